@@ -1,0 +1,48 @@
+package stint
+
+import "fmt"
+
+// Algorithm is a way to count. The zero value is [TokenBucket].
+type Algorithm uint8
+
+// The algorithms. Each is defined in the file of its name.
+const (
+	TokenBucket Algorithm = iota
+	GCRA
+	FixedWindow
+	SlidingWindowCounter
+	SlidingWindowLog
+	LeakyBucket
+	Quota
+)
+
+var algorithmNames = [...]string{
+	"token_bucket", "gcra", "fixed_window", "sliding_window_counter",
+	"sliding_window_log", "leaky_bucket", "quota",
+}
+
+// String returns the name that rule files use, such as "token_bucket".
+func (a Algorithm) String() string {
+	if int(a) < len(algorithmNames) {
+		return algorithmNames[a]
+	}
+	return fmt.Sprintf("algorithm(%d)", uint8(a))
+}
+
+// Algorithms returns the name of every algorithm, in order of their values.
+func Algorithms() []string { return append([]string(nil), algorithmNames[:]...) }
+
+// ParseAlgorithm returns the algorithm of a name that rule files use. The
+// empty name is the default, [TokenBucket].
+func ParseAlgorithm(name string) (Algorithm, error) {
+	if name == "" {
+		return TokenBucket, nil
+	}
+	for i, n := range algorithmNames {
+		if n == name {
+			return Algorithm(i), nil
+		}
+	}
+	return 0, &LimitError{Field: "algorithm", Problem: fmt.Sprintf("%q is not known", name),
+		Mend: fmt.Sprintf("use one of %v", algorithmNames)}
+}

@@ -1,0 +1,39 @@
+package stint
+
+import (
+	"math"
+	"time"
+)
+
+// Never is the retry time of a request that can never be allowed: its cost is
+// greater than the limit.
+const Never = time.Duration(math.MaxInt64)
+
+// Decision is the answer to a claim. Durations are whole microseconds and
+// count from the caller's now.
+type Decision struct {
+	Allowed  bool
+	Degraded bool // decided without the store
+	// Limit is the largest cost that an idle key could be allowed at once.
+	Limit int64
+	// Remaining is how many more requests of cost 1 would be allowed right
+	// now, rounded down.
+	Remaining int64
+	// RetryAfter is 0 when allowed. Else it is the least wait after which
+	// this same request would be allowed if nothing else came, or [Never].
+	RetryAfter time.Duration
+	// ResetAfter is how long until the key, left idle, is as if never used.
+	ResetAfter time.Duration
+	// NextAfter is how long until Remaining grows by one, if nothing else
+	// comes; 0 when it is as great as it gets.
+	NextAfter time.Duration
+	// Delay is how long the caller must wait before it acts on the
+	// permission. Only a leaky bucket delays.
+	Delay time.Duration
+	// Granted is how much of [Claim.Extra] was charged beside the cost.
+	Granted int64
+	// At is when the claim was decided, in microseconds since the Unix
+	// epoch, by the clock of the store: what a give-back passes as
+	// [Claim.At].
+	At int64
+}

@@ -1,0 +1,3 @@
+module github.com/stintdev/stint
+
+go 1.26

@@ -1,0 +1,63 @@
+package stint
+
+import (
+	"math/big"
+	"time"
+)
+
+// Limit is what is allowed: a validated [Spec], as a comparable handle to
+// its compiled numbers. Copy it freely; it is safe for use by many
+// goroutines. The zero Limit is invalid: every store refuses it.
+//
+// Keep a Limit and use it again: compiling costs microseconds, using it
+// nothing. Two Limits are equal when they are copies of one compiled Limit.
+type Limit struct{ n *numbers }
+
+// Valid reports whether the Limit was compiled.
+func (l Limit) Valid() bool { return l.n != nil }
+
+// Spec returns the spec with every default filled in.
+func (l Limit) Spec() Spec { return l.n.spec }
+
+// Namespace, Rule and Name return the scope of the limit.
+func (l Limit) Namespace() string { return l.n.spec.Namespace }
+
+// Rule returns the rule that the limit belongs to; it may be empty.
+func (l Limit) Rule() string { return l.n.spec.Rule }
+
+// Name returns the name of the limit, unique in its rule.
+func (l Limit) Name() string { return l.n.spec.Name }
+
+// Algorithm returns how the limit counts.
+func (l Limit) Algorithm() Algorithm { return l.n.spec.Algorithm }
+
+// Max returns the largest cost that an idle key could be allowed at once:
+// what [Decision.Limit] says.
+func (l Limit) Max() int64 { return l.n.max }
+
+// Window returns the time that the limit speaks of: its window, else, for a
+// bucket that has a rate alone, capacity/rate rounded up to a second. For a
+// quota by calendar it is the longest such period: 24 h, 7 days, 31 days.
+func (l Limit) Window() time.Duration { return l.n.describedWindow() }
+
+// Rate returns the rate of a bucket in units a second, as the reduced
+// fraction that the steps use; nil for algorithms without a rate.
+func (l Limit) Rate() *big.Rat {
+	if l.n.p == 0 {
+		return nil
+	}
+	return big.NewRat(l.n.p, l.n.q)
+}
+
+// Rounded reports whether the rate that was asked for did not fit, so that
+// [Limit.Rate] is the greatest fraction below it that does.
+func (l Limit) Rounded() bool { return l.n.rounded }
+
+// String returns the limit in one line, such as
+// "token_bucket:1m 100 per 1m, capacity 100".
+func (l Limit) String() string {
+	if l.n == nil {
+		return "invalid limit"
+	}
+	return l.n.String()
+}

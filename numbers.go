@@ -1,0 +1,299 @@
+package stint
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math/big"
+	"math/bits"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// numbers is a compiled [Spec]: what the steps compute with. All times are
+// microseconds. It never changes, but for ref.
+type numbers struct {
+	spec    Spec // with defaults
+	alg     Algorithm
+	rounded bool
+	max     int64 // Decision.Limit, in units
+
+	// Buckets: a capacity of full micro-units, refilled by p/q micro-units a
+	// microsecond; fill is the time from empty to full; the fraction of a
+	// state takes fracBits bits.
+	full, p, q, fill int64
+	fracBits         uint
+
+	// Windows, counters, logs: window, and width = window/buckets.
+	window, width int64
+	buckets       int
+	calendar      calendar // quota
+
+	salt [2]uint64     // of the scope and shape, mixed into a key's identity
+	ref  atomic.Uint64 // where one memory store has interned this; its business
+}
+
+func (s Spec) compile() (*numbers, error) {
+	if int(s.Algorithm) >= len(algorithmNames) {
+		return nil, &LimitError{Field: "algorithm", Problem: s.Algorithm.String() + " is not known", Mend: "use a constant of this package"}
+	}
+	if err := s.checkFields(); err != nil {
+		return nil, err
+	}
+	n := &numbers{spec: s, alg: s.Algorithm}
+	if err := n.fillIn(); err != nil {
+		return nil, err
+	}
+	if err := n.nameScope(); err != nil {
+		return nil, err
+	}
+	n.salt = n.hashScope()
+	return n, nil
+}
+
+// fillIn compiles the part that belongs to the algorithm.
+func (n *numbers) fillIn() error {
+	switch n.alg {
+	case TokenBucket, GCRA:
+		return n.compileBucket()
+	case LeakyBucket:
+		return n.compileLeaky()
+	case Quota:
+		return n.compileQuota()
+	default:
+		return n.compileWindow()
+	}
+}
+
+func (n *numbers) compileWindow() error {
+	s := &n.spec
+	if err := s.checkLimitWindow(); err != nil {
+		return err
+	}
+	if n.alg == SlidingWindowLog && s.Limit > MaxLogLimit {
+		return &LimitError{Field: "limit", Problem: fmt.Sprintf("%d is too many timestamps for a sliding_window_log", s.Limit),
+			Mend: fmt.Sprintf("use at most %d, or sliding_window_counter with buckets: 60, which needs 61 counts whatever the limit", MaxLogLimit)}
+	}
+	n.max, n.window, n.buckets = s.Limit, s.Window.Microseconds(), 1
+	if n.alg == SlidingWindowCounter {
+		if err := n.compileBuckets(); err != nil {
+			return err
+		}
+	}
+	n.width = n.window / int64(n.buckets)
+	return nil
+}
+
+func (n *numbers) compileBuckets() error {
+	s := &n.spec
+	if s.Buckets == 0 {
+		s.Buckets = 1
+	}
+	if s.Buckets < 1 || s.Buckets > MaxBuckets {
+		return outOfRange("buckets", s.Buckets, 1, MaxBuckets)
+	}
+	if n.window%int64(s.Buckets) != 0 {
+		return &LimitError{Field: "buckets", Problem: fmt.Sprintf("%d does not divide the window of %s into whole microseconds", s.Buckets, windowText(s.Window)),
+			Mend: "use a number that divides the window, such as 1, 2, 5 or 10"}
+	}
+	n.buckets = s.Buckets
+	return nil
+}
+
+func (n *numbers) compileBucket() error {
+	s := &n.spec
+	rate, err := s.rate()
+	if err != nil {
+		return err
+	}
+	if s.Capacity == 0 {
+		s.Capacity = defaultCapacity(s.Limit, rate)
+	}
+	if s.Capacity < 1 || s.Capacity > MaxLimit {
+		return outOfRange("capacity", s.Capacity, 1, MaxLimit)
+	}
+	return n.setBucket("capacity", s.Capacity, rate)
+}
+
+func (n *numbers) compileLeaky() error {
+	s := &n.spec
+	if err := s.checkLimitWindow(); err != nil {
+		return err
+	}
+	rate, err := s.rate()
+	if err != nil {
+		return err
+	}
+	if s.Queue < 0 || s.Queue >= MaxLimit {
+		return outOfRange("queue", s.Queue, 0, MaxLimit-1)
+	}
+	return n.setBucket("queue", s.Queue+1, rate)
+}
+
+// setBucket fits the rate to the capacity and keeps both. field is where the
+// capacity was said.
+func (n *numbers) setBucket(field string, capacity int64, rate *big.Rat) error {
+	n.max, n.full = capacity, capacity*microUnits
+	fitted := fitRate(rate, func(p, q *big.Int) bool { return rateFits(n.full, p, q) })
+	if fitted.Sign() == 0 {
+		return &LimitError{Field: field, Problem: fmt.Sprintf("%d is too great for the rate of %s a second", capacity, rate.RatString()), Mend: "lower it, or raise the rate"}
+	}
+	n.rounded = fitted.Cmp(rate) != 0
+	n.p, n.q = fitted.Num().Int64(), fitted.Denom().Int64()
+	fill := new(big.Int).Mul(big.NewInt(n.full), fitted.Denom())
+	fill.Add(fill, big.NewInt(n.p-1)).Quo(fill, big.NewInt(n.p))
+	if fill.BitLen() > 52 {
+		return &LimitError{Field: field, Problem: fmt.Sprintf("%d takes over 142 years to fill at %s a second", capacity, rate.RatString()), Mend: "lower it, or raise the rate"}
+	}
+	n.fill = fill.Int64()
+	n.fracBits = uint(bits.Len64(uint64(n.q - 1)))
+	n.window = n.spec.Window.Microseconds()
+	return nil
+}
+
+func (n *numbers) compileQuota() (err error) {
+	s := &n.spec
+	if s.Limit < 1 || s.Limit > MaxLimit {
+		return outOfRange("limit", s.Limit, 1, MaxLimit)
+	}
+	n.max = s.Limit
+	n.calendar, err = s.parseCalendar()
+	return err
+}
+
+// checkFields refuses what the algorithm does not take.
+func (s *Spec) checkFields() error {
+	bucket := s.Algorithm == TokenBucket || s.Algorithm == GCRA
+	for _, f := range []struct {
+		name        string
+		given, does bool
+	}{
+		{"capacity", s.Capacity != 0, bucket},
+		{"refill_rate", s.RefillRate != "", s.Algorithm == TokenBucket},
+		{"buckets", s.Buckets != 0, s.Algorithm == SlidingWindowCounter},
+		{"queue", s.Queue != 0, s.Algorithm == LeakyBucket},
+		{"window", s.Window != 0, s.Algorithm != Quota},
+		{"period", s.Period != "", s.Algorithm == Quota},
+		{"anchor", s.Anchor != "", s.Algorithm == Quota},
+		{"utc_offset", s.UTCOffset != "", s.Algorithm == Quota},
+	} {
+		if f.given && !f.does {
+			return &LimitError{Field: f.name, Problem: "is not a parameter of " + s.Algorithm.String(), Mend: "remove it; " + s.Algorithm.String() + " takes " + parameters[s.Algorithm]}
+		}
+	}
+	return nil
+}
+
+var parameters = [...]string{
+	TokenBucket:          "capacity (or burst) and refill_rate, or limit and window",
+	GCRA:                 "limit, window and burst",
+	FixedWindow:          "limit and window",
+	SlidingWindowCounter: "limit, window and buckets",
+	SlidingWindowLog:     "limit and window",
+	LeakyBucket:          "limit, window and queue",
+	Quota:                "limit, period, anchor and utc_offset",
+}
+
+func (s *Spec) checkLimitWindow() error {
+	if s.Limit < 1 || s.Limit > MaxLimit {
+		return outOfRange("limit", s.Limit, 1, MaxLimit)
+	}
+	return checkWindow("window", s.Window)
+}
+
+func checkWindow(field string, w time.Duration) error {
+	switch {
+	case w < MinWindow || w > MaxWindow:
+		return &LimitError{Field: field, Problem: fmt.Sprintf("%v is out of range", w), Mend: "use a time from 1ms to 9600h (400 days)"}
+	case w%time.Microsecond != 0:
+		return &LimitError{Field: field, Problem: fmt.Sprintf("%v is not whole microseconds", w), Mend: "round it"}
+	}
+	return nil
+}
+
+// nameScope fills in the default name and checks the scope.
+func (n *numbers) nameScope() error {
+	s := &n.spec
+	if s.Name == "" {
+		s.Name = s.defaultName()
+	}
+	for _, part := range []struct{ field, name string }{{"namespace", s.Namespace}, {"rule", s.Rule}, {"name", s.Name}} {
+		if err := validateName(part.field, part.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Spec) defaultName() string {
+	switch {
+	case s.Algorithm == Quota:
+		return s.Algorithm.String() + ":" + s.Period
+	case s.Window == 0:
+		return s.Algorithm.String()
+	}
+	return s.Algorithm.String() + ":" + windowText(s.Window)
+}
+
+// windowText is a duration without the zero parts: 1m, not 1m0s.
+func windowText(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// shape is what makes another limit of the same name start fresh.
+func (n *numbers) shape() string {
+	return fmt.Sprintf("%s|%d|%d|%s", n.alg, n.window, n.buckets, n.calendar.shape())
+}
+
+func (n *numbers) hashScope() (salt [2]uint64) {
+	h := sha256.New()
+	for _, part := range []string{n.spec.Namespace, n.spec.Rule, n.spec.Name, n.shape()} {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	sum := h.Sum(nil)
+	return [2]uint64{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:])}
+}
+
+func (n *numbers) describedWindow() time.Duration {
+	switch {
+	case n.alg == Quota:
+		return n.calendar.longest()
+	case n.window > 0:
+		return time.Duration(n.window) * time.Microsecond
+	}
+	seconds := (n.fill + microUnits - 1) / microUnits
+	return time.Duration(seconds) * time.Second
+}
+
+func (n *numbers) String() string {
+	s := &n.spec
+	var b strings.Builder
+	b.WriteString(s.Name)
+	if s.Limit > 0 {
+		per := s.Period
+		if s.Window > 0 {
+			per = windowText(s.Window)
+		}
+		fmt.Fprintf(&b, " %d per %s", s.Limit, per)
+	}
+	switch n.alg {
+	case TokenBucket, GCRA:
+		fmt.Fprintf(&b, ", capacity %d", n.max)
+		if s.RefillRate != "" {
+			fmt.Fprintf(&b, ", %s a second", big.NewRat(n.p, n.q).RatString())
+		}
+	case LeakyBucket:
+		fmt.Fprintf(&b, ", queue %d", s.Queue)
+	case SlidingWindowCounter:
+		fmt.Fprintf(&b, ", %d buckets", n.buckets)
+	}
+	return b.String()
+}

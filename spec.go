@@ -1,0 +1,151 @@
+package stint
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+)
+
+// Bounds of a [Spec]. Within them no step can overflow.
+const (
+	MaxLimit    = 1_000_000_000        // units
+	MinWindow   = time.Millisecond     // also of a period given as a length
+	MaxWindow   = 400 * 24 * time.Hour // also of a period given as a length
+	MaxBuckets  = 60                   // of a sliding window counter
+	MaxLogLimit = 10_000               // units of a sliding window log
+	MaxRate     = 100_000_000          // units a second
+	minRateDays = 400                  // the least rate is one unit in so many days
+	maxName     = 64                   // bytes of a name
+	microUnits  = 1_000_000            // a bucket counts millionths of a unit
+)
+
+// Spec is a limit as users write it. [Spec.Compile] validates it once and
+// makes the [Limit] that claims carry.
+//
+// Which fields an algorithm takes is said in its own comment; a field that
+// it does not take must be zero.
+type Spec struct {
+	// Namespace, Rule and Name are the scope: limits of different scope
+	// never share state. Name defaults to "algorithm:window", such as
+	// "token_bucket:1m". Each is at most 64 of [A-Za-z0-9_.:-]; Namespace
+	// and Rule may be empty.
+	Namespace, Rule, Name string
+
+	// Algorithm defaults to token_bucket.
+	Algorithm Algorithm
+
+	// Limit is how many units a Window (or a Period) allows.
+	Limit int64
+	// Window is whole microseconds from 1 ms to 400 days.
+	Window time.Duration
+
+	// Capacity is the size of a bucket in units, its burst. Defaults to
+	// Limit, or to max(1, ⌈2·RefillRate⌉).
+	Capacity int64
+	// RefillRate is units a second as decimal text, such as "1.67", which is
+	// exactly 167/100. It stands in place of Limit; a Window beside it only
+	// names the limit and describes it to clients.
+	RefillRate string
+
+	// Buckets is how many parts of its window a sliding window counter
+	// counts: 1 (the default, the classic two counters) to 60; it divides
+	// the window.
+	Buckets int
+
+	// Queue is how many units may wait in a leaky bucket. Defaults to 0.
+	Queue int64
+
+	// Period of a quota: "day", "week" (from Monday), "month", or a length
+	// such as "30d" or "12h" that runs from Anchor.
+	Period string
+	// Anchor is when a period began, in RFC 3339. Without it, days, weeks
+	// and months begin at 00:00 of UTCOffset.
+	Anchor string
+	// UTCOffset is the fixed offset of the calendar, such as "+02:00".
+	// Defaults to the offset of Anchor, or UTC.
+	UTCOffset string
+}
+
+// PerSecond is shorthand for a token bucket of n a second, capacity n.
+func PerSecond(n int64) Spec { return Spec{Limit: n, Window: time.Second} }
+
+// PerMinute is shorthand for a token bucket of n a minute, capacity n.
+func PerMinute(n int64) Spec { return Spec{Limit: n, Window: time.Minute} }
+
+// PerHour is shorthand for a token bucket of n an hour, capacity n.
+func PerHour(n int64) Spec { return Spec{Limit: n, Window: time.Hour} }
+
+// PerDay is shorthand for a token bucket of n in 24 hours, capacity n.
+func PerDay(n int64) Spec { return Spec{Limit: n, Window: 24 * time.Hour} }
+
+// ParseSpec reads the short form of a limit: "100/m" is [PerMinute](100).
+// The units are s, m, h and d.
+func ParseSpec(text string) (Spec, error) {
+	wrong := &LimitError{Field: "limit", Problem: fmt.Sprintf("%.40q is not a limit", text),
+		Mend: "write it as number/unit with the unit s, m, h or d, such as 100/m"}
+	number, unit, found := strings.Cut(text, "/")
+	if !found || len(number) > 30 {
+		return Spec{}, wrong
+	}
+	n, ok := new(big.Int).SetString(number, 10)
+	if !ok || strings.ContainsAny(number, "+_") {
+		return Spec{}, wrong
+	}
+	if n.Sign() <= 0 || !n.IsInt64() || n.Int64() > MaxLimit {
+		return Spec{}, outOfRange("limit", number, 1, MaxLimit)
+	}
+	windows := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
+	window, ok := windows[unit]
+	if !ok {
+		return Spec{}, wrong
+	}
+	return Spec{Limit: n.Int64(), Window: window}, nil
+}
+
+// ParseLimit is [ParseSpec] and [Spec.Compile] in one.
+func ParseLimit(text string) (Limit, error) {
+	s, err := ParseSpec(text)
+	if err != nil {
+		return Limit{}, err
+	}
+	return s.Compile()
+}
+
+// Compile validates the spec and returns its handle. The error is a
+// [*LimitError] that names the field and the mend.
+func (s Spec) Compile() (Limit, error) {
+	n, err := s.compile()
+	if err != nil {
+		return Limit{}, err
+	}
+	return Limit{n}, nil
+}
+
+func outOfRange(field string, got any, least, most int64) error {
+	return &LimitError{Field: field, Problem: fmt.Sprintf("%v is out of range", got),
+		Mend: fmt.Sprintf("use a whole number from %d to %d", least, most)}
+}
+
+// validateName checks one part of a scope; empty is for the caller to judge.
+func validateName(field, name string) error {
+	if len(name) > maxName {
+		return &LimitError{Field: field, Problem: fmt.Sprintf("%.20q… is %d bytes long", name, len(name)),
+			Mend: fmt.Sprintf("use at most %d", maxName)}
+	}
+	for i := range len(name) {
+		if !nameByte(name[i]) {
+			return &LimitError{Field: field, Problem: fmt.Sprintf("%q has %q at byte %d", name, name[i], i),
+				Mend: "use only letters, digits and _ . : -"}
+		}
+	}
+	return nil
+}
+
+func nameByte(b byte) bool {
+	switch {
+	case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9':
+		return true
+	}
+	return b == '_' || b == '.' || b == ':' || b == '-'
+}
