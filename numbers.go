@@ -204,6 +204,8 @@ func (s *Spec) checkLimitWindow() error {
 
 func checkWindow(field string, w time.Duration) error {
 	switch {
+	case w == 0:
+		return &LimitError{Field: field, Problem: "is missing", Mend: "give a time such as 1m"}
 	case w < MinWindow || w > MaxWindow:
 		return &LimitError{Field: field, Problem: fmt.Sprintf("%v is out of range", w), Mend: "use a time from 1ms to 9600h (400 days)"}
 	case w%time.Microsecond != 0:

@@ -1,0 +1,115 @@
+package stint
+
+// Token bucket, and GCRA, which is the same step said in other words.
+//
+// tokens(t) = min(C, tokens + r·(t − last)); a new key holds C; a request of
+// cost q is allowed iff tokens ≥ q. See J. Turner, "New directions in
+// communications (or which way to the information age?)", IEEE
+// Communications Magazine 24(10), 1986. GCRA (ITU-T I.371, annex A) keeps the
+// theoretical arrival time t + (C − tokens)/r instead; with C = burst and
+// r = limit/window the two admit the same requests.
+//
+// Tokens are counted in whole micro-units and a fraction: tokens = whole +
+// frac/q micro-units, where the rate is p/q micro-units a microsecond. So
+// refilling is integer arithmetic with a remainder, and nothing drifts.
+
+// bucket is the state of a bucket, unpacked.
+type bucket struct{ whole, frac, last int64 }
+
+func (n *numbers) stepBucket(c cell, from *numbers, a ask) (cell, result) {
+	b := bucket{whole: n.full, last: a.now}
+	if from != nil {
+		b = n.refill(from.unpack(c), a.now)
+	}
+	r := result{allowed: a.cost*microUnits <= b.whole, now: b.last}
+	switch {
+	case a.cost < 0:
+		r.write = from != nil && !a.dry
+		b = n.giveBack(b, a, r.write)
+	case r.allowed && !a.dry:
+		b.whole -= a.cost * microUnits
+		r.granted = min(a.extra, b.whole/microUnits)
+		b.whole -= r.granted * microUnits
+		r.write = a.cost+r.granted > 0
+	}
+	r.whole, r.frac = b.whole, b.frac
+	if r.write {
+		c = n.pack(b)
+	}
+	return c, r
+}
+
+// refill brings the bucket to max(now, last): with e the time since last, it
+// gains (e·p + frac)/q, capped at a full bucket.
+func (n *numbers) refill(b bucket, now int64) bucket {
+	e := max(0, now-b.last)
+	b.last += e
+	if e >= n.fill {
+		return bucket{whole: n.full, last: b.last}
+	}
+	gained, frac := mulDiv(e, n.p, min(b.frac, n.q-1), n.q)
+	b.whole, b.frac = b.whole+gained, frac
+	if b.whole >= n.full {
+		b.whole, b.frac = n.full, 0
+	}
+	return b
+}
+
+// giveBack returns −cost units to the bucket, less what has refilled since
+// they were taken, so that nothing is paid twice.
+func (n *numbers) giveBack(b bucket, a ask, write bool) bucket {
+	if !write {
+		return b
+	}
+	gift := max(0, -a.cost*microUnits-mulDivUp(b.last-takenAt(a, b.last), n.p, 0, n.q))
+	b.whole += gift
+	if b.whole >= n.full {
+		b.whole, b.frac = n.full, 0
+	}
+	return b
+}
+
+// takenAt is when a give-back's units were taken: now unless said, and never
+// later than now.
+func takenAt(a ask, now int64) int64 {
+	if a.at == 0 {
+		return now
+	}
+	return min(a.at, now)
+}
+
+// wait is how long the bucket takes to gain need micro-units.
+func (n *numbers) wait(need, frac int64) int64 { return mulDivUp(need, n.q, -frac, n.p) }
+
+func (n *numbers) tellBucket(d *Decision, r result, cost, gap int64) {
+	d.Remaining = r.whole / microUnits
+	if r.whole < n.full {
+		d.ResetAfter = micros(gap + n.wait(n.full-r.whole, r.frac))
+		d.NextAfter = micros(gap + n.wait((d.Remaining+1)*microUnits-r.whole, r.frac))
+	}
+	if !r.allowed {
+		d.RetryAfter = n.retryAfter(cost, gap+n.wait(cost*microUnits-r.whole, r.frac))
+	}
+}
+
+// The packed state: 53 bits of last, and 75 bits shared by whole and frac,
+// of which frac takes n.fracBits.
+const (
+	timeBits = 53
+	highBits = 64 - timeBits // of whole and frac, in the first word
+)
+
+func (n *numbers) pack(b bucket) cell {
+	high := uint64(b.whole) >> (64 - n.fracBits)
+	low := uint64(b.whole)<<n.fracBits | uint64(b.frac)
+	return cell{uint64(b.last)<<highBits | high, low}
+}
+
+func (n *numbers) unpack(c cell) bucket {
+	high := c[0] & (1<<highBits - 1)
+	return bucket{
+		whole: int64(high<<(64-n.fracBits) | c[1]>>n.fracBits),
+		frac:  int64(c[1] & (1<<n.fracBits - 1)),
+		last:  int64(c[0] >> highBits),
+	}
+}

@@ -1,0 +1,56 @@
+package stint
+
+// Fixed window: a count that starts again at each multiple of the window.
+// Allow iff count + q ≤ N. Two windows side by side can admit 2·N in any
+// window's length, at their seam: that is the algorithm, not an error.
+//
+// A quota is the same count in the periods of a calendar.
+
+// stepWindow keeps {start of the window or period, count}.
+func (n *numbers) stepWindow(c cell, known bool, a ask) (cell, result) {
+	r := result{now: a.now}
+	if known {
+		r.now = max(a.now, int64(c[0]))
+	}
+	start, end := n.period(r.now)
+	count := int64(0)
+	if known && int64(c[0]) == start {
+		count = int64(c[1])
+	}
+	r.allowed = a.cost <= max(0, n.max-count)
+	switch {
+	case a.dry:
+	case a.cost < 0:
+		r.write = count > 0 && start <= takenAt(a, r.now)
+		if r.write {
+			count = max(0, count+a.cost)
+		}
+	case r.allowed:
+		r.granted = min(a.extra, max(0, n.max-count-a.cost))
+		count += a.cost + r.granted
+		r.write = a.cost+r.granted > 0
+	}
+	n.tellWindow(&r, count, end)
+	if r.write {
+		c = cell{uint64(start), uint64(count)}
+	}
+	return c, r
+}
+
+func (n *numbers) tellWindow(r *result, count, end int64) {
+	r.remaining = max(0, n.max-count)
+	r.retry = end - r.now
+	if count > 0 {
+		r.reset, r.next = r.retry, r.retry
+	}
+}
+
+// period returns the window of a fixed window, or the period of a quota, that
+// t lies in: from start until before end.
+func (n *numbers) period(t int64) (start, end int64) {
+	if n.alg == Quota {
+		return n.calendar.period(t)
+	}
+	start = floorDiv(t, n.window) * n.window
+	return start, start + n.window
+}

@@ -1,0 +1,159 @@
+package stint
+
+// Sliding window counter: the window W is cut into S buckets of width w, and
+// one bucket more, the oldest, counts by the share of it that the window
+// still covers. With c = ⌊t/w⌋,
+//
+//	estimate = Σ count[c−S+1 … c] + count[c−S]·(1 − (t − c·w)/w)
+//
+// and a request of cost q is allowed iff estimate + q ≤ N. S = 1 is the
+// classic pair of counters (Cloudflare, "How we built rate limiting capable
+// of scaling to millions of domains", 2017).
+//
+// Counts are whole, so estimate ≤ K for a whole K iff the old bucket's share,
+// rounded up, is: nothing is lost to rounding.
+
+// counters are the counts of S + 1 buckets, the newest of which has the
+// number newest; bucket b stands at b mod (S + 1).
+type counters struct {
+	newest int64
+	ring   []int64
+}
+
+func (s counters) count(b int64) int64 {
+	if b < 0 || b > s.newest || b <= s.newest-int64(len(s.ring)) {
+		return 0
+	}
+	return s.ring[b%int64(len(s.ring))]
+}
+
+// advance makes b the newest bucket and clears those between.
+func (s *counters) advance(b int64) {
+	size := int64(len(s.ring))
+	for i := max(s.newest+1, b-size+1); i <= b; i++ {
+		s.ring[i%size] = 0
+	}
+	s.newest = b
+}
+
+// stepTwoCounters is the classic pair, packed: the number of the newer
+// bucket, and the two counts by bucket mod 2.
+func (n *numbers) stepTwoCounters(c cell, known bool, a ask) (cell, result) {
+	ring := [2]int64{int64(c[1] >> 32), int64(c[1] & (1<<32 - 1))}
+	s := counters{newest: int64(c[0]), ring: ring[:]}
+	if !known {
+		ring = [2]int64{}
+		s.newest = a.now / n.width
+	}
+	r := n.count(&s, a)
+	if r.write {
+		c = cell{uint64(s.newest), uint64(ring[0])<<32 | uint64(ring[1])}
+	}
+	return c, r
+}
+
+// stepCounters keeps {number of the newest bucket, counts of S + 1 buckets}.
+func (n *numbers) stepCounters(w []int64, a ask) ([]int64, result) {
+	known := len(w) > 0
+	if !known {
+		w = w[:n.buckets+2]
+		clear(w)
+		w[0] = a.now / n.width
+	}
+	s := counters{newest: w[0], ring: w[1:]}
+	r := n.count(&s, a)
+	w[0] = s.newest
+	if !known && !r.write {
+		w = w[:0]
+	}
+	return w, r
+}
+
+func (n *numbers) count(s *counters, a ask) result {
+	r := result{now: max(a.now, s.newest*n.width)}
+	current := r.now / n.width
+	room := n.room(s, r.now)
+	r.allowed = a.cost <= max(0, room)
+	switch {
+	case a.dry:
+	case a.cost < 0:
+		r.write = s.giveBack(takenAt(a, r.now)/n.width, current, -a.cost)
+	case r.allowed:
+		r.granted = min(a.extra, max(0, room-a.cost))
+		if r.write = a.cost+r.granted > 0; r.write {
+			s.advance(current)
+			s.ring[current%int64(len(s.ring))] += a.cost + r.granted
+		}
+	}
+	n.tellCounters(&r, s, a.cost)
+	return r
+}
+
+// room is ⌊N − estimate⌋ at t; below 0 after the limit was lowered.
+func (n *numbers) room(s *counters, t int64) int64 {
+	current, size := t/n.width, int64(n.buckets)
+	sum := int64(0)
+	for b := current - size + 1; b <= current; b++ {
+		sum += s.count(b)
+	}
+	old := s.count(current - size)
+	return n.max - sum - mulDivUp(old, (current+1)*n.width-t, 0, n.width)
+}
+
+// giveBack takes units from bucket b while that has weight.
+func (s *counters) giveBack(b, current, units int64) bool {
+	size := int64(len(s.ring))
+	if b <= current-size || s.count(b) == 0 {
+		return false
+	}
+	s.ring[b%size] = max(0, s.ring[b%size]-units)
+	return true
+}
+
+func (n *numbers) tellCounters(r *result, s *counters, cost int64) {
+	r.remaining = max(0, n.room(s, r.now))
+	if !r.allowed && cost <= n.max {
+		r.retry = n.roomAt(s, r.now, cost) - r.now
+	}
+	last := s.lastCounted(r.now / n.width)
+	if last < 0 {
+		return
+	}
+	r.reset = (last+int64(n.buckets)+1)*n.width - r.now
+	if r.remaining < n.max {
+		r.next = n.roomAt(s, r.now, r.remaining+1) - r.now
+	}
+}
+
+// lastCounted is the newest bucket that has a count and weight, or −1.
+func (s *counters) lastCounted(current int64) int64 {
+	for b := s.newest; b > current-int64(len(s.ring)) && b > s.newest-int64(len(s.ring)); b-- {
+		if s.count(b) > 0 {
+			return b
+		}
+	}
+	return -1
+}
+
+// roomAt returns the first time from t on at which a request of cost q, at
+// most N, is allowed. The estimate falls in straight pieces, one a bucket:
+// within bucket c+i it is sum + old·(w − o)/w at offset o. The piece that
+// ends at or below K = N − q holds the answer.
+func (n *numbers) roomAt(s *counters, t, cost int64) int64 {
+	size, allowed := int64(n.buckets), n.max-cost
+	current := t / n.width
+	sum := int64(0)
+	for b := current - size + 1; b <= current; b++ {
+		sum += s.count(b)
+	}
+	for i := int64(0); ; i++ {
+		start, old := (current+i)*n.width, s.count(current+i-size)
+		if spare := allowed - sum; spare >= old {
+			return max(t, start)
+		} else if spare >= 0 {
+			share, _ := mulDiv(spare, n.width, 0, old)
+			return max(t, start+n.width-share)
+		}
+		sum -= s.count(current + i - size + 1) // it becomes the old bucket
+	}
+}

@@ -1,0 +1,233 @@
+package stint
+
+import (
+	"math"
+	"math/bits"
+	"time"
+)
+
+// A step is the pure function (state, limit, now, cost) → (state, decision).
+// It is cut in two so that a store holds its lock for the first half only:
+// step and stepWide find whether a claim is allowed and what the state
+// becomes; decide works out the times that the answer tells.
+
+// cell is the packed state of a narrow limit: every algorithm but the log
+// and the counter of many buckets, whose state is a slice.
+type cell [2]uint64
+
+// ask is what a step reads of a claim and the clock. With dry set it decides
+// but charges nothing.
+type ask struct {
+	now, cost, extra, at int64
+	dry                  bool
+}
+
+// result is what a step found. Times are relative to now.
+type result struct {
+	allowed bool
+	write   bool  // the state changed
+	forget  bool  // the state is as good as none: drop it
+	now     int64 // the step's own time: max(ask.now, the newest time in the state)
+	granted int64
+
+	whole, frac int64 // a bucket's tokens, or a leaky bucket's level, afterwards
+	ahead       int64 // the level that was ahead of the claim, for its delay; frac likewise
+	aheadFrac   int64
+
+	remaining, retry, reset, next int64 // of the algorithms that count
+}
+
+// wide reports whether the state is a slice beside the table.
+func (n *numbers) wide() bool {
+	return n.alg == SlidingWindowLog || n.alg == SlidingWindowCounter && n.buckets > 1
+}
+
+// step decides one claim on a narrow limit. from is the numbers that the
+// state was written under, nil when there is no state: they may differ from n
+// after a change of the limit.
+func (n *numbers) step(c cell, from *numbers, a ask) (cell, result) {
+	if a.cost == Forget {
+		return cell{}, n.forgotten(a)
+	}
+	switch n.alg {
+	case TokenBucket, GCRA:
+		return n.stepBucket(c, from, a)
+	case LeakyBucket:
+		return n.stepLeaky(c, from, a)
+	case SlidingWindowCounter:
+		return n.stepTwoCounters(c, from != nil, a)
+	default:
+		return n.stepWindow(c, from != nil, a)
+	}
+}
+
+// stepWide decides one claim on a wide limit. It works in place, within the
+// capacity that wideRoom asks for, and allocates nothing.
+func (n *numbers) stepWide(w []int64, a ask) ([]int64, result) {
+	switch {
+	case a.cost == Forget:
+		return w[:0], n.forgotten(a)
+	case n.alg == SlidingWindowLog:
+		return n.stepLog(w, a)
+	default:
+		return n.stepCounters(w, a)
+	}
+}
+
+// wideRoom is the capacity that stepWide needs for a state of have words.
+func (n *numbers) wideRoom(have int, a ask) int {
+	if n.alg == SlidingWindowCounter {
+		return n.buckets + 2
+	}
+	more := max(0, a.cost) + a.extra
+	return int(min(int64(have)+more, max(int64(have), n.max)))
+}
+
+// forgotten is the result of a reset: the key as if never used.
+func (n *numbers) forgotten(a ask) result {
+	r := result{allowed: true, write: !a.dry, forget: !a.dry, now: a.now, remaining: n.max}
+	if n.alg == TokenBucket || n.alg == GCRA {
+		r.whole = n.full
+	}
+	return r
+}
+
+// decide completes the answer. It needs no lock.
+func (n *numbers) decide(r result, a ask) Decision {
+	d := Decision{Allowed: r.allowed, Limit: n.max, Granted: r.granted, At: r.now}
+	gap := r.now - a.now
+	switch n.alg {
+	case TokenBucket, GCRA:
+		n.tellBucket(&d, r, a.cost, gap)
+	case LeakyBucket:
+		n.tellLeaky(&d, r, a.cost, gap)
+	default:
+		n.tellCount(&d, r, a.cost, gap)
+	}
+	return d
+}
+
+// tellCount tells what an algorithm that counts has already worked out.
+func (n *numbers) tellCount(d *Decision, r result, cost, gap int64) {
+	d.Remaining = r.remaining
+	if r.reset > 0 {
+		d.ResetAfter = micros(gap + r.reset)
+	}
+	if r.next > 0 {
+		d.NextAfter = micros(gap + r.next)
+	}
+	if !r.allowed {
+		d.RetryAfter = n.retryAfter(cost, gap+r.retry)
+	}
+}
+
+// retryAfter is Never for a cost that no wait makes possible.
+func (n *numbers) retryAfter(cost, wait int64) time.Duration {
+	if cost > n.max {
+		return Never
+	}
+	return micros(wait)
+}
+
+// idle reports whether the state of a narrow limit is as good as none at now.
+func (n *numbers) idle(c cell, now int64) bool {
+	switch n.alg {
+	case TokenBucket, GCRA:
+		return n.refill(n.unpack(c), now).whole == n.full
+	case LeakyBucket:
+		b := n.drain(n.unpack(c), now)
+		return b.whole == 0 && b.frac == 0
+	case SlidingWindowCounter:
+		return now >= (int64(c[0])+2)*n.width
+	default:
+		start, _ := n.period(now)
+		return start > int64(c[0])
+	}
+}
+
+// idleWide is idle for a wide limit.
+func (n *numbers) idleWide(w []int64, now int64) bool {
+	switch {
+	case len(w) == 0:
+		return true
+	case n.alg == SlidingWindowLog:
+		return now >= w[len(w)-1]+n.window
+	default:
+		return now >= (w[0]+int64(n.buckets)+1)*n.width
+	}
+}
+
+// leftWhole is what left says of a full allowance.
+const leftWhole = 1 << 16
+
+// left is the share of a narrow limit that remains, of leftWhole: what a full
+// table sorts its states by when one must go. 0 means exhausted.
+func (n *numbers) left(c cell, now int64) int64 {
+	_, r := n.step(c, n, ask{now: now})
+	return n.share(n.decide(r, ask{now: now}).Remaining)
+}
+
+// leftWide is left for a wide limit.
+func (n *numbers) leftWide(w []int64, now int64) int64 {
+	_, r := n.stepWide(w, ask{now: now})
+	return n.share(r.remaining)
+}
+
+func (n *numbers) share(remaining int64) int64 {
+	if remaining == 0 {
+		return 0
+	}
+	return max(1, remaining*leftWhole/n.max)
+}
+
+// maxMicros is the longest time told, 2^53 − 1 µs or 285 years. Only a change
+// of limits, or a clock that ran back so far, can reach it.
+const maxMicros = 1<<53 - 1
+
+func micros(us int64) time.Duration { return time.Duration(min(us, maxMicros)) * time.Microsecond }
+
+// mulDiv returns ⌊a·b/c⌋ and the remainder, exact in two words, or maxMicros
+// when the quotient passes it.
+func mulDiv(a, b, plus, c int64) (quotient, remainder int64) {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	lo, carry := bits.Add64(lo, uint64(plus), 0)
+	hi += carry
+	if hi >= uint64(c) {
+		return math.MaxInt64, 0
+	}
+	q, r := bits.Div64(hi, lo, uint64(c))
+	if q > math.MaxInt64 {
+		return math.MaxInt64, 0
+	}
+	return int64(q), int64(r)
+}
+
+// mulDivUp returns ⌈(a·b + plus)/c⌉, saturated like mulDiv. plus may be
+// negative down to −a·b.
+func mulDivUp(a, b, plus, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	var carry uint64
+	if plus >= 0 {
+		lo, carry = bits.Add64(lo, uint64(plus), 0)
+		hi += carry
+	} else {
+		lo, carry = bits.Sub64(lo, uint64(-plus), 0)
+		hi -= carry
+	}
+	lo, carry = bits.Add64(lo, uint64(c-1), 0)
+	hi += carry
+	if hi >= uint64(c) {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(min(q, math.MaxInt64))
+}
+
+// floorDiv is division rounded toward minus infinity; b is above 0.
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
