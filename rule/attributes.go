@@ -1,0 +1,18 @@
+package rule
+
+// Attributes is what a request says of itself. Names are "api_key", "ip",
+// "method", "path", "host", "tier", "header:NAME" with NAME in lower case, or
+// any other that rules mention. A value is asked for at most once a decision,
+// and only when a rule needs it; an empty value counts as absent.
+type Attributes interface {
+	Attribute(name string) (value string, ok bool)
+}
+
+// Map is [Attributes] that are all known beforehand.
+type Map map[string]string
+
+// Attribute returns the value of a name.
+func (m Map) Attribute(name string) (string, bool) {
+	value, ok := m[name]
+	return value, ok
+}
