@@ -16,12 +16,12 @@ package stint
 // bucket is the state of a bucket, unpacked.
 type bucket struct{ whole, frac, last int64 }
 
-func (n *numbers) stepBucket(c cell, from *numbers, a ask) (cell, result) {
+func (n *numbers) stepBucket(c cell, from *numbers, a *ask, r *result) cell {
 	b := bucket{whole: n.full, last: a.now}
 	if from != nil {
 		b = n.refill(from.unpack(c), a.now)
 	}
-	r := result{allowed: a.cost*microUnits <= b.whole, now: b.last}
+	r.allowed, r.now = a.cost*microUnits <= b.whole, b.last
 	switch {
 	case a.cost < 0:
 		r.write = from != nil && !a.dry
@@ -36,7 +36,7 @@ func (n *numbers) stepBucket(c cell, from *numbers, a ask) (cell, result) {
 	if r.write {
 		c = n.pack(b)
 	}
-	return c, r
+	return c
 }
 
 // refill brings the bucket to max(now, last): with e the time since last, it
@@ -57,7 +57,7 @@ func (n *numbers) refill(b bucket, now int64) bucket {
 
 // giveBack returns −cost units to the bucket, less what has refilled since
 // they were taken, so that nothing is paid twice.
-func (n *numbers) giveBack(b bucket, a ask, write bool) bucket {
+func (n *numbers) giveBack(b bucket, a *ask, write bool) bucket {
 	if !write {
 		return b
 	}
@@ -71,7 +71,7 @@ func (n *numbers) giveBack(b bucket, a ask, write bool) bucket {
 
 // takenAt is when a give-back's units were taken: now unless said, and never
 // later than now.
-func takenAt(a ask, now int64) int64 {
+func takenAt(a *ask, now int64) int64 {
 	if a.at == 0 {
 		return now
 	}
@@ -81,7 +81,7 @@ func takenAt(a ask, now int64) int64 {
 // wait is how long the bucket takes to gain need micro-units.
 func (n *numbers) wait(need, frac int64) int64 { return mulDivUp(need, n.q, -frac, n.p) }
 
-func (n *numbers) tellBucket(d *Decision, r result, cost, gap int64) {
+func (n *numbers) tellBucket(d *Decision, r *result, cost, gap int64) {
 	d.Remaining = r.whole / microUnits
 	if r.whole < n.full {
 		d.ResetAfter = micros(gap + n.wait(n.full-r.whole, r.frac))

@@ -7,8 +7,8 @@ package stint
 // A quota is the same count in the periods of a calendar.
 
 // stepWindow keeps {start of the window or period, count}.
-func (n *numbers) stepWindow(c cell, known bool, a ask) (cell, result) {
-	r := result{now: a.now}
+func (n *numbers) stepWindow(c cell, known bool, a *ask, r *result) cell {
+	r.now = a.now
 	if known {
 		r.now = max(a.now, int64(c[0]))
 	}
@@ -30,11 +30,11 @@ func (n *numbers) stepWindow(c cell, known bool, a ask) (cell, result) {
 		count += a.cost + r.granted
 		r.write = a.cost+r.granted > 0
 	}
-	n.tellWindow(&r, count, end)
+	n.tellWindow(r, count, end)
 	if r.write {
 		c = cell{uint64(start), uint64(count)}
 	}
-	return c, r
+	return c
 }
 
 func (n *numbers) tellWindow(r *result, count, end int64) {

@@ -8,13 +8,14 @@ package stint
 // v(t) = max(0, v − r·(t − last)); a new key has level 0; a request of cost q
 // is allowed iff v + q ≤ queue + 1; it waits v/r, then v becomes v + q.
 
-func (n *numbers) stepLeaky(c cell, from *numbers, a ask) (cell, result) {
+func (n *numbers) stepLeaky(c cell, from *numbers, a *ask, r *result) cell {
 	b := bucket{last: a.now}
 	if from != nil {
 		b = n.drain(from.unpack(c), a.now)
 	}
 	room := n.full - b.whole - min(b.frac, 1) // a started micro-unit takes its whole place
-	r := result{allowed: a.cost <= 0 || a.cost*microUnits <= room, now: b.last, ahead: b.whole, aheadFrac: b.frac}
+	r.allowed, r.now = a.cost <= 0 || a.cost*microUnits <= room, b.last
+	r.ahead, r.aheadFrac = b.whole, b.frac
 	if r.allowed && a.cost >= 0 && !a.dry {
 		r.granted = min(a.extra, max(0, room-a.cost*microUnits)/microUnits)
 		b.whole += (a.cost + r.granted) * microUnits
@@ -27,7 +28,7 @@ func (n *numbers) stepLeaky(c cell, from *numbers, a ask) (cell, result) {
 	if r.write {
 		c = n.pack(b)
 	}
-	return c, r
+	return c
 }
 
 // drain brings the level to max(now, last): v·q − e·p over q, at least 0.
@@ -50,7 +51,7 @@ func (n *numbers) drain(b bucket, now int64) bucket {
 // emptied is how long a level takes to drip out.
 func (n *numbers) emptied(whole, frac int64) int64 { return mulDivUp(whole, n.q, frac, n.p) }
 
-func (n *numbers) tellLeaky(d *Decision, r result, cost, gap int64) {
+func (n *numbers) tellLeaky(d *Decision, r *result, cost, gap int64) {
 	room := n.full - r.whole - min(r.frac, 1)
 	d.Remaining = max(0, room) / microUnits
 	if r.whole > 0 || r.frac > 0 {

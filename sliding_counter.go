@@ -38,22 +38,22 @@ func (s *counters) advance(b int64) {
 
 // stepTwoCounters is the classic pair, packed: the number of the newer
 // bucket, and the two counts by bucket mod 2.
-func (n *numbers) stepTwoCounters(c cell, known bool, a ask) (cell, result) {
+func (n *numbers) stepTwoCounters(c cell, known bool, a *ask, r *result) cell {
 	ring := [2]int64{int64(c[1] >> 32), int64(c[1] & (1<<32 - 1))}
 	s := counters{newest: int64(c[0]), ring: ring[:]}
 	if !known {
 		ring = [2]int64{}
 		s.newest = a.now / n.width
 	}
-	r := n.count(&s, a)
+	n.count(&s, a, r)
 	if r.write {
 		c = cell{uint64(s.newest), uint64(ring[0])<<32 | uint64(ring[1])}
 	}
-	return c, r
+	return c
 }
 
 // stepCounters keeps {number of the newest bucket, counts of S + 1 buckets}.
-func (n *numbers) stepCounters(w []int64, a ask) ([]int64, result) {
+func (n *numbers) stepCounters(w []int64, a *ask, r *result) []int64 {
 	known := len(w) > 0
 	if !known {
 		w = w[:n.buckets+2]
@@ -61,16 +61,16 @@ func (n *numbers) stepCounters(w []int64, a ask) ([]int64, result) {
 		w[0] = a.now / n.width
 	}
 	s := counters{newest: w[0], ring: w[1:]}
-	r := n.count(&s, a)
+	n.count(&s, a, r)
 	w[0] = s.newest
 	if !known && !r.write {
 		w = w[:0]
 	}
-	return w, r
+	return w
 }
 
-func (n *numbers) count(s *counters, a ask) result {
-	r := result{now: max(a.now, s.newest*n.width)}
+func (n *numbers) count(s *counters, a *ask, r *result) {
+	r.now = max(a.now, s.newest*n.width)
 	current := r.now / n.width
 	room := n.room(s, r.now)
 	r.allowed = a.cost <= max(0, room)
@@ -85,8 +85,7 @@ func (n *numbers) count(s *counters, a ask) result {
 			s.ring[current%int64(len(s.ring))] += a.cost + r.granted
 		}
 	}
-	n.tellCounters(&r, s, a.cost)
-	return r
+	n.tellCounters(r, s, a.cost)
 }
 
 // room is ⌊N − estimate⌋ at t; below 0 after the limit was lowered.

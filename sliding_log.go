@@ -7,8 +7,8 @@ import "slices"
 // for each unit that counts.
 
 // stepLog keeps the times of admitted units, oldest first.
-func (n *numbers) stepLog(w []int64, a ask) ([]int64, result) {
-	r := result{now: a.now}
+func (n *numbers) stepLog(w []int64, a *ask, r *result) []int64 {
+	r.now = a.now
 	if len(w) > 0 {
 		r.now = max(a.now, w[len(w)-1])
 	}
@@ -29,8 +29,8 @@ func (n *numbers) stepLog(w []int64, a ask) ([]int64, result) {
 		}
 		live, r.forget = w, len(w) == 0
 	}
-	n.tellLog(&r, live, a.cost)
-	return w, r
+	n.tellLog(r, live, a.cost)
+	return w
 }
 
 // expired is how many of the times no longer count at t.

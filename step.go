@@ -9,7 +9,9 @@ import (
 // A step is the pure function (state, limit, now, cost) → (state, decision).
 // It is cut in two so that a store holds its lock for the first half only:
 // step and stepWide find whether a claim is allowed and what the state
-// becomes; decide works out the times that the answer tells.
+// becomes; decide works out the times that the answer tells. What is larger
+// than a few words goes through pointers: copies of fresh structs stall the
+// processor for longer than the arithmetic takes.
 
 // cell is the packed state of a narrow limit: every algorithm but the log
 // and the counter of many buckets, whose state is a slice.
@@ -22,7 +24,8 @@ type ask struct {
 	dry                  bool
 }
 
-// result is what a step found. Times are relative to now.
+// result is what a step found; a step gets it zeroed. Times are relative to
+// now.
 type result struct {
 	allowed bool
 	write   bool  // the state changed
@@ -45,37 +48,39 @@ func (n *numbers) wide() bool {
 // step decides one claim on a narrow limit. from is the numbers that the
 // state was written under, nil when there is no state: they may differ from n
 // after a change of the limit.
-func (n *numbers) step(c cell, from *numbers, a ask) (cell, result) {
+func (n *numbers) step(c cell, from *numbers, a *ask, r *result) cell {
 	if a.cost == Forget {
-		return cell{}, n.forgotten(a)
+		n.forgotten(a, r)
+		return cell{}
 	}
 	switch n.alg {
 	case TokenBucket, GCRA:
-		return n.stepBucket(c, from, a)
+		return n.stepBucket(c, from, a, r)
 	case LeakyBucket:
-		return n.stepLeaky(c, from, a)
+		return n.stepLeaky(c, from, a, r)
 	case SlidingWindowCounter:
-		return n.stepTwoCounters(c, from != nil, a)
+		return n.stepTwoCounters(c, from != nil, a, r)
 	default:
-		return n.stepWindow(c, from != nil, a)
+		return n.stepWindow(c, from != nil, a, r)
 	}
 }
 
 // stepWide decides one claim on a wide limit. It works in place, within the
 // capacity that wideRoom asks for, and allocates nothing.
-func (n *numbers) stepWide(w []int64, a ask) ([]int64, result) {
+func (n *numbers) stepWide(w []int64, a *ask, r *result) []int64 {
 	switch {
 	case a.cost == Forget:
-		return w[:0], n.forgotten(a)
+		n.forgotten(a, r)
+		return w[:0]
 	case n.alg == SlidingWindowLog:
-		return n.stepLog(w, a)
+		return n.stepLog(w, a, r)
 	default:
-		return n.stepCounters(w, a)
+		return n.stepCounters(w, a, r)
 	}
 }
 
 // wideRoom is the capacity that stepWide needs for a state of have words.
-func (n *numbers) wideRoom(have int, a ask) int {
+func (n *numbers) wideRoom(have int, a *ask) int {
 	if n.alg == SlidingWindowCounter {
 		return n.buckets + 2
 	}
@@ -84,31 +89,30 @@ func (n *numbers) wideRoom(have int, a ask) int {
 }
 
 // forgotten is the result of a reset: the key as if never used.
-func (n *numbers) forgotten(a ask) result {
-	r := result{allowed: true, write: !a.dry, forget: !a.dry, now: a.now, remaining: n.max}
+func (n *numbers) forgotten(a *ask, r *result) {
+	r.allowed, r.write, r.forget = true, !a.dry, !a.dry
+	r.now, r.remaining = a.now, n.max
 	if n.alg == TokenBucket || n.alg == GCRA {
 		r.whole = n.full
 	}
-	return r
 }
 
-// decide completes the answer. It needs no lock.
-func (n *numbers) decide(r result, a ask) Decision {
-	d := Decision{Allowed: r.allowed, Limit: n.max, Granted: r.granted, At: r.now}
+// decide completes the answer in d, which is zero before. It needs no lock.
+func (n *numbers) decide(d *Decision, r *result, a *ask) {
+	d.Allowed, d.Limit, d.Granted, d.At = r.allowed, n.max, r.granted, r.now
 	gap := r.now - a.now
 	switch n.alg {
 	case TokenBucket, GCRA:
-		n.tellBucket(&d, r, a.cost, gap)
+		n.tellBucket(d, r, a.cost, gap)
 	case LeakyBucket:
-		n.tellLeaky(&d, r, a.cost, gap)
+		n.tellLeaky(d, r, a.cost, gap)
 	default:
-		n.tellCount(&d, r, a.cost, gap)
+		n.tellCount(d, r, a.cost, gap)
 	}
-	return d
 }
 
 // tellCount tells what an algorithm that counts has already worked out.
-func (n *numbers) tellCount(d *Decision, r result, cost, gap int64) {
+func (n *numbers) tellCount(d *Decision, r *result, cost, gap int64) {
 	d.Remaining = r.remaining
 	if r.reset > 0 {
 		d.ResetAfter = micros(gap + r.reset)
@@ -163,13 +167,18 @@ const leftWhole = 1 << 16
 // left is the share of a narrow limit that remains, of leftWhole: what a full
 // table sorts its states by when one must go. 0 means exhausted.
 func (n *numbers) left(c cell, now int64) int64 {
-	_, r := n.step(c, n, ask{now: now})
-	return n.share(n.decide(r, ask{now: now}).Remaining)
+	var r result
+	var d Decision
+	a := ask{now: now}
+	n.step(c, n, &a, &r)
+	n.decide(&d, &r, &a)
+	return n.share(d.Remaining)
 }
 
 // leftWide is left for a wide limit.
 func (n *numbers) leftWide(w []int64, now int64) int64 {
-	_, r := n.stepWide(w, ask{now: now})
+	var r result
+	n.stepWide(w, &ask{now: now}, &r)
 	return n.share(r.remaining)
 }
 
