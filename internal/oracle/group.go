@@ -1,0 +1,47 @@
+package oracle
+
+import "github.com/stintdev/stint"
+
+// group decides the claims of one group, and charges them if it is admitted
+// and may charge.
+func (m *Model) group(now int64, claims []stint.Claim, mayCharge bool) (out []stint.Decision, admitted bool) {
+	verdicts := make([]verdict, len(claims))
+	for i, c := range claims {
+		l := m.limit(c.Limit)
+		verdicts[i] = l.judge(now, c, m.lookup(m.identify(c)))
+		out = append(out, verdicts[i].alone)
+	}
+	admitted = admits(claims, out)
+	if !admitted || !mayCharge {
+		return out, admitted
+	}
+	for i, c := range claims {
+		if !out[i].Allowed {
+			continue // of a set of alternatives
+		}
+		out[i] = verdicts[i].charged
+		if verdicts[i].writes {
+			m.write(now, m.identify(c), m.limit(c.Limit), verdicts[i].after)
+		}
+	}
+	return out, true
+}
+
+// admits reports whether every claim that stands alone is allowed, and one of
+// each set of alternatives.
+func admits(claims []stint.Claim, decisions []stint.Decision) bool {
+	admitting := map[uint8]bool{}
+	for i, c := range claims {
+		if c.Any != 0 {
+			admitting[c.Any] = admitting[c.Any] || decisions[i].Allowed
+		} else if !decisions[i].Allowed {
+			return false
+		}
+	}
+	for _, one := range admitting {
+		if !one {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,103 @@
+package oracle
+
+import (
+	"fmt"
+	"math/big"
+	"math/bits"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// limit is a limit's numbers, read anew from its spec.
+type limit struct {
+	algorithm stint.Algorithm
+	shape     string
+	max       int64    // units that an idle key may take at once
+	p, q      *big.Int // rate of a bucket: p/q micro-units a microsecond
+	window    int64    // µs
+	buckets   int64    // of a sliding counter
+	calendar  calendar // of a quota
+}
+
+func newLimit(handle stint.Limit) *limit {
+	s := handle.Spec()
+	l := &limit{algorithm: s.Algorithm, max: s.Limit, window: s.Window.Microseconds(), buckets: int64(s.Buckets)}
+	switch s.Algorithm {
+	case stint.TokenBucket, stint.GCRA:
+		l.max = s.Capacity
+		l.setRate(handle)
+	case stint.LeakyBucket:
+		l.max = s.Queue + 1
+		l.setRate(handle)
+	case stint.Quota:
+		l.calendar = newCalendar(s)
+	}
+	_, offset := l.calendar.anchor.Zone()
+	l.shape = fmt.Sprint(s.Algorithm, s.Window, s.Buckets, s.Period, s.Anchor, offset)
+	return l
+}
+
+// setRate takes the rate as the spec says it when it fits (DESIGN.md §4), else
+// the fraction below it that the handle chose.
+func (l *limit) setRate(handle stint.Limit) {
+	rate := statedRate(handle.Spec())
+	if !l.fits(rate) {
+		chosen := handle.Rate()
+		if chosen.Cmp(rate) >= 0 || !l.fits(chosen) {
+			panic(fmt.Sprintf("oracle: rate %v of %v does not fit, and %v does not stand for it", rate, handle, chosen))
+		}
+		rate = chosen
+	}
+	l.p, l.q = rate.Num(), rate.Denom()
+}
+
+func statedRate(s stint.Spec) *big.Rat {
+	if s.RefillRate != "" {
+		rate, ok := new(big.Rat).SetString(s.RefillRate)
+		if !ok {
+			panic("oracle: refill rate " + s.RefillRate)
+		}
+		return rate
+	}
+	return new(big.Rat).Quo(new(big.Rat).SetInt64(s.Limit*int64(time.Second/time.Microsecond)), new(big.Rat).SetInt64(s.Window.Microseconds()))
+}
+
+// fits reports whether p·q is under 2^52 and a state has room for its parts.
+func (l *limit) fits(rate *big.Rat) bool {
+	product := new(big.Int).Mul(rate.Num(), rate.Denom())
+	if product.BitLen() > 52 {
+		return false
+	}
+	return bits.Len64(uint64(l.max)*1_000_000)+bits.Len64(rate.Denom().Uint64()-1) <= 75
+}
+
+func (l *limit) read(state any) reading {
+	switch l.algorithm {
+	case stint.TokenBucket, stint.GCRA:
+		s, _ := state.(*parts)
+		return bucket{l, s}
+	case stint.LeakyBucket:
+		s, _ := state.(*parts)
+		return leaky{l, s}
+	case stint.SlidingWindowCounter:
+		s, _ := state.(*counts)
+		return counter{l, s}
+	case stint.SlidingWindowLog:
+		s, _ := state.(entries)
+		return log{l, s}
+	case stint.Quota:
+		s, _ := state.(*period)
+		return window{l, l.calendar.start, s}
+	}
+	s, _ := state.(*period)
+	return window{l, func(t int64) int64 { return floor(t, l.window) * l.window }, s}
+}
+
+// floor is a/b rounded down, also below zero.
+func floor(a, b int64) int64 {
+	if a < 0 && a%b != 0 {
+		return a/b - 1
+	}
+	return a / b
+}
