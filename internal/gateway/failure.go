@@ -1,0 +1,98 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// failure is an answer that the gateway gives itself.
+type failure struct {
+	status     int
+	code       string // stable, for programs
+	message    string
+	retryAfter int64 // seconds; 0: not said
+}
+
+// write answers with JSON of the form that every error of Stint has.
+func (f *failure) write(w http.ResponseWriter, id string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	details := map[string]any{"request_id": id}
+	if f.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt(f.retryAfter, 10))
+		details["retry_after_seconds"] = f.retryAfter
+	}
+	w.WriteHeader(f.status)
+	body := map[string]any{"code": f.code, "message": f.message, "details": details}
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": body}) // the client may be gone
+}
+
+// fail is called when there is no answer of an upstream to pass on.
+func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
+	x := exchangeOf(r)
+	x.putBack(nil)
+	f := g.failureOf(r, err)
+	g.logFailure(r, x, f, err)
+	f.write(w, x.id)
+}
+
+func (g *Gateway) failureOf(r *http.Request, err error) *failure {
+	var tooLarge *http.MaxBytesError
+	var network net.Error
+	switch {
+	case errors.Is(err, errAllDown):
+		return &failure{http.StatusServiceUnavailable, "UPSTREAM_UNAVAILABLE", "No upstream can be reached; nothing was sent",
+			wholeSeconds(g.retryAfter(g.now()))}
+	case errors.As(err, &tooLarge):
+		return &failure{http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE", "The request body is too large", 0}
+	case r.Context().Err() == nil && errors.As(err, &network) && network.Timeout(), errors.Is(err, context.DeadlineExceeded):
+		return &failure{http.StatusGatewayTimeout, "UPSTREAM_TIMEOUT", "The upstream did not answer in time", 0}
+	}
+	return &failure{http.StatusBadGateway, "UPSTREAM_FAILED", "The upstream gave no valid answer", 0}
+}
+
+// logFailure names no path, query or header: they may hold secrets.
+func (g *Gateway) logFailure(r *http.Request, x *exchange, f *failure, err error) {
+	log, name := g.options.Logger.Warn, ""
+	if r.Context().Err() != nil {
+		log = g.options.Logger.Debug // the client left; that is no fault of anyone
+	}
+	if x.at != nil {
+		name = x.at.name
+	}
+	log("request failed", "status", f.status, "method", r.Method, "upstream", name, "request_id", x.id, "error", short(err))
+}
+
+// short bounds what an upstream's garbage can do to a log line.
+func short(err error) string {
+	const most = 200
+	if text := err.Error(); len(text) > most {
+		return text[:most] + "…"
+	} else {
+		return text
+	}
+}
+
+// refuse returns the answer to a request that is never passed on, or nil.
+func refuse(r *http.Request) *failure {
+	if r.Method == http.MethodConnect {
+		return &failure{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "This is no forward proxy: CONNECT is not allowed", 0}
+	}
+	if climbs(r.URL.Path) {
+		return &failure{http.StatusBadRequest, "BAD_PATH", "The path leads above its root", 0}
+	}
+	return nil
+}
+
+// climbs reports whether dot segments lead above the root, and so out of the
+// path of an upstream's URL.
+func climbs(decoded string) bool {
+	relative := path.Clean(strings.TrimLeft(decoded, "/"))
+	return relative == ".." || strings.HasPrefix(relative, "../")
+}

@@ -1,0 +1,102 @@
+// Package gateway is a streaming reverse proxy: it passes requests on to one
+// of several upstreams, and their answers back, as they come.
+//
+// Use it behind something that decides, such as the middleware of httplimit:
+// the gateway itself limits nothing and counts nothing. Serve it from an
+// http.Server that bounds the reading of headers and idle connections, and
+// neither whole requests nor whole responses, because streams have no end.
+//
+// It promises:
+//
+//   - Bodies are never buffered whole. WebSocket, server-sent events, HTTP/2
+//     with trailers (gRPC) and informational responses pass through, and a
+//     client that leaves cancels the request at the upstream.
+//   - A request is sent at most once, but for what [http.Transport] itself
+//     repeats: a GET, HEAD, OPTIONS or TRACE without a body whose idle
+//     connection had died. Another upstream is asked only if nothing was sent.
+//   - An answer of 503 means that nothing was sent, so that asking again is
+//     safe; 502 and 504 mean that the upstream may have acted.
+//   - An upstream learns from X-Forwarded-For, -Proto and -Host what the
+//     connection says; what the client says there counts only if the peer is
+//     trusted.
+//   - What the limiter wrote into the response wins over the upstream: when
+//     any X-RateLimit-* or RateLimit* field stands there, those of the
+//     upstream are dropped.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httputil"
+	"sync/atomic"
+	"time"
+)
+
+// Gateway is an [http.Handler]. It is safe for use by many goroutines.
+type Gateway struct {
+	options   Options
+	upstreams []*upstream
+	proxy     *httputil.ReverseProxy
+	wire      transports
+	turn      atomic.Uint32 // where the next choice of an upstream begins
+	now       func() time.Time
+	check     func(context.Context, *upstream) error
+}
+
+// New makes a gateway. It connects to nothing yet: upstreams are taken to be
+// up until a dial or a check of [Gateway.Run] fails. An error names the
+// option that is wrong.
+func New(o Options) (*Gateway, error) {
+	o = o.withDefaults()
+	if err := validateHealthPath(o.HealthPath); err != nil {
+		return nil, err
+	}
+	g := &Gateway{options: o, now: time.Now, wire: newTransports(&o)}
+	for _, target := range o.Upstreams {
+		u, err := newUpstream(target, &o)
+		if err != nil {
+			return nil, err
+		}
+		g.upstreams = append(g.upstreams, u)
+	}
+	if len(g.upstreams) == 0 {
+		return nil, errors.New("gateway: no upstream (give at least one URL such as http://127.0.0.1:9000)")
+	}
+	g.check = g.checkUpstream
+	g.proxy = g.newProxy()
+	return g, nil
+}
+
+func (g *Gateway) newProxy() *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Rewrite:        g.rewrite,
+		Transport:      roundTripper(g.roundTrip),
+		FlushInterval:  -1, // every write is passed on at once
+		ErrorLog:       debugLog(g.options.Logger),
+		BufferPool:     &buffers{},
+		ModifyResponse: modifyResponse,
+		ErrorHandler:   g.fail,
+	}
+}
+
+// ServeHTTP passes the request on. It panics with [http.ErrAbortHandler] when
+// an upstream breaks off in the middle of its answer: the server then breaks
+// the client's connection too, which is the only honest way to say so.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := newExchange(w, r)
+	defer x.finish()
+	if problem := refuse(r); problem != nil {
+		x.putBack(nil)
+		problem.write(w, x.id)
+		return
+	}
+	// Else the server swallows what it has not read of a body before it
+	// writes an answer that came early, and the upstream misses that part.
+	_ = http.NewResponseController(w).EnableFullDuplex() // refused by HTTP/1.0 recorders alone
+	g.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+}
+
+// CloseIdleConnections closes the connections to upstreams that serve no
+// request now.
+func (g *Gateway) CloseIdleConnections() { g.wire.closeIdle() }

@@ -1,0 +1,96 @@
+package gateway
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/http/httputil"
+	"sync/atomic"
+	"time"
+)
+
+// errAllDown is the failure of a request of which nothing was sent.
+var errAllDown = errors.New("no upstream can be reached")
+
+// roundTrip sends the request to the first upstream that a connection can be
+// made to, and to none after it.
+func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
+	x := exchangeOf(r)
+	var tried []*upstream
+	for {
+		u, failures := g.choose(g.now(), tried)
+		if u == nil {
+			return nil, errAllDown
+		}
+		x.moveTo(u)
+		a := &attempt{}
+		res, err := g.wire.of(u, r).RoundTrip(a.request(r, u))
+		if err == nil || a.reached.Load() {
+			g.reached(u)
+			return res, err
+		}
+		if !a.dialFailed.Load() || r.Context().Err() != nil {
+			return nil, err
+		}
+		g.unreachable(u, failures, err)
+		tried = append(tried, u)
+	}
+}
+
+func (g *Gateway) reached(u *upstream) {
+	if u.health.connected() {
+		g.options.Logger.Info("upstream is back", "upstream", u.name)
+	}
+}
+
+func (g *Gateway) unreachable(u *upstream, failures int, err error) {
+	if u.health.dialFailed(g.now(), failures) {
+		g.options.Logger.Warn("upstream cannot be reached", "upstream", u.name, "error", short(err))
+	}
+}
+
+// attempt is one try of one upstream. What the trace tells comes from other
+// goroutines, also after the try has ended.
+type attempt struct {
+	reached    atomic.Bool // a connection was there: something may have been sent
+	dialFailed atomic.Bool // connecting failed, and not the request's own form
+}
+
+// request returns a copy of r for the upstream. Its body stays open when the
+// attempt ends without reading it, for the next one; the reverse proxy closes
+// it in the end.
+func (a *attempt) request(r *http.Request, u *upstream) *http.Request {
+	out := r.WithContext(httptrace.WithClientTrace(r.Context(), a.trace()))
+	target := *r.URL
+	out.URL = &target
+	host := out.Host
+	(&httputil.ProxyRequest{Out: out}).SetURL(u.target)
+	if !u.upstreamHost {
+		out.Host = host
+	}
+	if out.Body != nil {
+		out.Body = io.NopCloser(out.Body)
+	}
+	return out
+}
+
+func (a *attempt) trace() *httptrace.ClientTrace {
+	note := func(err error) {
+		if err != nil {
+			a.dialFailed.Store(true)
+		}
+	}
+	return &httptrace.ClientTrace{
+		GotConn:          func(httptrace.GotConnInfo) { a.reached.Store(true) },
+		DNSDone:          func(i httptrace.DNSDoneInfo) { note(i.Err) },
+		ConnectDone:      func(_, _ string, err error) { note(err) },
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { note(err) },
+	}
+}
+
+// wholeSeconds rounds up, to at least 1.
+func wholeSeconds(d time.Duration) int64 {
+	return max(1, int64((d+time.Second-1)/time.Second))
+}

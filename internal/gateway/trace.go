@@ -1,0 +1,108 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// W3C Trace Context (https://www.w3.org/TR/trace-context/). The gateway
+// records no span of its own, so that it passes a valid context on as it is:
+// a span id that nobody reports would tear the trace apart. Without a valid
+// one it begins a trace.
+
+const (
+	traceparentLength = 55 // of version 00: 2+1+32+1+16+1+2
+	maxTraceMembers   = 32
+)
+
+// setTrace gives out a valid trace context, made from the request's.
+func setTrace(in, out http.Header) {
+	parents, state := in["Traceparent"], strings.Join(in["Tracestate"], ",")
+	out.Del("Tracestate")
+	if len(parents) != 1 || !validTraceparent(parents[0]) {
+		out.Set("Traceparent", newTraceparent())
+		return
+	}
+	out.Set("Traceparent", parents[0])
+	if state != "" && validTracestate(state) {
+		out.Set("Tracestate", state)
+	}
+}
+
+// newTraceparent begins a trace. It is marked as sampled, because an upstream
+// that follows its caller would else record nothing any more.
+func newTraceparent() string {
+	var id [24]byte
+	_, _ = rand.Read(id[:]) // never fails
+	id[0] |= 1              // neither id may be all zero
+	id[16] |= 1
+	return fmt.Sprintf("00-%x-%x-01", id[:16], id[16:])
+}
+
+// validTraceparent reads version-traceid-parentid-flags in lower-case
+// hexadecimal. A version after 00 may say more behind another hyphen.
+func validTraceparent(s string) bool {
+	if len(s) < traceparentLength || s[2] != '-' || s[35] != '-' || s[52] != '-' {
+		return false
+	}
+	version, trace, parent, flags := s[:2], s[3:35], s[36:52], s[53:55]
+	if !isHex(version) || !isHex(trace) || !isHex(parent) || !isHex(flags) {
+		return false
+	}
+	if version == "ff" || isZero(trace) || isZero(parent) {
+		return false
+	}
+	return len(s) == traceparentLength || version != "00" && s[traceparentLength] == '-'
+}
+
+func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
+
+func isZero(s string) bool { return strings.Trim(s, "0") == "" }
+
+// validTracestate reads a list of at most 32 members key=value, each key once.
+func validTracestate(s string) bool {
+	seen := make(map[string]bool)
+	for member := range strings.SplitSeq(s, ",") {
+		member = strings.Trim(member, " \t")
+		if member == "" {
+			continue // allowed, so that lists can be joined
+		}
+		key, value, found := strings.Cut(member, "=")
+		if !found || !validStateKey(key) || !validStateValue(value) || seen[key] {
+			return false
+		}
+		seen[key] = true
+	}
+	return len(seen) > 0 && len(seen) <= maxTraceMembers
+}
+
+// validStateKey reads a name, or tenant@system.
+func validStateKey(key string) bool {
+	tenant, system, several := strings.Cut(key, "@")
+	if !several {
+		return len(key) <= 256 && isStateName(key, "abcdefghijklmnopqrstuvwxyz")
+	}
+	return len(tenant) <= 241 && isStateName(tenant, "abcdefghijklmnopqrstuvwxyz0123456789") &&
+		len(system) <= 14 && isStateName(system, "abcdefghijklmnopqrstuvwxyz")
+}
+
+func isStateName(s, first string) bool {
+	return s != "" && strings.IndexByte(first, s[0]) >= 0 &&
+		strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_-*/") == ""
+}
+
+// validStateValue allows 1 to 256 printable characters without comma and
+// equals sign, the last no space.
+func validStateValue(value string) bool {
+	if value == "" || len(value) > 256 || value[len(value)-1] == ' ' {
+		return false
+	}
+	for i := range len(value) {
+		if c := value[i]; c < ' ' || c > '~' || c == ',' || c == '=' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,89 @@
+package gateway
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// upstream is one place where requests go.
+type upstream struct {
+	target       *url.URL // scheme http or https, host, path
+	name         string   // for logs: scheme and host as configured
+	http2        bool     // without TLS: the scheme h2c
+	upstreamHost bool     // ask for the target's own host
+	inFlight     atomic.Int64
+	health       health
+}
+
+func newUpstream(target *url.URL, o *Options) (*upstream, error) {
+	if err := validateUpstream(target); err != nil {
+		return nil, err
+	}
+	u := &upstream{target: &url.URL{Scheme: target.Scheme, Host: target.Host, Path: target.Path, RawPath: target.RawPath}}
+	u.name = target.Scheme + "://" + target.Host
+	u.upstreamHost = o.Host == HostUpstream || o.Host == HostAuto && target.Scheme == "https"
+	if target.Scheme == "h2c" {
+		u.http2, u.target.Scheme = true, "http"
+	}
+	return u, nil
+}
+
+// validateUpstream shows the host alone of a URL that may hold a password.
+func validateUpstream(target *url.URL) error {
+	bad := func(problem, mend string) error {
+		return fmt.Errorf("gateway: upstream %q: %s (%s)", target.Host, problem, mend)
+	}
+	switch {
+	case target.Scheme != "http" && target.Scheme != "https" && target.Scheme != "h2c":
+		return bad(fmt.Sprintf("the scheme %q is not known", target.Scheme), "use http, https or h2c")
+	case target.Hostname() == "":
+		return bad("the host is missing", "write it like http://127.0.0.1:9000")
+	case target.User != nil:
+		return bad("credentials in the URL are not sent", "leave them out")
+	case target.RawQuery != "" || target.Fragment != "":
+		return bad("a query or fragment has no meaning here", "keep scheme, host and path")
+	}
+	return nil
+}
+
+// choose returns the upstream with the fewest requests in flight among those
+// that are up and were not tried yet, nil if there is none, and how often it
+// had failed. Of equals, each is first in turn.
+func (g *Gateway) choose(now time.Time, tried []*upstream) (*upstream, int) {
+	for {
+		best := g.leastBusy(now, tried)
+		if best == nil {
+			return nil, 0
+		}
+		if failures, ok := best.health.claim(now); ok {
+			return best, failures
+		}
+	}
+}
+
+func (g *Gateway) leastBusy(now time.Time, tried []*upstream) (best *upstream) {
+	n := uint32(len(g.upstreams)) //nolint:gosec // the number of upstreams on a command line
+	start := g.turn.Add(1)
+	for i := range n {
+		u := g.upstreams[(start+i)%n]
+		if slices.Contains(tried, u) || !u.health.usable(now) {
+			continue
+		}
+		if best == nil || u.inFlight.Load() < best.inFlight.Load() {
+			best = u
+		}
+	}
+	return best
+}
+
+// retryAfter is how long until the first of the upstreams is tried again.
+func (g *Gateway) retryAfter(now time.Time) time.Duration {
+	least := maxBackOff
+	for _, u := range g.upstreams {
+		least = min(least, u.health.retryAfter(now, g.options.HealthInterval))
+	}
+	return least
+}
