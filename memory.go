@@ -1,17 +1,32 @@
 package stint
 
+import (
+	"context"
+	"hash/maphash"
+
+	"github.com/stintdev/stint/internal/table"
+)
+
 // MemoryOptions configures a [Memory] store. The zero value is useful.
 type MemoryOptions struct {
 	// MaxKeys bounds how many keys (states of one limit and key) are held.
 	// Defaults to DefaultMaxKeys. A wide state (a log, a counter of many
-	// buckets) counts as several. When full, the key with the most remaining
-	// among those looked at makes room.
+	// buckets) counts as one and one more for every four words it keeps.
+	// When full, the key with the most remaining among those looked at makes
+	// room; when all of those are exhausted, a new key is decided as fresh
+	// and not stored.
 	MaxKeys int
 
 	// Clock returns now in microseconds since the Unix epoch. Defaults to
 	// the wall clock, read cheaply and never backwards. A test or a replay
 	// brings its own.
 	Clock func() int64
+
+	// ProcessorClock reads the time from the processor's own counter, which
+	// takes a third of the time. It is used where that is safe: on amd64
+	// under Linux, when the kernel itself keeps time by that counter.
+	// Elsewhere, or with a Clock, it does nothing.
+	ProcessorClock bool
 
 	// KeepAll never forgets a state, however idle, and ignores MaxKeys:
 	// for replay, whose time may run back.
@@ -25,6 +40,115 @@ const DefaultMaxKeys = 10_000_000
 type MemoryStats struct {
 	Keys      int    // held now, idle ones that were not yet reclaimed included
 	Evictions uint64 // states given up although they were not idle
-	Unstored  uint64 // newcomers decided as fresh and not stored
+	Unstored  uint64 // charges that were not stored, because nothing could go
 	Full      bool   // the bound has been met at least once
+}
+
+// Memory is a [Store] in the memory of this process, exact and shared by
+// nothing else. Make one with [NewMemory]. Its calls never wait for anything
+// but each other, so they do not look at their context.
+//
+// It forgets the states of idle keys as new keys come, without a goroutine of
+// its own, and holds at most [MemoryOptions.MaxKeys]: 43 to 46 bytes each for
+// narrow states, outside the Go heap where the system allows.
+type Memory struct {
+	table  *table.Table
+	limits registry
+	clock  clock
+	seeds  [2]maphash.Seed
+	shards uint32 // less one, a mask
+}
+
+// NewMemory returns an empty store. It takes memory only as keys come.
+func NewMemory(o MemoryOptions) *Memory {
+	if o.MaxKeys <= 0 {
+		o.MaxKeys = DefaultMaxKeys
+	}
+	m := &Memory{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	m.limits.init()
+	m.clock.init(o.Clock, o.ProcessorClock)
+	m.table = table.New(table.Options{Bound: o.MaxKeys, KeepAll: o.KeepAll, Judge: &m.limits})
+	m.shards = uint32(m.table.Shards() - 1)
+	return m
+}
+
+// Stats locks one part of the store after the other, briefly.
+func (m *Memory) Stats() MemoryStats { return MemoryStats(m.table.Stats()) }
+
+// Close forgets every key and gives the memory back at once. The store can be
+// used again, empty. A store that is no longer used needs no Close: its memory
+// goes with it. The error is nil.
+func (m *Memory) Close() error {
+	m.table.Clear()
+	return nil
+}
+
+// Take decides one claim and charges it when allowed.
+func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
+	var q query
+	if err := m.prepare(&q, &c); err != nil {
+		return d, err
+	}
+	a := c.ask(m.clock.now())
+	m.decideOne(&q, &a, &d)
+	return d, nil
+}
+
+// query is a claim's limit, and where its state is.
+type query struct {
+	n   *numbers
+	ref uint32
+	id  table.ID
+}
+
+// prepare checks a claim and finds out where its state is.
+func (m *Memory) prepare(q *query, c *Claim) (err error) {
+	if err := c.check(); err != nil {
+		return err
+	}
+	q.n = c.Limit.n
+	if q.ref, err = m.limits.refer(q.n); err != nil {
+		return err
+	}
+	low := maphash.String(m.seeds[0], c.Key) ^ q.n.salt[0]
+	high := maphash.String(m.seeds[1], c.Key) ^ q.n.salt[1]
+	q.id = table.ID{Hash: low, Tag: uint32(high), Shard: uint32(high>>32) & m.shards}
+	return nil
+}
+
+func (m *Memory) decideOne(q *query, a *ask, d *Decision) {
+	var r result
+	shard := m.table.Shard(q.id.Shard)
+	shard.Lock()
+	m.step(shard, q, a, &r)
+	shard.Unlock()
+	q.n.decide(d, &r, a)
+}
+
+// step takes the step of one claim on its state. Its shard is locked.
+func (m *Memory) step(shard *table.Shard, q *query, a *ask, r *result) {
+	if q.n.wide() {
+		m.stepWide(shard, q, a, r)
+		return
+	}
+	slot := shard.Find(q.id)
+	if slot == nil {
+		c := q.n.step(cell{}, nil, a, r)
+		if r.write && !r.forget {
+			shard.Insert(q.id, q.ref, c, a.now)
+		}
+		return
+	}
+	from := q.n
+	if ref := slot.Ref(); ref != q.ref {
+		from = m.limits.at(ref)
+	}
+	c := q.n.step(slot.State, from, a, r)
+	switch {
+	case r.forget:
+		shard.Delete(q.id)
+	case r.write:
+		slot.State = c
+		slot.SetRef(q.ref)
+	}
 }

@@ -1,0 +1,7 @@
+//go:build !(linux && amd64)
+
+package stint
+
+func cycles() uint64 { return 0 }
+
+func counterKeepsTime() bool { return false }

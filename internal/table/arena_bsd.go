@@ -1,0 +1,12 @@
+//go:build darwin || freebsd || netbsd || openbsd || dragonfly
+
+package table
+
+// noReserve is not needed: these systems do not count what is not written.
+const noReserve = 0
+
+func smallPages([]byte) {}
+
+// giveBackMemory keeps the pages: these systems do not promise that pages
+// given back read as zero.
+func giveBackMemory(memory []byte) { clear(memory) }

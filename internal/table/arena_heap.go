@@ -1,0 +1,11 @@
+//go:build !(linux || darwin || freebsd || netbsd || openbsd || dragonfly)
+
+package table
+
+// Without mmap the shards live in the Go heap.
+
+func mapMemory(int) []byte { return nil }
+
+func unmapMemory([]byte) {}
+
+func giveBackMemory(memory []byte) { clear(memory) }

@@ -1,0 +1,22 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+
+package table
+
+import "syscall"
+
+// mapMemory reserves zeroed memory that costs nothing until it is written,
+// or returns nil when the system refuses.
+func mapMemory(size int) []byte {
+	memory, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE|noReserve)
+	if err != nil {
+		return nil
+	}
+	smallPages(memory)
+	return memory
+}
+
+func unmapMemory(memory []byte) {
+	if memory != nil {
+		_ = syscall.Munmap(memory) // fails only for memory that is not mapped
+	}
+}

@@ -1,0 +1,159 @@
+package table
+
+import (
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// Options configures a [Table].
+type Options struct {
+	// Bound is the greatest weight held: one for a state, and one more for
+	// every 32 bytes of a slice beside it. At least 1.
+	Bound int
+
+	// KeepAll ignores Bound and never drops a state by itself.
+	KeepAll bool
+
+	// Judge tells which states may go.
+	Judge Judge
+}
+
+// Judge tells the worth of a state to a table that looks for room. It is
+// called with the state's shard locked. wide is the slice of a wide state.
+type Judge interface {
+	// Idle reports whether the state is as good as none at now.
+	Idle(ref uint32, state [2]uint64, wide []int64, now int64) bool
+	// Left says how much a state would lose its owner nothing to forget:
+	// the greatest goes first, and 0 never goes.
+	Left(ref uint32, state [2]uint64, wide []int64, now int64) int64
+}
+
+// Stats are counts since the table was made, but Keys, which are held now.
+type Stats struct {
+	Keys      int
+	Evictions uint64 // states given up although they were not idle
+	Unstored  uint64 // states for which there was no room
+	Full      bool   // the bound has been met
+}
+
+// Table is a table of states. Make one with [New].
+type Table struct {
+	shards  []Shard
+	arena   arena
+	judge   Judge
+	keepAll bool
+	bound   int64
+	most    int // slots of a shard
+
+	held      atomic.Int64 // weight
+	evictions atomic.Uint64
+	unstored  atomic.Uint64
+	full      atomic.Bool
+	scratch   sync.Pool // *[]Slot, of rebuilds
+}
+
+const (
+	keysPerShard = 2500 // small enough to rebuild in tens of microseconds
+	maxShards    = 1 << 16
+	keepShards   = 1 << 12 // when there is no bound
+	keepSlots    = 1 << 18 // of each window then; beyond it, the Go heap
+)
+
+// New makes an empty table. It reserves address space for its bound and uses
+// memory only as states come.
+func New(o Options) *Table {
+	t := &Table{judge: o.Judge, keepAll: o.KeepAll, bound: int64(max(1, o.Bound))}
+	shards := keepShards
+	window := keepSlots
+	t.most = math.MaxInt
+	if !t.keepAll {
+		shards = shardsFor(t.bound)
+		window = slotsFor(int(t.bound), shards)
+		t.most = window
+	}
+	t.shards = make([]Shard, shards)
+	t.arena = reserve(shards, window)
+	for i := range t.shards {
+		t.shards[i].table, t.shards[i].number = t, i
+		t.shards[i].resize(slotsPerPage)
+	}
+	runtime.AddCleanup(&t.shards[0], arena.free, t.arena)
+	return t
+}
+
+// shardsFor is the power of two nearest to bound/keysPerShard.
+func shardsFor(bound int64) int {
+	n := 1
+	for n < maxShards && bound/int64(n) > keysPerShard*4/3 {
+		n *= 2
+	}
+	return n
+}
+
+// slotsFor is how many slots the fullest shard needs at most: its share of
+// the bound, six standard deviations of chance above it, and the load.
+func slotsFor(bound, shards int) int {
+	keys := min(float64(bound), float64(bound)/float64(shards)+6*math.Sqrt(float64(bound)/float64(shards)))
+	return wholePages(int(keys) + 1)
+}
+
+// wholePages is the room for so many keys at the load that growth leaves, in
+// pages: what would be left over of a page is resident anyway.
+func wholePages(keys int) int {
+	slots := keys*loadDen/growLoadNum + 1
+	return (slots + slotsPerPage - 1) / slotsPerPage * slotsPerPage
+}
+
+// Shards is the number of shards, a power of two: an [ID]'s Shard is below
+// it.
+func (t *Table) Shards() int { return len(t.shards) }
+
+// Shard returns a shard by its number.
+func (t *Table) Shard(number uint32) *Shard { return &t.shards[number] }
+
+// Touch brings the slots of identities toward the cache, without their locks.
+// A batch that touches first waits for memory once and not once a claim.
+func (t *Table) Touch(ids []ID) {
+	if !t.arena.mapped() {
+		return // slots in the Go heap can move
+	}
+	for i := range ids {
+		slots := int(t.shards[ids[i].Shard].size.Load())
+		t.arena.touch(int(ids[i].Shard), home(ids[i].Hash, slots))
+	}
+}
+
+// Stats locks one shard after the other.
+func (t *Table) Stats() Stats {
+	s := Stats{Evictions: t.evictions.Load(), Unstored: t.unstored.Load(), Full: t.full.Load()}
+	for i := range t.shards {
+		t.shards[i].Lock()
+		s.Keys += t.shards[i].count
+		t.shards[i].Unlock()
+	}
+	return s
+}
+
+// Clear forgets every state and gives the memory back to the system. It locks
+// one shard after the other.
+func (t *Table) Clear() {
+	for i := range t.shards {
+		t.shards[i].Lock()
+		t.shards[i].clear()
+		t.shards[i].Unlock()
+	}
+}
+
+// hold takes weight from what the bound leaves.
+func (t *Table) hold(weight int) bool {
+	if t.held.Add(int64(weight)) <= t.bound || t.keepAll {
+		return true
+	}
+	t.held.Add(-int64(weight))
+	t.full.Store(true)
+	return false
+}
+
+func (t *Table) release(weight int) { t.held.Add(-int64(weight)) }

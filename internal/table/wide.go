@@ -1,0 +1,79 @@
+package table
+
+// wides are the slices of a shard's wide states. They live in the Go heap and
+// hold no pointers themselves.
+type wides struct {
+	slices [][]int64
+	free   []int // places in slices
+	weight int   // of all, beside their slots
+}
+
+// wordsPerWeight is how much of a slice weighs as much as a slot.
+const wordsPerWeight = slotSize / 8
+
+func weightOf(words int) int { return (words + wordsPerWeight - 1) / wordsPerWeight }
+
+// Wide returns the slice of a wide state, nil for another or a nil slot. It
+// is the table's: what changes its length is told by [Shard.SetWide].
+func (s *Shard) Wide(slot *Slot) []int64 {
+	if slot == nil || !slot.wide() {
+		return nil
+	}
+	return s.wides.slices[slot.State[0]]
+}
+
+// SetWide keeps a slice that was worked on within its capacity.
+func (s *Shard) SetWide(slot *Slot, w []int64) { s.wides.slices[slot.State[0]] = w }
+
+// Widen returns the slot of an identity with a slice of at least the given
+// capacity beside it, making the slot and the slice as needed; its content is
+// kept. It returns nil, and counts it, when there is no room and nothing that
+// may go. Slots found before may have moved.
+func (s *Shard) Widen(id ID, ref uint32, capacity int, now int64) *Slot {
+	s.tidy(now)
+	slot, have := s.Find(id), 0
+	if slot != nil {
+		have = 1 + weightOf(cap(s.Wide(slot)))
+	}
+	more := 1 + weightOf(capacity) - have
+	if !s.take(id, more, now) {
+		return nil
+	}
+	if slot == nil {
+		s.put(Slot{hash: id.Hash, tag: id.Tag, ref: ref | wideBit, State: [2]uint64{s.newWide()}})
+		s.wides.weight--
+	}
+	slot = s.Find(id)
+	s.wides.slices[slot.State[0]] = append(make([]int64, 0, capacity), s.Wide(slot)...)
+	s.wides.weight += more
+	return slot
+}
+
+// newWide returns a free place for a slice.
+func (s *Shard) newWide() uint64 {
+	if s.wides == nil {
+		s.wides = &wides{}
+	}
+	w := s.wides
+	if n := len(w.free); n > 0 {
+		place := w.free[n-1]
+		w.free = w.free[:n-1]
+		return uint64(place)
+	}
+	w.slices = append(w.slices, nil)
+	return uint64(len(w.slices) - 1)
+}
+
+// dropWide frees the slice of a slot, if it has one, and returns the weight
+// of it.
+func (s *Shard) dropWide(slot *Slot) int {
+	if !slot.wide() {
+		return 0
+	}
+	w, place := s.wides, int(slot.State[0])
+	weight := weightOf(cap(w.slices[place]))
+	w.slices[place] = nil
+	w.free = append(w.free, place)
+	w.weight -= weight
+	return weight
+}

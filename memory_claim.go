@@ -1,0 +1,31 @@
+package stint
+
+import "fmt"
+
+// check says what is wrong with a claim.
+func (c *Claim) check() error {
+	switch {
+	case c.Limit.n == nil:
+		return invalid("limit: is the zero Limit", "compile a Spec, or use ParseLimit")
+	case c.Key == "":
+		return invalid("key: is empty", "name whose use is counted, such as user:42")
+	case len(c.Key) > MaxKey:
+		return invalid(fmt.Sprintf("key: is %d bytes long", len(c.Key)), fmt.Sprintf("use at most %d bytes; hash what is longer", MaxKey))
+	case c.Cost > MaxCost || c.Cost < -MaxCost && c.Cost != Forget:
+		return invalid(fmt.Sprintf("cost: %d is out of range", c.Cost), fmt.Sprintf("use %d to %d", -MaxCost, MaxCost))
+	case c.Extra < 0 || c.Extra > MaxCost:
+		return invalid(fmt.Sprintf("extra: %d is out of range", c.Extra), fmt.Sprintf("use 0 to %d", MaxCost))
+	case c.At < 0 || c.At > maxMicros:
+		return invalid(fmt.Sprintf("at: %d is not a time", c.At), "pass the Decision.At of the take, in microseconds")
+	}
+	return nil
+}
+
+// ask is the claim as a step reads it. A give-back asks for nothing extra.
+func (c *Claim) ask(now int64) ask {
+	a := ask{now: now, cost: c.Cost, extra: c.Extra, at: c.At}
+	if c.Cost < 0 {
+		a.extra = 0
+	}
+	return a
+}

@@ -1,0 +1,210 @@
+package stint
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/stintdev/stint/internal/table"
+)
+
+// batchSize is how many claims are looked up before the first of them is
+// decided: enough to wait for memory once, few enough for the stack.
+const batchSize = 32
+
+// batch is the claims of some groups, looked up.
+type batch struct {
+	queries []query
+	ids     []table.ID
+	errs    []error
+	order   []int32 // of the claims of one group, by shard
+}
+
+// TakeGroups decides the groups one after the other, all at one time.
+func (m *Memory) TakeGroups(_ context.Context, groups []Group, out []Decision) error {
+	if claims := countClaims(groups); claims != len(out) {
+		return invalid(fmt.Sprintf("out: has room for %d decisions, and there are %d claims", len(out), claims), "pass one for each claim")
+	}
+	var (
+		queries [batchSize]query
+		ids     [batchSize]table.ID
+		errs    [batchSize]error
+		order   [batchSize]int32
+	)
+	b := batch{queries[:], ids[:], errs[:], order[:]}
+	call := groupCall{memory: m, now: m.clock.now(), groups: groups, admitted: true}
+	for from := 0; from < len(groups); {
+		to, claims := nextBatch(groups, from)
+		if claims > batchSize {
+			b = batch{make([]query, claims), make([]table.ID, claims), make([]error, claims), make([]int32, claims)}
+		}
+		call.run(&b, from, to, out[:claims])
+		from, out = to, out[claims:]
+	}
+	return call.err()
+}
+
+func countClaims(groups []Group) (claims int) {
+	for i := range groups {
+		claims += len(groups[i].Claims)
+	}
+	return claims
+}
+
+// nextBatch returns the groups from a given one on whose claims fit into a
+// batch, at least one, and the number of claims.
+func nextBatch(groups []Group, from int) (to, claims int) {
+	for to = from; to < len(groups); to++ {
+		n := len(groups[to].Claims)
+		if to > from && claims+n > batchSize {
+			break
+		}
+		claims += n
+	}
+	return to, claims
+}
+
+// groupCall is one call of TakeGroups.
+type groupCall struct {
+	memory   *Memory
+	now      int64
+	groups   []Group
+	errs     []error // by group; nil while there is none
+	admitted bool    // the nearest group before that is not Shadow
+}
+
+func (g *groupCall) err() error {
+	if g.errs == nil {
+		return nil
+	}
+	return &GroupsError{Errs: g.errs}
+}
+
+// run looks up the claims of groups from up to to, and decides them.
+func (g *groupCall) run(b *batch, from, to int, out []Decision) {
+	g.lookUp(b, from, to)
+	first := 0
+	for i := from; i < to; i++ {
+		group := &g.groups[i]
+		next := first + len(group.Claims)
+		admitted, err := g.decide(b, group, first, out[first:next])
+		if err != nil {
+			g.fail(i, err)
+			clear(out[first:next])
+		}
+		if !group.Shadow {
+			g.admitted = admitted
+		}
+		first = next
+	}
+}
+
+// lookUp prepares the claims and touches their slots, so that their memory is
+// waited for at once.
+func (g *groupCall) lookUp(b *batch, from, to int) {
+	k := 0
+	for i := from; i < to; i++ {
+		claims := g.groups[i].Claims
+		for j := range claims {
+			b.errs[k] = g.memory.prepare(&b.queries[k], &claims[j])
+			b.ids[k] = b.queries[k].id
+			k++
+		}
+	}
+	g.memory.table.Touch(b.ids[:k])
+}
+
+func (g *groupCall) fail(group int, err error) {
+	if g.errs == nil {
+		g.errs = make([]error, len(g.groups))
+	}
+	g.errs[group] = err
+}
+
+// decide decides one group, whose claims begin at first in the batch.
+func (g *groupCall) decide(b *batch, group *Group, first int, out []Decision) (admitted bool, err error) {
+	for i := range out {
+		if err := b.errs[first+i]; err != nil {
+			return false, err
+		}
+	}
+	charge := !group.Shadow || g.admitted
+	if len(out) == 1 {
+		a := group.Claims[0].ask(g.now)
+		a.dry = !charge
+		out[0] = Decision{}
+		g.memory.decideOne(&b.queries[first], &a, &out[0])
+		return out[0].Allowed, nil
+	}
+	if err := checkDistinct(group.Claims); err != nil {
+		return false, err
+	}
+	return g.decideTogether(b.queries[first:first+len(out)], b.order[:len(out)], group.Claims, out, charge), nil
+}
+
+// decideTogether decides several claims under all their locks: first without
+// charging, then, when all of them are admitted, charging those that allow.
+func (g *groupCall) decideTogether(queries []query, order []int32, claims []Claim, out []Decision, charge bool) bool {
+	g.lock(queries, order)
+	for i := range claims {
+		g.step(&queries[i], &claims[i], true, &out[i])
+	}
+	ok := admitted(claims, out)
+	for i := range claims {
+		if ok && charge && out[i].Allowed {
+			g.step(&queries[i], &claims[i], false, &out[i])
+		}
+	}
+	g.unlock(queries, order)
+	return ok
+}
+
+// step decides one claim whose shard is locked.
+func (g *groupCall) step(q *query, c *Claim, dry bool, d *Decision) {
+	a := c.ask(g.now)
+	a.dry = dry
+	var r result
+	g.memory.step(g.memory.table.Shard(q.id.Shard), q, &a, &r)
+	*d = Decision{}
+	q.n.decide(d, &r, &a)
+}
+
+// lock locks the shards of the queries, in the order of their numbers so that
+// no two groups wait for each other.
+func (g *groupCall) lock(queries []query, order []int32) {
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(i, j int32) int {
+		return cmp.Compare(queries[i].id.Shard, queries[j].id.Shard)
+	})
+	g.eachShard(queries, order, (*table.Shard).Lock)
+}
+
+func (g *groupCall) unlock(queries []query, order []int32) {
+	g.eachShard(queries, order, (*table.Shard).Unlock)
+}
+
+// eachShard calls f once for each shard of the queries, which are in order.
+func (g *groupCall) eachShard(queries []query, order []int32, f func(*table.Shard)) {
+	for i, o := range order {
+		shard := queries[o].id.Shard
+		if i == 0 || queries[order[i-1]].id.Shard != shard {
+			f(g.memory.table.Shard(shard))
+		}
+	}
+}
+
+// checkDistinct refuses a group that has one state twice: what each of them
+// could use would depend on the other.
+func checkDistinct(claims []Claim) error {
+	for i := range claims {
+		for j := range claims[:i] {
+			if sameState(&claims[i], &claims[j]) {
+				return invalid(fmt.Sprintf("group: claims %d and %d are of the same limit and key", j, i), "merge them and add their costs, or put them into groups of their own")
+			}
+		}
+	}
+	return nil
+}
