@@ -48,6 +48,9 @@ func (x *exchange) finish() {
 // modifyResponse is called once an answer's final header is there.
 func modifyResponse(res *http.Response) error {
 	exchangeOf(res.Request).putBack(res.Header)
+	if len(res.Trailer) > 0 {
+		res.Header.Del("Content-Length") // HTTP/1.1 has trailers after chunks alone
+	}
 	return nil
 }
 

@@ -24,7 +24,8 @@ func passTrailers(p *httputil.ProxyRequest) {
 func announced(names http.Header) http.Header {
 	passed := make(http.Header, len(names))
 	for name := range names {
-		if httpguts.ValidTrailerHeader(name) && !isForwarded(name) && name != requestIDHeader {
+		if httpguts.ValidHeaderFieldName(name) && httpguts.ValidTrailerHeader(name) &&
+			!isForwarded(name) && name != requestIDHeader {
 			passed[name] = nil
 		}
 	}

@@ -1,0 +1,246 @@
+package gateway
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// clock is a time that only the test moves.
+type clock struct{ at atomic.Int64 }
+
+func (c *clock) now() time.Time          { return time.Unix(1_700_000_000, c.at.Load()) }
+func (c *clock) advance(d time.Duration) { c.at.Add(int64(d)) }
+
+// freePort returns an address that nobody listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l := listen(t, "127.0.0.1:0")
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func listen(t *testing.T, addr string) net.Listener {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// startOn serves on an address that was in use before.
+func startOn(t *testing.T, addr string, h http.Handler) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	_ = s.Listener.Close()
+	s.Listener = listen(t, addr)
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+func handle(t *testing.T, g *Gateway, method, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(bounded(t), method, "/", strings.NewReader(body))
+	g.ServeHTTP(w, r)
+	return w
+}
+
+var echo = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
+
+func TestUpstreamThatFallsIsLeftAloneUntilItIsBack(t *testing.T) {
+	var c clock
+	addr := freePort(t)
+	s := startOn(t, addr, echo)
+	g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, "http://"+addr)}})
+	g.now = c.now
+	expect := func(when string, status int, retryAfter string) {
+		t.Helper()
+		w := handle(t, g, http.MethodPost, "body")
+		if w.Code != status || w.Header().Get("Retry-After") != retryAfter {
+			t.Fatalf("%s: got %d, retry after %q, want %d and %q", when, w.Code, w.Header().Get("Retry-After"), status, retryAfter)
+		}
+		if status == http.StatusServiceUnavailable && errorCode(t, w.Body.String()) != "UPSTREAM_UNAVAILABLE" {
+			t.Errorf("%s: got %s", when, w.Body)
+		}
+	}
+	expect("while it runs", http.StatusOK, "")
+	s.Close()
+	g.CloseIdleConnections()
+	expect("when it has fallen", http.StatusServiceUnavailable, "1")
+	s = startOn(t, addr, echo)
+	expect("in the pause, although it is back", http.StatusServiceUnavailable, "1")
+	c.advance(minBackOff)
+	expect("after the pause", http.StatusOK, "")
+	s.Close()
+	g.CloseIdleConnections()
+	for _, pause := range []string{"1", "1", "2", "4", "8", "15", "15"} {
+		expect("when it falls for long", http.StatusServiceUnavailable, pause)
+		c.advance(g.retryAfter(c.now()))
+	}
+}
+
+func TestFailedDialGoesToTheNextUpstreamWithItsBody(t *testing.T) {
+	for _, schemes := range [][2]string{{"http", "http"}, {"h2c", "http"}, {"https", "http"}, {"http", "h2c"}} {
+		t.Run(schemes[0]+" then "+schemes[1], func(t *testing.T) {
+			live := serve(t, http1, echo)
+			g := newGateway(t, Options{Upstreams: []*url.URL{
+				urlOf(t, schemes[0]+"://"+freePort(t)), urlOf(t, schemes[1]+"://"+live.Listener.Addr().String()),
+			}})
+			for range 4 {
+				if w := handle(t, g, http.MethodPost, "body"); w.Code != http.StatusOK || w.Body.String() != "body" {
+					t.Fatalf("got %d %q", w.Code, w.Body)
+				}
+			}
+			if g.upstreams[0].health.usable(g.now()) {
+				t.Error("the dead upstream is taken to be up")
+			}
+		})
+	}
+}
+
+func TestHandshakeThatFailsCountsAsADial(t *testing.T) {
+	stranger := serve(t, http2, echo) // its certificate is not known
+	g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, stranger.URL)}})
+	if w := handle(t, g, http.MethodGet, ""); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
+// rude answers each connection's first request with a fixed text, and hangs up.
+func rude(t *testing.T, answer string) (target *url.URL, asked *atomic.Int64) {
+	t.Helper()
+	l := listen(t, "127.0.0.1:0")
+	t.Cleanup(func() { _ = l.Close() })
+	asked = new(atomic.Int64)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if r, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+				_, _ = io.Copy(io.Discard, r.Body)
+				asked.Add(1)
+			}
+			fmt.Fprint(conn, answer)
+			_ = conn.Close()
+		}
+	}()
+	return urlOf(t, "http://"+l.Addr().String()), asked
+}
+
+func TestRequestThatWasSentIsNeverSentAgain(t *testing.T) {
+	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
+		for name, answer := range map[string]string{"hangsUp": "", "noHTTP": "SSH-2.0-x\r\n\r\n"} {
+			t.Run(method+" "+name, func(t *testing.T) {
+				first, askedFirst := rude(t, answer)
+				second, askedSecond := rude(t, answer)
+				g := newGateway(t, Options{Upstreams: []*url.URL{first, second}})
+				w := handle(t, g, method, "")
+				if w.Code != http.StatusBadGateway || errorCode(t, w.Body.String()) != "UPSTREAM_FAILED" {
+					t.Errorf("got %d %s", w.Code, w.Body)
+				}
+				if n := askedFirst.Load() + askedSecond.Load(); n != 1 {
+					t.Errorf("sent %d times", n)
+				}
+				if w.Header().Get("Retry-After") != "" {
+					t.Error("invited to send it again")
+				}
+			})
+		}
+	}
+}
+
+func TestUpstreamThatDoesNotAnswerTimesOut(t *testing.T) {
+	for _, back := range []string{http1, http2, h2c} {
+		t.Run(back, func(t *testing.T) {
+			silent := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+			g := behind(t, back, silent, Options{ResponseHeaderTimeout: 20 * time.Millisecond})
+			w := handle(t, g, http.MethodGet, "")
+			if w.Code != http.StatusGatewayTimeout || errorCode(t, w.Body.String()) != "UPSTREAM_TIMEOUT" {
+				t.Errorf("got %d %s", w.Code, w.Body)
+			}
+		})
+	}
+}
+
+func TestBodyOverTheServersBoundIs413(t *testing.T) {
+	g := behind(t, http1, echo, Options{})
+	s := serve(t, http1, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, 10)
+		g.ServeHTTP(w, r)
+	}))
+	r, _ := http.NewRequestWithContext(bounded(t), http.MethodPost, s.URL, strings.NewReader(strings.Repeat("x", 1000)))
+	if res, body := do(t, clientOf(t, http1, s), r); res.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("got %d %s", res.StatusCode, body)
+	}
+}
+
+func TestFailuresKeepTheLimitersHeadersAndTellNoSecret(t *testing.T) {
+	var logged bytes.Buffer
+	target, _ := rude(t, "SSH-2.0-x\r\n\r\n")
+	g := newGateway(t, Options{Upstreams: []*url.URL{target}, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	w := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(bounded(t), http.MethodGet, "/path-secret?token=secret", http.NoBody)
+	r.Header.Set("Authorization", "Bearer secret")
+	r.Header.Set("X-Request-Id", "id-1")
+	limited(g).ServeHTTP(w, r)
+	if w.Header()["X-RateLimit-Limit"] == nil || w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("X-Request-Id") != "id-1" {
+		t.Errorf("got %v", w.Header())
+	}
+	if text := logged.String() + w.Body.String(); strings.Contains(text, "secret") || !strings.Contains(text, "request_id=id-1") {
+		t.Errorf("the log or the answer tells too much, or too little: %s", text)
+	}
+}
+
+func TestLeastBusyUpstreamIsChosen(t *testing.T) {
+	g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, "http://a"), urlOf(t, "http://b"), urlOf(t, "http://c")}})
+	counts := map[*upstream]int{}
+	for range 30 {
+		u, _ := g.choose(g.now(), nil)
+		u.inFlight.Add(1)
+		counts[u]++
+	}
+	for _, u := range g.upstreams {
+		if counts[u] != 10 {
+			t.Errorf("%s got %d of 30, want 10", u.name, counts[u])
+		}
+	}
+	g.upstreams[1].inFlight.Add(-3)
+	if u, _ := g.choose(g.now(), nil); u != g.upstreams[1] {
+		t.Errorf("got %s, want the one with the fewest", u.name)
+	}
+}
+
+func TestFinishedRequestsAreNotInFlight(t *testing.T) {
+	g := behind(t, http1, echo, Options{})
+	for range 3 {
+		handle(t, g, http.MethodPost, "x")
+	}
+	if n := g.upstreams[0].inFlight.Load(); n != 0 {
+		t.Errorf("%d in flight", n)
+	}
+}
+
+func TestPathOfTheUpstreamComesFirst(t *testing.T) {
+	s := serve(t, http1, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.EscapedPath()) }))
+	g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, s.URL+"/base/")}})
+	w := httptest.NewRecorder()
+	g.ServeHTTP(w, httptest.NewRequestWithContext(bounded(t), http.MethodGet, "/a%2Fb", http.NoBody))
+	if w.Body.String() != "/base/a%2Fb" {
+		t.Errorf("got %s", w.Body)
+	}
+}

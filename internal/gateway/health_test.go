@@ -1,0 +1,148 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestPausesGrowAndOneRequestFindsOut(t *testing.T) {
+	var h health
+	now := time.Unix(1_700_000_000, 0)
+	claim := func(wantOK bool) int {
+		t.Helper()
+		failures, ok := h.claim(now)
+		if ok != wantOK {
+			t.Fatalf("after %d failures: claimed: %v, want %v", failures, ok, wantOK)
+		}
+		return failures
+	}
+	first, together := claim(true), claim(true)
+	if !h.dialFailed(now, first) || h.dialFailed(now, together) {
+		t.Error("the first failure is news, the one beside it is none")
+	}
+	for _, pause := range []time.Duration{500, 1000, 2000, 4000, 8000, 15000, 15000} {
+		now = now.Add(pause*time.Millisecond - 1)
+		claim(false)
+		now = now.Add(1)
+		probe := claim(true)
+		claim(false) // another request while the first one finds out
+		h.dialFailed(now, probe)
+	}
+	now = now.Add(maxBackOff)
+	claim(true)
+	if !h.connected() || h.connected() {
+		t.Error("the first success is news, the second is none")
+	}
+	claim(true)
+	claim(true)
+}
+
+func TestOnlyACheckMendsWhatACheckFound(t *testing.T) {
+	var h health
+	now := time.Unix(1_700_000_000, 0)
+	if h.checked(true) || !h.checked(false) || h.checked(false) {
+		t.Error("only a change is news")
+	}
+	h.connected()
+	if h.usable(now.Add(time.Hour)) {
+		t.Error("usable although its check failed")
+	}
+	if got := h.retryAfter(now, 2*time.Second); got != 2*time.Second {
+		t.Errorf("retry after %v, want the next check", got)
+	}
+	if !h.checked(true) || !h.usable(now) {
+		t.Error("not usable after a check that succeeded")
+	}
+	h.dialFailed(now, 0)
+	if !h.checked(true) || !h.usable(now) {
+		t.Error("a check that succeeds ends a pause too")
+	}
+}
+
+func TestRunChecksAtOnceAndAtEachInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, "http://a")}, HealthInterval: time.Second})
+		var checks atomic.Int64
+		var broken atomic.Bool
+		g.check = func(context.Context, *upstream) error {
+			checks.Add(1)
+			if broken.Load() {
+				return errors.New("broken")
+			}
+			return nil
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { g.Run(ctx); close(done) }()
+		expect := func(n int64, usable bool) {
+			t.Helper()
+			synctest.Wait()
+			if got := checks.Load(); got != n || g.upstreams[0].health.usable(time.Now()) != usable {
+				t.Fatalf("got %d checks, usable %v, want %d and %v", got, !usable, n, usable)
+			}
+		}
+		expect(1, true)
+		broken.Store(true)
+		time.Sleep(time.Second) // of the bubble's clock
+		expect(2, false)
+		time.Sleep(time.Second)
+		expect(3, false)
+		broken.Store(false)
+		time.Sleep(time.Second)
+		expect(4, true)
+		broken.Store(true)
+		time.Sleep(time.Second)
+		expect(5, false)
+		stop()
+		<-done
+		expect(5, true) // nobody is left who could mend it
+	})
+}
+
+func TestCheckThatHangsFailsAfterItsInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, "http://a")}, HealthInterval: time.Second})
+		g.check = func(ctx context.Context, _ *upstream) error { <-ctx.Done(); return ctx.Err() }
+		go g.Run(t.Context())
+		time.Sleep(time.Second) // of the bubble's clock
+		synctest.Wait()
+		if g.upstreams[0].health.usable(time.Now()) {
+			t.Error("usable although its check hangs")
+		}
+	})
+}
+
+func TestChecksOverSockets(t *testing.T) {
+	healthy := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/base/healthz" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	})
+	live := serve(t, http1, healthy)
+	addr := live.Listener.Addr().String()
+	for name, c := range map[string]struct {
+		target, path string
+		healthy      bool
+	}{
+		"connects":             {"http://" + addr, "", true},
+		"connectsToH2C":        {"h2c://" + addr, "", true},
+		"cannotConnect":        {"http://" + freePort(t), "", false},
+		"pathAnswersWell":      {"http://" + addr + "/base", "/healthz", true},
+		"pathAnswersWellByH2C": {"h2c://" + addr + "/base", "/healthz", true},
+		"pathAnswersBadly":     {"http://" + addr + "/base", "/other", false},
+		"pathCannotConnect":    {"http://" + freePort(t), "/healthz", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, c.target)}, HealthPath: c.path})
+			if err := g.check(bounded(t), g.upstreams[0]); (err == nil) != c.healthy {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
