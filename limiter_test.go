@@ -1,0 +1,185 @@
+package stint_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+func mustLimit(t *testing.T, s stint.Spec) stint.Limit {
+	t.Helper()
+	l, err := s.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func newLimiter(t *testing.T, specs ...stint.Spec) *stint.Limiter {
+	t.Helper()
+	limits := make([]stint.Limit, len(specs))
+	for i, s := range specs {
+		limits[i] = mustLimit(t, s)
+	}
+	return stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limits...)
+}
+
+func codeOf(err error) stint.Code {
+	var e *stint.Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return 255
+}
+
+func TestWaitReturnsWhenTheBucketHasRefilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := newLimiter(t, stint.PerSecond(4))
+		start := time.Now()
+		for range 8 {
+			if err := limiter.Wait(t.Context(), "k"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if waited := time.Since(start); waited != time.Second {
+			t.Errorf("8 of 4 a second, burst 4, took %v; want 1s", waited)
+		}
+	})
+}
+
+func TestWaitServesTheDelayOfAShaper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := newLimiter(t, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Second, Queue: 100})
+		start := time.Now()
+		for range 11 {
+			if err := limiter.Wait(t.Context(), "k"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if waited := time.Since(start); waited != time.Second {
+			t.Errorf("the 11th of 10 a second left after %v; want 1s", waited)
+		}
+	})
+}
+
+func TestWaitFailsAtOnceWhenTheDeadlineIsTooNear(t *testing.T) {
+	for name, spec := range map[string]stint.Spec{
+		"bucket": {Limit: 1, Window: time.Second},
+		"shaper": {Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Second, Queue: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limiter := newLimiter(t, spec)
+				start := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+				defer cancel()
+				if err := limiter.Wait(ctx, "k"); err != nil {
+					t.Fatal(err)
+				}
+				before, _ := limiter.Peek(ctx, "k")
+				if err := limiter.Wait(ctx, "k"); codeOf(err) != stint.CodeTimeout || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Wait = %v; want a timeout", err)
+				}
+				after, _ := limiter.Peek(ctx, "k")
+				if time.Since(start) != 0 || after.Remaining != before.Remaining {
+					t.Errorf("waited %v and left %d of %d; want no wait and no charge", time.Since(start), after.Remaining, before.Remaining)
+				}
+			})
+		})
+	}
+}
+
+func TestCallerThatGivesUpIsNotCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := newLimiter(t, stint.PerHour(2))
+		ctx, cancel := context.WithCancel(t.Context())
+		limiter.AllowN(ctx, "k", 2)
+		done := make(chan error)
+		go func() { done <- limiter.Wait(ctx, "k") }()
+		synctest.Wait()
+		cancel()
+		if err := <-done; codeOf(err) != stint.CodeCanceled {
+			t.Errorf("Wait = %v; want canceled", err)
+		}
+		if err := limiter.Wait(ctx, "other"); codeOf(err) != stint.CodeCanceled {
+			t.Errorf("Wait under an ended context = %v; want canceled", err)
+		}
+		if d, _ := limiter.Peek(t.Context(), "other"); d.Remaining != 2 {
+			t.Errorf("the other key has %d left; want 2", d.Remaining)
+		}
+	})
+}
+
+func TestWaitForMoreThanTheLimitFails(t *testing.T) {
+	limiter := newLimiter(t, stint.PerHour(2))
+	if err := limiter.WaitN(t.Context(), "k", 3); codeOf(err) != stint.CodeInvalid {
+		t.Errorf("WaitN(3) of 2 = %v; want invalid", err)
+	}
+}
+
+func TestCancelGivesBackWhatHasNotRefilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := newLimiter(t, stint.PerSecond(10))
+		r, err := limiter.Reserve(t.Context(), "k", 10)
+		if err != nil || !r.Decision.Allowed {
+			t.Fatal(r.Decision, err)
+		}
+		time.Sleep(300 * time.Millisecond) // virtual: 3 have refilled
+		if err := r.Cancel(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if d, _ := limiter.Peek(t.Context(), "k"); d.Remaining != 10 {
+			t.Errorf("%d left; want 10", d.Remaining)
+		}
+	})
+}
+
+func TestGroupOfLimitsIsAllOrNone(t *testing.T) {
+	limiter := newLimiter(t, stint.PerHour(3), stint.PerDay(2))
+	for i, want := range []bool{true, true, false, false} {
+		d, err := limiter.Allow(t.Context(), "k")
+		if err != nil || d.Allowed != want {
+			t.Fatalf("request %d: %+v, %v; want allowed %v", i, d, err, want)
+		}
+	}
+	if err := limiter.Reset(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	if d, _ := limiter.Peek(t.Context(), "k"); d.Limit != 2 || d.Remaining != 2 {
+		t.Errorf("after a reset %d of %d left; want 2 of 2", d.Remaining, d.Limit)
+	}
+}
+
+func TestLimiterRefusesWhatItCannotDecide(t *testing.T) {
+	limiter := newLimiter(t, stint.PerHour(3))
+	for name, take := range map[string]func() error{
+		"cost below 0":    func() error { _, err := limiter.AllowN(t.Context(), "k", -1); return err },
+		"cost too great":  func() error { _, err := limiter.AllowN(t.Context(), "k", stint.MaxCost+1); return err },
+		"empty key":       func() error { _, err := limiter.Allow(t.Context(), ""); return err },
+		"reserve nothing": func() error { _, err := limiter.Reserve(t.Context(), "k", 0); return err },
+		"no limits":       func() error { _, err := newLimiter(t).Allow(t.Context(), "k"); return err },
+		"zero limit": func() error {
+			_, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), stint.Limit{}).Allow(t.Context(), "k")
+			return err
+		},
+		"same limit twice": func() error {
+			_, err := newLimiter(t, stint.PerHour(3), stint.PerHour(4)).Allow(t.Context(), "k")
+			return err
+		},
+	} {
+		if err := take(); codeOf(err) != stint.CodeInvalid {
+			t.Errorf("%s: %v; want an invalid claim", name, err)
+		}
+	}
+}
+
+func TestOneLimitAllocatesNothing(t *testing.T) {
+	limiter := newLimiter(t, stint.PerSecond(1000))
+	if n := testing.AllocsPerRun(1000, func() { limiter.Allow(context.Background(), "key") }); n != 0 {
+		t.Errorf("Allow allocates %v times; want 0", n)
+	}
+}
