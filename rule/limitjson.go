@@ -1,11 +1,18 @@
 package rule
 
-import "github.com/stintdev/stint"
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
 
-// ParseSpec reads a limit as requests write it: a JSON object such as
-// {"limit":100,"window":"1m"}, or 100/m with or without quotes. The error is a
-// [*stint.LimitError].
-func ParseSpec(data []byte) (stint.Spec, error) { return stint.Spec{}, nil }
+	"github.com/stintdev/stint"
+)
+
+// maxLimitJSON bounds a limit that a request brings, in bytes.
+const maxLimitJSON = 4096
 
 // ParseLimit is [ParseSpec] and [stint.Spec.Compile] in one.
 func ParseLimit(data []byte) (stint.Limit, error) {
@@ -14,4 +21,110 @@ func ParseLimit(data []byte) (stint.Limit, error) {
 		return stint.Limit{}, err
 	}
 	return s.Compile()
+}
+
+// ParseSpec reads a limit as requests write it: a JSON object such as
+// {"algorithm":"gcra","limit":10,"window":"1s","burst":5}, or 100/m with or
+// without quotes. Numbers may stand in quotes; none passes through a float. An
+// unknown or repeated field is an error.
+//
+// The error is a [*stint.LimitError]. The spec is not validated whole: that is
+// done by its Compile, before which a caller can set its scope.
+func ParseSpec(data []byte) (stint.Spec, error) {
+	data = bytes.TrimSpace(data)
+	if len(data) > maxLimitJSON {
+		return stint.Spec{}, limitSyntax(fmt.Sprintf("is %d bytes long", len(data)))
+	}
+	if len(data) == 0 || data[0] != '{' {
+		return parseShort(data)
+	}
+	l, name := &level{}, ""
+	err := eachField(data, func(field, text string) error {
+		if field == "name" {
+			name = text
+			return nil
+		}
+		p, known := parameterOf(field)
+		if !known {
+			return &stint.LimitError{Field: fmt.Sprintf("%.40s", field), Problem: "is not a field of a limit", Mend: nearestMend(field, limitKeys())}
+		}
+		return l.set(p, located{text: text})
+	})
+	if err == nil {
+		err = l.missing()
+	}
+	l.spec.Name = name
+	return l.spec, err
+}
+
+func parseShort(data []byte) (stint.Spec, error) {
+	text := string(data)
+	if len(data) > 0 && data[0] == '"' {
+		if err := json.Unmarshal(data, &text); err != nil {
+			return stint.Spec{}, limitSyntax(err.Error())
+		}
+	}
+	return stint.ParseSpec(text)
+}
+
+func limitSyntax(problem string) error {
+	return &stint.LimitError{Field: "limit", Problem: problem, Mend: `write {"limit":100,"window":"1m"} or "100/m"`}
+}
+
+// eachField calls each for every field of a JSON object of plain values, with
+// the text of numbers as it stands.
+func eachField(data []byte, each func(field, text string) error) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if _, err := d.Token(); err != nil {
+		return limitSyntax(err.Error())
+	}
+	var seen []string
+	for d.More() {
+		field, text, err := nextField(d)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(seen, field) {
+			return &stint.LimitError{Field: field, Problem: "is given twice", Mend: "remove one"}
+		}
+		seen = append(seen, field)
+		if err := each(field, text); err != nil {
+			return err
+		}
+	}
+	return endOfObject(d)
+}
+
+func nextField(d *json.Decoder) (field, text string, err error) {
+	token, err := d.Token()
+	if err != nil {
+		return "", "", limitSyntax(err.Error())
+	}
+	field, _ = token.(string)
+	token, err = d.Token()
+	if err != nil {
+		return "", "", limitSyntax(err.Error())
+	}
+	switch value := token.(type) {
+	case string:
+		text = value
+	case json.Number:
+		text = value.String()
+	}
+	if text == "" {
+		return "", "", &stint.LimitError{Field: fmt.Sprintf("%.40s", field), Problem: "is neither a number nor text", Mend: "give it one, or remove it"}
+	}
+	return field, text, nil
+}
+
+// endOfObject refuses an object that does not end, and what comes after it.
+func endOfObject(d *json.Decoder) error {
+	if _, err := d.Token(); err != nil {
+		return limitSyntax(err.Error())
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return limitSyntax("something follows it")
+	}
+	return nil
 }

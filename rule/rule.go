@@ -31,4 +31,77 @@ type Rule struct {
 	// none; LocalBy is empty when it is the rule's own identity.
 	Local   stint.Limit
 	LocalBy []string
+
+	match        conditions
+	identity     identity
+	cost         cost
+	any          bool // one of the limits that admits is enough
+	denyAll      bool
+	lists        lists
+	perTier      bool // takes the numbers of the request's tier
+	byTier       variants
+	overrides    []override
+	overriddenBy selector
+}
+
+// Effective is the limits that a rule has for some requests.
+type Effective struct {
+	// Tier is whose requests these are; empty for every request or, beside
+	// others with a tier, for those without one.
+	Tier string
+	// Override is the key, glob or network of an override; empty for all
+	// that no override names.
+	Override string
+	// Limits is empty when the rule does not count such requests.
+	Limits []stint.Limit
+}
+
+// Effective lists the limits of the rule with everything taken from tiers and
+// defaults: what each kind of request meets.
+func (r *Rule) Effective(s *Set) (list []Effective) {
+	list = r.byTier.effective(r, s, "")
+	for i := range r.overrides {
+		list = append(list, r.overrides[i].byTier.effective(r, s, r.overrides[i].key)...)
+	}
+	return list
+}
+
+func (v variants) effective(r *Rule, s *Set, override string) (list []Effective) {
+	for i, limits := range v {
+		e := Effective{Tier: r.Tier, Override: override, Limits: limits}
+		if r.perTier && i > 0 {
+			e.Tier = s.tiers.names[i-1]
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// DenyAll reports whether the rule denies all that it matches.
+func (r *Rule) DenyAll() bool { return r.denyAll }
+
+// limitsOf returns the limits that the rule has for the request, whose key is
+// given; none when the rule does not apply.
+func (q *request) limitsOf(r *Rule, key string) []stint.Limit {
+	t := 0
+	if r.perTier {
+		t = int(q.tierOf()) + 1
+	}
+	if !r.overriddenBy.empty() {
+		if i, ok := q.overrideOf(r, key); ok {
+			return r.overrides[i].byTier[t]
+		}
+	}
+	return r.byTier[t]
+}
+
+// overrideOf finds an override by the identity, when it is one attribute, then
+// by the API key, then by the address.
+func (q *request) overrideOf(r *Rule, key string) (int32, bool) {
+	if len(r.identity.by) == 1 && r.identity.by[0] != slotAPIKey && key != "" {
+		if i, ok := r.overriddenBy.byText(key, &q.buffer); ok {
+			return i, true
+		}
+	}
+	return q.selected(&r.overriddenBy)
 }

@@ -1,51 +1,87 @@
 package rule
 
 import (
-	"context"
-
-	"github.com/stintdev/stint"
+	"sync"
 )
-
-// File is the content of one rule file.
-type File struct {
-	Name string // in messages
-	Data []byte
-}
 
 // Set is a whole rule set. It never changes and is safe for use by many
 // goroutines at once.
 type Set struct {
-	rules    []*Rule
-	warnings Problems
+	rules     []*Rule
+	tiers     tiers
+	lists     lists
+	rulesDeny bool // a rule has a deny list of its own
+	ipv6Bits  int
+	version   string
+	warnings  Problems
+
+	slots    slots
+	index    *index
+	requests sync.Pool // of *request, for this set
 }
 
-// Parse reads the files as one rule set. The error is [Problems]: every
-// mistake, and no set.
-func Parse(files ...File) (*Set, error) { return nil, Problems{} }
+// lists is who is not counted, and who is not let in.
+type lists struct{ allow, deny selector }
 
-// Load reads a file, or every *.yaml, *.yml and *.json of a folder in order of
-// their names, as one rule set. The error is [Problems].
-func Load(path string) (*Set, error) { return nil, Problems{} }
+// tiers is the declared tiers of a set, in order of their files.
+type tiers struct {
+	names   []string
+	byName  map[string]int32
+	byKey   selector
+	numbers []*numbers
+}
 
-// Builtin returns the rule set of a server that was given none.
-func Builtin() *Set { return nil }
+// slots numbers the attributes that a set mentions.
+type slots struct {
+	names  []string
+	byName map[string]slot
+}
+
+func newSlots() slots {
+	s := slots{byName: make(map[string]slot)}
+	for _, name := range wellKnownNames {
+		s.of(name)
+	}
+	return s
+}
+
+// of returns the slot of an attribute, a new one for a new name.
+func (s *slots) of(name string) slot {
+	if i, ok := s.byName[name]; ok {
+		return i
+	}
+	i := slot(len(s.names))
+	s.names, s.byName[name] = append(s.names, name), i
+	return i
+}
 
 // Rules returns the rules in file order. Do not change them.
 func (s *Set) Rules() []*Rule { return s.rules }
 
+// Tiers returns the names of the declared tiers in file order.
+func (s *Set) Tiers() []string { return append([]string(nil), s.tiers.names...) }
+
+// Version returns the version that the files say of the set; it may be empty.
+func (s *Set) Version() string { return s.version }
+
 // Warnings returns what is no mistake but may not be meant.
 func (s *Set) Warnings() Problems { return s.warnings }
 
-// Decide finds the rules that match the request and takes their claims.
-// cost is what the request uses where its rules do not say. It is shorthand
-// for DecideInto with an Outcome of its own.
-func (s *Set) Decide(ctx context.Context, store stint.Store, a Attributes, cost int64) (Outcome, error) {
-	var o Outcome
-	err := s.DecideInto(ctx, store, a, cost, &o)
-	return o, err
+// borrow returns a request to work with; giveBack takes it again.
+func (s *Set) borrow(a Attributes, cost int64) *request {
+	q, ok := s.requests.Get().(*request)
+	if !ok {
+		q = &request{set: s, values: make([]attribute, len(s.slots.names))}
+	}
+	q.attributes, q.cost = a, cost
+	return q
 }
 
-// DecideInto is Decide into an Outcome whose Hits are used again.
-func (s *Set) DecideInto(ctx context.Context, store stint.Store, a Attributes, cost int64, o *Outcome) error {
-	return nil
+// giveBack forgets the request, so that nothing of it is kept alive.
+func (s *Set) giveBack(q *request) {
+	clear(q.values)
+	clear(q.parts)
+	q.claims.reset()
+	q.attributes, q.err, q.tierKnown = nil, nil, false
+	s.requests.Put(q)
 }

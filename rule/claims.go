@@ -1,0 +1,144 @@
+package rule
+
+import (
+	"math"
+
+	"github.com/stintdev/stint"
+)
+
+// claims is what one decision asks of the store, in the room of a request.
+type claims struct {
+	enforced  []stint.Claim
+	shadow    []stint.Claim
+	hits      []Hit // of enforced
+	shadows   []Hit // of shadow, and of shadow rules that deny by themselves
+	groups    []stint.Group
+	decisions []stint.Decision
+	any       uint8 // sets of alternatives so far
+	denied    bool  // an enforced rule denies by itself
+}
+
+// reset keeps the room alone.
+func (c *claims) reset() {
+	clear(c.enforced)
+	clear(c.shadow)
+	clear(c.hits)
+	clear(c.shadows)
+	clear(c.groups)
+	*c = claims{
+		enforced: c.enforced[:0], shadow: c.shadow[:0], hits: c.hits[:0], shadows: c.shadows[:0],
+		groups: c.groups[:0], decisions: c.decisions[:0],
+	}
+}
+
+// claim adds what the rule asks for.
+func (q *request) claim(r *Rule) {
+	key, v := q.key(&r.identity)
+	limits := q.limitsOf(r, key)
+	if len(limits) == 0 || q.listedByRule(r) {
+		return
+	}
+	if v == counted && r.denyAll {
+		v = denied
+	}
+	switch v {
+	case denied:
+		q.deny(r, limits, key)
+	case counted:
+		if cost, ok := q.costOf(r); ok {
+			q.count(r, limits, key, cost)
+		}
+	}
+}
+
+// deny notes that the rule denies by itself, once, under its first limit.
+func (q *request) deny(r *Rule, limits []stint.Limit, key string) {
+	never := stint.Decision{Limit: limits[0].Max(), RetryAfter: stint.Never}
+	if r.denyAll {
+		never.Limit = 0
+	}
+	h := Hit{Rule: r, Limit: limits[0], Key: key, Shadow: r.Mode == Shadow, Decision: never}
+	if h.Shadow {
+		q.shadows = append(q.shadows, h)
+		return
+	}
+	if !q.denied {
+		q.denied, q.hits = true, q.hits[:0]
+	}
+	q.hits = append(q.hits, h)
+}
+
+// count adds a claim for every limit.
+func (q *request) count(r *Rule, limits []stint.Limit, key string, cost int64) {
+	if r.Mode == Shadow {
+		for _, l := range limits {
+			q.shadow = append(q.shadow, stint.Claim{Key: key, Limit: l, Cost: cost, Any: r.alternative(limits), Policy: r.Policy})
+			q.shadows = append(q.shadows, Hit{Rule: r, Limit: l, Key: key, Shadow: true})
+		}
+		return
+	}
+	if q.denied {
+		return
+	}
+	set := uint8(0)
+	if r.alternative(limits) > 0 {
+		if q.any == math.MaxUint8 {
+			q.fail(&stint.Error{Code: stint.CodeExhausted, Problem: "over 255 rules with combine: any match one request", Mend: "match more narrowly"})
+			return
+		}
+		q.any++
+		set = q.any
+	}
+	for _, l := range limits {
+		q.enforced = append(q.enforced, stint.Claim{Key: key, Limit: l, Cost: cost, Any: set, Policy: r.Policy})
+		q.hits = append(q.hits, Hit{Rule: r, Limit: l, Key: key})
+	}
+}
+
+// alternative is 1 when the limits are alternatives, else 0.
+func (r *Rule) alternative(limits []stint.Limit) uint8 {
+	if r.any && len(limits) > 1 {
+		return 1
+	}
+	return 0
+}
+
+// cost says what a request uses: a number, an attribute of it, or what the
+// caller says.
+type cost struct {
+	kind   costKind
+	number int64
+	slot   slot
+}
+
+type costKind uint8
+
+const (
+	costOfCaller costKind = iota
+	costNumber
+	costAttribute
+)
+
+func (q *request) costOf(r *Rule) (n int64, ok bool) {
+	switch r.cost.kind {
+	case costNumber:
+		return r.cost.number, true
+	case costAttribute:
+		return q.costAttribute(r.cost.slot)
+	}
+	return q.cost, true
+}
+
+// costAttribute reads the cost that the request says of itself; absent is 1.
+func (q *request) costAttribute(s slot) (n int64, ok bool) {
+	text, present := q.get(s)
+	if !present {
+		return 1, true
+	}
+	n, err := whole(q.set.slots.names[s], text, 0, stint.MaxCost)
+	if err != nil {
+		q.fail(&stint.Error{Code: stint.CodeInvalid, Problem: err.Error()})
+		return 0, false
+	}
+	return n, true
+}

@@ -1,0 +1,148 @@
+package rule
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/shorthash"
+)
+
+// compiler makes a [Set] of what the files say, and lists what is wrong.
+type compiler struct {
+	*findings
+	draft   *fileDraft
+	set     *Set
+	regexes map[string]*regexp.Regexp
+	hashes  map[string]limitName
+}
+
+// limitName is what a short hash stands for.
+type limitName struct{ rule, name, algorithm string }
+
+func (c *compiler) compile() {
+	c.set.version = c.draft.version.text
+	c.set.ipv6Bits = 64
+	if bits, err := strconv.Atoi(c.draft.ipv6Prefix.text); err == nil {
+		c.set.ipv6Bits = bits
+	}
+	c.checkNumbers(c.draft.defaults)
+	c.compileTiers()
+	c.compileLists(&c.set.lists, c.draft.lists)
+	ids := make(map[string]position, len(c.draft.rules))
+	for _, d := range c.draft.rules {
+		c.checkID(d, ids)
+		c.set.rules = append(c.set.rules, c.compileRule(d))
+	}
+	if len(c.mistakes) == 0 {
+		c.set.index = newIndex(c.set.rules, c.set.tiers.names)
+	}
+}
+
+func (c *compiler) checkID(d *ruleDraft, ids map[string]position) {
+	if d.id.text == "" {
+		c.mistake(d.at, "a rule has no id", "give it one of letters, digits and _ . : -; its counts are kept under it")
+		return
+	}
+	c.checkName(d.id, "id")
+	if first, taken := ids[d.id.text]; taken {
+		c.mistake(d.id.at, fmt.Sprintf("id %.80q is taken", d.id.text), fmt.Sprintf("rename it, or the rule at %s:%d", c.files[first.file], first.line))
+		return
+	}
+	ids[d.id.text] = d.id.at
+}
+
+func (c *compiler) compileTiers() {
+	t := &c.set.tiers
+	t.byName = make(map[string]int32, len(c.draft.tiers))
+	for i := range c.draft.tiers {
+		d := &c.draft.tiers[i]
+		t.names, t.numbers = append(t.names, d.name.text), append(t.numbers, &d.numbers)
+		t.byName[d.name.text] = int32(i)
+		c.checkNumbers(&d.numbers)
+		if d.pattern.text != "" && c.checkPattern(d.pattern) {
+			t.byKey.addText(d.pattern.text, int32(i))
+		}
+	}
+}
+
+// checkNumbers refuses a place that names one limit and a list of them.
+func (c *compiler) checkNumbers(n *numbers) {
+	if n.namesLimits() && n.level != nil && (n.level.namesRate() || n.level.has(pCapacity) || n.level.has(pWindow)) {
+		c.mistake(n.at, "one limit and a list of limits are given", "put the one into the list; only its algorithm may stand beside it")
+	}
+}
+
+func (c *compiler) compileLists(lists *lists, d listDraft) {
+	for _, entry := range d.deny {
+		if c.checkEntry(entry) {
+			c.refuseAll(entry)
+			lists.deny.add(entry.text, 0)
+		}
+	}
+	for _, entry := range d.allow {
+		if c.checkEntry(entry) {
+			c.warnUnverified(entry)
+			lists.allow.add(entry.text, 0)
+		}
+	}
+}
+
+// refuseAll refuses a deny list that lists everyone.
+func (c *compiler) refuseAll(entry located) {
+	p, isNetwork := parseNetwork(entry.text)
+	g := newGlob(entry.text)
+	if isNetwork && p.Bits() == 0 || g.any() {
+		c.mistake(entry.at, fmt.Sprintf("%q on the deny list would deny everyone", entry.text), "name fewer, or write a rule with deny_all: true")
+	}
+}
+
+func (c *compiler) warnUnverified(entry located) {
+	if _, isNetwork := parseNetwork(entry.text); !isNetwork {
+		c.warn(entry.at, "an API key on the allow list is not verified: whoever sends one that fits is not limited",
+			"verify keys before Stint sees them, or list networks")
+	}
+}
+
+var networkLike = regexp.MustCompile(`^[0-9]+\.[0-9.]+(/\d*)?$|^[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*(/\d*)?$`)
+
+// checkEntry refuses an entry that was meant to be an address or a network
+// and is none, or is no good pattern.
+func (c *compiler) checkEntry(entry located) bool {
+	if _, ok := parseNetwork(entry.text); ok {
+		return true
+	}
+	if networkLike.MatchString(entry.text) {
+		c.mistake(entry.at, fmt.Sprintf("%q is no address or network", entry.text), "write it as 10.1.0.0/16 or 2001:db8::/32")
+		return false
+	}
+	return c.checkPattern(entry)
+}
+
+// checkPattern refuses what no key can match. It does not repeat the pattern,
+// which may be a whole key.
+func (c *compiler) checkPattern(pattern located) bool {
+	if len(pattern.text) > maxPattern {
+		c.mistake(pattern.at, fmt.Sprintf("a pattern is %d bytes long", len(pattern.text)), fmt.Sprintf("use at most %d", maxPattern))
+		return false
+	}
+	if err := stint.ValidateKey(pattern.text); err != nil {
+		c.mistake(pattern.at, "a pattern holds what no key does", "remove control characters, and write it in UTF-8")
+		return false
+	}
+	return true
+}
+
+// checkHash refuses two limits that stores with short names could not tell
+// apart.
+func (c *compiler) checkHash(l stint.Limit, at position) {
+	name := limitName{l.Rule(), l.Name(), l.Algorithm().String()}
+	hash := shorthash.Of(name.rule, name.name, name.algorithm)
+	other, taken := c.hashes[hash]
+	if taken && other != name {
+		c.mistake(at, fmt.Sprintf("limit %s of rule %s and limit %s of rule %s have one short hash (%s)", name.name, name.rule, other.name, other.rule, hash),
+			"rename one of the limits")
+	}
+	c.hashes[hash] = name
+}

@@ -1,0 +1,112 @@
+package rule
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/stintdev/stint/internal/urlpath"
+)
+
+// maxRegex bounds an endpoint_regex, in bytes.
+const maxRegex = 4096
+
+func (c *compiler) compileMatch(d *matchDraft) conditions {
+	m := conditions{tier: noTier}
+	for _, t := range d.methods {
+		if !isToken(t.text) {
+			c.mistake(t.at, fmt.Sprintf("methods: %.40q is no method", t.text), "write it as GET or POST")
+		}
+		m.methods = append(m.methods, strings.ToUpper(t.text))
+	}
+	if c.checkPath(d.path, "path") {
+		m.path = urlpath.Normalize(d.path.text)
+	}
+	if c.checkPath(d.prefix, "path_prefix") {
+		m.prefix = normalPrefix(d.prefix.text)
+	}
+	m.host = c.compileHost(d.host)
+	if d.apiKey.text != "" && c.checkPattern(d.apiKey) {
+		g := newGlob(d.apiKey.text)
+		m.apiKey = &g
+	}
+	for _, h := range d.headers {
+		m.headers = append(m.headers, c.compileHeader(h))
+	}
+	m.regex = c.compileRegex(d.regex)
+	for _, t := range d.cidrs {
+		p, ok := parseNetwork(t.text)
+		if !ok {
+			c.mistake(t.at, fmt.Sprintf("cidr: %.80q is no network", t.text), "write it as 10.0.0.0/8 or 2001:db8::/32")
+		}
+		m.cidrs = append(m.cidrs, p)
+	}
+	return m
+}
+
+func (c *compiler) checkPath(t located, field string) bool {
+	switch {
+	case t.text == "":
+		return false
+	case !strings.HasPrefix(t.text, "/"):
+		c.mistake(t.at, fmt.Sprintf("%s: %.80q does not begin with /", field, t.text), "paths do: write /"+shorten(t.text))
+		return false
+	case strings.ContainsAny(t.text, "?#"):
+		c.mistake(t.at, fmt.Sprintf("%s: %.80q has a query or fragment, which is no part of a path", field, t.text), "end it before ? and #")
+		return false
+	}
+	return true
+}
+
+func shorten(text string) string { return fmt.Sprintf("%.80s", text) }
+
+// normalPrefix is a prefix in the form that paths have; its final slash is
+// kept, since /v1/ is more than /v1.
+func normalPrefix(prefix string) string {
+	normal := urlpath.Normalize(prefix)
+	if strings.HasSuffix(prefix, "/") && !strings.HasSuffix(normal, "/") {
+		normal += "/"
+	}
+	return normal
+}
+
+func (c *compiler) compileHost(t located) string {
+	if t.text == "" {
+		return ""
+	}
+	host := normalHost(t.text)
+	name := strings.TrimPrefix(host, "*.")
+	if name == "" || len(name) > 255 || strings.ContainsAny(name, "*/ @") {
+		c.mistake(t.at, fmt.Sprintf("host: %.80q is no host name", t.text), "write it as api.example.com, or *.example.com for every name below it")
+	}
+	return host
+}
+
+func (c *compiler) compileHeader(h pairDraft) headerCondition {
+	if !isToken(h.name.text) {
+		c.mistake(h.name.at, fmt.Sprintf("headers: %.80q names no header", h.name.text), "write it as {x-plan: gold}")
+	}
+	c.checkPattern(h.value)
+	return headerCondition{c.set.slots.of("header:" + h.name.text), newGlob(h.value.text)}
+}
+
+// compileRegex compiles an expression once, however many rules have it.
+func (c *compiler) compileRegex(t located) *regexp.Regexp {
+	if t.text == "" {
+		return nil
+	}
+	if re, ok := c.regexes[t.text]; ok {
+		return re
+	}
+	if len(t.text) > maxRegex {
+		c.mistake(t.at, fmt.Sprintf("endpoint_regex: is %d bytes long", len(t.text)), fmt.Sprintf("use at most %d", maxRegex))
+		return nil
+	}
+	re, err := regexp.Compile(t.text)
+	if err != nil {
+		c.mistake(t.at, "endpoint_regex: "+strings.TrimPrefix(err.Error(), "error parsing regexp: "), "write it in RE2's syntax: https://golang.org/s/re2syntax")
+		return nil
+	}
+	c.regexes[t.text] = re
+	return re
+}

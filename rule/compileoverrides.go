@@ -1,0 +1,97 @@
+package rule
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/stintdev/stint"
+)
+
+// override is the limits of the keys that have others than their rule's.
+type override struct {
+	key    string
+	byTier variants
+}
+
+func (c *compiler) compileOverrides(d *ruleDraft, r *Rule, tiers []*numbers) {
+	for i := range d.override {
+		o := &d.override[i]
+		c.checkNumbers(&o.numbers)
+		if !c.checkEntry(o.key) {
+			continue
+		}
+		if o.numbers.level == nil && len(o.numbers.limits) == 0 {
+			c.mistake(o.key.at, "an override names no number", "give it what differs, such as {capacity: 1000}, or remove it")
+			continue
+		}
+		compiled := override{key: o.key.text}
+		for t, tier := range tiers {
+			compiled.byTier = append(compiled.byTier, c.compilePlans(d, c.overridePlans(d, tier, o, r.byTier[t])))
+		}
+		r.overriddenBy.add(o.key.text, int32(len(r.overrides)))
+		r.overrides = append(r.overrides, compiled)
+	}
+}
+
+// overridePlans lists the rule's limits with the override's levels before
+// theirs, under the names that they have: so a key keeps what it has used
+// when an override comes or goes.
+func (c *compiler) overridePlans(d *ruleDraft, tier *numbers, o *overrideDraft, base []stint.Limit) []plannedLimit {
+	plans := c.plan(d, tier)
+	if len(base) == len(plans) {
+		for i := range plans {
+			plans[i].name.text = base[i].Name()
+		}
+	}
+	if len(o.numbers.limits) > 0 {
+		c.overrideNamed(o, plans)
+		return plans
+	}
+	if len(plans) > 1 {
+		c.mistake(o.key.at, "an override does not say which of the rule's limits it means", fmt.Sprintf("name them: limits: [{name: %s, …}]", plans[0].name.text))
+		return nil
+	}
+	plans[0].override(o.numbers.level, o.key.at)
+	return plans
+}
+
+// override puts a level before the others. One that names an algorithm of its
+// own is alone near: the rule's parameters are then taken where they fit.
+func (p *plannedLimit) override(l *level, at position) {
+	p.at = at
+	if l.has(pAlgorithm) {
+		p.near, p.far = nil, append(slices.Clone(p.near), p.far...)
+	}
+	p.near = append([]*level{l}, p.near...)
+}
+
+// overrideNamed applies each item of an override to the limit of its name.
+func (c *compiler) overrideNamed(o *overrideDraft, plans []plannedLimit) {
+	names := make([]string, len(plans))
+	for i := range plans {
+		names[i] = plans[i].name.text
+	}
+	for i := range o.numbers.limits {
+		item := &o.numbers.limits[i]
+		name := item.name.text
+		if name == "" {
+			name = defaultName(item, plans[0].far)
+		}
+		at := slices.Index(names, name)
+		if at < 0 {
+			c.mistake(item.at, fmt.Sprintf("the rule has no limit named %.80q to override", name), nearestMend(name, names))
+			continue
+		}
+		plans[at].override(item.level, item.at)
+	}
+}
+
+// defaultName is the name that an item without one would have.
+func defaultName(item *limitDraft, shapes []*level) string {
+	p := plannedLimit{near: []*level{item.level}, far: shapes}
+	l, err := p.merged().spec.Compile()
+	if err != nil {
+		return ""
+	}
+	return l.Name()
+}

@@ -1,0 +1,147 @@
+package rule
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stintdev/stint"
+)
+
+func (c *compiler) compileRule(d *ruleDraft) *Rule {
+	r := &Rule{
+		ID: d.id.text, Version: d.version.text, Tier: d.tier.text, Mode: d.mode,
+		Headers: dialects()[d.dialect], RetryJitter: c.jitter(d.retryJitter),
+		Policy:  stint.Policy{Consistency: stint.Consistency(d.consistency), OnFailure: stint.OnFailure(d.onFailure)},
+		any:     d.any,
+		denyAll: d.denyAll,
+	}
+	r.identity = identity{c.identityBy(d.by), d.missing}
+	r.match = c.compileMatch(&d.match)
+	r.match.tier = c.tierOf(d)
+	r.cost = c.compileCost(d.cost)
+	c.compileLimits(d, r)
+	c.compileLocal(d, r)
+	c.compileLists(&r.lists, d.lists)
+	if !r.lists.deny.empty() && r.Mode == Enforce {
+		c.set.rulesDeny = true
+	}
+	return r
+}
+
+// tierOf is the declared tier of a rule. A name that is not declared is a
+// label.
+func (c *compiler) tierOf(d *ruleDraft) int32 {
+	if d.tier.text == "" {
+		return noTier
+	}
+	if i, declared := c.set.tiers.byName[d.tier.text]; declared {
+		return i
+	}
+	mend := "declare it under tiers, if it is meant to select requests"
+	if len(c.set.tiers.names) > 0 {
+		mend = nearestMend(d.tier.text, c.set.tiers.names)
+	}
+	c.warn(d.tier.at, fmt.Sprintf("tier %.80q is not declared: it is a label and selects nothing", d.tier.text), mend)
+	return noTier
+}
+
+func (c *compiler) jitter(t located) float64 {
+	if t.text == "" {
+		return 0
+	}
+	share, ok := decimal(t.text)
+	if !ok || share.Sign() < 0 || share.Num().Cmp(share.Denom()) > 0 {
+		c.mistake(t.at, fmt.Sprintf("retry_jitter: %.40q is no share", t.text), "use a number from 0 to 1, such as 0.2")
+		return 0
+	}
+	f, _ := share.Float64()
+	return f
+}
+
+// identityBy is the attributes of an identity; the API key, unless said.
+func (c *compiler) identityBy(by []located) (slots []slot) {
+	for _, t := range by {
+		name := c.attributeName(t)
+		s := c.set.slots.of(name)
+		if slices.Contains(slots, s) {
+			c.mistake(t.at, fmt.Sprintf("by: %.80q is named twice", name), "remove one")
+		}
+		slots = append(slots, s)
+	}
+	if len(by) == 0 {
+		return []slot{slotAPIKey}
+	}
+	return slots
+}
+
+// attributeName is an attribute as requests are asked for it.
+func (c *compiler) attributeName(t located) string {
+	name := t.text
+	if header, ok := strings.CutPrefix(name, "header:"); ok {
+		if !isToken(header) {
+			c.mistake(t.at, fmt.Sprintf("%.80q names no header", t.text), "write it as header:X-Tenant")
+		}
+		return "header:" + strings.ToLower(header)
+	}
+	if len(name) > maxPattern || stint.ValidateKey(name) != nil {
+		c.mistake(t.at, "an attribute's name has control characters or is too long", fmt.Sprintf("use at most %d bytes of text", maxPattern))
+		return name
+	}
+	known := wellKnownNames[:]
+	if near := nearestOf(name, known); near != "" && near != name {
+		c.warn(t.at, fmt.Sprintf("attribute %.80q is not one that HTTP requests have", name), "did you mean "+near+"?")
+	}
+	return name
+}
+
+// isToken reports whether text can name a header or a method (RFC 9110,
+// §5.6.2).
+func isToken(text string) bool {
+	for _, b := range []byte(text) {
+		letter := 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9'
+		if !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(b)) {
+			return false
+		}
+	}
+	return text != "" && len(text) <= 256
+}
+
+// compileCost reads a number, or the name of an attribute.
+func (c *compiler) compileCost(t located) cost {
+	if t.text == "" {
+		return cost{}
+	}
+	if !numberLike(t.text) {
+		return cost{kind: costAttribute, slot: c.set.slots.of(c.attributeName(t))}
+	}
+	n, err := whole("cost", t.text, 0, stint.MaxCost)
+	if err != nil {
+		c.limitMistake(t.at, err)
+	}
+	return cost{kind: costNumber, number: n}
+}
+
+// numberLike reports whether text was meant to be a number, be it a bad one.
+func numberLike(text string) bool {
+	switch strings.ToLower(text) {
+	case "nan", "inf", "infinity", "true", "false":
+		return true
+	}
+	return strings.ContainsAny(text[:1], "+-.0123456789")
+}
+
+func (c *compiler) compileLocal(d *ruleDraft, r *Rule) {
+	if d.local == nil {
+		return
+	}
+	for _, t := range d.local.by {
+		r.LocalBy = append(r.LocalBy, c.attributeName(t))
+	}
+	if d.local.level == nil {
+		c.mistake(d.local.at, "local names no limit", "give it limit and window, or write on_store_failure: local")
+		return
+	}
+	plan := plannedLimit{at: d.local.at, name: located{"local", d.local.at}, near: []*level{d.local.level}, must: true}
+	r.Local, _ = c.compileLimit(&plan, d.id.text)
+}

@@ -1,0 +1,205 @@
+package rule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stintdev/stint"
+)
+
+// Decide finds the rules that match the request and takes their claims from
+// the store: the enforced ones as one atomic group, and those of each shadow
+// rule as a group of its own. cost is what the request uses where a rule does
+// not say; 0 peeks.
+//
+// The error is a [*stint.Error]: with CodeInvalid for a cost or an attribute
+// that cannot be, else the store's. The Outcome then has the Hits that were
+// asked for, without decisions. A shadow rule never causes an error.
+//
+// Decide is shorthand for [Set.DecideInto] with an Outcome of its own.
+func (s *Set) Decide(ctx context.Context, store stint.Store, a Attributes, cost int64) (Outcome, error) {
+	var o Outcome
+	err := s.DecideInto(ctx, store, a, cost, &o)
+	return o, err
+}
+
+// DecideInto is [Set.Decide] into an Outcome of the caller's, whose Hits are
+// overwritten: a caller that keeps one for many requests saves the
+// allocation.
+func (s *Set) DecideInto(ctx context.Context, store stint.Store, a Attributes, cost int64, o *Outcome) error {
+	*o = Outcome{Decision: stint.Decision{Allowed: true}, Face: -1, Hits: o.Hits[:0]}
+	if cost < 0 || cost > stint.MaxCost {
+		return &stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf("cost: %d is out of range", cost), Mend: rangeMend(0, stint.MaxCost)}
+	}
+	q := s.borrow(a, cost)
+	defer s.giveBack(q)
+	if o.List = q.ask(); o.List == ListDeny {
+		o.Decision = stint.Decision{RetryAfter: stint.Never}
+	}
+	if q.err != nil || o.List != ListNone {
+		return q.err
+	}
+	return q.take(ctx, store, o)
+}
+
+// ask goes through the lists and the rules that match, and gathers claims.
+func (q *request) ask() List {
+	s := q.set
+	if _, ok := q.selected(&s.lists.deny); ok {
+		return ListDeny
+	}
+	_, allowed := q.selected(&s.lists.allow)
+	if q.err != nil || allowed && !s.rulesDeny {
+		return listIf(allowed)
+	}
+	q.found = s.index.collect(q, q.found[:0])
+	for _, i := range q.found {
+		r := s.rules[i]
+		if !r.match.match(q) {
+			continue
+		}
+		if q.deniedByRule(r) {
+			return ListDeny
+		}
+		if !allowed {
+			q.claimSafely(r)
+		}
+	}
+	return listIf(allowed)
+}
+
+func listIf(allowed bool) List {
+	if allowed {
+		return ListAllow
+	}
+	return ListNone
+}
+
+// claimSafely keeps what is wrong for a shadow rule alone from the request.
+func (q *request) claimSafely(r *Rule) {
+	before := q.err
+	q.claim(r)
+	if r.Mode == Shadow {
+		q.err = before
+	}
+}
+
+func (q *request) deniedByRule(r *Rule) bool {
+	if r.lists.deny.empty() || r.Mode == Shadow {
+		return false
+	}
+	_, ok := q.selected(&r.lists.deny)
+	return ok
+}
+
+func (q *request) listedByRule(r *Rule) bool {
+	if r.lists.allow.empty() {
+		return false
+	}
+	_, ok := q.selected(&r.lists.allow)
+	return ok
+}
+
+// take asks the store, and writes the outcome.
+func (q *request) take(ctx context.Context, store stint.Store, o *Outcome) error {
+	o.Hits = append(append(o.Hits, q.hits...), q.shadows...)
+	if q.denied {
+		q.denyOutcome(o)
+		return nil
+	}
+	n := len(q.enforced)
+	if n+len(q.shadow) == 0 {
+		return nil
+	}
+	if err := q.askStore(ctx, store); err != nil {
+		return err
+	}
+	q.decided(o)
+	if n > 0 {
+		o.Face, o.Decision = stint.Face(q.enforced, q.decisions[:n])
+	}
+	return nil
+}
+
+// denyOutcome answers for the rules that deny by themselves: nothing is
+// counted, not even by shadow rules.
+func (q *request) denyOutcome(o *Outcome) {
+	n := len(q.hits)
+	o.Hits = o.Hits[:n]
+	for _, h := range q.shadows {
+		if h.Decision.RetryAfter == stint.Never {
+			o.Hits = append(o.Hits, h)
+		}
+	}
+	o.Face, o.Decision = 0, q.hits[0].Decision
+}
+
+// askStore fills q.decisions: those of the enforced claims, then the shadow's.
+func (q *request) askStore(ctx context.Context, store stint.Store) error {
+	n := len(q.enforced) + len(q.shadow)
+	q.decisions = append(q.decisions[:0], make([]stint.Decision, n)...)
+	if len(q.enforced) == 1 && len(q.shadow) == 0 {
+		d, err := store.Take(ctx, q.enforced[0])
+		q.decisions[0] = d
+		return err
+	}
+	q.makeGroups()
+	if err := store.TakeGroups(ctx, q.groups, q.decisions); err != nil {
+		return q.enforcedError(err)
+	}
+	return nil
+}
+
+// makeGroups puts the enforced claims in one group, and those of each shadow
+// rule in one of its own.
+func (q *request) makeGroups() {
+	q.groups = q.groups[:0]
+	if len(q.enforced) > 0 {
+		q.groups = append(q.groups, stint.Group{Claims: q.enforced})
+	}
+	for start := 0; start < len(q.shadow); {
+		end := start + 1
+		for end < len(q.shadow) && q.shadow[end].Limit.Rule() == q.shadow[start].Limit.Rule() {
+			end++
+		}
+		q.groups = append(q.groups, stint.Group{Claims: q.shadow[start:end], Shadow: true})
+		start = end
+	}
+}
+
+// enforcedError is what is left of a store's error when shadow groups do not
+// count: their decisions are allowed and degraded.
+func (q *request) enforcedError(err error) error {
+	var partial *stint.GroupsError
+	if !errors.As(err, &partial) || len(partial.Errs) != len(q.groups) {
+		return err
+	}
+	at := 0
+	for i, g := range q.groups {
+		if partial.Errs[i] != nil && !g.Shadow {
+			return partial.Errs[i]
+		}
+		if partial.Errs[i] != nil {
+			for j := range g.Claims {
+				q.decisions[at+j] = stint.Decision{Allowed: true, Degraded: true}
+			}
+		}
+		at += len(g.Claims)
+	}
+	return nil
+}
+
+// decided writes the store's decisions to the hits, in the same order; a
+// shadow rule that denies by itself has its own already.
+func (q *request) decided(o *Outcome) {
+	next := 0
+	for i := range o.Hits {
+		h := &o.Hits[i]
+		if h.Shadow && h.Decision.RetryAfter == stint.Never {
+			continue
+		}
+		h.Decision = q.decisions[next]
+		next++
+	}
+}

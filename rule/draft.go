@@ -1,0 +1,105 @@
+package rule
+
+import "go.yaml.in/yaml/v3"
+
+// numbers is what one place says of limits: parameters of one, or a list.
+type numbers struct {
+	at     position
+	level  *level
+	limits []limitDraft
+}
+
+func (n *numbers) namesLimits() bool { return n != nil && len(n.limits) > 0 }
+
+// parameters is the level, nil where there is none.
+func (n *numbers) parameters() *level {
+	if n == nil {
+		return nil
+	}
+	return n.level
+}
+
+// limitDraft is one item of a list of limits.
+type limitDraft struct {
+	at    position
+	name  located
+	level *level
+}
+
+// tierDraft is a declared tier.
+type tierDraft struct {
+	name    located
+	pattern located
+	numbers numbers
+}
+
+// overrideDraft is what one key has instead.
+type overrideDraft struct {
+	key     located
+	numbers numbers
+}
+
+// listDraft is the entries of the lists of a file or a rule.
+type listDraft struct{ allow, deny []located }
+
+// fileDraft is the top of the files of a set.
+type fileDraft struct {
+	version    located
+	defaults   *numbers
+	tiers      []tierDraft
+	rules      []*ruleDraft
+	lists      listDraft
+	ipv6Prefix located
+}
+
+// ruleDraft is a rule as its file has it.
+type ruleDraft struct {
+	at                position
+	id, version, tier located
+	match             matchDraft
+	by                []located
+	missing           missing
+	numbers           numbers
+	override          []overrideDraft
+	any               bool
+	mode              Mode
+	consistency       int
+	consistencyAt     position
+	onFailure         int
+	local             *localDraft
+	retryJitter, cost located
+	dialect           int
+	denyAll           bool
+	lists             listDraft
+}
+
+// matchDraft is the conditions of a rule.
+type matchDraft struct {
+	apiKey, regex, path, prefix, host located
+	methods, cidrs                    []located
+	headers                           []pairDraft
+}
+
+type pairDraft struct{ name, value located }
+
+// localDraft is the limit that stands in while the store fails.
+type localDraft struct {
+	at    position
+	level *level
+	by    []located
+}
+
+// localPolicy is the index of "local" among the failure policies.
+const localPolicy = 2
+
+var failurePolicies = []string{"open", "closed", "local"}
+
+// Dialects are the names that a rule's headers may have; the first is the
+// default.
+func dialects() []string { return []string{"standard", "ietf", "ietf-03", "x-ratelimit", "none"} }
+
+func readLevel(r *reader, n *yaml.Node, into **level) {
+	readFields(r, n, "params", levelFields, into)
+}
+
+var levelFields = withParameters(fields[*level]{}, func(l **level) **level { return l })

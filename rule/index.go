@@ -1,0 +1,248 @@
+package rule
+
+import (
+	"regexp/syntax"
+	"slices"
+	"strings"
+)
+
+// anchor is a condition of a rule by which an index can find it.
+type anchor struct {
+	kind anchorKind
+	slot slot // of exact
+	text string
+}
+
+type anchorKind uint8
+
+const (
+	exact     anchorKind = iota // an attribute is this text
+	pathBegin                   // the path begins with it
+	keyBegin                    // the API key begins with it
+	hostBelow                   // the host is a name below it
+	network                     // the address is in the network
+)
+
+// index finds the rules that a request may match. Every rule stands in it
+// once, under the one of its conditions that it shares with the fewest
+// others, or among the rest, which are looked at for every request.
+type index struct {
+	exact    []exactIndex
+	paths    trie
+	keys     trie
+	hosts    map[string][]int32
+	networks networks
+	rest     []int32
+	used     [network + 1]bool
+}
+
+type exactIndex struct {
+	slot   slot
+	values map[string][]int32
+}
+
+// newIndex indexes the rules that are not off.
+func newIndex(rules []*Rule, tiers []string) *index {
+	choices := make([][][]anchor, len(rules))
+	crowd := make(map[anchor]int)
+	for i, r := range rules {
+		if r.Mode == Off {
+			continue
+		}
+		choices[i] = r.match.anchors(tierName(r, tiers))
+		for _, anchors := range choices[i] {
+			for _, a := range anchors {
+				crowd[a]++
+			}
+		}
+	}
+	x := &index{hosts: make(map[string][]int32)}
+	for i, r := range rules {
+		if r.Mode != Off {
+			x.add(leastCrowded(choices[i], crowd), int32(i))
+		}
+	}
+	return x
+}
+
+// tierName is the declared tier of a rule; empty when it has none.
+func tierName(r *Rule, tiers []string) string {
+	if r.match.tier == noTier {
+		return ""
+	}
+	return tiers[r.match.tier]
+}
+
+// leastCrowded returns the choice whose fullest anchor has the fewest rules.
+func leastCrowded(choices [][]anchor, crowd map[anchor]int) (best []anchor) {
+	least := 0
+	for _, anchors := range choices {
+		fullest := 0
+		for _, a := range anchors {
+			fullest = max(fullest, crowd[a])
+		}
+		if best == nil || fullest < least {
+			best, least = anchors, fullest
+		}
+	}
+	return best
+}
+
+func (x *index) add(anchors []anchor, rule int32) {
+	if len(anchors) == 0 {
+		x.rest = append(x.rest, rule)
+	}
+	for _, a := range anchors {
+		x.used[a.kind] = true
+		switch a.kind {
+		case exact:
+			x.addExact(a, rule)
+		case pathBegin:
+			x.paths.add(a.text, rule)
+		case keyBegin:
+			x.keys.add(a.text, rule)
+		case hostBelow:
+			x.hosts[a.text] = append(x.hosts[a.text], rule)
+		case network:
+			p, _ := parseNetwork(a.text)
+			x.networks.add(p, rule)
+		}
+	}
+}
+
+func (x *index) addExact(a anchor, rule int32) {
+	i := slices.IndexFunc(x.exact, func(e exactIndex) bool { return e.slot == a.slot })
+	if i < 0 {
+		i = len(x.exact)
+		x.exact = append(x.exact, exactIndex{a.slot, make(map[string][]int32)})
+	}
+	values := x.exact[i].values
+	values[a.text] = append(values[a.text], rule)
+}
+
+// collect appends the rules that the request may match, in order of files.
+func (x *index) collect(q *request, found []int32) []int32 {
+	found = append(found, x.rest...)
+	for i := range x.exact {
+		if text, ok := q.indexed(x.exact[i].slot); ok {
+			found = append(found, x.exact[i].values[text]...)
+		}
+	}
+	if x.used[pathBegin] {
+		if path, ok := q.get(slotPath); ok {
+			found = x.paths.collect(path, found)
+		}
+	}
+	if x.used[keyBegin] {
+		if key, ok := q.get(slotAPIKey); ok {
+			found = x.keys.collect(key, found)
+		}
+	}
+	found = x.collectNames(q, found)
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+func (x *index) collectNames(q *request, found []int32) []int32 {
+	if x.used[hostBelow] {
+		host, _ := q.get(slotHost)
+		for {
+			_, below, more := strings.Cut(host, ".")
+			if !more {
+				break
+			}
+			found, host = append(found, x.hosts[below]...), below
+		}
+	}
+	if x.used[network] {
+		if a, ok := q.ip(); ok {
+			found = x.networks.collect(a, found)
+		}
+	}
+	return found
+}
+
+// indexed is the attribute by which an exact index looks: for the tier, the
+// declared one.
+func (q *request) indexed(s slot) (string, bool) {
+	if s != slotTier {
+		return q.get(s)
+	}
+	if t := q.tierOf(); t != noTier {
+		return q.set.tiers.names[t], true
+	}
+	return "", false
+}
+
+// anchors lists the conditions by which a rule can be found, those that cost
+// a request least first. Of each, every one of its anchors must be indexed.
+func (c *conditions) anchors(tier string) (choices [][]anchor) {
+	one := func(kind anchorKind, s slot, text string) {
+		if text != "" {
+			choices = append(choices, []anchor{{kind, s, text}})
+		}
+	}
+	one(exact, slotPath, c.path)
+	one(pathBegin, 0, strings.TrimSuffix(c.prefix, "/"))
+	one(pathBegin, 0, c.regexPrefix())
+	if below, wild := strings.CutPrefix(c.host, "*."); wild {
+		one(hostBelow, 0, below)
+	} else {
+		one(exact, slotHost, c.host)
+	}
+	if c.apiKey != nil && c.apiKey.exact() {
+		one(exact, slotAPIKey, c.apiKey.text)
+	} else if c.apiKey != nil {
+		one(keyBegin, 0, c.apiKey.prefix())
+	}
+	for _, h := range c.headers {
+		if h.glob.exact() {
+			one(exact, h.slot, h.glob.text)
+		}
+	}
+	one(exact, slotTier, tier)
+	return append(choices, c.listAnchors()...)
+}
+
+func (c *conditions) listAnchors() (choices [][]anchor) {
+	var methods, networks []anchor
+	for _, m := range c.methods {
+		methods = append(methods, anchor{exact, slotMethod, m})
+	}
+	for _, p := range c.cidrs {
+		networks = append(networks, anchor{network, 0, p.String()})
+	}
+	for _, anchors := range [][]anchor{methods, networks} {
+		if len(anchors) > 0 {
+			choices = append(choices, anchors)
+		}
+	}
+	return choices
+}
+
+// regexPrefix is the literal text that everything which the expression
+// matches begins with; empty when it is not anchored, or begins otherwise.
+func (c *conditions) regexPrefix() string {
+	if c.regex == nil {
+		return ""
+	}
+	tree, err := syntax.Parse(c.regex.String(), syntax.Perl)
+	if err != nil {
+		return ""
+	}
+	return anchoredLiteral(tree.Simplify())
+}
+
+func anchoredLiteral(tree *syntax.Regexp) string {
+	if tree.Op != syntax.OpConcat || tree.Sub[0].Op != syntax.OpBeginText {
+		return ""
+	}
+	var prefix strings.Builder
+	for _, part := range tree.Sub[1:] {
+		if part.Op != syntax.OpLiteral || part.Flags&syntax.FoldCase != 0 {
+			break
+		}
+		prefix.WriteString(string(part.Rune))
+	}
+	return prefix.String()
+}

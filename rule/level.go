@@ -1,0 +1,207 @@
+package rule
+
+import (
+	"errors"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/stintdev/stint"
+)
+
+// level is the parameters that one place names: an override, a rule, a tier,
+// the defaults, or one item of a list of limits. A nil level names none.
+type level struct {
+	spec  stint.Spec
+	given [parameterCount]bool
+	at    [parameterCount]position
+}
+
+func (l *level) has(p parameter) bool { return l != nil && l.given[p] }
+
+// namesRate reports whether the level says how fast. A window alone does not.
+func (l *level) namesRate() bool { return l.has(pLimit) || l.has(pRefillRate) }
+
+// set reads one parameter. The limit may be the short form, such as 100/m,
+// which is a limit and a window.
+func (l *level) set(p parameter, t located) error {
+	if p == pLimit {
+		if short, err := stint.ParseSpec(t.text); err == nil {
+			return l.setShort(short, t.at)
+		}
+	}
+	if l.given[p] {
+		return &stint.LimitError{Field: parameterNames[p], Problem: "is given twice here", Mend: "give it once; burst is another name of capacity, and limit: 100/m names a window"}
+	}
+	l.given[p], l.at[p] = true, t.at
+	return p.parse(t.text, &l.spec)
+}
+
+func (l *level) setShort(short stint.Spec, at position) error {
+	for _, p := range []parameter{pLimit, pWindow} {
+		if l.given[p] {
+			return &stint.LimitError{Field: parameterNames[p], Problem: "is given twice here", Mend: "the short form is both limit and window; give it alone"}
+		}
+		l.take(p, &level{spec: short, at: [parameterCount]position{pLimit: at, pWindow: at}})
+	}
+	return nil
+}
+
+// take copies one parameter from another level.
+func (l *level) take(p parameter, from *level) {
+	p.copy(&l.spec, &from.spec)
+	l.given[p], l.at[p] = true, from.at[p]
+}
+
+// limited is what the level says that an algorithm can use. A limit goes with
+// the time beside it: one in a window says nothing of a calendar's period.
+func (l *level) limited(a stint.Algorithm) *level {
+	if l == nil {
+		return nil
+	}
+	used := &level{}
+	for p := range parameterCount {
+		if l.given[p] && p.takes(a) {
+			used.take(p, l)
+		}
+	}
+	other := pPeriod
+	if a == stint.Quota {
+		other = pWindow
+	}
+	if l.given[other] {
+		used.given[pLimit], used.spec.Limit = false, 0
+	}
+	return used
+}
+
+// merge returns what levels say together, the nearest first. The nearest that
+// names a rate wins, and so for each of the other parameters; a window belongs
+// to the kind of rate that it stands beside.
+func merge(levels ...*level) *level {
+	m := &level{}
+	for _, p := range []parameter{pAlgorithm, pCapacity, pBuckets, pQueue, pPeriod, pAnchor, pUTCOffset} {
+		m.takeNearest(p, levels)
+	}
+	rate := &level{}
+	for _, l := range levels {
+		if l.namesRate() {
+			rate = l
+			break
+		}
+	}
+	for _, p := range []parameter{pLimit, pRefillRate} {
+		if rate.given[p] {
+			m.take(p, rate)
+		}
+	}
+	m.takeWindow(levels)
+	return m
+}
+
+func (l *level) takeNearest(p parameter, levels []*level) {
+	for _, from := range levels {
+		if from.has(p) {
+			l.take(p, from)
+			return
+		}
+	}
+}
+
+// takeWindow takes the nearest window that does not stand beside the other
+// kind of rate alone.
+func (l *level) takeWindow(levels []*level) {
+	for _, from := range levels {
+		if !from.has(pWindow) {
+			continue
+		}
+		if !from.namesRate() || from.given[pLimit] && l.given[pLimit] || from.given[pRefillRate] && l.given[pRefillRate] {
+			l.take(pWindow, from)
+			return
+		}
+	}
+}
+
+// shape is the part that items of a list of limits inherit: how, not how much.
+func (l *level) shape() *level {
+	s := &level{}
+	s.takeNearest(pAlgorithm, []*level{l})
+	s.takeNearest(pBuckets, []*level{l})
+	return s
+}
+
+// algorithmOf returns the algorithm that the nearest level names.
+func algorithmOf(levels ...*level) stint.Algorithm {
+	for _, l := range levels {
+		if l.has(pAlgorithm) {
+			return l.spec.Algorithm
+		}
+	}
+	return stint.TokenBucket
+}
+
+// missing says which half of limit and window is not there.
+func (l *level) missing() error {
+	needsLimit := l.spec.Algorithm != stint.TokenBucket || l.has(pWindow) && !l.has(pRefillRate)
+	switch {
+	case !l.has(pLimit) && needsLimit && !l.has(pRefillRate):
+		return &stint.LimitError{Field: "limit", Problem: "is missing", Mend: "say how many units the window or period allows"}
+	case l.has(pLimit) && !l.has(pWindow) && l.spec.Algorithm != stint.Quota && !l.has(pRefillRate):
+		return &stint.LimitError{Field: "window", Problem: "is missing beside limit", Mend: "give one, such as 60 or 1m, or write the limit as 100/m"}
+	}
+	return nil
+}
+
+// place returns where the field of a [stint.LimitError] was given, else the
+// fallback.
+func (l *level) place(err error, fallback position) position {
+	var wrong *stint.LimitError
+	if errors.As(err, &wrong) {
+		if p, ok := parameterOf(wrong.Field); ok && l.given[p] {
+			return l.at[p]
+		}
+	}
+	return fallback
+}
+
+// parameter reads one parameter of a limit into the level.
+func (r *reader) parameter(p parameter, n *yaml.Node, into **level) {
+	t, ok := r.text(n, parameterNames[p])
+	if !ok {
+		return
+	}
+	if *into == nil {
+		*into = &level{}
+	}
+	if err := (*into).set(p, t); err != nil && !r.denying {
+		r.limitMistake(t.at, mendZero(t.text, err))
+	}
+}
+
+// mendZero says how to deny everything to whoever wrote a limit of 0.
+func mendZero(text string, err error) error {
+	var wrong *stint.LimitError
+	if zero, ok := decimal(text); ok && zero.Sign() == 0 && errors.As(err, &wrong) {
+		return &stint.LimitError{Field: wrong.Field, Problem: wrong.Problem, Mend: wrong.Mend + "; a rule that is to deny everything says deny_all: true"}
+	}
+	return err
+}
+
+// limitMistake lists a [stint.LimitError].
+func (f *findings) limitMistake(at position, err error) {
+	var wrong *stint.LimitError
+	if !errors.As(err, &wrong) {
+		f.mistake(at, err.Error(), "")
+		return
+	}
+	f.mistake(at, wrong.Field+": "+wrong.Problem, wrong.Mend)
+}
+
+// withParameters adds the parameters of a limit, and params, a mapping of
+// them, to the fields of what holds a level.
+func withParameters[T any](known fields[T], of func(*T) **level) fields[T] {
+	for p, name := range parameterNames {
+		known[name] = func(r *reader, n *yaml.Node, into *T) { r.parameter(parameter(p), n, of(into)) }
+	}
+	known["burst"] = known["capacity"]
+	return known
+}

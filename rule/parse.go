@@ -1,0 +1,131 @@
+package rule
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// File is the content of one rule file.
+type File struct {
+	Name string // in messages
+	Data []byte // YAML, or JSON, which is YAML too
+}
+
+// Parse reads the files as one rule set: the rules and lists of all, one after
+// the other; a tier, the defaults and ipv6_prefix in one of them. The error is
+// [Problems]: every mistake, and no set.
+func Parse(files ...File) (*Set, error) {
+	f := &findings{seen: make(map[Problem]bool)}
+	for _, file := range files {
+		f.files = append(f.files, file.Name)
+	}
+	draft := &fileDraft{}
+	for i, file := range files {
+		r := reader{findings: f, file: int32(i)}
+		r.readFile(file, draft)
+	}
+	c := compiler{
+		findings: f, draft: draft, set: &Set{slots: newSlots()},
+		regexes: make(map[string]*regexp.Regexp), hashes: make(map[string]limitName),
+	}
+	c.compile()
+	if len(f.mistakes) > 0 {
+		return nil, f.inOrder(f.mistakes)
+	}
+	c.set.warnings = f.inOrder(f.warnings)
+	return c.set, nil
+}
+
+// Load reads a file, or every *.yaml, *.yml and *.json of a folder in order of
+// their names, as one rule set. Hidden files and folders in the folder are
+// passed over. The error is [Problems].
+func Load(path string) (*Set, error) {
+	files, err := ReadFiles(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(files...)
+}
+
+// ReadFiles reads what [Load] would parse. The error is [Problems].
+func ReadFiles(path string) ([]File, error) {
+	names, err := fileNames(path)
+	if err != nil {
+		return nil, Problems{{File: path, What: "cannot be read: " + reason(err)}}
+	}
+	var files []File
+	var problems Problems
+	for _, name := range names {
+		data, err := readBounded(name)
+		if err != nil {
+			problems = append(problems, Problem{File: name, What: "cannot be read: " + reason(err)})
+		}
+		files = append(files, File{name, data})
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return files, nil
+}
+
+// reason is an error of the file system without the path, which stands before
+// it already.
+func reason(err error) string {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	return err.Error()
+}
+
+func fileNames(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		name := filepath.Join(path, e.Name())
+		if isRuleFile(e.Name()) && !isFolder(name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+func isRuleFile(name string) bool {
+	return !strings.HasPrefix(name, ".") && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
+}
+
+// isFolder follows links: a mounted ConfigMap has one for every file.
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+// readBounded reads a file, but not much more than one may have.
+func readBounded(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("it is over %d bytes long", maxFile)
+	}
+	return data, err
+}

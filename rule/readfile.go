@@ -1,0 +1,162 @@
+package rule
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+var fileFields = fields[fileDraft]{
+	"version":     func(r *reader, n *yaml.Node, f *fileDraft) { f.version, _ = r.text(n, "version") },
+	"defaults":    readDefaults,
+	"tiers":       readTiers,
+	"rules":       readRules,
+	"ipv6_prefix": readIPv6Prefix,
+	"whitelist":   readAllow,
+	"allow":       readAllow,
+	"blacklist":   readDeny,
+	"deny":        readDeny,
+}
+
+// readFile reads every document of one file into f.
+func (r *reader) readFile(file File, f *fileDraft) {
+	if len(file.Data) > maxFile {
+		r.mistake(position{file: r.file}, fmt.Sprintf("is %d bytes long", len(file.Data)), fmt.Sprintf("split it; a file may have %d", maxFile))
+		return
+	}
+	documents := yaml.NewDecoder(bytes.NewReader(file.Data))
+	for {
+		var document yaml.Node
+		err := documents.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			r.syntaxMistake(err)
+			return
+		}
+		r.readDocument(&document, f)
+	}
+}
+
+// readDocument reads the top of a file, or a document that is one rule alone.
+func (r *reader) readDocument(document *yaml.Node, f *fileDraft) {
+	if len(document.Content) == 0 || document.Content[0].Tag == "!!null" {
+		return
+	}
+	top := document.Content[0]
+	if isRule(top) {
+		readRule(r, top, f)
+		return
+	}
+	readFields(r, top, "a rule file", fileFields, f)
+}
+
+func isRule(n *yaml.Node) bool {
+	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
+		if n.Content[i].Value == "id" {
+			return true
+		}
+	}
+	return false
+}
+
+// syntaxMistake lists an error of the YAML parser, which names a line in its
+// text, or none when that is the first.
+func (r *reader) syntaxMistake(err error) {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	at := position{r.file, 1, 1}
+	if m := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(text); m != nil {
+		line, _ := strconv.ParseInt(m[1], 10, 32)
+		at.line, text = max(1, int32(line)), strings.TrimPrefix(text, m[0])
+	}
+	r.mistake(at, "not YAML: "+text, "mend the syntax; nothing after it was read")
+}
+
+func readDefaults(r *reader, n *yaml.Node, f *fileDraft) {
+	if f.defaults != nil {
+		r.wrong(n, "defaults are given twice", "keep one, in one of the files")
+		return
+	}
+	f.defaults = &numbers{at: r.at(n)}
+	readFields(r, n, "defaults", numbersFields, f.defaults)
+}
+
+func readTiers(r *reader, n *yaml.Node, f *fileDraft) {
+	r.pairs(n, "tiers", func(key, value *yaml.Node) {
+		t := tierDraft{name: located{key.Value, r.at(key)}}
+		t.numbers.at = t.name.at
+		r.checkName(t.name, "tier")
+		for i := range f.tiers {
+			if f.tiers[i].name.text == key.Value {
+				r.wrong(key, fmt.Sprintf("tier %s is declared twice", key.Value), "keep one, in one of the files")
+			}
+		}
+		if isValue(value) {
+			r.parameter(pLimit, value, &t.numbers.level)
+		} else {
+			readFields(r, value, "a tier", tierFields, &t)
+		}
+		f.tiers = append(f.tiers, t)
+	})
+}
+
+func readRules(r *reader, n *yaml.Node, f *fileDraft) {
+	if n.Tag == "!!null" {
+		return
+	}
+	r.items(n, "rules", func(item *yaml.Node) { readRule(r, item, f) })
+}
+
+func readRule(r *reader, n *yaml.Node, f *fileDraft) {
+	if len(f.rules) >= maxRules {
+		r.wrong(n, fmt.Sprintf("more than %d rules", maxRules), "say with fewer what they have in common, by tiers or overrides")
+		return
+	}
+	d := &ruleDraft{at: r.at(n)}
+	d.numbers.at = d.at
+	r.denying = deniesAll(n)
+	readFields(r, n, "a rule", ruleFields, d)
+	r.denying = false
+	f.rules = append(f.rules, d)
+}
+
+// deniesAll looks ahead for deny_all: true.
+func deniesAll(n *yaml.Node) bool {
+	n = target(n)
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == "deny_all" {
+			return target(n.Content[i+1]).Value == "true"
+		}
+	}
+	return false
+}
+
+func readIPv6Prefix(r *reader, n *yaml.Node, f *fileDraft) {
+	t, ok := r.text(n, "ipv6_prefix")
+	if !ok {
+		return
+	}
+	if f.ipv6Prefix.text != "" && f.ipv6Prefix.text != t.text {
+		r.mistake(t.at, "ipv6_prefix is given twice", "keep one, in one of the files")
+	}
+	if _, err := whole("ipv6_prefix", t.text, 32, 128); err != nil {
+		r.limitMistake(t.at, err)
+		return
+	}
+	f.ipv6Prefix = t
+}
+
+func readAllow(r *reader, n *yaml.Node, f *fileDraft) {
+	f.lists.allow = append(f.lists.allow, r.texts(n, "the allow list")...)
+}
+
+func readDeny(r *reader, n *yaml.Node, f *fileDraft) {
+	f.lists.deny = append(f.lists.deny, r.texts(n, "the deny list")...)
+}

@@ -1,0 +1,139 @@
+package rule
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
+
+var numbersFields = withNumbers(fields[numbers]{}, func(n *numbers) *numbers { return n })
+
+var tierFields = withNumbers(fields[tierDraft]{
+	"api_key_pattern": func(r *reader, n *yaml.Node, t *tierDraft) { t.pattern, _ = r.text(n, "api_key_pattern") },
+}, func(t *tierDraft) *numbers { return &t.numbers })
+
+var ruleFields = withNumbers(fields[ruleDraft]{
+	"id":      func(r *reader, n *yaml.Node, d *ruleDraft) { d.id, _ = r.text(n, "id") },
+	"version": func(r *reader, n *yaml.Node, d *ruleDraft) { d.version, _ = r.text(n, "version") },
+	"tier":    func(r *reader, n *yaml.Node, d *ruleDraft) { d.tier, _ = r.text(n, "tier") },
+	"match": func(r *reader, n *yaml.Node, d *ruleDraft) {
+		readFields(r, n, "match", matchFields, &d.match)
+	},
+	"by":       func(r *reader, n *yaml.Node, d *ruleDraft) { d.by = r.texts(n, "by") },
+	"override": readOverride,
+	"missing": func(r *reader, n *yaml.Node, d *ruleDraft) {
+		d.missing = missing(r.choice(n, "missing", "ip", "skip", "deny", "shared"))
+	},
+	"combine": func(r *reader, n *yaml.Node, d *ruleDraft) { d.any = r.choice(n, "combine", "all", "any") == 1 },
+	"mode": func(r *reader, n *yaml.Node, d *ruleDraft) {
+		d.mode = Mode(r.choice(n, "mode", "enforce", "shadow", "off"))
+	},
+	"consistency": func(r *reader, n *yaml.Node, d *ruleDraft) {
+		d.consistency, d.consistencyAt = r.choice(n, "consistency", "strict", "leased", "partitioned"), r.at(n)
+	},
+	"on_store_failure": readFailure,
+	"retry_jitter":     func(r *reader, n *yaml.Node, d *ruleDraft) { d.retryJitter, _ = r.text(n, "retry_jitter") },
+	"headers":          func(r *reader, n *yaml.Node, d *ruleDraft) { d.dialect = r.choice(n, "headers", dialects()...) },
+	"cost":             func(r *reader, n *yaml.Node, d *ruleDraft) { d.cost, _ = r.text(n, "cost") },
+	"deny_all":         func(r *reader, n *yaml.Node, d *ruleDraft) { d.denyAll = r.choice(n, "deny_all", "false", "true") == 1 },
+	"whitelist":        readRuleAllow,
+	"allow":            readRuleAllow,
+	"blacklist":        readRuleDeny,
+	"deny":             readRuleDeny,
+}, func(d *ruleDraft) *numbers { return &d.numbers })
+
+var matchFields = fields[matchDraft]{
+	"api_key_pattern": func(r *reader, n *yaml.Node, m *matchDraft) { m.apiKey, _ = r.text(n, "api_key_pattern") },
+	"endpoint_regex":  func(r *reader, n *yaml.Node, m *matchDraft) { m.regex, _ = r.text(n, "endpoint_regex") },
+	"path":            func(r *reader, n *yaml.Node, m *matchDraft) { m.path, _ = r.text(n, "path") },
+	"path_prefix":     func(r *reader, n *yaml.Node, m *matchDraft) { m.prefix, _ = r.text(n, "path_prefix") },
+	"host":            func(r *reader, n *yaml.Node, m *matchDraft) { m.host, _ = r.text(n, "host") },
+	"methods":         func(r *reader, n *yaml.Node, m *matchDraft) { m.methods = r.texts(n, "methods") },
+	"cidr":            func(r *reader, n *yaml.Node, m *matchDraft) { m.cidrs = r.texts(n, "cidr") },
+	"headers": func(r *reader, n *yaml.Node, m *matchDraft) {
+		r.pairs(n, "headers", func(key, value *yaml.Node) {
+			if t, ok := r.text(value, "a header"); ok {
+				m.headers = append(m.headers, pairDraft{located{strings.ToLower(key.Value), r.at(key)}, t})
+			}
+		})
+	},
+}
+
+var limitFields = withParameters(fields[limitDraft]{
+	"name":   func(r *reader, n *yaml.Node, l *limitDraft) { l.name, _ = r.text(n, "name") },
+	"params": func(r *reader, n *yaml.Node, l *limitDraft) { readLevel(r, n, &l.level) },
+}, func(l *limitDraft) **level { return &l.level })
+
+var localFields = withParameters(fields[localDraft]{
+	"by": func(r *reader, n *yaml.Node, l *localDraft) { l.by = r.texts(n, "by") },
+}, func(l *localDraft) **level { return &l.level })
+
+// withNumbers adds what a place may say of limits: the parameters of one, the
+// same within params, or a list.
+func withNumbers[T any](known fields[T], of func(*T) *numbers) fields[T] {
+	known["params"] = func(r *reader, n *yaml.Node, into *T) { readLevel(r, n, &of(into).level) }
+	known["limits"] = func(r *reader, n *yaml.Node, into *T) { readLimits(r, n, of(into)) }
+	return withParameters(known, func(into *T) **level { return &of(into).level })
+}
+
+func readLimits(r *reader, n *yaml.Node, into *numbers) {
+	r.items(n, "limits", func(item *yaml.Node) {
+		l := limitDraft{at: r.at(item)}
+		if isValue(item) {
+			r.parameter(pLimit, item, &l.level)
+		} else {
+			readFields(r, item, "a limit", limitFields, &l)
+		}
+		into.limits = append(into.limits, l)
+	})
+	if n = target(n); n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+		r.wrong(n, "limits is an empty list", "name a limit, or remove it")
+	}
+}
+
+func readOverride(r *reader, n *yaml.Node, d *ruleDraft) {
+	r.pairs(n, "override", func(key, value *yaml.Node) {
+		o := overrideDraft{key: located{key.Value, r.at(key)}}
+		o.numbers.at = o.key.at
+		if isValue(value) {
+			r.parameter(pLimit, value, &o.numbers.level)
+		} else {
+			readFields(r, value, "an override", numbersFields, &o.numbers)
+		}
+		d.override = append(d.override, o)
+	})
+}
+
+func readFailure(r *reader, n *yaml.Node, d *ruleDraft) {
+	if isValue(n) {
+		d.onFailure = r.choice(n, "on_store_failure", failurePolicies...)
+		return
+	}
+	readFields(r, n, "on_store_failure", failureFields, d)
+}
+
+var failureFields = fields[ruleDraft]{
+	"local": func(r *reader, n *yaml.Node, d *ruleDraft) {
+		d.onFailure, d.local = localPolicy, &localDraft{at: r.at(n)}
+		readFields(r, n, "local", localFields, d.local)
+	},
+}
+
+func readRuleAllow(r *reader, n *yaml.Node, d *ruleDraft) {
+	d.lists.allow = append(d.lists.allow, r.texts(n, "the allow list")...)
+}
+
+func readRuleDeny(r *reader, n *yaml.Node, d *ruleDraft) {
+	d.lists.deny = append(d.lists.deny, r.texts(n, "the deny list")...)
+}
+
+// checkName refuses what cannot name a rule, a tier or a limit.
+func (f *findings) checkName(t located, what string) {
+	if !namePattern.MatchString(t.text) {
+		f.mistake(t.at, fmt.Sprintf("%s %.80q is not a name", what, t.text), "use 1 to 64 letters, digits and _ . : -")
+	}
+}

@@ -1,0 +1,178 @@
+package rule
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/urlpath"
+)
+
+// slot is the number of an attribute in one set. The first are the same in
+// every set; the others follow as its rules mention them.
+type slot int32
+
+const (
+	slotAPIKey slot = iota
+	slotIP
+	slotMethod
+	slotPath
+	slotHost
+	slotTier
+	wellKnownSlots
+)
+
+var wellKnownNames = [wellKnownSlots]string{"api_key", "ip", "method", "path", "host", "tier"}
+
+// noTier is the index of the tier of a request that has none.
+const noTier = -1
+
+// request is what one decision has asked of its request so far, and the room
+// that it works in. It is used again and again.
+type request struct {
+	set        *Set
+	attributes Attributes
+	cost       int64
+	values     []attribute
+	address    netip.Addr
+	tier       int32
+	tierKnown  bool
+	err        error // the first attribute that cannot be
+
+	found  []int32 // candidates
+	buffer []int32 // of selectors
+	text   []byte
+	parts  []string
+	claims
+}
+
+// attribute is one value, asked for once.
+type attribute struct {
+	text    string
+	asked   bool
+	present bool
+}
+
+// get returns an attribute as rules compare it; empty counts as absent.
+func (q *request) get(s slot) (text string, ok bool) {
+	v := &q.values[s]
+	if !v.asked {
+		v.asked = true
+		text, ok = q.attributes.Attribute(q.set.slots.names[s])
+		if ok && text != "" {
+			v.text, v.present = q.normal(s, text)
+		}
+	}
+	return v.text, v.present
+}
+
+// normal is the one form of an attribute that may be written in several ways.
+func (q *request) normal(s slot, text string) (_ string, ok bool) {
+	switch s {
+	case slotPath:
+		return urlpath.Normalize(text), true
+	case slotHost:
+		return normalHost(text), true
+	case slotMethod:
+		return strings.ToUpper(text), true
+	case slotIP:
+		return q.normalIP(text)
+	}
+	return text, true
+}
+
+func (q *request) normalIP(text string) (string, bool) {
+	a, err := parseAddress(text)
+	if err != nil {
+		q.fail(&stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf("ip: %.60q is not an address", text),
+			Mend: "send the address alone, such as 203.0.113.7 or 2001:db8::1"})
+		return "", false
+	}
+	q.address = a
+	return q.addressText(text), true
+}
+
+// addressText is how an address names an identity: itself, or for IPv6 the
+// network that one subscriber has. It is given as it stands where that is the
+// same, to save a copy.
+func (q *request) addressText(given string) string {
+	bits := q.set.ipv6Bits
+	q.text = q.text[:0]
+	if q.address.Is4() || bits == 128 {
+		q.text = q.address.AppendTo(q.text)
+	} else if p, err := q.address.Prefix(bits); err == nil {
+		q.text = p.AppendTo(q.text)
+	}
+	if string(q.text) == given {
+		return given
+	}
+	return string(q.text)
+}
+
+// ip returns the whole address.
+func (q *request) ip() (netip.Addr, bool) {
+	_, ok := q.get(slotIP)
+	return q.address, ok
+}
+
+// fail keeps the first error.
+func (q *request) fail(err error) {
+	if q.err == nil {
+		q.err = err
+	}
+}
+
+// normalHost is a host name in lower case, without port and final dot.
+func normalHost(host string) string {
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.Contains(host[i:], "]") && (host[0] == '[' || strings.Count(host, ":") == 1) {
+		host = host[:i]
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// tierOf returns the index of the declared tier of the request, or noTier:
+// the one that its attribute names, else the one whose pattern fits its key
+// best.
+func (q *request) tierOf() int32 {
+	if !q.tierKnown {
+		q.tier, q.tierKnown = q.findTier(), true
+	}
+	return q.tier
+}
+
+func (q *request) findTier() int32 {
+	tiers := &q.set.tiers
+	if name, ok := q.get(slotTier); ok {
+		if i, declared := tiers.byName[name]; declared {
+			return i
+		}
+	}
+	if !tiers.byKey.hasTexts() {
+		return noTier
+	}
+	if key, ok := q.get(slotAPIKey); ok {
+		if i, ok := tiers.byKey.byText(key, &q.buffer); ok {
+			return i
+		}
+	}
+	return noTier
+}
+
+// selected returns the value of a selector that fits the request, by its key
+// before its address.
+func (q *request) selected(s *selector) (value int32, ok bool) {
+	if s.hasTexts() {
+		if key, present := q.get(slotAPIKey); present {
+			if value, ok = s.byText(key, &q.buffer); ok {
+				return value, true
+			}
+		}
+	}
+	if s.hasNetworks() {
+		if a, present := q.ip(); present {
+			return s.byAddress(a, &q.buffer)
+		}
+	}
+	return 0, false
+}
