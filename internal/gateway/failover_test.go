@@ -3,6 +3,8 @@ package gateway
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -116,6 +118,38 @@ func TestHandshakeThatFailsCountsAsADial(t *testing.T) {
 	g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, stranger.URL)}})
 	if w := handle(t, g, http.MethodGet, ""); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
+func TestConnectionThatWasThereIsNoFailedDial(t *testing.T) {
+	target, asked := rude(t, "")
+	target.Host = net.JoinHostPort("two.example", target.Port())
+	g := newGateway(t, Options{Upstreams: []*url.URL{target, target}})
+	g.wire.standard.DialContext = firstAddressFails(target.Port())
+	if w := handle(t, g, http.MethodPost, "body"); w.Code != http.StatusBadGateway || asked.Load() != 1 {
+		t.Errorf("got %d after %d requests, want 502 after one", w.Code, asked.Load())
+	}
+}
+
+// firstAddressFails dials as for a name of two addresses, the first dead.
+func firstAddressFails(port string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, _ string) (net.Conn, error) {
+		var d net.Dialer
+		if _, err := d.DialContext(ctx, network, "127.0.0.1:1"); err == nil {
+			return nil, errors.New("somebody listens on port 1")
+		}
+		return d.DialContext(ctx, network, "127.0.0.1:"+port)
+	}
+}
+
+func TestRequestThatCannotBeSentIsNotTheUpstreamsFault(t *testing.T) {
+	g := behind(t, http1, echo, Options{})
+	r := httptest.NewRequestWithContext(bounded(t), http.MethodGet, "/", http.NoBody)
+	r.Header.Set("X-Bad", "two\nlines")
+	w := httptest.NewRecorder()
+	g.ServeHTTP(w, r)
+	if w.Code != http.StatusBadGateway || !g.upstreams[0].health.usable(g.now()) {
+		t.Errorf("got %d; usable: %v", w.Code, g.upstreams[0].health.usable(g.now()))
 	}
 }
 

@@ -32,7 +32,7 @@ func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
 			return res, err
 		}
 		if !a.dialFailed.Load() || r.Context().Err() != nil {
-			return nil, err
+			return nil, err // the request's own form, or its client, is at fault
 		}
 		g.unreachable(u, failures, err)
 		tried = append(tried, u)

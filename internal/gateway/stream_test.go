@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	streamed  = 48 << 20 // bytes
-	heapBound = 12 << 20 // bytes, a quarter of what passes through
+	streamed  = 32 << 20 // bytes
+	heapBound = 10 << 20 // bytes, less than a third of what passes through
 )
 
 // watched passes n bytes through and notes the highest the heap stood above
