@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// bar is something that was promised, and what was measured.
+type bar struct {
+	what        string
+	most, found float64
+	unit        string
+}
+
+func (b bar) met() bool { return b.found <= b.most }
+
+// bars is every promise that the parts that ran have judged.
+type bars []bar
+
+func (b *bars) judge(what string, found, most float64, unit string) {
+	*b = append(*b, bar{what, most, found, unit})
+}
+
+// judgeSpeed compares a race with what was promised of it, by the ordinary
+// clock and by the processor's counter.
+func (b *bars) judgeSpeed(workload string, cpus int, t timings) {
+	title := fmt.Sprintf("%s, %d CPU", workload, cpus)
+	counter := title + ", processor clock"
+	if workload == "hot" && cpus == 2 {
+		b.judge(title, t.ns(stintName), 65, "ns a call")
+		b.judge(counter, t.ns(counterName), 45, "ns a call")
+		return
+	}
+	promised := map[string][2]float64{"hot": {0.85, 0.60}, "uniform": {0.65, 0.55}, "zipf": {0.72, 0.65}}[workload]
+	b.judge(title, t.ratio(stintName, referenceName), promised[0], "of "+referenceName)
+	b.judge(counter, t.ratio(counterName, referenceName), promised[1], "of "+referenceName)
+}
+
+// print shows each bar, met or missed.
+func (b *bars) print(out io.Writer) {
+	if len(*b) == 0 {
+		return
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprint(table, "\nbar\tmeasured\tat most\t\t\n")
+	for _, one := range *b {
+		verdict := "met"
+		if !one.met() {
+			verdict = "MISSED"
+		}
+		fmt.Fprintf(table, "%s\t%.4g\t%.4g\t%s\t%s\n", one.what, one.found, one.most, one.unit, verdict)
+	}
+	table.Flush()
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"math/rand/v2"
+	"strings"
+)
+
+// keyLength is the length of every key, about that of an API key or of an
+// address with a prefix.
+const keyLength = 24
+
+// keyText is n different keys, one behind the other: fetching one costs no
+// look at a second array, and a limiter that keeps keys keeps these bytes.
+type keyText string
+
+func newKeyText(n int) keyText {
+	var b strings.Builder
+	b.Grow(n * keyLength)
+	var raw [keyLength / 2]byte
+	var text [keyLength]byte
+	for i := range n {
+		binary.BigEndian.PutUint64(raw[:], mix(uint64(i)))
+		binary.BigEndian.PutUint32(raw[8:], uint32(i))
+		hex.Encode(text[:], raw[:])
+		b.Write(text[:])
+	}
+	return keyText(b.String())
+}
+
+func (t keyText) len() int { return len(t) / keyLength }
+
+func (t keyText) key(i int) string { return string(t[i*keyLength:][:keyLength]) }
+
+// list is the keys as an array of strings.
+func (t keyText) list() []string {
+	keys := make([]string, t.len())
+	for i := range keys {
+		keys[i] = t.key(i)
+	}
+	return keys
+}
+
+// mix spreads the bits of x over the whole word; different numbers stay
+// different (Steele, Lea and Flood, "Fast splittable pseudorandom number
+// generators", 2014).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// orderLength is how many accesses are drawn before a race. Longer than any
+// cache of keys, short enough to be read without misses of its own.
+const orderLength = 1 << 21
+
+// randomSource is the same for every run, so that runs can be compared.
+func randomSource() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
+
+// hotOrder always asks for the first key.
+func hotOrder() []uint32 { return make([]uint32, orderLength) }
+
+// uniformOrder asks for each of n keys equally often.
+func uniformOrder(n int) []uint32 {
+	r := randomSource()
+	order := make([]uint32, orderLength)
+	for i := range order {
+		order[i] = r.Uint32N(uint32(n))
+	}
+	return order
+}
+
+// zipfOrder asks for few of n keys often, by Zipf's law with exponent s. Which
+// keys those are has nothing to do with where they lie in memory.
+func zipfOrder(n int, s float64) []uint32 {
+	r := randomSource()
+	place := r.Perm(n)
+	rank := rand.NewZipf(r, s, 1, uint64(n-1))
+	order := make([]uint32, orderLength)
+	for i := range order {
+		order[i] = uint32(place[rank.Uint64()])
+	}
+	return order
+}

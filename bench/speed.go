@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// workload is which keys are asked for, in which order.
+type workload struct {
+	name  string
+	keys  int
+	order func() []uint32
+}
+
+func workloads() []workload {
+	const uniform, skewed = 100_000, 1_000_000
+	return []workload{
+		{"hot", 1, hotOrder},
+		{"uniform", uniform, func() []uint32 { return uniformOrder(uniform) }},
+		{"zipf", skewed, func() []uint32 { return zipfOrder(skewed, 1.1) }},
+	}
+}
+
+// blockCalls is how many calls pass between two looks at the clock: few
+// enough to end a slice in time, many enough not to count.
+const blockCalls = 1024
+
+// race times every contestant on a workload with so many CPUs.
+func (w workload) race(o options, cpus int) (timings, error) {
+	keys, order := newKeyText(w.keys).list(), w.order()
+	var runners []runner
+	for _, c := range contestants() {
+		t, err := c.build(allowance, allowancePer)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		for _, key := range keys {
+			t(key)
+		}
+		runners = append(runners, runner{c.name, blocks(t, keys, order, cpus)})
+	}
+	return o.race(cpus).interleave(runners), nil
+}
+
+// blocks walks through order in a circle, each CPU from its own place.
+func blocks(t take, keys []string, order []uint32, cpus int) func(cpu int) int {
+	type cursor struct {
+		next int
+		_    [56]byte // a cache line each
+	}
+	cursors := make([]cursor, cpus)
+	for cpu := range cursors {
+		cursors[cpu].next = cpu * (len(order) / cpus)
+	}
+	return func(cpu int) int {
+		at := &cursors[cpu].next
+		if *at+blockCalls > len(order) {
+			*at = 0
+		}
+		for _, i := range order[*at:][:blockCalls] {
+			t(keys[i])
+		}
+		*at += blockCalls
+		return blockCalls
+	}
+}
+
+// speed races every workload on one CPU and on two.
+func speed(o options, out io.Writer, b *bars) error {
+	for _, w := range workloads() {
+		if !o.runs(w.name) {
+			continue
+		}
+		for _, cpus := range []int{1, 2} {
+			t, err := w.race(o, cpus)
+			if err != nil {
+				return err
+			}
+			printRace(out, fmt.Sprintf("%s: %d keys, %d CPU", w.name, w.keys, cpus), t)
+			b.judgeSpeed(w.name, cpus, t)
+		}
+	}
+	return nil
+}
+
+func printRace(out io.Writer, title string, t timings) {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(table, "\n%s\t\n\tns a call\tof %s\t\n", title, referenceName)
+	for _, c := range contestants() {
+		fmt.Fprintf(table, "%s\t%.1f\t%.2f\t\n", c.name, t.ns(c.name), t.ratio(c.name, referenceName))
+	}
+	table.Flush()
+}
