@@ -106,10 +106,10 @@ func (n *numbers) pack(b bucket) cell {
 }
 
 func (n *numbers) unpack(c cell) bucket {
-	high := c[0] & (1<<highBits - 1)
+	high := c.Hi & (1<<highBits - 1)
 	return bucket{
-		whole: int64(high<<(64-n.fracBits) | c[1]>>n.fracBits),
-		frac:  int64(c[1] & (1<<n.fracBits - 1)),
-		last:  int64(c[0] >> highBits),
+		whole: int64(high<<(64-n.fracBits) | c.Lo>>n.fracBits),
+		frac:  int64(c.Lo & (1<<n.fracBits - 1)),
+		last:  int64(c.Hi >> highBits),
 	}
 }

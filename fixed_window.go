@@ -10,12 +10,12 @@ package stint
 func (n *numbers) stepWindow(c cell, known bool, a *ask, r *result) cell {
 	r.now = a.now
 	if known {
-		r.now = max(a.now, int64(c[0]))
+		r.now = max(a.now, int64(c.Hi))
 	}
 	start, end := n.period(r.now)
 	count := int64(0)
-	if known && int64(c[0]) == start {
-		count = int64(c[1])
+	if known && int64(c.Hi) == start {
+		count = int64(c.Lo)
 	}
 	r.allowed = a.cost <= max(0, n.max-count)
 	switch {

@@ -135,7 +135,7 @@ func (m *Memory) step(shard *table.Shard, q *query, a *ask, r *result) {
 	if slot == nil {
 		c := q.n.step(cell{}, nil, a, r)
 		if r.write && !r.forget {
-			shard.Insert(q.id, q.ref, c, a.now)
+			shard.Insert(q.id, q.ref, table.State(c), a.now)
 		}
 		return
 	}
@@ -143,12 +143,12 @@ func (m *Memory) step(shard *table.Shard, q *query, a *ask, r *result) {
 	if ref := slot.Ref(); ref != q.ref {
 		from = m.limits.at(ref)
 	}
-	c := q.n.step(slot.State, from, a, r)
+	c := q.n.step(cell(slot.State), from, a, r)
 	switch {
 	case r.forget:
 		shard.Delete(q.id)
 	case r.write:
-		slot.State = c
+		slot.State = table.State(c)
 		slot.SetRef(q.ref)
 	}
 }

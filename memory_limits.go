@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+
+	"github.com/stintdev/stint/internal/table"
 )
 
 // maxLimits bounds how many distinct limits one memory store meets in its
@@ -63,18 +65,18 @@ func (g *registry) intern(n *numbers) (uint32, error) {
 func (g *registry) at(ref uint32) *numbers { return (*g.all.Load())[ref-1] }
 
 // Idle implements [table.Judge].
-func (g *registry) Idle(ref uint32, state [2]uint64, wide []int64, now int64) bool {
+func (g *registry) Idle(ref uint32, state table.State, wide []int64, now int64) bool {
 	if n := g.at(ref); !n.wide() {
-		return n.idle(state, now)
+		return n.idle(cell(state), now)
 	} else {
 		return n.idleWide(wide, now)
 	}
 }
 
 // Left implements [table.Judge].
-func (g *registry) Left(ref uint32, state [2]uint64, wide []int64, now int64) int64 {
+func (g *registry) Left(ref uint32, state table.State, wide []int64, now int64) int64 {
 	if n := g.at(ref); !n.wide() {
-		return n.left(state, now)
+		return n.left(cell(state), now)
 	} else {
 		return n.leftWide(wide, now)
 	}

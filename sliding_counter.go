@@ -39,8 +39,8 @@ func (s *counters) advance(b int64) {
 // stepTwoCounters is the classic pair, packed: the number of the newer
 // bucket, and the two counts by bucket mod 2.
 func (n *numbers) stepTwoCounters(c cell, known bool, a *ask, r *result) cell {
-	ring := [2]int64{int64(c[1] >> 32), int64(c[1] & (1<<32 - 1))}
-	s := counters{newest: int64(c[0]), ring: ring[:]}
+	ring := [2]int64{int64(c.Lo >> 32), int64(c.Lo & (1<<32 - 1))}
+	s := counters{newest: int64(c.Hi), ring: ring[:]}
 	if !known {
 		ring = [2]int64{}
 		s.newest = a.now / n.width

@@ -15,7 +15,7 @@ import (
 
 // cell is the packed state of a narrow limit: every algorithm but the log
 // and the counter of many buckets, whose state is a slice.
-type cell [2]uint64
+type cell struct{ Hi, Lo uint64 }
 
 // ask is what a step reads of a claim and the clock. With dry set it decides
 // but charges nothing.
@@ -49,6 +49,9 @@ func (n *numbers) wide() bool {
 // state was written under, nil when there is no state: they may differ from n
 // after a change of the limit.
 func (n *numbers) step(c cell, from *numbers, a *ask, r *result) cell {
+	if a.cost == Forget && a.dry {
+		a.cost = 0 // the key shows as it stands
+	}
 	if a.cost == Forget {
 		n.forgotten(a, r)
 		return cell{}
@@ -68,6 +71,9 @@ func (n *numbers) step(c cell, from *numbers, a *ask, r *result) cell {
 // stepWide decides one claim on a wide limit. It works in place, within the
 // capacity that wideRoom asks for, and allocates nothing.
 func (n *numbers) stepWide(w []int64, a *ask, r *result) []int64 {
+	if a.cost == Forget && a.dry {
+		a.cost = 0 // the key shows as it stands
+	}
 	switch {
 	case a.cost == Forget:
 		n.forgotten(a, r)
@@ -90,7 +96,7 @@ func (n *numbers) wideRoom(have int, a *ask) int {
 
 // forgotten is the result of a reset: the key as if never used.
 func (n *numbers) forgotten(a *ask, r *result) {
-	r.allowed, r.write, r.forget = true, !a.dry, !a.dry
+	r.allowed, r.write, r.forget = true, true, true
 	r.now, r.remaining = a.now, n.max
 	if n.alg == TokenBucket || n.alg == GCRA {
 		r.whole = n.full
@@ -142,10 +148,10 @@ func (n *numbers) idle(c cell, now int64) bool {
 		b := n.drain(n.unpack(c), now)
 		return b.whole == 0 && b.frac == 0
 	case SlidingWindowCounter:
-		return now >= (int64(c[0])+2)*n.width
+		return now >= (int64(c.Hi)+2)*n.width
 	default:
 		start, _ := n.period(now)
-		return start > int64(c[0])
+		return start > int64(c.Hi)
 	}
 }
 

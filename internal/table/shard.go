@@ -37,7 +37,7 @@ func (s *Shard) Find(id ID) *Slot {
 
 // Insert stores the state of an identity that has no slot. It reports false,
 // and counts it, when there is no room and nothing that may go.
-func (s *Shard) Insert(id ID, ref uint32, state [2]uint64, now int64) bool {
+func (s *Shard) Insert(id ID, ref uint32, state State, now int64) bool {
 	s.tidy(now)
 	if !s.take(id, 1, now) {
 		return false

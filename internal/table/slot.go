@@ -18,10 +18,14 @@ type Slot struct {
 	tag  uint32
 	ref  uint32 // 0: the slot is empty
 	// State is the caller's, except in a wide slot.
-	State [2]uint64
+	State State
 }
 
-// wideBit marks, in a slot's ref, that State[0] is the place of a slice
+// State is what a slot is for. It is a struct and not an array so that it
+// travels in registers.
+type State struct{ Hi, Lo uint64 }
+
+// wideBit marks, in a slot's ref, that State.Hi is the place of a slice
 // beside the table.
 const wideBit = 1 << 31
 

@@ -24,10 +24,10 @@ type Options struct {
 // called with the state's shard locked. wide is the slice of a wide state.
 type Judge interface {
 	// Idle reports whether the state is as good as none at now.
-	Idle(ref uint32, state [2]uint64, wide []int64, now int64) bool
+	Idle(ref uint32, state State, wide []int64, now int64) bool
 	// Left says how much a state would lose its owner nothing to forget:
 	// the greatest goes first, and 0 never goes.
-	Left(ref uint32, state [2]uint64, wide []int64, now int64) int64
+	Left(ref uint32, state State, wide []int64, now int64) int64
 }
 
 // Stats are counts since the table was made, but Keys, which are held now.

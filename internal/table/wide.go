@@ -19,11 +19,11 @@ func (s *Shard) Wide(slot *Slot) []int64 {
 	if slot == nil || !slot.wide() {
 		return nil
 	}
-	return s.wides.slices[slot.State[0]]
+	return s.wides.slices[slot.State.Hi]
 }
 
 // SetWide keeps a slice that was worked on within its capacity.
-func (s *Shard) SetWide(slot *Slot, w []int64) { s.wides.slices[slot.State[0]] = w }
+func (s *Shard) SetWide(slot *Slot, w []int64) { s.wides.slices[slot.State.Hi] = w }
 
 // Widen returns the slot of an identity with a slice of at least the given
 // capacity beside it, making the slot and the slice as needed; its content is
@@ -40,11 +40,11 @@ func (s *Shard) Widen(id ID, ref uint32, capacity int, now int64) *Slot {
 		return nil
 	}
 	if slot == nil {
-		s.put(Slot{hash: id.Hash, tag: id.Tag, ref: ref | wideBit, State: [2]uint64{s.newWide()}})
+		s.put(Slot{hash: id.Hash, tag: id.Tag, ref: ref | wideBit, State: State{Hi: s.newWide()}})
 		s.wides.weight--
 	}
 	slot = s.Find(id)
-	s.wides.slices[slot.State[0]] = append(make([]int64, 0, capacity), s.Wide(slot)...)
+	s.wides.slices[slot.State.Hi] = append(make([]int64, 0, capacity), s.Wide(slot)...)
 	s.wides.weight += more
 	return slot
 }
@@ -70,7 +70,7 @@ func (s *Shard) dropWide(slot *Slot) int {
 	if !slot.wide() {
 		return 0
 	}
-	w, place := s.wides, int(slot.State[0])
+	w, place := s.wides, int(slot.State.Hi)
 	weight := weightOf(cap(w.slices[place]))
 	w.slices[place] = nil
 	w.free = append(w.free, place)
