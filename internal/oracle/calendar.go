@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -49,6 +50,21 @@ func must[T any](v T, err error) T {
 		panic("oracle: " + err.Error())
 	}
 	return v
+}
+
+// cut tells calendars apart that cut time differently.
+func (c calendar) cut() string {
+	switch c.period {
+	case "":
+		return "" // of another algorithm
+	case "month":
+		return c.anchor.Format("month 2 15:04:05.999999 -07:00")
+	case "day":
+		return fmt.Sprint(24*time.Hour, c.start(0))
+	case "week":
+		return fmt.Sprint(7*24*time.Hour, c.start(0))
+	}
+	return fmt.Sprint(time.Duration(c.length)*time.Microsecond, c.start(0))
 }
 
 // start is when the period of t began.

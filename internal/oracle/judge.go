@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"math"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -79,6 +78,7 @@ func (l *limit) judgeGiveBack(now int64, c stint.Claim, alone stint.Decision, st
 	}
 	v := verdict{alone: alone, charged: l.stands(now, l.read(after)), after: after, writes: true}
 	v.charged.Allowed = true
+	v.charged.At = alone.At // also when the newest entry of a log is gone now
 	return v
 }
 
@@ -100,15 +100,20 @@ func (l *limit) retry(now int64, r reading, cost int64) time.Duration {
 	return wait(now, r, func(t int64) bool { return r.admits(t, cost) })
 }
 
+// longest is the longest wait told, in microseconds, short of never. Only a
+// change of limits or a clock that ran far back can reach it.
+const longest = 1<<53 - 1
+
 // wait is the least time from now after which yes holds, with time standing
 // still at the newest time in the state until now has reached it.
 func wait(now int64, r reading, yes func(t int64) bool) time.Duration {
 	d := least(func(d int64) bool { return yes(max(now+d, r.newest())) })
-	return time.Duration(min(d, math.MaxInt64/1000)) * time.Microsecond
+	return time.Duration(min(d, longest)) * time.Microsecond
 }
 
 // least returns the least d ≥ 0 for which yes holds. Once yes holds, it holds
-// for all greater d. Beyond 2^60 it does not look.
+// for all greater d. Beyond 2^60 it does not
+// look.
 func least(yes func(d int64) bool) int64 {
 	if yes(0) {
 		return 0

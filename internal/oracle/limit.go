@@ -33,8 +33,7 @@ func newLimit(handle stint.Limit) *limit {
 	case stint.Quota:
 		l.calendar = newCalendar(s)
 	}
-	_, offset := l.calendar.anchor.Zone()
-	l.shape = fmt.Sprint(s.Algorithm, s.Window, s.Buckets, s.Period, s.Anchor, offset)
+	l.shape = fmt.Sprint(s.Algorithm, s.Window, s.Buckets, l.calendar.cut())
 	return l
 }
 

@@ -34,21 +34,25 @@ func (g log) remaining(t int64) int64 { return max(0, g.l.max-g.counted(t)) }
 func (g log) fresh(t int64) bool { return g.counted(t) == 0 }
 
 func (g log) charge(t, cost int64) any {
-	still := g.s[int64(len(g.s))-g.counted(t):]
-	return append(slices.Clone(still), slices.Repeat(entries{t}, int(cost))...)
+	return append(g.live(t), slices.Repeat(entries{t}, int(cost))...)
 }
 
+// live returns the units that count at t. A write drops the others for good:
+// that the newest entry is given back does not bring them back.
+func (g log) live(t int64) entries { return slices.Clone(g.s[int64(len(g.s))-g.counted(t):]) }
+
 // giveBack takes entries of exactly at.
-func (g log) giveBack(_, cost, at int64) any {
-	first, _ := slices.BinarySearch(g.s, at)
+func (g log) giveBack(t, cost, at int64) any {
+	live := g.live(t)
+	first, _ := slices.BinarySearch(live, at)
 	after := first
-	for after < len(g.s) && g.s[after] == at && int64(after-first) < cost {
+	for after < len(live) && live[after] == at && int64(after-first) < cost {
 		after++
 	}
 	if after == first {
 		return nil
 	}
-	return slices.Delete(slices.Clone(g.s), first, after)
+	return slices.Delete(live, first, after)
 }
 
 func (log) delay(int64) func(int64) bool { return nil }

@@ -1,0 +1,142 @@
+package storetest
+
+import (
+	"math/big"
+	"time"
+
+	"github.com/stintdev/stint"
+	"pgregory.net/rapid"
+)
+
+// used draws a history on one key and returns a claim of it, its state one
+// that no store has ground to forget.
+func (h *history) used(algorithms ...stint.Algorithm) (c stint.Claim, last stint.Decision) {
+	c = stint.Claim{Key: h.scope, Limit: drawLimit(h.draws(), "limit", algorithms...)}
+	last = h.peek(c)
+	for range h.manySteps() {
+		h.pass(c.Limit)
+		c.Cost = h.drawCost(last)
+		last = h.take(c)
+	}
+	if last = h.peek(c); last.ResetAfter == 0 {
+		c.Cost = 1
+		last = h.take(c)
+	}
+	return c, last
+}
+
+// raisingNeverWaitsLonger is law 5, upward: no more than a micro-unit's refill.
+func raisingNeverWaitsLonger(tb rapid.TB, b *bench) {
+	b.check(tb, func(h *history) {
+		c, last := h.used(everyAlgorithm...)
+		c.Cost = last.Remaining + 1
+		before := h.take(c)
+		c.Limit = drawRaise(h.draws(), c.Limit)
+		after := h.take(c)
+		if slack := microUnit(c.Limit); !after.Allowed && after.RetryAfter > before.RetryAfter+slack {
+			h.Fatalf("%s: waits %v, before its limit was raised %v", claimText(c), after.RetryAfter, before.RetryAfter)
+		}
+	})
+}
+
+// loweringGivesNothing is law 5, downward.
+func loweringGivesNothing(tb rapid.TB, b *bench) {
+	b.check(tb, func(h *history) {
+		c, _ := h.used(everyAlgorithm...)
+		high := drawRaise(h.draws(), c.Limit)
+		low := c.Limit
+		c.Limit = high
+		before := h.peek(c)
+		c.Limit = low
+		after := h.peek(c)
+		more := after.Remaining - before.Remaining
+		if more == 1 && before.NextAfter <= microUnit(high) {
+			more = 0 // the fraction of a micro-unit
+		}
+		if more > 0 {
+			h.Fatalf("%v, lowered from %v: %s\nand before %s", low, high, decisionText(after), decisionText(before))
+		}
+		if low.Rate() == nil && after.Remaining > 0 && before.Remaining-after.Remaining != high.Max()-low.Max() {
+			h.Fatalf("%v, lowered from %v, forgot what was used: %s\nand before %s", low, high, decisionText(after), decisionText(before))
+		}
+	})
+}
+
+// drawRaise draws a limit over the same state that allows no less in any part.
+// A rate that was rounded to fit is left out: a greater capacity can make it
+// less.
+func drawRaise(t *rapid.T, l stint.Limit) stint.Limit {
+	return compiled(rapid.Custom(func(t *rapid.T) stint.Spec {
+		s := l.Spec()
+		if s.Algorithm == stint.LeakyBucket {
+			s.Queue += drawUnits(t, "queue") - 1
+		} else if s.Capacity > 0 {
+			s.Capacity += drawUnits(t, "capacity") - 1
+		}
+		if s.Limit > 0 {
+			s.Limit += drawUnits(t, "limit") - 1
+		}
+		raised := compiled(s)
+		if !raised.Valid() || l.Rate() != nil && raised.Rate().Cmp(l.Rate()) < 0 {
+			return l.Spec()
+		}
+		return s
+	}).Draw(t, "raised"))
+}
+
+// microUnit is how long a bucket takes to refill a millionth of a unit; 0 for
+// algorithms without a rate.
+func microUnit(l stint.Limit) time.Duration {
+	if l.Rate() == nil {
+		return 0
+	}
+	num, denom := l.Rate().Num(), l.Rate().Denom() // micro-units in so many µs
+	up := new(big.Int).Add(denom, new(big.Int).Sub(num, big.NewInt(1)))
+	return time.Duration(up.Div(up, num).Int64()) * time.Microsecond
+}
+
+// changingBackChangesNothing is law 5 with law 1: looking at a state, or being
+// denied, under another limit leaves it as it was.
+func changingBackChangesNothing(tb rapid.TB, b *bench) {
+	b.check(tb, func(h *history) {
+		c, _ := h.used(everyAlgorithm...)
+		before := h.peek(c)
+		for range rapid.IntRange(1, 3).Draw(h.draws(), "changes") {
+			other := c
+			other.Limit = drawChange(h.draws(), c.Limit)
+			other.Cost = min(h.peek(other).Remaining+1, stint.MaxCost)
+			h.take(other) // one more than remains: denied
+		}
+		if after := h.peek(c); after != before {
+			h.Fatalf("%v:\nbefore it was changed, and changed back: %s\nand after: %s", c.Limit, decisionText(before), decisionText(after))
+		}
+	})
+}
+
+// anotherShapeIsFresh is law 5's end: another window, bucket count, period or
+// anchor under the same name has a state of its own.
+func anotherShapeIsFresh(tb rapid.TB, b *bench) {
+	b.check(tb, func(h *history) {
+		t := h.draws()
+		c, _ := h.used(everyAlgorithm...)
+		before := h.peek(c)
+		s := c.Limit.Spec()
+		s.Algorithm = rapid.SampledFrom(everyAlgorithm).Draw(t, "algorithm")
+		other := drawLimit(t, s.Name, s.Algorithm)
+		if sameShape(other.Spec(), c.Limit.Spec()) {
+			return
+		}
+		fresh := h.take(stint.Claim{Key: c.Key, Limit: other, Cost: other.Max()})
+		if !fresh.Allowed || fresh.Remaining != 0 {
+			h.Fatalf("%v after %v under the same name is not fresh: %s", other, c.Limit, decisionText(fresh))
+		}
+		if after := h.peek(c); after != before {
+			h.Fatalf("%v, when another limit had its name: %s\nand before: %s", c.Limit, decisionText(after), decisionText(before))
+		}
+	})
+}
+
+func sameShape(a, b stint.Spec) bool {
+	// Two anchors may cut time alike: a table tells what another one does.
+	return a.Algorithm == b.Algorithm && a.Window == b.Window && a.Buckets == b.Buckets && a.Period == b.Period
+}

@@ -1,0 +1,37 @@
+package storetest
+
+import (
+	"github.com/stintdev/stint"
+	"pgregory.net/rapid"
+)
+
+// denyIsFree is law 1: of two keys with the same history, one of which was
+// also denied and peeked at, nobody can tell which.
+func denyIsFree(tb rapid.TB, b *bench) {
+	b.check(tb, func(h *history) {
+		t := h.draws()
+		limit := drawLimit(t, "limit", everyAlgorithm...)
+		asked := stint.Claim{Key: h.scope + "asked", Limit: limit}
+		spared := stint.Claim{Key: h.scope + "spared", Limit: limit}
+		last := h.peek(asked)
+		for range h.manySteps() {
+			if h.restless(asked) {
+				h.passOrJump(limit)
+			} else {
+				h.pass(limit)
+			}
+			asked.Cost = h.drawCost(last)
+			spared.Cost = asked.Cost
+			if last = h.take(asked); !last.Allowed {
+				continue
+			}
+			if other := h.take(spared); other != last {
+				h.Fatalf("%s at %d: %s\nand for a key that was not denied before: %s",
+					claimText(asked), h.now(), decisionText(last), decisionText(other))
+			}
+		}
+		if one, other := h.peek(asked), h.peek(spared); one != other {
+			h.Fatalf("at %d a key that was denied stands at %s\nand one that was not at %s", h.now(), decisionText(one), decisionText(other))
+		}
+	})
+}

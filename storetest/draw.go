@@ -1,0 +1,171 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stintdev/stint"
+	"pgregory.net/rapid"
+)
+
+var everyAlgorithm = []stint.Algorithm{
+	stint.TokenBucket, stint.GCRA, stint.FixedWindow, stint.SlidingWindowCounter,
+	stint.SlidingWindowLog, stint.LeakyBucket, stint.Quota,
+}
+
+// drawLimit draws any limit of the algorithms.
+func drawLimit(t *rapid.T, name string, algorithms ...stint.Algorithm) stint.Limit {
+	return compiled(rapid.Custom(func(t *rapid.T) stint.Spec {
+		s := stint.Spec{Name: name, Algorithm: rapid.SampledFrom(algorithms).Draw(t, "algorithm")}
+		drawShape(t, &s)
+		drawNumbers(t, &s)
+		return s
+	}).Filter(compiles).Draw(t, name))
+}
+
+// drawChange draws another limit over the same state.
+func drawChange(t *rapid.T, l stint.Limit) stint.Limit {
+	return compiled(rapid.Custom(func(t *rapid.T) stint.Spec {
+		s := l.Spec()
+		drawNumbers(t, &s)
+		return s
+	}).Filter(compiles).Draw(t, "change"))
+}
+
+func compiles(s stint.Spec) bool { return compiled(s).Valid() }
+
+// compiled returns the limit of a spec, or the zero one.
+func compiled(s stint.Spec) stint.Limit {
+	l, _ := s.Compile()
+	return l
+}
+
+// drawShape draws what makes another limit start fresh.
+func drawShape(t *rapid.T, s *stint.Spec) {
+	switch s.Algorithm {
+	case stint.Quota:
+		drawPeriod(t, s)
+	case stint.SlidingWindowCounter:
+		s.Buckets = rapid.SampledFrom([]int{1, 1, 2, 3, 6, 10, 60}).Draw(t, "buckets")
+		width := drawWindow(t) / time.Duration(s.Buckets)
+		s.Window = max(width-width%time.Microsecond, time.Millisecond) * time.Duration(s.Buckets)
+	default:
+		s.Window = drawWindow(t)
+	}
+}
+
+func drawWindow(t *rapid.T) time.Duration {
+	switch rapid.IntRange(0, 5).Draw(t, "window kind") {
+	case 0:
+		return rapid.SampledFrom([]time.Duration{time.Millisecond, 7 * 24 * time.Hour, stint.MaxWindow}).Draw(t, "window")
+	case 1:
+		return time.Duration(rapid.Int64Range(1000, 10_000_000).Draw(t, "window µs")) * time.Microsecond
+	case 2:
+		return time.Duration(rapid.Int64Range(1000, stint.MaxWindow.Microseconds()).Draw(t, "window µs")) * time.Microsecond
+	}
+	return rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour}).Draw(t, "window")
+}
+
+func drawPeriod(t *rapid.T, s *stint.Spec) {
+	s.UTCOffset = rapid.SampledFrom([]string{"", "+02:00", "-03:30", "+05:45", "+14:00", "-12:00"}).Draw(t, "offset")
+	s.Period = rapid.SampledFrom([]string{"day", "week", "month", "30d", "12h"}).Draw(t, "period")
+	anchors := []string{"2024-02-29T12:34:56Z", "2026-01-31T00:00:00Z", "2023-12-30T23:59:59+02:00", "2030-08-29T06:00:00-05:00"}
+	if len(s.Period) > 3 { // a length needs an anchor
+		anchors = append(anchors, "")
+	}
+	s.Anchor = rapid.SampledFrom(anchors).Draw(t, "anchor")
+}
+
+// drawNumbers draws what may change while the state stays.
+func drawNumbers(t *rapid.T, s *stint.Spec) {
+	s.Limit, s.Capacity, s.Queue, s.RefillRate = drawUnits(t, "limit"), 0, 0, ""
+	switch s.Algorithm {
+	case stint.TokenBucket:
+		if rapid.Bool().Draw(t, "by rate") {
+			s.Limit, s.RefillRate = 0, drawRate(t)
+		}
+		fallthrough
+	case stint.GCRA:
+		if rapid.Bool().Draw(t, "with capacity") {
+			s.Capacity = drawUnits(t, "capacity")
+		}
+	case stint.LeakyBucket:
+		s.Queue = drawUnits(t, "queue") - 1
+	case stint.SlidingWindowLog:
+		s.Limit = min(s.Limit, stint.MaxLogLimit)
+		if s.Limit > 100 && rapid.IntRange(0, 7).Draw(t, "long log") > 0 {
+			s.Limit = s.Limit%100 + 1
+		}
+	}
+}
+
+func drawUnits(t *rapid.T, label string) int64 {
+	switch rapid.IntRange(0, 5).Draw(t, label+" kind") {
+	case 0:
+		return rapid.Int64Range(1, 1000).Draw(t, label)
+	case 1:
+		return rapid.Int64Range(1, stint.MaxLimit).Draw(t, label)
+	}
+	return rapid.SampledFrom([]int64{1, 2, 3, 5, 7, 10, 100}).Draw(t, label)
+}
+
+func drawRate(t *rapid.T) string {
+	if rapid.Bool().Draw(t, "plain rate") {
+		return rapid.SampledFrom([]string{"1", "2", "0.5", "1.67", "16.67", "0.001", "100000000", "0.333333", "3.14159265", "0.00000003"}).Draw(t, "rate")
+	}
+	return fmt.Sprintf("%d.%d", rapid.IntRange(0, 2000).Draw(t, "rate"), rapid.IntRange(1, 99_999).Draw(t, "decimals"))
+}
+
+// drawCost draws a cost that takes, with last as the latest decision.
+func (h *history) drawCost(last stint.Decision) int64 {
+	t, cost := h.draws(), int64(1)
+	switch rapid.IntRange(0, 11).Draw(t, "cost kind") {
+	case 0, 1:
+		cost = last.Remaining
+	case 2, 3:
+		cost = last.Remaining + 1
+	case 4:
+		cost = last.Limit
+	case 5:
+		cost = last.Limit + 1
+	case 6, 7:
+		cost = rapid.Int64Range(1, max(1, last.Limit)).Draw(t, "cost")
+	case 8:
+		cost = rapid.Int64Range(1, stint.MaxCost).Draw(t, "cost")
+	}
+	return min(max(cost, 1), stint.MaxCost)
+}
+
+// pass lets time pass for a limit: not at all, a little, to a moment at which
+// something changes, the microsecond before or after it, or anywhere.
+func (h *history) pass(l stint.Limit) {
+	t := h.draws()
+	switch kind := rapid.IntRange(0, 9).Draw(t, "pass"); {
+	case kind < 3:
+	case kind == 3:
+		h.clock.Add(1)
+	case kind < 8 && len(h.moments) > 0:
+		m := rapid.SampledFrom(h.moments).Draw(t, "moment") + rapid.Int64Range(-1, 1).Draw(t, "beside")
+		h.clock.Store(max(m, h.now()))
+	case kind == 8:
+		h.clock.Add(rapid.Int64Range(0, l.Window().Microseconds()*3).Draw(t, "pass µs"))
+	default:
+		h.clock.Add(rapid.Int64Range(0, l.Window().Microseconds()/l.Max()*2).Draw(t, "pass µs"))
+	}
+	h.clock.Store(min(h.now(), lastTime))
+}
+
+// passOrJump is pass, or now and then a jump back.
+func (h *history) passOrJump(l stint.Limit) {
+	if rapid.IntRange(0, 7).Draw(h.draws(), "jump back") > 0 {
+		h.pass(l)
+		return
+	}
+	back := rapid.Int64Range(1, 2*l.Window().Microseconds()).Draw(h.draws(), "back µs")
+	h.clock.Store(max(1, h.now()-back))
+}
+
+// manySteps draws how many steps a history takes.
+func (h *history) manySteps() int {
+	return rapid.IntRange(1, h.steps).Draw(h.draws(), "steps")
+}

@@ -1,0 +1,84 @@
+package storetest
+
+import (
+	"cmp"
+	"math/big"
+	"slices"
+
+	"github.com/stintdev/stint"
+	"pgregory.net/rapid"
+)
+
+// use is what was taken at a time and kept.
+type use struct{ at, units, windowEnd int64 }
+
+// envelope is law 3: whatever the history, no stretch of time holds more than
+// the algorithm allows. What was given back does not count.
+func envelope(tb rapid.TB, b *bench) {
+	b.check(tb, func(h *history) {
+		t := h.draws()
+		c := stint.Claim{Key: h.scope, Limit: drawLimit(t, "limit", everyAlgorithm...)}
+		var uses []use
+		last, mayJump := h.peek(c), true
+		for range h.manySteps() {
+			if mayJump && h.restless(c) {
+				h.passOrJump(c.Limit)
+			} else {
+				h.pass(c.Limit)
+			}
+			if len(uses) > 0 && rapid.IntRange(0, 4).Draw(t, "give back") == 0 {
+				h.returnSome(c, &uses[rapid.IntRange(0, len(uses)-1).Draw(t, "of")])
+				mayJump = c.Limit.Algorithm() != stint.SlidingWindowLog // its newest entry may be gone
+				continue
+			}
+			c.Cost = h.drawCost(last)
+			if last = h.take(c); last.Allowed {
+				uses = append(uses, use{last.At, c.Cost, h.now() + last.ResetAfter.Microseconds()})
+			}
+		}
+		h.checkEnvelope(c.Limit, uses)
+	})
+}
+
+func (h *history) returnSome(c stint.Claim, u *use) {
+	if u.units == 0 || c.Limit.Algorithm() == stint.LeakyBucket {
+		return
+	}
+	back := rapid.Int64Range(1, u.units).Draw(h.draws(), "give back")
+	c.Cost, c.At = -back, u.at
+	h.take(c)
+	u.units -= back
+}
+
+func (h *history) checkEnvelope(l stint.Limit, uses []use) {
+	uses = slices.DeleteFunc(uses, func(u use) bool { return u.units == 0 })
+	slices.SortFunc(uses, func(a, b use) int { return cmp.Compare(a.at, b.at) }) // in one window time may run back
+	for i, first := range uses {
+		sum := int64(0)
+		for _, last := range uses[i:] {
+			if sum += last.units; !within(l, first, last, sum) {
+				h.Fatalf("%v: %d units from %d to %d", l, sum, first.at, last.at)
+			}
+		}
+	}
+}
+
+// within reports whether sum units fit between first and last, both included.
+func within(l stint.Limit, first, last use, sum int64) bool {
+	span, w, s := last.at-first.at, l.Window().Microseconds(), l.Spec()
+	switch l.Algorithm() {
+	case stint.FixedWindow:
+		return first.at/w != last.at/w || sum <= l.Max()
+	case stint.Quota:
+		return first.windowEnd != last.windowEnd || sum <= l.Max()
+	case stint.SlidingWindowLog:
+		return span >= w || sum <= l.Max()
+	case stint.SlidingWindowCounter:
+		if span <= w-w/int64(s.Buckets) {
+			return sum <= l.Max()
+		}
+		return span >= w || sum < 2*l.Max()
+	}
+	refilled := new(big.Rat).Mul(l.Rate(), big.NewRat(span, 1_000_000))
+	return new(big.Rat).SetInt64(sum-l.Max()).Cmp(refilled) <= 0
+}

@@ -1,0 +1,180 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/oracle"
+	"pgregory.net/rapid"
+)
+
+const (
+	year2026 = 1_767_225_600_000_000 // most histories begin in it
+	lastTime = 1<<53 - 1             // no history goes beyond the year 2255
+)
+
+// history is one run of calls on a store, under keys of its own.
+type history struct {
+	rapid.TB
+	*bench
+	scope   string
+	model   *oracle.Model // judges every call; nil: nobody does
+	moments []int64       // times at which something changes, newest last
+}
+
+// history returns a history that draws what it does.
+func (b *bench) history(t *rapid.T) *history {
+	h := b.scripted(t)
+	switch rapid.IntRange(0, 9).Draw(t, "era") {
+	case 0:
+		b.clock.Store(rapid.Int64Range(1, 10_000_000).Draw(t, "start"))
+	case 1:
+		b.clock.Store(7_200_000_000_000_000 + rapid.Int64Range(0, 1<<40).Draw(t, "start"))
+	default:
+		b.clock.Store(year2026 + rapid.Int64Range(0, 1<<45).Draw(t, "start"))
+	}
+	return h
+}
+
+// scripted returns a history that knows what it does.
+func (b *bench) scripted(tb rapid.TB) *history {
+	return &history{TB: tb, bench: b, scope: b.newScope()}
+}
+
+// draws returns where the history draws from.
+func (h *history) draws() *rapid.T { return h.TB.(*rapid.T) }
+
+func (h *history) now() int64 { return h.clock.Load() }
+
+// take takes one claim.
+func (h *history) take(c stint.Claim) stint.Decision {
+	h.Helper()
+	d, err := h.store.Take(context.Background(), c)
+	if err != nil {
+		h.Fatalf("at %d: Take(%s): %v", h.now(), claimText(c), err)
+	}
+	h.judge([]stint.Group{{Claims: []stint.Claim{c}}}, []stint.Decision{d})
+	return d
+}
+
+func (h *history) peek(c stint.Claim) stint.Decision {
+	h.Helper()
+	c.Cost, c.Extra, c.At, c.Any = 0, 0, 0, 0
+	return h.take(c)
+}
+
+// takeGroups takes groups in one call.
+func (h *history) takeGroups(groups ...stint.Group) []stint.Decision {
+	h.Helper()
+	n := 0
+	for _, g := range groups {
+		n += len(g.Claims)
+	}
+	out := make([]stint.Decision, n)
+	if err := h.store.TakeGroups(context.Background(), groups, out); err != nil {
+		h.Fatalf("at %d: TakeGroups(%s): %v", h.now(), groupsText(groups), err)
+	}
+	h.judge(groups, out)
+	return out
+}
+
+// judge compares an answer with the model's, and notes the times it names.
+func (h *history) judge(groups []stint.Group, got []stint.Decision) {
+	h.Helper()
+	for _, d := range got {
+		h.note(d)
+	}
+	if h.model == nil {
+		return
+	}
+	now := h.now()
+	if h.keeps {
+		if want := h.model.TakeGroups(now, groups); !equal(got, want) {
+			h.Fatalf("at %d, %s:\n%s", now, groupsText(groups), difference(got, want))
+		}
+	} else if want, ok := h.model.Follow(now, groups, got); !ok {
+		h.Fatalf("at %d, %s:\n%s", now, groupsText(groups), difference(got, want))
+	}
+}
+
+func (h *history) note(d stint.Decision) {
+	for _, wait := range []time.Duration{d.RetryAfter, d.ResetAfter, d.NextAfter, d.Delay} {
+		if wait > 0 && wait < stint.MaxWindow {
+			h.moments = append(h.moments, h.now()+wait.Microseconds())
+		}
+	}
+	h.moments = h.moments[max(0, len(h.moments)-12):]
+}
+
+// restless reports whether a store that may forget has no ground to forget the
+// state of the claim: then time may run back and its limit may change.
+func (h *history) restless(c stint.Claim) bool {
+	return h.keeps || h.peek(c).ResetAfter > 0
+}
+
+func equal(got, want []stint.Decision) bool {
+	for i := range want {
+		if got[i] != want[i] {
+			return false
+		}
+	}
+	return len(got) == len(want)
+}
+
+func difference(got, want []stint.Decision) string {
+	var b strings.Builder
+	for i := range want {
+		fmt.Fprintf(&b, "claim %d  got %s\n", i, decisionText(got[i]))
+		if got[i] != want[i] {
+			fmt.Fprintf(&b, "        want %s\n", decisionText(want[i]))
+		}
+	}
+	return b.String()
+}
+
+func decisionText(d stint.Decision) string {
+	retry := fmt.Sprint(d.RetryAfter)
+	if d.RetryAfter == stint.Never {
+		retry = "never"
+	}
+	return fmt.Sprintf("allowed=%v limit=%d remaining=%d retry=%s reset=%v next=%v delay=%v granted=%d at=%d degraded=%v",
+		d.Allowed, d.Limit, d.Remaining, retry, d.ResetAfter, d.NextAfter, d.Delay, d.Granted, d.At, d.Degraded)
+}
+
+func claimText(c stint.Claim) string {
+	text := fmt.Sprintf("%q cost %d", c.Key, c.Cost)
+	if c.Cost == stint.Forget {
+		text = fmt.Sprintf("%q forget", c.Key)
+	}
+	if c.Extra != 0 {
+		text += fmt.Sprintf(" extra %d", c.Extra)
+	}
+	if c.At != 0 {
+		text += fmt.Sprintf(" at %d", c.At)
+	}
+	if c.Any != 0 {
+		text += fmt.Sprintf(" any %d", c.Any)
+	}
+	return text + " of " + c.Limit.String()
+}
+
+func groupsText(groups []stint.Group) string {
+	var b strings.Builder
+	for _, g := range groups {
+		b.WriteString("[")
+		if g.Shadow {
+			b.WriteString("shadow: ")
+		}
+		for i, c := range g.Claims {
+			if i > 0 {
+				b.WriteString("; ")
+			}
+			b.WriteString(claimText(c))
+		}
+		b.WriteString("]")
+	}
+	return b.String()
+}

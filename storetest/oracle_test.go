@@ -1,0 +1,83 @@
+package storetest
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/oracle"
+)
+
+// modelStore is the exact model as a store: what the suite must pass.
+type modelStore struct {
+	clock func() int64
+	mu    sync.Mutex
+	model *oracle.Model
+}
+
+func openModel(_ *testing.T, clock func() int64) stint.Store {
+	return &modelStore{clock: clock, model: oracle.New()}
+}
+
+func (s *modelStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	var out [1]stint.Decision
+	err := s.TakeGroups(ctx, []stint.Group{{Claims: []stint.Claim{c}}}, out[:])
+	if groups, ok := err.(*stint.GroupsError); ok {
+		err = groups.Errs[0]
+	}
+	return out[0], err
+}
+
+func (s *modelStore) TakeGroups(_ context.Context, groups []stint.Group, out []stint.Decision) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var right []stint.Group
+	wrong := &stint.GroupsError{Errs: make([]error, len(groups))}
+	failed := false
+	for i, g := range groups {
+		if wrong.Errs[i] = validate(g); wrong.Errs[i] == nil {
+			right = append(right, g)
+		} else {
+			failed = true
+		}
+	}
+	if length(groups) != len(out) {
+		return &stint.Error{Code: stint.CodeInvalid, Problem: "out has the wrong length"}
+	}
+	decisions := s.model.TakeGroups(s.clock(), right)
+	for i, g := range groups {
+		if wrong.Errs[i] == nil {
+			copy(out, decisions[:len(g.Claims)])
+			decisions = decisions[len(g.Claims):]
+		}
+		out = out[len(g.Claims):]
+	}
+	if failed {
+		return wrong
+	}
+	return nil
+}
+
+func length(groups []stint.Group) (n int) {
+	for _, g := range groups {
+		n += len(g.Claims)
+	}
+	return n
+}
+
+func validate(g stint.Group) error {
+	seen := map[stint.Claim]bool{}
+	for _, c := range g.Claims {
+		forget := c.Cost == stint.Forget
+		if c.Key == "" || !c.Limit.Valid() || c.Extra < 0 || c.Cost > stint.MaxCost || c.Cost < -stint.MaxCost && !forget || seen[c] {
+			return &stint.Error{Code: stint.CodeInvalid, Problem: "wrong claim"}
+		}
+		seen[c] = true
+	}
+	return nil
+}
+
+func TestModelPasses(t *testing.T) {
+	Suite{Open: openModel, Keeps: true}.Run(t)
+}

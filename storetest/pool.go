@@ -1,0 +1,53 @@
+package storetest
+
+import (
+	"fmt"
+
+	"github.com/stintdev/stint"
+	"pgregory.net/rapid"
+)
+
+// pool is several keys under several limits: where laws about groups draw
+// their claims from.
+type pool struct {
+	h      *history
+	keys   []string
+	limits []stint.Limit
+}
+
+func (h *history) drawPool() *pool {
+	p := &pool{h: h}
+	for i := range rapid.IntRange(1, 3).Draw(h.draws(), "keys") {
+		p.keys = append(p.keys, fmt.Sprint(h.scope, i))
+	}
+	for i := range rapid.IntRange(1, 3).Draw(h.draws(), "limits") {
+		p.limits = append(p.limits, drawLimit(h.draws(), fmt.Sprint("limit", i), everyAlgorithm...))
+	}
+	return p
+}
+
+// limit returns the limit that time passes for.
+func (p *pool) limit() stint.Limit { return rapid.SampledFrom(p.limits).Draw(p.h.draws(), "pace") }
+
+// group draws a group of claims that take, each on a state of its own.
+func (p *pool) group() stint.Group {
+	var g stint.Group
+	t, sets := p.h.draws(), rapid.Bool().Draw(p.h.draws(), "sets")
+	for i, key := range p.keys {
+		for j, limit := range p.limits {
+			if len(g.Claims) > 0 && rapid.Bool().Draw(t, "leave out") {
+				continue
+			}
+			c := stint.Claim{Key: key, Limit: limit, Cost: p.h.drawCost(p.lastOf(i, j))}
+			if sets {
+				c.Any = rapid.Uint8Range(0, 2).Draw(t, "any")
+			}
+			g.Claims = append(g.Claims, c)
+		}
+	}
+	return g
+}
+
+func (p *pool) lastOf(key, limit int) stint.Decision {
+	return p.h.peek(stint.Claim{Key: p.keys[key], Limit: p.limits[limit]})
+}

@@ -1,0 +1,84 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/stintdev/stint"
+	"pgregory.net/rapid"
+)
+
+// truthfulRetry is law 2: waiting exactly the retry time succeeds, and one
+// microsecond less fails.
+func truthfulRetry(tb rapid.TB, b *bench) {
+	b.check(tb, func(h *history) {
+		t := h.draws()
+		c := stint.Claim{Key: h.scope, Limit: drawLimit(t, "limit", everyAlgorithm...)}
+		last := h.peek(c)
+		for range h.manySteps() {
+			if h.restless(c) {
+				h.passOrJump(c.Limit)
+				if rapid.IntRange(0, 5).Draw(t, "change") == 0 {
+					c.Limit = drawChange(t, c.Limit)
+				}
+			} else {
+				h.pass(c.Limit)
+			}
+			c.Cost = h.drawCost(last)
+			if last = h.take(c); last.Allowed {
+				if last.RetryAfter != 0 {
+					h.Fatalf("allowed, and asked to retry: %s", decisionText(last))
+				}
+				continue
+			}
+			h.tellsTheTruth(c, last)
+		}
+	})
+}
+
+func (h *history) tellsTheTruth(c stint.Claim, denied stint.Decision) {
+	h.Helper()
+	start := h.now()
+	if denied.RetryAfter == stint.Never || c.Cost > denied.Limit {
+		if denied.RetryAfter != stint.Never || c.Cost <= denied.Limit {
+			h.Fatalf("%s: never is for costs over the limit, and for all of them: %s", claimText(c), decisionText(denied))
+		}
+		return
+	}
+	if denied.RetryAfter <= 0 || start+denied.RetryAfter.Microseconds() > lastTime {
+		if denied.RetryAfter <= 0 {
+			h.Fatalf("%s: denied without a retry time: %s", claimText(c), decisionText(denied))
+		}
+		return
+	}
+	h.clock.Store(start + denied.RetryAfter.Microseconds() - 1)
+	if d := h.take(c); d.Allowed || d.RetryAfter != time.Microsecond {
+		h.Fatalf("%s: denied for %v at %d; one microsecond before that: %s", claimText(c), denied.RetryAfter, start, decisionText(d))
+	}
+	h.clock.Add(1)
+	if d := h.take(c); !d.Allowed {
+		h.Fatalf("%s: denied for %v at %d; after exactly that: %s", claimText(c), denied.RetryAfter, start, decisionText(d))
+	}
+}
+
+// truthfulRetryOfGroups is law 2 for the face of a group.
+func truthfulRetryOfGroups(tb rapid.TB, b *bench) {
+	b.check(tb, func(h *history) {
+		p := h.drawPool()
+		for range h.manySteps() {
+			h.pass(p.limit())
+			g := p.group()
+			_, face := stint.Face(g.Claims, h.takeGroups(g))
+			if face.Allowed || face.RetryAfter == stint.Never || h.now()+face.RetryAfter.Microseconds() > lastTime {
+				continue
+			}
+			h.clock.Add(face.RetryAfter.Microseconds() - 1)
+			if _, early := stint.Face(g.Claims, h.takeGroups(g)); early.Allowed {
+				h.Fatalf("%s: denied for %v, admitted one microsecond before", groupsText([]stint.Group{g}), face.RetryAfter)
+			}
+			h.clock.Add(1)
+			if _, due := stint.Face(g.Claims, h.takeGroups(g)); !due.Allowed {
+				h.Fatalf("%s: denied for %v, and again after exactly that for %v", groupsText([]stint.Group{g}), face.RetryAfter, due.RetryAfter)
+			}
+		}
+	})
+}

@@ -1,0 +1,141 @@
+// Package storetest is the contract of a [stint.Store] as a test suite: the
+// laws of DESIGN.md §5 as properties of random histories, tables of decisions
+// worked out by hand for every algorithm, and counts under concurrency.
+//
+// Use it in the tests of every store, one that wraps another included:
+//
+//	func TestStore(t *testing.T) {
+//		storetest.Run(t, func(t *testing.T, clock func() int64) stint.Store {
+//			return mystore.New(mystore.Options{Clock: clock})
+//		})
+//	}
+//
+// It promises that a store which passes decides as the definitions say, to
+// the microsecond, in every field of a decision. A failing property is shrunk
+// to a short history, printed with the seed that repeats it; the flags of
+// pgregory.net/rapid (-rapid.checks, -rapid.seed) apply.
+package storetest
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stintdev/stint"
+	"pgregory.net/rapid"
+)
+
+// Open returns an empty store that reads its time from clock, in microseconds
+// since the Unix epoch. The clock is safe for use by many goroutines, stands
+// still between calls, and may run back. Open registers with t what must be
+// closed.
+type Open func(t *testing.T, clock func() int64) stint.Store
+
+// Suite is how a store is tested. Open is needed; the zero value of the rest
+// is useful.
+type Suite struct {
+	Open Open
+
+	// Keeps holds the store to forgetting nothing. By default a store may
+	// forget a state once it equals a fresh one, so that time may run back
+	// for its key; whatever else differs is still an error.
+	Keeps bool
+
+	// Runs is how many random histories each law draws at most, for stores
+	// to which a call is dear. Zero: what -rapid.checks says (100).
+	Runs int
+
+	// Steps is how many calls, about, one random history makes. Zero: 40.
+	Steps int
+}
+
+// Run is shorthand for Suite{Open: open}.Run(t).
+func Run(t *testing.T, open Open) {
+	t.Helper()
+	Suite{Open: open}.Run(t)
+}
+
+// Run tests the store, each law as a subtest with a store of its own.
+func (s Suite) Run(t *testing.T) {
+	t.Helper()
+	for _, l := range laws() {
+		t.Run(l.name, func(t *testing.T) {
+			b := s.bench()
+			b.store = s.Open(t, b.clock.Load)
+			l.check(t, b)
+		})
+	}
+}
+
+// law is one part of the contract. The laws of DESIGN.md bear their number.
+type law struct {
+	name  string
+	check func(rapid.TB, *bench)
+}
+
+func laws() []law {
+	all := []law{
+		{"1 deny is free", denyIsFree},
+		{"2 truthful retry", truthfulRetry},
+		{"2 truthful retry of groups", truthfulRetryOfGroups},
+		{"3 envelope", envelope},
+		{"4 time never runs back", timeNeverRunsBack},
+		{"5 raising never waits longer", raisingNeverWaitsLonger},
+		{"5 lowering gives nothing", loweringGivesNothing},
+		{"5 only charges change a state", changingBackChangesNothing},
+		{"5 another shape is another limit", anotherShapeIsFresh},
+		{"6 all or none", allOrNone},
+		{"6 shadow follows", shadowFollows},
+		{"7 give back", giveBack},
+		{"8 same everywhere", sameEverywhere},
+		{"batch equals single takes", batchEqualsSingles},
+		{"forget drops the state", forgetDrops},
+		{"extra takes what there is", extraTakesWhatThereIs},
+		{"wrong claims are refused", wrongClaims},
+		{"one wrong group leaves the others", oneWrongGroup},
+		{"concurrent takes admit the limit", concurrentTakes},
+		{"concurrent groups are whole", concurrentGroups},
+	}
+	for _, t := range tables() {
+		all = append(all, law{"table " + t.name, t.check})
+	}
+	return all
+}
+
+// bench is a store under test and the clock that it reads.
+type bench struct {
+	store       stint.Store
+	clock       atomic.Int64
+	keeps       bool
+	runs, steps int
+	scopes      atomic.Int64 // handed out so far
+}
+
+func (s Suite) bench() *bench {
+	b := &bench{keeps: s.Keeps, runs: s.Runs, steps: s.Steps}
+	if b.steps == 0 {
+		b.steps = 40
+	}
+	b.clock.Store(year2026)
+	return b
+}
+
+// newScope returns a prefix of keys that nobody else uses: all histories of a
+// law share one store.
+func (b *bench) newScope() string { return fmt.Sprintf("%d/", b.scopes.Add(1)) }
+
+// check draws histories until one breaks the property, at most runs of them.
+func (b *bench) check(tb rapid.TB, property func(h *history)) {
+	tb.Helper()
+	done, broken, running := 0, false, false
+	rapid.Check(tb, func(t *rapid.T) {
+		broken = broken || running // then every history counts, to shrink it
+		if !broken && b.runs > 0 && done >= b.runs {
+			return
+		}
+		running = true
+		property(b.history(t))
+		running = false
+		done++
+	})
+}

@@ -1,0 +1,3 @@
+package storetest
+
+func tables() []law { return nil }

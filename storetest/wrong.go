@@ -1,0 +1,68 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/stintdev/stint"
+	"pgregory.net/rapid"
+)
+
+// wrongClaims says that what cannot be decided is an error that blames the
+// claim, and charges nothing.
+func wrongClaims(tb rapid.TB, b *bench) {
+	limit := limitsOf(10)[0]
+	key := b.newScope()
+	for name, c := range map[string]stint.Claim{
+		"no key":               {Limit: limit, Cost: 1},
+		"no limit":             {Key: key, Cost: 1},
+		"cost over MaxCost":    {Key: key, Limit: limit, Cost: stint.MaxCost + 1},
+		"greatest cost":        {Key: key, Limit: limit, Cost: math.MaxInt64},
+		"cost below the least": {Key: key, Limit: limit, Cost: -stint.MaxCost - 1},
+		"negative extra":       {Key: key, Limit: limit, Cost: 1, Extra: -1},
+	} {
+		_, err := b.store.Take(context.Background(), c)
+		blames(tb, name, err)
+		err = b.store.TakeGroups(context.Background(), []stint.Group{{Claims: []stint.Claim{c}}}, make([]stint.Decision, 1))
+		blames(tb, name+" in a group", err)
+	}
+	c := stint.Claim{Key: key, Limit: limit, Cost: 1}
+	err := b.store.TakeGroups(context.Background(), []stint.Group{{Claims: []stint.Claim{c, c}}}, make([]stint.Decision, 2))
+	blames(tb, "the same state twice in one group", err)
+	err = b.store.TakeGroups(context.Background(), []stint.Group{{Claims: []stint.Claim{c}}}, nil)
+	blames(tb, "no room for the decisions", err)
+	if d := b.scripted(tb).peek(c); d.Remaining != 10 {
+		tb.Errorf("wrong claims were charged: %s", decisionText(d))
+	}
+}
+
+func blames(tb rapid.TB, name string, err error) {
+	tb.Helper()
+	var wrong *stint.Error
+	if !errors.As(err, &wrong) || wrong.Code != stint.CodeInvalid {
+		tb.Errorf("%s: error is %v, want a *stint.Error with CodeInvalid", name, err)
+	}
+}
+
+// oneWrongGroup says that one wrong group in a call leaves the decisions of
+// the others valid.
+func oneWrongGroup(tb rapid.TB, b *bench) {
+	h := b.scripted(tb)
+	c := stint.Claim{Key: h.scope, Limit: limitsOf(10)[0], Cost: 3}
+	good := stint.Group{Claims: []stint.Claim{c}}
+	bad := stint.Group{Claims: []stint.Claim{c, {Key: h.scope}}}
+	out := make([]stint.Decision, 4)
+	err := b.store.TakeGroups(context.Background(), []stint.Group{good, bad, good}, out)
+	var groups *stint.GroupsError
+	if !errors.As(err, &groups) || len(groups.Errs) != 3 || groups.Errs[0] != nil || groups.Errs[2] != nil {
+		tb.Fatalf("error is %v, want a *stint.GroupsError that names the second group alone", err)
+	}
+	blames(tb, "the second group", groups.Errs[1])
+	if !out[0].Allowed || !out[3].Allowed || out[0].Remaining != 7 || out[3].Remaining != 4 {
+		tb.Errorf("groups beside a wrong one: %s and %s", decisionText(out[0]), decisionText(out[3]))
+	}
+	if d := h.peek(c); d.Remaining != 4 {
+		tb.Errorf("after two takes of 3: %s", decisionText(d))
+	}
+}
