@@ -1,0 +1,93 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/stintdev/stint/httplimit"
+)
+
+const (
+	authPath     = "/v1/auth"
+	statusHeader = "X-RateLimit-Status"
+	delayHeader  = "X-RateLimit-Delay-Ms"
+)
+
+// auth answers forward auth: a proxy asks whether it may pass a request on,
+// and gets headers, and on a denial a body, that it can hand to the client.
+type auth struct {
+	server   *Server
+	original originals
+	identity httplimit.Identity
+	decider  decider
+}
+
+func (s *Server) newAuth() *auth {
+	return &auth{
+		server:   s,
+		original: originals{trusted: s.config.TrustedProxies, log: s.log},
+		identity: s.identity(),
+		decider:  decider{s, surfaceAuth},
+	}
+}
+
+// identity is how requests that pass through the server say who they are from.
+func (s *Server) identity() httplimit.Identity {
+	return httplimit.Identity{Clients: httplimit.Clients{Trusted: s.config.TrustedProxies}}
+}
+
+func (a *auth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	denyStatus, err := parseDenyStatus(r.URL)
+	if err != nil {
+		a.server.fail(w, r, err)
+		return
+	}
+	original, err := a.original.of(r)
+	if err != nil {
+		a.server.fail(w, r, err)
+		return
+	}
+	answer, err := a.decider.Decide(r.Context(), httplimit.NewRequest(original, &a.identity))
+	if err != nil {
+		a.server.fail(w, r, err)
+		return
+	}
+	write(w, r, &answer, denyStatus)
+}
+
+// write tells the decision. denyStatus, unless 0, stands for every denial:
+// nginx, for one, understands only 401 and 403.
+func write(w http.ResponseWriter, r *http.Request, answer *httplimit.Answer, denyStatus int) {
+	status, now := answer.Status(), time.Now()
+	w.Header().Set(statusHeader, strconv.Itoa(status))
+	if answer.Allowed() {
+		answer.SetHeaders(w.Header(), now)
+		if delay := answer.Decision.Delay; delay > 0 {
+			w.Header().Set(delayHeader, strconv.FormatInt(milliseconds(delay), 10))
+		}
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	if denyStatus != 0 {
+		status = denyStatus
+	}
+	answer.WriteDenialAs(w, r, now, status)
+}
+
+// parseDenyStatus returns 0 when the query names none.
+func parseDenyStatus(u *url.URL) (int, error) {
+	if u.RawQuery == "" {
+		return 0, nil
+	}
+	text, given := u.Query()["deny_status"]
+	if !given {
+		return 0, nil
+	}
+	status, err := strconv.Atoi(text[0])
+	if err != nil || status < 400 || status > 499 {
+		return 0, badRequest("deny_status: %s is not a status from 400 to 499", shown(text[0]))
+	}
+	return status, nil
+}

@@ -1,0 +1,123 @@
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// Config says what a [Server] serves. A listener whose address is empty is
+// not opened; port 0 picks a free port.
+type Config struct {
+	// Store decides. It must not be nil.
+	Store stint.Store
+	// Stats counts what the store holds. Nil hides those metrics, and the
+	// log line that says when the store begins to evict.
+	Stats func() stint.MemoryStats
+
+	// Rules is the path of a rule file, or of a folder of them, which is
+	// followed as it changes. Empty serves [rule.Builtin].
+	Rules string
+
+	HTTP    string // the check API, forward auth and health
+	GRPC    string // gRPC health and reflection
+	Admin   string // metrics and what changes state
+	Gateway string // the reverse proxy; needs Upstreams
+
+	// Upstreams are the base URLs that the gateway passes requests on to.
+	Upstreams []*url.URL
+	// TrustedProxies may say who their client is, and what it asked for.
+	TrustedProxies []netip.Prefix
+
+	// HTTPToken, when not empty, is the bearer token that HTTP asks for,
+	// health aside. AdminToken is that of Admin, which refuses to listen
+	// beyond loopback without one.
+	HTTPToken, AdminToken string
+
+	// TLS, when it names a certificate, is spoken on every listener.
+	TLS TLSFiles
+
+	// Profiling serves net/http/pprof on Admin.
+	Profiling bool
+
+	// DrainDelay is how long a server that was told to stop goes on to
+	// accept connections, unready, so that load balancers notice first.
+	DrainDelay time.Duration
+	// DrainTimeout bounds the whole of draining. Defaults to 9 s.
+	DrainTimeout time.Duration
+	// HeaderTimeout bounds how long a client may take to send the headers of
+	// a request. Defaults to 5 s.
+	HeaderTimeout time.Duration
+	// BodyTimeout bounds a whole request to HTTP or Admin, its body included.
+	// Defaults to 15 s. The gateway streams, so it has no such bound.
+	BodyTimeout time.Duration
+
+	// Logger defaults to one that discards.
+	Logger *slog.Logger
+}
+
+// withDefaults fills in what is zero.
+func (c Config) withDefaults() Config {
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{{&c.DrainTimeout, 9 * time.Second}, {&c.HeaderTimeout, 5 * time.Second}, {&c.BodyTimeout, 15 * time.Second}} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// check says what is wrong with the settings as a whole, in the words of the
+// flags of stint serve.
+func (c *Config) check() error {
+	for _, a := range []struct{ flag, address string }{
+		{"http", c.HTTP}, {"grpc", c.GRPC}, {"admin", c.Admin}, {"gateway", c.Gateway},
+	} {
+		if err := checkAddress(a.flag, a.address); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.Gateway != "" && len(c.Upstreams) == 0:
+		return fmt.Errorf("gateway: has nowhere to pass requests on to (give --upstream URL)")
+	case c.Gateway == "" && len(c.Upstreams) > 0:
+		return fmt.Errorf("upstream: is for the gateway, which is off (give --gateway ADDR)")
+	case c.Admin != "" && c.AdminToken == "" && !loopback(c.Admin):
+		return fmt.Errorf("admin: %s can be reached from other machines (listen on 127.0.0.1, or give --admin-token-file)", c.Admin)
+	}
+	return nil
+}
+
+func checkAddress(flag, address string) error {
+	if address == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %q is not an address (write host:port or :port, or off)", flag, address)
+	}
+	return nil
+}
+
+// loopback reports whether only this machine can reach the address.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}

@@ -1,0 +1,90 @@
+package server
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
+)
+
+// What the label decision of stint_decisions_total says.
+const (
+	decisionAllow       = "allow"
+	decisionDeny        = "deny"
+	decisionShadowDeny  = "shadow_deny"
+	decisionAllowListed = "whitelist"
+	decisionDenyListed  = "blacklist"
+	decisionErrorOpen   = "error_open"
+	decisionErrorClosed = "error_closed"
+	decisionErrorLocal  = "error_local"
+)
+
+// ruleCounters are the counters of one rule, looked up once when it loads.
+type ruleCounters struct{ allow, deny, shadowDeny prometheus.Counter }
+
+func (m *metrics) countersOf(id string) ruleCounters {
+	return ruleCounters{
+		allow:      m.decisions.WithLabelValues(id, decisionAllow),
+		deny:       m.decisions.WithLabelValues(id, decisionDeny),
+		shadowDeny: m.decisions.WithLabelValues(id, decisionShadowDeny),
+	}
+}
+
+// count counts an outcome: once for every rule that charged the request, or
+// denied it, or would have denied it. A rule that would have allowed what
+// another denied charged nothing, so it counts nothing.
+func (v *version) count(o *rule.Outcome) {
+	switch {
+	case o.List == rule.ListAllow:
+		v.metrics.allowListed.Inc()
+	case o.List == rule.ListDeny:
+		v.metrics.denyListed.Inc()
+	case len(o.Hits) == 0:
+		v.metrics.unmatched.Inc()
+	}
+	for hits := o.Hits; len(hits) > 0; {
+		n := sameRule(hits)
+		v.countRule(hits[:n], o.Allowed())
+		hits = hits[n:]
+	}
+}
+
+// sameRule is how many of the first hits are of one rule: they stand together.
+func sameRule(hits []rule.Hit) int {
+	n := 1
+	for n < len(hits) && hits[n].Rule == hits[0].Rule {
+		n++
+	}
+	return n
+}
+
+func (v *version) countRule(hits []rule.Hit, allowed bool) {
+	denied, degraded := false, false
+	for i := range hits {
+		denied = denied || !hits[i].Decision.Allowed
+		degraded = degraded || hits[i].Decision.Degraded
+	}
+	r := hits[0].Rule
+	counters := &v.views[r].counters
+	switch {
+	case degraded:
+		v.metrics.decisions.WithLabelValues(r.ID, failureDecision(r.Policy.OnFailure)).Inc()
+	case hits[0].Shadow && denied:
+		counters.shadowDeny.Inc()
+	case hits[0].Shadow:
+	case allowed:
+		counters.allow.Inc()
+	case denied:
+		counters.deny.Inc()
+	}
+}
+
+func failureDecision(f stint.OnFailure) string {
+	switch f {
+	case stint.FailClosed:
+		return decisionErrorClosed
+	case stint.FailLocal:
+		return decisionErrorLocal
+	}
+	return decisionErrorOpen
+}

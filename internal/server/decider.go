@@ -1,0 +1,70 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/stintdev/stint/httplimit"
+	"github.com/stintdev/stint/rule"
+)
+
+// view is what is kept beside a rule, looked up once when it loads.
+type view struct {
+	counters ruleCounters
+	dialect  httplimit.Dialect
+}
+
+func newView(r *rule.Rule, m *metrics) *view {
+	// The rule set refuses a dialect that is not known.
+	dialect, _ := httplimit.ParseDialect(r.Headers)
+	return &view{counters: m.countersOf(r.ID), dialect: dialect}
+}
+
+// decider lets the rules decide the requests that come in by one surface.
+type decider struct {
+	server  *Server
+	surface surface
+}
+
+// Decide implements httplimit.Decider.
+func (d *decider) Decide(ctx context.Context, r *httplimit.Request) (httplimit.Answer, error) {
+	started := time.Now()
+	o := d.server.outcomes.get()
+	defer d.server.outcomes.put(o)
+	v, err := d.server.rules.decideBy(ctx, r, 1, o)
+	d.server.metrics.observeCheck(d.surface, started)
+	if err != nil {
+		return httplimit.Answer{}, err
+	}
+	return v.answer(o), nil
+}
+
+// answer is what the headers of a response tell of an outcome. It keeps
+// nothing of the outcome.
+func (v *version) answer(o *rule.Outcome) httplimit.Answer {
+	a := httplimit.Answer{Decision: o.Decision, Face: o.Face, Listed: o.List == rule.ListDeny, Unavailable: closed(o)}
+	if o.Face < 0 {
+		return a
+	}
+	face := o.Hits[o.Face].Rule
+	a.Dialect, a.Jitter = v.views[face].dialect, face.RetryJitter
+	a.Policies = make([]httplimit.Policy, 0, len(o.Hits))
+	for hits := o.Hits; len(hits) > 0 && !hits[0].Shadow; {
+		n := sameRule(hits)
+		a.Policies = appendPolicies(a.Policies, hits[:n])
+		hits = hits[n:]
+	}
+	return a
+}
+
+// appendPolicies tells of the limits of one rule.
+func appendPolicies(policies []httplimit.Policy, hits []rule.Hit) []httplimit.Policy {
+	for i := range hits {
+		policies = append(policies, httplimit.Policy{
+			Name:     httplimit.PolicyName(hits[i].Limit, len(hits) == 1),
+			Limit:    hits[i].Limit,
+			Exceeded: !hits[i].Decision.Allowed,
+		})
+	}
+	return policies
+}

@@ -1,0 +1,57 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// drain ends serving without breaking requests: it says unready, goes on to
+// accept for DrainDelay so that load balancers notice first, and then closes
+// one part of the listeners after the other. The gateway comes first, so that
+// the health endpoints on http still answer while its long requests end;
+// metrics come last.
+func (s *Server) drain() {
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTimeout)
+	defer cancel()
+	s.log.Info("draining")
+	s.isReady.Store(false)
+	for _, l := range s.listeners {
+		l.service.unready()
+	}
+	pause(ctx, s.config.DrainDelay)
+	s.drainOnly(ctx, "gateway")
+	s.drainOnly(ctx, "http", "grpc")
+	s.drainOnly(ctx, "admin")
+	s.log.Info("stopped")
+}
+
+// drainOnly drains these listeners side by side.
+func (s *Server) drainOnly(ctx context.Context, names ...string) {
+	var all sync.WaitGroup
+	for _, l := range s.listeners {
+		for _, name := range names {
+			if l.name == name {
+				all.Go(func() { s.drainOne(ctx, l) })
+			}
+		}
+	}
+	all.Wait()
+}
+
+func (s *Server) drainOne(ctx context.Context, l *listener) {
+	if err := l.service.drain(ctx); err != nil {
+		s.log.Warn("requests cut", "name", l.name)
+	}
+	l.service.stop()
+}
+
+// pause waits, but not longer than ctx.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

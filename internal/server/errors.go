@@ -1,0 +1,101 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/stintdev/stint"
+)
+
+// The codes of an error body. They are stable; messages are not.
+const (
+	codeInvalid      = "INVALID_REQUEST"
+	codeTooLarge     = "BODY_TOO_LARGE"
+	codeUnauthorized = "UNAUTHORIZED"
+	codeForbidden    = "FORBIDDEN"
+	codeNotFound     = "NOT_FOUND"
+	codeMethod       = "METHOD_NOT_ALLOWED"
+	codeUnavailable  = "STORE_UNAVAILABLE"
+	codeInternal     = "INTERNAL"
+)
+
+// apiError is an answer that is not a decision.
+type apiError struct {
+	status  int
+	code    string
+	message string
+}
+
+func (e *apiError) Error() string { return e.message }
+
+func badRequest(format string, args ...any) error {
+	return &apiError{http.StatusBadRequest, codeInvalid, fmt.Sprintf(format, args...)}
+}
+
+// asAPIError is the one place where the errors of a store become HTTP.
+func asAPIError(err error) *apiError {
+	var api *apiError
+	if errors.As(err, &api) {
+		return api
+	}
+	var limit *stint.LimitError
+	if errors.As(err, &limit) {
+		return &apiError{http.StatusBadRequest, codeInvalid, err.Error()}
+	}
+	var failed *stint.Error
+	if errors.As(err, &failed) {
+		return fromStore(failed)
+	}
+	return &apiError{http.StatusInternalServerError, codeInternal, "no decision could be made"}
+}
+
+func fromStore(e *stint.Error) *apiError {
+	switch e.Code {
+	case stint.CodeInvalid:
+		return &apiError{http.StatusBadRequest, codeInvalid, e.Error()}
+	case stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled, stint.CodeExhausted:
+		// The cause may hold addresses of the inside; it is for the log.
+		return &apiError{http.StatusServiceUnavailable, codeUnavailable, e.Problem}
+	}
+	return &apiError{http.StatusInternalServerError, codeInternal, "no decision could be made"}
+}
+
+// fail answers with the error.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	s.logFailure(r, err)
+	e := asAPIError(err)
+	writeJSON(w, e.status, errorBody{errorDetail{e.code, e.message}})
+}
+
+// logFailure logs what is not the caller's mistake. Who gave up is no news.
+func (s *Server) logFailure(r *http.Request, err error) {
+	if asAPIError(err).status >= http.StatusInternalServerError && r.Context().Err() == nil {
+		s.log.Error("no decision", errorAttr(err))
+	}
+}
+
+type errorBody struct {
+	Error errorDetail `json:"error"`
+}
+
+type errorDetail struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// writeJSON answers with the value. An answer of the API is true only at the
+// moment it is given, so no cache may keep it.
+func writeJSON(w http.ResponseWriter, status int, value any) {
+	body, err := json.Marshal(value)
+	if err != nil { // none of our values can fail; say so rather than nothing
+		status, body = http.StatusInternalServerError, []byte(`{"error":{"code":"INTERNAL","message":"the answer could not be written"}}`)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // the client may be gone
+}

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+)
+
+// ratelimitService is the name under which Envoy's users ask for health.
+const ratelimitService = "ratelimit"
+
+// grpcListener serves gRPC: health and reflection.
+type grpcListener struct {
+	*grpc.Server
+	health *health.Server
+}
+
+func (s *Server) newGRPCListener() *grpcListener {
+	g := &grpcListener{grpc.NewServer(s.grpcOptions()...), health.NewServer()}
+	for _, service := range []string{"", ratelimitService} {
+		g.health.SetServingStatus(service, healthpb.HealthCheckResponse_NOT_SERVING)
+	}
+	healthpb.RegisterHealthServer(g.Server, g.health)
+	reflection.Register(g.Server)
+	return g
+}
+
+// grpcOptions bound what one client can cost.
+func (s *Server) grpcOptions() []grpc.ServerOption {
+	options := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxBody),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.MaxConcurrentStreams(1000),
+		grpc.ConnectionTimeout(s.config.HeaderTimeout),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+	}
+	if s.certs != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(s.certs.config())))
+	}
+	return options
+}
+
+func (g *grpcListener) serve(l net.Listener) error {
+	if err := g.Serve(l); !errors.Is(err, grpc.ErrServerStopped) {
+		return err
+	}
+	return nil
+}
+
+// ready lets the health service say that requests are served.
+func (g *grpcListener) ready() { g.health.Resume() }
+
+// unready lets it say the opposite, to those who watch it too.
+func (g *grpcListener) unready() { g.health.Shutdown() }
+
+// streamGrace bounds the wait for calls in flight: calls of this service take
+// milliseconds, and streams that watch health never end by themselves.
+const streamGrace = 2 * time.Second
+
+// drain waits for the calls in flight, but not long for streams.
+func (g *grpcListener) drain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, streamGrace)
+	defer cancel()
+	done := make(chan struct{})
+	go func() { g.GracefulStop(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (g *grpcListener) stop() { g.Stop() }

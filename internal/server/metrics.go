@@ -1,0 +1,128 @@
+package server
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/stintdev/stint"
+)
+
+// surface is a way by which checks come in.
+type surface uint8
+
+const (
+	surfaceCheck surface = iota
+	surfaceTake
+	surfaceAuth
+	surfaceGateway
+	surfaceCount
+)
+
+func (s surface) String() string {
+	return [surfaceCount]string{"check", "take", "auth", "gateway"}[s]
+}
+
+// durations are the buckets of both histograms, in seconds: a check in memory
+// takes a microsecond, one against a store far away a tenth of a second.
+var durations = []float64{
+	250e-9, 500e-9, 1e-6, 2.5e-6, 5e-6, 10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6,
+	1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 1,
+}
+
+// metrics are what /metrics shows. No label has a value that callers choose.
+type metrics struct {
+	registry    *prometheus.Registry
+	decisions   *prometheus.CounterVec // by rule, decision
+	checks      [surfaceCount]prometheus.Observer
+	stores      prometheus.Histogram
+	storeErrors *prometheus.CounterVec // by kind
+	version     prometheus.Gauge
+	reloads     *prometheus.CounterVec // by result
+
+	// Decisions that no rule made.
+	unmatched, allowListed, denyListed, takeAllowed, takeDenied prometheus.Counter
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_decisions_total",
+			Help: "Decisions by rule; the rule is empty where the caller brought the limit, a list decided or no rule matched."}, []string{"rule", "decision"}),
+		stores: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "stint_store_duration_seconds",
+			Help: "Time of one call to the store.", Buckets: durations}),
+		storeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_store_errors_total",
+			Help: "Calls to the store that brought no decision, by kind."}, []string{"kind"}),
+		version: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stint_rules_version",
+			Help: "Version of the rule set in force, counted from 1 at the start of the process."}),
+		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_rules_reloads_total",
+			Help: "Attempts to load changed rules, by result."}, []string{"result"}),
+	}
+	m.registry.MustRegister(m.decisions, m.stores, m.storeErrors, m.version, m.reloads, m.newChecks(),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.startAtZero()
+	return m
+}
+
+func (m *metrics) newChecks() prometheus.Collector {
+	checks := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "stint_check_duration_seconds",
+		Help: "Time from a request read to its decision made, by surface.", Buckets: durations}, []string{"surface"})
+	for s := range surfaceCount {
+		m.checks[s] = checks.WithLabelValues(s.String())
+	}
+	return checks
+}
+
+// startAtZero makes the series that alerts ask for exist before the first
+// event, so that a rate over it is 0 and not nothing.
+func (m *metrics) startAtZero() {
+	m.unmatched = m.decisions.WithLabelValues("", decisionAllow)
+	m.allowListed = m.decisions.WithLabelValues("", decisionAllowListed)
+	m.denyListed = m.decisions.WithLabelValues("", decisionDenyListed)
+	m.takeAllowed = m.unmatched
+	m.takeDenied = m.decisions.WithLabelValues("", decisionDeny)
+	for _, kind := range []stint.Code{stint.CodeInternal, stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled, stint.CodeExhausted} {
+		m.storeErrors.WithLabelValues(kindOf(kind))
+	}
+	m.reloads.WithLabelValues("ok")
+	m.reloads.WithLabelValues("error")
+}
+
+func (m *metrics) observeCheck(s surface, started time.Time) {
+	m.checks[s].Observe(time.Since(started).Seconds())
+}
+
+func (m *metrics) countTake(allowed bool) {
+	if allowed {
+		m.takeAllowed.Inc()
+	} else {
+		m.takeDenied.Inc()
+	}
+}
+
+// showStore adds what the store itself knows: whether it answers, and what it
+// holds (stats may be nil).
+func (m *metrics) showStore(store *meter, stats func() stint.MemoryStats) {
+	gauge := func(name, help string, value func() float64) {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	}
+	counter := func(name, help string, value func() float64) {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
+	}
+	gauge("stint_store_up", "1 while the store answers.", store.up)
+	if stats == nil {
+		return
+	}
+	gauge("stint_keys", "Keys that the store holds.", func() float64 { return float64(stats().Keys) })
+	counter("stint_evictions_total", "Keys given up before their time because the store was full.",
+		func() float64 { return float64(stats().Evictions) })
+	counter("stint_unstored_total", "Newcomers decided as fresh and not stored, because the store was full of exhausted keys.",
+		func() float64 { return float64(stats().Unstored) })
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}

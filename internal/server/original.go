@@ -1,0 +1,128 @@
+package server
+
+import (
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+)
+
+// The headers in which proxies say what their client asked for. nginx is told
+// to send the first ones; Traefik and Caddy send the second ones by themselves.
+var (
+	uriHeaders    = [...]string{"X-Original-Uri", "X-Forwarded-Uri"}
+	methodHeaders = [...]string{"X-Original-Method", "X-Forwarded-Method"}
+)
+
+const hostHeader = "X-Forwarded-Host"
+
+// originals finds the request that a proxy asks about. Who is not trusted
+// speaks for itself alone: then it is the path after /v1/auth and the method.
+type originals struct {
+	trusted []netip.Prefix
+	log     *slog.Logger
+	warned  sync.Once
+}
+
+// of returns the original request, which shares its headers with r.
+func (o *originals) of(r *http.Request) (*http.Request, error) {
+	uri, method, host := ownTarget(r), r.Method, r.Host
+	if o.trusts(r.RemoteAddr) {
+		var err error
+		if uri, err = spoken(r.Header, uriHeaders, uri); err != nil {
+			return nil, err
+		}
+		if method, err = spoken(r.Header, methodHeaders, ""); err != nil {
+			return nil, err
+		}
+		method, host = orElse(method, r.Method), orElse(lastOf(r.Header.Get(hostHeader)), host)
+	} else {
+		o.warnOnce(r)
+	}
+	original := *r
+	original.URL, original.Method, original.Host = parseTarget(orElse(uri, "/")), method, host
+	return &original, nil
+}
+
+// ownTarget is the path after /v1/auth with the query, "" when there is none.
+func ownTarget(r *http.Request) string {
+	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), authPath)
+	if !ok { // the prefix itself was written with escapes
+		rest = (&url.URL{Path: strings.TrimPrefix(r.URL.Path, authPath)}).EscapedPath()
+	}
+	if rest == "" || rest == "/" {
+		return ""
+	}
+	if r.URL.RawQuery != "" {
+		rest += "?" + r.URL.RawQuery
+	}
+	return rest
+}
+
+// spoken is what the headers say, else otherwise. A proxy passes on those
+// headers of its client that it does not write itself, so two that differ are
+// refused: one of them is the client's, who would choose its own rule.
+func spoken(h http.Header, names [2]string, otherwise string) (string, error) {
+	said := otherwise
+	for _, name := range names {
+		value := h.Get(name)
+		if value == "" {
+			continue
+		}
+		if said != "" && said != value {
+			return "", badRequest("%s contradicts what else names the original request (make the proxy remove the headers that it does not write)", name)
+		}
+		said = value
+	}
+	return said, nil
+}
+
+// parseTarget reads what a proxy passed on. A target that is no URL is
+// decided by its bytes rather than refused: the rules may well count it.
+func parseTarget(target string) *url.URL {
+	if u, err := url.ParseRequestURI(target); err == nil {
+		return u
+	}
+	path, query, _ := strings.Cut(target, "?")
+	return &url.URL{Path: path, RawQuery: query}
+}
+
+// trusts reports whether the peer of a connection is a trusted proxy.
+func (o *originals) trusts(remote string) bool {
+	peer, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return false
+	}
+	addr := peer.Addr().Unmap().WithZone("")
+	for _, p := range o.trusted {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// warnOnce tells operators of the likely mistake: a proxy that is not trusted.
+func (o *originals) warnOnce(r *http.Request) {
+	for _, name := range uriHeaders {
+		if r.Header.Get(name) != "" {
+			o.warned.Do(func() {
+				o.log.Warn("forward auth ignores what a peer says of its client: name it in --trusted-proxies if it is your proxy", "peer", r.RemoteAddr, "header", name)
+			})
+		}
+	}
+}
+
+// lastOf is the last of a list of values: the one that the nearest proxy added.
+func lastOf(list string) string {
+	return strings.TrimSpace(list[strings.LastIndexByte(list, ',')+1:])
+}
+
+func orElse(value, otherwise string) string {
+	if value == "" {
+		return otherwise
+	}
+	return value
+}

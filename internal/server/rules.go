@@ -1,0 +1,119 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/ruleset"
+	"github.com/stintdev/stint/rule"
+)
+
+// rules are the rule set in force, over the store.
+type rules struct {
+	store   stint.Store
+	metrics *metrics
+	log     *slog.Logger
+	watcher *ruleset.Watcher // nil when the rules are built in
+	current atomic.Pointer[version]
+
+	followed bool // the watcher has read the rules once; its goroutine's own
+}
+
+// version is one rule set and what is kept beside each of its rules.
+type version struct {
+	number  int64
+	set     *rule.Set
+	views   map[*rule.Rule]*view
+	metrics *metrics
+}
+
+// newRules reads the rules of path, or takes the built-in ones when it is
+// empty.
+func newRules(path string, store stint.Store, m *metrics, log *slog.Logger) (*rules, error) {
+	r := &rules{store: store, metrics: m, log: log}
+	if path == "" {
+		log.Info("no --rules given: serving the built-in rules")
+		r.install(rule.Builtin(), 1)
+		return r, nil
+	}
+	set, err := rule.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	r.install(set, 1)
+	r.warn(set)
+	r.watcher = ruleset.New(path, r.onSet, r.onError)
+	return r, nil
+}
+
+// install puts a set in force. Requests that are being decided keep theirs.
+func (r *rules) install(set *rule.Set, number int64) {
+	v := &version{number: number, set: set, views: make(map[*rule.Rule]*view, len(set.Rules())), metrics: r.metrics}
+	for _, one := range set.Rules() {
+		v.views[one] = newView(one, r.metrics)
+	}
+	r.current.Store(v)
+	r.metrics.version.Set(float64(number))
+}
+
+func (r *rules) warn(set *rule.Set) {
+	for _, w := range set.Warnings() {
+		r.log.Warn("rules: " + w.Error())
+	}
+}
+
+// onSet is called by the watcher with what it has read. Its first set is the
+// one that is in force already, unless the file has changed since.
+func (r *rules) onSet(set *rule.Set) {
+	number := r.current.Load().number
+	if !r.followed {
+		r.followed = true
+		r.install(set, number)
+		return
+	}
+	r.install(set, number+1)
+	r.warn(set)
+	r.metrics.reloads.WithLabelValues("ok").Inc()
+	r.log.Info("rules reloaded", "version", number+1, "rules", len(set.Rules()))
+}
+
+func (r *rules) onError(err error) {
+	r.followed = true
+	r.metrics.reloads.WithLabelValues("error").Inc()
+	r.log.Error("rules kept: what changed has mistakes", errorAttr(err))
+}
+
+// follow reads the rules again whenever they change, until ctx ends.
+func (r *rules) follow(ctx context.Context) error {
+	if r.watcher == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return r.watcher.Run(ctx)
+}
+
+func (r *rules) reload() {
+	if r.watcher == nil {
+		r.log.Info("nothing to reload: the rules are built in")
+		return
+	}
+	r.watcher.Reload()
+}
+
+// decide decides a request by the rules in force, and counts what came out.
+func (r *rules) decide(ctx context.Context, a rule.Attributes, cost int64, o *rule.Outcome) error {
+	_, err := r.decideBy(ctx, a, cost, o)
+	return err
+}
+
+// decideBy is decide for those who need what is kept beside the rules.
+func (r *rules) decideBy(ctx context.Context, a rule.Attributes, cost int64, o *rule.Outcome) (*version, error) {
+	v := r.current.Load()
+	if err := v.set.DecideInto(ctx, r.store, a, cost, o); err != nil {
+		return v, err
+	}
+	v.count(o)
+	return v, nil
+}

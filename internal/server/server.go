@@ -1,0 +1,151 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stintdev/stint/internal/gateway"
+)
+
+// Server is all listeners over one store and one rule set. Make it by [New]
+// and run it once.
+type Server struct {
+	config   Config
+	log      *slog.Logger
+	metrics  *metrics
+	store    *meter
+	rules    *rules
+	limits   *limitCache
+	outcomes outcomePool
+	certs    *certificates    // nil without TLS
+	gateway  *gateway.Gateway // nil when off
+
+	listeners []*listener
+	isReady   atomic.Bool
+	opened    chan struct{} // closed when all listeners are open
+}
+
+// New reads the rules and the certificates and prepares all listeners. An
+// error means that the configuration is wrong; nothing has been opened then.
+func New(config Config) (*Server, error) {
+	config = config.withDefaults()
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	s := &Server{config: config, log: config.Logger, metrics: newMetrics(), limits: newLimitCache(), opened: make(chan struct{})}
+	s.store = &meter{next: config.Store, metrics: s.metrics}
+	s.metrics.showStore(s.store, config.Stats)
+	var err error
+	if s.certs, err = loadCertificates(config.TLS); err != nil {
+		return nil, err
+	}
+	if s.rules, err = newRules(config.Rules, s.store, s.metrics, s.log); err != nil {
+		return nil, err
+	}
+	return s, s.prepare()
+}
+
+// prepare makes the listeners that have an address, in the order in which
+// they are drained.
+func (s *Server) prepare() error {
+	if s.config.Gateway != "" {
+		handler, err := s.gatewayHandler()
+		if err != nil {
+			return err
+		}
+		s.listen("gateway", s.config.Gateway, s.newHTTPListener(handler, 0, 0))
+	}
+	body := s.config.BodyTimeout
+	if s.config.HTTP != "" {
+		s.listen("http", s.config.HTTP, s.newHTTPListener(s.httpHandler(), body, body+answerTime))
+	}
+	if s.config.GRPC != "" {
+		s.listen("grpc", s.config.GRPC, s.newGRPCListener())
+	}
+	if s.config.Admin != "" {
+		// No bound on writing: a profile may take minutes.
+		s.listen("admin", s.config.Admin, s.newHTTPListener(s.adminHandler(), body, 0))
+	}
+	return nil
+}
+
+func (s *Server) listen(name, address string, service service) {
+	s.listeners = append(s.listeners, &listener{name: name, address: address, service: service})
+}
+
+// Run opens the listeners and serves until ctx ends, then drains and returns
+// nil. An error means that a listener could not be opened or failed, or that
+// the rules cannot be followed; everything is closed then.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.open(); err != nil {
+		return err
+	}
+	// What runs beside the listeners runs to the end of the drain.
+	beside, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	group, failed := errgroup.WithContext(ctx)
+	s.start(group, beside)
+	s.becomeReady()
+	<-failed.Done() // ctx has ended, or something has failed
+	s.drain()
+	end()
+	return group.Wait()
+}
+
+// start runs everything that lives as long as the server.
+func (s *Server) start(group *errgroup.Group, beside context.Context) {
+	for _, l := range s.listeners {
+		group.Go(l.serve)
+	}
+	group.Go(func() error { return s.rules.follow(beside) })
+	if s.gateway != nil {
+		group.Go(func() error { s.gateway.Run(beside); return nil })
+	}
+	if s.config.Stats != nil {
+		group.Go(func() error { watchEvictions(beside, s.config.Stats, s.log); return nil })
+	}
+}
+
+func (s *Server) becomeReady() {
+	s.isReady.Store(true)
+	for _, l := range s.listeners {
+		l.service.ready()
+	}
+	close(s.opened)
+	s.log.Info("ready")
+}
+
+// Opened is closed when all listeners are open and the server is ready.
+func (s *Server) Opened() <-chan struct{} { return s.opened }
+
+// Addr returns where the listener of that name (http, grpc, admin, gateway)
+// listens, or nil. It is valid once Opened is closed.
+func (s *Server) Addr(name string) net.Addr {
+	for _, l := range s.listeners {
+		if l.name == name {
+			return l.socket.Addr()
+		}
+	}
+	return nil
+}
+
+// Reload reads the rules and the certificates again, as far as they come from
+// files. What has a mistake is logged, and what was in force stays.
+func (s *Server) Reload() {
+	s.rules.reload()
+	if s.certs == nil {
+		return
+	}
+	if err := s.certs.reload(); err != nil {
+		s.log.Error("certificates kept", errorAttr(err))
+		return
+	}
+	s.log.Info("certificates reloaded")
+}
+
+func errorAttr(err error) slog.Attr { return slog.String("error", fmt.Sprint(err)) }

@@ -1,0 +1,68 @@
+package server
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"strings"
+)
+
+// tokenHeader carries the token of a proxy, whose Authorization field is its
+// client's.
+const tokenHeader = "X-Stint-Token"
+
+// guard asks every request for a token. A nil guard asks for none.
+type guard struct {
+	server *Server
+	sum    [sha256.Size]byte // sums have one length, so comparing tells nothing of the token's
+}
+
+func (s *Server) newGuard(token string) *guard {
+	if token == "" {
+		return nil
+	}
+	return &guard{s, sha256.Sum256([]byte(token))}
+}
+
+// wrap lets those requests pass that bring the token, without it: nothing
+// behind the guard may take it for the identity of a caller.
+func (g *guard) wrap(next http.HandlerFunc) http.HandlerFunc {
+	if g == nil {
+		return next
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !g.take(r.Header) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="stint"`)
+			g.server.fail(w, r, &apiError{http.StatusUnauthorized, codeUnauthorized,
+				"the token is missing or wrong: send it as Authorization: Bearer TOKEN, or as " + tokenHeader})
+			return
+		}
+		next(w, r)
+	}
+}
+
+// take reports whether the headers bring the token, and removes it.
+func (g *guard) take(h http.Header) bool {
+	if own := h.Get(tokenHeader); own != "" {
+		h.Del(tokenHeader)
+		return g.is(own)
+	}
+	if !g.is(bearer(h.Get("Authorization"))) {
+		return false
+	}
+	h.Del("Authorization")
+	return true
+}
+
+func (g *guard) is(token string) bool {
+	sum := sha256.Sum256([]byte(token))
+	return subtle.ConstantTimeCompare(sum[:], g.sum[:]) == 1
+}
+
+func bearer(authorization string) string {
+	scheme, token, _ := strings.Cut(authorization, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
