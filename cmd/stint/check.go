@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	checkTimeout = 10 * time.Second
+	maxAnswer    = 1 << 20 // bytes of an answer that are read
+)
+
+// checkFlags are the flags of stint check as they were given.
+type checkFlags struct {
+	server string
+	json   bool
+}
+
+func newCheckCommand() *cobra.Command {
+	var flags checkFlags
+	c := &cobra.Command{
+		Use:   "check KEY=VALUE...",
+		Short: "Ask a running server to decide one request",
+		Long: `Ask a running server to decide one request, and print what its rules say. The
+request is described by its attributes: api_key, ip, method, path, host, tier,
+header:NAME or any that the rules mention. cost=N is what it uses (1 unless
+said; 0 looks without counting).
+
+The exit status is 0 when there is a decision, allowed or not, so that scripts
+can tell a denial from a server that does not answer: read the first line, or
+the member allowed of --json. The token of a server that asks for one is read
+from the environment variable STINT_TOKEN.`,
+		Example: `  stint check api_key=alice method=GET path=/v1/orders
+  stint check ip=203.0.113.9 cost=5 --json
+  STINT_TOKEN=secret stint check --server https://limits.example.com path=/`,
+		Args: usageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			return flags.run(c.Context(), args, os.Getenv("STINT_TOKEN"), c.OutOrStdout())
+		},
+	}
+	c.Flags().StringVar(&flags.server, "server", "http://127.0.0.1:8080", "`URL` of the server's --http listener")
+	c.Flags().BoolVar(&flags.json, "json", false, "print the decision as JSON")
+	return c
+}
+
+func (f *checkFlags) run(ctx context.Context, args []string, token string, out io.Writer) error {
+	body, err := checkBody(args)
+	if err != nil {
+		return err
+	}
+	base, err := url.Parse(f.server)
+	if err != nil || base.Host == "" {
+		return usageErrorf("server: %q is not a URL (write it as http://host:port)", f.server)
+	}
+	answer, err := postCheck(ctx, base.JoinPath("/v1/check").String(), token, body)
+	if err != nil {
+		return fmt.Errorf("check: %w", err)
+	}
+	if f.json {
+		_, err = fmt.Fprintln(out, string(bytes.TrimSpace(answer)))
+		return err
+	}
+	return printDecision(out, answer)
+}
+
+// checkBody is the body of the request that the arguments describe. A cost is
+// passed on as it stands: the server says what is wrong with it.
+func checkBody(args []string) ([]byte, error) {
+	var body struct {
+		Attributes map[string]string `json:"attributes"`
+		Cost       json.RawMessage   `json:"cost,omitempty"`
+	}
+	body.Attributes = map[string]string{}
+	for _, arg := range args {
+		name, value, ok := strings.Cut(arg, "=")
+		if !ok || name == "" {
+			return nil, usageErrorf("%q is not an attribute (write it as key=value, such as api_key=alice)", arg)
+		}
+		if _, twice := body.Attributes[name]; twice || name == "cost" && body.Cost != nil {
+			return nil, usageErrorf("%s: is given twice", name)
+		}
+		if name != "cost" {
+			body.Attributes[name] = value
+			continue
+		}
+		if !json.Valid([]byte(value)) {
+			return nil, usageErrorf("cost: %q is not a whole number", value)
+		}
+		body.Cost = json.RawMessage(value)
+	}
+	return json.Marshal(body)
+}
+
+// postCheck returns the decision that the server answered with.
+func postCheck(ctx context.Context, target, token string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was only read
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return nil, err
+	}
+	return answer, refusal(response.Status, answer)
+}
+
+// refusal is the error that an answer reports instead of a decision.
+func refusal(status string, answer []byte) error {
+	var body struct {
+		Allowed *bool `json:"allowed"`
+		Error   struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	err := json.Unmarshal(answer, &body)
+	switch {
+	case err == nil && body.Allowed != nil:
+		return nil
+	case err == nil && body.Error.Message != "":
+		return errors.New(status + ": " + body.Error.Message)
+	}
+	return fmt.Errorf("%s: the answer is no decision (is this a stint server?)", status)
+}

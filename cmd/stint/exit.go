@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
+)
+
+// The exit statuses, which scripts rely on.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// usageError is wrong usage or configuration: exit status 2.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usageErrorf(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// usageArgs makes what a check of the arguments says wrong usage.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return usageErrorf("%v (see %s --help)", err, c.CommandPath())
+		}
+		return nil
+	}
+}
+
+// exitStatus is the exit status of a command that ended with err. Mistakes in
+// rules and limits are configuration wherever they are found.
+func exitStatus(err error) int {
+	var usage usageError
+	var problems rule.Problems
+	var limit *stint.LimitError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &usage), errors.As(err, &problems), errors.As(err, &limit):
+		return exitUsage
+	}
+	return exitFailed
+}

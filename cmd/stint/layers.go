@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// layer completes the flags that were not given from the environment, and
+// those that are not there either from the file that --config names.
+func layer(flags *pflag.FlagSet, environment func(string) (string, bool)) error {
+	given := map[string]bool{}
+	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	if err := layerEnvironment(flags, given, environment); err != nil {
+		return err
+	}
+	path := flags.Lookup("config").Value.String()
+	if path == "" {
+		return nil
+	}
+	settings, err := readSettings(path, settingNames(flags))
+	if err != nil {
+		return err
+	}
+	for _, s := range settings {
+		if given[s.name] {
+			continue
+		}
+		if err := set(flags.Lookup(s.name), s.position+": "+s.name, s.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// layerEnvironment marks what it sets as given. An empty variable counts as
+// absent, because many who start processes cannot leave one out.
+func layerEnvironment(flags *pflag.FlagSet, given map[string]bool, environment func(string) (string, bool)) (err error) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		name := variableOf(f.Name)
+		value, ok := environment(name)
+		if !ok || value == "" || given[f.Name] || f.Name == "help" || err != nil {
+			return
+		}
+		given[f.Name] = true
+		err = set(f, name, value)
+	})
+	return err
+}
+
+// variableOf is the environment variable of a flag: max-keys is STINT_MAX_KEYS.
+func variableOf(flag string) string {
+	return "STINT_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// set sets a flag from where; the error names the place and the kind of value.
+func set(f *pflag.Flag, where, value string) error {
+	if err := f.Value.Set(value); err != nil {
+		return usageErrorf("%s: %q is not a valid %s", where, value, kindOf(f))
+	}
+	return nil
+}
+
+func kindOf(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "int":
+		return "whole number"
+	case "bool":
+		return "truth value (use true or false)"
+	case "duration":
+		return "duration (write it as 1s)"
+	case "stringSlice":
+		return "list (separate by commas)"
+	}
+	return f.Value.Type()
+}
+
+// settingNames are the flags that a settings file may set: all but those that
+// only make sense on a command line.
+func settingNames(flags *pflag.FlagSet) (names []string) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name != "config" && f.Name != "help" {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+// placed is a position in a file, as errors begin.
+func placed(file string, line, column int) string { return fmt.Sprintf("%s:%d:%d", file, line, column) }

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
+)
+
+func newRulesCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "rules",
+		Short:   "Work with rule files",
+		Example: "  stint rules validate rules.yaml",
+		Args:    usageArgs(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return usageErrorf("say what to do with rules (see %s --help)", c.CommandPath())
+		},
+	}
+	c.AddCommand(newValidateCommand())
+	return c
+}
+
+func newValidateCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate FILE...",
+		Short: "Check rule files, and print every mistake in them",
+		Long: `Check rule files. Each FILE is one rule set of its own; a folder is read as one
+set, as stint serve --rules reads it.
+
+Without a mistake, what is in force is printed: every limit of every rule, with
+the exact rate that it has (rates that do not fit are rounded down) and the
+warnings. With one, every mistake is printed as file:line:column: what (the
+mend), and the exit status is 2.`,
+		Example: "  stint rules validate rules.yaml\n  stint rules validate /etc/stint/rules/",
+		Args:    usageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, paths []string) error {
+			return validate(paths, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+}
+
+// validate reads every path, also after one that has mistakes.
+func validate(paths []string, out, errs io.Writer) error {
+	wrong := 0
+	for _, path := range paths {
+		set, err := rule.Load(path)
+		if err != nil {
+			wrong += problems(err)
+			_, _ = fmt.Fprintln(errs, err) // the exit status tells all the same
+			continue
+		}
+		for _, w := range set.Warnings() {
+			_, _ = fmt.Fprintf(errs, "%s: warning: %s\n", w.Position(), w.Text())
+		}
+		if err := printRules(out, path, set); err != nil {
+			return err
+		}
+	}
+	if wrong > 0 {
+		return usageErrorf("%s", counted(wrong, "mistake"))
+	}
+	return nil
+}
+
+func problems(err error) int {
+	var all rule.Problems
+	if errors.As(err, &all) && len(all) > 0 {
+		return len(all)
+	}
+	return 1
+}
+
+// printRules prints what is in force, a line a limit.
+func printRules(out io.Writer, path string, set *rule.Set) error {
+	if _, err := fmt.Fprintf(out, "%s: OK, %s\n", path, counted(len(set.Rules()), "rule")); err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "RULE\tMODE\tLIMIT\tRATE PER SECOND")
+	for _, r := range set.Rules() {
+		for _, l := range r.Limits() {
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.ID, r.Mode, l, rateText(l))
+		}
+	}
+	return w.Flush() // reports what the writes before it met
+}
+
+// rateText is the exact rate of a limit that has one.
+func rateText(l stint.Limit) string {
+	rate := l.Rate()
+	if rate == nil {
+		return "-"
+	}
+	text := rate.RatString()
+	if l.Rounded() {
+		text += " (rounded down)"
+	}
+	return text
+}
+
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d %s", n, what))
+}

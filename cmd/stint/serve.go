@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/server"
+)
+
+func newServeCommand() *cobra.Command {
+	var flags serveFlags
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the server: check API, forward auth, gateway, metrics",
+		Long: `Run the server. No flag is needed: it keeps its keys in memory and serves
+built-in example rules on the default ports.
+
+Every flag is also an environment variable (--max-keys is STINT_MAX_KEYS) and a
+key of the file that --config names (max-keys: 1000000). A flag wins over the
+environment, which wins over the file. An address of off disables a listener;
+port 0 picks a free one, and the log says which.
+
+SIGTERM and SIGINT drain and exit 0 within 10 s. SIGHUP reads the rules and
+certificates again; what has a mistake is logged, and what was in force stays.`,
+		Example: `  stint serve
+  stint serve --rules rules.yaml --gateway :8000 --upstream http://127.0.0.1:9000
+  STINT_RULES=/etc/stint/rules stint serve --config stint.yaml --http 127.0.0.1:0`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := layer(c.Flags(), os.LookupEnv); err != nil {
+				return err
+			}
+			return serve(c.Context(), &flags, c.ErrOrStderr())
+		},
+	}
+	flags.define(c.Flags())
+	return c
+}
+
+// serve runs the server until a signal or ctx ends it.
+func serve(ctx context.Context, flags *serveFlags, logs logWriter) error {
+	log, err := flags.logger(logs)
+	if err != nil {
+		return err
+	}
+	config, err := flags.config()
+	if err != nil {
+		return err
+	}
+	store := stint.NewMemory(stint.MemoryOptions{MaxKeys: flags.maxKeys})
+	config.Store, config.Stats, config.Logger = store, store.Stats, log
+	flags.warn(log)
+	s, err := server.New(config)
+	if err != nil {
+		return usageErrorf("%w", err)
+	}
+	return runUntilSignal(ctx, s, log)
+}
+
+// runUntilSignal ends the server at the first signal; the second one ends the
+// process at once.
+func runUntilSignal(ctx context.Context, s *server.Server, log *slog.Logger) error {
+	ctx, restore := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer restore()
+	context.AfterFunc(ctx, restore)
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	go func() {
+		for {
+			select {
+			case <-hangups:
+				log.Info("reloading", "signal", "SIGHUP")
+				s.Reload()
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	if err := s.Run(ctx); err != nil {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
+}

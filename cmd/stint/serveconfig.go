@@ -1,0 +1,142 @@
+package main
+
+import (
+	"io"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/stintdev/stint/internal/server"
+)
+
+// logWriter is where log lines go.
+type logWriter = io.Writer
+
+// maxDrainDelay leaves the requests in flight a second of the ten that
+// SIGTERM allows.
+const maxDrainDelay = 8 * time.Second
+
+// config translates the flags. The store and the logger are for the caller.
+func (f *serveFlags) config() (server.Config, error) {
+	c := server.Config{
+		Rules: f.rules,
+		HTTP:  address(f.http), GRPC: address(f.grpc), Admin: address(f.admin), Gateway: address(f.gateway),
+		TLS:       server.TLSFiles{Cert: f.tlsCert, Key: f.tlsKey, ClientCA: f.clientCA},
+		Profiling: f.profiling, DrainDelay: f.drainDelay,
+	}
+	for _, check := range []error{f.served(), f.bounds()} {
+		if check != nil {
+			return c, check
+		}
+	}
+	var err error
+	if c.Upstreams, err = parseURLs(f.upstreams); err != nil {
+		return c, err
+	}
+	if c.TrustedProxies, err = parsePrefixes(f.trusted); err != nil {
+		return c, err
+	}
+	if c.HTTPToken, err = readToken("http-token-file", f.httpTokenFile); err != nil {
+		return c, err
+	}
+	c.AdminToken, err = readToken("admin-token-file", f.adminTokenFile)
+	return c, err
+}
+
+func address(flag string) string {
+	if flag == off {
+		return ""
+	}
+	return flag
+}
+
+// served refuses what a later version will serve, rather than to start
+// without it.
+func (f *serveFlags) served() error {
+	switch {
+	case f.store != "memory":
+		return usageErrorf("store: %s is not served by this version (use memory)", schemeOf(f.store))
+	case strings.Contains(f.rules, "://"):
+		return usageErrorf("rules: %s is not served by this version (give a file or a folder)", schemeOf(f.rules))
+	case address(f.resp) != "":
+		return usageErrorf("resp: the Redis protocol is not served by this version (use off)")
+	case f.envoyConfig != "":
+		return usageErrorf("envoy-config: Envoy's rate limit service is not served by this version (leave it out; forward auth at /v1/auth serves Envoy's ext_authz)")
+	}
+	return nil
+}
+
+// schemeOf names a URL without what may be secret in it.
+func schemeOf(text string) string {
+	scheme, _, found := strings.Cut(text, "://")
+	if !found {
+		return "this"
+	}
+	return scheme + "://"
+}
+
+func (f *serveFlags) bounds() error {
+	switch {
+	case f.nodes < 1:
+		return usageErrorf("nodes: %d is below 1", f.nodes)
+	case f.maxKeys < 1:
+		return usageErrorf("max-keys: %d is below 1", f.maxKeys)
+	case f.drainDelay < 0 || f.drainDelay > maxDrainDelay:
+		return usageErrorf("drain-delay: %v is out of range (use 0s to %v)", f.drainDelay, maxDrainDelay)
+	}
+	return nil
+}
+
+func parseURLs(texts []string) (urls []*url.URL, err error) {
+	for _, text := range texts {
+		u, err := url.Parse(strings.TrimSpace(text))
+		if err != nil || u.Host == "" {
+			return nil, usageErrorf("upstream: %q is not a URL (write it as http://host:port)", redacted(u))
+		}
+		urls = append(urls, u)
+	}
+	return urls, nil
+}
+
+// redacted is a URL that may be shown. One that cannot be read is not shown.
+func redacted(u *url.URL) string {
+	if u == nil {
+		return "…"
+	}
+	return u.Redacted()
+}
+
+// parsePrefixes reads addresses too, as prefixes of their whole length.
+func parsePrefixes(texts []string) (prefixes []netip.Prefix, err error) {
+	for _, text := range texts {
+		text = strings.TrimSpace(text)
+		p, err := netip.ParsePrefix(text)
+		if addr, addrErr := netip.ParseAddr(text); addrErr == nil {
+			p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+		}
+		if err != nil {
+			return nil, usageErrorf("trusted-proxies: %q is not a network (write it as 10.0.0.0/8)", text)
+		}
+		prefixes = append(prefixes, p.Masked())
+	}
+	return prefixes, nil
+}
+
+// readToken returns "" when no file is named. An empty file is a mistake: it
+// would leave open what was meant to be closed.
+func readToken(flag, path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	data, err := os.ReadFile(path) //nolint:gosec // the operator names the file
+	if err != nil {
+		return "", usageErrorf("%s: %w", flag, err)
+	}
+	token := strings.TrimSpace(string(data))
+	if token == "" {
+		return "", usageErrorf("%s: %s is empty (write the token into it)", flag, path)
+	}
+	return token, nil
+}

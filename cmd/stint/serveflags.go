@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/stintdev/stint"
+)
+
+// serveFlags are the flags of stint serve as they were given.
+type serveFlags struct {
+	configFile                       string
+	rules, store, keyPrefix          string
+	http, grpc, admin, resp, gateway string
+	upstreams, trusted               []string
+	envoyConfig                      string
+	nodes, maxKeys                   int
+	httpTokenFile, adminTokenFile    string
+	tlsCert, tlsKey, clientCA        string
+	logFormat, logLevel              string
+	drainDelay                       time.Duration
+	profiling                        bool
+}
+
+// off, as an address, disables a listener.
+const off = "off"
+
+func (f *serveFlags) define(flags *pflag.FlagSet) {
+	flags.SortFlags = false
+	flags.StringVar(&f.configFile, "config", "", "read settings from this YAML `FILE`, whose keys are the names of flags")
+	f.defineRules(flags)
+	f.defineListeners(flags)
+	f.defineSecurity(flags)
+	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.DurationVar(&f.drainDelay, "drain-delay", time.Second, "after SIGTERM, go on accepting for so long, unready (at most 8s)")
+}
+
+func (f *serveFlags) defineRules(flags *pflag.FlagSet) {
+	flags.StringVar(&f.rules, "rules", "", "rule `FILE|DIR`, followed as it changes (default built-in example rules)")
+	flags.StringVar(&f.store, "store", "memory", "where keys are counted; this version knows memory")
+	flags.StringVar(&f.keyPrefix, "key-prefix", "stint", "prefix of keys in a shared store")
+	flags.IntVar(&f.nodes, "nodes", 1, "how many nodes share the limits while a shared store fails")
+	flags.IntVar(&f.maxKeys, "max-keys", stint.DefaultMaxKeys, "how many keys the memory store holds")
+}
+
+func (f *serveFlags) defineListeners(flags *pflag.FlagSet) {
+	flags.StringVar(&f.http, "http", ":8080", "`ADDR` of the check API, forward auth and health, or off")
+	flags.StringVar(&f.grpc, "grpc", ":8081", "`ADDR` of gRPC (health and reflection), or off")
+	flags.StringVar(&f.admin, "admin", "127.0.0.1:6070", "`ADDR` of metrics and administration, or off")
+	flags.StringVar(&f.resp, "resp", off, "`ADDR` of the Redis protocol; this version knows off")
+	flags.StringVar(&f.gateway, "gateway", off, "`ADDR` of the reverse proxy, or off")
+	flags.StringSliceVar(&f.upstreams, "upstream", nil, "`URL,...` that the gateway passes requests on to")
+	flags.StringVar(&f.envoyConfig, "envoy-config", "", "Envoy's rate limit files; this version knows none")
+}
+
+func (f *serveFlags) defineSecurity(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.trusted, "trusted-proxies", nil, "`CIDR,...` of the proxies that may say who their client is")
+	flags.StringVar(&f.httpTokenFile, "http-token-file", "", "`FILE` with the bearer token that --http asks for")
+	flags.StringVar(&f.adminTokenFile, "admin-token-file", "", "`FILE` with the bearer token that --admin asks for; needed beyond loopback")
+	flags.StringVar(&f.tlsCert, "tls-cert", "", "PEM `FILE` of the certificate of every listener")
+	flags.StringVar(&f.tlsKey, "tls-key", "", "PEM `FILE` of its key")
+	flags.StringVar(&f.clientCA, "client-ca", "", "PEM `FILE` of the authorities that sign client certificates; makes them required")
+	flags.BoolVar(&f.profiling, "pprof", false, "serve profiles on --admin at /debug/pprof/")
+}
+
+// logger is what the server logs to.
+func (f *serveFlags) logger(w logWriter) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
+		return nil, usageErrorf("log-level: %q is not a level (use debug, info, warn or error)", f.logLevel)
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch f.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return nil, usageErrorf("log-format: %q is not a format (use text or json)", f.logFormat)
+}
+
+// warn says what was asked for and has no effect.
+func (f *serveFlags) warn(log *slog.Logger) {
+	if f.nodes > 1 {
+		log.Warn(fmt.Sprintf("the memory store counts in each process: %d nodes admit up to %d times each limit", f.nodes, f.nodes))
+	}
+}
