@@ -1,0 +1,219 @@
+package ruleset
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint/rule"
+)
+
+// patientTime is how long a test waits for what must come.
+const patientTime = 20 * time.Second
+
+// followed is a running watcher, and what it has handed over.
+type followed struct {
+	*Watcher
+	t      *testing.T
+	sets   chan *rule.Set
+	errors chan error
+}
+
+func follow(t *testing.T, path string) *followed {
+	f := &followed{t: t, sets: make(chan *rule.Set, 100), errors: make(chan error, 100)}
+	f.Watcher = New(path, func(s *rule.Set) { f.sets <- s }, func(err error) { f.errors <- err })
+	done := make(chan error)
+	go func() { done <- f.Run(t.Context()) }()
+	t.Cleanup(func() {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// wantSet waits for a set with these rules.
+func (f *followed) wantSet(ids string) {
+	f.t.Helper()
+	select {
+	case s := <-f.sets:
+		if got := idsOf(s); got != ids {
+			f.t.Fatalf("got rules %q, want %q", got, ids)
+		}
+	case err := <-f.errors:
+		f.t.Fatalf("got error %v, want rules %q", err, ids)
+	case <-time.After(patientTime):
+		f.t.Fatalf("no set, want rules %q", ids)
+	}
+}
+
+func (f *followed) wantError(part string) {
+	f.t.Helper()
+	select {
+	case s := <-f.sets:
+		f.t.Fatalf("got rules %q, want an error", idsOf(s))
+	case err := <-f.errors:
+		if !strings.Contains(err.Error(), part) {
+			f.t.Fatalf("got error %v, want %q", err, part)
+		}
+	case <-time.After(patientTime):
+		f.t.Fatalf("no error, want %q", part)
+	}
+}
+
+func idsOf(s *rule.Set) string {
+	var ids []string
+	for _, r := range s.Rules() {
+		ids = append(ids, r.ID)
+	}
+	return strings.Join(ids, " ")
+}
+
+func rules(ids ...string) string {
+	text := "rules:\n"
+	for _, id := range ids {
+		text += "  - {id: " + id + ", limit: 10/s}\n"
+	}
+	return text
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWritingInPlaceHandsOverTheNewSet(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, path, rules("one"))
+	f := follow(t, path)
+	f.wantSet("one")
+	write(t, path, rules("one", "two"))
+	f.wantSet("one two")
+}
+
+func TestReplacingByRenameHandsOverTheNewSet(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "rules.yaml")
+	write(t, path, rules("one"))
+	f := follow(t, path)
+	f.wantSet("one")
+	for _, id := range []string{"two", "three"} {
+		write(t, filepath.Join(folder, "rules.yaml~"), rules(id))
+		must(t, os.Rename(filepath.Join(folder, "rules.yaml~"), path))
+		f.wantSet(id)
+	}
+}
+
+// A mounted ConfigMap is links into a folder that is itself a link, and is
+// swapped whole.
+func TestSwappingAConfigMapHandsOverTheNewSet(t *testing.T) {
+	folder := t.TempDir()
+	swap := func(version, text string) {
+		must(t, os.Mkdir(filepath.Join(folder, version), 0o700))
+		write(t, filepath.Join(folder, version, "rules.yaml"), text)
+		must(t, os.Symlink(version, filepath.Join(folder, "..data_tmp")))
+		must(t, os.Rename(filepath.Join(folder, "..data_tmp"), filepath.Join(folder, "..data")))
+	}
+	swap("..1", rules("one"))
+	must(t, os.Symlink(filepath.Join("..data", "rules.yaml"), filepath.Join(folder, "rules.yaml")))
+
+	file := follow(t, filepath.Join(folder, "rules.yaml"))
+	whole := follow(t, folder)
+	file.wantSet("one")
+	whole.wantSet("one")
+	swap("..2", rules("two"))
+	file.wantSet("two")
+	whole.wantSet("two")
+	must(t, os.RemoveAll(filepath.Join(folder, "..1")))
+	swap("..3", rules("three"))
+	file.wantSet("three")
+	whole.wantSet("three")
+}
+
+func TestChangingWhatALinkPointsToHandsOverTheNewSet(t *testing.T) {
+	target := filepath.Join(t.TempDir(), "target.yaml")
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, target, rules("one"))
+	must(t, os.Symlink(target, path))
+	f := follow(t, path)
+	f.wantSet("one")
+	write(t, target, rules("two"))
+	f.wantSet("two")
+}
+
+func TestMistakesAreReportedAndTheLastGoodSetIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, path, rules("one"))
+	f := follow(t, path)
+	f.wantSet("one")
+	write(t, path, "rules: [{id: one, limt: 10/s}]")
+	f.wantError("did you mean limit?")
+	write(t, path, rules("two"))
+	f.wantSet("two")
+}
+
+func TestAMissingFileIsWaitedFor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	f := follow(t, path)
+	f.wantError("no such file")
+	write(t, path, rules("one"))
+	f.wantSet("one")
+	must(t, os.Remove(path))
+	f.wantError("no such file")
+	write(t, path, rules("one"))
+	f.wantSet("one")
+}
+
+func TestAFolderIsOneSet(t *testing.T) {
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "b.yaml"), rules("b"))
+	f := follow(t, folder)
+	f.wantSet("b")
+	write(t, filepath.Join(folder, "a.json"), `{"rules":[{"id":"a","limit":"10/s"}]}`)
+	f.wantSet("a b")
+	must(t, os.Remove(filepath.Join(folder, "b.yaml")))
+	f.wantSet("a")
+}
+
+// The file beside the rules wakes the watcher; that nothing was handed over
+// shows in what comes next.
+func TestWhatDoesNotChangeTheRulesIsNoNewSet(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "rules.yaml")
+	write(t, path, rules("one"))
+	f := follow(t, path)
+	f.wantSet("one")
+	write(t, filepath.Join(folder, "notes.txt"), "nothing to do with rules")
+	write(t, path, rules("one"))
+	write(t, filepath.Join(folder, "rules.yaml~"), rules("two"))
+	must(t, os.Rename(filepath.Join(folder, "rules.yaml~"), path))
+	f.wantSet("two")
+}
+
+func TestReloadHandsOverWhatHasNotChanged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, path, rules("one"))
+	f := follow(t, path)
+	f.wantSet("one")
+	f.Reload()
+	f.wantSet("one")
+}
+
+func TestAFolderThatIsNotThereCannotBeWatched(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "nowhere", "rules.yaml")
+	err := Watch(t.Context(), path, func(*rule.Set) { t.Error("a set") }, func(err error) { t.Error(err) })
+	if err == nil {
+		t.Error("no error")
+	}
+}
