@@ -61,7 +61,7 @@ func (f *checkFlags) run(ctx context.Context, args []string, token string, out i
 	}
 	base, err := url.Parse(f.server)
 	if err != nil || base.Host == "" {
-		return usageErrorf("server: %q is not a URL (write it as http://host:port)", f.server)
+		return usagef("server: %q is not a URL (write it as http://host:port)", f.server)
 	}
 	answer, err := postCheck(ctx, base.JoinPath("/v1/check").String(), token, body)
 	if err != nil {
@@ -85,17 +85,17 @@ func checkBody(args []string) ([]byte, error) {
 	for _, arg := range args {
 		name, value, ok := strings.Cut(arg, "=")
 		if !ok || name == "" {
-			return nil, usageErrorf("%q is not an attribute (write it as key=value, such as api_key=alice)", arg)
+			return nil, usagef("%q is not an attribute (write it as key=value, such as api_key=alice)", arg)
 		}
 		if _, twice := body.Attributes[name]; twice || name == "cost" && body.Cost != nil {
-			return nil, usageErrorf("%s: is given twice", name)
+			return nil, usagef("%s: is given twice", name)
 		}
 		if name != "cost" {
 			body.Attributes[name] = value
 			continue
 		}
 		if !json.Valid([]byte(value)) {
-			return nil, usageErrorf("cost: %q is not a whole number", value)
+			return nil, usagef("cost: %q is not a whole number", value)
 		}
 		body.Cost = json.RawMessage(value)
 	}

@@ -22,13 +22,13 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-func usageErrorf(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // usageArgs makes what a check of the arguments says wrong usage.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if err := check(c, args); err != nil {
-			return usageErrorf("%v (see %s --help)", err, c.CommandPath())
+			return usagef("%v (see %s --help)", err, c.CommandPath())
 		}
 		return nil
 	}

@@ -57,7 +57,7 @@ func variableOf(flag string) string {
 // set sets a flag from where; the error names the place and the kind of value.
 func set(f *pflag.Flag, where, value string) error {
 	if err := f.Value.Set(value); err != nil {
-		return usageErrorf("%s: %q is not a valid %s", where, value, kindOf(f))
+		return usagef("%s: %q is not a valid %s", where, value, kindOf(f))
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ Logs and errors go to standard error, results to standard output.`,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageErrorf("%v (see %s --help)", err, c.CommandPath())
+		return usagef("%v (see %s --help)", err, c.CommandPath())
 	})
 	root.AddCommand(newServeCommand(), newRulesCommand(), newReplayCommand(), newCheckCommand(), newVersionCommand())
 	return root

@@ -20,7 +20,7 @@ func newRulesCommand() *cobra.Command {
 		Example: "  stint rules validate rules.yaml",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usageErrorf("say what to do with rules (see %s --help)", c.CommandPath())
+			return usagef("say what to do with rules (see %s --help)", c.CommandPath())
 		},
 	}
 	c.AddCommand(newValidateCommand())
@@ -64,7 +64,7 @@ func validate(paths []string, out, errs io.Writer) error {
 		}
 	}
 	if wrong > 0 {
-		return usageErrorf("%s", counted(wrong, "mistake"))
+		return usagef("%s", counted(wrong, "mistake"))
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func serve(ctx context.Context, flags *serveFlags, logs logWriter) error {
 	flags.warn(log)
 	s, err := server.New(config)
 	if err != nil {
-		return usageErrorf("%w", err)
+		return usagef("%w", err)
 	}
 	return runUntilSignal(ctx, s, log)
 }

@@ -57,13 +57,13 @@ func address(flag string) string {
 func (f *serveFlags) served() error {
 	switch {
 	case f.store != "memory":
-		return usageErrorf("store: %s is not served by this version (use memory)", schemeOf(f.store))
+		return usagef("store: %s is not served by this version (use memory)", schemeOf(f.store))
 	case strings.Contains(f.rules, "://"):
-		return usageErrorf("rules: %s is not served by this version (give a file or a folder)", schemeOf(f.rules))
+		return usagef("rules: %s is not served by this version (give a file or a folder)", schemeOf(f.rules))
 	case address(f.resp) != "":
-		return usageErrorf("resp: the Redis protocol is not served by this version (use off)")
+		return usagef("resp: the Redis protocol is not served by this version (use off)")
 	case f.envoyConfig != "":
-		return usageErrorf("envoy-config: Envoy's rate limit service is not served by this version (leave it out; forward auth at /v1/auth serves Envoy's ext_authz)")
+		return usagef("envoy-config: Envoy's rate limit service is not served by this version (leave it out; forward auth at /v1/auth serves Envoy's ext_authz)")
 	}
 	return nil
 }
@@ -80,11 +80,11 @@ func schemeOf(text string) string {
 func (f *serveFlags) bounds() error {
 	switch {
 	case f.nodes < 1:
-		return usageErrorf("nodes: %d is below 1", f.nodes)
+		return usagef("nodes: %d is below 1", f.nodes)
 	case f.maxKeys < 1:
-		return usageErrorf("max-keys: %d is below 1", f.maxKeys)
+		return usagef("max-keys: %d is below 1", f.maxKeys)
 	case f.drainDelay < 0 || f.drainDelay > maxDrainDelay:
-		return usageErrorf("drain-delay: %v is out of range (use 0s to %v)", f.drainDelay, maxDrainDelay)
+		return usagef("drain-delay: %v is out of range (use 0s to %v)", f.drainDelay, maxDrainDelay)
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func parseURLs(texts []string) (urls []*url.URL, err error) {
 	for _, text := range texts {
 		u, err := url.Parse(strings.TrimSpace(text))
 		if err != nil || u.Host == "" {
-			return nil, usageErrorf("upstream: %q is not a URL (write it as http://host:port)", redacted(u))
+			return nil, usagef("upstream: %q is not a URL (write it as http://host:port)", redacted(u))
 		}
 		urls = append(urls, u)
 	}
@@ -117,7 +117,7 @@ func parsePrefixes(texts []string) (prefixes []netip.Prefix, err error) {
 			p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
 		}
 		if err != nil {
-			return nil, usageErrorf("trusted-proxies: %q is not a network (write it as 10.0.0.0/8)", text)
+			return nil, usagef("trusted-proxies: %q is not a network (write it as 10.0.0.0/8)", text)
 		}
 		prefixes = append(prefixes, p.Masked())
 	}
@@ -132,11 +132,11 @@ func readToken(flag, path string) (string, error) {
 	}
 	data, err := os.ReadFile(path) //nolint:gosec // the operator names the file
 	if err != nil {
-		return "", usageErrorf("%s: %w", flag, err)
+		return "", usagef("%s: %w", flag, err)
 	}
 	token := strings.TrimSpace(string(data))
 	if token == "" {
-		return "", usageErrorf("%s: %s is empty (write the token into it)", flag, path)
+		return "", usagef("%s: %s is empty (write the token into it)", flag, path)
 	}
 	return token, nil
 }

@@ -71,7 +71,7 @@ func (f *serveFlags) defineSecurity(flags *pflag.FlagSet) {
 func (f *serveFlags) logger(w logWriter) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
-		return nil, usageErrorf("log-level: %q is not a level (use debug, info, warn or error)", f.logLevel)
+		return nil, usagef("log-level: %q is not a level (use debug, info, warn or error)", f.logLevel)
 	}
 	options := &slog.HandlerOptions{Level: level}
 	switch f.logFormat {
@@ -80,7 +80,7 @@ func (f *serveFlags) logger(w logWriter) (*slog.Logger, error) {
 	case "json":
 		return slog.New(slog.NewJSONHandler(w, options)), nil
 	}
-	return nil, usageErrorf("log-format: %q is not a format (use text or json)", f.logFormat)
+	return nil, usagef("log-format: %q is not a format (use text or json)", f.logFormat)
 }
 
 // warn says what was asked for and has no effect.

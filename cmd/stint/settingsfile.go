@@ -26,7 +26,7 @@ type setting struct {
 func readSettings(path string, known []string) ([]setting, error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the operator names the file
 	if err != nil {
-		return nil, usageErrorf("config: %w", err)
+		return nil, usagef("config: %w", err)
 	}
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	var document yaml.Node
@@ -34,10 +34,10 @@ func readSettings(path string, known []string) ([]setting, error) {
 	case errors.Is(err, io.EOF):
 		return nil, nil
 	case err != nil:
-		return nil, usageErrorf("%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, usagef("%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, usageErrorf("%s: holds more than one document (keep one)", path)
+		return nil, usagef("%s: holds more than one document (keep one)", path)
 	}
 	return settingsOf(path, document.Content[0], known)
 }
@@ -48,7 +48,7 @@ func settingsOf(path string, top *yaml.Node, known []string) (settings []setting
 		return nil, nil
 	}
 	if top.Kind != yaml.MappingNode {
-		return nil, usageErrorf("%s: is not a list of settings (write lines such as http: \":8080\")", placed(path, top.Line, top.Column))
+		return nil, usagef("%s: is not a list of settings (write lines such as http: \":8080\")", placed(path, top.Line, top.Column))
 	}
 	var wrong []error
 	seen := map[string]bool{}
@@ -58,7 +58,7 @@ func settingsOf(path string, top *yaml.Node, known []string) (settings []setting
 		case err != nil:
 			wrong = append(wrong, err)
 		case seen[s.name]:
-			wrong = append(wrong, usageErrorf("%s: %s is set twice (remove one)", s.position, s.name))
+			wrong = append(wrong, usagef("%s: %s is set twice (remove one)", s.position, s.name))
 		}
 		seen[s.name] = true
 		settings = append(settings, s)
@@ -73,7 +73,7 @@ func settingOf(path string, key, value *yaml.Node, known []string) (setting, err
 	}
 	text, ok := settingText(value)
 	if !ok {
-		return s, usageErrorf("%s: %s is neither a value nor a list of values", placed(path, value.Line, value.Column), s.name)
+		return s, usagef("%s: %s is neither a value nor a list of values", placed(path, value.Line, value.Column), s.name)
 	}
 	s.value, s.position = text, placed(path, value.Line, value.Column)
 	return s, nil
@@ -81,9 +81,9 @@ func settingOf(path string, key, value *yaml.Node, known []string) (setting, err
 
 func unknownSetting(s setting, written string, known []string) error {
 	if near, ok := nearest.Name(s.name, known); ok {
-		return usageErrorf("%s: %q is not a known setting (did you mean %s?)", s.position, written, near)
+		return usagef("%s: %q is not a known setting (did you mean %s?)", s.position, written, near)
 	}
-	return usageErrorf("%s: %q is not a known setting (they have the names of the flags: see stint serve --help)", s.position, written)
+	return usagef("%s: %q is not a known setting (they have the names of the flags: see stint serve --help)", s.position, written)
 }
 
 // settingText is a value as it would be written behind its flag.
