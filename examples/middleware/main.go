@@ -1,0 +1,25 @@
+// Command middleware is a web server that limits itself: each client address
+// may ask ten times a second. Run it and send requests to port 8090.
+package main
+
+import (
+	"fmt"
+	"log"
+	"net/http"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/httplimit"
+)
+
+func main() {
+	limit, err := stint.ParseLimit("10/s")
+	if err != nil {
+		log.Fatal(err)
+	}
+	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
+	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
+
+	s := &http.Server{Addr: "127.0.0.1:8090", Handler: httplimit.Limit(limiter)(hello), ReadHeaderTimeout: 10 * time.Second}
+	log.Fatal(s.ListenAndServe())
+}
