@@ -36,6 +36,28 @@ func (l *Limiter) AllowN(ctx context.Context, key string, n int64) (Decision, er
 	return l.take(ctx, key, n, 0)
 }
 
+// AllowEach is AllowN for callers that tell of every limit: it writes the
+// decision of each into out, in the order of [Limiter.Limits] and of that
+// length, and returns their [Face].
+func (l *Limiter) AllowEach(ctx context.Context, key string, n int64, out []Decision) (face int, d Decision, err error) {
+	if n < 0 {
+		return -1, Decision{}, invalid("cost: is below 0", "use Reserve, and give back by its Cancel")
+	}
+	if len(l.limits) == 0 {
+		return -1, Decision{}, invalid("limit: the limiter has none", "pass at least one to NewLimiter")
+	}
+	g := l.group(key, n, 0)
+	defer l.groups.Put(g)
+	if err := l.store.TakeGroups(ctx, g.one[:], out); err != nil {
+		return -1, Decision{}, err
+	}
+	face, d = Face(g.one[0].Claims, out)
+	return face, d, nil
+}
+
+// Limits returns the limits that every request is counted under, in order.
+func (l *Limiter) Limits() []Limit { return append([]Limit(nil), l.limits...) }
+
 // Peek reports what key has left, and charges nothing.
 func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
 	return l.take(ctx, key, 0, 0)

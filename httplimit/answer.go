@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -31,7 +32,8 @@ func PolicyName(limit stint.Limit, alone bool) string {
 	return limit.Rule() + "/" + limit.Name()
 }
 
-// Answer is what a response tells of a decision.
+// Answer is what a response tells of a decision. It is for one request and
+// one goroutine.
 type Answer struct {
 	// Decision is the one that decided: the face of all limits that applied.
 	// When none applied it is Allowed, and Face is −1.
@@ -44,7 +46,8 @@ type Answer struct {
 	Dialect Dialect
 	// Jitter is the greatest share of a retry time, from 0 to 1, that is
 	// added to it at random, so that clients denied at once do not come back
-	// at once. Defaults to none.
+	// at once. It is added in whole seconds, so that short times get none.
+	// Defaults to none.
 	Jitter float64
 	// Listed makes it a denial by a list, whatever Decision says: 403.
 	Listed bool
@@ -56,7 +59,7 @@ type Answer struct {
 }
 
 // Allowed reports whether the request may pass.
-func (a *Answer) Allowed() bool { return a.Decision.Allowed && !a.Listed && !a.Unavailable }
+func (a *Answer) Allowed() bool { return a.Status() == http.StatusOK }
 
 // Status returns the status code of the answer: 200 when the request may
 // pass, else 429, 403 or 503.
@@ -72,19 +75,58 @@ func (a *Answer) Status() int {
 	return http.StatusTooManyRequests
 }
 
-// SetHeaders sets every header field that tells of the decision: those of the
-// dialect and, on a denial, Retry-After and Cache-Control. Nothing is set
-// when no limit applied. now is the time of the decision.
-func (a *Answer) SetHeaders(h http.Header, now time.Time) {}
-
-// WriteDenial is shorthand for WriteDenialAs(w, r, now, a.Status()).
-func (a *Answer) WriteDenial(w http.ResponseWriter, r *http.Request, now time.Time) {
-	a.WriteDenialAs(w, r, now, a.Status())
+// face is the deciding policy, nil when none applied.
+func (a *Answer) face() *Policy {
+	if a.Face < 0 || a.Face >= len(a.Policies) {
+		return nil
+	}
+	return &a.Policies[a.Face]
 }
 
-// WriteDenialAs writes a whole denial: headers, the status given and, unless
-// the request is HEAD, a body in the form that the client prefers.
-func (a *Answer) WriteDenialAs(w http.ResponseWriter, r *http.Request, now time.Time, status int) {
-	a.SetHeaders(w.Header(), now)
-	w.WriteHeader(status)
+// degraded reports whether the answer was found without the store.
+func (a *Answer) degraded() bool { return a.Decision.Degraded || a.Unavailable }
+
+// retrySeconds is what Retry-After says of a denial: never less than the true
+// wait and at least 1. It is 0 when no wait helps.
+func (a *Answer) retrySeconds() int64 {
+	wait := a.Decision.RetryAfter
+	if a.Allowed() || a.Listed || wait == stint.Never {
+		return 0
+	}
+	if a.retry == 0 {
+		spread := int64(min(max(a.Jitter, 0), 1) * wait.Seconds())
+		a.retry = max(1, seconds(wait)) + rand.Int64N(spread+1)
+	}
+	return a.retry
+}
+
+// resetAt is when the key is as if never used, in Unix seconds rounded up.
+func (a *Answer) resetAt(now time.Time) int64 {
+	at := now.Add(a.Decision.ResetAfter)
+	if at.Nanosecond() > 0 {
+		return at.Unix() + 1
+	}
+	return at.Unix()
+}
+
+// nextSeconds is how long until additional quota is made available, before
+// jitter; 0 when it never is.
+func (a *Answer) nextSeconds() int64 {
+	switch d := &a.Decision; {
+	case d.Allowed:
+		return seconds(d.NextAfter)
+	case d.RetryAfter == stint.Never:
+		return 0
+	default:
+		return seconds(d.RetryAfter)
+	}
+}
+
+// seconds rounds up.
+func seconds(d time.Duration) int64 {
+	whole := int64(d / time.Second)
+	if d%time.Second > 0 {
+		whole++
+	}
+	return whole
 }

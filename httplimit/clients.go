@@ -1,17 +1,23 @@
 package httplimit
 
 import (
+	"fmt"
 	"net/http"
 	"net/netip"
+	"strings"
 )
 
-// ForwardedBy is which header trusted proxies name clients in.
+// ForwardedBy is which header trusted proxies name their peers in. The zero
+// value is [EitherHeader].
 type ForwardedBy uint8
 
 // The headers.
 const (
-	// EitherHeader reads X-Forwarded-For where a request has it, else
-	// Forwarded.
+	// EitherHeader reads X-Forwarded-For where a request has it, and
+	// Forwarded only where it has not. It is safe behind proxies that write
+	// X-Forwarded-For, as nearly all do: what a client sends as Forwarded is
+	// then never read. Behind proxies that write Forwarded alone a client
+	// could send an X-Forwarded-For of its own: set Forwarded there.
 	EitherHeader ForwardedBy = iota
 	// XForwardedFor reads X-Forwarded-For only.
 	XForwardedFor
@@ -21,19 +27,120 @@ const (
 
 // Clients finds the address of the client that a request comes from. The zero
 // value trusts nobody: the client is the peer of the connection.
+//
+// The peer of a trusted proxy is the hop that its header names last. Hops are
+// read from right to left up to the first that is not trusted, which is the
+// client: everything further left is hearsay. All header lines count as one
+// list, in order. A hop that cannot be read, an obfuscated or unknown one
+// included, ends the reading: the client is then the last good hop. When
+// every hop is trusted, the leftmost is the client.
 type Clients struct {
-	// Trusted is the proxies whose headers are believed.
+	// Trusted is the proxies whose headers are believed, without IPv4-mapped
+	// networks; see [ParsePrefixes].
 	Trusted []netip.Prefix
 	// Header is the one that these proxies write.
 	Header ForwardedBy
 }
 
-// Addr returns the address of the client of a request, or the zero Addr when
-// even the peer's is unknown.
+// Addr returns the address of the client of a request: IPv4 where it came
+// mapped into IPv6, and without a zone. It is the zero Addr when the peer has
+// none, as on a Unix socket.
 func (c *Clients) Addr(r *http.Request) netip.Addr {
-	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
-	return peer.Addr()
+	peer, _ := parseHop(r.RemoteAddr)
+	if !c.trusts(peer) {
+		return peer
+	}
+	lines, element := r.Header["X-Forwarded-For"], lastListed
+	if c.Header == Forwarded || c.Header == EitherHeader && blank(lines) {
+		lines, element = r.Header["Forwarded"], lastForwarded
+	}
+	return c.walk(peer, lines, element)
 }
 
-// ParsePrefixes reads networks ("10.0.0.0/8") and single addresses.
-func ParsePrefixes(list ...string) ([]netip.Prefix, error) { return nil, nil }
+// walk follows the hops that lines name, from the right; last cuts the last
+// one from a line.
+func (c *Clients) walk(peer netip.Addr, lines []string, last func(line string) (rest, hop string)) netip.Addr {
+	client := peer
+	for i := len(lines) - 1; i >= 0; i-- {
+		for line := lines[i]; line != ""; {
+			var hop string
+			line, hop = last(line)
+			if hop == "" {
+				continue
+			}
+			addr, ok := parseHop(hop)
+			if !ok {
+				return client
+			}
+			if client = addr; !c.trusts(addr) {
+				return client
+			}
+		}
+	}
+	return client
+}
+
+func (c *Clients) trusts(addr netip.Addr) bool {
+	for _, network := range c.Trusted {
+		if network.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// lastListed cuts the last element from a line of X-Forwarded-For. An empty
+// element is no hop (RFC 9110, section 5.6.1).
+func lastListed(line string) (rest, hop string) {
+	comma := strings.LastIndexByte(line, ',')
+	return line[:max(comma, 0)], strings.Trim(line[comma+1:], " \t")
+}
+
+// parseHop reads an address with or without a port, IPv6 with or without
+// brackets.
+func parseHop(hop string) (netip.Addr, bool) {
+	addr, err := netip.ParseAddr(hop)
+	if err != nil {
+		withPort, portErr := netip.ParseAddrPort(hop)
+		addr, err = withPort.Addr(), portErr
+	}
+	if err != nil && len(hop) > 2 && hop[0] == '[' && hop[len(hop)-1] == ']' {
+		addr, err = netip.ParseAddr(hop[1 : len(hop)-1])
+	}
+	return addr.Unmap().WithZone(""), err == nil
+}
+
+func blank(lines []string) bool {
+	for _, line := range lines {
+		if strings.Trim(line, " \t,") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// ParsePrefixes reads networks, such as "10.0.0.0/8", and single addresses.
+// IPv4-mapped networks become those of IPv4.
+func ParsePrefixes(list ...string) ([]netip.Prefix, error) {
+	prefixes := make([]netip.Prefix, 0, len(list))
+	for _, text := range list {
+		prefix, err := parsePrefix(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither a network nor an address (write 10.0.0.0/8, 2001:db8::/32 or 10.1.2.3)", text)
+		}
+		prefixes = append(prefixes, prefix)
+	}
+	return prefixes, nil
+}
+
+func parsePrefix(text string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		addr = addr.Unmap().WithZone("")
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if err == nil && prefix.Addr().Is4In6() && prefix.Bits() >= 96 {
+		return netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96).Masked(), nil
+	}
+	return prefix.Masked(), err
+}

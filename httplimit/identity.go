@@ -1,28 +1,55 @@
 package httplimit
 
-// Identity says how the api_key and ip of requests are read. The zero value
-// reads the token of "Authorization: Bearer", else X-API-Key, and trusts no
-// proxy. It must not change once in use.
+import "errors"
+
+// Identity says how the api_key and the ip of requests are read. The zero
+// value reads the token of "Authorization: Bearer", else X-API-Key, and
+// trusts no proxy. It must not change once in use.
+//
+// An API key is what a client claims. Whether it is a key of yours, the
+// handler finds out; only claims of verified tokens are proof.
 type Identity struct {
-	// APIKey is where to look for the API key, in order.
+	// APIKey is where to look for the API key, in order; the first that is
+	// there counts. Defaults to bearer, then header:X-API-Key.
 	APIKey []Source
 	// Clients finds the client's address.
 	Clients Clients
-	// Tokens verifies JSON Web Tokens, for claim sources.
+	// Tokens verifies JSON Web Tokens. Without it no request has a claim.
 	Tokens *Tokens
 }
 
-// Source is one place of a request where an identity may stand.
-type Source struct {
-	kind sourceKind
-	name string
+// standardSources is where an API key stands unless configured.
+func standardSources() [2]Source {
+	return [2]Source{{kind: fromBearer}, {kind: fromHeader, name: "X-Api-Key"}}
 }
 
-type sourceKind uint8
+// Validate says what is wrong with an identity: claims without a way to
+// verify them, or a key of no known kind.
+func (id *Identity) Validate() error {
+	for _, s := range id.APIKey {
+		if s.kind == fromClaim && id.Tokens == nil {
+			return errors.New(s.String() + ": no token can be verified (set Tokens with the keys of the issuer)")
+		}
+	}
+	if id.Tokens == nil {
+		return nil
+	}
+	return id.Tokens.validate()
+}
 
-// ParseSource reads a source as configuration files name it: "bearer",
-// "header:NAME", "query:NAME", "cookie:NAME" or "jwt:CLAIM".
-func ParseSource(text string) (Source, error) { return Source{}, nil }
+func (id *Identity) apiKey(r *Request) string {
+	if id.APIKey == nil {
+		standard := standardSources()
+		return firstOf(standard[:], r)
+	}
+	return firstOf(id.APIKey, r)
+}
 
-// Tokens verifies JSON Web Tokens.
-type Tokens struct{}
+func firstOf(sources []Source, r *Request) string {
+	for _, s := range sources {
+		if value := s.read(r); value != "" {
+			return value
+		}
+	}
+	return ""
+}

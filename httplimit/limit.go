@@ -2,14 +2,34 @@ package httplimit
 
 import (
 	"net/http"
+	"net/netip"
 
 	"github.com/stintdev/stint"
 )
 
 // Option changes what [Limit] does.
-type Option func(*Middleware)
+type Option func(m *Middleware, c *Counter)
 
-// Limit returns middleware that counts requests under a limiter.
+// By counts by these attributes in place of the client's address; see
+// [Counter.By].
+func By(attributes ...string) Option {
+	return func(_ *Middleware, c *Counter) { c.By = attributes }
+}
+
+// Trust believes these proxies about their clients; see [Clients].
+func Trust(proxies ...netip.Prefix) Option {
+	return func(m *Middleware, _ *Counter) { m.Identity.Clients.Trusted = proxies }
+}
+
+// Limit returns middleware that counts requests under a limiter, by the
+// client's address unless an option says otherwise. It is shorthand for
+// wrapping handlers in a [Middleware] whose decider is a [Counter]; use these
+// where more is to be said.
 func Limit(limiter *stint.Limiter, opts ...Option) func(http.Handler) http.Handler {
-	return (&Middleware{}).Wrap
+	c := &Counter{Limiter: limiter}
+	m := &Middleware{Decider: c}
+	for _, opt := range opts {
+		opt(m, c)
+	}
+	return m.Wrap
 }

@@ -4,15 +4,19 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/stintdev/stint"
 )
 
 // Decider decides a request. It is safe for use by many goroutines at once
-// and does not keep the request.
+// and does not keep the request. A denial is an answer; an error, best a
+// [*stint.Error], means that none could be found.
 type Decider interface {
 	Decide(ctx context.Context, r *Request) (Answer, error)
 }
 
-// Middleware asks a decider before it lets requests pass.
+// Middleware asks a decider before it lets requests pass. Its fields must not
+// change once it is in use.
 type Middleware struct {
 	// Decider decides; required.
 	Decider Decider
@@ -22,12 +26,68 @@ type Middleware struct {
 	// time.Now.
 	Clock func() time.Time
 	// OnError answers a request that could not be decided. Defaults to
-	// [WriteError]; to let such requests pass, call next.
+	// [WriteError]. It may log err, and call next to let the request pass.
 	OnError func(w http.ResponseWriter, r *http.Request, next http.Handler, err error)
 }
 
-// Wrap returns next behind the middleware.
-func (m *Middleware) Wrap(next http.Handler) http.Handler { return next }
+// Wrap returns next behind the middleware. A request that a leaky bucket
+// delays waits here; when its context ends first, next is not called.
+func (m *Middleware) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := NewRequest(r, &m.Identity)
+		answer, err := m.Decider.Decide(r.Context(), q)
+		switch {
+		case err != nil:
+			m.fail(w, r, next, err)
+		case !answer.Allowed():
+			answer.WriteDenial(w, r, m.now())
+		case m.rejectsToken(q):
+			writeInvalidToken(w, r)
+		default:
+			answer.SetHeaders(w.Header(), m.now())
+			serveAfter(w, r, next, answer.Decision.Delay)
+		}
+	})
+}
 
-// WriteError answers a request that could not be decided.
-func WriteError(w http.ResponseWriter, r *http.Request, err error) {}
+func (m *Middleware) now() time.Time {
+	if m.Clock == nil {
+		return time.Now()
+	}
+	return m.Clock()
+}
+
+func (m *Middleware) fail(w http.ResponseWriter, r *http.Request, next http.Handler, err error) {
+	if m.OnError == nil {
+		WriteError(w, r, err)
+		return
+	}
+	m.OnError(w, r, next, err)
+}
+
+func (m *Middleware) rejectsToken(q *Request) bool {
+	tokens := m.Identity.Tokens
+	return tokens != nil && tokens.RejectInvalid && q.readToken() == tokenInvalid
+}
+
+// serveAfter calls next after a delay, if the request is still wanted then.
+func serveAfter(w http.ResponseWriter, r *http.Request, next http.Handler, delay time.Duration) {
+	if delay > 0 {
+		if err := wait(r.Context(), delay); err != nil {
+			WriteError(w, r, err)
+			return
+		}
+	}
+	next.ServeHTTP(w, r)
+}
+
+func wait(ctx context.Context, delay time.Duration) error {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return &stint.Error{Code: stint.CodeCanceled, Problem: "the request ended while it was delayed", Err: context.Cause(ctx)}
+	}
+}

@@ -1,0 +1,138 @@
+package httplimit
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"sync"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/urlpath"
+)
+
+// Counter is the [Decider] of a program with limits of its own: it counts
+// every request under one limiter. Its fields must not change once it is in
+// use.
+type Counter struct {
+	// Limiter has the limits; required, with at least one.
+	Limiter *stint.Limiter
+	// By is the attributes whose values, taken together, are whose use is
+	// counted, as [Request.Attribute] names them. A request that lacks one
+	// is counted by ip instead, and one without ip together with all such.
+	// Defaults to ip.
+	By []string
+	// IPv6Prefix is how many bits of an IPv6 address tell clients apart, 1
+	// to 128. Defaults to 64: one customer often has a whole /64.
+	IPv6Prefix int
+	// Cost is how many units a request takes, at least 0. Defaults to 1.
+	Cost func(r *http.Request) int64
+	// Dialect chooses the header fields.
+	Dialect Dialect
+	// Jitter is as in [Answer].
+	Jitter float64
+
+	once     sync.Once
+	policies []Policy // of the limiter's limits
+}
+
+// Decide counts the request.
+func (c *Counter) Decide(ctx context.Context, r *Request) (Answer, error) {
+	c.once.Do(c.name)
+	answer := Answer{Policies: c.policies, Dialect: c.Dialect, Jitter: c.Jitter}
+	key, err := c.key(r)
+	if err != nil {
+		return answer, err
+	}
+	switch len(c.policies) {
+	case 0:
+		err = &stint.Error{Problem: "the limiter has no limit", Mend: "pass at least one to NewLimiter"}
+	case 1:
+		answer.Decision, err = c.Limiter.AllowN(ctx, key, c.cost(r))
+	default:
+		err = c.decideAll(ctx, key, c.cost(r), &answer)
+	}
+	return answer, err
+}
+
+// name makes the policies, once.
+func (c *Counter) name() {
+	limits := c.Limiter.Limits()
+	c.policies = make([]Policy, len(limits))
+	for i, limit := range limits {
+		c.policies[i] = Policy{Name: PolicyName(limit, len(limits) == 1), Limit: limit}
+	}
+}
+
+// decideAll fills the answer from the decisions of several limits.
+func (c *Counter) decideAll(ctx context.Context, key string, cost int64, answer *Answer) (err error) {
+	decisions := make([]stint.Decision, len(c.policies))
+	answer.Face, answer.Decision, err = c.Limiter.AllowEach(ctx, key, cost, decisions)
+	if err != nil || answer.Decision.Allowed {
+		return err
+	}
+	answer.Policies = append([]Policy(nil), c.policies...)
+	for i := range decisions {
+		answer.Policies[i].Exceeded = !decisions[i].Allowed
+	}
+	return nil
+}
+
+func (c *Counter) cost(r *Request) int64 {
+	if c.Cost == nil {
+		return 1
+	}
+	return c.Cost(r.Request)
+}
+
+// shared is the key of requests without any identity.
+const shared = "shared"
+
+// key is whose use a request is. Every part begins with its attribute's name,
+// so that an API key that looks like an address is nobody else's.
+func (c *Counter) key(r *Request) (string, error) {
+	parts := make([]string, 0, 4)
+	for _, name := range c.By {
+		value := c.value(r, name)
+		if value == "" {
+			parts = parts[:0]
+			break
+		}
+		if err := stint.ValidateKey(value); err != nil {
+			return "", err
+		}
+		parts = append(parts, name+":"+value)
+	}
+	if len(parts) > 0 {
+		return stint.JoinKey(parts...), nil
+	}
+	if ip := c.client(r.Addr()); ip != "" {
+		return "ip:" + ip, nil
+	}
+	return shared, nil
+}
+
+func (c *Counter) value(r *Request, name string) string {
+	switch value, _ := r.Attribute(name); name {
+	case "ip":
+		return c.client(r.Addr())
+	case "path":
+		return urlpath.Normalize(value)
+	default:
+		return value
+	}
+}
+
+// client is an address as far as it tells clients apart.
+func (c *Counter) client(addr netip.Addr) string {
+	if !addr.Is6() {
+		if !addr.IsValid() {
+			return ""
+		}
+		return addr.String()
+	}
+	bits := c.IPv6Prefix
+	if bits < 1 || bits > addr.BitLen() {
+		bits = 64
+	}
+	return netip.PrefixFrom(addr, bits).Masked().String()
+}

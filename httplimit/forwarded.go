@@ -1,0 +1,91 @@
+package httplimit
+
+import "strings"
+
+// badHop is what lastForwarded returns for an element without a readable
+// "for": no address has this form.
+const badHop = "?"
+
+// lastForwarded cuts the last element from a line of Forwarded (RFC 7239) and
+// returns the node of its "for", unquoted.
+//
+// It reads from the right, because only what trusted proxies appended there
+// is known to be well formed: a quote that a client left open further left
+// must not swallow it.
+func lastForwarded(line string) (rest, hop string) {
+	comma := lastOutsideQuotes(line, ',')
+	element := strings.Trim(line[comma+1:], " \t")
+	rest = line[:max(comma, 0)]
+	if element == "" {
+		return rest, ""
+	}
+	return rest, forNode(element)
+}
+
+// forNode is the value of the one "for" of an element.
+func forNode(element string) string {
+	node := ""
+	for element != "" {
+		semicolon := lastOutsideQuotes(element, ';')
+		name, value, _ := strings.Cut(element[semicolon+1:], "=")
+		element = element[:max(semicolon, 0)]
+		if !strings.EqualFold(strings.Trim(name, " \t"), "for") {
+			continue
+		}
+		if node != "" { // a second one: RFC 7239 allows each name once
+			return badHop
+		}
+		node = unquote(strings.Trim(value, " \t"))
+	}
+	if node == "" {
+		return badHop
+	}
+	return node
+}
+
+// lastOutsideQuotes is the index of the last c that stands in no quoted
+// string, −1 if there is none.
+func lastOutsideQuotes(s string, c byte) int {
+	quoted := false
+	for i := len(s) - 1; i >= 0; i-- {
+		switch {
+		case s[i] == '"' && !escaped(s, i):
+			quoted = !quoted
+		case s[i] == c && !quoted:
+			return i
+		}
+	}
+	return -1
+}
+
+// escaped reports whether an odd number of backslashes stands before i.
+func escaped(s string, i int) bool {
+	n := i
+	for n > 0 && s[n-1] == '\\' {
+		n--
+	}
+	return (i-n)%2 == 1
+}
+
+// unquote returns the text of a token or a quoted string, badHop for a string
+// that does not end.
+func unquote(value string) string {
+	if value == "" || value[0] != '"' {
+		return value
+	}
+	if len(value) < 2 || value[len(value)-1] != '"' || escaped(value, len(value)-1) {
+		return badHop
+	}
+	value = value[1 : len(value)-1]
+	if !strings.Contains(value, `\`) {
+		return value
+	}
+	var text strings.Builder
+	for i := 0; i < len(value); i++ {
+		if value[i] == '\\' {
+			i++
+		}
+		text.WriteByte(value[i])
+	}
+	return text.String()
+}
