@@ -1,7 +1,6 @@
 package stint
 
 import (
-	"math"
 	"math/bits"
 	"time"
 )
@@ -202,17 +201,17 @@ const maxMicros = 1<<53 - 1
 func micros(us int64) time.Duration { return time.Duration(min(us, maxMicros)) * time.Microsecond }
 
 // mulDiv returns ⌊a·b/c⌋ and the remainder, exact in two words, or maxMicros
-// when the quotient passes it.
+// when the quotient passes it: a gap can be added to it without overflow.
 func mulDiv(a, b, plus, c int64) (quotient, remainder int64) {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	lo, carry := bits.Add64(lo, uint64(plus), 0)
 	hi += carry
 	if hi >= uint64(c) {
-		return math.MaxInt64, 0
+		return maxMicros, 0
 	}
 	q, r := bits.Div64(hi, lo, uint64(c))
-	if q > math.MaxInt64 {
-		return math.MaxInt64, 0
+	if q > maxMicros {
+		return maxMicros, 0
 	}
 	return int64(q), int64(r)
 }
@@ -232,10 +231,10 @@ func mulDivUp(a, b, plus, c int64) int64 {
 	lo, carry = bits.Add64(lo, uint64(c-1), 0)
 	hi += carry
 	if hi >= uint64(c) {
-		return math.MaxInt64
+		return maxMicros
 	}
 	q, _ := bits.Div64(hi, lo, uint64(c))
-	return int64(min(q, math.MaxInt64))
+	return int64(min(q, maxMicros))
 }
 
 // floorDiv is division rounded toward minus infinity; b is above 0.
