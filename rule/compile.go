@@ -16,6 +16,9 @@ type compiler struct {
 	set     *Set
 	regexes map[string]*regexp.Regexp
 	hashes  map[string]limitName
+	// flawed says that a limit of the rule at hand has a mistake: that it has
+	// too few is then no news.
+	flawed bool
 }
 
 // limitName is what a short hash stands for.

@@ -24,6 +24,7 @@ type plannedLimit struct {
 type variants [][]stint.Limit
 
 func (c *compiler) compileLimits(d *ruleDraft, r *Rule) {
+	c.flawed = d.flawed
 	c.checkNumbers(&d.numbers)
 	if d.denyAll {
 		r.byTier = variants{c.denyingLimit(d)}
@@ -41,7 +42,9 @@ func (c *compiler) compileLimits(d *ruleDraft, r *Rule) {
 	for _, t := range tiers {
 		r.byTier = append(r.byTier, c.compilePlans(d, c.plan(d, t)))
 	}
-	c.checkApplies(d, r)
+	if !c.flawed {
+		c.checkApplies(d, r)
+	}
 	c.compileOverrides(d, r, tiers)
 }
 
@@ -65,10 +68,15 @@ func (c *compiler) plan(d *ruleDraft, tier *numbers) (plans []plannedLimit) {
 			break
 		}
 	}
-	return []plannedLimit{{
+	return []plannedLimit{c.planOne(d, tier)}
+}
+
+// planOne is the one limit that the levels say together.
+func (c *compiler) planOne(d *ruleDraft, tier *numbers) plannedLimit {
+	return plannedLimit{
 		at: d.at, near: []*level{d.numbers.level},
 		far: []*level{tier.parameters(), c.draft.defaults.parameters()},
-	}}
+	}
 }
 
 // planList lists limits that are complete in themselves, but that an item
@@ -109,14 +117,15 @@ func (c *compiler) compilePlans(d *ruleDraft, plans []plannedLimit) (limits []st
 // has a mistake.
 func (c *compiler) compileLimit(p *plannedLimit, rule string) (l stint.Limit, ok bool) {
 	m := p.merged()
-	if !m.namesRate() {
-		if p.must {
-			c.mistake(p.at, "a limit names no rate", "give it limit and window, or refill_rate")
-		}
+	switch err := m.missing(); {
+	case m.spoiled:
+		c.flawed = true
 		return stint.Limit{}, false
-	}
-	if err := m.missing(); err != nil {
-		c.limitMistake(m.at[pLimit], err)
+	case !m.namesRate():
+		c.requireRate(p)
+		return stint.Limit{}, false
+	case err != nil:
+		c.compileMistake(p, m, err)
 		return stint.Limit{}, false
 	}
 	m.spec.Rule, m.spec.Name = rule, p.name.text
@@ -131,7 +140,18 @@ func (c *compiler) compileLimit(p *plannedLimit, rule string) (l stint.Limit, ok
 	return l, true
 }
 
+// requireRate lists a limit that names no rate, where it stands for itself.
+func (c *compiler) requireRate(p *plannedLimit) {
+	if p.must {
+		c.flawed = true
+		c.mistake(p.at, "a limit names no rate", "give it limit and window, or refill_rate")
+	}
+}
+
+// compileMistake lists what is wrong with a limit where that was given; what
+// is missing, where the limit is.
 func (c *compiler) compileMistake(p *plannedLimit, m *level, err error) {
+	c.flawed = true
 	at := m.place(err, p.at)
 	if wrong, ok := err.(*stint.LimitError); ok { //nolint:errorlint // Compile returns it as it is.
 		switch wrong.Field {

@@ -20,7 +20,7 @@ func (c *compiler) compileOverrides(d *ruleDraft, r *Rule, tiers []*numbers) {
 		if !c.checkEntry(o.key) {
 			continue
 		}
-		if o.numbers.level == nil && len(o.numbers.limits) == 0 {
+		if o.numbers.level == nil && len(o.numbers.limits) == 0 && !d.flawed {
 			c.mistake(o.key.at, "an override names no number", "give it what differs, such as {capacity: 1000}, or remove it")
 			continue
 		}
@@ -34,21 +34,19 @@ func (c *compiler) compileOverrides(d *ruleDraft, r *Rule, tiers []*numbers) {
 }
 
 // overridePlans lists the rule's limits with the override's levels before
-// theirs, under the names that they have: so a key keeps what it has used
-// when an override comes or goes.
+// theirs.
 func (c *compiler) overridePlans(d *ruleDraft, tier *numbers, o *overrideDraft, base []stint.Limit) []plannedLimit {
 	plans := c.plan(d, tier)
-	if len(base) == len(plans) {
-		for i := range plans {
-			plans[i].name.text = base[i].Name()
-		}
+	if !d.numbers.namesLimits() && o.numbers.level != nil && o.numbers.level.namesRate() {
+		plans = []plannedLimit{c.planOne(d, tier)} // it is nearer than a list of a tier or of defaults
 	}
 	if len(o.numbers.limits) > 0 {
-		c.overrideNamed(o, plans)
+		c.overrideNamed(o, plans, base)
 		return plans
 	}
 	if len(plans) > 1 {
-		c.mistake(o.key.at, "an override does not say which of the rule's limits it means", fmt.Sprintf("name them: limits: [{name: %s, …}]", plans[0].name.text))
+		c.flawed = true
+		c.mistake(o.key.at, "an override does not say which of the rule's limits it means", "name them: limits: [{name: …, limit: …}]")
 		return nil
 	}
 	plans[0].override(o.numbers.level, o.key.at)
@@ -66,10 +64,13 @@ func (p *plannedLimit) override(l *level, at position) {
 }
 
 // overrideNamed applies each item of an override to the limit of its name.
-func (c *compiler) overrideNamed(o *overrideDraft, plans []plannedLimit) {
-	names := make([]string, len(plans))
-	for i := range plans {
-		names[i] = plans[i].name.text
+func (c *compiler) overrideNamed(o *overrideDraft, plans []plannedLimit, base []stint.Limit) {
+	if len(base) != len(plans) {
+		return // a limit has a mistake, listed already, or does not apply
+	}
+	names := make([]string, len(base))
+	for i := range base {
+		names[i] = base[i].Name()
 	}
 	for i := range o.numbers.limits {
 		item := &o.numbers.limits[i]

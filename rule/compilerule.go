@@ -21,12 +21,28 @@ func (c *compiler) compileRule(d *ruleDraft) *Rule {
 	r.match.tier = c.tierOf(d)
 	r.cost = c.compileCost(d.cost)
 	c.compileLimits(d, r)
+	c.checkShaper(d, r)
 	c.compileLocal(d, r)
 	c.compileLists(&r.lists, d.lists)
 	if !r.lists.deny.empty() && r.Mode == Enforce {
 		c.set.rulesDeny = true
 	}
 	return r
+}
+
+// checkShaper refuses a leaky bucket that is not strict: a place in its queue
+// cannot be lent.
+func (c *compiler) checkShaper(d *ruleDraft, r *Rule) {
+	if r.Policy.Consistency == stint.Strict {
+		return
+	}
+	for _, limits := range r.byTier {
+		for _, l := range limits {
+			if l.Algorithm() == stint.LeakyBucket {
+				c.mistake(d.consistencyAt, "consistency: a leaky_bucket is strict only", "remove it, or use another algorithm")
+			}
+		}
+	}
 }
 
 // tierOf is the declared tier of a rule. A name that is not declared is a

@@ -71,6 +71,7 @@ type ruleDraft struct {
 	dialect           int
 	denyAll           bool
 	lists             listDraft
+	flawed            bool // a mistake was found as it was read
 }
 
 // matchDraft is the conditions of a rule.

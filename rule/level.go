@@ -14,6 +14,9 @@ type level struct {
 	spec  stint.Spec
 	given [parameterCount]bool
 	at    [parameterCount]position
+	// spoiled says that a parameter could not be read: what follows from the
+	// rest is no news.
+	spoiled bool
 }
 
 func (l *level) has(p parameter) bool { return l != nil && l.given[p] }
@@ -58,7 +61,7 @@ func (l *level) limited(a stint.Algorithm) *level {
 	if l == nil {
 		return nil
 	}
-	used := &level{}
+	used := &level{spoiled: l.spoiled}
 	for p := range parameterCount {
 		if l.given[p] && p.takes(a) {
 			used.take(p, l)
@@ -79,6 +82,9 @@ func (l *level) limited(a stint.Algorithm) *level {
 // to the kind of rate that it stands beside.
 func merge(levels ...*level) *level {
 	m := &level{}
+	for _, l := range levels {
+		m.spoiled = m.spoiled || l != nil && l.spoiled
+	}
 	for _, p := range []parameter{pAlgorithm, pCapacity, pBuckets, pQueue, pPeriod, pAnchor, pUTCOffset} {
 		m.takeNearest(p, levels)
 	}
@@ -165,15 +171,20 @@ func (l *level) place(err error, fallback position) position {
 
 // parameter reads one parameter of a limit into the level.
 func (r *reader) parameter(p parameter, n *yaml.Node, into **level) {
-	t, ok := r.text(n, parameterNames[p])
-	if !ok {
-		return
-	}
 	if *into == nil {
 		*into = &level{}
 	}
+	t, ok := r.text(n, parameterNames[p])
+	if !ok {
+		(*into).spoiled = true
+		return
+	}
 	if err := (*into).set(p, t); err != nil && !r.denying {
-		r.limitMistake(t.at, mendZero(t.text, err))
+		(*into).spoiled = true
+		if p != pWindow {
+			err = mendZero(t.text, err)
+		}
+		r.limitMistake(t.at, err)
 	}
 }
 

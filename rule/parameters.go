@@ -183,16 +183,20 @@ func parseAlgorithm(text string) (stint.Algorithm, error) {
 // days, such as 1d or 1d12h.
 func parseWindow(text string) (time.Duration, error) {
 	w, err := parseDuration(text)
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, err
+	case w < stint.MinWindow || w > stint.MaxWindow:
+		return 0, &stint.LimitError{Field: "window", Problem: fmt.Sprintf("%.40s is out of range", text), Mend: "use a time from 1ms to 400d"}
+	case w%time.Microsecond != 0:
+		return 0, &stint.LimitError{Field: "window", Problem: fmt.Sprintf("%.40s is not whole microseconds", text), Mend: "round it"}
 	}
-	_, err = stint.Spec{Algorithm: stint.FixedWindow, Limit: 1, Window: w}.Compile()
-	return w, err
+	return w, nil
 }
 
 func parseDuration(text string) (time.Duration, error) {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return scaled(n, time.Second), nil
+	if _, isNumber := decimal(text); isNumber {
+		return wholeSeconds(text)
 	}
 	days, rest, hasDays := strings.Cut(text, "d")
 	if !hasDays {
@@ -208,6 +212,14 @@ func parseDuration(text string) (time.Duration, error) {
 			Mend: "write whole seconds, such as 60, or a length such as 500ms, 1m30s, 12h or 1d"}
 	}
 	return scaled(int64(n), 24*time.Hour) + min(d, math.MaxInt64/4), nil
+}
+
+func wholeSeconds(text string) (time.Duration, error) {
+	n, problem := wholeValue(text)
+	if problem != "" {
+		return 0, &stint.LimitError{Field: "window", Problem: problem, Mend: "a number is whole seconds; write what is less as 500ms"}
+	}
+	return scaled(n, time.Second), nil
 }
 
 // scaled is n units, held within what is far out of every range and yet adds

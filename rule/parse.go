@@ -34,7 +34,9 @@ func Parse(files ...File) (*Set, error) {
 		findings: f, draft: draft, set: &Set{slots: newSlots()},
 		regexes: make(map[string]*regexp.Regexp), hashes: make(map[string]limitName),
 	}
-	c.compile()
+	if !f.stop {
+		c.compile()
+	}
 	if len(f.mistakes) > 0 {
 		return nil, f.inOrder(f.mistakes)
 	}

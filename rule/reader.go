@@ -25,6 +25,7 @@ type reader struct {
 	file    int32
 	aliased int // nodes reached through aliases so far
 	nested  int
+	told    bool // that the bounds of aliases were met
 	denying bool // within a rule that denies everything: its numbers are moot
 }
 
@@ -145,10 +146,22 @@ func (r *reader) enter(n *yaml.Node) (_ *yaml.Node, done func()) {
 		r.aliased += len(n.Content)
 	}
 	if r.aliased > maxAliased || r.nested > maxNested {
-		r.wrong(n, "aliases reach too much", fmt.Sprintf("repeat at most %d values by aliases", maxAliased))
+		r.aliased = maxAliased + 1
+		r.mistakeOnce(n)
 		return nil, done
 	}
 	return n, done
+}
+
+// exhausted reports whether the bounds of aliases have been met: nothing more
+// of the file is read then.
+func (r *reader) exhausted() bool { return r.aliased > maxAliased }
+
+func (r *reader) mistakeOnce(n *yaml.Node) {
+	if !r.told {
+		r.told, r.stop = true, true
+		r.wrong(n, "aliases reach too much", fmt.Sprintf("repeat at most %d values by aliases, and none within itself", maxAliased))
+	}
 }
 
 // items calls each for every item of a list.

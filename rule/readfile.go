@@ -1,13 +1,7 @@
 package rule
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"regexp"
-	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -30,32 +24,20 @@ func (r *reader) readFile(file File, f *fileDraft) {
 		r.mistake(position{file: r.file}, fmt.Sprintf("is %d bytes long", len(file.Data)), fmt.Sprintf("split it; a file may have %d", maxFile))
 		return
 	}
-	documents := yaml.NewDecoder(bytes.NewReader(file.Data))
-	for {
-		var document yaml.Node
-		err := documents.Decode(&document)
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			r.syntaxMistake(err)
-			return
-		}
-		r.readDocument(&document, f)
+	for _, top := range r.documents(file) {
+		r.readDocument(top, f)
 	}
 }
 
 // readDocument reads the top of a file, or a document that is one rule alone.
-func (r *reader) readDocument(document *yaml.Node, f *fileDraft) {
-	if len(document.Content) == 0 || document.Content[0].Tag == "!!null" {
-		return
-	}
-	top := document.Content[0]
-	if isRule(top) {
+func (r *reader) readDocument(top *yaml.Node, f *fileDraft) {
+	switch {
+	case top.Tag == "!!null":
+	case isRule(top):
 		readRule(r, top, f)
-		return
+	default:
+		readFields(r, top, "a rule file", fileFields, f)
 	}
-	readFields(r, top, "a rule file", fileFields, f)
 }
 
 func isRule(n *yaml.Node) bool {
@@ -65,18 +47,6 @@ func isRule(n *yaml.Node) bool {
 		}
 	}
 	return false
-}
-
-// syntaxMistake lists an error of the YAML parser, which names a line in its
-// text, or none when that is the first.
-func (r *reader) syntaxMistake(err error) {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	at := position{r.file, 1, 1}
-	if m := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(text); m != nil {
-		line, _ := strconv.ParseInt(m[1], 10, 32)
-		at.line, text = max(1, int32(line)), strings.TrimPrefix(text, m[0])
-	}
-	r.mistake(at, "not YAML: "+text, "mend the syntax; nothing after it was read")
 }
 
 func readDefaults(r *reader, n *yaml.Node, f *fileDraft) {
@@ -121,10 +91,14 @@ func readRule(r *reader, n *yaml.Node, f *fileDraft) {
 	}
 	d := &ruleDraft{at: r.at(n)}
 	d.numbers.at = d.at
+	before := len(r.mistakes)
 	r.denying = deniesAll(n)
 	readFields(r, n, "a rule", ruleFields, d)
 	r.denying = false
-	f.rules = append(f.rules, d)
+	d.flawed = len(r.mistakes) > before
+	if target(n).Kind == yaml.MappingNode && !r.exhausted() {
+		f.rules = append(f.rules, d)
+	}
 }
 
 // deniesAll looks ahead for deny_all: true.

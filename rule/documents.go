@@ -1,0 +1,147 @@
+package rule
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// documents parses a file: as JSON where it is that, which YAML's parser does
+// not wholly read, else as YAML. What is wrong with the syntax is listed, and
+// the documents before it are returned.
+func (r *reader) documents(file File) (list []*yaml.Node) {
+	if json.Valid(file.Data) {
+		return append(list, newJSONReader(file.Data).value())
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(file.Data))
+	for {
+		var document yaml.Node
+		err := decoder.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			return list
+		}
+		if err != nil {
+			r.syntaxMistake(file, err)
+			return list
+		}
+		list = append(list, document.Content...)
+	}
+}
+
+var yamlLine = regexp.MustCompile(`^line (\d+): `)
+
+// syntaxMistake lists an error of the syntax. That of JSON names a byte, that
+// of YAML a line at most: its place is looked for.
+func (r *reader) syntaxMistake(file File, err error) {
+	if strings.HasSuffix(file.Name, ".json") {
+		r.jsonMistake(file.Data)
+		return
+	}
+	data, text := file.Data, strings.TrimPrefix(err.Error(), "yaml: ")
+	at := position{r.file, 1, 1}
+	var anchor string
+	if n, _ := fmt.Sscanf(text, "unknown anchor '%s", &anchor); n == 1 {
+		at = r.place(data, bytes.Index(data, []byte("*"+strings.TrimRight(anchor, "'"))))
+	} else if strings.Contains(text, "UTF-8") {
+		at = r.place(data, firstInvalid(data))
+	}
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
+		line, _ := strconv.ParseInt(m[1], 10, 32)
+		at.line, text = max(1, int32(line)), strings.TrimPrefix(text, m[0])
+		if strings.HasPrefix(text, "did not find expected") {
+			at.line++ // the parser counts its lines from 0, its scanner from 1
+		}
+	}
+	r.mistake(at, "not YAML: "+text, "mend the syntax here or below; nothing after it was read")
+}
+
+func (r *reader) jsonMistake(data []byte) {
+	var wrong *json.SyntaxError
+	var any any
+	if err := json.Unmarshal(data, &any); errors.As(err, &wrong) {
+		r.mistake(r.place(data, int(wrong.Offset)-1), "not JSON: "+wrong.Error(), "mend the syntax; nothing of the file was read")
+	}
+}
+
+// place is a byte's line and column; the first one's when there is none.
+func (r *reader) place(data []byte, offset int) position {
+	before := data[:max(0, offset)]
+	line := bytes.Count(before, []byte("\n"))
+	return position{r.file, int32(line + 1), int32(len(before) - bytes.LastIndexByte(before, '\n'))}
+}
+
+func firstInvalid(data []byte) int {
+	for i := 0; i < len(data); {
+		c, size := utf8.DecodeRune(data[i:])
+		if c == utf8.RuneError && size == 1 {
+			return i
+		}
+		i += size
+	}
+	return -1
+}
+
+// jsonReader makes YAML nodes of valid JSON, each with its place.
+type jsonReader struct {
+	data    []byte
+	decoder *json.Decoder
+	line    int // of the byte at offset
+	column  int
+	offset  int
+}
+
+func newJSONReader(data []byte) *jsonReader {
+	j := &jsonReader{data: data, decoder: json.NewDecoder(bytes.NewReader(data)), line: 1, column: 1}
+	j.decoder.UseNumber()
+	return j
+}
+
+func (j *jsonReader) value() *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str"}
+	n.Line, n.Column = j.next()
+	token, err := j.decoder.Token()
+	if err != nil {
+		return n // the text was checked whole
+	}
+	switch t := token.(type) {
+	case json.Delim:
+		n.Kind, n.Tag = yaml.SequenceNode, "!!seq"
+		if t == '{' {
+			n.Kind, n.Tag = yaml.MappingNode, "!!map"
+		}
+		for j.decoder.More() {
+			n.Content = append(n.Content, j.value())
+		}
+		_, _ = j.decoder.Token()
+	case string:
+		n.Value = t
+	case nil:
+		n.Tag = "!!null"
+	default:
+		n.Tag, n.Value = "!!scalar", fmt.Sprint(t)
+	}
+	return n
+}
+
+// next moves to where the next token begins.
+func (j *jsonReader) next() (line, column int) {
+	to := int(j.decoder.InputOffset())
+	for to < len(j.data) && strings.IndexByte(" \t\r\n,:", j.data[to]) >= 0 {
+		to++
+	}
+	for ; j.offset < to; j.offset++ {
+		j.column++
+		if j.data[j.offset] == '\n' {
+			j.line, j.column = j.line+1, 1
+		}
+	}
+	return j.line, j.column
+}
