@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/stintdev/stint/replay"
+)
+
+// replayInputs are the opened inputs of a replay.
+type replayInputs struct {
+	named []replay.Input
+	files []*os.File
+	size  int64 // of all inputs; 0: not known
+}
+
+// openInputs opens every input before the first is read, so that a wrong name
+// at the end of a long list is found at once.
+func openInputs(names []string, stdin io.Reader) (*replayInputs, error) {
+	in := &replayInputs{}
+	known := true
+	for _, name := range names {
+		if name == "-" {
+			in.named = append(in.named, replay.Input{Name: "standard input", Reader: stdin})
+			known = false
+			continue
+		}
+		regular, err := in.open(name)
+		if err != nil {
+			in.close()
+			return nil, err
+		}
+		known = known && regular
+	}
+	if !known {
+		in.size = 0
+	}
+	return in, nil
+}
+
+func (in *replayInputs) open(name string) (regular bool, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return false, fmt.Errorf("input: %w", err)
+	}
+	in.files = append(in.files, file)
+	in.named = append(in.named, replay.Input{Name: name, Reader: file})
+	info, err := file.Stat()
+	if err != nil {
+		return false, fmt.Errorf("input: %w", err)
+	}
+	if info.IsDir() {
+		return false, usagef("input: %s is a folder (name the files in it)", name)
+	}
+	in.size += info.Size()
+	return info.Mode().IsRegular(), nil
+}
+
+func (in *replayInputs) close() {
+	for _, file := range in.files {
+		file.Close()
+	}
+}
+
+// holds reports whether the file at path is one of the inputs.
+func (in *replayInputs) holds(path string) bool {
+	target, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	for _, file := range in.files {
+		if info, err := file.Stat(); err == nil && os.SameFile(info, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// openDecisions opens where decisions go; nil when they are not asked for.
+func (f *replayFlags) openDecisions(stdout io.Writer, in *replayInputs) (io.WriteCloser, error) {
+	switch {
+	case f.decisions == "":
+		return nil, nil
+	case f.decisions == "-":
+		return openWriter{stdout}, nil
+	case in.holds(f.decisions):
+		return nil, usagef("--decisions: %s is an input (name another file)", f.decisions)
+	}
+	file, err := os.Create(f.decisions)
+	if err != nil {
+		return nil, fmt.Errorf("decisions: %w", err)
+	}
+	return file, nil
+}
+
+// openWriter stays open: it is not ours to close.
+type openWriter struct{ io.Writer }
+
+// Close does nothing.
+func (openWriter) Close() error { return nil }
+
+// progress returns what shows how far a replay has come, nil when nobody
+// watches.
+func (in *replayInputs) progress(out io.Writer) func(replay.Progress) {
+	file, ok := out.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil
+	}
+	start := time.Now()
+	shown := start
+	return func(p replay.Progress) {
+		if now := time.Now(); now.Sub(shown) >= time.Second/2 {
+			shown = now
+			fmt.Fprintf(file, "\r\x1b[K%s", in.progressText(p, now.Sub(start)))
+		}
+	}
+}
+
+// progressText is one line without its end.
+func (in *replayInputs) progressText(p replay.Progress, spent time.Duration) string {
+	text := fmt.Sprintf("%d events, %.1f MB", p.Events, float64(p.Bytes)/1e6)
+	if in.size > 0 {
+		text += fmt.Sprintf(" of %.1f MB (%d %%)", float64(in.size)/1e6, 100*p.Bytes/in.size)
+	}
+	return text + fmt.Sprintf(", %.0f events a second", float64(p.Events)/spent.Seconds())
+}

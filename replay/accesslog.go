@@ -1,0 +1,217 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// readAccessLog reads a line of the common or combined log format of web
+// servers:
+//
+//	host ident user [17/May/2015:10:05:03 +0000] "GET /path HTTP/1.1" 200 512 "referer" "user agent" …
+//
+// The line is read up to its status; what follows (size, referer, user agent,
+// fields of the operator's own) may be there, be cut off or be something
+// else. A hyphen says that there is no value.
+func readAccessLog(line string, f fields) (fields, int64, error) {
+	host, rest, _ := strings.Cut(line, " ")
+	names, rest, ok := strings.Cut(rest, " [")
+	if !ok || host == "" {
+		return f, 0, errors.New(`is not an access log line: it has no "host ident user [time]"`)
+	}
+	stamp, rest, ok := strings.Cut(rest, `] "`)
+	if !ok {
+		return f, 0, errors.New("ends before its request, or has none")
+	}
+	t, err := readLogTime(stamp)
+	if err != nil {
+		return f, 0, err
+	}
+	request, rest, ok := cutQuoted(rest)
+	if !ok {
+		return f, 0, errors.New("ends within its request")
+	}
+	f = append(f, field{"ip", host, kindText})
+	_, user, _ := strings.Cut(names, " ")
+	f = appendText(f, "user", user)
+	f = appendRequest(f, request)
+	f, err = appendResponse(f, rest)
+	return f, t, err
+}
+
+func appendText(f fields, name, value string) fields {
+	if value == "" || value == "-" {
+		return f
+	}
+	return append(f, field{name, value, kindText})
+}
+
+// appendResponse reads what follows the request.
+func appendResponse(f fields, rest string) (fields, error) {
+	status, rest, _ := strings.Cut(strings.TrimPrefix(rest, " "), " ")
+	if len(status) != 3 || strings.Trim(status, "0123456789") != "" {
+		return f, fmt.Errorf("has the status %.20q, which is not three digits", status)
+	}
+	f = append(f, field{"status", status, kindText})
+	size, rest, _ := strings.Cut(rest, " ")
+	f = appendText(f, "bytes", size)
+	for _, name := range [...]string{"header:referer", "header:user-agent"} {
+		if !strings.HasPrefix(rest, `"`) {
+			break
+		}
+		value, after, whole := cutQuoted(rest[1:])
+		if !whole {
+			break
+		}
+		f = appendText(f, name, value)
+		rest = strings.TrimPrefix(after, " ")
+	}
+	return f, nil
+}
+
+// appendRequest reads "GET /path?query HTTP/1.1". What is none, such as the
+// "-" of a connection that never asked, or a TLS handshake on a plain port,
+// has neither method nor path.
+func appendRequest(f fields, request string) fields {
+	method, target, ok := strings.Cut(request, " ")
+	if !ok || !isMethod(method) {
+		return f
+	}
+	if at := strings.LastIndex(target, " HTTP/"); at >= 0 {
+		target = target[:at]
+	}
+	f = append(f, field{"method", method, kindText})
+	if _, after, absolute := strings.Cut(target, "://"); absolute && !strings.HasPrefix(target, "/") {
+		slash := strings.IndexAny(after+"/", "/?")
+		f = appendText(f, "host", after[:slash])
+		if target = after[slash:]; !strings.HasPrefix(target, "/") {
+			target = "/" + target
+		}
+	}
+	path, _, _ := strings.Cut(target, "?")
+	return appendText(f, "path", path)
+}
+
+func isMethod(text string) bool {
+	for i := range len(text) {
+		if c := text[i] | 0x20; (c < 'a' || c > 'z') && text[i] != '-' && text[i] != '_' {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// cutQuoted cuts text at the quote that ends it and undoes its escapes.
+func cutQuoted(text string) (value, rest string, ok bool) {
+	escaped := false
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			if value = text[:i]; escaped {
+				value = unescape(value)
+			}
+			return value, text[i+1:], true
+		case '\\':
+			escaped = true
+			i++
+		}
+	}
+	return "", "", false
+}
+
+// unescape undoes the escapes of Apache (\" \\ \n \t \xhh) and nginx (\xhh).
+// One that is neither stays as it is.
+func unescape(text string) string {
+	var out strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
+			out.WriteByte(text[i])
+			continue
+		}
+		c, length := unescapeOne(text[i:])
+		out.WriteByte(c)
+		i += length - 1
+	}
+	return out.String()
+}
+
+// unescapeOne decodes the escape that text begins with, and its length.
+func unescapeOne(text string) (byte, int) {
+	if len(text) < 2 {
+		return text[0], 1
+	}
+	switch text[1] {
+	case '"', '\\':
+		return text[1], 2
+	case 'n':
+		return '\n', 2
+	case 't':
+		return '\t', 2
+	case 'r':
+		return '\r', 2
+	case 'x':
+		if len(text) >= 4 {
+			if c, err := strconv.ParseUint(text[2:4], 16, 8); err == nil {
+				return byte(c), 4
+			}
+		}
+	}
+	return text[0], 1
+}
+
+// readLogTime reads 17/May/2015:10:05:03 +0000.
+func readLogTime(text string) (int64, error) {
+	wrong := func() (int64, error) {
+		return 0, fmt.Errorf("has the time %.40q, which is not one such as 17/May/2015:10:05:03 +0000", text)
+	}
+	if len(text) != 26 || text[2] != '/' || text[6] != '/' || text[11] != ':' ||
+		text[14] != ':' || text[17] != ':' || text[20] != ' ' {
+		return wrong()
+	}
+	d := digits{ok: true}
+	day, year := d.read(text[0:2]), d.read(text[7:11])
+	hour, minute, second := d.read(text[12:14]), d.read(text[15:17]), d.read(text[18:20])
+	east := d.read(text[22:24])*3600 + d.read(text[24:26])*60
+	if text[21] == '-' {
+		east = -east
+	} else if text[21] != '+' {
+		return wrong()
+	}
+	// A leap second, 60, is the second after it, as in Unix time.
+	date := time.Date(year, monthOf(text[3:6]), day, hour, minute, second, 0, time.UTC)
+	if !d.ok || monthOf(text[3:6]) == 0 || hour > 23 || minute > 59 || second > 60 || !sameDay(date, day, second) {
+		return wrong()
+	}
+	t := (date.Unix() - int64(east)) * 1_000_000
+	return t, checkTime("time", t)
+}
+
+// sameDay reports whether the date did not run over into the next month.
+func sameDay(date time.Time, day, second int) bool {
+	return date.Add(-time.Duration(second)*time.Second).Day() == day
+}
+
+func monthOf(name string) time.Month {
+	const names = "JanFebMarAprMayJunJulAugSepOctNovDec"
+	if at := strings.Index(names, name); at%3 == 0 {
+		return time.Month(at/3 + 1)
+	}
+	return 0
+}
+
+// digits reads numbers of digits alone, and remembers whether all were.
+type digits struct{ ok bool }
+
+func (d *digits) read(text string) int {
+	n := 0
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			d.ok = false
+		}
+		n = n*10 + int(text[i]-'0')
+	}
+	return n
+}

@@ -1,0 +1,31 @@
+package replay
+
+// BadLine is a line that could not be read, or whose event could not be
+// decided.
+type BadLine struct {
+	Input  string `json:"input"`
+	Line   int64  `json:"line"` // from 1
+	Reason string `json:"reason"`
+}
+
+// shownBadLines is how many bad lines a summary shows.
+const shownBadLines = 5
+
+// badLines counts bad lines and keeps the first.
+type badLines struct {
+	count int64
+	first []BadLine
+}
+
+func (b *badLines) add(line BadLine) {
+	b.count++
+	if len(b.first) < shownBadLines {
+		b.first = append(b.first, line)
+	}
+}
+
+func (b *badLines) addAll(more *badLines) {
+	b.count += more.count
+	room := min(shownBadLines-len(b.first), len(more.first))
+	b.first = append(b.first, more.first[:room]...)
+}

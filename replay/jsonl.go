@@ -1,0 +1,214 @@
+package replay
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// readObject appends the members of a line that is one JSON object. A plain
+// line costs no allocation; whatever is unusual about a line is left to
+// encoding/json, with the same result.
+func readObject(line string, f fields) (fields, error) {
+	if scanned, ok := scanObject(line, f); ok {
+		return scanned, nil
+	}
+	return decodeObject(line, f)
+}
+
+// scanObject is readObject for objects of plain members: texts, numbers,
+// booleans and nulls. It reports false, and means nothing by what it
+// appended, when the line is anything else.
+func scanObject(line string, f fields) (fields, bool) {
+	s := scanner{text: line}
+	if !s.symbol('{') {
+		return f, false
+	}
+	if s.symbol('}') {
+		return f, s.ended()
+	}
+	for {
+		var member field
+		if !s.member(&member) {
+			return f, false
+		}
+		f = append(f, member)
+		if !s.symbol(',') {
+			return f, s.symbol('}') && s.ended()
+		}
+	}
+}
+
+// scanner reads JSON from left to right. Its methods report false at what
+// they do not know.
+type scanner struct {
+	text string
+	at   int
+}
+
+func (s *scanner) space() {
+	for s.at < len(s.text) {
+		switch s.text[s.at] {
+		case ' ', '\t', '\r', '\n':
+			s.at++
+		default:
+			return
+		}
+	}
+}
+
+func (s *scanner) symbol(c byte) bool {
+	s.space()
+	if s.at >= len(s.text) || s.text[s.at] != c {
+		return false
+	}
+	s.at++
+	return true
+}
+
+func (s *scanner) ended() bool {
+	s.space()
+	return s.at == len(s.text)
+}
+
+func (s *scanner) member(m *field) (ok bool) {
+	if m.name, ok = s.string(); !ok || !s.symbol(':') {
+		return false
+	}
+	s.space()
+	if s.at >= len(s.text) {
+		return false
+	}
+	switch c := s.text[s.at]; {
+	case c == '"':
+		m.kind = kindText
+		m.value, ok = s.string()
+	case c == '-' || '0' <= c && c <= '9':
+		m.kind = kindNumber
+		m.value, ok = s.number()
+	default:
+		m.kind, m.value, ok = s.literal()
+	}
+	return ok
+}
+
+func (s *scanner) string() (string, bool) {
+	if !s.symbol('"') {
+		return "", false
+	}
+	start, plain := s.at, true
+	for ; s.at < len(s.text); s.at++ {
+		switch c := s.text[s.at]; {
+		case c == '"':
+			s.at++
+			if plain {
+				return s.text[start : s.at-1], true
+			}
+			return unquote(s.text[start-1 : s.at])
+		case c < ' ':
+			return "", false
+		case c == '\\':
+			plain = false
+			s.at++
+		case c >= utf8.RuneSelf:
+			plain = false
+		}
+	}
+	return "", false
+}
+
+// unquote decodes one JSON text that has escapes or is not ASCII.
+func unquote(quoted string) (text string, ok bool) {
+	if !utf8.ValidString(quoted) {
+		return "", false
+	}
+	if strings.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1], true
+	}
+	err := json.Unmarshal([]byte(quoted), &text)
+	return text, err == nil
+}
+
+func (s *scanner) number() (string, bool) {
+	start := s.at
+	if s.text[s.at] == '-' {
+		s.at++
+	}
+	whole := s.digits()
+	if len(whole) == 0 || len(whole) > 1 && whole[0] == '0' {
+		return "", false
+	}
+	if s.at < len(s.text) && (s.text[s.at] == '.' || s.text[s.at]|0x20 == 'e') {
+		return "", false // rare, and encoding/json knows the rest
+	}
+	return s.text[start:s.at], true
+}
+
+func (s *scanner) digits() string {
+	start := s.at
+	for s.at < len(s.text) && '0' <= s.text[s.at] && s.text[s.at] <= '9' {
+		s.at++
+	}
+	return s.text[start:s.at]
+}
+
+func (s *scanner) literal() (fieldKind, string, bool) {
+	rest := s.text[s.at:]
+	for _, known := range [...]field{{"", "true", kindBool}, {"", "false", kindBool}, {"", "null", kindNull}} {
+		if strings.HasPrefix(rest, known.value) {
+			s.at += len(known.value)
+			return known.kind, known.value, true
+		}
+	}
+	return 0, "", false
+}
+
+// decodeObject is readObject by encoding/json.
+func decodeObject(line string, f fields) (fields, error) {
+	if !utf8.ValidString(line) {
+		return f, errors.New("is not valid UTF-8")
+	}
+	var whole json.RawMessage
+	if err := json.Unmarshal([]byte(line), &whole); err != nil {
+		return f, fmt.Errorf("is not JSON: %w", err)
+	}
+	in := json.NewDecoder(strings.NewReader(line))
+	if first, _ := in.Token(); first != json.Delim('{') {
+		return f, errors.New("is JSON, but not an object")
+	}
+	for in.More() {
+		member, err := decodeMember(in)
+		if err != nil {
+			return f, fmt.Errorf("is not JSON: %w", err)
+		}
+		f = append(f, member)
+	}
+	return f, nil
+}
+
+func decodeMember(in *json.Decoder) (field, error) {
+	name, err := in.Token()
+	if err != nil {
+		return field{}, err
+	}
+	var raw json.RawMessage
+	if err := in.Decode(&raw); err != nil {
+		return field{}, err
+	}
+	text, _ := name.(string)
+	m := field{name: text, value: string(raw), kind: kindNumber}
+	switch raw[0] {
+	case '"':
+		m.kind = kindText
+		err = json.Unmarshal(raw, &m.value)
+	case '{', '[':
+		m.kind = kindCompound
+	case 't', 'f':
+		m.kind = kindBool
+	case 'n':
+		m.kind = kindNull
+	}
+	return m, err
+}

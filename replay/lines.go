@@ -1,0 +1,110 @@
+package replay
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+)
+
+// maxLine is the length of the longest line that is read, in bytes.
+const maxLine = 1 << 20
+
+// blockSize is how much is read at once. It is small because every input
+// holds a few blocks and a year of rotated logs is hundreds of inputs.
+const blockSize = 64 << 10
+
+// block is a piece of an input that ends where a line ends.
+type block struct {
+	text    string // whole lines; the last one of the input may lack its newline
+	tooLong bool   // in place of text: one line longer than maxLine was skipped
+}
+
+// blockReader cuts an input into blocks. The text of a block is a string of
+// its own, so that parts of it can be kept without being copied.
+type blockReader struct {
+	in       io.Reader
+	buf      []byte // its length is what may be held at once
+	held     int    // bytes of buf that were read and not yet given out
+	skipping bool   // within a line that is too long
+	err      error  // of the last read; then held is all there is
+}
+
+func newBlockReader(in io.Reader) *blockReader {
+	return &blockReader{in: in, buf: make([]byte, blockSize)}
+}
+
+// next returns the next block, or at the end io.EOF or the error of the
+// input. Every whole line before an error is given out first.
+func (r *blockReader) next() (block, error) {
+	for {
+		r.fill()
+		end := bytes.LastIndexByte(r.buf[:r.held], '\n') + 1
+		switch {
+		case r.skipping:
+			if r.skip() {
+				return block{tooLong: true}, nil
+			}
+		case end > 0:
+			return block{text: r.take(end)}, nil
+		case r.err != nil:
+			return r.last()
+		case len(r.buf) <= maxLine:
+			r.grow()
+		default:
+			r.skipping = true
+		}
+	}
+}
+
+// fill reads until the buffer is full or the input ends.
+func (r *blockReader) fill() {
+	for r.held < len(r.buf) && r.err == nil {
+		var n int
+		n, r.err = r.in.Read(r.buf[r.held:])
+		r.held += n
+	}
+}
+
+// last gives out a last line without newline. After a failed read it is not
+// known to be whole, so it is left out.
+func (r *blockReader) last() (block, error) {
+	if r.held == 0 || !errors.Is(r.err, io.EOF) {
+		return block{}, r.err
+	}
+	return block{text: r.take(r.held)}, nil
+}
+
+// skip drops what is held of a line that is too long, up to its newline. It
+// reports whether the line has ended.
+func (r *blockReader) skip() bool {
+	end := bytes.IndexByte(r.buf[:r.held], '\n') + 1
+	ended := end > 0 || r.err != nil
+	if end == 0 {
+		end = r.held
+	}
+	r.drop(end)
+	r.skipping = !ended
+	return ended
+}
+
+func (r *blockReader) take(n int) string {
+	text := string(r.buf[:n])
+	r.drop(n)
+	return text
+}
+
+func (r *blockReader) drop(n int) { r.held = copy(r.buf, r.buf[n:r.held]) }
+
+// grow makes room for one line of at most maxLine and its newline.
+func (r *blockReader) grow() {
+	larger := make([]byte, min(2*len(r.buf), maxLine+1))
+	copy(larger, r.buf[:r.held])
+	r.buf = larger
+}
+
+// cutLine cuts the first line off text, without its line ending.
+func cutLine(text string) (line, rest string) {
+	line, rest, _ = strings.Cut(text, "\n")
+	return strings.TrimSuffix(line, "\r"), rest
+}

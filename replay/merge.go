@@ -1,0 +1,69 @@
+package replay
+
+import "context"
+
+// merger gives out the events of several inputs as if they were one
+// recording. It always reads on where the newest time so far is least, so no
+// input runs ahead of the others by more than its own next event, and each
+// keeps its order.
+type merger struct {
+	sources []*source
+	bad     badLines
+	current *source
+	rival   *source // of the others, the one to read on next; nil: none
+}
+
+// startMerger starts to read every input. The goroutines end when ctx does,
+// or once they notice: one that waits for its input to answer ends with it.
+func startMerger(ctx context.Context, how reading, inputs []Input) *merger {
+	m := &merger{}
+	for i, input := range inputs {
+		s := newSource(how, input, i)
+		m.sources = append(m.sources, s)
+		go s.run(ctx)
+	}
+	return m
+}
+
+// next returns the next event and the number of its input, from 0. The event
+// is valid until the next call. It is nil at the end.
+func (m *merger) next() (e *event, input int) {
+	if m.current != nil {
+		m.current.next++
+		e = m.current.peek(&m.bad)
+	}
+	if e == nil || m.rival != nil && m.rival.newest <= m.current.newest {
+		if m.choose(); m.current == nil {
+			return nil, 0
+		}
+		e = m.current.peek(&m.bad)
+	}
+	return e, m.current.number
+}
+
+// choose finds the two sources to read on next. Of equals it takes the first.
+func (m *merger) choose() {
+	m.current, m.rival = nil, nil
+	for _, s := range m.sources {
+		switch {
+		case s.peek(&m.bad) == nil:
+		case m.current == nil:
+			m.current = s
+		case s.newest < m.current.newest:
+			m.current, m.rival = s, m.current
+		case m.rival == nil || s.newest < m.rival.newest:
+			m.rival = s
+		}
+	}
+}
+
+// newest is the greatest time that every input has come to.
+func (m *merger) newest() int64 { return m.current.newest }
+
+// bytes is how much of all inputs was read so far.
+func (m *merger) bytes() (n int64) {
+	for _, s := range m.sources {
+		n += s.bytes.Load()
+	}
+	return n
+}

@@ -1,0 +1,244 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
+)
+
+// DefaultReorder is how much disorder of time the command mends.
+const DefaultReorder = 60 * time.Second
+
+// Options says how traffic is decided: by Rules, or by one Limit.
+type Options struct {
+	// Rules decide each event by its attributes.
+	Rules *rule.Set
+
+	// Limit, when Rules is nil, decides every event, counting by the value
+	// of the attribute By. Events may change its numbers.
+	Limit stint.Limit
+	By    string
+
+	// Format is how lines are written. The zero value finds out, line by
+	// line.
+	Format Format
+
+	// Reorder is how far behind the newest time an event may come and still
+	// be decided in order. 0 keeps the order of each input. It is counted in
+	// whole microseconds.
+	Reorder time.Duration
+
+	// Store makes the store that decides, given a clock of the traffic's
+	// own time in microseconds since the Unix epoch. Defaults to a memory
+	// store that forgets nothing.
+	Store func(now func() int64) stint.Store
+
+	// Decisions gets one JSON line for each decided event, in the order of
+	// the decisions. Writes are large. Nil writes none.
+	Decisions io.Writer
+
+	// Progress is called now and then, from the goroutine of [Run]. It may
+	// be nil.
+	Progress func(Progress)
+}
+
+// Progress is how far a replay has come.
+type Progress struct {
+	Events int64 // read
+	Bytes  int64 // read of all inputs, as they are stored
+}
+
+// Run replays the inputs, merged by time, and returns what happened. It ends
+// early when ctx is done or a decision can neither be made nor written.
+//
+// An input that cannot be read to its end is decided as far as it was read,
+// and so are the others; the error then comes with a whole summary. So it
+// does when there were lines and none could be read.
+func Run(ctx context.Context, options Options, inputs ...Input) (Summary, error) {
+	if err := options.check(); err != nil {
+		return Summary{}, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	r := newReplay(ctx, &options, inputs)
+	err := r.run(ctx)
+	return r.summary(), errors.Join(err, r.inputErrors())
+}
+
+func (o *Options) check() error {
+	switch {
+	case o.Reorder < 0:
+		return fmt.Errorf("reorder: %v is below 0 (use 0 to keep the order of each input)", o.Reorder)
+	case o.Rules != nil && (o.Limit.Valid() || o.By != ""):
+		return errors.New("replay: rules and a limit are both given (choose one)")
+	case o.Rules == nil && !o.Limit.Valid():
+		return errors.New("replay: neither rules nor a limit are given")
+	case o.Rules == nil && o.By == "":
+		return errors.New("replay: the limit needs an attribute to count by, such as ip or key")
+	}
+	return nil
+}
+
+// replay is one run.
+type replay struct {
+	options   *Options
+	inputs    []Input
+	merger    *merger
+	window    *window
+	judge     judge
+	limits    limitReader
+	keys      *keyTally
+	decisions decisionWriter
+	now       int64 // the time of the event at hand
+	leaving   pending
+	verdict   verdict
+	read      int64 // events
+	counts    Summary
+}
+
+func newReplay(ctx context.Context, o *Options, inputs []Input) *replay {
+	r := &replay{options: o, inputs: inputs, keys: newKeyTally(), decisions: decisionWriter{out: o.Decisions}}
+	r.window = newWindow(o.Reorder.Microseconds())
+	r.limits = limitReader{first: o.Limit, known: map[string]stint.Limit{}}
+	clock := func() int64 { return r.now }
+	newStore := o.Store
+	if newStore == nil {
+		newStore = memoryStore
+	}
+	if o.Rules != nil {
+		r.judge = newRulesJudge(newStore(clock), o.Rules, o.Format, r.keys)
+	} else {
+		r.judge = newLimitJudge(newStore(clock), o.Limit, o.By, r.keys)
+	}
+	r.merger = startMerger(ctx, reading{format: o.Format, by: o.By}, inputs)
+	return r
+}
+
+func memoryStore(now func() int64) stint.Store {
+	return stint.NewMemory(stint.MemoryOptions{Clock: now, KeepAll: true})
+}
+
+// run reads every event into the window and decides those that leave it.
+func (r *replay) run(ctx context.Context) error {
+	for {
+		e, input := r.merger.next()
+		if e == nil {
+			break
+		}
+		if err := r.take(ctx, e, input); err != nil {
+			return err
+		}
+		if r.read++; r.read%progressEvery == 0 {
+			if err := r.pause(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.release(ctx, maxTime+1); err != nil {
+		return err
+	}
+	return r.flush()
+}
+
+// progressEvery is how many events are read between two looks up from work.
+const progressEvery = 8192
+
+func (r *replay) pause(ctx context.Context) error {
+	if r.options.Progress != nil {
+		r.options.Progress(Progress{Events: r.read, Bytes: r.merger.bytes()})
+	}
+	return ctx.Err()
+}
+
+// take puts an event into the window, or decides it at once when the order of
+// the inputs is kept.
+func (r *replay) take(ctx context.Context, e *event, input int) error {
+	p := pending{t: e.t, order: orderOf(input, e.line), cost: e.cost, at: e.at, text: e.text}
+	if e.limit != "" && r.options.Rules == nil {
+		var err error
+		if p.limit, err = r.limits.read(e.limit); err != nil {
+			r.bad(&p, err)
+			return nil
+		}
+	}
+	if r.options.Reorder == 0 {
+		r.leaving = p
+		return r.decide(ctx, &r.leaving)
+	}
+	return r.reorder(ctx, p)
+}
+
+// reorder lets go what the event is too new for, then waits with it; one that
+// comes too late to wait is decided at once.
+func (r *replay) reorder(ctx context.Context, p pending) error {
+	before := r.merger.newest() - r.options.Reorder.Microseconds()
+	if err := r.release(ctx, before); err != nil {
+		return err
+	}
+	r.window.push(p)
+	if p.t >= before {
+		return nil
+	}
+	return r.release(ctx, before)
+}
+
+// release decides the events of the window whose time is before the given
+// one.
+func (r *replay) release(ctx context.Context, before int64) error {
+	for r.window.pop(before, &r.leaving) {
+		if err := r.decide(ctx, &r.leaving); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *replay) decide(ctx context.Context, p *pending) error {
+	r.now = p.t
+	if err := r.judge.decide(ctx, p, &r.verdict); err != nil {
+		return r.undecided(p, err)
+	}
+	r.count(p, &r.verdict)
+	if err := r.decisions.write(p, &r.verdict); err != nil {
+		return fmt.Errorf("decisions cannot be written: %w", err)
+	}
+	return nil
+}
+
+func (r *replay) flush() error {
+	if err := r.decisions.flush(); err != nil {
+		return fmt.Errorf("decisions cannot be written: %w", err)
+	}
+	return nil
+}
+
+// undecided tells an event that makes no sense from a store that fails.
+func (r *replay) undecided(p *pending, err error) error {
+	if known := (*stint.Error)(nil); errors.As(err, &known) && known.Code == stint.CodeInvalid {
+		r.bad(p, err)
+		return nil
+	}
+	return fmt.Errorf("%s:%d: no decision: %w", r.inputs[p.input()].Name, p.line(), err)
+}
+
+func (r *replay) bad(p *pending, err error) {
+	r.merger.bad.add(BadLine{Input: r.inputs[p.input()].Name, Line: p.line(), Reason: err.Error()})
+}
+
+// inputErrors are why inputs could not be read on, or that none of their
+// lines could be read.
+func (r *replay) inputErrors() error {
+	var errs []error
+	for _, s := range r.merger.sources {
+		errs = append(errs, s.err)
+	}
+	if bad := &r.merger.bad; r.counts.Events == 0 && bad.count > 0 {
+		errs = append(errs, errors.New("not one line could be read"))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,207 @@
+package replay
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+
+	"github.com/stintdev/stint"
+)
+
+// Input is one recording of traffic. Text that begins as gzip does is
+// unpacked, whatever its name.
+type Input struct {
+	Name   string // in messages
+	Reader io.Reader
+}
+
+// batch is the events of one block.
+type batch struct {
+	events []event
+	bad    badLines
+	line   int64 // the last one that was read
+	err    error // after the events: io.EOF, or why the input could not be read on
+}
+
+// reading is how lines become events: the same for every input.
+type reading struct {
+	format Format
+	by     string // replaying a limit: the attribute that names whose use is counted
+}
+
+// source reads one input ahead, in a goroutine of its own.
+type source struct {
+	reading
+	input   Input
+	number  int // of the input, from 0
+	batches chan *batch
+	spare   chan *batch
+	bytes   atomic.Int64 // read of the input so far
+
+	// Of the goroutine that reads.
+	line    int64
+	scratch fields
+	keys    *keyCache
+
+	// Of the goroutine that merges.
+	current *batch
+	next    int   // index in current.events
+	newest  int64 // greatest time up to the next event
+	ended   bool
+	err     error // why the input could not be read on
+}
+
+func newSource(how reading, input Input, number int) *source {
+	return &source{reading: how, input: input, number: number, keys: newKeyCache(), batches: make(chan *batch), spare: make(chan *batch, 2)}
+}
+
+// run reads until the input ends or ctx is done. It closes batches.
+func (s *source) run(ctx context.Context) {
+	defer close(s.batches)
+	in, err := s.open()
+	blocks := newBlockReader(in)
+	for err == nil {
+		out := s.emptyBatch()
+		var text block
+		if text, err = blocks.next(); err == nil {
+			s.readBlock(out, text)
+		}
+		out.line, out.err = s.line, err
+		select {
+		case s.batches <- out:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// open looks at the first bytes for those of gzip or a byte order mark.
+func (s *source) open() (io.Reader, error) {
+	in := bufio.NewReaderSize(countingReader{s.input.Reader, &s.bytes}, blockSize)
+	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		unpacked, err := gzip.NewReader(in)
+		if err != nil {
+			return failingReader{err}, nil
+		}
+		in = bufio.NewReaderSize(unpacked, blockSize)
+	}
+	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
+		_, err := in.Discard(len(mark))
+		return in, err
+	}
+	return in, nil
+}
+
+type failingReader struct{ err error }
+
+func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
+
+type countingReader struct {
+	in io.Reader
+	n  *atomic.Int64
+}
+
+func (r countingReader) Read(p []byte) (int, error) {
+	n, err := r.in.Read(p)
+	r.n.Add(int64(n))
+	return n, err
+}
+
+func (s *source) emptyBatch() *batch {
+	select {
+	case b := <-s.spare:
+		b.events, b.bad = b.events[:0], badLines{}
+		return b
+	default:
+		return &batch{}
+	}
+}
+
+func (s *source) readBlock(out *batch, b block) {
+	if b.tooLong {
+		s.line++
+		out.bad.add(BadLine{s.input.Name, s.line, fmt.Sprintf("is longer than %d bytes", maxLine)})
+		return
+	}
+	for rest := b.text; rest != ""; {
+		var line string
+		line, rest = cutLine(rest)
+		s.line++
+		s.readLine(out, line)
+	}
+}
+
+func (s *source) readLine(out *batch, line string) {
+	if strings.TrimSpace(line) == "" {
+		return
+	}
+	e := event{line: s.line}
+	if err := s.readEvent(&e, line); err != nil {
+		out.bad.add(BadLine{s.input.Name, s.line, err.Error()})
+		return
+	}
+	out.events = append(out.events, e)
+}
+
+// readEvent fills in the event of a line. What it keeps of the line is the
+// identity when that is known already; rules may ask for any of it.
+func (s *source) readEvent(e *event, line string) (err error) {
+	if s.scratch, err = s.format.read(line, s.scratch[:0], e); err != nil {
+		return err
+	}
+	if s.by == "" {
+		e.text = line
+		return nil
+	}
+	key, _ := s.scratch.attribute(s.by)
+	if key == "" {
+		return fmt.Errorf("has no %s to count by", s.by)
+	}
+	e.text = s.keys.own(key)
+	return stint.ValidateKey(key)
+}
+
+// peek returns the next event, nil at the end of the input. Bad lines before
+// it are added to bad.
+func (s *source) peek(bad *badLines) *event {
+	for s.current == nil || s.next == len(s.current.events) {
+		if s.ended {
+			return nil
+		}
+		s.advance(bad)
+	}
+	e := &s.current.events[s.next]
+	s.newest = max(s.newest, e.t)
+	return e
+}
+
+// advance takes the next batch.
+func (s *source) advance(bad *badLines) {
+	if s.current != nil {
+		s.recycle()
+	}
+	next, ok := <-s.batches
+	if !ok {
+		s.ended = true
+		return
+	}
+	s.current = next
+	bad.addAll(&next.bad)
+	if next.err != nil && !errors.Is(next.err, io.EOF) {
+		s.err = fmt.Errorf("%s: cannot be read beyond line %d: %w", s.input.Name, next.line, next.err)
+	}
+}
+
+func (s *source) recycle() {
+	select {
+	case s.spare <- s.current:
+	default:
+	}
+	s.current, s.next = nil, 0
+}

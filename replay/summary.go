@@ -1,0 +1,100 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// Summary is what a replay did, and what happened in it.
+type Summary struct {
+	Events      int64   `json:"events"` // decided
+	Keys        int64   `json:"keys"`   // different ones that were counted
+	Allowed     int64   `json:"allowed"`
+	Denied      int64   `json:"denied"`
+	ShareDenied float64 `json:"share_denied"` // of events, 0 to 1
+
+	// Late events came after a newer one had been decided.
+	Late int64 `json:"late"`
+	// Unreadable lines are not events. The first of them are shown.
+	Unreadable      int64     `json:"unreadable"`
+	UnreadableLines []BadLine `json:"unreadable_lines"`
+
+	// FirstUS and LastUS are the least and greatest time of an event, in
+	// microseconds since the Unix epoch.
+	FirstUS int64 `json:"first_us"`
+	LastUS  int64 `json:"last_us"`
+
+	PerRule       []RuleCount `json:"per_rule"`        // in the order of the files
+	TopKeysDenied []KeyCount  `json:"top_keys_denied"` // at most 10; credentials are cut short
+}
+
+// count counts one decided event.
+func (r *replay) count(p *pending, v *verdict) {
+	c := &r.counts
+	if c.Events == 0 {
+		c.FirstUS, c.LastUS = p.t, p.t
+	}
+	c.Events++
+	if p.t < c.LastUS {
+		c.Late++
+	}
+	c.FirstUS, c.LastUS = min(c.FirstUS, p.t), max(c.LastUS, p.t)
+	if v.decision.Allowed {
+		c.Allowed++
+		return
+	}
+	c.Denied++
+}
+
+func (r *replay) summary() Summary {
+	s := r.counts
+	s.Keys = int64(r.keys.count)
+	if s.Events > 0 {
+		s.ShareDenied = float64(s.Denied) / float64(s.Events)
+	}
+	s.Unreadable = r.merger.bad.count
+	s.UnreadableLines = append([]BadLine{}, r.merger.bad.first...)
+	s.PerRule = append([]RuleCount{}, r.judge.perRule()...)
+	s.TopKeysDenied = r.keys.top()
+	return s
+}
+
+// WriteTable writes the summary for people.
+func (s *Summary) WriteTable(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "events\t%d\n", s.Events)
+	if s.Events > 0 {
+		fmt.Fprintf(w, "time\t%s to %s\n", timeText(s.FirstUS), timeText(s.LastUS))
+	}
+	fmt.Fprintf(w, "keys\t%d\nallowed\t%d\ndenied\t%d\nshare denied\t%.2f %%\n", s.Keys, s.Allowed, s.Denied, 100*s.ShareDenied)
+	fmt.Fprintf(w, "late\t%d\nunreadable\t%d\n", s.Late, s.Unreadable)
+	s.writeRules(w)
+	s.writeKeys(w)
+	return w.Flush()
+}
+
+func timeText(us int64) string { return time.UnixMicro(us).UTC().Format(time.RFC3339Nano) }
+
+// writeRules leaves out the one line that a limit alone would have.
+func (s *Summary) writeRules(w io.Writer) {
+	if !slices.ContainsFunc(s.PerRule, func(c RuleCount) bool { return c.Rule != "" }) {
+		return
+	}
+	fmt.Fprint(w, "\nrule\tmode\tevents\tallowed\tdenied\n")
+	for _, c := range s.PerRule {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\n", c.Rule, c.Mode, c.Events, c.Allowed, c.Denied)
+	}
+}
+
+func (s *Summary) writeKeys(w io.Writer) {
+	if len(s.TopKeysDenied) == 0 {
+		return
+	}
+	fmt.Fprint(w, "\ntop keys denied\tdenied\n")
+	for _, k := range s.TopKeysDenied {
+		fmt.Fprintf(w, "%s\t%d\n", k.Key, k.Denied)
+	}
+}

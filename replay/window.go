@@ -1,0 +1,79 @@
+package replay
+
+// window holds the events of the last span of time and gives them out in
+// order of (time, input, line).
+//
+// It is a calendar queue: the span is cut into days, and events wait unsorted
+// until their day comes. So sorting works on little memory at a time, however
+// many events a span has.
+type window struct {
+	width   int64 // of a day, in microseconds
+	today   int64 // the day whose events, and all earlier ones, are in first
+	first   orderer
+	waiting int // events of later days
+	days    [2 * daysOfSpan][]pending
+	spare   [][]pending
+}
+
+// daysOfSpan is how many days a span is cut into.
+const daysOfSpan = 128
+
+func newWindow(span int64) *window { return &window{width: span/daysOfSpan + 1} }
+
+// push adds an event. Its time is less than a span after the time that pop
+// was asked about last.
+func (w *window) push(p pending) {
+	day := p.t / w.width
+	if day <= w.today {
+		w.first.push(p)
+		return
+	}
+	at := day % int64(len(w.days))
+	if w.days[at] == nil {
+		w.days[at] = w.emptyDay()
+	}
+	w.days[at] = append(w.days[at], p)
+	w.waiting++
+}
+
+func (w *window) emptyDay() []pending {
+	if n := len(w.spare); n > 0 {
+		day := w.spare[n-1]
+		w.spare = w.spare[:n-1]
+		return day
+	}
+	return make([]pending, 0, 16)
+}
+
+// pop gives out the first event, if its time is before the given one.
+func (w *window) pop(before int64, p *pending) bool {
+	for {
+		if w.first.pop(before, p) {
+			return true
+		}
+		if !w.first.empty() || w.today >= before/w.width {
+			return false
+		}
+		w.turn(before / w.width)
+	}
+}
+
+// turn goes on to the next day that has events, at most to the given one.
+func (w *window) turn(most int64) {
+	if w.waiting == 0 {
+		w.today = most
+		return
+	}
+	w.today++
+	at := w.today % int64(len(w.days))
+	day := w.days[at]
+	for i := range day {
+		w.first.push(day[i])
+	}
+	w.waiting -= len(day)
+	if day != nil {
+		clear(day) // the blocks that texts are part of may go
+		w.spare = append(w.spare, day[:0])
+		w.days[at] = nil
+	}
+}
