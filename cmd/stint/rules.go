@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"strings"
 	"text/tabwriter"
 
@@ -57,7 +58,7 @@ func validate(paths []string, out, errs io.Writer) error {
 			continue
 		}
 		for _, w := range set.Warnings() {
-			_, _ = fmt.Fprintf(errs, "%s: warning: %s\n", w.Position(), w.Text())
+			_, _ = fmt.Fprintln(errs, "warning:", w)
 		}
 		if err := printRules(out, path, set); err != nil {
 			return err
@@ -82,14 +83,59 @@ func printRules(out io.Writer, path string, set *rule.Set) error {
 	if _, err := fmt.Fprintf(out, "%s: OK, %s\n", path, counted(len(set.Rules()), "rule")); err != nil {
 		return err
 	}
+	if len(set.Rules()) == 0 {
+		return nil
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "RULE\tMODE\tLIMIT\tRATE PER SECOND")
+	_, _ = fmt.Fprintln(w, "RULE\tMODE\tTIER\tOVERRIDE\tLIMIT\tRATE PER SECOND")
 	for _, r := range set.Rules() {
-		for _, l := range r.Limits() {
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.ID, r.Mode, l, rateText(l))
+		for _, e := range r.Effective(set) {
+			printEffective(w, r, e)
 		}
 	}
 	return w.Flush() // reports what the writes before it met
+}
+
+func printEffective(w io.Writer, r *rule.Rule, e rule.Effective) {
+	of := fmt.Sprintf("%s\t%s\t%s\t%s", r.ID, modeText(r), orDash(e.Tier), orDash(masked(e.Override)))
+	if len(e.Limits) == 0 {
+		_, _ = fmt.Fprintf(w, "%s\tnot counted\t-\n", of)
+	}
+	for _, l := range e.Limits {
+		if r.DenyAll() {
+			_, _ = fmt.Fprintf(w, "%s\tdenies all\t-\n", of)
+			continue
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\n", of, l, rateText(l))
+	}
+}
+
+func modeText(r *rule.Rule) string {
+	switch r.Mode {
+	case rule.Shadow:
+		return "shadow"
+	case rule.Off:
+		return "off"
+	}
+	return "enforce"
+}
+
+// masked shows patterns and networks whole, and of a key no more than tells
+// it from others: what is printed here ends up in build logs.
+func masked(override string) string {
+	_, notNetwork := netip.ParsePrefix(override)
+	_, notAddress := netip.ParseAddr(override)
+	if override == "" || strings.ContainsAny(override, "*?[") || notNetwork == nil || notAddress == nil {
+		return override
+	}
+	return override[:min(8, len(override)/2)] + "…"
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
 }
 
 // rateText is the exact rate of a limit that has one.
@@ -109,5 +155,5 @@ func counted(n int, what string) string {
 	if n != 1 {
 		what += "s"
 	}
-	return strings.TrimSpace(fmt.Sprintf("%d %s", n, what))
+	return fmt.Sprintf("%d %s", n, what)
 }

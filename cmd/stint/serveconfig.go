@@ -2,12 +2,12 @@ package main
 
 import (
 	"io"
-	"net/netip"
 	"net/url"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/internal/server"
 )
 
@@ -35,8 +35,8 @@ func (f *serveFlags) config() (server.Config, error) {
 	if c.Upstreams, err = parseURLs(f.upstreams); err != nil {
 		return c, err
 	}
-	if c.TrustedProxies, err = parsePrefixes(f.trusted); err != nil {
-		return c, err
+	if c.TrustedProxies, err = httplimit.ParsePrefixes(f.trusted...); err != nil {
+		return c, usagef("trusted-proxies: %w", err)
 	}
 	if c.HTTPToken, err = readToken("http-token-file", f.httpTokenFile); err != nil {
 		return c, err
@@ -106,22 +106,6 @@ func redacted(u *url.URL) string {
 		return "…"
 	}
 	return u.Redacted()
-}
-
-// parsePrefixes reads addresses too, as prefixes of their whole length.
-func parsePrefixes(texts []string) (prefixes []netip.Prefix, err error) {
-	for _, text := range texts {
-		text = strings.TrimSpace(text)
-		p, err := netip.ParsePrefix(text)
-		if addr, addrErr := netip.ParseAddr(text); addrErr == nil {
-			p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
-		}
-		if err != nil {
-			return nil, usagef("trusted-proxies: %q is not a network (write it as 10.0.0.0/8)", text)
-		}
-		prefixes = append(prefixes, p.Masked())
-	}
-	return prefixes, nil
 }
 
 // readToken returns "" when no file is named. An empty file is a mistake: it

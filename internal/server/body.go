@@ -129,6 +129,9 @@ func shown(text string) string { return fmt.Sprintf("%.60q", text) }
 
 // within puts the name of the field in front of an error of its value.
 func within(field string, err error) error {
+	if err == nil {
+		return nil
+	}
 	var e *apiError
 	if errors.As(err, &e) {
 		return &apiError{e.status, e.code, field + ": " + e.message}

@@ -14,11 +14,11 @@ import (
 func (s *Server) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTimeout)
 	defer cancel()
-	s.log.Info("draining")
 	s.isReady.Store(false)
 	for _, l := range s.listeners {
 		l.service.unready()
 	}
+	s.log.Info("draining")
 	pause(ctx, s.config.DrainDelay)
 	s.drainOnly(ctx, "gateway")
 	s.drainOnly(ctx, "http", "grpc")

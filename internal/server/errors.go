@@ -85,17 +85,15 @@ type errorDetail struct {
 	Message string `json:"message"`
 }
 
-// writeJSON answers with the value. An answer of the API is true only at the
-// moment it is given, so no cache may keep it.
+// writeJSON answers with the value, which can be written as JSON. An answer of
+// the API is true only at the moment it is given, so no cache may keep it.
 func writeJSON(w http.ResponseWriter, status int, value any) {
-	body, err := json.Marshal(value)
-	if err != nil { // none of our values can fail; say so rather than nothing
-		status, body = http.StatusInternalServerError, []byte(`{"error":{"code":"INTERNAL","message":"the answer could not be written"}}`)
-	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // the client may be gone
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(value) // the client may be gone
 }

@@ -1,0 +1,305 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const oneAMinute = "rules:\n  - {id: one, match: {path_prefix: /}, by: [api_key], limit: 1, window: 60}\n"
+
+func TestListenersSayWhereTheyAreAndThenReady(t *testing.T) {
+	p := startServer(t, nil)
+	for _, name := range []string{"http", "grpc", "admin"} {
+		if _, port, err := net.SplitHostPort(p.addr(name)); err != nil || port == "0" {
+			t.Errorf("%s listens on %q", name, p.addr(name))
+		}
+	}
+	if last := p.lines[len(p.lines)-1]; !strings.HasSuffix(last, "msg=ready") {
+		t.Errorf("the last line is %q", last)
+	}
+	if strings.Contains(strings.Join(p.lines, "\n"), "name=gateway") {
+		t.Error("the gateway listens although nobody asked for it")
+	}
+}
+
+func TestOffDisablesAListener(t *testing.T) {
+	p := startServer(t, []string{"STINT_GRPC=127.0.0.1:0"}, "--grpc", "off")
+	if log := strings.Join(p.lines, "\n"); strings.Contains(log, "name=grpc") {
+		t.Error(log)
+	}
+}
+
+func TestLogsAreJSONWhereAsked(t *testing.T) {
+	p := startProcess(t, []string{"STINT_LOG_FORMAT=json"}, "serve", "--http", "127.0.0.1:0", "--grpc", "off", "--admin", "off")
+	if line := p.wait(`"msg":"listening"`); !strings.Contains(line, `"name":"http"`) || !strings.Contains(line, `"addr":"127.0.0.1:`) {
+		t.Error(line)
+	}
+	p.wait(`"msg":"ready"`)
+}
+
+func TestTermDrainsWhileRequestsEnd(t *testing.T) {
+	p := startServer(t, nil, "--drain-delay", "8s")
+	slow := dial(t, p.addr("http"))
+	const body = `{"key":"k","limit":"1/s"}`
+	slow.send("POST /v1/take HTTP/1.1\r\nHost: x\r\nContent-Length: 25\r\n\r\n" + body[:10])
+	p.signal(syscall.SIGTERM)
+	p.wait("msg=draining")
+	if status, _ := get(t, p, "/readyz"); status != http.StatusServiceUnavailable {
+		t.Errorf("/readyz answers %d while draining", status)
+	}
+	if status, _ := get(t, p, "/healthz"); status != http.StatusOK {
+		t.Errorf("/healthz answers %d while draining", status)
+	}
+	slow.send(body[10:])
+	if got := slow.readAll(); !strings.HasPrefix(got, "HTTP/1.1 200") || !strings.Contains(got, `"allowed":true`) || !strings.Contains(got, "Connection: close") {
+		t.Errorf("the request in flight got %q", got)
+	}
+}
+
+func TestTermExitsWithDone(t *testing.T) {
+	p := startServer(t, nil, "--drain-delay", "0s")
+	begun := time.Now()
+	p.signal(syscall.SIGTERM)
+	if status := p.exit(); status != exitDone {
+		t.Errorf("status %d", status)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestInterruptExitsWithDone(t *testing.T) {
+	p := startServer(t, nil, "--drain-delay", "0s")
+	p.signal(os.Interrupt)
+	if status := p.exit(); status != exitDone {
+		t.Errorf("status %d", status)
+	}
+}
+
+func TestStuckRequestIsCutWithinTenSeconds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the bound of draining")
+	}
+	p := startServer(t, nil, "--drain-delay", "0s")
+	stuck := dial(t, p.addr("http"))
+	stuck.send("POST /v1/take HTTP/1.1\r\nHost: x\r\nContent-Length: 25\r\n\r\n{")
+	begun := time.Now()
+	p.signal(syscall.SIGTERM)
+	if status, took := p.exit(), time.Since(begun); status != exitDone || took > 10*time.Second {
+		t.Errorf("status %d after %v", status, took)
+	}
+}
+
+func TestHangupReloadsRulesWholeOrNot(t *testing.T) {
+	file := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), oneAMinute)
+	p := startServer(t, nil, "--rules", file)
+	writeFile(t, file, "rules:\n  - {id: one, limit: 1, windw: 60}\n")
+	p.signal(syscall.SIGHUP)
+	if line := p.wait("rules kept"); !strings.Contains(line, "rules.yaml:2:") || !strings.Contains(line, "window") {
+		t.Error(line)
+	}
+	if rule := ruleThatDecides(t, p); rule != "one" {
+		t.Errorf("rule %q decides, want the last good one", rule)
+	}
+	writeFile(t, file, strings.ReplaceAll(oneAMinute, "id: one", "id: two"))
+	p.signal(syscall.SIGHUP)
+	p.wait("rules reloaded")
+	if rule := ruleThatDecides(t, p); rule != "two" {
+		t.Errorf("rule %q decides after a reload", rule)
+	}
+}
+
+func TestChangedFileIsReloadedByItself(t *testing.T) {
+	file := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), oneAMinute)
+	p := startServer(t, nil, "--rules", file)
+	ruleThatDecides(t, p)
+	writeFile(t, file, strings.ReplaceAll(oneAMinute, "id: one", "id: two"))
+	p.wait("rules reloaded")
+	if rule := ruleThatDecides(t, p); rule != "two" {
+		t.Errorf("rule %q decides after a reload", rule)
+	}
+}
+
+func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
+	folder := t.TempDir()
+	bad := writeFile(t, filepath.Join(folder, "bad.yaml"), "rules:\n  - {id: a, limit: 1, windw: 60}\n  - {id: b, limitt: 1}\n")
+	empty := writeFile(t, filepath.Join(folder, "empty"), "\n")
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"unknown flag":             {[]string{"--htp", "off"}, "--htp"},
+		"an argument":              {[]string{"rules.yaml"}, "rules.yaml"},
+		"rules with mistakes":      {[]string{"--rules", bad}, "bad.yaml:3:"},
+		"rules that are not there": {[]string{"--rules", filepath.Join(folder, "none.yaml")}, "none.yaml"},
+		"rules elsewhere":          {[]string{"--rules", "redis://u:secret@h/0"}, "rules: redis:// is not served by this version"},
+		"another store":            {[]string{"--store", "redis://u:secret@h/0"}, "store: redis:// is not served by this version (use memory)"},
+		"unknown store":            {[]string{"--store", "memry"}, "use memory"},
+		"resp":                     {[]string{"--resp", ":6379"}, "resp: "},
+		"envoy files":              {[]string{"--envoy-config", folder}, "envoy-config: "},
+		"no address":               {[]string{"--http", "8080"}, `http: "8080" is not an address`},
+		"no port":                  {[]string{"--grpc", "localhost:nowhere"}, "grpc: "},
+		"gateway without upstream": {[]string{"--gateway", ":0"}, "--upstream"},
+		"upstream without gateway": {[]string{"--upstream", "http://h"}, "--gateway"},
+		"upstream without host":    {[]string{"--gateway", ":0", "--upstream", "/x"}, "upstream: "},
+		"upstream of no protocol":  {[]string{"--gateway", ":0", "--upstream", "ftp://h"}, "upstream: "},
+		"open admin":               {[]string{"--admin", ":6070"}, "--admin-token-file"},
+		"no network":               {[]string{"--trusted-proxies", "10.0.0.0/33"}, "trusted-proxies: "},
+		"no token file":            {[]string{"--http-token-file", filepath.Join(folder, "none")}, "http-token-file: "},
+		"empty token file":         {[]string{"--http-token-file", empty}, "is empty"},
+		"certificate alone":        {[]string{"--tls-cert", empty}, "tls-key"},
+		"no certificate":           {[]string{"--tls-cert", empty, "--tls-key", empty}, "tls-cert: "},
+		"authority alone":          {[]string{"--client-ca", empty}, "client-ca: "},
+		"no nodes":                 {[]string{"--nodes", "0"}, "nodes: 0"},
+		"no keys":                  {[]string{"--max-keys", "0"}, "max-keys: 0"},
+		"log format":               {[]string{"--log-format", "xml"}, "log-format: "},
+		"log level":                {[]string{"--log-level", "loud"}, "log-level: "},
+		"endless drain":            {[]string{"--drain-delay", "1h"}, "drain-delay: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := command(t, nil, append([]string{"serve"}, c.args...)...)
+			if got.status != exitUsage || !strings.Contains(got.errors, c.want) {
+				t.Errorf("status %d, %q\nwant %d with %q", got.status, got.errors, exitUsage, c.want)
+			}
+			if strings.Contains(got.errors, "secret") || got.out != "" {
+				t.Errorf("%q, %q", got.errors, got.out)
+			}
+		})
+	}
+}
+
+func TestEveryMistakeOfRulesIsPrinted(t *testing.T) {
+	bad := writeFile(t, filepath.Join(t.TempDir(), "bad.yaml"), "rules:\n  - {id: a, limit: 1, windw: 60}\n  - {id: b, limitt: 1}\n")
+	got := command(t, nil, "serve", "--rules", bad)
+	for _, place := range []string{"bad.yaml:2:", "bad.yaml:3:"} {
+		if !strings.Contains(got.errors, place) {
+			t.Errorf("%q lacks %s", got.errors, place)
+		}
+	}
+}
+
+func TestTakenPortExitsWithFailed(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	got := command(t, nil, "serve", "--http", taken.Addr().String(), "--grpc", "off", "--admin", "off")
+	if got.status != exitFailed || !strings.Contains(got.errors, "http: ") {
+		t.Errorf("status %d, %q", got.status, got.errors)
+	}
+}
+
+func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
+	for _, words := range [][]string{{}, {"serve"}, {"rules"}, {"rules", "validate"}, {"replay"}, {"check"}, {"version"}} {
+		got := command(t, nil, append(words, "--help")...)
+		if got.status != exitDone || !strings.Contains(got.out, "Examples:") {
+			t.Errorf("%v: status %d, %q", words, got.status, got.out)
+		}
+	}
+}
+
+func TestUnknownCommandIsWrongUsage(t *testing.T) {
+	if got := command(t, nil, "sevre"); got.status != exitUsage || !strings.Contains(got.errors, "sevre") {
+		t.Errorf("status %d, %q", got.status, got.errors)
+	}
+}
+
+func TestMaxKeysBoundsTheStore(t *testing.T) {
+	p := startServer(t, nil, "--max-keys", "1000")
+	for i := range 200 {
+		var limits bytes.Buffer
+		for j := range 32 {
+			if j > 0 {
+				limits.WriteByte(',')
+			}
+			_, _ = io.WriteString(&limits, `{"name":"n`+string(rune('a'+j%26))+string(rune('a'+j/26))+`","limit":10,"window":"1h"}`)
+		}
+		post(t, p, "/v1/take", `{"key":"k`+string(rune('a'+i%26))+string(rune('a'+i/26))+`","limits":[`+limits.String()+`]}`)
+	}
+	p.wait("store full")
+}
+
+func ruleThatDecides(t *testing.T, p *process) string {
+	t.Helper()
+	got := post(t, p, "/v1/check", `{"attributes":{"api_key":"k","path":"/"}}`)
+	_, rest, _ := strings.Cut(got, `"rule":"`)
+	rule, _, _ := strings.Cut(rest, `"`)
+	return rule
+}
+
+func get(t *testing.T, p *process, path string) (int, string) {
+	t.Helper()
+	return do(t, http.MethodGet, "http://"+p.addr("http")+path, "")
+}
+
+func post(t *testing.T, p *process, path, body string) string {
+	t.Helper()
+	status, answer := do(t, http.MethodPost, "http://"+p.addr("http")+path, body)
+	if status != http.StatusOK {
+		t.Fatalf("status %d: %s", status, answer)
+	}
+	return answer
+}
+
+func do(t *testing.T, method, target, body string) (int, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(answer)
+}
+
+// wire is a raw connection.
+type wire struct {
+	t    *testing.T
+	conn net.Conn
+}
+
+func dial(t *testing.T, addr string) wire {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	return wire{t, conn}
+}
+
+func (w wire) send(text string) {
+	w.t.Helper()
+	if _, err := io.WriteString(w.conn, text); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w wire) readAll() string {
+	w.t.Helper()
+	got, err := io.ReadAll(w.conn)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(got)
+}
