@@ -1,0 +1,153 @@
+package server
+
+import (
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var thisMachine = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+
+// byPath has a limit for one path and method, so that a test sees which
+// request was understood.
+const byPath = `
+rules:
+  - {id: orders, match: {path: /orders, methods: [POST]}, by: [api_key], limit: 1, window: 60}
+  - {id: hosts, match: {path: /hosts, host: shop.example}, by: [api_key], limit: 1, window: 60}
+blacklist: ["revoked"]
+`
+
+func TestForwardAuthTellsTheDecision(t *testing.T) {
+	s := run(t, Config{Rules: rulesFile(t, byPath)})
+	first := s.do("POST", "http", "/v1/auth/orders", "", []string{"X-API-Key", "k"})
+	if first.status != http.StatusOK || first.body != "" || first.header.Get(statusHeader) != "200" {
+		t.Errorf("allowed: status %d, %v, %q", first.status, first.header, first.body)
+	}
+	if got := first.header.Get("X-RateLimit-Remaining"); got != "0" {
+		t.Errorf("X-RateLimit-Remaining: %q", got)
+	}
+	second := s.do("POST", "http", "/v1/auth/orders", "", []string{"X-API-Key", "k"})
+	if second.status != http.StatusTooManyRequests || second.header.Get(statusHeader) != "429" || second.header.Get("Retry-After") != "60" {
+		t.Errorf("denied: status %d, %v", second.status, second.header)
+	}
+	if !strings.Contains(second.body, "RATE_LIMIT_EXCEEDED") {
+		t.Errorf("denied: %s", second.body)
+	}
+	other := s.get("http", "/v1/auth/other", "X-API-Key", "k")
+	if other.status != http.StatusOK || other.header.Get(statusHeader) != "200" || other.header.Get("X-RateLimit-Limit") != "" {
+		t.Errorf("not counted: status %d, %v", other.status, other.header)
+	}
+}
+
+func TestDenyStatusStandsForEveryDenial(t *testing.T) {
+	s := run(t, Config{Rules: rulesFile(t, byPath)})
+	s.do("POST", "http", "/v1/auth/orders", "", []string{"X-API-Key", "k"})
+	for name, c := range map[string]struct {
+		path, key  string
+		want, real int
+	}{
+		"over the limit":         {"/v1/auth/orders?deny_status=403", "k", 403, 429},
+		"on the list":            {"/v1/auth/orders", "revoked", 403, 403},
+		"on the list, as wanted": {"/v1/auth/orders?deny_status=401", "revoked", 401, 403},
+		"allowed":                {"/v1/auth/orders?deny_status=403", "j", 200, 200},
+	} {
+		got := s.do("POST", "http", c.path, "", []string{"X-API-Key", c.key})
+		if got.status != c.want || got.header.Get(statusHeader) != strconv.Itoa(c.real) {
+			t.Errorf("%s: status %d, really %s, want %d, %d", name, got.status, got.header.Get(statusHeader), c.want, c.real)
+		}
+	}
+	for _, bad := range []string{"200", "500", "399", "x", "", "403x"} {
+		if got := s.get("http", "/v1/auth?deny_status="+bad); got.status != http.StatusBadRequest {
+			t.Errorf("deny_status=%s: status %d", bad, got.status)
+		}
+	}
+}
+
+// TestOriginalRequestIsRead sends each request twice: the second is denied
+// when it was understood as POST /orders.
+func TestOriginalRequestIsRead(t *testing.T) {
+	trusting := run(t, Config{Rules: rulesFile(t, byPath), TrustedProxies: thisMachine})
+	wary := run(t, Config{Rules: rulesFile(t, byPath)})
+	for name, c := range map[string]struct {
+		server  *running
+		method  string
+		path    string
+		header  []string
+		counted bool
+	}{
+		"nginx":                  {trusting, "GET", "/v1/auth", []string{"X-Original-URI", "/orders?page=2", "X-Original-Method", "POST"}, true},
+		"Traefik and Caddy":      {trusting, "GET", "/v1/auth", []string{"X-Forwarded-Uri", "/orders", "X-Forwarded-Method", "POST"}, true},
+		"Envoy":                  {trusting, "POST", "/v1/auth/orders", nil, true},
+		"another method":         {trusting, "POST", "/v1/auth", []string{"X-Original-URI", "/orders", "X-Original-Method", "GET"}, false},
+		"no method said":         {trusting, "POST", "/v1/auth", []string{"X-Original-URI", "/orders"}, true},
+		"a whole URL":            {trusting, "POST", "/v1/auth", []string{"X-Original-URI", "https://shop.example/orders"}, true},
+		"escaped":                {trusting, "POST", "/v1/auth", []string{"X-Original-URI", "/%6Frders/./"}, true},
+		"not a URL":              {trusting, "POST", "/v1/auth", []string{"X-Original-URI", "/orders?a=%zz"}, true},
+		"both, the same":         {trusting, "POST", "/v1/auth", []string{"X-Original-URI", "/orders", "X-Forwarded-Uri", "/orders"}, true},
+		"host":                   {trusting, "GET", "/v1/auth/hosts", []string{"X-Forwarded-Host", "cdn.example, shop.example"}, true},
+		"another host":           {trusting, "GET", "/v1/auth/hosts", []string{"X-Forwarded-Host", "shop.example, cdn.example"}, false},
+		"who is not trusted":     {wary, "POST", "/v1/auth", []string{"X-Original-URI", "/orders"}, false},
+		"path of anybody":        {wary, "POST", "/v1/auth/orders", []string{"X-Original-URI", "/free", "X-Original-Method", "GET"}, true},
+		"escapes in the prefix":  {wary, "POST", "/v1%2Fauth/orders", nil, true},
+		"no redirect on slashes": {wary, "POST", "/v1/auth//orders", nil, true},
+		"a neighbour":            {wary, "POST", "/v1/auth/ordersx", nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			header := append([]string{"X-API-Key", name}, c.header...)
+			first := c.server.do(c.method, "http", c.path, "", header)
+			second := c.server.do(c.method, "http", c.path, "", header)
+			if first.status != http.StatusOK {
+				t.Fatalf("the first: status %d, %s", first.status, first.body)
+			}
+			if counted := second.status == http.StatusTooManyRequests; counted != c.counted {
+				t.Errorf("counted: %v, want %v (status %d)", counted, c.counted, second.status)
+			}
+		})
+	}
+	wary.logs.wait(t, "trusted-proxies")
+}
+
+func TestContradictingHeadersAreRefused(t *testing.T) {
+	s := run(t, Config{Rules: rulesFile(t, byPath), TrustedProxies: thisMachine})
+	for name, header := range map[string][]string{
+		"URIs":    {"X-Original-URI", "/free", "X-Forwarded-Uri", "/orders"},
+		"methods": {"X-Original-Method", "GET", "X-Forwarded-Method", "POST"},
+	} {
+		if got := s.get("http", "/v1/auth", header...); got.status != http.StatusBadRequest || !strings.Contains(got.errorMessage(), "contradicts") {
+			t.Errorf("%s: status %d, %s", name, got.status, got.body)
+		}
+	}
+	if got := s.get("http", "/v1/auth/orders", "X-Original-URI", "/free"); got.status != http.StatusBadRequest {
+		t.Errorf("path and header: status %d", got.status)
+	}
+}
+
+func TestForwardAuthCountsByTheClientOfATrustedProxy(t *testing.T) {
+	s := run(t, Config{Rules: rulesFile(t, "rules:\n  - {id: a, by: [ip], limit: 1, window: 60}\n"), TrustedProxies: thisMachine})
+	for _, c := range []struct {
+		client string
+		want   int
+	}{{"203.0.113.1", 200}, {"203.0.113.2", 200}, {"203.0.113.1", 429}} {
+		if got := s.get("http", "/v1/auth", "X-Forwarded-For", c.client); got.status != c.want {
+			t.Errorf("%s: status %d, want %d", c.client, got.status, c.want)
+		}
+	}
+}
+
+func TestForwardAuthReportsADelay(t *testing.T) {
+	s := run(t, Config{Rules: rulesFile(t, "rules:\n  - {id: a, by: [api_key], algorithm: leaky_bucket, limit: 1, window: 60, params: {queue: 5}}\n")})
+	s.get("http", "/v1/auth", "X-API-Key", "k")
+	if got := s.get("http", "/v1/auth", "X-API-Key", "k"); got.status != http.StatusOK || got.header.Get(delayHeader) != "60000" {
+		t.Errorf("status %d, %v", got.status, got.header)
+	}
+}
+
+func TestHeadersFollowTheDialectOfTheRule(t *testing.T) {
+	s := run(t, Config{Rules: rulesFile(t, "rules:\n  - {id: a, by: [api_key], limit: 5, window: 60, headers: ietf-03}\n")})
+	got := s.get("http", "/v1/auth", "X-API-Key", "k")
+	if got.header.Get("RateLimit-Limit") != "5" || got.header.Get("X-RateLimit-Limit") != "" {
+		t.Errorf("%v", got.header)
+	}
+}
