@@ -1,0 +1,148 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/oracle"
+	"pgregory.net/rapid"
+)
+
+// table is a script on one key with every answer worked out by hand. Its times
+// count from start.
+type table struct {
+	name  string
+	start string // RFC 3339; midnight of 1 January 2026 unless said
+	spec  stint.Spec
+	rows  []row
+}
+
+// row is one claim and the decision it must get, or a change of the limit.
+type row struct {
+	when        time.Duration
+	cost, extra int64
+	taken       *time.Duration // of a give-back
+	change      *stint.Spec
+	want        stint.Decision // without Limit
+	asOf        time.Duration  // what At is, since start
+}
+
+func tables() []table {
+	var all []table
+	for _, of := range [][]table{bucketTables(), windowTables(), counterTables(), logTables(), leakyTables(), quotaTables()} {
+		all = append(all, of...)
+	}
+	return all
+}
+
+// check runs the script. The model is asked too: it is judged by hand as the
+// store is.
+func (s table) check(tb rapid.TB, b *bench) {
+	tb.Helper()
+	h := b.scripted(tb)
+	h.model = oracle.New()
+	start := s.startTime(tb)
+	c := stint.Claim{Key: h.scope, Limit: mustCompile(tb, s.spec)}
+	for i, r := range s.rows {
+		if r.change != nil {
+			c.Limit = mustCompile(tb, *r.change)
+			continue
+		}
+		b.clock.Store(start + r.when.Microseconds())
+		c.Cost, c.Extra, c.At = r.cost, r.extra, 0
+		if r.taken != nil {
+			c.At = start + r.taken.Microseconds()
+		}
+		want := r.want
+		want.Limit, want.At = c.Limit.Max(), start+r.asOf.Microseconds()
+		if got := h.take(c); got != want {
+			tb.Fatalf("row %d, after %v: %s\ngot  %s\nwant %s", i, r.when, claimText(c), decisionText(got), decisionText(want))
+		}
+	}
+}
+
+func (s table) startTime(tb rapid.TB) int64 {
+	tb.Helper()
+	if s.start == "" {
+		return year2026
+	}
+	t, err := time.Parse(time.RFC3339, s.start)
+	if err != nil {
+		tb.Fatalf("start of the table: %v", err)
+	}
+	return t.UnixMicro()
+}
+
+func mustCompile(tb rapid.TB, s stint.Spec) stint.Limit {
+	tb.Helper()
+	s.Name = "table"
+	l, err := s.Compile()
+	if err != nil {
+		tb.Fatalf("%+v: %v", s, err)
+	}
+	return l
+}
+
+// take is a row that takes cost, or peeks with 0.
+func take(when time.Duration, cost int64, want stint.Decision) row {
+	return row{when: when, cost: cost, want: want, asOf: when}
+}
+
+// more is a row that takes cost and up to extra beside it.
+func more(when time.Duration, cost, extra int64, want stint.Decision) row {
+	return row{when: when, cost: cost, extra: extra, want: want, asOf: when}
+}
+
+// back is a row that gives cost back that was taken then.
+func back(when time.Duration, cost int64, taken time.Duration, want stint.Decision) row {
+	return row{when: when, cost: -cost, taken: &taken, want: want, asOf: when}
+}
+
+// backNow is a row that gives cost back without saying when it was taken.
+func backNow(when time.Duration, cost int64, want stint.Decision) row {
+	return row{when: when, cost: -cost, want: want, asOf: when}
+}
+
+// forget is a row that drops the state.
+func forget(when time.Duration, want stint.Decision) row {
+	return row{when: when, cost: stint.Forget, want: want, asOf: when}
+}
+
+// change is a row from which on another limit holds.
+func change(to stint.Spec) row { return row{change: &to} }
+
+// at says that the row is decided as at another time than its own.
+func (r row) at(asOf time.Duration) row {
+	r.asOf = asOf
+	return r
+}
+
+func yes(remaining int64, reset, next time.Duration) stint.Decision {
+	return stint.Decision{Allowed: true, Remaining: remaining, ResetAfter: reset, NextAfter: next}
+}
+
+// delayed is yes of a leaky bucket.
+func delayed(delay time.Duration, remaining int64, reset, next time.Duration) stint.Decision {
+	d := yes(remaining, reset, next)
+	d.Delay = delay
+	return d
+}
+
+// granted is yes to a part of what was asked for extra.
+func granted(extra, remaining int64, reset, next time.Duration) stint.Decision {
+	d := yes(remaining, reset, next)
+	d.Granted = extra
+	return d
+}
+
+func no(remaining int64, retry, reset, next time.Duration) stint.Decision {
+	return stint.Decision{Remaining: remaining, RetryAfter: retry, ResetAfter: reset, NextAfter: next}
+}
+
+// Units of the tables.
+const (
+	us  = time.Microsecond
+	ms  = time.Millisecond
+	sec = time.Second
+	day = 24 * time.Hour
+)

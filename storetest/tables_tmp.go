@@ -1,3 +1,0 @@
-package storetest
-
-func tables() []law { return nil }
