@@ -65,10 +65,11 @@ func run(o *options) error {
 	defer cancel()
 	go watchParent(ctx, cancel)
 
-	target, err := startUpstream(ctx)
+	application, target, err := startUpstream(ctx)
 	if err != nil {
 		return err
 	}
+	defer application.Close() // last, so that what the server drains is answered
 	err = serve(ctx, o, target)
 	if ctx.Err() != nil {
 		return nil // asked to stop, and stopped
@@ -76,16 +77,15 @@ func run(o *options) error {
 	return err
 }
 
-// startUpstream serves the application on a port of its own until ctx ends.
-func startUpstream(ctx context.Context) (target string, err error) {
+// startUpstream serves the application on a port of its own.
+func startUpstream(ctx context.Context) (s *http.Server, target string, err error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
-	s := &http.Server{Handler: upstream.Handler(eventInterval), ReadHeaderTimeout: 10 * time.Second}
-	context.AfterFunc(ctx, func() { _ = s.Close() })
-	go func() { _ = s.Serve(l) }() // it ends when the context does
-	return "http://" + l.Addr().String(), nil
+	s = &http.Server{Handler: upstream.Handler(eventInterval), ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = s.Serve(l) }() // until it is closed
+	return s, "http://" + l.Addr().String(), nil
 }
 
 // serve runs stint serve until ctx ends: it then gets a SIGTERM, and is
