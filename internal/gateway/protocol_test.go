@@ -9,6 +9,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/coder/websocket"
@@ -197,6 +198,38 @@ func TestEchoRunsWhileTheUploadLasts(t *testing.T) {
 			t.Errorf("got %q and %v at the end", rest, err)
 		}
 	})
+}
+
+// noticed is a body that says whether anybody read it.
+type noticed struct {
+	io.Reader
+	read atomic.Bool
+}
+
+func (n *noticed) Read(p []byte) (int, error) { n.read.Store(true); return n.Reader.Read(p) }
+
+func TestBodyIsSentOnlyIfTheUpstreamWantsIt(t *testing.T) {
+	for name, wanted := range map[string]bool{"wanted": true, "notWanted": false} {
+		t.Run(name, func(t *testing.T) {
+			upstream := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !wanted {
+					w.WriteHeader(http.StatusForbidden)
+					return
+				}
+				_, _ = io.Copy(w, r.Body)
+			})
+			s := serve(t, http1, behind(t, http1, upstream, Options{}))
+			c := clientOf(t, http1, s)
+			c.Transport.(*http.Transport).ExpectContinueTimeout = patience
+			body := &noticed{Reader: strings.NewReader("body")}
+			r, _ := http.NewRequestWithContext(bounded(t), http.MethodPost, s.URL, body)
+			r.Header.Set("Expect", "100-continue")
+			_, got := do(t, c, r)
+			if body.read.Load() != wanted || wanted && got != "body" {
+				t.Errorf("the body was sent: %v; got %q", body.read.Load(), got)
+			}
+		})
+	}
 }
 
 func TestClientThatLeavesCancelsTheUpstream(t *testing.T) {
