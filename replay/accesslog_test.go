@@ -91,6 +91,20 @@ func TestReadLogTime(t *testing.T) {
 	}
 }
 
+func TestAddressesCountAsRulesCountThem(t *testing.T) {
+	for given, want := range map[string]string{
+		"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "2001:DB8:0:7::1": "2001:db8:0:7::/64", "fe80::1%eth0": "fe80::/64",
+		"crawl.example": "crawl.example", "host:80": "host:80",
+	} {
+		if got := identity("ip", given); got != want {
+			t.Errorf("%s counts as %s, want %s", given, got, want)
+		}
+	}
+	if got := identity("key", "2001:db8::1"); got != "2001:db8::1" {
+		t.Errorf("a key counts as %s", got)
+	}
+}
+
 func FuzzCombined(f *testing.F) {
 	f.Add(`192.0.2.1` + stamp + `"GET /a?b HTTP/1.1" 200 512 "http://e.example/" "Agent \"1\"" x`)
 	f.Add(`::1 - a b [29/Feb/2016:23:59:60 -0730] "\x16\x03\" 400 -`)

@@ -159,12 +159,12 @@ func (s *source) readEvent(e *event, line string) (err error) {
 		e.text = line
 		return nil
 	}
-	key, _ := s.scratch.attribute(s.by)
-	if key == "" {
+	value, _ := s.scratch.attribute(s.by)
+	if value == "" {
 		return fmt.Errorf("has no %s to count by", s.by)
 	}
-	e.text = s.keys.own(key)
-	return stint.ValidateKey(key)
+	e.text = s.keys.own(identity(s.by, value))
+	return stint.ValidateKey(e.text)
 }
 
 // peek returns the next event, nil at the end of the input. Bad lines before
