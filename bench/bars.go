@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+	"time"
 )
 
 // bar is something that was promised, and what was measured.
@@ -36,6 +37,18 @@ func (b *bars) judgeSpeed(workload string, cpus int, t timings) {
 	b.judge(title, t.ratio(stintName, referenceName), promised[0], "of "+referenceName)
 	b.judge(counter, t.ratio(counterName, referenceName), promised[1], "of "+referenceName)
 }
+
+// judgeFilling compares what it took Stint to hold many keys with what was
+// promised.
+func (b *bars) judgeFilling(f filling) {
+	b.judge("fill: memory", f.BytesPerKey, 48, "bytes a key")
+	b.judge("fill: memory at its peak", f.PeakPerKey, 64, "bytes a key")
+	b.judge("fill: p99.99 of a call", microseconds(f.P9999), 100, "µs")
+	b.judge("fill: slowest call", microseconds(f.Slowest), 5000, "µs")
+	b.judge("fill: a full collection", microseconds(f.FullGC), 10_000, "µs")
+}
+
+func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // print shows each bar, met or missed.
 func (b *bars) print(out io.Writer) {

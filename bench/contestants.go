@@ -15,9 +15,7 @@ type contestant struct {
 	// keepsKeys reports whether it holds on to the strings it is given, so
 	// that their bytes are part of what a key costs.
 	keepsKeys bool
-	// build makes one that allows a burst of limit to every key, and then
-	// limit in each time of per.
-	build func(limit int64, per time.Duration) (take, error)
+	build     func(allowance) (take, error)
 }
 
 // The names that results are read by.
@@ -52,18 +50,28 @@ func named(name string) (contestant, error) {
 	return contestant{}, fmt.Errorf("no contestant is called %q", name)
 }
 
-// allowance is what every key gets in a race: so much that nobody is denied,
-// at a rate that is not a whole number of anything.
-const (
-	allowance    = 1_000_000_000
-	allowancePer = time.Hour
-)
+// allowance is what every key gets: burst at once, and then one more each
+// time of every. Limiters that count in windows get burst in the time that a
+// bucket takes to fill.
+type allowance struct {
+	burst int64
+	every time.Duration
+}
+
+func (a allowance) window() time.Duration { return time.Duration(a.burst) * a.every }
+
+// ample is so much that nobody is ever denied, and so slow to come back that
+// no key is idle, and may be forgotten, before a race is over.
+func ample() allowance { return allowance{50_000_000, time.Minute} }
+
+// heldLong is what one request holds for an hour.
+func heldLong() allowance { return allowance{1000, time.Hour} }
 
 // checkLimits refuses a contestant that does not limit, or limits too early:
 // of more than limit requests it admits limit, for each of two keys.
 func (c contestant) checkLimits() error {
 	const limit = 100
-	t, err := c.build(limit, time.Hour)
+	t, err := c.build(allowance{limit, time.Hour})
 	if err != nil || c.name == bareName {
 		return err
 	}

@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/sethvargo/go-limiter/memorystore"
 )
 
-func newGoLimiter(limit int64, per time.Duration) (take, error) {
-	s, err := memorystore.New(&memorystore.Config{Tokens: uint64(limit), Interval: per})
+func newGoLimiter(a allowance) (take, error) {
+	s, err := memorystore.New(&memorystore.Config{Tokens: uint64(a.burst), Interval: a.window()})
 	if err != nil {
 		return nil, err
 	}

@@ -17,9 +17,9 @@ type slidingCounter struct {
 	window  time.Duration
 }
 
-func newHTTPRate(limit int64, per time.Duration) (take, error) {
-	s := &slidingCounter{counter: httprate.NewLocalLimitCounter(per), limit: float64(limit), window: per}
-	s.counter.Config(int(limit), per)
+func newHTTPRate(a allowance) (take, error) {
+	s := &slidingCounter{counter: httprate.NewLocalLimitCounter(a.window()), limit: float64(a.burst), window: a.window()}
+	s.counter.Config(int(a.burst), s.window)
 	return s.take, nil
 }
 

@@ -18,15 +18,20 @@ type keyText string
 func newKeyText(n int) keyText {
 	var b strings.Builder
 	b.Grow(n * keyLength)
-	var raw [keyLength / 2]byte
-	var text [keyLength]byte
+	var key [keyLength]byte
 	for i := range n {
-		binary.BigEndian.PutUint64(raw[:], mix(uint64(i)))
-		binary.BigEndian.PutUint32(raw[8:], uint32(i))
-		hex.Encode(text[:], raw[:])
-		b.Write(text[:])
+		b.Write(writeKey(key[:], i))
 	}
 	return keyText(b.String())
+}
+
+// writeKey writes key number i, below 2^32, into key.
+func writeKey(key []byte, i int) []byte {
+	var raw [keyLength / 2]byte
+	binary.BigEndian.PutUint64(raw[:], mix(uint64(i)))
+	binary.BigEndian.PutUint32(raw[8:], uint32(i))
+	hex.Encode(key, raw[:])
+	return key
 }
 
 func (t keyText) len() int { return len(t) / keyLength }

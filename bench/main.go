@@ -16,7 +16,9 @@ type options struct {
 	only   []string // the parts to run; empty: all
 	rounds int      // of a race; the first, which does not count, is extra
 	slice  time.Duration
-	busy   bool // the machine has other work: count processor time
+	keys   int    // of the parts that need many
+	here   string // work that another process wants done in this one
+	busy   bool   // the machine has other work: count processor time
 }
 
 // race is the options as a race on so many CPUs.
@@ -33,7 +35,7 @@ func (o options) runs(part string) bool {
 }
 
 // partNames is what -only understands, in the order in which parts run.
-var partNames = []string{"hot", "uniform", "zipf"}
+var partNames = []string{"hot", "uniform", "zipf", "fill", "batch", "flood"}
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil {
@@ -47,15 +49,34 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if o.here != "" {
+		return here(o.here, o.keys, out)
+	}
 	for _, c := range contestants() {
 		if err := c.checkLimits(); err != nil {
 			return err
 		}
 	}
 	fmt.Fprintf(out, "%s, %d CPUs, %s\n", runtime.Version(), runtime.NumCPU(), time.Now().UTC().Format(time.DateTime))
+	return runParts(o, out)
+}
+
+// runParts runs what was asked for, and then tells which bars were met.
+func runParts(o options, out io.Writer) error {
 	var b bars
 	if err := speed(o, out, &b); err != nil {
 		return err
+	}
+	for _, p := range []struct {
+		name string
+		run  func(options, io.Writer, *bars) error
+	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}} {
+		if !o.runs(p.name) {
+			continue
+		}
+		if err := p.run(o, out, &b); err != nil {
+			return err
+		}
 	}
 	b.print(out)
 	return nil
@@ -65,6 +86,8 @@ func parse(args []string) (options, error) {
 	o := options{}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	only := flags.String("only", "", "run these parts alone: "+strings.Join(partNames, ","))
+	flags.StringVar(&o.here, "here", "", "do this alone and print what it took as JSON: flood, or fill:NAME")
+	flags.IntVar(&o.keys, "keys", 10_000_000, "keys of fill and batch; flood brings twice as many")
 	flags.IntVar(&o.rounds, "rounds", 11, "rounds of a race")
 	flags.DurationVar(&o.slice, "slice", 100*time.Millisecond, "how long a contestant runs in each round")
 	flags.BoolVar(&o.busy, "busy", false, "count processor time, for a machine that is busy with other work")

@@ -4,21 +4,23 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+	"time"
 )
 
 // workload is which keys are asked for, in which order.
 type workload struct {
 	name  string
 	keys  int
+	allow allowance
 	order func() []uint32
 }
 
 func workloads() []workload {
 	const uniform, skewed = 100_000, 1_000_000
 	return []workload{
-		{"hot", 1, hotOrder},
-		{"uniform", uniform, func() []uint32 { return uniformOrder(uniform) }},
-		{"zipf", skewed, func() []uint32 { return zipfOrder(skewed, 1.1) }},
+		{"hot", 1, allowance{1_000_000_000, 34_560 * time.Microsecond}, hotOrder},
+		{"uniform", uniform, ample(), func() []uint32 { return uniformOrder(uniform) }},
+		{"zipf", skewed, ample(), func() []uint32 { return zipfOrder(skewed, 1.1) }},
 	}
 }
 
@@ -31,7 +33,7 @@ func (w workload) race(o options, cpus int) (timings, error) {
 	keys, order := newKeyText(w.keys).list(), w.order()
 	var runners []runner
 	for _, c := range contestants() {
-		t, err := c.build(allowance, allowancePer)
+		t, err := c.build(w.allow)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.name, err)
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/stintdev/stint"
 )
@@ -11,20 +10,20 @@ import (
 // part that brings as many.
 const bound = stint.DefaultMaxKeys * 5 / 4
 
-func newStint(limit int64, per time.Duration) (take, error) {
-	return takeOf(stint.NewMemory(stint.MemoryOptions{MaxKeys: bound}), limit, per)
+func newStint(a allowance) (take, error) {
+	return takeOf(stint.NewMemory(stint.MemoryOptions{MaxKeys: bound}), a)
 }
 
 // newCounterStint reads the time from the processor's own counter, where that
 // is safe.
-func newCounterStint(limit int64, per time.Duration) (take, error) {
-	return takeOf(stint.NewMemory(stint.MemoryOptions{MaxKeys: bound, ProcessorClock: true}), limit, per)
+func newCounterStint(a allowance) (take, error) {
+	return takeOf(stint.NewMemory(stint.MemoryOptions{MaxKeys: bound, ProcessorClock: true}), a)
 }
 
 // takeOf calls a store as its users do: through the interface, with a limit
 // compiled once.
-func takeOf(s stint.Store, limit int64, per time.Duration) (take, error) {
-	l, err := compile(limit, per)
+func takeOf(s stint.Store, a allowance) (take, error) {
+	l, err := compile(a)
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +35,6 @@ func takeOf(s stint.Store, limit int64, per time.Duration) (take, error) {
 }
 
 // compile makes a token bucket with the scope that a rule would give it.
-func compile(limit int64, per time.Duration) (stint.Limit, error) {
-	return stint.Spec{Namespace: "bench", Rule: "race", Limit: limit, Window: per}.Compile()
+func compile(a allowance) (stint.Limit, error) {
+	return stint.Spec{Namespace: "bench", Rule: "race", Limit: 1, Window: a.every, Capacity: a.burst}.Compile()
 }

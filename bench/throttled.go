@@ -2,18 +2,17 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/throttled/throttled/v2"
 	"github.com/throttled/throttled/v2/store/memstore"
 )
 
-func newThrottled(limit int64, per time.Duration) (take, error) {
+func newThrottled(a allowance) (take, error) {
 	s, err := memstore.NewCtx(0)
 	if err != nil {
 		return nil, err
 	}
-	quota := throttled.RateQuota{MaxRate: throttled.PerDuration(int(limit), per), MaxBurst: int(limit) - 1}
+	quota := throttled.RateQuota{MaxRate: throttled.PerDuration(1, a.every), MaxBurst: int(a.burst) - 1}
 	l, err := throttled.NewGCRARateLimiterCtx(s, quota)
 	if err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package main
 import (
 	"hash/maphash"
 	"sync"
-	"time"
 
 	"golang.org/x/time/rate"
 )
@@ -25,8 +24,8 @@ type rateShard struct {
 	limiters map[string]*rate.Limiter
 }
 
-func newXTimeRate(limit int64, per time.Duration) (take, error) {
-	m := &rateMap{seed: maphash.MakeSeed(), limit: rate.Limit(float64(limit) / per.Seconds()), burst: int(limit)}
+func newXTimeRate(a allowance) (take, error) {
+	m := &rateMap{seed: maphash.MakeSeed(), limit: rate.Every(a.every), burst: int(a.burst)}
 	for i := range m.shards {
 		m.shards[i].limiters = make(map[string]*rate.Limiter)
 	}

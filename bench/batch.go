@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/stintdev/stint"
+)
+
+// batchSize is how many claims one call carries.
+const batchSize = 32
+
+// batcher asks one store for the same keys, one by one or many in a call.
+type batcher struct {
+	store  *stint.Memory
+	limit  stint.Limit
+	keys   keyText
+	order  []uint32
+	next   int
+	claims [batchSize]stint.Claim
+	groups []stint.Group
+	out    [batchSize]stint.Decision
+}
+
+func newBatcher(keys int) (*batcher, error) {
+	limit, err := compile(ample())
+	if err != nil {
+		return nil, err
+	}
+	b := &batcher{
+		store: stint.NewMemory(stint.MemoryOptions{MaxKeys: bound}), limit: limit,
+		keys: newKeyText(keys), order: uniformOrder(keys),
+	}
+	for i := range b.claims {
+		b.groups = append(b.groups, stint.Group{Claims: b.claims[i : i+1]})
+	}
+	for i := range keys {
+		if _, err := b.store.Take(context.Background(), b.claim(i)); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+func (b *batcher) claim(i int) stint.Claim {
+	return stint.Claim{Key: b.keys.key(i), Limit: b.limit, Cost: 1}
+}
+
+// draw returns the next keys to ask for.
+func (b *batcher) draw() []uint32 {
+	if b.next+batchSize > len(b.order) {
+		b.next = 0
+	}
+	b.next += batchSize
+	return b.order[b.next-batchSize : b.next]
+}
+
+// one takes a batch's keys by a call each.
+func (b *batcher) one(int) int {
+	for _, i := range b.draw() {
+		if _, err := b.store.Take(context.Background(), b.claim(int(i))); err != nil {
+			return 0
+		}
+	}
+	return batchSize
+}
+
+// many takes a batch's keys in one call, each a group of its own.
+func (b *batcher) many(int) int {
+	for n, i := range b.draw() {
+		b.claims[n] = b.claim(int(i))
+	}
+	if b.store.TakeGroups(context.Background(), b.groups, b.out[:]) != nil {
+		return 0
+	}
+	return batchSize
+}
+
+// allocations is what a block of calls allocates.
+func allocations(block func(int) int) float64 {
+	return testing.AllocsPerRun(100, func() { block(0) })
+}
+
+// batch compares batches with single calls where every key misses the cache.
+func batch(o options, out io.Writer, b *bars) (err error) {
+	s, err := newBatcher(o.keys)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.store.Close()) }()
+	const single, batched = "one by one", "batches of 32"
+	t := o.race(1).interleave([]runner{{single, s.one}, {batched, s.many}})
+	fmt.Fprintf(out, "\nbatch: %d keys, 1 CPU: %s %.1f ns a claim, %s %.1f, ratio %.2f\n",
+		o.keys, single, t.ns(single), batched, t.ns(batched), t.ratio(batched, single))
+	b.judge("batches of 32", t.ratio(batched, single), 0.5, "of one by one")
+	b.judge("one claim allocates", allocations(s.one)/batchSize, 0, "times")
+	b.judge("a batch allocates", allocations(s.many), 0, "times")
+	return nil
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// flood is many keys that come once against a store that holds a twentieth of
+// them, while some keys are under denial.
+type flood struct {
+	store   *stint.Memory
+	limit   stint.Limit
+	denied  keyText
+	slipped int // how often a key under denial was let through
+}
+
+const (
+	floodShare = 20  // a store holds one in so many of the keys that come
+	deniedKeys = 256 // spread over the store, asking all the time
+	floodLimit = 10
+)
+
+func newFlood(keys int) (*flood, error) {
+	limit, err := compile(allowance{floodLimit, time.Hour})
+	if err != nil {
+		return nil, err
+	}
+	f := &flood{
+		store: stint.NewMemory(stint.MemoryOptions{MaxKeys: keys / floodShare}), limit: limit,
+		denied: newKeyText(deniedKeys),
+	}
+	for range floodLimit {
+		f.askDenied()
+	}
+	f.slipped = 0
+	return f, nil
+}
+
+func (f *flood) admits(key string) bool {
+	d, err := f.store.Take(context.Background(), stint.Claim{Key: key, Limit: f.limit, Cost: 1})
+	return err == nil && d.Allowed
+}
+
+func (f *flood) askDenied() {
+	for i := range f.denied.len() {
+		if f.admits(f.denied.key(i)) {
+			f.slipped++
+		}
+	}
+}
+
+// pour brings keys that nobody has seen, from number first on, and lets the
+// denied ones ask now and then.
+func (f *flood) pour(first, n int) {
+	const between = 50_000
+	var key [keyLength]byte
+	for i := range n {
+		f.admits(string(writeKey(key[:], first+i)))
+		if i%between == 0 {
+			f.askDenied()
+		}
+	}
+}
+
+// flooded is what came of a flood. Bytes are those resident since before it.
+type flooded struct {
+	Took      time.Duration
+	Half, End int64 // bytes when half of the keys had come, and all
+	Slipped   int   // how often a key under denial was let through
+	Stats     stint.MemoryStats
+}
+
+// pourAll floods a store and looks at its memory half way, when it has long
+// been full, and at the end.
+func pourAll(keys int) (w flooded, err error) {
+	f, err := newFlood(keys)
+	if err != nil {
+		return w, err
+	}
+	empty, err := residentIdle()
+	if err != nil {
+		return w, err
+	}
+	start := time.Now()
+	f.pour(deniedKeys, keys/2)
+	if w.Half, err = residentIdle(); err != nil {
+		return w, err
+	}
+	f.pour(deniedKeys+keys/2, keys/2)
+	w.Took = time.Since(start)
+	w.End, err = residentIdle()
+	w.Half, w.End = w.Half-empty, w.End-empty
+	w.Slipped, w.Stats = f.slipped, f.store.Stats()
+	return w, err
+}
+
+// flooding brings twice the keys of a filling against a tenth of them.
+func flooding(o options, out io.Writer, b *bars) error {
+	keys := 2 * o.keys
+	bound := keys / floodShare
+	var w flooded
+	if err := apart("flood", keys, &w); err != nil {
+		return err
+	}
+	perKey := func(bytes int64) float64 { return float64(bytes) / float64(bound) }
+	fmt.Fprintf(out, "\nflood: %d keys against a bound of %d: %d held, %.1f bytes each, %d evicted, %d not stored, %.0f ns a call\n",
+		keys, bound, w.Stats.Keys, perKey(w.End), w.Stats.Evictions, w.Stats.Unstored, float64(w.Took.Nanoseconds())/float64(keys))
+	b.judge("flood: keys held", float64(w.Stats.Keys), float64(bound), "keys")
+	b.judge("flood: memory", perKey(w.End), 64, "bytes for each key of the bound")
+	b.judge("flood: growth in its second half", perKey(w.End-w.Half), 1, "bytes for each key of the bound")
+	b.judge("flood: keys under denial let through", float64(w.Slipped), 0, "times")
+	return nil
+}
