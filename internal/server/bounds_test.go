@@ -1,0 +1,147 @@
+package server
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPathsAndMethods(t *testing.T) {
+	s := run(t, Config{Profiling: true})
+	for _, c := range []struct {
+		method, listener, path string
+		want                   int
+		allow                  string
+	}{
+		{"GET", "http", "/v1/check", 405, "POST"},
+		{"PUT", "http", "/v1/take", 405, "POST"},
+		{"POST", "http", "/healthz", 405, "GET, HEAD"},
+		{"GET", "admin", "/v1/reset", 405, "POST"},
+		{"DELETE", "admin", "/metrics", 405, "GET, HEAD"},
+		{"HEAD", "http", "/readyz", 200, ""},
+		{"GET", "http", "/healthcheck", 200, ""},
+		{"GET", "http", "/", 404, ""},
+		{"GET", "http", "/v1/authority", 404, ""},
+		{"POST", "http", "/v1/check/", 404, ""},
+		{"POST", "http", "//v1/check", 404, ""},
+		{"POST", "http", "/v1/../v1/check", 404, ""},
+		{"GET", "http", "/metrics", 404, ""},
+		{"POST", "http", "/v1/reset", 404, ""},
+		{"OPTIONS", "http", "/v1/auth/x", 200, ""},
+		{"PROPFIND", "http", "/v1/auth", 200, ""},
+	} {
+		got := s.do(c.method, c.listener, c.path, "", nil)
+		if got.status != c.want || got.header.Get("Allow") != c.allow {
+			t.Errorf("%s %s: status %d, Allow %q, want %d, %q", c.method, c.path, got.status, got.header.Get("Allow"), c.want, c.allow)
+		}
+		if got.status >= 400 && got.errorMessage() == "" {
+			t.Errorf("%s %s: %q is no error body", c.method, c.path, got.body)
+		}
+	}
+}
+
+func TestBodyIsReadAsJSONWhateverItsType(t *testing.T) {
+	s := run(t, Config{})
+	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded"} {
+		if got := s.do("POST", "http", "/v1/take", `{"key":"k","limit":"9/s"}`, []string{"Content-Type", kind}); got.status != http.StatusOK {
+			t.Errorf("%q: status %d", kind, got.status)
+		}
+	}
+}
+
+func TestHugeBodyIsRefused(t *testing.T) {
+	s := run(t, Config{})
+	atMost := `{"key":"k","limit":"9/s"}`
+	atMost += strings.Repeat(" ", maxBody-len(atMost))
+	for path, listener := range map[string]string{"/v1/check": "http", "/v1/take": "http", "/v1/reset": "admin"} {
+		if got := s.post(listener, path, atMost+" "); got.status != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: status %d for a byte too many", path, got.status)
+		}
+	}
+	if got := s.post("http", "/v1/take", atMost); got.status != http.StatusOK {
+		t.Errorf("status %d for a body just within the bound: %s", got.status, got.body)
+	}
+}
+
+func TestHugeHeaderIsRefused(t *testing.T) {
+	upstream := echo(t)
+	s := run(t, Config{Gateway: "127.0.0.1:0", Upstreams: upstream})
+	for _, name := range []string{"http", "admin", "gateway"} {
+		if got := s.get(name, "/healthz", "X-Huge", strings.Repeat("x", maxHeaderBytes+8<<10)); got.status != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("%s: status %d", name, got.status)
+		}
+		if got := s.get(name, "/healthz", "X-Large", strings.Repeat("x", maxHeaderBytes/2)); got.status != http.StatusOK {
+			t.Errorf("%s: status %d for a header within the bound", name, got.status)
+		}
+	}
+}
+
+// TestSlowClientsAreCut sends part of a request and waits for the server to
+// give up.
+func TestSlowClientsAreCut(t *testing.T) {
+	s := run(t, Config{Gateway: "127.0.0.1:0", Upstreams: echo(t), HeaderTimeout: 50 * time.Millisecond, BodyTimeout: 100 * time.Millisecond})
+	for name, c := range map[string]struct{ listener, sent string }{
+		"nothing to http":      {"http", ""},
+		"half a header":        {"http", "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "},
+		"half a body":          {"http", "POST /v1/take HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"},
+		"header to the proxy":  {"gateway", "GET / HTTP/1.1\r\nHost: x\r\n"},
+		"header to the admin":  {"admin", "GET / HTTP/1.1\r\n"},
+		"half a body to admin": {"admin", "POST /v1/reset HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := dial(t, s.Addr(c.listener))
+			if _, err := io.WriteString(conn, c.sent); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, conn); err != nil && isTimeout(err) {
+				t.Errorf("the connection stays open: %v", err)
+			}
+		})
+	}
+}
+
+// TestGatewayStreamsBeyondTheBoundsOfTheAPI holds a request open for longer
+// than any timeout of the API.
+func TestGatewayStreamsBeyondTheBoundsOfTheAPI(t *testing.T) {
+	s := run(t, Config{Gateway: "127.0.0.1:0", Upstreams: echo(t), HeaderTimeout: 50 * time.Millisecond, BodyTimeout: 50 * time.Millisecond})
+	probe := dial(t, s.Addr("http")) // is cut when the timeouts of the API are over
+	conn := dial(t, s.Addr("gateway"))
+	if _, err := io.WriteString(conn, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nConnection: close\r\n\r\nab"); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(probe, "POST /v1/take HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab")
+	_, _ = io.Copy(io.Discard, probe)
+	if _, err := io.WriteString(conn, "cde"); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if body, err := io.ReadAll(response.Body); err != nil || string(body) != "abcde" {
+		t.Errorf("%q, %v", body, err)
+	}
+}
+
+func dial(t *testing.T, addr net.Addr) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func isTimeout(err error) bool {
+	e, ok := err.(net.Error)
+	return ok && e.Timeout()
+}

@@ -1,0 +1,44 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+func TestEvictionsAreNewsOnceAMinuteOfQuietIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var lost atomic.Uint64
+		logs := newLogBuffer()
+		go watchEvictions(ctx, func() stint.MemoryStats { return stint.MemoryStats{Evictions: lost.Load()} }, slog.New(slog.NewTextHandler(logs, nil)))
+		for _, step := range []struct {
+			when string
+			wait time.Duration
+			lose bool
+			want int
+		}{
+			{"nothing is lost", 10 * time.Second, false, 0},
+			{"the first is lost", 2 * time.Second, true, 1},
+			{"it goes on", 30 * time.Second, true, 1},
+			{"after a minute of quiet", 61 * time.Second, false, 1},
+			{"it begins again", 2 * time.Second, true, 2},
+		} {
+			if step.lose {
+				lost.Add(1)
+			}
+			time.Sleep(step.wait) // of the bubble's clock
+			synctest.Wait()
+			if got := strings.Count(logs.String(), "store full"); got != step.want {
+				t.Errorf("%s: %d lines, want %d", step.when, got, step.want)
+			}
+		}
+	})
+}

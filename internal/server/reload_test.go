@@ -1,0 +1,97 @@
+package server
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/stintdev/stint/rule"
+)
+
+func TestReloadIsWholeOrNot(t *testing.T) {
+	file := rulesFile(t, orders)
+	s := run(t, Config{Rules: file})
+	const body = `{"attributes":{"api_key":"k","path":"/v1/orders"}}`
+	deciding := func() any { return s.post("http", "/v1/check", body).decoded(t)["rule"] }
+
+	writeFile(t, file, strings.Replace(orders, "limit: 2", "limmit: 2", 1))
+	s.Reload()
+	s.logs.wait(t, "rules kept")
+	if rule := deciding(); rule != "orders" {
+		t.Errorf("rule %v decides, want the last good one", rule)
+	}
+	s.wantMetric(`stint_rules_version 1`, true)
+	s.wantMetric(`stint_rules_reloads_total{result="ok"} 0`, true)
+
+	writeFile(t, file, strings.Replace(orders, "id: orders", "id: renamed", 1))
+	s.Reload()
+	s.logs.wait(t, "rules reloaded")
+	if rule := deciding(); rule != "renamed" {
+		t.Errorf("rule %v decides after a reload", rule)
+	}
+	s.wantMetric(`stint_rules_version 2`, true)
+}
+
+func TestReloadKeepsWhatWasUsed(t *testing.T) {
+	file := rulesFile(t, orders)
+	s := run(t, Config{Rules: file})
+	const body = `{"attributes":{"api_key":"k","path":"/v1/orders"},"cost":2}`
+	s.post("http", "/v1/check", body)
+	writeFile(t, file, strings.Replace(orders, "limit: 2", "limit: 3", 1))
+	s.Reload()
+	s.logs.wait(t, "rules reloaded")
+	got := s.post("http", "/v1/check", body).decoded(t)
+	if got["allowed"] != false || got["remaining"] != 1.0 {
+		t.Errorf("2 of 3 are used: %v", got)
+	}
+}
+
+func TestReloadOfBuiltInRulesDoesNothing(t *testing.T) {
+	s := run(t, Config{})
+	s.Reload()
+	s.logs.wait(t, "nothing to reload")
+}
+
+func TestWrongRulesAreRefusedAtOnce(t *testing.T) {
+	_, err := New(Config{Store: failing{}, Rules: rulesFile(t, "rules:\n  - {id: a, limit: 0, window: 60}\n  - {id: b}\n")})
+	var problems rule.Problems
+	if !errors.As(err, &problems) || len(problems) < 2 {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestEmptyRulesAreServed(t *testing.T) {
+	s := run(t, Config{Rules: rulesFile(t, "rules: []\n")})
+	wantJSON(t, s.post("http", "/v1/check", `{"attributes":{"ip":"203.0.113.1"}}`).body, `{"allowed":true,"limits":[]}`)
+	if got := s.get("http", "/readyz"); got.status != 200 {
+		t.Errorf("/readyz: status %d", got.status)
+	}
+}
+
+func TestBuiltInRulesLimitAnAddress(t *testing.T) {
+	s := run(t, Config{})
+	got := s.post("http", "/v1/check", `{"attributes":{"ip":"203.0.113.1","method":"GET","path":"/"}}`).decoded(t)
+	if got["allowed"] != true || len(got["limits"].([]any)) == 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestListenersOpenAllOrNone(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s, err := New(Config{Store: failing{}, HTTP: "127.0.0.1:0", Admin: taken.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "admin: ") {
+		t.Errorf("error %v", err)
+	}
+	if conn, err := net.Dial("tcp", s.Addr("http").String()); err == nil {
+		conn.Close()
+		t.Error("http stays open")
+	}
+}
