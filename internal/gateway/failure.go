@@ -72,11 +72,11 @@ func (g *Gateway) logFailure(r *http.Request, x *exchange, f *failure, err error
 // short bounds what an upstream's garbage can do to a log line.
 func short(err error) string {
 	const most = 200
-	if text := err.Error(); len(text) > most {
+	text := err.Error()
+	if len(text) > most {
 		return text[:most] + "…"
-	} else {
-		return text
 	}
+	return text
 }
 
 // refuse returns the answer to a request that is never passed on, or nil.

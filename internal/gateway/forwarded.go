@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -99,7 +100,7 @@ func joined(values []string, last string) string {
 	if last == "" {
 		return strings.Join(values, ", ")
 	}
-	return strings.Join(append(values[:len(values):len(values)], last), ", ")
+	return strings.Join(append(slices.Clip(values), last), ", ")
 }
 
 func setOrDrop(h http.Header, name, value string) {

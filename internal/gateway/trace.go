@@ -12,10 +12,7 @@ import (
 // a span id that nobody reports would tear the trace apart. Without a valid
 // one it begins a trace.
 
-const (
-	traceparentLength = 55 // of version 00: 2+1+32+1+16+1+2
-	maxTraceMembers   = 32
-)
+const maxTraceMembers = 32
 
 // setTrace gives out a valid trace context, made from the request's.
 func setTrace(in, out http.Header) {
@@ -44,22 +41,20 @@ func newTraceparent() string {
 // validTraceparent reads version-traceid-parentid-flags in lower-case
 // hexadecimal. A version after 00 may say more behind another hyphen.
 func validTraceparent(s string) bool {
-	if len(s) < traceparentLength || s[2] != '-' || s[35] != '-' || s[52] != '-' {
+	parts := strings.SplitN(s, "-", 5)
+	if len(parts) < 4 || len(parts) > 4 && parts[0] == "00" {
 		return false
 	}
-	version, trace, parent, flags := s[:2], s[3:35], s[36:52], s[53:55]
-	if !isHex(version) || !isHex(trace) || !isHex(parent) || !isHex(flags) {
-		return false
-	}
-	if version == "ff" || isZero(trace) || isZero(parent) {
-		return false
-	}
-	return len(s) == traceparentLength || version != "00" && s[traceparentLength] == '-'
+	version, trace, parent, flags := parts[0], parts[1], parts[2], parts[3]
+	return isHex(version, 2) && version != "ff" && isID(trace, 32) && isID(parent, 16) && isHex(flags, 2)
 }
 
-func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
+func isHex(s string, length int) bool {
+	return len(s) == length && strings.Trim(s, "0123456789abcdef") == ""
+}
 
-func isZero(s string) bool { return strings.Trim(s, "0") == "" }
+// isID reads an id, which is never all zero.
+func isID(s string, length int) bool { return isHex(s, length) && strings.Trim(s, "0") != "" }
 
 // validTracestate reads a list of at most 32 members key=value, each key once.
 func validTracestate(s string) bool {

@@ -41,7 +41,7 @@ type trailedBody struct {
 // them after that, in the same goroutine.
 func (b *trailedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF { //nolint:errorlint // a Reader's end is io.EOF itself
+	if err == io.EOF {
 		for name := range b.to {
 			b.to[name] = b.from[name]
 		}
