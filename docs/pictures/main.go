@@ -54,14 +54,14 @@ func main() {
 }
 
 func draw(w io.Writer) error {
-	fmt.Fprintf(w, "%-28s%-20s%-20s%-22s%s\n", "", "0 s", "10 s", "20 s", "most in any 10 s")
-	fmt.Fprintf(w, "%-28s%s\n", "requests", line(asked()))
+	_, _ = fmt.Fprintf(w, "%-28s%-20s%-20s%-22s%s\n", "", "0 s", "10 s", "20 s", "most in any 10 s")
+	_, _ = fmt.Fprintf(w, "%-28s%s\n", "requests", line(asked()))
 	for _, r := range rows() {
 		acts, err := admitted(r.spec)
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
-		fmt.Fprintf(w, "%-28s%s  %d\n", r.name, line(acts), most(acts))
+		_, _ = fmt.Fprintf(w, "%-28s%s  %d\n", r.name, line(acts), most(acts))
 	}
 	return nil
 }

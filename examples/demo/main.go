@@ -69,7 +69,7 @@ func run(o *options) error {
 	if err != nil {
 		return err
 	}
-	defer application.Close() // last, so that what the server drains is answered
+	defer func() { _ = application.Close() }() // last, so that what the server drains is answered
 	err = serve(ctx, o, target)
 	if ctx.Err() != nil {
 		return nil // asked to stop, and stopped
@@ -120,7 +120,7 @@ func relay(w io.Writer, logs io.Reader, ready func()) {
 	lines := bufio.NewReader(logs)
 	for {
 		line, err := lines.ReadString('\n')
-		fmt.Fprint(w, line)
+		_, _ = fmt.Fprint(w, line)
 		if strings.Contains(line, "msg=ready") {
 			ready()
 		}

@@ -18,7 +18,9 @@ func main() {
 		log.Fatal(err)
 	}
 	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
-	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
+	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintln(w, "hello") // the client may be gone
+	})
 
 	s := &http.Server{Addr: "127.0.0.1:8090", Handler: httplimit.Limit(limiter)(hello), ReadHeaderTimeout: 10 * time.Second}
 	log.Fatal(s.ListenAndServe())
