@@ -2,75 +2,457 @@ package rule
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stintdev/stint"
 )
 
-func manyRules(n int) string {
-	var b strings.Builder
-	b.WriteString("tiers:\n  free: {api_key_pattern: \"sk_free_*\", limit: 100, window: 60}\nrules:\n")
-	for i := range n {
-		switch i % 5 {
-		case 0:
-			fmt.Fprintf(&b, "  - {id: r%d, match: {path: /v1/resource%d, methods: [GET, POST]}, by: [api_key], limit: 100, window: 60}\n", i, i)
-		case 1:
-			fmt.Fprintf(&b, "  - {id: r%d, match: {path_prefix: /v2/area%d/}, by: [ip], algorithm: gcra, limit: 100, window: 60}\n", i, i)
-		case 2:
-			fmt.Fprintf(&b, "  - {id: r%d, match: {endpoint_regex: \"^/v3/thing%d/[0-9]+$\"}, params: {capacity: 10, refill_rate: 1.67}}\n", i, i)
-		case 3:
-			fmt.Fprintf(&b, "  - {id: r%d, match: {path_prefix: /, api_key_pattern: \"tenant_%d_*\"}, limit: 50/s}\n", i, i)
-		case 4:
-			fmt.Fprintf(&b, "  - {id: r%d, match: {host: \"h%d.example.com\", path_prefix: /v1/}, limit: 50/s}\n", i, i)
+// newStore is a memory store whose time is now.
+func newStore(t *testing.T, now *int64) stint.Store {
+	t.Helper()
+	m := stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000, Clock: func() int64 { return *now }})
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
 		}
+	})
+	return m
+}
+
+// summary is an outcome in a line: the list or the face, then every hit.
+func summary(o *Outcome) string {
+	var b strings.Builder
+	switch {
+	case o.List == ListAllow:
+		b.WriteString("allow list")
+	case o.List == ListDeny:
+		b.WriteString("deny list")
+	case o.Decision.Allowed:
+		b.WriteString("allowed")
+	default:
+		b.WriteString("denied")
+	}
+	if o.Face >= 0 {
+		fmt.Fprintf(&b, " by %d", o.Face)
+	}
+	for _, h := range o.Hits {
+		fmt.Fprintf(&b, "; %s %s %q %s", h.Rule.ID, h.Limit.Name(), h.Key, verdictOf(h))
 	}
 	return b.String()
 }
 
-func BenchmarkParse10000Rules(b *testing.B) {
-	data := []byte(manyRules(10_000))
-	b.SetBytes(int64(len(data)))
-	for b.Loop() {
-		if _, err := Parse(File{"x", data}); err != nil {
-			b.Fatal(err)
+func verdictOf(h Hit) string {
+	text := fmt.Sprintf("%d/%d", h.Decision.Remaining, h.Decision.Limit)
+	switch {
+	case h.Decision.RetryAfter == stint.Never:
+		text += " never"
+	case !h.Decision.Allowed:
+		text += " denied"
+	}
+	if h.Shadow {
+		text += " shadow"
+	}
+	return text
+}
+
+// step is one request, and what is decided.
+type step struct {
+	attributes Map
+	cost       int64
+	want       string
+}
+
+// decideSteps gives the steps one after the other to one store.
+func decideSteps(t *testing.T, rules string, steps []step) {
+	t.Helper()
+	s := mustParse(t, rules)
+	now := int64(1_700_000_000_000_000)
+	store := newStore(t, &now)
+	var o Outcome
+	for i, step := range steps {
+		if err := s.DecideInto(t.Context(), store, step.attributes, step.cost, &o); err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+		if got := summary(&o); got != step.want {
+			t.Errorf("step %d: %v\n got %s\nwant %s", i, step.attributes, got, step.want)
 		}
 	}
 }
 
-type allowAll struct{}
-
-func (allowAll) Take(_ context.Context, c stint.Claim) (stint.Decision, error) {
-	return stint.Decision{Allowed: true, Remaining: 5}, nil
-}
-func (allowAll) TakeGroups(_ context.Context, g []stint.Group, out []stint.Decision) error {
-	for i := range out {
-		out[i].Allowed = true
-	}
-	return nil
-}
-
-func BenchmarkDecide10000Rules(b *testing.B) {
-	s, err := Parse(File{"x", []byte(manyRules(10_000))})
-	if err != nil {
-		b.Fatal(err)
-	}
-	for name, a := range map[string]Map{
-		"none":  {"api_key": "sk_1", "method": "GET", "path": "/other/xyz", "host": "api.example.com", "ip": "10.1.2.3"},
-		"path":  {"api_key": "sk_1", "method": "GET", "path": "/v1/resource5000", "host": "api.example.com", "ip": "10.1.2.3"},
-		"regex": {"api_key": "sk_1", "method": "GET", "path": "/v3/thing5002/77", "host": "api.example.com", "ip": "10.1.2.3"},
-		"two":   {"api_key": "tenant_5003_x", "method": "GET", "path": "/v1/resource5000", "host": "h9.example.com", "ip": "10.1.2.3"},
+func TestDecide(t *testing.T) {
+	a, b := Map{"api_key": "a", "ip": "192.0.2.1"}, Map{"api_key": "b", "ip": "192.0.2.1"}
+	for _, c := range []struct {
+		fact  string
+		rules string
+		steps []step
+	}{
+		{"no rule lets through and says nothing", `rules: []`, []step{{a, 1, "allowed"}}},
+		{"the limit is the last that is allowed", `rules: [{id: r, limit: 2/m}]`, []step{
+			{a, 1, `allowed by 0; r token_bucket:1m "a" 1/2`},
+			{a, 1, `allowed by 0; r token_bucket:1m "a" 0/2`},
+			{a, 1, `denied by 0; r token_bucket:1m "a" 0/2 denied`},
+			{b, 1, `allowed by 0; r token_bucket:1m "b" 1/2`},
+		}},
+		{"cost 0 peeks", `rules: [{id: r, limit: 2/m}]`, []step{
+			{a, 0, `allowed by 0; r token_bucket:1m "a" 2/2`},
+			{a, 2, `allowed by 0; r token_bucket:1m "a" 0/2`},
+			{a, 0, `allowed by 0; r token_bucket:1m "a" 0/2`},
+			{a, 3, `denied by 0; r token_bucket:1m "a" 0/2 never`},
+		}},
+		{"all rules that match are one group, charged or not",
+			`rules: [{id: key, limit: 5/m}, {id: ip, by: [ip], limit: 3/m}]`, []step{
+				{a, 1, `allowed by 1; key token_bucket:1m "a" 4/5; ip token_bucket:1m "192.0.2.1" 2/3`},
+				{b, 2, `allowed by 1; key token_bucket:1m "b" 3/5; ip token_bucket:1m "192.0.2.1" 0/3`},
+				{b, 1, `denied by 1; key token_bucket:1m "b" 3/5; ip token_bucket:1m "192.0.2.1" 0/3 denied`},
+				{a, 1, `denied by 1; key token_bucket:1m "a" 4/5; ip token_bucket:1m "192.0.2.1" 0/3 denied`},
+			}},
+		{"several limits of a rule are one group", `rules: [{id: r, limits: [2/s, 3/h]}]`, []step{
+			{a, 2, `allowed by 0; r token_bucket:1s "a" 0/2; r token_bucket:1h "a" 1/3`},
+			{a, 1, `denied by 0; r token_bucket:1s "a" 0/2 denied; r token_bucket:1h "a" 1/3`},
+		}},
+		{"combine any admits while one of them does", `rules: [{id: r, limits: [1/m, 2/h], combine: any}]`, []step{
+			{a, 1, `allowed by 1; r token_bucket:1m "a" 0/1; r token_bucket:1h "a" 1/2`},
+			{a, 1, `allowed by 1; r token_bucket:1m "a" 0/1 denied; r token_bucket:1h "a" 0/2`},
+			{a, 1, `denied by 0; r token_bucket:1m "a" 0/1 denied; r token_bucket:1h "a" 0/2 denied`},
+		}},
+		{"two rules of alternatives are two sets",
+			`rules: [{id: r, limits: [1/m, 2/h], combine: any}, {id: s, limits: [1/m, 3/h], combine: any}]`, []step{
+				{a, 2, `allowed by 1; r token_bucket:1m "a" 1/1 never; r token_bucket:1h "a" 0/2; s token_bucket:1m "a" 1/1 never; s token_bucket:1h "a" 1/3`},
+				{a, 1, `allowed by 0; r token_bucket:1m "a" 0/1; r token_bucket:1h "a" 0/2 denied; s token_bucket:1m "a" 0/1; s token_bucket:1h "a" 0/3`},
+				{a, 1, `denied by 0; r token_bucket:1m "a" 0/1 denied; r token_bucket:1h "a" 0/2 denied; s token_bucket:1m "a" 0/1 denied; s token_bucket:1h "a" 0/3 denied`},
+			}},
+		{"a shadow rule counts and never denies",
+			`rules: [{id: s, limit: 1/m, mode: shadow}, {id: r, limit: 2/m}]`, []step{
+				{a, 1, `allowed by 0; r token_bucket:1m "a" 1/2; s token_bucket:1m "a" 0/1 shadow`},
+				{a, 1, `allowed by 0; r token_bucket:1m "a" 0/2; s token_bucket:1m "a" 0/1 denied shadow`},
+				{a, 1, `denied by 0; r token_bucket:1m "a" 0/2 denied; s token_bucket:1m "a" 0/1 denied shadow`},
+			}},
+		{"a shadow rule alone lets through", `rules: [{id: s, limit: 1/m, mode: shadow}, {id: s2, limits: [3/m, 1/h], mode: shadow}]`, []step{
+			{a, 1, `allowed; s token_bucket:1m "a" 0/1 shadow; s2 token_bucket:1m "a" 2/3 shadow; s2 token_bucket:1h "a" 0/1 shadow`},
+			{a, 1, `allowed; s token_bucket:1m "a" 0/1 denied shadow; s2 token_bucket:1m "a" 2/3 shadow; s2 token_bucket:1h "a" 0/1 denied shadow`},
+		}},
+		{"a rule that is off is not looked at", `rules: [{id: r, limit: 1/m, mode: off}]`, []step{{a, 1, "allowed"}}},
+		{"deny_all denies what matches, and asks no store",
+			`rules: [{id: no, match: {path: /old}, deny_all: true}, {id: r, limit: 2/m}]`, []step{
+				{Map{"api_key": "a", "path": "/old/"}, 1, `denied by 0; no deny_all "a" 0/0 never`},
+				{Map{"api_key": "a", "path": "/new"}, 1, `allowed by 0; r token_bucket:1m "a" 1/2`},
+			}},
+		{"a shadow deny_all only shows", `rules: [{id: no, deny_all: true, mode: shadow}, {id: r, limit: 2/m}]`, []step{
+			{a, 1, `allowed by 0; r token_bucket:1m "a" 1/2; no deny_all "a" 0/0 never shadow`},
+		}},
+		{"lists: deny beats allow, both beat rules",
+			"rules: [{id: r, limit: 1/m}]\nallow: [\"a*\", 198.51.100.0/24]\ndeny: [\"ab*\", 2001:db8::/32]", []step{
+				{Map{"api_key": "ax"}, 1, "allow list"},
+				{Map{"api_key": "abx"}, 1, "deny list"},
+				{Map{"api_key": "c", "ip": "198.51.100.7"}, 1, "allow list"},
+				{Map{"api_key": "a", "ip": "2001:db8::1"}, 1, "deny list"},
+				{Map{"api_key": "c", "ip": "::ffff:198.51.100.7"}, 1, "allow list"},
+				{Map{"api_key": "c"}, 1, `allowed by 0; r token_bucket:1m "c" 0/1`},
+			}},
+		{"a rule's own lists are about what it matches",
+			`rules: [{id: r, match: {path: /x}, limit: 1/m, allow: [free], deny: [bad]}, {id: s, limit: 9/m}]`, []step{
+				{Map{"api_key": "bad", "path": "/x"}, 1, "deny list"},
+				{Map{"api_key": "bad", "path": "/y"}, 1, `allowed by 0; s token_bucket:1m "bad" 8/9`},
+				{Map{"api_key": "free", "path": "/x"}, 1, `allowed by 0; s token_bucket:1m "free" 8/9`},
+			}},
+		{"a rule's deny list beats the allow list of all", "rules: [{id: r, limit: 1/m, deny: [bad]}]\nallow: [\"b*\"]", []step{
+			{Map{"api_key": "bad"}, 1, "deny list"}, {Map{"api_key": "bat"}, 1, "allow list"},
+		}},
+		{"a rule's cost comes before the request's", `rules: [{id: r, limit: 9/m, cost: 2}, {id: s, limit: 9/m, cost: tokens}, {id: t, limit: 9/m}]`, []step{
+			{Map{"api_key": "a", "tokens": "4"}, 3, `allowed by 1; r token_bucket:1m "a" 7/9; s token_bucket:1m "a" 5/9; t token_bucket:1m "a" 6/9`},
+			{Map{"api_key": "b"}, 3, `allowed by 2; r token_bucket:1m "b" 7/9; s token_bucket:1m "b" 8/9; t token_bucket:1m "b" 6/9`},
+			{Map{"api_key": "c", "tokens": "0"}, 1, `allowed by 0; r token_bucket:1m "c" 7/9; s token_bucket:1m "c" 9/9; t token_bucket:1m "c" 8/9`},
+		}},
+		{"an override is for a key, a glob or a network, the most specific first",
+			`rules: [{id: r, limit: 1/m, override: {"sk_*": 2/m, "sk_vip_*": 3/m, sk_vip_1: 4/m, 10.0.0.0/8: 5/m, 10.1.0.0/16: 6/m}}]`, []step{
+				{Map{"api_key": "x"}, 1, `allowed by 0; r token_bucket:1m "x" 0/1`},
+				{Map{"api_key": "sk_1"}, 1, `allowed by 0; r token_bucket:1m "sk_1" 1/2`},
+				{Map{"api_key": "sk_vip_2"}, 1, `allowed by 0; r token_bucket:1m "sk_vip_2" 2/3`},
+				{Map{"api_key": "sk_vip_1", "ip": "10.1.2.3"}, 1, `allowed by 0; r token_bucket:1m "sk_vip_1" 3/4`},
+				{Map{"api_key": "y", "ip": "10.2.2.3"}, 1, `allowed by 0; r token_bucket:1m "y" 4/5`},
+				{Map{"api_key": "z", "ip": "10.1.2.3"}, 1, `allowed by 0; r token_bucket:1m "z" 5/6`},
+			}},
+		{"an override may be for another identity", `rules: [{id: r, by: [tenant], limit: 1/m, override: {acme: 2/m, "u*": 3/m}}]`, []step{
+			{Map{"tenant": "acme"}, 1, `allowed by 0; r token_bucket:1m "acme" 1/2`},
+			{Map{"tenant": "umbrella"}, 1, `allowed by 0; r token_bucket:1m "umbrella" 2/3`},
+			{Map{"tenant": "other"}, 1, `allowed by 0; r token_bucket:1m "other" 0/1`},
+		}},
 	} {
-		b.Run(name, func(b *testing.B) {
-			var o Outcome
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := s.DecideInto(context.Background(), allowAll{}, a, 1, &o); err != nil {
-					b.Fatal(err)
+		t.Run(c.fact, func(t *testing.T) { decideSteps(t, c.rules, c.steps) })
+	}
+}
+
+func TestTiers(t *testing.T) {
+	tiers := "tiers:\n  free: {api_key_pattern: \"sk_*\", limit: 1/m}\n  pro: {api_key_pattern: \"sk_pro_*\", limit: 2/m, capacity: 20}\n  plain: {api_key_pattern: \"p_*\"}\n"
+	free, pro, none := Map{"api_key": "sk_1"}, Map{"api_key": "sk_pro_1"}, Map{"api_key": "x"}
+	for _, c := range []struct {
+		fact  string
+		rules string
+		steps []step
+	}{
+		{"a rule without numbers takes those of the request's tier", `rules: [{id: r}]`, []step{
+			{free, 1, `allowed by 0; r token_bucket:1m "sk_1" 0/1`},
+			{pro, 1, `allowed by 0; r token_bucket:1m "sk_pro_1" 19/20`},
+			{none, 1, `allowed`},
+			{Map{"api_key": "p_1"}, 1, `allowed`},
+		}},
+		{"defaults are for requests of no tier", "defaults: {limit: 7/m}\nrules: [{id: r}]", []step{
+			{none, 1, `allowed by 0; r token_bucket:1m "x" 6/7`},
+			{Map{"api_key": "p_1"}, 1, `allowed by 0; r token_bucket:1m "p_1" 6/7`},
+			{free, 1, `allowed by 0; r token_bucket:1m "sk_1" 0/1`},
+		}},
+		{"the attribute tier comes before the pattern", `rules: [{id: r}]`, []step{
+			{Map{"api_key": "sk_1", "tier": "pro"}, 1, `allowed by 0; r token_bucket:1m "sk_1" 19/20`},
+			{Map{"api_key": "x", "tier": "free"}, 1, `allowed by 0; r token_bucket:1m "x" 0/1`},
+			{Map{"api_key": "sk_2", "tier": "unheard-of"}, 1, `allowed by 0; r token_bucket:1m "sk_2" 0/1`},
+		}},
+		{"a rule of a tier is for it alone and takes what it lacks", `rules: [{id: r, tier: pro}, {id: own, tier: pro, limit: 9/m}, {id: all, tier: free, limit: 5/m, burst: 6}]`, []step{
+			{pro, 1, `allowed by 0; r token_bucket:1m "sk_pro_1" 19/20; own token_bucket:1m "sk_pro_1" 19/20`},
+			{free, 1, `allowed by 0; all token_bucket:1m "sk_1" 5/6`},
+			{none, 1, `allowed`},
+		}},
+		{"a rule with a rate of its own takes nothing of the request's tier", `rules: [{id: r, limit: 9/m}]`, []step{
+			{pro, 1, `allowed by 0; r token_bucket:1m "sk_pro_1" 8/9`},
+		}},
+		{"an undeclared tier is a label", `rules: [{id: r, tier: gold, limit: 9/m}]`, []step{
+			{none, 1, `allowed by 0; r token_bucket:1m "x" 8/9`},
+		}},
+		{"an override comes before the tier", `rules: [{id: r, override: {sk_1: {capacity: 5}, x: 3/m}}]`, []step{
+			{free, 1, `allowed by 0; r token_bucket:1m "sk_1" 4/5`},
+			{none, 1, `allowed by 0; r token_bucket:1m "x" 2/3`},
+		}},
+	} {
+		t.Run(c.fact, func(t *testing.T) { decideSteps(t, tiers+c.rules, c.steps) })
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	for _, c := range []struct {
+		fact, rule string
+		attributes Map
+		want       string
+	}{
+		{"the key unless said", "", Map{"api_key": "k", "ip": "10.0.0.1"}, `"k"`},
+		{"else the address, marked", "", Map{"ip": "10.0.0.1"}, `"\x0110.0.0.1"`},
+		{"a key that looks like an address is not one", "", Map{"api_key": "10.0.0.1"}, `"10.0.0.1"`},
+		{"an empty key is none", "", Map{"api_key": "", "ip": "10.0.0.1"}, `"\x0110.0.0.1"`},
+		{"without an address all share one", "", Map{}, `"\x02shared"`},
+		{"by address", "by: [ip]", Map{"ip": "10.0.0.1"}, `"10.0.0.1"`},
+		{"IPv4 in IPv6 is IPv4", "by: [ip]", Map{"ip": "::ffff:10.0.0.1"}, `"10.0.0.1"`},
+		{"IPv6 is its network", "by: [ip]", Map{"ip": "2001:DB8::1:2:3:4"}, `"2001:db8::/64"`},
+		{"a zone is dropped", "by: [ip]", Map{"ip": "fe80::1%eth0"}, `"fe80::/64"`},
+		{"several parts", "by: [api_key, path, method, host]", Map{"api_key": "k", "path": "/a//b/", "method": "get", "host": "API.example.com:8080"}, `"k\x00/a/b\x00GET\x00api.example.com"`},
+		{"a header of any case", "by: [header:X-Tenant]", Map{"header:x-tenant": "acme"}, `"acme"`},
+		{"a missing part of several", "by: [api_key, path]", Map{"path": "/x", "ip": "10.0.0.1"}, `"\x0110.0.0.1\x00/x"`},
+		{"missing: skip", "by: [user], missing: skip", Map{"ip": "10.0.0.1"}, ``},
+		{"missing: shared", "by: [user], missing: shared", Map{"ip": "10.0.0.1"}, `"\x02shared"`},
+		{"missing: deny", "by: [user], missing: deny", Map{"ip": "10.0.0.1"}, `"" denied`},
+		{"missing: deny with one", "by: [user], missing: deny", Map{"user": "u"}, `"u"`},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			s := mustParse(t, "rules: [{id: r, limit: 10/s, "+c.rule+"}]")
+			now := int64(0)
+			o, err := s.Decide(t.Context(), newStore(t, &now), c.attributes, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for _, h := range o.Hits {
+				got += fmt.Sprintf("%q", h.Key)
+			}
+			if !o.Allowed() {
+				got += " denied"
+			}
+			if got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestIPv6PrefixIsSettable(t *testing.T) {
+	for bits, want := range map[int]string{128: "2001:db8:1:2:3::4", 48: "2001:db8:1::/48", 64: "2001:db8:1:2::/64"} {
+		s := mustParse(t, fmt.Sprintf("ipv6_prefix: %d\nrules: [{id: r, by: [ip], limit: 1/s}]", bits))
+		now := int64(0)
+		o, err := s.Decide(t.Context(), newStore(t, &now), Map{"ip": "2001:db8:1:2:3::4"}, 1)
+		if err != nil || o.Hits[0].Key != want {
+			t.Errorf("/%d: %q, %v, want %q", bits, o.Hits[0].Key, err, want)
+		}
+	}
+}
+
+func TestKeyTextIsForPeople(t *testing.T) {
+	for key, want := range map[string]string{
+		"a": "a", "a\x00b": "a|b", markIP + "10.0.0.1\x00/x": "10.0.0.1|/x", markShared: "shared", "": "",
+	} {
+		if got := KeyText(key); got != want {
+			t.Errorf("KeyText(%q) = %q, want %q", key, got, want)
+		}
+	}
+}
+
+func TestWhatCannotBeIsInvalid(t *testing.T) {
+	rules := `rules: [{id: r, limit: 10/s, by: [user, ip], cost: tokens}]`
+	for _, c := range []struct {
+		fact       string
+		attributes Map
+		cost       int64
+		want       string
+	}{
+		{"a negative cost", Map{}, -1, "cost: -1 is out of range"},
+		{"a huge cost", Map{}, stint.MaxCost + 1, "cost: 1000000001 is out of range"},
+		{"an address that is none", Map{"ip": "10.0.0.1:80", "user": "u"}, 1, `ip: "10.0.0.1:80" is not an address`},
+		{"a control character", Map{"ip": "::1", "user": "a\x01b"}, 1, "user: has the control character U+0001"},
+		{"a key of 1 MB", Map{"ip": "::1", "user": strings.Repeat("x", 1<<20)}, 1, "user: is 1048576 bytes long"},
+		{"a key that is not UTF-8", Map{"ip": "::1", "user": "\xff"}, 1, "user: is not valid UTF-8"},
+		{"a fractional cost", Map{"ip": "::1", "user": "u", "tokens": "1.5"}, 1, "tokens: 1.5 is not whole"},
+		{"a negative cost of an attribute", Map{"ip": "::1", "user": "u", "tokens": "-1"}, 1, "tokens: -1 is out of range"},
+		{"a cost of 2^63", Map{"ip": "::1", "user": "u", "tokens": "9223372036854775808"}, 1, "tokens: 9223372036854775808 is out of range"},
+		{"a cost that is no number", Map{"ip": "::1", "user": "u", "tokens": "NaN"}, 1, `tokens: "NaN" is not a number`},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			for _, mode := range []string{"enforce", "shadow"} {
+				s := mustParse(t, strings.Replace(rules, "id: r", "id: r, mode: "+mode, 1))
+				now := int64(0)
+				_, err := s.Decide(t.Context(), newStore(t, &now), c.attributes, c.cost)
+				if mode == "shadow" && strings.HasPrefix(c.want, "cost") == (err == nil) {
+					t.Errorf("shadow: %v", err)
+				}
+				if mode == "shadow" {
+					continue
+				}
+				var e *stint.Error
+				if !errors.As(err, &e) || e.Code != stint.CodeInvalid || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("got %v, want %s", err, c.want)
 				}
 			}
-			b.ReportMetric(float64(len(o.Hits)), "hits")
 		})
+	}
+}
+
+// asked counts how often each attribute is asked for.
+type asked struct {
+	Map
+	times map[string]int
+}
+
+func (a asked) Attribute(name string) (string, bool) {
+	a.times[name]++
+	return a.Map.Attribute(name)
+}
+
+func TestAttributesAreAskedForOnceAndOnlyWhenNeeded(t *testing.T) {
+	s := mustParse(t, `rules:
+  - {id: a, match: {path: /a, headers: {x-plan: gold}}, limit: 10/s}
+  - {id: b, match: {path: /b, cidr: [10.0.0.0/8]}, limit: 10/s}
+  - {id: c, match: {path_prefix: /a, methods: [GET]}, by: [api_key, path], limit: 10/s}`)
+	for _, c := range []struct {
+		path string
+		want string
+	}{
+		{"/other", "map[path:1]"},
+		{"/a", "map[api_key:1 header:x-plan:1 method:1 path:1]"},
+		{"/b", "map[ip:1 path:1]"},
+	} {
+		a := asked{Map{"path": c.path, "method": "GET", "api_key": "k", "header:x-plan": "gold", "ip": "192.0.2.1"}, map[string]int{}}
+		now := int64(0)
+		if _, err := s.Decide(t.Context(), newStore(t, &now), a, 1); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(a.times); got != c.want {
+			t.Errorf("%s asks for %s, want %s", c.path, got, c.want)
+		}
+	}
+}
+
+// failing is a store that cannot decide some of its groups.
+type failing struct {
+	errs  []error
+	calls *int
+}
+
+func (f failing) Take(context.Context, stint.Claim) (stint.Decision, error) {
+	*f.calls++
+	return stint.Decision{}, f.errs[0]
+}
+
+func (f failing) TakeGroups(_ context.Context, groups []stint.Group, out []stint.Decision) error {
+	*f.calls++
+	for i := range out {
+		out[i] = stint.Decision{Allowed: true, Remaining: 1}
+	}
+	return &stint.GroupsError{Errs: f.errs[:len(groups)]}
+}
+
+func TestAStoreThatFailsForAShadowRuleAloneIsNoError(t *testing.T) {
+	s := mustParse(t, `rules: [{id: r, limits: [1/s, 2/m]}, {id: s, limits: [3/s, 4/m], mode: shadow}]`)
+	down := &stint.Error{Code: stint.CodeUnavailable, Problem: "down"}
+	calls := 0
+	o, err := s.Decide(t.Context(), failing{[]error{nil, down}, &calls}, Map{"api_key": "a"}, 1)
+	if err != nil || !o.Allowed() || !o.Hits[2].Decision.Degraded || o.Hits[1].Decision.Degraded {
+		t.Errorf("%+v, %v", o, err)
+	}
+	o, err = s.Decide(t.Context(), failing{[]error{down, nil}, &calls}, Map{"api_key": "a"}, 1)
+	if !errors.Is(err, down) || len(o.Hits) != 4 {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+func TestListsAndDenialsAskNoStore(t *testing.T) {
+	s := mustParse(t, "rules: [{id: r, by: [user], missing: deny, limit: 1/s}]\ndeny: [bad]\nallow: [good]")
+	for key, allowed := range map[string]bool{"bad": false, "good": true, "neither": false} {
+		calls := 0
+		o, err := s.Decide(t.Context(), failing{[]error{errors.New("asked")}, &calls}, Map{"api_key": key}, 1)
+		if err != nil || calls != 0 || o.Allowed() != allowed {
+			t.Errorf("%s: %+v, %v, %d calls", key, o, err, calls)
+		}
+	}
+}
+
+func TestPolicyTravelsWithTheClaims(t *testing.T) {
+	s := mustParse(t, `rules: [{id: r, limit: 1/s, consistency: partitioned, on_store_failure: closed}]`)
+	if got, want := s.Rules()[0].Policy, (stint.Policy{Consistency: stint.Partitioned, OnFailure: stint.FailClosed}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	q := s.borrow(Map{"api_key": "a"}, 1)
+	defer s.giveBack(q)
+	q.ask()
+	if got := q.enforced[0].Policy; got != s.Rules()[0].Policy {
+		t.Errorf("the claim has %+v", got)
+	}
+}
+
+func TestRetryTimeIsTheStores(t *testing.T) {
+	s := mustParse(t, `rules: [{id: r, limit: 1, window: 10}]`)
+	now := int64(1_700_000_000_000_000)
+	store := newStore(t, &now)
+	for _, want := range []time.Duration{0, 10 * time.Second} {
+		o, err := s.Decide(t.Context(), store, Map{"api_key": "a"}, 1)
+		if err != nil || o.Decision.RetryAfter != want {
+			t.Errorf("retry after %v, %v, want %v", o.Decision.RetryAfter, err, want)
+		}
+	}
+}
+
+func TestDecideIntoDoesNotAllocate(t *testing.T) {
+	s, err := Parse(manyRules(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := int64(1_700_000_000_000_000)
+	store := newStore(t, &now)
+	a := Map{"api_key": "tenant_53_x", "method": "GET", "path": "/v1/resource50", "host": "h9.example.com", "ip": "10.1.2.3"}
+	var o Outcome
+	allocs := testing.AllocsPerRun(1000, func() {
+		if err := s.DecideInto(context.Background(), store, a, 1, &o); err != nil || len(o.Hits) != 3 {
+			t.Fatalf("%+v, %v", o, err)
+		}
+	})
+	if allocs >= 1 { // a pool may be emptied by the garbage collector in between
+		t.Errorf("%v allocations", allocs)
 	}
 }

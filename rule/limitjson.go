@@ -61,10 +61,17 @@ func parseShort(data []byte) (stint.Spec, error) {
 	text := string(data)
 	if len(data) > 0 && data[0] == '"' {
 		if err := json.Unmarshal(data, &text); err != nil {
-			return stint.Spec{}, limitSyntax(err.Error())
+			return stint.Spec{}, limitSyntax(jsonProblem(err))
 		}
 	}
 	return stint.ParseSpec(text)
+}
+
+func jsonProblem(err error) string {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return "ends too soon"
+	}
+	return err.Error()
 }
 
 func limitSyntax(problem string) error {
@@ -77,7 +84,7 @@ func eachField(data []byte, each func(field, text string) error) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	if _, err := d.Token(); err != nil {
-		return limitSyntax(err.Error())
+		return limitSyntax(jsonProblem(err))
 	}
 	var seen []string
 	for d.More() {
@@ -99,12 +106,12 @@ func eachField(data []byte, each func(field, text string) error) error {
 func nextField(d *json.Decoder) (field, text string, err error) {
 	token, err := d.Token()
 	if err != nil {
-		return "", "", limitSyntax(err.Error())
+		return "", "", limitSyntax(jsonProblem(err))
 	}
 	field, _ = token.(string)
 	token, err = d.Token()
 	if err != nil {
-		return "", "", limitSyntax(err.Error())
+		return "", "", limitSyntax(jsonProblem(err))
 	}
 	switch value := token.(type) {
 	case string:
@@ -121,7 +128,7 @@ func nextField(d *json.Decoder) (field, text string, err error) {
 // endOfObject refuses an object that does not end, and what comes after it.
 func endOfObject(d *json.Decoder) error {
 	if _, err := d.Token(); err != nil {
-		return limitSyntax(err.Error())
+		return limitSyntax(jsonProblem(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return limitSyntax("something follows it")

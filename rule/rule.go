@@ -77,6 +77,9 @@ func (v variants) effective(r *Rule, s *Set, override string) (list []Effective)
 	return list
 }
 
+// Any reports whether one of the limits that admits is enough.
+func (r *Rule) Any() bool { return r.any }
+
 // DenyAll reports whether the rule denies all that it matches.
 func (r *Rule) DenyAll() bool { return r.denyAll }
 
