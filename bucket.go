@@ -1,5 +1,7 @@
 package stint
 
+import "math/bits"
+
 // Token bucket, and GCRA, which is the same step said in other words.
 //
 // tokens(t) = min(C, tokens + r·(t − last)); a new key holds C; a request of
@@ -28,8 +30,10 @@ func (n *numbers) stepBucket(c cell, from *numbers, a *ask, r *result) cell {
 		b = n.giveBack(b, a, r.write)
 	case r.allowed && !a.dry:
 		b.whole -= a.cost * microUnits
-		r.granted = min(a.extra, b.whole/microUnits)
-		b.whole -= r.granted * microUnits
+		if a.extra > 0 {
+			r.granted = min(a.extra, b.whole/microUnits)
+			b.whole -= r.granted * microUnits
+		}
 		r.write = a.cost+r.granted > 0
 	}
 	r.whole, r.frac = b.whole, b.frac
@@ -47,12 +51,22 @@ func (n *numbers) refill(b bucket, now int64) bucket {
 	if e >= n.fill {
 		return bucket{whole: n.full, last: b.last}
 	}
-	gained, frac := mulDiv(e, n.p, min(b.frac, n.q-1), n.q)
+	gained, frac := n.gain(e, min(b.frac, n.q-1))
 	b.whole, b.frac = b.whole+gained, frac
 	if b.whole >= n.full {
 		b.whole, b.frac = n.full, 0
 	}
 	return b
+}
+
+// gain is (e·p + frac)/q, and the remainder.
+func (n *numbers) gain(e, frac int64) (gained, rest int64) {
+	if high, low := bits.Mul64(uint64(e), uint64(n.p)); high == 0 && low < 1<<62 {
+		low += uint64(frac)
+		whole := n.byQ.quotient(low)
+		return int64(whole), int64(low - whole*n.byQ.by)
+	}
+	return mulDiv(e, n.p, frac, n.q)
 }
 
 // giveBack returns −cost units to the bucket, less what has refilled since
@@ -79,7 +93,12 @@ func takenAt(a *ask, now int64) int64 {
 }
 
 // wait is how long the bucket takes to gain need micro-units.
-func (n *numbers) wait(need, frac int64) int64 { return mulDivUp(need, n.q, -frac, n.p) }
+func (n *numbers) wait(need, frac int64) int64 {
+	if high, low := bits.Mul64(uint64(need), uint64(n.q)); high == 0 && low < 1<<62 {
+		return int64(n.byP.quotient(low - uint64(frac) + uint64(n.p-1)))
+	}
+	return mulDivUp(need, n.q, -frac, n.p)
+}
 
 func (n *numbers) tellBucket(d *Decision, r *result, cost, gap int64) {
 	d.Remaining = r.whole / microUnits

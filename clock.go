@@ -1,6 +1,7 @@
 package stint
 
 import (
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -8,96 +9,138 @@ import (
 
 // clock is the time of a memory store in microseconds since the Unix epoch.
 //
-// It reads a monotonic clock, which costs half as much as the wall clock, and
-// compares the two once a second. A wall clock that is ahead is followed at
+// It reads a steady counter, of nanoseconds or of the processor's cycles,
+// which costs half as much as the wall clock or less, and compares it with
+// the wall clock once a second. A wall clock that is ahead is followed at
 // once; so time may leap forward, as it does for everyone. One that was set
 // back is never followed backwards: the clock runs slower, by as much as
 // makes the two meet within the next second, but never slower than half.
 type clock struct {
 	given   func() int64 // the caller's, in place of everything below
-	base    time.Time    // what monotonic time counts from
-	counter *counter     // the processor's; nil when it is not used
+	base    time.Time    // what the steady clock counts from
+	cycles  bool         // count the processor's cycles
+	from    uint64       // cycles at base
 	anchor  atomic.Pointer[anchor]
 	syncing sync.Mutex
 }
 
 func (c *clock) init(given func() int64, processor bool) {
 	c.given, c.base = given, time.Now()
+	a := &anchor{span: uint64(time.Second), rate: perNanosecond, full: perNanosecond}
 	if processor && given == nil && counterKeepsTime() {
-		c.counter = startCounter(c.base)
+		a = c.startCounter(a)
 	}
-	c.anchor.Store(&anchor{wall: c.base.UnixMicro()})
+	a.wall = c.base.UnixMicro()
+	c.anchor.Store(a)
 }
 
 func (c *clock) now() int64 {
 	if c.given != nil {
 		return min(max(0, c.given()), maxMicros)
 	}
-	mono := c.mono()
+	count := c.count()
 	a := c.anchor.Load()
-	if mono-a.mono >= int64(time.Second) {
-		a = c.resync(a)
+	if passed := count - a.start; passed < a.span {
+		return a.after(passed, a.rate)
 	}
-	return a.at(mono)
+	return c.resync(a, count)
 }
 
-// mono is nanoseconds since base.
-func (c *clock) mono() int64 {
-	if c.counter != nil {
-		return c.counter.nanos()
+// count reads the steady counter.
+func (c *clock) count() uint64 {
+	if c.cycles {
+		return cycles()
 	}
-	return int64(time.Since(c.base))
+	return uint64(time.Since(c.base))
 }
 
-// resync compares the clock with the wall clock, unless another does already.
-func (c *clock) resync(a *anchor) *anchor {
-	if !c.syncing.TryLock() {
-		return a
+// resync returns the time outside the span of an anchor: shortly before it,
+// or after it, where the clock is compared with the wall clock unless someone
+// else does already.
+func (c *clock) resync(a *anchor, count uint64) int64 {
+	if int64(count-a.start) < 0 || !c.syncing.TryLock() {
+		return a.at(count)
 	}
 	defer c.syncing.Unlock()
-	if now := c.anchor.Load(); now != a {
-		return now
+	if a == c.anchor.Load() {
+		a = a.next(c.compare(a.full))
+		c.anchor.Store(a)
 	}
-	mono, wall := c.mono(), time.Now().UnixMicro()
-	a = a.next(mono, wall)
-	c.anchor.Store(a)
-	return a
+	return a.at(c.count())
 }
 
-// anchor ties monotonic time to wall time. From mono, wall on, in a second,
-// the clock loses lag.
+// compare reads the steady counter and the wall clock at one moment, and
+// tells the counter's true rate, which was full so far.
+func (c *clock) compare(full uint64) (count uint64, wall int64, rate uint64) {
+	if c.cycles {
+		return c.compareCycles(full)
+	}
+	now := time.Now()
+	return uint64(now.Sub(c.base)), now.UnixMicro(), full
+}
+
+// anchor ties the steady counter to the wall clock.
 type anchor struct {
-	mono int64 // nanoseconds
-	wall int64 // microseconds
-	lag  int64 // microseconds, at most half a second
+	start uint64 // of the counter
+	span  uint64 // for how many counts from start the rate holds: a second
+	wall  int64  // at start
+	part  uint64 // of a microsecond more, in 2^-64
+	rate  uint64 // microseconds a count, in 2^-64
+	full  uint64 // the rate before start and behind span: that of true time
 }
 
-// headStart is how long before it takes effect an anchor is made. Whoever
-// reads the clock by the last one meanwhile is not ahead of those who read it
-// by this one.
-const headStart = int64(10 * time.Millisecond)
+// perNanosecond is the rate of a counter of nanoseconds. Rounded up, it is
+// exact for whole microseconds.
+const perNanosecond = 1<<64/1000 + 1
 
-// at is the time of the clock at a monotonic time, also shortly before mono.
-func (a *anchor) at(mono int64) int64 {
-	elapsed := mono - a.mono
-	t := a.wall + floorDiv(elapsed, 1000)
-	if a.lag > 0 && elapsed > 0 {
-		t -= a.lag * min(elapsed, int64(time.Second)) / int64(time.Second)
-	}
+// headStart is how long before it takes effect an anchor is made, as a part
+// of its span: 16 ms. Whoever reads the clock by the last one meanwhile reads
+// what this one says.
+const headStart = 64
+
+// after is the time so many counts after start, at a rate.
+func (a *anchor) after(counts, rate uint64) int64 {
+	whole, part := bits.Mul64(counts, rate)
+	_, carry := bits.Add64(part, a.part, 0)
+	return a.wall + int64(whole+carry)
+}
+
+// at is the time at any count.
+func (a *anchor) at(count uint64) int64 {
+	t, _ := a.exactly(count)
 	return t
 }
 
-// next is the anchor after this one, a second or more later, when the wall
-// clock read so much at a monotonic time.
-func (a *anchor) next(mono, wall int64) *anchor {
-	ahead := (headStart + mono - a.mono) / 1000 // whole microseconds, so that both count in step
-	b := &anchor{mono: a.mono + ahead*1000}
-	b.wall = a.at(b.mono)
-	gap := wall + (b.mono-mono)/1000 - b.wall
-	if gap >= 0 {
+// exactly is the time at any count, and the part of a microsecond more.
+func (a *anchor) exactly(count uint64) (wall int64, part uint64) {
+	counts := count - a.start
+	if int64(counts) < 0 {
+		whole, part := bits.Mul64(-counts, a.full)
+		part, borrow := bits.Sub64(a.part, part, 0)
+		return a.wall - int64(whole+borrow), part
+	}
+	inSpan := min(counts, a.span)
+	whole, part := bits.Mul64(inSpan, a.rate)
+	more, morePart := bits.Mul64(counts-inSpan, a.full)
+	part, carry := bits.Add64(part, morePart, 0)
+	part, carry2 := bits.Add64(part, a.part, 0)
+	return a.wall + int64(whole+more+carry+carry2), part
+}
+
+// next is the anchor after this one, when the wall clock reads so much at a
+// count, and true time passes at the rate full.
+func (a *anchor) next(count uint64, wall int64, full uint64) *anchor {
+	second := countsOf(1_000_000, full)
+	ahead := second / headStart
+	b := &anchor{start: count + ahead, span: second, rate: full, full: full}
+	b.wall, b.part = a.exactly(b.start)
+	aheadMicros, _ := bits.Mul64(ahead, full)
+	switch gap := wall + int64(aheadMicros) - b.wall; {
+	case gap > 0:
 		b.wall += gap
-	} else {
-		b.lag = min(-gap, int64(time.Second/time.Microsecond)/2)
+	case gap < 0:
+		lag := uint64(min(-gap, 500_000))
+		b.rate -= full / 1_000_000 * lag
 	}
 	return b
 }

@@ -1,40 +1,60 @@
 package stint
 
 import (
+	"math"
 	"math/bits"
 	"time"
 )
 
-// counter is nanoseconds by the processor's cycle counter, whose rate is
-// measured against the monotonic clock.
-type counter struct {
-	cycles uint64 // when nanos were 0
-	zero   int64
-	scale  uint64 // nanoseconds a cycle, in 2^-64
-}
-
-// measureFor is how long the counter's rate is measured when a clock starts.
-// What that is off by, some parts in 10^5, the resync of each second mends.
+// measureFor is how long the processor's counter is measured when a clock
+// starts. What the rate is off by then, some parts in 10^5, the comparison
+// of each second mends, which also measures it again over a longer time.
 const measureFor = 2 * time.Millisecond
 
-// startCounter measures the counter against monotonic time since base. It
-// returns nil when the counter is slower than a nanosecond a cycle, or stands.
-func startCounter(base time.Time) *counter {
-	c0, t0 := cycles(), time.Since(base)
-	t1 := t0
-	for t1 < t0+measureFor {
-		t1 = time.Since(base)
+// startCounter makes the clock count cycles and returns its first anchor, or
+// the given one when the counter stands still.
+func (c *clock) startCounter(otherwise *anchor) *anchor {
+	c.base, c.from = time.Now(), cycles()
+	for time.Since(c.base) < measureFor {
+		continue // too short a time to sleep for
 	}
-	passed, elapsed := cycles()-c0, uint64(t1-t0)
-	if passed <= elapsed {
-		return nil
+	_, _, full := c.compareCycles(0)
+	if full == 0 {
+		return otherwise
 	}
-	scale, _ := bits.Div64(elapsed, 0, passed)
-	return &counter{cycles: c0, zero: int64(t0), scale: scale}
+	c.cycles = true
+	return &anchor{start: c.from, span: countsOf(1_000_000, full), rate: full, full: full}
 }
 
-// nanos is the time since base.
-func (k *counter) nanos() int64 {
-	n, _ := bits.Mul64(cycles()-k.cycles, k.scale)
-	return k.zero + int64(n)
+// compareCycles is compare for the processor's counter. Of a few attempts the
+// quickest counts: the others may have been interrupted between the clocks.
+func (c *clock) compareCycles(full uint64) (count uint64, wall int64, rate uint64) {
+	rate = full
+	for quickest, i := uint64(math.MaxUint64), 0; i < 4; i++ {
+		before := cycles()
+		now := time.Now()
+		if took := cycles() - before; took < quickest {
+			quickest, count, wall = took, before+took/2, now.UnixMicro()
+			rate = rateOf(now.Sub(c.base), count-c.from, full)
+		}
+	}
+	return count, wall, rate
+}
+
+// rateOf is the microseconds a count, in 2^-64, of a counter that counted so
+// much in a time. A counter slower than a count a microsecond, as of a
+// machine that was moved, is taken at the rate otherwise.
+func rateOf(elapsed time.Duration, counts, otherwise uint64) uint64 {
+	high, low := bits.Mul64(uint64(elapsed), perNanosecond)
+	if high >= counts {
+		return otherwise
+	}
+	rate, _ := bits.Div64(high, low, counts)
+	return rate
+}
+
+// countsOf is how often a counter counts in so many microseconds.
+func countsOf(micros, rate uint64) uint64 {
+	counts, _ := bits.Div64(micros, 0, rate)
+	return counts
 }

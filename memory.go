@@ -89,7 +89,8 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 	if err := m.prepare(&q, &c); err != nil {
 		return d, err
 	}
-	a := c.ask(m.clock.now())
+	var a ask
+	c.ask(&a, m.clock.now())
 	m.decideOne(&q, &a, &d)
 	return d, nil
 }
@@ -103,12 +104,16 @@ type query struct {
 
 // prepare checks a claim and finds out where its state is.
 func (m *Memory) prepare(q *query, c *Claim) (err error) {
-	if err := c.check(); err != nil {
-		return err
+	if !c.sound() {
+		if err := c.check(); err != nil {
+			return err
+		}
 	}
 	q.n = c.Limit.n
-	if q.ref, err = m.limits.refer(q.n); err != nil {
-		return err
+	if q.ref = m.limits.cached(q.n); q.ref == 0 {
+		if q.ref, err = m.limits.intern(q.n); err != nil {
+			return err
+		}
 	}
 	low := maphash.String(m.seeds[0], c.Key) ^ q.n.salt[0]
 	high := maphash.String(m.seeds[1], c.Key) ^ q.n.salt[1]

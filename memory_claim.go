@@ -2,6 +2,11 @@ package stint
 
 import "fmt"
 
+// sound reports whether there is certainly nothing wrong with a claim.
+func (c *Claim) sound() bool {
+	return c.Limit.n != nil && uint(len(c.Key)-1) < MaxKey && uint64(c.Cost) <= MaxCost && c.Extra == 0 && c.At == 0
+}
+
 // check says what is wrong with a claim.
 func (c *Claim) check() error {
 	switch {
@@ -21,11 +26,10 @@ func (c *Claim) check() error {
 	return nil
 }
 
-// ask is the claim as a step reads it. A give-back asks for nothing extra.
-func (c *Claim) ask(now int64) ask {
-	a := ask{now: now, cost: c.Cost, extra: c.Extra, at: c.At}
+// ask writes the claim as a step reads it. A give-back asks for nothing extra.
+func (c *Claim) ask(a *ask, now int64) {
+	a.now, a.cost, a.extra, a.at = now, c.Cost, c.Extra, c.At
 	if c.Cost < 0 {
 		a.extra = 0
 	}
-	return a
 }

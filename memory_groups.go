@@ -131,8 +131,8 @@ func (g *groupCall) decide(b *batch, group *Group, first int, out []Decision) (a
 	}
 	charge := !group.Shadow || g.admitted
 	if len(out) == 1 {
-		a := group.Claims[0].ask(g.now)
-		a.dry = !charge
+		a := ask{dry: !charge}
+		group.Claims[0].ask(&a, g.now)
 		out[0] = Decision{}
 		g.memory.decideOne(&b.queries[first], &a, &out[0])
 		return out[0].Allowed, nil
@@ -162,8 +162,8 @@ func (g *groupCall) decideTogether(queries []query, order []int32, claims []Clai
 
 // step decides one claim whose shard is locked.
 func (g *groupCall) step(q *query, c *Claim, dry bool, d *Decision) {
-	a := c.ask(g.now)
-	a.dry = dry
+	a := ask{dry: dry}
+	c.ask(&a, g.now)
 	var r result
 	g.memory.step(g.memory.table.Shard(q.id.Shard), q, &a, &r)
 	*d = Decision{}

@@ -32,16 +32,17 @@ func (g *registry) init() {
 	g.bySpec = map[Spec]uint32{}
 }
 
-// refer returns the reference of a limit, from 1.
-func (g *registry) refer(n *numbers) (uint32, error) {
-	if cached := n.ref.Load(); cached&^(maxLimits-1) == g.store {
-		return uint32(cached&(maxLimits-1)) + 1, nil
+// cached returns the reference of a limit, from 1, if the limit knows it.
+func (g *registry) cached(n *numbers) uint32 {
+	cached := n.ref.Load()
+	if cached&^(maxLimits-1) != g.store {
+		return 0
 	}
-	return g.intern(n)
+	return uint32(cached&(maxLimits-1)) + 1
 }
 
-// intern finds the reference of a limit that was not the last to be cached,
-// or gives it one.
+// intern finds the reference of a limit, or gives it one, and has the limit
+// know it until another store does the same.
 func (g *registry) intern(n *numbers) (uint32, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -23,6 +23,7 @@ type numbers struct {
 	// microsecond; fill is the time from empty to full; the fraction of a
 	// state takes fracBits bits.
 	full, p, q, fill int64
+	byP, byQ         divisor
 	fracBits         uint
 
 	// Windows, counters, logs: window, and width = window/buckets.
@@ -141,6 +142,7 @@ func (n *numbers) setBucket(field string, capacity int64, rate *big.Rat) error {
 	}
 	n.rounded = fitted.Cmp(rate) != 0
 	n.p, n.q = fitted.Num().Int64(), fitted.Denom().Int64()
+	n.byP, n.byQ = divisorOf(n.p), divisorOf(n.q)
 	fill := new(big.Int).Mul(big.NewInt(n.full), fitted.Denom())
 	fill.Add(fill, big.NewInt(n.p-1)).Quo(fill, big.NewInt(n.p))
 	if fill.BitLen() > 52 {
