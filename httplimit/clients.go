@@ -134,9 +134,10 @@ func ParsePrefixes(list ...string) ([]netip.Prefix, error) {
 }
 
 func parsePrefix(text string) (netip.Prefix, error) {
-	if addr, err := netip.ParseAddr(text); err == nil {
+	if !strings.Contains(text, "/") {
+		addr, err := netip.ParseAddr(text)
 		addr = addr.Unmap().WithZone("")
-		return netip.PrefixFrom(addr, addr.BitLen()), nil
+		return netip.PrefixFrom(addr, addr.BitLen()), err
 	}
 	prefix, err := netip.ParsePrefix(text)
 	if err == nil && prefix.Addr().Is4In6() && prefix.Bits() >= 96 {

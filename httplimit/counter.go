@@ -105,34 +105,32 @@ func (c *Counter) key(r *Request) (string, error) {
 	if len(parts) > 0 {
 		return stint.JoinKey(parts...), nil
 	}
-	if ip := c.client(r.Addr()); ip != "" {
-		return "ip:" + ip, nil
+	if addr := r.Addr(); addr.IsValid() {
+		var room [64]byte
+		return string(c.appendClient(append(room[:0], "ip:"...), addr)), nil
 	}
 	return shared, nil
 }
 
 func (c *Counter) value(r *Request, name string) string {
-	switch value, _ := r.Attribute(name); name {
-	case "ip":
-		return c.client(r.Addr())
-	case "path":
+	value, _ := r.Attribute(name)
+	switch {
+	case name == "ip" && value != "":
+		return string(c.appendClient(nil, r.Addr()))
+	case name == "path":
 		return urlpath.Normalize(value)
-	default:
-		return value
 	}
+	return value
 }
 
-// client is an address as far as it tells clients apart.
-func (c *Counter) client(addr netip.Addr) string {
-	if !addr.Is6() {
-		if !addr.IsValid() {
-			return ""
-		}
-		return addr.String()
+// appendClient appends an address as far as it tells clients apart.
+func (c *Counter) appendClient(to []byte, addr netip.Addr) []byte {
+	if addr.Is4() {
+		return addr.AppendTo(to)
 	}
 	bits := c.IPv6Prefix
 	if bits < 1 || bits > addr.BitLen() {
 		bits = 64
 	}
-	return netip.PrefixFrom(addr, bits).Masked().String()
+	return netip.PrefixFrom(addr, bits).Masked().AppendTo(to)
 }

@@ -17,7 +17,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.As(err, &coded) {
 		body.translate(coded)
 	}
-	w.Header().Set(fieldCache, "no-store")
+	w.Header().Set("Cache-Control", "no-store")
 	body.write(w, r)
 }
 
@@ -35,7 +35,7 @@ func (b *refusal) translate(err *stint.Error) {
 // writeInvalidToken answers as RFC 6750, section 3.1.
 func writeInvalidToken(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-	w.Header().Set(fieldCache, "no-store")
+	w.Header().Set("Cache-Control", "no-store")
 	body := refusal{status: http.StatusUnauthorized, code: codeInvalidToken,
 		message: "The token cannot be verified", problem: problemNone}
 	body.write(w, r)

@@ -40,6 +40,14 @@ func forNode(element string) string {
 	if node == "" {
 		return badHop
 	}
+	return withoutHiddenPort(node)
+}
+
+// withoutHiddenPort cuts an obfuscated port, which says nothing.
+func withoutHiddenPort(node string) string {
+	if hidden := strings.LastIndex(node, ":_"); hidden > 0 {
+		return node[:hidden]
+	}
 	return node
 }
 

@@ -14,121 +14,128 @@ import (
 // and X-RateLimit-Policy and nothing else, in every dialect but [None]: its
 // numbers would mislead.
 func (a *Answer) SetHeaders(h http.Header, now time.Time) {
+	var room [320]byte // enough for most answers, on the stack
 	var f fields
-	f.text = f.array[:0]
+	text := room[:0]
 	switch {
 	case a.Listed || a.Dialect == None:
 	case a.degraded():
-		f.literal(fieldXRemaining, "-1")
-		f.literal(fieldXPolicy, "degraded")
+		text = f.end(append(text, "-1"...), fieldXRemaining)
+		text = f.end(append(text, "degraded"...), fieldXPolicy)
 	case a.face() != nil:
-		f.dialect(a, now)
+		text = f.dialect(text, a, now)
 	}
 	if !a.Allowed() {
-		f.denial(a)
+		text = f.denial(text, a)
 	}
-	f.set(h)
+	f.set(h, string(text))
 }
 
-// Names in the spelling of [http.CanonicalHeaderKey], which http.Header needs.
+// field is a header field that an answer may have.
+type field uint8
+
 const (
-	fieldXLimit     = "X-Ratelimit-Limit"
-	fieldXRemaining = "X-Ratelimit-Remaining"
-	fieldXReset     = "X-Ratelimit-Reset"
-	fieldXPolicy    = "X-Ratelimit-Policy"
-	fieldLimit      = "Ratelimit-Limit"
-	fieldRemaining  = "Ratelimit-Remaining"
-	fieldReset      = "Ratelimit-Reset"
-	fieldPolicy     = "Ratelimit-Policy"
-	fieldService    = "Ratelimit"
-	fieldRetry      = "Retry-After"
-	fieldCache      = "Cache-Control"
+	fieldXLimit field = iota
+	fieldXRemaining
+	fieldXReset
+	fieldXPolicy
+	fieldLimit
+	fieldRemaining
+	fieldReset
+	fieldPolicy
+	fieldService
+	fieldRetry
+	fieldCache
 )
+
+// fieldNames are in the spelling of [http.CanonicalHeaderKey], which
+// http.Header needs.
+var fieldNames = [...]string{
+	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "X-Ratelimit-Policy",
+	"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset", "Ratelimit-Policy", "Ratelimit",
+	"Retry-After", "Cache-Control",
+}
 
 const maxFields = 7 // of one answer
 
-// fields renders values one after the other into one text, so that all of
-// them cost one string and one slice.
+// fields knows which parts of one text are whose values, so that all values
+// cost one string and one slice. Its methods append to the text and return
+// it: were it a field, the compiler would move it to the heap.
 type fields struct {
-	array [320]byte // enough for most answers, on the stack
-	text  []byte
-	names [maxFields]string
+	which [maxFields]field
 	ends  [maxFields]int
 	count int
 }
 
-func (f *fields) dialect(a *Answer, now time.Time) {
+func (f *fields) dialect(text []byte, a *Answer, now time.Time) []byte {
 	switch a.Dialect {
 	case IETF:
-		f.ietf(a)
+		return f.ietf(text, a)
 	case IETF03:
-		f.integer(fieldLimit, a.Decision.Limit)
-		f.integer(fieldRemaining, a.Decision.Remaining)
-		f.integer(fieldReset, seconds(a.Decision.ResetAfter))
+		return f.ietf03(text, a)
 	case XRateLimit:
-		f.x(a, now)
+		return f.x(text, a, now)
 	default:
-		f.x(a, now)
-		f.ietf(a)
+		return f.ietf(f.x(text, a, now), a)
 	}
 }
 
-func (f *fields) x(a *Answer, now time.Time) {
-	f.integer(fieldXLimit, a.Decision.Limit)
-	f.integer(fieldXRemaining, a.Decision.Remaining)
-	f.integer(fieldXReset, a.resetAt(now))
+func (f *fields) x(text []byte, a *Answer, now time.Time) []byte {
+	text = f.integer(text, fieldXLimit, a.Decision.Limit)
+	text = f.integer(text, fieldXRemaining, a.Decision.Remaining)
+	return f.integer(text, fieldXReset, a.resetAt(now))
+}
+
+func (f *fields) ietf03(text []byte, a *Answer) []byte {
+	text = f.integer(text, fieldLimit, a.Decision.Limit)
+	text = f.integer(text, fieldRemaining, a.Decision.Remaining)
+	return f.integer(text, fieldReset, seconds(a.Decision.ResetAfter))
 }
 
 // ietf appends the fields of draft-ietf-httpapi-ratelimit-headers-11.
-func (f *fields) ietf(a *Answer) {
+func (f *fields) ietf(text []byte, a *Answer) []byte {
 	for i := range a.Policies {
 		p := &a.Policies[i]
 		if i > 0 {
-			f.text = append(f.text, ", "...)
+			text = append(text, ", "...)
 		}
-		f.text = appendString(f.text, p.Name)
-		f.text = appendParameter(f.text, ";q=", p.Limit.Max())
-		f.text = appendParameter(f.text, ";w=", seconds(p.Limit.Window()))
+		text = appendString(text, p.Name)
+		text = appendParameter(text, ";q=", p.Limit.Max())
+		text = appendParameter(text, ";w=", seconds(p.Limit.Window()))
 	}
-	f.end(fieldPolicy)
-	f.text = appendString(f.text, a.face().Name)
-	f.text = appendParameter(f.text, ";r=", a.Decision.Remaining)
+	text = appendString(f.end(text, fieldPolicy), a.face().Name)
+	text = appendParameter(text, ";r=", a.Decision.Remaining)
 	if next := a.nextSeconds(); next > 0 {
-		f.text = appendParameter(f.text, ";t=", next)
+		text = appendParameter(text, ";t=", next)
 	}
-	f.end(fieldService)
+	return f.end(text, fieldService)
 }
 
-func (f *fields) denial(a *Answer) {
+func (f *fields) denial(text []byte, a *Answer) []byte {
 	if retry := a.retrySeconds(); retry > 0 {
-		f.integer(fieldRetry, retry)
+		text = f.integer(text, fieldRetry, retry)
 	}
-	f.literal(fieldCache, "no-store")
+	return f.end(append(text, "no-store"...), fieldCache)
 }
 
-func (f *fields) integer(name string, value int64) {
-	f.text = strconv.AppendInt(f.text, value, 10)
-	f.end(name)
+func (f *fields) integer(text []byte, name field, value int64) []byte {
+	return f.end(strconv.AppendInt(text, value, 10), name)
 }
 
-func (f *fields) literal(name, value string) {
-	f.text = append(f.text, value...)
-	f.end(name)
-}
-
-// end makes what was appended since the last call the value of a field.
-func (f *fields) end(name string) {
-	f.names[f.count], f.ends[f.count] = name, len(f.text)
+// end makes what was appended since its last call the value of a field.
+func (f *fields) end(text []byte, name field) []byte {
+	f.which[f.count], f.ends[f.count] = name, len(text)
 	f.count++
+	return text
 }
 
 // set replaces the fields in h.
-func (f *fields) set(h http.Header) {
-	text, values := string(f.text), make([]string, f.count)
+func (f *fields) set(h http.Header, text string) {
+	values := make([]string, f.count)
 	start := 0
 	for i, end := range f.ends[:f.count] {
 		values[i] = text[start:end]
-		h[f.names[i]] = values[i : i+1 : i+1]
+		h[fieldNames[f.which[i]]] = values[i : i+1 : i+1]
 		start = end
 	}
 }

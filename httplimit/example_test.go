@@ -1,0 +1,126 @@
+package httplimit_test
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/httplimit"
+)
+
+var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
+
+// A handler limited to 100 requests a minute from each client address.
+func Example() {
+	limit, err := stint.PerMinute(100).Compile()
+	if err != nil {
+		log.Fatal(err)
+	}
+	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
+	handler := httplimit.Limit(limiter)(hello)
+
+	server := httptest.NewServer(handler) // or http.ListenAndServe(":8080", handler)
+	defer server.Close()
+	response, err := http.Get(server.URL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	fmt.Println(response.StatusCode, response.Header.Get("RateLimit-Policy"), response.Header.Get("X-RateLimit-Remaining"))
+	// Output: 200 "token_bucket:1m";q=100;w=60 99
+}
+
+// Two requests a minute and five a day from each API key: all limits are
+// charged or none.
+func ExampleLimit_byAPIKey() {
+	limiter := newLimiter(stint.Spec{Limit: 2, Window: time.Minute},
+		stint.Spec{Algorithm: stint.Quota, Limit: 5, Period: "day"})
+	handler := httplimit.Limit(limiter, httplimit.By("api_key"))(hello)
+
+	for _, key := range []string{"a", "a", "a", "b"} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Authorization", "Bearer "+key)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		fmt.Println(key, w.Code, w.Header().Get("X-RateLimit-Remaining"))
+	}
+	// Output:
+	// a 200 1
+	// a 200 0
+	// a 429 0
+	// b 200 1
+}
+
+// Behind a proxy, clients are who the proxy says, and nobody else's word
+// counts.
+func ExampleTrust() {
+	handler := httplimit.Limit(newLimiter(stint.Spec{Limit: 1, Window: time.Minute}),
+		httplimit.Trust(netip.MustParsePrefix("192.0.2.0/24")))(hello)
+
+	for _, chain := range []string{"203.0.113.1", "203.0.113.2", "198.51.100.9, 203.0.113.1"} {
+		r := httptest.NewRequest("GET", "/", nil) // from the proxy 192.0.2.1
+		r.Header.Set("X-Forwarded-For", chain)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		fmt.Println(w.Code, chain)
+	}
+	// Output:
+	// 200 203.0.113.1
+	// 200 203.0.113.2
+	// 429 198.51.100.9, 203.0.113.1
+}
+
+// Everything that can be said: users by a verified claim, uploads that cost
+// what they weigh, one dialect of headers, and requests that pass when no
+// decision can be made.
+func ExampleMiddleware() {
+	claim, err := httplimit.ParseSource("jwt:sub")
+	if err != nil {
+		log.Fatal(err)
+	}
+	m := &httplimit.Middleware{
+		Decider: &httplimit.Counter{
+			Limiter: newLimiter(stint.Spec{Name: "kilobytes", Limit: 1000, Window: time.Hour}),
+			By:      []string{"api_key"},
+			Cost:    func(r *http.Request) int64 { return max(0, r.ContentLength) / 1000 },
+			Dialect: httplimit.IETF,
+			Jitter:  0.2,
+		},
+		Identity: httplimit.Identity{
+			APIKey: []httplimit.Source{claim},
+			Tokens: &httplimit.Tokens{Keys: map[string]any{"": []byte("the secret of the issuer")}},
+		},
+		OnError: func(w http.ResponseWriter, r *http.Request, next http.Handler, err error) {
+			log.Print(err)
+			next.ServeHTTP(w, r)
+		},
+	}
+	if err := m.Identity.Validate(); err != nil {
+		log.Fatal(err)
+	}
+
+	w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/", nil)
+	r.ContentLength = 250_000
+	m.Wrap(hello).ServeHTTP(w, r)
+	fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"), w.Header().Get("RateLimit"))
+	// Output: 200 "kilobytes";q=1000;w=3600 "kilobytes";r=750;t=4
+}
+
+func newLimiter(specs ...stint.Spec) *stint.Limiter {
+	// Time stands still, so that the examples always print the same.
+	clock := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC).UnixMicro
+	var limits []stint.Limit
+	for _, spec := range specs {
+		limit, err := spec.Compile()
+		if err != nil {
+			log.Fatal(err)
+		}
+		limits = append(limits, limit)
+	}
+	return stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: clock}), limits...)
+}

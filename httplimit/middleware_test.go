@@ -1,0 +1,267 @@
+package httplimit
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/stintdev/stint"
+)
+
+// answers decides every request alike.
+type answers struct {
+	answer Answer
+	err    error
+}
+
+func (a answers) Decide(context.Context, *Request) (Answer, error) { return a.answer, a.err }
+
+// pass is an answer without any limit.
+func pass() Answer { return Answer{Decision: stint.Decision{Allowed: true}, Face: -1} }
+
+// fixed is a limiter of two a minute whose time stands still at testNow.
+func fixed(t testing.TB, specs ...stint.Spec) *stint.Limiter {
+	t.Helper()
+	store := stint.NewMemory(stint.MemoryOptions{Clock: testNow.UnixMicro})
+	if len(specs) == 0 {
+		specs = []stint.Spec{{Rule: "orders", Limit: 2, Window: time.Minute}}
+	}
+	var limits []stint.Limit
+	for _, s := range specs {
+		limits = append(limits, compile(t, s))
+	}
+	return stint.NewLimiter(store, limits...)
+}
+
+// serve starts a real server, with TLS for HTTP/2.
+func serve(t *testing.T, http2 bool, h http.Handler) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	if s.EnableHTTP2 = http2; http2 {
+		s.StartTLS()
+	} else {
+		s.Start()
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func get(t *testing.T, s *httptest.Server) *http.Response {
+	t.Helper()
+	response, err := s.Client().Get(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	return response
+}
+
+func TestRequestsOverTheLimitDoNotReachTheHandler(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
+		t.Run(name, func(t *testing.T) {
+			served := 0
+			m := &Middleware{Decider: &Counter{Limiter: fixed(t)}, Clock: func() time.Time { return testNow }}
+			s := serve(t, http2, m.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				served++
+				w.WriteHeader(http.StatusCreated)
+			})))
+			for i, want := range []struct {
+				status                 int
+				remaining, rate, retry string
+			}{
+				{201, "1", `"orders";r=1;t=30`, ""},
+				{201, "0", `"orders";r=0;t=30`, ""},
+				{429, "0", `"orders";r=0;t=30`, "30"},
+			} {
+				r := get(t, s)
+				got := r.Header
+				if r.Proto != name || r.StatusCode != want.status || got.Get("X-RateLimit-Remaining") != want.remaining ||
+					got.Get("RateLimit") != want.rate || got.Get("Retry-After") != want.retry {
+					t.Errorf("request %d: %s %d %v; want %+v", i, r.Proto, r.StatusCode, got, want)
+				}
+			}
+			if served != 2 {
+				t.Errorf("the handler was called %d times; want 2", served)
+			}
+		})
+	}
+}
+
+func TestHeadOverARealConnectionStaysUsable(t *testing.T) {
+	m := &Middleware{Decider: answers{answer: Answer{Decision: denied(), Policies: []Policy{orders(t)}}}}
+	s := serve(t, false, m.Wrap(http.NotFoundHandler()))
+	for range 2 {
+		r, err := s.Client().Head(s.URL)
+		if err != nil || r.StatusCode != 429 {
+			t.Fatalf("HEAD: %v, %v; want 429", r, err)
+		}
+		_ = r.Body.Close()
+	}
+}
+
+func TestResponseWriterIsPassedOnAsItCame(t *testing.T) {
+	w := httptest.NewRecorder()
+	next := http.HandlerFunc(func(got http.ResponseWriter, _ *http.Request) {
+		if got != http.ResponseWriter(w) {
+			t.Errorf("the handler got %T", got)
+		}
+		if got.Header().Get("X-RateLimit-Limit") != "100" {
+			t.Errorf("headers when the handler runs: %v", got.Header())
+		}
+	})
+	m := &Middleware{Decider: answers{answer: Answer{Decision: allowed(), Policies: []Policy{orders(t)}}}}
+	m.Wrap(next).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+}
+
+func TestStreamsPassThrough(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			read := make(chan struct{})
+			s := serve(t, http2, (&Middleware{Decider: answers{answer: pass()}}).Wrap(
+				http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					_, _ = io.WriteString(w, "data: first\n")
+					if err := http.NewResponseController(w).Flush(); err != nil {
+						t.Error(err)
+					}
+					select { // the client must see the line while the handler runs
+					case <-read:
+					case <-r.Context().Done():
+					}
+				})))
+			line, err := bufio.NewReader(get(t, s).Body).ReadString('\n')
+			close(read)
+			if line != "data: first\n" || err != nil {
+				t.Errorf("read %q, %v", line, err)
+			}
+		})
+	}
+}
+
+func TestWebSocketPassesThrough(t *testing.T) {
+	s := serve(t, false, Limit(fixed(t))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		kind, text, err := c.Read(r.Context())
+		if err == nil {
+			err = c.Write(r.Context(), kind, append([]byte("echo "), text...))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		_ = c.Close(websocket.StatusNormalClosure, "")
+	})))
+	ctx := t.Context()
+	for range 2 {
+		c, response, err := websocket.Dial(ctx, s.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := response.Header.Get("X-RateLimit-Limit"); got != "2" {
+			t.Errorf("X-RateLimit-Limit of the upgrade: %q", got)
+		}
+		if err := c.Write(ctx, websocket.MessageText, []byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		if _, text, err := c.Read(ctx); string(text) != "echo hello" || err != nil {
+			t.Errorf("read %q, %v", text, err)
+		}
+		_ = c.CloseNow()
+	}
+	if _, response, err := websocket.Dial(ctx, s.URL, nil); err == nil || response.StatusCode != 429 {
+		t.Errorf("the third connection: %v, %v; want 429", response, err)
+	}
+}
+
+func TestDelayIsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := pass()
+		answer.Decision.Delay = 1500 * time.Millisecond
+		start := time.Now()
+		var after time.Duration
+		m := &Middleware{Decider: answers{answer: answer}}
+		w := httptest.NewRecorder()
+		m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { after = time.Since(start) })).
+			ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		if after != 1500*time.Millisecond || w.Code != 200 {
+			t.Errorf("served after %v with %d", after, w.Code)
+		}
+	})
+}
+
+func TestDelayEndsWithTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := pass()
+		answer.Decision.Delay = time.Hour
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		w := httptest.NewRecorder()
+		m := &Middleware{Decider: answers{answer: answer}, OnError: func(http.ResponseWriter, *http.Request, http.Handler, error) {
+			t.Error("a request that ended is no failure to decide")
+		}}
+		m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler was called") })).
+			ServeHTTP(w, httptest.NewRequest("GET", "/", nil).WithContext(ctx))
+		if waited := time.Since(start); waited != time.Second || w.Code != 503 {
+			t.Errorf("gave up after %v with %d; want 1s, 503", waited, w.Code)
+		}
+	})
+}
+
+func TestFailureToDecideIsAnsweredOrHandedOver(t *testing.T) {
+	failure := &stint.Error{Code: stint.CodeUnavailable, Problem: "no store"}
+	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	var seen error
+	for name, c := range map[string]struct {
+		onError func(http.ResponseWriter, *http.Request, http.Handler, error)
+		status  int
+	}{
+		"unless said, 503": {nil, 503},
+		"a hook may let it pass": {func(w http.ResponseWriter, r *http.Request, next http.Handler, err error) {
+			seen = err
+			next.ServeHTTP(w, r)
+		}, 418},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			m := &Middleware{Decider: answers{err: failure}, OnError: c.onError}
+			m.Wrap(next).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+			if w.Code != c.status {
+				t.Errorf("status %d; want %d", w.Code, c.status)
+			}
+		})
+	}
+	if !errors.Is(seen, failure) {
+		t.Errorf("the hook saw %v", seen)
+	}
+}
+
+func TestInvalidTokenIsRejectedWhenConfiguredAndCounted(t *testing.T) {
+	i := newIssuer(t)
+	tokens := &Tokens{Keys: i.verified, RejectInvalid: true}
+	m := &Middleware{Decider: &Counter{Limiter: fixed(t)}, Identity: Identity{Tokens: tokens}}
+	handler := m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for n, want := range []int{401, 401, 429} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Authorization", "Bearer forged")
+		handler.ServeHTTP(w, r)
+		if w.Code != want || (want == 401) != (w.Header().Get("WWW-Authenticate") != "") {
+			t.Errorf("request %d: %d %v; want %d", n, w.Code, w.Header(), want)
+		}
+	}
+	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "198.51.100.7:1"
+	if handler.ServeHTTP(w, r); w.Code != 200 {
+		t.Errorf("without a token: %d; want 200", w.Code)
+	}
+}
