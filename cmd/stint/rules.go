@@ -58,7 +58,8 @@ func validate(paths []string, out, errs io.Writer) error {
 			continue
 		}
 		for _, w := range set.Warnings() {
-			_, _ = fmt.Fprintln(errs, "warning:", w)
+			w.What = "warning: " + w.What
+			_, _ = fmt.Fprintln(errs, w) // the same as above
 		}
 		if err := printRules(out, path, set); err != nil {
 			return err

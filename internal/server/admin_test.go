@@ -78,6 +78,14 @@ func TestShadowDenialsAreCounted(t *testing.T) {
 	s.wantMetric(`stint_decisions_total{decision="shadow_deny",rule="looks"} 2`, true)
 }
 
+func TestAlternativesDenyOnlyTogether(t *testing.T) {
+	s := run(t, Config{Rules: rulesFile(t, "rules:\n  - {id: looks, by: [api_key], mode: shadow, combine: any, limits: [{limit: 1, window: 60}, {limit: 2, window: 1h}]}\n")})
+	for range 3 {
+		s.post("http", "/v1/check", `{"attributes":{"api_key":"k"}}`)
+	}
+	s.wantMetric(`stint_decisions_total{decision="shadow_deny",rule="looks"} 1`, true)
+}
+
 func TestNoMetricRepeatsWhatCallersChoose(t *testing.T) {
 	s := run(t, Config{})
 	s.post("http", "/v1/take", `{"key":"callers-key","limit":{"name":"callers-name","limit":1,"window":"1m"}}`)

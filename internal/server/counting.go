@@ -59,24 +59,39 @@ func sameRule(hits []rule.Hit) int {
 }
 
 func (v *version) countRule(hits []rule.Hit, allowed bool) {
-	denied, degraded := false, false
-	for i := range hits {
-		denied = denied || !hits[i].Decision.Allowed
-		degraded = degraded || hits[i].Decision.Degraded
-	}
 	r := hits[0].Rule
 	counters := &v.views[r].counters
 	switch {
-	case degraded:
+	case anyDegraded(hits):
 		v.metrics.decisions.WithLabelValues(r.ID, failureDecision(r.Policy.OnFailure)).Inc()
-	case hits[0].Shadow && denied:
+	case hits[0].Shadow && denies(r, hits):
 		counters.shadowDeny.Inc()
 	case hits[0].Shadow:
 	case allowed:
 		counters.allow.Inc()
-	case denied:
+	case denies(r, hits):
 		counters.deny.Inc()
 	}
+}
+
+func anyDegraded(hits []rule.Hit) bool {
+	for i := range hits {
+		if hits[i].Decision.Degraded {
+			return true
+		}
+	}
+	return false
+}
+
+// denies reports whether the rule, asked alone, would deny.
+func denies(r *rule.Rule, hits []rule.Hit) bool {
+	denied := 0
+	for i := range hits {
+		if !hits[i].Decision.Allowed {
+			denied++
+		}
+	}
+	return denied == len(hits) || denied > 0 && !r.Any()
 }
 
 func failureDecision(f stint.OnFailure) string {

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestCheckPrintsATable(t *testing.T) {
+	p := startServer(t, nil, "--rules", writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), oneAMinute))
+	target := "http://" + p.addr("http")
+	first := command(t, nil, "check", "--server", target, "api_key=k", "path=/")
+	if first.status != exitDone || !strings.HasPrefix(first.out, "allowed\n") || !strings.Contains(first.out, "one   token_bucket:1m  allowed") {
+		t.Errorf("status %d\n%s%s", first.status, first.out, first.errors)
+	}
+	second := command(t, nil, "check", "--server", target, "api_key=k", "path=/")
+	if second.status != exitDone || !strings.HasPrefix(second.out, "denied: retry after ") {
+		t.Errorf("a denial is a decision: status %d\n%s%s", second.status, second.out, second.errors)
+	}
+	never := command(t, nil, "check", "--server", target, "api_key=k", "path=/", "cost=2")
+	if !strings.HasPrefix(never.out, "denied: the cost is greater") || !strings.Contains(never.out, "never") {
+		t.Errorf("%s%s", never.out, never.errors)
+	}
+}
+
+func TestCheckPrintsJSON(t *testing.T) {
+	p := startServer(t, nil)
+	got := command(t, nil, "check", "--server", "http://"+p.addr("http"), "--json", "ip=203.0.113.1")
+	var decision map[string]any
+	if err := json.Unmarshal([]byte(got.out), &decision); err != nil || decision["allowed"] != true || decision["at_us"] == nil {
+		t.Errorf("%v: %q", err, got.out)
+	}
+}
+
+func TestCheckSendsTheTokenOfTheEnvironment(t *testing.T) {
+	token := writeFile(t, filepath.Join(t.TempDir(), "token"), "s3cret\n")
+	p := startServer(t, nil, "--http-token-file", token)
+	target := "http://" + p.addr("http")
+	if got := command(t, []string{"STINT_TOKEN=s3cret"}, "check", "--server", target, "path=/"); got.status != exitDone {
+		t.Errorf("with the token: status %d, %s", got.status, got.errors)
+	}
+	if got := command(t, nil, "check", "--server", target, "path=/"); got.status != exitFailed || !strings.Contains(got.errors, "401") {
+		t.Errorf("without: status %d, %s", got.status, got.errors)
+	}
+}
+
+func TestCheckTellsFailureFromWrongUsage(t *testing.T) {
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	p := startServer(t, nil)
+	for name, c := range map[string]struct {
+		args   []string
+		status int
+		want   string
+	}{
+		"no attribute":          {nil, exitUsage, "requires at least 1 arg"},
+		"no value":              {[]string{"api_key"}, exitUsage, "key=value"},
+		"no name":               {[]string{"=k"}, exitUsage, "key=value"},
+		"an attribute twice":    {[]string{"path=/a", "path=/b"}, exitUsage, "given twice"},
+		"a cost twice":          {[]string{"cost=1", "cost=2"}, exitUsage, "given twice"},
+		"cost in words":         {[]string{"cost=two"}, exitUsage, "whole number"},
+		"no server URL":         {[]string{"--server", "localhost", "path=/"}, exitUsage, "server: "},
+		"nobody there":          {[]string{"--server", "http://127.0.0.1:1", "path=/"}, exitFailed, "127.0.0.1:1"},
+		"not a stint server":    {[]string{"--server", other.URL, "path=/"}, exitFailed, "is this a stint server?"},
+		"cost the server hates": {[]string{"--server", "http://" + p.addr("http"), "path=/", "cost=-1"}, exitFailed, "cost: -1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := command(t, nil, append([]string{"check"}, c.args...)...)
+			if got.status != c.status || !strings.Contains(got.errors, c.want) {
+				t.Errorf("status %d, %q, want %d with %q", got.status, got.errors, c.status, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestValidatePrintsWhatIsInForce(t *testing.T) {
+	file := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), `
+tiers:
+  free: {api_key_pattern: "sk_free_*", limit: 100, window: 60}
+rules:
+  - id: plain
+    limit: 10
+    window: 1
+    override: {"sk_prod_vip_001": {limit: 20}}
+  - {id: exact, params: {capacity: 10, refill_rate: 1.67}}
+  - {id: rounded, params: {capacity: 1000000000, refill_rate: 0.333333333333}}
+  - {id: looks, mode: shadow, limit: 1, window: 60}
+  - {id: tiered, match: {path: /x}}
+  - {id: nothing, deny_all: true, match: {path: /secret}}
+`)
+	got := command(t, nil, "rules", "validate", file)
+	if got.status != exitDone {
+		t.Fatalf("status %d: %s", got.status, got.errors)
+	}
+	for _, want := range []string{
+		"OK, 6 rules", "167/100", "(rounded down)", "shadow", "free", "sk_prod…", "20 per 1s", "denies all", "100 per 1m",
+	} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("%q is not in\n%s", want, got.out)
+		}
+	}
+	if strings.Contains(got.out, "vip_001") {
+		t.Errorf("a key is shown whole:\n%s", got.out)
+	}
+	if !strings.Contains(got.errors, "rules.yaml:10:63: warning: ") {
+		t.Errorf("no warning of the rounded rate: %q", got.errors)
+	}
+}
+
+func TestValidatePrintsEveryMistakeOfEveryFile(t *testing.T) {
+	folder := t.TempDir()
+	one := writeFile(t, filepath.Join(folder, "one.yaml"), "rules:\n  - {id: a, limt: 1}\n  - {id: a b, limit: 1, window: 60}\n")
+	good := writeFile(t, filepath.Join(folder, "good.yaml"), "rules:\n  - {id: a, limit: 1, window: 60}\n")
+	two := writeFile(t, filepath.Join(folder, "two.yaml"), "colour: red\n")
+	got := command(t, nil, "rules", "validate", one, good, two)
+	if got.status != exitUsage || !strings.Contains(got.out, "good.yaml: OK, 1 rule\n") {
+		t.Errorf("status %d: %s", got.status, got.out)
+	}
+	for _, want := range []string{"one.yaml:2:", "one.yaml:3:", "two.yaml:1:1: ", " mistakes"} {
+		if !strings.Contains(got.errors, want) {
+			t.Errorf("%q is not in\n%s", want, got.errors)
+		}
+	}
+}
+
+func TestValidateReadsAFolderAsOneSet(t *testing.T) {
+	folder := t.TempDir()
+	writeFile(t, filepath.Join(folder, "a.yaml"), "tiers:\n  free: {limit: 5, window: 60}\n")
+	writeFile(t, filepath.Join(folder, "b.yaml"), "rules:\n  - {id: a, tier: free}\n")
+	if got := command(t, nil, "rules", "validate", folder); got.status != exitDone || !strings.Contains(got.out, "5 per 1m") {
+		t.Errorf("status %d: %s%s", got.status, got.out, got.errors)
+	}
+}
+
+func TestValidateOfAMissingFileIsAMistake(t *testing.T) {
+	if got := command(t, nil, "rules", "validate", filepath.Join(t.TempDir(), "none.yaml")); got.status != exitUsage || !strings.Contains(got.errors, "none.yaml") {
+		t.Errorf("status %d: %s", got.status, got.errors)
+	}
+}
+
+func TestRulesWithoutAWordIsWrongUsage(t *testing.T) {
+	for _, args := range [][]string{{"rules"}, {"rules", "validate"}, {"rules", "valdate"}} {
+		if got := command(t, nil, args...); got.status != exitUsage || got.errors == "" {
+			t.Errorf("%v: status %d, %q", args, got.status, got.errors)
+		}
+	}
+}
