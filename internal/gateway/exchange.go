@@ -16,6 +16,7 @@ type exchange struct {
 	kept http.Header // what stood in the response before the upstream's answer
 	id   string
 	at   *upstream // where the request is; nil: nowhere yet
+	body *upload   // nil: none
 }
 
 // newExchange takes what others wrote into the response out of it, so that
@@ -47,7 +48,9 @@ func (x *exchange) finish() {
 
 // modifyResponse is called once an answer's final header is there.
 func modifyResponse(res *http.Response) error {
-	exchangeOf(res.Request).putBack(res.Header)
+	x := exchangeOf(res.Request)
+	x.putBack(res.Header)
+	x.answerEarly()
 	if len(res.Trailer) > 0 {
 		res.Header.Del("Content-Length") // HTTP/1.1 has trailers after chunks alone
 	}

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -151,6 +152,60 @@ func TestRequestThatCannotBeSentIsNotTheUpstreamsFault(t *testing.T) {
 	if w.Code != http.StatusBadGateway || !g.upstreams[0].health.usable(g.now()) {
 		t.Errorf("got %d; usable: %v", w.Code, g.upstreams[0].health.usable(g.now()))
 	}
+}
+
+func TestManyRequestsSurviveTheFallOfOneUpstream(t *testing.T) {
+	dying, living := serve(t, http1, echo), serve(t, http1, echo)
+	g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, dying.URL), urlOf(t, living.URL)}})
+	front := serve(t, http1, g)
+	client := clientOf(t, http1, front)
+	const clients, each = 8, 50
+	var failed atomic.Int64
+	var all sync.WaitGroup
+	for c := range clients {
+		all.Go(func() {
+			for i := range each {
+				if c == 0 && i == each/2 {
+					dying.CloseClientConnections()
+					dying.Listener.Close()
+				}
+				if !echoes(t, client, front.URL, fmt.Sprintf("%d/%d", c, i)) {
+					failed.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	client.CloseIdleConnections()
+	front.Close() // waits for handlers that have answered and not yet returned
+	if n := failed.Load(); n > 2*clients {
+		t.Errorf("%d of %d requests failed, more than could have been under way", n, clients*each)
+	}
+	for _, u := range g.upstreams {
+		if n := u.inFlight.Load(); n != 0 {
+			t.Errorf("%s: %d in flight", u.name, n)
+		}
+	}
+}
+
+// echoes reports whether the request was answered, and fails the test if with
+// another one's answer.
+func echoes(t *testing.T, c *http.Client, target, body string) bool {
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, target, strings.NewReader(body))
+	if err != nil {
+		t.Error(err)
+		return false
+	}
+	res, err := c.Do(r)
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close()
+	got, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode == http.StatusOK && string(got) != body {
+		t.Errorf("%s was answered with %s", body, got)
+	}
+	return err == nil && res.StatusCode == http.StatusOK
 }
 
 // rude answers each connection's first request with a fixed text, and hangs up.

@@ -91,10 +91,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem.write(w, x.id)
 		return
 	}
-	// Else the server swallows what it has not read of a body before it
-	// writes an answer that came early, and the upstream misses that part.
-	_ = http.NewResponseController(w).EnableFullDuplex() // refused by HTTP/1.0 recorders alone
-	g.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	x.watch(r)
+	g.proxy.ServeHTTP(w, r)
 }
 
 // CloseIdleConnections closes the connections to upstreams that serve no

@@ -40,6 +40,9 @@ func TestRequestArrivesAsItWasSent(t *testing.T) {
 		if want := "PUT /a%2Fb//c?q=1&q=%20 yes body"; res.StatusCode != http.StatusTeapot || body != want {
 			t.Errorf("got %d %q, want 418 %q", res.StatusCode, body, want)
 		}
+		if res.Close {
+			t.Error("the connection is not kept")
+		}
 		if got, want := res.Header.Get("X-Upstream"), map[bool]string{true: "HTTP/1.1", false: "HTTP/2.0"}[back == http1]; got != want {
 			t.Errorf("the upstream was spoken to by %s, want %s", got, want)
 		}
