@@ -24,7 +24,7 @@ const (
 // patience bounds a test that would otherwise hang; no test waits for it.
 const patience = 20 * time.Second
 
-func serve(t *testing.T, protocol string, h http.Handler) *httptest.Server {
+func serve(t testing.TB, protocol string, h http.Handler) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
 	s.EnableHTTP2 = protocol == http2
@@ -63,7 +63,7 @@ func trusting(s *httptest.Server) *tls.Config {
 	return &tls.Config{RootCAs: roots, ServerName: "example.com", MinVersion: tls.VersionTLS12}
 }
 
-func urlOf(t *testing.T, text string) *url.URL {
+func urlOf(t testing.TB, text string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(text)
 	if err != nil {
@@ -87,7 +87,7 @@ func behind(t *testing.T, protocol string, h http.Handler, o Options) *Gateway {
 	return newGateway(t, o)
 }
 
-func newGateway(t *testing.T, o Options) *Gateway {
+func newGateway(t testing.TB, o Options) *Gateway {
 	t.Helper()
 	g, err := New(o)
 	if err != nil {
@@ -123,7 +123,7 @@ func do(t *testing.T, c *http.Client, r *http.Request) (*http.Response, string) 
 	return res, string(body)
 }
 
-func bounded(t *testing.T) context.Context {
+func bounded(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
