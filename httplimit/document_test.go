@@ -1,0 +1,45 @@
+package httplimit
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// What docs/http.md shows is what is sent.
+func TestDocumentShowsWhatIsSent(t *testing.T) {
+	text, err := os.ReadFile("../docs/http.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := string(text)
+
+	w := httptest.NewRecorder()
+	passed := Answer{Decision: allowed(), Policies: []Policy{orders(t)}}
+	passed.SetHeaders(w.Header(), testNow)
+	refused := Answer{Decision: denied(), Policies: []Policy{orders(t)}, Dialect: None}
+	refused.SetHeaders(w.Header(), testNow)
+	for name, values := range w.Header() {
+		if line := name + ": " + values[0] + "\n"; !strings.Contains(strings.ToLower(document), strings.ToLower(line)) {
+			t.Errorf("no line %q", line)
+		}
+	}
+
+	var shown []string
+	for _, block := range regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(document, -1) {
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, []byte(block[1])); err != nil {
+			t.Fatal(err)
+		}
+		shown = append(shown, compact.String())
+	}
+	for i, accept := range []string{"", "application/problem+json"} {
+		if sent := deny(&refused, "GET", accept).Body.String(); i >= len(shown) || shown[i] != sent {
+			t.Errorf("block %d of %d is not\n%s", i, len(shown), sent)
+		}
+	}
+}
