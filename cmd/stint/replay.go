@@ -73,9 +73,13 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	options.Decisions = decisions
-	options.Progress = inputs.progress(cmd.ErrOrStderr())
+	progress := newProgressLine(cmd.ErrOrStderr(), inputs.size)
+	options.Progress = progress.show
+	if decisions != nil {
+		options.Decisions = decisions
+	}
 	summary, err := replay.Run(cmd.Context(), options, inputs.named...)
+	progress.clear()
 	if decisions != nil {
 		err = errors.Join(err, decisions.Close())
 	}

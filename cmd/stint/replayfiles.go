@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
-
-	"golang.org/x/term"
 
 	"github.com/stintdev/stint/replay"
 )
@@ -102,29 +99,3 @@ type openWriter struct{ io.Writer }
 
 // Close does nothing.
 func (openWriter) Close() error { return nil }
-
-// progress returns what shows how far a replay has come, nil when nobody
-// watches.
-func (in *replayInputs) progress(out io.Writer) func(replay.Progress) {
-	file, ok := out.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return nil
-	}
-	start := time.Now()
-	shown := start
-	return func(p replay.Progress) {
-		if now := time.Now(); now.Sub(shown) >= time.Second/2 {
-			shown = now
-			fmt.Fprintf(file, "\r\x1b[K%s", in.progressText(p, now.Sub(start)))
-		}
-	}
-}
-
-// progressText is one line without its end.
-func (in *replayInputs) progressText(p replay.Progress, spent time.Duration) string {
-	text := fmt.Sprintf("%d events, %.1f MB", p.Events, float64(p.Bytes)/1e6)
-	if in.size > 0 {
-		text += fmt.Sprintf(" of %.1f MB (%d %%)", float64(in.size)/1e6, 100*p.Bytes/in.size)
-	}
-	return text + fmt.Sprintf(", %.0f events a second", float64(p.Events)/spent.Seconds())
-}

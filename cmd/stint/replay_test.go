@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint/replay"
+)
+
+const sampleLog = "../../replay/testdata/sample_access.log"
+
+// runIn runs the program in this process.
+func runIn(t *testing.T, stdin string, args ...string) result {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status := run(t.Context(), args, strings.NewReader(stdin), &out, &errs)
+	return result{status, out.String(), errs.String()}
+}
+
+func TestReplayRefusesWrongUsage(t *testing.T) {
+	folder := t.TempDir()
+	wrongRules := filepath.Join(folder, "wrong.yaml")
+	if err := os.WriteFile(wrongRules, []byte("rules:\n  - id: a\n    limitt: 10\n    window: 60\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		status int
+		want   string
+		args   []string
+	}{
+		"noInput":         {2, "arg", []string{"--limit", "10/m", "--by", "ip"}},
+		"nothingToDecide": {2, "either --rules FILE, or --limit LIMIT and --by ATTR", []string{sampleLog}},
+		"both":            {2, "either --rules FILE", []string{"--rules", "r.yaml", "--limit", "10/m", sampleLog}},
+		"byBesideRules":   {2, "--by: belongs to --limit", []string{"--rules", "r.yaml", "--by", "ip", sampleLog}},
+		"limitWithoutBy":  {2, "--by: is missing", []string{"--limit", "10/m", sampleLog}},
+		"wrongLimit":      {2, `"10/x" is not a limit`, []string{"--limit", "10/x", "--by", "ip", sampleLog}},
+		"wrongRules":      {2, "wrong.yaml:3:5:", []string{"--rules", wrongRules, sampleLog}},
+		"noRules":         {2, "none.yaml", []string{"--rules", "none.yaml", sampleLog}},
+		"otherStore":      {2, `a store of kind "redis"`, []string{"--store", "redis://user:secret@host/0", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"wrongFormat":     {2, `--format: "csv" is not known`, []string{"--format", "csv", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"negativeReorder": {2, "--reorder: -1s is below 0", []string{"--reorder", "-1s", "--limit", "10/m", "--by", "ip", sampleLog}},
+		"inputIsAFolder":  {2, "is a folder", []string{"--limit", "10/m", "--by", "ip", folder}},
+		"noSuchInput":     {1, "none.log", []string{"--limit", "10/m", "--by", "ip", sampleLog, "none.log"}},
+		"decisionsAreIn":  {2, "is an input", []string{"--limit", "10/m", "--by", "ip", "--decisions", sampleLog, sampleLog}},
+		"decisionsNoPath": {1, "decisions:", []string{"--limit", "10/m", "--by", "ip", "--decisions", filepath.Join(folder, "no", "file"), sampleLog}},
+		"allUnreadable":   {1, "not one line could be read", []string{"--limit", "10/m", "--by", "ip", wrongRules}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := runIn(t, "", append([]string{"replay"}, c.args...)...)
+			if got.status != c.status || !strings.Contains(got.errors, c.want) {
+				t.Errorf("status %d and %q, want %d and …%s…", got.status, got.errors, c.status, c.want)
+			}
+			if strings.Contains(got.errors, "secret") {
+				t.Errorf("shows a password: %s", got.errors)
+			}
+		})
+	}
+}
+
+func TestReplaySummary(t *testing.T) {
+	got := runIn(t, "", "replay", "--limit", "3/m", "--by", "ip", "--json", sampleLog)
+	var s replay.Summary
+	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.status != 0 {
+		t.Fatal(err, got)
+	}
+	if s.Events != 39 || s.Allowed+s.Denied != 39 || s.Unreadable != 1 || s.UnreadableLines[0].Line != 13 {
+		t.Errorf("got %+v", s)
+	}
+	if !strings.Contains(got.errors, sampleLog+":13: ends within its request") {
+		t.Errorf("the cut line is not shown: %s", got.errors)
+	}
+	for _, field := range []string{"keys", "share_denied", "per_rule", "top_keys_denied", "late"} {
+		if !strings.Contains(got.out, `"`+field+`":`) {
+			t.Errorf("%s is missing in\n%s", field, got.out)
+		}
+	}
+}
+
+func TestReplayDecisionsOnStandardOutputAreAlone(t *testing.T) {
+	event := `{"t_us":1431857103000001,"key":"a"}` + "\n"
+	got := runIn(t, event, "replay", "--limit", "3/m", "--by", "key", "--decisions", "-", "-")
+	want := `{"n":1,"t_us":1431857103000001,"rule":"","key":"a","allowed":true,"limit":3,"remaining":2,"retry_after_us":0,"reset_after_us":20000000,"delay_us":0}` + "\n"
+	if got.status != 0 || got.out != want || !strings.HasPrefix(got.errors, "events") {
+		t.Errorf("got %+v, want %s", got, want)
+	}
+}
+
+func TestReplayHidesCredentials(t *testing.T) {
+	event := `{"t_us":1431857103000001,"api_key":"sk_live_0123456789abcdef","ip":"192.0.2.1"}` + "\n"
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte("rules:\n  - {id: one, by: [api_key], limit: 1, window: 60}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, how := range [][]string{{"--limit", "1/m", "--by", "api_key"}, {"--rules", rules}} {
+		got := runIn(t, event+event, append(append([]string{"replay"}, how...), "-")...)
+		if got.status != 0 || strings.Contains(got.out, "sk_live_0123456789abcdef") || !strings.Contains(got.out, "sk_live_…") {
+			t.Errorf("%v: got %+v", how, got)
+		}
+	}
+}
+
+func TestProgressLineText(t *testing.T) {
+	p := &progressLine{size: 4_000_000}
+	if got, want := p.text(replay.Progress{Events: 1000, Bytes: 1_000_000}, 2*time.Second), "1000 events, 1.0 MB of 4.0 MB (25 %), 500 events a second"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+var (
+	consoleBlock = regexp.MustCompile("(?s)```console\n(.*?)```")
+	fileBlock    = regexp.MustCompile("(?s)`([a-z.]+)`:\n\n```(?:yaml|json)\n(.*?)```")
+)
+
+// Every command of the document is run, in a folder with its files, and
+// prints what the document says.
+func TestReplayDocumentHolds(t *testing.T) {
+	text, err := os.ReadFile("../../docs/replay.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	sample, err := os.ReadFile(sampleLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"access.log": string(sample)}
+	for _, m := range fileBlock.FindAllStringSubmatch(string(text), -1) {
+		files[m[1]] = m[2]
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	blocks := consoleBlock.FindAllStringSubmatch(string(text), -1)
+	if len(blocks) < 4 || len(files) < 3 {
+		t.Fatalf("found %d commands and %d files in the document", len(blocks), len(files))
+	}
+	for _, m := range blocks {
+		line, want, _ := strings.Cut(strings.TrimPrefix(m[1], "$ "), "\n")
+		if got := shell(t, folder, line); got != want {
+			t.Errorf("$ %s\ngot\n%swant\n%s", line, got, want)
+		}
+	}
+}
+
+// shell runs a line with the program under test in its path.
+func shell(t *testing.T, folder, line string) string {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "sh", "-c", line)
+	c.Dir = folder
+	c.Env = append(cleanEnvironment(), "PATH="+filepath.Dir(binary)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Errorf("$ %s: %v", line, err)
+	}
+	var lines strings.Builder
+	for l := range strings.Lines(string(out)) {
+		lines.WriteString(strings.TrimRight(l, " \n") + "\n")
+	}
+	return lines.String()
+}
