@@ -84,6 +84,7 @@ func TestHopsAreReadFromTheRight(t *testing.T) {
 		"Forwarded: quoted pairs":                   {[]string{`Forwarded: for="20\3.0.113.9"`}, "203.0.113.9"},
 		"Forwarded: a port may be obfuscated":       {[]string{`Forwarded: for="203.0.113.9:_http", for=10.1.1.1`}, "203.0.113.9"},
 		"Forwarded: hops from the right":            {[]string{"Forwarded: for=1.1.1.1, for=203.0.113.9", "Forwarded: for=10.1.1.1,for=\"10.2.2.2:80\""}, "203.0.113.9"},
+		"Forwarded: empty elements are none":        {[]string{"Forwarded: for=203.0.113.9, , for=10.1.1.1,"}, "203.0.113.9"},
 		"Forwarded: unknown ends it":                {[]string{"Forwarded: for=203.0.113.9, for=unknown, for=10.1.1.1"}, "10.1.1.1"},
 		"Forwarded: an obfuscated hop ends it":      {[]string{"Forwarded: for=203.0.113.9, for=_gazonk, for=10.1.1.1"}, "10.1.1.1"},
 		"Forwarded: no for ends it":                 {[]string{"Forwarded: for=203.0.113.9, proto=https, for=10.1.1.1"}, "10.1.1.1"},
@@ -168,6 +169,7 @@ func FuzzForwarded(f *testing.F) {
 // is an address or nothing, and left of what trusted proxies appended, in one
 // line or two, it changes nothing.
 func checkForwarded(t *testing.T, header, client, also, appended string) {
+	t.Helper()
 	c := proxies(t, EitherHeader)
 	alone := c.Addr(&http.Request{RemoteAddr: "10.0.0.1:1", Header: http.Header{header: {client, also}}})
 	if !alone.IsValid() || alone.Zone() != "" || alone.Is4In6() {

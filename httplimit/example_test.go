@@ -24,14 +24,9 @@ func Example() {
 	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
 	handler := httplimit.Limit(limiter)(hello)
 
-	server := httptest.NewServer(handler) // or http.ListenAndServe(":8080", handler)
-	defer server.Close()
-	response, err := http.Get(server.URL)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	fmt.Println(response.StatusCode, response.Header.Get("RateLimit-Policy"), response.Header.Get("X-RateLimit-Remaining"))
+	w := httptest.NewRecorder() // or http.ListenAndServe(":8080", handler)
+	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"), w.Header().Get("X-RateLimit-Remaining"))
 	// Output: 200 "token_bucket:1m";q=100;w=60 99
 }
 

@@ -29,6 +29,7 @@ func (b *refusal) translate(err *stint.Error) {
 	case stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled, stint.CodeExhausted:
 		b.status, b.code = http.StatusServiceUnavailable, codeUnavailable
 		b.message = "The limit cannot be checked at the moment"
+	case stint.CodeInternal: // as it stands
 	}
 }
 

@@ -106,6 +106,20 @@ func TestEveryLimitIsInThePolicy(t *testing.T) {
 		"RateLimit":        `"all-day/quota:day";r=73;t=12`})
 }
 
+func TestResetIsRoundedUp(t *testing.T) {
+	for reset, want := range map[time.Duration]int64{
+		499_999 * time.Microsecond: 1_640_001_601,
+		500_000 * time.Microsecond: 1_640_001_601,
+		500_001 * time.Microsecond: 1_640_001_602,
+		0:                          1_640_001_601,
+	} {
+		a := Answer{Decision: stint.Decision{ResetAfter: reset}}
+		if got := a.resetAt(testNow); got != want {
+			t.Errorf("reset after %v: %d; want %d", reset, got, want)
+		}
+	}
+}
+
 func TestPolicyNameIsAString(t *testing.T) {
 	for name, want := range map[string]string{
 		"orders":    `"orders"`,

@@ -23,6 +23,7 @@ type issuer struct {
 	rsa      *rsa.PrivateKey
 	p256     *ecdsa.PrivateKey
 	p384     *ecdsa.PrivateKey
+	p521     *ecdsa.PrivateKey
 	ed       ed25519.PrivateKey
 	verified map[string]any
 }
@@ -30,16 +31,17 @@ type issuer struct {
 func newIssuer(t *testing.T) *issuer {
 	t.Helper()
 	i := &issuer{secret: []byte("a secret of thirty-two characters")}
-	var err [4]error
+	var err [5]error
 	i.rsa, err[0] = rsa.GenerateKey(rand.Reader, 2048)
 	i.p256, err[1] = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	i.p384, err[2] = ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	_, i.ed, err[3] = ed25519.GenerateKey(rand.Reader)
+	i.p521, err[4] = ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
 	if e := errors.Join(err[:]...); e != nil {
 		t.Fatal(e)
 	}
 	i.verified = map[string]any{"hs": i.secret, "rs": &i.rsa.PublicKey, "es": &i.p256.PublicKey,
-		"es384": &i.p384.PublicKey, "ed": i.ed.Public(), "": i.secret}
+		"es384": &i.p384.PublicKey, "es512": &i.p521.PublicKey, "ed": i.ed.Public(), "": i.secret}
 	return i
 }
 
@@ -83,6 +85,7 @@ func TestVerifiedTokensGiveClaims(t *testing.T) {
 		"PS384":              {plain, sign(t, jwt.SigningMethodPS384, "rs", i.rsa, subject()), "user-1"},
 		"ES256":              {plain, sign(t, jwt.SigningMethodES256, "es", i.p256, subject()), "user-1"},
 		"ES384":              {plain, sign(t, jwt.SigningMethodES384, "es384", i.p384, subject()), "user-1"},
+		"ES512":              {plain, sign(t, jwt.SigningMethodES512, "es512", i.p521, subject()), "user-1"},
 		"EdDSA":              {plain, sign(t, jwt.SigningMethodEdDSA, "ed", i.ed, subject()), "user-1"},
 		"without a key id":   {plain, sign(t, jwt.SigningMethodHS256, "", i.secret, subject()), "user-1"},
 		"an id not known":    {plain, sign(t, jwt.SigningMethodHS256, "other", i.secret, subject()), "user-1"},
@@ -200,16 +203,17 @@ func TestIdentityIsValidated(t *testing.T) {
 		id   Identity
 		want string
 	}{
-		"the zero value":        {Identity{}, ""},
-		"keys of every kind":    {Identity{APIKey: sources(t, "jwt:sub"), Tokens: &Tokens{Keys: i.verified}}, ""},
-		"claims without tokens": {Identity{APIKey: sources(t, "jwt:sub")}, "jwt:sub"},
-		"tokens without keys":   {Identity{Tokens: &Tokens{}}, "KeyFunc"},
-		"an empty secret":       {Identity{Tokens: &Tokens{Keys: map[string]any{"a": []byte{}}}}, `"a"`},
-		"a private key":         {Identity{Tokens: &Tokens{Keys: map[string]any{"a": crypto.PrivateKey(i.rsa)}}}, "*rsa.PrivateKey"},
-		"a text":                {Identity{Tokens: &Tokens{Keys: map[string]any{"a": "secret"}}}, "string"},
-		"no key":                {Identity{Tokens: &Tokens{Keys: map[string]any{"a": (*ecdsa.PublicKey)(nil)}}}, `"a"`},
-		"no RSA key":            {Identity{Tokens: &Tokens{Keys: map[string]any{"a": (*rsa.PublicKey)(nil)}}}, `"a"`},
-		"a token in a claim":    {Identity{Tokens: &Tokens{Keys: i.verified, From: sources(t, "jwt:x")[0]}}, "claim"},
+		"the zero value":                {Identity{}, ""},
+		"keys of every kind":            {Identity{APIKey: sources(t, "jwt:sub"), Tokens: &Tokens{Keys: i.verified}}, ""},
+		"claims without tokens":         {Identity{APIKey: sources(t, "jwt:sub")}, "jwt:sub"},
+		"tokens without keys":           {Identity{Tokens: &Tokens{}}, "KeyFunc"},
+		"an empty secret":               {Identity{Tokens: &Tokens{Keys: map[string]any{"a": []byte{}}}}, `"a"`},
+		"a curve that no algorithm has": {Identity{Tokens: &Tokens{Keys: map[string]any{"a": &ecdsa.PublicKey{Curve: elliptic.P224()}}}}, `"a"`},
+		"a private key":                 {Identity{Tokens: &Tokens{Keys: map[string]any{"a": crypto.PrivateKey(i.rsa)}}}, "*rsa.PrivateKey"},
+		"a text":                        {Identity{Tokens: &Tokens{Keys: map[string]any{"a": "secret"}}}, "string"},
+		"no key":                        {Identity{Tokens: &Tokens{Keys: map[string]any{"a": (*ecdsa.PublicKey)(nil)}}}, `"a"`},
+		"no RSA key":                    {Identity{Tokens: &Tokens{Keys: map[string]any{"a": (*rsa.PublicKey)(nil)}}}, `"a"`},
+		"a token in a claim":            {Identity{Tokens: &Tokens{Keys: i.verified, From: sources(t, "jwt:x")[0]}}, "claim"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.id.Validate()

@@ -82,6 +82,7 @@ func FuzzNormalize(f *testing.F) {
 // compare checks that decoding whole, as servers do, and cleaning then gives
 // the same path. It cannot say anything of paths with encoded slashes.
 func compare(t *testing.T, p, got string) {
+	t.Helper()
 	decoded, err := url.PathUnescape(p)
 	if err != nil || strings.ContainsAny(p, "?#") || strings.Contains(strings.ToLower(p), "%2f") {
 		return
