@@ -13,22 +13,23 @@ import (
 type use struct{ at, units, windowEnd int64 }
 
 // envelope is law 3: whatever the history, no stretch of time holds more than
-// the algorithm allows. What was given back does not count.
+// the algorithm allows. What was given back does not count. A history either
+// gives back or has time run back: a state whose newest use was given back may
+// equal a fresh one, and then its time may run back too.
 func envelope(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		t := h.draws()
 		c := stint.Claim{Key: h.scope, Limit: drawLimit(t, "limit", everyAlgorithm...)}
 		var uses []use
-		last, mayJump := h.peek(c), true
+		last, jumps := h.peek(c), rapid.Bool().Draw(t, "jumps back")
 		for range h.manySteps() {
-			if mayJump && h.restless(c) {
+			if jumps && h.restless(c) {
 				h.passOrJump(c.Limit)
 			} else {
 				h.pass(c.Limit)
 			}
-			if len(uses) > 0 && rapid.IntRange(0, 4).Draw(t, "give back") == 0 {
+			if !jumps && len(uses) > 0 && rapid.IntRange(0, 4).Draw(t, "give back") == 0 {
 				h.returnSome(c, &uses[rapid.IntRange(0, len(uses)-1).Draw(t, "of")])
-				mayJump = c.Limit.Algorithm() != stint.SlidingWindowLog // its newest entry may be gone
 				continue
 			}
 			c.Cost = h.drawCost(last)

@@ -18,7 +18,7 @@ func truthfulRetry(tb rapid.TB, b *bench) {
 			if h.restless(c) {
 				h.passOrJump(c.Limit)
 				if rapid.IntRange(0, 5).Draw(t, "change") == 0 {
-					c.Limit = drawChange(t, c.Limit)
+					h.changeLimit(&c)
 				}
 			} else {
 				h.pass(c.Limit)
@@ -33,6 +33,17 @@ func truthfulRetry(tb rapid.TB, b *bench) {
 			h.tellsTheTruth(c, last)
 		}
 	})
+}
+
+// changeLimit changes the numbers of a claim's limit. A store may forget by the
+// limit that a state was last written under: unless this one keeps all, the
+// change holds only once something was charged under it.
+func (h *history) changeLimit(c *stint.Claim) {
+	before := c.Limit
+	c.Limit = drawChange(h.draws(), before)
+	if c.Cost = 1; !h.keeps && !h.take(*c).Allowed {
+		c.Limit = before
+	}
 }
 
 func (h *history) tellsTheTruth(c stint.Claim, denied stint.Decision) {

@@ -36,6 +36,13 @@ func (m *Model) Follow(now int64, groups []stint.Group, got []stint.Decision) (w
 	return want, false
 }
 
+// ForgetIdle forgets every state that a store may forget which has seen the
+// time now.
+func (m *Model) ForgetIdle(now int64) {
+	m.see(now)
+	maps.DeleteFunc(m.keys, func(_ identity, k kept) bool { return k.idle() })
+}
+
 // takeForgetting forgets the i-th state that could be, of those met, when bit
 // i of way is set. It returns how many were met.
 func (m *Model) takeForgetting(now int64, groups []stint.Group, way int) (answer []stint.Decision, choices int) {

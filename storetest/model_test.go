@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stintdev/stint"
@@ -11,13 +12,18 @@ import (
 
 // modelStore is the exact model as a store: what the suite must pass.
 type modelStore struct {
-	clock func() int64
-	mu    sync.Mutex
-	model *oracle.Model
+	clock   func() int64
+	forgets bool // whatever it may, at once
+	mu      sync.Mutex
+	model   *oracle.Model
 }
 
 func openModel(_ *testing.T, clock func() int64) stint.Store {
 	return &modelStore{clock: clock, model: oracle.New()}
+}
+
+func openForgetful(_ *testing.T, clock func() int64) stint.Store {
+	return &modelStore{clock: clock, forgets: true, model: oracle.New()}
 }
 
 func (s *modelStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
@@ -44,6 +50,9 @@ func (s *modelStore) TakeGroups(_ context.Context, groups []stint.Group, out []s
 	}
 	if length(groups) != len(out) {
 		return &stint.Error{Code: stint.CodeInvalid, Problem: "out has the wrong length"}
+	}
+	if s.forgets {
+		s.model.ForgetIdle(s.clock())
 	}
 	decisions := s.model.TakeGroups(s.clock(), right)
 	for i, g := range groups {
@@ -80,4 +89,21 @@ func validate(g stint.Group) error {
 
 func TestModelPasses(t *testing.T) {
 	Suite{Open: openModel, Keeps: true}.Run(t)
+}
+
+func TestForgetfulModelPasses(t *testing.T) {
+	Run(t, openForgetful)
+}
+
+// TestRunsAreBounded says that a suite of few short runs makes few calls.
+func TestRunsAreBounded(t *testing.T) {
+	var calls atomic.Int64
+	Suite{Runs: 2, Steps: 3, Open: func(t *testing.T, clock func() int64) stint.Store {
+		return tampered{Store: openModel(t, clock), claim: func(*stint.Claim) { calls.Add(1) }}
+	}}.Run(t)
+	// The storms make 16 · 20 calls of 3 claims for 7 algorithms, the tables
+	// 500; the laws the rest.
+	if n := calls.Load(); n > 12_000 {
+		t.Errorf("%d claims", n)
+	}
 }
