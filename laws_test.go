@@ -1,0 +1,20 @@
+package stint_test
+
+import (
+	"testing"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storetest"
+)
+
+// TestMemoryLaws holds the memory store to the contract of a store, both as it
+// is by default and keeping every state as for a replay.
+func TestMemoryLaws(t *testing.T) {
+	for name, keeps := range map[string]bool{"forgets": false, "keeps": true} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Suite{Keeps: keeps, Open: func(t *testing.T, clock func() int64) stint.Store {
+				return stint.NewMemory(stint.MemoryOptions{Clock: clock, KeepAll: keeps, MaxKeys: 1 << 20})
+			}}.Run(t)
+		})
+	}
+}

@@ -1,0 +1,230 @@
+package stint_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/oracle"
+)
+
+// TestMemoryEqualsTheModel sends long random traffic over limits of every
+// algorithm and size to the memory store and to the exact model, and compares
+// every field of every decision. Each run draws a seed of its own.
+func TestMemoryEqualsTheModel(t *testing.T) {
+	calls := 15_000
+	if testing.Short() {
+		calls /= 10
+	}
+	for name, wild := range map[string]bool{"time runs on": false, "time and limits change": true} {
+		t.Run(name, func(t *testing.T) {
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			newTraffic(t, seed, wild).run(calls)
+		})
+	}
+}
+
+// FuzzMemoryEqualsTheModel is the same by the seeds that fuzzing finds.
+func FuzzMemoryEqualsTheModel(f *testing.F) {
+	for seed := range uint64(4) {
+		f.Add(seed, seed%2 == 0)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, wild bool) { newTraffic(t, seed, wild).run(300) })
+}
+
+// traffic is random calls on a store, judged by the model.
+type traffic struct {
+	t       *testing.T
+	rng     *rand.Rand
+	wild    bool // time may run back and limits change, on a store that keeps all
+	now     int64
+	store   *stint.Memory
+	model   *oracle.Model
+	limits  []stint.Limit
+	moments [64]int64 // times at which something changes
+	taken   [64]stint.Claim
+}
+
+func newTraffic(t *testing.T, seed uint64, wild bool) *traffic {
+	tr := &traffic{t: t, rng: rand.New(rand.NewPCG(seed, 0)), wild: wild, now: 1_767_225_600_000_000, model: oracle.New()}
+	tr.store = stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return tr.now }, KeepAll: wild})
+	t.Cleanup(func() { _ = tr.store.Close() })
+	for i := range 42 {
+		tr.limits = append(tr.limits, tr.randomLimit(stint.Algorithm(i%7), stint.Spec{Rule: fmt.Sprint("rule", i)}))
+	}
+	return tr
+}
+
+func (tr *traffic) run(calls int) {
+	for call := range calls {
+		tr.pass()
+		if tr.wild && tr.rng.IntN(50) == 0 {
+			i := tr.rng.IntN(len(tr.limits))
+			tr.limits[i] = tr.randomLimit(tr.limits[i].Algorithm(), tr.limits[i].Spec())
+		}
+		groups, n := tr.groups()
+		got := make([]stint.Decision, n)
+		tr.take(groups, got)
+		for i, want := range tr.model.TakeGroups(tr.now, groups) {
+			if got[i] != want {
+				tr.t.Fatalf("call %d at %d, claim %d of %+v:\ngot  %+v\nwant %+v", call, tr.now, i, groups, got[i], want)
+			}
+			tr.note(want)
+		}
+	}
+}
+
+// take uses Take where one claim is all there is, every other time.
+func (tr *traffic) take(groups []stint.Group, out []stint.Decision) {
+	var err error
+	if len(out) == 1 && !groups[0].Shadow && tr.rng.IntN(2) == 0 {
+		out[0], err = tr.store.Take(context.Background(), groups[0].Claims[0])
+	} else {
+		err = tr.store.TakeGroups(context.Background(), groups, out)
+	}
+	if err != nil {
+		tr.t.Fatalf("at %d, %+v: %v", tr.now, groups, err)
+	}
+}
+
+// note keeps the times at which a decision says that something changes.
+func (tr *traffic) note(d stint.Decision) {
+	for _, wait := range []time.Duration{d.RetryAfter, d.ResetAfter, d.NextAfter, d.Delay} {
+		if wait > 0 && wait < 2*stint.MaxWindow {
+			tr.moments[tr.rng.IntN(len(tr.moments))] = tr.now + wait.Microseconds()
+		}
+	}
+}
+
+// pass moves to a noted time or a microsecond beside it, or a little on, or
+// back.
+func (tr *traffic) pass() {
+	switch kind := tr.rng.IntN(10); {
+	case kind < 3:
+	case kind < 7:
+		if m := tr.moments[tr.rng.IntN(len(tr.moments))] + tr.rng.Int64N(3) - 1; m > tr.now && m < tr.now+tr.magnitude(1, 1<<40) {
+			tr.now = m
+		}
+	case kind == 7 && tr.wild:
+		tr.now = max(1, tr.now-tr.magnitude(1, 1<<40))
+	default:
+		tr.now += tr.magnitude(1, 1<<36)
+	}
+	tr.now = min(tr.now, 1<<53-1)
+}
+
+// magnitude is a random number from least to most, of every size alike.
+func (tr *traffic) magnitude(least, most int64) int64 {
+	low, high := math.Log(float64(least)), math.Log(float64(most))
+	return min(max(int64(math.Exp(low+tr.rng.Float64()*(high-low))), least), most)
+}
+
+// groups draws the groups of one call and counts their claims.
+func (tr *traffic) groups() (groups []stint.Group, claims int) {
+	for range max(1, tr.rng.IntN(5)-2) {
+		g := stint.Group{Shadow: tr.rng.IntN(8) == 0}
+		for range max(1, tr.rng.IntN(6)-2) {
+			if c := tr.claim(); distinct(g.Claims, c) {
+				g.Claims = append(g.Claims, c)
+			}
+		}
+		groups, claims = append(groups, g), claims+len(g.Claims)
+	}
+	return groups, claims
+}
+
+// distinct reports whether a claim is of a rule and key that no other is of.
+func distinct(claims []stint.Claim, c stint.Claim) bool {
+	for _, other := range claims {
+		if other.Limit.Rule() == c.Limit.Rule() && other.Key == c.Key {
+			return false
+		}
+	}
+	return true
+}
+
+func (tr *traffic) claim() stint.Claim {
+	l := tr.limits[tr.rng.IntN(len(tr.limits))]
+	c := stint.Claim{Key: fmt.Sprint("key", tr.rng.IntN(4)), Limit: l, Cost: tr.cost(l)}
+	if tr.rng.IntN(4) == 0 {
+		c.Any = uint8(tr.rng.IntN(3))
+	}
+	slot := &tr.taken[tr.rng.IntN(len(tr.taken))]
+	switch tr.rng.IntN(16) {
+	case 0:
+		c.Cost = 0
+	case 1:
+		c.Extra = tr.magnitude(1, stint.MaxCost)
+	case 2, 3:
+		if slot.Cost > 0 {
+			c.Key, c.Limit, c.Cost, c.At = slot.Key, slot.Limit, -slot.Cost, slot.At
+		}
+	case 4:
+		c.Cost, c.At = -c.Cost, max(0, tr.now-tr.magnitude(1, 1<<36))
+	case 5:
+		if tr.rng.IntN(8) == 0 {
+			c.Cost = stint.Forget
+		}
+	default:
+		*slot = c
+		slot.At = tr.now
+	}
+	return c
+}
+
+func (tr *traffic) cost(l stint.Limit) int64 {
+	switch tr.rng.IntN(8) {
+	case 0:
+		return tr.magnitude(1, l.Max())
+	case 1:
+		return l.Max()
+	case 2:
+		return min(l.Max()+1, stint.MaxCost)
+	}
+	return min(1+l.Max()/int64(2+tr.rng.IntN(20)), stint.MaxCost)
+}
+
+// randomLimit draws a limit of an algorithm over the scope and shape of s; a
+// shape that is missing is drawn.
+func (tr *traffic) randomLimit(a stint.Algorithm, s stint.Spec) stint.Limit {
+	if s.Window == 0 && s.Period == "" {
+		tr.shape(a, &s)
+	}
+	for {
+		s.Limit, s.Capacity, s.Queue, s.RefillRate = tr.magnitude(1, stint.MaxLimit), 0, 0, ""
+		switch a {
+		case stint.TokenBucket:
+			s.Limit, s.RefillRate = 0, fmt.Sprintf("%.*f", tr.rng.IntN(7), math.Exp(tr.rng.Float64()*30-12))
+			s.Capacity = tr.magnitude(1, stint.MaxLimit)
+		case stint.GCRA:
+			s.Capacity = tr.magnitude(1, stint.MaxLimit)
+		case stint.LeakyBucket:
+			s.Queue = tr.magnitude(1, stint.MaxLimit) - 1
+		case stint.SlidingWindowLog:
+			s.Limit = tr.magnitude(1, 500)
+		}
+		if l, err := s.Compile(); err == nil {
+			return l
+		}
+	}
+}
+
+func (tr *traffic) shape(a stint.Algorithm, s *stint.Spec) {
+	s.Algorithm = a
+	s.Window = time.Duration(tr.magnitude(1000, stint.MaxWindow.Microseconds())) * time.Microsecond
+	switch a {
+	case stint.SlidingWindowCounter:
+		s.Buckets = 1 + tr.rng.IntN(stint.MaxBuckets)
+		s.Window -= s.Window % (time.Duration(s.Buckets) * time.Microsecond)
+	case stint.Quota:
+		s.Window = 0
+		s.Period = []string{"day", "week", "month", "17h", "45d"}[tr.rng.IntN(5)]
+		s.Anchor = time.UnixMicro(tr.now + tr.magnitude(1, 1<<46)).UTC().Format(time.RFC3339)
+		s.UTCOffset = fmt.Sprintf("%+03d:%02d", tr.rng.IntN(25)-12, tr.rng.IntN(60))
+	}
+}
