@@ -12,7 +12,7 @@ import (
 // rulesJudge decides every event by a rule set.
 type rulesJudge struct {
 	set     *rule.Set
-	store   takenAtStore
+	store   rulesStore
 	format  Format
 	keys    *keyTally
 	numbers map[*rule.Rule]int // in counts
@@ -22,7 +22,7 @@ type rulesJudge struct {
 }
 
 func newRulesJudge(store stint.Store, set *rule.Set, format Format, keys *keyTally) *rulesJudge {
-	j := &rulesJudge{set: set, store: takenAtStore{Store: store}, format: format, keys: keys, numbers: map[*rule.Rule]int{}}
+	j := &rulesJudge{set: set, store: rulesStore{Store: store}, format: format, keys: keys, numbers: map[*rule.Rule]int{}}
 	for _, r := range set.Rules() {
 		if r.Mode == rule.Off {
 			continue
@@ -41,8 +41,8 @@ func (j *rulesJudge) decide(ctx context.Context, p *pending, v *verdict) (err er
 	if j.fields, _, err = j.format.fields(p.text, j.fields[:0]); err != nil {
 		return err
 	}
-	j.store.at = p.at
-	if err = j.set.DecideInto(ctx, &j.store, &j.fields, p.cost, &j.outcome); err != nil {
+	j.store.giveBack, j.store.at = max(0, -p.cost), p.at
+	if err = j.set.DecideInto(ctx, &j.store, &j.fields, max(0, p.cost), &j.outcome); err != nil {
 		return err
 	}
 	j.tell(v)
@@ -51,20 +51,21 @@ func (j *rulesJudge) decide(ctx context.Context, p *pending, v *verdict) (err er
 }
 
 // tell says which claim decided. An event on a list, or that no enforced rule
-// matched, has none; one on a deny list would never be allowed.
+// counted, has none.
 func (j *rulesJudge) tell(v *verdict) {
 	*v = verdict{decision: j.outcome.Decision}
-	if v.decision.Allowed = j.outcome.Allowed(); j.outcome.List == rule.ListDeny {
-		v.decision.RetryAfter = stint.Never
-	}
 	for i := range j.outcome.Hits {
-		j.keys.see(j.outcome.Hits[i].Key)
-	}
-	if face := j.face(); face != nil {
-		v.rule, v.key = face.Rule.ID, rule.KeyText(face.Key)
-		if !v.decision.Allowed {
-			j.keys.deny(v.key, j.show)
+		if key := j.outcome.Hits[i].Key; key != "" {
+			j.keys.see(key)
 		}
+	}
+	face := j.face()
+	if face == nil {
+		return
+	}
+	v.rule, v.key = face.Rule.ID, rule.KeyText(face.Key)
+	if !v.decision.Allowed && v.key != "" {
+		j.keys.deny(v.key, j.show)
 	}
 }
 
@@ -109,29 +110,11 @@ func (j *rulesJudge) denies(hits []rule.Hit) bool {
 		face := j.face()
 		return face != nil && face.Rule == hits[0].Rule && !j.outcome.Allowed()
 	}
-	return slices.ContainsFunc(hits, func(h rule.Hit) bool { return !h.Decision.Allowed })
+	denied := func(h rule.Hit) bool { return !h.Decision.Allowed }
+	if hits[0].Rule.Any() {
+		return !slices.ContainsFunc(hits, func(h rule.Hit) bool { return !denied(h) })
+	}
+	return slices.ContainsFunc(hits, denied)
 }
 
 func (j *rulesJudge) perRule() []RuleCount { return j.counts }
-
-// takenAtStore adds to give-backs when they were taken: rules know of a
-// request's cost, not of its past.
-type takenAtStore struct {
-	stint.Store
-	at int64
-}
-
-// TakeGroups passes the groups on.
-func (s *takenAtStore) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	if s.at == 0 {
-		return s.Store.TakeGroups(ctx, groups, out)
-	}
-	dated := make([]stint.Group, len(groups))
-	for i, g := range groups {
-		dated[i] = stint.Group{Claims: slices.Clone(g.Claims), Shadow: g.Shadow}
-		for c := range dated[i].Claims {
-			dated[i].Claims[c].At = s.at
-		}
-	}
-	return s.Store.TakeGroups(ctx, dated, out)
-}

@@ -1,0 +1,85 @@
+package replay
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stintdev/stint"
+)
+
+// recording is JSON lines of 1000 events a second by many keys, out of order
+// within the jitter.
+func recording(events, keys int, jitter int64) []byte {
+	var text bytes.Buffer
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range events {
+		at := 1_431_857_103_000_001 + int64(i)*1000
+		if jitter > 0 {
+			at -= random.Int64N(jitter)
+		}
+		u := random.Float64()
+		key := int(float64(keys) * u * u * u)
+		fmt.Fprintf(&text, `{"t_us":%d,"key":"user:%d","cost":1,"ip":"10.%d.%d.%d","method":"GET","path":"/v1/orders/%d"}`+"\n",
+			at, key, key>>16&255, key>>8&255, key&255, key%1000)
+	}
+	return text.Bytes()
+}
+
+// BenchmarkJSONL decides whole recordings under ten a minute by IP and writes
+// every decision. Its unit is events a second.
+func BenchmarkJSONL(b *testing.B) {
+	limit, err := stint.ParseLimit("10/m")
+	if err != nil {
+		b.Fatal(err)
+	}
+	const events = 200_000
+	for _, traffic := range []struct {
+		name   string
+		jitter int64
+	}{{"inOrder", 0}, {"outOfOrder", 30_000_000}} {
+		text := recording(events, 10_000, traffic.jitter)
+		for _, how := range []struct {
+			name    string
+			options Options
+		}{
+			{"limit", Options{Limit: limit, By: "ip"}},
+			{"rules", Options{Rules: ruleSet(b, fmt.Sprintf(tenAMinuteByIP, "token_bucket"))}},
+		} {
+			b.Run(how.name+"/"+traffic.name, func(b *testing.B) {
+				o := how.options
+				o.Reorder, o.Decisions = DefaultReorder, io.Discard
+				b.ReportAllocs()
+				for b.Loop() {
+					if s, err := Run(b.Context(), o, Input{Name: "recording", Reader: bytes.NewReader(text)}); err != nil || s.Events != events {
+						b.Fatal(err, s.Events)
+					}
+				}
+				b.ReportMetric(float64(events)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+			})
+		}
+	}
+}
+
+// An event in the steady state allocates nothing of its own: what a replay
+// allocates is its keys, its window and the blocks of its input.
+func TestEventsDoNotAllocate(t *testing.T) {
+	limit, err := stint.ParseLimit("10/m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	measure := func(events int) float64 {
+		text := recording(events, 1, 1000)
+		return testing.AllocsPerRun(3, func() {
+			if _, err := Run(t.Context(), Options{Limit: limit, By: "ip", Reorder: DefaultReorder, Decisions: io.Discard}, Input{Reader: bytes.NewReader(text)}); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	few, many := measure(100_000), measure(200_000)
+	if each := (many - few) / 100_000; each > 0.01 {
+		t.Errorf("one more event costs %.3f allocations, want none of its own", each)
+	}
+}

@@ -1,0 +1,139 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
+)
+
+func ruleSet(t testing.TB, text string) *rule.Set {
+	t.Helper()
+	set, err := rule.Parse(rule.File{Name: "rules.yaml", Data: []byte(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+const severalRules = `
+whitelist: ["203.0.113.0/24"]
+blacklist: ["sk_revoked_*"]
+rules:
+  - {id: orders, match: {path_prefix: /v1/orders}, by: [api_key], limit: 1, window: 60}
+  - {id: wide, match: {path_prefix: /v1/}, by: [ip], limit: 3, window: 60}
+  - {id: watched, mode: shadow, by: [ip], limit: 2, window: 60}
+  - {id: either, mode: shadow, by: [ip], combine: any, limits: [{limit: 1, window: 1s}, {limit: 3, window: 1h}]}
+  - {id: unused, mode: "off", by: [ip], limit: 2, window: 60}
+`
+
+// request is an event in the first second of 1970, with these members.
+func request(members string) string {
+	return `{"t_us":0,"ip":"192.0.2.1",` + members + "}\n"
+}
+
+func TestRulesDecide(t *testing.T) {
+	events := request(`"path":"/v1/orders","api_key":"k1"`) + // counted by orders and wide
+		request(`"path":"/v1/orders/7","key":"k1"`) + // key stands in for api_key: orders denies
+		request(`"path":"/v1/other"`) +
+		request(`"path":"/health"`) + // shadow rules alone
+		`{"t_us":0,"ip":"203.0.113.9","path":"/v1/other"}` + "\n" + // allowed by list
+		request(`"path":"/v1/other","api_key":"sk_revoked_1"`) + // denied by list
+		request(`"path":"/v1/other","cost":0`) +
+		`{"t_us":0,"ip":"nonsense","path":"/v1/other"}` + "\n"
+	lines, s := replayed(t, Options{Rules: ruleSet(t, severalRules), Reorder: DefaultReorder}, inputsOf(events)...)
+	want := []string{
+		`{"n":1,"t_us":0,"rule":"orders","key":"k1","allowed":true,"limit":1,"remaining":0,"retry_after_us":0,"reset_after_us":60000000,"delay_us":0}`,
+		`{"n":2,"t_us":0,"rule":"orders","key":"k1","allowed":false,"limit":1,"remaining":0,"retry_after_us":60000000,"reset_after_us":60000000,"delay_us":0}`,
+		`{"n":3,"t_us":0,"rule":"wide","key":"192.0.2.1","allowed":true,"limit":3,"remaining":1,"retry_after_us":0,"reset_after_us":40000000,"delay_us":0}`,
+		`{"n":4,"t_us":0,"rule":"","key":"","allowed":true,"limit":0,"remaining":0,"retry_after_us":0,"reset_after_us":0,"delay_us":0}`,
+		`{"n":5,"t_us":0,"rule":"","key":"","allowed":true,"limit":0,"remaining":0,"retry_after_us":0,"reset_after_us":0,"delay_us":0}`,
+		`{"n":6,"t_us":0,"rule":"","key":"","allowed":false,"limit":0,"remaining":0,"retry_after_us":-1,"reset_after_us":0,"delay_us":0}`,
+		`{"n":7,"t_us":0,"rule":"wide","key":"192.0.2.1","allowed":true,"limit":3,"remaining":1,"retry_after_us":0,"reset_after_us":40000000,"delay_us":0}`,
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+	}
+	wantRules := []RuleCount{
+		{"orders", "enforce", 2, 1, 1},
+		{"wide", "enforce", 4, 4, 0},
+		{"watched", "shadow", 5, 4, 1}, // its third charged event was the one too many
+		{"either", "shadow", 5, 5, 0},
+	}
+	if !slices.Equal(s.PerRule, wantRules) {
+		t.Errorf("got %v, want %v", s.PerRule, wantRules)
+	}
+	if s.Events != 7 || s.Allowed != 5 || s.Denied != 2 || s.Keys != 2 || s.Unreadable != 1 || s.UnreadableLines[0].Line != 8 {
+		t.Errorf("got %+v", s)
+	}
+	if !slices.Equal(s.TopKeysDenied, []KeyCount{{"k1", 1}}) {
+		t.Errorf("top keys denied are %v", s.TopKeysDenied)
+	}
+}
+
+// A give-back returns what its take was charged, also under a rule that says
+// itself what a request costs.
+func TestRulesGiveBack(t *testing.T) {
+	for name, test := range map[string]struct {
+		rule string
+		want []int64 // remaining
+	}{
+		"costOfTheEvent": {"rules:\n  - {id: one, by: [ip], algorithm: fixed_window, limit: 10, window: 60}", []int64{6, 9, 6, 6}},
+		"costOfTheRule":  {"rules:\n  - {id: one, by: [ip], cost: 2, algorithm: fixed_window, limit: 10, window: 60}", []int64{8, 10, 8, 8}},
+		"ofTwoLimits":    {"rules:\n  - {id: one, by: [ip], limits: [{limit: 10, window: 1m, algorithm: fixed_window}, {limit: 20, window: 1m, algorithm: sliding_window_log}]}", []int64{6, 9, 6, 6}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			events := `{"t_us":1000000,"ip":"192.0.2.1","cost":4}` + "\n" +
+				`{"t_us":2000000,"ip":"192.0.2.1","cost":-3,"at_us":1000000}` + "\n" +
+				`{"t_us":61000000,"ip":"192.0.2.1","cost":4}` + "\n" +
+				`{"t_us":62000000,"ip":"192.0.2.1","cost":-3,"at_us":1000000}` + "\n" // of a window that is over
+			lines, _ := replayed(t, Options{Rules: ruleSet(t, test.rule)}, inputsOf(events)...)
+			var got []int64
+			for _, d := range readDecided(t, lines) {
+				got = append(got, d.Remaining)
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("remaining %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestTopKeysDenied(t *testing.T) {
+	var events strings.Builder
+	for key := range 30 {
+		for range 1 + key%15 + 1 {
+			fmt.Fprintf(&events, `{"t_us":5,"key":"k%02d"}`+"\n", key)
+		}
+	}
+	limit, err := stint.ParseLimit("1/m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, s := replayed(t, Options{Limit: limit, By: "key"}, inputsOf(events.String())...)
+	want := []KeyCount{{"k14", 15}, {"k29", 15}, {"k13", 14}, {"k28", 14}, {"k12", 13}, {"k27", 13}, {"k11", 12}, {"k26", 12}, {"k10", 11}, {"k25", 11}}
+	if !slices.Equal(s.TopKeysDenied, want) || s.Keys != 30 {
+		t.Errorf("got %v of %d keys, want %v of 30", s.TopKeysDenied, s.Keys, want)
+	}
+}
+
+func TestKeyTallyCountsEachOnce(t *testing.T) {
+	k := newKeyTally()
+	for i := range 100_000 {
+		k.see(fmt.Sprint(i % 20_000))
+	}
+	if k.count != 20_000 {
+		t.Errorf("counted %d keys, want 20000", k.count)
+	}
+}
+
+func TestMaskKey(t *testing.T) {
+	for key, want := range map[string]string{"": "…", "ab": "…", "abcdef": "ab…", "sk_live_0123456789abcdef": "sk_live_…", "ééé": "é…"} {
+		if got := maskKey(key); got != want {
+			t.Errorf("%q is shown as %q, want %q", key, got, want)
+		}
+	}
+}
