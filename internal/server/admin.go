@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/http/pprof"
 
@@ -49,7 +48,7 @@ func (s *Server) reset(r *http.Request, body []byte) (status int, answer any, er
 	var limits []stint.Limit
 	err = decodeObject(body, fields{
 		"key":   stringField("key", &key),
-		"limit": func(raw json.RawMessage) error { return s.limitField("limit", raw, &limits) },
+		"limit": func(raw []byte) error { return s.limitField("limit", raw, &limits) },
 	})
 	if err == nil {
 		err = stint.ValidateKey(key)

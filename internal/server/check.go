@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"net/http"
 
 	"github.com/stintdev/stint"
@@ -50,7 +49,7 @@ type checkRequest struct {
 func parseCheck(body []byte) (checkRequest, error) {
 	request := checkRequest{cost: 1}
 	err := decodeObject(body, fields{
-		"attributes": func(raw json.RawMessage) error {
+		"attributes": func(raw []byte) error {
 			request.attributes = rule.Map{}
 			return within("attributes", parseAttributes(raw, request.attributes))
 		},
@@ -64,8 +63,8 @@ func parseCheck(body []byte) (checkRequest, error) {
 
 // parseAttributes reads the members of a JSON object into a. Numbers and
 // booleans count as their text.
-func parseAttributes(raw json.RawMessage, a rule.Map) error {
-	return eachMember(raw, func(name string, raw json.RawMessage) error {
+func parseAttributes(raw []byte, a rule.Map) error {
+	return eachMember(raw, func(name string, raw []byte) error {
 		value, err := attributeText(raw)
 		if err != nil {
 			return within(shown(name), err)
@@ -75,7 +74,7 @@ func parseAttributes(raw json.RawMessage, a rule.Map) error {
 	})
 }
 
-func attributeText(raw json.RawMessage) (string, error) {
+func attributeText(raw []byte) (string, error) {
 	switch raw[0] {
 	case '"':
 		return jsonString(raw)

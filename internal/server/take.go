@@ -40,8 +40,8 @@ func (s *Server) parseTake(body []byte) ([]stint.Claim, error) {
 		"key":    stringField("key", &request.key),
 		"cost":   costField(&request.cost, -stint.MaxCost),
 		"at_us":  wholeField("at_us", &request.at, 1, 1<<53-1),
-		"limit":  func(raw json.RawMessage) error { one = true; return s.limitField("limit", raw, &request.limits) },
-		"limits": func(raw json.RawMessage) error { many = true; return s.limitsField(raw, &request.limits) },
+		"limit":  func(raw []byte) error { one = true; return s.limitField("limit", raw, &request.limits) },
+		"limits": func(raw []byte) error { many = true; return s.limitsField(raw, &request.limits) },
 	})
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (t *takeRequest) claims() ([]stint.Claim, error) {
 	return claims, nil
 }
 
-func (s *Server) limitField(field string, raw json.RawMessage, out *[]stint.Limit) error {
+func (s *Server) limitField(field string, raw []byte, out *[]stint.Limit) error {
 	limit, err := s.limits.get(raw)
 	if err != nil {
 		return within(field, err)
@@ -81,7 +81,7 @@ func (s *Server) limitField(field string, raw json.RawMessage, out *[]stint.Limi
 	return nil
 }
 
-func (s *Server) limitsField(raw json.RawMessage, out *[]stint.Limit) error {
+func (s *Server) limitsField(raw []byte, out *[]stint.Limit) error {
 	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil || list == nil {
 		return badRequest("limits: must be a list of limits")

@@ -83,12 +83,12 @@ func TestBadTakesSayWhatIsWrong(t *testing.T) {
 	s := run(t, Config{})
 	big := strings.Repeat("k", 5000)
 	for name, c := range map[string]struct{ body, want string }{
-		"nothing":                 {``, "ends too early"},
+		"nothing":                 {``, "unexpected end of JSON input"},
 		"no JSON":                 {`key=1`, "is not JSON"},
 		"NaN":                     {`{"key":"k","limit":"1/s","cost":NaN}`, "is not JSON"},
 		"a list":                  {`[]`, "a JSON object is expected"},
-		"more behind it":          {`{"key":"k","limit":"1/s"}{}`, "more after"},
-		"cut off":                 {`{"key":"k","limit":"1/s"`, "ends too early"},
+		"more behind it":          {`{"key":"k","limit":"1/s"}{}`, "after top-level value"},
+		"cut off":                 {`{"key":"k","limit":"1/s"`, "unexpected end of JSON input"},
 		"invalid UTF-8":           {"{\"key\":\"\xff\",\"limit\":\"1/s\"}", "not valid UTF-8"},
 		"half a surrogate":        {`{"key":"\ud800","limit":"1/s"}`, "half of a surrogate pair"},
 		"misspelt field":          {`{"key":"k","limit":"1/s","csot":1}`, "did you mean cost?"},
