@@ -39,19 +39,22 @@ func FuzzMemoryEqualsTheModel(f *testing.F) {
 
 // traffic is random calls on a store, judged by the model.
 type traffic struct {
-	t       *testing.T
-	rng     *rand.Rand
-	wild    bool // time may run back and limits change, on a store that keeps all
-	now     int64
-	store   *stint.Memory
-	model   *oracle.Model
-	limits  []stint.Limit
-	moments [64]int64 // times at which something changes
-	taken   [64]stint.Claim
+	t           *testing.T
+	rng         *rand.Rand
+	wild        bool  // the clock may be behind and limits change, on a store that keeps all
+	time, now   int64 // time runs on; the store's clock is now
+	store       *stint.Memory
+	model       *oracle.Model
+	limits      []stint.Limit
+	focus, left int             // the limit that most claims are of, for so many calls
+	last        stint.Decision  // of it
+	moments     [6]int64        // times at which something changes for it
+	taken       [64]stint.Claim // what could be given back
 }
 
 func newTraffic(t *testing.T, seed uint64, wild bool) *traffic {
-	tr := &traffic{t: t, rng: rand.New(rand.NewPCG(seed, 0)), wild: wild, now: 1_767_225_600_000_000, model: oracle.New()}
+	tr := &traffic{t: t, rng: rand.New(rand.NewPCG(seed, 0)), wild: wild, time: 1_767_225_600_000_000, model: oracle.New()}
+	tr.now = tr.time
 	tr.store = stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return tr.now }, KeepAll: wild})
 	t.Cleanup(func() { _ = tr.store.Close() })
 	for i := range 42 {
@@ -62,10 +65,12 @@ func newTraffic(t *testing.T, seed uint64, wild bool) *traffic {
 
 func (tr *traffic) run(calls int) {
 	for call := range calls {
+		if tr.left--; tr.left < 0 {
+			tr.focus, tr.left = tr.rng.IntN(len(tr.limits)), tr.rng.IntN(60)
+		}
 		tr.pass()
-		if tr.wild && tr.rng.IntN(50) == 0 {
-			i := tr.rng.IntN(len(tr.limits))
-			tr.limits[i] = tr.randomLimit(tr.limits[i].Algorithm(), tr.limits[i].Spec())
+		if l := &tr.limits[tr.focus]; tr.wild && tr.rng.IntN(25) == 0 {
+			*l = tr.randomLimit(l.Algorithm(), l.Spec())
 		}
 		groups, n := tr.groups()
 		got := make([]stint.Decision, n)
@@ -74,8 +79,8 @@ func (tr *traffic) run(calls int) {
 			if got[i] != want {
 				tr.t.Fatalf("call %d at %d, claim %d of %+v:\ngot  %+v\nwant %+v", call, tr.now, i, groups, got[i], want)
 			}
-			tr.note(want)
 		}
+		tr.note(got[0]) // of the focus, mostly
 	}
 }
 
@@ -94,28 +99,31 @@ func (tr *traffic) take(groups []stint.Group, out []stint.Decision) {
 
 // note keeps the times at which a decision says that something changes.
 func (tr *traffic) note(d stint.Decision) {
-	for _, wait := range []time.Duration{d.RetryAfter, d.ResetAfter, d.NextAfter, d.Delay} {
+	tr.last = d
+	for i, wait := range []time.Duration{d.RetryAfter, d.ResetAfter, d.NextAfter} {
 		if wait > 0 && wait < 2*stint.MaxWindow {
-			tr.moments[tr.rng.IntN(len(tr.moments))] = tr.now + wait.Microseconds()
+			tr.moments[2*i+tr.rng.IntN(2)] = tr.now + wait.Microseconds()
 		}
 	}
 }
 
-// pass moves to a noted time or a microsecond beside it, or a little on, or
-// back.
+// pass moves to a noted time or a microsecond beside it, or a little on. The
+// clock may fall behind for a while.
 func (tr *traffic) pass() {
 	switch kind := tr.rng.IntN(10); {
 	case kind < 3:
-	case kind < 7:
-		if m := tr.moments[tr.rng.IntN(len(tr.moments))] + tr.rng.Int64N(3) - 1; m > tr.now && m < tr.now+tr.magnitude(1, 1<<40) {
-			tr.now = m
-		}
-	case kind == 7 && tr.wild:
-		tr.now = max(1, tr.now-tr.magnitude(1, 1<<40))
+	case kind < 8:
+		tr.time = max(tr.time, tr.moments[tr.rng.IntN(len(tr.moments))]+tr.rng.Int64N(3)-1)
 	default:
-		tr.now += tr.magnitude(1, 1<<36)
+		tr.time += tr.magnitude(1, 4*tr.limits[tr.focus].Window().Microseconds())
 	}
-	tr.now = min(tr.now, 1<<53-1)
+	tr.time = min(tr.time, 1<<53-1)
+	if behind := tr.time - tr.now; behind <= 0 || tr.rng.IntN(3) == 0 {
+		tr.now = tr.time
+	}
+	if tr.wild && tr.rng.IntN(20) == 0 {
+		tr.now = max(1, tr.time-tr.magnitude(1, 2*tr.limits[tr.focus].Window().Microseconds()))
+	}
 }
 
 // magnitude is a random number from least to most, of every size alike.
@@ -126,10 +134,10 @@ func (tr *traffic) magnitude(least, most int64) int64 {
 
 // groups draws the groups of one call and counts their claims.
 func (tr *traffic) groups() (groups []stint.Group, claims int) {
-	for range max(1, tr.rng.IntN(5)-2) {
+	for range max(1, tr.rng.IntN(7)-4) {
 		g := stint.Group{Shadow: tr.rng.IntN(8) == 0}
-		for range max(1, tr.rng.IntN(6)-2) {
-			if c := tr.claim(); distinct(g.Claims, c) {
+		for range max(1, tr.rng.IntN(8)-4) {
+			if c := tr.claim(len(g.Claims) == 0); distinct(g.Claims, c) {
 				g.Claims = append(g.Claims, c)
 			}
 		}
@@ -148,9 +156,13 @@ func distinct(claims []stint.Claim, c stint.Claim) bool {
 	return true
 }
 
-func (tr *traffic) claim() stint.Claim {
-	l := tr.limits[tr.rng.IntN(len(tr.limits))]
-	c := stint.Claim{Key: fmt.Sprint("key", tr.rng.IntN(4)), Limit: l, Cost: tr.cost(l)}
+// claim draws a claim, mostly of the limit in focus.
+func (tr *traffic) claim(focused bool) stint.Claim {
+	l, key := tr.limits[tr.focus], "key"
+	if !focused || tr.rng.IntN(8) == 0 {
+		l, key = tr.limits[tr.rng.IntN(len(tr.limits))], fmt.Sprint("key", tr.rng.IntN(4))
+	}
+	c := stint.Claim{Key: key, Limit: l, Cost: tr.cost(l)}
 	if tr.rng.IntN(4) == 0 {
 		c.Any = uint8(tr.rng.IntN(3))
 	}
@@ -172,19 +184,23 @@ func (tr *traffic) claim() stint.Claim {
 		}
 	default:
 		*slot = c
-		slot.At = tr.now
+		slot.At = tr.now // or later, by the newest time in the state
 	}
 	return c
 }
 
 func (tr *traffic) cost(l stint.Limit) int64 {
-	switch tr.rng.IntN(8) {
+	switch tr.rng.IntN(12) {
 	case 0:
 		return tr.magnitude(1, l.Max())
 	case 1:
 		return l.Max()
 	case 2:
 		return min(l.Max()+1, stint.MaxCost)
+	case 3, 4, 5:
+		return max(1, min(tr.last.Remaining, stint.MaxCost))
+	case 6, 7, 8:
+		return min(tr.last.Remaining+1, stint.MaxCost)
 	}
 	return min(1+l.Max()/int64(2+tr.rng.IntN(20)), stint.MaxCost)
 }
