@@ -102,6 +102,16 @@ func TestRulesGiveBack(t *testing.T) {
 	}
 }
 
+func TestKeysAreShownAsRulesShowThem(t *testing.T) {
+	set := ruleSet(t, "rules:\n  - {id: one, by: [api_key, method], limit: 1, window: 60}")
+	events := request(`"method":"GET","api_key":"k"`) + request(`"method":"GET"`)
+	lines, _ := replayed(t, Options{Rules: set}, inputsOf(events)...)
+	got := readDecided(t, lines)
+	if got[0].Key != "k|GET" || got[1].Key != "192.0.2.1|GET" {
+		t.Errorf("the keys are %q and %q", got[0].Key, got[1].Key)
+	}
+}
+
 func TestTopKeysDenied(t *testing.T) {
 	var events strings.Builder
 	for key := range 30 {
