@@ -98,8 +98,8 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 // query is a claim's limit, and where its state is.
 type query struct {
 	n   *numbers
-	ref uint32
 	id  table.ID
+	ref uint32
 }
 
 // prepare checks a claim and finds out where its state is.
@@ -109,15 +109,16 @@ func (m *Memory) prepare(q *query, c *Claim) (err error) {
 			return err
 		}
 	}
-	q.n = c.Limit.n
-	if q.ref = m.limits.cached(q.n); q.ref == 0 {
-		if q.ref, err = m.limits.intern(q.n); err != nil {
+	n := c.Limit.n
+	if q.ref = m.limits.cached(n); q.ref == 0 {
+		if q.ref, err = m.limits.intern(n); err != nil {
 			return err
 		}
 	}
-	low := maphash.String(m.seeds[0], c.Key) ^ q.n.salt[0]
-	high := maphash.String(m.seeds[1], c.Key) ^ q.n.salt[1]
-	q.id = table.ID{Hash: low, Tag: uint32(high), Shard: uint32(high>>32) & m.shards}
+	q.n = n
+	q.id.Hash = maphash.String(m.seeds[0], c.Key) ^ n.salt[0]
+	rest := maphash.String(m.seeds[1], c.Key) ^ n.salt[1]
+	q.id.Tag, q.id.Shard = uint32(rest), uint32(rest>>32)&m.shards
 	return nil
 }
 
@@ -138,10 +139,7 @@ func (m *Memory) step(shard *table.Shard, q *query, a *ask, r *result) {
 	}
 	slot := shard.Find(q.id)
 	if slot == nil {
-		c := q.n.step(cell{}, nil, a, r)
-		if r.write && !r.forget {
-			shard.Insert(q.id, q.ref, table.State(c), a.now)
-		}
+		m.stepFresh(shard, q, a, r)
 		return
 	}
 	from := q.n
@@ -149,11 +147,19 @@ func (m *Memory) step(shard *table.Shard, q *query, a *ask, r *result) {
 		from = m.limits.at(ref)
 	}
 	c := q.n.step(cell(slot.State), from, a, r)
-	switch {
-	case r.forget:
-		shard.Delete(q.id)
-	case r.write:
+	if r.write {
 		slot.State = table.State(c)
 		slot.SetRef(q.ref)
+	}
+	if r.forget {
+		shard.Delete(q.id)
+	}
+}
+
+// stepFresh is step for a key without a state.
+func (m *Memory) stepFresh(shard *table.Shard, q *query, a *ask, r *result) {
+	c := q.n.step(cell{}, nil, a, r)
+	if r.write && !r.forget {
+		shard.Insert(q.id, q.ref, table.State(c), a.now)
 	}
 }

@@ -16,7 +16,6 @@ const batchSize = 32
 // batch is the claims of some groups, looked up.
 type batch struct {
 	queries []query
-	ids     []table.ID
 	errs    []error
 	order   []int32 // of the claims of one group, by shard
 }
@@ -28,16 +27,15 @@ func (m *Memory) TakeGroups(_ context.Context, groups []Group, out []Decision) e
 	}
 	var (
 		queries [batchSize]query
-		ids     [batchSize]table.ID
 		errs    [batchSize]error
 		order   [batchSize]int32
 	)
-	b := batch{queries[:], ids[:], errs[:], order[:]}
+	b := batch{queries[:], errs[:], order[:]}
 	call := groupCall{memory: m, now: m.clock.now(), groups: groups, admitted: true}
 	for from := 0; from < len(groups); {
 		to, claims := nextBatch(groups, from)
 		if claims > batchSize {
-			b = batch{make([]query, claims), make([]table.ID, claims), make([]error, claims), make([]int32, claims)}
+			b = batch{make([]query, claims), make([]error, claims), make([]int32, claims)}
 		}
 		call.run(&b, from, to, out[:claims])
 		from, out = to, out[claims:]
@@ -108,11 +106,12 @@ func (g *groupCall) lookUp(b *batch, from, to int) {
 		claims := g.groups[i].Claims
 		for j := range claims {
 			b.errs[k] = g.memory.prepare(&b.queries[k], &claims[j])
-			b.ids[k] = b.queries[k].id
 			k++
 		}
 	}
-	g.memory.table.Touch(b.ids[:k])
+	for i := range k {
+		g.memory.table.Touch(&b.queries[i].id)
+	}
 }
 
 func (g *groupCall) fail(group int, err error) {

@@ -5,7 +5,7 @@ package table
 // noReserve is not needed: these systems do not count what is not written.
 const noReserve = 0
 
-func smallPages([]byte) {}
+func choosePages([]byte, bool) {}
 
 // giveBackMemory keeps the pages: these systems do not promise that pages
 // given back read as zero.

@@ -4,7 +4,7 @@ package table
 
 // Without mmap the shards live in the Go heap.
 
-func mapMemory(int) []byte { return nil }
+func mapMemory(int, bool) []byte { return nil }
 
 func unmapMemory([]byte) {}
 

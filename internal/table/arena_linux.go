@@ -5,10 +5,16 @@ import "syscall"
 // noReserve keeps a large window from counting as memory in use.
 const noReserve = syscall.MAP_NORESERVE
 
-// smallPages asks for 4 KiB pages: the windows are filled from their
-// beginnings, and huge pages would make their empty ends resident. A kernel
-// without huge pages refuses, which is as good.
-func smallPages(memory []byte) { _ = syscall.Madvise(memory, syscall.MADV_NOHUGEPAGE) }
+// choosePages asks for huge pages, or for small ones: large windows are
+// filled from their beginnings, and huge pages would make their empty ends
+// resident. A kernel without huge pages refuses, which is as good.
+func choosePages(memory []byte, huge bool) {
+	advice := syscall.MADV_NOHUGEPAGE
+	if huge {
+		advice = syscall.MADV_HUGEPAGE
+	}
+	_ = syscall.Madvise(memory, advice)
+}
 
 // giveBackMemory frees the pages; they read as zero afterwards.
 func giveBackMemory(memory []byte) {

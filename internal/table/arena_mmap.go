@@ -5,13 +5,13 @@ package table
 import "syscall"
 
 // mapMemory reserves zeroed memory that costs nothing until it is written,
-// or returns nil when the system refuses.
-func mapMemory(size int) []byte {
+// in huge pages or in small ones, or returns nil when the system refuses.
+func mapMemory(size int, huge bool) []byte {
 	memory, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE|noReserve)
 	if err != nil {
 		return nil
 	}
-	smallPages(memory)
+	choosePages(memory, huge)
 	return memory
 }
 

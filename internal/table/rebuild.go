@@ -16,11 +16,11 @@ const sweepEvery = 10_000_000
 // rest. It copies to scratch, clears, and puts back.
 func (s *Shard) rebuild(now int64) {
 	s.sweep = now + sweepEvery
-	scratch := s.table.borrow(s.count)
+	scratch := s.table.borrow(int(s.count))
 	defer s.table.scratch.Put(scratch)
 	kept := s.collect((*scratch)[:0], now)
 	s.resize(s.sizeFor(len(kept)))
-	clear(s.slots)
+	clear(s.all())
 	s.count = 0
 	for i := range kept {
 		s.put(kept[i])
@@ -31,8 +31,8 @@ func (s *Shard) rebuild(now int64) {
 // shard.
 func (s *Shard) collect(kept []Slot, now int64) []Slot {
 	dropped := 0
-	for i := range s.slots {
-		slot := &s.slots[i]
+	for i := range s.len() {
+		slot := s.at(i)
 		switch {
 		case slot.ref == 0:
 		case s.idle(slot, now):
@@ -55,31 +55,29 @@ func (s *Shard) idle(slot *Slot, now int64) bool {
 // than twice too great.
 func (s *Shard) sizeFor(keys int) int {
 	want := min(wholePages(keys), s.table.most)
-	if want > len(s.slots) || want*2 < len(s.slots) {
+	if want > s.len() || want*2 < s.len() {
 		return want
 	}
-	return len(s.slots)
+	return s.len()
 }
 
-// resize gives the shard so many slots. What they hold is undefined unless it
-// had none before.
+// resize gives the shard so many slots. What they hold is undefined.
 func (s *Shard) resize(slots int) {
-	s.slots = s.table.arena.window(s.number, s.slots, slots)
-	s.limit = slots * fullLoadNum / loadDen
-	s.size.Store(int64(slots))
+	s.slots = s.table.arena.window(int(s.number), s.len(), slots)
+	s.limit = uint32(slots * fullLoadNum / loadDen)
+	s.size.Store(uint32(slots))
 }
 
 // clear forgets every state.
 func (s *Shard) clear() {
-	weight := s.count
+	weight := int(s.count)
 	if s.wides != nil {
 		weight += s.wides.weight
 	}
 	s.table.release(weight)
 	s.count, s.wides = 0, nil
-	s.resize(0)
-	s.resize(slotsPerPage)
-	clear(s.slots)
+	s.resize(smallSlots)
+	clear(s.all())
 }
 
 // borrow returns scratch with room for so many slots.

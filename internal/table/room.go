@@ -9,7 +9,7 @@ const looked = 16
 func (s *Shard) tidy(now int64) {
 	due := now >= s.sweep && !s.table.keepAll
 	switch {
-	case s.count >= s.limit && (due || len(s.slots) < s.table.most), due && s.count > 0:
+	case s.count >= s.limit && (due || s.len() < s.table.most), due && s.count > 0:
 		s.rebuild(now)
 	case due:
 		s.sweep = now + sweepEvery
@@ -33,9 +33,9 @@ func (s *Shard) take(id ID, weight int, now int64) bool {
 // home, but not its own. It reports false when all are exhausted.
 func (s *Shard) evict(id ID, now int64) bool {
 	victim, most := -1, int64(0)
-	i := home(id.Hash, len(s.slots))
-	for range min(looked, len(s.slots)) {
-		if slot := &s.slots[i]; slot.ref != 0 && !slot.is(id) {
+	i := s.home(id.Hash)
+	for range min(looked, s.len()) {
+		if slot := s.at(i); slot.ref != 0 && !slot.is(id) {
 			if left := s.left(slot, now); left > most {
 				victim, most = i, left
 			}
@@ -45,7 +45,7 @@ func (s *Shard) evict(id ID, now int64) bool {
 	if victim < 0 {
 		return false
 	}
-	if !s.idle(&s.slots[victim], now) {
+	if !s.idle(s.at(victim), now) {
 		s.table.evictions.Add(1)
 	}
 	s.deleteAt(victim)

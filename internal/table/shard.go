@@ -3,29 +3,41 @@ package table
 import (
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Shard is a part of a [Table] with its own lock. Every method but Lock and
-// Unlock needs it locked.
+// Unlock needs it locked. It fills a cache line.
 type Shard struct {
 	sync.Mutex
 
-	slots []Slot // empty ones have ref 0; there is always one
-	count int    // used slots
-	limit int    // used slots at which the shard is rebuilt
+	slots unsafe.Pointer // *[size]Slot
+	size  atomic.Uint32  // changes under the lock, read without it too
+	count uint32         // used slots
+	limit uint32         // used slots at which the shard is rebuilt
 
-	size   atomic.Int64 // len(slots), read without the lock
-	sweep  int64        // when a newcomer next looks for idle states
-	wides  *wides       // slices beside the table; nil until there is one
+	number uint32
+	sweep  int64  // when a newcomer next looks for idle states
+	wides  *wides // slices beside the table; nil until there is one
 	table  *Table
-	number int
+	_      [shardSize - 56]byte
 }
+
+// at returns slot i, which is below size.
+func (s *Shard) at(i int) *Slot { return (*Slot)(unsafe.Add(s.slots, i*slotSize)) }
+
+// all returns the slots as a slice.
+func (s *Shard) all() []Slot { return unsafe.Slice((*Slot)(s.slots), s.len()) }
+
+func (s *Shard) len() int { return int(s.size.Load()) }
+
+func (s *Shard) home(hash uint64) int { return home(hash, s.len()) }
 
 // Find returns the slot of an identity, nil when there is none. The slot
 // stays where it is until the shard is next changed or searched.
 func (s *Shard) Find(id ID) *Slot {
-	for i := home(id.Hash, len(s.slots)); ; i = s.next(i) {
-		slot := &s.slots[i]
+	for i := s.home(id.Hash); ; i = s.next(i) {
+		slot := s.at(i)
 		if slot.is(id) && slot.ref != 0 {
 			return slot
 		}
@@ -48,8 +60,8 @@ func (s *Shard) Insert(id ID, ref uint32, state State, now int64) bool {
 
 // Delete drops a slot that [Shard.Find] returned.
 func (s *Shard) Delete(id ID) {
-	for i := home(id.Hash, len(s.slots)); s.slots[i].ref != 0; i = s.next(i) {
-		if s.slots[i].is(id) {
+	for i := s.home(id.Hash); s.at(i).ref != 0; i = s.next(i) {
+		if s.at(i).is(id) {
 			s.deleteAt(i)
 			return
 		}
@@ -57,7 +69,7 @@ func (s *Shard) Delete(id ID) {
 }
 
 func (s *Shard) next(i int) int {
-	if i++; i == len(s.slots) {
+	if i++; i == s.len() {
 		return 0
 	}
 	return i
@@ -65,30 +77,30 @@ func (s *Shard) next(i int) int {
 
 // put places a slot that is not in the shard.
 func (s *Shard) put(slot Slot) {
-	i := home(slot.hash, len(s.slots))
-	for s.slots[i].ref != 0 {
+	i := s.home(slot.hash)
+	for s.at(i).ref != 0 {
 		i = s.next(i)
 	}
-	s.slots[i] = slot
+	*s.at(i) = slot
 	s.count++
 }
 
 // deleteAt empties a slot, gives its weight back, and closes the gap: the
 // slots behind it that probing would no longer reach move up.
 func (s *Shard) deleteAt(gap int) {
-	s.table.release(1 + s.dropWide(&s.slots[gap]))
+	s.table.release(1 + s.dropWide(s.at(gap)))
 	s.count--
-	for i := s.next(gap); s.slots[i].ref != 0; i = s.next(i) {
-		if s.reaches(home(s.slots[i].hash, len(s.slots)), gap, i) {
-			s.slots[gap] = s.slots[i]
+	for i := s.next(gap); s.at(i).ref != 0; i = s.next(i) {
+		if comesPast(s.home(s.at(i).hash), gap, i) {
+			*s.at(gap) = *s.at(i)
 			gap = i
 		}
 	}
-	s.slots[gap] = Slot{}
+	*s.at(gap) = Slot{}
 }
 
-// reaches reports whether probing from a home comes past the gap before i.
-func (s *Shard) reaches(home, gap, i int) bool {
+// comesPast reports whether probing from a home comes past the gap before i.
+func comesPast(home, gap, i int) bool {
 	if gap <= i {
 		return home <= gap || home > i
 	}

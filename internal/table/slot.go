@@ -54,4 +54,5 @@ const (
 	slotSize     = 32
 	slotsPerLine = 64 / slotSize
 	slotsPerPage = 4096 / slotSize
+	shardSize    = 64
 )

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Options configures a [Table].
@@ -76,8 +77,8 @@ func New(o Options) *Table {
 	t.shards = make([]Shard, shards)
 	t.arena = reserve(shards, window)
 	for i := range t.shards {
-		t.shards[i].table, t.shards[i].number = t, i
-		t.shards[i].resize(slotsPerPage)
+		t.shards[i].table, t.shards[i].number = t, uint32(i)
+		t.shards[i].resize(smallSlots)
 	}
 	runtime.AddCleanup(&t.shards[0], arena.free, t.arena)
 	return t
@@ -100,9 +101,13 @@ func slotsFor(bound, shards int) int {
 }
 
 // wholePages is the room for so many keys at the load that growth leaves, in
-// pages: what would be left over of a page is resident anyway.
+// pages, because what would be left over of a page is resident anyway; or the
+// smallest size, if that is enough.
 func wholePages(keys int) int {
 	slots := keys*loadDen/growLoadNum + 1
+	if slots <= smallSlots {
+		return smallSlots
+	}
 	return (slots + slotsPerPage - 1) / slotsPerPage * slotsPerPage
 }
 
@@ -113,15 +118,12 @@ func (t *Table) Shards() int { return len(t.shards) }
 // Shard returns a shard by its number.
 func (t *Table) Shard(number uint32) *Shard { return &t.shards[number] }
 
-// Touch brings the slots of identities toward the cache, without their locks.
-// A batch that touches first waits for memory once and not once a claim.
-func (t *Table) Touch(ids []ID) {
-	if !t.arena.mapped() {
-		return // slots in the Go heap can move
-	}
-	for i := range ids {
-		slots := int(t.shards[ids[i].Shard].size.Load())
-		t.arena.touch(int(ids[i].Shard), home(ids[i].Hash, slots))
+// Touch brings the slot of an identity toward the cache, without its lock. Who
+// touches first waits for memory while it does something else.
+func (t *Table) Touch(id *ID) {
+	if t.arena.mapped() { // slots in the Go heap can move
+		size := t.shards[id.Shard].len()
+		touch(unsafe.Add(t.arena.at(int(id.Shard), size), home(id.Hash, size)*slotSize))
 	}
 }
 
@@ -130,7 +132,7 @@ func (t *Table) Stats() Stats {
 	s := Stats{Evictions: t.evictions.Load(), Unstored: t.unstored.Load(), Full: t.full.Load()}
 	for i := range t.shards {
 		t.shards[i].Lock()
-		s.Keys += t.shards[i].count
+		s.Keys += int(t.shards[i].count)
 		t.shards[i].Unlock()
 	}
 	return s
