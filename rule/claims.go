@@ -70,37 +70,37 @@ func (q *request) deny(r *Rule, limits []stint.Limit, key string) {
 
 // count adds a claim for every limit.
 func (q *request) count(r *Rule, limits []stint.Limit, key string, cost int64) {
-	if r.Mode == Shadow {
-		for _, l := range limits {
-			q.shadow = append(q.shadow, stint.Claim{Key: key, Limit: l, Cost: cost, Any: r.alternative(limits), Policy: r.Policy})
-			q.shadows = append(q.shadows, Hit{Rule: r, Limit: l, Key: key, Shadow: true})
-		}
+	shadow := r.Mode == Shadow
+	claims, hits := &q.enforced, &q.hits
+	if shadow {
+		claims, hits = &q.shadow, &q.shadows
+	} else if q.denied {
 		return
 	}
-	if q.denied {
+	set, ok := q.alternatives(r)
+	if !ok {
 		return
-	}
-	set := uint8(0)
-	if r.alternative(limits) > 0 {
-		if q.any == math.MaxUint8 {
-			q.fail(&stint.Error{Code: stint.CodeExhausted, Problem: "over 255 rules with combine: any match one request", Mend: "match more narrowly"})
-			return
-		}
-		q.any++
-		set = q.any
 	}
 	for _, l := range limits {
-		q.enforced = append(q.enforced, stint.Claim{Key: key, Limit: l, Cost: cost, Any: set, Policy: r.Policy})
-		q.hits = append(q.hits, Hit{Rule: r, Limit: l, Key: key})
+		*claims = append(*claims, stint.Claim{Key: key, Limit: l, Cost: cost, Any: set, Policy: r.Policy})
+		*hits = append(*hits, Hit{Rule: r, Limit: l, Key: key, Shadow: shadow})
 	}
 }
 
-// alternative is 1 when the limits are alternatives, else 0.
-func (r *Rule) alternative(limits []stint.Limit) uint8 {
-	if r.any && len(limits) > 1 {
-		return 1
+// alternatives numbers the limits of a rule of which any is enough; 0 when all
+// must admit. A shadow rule is a group of its own.
+func (q *request) alternatives(r *Rule) (set uint8, ok bool) {
+	switch {
+	case !r.any:
+		return 0, true
+	case r.Mode == Shadow:
+		return 1, true
+	case q.any == math.MaxUint8:
+		q.fail(&stint.Error{Code: stint.CodeExhausted, Problem: "over 255 rules with combine: any match one request", Mend: "match more narrowly"})
+		return 0, false
 	}
-	return 0
+	q.any++
+	return q.any, true
 }
 
 // cost says what a request uses: a number, an attribute of it, or what the

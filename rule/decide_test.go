@@ -135,11 +135,20 @@ func TestDecide(t *testing.T) {
 			{a, 1, `allowed; s token_bucket:1m "a" 0/1 shadow; s2 token_bucket:1m "a" 2/3 shadow; s2 token_bucket:1h "a" 0/1 shadow`},
 			{a, 1, `allowed; s token_bucket:1m "a" 0/1 denied shadow; s2 token_bucket:1m "a" 2/3 shadow; s2 token_bucket:1h "a" 0/1 denied shadow`},
 		}},
+		{"shadow rules are decided each by itself", `rules: [{id: s, limit: 1/m, mode: shadow}, {id: t, limit: 9/m, mode: shadow}]`, []step{
+			{a, 1, `allowed; s token_bucket:1m "a" 0/1 shadow; t token_bucket:1m "a" 8/9 shadow`},
+			{a, 1, `allowed; s token_bucket:1m "a" 0/1 denied shadow; t token_bucket:1m "a" 7/9 shadow`},
+		}},
 		{"a rule that is off is not looked at", `rules: [{id: r, limit: 1/m, mode: off}]`, []step{{a, 1, "allowed"}}},
 		{"deny_all denies what matches, and asks no store",
 			`rules: [{id: no, match: {path: /old}, deny_all: true}, {id: r, limit: 2/m}]`, []step{
 				{Map{"api_key": "a", "path": "/old/"}, 1, `denied by 0; no deny_all "a" 0/0 never`},
 				{Map{"api_key": "a", "path": "/new"}, 1, `allowed by 0; r token_bucket:1m "a" 1/2`},
+			}},
+		{"what denies by itself is the whole answer, whatever matched before",
+			`rules: [{id: r, limit: 2/m}, {id: no, match: {path: /old}, deny_all: true}, {id: s, limit: 2/m}, {id: t, limit: 2/m, mode: shadow}]`, []step{
+				{Map{"api_key": "a", "path": "/old"}, 1, `denied by 0; no deny_all "a" 0/0 never`},
+				{Map{"api_key": "a", "path": "/new"}, 2, `allowed by 0; r token_bucket:1m "a" 0/2; s token_bucket:1m "a" 0/2; t token_bucket:1m "a" 0/2 shadow`},
 			}},
 		{"a shadow deny_all only shows", `rules: [{id: no, deny_all: true, mode: shadow}, {id: r, limit: 2/m}]`, []step{
 			{a, 1, `allowed by 0; r token_bucket:1m "a" 1/2; no deny_all "a" 0/0 never shadow`},
@@ -176,6 +185,19 @@ func TestDecide(t *testing.T) {
 				{Map{"api_key": "y", "ip": "10.2.2.3"}, 1, `allowed by 0; r token_bucket:1m "y" 4/5`},
 				{Map{"api_key": "z", "ip": "10.1.2.3"}, 1, `allowed by 0; r token_bucket:1m "z" 5/6`},
 			}},
+		{"the pattern that fixes most is the most specific, wherever it stands",
+			`rules: [{id: r, limit: 1/m, override: {"*_vip_long": 2/m, "sk*": 3/m}}, {id: s, limit: 1/m, override: {"sk*": 3/m, "*_vip_long": 2/m}}]`, []step{
+				{Map{"api_key": "sk_vip_long"}, 1, `allowed by 0; r token_bucket:1m "sk_vip_long" 1/2; s token_bucket:1m "sk_vip_long" 1/2`},
+				{Map{"api_key": "sk_1"}, 1, `allowed by 0; r token_bucket:1m "sk_1" 2/3; s token_bucket:1m "sk_1" 2/3`},
+			}},
+		{"of patterns that fix as much, the first counts",
+			`rules: [{id: r, limit: 1/m, override: {"*1": 2/m, "a*": 3/m}}, {id: s, limit: 1/m, override: {"a*": 3/m, "*1": 2/m}}]`, []step{
+				{Map{"api_key": "a1"}, 1, `allowed by 0; r token_bucket:1m "a1" 1/2; s token_bucket:1m "a1" 2/3`},
+			}},
+		{"an override may count otherwise", `rules: [{id: r, capacity: 8, refill_rate: 1, override: {x: {algorithm: fixed_window, limit: 5, window: 1h}}}]`, []step{
+			{Map{"api_key": "x"}, 1, `allowed by 0; r fixed_window:1h "x" 4/5`},
+			{Map{"api_key": "y"}, 1, `allowed by 0; r token_bucket "y" 7/8`},
+		}},
 		{"an override may be for another identity", `rules: [{id: r, by: [tenant], limit: 1/m, override: {acme: 2/m, "u*": 3/m}}]`, []step{
 			{Map{"tenant": "acme"}, 1, `allowed by 0; r token_bucket:1m "acme" 1/2`},
 			{Map{"tenant": "umbrella"}, 1, `allowed by 0; r token_bucket:1m "umbrella" 2/3`},
@@ -334,6 +356,20 @@ func TestAStoreThatFailsForAShadowRuleAloneIsNoError(t *testing.T) {
 	o, err = s.Decide(t.Context(), failing{[]error{down, nil}, &calls}, Map{"api_key": "a"}, 1)
 	if !errors.Is(err, down) || len(o.Hits) != 4 {
 		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+func TestThereAreNoMoreSetsOfAlternativesThanNumbers(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("rules:\n")
+	for i := range 256 {
+		fmt.Fprintf(&text, "  - {id: r%d, limits: [1/m, 2/h], combine: any}\n", i)
+	}
+	calls := 0
+	_, err := mustParse(t, text.String()).Decide(t.Context(), failing{nil, &calls}, Map{"api_key": "a"}, 1)
+	var e *stint.Error
+	if !errors.As(err, &e) || e.Code != stint.CodeExhausted || calls != 0 {
+		t.Errorf("%v, %d calls", err, calls)
 	}
 }
 

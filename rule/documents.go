@@ -65,8 +65,8 @@ func (r *reader) syntaxMistake(file File, err error) {
 
 func (r *reader) jsonMistake(data []byte) {
 	var wrong *json.SyntaxError
-	var any any
-	if err := json.Unmarshal(data, &any); errors.As(err, &wrong) {
+	var value any
+	if err := json.Unmarshal(data, &value); errors.As(err, &wrong) {
 		r.mistake(r.place(data, int(wrong.Offset)-1), "not JSON: "+wrong.Error(), "mend the syntax; nothing of the file was read")
 	}
 }

@@ -95,8 +95,7 @@ func (q *request) validPart(s slot, text string) (string, verdict) {
 // invalidPart says which attribute the error of its text is about.
 func (q *request) invalidPart(s slot, err error) error {
 	named := &stint.Error{Code: stint.CodeInvalid, Problem: err.Error()}
-	var known *stint.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*stint.Error](err); ok {
 		named.Problem, named.Mend = known.Problem, known.Mend
 	}
 	named.Problem = q.set.slots.names[s] + ": " + strings.TrimPrefix(named.Problem, "key: ")

@@ -160,8 +160,7 @@ func (l *level) missing() error {
 // place returns where the field of a [stint.LimitError] was given, else the
 // fallback.
 func (l *level) place(err error, fallback position) position {
-	var wrong *stint.LimitError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*stint.LimitError](err); ok {
 		if p, ok := parameterOf(wrong.Field); ok && l.given[p] {
 			return l.at[p]
 		}

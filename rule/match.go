@@ -62,7 +62,7 @@ func (c *conditions) matchHost(q *request) bool {
 		return false
 	}
 	if suffix, wild := strings.CutPrefix(c.host, "*"); wild {
-		return len(host) > len(suffix) && strings.HasSuffix(host, suffix)
+		return strings.HasSuffix(host, suffix)
 	}
 	return host == c.host
 }

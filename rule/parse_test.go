@@ -213,6 +213,7 @@ func FuzzParse(f *testing.F) {
 
 // fuzzDecide asks a set that was read about a request.
 func fuzzDecide(t *testing.T, s *Set) {
+	t.Helper()
 	now := int64(0)
 	a := Map{"api_key": "k", "ip": "10.0.0.1", "path": "/a", "host": "h", "method": "GET", "tier": "free"}
 	if _, err := s.Decide(t.Context(), newStore(t, &now), a, 1); err != nil {

@@ -101,7 +101,7 @@ func (q *request) limitsOf(r *Rule, key string) []stint.Limit {
 // overrideOf finds an override by the identity, when it is one attribute, then
 // by the API key, then by the address.
 func (q *request) overrideOf(r *Rule, key string) (int32, bool) {
-	if len(r.identity.by) == 1 && r.identity.by[0] != slotAPIKey && key != "" {
+	if len(r.identity.by) == 1 {
 		if i, ok := r.overriddenBy.byText(key, &q.buffer); ok {
 			return i, true
 		}

@@ -81,7 +81,7 @@ func (s *Set) borrow(a Attributes, cost int64) *request {
 func (s *Set) giveBack(q *request) {
 	clear(q.values)
 	clear(q.parts)
-	q.claims.reset()
+	q.reset()
 	q.attributes, q.err, q.tierKnown = nil, nil, false
 	s.requests.Put(q)
 }

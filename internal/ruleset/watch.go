@@ -120,8 +120,8 @@ func (w *Watcher) reread(notify *fsnotify.Watcher, always bool) {
 // follow watches the folders in which a change may show. Watching one again
 // does nothing.
 func (w *Watcher) follow(notify *fsnotify.Watcher) error {
-	if real, err := filepath.EvalSymlinks(w.path); err == nil {
-		_ = notify.Add(folderOf(real)) // the path's own folder matters more
+	if target, err := filepath.EvalSymlinks(w.path); err == nil {
+		_ = notify.Add(folderOf(target)) // the path's own folder matters more
 	}
 	if err := notify.Add(filepath.Dir(w.path)); err != nil {
 		return err

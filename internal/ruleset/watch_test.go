@@ -22,6 +22,7 @@ type followed struct {
 }
 
 func follow(t *testing.T, path string) *followed {
+	t.Helper()
 	f := &followed{t: t, sets: make(chan *rule.Set, 100), errors: make(chan error, 100)}
 	f.Watcher = New(path, func(s *rule.Set) { f.sets <- s }, func(err error) { f.errors <- err })
 	done := make(chan error)
@@ -72,11 +73,12 @@ func idsOf(s *rule.Set) string {
 }
 
 func rules(ids ...string) string {
-	text := "rules:\n"
+	var text strings.Builder
+	text.WriteString("rules:\n")
 	for _, id := range ids {
-		text += "  - {id: " + id + ", limit: 10/s}\n"
+		text.WriteString("  - {id: " + id + ", limit: 10/s}\n")
 	}
-	return text
+	return text.String()
 }
 
 func write(t *testing.T, path, text string) {
