@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -125,6 +126,19 @@ func TestGatewayStreamsBeyondTheBoundsOfTheAPI(t *testing.T) {
 	defer response.Body.Close()
 	if body, err := io.ReadAll(response.Body); err != nil || string(body) != "abcde" {
 		t.Errorf("%q, %v", body, err)
+	}
+}
+
+func TestPanicIsLoggedAndClientsFaultsAreNot(t *testing.T) {
+	logs := newLogBuffer()
+	l := serverLog{slog.New(slog.NewTextHandler(logs, nil))}
+	for text, shown := range map[string]bool{"http: panic serving 127.0.0.1:1: boom\n": true, "http: TLS handshake error from 127.0.0.1:1: EOF\n": false} {
+		if n, err := l.Write([]byte(text)); n != len(text) || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		if strings.Contains(logs.String(), text[6:11]) != shown {
+			t.Errorf("%q: shown %v, want %v", text, !shown, shown)
+		}
 	}
 }
 

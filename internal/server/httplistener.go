@@ -1,8 +1,10 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -35,7 +37,7 @@ func (s *Server) newHTTPListener(handler http.Handler, read, write time.Duration
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		Protocols:         new(http.Protocols),
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog:          log.New(serverLog{s.log}, "", 0),
 		BaseContext:       func(net.Listener) context.Context { return base },
 	}
 	server.Protocols.SetHTTP1(true)
@@ -73,4 +75,17 @@ func (h *httpListener) drain(ctx context.Context) error { return h.Shutdown(ctx)
 func (h *httpListener) stop() {
 	h.cut()
 	_ = h.Close() // only reports that a listener was closed before
+}
+
+// serverLog takes what net/http has to say. Most of it is about clients that
+// break the protocol, which anyone can do as often as they like.
+type serverLog struct{ log *slog.Logger }
+
+func (l serverLog) Write(p []byte) (int, error) {
+	level := slog.LevelDebug
+	if bytes.Contains(p, []byte("panic serving")) {
+		level = slog.LevelError
+	}
+	l.log.Log(context.Background(), level, string(bytes.TrimSpace(p)))
+	return len(p), nil
 }

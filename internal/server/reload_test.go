@@ -2,7 +2,10 @@ package server
 
 import (
 	"errors"
+	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -44,6 +47,37 @@ func TestReloadKeepsWhatWasUsed(t *testing.T) {
 	got := s.post("http", "/v1/check", body).decoded(t)
 	if got["allowed"] != false || got["remaining"] != 1.0 {
 		t.Errorf("2 of 3 are used: %v", got)
+	}
+}
+
+func TestRulesThatCannotBeFollowedAreServedAndReloaded(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "rules")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, "rules.yaml")
+	writeFile(t, file, orders)
+	m := newMetrics()
+	logs := newLogBuffer()
+	r, err := newRules(file, failing{}, m, slog.New(slog.NewTextHandler(logs, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		t.Fatal(err)
+	}
+	r.follow(t.Context()) // returns at once: there is no folder to watch
+	r.reload()
+	if got := len(r.current.Load().set.Rules()); got != 1 || !strings.Contains(logs.String(), "rules kept") {
+		t.Errorf("%d rules are served: %s", got, logs)
+	}
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, file, "rules: []\n")
+	r.reload()
+	if got := r.current.Load(); got.number != 2 || len(got.set.Rules()) != 0 {
+		t.Errorf("version %d with %d rules", got.number, len(got.set.Rules()))
 	}
 }
 

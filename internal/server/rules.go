@@ -12,13 +12,15 @@ import (
 
 // rules are the rule set in force, over the store.
 type rules struct {
+	path    string // empty when the rules are built in
 	store   stint.Store
 	metrics *metrics
 	log     *slog.Logger
 	watcher *ruleset.Watcher // nil when the rules are built in
 	current atomic.Pointer[version]
 
-	followed bool // the watcher has read the rules once; its goroutine's own
+	followed bool        // the watcher has read the rules once; its goroutine's own
+	blind    atomic.Bool // the watcher has ended: nothing tells of changes
 }
 
 // version is one rule set and what is kept beside each of its rules.
@@ -32,7 +34,7 @@ type version struct {
 // newRules reads the rules of path, or takes the built-in ones when it is
 // empty.
 func newRules(path string, store stint.Store, m *metrics, log *slog.Logger) (*rules, error) {
-	r := &rules{store: store, metrics: m, log: log}
+	r := &rules{path: path, store: store, metrics: m, log: log}
 	if path == "" {
 		log.Info("no --rules given: serving the built-in rules")
 		r.install(rule.Builtin(), 1)
@@ -85,21 +87,35 @@ func (r *rules) onError(err error) {
 	r.log.Error("rules kept: what changed has mistakes", errorAttr(err))
 }
 
-// follow reads the rules again whenever they change, until ctx ends.
-func (r *rules) follow(ctx context.Context) error {
+// follow reads the rules again whenever they change, until ctx ends. Where
+// they cannot be watched, as on a machine whose watches are used up, they are
+// served all the same, and read again when asked.
+func (r *rules) follow(ctx context.Context) {
 	if r.watcher == nil {
-		<-ctx.Done()
-		return nil
-	}
-	return r.watcher.Run(ctx)
-}
-
-func (r *rules) reload() {
-	if r.watcher == nil {
-		r.log.Info("nothing to reload: the rules are built in")
 		return
 	}
-	r.watcher.Reload()
+	if err := r.watcher.Run(ctx); err != nil {
+		r.log.Warn("rules are not followed: send SIGHUP when they have changed", errorAttr(err))
+		r.followed = true
+		r.blind.Store(true)
+	}
+}
+
+// reload reads the rules again now.
+func (r *rules) reload() {
+	switch {
+	case r.watcher == nil:
+		r.log.Info("nothing to reload: the rules are built in")
+	case !r.blind.Load():
+		r.watcher.Reload()
+	default:
+		set, err := rule.Load(r.path)
+		if err != nil {
+			r.onError(err)
+			return
+		}
+		r.onSet(set)
+	}
 }
 
 // decide decides a request by the rules in force, and counts what came out.

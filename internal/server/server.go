@@ -79,8 +79,8 @@ func (s *Server) listen(name, address string, service service) {
 }
 
 // Run opens the listeners and serves until ctx ends, then drains and returns
-// nil. An error means that a listener could not be opened or failed, or that
-// the rules cannot be followed; everything is closed then.
+// nil. An error means that a listener could not be opened or failed;
+// everything is closed then.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.open(); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (s *Server) start(group *errgroup.Group, beside context.Context) {
 	for _, l := range s.listeners {
 		group.Go(l.serve)
 	}
-	group.Go(func() error { return s.rules.follow(beside) })
+	group.Go(func() error { s.rules.follow(beside); return nil })
 	if s.gateway != nil {
 		group.Go(func() error { s.gateway.Run(beside); return nil })
 	}
