@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"fmt"
+
 	"github.com/stintdev/stint"
 	"pgregory.net/rapid"
 )
@@ -98,4 +100,32 @@ func batchEqualsSingles(tb rapid.TB, b *bench) {
 			}
 		}
 	})
+}
+
+// largeGroups says that a group may have any number of claims, none included,
+// and that one of them denies them all.
+func largeGroups(tb rapid.TB, b *bench) {
+	h := b.scripted(tb)
+	if out := h.takeGroups(); len(out) != 0 {
+		tb.Errorf("no groups: %v", out)
+	}
+	h.takeGroups(stint.Group{}, stint.Group{Shadow: true})
+	var g stint.Group
+	for i := range 100 {
+		g.Claims = append(g.Claims, stint.Claim{Key: fmt.Sprint(h.scope, i), Limit: limitsOf(10)[i%7], Cost: 4})
+	}
+	h.takeGroups(g)
+	short := g.Claims[70]
+	short.Cost = 5
+	h.take(short)
+	out, after := h.takeGroups(g), h.peekAll(g)
+	for i, d := range out {
+		want := int64(6)
+		if i == 70 {
+			want = 1
+		}
+		if d.Allowed != (i != 70) || d.Remaining != want || after[i].Remaining != want {
+			tb.Fatalf("claim %d of 100: %s\nand then %s\nwant remaining %d", i, decisionText(d), decisionText(after[i]), want)
+		}
+	}
 }

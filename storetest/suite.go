@@ -86,6 +86,7 @@ func laws() []law {
 		{"5 another shape is another limit", anotherShapeIsFresh},
 		{"6 all or none", allOrNone},
 		{"6 shadow follows", shadowFollows},
+		{"6 groups of many and of none", largeGroups},
 		{"7 give back", giveBack},
 		{"8 same everywhere", sameEverywhere},
 		{"batch equals single takes", batchEqualsSingles},

@@ -8,7 +8,7 @@ import (
 
 func bucketTables() []table {
 	return []table{
-		bucketRefills(), bucketWaitsForFractions(), bucketOfHundredAMinute(), bucketByRateAlone(),
+		bucketRefills(), bucketSlowerThanTheClock(), bucketWaitsForFractions(), bucketOfHundredAMinute(), bucketByRateAlone(),
 		bucketKeepsItsTokens(), bucketKeepsItsFraction(), bucketTakesBack(), bucketRoundsTheRefundDown(),
 		gcraOfBurstFive(), gcraOfThreeASecond(),
 	}
@@ -38,6 +38,18 @@ func bucketRefills() table {
 		forget(6*sec, yes(10, 0, 0)),
 		take(6*sec, 1, yes(9, 500*ms, 500*ms)),
 		take(time.Hour, 0, yes(10, 0, 0)),
+	}}
+}
+
+// A microsecond refills 0.3 micro-units; the fraction counts.
+func bucketSlowerThanTheClock() table {
+	return table{name: "token bucket of 0.3 a second", spec: stint.Spec{Capacity: 1, RefillRate: "0.3"}, rows: []row{
+		take(0, 1, yes(0, 3_333_334*us, 3_333_334*us)),
+		take(us, 1, no(0, 3_333_333*us, 3_333_333*us, 3_333_333*us)),
+		take(2*us, 1, no(0, 3_333_332*us, 3_333_332*us, 3_333_332*us)),
+		take(4*us, 1, no(0, 3_333_330*us, 3_333_330*us, 3_333_330*us)),
+		take(3_333_333*us, 1, no(0, us, us, us)),
+		take(3_333_334*us, 1, yes(0, 3_333_334*us, 3_333_334*us)),
 	}}
 }
 
@@ -91,17 +103,17 @@ func bucketKeepsItsTokens() table {
 	}}
 }
 
-// The fraction of 0.35 micro-units, f = 35 of Q = 100, is read as f = 1 of
-// Q = 2 at half a unit a second.
+// The fraction of 0.35 micro-units, f = 35 of Q = 100, is read as f = 4 of
+// Q = 5 at 0.4 units a second.
 func bucketKeepsItsFraction() table {
 	return table{name: "token bucket keeps its fraction", spec: stint.Spec{Capacity: 100, RefillRate: "1.67"}, rows: []row{
 		take(0, 100, yes(0, 59_880_240*us, 598_803*us)),
 		take(598_803*us, 1, yes(0, 59_880_239*us, 598_802*us)),
 		take(1_197_605*us, 1, yes(0, 59_880_240*us, 598_803*us)),
-		change(stint.Spec{Capacity: 100, RefillRate: "0.5"}),
-		take(1_197_605*us, 1, no(0, 1_999_999*us, 199_999_999*us, 1_999_999*us)),
-		take(1_197_605*us+1_999_998*us, 1, no(0, us, 198_000_001*us, us)),
-		take(1_197_605*us+1_999_999*us, 1, yes(0, 200*sec, 2*sec)),
+		change(stint.Spec{Capacity: 100, RefillRate: "0.4"}),
+		take(1_197_605*us, 1, no(0, 2_499_998*us, 249_999_998*us, 2_499_998*us)),
+		take(1_197_605*us+2_499_997*us, 1, no(0, us, 247_500_001*us, us)),
+		take(1_197_605*us+2_499_998*us, 1, yes(0, 250*sec, 2500*ms)),
 	}}
 }
 
