@@ -1,0 +1,128 @@
+package stint_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/stintdev/stint"
+
+// arrows says who may import whom among the packages of this module, beside
+// what those import in turn. A package that is not named here has not been
+// thought about, and fails the test.
+var arrows = map[string]struct {
+	may     []string // "." is the root; a path ending in /… means all below it
+	because string
+}{
+	".":                  {[]string{"internal/table"}, "whoever limits by the library must not download a server"},
+	"internal/table":     {nil, "a table of bytes knows nothing of limits"},
+	"internal/nearest":   {nil, "it compares words"},
+	"internal/urlpath":   {nil, "it rewrites a path"},
+	"internal/shorthash": {nil, "it hashes bytes"},
+	"internal/oracle":    {[]string{"."}, "it judges the steps, so it may share nothing with them but their public types"},
+	"storetest":          {[]string{".", "internal/oracle"}, "it is the contract of every store, so it knows none"},
+	"rule":               {[]string{".", "internal/nearest", "internal/shorthash", "internal/urlpath"}, "rules are decided for every surface alike, so they know none"},
+	"httplimit":          {[]string{".", "internal/urlpath"}, "a program that limits by a limiter of its own needs no rule files"},
+	"replay":             {[]string{".", "rule"}, "it decides as the rules do, without a server"},
+	"internal/ruleset":   {[]string{"rule"}, "it brings rule sets and decides nothing"},
+	"internal/gateway":   {nil, "it passes requests on; who may pass is decided around it"},
+	"internal/server":    {[]string{".", "rule", "httplimit", "internal/gateway", "internal/nearest", "internal/ruleset"}, "it joins the surfaces to a store that its caller picks"},
+	"cmd/stint":          {[]string{".", "rule", "httplimit", "replay", "internal/nearest", "internal/server"}, "it wires; work belongs in what it wires"},
+	"examples/…":         {[]string{".", "httplimit", "rule", "examples/…"}, "an example uses what its reader can use"},
+	"docs":               {nil, "it is tests alone"},
+	"docs/pictures":      {[]string{"."}, "it draws what the library does"},
+	"deploy":             {nil, "it is tests alone"},
+}
+
+// thirdParty says which packages import nothing but the standard library and
+// this module, and why.
+var thirdParty = map[string]string{
+	".":                "whoever limits by the library downloads nothing else",
+	"internal/table":   "it belongs to the root",
+	"internal/urlpath": "security rests on it, so it can be read whole",
+}
+
+func TestArrows(t *testing.T) {
+	for _, p := range packages(t) {
+		name := p.name
+		for dir := path.Dir(name); arrows[name].because == "" && dir != "."; dir = path.Dir(dir) {
+			name = dir + "/…"
+		}
+		arrow, ok := arrows[name]
+		if !ok {
+			t.Errorf("package %s has no arrows (say in arrows_test.go what it may import, and why)", p.name)
+			continue
+		}
+		for _, imported := range p.ours {
+			if !allowed(arrow.may, imported) {
+				t.Errorf("%s must not import %s, because %s", p.name, imported, arrow.because)
+			}
+		}
+		if why, ok := thirdParty[p.name]; ok && len(p.others) > 0 {
+			t.Errorf("%s must not import %v, because %s", p.name, p.others, why)
+		}
+	}
+}
+
+func allowed(may []string, imported string) bool {
+	return slices.ContainsFunc(may, func(m string) bool {
+		below, all := strings.CutSuffix(m, "…")
+		return m == imported || all && strings.HasPrefix(imported, below)
+	})
+}
+
+// imports is what one package imports: packages of this module by their
+// folder, and packages that are neither ours nor the standard library's.
+type imports struct {
+	name         string
+	ours, others []string
+}
+
+func packages(t *testing.T) (all []imports) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, sortImports(p.ImportPath, p.Imports))
+	}
+}
+
+func sortImports(name string, imported []string) imports {
+	p := imports{name: folder(name)}
+	for _, i := range imported {
+		first, _, _ := strings.Cut(i, "/")
+		switch {
+		case i == module || strings.HasPrefix(i, module+"/"):
+			p.ours = append(p.ours, folder(i))
+		case strings.Contains(first, "."):
+			p.others = append(p.others, i)
+		}
+	}
+	return p
+}
+
+func folder(importPath string) string {
+	if importPath == module {
+		return "."
+	}
+	return strings.TrimPrefix(importPath, module+"/")
+}

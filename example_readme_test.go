@@ -1,0 +1,48 @@
+package stint_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/httplimit"
+)
+
+func allow(ctx context.Context) error {
+	limit, err := stint.ParseLimit("100/m")
+	if err != nil {
+		return err
+	}
+	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
+	d, err := limiter.Allow(ctx, "user:42") // d.Allowed, d.Remaining, d.RetryAfter
+	fmt.Println(d.Allowed, d.Remaining)
+	return err
+}
+
+// What the README shows first.
+func Example_library() {
+	fmt.Println(allow(context.Background()))
+	// Output:
+	// true 99
+	// <nil>
+}
+
+// What the README shows of middleware.
+func Example_middleware() {
+	hello := http.NotFoundHandler()
+	limit, _ := stint.ParseLimit("1/m")
+
+	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
+	handler := httplimit.Limit(limiter)(hello)
+
+	for range 2 {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		fmt.Println(w.Code, w.Header().Get("X-RateLimit-Remaining"))
+	}
+	// Output:
+	// 404 0
+	// 429 0
+}
