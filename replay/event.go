@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -135,7 +136,7 @@ func (f fields) time() (int64, error) {
 	}
 	text := f.find("t")
 	if text == nil {
-		return 0, fmt.Errorf(`has no time (add "t_us" in microseconds since 1970, or "t" as RFC 3339)`)
+		return 0, errors.New(`has no time (add "t_us" in microseconds since 1970, or "t" as RFC 3339)`)
 	}
 	t, err := time.Parse(time.RFC3339, text.value)
 	if err != nil || text.kind != kindText {

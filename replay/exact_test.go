@@ -188,8 +188,8 @@ func TestInputsOfDisorderWithinTheWindowAreOne(t *testing.T) {
 // accessLogs are the sample and, where the environment names one, a real log.
 func accessLogs() []string {
 	logs := []string{"testdata/sample_access.log"}
-	if real := os.Getenv("STINT_ACCESS_LOG"); real != "" {
-		logs = append(logs, real)
+	if path := os.Getenv("STINT_ACCESS_LOG"); path != "" {
+		logs = append(logs, path)
 	}
 	return logs
 }

@@ -126,11 +126,12 @@ func TestShapedTrafficHasDelays(t *testing.T) {
 func lineAt(s float64) string { return fmt.Sprintf(`{"t_us":%d,"key":"a"}`+"\n", int64(s*1e6)) }
 
 func TestOrder(t *testing.T) {
-	at := func(seconds ...float64) (text string) {
+	at := func(seconds ...float64) string {
+		var text strings.Builder
 		for _, s := range seconds {
-			text += lineAt(s)
+			text.WriteString(lineAt(s))
 		}
-		return text
+		return text.String()
 	}
 	for name, test := range map[string]struct {
 		reorder time.Duration
@@ -254,7 +255,7 @@ func TestBrokenInput(t *testing.T) {
 	if s.Events != 3 || s.Unreadable != 0 {
 		t.Errorf("decided %d events with %d unreadable, want 3 and 0", s.Events, s.Unreadable)
 	}
-	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "broken: cannot be read beyond line 2") || !strings.Contains(err.Error(), "cut.gz: cannot be read beyond line 0") {
+	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "broken: only 2 lines could be read") || !strings.Contains(err.Error(), "cut.gz: only 0 lines could be read") {
 		t.Errorf("got the error %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -133,7 +134,7 @@ func TestTopKeysDenied(t *testing.T) {
 func TestKeyTallyCountsEachOnce(t *testing.T) {
 	k := newKeyTally()
 	for i := range 100_000 {
-		k.see(fmt.Sprint(i % 20_000))
+		k.see(strconv.Itoa(i % 20_000))
 	}
 	if k.count != 20_000 {
 		t.Errorf("counted %d keys, want 20000", k.count)

@@ -65,19 +65,28 @@ func newSource(how reading, input Input, number int) *source {
 func (s *source) run(ctx context.Context) {
 	defer close(s.batches)
 	in, err := s.open()
+	if err != nil {
+		s.send(ctx, &batch{err: err})
+		return
+	}
 	blocks := newBlockReader(in)
-	for err == nil {
+	for more := true; more; {
 		out := s.emptyBatch()
-		var text block
-		if text, err = blocks.next(); err == nil {
+		text, err := blocks.next()
+		if err == nil {
 			s.readBlock(out, text)
 		}
 		out.line, out.err = s.line, err
-		select {
-		case s.batches <- out:
-		case <-ctx.Done():
-			return
-		}
+		more = s.send(ctx, out) && err == nil
+	}
+}
+
+func (s *source) send(ctx context.Context, b *batch) bool {
+	select {
+	case s.batches <- b:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -87,20 +96,15 @@ func (s *source) open() (io.Reader, error) {
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		unpacked, err := gzip.NewReader(in)
 		if err != nil {
-			return failingReader{err}, nil
+			return nil, err
 		}
 		in = bufio.NewReaderSize(unpacked, blockSize)
 	}
 	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
-		_, err := in.Discard(len(mark))
-		return in, err
+		_, _ = in.Discard(len(mark)) // it was peeked at
 	}
 	return in, nil
 }
-
-type failingReader struct{ err error }
-
-func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
 type countingReader struct {
 	in io.Reader
@@ -194,7 +198,7 @@ func (s *source) advance(bad *badLines) {
 	s.current = next
 	bad.addAll(&next.bad)
 	if next.err != nil && !errors.Is(next.err, io.EOF) {
-		s.err = fmt.Errorf("%s: cannot be read beyond line %d: %w", s.input.Name, next.line, next.err)
+		s.err = fmt.Errorf("%s: only %d lines could be read: %w", s.input.Name, next.line, next.err)
 	}
 }
 

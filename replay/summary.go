@@ -93,7 +93,7 @@ func (s *Summary) writeKeys(w io.Writer) {
 	if len(s.TopKeysDenied) == 0 {
 		return
 	}
-	fmt.Fprint(w, "\ntop keys denied\tdenied\n")
+	fmt.Fprint(w, "\ntop keys denied\ttimes\n")
 	for _, k := range s.TopKeysDenied {
 		fmt.Fprintf(w, "%s\t%d\n", k.Key, k.Denied)
 	}

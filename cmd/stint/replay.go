@@ -41,7 +41,7 @@ line, such as key.`,
   stint replay --rules rules.yaml --json access.log access.log.1.gz
   stint replay --limit '{"algorithm":"sliding_window_log","limit":5,"window":"1h"}' --by key --decisions - events.jsonl`,
 		Args: usageArgs(cobra.MinimumNArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error { return flags.run(cmd, args) },
+		RunE: flags.run,
 	}
 	flags.define(cmd)
 	return cmd
@@ -73,17 +73,12 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	options.Decisions = decisions.Writer
 	progress := newProgressLine(cmd.ErrOrStderr(), inputs.size)
 	options.Progress = progress.show
-	if decisions != nil {
-		options.Decisions = decisions
-	}
 	summary, err := replay.Run(cmd.Context(), options, inputs.named...)
 	progress.clear()
-	if decisions != nil {
-		err = errors.Join(err, decisions.Close())
-	}
-	return errors.Join(err, f.report(cmd, &summary))
+	return errors.Join(err, decisions.close(), f.report(cmd, &summary))
 }
 
 // options reads what the flags ask for.

@@ -40,7 +40,7 @@ func openInputs(names []string, stdin io.Reader) (*replayInputs, error) {
 }
 
 func (in *replayInputs) open(name string) (regular bool, err error) {
-	file, err := os.Open(name)
+	file, err := os.Open(name) //nolint:gosec // which files are read is for the user to say
 	if err != nil {
 		return false, fmt.Errorf("input: %w", err)
 	}
@@ -77,25 +77,32 @@ func (in *replayInputs) holds(path string) bool {
 	return false
 }
 
-// openDecisions opens where decisions go; nil when they are not asked for.
-func (f *replayFlags) openDecisions(stdout io.Writer, in *replayInputs) (io.WriteCloser, error) {
+// decisionsOutput is where decisions go. Its Writer is nil when they are not
+// asked for.
+type decisionsOutput struct {
+	io.Writer
+	file *os.File // nil: nothing to close
+}
+
+func (f *replayFlags) openDecisions(stdout io.Writer, in *replayInputs) (decisionsOutput, error) {
 	switch {
 	case f.decisions == "":
-		return nil, nil
+		return decisionsOutput{}, nil
 	case f.decisions == "-":
-		return openWriter{stdout}, nil
+		return decisionsOutput{Writer: stdout}, nil
 	case in.holds(f.decisions):
-		return nil, usagef("--decisions: %s is an input (name another file)", f.decisions)
+		return decisionsOutput{}, usagef("--decisions: %s is an input (name another file)", f.decisions)
 	}
 	file, err := os.Create(f.decisions)
 	if err != nil {
-		return nil, fmt.Errorf("decisions: %w", err)
+		return decisionsOutput{}, fmt.Errorf("decisions: %w", err)
 	}
-	return file, nil
+	return decisionsOutput{file, file}, nil
 }
 
-// openWriter stays open: it is not ours to close.
-type openWriter struct{ io.Writer }
-
-// Close does nothing.
-func (openWriter) Close() error { return nil }
+func (d decisionsOutput) close() error {
+	if d.file == nil {
+		return nil
+	}
+	return d.file.Close()
+}
