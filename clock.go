@@ -69,14 +69,14 @@ func (c *clock) resync(a *anchor, count uint64) int64 {
 	return a.at(c.count())
 }
 
-// compare reads the steady counter and the wall clock at one moment, and
-// tells the counter's true rate, which was full so far.
+// compare reads the steady counter and the wall clock, in nanoseconds, at one
+// moment, and tells the counter's true rate, which was full so far.
 func (c *clock) compare(full uint64) (count uint64, wall int64, rate uint64) {
 	if c.cycles {
 		return c.compareCycles(full)
 	}
 	now := time.Now()
-	return uint64(now.Sub(c.base)), now.UnixMicro(), full
+	return uint64(now.Sub(c.base)), now.UnixNano(), full
 }
 
 // anchor ties the steady counter to the wall clock.
@@ -127,20 +127,27 @@ func (a *anchor) exactly(count uint64) (wall int64, part uint64) {
 	return a.wall + int64(whole+more+carry+carry2), part
 }
 
-// next is the anchor after this one, when the wall clock reads so much at a
-// count, and true time passes at the rate full.
+// next is the anchor after this one, when the wall clock reads so many
+// nanoseconds at a count, and true time passes at the rate full.
 func (a *anchor) next(count uint64, wall int64, full uint64) *anchor {
 	second := countsOf(1_000_000, full)
 	ahead := second / headStart
 	b := &anchor{start: count + ahead, span: second, rate: full, full: full}
 	b.wall, b.part = a.exactly(b.start)
-	aheadMicros, _ := bits.Mul64(ahead, full)
-	switch gap := wall + int64(aheadMicros) - b.wall; {
+	aheadMicros, aheadPart := bits.Mul64(ahead, full)
+	wall += nanoseconds(int64(aheadMicros), aheadPart)
+	switch gap := wall - nanoseconds(b.wall, b.part); {
 	case gap > 0:
-		b.wall += gap
+		b.wall, b.part = wall/1000, uint64(wall%1000)*perNanosecond
 	case gap < 0:
-		lag := uint64(min(-gap, 500_000))
-		b.rate -= full / 1_000_000 * lag
+		lag := uint64(min(-gap, int64(time.Second/2)))
+		b.rate -= full / uint64(time.Second) * lag
 	}
 	return b
+}
+
+// nanoseconds is microseconds, and a part of one more, to the nearest.
+func nanoseconds(micros int64, part uint64) int64 {
+	whole, rest := bits.Mul64(part, 1000)
+	return micros*1000 + int64(whole+rest>>63)
 }

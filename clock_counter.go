@@ -34,7 +34,7 @@ func (c *clock) compareCycles(full uint64) (count uint64, wall int64, rate uint6
 		before := cycles()
 		now := time.Now()
 		if took := cycles() - before; took < quickest {
-			quickest, count, wall = took, before+took/2, now.UnixMicro()
+			quickest, count, wall = took, before+took/2, now.UnixNano()
 			rate = rateOf(now.Sub(c.base), count-c.from, full)
 		}
 	}

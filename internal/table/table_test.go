@@ -75,3 +75,113 @@ func TestTableAgreesWithMap(t *testing.T) {
 		}
 	}
 }
+
+// fill inserts so many states that are half used.
+func fill(t *testing.T, table *Table, n int) (ids []ID) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(3, 4))
+	for i := range n {
+		id := randomID(table, r)
+		if !table.insert(id, State{Hi: uint64(i), Lo: 50}, 0) {
+			t.Fatalf("no room for state %d", i)
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func TestEveryKeyWithinTheBoundHasRoom(t *testing.T) {
+	for _, bound := range []int{1, 2, 3, 50, 64, 1000, 3000, 100_000} {
+		table := New(Options{Bound: bound, Judge: shares{}})
+		ids := fill(t, table, bound)
+		if s := table.Stats(); s.Keys != bound || s.Evictions != 0 || s.Full {
+			t.Errorf("bound %d: %+v", bound, s)
+		}
+		for i, id := range ids {
+			if state, ok := table.find(id); !ok || state.Hi != uint64(i) {
+				t.Fatalf("bound %d: state %d = %v, %t", bound, i, state, ok)
+			}
+		}
+	}
+}
+
+func TestFullTableGivesUpTheStateWithTheMostLeft(t *testing.T) {
+	table := New(Options{Bound: 10, Judge: shares{}})
+	r := rand.New(rand.NewPCG(5, 6))
+	var ids []ID
+	for left := range uint64(10) {
+		id := randomID(table, r)
+		id.Hash = left << 32 // in the first slots, where all are looked at
+		ids = append(ids, id)
+		table.insert(id, State{Lo: left}, 0)
+	}
+	for newcomers := range 9 {
+		if !table.insert(ID{Hash: uint64(newcomers) << 16, Tag: 1}, State{}, 0) {
+			t.Fatalf("no room for newcomer %d", newcomers)
+		}
+		if _, ok := table.find(ids[9-newcomers]); ok {
+			t.Errorf("newcomer %d did not take the place of the one with %d left", newcomers, 9-newcomers)
+		}
+	}
+	if table.insert(ID{Hash: 1, Tag: 2}, State{}, 0) {
+		t.Errorf("an exhausted state was given up")
+	}
+	if s := table.Stats(); s != (Stats{Keys: 10, Evictions: 9, Unstored: 1, Full: true}) {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestIdleStatesAreReclaimedByNewcomers(t *testing.T) {
+	table := New(Options{Bound: 100_000, Judge: shares{}})
+	fill(t, table, 1000)
+	r := rand.New(rand.NewPCG(7, 8))
+	for range 1000 {
+		table.insert(randomID(table, r), State{Lo: 100}, 1) // idle at once
+	}
+	for range 1000 {
+		table.insert(randomID(table, r), State{Lo: 50}, 1+sweepEvery)
+	}
+	if s := table.Stats(); s.Keys != 2000 || table.held.Load() != 2000 || s.Evictions != 0 {
+		t.Errorf("%+v, held %d; want 2000 keys", s, table.held.Load())
+	}
+}
+
+func TestShardShrinksWhenItsStatesAreIdle(t *testing.T) {
+	table := New(Options{Bound: 2000, Judge: shares{}})
+	r := rand.New(rand.NewPCG(9, 10))
+	for range 1500 {
+		table.insert(randomID(table, r), State{Lo: 100}, 0)
+		table.shards[0].sweep = 1
+	}
+	table.insert(randomID(table, r), State{Lo: 50}, 1)
+	if size := table.shards[0].len(); size != smallSlots {
+		t.Errorf("the shard of one state has %d slots", size)
+	}
+}
+
+func TestWideStatesWeighAsMuchAsTheyTake(t *testing.T) {
+	table := New(Options{Bound: 1000, Judge: shares{}})
+	s := table.Shard(0)
+	s.Lock()
+	defer s.Unlock()
+	id := ID{Hash: 7, Tag: 7}
+	for _, capacity := range []int{1, 4, 5, 100} {
+		slot := s.Widen(id, 1, capacity, 0)
+		w := s.Wide(slot)
+		if w = w[:capacity]; w[0] != 0 && capacity == 1 {
+			t.Errorf("a new slice holds %v", w)
+		}
+		w[0]++
+		s.SetWide(slot, w[:1])
+		if held, want := table.held.Load(), int64(1+(capacity+3)/4); held != want || s.Wide(slot)[0] != w[0] {
+			t.Errorf("capacity %d: holds %d, want %d", capacity, held, want)
+		}
+	}
+	if w := s.Wide(s.Find(id)); w[0] != 4 {
+		t.Errorf("the slice holds %v, want what was written four times", w)
+	}
+	s.Delete(id)
+	if table.held.Load() != 0 || s.wides.weight != 0 || len(s.wides.free) != 1 {
+		t.Errorf("after Delete: holds %d, %+v", table.held.Load(), s.wides)
+	}
+}

@@ -1,0 +1,203 @@
+package stint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func mustTakeGroups(t testing.TB, s Store, groups ...Group) []Decision {
+	t.Helper()
+	out := make([]Decision, countClaims(groups))
+	if err := s.TakeGroups(context.Background(), groups, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func remaining(out []Decision) (r []int64) {
+	for _, d := range out {
+		r = append(r, d.Remaining)
+	}
+	return r
+}
+
+func TestGroupChargesAllOrNone(t *testing.T) {
+	for _, s := range everyAlgorithm() {
+		m, _ := newTestMemory(MemoryOptions{})
+		l, tight := mustCompile(t, s), mustCompile(t, Spec{Limit: 2, Window: time.Hour, Name: "tight"})
+		g := Group{Claims: []Claim{{Key: "a", Limit: l, Cost: 1}, {Key: "a", Limit: tight, Cost: 1}}}
+		for i, want := range [][]int64{{9, 1}, {8, 0}, {8, 0}, {8, 0}} {
+			if got := remaining(mustTakeGroups(t, m, g)); !slices.Equal(got, want) {
+				t.Errorf("%v: group %d: remaining %v, want %v", l, i, got, want)
+			}
+		}
+	}
+}
+
+func TestGroupOfAlternativesChargesThoseThatAllow(t *testing.T) {
+	m, _ := newTestMemory(MemoryOptions{})
+	a, b, c := mustCompile(t, PerHour(1)), mustCompile(t, PerHour(3)), mustCompile(t, Spec{Limit: 5, Window: time.Hour, Name: "c"})
+	g := Group{Claims: []Claim{
+		{Key: "a", Limit: a, Cost: 1, Any: 1}, {Key: "b", Limit: b, Cost: 1, Any: 1}, {Key: "c", Limit: c, Cost: 1},
+	}}
+	for i, want := range [][]int64{{0, 2, 4}, {0, 1, 3}, {0, 0, 2}, {0, 0, 2}} {
+		if got := remaining(mustTakeGroups(t, m, g)); !slices.Equal(got, want) {
+			t.Errorf("group %d: remaining %v, want %v", i, got, want)
+		}
+	}
+}
+
+func TestShadowGroupIsChargedOnlyWhenTheOneBeforeIsAdmitted(t *testing.T) {
+	m, _ := newTestMemory(MemoryOptions{})
+	l, seen := mustCompile(t, PerHour(1)), mustCompile(t, PerHour(10))
+	enforced := Group{Claims: []Claim{{Key: "a", Limit: l, Cost: 1}}}
+	shadow := Group{Claims: []Claim{{Key: "s", Limit: seen, Cost: 1}}, Shadow: true}
+	other := Group{Claims: []Claim{{Key: "t", Limit: seen, Cost: 1}}, Shadow: true}
+	for i, want := range [][]int64{{0, 9, 9}, {0, 9, 9}} {
+		if got := remaining(mustTakeGroups(t, m, enforced, shadow, other)); !slices.Equal(got, want) {
+			t.Errorf("call %d: remaining %v, want %v", i, got, want)
+		}
+	}
+	if got := remaining(mustTakeGroups(t, m, shadow)); got[0] != 8 {
+		t.Errorf("a shadow group with none before it: remaining %v, want 8", got)
+	}
+	bad := Group{Claims: []Claim{{Key: "a", Cost: 1}}}
+	out := make([]Decision, 2)
+	err := m.TakeGroups(context.Background(), []Group{bad, shadow}, out)
+	var failed *GroupsError
+	if !errors.As(err, &failed) || failed.Errs[0] == nil || failed.Errs[1] != nil || out[1].Remaining != 8 {
+		t.Errorf("behind a failed group: %v, %+v", err, out[1])
+	}
+}
+
+func TestGroupsAreDecidedOneAfterTheOther(t *testing.T) {
+	m, _ := newTestMemory(MemoryOptions{})
+	l := mustCompile(t, PerHour(100))
+	var groups []Group
+	for range 70 {
+		groups = append(groups, Group{Claims: []Claim{{Key: "a", Limit: l, Cost: 1}}})
+	}
+	for i, d := range mustTakeGroups(t, m, groups...) {
+		if d.Remaining != int64(99-i) {
+			t.Fatalf("claim %d: remaining %d, want %d", i, d.Remaining, 99-i)
+		}
+	}
+}
+
+func TestGroupRefusesTheSameStateTwice(t *testing.T) {
+	m, _ := newTestMemory(MemoryOptions{})
+	l, changed := mustCompile(t, Spec{Limit: 5, Window: time.Hour, Name: "n"}), mustCompile(t, Spec{Limit: 7, Window: time.Hour, Name: "n"})
+	good := Group{Claims: []Claim{{Key: "b", Limit: l, Cost: 1}}}
+	for _, second := range []Limit{l, changed} {
+		twice := Group{Claims: []Claim{{Key: "a", Limit: l, Cost: 1}, {Key: "a", Limit: second, Cost: 1}}}
+		err := m.TakeGroups(context.Background(), []Group{good, twice, good}, make([]Decision, 4))
+		var failed *GroupsError
+		var e *Error
+		if !errors.As(err, &failed) || failed.Errs[0] != nil || failed.Errs[2] != nil ||
+			!errors.As(failed.Errs[1], &e) || e.Code != CodeInvalid {
+			t.Errorf("%v", err)
+		}
+	}
+	if d := mustTake(t, m, Claim{Key: "a", Limit: l}); d.Remaining != 5 {
+		t.Errorf("the refused group charged: remaining %d", d.Remaining)
+	}
+	if d := mustTake(t, m, Claim{Key: "b", Limit: l}); d.Remaining != 1 {
+		t.Errorf("the good groups: remaining %d, want 1", d.Remaining)
+	}
+}
+
+func TestGroupsNeedRoomForEveryDecision(t *testing.T) {
+	m, _ := newTestMemory(MemoryOptions{})
+	l := mustCompile(t, PerHour(5))
+	g := []Group{{Claims: []Claim{{Key: "a", Limit: l, Cost: 1}}}}
+	for _, n := range []int{0, 2} {
+		var e *Error
+		if err := m.TakeGroups(context.Background(), g, make([]Decision, n)); !errors.As(err, &e) || e.Code != CodeInvalid {
+			t.Errorf("out of %d: %v", n, err)
+		}
+	}
+	if err := m.TakeGroups(context.Background(), nil, nil); err != nil {
+		t.Errorf("no groups: %v", err)
+	}
+	if d := mustTake(t, m, Claim{Key: "a", Limit: l}); d.Remaining != 5 {
+		t.Errorf("a refused call charged: remaining %d", d.Remaining)
+	}
+}
+
+// A group of more claims than a batch holds, between groups that fit.
+func TestGroupMayBeLarge(t *testing.T) {
+	m, _ := newTestMemory(MemoryOptions{})
+	l := mustCompile(t, PerHour(5))
+	small := Group{Claims: []Claim{{Key: "small", Limit: l, Cost: 1}}}
+	var large Group
+	for i := range 3 * batchSize {
+		large.Claims = append(large.Claims, Claim{Key: fmt.Sprint(i), Limit: l, Cost: 1})
+	}
+	out := mustTakeGroups(t, m, small, large, small)
+	for i, d := range out[:len(out)-1] {
+		if d.Remaining != 4 {
+			t.Errorf("claim %d: remaining %d, want 4", i, d.Remaining)
+		}
+	}
+	if last := out[len(out)-1]; last.Remaining != 3 {
+		t.Errorf("last: remaining %d, want 3", last.Remaining)
+	}
+}
+
+// Groups move units between keys: each takes one of some, and gives it to
+// others. Were one ever half visible, a total would be off.
+func TestGroupsAreAtomicForOthers(t *testing.T) {
+	m, _ := newTestMemory(MemoryOptions{})
+	const keys, limit = 6, 1000
+	l := mustCompile(t, Spec{Limit: limit, Window: 400 * 24 * time.Hour})
+	var all Group
+	for k := range keys {
+		all.Claims = append(all.Claims, Claim{Key: fmt.Sprint(k), Limit: l})
+	}
+	var admitted, denied atomic.Int64
+	var wg sync.WaitGroup
+	for worker := range 8 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(worker), 1))
+			for range 500 {
+				p := r.Perm(keys)
+				var g Group
+				for _, k := range p[:3] {
+					g.Claims = append(g.Claims, Claim{Key: fmt.Sprint(k), Limit: l, Cost: 1})
+				}
+				out := make([]Decision, 3+keys)
+				if err := m.TakeGroups(context.Background(), []Group{g, all}, out); err != nil {
+					t.Error(err)
+					return
+				}
+				if _, face := Face(g.Claims, out[:3]); face.Allowed {
+					admitted.Add(1)
+				} else {
+					denied.Add(1)
+				}
+				used := int64(0)
+				for _, d := range out[3:] {
+					used += limit - d.Remaining
+				}
+				if used%3 != 0 {
+					t.Errorf("saw a part of a group: %d units used", used)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	used := int64(0)
+	for _, d := range mustTakeGroups(t, m, all) {
+		used += limit - d.Remaining
+	}
+	if used != 3*admitted.Load() || denied.Load() == 0 {
+		t.Errorf("%d units used by %d groups, %d denied", used, admitted.Load(), denied.Load())
+	}
+}
