@@ -55,7 +55,7 @@ type traffic struct {
 func newTraffic(t *testing.T, seed uint64, wild bool) *traffic {
 	tr := &traffic{t: t, rng: rand.New(rand.NewPCG(seed, 0)), wild: wild, time: 1_767_225_600_000_000, model: oracle.New()}
 	tr.now = tr.time
-	tr.store = stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return tr.now }, KeepAll: wild})
+	tr.store = stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return tr.now }, KeepAll: wild, MaxKeys: 20_000})
 	t.Cleanup(func() { _ = tr.store.Close() })
 	for i := range 42 {
 		tr.limits = append(tr.limits, tr.randomLimit(stint.Algorithm(i%7), stint.Spec{Rule: fmt.Sprint("rule", i)}))
@@ -72,6 +72,9 @@ func (tr *traffic) run(calls int) {
 		if l := &tr.limits[tr.focus]; tr.wild && tr.rng.IntN(25) == 0 {
 			*l = tr.randomLimit(l.Algorithm(), l.Spec())
 		}
+		if !tr.wild {
+			tr.crowd(call)
+		}
 		groups, n := tr.groups()
 		got := make([]stint.Decision, n)
 		tr.take(groups, got)
@@ -81,6 +84,21 @@ func (tr *traffic) run(calls int) {
 			}
 		}
 		tr.note(got[0]) // of the focus, mostly
+	}
+}
+
+// crowd adds keys that are idle soon, so that the store often looks for states
+// to forget.
+func (tr *traffic) crowd(call int) {
+	soon, err := stint.Spec{Name: "crowd", Algorithm: stint.FixedWindow, Limit: 1, Window: time.Millisecond}.Compile()
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	for i := range 4 {
+		c := stint.Claim{Key: fmt.Sprint("crowd", call, i), Limit: soon, Cost: 1}
+		if _, err := tr.store.Take(context.Background(), c); err != nil {
+			tr.t.Fatal(err)
+		}
 	}
 }
 
@@ -235,7 +253,9 @@ func (tr *traffic) shape(a stint.Algorithm, s *stint.Spec) {
 	s.Window = time.Duration(tr.magnitude(1000, stint.MaxWindow.Microseconds())) * time.Microsecond
 	switch a {
 	case stint.SlidingWindowCounter:
-		s.Buckets = 1 + tr.rng.IntN(stint.MaxBuckets)
+		if s.Buckets = 1; tr.rng.IntN(2) == 0 {
+			s.Buckets += tr.rng.IntN(stint.MaxBuckets)
+		}
 		s.Window -= s.Window % (time.Duration(s.Buckets) * time.Microsecond)
 	case stint.Quota:
 		s.Window = 0
