@@ -229,7 +229,7 @@ func (tr *traffic) randomLimit(a stint.Algorithm, s stint.Spec) stint.Limit {
 	if s.Window == 0 && s.Period == "" {
 		tr.shape(a, &s)
 	}
-	for {
+	for range 10_000 {
 		s.Limit, s.Capacity, s.Queue, s.RefillRate = tr.magnitude(1, stint.MaxLimit), 0, 0, ""
 		switch a {
 		case stint.TokenBucket:
@@ -246,6 +246,8 @@ func (tr *traffic) randomLimit(a stint.Algorithm, s stint.Spec) stint.Limit {
 			return l
 		}
 	}
+	tr.t.Fatalf("no numbers suit %+v", s)
+	return stint.Limit{}
 }
 
 func (tr *traffic) shape(a stint.Algorithm, s *stint.Spec) {
@@ -256,7 +258,8 @@ func (tr *traffic) shape(a stint.Algorithm, s *stint.Spec) {
 		if s.Buckets = 1; tr.rng.IntN(2) == 0 {
 			s.Buckets += tr.rng.IntN(stint.MaxBuckets)
 		}
-		s.Window -= s.Window % (time.Duration(s.Buckets) * time.Microsecond)
+		width := (s.Window / time.Duration(s.Buckets)).Truncate(time.Microsecond)
+		s.Window = max(width, time.Millisecond) * time.Duration(s.Buckets)
 	case stint.Quota:
 		s.Window = 0
 		s.Period = []string{"day", "week", "month", "17h", "45d"}[tr.rng.IntN(5)]
