@@ -189,9 +189,15 @@ func (p *process) exit() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
+// writeFile replaces a file in one step, as editors do: who follows it must
+// not meet it half written.
 func writeFile(t *testing.T, path, text string) string {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	next := path + ".next"
+	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, path); err != nil {
 		t.Fatal(err)
 	}
 	return path

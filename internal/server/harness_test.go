@@ -192,9 +192,15 @@ func rulesFile(t *testing.T, text string) string {
 	return path
 }
 
+// writeFile replaces a file in one step, as editors do: who follows it must
+// not meet it half written.
 func writeFile(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	next := path + ".next"
+	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, path); err != nil {
 		t.Fatal(err)
 	}
 }

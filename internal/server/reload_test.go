@@ -33,7 +33,8 @@ func TestReloadIsWholeOrNot(t *testing.T) {
 	if rule := deciding(); rule != "renamed" {
 		t.Errorf("rule %v decides after a reload", rule)
 	}
-	s.wantMetric(`stint_rules_version 2`, true)
+	s.wantMetric(`stint_rules_version 1`, false)
+	s.wantMetric(`stint_rules_reloads_total{result="ok"} 0`, false)
 }
 
 func TestReloadKeepsWhatWasUsed(t *testing.T) {

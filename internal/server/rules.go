@@ -19,8 +19,9 @@ type rules struct {
 	watcher *ruleset.Watcher // nil when the rules are built in
 	current atomic.Pointer[version]
 
-	followed bool        // the watcher has read the rules once; its goroutine's own
-	blind    atomic.Bool // the watcher has ended: nothing tells of changes
+	following chan struct{} // closed when changes from now on are noticed
+	begun     bool          // following is closed; of the watcher's goroutine
+	blind     atomic.Bool   // the watcher has ended: nothing tells of changes
 }
 
 // version is one rule set and what is kept beside each of its rules.
@@ -34,8 +35,9 @@ type version struct {
 // newRules reads the rules of path, or takes the built-in ones when it is
 // empty.
 func newRules(path string, store stint.Store, m *metrics, log *slog.Logger) (*rules, error) {
-	r := &rules{path: path, store: store, metrics: m, log: log}
+	r := &rules{path: path, store: store, metrics: m, log: log, following: make(chan struct{})}
 	if path == "" {
+		close(r.following)
 		log.Info("no --rules given: serving the built-in rules")
 		r.install(rule.Builtin(), 1)
 		return r, nil
@@ -70,8 +72,7 @@ func (r *rules) warn(set *rule.Set) {
 // one that is in force already, unless the file has changed since.
 func (r *rules) onSet(set *rule.Set) {
 	number := r.current.Load().number
-	if !r.followed {
-		r.followed = true
+	if r.begin() {
 		r.install(set, number)
 		return
 	}
@@ -82,9 +83,19 @@ func (r *rules) onSet(set *rule.Set) {
 }
 
 func (r *rules) onError(err error) {
-	r.followed = true
+	r.begin()
 	r.metrics.reloads.WithLabelValues("error").Inc()
 	r.log.Error("rules kept: what changed has mistakes", errorAttr(err))
+}
+
+// begin reports whether this is the first that the watcher has to say.
+func (r *rules) begin() (first bool) {
+	if r.begun {
+		return false
+	}
+	r.begun = true
+	close(r.following)
+	return true
 }
 
 // follow reads the rules again whenever they change, until ctx ends. Where
@@ -96,8 +107,8 @@ func (r *rules) follow(ctx context.Context) {
 	}
 	if err := r.watcher.Run(ctx); err != nil {
 		r.log.Warn("rules are not followed: send SIGHUP when they have changed", errorAttr(err))
-		r.followed = true
 		r.blind.Store(true)
+		r.begin()
 	}
 }
 

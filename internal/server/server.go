@@ -90,8 +90,12 @@ func (s *Server) Run(ctx context.Context) error {
 	defer end()
 	group, failed := errgroup.WithContext(ctx)
 	s.start(group, beside)
-	s.becomeReady()
-	<-failed.Done() // ctx has ended, or something has failed
+	select {
+	case <-s.rules.following:
+		s.becomeReady()
+		<-failed.Done() // ctx has ended, or something has failed
+	case <-failed.Done():
+	}
 	s.drain()
 	end()
 	return group.Wait()
