@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,7 +18,7 @@ func apart(work string, keys int, answer any) error {
 	if err != nil {
 		return err
 	}
-	child := exec.Command(self, "-here", work, "-keys", strconv.Itoa(keys))
+	child := exec.CommandContext(context.Background(), self, "-here", work, "-keys", strconv.Itoa(keys))
 	var problem strings.Builder
 	child.Stderr = &problem
 	out, err := child.Output()
