@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -89,9 +91,9 @@ func (c *Config) check() error {
 	}
 	switch {
 	case c.Gateway != "" && len(c.Upstreams) == 0:
-		return fmt.Errorf("gateway: has nowhere to pass requests on to (give --upstream URL)")
+		return errors.New("gateway: has nowhere to pass requests on to (give --upstream URL)")
 	case c.Gateway == "" && len(c.Upstreams) > 0:
-		return fmt.Errorf("upstream: is for the gateway, which is off (give --gateway ADDR)")
+		return errors.New("upstream: is for the gateway, which is off (give --gateway ADDR)")
 	case c.Admin != "" && c.AdminToken == "" && !loopback(c.Admin):
 		return fmt.Errorf("admin: %s can be reached from other machines (listen on 127.0.0.1, or give --admin-token-file)", c.Admin)
 	}
@@ -104,7 +106,7 @@ func checkAddress(flag, address string) error {
 	}
 	_, port, err := net.SplitHostPort(address)
 	if err == nil {
-		_, err = net.LookupPort("tcp", port)
+		_, err = new(net.Resolver).LookupPort(context.Background(), "tcp", port)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %q is not an address (write host:port or :port, or off)", flag, address)

@@ -36,16 +36,13 @@ func badRequest(format string, args ...any) error {
 
 // asAPIError is the one place where the errors of a store become HTTP.
 func asAPIError(err error) *apiError {
-	var api *apiError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[*apiError](err); ok {
 		return api
 	}
-	var limit *stint.LimitError
-	if errors.As(err, &limit) {
+	if _, ok := errors.AsType[*stint.LimitError](err); ok {
 		return &apiError{http.StatusBadRequest, codeInvalid, err.Error()}
 	}
-	var failed *stint.Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*stint.Error](err); ok {
 		return fromStore(failed)
 	}
 	return &apiError{http.StatusInternalServerError, codeInternal, "no decision could be made"}
@@ -95,5 +92,5 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 	w.WriteHeader(status)
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(value) // the client may be gone
+	_ = e.Encode(value) //nolint:errchkjson // none of our values can fail; the client may be gone
 }

@@ -74,8 +74,7 @@ func within(field string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var e *apiError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*apiError](err); ok {
 		return &apiError{e.status, e.code, field + ": " + e.message}
 	}
 	return badRequest("%s: %v", field, err)

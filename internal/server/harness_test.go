@@ -77,7 +77,12 @@ func run(t *testing.T, config Config) *running {
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	go func() { r.result <- s.Run(ctx); close(r.result) }()
-	t.Cleanup(func() { stop(); r.end() })
+	t.Cleanup(func() {
+		stop()
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+	})
 	select {
 	case <-s.Opened():
 	case err := <-r.result:

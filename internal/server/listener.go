@@ -30,9 +30,9 @@ type listener struct {
 }
 
 // open opens every listener, or none.
-func (s *Server) open() error {
+func (s *Server) open(ctx context.Context) error {
 	for i, l := range s.listeners {
-		socket, err := net.Listen("tcp", l.address)
+		socket, err := new(net.ListenConfig).Listen(ctx, "tcp", l.address)
 		if err != nil {
 			closeAll(s.listeners[:i])
 			return fmt.Errorf("%s: %w", l.name, err)

@@ -82,14 +82,14 @@ func (s *Server) listen(name, address string, service service) {
 // nil. An error means that a listener could not be opened or failed;
 // everything is closed then.
 func (s *Server) Run(ctx context.Context) error {
-	if err := s.open(); err != nil {
+	if err := s.open(ctx); err != nil {
 		return err
 	}
 	// What runs beside the listeners runs to the end of the drain.
 	beside, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	group, failed := errgroup.WithContext(ctx)
-	s.start(group, beside)
+	s.start(beside, group)
 	select {
 	case <-s.rules.following:
 		s.becomeReady()
@@ -102,7 +102,7 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // start runs everything that lives as long as the server.
-func (s *Server) start(group *errgroup.Group, beside context.Context) {
+func (s *Server) start(beside context.Context, group *errgroup.Group) {
 	for _, l := range s.listeners {
 		group.Go(l.serve)
 	}
