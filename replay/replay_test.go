@@ -147,6 +147,8 @@ func TestOrder(t *testing.T) {
 		"tooLateForTheWindowButNotLate":  {10 * time.Second, []string{at(10, 100, 50)}, []int64{1, 3, 2}, 0},
 		"zeroKeepsTheOrder":              {0, []string{at(20, 15, 18, 16, 30)}, []int64{1, 2, 3, 4, 5}, 3},
 		"zeroMergesByTimeAndKeepsOrders": {0, []string{at(10, 30, 20, 40), "\n\n\n\n" + at(15, 35)}, []int64{1, 5, 2, 3, 6, 4}, 1},
+		"zeroTiesByInput":                {0, []string{at(5, 6), "\n" + at(5, 6)}, []int64{1, 2, 2, 3}, 0},
+		"zeroMergesByTheMicrosecond":     {0, []string{at(1, 1.00008), "\n\n" + at(1.00004)}, []int64{1, 3, 2}, 0},
 		"inputsOfSeveralDays":            {time.Minute, []string{at(200000, 200001), at(1, 100000, 300000)}, []int64{1, 2, 1, 2, 3}, 0},
 		"inputsOutOfOrder":               {10 * time.Second, []string{at(3, 1, 30, 25), at(2, 28)}, []int64{2, 1, 1, 4, 2, 3}, 0},
 	} {
@@ -203,6 +205,27 @@ func TestBadLinesAreCountedAndShown(t *testing.T) {
 		if !slices.ContainsFunc(shown, func(s string) bool { return strings.HasPrefix(s, want) }) {
 			t.Errorf("%q does not show %s…", shown, want)
 		}
+	}
+}
+
+func TestBadLinesAreCountedOnce(t *testing.T) {
+	_, s := replayed(t, twoASecond(t), inputsOf("bad\n"+strings.Repeat(lineAt(1), 5*blockSize/len(lineAt(1))))...)
+	if s.Unreadable != 1 || len(s.UnreadableLines) != 1 {
+		t.Errorf("%d bad lines, %v shown; want 1", s.Unreadable, s.UnreadableLines)
+	}
+}
+
+// A name says which state a limit counts in; a change of numbers without one
+// goes on with it.
+func TestChangedLimitKeepsItsName(t *testing.T) {
+	limit, err := stint.Spec{Name: "mine", Limit: 2, Window: time.Second}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := `{"t_us":1000000,"key":"a","cost":2}` + "\n" + `{"t_us":1000000,"key":"a","limit":"4/s"}`
+	got, _ := replayed(t, Options{Limit: limit, By: "key"}, inputsOf(events)...)
+	if !strings.Contains(got[1], `"allowed":false,"limit":4,"remaining":0`) {
+		t.Errorf("the change starts afresh: %s", got[1])
 	}
 }
 
