@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/nearest"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -32,6 +33,21 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// subcommandOnly refuses arguments that name none of the commands below.
+func subcommandOnly(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var known []string
+	for _, sub := range c.Commands() {
+		known = append(known, sub.Name())
+	}
+	if near, ok := nearest.Name(args[0], known); ok {
+		return usagef("%s: %q is not a command (did you mean %s?)", c.CommandPath(), args[0], near)
+	}
+	return usagef("%s: %q is not a command (see %[1]s --help)", c.CommandPath(), args[0])
 }
 
 // exitStatus is the exit status of a command that ended with err. Mistakes in

@@ -47,7 +47,7 @@ Logs and errors go to standard error, results to standard output.`,
 		Example:       "  stint serve\n  stint check api_key=alice method=GET path=/v1/orders",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          usageArgs(cobra.NoArgs),
+		Args:          subcommandOnly,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

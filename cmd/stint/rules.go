@@ -19,7 +19,7 @@ func newRulesCommand() *cobra.Command {
 		Use:     "rules",
 		Short:   "Work with rule files",
 		Example: "  stint rules validate rules.yaml",
-		Args:    usageArgs(cobra.NoArgs),
+		Args:    subcommandOnly,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return usagef("say what to do with rules (see %s --help)", c.CommandPath())
 		},

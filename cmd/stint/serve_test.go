@@ -209,8 +209,13 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 }
 
 func TestUnknownCommandIsWrongUsage(t *testing.T) {
-	if got := command(t, nil, "sevre"); got.status != exitUsage || !strings.Contains(got.errors, "sevre") {
-		t.Errorf("status %d, %q", got.status, got.errors)
+	for _, c := range []struct{ args, want string }{
+		{"sevre", "did you mean serve?"}, {"rules valdate", "did you mean validate?"}, {"frobnicate", "--help"},
+	} {
+		got := command(t, nil, strings.Fields(c.args)...)
+		if got.status != exitUsage || !strings.Contains(got.errors, c.want) {
+			t.Errorf("%s: status %d, %q", c.args, got.status, got.errors)
+		}
 	}
 }
 
