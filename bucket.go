@@ -1,7 +1,5 @@
 package stint
 
-import "math/bits"
-
 // Token bucket, and GCRA, which is the same step said in other words.
 //
 // tokens(t) = min(C, tokens + r·(t − last)); a new key holds C; a request of
@@ -51,22 +49,19 @@ func (n *numbers) refill(b bucket, now int64) bucket {
 	if e >= n.fill {
 		return bucket{whole: n.full, last: b.last}
 	}
-	gained, frac := n.gain(e, min(b.frac, n.q-1))
-	b.whole, b.frac = b.whole+gained, frac
+	frac := min(b.frac, n.q-1)
+	if n.short {
+		x := uint64(e*n.p + frac)
+		gained := n.byQ.quotient(x)
+		b.whole, b.frac = b.whole+int64(gained), int64(x-gained*n.byQ.by)
+	} else {
+		gained, rest := mulDiv(e, n.p, frac, n.q)
+		b.whole, b.frac = b.whole+gained, rest
+	}
 	if b.whole >= n.full {
 		b.whole, b.frac = n.full, 0
 	}
 	return b
-}
-
-// gain is (e·p + frac)/q, and the remainder.
-func (n *numbers) gain(e, frac int64) (gained, rest int64) {
-	if high, low := bits.Mul64(uint64(e), uint64(n.p)); high == 0 && low < 1<<62 {
-		low += uint64(frac)
-		whole := n.byQ.quotient(low)
-		return int64(whole), int64(low - whole*n.byQ.by)
-	}
-	return mulDiv(e, n.p, frac, n.q)
 }
 
 // giveBack returns −cost units to the bucket, less what has refilled since
@@ -92,19 +87,31 @@ func takenAt(a *ask, now int64) int64 {
 	return min(a.at, now)
 }
 
-// wait is how long the bucket takes to gain need micro-units.
+// wait is how long the bucket takes to gain need micro-units: ⌈(need·q −
+// frac)/p⌉.
 func (n *numbers) wait(need, frac int64) int64 {
-	if high, low := bits.Mul64(uint64(need), uint64(n.q)); high == 0 && low < 1<<62 {
-		return int64(n.byP.quotient(low - uint64(frac) + uint64(n.p-1)))
+	if n.short && need <= n.full {
+		return n.shortWait(need, frac)
 	}
 	return mulDivUp(need, n.q, -frac, n.p)
 }
 
+// shortWait is wait for a short limit and at most a full bucket.
+func (n *numbers) shortWait(need, frac int64) int64 {
+	return int64(n.byP.quotient(uint64(need*n.q - frac + n.p - 1)))
+}
+
 func (n *numbers) tellBucket(d *Decision, r *result, cost, gap int64) {
 	d.Remaining = r.whole / microUnits
-	if r.whole < n.full {
-		d.ResetAfter = micros(gap + n.wait(n.full-r.whole, r.frac))
-		d.NextAfter = micros(gap + n.wait((d.Remaining+1)*microUnits-r.whole, r.frac))
+	missing, next := n.full-r.whole, (d.Remaining+1)*microUnits-r.whole
+	switch {
+	case missing == 0:
+	case n.short: // twice as fast, on the path of every check
+		d.ResetAfter = micros(gap + n.shortWait(missing, r.frac))
+		d.NextAfter = micros(gap + n.shortWait(next, r.frac))
+	default:
+		d.ResetAfter = micros(gap + n.wait(missing, r.frac))
+		d.NextAfter = micros(gap + n.wait(next, r.frac))
 	}
 	if !r.allowed {
 		d.RetryAfter = n.retryAfter(cost, gap+n.wait(cost*microUnits-r.whole, r.frac))

@@ -7,16 +7,16 @@ import (
 )
 
 func TestMemoryForgetsIdleKeys(t *testing.T) {
-	m, clock := newTestMemory(MemoryOptions{MaxKeys: 1_000_000})
+	m, clock := newTestMemory(MemoryOptions{MaxKeys: 200_000})
 	l := mustCompile(t, PerMinute(10))
 	for wave := range 20 {
-		for i := range 50_000 {
+		for i := range 10_000 {
 			mustTake(t, m, Claim{Key: fmt.Sprint(wave, "/", i), Limit: l, Cost: 1})
 		}
 		clock.pass(time.Minute)
 	}
-	if s := m.Stats(); s.Keys > 120_000 || s.Evictions > 0 || s.Full {
-		t.Errorf("after 20 waves of 50,000 keys that were each idle after one: %+v", s)
+	if s := m.Stats(); s.Keys > 25_000 || s.Evictions > 0 || s.Full {
+		t.Errorf("after 20 waves of 10,000 keys that were each idle after one: %+v", s)
 	}
 }
 
@@ -40,7 +40,7 @@ func TestMemoryKeepsAllForReplay(t *testing.T) {
 // A flood of new keys must neither take memory beyond the bound nor free a
 // key that is denied.
 func TestFloodStaysWithinBound(t *testing.T) {
-	const bound, flood = 20_000, 100_000
+	const bound, flood = 10_000, 40_000
 	for _, s := range []Spec{
 		{Limit: 100, Window: time.Hour},
 		{Algorithm: SlidingWindowCounter, Limit: 100, Window: time.Hour, Buckets: 6},

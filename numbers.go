@@ -24,6 +24,7 @@ type numbers struct {
 	// state takes fracBits bits.
 	full, p, q, fill int64
 	byP, byQ         divisor
+	short            bool // full·q fits into 61 bits: one-word arithmetic will do
 	fracBits         uint
 
 	// Windows, counters, logs: window, and width = window/buckets.
@@ -143,6 +144,7 @@ func (n *numbers) setBucket(field string, capacity int64, rate *big.Rat) error {
 	n.rounded = fitted.Cmp(rate) != 0
 	n.p, n.q = fitted.Num().Int64(), fitted.Denom().Int64()
 	n.byP, n.byQ = divisorOf(n.p), divisorOf(n.q)
+	n.short = bits.Len64(uint64(n.full))+bits.Len64(uint64(n.q)) <= 61
 	fill := new(big.Int).Mul(big.NewInt(n.full), fitted.Denom())
 	fill.Add(fill, big.NewInt(n.p-1)).Quo(fill, big.NewInt(n.p))
 	if fill.BitLen() > 52 {
