@@ -19,6 +19,7 @@ type compiler struct {
 	// flawed says that a limit of the rule at hand has a mistake: that it has
 	// too few is then no news.
 	flawed bool
+	limits int // compiled so far
 }
 
 // limitName is what a short hash stands for.
@@ -35,6 +36,9 @@ func (c *compiler) compile() {
 	c.compileLists(&c.set.lists, c.draft.lists)
 	ids := make(map[string]position, len(c.draft.rules))
 	for _, d := range c.draft.rules {
+		if c.stop {
+			return
+		}
 		c.checkID(d, ids)
 		c.set.rules = append(c.set.rules, c.compileRule(d))
 	}

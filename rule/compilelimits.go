@@ -1,7 +1,9 @@
 package rule
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/stintdev/stint"
 )
@@ -97,6 +99,9 @@ func planList(items []limitDraft, places []*numbers) (plans []plannedLimit) {
 // compilePlans compiles the limits that have a rate.
 func (c *compiler) compilePlans(d *ruleDraft, plans []plannedLimit) (limits []stint.Limit) {
 	for i := range plans {
+		if c.tooMany(d) {
+			return nil
+		}
 		l, ok := c.compileLimit(&plans[i], d.id.text)
 		if !ok {
 			continue
@@ -111,6 +116,15 @@ func (c *compiler) compilePlans(d *ruleDraft, plans []plannedLimit) (limits []st
 	}
 	c.checkCost(d, limits)
 	return limits
+}
+
+// tooMany counts the limits of the set, and ends at their bound.
+func (c *compiler) tooMany(d *ruleDraft) bool {
+	if c.limits++; c.limits > maxLimits && !c.stop {
+		c.stop = true
+		c.mistake(d.at, fmt.Sprintf("more than %d limits, counting each for every tier and override", maxLimits), "give rules a rate or a tier of their own")
+	}
+	return c.stop
 }
 
 // compileLimit compiles one limit; not ok when nothing names its rate, or it
@@ -153,13 +167,12 @@ func (c *compiler) requireRate(p *plannedLimit) {
 func (c *compiler) compileMistake(p *plannedLimit, m *level, err error) {
 	c.flawed = true
 	at := m.place(err, p.at)
-	if wrong, ok := err.(*stint.LimitError); ok { //nolint:errorlint // Compile returns it as it is.
-		switch wrong.Field {
-		case "name":
-			at = p.name.at
-		case "rule":
-			return // the id, listed already
-		}
+	switch wrong, _ := errors.AsType[*stint.LimitError](err); {
+	case wrong == nil:
+	case wrong.Field == "rule":
+		return // the id, listed already
+	case wrong.Field == "name" && p.name.text != "":
+		at = p.name.at
 	}
 	c.limitMistake(at, err)
 }
@@ -193,9 +206,9 @@ func (c *compiler) checkApplies(d *ruleDraft, r *Rule) {
 
 // checkCost refuses a rule that denies everything without saying so.
 func (c *compiler) checkCost(d *ruleDraft, limits []stint.Limit) {
-	n, err := whole("cost", d.cost.text, 0, stint.MaxCost)
+	n, err := strconv.ParseInt(d.cost.text, 10, 64)
 	if err != nil {
-		return
+		return // none, an attribute, or a mistake that is listed already
 	}
 	var least stint.Limit
 	fit := 0

@@ -49,7 +49,7 @@ func (c *compiler) checkPath(t located, field string) bool {
 	case t.text == "":
 		return false
 	case !strings.HasPrefix(t.text, "/"):
-		c.mistake(t.at, fmt.Sprintf("%s: %.80q does not begin with /", field, t.text), "paths do: write /"+shorten(t.text))
+		c.mistake(t.at, fmt.Sprintf("%s: %.80q does not begin with /", field, t.text), fmt.Sprintf("paths do: write /%.80s", t.text))
 		return false
 	case strings.ContainsAny(t.text, "?#"):
 		c.mistake(t.at, fmt.Sprintf("%s: %.80q has a query or fragment, which is no part of a path", field, t.text), "end it before ? and #")
@@ -57,8 +57,6 @@ func (c *compiler) checkPath(t located, field string) bool {
 	}
 	return true
 }
-
-func shorten(text string) string { return fmt.Sprintf("%.80s", text) }
 
 // normalPrefix is a prefix in the form that paths have; its final slash is
 // kept, since /v1/ is more than /v1.

@@ -14,8 +14,9 @@ import (
 // not say; 0 peeks.
 //
 // The error is a [*stint.Error]: with CodeInvalid for a cost or an attribute
-// that cannot be, else the store's. The Outcome then has the Hits that were
-// asked for, without decisions. A shadow rule never causes an error.
+// that cannot be, with CodeExhausted for too many sets of alternatives, else
+// the store's; the Outcome then has the Hits that the store was asked for,
+// without decisions. A shadow rule never causes an error.
 //
 // Decide is shorthand for [Set.DecideInto] with an Outcome of its own.
 func (s *Set) Decide(ctx context.Context, store stint.Store, a Attributes, cost int64) (Outcome, error) {

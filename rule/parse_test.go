@@ -2,6 +2,7 @@ package rule
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,6 +105,50 @@ func TestRulesAreBounded(t *testing.T) {
 	_, err := Parse(File{"many.yaml", []byte("rules: [" + strings.Repeat("{},", maxRules+1) + "]")})
 	if err == nil || !strings.Contains(err.Error(), "more than 100000 rules") {
 		t.Errorf("%.200v", err)
+	}
+}
+
+func TestTiersAreBounded(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("tiers:\n")
+	for i := range 2 * maxTiers {
+		fmt.Fprintf(&text, "  t%d: 1/s\n", i)
+	}
+	_, err := Parse(File{"many.yaml", []byte(text.String())})
+	if err == nil || !strings.HasPrefix(err.Error(), "many.yaml:1002:3: more than 1000 tiers") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%.200v", err)
+	}
+}
+
+// Every rule has a limit for every tier, and for every override of it.
+func TestLimitsAreBounded(t *testing.T) {
+	if testing.Short() || raced {
+		t.Skip("compiles half a million limits")
+	}
+	var text strings.Builder
+	text.WriteString("tiers:\n")
+	for i := range maxTiers {
+		fmt.Fprintf(&text, "  t%d: 1/s\n", i)
+	}
+	text.WriteString("rules:\n")
+	for i := range maxLimits/maxTiers/2 + 1 {
+		fmt.Fprintf(&text, "  - {id: r%d, override: {k: 2/s}}\n", i)
+	}
+	_, err := Parse(File{"many.yaml", []byte(text.String())})
+	if err == nil || !strings.Contains(err.Error(), "more than 500000 limits") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%.200v", err)
+	}
+}
+
+func TestNestingIsBounded(t *testing.T) {
+	for _, open := range []string{"[", "{", "- ", "? ", "a: [", "{\"a\":"} {
+		if _, err := Parse(File{"deep.yaml", []byte(strings.Repeat(open, 100_000))}); err == nil {
+			t.Errorf("%s loads", open)
+		}
+	}
+	deep := strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000)
+	if _, err := Parse(File{"deep.json", []byte(`{"rules": ` + deep + `}`)}); err == nil {
+		t.Error("deep JSON loads")
 	}
 }
 

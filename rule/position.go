@@ -25,7 +25,7 @@ type findings struct {
 	mistakes Problems
 	warnings Problems
 	seen     map[Problem]bool
-	stop     bool // the files are hostile: there is no point in compiling them
+	stop     bool // a bound was met: there is no point in going on
 }
 
 func (f *findings) problem(at position, what, mend string) Problem {

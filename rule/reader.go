@@ -14,7 +14,9 @@ import (
 // Bounds of what is read, so that a hostile file costs little.
 const (
 	maxFile    = 16 << 20  // bytes of a file
+	maxTiers   = 1_000     // tiers of a set
 	maxRules   = 100_000   // rules of a set
+	maxLimits  = 500_000   // limits of a set, each for every tier and override
 	maxAliased = 1_000_000 // nodes that are reached through aliases
 	maxNested  = 64        // aliases and merges inside one another
 )

@@ -60,21 +60,30 @@ func readDefaults(r *reader, n *yaml.Node, f *fileDraft) {
 
 func readTiers(r *reader, n *yaml.Node, f *fileDraft) {
 	r.pairs(n, "tiers", func(key, value *yaml.Node) {
-		t := tierDraft{name: located{key.Value, r.at(key)}}
-		t.numbers.at = t.name.at
-		r.checkName(t.name, "tier")
-		for i := range f.tiers {
-			if f.tiers[i].name.text == key.Value {
-				r.wrong(key, fmt.Sprintf("tier %s is declared twice", key.Value), "keep one, in one of the files")
-			}
+		if len(f.tiers) < maxTiers {
+			f.tiers = append(f.tiers, readTier(r, key, value, f.tiers))
+		} else if !r.stop {
+			r.stop = true
+			r.wrong(key, fmt.Sprintf("more than %d tiers", maxTiers), "say by overrides what is for few")
 		}
-		if isValue(value) {
-			r.parameter(pLimit, value, &t.numbers.level)
-		} else {
-			readFields(r, value, "a tier", tierFields, &t)
-		}
-		f.tiers = append(f.tiers, t)
 	})
+}
+
+func readTier(r *reader, key, value *yaml.Node, others []tierDraft) tierDraft {
+	t := tierDraft{name: located{key.Value, r.at(key)}}
+	t.numbers.at = t.name.at
+	r.checkName(t.name, "tier")
+	for i := range others {
+		if others[i].name.text == key.Value {
+			r.wrong(key, fmt.Sprintf("tier %s is declared twice", key.Value), "keep one, in one of the files")
+		}
+	}
+	if isValue(value) {
+		r.parameter(pLimit, value, &t.numbers.level)
+	} else {
+		readFields(r, value, "a tier", tierFields, &t)
+	}
+	return t
 }
 
 func readRules(r *reader, n *yaml.Node, f *fileDraft) {
@@ -85,7 +94,11 @@ func readRules(r *reader, n *yaml.Node, f *fileDraft) {
 }
 
 func readRule(r *reader, n *yaml.Node, f *fileDraft) {
+	if r.stop {
+		return
+	}
 	if len(f.rules) >= maxRules {
+		r.stop = true
 		r.wrong(n, fmt.Sprintf("more than %d rules", maxRules), "say with fewer what they have in common, by tiers or overrides")
 		return
 	}

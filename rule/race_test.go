@@ -1,0 +1,7 @@
+//go:build race
+
+package rule
+
+// raced says that the race detector is on: pools then forget at random, and
+// compiling is ten times as slow.
+const raced = true
