@@ -13,7 +13,9 @@ func TestMemoryLaws(t *testing.T) {
 	for name, keeps := range map[string]bool{"forgets": false, "keeps": true} {
 		t.Run(name, func(t *testing.T) {
 			storetest.Suite{Keeps: keeps, Open: func(t *testing.T, clock func() int64) stint.Store {
-				return stint.NewMemory(stint.MemoryOptions{Clock: clock, KeepAll: keeps, MaxKeys: 1 << 20})
+				m := stint.NewMemory(stint.MemoryOptions{Clock: clock, KeepAll: keeps, MaxKeys: 1 << 20})
+				t.Cleanup(func() { _ = m.Close() })
+				return m
 			}}.Run(t)
 		})
 	}

@@ -4,14 +4,15 @@ import (
 	"math/big"
 	"time"
 
-	"github.com/stintdev/stint"
 	"pgregory.net/rapid"
+
+	"github.com/stintdev/stint"
 )
 
 // used draws a history on one key and returns a claim of it, its state one
 // that no store has ground to forget.
 func (h *history) used(algorithms ...stint.Algorithm) (c stint.Claim, last stint.Decision) {
-	c = stint.Claim{Key: h.scope, Limit: drawLimit(h.draws(), "limit", algorithms...)}
+	c = stint.Claim{Key: h.scope, Limit: drawLimit(h.drawn, "limit", algorithms...)}
 	last = h.peek(c)
 	for range h.manySteps() {
 		h.pass(c.Limit)
@@ -31,7 +32,7 @@ func raisingNeverWaitsLonger(tb rapid.TB, b *bench) {
 		c, last := h.used(everyAlgorithm...)
 		c.Cost = last.Remaining + 1
 		before := h.take(c)
-		c.Limit = drawRaise(h.draws(), c.Limit)
+		c.Limit = drawRaise(h.drawn, c.Limit)
 		after := h.take(c)
 		if slack := microUnit(c.Limit); !after.Allowed && after.RetryAfter > before.RetryAfter+slack {
 			h.Fatalf("%s: waits %v, before its limit was raised %v", claimText(c), after.RetryAfter, before.RetryAfter)
@@ -43,7 +44,7 @@ func raisingNeverWaitsLonger(tb rapid.TB, b *bench) {
 func loweringGivesNothing(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		c, _ := h.used(everyAlgorithm...)
-		high := drawRaise(h.draws(), c.Limit)
+		high := drawRaise(h.drawn, c.Limit)
 		low := c.Limit
 		c.Limit = high
 		before := h.peek(c)
@@ -101,9 +102,9 @@ func changingBackChangesNothing(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		c, _ := h.used(everyAlgorithm...)
 		before := h.peek(c)
-		for range rapid.IntRange(1, 3).Draw(h.draws(), "changes") {
+		for range rapid.IntRange(1, 3).Draw(h.drawn, "changes") {
 			other := c
-			other.Limit = drawChange(h.draws(), c.Limit)
+			other.Limit = drawChange(h.drawn, c.Limit)
 			other.Cost = min(h.peek(other).Remaining+1, stint.MaxCost)
 			h.take(other) // one more than remains: denied
 		}
@@ -117,7 +118,7 @@ func changingBackChangesNothing(tb rapid.TB, b *bench) {
 // anchor under the same name has a state of its own.
 func anotherShapeIsFresh(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
-		t := h.draws()
+		t := h.drawn
 		c, _ := h.used(everyAlgorithm...)
 		before := h.peek(c)
 		s := c.Limit.Spec()

@@ -3,15 +3,16 @@ package storetest
 import (
 	"time"
 
-	"github.com/stintdev/stint"
 	"pgregory.net/rapid"
+
+	"github.com/stintdev/stint"
 )
 
 // timeNeverRunsBack is law 4: before the newest time in a state, a claim is
 // decided as at that time, and its waits include the gap.
 func timeNeverRunsBack(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
-		t := h.draws()
+		t := h.drawn
 		limit := drawLimit(t, "limit", everyAlgorithm...)
 		early := stint.Claim{Key: h.scope + "early", Limit: limit}
 		due := stint.Claim{Key: h.scope + "due", Limit: limit}
@@ -35,7 +36,7 @@ func (h *history) standStill(early, due stint.Claim) stint.Decision {
 	present := h.now()
 	h.clock.Store(1)
 	newest := h.peek(early).At
-	gap := rapid.Int64Range(0, min(newest-1, 1<<40)).Draw(h.draws(), "gap µs")
+	gap := rapid.Int64Range(0, min(newest-1, 1<<40)).Draw(h.drawn, "gap µs")
 	h.clock.Store(newest - gap)
 	got := h.take(early)
 	h.clock.Store(newest)

@@ -7,8 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stintdev/stint"
 	"pgregory.net/rapid"
+
+	"github.com/stintdev/stint"
 )
 
 const (

@@ -1,15 +1,16 @@
 package storetest
 
 import (
-	"github.com/stintdev/stint"
 	"pgregory.net/rapid"
+
+	"github.com/stintdev/stint"
 )
 
 // denyIsFree is law 1: of two keys with the same history, one of which was
 // also denied and peeked at, nobody can tell which.
 func denyIsFree(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
-		t := h.draws()
+		t := h.drawn
 		limit := drawLimit(t, "limit", everyAlgorithm...)
 		asked := stint.Claim{Key: h.scope + "asked", Limit: limit}
 		spared := stint.Claim{Key: h.scope + "spared", Limit: limit}

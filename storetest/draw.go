@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stintdev/stint"
 	"pgregory.net/rapid"
+
+	"github.com/stintdev/stint"
 )
 
 var everyAlgorithm = []stint.Algorithm{
@@ -118,7 +119,7 @@ func drawRate(t *rapid.T) string {
 
 // drawCost draws a cost that takes, with last as the latest decision.
 func (h *history) drawCost(last stint.Decision) int64 {
-	t, cost := h.draws(), int64(1)
+	t, cost := h.drawn, int64(1)
 	switch rapid.IntRange(0, 11).Draw(t, "cost kind") {
 	case 0, 1:
 		cost = last.Remaining
@@ -139,7 +140,7 @@ func (h *history) drawCost(last stint.Decision) int64 {
 // pass lets time pass for a limit: not at all, a little, to a moment at which
 // something changes, the microsecond before or after it, or anywhere.
 func (h *history) pass(l stint.Limit) {
-	t := h.draws()
+	t := h.drawn
 	switch kind := rapid.IntRange(0, 9).Draw(t, "pass"); {
 	case kind < 3:
 	case kind == 3:
@@ -157,15 +158,15 @@ func (h *history) pass(l stint.Limit) {
 
 // passOrJump is pass, or now and then a jump back.
 func (h *history) passOrJump(l stint.Limit) {
-	if rapid.IntRange(0, 7).Draw(h.draws(), "jump back") > 0 {
+	if rapid.IntRange(0, 7).Draw(h.drawn, "jump back") > 0 {
 		h.pass(l)
 		return
 	}
-	back := rapid.Int64Range(1, 2*l.Window().Microseconds()).Draw(h.draws(), "back µs")
+	back := rapid.Int64Range(1, 2*l.Window().Microseconds()).Draw(h.drawn, "back µs")
 	h.clock.Store(max(1, h.now()-back))
 }
 
 // manySteps draws how many steps a history takes.
 func (h *history) manySteps() int {
-	return rapid.IntRange(1, h.steps).Draw(h.draws(), "steps")
+	return rapid.IntRange(1, h.steps).Draw(h.drawn, "steps")
 }

@@ -5,8 +5,9 @@ import (
 	"math/big"
 	"slices"
 
-	"github.com/stintdev/stint"
 	"pgregory.net/rapid"
+
+	"github.com/stintdev/stint"
 )
 
 // use is what was taken at a time and kept.
@@ -18,7 +19,7 @@ type use struct{ at, units, windowEnd int64 }
 // equal a fresh one, and then its time may run back too.
 func envelope(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
-		t := h.draws()
+		t := h.drawn
 		c := stint.Claim{Key: h.scope, Limit: drawLimit(t, "limit", everyAlgorithm...)}
 		var uses []use
 		last, jumps := h.peek(c), rapid.Bool().Draw(t, "jumps back")
@@ -45,7 +46,7 @@ func (h *history) returnSome(c stint.Claim, u *use) {
 	if u.units == 0 || c.Limit.Algorithm() == stint.LeakyBucket {
 		return
 	}
-	back := rapid.Int64Range(1, u.units).Draw(h.draws(), "give back")
+	back := rapid.Int64Range(1, u.units).Draw(h.drawn, "give back")
 	c.Cost, c.At = -back, u.at
 	h.take(c)
 	u.units -= back

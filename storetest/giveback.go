@@ -1,8 +1,9 @@
 package storetest
 
 import (
-	"github.com/stintdev/stint"
 	"pgregory.net/rapid"
+
+	"github.com/stintdev/stint"
 )
 
 // giveBack is law 7: what is given back at once is as if never taken; later it
@@ -10,7 +11,7 @@ import (
 // lifted above its full allowance.
 func giveBack(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
-		t := h.draws()
+		t := h.drawn
 		limit := drawLimit(t, "limit", everyAlgorithm...)
 		c := stint.Claim{Key: h.scope + "taker", Limit: limit}
 		other := stint.Claim{Key: h.scope + "other", Limit: limit}
@@ -32,7 +33,7 @@ func giveBack(tb rapid.TB, b *bench) {
 func (h *history) giveBackNothing(c stint.Claim) {
 	h.Helper()
 	fresh := h.peek(c)
-	c.Cost = -rapid.Int64Range(1, stint.MaxCost).Draw(h.draws(), "give back")
+	c.Cost = -rapid.Int64Range(1, stint.MaxCost).Draw(h.drawn, "give back")
 	if d := h.take(c); d != fresh {
 		h.Fatalf("%s without state: %s\nwant %s", claimText(c), decisionText(d), decisionText(fresh))
 	}
@@ -44,7 +45,7 @@ func (h *history) takeAndReturn(c, other stint.Claim, cost int64) {
 	h.Helper()
 	c.Cost = cost
 	taken := h.take(c)
-	sameMoment := rapid.Bool().Draw(h.draws(), "same moment")
+	sameMoment := rapid.Bool().Draw(h.drawn, "same moment")
 	if !sameMoment {
 		h.pass(c.Limit)
 	}
@@ -84,7 +85,7 @@ func extraTakesWhatThereIs(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		c, last := h.used(everyAlgorithm...)
 		c.Cost = h.drawCost(last)
-		c.Extra = rapid.Int64Range(0, min(2*last.Limit, stint.MaxCost)).Draw(h.draws(), "extra")
+		c.Extra = rapid.Int64Range(0, min(2*last.Limit, stint.MaxCost)).Draw(h.drawn, "extra")
 		before := h.peek(c)
 		d := h.take(c)
 		want := int64(0)

@@ -3,8 +3,9 @@ package storetest
 import (
 	"fmt"
 
-	"github.com/stintdev/stint"
 	"pgregory.net/rapid"
+
+	"github.com/stintdev/stint"
 )
 
 // allOrNone is law 6: a group that is denied leaves every key as it was; one
@@ -84,7 +85,7 @@ func shadowFollows(tb rapid.TB, b *bench) {
 // the same claims one by one.
 func batchEqualsSingles(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
-		t, p := h.draws(), h.drawPool()
+		t, p := h.drawn, h.drawPool()
 		for range max(1, h.manySteps()/8) {
 			h.pass(p.limit())
 			var groups []stint.Group

@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/oracle"
-	"pgregory.net/rapid"
 )
 
 const (
@@ -20,6 +21,7 @@ const (
 type history struct {
 	rapid.TB
 	*bench
+	drawn   *rapid.T // where it draws from; nil for one that is scripted
 	scope   string
 	model   *oracle.Model // judges every call; nil: nobody does
 	moments []int64       // times at which something changes, newest last
@@ -28,6 +30,7 @@ type history struct {
 // history returns a history that draws what it does.
 func (b *bench) history(t *rapid.T) *history {
 	h := b.scripted(t)
+	h.drawn = t
 	switch rapid.IntRange(0, 9).Draw(t, "era") {
 	case 0:
 		b.clock.Store(rapid.Int64Range(1, 10_000_000).Draw(t, "start"))
@@ -43,9 +46,6 @@ func (b *bench) history(t *rapid.T) *history {
 func (b *bench) scripted(tb rapid.TB) *history {
 	return &history{TB: tb, bench: b, scope: b.newScope()}
 }
-
-// draws returns where the history draws from.
-func (h *history) draws() *rapid.T { return h.TB.(*rapid.T) }
 
 func (h *history) now() int64 { return h.clock.Load() }
 

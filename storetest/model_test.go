@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,7 +30,7 @@ func openForgetful(_ *testing.T, clock func() int64) stint.Store {
 func (s *modelStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
 	var out [1]stint.Decision
 	err := s.TakeGroups(ctx, []stint.Group{{Claims: []stint.Claim{c}}}, out[:])
-	if groups, ok := err.(*stint.GroupsError); ok {
+	if groups, ok := errors.AsType[*stint.GroupsError](err); ok {
 		err = groups.Errs[0]
 	}
 	return out[0], err

@@ -3,8 +3,9 @@ package storetest
 import (
 	"fmt"
 
-	"github.com/stintdev/stint"
 	"pgregory.net/rapid"
+
+	"github.com/stintdev/stint"
 )
 
 // pool is several keys under several limits: where laws about groups draw
@@ -17,22 +18,22 @@ type pool struct {
 
 func (h *history) drawPool() *pool {
 	p := &pool{h: h}
-	for i := range rapid.IntRange(1, 3).Draw(h.draws(), "keys") {
+	for i := range rapid.IntRange(1, 3).Draw(h.drawn, "keys") {
 		p.keys = append(p.keys, fmt.Sprint(h.scope, i))
 	}
-	for i := range rapid.IntRange(1, 3).Draw(h.draws(), "limits") {
-		p.limits = append(p.limits, drawLimit(h.draws(), fmt.Sprint("limit", i), everyAlgorithm...))
+	for i := range rapid.IntRange(1, 3).Draw(h.drawn, "limits") {
+		p.limits = append(p.limits, drawLimit(h.drawn, fmt.Sprint("limit", i), everyAlgorithm...))
 	}
 	return p
 }
 
 // limit returns the limit that time passes for.
-func (p *pool) limit() stint.Limit { return rapid.SampledFrom(p.limits).Draw(p.h.draws(), "pace") }
+func (p *pool) limit() stint.Limit { return rapid.SampledFrom(p.limits).Draw(p.h.drawn, "pace") }
 
 // group draws a group of claims that take, each on a state of its own.
 func (p *pool) group() stint.Group {
 	var g stint.Group
-	t, sets := p.h.draws(), rapid.Bool().Draw(p.h.draws(), "sets")
+	t, sets := p.h.drawn, rapid.Bool().Draw(p.h.drawn, "sets")
 	for i, key := range p.keys {
 		for j, limit := range p.limits {
 			if len(g.Claims) > 0 && rapid.Bool().Draw(t, "leave out") {

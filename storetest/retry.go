@@ -3,15 +3,16 @@ package storetest
 import (
 	"time"
 
-	"github.com/stintdev/stint"
 	"pgregory.net/rapid"
+
+	"github.com/stintdev/stint"
 )
 
 // truthfulRetry is law 2: waiting exactly the retry time succeeds, and one
 // microsecond less fails.
 func truthfulRetry(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
-		t := h.draws()
+		t := h.drawn
 		c := stint.Claim{Key: h.scope, Limit: drawLimit(t, "limit", everyAlgorithm...)}
 		last := h.peek(c)
 		for range h.manySteps() {
@@ -40,7 +41,7 @@ func truthfulRetry(tb rapid.TB, b *bench) {
 // change holds only once something was charged under it.
 func (h *history) changeLimit(c *stint.Claim) {
 	before := c.Limit
-	c.Limit = drawChange(h.draws(), before)
+	c.Limit = drawChange(h.drawn, before)
 	if c.Cost = 1; !h.keeps && !h.take(*c).Allowed {
 		c.Limit = before
 	}

@@ -1,9 +1,10 @@
 package storetest
 
 import (
+	"pgregory.net/rapid"
+
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/oracle"
-	"pgregory.net/rapid"
 )
 
 // sameEverywhere is law 8: every field of every decision is the exact model's,
@@ -14,7 +15,7 @@ func sameEverywhere(tb rapid.TB, b *bench) {
 		p := h.drawPool()
 		for range h.manySteps() {
 			h.passOrJump(p.limit())
-			if rapid.IntRange(0, 9).Draw(h.draws(), "change") == 0 {
+			if rapid.IntRange(0, 9).Draw(h.drawn, "change") == 0 {
 				p.change()
 			}
 			h.takeGroups(p.mixed()...)
@@ -24,7 +25,7 @@ func sameEverywhere(tb rapid.TB, b *bench) {
 
 // change changes the numbers of one limit, or now and then its shape.
 func (p *pool) change() {
-	t := p.h.draws()
+	t := p.h.drawn
 	i := rapid.IntRange(0, len(p.limits)-1).Draw(t, "changed")
 	if rapid.IntRange(0, 3).Draw(t, "reshape") == 0 {
 		p.limits[i] = drawLimit(t, p.limits[i].Name(), everyAlgorithm...)
@@ -35,7 +36,7 @@ func (p *pool) change() {
 
 // mixed draws the groups of one call: mostly one, of claims of every kind.
 func (p *pool) mixed() []stint.Group {
-	t := p.h.draws()
+	t := p.h.drawn
 	var groups []stint.Group
 	for range max(1, rapid.IntRange(-3, 3).Draw(t, "groups")) {
 		g := p.group()
@@ -50,7 +51,7 @@ func (p *pool) mixed() []stint.Group {
 
 // vary makes some claims peek, give back, forget or ask for more.
 func (p *pool) vary(c *stint.Claim) {
-	t := p.h.draws()
+	t := p.h.drawn
 	switch rapid.IntRange(0, 11).Draw(t, "kind") {
 	case 0:
 		c.Cost = 0

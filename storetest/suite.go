@@ -21,8 +21,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stintdev/stint"
 	"pgregory.net/rapid"
+
+	"github.com/stintdev/stint"
 )
 
 // Open returns an empty store that reads its time from clock, in microseconds

@@ -3,9 +3,10 @@ package storetest
 import (
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/oracle"
-	"pgregory.net/rapid"
 )
 
 // table is a script on one key with every answer worked out by hand. Its times

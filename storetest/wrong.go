@@ -5,8 +5,9 @@ import (
 	"errors"
 	"math"
 
-	"github.com/stintdev/stint"
 	"pgregory.net/rapid"
+
+	"github.com/stintdev/stint"
 )
 
 // wrongClaims says that what cannot be decided is an error that blames the

@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stintdev/stint"
 	"pgregory.net/rapid"
+
+	"github.com/stintdev/stint"
 )
 
 // The definitions themselves are judged by the tables of package storetest,
