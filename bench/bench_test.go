@@ -66,8 +66,8 @@ func TestBarsAreMetOrMissed(t *testing.T) {
 	}
 }
 
-// Every part runs as it does for its user, in small; apart does not, because
-// it needs this program as a program.
+// The parts that have a process of their own are run in this one: there is
+// no program to start while testing.
 func TestPartsRunInSmall(t *testing.T) {
 	o := options{only: []string{"hot", "batch"}, rounds: 1, slice: time.Millisecond, keys: 10_000}
 	var out strings.Builder

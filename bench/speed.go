@@ -28,8 +28,8 @@ func workloads() []workload {
 // enough to end a slice in time, many enough not to count.
 const blockCalls = 1024
 
-// race times every contestant on a workload with so many CPUs.
-func (w workload) race(o options, cpus int) (timings, error) {
+// run times every contestant on a workload with so many CPUs.
+func (w workload) run(o options, cpus int) (timings, error) {
 	keys, order := newKeyText(w.keys).list(), w.order()
 	var runners []runner
 	for _, c := range contestants() {
@@ -75,7 +75,7 @@ func speed(o options, out io.Writer, b *bars) error {
 			continue
 		}
 		for _, cpus := range []int{1, 2} {
-			t, err := w.race(o, cpus)
+			t, err := w.run(o, cpus)
 			if err != nil {
 				return err
 			}
