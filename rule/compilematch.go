@@ -2,6 +2,7 @@ package rule
 
 import (
 	"fmt"
+	"net/netip"
 	"regexp"
 	"strings"
 
@@ -12,13 +13,7 @@ import (
 const maxRegex = 4096
 
 func (c *compiler) compileMatch(d *matchDraft) conditions {
-	m := conditions{tier: noTier}
-	for _, t := range d.methods {
-		if !isToken(t.text) {
-			c.mistake(t.at, fmt.Sprintf("methods: %.40q is no method", t.text), "write it as GET or POST")
-		}
-		m.methods = append(m.methods, strings.ToUpper(t.text))
-	}
+	m := conditions{tier: noTier, methods: c.compileMethods(d.methods), cidrs: c.compileNetworks(d.cidrs)}
 	if c.checkPath(d.path, "path") {
 		m.path = urlpath.Normalize(d.path.text)
 	}
@@ -34,14 +29,28 @@ func (c *compiler) compileMatch(d *matchDraft) conditions {
 		m.headers = append(m.headers, c.compileHeader(h))
 	}
 	m.regex = c.compileRegex(d.regex)
-	for _, t := range d.cidrs {
+	return m
+}
+
+func (c *compiler) compileMethods(list []located) (methods []string) {
+	for _, t := range list {
+		if !isToken(t.text) {
+			c.mistake(t.at, fmt.Sprintf("methods: %.40q is no method", t.text), "write it as GET or POST")
+		}
+		methods = append(methods, strings.ToUpper(t.text))
+	}
+	return methods
+}
+
+func (c *compiler) compileNetworks(list []located) (networks []netip.Prefix) {
+	for _, t := range list {
 		p, ok := parseNetwork(t.text)
 		if !ok {
 			c.mistake(t.at, fmt.Sprintf("cidr: %.80q is no network", t.text), "write it as 10.0.0.0/8 or 2001:db8::/32")
 		}
-		m.cidrs = append(m.cidrs, p)
+		networks = append(networks, p)
 	}
-	return m
+	return networks
 }
 
 func (c *compiler) checkPath(t located, field string) bool {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -406,6 +408,31 @@ func TestRetryTimeIsTheStores(t *testing.T) {
 		if err != nil || o.Decision.RetryAfter != want {
 			t.Errorf("retry after %v, %v, want %v", o.Decision.RetryAfter, err, want)
 		}
+	}
+}
+
+func TestManyAtOnceAreAdmittedToTheLimit(t *testing.T) {
+	s := mustParse(t, `rules: [{id: r, limits: [100/h, 1000/d]}, {id: s, limit: 50/h, mode: shadow}]`)
+	now := int64(1_700_000_000_000_000)
+	store := newStore(t, &now)
+	var admitted atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			var o Outcome
+			for range 50 {
+				if err := s.DecideInto(t.Context(), store, Map{"api_key": "a"}, 1, &o); err != nil || len(o.Hits) != 3 {
+					t.Errorf("%+v, %v", o, err)
+				}
+				if o.Allowed() {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := admitted.Load(); n != 100 {
+		t.Errorf("%d admitted", n)
 	}
 }
 
