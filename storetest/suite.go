@@ -2,13 +2,8 @@
 // laws of DESIGN.md §5 as properties of random histories, tables of decisions
 // worked out by hand for every algorithm, and counts under concurrency.
 //
-// Use it in the tests of every store, one that wraps another included:
-//
-//	func TestStore(t *testing.T) {
-//		storetest.Run(t, func(t *testing.T, clock func() int64) stint.Store {
-//			return mystore.New(mystore.Options{Clock: clock})
-//		})
-//	}
+// Use it in the tests of every store, one that wraps another included, as the
+// example of this package shows.
 //
 // It promises that a store which passes decides as the definitions say, to
 // the microsecond, in every field of a decision. A failing property is shrunk
@@ -28,8 +23,8 @@ import (
 
 // Open returns an empty store that reads its time from clock, in microseconds
 // since the Unix epoch. The clock is safe for use by many goroutines, stands
-// still between calls, and may run back. Open registers with t what must be
-// closed.
+// still between calls, and may run back. A store whose states expire by another
+// clock must let them outlive that. Open registers with t what must be closed.
 type Open func(t *testing.T, clock func() int64) stint.Store
 
 // Suite is how a store is tested. Open is needed; the zero value of the rest

@@ -1,0 +1,23 @@
+package storetest_test
+
+import (
+	"testing"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storetest"
+)
+
+// A store is held to its contract by one call in its tests; a store to which a
+// call is dear bounds how many are made.
+func Example() {
+	open := func(_ *testing.T, clock func() int64) stint.Store {
+		return stint.NewMemory(stint.MemoryOptions{Clock: clock})
+	}
+	_ = func(t *testing.T) { // TestStore
+		storetest.Run(t, open)
+	}
+	_ = func(t *testing.T) { // TestDearStore
+		storetest.Suite{Open: open, Runs: 20, Steps: 15}.Run(t)
+	}
+	// Output:
+}
