@@ -91,7 +91,12 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 	}
 	var a ask
 	c.ask(&a, m.clock.now())
-	m.decideOne(&q, &a, &d)
+	var r result
+	shard := m.table.Shard(q.id.Shard)
+	shard.Lock()
+	m.step(shard, &q, &a, &r)
+	shard.Unlock()
+	q.n.decide(&d, &r, &a)
 	return d, nil
 }
 
@@ -122,22 +127,16 @@ func (m *Memory) prepare(q *query, c *Claim) (err error) {
 	return nil
 }
 
-func (m *Memory) decideOne(q *query, a *ask, d *Decision) {
-	var r result
-	shard := m.table.Shard(q.id.Shard)
-	shard.Lock()
-	m.step(shard, q, a, &r)
-	shard.Unlock()
-	q.n.decide(d, &r, a)
-}
-
 // step takes the step of one claim on its state. Its shard is locked.
 func (m *Memory) step(shard *table.Shard, q *query, a *ask, r *result) {
 	if q.n.wide() {
 		m.stepWide(shard, q, a, r)
 		return
 	}
-	slot := shard.Find(q.id)
+	slot := shard.AtHome(q.id)
+	if slot == nil {
+		slot = shard.Find(q.id)
+	}
 	if slot == nil {
 		m.stepFresh(shard, q, a, r)
 		return

@@ -130,16 +130,26 @@ func (g *groupCall) decide(b *batch, group *Group, first int, out []Decision) (a
 	}
 	charge := !group.Shadow || g.admitted
 	if len(out) == 1 {
-		a := ask{dry: !charge}
-		group.Claims[0].ask(&a, g.now)
-		out[0] = Decision{}
-		g.memory.decideOne(&b.queries[first], &a, &out[0])
+		g.decideAlone(&b.queries[first], &group.Claims[0], &out[0], charge)
 		return out[0].Allowed, nil
 	}
 	if err := checkDistinct(group.Claims); err != nil {
 		return false, err
 	}
 	return g.decideTogether(b.queries[first:first+len(out)], b.order[:len(out)], group.Claims, out, charge), nil
+}
+
+// decideAlone decides a group of one claim.
+func (g *groupCall) decideAlone(q *query, c *Claim, d *Decision, charge bool) {
+	a := ask{dry: !charge}
+	c.ask(&a, g.now)
+	var r result
+	shard := g.memory.table.Shard(q.id.Shard)
+	shard.Lock()
+	g.memory.step(shard, q, &a, &r)
+	shard.Unlock()
+	*d = Decision{}
+	q.n.decide(d, &r, &a)
 }
 
 // decideTogether decides several claims under all their locks: first without

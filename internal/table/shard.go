@@ -36,15 +36,22 @@ func (s *Shard) home(hash uint64) int { return home(hash, s.len()) }
 // Find returns the slot of an identity, nil when there is none. The slot
 // stays where it is until the shard is next changed or searched.
 func (s *Shard) Find(id ID) *Slot {
-	for i := s.home(id.Hash); ; i = s.next(i) {
-		slot := s.at(i)
-		if slot.is(id) && slot.ref != 0 {
+	for i := s.home(id.Hash); s.at(i).ref != 0; i = s.next(i) {
+		if slot := s.at(i); slot.is(id) {
 			return slot
 		}
-		if slot.ref == 0 {
-			return nil
-		}
 	}
+	return nil
+}
+
+// AtHome is Find for an identity whose slot is where probing begins, as most
+// are, and nil for others. It is small enough to be inlined.
+func (s *Shard) AtHome(id ID) *Slot {
+	slot := s.at(s.home(id.Hash))
+	if slot.is(id) && slot.ref != 0 {
+		return slot
+	}
+	return nil
 }
 
 // Insert stores the state of an identity that has no slot. It reports false,
