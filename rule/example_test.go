@@ -57,5 +57,5 @@ func ExampleParseLimit() {
 	fmt.Println(err)
 	// Output:
 	// token_bucket, capacity 10, 167/100 a second <nil>
-	// windw: is not a field of a limit (did you mean window?)
+	// limit: has no field "windw" (did you mean window?)
 }

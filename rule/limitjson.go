@@ -44,10 +44,7 @@ func ParseSpec(data []byte) (stint.Spec, error) {
 			name = text
 			return nil
 		}
-		p, known := parameterOf(field)
-		if !known {
-			return &stint.LimitError{Field: fmt.Sprintf("%.40s", field), Problem: "is not a field of a limit", Mend: nearestMend(field, limitKeys())}
-		}
+		p, _ := parameterOf(field)
 		return l.set(p, located{text: text})
 	})
 	if err == nil {
@@ -109,6 +106,9 @@ func nextField(d *json.Decoder) (field, text string, err error) {
 		return "", "", limitSyntax(jsonProblem(err))
 	}
 	field, _ = token.(string)
+	if _, known := parameterOf(field); !known && field != "name" {
+		return "", "", &stint.LimitError{Field: "limit", Problem: fmt.Sprintf("has no field %.40q", field), Mend: nearestMend(field, limitKeys())}
+	}
 	token, err = d.Token()
 	if err != nil {
 		return "", "", limitSyntax(jsonProblem(err))
@@ -120,7 +120,7 @@ func nextField(d *json.Decoder) (field, text string, err error) {
 		text = value.String()
 	}
 	if text == "" {
-		return "", "", &stint.LimitError{Field: fmt.Sprintf("%.40s", field), Problem: "is neither a number nor text", Mend: "give it one, or remove it"}
+		return "", "", &stint.LimitError{Field: field, Problem: "is neither a number nor text", Mend: "give it one, or remove it"}
 	}
 	return field, text, nil
 }
