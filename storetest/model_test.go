@@ -93,7 +93,7 @@ func TestModelPasses(t *testing.T) {
 }
 
 func TestForgetfulModelPasses(t *testing.T) {
-	Run(t, openForgetful)
+	Suite{Open: openForgetful, Runs: 40}.Run(t)
 }
 
 // TestRunsAreBounded says that a suite of few short runs makes few calls.

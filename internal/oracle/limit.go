@@ -3,7 +3,6 @@ package oracle
 import (
 	"fmt"
 	"math/big"
-	"math/bits"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -43,7 +42,7 @@ func (l *limit) setRate(handle stint.Limit) {
 	rate := statedRate(handle.Spec())
 	if !l.fits(rate) {
 		chosen := handle.Rate()
-		if chosen.Cmp(rate) >= 0 || !l.fits(chosen) {
+		if !l.standsFor(chosen, rate) {
 			panic(fmt.Sprintf("oracle: rate %v of %v does not fit, and %v does not stand for it", rate, handle, chosen))
 		}
 		rate = chosen
@@ -60,15 +59,6 @@ func statedRate(s stint.Spec) *big.Rat {
 		return rate
 	}
 	return new(big.Rat).Quo(new(big.Rat).SetInt64(s.Limit*int64(time.Second/time.Microsecond)), new(big.Rat).SetInt64(s.Window.Microseconds()))
-}
-
-// fits reports whether p·q is under 2^52 and a state has room for its parts.
-func (l *limit) fits(rate *big.Rat) bool {
-	product := new(big.Int).Mul(rate.Num(), rate.Denom())
-	if product.BitLen() > 52 {
-		return false
-	}
-	return bits.Len64(uint64(l.max)*1_000_000)+bits.Len64(rate.Denom().Uint64()-1) <= 75
 }
 
 func (l *limit) read(state any) reading {

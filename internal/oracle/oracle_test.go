@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"math/big"
 	"testing"
 	"time"
 
@@ -33,6 +34,25 @@ func TestLeastFindsTheFirstYes(t *testing.T) {
 	if got := least(func(int64) bool { return false }); got != 1<<60 {
 		t.Errorf("of never: %d", got)
 	}
+}
+
+// No simpler fraction lies between; found by trying every denominator.
+func TestSimplestAboveIsTheSimplest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		low := big.NewRat(rapid.Int64Range(0, 500).Draw(t, "low"), rapid.Int64Range(1, 90).Draw(t, "over"))
+		high := new(big.Rat).Add(low, big.NewRat(rapid.Int64Range(1, 50).Draw(t, "more"), rapid.Int64Range(1, 900).Draw(t, "over")))
+		got := simplestAbove(low, high)
+		if got.Cmp(low) <= 0 || got.Cmp(high) > 0 {
+			t.Fatalf("%v is not above %v and at most %v", got, low, high)
+		}
+		for q := int64(1); q < got.Denom().Int64(); q++ {
+			over := new(big.Rat).SetInt64(q)
+			p := integer(new(big.Rat).Mul(high, over)) // the greatest at most high
+			if p.Quo(p, over).Cmp(low) > 0 {
+				t.Fatalf("%v is above %v and at most %v, and simpler than %v", p, low, high, got)
+			}
+		}
+	})
 }
 
 // A count of 10 s ago may be forgotten; then time may run back for its key.
