@@ -56,7 +56,6 @@ type Memory struct {
 	limits registry
 	clock  clock
 	seeds  [2]maphash.Seed
-	shards uint32 // less one, a mask
 }
 
 // NewMemory returns an empty store. It takes memory only as keys come.
@@ -68,7 +67,6 @@ func NewMemory(o MemoryOptions) *Memory {
 	m.limits.init()
 	m.clock.init(o.Clock, o.ProcessorClock)
 	m.table = table.New(table.Options{Bound: o.MaxKeys, KeepAll: o.KeepAll, Judge: &m.limits})
-	m.shards = uint32(m.table.Shards() - 1)
 	return m
 }
 
@@ -85,16 +83,16 @@ func (m *Memory) Close() error {
 
 // Take decides one claim and charges it when allowed.
 func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
-	var q query
-	if err := m.prepare(&q, &c); err != nil {
+	q, err := m.prepare(&c)
+	if err != nil {
 		return d, err
 	}
 	var a ask
-	c.ask(&a, m.clock.now())
 	var r result
-	shard := m.table.Shard(q.id.Shard)
+	c.ask(&a, m.clock.now())
+	shard := m.table.Shard(q.id)
 	shard.Lock()
-	m.step(shard, &q, &a, &r)
+	m.step(shard, q, &a, &r)
 	shard.Unlock()
 	q.n.decide(&d, &r, &a)
 	return d, nil
@@ -108,27 +106,25 @@ type query struct {
 }
 
 // prepare checks a claim and finds out where its state is.
-func (m *Memory) prepare(q *query, c *Claim) (err error) {
+func (m *Memory) prepare(c *Claim) (q query, err error) {
 	if !c.sound() {
 		if err := c.check(); err != nil {
-			return err
+			return q, err
 		}
 	}
-	n := c.Limit.n
-	if q.ref = m.limits.cached(n); q.ref == 0 {
-		if q.ref, err = m.limits.intern(n); err != nil {
-			return err
+	q.n = c.Limit.n
+	if q.ref = m.limits.cached(q.n); q.ref == 0 {
+		if q.ref, err = m.limits.intern(q.n); err != nil {
+			return q, err
 		}
 	}
-	q.n = n
-	q.id.Hash = maphash.String(m.seeds[0], c.Key) ^ n.salt[0]
-	rest := maphash.String(m.seeds[1], c.Key) ^ n.salt[1]
-	q.id.Tag, q.id.Shard = uint32(rest), uint32(rest>>32)&m.shards
-	return nil
+	q.id.Hash = maphash.String(m.seeds[0], c.Key) ^ q.n.salt[0]
+	q.id.Rest = maphash.String(m.seeds[1], c.Key) ^ q.n.salt[1]
+	return q, nil
 }
 
 // step takes the step of one claim on its state. Its shard is locked.
-func (m *Memory) step(shard *table.Shard, q *query, a *ask, r *result) {
+func (m *Memory) step(shard *table.Shard, q query, a *ask, r *result) {
 	if q.n.wide() {
 		m.stepWide(shard, q, a, r)
 		return
@@ -156,7 +152,7 @@ func (m *Memory) step(shard *table.Shard, q *query, a *ask, r *result) {
 }
 
 // stepFresh is step for a key without a state.
-func (m *Memory) stepFresh(shard *table.Shard, q *query, a *ask, r *result) {
+func (m *Memory) stepFresh(shard *table.Shard, q query, a *ask, r *result) {
 	c := q.n.step(cell{}, nil, a, r)
 	if r.write && !r.forget {
 		shard.Insert(q.id, q.ref, table.State(c), a.now)

@@ -105,12 +105,12 @@ func (g *groupCall) lookUp(b *batch, from, to int) {
 	for i := from; i < to; i++ {
 		claims := g.groups[i].Claims
 		for j := range claims {
-			b.errs[k] = g.memory.prepare(&b.queries[k], &claims[j])
+			b.queries[k], b.errs[k] = g.memory.prepare(&claims[j])
 			k++
 		}
 	}
 	for i := range k {
-		g.memory.table.Touch(&b.queries[i].id)
+		g.memory.table.Touch(b.queries[i].id)
 	}
 }
 
@@ -130,7 +130,7 @@ func (g *groupCall) decide(b *batch, group *Group, first int, out []Decision) (a
 	}
 	charge := !group.Shadow || g.admitted
 	if len(out) == 1 {
-		g.decideAlone(&b.queries[first], &group.Claims[0], &out[0], charge)
+		g.decideAlone(b.queries[first], &group.Claims[0], &out[0], charge)
 		return out[0].Allowed, nil
 	}
 	if err := checkDistinct(group.Claims); err != nil {
@@ -140,11 +140,11 @@ func (g *groupCall) decide(b *batch, group *Group, first int, out []Decision) (a
 }
 
 // decideAlone decides a group of one claim.
-func (g *groupCall) decideAlone(q *query, c *Claim, d *Decision, charge bool) {
+func (g *groupCall) decideAlone(q query, c *Claim, d *Decision, charge bool) {
 	a := ask{dry: !charge}
 	c.ask(&a, g.now)
 	var r result
-	shard := g.memory.table.Shard(q.id.Shard)
+	shard := g.memory.table.Shard(q.id)
 	shard.Lock()
 	g.memory.step(shard, q, &a, &r)
 	shard.Unlock()
@@ -157,12 +157,12 @@ func (g *groupCall) decideAlone(q *query, c *Claim, d *Decision, charge bool) {
 func (g *groupCall) decideTogether(queries []query, order []int32, claims []Claim, out []Decision, charge bool) bool {
 	g.lock(queries, order)
 	for i := range claims {
-		g.step(&queries[i], &claims[i], true, &out[i])
+		g.step(queries[i], &claims[i], true, &out[i])
 	}
 	ok := admitted(claims, out)
 	for i := range claims {
 		if ok && charge && out[i].Allowed {
-			g.step(&queries[i], &claims[i], false, &out[i])
+			g.step(queries[i], &claims[i], false, &out[i])
 		}
 	}
 	g.unlock(queries, order)
@@ -170,11 +170,11 @@ func (g *groupCall) decideTogether(queries []query, order []int32, claims []Clai
 }
 
 // step decides one claim whose shard is locked.
-func (g *groupCall) step(q *query, c *Claim, dry bool, d *Decision) {
+func (g *groupCall) step(q query, c *Claim, dry bool, d *Decision) {
 	a := ask{dry: dry}
 	c.ask(&a, g.now)
 	var r result
-	g.memory.step(g.memory.table.Shard(q.id.Shard), q, &a, &r)
+	g.memory.step(g.memory.table.Shard(q.id), q, &a, &r)
 	*d = Decision{}
 	q.n.decide(d, &r, &a)
 }
@@ -186,7 +186,7 @@ func (g *groupCall) lock(queries []query, order []int32) {
 		order[i] = int32(i)
 	}
 	slices.SortFunc(order, func(i, j int32) int {
-		return cmp.Compare(queries[i].id.Shard, queries[j].id.Shard)
+		return cmp.Compare(g.shardOf(queries[i]), g.shardOf(queries[j]))
 	})
 	g.eachShard(queries, order, (*table.Shard).Lock)
 }
@@ -198,12 +198,13 @@ func (g *groupCall) unlock(queries []query, order []int32) {
 // eachShard calls f once for each shard of the queries, which are in order.
 func (g *groupCall) eachShard(queries []query, order []int32, f func(*table.Shard)) {
 	for i, o := range order {
-		shard := queries[o].id.Shard
-		if i == 0 || queries[order[i-1]].id.Shard != shard {
-			f(g.memory.table.Shard(shard))
+		if i == 0 || g.shardOf(queries[order[i-1]]) != g.shardOf(queries[o]) {
+			f(g.memory.table.Shard(queries[o].id))
 		}
 	}
 }
+
+func (g *groupCall) shardOf(q query) uint32 { return g.memory.table.Number(q.id) }
 
 // checkDistinct refuses a group that has one state twice: what each of them
 // could use would depend on the other.

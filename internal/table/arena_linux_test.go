@@ -43,7 +43,7 @@ func TestClearGivesMemoryBack(t *testing.T) {
 	before := kilobytes(t, "VmRSS")
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 900_000 {
-		table.insert(randomID(table, r), State{Lo: 50}, 0)
+		table.insert(randomID(r), State{Lo: 50}, 0)
 	}
 	if grown := kilobytes(t, "VmRSS") - before; grown < 30_000 {
 		t.Fatalf("900,000 states took %d kB", grown)

@@ -61,7 +61,7 @@ func (s *Shard) Insert(id ID, ref uint32, state State, now int64) bool {
 	if !s.take(id, 1, now) {
 		return false
 	}
-	s.put(Slot{hash: id.Hash, tag: id.Tag, ref: ref, State: state})
+	s.put(Slot{hash: id.Hash, tag: id.tag(), ref: ref, State: state})
 	return true
 }
 

@@ -3,14 +3,12 @@ package table
 import "math/bits"
 
 // ID is the identity of a state: 96 bits that are stored and compared, and
-// the number of its shard. All of it must come from seeded hashes: nothing
-// here can tell two equal identities apart, and who can choose identities can
-// make probing slow.
-type ID struct {
-	Hash  uint64
-	Tag   uint32
-	Shard uint32
-}
+// among the rest those that choose the shard. All of it must come from seeded
+// hashes: nothing here can tell two equal identities apart, and who can choose
+// identities can make probing slow.
+type ID struct{ Hash, Rest uint64 }
+
+func (id ID) tag() uint32 { return uint32(id.Rest) }
 
 // Slot is one state.
 type Slot struct {
@@ -40,7 +38,7 @@ func (s *Slot) SetRef(ref uint32) { s.ref = s.ref&wideBit | ref }
 
 func (s *Slot) wide() bool { return s.ref&wideBit != 0 }
 
-func (s *Slot) is(id ID) bool { return s.hash == id.Hash && s.tag == id.Tag }
+func (s *Slot) is(id ID) bool { return s.hash == id.Hash && s.tag == id.tag() }
 
 // home is where probing for a hash begins among so many slots: a pair that
 // shares a cache line. It keeps the order of hashes, so a rebuild reads and

@@ -41,7 +41,8 @@ type Stats struct {
 
 // Table is a table of states. Make one with [New].
 type Table struct {
-	shards  []Shard
+	shards  []Shard // a power of two
+	mask    uint32
 	arena   arena
 	judge   Judge
 	keepAll bool
@@ -74,7 +75,7 @@ func New(o Options) *Table {
 		window = slotsFor(int(t.bound), shards)
 		t.most = window
 	}
-	t.shards = make([]Shard, shards)
+	t.shards, t.mask = make([]Shard, shards), uint32(shards-1)
 	t.arena = reserve(shards, window)
 	for i := range t.shards {
 		t.shards[i].table, t.shards[i].number = t, uint32(i)
@@ -111,19 +112,20 @@ func wholePages(keys int) int {
 	return (slots + slotsPerPage - 1) / slotsPerPage * slotsPerPage
 }
 
-// Shards is the number of shards, a power of two: an [ID]'s Shard is below
-// it.
-func (t *Table) Shards() int { return len(t.shards) }
+// Number is the number of the shard of an identity. Who locks several shards
+// locks them in the order of their numbers.
+func (t *Table) Number(id ID) uint32 { return uint32(id.Rest>>32) & t.mask }
 
-// Shard returns a shard by its number.
-func (t *Table) Shard(number uint32) *Shard { return &t.shards[number] }
+// Shard returns the shard of an identity.
+func (t *Table) Shard(id ID) *Shard { return &t.shards[t.Number(id)] }
 
 // Touch brings the slot of an identity toward the cache, without its lock. Who
 // touches first waits for memory while it does something else.
-func (t *Table) Touch(id *ID) {
+func (t *Table) Touch(id ID) {
 	if t.arena.mapped() { // slots in the Go heap can move
-		size := t.shards[id.Shard].len()
-		touch(unsafe.Add(t.arena.at(int(id.Shard), size), home(id.Hash, size)*slotSize))
+		number := t.Number(id)
+		size := t.shards[number].len()
+		touch(unsafe.Add(t.arena.at(int(number), size), home(id.Hash, size)*slotSize))
 	}
 }
 

@@ -13,19 +13,19 @@ func (shares) Left(_ uint32, state State, _ []int64, _ int64) int64 {
 	return int64(min(state.Lo, 100))
 }
 
-func randomID(t *Table, r *rand.Rand) ID {
-	return ID{Hash: r.Uint64(), Tag: r.Uint32(), Shard: r.Uint32N(uint32(t.Shards()))}
+func randomID(r *rand.Rand) ID {
+	return ID{Hash: r.Uint64(), Rest: r.Uint64()}
 }
 
 func (t *Table) insert(id ID, state State, now int64) bool {
-	s := t.Shard(id.Shard)
+	s := t.Shard(id)
 	s.Lock()
 	defer s.Unlock()
 	return s.Insert(id, 1, state, now)
 }
 
 func (t *Table) find(id ID) (state State, ok bool) {
-	s := t.Shard(id.Shard)
+	s := t.Shard(id)
 	s.Lock()
 	defer s.Unlock()
 	slot := s.Find(id)
@@ -36,7 +36,7 @@ func (t *Table) find(id ID) (state State, ok bool) {
 }
 
 func (t *Table) delete(id ID) {
-	s := t.Shard(id.Shard)
+	s := t.Shard(id)
 	s.Lock()
 	defer s.Unlock()
 	s.Delete(id)
@@ -52,7 +52,7 @@ func TestTableAgreesWithMap(t *testing.T) {
 		for i := range 60_000 {
 			switch {
 			case len(ids) == 0 || len(want) < 9_000 && r.IntN(3) > 0:
-				id := randomID(table, r)
+				id := randomID(r)
 				ids = append(ids, id)
 				want[id] = State{Hi: uint64(i)}
 				if !table.insert(id, want[id], 0) {
@@ -81,7 +81,7 @@ func fill(t *testing.T, table *Table, n int) (ids []ID) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range n {
-		id := randomID(table, r)
+		id := randomID(r)
 		if !table.insert(id, State{Hi: uint64(i), Lo: 50}, 0) {
 			t.Fatalf("no room for state %d", i)
 		}
@@ -110,20 +110,20 @@ func TestFullTableGivesUpTheStateWithTheMostLeft(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var ids []ID
 	for left := range uint64(10) {
-		id := randomID(table, r)
+		id := randomID(r)
 		id.Hash = left << 32 // in the first slots, where all are looked at
 		ids = append(ids, id)
 		table.insert(id, State{Lo: left}, 0)
 	}
 	for newcomers := range 9 {
-		if !table.insert(ID{Hash: uint64(newcomers) << 16, Tag: 1}, State{}, 0) {
+		if !table.insert(ID{Hash: uint64(newcomers) << 16, Rest: 1}, State{}, 0) {
 			t.Fatalf("no room for newcomer %d", newcomers)
 		}
 		if _, ok := table.find(ids[9-newcomers]); ok {
 			t.Errorf("newcomer %d did not take the place of the one with %d left", newcomers, 9-newcomers)
 		}
 	}
-	if table.insert(ID{Hash: 1, Tag: 2}, State{}, 0) {
+	if table.insert(ID{Hash: 1, Rest: 2}, State{}, 0) {
 		t.Errorf("an exhausted state was given up")
 	}
 	if s := table.Stats(); s != (Stats{Keys: 10, Evictions: 9, Unstored: 1, Full: true}) {
@@ -136,10 +136,10 @@ func TestIdleStatesAreReclaimedByNewcomers(t *testing.T) {
 	fill(t, table, 1000)
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 1000 {
-		table.insert(randomID(table, r), State{Lo: 100}, 1) // idle at once
+		table.insert(randomID(r), State{Lo: 100}, 1) // idle at once
 	}
 	for range 1000 {
-		table.insert(randomID(table, r), State{Lo: 50}, 1+sweepEvery)
+		table.insert(randomID(r), State{Lo: 50}, 1+sweepEvery)
 	}
 	if s := table.Stats(); s.Keys != 2000 || table.held.Load() != 2000 || s.Evictions != 0 {
 		t.Errorf("%+v, held %d; want 2000 keys", s, table.held.Load())
@@ -150,10 +150,10 @@ func TestShardShrinksWhenItsStatesAreIdle(t *testing.T) {
 	table := New(Options{Bound: 2000, Judge: shares{}})
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 1500 {
-		table.insert(randomID(table, r), State{Lo: 100}, 0)
+		table.insert(randomID(r), State{Lo: 100}, 0)
 		table.shards[0].sweep = 1
 	}
-	table.insert(randomID(table, r), State{Lo: 50}, 1)
+	table.insert(randomID(r), State{Lo: 50}, 1)
 	if size := table.shards[0].len(); size != smallSlots {
 		t.Errorf("the shard of one state has %d slots", size)
 	}
@@ -161,10 +161,10 @@ func TestShardShrinksWhenItsStatesAreIdle(t *testing.T) {
 
 func TestWideStatesWeighAsMuchAsTheyTake(t *testing.T) {
 	table := New(Options{Bound: 1000, Judge: shares{}})
-	s := table.Shard(0)
+	s := table.Shard(ID{})
 	s.Lock()
 	defer s.Unlock()
-	id := ID{Hash: 7, Tag: 7}
+	id := ID{Hash: 7, Rest: 7}
 	for _, capacity := range []int{1, 4, 5, 100} {
 		slot := s.Widen(id, 1, capacity, 0)
 		w := s.Wide(slot)

@@ -40,7 +40,7 @@ func (s *Shard) Widen(id ID, ref uint32, capacity int, now int64) *Slot {
 		return nil
 	}
 	if slot == nil {
-		s.put(Slot{hash: id.Hash, tag: id.Tag, ref: ref | wideBit, State: State{Hi: s.newWide()}})
+		s.put(Slot{hash: id.Hash, tag: id.tag(), ref: ref | wideBit, State: State{Hi: s.newWide()}})
 		s.wides.weight--
 	}
 	slot = s.Find(id)
