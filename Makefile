@@ -25,7 +25,7 @@ check: vet lint ## what to run before every commit: build, vet, lint, short test
 
 .PHONY: test
 test: vet ## everything that can be tested without a server
-	$(GO) test -race -short ./...
+	$(GO) test -race -short . ./httplimit ./internal/... ./replay ./rule ./storetest
 	$(GO) test ./...
 	cd bench && $(GO) vet . && $(GO) test .
 	scripts/fuzz $(FUZZTIME)
