@@ -256,7 +256,7 @@ func windowText(d time.Duration) string {
 
 // shape is what makes another limit of the same name start fresh.
 func (n *numbers) shape() string {
-	return fmt.Sprintf("%s|%d|%d|%s", n.alg, n.window, n.buckets, n.calendar.shape())
+	return fmt.Sprintf("%s|%d|%d|%s", n.alg, n.window, n.buckets, n.calendar.said)
 }
 
 func (n *numbers) hashScope() (salt [2]uint64) {

@@ -25,6 +25,8 @@ type calendar struct {
 
 	// Months begin in local time, on day (1–31) at timeOfDay.
 	offset, day, timeOfDay int64
+
+	said string // period, anchor and offset: another of them starts fresh
 }
 
 // period returns the period that t lies in.
@@ -99,7 +101,7 @@ func (s *Spec) parseCalendar() (calendar, error) {
 	case "week":
 		c.length, c.origin = microWeek, aMonday-offset
 	case "month":
-		return monthly(anchor, offset), nil
+		c = monthly(anchor, offset)
 	default:
 		if c.length, err = s.parseLength(anchor); err != nil {
 			return calendar{}, err
@@ -108,6 +110,7 @@ func (s *Spec) parseCalendar() (calendar, error) {
 	if !anchor.IsZero() {
 		c.origin = anchor.UnixMicro()
 	}
+	c.said = fmt.Sprintf("%s from %s at %d", s.Period, anchor.UTC().Format(time.RFC3339Nano), offset)
 	return c, nil
 }
 
@@ -185,15 +188,6 @@ func parseDays(text string) (time.Duration, bool) {
 	}
 	d, err := time.ParseDuration(text)
 	return d, err == nil
-}
-
-// shape is what makes another calendar start fresh; the same for those that
-// cut time alike.
-func (c *calendar) shape() string {
-	if c.length > 0 {
-		return fmt.Sprintf("%d from %d", c.length, c.origin-floorDiv(c.origin, c.length)*c.length)
-	}
-	return fmt.Sprintf("month %d %d %d", c.offset, c.day, c.timeOfDay)
 }
 
 // longest is the longest period of the calendar.

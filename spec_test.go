@@ -143,3 +143,29 @@ func TestScopeAndShapeDecideWhoseStateItIs(t *testing.T) {
 		}
 	}
 }
+
+func TestAnotherCalendarStartsFresh(t *testing.T) {
+	quota := func(period, anchor, offset string) Limit {
+		l, err := Spec{Algorithm: Quota, Name: "q", Limit: 1, Period: period, Anchor: anchor, UTCOffset: offset}.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	const first = "2026-01-05T00:00:00Z"
+	base := quota("week", first, "")
+	for name, c := range map[string]struct {
+		limit Limit
+		fresh bool
+	}{
+		"the same instant, spelt otherwise": {quota("week", "2026-01-05T00:00:00.000Z", "+00:00"), false},
+		"an anchor one period later":        {quota("week", "2026-01-12T00:00:00Z", ""), true},
+		"no anchor":                         {quota("week", "", ""), true},
+		"a length as long":                  {quota("7d", first, ""), true},
+		"another offset":                    {quota("week", first, "+01:00"), true},
+	} {
+		if fresh := c.limit.n.salt != base.n.salt; fresh != c.fresh {
+			t.Errorf("%s: starts fresh %v; want %v", name, fresh, c.fresh)
+		}
+	}
+}

@@ -14,10 +14,12 @@ type calendar struct {
 	period string
 	length int64     // µs, of a period given as a length
 	anchor time.Time // in the zone of the calendar
+
+	anchored bool // by the spec, and not by the 1 January 2001
 }
 
 func newCalendar(s stint.Spec) calendar {
-	c := calendar{period: s.Period}
+	c := calendar{period: s.Period, anchored: s.Anchor != ""}
 	zone := time.UTC
 	if s.Anchor != "" {
 		c.anchor = must(time.Parse(time.RFC3339, s.Anchor))
@@ -52,19 +54,10 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// cut tells calendars apart that cut time differently.
+// cut tells apart calendars of another period, anchor or offset: each is
+// another limit.
 func (c calendar) cut() string {
-	switch c.period {
-	case "":
-		return "" // of another algorithm
-	case "month":
-		return c.anchor.Format("month 2 15:04:05.999999 -07:00")
-	case "day":
-		return fmt.Sprint(24*time.Hour, c.start(0))
-	case "week":
-		return fmt.Sprint(7*24*time.Hour, c.start(0))
-	}
-	return fmt.Sprint(time.Duration(c.length)*time.Microsecond, c.start(0))
+	return fmt.Sprint(c.period, c.anchored, c.anchor.Format(time.RFC3339Nano))
 }
 
 // start is when the period of t began.
