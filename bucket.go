@@ -70,7 +70,8 @@ func (n *numbers) giveBack(b bucket, a *ask, write bool) bucket {
 	if !write {
 		return b
 	}
-	gift := max(0, -a.cost*microUnits-mulDivUp(b.last-takenAt(a, b.last), n.p, 0, n.q))
+	since := max(0, b.last-takenAt(a, b.last)) // a take yet to come is one of now
+	gift := max(0, -a.cost*microUnits-mulDivUp(since, n.p, 0, n.q))
 	b.whole += gift
 	if b.whole >= n.full {
 		b.whole, b.frac = n.full, 0
@@ -78,13 +79,12 @@ func (n *numbers) giveBack(b bucket, a *ask, write bool) bucket {
 	return b
 }
 
-// takenAt is when a give-back's units were taken: now unless said, and never
-// later than now.
+// takenAt is when a give-back's units were taken: now unless said.
 func takenAt(a *ask, now int64) int64 {
 	if a.at == 0 {
 		return now
 	}
-	return min(a.at, now)
+	return a.at
 }
 
 // wait is how long the bucket takes to gain need micro-units: ⌈(need·q −

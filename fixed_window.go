@@ -21,7 +21,8 @@ func (n *numbers) stepWindow(c cell, known bool, a *ask, r *result) cell {
 	switch {
 	case a.dry:
 	case a.cost < 0:
-		r.write = count > 0 && start <= takenAt(a, r.now)
+		at := takenAt(a, r.now)
+		r.write = count > 0 && start <= at && at < end
 		if r.write {
 			count = max(0, count+a.cost)
 		}

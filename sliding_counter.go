@@ -102,7 +102,7 @@ func (n *numbers) room(s *counters, t int64) int64 {
 // giveBack takes units from bucket b while that has weight.
 func (s *counters) giveBack(b, current, units int64) bool {
 	size := int64(len(s.ring))
-	if b <= current-size || s.count(b) == 0 {
+	if b <= current-size || b > current || s.count(b) == 0 {
 		return false
 	}
 	s.ring[b%size] = max(0, s.ring[b%size]-units)

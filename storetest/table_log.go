@@ -47,6 +47,7 @@ func logTakesBack() table {
 		take(0, 1, yes(2, 10*sec, 10*sec)),
 		take(4*sec, 2, yes(0, 10*sec, 6*sec)),
 		back(5*sec, 1, 3_999_999*us, yes(0, 9*sec, 5*sec)), // exactly at, or nothing
+		back(5*sec, 1, 6*sec, yes(0, 9*sec, 5*sec)),        // of a time yet to come
 		backNow(5*sec, 1, yes(0, 9*sec, 5*sec)),
 		back(5*sec, 1, 4*sec, yes(1, 9*sec, 5*sec)),
 		back(5*sec, 7, 4*sec, yes(2, 5*sec, 5*sec)),

@@ -54,7 +54,8 @@ func windowTakesBack() table {
 		back(12*sec, 1, 9_999_999*us, yes(0, 8*sec, 8*sec)),
 		back(12*sec, 1, 10*sec, yes(1, 8*sec, 8*sec)),
 		backNow(12*sec, 1, yes(2, 8*sec, 8*sec)),
-		back(12*sec, 1, 30*sec, yes(3, 0, 0)), // later than now is now
+		back(12*sec, 1, 20*sec, yes(2, 8*sec, 8*sec)), // of a window yet to come
+		back(12*sec, 1, 19_999_999*us, yes(3, 0, 0)),
 		take(12*sec, 1, yes(2, 8*sec, 8*sec)),
 		back(12*sec, 100, 11*sec, yes(3, 0, 0)),
 	}}

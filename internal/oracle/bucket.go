@@ -79,7 +79,7 @@ func (b bucket) charge(t, cost int64) any {
 
 // giveBack returns max(0, q·10^6 − ⌈r·(t − at)⌉) micro-units to the bucket.
 func (b bucket) giveBack(t, cost, at int64) any {
-	refilled := b.l.flow(t - at)
+	refilled := b.l.flow(max(0, t-at)) // a take yet to come is one of now
 	refilled.Add(refilled, b.l.q).Sub(refilled, big.NewInt(1)).Div(refilled, b.l.q)
 	given := new(big.Int).Mul(big.NewInt(cost), big.NewInt(1_000_000))
 	given.Sub(given, refilled)

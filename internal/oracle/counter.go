@@ -82,7 +82,7 @@ func (c counter) charge(t, cost int64) any {
 // giveBack takes from the bucket of at while that has weight.
 func (c counter) giveBack(t, cost, at int64) any {
 	b := c.bucketOf(at)
-	if b < c.bucketOf(t)-c.l.buckets || c.s.of[b] == 0 {
+	if b < c.bucketOf(t)-c.l.buckets || b > c.bucketOf(t) || c.s.of[b] == 0 {
 		return nil
 	}
 	after := &counts{maps.Clone(c.s.of), c.s.top}

@@ -69,7 +69,7 @@ func (l *limit) judgeGiveBack(now int64, c stint.Claim, alone stint.Decision, st
 		return verdict{alone: alone, charged: alone}
 	}
 	at := c.At
-	if at == 0 || at > alone.At {
+	if at == 0 {
 		at = alone.At
 	}
 	after := l.read(state).giveBack(alone.At, -c.Cost, at)
