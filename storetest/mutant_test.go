@@ -106,6 +106,9 @@ func TestMutantsFail(t *testing.T) {
 	setFlag(t, "rapid.nofailfile", "true")
 	setFlag(t, "rapid.shrinktime", "0s")
 	setFlag(t, "rapid.seed", "2026")
+	if testing.Short() {
+		setFlag(t, "rapid.checks", "500") // of which a short test makes a fifth
+	}
 	proven := map[string]bool{}
 	for _, m := range mutants() {
 		t.Run(m.name, func(t *testing.T) {
