@@ -36,4 +36,5 @@ type Decision struct {
 	// epoch, by the clock of the store: what a give-back passes as
 	// [Claim.At].
 	At int64
+	_  int64 // copies of whole 16 bytes do not overlap, which costs a twelfth of a check
 }

@@ -83,10 +83,13 @@ func (m *Memory) Close() error {
 
 // Take decides one claim and charges it when allowed.
 func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
-	q, err := m.prepare(&c)
-	if err != nil {
+	q := query{n: c.Limit.n}
+	if q.ref, err = m.refer(&c); err != nil {
 		return d, err
 	}
+	q.id.Hash = maphash.String(m.seeds[0], c.Key) ^ q.n.salt[0]
+	q.id.Rest = maphash.String(m.seeds[1], c.Key) ^ q.n.salt[1]
+	m.table.Touch(q.id)
 	var a ask
 	var r result
 	c.ask(&a, m.clock.now())
@@ -105,22 +108,28 @@ type query struct {
 	ref uint32
 }
 
-// prepare checks a claim and finds out where its state is.
+// prepare is the first half of Take, for a claim of a group.
 func (m *Memory) prepare(c *Claim) (q query, err error) {
-	if !c.sound() {
-		if err := c.check(); err != nil {
-			return q, err
-		}
-	}
 	q.n = c.Limit.n
-	if q.ref = m.limits.cached(q.n); q.ref == 0 {
-		if q.ref, err = m.limits.intern(q.n); err != nil {
-			return q, err
-		}
+	if q.ref, err = m.refer(c); err != nil {
+		return q, err
 	}
 	q.id.Hash = maphash.String(m.seeds[0], c.Key) ^ q.n.salt[0]
 	q.id.Rest = maphash.String(m.seeds[1], c.Key) ^ q.n.salt[1]
 	return q, nil
+}
+
+// refer checks a claim and returns the reference of its limit.
+func (m *Memory) refer(c *Claim) (ref uint32, err error) {
+	if !c.sound() {
+		if err := c.check(); err != nil {
+			return 0, err
+		}
+	}
+	if ref = m.limits.cached(c.Limit.n); ref != 0 {
+		return ref, nil
+	}
+	return m.limits.intern(c.Limit.n)
 }
 
 // step takes the step of one claim on its state. Its shard is locked.

@@ -66,6 +66,7 @@ func (s *Shard) resize(slots int) {
 	s.slots = s.table.arena.window(int(s.number), s.len(), slots)
 	s.limit = uint32(slots * fullLoadNum / loadDen)
 	s.size.Store(uint32(slots))
+	s.table.sizes[s.number].Store(uint32(slots))
 }
 
 // clear forgets every state.

@@ -49,6 +49,9 @@ type Table struct {
 	bound   int64
 	most    int // slots of a shard
 
+	sizes  []atomic.Uint32 // of the shards, close together for Touch
+	spread atomic.Bool     // more is held than caches hold, in mapped memory
+
 	held      atomic.Int64 // weight
 	evictions atomic.Uint64
 	unstored  atomic.Uint64
@@ -61,6 +64,7 @@ const (
 	maxShards    = 1 << 16
 	keepShards   = 1 << 12 // when there is no bound
 	keepSlots    = 1 << 18 // of each window then; beyond it, the Go heap
+	spreadFrom   = 1 << 13 // states
 )
 
 // New makes an empty table. It reserves address space for its bound and uses
@@ -76,6 +80,7 @@ func New(o Options) *Table {
 		t.most = window
 	}
 	t.shards, t.mask = make([]Shard, shards), uint32(shards-1)
+	t.sizes = make([]atomic.Uint32, shards)
 	t.arena = reserve(shards, window)
 	for i := range t.shards {
 		t.shards[i].table, t.shards[i].number = t, uint32(i)
@@ -119,14 +124,19 @@ func (t *Table) Number(id ID) uint32 { return uint32(id.Rest>>32) & t.mask }
 // Shard returns the shard of an identity.
 func (t *Table) Shard(id ID) *Shard { return &t.shards[t.Number(id)] }
 
-// Touch brings the slot of an identity toward the cache, without its lock. Who
-// touches first waits for memory while it does something else.
+// Touch begins to bring the shard and the slot of an identity to the cache,
+// without the lock. Who touches first waits for memory while it does something
+// else. It does nothing while the table is small enough to be there anyway.
 func (t *Table) Touch(id ID) {
-	if t.arena.mapped() { // slots in the Go heap can move
-		number := t.Number(id)
-		size := t.shards[number].len()
-		touch(unsafe.Add(t.arena.at(int(number), size), home(id.Hash, size)*slotSize))
+	if t.spread.Load() {
+		t.touch(id)
 	}
+}
+
+func (t *Table) touch(id ID) {
+	number := t.Number(id)
+	size := int(t.sizes[number].Load())
+	touch(unsafe.Pointer(&t.shards[number]), unsafe.Add(t.arena.at(int(number), size), home(id.Hash, size)*slotSize))
 }
 
 // Stats locks one shard after the other.
@@ -152,7 +162,11 @@ func (t *Table) Clear() {
 
 // hold takes weight from what the bound leaves.
 func (t *Table) hold(weight int) bool {
-	if t.held.Add(int64(weight)) <= t.bound || t.keepAll {
+	held := t.held.Add(int64(weight))
+	if held > spreadFrom && t.arena.mapped() && !t.spread.Load() {
+		t.spread.Store(true)
+	}
+	if held <= t.bound || t.keepAll {
 		return true
 	}
 	t.held.Add(-int64(weight))

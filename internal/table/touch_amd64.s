@@ -1,7 +1,9 @@
 #include "textflag.h"
 
-// func touch(address unsafe.Pointer)
-TEXT ·touch(SB), NOSPLIT, $0-8
-	MOVQ address+0(FP), AX
-	PREFETCHT0 (AX)
+// func touch(shard, slot unsafe.Pointer)
+TEXT ·touch(SB), NOSPLIT, $0-16
+	MOVQ shard+0(FP), AX
+	MOVQ slot+8(FP), BX
+	BYTE $0x0F; BYTE $0x0D; BYTE $0x08 // PREFETCHW (AX)
+	PREFETCHT0 (BX)
 	RET

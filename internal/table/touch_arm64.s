@@ -1,0 +1,9 @@
+#include "textflag.h"
+
+// func touch(shard, slot unsafe.Pointer)
+TEXT ·touch(SB), NOSPLIT, $0-16
+	MOVD shard+0(FP), R0
+	MOVD slot+8(FP), R1
+	PRFM (R0), PSTL1KEEP
+	PRFM (R1), PLDL1KEEP
+	RET
