@@ -121,7 +121,7 @@ func (c *compiler) compilePlans(d *ruleDraft, plans []plannedLimit) (limits []st
 // tooMany counts the limits of the set, and ends at their bound.
 func (c *compiler) tooMany(d *ruleDraft) bool {
 	if c.limits++; c.limits > maxLimits && !c.stop {
-		c.stop = true
+		c.stop, c.flawed = true, true
 		c.mistake(d.at, fmt.Sprintf("more than %d limits, counting each for every tier and override", maxLimits), "give rules a rate or a tier of their own")
 	}
 	return c.stop

@@ -15,6 +15,9 @@ type override struct {
 
 func (c *compiler) compileOverrides(d *ruleDraft, r *Rule, tiers []*numbers) {
 	for i := range d.override {
+		if c.stop {
+			return
+		}
 		o := &d.override[i]
 		c.checkNumbers(&o.numbers)
 		if !c.checkEntry(o.key) {

@@ -77,6 +77,10 @@ func (c *compiler) jitter(t located) float64 {
 
 // identityBy is the attributes of an identity; the API key, unless said.
 func (c *compiler) identityBy(by []located) (slots []slot) {
+	if len(by) > maxOfRule {
+		c.mistake(by[maxOfRule].at, fmt.Sprintf("by: names %d attributes", len(by)), fmt.Sprintf("use at most %d", maxOfRule))
+		by = by[:maxOfRule]
+	}
 	for _, t := range by {
 		name := c.attributeName(t)
 		s := c.set.slots.of(name)

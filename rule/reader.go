@@ -17,6 +17,7 @@ const (
 	maxTiers   = 1_000     // tiers of a set
 	maxRules   = 100_000   // rules of a set
 	maxLimits  = 500_000   // limits of a set, each for every tier and override
+	maxOfRule  = 32        // limits in one list, and parts of one identity
 	maxAliased = 1_000_000 // nodes that are reached through aliases
 	maxNested  = 64        // aliases and merges inside one another
 )
@@ -65,33 +66,49 @@ func nearestMend(name string, known []string) string {
 // pairs calls each for every key and value of a mapping, also of those that
 // are merged in by <<; a key of the mapping itself wins over a merged one.
 func (r *reader) pairs(n *yaml.Node, what string, each func(key, value *yaml.Node)) {
-	r.eachPair(n, what, make(map[string]int), each)
+	m := merging{reader: r, what: what, each: each, first: make(map[string]place)}
+	m.mapping(n)
 }
 
-func (r *reader) eachPair(n *yaml.Node, what string, seen map[string]int, each func(key, value *yaml.Node)) {
-	n, done := r.enter(n)
+// merging reads one mapping and what is merged into it.
+type merging struct {
+	*reader
+	what     string
+	each     func(key, value *yaml.Node)
+	mappings int // read so far, the mapping itself included
+	first    map[string]place
+}
+
+// place is where a key was read: in which of the mappings, counted, and in
+// which line.
+type place struct{ mapping, line int }
+
+func (m *merging) mapping(n *yaml.Node) {
+	n, done := m.enter(n)
 	defer done()
-	if n == nil || !r.isMapping(n, what) {
+	if n == nil || !m.isMapping(n, m.what) {
 		return
 	}
+	m.mappings++
+	number := m.mappings
 	var merged []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if key.Tag == "!!merge" {
 			merged = append(merged, value)
-		} else if r.firstOf(key, seen) {
-			each(key, value)
+		} else if m.isFirst(key, number) {
+			m.each(key, value)
 		}
 	}
-	for _, m := range merged {
-		r.eachMerged(m, what, seen, each)
+	for _, value := range merged {
+		m.merge(value)
 	}
 }
 
-// eachMerged reads the value of <<: a mapping, or a list of them of which the
+// merge reads the value of <<: a mapping, or a list of them of which the
 // earlier win.
-func (r *reader) eachMerged(n *yaml.Node, what string, seen map[string]int, each func(key, value *yaml.Node)) {
-	n, done := r.enter(n)
+func (m *merging) merge(n *yaml.Node) {
+	n, done := m.enter(n)
 	defer done()
 	if n == nil {
 		return
@@ -101,30 +118,26 @@ func (r *reader) eachMerged(n *yaml.Node, what string, seen map[string]int, each
 		sources = n.Content
 	}
 	for _, source := range sources {
-		fresh := maps.Clone(seen)
-		for key := range fresh {
-			fresh[key] = -1 // given by a nearer mapping: overridden, not twice
-		}
-		r.eachPair(source, what, fresh, each)
-		maps.Copy(seen, fresh)
+		m.mapping(source)
 	}
 }
 
-// firstOf reports whether the key is to be read. Twice in one mapping is a
-// mistake; seen holds the line of its first, −1 when a nearer mapping has it.
-func (r *reader) firstOf(key *yaml.Node, seen map[string]int) bool {
+// isFirst reports whether the key is to be read: the first of its name is.
+// Twice in one mapping is a mistake, which does not repeat the key: that of an
+// override may be a caller's.
+func (m *merging) isFirst(key *yaml.Node, mapping int) bool {
 	if key.Kind != yaml.ScalarNode {
-		r.wrong(key, "a key is not text", "write key: value")
+		m.wrong(key, "a key is not text", "write key: value")
 		return false
 	}
-	line, twice := seen[key.Value]
-	if twice && line > 0 {
-		r.wrong(key, fmt.Sprintf("key %.40q stands here a second time", key.Value), fmt.Sprintf("remove it, or the one in line %d", line))
+	first, given := m.first[key.Value]
+	if given && first.mapping == mapping {
+		m.wrong(key, m.what+" has this key a second time", fmt.Sprintf("remove it, or the one in line %d", first.line))
 	}
-	if !twice {
-		seen[key.Value] = key.Line
+	if !given {
+		m.first[key.Value] = place{mapping, key.Line}
 	}
-	return !twice
+	return !given
 }
 
 func (r *reader) isMapping(n *yaml.Node, what string) bool {

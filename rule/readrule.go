@@ -93,6 +93,10 @@ func readLimits(r *reader, n *yaml.Node, into *numbers) {
 	if n = target(n); n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
 		r.wrong(n, "limits is an empty list", "name a limit, or remove it")
 	}
+	if given := len(into.limits); given > maxOfRule && !r.exhausted() {
+		into.limits = nil
+		r.wrong(n, fmt.Sprintf("limits is a list of %d", given), fmt.Sprintf("name at most %d: each is counted for every request", maxOfRule))
+	}
 }
 
 func readOverride(r *reader, n *yaml.Node, d *ruleDraft) {
