@@ -67,18 +67,18 @@ func (g *registry) at(ref uint32) *numbers { return (*g.all.Load())[ref-1] }
 
 // Idle implements [table.Judge].
 func (g *registry) Idle(ref uint32, state table.State, wide []int64, now int64) bool {
-	if n := g.at(ref); !n.wide() {
-		return n.idle(cell(state), now)
-	} else {
+	n := g.at(ref)
+	if n.wide() {
 		return n.idleWide(wide, now)
 	}
+	return n.idle(cell(state), now)
 }
 
 // Left implements [table.Judge].
 func (g *registry) Left(ref uint32, state table.State, wide []int64, now int64) int64 {
-	if n := g.at(ref); !n.wide() {
-		return n.left(cell(state), now)
-	} else {
+	n := g.at(ref)
+	if n.wide() {
 		return n.leftWide(wide, now)
 	}
+	return n.left(cell(state), now)
 }
