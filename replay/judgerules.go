@@ -63,21 +63,10 @@ func (j *rulesJudge) tell(v *verdict) {
 	if face == nil {
 		return
 	}
-	v.rule, v.key = face.Rule.ID, keyText(face.Key)
+	v.rule, v.key = face.Rule.ID, rule.KeyText(face.Key)
 	if !v.decision.Allowed && v.key != "" {
 		j.keys.deny(v.key, j.show)
 	}
-}
-
-// keyText is rule.KeyText, at no cost for the many keys that it shows as they
-// stand.
-func keyText(key string) string {
-	for i := range len(key) {
-		if key[i] < ' ' {
-			return rule.KeyText(key)
-		}
-	}
-	return key
 }
 
 // face is the claim that decided; nil when none did.

@@ -104,8 +104,12 @@ func (q *request) invalidPart(s slot, err error) error {
 
 // KeyText returns how a key of a [Hit] is shown: its parts joined by "|",
 // without the marks of those that stand in for a missing attribute. It is for
-// people: two keys may have one text.
+// people: two keys may have one text. A key of one part that a request brought
+// is returned as it stands, without a copy.
 func KeyText(key string) string {
+	if !strings.ContainsAny(key, "\x00\x01\x02") {
+		return key
+	}
 	parts := stint.KeyParts(key)
 	for i, part := range parts {
 		parts[i] = strings.TrimLeft(part, "\x01\x02")

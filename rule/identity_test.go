@@ -69,3 +69,10 @@ func TestKeyTextIsForPeople(t *testing.T) {
 		}
 	}
 }
+
+func TestKeyTextCopiesNoPlainKey(t *testing.T) {
+	key := "sk_live_0123456789"
+	if n := testing.AllocsPerRun(100, func() { key = KeyText(key) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
