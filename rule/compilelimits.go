@@ -3,7 +3,6 @@ package rule
 import (
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/stintdev/stint"
 )
@@ -206,7 +205,7 @@ func (c *compiler) checkApplies(d *ruleDraft, r *Rule) {
 
 // checkCost refuses a rule that denies everything without saying so.
 func (c *compiler) checkCost(d *ruleDraft, limits []stint.Limit) {
-	n, err := strconv.ParseInt(d.cost.text, 10, 64)
+	n, err := whole("cost", d.cost.text, 0, stint.MaxCost)
 	if err != nil {
 		return // none, an attribute, or a mistake that is listed already
 	}
