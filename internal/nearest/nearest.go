@@ -12,7 +12,10 @@ package nearest
 func Name(name string, known []string) (string, bool) {
 	best, least := "", 0
 	for _, k := range known {
-		longer := max(len(name), len(k))
+		longer, shorter := max(len(name), len(k)), min(len(name), len(k))
+		if 3*(longer-shorter) > longer {
+			continue // too far by length alone: a name of a megabyte costs nothing
+		}
 		d := distance(name, k)
 		if 3*d <= longer && (best == "" || d < least) {
 			best, least = k, d

@@ -1,6 +1,9 @@
 package nearest
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestName(t *testing.T) {
 	known := []string{"limit", "limits", "window", "api_key_pattern", "by"}
@@ -32,5 +35,14 @@ func TestDistanceCountsSwapsAsOne(t *testing.T) {
 		if got := distance(c.a, c.b); got != c.want {
 			t.Errorf("distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
 		}
+	}
+}
+
+// A request may name a field by a megabyte: to look for what it meant would
+// take milliseconds.
+func TestALongNameIsNotCompared(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	if n := testing.AllocsPerRun(10, func() { _, _ = Name(long, []string{"limit", "window"}) }); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
