@@ -3,10 +3,13 @@
 // A [Watcher] reads the rules once, then again whenever their content changes
 // or [Watcher.Reload] is called, and hands over each set that is without
 // mistakes. It promises all or nothing: rules with a mistake are reported and
-// never handed over, so that the last good set goes on serving.
+// never handed over, so that the last good set goes on serving. So are rules
+// that are gone rather than changed: a file that has lost every word was
+// caught in the middle of being written, or emptied by a slip.
 package ruleset
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -30,24 +33,34 @@ const (
 
 // Watcher follows one path. Make it by [New].
 type Watcher struct {
-	path    string
-	onSet   func(*rule.Set)
-	onError func(error)
-	reload  chan struct{}
-	last    [sha256.Size]byte // what was read last, be it good or bad
+	path      string
+	onSet     func(*rule.Set)
+	onError   func(error)
+	reload    chan struct{}
+	following chan struct{}
+
+	// Of the goroutine of Load, then of Run.
+	notify *fsnotify.Watcher // nil: what changes is not noticed
+	last   [sha256.Size]byte // what was read last, be it good or bad
+	filled map[string]bool   // the files of the last good set that were not blank
 }
 
 // New returns a watcher of a rule file or folder. onSet is given every set
-// that was read, the first included; onError every failure. Both are called
-// by the goroutine of [Watcher.Run], one at a time.
+// that [Watcher.Run] has read, onError every failure. Both are called by its
+// goroutine, one at a time.
 func New(path string, onSet func(*rule.Set), onError func(error)) *Watcher {
-	return &Watcher{path: path, onSet: onSet, onError: onError, reload: make(chan struct{}, 1)}
+	return &Watcher{path: path, onSet: onSet, onError: onError, reload: make(chan struct{}, 1), following: make(chan struct{})}
 }
 
-// Watch is shorthand for [New] and [Watcher.Run].
-func Watch(ctx context.Context, path string, onSet func(*rule.Set), onError func(error)) error {
-	return New(path, onSet, onError).Run(ctx)
+// Load reads the rules before Run, which then hands over only what has changed
+// since. Without it Run reads them first.
+func (w *Watcher) Load() (*rule.Set, error) {
+	set, _, err := w.readNew()
+	return set, err
 }
+
+// Following is closed once Run notices every change.
+func (w *Watcher) Following() <-chan struct{} { return w.following }
 
 // Reload asks Run to read the rules again, and to hand them over though
 // nothing has changed: what SIGHUP does. It does not wait. It is safe for use
@@ -59,47 +72,62 @@ func (w *Watcher) Reload() {
 	}
 }
 
-// Run reads the rules and follows them until ctx ends, and then returns nil.
-// Rules that cannot be read, at first or later, are given to onError and
-// waited for. An error means that their folder cannot be watched; nothing was
-// read then.
+// Run reads the rules and follows them until ctx ends. Call it once. Rules
+// that cannot be read, at first or later, are given to onError and waited for.
+// When their folder cannot be watched, as on a machine whose watches are used
+// up, onError is told that Reload alone makes it read them again.
 //
 // What is watched are folders, that of the file and that of what it links to:
 // a file that is replaced by renaming, or by another link (as a mounted
 // ConfigMap is), counts as changed.
-func (w *Watcher) Run(ctx context.Context) error {
-	notify, err := fsnotify.NewWatcher()
-	if err != nil {
-		return fmt.Errorf("watch %s: %w", w.path, err)
+func (w *Watcher) Run(ctx context.Context) {
+	if err := w.watch(); err != nil {
+		w.onError(fmt.Errorf("%s cannot be watched; send SIGHUP when it has changed: %w", w.path, err))
+	} else {
+		defer w.notify.Close()
 	}
-	defer notify.Close()
-	if err := w.follow(notify); err != nil {
-		return fmt.Errorf("watch %s: %w", w.path, err)
+	w.read(false)
+	close(w.following)
+	w.loop(ctx)
+}
+
+// watch begins to notice changes.
+func (w *Watcher) watch() (err error) {
+	if w.notify, err = fsnotify.NewWatcher(); err != nil {
+		w.notify = nil
+		return err
 	}
-	w.read(true)
-	w.loop(ctx, notify)
-	return nil
+	if err = w.follow(); err != nil {
+		_ = w.notify.Close() // the first error says more
+		w.notify = nil
+	}
+	return err
 }
 
 // loop waits for what happens first: the end, a wish to reload, an event, or
 // the quiet after events.
-func (w *Watcher) loop(ctx context.Context, notify *fsnotify.Watcher) {
+func (w *Watcher) loop(ctx context.Context) {
 	var quiet settling
+	var events <-chan fsnotify.Event
+	var failures <-chan error
+	if w.notify != nil {
+		events, failures = w.notify.Events, w.notify.Errors
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-w.reload:
 			quiet.settled()
-			w.reread(notify, true)
-		case <-notify.Events:
+			w.reread(true)
+		case <-events:
 			quiet.disturb()
-		case err := <-notify.Errors:
+		case err := <-failures:
 			w.failed(err)
 			quiet.disturb() // events may have been lost
 		case <-quiet.over:
 			quiet.settled()
-			w.reread(notify, false)
+			w.reread(false)
 		}
 	}
 }
@@ -112,22 +140,24 @@ func (w *Watcher) failed(err error) {
 
 // reread follows links anew before it reads, so that what changes in between
 // is noticed.
-func (w *Watcher) reread(notify *fsnotify.Watcher, always bool) {
-	_ = w.follow(notify) // a folder that is gone for now is met by read
+func (w *Watcher) reread(always bool) {
+	if w.notify != nil {
+		_ = w.follow() // a folder that is gone for now is met by read
+	}
 	w.read(always)
 }
 
 // follow watches the folders in which a change may show. Watching one again
 // does nothing.
-func (w *Watcher) follow(notify *fsnotify.Watcher) error {
+func (w *Watcher) follow() error {
 	if target, err := filepath.EvalSymlinks(w.path); err == nil {
-		_ = notify.Add(folderOf(target)) // the path's own folder matters more
+		_ = w.notify.Add(folderOf(target)) // the path's own folder matters more
 	}
-	if err := notify.Add(filepath.Dir(w.path)); err != nil {
+	if err := w.notify.Add(filepath.Dir(w.path)); err != nil {
 		return err
 	}
 	if info, err := os.Stat(w.path); err == nil && info.IsDir() {
-		return notify.Add(w.path)
+		return w.notify.Add(w.path)
 	}
 	return nil
 }
@@ -142,21 +172,56 @@ func folderOf(path string) string {
 // read hands over the set or the mistakes, when the content is new or always
 // is asked for.
 func (w *Watcher) read(always bool) {
+	set, changed, err := w.readNew()
+	switch {
+	case !changed && !always:
+	case err != nil:
+		w.onError(err)
+	default:
+		w.onSet(set)
+	}
+}
+
+// readNew reads the rules, and reports whether they are others than those that
+// were read last.
+func (w *Watcher) readNew() (set *rule.Set, changed bool, err error) {
 	files, err := rule.ReadFiles(w.path)
 	sum := digest(files, err)
-	if sum == w.last && !always {
-		return
+	changed, w.last = sum != w.last, sum
+	if err == nil {
+		err = w.lost(files)
 	}
-	w.last = sum
-	var set *rule.Set
 	if err == nil {
 		set, err = rule.Parse(files...)
 	}
-	if err != nil {
-		w.onError(err)
-		return
+	if err == nil {
+		w.remember(files)
 	}
-	w.onSet(set)
+	return set, changed, err
+}
+
+// lost refuses rules that are gone without anyone having said so.
+func (w *Watcher) lost(files []rule.File) error {
+	if len(files) == 0 && len(w.filled) > 0 {
+		return rule.Problems{{File: w.path, What: "holds no rule file any more", Mend: "to have no rules, leave one that says rules: []"}}
+	}
+	for _, f := range files {
+		if blank(f) && w.filled[f.Name] {
+			return rule.Problems{{File: f.Name, What: "has become empty", Mend: "to have no rules, write rules: []"}}
+		}
+	}
+	return nil
+}
+
+func blank(f rule.File) bool { return len(bytes.TrimSpace(f.Data)) == 0 }
+
+func (w *Watcher) remember(files []rule.File) {
+	w.filled = make(map[string]bool, len(files))
+	for _, f := range files {
+		if !blank(f) {
+			w.filled[f.Name] = true
+		}
+	}
 }
 
 // digest tells two contents apart, or two reasons why there is none.

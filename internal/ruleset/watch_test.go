@@ -25,14 +25,14 @@ func follow(t *testing.T, path string) *followed {
 	t.Helper()
 	f := &followed{t: t, sets: make(chan *rule.Set, 100), errors: make(chan error, 100)}
 	f.Watcher = New(path, func(s *rule.Set) { f.sets <- s }, func(err error) { f.errors <- err })
-	done := make(chan error)
-	go func() { done <- f.Run(t.Context()) }()
-	t.Cleanup(func() {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	f.run()
 	return f
+}
+
+func (f *followed) run() {
+	done := make(chan struct{})
+	go func() { f.Run(f.t.Context()); close(done) }()
+	f.t.Cleanup(func() { <-done })
 }
 
 // wantSet waits for a set with these rules.
@@ -212,10 +212,64 @@ func TestReloadHandsOverWhatHasNotChanged(t *testing.T) {
 	f.wantSet("one")
 }
 
-func TestAFolderThatIsNotThereCannotBeWatched(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "nowhere", "rules.yaml")
-	err := Watch(t.Context(), path, func(*rule.Set) { t.Error("a set") }, func(err error) { t.Error(err) })
-	if err == nil {
-		t.Error("no error")
+func TestWhatCannotBeWatchedIsReadWhenAsked(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "later")
+	f := follow(t, filepath.Join(folder, "rules.yaml"))
+	f.wantError("cannot be watched; send SIGHUP")
+	f.wantError("no such file")
+	must(t, os.Mkdir(folder, 0o700))
+	write(t, filepath.Join(folder, "rules.yaml"), rules("one"))
+	f.Reload()
+	f.wantSet("one")
+}
+
+// The rules change between the two: they are handed over by Run, and nothing
+// is when they do not.
+func TestRunHandsOverWhatHasChangedSinceLoad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, path, rules("one"))
+	f := &followed{t: t, sets: make(chan *rule.Set, 100), errors: make(chan error, 100)}
+	f.Watcher = New(path, func(s *rule.Set) { f.sets <- s }, func(err error) { f.errors <- err })
+	if set, err := f.Load(); err != nil || idsOf(set) != "one" {
+		t.Fatal(err)
 	}
+	f.run()
+	<-f.Following()
+	if len(f.sets)+len(f.errors) != 0 {
+		t.Error("what was loaded is handed over again")
+	}
+	write(t, path, rules("two"))
+	f.wantSet("two")
+}
+
+func TestRulesThatAreGoneAreKept(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "rules.yaml")
+	write(t, path, rules("one"))
+	file, whole := follow(t, path), follow(t, folder)
+	file.wantSet("one")
+	whole.wantSet("one")
+	write(t, path, "")
+	file.wantError(path + ": has become empty (to have no rules, write rules: [])")
+	whole.wantError("has become empty")
+	write(t, path, rules("two"))
+	file.wantSet("two")
+	whole.wantSet("two")
+	must(t, os.Remove(path))
+	file.wantError("no such file")
+	whole.wantError(folder + ": holds no rule file any more")
+	write(t, path, "rules: []\n")
+	file.wantSet("")
+	whole.wantSet("")
+}
+
+func TestAFileThatWasAlwaysEmptyIsNoRules(t *testing.T) {
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "a.yaml"), "")
+	f := follow(t, folder)
+	f.wantSet("")
+	write(t, filepath.Join(folder, "b.yaml"), rules("b"))
+	f.wantSet("b")
+	f.Reload()
+	f.wantSet("b")
 }

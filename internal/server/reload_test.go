@@ -67,16 +67,20 @@ func TestRulesThatCannotBeFollowedAreServedAndReloaded(t *testing.T) {
 	if err := os.RemoveAll(folder); err != nil {
 		t.Fatal(err)
 	}
-	r.follow(t.Context()) // returns at once: there is no folder to watch
-	r.reload()
-	if got := len(r.current.Load().set.Rules()); got != 1 || !strings.Contains(logs.String(), "rules kept") {
-		t.Errorf("%d rules are served: %s", got, logs)
+	done := make(chan struct{})
+	go func() { r.follow(t.Context()); close(done) }()
+	t.Cleanup(func() { <-done })
+	<-r.following()
+	logs.wait(t, "cannot be watched")
+	if got := len(r.current.Load().set.Rules()); got != 1 {
+		t.Errorf("%d rules are served", got)
 	}
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	writeFile(t, file, "rules: []\n")
 	r.reload()
+	logs.wait(t, "rules reloaded")
 	if got := r.current.Load(); got.number != 2 || len(got.set.Rules()) != 0 {
 		t.Errorf("version %d with %d rules", got.number, len(got.set.Rules()))
 	}
@@ -93,6 +97,27 @@ func TestWrongRulesAreRefusedAtOnce(t *testing.T) {
 	var problems rule.Problems
 	if !errors.As(err, &problems) || len(problems) < 2 {
 		t.Errorf("%v", err)
+	}
+}
+
+// A file is empty for a moment while it is written; and by a slip for longer.
+func TestAnEmptiedFileKeepsTheRules(t *testing.T) {
+	file := rulesFile(t, orders)
+	s := run(t, Config{Rules: file})
+	writeFile(t, file, "")
+	s.logs.wait(t, "has become empty")
+	if rule := s.post("http", "/v1/check", `{"attributes":{"api_key":"k","path":"/v1/orders"}}`).decoded(t)["rule"]; rule != "orders" {
+		t.Errorf("rule %v decides, want the last good one", rule)
+	}
+	writeFile(t, file, "rules: []\n")
+	s.logs.wait(t, "nothing is limited")
+}
+
+func TestAFileThatIsEmptyFromTheStartIsServedWithAWarning(t *testing.T) {
+	s := run(t, Config{Rules: rulesFile(t, "")})
+	s.logs.wait(t, "nothing is limited")
+	if got := s.get("http", "/readyz"); got.status != 200 {
+		t.Errorf("/readyz: status %d", got.status)
 	}
 }
 

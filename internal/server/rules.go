@@ -12,16 +12,11 @@ import (
 
 // rules are the rule set in force, over the store.
 type rules struct {
-	path    string // empty when the rules are built in
 	store   stint.Store
 	metrics *metrics
 	log     *slog.Logger
 	watcher *ruleset.Watcher // nil when the rules are built in
 	current atomic.Pointer[version]
-
-	following chan struct{} // closed when changes from now on are noticed
-	begun     bool          // following is closed; of the watcher's goroutine
-	blind     atomic.Bool   // the watcher has ended: nothing tells of changes
 }
 
 // version is one rule set and what is kept beside each of its rules.
@@ -35,20 +30,19 @@ type version struct {
 // newRules reads the rules of path, or takes the built-in ones when it is
 // empty.
 func newRules(path string, store stint.Store, m *metrics, log *slog.Logger) (*rules, error) {
-	r := &rules{path: path, store: store, metrics: m, log: log, following: make(chan struct{})}
+	r := &rules{store: store, metrics: m, log: log}
 	if path == "" {
-		close(r.following)
 		log.Info("no --rules given: serving the built-in rules")
 		r.install(rule.Builtin(), 1)
 		return r, nil
 	}
-	set, err := rule.Load(path)
+	r.watcher = ruleset.New(path, r.onSet, r.onError)
+	set, err := r.watcher.Load()
 	if err != nil {
 		return nil, err
 	}
 	r.install(set, 1)
 	r.warn(set)
-	r.watcher = ruleset.New(path, r.onSet, r.onError)
 	return r, nil
 }
 
@@ -63,70 +57,53 @@ func (r *rules) install(set *rule.Set, number int64) {
 }
 
 func (r *rules) warn(set *rule.Set) {
+	if len(set.Rules()) == 0 {
+		r.log.Warn("rules: there is none, so that nothing is limited")
+	}
 	for _, w := range set.Warnings() {
 		r.log.Warn("rules: " + w.Error())
 	}
 }
 
-// onSet is called by the watcher with what it has read. Its first set is the
-// one that is in force already, unless the file has changed since.
+// onSet is called by the watcher with rules that it has read.
 func (r *rules) onSet(set *rule.Set) {
-	number := r.current.Load().number
-	if r.begin() {
-		r.install(set, number)
-		return
-	}
-	r.install(set, number+1)
+	number := r.current.Load().number + 1
+	r.install(set, number)
 	r.warn(set)
 	r.metrics.reloads.WithLabelValues("ok").Inc()
-	r.log.Info("rules reloaded", "version", number+1, "rules", len(set.Rules()))
+	r.log.Info("rules reloaded", "version", number, "rules", len(set.Rules()))
 }
 
+// onError is called by the watcher when there are no rules to be had.
 func (r *rules) onError(err error) {
-	r.begin()
 	r.metrics.reloads.WithLabelValues("error").Inc()
-	r.log.Error("rules kept: what changed has mistakes", errorAttr(err))
+	r.log.Error("rules kept", errorAttr(err))
 }
 
-// begin reports whether this is the first that the watcher has to say.
-func (r *rules) begin() (first bool) {
-	if r.begun {
-		return false
-	}
-	r.begun = true
-	close(r.following)
-	return true
-}
-
-// follow reads the rules again whenever they change, until ctx ends. Where
-// they cannot be watched, as on a machine whose watches are used up, they are
-// served all the same, and read again when asked.
+// follow reads the rules again whenever they change, until ctx ends.
 func (r *rules) follow(ctx context.Context) {
+	if r.watcher != nil {
+		r.watcher.Run(ctx)
+	}
+}
+
+// following is closed when changes of the rules from now on are noticed.
+func (r *rules) following() <-chan struct{} {
 	if r.watcher == nil {
-		return
+		never := make(chan struct{}) // there is nothing to notice
+		close(never)
+		return never
 	}
-	if err := r.watcher.Run(ctx); err != nil {
-		r.log.Warn("rules are not followed: send SIGHUP when they have changed", errorAttr(err))
-		r.blind.Store(true)
-		r.begin()
-	}
+	return r.watcher.Following()
 }
 
 // reload reads the rules again now.
 func (r *rules) reload() {
-	switch {
-	case r.watcher == nil:
+	if r.watcher == nil {
 		r.log.Info("nothing to reload: the rules are built in")
-	case !r.blind.Load():
-		r.watcher.Reload()
-	default:
-		set, err := rule.Load(r.path)
-		if err != nil {
-			r.onError(err)
-			return
-		}
-		r.onSet(set)
+		return
 	}
+	r.watcher.Reload()
 }
 
 // decide decides a request by the rules in force, and counts what came out.

@@ -91,7 +91,7 @@ func (s *Server) Run(ctx context.Context) error {
 	group, failed := errgroup.WithContext(ctx)
 	s.start(beside, group)
 	select {
-	case <-s.rules.following:
+	case <-s.rules.following():
 		s.becomeReady()
 		<-failed.Done() // ctx has ended, or something has failed
 	case <-failed.Done():
