@@ -46,7 +46,7 @@ type Clients struct {
 // mapped into IPv6, and without a zone. It is the zero Addr when the peer has
 // none, as on a Unix socket.
 func (c *Clients) Addr(r *http.Request) netip.Addr {
-	peer, _ := parseHop(r.RemoteAddr)
+	peer := peerOf(r)
 	if !c.trusts(peer) {
 		return peer
 	}
@@ -55,6 +55,15 @@ func (c *Clients) Addr(r *http.Request) netip.Addr {
 		lines, element = r.Header["Forwarded"], lastForwarded
 	}
 	return c.walk(peer, lines, element)
+}
+
+// TrustsPeer reports whether the request comes from a trusted proxy, whose
+// headers are believed.
+func (c *Clients) TrustsPeer(r *http.Request) bool { return c.trusts(peerOf(r)) }
+
+func peerOf(r *http.Request) netip.Addr {
+	peer, _ := parseHop(r.RemoteAddr)
+	return peer
 }
 
 // walk follows the hops that lines name, from the right; last cuts the last

@@ -27,7 +27,7 @@ type auth struct {
 func (s *Server) newAuth() *auth {
 	return &auth{
 		server:   s,
-		original: originals{trusted: s.config.TrustedProxies, log: s.log},
+		original: originals{clients: s.identity().Clients, log: s.log},
 		identity: s.identity(),
 		decider:  decider{s, surfaceAuth},
 	}
@@ -39,22 +39,26 @@ func (s *Server) identity() httplimit.Identity {
 }
 
 func (a *auth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	denyStatus, err := parseDenyStatus(r.URL)
+	answer, denyStatus, err := a.decide(r)
 	if err != nil {
-		a.server.fail(w, r, err)
-		return
-	}
-	original, err := a.original.of(r)
-	if err != nil {
-		a.server.fail(w, r, err)
-		return
-	}
-	answer, err := a.decider.Decide(r.Context(), httplimit.NewRequest(original, &a.identity))
-	if err != nil {
+		w.Header().Set(statusHeader, strconv.Itoa(asAPIError(err).status))
 		a.server.fail(w, r, err)
 		return
 	}
 	write(w, r, &answer, denyStatus)
+}
+
+// decide decides the request that r asks about; see write for denyStatus.
+func (a *auth) decide(r *http.Request) (answer httplimit.Answer, denyStatus int, err error) {
+	if denyStatus, err = parseDenyStatus(r.URL); err != nil {
+		return answer, 0, err
+	}
+	original, err := a.original.of(r)
+	if err != nil {
+		return answer, 0, err
+	}
+	answer, err = a.decider.Decide(r.Context(), httplimit.NewRequest(original, &a.identity))
+	return answer, denyStatus, err
 }
 
 // write tells the decision. denyStatus, unless 0, stands for every denial:

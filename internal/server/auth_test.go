@@ -85,6 +85,8 @@ func TestOriginalRequestIsRead(t *testing.T) {
 		"a whole URL":            {trusting, "POST", "/v1/auth", []string{"X-Original-URI", "https://shop.example/orders"}, true},
 		"escaped":                {trusting, "POST", "/v1/auth", []string{"X-Original-URI", "/%6Frders/./"}, true},
 		"not a URL":              {trusting, "POST", "/v1/auth", []string{"X-Original-URI", "/orders?a=%zz"}, true},
+		"a fragment":             {trusting, "POST", "/v1/auth", []string{"X-Original-URI", "/orders#x"}, true},
+		"hosts in lines":         {trusting, "GET", "/v1/auth/hosts", []string{"X-Forwarded-Host", "cdn.example", "X-Forwarded-Host", "shop.example"}, true},
 		"both, the same":         {trusting, "POST", "/v1/auth", []string{"X-Original-URI", "/orders", "X-Forwarded-Uri", "/orders"}, true},
 		"host":                   {trusting, "GET", "/v1/auth/hosts", []string{"X-Forwarded-Host", "cdn.example, shop.example"}, true},
 		"another host":           {trusting, "GET", "/v1/auth/hosts", []string{"X-Forwarded-Host", "shop.example, cdn.example"}, false},
@@ -114,8 +116,9 @@ func TestContradictingHeadersAreRefused(t *testing.T) {
 	for name, header := range map[string][]string{
 		"URIs":    {"X-Original-URI", "/free", "X-Forwarded-Uri", "/orders"},
 		"methods": {"X-Original-Method", "GET", "X-Forwarded-Method", "POST"},
+		"lines":   {"X-Original-URI", "/free", "X-Original-URI", "/orders"},
 	} {
-		if got := s.get("http", "/v1/auth", header...); got.status != http.StatusBadRequest || !strings.Contains(got.errorMessage(), "contradicts") {
+		if got := s.get("http", "/v1/auth", header...); got.header.Get(statusHeader) != "400" || got.status != http.StatusBadRequest || !strings.Contains(got.errorMessage(), "contradicts") {
 			t.Errorf("%s: status %d, %s", name, got.status, got.body)
 		}
 	}

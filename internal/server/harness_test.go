@@ -152,7 +152,7 @@ func (r *running) do(method, name, path, body string, header []string) answer {
 		r.t.Fatal(err)
 	}
 	for i := 0; i+1 < len(header); i += 2 {
-		request.Header.Set(header[i], header[i+1])
+		request.Header.Add(header[i], header[i+1])
 	}
 	return send(r.t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, request)
 }

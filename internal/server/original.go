@@ -3,13 +3,14 @@ package server
 import (
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
+
+	"github.com/stintdev/stint/httplimit"
 )
 
-// The headers in which proxies say what their client asked for. nginx is told
+// The headers, in canonical spelling, in which proxies say what their client asked for. nginx is told
 // to send the first ones; Traefik and Caddy send the second ones by themselves.
 var (
 	uriHeaders    = [...]string{"X-Original-Uri", "X-Forwarded-Uri"}
@@ -21,7 +22,7 @@ const hostHeader = "X-Forwarded-Host"
 // originals finds the request that a proxy asks about. Who is not trusted
 // speaks for itself alone: then it is the path after /v1/auth and the method.
 type originals struct {
-	trusted []netip.Prefix
+	clients httplimit.Clients
 	log     *slog.Logger
 	warned  sync.Once
 }
@@ -29,7 +30,7 @@ type originals struct {
 // of returns the original request, which shares its headers with r.
 func (o *originals) of(r *http.Request) (*http.Request, error) {
 	uri, method, host := ownTarget(r), r.Method, r.Host
-	if o.trusts(r.RemoteAddr) {
+	if o.clients.TrustsPeer(r) {
 		var err error
 		if uri, err = spoken(r.Header, uriHeaders, uri); err != nil {
 			return nil, err
@@ -37,7 +38,7 @@ func (o *originals) of(r *http.Request) (*http.Request, error) {
 		if method, err = spoken(r.Header, methodHeaders, ""); err != nil {
 			return nil, err
 		}
-		method, host = orElse(method, r.Method), orElse(lastOf(r.Header.Get(hostHeader)), host)
+		method, host = orElse(method, r.Method), orElse(lastOf(r.Header[hostHeader]), host)
 	} else {
 		o.warnOnce(r)
 	}
@@ -62,46 +63,32 @@ func ownTarget(r *http.Request) string {
 }
 
 // spoken is what the headers say, else otherwise. A proxy passes on those
-// headers of its client that it does not write itself, so two that differ are
-// refused: one of them is the client's, who would choose its own rule.
+// headers of its client that it does not write itself, and some add a line to
+// one that they do write, so two that differ are refused: one of them is the
+// client's, who would choose its own rule.
 func spoken(h http.Header, names [2]string, otherwise string) (string, error) {
 	said := otherwise
 	for _, name := range names {
-		value := h.Get(name)
-		if value == "" {
-			continue
+		for _, value := range h[name] {
+			if said != "" && value != "" && said != value {
+				return "", badRequest("%s contradicts what else names the original request (make the proxy remove the headers that it does not write)", name)
+			}
+			said = orElse(value, said)
 		}
-		if said != "" && said != value {
-			return "", badRequest("%s contradicts what else names the original request (make the proxy remove the headers that it does not write)", name)
-		}
-		said = value
 	}
 	return said, nil
 }
 
 // parseTarget reads what a proxy passed on. A target that is no URL is
-// decided by its bytes rather than refused: the rules may well count it.
+// decided by its bytes rather than refused: the rules may well count it. A
+// fragment, which no server looks at, must not make it another path.
 func parseTarget(target string) *url.URL {
+	target, _, _ = strings.Cut(target, "#")
 	if u, err := url.ParseRequestURI(target); err == nil {
 		return u
 	}
 	path, query, _ := strings.Cut(target, "?")
 	return &url.URL{Path: path, RawQuery: query}
-}
-
-// trusts reports whether the peer of a connection is a trusted proxy.
-func (o *originals) trusts(remote string) bool {
-	peer, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return false
-	}
-	addr := peer.Addr().Unmap().WithZone("")
-	for _, p := range o.trusted {
-		if p.Contains(addr) {
-			return true
-		}
-	}
-	return false
 }
 
 // warnOnce tells operators of the likely mistake: a proxy that is not trusted.
@@ -115,9 +102,14 @@ func (o *originals) warnOnce(r *http.Request) {
 	}
 }
 
-// lastOf is the last of a list of values: the one that the nearest proxy added.
-func lastOf(list string) string {
-	return strings.TrimSpace(list[strings.LastIndexByte(list, ',')+1:])
+// lastOf is the last value of the lines of a header: the one that the nearest
+// proxy added.
+func lastOf(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	line := lines[len(lines)-1]
+	return strings.TrimSpace(line[strings.LastIndexByte(line, ',')+1:])
 }
 
 func orElse(value, otherwise string) string {
