@@ -1,7 +1,8 @@
 package table
 
-// looked is how many slots, from an identity's home on, are judged when one
-// must go.
+// looked is how many states, from an identity's home on, are judged when one
+// must go. Empty slots are passed: few wide states fill a table's weight, and
+// stand far apart.
 const looked = 16
 
 // tidy makes a slot free for a newcomer, unless the shard is as great as it
@@ -33,12 +34,13 @@ func (s *Shard) take(id ID, weight int, now int64) bool {
 // home, but not its own. It reports false when all are exhausted.
 func (s *Shard) evict(id ID, now int64) bool {
 	victim, most := -1, int64(0)
-	i := s.home(id.Hash)
-	for range min(looked, s.len()) {
+	i, judged := s.home(id.Hash), 0
+	for steps := s.len(); judged < looked && steps > 0; steps-- {
 		if slot := s.at(i); slot.ref != 0 && !slot.is(id) {
 			if left := s.left(slot, now); left > most {
 				victim, most = i, left
 			}
+			judged++
 		}
 		i = s.next(i)
 	}

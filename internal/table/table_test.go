@@ -131,6 +131,28 @@ func TestFullTableGivesUpTheStateWithTheMostLeft(t *testing.T) {
 	}
 }
 
+// A few wide states fill the weight of a shard of many slots, which are mostly
+// empty: what must go is found however far it stands.
+func TestWideNewcomerFindsAStateThatIsFarAway(t *testing.T) {
+	const bound = 1000
+	table := New(Options{Bound: bound, Judge: shares{}})
+	r := rand.New(rand.NewPCG(9, 10))
+	for i := range 200 {
+		id := randomID(r)
+		s := table.Shard(id)
+		s.Lock()
+		if slot := s.Widen(id, 1, bound/3*wordsPerWeight, 0); slot != nil {
+			slot.State.Lo = 50
+		} else {
+			t.Errorf("no room for newcomer %d", i)
+		}
+		s.Unlock()
+	}
+	if s := table.Stats(); s.Unstored != 0 || s.Keys > 3 || s.Evictions < 190 {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestIdleStatesAreReclaimedByNewcomers(t *testing.T) {
 	table := New(Options{Bound: 100_000, Judge: shares{}})
 	fill(t, table, 1000)
