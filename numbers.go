@@ -170,20 +170,20 @@ func (n *numbers) compileQuota() (err error) {
 func (s *Spec) checkFields() error {
 	bucket := s.Algorithm == TokenBucket || s.Algorithm == GCRA
 	for _, f := range []struct {
-		name        string
+		name, also  string
 		given, does bool
 	}{
-		{"capacity", s.Capacity != 0, bucket},
-		{"refill_rate", s.RefillRate != "", s.Algorithm == TokenBucket},
-		{"buckets", s.Buckets != 0, s.Algorithm == SlidingWindowCounter},
-		{"queue", s.Queue != 0, s.Algorithm == LeakyBucket},
-		{"window", s.Window != 0, s.Algorithm != Quota},
-		{"period", s.Period != "", s.Algorithm == Quota},
-		{"anchor", s.Anchor != "", s.Algorithm == Quota},
-		{"utc_offset", s.UTCOffset != "", s.Algorithm == Quota},
+		{"capacity", ", or burst, its other name", s.Capacity != 0, bucket},
+		{"refill_rate", "", s.RefillRate != "", s.Algorithm == TokenBucket},
+		{"buckets", "", s.Buckets != 0, s.Algorithm == SlidingWindowCounter},
+		{"queue", "", s.Queue != 0, s.Algorithm == LeakyBucket},
+		{"window", "", s.Window != 0, s.Algorithm != Quota},
+		{"period", "", s.Period != "", s.Algorithm == Quota},
+		{"anchor", "", s.Anchor != "", s.Algorithm == Quota},
+		{"utc_offset", "", s.UTCOffset != "", s.Algorithm == Quota},
 	} {
 		if f.given && !f.does {
-			return &LimitError{Field: f.name, Problem: "is not a parameter of " + s.Algorithm.String(), Mend: "remove it; " + s.Algorithm.String() + " takes " + parameters[s.Algorithm]}
+			return &LimitError{Field: f.name, Problem: "is not a parameter of " + s.Algorithm.String(), Mend: "remove it" + f.also + "; " + s.Algorithm.String() + " takes " + parameters[s.Algorithm]}
 		}
 	}
 	return nil

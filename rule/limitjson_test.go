@@ -74,6 +74,7 @@ func TestParseLimitNamesTheField(t *testing.T) {
 		`{"limit":1,"window":"1000001ns"}`:                                   `window: 1000001ns is not whole microseconds`,
 		`{"algorithm":"tocken_bucket","limit":1,"window":60}`:                `algorithm: "tocken_bucket" is not known (did you mean token_bucket?)`,
 		`{"algorithm":"fixed_window","limit":1,"window":60,"refill_rate":1}`: `refill_rate: is not a parameter of fixed_window`,
+		`{"algorithm":"fixed_window","limit":1,"window":60,"burst":1}`:       `capacity: is not a parameter of fixed_window (remove it, or burst, its other name;`,
 		`{"name":"a b","limit":1,"window":60}`:                               `name: "a b" has`,
 		`{"limit":1,"window":60,"name":"` + strings.Repeat("x", 5000) + `"}`: `limit: is 5`,
 		`{"limit":1,"window":"99999999999999999999d"}`:                       `window: "99999999999999999999d" is not a time`,
