@@ -47,6 +47,15 @@ func TestFilesThatContradictEachOther(t *testing.T) {
 	}
 }
 
+func TestEmptyListsThatCouldMeanAllOrNoneAreRefused(t *testing.T) {
+	for _, name := range []string{"by: []", "match: {methods: []}", "match: {cidr: []}", "on_store_failure: {local: {limit: 1/s, by: []}}"} {
+		_, err := Parse(File{"r.yaml", []byte("rules:\n  - id: a\n    limit: 1/s\n    " + name + "\n")})
+		if err == nil || !strings.Contains(err.Error(), "r.yaml:4:") || !strings.Contains(err.Error(), "is empty (name at least one, or remove it)") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestLoadReadsAFolderInOrderOfNames(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range map[string]string{

@@ -225,6 +225,14 @@ func (r *reader) texts(n *yaml.Node, what string) (list []located) {
 	return list
 }
 
+// someTexts is texts where an empty list could be read as all or as none.
+func (r *reader) someTexts(n *yaml.Node, what string) []located {
+	if t := target(n); t.Kind == yaml.SequenceNode && len(t.Content) == 0 {
+		r.wrong(n, what+" is empty", "name at least one, or remove it")
+	}
+	return r.texts(n, what)
+}
+
 // choice reads one of a few words and returns its index, or 0.
 func (r *reader) choice(n *yaml.Node, what string, words ...string) int {
 	t, ok := r.text(n, what)

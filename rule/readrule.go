@@ -23,7 +23,7 @@ var ruleFields = withNumbers(fields[ruleDraft]{
 	"match": func(r *reader, n *yaml.Node, d *ruleDraft) {
 		readFields(r, n, "match", matchFields, &d.match)
 	},
-	"by":       func(r *reader, n *yaml.Node, d *ruleDraft) { d.by = r.texts(n, "by") },
+	"by":       func(r *reader, n *yaml.Node, d *ruleDraft) { d.by = r.someTexts(n, "by") },
 	"override": readOverride,
 	"missing": func(r *reader, n *yaml.Node, d *ruleDraft) {
 		d.missing = missing(r.choice(n, "missing", "ip", "skip", "deny", "shared"))
@@ -52,8 +52,8 @@ var matchFields = fields[matchDraft]{
 	"path":            func(r *reader, n *yaml.Node, m *matchDraft) { m.path, _ = r.text(n, "path") },
 	"path_prefix":     func(r *reader, n *yaml.Node, m *matchDraft) { m.prefix, _ = r.text(n, "path_prefix") },
 	"host":            func(r *reader, n *yaml.Node, m *matchDraft) { m.host, _ = r.text(n, "host") },
-	"methods":         func(r *reader, n *yaml.Node, m *matchDraft) { m.methods = r.texts(n, "methods") },
-	"cidr":            func(r *reader, n *yaml.Node, m *matchDraft) { m.cidrs = r.texts(n, "cidr") },
+	"methods":         func(r *reader, n *yaml.Node, m *matchDraft) { m.methods = r.someTexts(n, "methods") },
+	"cidr":            func(r *reader, n *yaml.Node, m *matchDraft) { m.cidrs = r.someTexts(n, "cidr") },
 	"headers": func(r *reader, n *yaml.Node, m *matchDraft) {
 		r.pairs(n, "headers", func(key, value *yaml.Node) {
 			if t, ok := r.text(value, "a header"); ok {
@@ -69,7 +69,7 @@ var limitFields = withParameters(fields[limitDraft]{
 }, func(l *limitDraft) **level { return &l.level })
 
 var localFields = withParameters(fields[localDraft]{
-	"by": func(r *reader, n *yaml.Node, l *localDraft) { l.by = r.texts(n, "by") },
+	"by": func(r *reader, n *yaml.Node, l *localDraft) { l.by = r.someTexts(n, "by") },
 }, func(l *localDraft) **level { return &l.level })
 
 // withNumbers adds what a place may say of limits: the parameters of one, the
