@@ -44,7 +44,7 @@ from the environment variable STINT_TOKEN.`,
 		Example: `  stint check api_key=alice method=GET path=/v1/orders
   stint check ip=203.0.113.9 cost=5 --json
   STINT_TOKEN=secret stint check --server https://limits.example.com path=/`,
-		Args: usageArgs(cobra.MinimumNArgs(1)),
+		Args: atLeastOne("an attribute", "api_key=alice"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return flags.run(c.Context(), args, os.Getenv("STINT_TOKEN"), c.OutOrStdout())
 		},

@@ -56,7 +56,7 @@ func TestCheckTellsFailureFromWrongUsage(t *testing.T) {
 		status int
 		want   string
 	}{
-		"no attribute":          {nil, exitUsage, "requires at least 1 arg"},
+		"no attribute":          {nil, exitUsage, "an attribute is missing (give at least one, such as api_key=alice)"},
 		"no value":              {[]string{"api_key"}, exitUsage, "key=value"},
 		"no name":               {[]string{"=k"}, exitUsage, "key=value"},
 		"an attribute twice":    {[]string{"path=/a", "path=/b"}, exitUsage, "given twice"},

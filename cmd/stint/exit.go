@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/nearest"
@@ -25,14 +26,34 @@ func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// usageArgs makes what a check of the arguments says wrong usage.
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+// atLeastOne asks for arguments, and says what they would be.
+func atLeastOne(what, such string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		if err := check(c, args); err != nil {
-			return usagef("%v (see %s --help)", err, c.CommandPath())
+		if len(args) == 0 {
+			return usagef("%s: %s is missing (give at least one, such as %s)", c.CommandPath(), what, such)
 		}
 		return nil
 	}
+}
+
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s: takes no argument, but %q is one (see %[1]s --help)", c.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// wrongFlag names the flag that an unknown one is near.
+func wrongFlag(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		var known []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		if near, ok := nearest.Name(unknown.GetSpecifiedName(), known); ok {
+			return usagef("--%s is not a flag (did you mean --%s?)", unknown.GetSpecifiedName(), near)
+		}
+	}
+	return usagef("%v (see %s --help)", err, c.CommandPath())
 }
 
 // subcommandOnly refuses arguments that name none of the commands below.

@@ -60,7 +60,7 @@ func TestWrongSettingsAreNamedWithTheirPlace(t *testing.T) {
 		"the same key twice": {"max-keys: 1\nmax_keys: 2\n", "stint.yaml:2:11: max-keys is set twice"},
 		"no mapping":         {"- http\n", "stint.yaml:1:1: is not a list of settings"},
 		"two documents":      {"http: off\n---\nhttp: off\n", "more than one document"},
-		"no YAML":            {"http: [\n", "stint.yaml: line"},
+		"no YAML":            {"http: off\ngrpc: [\n", "stint.yaml:3:1: not YAML: did not find expected node content (mend"},
 		"all, not the first": {"htp: 1\ngrcp: 2\n", "stint.yaml:2:1: \"grcp\" is not a known setting (did you mean grpc?)"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -50,9 +50,7 @@ Logs and errors go to standard error, results to standard output.`,
 		Args:          subcommandOnly,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usagef("%v (see %s --help)", err, c.CommandPath())
-	})
+	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(newServeCommand(), newRulesCommand(), newReplayCommand(), newCheckCommand(), newVersionCommand())
 	return root
 }

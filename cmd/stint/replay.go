@@ -40,7 +40,7 @@ line, such as key.`,
 		Example: `  stint replay --limit 10/m --by ip access.log
   stint replay --rules rules.yaml --json access.log access.log.1.gz
   stint replay --limit '{"algorithm":"sliding_window_log","limit":5,"window":"1h"}' --by key --decisions - events.jsonl`,
-		Args: usageArgs(cobra.MinimumNArgs(1)),
+		Args: atLeastOne("an input", "access.log, or - for standard input"),
 		RunE: flags.run,
 	}
 	flags.define(cmd)

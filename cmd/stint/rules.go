@@ -40,7 +40,7 @@ the exact rate that it has (rates that do not fit are rounded down) and the
 warnings. With one, every mistake is printed as file:line:column: what (the
 mend), and the exit status is 2.`,
 		Example: "  stint rules validate rules.yaml\n  stint rules validate /etc/stint/rules/",
-		Args:    usageArgs(cobra.MinimumNArgs(1)),
+		Args:    atLeastOne("a file", "rules.yaml"),
 		RunE: func(c *cobra.Command, paths []string) error {
 			return validate(paths, c.OutOrStdout(), c.ErrOrStderr())
 		},

@@ -32,7 +32,7 @@ certificates again; what has a mistake is logged, and what was in force stays.`,
 		Example: `  stint serve
   stint serve --rules rules.yaml --gateway :8000 --upstream http://127.0.0.1:9000
   STINT_RULES=/etc/stint/rules stint serve --config stint.yaml --http 127.0.0.1:0`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := layer(c.Flags(), os.LookupEnv); err != nil {
 				return err

@@ -137,8 +137,8 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unknown flag":             {[]string{"--htp", "off"}, "--htp"},
-		"an argument":              {[]string{"rules.yaml"}, "rules.yaml"},
+		"unknown flag":             {[]string{"--htp", "off"}, "--htp is not a flag (did you mean --http?)"},
+		"an argument":              {[]string{"rules.yaml"}, `takes no argument, but "rules.yaml" is one`},
 		"rules with mistakes":      {[]string{"--rules", bad}, "bad.yaml:3:"},
 		"rules that are not there": {[]string{"--rules", filepath.Join(folder, "none.yaml")}, "none.yaml"},
 		"rules elsewhere":          {[]string{"--rules", "redis://u:secret@h/0"}, "rules: redis:// is not served by this version"},

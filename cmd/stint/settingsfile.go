@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -34,12 +36,30 @@ func readSettings(path string, known []string) ([]setting, error) {
 	case errors.Is(err, io.EOF):
 		return nil, nil
 	case err != nil:
-		return nil, usagef("%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, notYAML(path, err)
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, usagef("%s: holds more than one document (keep one)", path)
 	}
 	return settingsOf(path, document.Content[0], known)
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+// notYAML places a mistake of the syntax. The parser tells its line at most,
+// and counts from 0 where its scanner counts from 1.
+func notYAML(path string, err error) error {
+	line, text := 1, err.Error()
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
+		text = strings.TrimPrefix(text, m[0])
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			line = n
+		}
+		if strings.HasPrefix(text, "did not find expected") {
+			line++
+		}
+	}
+	return usagef("%s: not YAML: %s (mend the syntax here or below)", placed(path, line, 1), text)
 }
 
 // settingsOf lists every mistake, not only the first.
