@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"unicode/utf8"
 )
 
@@ -22,8 +23,10 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	case errors.As(err, &tooLarge):
 		return nil, &apiError{http.StatusRequestEntityTooLarge, codeTooLarge,
 			fmt.Sprintf("body: is larger than %d bytes", maxBody)}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, &apiError{http.StatusRequestTimeout, codeInvalid, "body: did not arrive in time"}
 	case err != nil:
-		return nil, badRequest("body: could not be read: %v", err)
+		return nil, badRequest("body: broke off before its end")
 	case !utf8.Valid(body):
 		return nil, badRequest("body: is not valid UTF-8")
 	case !json.Valid(body):

@@ -99,8 +99,12 @@ func TestSlowClientsAreCut(t *testing.T) {
 			if _, err := io.WriteString(conn, c.sent); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := io.Copy(io.Discard, conn); err != nil && isTimeout(err) {
+			answer, err := io.ReadAll(conn)
+			if err != nil && isTimeout(err) {
 				t.Errorf("the connection stays open: %v", err)
+			}
+			if name == "half a body" && !strings.HasPrefix(string(answer), "HTTP/1.1 408 ") {
+				t.Errorf("%s", answer)
 			}
 		})
 	}
