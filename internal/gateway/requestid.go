@@ -7,6 +7,18 @@ import (
 
 const maxRequestID = 128 // characters
 
+// WithRequestID gives every request an id, and writes it into the response,
+// before next sees them: so the answers of a limiter between this and the
+// gateway carry it as those of the gateway do.
+func WithRequestID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := requestID(r.Header)
+		r.Header.Set(requestIDHeader, id)
+		w.Header().Set(requestIDHeader, id)
+		next.ServeHTTP(w, r)
+	})
+}
+
 // requestID returns the id that the request brings, if it brings one and that
 // is fit for logs, else a new one of 26 letters and digits.
 func requestID(h http.Header) string {

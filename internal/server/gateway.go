@@ -23,5 +23,5 @@ func (s *Server) gatewayHandler() (http.Handler, error) {
 			httplimit.WriteError(w, r, err)
 		},
 	}
-	return m.Wrap(g), nil
+	return gateway.WithRequestID(m.Wrap(g)), nil
 }

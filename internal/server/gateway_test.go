@@ -39,6 +39,9 @@ func TestGatewayPassesOnWhatTheRulesAllow(t *testing.T) {
 		if got.status != want {
 			t.Fatalf("request %d: status %d, want %d", i+1, got.status, want)
 		}
+		if ids := got.header.Values("X-Request-Id"); len(ids) != 1 || ids[0] == "" {
+			t.Errorf("request %d: ids %q", i+1, ids)
+		}
 		if got.header.Get("X-RateLimit-Limit") != "2" || (got.body == "body") != (want == 200) {
 			t.Errorf("request %d: %v %q", i+1, got.header, got.body)
 		}
@@ -46,7 +49,7 @@ func TestGatewayPassesOnWhatTheRulesAllow(t *testing.T) {
 	if got := s.get("gateway", "/elsewhere", "X-API-Key", "k"); got.status != http.StatusOK || got.header.Get("X-RateLimit-Limit") != "" || got.header.Get("X-Upstream-Path") != "/elsewhere" {
 		t.Errorf("not counted: %d %v", got.status, got.header)
 	}
-	if got := s.get("gateway", "/v1/orders", "X-API-Key", "sk_revoked_1"); got.status != http.StatusForbidden {
+	if got := s.get("gateway", "/v1/orders", "X-API-Key", "sk_revoked_1", "X-Request-Id", "its-own"); got.status != http.StatusForbidden || got.header.Get("X-Request-Id") != "its-own" {
 		t.Errorf("deny-listed: status %d", got.status)
 	}
 	s.wantMetric(`stint_check_duration_seconds_count{surface="gateway"} 5`, true)
