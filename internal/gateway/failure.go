@@ -84,6 +84,9 @@ func refuse(r *http.Request) *failure {
 	if r.Method == http.MethodConnect {
 		return &failure{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "This is no forward proxy: CONNECT is not allowed", 0}
 	}
+	if r.URL.Opaque != "" { // decided as /, but written to the upstream as it stands
+		return &failure{http.StatusBadRequest, "BAD_PATH", "The request target is not a path", 0}
+	}
 	if climbs(r.URL.Path) {
 		return &failure{http.StatusBadRequest, "BAD_PATH", "The path leads above its root", 0}
 	}

@@ -203,6 +203,7 @@ func TestMessagesThatSmuggleAreRefused(t *testing.T) {
 		status  int
 	}{
 		"connect":               {"CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", 405},
+		"targetWithoutAPath":    {"GET http:v1/orders HTTP/1.1\r\nHost: a\r\n\r\n", 400},
 		"pathAboveTheRoot":      {"GET /a/../../admin HTTP/1.1\r\nHost: a\r\n\r\n", 400},
 		"pathAboveTheRootInHex": {"GET /%2e%2e%2fadmin HTTP/1.1\r\nHost: a\r\n\r\n", 400},
 		"nameWithASpace":        {"GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For : 6.6.6.6\r\n\r\n", 400},
