@@ -203,7 +203,6 @@ func TestMessagesThatSmuggleAreRefused(t *testing.T) {
 		status  int
 	}{
 		"connect":               {"CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", 405},
-		"targetWithoutAPath":    {"GET http:v1/orders HTTP/1.1\r\nHost: a\r\n\r\n", 400},
 		"pathAboveTheRoot":      {"GET /a/../../admin HTTP/1.1\r\nHost: a\r\n\r\n", 400},
 		"pathAboveTheRootInHex": {"GET /%2e%2e%2fadmin HTTP/1.1\r\nHost: a\r\n\r\n", 400},
 		"nameWithASpace":        {"GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For : 6.6.6.6\r\n\r\n", 400},
@@ -218,6 +217,20 @@ func TestMessagesThatSmuggleAreRefused(t *testing.T) {
 	}
 	if reached > 0 {
 		t.Errorf("%d of them reached the upstream", reached)
+	}
+}
+
+// An upstream written in Go refuses such a target too, but many do not.
+func TestATargetThatIsNoPathIsRefused(t *testing.T) {
+	g := behind(t, http1, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Options{})
+	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET http:v1/orders HTTP/1.1\r\nHost: a\r\n\r\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	g.ServeHTTP(w, r)
+	if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "BAD_PATH") {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 
