@@ -100,8 +100,13 @@ func (a *Answer) retrySeconds() int64 {
 	return a.retry
 }
 
-// resetAt is when the key is as if never used, in Unix seconds rounded up.
+// resetAt is when the key is as if never used, in Unix seconds rounded up. It
+// counts from the decision rather than from now: a window that ends with a
+// second must not end a second later because the answer came a little after.
 func (a *Answer) resetAt(now time.Time) int64 {
+	if decided := time.UnixMicro(a.Decision.At); a.Decision.At > 0 && decided.Before(now) {
+		now = decided
+	}
 	at := now.Add(a.Decision.ResetAfter)
 	if at.Nanosecond() > 0 {
 		return at.Unix() + 1

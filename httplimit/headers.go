@@ -8,7 +8,7 @@ import (
 
 // SetHeaders sets every header field that tells of the decision: those of the
 // dialect and, on a denial, Retry-After and Cache-Control. Nothing is set for
-// a request that passed without any limit. now is the time of the decision.
+// a request that passed without any limit. now counts where the decision does not say when it was made.
 //
 // A decision that was made without the store says so in X-RateLimit-Remaining
 // and X-RateLimit-Policy and nothing else, in every dialect but [None]: its

@@ -40,6 +40,28 @@ func denied() stint.Decision {
 		ResetAfter: time.Minute, NextAfter: 600 * time.Millisecond}
 }
 
+func TestResetCountsFromTheDecision(t *testing.T) {
+	const decided = 1_640_001_600_250_000
+	for name, c := range map[string]struct {
+		at   int64
+		want string
+	}{
+		"endOfAWindowIsNoSecondLater":   {decided, "1640001660"},
+		"withoutATimeItIsNow":           {0, "1640001661"},
+		"aTimeYetToComeDoesNotAddToNow": {decided + 3_600_000_000, "1640001661"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := stint.Decision{Allowed: true, Limit: 100, Remaining: 73, At: c.at, ResetAfter: 59_750 * time.Millisecond, NextAfter: time.Second}
+			a := Answer{Decision: d, Policies: []Policy{orders(t)}}
+			h := http.Header{}
+			a.SetHeaders(h, testNow)
+			if got := h.Get("X-RateLimit-Reset"); got != c.want {
+				t.Errorf("%q, want %s", got, c.want)
+			}
+		})
+	}
+}
+
 func TestEveryDialectHasItsFields(t *testing.T) {
 	x := map[string]string{"X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "73", "X-RateLimit-Reset": "1640001617"}
 	ietf := map[string]string{"RateLimit-Policy": `"orders";q=100;w=60`, "RateLimit": `"orders";r=73;t=12`}
