@@ -87,6 +87,7 @@ func TestOriginalRequestIsRead(t *testing.T) {
 		"not a URL":              {trusting, "POST", "/v1/auth", []string{"X-Original-URI", "/orders?a=%zz"}, true},
 		"a fragment":             {trusting, "POST", "/v1/auth", []string{"X-Original-URI", "/orders#x"}, true},
 		"hosts in lines":         {trusting, "GET", "/v1/auth/hosts", []string{"X-Forwarded-Host", "cdn.example", "X-Forwarded-Host", "shop.example"}, true},
+		"no slash at its start":  {trusting, "POST", "/v1/auth", []string{"X-Original-URI", "orders"}, true},
 		"both, the same":         {trusting, "POST", "/v1/auth", []string{"X-Original-URI", "/orders", "X-Forwarded-Uri", "/orders"}, true},
 		"host":                   {trusting, "GET", "/v1/auth/hosts", []string{"X-Forwarded-Host", "cdn.example, shop.example"}, true},
 		"another host":           {trusting, "GET", "/v1/auth/hosts", []string{"X-Forwarded-Host", "shop.example, cdn.example"}, false},

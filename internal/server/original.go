@@ -84,7 +84,7 @@ func spoken(h http.Header, names [2]string, otherwise string) (string, error) {
 // fragment, which no server looks at, must not make it another path.
 func parseTarget(target string) *url.URL {
 	target, _, _ = strings.Cut(target, "#")
-	if u, err := url.ParseRequestURI(target); err == nil {
+	if u, err := url.ParseRequestURI(target); err == nil && u.Opaque == "" {
 		return u
 	}
 	path, query, _ := strings.Cut(target, "?")
