@@ -102,6 +102,19 @@ func TestLoadSaysWhatCannotBeRead(t *testing.T) {
 	}
 }
 
+func TestAnEmptyFileIsAWarning(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                  "a.yaml: is empty, so that it limits nothing (write rules: [] if that is meant)",
+		"# only comments\n": "a.yaml: is empty, so that it limits nothing (write rules: [] if that is meant)",
+		"rules: []":         "",
+	} {
+		s, err := Parse(File{"a.yaml", []byte(text)})
+		if err != nil || s.Warnings().Error() != want {
+			t.Errorf("%q: %v, %v", text, err, s.Warnings())
+		}
+	}
+}
+
 func TestMistakesAreBounded(t *testing.T) {
 	_, err := Parse(File{"many.yaml", []byte("rules:\n" + strings.Repeat("- 1\n", 3*maxProblems))})
 	var problems Problems

@@ -24,7 +24,12 @@ func (r *reader) readFile(file File, f *fileDraft) {
 		r.mistake(position{file: r.file}, fmt.Sprintf("is %d bytes long", len(file.Data)), fmt.Sprintf("split it; a file may have %d", maxFile))
 		return
 	}
-	for _, top := range r.documents(file) {
+	before := len(r.mistakes)
+	documents := r.documents(file)
+	if len(documents) == 0 && len(r.mistakes) == before {
+		r.warn(position{file: r.file}, "is empty, so that it limits nothing", "write rules: [] if that is meant")
+	}
+	for _, top := range documents {
 		r.readDocument(top, f)
 	}
 }
