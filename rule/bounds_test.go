@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// costOf parses the text and returns the error and the bytes it took.
-func costOf(text string) (err error, bytes uint64) {
+// costOf parses the text and returns the bytes that took, and the error.
+func costOf(text string) (bytes uint64, err error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	_, err = Parse(File{"hostile.yaml", []byte(text)})
 	runtime.ReadMemStats(&after)
-	return err, after.TotalAlloc - before.TotalAlloc
+	return after.TotalAlloc - before.TotalAlloc, err
 }
 
 // Once the bound of limits is met, the overrides after it cost nothing.
@@ -30,7 +30,7 @@ func TestOverridesOfManyTiersAreBounded(t *testing.T) {
 	for i := range 100_000 {
 		fmt.Fprintf(&text, "      k%d: {capacity: 3}\n", i)
 	}
-	err, bytes := costOf(text.String())
+	bytes, err := costOf(text.String())
 	if err == nil || !strings.Contains(err.Error(), "more than 500000 limits") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%.200v", err)
 	}
@@ -46,7 +46,7 @@ func TestManyMergesIntoManyKeysCostLittle(t *testing.T) {
 		fmt.Fprintf(&text, "        h%d: x\n", i)
 	}
 	text.WriteString("    limit: 1/s\n")
-	if err, bytes := costOf(text.String()); err != nil || bytes > 100<<20 {
+	if bytes, err := costOf(text.String()); err != nil || bytes > 100<<20 {
 		t.Errorf("%v, %d MB", err, bytes>>20)
 	}
 }
@@ -73,7 +73,7 @@ func TestLimitsOfARuleAndPartsOfAnIdentityAreBounded(t *testing.T) {
 		"rules:\n- {id: r, limit: 1/s, by: " + attributes(32) + "}": "",
 		"rules:\n- id: r\n  limit: 1/s\n  by: " + attributes(33):    "hostile.yaml:4:254: by: names 33 attributes (use at most 32)",
 	} {
-		err, _ := costOf(text)
+		_, err := costOf(text)
 		if got := fmt.Sprint(err); got != want && (want != "" || err != nil) {
 			t.Errorf("%.60s: %v", text, err)
 		}
