@@ -41,6 +41,33 @@ func (n *numbers) stepBucket(c cell, from *numbers, a *ask, r *result) cell {
 	return c
 }
 
+// isPlain reports whether a claim takes from a bucket and asks for no more, as
+// nearly all do.
+func (n *numbers) isPlain(c *Claim) bool {
+	return n.alg <= GCRA && c.Cost >= 0 && c.Extra == 0
+}
+
+// takePlain is stepBucket for a plain claim on a state written under the same
+// numbers, in registers alone. What it returns goes to tellPlain.
+func (n *numbers) takePlain(c cell, now, cost int64) (next cell, b bucket, allowed bool) {
+	b = n.refill(n.unpack(c), now)
+	allowed = cost*microUnits <= b.whole
+	if cost == 0 || !allowed {
+		return c, b, allowed
+	}
+	b.whole -= cost * microUnits
+	return n.pack(b), b, true
+}
+
+// tellPlain is decide for takePlain.
+func (n *numbers) tellPlain(d *Decision, b bucket, now, cost int64, allowed bool) {
+	d.Allowed, d.Limit, d.At = allowed, n.max, b.last
+	n.tellTokens(d, b.whole, b.frac, b.last-now)
+	if !allowed {
+		n.tellRetry(d, b.whole, b.frac, cost, b.last-now)
+	}
+}
+
 // refill brings the bucket to max(now, last): with e the time since last, it
 // gains (e·p + frac)/q, capped at a full bucket.
 func (n *numbers) refill(b bucket, now int64) bucket {
@@ -102,20 +129,29 @@ func (n *numbers) shortWait(need, frac int64) int64 {
 }
 
 func (n *numbers) tellBucket(d *Decision, r *result, cost, gap int64) {
-	d.Remaining = r.whole / microUnits
-	missing, next := n.full-r.whole, (d.Remaining+1)*microUnits-r.whole
-	switch {
-	case missing == 0:
-	case n.short: // twice as fast, on the path of every check
-		d.ResetAfter = micros(gap + n.shortWait(missing, r.frac))
-		d.NextAfter = micros(gap + n.shortWait(next, r.frac))
-	default:
-		d.ResetAfter = micros(gap + n.wait(missing, r.frac))
-		d.NextAfter = micros(gap + n.wait(next, r.frac))
-	}
+	n.tellTokens(d, r.whole, r.frac, gap)
 	if !r.allowed {
-		d.RetryAfter = n.retryAfter(cost, gap+n.wait(cost*microUnits-r.whole, r.frac))
+		n.tellRetry(d, r.whole, r.frac, cost, gap)
 	}
+}
+
+func (n *numbers) tellTokens(d *Decision, whole, frac, gap int64) {
+	d.Remaining = whole / microUnits
+	if whole == n.full {
+		return
+	}
+	missing, next := n.full-whole, (d.Remaining+1)*microUnits-whole
+	if n.short { // twice as fast, on the path of every check
+		d.ResetAfter = micros(gap + n.shortWait(missing, frac))
+		d.NextAfter = micros(gap + n.shortWait(next, frac))
+		return
+	}
+	d.ResetAfter = micros(gap + n.wait(missing, frac))
+	d.NextAfter = micros(gap + n.wait(next, frac))
+}
+
+func (n *numbers) tellRetry(d *Decision, whole, frac, cost, gap int64) {
+	d.RetryAfter = n.retryAfter(cost, gap+n.wait(cost*microUnits-whole, frac))
 }
 
 // The packed state: 53 bits of last, and 75 bits shared by whole and frac,

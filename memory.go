@@ -2,7 +2,6 @@ package stint
 
 import (
 	"context"
-	"hash/maphash"
 
 	"github.com/stintdev/stint/internal/table"
 )
@@ -52,10 +51,10 @@ type MemoryStats struct {
 // its own, and holds at most [MemoryOptions.MaxKeys]: 43 to 46 bytes each for
 // narrow states, outside the Go heap where the system allows.
 type Memory struct {
-	table  *table.Table
-	limits registry
-	clock  clock
-	seeds  [2]maphash.Seed
+	table   *table.Table
+	limits  registry
+	clock   clock
+	secrets secrets
 }
 
 // NewMemory returns an empty store. It takes memory only as keys come.
@@ -63,7 +62,7 @@ func NewMemory(o MemoryOptions) *Memory {
 	if o.MaxKeys <= 0 {
 		o.MaxKeys = DefaultMaxKeys
 	}
-	m := &Memory{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	m := &Memory{secrets: newSecrets()}
 	m.limits.init()
 	m.clock.init(o.Clock, o.ProcessorClock)
 	m.table = table.New(table.Options{Bound: o.MaxKeys, KeepAll: o.KeepAll, Judge: &m.limits})
@@ -87,14 +86,22 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 	if q.ref, err = m.refer(&c); err != nil {
 		return d, err
 	}
-	q.id.Hash = maphash.String(m.seeds[0], c.Key) ^ q.n.salt[0]
-	q.id.Rest = maphash.String(m.seeds[1], c.Key) ^ q.n.salt[1]
+	q.id = m.secrets.identify(c.Key, q.n.salt)
 	m.table.Touch(q.id)
-	var a ask
-	var r result
-	c.ask(&a, m.clock.now())
+	now := m.clock.now()
 	shard := m.table.Shard(q.id)
 	shard.Lock()
+	if slot := shard.AtHome(q.id); slot != nil && slot.Ref() == q.ref && q.n.isPlain(&c) {
+		// Nearly every check, and without a trip through memory.
+		next, after, allowed := q.n.takePlain(cell(slot.State), now, c.Cost)
+		slot.State = table.State(next)
+		shard.Unlock()
+		q.n.tellPlain(&d, after, now, c.Cost, allowed)
+		return d, nil
+	}
+	var a ask
+	var r result
+	c.ask(&a, now)
 	m.step(shard, q, &a, &r)
 	shard.Unlock()
 	q.n.decide(&d, &r, &a)
@@ -114,8 +121,7 @@ func (m *Memory) prepare(c *Claim) (q query, err error) {
 	if q.ref, err = m.refer(c); err != nil {
 		return q, err
 	}
-	q.id.Hash = maphash.String(m.seeds[0], c.Key) ^ q.n.salt[0]
-	q.id.Rest = maphash.String(m.seeds[1], c.Key) ^ q.n.salt[1]
+	q.id = m.secrets.identify(c.Key, q.n.salt)
 	return q, nil
 }
 
