@@ -169,6 +169,37 @@ func TestDrainDelayKeepsAccepting(t *testing.T) {
 	}
 }
 
+// A load balancer may have a request on its way on a connection that is idle
+// here: it is answered, and is the last one of it.
+func TestDrainDelayAnswersOnOpenConnections(t *testing.T) {
+	t.Parallel()
+	s := run(t, Config{Gateway: "127.0.0.1:0", Upstreams: echo(t), DrainDelay: time.Hour, DrainTimeout: 2 * time.Second})
+	for _, name := range []string{"http", "gateway"} {
+		conn := dial(t, s.Addr(name))
+		answers := bufio.NewReader(conn)
+		ask := func() *http.Response {
+			_, _ = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") // the answer will tell
+			response, err := http.ReadResponse(answers, nil)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			_, _ = io.Copy(io.Discard, response.Body)
+			_ = response.Body.Close()
+			return response
+		}
+		if ask().Close {
+			t.Errorf("%s: closes before the end", name)
+		}
+		defer func() {
+			if got := ask(); got.StatusCode != http.StatusOK || !got.Close {
+				t.Errorf("%s: status %d, closes: %v", name, got.StatusCode, got.Close)
+			}
+		}()
+	}
+	s.stop()
+	s.logs.wait(t, "draining")
+}
+
 func TestHTTP2IsServedWithoutTLS(t *testing.T) {
 	s := run(t, Config{Gateway: "127.0.0.1:0", Upstreams: echo(t)})
 	for _, name := range []string{"http", "admin", "gateway"} {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,7 +22,8 @@ const (
 // httpListener serves HTTP/1.1 and HTTP/2, the latter also without TLS.
 type httpListener struct {
 	*http.Server
-	cut context.CancelFunc // ends the context of every request
+	cut     context.CancelFunc // ends the context of every request
+	leaving atomic.Bool        // unready: every answer is the last of its connection
 }
 
 // newHTTPListener returns a listener that gives a request the time read to
@@ -29,8 +31,9 @@ type httpListener struct {
 // is no bound.
 func (s *Server) newHTTPListener(handler http.Handler, read, write time.Duration) *httpListener {
 	base, cut := context.WithCancel(context.Background())
-	server := &http.Server{
-		Handler:           handler,
+	h := &httpListener{cut: cut}
+	h.Server = &http.Server{
+		Handler:           h.closing(handler),
 		ReadHeaderTimeout: s.config.HeaderTimeout,
 		ReadTimeout:       read,
 		WriteTimeout:      write,
@@ -40,13 +43,25 @@ func (s *Server) newHTTPListener(handler http.Handler, read, write time.Duration
 		ErrorLog:          log.New(serverLog{s.log}, "", 0),
 		BaseContext:       func(net.Listener) context.Context { return base },
 	}
-	server.Protocols.SetHTTP1(true)
-	server.Protocols.SetHTTP2(true)
-	server.Protocols.SetUnencryptedHTTP2(true)
+	h.Protocols.SetHTTP1(true)
+	h.Protocols.SetHTTP2(true)
+	h.Protocols.SetUnencryptedHTTP2(true)
 	if s.certs != nil {
-		server.TLSConfig = s.certs.config()
+		h.TLSConfig = s.certs.config()
 	}
-	return &httpListener{server, cut}
+	return h
+}
+
+// closing asks clients to come back by another connection, once the listener
+// is unready. Idle connections stay open until it drains: on any of them a
+// request may be on its way, which SetKeepAlivesEnabled would cut.
+func (h *httpListener) closing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h.leaving.Load() && r.Header.Get("Upgrade") == "" {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (h *httpListener) serve(l net.Listener) error {
@@ -66,7 +81,7 @@ func (h *httpListener) serve(l net.Listener) error {
 func (h *httpListener) ready() {}
 
 // unready tells clients to come back by another connection.
-func (h *httpListener) unready() { h.SetKeepAlivesEnabled(false) }
+func (h *httpListener) unready() { h.leaving.Store(true) }
 
 // drain stops accepting and waits for the requests in flight.
 func (h *httpListener) drain(ctx context.Context) error { return h.Shutdown(ctx) }
