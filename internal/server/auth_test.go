@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stintdev/stint/httplimit"
+	"github.com/stintdev/stint/rule"
 )
 
 var thisMachine = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -153,5 +156,23 @@ func TestHeadersFollowTheDialectOfTheRule(t *testing.T) {
 	got := s.get("http", "/v1/auth", "X-API-Key", "k")
 	if got.header.Get("RateLimit-Limit") != "5" || got.header.Get("X-RateLimit-Limit") != "" {
 		t.Errorf("%v", got.header)
+	}
+}
+
+// The rule files and the middleware each have a list of dialects, and neither
+// imports the other.
+func TestEveryDialectOfRuleFilesIsKnown(t *testing.T) {
+	for d := httplimit.Standard; d <= httplimit.None; d++ {
+		set, err := rule.Parse(rule.File{Name: "a.yaml", Data: []byte("rules: [{id: a, limit: 1/s, headers: " + d.String() + "}]")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := newView(set.Rules()[0], newMetrics()).dialect; got != d {
+			t.Errorf("%v is understood as %v", d, got)
+		}
+	}
+	_, err := rule.Parse(rule.File{Name: "a.yaml", Data: []byte("rules: [{id: a, limit: 1/s, headers: zzz}]")})
+	if err == nil || strings.Count(err.Error(), ",") != int(httplimit.None) {
+		t.Errorf("rule files know others too: %v", err)
 	}
 }
