@@ -160,6 +160,17 @@ func (t *Table) Clear() {
 	}
 }
 
+// fits reports whether an empty table would have room for one state of the
+// weight, and counts it when not: nothing need go for a state that cannot stay.
+func (t *Table) fits(weight int) bool {
+	if t.keepAll || int64(weight) <= t.bound {
+		return true
+	}
+	t.full.Store(true)
+	t.unstored.Add(1)
+	return false
+}
+
 // hold takes weight from what the bound leaves.
 func (t *Table) hold(weight int) bool {
 	held := t.held.Add(int64(weight))

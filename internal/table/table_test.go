@@ -153,6 +153,21 @@ func TestWideNewcomerFindsAStateThatIsFarAway(t *testing.T) {
 	}
 }
 
+func TestStateThatCanNeverFitDrivesNothingOut(t *testing.T) {
+	table := New(Options{Bound: 100, Judge: shares{}})
+	fill(t, table, 100)
+	id := randomID(rand.New(rand.NewPCG(11, 12)))
+	s := table.Shard(id)
+	s.Lock()
+	defer s.Unlock()
+	if s.Widen(id, 1, 100*wordsPerWeight, 0) != nil {
+		t.Errorf("a state of 101 has room in a table of 100")
+	}
+	if got := table.Stats(); got != (Stats{Keys: 100, Unstored: 1, Full: true}) {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestIdleStatesAreReclaimedByNewcomers(t *testing.T) {
 	table := New(Options{Bound: 100_000, Judge: shares{}})
 	fill(t, table, 1000)

@@ -35,8 +35,9 @@ func (s *Shard) Widen(id ID, ref uint32, capacity int, now int64) *Slot {
 	if slot != nil {
 		have = 1 + weightOf(cap(s.Wide(slot)))
 	}
-	more := 1 + weightOf(capacity) - have
-	if !s.take(id, more, now) {
+	whole := 1 + weightOf(capacity)
+	more := whole - have
+	if !s.table.fits(whole) || !s.take(id, more, now) {
 		return nil
 	}
 	if slot == nil {
