@@ -2,7 +2,7 @@ package stint
 
 import "math"
 
-// Forget, as the cost of a claim, drops the key's state: the key is as if
+// Forget is the cost of a claim that drops the key's state: the key is as if
 // never used. It is always allowed.
 const Forget = math.MinInt64
 

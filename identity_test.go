@@ -87,7 +87,7 @@ func TestIdentityNeedsTheSecretsAndTheScope(t *testing.T) {
 	if other := testSecrets.identify(key, [2]uint64{1, 0}); other == id {
 		t.Error("another scope has the same identity")
 	}
-	if newSecrets() == newSecrets() {
+	if one, other := newSecrets(), newSecrets(); one == other {
 		t.Error("two stores have the same secrets")
 	}
 }

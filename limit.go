@@ -19,7 +19,8 @@ func (l Limit) Valid() bool { return l.n != nil }
 // Spec returns the spec with every default filled in.
 func (l Limit) Spec() Spec { return l.n.spec }
 
-// Namespace, Rule and Name return the scope of the limit.
+// Namespace returns the first part of the scope, beside Rule and Name; it may
+// be empty.
 func (l Limit) Namespace() string { return l.n.spec.Namespace }
 
 // Rule returns the rule that the limit belongs to; it may be empty.

@@ -29,8 +29,7 @@ func newLimiter(t *testing.T, specs ...stint.Spec) *stint.Limiter {
 }
 
 func codeOf(err error) stint.Code {
-	var e *stint.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*stint.Error](err); ok {
 		return e.Code
 	}
 	return 255
@@ -97,7 +96,9 @@ func TestCallerThatGivesUpIsNotCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := newLimiter(t, stint.PerHour(2))
 		ctx, cancel := context.WithCancel(t.Context())
-		limiter.AllowN(ctx, "k", 2)
+		if _, err := limiter.AllowN(ctx, "k", 2); err != nil {
+			t.Fatal(err)
+		}
 		done := make(chan error)
 		go func() { done <- limiter.Wait(ctx, "k") }()
 		synctest.Wait()
@@ -179,7 +180,7 @@ func TestLimiterRefusesWhatItCannotDecide(t *testing.T) {
 
 func TestOneLimitAllocatesNothing(t *testing.T) {
 	limiter := newLimiter(t, stint.PerSecond(1000))
-	if n := testing.AllocsPerRun(1000, func() { limiter.Allow(context.Background(), "key") }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { _, _ = limiter.Allow(context.Background(), "key") }); n != 0 {
 		t.Errorf("Allow allocates %v times; want 0", n)
 	}
 }

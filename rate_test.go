@@ -30,7 +30,8 @@ func fitByScan(r *big.Rat, fits func(p, q *big.Int) bool, most int64) *big.Rat {
 	for q := int64(1); q <= most; q++ {
 		p := new(big.Int).Mul(r.Num(), big.NewInt(q))
 		p.Quo(p, r.Denom())
-		for ; p.Sign() > 0 && !fits(p, big.NewInt(q)); p.Sub(p, big.NewInt(1)) {
+		for p.Sign() > 0 && !fits(p, big.NewInt(q)) {
+			p.Sub(p, big.NewInt(1))
 		}
 		if f := new(big.Rat).SetFrac(p, big.NewInt(q)); f.Cmp(best) > 0 {
 			best = f

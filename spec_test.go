@@ -125,7 +125,7 @@ func TestScopeAndShapeDecideWhoseStateItIs(t *testing.T) {
 		}
 		return l.n
 	}
-	same := change(func(s *Spec) {})
+	same := change(func(*Spec) {})
 	for name, c := range map[string]struct {
 		change func(*Spec)
 		fresh  bool

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -70,8 +71,8 @@ func peerOf(r *http.Request) netip.Addr {
 // one from a line.
 func (c *Clients) walk(peer netip.Addr, lines []string, last func(line string) (rest, hop string)) netip.Addr {
 	client := peer
-	for i := len(lines) - 1; i >= 0; i-- {
-		for line := lines[i]; line != ""; {
+	for _, line := range slices.Backward(lines) {
+		for line := line; line != ""; {
 			var hop string
 			line, hop = last(line)
 			if hop == "" {

@@ -13,8 +13,7 @@ import (
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	body := refusal{status: http.StatusInternalServerError, code: codeInternal,
 		message: "The limit could not be checked", problem: problemNone}
-	var coded *stint.Error
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[*stint.Error](err); ok {
 		body.translate(coded)
 	}
 	w.Header().Set("Cache-Control", "no-store")

@@ -45,8 +45,7 @@ func noArguments(c *cobra.Command, args []string) error {
 
 // wrongFlag names the flag that an unknown one is near.
 func wrongFlag(c *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var known []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 		if near, ok := nearest.Name(unknown.GetSpecifiedName(), known); ok {

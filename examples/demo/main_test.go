@@ -91,7 +91,7 @@ func TestSixthRequestIsDeniedAndNothingIsLeftBehind(t *testing.T) {
 	if err := demo.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
 	}
-	if res, err := http.Get("http://" + gateway); err == nil { //nolint:noctx // nobody answers
+	if res, err := http.Get("http://" + gateway); err == nil {
 		_ = res.Body.Close()
 		t.Error("the server outlived the demo")
 	}

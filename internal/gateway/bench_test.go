@@ -29,7 +29,7 @@ func BenchmarkRequest(b *testing.B) {
 }
 
 func fetch(b *testing.B, c *http.Client, target string) {
-	res, err := c.Get(target) //nolint:noctx // the benchmark ends by itself
+	res, err := c.Get(target)
 	if err != nil {
 		b.Error(err)
 		return

@@ -30,7 +30,7 @@ func (f *failure) write(w http.ResponseWriter, id string) {
 	}
 	w.WriteHeader(f.status)
 	body := map[string]any{"code": f.code, "message": f.message, "details": details}
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": body}) // the client may be gone
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": body}) //nolint:errchkjson // all of it encodes; the client may be gone
 }
 
 // fail is called when there is no answer of an upstream to pass on.

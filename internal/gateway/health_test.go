@@ -26,8 +26,8 @@ func TestPausesGrowAndOneRequestFindsOut(t *testing.T) {
 	if !h.dialFailed(now, first) || h.dialFailed(now, together) {
 		t.Error("the first failure is news, the one beside it is none")
 	}
-	for _, pause := range []time.Duration{500, 1000, 2000, 4000, 8000, 15000, 15000} {
-		now = now.Add(pause*time.Millisecond - 1)
+	for _, pause := range []int{500, 1000, 2000, 4000, 8000, 15000, 15000} {
+		now = now.Add(time.Duration(pause)*time.Millisecond - 1)
 		claim(false)
 		now = now.Add(1)
 		probe := claim(true)

@@ -106,7 +106,7 @@ func TestWebSocketPassesBothWays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer c.CloseNow()
+			defer func() { _ = c.CloseNow() }()
 			if res.Header.Get(requestIDHeader) == "" {
 				t.Error("the handshake has no request id")
 			}
@@ -131,7 +131,7 @@ func shoutBack(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	defer c.CloseNow()
+	defer func() { _ = c.CloseNow() }()
 	c.SetReadLimit(1 << 20)
 	for {
 		kind, word, err := c.Read(r.Context())

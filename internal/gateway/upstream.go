@@ -65,7 +65,7 @@ func (g *Gateway) choose(now time.Time, tried []*upstream) (*upstream, int) {
 }
 
 func (g *Gateway) leastBusy(now time.Time, tried []*upstream) (best *upstream) {
-	n := uint32(len(g.upstreams)) //nolint:gosec // the number of upstreams on a command line
+	n := uint32(len(g.upstreams))
 	start := g.turn.Add(1)
 	for i := range n {
 		u := g.upstreams[(start+i)%n]

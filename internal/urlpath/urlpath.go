@@ -45,7 +45,7 @@ func isNormal(path string) bool {
 	if path == "" || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' {
 		return false
 	}
-	for i := 0; i < len(path); i++ {
+	for i := range len(path) {
 		c := path[i]
 		switch {
 		case c == '/':
