@@ -91,7 +91,7 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 	now := m.clock.now()
 	shard := m.table.Shard(q.id)
 	shard.Lock()
-	if slot := shard.AtHome(q.id); slot != nil && slot.Ref() == q.ref && q.n.isPlain(&c) {
+	if slot := lookUp(shard, q.id); slot != nil && slot.Ref() == q.ref && q.n.isPlain(&c) {
 		// Nearly every check, and without a trip through memory.
 		next, after, allowed := q.n.takePlain(cell(slot.State), now, c.Cost)
 		slot.State = table.State(next)
@@ -144,10 +144,7 @@ func (m *Memory) step(shard *table.Shard, q query, a *ask, r *result) {
 		m.stepWide(shard, q, a, r)
 		return
 	}
-	slot := shard.AtHome(q.id)
-	if slot == nil {
-		slot = shard.Find(q.id)
-	}
+	slot := lookUp(shard, q.id)
 	if slot == nil {
 		m.stepFresh(shard, q, a, r)
 		return
@@ -164,6 +161,14 @@ func (m *Memory) step(shard *table.Shard, q query, a *ask, r *result) {
 	if r.forget {
 		shard.Delete(q.id)
 	}
+}
+
+// lookUp returns the slot of a state, nil when there is none.
+func lookUp(shard *table.Shard, id table.ID) *table.Slot {
+	if slot := shard.AtHome(id); slot != nil {
+		return slot
+	}
+	return shard.Find(id)
 }
 
 // stepFresh is step for a key without a state.
