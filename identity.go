@@ -23,9 +23,8 @@ func newSecrets() (s secrets) {
 
 // identify returns 128 bits for a key under the scope of a limit. They come
 // from two lanes of folded multiplications (Wang Yi, wyhash, 2019), which
-// share no secret before they are mixed: 16 bytes of the key a step. It takes
-// half the time of two runs of the runtime's hash, and a check of a hot key
-// spends a fifth of its own there.
+// share no secret before they are mixed: 16 bytes of the key a step, in half the
+// time of two runs of the runtime's hash.
 func (s *secrets) identify(key string, salt [2]uint64) table.ID {
 	size := uint64(len(key))
 	x, y := s[0], s[2]

@@ -223,3 +223,46 @@ func TestWideStatesWeighAsMuchAsTheyTake(t *testing.T) {
 		t.Errorf("after Delete: holds %d, %+v", table.held.Load(), s.wides)
 	}
 }
+
+// What is found far from its home comes home, and whoever makes room for it
+// is found still: also after others have gone from between them.
+func TestFoundStatesComeHomeAndLoseNobody(t *testing.T) {
+	table := New(Options{Bound: 2000, Judge: shares{}})
+	r := rand.New(rand.NewPCG(3, 4))
+	ids := make([]ID, 1500)
+	for i := range ids {
+		ids[i] = randomID(r)
+		table.insert(ids[i], State{Hi: r.Uint64(), Lo: uint64(i % 100)}, 0)
+	}
+	brought := 0
+	for round := range 20_000 {
+		i := r.IntN(len(ids))
+		shard := table.Shard(ids[i])
+		if round%40 == 0 && len(ids) > 1000 {
+			shard.Delete(ids[i])
+			ids[i] = ids[len(ids)-1]
+			ids = ids[:len(ids)-1]
+			continue
+		}
+		home := shard.home(ids[i].Hash)
+		away := !shard.at(home).is(ids[i]) && !shard.at(home+1).is(ids[i])
+		slot := shard.Find(ids[i])
+		if slot == nil {
+			t.Fatalf("round %d: a state is lost", round)
+		}
+		if slot != shard.at(home) && slot != shard.at(home+1) {
+			t.Fatalf("round %d: the state that was found is not at home", round)
+		}
+		if away {
+			brought++
+		}
+	}
+	for _, id := range ids {
+		if table.Shard(id).Find(id) == nil {
+			t.Fatal("a state is lost")
+		}
+	}
+	if brought < 1000 {
+		t.Errorf("%d states were away; too few to have tested anything", brought)
+	}
+}
