@@ -7,6 +7,8 @@ const noReserve = 0
 
 func choosePages([]byte, bool) {}
 
+func populateMemory([]byte) {}
+
 // giveBackMemory keeps the pages: these systems do not promise that pages
 // given back read as zero.
 func giveBackMemory(memory []byte) { clear(memory) }

@@ -3,8 +3,8 @@
 // nothing.
 //
 // A state is 16 bytes in a 32-byte [Slot], found by a 96-bit identity. The
-// shards are fixed in number, a power of two. Each owns a window of address
-// space outside the Go heap (where the system has mmap) and grows within it
+// shards are fixed in number, a power of two. Each owns windows of address
+// space outside the Go heap (where the system has mmap), and grows within them
 // in place by about a tenth, so that a growing table never holds a second
 // copy of itself and never pauses for long. Probing is linear from a pair of
 // slots that share a cache line, at a load of at most 0.80. States that need

@@ -51,6 +51,7 @@ type Table struct {
 
 	sizes  []atomic.Uint32 // of the shards, close together for Touch
 	spread atomic.Bool     // more is held than caches hold, in mapped memory
+	ahead  atomic.Bool     // the middle windows have been made resident
 
 	held      atomic.Int64 // weight
 	evictions atomic.Uint64
@@ -65,6 +66,7 @@ const (
 	keepShards   = 1 << 12 // when there is no bound
 	keepSlots    = 1 << 18 // of each window then; beyond it, the Go heap
 	spreadFrom   = 1 << 13 // states
+	aheadFrom    = 80      // states a shard; the fullest is then at some 115, and leaves for the middle at 205
 )
 
 // New makes an empty table. It reserves address space for its bound and uses
@@ -106,15 +108,19 @@ func slotsFor(bound, shards int) int {
 	return wholePages(int(keys) + 1)
 }
 
-// wholePages is the room for so many keys at the load that growth leaves, in
-// pages, because what would be left over of a page is resident anyway; or the
-// smallest size, if that is enough.
+// wholePages is the room for so many keys at the load that growth leaves: the
+// smallest size or the middle one where they suit, else whole pages, because
+// what would be left over of a page is resident anyway.
 func wholePages(keys int) int {
 	slots := keys*loadDen/growLoadNum + 1
-	if slots <= smallSlots {
+	switch {
+	case slots <= smallSlots:
 		return smallSlots
+	case slots > middleSlots/2 && slots <= middleSlots:
+		return middleSlots
+	default:
+		return (slots + slotsPerPage - 1) / slotsPerPage * slotsPerPage
 	}
-	return (slots + slotsPerPage - 1) / slotsPerPage * slotsPerPage
 }
 
 // Number is the number of the shard of an identity. Who locks several shards
@@ -174,8 +180,8 @@ func (t *Table) fits(weight int) bool {
 // hold takes weight from what the bound leaves.
 func (t *Table) hold(weight int) bool {
 	held := t.held.Add(int64(weight))
-	if held > spreadFrom && t.arena.mapped() && !t.spread.Load() {
-		t.spread.Store(true)
+	if held > spreadFrom && t.arena.mapped() {
+		t.outgrow(held)
 	}
 	if held <= t.bound || t.keepAll {
 		return true
@@ -183,6 +189,22 @@ func (t *Table) hold(weight int) bool {
 	t.held.Add(-int64(weight))
 	t.full.Store(true)
 	return false
+}
+
+// outgrow does what a table in mapped memory needs once on the way to a size.
+// The middle windows are made resident before the first shard comes there:
+// where the memory of a machine is itself virtual, one huge page has taken
+// seven milliseconds.
+func (t *Table) outgrow(held int64) {
+	if !t.spread.Load() {
+		t.spread.Store(true)
+	}
+	if held > int64(len(t.shards))*aheadFrom && !t.ahead.Load() && t.ahead.CompareAndSwap(false, true) {
+		go func() {
+			populateMemory(t.arena.middle.memory)
+			runtime.KeepAlive(t) // frees the arena
+		}()
+	}
 }
 
 func (t *Table) release(weight int) { t.held.Add(-int64(weight)) }
