@@ -17,14 +17,27 @@ package stint
 type bucket struct{ whole, frac, last int64 }
 
 func (n *numbers) stepBucket(c cell, from *numbers, a *ask, r *result) cell {
-	b := bucket{whole: n.full, last: a.now}
+	var b bucket
 	if from != nil {
-		b = n.refill(from.unpack(c), a.now)
+		b = from.unpack(c)
+	}
+	if b = n.chargeBucket(b, from != nil, a, r); r.write {
+		c = n.pack(b)
+	}
+	return c
+}
+
+// chargeBucket is the step itself. known says that there is a state.
+func (n *numbers) chargeBucket(b bucket, known bool, a *ask, r *result) bucket {
+	if known {
+		b = n.refill(b, a.now)
+	} else {
+		b = bucket{whole: n.full, last: a.now}
 	}
 	r.allowed, r.now = a.cost*microUnits <= b.whole, b.last
 	switch {
 	case a.cost < 0:
-		r.write = from != nil && !a.dry
+		r.write = known && !a.dry
 		b = n.giveBack(b, a, r.write)
 	case r.allowed && !a.dry:
 		b.whole -= a.cost * microUnits
@@ -35,10 +48,7 @@ func (n *numbers) stepBucket(c cell, from *numbers, a *ask, r *result) cell {
 		r.write = a.cost+r.granted > 0
 	}
 	r.whole, r.frac = b.whole, b.frac
-	if r.write {
-		c = n.pack(b)
-	}
-	return c
+	return b
 }
 
 // isPlain reports whether a claim takes from a bucket and asks for no more, as

@@ -43,6 +43,16 @@ type Policy struct {
 	Consistency Consistency
 	OnFailure   OnFailure
 	Replicas    uint8 // how many replicas must have the charge; 0: none
+
+	// Local is the claim that stands in under [FailLocal] while the store
+	// fails; nil: this node's share of the limit itself.
+	Local *Local
+}
+
+// Local is a claim of a node's own.
+type Local struct {
+	Key   string
+	Limit Limit
 }
 
 // Consistency is what a claim asks of a distributed store.

@@ -19,6 +19,7 @@ const (
 // Error is the one error type of a [Store]: no decision could be made.
 type Error struct {
 	Code    Code
+	Kind    string // finer than Code, one word of few, for metrics: "readonly"; may be empty
 	Problem string // what is wrong
 	Mend    string // what to do about it; may be empty
 	Err     error  // the cause; may be nil

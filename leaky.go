@@ -9,9 +9,22 @@ package stint
 // is allowed iff v + q ≤ queue + 1; it waits v/r, then v becomes v + q.
 
 func (n *numbers) stepLeaky(c cell, from *numbers, a *ask, r *result) cell {
-	b := bucket{last: a.now}
+	var b bucket
 	if from != nil {
-		b = n.drain(from.unpack(c), a.now)
+		b = from.unpack(c)
+	}
+	if b = n.chargeLeaky(b, from != nil, a, r); r.write {
+		c = n.pack(b)
+	}
+	return c
+}
+
+// chargeLeaky is the step itself. known says that there is a state.
+func (n *numbers) chargeLeaky(b bucket, known bool, a *ask, r *result) bucket {
+	if known {
+		b = n.drain(b, a.now)
+	} else {
+		b = bucket{last: a.now}
 	}
 	room := n.full - b.whole - min(b.frac, 1) // a started micro-unit takes its whole place
 	r.allowed, r.now = a.cost <= 0 || a.cost*microUnits <= room, b.last
@@ -25,10 +38,7 @@ func (n *numbers) stepLeaky(c cell, from *numbers, a *ask, r *result) cell {
 		r.ahead, r.aheadFrac = 0, 0 // nothing was put into the queue
 	}
 	r.whole, r.frac = b.whole, b.frac
-	if r.write {
-		c = n.pack(b)
-	}
-	return c
+	return b
 }
 
 // drain brings the level to max(now, last): v·q − e·p over q, at least 0.

@@ -7,6 +7,25 @@ func (c *Claim) sound() bool {
 	return c.Limit.n != nil && uint(len(c.Key)-1) < MaxKey && uint64(c.Cost) <= MaxCost && c.Extra == 0 && c.At == 0
 }
 
+// Validate says what is wrong with a claim: the error that every store gives.
+func (c *Claim) Validate() error {
+	if c.sound() {
+		return nil
+	}
+	return c.check()
+}
+
+// Validate says what is wrong with the claims of a group, or that two of them
+// are of one state.
+func (g *Group) Validate() error {
+	for i := range g.Claims {
+		if err := g.Claims[i].Validate(); err != nil {
+			return err
+		}
+	}
+	return checkDistinct(g.Claims)
+}
+
 // check says what is wrong with a claim.
 func (c *Claim) check() error {
 	switch {

@@ -1,0 +1,210 @@
+package stint
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+)
+
+// State is the state of one key where no memory store keeps it: what a store
+// reads from its server, steps, and writes back. The zero State is none: the
+// key is as if never used. A State belongs to limits of one scope and
+// [Limit.Shape], whatever their numbers. It is not safe for concurrent use.
+type State struct {
+	known  bool
+	bucket bucket  // bucket, gcra, leaky
+	cell   cell    // fixed window, quota, counter of one bucket
+	wide   []int64 // log, counter of many buckets
+}
+
+// Known reports whether there is a state.
+func (s *State) Known() bool { return s.known }
+
+// Step is the pure function (state, limit, now, claim) → (state, decision).
+// now is in microseconds since the Unix epoch. With dry set it decides and
+// changes nothing; shown that way, a claim of cost [Forget] is a peek. The
+// claim's limit and key are not looked at, and the claim must be valid.
+func (l Limit) Step(s *State, now int64, c *Claim, dry bool) (d Decision) {
+	a := ask{dry: dry}
+	c.ask(&a, now)
+	var r result
+	l.n.stepState(s, &a, &r)
+	l.n.decide(&d, &r, &a)
+	return d
+}
+
+func (n *numbers) stepState(s *State, a *ask, r *result) {
+	switch {
+	case a.cost == Forget && !a.dry:
+		n.forgotten(a, r)
+	case n.wide():
+		n.stepWideState(s, a, r)
+	case n.buckets == 0 && n.alg != Quota:
+		n.stepBucketState(s, a, r)
+	default:
+		from := n
+		if !s.known {
+			from = nil
+		}
+		s.cell = n.step(s.cell, from, a, r)
+	}
+	s.known = s.known || r.write
+	if r.forget {
+		*s = State{wide: s.wide[:0]}
+	}
+}
+
+func (n *numbers) stepBucketState(s *State, a *ask, r *result) {
+	if a.cost == Forget {
+		a.cost = 0 // shown, not done
+	}
+	charge := n.chargeBucket
+	if n.alg == LeakyBucket {
+		charge = n.chargeLeaky
+	}
+	if b := charge(s.bucket, s.known, a, r); r.write {
+		s.bucket = b
+	}
+}
+
+func (n *numbers) stepWideState(s *State, a *ask, r *result) {
+	if room := n.wideRoom(len(s.wide), a); cap(s.wide) < room {
+		s.wide = append(make([]int64, 0, room), s.wide...)
+	}
+	if w := n.stepWide(s.wide, a, r); r.write {
+		s.wide = w
+	}
+}
+
+// The encoding is big-endian. A bucket: when it was last changed and its whole
+// micro-units in timeBytes each, then the fraction in as few bytes as it
+// takes. A window: its start, which may lie before the epoch, and the count. A
+// sliding counter: the number of its newest bucket and the counts, bucket b at
+// b mod (buckets + 1). A log: its times, oldest first.
+const (
+	timeBytes  = 7
+	countBytes = 4
+)
+
+// AppendState appends the encoding of a state, nothing for none.
+func (l Limit) AppendState(to []byte, s *State) []byte {
+	n := l.n
+	switch {
+	case !s.known:
+		return to
+	case n.alg == SlidingWindowLog:
+		for _, t := range s.wide {
+			to = appendTime(to, t)
+		}
+		return to
+	case n.alg == SlidingWindowCounter:
+		return n.appendCounters(to, s)
+	case n.buckets > 0 || n.alg == Quota:
+		return binary.BigEndian.AppendUint32(appendTime(to, int64(s.cell.Hi)), uint32(s.cell.Lo))
+	}
+	to = appendTime(appendTime(to, s.bucket.last), s.bucket.whole)
+	for i := (bits.Len64(uint64(s.bucket.frac)) + 7) / 8; i > 0; i-- {
+		to = append(to, byte(s.bucket.frac>>(8*(i-1))))
+	}
+	return to
+}
+
+func (n *numbers) appendCounters(to []byte, s *State) []byte {
+	if n.buckets == 1 {
+		return binary.BigEndian.AppendUint64(appendTime(to, int64(s.cell.Hi)), s.cell.Lo)
+	}
+	to = appendTime(to, s.wide[0])
+	for _, count := range s.wide[1:] {
+		to = binary.BigEndian.AppendUint32(to, uint32(count))
+	}
+	return to
+}
+
+func appendTime(to []byte, t int64) []byte {
+	var word [8]byte
+	binary.BigEndian.PutUint64(word[:], uint64(t))
+	return append(to, word[8-timeBytes:]...)
+}
+
+// DecodeState reads what [Limit.AppendState] wrote under a limit of the same
+// shape. The error is an [*Error] of [CodeInternal]: the bytes are no such
+// state.
+func (l Limit) DecodeState(data []byte) (s State, err error) {
+	err = l.n.decodeState(&s, data)
+	return s, err
+}
+
+func (n *numbers) decodeState(s *State, data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	s.known = true
+	var ok bool
+	switch {
+	case n.alg == SlidingWindowLog:
+		ok = s.decodeTimes(data)
+	case n.alg == SlidingWindowCounter:
+		ok = n.decodeCounters(s, data)
+	case n.buckets > 0 || n.alg == Quota:
+		if ok = len(data) == timeBytes+countBytes; ok {
+			s.cell = cell{uint64(readTime(data)), uint64(binary.BigEndian.Uint32(data[timeBytes:]))}
+		}
+	default:
+		ok = s.bucket.decode(data)
+	}
+	if !ok {
+		return &Error{Code: CodeInternal, Kind: "corrupt", Problem: fmt.Sprintf("state: %d bytes are not those of a %s", len(data), n.alg),
+			Mend: "let nobody else write under the prefix of the store's keys; reset the key"}
+	}
+	return nil
+}
+
+func (b *bucket) decode(data []byte) bool {
+	if len(data) < 2*timeBytes || len(data) > 3*timeBytes {
+		return false
+	}
+	b.last, b.whole, b.frac = readTime(data), readTime(data[timeBytes:]), 0
+	for _, digit := range data[2*timeBytes:] {
+		b.frac = b.frac<<8 | int64(digit)
+	}
+	return isTime(b.last) && isTime(b.whole) && isTime(b.frac)
+}
+
+func (n *numbers) decodeCounters(s *State, data []byte) bool {
+	if len(data) != timeBytes+countBytes*(n.buckets+1) || !isTime(readTime(data)) {
+		return false
+	}
+	if n.buckets == 1 {
+		s.cell = cell{uint64(readTime(data)), binary.BigEndian.Uint64(data[timeBytes:])}
+		return true
+	}
+	s.wide = append(make([]int64, 0, n.buckets+2), readTime(data))
+	for rest := data[timeBytes:]; len(rest) > 0; rest = rest[countBytes:] {
+		s.wide = append(s.wide, int64(binary.BigEndian.Uint32(rest)))
+	}
+	return true
+}
+
+func (s *State) decodeTimes(data []byte) bool {
+	if len(data)%timeBytes != 0 {
+		return false
+	}
+	s.wide = make([]int64, 0, len(data)/timeBytes)
+	for last := int64(0); len(data) > 0; data = data[timeBytes:] {
+		t := readTime(data)
+		if t < last || !isTime(t) {
+			return false
+		}
+		s.wide, last = append(s.wide, t), t
+	}
+	return true
+}
+
+func isTime(t int64) bool { return t >= 0 && t <= maxMicros }
+
+// readTime reads timeBytes with their sign.
+func readTime(data []byte) int64 {
+	high := uint64(binary.BigEndian.Uint32(data)) << 32
+	low := uint64(binary.BigEndian.Uint32(data[timeBytes-4:])) << 8
+	return int64(high|low) >> 8
+}

@@ -1,0 +1,156 @@
+package stint_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/storetest"
+)
+
+// byteStore keeps encoded states in a map, as a store in front of a server
+// does, and steps them by Limit.Step.
+type byteStore struct {
+	clock func() int64
+	mu    sync.Mutex
+	bytes map[string][]byte
+}
+
+func TestEncodedStatesObeyTheLaws(t *testing.T) {
+	storetest.Suite{Keeps: true, Open: func(_ *testing.T, clock func() int64) stint.Store {
+		return &byteStore{clock: clock, bytes: map[string][]byte{}}
+	}}.Run(t)
+}
+
+func (b *byteStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	var out [1]stint.Decision
+	err := b.TakeGroups(ctx, []stint.Group{{Claims: []stint.Claim{c}}}, out[:])
+	if groups := (*stint.GroupsError)(nil); errors.As(err, &groups) {
+		err = groups.Errs[0]
+	}
+	return out[0], err
+}
+
+func (b *byteStore) TakeGroups(_ context.Context, groups []stint.Group, out []stint.Decision) error {
+	claims := 0
+	for _, g := range groups {
+		claims += len(g.Claims)
+	}
+	if claims != len(out) {
+		return &stint.Error{Code: stint.CodeInvalid, Problem: "out: wrong length"}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	errs, failed, admitted, now := make([]error, len(groups)), false, true, b.clock()
+	for i := range groups {
+		g := &groups[i]
+		if errs[i] = g.Validate(); errs[i] != nil {
+			failed = true
+			clear(out[:len(g.Claims)])
+		} else if ok := b.take(g, now, admitted || !g.Shadow, out[:len(g.Claims)]); !g.Shadow {
+			admitted = ok
+		}
+		if errs[i] != nil && !g.Shadow {
+			admitted = false
+		}
+		out = out[len(g.Claims):]
+	}
+	if failed {
+		return &stint.GroupsError{Errs: errs}
+	}
+	return nil
+}
+
+func (b *byteStore) take(g *stint.Group, now int64, charge bool, out []stint.Decision) bool {
+	for i := range g.Claims {
+		out[i] = b.step(&g.Claims[i], now, true)
+	}
+	_, face := stint.Face(g.Claims, out)
+	for i := range g.Claims {
+		if face.Allowed && charge && out[i].Allowed {
+			out[i] = b.step(&g.Claims[i], now, false)
+		}
+	}
+	return face.Allowed
+}
+
+func (b *byteStore) step(c *stint.Claim, now int64, dry bool) stint.Decision {
+	l := c.Limit
+	key := strings.Join([]string{l.Namespace(), l.Rule(), l.Name(), l.Shape(), c.Key}, "\x00")
+	s, err := l.DecodeState(b.bytes[key])
+	if err != nil {
+		panic(err)
+	}
+	d := l.Step(&s, now, c, dry)
+	b.bytes[key] = l.AppendState(nil, &s)
+	return d
+}
+
+func TestCorruptStatesAreRefused(t *testing.T) {
+	for _, spec := range []stint.Spec{
+		stint.PerMinute(10),
+		{Algorithm: stint.FixedWindow, Limit: 10, Window: 60e9},
+		{Algorithm: stint.SlidingWindowCounter, Limit: 10, Window: 60e9, Buckets: 1},
+		{Algorithm: stint.SlidingWindowCounter, Limit: 10, Window: 60e9, Buckets: 4},
+		{Algorithm: stint.SlidingWindowLog, Limit: 10, Window: 60e9},
+	} {
+		l, err := spec.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{"x", "corrupted", strings.Repeat("\xff", 21), strings.Repeat("z", 400)} {
+			if spec.Algorithm == stint.FixedWindow && len(text) == 11 {
+				continue
+			}
+			if _, err := l.DecodeState([]byte(text)); err == nil {
+				t.Errorf("%v reads %q as a state", l, text)
+			}
+		}
+	}
+}
+
+func TestSharesDivideLimitAndRate(t *testing.T) {
+	limit := func(s stint.Spec) stint.Limit {
+		l, err := s.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	for _, c := range []struct {
+		spec  stint.Spec
+		nodes int
+		max   int64
+		rate  string
+	}{
+		{stint.PerMinute(100), 0, 100, "5/3"},
+		{stint.PerMinute(100), 1, 100, "5/3"},
+		{stint.PerMinute(100), 3, 34, "5/9"},
+		{stint.PerMinute(2), 5, 1, "1/150"},
+		{stint.Spec{Algorithm: stint.LeakyBucket, Limit: 10, Window: 1e9, Queue: 9}, 4, 3, "5/2"},
+		{stint.Spec{Algorithm: stint.FixedWindow, Limit: 10, Window: 1e9}, 4, 3, ""},
+		{stint.Spec{Algorithm: stint.Quota, Limit: 1, Period: "day"}, 4, 1, ""},
+	} {
+		share, err := limit(c.spec).Share(c.nodes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rate := ""
+		if share.Rate() != nil {
+			rate = share.Rate().RatString()
+		}
+		if share.Max() != c.max || rate != c.rate {
+			t.Errorf("%d nodes share %+v: %d at %s, want %d at %s", c.nodes, c.spec, share.Max(), rate, c.max, c.rate)
+		}
+		if share.Shape() != limit(c.spec).Shape() {
+			t.Errorf("a share of %+v is of another shape", c.spec)
+		}
+	}
+	slow := limit(stint.Spec{RefillRate: "0.0000001", Capacity: 1})
+	if _, err := slow.Share(1 << 20); err == nil {
+		t.Error("a rate of one in 300,000 years was accepted")
+	}
+}
