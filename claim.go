@@ -29,6 +29,9 @@ type Claim struct {
 	Extra int64
 	// At is, for a give-back, the [Decision.At] of its take. Zero means now.
 	At int64
+	// Local stands in for the claim under [FailLocal] while its store fails.
+	// Nil means this node's share of the limit itself.
+	Local *Local
 	// Any, above zero, makes the claim one of a set of alternatives: those
 	// of its [Group] with the same number. Such a set admits when one of it
 	// admits, and every claim of it that does is charged.
@@ -43,13 +46,9 @@ type Policy struct {
 	Consistency Consistency
 	OnFailure   OnFailure
 	Replicas    uint8 // how many replicas must have the charge; 0: none
-
-	// Local is the claim that stands in under [FailLocal] while the store
-	// fails; nil: this node's share of the limit itself.
-	Local *Local
 }
 
-// Local is a claim of a node's own.
+// Local is the key and the limit of a claim that a node decides by itself.
 type Local struct {
 	Key   string
 	Limit Limit
