@@ -26,6 +26,7 @@ var arrows = map[string]struct {
 	"internal/urlpath":   {nil, "it rewrites a path"},
 	"internal/shorthash": {nil, "it hashes bytes"},
 	"internal/oracle":    {[]string{"."}, "it judges the steps, so it may share nothing with them but their public types"},
+	"internal/redistest": {nil, "it starts what the tests of any package speak to, so it knows none"},
 	"storetest":          {[]string{".", "internal/oracle"}, "it is the contract of every store, so it knows none"},
 	"rule":               {[]string{".", "internal/nearest", "internal/shorthash", "internal/urlpath"}, "rules are decided for every surface alike, so they know none"},
 	"httplimit":          {[]string{".", "internal/urlpath"}, "a program that limits by a limiter of its own needs no rule files"},

@@ -1,0 +1,191 @@
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Process is one server. Its methods are for the goroutine of the test,
+// except Addr, Port and Do, which are safe for use by many.
+type Process struct {
+	t       testing.TB
+	binary  string
+	options []string // beside port, address and folder
+	dir     string
+	port    int
+	cmd     *exec.Cmd
+	log     *serverLog
+	exited  chan struct{}
+}
+
+func newProcess(t testing.TB, binary string) *Process {
+	t.Helper()
+	p := &Process{t: t, binary: binary, dir: t.TempDir()}
+	t.Cleanup(p.end)
+	return p
+}
+
+// Addr returns the host and port that the server listens on. They stay the
+// same when it restarts.
+func (p *Process) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
+
+// Port returns the port alone.
+func (p *Process) Port() int { return p.port }
+
+// Pid returns the process id of the server as it runs now.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Dir returns the server's working folder.
+func (p *Process) Dir() string { return p.dir }
+
+// Log returns the end of what the server wrote to its log since it started.
+func (p *Process) Log() string { return p.log.tail() }
+
+// Kill ends the server as a crash does (SIGKILL): its connections are reset,
+// nothing is saved. It returns when the process is gone.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // an error: it has ended already
+	<-p.exited
+}
+
+// Restart starts the server anew on its port, after a Kill if it still runs.
+// It is empty; a member of a Cluster remembers its place.
+func (p *Process) Restart() {
+	p.t.Helper()
+	p.Kill()
+	if err := p.start(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Freeze stops the server where it is (SIGSTOP): its kernel still accepts
+// connections and bytes, and nothing answers until Thaw.
+func (p *Process) Freeze() {
+	p.t.Helper()
+	p.signal(freeze)
+}
+
+// Thaw lets a frozen server go on, beginning with what waits for it.
+func (p *Process) Thaw() {
+	p.t.Helper()
+	p.signal(thaw)
+}
+
+func (p *Process) signal(send func(pid int) error) {
+	p.t.Helper()
+	if err := send(p.Pid()); err != nil {
+		p.t.Fatalf("signal to server %s: %v", p.Addr(), err)
+	}
+}
+
+// launch starts the server on a port that is free. Another process can take
+// the port in between: then it tries the next.
+func (p *Process) launch() {
+	p.t.Helper()
+	for range 20 {
+		p.port = freePort(p.t)
+		err := p.start()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, errPortTaken) {
+			p.t.Fatal(err)
+		}
+	}
+	p.t.Fatal("no free port for a server in 20 attempts")
+}
+
+var errPortTaken = errors.New("the port is taken")
+
+// start runs the program and waits until it accepts connections.
+func (p *Process) start() error {
+	args := append([]string{}, p.options...)
+	args = append(args, "--port", strconv.Itoa(p.port), "--bind", "127.0.0.1", "--dir", p.dir, "--daemonize", "no", "--loglevel", "notice")
+	p.log, p.exited = &serverLog{ready: make(chan struct{})}, make(chan struct{})
+	p.cmd = exec.Command(p.binary, args...)
+	p.cmd.SysProcAttr = diesWithParent()
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	p.cmd.WaitDelay = time.Second // a fork of the server that outlives it holds the log open
+	if err := p.run(); err != nil {
+		return fmt.Errorf("start %s: %w", p.binary, err)
+	}
+	select {
+	case <-p.log.ready:
+		return nil
+	case <-p.exited:
+		if strings.Contains(p.Log(), "Address already in use") {
+			return errPortTaken
+		}
+		return fmt.Errorf("%s ended at start:\n%s", p.binary, p.Log())
+	case <-time.After(patience):
+		return fmt.Errorf("%s was not ready after %v:\n%s", p.binary, patience, p.Log())
+	}
+}
+
+// run starts the program from a thread that lives as long as the program: to
+// the kernel the thread, not the process, is the parent that a server dies
+// with.
+func (p *Process) run() error {
+	cmd, exited, started := p.cmd, p.exited, make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // killed is how they end
+		}
+		close(exited)
+	}()
+	return <-started
+}
+
+// end is the test's cleanup.
+func (p *Process) end() {
+	if p.cmd == nil || p.cmd.Process == nil {
+		return
+	}
+	p.Kill()
+	if p.t.Failed() {
+		p.t.Logf("log of server %s:\n%s", p.Addr(), p.Log())
+	}
+}
+
+// serverLog keeps the end of what a server writes, and notes when it says
+// that it accepts connections.
+type serverLog struct {
+	ready chan struct{}
+	mu    struct {
+		sync.Mutex
+		text string
+		said bool
+	}
+}
+
+// logKept is how many bytes of a server's log are kept.
+const logKept = 8 << 10
+
+func (l *serverLog) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.text += string(line)
+	if !l.mu.said && (strings.Contains(l.mu.text, "Ready to accept connections") || strings.Contains(l.mu.text, "Sentinel ID is")) {
+		l.mu.said = true
+		close(l.ready)
+	}
+	l.mu.text = l.mu.text[max(0, len(l.mu.text)-logKept):]
+	return len(line), nil
+}
+
+func (l *serverLog) tail() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.text
+}

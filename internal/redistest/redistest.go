@@ -1,0 +1,63 @@
+// Package redistest starts real Redis or Valkey servers for tests: a single
+// one, a Cluster, a master under Sentinel, and a proxy that injects faults of
+// the network.
+//
+// Use it in the test of whatever speaks to a server; nothing stands in for
+// the server itself. A test skips, and says why, where no server is installed
+// (scripts/install-test-servers installs one).
+//
+// It promises servers of the test's own, on free loopback ports, empty and
+// without persistence, that end with the test, and on Linux also with a test
+// binary that is killed. Valkey is preferred when both are on PATH.
+package redistest
+
+import (
+	"os/exec"
+	"testing"
+	"time"
+)
+
+// patience is how long anything here may take before a test fails: far more
+// than it takes, for machines that are busy with other tests.
+const patience = 30 * time.Second
+
+// Server starts one server that accepts connections when Server returns. The
+// options are those of its configuration file, as on its command line:
+// "--maxmemory", "10mb".
+func Server(t testing.TB, options ...string) *Process {
+	t.Helper()
+	p := newProcess(t, Binary(t))
+	p.options = append(options, "--save", "", "--appendonly", "no")
+	p.launch()
+	return p
+}
+
+// Binary returns the path of the server program that tests run. It skips the
+// test when there is none.
+func Binary(t testing.TB) string {
+	t.Helper()
+	for _, name := range []string{"valkey-server", "redis-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("needs a server, and neither valkey-server nor redis-server is on PATH (run scripts/install-test-servers)")
+	return ""
+}
+
+// await waits until a condition holds, and fails the test with what it still
+// misses when it does not in time.
+func await(t testing.TB, missing func() error) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); ; <-tick.C {
+		err := missing()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("after %v: %v", patience, err)
+		}
+	}
+}
