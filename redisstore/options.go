@@ -1,0 +1,96 @@
+package redisstore
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// Topology is how the servers of a store belong together.
+type Topology uint8
+
+// The topologies.
+const (
+	Single   Topology = iota // one server
+	Cluster                  // keys are spread over several masters
+	Sentinel                 // one master at a time, named by sentinels
+)
+
+// Options are where the servers are and how to speak to them. [ParseURL] makes
+// them from a URL. Only Addrs is required.
+type Options struct {
+	Topology Topology
+	// Addrs are host:port of the server, of some nodes of the Cluster, or of
+	// the sentinels.
+	Addrs []string
+	// Master is the name of the master that the sentinels watch.
+	Master string
+	// Username and Password are those of the servers. An empty name means the
+	// default user; an empty password with it means no authentication.
+	Username, Password string
+	// SentinelUsername and SentinelPassword are those of the sentinels.
+	SentinelUsername, SentinelPassword string
+	// DB is the number of the database; 0 on a Cluster.
+	DB int
+	// TLS is nil for plain connections. Without a ServerName each server must
+	// have a certificate for the host that it is called by.
+	TLS *tls.Config
+
+	// Prefix begins every key; empty means "stint".
+	Prefix string
+	// Clock returns the time in microseconds since the Unix epoch that claims
+	// are decided at. Nil means the server's own clock.
+	Clock func() int64
+	// KeepFor is how much longer than its state a key lives.
+	KeepFor time.Duration
+	// Timeout is the most that one call to a server takes, and that making a
+	// connection takes. 0 means 1 s.
+	Timeout time.Duration
+	// ReplicaTimeout is the most that a call waits for the replicas that its
+	// claims' policy asks for. 0 means 25 ms.
+	ReplicaTimeout time.Duration
+	// Heartbeat is how often the store announces itself and compares clocks. 0
+	// means once a second; below 0 means never.
+	Heartbeat time.Duration
+	// Logger hears of servers found and lost, and of what an operator should
+	// mend. Nil means silence.
+	Logger *slog.Logger
+}
+
+// String returns where the servers are, without passwords.
+func (o Options) String() string {
+	s := o.scheme() + "://"
+	if o.Username != "" || o.Password != "" {
+		s += o.Username + ":***@"
+	}
+	s += strings.Join(o.Addrs, ",")
+	switch {
+	case o.Topology == Sentinel:
+		s += "/" + o.Master
+	case o.DB != 0:
+		s += fmt.Sprintf("/%d", o.DB)
+	}
+	return s
+}
+
+// GoString is String, so that no way of printing shows a password.
+func (o Options) GoString() string { return o.String() }
+
+// LogValue is String, for a log line.
+func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }
+
+func (o Options) scheme() string {
+	s := "redis"
+	if o.TLS != nil {
+		s = "rediss"
+	}
+	switch o.Topology {
+	case Cluster:
+		s += "-cluster"
+	case Sentinel:
+		s += "-sentinel"
+	}
+	return s
+}
