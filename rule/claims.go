@@ -78,11 +78,12 @@ func (q *request) count(r *Rule, limits []stint.Limit, key string, cost int64) {
 		return
 	}
 	set, ok := q.alternatives(r)
-	if !ok {
+	local, v := q.standIn(r, key)
+	if !ok || v != counted {
 		return
 	}
 	for _, l := range limits {
-		*claims = append(*claims, stint.Claim{Key: key, Limit: l, Cost: cost, Any: set, Policy: r.Policy})
+		*claims = append(*claims, stint.Claim{Key: key, Limit: l, Cost: cost, Local: local, Any: set, Policy: r.Policy})
 		*hits = append(*hits, Hit{Rule: r, Limit: l, Key: key, Shadow: shadow})
 	}
 }

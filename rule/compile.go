@@ -23,7 +23,7 @@ type compiler struct {
 }
 
 // limitName is what a short hash stands for.
-type limitName struct{ rule, name, algorithm string }
+type limitName struct{ rule, name, shape string }
 
 func (c *compiler) compile() {
 	c.set.version = c.draft.version.text
@@ -144,8 +144,8 @@ func (c *compiler) checkPattern(pattern located) bool {
 // checkHash refuses two limits that stores with short names could not tell
 // apart.
 func (c *compiler) checkHash(l stint.Limit, at position) {
-	name := limitName{l.Rule(), l.Name(), l.Algorithm().String()}
-	hash := shorthash.Of(name.rule, name.name, name.algorithm)
+	name := limitName{l.Rule(), l.Name(), l.Shape()}
+	hash := shorthash.Of(name.rule, name.name, name.shape)
 	other, taken := c.hashes[hash]
 	if taken && other != name {
 		c.mistake(at, fmt.Sprintf("limit %s of rule %s and limit %s of rule %s have one short hash (%s)", name.name, name.rule, other.name, other.rule, hash),

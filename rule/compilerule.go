@@ -12,7 +12,9 @@ func (c *compiler) compileRule(d *ruleDraft) *Rule {
 	r := &Rule{
 		ID: d.id.text, Version: d.version.text, Tier: d.tier.text, Mode: d.mode,
 		Headers: dialects()[d.dialect], RetryJitter: c.jitter(d.retryJitter),
-		Policy:  stint.Policy{Consistency: stint.Consistency(d.consistency), OnFailure: stint.OnFailure(d.onFailure)},
+		Policy: stint.Policy{
+			Consistency: stint.Consistency(d.consistency), OnFailure: stint.OnFailure(d.onFailure), Replicas: c.compileReplicas(d.replicas),
+		},
 		any:     d.any,
 		denyAll: d.denyAll,
 	}
@@ -127,6 +129,21 @@ func isToken(text string) bool {
 	return text != "" && len(text) <= 256
 }
 
+// maxReplicas bounds replicas: a check waits for the slowest of them.
+const maxReplicas = 16
+
+// compileReplicas reads how many replicas must have a charge.
+func (c *compiler) compileReplicas(t located) uint8 {
+	if t.text == "" {
+		return 0
+	}
+	n, err := whole("replicas", t.text, 0, maxReplicas)
+	if err != nil {
+		c.limitMistake(t.at, err)
+	}
+	return uint8(n) //nolint:gosec // whole keeps to the bound
+}
+
 // compileCost reads a number, or the name of an attribute.
 func (c *compiler) compileCost(t located) cost {
 	if t.text == "" {
@@ -149,19 +166,4 @@ func numberLike(text string) bool {
 		return true
 	}
 	return strings.ContainsAny(text[:1], "+-.0123456789")
-}
-
-func (c *compiler) compileLocal(d *ruleDraft, r *Rule) {
-	if d.local == nil {
-		return
-	}
-	for _, t := range d.local.by {
-		r.LocalBy = append(r.LocalBy, c.attributeName(t))
-	}
-	if d.local.level == nil {
-		c.mistake(d.local.at, "local names no limit", "give it limit and window, or write on_store_failure: local")
-		return
-	}
-	plan := plannedLimit{at: d.local.at, name: located{"local", d.local.at}, near: []*level{d.local.level}, must: true}
-	r.Local, _ = c.compileLimit(&plan, d.id.text)
 }

@@ -67,6 +67,7 @@ type ruleDraft struct {
 	consistencyAt     position
 	onFailure         int
 	local             *localDraft
+	replicas          located
 	retryJitter, cost located
 	dialect           int
 	denyAll           bool

@@ -67,8 +67,8 @@ func describe(s *Set) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "version %q, tiers %v\n", s.Version(), s.Tiers())
 	for _, r := range s.Rules() {
-		fmt.Fprintf(&b, "%s: version %q, mode %d, headers %s, jitter %g, policy %+v, local %v %v, deny all %t\n",
-			r.ID, r.Version, r.Mode, r.Headers, r.RetryJitter, r.Policy, r.Local, r.LocalBy, r.DenyAll())
+		fmt.Fprintf(&b, "%s: version %q, mode %d, headers %s, jitter %g, policy %d %d %d, local %v %v, deny all %t\n",
+			r.ID, r.Version, r.Mode, r.Headers, r.RetryJitter, r.Policy.Consistency, r.Policy.OnFailure, r.Policy.Replicas, r.Local, r.LocalBy, r.DenyAll())
 		for _, e := range r.Effective(s) {
 			fmt.Fprintf(&b, "  tier %q override %q:\n", e.Tier, e.Override)
 			for _, l := range e.Limits {

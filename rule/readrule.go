@@ -36,6 +36,7 @@ var ruleFields = withNumbers(fields[ruleDraft]{
 		d.consistency, d.consistencyAt = r.choice(n, "consistency", "strict", "leased", "partitioned"), r.at(n)
 	},
 	"on_store_failure": readFailure,
+	"replicas":         func(r *reader, n *yaml.Node, d *ruleDraft) { d.replicas, _ = r.text(n, "replicas") },
 	"retry_jitter":     func(r *reader, n *yaml.Node, d *ruleDraft) { d.retryJitter, _ = r.text(n, "retry_jitter") },
 	"headers":          func(r *reader, n *yaml.Node, d *ruleDraft) { d.dialect = r.choice(n, "headers", dialects()...) },
 	"cost":             func(r *reader, n *yaml.Node, d *ruleDraft) { d.cost, _ = r.text(n, "cost") },

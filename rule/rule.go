@@ -34,6 +34,7 @@ type Rule struct {
 
 	match        conditions
 	identity     identity
+	local        identity // of Local; a request without it counts by its address
 	cost         cost
 	any          bool // one of the limits that admits is enough
 	denyAll      bool

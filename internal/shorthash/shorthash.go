@@ -1,7 +1,7 @@
 // Package shorthash names a limit in few bytes.
 //
 // A store with many keys writes the hash in each of them in place of the
-// rule, the limit and its algorithm, and the rules refuse to load when two of
+// rule, the limit and its shape, and the rules refuse to load when two of
 // their limits share one. It promises 42 bits of SHA-256 in 7 characters of
 // A-Z, a-z, 0-9, - and _, the same in every version.
 package shorthash
@@ -15,11 +15,11 @@ import (
 // Length is how many characters a hash has.
 const Length = 7
 
-// Of returns the hash of a limit: of its rule, its name in the rule, and how
-// it counts. No two different triples are hashed as the same text.
-func Of(rule, name, algorithm string) string {
+// Of returns the hash of a limit: of its rule, its name in the rule, and the
+// shape of what it counts. No two different triples are hashed as the same text.
+func Of(rule, name, shape string) string {
 	text := make([]byte, 0, 192)
-	for _, part := range [...]string{rule, name, algorithm} {
+	for _, part := range [...]string{rule, name, shape} {
 		text = strconv.AppendInt(text, int64(len(part)), 10)
 		text = append(append(text, ':'), part...)
 	}

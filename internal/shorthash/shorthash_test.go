@@ -4,14 +4,14 @@ import "testing"
 
 // The hashes are in the keys of live stores: they never change.
 func TestHashesStayTheSame(t *testing.T) {
-	for _, c := range []struct{ rule, name, algorithm, want string }{
+	for _, c := range []struct{ rule, name, shape, want string }{
 		{"r5644568", "token_bucket:1s", "token_bucket", "ZkuURLG"},
 		{"r2747665", "token_bucket:1s", "token_bucket", "ZkuURLG"},
 		{"orders", "token_bucket:1m", "token_bucket", "Kv2B7Fw"},
 		{"", "", "", "Y8q46SH"},
 	} {
-		if got := Of(c.rule, c.name, c.algorithm); got != c.want {
-			t.Errorf("Of(%q, %q, %q) = %s, want %s", c.rule, c.name, c.algorithm, got, c.want)
+		if got := Of(c.rule, c.name, c.shape); got != c.want {
+			t.Errorf("Of(%q, %q, %q) = %s, want %s", c.rule, c.name, c.shape, got, c.want)
 		}
 	}
 }
