@@ -1,0 +1,162 @@
+package redistest
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// link is one connection through a proxy.
+type link struct {
+	fault *Fault
+	lost  atomic.Bool   // bytes of it were swallowed
+	once  sync.Once     // closes ended
+	ended chan struct{} // closed by reset
+
+	client, server *net.TCPConn // server is nil before the target is dialed
+}
+
+// reset ends both connections with a reset rather than an orderly end.
+func (l *link) reset() { l.once.Do(func() { close(l.ended) }) }
+
+func (l *link) serve() {
+	defer abort(l.client)
+	if !l.connect() {
+		return
+	}
+	defer abort(l.server)
+	var pumps sync.WaitGroup
+	pumps.Go(func() { l.pump(l.client, l.server, func(w weather) passage { return w.requests }) })
+	pumps.Go(func() { l.pump(l.server, l.client, func(w weather) passage { return w.replies }) })
+	finished := make(chan struct{})
+	go func() { pumps.Wait(); close(finished) }()
+	select {
+	case <-finished:
+	case <-l.ended:
+		abort(l.client)
+		abort(l.server)
+		<-finished
+	}
+}
+
+// connect dials the target once something can get there.
+func (l *link) connect() bool {
+	for {
+		w, changed := l.fault.now()
+		switch {
+		case w.refuse:
+			return false
+		case w.requests == deliver:
+			conn, err := net.DialTimeout("tcp", l.fault.target, patience)
+			if err != nil {
+				return false
+			}
+			l.server = conn.(*net.TCPConn)
+			return true
+		}
+		select {
+		case <-changed:
+		case <-l.ended:
+			return false
+		}
+	}
+}
+
+// chunk is bytes on their way; none are the end of the stream.
+type chunk struct {
+	bytes []byte
+	due   time.Time
+}
+
+// inFlight is how many chunks of one direction may be on their way.
+const inFlight = 1024
+
+// pump carries one direction until its end has arrived or the link is reset.
+func (l *link) pump(from, to *net.TCPConn, which func(weather) passage) {
+	chunks := make(chan chunk, inFlight)
+	go l.read(from, chunks)
+	for c := range chunks {
+		if !l.deliver(c, to, which) {
+			l.reset()
+			break
+		}
+	}
+	for range chunks { // until the reader has ended
+	}
+}
+
+func (l *link) read(from *net.TCPConn, chunks chan<- chunk) {
+	defer close(chunks)
+	for {
+		buf := make([]byte, 64<<10)
+		n, err := from.Read(buf)
+		w, _ := l.fault.now()
+		due := time.Now().Add(w.delay)
+		if n > 0 {
+			chunks <- chunk{buf[:n], due}
+		}
+		if err != nil {
+			chunks <- chunk{nil, due}
+			return
+		}
+	}
+}
+
+// deliver does with one chunk what holds when it is due, and reports whether
+// the link can go on.
+func (l *link) deliver(c chunk, to *net.TCPConn, which func(weather) passage) bool {
+	if !l.sleep(time.Until(c.due)) {
+		return false
+	}
+	for {
+		w, changed := l.fault.now()
+		switch which(w) {
+		case deliver:
+			return l.write(c, to)
+		case swallow:
+			l.lost.Store(true)
+			return len(c.bytes) > 0 || l.sleepUntilReset()
+		}
+		select {
+		case <-changed:
+		case <-l.ended:
+			return false
+		}
+	}
+}
+
+func (l *link) write(c chunk, to *net.TCPConn) bool {
+	if len(c.bytes) == 0 {
+		return to.CloseWrite() == nil
+	}
+	_, err := to.Write(c.bytes)
+	return err == nil
+}
+
+// sleep reports false when the link was reset first.
+func (l *link) sleep(d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-l.ended:
+		return false
+	}
+}
+
+// sleepUntilReset is what a swallowed end of a stream leaves to do: neither
+// side learns of it.
+func (l *link) sleepUntilReset() bool {
+	<-l.ended
+	return false
+}
+
+func abort(conn *net.TCPConn) {
+	_ = conn.SetLinger(0) // an error: it is closed already
+	_ = conn.Close()
+}
