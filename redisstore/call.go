@@ -1,0 +1,136 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/stintdev/stint"
+)
+
+// call is what one caller asks of one lane: groups of one slot, decided in
+// order. It owns copies of the claims and room for the answers, because a
+// flight may still read and write them after its caller has left.
+type call struct {
+	lane   *lane
+	slot   uint16
+	dry    bool          // decide, charge nothing
+	groups []stint.Group // at least one
+	claims []stint.Claim // of all groups
+
+	out  []stint.Decision // one a claim
+	errs []error          // one a group
+
+	done chan struct{} // holds one: the call has landed
+
+	// Guarded by the lock of the lane.
+	state      callState
+	prev, next *call // in the queue
+
+	same *call // in a flight: the next call that travels on the same line
+}
+
+// callState is where a call is.
+type callState uint8
+
+const (
+	queued    callState = iota // certain not to be sent while it is there
+	dropped                    // left the queue without being sent
+	aloft                      // sent, or about to be
+	abandoned                  // aloft, and its caller has left: the flight recycles it
+	landed                     // answered: done holds the word
+)
+
+// callPool keeps calls between their uses.
+type callPool struct{ pool sync.Pool }
+
+func (p *callPool) get() *call {
+	if c, ok := p.pool.Get().(*call); ok {
+		return c
+	}
+	return &call{done: make(chan struct{}, 1)}
+}
+
+// put takes back a call that no lane and no caller holds.
+func (p *callPool) put(c *call) {
+	clear(c.claims) // let go of the keys
+	clear(c.errs)
+	c.groups, c.claims = c.groups[:0], c.claims[:0]
+	c.out, c.errs = c.out[:0], c.errs[:0]
+	c.state, c.dry, c.same = queued, false, nil
+	p.pool.Put(c)
+}
+
+// ask fills a call with one claim.
+func (c *call) ask(claim *stint.Claim) {
+	c.claims = append(c.claims, *claim)
+	c.groups = append(c.groups, stint.Group{Claims: c.claims[:1]})
+	c.makeRoom()
+}
+
+// askGroups fills a call with copies of groups.
+func (c *call) askGroups(groups []stint.Group) {
+	for i := range groups {
+		c.claims = append(c.claims, groups[i].Claims...)
+	}
+	rest := c.claims
+	for i := range groups {
+		n := len(groups[i].Claims)
+		c.groups = append(c.groups, stint.Group{Claims: rest[:n:n], Shadow: groups[i].Shadow})
+		rest = rest[n:]
+	}
+	c.makeRoom()
+}
+
+func (c *call) makeRoom() {
+	c.out = append(c.out, make([]stint.Decision, len(c.claims))...)
+	c.errs = append(c.errs, make([]error, len(c.groups))...)
+}
+
+// plain reports whether equal calls may travel as one line: the script
+// charges as many of them as fit, and they are served in order.
+func (c *call) plain() bool {
+	if len(c.claims) != 1 || c.dry || c.groups[0].Shadow {
+		return false
+	}
+	claim := &c.claims[0]
+	return claim.Cost > 0 && claim.Extra == 0
+}
+
+// wait returns when the call has landed, or when ctx ends. In the first case
+// the caller puts the call back; in the second it must not touch it again.
+func (c *call) wait(ctx context.Context) error {
+	stop := ctx.Done()
+	if stop == nil {
+		<-c.done
+		return nil
+	}
+	select {
+	case <-c.done:
+		return nil
+	case <-stop:
+		return c.leave(ctx)
+	}
+}
+
+// leave ends the wait of a caller whose context has ended.
+func (c *call) leave(ctx context.Context) error {
+	switch c.lane.leave(c) {
+	case landed:
+		<-c.done
+		return nil
+	case dropped:
+		return ended(ctx, "the check waited to be sent until the caller's time was over: nothing was sent")
+	default:
+		return ended(ctx, "the server has not answered within the caller's time: whether the check was charged is unknown")
+	}
+}
+
+// ended is the error of a context that ended before there was a decision.
+func ended(ctx context.Context, problem string) error {
+	err := ctx.Err()
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &stint.Error{Code: stint.CodeTimeout, Kind: "timeout", Problem: problem, Mend: "see whether the server is overloaded, or allow more time", Err: err}
+	}
+	return &stint.Error{Code: stint.CodeCanceled, Kind: "canceled", Problem: problem, Err: err}
+}

@@ -1,0 +1,185 @@
+package redisstore
+
+import (
+	"context"
+
+	"github.com/stintdev/stint"
+)
+
+// sender carries script calls to one server and returns when each has a reply
+// or the time for it is over.
+type sender interface {
+	call(ctx context.Context, calls []invocation, replies []reply)
+}
+
+// flight is the calls that travel together: one script call a slot. It is used
+// by one goroutine at a time, and again and again.
+type flight struct {
+	lane        *lane
+	calls       []*call
+	parts       []*part // in use, or kept for later use
+	used        int
+	invocations []invocation
+	replies     []reply
+}
+
+// fly sends the calls and fills in their answers.
+func (f *flight) fly() {
+	for _, c := range f.calls {
+		f.part(c.slot).take(c)
+	}
+	for _, p := range f.parts[:f.used] {
+		i := p.batch.invocation()
+		i.replicas = f.lane.replicas
+		f.invocations = append(f.invocations, i)
+		f.replies = append(f.replies, reply{})
+	}
+	f.lane.sender.call(context.Background(), f.invocations, f.replies)
+	for i, p := range f.parts[:f.used] {
+		p.read(&f.replies[i], f.lane.replicas)
+	}
+}
+
+// part returns the part of a slot. Few slots share a flight, or few calls.
+func (f *flight) part(slot uint16) *part {
+	for _, p := range f.parts[:f.used] {
+		if p.slot == slot {
+			return p
+		}
+	}
+	if f.used == len(f.parts) {
+		f.parts = append(f.parts, newPart())
+	}
+	p := f.parts[f.used]
+	p.slot = slot
+	f.used++
+	return p
+}
+
+// reset empties a flight for its next departure.
+func (f *flight) reset() {
+	for _, p := range f.parts[:f.used] {
+		p.reset()
+	}
+	clear(f.calls)
+	clear(f.invocations)
+	clear(f.replies)
+	f.calls, f.used = f.calls[:0], 0
+	f.invocations, f.replies = f.invocations[:0], f.replies[:0]
+}
+
+// part is the calls of a flight for one slot, which are one script call.
+type part struct {
+	slot    uint16
+	batch   batch
+	entries []entry
+	equal   map[sameness]int // entries of plain calls
+	out     []stint.Decision
+	errs    []error
+}
+
+// entry is one call, or several equal plain ones that travel as one line.
+type entry struct {
+	first, last *call
+	group       int // of the batch; the first, when the call has several
+}
+
+// sameness is what makes plain calls equal.
+type sameness struct {
+	key   string
+	limit stint.Limit
+	cost  int64
+}
+
+func newPart() *part { return &part{equal: map[sameness]int{}} }
+
+// take adds a call to the part.
+func (p *part) take(c *call) {
+	if !c.plain() {
+		p.append(c)
+		return
+	}
+	claim := &c.claims[0]
+	same := sameness{claim.Key, claim.Limit, claim.Cost}
+	if at, ok := p.equal[same]; ok {
+		e := &p.entries[at]
+		p.batch.again(e.group)
+		e.last.same, e.last = c, c
+		return
+	}
+	p.equal[same] = len(p.entries)
+	p.append(c)
+}
+
+func (p *part) append(c *call) {
+	e := entry{first: c, last: c}
+	for i := range c.groups {
+		if at := p.batch.add(&c.groups[i], c.dry); i == 0 {
+			e.group = at
+		}
+	}
+	p.entries = append(p.entries, e)
+}
+
+// read hands the answers of a reply to the calls, equal ones in the order
+// they came.
+func (p *part) read(r *reply, replicas uint8) {
+	if r.err != nil {
+		p.fail(r.err)
+		return
+	}
+	claims, groups := p.size()
+	p.out, p.errs = grow(p.out, claims), grow(p.errs, groups)
+	p.batch.decode(r.data, p.out, p.errs)
+	out := p.out
+	for _, e := range p.entries {
+		errs := p.errs[e.group : e.group+len(e.first.groups)]
+		for c := e.first; c != nil; c = c.same {
+			out = out[copy(c.out, out[:len(c.out)]):]
+			copy(c.errs, errs)
+		}
+	}
+	if r.acked < int(replicas) {
+		p.fail(replicasMissing(r.acked, int(replicas)))
+	}
+}
+
+// size is the number of answers and of groups.
+func (p *part) size() (claims, groups int) {
+	for _, e := range p.entries {
+		groups += len(e.first.groups)
+		for c := e.first; c != nil; c = c.same {
+			claims += len(c.out)
+		}
+	}
+	return claims, groups
+}
+
+func (p *part) fail(err error) {
+	for _, e := range p.entries {
+		for c := e.first; c != nil; c = c.same {
+			for i := range c.errs {
+				c.errs[i] = err
+			}
+		}
+	}
+}
+
+func (p *part) reset() {
+	p.batch.reset()
+	clear(p.entries)
+	clear(p.equal)
+	clear(p.errs)
+	p.entries = p.entries[:0]
+}
+
+// grow returns a slice of n zero elements in the room of another where that
+// suffices.
+func grow[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	s = s[:n]
+	clear(s)
+	return s
+}

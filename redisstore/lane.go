@@ -1,0 +1,186 @@
+package redisstore
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// lane carries the calls for one server. While flights are in the air the
+// calls that come wait in a queue, and the next flight takes all of them that
+// fit into one script call: the busier the server, the more checks share a
+// round trip. When nothing is in the air a call leaves at once.
+//
+// At most maxFlights flights are in the air, whatever the server does, so a
+// server that freezes holds at most so many times maxLines claims; a call that
+// still waits can leave the queue, and is then certain not to be sent.
+type lane struct {
+	sender   sender
+	calls    *callPool
+	replicas uint8
+
+	mu struct {
+		sync.Mutex
+
+		first, last *call
+		waiting     int
+		aloft       int       // flights in the air
+		idle        []*flight // landed, kept for the next departure
+	}
+}
+
+const (
+	// maxFlights in the air: while one is at the server, another is read and
+	// written by the client.
+	maxFlights = 2
+	// maxLines is how many claims one script call takes, but for a single
+	// group that has more: more save no time, and hold up everybody else.
+	maxLines = 256
+)
+
+// lanes are those of one server: one for each number of replicas that claims
+// ask for, so that waiting for replicas holds up nobody else. The zero value is
+// ready.
+type lanes struct {
+	plain atomic.Pointer[lane]
+	rest  sync.Map // by number of replicas
+}
+
+// of returns the lane for a number of replicas.
+func (ls *lanes) of(s sender, calls *callPool, replicas uint8) *lane {
+	if replicas == 0 {
+		if l := ls.plain.Load(); l != nil {
+			return l
+		}
+		ls.plain.CompareAndSwap(nil, newLane(s, calls, 0))
+		return ls.plain.Load()
+	}
+	if l, ok := ls.rest.Load(replicas); ok {
+		return l.(*lane)
+	}
+	l, _ := ls.rest.LoadOrStore(replicas, newLane(s, calls, replicas))
+	return l.(*lane)
+}
+
+func newLane(s sender, calls *callPool, replicas uint8) *lane {
+	return &lane{sender: s, calls: calls, replicas: replicas}
+}
+
+// send queues a call; a flight leaves with it as soon as one may.
+func (l *lane) send(c *call) {
+	c.lane = l
+	l.mu.Lock()
+	l.pushLocked(c)
+	var f *flight
+	if l.mu.aloft < maxFlights {
+		l.mu.aloft++
+		f = l.flightLocked()
+	}
+	l.mu.Unlock()
+	if f != nil {
+		go l.fly(f)
+	}
+}
+
+// fly makes flights for as long as calls wait.
+func (l *lane) fly(f *flight) {
+	for l.board(f) {
+		f.fly()
+		l.land(f)
+		runtime.Gosched() // let those who were answered ask again before the next flight leaves
+	}
+}
+
+// board fills a flight with the calls that wait. When none does, the flight
+// is over.
+func (l *lane) board(f *flight) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for room := maxLines; l.mu.first != nil; {
+		c := l.mu.first
+		if room -= len(c.claims); room < 0 && len(f.calls) > 0 {
+			break
+		}
+		l.unlinkLocked(c)
+		c.state = aloft
+		f.calls = append(f.calls, c)
+	}
+	if len(f.calls) == 0 {
+		l.mu.aloft--
+		l.mu.idle = append(l.mu.idle, f)
+	}
+	return len(f.calls) > 0
+}
+
+// land wakes the callers of a flight, in the order they came.
+func (l *lane) land(f *flight) {
+	l.mu.Lock()
+	for i, c := range f.calls {
+		if c.state == abandoned {
+			l.calls.put(c)
+			f.calls[i] = nil
+			continue
+		}
+		c.state = landed
+	}
+	l.mu.Unlock()
+	for _, c := range f.calls {
+		if c != nil {
+			c.done <- struct{}{}
+		}
+	}
+	f.reset()
+}
+
+// leave takes a call whose caller gives up out of the queue, or else notes
+// that nobody waits for it. It returns what became of the call.
+func (l *lane) leave(c *call) callState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch c.state {
+	case queued:
+		l.unlinkLocked(c)
+		l.calls.put(c)
+		return dropped
+	case aloft:
+		c.state = abandoned
+		return abandoned
+	default:
+		return landed
+	}
+}
+
+func (l *lane) flightLocked() *flight {
+	if n := len(l.mu.idle); n > 0 {
+		f := l.mu.idle[n-1]
+		l.mu.idle = l.mu.idle[:n-1]
+		return f
+	}
+	return &flight{lane: l}
+}
+
+func (l *lane) pushLocked(c *call) {
+	c.prev, c.next = l.mu.last, nil
+	if c.prev == nil {
+		l.mu.first = c
+	} else {
+		c.prev.next = c
+	}
+	l.mu.last = c
+	l.mu.waiting++
+}
+
+func (l *lane) unlinkLocked(c *call) {
+	if c.prev == nil {
+		l.mu.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		l.mu.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.prev, c.next = nil, nil
+	l.mu.waiting--
+}
