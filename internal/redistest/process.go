@@ -189,3 +189,13 @@ func (l *serverLog) tail() string {
 	defer l.mu.Unlock()
 	return l.mu.text
 }
+
+// running reports whether the process has not ended.
+func (p *Process) running() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}

@@ -1,0 +1,108 @@
+package redistest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// keysAtOnce is how many keys one MIGRATE carries.
+const keysAtOnce = "100"
+
+// BeginMove opens a slot's way to another master, as a reshard does: from now
+// on the owner answers ASK for keys that it no longer has.
+func (c *ClusterServers) BeginMove(slot int, to *Process) {
+	c.t.Helper()
+	from := c.Owner(slot)
+	to.Must("CLUSTER", "SETSLOT", strconv.Itoa(slot), "IMPORTING", c.ID(from))
+	from.Must("CLUSTER", "SETSLOT", strconv.Itoa(slot), "MIGRATING", c.ID(to))
+}
+
+// MoveKeys carries every key of a slot that [ClusterServers.BeginMove] opened.
+func (c *ClusterServers) MoveKeys(slot int, to *Process) {
+	c.t.Helper()
+	from := c.Owner(slot)
+	for {
+		keys := from.Must("CLUSTER", "GETKEYSINSLOT", strconv.Itoa(slot), keysAtOnce)
+		if keys == "" {
+			return
+		}
+		args := []string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.port), "", "0", "5000", "KEYS"}
+		from.Must(append(args, strings.Split(keys, "\n")...)...)
+	}
+}
+
+// EndMove makes the other master the owner of the slot, for every node.
+func (c *ClusterServers) EndMove(slot int, to *Process) {
+	c.t.Helper()
+	from, id := c.Owner(slot), c.ID(to)
+	to.Must("CLUSTER", "SETSLOT", strconv.Itoa(slot), "NODE", id)
+	from.Must("CLUSTER", "SETSLOT", strconv.Itoa(slot), "NODE", id)
+	for _, p := range c.Masters() {
+		p.Must("CLUSTER", "SETSLOT", strconv.Itoa(slot), "NODE", id)
+	}
+}
+
+// Move gives a slot with its keys to another master.
+func (c *ClusterServers) Move(slot int, to *Process) {
+	c.t.Helper()
+	if c.Owner(slot) == to {
+		return
+	}
+	c.BeginMove(slot, to)
+	c.MoveKeys(slot, to)
+	c.EndMove(slot, to)
+}
+
+// Replica returns a replica of a master that is in step with it.
+func (c *ClusterServers) Replica(master *Process) *Process {
+	c.t.Helper()
+	var replica *Process
+	await(c.t, func() error {
+		for _, p := range c.running() {
+			info, err := p.Do("INFO", "replication")
+			if err == nil && infoField(info, "master_port") == strconv.Itoa(master.port) && infoField(info, "master_link_status") == "up" {
+				replica = p
+				return nil
+			}
+		}
+		return fmt.Errorf("master %s has no replica in step", master.Addr())
+	})
+	return replica
+}
+
+// Failover has a replica take over from its master in good order, without a
+// loss, and waits until it has.
+func (c *ClusterServers) Failover(replica *Process) {
+	c.t.Helper()
+	replica.Must("CLUSTER", "FAILOVER")
+	c.awaitMaster(replica)
+}
+
+// AwaitTakeover waits until another node has the slots of a master that was
+// killed, frozen or cut off, and returns it.
+func (c *ClusterServers) AwaitTakeover(slot int, from *Process) *Process {
+	c.t.Helper()
+	var owner *Process
+	await(c.t, func() error {
+		for _, p := range c.running() {
+			if role, err := p.Info("role"); p != from && err == nil && role == "master" && owns(p, slot) {
+				owner = p
+				return nil
+			}
+		}
+		return fmt.Errorf("nobody took slot %d over from %s", slot, from.Addr())
+	})
+	return owner
+}
+
+func (c *ClusterServers) awaitMaster(p *Process) {
+	c.t.Helper()
+	await(c.t, func() error {
+		if role, err := p.Info("role"); err != nil || role != "master" {
+			return fmt.Errorf("node %s is %s (%w)", p.Addr(), role, err)
+		}
+		return nil
+	})
+	c.AwaitReady()
+}
