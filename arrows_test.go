@@ -28,6 +28,8 @@ var arrows = map[string]struct {
 	"internal/oracle":    {[]string{"."}, "it judges the steps, so it may share nothing with them but their public types"},
 	"internal/redistest": {nil, "it starts what the tests of any package speak to, so it knows none"},
 	"storetest":          {[]string{".", "internal/oracle"}, "it is the contract of every store, so it knows none"},
+	"resilience/breaker": {nil, "it is of use to who limits nothing"},
+	"guard":              {[]string{".", "resilience/breaker"}, "it guards any store, so it knows none"},
 	"rule":               {[]string{".", "internal/nearest", "internal/shorthash", "internal/urlpath"}, "rules are decided for every surface alike, so they know none"},
 	"httplimit":          {[]string{".", "internal/urlpath"}, "a program that limits by a limiter of its own needs no rule files"},
 	"replay":             {[]string{".", "rule"}, "it decides as the rules do, without a server"},
@@ -44,9 +46,10 @@ var arrows = map[string]struct {
 // thirdParty says which packages import nothing but the standard library and
 // this module, and why.
 var thirdParty = map[string]string{
-	".":                "whoever limits by the library downloads nothing else",
-	"internal/table":   "it belongs to the root",
-	"internal/urlpath": "security rests on it, so it can be read whole",
+	".":                  "whoever limits by the library downloads nothing else",
+	"internal/table":     "it belongs to the root",
+	"resilience/breaker": "whoever breaks circuits downloads nothing else",
+	"internal/urlpath":   "security rests on it, so it can be read whole",
 }
 
 func TestArrows(t *testing.T) {

@@ -1,0 +1,150 @@
+package breaker
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Breaker lets calls through or refuses them. Make one with [New]. It is safe
+// for use by many goroutines at once.
+type Breaker struct {
+	options Options
+	slow    int64 // nanoseconds; 0: no call is slow
+	base    time.Time
+
+	word   atomic.Uint64 // of type word; written under mu
+	until  atomic.Int64  // when an open breaker lets a probe through; written under mu
+	window window
+
+	mu        sync.Mutex
+	openFor   int64 // guarded by mu, as all below: how long it was open last
+	since     int64 // when the state last changed
+	probing   int   // probes let through
+	succeeded int   // probes that succeeded
+}
+
+// New returns a closed breaker. The error names every option that cannot be.
+func New(o Options) (*Breaker, error) {
+	o.complete()
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	b := &Breaker{options: o, base: time.Now()}
+	if o.SlowRatio > 0 {
+		b.slow = int64(o.SlowAfter)
+	}
+	b.window.width = int64(o.Window) / parts
+	b.window.renewLocked(b.load(), b.now())
+	return b, nil
+}
+
+// now is the time since any fixed moment in nanoseconds.
+func (b *Breaker) now() int64 {
+	if b.options.Clock != nil {
+		return max(0, int64(b.options.Clock()))
+	}
+	return int64(time.Since(b.base))
+}
+
+func (b *Breaker) load() word { return word(b.word.Load()) }
+
+// State returns the state. A breaker whose time to be open is over is still
+// open: what makes it half-open is the next call that asks.
+func (b *Breaker) State() State { return b.load().state() }
+
+// Counts returns how the calls in the window ended. Opening, closing and
+// Reset begin a new window.
+func (b *Breaker) Counts() Counts {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.window.countsLocked(b.now())
+}
+
+// RetryAfter returns how long an open breaker will go on refusing calls: 0 in
+// any other state but [ForcedOpen], which has no end that the breaker knows
+// and returns MaxOpenFor.
+func (b *Breaker) RetryAfter() time.Duration {
+	switch b.State() {
+	case Open:
+		return time.Duration(max(0, b.until.Load()-b.now()))
+	case ForcedOpen:
+		return b.options.MaxOpenFor
+	}
+	return 0
+}
+
+// ForceOpen refuses every call until Reset.
+func (b *Breaker) ForceOpen() { b.force(ForcedOpen) }
+
+// Disable lets every call through, and counts none, until Reset.
+func (b *Breaker) Disable() { b.force(Disabled) }
+
+// Reset closes the breaker, whatever its state, and forgets what it counted.
+func (b *Breaker) Reset() { b.force(Closed) }
+
+func (b *Breaker) force(s State) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.openFor = 0
+	b.changeLocked(s, ReasonCaller, b.now())
+}
+
+// changeLocked enters a state afresh. The window goes first: no call of the
+// new state ends before it is there.
+func (b *Breaker) changeLocked(to State, why Reason, now int64) {
+	w := b.load()
+	b.since, b.probing, b.succeeded = now, 0, 0
+	b.window.renewLocked(w.next(to), now)
+	b.word.Store(uint64(w.next(to)))
+	if b.options.OnChange != nil && to != w.state() {
+		c := Change{From: w.state(), To: to, Reason: why}
+		if to == Open {
+			c.OpenFor = time.Duration(b.openFor)
+		}
+		b.options.OnChange(c)
+	}
+}
+
+// openLocked opens the breaker, for longer than the last time if that is not
+// long ago.
+func (b *Breaker) openLocked(why Reason, now int64) {
+	b.openFor = b.nextOpenForLocked(now)
+	b.until.Store(now + b.openFor)
+	b.changeLocked(Open, why, now)
+}
+
+func (b *Breaker) nextOpenForLocked(now int64) int64 {
+	recovered := b.State() == Closed && now-b.since >= int64(b.options.Window)
+	if b.openFor == 0 || recovered {
+		return int64(b.options.OpenFor)
+	}
+	longer := min(float64(b.openFor)*b.options.Growth, float64(b.options.MaxOpenFor))
+	return int64(longer)
+}
+
+// RefusedError says that a breaker refused a call.
+type RefusedError struct {
+	State      State
+	RetryAfter time.Duration // as Breaker.RetryAfter
+}
+
+// Error returns the state and how long it lasts.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("circuit breaker is %v (ask again in %v)", e.State, e.RetryAfter)
+}
+
+// Do calls f unless the breaker refuses; it then returns a [*RefusedError].
+// The call failed when Failed says so of its error, or it panicked.
+func (b *Breaker) Do(f func() error) error {
+	c, ok := b.Begin()
+	if !ok {
+		return &RefusedError{State: b.State(), RetryAfter: b.RetryAfter()}
+	}
+	failed := true
+	defer func() { c.end(failed) }()
+	err := f()
+	failed = b.options.Failed(err)
+	return err
+}

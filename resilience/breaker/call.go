@@ -1,0 +1,206 @@
+package breaker
+
+import "time"
+
+// Call is a call that a [Breaker] let through. End it exactly once, by
+// Success, Failure or Cancel. The zero Call belongs to no breaker, and may be
+// ended too.
+type Call struct {
+	breaker *Breaker
+	word    word
+	start   int64 // 0 unless calls can be slow
+}
+
+// Begin asks whether a call may go ahead. If so, end the Call that it
+// returns. Half-open, that call is a probe.
+func (b *Breaker) Begin() (c Call, ok bool) {
+	w := b.load()
+	if w.state() != Closed {
+		return b.beginUnusual(w)
+	}
+	c = Call{breaker: b, word: w}
+	if b.slow > 0 {
+		c.start = b.now()
+	}
+	return c, true
+}
+
+// BeginProbe is Begin for a caller whose call is meant to be a probe, with
+// [Options.ProbesApart].
+func (b *Breaker) BeginProbe() (c Call, ok bool) {
+	if s := b.State(); s == Open || s == HalfOpen {
+		return b.beginProbe()
+	}
+	return b.Begin()
+}
+
+// beginUnusual is Begin where the breaker was not closed.
+func (b *Breaker) beginUnusual(w word) (Call, bool) {
+	switch w.state() {
+	case Disabled:
+		return Call{}, true
+	case Open:
+		if b.options.ProbesApart || b.now() < b.until.Load() {
+			return Call{}, false
+		}
+		return b.beginProbe()
+	case HalfOpen:
+		if b.options.ProbesApart {
+			return Call{}, false
+		}
+		return b.beginProbe()
+	}
+	return Call{}, false
+}
+
+func (b *Breaker) beginProbe() (Call, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	switch b.State() {
+	case Closed: // somebody else's probe was faster
+		return Call{breaker: b, word: b.load(), start: now}, true
+	case Disabled:
+		return Call{}, true
+	case Open:
+		if now < b.until.Load() {
+			return Call{}, false
+		}
+		b.changeLocked(HalfOpen, ReasonTime, now)
+	case HalfOpen:
+		b.replaceLostLocked(now)
+	default:
+		return Call{}, false
+	}
+	if b.probing == b.options.Probes {
+		return Call{}, false
+	}
+	b.probing++
+	return Call{breaker: b, word: b.load(), start: now}, true
+}
+
+// replaceLostLocked makes room for other probes when those let through have
+// had as long as the breaker was open, and have not ended: their callers may
+// have forgotten them.
+func (b *Breaker) replaceLostLocked(now int64) {
+	if b.probing == b.options.Probes && now-b.since >= b.openFor {
+		b.changeLocked(HalfOpen, ReasonTime, now)
+	}
+}
+
+// Elapsed returns how long the call has taken so far; 0 where no call can be
+// slow, because then nobody looked at the clock.
+func (c Call) Elapsed() time.Duration {
+	if c.breaker == nil || c.breaker.slow == 0 {
+		return 0
+	}
+	return time.Duration(c.breaker.now() - c.start)
+}
+
+// Success says that the call did not fail. It may still have been slow.
+func (c Call) Success() { c.end(false) }
+
+// Failure says that the call failed.
+func (c Call) Failure() { c.end(true) }
+
+// Cancel says that the caller gave up before the outcome was known. The call
+// does not count, unless it was slow by then; the place of a probe is free
+// again.
+func (c Call) Cancel() {
+	b := c.breaker
+	switch {
+	case b == nil:
+	case b.slow > 0 && b.now()-c.start >= b.slow:
+		c.end(false)
+	case c.word.state() == HalfOpen:
+		b.giveUpProbe(c.word)
+	}
+}
+
+func (b *Breaker) giveUpProbe(w word) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.load() == w {
+		b.probing--
+	}
+}
+
+func (c Call) end(failed bool) {
+	b := c.breaker
+	if b == nil {
+		return
+	}
+	now := b.now()
+	slow := b.slow > 0 && now-c.start >= b.slow
+	if c.word.state() == HalfOpen {
+		b.endProbe(c.word, failed || slow, now)
+		return
+	}
+	p := b.part(now)
+	if p.run.word != c.word {
+		return
+	}
+	p.count(failed, slow)
+	if failed || slow {
+		b.judge(p.run, failed, slow, now)
+	}
+}
+
+// part returns the part of the window that now is in.
+func (b *Breaker) part(now int64) *part {
+	p := b.window.current.Load()
+	if now < p.until {
+		return p
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.window.advanceLocked(now)
+	return b.window.current.Load()
+}
+
+// judge opens the breaker if a call that failed or was slow was one too many.
+func (b *Breaker) judge(r *run, failed, slow bool, now int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.load() != r.word {
+		return
+	}
+	if why := b.verdictLocked(r, failed, slow, now); why != 0 {
+		b.openLocked(why, now)
+	}
+}
+
+func (b *Breaker) verdictLocked(r *run, failed, slow bool, now int64) Reason {
+	o := &b.options
+	if failed && o.ConsecutiveFailures > 0 && r.inARow.Load() >= int64(o.ConsecutiveFailures) {
+		return ReasonConsecutive
+	}
+	c := b.window.countsLocked(now)
+	switch {
+	case failed && reached(c.Failures, c.Calls, o.MinimumCalls, o.FailureRatio):
+		return ReasonFailures
+	case slow && reached(c.Slow, c.Calls, o.SlowMinimumCalls, o.SlowRatio):
+		return ReasonSlow
+	}
+	return 0
+}
+
+func reached(n, calls, minimum int, ratio float64) bool {
+	return ratio > 0 && calls >= minimum && float64(n) >= ratio*float64(calls)
+}
+
+// endProbe closes the breaker after enough probes, or opens it again.
+func (b *Breaker) endProbe(w word, failed bool, now int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.load() != w {
+		return
+	}
+	if failed {
+		b.openLocked(ReasonProbe, now)
+		return
+	}
+	if b.succeeded++; b.succeeded == b.options.Probes {
+		b.changeLocked(Closed, ReasonProbe, now)
+	}
+}

@@ -1,0 +1,150 @@
+package breaker
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Options says when a [Breaker] opens, for how long, and how it closes again.
+// The zero value opens when half of at least 20 calls in 10 s failed, for 1 s,
+// and lets one probe through.
+type Options struct {
+	// ConsecutiveFailures opens the breaker after so many failures with no
+	// success between them, in whatever time. Zero: never.
+	ConsecutiveFailures int
+
+	// FailureRatio opens the breaker when a call fails and at least this
+	// share of the calls in the window failed, from above 0 to 1. Zero:
+	// never, but 0.5 where neither of the other two is set.
+	FailureRatio float64
+
+	// MinimumCalls is how many calls the window must hold for FailureRatio
+	// to be judged. Defaults to 20.
+	MinimumCalls int
+
+	// SlowRatio opens the breaker when a call was slow and at least this
+	// share of the calls in the window were, from above 0 to 1: 0.01 opens
+	// it when the 99th percentile is over SlowAfter. Zero: never.
+	SlowRatio float64
+
+	// SlowAfter is how long a call takes at least that is slow, whether it
+	// failed or not. Needed with SlowRatio.
+	SlowAfter time.Duration
+
+	// SlowMinimumCalls is how many calls the window must hold for SlowRatio
+	// to be judged. Defaults to MinimumCalls or 2/SlowRatio, whichever is
+	// more, so that no single slow call opens the breaker.
+	SlowMinimumCalls int
+
+	// Window is the time that the ratios look back, to a tenth of it.
+	// Defaults to 10 s; at least 10 ns.
+	Window time.Duration
+
+	// OpenFor is how long the breaker refuses calls before it lets a probe
+	// through. Defaults to 1 s.
+	OpenFor time.Duration
+
+	// Growth is what that time is multiplied by whenever the breaker opens
+	// again before it has been closed for a whole Window. At least 1, which
+	// is the default.
+	Growth float64
+
+	// MaxOpenFor is what that time grows to at most. Defaults to a minute, or
+	// to OpenFor if that is more.
+	MaxOpenFor time.Duration
+
+	// Probes is how many calls are let through half-open. When all of them
+	// succeed the breaker closes; the first that fails, or is slow where
+	// SlowRatio is set, opens it again. Defaults to 1.
+	Probes int
+
+	// ProbesApart keeps ordinary calls from being probes: half-open, Begin
+	// refuses, and only BeginProbe lets through.
+	ProbesApart bool
+
+	// Failed says whether an error counts as a failure, for Do. Defaults to
+	// every error.
+	Failed func(error) bool
+
+	// OnChange is told of every change of state, in order, one at a time. It
+	// must be quick, and of the breaker's methods it may call only State.
+	OnChange func(Change)
+
+	// Clock returns the time that has passed since any fixed moment. It never
+	// runs back. Defaults to the monotonic clock.
+	Clock func() time.Duration
+}
+
+const (
+	defaultRatio      = 0.5
+	defaultMinimum    = 20
+	defaultWindow     = 10 * time.Second
+	defaultOpenFor    = time.Second
+	defaultMaxOpenFor = time.Minute
+)
+
+// complete fills in what was left zero.
+func (o *Options) complete() {
+	if o.ConsecutiveFailures == 0 && o.SlowRatio == 0 {
+		orDefault(&o.FailureRatio, defaultRatio)
+	}
+	orDefault(&o.MinimumCalls, defaultMinimum)
+	if o.SlowRatio > 0 {
+		orDefault(&o.SlowMinimumCalls, max(o.MinimumCalls, int(min(math.Ceil(2/o.SlowRatio), math.MaxInt32))))
+	}
+	orDefault(&o.Window, defaultWindow)
+	orDefault(&o.OpenFor, defaultOpenFor)
+	orDefault(&o.Growth, 1)
+	orDefault(&o.MaxOpenFor, max(o.OpenFor, defaultMaxOpenFor))
+	orDefault(&o.Probes, 1)
+	if o.Failed == nil {
+		o.Failed = func(err error) bool { return err != nil }
+	}
+}
+
+func orDefault[T int | float64 | time.Duration](v *T, otherwise T) {
+	if *v == 0 {
+		*v = otherwise
+	}
+}
+
+// check says everything that is wrong with complete options.
+func (o *Options) check() error {
+	return errors.Join(
+		o.checkNumbers(),
+		checkRatio("FailureRatio", o.FailureRatio),
+		checkRatio("SlowRatio", o.SlowRatio),
+		unless(o.SlowRatio == 0 || o.SlowAfter > 0, "SlowAfter: is %v, and SlowRatio needs it above 0", o.SlowAfter),
+		unless(o.Window >= parts, "Window: is %v; use at least %v", o.Window, time.Duration(parts)),
+		unless(o.Growth >= 1 && o.Growth < math.Inf(1), "Growth: is %v; use a number of at least 1", o.Growth),
+		unless(o.OpenFor > 0, "OpenFor: is %v; use a time above 0", o.OpenFor),
+		unless(o.MaxOpenFor >= o.OpenFor, "MaxOpenFor: %v is less than OpenFor, %v", o.MaxOpenFor, o.OpenFor),
+	)
+}
+
+func (o *Options) checkNumbers() error {
+	var errs []error
+	for _, n := range []struct {
+		name  string
+		value int
+	}{
+		{"ConsecutiveFailures", o.ConsecutiveFailures}, {"MinimumCalls", o.MinimumCalls},
+		{"SlowMinimumCalls", o.SlowMinimumCalls}, {"Probes", o.Probes},
+	} {
+		errs = append(errs, unless(n.value >= 0, "%s: is %d, which is below 0", n.name, n.value))
+	}
+	return errors.Join(errs...)
+}
+
+func checkRatio(name string, r float64) error {
+	return unless(r >= 0 && r <= 1, "%s: is %v; use a share above 0, at most 1", name, r)
+}
+
+func unless(right bool, format string, args ...any) error {
+	if right {
+		return nil
+	}
+	return fmt.Errorf("breaker: "+format, args...)
+}
