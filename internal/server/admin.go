@@ -59,7 +59,10 @@ func (s *Server) reset(r *http.Request, body []byte) (status int, answer any, er
 	if err != nil {
 		return 0, nil, err
 	}
-	_, err = s.store.Take(r.Context(), stint.Claim{Key: key, Limit: limits[0], Cost: stint.Forget})
+	d, err := s.store.Take(r.Context(), stint.Claim{Key: key, Limit: limits[0], Cost: stint.Forget})
+	if err == nil && d.Degraded {
+		err = undone("anything was forgotten")
+	}
 	return http.StatusOK, resetBody{Forgotten: true}, err
 }
 

@@ -29,6 +29,9 @@ func (s *Server) api(duration prometheus.Observer, answer call) http.HandlerFunc
 			s.fail(w, r, err)
 			return
 		}
+		if d, ok := value.(decisionBody); ok && status == http.StatusServiceUnavailable {
+			setRetry(w.Header(), &d.decisionNumbers)
+		}
 		writeJSON(w, status, value)
 	}
 }

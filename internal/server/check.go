@@ -3,7 +3,6 @@ package server
 import (
 	"net/http"
 
-	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -19,26 +18,7 @@ func (s *Server) check(r *http.Request, body []byte) (status int, answer any, er
 	if err := s.rules.decide(r.Context(), request.attributes, request.cost, o); err != nil {
 		return 0, nil, err
 	}
-	return statusOf(o), outcomeBody(o), nil
-}
-
-// statusOf is 200 for every decision, but for one that a closed rule made
-// because its store failed.
-func statusOf(o *rule.Outcome) int {
-	if closed(o) {
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusOK
-}
-
-// closed reports whether the denial stands for a decision that could not be
-// made.
-func closed(o *rule.Outcome) bool {
-	if o.Face < 0 || o.Allowed() {
-		return false
-	}
-	face := &o.Hits[o.Face]
-	return face.Decision.Degraded && face.Rule.Policy.OnFailure == stint.FailClosed
+	return statusOf(closed(o)), outcomeBody(o), nil
 }
 
 type checkRequest struct {

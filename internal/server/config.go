@@ -21,6 +21,12 @@ type Config struct {
 	// Stats counts what the store holds. Nil hides those metrics, and the
 	// log line that says when the store begins to evict.
 	Stats func() stint.MemoryStats
+	// Shared says how a store is that nodes share. Nil means that Store is
+	// the node's own, and up while its calls succeed.
+	Shared func() SharedStats
+	// StoreErrors is where a Store that hides its errors counts them. Nil
+	// counts those that it returns.
+	StoreErrors *StoreErrors
 
 	// Rules is the path of a rule file, or of a folder of them, which is
 	// followed as it changes. Empty serves [rule.Builtin].

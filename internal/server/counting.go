@@ -62,8 +62,9 @@ func (v *version) countRule(hits []rule.Hit, allowed bool) {
 	r := hits[0].Rule
 	counters := &v.views[r].counters
 	switch {
-	case anyDegraded(hits):
+	case anyDegraded(hits) && (allowed || hits[0].Shadow || denies(r, hits)):
 		v.metrics.decisions.WithLabelValues(r.ID, failureDecision(r.Policy.OnFailure)).Inc()
+	case anyDegraded(hits):
 	case hits[0].Shadow && denies(r, hits):
 		counters.shadowDeny.Inc()
 	case hits[0].Shadow:
@@ -102,4 +103,16 @@ func failureDecision(f stint.OnFailure) string {
 		return decisionErrorLocal
 	}
 	return decisionErrorOpen
+}
+
+// countTake counts a decision on limits that the caller brought.
+func (m *metrics) countTake(d *stint.Decision, onFailure stint.OnFailure) {
+	switch {
+	case d.Degraded:
+		m.decisions.WithLabelValues("", failureDecision(onFailure)).Inc()
+	case d.Allowed:
+		m.takeAllowed.Inc()
+	default:
+		m.takeDenied.Inc()
+	}
 }

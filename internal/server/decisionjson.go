@@ -76,12 +76,13 @@ func outcomeBody(o *rule.Outcome) any {
 	return decisionBody{decisionNumbers: numbersOf(&o.Decision), Rule: o.Hits[o.Face].Rule.ID, Limits: lines}
 }
 
-// takeBody is what the claims of one group got.
-func takeBody(claims []stint.Claim, decisions []stint.Decision) decisionBody {
+// takeBody is what the claims of one group got, and the decision that speaks
+// for them.
+func takeBody(claims []stint.Claim, decisions []stint.Decision) (stint.Decision, decisionBody) {
 	_, face := stint.Face(claims, decisions)
 	lines := make([]limitLine, len(claims))
 	for i := range claims {
 		lines[i] = limitLine{Name: claims[i].Limit.Name(), decisionNumbers: numbersOf(&decisions[i])}
 	}
-	return decisionBody{decisionNumbers: numbersOf(&face), Limits: lines}
+	return face, decisionBody{decisionNumbers: numbersOf(&face), Limits: lines}
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +12,8 @@ import (
 type meter struct {
 	next    stint.Store
 	metrics *metrics
-	down    atomic.Bool // the last call found the store failing
+	errors  *StoreErrors // nil where the store counts its errors itself
+	down    atomic.Bool  // the last call found the store failing
 }
 
 func (m *meter) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
@@ -32,16 +32,11 @@ func (m *meter) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 
 func (m *meter) observe(started time.Time, err error) {
 	m.metrics.stores.Observe(time.Since(started).Seconds())
-	var groups *stint.GroupsError
-	if !errors.As(err, &groups) {
-		m.setDown(m.count(err))
+	if m.errors == nil {
 		return
 	}
-	down := false
-	for _, err := range groups.Errs {
-		down = m.count(err) || down
-	}
-	m.setDown(down)
+	m.setDown(meansDown(err))
+	m.errors.Count(err)
 }
 
 // setDown writes only on change: every processor reads this line all the time.
@@ -51,42 +46,12 @@ func (m *meter) setDown(down bool) {
 	}
 }
 
-// count counts an error that is the store's and reports whether it means
-// that the store does not answer. A wrong claim is the caller's error.
-func (m *meter) count(err error) (down bool) {
-	if err == nil {
-		return false
-	}
-	var e *stint.Error
-	if !errors.As(err, &e) {
-		e = &stint.Error{Code: stint.CodeInternal}
-	}
-	if e.Code == stint.CodeInvalid {
-		return false
-	}
-	m.metrics.storeErrors.WithLabelValues(kindOf(e.Code)).Inc()
-	return e.Code == stint.CodeUnavailable || e.Code == stint.CodeTimeout
+// meansDown reports whether an error means that the store does not answer.
+func meansDown(err error) (down bool) {
+	eachError(err, func(e *stint.Error) {
+		down = down || e.Code == stint.CodeUnavailable || e.Code == stint.CodeTimeout
+	})
+	return down
 }
 
-func (m *meter) up() float64 {
-	if m.down.Load() {
-		return 0
-	}
-	return 1
-}
-
-func kindOf(c stint.Code) string {
-	switch c {
-	case stint.CodeInvalid:
-		return "invalid"
-	case stint.CodeUnavailable:
-		return "unavailable"
-	case stint.CodeTimeout:
-		return "timeout"
-	case stint.CodeCanceled:
-		return "canceled"
-	case stint.CodeExhausted:
-		return "exhausted"
-	}
-	return "internal"
-}
+func (m *meter) up() bool { return !m.down.Load() }

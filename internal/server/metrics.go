@@ -7,8 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/stintdev/stint"
 )
 
 // surface is a way by which checks come in.
@@ -39,7 +37,6 @@ type metrics struct {
 	decisions   *prometheus.CounterVec // by rule, decision
 	checks      [surfaceCount]prometheus.Observer
 	stores      prometheus.Histogram
-	storeErrors *prometheus.CounterVec // by kind
 	version     prometheus.Gauge
 	reloads     *prometheus.CounterVec // by result
 
@@ -54,14 +51,12 @@ func newMetrics() *metrics {
 			Help: "Decisions by rule; the rule is empty where the caller brought the limit, a list decided or no rule matched."}, []string{"rule", "decision"}),
 		stores: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "stint_store_duration_seconds",
 			Help: "Time of one call to the store.", Buckets: durations}),
-		storeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_store_errors_total",
-			Help: "Calls to the store that brought no decision, by kind."}, []string{"kind"}),
 		version: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stint_rules_version",
 			Help: "Version of the rule set in force, counted from 1 at the start of the process."}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_rules_reloads_total",
 			Help: "Attempts to load changed rules, by result."}, []string{"result"}),
 	}
-	m.registry.MustRegister(m.decisions, m.stores, m.storeErrors, m.version, m.reloads, m.newChecks(),
+	m.registry.MustRegister(m.decisions, m.stores, m.version, m.reloads, m.newChecks(),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.startAtZero()
 	return m
@@ -84,43 +79,12 @@ func (m *metrics) startAtZero() {
 	m.denyListed = m.decisions.WithLabelValues("", decisionDenyListed)
 	m.takeAllowed = m.unmatched
 	m.takeDenied = m.decisions.WithLabelValues("", decisionDeny)
-	for _, kind := range []stint.Code{stint.CodeInternal, stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled, stint.CodeExhausted} {
-		m.storeErrors.WithLabelValues(kindOf(kind))
-	}
 	m.reloads.WithLabelValues("ok")
 	m.reloads.WithLabelValues("error")
 }
 
 func (m *metrics) observeCheck(s surface, started time.Time) {
 	m.checks[s].Observe(time.Since(started).Seconds())
-}
-
-func (m *metrics) countTake(allowed bool) {
-	if allowed {
-		m.takeAllowed.Inc()
-	} else {
-		m.takeDenied.Inc()
-	}
-}
-
-// showStore adds what the store itself knows: whether it answers, and what it
-// holds (stats may be nil).
-func (m *metrics) showStore(store *meter, stats func() stint.MemoryStats) {
-	gauge := func(name, help string, value func() float64) {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
-	}
-	counter := func(name, help string, value func() float64) {
-		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
-	}
-	gauge("stint_store_up", "1 while the store answers.", store.up)
-	if stats == nil {
-		return
-	}
-	gauge("stint_keys", "Keys that the store holds.", func() float64 { return float64(stats().Keys) })
-	counter("stint_evictions_total", "Keys given up before their time because the store was full.",
-		func() float64 { return float64(stats().Evictions) })
-	counter("stint_unstored_total", "Newcomers decided as fresh and not stored, because the store was full of exhausted keys.",
-		func() float64 { return float64(stats().Unstored) })
 }
 
 func (m *metrics) handler() http.Handler {

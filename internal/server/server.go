@@ -38,8 +38,7 @@ func New(config Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{config: config, log: config.Logger, metrics: newMetrics(), limits: newLimitCache(), opened: make(chan struct{})}
-	s.store = &meter{next: config.Store, metrics: s.metrics}
-	s.metrics.showStore(s.store, config.Stats)
+	s.store = s.newMeter()
 	var err error
 	if s.certs, err = loadCertificates(config.TLS); err != nil {
 		return nil, err
@@ -48,6 +47,20 @@ func New(config Config) (*Server, error) {
 		return nil, err
 	}
 	return s, s.prepare()
+}
+
+// newMeter measures the store, and counts its errors unless that is done
+// below it.
+func (s *Server) newMeter() *meter {
+	m := &meter{next: s.config.Store, metrics: s.metrics}
+	counted := s.config.StoreErrors
+	if counted == nil {
+		counted = NewStoreErrors()
+		m.errors = counted
+	}
+	s.metrics.registry.MustRegister(counted.byKind)
+	s.metrics.showStore(m, &s.config)
+	return m
 }
 
 // prepare makes the listeners that have an address, in the order in which

@@ -3,6 +3,8 @@ package server
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/stintdev/stint"
 )
@@ -20,16 +22,21 @@ func (s *Server) take(r *http.Request, body []byte) (status int, answer any, err
 	if err := s.store.TakeGroups(r.Context(), []stint.Group{{Claims: claims}}, decisions); err != nil {
 		return 0, nil, err
 	}
-	decided := takeBody(claims, decisions)
-	s.metrics.countTake(decided.Allowed)
-	return http.StatusOK, decided, nil
+	face, decided := takeBody(claims, decisions)
+	if face.Degraded && claims[0].Cost < 0 {
+		return 0, nil, undone("anything was given back")
+	}
+	onFailure := claims[0].Policy.OnFailure
+	s.metrics.countTake(&face, onFailure)
+	return statusOf(closedClaim(&face, onFailure)), decided, nil
 }
 
 type takeRequest struct {
-	key    string
-	limits []stint.Limit
-	cost   int64
-	at     int64
+	key       string
+	limits    []stint.Limit
+	cost      int64
+	at        int64
+	onFailure stint.OnFailure
 }
 
 // parseTake returns the claims of a body, one a limit.
@@ -37,11 +44,12 @@ func (s *Server) parseTake(body []byte) ([]stint.Claim, error) {
 	request := takeRequest{cost: 1}
 	var one, many bool
 	err := decodeObject(body, fields{
-		"key":    stringField("key", &request.key),
-		"cost":   costField(&request.cost, -stint.MaxCost),
-		"at_us":  wholeField("at_us", &request.at, 1, 1<<53-1),
-		"limit":  func(raw []byte) error { one = true; return s.limitField("limit", raw, &request.limits) },
-		"limits": func(raw []byte) error { many = true; return s.limitsField(raw, &request.limits) },
+		"key":              stringField("key", &request.key),
+		"cost":             costField(&request.cost, -stint.MaxCost),
+		"on_store_failure": func(raw []byte) error { return failureField(raw, &request.onFailure) },
+		"at_us":            wholeField("at_us", &request.at, 1, 1<<53-1),
+		"limit":            func(raw []byte) error { one = true; return s.limitField("limit", raw, &request.limits) },
+		"limits":           func(raw []byte) error { many = true; return s.limitsField(raw, &request.limits) },
 	})
 	if err != nil {
 		return nil, err
@@ -67,9 +75,25 @@ func (t *takeRequest) claims() ([]stint.Claim, error) {
 			return nil, badRequest("limits: two are named %s, so they would count in one state (give each a \"name\" of its own)", limit.Name())
 		}
 		names[limit.Name()] = true
-		claims[i] = stint.Claim{Key: t.key, Limit: limit, Cost: t.cost, At: t.at}
+		claims[i] = stint.Claim{Key: t.key, Limit: limit, Cost: t.cost, At: t.at, Policy: stint.Policy{OnFailure: t.onFailure}}
 	}
 	return claims, nil
+}
+
+// failureField reads what happens while the store fails: the words that rules
+// have for it.
+func failureField(raw []byte, out *stint.OnFailure) error {
+	words := []string{"open", "closed", "local"}
+	word, err := jsonString(raw)
+	if err != nil {
+		return within("on_store_failure", err)
+	}
+	i := slices.Index(words, word)
+	if i < 0 {
+		return badRequest("on_store_failure: %s is not known (use one of %s)", shown(word), strings.Join(words, ", "))
+	}
+	*out = stint.OnFailure(i) //nolint:gosec // one of three
+	return nil
 }
 
 func (s *Server) limitField(field string, raw []byte, out *[]stint.Limit) error {

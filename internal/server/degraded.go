@@ -1,0 +1,51 @@
+package server
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
+)
+
+// statusOf is 200 for every decision, but for one that stands for a decision
+// that could not be made.
+func statusOf(closed bool) int {
+	if closed {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusOK
+}
+
+// closed reports whether a request was denied because the store failed: one of
+// its enforced rules is closed, whichever has the longest wait.
+func closed(o *rule.Outcome) bool {
+	if o.Face < 0 || o.Allowed() {
+		return false
+	}
+	for i := range o.Hits {
+		h := &o.Hits[i]
+		if !h.Shadow && closedClaim(&h.Decision, h.Rule.Policy.OnFailure) {
+			return true
+		}
+	}
+	return false
+}
+
+func closedClaim(d *stint.Decision, onFailure stint.OnFailure) bool {
+	return d.Degraded && !d.Allowed && onFailure == stint.FailClosed
+}
+
+// setRetry tells when to try again, in whole seconds.
+func setRetry(h http.Header, d *decisionNumbers) {
+	if d.RetryAfterMS != nil {
+		h.Set("Retry-After", strconv.FormatInt(max(1, (*d.RetryAfterMS+999)/1000), 10))
+	}
+}
+
+// undone is the error of what only the store can do, such as giving back,
+// when it could not be asked: a degraded decision would pretend that it was
+// done.
+func undone(what string) error {
+	return &stint.Error{Code: stint.CodeUnavailable, Problem: "the store does not answer: whether " + what + " is unknown"}
+}

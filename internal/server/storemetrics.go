@@ -1,0 +1,87 @@
+package server
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stintdev/stint"
+)
+
+// SharedStats is what a store that nodes share knows of itself.
+type SharedStats struct {
+	Up       bool   // it answers
+	NoScript uint64 // calls that found their script missing and brought it
+	// ClockSkew is how far the clock of the store is ahead of this process's.
+	ClockSkew time.Duration
+	Breakers  []BreakerStats // one a server of the store
+}
+
+// BreakerStats is the circuit breaker before one server of a store.
+type BreakerStats struct {
+	Shard string // names the server; empty where the store has one
+	Open  bool   // the server is not asked
+	Opens uint64 // how often it has opened
+}
+
+// showStore adds what the store itself knows.
+func (m *metrics) showStore(store *meter, c *Config) {
+	shared := c.Shared
+	if shared == nil {
+		shared = func() SharedStats { return SharedStats{Up: store.up()} }
+	}
+	m.registry.MustRegister(sharedCollector(shared))
+	if c.Stats != nil {
+		m.showMemory(c.Stats)
+	}
+}
+
+// showMemory adds what a memory store holds.
+func (m *metrics) showMemory(stats func() stint.MemoryStats) {
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_keys", Help: "Keys that the store holds."},
+			func() float64 { return float64(stats().Keys) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_evictions_total",
+			Help: "Keys given up before their time because the store was full."},
+			func() float64 { return float64(stats().Evictions) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_unstored_total",
+			Help: "Newcomers decided as fresh and not stored, because the store was full of exhausted keys."},
+			func() float64 { return float64(stats().Unstored) }),
+	)
+}
+
+// sharedCollector asks the store once a scrape. The servers of a store come
+// and go, so their series are made of those that there are.
+type sharedCollector func() SharedStats
+
+func sharedMetric(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// Describe implements [prometheus.Collector]. It names nothing: such a
+// collector is not checked beforehand.
+func (sharedCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements [prometheus.Collector].
+func (s sharedCollector) Collect(to chan<- prometheus.Metric) {
+	stats := s()
+	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
+	to <- prometheus.MustNewConstMetric(sharedMetric("stint_store_up", "1 while the store answers."), gauge, asFloat(stats.Up))
+	to <- prometheus.MustNewConstMetric(sharedMetric("stint_noscript_total",
+		"Calls that found their script missing in the store."), counter, float64(stats.NoScript))
+	to <- prometheus.MustNewConstMetric(sharedMetric("stint_clock_skew_seconds",
+		"How far the store's clock is ahead of this process's."), gauge, stats.ClockSkew.Seconds())
+	open := sharedMetric("stint_store_breaker_open", "1 while a server of the store is not asked because it fails.", "shard")
+	opens := sharedMetric("stint_store_breaker_opens_total", "How often that began.", "shard")
+	for _, b := range stats.Breakers {
+		to <- prometheus.MustNewConstMetric(open, gauge, asFloat(b.Open), b.Shard)
+		to <- prometheus.MustNewConstMetric(opens, counter, float64(b.Opens), b.Shard)
+	}
+}
+
+func asFloat(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
