@@ -1,0 +1,133 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// dialer makes links to servers, all in the same way.
+type dialer struct {
+	opts    *Options
+	scripts []*script
+	log     *slog.Logger
+
+	noScript atomic.Int64   // calls that found their script missing
+	work     sync.WaitGroup // what runs in the background
+	mu       struct {
+		sync.Mutex
+
+		closed bool
+	}
+}
+
+// background runs f in a goroutine that close waits for; false when the store
+// is closed.
+func (d *dialer) background(f func()) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.mu.closed {
+		d.work.Go(f)
+	}
+	return !d.mu.closed
+}
+
+// close waits for what runs in the background, and lets nothing more begin.
+func (d *dialer) close() {
+	d.mu.Lock()
+	d.mu.closed = true
+	d.mu.Unlock()
+	d.work.Wait()
+}
+
+// open connects to a server, loads the scripts there and looks whether it will
+// do. It takes at most a few times Options.Timeout.
+func (d *dialer) open(l *link, known *warned) error {
+	client, err := rueidis.NewClient(d.clientOption(l, d.opts.Username, d.opts.Password, d.opts.DB))
+	l.client = client
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, d.opts.Timeout)
+	defer cancel()
+	return d.inspect(ctx, l, known)
+}
+
+// buffer is the size of a connection's read and write buffers: a full flight
+// fits.
+const buffer = 64 << 10
+
+func (d *dialer) clientOption(l *link, username, password string, db int) rueidis.ClientOption {
+	return rueidis.ClientOption{
+		InitAddress:         []string{l.addr},
+		Username:            username,
+		Password:            password,
+		SelectDB:            db,
+		ClientName:          "stint",
+		TLSConfig:           d.opts.TLS,
+		Dialer:              net.Dialer{Timeout: d.opts.Timeout},
+		DialCtxFn:           l.dial,
+		ConnWriteTimeout:    d.opts.Timeout,
+		ReadBufferEachConn:  buffer,
+		WriteBufferEachConn: buffer,
+		PipelineMultiplex:   -1,   // one connection: the server has one core, and flights are few
+		ForceSingleClient:   true, // which server a call goes to is decided here
+		DisableRetry:        true, // a call whose outcome is unknown is never repeated
+		DisableCache:        true,
+	}
+}
+
+// dial makes one connection of a link, for its client.
+func (l *link) dial(ctx context.Context, addr string, d *net.Dialer, secure *tls.Config) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.ctx, cancel)()
+	conn, err := connect(ctx, addr, d, secure)
+	if err != nil {
+		return nil, &notConnected{err}
+	}
+	return l.keep(conn)
+}
+
+func connect(ctx context.Context, addr string, d *net.Dialer, secure *tls.Config) (net.Conn, error) {
+	if secure == nil {
+		return d.DialContext(ctx, "tcp", addr)
+	}
+	t := &tls.Dialer{NetDialer: d, Config: secure}
+	return t.DialContext(ctx, "tcp", addr)
+}
+
+// retire closes a link in the background, when its pending calls are over.
+func (d *dialer) retire(l *link) {
+	if !d.background(l.close) {
+		l.close()
+	}
+}
+
+// drop ends a link at once.
+func (d *dialer) drop(l *link) {
+	l.cut()
+	d.retire(l)
+}
+
+// every runs f at an interval until ctx ends.
+func (d *dialer) every(ctx context.Context, interval time.Duration, f func()) {
+	d.background(func() {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				f()
+			}
+		}
+	})
+}

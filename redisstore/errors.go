@@ -1,0 +1,144 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stintdev/stint"
+)
+
+// meaning is what an error of a server says to an operator.
+type meaning struct{ kind, problem, mend string }
+
+// meanings are by the first word of the server's error. In all of them the
+// script has not run.
+var meanings = map[string]meaning{
+	"READONLY":    {"readonly", "is a replica and takes no writes", "name the master, or let Stint find it: redis-sentinel:// or redis-cluster://"},
+	"LOADING":     {"loading", "is still loading its data set", "wait until it is ready"},
+	"BUSY":        {"busy", "is busy with somebody's slow script", "end it with SCRIPT KILL, and keep slow scripts off this server"},
+	"OOM":         {"oom", "has no memory left", "raise its maxmemory: with noeviction a full server refuses new keys"},
+	"NOAUTH":      {"noauth", "asks for a password", "set the password in the store's URL or STINT_STORE_PASSWORD_FILE"},
+	"WRONGPASS":   {"noauth", "does not accept the user name and password", "check the store's URL and STINT_STORE_PASSWORD_FILE"},
+	"NOPERM":      {"noperm", "does not permit the user what Stint needs", "grant +evalsha +eval +script|load +info +@read +@write on the keys below the prefix"},
+	"NOSCRIPT":    {"noscript", "lost a script twice in a row", "see who calls SCRIPT FLUSH"},
+	"CLUSTERDOWN": {"cluster_down", "says that the cluster is down", "bring back the masters of all slots, or set cluster-require-full-coverage no"},
+	"TRYAGAIN":    {"try_again", "is moving the slot's keys elsewhere", "wait until resharding is over"},
+	"MOVED":       {"moved", "says that the slot is elsewhere, and so did the server it named", "check that all nodes of the cluster see the same slots"},
+	"ASK":         {"moved", "says that the slot is on the move, and so did the server it named", "check the migration of the slot"},
+	"CROSSSLOT":   {"cross_slot", "belongs to a cluster", "use a redis-cluster:// URL"},
+	"MISCONF":     {"misconf", "refuses writes because it cannot save to disk", "see its log: the disk is full or not writable; or set stop-writes-on-bgsave-error no"},
+	"NOREPLICAS":  {"no_replicas", "refuses writes because it has too few replicas", "bring its replicas back, or lower min-replicas-to-write"},
+	"MASTERDOWN":  {"master_down", "is a replica without its master", "name the master, or bring it back"},
+	"WRONGTYPE":   {"wrongtype", "holds a value of another type under one of the keys", "see who else writes below the prefix, or choose another one"},
+}
+
+// explain makes of what went wrong with a call the error that callers get. No
+// password is in it.
+func (d *dialer) explain(err error, addr string) error {
+	var known *stint.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	var answer *rueidis.RedisError
+	if errors.As(err, &answer) {
+		return answered(d.redact(answer), addr)
+	}
+	return broken(d.redact(err), addr)
+}
+
+// redact hides passwords in errors that repeat what was sent: servers that do
+// not know a command do.
+func (d *dialer) redact(err error) error {
+	text := err.Error()
+	for _, secret := range []string{d.opts.Password, d.opts.SentinelPassword} {
+		if secret != "" && strings.Contains(text, secret) {
+			text = strings.ReplaceAll(text, secret, "***")
+			err = errors.New(text)
+		}
+	}
+	return err
+}
+
+// answered explains an error that the server answered.
+func answered(err error, addr string) error {
+	m, ok := meanings[codeOf(err.Error())]
+	if !ok {
+		m = meaning{kind: "server", problem: "answered with an error"}
+	}
+	return &stint.Error{
+		Code: stint.CodeUnavailable, Kind: m.kind,
+		Problem: "the server " + addr + " " + m.problem, Mend: m.mend, Err: err,
+	}
+}
+
+// codeOf returns the first word of a server's error. Before Redis 7 an error
+// inside a script comes wrapped in the script's own, behind a dash.
+func codeOf(text string) string {
+	word, rest, _ := strings.Cut(text, " ")
+	if word != "ERR" {
+		return word
+	}
+	if _, inner, wrapped := strings.Cut(rest, ": -"); wrapped {
+		word, _, _ = strings.Cut(inner, " ")
+	}
+	return word
+}
+
+// broken explains a call that got no answer.
+func broken(err error, addr string) error {
+	e := &stint.Error{Err: err, Problem: "no answer from the server " + addr + ": whether it was charged is unknown"}
+	var never *notConnected
+	switch {
+	case errors.As(err, &never):
+		notConnectedTo(addr, err, e)
+	case errors.Is(err, context.Canceled):
+		e.Code, e.Kind = stint.CodeCanceled, "canceled"
+	case timedOut(err):
+		e.Code, e.Kind, e.Mend = stint.CodeTimeout, "timeout", "see whether the server or the network is overloaded"
+	default:
+		e.Code, e.Kind, e.Problem = stint.CodeTimeout, "connection", "the connection to the server "+addr+" broke: whether it was charged is unknown"
+	}
+	return e
+}
+
+// notConnectedTo explains that there is no connection, so that nothing was
+// sent.
+func notConnectedTo(addr string, err error, e *stint.Error) {
+	e.Code, e.Kind = stint.CodeUnavailable, "connection"
+	e.Problem, e.Mend = "no connection to the server "+addr, "check that it runs and that its address is right"
+	if insecure(err) {
+		e.Kind, e.Mend = "tls", "check its certificate, the authorities that are trusted here, and that it speaks TLS on this port"
+	}
+}
+
+func timedOut(err error) bool {
+	var n net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &n) && n.Timeout()
+}
+
+// insecure reports whether TLS is what failed.
+func insecure(err error) bool {
+	var verify *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var alert tls.AlertError
+	var unknown x509.UnknownAuthorityError
+	return errors.As(err, &verify) || errors.As(err, &record) || errors.As(err, &alert) || errors.As(err, &unknown)
+}
+
+// replicasMissing is the error of a charge that too few replicas have. It
+// stands at the master and on those that have it, and is not taken back.
+func replicasMissing(have, want int) error {
+	return &stint.Error{
+		Code: stint.CodeUnavailable, Kind: "replicas",
+		Problem: fmt.Sprintf("%d of %d replicas have the charge; it stands", have, want),
+		Mend:    "bring the replicas back, or ask for fewer",
+	}
+}

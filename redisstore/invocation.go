@@ -1,0 +1,26 @@
+package redisstore
+
+// invocation is one call of a script. On a Cluster its keys are of one slot,
+// and it has at least one.
+type invocation struct {
+	script *script
+	keys   []string
+	args   []string
+	// replicas is how many replicas must have what the call wrote before its
+	// reply counts; 0: none. Such a call waits on a connection of its own, so
+	// do not mix it with others in one flight.
+	replicas uint8
+}
+
+// reply is what came of an invocation: what the script returned, or the error
+// as an [*stint.Error], ready to be handed out. Of its codes CodeTimeout and
+// CodeCanceled mean that the script may have run, and CodeUnavailable that it
+// has not.
+//
+// When fewer replicas than asked for answered in time there is data and no
+// error: acked says how many did, and [replicasMissing] is the error.
+type reply struct {
+	data  string
+	acked int
+	err   error
+}

@@ -1,0 +1,102 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+
+	"github.com/redis/rueidis"
+)
+
+// link is one client of one server, with the connections under it. It knows
+// them, because a client that waits for its pending calls cannot be closed at
+// once.
+type link struct {
+	addr   string
+	client rueidis.Client
+
+	ctx context.Context // ends with the link, and what is being dialed with it
+	end context.CancelFunc
+	mu  struct {
+		sync.Mutex
+
+		cut   bool
+		conns map[net.Conn]struct{}
+	}
+}
+
+func newLink(addr string) *link {
+	l := &link{addr: addr}
+	l.ctx, l.end = context.WithCancel(context.Background())
+	l.mu.conns = map[net.Conn]struct{}{}
+	return l
+}
+
+// notConnected wraps errors of making a connection: nothing was sent.
+type notConnected struct{ err error }
+
+func (e *notConnected) Error() string { return e.err.Error() }
+func (e *notConnected) Unwrap() error { return e.err }
+
+var errCut = &notConnected{errors.New("the connection was closed from this side")}
+
+// keep adds a connection that was made to those that end with the link.
+func (l *link) keep(c net.Conn) (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.cut {
+		_ = c.Close() // nothing was sent on it
+		return nil, errCut
+	}
+	kept := &keptConn{Conn: c, link: l}
+	l.mu.conns[kept] = struct{}{}
+	return kept, nil
+}
+
+// keptConn is forgotten by its link when it closes.
+type keptConn struct {
+	net.Conn
+
+	link *link
+}
+
+func (c *keptConn) Close() error {
+	c.link.mu.Lock()
+	delete(c.link.mu.conns, c)
+	c.link.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// cut ends the connections at once; what the kernel has not sent yet is
+// dropped. Calls that wait for replies fail.
+func (l *link) cut() {
+	l.end()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.cut = true
+	for c := range l.mu.conns {
+		drop(c.(*keptConn).Conn)
+	}
+	clear(l.mu.conns)
+}
+
+func drop(c net.Conn) {
+	under := c
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
+		under = t.NetConn() // of TLS, whose own Close would wait for a lock or write a farewell
+	}
+	if tcp, ok := under.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // an error: it has ended already
+	}
+	_ = under.Close() // likewise
+}
+
+// close lets pending calls end, for at most about a second, and closes the
+// client.
+func (l *link) close() {
+	if l.client != nil {
+		l.client.Close()
+	}
+	l.cut()
+}

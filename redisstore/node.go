@@ -1,0 +1,263 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stintdev/stint"
+)
+
+// node is one server, or the master that a Sentinel set names. It is connected
+// to when first needed, and again whenever it was lost. It is safe for use by
+// many goroutines.
+type node struct {
+	name    string // of its shard: the address in a Cluster, else empty
+	dialer  *dialer
+	resolve func(context.Context) (addr string, err error)
+	cluster *slotMap // nil: there is none
+	probed  atomic.Int64 // where the search for a key to probe by begins
+
+	stopped atomic.Bool
+	link    atomic.Pointer[link] // nil: not connected
+	warned  warned
+	mu      struct {
+		sync.Mutex
+
+		dialing *dialing
+		closed  bool
+	}
+}
+
+// dialing is a connection in the making, which several calls may wait for.
+type dialing struct {
+	done chan struct{}
+	link *link // set before done is closed
+	err  error
+}
+
+// call runs scripts in one round trip, in order, and fills one reply each. It
+// takes at most Options.Timeout. A call that may have run is never repeated.
+func (n *node) call(ctx context.Context, calls []invocation, replies []reply) {
+	ctx, cancel := context.WithTimeout(ctx, n.dialer.opts.Timeout)
+	defer cancel()
+	if n.stopped.Load() {
+		failAll(replies, n.refusal())
+		return
+	}
+	l, err := n.connected(ctx)
+	if err != nil {
+		failAll(replies, err)
+		return
+	}
+	l.run(ctx, n.dialer, calls, replies)
+	if n.cluster != nil {
+		n.cluster.follow(ctx, n, calls, replies)
+	}
+	n.settle(l, replies)
+}
+
+func failAll(replies []reply, err error) {
+	for i := range replies {
+		replies[i].err = err
+	}
+}
+
+// settle explains the errors of a call, and lets go of a link that is no good
+// any more.
+func (n *node) settle(l *link, replies []reply) {
+	for i := range replies {
+		err := replies[i].err
+		if err == nil {
+			continue
+		}
+		if useless(err) {
+			n.lose(l)
+		}
+		replies[i].err = n.dialer.explain(err, l.addr)
+	}
+}
+
+// useless reports whether an error calls for a new connection: the old one
+// broke, or it leads to a server that is no master any more.
+func useless(err error) bool {
+	var known *stint.Error
+	if errors.As(err, &known) { // of another node, and settled there
+		return false
+	}
+	var answer *rueidis.RedisError
+	if errors.As(err, &answer) {
+		code := codeOf(answer.Error())
+		return code == "READONLY" || code == "MASTERDOWN" || code == "NOAUTH"
+	}
+	return !timedOut(err) && !errors.Is(err, context.Canceled)
+}
+
+// lose forgets a link, so that the next call makes a new one.
+func (n *node) lose(l *link) {
+	if n.link.CompareAndSwap(l, nil) {
+		n.dialer.retire(l)
+	}
+}
+
+// connected returns the link, made anew when there is none. It waits for that
+// at most until ctx ends.
+func (n *node) connected(ctx context.Context) (*link, error) {
+	if l := n.link.Load(); l != nil {
+		return l, nil
+	}
+	d := n.dial()
+	if d == nil {
+		return nil, n.refusal()
+	}
+	select {
+	case <-d.done:
+		return d.link, d.err
+	case <-ctx.Done():
+		return nil, n.dialer.explain(&notConnected{ctx.Err()}, n.place())
+	}
+}
+
+// dial joins the connection in the making, or begins one; nil when the node is
+// closed.
+func (n *node) dial() *dialing {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.mu.closed:
+		return nil
+	case n.mu.dialing == nil:
+		d := &dialing{done: make(chan struct{})}
+		if l := n.link.Load(); l != nil {
+			d.link = l
+			close(d.done)
+			return d
+		}
+		if !n.dialer.background(func() { n.establish(d) }) {
+			return nil
+		}
+		n.mu.dialing = d
+	}
+	return n.mu.dialing
+}
+
+// establish makes a connection for those who wait for it.
+func (n *node) establish(d *dialing) {
+	defer close(d.done)
+	ctx, cancel := context.WithTimeout(context.Background(), n.dialer.opts.Timeout)
+	defer cancel()
+	addr, err := n.resolve(ctx)
+	if err != nil {
+		n.made(d, nil, err)
+		return
+	}
+	l := newLink(addr)
+	if !n.begin(d, l) {
+		d.err = n.refusal()
+		return
+	}
+	n.made(d, l, n.dialer.open(l, &n.warned))
+}
+
+// begin notes the link in the making, so that stop can cut it; false when it
+// has already been called off.
+func (n *node) begin(d *dialing, l *link) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	d.link = l
+	return n.mu.dialing == d
+}
+
+func (n *node) made(d *dialing, l *link, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.mu.dialing != d:
+		err = errCut
+	case err == nil:
+		n.link.Store(l)
+	}
+	if n.mu.dialing == d {
+		n.mu.dialing = nil
+	}
+	if err == nil {
+		return
+	}
+	addr := n.place()
+	if l != nil {
+		addr = l.addr
+		n.dialer.drop(l)
+	}
+	d.link, d.err = nil, n.dialer.explain(unsent(err), addr)
+}
+
+// unsent marks an error of connecting: whatever it is, no call was sent.
+func unsent(err error) error {
+	var answer *rueidis.RedisError
+	if errors.As(err, &answer) {
+		return err
+	}
+	return &notConnected{err}
+}
+
+// stop closes the connections at once: nothing more is sent, and calls fail
+// until start.
+func (n *node) stop() {
+	n.stopped.Store(true)
+	n.disconnect()
+}
+
+// start lets calls through again.
+func (n *node) start() { n.stopped.Store(false) }
+
+// close is stop for good.
+func (n *node) close() {
+	n.mu.Lock()
+	n.mu.closed = true
+	n.mu.Unlock()
+	n.stop()
+}
+
+// leave is close for a node that its callers have not failed: pending calls
+// may end.
+func (n *node) leave() {
+	n.mu.Lock()
+	n.mu.closed = true
+	n.mu.Unlock()
+	if l := n.link.Swap(nil); l != nil {
+		n.dialer.retire(l)
+	}
+}
+
+func (n *node) disconnect() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if l := n.link.Swap(nil); l != nil {
+		n.dialer.drop(l)
+	}
+	if d := n.mu.dialing; d != nil {
+		n.mu.dialing = nil
+		if d.link != nil {
+			d.link.cut()
+		}
+	}
+}
+
+// refusal is the error of a call while nothing is sent.
+func (n *node) refusal() error {
+	return &stint.Error{
+		Code: stint.CodeUnavailable, Kind: "stopped",
+		Problem: "nothing is sent to the server " + n.place() + ": it is held to be down, or the store is closed",
+	}
+}
+
+// place is where the node is, as far as it is known.
+func (n *node) place() string {
+	if n.name != "" {
+		return n.name
+	}
+	return n.dialer.opts.String()
+}
