@@ -100,7 +100,7 @@ func (c *ClusterServers) awaitMaster(p *Process) {
 	c.t.Helper()
 	await(c.t, func() error {
 		if role, err := p.Info("role"); err != nil || role != "master" {
-			return fmt.Errorf("node %s is %s (%w)", p.Addr(), role, err)
+			return fmt.Errorf("node %s is %q (%v)", p.Addr(), role, err)
 		}
 		return nil
 	})

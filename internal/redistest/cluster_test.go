@@ -65,15 +65,18 @@ func failsOverInOrder(t *testing.T, c *ClusterServers) {
 }
 
 func survivesAKill(t *testing.T, c *ClusterServers) {
-	slot := c.Slot("a")
-	master := c.Owner(slot)
+	master, slot := c.Nodes[1], Slots/2 // its voters have not voted a moment ago, after which they wait
+	key := keyOf(t, c, master)
+	master.Must("SET", key, "1")
+	master.Must("WAIT", "1", "5000")
 	begun := time.Now()
 	master.Kill()
 	owner := c.AwaitTakeover(slot, master)
+	t.Logf("taken over in %v", time.Since(begun))
 	c.AwaitReady()
 	t.Logf("failed over in %v", time.Since(begun))
-	if got := owner.Must("GET", "a"); got != "1" {
-		t.Errorf("a: %q after the failover", got)
+	if got := owner.Must("GET", key); got != "1" {
+		t.Errorf("%s: %q after the failover", key, got)
 	}
 	master.Restart()
 	await(t, func() error {
@@ -86,4 +89,16 @@ func survivesAKill(t *testing.T, c *ClusterServers) {
 	if got := c.Replica(owner); got != master {
 		t.Errorf("replica of the new master: %s", got.Addr())
 	}
+}
+
+// keyOf returns a key that a master has.
+func keyOf(t *testing.T, c *ClusterServers, master *Process) string {
+	t.Helper()
+	for i := range 1000 {
+		if key := "k" + strconv.Itoa(i); owns(master, c.Slot(key)) {
+			return key
+		}
+	}
+	t.Fatalf("none of 1000 keys is on %s", master.Addr())
+	return ""
 }

@@ -1,0 +1,41 @@
+package redistest
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+func TestSentinelPromotesWhenTheMasterDies(t *testing.T) {
+	begun := time.Now()
+	s := Sentinel(t)
+	t.Logf("ready in %v", time.Since(begun))
+	master := s.Master()
+	if master != s.Servers[0] {
+		t.Fatalf("the master is %s", master.Addr())
+	}
+	master.Must("SET", "a", "1")
+	master.Must("WAIT", "2", "5000")
+	begun = time.Now()
+	master.Kill()
+	promoted := s.AwaitPromotion(master)
+	t.Logf("promoted after %v", time.Since(begun))
+	if got := promoted.Must("GET", "a"); got != "1" {
+		t.Errorf("a: %q after the failover", got)
+	}
+	master.Restart()
+	await(t, func() error {
+		if role, err := master.Info("role"); err != nil || role != "slave" {
+			return errors.Join(errors.New("the killed master is "+role), err)
+		}
+		return nil
+	})
+}
+
+func TestSentinelFailsOverInGoodOrder(t *testing.T) {
+	s := Sentinel(t, "--requirepass", "secret", "--masterauth", "secret")
+	from := s.Master()
+	if promoted := s.Failover(); promoted == from {
+		t.Error("the master did not change")
+	}
+}
