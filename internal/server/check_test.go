@@ -116,7 +116,7 @@ func (f failing) Take(context.Context, stint.Claim) (stint.Decision, error) {
 	if f.degraded != nil {
 		return *f.degraded, nil
 	}
-	return stint.Decision{}, &stint.Error{Code: f.code, Problem: "store: does not answer", Err: fmt.Errorf("dial 10.0.0.5: refused")}
+	return stint.Decision{}, &stint.Error{Code: f.code, Problem: "no connection to 10.0.0.5", Err: fmt.Errorf("dial 10.0.0.5: refused")}
 }
 
 func (f failing) TakeGroups(ctx context.Context, _ []stint.Group, out []stint.Decision) error {

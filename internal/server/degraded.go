@@ -47,5 +47,5 @@ func setRetry(h http.Header, d *decisionNumbers) {
 // when it could not be asked: a degraded decision would pretend that it was
 // done.
 func undone(what string) error {
-	return &stint.Error{Code: stint.CodeUnavailable, Problem: "the store does not answer: whether " + what + " is unknown"}
+	return &apiError{http.StatusServiceUnavailable, codeUnavailable, "the store does not answer: whether " + what + " is unknown"}
 }

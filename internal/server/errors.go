@@ -53,8 +53,8 @@ func fromStore(e *stint.Error) *apiError {
 	case stint.CodeInvalid:
 		return &apiError{http.StatusBadRequest, codeInvalid, e.Error()}
 	case stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled, stint.CodeExhausted:
-		// The cause may hold addresses of the inside; it is for the log.
-		return &apiError{http.StatusServiceUnavailable, codeUnavailable, e.Problem}
+		// What is wrong may name servers of the inside; it is for the log.
+		return &apiError{http.StatusServiceUnavailable, codeUnavailable, "no decision could be made: the store fails (" + kindOf(e) + ")"}
 	}
 	return &apiError{http.StatusInternalServerError, codeInternal, "no decision could be made"}
 }
