@@ -18,8 +18,9 @@ type node struct {
 	name    string // of its shard: the address in a Cluster, else empty
 	dialer  *dialer
 	resolve func(context.Context) (addr string, err error)
-	cluster *slotMap // nil: there is none
+	cluster *slotMap     // nil: there is none
 	probed  atomic.Int64 // where the search for a key to probe by begins
+	lanes   lanes
 
 	stopped atomic.Bool
 	link    atomic.Pointer[link] // nil: not connected

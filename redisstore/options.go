@@ -1,11 +1,15 @@
 package redisstore
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"time"
+
+	"github.com/stintdev/stint"
 )
 
 // Topology is how the servers of a store belong together.
@@ -80,6 +84,46 @@ func (o Options) GoString() string { return o.String() }
 
 // LogValue is String, for a log line.
 func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }
+
+// fill puts the defaults in, and refuses what cannot work.
+func (o *Options) fill() error {
+	o.Prefix = cmp.Or(o.Prefix, "stint")
+	o.Timeout = cmp.Or(o.Timeout, time.Second)
+	o.ReplicaTimeout = cmp.Or(o.ReplicaTimeout, 25*time.Millisecond)
+	o.Heartbeat = cmp.Or(o.Heartbeat, time.Second)
+	switch {
+	case len(o.Addrs) == 0:
+		return wrongOption("Addrs is empty", "name at least one server")
+	case o.Topology > Sentinel:
+		return wrongOption("Topology is unknown", "use Single, Cluster or Sentinel")
+	case o.Topology == Sentinel && o.Master == "":
+		return wrongOption("Master is empty", "give the name that the sentinels know the master by")
+	case o.Topology == Single && len(o.Addrs) > 1:
+		return wrongOption("several Addrs for a single server", "set Topology")
+	case o.DB < 0 || o.Topology == Cluster && o.DB != 0:
+		return wrongOption("DB is below 0, or not 0 on a Cluster", "use 0")
+	case o.Timeout < 0 || o.ReplicaTimeout < 0 || o.KeepFor < 0:
+		return wrongOption("Timeout, ReplicaTimeout or KeepFor is below 0", "use 0 for the default")
+	}
+	return o.fillPrefix()
+}
+
+// fillPrefix refuses prefixes that would choose the slot of every key.
+func (o *Options) fillPrefix() error {
+	if strings.ContainsAny(o.Prefix, "{}") || len(o.Prefix) > 128 {
+		return wrongOption("Prefix has a brace, or is longer than 128 bytes", "braces choose where a Cluster keeps a key; use letters, digits and colons")
+	}
+	for i, addr := range o.Addrs {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			return wrongOption(fmt.Sprintf("Addrs[%d] is not host:port", i), "write it as host:6379")
+		}
+	}
+	return nil
+}
+
+func wrongOption(problem, mend string) error {
+	return &stint.Error{Code: stint.CodeInvalid, Kind: "options", Problem: "redisstore: " + problem, Mend: mend}
+}
 
 func (o Options) scheme() string {
 	s := "redis"

@@ -44,4 +44,3 @@ func (n *node) probeKey() string {
 	n.probed.Store(0)
 	return prefix
 }
-

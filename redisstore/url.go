@@ -1,0 +1,233 @@
+package redisstore
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// ParseURL reads where a store is:
+//
+//	redis://[user:password@]host[:6379][/db]
+//	redis-cluster://[user:password@]host[:6379],host[:6379]…
+//	redis-sentinel://[user:password@]host[:26379],host[:26379]…/master-name[/db]
+//
+// With rediss in place of redis the connections are encrypted. A password
+// alone is ":password@"; characters of a URL in it (@ : / ? # %) are written
+// as %40 and so on. The user is that of the servers; after a ? can stand,
+// joined by &:
+//
+//	sentinel_username, sentinel_password  of the sentinels, where they ask for it
+//	tls_ca=FILE            trust these authorities instead of the system's
+//	tls_cert, tls_key=FILE the certificate that this client shows
+//	tls_server_name=NAME   the name that certificates must be for
+//	tls_skip_verify=true   trust every certificate: for tests
+//	timeout=1s, replica_timeout=25ms
+//
+// Errors are an [*stint.Error] of CodeInvalid and never repeat what may be a
+// password.
+func ParseURL(text string) (Options, error) {
+	var o Options
+	scheme, rest, found := strings.Cut(text, "://")
+	if !found || !o.readScheme(scheme) {
+		return Options{}, wrongURL("it does not begin with redis://, redis-cluster://, redis-sentinel:// or one of these with rediss", "")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		if err := o.readUser(authority[:at]); err != nil {
+			return Options{}, err
+		}
+		authority = authority[at+1:]
+	}
+	for _, read := range []func() error{
+		func() error { return o.readAddrs(authority) },
+		func() error { return o.readPath(path) },
+		func() error { return o.readQuery(query) },
+	} {
+		if err := read(); err != nil {
+			return Options{}, err
+		}
+	}
+	return o, nil
+}
+
+func wrongURL(problem, mend string) error {
+	return &stint.Error{Code: stint.CodeInvalid, Kind: "url", Problem: "store URL: " + problem, Mend: mend}
+}
+
+func (o *Options) readScheme(scheme string) bool {
+	base, kind, _ := strings.Cut(strings.ToLower(scheme), "-")
+	switch kind {
+	case "":
+		o.Topology = Single
+	case "cluster":
+		o.Topology = Cluster
+	case "sentinel":
+		o.Topology = Sentinel
+	default:
+		return false
+	}
+	if base == "rediss" {
+		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return base == "redis" || base == "rediss"
+}
+
+func (o *Options) readUser(info string) error {
+	user, password, _ := strings.Cut(info, ":")
+	var err1, err2 error
+	o.Username, err1 = url.PathUnescape(user)
+	o.Password, err2 = url.PathUnescape(password)
+	if err1 != nil || err2 != nil {
+		return wrongURL("a % in the user or password is not followed by two hexadecimal digits", "write % as %25")
+	}
+	return nil
+}
+
+func (o *Options) readAddrs(list string) error {
+	port := "6379"
+	if o.Topology == Sentinel {
+		port = "26379"
+	}
+	for i, addr := range strings.Split(list, ",") {
+		full, ok := completed(addr, port)
+		if !ok {
+			return wrongURL(fmt.Sprintf("address %d is not host:port with a port from 1 to 65535", i+1),
+				"write / ? # and @ in a user or password as %2F %3F %23 %40")
+		}
+		o.Addrs = append(o.Addrs, full)
+	}
+	if o.Topology == Single && len(o.Addrs) > 1 {
+		return wrongURL("several addresses", "use redis-cluster:// or redis-sentinel://")
+	}
+	return nil
+}
+
+// completed returns an address with its port.
+func completed(addr, port string) (string, bool) {
+	host := addr
+	if h, p, err := net.SplitHostPort(addr); err == nil {
+		host, port = h, p
+	} else {
+		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	bare := host != "" && !strings.ContainsAny(host, "[]/@ \t\r\n") && (!strings.Contains(host, ":") || net.ParseIP(host) != nil)
+	return net.JoinHostPort(host, port), err == nil && n > 0 && bare
+}
+
+func (o *Options) readPath(path string) error {
+	db := path
+	if o.Topology == Sentinel {
+		var err error
+		o.Master, db, _ = strings.Cut(path, "/")
+		if o.Master, err = url.PathUnescape(o.Master); err != nil || o.Master == "" {
+			return wrongURL("the name of the master is missing", "end it with the name that the sentinels know: redis-sentinel://host:26379/mymaster")
+		}
+	}
+	if db == "" {
+		return nil
+	}
+	n, err := strconv.ParseUint(db, 10, 31)
+	if err != nil {
+		return wrongURL("the database is not a number", "end it with /0, or with nothing")
+	}
+	o.DB = int(n)
+	if o.Topology == Cluster && n != 0 {
+		return wrongURL("a cluster has only database 0", "")
+	}
+	return nil
+}
+
+// parameters are what may stand after the ?, and what reads them.
+var parameters = map[string]func(o *Options, value string) error{
+	"sentinel_username": func(o *Options, v string) error { o.SentinelUsername = v; return nil },
+	"sentinel_password": func(o *Options, v string) error { o.SentinelPassword = v; return nil },
+	"timeout":           func(o *Options, v string) error { return readDuration(&o.Timeout, v) },
+	"replica_timeout":   func(o *Options, v string) error { return readDuration(&o.ReplicaTimeout, v) },
+	"tls_ca":            (*Options).readAuthorities,
+	"tls_cert":          nil, // with tls_key
+	"tls_key":           nil,
+	"tls_server_name":   func(o *Options, v string) error { o.TLS.ServerName = v; return nil },
+	"tls_skip_verify": func(o *Options, v string) (err error) {
+		o.TLS.InsecureSkipVerify, err = strconv.ParseBool(v) // asked for by its name
+		return err
+	},
+}
+
+func (o *Options) readQuery(query string) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return wrongURL("what follows the ? is not name=value&name=value", "")
+	}
+	names := make([]string, 0, len(values))
+	for name := range values {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if err := o.readParameter(name, values.Get(name)); err != nil {
+			return err
+		}
+	}
+	return o.readCertificate(values.Get("tls_cert"), values.Get("tls_key"))
+}
+
+func (o *Options) readParameter(name, value string) error {
+	read, known := parameters[name]
+	if !known {
+		return wrongURL("an unknown parameter follows the ?", "known are replica_timeout, sentinel_password, sentinel_username, timeout, tls_ca, tls_cert, tls_key, tls_server_name and tls_skip_verify")
+	}
+	if o.TLS == nil && strings.HasPrefix(name, "tls_") {
+		return wrongURL(name+" without TLS", "begin it with rediss")
+	}
+	if read == nil {
+		return nil
+	}
+	if err := read(o, value); err != nil {
+		return wrongURL(name+": "+err.Error(), "")
+	}
+	return nil
+}
+
+func readDuration(into *time.Duration, text string) (err error) {
+	*into, err = time.ParseDuration(text)
+	if err == nil && *into <= 0 {
+		err = fmt.Errorf("%s is not above 0", text)
+	}
+	return err
+}
+
+func (o *Options) readAuthorities(file string) error {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	o.TLS.RootCAs = x509.NewCertPool()
+	if !o.TLS.RootCAs.AppendCertsFromPEM(pem) {
+		return fmt.Errorf("%s has no certificate in PEM form", file)
+	}
+	return nil
+}
+
+func (o *Options) readCertificate(cert, key string) error {
+	if cert == "" && key == "" {
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return wrongURL("tls_cert and tls_key: "+err.Error(), "name a certificate and its key, both in PEM form")
+	}
+	o.TLS.Certificates = []tls.Certificate{pair}
+	return nil
+}
