@@ -99,10 +99,11 @@ func (c *ClusterServers) AwaitTakeover(slot int, from *Process) *Process {
 func (c *ClusterServers) awaitMaster(p *Process) {
 	c.t.Helper()
 	await(c.t, func() error {
-		if role, err := p.Info("role"); err != nil || role != "master" {
-			return fmt.Errorf("node %s is %q (%v)", p.Addr(), role, err)
+		role, err := p.Info("role")
+		if err == nil && role != "master" {
+			return fmt.Errorf("node %s is %s", p.Addr(), role)
 		}
-		return nil
+		return err
 	})
 	c.AwaitReady()
 }

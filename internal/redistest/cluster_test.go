@@ -68,7 +68,7 @@ func survivesAKill(t *testing.T, c *ClusterServers) {
 	master, slot := c.Nodes[1], Slots/2 // its voters have not voted a moment ago, after which they wait
 	key := keyOf(t, c, master)
 	master.Must("SET", key, "1")
-	master.Must("WAIT", "1", "5000")
+	master.AwaitReplicas(1)
 	begun := time.Now()
 	master.Kill()
 	owner := c.AwaitTakeover(slot, master)

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -13,26 +14,38 @@ import (
 // Do sends one command over a connection of its own and returns the reply as
 // text: the elements of an array one to a line, nil as nothing. It is for
 // setting up and looking, not for speed.
-func (p *Process) Do(args ...string) (string, error) {
-	conn, err := net.DialTimeout("tcp", p.Addr(), patience)
+func (p *Process) Do(args ...string) (string, error) { return p.converse(args) }
+
+// converse sends commands over one connection, each after the reply to the
+// one before, and returns the last reply.
+func (p *Process) converse(commands ...[]string) (reply string, err error) {
+	conn, err := p.dial()
 	if err != nil {
-		return "", fmt.Errorf("%s to %s: %w", args[0], p.Addr(), err)
+		return "", fmt.Errorf("%s to %s: %w", commands[0][0], p.Addr(), err)
 	}
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return "", err
 	}
-	r := bufio.NewReader(conn)
 	if password := p.password(); password != "" {
-		if _, err := exchange(conn, r, []string{"AUTH", password}); err != nil {
-			return "", fmt.Errorf("AUTH to %s: %w", p.Addr(), err)
+		commands = append([][]string{{"AUTH", password}}, commands...)
+	}
+	r := bufio.NewReader(conn)
+	for _, args := range commands {
+		if reply, err = exchange(conn, r, args); err != nil {
+			return "", fmt.Errorf("%s to %s: %w", args[0], p.Addr(), err)
 		}
 	}
-	reply, err := exchange(conn, r, args)
-	if err != nil {
-		return "", fmt.Errorf("%s to %s: %w", args[0], p.Addr(), err)
-	}
 	return reply, nil
+}
+
+func (p *Process) dial() (net.Conn, error) {
+	plain := net.Dialer{Timeout: patience}
+	if p.tls == nil {
+		return plain.Dial("tcp", p.Addr())
+	}
+	secure := tls.Dialer{NetDialer: &plain, Config: p.tls}
+	return secure.Dial("tcp", p.Addr())
 }
 
 // Must is Do for what cannot fail: an error fails the test.
@@ -75,11 +88,11 @@ func (p *Process) password() string {
 }
 
 func exchange(w io.Writer, r *bufio.Reader, args []string) (string, error) {
-	request := fmt.Sprintf("*%d\r\n", len(args))
+	request := fmt.Appendf(nil, "*%d\r\n", len(args))
 	for _, a := range args {
-		request += fmt.Sprintf("$%d\r\n%s\r\n", len(a), a)
+		request = fmt.Appendf(request, "$%d\r\n%s\r\n", len(a), a)
 	}
-	if _, err := io.WriteString(w, request); err != nil {
+	if _, err := w.Write(request); err != nil {
 		return "", err
 	}
 	return readReply(r)

@@ -1,6 +1,8 @@
 package redistest
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -21,6 +23,7 @@ type Process struct {
 	options []string // beside port, address and folder
 	dir     string
 	port    int
+	tls     *tls.Config // nil: the port speaks plain
 	cmd     *exec.Cmd
 	log     *serverLog
 	exited  chan struct{}
@@ -108,9 +111,9 @@ var errPortTaken = errors.New("the port is taken")
 // start runs the program and waits until it accepts connections.
 func (p *Process) start() error {
 	args := append([]string{}, p.options...)
-	args = append(args, "--port", strconv.Itoa(p.port), "--bind", "127.0.0.1", "--dir", p.dir, "--daemonize", "no", "--loglevel", "notice")
+	args = append(args, p.portOption(), strconv.Itoa(p.port), "--bind", "127.0.0.1", "--dir", p.dir, "--daemonize", "no", "--loglevel", "notice")
 	p.log, p.exited = &serverLog{ready: make(chan struct{})}, make(chan struct{})
-	p.cmd = exec.Command(p.binary, args...)
+	p.cmd = exec.CommandContext(context.Background(), p.binary, args...)
 	p.cmd.SysProcAttr = diesWithParent()
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.WaitDelay = time.Second // a fork of the server that outlives it holds the log open
@@ -121,13 +124,20 @@ func (p *Process) start() error {
 	case <-p.log.ready:
 		return nil
 	case <-p.exited:
-		if strings.Contains(p.Log(), "Address already in use") {
+		if strings.Contains(p.Log(), "ddress already in use") {
 			return errPortTaken
 		}
 		return fmt.Errorf("%s ended at start:\n%s", p.binary, p.Log())
 	case <-time.After(patience):
 		return fmt.Errorf("%s was not ready after %v:\n%s", p.binary, patience, p.Log())
 	}
+}
+
+func (p *Process) portOption() string {
+	if p.tls != nil {
+		return "--tls-port"
+	}
+	return "--port"
 }
 
 // run starts the program from a thread that lives as long as the program: to
@@ -170,7 +180,7 @@ type serverLog struct {
 }
 
 // logKept is how many bytes of a server's log are kept.
-const logKept = 8 << 10
+const logKept = 2 << 10
 
 func (l *serverLog) Write(line []byte) (int, error) {
 	l.mu.Lock()

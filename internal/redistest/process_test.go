@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -112,8 +113,11 @@ func refuses(t *testing.T, addr string) error {
 	t.Helper()
 	var d net.Dialer
 	conn, err := d.DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		return nil
+	if err == nil {
+		return errors.Join(errors.New("something listens at "+addr), conn.Close())
 	}
-	return errors.Join(errors.New("something listens at "+addr), conn.Close())
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	return nil
 }

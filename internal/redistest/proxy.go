@@ -12,8 +12,8 @@ import (
 // holds from now on, for connections there are and those to come, in place of
 // what held before.
 type Fault struct {
-	listener net.Listener
-	target   string
+	listener *net.TCPListener
+	target   *net.TCPAddr
 	mu       struct {
 		sync.Mutex
 		weather
@@ -42,12 +42,15 @@ const (
 // until it is told otherwise. It ends with the test.
 func Proxy(t testing.TB, target string) *Fault {
 	t.Helper()
-	var c net.ListenConfig
-	listener, err := c.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &Fault{listener: listener, target: target}
+	to, err := net.ResolveTCPAddr("tcp", target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &Fault{listener: listener, target: to}
 	f.mu.changed, f.mu.links = make(chan struct{}), map[*link]struct{}{}
 	var done sync.WaitGroup
 	done.Go(func() { f.accept(&done) })
@@ -121,11 +124,11 @@ func (f *Fault) cut(which func(*link) bool) {
 
 func (f *Fault) accept(done *sync.WaitGroup) {
 	for {
-		client, err := f.listener.Accept()
+		client, err := f.listener.AcceptTCP()
 		if err != nil {
 			return // closed
 		}
-		l := &link{fault: f, client: client.(*net.TCPConn), ended: make(chan struct{})}
+		l := &link{fault: f, client: client, ended: make(chan struct{})}
 		f.mu.Lock()
 		f.mu.links[l] = struct{}{}
 		f.mu.Unlock()

@@ -48,12 +48,9 @@ func (l *link) connect() bool {
 		case w.refuse:
 			return false
 		case w.requests == deliver:
-			conn, err := net.DialTimeout("tcp", l.fault.target, patience)
-			if err != nil {
-				return false
-			}
-			l.server = conn.(*net.TCPConn)
-			return true
+			var err error
+			l.server, err = net.DialTCP("tcp", nil, l.fault.target)
+			return err == nil
 		}
 		select {
 		case <-changed:

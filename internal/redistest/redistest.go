@@ -13,6 +13,7 @@ package redistest
 
 import (
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 )
@@ -27,7 +28,7 @@ const patience = 30 * time.Second
 func Server(t testing.TB, options ...string) *Process {
 	t.Helper()
 	p := newProcess(t, Binary(t))
-	p.options = append(options, "--save", "", "--appendonly", "no")
+	p.options = append(slices.Clone(options), "--save", "", "--appendonly", "no")
 	p.launch()
 	return p
 }

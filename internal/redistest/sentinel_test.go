@@ -15,7 +15,9 @@ func TestSentinelPromotesWhenTheMasterDies(t *testing.T) {
 		t.Fatalf("the master is %s", master.Addr())
 	}
 	master.Must("SET", "a", "1")
-	master.Must("WAIT", "2", "5000")
+	begun = time.Now()
+	master.AwaitReplicas(2)
+	t.Logf("in step after %v", time.Since(begun))
 	begun = time.Now()
 	master.Kill()
 	promoted := s.AwaitPromotion(master)
