@@ -1,0 +1,141 @@
+package redisstore
+
+import (
+	"encoding/binary"
+
+	"github.com/stintdev/stint"
+)
+
+// What stands in a reply in place of the length of a state.
+const (
+	wrongType = 254 // the key holds a value of another type
+	corrupt   = 255 // its value is no state
+)
+
+// decode takes the steps of the script again, on the states that it found, and
+// writes the decisions: one for each caller of each line in the order of add,
+// those of one line in the order of again. errs has one for each group, nil
+// where it was decided.
+func (b *batch) decode(data string, out []stint.Decision, errs []error) {
+	r, err := b.open(data)
+	if err == nil {
+		err = b.answer(r, out, errs)
+	}
+	if err == nil {
+		return
+	}
+	for i := range b.groups {
+		errs[i] = err
+	}
+}
+
+// answers is a reply, taken apart.
+type answers struct {
+	now     int64
+	allowed int    // callers, by the script's count
+	sizes   []byte // for each key, in the order sent
+	logs    []byte // logBytes for each claim on a log
+	states  []byte
+}
+
+func (b *batch) open(data string) (r answers, err error) {
+	b.data = append(b.data[:0], data...)
+	logs := 0
+	if !b.plain {
+		logs = b.countLogs()
+	}
+	fixed := answerHead + len(b.order) + logs*logBytes
+	if len(b.data) < fixed {
+		return r, garbled("is too short")
+	}
+	r.now = readInt7(b.data)
+	r.allowed = int(binary.BigEndian.Uint32(b.data[7:]))
+	rest := b.data[answerHead:]
+	r.sizes, rest = rest[:len(b.order)], rest[len(b.order):]
+	r.logs, r.states = rest[:logs*logBytes], rest[logs*logBytes:]
+	return r, nil
+}
+
+const answerHead = 7 + 4
+
+// countLogs is the number of claims on logs.
+func (b *batch) countLogs() (n int) {
+	for i := range b.lines {
+		if b.lines[i].limit.kind == logKind {
+			n += b.lines[i].times
+		}
+	}
+	return n
+}
+
+// answer decides all groups. Since the script took the same steps, it allowed
+// as many callers; if not, what it charged is not what would be said.
+func (b *batch) answer(r answers, out []stint.Decision, errs []error) error {
+	if err := b.readStates(&r); err != nil {
+		return err
+	}
+	replay := replay{batch: b, answers: r, admitted: true}
+	for i := range b.groups {
+		g := &b.groups[i]
+		n := b.callers(g)
+		errs[i] = replay.group(g, out[:n])
+		out = out[n:]
+	}
+	if replay.allowed != r.allowed {
+		return garbled("does not agree with the steps of this program")
+	}
+	return nil
+}
+
+// callers is how many decisions a group takes.
+func (b *batch) callers(g *lineGroup) int {
+	if g.lines == 1 {
+		return b.lines[g.first].times
+	}
+	return g.lines
+}
+
+// readStates decodes the states of the keys, each under the limit of the first
+// line on it.
+func (b *batch) readStates(r *answers) error {
+	b.states, b.faults = grow(b.states, len(b.order)), grow(b.faults, len(b.order))
+	for at, i := range b.order {
+		l := &b.lines[b.firstOn[i]]
+		size := int(r.sizes[at])
+		if size >= wrongType {
+			b.faults[i] = unreadable(size, l.claim)
+			continue
+		}
+		if size > len(r.states) {
+			return garbled("is too short")
+		}
+		b.states[i], b.faults[i] = l.limit.limit.DecodeState(r.states[:size])
+		r.states = r.states[size:]
+	}
+	return nil
+}
+
+// unreadable is the error of a key that holds no state.
+func unreadable(size int, c *stint.Claim) error {
+	e := &stint.Error{
+		Code: stint.CodeInternal, Kind: "corrupt", Problem: "state: the value of a key is no state of " + c.Limit.Name(),
+		Mend: "let nobody else write under the prefix of the store's keys; reset the key",
+	}
+	if size == wrongType {
+		e.Kind, e.Problem = "wrongtype", "state: a key of "+c.Limit.Name()+" holds a value of another type"
+	}
+	return e
+}
+
+// garbled is the error of a reply that is not the script's.
+func garbled(problem string) error {
+	return &stint.Error{
+		Code: stint.CodeInternal, Kind: "garbled", Problem: "the script's reply " + problem,
+		Mend: "see that every node runs the same version of Stint, and that nothing between it and the server changes bytes",
+	}
+}
+
+func readInt7(data []byte) int64 {
+	high, low := binary.BigEndian.Uint32(data), binary.BigEndian.Uint32(data[3:])
+	return int64(uint64(high)<<32|uint64(low)<<8) >> 8
+}

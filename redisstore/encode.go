@@ -1,0 +1,133 @@
+package redisstore
+
+import (
+	"encoding/binary"
+)
+
+// invocation returns the script call of the batch, which has a group. It stays
+// whole when the batch is reset.
+func (b *batch) invocation() invocation {
+	b.args = b.appendHead(b.args[:0])
+	if b.plain && len(b.lines) <= maxPlain {
+		b.encodePlain()
+		return b.invoke(b.encoding.bucket)
+	}
+	b.plain = false
+	b.encodeAll()
+	return b.invoke(b.encoding.take)
+}
+
+// maxPlain bounds the keys of bucket.lua, which puts them on Lua's stack.
+const maxPlain = 4000
+
+// invoke is the call of a script with the keys in the order of b.order. All
+// strings are cut from one.
+func (b *batch) invoke(s *script) invocation {
+	text := string(b.keys.text)
+	for _, i := range b.order {
+		b.names = append(b.names, text[b.keys.start(i):b.keys.ends[i]])
+	}
+	return invocation{script: s, keys: b.names, args: []string{string(b.args)}}
+}
+
+// appendHead appends what both scripts begin with: the clock, how long keys
+// are kept, and the limits.
+func (b *batch) appendHead(to []byte) []byte {
+	now := int64(serverClock)
+	if b.encoding.clock != nil {
+		now = b.encoding.clock()
+	}
+	to = appendInt7(to, now)
+	to = appendInt7(to, b.encoding.keep)
+	to = append(to, byte(len(b.limits)>>16), byte(len(b.limits)>>8), byte(len(b.limits)))
+	for _, l := range b.limits {
+		to = append(to, l.args...)
+	}
+	return to
+}
+
+// serverClock stands for the clock of the server.
+const serverClock = -1
+
+// encodePlain writes the lines as runs under one limit, for bucket.lua.
+func (b *batch) encodePlain() {
+	b.orderByLimit()
+	for at := 0; at < len(b.order); {
+		first := &b.lines[b.order[at]]
+		from := at
+		for at < len(b.order) && b.lines[b.order[at]].runsWith(first) {
+			at++
+		}
+		b.args = binary.BigEndian.AppendUint16(b.args, uint16(first.index))
+		b.args = binary.BigEndian.AppendUint32(b.args, uint32(first.claim.Cost))
+		b.args = binary.BigEndian.AppendUint32(b.args, uint32(first.times))
+		b.args = binary.BigEndian.AppendUint16(b.args, uint16(at-from))
+	}
+}
+
+func (l *line) runsWith(o *line) bool {
+	return l.index == o.index && l.times == o.times && l.claim.Cost == o.claim.Cost
+}
+
+// orderByLimit fills b.order with the lines, those under one limit together. A
+// plain batch has a key for each line, of the same number.
+func (b *batch) orderByLimit() {
+	b.starts = append(b.starts[:0], make([]int, len(b.limits)+1)...)
+	for i := range b.lines {
+		b.starts[b.lines[i].index+1]++
+	}
+	for i := range b.limits {
+		b.starts[i+1] += b.starts[i]
+	}
+	b.order = append(b.order[:0], make([]int, len(b.lines))...)
+	for i := range b.lines {
+		place := &b.starts[b.lines[i].index]
+		b.order[*place] = i
+		*place++
+	}
+}
+
+// encodeAll writes the lines in order, for take.lua.
+func (b *batch) encodeAll() {
+	b.order = b.order[:0]
+	for i := range b.keys.ends {
+		b.order = append(b.order, i)
+	}
+	for i := range b.groups {
+		b.encodeGroup(&b.groups[i])
+	}
+}
+
+func (b *batch) encodeGroup(g *lineGroup) {
+	for i := g.first; i < g.first+g.lines; i++ {
+		l, flags := &b.lines[i], g.flags
+		if i == g.first+g.lines-1 {
+			flags |= lastOfGroup
+		}
+		if l.limit.kind != logKind {
+			b.args = l.append(b.args, l.times, flags)
+			continue
+		}
+		for range l.times { // each caller's answer comes from the script
+			b.args = l.append(b.args, 1, flags)
+		}
+	}
+}
+
+// append appends a line as take.lua reads it.
+func (l *line) append(to []byte, times int, flags groupFlags) []byte {
+	c := l.claim
+	extra := c.Extra
+	if c.Cost < 0 {
+		extra = 0 // a give-back asks for nothing
+	}
+	to = appendInt7(to, int64(l.key)<<24|int64(l.index))
+	to = appendInt7(to, max(c.Cost, forgetCost))
+	to = appendInt7(to, c.At)
+	to = binary.BigEndian.AppendUint32(to, uint32(extra))
+	to = binary.BigEndian.AppendUint32(to, uint32(times))
+	return append(to, c.Any, byte(flags))
+}
+
+// forgetCost is stint.Forget as a script reads it: below every other cost.
+const forgetCost = -1 << 53

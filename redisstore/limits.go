@@ -1,0 +1,118 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/shorthash"
+)
+
+// compiled is what the store needs of a limit, worked out once.
+type compiled struct {
+	limit stint.Limit
+	kind  kind
+	hash  string // its part of a key
+	args  string // its numbers, as the scripts read them
+}
+
+// kind is how a script counts; the scripts know the numbers.
+type kind uint8
+
+const (
+	bucketKind   kind = 1
+	leakyKind    kind = 2
+	windowKind   kind = 3
+	calendarKind kind = 4
+	counterKind  kind = 5
+	logKind      kind = 6
+)
+
+func compile(l stint.Limit) *compiled {
+	rule := l.Rule()
+	if l.Namespace() != "" {
+		rule = l.Namespace() + partSeparator + rule
+	}
+	n := l.Numbers()
+	k, numbers := scriptNumbers(&n)
+	args := []byte{byte(k)}
+	for _, x := range append([]int64{n.Max}, numbers[:]...) {
+		args = appendInt7(args, x)
+	}
+	return &compiled{limit: l, kind: k, hash: shorthash.Of(rule, l.Name(), l.Shape()), args: string(args)}
+}
+
+// limitBytes is the length of compiled.args: a kind, the greatest cost, and
+// four numbers by kind, of 7 bytes each.
+const limitBytes = 1 + 5*7
+
+func scriptNumbers(n *stint.Numbers) (kind, [4]int64) {
+	switch n.Algorithm {
+	case stint.TokenBucket, stint.GCRA:
+		return bucketKind, [4]int64{n.P, n.Q, n.Fill}
+	case stint.LeakyBucket:
+		return leakyKind, [4]int64{n.P, n.Q}
+	case stint.SlidingWindowCounter:
+		return counterKind, [4]int64{n.Width, int64(n.Buckets)}
+	case stint.SlidingWindowLog:
+		return logKind, [4]int64{n.Window}
+	case stint.Quota:
+		if n.Length == 0 {
+			return calendarKind, [4]int64{n.Offset, n.Day, n.TimeOfDay}
+		}
+		// An anchor may be further back than a double counts microseconds; the
+		// first period after the epoch begins the same ones.
+		origin := ((n.Origin % n.Length) + n.Length) % n.Length
+		return windowKind, [4]int64{n.Length, origin}
+	default:
+		return windowKind, [4]int64{n.Window}
+	}
+}
+
+// appendInt7 appends the low 7 bytes of a number, big-endian.
+func appendInt7(to []byte, x int64) []byte {
+	var word [8]byte
+	binary.BigEndian.PutUint64(word[:], uint64(x))
+	return append(to, word[1:]...)
+}
+
+// limitCache keeps compiled limits by their handles. Limits that are equal to
+// a script share one, so that their claims can too. The zero value is ready.
+type limitCache struct {
+	byLimit  sync.Map // stint.Limit → *compiled
+	byText   sync.Map // hash and args → *compiled
+	entries  atomic.Int64
+	clearing sync.Mutex
+}
+
+// maxCached bounds the cache: a caller may compile a limit for every check.
+const maxCached = 4096
+
+func (k *limitCache) of(l stint.Limit) *compiled {
+	if c, ok := k.byLimit.Load(l); ok {
+		return c.(*compiled) //nolint:forcetypeassert // nothing else is in it
+	}
+	return k.add(l)
+}
+
+func (k *limitCache) add(l stint.Limit) *compiled {
+	if k.entries.Add(1) > maxCached {
+		k.clear()
+	}
+	c := compile(l)
+	known, _ := k.byText.LoadOrStore(c.hash+c.args, c)
+	k.byLimit.Store(l, known)
+	return known.(*compiled) //nolint:forcetypeassert // nothing else is in it
+}
+
+// clear empties the cache; those in use stay whole.
+func (k *limitCache) clear() {
+	k.clearing.Lock()
+	defer k.clearing.Unlock()
+	if k.entries.Load() > maxCached {
+		k.byLimit.Clear()
+		k.byText.Clear()
+		k.entries.Store(0)
+	}
+}

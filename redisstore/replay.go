@@ -1,0 +1,89 @@
+package redisstore
+
+import "github.com/stintdev/stint"
+
+// replay takes the steps of a batch, in Go, on the states that the script
+// found. It decides groups as the memory store does.
+type replay struct {
+	batch    *batch
+	answers  answers
+	admitted bool // the nearest group before that leads
+	allowed  int  // callers whose claims were charged
+}
+
+func (r *replay) group(g *lineGroup, out []stint.Decision) error {
+	lines := r.batch.lines[g.first : g.first+g.lines]
+	charge := g.flags&dryGroup == 0 && (g.flags&following == 0 || r.admitted)
+	err := r.fault(lines)
+	admitted := false
+	switch {
+	case err != nil:
+		r.skipLogs(lines)
+	case len(lines) == 1:
+		r.alone(&lines[0], !charge, out)
+		admitted = out[0].Allowed
+	default:
+		admitted = r.together(lines, charge, out)
+	}
+	if g.flags&(dryGroup|following) == 0 {
+		r.admitted = admitted
+	}
+	return err
+}
+
+// fault is the first error of the keys of some lines.
+func (r *replay) fault(lines []line) error {
+	for i := range lines {
+		if err := r.batch.faults[lines[i].key]; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// alone decides the callers of one line, one after the other.
+func (r *replay) alone(l *line, dry bool, out []stint.Decision) {
+	for i := range out {
+		out[i] = r.step(l, dry)
+		if out[i].Allowed && !dry {
+			r.allowed++
+		}
+	}
+}
+
+// together decides several lines, first without charging.
+func (r *replay) together(lines []line, charge bool, out []stint.Decision) bool {
+	claims := r.batch.claims[:0]
+	logs := r.answers.logs
+	for i := range lines {
+		claims = append(claims, *lines[i].claim)
+		out[i] = r.step(&lines[i], true)
+	}
+	r.batch.claims = claims
+	_, face := stint.Face(claims, out)
+	if !face.Allowed || !charge {
+		return face.Allowed
+	}
+	r.answers.logs = logs // told once, and read again
+	for i := range lines {
+		r.charge(&lines[i], &out[i])
+	}
+	return true
+}
+
+// charge charges a line of a group that was admitted, if it was allowed.
+func (r *replay) charge(l *line, d *stint.Decision) {
+	dry := !d.Allowed // of a set of alternatives
+	*d = r.step(l, dry)
+	if !dry {
+		r.allowed++
+	}
+}
+
+// step takes the step of one caller.
+func (r *replay) step(l *line, dry bool) stint.Decision {
+	if l.limit.kind == logKind {
+		return r.tellLog(l)
+	}
+	return l.limit.limit.Step(&r.batch.states[l.key], r.answers.now, l.claim, dry)
+}
