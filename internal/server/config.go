@@ -24,9 +24,9 @@ type Config struct {
 	// Shared says how a store is that nodes share. Nil means that Store is
 	// the node's own, and up while its calls succeed.
 	Shared func() SharedStats
-	// StoreErrors is where a Store that hides its errors counts them. Nil
-	// counts those that it returns.
-	StoreErrors *StoreErrors
+	// StoreCalls is told of the calls to the store by a Store that also
+	// answers without it. Nil measures the calls to Store.
+	StoreCalls *StoreCalls
 
 	// Rules is the path of a rule file, or of a folder of them, which is
 	// followed as it changes. Empty serves [rule.Builtin].

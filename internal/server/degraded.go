@@ -42,10 +42,3 @@ func setRetry(h http.Header, d *decisionNumbers) {
 		h.Set("Retry-After", strconv.FormatInt(max(1, (*d.RetryAfterMS+999)/1000), 10))
 	}
 }
-
-// undone is the error of what only the store can do, such as giving back,
-// when it could not be asked: a degraded decision would pretend that it was
-// done.
-func undone(what string) error {
-	return &apiError{http.StatusServiceUnavailable, codeUnavailable, "the store does not answer: whether " + what + " is unknown"}
-}

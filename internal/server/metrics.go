@@ -26,19 +26,20 @@ func (s surface) String() string {
 
 // durations are the buckets of both histograms, in seconds: a check in memory
 // takes a microsecond, one against a store far away a tenth of a second.
-var durations = []float64{
-	250e-9, 500e-9, 1e-6, 2.5e-6, 5e-6, 10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6,
-	1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 1,
+func durations() []float64 {
+	return []float64{
+		250e-9, 500e-9, 1e-6, 2.5e-6, 5e-6, 10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6,
+		1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 1,
+	}
 }
 
 // metrics are what /metrics shows. No label has a value that callers choose.
 type metrics struct {
-	registry    *prometheus.Registry
-	decisions   *prometheus.CounterVec // by rule, decision
-	checks      [surfaceCount]prometheus.Observer
-	stores      prometheus.Histogram
-	version     prometheus.Gauge
-	reloads     *prometheus.CounterVec // by result
+	registry  *prometheus.Registry
+	decisions *prometheus.CounterVec // by rule, decision
+	checks    [surfaceCount]prometheus.Observer
+	version   prometheus.Gauge
+	reloads   *prometheus.CounterVec // by result
 
 	// Decisions that no rule made.
 	unmatched, allowListed, denyListed, takeAllowed, takeDenied prometheus.Counter
@@ -49,14 +50,12 @@ func newMetrics() *metrics {
 		registry: prometheus.NewRegistry(),
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_decisions_total",
 			Help: "Decisions by rule; the rule is empty where the caller brought the limit, a list decided or no rule matched."}, []string{"rule", "decision"}),
-		stores: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "stint_store_duration_seconds",
-			Help: "Time of one call to the store.", Buckets: durations}),
 		version: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stint_rules_version",
 			Help: "Version of the rule set in force, counted from 1 at the start of the process."}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_rules_reloads_total",
 			Help: "Attempts to load changed rules, by result."}, []string{"result"}),
 	}
-	m.registry.MustRegister(m.decisions, m.stores, m.version, m.reloads, m.newChecks(),
+	m.registry.MustRegister(m.decisions, m.version, m.reloads, m.newChecks(),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.startAtZero()
 	return m
@@ -64,7 +63,7 @@ func newMetrics() *metrics {
 
 func (m *metrics) newChecks() prometheus.Collector {
 	checks := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "stint_check_duration_seconds",
-		Help: "Time from a request read to its decision made, by surface.", Buckets: durations}, []string{"surface"})
+		Help: "Time from a request read to its decision made, by surface.", Buckets: durations()}, []string{"surface"})
 	for s := range surfaceCount {
 		m.checks[s] = checks.WithLabelValues(s.String())
 	}

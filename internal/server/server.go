@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/gateway"
 )
 
@@ -18,7 +19,7 @@ type Server struct {
 	config   Config
 	log      *slog.Logger
 	metrics  *metrics
-	store    *meter
+	store    stint.Store
 	rules    *rules
 	limits   *limitCache
 	outcomes outcomePool
@@ -38,7 +39,7 @@ func New(config Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{config: config, log: config.Logger, metrics: newMetrics(), limits: newLimitCache(), opened: make(chan struct{})}
-	s.store = s.newMeter()
+	s.store = s.measured()
 	var err error
 	if s.certs, err = loadCertificates(config.TLS); err != nil {
 		return nil, err
@@ -49,18 +50,15 @@ func New(config Config) (*Server, error) {
 	return s, s.prepare()
 }
 
-// newMeter measures the store, and counts its errors unless that is done
-// below it.
-func (s *Server) newMeter() *meter {
-	m := &meter{next: s.config.Store, metrics: s.metrics}
-	counted := s.config.StoreErrors
-	if counted == nil {
-		counted = NewStoreErrors()
-		m.errors = counted
+// measured is the store, measured here unless that is done below it.
+func (s *Server) measured() stint.Store {
+	store, calls := s.config.Store, s.config.StoreCalls
+	if calls == nil {
+		calls = NewStoreCalls()
+		store = &meter{store, calls}
 	}
-	s.metrics.registry.MustRegister(counted.byKind)
-	s.metrics.showStore(m, &s.config)
-	return m
+	s.metrics.showStore(calls, &s.config)
+	return store
 }
 
 // prepare makes the listeners that have an address, in the order in which

@@ -25,12 +25,12 @@ type BreakerStats struct {
 }
 
 // showStore adds what the store itself knows.
-func (m *metrics) showStore(store *meter, c *Config) {
+func (m *metrics) showStore(calls *StoreCalls, c *Config) {
 	shared := c.Shared
 	if shared == nil {
-		shared = func() SharedStats { return SharedStats{Up: store.up()} }
+		shared = func() SharedStats { return SharedStats{Up: calls.up()} }
 	}
-	m.registry.MustRegister(sharedCollector(shared))
+	m.registry.MustRegister(calls.duration, calls.errors, sharedCollector(shared))
 	if c.Stats != nil {
 		m.showMemory(c.Stats)
 	}

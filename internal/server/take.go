@@ -23,9 +23,6 @@ func (s *Server) take(r *http.Request, body []byte) (status int, answer any, err
 		return 0, nil, err
 	}
 	face, decided := takeBody(claims, decisions)
-	if face.Degraded && claims[0].Cost < 0 {
-		return 0, nil, undone("anything was given back")
-	}
 	onFailure := claims[0].Policy.OnFailure
 	s.metrics.countTake(&face, onFailure)
 	return statusOf(closedClaim(&face, onFailure)), decided, nil
