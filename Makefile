@@ -24,12 +24,16 @@ check: vet lint ## what to run before every commit: build, vet, lint, short test
 	$(GO) test -short ./...
 
 .PHONY: test
-test: vet ## everything that can be tested without a server
-	$(GO) test -race -short . ./httplimit ./internal/... ./replay ./rule ./storetest
+test: vet servers ## everything that can be tested; without a server, what needs none
+	$(GO) test -race -short . ./guard ./httplimit ./internal/... ./redisstore ./replay ./resilience/... ./rule ./storetest
 	$(GO) test ./...
 	cd bench && $(GO) vet . && $(GO) test .
 	scripts/fuzz $(FUZZTIME)
 	scripts/test-readme
+
+.PHONY: servers
+servers: ## install what tests start and the system has in its packages: a Redis server
+	scripts/install-test-servers
 
 .PHONY: vet
 vet:
@@ -49,7 +53,7 @@ fuzz: ## look for new failures; make fuzz FUZZTIME=1m
 	scripts/fuzz $(FUZZTIME)
 
 .PHONY: bench
-bench: ## the memory store beside its rivals, and the bars it must meet; make bench ARGS="-only hot"
+bench: ## the memory store and the Redis store beside their rivals, and the bars it must meet; make bench ARGS="-only hot"
 	cd bench && $(GO) run . $(ARGS)
 
 .PHONY: clean
