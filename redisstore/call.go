@@ -12,11 +12,12 @@ import (
 // order. It owns copies of the claims and room for the answers, because a
 // flight may still read and write them after its caller has left.
 type call struct {
-	lane   *lane
-	slot   uint16
-	dry    bool          // decide, charge nothing
-	groups []stint.Group // at least one
-	claims []stint.Claim // of all groups
+	lane     *lane
+	slot     uint16
+	replicas uint8         // that must have what is charged
+	keep     bool          // sent even when its caller has left
+	groups   []asked       // at least one
+	claims   []stint.Claim // of all groups
 
 	out  []stint.Decision // one a claim
 	errs []error          // one a group
@@ -25,9 +26,17 @@ type call struct {
 
 	// Guarded by the lock of the lane.
 	state      callState
+	alone      bool  // kept, and its caller has left
 	prev, next *call // in the queue
 
 	same *call // in a flight: the next call that travels on the same line
+}
+
+// asked is one group of a call.
+type asked struct {
+	stint.Group
+
+	dry bool // decide, charge nothing
 }
 
 // callState is where a call is.
@@ -54,47 +63,58 @@ func (p *callPool) get() *call {
 // put takes back a call that no lane and no caller holds.
 func (p *callPool) put(c *call) {
 	clear(c.claims) // let go of the keys
+	clear(c.groups)
 	clear(c.errs)
 	c.groups, c.claims = c.groups[:0], c.claims[:0]
 	c.out, c.errs = c.out[:0], c.errs[:0]
-	c.state, c.dry, c.same = queued, false, nil
+	c.state, c.replicas, c.keep, c.alone, c.same = queued, 0, false, false, nil
 	p.pool.Put(c)
 }
 
-// ask fills a call with one claim.
-func (c *call) ask(claim *stint.Claim) {
+// add appends copies of the claims of a group.
+func (c *call) add(a asked) {
+	from := len(c.claims)
+	c.claims = append(c.claims, a.Claims...)
+	a.Claims = c.claims[from:len(c.claims):len(c.claims)]
+	for i := range a.Claims {
+		c.replicas = max(c.replicas, a.Claims[i].Policy.Replicas)
+	}
+	c.append(a)
+}
+
+// addOne is add for a group of one claim.
+func (c *call) addOne(claim *stint.Claim) {
 	c.claims = append(c.claims, *claim)
-	c.groups = append(c.groups, stint.Group{Claims: c.claims[:1]})
-	c.makeRoom()
+	c.replicas = claim.Policy.Replicas
+	c.append(asked{Group: stint.Group{Claims: c.claims[:1:1]}})
 }
 
-// askGroups fills a call with copies of groups.
-func (c *call) askGroups(groups []stint.Group) {
-	for i := range groups {
-		c.claims = append(c.claims, groups[i].Claims...)
+func (c *call) append(a asked) {
+	c.groups = append(c.groups, a)
+	c.errs = append(c.errs, nil)
+	for range a.Claims {
+		c.out = append(c.out, stint.Decision{})
 	}
-	rest := c.claims
-	for i := range groups {
-		n := len(groups[i].Claims)
-		c.groups = append(c.groups, stint.Group{Claims: rest[:n:n], Shadow: groups[i].Shadow})
-		rest = rest[n:]
-	}
-	c.makeRoom()
-}
-
-func (c *call) makeRoom() {
-	c.out = append(c.out, make([]stint.Decision, len(c.claims))...)
-	c.errs = append(c.errs, make([]error, len(c.groups))...)
 }
 
 // plain reports whether equal calls may travel as one line: the script
 // charges as many of them as fit, and they are served in order.
 func (c *call) plain() bool {
-	if len(c.claims) != 1 || c.dry || c.groups[0].Shadow {
+	if len(c.claims) != 1 || len(c.groups) != 1 || c.groups[0].dry || c.groups[0].Shadow {
 		return false
 	}
 	claim := &c.claims[0]
 	return claim.Cost > 0 && claim.Extra == 0
+}
+
+// quick reports whether the quick script can decide the call.
+func (c *call) quick() bool {
+	for i := range c.groups {
+		if !plainBucket(&c.groups[i].Group, c.groups[i].dry) {
+			return false
+		}
+	}
+	return true
 }
 
 // wait returns when the call has landed, or when ctx ends. In the first case
@@ -120,10 +140,14 @@ func (c *call) leave(ctx context.Context) error {
 		<-c.done
 		return nil
 	case dropped:
-		return ended(ctx, "the check waited to be sent until the caller's time was over: nothing was sent")
+		return endedUnsent(ctx)
 	default:
-		return ended(ctx, "the server has not answered within the caller's time: whether the check was charged is unknown")
+		return ended(ctx, "the server has not answered in the caller's time: whether the check was charged is unknown")
 	}
+}
+
+func endedUnsent(ctx context.Context) error {
+	return ended(ctx, "the caller's time was over before the check was sent: nothing was charged")
 }
 
 // ended is the error of a context that ended before there was a decision.

@@ -16,6 +16,7 @@ type sender interface {
 // by one goroutine at a time, and again and again.
 type flight struct {
 	lane        *lane
+	encoding    *encoding
 	calls       []*call
 	parts       []*part // in use, or kept for later use
 	used        int
@@ -26,7 +27,7 @@ type flight struct {
 // fly sends the calls and fills in their answers.
 func (f *flight) fly() {
 	for _, c := range f.calls {
-		f.part(c.slot).take(c)
+		f.part(c).take(c)
 	}
 	for _, p := range f.parts[:f.used] {
 		i := p.batch.invocation()
@@ -40,18 +41,20 @@ func (f *flight) fly() {
 	}
 }
 
-// part returns the part of a slot. Few slots share a flight, or few calls.
-func (f *flight) part(slot uint16) *part {
+// part returns the part that a call travels in. Few slots share a flight, or
+// few calls.
+func (f *flight) part(c *call) *part {
+	quick := c.quick()
 	for _, p := range f.parts[:f.used] {
-		if p.slot == slot {
+		if p.slot == c.slot && p.quick == quick {
 			return p
 		}
 	}
 	if f.used == len(f.parts) {
-		f.parts = append(f.parts, newPart())
+		f.parts = append(f.parts, newPart(f.encoding))
 	}
 	p := f.parts[f.used]
-	p.slot = slot
+	p.slot, p.quick = c.slot, quick
 	f.used++
 	return p
 }
@@ -59,7 +62,7 @@ func (f *flight) part(slot uint16) *part {
 // reset empties a flight for its next departure.
 func (f *flight) reset() {
 	for _, p := range f.parts[:f.used] {
-		p.reset()
+		p.reset(f.encoding)
 	}
 	clear(f.calls)
 	clear(f.invocations)
@@ -68,10 +71,13 @@ func (f *flight) reset() {
 	f.invocations, f.replies = f.invocations[:0], f.replies[:0]
 }
 
-// part is the calls of a flight for one slot, which are one script call.
+// part is the calls of a flight for one slot that travel by the same script:
+// those that need more than the quick one do not slow down the others.
 type part struct {
 	slot    uint16
-	batch   batch
+	quick   bool
+	failed  bool
+	batch   *batch
 	entries []entry
 	equal   map[sameness]int // entries of plain calls
 	out     []stint.Decision
@@ -91,7 +97,7 @@ type sameness struct {
 	cost  int64
 }
 
-func newPart() *part { return &part{equal: map[sameness]int{}} }
+func newPart(e *encoding) *part { return &part{batch: e.newBatch(), equal: map[sameness]int{}} }
 
 // take adds a call to the part.
 func (p *part) take(c *call) {
@@ -114,7 +120,7 @@ func (p *part) take(c *call) {
 func (p *part) append(c *call) {
 	e := entry{first: c, last: c}
 	for i := range c.groups {
-		if at := p.batch.add(&c.groups[i], c.dry); i == 0 {
+		if at := p.batch.add(&c.groups[i].Group, c.groups[i].dry); i == 0 {
 			e.group = at
 		}
 	}
@@ -156,6 +162,7 @@ func (p *part) size() (claims, groups int) {
 }
 
 func (p *part) fail(err error) {
+	p.failed = true
 	for _, e := range p.entries {
 		for c := e.first; c != nil; c = c.same {
 			for i := range c.errs {
@@ -165,8 +172,13 @@ func (p *part) fail(err error) {
 	}
 }
 
-func (p *part) reset() {
-	p.batch.reset()
+func (p *part) reset(e *encoding) {
+	if p.failed {
+		p.batch = e.newBatch() // the connection may still be writing the old one
+	} else {
+		p.batch.reset()
+	}
+	p.failed = false
 	clear(p.entries)
 	clear(p.equal)
 	clear(p.errs)

@@ -16,7 +16,7 @@ import (
 // still waits can leave the queue, and is then certain not to be sent.
 type lane struct {
 	sender   sender
-	calls    *callPool
+	store    *Store
 	replicas uint8
 
 	mu struct {
@@ -47,23 +47,23 @@ type lanes struct {
 }
 
 // of returns the lane for a number of replicas.
-func (ls *lanes) of(s sender, calls *callPool, replicas uint8) *lane {
+func (ls *lanes) of(n sender, s *Store, replicas uint8) *lane {
 	if replicas == 0 {
 		if l := ls.plain.Load(); l != nil {
 			return l
 		}
-		ls.plain.CompareAndSwap(nil, newLane(s, calls, 0))
+		ls.plain.CompareAndSwap(nil, newLane(n, s, 0))
 		return ls.plain.Load()
 	}
 	if l, ok := ls.rest.Load(replicas); ok {
 		return l.(*lane)
 	}
-	l, _ := ls.rest.LoadOrStore(replicas, newLane(s, calls, replicas))
+	l, _ := ls.rest.LoadOrStore(replicas, newLane(n, s, replicas))
 	return l.(*lane)
 }
 
-func newLane(s sender, calls *callPool, replicas uint8) *lane {
-	return &lane{sender: s, calls: calls, replicas: replicas}
+func newLane(n sender, s *Store, replicas uint8) *lane {
+	return &lane{sender: n, store: s, replicas: replicas}
 }
 
 // send queues a call; a flight leaves with it as soon as one may.
@@ -103,6 +103,9 @@ func (l *lane) board(f *flight) bool {
 		}
 		l.unlinkLocked(c)
 		c.state = aloft
+		if c.alone {
+			c.state = abandoned
+		}
 		f.calls = append(f.calls, c)
 	}
 	if len(f.calls) == 0 {
@@ -117,7 +120,7 @@ func (l *lane) land(f *flight) {
 	l.mu.Lock()
 	for i, c := range f.calls {
 		if c.state == abandoned {
-			l.calls.put(c)
+			l.store.calls.put(c)
 			f.calls[i] = nil
 			continue
 		}
@@ -137,12 +140,15 @@ func (l *lane) land(f *flight) {
 func (l *lane) leave(c *call) callState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch c.state {
-	case queued:
+	switch {
+	case c.state == queued && c.keep:
+		c.alone = true
+		return abandoned
+	case c.state == queued:
 		l.unlinkLocked(c)
-		l.calls.put(c)
+		l.store.calls.put(c)
 		return dropped
-	case aloft:
+	case c.state == aloft:
 		c.state = abandoned
 		return abandoned
 	default:
@@ -156,7 +162,7 @@ func (l *lane) flightLocked() *flight {
 		l.mu.idle = l.mu.idle[:n-1]
 		return f
 	}
-	return &flight{lane: l}
+	return &flight{lane: l, encoding: l.store.encoding}
 }
 
 func (l *lane) pushLocked(c *call) {

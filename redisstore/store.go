@@ -1,0 +1,98 @@
+package redisstore
+
+import (
+	"context"
+	"sync"
+
+	"github.com/stintdev/stint"
+)
+
+// Store is a [stint.Store] whose states live in Redis or Valkey: every node
+// that asks the same servers decides alike. Make one with [New]. It is safe for
+// use by many goroutines at once, and is best shared by all of a process: checks
+// that wait at the same time travel together.
+//
+// A check leaves at once when its server has nothing of this process in the
+// air. At most two flights of 256 claims each are in the air to one server (and
+// to each number of replicas that claims ask for), so that is the most that a
+// frozen server can still hold. A check whose context ends while it waits to be
+// sent is never sent; once it was sent its outcome is unknown, and it is not
+// repeated.
+type Store struct {
+	options  Options
+	topology *topology
+	encoding *encoding
+	calls    callPool
+	plans    sync.Pool
+}
+
+// New returns a store and begins to connect. It does not wait for a server and
+// needs none: until one is reached, checks fail with CodeUnavailable. The error
+// says what is wrong with the options.
+func New(o Options) (*Store, error) {
+	s := &Store{options: o}
+	err := s.options.fill()
+	if err != nil {
+		return nil, err
+	}
+	if s.encoding, err = newEncoding(&s.options); err != nil {
+		return nil, err
+	}
+	s.topology = newTopology(&s.options, s.encoding.scripts()...)
+	return s, nil
+}
+
+// Close ends the connections. Calls that wait fail with CodeUnavailable, and
+// so do those that come. The error is nil.
+func (s *Store) Close() error {
+	s.topology.close()
+	return nil
+}
+
+// Take decides one claim and charges it when allowed.
+func (s *Store) Take(ctx context.Context, claim stint.Claim) (stint.Decision, error) {
+	if err := claim.Validate(); err != nil {
+		return stint.Decision{}, err
+	}
+	if ctx.Err() != nil {
+		return stint.Decision{}, endedUnsent(ctx)
+	}
+	c := s.calls.get()
+	c.slot = s.slotOfClaim(&claim)
+	c.addOne(&claim)
+	s.send(c)
+	if err := c.wait(ctx); err != nil {
+		return stint.Decision{}, err
+	}
+	d, err := c.out[0], c.errs[0]
+	s.calls.put(c)
+	if err != nil {
+		return stint.Decision{}, err
+	}
+	return d, nil
+}
+
+// send puts a call into the lane of its server.
+func (s *Store) send(c *call) {
+	n := s.topology.nodeOf(c.slot)
+	n.lanes.of(n, s, c.replicas).send(c)
+}
+
+// slotOfClaim returns the slot of a claim; away from a Cluster all is one slot.
+func (s *Store) slotOfClaim(claim *stint.Claim) uint16 {
+	if s.options.Topology != Cluster {
+		return 0
+	}
+	return s.encoding.slotOf(claim)
+}
+
+// slotOf returns the slot of the first claim, and whether all are of it.
+func (s *Store) slotOf(claims []stint.Claim) (slot uint16, one bool) {
+	slot = s.slotOfClaim(&claims[0])
+	for i := range claims[1:] {
+		if s.slotOfClaim(&claims[1+i]) != slot {
+			return slot, false
+		}
+	}
+	return slot, true
+}

@@ -1,0 +1,218 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/redistest"
+	"github.com/stintdev/stint/storetest"
+)
+
+// open returns a store that is closed with the test.
+func open(t testing.TB, o Options) *Store {
+	t.Helper()
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// suite runs the contract of a store, each law under a prefix of its own.
+func suite(t *testing.T, o Options, runs, steps int) {
+	t.Helper()
+	storetest.Suite{Runs: runs, Steps: steps, Open: func(t *testing.T, clock func() int64) stint.Store {
+		o := o
+		o.Clock, o.KeepFor = clock, time.Hour
+		o.Prefix = "law" + strings.NewReplacer(" ", "_", "/", ":").Replace(t.Name()[strings.IndexByte(t.Name(), '/'):])
+		o.Prefix = o.Prefix[:min(len(o.Prefix), maxPart)]
+		if o.Topology == Cluster && strings.HasSuffix(t.Name(), "concurrent_groups_are_whole") {
+			return oneSlot{open(t, o)} // across slots they are whole up to a round trip
+		}
+		return open(t, o)
+	}}.Run(t)
+}
+
+// oneSlot has all keys share a slot.
+type oneSlot struct{ stint.Store }
+
+func (s oneSlot) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	groups = slices.Clone(groups)
+	for i := range groups {
+		groups[i].Claims = slices.Clone(groups[i].Claims)
+		for j := range groups[i].Claims {
+			c := &groups[i].Claims[j]
+			c.Key = stint.JoinKey("one", c.Key)
+		}
+	}
+	return s.Store.TakeGroups(ctx, groups, out)
+}
+
+func (s oneSlot) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	c.Key = stint.JoinKey("one", c.Key)
+	return s.Store.Take(ctx, c)
+}
+
+func TestContractOnOneServer(t *testing.T) {
+	suite(t, Options{Addrs: []string{redistest.Server(t).Addr()}}, 20, 15)
+}
+
+func TestContractOnCluster(t *testing.T) {
+	suite(t, Options{Topology: Cluster, Addrs: redistest.Cluster(t, 3, 0).Addrs()}, 10, 12)
+}
+
+func TestContractOnSentinel(t *testing.T) {
+	suite(t, Options{Topology: Sentinel, Addrs: redistest.Sentinel(t).Addrs(), Master: "stint"}, 5, 10)
+}
+
+// attempts takes a claim many times on many goroutines and returns how many
+// were allowed.
+func attempts(t *testing.T, goroutines, each int, s stint.Store, c stint.Claim) int64 {
+	t.Helper()
+	var allowed atomic.Int64
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for range each {
+				d, err := s.Take(t.Context(), c)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if d.Allowed {
+					allowed.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return allowed.Load()
+}
+
+func perHour(t testing.TB, n int64) stint.Limit {
+	t.Helper()
+	l, err := stint.Spec{Algorithm: stint.FixedWindow, Limit: n, Window: 400 * 24 * time.Hour}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestOneHotKeyAdmitsItsLimit(t *testing.T) {
+	s := open(t, Options{Addrs: []string{redistest.Server(t).Addr()}})
+	for _, cost := range []int64{1, 3} {
+		c := stint.Claim{Key: "hot", Limit: perHour(t, 1000*cost), Cost: cost}
+		if err := forget(s, c); err != nil {
+			t.Fatal(err)
+		}
+		if n := attempts(t, 64, 50, s, c); n != 1000 {
+			t.Errorf("cost %d: %d of 3200 were allowed, want 1000", cost, n)
+		}
+	}
+}
+
+func forget(s stint.Store, c stint.Claim) error {
+	c.Cost = stint.Forget
+	_, err := s.Take(context.Background(), c)
+	return err
+}
+
+// Equal checks that travel as one line are served in the order they came: what
+// remains falls by one from each to the next.
+func TestHotKeyIsServedInOrder(t *testing.T) {
+	server := redistest.Server(t)
+	s := open(t, Options{Addrs: []string{server.Addr()}})
+	c := stint.Claim{Key: "hot", Limit: perHour(t, 40), Cost: 1}
+	if _, err := s.Take(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	server.Freeze()
+	var calls []*call
+	for range 60 {
+		q := s.calls.get()
+		q.addOne(&c)
+		s.send(q)
+		calls = append(calls, q)
+	}
+	server.Thaw()
+	for i, q := range calls {
+		if err := q.wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if d, want := q.out[0], int64(max(0, 38-i)); d.Remaining != want || d.Allowed != (i < 39) || q.errs[0] != nil {
+			t.Fatalf("check %d: allowed %v, %d remain, %v; want %d", i, d.Allowed, d.Remaining, q.errs[0], want)
+		}
+	}
+}
+
+// A check that leaves the queue is not charged, and one whose caller leaves it
+// in the air is charged at most once.
+func TestFrozenServerChargesOnlyWhatWasSent(t *testing.T) {
+	server := redistest.Server(t)
+	s := open(t, Options{Addrs: []string{server.Addr()}, Timeout: time.Minute})
+	c := stint.Claim{Key: "frozen", Limit: perHour(t, 1000), Cost: 1}
+	if _, err := s.Take(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	server.Freeze()
+	var unsent atomic.Int64
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	for range 100 {
+		wg.Go(func() {
+			_, err := s.Take(ctx, c)
+			var e *stint.Error
+			if !errors.As(err, &e) || e.Code != stint.CodeTimeout {
+				t.Errorf("a frozen server answered %v", err)
+			} else if e.Problem == endedUnsent(ctx).(*stint.Error).Problem {
+				unsent.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	server.Thaw()
+	c.Cost = 0
+	d, err := s.Take(t.Context(), c)
+	if charged := 1000 - d.Remaining; err != nil || charged != 1+100-unsent.Load() {
+		t.Errorf("%d checks were charged (%v); one before, and %d of 100 were never sent", charged, err, unsent.Load())
+	}
+	if unsent.Load() < 90 {
+		t.Errorf("only %d of 100 checks waited", unsent.Load())
+	}
+}
+
+func TestCloseEndsTheChecksThatWait(t *testing.T) {
+	server := redistest.Server(t)
+	s := open(t, Options{Addrs: []string{server.Addr()}, Timeout: time.Minute})
+	c := stint.Claim{Key: "a", Limit: perHour(t, 10), Cost: 1}
+	if _, err := s.Take(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	server.Freeze()
+	var wg sync.WaitGroup
+	for range 20 {
+		q := s.calls.get()
+		q.addOne(&c)
+		s.send(q)
+		wg.Go(func() {
+			if err := q.wait(t.Context()); err != nil || q.errs[0] == nil {
+				t.Errorf("a check on a closed store ended with %v, %v", err, q.errs[0])
+			}
+		})
+	}
+	_ = s.Close()
+	wg.Wait()
+	var e *stint.Error
+	if _, err := s.Take(t.Context(), c); !errors.As(err, &e) || e.Code != stint.CodeUnavailable {
+		t.Errorf("a closed store answered %v", err)
+	}
+}
