@@ -58,11 +58,13 @@ func (n *numbers) stepBucketState(s *State, a *ask, r *result) {
 	if a.cost == Forget {
 		a.cost = 0 // shown, not done
 	}
-	charge := n.chargeBucket
+	var b bucket
 	if n.alg == LeakyBucket {
-		charge = n.chargeLeaky
+		b = n.chargeLeaky(s.bucket, s.known, a, r)
+	} else {
+		b = n.chargeBucket(s.bucket, s.known, a, r)
 	}
-	if b := charge(s.bucket, s.known, a, r); r.write {
+	if r.write {
 		s.bucket = b
 	}
 }
