@@ -16,22 +16,37 @@ type link struct {
 	addr   string
 	client rueidis.Client
 
+	use    sync.RWMutex // read-held by calls
+	closed bool         // guarded by use
+
 	ctx context.Context // ends with the link, and what is being dialed with it
 	end context.CancelFunc
 	mu  struct {
 		sync.Mutex
 
 		cut   bool
-		conns map[net.Conn]struct{}
+		conns map[*keptConn]struct{}
 	}
 }
 
 func newLink(addr string) *link {
 	l := &link{addr: addr}
 	l.ctx, l.end = context.WithCancel(context.Background())
-	l.mu.conns = map[net.Conn]struct{}{}
+	l.mu.conns = map[*keptConn]struct{}{}
 	return l
 }
+
+// enter keeps the link open until leave; false when it is closed already.
+func (l *link) enter() bool {
+	l.use.RLock()
+	if l.closed {
+		l.use.RUnlock()
+		return false
+	}
+	return true
+}
+
+func (l *link) leave() { l.use.RUnlock() }
 
 // notConnected wraps errors of making a connection: nothing was sent.
 type notConnected struct{ err error }
@@ -76,7 +91,7 @@ func (l *link) cut() {
 	defer l.mu.Unlock()
 	l.mu.cut = true
 	for c := range l.mu.conns {
-		drop(c.(*keptConn).Conn)
+		drop(c.Conn)
 	}
 	clear(l.mu.conns)
 }
@@ -92,9 +107,11 @@ func drop(c net.Conn) {
 	_ = under.Close() // likewise
 }
 
-// close lets pending calls end, for at most about a second, and closes the
-// client.
+// close closes the client when the calls that are in the air have ended.
 func (l *link) close() {
+	l.use.Lock()
+	l.closed = true
+	l.use.Unlock()
 	if l.client != nil {
 		l.client.Close()
 	}

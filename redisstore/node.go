@@ -23,6 +23,7 @@ type node struct {
 	lanes   lanes
 
 	stopped atomic.Bool
+	gone    atomic.Bool          // from the Cluster
 	link    atomic.Pointer[link] // nil: not connected
 	warned  warned
 	mu      struct {
@@ -40,25 +41,58 @@ type dialing struct {
 	err  error
 }
 
+func newNode(addr string, d *dialer, m *slotMap) *node {
+	return &node{name: addr, dialer: d, cluster: m, resolve: func(context.Context) (string, error) { return addr, nil }}
+}
+
 // call runs scripts in one round trip, in order, and fills one reply each. It
 // takes at most Options.Timeout. A call that may have run is never repeated.
 func (n *node) call(ctx context.Context, calls []invocation, replies []reply) {
 	ctx, cancel := context.WithTimeout(ctx, n.dialer.opts.Timeout)
 	defer cancel()
-	if n.stopped.Load() {
-		failAll(replies, n.refusal())
+	n.run(ctx, calls, replies, 0)
+}
+
+// run is call for calls that have been sent on a number of times.
+func (n *node) run(ctx context.Context, calls []invocation, replies []reply, hops int) {
+	if n.gone.Load() {
+		n.cluster.route(ctx, n, calls, replies, hops)
 		return
 	}
-	l, err := n.connected(ctx)
+	l, err := n.open(ctx)
 	if err != nil {
 		failAll(replies, err)
 		return
 	}
+	defer l.leave()
 	l.run(ctx, n.dialer, calls, replies)
 	if n.cluster != nil {
-		n.cluster.follow(ctx, n, calls, replies)
+		n.cluster.redirect(ctx, leg{to: n}, l, calls, replies, hops)
 	}
 	n.settle(l, replies)
+}
+
+// ask is run at a node that the slots of the calls are on their way to.
+func (n *node) ask(ctx context.Context, calls []invocation, replies []reply, hops int) {
+	l, err := n.open(ctx)
+	if err != nil {
+		failAll(replies, err)
+		return
+	}
+	defer l.leave()
+	for i := range calls {
+		l.ask(ctx, n.dialer, &calls[i], &replies[i])
+	}
+	n.cluster.redirect(ctx, leg{to: n, asking: true}, l, calls, replies, hops)
+	n.settle(l, replies)
+}
+
+// open is connected, unless the node is stopped.
+func (n *node) open(ctx context.Context) (*link, error) {
+	if n.stopped.Load() {
+		return nil, n.refusal()
+	}
+	return n.connected(ctx)
 }
 
 func failAll(replies []reply, err error) {
@@ -79,6 +113,9 @@ func (n *node) settle(l *link, replies []reply) {
 			n.lose(l)
 		}
 		replies[i].err = n.dialer.explain(err, l.addr)
+		if n.cluster != nil && confused(replies[i].err) {
+			n.cluster.stale.Store(true)
+		}
 	}
 }
 
@@ -104,12 +141,25 @@ func (n *node) lose(l *link) {
 	}
 }
 
-// connected returns the link, made anew when there is none. It waits for that
-// at most until ctx ends.
+// connected enters the link, made anew when there is none, which it waits for
+// at most until ctx ends. Whoever is done with the link leaves it.
 func (n *node) connected(ctx context.Context) (*link, error) {
-	if l := n.link.Load(); l != nil {
-		return l, nil
+	for {
+		l := n.link.Load()
+		if l == nil {
+			var err error
+			if l, err = n.connect(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if l.enter() {
+			return l, nil
+		}
 	}
+}
+
+// connect waits for the connection in the making.
+func (n *node) connect(ctx context.Context) (*link, error) {
 	d := n.dial()
 	if d == nil {
 		return nil, n.refusal()
@@ -222,9 +272,10 @@ func (n *node) close() {
 	n.stop()
 }
 
-// leave is close for a node that its callers have not failed: pending calls
-// may end.
+// leave is close for a node of a Cluster that keeps nothing any more: calls in
+// the air may end, and those that come go where their slot is.
 func (n *node) leave() {
+	n.gone.Store(true)
 	n.mu.Lock()
 	n.mu.closed = true
 	n.mu.Unlock()

@@ -20,6 +20,7 @@ func (n *node) probe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer l.leave()
 	replies := make([]reply, 1)
 	calls := []invocation{{script: probeScript, keys: []string{n.probeKey()}}}
 	l.run(ctx, n.dialer, calls, replies)

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/redis/rueidis"
+
+	"github.com/stintdev/stint"
 )
 
 // run sends the calls in one write, in order, and reads one reply each. Where
@@ -29,10 +31,10 @@ func (l *link) run(ctx context.Context, d *dialer, calls []invocation, replies [
 
 // runOne is run for the call that most flights are.
 func (l *link) runOne(ctx context.Context, d *dialer, call *invocation, r *reply) {
-	r.data, r.err = l.client.Do(ctx, evalsha(l.client.B(), call)).ToString()
+	r.data, r.err = textOf(l.client.Do(ctx, evalsha(l.client.B(), call)))
 	if r.err != nil && lacksScript(r.err) {
 		d.noScript.Add(1)
-		r.data, r.err = l.client.Do(ctx, eval(l.client.B(), call)).ToString()
+		r.data, r.err = textOf(l.client.Do(ctx, eval(l.client.B(), call)))
 	}
 }
 
@@ -89,7 +91,7 @@ func (l *link) wait(d *dialer, replicas uint8) rueidis.Commands {
 // WAIT that is refused has found no replica.
 func (l *link) read(results []rueidis.RedisResult, into []*reply) {
 	for i, r := range into {
-		r.data, r.err = results[i].ToString()
+		r.data, r.err = textOf(results[i])
 	}
 	if len(results) == len(into) {
 		return
@@ -98,6 +100,20 @@ func (l *link) read(results []rueidis.RedisResult, into []*reply) {
 	for _, r := range into {
 		r.acked = int(acked)
 	}
+}
+
+// textOf is what a script returned. Anything but a text is a bug, and has
+// nothing to do with the connection.
+func textOf(r rueidis.RedisResult) (string, error) {
+	m, err := r.ToMessage()
+	if err != nil {
+		return "", err
+	}
+	text, err := m.ToString()
+	if err != nil {
+		err = &stint.Error{Code: stint.CodeInternal, Kind: "reply", Problem: "a script returned something that is no text", Err: err}
+	}
+	return text, err
 }
 
 // missing returns the calls whose script the server has lost, and where they

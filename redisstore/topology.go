@@ -11,6 +11,7 @@ type topology struct {
 	dialer *dialer
 	one    *node    // nil on a Cluster
 	slots  *slotMap // nil but on a Cluster
+	end    context.CancelFunc
 }
 
 // newTopology connects to the servers in the background, and watches them. The
@@ -20,8 +21,18 @@ func newTopology(o *Options, scripts ...*script) *topology {
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
-	t := &topology{dialer: d}
-	t.one = &node{dialer: d, resolve: func(context.Context) (string, error) { return o.Addrs[0], nil }}
+	ctx, end := context.WithCancel(context.Background())
+	t := &topology{dialer: d, end: end}
+	switch o.Topology {
+	case Cluster:
+		t.slots = newSlotMap(ctx, d)
+		return t
+	case Sentinel:
+		t.one = newWatched(ctx, d)
+	case Single:
+		t.one = newNode(o.Addrs[0], d, nil)
+		t.one.name = "" // there is no other
+	}
 	t.one.dial() // so that the first check finds a connection
 	return t
 }
@@ -29,17 +40,33 @@ func newTopology(o *Options, scripts ...*script) *topology {
 // nodeOf returns the server that keeps a slot; never nil. On a Cluster that has
 // not been reached yet it is one of the given addresses, whose answer will say
 // where the slot is.
-func (t *topology) nodeOf(slot uint16) *node { return t.one }
+func (t *topology) nodeOf(slot uint16) *node {
+	if t.one != nil {
+		return t.one
+	}
+	return t.slots.nodeOf(slot)
+}
 
 // all returns the servers that keep keys, as known now.
-func (t *topology) all() []*node { return []*node{t.one} }
+func (t *topology) all() []*node {
+	if t.one != nil {
+		return []*node{t.one}
+	}
+	return t.slots.all()
+}
 
 // byName returns the server of a shard's name, nil when there is none (any
 // more).
-func (t *topology) byName(shard string) *node { return t.one }
+func (t *topology) byName(shard string) *node {
+	if t.one != nil {
+		return t.one
+	}
+	return t.slots.byName(shard)
+}
 
 // close ends all connections and everything in the background, and waits for it.
 func (t *topology) close() {
+	t.end()
 	for _, n := range t.all() {
 		n.close()
 	}

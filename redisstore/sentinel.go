@@ -1,0 +1,93 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// watch is how often the sentinels are asked who the master is.
+const watch = time.Second
+
+// sentinels are asked who the master is. Each is connected to only for the
+// asking: it is asked seldom, and a connection that is kept would have to be
+// watched itself.
+type sentinels struct{ dialer *dialer }
+
+// newWatched returns the node of the master that sentinels name, and follows
+// it when they name another, until ctx ends.
+func newWatched(ctx context.Context, d *dialer) *node {
+	s := &sentinels{d}
+	n := &node{dialer: d, resolve: s.master}
+	d.every(ctx, watch, func() { n.follow(ctx, s) })
+	return n
+}
+
+// follow lets go of the connection to a server that is not the master any
+// more. A master that was cut off from its sentinels would go on answering.
+func (n *node) follow(ctx context.Context, s *sentinels) {
+	l := n.link.Load()
+	if l == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, n.dialer.opts.Timeout)
+	defer cancel()
+	if addr, err := s.master(ctx); err == nil && addr != l.addr {
+		n.dialer.log.Info("the sentinels name another master", "master", addr, "before", l.addr)
+		n.lose(l)
+	}
+}
+
+// master returns the address that most of the sentinels that answer name; of
+// equals, the one whose sentinel stands first.
+func (s *sentinels) master(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.dialer.opts.Timeout/2) // a silent one must not use up the time to connect
+	defer cancel()
+	addrs := s.dialer.opts.Addrs
+	names, errs := make([]string, len(addrs)), make([]error, len(addrs))
+	var asked sync.WaitGroup
+	for i, addr := range addrs {
+		asked.Go(func() { names[i], errs[i] = s.ask(ctx, addr) })
+	}
+	asked.Wait()
+	if best := mostNamed(names); best != "" {
+		return best, nil
+	}
+	return "", errors.Join(errs...)
+}
+
+func mostNamed(names []string) string {
+	votes := map[string]int{}
+	for _, n := range names {
+		if n != "" {
+			votes[n]++
+		}
+	}
+	return slices.MaxFunc(append(names, ""), func(a, b string) int { return cmp.Compare(votes[a], votes[b]) })
+}
+
+// ask asks one sentinel.
+func (s *sentinels) ask(ctx context.Context, addr string) (string, error) {
+	l := newLink(addr)
+	defer context.AfterFunc(ctx, l.cut)()
+	o := s.dialer.opts
+	client, err := rueidis.NewClient(s.dialer.clientOption(l, o.SentinelUsername, o.SentinelPassword, 0))
+	l.client = client
+	defer l.close()
+	if err != nil {
+		return "", err
+	}
+	pair, err := client.Do(ctx, client.B().SentinelGetMasterAddrByName().Master(o.Master).Build()).AsStrSlice()
+	if rueidis.IsRedisNil(err) || err == nil && len(pair) != 2 {
+		return "", errors.New("sentinel " + addr + " knows no master " + o.Master)
+	}
+	if err != nil {
+		return "", err
+	}
+	return reachable(pair[0], pair[1], addr), nil
+}
