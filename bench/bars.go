@@ -9,18 +9,37 @@ import (
 
 // bar is something that was promised, and what was measured.
 type bar struct {
-	what        string
-	most, found float64
-	unit        string
+	what         string
+	bound, found float64
+	least        bool // whether bound is the least that was promised, not the most
+	unit         string
 }
 
-func (b bar) met() bool { return b.found <= b.most }
+func (b bar) met() bool {
+	if b.least {
+		return b.found >= b.bound
+	}
+	return b.found <= b.bound
+}
+
+// limit is the bound as it is read.
+func (b bar) limit() string {
+	if b.least {
+		return fmt.Sprintf("at least %.4g", b.bound)
+	}
+	return fmt.Sprintf("at most %.4g", b.bound)
+}
 
 // bars is every promise that the parts that ran have judged.
 type bars []bar
 
 func (b *bars) judge(what string, found, most float64, unit string) {
-	*b = append(*b, bar{what, most, found, unit})
+	*b = append(*b, bar{what: what, bound: most, found: found, unit: unit})
+}
+
+// judgeLeast is judge where more is better.
+func (b *bars) judgeLeast(what string, found, least float64, unit string) {
+	*b = append(*b, bar{what: what, bound: least, found: found, least: true, unit: unit})
 }
 
 // judgeSpeed compares a race with what was promised of it, by the ordinary
@@ -56,13 +75,13 @@ func (b *bars) print(out io.Writer) {
 		return
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, "\nbar\tmeasured\tat most\t\t\n")
+	fmt.Fprint(table, "\nbar\tmeasured\tpromised\t\t\n")
 	for _, one := range *b {
 		verdict := "met"
 		if !one.met() {
 			verdict = "MISSED"
 		}
-		fmt.Fprintf(table, "%s\t%.4g\t%.4g\t%s\t%s\n", one.what, one.found, one.most, one.unit, verdict)
+		fmt.Fprintf(table, "%s\t%.4g\t%s\t%s\t%s\n", one.what, one.found, one.limit(), one.unit, verdict)
 	}
 	table.Flush()
 }

@@ -92,7 +92,7 @@ func batch(o options, out io.Writer, b *bars) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.store.Close()) }()
 	const single, batched = "one by one", "batches of 32"
-	t := o.race(1).interleave([]runner{{single, s.one}, {batched, s.many}})
+	t := o.race(1).interleave([]runner{{name: single, block: s.one}, {name: batched, block: s.many}})
 	fmt.Fprintf(out, "\nbatch: %d keys, 1 CPU: %s %.1f ns a claim, %s %.1f, ratio %.2f\n",
 		o.keys, single, t.ns(single), batched, t.ns(batched), t.ratio(batched, single))
 	b.judge("batches of 32", t.ratio(batched, single), 0.5, "of one by one")

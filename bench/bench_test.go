@@ -59,9 +59,11 @@ func TestBarsAreMetOrMissed(t *testing.T) {
 	var b bars
 	b.judge("fine", 1, 1, "x")
 	b.judge("not fine", 1.01, 1, "x")
+	b.judgeLeast("enough", 3, 3, "x")
+	b.judgeLeast("not enough", 2.99, 3, "x")
 	var out strings.Builder
 	b.print(&out)
-	if !strings.Contains(out.String(), "MISSED") || strings.Count(out.String(), "met") != 1 {
+	if strings.Count(out.String(), "MISSED") != 2 || strings.Count(out.String(), "met") != 2 {
 		t.Error(out.String())
 	}
 }

@@ -70,11 +70,18 @@ func heldLong() allowance { return allowance{1000, time.Hour} }
 // checkLimits refuses a contestant that does not limit, or limits too early:
 // of more than limit requests it admits limit, for each of two keys.
 func (c contestant) checkLimits() error {
-	const limit = 100
-	t, err := c.build(allowance{limit, time.Hour})
+	t, err := c.build(checked())
 	if err != nil || c.name == bareName {
 		return err
 	}
+	return checkTake(c.name, t)
+}
+
+// checked is the allowance by which contestants are checked.
+func checked() allowance { return allowance{100, time.Hour} }
+
+func checkTake(name string, t take) error {
+	limit := int(checked().burst)
 	for _, key := range []string{"first", "second"} {
 		admitted := 0
 		for range 2 * limit {
@@ -83,7 +90,7 @@ func (c contestant) checkLimits() error {
 			}
 		}
 		if admitted != limit {
-			return fmt.Errorf("%s admits %d of a limit of %d", c.name, admitted, limit)
+			return fmt.Errorf("%s admits %d of a limit of %d", name, admitted, limit)
 		}
 	}
 	return nil

@@ -1,5 +1,5 @@
-// Bench puts Stint's memory store beside the other rate limiters that Go
-// programs embed, in one run and under the same load.
+// Bench puts Stint beside the other rate limiters that Go programs embed, in
+// memory and over Redis, in one run and under the same load.
 //
 // Use it to see whether a change made a check slower, a key larger or a pause
 // longer, and to decide whether Stint is worth its place in a program. Run

@@ -23,7 +23,7 @@ type options struct {
 
 // race is the options as a race on so many CPUs.
 func (o options) race(cpus int) race {
-	r := race{rounds: o.rounds, slice: o.slice, cpus: cpus, now: wallClock}
+	r := race{rounds: o.rounds, slice: o.slice, cpus: cpus, callers: cpus, now: wallClock}
 	if o.busy {
 		r.now = processorTime(cpus)
 	}
@@ -35,7 +35,7 @@ func (o options) runs(part string) bool {
 }
 
 // partNames is what -only understands, in the order in which parts run.
-var partNames = []string{"hot", "uniform", "zipf", "fill", "batch", "flood"}
+var partNames = []string{"hot", "uniform", "zipf", "fill", "batch", "flood", "redis"}
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil {
@@ -70,7 +70,7 @@ func runParts(o options, out io.Writer) error {
 	for _, p := range []struct {
 		name string
 		run  func(options, io.Writer, *bars) error
-	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}} {
+	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}} {
 		if !o.runs(p.name) {
 			continue
 		}
@@ -87,7 +87,7 @@ func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	only := flags.String("only", "", "run these parts alone: "+strings.Join(partNames, ","))
 	flags.StringVar(&o.here, "here", "", "do this alone and print what it took as JSON: flood, or fill:NAME")
-	flags.IntVar(&o.keys, "keys", 10_000_000, "keys of fill and batch; flood brings twice as many")
+	flags.IntVar(&o.keys, "keys", 10_000_000, "keys of fill and batch; flood brings twice as many, redis at most 1,000,000")
 	flags.IntVar(&o.rounds, "rounds", 11, "rounds of a race")
 	flags.DurationVar(&o.slice, "slice", 100*time.Millisecond, "how long a contestant runs in each round")
 	flags.BoolVar(&o.busy, "busy", false, "count processor time, for a machine that is busy with other work")

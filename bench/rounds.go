@@ -12,9 +12,12 @@ import (
 type runner struct {
 	name string
 	// block does some work on behalf of one CPU and says how many calls it
-	// was. Blocks of one runner run at once, one a CPU, and each CPU has a
-	// number of its own.
-	block func(cpu int) (calls int)
+	// was. Blocks of one runner run at once, one a caller, and each caller
+	// has a number of its own.
+	block func(caller int) (calls int)
+	// after, unless nil, is told that a slice is over, and whether its round
+	// counts.
+	after func(counts bool)
 }
 
 // timings is what a call cost each runner in each round, in nanoseconds.
@@ -22,10 +25,11 @@ type timings map[string][]float64
 
 // race is how long the runners race, and on what.
 type race struct {
-	rounds int           // that count; one more goes before them
-	slice  time.Duration // of one runner in one round
-	cpus   int
-	now    func() time.Duration // a clock that starts anywhere
+	rounds  int           // that count; one more goes before them
+	slice   time.Duration // of one runner in one round
+	cpus    int
+	callers int                  // goroutines that run blocks at once
+	now     func() time.Duration // a clock that starts anywhere
 }
 
 // interleave runs a slice of every runner in each round, and a first round
@@ -45,24 +49,27 @@ func (c race) interleave(runners []runner) timings {
 			if round > 0 {
 				t[one.name] = append(t[one.name], ns)
 			}
+			if one.after != nil {
+				one.after(round > 0)
+			}
 		}
 	}
 	return t
 }
 
-// timeSlice runs blocks on every CPU for about slice, and returns the time
-// that passed by the calls of all CPUs.
+// timeSlice lets every caller run blocks for about slice, and returns the
+// time that passed by the calls of all.
 func (c race) timeSlice(r runner) float64 {
 	var wait sync.WaitGroup
-	calls := make([]int, c.cpus)
+	calls := make([]int, c.callers)
 	start, from := time.Now(), c.now()
-	for cpu := range c.cpus {
+	for caller := range c.callers {
 		wait.Go(func() {
 			n := 0
 			for time.Since(start) < c.slice {
-				n += r.block(cpu)
+				n += r.block(caller)
 			}
-			calls[cpu] = n
+			calls[caller] = n
 		})
 	}
 	wait.Wait()

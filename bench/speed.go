@@ -40,7 +40,7 @@ func (w workload) run(o options, cpus int) (timings, error) {
 		for _, key := range keys {
 			t(key)
 		}
-		runners = append(runners, runner{c.name, blocks(t, keys, order, cpus)})
+		runners = append(runners, runner{name: c.name, block: blocks(t, keys, order, cpus)})
 	}
 	return o.race(cpus).interleave(runners), nil
 }

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"slices"
+	"time"
+)
+
+// calling is a workload over the network: so many callers, each of whom waits
+// for an answer before it asks again.
+type calling struct {
+	callers int
+	hot     bool // all ask for one key; else each walks through keys of its own
+}
+
+// mostCallers is as many as ever call at once.
+const mostCallers = 256
+
+// callings is every workload, the loneliest first.
+func callings() []calling {
+	return []calling{{1, false}, {16, false}, {64, false}, {mostCallers, false}, {mostCallers, true}}
+}
+
+// answers is what the callers of one contestant saw in a slice, and, a figure
+// a round, what came of it. Each caller writes to its own part.
+type answers struct {
+	seen           [][]uint32 // nanoseconds a call, for each caller
+	refused        []int      // calls that were not admitted, or failed
+	P50, P99, P999 []float64  // nanoseconds
+	Calls, Refused int        // in the rounds that count
+}
+
+func newAnswers(callers int) *answers {
+	return &answers{seen: make([][]uint32, callers), refused: make([]int, callers)}
+}
+
+// ask is one call, and when it was over: the next one begins there.
+func (a *answers) ask(caller int, t take, key string) {
+	start := time.Now()
+	if !t(key) {
+		a.refused[caller]++
+	}
+	a.seen[caller] = append(a.seen[caller], uint32(min(time.Since(start), 1<<32-1)))
+}
+
+// close ends a slice, and keeps its figures if its round counts.
+func (a *answers) close(counts bool) {
+	all := slices.Concat(a.seen...)
+	for i := range a.seen {
+		if counts {
+			a.Refused += a.refused[i]
+		}
+		a.seen[i], a.refused[i] = a.seen[i][:0], 0
+	}
+	if !counts || len(all) == 0 {
+		return
+	}
+	slices.Sort(all)
+	a.Calls += len(all)
+	a.P50 = append(a.P50, quantile(all, 500))
+	a.P99 = append(a.P99, quantile(all, 990))
+	a.P999 = append(a.P999, quantile(all, 999))
+}
+
+// quantile is the value that so many of 1000 sorted ones do not exceed.
+func quantile(sorted []uint32, of1000 int) float64 {
+	at := (len(sorted)*of1000+999)/1000 - 1
+	return float64(sorted[max(at, 0)])
+}
+
+// runner walks through this workload with one contestant.
+func (c calling) runner(name string, t take, keys []string, seen *answers) runner {
+	if c.hot {
+		keys = keys[:1]
+	}
+	share := max(len(keys)/c.callers, 1)
+	next := make([]int, c.callers)
+	return runner{name: name, after: seen.close, block: func(caller int) int {
+		at := &next[caller]
+		seen.ask(caller, t, keys[(caller*share+*at)%len(keys)])
+		if *at++; *at == share {
+			*at = 0
+		}
+		return 1
+	}}
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRedisPartRunsInSmall(t *testing.T) {
+	if findRedis() == "" {
+		t.Skip("no redis-server or valkey-server is installed")
+	}
+	var out strings.Builder
+	o := options{only: []string{"redis"}, rounds: 1, slice: 5 * time.Millisecond, keys: 10_000}
+	if err := runParts(o, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"distinct keys, 1 goroutine", "one hot key, 256 goroutines", rateName, plainName,
+		"64 to a pipeline", "bytes a key", "of a hash of two fields",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("nothing is told of %q in\n%s", want, out.String())
+		}
+	}
+}
+
+func TestRedisPartIsSkippedWithoutAServer(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	var out strings.Builder
+	if err := runParts(options{only: []string{"redis"}}, &out); err != nil || !strings.Contains(out.String(), "skipped") {
+		t.Errorf("%v: %q", err, out.String())
+	}
+}
+
+func TestAServerIsGoneWhenStopped(t *testing.T) {
+	if findRedis() == "" {
+		t.Skip("no redis-server or valkey-server is installed")
+	}
+	ctx := context.Background()
+	s, err := startRedis(ctx, newPinning().server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used, err := s.usedMemory(ctx); err != nil || used < 100_000 {
+		t.Errorf("used memory %d: %v", used, err)
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+	if s.process.ProcessState == nil {
+		t.Error("the server still runs")
+	}
+}
+
+func TestQuantilesAreNearestRanks(t *testing.T) {
+	sorted := make([]uint32, 2000)
+	for i := range sorted {
+		sorted[i] = uint32(i + 1)
+	}
+	for _, c := range []struct {
+		of1000 int
+		want   float64
+	}{{500, 1000}, {990, 1980}, {999, 1998}, {1000, 2000}} {
+		if got := quantile(sorted, c.of1000); got != c.want {
+			t.Errorf("quantile %d of 1000: %v; want %v", c.of1000, got, c.want)
+		}
+	}
+	if got := quantile([]uint32{7}, 1); got != 7 {
+		t.Errorf("of one value: %v", got)
+	}
+}
+
+func TestCallersWalkThroughTheirOwnKeys(t *testing.T) {
+	var asked []string
+	note := func(key string) bool { asked = append(asked, key); return key != "d" }
+	seen := newAnswers(2)
+	r := calling{callers: 2}.runner("any", note, []string{"a", "b", "c", "d"}, seen)
+	for range 3 {
+		r.block(0)
+		r.block(1)
+	}
+	if want := []string{"a", "c", "b", "d", "a", "c"}; !slices.Equal(asked, want) {
+		t.Errorf("asked for %v; want %v", asked, want)
+	}
+	r.after(true)
+	r.block(0)
+	r.after(false)
+	if seen.Calls != 6 || seen.Refused != 1 || len(seen.P99) != 1 {
+		t.Errorf("%d calls, %d refused, %d rounds", seen.Calls, seen.Refused, len(seen.P99))
+	}
+}
+
+func TestCPUListsAreSpeltOut(t *testing.T) {
+	for list, want := range map[string]string{"0-1": "0 1", "3": "3", "0-2,8,10-11": "0 1 2 8 10 11", "": "", "x": ""} {
+		if got := strings.Join(eachCPU(list), " "); got != want {
+			t.Errorf("%q: %q; want %q", list, got, want)
+		}
+	}
+}

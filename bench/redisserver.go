@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// redisServer is a server of our own, empty and without a disk, on a free
+// port of this machine.
+type redisServer struct {
+	port    string
+	process *exec.Cmd
+	dir     string
+	admin   *redis.Client
+}
+
+// findProgram is the first of names that is installed, or empty.
+func findProgram(names ...string) string {
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+func findRedis() string { return findProgram("redis-server", "valkey-server") }
+
+// startRedis starts a server on that CPU and waits until it answers. The
+// caller stops it.
+func startRedis(ctx context.Context, cpu string) (*redisServer, error) {
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "stint-bench-")
+	if err != nil {
+		return nil, err
+	}
+	s := &redisServer{port: port, dir: dir}
+	s.process = command(ctx, cpu, findRedis(), "--port", port, "--bind", "127.0.0.1",
+		"--save", "", "--appendonly", "no", "--dir", dir, "--loglevel", "warning")
+	// A server dies with the thread that started it, see diesWithUs: this one
+	// must stay.
+	runtime.LockOSThread()
+	diesWithUs(s.process)
+	if err := s.process.Start(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	s.admin = redis.NewClient(&redis.Options{Addr: s.addr(), MaxRetries: 50, MaxRetryBackoff: 100 * time.Millisecond})
+	if err := s.admin.Ping(ctx).Err(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s on port %s: %w", s.process.Path, port, err), s.stop())
+	}
+	return s, nil
+}
+
+// freePort is a port of the loopback interface that nobody listens on.
+func freePort(ctx context.Context) (string, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, errors.Join(err, l.Close())
+}
+
+func (s *redisServer) addr() string { return net.JoinHostPort("127.0.0.1", s.port) }
+
+func (s *redisServer) stop() error {
+	err := errors.Join(s.admin.Close(), s.process.Process.Kill())
+	_ = s.process.Wait() // tells that we killed it
+	return errors.Join(err, os.RemoveAll(s.dir))
+}
+
+// info is one field of what the server tells of itself.
+func (s *redisServer) info(ctx context.Context, section, field string) (string, error) {
+	text, err := s.admin.Info(ctx, section).Result()
+	if err != nil {
+		return "", err
+	}
+	_, rest, found := strings.Cut(text, "\n"+field+":")
+	if !found {
+		return "", fmt.Errorf("the server tells no %s", field)
+	}
+	value, _, _ := strings.Cut(rest, "\r")
+	return value, nil
+}
+
+// usedMemory is what the server has allocated, in bytes.
+func (s *redisServer) usedMemory(ctx context.Context) (int64, error) {
+	text, err := s.info(ctx, "memory", "used_memory")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// version is the name and the version of the server.
+func (s *redisServer) version(ctx context.Context) (string, error) {
+	if v, err := s.info(ctx, "server", "valkey_version"); err == nil {
+		return "Valkey " + v, nil
+	}
+	v, err := s.info(ctx, "server", "redis_version")
+	return "Redis " + v, err
+}
+
+// benchmarkLine is how redis-benchmark --csv tells its result.
+var benchmarkLine = regexp.MustCompile(`(?m)^"[^"]*","([0-9.]+)"`)
+
+// ceiling is how many calls a second of the plain script the server takes
+// from its own benchmark, 64 to a pipeline, over so many keys. Without that
+// program it is 0.
+func (s *redisServer) ceiling(ctx context.Context, cpu string, keys, calls int) (float64, error) {
+	program := findProgram("redis-benchmark", "valkey-benchmark")
+	if program == "" {
+		return 0, nil
+	}
+	sha, err := s.admin.ScriptLoad(ctx, plainScript).Result()
+	if err != nil {
+		return 0, err
+	}
+	args := append([]string{"-p", s.port, "-P", "64", "-n", strconv.Itoa(calls), "-r", strconv.Itoa(keys), "--csv",
+		"EVALSHA", sha, "1", "user:__rand_int__"}, plainArgs(lasting())...)
+	out, err := command(ctx, cpu, program, args...).Output()
+	if err != nil {
+		return 0, fmt.Errorf("redis-benchmark: %w", err)
+	}
+	found := benchmarkLine.FindSubmatch(out)
+	if found == nil {
+		return 0, fmt.Errorf("redis-benchmark told no figure: %q", out)
+	}
+	return strconv.ParseFloat(string(found[1]), 64)
+}
