@@ -118,13 +118,12 @@ func TestImageRunsWithoutRootAndWithoutAShell(t *testing.T) {
 // compose is what the tests look at of compose.yaml.
 type compose struct {
 	Services map[string]struct {
-		Image    string
-		Build    struct{ Context, Dockerfile string }
-		Command  []string
-		Ports    []string
-		Volumes  []string
-		Secrets  []string
-		Profiles []string
+		Image   string
+		Build   struct{ Context, Dockerfile string }
+		Command []string
+		Ports   []string
+		Volumes []string
+		Secrets []string
 	}
 	Secrets map[string]struct{ Environment string }
 }
