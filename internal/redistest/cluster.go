@@ -70,7 +70,7 @@ func (c *ClusterServers) meet() {
 			p.Must("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(other.port))
 		}
 	}
-	await(c.t, func() error {
+	Await(c.t, func() error {
 		for _, p := range c.Nodes {
 			if known := strings.Count(p.Must("CLUSTER", "NODES"), " connected"); known != len(c.Nodes) {
 				return fmt.Errorf("node %s is connected to %d of %d nodes", p.Addr(), known, len(c.Nodes))
@@ -85,7 +85,7 @@ func (c *ClusterServers) meet() {
 // replica is in step.
 func (c *ClusterServers) AwaitReady() {
 	c.t.Helper()
-	await(c.t, func() error {
+	Await(c.t, func() error {
 		nodes := c.running()
 		for _, p := range nodes {
 			if err := ready(p); err != nil {
@@ -177,7 +177,7 @@ func (c *ClusterServers) Slot(key string) int {
 func (c *ClusterServers) Owner(slot int) *Process {
 	c.t.Helper()
 	var owner *Process
-	await(c.t, func() error {
+	Await(c.t, func() error {
 		for _, p := range c.Masters() {
 			if owns(p, slot) {
 				owner = p

@@ -58,7 +58,7 @@ func (c *ClusterServers) Move(slot int, to *Process) {
 func (c *ClusterServers) Replica(master *Process) *Process {
 	c.t.Helper()
 	var replica *Process
-	await(c.t, func() error {
+	Await(c.t, func() error {
 		for _, p := range c.running() {
 			info, err := p.Do("INFO", "replication")
 			if err == nil && infoField(info, "master_port") == strconv.Itoa(master.port) && infoField(info, "master_link_status") == "up" {
@@ -84,7 +84,7 @@ func (c *ClusterServers) Failover(replica *Process) {
 func (c *ClusterServers) AwaitTakeover(slot int, from *Process) *Process {
 	c.t.Helper()
 	var owner *Process
-	await(c.t, func() error {
+	Await(c.t, func() error {
 		for _, p := range c.running() {
 			if role, err := p.Info("role"); p != from && err == nil && role == "master" && owns(p, slot) {
 				owner = p
@@ -98,7 +98,7 @@ func (c *ClusterServers) AwaitTakeover(slot int, from *Process) *Process {
 
 func (c *ClusterServers) awaitMaster(p *Process) {
 	c.t.Helper()
-	await(c.t, func() error {
+	Await(c.t, func() error {
 		role, err := p.Info("role")
 		if err == nil && role != "master" {
 			return fmt.Errorf("node %s is %s", p.Addr(), role)

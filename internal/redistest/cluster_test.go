@@ -79,7 +79,7 @@ func survivesAKill(t *testing.T, c *ClusterServers) {
 		t.Errorf("%s: %q after the failover", key, got)
 	}
 	master.Restart()
-	await(t, func() error {
+	Await(t, func() error {
 		if role, err := master.Info("role"); err != nil || role != "slave" {
 			return errors.Join(errors.New("the killed master is not yet a replica"), err)
 		}

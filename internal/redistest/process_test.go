@@ -105,7 +105,7 @@ func TestServerDiesWithTheTestBinary(t *testing.T) {
 	if !found {
 		t.Fatalf("the child wrote %q", line[:n])
 	}
-	await(t, func() error { return refuses(t, string(addr)) })
+	Await(t, func() error { return refuses(t, string(addr)) })
 }
 
 // refuses is nil when nothing listens at an address.

@@ -140,7 +140,7 @@ func TestHeldRequestsArriveAtHeal(t *testing.T) {
 		t.Errorf("a is %s while requests are held", got)
 	}
 	f.Heal()
-	await(t, func() error {
+	Await(t, func() error {
 		if got := p.Must("GET", "a"); got != "2" {
 			return errors.New("a is " + got + " after the request was let go")
 		}

@@ -46,9 +46,9 @@ func Binary(t testing.TB) string {
 	return ""
 }
 
-// await waits until a condition holds, and fails the test with what it still
+// Await waits until a condition holds, and fails the test with what it still
 // misses when it does not in time.
-func await(t testing.TB, missing func() error) {
+func Await(t testing.TB, missing func() error) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()

@@ -10,7 +10,7 @@ import (
 func (p *Process) AwaitReplicas(n int) {
 	p.t.Helper()
 	want := strconv.Itoa(n)
-	await(p.t, func() error {
+	Await(p.t, func() error {
 		// WAIT is about what the master had written when the connection's
 		// command before it ran.
 		have, err := p.converse([]string{"PING"}, []string{"WAIT", want, "1000"})

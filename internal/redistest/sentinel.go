@@ -67,7 +67,7 @@ func (s *SentinelServers) watcher(master *Process) *Process {
 // replicas, and agree on a master that is one.
 func (s *SentinelServers) AwaitReady() {
 	s.t.Helper()
-	await(s.t, func() error {
+	Await(s.t, func() error {
 		for _, p := range s.Watchers {
 			if !p.running() {
 				continue
@@ -109,7 +109,7 @@ func (s *SentinelServers) Addrs() []string {
 func (s *SentinelServers) Master() *Process {
 	s.t.Helper()
 	var master *Process
-	await(s.t, func() (err error) {
+	Await(s.t, func() (err error) {
 		master, err = s.master()
 		return err
 	})
@@ -120,7 +120,7 @@ func (s *SentinelServers) Master() *Process {
 func (s *SentinelServers) AwaitPromotion(from *Process) *Process {
 	s.t.Helper()
 	var master *Process
-	await(s.t, func() (err error) {
+	Await(s.t, func() (err error) {
 		if master, err = s.master(); err == nil && master == from {
 			return errors.New("the master is still " + from.Addr())
 		}

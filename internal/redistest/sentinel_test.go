@@ -26,7 +26,7 @@ func TestSentinelPromotesWhenTheMasterDies(t *testing.T) {
 		t.Errorf("a: %q after the failover", got)
 	}
 	master.Restart()
-	await(t, func() error {
+	Await(t, func() error {
 		if role, err := master.Info("role"); err != nil || role != "slave" {
 			return errors.Join(errors.New("the killed master is "+role), err)
 		}
