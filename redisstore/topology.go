@@ -11,30 +11,48 @@ type topology struct {
 	dialer *dialer
 	one    *node    // nil on a Cluster
 	slots  *slotMap // nil but on a Cluster
-	end    context.CancelFunc
+
+	heartbeat *heartbeat
+	end       context.CancelFunc // of what runs in the background
 }
 
 // newTopology connects to the servers in the background, and watches them. The
 // scripts are loaded on each of them when it is connected to.
 func newTopology(o *Options, scripts ...*script) *topology {
-	d := &dialer{opts: o, scripts: append(scripts, probeScript), log: o.Logger}
+	d := &dialer{opts: o, scripts: append(scripts, probeScript, heartbeatScript), log: o.Logger}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
 	ctx, end := context.WithCancel(context.Background())
 	t := &topology{dialer: d, end: end}
-	switch o.Topology {
+	t.connect(ctx)
+	t.heartbeat = newHeartbeat(ctx, t)
+	return t
+}
+
+func (t *topology) connect(ctx context.Context) {
+	d := t.dialer
+	switch d.opts.Topology {
 	case Cluster:
 		t.slots = newSlotMap(ctx, d)
-		return t
+		return
 	case Sentinel:
 		t.one = newWatched(ctx, d)
 	case Single:
-		t.one = newNode(o.Addrs[0], d, nil)
+		t.one = newNode(d.opts.Addrs[0], d, nil)
 		t.one.name = "" // there is no other
 	}
 	t.one.dial() // so that the first check finds a connection
-	return t
+}
+
+// up reports whether there is a connection to every server.
+func (t *topology) up() bool {
+	for _, n := range t.all() {
+		if n.stopped.Load() || n.link.Load() == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // nodeOf returns the server that keeps a slot; never nil. On a Cluster that has
@@ -67,6 +85,7 @@ func (t *topology) byName(shard string) *node {
 // close ends all connections and everything in the background, and waits for it.
 func (t *topology) close() {
 	t.end()
+	t.heartbeat.leave()
 	for _, n := range t.all() {
 		n.close()
 	}

@@ -1,0 +1,107 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+//go:embed heartbeat.lua
+var heartbeatText string
+
+var heartbeatScript = newScript(heartbeatText)
+
+// beatsMissed is after how many heartbeats a silent node counts as gone.
+const beatsMissed = 5
+
+// heartbeat announces a node in a sorted set of the store, counts those that
+// do, and compares the node's clock with the store's.
+type heartbeat struct {
+	topology *topology
+	id       string // of this node, random
+	key      string // one for all nodes; on a Cluster it lives on one of its servers
+	lasts    string // µs that an announcement counts
+	clock    func() int64
+
+	nodes atomic.Int64 // as last counted; 0: never
+	skew  atomic.Int64 // µs that the store's clock is ahead
+}
+
+// newHeartbeat begins to beat, until ctx ends.
+func newHeartbeat(ctx context.Context, t *topology) *heartbeat {
+	o := t.dialer.opts
+	h := &heartbeat{
+		topology: t, id: rand.Text(), key: o.Prefix + ":nodes", clock: o.Clock,
+		lasts: strconv.FormatInt(beatsMissed*o.Heartbeat.Microseconds(), 10),
+	}
+	if h.clock == nil {
+		h.clock = func() int64 { return time.Now().UnixMicro() }
+	}
+	if o.Heartbeat > 0 {
+		t.dialer.background(func() { h.beat(ctx) })
+		t.dialer.every(ctx, o.Heartbeat, func() { h.beat(ctx) })
+	}
+	return h
+}
+
+// beat announces the node once. What it learnt before stands when it fails.
+func (h *heartbeat) beat(ctx context.Context) {
+	n := h.topology.nodeOf(slotOf(h.key))
+	if !n.reached(ctx) { // connecting is no part of the round trip that is measured
+		return
+	}
+	before := h.clock()
+	now, nodes, err := h.send(ctx, n, h.lasts)
+	after := h.clock()
+	if err != nil {
+		h.topology.dialer.log.Debug("the heartbeat failed", "error", err)
+		return
+	}
+	h.nodes.Store(nodes)
+	h.skew.Store(now - (before + (after-before)/2)) // the script ran about half-way
+}
+
+// leave takes the announcement back, so that the others need not wait for it
+// to run out.
+func (h *heartbeat) leave() {
+	n := h.topology.nodeOf(slotOf(h.key))
+	if h.nodes.Load() == 0 || n.link.Load() == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	_, _, _ = h.send(ctx, n, "0") // an error: it runs out by itself
+}
+
+func (h *heartbeat) send(ctx context.Context, n *node, lasts string) (now, nodes int64, err error) {
+	replies := make([]reply, 1)
+	n.call(ctx, []invocation{{script: heartbeatScript, keys: []string{h.key}, args: []string{h.id, lasts}}}, replies)
+	if err := replies[0].err; err != nil {
+		return 0, 0, err
+	}
+	text, count, _ := strings.Cut(replies[0].data, " ")
+	now, err1 := strconv.ParseInt(text, 10, 64)
+	nodes, err2 := strconv.ParseInt(count, 10, 64)
+	if err1 != nil || err2 != nil {
+		return 0, 0, &stint.Error{Code: stint.CodeInternal, Kind: "reply", Problem: "the heartbeat's script returned " + strconv.Quote(replies[0].data)}
+	}
+	return now, nodes, nil
+}
+
+// reached reports whether the node is connected, and connects it when it is
+// not.
+func (n *node) reached(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, n.dialer.opts.Timeout)
+	defer cancel()
+	l, err := n.open(ctx)
+	if err == nil {
+		l.leave()
+	}
+	return err == nil
+}

@@ -1,0 +1,21 @@
+-- A node announces itself and learns how many do.
+--
+-- KEYS[1]  sorted set: nodes by the time, in microseconds, at which they count as gone
+-- ARGV[1]  the node
+-- ARGV[2]  how long it counts from now on, in microseconds; 0: it leaves
+-- Returns the server's time in microseconds and the number of nodes, parted by
+-- a space. (Numbers are written by %.0f: tostring would round a time.)
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local lasts = tonumber(ARGV[2])
+if lasts == 0 then
+  redis.call('ZREM', KEYS[1], ARGV[1])
+else
+  redis.call('ZADD', KEYS[1], string.format('%.0f', now + lasts), ARGV[1])
+  local ms = math.ceil(lasts / 1000)
+  if redis.call('PTTL', KEYS[1]) < ms then
+    redis.call('PEXPIRE', KEYS[1], ms)
+  end
+end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now))
+return string.format('%.0f %d', now, redis.call('ZCARD', KEYS[1]))
