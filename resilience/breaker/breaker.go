@@ -31,10 +31,7 @@ func New(o Options) (*Breaker, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	b := &Breaker{options: o, base: time.Now()}
-	if o.SlowRatio > 0 {
-		b.slow = int64(o.SlowAfter)
-	}
+	b := &Breaker{options: o, slow: int64(o.SlowAfter), base: time.Now()}
 	b.window.width = int64(o.Window) / parts
 	b.window.renewLocked(b.load(), b.now())
 	return b, nil

@@ -110,7 +110,7 @@ func (c Call) Cancel() {
 	b := c.breaker
 	switch {
 	case b == nil:
-	case b.slow > 0 && b.now()-c.start >= b.slow:
+	case c.slow(b.now()):
 		c.end(false)
 	case c.word.state() == HalfOpen:
 		b.giveUpProbe(c.word)
@@ -131,9 +131,9 @@ func (c Call) end(failed bool) {
 		return
 	}
 	now := b.now()
-	slow := b.slow > 0 && now-c.start >= b.slow
+	slow := c.slow(now)
 	if c.word.state() == HalfOpen {
-		b.endProbe(c.word, failed || slow, now)
+		b.endProbe(c.word, failed || slow && b.options.SlowRatio > 0, now)
 		return
 	}
 	p := b.part(now)
@@ -144,6 +144,11 @@ func (c Call) end(failed bool) {
 	if failed || slow {
 		b.judge(p.run, failed, slow, now)
 	}
+}
+
+// slow reports whether the call has taken too long by now.
+func (c Call) slow(now int64) bool {
+	return c.breaker.slow > 0 && now-c.start >= c.breaker.slow
 }
 
 // part returns the part of the window that now is in.

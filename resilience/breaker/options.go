@@ -30,7 +30,8 @@ type Options struct {
 	SlowRatio float64
 
 	// SlowAfter is how long a call takes at least that is slow, whether it
-	// failed or not. Needed with SlowRatio.
+	// failed or not. Needed with SlowRatio; without it slow calls are counted
+	// and open nothing. Zero: no call is slow.
 	SlowAfter time.Duration
 
 	// SlowMinimumCalls is how many calls the window must hold for SlowRatio
@@ -116,7 +117,8 @@ func (o *Options) check() error {
 		o.checkNumbers(),
 		checkRatio("FailureRatio", o.FailureRatio),
 		checkRatio("SlowRatio", o.SlowRatio),
-		unless(o.SlowRatio == 0 || o.SlowAfter > 0, "SlowAfter: is %v, and SlowRatio needs it above 0", o.SlowAfter),
+		unless(o.SlowAfter >= 0, "SlowAfter: is %v, which is below 0", o.SlowAfter),
+		unless(o.SlowRatio == 0 || o.SlowAfter != 0, "SlowAfter: is %v, and SlowRatio needs it above 0", o.SlowAfter),
 		unless(o.Window >= parts, "Window: is %v; use at least %v", o.Window, time.Duration(parts)),
 		unless(o.Growth >= 1 && o.Growth < math.Inf(1), "Growth: is %v; use a number of at least 1", o.Growth),
 		unless(o.OpenFor > 0, "OpenFor: is %v; use a time above 0", o.OpenFor),

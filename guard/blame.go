@@ -1,0 +1,72 @@
+package guard
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stintdev/stint"
+)
+
+// blame is what an error says of the store, in the order of how much it tells.
+type blame uint8
+
+const (
+	blameCaller    blame = iota // the claim is wrong: nothing
+	blameRule                   // its own demand was not met: nothing of others'
+	blameImpatient              // the caller gave up: only that it took so long
+	blameNone                   // the store answered, if only with an error
+	blameStore                  // it cannot be reached, or did not answer in time
+)
+
+// degrades reports whether the claim is to be decided without the store.
+func (b blame) degrades() bool {
+	return b == blameRule || b == blameNone || b == blameStore
+}
+
+// blameFor reads the error of a call that was made with the caller's context.
+func blameFor(ctx context.Context, err error) blame {
+	var e *stint.Error
+	if !errors.As(err, &e) {
+		return blameUnknown(ctx, err)
+	}
+	switch e.Code {
+	case stint.CodeInvalid:
+		return blameCaller
+	case stint.CodeCanceled:
+		return blameImpatient
+	case stint.CodeTimeout:
+		return blameTimeout(ctx, e)
+	case stint.CodeUnavailable:
+		return blameKind(e)
+	}
+	return blameNone
+}
+
+// blameTimeout is the store's, unless the caller's own deadline was sooner.
+func blameTimeout(ctx context.Context, e *stint.Error) blame {
+	if ctx.Err() != nil {
+		return blameImpatient
+	}
+	return blameKind(e)
+}
+
+// blameKind tells errors of one key, or of what one rule asks for, from those
+// of the server: they must not take the server from all the others.
+func blameKind(e *stint.Error) blame {
+	switch e.Kind {
+	case "wrongtype", "corrupt":
+		return blameNone
+	case "replicas":
+		return blameRule
+	}
+	return blameStore
+}
+
+// blameUnknown is of an error that is no [*stint.Error], as there should be
+// none.
+func blameUnknown(ctx context.Context, err error) blame {
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		return blameImpatient
+	}
+	return blameStore
+}

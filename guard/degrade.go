@@ -1,0 +1,110 @@
+package guard
+
+import "github.com/stintdev/stint"
+
+// degradeClaim decides a claim without the store.
+func (s *Store) degradeClaim(c stint.Claim, f fate) (stint.Decision, error) {
+	if err := c.Validate(); err != nil {
+		return stint.Decision{}, err
+	}
+	if !replaceable(&c) {
+		return stint.Decision{}, f.err
+	}
+	switch c.Policy.OnFailure {
+	case stint.FailClosed:
+		return s.denied(&c, f.shard), nil
+	case stint.FailLocal:
+		return s.takeLocal(c, f.shard)
+	}
+	return s.allowed(&c), nil
+}
+
+// degrade decides a group without the store. admitted is whether the group
+// that a shadow observes was.
+func (r *round) degrade(g *stint.Group, out []stint.Decision, admitted bool, f fate) error {
+	if err := g.Validate(); err != nil {
+		return err
+	}
+	policy, ok := policyOf(g.Claims)
+	switch {
+	case !ok:
+		return f.err
+	case policy == stint.FailClosed:
+		r.guard.deny(g.Claims, out, f.shard)
+	case policy == stint.FailLocal && (admitted || !g.Shadow):
+		return r.takeLocal(g.Claims, out, f.shard)
+	default:
+		r.guard.allow(g.Claims, out)
+	}
+	return nil
+}
+
+// replaceable reports whether somebody else than the store can decide a claim.
+// A reset nobody can, and a give-back only what has the take.
+func replaceable(c *stint.Claim) bool {
+	return c.Cost >= 0 || c.Policy.OnFailure == stint.FailLocal && c.Cost != stint.Forget
+}
+
+// policyOf is that of a group: closed if any claim is, else local if any is,
+// else open. It is not ok when a claim can be decided by the store alone.
+func policyOf(claims []stint.Claim) (policy stint.OnFailure, ok bool) {
+	for i := range claims {
+		c := &claims[i]
+		if !replaceable(c) {
+			return policy, false
+		}
+		if policy != stint.FailClosed && c.Policy.OnFailure != stint.FailOpen {
+			policy = c.Policy.OnFailure
+		}
+	}
+	return policy, true
+}
+
+// allowed is the answer to an open claim, and to one that another of its group
+// answers for. It shows the limit as if unused: what is used nobody knows.
+func (s *Store) allowed(c *stint.Claim) stint.Decision {
+	s.degraded.open.Add(1)
+	return s.unused(c)
+}
+
+func (s *Store) unused(c *stint.Claim) stint.Decision {
+	limit := c.Limit.Max()
+	return stint.Decision{Allowed: true, Degraded: true, Limit: limit, Remaining: limit, At: s.options.Clock()}
+}
+
+// denied is the answer to a closed claim.
+func (s *Store) denied(c *stint.Claim, sh *shard) stint.Decision {
+	s.degraded.closed.Add(1)
+	return stint.Decision{Degraded: true, Limit: c.Limit.Max(), RetryAfter: s.retryAfter(sh), At: s.options.Clock()}
+}
+
+func (s *Store) allow(claims []stint.Claim, out []stint.Decision) {
+	for i := range claims {
+		out[i] = s.allowed(&claims[i])
+	}
+}
+
+// deny denies the closed claims, and so the group.
+func (s *Store) deny(claims []stint.Claim, out []stint.Decision, sh *shard) {
+	for i := range claims {
+		if closes(claims, &claims[i]) {
+			out[i] = s.denied(&claims[i], sh)
+		} else {
+			out[i] = s.unused(&claims[i])
+		}
+	}
+}
+
+// closes reports whether a claim is denied in a closed group: it is closed, or
+// an alternative to one that is, and would else admit in its place.
+func closes(claims []stint.Claim, c *stint.Claim) bool {
+	if c.Policy.OnFailure == stint.FailClosed {
+		return true
+	}
+	for i := range claims {
+		if c.Any > 0 && claims[i].Any == c.Any && claims[i].Policy.OnFailure == stint.FailClosed {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,203 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/guard"
+)
+
+var (
+	errUnavailable = &stint.Error{Code: stint.CodeUnavailable, Kind: "connection", Problem: "no connection"}
+	errInvalid     = &stint.Error{Code: stint.CodeInvalid, Problem: "wrong"}
+	errCorrupt     = &stint.Error{Code: stint.CodeInternal, Kind: "corrupt", Problem: "state cannot be read"}
+	errReplicas    = &stint.Error{Code: stint.CodeUnavailable, Kind: "replicas", Problem: "too few replicas"}
+)
+
+func mustNew(tb testing.TB, store stint.Store, o guard.Options) *guard.Store {
+	tb.Helper()
+	s, err := guard.New(store, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func mustLimit(tb testing.TB, text string) stint.Limit {
+	tb.Helper()
+	l, err := stint.ParseLimit(text)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l
+}
+
+// fault is what happens to a call for a key before it reaches the store; nil
+// lets it through.
+type fault func(ctx context.Context, key string) error
+
+// fails answers at once with an error.
+func fails(err error) fault { return func(context.Context, string) error { return err } }
+
+// freezes never answers.
+func freezes(ctx context.Context, _ string) error {
+	<-ctx.Done()
+	return ended(ctx)
+}
+
+// slows answers after a while.
+func slows(d time.Duration) fault {
+	return func(ctx context.Context, _ string) error {
+		select {
+		case <-time.After(d):
+			return nil
+		case <-ctx.Done():
+			return ended(ctx)
+		}
+	}
+}
+
+// on has the fault befall one shard alone.
+func on(shard string, f fault) fault {
+	return func(ctx context.Context, key string) error {
+		if !strings.HasPrefix(key, shard+"/") {
+			return nil
+		}
+		return f(ctx, key)
+	}
+}
+
+// ended is what a store says when the context of a call has ended.
+func ended(ctx context.Context) error {
+	e := &stint.Error{Code: stint.CodeTimeout, Kind: "timeout", Problem: "no answer", Err: ctx.Err()}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		e.Code, e.Kind = stint.CodeCanceled, "canceled"
+	}
+	return e
+}
+
+// faulty is a store that a fault can be put before.
+type faulty struct {
+	stint.Store
+
+	fault atomic.Pointer[fault] // nil: none
+	calls atomic.Int64          // that came, whatever became of them; of these
+	peeks atomic.Int64          // those that charge nothing
+}
+
+func newFaulty() *faulty { return &faulty{Store: stint.NewMemory(stint.MemoryOptions{})} }
+
+func (s *faulty) befall(f fault) { s.fault.Store(&f) }
+func (s *faulty) heal()          { s.fault.Store(nil) }
+
+func (s *faulty) suffer(ctx context.Context, key string) error {
+	if f := s.fault.Load(); f != nil {
+		return (*f)(ctx, key)
+	}
+	return nil
+}
+
+func (s *faulty) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	s.calls.Add(1)
+	if c.Cost == 0 {
+		s.peeks.Add(1)
+	}
+	if err := s.suffer(ctx, c.Key); err != nil {
+		return stint.Decision{}, err
+	}
+	return s.Store.Take(ctx, c)
+}
+
+// TakeGroups loses the groups of which a key suffers.
+func (s *faulty) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	s.calls.Add(1)
+	errs, any := make([]error, len(groups)), false
+	for i, g := range groups {
+		decisions := out[:len(g.Claims)]
+		out = out[len(g.Claims):]
+		for _, c := range g.Claims {
+			errs[i] = errors.Join(errs[i], s.suffer(ctx, c.Key))
+		}
+		if errs[i] == nil {
+			errs[i] = s.Store.TakeGroups(ctx, groups[i:i+1], decisions)
+		}
+		any = any || errs[i] != nil
+	}
+	if any {
+		return &stint.GroupsError{Errs: errs}
+	}
+	return nil
+}
+
+// spread is a faulty store of several shards: what stands before the slash in
+// a key names its own.
+type spread struct {
+	*faulty
+
+	mu      sync.Mutex
+	probes  map[string]int
+	stopped map[string]bool
+	events  []string // "stop a", "start a"
+}
+
+func newSpread() *spread {
+	return &spread{faulty: newFaulty(), probes: map[string]int{}, stopped: map[string]bool{}}
+}
+
+func (s *spread) ShardOf(c *stint.Claim) string {
+	shard, _, _ := strings.Cut(c.Key, "/")
+	return shard
+}
+
+func (s *spread) Probe(ctx context.Context, shard string) error {
+	s.mu.Lock()
+	s.probes[shard]++
+	s.mu.Unlock()
+	return s.suffer(ctx, shard+"/")
+}
+
+func (s *spread) Stop(shard string)  { s.note("stop "+shard, shard, true) }
+func (s *spread) Start(shard string) { s.note("start "+shard, shard, false) }
+
+func (s *spread) note(event, shard string, stopped bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = append(s.events, event)
+	s.stopped[shard] = stopped
+}
+
+// Take fails where the shard is stopped, as a store without connections does.
+func (s *spread) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	if s.isStopped(s.ShardOf(&c)) {
+		return stint.Decision{}, errUnavailable
+	}
+	return s.faulty.Take(ctx, c)
+}
+
+func (s *spread) isStopped(shard string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopped[shard]
+}
+
+// opened makes the breaker of every shard that the keys are of open, by
+// failures that answer at once, and leaves the fault in place.
+func opened(tb testing.TB, g *guard.Store, s *faulty, f fault, keys ...string) {
+	tb.Helper()
+	s.befall(f)
+	for _, key := range keys {
+		for range guard.DefaultBreaker().ConsecutiveFailures {
+			_, _ = g.Take(tb.Context(), stint.Claim{Key: key, Limit: mustLimit(tb, "1/s"), Cost: 1})
+		}
+	}
+	if g.Up() {
+		tb.Fatalf("the guard did not open: %+v", g.Stats())
+	}
+}

@@ -1,0 +1,180 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stintdev/stint"
+)
+
+// TakeGroups decides the groups in the store. Those whose shard is left alone,
+// and those whose call fails, are decided as their policies say, after the
+// others.
+func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	if err := checkRoom(groups, out); err != nil {
+		return err
+	}
+	r := s.round(groups, out)
+	defer s.giveBack(r)
+	r.plan()
+	r.send(ctx)
+	return r.answer()
+}
+
+func checkRoom(groups []stint.Group, out []stint.Decision) error {
+	claims := 0
+	for i := range groups {
+		claims += len(groups[i].Claims)
+	}
+	if claims == len(out) {
+		return nil
+	}
+	return &stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf("out: has room for %d decisions, and there are %d claims", len(out), claims), Mend: "pass one for each claim"}
+}
+
+// round is one call of TakeGroups.
+type round struct {
+	guard  *Store
+	groups []stint.Group
+	out    []stint.Decision
+
+	fates   []fate // by group
+	visited []visited
+	refused int // groups that the store is not asked for
+
+	sub       []stint.Group // those that it is, when they are not all
+	decisions []stint.Decision
+	stand     standIns
+}
+
+// fate is why the store did not decide a claim or a group: the error of its
+// call, or errRefused. Without an error it did.
+type fate struct {
+	shard *shard // one of those that it is of; nil when it is of none
+	err   error
+	final bool // the error is the caller's own
+}
+
+// errRefused says why no call was made.
+var errRefused = &stint.Error{
+	Code: stint.CodeUnavailable, Kind: "breaker_open",
+	Problem: "the store failed and is left alone until it answers again",
+	Mend:    "try again later; the log says since when, and why",
+}
+
+func (s *Store) round(groups []stint.Group, out []stint.Decision) *round {
+	r, ok := s.rounds.Get().(*round)
+	if !ok {
+		r = &round{guard: s}
+	}
+	r.groups, r.out = groups, out
+	r.fates = append(r.fates, make([]fate, len(groups))...)
+	return r
+}
+
+// giveBack keeps the room alone for the next call.
+func (s *Store) giveBack(r *round) {
+	clear(r.sub)
+	clear(r.fates)
+	clear(r.visited)
+	r.groups, r.out, r.refused = nil, nil, 0
+	r.fates, r.visited, r.sub, r.decisions = r.fates[:0], r.visited[:0], r.sub[:0], r.decisions[:0]
+	s.rounds.Put(r)
+}
+
+// plan finds out which groups the store cannot be asked for. A shadow group
+// goes where the group goes that it observes.
+func (r *round) plan() {
+	var leader error
+	for i := range r.groups {
+		g, f := &r.groups[i], &r.fates[i]
+		r.visitShards(g, f)
+		if !g.Shadow {
+			leader = f.err
+		} else if f.err == nil {
+			f.err = leader
+		}
+		if f.err != nil {
+			r.refused++
+		}
+	}
+}
+
+// send asks the store for the groups that it can be asked for.
+func (r *round) send(ctx context.Context) {
+	if r.refused == len(r.groups) && r.refused > 0 {
+		return
+	}
+	groups, out := r.groups, r.out
+	if r.refused > 0 {
+		groups, out = r.part()
+	}
+	v := &visit{Context: ctx, call: r.firstCall(), within: r.guard.options.Deadline}
+	err := r.guard.store.TakeGroups(v, groups, out)
+	r.guard.leave(v, err)
+	if r.refused > 0 {
+		r.scatter()
+	}
+	if err == nil && r.refused == 0 {
+		r.praise()
+	} else {
+		r.spread(ctx, err, len(groups))
+	}
+	r.report()
+}
+
+// part is the groups that are sent, and room for their decisions.
+func (r *round) part() ([]stint.Group, []stint.Decision) {
+	claims := 0
+	for i := range r.groups {
+		if r.fates[i].err == nil {
+			r.sub = append(r.sub, r.groups[i])
+			claims += len(r.groups[i].Claims)
+		}
+	}
+	r.decisions = append(r.decisions, make([]stint.Decision, claims)...)
+	return r.sub, r.decisions
+}
+
+// scatter writes the decisions of a part to where they belong.
+func (r *round) scatter() {
+	from, to := r.decisions, r.out
+	for i := range r.groups {
+		n := len(r.groups[i].Claims)
+		if r.fates[i].err == nil {
+			copy(to[:n], from)
+			from = from[n:]
+		}
+		to = to[n:]
+	}
+}
+
+// answer decides what the store did not, and returns what is left of errors.
+func (r *round) answer() error {
+	var errs []error
+	admitted, out := true, r.out
+	for i := range r.groups {
+		g, f := &r.groups[i], r.fates[i]
+		decisions := out[:len(g.Claims)]
+		out = out[len(g.Claims):]
+		if f.err != nil && !f.final {
+			f.err = r.degrade(g, decisions, admitted, f)
+		}
+		if f.err != nil {
+			errs = append(errs, make([]error, len(r.groups)-len(errs))...)
+			errs[i] = f.err
+		}
+		if !g.Shadow {
+			admitted = f.err == nil && admits(g.Claims, decisions)
+		}
+	}
+	if errs == nil {
+		return nil
+	}
+	return &stint.GroupsError{Errs: errs}
+}
+
+func admits(claims []stint.Claim, decisions []stint.Decision) bool {
+	_, d := stint.Face(claims, decisions)
+	return d.Allowed
+}

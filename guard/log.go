@@ -1,0 +1,30 @@
+package guard
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/stintdev/stint/resilience/breaker"
+)
+
+// tellFailing says once that a server is left alone, and why.
+func (s *shards) tellFailing(ctx context.Context, sh *shard, why breaker.Reason) {
+	attrs := []slog.Attr{slog.String("shard", sh.name), slog.String("why", why.String())}
+	if err := sh.failure.Load(); err != nil {
+		attrs = append(attrs, slog.String("error", (*err).Error()))
+	}
+	s.tell(ctx, slog.LevelWarn, "the store fails: it is left alone, and rules decide by on_store_failure", attrs...)
+}
+
+func (s *shards) tellRecovered(ctx context.Context, sh *shard, after time.Duration) {
+	s.tell(ctx, slog.LevelInfo, "the store answers again", slog.String("shard", sh.name), slog.Duration("after", after))
+}
+
+func (s *shards) tellForgotten(ctx context.Context, sh *shard) {
+	s.tell(ctx, slog.LevelInfo, "the store did not come back, and nobody asks for it any more", slog.String("shard", sh.name))
+}
+
+func (s *shards) tell(ctx context.Context, level slog.Level, text string, attrs ...slog.Attr) {
+	s.guard.options.Logger.LogAttrs(ctx, level, text, attrs...)
+}

@@ -1,0 +1,101 @@
+package guard
+
+import (
+	"context"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/resilience/breaker"
+)
+
+// forgotten is after how long without a check a failing shard is given up:
+// when another server has taken its place, nobody asks for it any more.
+const forgotten = time.Minute
+
+// mind stays with a shard from when its breaker opens to when it closes: it
+// has the store leave the server alone, and probes it.
+func (s *shards) mind(ctx context.Context, sh *shard, why breaker.Reason) {
+	since := time.Now()
+	s.stop(sh)
+	s.tellFailing(ctx, sh, why)
+	for wanted := since; pause(ctx, sh.breaker.RetryAfter()); {
+		if sh.asked.Swap(false) || s.sharded == nil {
+			wanted = time.Now()
+		}
+		switch {
+		case s.probe(ctx, sh):
+			s.recovered(ctx, sh, time.Since(since))
+			return
+		case time.Since(wanted) >= forgotten:
+			s.forget(sh)
+			s.tellForgotten(ctx, sh)
+			return
+		}
+	}
+}
+
+// probe asks the server once, and reports whether the breaker is closed after.
+// The server is started before the breaker closes, so that no check finds it
+// stopped.
+func (s *shards) probe(ctx context.Context, sh *shard) bool {
+	call, ok := sh.breaker.BeginProbe()
+	if !ok {
+		return sh.breaker.State() == breaker.Closed
+	}
+	within, cancel := context.WithTimeout(ctx, s.guard.options.Deadline)
+	defer cancel()
+	if err := s.ask(within, sh); err != nil {
+		sh.failure.Store(&err)
+		call.Failure()
+		return false
+	}
+	s.start(sh)
+	call.Success()
+	if sh.breaker.State() == breaker.Open { // it was too slow
+		s.stop(sh)
+	}
+	return sh.breaker.State() == breaker.Closed
+}
+
+// ask probes the server: by the store's own means, else by a peek, which
+// charges nothing.
+func (s *shards) ask(ctx context.Context, sh *shard) error {
+	if s.sharded != nil {
+		return s.sharded.Probe(ctx, sh.name)
+	}
+	limit, err := stint.ParseLimit("1/s")
+	if err == nil {
+		_, err = s.guard.store.Take(ctx, stint.Claim{Key: "guard:probe", Limit: limit})
+	}
+	return err
+}
+
+func (s *shards) stop(sh *shard) {
+	if store, ok := s.guard.store.(Stopper); ok {
+		store.Stop(sh.name)
+	}
+}
+
+func (s *shards) start(sh *shard) {
+	if store, ok := s.guard.store.(Stopper); ok {
+		store.Start(sh.name)
+	}
+}
+
+// recovered drops what was decided without the store, once all of it is back.
+func (s *shards) recovered(ctx context.Context, sh *shard, after time.Duration) {
+	if s.up() {
+		s.guard.local.Store(nil)
+	}
+	s.tellRecovered(ctx, sh, after)
+}
+
+// up reports whether no shard is left alone.
+func (s *shards) up() bool {
+	for _, sh := range *s.named.Load() {
+		if state := sh.breaker.State(); state != breaker.Closed && state != breaker.Disabled {
+			return false
+		}
+	}
+	return true
+}

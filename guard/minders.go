@@ -1,0 +1,50 @@
+package guard
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// minders are goroutines that end with the guard.
+type minders struct {
+	ctx    context.Context //nolint:containedctx // it ends with the guard, and they with it
+	cancel context.CancelFunc
+	mu     struct {
+		sync.Mutex
+
+		closed  bool
+		running sync.WaitGroup
+	}
+}
+
+func (m *minders) init() { m.ctx, m.cancel = context.WithCancel(context.Background()) }
+
+// run starts one, unless the guard is closed.
+func (m *minders) run(f func(context.Context)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.mu.closed {
+		m.mu.running.Go(func() { f(m.ctx) })
+	}
+}
+
+func (m *minders) close() {
+	m.cancel()
+	m.mu.Lock()
+	m.mu.closed = true
+	m.mu.Unlock()
+	m.mu.running.Wait()
+}
+
+// pause waits, and reports whether the guard is still open.
+func pause(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,121 @@
+package guard
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// Store is a [stint.Store] that answers for the one it wraps while that
+// fails. Make one with [New]. It is safe for use by many goroutines at once.
+type Store struct {
+	store   stint.Store
+	options Options
+	shards  shards
+	rounds  sync.Pool // of *round
+
+	local    atomic.Pointer[local] // nil while nothing was decided locally
+	nodes    func() int
+	degraded degradedCounts
+}
+
+// Sharded is a store that spreads its keys over several servers, each of
+// which may fail alone. A store that is not Sharded is one shard, named "",
+// and probed by a peek.
+type Sharded interface {
+	// ShardOf returns the server that the claim's key lives on; "" in a store
+	// of one server. The claim is valid, and must not be kept.
+	ShardOf(c *stint.Claim) string
+
+	// Probe asks the server something harmless, and returns an error unless
+	// it could serve a check. It is called while the shard is stopped.
+	Probe(ctx context.Context, shard string) error
+}
+
+// Stopper is a store that can be told to leave a server alone.
+type Stopper interface {
+	// Stop closes the connections to a server, so that nothing more is sent.
+	// It may be called again for a shard that is stopped.
+	Stop(shard string)
+	// Start ends a Stop.
+	Start(shard string)
+}
+
+// NodeCounter is a store that knows how many nodes use it, and that remembers
+// it while the store cannot be reached.
+type NodeCounter interface {
+	NodeCount() int // at least 1
+}
+
+// New returns a store that guards another one, which need not be reachable.
+// The error is of the options. Close it when it is no longer used.
+func New(store stint.Store, o Options) (*Store, error) {
+	o.complete()
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	s := &Store{store: store, options: o, nodes: nodesOf(store, o.Nodes)}
+	if err := s.shards.init(s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func nodesOf(store stint.Store, nodes int) func() int {
+	if c, ok := store.(NodeCounter); ok && nodes == 0 {
+		return c.NodeCount
+	}
+	return func() int { return max(1, nodes) }
+}
+
+// Close ends the probes and waits for those in flight. It does not close the
+// store that it guards. A shard that was failing stays so.
+func (s *Store) Close() error {
+	s.shards.minders.close()
+	return nil
+}
+
+// Take decides one claim in the store, or as its policy says.
+func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	shard, err := s.shards.of(c)
+	if err != nil {
+		return stint.Decision{}, err
+	}
+	call, ok := shard.breaker.Begin()
+	if !ok {
+		return s.degradeClaim(c, fate{shard: shard, err: errRefused})
+	}
+	v := &visit{Context: ctx, call: call, within: s.options.Deadline}
+	d, err := s.store.Take(v, c)
+	s.leave(v, err)
+	if err == nil {
+		call.Success()
+		return d, nil
+	}
+	blame := blameFor(ctx, err)
+	shard.report(call, blame, err)
+	if !blame.degrades() {
+		return stint.Decision{}, err
+	}
+	return s.degradeClaim(c, fate{shard: shard, err: err})
+}
+
+// leave ends a visit to the store.
+func (s *Store) leave(v *visit, err error) {
+	v.end()
+	if s.options.OnCall != nil {
+		s.options.OnCall(v.call.Elapsed(), err)
+	}
+}
+
+// retryAfter is when to ask again: at the next probe, or when the one in
+// flight must have ended.
+func (s *Store) retryAfter(shard *shard) time.Duration {
+	if wait := shard.breaker.RetryAfter(); wait > 0 {
+		return wait.Truncate(time.Microsecond) + time.Microsecond
+	}
+	return s.options.Deadline
+}
