@@ -87,8 +87,23 @@ func (l *lane) fly(f *flight) {
 	for l.board(f) {
 		f.fly()
 		l.land(f)
-		runtime.Gosched() // let those who were answered ask again before the next flight leaves
+		l.linger()
 	}
+}
+
+// linger lets those who were answered ask again before the next flight leaves:
+// for as long as more do, and no longer.
+func (l *lane) linger() {
+	for before := -1; l.waiting() > before; {
+		before = l.waiting()
+		runtime.Gosched()
+	}
+}
+
+func (l *lane) waiting() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.waiting
 }
 
 // board fills a flight with the calls that wait. When none does, the flight
