@@ -19,6 +19,7 @@ func startMerger(ctx context.Context, how reading, inputs []Input) *merger {
 	m := &merger{}
 	for i, input := range inputs {
 		s := newSource(how, input, i)
+		s.done = ctx.Done()
 		m.sources = append(m.sources, s)
 		go s.run(ctx)
 	}

@@ -67,6 +67,9 @@ func Run(ctx context.Context, options Options, inputs ...Input) (Summary, error)
 	defer stop()
 	r := newReplay(ctx, &options, inputs)
 	err := r.run(ctx)
+	if ctx.Err() != nil {
+		err = errors.Join(err, r.flush()) // what was decided until then
+	}
 	return r.summary(), errors.Join(err, r.inputErrors())
 }
 
@@ -138,6 +141,9 @@ func (r *replay) run(ctx context.Context) error {
 				return err
 			}
 		}
+	}
+	if err := ctx.Err(); err != nil { // the inputs may have more
+		return err
 	}
 	if err := r.release(ctx, maxTime+1); err != nil {
 		return err

@@ -315,6 +315,31 @@ func TestProgressAndCancel(t *testing.T) {
 	}
 }
 
+// stopping is a Store that ends the replay with its first decision.
+type stopping struct {
+	stint.Store
+	stop func()
+}
+
+func (s stopping) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	defer s.stop()
+	return s.Store.Take(ctx, c)
+}
+
+func TestCancelWhileAnInputSaysNothing(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	silent, _ := io.Pipe()
+	text := strings.Repeat(lineAt(1), 2*blockSize/len(lineAt(1)))
+	var decisions strings.Builder
+	o := twoASecond(t)
+	o.Decisions, o.Reorder = &decisions, 0
+	o.Store = func(now func() int64) stint.Store { return stopping{memoryStore(now), stop} }
+	s, err := Run(ctx, o, Input{Name: "first", Reader: io.MultiReader(strings.NewReader(text), silent)})
+	if written := strings.Count(decisions.String(), "\n"); !errors.Is(err, context.Canceled) || s.Events == 0 || int64(written) != s.Events {
+		t.Errorf("got %v after %d events, %d decisions", err, s.Events, strings.Count(decisions.String(), "\n"))
+	}
+}
+
 func TestOptionsAreChecked(t *testing.T) {
 	good := twoASecond(t)
 	for name, o := range map[string]Options{

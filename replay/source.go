@@ -42,7 +42,8 @@ type source struct {
 	number  int // of the input, from 0
 	batches chan *batch
 	spare   chan *batch
-	bytes   atomic.Int64 // read of the input so far
+	done    <-chan struct{} // closed when nobody wants the rest
+	bytes   atomic.Int64    // read of the input so far
 
 	// Of the goroutine that reads.
 	line    int64
@@ -190,8 +191,12 @@ func (s *source) advance(bad *badLines) {
 	if s.current != nil {
 		s.recycle()
 	}
-	next, ok := <-s.batches
-	if !ok {
+	var next *batch
+	select {
+	case next = <-s.batches: // nil at the end
+	case <-s.done: // the input may never answer
+	}
+	if next == nil {
 		s.ended = true
 		return
 	}
