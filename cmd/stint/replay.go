@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +17,8 @@ import (
 // replayFlags are the flags of "stint replay" as they were given.
 type replayFlags struct {
 	rules, limit, by         string
-	store, format, decisions string
+	store, storePasswordFile string
+	format, decisions        string
 	json                     bool
 	reorder                  time.Duration
 }
@@ -52,7 +53,8 @@ func (f *replayFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&f.rules, "rules", "", "decide by this rule `FILE`, or a folder of them")
 	flags.StringVar(&f.limit, "limit", "", "decide by this one `LIMIT`, such as 100/m")
 	flags.StringVar(&f.by, "by", "", "the attribute `ATTR` that says whose use --limit counts")
-	flags.StringVar(&f.store, "store", "memory", "the store that decides; this version knows memory")
+	flags.StringVar(&f.store, "store", memoryStore, "the store that decides, as a `URL`; keys live apart from live ones, and are deleted at the end")
+	flags.StringVar(&f.storePasswordFile, "store-password-file", os.Getenv("STINT_STORE_PASSWORD_FILE"), "`FILE` with the password of the store")
 	flags.StringVar(&f.format, "format", "auto", "how lines are written: auto, combined, common or jsonl")
 	flags.StringVar(&f.decisions, "decisions", "", "write one JSON line a decision to `FILE`; - is standard output")
 	flags.BoolVar(&f.json, "json", false, "write the summary as JSON")
@@ -74,19 +76,22 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	options.Decisions = decisions.Writer
+	store, ctx, err := f.openStore(cmd.Context(), &options, cmd.ErrOrStderr())
+	if err != nil {
+		return errors.Join(err, decisions.close())
+	}
 	progress := newProgressLine(cmd.ErrOrStderr(), inputs.size)
 	options.Progress = progress.show
-	summary, err := replay.Run(cmd.Context(), options, inputs.named...)
+	summary, err := replay.Run(ctx, options, inputs.named...)
 	progress.clear()
-	return errors.Join(err, decisions.close(), f.report(cmd, &summary))
+	if ctx.Err() != nil {
+		err = errors.New("replay: interrupted: the summary is of what was decided until then")
+	}
+	return errors.Join(err, store.end(ctx), decisions.close(), f.report(cmd, &summary))
 }
 
 // options reads what the flags ask for.
 func (f *replayFlags) options(warnings io.Writer) (o replay.Options, err error) {
-	if f.store != "memory" {
-		kind, _, _ := strings.Cut(f.store, ":") // what follows may be a password
-		return o, usagef("--store: a store of kind %.20q cannot replay in this version (use memory)", kind)
-	}
 	if f.reorder < 0 {
 		return o, usagef("--reorder: %v is below 0 (use 0 to keep the order of each file)", f.reorder)
 	}

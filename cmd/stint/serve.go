@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/server"
 )
 
@@ -20,7 +20,8 @@ func newServeCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the server: check API, forward auth, gateway, metrics",
 		Long: `Run the server. No flag is needed: it keeps its keys in memory and serves
-built-in example rules on the default ports.
+built-in example rules on the default ports. With --store, any number of
+processes count together in Redis or Valkey.
 
 Every flag is also an environment variable (--max-keys is STINT_MAX_KEYS) and a
 key of the file that --config names (max-keys: 1000000). A flag wins over the
@@ -30,6 +31,7 @@ port 0 picks a free one, and the log says which.
 SIGTERM and SIGINT drain and exit 0 within 10 s. SIGHUP reads the rules and
 certificates again; what has a mistake is logged, and what was in force stays.`,
 		Example: `  stint serve
+  stint serve --rules rules.yaml --store redis://10.0.0.5:6379/0
   stint serve --rules rules.yaml --gateway :8000 --upstream http://127.0.0.1:9000
   STINT_RULES=/etc/stint/rules stint serve --config stint.yaml --http 127.0.0.1:0`,
 		Args: noArguments,
@@ -54,14 +56,17 @@ func serve(ctx context.Context, flags *serveFlags, logs logWriter) error {
 	if err != nil {
 		return err
 	}
-	store := stint.NewMemory(stint.MemoryOptions{MaxKeys: flags.maxKeys})
-	config.Store, config.Stats, config.Logger = store, store.Stats, log
+	config.Logger = log
 	flags.warn(log)
+	closeStore, err := flags.openStore(&config, log)
+	if err != nil {
+		return err
+	}
 	s, err := server.New(config)
 	if err != nil {
-		return usagef("%w", err)
+		return errors.Join(usagef("%w", err), closeStore())
 	}
-	return runUntilSignal(ctx, s, log)
+	return errors.Join(runUntilSignal(ctx, s, log), closeStore())
 }
 
 // runUntilSignal ends the server at the first signal; the second one ends the

@@ -133,6 +133,7 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 	folder := t.TempDir()
 	bad := writeFile(t, filepath.Join(folder, "bad.yaml"), "rules:\n  - {id: a, limit: 1, windw: 60}\n  - {id: b, limitt: 1}\n")
 	empty := writeFile(t, filepath.Join(folder, "empty"), "\n")
+	password := writeFile(t, filepath.Join(folder, "password"), "another secret\n")
 	for name, c := range map[string]struct {
 		args []string
 		want string
@@ -142,8 +143,16 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		"rules with mistakes":      {[]string{"--rules", bad}, "bad.yaml:3:"},
 		"rules that are not there": {[]string{"--rules", filepath.Join(folder, "none.yaml")}, "none.yaml"},
 		"rules elsewhere":          {[]string{"--rules", "redis://u:secret@h/0"}, "rules: redis:// is not served by this version"},
-		"another store":            {[]string{"--store", "redis://u:secret@h/0"}, "store: redis:// is not served by this version (use memory)"},
+		"another store":            {[]string{"--store", "postgres://u:secret@h/0"}, "store: postgres:// is not a store of this version (use memory, or redis://"},
 		"unknown store":            {[]string{"--store", "memry"}, "use memory"},
+		"store without a host":     {[]string{"--store", "redis://u:secret@/0"}, "store URL: address 1 is not host:port"},
+		"store of no scheme":       {[]string{"--store", "redis-clutser://u:secret@h"}, "redis-cluster://"},
+		"sentinels without master": {[]string{"--store", "redis-sentinel://u:secret@h"}, "the name of the master is missing"},
+		"two passwords":            {[]string{"--store", "redis://u:secret@h/0", "--store-password-file", password}, "remove it from the URL"},
+		"no password file":         {[]string{"--store", "redis://h/0", "--store-password-file", filepath.Join(folder, "none")}, "store-password-file: "},
+		"empty password file":      {[]string{"--store", "redis://h/0", "--store-password-file", empty}, "is empty"},
+		"prefix that picks a slot": {[]string{"--store", "redis://h/0", "--key-prefix", "{a}"}, "key prefix: "},
+		"no clock":                 {[]string{"--store", "redis://h/0", "--store-clock", "moon"}, "store-clock: "},
 		"resp":                     {[]string{"--resp", ":6379"}, "resp: "},
 		"envoy files":              {[]string{"--envoy-config", folder}, "envoy-config: "},
 		"no address":               {[]string{"--http", "8080"}, `http: "8080" is not an address`},
@@ -159,7 +168,7 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		"certificate alone":        {[]string{"--tls-cert", empty}, "tls-key"},
 		"no certificate":           {[]string{"--tls-cert", empty, "--tls-key", empty}, "tls-cert: "},
 		"authority alone":          {[]string{"--client-ca", empty}, "client-ca: "},
-		"no nodes":                 {[]string{"--nodes", "0"}, "nodes: 0"},
+		"negative nodes":           {[]string{"--nodes", "-1"}, "nodes: -1"},
 		"no keys":                  {[]string{"--max-keys", "0"}, "max-keys: 0"},
 		"log format":               {[]string{"--log-format", "xml"}, "log-format: "},
 		"log level":                {[]string{"--log-level", "loud"}, "log-level: "},

@@ -56,8 +56,6 @@ func address(flag string) string {
 // without it.
 func (f *serveFlags) served() error {
 	switch {
-	case f.store != "memory":
-		return usagef("store: %s is not served by this version (use memory)", schemeOf(f.store))
 	case strings.Contains(f.rules, "://"):
 		return usagef("rules: %s is not served by this version (give a file or a folder)", schemeOf(f.rules))
 	case address(f.resp) != "":
@@ -68,19 +66,12 @@ func (f *serveFlags) served() error {
 	return nil
 }
 
-// schemeOf names a URL without what may be secret in it.
-func schemeOf(text string) string {
-	scheme, _, found := strings.Cut(text, "://")
-	if !found {
-		return "this"
-	}
-	return scheme + "://"
-}
-
 func (f *serveFlags) bounds() error {
 	switch {
-	case f.nodes < 1:
-		return usagef("nodes: %d is below 1", f.nodes)
+	case f.nodes < 0:
+		return usagef("nodes: %d is below 0 (use 0 to count those that are there)", f.nodes)
+	case f.storeClock != clockOfStore && f.storeClock != clockOfNode:
+		return usagef("store-clock: %q is not a clock (use %s or %s)", f.storeClock, clockOfStore, clockOfNode)
 	case f.maxKeys < 1:
 		return usagef("max-keys: %d is below 1", f.maxKeys)
 	case f.drainDelay < 0 || f.drainDelay > maxDrainDelay:

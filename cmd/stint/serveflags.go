@@ -13,7 +13,8 @@ import (
 // serveFlags are the flags of stint serve as they were given.
 type serveFlags struct {
 	configFile                       string
-	rules, store, keyPrefix          string
+	rules, store, storePasswordFile  string
+	keyPrefix, storeClock            string
 	http, grpc, admin, resp, gateway string
 	upstreams, trusted               []string
 	envoyConfig                      string
@@ -41,10 +42,16 @@ func (f *serveFlags) define(flags *pflag.FlagSet) {
 
 func (f *serveFlags) defineRules(flags *pflag.FlagSet) {
 	flags.StringVar(&f.rules, "rules", "", "rule `FILE|DIR`, followed as it changes (default built-in example rules)")
-	flags.StringVar(&f.store, "store", "memory", "where keys are counted; this version knows memory")
-	flags.StringVar(&f.keyPrefix, "key-prefix", "stint", "prefix of keys in a shared store")
-	flags.IntVar(&f.nodes, "nodes", 1, "how many nodes share the limits while a shared store fails")
+	f.defineStore(flags)
 	flags.IntVar(&f.maxKeys, "max-keys", stint.DefaultMaxKeys, "how many keys the memory store holds")
+}
+
+func (f *serveFlags) defineStore(flags *pflag.FlagSet) {
+	flags.StringVar(&f.store, "store", memoryStore, "where keys are counted: memory, or the `URL` of what nodes share, such as redis://host:6379/0")
+	flags.StringVar(&f.storePasswordFile, "store-password-file", "", "`FILE` with the password of the store")
+	flags.StringVar(&f.storeClock, "store-clock", clockOfStore, "whose clock a shared store counts by: store or node")
+	flags.StringVar(&f.keyPrefix, "key-prefix", "stint", "prefix of keys in a shared store")
+	flags.IntVar(&f.nodes, "nodes", 0, "how many nodes share the limits while a shared store fails (default those that announce themselves in it)")
 }
 
 func (f *serveFlags) defineListeners(flags *pflag.FlagSet) {
@@ -85,7 +92,7 @@ func (f *serveFlags) logger(w logWriter) (*slog.Logger, error) {
 
 // warn says what was asked for and has no effect.
 func (f *serveFlags) warn(log *slog.Logger) {
-	if f.nodes > 1 {
+	if f.nodes > 1 && f.store == memoryStore {
 		log.Warn(fmt.Sprintf("the memory store counts in each process: %d nodes admit up to %d times each limit", f.nodes, f.nodes))
 	}
 }

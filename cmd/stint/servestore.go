@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/guard"
+	"github.com/stintdev/stint/internal/server"
+	"github.com/stintdev/stint/redisstore"
+	"github.com/stintdev/stint/resilience/breaker"
+)
+
+// The clocks that a shared store can count by.
+const (
+	clockOfStore = "store"
+	clockOfNode  = "node"
+)
+
+// openStore puts the store that the flags name into the configuration. The
+// caller closes it.
+func (f *serveFlags) openStore(c *server.Config, log *slog.Logger) (closeStore func() error, err error) {
+	if f.store == memoryStore {
+		store := stint.NewMemory(stint.MemoryOptions{MaxKeys: f.maxKeys})
+		c.Store, c.Stats = store, store.Stats
+		return func() error { return nil }, nil
+	}
+	options, err := storeOptions(f.store, f.storePasswordFile)
+	if err != nil {
+		return nil, err
+	}
+	options.Prefix, options.Logger = f.keyPrefix, log
+	if f.storeClock == clockOfNode {
+		options.Clock = func() int64 { return time.Now().UnixMicro() }
+	}
+	log.Info("counting in a shared store", "url", options)
+	return f.guardStore(c, options, log)
+}
+
+// guardStore opens a shared store, and answers for it while it fails.
+func (f *serveFlags) guardStore(c *server.Config, options redisstore.Options, log *slog.Logger) (closeStore func() error, err error) {
+	shared, err := redisstore.New(options)
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	calls := server.NewStoreCalls()
+	guarded, err := guard.New(shared, guard.Options{Nodes: f.nodes, Logger: log, OnCall: calls.Observe})
+	if err != nil {
+		return nil, errors.Join(err, shared.Close())
+	}
+	c.Store, c.StoreCalls = guarded, calls
+	c.Shared = func() server.SharedStats { return sharedStats(shared.Stats(), guarded.Stats()) }
+	return func() error { return errors.Join(guarded.Close(), shared.Close()) }, nil
+}
+
+// sharedStats is what a store and its guard say together. A store without
+// traffic is up when it can be connected to.
+func sharedStats(store redisstore.Stats, guarded guard.Stats) server.SharedStats {
+	s := server.SharedStats{Up: store.Up, NoScript: store.NoScript, ClockSkew: store.ClockSkew}
+	for _, shard := range guarded.Shards {
+		open := shard.State != breaker.Closed
+		s.Up = s.Up && !open
+		s.Breakers = append(s.Breakers, server.BreakerStats{Shard: shard.Name, Open: open, Opens: shard.Opened})
+	}
+	return s
+}

@@ -1,0 +1,149 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stintdev/stint"
+	storeguard "github.com/stintdev/stint/guard"
+)
+
+const failurePolicies = `rules:
+  - {id: open, match: {path: /open}, by: [api_key], limit: 1, window: 60}
+  - {id: closed, match: {path: /closed}, by: [api_key], limit: 1, window: 60, on_store_failure: closed}
+  - {id: local, match: {path: /local}, by: [api_key], limit: 1, window: 60, on_store_failure: local}
+  - {id: own, match: {path: /own}, by: [api_key], limit: 1, window: 60, on_store_failure: {local: {limit: 2, window: 60, by: [ip]}}}
+  - {id: both-local, match: {path: /both}, by: [api_key], limit: 1, window: 3600, on_store_failure: local}
+  - {id: both-closed, match: {path: /both}, by: [api_key], limit: 1, window: 60, on_store_failure: closed}
+`
+
+// guarded is a server whose store never answers.
+func guarded(t *testing.T, config Config) *running {
+	t.Helper()
+	config.StoreCalls = NewStoreCalls()
+	store, err := storeguard.New(failing{code: stint.CodeUnavailable}, storeguard.Options{OnCall: config.StoreCalls.Observe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	config.Store, config.Rules = store, rulesFile(t, failurePolicies)
+	return run(t, config)
+}
+
+func TestEachRuleDecidesWhileTheStoreFails(t *testing.T) {
+	s := guarded(t, Config{})
+	for _, c := range []struct {
+		path   string
+		key    string
+		status int
+		body   string
+	}{
+		{"/open", "k", http.StatusOK, `"allowed":true`},
+		{"/open", "k", http.StatusOK, `"allowed":true`},
+		{"/closed", "k", http.StatusServiceUnavailable, `"allowed":false`},
+		{"/local", "k", http.StatusOK, `"allowed":true`},
+		{"/local", "k", http.StatusOK, `"allowed":false`},
+		{"/local", "l", http.StatusOK, `"allowed":true`},
+		{"/own", "k", http.StatusOK, `"allowed":true`},
+		{"/own", "l", http.StatusOK, `"allowed":true`},
+		{"/own", "m", http.StatusOK, `"allowed":false`},
+		{"/both", "k", http.StatusServiceUnavailable, `"allowed":false`},
+	} {
+		got := s.post("http", "/v1/check", `{"attributes":{"api_key":"`+c.key+`","ip":"192.0.2.1","path":"`+c.path+`"}}`)
+		if got.status != c.status || !strings.HasPrefix(got.body, "{"+c.body) || !strings.Contains(got.body, `"degraded":true`) {
+			t.Errorf("%s by %s: status %d, %s", c.path, c.key, got.status, got.body)
+		}
+		if closed := c.status == http.StatusServiceUnavailable; closed != (got.header.Get("Retry-After") != "") {
+			t.Errorf("%s: Retry-After %q", c.path, got.header.Get("Retry-After"))
+		}
+	}
+	for _, line := range []string{
+		`stint_decisions_total{decision="error_open",rule="open"} 2`, `stint_decisions_total{decision="error_closed",rule="closed"} 1`,
+		`stint_decisions_total{decision="error_local",rule="local"} 3`, `stint_decisions_total{decision="error_local",rule="own"} 3`,
+		`stint_decisions_total{decision="error_closed",rule="both-closed"} 1`,
+		`stint_store_errors_total{kind="unavailable"} 10`, "stint_store_up 0",
+	} {
+		s.wantMetric(line, true)
+	}
+}
+
+func TestDegradedHeadersTellNothingElse(t *testing.T) {
+	s := guarded(t, Config{})
+	for path, status := range map[string]int{
+		"/open": http.StatusOK, "/closed": http.StatusServiceUnavailable, "/local": http.StatusOK, "/both": http.StatusServiceUnavailable,
+	} {
+		got := s.get("http", "/v1/auth"+path, "X-API-Key", "k")
+		if got.status != status || got.header.Get("X-RateLimit-Remaining") != "-1" || got.header.Get("X-RateLimit-Policy") != "degraded" {
+			t.Errorf("%s: status %d, %v", path, got.status, got.header)
+		}
+		for name := range got.header {
+			if strings.HasPrefix(name, "Ratelimit") || name == "X-Ratelimit-Limit" || name == "X-Ratelimit-Reset" {
+				t.Errorf("%s: %s: %s", path, name, got.header.Get(name))
+			}
+		}
+		if retry := got.header.Get("Retry-After"); (status == http.StatusServiceUnavailable) != (retry == "1") {
+			t.Errorf("%s: Retry-After %q", path, retry)
+		}
+	}
+	if got := s.get("http", "/v1/auth/local", "X-API-Key", "k"); got.status != http.StatusTooManyRequests || got.header.Get("X-RateLimit-Remaining") != "-1" {
+		t.Errorf("over the local share: status %d, %v", got.status, got.header)
+	}
+}
+
+func TestCallersLimitIsOpenUnlessTheySay(t *testing.T) {
+	s := guarded(t, Config{})
+	for _, c := range []struct {
+		fields string
+		status int
+		body   string
+	}{
+		{``, http.StatusOK, `"allowed":true`},
+		{`,"cost":0`, http.StatusOK, `"allowed":true`},
+		{`,"on_store_failure":"open"`, http.StatusOK, `"allowed":true`},
+		{`,"on_store_failure":"closed"`, http.StatusServiceUnavailable, `"allowed":false`},
+		{`,"on_store_failure":"local"`, http.StatusOK, `"allowed":true`},
+		{`,"on_store_failure":"local"`, http.StatusOK, `"allowed":false`},
+		{`,"on_store_failure":"shut"`, http.StatusBadRequest, `"error":`},
+		{`,"on_store_failure":1`, http.StatusBadRequest, `"error":`},
+		{`,"cost":-1`, http.StatusServiceUnavailable, `"error":{"code":"STORE_UNAVAILABLE"`},
+	} {
+		got := s.post("http", "/v1/take", `{"key":"k","limit":"1/h"`+c.fields+`}`)
+		if got.status != c.status || !strings.HasPrefix(got.body, "{"+c.body) {
+			t.Errorf("%s: status %d, %s", c.fields, got.status, got.body)
+		}
+		if strings.Contains(c.body, "allowed") != strings.Contains(got.body, `"degraded":true`) {
+			t.Errorf("%s: %s", c.fields, got.body)
+		}
+	}
+	for _, series := range []string{`error_open",rule=""} 3`, `error_closed",rule=""} 1`, `error_local",rule=""} 2`} {
+		s.wantMetric(`stint_decisions_total{decision="`+series, true)
+	}
+}
+
+func TestForgettingNeedsTheStore(t *testing.T) {
+	s := guarded(t, Config{})
+	got := s.post("admin", "/v1/reset", `{"key":"k","limit":"1/h"}`)
+	if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, codeUnavailable) || strings.Contains(got.body, "10.0.0.5") {
+		t.Errorf("status %d, %s", got.status, got.body)
+	}
+}
+
+func TestReadyWithoutAStore(t *testing.T) {
+	s := guarded(t, Config{})
+	if got := s.get("http", "/readyz"); got.status != http.StatusOK {
+		t.Errorf("status %d", got.status)
+	}
+}
+
+func TestSharedStoreShowsItself(t *testing.T) {
+	shared := SharedStats{Up: true, NoScript: 3, ClockSkew: -1500 * 1000 * 1000, Breakers: []BreakerStats{{"10.0.0.5:6379", true, 2}, {"10.0.0.6:6379", false, 0}}}
+	s := run(t, Config{Shared: func() SharedStats { return shared }})
+	for _, series := range []string{
+		"stint_store_up 1", "stint_noscript_total 3", "stint_clock_skew_seconds -1.5",
+		`stint_store_breaker_open{shard="10.0.0.5:6379"} 1`, `stint_store_breaker_open{shard="10.0.0.6:6379"} 0`,
+		`stint_store_breaker_opens_total{shard="10.0.0.5:6379"} 2`,
+	} {
+		s.wantMetric(series, true)
+	}
+}
