@@ -91,6 +91,9 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 	now := m.clock.now()
 	shard := m.table.Shard(q.id)
 	shard.Lock()
+	if !shard.Owns(q.id) {
+		shard = m.table.Relock(shard, q.id)
+	}
 	if slot := lookUp(shard, q.id); slot != nil && slot.Ref() == q.ref && q.n.isPlain(&c) {
 		// Nearly every check, and without a trip through memory.
 		next, after, allowed := q.n.takePlain(cell(slot.State), now, c.Cost)
@@ -103,16 +106,17 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 	var r result
 	c.ask(&a, now)
 	m.step(shard, q, &a, &r)
-	shard.Unlock()
+	shard.Release(now)
 	q.n.decide(&d, &r, &a)
 	return d, nil
 }
 
 // query is a claim's limit, and where its state is.
 type query struct {
-	n   *numbers
-	id  table.ID
-	ref uint32
+	n     *numbers
+	id    table.ID
+	ref   uint32
+	shard *table.Shard // of a claim that is decided in a group
 }
 
 // prepare is the first half of Take, for a claim of a group.

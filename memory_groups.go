@@ -146,8 +146,9 @@ func (g *groupCall) decideAlone(q query, c *Claim, d *Decision, charge bool) {
 	var r result
 	shard := g.memory.table.Shard(q.id)
 	shard.Lock()
+	shard = g.memory.table.Relock(shard, q.id)
 	g.memory.step(shard, q, &a, &r)
-	shard.Unlock()
+	shard.Release(g.now)
 	*d = Decision{}
 	q.n.decide(d, &r, &a)
 }
@@ -174,37 +175,51 @@ func (g *groupCall) step(q query, c *Claim, dry bool, d *Decision) {
 	a := ask{dry: dry}
 	c.ask(&a, g.now)
 	var r result
-	g.memory.step(g.memory.table.Shard(q.id), q, &a, &r)
+	g.memory.step(q.shard, q, &a, &r)
 	*d = Decision{}
 	q.n.decide(d, &r, &a)
 }
 
 // lock locks the shards of the queries, in the order of their numbers so that
-// no two groups wait for each other.
+// no two groups wait for each other. It begins again when one of them was
+// parted before it was locked.
 func (g *groupCall) lock(queries []query, order []int32) {
-	for i := range order {
-		order[i] = int32(i)
+	for {
+		for i := range queries {
+			order[i], queries[i].shard = int32(i), g.memory.table.Shard(queries[i].id)
+		}
+		slices.SortFunc(order, func(i, j int32) int {
+			return cmp.Compare(queries[i].shard.Number(), queries[j].shard.Number())
+		})
+		eachShard(queries, order, (*table.Shard).Lock)
+		if ownAll(queries) {
+			return
+		}
+		eachShard(queries, order, (*table.Shard).Unlock)
 	}
-	slices.SortFunc(order, func(i, j int32) int {
-		return cmp.Compare(g.shardOf(queries[i]), g.shardOf(queries[j]))
-	})
-	g.eachShard(queries, order, (*table.Shard).Lock)
+}
+
+func ownAll(queries []query) bool {
+	for i := range queries {
+		if !queries[i].shard.Owns(queries[i].id) {
+			return false
+		}
+	}
+	return true
 }
 
 func (g *groupCall) unlock(queries []query, order []int32) {
-	g.eachShard(queries, order, (*table.Shard).Unlock)
+	eachShard(queries, order, func(s *table.Shard) { s.Release(g.now) })
 }
 
 // eachShard calls f once for each shard of the queries, which are in order.
-func (g *groupCall) eachShard(queries []query, order []int32, f func(*table.Shard)) {
+func eachShard(queries []query, order []int32, f func(*table.Shard)) {
 	for i, o := range order {
-		if i == 0 || g.shardOf(queries[order[i-1]]) != g.shardOf(queries[o]) {
-			f(g.memory.table.Shard(queries[o].id))
+		if i == 0 || queries[order[i-1]].shard != queries[o].shard {
+			f(queries[o].shard)
 		}
 	}
 }
-
-func (g *groupCall) shardOf(q query) uint32 { return g.memory.table.Number(q.id) }
 
 // checkDistinct refuses a group that has one state twice: what each of them
 // could use would depend on the other.

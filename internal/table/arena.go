@@ -9,37 +9,32 @@ import (
 // collector neither scans it nor counts it. Where there is no such space the
 // shards are slices of the Go heap.
 //
-// Each shard has three windows. It begins in a small one; those of all shards
-// lie together, in huge pages, so that a table of few keys takes few entries
-// of the processor's page cache. Then it grows in place in a large one, in
-// small pages, which become resident as they are written. In between, at the
-// size that tables of a million keys have, it is in a middle one, in huge
-// pages again: a quarter of the time of a check is else the page walk.
-type arena struct{ small, middle, large windows }
+// A shard has two windows, and grows in place in each. The early one is for
+// as long as the shard may still be parted; those of all shards lie together
+// in huge pages, because page walks are a quarter of a check in a table of a
+// million keys. The late one is in small pages, which become resident as they
+// are written: at that size it is the bytes a key that count.
+type arena struct{ early, late windows }
 
-// windows are those of one size, one a shard.
+// windows are those of one kind, one a shard.
 type windows struct {
 	memory []byte
 	slots  int // of each
 }
 
-const (
-	smallSlots  = 64  // two kilobytes
-	middleSlots = 512 // sixteen
-)
+// smallSlots is the least size of a shard, two kilobytes.
+const smallSlots = 64
 
 // reserve maps the windows, if the system lets it.
-func reserve(shards, slots int) arena {
-	a := arena{
-		small:  mapWindows(shards, smallSlots, true),
-		middle: mapWindows(shards, middleSlots, true),
-		large:  mapWindows(shards, slots, false),
+func reserve(early, shards, slots int) arena {
+	a := arena{late: mapWindows(shards, slots, false)}
+	if early > 0 {
+		a.early = mapWindows(early, earlySlots, true)
 	}
-	if a.small.memory == nil || a.middle.memory == nil || a.large.memory == nil {
+	if a.late.memory == nil || early > 0 && a.early.memory == nil {
 		a.free()
 		return arena{}
 	}
-	populateMemory(a.small.memory)
 	return a
 }
 
@@ -51,62 +46,49 @@ func mapWindows(shards, slots int, huge bool) windows {
 	return windows{memory: mapMemory(int(size), huge), slots: slots}
 }
 
-func (a arena) mapped() bool { return a.small.memory != nil }
+func (a arena) mapped() bool { return a.late.memory != nil }
 
 func (a arena) free() {
-	unmapMemory(a.small.memory)
-	unmapMemory(a.middle.memory)
-	unmapMemory(a.large.memory)
+	unmapMemory(a.early.memory)
+	unmapMemory(a.late.memory)
 }
 
-// window returns the slots of a shard at a new size. What they hold is
-// undefined. What a shard no longer needs is given back.
-func (a *arena) window(shard, oldSize, size int) unsafe.Pointer {
-	if !a.mapped() {
-		return heapWindow(size)
+// of returns the windows of one kind.
+func (a *arena) of(late bool) *windows {
+	if late {
+		return &a.late
 	}
-	if oldSize > smallSlots {
-		a.giveBack(shard, oldSize, size)
-	}
-	w := a.of(size)
-	if size > w.slots {
-		return heapWindow(size)
-	}
-	return w.at(shard)
+	return &a.early
 }
 
-func heapWindow(size int) unsafe.Pointer {
-	return unsafe.Pointer(unsafe.SliceData(make([]Slot, size)))
-}
-
-// at returns where a shard of that size has its slots.
-func (a *arena) at(shard, size int) unsafe.Pointer { return a.of(size).at(shard) }
-
-// of returns the windows for shards of a size.
-func (a *arena) of(size int) *windows {
-	switch size {
-	case smallSlots:
-		return &a.small
-	case middleSlots:
-		return &a.middle
-	default:
-		return &a.large
+// populate makes windows resident before they are needed: where the memory of
+// a machine is itself virtual, the first touch of one huge page has taken
+// seven milliseconds.
+func (w *windows) populate(from, to int) {
+	if w.memory != nil {
+		populateMemory(w.memory[from*w.slots*slotSize : to*w.slots*slotSize])
 	}
 }
 
+// at returns a shard's window.
 func (w *windows) at(shard int) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(w.memory)), shard*w.slots*slotSize)
 }
 
-// giveBack returns the pages of the window that a shard leaves, or those
-// behind its new size where it stays.
-func (a *arena) giveBack(shard, oldSize, size int) {
-	w := a.of(oldSize)
-	if a.of(size) != w {
-		size = 0
+// window returns the slots of a shard at a size. What they hold is undefined.
+func (w *windows) window(shard, size int) unsafe.Pointer {
+	if w.memory == nil || size > w.slots {
+		return unsafe.Pointer(unsafe.SliceData(make([]Slot, size)))
 	}
+	return w.at(shard)
+}
+
+// giveBack returns the pages of a window that a shard of the old size no
+// longer needs.
+func (w *windows) giveBack(shard, size, oldSize int) {
 	start, end := shard*w.slots, min(oldSize, w.slots)
-	if size < end {
+	size = (size + slotsPerPage - 1) / slotsPerPage * slotsPerPage
+	if w.memory != nil && size < end {
 		giveBackMemory(w.memory[(start+size)*slotSize : (start+end)*slotSize])
 	}
 }

@@ -61,16 +61,28 @@ func (s *Shard) sizeFor(keys int) int {
 	return s.len()
 }
 
+// windows are where the shard has its slots.
+func (s *Shard) windows() *windows { return s.table.arena.of(s.late()) }
+
 // resize gives the shard so many slots. What they hold is undefined.
 func (s *Shard) resize(slots int) {
-	s.slots = s.table.arena.window(int(s.number), s.len(), slots)
+	w := s.windows()
+	w.giveBack(int(s.number), slots, s.len())
+	s.slots = w.window(int(s.number), slots)
 	s.limit = uint32(slots * fullLoadNum / loadDen)
 	s.size.Store(uint32(slots))
-	s.table.sizes[s.number].Store(uint32(slots))
+	entry := uint32(slots)
+	if s.late() {
+		entry |= lateBit
+	}
+	s.table.sizes[s.number].Store(entry)
 }
 
 // clear forgets every state.
 func (s *Shard) clear() {
+	if s.slots == nil {
+		return // there is no such shard yet
+	}
 	weight := int(s.count)
 	if s.wides != nil {
 		weight += s.wides.weight

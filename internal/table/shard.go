@@ -17,10 +17,11 @@ type Shard struct {
 	limit uint32         // used slots at which the shard is rebuilt
 
 	number uint32
+	mask   uint32 // the bits of a tag that number is
 	sweep  int64  // when a newcomer next looks for idle states
 	wides  *wides // slices beside the table; nil until there is one
 	table  *Table
-	_      [shardSize - 56]byte
+	_      [shardSize - 64]byte
 }
 
 // at returns slot i, which is below size.

@@ -2,10 +2,10 @@ package table
 
 import "math/bits"
 
-// ID is the identity of a state: 96 bits that are stored and compared, and
-// among the rest those that choose the shard. All of it must come from seeded
-// hashes: nothing here can tell two equal identities apart, and who can choose
-// identities can make probing slow.
+// ID is the identity of a state: 96 bits, Hash and the low half of Rest, that
+// are stored and compared. The lowest choose the shard. They must come from a
+// seeded hash: nothing here can tell two equal identities apart, and who can
+// choose identities can make probing slow.
 type ID struct{ Hash, Rest uint64 }
 
 func (id ID) tag() uint32 { return uint32(id.Rest) }

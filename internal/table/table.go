@@ -2,6 +2,7 @@ package table
 
 import (
 	"math"
+	"math/bits"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -41,17 +42,19 @@ type Stats struct {
 
 // Table is a table of states. Make one with [New].
 type Table struct {
-	shards  []Shard // a power of two
-	mask    uint32
-	arena   arena
-	judge   Judge
-	keepAll bool
-	bound   int64
-	most    int // slots of a shard
+	shards      []Shard // a power of two, as many as there may be
+	mask        uint32
+	lookup      []atomic.Uint32 // by the low bits of a tag: the number of its shard
+	earlyShards int             // shards that have an early window
+	arena       arena
+	judge       Judge
+	keepAll     bool
+	bound       int64
+	most        int // slots of a shard
 
-	sizes  []atomic.Uint32 // of the shards, close together for Touch
+	sizes  []atomic.Uint32 // of the shards, close together for Touch; with lateBit
 	spread atomic.Bool     // more is held than caches hold, in mapped memory
-	ahead  atomic.Bool     // the middle windows have been made resident
+	born   atomic.Uint32   // shards whose early windows have been made resident
 
 	held      atomic.Int64 // weight
 	evictions atomic.Uint64
@@ -66,11 +69,11 @@ const (
 	keepShards   = 1 << 12 // when there is no bound
 	keepSlots    = 1 << 18 // of each window then; beyond it, the Go heap
 	spreadFrom   = 1 << 13 // states
-	aheadFrom    = 80      // states a shard; the fullest is then at some 115, and leaves for the middle at 205
+	lateBit      = 1 << 31 // of a size: it is that of a late window
 )
 
 // New makes an empty table. It reserves address space for its bound and uses
-// memory only as states come.
+// memory only as states come, but for some megabytes.
 func New(o Options) *Table {
 	t := &Table{judge: o.Judge, keepAll: o.KeepAll, bound: int64(max(1, o.Bound))}
 	shards := keepShards
@@ -82,14 +85,34 @@ func New(o Options) *Table {
 		t.most = window
 	}
 	t.shards, t.mask = make([]Shard, shards), uint32(shards-1)
-	t.sizes = make([]atomic.Uint32, shards)
-	t.arena = reserve(shards, window)
+	t.sizes, t.lookup = make([]atomic.Uint32, shards), make([]atomic.Uint32, shards)
+	first := min(shards, firstShards())
+	if first < shards {
+		t.earlyShards = shards / 2
+	}
+	t.arena = reserve(t.earlyShards, shards, window)
+	runtime.AddCleanup(&t.shards[0], arena.free, t.arena)
+	t.open(first)
+	return t
+}
+
+// firstShards is how many shards a table begins with: enough that processors
+// seldom meet.
+func firstShards() int { return max(64, 16<<bits.Len(uint(runtime.GOMAXPROCS(0)-1))) }
+
+// open makes the first shards.
+func (t *Table) open(first int) {
 	for i := range t.shards {
 		t.shards[i].table, t.shards[i].number = t, uint32(i)
-		t.shards[i].resize(smallSlots)
 	}
-	runtime.AddCleanup(&t.shards[0], arena.free, t.arena)
-	return t
+	for i := range t.shards[:first] {
+		s := &t.shards[i]
+		s.mask = uint32(first - 1)
+		s.resize(smallSlots)
+		t.lead(s)
+	}
+	t.born.Store(uint32(first))
+	t.arena.early.populate(0, min(first, t.earlyShards))
 }
 
 // shardsFor is the power of two nearest to bound/keysPerShard.
@@ -108,27 +131,24 @@ func slotsFor(bound, shards int) int {
 	return wholePages(int(keys) + 1)
 }
 
-// wholePages is the room for so many keys at the load that growth leaves: the
-// smallest size or the middle one where they suit, else whole pages, because
-// what would be left over of a page is resident anyway.
+// wholePages is the room for so many keys at the load that growth leaves, in
+// pages, because what would be left over of a page is resident anyway; or the
+// smallest size, if that is enough.
 func wholePages(keys int) int {
 	slots := keys*loadDen/growLoadNum + 1
-	switch {
-	case slots <= smallSlots:
+	if slots <= smallSlots {
 		return smallSlots
-	case slots > middleSlots/2 && slots <= middleSlots:
-		return middleSlots
-	default:
-		return (slots + slotsPerPage - 1) / slotsPerPage * slotsPerPage
 	}
+	return (slots + slotsPerPage - 1) / slotsPerPage * slotsPerPage
 }
 
-// Number is the number of the shard of an identity. Who locks several shards
-// locks them in the order of their numbers.
-func (t *Table) Number(id ID) uint32 { return uint32(id.Rest>>32) & t.mask }
+// Shard returns the shard of an identity. Once it is locked, [Shard.Owns]
+// tells whether it still is. Who locks several shards locks them in the order
+// of their numbers.
+func (t *Table) Shard(id ID) *Shard { return &t.shards[t.lookup[id.tag()&t.mask].Load()] }
 
-// Shard returns the shard of an identity.
-func (t *Table) Shard(id ID) *Shard { return &t.shards[t.Number(id)] }
+// Number tells shards apart.
+func (s *Shard) Number() uint32 { return s.number }
 
 // Touch begins to bring the shard and the slot of an identity to the cache,
 // without the lock. Who touches first waits for memory while it does something
@@ -140,9 +160,10 @@ func (t *Table) Touch(id ID) {
 }
 
 func (t *Table) touch(id ID) {
-	number := t.Number(id)
-	size := int(t.sizes[number].Load())
-	touch(unsafe.Pointer(&t.shards[number]), unsafe.Add(t.arena.at(int(number), size), home(id.Hash, size)*slotSize))
+	number := t.lookup[id.tag()&t.mask].Load()
+	size := t.sizes[number].Load()
+	w := t.arena.of(size&lateBit != 0)
+	touch(unsafe.Pointer(&t.shards[number]), unsafe.Add(w.at(int(number)), home(id.Hash, int(size&^lateBit))*slotSize))
 }
 
 // Stats locks one shard after the other.
@@ -189,22 +210,6 @@ func (t *Table) hold(weight int) bool {
 	t.held.Add(-int64(weight))
 	t.full.Store(true)
 	return false
-}
-
-// outgrow does what a table in mapped memory needs once on the way to a size.
-// The middle windows are made resident before the first shard comes there:
-// where the memory of a machine is itself virtual, one huge page has taken
-// seven milliseconds.
-func (t *Table) outgrow(held int64) {
-	if !t.spread.Load() {
-		t.spread.Store(true)
-	}
-	if held > int64(len(t.shards))*aheadFrom && !t.ahead.Load() && t.ahead.CompareAndSwap(false, true) {
-		go func() {
-			populateMemory(t.arena.middle.memory)
-			runtime.KeepAlive(t) // frees the arena
-		}()
-	}
 }
 
 func (t *Table) release(weight int) { t.held.Add(-int64(weight)) }

@@ -17,16 +17,20 @@ func randomID(r *rand.Rand) ID {
 	return ID{Hash: r.Uint64(), Rest: r.Uint64()}
 }
 
-func (t *Table) insert(id ID, state State, now int64) bool {
+func (t *Table) lock(id ID) *Shard {
 	s := t.Shard(id)
 	s.Lock()
-	defer s.Unlock()
+	return t.Relock(s, id)
+}
+
+func (t *Table) insert(id ID, state State, now int64) bool {
+	s := t.lock(id)
+	defer s.Release(now)
 	return s.Insert(id, 1, state, now)
 }
 
 func (t *Table) find(id ID) (state State, ok bool) {
-	s := t.Shard(id)
-	s.Lock()
+	s := t.lock(id)
 	defer s.Unlock()
 	slot := s.Find(id)
 	if slot == nil {
@@ -36,8 +40,7 @@ func (t *Table) find(id ID) (state State, ok bool) {
 }
 
 func (t *Table) delete(id ID) {
-	s := t.Shard(id)
-	s.Lock()
+	s := t.lock(id)
 	defer s.Unlock()
 	s.Delete(id)
 }
@@ -77,9 +80,9 @@ func TestTableAgreesWithMap(t *testing.T) {
 }
 
 // fill inserts so many states that are half used.
-func fill(t *testing.T, table *Table, n int) (ids []ID) {
+func fill(t *testing.T, table *Table, n int, seed uint64) (ids []ID) {
 	t.Helper()
-	r := rand.New(rand.NewPCG(3, 4))
+	r := rand.New(rand.NewPCG(3, seed))
 	for i := range n {
 		id := randomID(r)
 		if !table.insert(id, State{Hi: uint64(i), Lo: 50}, 0) {
@@ -93,7 +96,7 @@ func fill(t *testing.T, table *Table, n int) (ids []ID) {
 func TestEveryKeyWithinTheBoundHasRoom(t *testing.T) {
 	for _, bound := range []int{1, 2, 3, 50, 64, 1000, 3000, 100_000} {
 		table := New(Options{Bound: bound, Judge: shares{}})
-		ids := fill(t, table, bound)
+		ids := fill(t, table, bound, 4)
 		if s := table.Stats(); s.Keys != bound || s.Evictions != 0 || s.Full {
 			t.Errorf("bound %d: %+v", bound, s)
 		}
@@ -155,7 +158,7 @@ func TestWideNewcomerFindsAStateThatIsFarAway(t *testing.T) {
 
 func TestStateThatCanNeverFitDrivesNothingOut(t *testing.T) {
 	table := New(Options{Bound: 100, Judge: shares{}})
-	fill(t, table, 100)
+	fill(t, table, 100, 4)
 	id := randomID(rand.New(rand.NewPCG(11, 12)))
 	s := table.Shard(id)
 	s.Lock()
@@ -171,7 +174,7 @@ func TestStateThatCanNeverFitDrivesNothingOut(t *testing.T) {
 
 func TestIdleStatesAreReclaimedByNewcomers(t *testing.T) {
 	table := New(Options{Bound: 100_000, Judge: shares{}})
-	fill(t, table, 1000)
+	fill(t, table, 1000, 4)
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 1000 {
 		table.insert(randomID(r), State{Lo: 100}, 1) // idle at once

@@ -65,6 +65,19 @@ func (s *Shard) newWide() uint64 {
 	return uint64(len(w.slices) - 1)
 }
 
+// handOver moves the slice of a slot, if it has one, to another shard, and
+// returns the slot as it is there.
+func (s *Shard) handOver(slot Slot, to *Shard) Slot {
+	if slot.wide() {
+		slice := s.wides.slices[slot.State.Hi]
+		s.dropWide(&slot)
+		slot.State.Hi = to.newWide()
+		to.wides.slices[slot.State.Hi] = slice
+		to.wides.weight += weightOf(cap(slice))
+	}
+	return slot
+}
+
 // dropWide frees the slice of a slot, if it has one, and returns the weight
 // of it.
 func (s *Shard) dropWide(slot *Slot) int {
