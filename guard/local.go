@@ -20,17 +20,45 @@ type local struct {
 // maxShares bounds how many limits' shares are remembered.
 const maxShares = 10_000
 
+// spare is an empty store for the next failure, made ahead: to make one takes
+// as long as a check may while the store fails.
+type spare struct {
+	sync.Mutex
+
+	store stint.Store // nil: in use
+}
+
 // localNow returns the local state, made anew when the number of nodes has
 // changed: shares of two sizes must not share state.
 func (s *Store) localNow() *local {
 	nodes := s.nodes()
-	for {
-		old := s.local.Load()
-		if old != nil && old.nodes == nodes {
-			return old
-		}
-		s.local.CompareAndSwap(old, &local{store: s.options.Local(), nodes: nodes})
+	if l := s.local.Load(); l != nil && l.nodes == nodes {
+		return l
 	}
+	s.spare.Lock()
+	defer s.spare.Unlock()
+	if l := s.local.Load(); l != nil && l.nodes == nodes {
+		return l
+	}
+	store := s.spare.store
+	if s.spare.store = nil; store == nil {
+		store = s.options.Local()
+	}
+	l := &local{store: store, nodes: nodes}
+	s.local.Store(l)
+	return l
+}
+
+// forgetLocal drops the local state, and has an empty one ready for the next
+// failure.
+func (s *Store) forgetLocal() {
+	if s.local.Swap(nil) == nil {
+		return
+	}
+	fresh := s.options.Local()
+	s.spare.Lock()
+	defer s.spare.Unlock()
+	s.spare.store = fresh
 }
 
 // share is this node's part of a limit, found once.

@@ -45,7 +45,7 @@ func (s *shards) probe(ctx context.Context, sh *shard) bool {
 	within, cancel := context.WithTimeout(ctx, s.guard.options.Deadline)
 	defer cancel()
 	if err := s.ask(within, sh); err != nil {
-		sh.failure.Store(&err)
+		sh.noteFailure(err)
 		call.Failure()
 		return false
 	}
@@ -85,7 +85,7 @@ func (s *shards) start(sh *shard) {
 // recovered drops what was decided without the store, once all of it is back.
 func (s *shards) recovered(ctx context.Context, sh *shard, after time.Duration) {
 	if s.up() {
-		s.guard.local.Store(nil)
+		s.guard.forgetLocal()
 	}
 	s.tellRecovered(ctx, sh, after)
 }

@@ -25,7 +25,7 @@ type shard struct {
 func (sh *shard) report(call breaker.Call, b blame, err error) {
 	switch b {
 	case blameStore:
-		sh.failure.Store(&err)
+		sh.noteFailure(err)
 		call.Failure()
 	case blameNone:
 		call.Success()
@@ -33,6 +33,9 @@ func (sh *shard) report(call breaker.Call, b blame, err error) {
 		call.Cancel()
 	}
 }
+
+// noteFailure stands apart so that only here an error moves to the heap.
+func (sh *shard) noteFailure(err error) { sh.failure.Store(&err) }
 
 // shards are those that the store has named so far.
 type shards struct {

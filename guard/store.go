@@ -18,6 +18,7 @@ type Store struct {
 	rounds  sync.Pool // of *round
 
 	local    atomic.Pointer[local] // nil while nothing was decided locally
+	spare    spare
 	nodes    func() int
 	degraded degradedCounts
 }
@@ -58,6 +59,7 @@ func New(store stint.Store, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{store: store, options: o, nodes: nodesOf(store, o.Nodes)}
+	s.spare.store = o.Local()
 	if err := s.shards.init(s); err != nil {
 		return nil, err
 	}
