@@ -1,0 +1,134 @@
+package failuretest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/guard"
+)
+
+// The bars of time.
+const (
+	mostAtAll  = guard.DefaultDeadline + 10*time.Millisecond
+	mostOpen   = time.Millisecond
+	mostNormal = time.Second // until service is normal, from when the server is back
+)
+
+// figures is what a load saw of one failure.
+type figures struct {
+	checks, degraded, failed int
+	p50, p999, most          time.Duration
+	openP999, openMost       time.Duration // of checks begun while the breaker was open
+	opened                   time.Duration // from the failure to the breaker
+	normal, normalBar        time.Duration // from when the server was back to the last degraded answer
+}
+
+func (f *figures) String() string {
+	return fmt.Sprintf("%d checks, %d degraded, %d errors; p50 %v, p99.9 %v, most %v; breaker open after %v, then p99.9 %v, most %v; normal after %v",
+		f.checks, f.degraded, f.failed, f.p50, f.p999, f.most, f.opened, f.openP999, f.openMost, f.normal)
+}
+
+// read computes the figures from samples and the times of an open breaker.
+func read(samples []sample, open []span, broken time.Time) *figures {
+	f := &figures{checks: len(samples), normalBar: mostNormal}
+	var all, apart []time.Duration
+	for i := range samples {
+		s := &samples[i]
+		all = append(all, s.took)
+		if slices.ContainsFunc(open, func(o span) bool { return o.has(s.begun) }) {
+			apart = append(apart, s.took)
+		}
+		if s.err != nil {
+			f.failed++
+		} else if s.d.Degraded {
+			f.degraded++
+		}
+	}
+	f.p50, f.p999, f.most = quantile(all, 0.5), quantile(all, 0.999), quantile(all, 1)
+	f.openP999, f.openMost = quantile(apart, 0.999), quantile(apart, 1)
+	if len(open) > 0 {
+		f.opened = open[0].from.Sub(broken)
+	}
+	return f
+}
+
+func quantile(d []time.Duration, q float64) time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
+	slices.Sort(d)
+	return d[min(len(d)-1, int(q*float64(len(d))))].Round(time.Microsecond)
+}
+
+// late is the bars of time that were missed.
+func (f *figures) late() error {
+	var late []error
+	for _, bar := range []struct {
+		what      string
+		took, bar time.Duration
+	}{
+		{"a check", f.most, mostAtAll},
+		{"a check with the breaker open", f.openMost, mostOpen},
+		{"the way back to normal", f.normal, f.normalBar},
+	} {
+		if bar.took > bar.bar {
+			late = append(late, fmt.Errorf("%s took %v, want at most %v", bar.what, bar.took, bar.bar))
+		}
+	}
+	return errors.Join(late...)
+}
+
+// attempts is how often a case is measured before a bar of time counts as
+// missed (see the package comment).
+const attempts = 3
+
+// measure runs a case until its times are good, and prints its figures.
+func measure(t *testing.T, run func(t *testing.T) *figures) {
+	t.Helper()
+	var late error
+	for range attempts {
+		f := run(t)
+		t.Log(f)
+		if late = f.late(); late == nil || t.Failed() {
+			return
+		}
+		t.Logf("late: %v", late)
+	}
+	t.Error(late)
+}
+
+// limitOf is a limit of so many that give back less than one in a test.
+func limitOf(t *testing.T, n int64) stint.Limit {
+	t.Helper()
+	l, err := stint.Spec{Rule: "failures", Name: "limit", Limit: 1, Window: 24 * time.Hour, Capacity: n}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// The claims of a load, one of each policy.
+const (
+	opens = iota
+	closes
+	decides
+)
+
+const (
+	plenty   = 40_000
+	scarce   = 400
+	itsShare = scarce / nodes
+)
+
+func claims(t *testing.T) []stint.Claim {
+	t.Helper()
+	return []stint.Claim{
+		opens:   {Key: "open", Limit: limitOf(t, plenty), Cost: 1},
+		closes:  {Key: "closed", Limit: limitOf(t, plenty), Cost: 1, Policy: stint.Policy{OnFailure: stint.FailClosed}},
+		decides: {Key: "local", Limit: limitOf(t, scarce), Cost: 1, Policy: stint.Policy{OnFailure: stint.FailLocal}},
+	}
+}

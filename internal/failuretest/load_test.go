@@ -1,0 +1,124 @@
+package failuretest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/redistest"
+)
+
+// sample is one check as its caller saw it.
+type sample struct {
+	claim int // which of the load's
+	begun time.Time
+	took  time.Duration
+	d     stint.Decision
+	err   error
+}
+
+// load is checks that go on while servers fail. Its pace leaves the
+// processors idle most of the time.
+type load struct {
+	store    stint.Store
+	claims   []stint.Claim
+	done     atomic.Int64 // samples taken
+	degraded atomic.Int64 // when the last one that was degraded or failed ended, in ns since begun
+	begun    time.Time
+
+	stopping chan struct{}
+	workers  sync.WaitGroup
+	samples  [][]sample // by worker
+}
+
+const (
+	workers = 32
+	pace    = 10 * time.Millisecond // of each worker
+	normal  = 300                   // samples in a row that say that service is normal
+)
+
+// start begins a load of claims, dealt to the workers in turn.
+func start(t *testing.T, store stint.Store, claims ...stint.Claim) *load {
+	t.Helper()
+	l := &load{store: store, claims: claims, begun: time.Now(), stopping: make(chan struct{}), samples: make([][]sample, workers)}
+	for w := range workers {
+		l.workers.Go(func() { l.work(w) })
+	}
+	t.Cleanup(func() { l.stop() })
+	return l
+}
+
+// work is one worker. They begin one after the other, so that checks do not
+// wait for each other's turn on the processors.
+func (l *load) work(w int) {
+	<-time.After(pace * time.Duration(w) / workers)
+	tick := time.NewTicker(pace)
+	defer tick.Stop()
+	for i := w % len(l.claims); ; {
+		select {
+		case <-tick.C:
+			l.samples[w] = append(l.samples[w], l.take(i))
+			l.done.Add(1)
+		case <-l.stopping:
+			return
+		}
+	}
+}
+
+func (l *load) take(i int) sample {
+	s := sample{claim: i, begun: time.Now()}
+	s.d, s.err = l.store.Take(context.Background(), l.claims[i])
+	s.took = time.Since(s.begun)
+	if s.err != nil || s.d.Degraded {
+		l.degraded.Store(int64(time.Since(l.begun)))
+	}
+	return s
+}
+
+// stop ends the load and returns what it saw.
+func (l *load) stop() (all []sample) {
+	select {
+	case <-l.stopping:
+	default:
+		close(l.stopping)
+	}
+	l.workers.Wait()
+	for _, s := range l.samples {
+		all = append(all, s...)
+	}
+	return all
+}
+
+// await lets so many more checks happen.
+func (l *load) await(t *testing.T, n int64) {
+	t.Helper()
+	before := l.done.Load()
+	redistest.Await(t, func() error {
+		if have := l.done.Load() - before; have < n {
+			return fmt.Errorf("%d of %d checks are done", have, n)
+		}
+		return nil
+	})
+}
+
+// awaitNormal waits until the store answers every check again, for a while,
+// and returns how long after a moment the last one was answered without it.
+func (l *load) awaitNormal(t *testing.T, since time.Time) time.Duration {
+	t.Helper()
+	last, from := l.degraded.Load(), l.done.Load()
+	redistest.Await(t, func() error {
+		if now := l.degraded.Load(); now != last {
+			last, from = now, l.done.Load()
+		}
+		if l.done.Load()-from < normal {
+			return errors.New("checks are still answered without the store")
+		}
+		return nil
+	})
+	return max(0, l.begun.Add(time.Duration(last)).Sub(since))
+}

@@ -1,0 +1,177 @@
+package failuretest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint/internal/redistest"
+	"github.com/stintdev/stint/resilience/breaker"
+)
+
+// failure is one way in which a server, or the network before it, fails.
+type failure struct {
+	name    string
+	strike  func(p *redistest.Process, f *redistest.Fault)
+	mend    func(p *redistest.Process, f *redistest.Fault)
+	forgets bool // the server is empty afterwards
+}
+
+var failures = []failure{
+	{"killed", kill, restart, true},
+	{"frozen", freeze, thaw, false},
+	{"partitioned", partition, heal, false},
+	{"partitionedWithoutLoss", hold, heal, false},
+	{"halfOpen", dropReplies, heal, false},
+	{"resettingConnections", reset, heal, false},
+}
+
+func kill(p *redistest.Process, _ *redistest.Fault)        { p.Kill() }
+func restart(p *redistest.Process, _ *redistest.Fault)     { p.Restart() }
+func freeze(p *redistest.Process, _ *redistest.Fault)      { p.Freeze() }
+func thaw(p *redistest.Process, _ *redistest.Fault)        { p.Thaw() }
+func partition(_ *redistest.Process, f *redistest.Fault)   { f.Partition() }
+func hold(_ *redistest.Process, f *redistest.Fault)        { f.Hold() }
+func dropReplies(_ *redistest.Process, f *redistest.Fault) { f.DropReplies() }
+func reset(_ *redistest.Process, f *redistest.Fault)       { f.Reset() }
+func heal(_ *redistest.Process, f *redistest.Fault)        { f.Heal() }
+
+func TestSingleServerFails(t *testing.T) {
+	skipShort(t)
+	for _, c := range failures {
+		t.Run(c.name, func(t *testing.T) {
+			measure(t, func(t *testing.T) *figures { return fail(t, c) })
+		})
+	}
+}
+
+// fail lets a server fail under load and come back, judges every answer, and
+// returns the figures.
+func fail(t *testing.T, c failure) *figures {
+	t.Helper()
+	p := redistest.Server(t)
+	proxy := redistest.Proxy(t, p.Addr())
+	n := newNode(t, single(proxy.Addr()), false)
+	claims := claims(t)
+	n.ready(t, claims[opens])
+	l := start(t, n, claims...)
+	l.await(t, normal)
+
+	broken := time.Now()
+	c.strike(p, proxy)
+	awaitOpen(t, n)
+	l.await(t, 1000)
+	mended := time.Now()
+	c.mend(p, proxy)
+	back := l.awaitNormal(t, mended)
+
+	samples, spans := l.stop(), n.changes.open()
+	f := read(samples, spans, broken)
+	f.normal = back
+	if len(spans) != 1 {
+		t.Errorf("the breaker opened %d times in one failure: %v", len(spans), n.changes.all)
+	}
+	judgePolicies(t, samples, len(spans))
+	if !c.forgets {
+		judgeCharges(t, n, samples, spans)
+	}
+	return f
+}
+
+func awaitOpen(t *testing.T, n *node) {
+	t.Helper()
+	redistest.Await(t, func() error {
+		if n.changes.last().To != breaker.Open {
+			return errors.New("the breaker does not open")
+		}
+		return nil
+	})
+}
+
+func skipShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+}
+
+// A restart so fast that the breaker may not even open is the one in which
+// nobody may act on what is gone.
+func TestServerRestartsEmpty(t *testing.T) {
+	skipShort(t)
+	measure(t, func(t *testing.T) *figures {
+		p := redistest.Server(t)
+		n := newNode(t, single(p.Addr()), false)
+		claims := claims(t)
+		n.ready(t, claims[opens])
+		l := start(t, n, claims...)
+		l.await(t, 5*scarce) // the scarce limit is used up
+		broken := time.Now()
+		p.Restart()
+		back := l.awaitNormal(t, broken)
+		l.await(t, 5*scarce)
+		samples, spans := l.stop(), n.changes.open()
+		f := read(samples, spans, broken)
+		f.normal = back
+		judgePolicies(t, samples, len(spans))
+		var admitted int
+		for i := range samples {
+			if s := &samples[i]; s.claim == decides && s.begun.After(broken) && s.d.Allowed && !s.d.Degraded {
+				admitted++
+			}
+		}
+		if admitted != scarce {
+			t.Errorf("the empty server admitted %d, want its whole limit of %d", admitted, scarce)
+		}
+		return f
+	})
+}
+
+// A node that starts without its store serves at once, and finds it.
+func TestServerIsNotThereAtFirst(t *testing.T) {
+	skipShort(t)
+	measure(t, func(t *testing.T) *figures {
+		p := redistest.Server(t)
+		p.Kill()
+		n := newNode(t, single(p.Addr()), false)
+		broken := time.Now()
+		l := start(t, n, claims(t)...)
+		awaitOpen(t, n)
+		l.await(t, 1000)
+		mended := time.Now()
+		p.Restart()
+		back := l.awaitNormal(t, mended)
+		samples, spans := l.stop(), n.changes.open()
+		f := read(samples, spans, broken)
+		f.normal = back
+		judgePolicies(t, samples, len(spans))
+		return f
+	})
+}
+
+// Slow is as bad as gone: the breaker opens although every call succeeds.
+func TestServerIsSlow(t *testing.T) {
+	skipShort(t)
+	measure(t, func(t *testing.T) *figures {
+		p := redistest.Server(t)
+		proxy := redistest.Proxy(t, p.Addr())
+		n := newNode(t, single(proxy.Addr()), true)
+		claims := claims(t)
+		n.ready(t, claims[opens])
+		l := start(t, n, claims...)
+		l.await(t, normal)
+		broken := time.Now()
+		proxy.Delay(10 * time.Millisecond) // 20 ms a round trip: within the deadline, over the breaker's 10 ms
+		awaitOpen(t, n)
+		l.await(t, 1000)
+		mended := time.Now()
+		proxy.Heal()
+		back := l.awaitNormal(t, mended)
+		samples, spans := l.stop(), n.changes.open()
+		f := read(samples, spans, broken)
+		f.normal = back
+		judgePolicies(t, samples, len(spans))
+		judgeCharges(t, n, samples, spans)
+		return f
+	})
+}
