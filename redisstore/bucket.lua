@@ -15,7 +15,8 @@
 -- 255: no state of a bucket), and these states. From them the client takes the
 -- same steps and knows every decision.
 local spread, read, write, call = unpack, struct.unpack, struct.pack, redis.call
-local args, old = ARGV[1], call('MGET', unpack(KEYS))
+local args, keys = ARGV[1], KEYS
+local old = call('MGET', unpack(keys))
 local now, keep, limits, at = read('>i7i7I3', args)
 if now < 0 then
   local time = call('TIME')
@@ -88,11 +89,11 @@ while at <= #args do
         value = write(READ[14 + bytes], last, whole, frac)
       end
       if state then
-        call('PSETEX', KEYS[i], ms, value)
-      elseif not call('SET', KEYS[i], value, 'PX', ms, 'NX') then
+        call('PSETEX', keys[i], ms, value)
+      elseif not call('SET', keys[i], value, 'PX', ms, 'NX') then
         size, fit = 254, 0
       end
-    elseif not state and call('TYPE', KEYS[i]).ok ~= 'none' then
+    elseif not state and call('TYPE', keys[i]).ok ~= 'none' then
       size, fit = 254, 0
     end
     sizes[i], allowed = size, allowed + fit

@@ -25,7 +25,7 @@ const maxPlain = 4000
 func (b *batch) invoke(s *script) invocation {
 	text := string(b.keys.text)
 	for _, i := range b.order {
-		b.names = append(b.names, text[b.keys.start(i):b.keys.ends[i]])
+		b.names = append(b.names, text[b.keys.start(i):b.keys.ends[i]-shapeBytes])
 	}
 	return invocation{script: s, keys: b.names, args: []string{string(b.args)}}
 }

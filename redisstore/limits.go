@@ -14,6 +14,7 @@ type compiled struct {
 	limit stint.Limit
 	kind  kind
 	hash  string // its part of a key
+	shape string // shapeBytes: what the scripts must not mix up
 	args  string // its numbers, as the scripts read them
 }
 
@@ -40,13 +41,18 @@ func compile(l stint.Limit) *compiled {
 	for _, x := range append([]int64{n.Max}, numbers[:]...) {
 		args = appendInt7(args, x)
 	}
-	return &compiled{limit: l, kind: k, hash: shorthash.Of(rule, l.Name(), l.Shape()), args: string(args)}
+	return &compiled{
+		limit: l, kind: k, args: string(args),
+		hash:  shorthash.Of(rule, l.Name(), l.Shape()),
+		shape: string([]byte{byte(k), byte(n.Buckets)}),
+	}
 }
 
-// limitBytes is the length of compiled.args: a kind, the greatest cost, and
-// four numbers by kind, of 7 bytes each.
-const limitBytes = 1 + 5*7
+// shapeBytes is the length of compiled.shape.
+const shapeBytes = 2
 
+// scriptNumbers returns what a script reads of a limit: its kind and, beside
+// the greatest cost, four numbers.
 func scriptNumbers(n *stint.Numbers) (kind, [4]int64) {
 	switch n.Algorithm {
 	case stint.TokenBucket, stint.GCRA:

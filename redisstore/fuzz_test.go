@@ -1,0 +1,302 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/redistest"
+)
+
+// TestScriptsDecideAsTheStepsDo holds the scripts to the steps of package
+// stint, bit by bit: batches of random groups on random limits, at times that
+// jump in both directions, while the limits change. Each decision must be that
+// of the memory store, and each value on the server the state of the Go steps.
+func TestScriptsDecideAsTheStepsDo(t *testing.T) {
+	rounds := 150
+	if testing.Short() {
+		rounds = 20
+	}
+	s := dialScripts(t, redistest.Server(t).Addr())
+	seed := rand.Uint64()
+	for round := range rounds {
+		w := newFuzzWorld(t, s, rand.New(rand.NewPCG(seed, uint64(round))), fmt.Sprint("fuzz", round))
+		for range 40 {
+			w.step()
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d, round %d", seed, round)
+		}
+	}
+}
+
+// scripts runs invocations on a server.
+type scripts struct {
+	testing.TB
+
+	client rueidis.Client
+}
+
+func dialScripts(tb testing.TB, addr string) *scripts {
+	tb.Helper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(client.Close)
+	return &scripts{tb, client}
+}
+
+func (s *scripts) do(args ...string) rueidis.RedisResult {
+	return s.client.Do(context.Background(), s.client.B().Arbitrary(args...).Build())
+}
+
+func (s *scripts) run(i invocation) string {
+	s.Helper()
+	args := append([]string{"EVAL", i.script.text, fmt.Sprint(len(i.keys))}, append(slices.Clone(i.keys), i.args...)...)
+	data, err := s.do(args...).ToString()
+	if err != nil {
+		s.Fatal(err)
+	}
+	return data
+}
+
+// decide runs a batch and returns its decisions and errors.
+func (s *scripts) decide(b *batch) ([]stint.Decision, []error) {
+	s.Helper()
+	i := b.invocation()
+	callers := 0
+	for g := range b.groups {
+		callers += b.callers(&b.groups[g])
+	}
+	out, errs := make([]stint.Decision, callers), make([]error, len(b.groups))
+	b.decode(s.run(i), out, errs)
+	return out, errs
+}
+
+// fuzzWorld is some keys and limits, on the server and in memory.
+type fuzzWorld struct {
+	*scripts
+
+	rand    *rand.Rand
+	now     int64
+	encode  *encoding
+	memory  *stint.Memory
+	prefix  string
+	limits  [][]stint.Limit // those of a row share their state
+	history []stint.Decision
+}
+
+func newFuzzWorld(t *testing.T, s *scripts, r *rand.Rand, prefix string) *fuzzWorld {
+	t.Helper()
+	w := &fuzzWorld{scripts: s, rand: r, prefix: prefix, now: r.Int64N(5e15)}
+	clock := func() int64 { return w.now }
+	w.encode = encodingOf(t, Options{Prefix: prefix, Clock: clock, KeepFor: time.Hour})
+	w.memory = stint.NewMemory(stint.MemoryOptions{Clock: clock, KeepAll: true})
+	for i := range 1 + r.IntN(3) {
+		w.limits = append(w.limits, w.drawLimits(fmt.Sprint("limit", i)))
+	}
+	return w
+}
+
+// step passes some time and decides one batch.
+func (w *fuzzWorld) step() {
+	w.pass()
+	b := w.encode.newBatch()
+	var want []stint.Decision
+	repeats := w.rand.IntN(4) == 0
+	for range 1 + w.rand.IntN(5) {
+		if repeats {
+			want = append(want, w.repeat(b)...)
+		} else {
+			want = append(want, w.groups(b)...)
+		}
+	}
+	got, errs := w.decide(b)
+	for _, err := range errs {
+		if err != nil {
+			w.Error(err)
+		}
+	}
+	if !slices.Equal(got, want) {
+		w.report(b, got, want)
+	}
+	w.compareStates(b)
+	w.history = got
+}
+
+func (w *fuzzWorld) report(b *batch, got, want []stint.Decision) {
+	for i := range want {
+		if got[i] != want[i] {
+			w.Errorf("decision %d at %d (plain: %v)\n got %+v\nwant %+v", i, w.now, b.plain, got[i], want[i])
+		}
+	}
+	for i := range b.lines {
+		l := &b.lines[i]
+		w.Errorf("line %d: %v key %q cost %d extra %d at %d any %d times %d", i, l.limit.limit, l.claim.Key, l.claim.Cost, l.claim.Extra, l.claim.At, l.claim.Any, l.times)
+	}
+}
+
+// repeat adds a plain claim asked by several.
+func (w *fuzzWorld) repeat(b *batch) (want []stint.Decision) {
+	c := stint.Claim{Key: w.key(), Limit: w.limit(w.rand.IntN(len(w.limits))), Cost: w.cost(), At: 0}
+	c.Cost = max(c.Cost, -c.Cost, 0)
+	group := b.add(&stint.Group{Claims: []stint.Claim{c}}, false)
+	times := 1 + w.rand.IntN(6)
+	for range times - 1 {
+		b.again(group)
+	}
+	for range times {
+		d, err := w.memory.Take(context.Background(), c)
+		if err != nil {
+			w.Fatal(err)
+		}
+		want = append(want, d)
+	}
+	return want
+}
+
+// groups adds the groups of one call.
+func (w *fuzzWorld) groups(b *batch) []stint.Decision {
+	groups := []stint.Group{w.group()}
+	for w.rand.IntN(3) == 0 {
+		g := w.group()
+		g.Shadow = w.rand.IntN(2) == 0
+		groups = append(groups, g)
+	}
+	dry := w.rand.IntN(10) == 0
+	claims := 0
+	for i := range groups {
+		b.add(&groups[i], dry)
+		claims += len(groups[i].Claims)
+	}
+	if !dry {
+		return w.remember(groups, claims)
+	}
+	// A leader that is denied keeps those that follow it from being charged.
+	leader := stint.Group{Claims: []stint.Claim{{Key: "nobody", Limit: limitOf(w, stint.PerDay(1)), Cost: 2}}}
+	for i := range groups {
+		groups[i].Shadow = true
+	}
+	return w.remember(append([]stint.Group{leader}, groups...), claims+1)[1:]
+}
+
+func (w *fuzzWorld) remember(groups []stint.Group, claims int) []stint.Decision {
+	out := make([]stint.Decision, claims)
+	if err := w.memory.TakeGroups(context.Background(), groups, out); err != nil {
+		w.Fatal(err)
+	}
+	return out
+}
+
+func (w *fuzzWorld) group() (g stint.Group) {
+	for {
+		g = stint.Group{}
+		for range max(1, w.rand.IntN(6)-2) {
+			g.Claims = append(g.Claims, w.claim())
+		}
+		if g.Validate() == nil {
+			return g
+		}
+	}
+}
+
+func (w *fuzzWorld) claim() stint.Claim {
+	c := stint.Claim{Key: w.key(), Limit: w.limit(w.rand.IntN(len(w.limits))), Cost: w.cost()}
+	if c.Cost < 0 && w.rand.IntN(3) > 0 {
+		c.At = w.takenAt()
+	}
+	if w.rand.IntN(6) == 0 {
+		c.Extra = w.rand.Int64N(2*c.Limit.Max() + 1)
+		c.Extra = min(c.Extra, stint.MaxCost)
+	}
+	if w.rand.IntN(4) == 0 {
+		c.Any = uint8(1 + w.rand.IntN(2))
+	}
+	if c.Limit.Algorithm() == stint.SlidingWindowLog && w.rand.IntN(8) > 0 {
+		c.Extra = min(c.Extra, 3)
+	}
+	return c
+}
+
+// takenAt is mostly when something was taken.
+func (w *fuzzWorld) takenAt() int64 {
+	if len(w.history) > 0 && w.rand.IntN(4) > 0 {
+		return max(0, w.history[w.rand.IntN(len(w.history))].At)
+	}
+	return max(0, w.now-w.rand.Int64N(1e9))
+}
+
+func (w *fuzzWorld) key() string { return []string{"alice", "bob", "a\x00b"}[w.rand.IntN(3)] }
+
+func (w *fuzzWorld) limit(row int) stint.Limit {
+	if w.rand.IntN(5) > 0 {
+		return w.limits[row][0]
+	}
+	return w.limits[row][w.rand.IntN(len(w.limits[row]))]
+}
+
+func (w *fuzzWorld) cost() int64 {
+	most := w.limits[w.rand.IntN(len(w.limits))][0].Max()
+	switch w.rand.IntN(12) {
+	case 0:
+		return 0
+	case 1:
+		return -1 - w.rand.Int64N(most)
+	case 2:
+		return stint.Forget
+	case 3:
+		return w.rand.Int64N(most + 2)
+	case 4:
+		return most
+	case 5, 6:
+		return -1
+	}
+	return 1 + w.rand.Int64N(max(1, most/3))
+}
+
+// pass moves the clock: mostly a little, sometimes by windows, or back.
+func (w *fuzzWorld) pass() {
+	window := w.limits[0][0].Window().Microseconds() + 1
+	switch w.rand.IntN(10) {
+	case 0:
+	case 1:
+		w.now -= w.rand.Int64N(2*window + 1)
+	case 2:
+		w.now += w.rand.Int64N(3*window + 1)
+	case 3:
+		w.now += w.rand.Int64N(1e12)
+	case 4:
+		w.now += w.rand.Int64N(window)
+	case 5:
+		w.now += 1
+	default:
+		w.now += w.rand.Int64N(window/8 + 2)
+	}
+	w.now = max(0, w.now)
+}
+
+// compareStates compares what the server keeps with the states of the Go
+// steps.
+func (w *fuzzWorld) compareStates(b *batch) {
+	for at, i := range b.order {
+		l := b.lines[b.firstOn[i]].limit
+		if l.kind == logKind {
+			continue // kept with times that count no more; its decisions tell of each of them
+		}
+		want := string(l.limit.AppendState(nil, &b.states[i]))
+		got, err := w.do("GET", b.names[at]).ToString()
+		if err != nil && !rueidis.IsRedisNil(err) {
+			w.Fatal(err)
+		}
+		if got != want {
+			w.Errorf("%v: the server keeps % x, and the steps % x", l.limit, got, want)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package redisstore
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"testing"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/redistest"
+)
+
+// BenchmarkScript is what the scripts cost the server: calls of so many keys
+// with several on their way, prepared beforehand. One b.N is one check. The
+// server's own processor time says what one core of it can do, however busy
+// the machine is.
+func BenchmarkScript(b *testing.B) {
+	shared := []stint.Limit{limitOf(b, stint.PerMinute(100)), limitOf(b, stint.PerSecond(1000))}
+	var own []stint.Limit
+	for i := range 32 {
+		own = append(own, limitOf(b, stint.PerMinute(int64(100+i))))
+	}
+	window := []stint.Limit{limitOf(b, stint.Spec{Algorithm: stint.FixedWindow, Limit: 1_000_000, Window: 60e9})}
+	for _, c := range []struct {
+		name   string
+		limits []stint.Limit
+		keys   int
+		plain  bool
+	}{
+		{"bucket/keys=1", shared[:1], 1, true},
+		{"bucket/keys=32", shared[:1], 32, true},
+		{"bucket/keys=32/two-limits", shared, 32, true},
+		{"bucket/keys=32/limit-a-key", own, 32, true},
+		{"bucket/keys=128", shared[:1], 128, true},
+		{"take/bucket/keys=1", shared[:1], 1, false},
+		{"take/bucket/keys=32", shared[:1], 32, false},
+		{"take/window/keys=32", window, 32, false},
+	} {
+		b.Run(c.name, func(b *testing.B) { benchmarkScript(b, c.limits, c.keys, c.plain) })
+	}
+}
+
+func benchmarkScript(b *testing.B, limits []stint.Limit, keys int, plain bool) {
+	b.Helper()
+	server := redistest.Server(b)
+	e := encodingOf(b, Options{})
+	requests := requestsOf(e, limits, keys, plain)
+	for _, s := range e.scripts() {
+		server.Must("SCRIPT", "LOAD", s.text)
+	}
+	conn, err := net.Dial("tcp", server.Addr())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	before := serverTime(b, server)
+	calls := (b.N + keys - 1) / keys
+	b.ResetTimer()
+	pipeline(b, conn, requests, calls)
+	b.StopTimer()
+	used := serverTime(b, server) - before
+	b.ReportMetric(used*1e9/float64(calls*keys), "server-ns/check")
+	b.ReportMetric(float64(calls*keys)/used, "checks/core-s")
+	b.ReportMetric(float64(calls*keys)/b.Elapsed().Seconds(), "checks/s")
+}
+
+// requestsOf are calls of the script over 64,000 keys or so, as they go over
+// the wire.
+func requestsOf(e *encoding, limits []stint.Limit, keys int, plain bool) (requests [][]byte) {
+	for range 64_000 / keys {
+		batch := e.newBatch()
+		for i := range keys {
+			c := stint.Claim{Key: fmt.Sprintf("user:%08d", rand.IntN(1e8)), Limit: limits[i%len(limits)], Cost: 1}
+			batch.add(&stint.Group{Claims: []stint.Claim{c}}, false)
+		}
+		batch.plain = plain
+		i := batch.invocation()
+		args := append([]string{"EVALSHA", i.script.sha, strconv.Itoa(len(i.keys))}, append(i.keys, i.args...)...)
+		var r bytes.Buffer
+		fmt.Fprintf(&r, "*%d\r\n", len(args))
+		for _, a := range args {
+			fmt.Fprintf(&r, "$%d\r\n%s\r\n", len(a), a)
+		}
+		requests = append(requests, r.Bytes())
+	}
+	return requests
+}
+
+// pipeline keeps 8 calls on their way.
+func pipeline(b *testing.B, conn net.Conn, requests [][]byte, calls int) {
+	b.Helper()
+	room := make(chan struct{}, 8)
+	go func() {
+		for i := range calls {
+			room <- struct{}{}
+			if _, err := conn.Write(requests[i%len(requests)]); err != nil {
+				return
+			}
+		}
+	}()
+	r := bufio.NewReaderSize(conn, 1<<16)
+	for range calls {
+		line, err := r.ReadString('\n')
+		if err != nil || line[0] != '$' {
+			b.Fatal(line, err)
+		}
+		size, _ := strconv.Atoi(line[1 : len(line)-2])
+		if _, err := r.Discard(size + 2); err != nil && err != io.EOF {
+			b.Fatal(err)
+		}
+		<-room
+	}
+}
+
+// serverTime is the processor time of the server so far, in seconds.
+func serverTime(b *testing.B, server *redistest.Process) (seconds float64) {
+	b.Helper()
+	for _, field := range []string{"used_cpu_sys_main_thread", "used_cpu_user_main_thread"} {
+		text, err := server.Info(field)
+		if err != nil {
+			b.Fatal(err)
+		}
+		part, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		seconds += part
+	}
+	return seconds
+}
+
+func limitOf(tb testing.TB, s stint.Spec) stint.Limit {
+	tb.Helper()
+	l, err := s.Compile()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l
+}
+
+func encodingOf(tb testing.TB, o Options) *encoding {
+	tb.Helper()
+	e, err := newEncoding(&o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return e
+}
