@@ -32,6 +32,6 @@
 // single requests.
 //
 // What a frozen server's kernel already holds still runs when it thaws: at most
-// the calls sent before the breaker opened, which are one deadline's worth, or
-// as many failures as open the breaker if that is more.
+// the calls sent before the breaker opened, which are those of one deadline,
+// and of those who asked again before enough of these had failed.
 package guard

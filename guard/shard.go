@@ -17,8 +17,17 @@ type shard struct {
 	name    string
 	breaker *breaker.Breaker
 	opened  atomic.Uint64         // how often
-	asked   atomic.Bool           // since the last probe
+	asked   atomic.Bool           // in vain, since the last probe
 	failure atomic.Pointer[error] // the last that counted
+}
+
+// begin asks the breaker for a call, and remembers that somebody did.
+func (sh *shard) begin() (breaker.Call, bool) {
+	call, ok := sh.breaker.Begin()
+	if !ok && !sh.asked.Load() {
+		sh.asked.Store(true)
+	}
+	return call, ok
 }
 
 // report tells the breaker how a call ended.

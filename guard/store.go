@@ -86,7 +86,7 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 	if err != nil {
 		return stint.Decision{}, err
 	}
-	call, ok := shard.breaker.Begin()
+	call, ok := shard.begin()
 	if !ok {
 		return s.degradeClaim(c, fate{shard: shard, err: errRefused})
 	}

@@ -44,7 +44,7 @@ func (r *round) visitedBy(c *stint.Claim) *visited {
 			return &r.visited[i]
 		}
 	}
-	call, ok := shard.breaker.Begin()
+	call, ok := shard.begin()
 	r.visited = append(r.visited, visited{shard: shard, call: call, open: !ok})
 	return &r.visited[len(r.visited)-1]
 }

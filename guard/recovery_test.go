@@ -1,0 +1,344 @@
+package guard_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/guard"
+	"github.com/stintdev/stint/resilience/breaker"
+)
+
+func TestLeftAloneStoreGetsNoChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		g := mustNew(t, store, guard.Options{})
+		opened(t, g, store, freezes, "user:1")
+		calls, start := store.calls.Load(), time.Now()
+		for range 100_000 {
+			if d, err := g.Take(t.Context(), claim(t, "user:1", stint.FailOpen)); err != nil || !d.Allowed || !d.Degraded {
+				t.Fatal(d, err)
+			}
+		}
+		if n := store.calls.Load() - calls; n != 0 {
+			t.Errorf("%d checks reached the store", n)
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("checks waited %v", took)
+		}
+	})
+}
+
+// The calls of one deadline reach a store that freezes, and those of the few
+// who ask again before as many have failed as it takes.
+func TestFrozenStoreIsLeftAloneAfterOneDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		store.befall(freezes)
+		g := mustNew(t, store, guard.Options{})
+		var wg sync.WaitGroup
+		start := time.Now()
+		for range 256 {
+			wg.Go(func() {
+				for range 100 {
+					_, _ = g.Take(t.Context(), claim(t, "user:1", stint.FailOpen))
+				}
+			})
+		}
+		wg.Wait()
+		if n := store.calls.Load() - store.peeks.Load(); n < 256 || n >= 256+20 {
+			t.Errorf("%d checks were sent, want the first 256 and at most 19 more", n)
+		}
+		if took := time.Since(start); took > 2*guard.DefaultDeadline {
+			t.Errorf("25,600 checks took %v", took)
+		}
+	})
+}
+
+func TestSlowStoreIsLeftAlone(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		slow time.Duration
+		open bool
+	}{
+		{"tenMillisecondsAreSlow", 10 * time.Millisecond, true},
+		{"nineAreNot", 9 * time.Millisecond, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				g := mustNew(t, store, guard.Options{})
+				for i := range 600 {
+					store.heal()
+					if i%50 == 49 { // 2 in 100
+						store.befall(slows(c.slow))
+					}
+					_, _ = g.Take(t.Context(), claim(t, "user:1", stint.FailOpen))
+				}
+				if s := g.Stats().Shards[0]; (s.Opened > 0) != c.open {
+					t.Errorf("got %+v", s)
+				}
+			})
+		})
+	}
+}
+
+// Probes come after growing times, each counted from the end of the last.
+func TestProbesComeMoreAndMoreSlowly(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault fault
+		takes time.Duration // a probe
+	}{
+		{"refused", fails(errUnavailable), 0},
+		{"frozen", freezes, guard.DefaultDeadline},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				g := mustNew(t, store, guard.Options{})
+				opened(t, g, store, fails(errUnavailable), "user:1")
+				start := time.Now()
+				var at []time.Duration
+				var mu sync.Mutex
+				store.befall(func(ctx context.Context, key string) error {
+					mu.Lock()
+					at = append(at, time.Since(start))
+					mu.Unlock()
+					return c.fault(ctx, key)
+				})
+				time.Sleep(2 * time.Second)
+				mu.Lock()
+				defer mu.Unlock()
+				var want time.Duration
+				for i, pause := range []time.Duration{20, 40, 80, 160, 250, 250} {
+					want += pause * time.Millisecond
+					if at[i] != want {
+						t.Fatalf("probe %d came after %v, want %v (all: %v)", i, at[i], want, at)
+					}
+					want += c.takes
+				}
+			})
+		})
+	}
+}
+
+func TestStoreIsAskedAgainWithinAQuarterOfASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		g := mustNew(t, store, guard.Options{})
+		opened(t, g, store, fails(errUnavailable), "user:1")
+		time.Sleep(time.Minute)
+		store.heal()
+		start := time.Now()
+		for !g.Up() {
+			time.Sleep(time.Millisecond)
+		}
+		if took := time.Since(start); took > 251*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+		d, err := g.Take(t.Context(), claim(t, "user:1", stint.FailClosed))
+		if err != nil || d.Degraded || !d.Allowed {
+			t.Errorf("got %+v, %v", d, err)
+		}
+	})
+}
+
+// A denial says when the next probe is, and that is when the store is back.
+func TestClosedClaimsSayWhenTheNextProbeIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		g := mustNew(t, store, guard.Options{})
+		opened(t, g, store, fails(errUnavailable), "user:1")
+		time.Sleep(35 * time.Millisecond) // a probe was at 20, the next is at 60
+		store.heal()
+		d, _ := g.Take(t.Context(), claim(t, "user:1", stint.FailClosed))
+		if want := 25*time.Millisecond + time.Microsecond; d.Allowed || d.RetryAfter != want {
+			t.Fatalf("got %+v, want a retry after %v", d, want)
+		}
+		time.Sleep(d.RetryAfter)
+		if d, err := g.Take(t.Context(), claim(t, "user:1", stint.FailClosed)); err != nil || !d.Allowed || d.Degraded {
+			t.Errorf("got %+v, %v", d, err)
+		}
+	})
+}
+
+// A store that a thousand wait for meets one probe, then all of them.
+func TestNobodyRushesARecoveringStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		g := mustNew(t, store, guard.Options{})
+		opened(t, g, store, fails(errUnavailable), "user:1")
+		store.befall(slows(5 * time.Millisecond))
+		sent := store.calls.Load()
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		for range 1000 {
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(time.Millisecond):
+						_, _ = g.Take(t.Context(), claim(t, "user:1", stint.FailOpen))
+					}
+				}
+			})
+		}
+		time.Sleep(24*time.Millisecond + time.Microsecond) // the probe is on its way
+		if n := store.calls.Load() - sent; n != 1 || store.peeks.Load() != 1 {
+			t.Errorf("%d calls reached the store before it was found well, want the probe alone", n)
+		}
+		time.Sleep(10 * time.Millisecond)
+		if n := store.calls.Load() - sent; n < 1000 {
+			t.Errorf("%d calls reached the store since, want all", n)
+		}
+		close(stop)
+		wg.Wait()
+	})
+}
+
+func TestProcessStartsWithoutItsStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		store.befall(freezes)
+		g := mustNew(t, store, guard.Options{})
+		for range 100 {
+			if d, err := g.Take(t.Context(), claim(t, "user:1", stint.FailOpen)); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+		}
+		store.heal()
+		time.Sleep(time.Second)
+		if d, err := g.Take(t.Context(), claim(t, "user:1", stint.FailOpen)); err != nil || d.Degraded || d.Remaining != 9 {
+			t.Errorf("got %+v, %v", d, err)
+		}
+	})
+}
+
+func TestConnectionsAreClosedWhileTheStoreIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpread()
+		g := mustNew(t, store, guard.Options{})
+		opened(t, g, store.faulty, on("a", fails(errUnavailable)), "a/1")
+		synctest.Wait()
+		if !store.isStopped("a") || store.isStopped("b") {
+			t.Fatalf("stopped: %v", store.events)
+		}
+		store.heal()
+		time.Sleep(time.Second)
+		if want := []string{"stop a", "start a"}; !slices.Equal(store.events, want) {
+			t.Errorf("got %v, want %v", store.events, want)
+		}
+	})
+}
+
+// A probe that takes too long is no recovery.
+func TestSlowProbeLeavesTheStoreAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpread()
+		g := mustNew(t, store, guard.Options{})
+		opened(t, g, store.faulty, on("a", fails(errUnavailable)), "a/1")
+		store.befall(slows(10 * time.Millisecond))
+		time.Sleep(time.Second)
+		if g.Up() || !store.isStopped("a") {
+			t.Errorf("up %v, stopped %v", g.Up(), store.isStopped("a"))
+		}
+		store.befall(slows(9 * time.Millisecond))
+		time.Sleep(time.Second)
+		if !g.Up() || store.isStopped("a") {
+			t.Errorf("up %v, stopped %v", g.Up(), store.isStopped("a"))
+		}
+	})
+}
+
+// A server that another has replaced is not probed for ever.
+func TestShardThatNobodyAsksForIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpread()
+		g := mustNew(t, store, guard.Options{})
+		opened(t, g, store.faulty, on("a", fails(errUnavailable)), "a/1")
+		for range 5 { // somebody still asks
+			time.Sleep(50 * time.Second)
+			_, _ = g.Take(t.Context(), claim(t, "a/1", stint.FailOpen))
+		}
+		if n := len(g.Stats().Shards); n != 1 {
+			t.Fatalf("%d shards", n)
+		}
+		time.Sleep(2 * time.Minute)
+		if s := g.Stats(); len(s.Shards) != 0 || !g.Up() {
+			t.Errorf("still %+v", s)
+		}
+	})
+}
+
+func TestCloseEndsTheProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		g := mustNew(t, store, guard.Options{})
+		opened(t, g, store, freezes, "user:1")
+		time.Sleep(30 * time.Millisecond) // one is in flight
+		_ = g.Close()
+		peeks := store.peeks.Load()
+		time.Sleep(time.Minute)
+		if n := store.peeks.Load(); n != peeks {
+			t.Errorf("%d more probes", n-peeks)
+		}
+		if d, err := g.Take(t.Context(), claim(t, "user:1", stint.FailOpen)); err != nil || !d.Degraded {
+			t.Errorf("got %+v, %v", d, err)
+		}
+	})
+}
+
+func TestChangesOfStateAreToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		var told []string
+		store := newFaulty()
+		g := mustNew(t, store, guard.Options{
+			Logger:   slog.New(slog.NewTextHandler(&log, nil)),
+			OnChange: func(_ string, c breaker.Change) { told = append(told, c.From.String()+" → "+c.To.String()) },
+		})
+		opened(t, g, store, fails(errUnavailable), "user:1")
+		for range 1000 {
+			_, _ = g.Take(t.Context(), claim(t, "user:1", stint.FailOpen))
+		}
+		time.Sleep(30 * time.Millisecond) // a probe has failed
+		store.heal()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		if len(lines) != 2 || !strings.Contains(lines[0], "no connection") || !strings.Contains(lines[1], "answers again") {
+			t.Errorf("logged:\n%s", log.String())
+		}
+		if want := []string{"closed → open", "open → half-open", "half-open → open", "open → half-open", "half-open → closed"}; !slices.Equal(told, want) {
+			t.Errorf("told %q", told)
+		}
+	})
+}
+
+func TestEveryCallToTheStoreIsObserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		store.befall(slows(3 * time.Millisecond))
+		var observed []time.Duration
+		g := mustNew(t, store, guard.Options{OnCall: func(took time.Duration, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			observed = append(observed, took)
+		}})
+		_, _ = g.Take(t.Context(), claim(t, "user:1", stint.FailOpen))
+		_ = g.TakeGroups(t.Context(), []stint.Group{{Claims: []stint.Claim{claim(t, "user:1", stint.FailOpen)}}}, make([]stint.Decision, 1))
+		if want := []time.Duration{3 * time.Millisecond, 3 * time.Millisecond}; !slices.Equal(observed, want) {
+			t.Errorf("observed %v, want %v", observed, want)
+		}
+	})
+}
