@@ -1,0 +1,232 @@
+package guard_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/guard"
+)
+
+// answers is a group's decisions in one line: per claim a for allowed or d for
+// denied, in capitals when degraded.
+func answers(decisions []stint.Decision) (s string) {
+	for _, d := range decisions {
+		letter := map[[2]bool]string{{true, false}: "a", {true, true}: "A", {false, false}: "d", {false, true}: "D"}
+		s += letter[[2]bool{d.Allowed, d.Degraded}]
+	}
+	return s
+}
+
+// asks is a claim on a limit of 2 a minute.
+func asks(tb testing.TB, key string, p stint.OnFailure, any uint8) stint.Claim {
+	return stint.Claim{Key: key, Limit: mustLimit(tb, "2/m"), Cost: 1, Any: any, Policy: stint.Policy{OnFailure: p}}
+}
+
+// In a group: closed if any is closed, else what the local claims say, else
+// open. The groups are asked three times, which exhausts the local ones.
+func TestGroupsWithoutStore(t *testing.T) {
+	const open, closed, local = stint.FailOpen, stint.FailClosed, stint.FailLocal
+	for _, c := range []struct {
+		name     string
+		policies []stint.OnFailure
+		any      []uint8
+		want     [3]string
+	}{
+		{"openIsAllowed", []stint.OnFailure{open, open}, nil, [3]string{"AA", "AA", "AA"}},
+		{"anyClosedCloses", []stint.OnFailure{open, closed}, nil, [3]string{"AD", "AD", "AD"}},
+		{"closedBeatsLocal", []stint.OnFailure{local, closed, open}, nil, [3]string{"ADA", "ADA", "ADA"}},
+		{"localDecides", []stint.OnFailure{open, local}, nil, [3]string{"AA", "AA", "AD"}},
+		{"localsDecideTogether", []stint.OnFailure{local, local}, nil, [3]string{"AA", "AA", "DD"}},
+		{"alternativeToClosedIsClosed", []stint.OnFailure{open, closed}, []uint8{1, 1}, [3]string{"DD", "DD", "DD"}},
+		{"setsAreClosedApart", []stint.OnFailure{open, closed}, []uint8{1, 2}, [3]string{"AD", "AD", "AD"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaulty()
+				g := mustNew(t, store, guard.Options{})
+				opened(t, g, store, fails(errUnavailable), "user:1")
+				var group stint.Group
+				for i, p := range c.policies {
+					group.Claims = append(group.Claims, asks(t, fmt.Sprint("key:", i), p, 0))
+					if c.any != nil {
+						group.Claims[i].Any = c.any[i]
+					}
+				}
+				for i, want := range c.want {
+					out := make([]stint.Decision, len(group.Claims))
+					if err := g.TakeGroups(t.Context(), []stint.Group{group}, out); err != nil {
+						t.Fatal(err)
+					}
+					if got := answers(out); got != want {
+						t.Errorf("request %d: got %s, want %s", i, got, want)
+					}
+					if face, d := stint.Face(group.Claims, out); !d.Allowed && d.RetryAfter <= 0 {
+						t.Errorf("request %d: denied by claim %d without a time to retry: %+v", i, face, d)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A denied group charges none of its local claims.
+func TestLocalGroupsAreAllOrNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		g := mustNew(t, store, guard.Options{})
+		opened(t, g, store, fails(errUnavailable), "user:1")
+		one, two := asks(t, "one", stint.FailLocal, 0), asks(t, "two", stint.FailLocal, 0)
+		two.Cost = 3
+		out := make([]stint.Decision, 2)
+		for range 5 {
+			if err := g.TakeGroups(t.Context(), []stint.Group{{Claims: []stint.Claim{one, two}}}, out); err != nil || answers(out) != "AD" {
+				t.Fatal(answers(out), err)
+			}
+		}
+		if d, _ := g.Take(t.Context(), one); d.Remaining != 1 {
+			t.Errorf("%d left, want 1", d.Remaining)
+		}
+	})
+}
+
+// The groups of one call go where their shards are: a is left alone, b serves.
+func TestGroupsOfOneCallAreSplitByShard(t *testing.T) {
+	const open, closed, local = stint.FailOpen, stint.FailClosed, stint.FailLocal
+	group := func(p stint.OnFailure, keys ...string) (g stint.Group) {
+		for _, key := range keys {
+			g.Claims = append(g.Claims, asks(t, key, p, 0))
+		}
+		return g
+	}
+	shadow := func(p stint.OnFailure, keys ...string) stint.Group {
+		g := group(p, keys...)
+		g.Shadow = true
+		return g
+	}
+	for _, c := range []struct {
+		name    string
+		groups  []stint.Group
+		want    string
+		charged map[string]int64 // in the store
+	}{
+		{"eachItsOwn", []stint.Group{group(open, "a/1"), group(open, "b/1")}, "Aa", map[string]int64{"b/1": 1}},
+		{"orderIsKept", []stint.Group{group(open, "b/1", "b/2"), group(closed, "a/1", "a/2"), group(open, "b/3")}, "aaDDa", map[string]int64{"b/1": 1, "b/2": 1, "b/3": 1}},
+		{"oneShardDownIsGroupDown", []stint.Group{group(open, "a/1", "b/1")}, "AA", map[string]int64{"b/1": 0}},
+		{"shadowFollowsItsGroup", []stint.Group{group(open, "a/1"), shadow(open, "b/1"), group(open, "b/2"), shadow(open, "b/3")}, "AAaa", map[string]int64{"b/1": 0, "b/2": 1, "b/3": 1}},
+		{"shadowDownAlone", []stint.Group{group(open, "b/1"), shadow(closed, "a/1")}, "aD", map[string]int64{"b/1": 1}},
+		{"localShadowOfAdmitted", []stint.Group{group(open, "b/1"), shadow(local, "a/1"), shadow(local, "a/1"), shadow(local, "a/1")}, "aAAD", map[string]int64{"b/1": 1}},
+		{"localShadowOfDenied", []stint.Group{group(closed, "a/1"), shadow(local, "a/2"), shadow(local, "a/2"), shadow(local, "a/2")}, "DAAA", nil},
+		{"emptyGroup", []stint.Group{{}, group(open, "b/1")}, "a", map[string]int64{"b/1": 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newSpread()
+				g := mustNew(t, store, guard.Options{})
+				opened(t, g, store.faulty, on("a", fails(errUnavailable)), "a/0")
+				out := make([]stint.Decision, len(c.want))
+				if err := g.TakeGroups(t.Context(), c.groups, out); err != nil || answers(out) != c.want {
+					t.Errorf("got %s, %v, want %s", answers(out), err, c.want)
+				}
+				for key, want := range c.charged {
+					d, err := store.Store.Take(t.Context(), stint.Claim{Key: key, Limit: mustLimit(t, "2/m")})
+					if err != nil || d.Remaining != 2-want {
+						t.Errorf("%s: %d left, want %d used; %v", key, d.Remaining, want, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A group of two shards that fails speaks against both: the one that is well is
+// found to be at its first probe.
+func TestGroupsOfTwoShardsDoNotKeepTheGoodOneFromWorking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpread()
+		g := mustNew(t, store, guard.Options{})
+		store.befall(on("a", fails(errUnavailable)))
+		both := []stint.Group{{Claims: []stint.Claim{asks(t, "a/1", stint.FailOpen, 0), asks(t, "b/1", stint.FailOpen, 0)}}}
+		for i := range 1000 {
+			if err := g.TakeGroups(t.Context(), both, make([]stint.Decision, 2)); err != nil {
+				t.Fatal(err)
+			}
+			if d, err := g.Take(t.Context(), claim(t, fmt.Sprint("b/", i), stint.FailClosed)); err != nil || i > 100 && d.Degraded {
+				t.Fatal(i, d, err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if s := g.Stats(); s.Shards[1].Opened > 1 || g.Up() {
+			t.Errorf("got %+v", s)
+		}
+	})
+}
+
+// A dead shard in the same calls leaves the other its calls.
+func TestDeadShardOpensItsOwnBreakerAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpread()
+		g := mustNew(t, store, guard.Options{})
+		store.befall(on("a", freezes))
+		both := []stint.Group{{Claims: []stint.Claim{asks(t, "a/1", stint.FailOpen, 0)}}, {Claims: []stint.Claim{asks(t, "b/1", stint.FailOpen, 0)}}}
+		for range 100 {
+			out := make([]stint.Decision, 2)
+			if err := g.TakeGroups(t.Context(), both, out); err != nil || !out[0].Degraded || out[1].Degraded {
+				t.Fatal(out, err)
+			}
+		}
+		s := g.Stats()
+		if s.Shards[0].Opened != 1 || s.Shards[1].Opened != 0 || g.Up() {
+			t.Errorf("got %+v", s)
+		}
+	})
+}
+
+// The errors of callers stay with their groups.
+func TestCallersErrorsStayWithTheirGroups(t *testing.T) {
+	store := newSpread()
+	g := mustNew(t, store, guard.Options{})
+	store.befall(on("a", fails(errCorrupt)))
+	groups := []stint.Group{
+		{Claims: []stint.Claim{{Key: "b/1"}}}, // without a limit
+		{Claims: []stint.Claim{asks(t, "a/1", stint.FailOpen, 0)}},
+		{Claims: []stint.Claim{asks(t, "b/2", stint.FailOpen, 0)}},
+		{Claims: []stint.Claim{{Key: "a/3", Limit: tenAMinute(t), Cost: stint.Forget}}},
+	}
+	out := make([]stint.Decision, len(groups))
+	err := g.TakeGroups(t.Context(), groups, out)
+	var partial *stint.GroupsError
+	if !errors.As(err, &partial) {
+		t.Fatal(err)
+	}
+	wantCode(t, partial.Errs[0], stint.CodeInvalid)
+	wantCode(t, partial.Errs[3], stint.CodeInternal)
+	if partial.Errs[1] != nil || partial.Errs[2] != nil || !out[1].Degraded || out[2].Degraded || !out[2].Allowed {
+		t.Errorf("got %+v, %v", out, partial.Errs)
+	}
+}
+
+// An occasional failure is answered for without giving up the store.
+func TestLoneFailureIsAnsweredFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		g := mustNew(t, store, guard.Options{})
+		for i := range 100 {
+			store.heal()
+			if i%10 == 0 {
+				store.befall(fails(errUnavailable))
+			}
+			d, err := g.Take(t.Context(), claim(t, fmt.Sprint("user:", i), stint.FailLocal))
+			if err != nil || !d.Allowed || d.Degraded != (i%10 == 0) {
+				t.Fatal(i, d, err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if s := g.Stats(); s.Local != 10 || !g.Up() {
+			t.Errorf("got %+v", s)
+		}
+	})
+}
