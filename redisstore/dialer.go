@@ -76,10 +76,14 @@ func (d *dialer) clientOption(l *link, username, password string, db int) rueidi
 		ConnWriteTimeout:    d.opts.Timeout,
 		ReadBufferEachConn:  buffer,
 		WriteBufferEachConn: buffer,
-		PipelineMultiplex:   -1,   // one connection: the server has one core, and flights are few
+		PipelineMultiplex:   -1,   // no more connections than that
 		ForceSingleClient:   true, // which server a call goes to is decided here
 		DisableRetry:        true, // a call whose outcome is unknown is never repeated
 		DisableCache:        true,
+
+		// Flights are few and large: each writes and reads a connection of its
+		// own by itself, which spares two switches of goroutines a flight.
+		DisableAutoPipelining: true,
 	}
 }
 

@@ -31,8 +31,8 @@ var meanings = map[string]meaning{
 	"NOSCRIPT":    {"noscript", "lost a script twice in a row", "see who calls SCRIPT FLUSH"},
 	"CLUSTERDOWN": {"cluster_down", "says that the cluster is down", "bring back the masters of all slots, or set cluster-require-full-coverage no"},
 	"TRYAGAIN":    {"try_again", "is moving the slot's keys elsewhere", "wait until resharding is over"},
-	"MOVED":       {"moved", "says that the slot is elsewhere, and so did the server it named", "check that all nodes of the cluster see the same slots"},
-	"ASK":         {"moved", "says that the slot is on the move, and so did the server it named", "check the migration of the slot"},
+	"MOVED":       {"moved", "keeps other slots of its cluster", "use a redis-cluster:// URL; if it is one, check that all nodes see the same slots"},
+	"ASK":         {"moved", "sends the slot's keys elsewhere", "use a redis-cluster:// URL; if it is one, check the migration of the slot"},
 	"CROSSSLOT":   {"cross_slot", "belongs to a cluster", "use a redis-cluster:// URL"},
 	"MISCONF":     {"misconf", "refuses writes because it cannot save to disk", "see its log: the disk is full or not writable; or set stop-writes-on-bgsave-error no"},
 	"NOREPLICAS":  {"no_replicas", "refuses writes because it has too few replicas", "bring its replicas back, or lower min-replicas-to-write"},
@@ -71,7 +71,7 @@ func (d *dialer) redact(err error) error {
 func answered(err error, addr string) error {
 	m, ok := meanings[codeOf(err.Error())]
 	if !ok {
-		m = meaning{kind: "server", problem: "answered with an error"}
+		return unforeseen(err, addr)
 	}
 	return &stint.Error{
 		Code: stint.CodeUnavailable, Kind: m.kind,
@@ -79,14 +79,24 @@ func answered(err error, addr string) error {
 	}
 }
 
+// unforeseen explains an error that has no meaning here. One of a script's own
+// is a bug.
+func unforeseen(err error, addr string) error {
+	e := &stint.Error{Code: stint.CodeUnavailable, Kind: "server", Problem: "the server " + addr + " answered with an error", Err: err}
+	if strings.Contains(err.Error(), "user_script") {
+		e.Code, e.Kind, e.Problem = stint.CodeInternal, "script", "a script failed on the server "+addr
+	}
+	return e
+}
+
 // codeOf returns the first word of a server's error. Before Redis 7 an error
 // inside a script comes wrapped in the script's own, behind a dash.
 func codeOf(text string) string {
-	word, rest, _ := strings.Cut(text, " ")
-	if word != "ERR" {
+	word, _, _ := strings.Cut(text, " ")
+	if _, known := meanings[word]; known {
 		return word
 	}
-	if _, inner, wrapped := strings.Cut(rest, ": -"); wrapped {
+	if _, inner, wrapped := strings.Cut(text, ": -"); wrapped {
 		word, _, _ = strings.Cut(inner, " ")
 	}
 	return word

@@ -55,7 +55,7 @@ func answer(r rueidis.RedisResult) (string, error) {
 func refused(err error) bool {
 	var e *rueidis.RedisError
 	return errors.As(err, &e) &&
-		(strings.HasPrefix(e.Error(), "NOPERM") || strings.HasPrefix(e.Error(), "ERR unknown"))
+		(strings.HasPrefix(e.Error(), "NOPERM") || strings.Contains(e.Error(), "unknown command"))
 }
 
 func (d *dialer) loaded(l *link, results []rueidis.RedisResult, known *warned) error {

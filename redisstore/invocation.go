@@ -7,8 +7,7 @@ type invocation struct {
 	keys   []string
 	args   []string
 	// replicas is how many replicas must have what the call wrote before its
-	// reply counts; 0: none. Such a call waits on a connection of its own, so
-	// do not mix it with others in one flight.
+	// reply counts; 0: none. The others of its flight wait with it.
 	replicas uint8
 }
 

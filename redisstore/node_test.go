@@ -154,3 +154,5 @@ func TestServerThatComesLaterIsFound(t *testing.T) {
 		t.Error(got, err)
 	}
 }
+
+func asError(err error, into **stint.Error) bool { return errors.As(err, into) }

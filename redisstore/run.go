@@ -77,8 +77,8 @@ func (l *link) send(ctx context.Context, d *dialer, calls []invocation, replies 
 }
 
 // wait is the command that waits for replicas; none when none are asked for.
-// rueidis sends what it goes with over a connection of its own, so that nobody
-// else waits.
+// It goes over the same connection as the writes, whose replication it waits
+// for, and nobody else uses that meanwhile.
 func (l *link) wait(d *dialer, replicas uint8) rueidis.Commands {
 	if replicas == 0 {
 		return nil

@@ -1,0 +1,181 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/redistest"
+)
+
+func TestReplicaIsReadonly(t *testing.T) {
+	servers := redistest.Sentinel(t)
+	master := servers.Master().Addr()
+	for _, p := range servers.Servers {
+		if p.Addr() == master {
+			continue
+		}
+		top := newTestTopology(t, Options{Addrs: []string{p.Addr()}})
+		_, err := count(t, top, "k")
+		wantError(t, err, stint.CodeUnavailable, "readonly")
+		wantError(t, top.nodeOf(0).probe(t.Context()), stint.CodeUnavailable, "readonly")
+		return
+	}
+}
+
+func TestSlowScriptMakesTheServerBusy(t *testing.T) {
+	server := redistest.Server(t, "--busy-reply-threshold", "20")
+	top := newTestTopology(t, Options{Addrs: []string{server.Addr()}})
+	if _, err := count(t, top, "k"); err != nil {
+		t.Fatal(err)
+	}
+	var slow sync.WaitGroup
+	slow.Go(func() { _, _ = server.Do("EVAL", "while true do end", "0") })
+	defer slow.Wait()
+	defer func() { server.Must("SCRIPT", "KILL") }()
+	eventually(t, "the server says BUSY", func() bool {
+		_, err := server.Do("PING")
+		return err != nil && strings.HasPrefix(err.Error(), "PING to "+server.Addr()+": BUSY")
+	})
+	_, err := count(t, top, "k")
+	wantError(t, err, stint.CodeUnavailable, "busy")
+}
+
+func TestFullServerIsOutOfMemory(t *testing.T) {
+	server := redistest.Server(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
+	top := newTestTopology(t, Options{Addrs: []string{server.Addr()}})
+	_, err := count(t, top, "k")
+	wantError(t, err, stint.CodeUnavailable, "oom")
+	wantError(t, top.nodeOf(0).probe(t.Context()), stint.CodeUnavailable, "oom")
+}
+
+func TestServerThatCannotSaveRefusesWrites(t *testing.T) {
+	server := redistest.Server(t)
+	top := newTestTopology(t, Options{Addrs: []string{server.Addr()}})
+	server.Must("CONFIG", "SET", "min-replicas-to-write", "1")
+	_, err := count(t, top, "k")
+	wantError(t, err, stint.CodeUnavailable, "no_replicas")
+}
+
+func TestServerThatLoadsIsLoading(t *testing.T) {
+	server := redistest.Server(t, "--key-load-delay", "20000", "--loading-process-events-interval-bytes", "1024")
+	for i := range 200 {
+		server.Must("SET", "filler"+strconv.Itoa(i), strings.Repeat("x", 64))
+	}
+	server.Must("SAVE")
+	server.Restart()
+	top := newTestTopology(t, Options{Addrs: []string{server.Addr()}})
+	if loading, err := server.Info("loading"); err != nil || loading != "1" {
+		t.Skip("the server has loaded its data set before it could be asked", loading, err)
+	}
+	_, err := count(t, top, "k")
+	wantError(t, err, stint.CodeUnavailable, "loading")
+}
+
+func TestPasswordIsAskedForAndNeverShown(t *testing.T) {
+	server := redistest.Server(t, "--requirepass", "right-secret")
+	for password, kind := range map[string]string{"": "noauth", "wrong-secret": "noauth", "right-secret": ""} {
+		top := newTestTopology(t, Options{Addrs: []string{server.Addr()}, Password: password})
+		_, err := count(t, top, "k")
+		if kind == "" {
+			if err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		wantError(t, err, stint.CodeUnavailable, kind)
+		if password != "" && strings.Contains(err.Error(), password) {
+			t.Error("an error shows the password:", err)
+		}
+	}
+}
+
+func TestErrorsThatRepeatThePasswordAreRedacted(t *testing.T) {
+	d := &dialer{opts: &Options{Password: "hush"}}
+	err := d.explain(errors.New("unknown command AUTH hush"), "a:1")
+	if strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "***") {
+		t.Error(err)
+	}
+}
+
+func TestUserNeedsOnlyWhatTheErrorSays(t *testing.T) {
+	server := redistest.Server(t)
+	server.Must("ACL", "SETUSER", "limiter", "on", ">pw", "~stint:*", "-@all", "+evalsha", "+eval", "+@read", "+@write", "+time")
+	server.Must("ACL", "SETUSER", "reader", "on", ">pw", "~stint:*", "-@all", "+@read")
+	top := newTestTopology(t, Options{Addrs: []string{server.Addr()}, Username: "limiter", Password: "pw"})
+	if got, err := count(t, top, "stint:k"); err != nil || got != "1" { // without SCRIPT LOAD and INFO
+		t.Error(got, err)
+	}
+	if err := top.nodeOf(0).probe(t.Context()); err != nil {
+		t.Error(err)
+	}
+	_, err := count(t, top, "other:k")
+	wantError(t, err, stint.CodeUnavailable, "noperm")
+	top = newTestTopology(t, Options{Addrs: []string{server.Addr()}, Username: "reader", Password: "pw"})
+	_, err = count(t, top, "stint:k")
+	wantError(t, err, stint.CodeUnavailable, "noperm")
+}
+
+func TestWrappedErrorsOfOldServersHaveTheirCode(t *testing.T) {
+	for text, want := range map[string]string{
+		"OOM command not allowed when used memory > 'maxmemory'.":                                                     "OOM",
+		"Error running script (call to f_1): @user_script:1: @user_script: 1: -READONLY You can't write against a...": "READONLY",
+		"user_script:377: Attempt to modify a readonly table":                                                         "user_script:377:",
+	} {
+		if got := codeOf(text); got != want {
+			t.Errorf("%s: code %s; want %s", text, got, want)
+		}
+	}
+}
+
+func TestErrorsOfTheNetworkSayWhetherTheCallMayHaveRun(t *testing.T) {
+	d := &dialer{opts: &Options{}}
+	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	for _, c := range []struct {
+		err  error
+		code stint.Code
+		kind string
+	}{
+		{&notConnected{refused}, stint.CodeUnavailable, "connection"},
+		{&notConnected{context.DeadlineExceeded}, stint.CodeUnavailable, "connection"},
+		{fmt.Errorf("read: %w", syscall.ECONNRESET), stint.CodeTimeout, "connection"},
+		{io.EOF, stint.CodeTimeout, "connection"},
+		{context.DeadlineExceeded, stint.CodeTimeout, "timeout"},
+		{context.Canceled, stint.CodeCanceled, "canceled"},
+	} {
+		wantError(t, d.explain(c.err, "a:1"), c.code, c.kind)
+	}
+}
+
+func TestOldServersAreRefused(t *testing.T) {
+	for version, fits := range map[string]bool{"6.2.0": true, "7.0.15": true, "10.1": true, "6.0.16": false, "5.0.7": false, "": true, "odd": true} {
+		if err := versionFits("# Server\r\nredis_version:" + version + "\r\n"); (err == nil) != fits {
+			t.Errorf("version %q: %v", version, err)
+		}
+	}
+}
+
+func TestCallEndsWithItsTimeout(t *testing.T) {
+	server := redistest.Server(t)
+	top := newTestTopology(t, Options{Addrs: []string{server.Addr()}, Timeout: 100 * time.Millisecond})
+	if _, err := count(t, top, "k"); err != nil {
+		t.Fatal(err)
+	}
+	server.Freeze()
+	defer server.Thaw()
+	start := time.Now()
+	_, err := count(t, top, "k")
+	wantError(t, err, stint.CodeTimeout, "timeout")
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("the call took %v; its timeout is 100 ms", took)
+	}
+}
