@@ -1,0 +1,148 @@
+package breaker
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// model is a breaker as simple as can be: it remembers every call.
+type model struct {
+	o       Options
+	state   State
+	ended   []result // since the state last changed, in the order in which they ended
+	since   time.Duration
+	until   time.Duration
+	openFor time.Duration
+	probes  int // that succeeded
+	opened  bool
+}
+
+type result struct {
+	at           time.Duration
+	failed, slow bool
+}
+
+func (m *model) enter(s State, now time.Duration) {
+	m.state, m.ended, m.since, m.probes = s, nil, now, 0
+}
+
+// begin reports whether a call may go ahead. Calls do not overlap here.
+func (m *model) begin(now time.Duration) bool {
+	if m.state == Open && now >= m.until {
+		m.enter(HalfOpen, now)
+	}
+	return m.state != Open
+}
+
+func (m *model) end(r result) {
+	if m.state == HalfOpen {
+		switch m.probes++; {
+		case r.failed || r.slow && m.o.SlowRatio > 0:
+			m.open(r.at)
+		case m.probes == m.o.Probes:
+			m.enter(Closed, r.at)
+		}
+		return
+	}
+	m.ended = append(m.ended, r)
+	if m.tooMany(r) {
+		m.open(r.at)
+	}
+}
+
+func (m *model) tooMany(r result) bool {
+	row := 0
+	for _, e := range m.ended {
+		if row++; !e.failed {
+			row = 0
+		}
+	}
+	c := m.counts(r.at)
+	return r.failed && m.o.ConsecutiveFailures > 0 && row >= m.o.ConsecutiveFailures ||
+		r.failed && m.o.FailureRatio > 0 && c.Calls >= m.o.MinimumCalls && float64(c.Failures) >= m.o.FailureRatio*float64(c.Calls) ||
+		r.slow && m.o.SlowRatio > 0 && c.Calls >= m.o.SlowMinimumCalls && float64(c.Slow) >= m.o.SlowRatio*float64(c.Calls)
+}
+
+// counts is of the tenth of the window that now is in, and the nine before.
+func (m *model) counts(now time.Duration) (c Counts) {
+	tenth := m.o.Window / 10
+	for _, e := range m.ended {
+		if now/tenth-e.at/tenth < 10 {
+			c.Calls++
+			c.Failures += one(e.failed)
+			c.Slow += one(e.slow)
+		}
+	}
+	return c
+}
+
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (m *model) open(now time.Duration) {
+	longer := min(time.Duration(float64(m.openFor)*m.o.Growth), m.o.MaxOpenFor)
+	if m.openFor = longer; !m.opened || m.state == Closed && now-m.since >= m.o.Window {
+		m.openFor = m.o.OpenFor
+	}
+	m.opened, m.until = true, now+m.openFor
+	m.enter(Open, now)
+}
+
+// A breaker does what the model does, whatever its options, calls and times.
+func TestBreakerIsItsModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var clock clock
+		o := drawOptions(t)
+		o.Clock = clock.read
+		b, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &model{o: b.options}
+		for range rapid.IntRange(1, 200).Draw(t, "calls") {
+			clock.pass(drawTime(t, "pause"))
+			call, ok := b.Begin()
+			if want := m.begin(clock.read()); ok != want {
+				t.Fatalf("let through: %v, want %v", ok, want)
+			}
+			if !ok {
+				continue
+			}
+			took := drawTime(t, "takes")
+			clock.pass(took)
+			r := result{at: clock.read(), failed: rapid.Bool().Draw(t, "fails"), slow: o.SlowAfter > 0 && took >= o.SlowAfter}
+			call.end(r.failed)
+			m.end(r)
+			if b.State() != m.state || b.Counts() != m.counts(clock.read()) {
+				t.Fatalf("%v with %+v, want %v with %+v", b.State(), b.Counts(), m.state, m.counts(clock.read()))
+			}
+		}
+	})
+}
+
+func drawTime(t *rapid.T, label string) time.Duration {
+	return time.Duration(rapid.SampledFrom([]int64{0, 0, 1, 9, 10, 50, 99, 100, 101, 350, 1000, 3000}).Draw(t, label))
+}
+
+func drawOptions(t *rapid.T) Options {
+	ratios := rapid.SampledFrom([]float64{0, 0.01, 0.25, 0.5, 1})
+	return Options{
+		ConsecutiveFailures: rapid.IntRange(0, 4).Draw(t, "consecutive"),
+		FailureRatio:        ratios.Draw(t, "failures"),
+		MinimumCalls:        rapid.IntRange(0, 10).Draw(t, "minimum"),
+		SlowRatio:           ratios.Draw(t, "slow"),
+		SlowAfter:           100,
+		SlowMinimumCalls:    rapid.IntRange(0, 10).Draw(t, "slow minimum"),
+		Window:              1000,
+		OpenFor:             100,
+		Growth:              rapid.SampledFrom([]float64{0, 1, 1.5, 2, 10}).Draw(t, "growth"),
+		MaxOpenFor:          time.Duration(rapid.SampledFrom([]int64{0, 100, 150, 1000}).Draw(t, "cap")),
+		Probes:              rapid.IntRange(0, 3).Draw(t, "probes"),
+	}
+}
