@@ -35,7 +35,7 @@ func (b *batch) invoke(s *script) invocation {
 func (b *batch) appendHead(to []byte) []byte {
 	now := int64(serverClock)
 	if b.encoding.clock != nil {
-		now = b.encoding.clock()
+		now = min(max(0, b.encoding.clock()), maxMicros)
 	}
 	to = appendInt7(to, now)
 	to = appendInt7(to, b.encoding.keep)

@@ -27,6 +27,9 @@ func (w *fuzzWorld) drawLimits(name string) (row []stint.Limit) {
 
 func (w *fuzzWorld) drawSpec(name string) stint.Spec {
 	s := stint.Spec{Name: name, Algorithm: stint.Algorithm(w.rand.IntN(7))}
+	if w.plain {
+		s.Algorithm = stint.Algorithm(w.rand.IntN(2))
+	}
 	switch s.Algorithm {
 	case stint.TokenBucket:
 		if s.Capacity = w.units(); w.rand.IntN(2) == 0 {

@@ -89,13 +89,14 @@ type fuzzWorld struct {
 	encode  *encoding
 	memory  *stint.Memory
 	prefix  string
+	plain   bool            // only what bucket.lua decides
 	limits  [][]stint.Limit // those of a row share their state
 	history []stint.Decision
 }
 
 func newFuzzWorld(t *testing.T, s *scripts, r *rand.Rand, prefix string) *fuzzWorld {
 	t.Helper()
-	w := &fuzzWorld{scripts: s, rand: r, prefix: prefix, now: r.Int64N(5e15)}
+	w := &fuzzWorld{scripts: s, rand: r, prefix: prefix, now: r.Int64N(5e15), plain: r.IntN(3) == 0}
 	clock := func() int64 { return w.now }
 	w.encode = encodingOf(t, Options{Prefix: prefix, Clock: clock, KeepFor: time.Hour})
 	w.memory = stint.NewMemory(stint.MemoryOptions{Clock: clock, KeepAll: true})
@@ -111,10 +112,13 @@ func (w *fuzzWorld) step() {
 	b := w.encode.newBatch()
 	var want []stint.Decision
 	repeats := w.rand.IntN(4) == 0
-	for range 1 + w.rand.IntN(5) {
-		if repeats {
-			want = append(want, w.repeat(b)...)
-		} else {
+	for i := range 1 + w.rand.IntN(5) {
+		switch {
+		case w.plain:
+			want = append(want, w.repeat(b, fmt.Sprint("key", i))...)
+		case repeats:
+			want = append(want, w.repeat(b, w.key())...)
+		default:
 			want = append(want, w.groups(b)...)
 		}
 	}
@@ -144,9 +148,9 @@ func (w *fuzzWorld) report(b *batch, got, want []stint.Decision) {
 }
 
 // repeat adds a plain claim asked by several.
-func (w *fuzzWorld) repeat(b *batch) (want []stint.Decision) {
-	c := stint.Claim{Key: w.key(), Limit: w.limit(w.rand.IntN(len(w.limits))), Cost: w.cost(), At: 0}
-	c.Cost = max(c.Cost, -c.Cost, 0)
+func (w *fuzzWorld) repeat(b *batch, key string) (want []stint.Decision) {
+	c := stint.Claim{Key: key, Limit: w.limit(w.rand.IntN(len(w.limits))), Cost: w.cost(), At: 0}
+	c.Cost = max(c.Cost, 0)
 	group := b.add(&stint.Group{Claims: []stint.Claim{c}}, false)
 	times := 1 + w.rand.IntN(6)
 	for range times - 1 {
@@ -228,7 +232,11 @@ func (w *fuzzWorld) claim() stint.Claim {
 // takenAt is mostly when something was taken.
 func (w *fuzzWorld) takenAt() int64 {
 	if len(w.history) > 0 && w.rand.IntN(4) > 0 {
-		return max(0, w.history[w.rand.IntN(len(w.history))].At)
+		d := w.history[w.rand.IntN(len(w.history))]
+		if w.rand.IntN(4) == 0 {
+			return min(d.At+d.ResetAfter.Microseconds(), maxMicros)
+		}
+		return d.At
 	}
 	return max(0, w.now-w.rand.Int64N(1e9))
 }
@@ -261,8 +269,17 @@ func (w *fuzzWorld) cost() int64 {
 	return 1 + w.rand.Int64N(max(1, most/3))
 }
 
-// pass moves the clock: mostly a little, sometimes by windows, or back.
+// pass moves the clock: mostly a little or to when something happens,
+// sometimes by windows, or back.
 func (w *fuzzWorld) pass() {
+	if len(w.history) > 0 && w.rand.IntN(2) == 0 {
+		d := w.history[w.rand.IntN(len(w.history))]
+		wait := []time.Duration{d.RetryAfter, d.NextAfter, d.ResetAfter, d.Delay}[w.rand.IntN(4)].Microseconds()
+		if wait < 1e15 {
+			w.now = max(0, w.now+wait-w.rand.Int64N(2))
+			return
+		}
+	}
 	window := w.limits[0][0].Window().Microseconds() + 1
 	switch w.rand.IntN(10) {
 	case 0:

@@ -1,0 +1,112 @@
+package redisstore
+
+import (
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stintdev/stint"
+)
+
+func keyOf(e *encoding, identity string) string {
+	return string(e.appendKey(nil, identity, "0123_-x"))
+}
+
+func TestKeys(t *testing.T) {
+	long := strings.Repeat("x", 65)
+	for _, c := range []struct{ fact, identity, want string }{
+		{"an identity of 13 characters makes a key of 28", "user:12345678", "stint:{user:12345678}0123_-x"},
+		{"other parts follow behind colons", "acme\x00user:1\x00/v1", "stint:{acme}:user%3A1:/v10123_-x"},
+		{"braces and the escape itself are escaped", "a}{b%7D", "stint:{a%7D%7Bb%257D}0123_-x"},
+		{"so are newlines, spaces and what is no text", "a\r\n b\xff\u0085", "stint:{a%0D%0A%20b%FF%C2%85}0123_-x"},
+		{"text in any script stands as it is", "ключ", "stint:{ключ}0123_-x"},
+		{"an empty first part still has a slot of its own", "\x00b", "stint:{%-}:b0123_-x"},
+		{"64 bytes are not long", long[1:], "stint:{" + long[1:] + "}0123_-x"},
+		{"65 bytes are", long, "stint:{%~lTfF_fEgSC99WNJentWD9SwC}0123_-x"},
+	} {
+		if got := keyOf(encodingOf(t, Options{}), c.identity); got != c.want {
+			t.Errorf("%s: %q, want %q", c.fact, got, c.want)
+		}
+	}
+	if got := keyOf(encodingOf(t, Options{}), "user:12345678"); len(got) != 28 {
+		t.Errorf("%q has %d bytes", got, len(got))
+	}
+}
+
+// keyForm is all that a key can look like: no control character, space or
+// brace beside the two, and no byte that is not UTF-8.
+var keyForm = regexp.MustCompile(`^app:\{[^\x00-\x20\x7f-\x{9f}\x{fffd}{}]+\}[^\x00-\x20\x7f-\x{9f}\x{fffd}{}]*[A-Za-z0-9_-]{7}$`)
+
+func TestNoTwoIdentitiesShareAKey(t *testing.T) {
+	e := encodingOf(t, Options{Prefix: "app"})
+	r := newRand(t)
+	seen := map[string]string{}
+	for range 40_000 {
+		identity := drawIdentity(r)
+		key := keyOf(e, identity)
+		if !keyForm.MatchString(key) || len(key) > len("app:{}")+5*(maxPart+1)+7 {
+			t.Fatalf("identity %q has the key %q", identity, key)
+		}
+		if other, known := seen[key]; known && other != identity {
+			t.Fatalf("identities %q and %q share the key %q", identity, other, key)
+		}
+		seen[key] = identity
+	}
+}
+
+// drawIdentity draws up to five parts from what could confuse: separators,
+// escapes, hashes and their beginnings, and what they are made of.
+func drawIdentity(r *rand.Rand) string {
+	pieces := []string{"a", "b", "%", "%25", "%7D", "}", "{", ":", "\x00", "%~", "%-", "-", "~", "\n", "\xff", "\xc3", "\xa9", "é", " ",
+		"0123_-x", "lTfF_fEgSC99WNJentWD9SwC", strings.Repeat("%", 22), strings.Repeat("x", 60), "\u0080", "stint:{a}"}
+	var s strings.Builder
+	for range 1 + r.IntN(5) {
+		s.WriteString(pieces[r.IntN(len(pieces))])
+	}
+	return s.String()
+}
+
+func TestAMegabyteMakesAShortKey(t *testing.T) {
+	e := encodingOf(t, Options{})
+	for _, identity := range []string{strings.Repeat("\x01", 1<<20), strings.Repeat("{", 1<<20), strings.Repeat("é", 1<<19), "a\x00" + strings.Repeat("\xff", 1<<20)} {
+		if key := keyOf(e, identity); len(key) > 50 {
+			t.Errorf("%.5q…: a key of %d bytes", identity, len(key))
+		}
+	}
+}
+
+// TestSlotIsOfTheFirstPart says that nothing but the first part of an identity
+// decides where its states are, and that they are where a server looks.
+func TestSlotIsOfTheFirstPart(t *testing.T) {
+	e := encodingOf(t, Options{Prefix: "app"})
+	r := newRand(t)
+	for range 10_000 {
+		identity := drawIdentity(r)
+		c := stint.Claim{Key: identity}
+		if got, want := e.slotOf(&c), slotOf(keyOf(e, identity)); got != want {
+			t.Fatalf("%q: slot %d, and of its key %d", identity, got, want)
+		}
+		other := stint.Claim{Key: stint.JoinKey(identity, drawIdentity(r))}
+		if e.slotOf(&c) != e.slotOf(&other) {
+			t.Fatalf("%q and %q are apart", identity, other.Key)
+		}
+	}
+}
+
+func TestPrefixesThatWouldBreakKeysAreRefused(t *testing.T) {
+	for _, prefix := range []string{"a{b", "a}", "a b", "a\n", "\x00", "\xff", strings.Repeat("x", 65)} {
+		if _, err := newEncoding(&Options{Prefix: prefix}); err == nil {
+			t.Errorf("prefix %q is taken", prefix)
+		}
+	}
+}
+
+func TestKeysOfPlainIdentitiesAllocateNothing(t *testing.T) {
+	e := encodingOf(t, Options{})
+	room := make([]byte, 0, 64)
+	c := stint.Claim{Key: "user:12345678"}
+	if n := testing.AllocsPerRun(100, func() { room = e.appendKey(room[:0], c.Key, "0123_-x"); e.slotOf(&c) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

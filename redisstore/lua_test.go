@@ -1,0 +1,154 @@
+package redisstore
+
+import (
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint/internal/redistest"
+)
+
+// luaFunctions is the source of functions of take.lua.
+func luaFunctions(t *testing.T, names ...string) string {
+	t.Helper()
+	source := "local floor, min, max, UNIT, MOST, WINDOW = math.floor, math.min, math.max, 1000000, 9007199254740991, 3\n"
+	for _, name := range names {
+		_, after, found := strings.Cut(takeScript, "\nlocal function "+name+"(")
+		body, _, ends := strings.Cut(after, "\nend\n")
+		if !found || !ends {
+			t.Fatalf("take.lua has no function %s", name)
+		}
+		source += "local function " + name + "(" + body + "\nend\n"
+	}
+	return source
+}
+
+// evalNumbers calls a script with numbers, and returns those that it does.
+func (s *scripts) evalNumbers(script string, numbers []int64) (results []string) {
+	s.Helper()
+	args := []string{"EVAL", script, "0"}
+	for _, n := range numbers {
+		args = append(args, fmt.Sprint(n))
+	}
+	results, err := s.do(args...).AsStrSlice()
+	if err != nil {
+		s.Fatal(err)
+	}
+	return results
+}
+
+func TestProductsPastADoubleAreExact(t *testing.T) {
+	s := dialScripts(t, redistest.Server(t).Addr())
+	script := luaFunctions(t, "shareUp", "mulDiv", "mulDivUp") + `
+		local out, number = {}, tonumber
+		for i = 1, #ARGV, 7 do
+			out[#out + 1] = string.format('%.0f', shareUp(number(ARGV[i]), number(ARGV[i + 1]), number(ARGV[i + 2])))
+			local a, b, plus, c = number(ARGV[i + 3]), number(ARGV[i + 4]), number(ARGV[i + 5]), number(ARGV[i + 6])
+			local quotient, rest = mulDiv(a, b, plus, c)
+			out[#out + 1] = string.format('%.0f', quotient)
+			out[#out + 1] = string.format('%.0f', rest)
+			out[#out + 1] = string.format('%.0f', mulDivUp(a, b, plus - c + 1, c))
+		end
+		return out`
+	r := newRand(t)
+	for range 100 {
+		var numbers []int64
+		var want []string
+		for range 100 {
+			n, w := drawProducts(r)
+			numbers, want = append(numbers, n...), append(want, w...)
+		}
+		for i, got := range s.evalNumbers(script, numbers) {
+			if got != want[i] {
+				t.Fatalf("%v: result %d is %s, want %s", numbers[i/4*7:i/4*7+7], i%4, got, want[i])
+			}
+		}
+	}
+}
+
+// drawProducts draws a, b, c for shareUp, and a, b, plus, c for the others,
+// with what they give.
+func drawProducts(r *rand.Rand) (numbers []int64, results []string) {
+	c := 1 + r.Int64N(1<<r.IntN(46))
+	b := 1 + r.Int64N(c)
+	a := r.Int64N(1 << r.IntN(33))
+	if inverse := new(big.Int).ModInverse(big.NewInt(b), big.NewInt(c)); inverse != nil && inverse.BitLen() < 32 && r.IntN(2) == 0 {
+		a = inverse.Int64() // the rest is 1
+	}
+	share := ceilDiv(product(a, b), big.NewInt(c))
+	q := 1 + r.Int64N(1<<r.IntN(52))
+	p := 1 + r.Int64N(max(1, 1<<51/q))
+	e := r.Int64N(min(1<<52, 1<<52/((p+q-1)/q)))
+	plus := r.Int64N(q)
+	sum := product(e, p)
+	sum.Add(sum, big.NewInt(plus))
+	quotient, rest := new(big.Int).QuoRem(sum, big.NewInt(q), new(big.Int))
+	up := ceilDiv(new(big.Int).Sub(sum, big.NewInt(q-1)), big.NewInt(q))
+	return []int64{a, b, c, e, p, plus, q}, []string{share.String(), quotient.String(), rest.String(), up.String()}
+}
+
+func product(a, b int64) *big.Int { return new(big.Int).Mul(big.NewInt(a), big.NewInt(b)) }
+
+func ceilDiv(a, b *big.Int) *big.Int {
+	quotient, rest := new(big.Int).DivMod(a, b, new(big.Int))
+	if rest.Sign() > 0 {
+		quotient.Add(quotient, big.NewInt(1))
+	}
+	return quotient
+}
+
+// Months are compared with the library's calendar, over 500 years either side
+// of the epoch.
+func TestMonthsAreThoseOfTheCalendar(t *testing.T) {
+	s := dialScripts(t, redistest.Server(t).Addr())
+	script := luaFunctions(t, "dayNumber", "monthOf", "monthStart", "period") + `
+		local out, number = {}, tonumber
+		for i = 1, #ARGV, 4 do
+			local l = {kind = 4, offset = number(ARGV[i + 1]), day = number(ARGV[i + 2]), timeOfDay = number(ARGV[i + 3])}
+			for _, t in ipairs({period(l, number(ARGV[i]))}) do out[#out + 1] = string.format('%.0f', t) end
+		end
+		return out`
+	r := newRand(t)
+	for range 20 {
+		var numbers []int64
+		var want []string
+		for range 200 {
+			at, offset, day, clock := r.Int64N(1e16)-5e15, (r.Int64N(37)-18)*3600e6, 1+r.Int64N(31), r.Int64N(86400e6)
+			numbers = append(numbers, at, offset, day, clock)
+			from, to := monthAround(at, offset, day, clock)
+			want = append(want, fmt.Sprint(from), fmt.Sprint(to))
+		}
+		for i, got := range s.evalNumbers(script, numbers) {
+			if got != want[i] {
+				t.Fatalf("period %v: %s, want %s", numbers[i/2*4:i/2*4+4], got, want[i])
+			}
+		}
+	}
+}
+
+// monthAround is the period of months that a time lies in, found by going
+// through the months around it.
+func monthAround(at, offset, day, clock int64) (from, to int64) {
+	zone := time.FixedZone("", int(offset/1e6))
+	local := time.UnixMicro(at).In(zone)
+	start := func(months int) int64 {
+		first := time.Date(local.Year(), local.Month()+time.Month(months), 1, 0, 0, 0, 0, zone)
+		last := first.AddDate(0, 1, -1).Day()
+		return first.AddDate(0, 0, min(int(day), last)-1).UnixMicro() + clock
+	}
+	for m := -2; ; m++ {
+		if from, to = start(m), start(m+1); from <= at && at < to {
+			return from, to
+		}
+	}
+}
+
+func newRand(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
