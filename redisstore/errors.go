@@ -25,7 +25,7 @@ var meanings = map[string]meaning{
 	"LOADING":     {"loading", "is still loading its data set", "wait until it is ready"},
 	"BUSY":        {"busy", "is busy with somebody's slow script", "end it with SCRIPT KILL, and keep slow scripts off this server"},
 	"OOM":         {"oom", "has no memory left", "raise its maxmemory: with noeviction a full server refuses new keys"},
-	"NOAUTH":      {"noauth", "asks for a password", "set the password in the store's URL or STINT_STORE_PASSWORD_FILE"},
+	"NOAUTH":      {"noauth", "asks for a password", "set it in the store's URL or STINT_STORE_PASSWORD_FILE; a sentinel's own is sentinel_password"},
 	"WRONGPASS":   {"noauth", "does not accept the user name and password", "check the store's URL and STINT_STORE_PASSWORD_FILE"},
 	"NOPERM":      {"noperm", "does not permit the user what Stint needs", "grant +evalsha +eval +script|load +info +@read +@write on the keys below the prefix"},
 	"NOSCRIPT":    {"noscript", "lost a script twice in a row", "see who calls SCRIPT FLUSH"},
@@ -44,8 +44,11 @@ var meanings = map[string]meaning{
 // password is in it.
 func (d *dialer) explain(err error, addr string) error {
 	var known *stint.Error
-	if err == nil || errors.As(err, &known) {
-		return err
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &known):
+		return known
 	}
 	var answer *rueidis.RedisError
 	if errors.As(err, &answer) {
@@ -123,7 +126,7 @@ func broken(err error, addr string) error {
 // sent.
 func notConnectedTo(addr string, err error, e *stint.Error) {
 	e.Code, e.Kind = stint.CodeUnavailable, "connection"
-	e.Problem, e.Mend = "no connection to the server "+addr, "check that it runs and that its address is right"
+	e.Problem, e.Mend = "no connection to the server "+addr, "check that it runs, its address, and whether it speaks TLS"
 	if insecure(err) {
 		e.Kind, e.Mend = "tls", "check its certificate, the authorities that are trusted here, and that it speaks TLS on this port"
 	}

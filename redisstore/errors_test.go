@@ -58,7 +58,7 @@ func TestFullServerIsOutOfMemory(t *testing.T) {
 	wantError(t, top.nodeOf(0).probe(t.Context()), stint.CodeUnavailable, "oom")
 }
 
-func TestServerThatCannotSaveRefusesWrites(t *testing.T) {
+func TestServerWithoutItsReplicasRefusesWrites(t *testing.T) {
 	server := redistest.Server(t)
 	top := newTestTopology(t, Options{Addrs: []string{server.Addr()}})
 	server.Must("CONFIG", "SET", "min-replicas-to-write", "1")
@@ -67,16 +67,19 @@ func TestServerThatCannotSaveRefusesWrites(t *testing.T) {
 }
 
 func TestServerThatLoadsIsLoading(t *testing.T) {
-	server := redistest.Server(t, "--key-load-delay", "20000", "--loading-process-events-interval-bytes", "1024")
-	for i := range 200 {
-		server.Must("SET", "filler"+strconv.Itoa(i), strings.Repeat("x", 64))
+	server := redistest.Server(t, "--enable-debug-command", "yes", "--rdbcompression", "no", "--loading-process-events-interval-bytes", "1024")
+	for i := range 100 {
+		server.Must("SET", "filler"+strconv.Itoa(i), strings.Repeat("x", 1024))
 	}
-	server.Must("SAVE")
-	server.Restart()
 	top := newTestTopology(t, Options{Addrs: []string{server.Addr()}})
-	if loading, err := server.Info("loading"); err != nil || loading != "1" {
-		t.Skip("the server has loaded its data set before it could be asked", loading, err)
-	}
+	server.Must("CONFIG", "SET", "key-load-delay", "10000") // µs
+	var reload sync.WaitGroup
+	reload.Go(func() { _, _ = server.Do("DEBUG", "RELOAD") })
+	defer reload.Wait()
+	eventually(t, "the server loads", func() bool {
+		loading, err := server.Info("loading")
+		return err == nil && loading == "1"
+	})
 	_, err := count(t, top, "k")
 	wantError(t, err, stint.CodeUnavailable, "loading")
 }

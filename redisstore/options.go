@@ -70,10 +70,10 @@ func (o Options) String() string {
 		s += o.Username + ":***@"
 	}
 	s += strings.Join(o.Addrs, ",")
-	switch {
-	case o.Topology == Sentinel:
+	if o.Topology == Sentinel {
 		s += "/" + o.Master
-	case o.DB != 0:
+	}
+	if o.DB != 0 {
 		s += fmt.Sprintf("/%d", o.DB)
 	}
 	return s

@@ -3,12 +3,14 @@ package redisstore
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/stintdev/stint"
 )
 
 // watch is how often the sentinels are asked who the master is.
@@ -58,7 +60,7 @@ func (s *sentinels) master(ctx context.Context) (string, error) {
 	if best := mostNamed(names); best != "" {
 		return best, nil
 	}
-	return "", errors.Join(errs...)
+	return "", cmp.Or(errs...) // of the first: the others seldom say more
 }
 
 func mostNamed(names []string) string {
@@ -71,7 +73,7 @@ func mostNamed(names []string) string {
 	return slices.MaxFunc(append(names, ""), func(a, b string) int { return cmp.Compare(votes[a], votes[b]) })
 }
 
-// ask asks one sentinel.
+// ask asks one sentinel. Its errors are explained.
 func (s *sentinels) ask(ctx context.Context, addr string) (string, error) {
 	l := newLink(addr)
 	defer context.AfterFunc(ctx, l.cut)()
@@ -80,14 +82,22 @@ func (s *sentinels) ask(ctx context.Context, addr string) (string, error) {
 	l.client = client
 	defer l.close()
 	if err != nil {
-		return "", err
+		return "", s.dialer.explain(unsent(err), addr)
 	}
 	pair, err := client.Do(ctx, client.B().SentinelGetMasterAddrByName().Master(o.Master).Build()).AsStrSlice()
 	if rueidis.IsRedisNil(err) || err == nil && len(pair) != 2 {
-		return "", errors.New("sentinel " + addr + " knows no master " + o.Master)
+		return "", s.unknownMaster(addr)
 	}
 	if err != nil {
-		return "", err
+		return "", s.dialer.explain(unsent(err), addr)
 	}
 	return reachable(pair[0], pair[1], addr), nil
+}
+
+func (s *sentinels) unknownMaster(addr string) error {
+	return &stint.Error{
+		Code: stint.CodeUnavailable, Kind: "sentinel",
+		Problem: fmt.Sprintf("the sentinel %s knows no master %q", addr, s.dialer.opts.Master),
+		Mend:    "use the name that SENTINEL MASTERS shows",
+	}
 }

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -159,10 +160,7 @@ var parameters = map[string]func(o *Options, value string) error{
 	"tls_cert":          nil, // with tls_key
 	"tls_key":           nil,
 	"tls_server_name":   func(o *Options, v string) error { o.TLS.ServerName = v; return nil },
-	"tls_skip_verify": func(o *Options, v string) (err error) {
-		o.TLS.InsecureSkipVerify, err = strconv.ParseBool(v) // asked for by its name
-		return err
-	},
+	"tls_skip_verify":   (*Options).readSkipVerify,
 }
 
 func (o *Options) readQuery(query string) error {
@@ -195,27 +193,33 @@ func (o *Options) readParameter(name, value string) error {
 		return nil
 	}
 	if err := read(o, value); err != nil {
-		return wrongURL(name+": "+err.Error(), "")
+		return wrongURL(name+" "+err.Error(), "")
 	}
 	return nil
 }
 
 func readDuration(into *time.Duration, text string) (err error) {
-	*into, err = time.ParseDuration(text)
-	if err == nil && *into <= 0 {
-		err = fmt.Errorf("%s is not above 0", text)
+	if *into, err = time.ParseDuration(text); err != nil || *into <= 0 {
+		return errors.New("is not a time above 0, such as 250ms")
 	}
-	return err
+	return nil
+}
+
+func (o *Options) readSkipVerify(text string) (err error) {
+	if o.TLS.InsecureSkipVerify, err = strconv.ParseBool(text); err != nil { // asked for by its name
+		return errors.New("is neither true nor false")
+	}
+	return nil
 }
 
 func (o *Options) readAuthorities(file string) error {
 	pem, err := os.ReadFile(file)
 	if err != nil {
-		return err
+		return fmt.Errorf("cannot be read: %w", err)
 	}
 	o.TLS.RootCAs = x509.NewCertPool()
 	if !o.TLS.RootCAs.AppendCertsFromPEM(pem) {
-		return fmt.Errorf("%s has no certificate in PEM form", file)
+		return errors.New("names a file without a certificate in PEM form")
 	}
 	return nil
 }

@@ -1,0 +1,50 @@
+package redisstore
+
+import (
+	"crypto/tls"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/redistest"
+)
+
+func TestTLS(t *testing.T) {
+	server, trusting := redistest.ServerTLS(t)
+	for name, c := range map[string]struct {
+		config *tls.Config
+		kind   string
+	}{
+		"trusted":           {trusting, ""},
+		"of nobody trusted": {&tls.Config{MinVersion: tls.VersionTLS12}, "tls"},
+		"of another name":   {&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: trusting.RootCAs, ServerName: "elsewhere"}, "tls"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			top := newTestTopology(t, Options{Addrs: []string{server.Addr()}, TLS: c.config})
+			got, err := count(t, top, name)
+			if c.kind != "" {
+				wantError(t, err, stint.CodeUnavailable, c.kind)
+				return
+			}
+			if err != nil || got != "1" {
+				t.Error(got, err)
+			}
+			n := top.nodeOf(0)
+			n.stop()
+			if err := n.probe(t.Context()); err != nil {
+				t.Error("a probe after stop:", err)
+			}
+		})
+	}
+}
+
+func TestPlainServerIsNoTLSServer(t *testing.T) {
+	server := redistest.Server(t)
+	top := newTestTopology(t, Options{Addrs: []string{server.Addr()}, Timeout: 200 * time.Millisecond, TLS: &tls.Config{MinVersion: tls.VersionTLS12}})
+	_, err := count(t, top, "k")
+	wantError(t, err, stint.CodeUnavailable, "connection") // it waits for the end of a line that never comes
+	if !strings.Contains(err.Error(), "TLS") {
+		t.Error("the error does not hint at TLS:", err)
+	}
+}

@@ -1,0 +1,176 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/redistest"
+)
+
+func TestURLsAreRead(t *testing.T) {
+	for text, want := range map[string]Options{
+		"redis://localhost":                      {Addrs: []string{"localhost:6379"}},
+		"redis://localhost/":                     {Addrs: []string{"localhost:6379"}},
+		"REDIS://localhost:7000/3":               {Addrs: []string{"localhost:7000"}, DB: 3},
+		"redis://:pw@h:1":                        {Addrs: []string{"h:1"}, Password: "pw"},
+		"redis://u:p%40%3A%2F%25@h:1/0":          {Addrs: []string{"h:1"}, Username: "u", Password: "p@:/%"},
+		"redis://u:a@b@h:1":                      {Addrs: []string{"h:1"}, Username: "u", Password: "a@b"},
+		"redis://u:a:b@h:1":                      {Addrs: []string{"h:1"}, Username: "u", Password: "a:b"},
+		"redis://[::1]:7000":                     {Addrs: []string{"[::1]:7000"}},
+		"redis://[::1]":                          {Addrs: []string{"[::1]:6379"}},
+		"redis://h?timeout=250ms":                {Addrs: []string{"h:6379"}, Timeout: 250 * time.Millisecond},
+		"redis://h?replica_timeout=1s":           {Addrs: []string{"h:6379"}, ReplicaTimeout: time.Second},
+		"redis-cluster://a:1,b:2,c":              {Topology: Cluster, Addrs: []string{"a:1", "b:2", "c:6379"}},
+		"redis-cluster://u:p@a:1,b:2/0":          {Topology: Cluster, Addrs: []string{"a:1", "b:2"}, Username: "u", Password: "p"},
+		"redis-sentinel://a:1,b/mymaster":        {Topology: Sentinel, Addrs: []string{"a:1", "b:26379"}, Master: "mymaster"},
+		"redis-sentinel://u:p@a:1/my%20master/2": {Topology: Sentinel, Addrs: []string{"a:1"}, Master: "my master", Username: "u", Password: "p", DB: 2},
+		"redis-sentinel://a:1/m?sentinel_username=x&sentinel_password=y%26": {
+			Topology: Sentinel, Addrs: []string{"a:1"}, Master: "m", SentinelUsername: "x", SentinelPassword: "y&",
+		},
+	} {
+		got, err := ParseURL(text)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %#v, %v", text, got, err)
+		}
+	}
+}
+
+func TestURLsWithTLS(t *testing.T) {
+	for text, topology := range map[string]Topology{
+		"rediss://h": Single, "rediss-cluster://h,i": Cluster, "rediss-sentinel://h/m": Sentinel,
+	} {
+		o, err := ParseURL(text + "?tls_server_name=name&tls_skip_verify=true")
+		if err != nil || o.TLS == nil || o.Topology != topology {
+			t.Fatal(text, o, err)
+		}
+		if o.TLS.ServerName != "name" || !o.TLS.InsecureSkipVerify {
+			t.Errorf("%s: %+v", text, o.TLS)
+		}
+	}
+}
+
+func TestURLNamesTheAuthoritiesToTrust(t *testing.T) {
+	server, _ := redistest.ServerTLS(t)
+	files, err := filepath.Glob(filepath.Join(server.Dir(), "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca := ""
+	for _, f := range files {
+		if pem, err := os.ReadFile(f); err == nil && strings.Contains(string(pem), "BEGIN CERTIFICATE") {
+			ca = f
+		}
+	}
+	o, err := ParseURL("rediss://" + server.Addr() + "?tls_ca=" + ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := count(t, newTestTopology(t, o), "k"); err != nil {
+		t.Error(err)
+	}
+}
+
+const secret = "s3cr3t"
+
+func TestErrorsOfURLsNeverShowThePassword(t *testing.T) {
+	for _, text := range []string{
+		"", "localhost", ":" + secret + "@h", "http://u:" + secret + "@h", "redis:///", "redis://", "redis://u:" + secret + "@",
+		"redis://u:" + secret + "@h:port", "redis://u:" + secret + "@h:0", "redis://u:" + secret + "@h:70000",
+		"redis://u:" + secret + "/x@h:1", "redis://u:" + secret + "%zz@h:1", "redis://u:" + secret + "?x@h:1",
+		"redis://u:" + secret + "@h/db", "redis://u:" + secret + "@h/-1", "redis://u:" + secret + "@h:1,i:2", "redis://u:" + secret + "@a b:1",
+		"redis-cluster://u:" + secret + "@h/1", "redis-cluster://u:" + secret + "@h,,i", "redis-sentinel://u:" + secret + "@h", "redis-sentinel://u:" + secret + "@h/",
+		"redis://h?password=" + secret, "redis://h?" + secret + "=1", "redis://h?timeout=" + secret, "redis://h?timeout=-1s", "redis://h?timeout=0s",
+		"redis://h?tls_ca=x", "rediss://h?tls_ca=/does/not/exist", "rediss://h?tls_cert=/does/not/exist&tls_key=/neither", "rediss://h?tls_skip_verify=maybe",
+		"redis-other://u:" + secret + "@h", "redis://h?%zz=" + secret, "redis://fe80::1:" + secret + ":x", "redis://u:" + secret + "@h@i:1:2",
+	} {
+		_, err := ParseURL(text)
+		var e *stint.Error
+		if !errors.As(err, &e) || e.Code != stint.CodeInvalid || e.Kind != "url" {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("the error of %s shows the password: %v", text, err)
+		}
+	}
+}
+
+func TestOptionsNeverShowThePassword(t *testing.T) {
+	o, err := ParseURL("redis-sentinel://user:" + secret + "@a:1,b:2/m/4?sentinel_password=" + secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	slog.New(slog.NewJSONHandler(&text, nil)).Info("", "store", o)
+	shown := fmt.Sprintf("%v %+v %#v %s %q %v", o, o, o, o, o, &o) + text.String()
+	if strings.Contains(shown, secret) {
+		t.Error(shown)
+	}
+	if want := "redis-sentinel://user:***@a:1,b:2/m/4"; o.String() != want {
+		t.Errorf("%s; want %s", o, want)
+	}
+	again, err := ParseURL(strings.ReplaceAll(o.String(), "***", secret))
+	if err != nil || again.Master != "m" || again.DB != 4 {
+		t.Error(again, err)
+	}
+}
+
+func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+	addr := []string{"h:1"}
+	for name, o := range map[string]Options{
+		"no address":               {},
+		"address without port":     {Addrs: []string{"h"}},
+		"several single servers":   {Addrs: []string{"h:1", "i:1"}},
+		"unknown topology":         {Addrs: addr, Topology: 9},
+		"sentinels without master": {Addrs: addr, Topology: Sentinel},
+		"database in a cluster":    {Addrs: addr, Topology: Cluster, DB: 1},
+		"negative database":        {Addrs: addr, DB: -1},
+		"negative timeout":         {Addrs: addr, Timeout: -1},
+		"negative replica timeout": {Addrs: addr, ReplicaTimeout: -1},
+		"negative time to keep":    {Addrs: addr, KeepFor: -1},
+		"prefix that picks a slot": {Addrs: addr, Prefix: "{x}"},
+	} {
+		_, err := New(o)
+		var e *stint.Error
+		if !errors.As(err, &e) || e.Code != stint.CodeInvalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSlotsAreThoseOfTheSpecification(t *testing.T) {
+	for key, want := range map[string]uint16{
+		"123456789": 0x31c3, "": 0, "foo": 12182, "{foo}bar": 12182, "a{foo}b{bar}": 12182, "{}foo": slotOf("{}foo"), "foo{": slotOf("foo{"),
+	} {
+		if got := slotOf(key); got != want {
+			t.Errorf("%q: %d; want %d", key, got, want)
+		}
+	}
+	if slotOf("{}foo") == slotOf("") {
+		t.Error("an empty tag counts as a tag")
+	}
+}
+
+func TestRedirectionsAreRead(t *testing.T) {
+	for _, c := range []struct{ host, port, from, want string }{
+		{"10.0.0.7", "6379", "10.0.0.1:6379", "10.0.0.7:6379"},
+		{"node.example.com", "6379", "10.0.0.1:6379", "node.example.com:6379"},
+		{"", "6380", "10.0.0.1:6379", "10.0.0.1:6380"},                      // it does not know its name
+		{"?", "6380", "[2001:db8::1]:6379", "[2001:db8::1]:6380"},           // Redis 7's way to say so
+		{"127.0.0.1", "7001", "10.0.0.1:7000", "10.0.0.1:7001"},             // its loopback is not ours
+		{"127.0.0.1", "7001", "localhost:7000", "127.0.0.1:7001"},           // it is ours
+		{"2001:db8::2", "6379", "[2001:db8::1]:6379", "[2001:db8::2]:6379"}, // without brackets
+	} {
+		if got := reachable(c.host, c.port, c.from); got != c.want {
+			t.Errorf("%q %s named by %s: %s; want %s", c.host, c.port, c.from, got, c.want)
+		}
+	}
+}
