@@ -38,31 +38,39 @@ func judgePolicies(t *testing.T, samples []sample, failures int) {
 	}
 }
 
-// judgeCharges checks what the store has counted of the open claim: every
-// check that it admitted, and beside those at most the ones that were sent
-// before the breaker opened and never answered.
-func judgeCharges(t *testing.T, store stint.Store, samples []sample, open []span) {
+// charges is what became of one claim's checks, all of cost 1.
+type charges struct {
+	answered int64 // admitted by the store
+	unknown  int64 // without an answer, so sent or not
+	counted  int64 // by the store
+}
+
+// chargesOf counts what became of a claim of plenty. Checks begun while the
+// breaker was open were not sent.
+func chargesOf(t *testing.T, store stint.Store, claims []stint.Claim, claim int, samples []sample, open []span) (c charges) {
 	t.Helper()
-	var answered, unknown int64
 	for i := range samples {
 		s := &samples[i]
-		if s.claim != opens || s.err != nil {
-			continue
-		}
-		if !s.d.Degraded {
-			answered++
-		} else if len(open) == 0 || s.begun.Before(open[0].from) {
-			unknown++
+		switch {
+		case s.claim != claim:
+		case s.err == nil && !s.d.Degraded:
+			c.answered++
+		case !during(open, s.begun):
+			c.unknown++
 		}
 	}
-	d, err := store.Take(t.Context(), stint.Claim{Key: claims(t)[opens].Key, Limit: claims(t)[opens].Limit})
-	if err != nil || d.Degraded {
-		t.Errorf("peek: %+v, %v", d, err)
-		return
-	}
-	charged := plenty - d.Remaining
-	t.Logf("charges: %d answered, %d without an answer, %d in the store", answered, unknown, charged)
-	if charged < answered || charged > answered+unknown {
-		t.Errorf("the store has %d charges, want from %d to %d", charged, answered, answered+unknown)
+	c.counted = plenty - awaitAnswer(t, store, claims[claim]).Remaining
+	return c
+}
+
+// judgeCharges checks what the store has counted of a claim: every check that
+// it admitted, and beside those at most the ones that were sent and never
+// answered.
+func judgeCharges(t *testing.T, store stint.Store, claims []stint.Claim, claim int, samples []sample, open []span) {
+	t.Helper()
+	c := chargesOf(t, store, claims, claim, samples, open)
+	t.Logf("%s: %d checks answered, %d without an answer, %d in the store", claims[claim].Key, c.answered, c.unknown, c.counted)
+	if c.counted < c.answered || c.counted > c.answered+c.unknown {
+		t.Errorf("%s: the store counts %d, want from %d to %d", claims[claim].Key, c.counted, c.answered, c.answered+c.unknown)
 	}
 }

@@ -20,6 +20,10 @@ type sample struct {
 	took  time.Duration
 	d     stint.Decision
 	err   error
+	// preempted says that the check stayed on one thread, from which the
+	// kernel took the processor meanwhile: how long that took says nothing of
+	// the store.
+	preempted bool
 }
 
 // load is checks that go on while servers fail. Its pace leaves the
@@ -71,9 +75,12 @@ func (l *load) work(w int) {
 }
 
 func (l *load) take(i int) sample {
+	thread, before := preemptions()
 	s := sample{claim: i, begun: time.Now()}
 	s.d, s.err = l.store.Take(context.Background(), l.claims[i])
 	s.took = time.Since(s.begun)
+	same, after := preemptions()
+	s.preempted = same == thread && after > before
 	if s.err != nil || s.d.Degraded {
 		l.degraded.Store(int64(time.Since(l.begun)))
 	}

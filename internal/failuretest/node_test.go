@@ -1,7 +1,8 @@
 package failuretest
 
 import (
-	"fmt"
+	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -22,40 +23,49 @@ type node struct {
 	changes *changes
 }
 
-// newNode makes a node with the deadline and the breaker that nodes have. Only
-// a test about slow calls judges them by the p99: on a busy host, one call in a
-// hundred takes 10 ms whatever the store does.
-func newNode(t *testing.T, o redisstore.Options, slow bool) *node {
+// newNode makes a node with the deadline and the breaker that nodes have.
+func newNode(t *testing.T, o redisstore.Options, g guard.Options) *node {
 	t.Helper()
-	store, err := redisstore.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
 	n := &node{changes: &changes{}}
-	judged := guard.DefaultBreaker()
-	if !slow {
-		judged.SlowRatio = 0
-	}
-	n.Store, err = guard.New(store, guard.Options{Nodes: nodes, Breaker: &judged, OnChange: n.changes.note})
-	if err != nil {
+	g.Nodes, g.OnChange = nodes, n.changes.note
+	var err error
+	if n.Store, err = guard.New(newStore(t, o), g); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = n.Close() })
 	return n
 }
 
-// ready waits until the node's store answers a claim.
-func (n *node) ready(t *testing.T, c stint.Claim) {
+// patient is for a node that does not judge its store by the p99. On a busy
+// host one call in a hundred takes 10 ms whatever the store does, so only the
+// test about slow calls does.
+func patient() guard.Options {
+	b := guard.DefaultBreaker()
+	b.SlowRatio = 0
+	return guard.Options{Breaker: &b}
+}
+
+func newStore(t *testing.T, o redisstore.Options) *redisstore.Store {
+	t.Helper()
+	store, err := redisstore.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// awaitAnswer waits until a store answers a peek for a claim.
+func awaitAnswer(t *testing.T, store stint.Store, c stint.Claim) (d stint.Decision) {
 	t.Helper()
 	c.Cost = 0
-	redistest.Await(t, func() error {
-		d, err := n.Take(t.Context(), c)
-		if err == nil && d.Degraded {
-			return fmt.Errorf("the store does not answer yet: %+v", n.changes.last())
+	redistest.Await(t, func() (err error) {
+		if d, err = store.Take(t.Context(), c); err == nil && d.Degraded {
+			return errors.New("the store does not answer yet")
 		}
 		return err
 	})
+	return d
 }
 
 func single(addr string) redisstore.Options { return redisstore.Options{Addrs: []string{addr}} }
@@ -100,16 +110,22 @@ type span struct{ from, to time.Time }
 
 func (s span) has(t time.Time) bool { return !t.Before(s.from) && t.Before(s.to) }
 
+func during(spans []span, t time.Time) bool {
+	return slices.ContainsFunc(spans, func(s span) bool { return s.has(t) })
+}
+
 // open is the spans in which a breaker was not closed, in order.
 func (c *changes) open() (spans []span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	latest := map[string]int{} // of each shard
 	for _, change := range c.all {
 		switch {
 		case change.From == breaker.Closed:
+			latest[change.shard] = len(spans)
 			spans = append(spans, span{change.at, change.at.Add(time.Hour)})
 		case change.To == breaker.Closed:
-			spans[len(spans)-1].to = change.at
+			spans[latest[change.shard]].to = change.at
 		}
 	}
 	return spans

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stintdev/stint/guard"
 	"github.com/stintdev/stint/internal/redistest"
 	"github.com/stintdev/stint/resilience/breaker"
 )
@@ -51,9 +52,9 @@ func fail(t *testing.T, c failure) *figures {
 	t.Helper()
 	p := redistest.Server(t)
 	proxy := redistest.Proxy(t, p.Addr())
-	n := newNode(t, single(proxy.Addr()), false)
+	n := newNode(t, single(proxy.Addr()), patient())
 	claims := claims(t)
-	n.ready(t, claims[opens])
+	awaitAnswer(t, n, claims[opens])
 	l := start(t, n, claims...)
 	l.await(t, normal)
 
@@ -73,7 +74,7 @@ func fail(t *testing.T, c failure) *figures {
 	}
 	judgePolicies(t, samples, len(spans))
 	if !c.forgets {
-		judgeCharges(t, n, samples, spans)
+		judgeCharges(t, n, claims, opens, samples, spans)
 	}
 	return f
 }
@@ -101,9 +102,9 @@ func TestServerRestartsEmpty(t *testing.T) {
 	skipShort(t)
 	measure(t, func(t *testing.T) *figures {
 		p := redistest.Server(t)
-		n := newNode(t, single(p.Addr()), false)
+		n := newNode(t, single(p.Addr()), patient())
 		claims := claims(t)
-		n.ready(t, claims[opens])
+		awaitAnswer(t, n, claims[opens])
 		l := start(t, n, claims...)
 		l.await(t, 5*scarce) // the scarce limit is used up
 		broken := time.Now()
@@ -133,7 +134,7 @@ func TestServerIsNotThereAtFirst(t *testing.T) {
 	measure(t, func(t *testing.T) *figures {
 		p := redistest.Server(t)
 		p.Kill()
-		n := newNode(t, single(p.Addr()), false)
+		n := newNode(t, single(p.Addr()), patient())
 		broken := time.Now()
 		l := start(t, n, claims(t)...)
 		awaitOpen(t, n)
@@ -155,9 +156,9 @@ func TestServerIsSlow(t *testing.T) {
 	measure(t, func(t *testing.T) *figures {
 		p := redistest.Server(t)
 		proxy := redistest.Proxy(t, p.Addr())
-		n := newNode(t, single(proxy.Addr()), true)
+		n := newNode(t, single(proxy.Addr()), guard.Options{})
 		claims := claims(t)
-		n.ready(t, claims[opens])
+		awaitAnswer(t, n, claims[opens])
 		l := start(t, n, claims...)
 		l.await(t, normal)
 		broken := time.Now()
@@ -171,7 +172,7 @@ func TestServerIsSlow(t *testing.T) {
 		f := read(samples, spans, broken)
 		f.normal = back
 		judgePolicies(t, samples, len(spans))
-		judgeCharges(t, n, samples, spans)
+		judgeCharges(t, n, claims, opens, samples, spans)
 		return f
 	})
 }

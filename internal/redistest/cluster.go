@@ -34,7 +34,7 @@ func Cluster(t testing.TB, masters, replicas int, options ...string) *ClusterSer
 	for range masters + replicas {
 		p := newProcess(t, Binary(t))
 		p.options = append(slices.Clone(options), "--save", "", "--appendonly", "no", "--cluster-enabled", "yes",
-			"--cluster-node-timeout", nodeTimeout, "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
+			"--cluster-node-timeout", nodeTimeout, "--cluster-replica-validity-factor", "0", "--repl-diskless-sync", "no")
 		p.launch()
 		c.Nodes = append(c.Nodes, p)
 	}

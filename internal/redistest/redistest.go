@@ -22,6 +22,10 @@ import (
 // than it takes, for machines that are busy with other tests.
 const patience = 30 * time.Second
 
+// longestPause is the most between two looks at a condition. Looking takes
+// processors that the servers need.
+const longestPause = 20 * time.Millisecond
+
 // Server starts one server that accepts connections when Server returns. The
 // options are those of its configuration file, as on its command line:
 // "--maxmemory", "10mb".
@@ -50,9 +54,8 @@ func Binary(t testing.TB) string {
 // misses when it does not in time.
 func Await(t testing.TB, missing func() error) {
 	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); ; <-tick.C {
+	pause := time.Millisecond
+	for end := time.Now().Add(patience); ; pause = min(2*pause, longestPause) {
 		err := missing()
 		if err == nil {
 			return
@@ -60,5 +63,6 @@ func Await(t testing.TB, missing func() error) {
 		if time.Now().After(end) {
 			t.Fatalf("after %v: %v", patience, err)
 		}
+		<-time.After(pause)
 	}
 }

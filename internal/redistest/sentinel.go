@@ -27,11 +27,11 @@ type SentinelServers struct {
 func Sentinel(t testing.TB, options ...string) *SentinelServers {
 	t.Helper()
 	s := &SentinelServers{Name: "stint", t: t}
-	master := Server(t, append(slices.Clone(options), "--repl-diskless-sync-delay", "0")...)
+	master := Server(t, append(slices.Clone(options), "--repl-diskless-sync", "no")...)
 	s.Servers = append(s.Servers, master)
 	for range 2 {
 		s.Servers = append(s.Servers, Server(t, append(slices.Clone(options),
-			"--repl-diskless-sync-delay", "0", "--replicaof", "127.0.0.1 "+strconv.Itoa(master.port))...))
+			"--repl-diskless-sync", "no", "--replicaof", "127.0.0.1 "+strconv.Itoa(master.port))...))
 	}
 	master.AwaitReplicas(2)
 	for range 3 {

@@ -1,0 +1,131 @@
+package failuretest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/redistest"
+)
+
+// spread is one claim for each of the load's workers, keys of which the
+// masters have a share each, and where each of them is.
+func spread(t *testing.T, c *redistest.ClusterServers, policy stint.Policy) (claims []stint.Claim, slots []int) {
+	t.Helper()
+	limit := limitOf(t, plenty)
+	for i := range workers {
+		key := fmt.Sprintf("key%d", i)
+		claims = append(claims, stint.Claim{Key: key, Limit: limit, Cost: 1, Policy: policy})
+		slots = append(slots, c.Slot(key)) // of a key's first part, which stands in braces
+	}
+	return claims, slots
+}
+
+func TestClusterMovesSlotsUnderLoad(t *testing.T) {
+	skipShort(t)
+	c := redistest.Cluster(t, 3, 0)
+	store := newStore(t, cluster(c))
+	claims, slots := spread(t, c, stint.Policy{})
+	awaitAnswer(t, store, claims[0])
+	l := start(t, store, claims...)
+	l.await(t, normal)
+	begun := time.Now()
+	for round := range 3 {
+		for _, slot := range slots {
+			i := slices.Index(c.Nodes, c.Owner(slot))
+			to := c.Nodes[(i+1)%len(c.Nodes)]
+			c.BeginMove(slot, to)
+			l.await(t, 10) // some that are asked to go to the other
+			c.MoveKeys(slot, to)
+			l.await(t, 10)
+			c.EndMove(slot, to)
+		}
+		t.Logf("round %d: %d slots moved within %v", round, len(slots), time.Since(begun))
+	}
+	l.await(t, normal)
+	samples := l.stop()
+	t.Log(read(samples, nil, begun))
+	judgeAllCharges(t, store, claims, samples, nil)
+	for i := range samples {
+		if err := samples[i].err; err != nil {
+			t.Fatalf("a check failed while slots moved: %v", err)
+		}
+	}
+}
+
+// judgeAllCharges judges the charges of every claim.
+func judgeAllCharges(t *testing.T, store stint.Store, claims []stint.Claim, samples []sample, open []span) {
+	t.Helper()
+	var all charges
+	for i := range claims {
+		c := chargesOf(t, store, claims, i, samples, open)
+		if c.counted < c.answered || c.counted > c.answered+c.unknown {
+			t.Errorf("%s: the store counts %d, want from %d to %d", claims[i].Key, c.counted, c.answered, c.answered+c.unknown)
+		}
+		all.answered, all.unknown, all.counted = all.answered+c.answered, all.unknown+c.unknown, all.counted+c.counted
+	}
+	t.Logf("%d checks answered, %d without an answer, %d in the store", all.answered, all.unknown, all.counted)
+}
+
+// A failover in good order loses nothing; calls that were on their way may
+// have no answer.
+func TestClusterFailsOverInGoodOrder(t *testing.T) {
+	skipShort(t)
+	c := redistest.Cluster(t, 3, 3)
+	store := newStore(t, cluster(c))
+	claims, _ := spread(t, c, stint.Policy{})
+	awaitAnswer(t, store, claims[0])
+	l := start(t, store, claims...)
+	l.await(t, normal)
+	begun := time.Now()
+	c.Failover(c.Replica(c.Nodes[0]))
+	t.Logf("normal %v after it began", l.awaitNormal(t, begun))
+	samples := l.stop()
+	t.Log(read(samples, nil, begun))
+	judgeAllCharges(t, store, claims, samples, nil)
+}
+
+// When a master dies, checks of its keys are answered by their policy until
+// its replica takes over, and all others as ever. What the replica had not
+// heard of is lost with the master.
+func TestClusterMasterIsKilled(t *testing.T) {
+	skipShort(t)
+	measure(t, func(t *testing.T) *figures {
+		c := redistest.Cluster(t, 3, 3, "--cluster-require-full-coverage", "no")
+		n := newNode(t, cluster(c), patient())
+		claims, slots := spread(t, c, stint.Policy{})
+		for i := range claims {
+			awaitAnswer(t, n, claims[i])
+		}
+		victim := c.Owner(slots[0])
+		hit := keysOn(c, victim, slots)
+		l := start(t, n, claims...)
+		l.await(t, normal)
+		broken := time.Now()
+		victim.Kill()
+		c.AwaitTakeover(slots[0], victim)
+		taken := time.Now()
+		back := l.awaitNormal(t, taken)
+		samples, spans := l.stop(), n.changes.open()
+		elsewhere := slices.DeleteFunc(slices.Clone(samples), func(s sample) bool { return hit[s.claim] })
+		samples = slices.DeleteFunc(samples, func(s sample) bool { return !hit[s.claim] })
+		t.Logf("%d of %d keys were on the killed master, taken over after %v; elsewhere: %v",
+			len(hit), len(claims), taken.Sub(broken), read(elsewhere, nil, broken))
+		f := read(samples, spans, broken)
+		f.normal, f.normalBar = back, afterPromotion
+		f.astray = read(elsewhere, nil, broken).degraded
+		return f
+	})
+}
+
+func keysOn(c *redistest.ClusterServers, master *redistest.Process, slots []int) map[int]bool {
+	hit := map[int]bool{}
+	for i, slot := range slots {
+		if c.Owner(slot) == master {
+			hit[i] = true
+		}
+	}
+	return hit
+}
