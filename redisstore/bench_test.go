@@ -3,7 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,39 +13,57 @@ import (
 )
 
 // BenchmarkTake is checks of many keys, each its own, and of one key, by so
-// many callers at once.
+// many callers at once, beside the same script called on one key at a time.
 func BenchmarkTake(b *testing.B) {
 	server := redistest.Server(b)
 	store := open(b, Options{Addrs: []string{server.Addr()}})
 	limit := benchmarkLimit(b)
+	take := func(key string) error {
+		_, err := store.Take(context.Background(), stint.Claim{Key: key, Limit: limit, Cost: 1})
+		return err
+	}
+	alone := func(key string) error { return takeAlone(store, key, limit) }
 	for _, callers := range []int{1, 16, 64, 256} {
-		b.Run(fmt.Sprint("distinct/", callers), func(b *testing.B) { benchmarkTake(b, store, server, limit, callers, 100_000) })
-		b.Run(fmt.Sprint("hot/", callers), func(b *testing.B) { benchmarkTake(b, store, server, limit, callers, 1) })
+		b.Run(fmt.Sprint("alone/", callers), func(b *testing.B) { benchmark(b, server, alone, callers, 100_000) })
+		b.Run(fmt.Sprint("distinct/", callers), func(b *testing.B) { benchmark(b, server, take, callers, 100_000) })
+		b.Run(fmt.Sprint("hot/", callers), func(b *testing.B) { benchmark(b, server, take, callers, 1) })
 	}
 }
 
-func benchmarkTake(b *testing.B, store stint.Store, server *redistest.Process, limit stint.Limit, callers, keys int) {
+// takeAlone has the client carry one check by itself.
+func takeAlone(s *Store, key string, limit stint.Limit) error {
+	batch := s.encoding.newBatch()
+	batch.add(&stint.Group{Claims: []stint.Claim{{Key: key, Limit: limit, Cost: 1}}}, false)
+	i := batch.invocation()
+	client := s.topology.nodeOf(0).link.Load().client
+	return client.Do(context.Background(), evalsha(client.B(), &i)).Error()
+}
+
+func benchmark(b *testing.B, server *redistest.Process, check func(key string) error, callers, keys int) {
 	b.Helper()
 	names := make([]string, keys)
 	for i := range names {
 		names[i] = fmt.Sprintf("user:%08d", i)
 	}
-	var caller atomic.Int64
-	b.SetParallelism(max(1, callers/runtime.GOMAXPROCS(0)))
+	if err := check(names[0]); err != nil { // connects
+		b.Fatal(err)
+	}
 	before := scriptCalls(b, server)
 	b.ReportAllocs()
 	b.ResetTimer()
-	if callers == 1 {
-		for i := range b.N {
-			take(b, store, limit, names[i%keys])
-		}
-	} else {
-		b.RunParallel(func(pb *testing.PB) {
-			for i := int(caller.Add(7919)); pb.Next(); i++ {
-				take(b, store, limit, names[i*31%keys])
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	var wg sync.WaitGroup
+	for caller := range callers {
+		wg.Go(func() {
+			for i := caller * 7919; left.Add(-1) >= 0; i++ {
+				if err := check(names[i*31%keys]); err != nil {
+					b.Error(err)
+				}
 			}
 		})
 	}
+	wg.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "checks/s")
 	b.ReportMetric(float64(b.N)/(scriptCalls(b, server)-before), "checks/call")
 }
@@ -59,12 +77,6 @@ func scriptCalls(b *testing.B, server *redistest.Process) (n float64) {
 	}
 	_, _ = fmt.Sscanf(stats, "calls=%f", &n) // none yet: 0
 	return n
-}
-
-func take(b *testing.B, store stint.Store, limit stint.Limit, key string) {
-	if _, err := store.Take(context.Background(), stint.Claim{Key: key, Limit: limit, Cost: 1}); err != nil {
-		b.Error(err)
-	}
 }
 
 func benchmarkLimit(b *testing.B) stint.Limit {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/stintdev/stint"
 )
@@ -14,10 +15,11 @@ import (
 type call struct {
 	lane     *lane
 	slot     uint16
-	replicas uint8         // that must have what is charged
-	keep     bool          // sent even when its caller has left
-	groups   []asked       // at least one
-	claims   []stint.Claim // of all groups
+	replicas uint8           // that must have what is charged
+	keep     bool            // sent even when its caller has left
+	ctx      context.Context //nolint:containedctx // of the caller, for as long as it waits; nil: none that matters
+	groups   []asked         // at least one
+	claims   []stint.Claim   // of all groups
 
 	out  []stint.Decision // one a claim
 	errs []error          // one a group
@@ -67,6 +69,7 @@ func (p *callPool) put(c *call) {
 	clear(c.errs)
 	c.groups, c.claims = c.groups[:0], c.claims[:0]
 	c.out, c.errs = c.out[:0], c.errs[:0]
+	c.ctx = nil
 	c.state, c.replicas, c.keep, c.alone, c.same = queued, 0, false, false, nil
 	p.pool.Put(c)
 }
@@ -131,6 +134,17 @@ func (c *call) wait(ctx context.Context) error {
 	case <-stop:
 		return c.leave(ctx)
 	}
+}
+
+// waits reports whether a call's caller is not about to leave.
+func (c *call) waits(now time.Time) bool {
+	if c.ctx == nil {
+		return true
+	}
+	if deadline, ok := c.ctx.Deadline(); ok && !now.Before(deadline) {
+		return false // and its timer is about to say so
+	}
+	return c.ctx.Err() == nil
 }
 
 // leave ends the wait of a caller whose context has ended.

@@ -25,7 +25,7 @@ type flight struct {
 }
 
 // fly sends the calls and fills in their answers.
-func (f *flight) fly() {
+func (f *flight) fly(ctx context.Context) {
 	for _, c := range f.calls {
 		f.part(c).take(c)
 	}
@@ -35,7 +35,7 @@ func (f *flight) fly() {
 		f.invocations = append(f.invocations, i)
 		f.replies = append(f.replies, reply{})
 	}
-	f.lane.sender.call(context.Background(), f.invocations, f.replies)
+	f.lane.sender.call(ctx, f.invocations, f.replies)
 	for i, p := range f.parts[:f.used] {
 		p.read(&f.replies[i], f.lane.replicas)
 	}

@@ -1,9 +1,11 @@
 package redisstore
 
 import (
+	"context"
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // lane carries the calls for one server. While flights are in the air the
@@ -66,26 +68,54 @@ func newLane(n sender, s *Store, replicas uint8) *lane {
 	return &lane{sender: n, store: s, replicas: replicas}
 }
 
-// send queues a call; a flight leaves with it as soon as one may.
-func (l *lane) send(c *call) {
+// send has a call leave as soon as a flight may. When one may at once, the
+// caller flies it itself where it can: a lone check is not handed around, which
+// would take it half as long again.
+func (l *lane) send(ctx context.Context, c *call, itself bool) {
 	c.lane = l
-	l.mu.Lock()
-	l.pushLocked(c)
-	var f *flight
-	if l.mu.aloft < maxFlights {
-		l.mu.aloft++
-		f = l.flightLocked()
+	if !c.keep {
+		c.ctx = ctx
 	}
+	l.mu.Lock()
+	if l.mu.aloft == maxFlights {
+		l.pushLocked(c)
+		l.mu.Unlock()
+		return
+	}
+	l.mu.aloft++
+	f := l.flightLocked()
+	c.state = aloft
+	f.calls = append(f.calls, c)
 	l.mu.Unlock()
-	if f != nil {
+	if !itself || c.keep || !patient(ctx) {
+		go l.fly(f)
+		return
+	}
+	f.fly(ctx)
+	l.land(f)
+	if l.board(f) {
 		go l.fly(f)
 	}
 }
 
-// fly makes flights for as long as calls wait.
+// patience is how much later than it was cancelled a call may end that has a
+// deadline too.
+const patience = 100 * time.Millisecond
+
+// patient reports whether a caller can wait for a flight of its own: the
+// connection notices that a deadline ends, and not a cancel.
+func patient(ctx context.Context) bool {
+	if ctx.Done() == nil {
+		return true
+	}
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) < patience
+}
+
+// fly makes flights for as long as calls wait. The first has boarded.
 func (l *lane) fly(f *flight) {
-	for l.board(f) {
-		f.fly()
+	for more := true; more; more = l.board(f) {
+		f.fly(context.Background())
 		l.land(f)
 		l.linger()
 	}
@@ -106,28 +136,36 @@ func (l *lane) waiting() int {
 	return l.mu.waiting
 }
 
-// board fills a flight with the calls that wait. When none does, the flight
-// is over.
+// board fills a flight with the calls that wait, but for those whose callers
+// are about to leave. When none does, the flight is over.
 func (l *lane) board(f *flight) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for room := maxLines; l.mu.first != nil; {
-		c := l.mu.first
-		if room -= len(c.claims); room < 0 && len(f.calls) > 0 {
-			break
+	room, now := maxLines, time.Now()
+	for c := l.mu.first; c != nil; {
+		next := c.next
+		if c.waits(now) {
+			if room -= len(c.claims); room < 0 && len(f.calls) > 0 {
+				break
+			}
+			l.boardLocked(f, c)
 		}
-		l.unlinkLocked(c)
-		c.state = aloft
-		if c.alone {
-			c.state = abandoned
-		}
-		f.calls = append(f.calls, c)
+		c = next
 	}
 	if len(f.calls) == 0 {
 		l.mu.aloft--
 		l.mu.idle = append(l.mu.idle, f)
 	}
 	return len(f.calls) > 0
+}
+
+func (l *lane) boardLocked(f *flight, c *call) {
+	l.unlinkLocked(c)
+	c.state = aloft
+	if c.alone {
+		c.state = abandoned
+	}
+	f.calls = append(f.calls, c)
 }
 
 // land wakes the callers of a flight, in the order they came.

@@ -54,7 +54,7 @@ func (l *lounge) take(ctx context.Context, key string) chan error {
 	c := l.store.calls.get()
 	c.addOne(&stint.Claim{Key: key, Limit: tenASecond(), Cost: 1})
 	end := make(chan error, 1)
-	l.send(c)
+	l.send(ctx, c, false)
 	go func() {
 		err := c.wait(ctx)
 		if err == nil {
@@ -224,7 +224,7 @@ func TestWhatGivesBackIsSentWithoutItsCaller(t *testing.T) {
 		c := l.store.calls.get()
 		c.addOne(&stint.Claim{Key: "kept", Limit: tenASecond(), Cost: -1})
 		c.keep = true
-		l.send(c)
+		l.send(t.Context(), c, false)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := c.wait(ctx); err == nil {

@@ -60,7 +60,7 @@ func (s *Store) Take(ctx context.Context, claim stint.Claim) (stint.Decision, er
 	c := s.calls.get()
 	c.slot = s.slotOfClaim(&claim)
 	c.addOne(&claim)
-	s.send(c)
+	s.send(ctx, c, true)
 	if err := c.wait(ctx); err != nil {
 		return stint.Decision{}, err
 	}
@@ -73,9 +73,9 @@ func (s *Store) Take(ctx context.Context, claim stint.Claim) (stint.Decision, er
 }
 
 // send puts a call into the lane of its server.
-func (s *Store) send(c *call) {
+func (s *Store) send(ctx context.Context, c *call, alone bool) {
 	n := s.topology.nodeOf(c.slot)
-	n.lanes.of(n, s, c.replicas).send(c)
+	n.lanes.of(n, s, c.replicas).send(ctx, c, alone)
 }
 
 // slotOfClaim returns the slot of a claim; away from a Cluster all is one slot.
