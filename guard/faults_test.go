@@ -118,7 +118,7 @@ func (s *faulty) Take(ctx context.Context, c stint.Claim) (stint.Decision, error
 // TakeGroups loses the groups of which a key suffers.
 func (s *faulty) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	s.calls.Add(1)
-	errs, any := make([]error, len(groups)), false
+	errs, failed := make([]error, len(groups)), false
 	for i, g := range groups {
 		decisions := out[:len(g.Claims)]
 		out = out[len(g.Claims):]
@@ -128,9 +128,9 @@ func (s *faulty) TakeGroups(ctx context.Context, groups []stint.Group, out []sti
 		if errs[i] == nil {
 			errs[i] = s.Store.TakeGroups(ctx, groups[i:i+1], decisions)
 		}
-		any = any || errs[i] != nil
+		failed = failed || errs[i] != nil
 	}
-	if any {
+	if failed {
 		return &stint.GroupsError{Errs: errs}
 	}
 	return nil

@@ -22,8 +22,8 @@ func answers(decisions []stint.Decision) (s string) {
 }
 
 // asks is a claim on a limit of 2 a minute.
-func asks(tb testing.TB, key string, p stint.OnFailure, any uint8) stint.Claim {
-	return stint.Claim{Key: key, Limit: mustLimit(tb, "2/m"), Cost: 1, Any: any, Policy: stint.Policy{OnFailure: p}}
+func asks(tb testing.TB, key string, p stint.OnFailure) stint.Claim {
+	return stint.Claim{Key: key, Limit: mustLimit(tb, "2/m"), Cost: 1, Policy: stint.Policy{OnFailure: p}}
 }
 
 // In a group: closed if any is closed, else what the local claims say, else
@@ -51,7 +51,7 @@ func TestGroupsWithoutStore(t *testing.T) {
 				opened(t, g, store, fails(errUnavailable), "user:1")
 				var group stint.Group
 				for i, p := range c.policies {
-					group.Claims = append(group.Claims, asks(t, fmt.Sprint("key:", i), p, 0))
+					group.Claims = append(group.Claims, asks(t, fmt.Sprint("key:", i), p))
 					if c.any != nil {
 						group.Claims[i].Any = c.any[i]
 					}
@@ -79,7 +79,7 @@ func TestLocalGroupsAreAllOrNone(t *testing.T) {
 		store := newFaulty()
 		g := mustNew(t, store, guard.Options{})
 		opened(t, g, store, fails(errUnavailable), "user:1")
-		one, two := asks(t, "one", stint.FailLocal, 0), asks(t, "two", stint.FailLocal, 0)
+		one, two := asks(t, "one", stint.FailLocal), asks(t, "two", stint.FailLocal)
 		two.Cost = 3
 		out := make([]stint.Decision, 2)
 		for range 5 {
@@ -98,7 +98,7 @@ func TestGroupsOfOneCallAreSplitByShard(t *testing.T) {
 	const open, closed, local = stint.FailOpen, stint.FailClosed, stint.FailLocal
 	group := func(p stint.OnFailure, keys ...string) (g stint.Group) {
 		for _, key := range keys {
-			g.Claims = append(g.Claims, asks(t, key, p, 0))
+			g.Claims = append(g.Claims, asks(t, key, p))
 		}
 		return g
 	}
@@ -149,7 +149,7 @@ func TestGroupsOfTwoShardsDoNotKeepTheGoodOneFromWorking(t *testing.T) {
 		store := newSpread()
 		g := mustNew(t, store, guard.Options{})
 		store.befall(on("a", fails(errUnavailable)))
-		both := []stint.Group{{Claims: []stint.Claim{asks(t, "a/1", stint.FailOpen, 0), asks(t, "b/1", stint.FailOpen, 0)}}}
+		both := []stint.Group{{Claims: []stint.Claim{asks(t, "a/1", stint.FailOpen), asks(t, "b/1", stint.FailOpen)}}}
 		for i := range 1000 {
 			if err := g.TakeGroups(t.Context(), both, make([]stint.Decision, 2)); err != nil {
 				t.Fatal(err)
@@ -171,7 +171,7 @@ func TestDeadShardOpensItsOwnBreakerAlone(t *testing.T) {
 		store := newSpread()
 		g := mustNew(t, store, guard.Options{})
 		store.befall(on("a", freezes))
-		both := []stint.Group{{Claims: []stint.Claim{asks(t, "a/1", stint.FailOpen, 0)}}, {Claims: []stint.Claim{asks(t, "b/1", stint.FailOpen, 0)}}}
+		both := []stint.Group{{Claims: []stint.Claim{asks(t, "a/1", stint.FailOpen)}}, {Claims: []stint.Claim{asks(t, "b/1", stint.FailOpen)}}}
 		for range 100 {
 			out := make([]stint.Decision, 2)
 			if err := g.TakeGroups(t.Context(), both, out); err != nil || !out[0].Degraded || out[1].Degraded {
@@ -192,8 +192,8 @@ func TestCallersErrorsStayWithTheirGroups(t *testing.T) {
 	store.befall(on("a", fails(errCorrupt)))
 	groups := []stint.Group{
 		{Claims: []stint.Claim{{Key: "b/1"}}}, // without a limit
-		{Claims: []stint.Claim{asks(t, "a/1", stint.FailOpen, 0)}},
-		{Claims: []stint.Claim{asks(t, "b/2", stint.FailOpen, 0)}},
+		{Claims: []stint.Claim{asks(t, "a/1", stint.FailOpen)}},
+		{Claims: []stint.Claim{asks(t, "b/2", stint.FailOpen)}},
 		{Claims: []stint.Claim{{Key: "a/3", Limit: tenAMinute(t), Cost: stint.Forget}}},
 	}
 	out := make([]stint.Decision, len(groups))

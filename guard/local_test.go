@@ -176,7 +176,7 @@ func TestLimitThatCannotBeDividedIsClosed(t *testing.T) {
 			}
 		}
 		out := make([]stint.Decision, 2)
-		if err := g.TakeGroups(t.Context(), []stint.Group{{Claims: []stint.Claim{c, asks(t, "k", stint.FailOpen, 0)}}}, out); err != nil || answers(out) != "DD" {
+		if err := g.TakeGroups(t.Context(), []stint.Group{{Claims: []stint.Claim{c, asks(t, "k", stint.FailOpen)}}}, out); err != nil || answers(out) != "DD" {
 			t.Errorf("got %s, %v", answers(out), err)
 		}
 	})

@@ -18,7 +18,7 @@ func TestHealthyStoreKeepsItsContract(t *testing.T) {
 	open := func(t *testing.T, clock func() int64) stint.Store {
 		return mustNew(t, stint.NewMemory(stint.MemoryOptions{Clock: clock}), guard.Options{Clock: clock})
 	}
-	storetest.Suite{Open: open, Runs: 30}.Run(t)
+	storetest.Suite{Open: open, Runs: 20}.Run(t)
 }
 
 // The keys of the suite are of many shards, and so are its groups.

@@ -1,0 +1,86 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stintdev/stint/resilience/breaker"
+)
+
+type keyType struct{}
+
+// visits begins a visit of 50 ms as a store sees it.
+func visits(t *testing.T, ctx context.Context) *visit { //nolint:revive // the context is what is tested
+	t.Helper()
+	b, err := breaker.New(DefaultBreaker())
+	if err != nil {
+		t.Fatal(err)
+	}
+	call, _ := b.Begin()
+	v := &visit{Context: ctx, call: call, within: 50 * time.Millisecond}
+	t.Cleanup(v.end)
+	return v
+}
+
+// However late the store asks, the deadline counts from the call.
+func TestDeadlineCountsFromTheCall(t *testing.T) {
+	for name, wait := range map[string]func(*visit){
+		"done":    func(v *visit) { <-v.Done() },
+		"derived": func(v *visit) { c, cancel := context.WithCancel(v); defer cancel(); <-c.Done() },
+		"polled": func(v *visit) {
+			for v.Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+		},
+		"read": func(v *visit) { at, _ := v.Deadline(); time.Sleep(time.Until(at)); synctest.Wait() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := visits(t, t.Context())
+				start := time.Now()
+				time.Sleep(20 * time.Millisecond)
+				wait(v)
+				if took := time.Since(start); took != 50*time.Millisecond {
+					t.Errorf("ended after %v", took)
+				}
+				if !errors.Is(v.Err(), context.DeadlineExceeded) {
+					t.Error(v.Err())
+				}
+			})
+		})
+	}
+}
+
+func TestCallersContextHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parent, cancel := context.WithTimeout(context.WithValue(t.Context(), keyType{}, 7), time.Millisecond)
+		defer cancel()
+		v := visits(t, parent)
+		if v.Value(keyType{}) != 7 || v.Err() != nil {
+			t.Error(v.Value(keyType{}), v.Err())
+		}
+		sooner, _ := parent.Deadline()
+		if at, ok := v.Deadline(); !ok || !at.Equal(sooner) {
+			t.Errorf("deadline in %v", time.Until(at))
+		}
+		if v.Value(keyType{}) != 7 {
+			t.Error("a timer hides the caller's values")
+		}
+		cancel()
+		if <-v.Done(); !errors.Is(v.Err(), context.Canceled) {
+			t.Error(v.Err())
+		}
+	})
+}
+
+func TestCallerThatGaveUpNeedsNoTimer(t *testing.T) {
+	parent, cancel := context.WithCancel(t.Context())
+	cancel()
+	v := visits(t, parent)
+	if !errors.Is(v.Err(), context.Canceled) || v.timed.Load() != nil {
+		t.Error(v.Err(), v.timed.Load())
+	}
+}
