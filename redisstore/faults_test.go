@@ -1,87 +1,144 @@
 package redisstore
 
 import (
-	"strconv"
+	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// ran is how often the counting script ran on a key.
-func ran(t *testing.T, server *redistest.Process, key string) int {
-	t.Helper()
-	n, err := strconv.Atoi("0" + server.Must("GET", key))
-	if err != nil {
-		t.Fatal(err)
+// everyKind are limits of every algorithm, quotas of both kinds and counters
+// of both sizes.
+func everyKind(tb testing.TB) (limits []stint.Limit) {
+	tb.Helper()
+	for _, s := range []stint.Spec{
+		{Algorithm: stint.TokenBucket, RefillRate: "1.67", Capacity: 10},
+		{Algorithm: stint.GCRA, Limit: 10, Window: time.Second},
+		{Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Minute, Queue: 9},
+		{Algorithm: stint.FixedWindow, Limit: 10, Window: time.Minute},
+		{Algorithm: stint.SlidingWindowCounter, Limit: 10, Window: time.Minute},
+		{Algorithm: stint.SlidingWindowCounter, Limit: 10, Window: time.Minute, Buckets: 60},
+		{Algorithm: stint.SlidingWindowLog, Limit: 10, Window: time.Minute},
+		{Algorithm: stint.Quota, Limit: 10, Period: "month"},
+		{Algorithm: stint.Quota, Limit: 10, Period: "30d", Anchor: "0001-01-31T10:00:00+02:00"},
+	} {
+		limits = append(limits, limitOf(tb, s))
 	}
-	return n
+	return limits
 }
 
-// A call whose reply is lost has run. Sent again it would be charged twice.
-func TestCallWhoseReplyIsLostIsNotRepeated(t *testing.T) {
-	server := redistest.Server(t)
-	proxy := redistest.Proxy(t, server.Addr())
-	top := newTestTopology(t, Options{Addrs: []string{proxy.Addr()}, Heartbeat: -1})
-	if _, err := count(t, top, "k"); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 20 {
-		before := ran(t, server, "k")
-		proxy.DropReplies()
-		failed := make(chan error)
-		go func() {
-			_, err := count(t, top, "k")
-			failed <- err
-		}()
-		eventually(t, "the call has run", func() bool { return ran(t, server, "k") > before })
-		proxy.Cut()
-		wantError(t, <-failed, stint.CodeTimeout, "connection")
-		proxy.Heal()
-		if _, err := count(t, top, "k"); err != nil {
-			t.Fatal(err)
-		}
-		if n := ran(t, server, "k"); n != before+2 {
-			t.Fatalf("round %d: two calls ran %d times", i, n-before)
+// A value that is not ours fails the groups that need it, and no other, and
+// stays as it is.
+func TestForeignValuesFailTheirOwnGroupAlone(t *testing.T) {
+	s := dialScripts(t, redistest.Server(t).Addr())
+	garbage := []string{"", "x", strings.Repeat("\xff", 11), strings.Repeat("\xff", 14), strings.Repeat("\x7f", 15), strings.Repeat("\xff", 21),
+		strings.Repeat("\x80", 251), "\x7f" + strings.Repeat("\x00", 10), strings.Repeat("\xff", 7)}
+	for _, l := range everyKind(t) {
+		for _, cost := range []int64{0, 1, 11, -1} {
+			s.failsAlone(l, cost, "wrongtype", func(key string) { s.must("RPUSH", key, "mine") })
+			for _, value := range garbage {
+				s.failsAlone(l, cost, "corrupt", func(key string) { s.must("SET", key, value) })
+			}
 		}
 	}
 }
 
-func TestResetsUnderLoadRepeatNoCall(t *testing.T) {
-	server := redistest.Server(t)
-	proxy := redistest.Proxy(t, server.Addr())
-	top := newTestTopology(t, Options{Addrs: []string{proxy.Addr()}, Heartbeat: -1})
-	keys := []string{"a", "b", "c", "d"}
-	stop := load(t, top, keys)
-	for i := 1; i <= 30; i++ {
-		goal := ran(t, server, "a") + 5
-		eventually(t, "calls run", func() bool { return ran(t, server, "a") >= goal })
-		proxy.Cut()
+func (s *scripts) must(args ...string) string {
+	s.Helper()
+	reply := s.do(args...)
+	if err := reply.Error(); err != nil {
+		s.Fatalf("%q: %v", args, err)
 	}
-	answered, unknown := stop()
-	t.Log("answered", answered, "unknown", unknown)
-	for i, key := range keys {
-		n := int64(ran(t, server, key))
-		if n < answered[i] || n > answered[i]+unknown[i] {
-			t.Errorf("%s: %d calls were answered, %d may have run, and %d did", key, answered[i], unknown[i], n)
+	text, _ := reply.ToString() // a number, where nobody looks at it
+	return text
+}
+
+// failsAlone decides five groups, of which the second and the fourth need a
+// spoiled key.
+func (s *scripts) failsAlone(l stint.Limit, cost int64, kind string, spoil func(key string)) {
+	s.Helper()
+	s.must("FLUSHALL")
+	claims := func(keys ...string) (g stint.Group) {
+		for _, key := range keys {
+			g.Claims = append(g.Claims, stint.Claim{Key: key, Limit: l, Cost: cost})
 		}
+		return g
+	}
+	e := encodingOf(s, Options{})
+	spoiled := string(e.appendKey(nil, "bad", e.limits.of(l).hash))
+	spoil(spoiled)
+	before := s.must("DUMP", spoiled)
+	for _, groups := range [][]stint.Group{
+		{claims("a"), claims("bad"), claims("b")},
+		{claims("c"), claims("d", "bad"), claims("e", "f"), claims("bad"), claims("d")},
+	} {
+		b := e.newBatch()
+		for i := range groups {
+			b.add(&groups[i], false)
+		}
+		out, errs := s.decide(b)
+		next := 0
+		for i := range groups {
+			bad := false
+			for _, c := range groups[i].Claims {
+				bad = bad || c.Key == "bad"
+			}
+			s.checkFault(l, errs[i], bad, kind)
+			if !bad && out[next].Remaining != 10-max(0, cost)*boolInt(out[next].Allowed) {
+				s.Errorf("%v: %q is decided as %+v", l, groups[i].Claims[0].Key, out[next])
+			}
+			next += len(groups[i].Claims)
+		}
+	}
+	if after := s.must("DUMP", spoiled); after != before {
+		s.Errorf("%v, cost %d: the foreign value is overwritten", l, cost)
 	}
 }
 
-func TestRefusedConnectionsAreCertainNotToHaveCharged(t *testing.T) {
-	server := redistest.Server(t)
-	top := newTestTopology(t, Options{Addrs: []string{server.Addr()}, Heartbeat: -1})
-	if _, err := count(t, top, "k"); err != nil {
-		t.Fatal(err)
+func boolInt(yes bool) int64 {
+	if yes {
+		return 1
 	}
-	server.Kill()
-	eventually(t, "calls know that they are not sent", func() bool {
-		_, err := count(t, top, "k")
-		var e *stint.Error
-		return asError(err, &e) && e.Code == stint.CodeUnavailable
-	})
-	server.Restart()
-	if got, err := count(t, top, "k"); err != nil || got != "1" {
-		t.Error(got, err)
+	return 0
+}
+
+func (s *scripts) checkFault(l stint.Limit, err error, bad bool, kind string) {
+	s.Helper()
+	var known *stint.Error
+	switch {
+	case !bad && err != nil:
+		s.Errorf("%v: a key beside the spoiled one fails: %v", l, err)
+	case bad && (!errors.As(err, &known) || known.Code != stint.CodeInternal || known.Kind != kind):
+		s.Errorf("%v: a spoiled key gives %v, want the kind %s", l, err, kind)
+	}
+}
+
+// A reply that is not the script's is an error of every group, not a crash.
+func TestGarbledRepliesAreErrors(t *testing.T) {
+	s := dialScripts(t, redistest.Server(t).Addr())
+	r := newRand(t)
+	for _, l := range everyKind(t) {
+		e := encodingOf(t, Options{})
+		b := e.newBatch()
+		b.add(&stint.Group{Claims: []stint.Claim{{Key: "a", Limit: l, Cost: 1}}}, false)
+		b.add(&stint.Group{Claims: []stint.Claim{{Key: "b", Limit: l, Cost: 1}, {Key: "c", Limit: l, Cost: 1}}}, false)
+		reply := s.run(b.invocation())
+		for range 300 {
+			wrong := []byte(reply)[:r.IntN(len(reply)+1)]
+			for range r.IntN(3) {
+				if len(wrong) > 0 {
+					wrong[r.IntN(len(wrong))] ^= byte(1 << r.IntN(8))
+				}
+			}
+			b.decode(string(wrong), make([]stint.Decision, 3), make([]error, 2))
+		}
+		errs := make([]error, 2)
+		b.decode(reply[:len(reply)/2], make([]stint.Decision, 3), errs)
+		if errs[0] == nil || errs[1] == nil {
+			t.Errorf("%v: half a reply is taken", l)
+		}
 	}
 }

@@ -161,7 +161,7 @@ end
 local function decodeWindow(s, l, value)
   if #value ~= 11 then return false end
   s.start, s.count = read('>i7I4', value)
-  return s.start <= MOST and s.start >= -MOST
+  return s.start <= MOST and s.start >= -MOST and s.count <= 1000000000
 end
 
 -- Days since 1 January 1970 of a date, and back.
@@ -282,7 +282,7 @@ local function encodeCounters(s, l)
   local gone = s.t
   for b = s.newest, s.newest - l.buckets, -1 do
     if count(s, b) > 0 then
-      gone = (b + s.size) * l.width
+      gone = max(gone, (b + s.size) * l.width)
       break
     end
   end
@@ -410,12 +410,12 @@ local function stateOf(i, l)
 end
 
 local function save(i, s, l)
-  local value, gone, ms
-  if s.known then
-    value, gone = encode[l.kind](s, l)
-    ms = (gone + -gone % 1000) / 1000 - (now - now % 1000) / 1000 + keep
-  end
-  if not value or ms <= 0 then
+  local value, gone = '', now
+  if s.known then value, gone = encode[l.kind](s, l) end
+  -- Keys end at a millisecond: their end is rounded up, and counted from now
+  -- rounded down.
+  local ms = (gone + -gone % 1000) / 1000 - (now - now % 1000) / 1000 + keep
+  if not s.known or gone <= now and keep == 0 then
     if old[i] then call('DEL', keys[i]) end
   elseif l.kind ~= LOG then
     call('PSETEX', keys[i], ms, value)
