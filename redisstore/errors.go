@@ -50,8 +50,7 @@ func (d *dialer) explain(err error, addr string) error {
 	case errors.As(err, &known):
 		return known
 	}
-	var answer *rueidis.RedisError
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		return answered(d.redact(answer), addr)
 	}
 	return broken(d.redact(err), addr)

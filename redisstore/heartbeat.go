@@ -76,7 +76,9 @@ func (h *heartbeat) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	_, _, _ = h.send(ctx, n, "0") // an error: it runs out by itself
+	if _, _, err := h.send(ctx, n, "0"); err != nil {
+		h.topology.dialer.log.Debug("the announcement is left to run out", "error", err)
+	}
 }
 
 func (h *heartbeat) send(ctx context.Context, n *node, lasts string) (now, nodes int64, err error) {

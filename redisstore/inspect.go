@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -76,18 +75,13 @@ func (d *dialer) loaded(l *link, results []rueidis.RedisResult, known *warned) e
 // passes. Valkey tells in redis_version what it is compatible with.
 func versionFits(server string) error {
 	version := field(server, "redis_version")
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
-		return nil
-	}
-	major, err1 := strconv.Atoi(parts[0])
-	minor, err2 := strconv.Atoi(parts[1])
-	if err1 != nil || err2 != nil || major > 6 || major == 6 && minor >= 2 {
+	var major, minor int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n < 2 || major > 6 || major == 6 && minor >= 2 {
 		return nil
 	}
 	return &stint.Error{
 		Code: stint.CodeUnavailable, Kind: "version",
-		Problem: fmt.Sprintf("the server's version is %s", version),
+		Problem: "the server's version is " + version,
 		Mend:    "use Redis 6.2 or newer, or Valkey",
 	}
 }

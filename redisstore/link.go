@@ -19,7 +19,7 @@ type link struct {
 	use    sync.RWMutex // read-held by calls
 	closed bool         // guarded by use
 
-	ctx context.Context // ends with the link, and what is being dialed with it
+	ctx context.Context //nolint:containedctx // ends with the link, and what is being dialed with it
 	end context.CancelFunc
 	mu  struct {
 		sync.Mutex

@@ -122,12 +122,10 @@ func (n *node) settle(l *link, replies []reply) {
 // useless reports whether an error calls for a new connection: the old one
 // broke, or it leads to a server that is no master any more.
 func useless(err error) bool {
-	var known *stint.Error
-	if errors.As(err, &known) { // of another node, and settled there
+	if _, ok := errors.AsType[*stint.Error](err); ok { // of another node, and settled there
 		return false
 	}
-	var answer *rueidis.RedisError
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		code := codeOf(answer.Error())
 		return code == "READONLY" || code == "MASTERDOWN" || code == "NOAUTH"
 	}
@@ -247,8 +245,7 @@ func (n *node) made(d *dialing, l *link, err error) {
 
 // unsent marks an error of connecting: whatever it is, no call was sent.
 func unsent(err error) error {
-	var answer *rueidis.RedisError
-	if errors.As(err, &answer) {
+	if _, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		return err
 	}
 	return &notConnected{err}

@@ -17,9 +17,20 @@ type Topology uint8
 
 // The topologies.
 const (
-	Single   Topology = iota // one server
-	Cluster                  // keys are spread over several masters
-	Sentinel                 // one master at a time, named by sentinels
+	// Single is one server.
+	Single Topology = iota
+	// Cluster is keys spread over several masters. All limits of one identity
+	// are on one of them, so that a group of them is atomic. A group of several
+	// identities is charged at each and given back where another one denies:
+	// for up to one round trip others may see those charges, and what a bucket
+	// would have refilled meanwhile is lost to it; a charge whose outcome is
+	// unknown stays. While a slot is on its way to another master, a script
+	// call with keys on both sides waits, for at most Options.Timeout.
+	Cluster
+	// Sentinel is one master at a time, which sentinels name. Replication is
+	// asynchronous: what the old master had not passed on when it failed is
+	// forgotten (see Policy.Replicas).
+	Sentinel
 )
 
 // Options are where the servers are and how to speak to them. [ParseURL] makes

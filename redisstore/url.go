@@ -213,7 +213,7 @@ func (o *Options) readSkipVerify(text string) (err error) {
 }
 
 func (o *Options) readAuthorities(file string) error {
-	pem, err := os.ReadFile(file)
+	pem, err := os.ReadFile(file) //nolint:gosec // the operator names the file
 	if err != nil {
 		return fmt.Errorf("cannot be read: %w", err)
 	}

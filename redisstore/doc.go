@@ -1,0 +1,29 @@
+// Package redisstore is a [stint.Store] in Redis or Valkey: all processes that
+// name the same servers and the same prefix share one set of limits.
+//
+// Use it when more than one process limits the same callers. It speaks to a
+// single server, to a Cluster and to the master that a Sentinel set names, all
+// of version 6.2 or newer. Put [github.com/stintdev/stint/guard.Store] around
+// it, which decides while the servers fail; without it their failures are
+// errors of the calls.
+//
+// It promises:
+//
+//   - The decisions are those of package stint, to the microsecond. Each call is
+//     one atomic script, at the server's own time, so that clocks of processes
+//     do not matter. Many checks that wait at once travel as one.
+//   - A call that may have run is never repeated. Its error has CodeTimeout or
+//     CodeCanceled; any other error means that nothing was charged, but for the
+//     kind "replicas": then the charge stands, at the master and at those
+//     replicas that have it.
+//   - [New] needs no server, and what was lost is found again by itself: a
+//     restarted server, a promoted replica, a slot that moved.
+//   - A key lives as long as its state says more than a fresh one. The longest
+//     are those of quotas and of the slowest buckets.
+//   - No password is in an error, in a log line, or in printed [Options].
+//
+// A user of the servers needs the commands EVALSHA, EVAL, TIME and those that
+// read and write keys below the prefix; with SCRIPT LOAD and INFO scripts are
+// there before the first call, and a server that evicts keys is warned of. On a
+// Cluster CLUSTER SLOTS is needed too.
+package redisstore
