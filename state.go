@@ -173,7 +173,7 @@ func (b *bucket) decode(data []byte) bool {
 }
 
 func (n *numbers) decodeCounters(s *State, data []byte) bool {
-	if len(data) != timeBytes+countBytes*(n.buckets+1) || !isTime(readTime(data)) {
+	if len(data) != timeBytes+countBytes*(n.buckets+1) || readTime(data) < 0 || readTime(data) > maxMicros/n.width {
 		return false
 	}
 	if n.buckets == 1 {

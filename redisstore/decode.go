@@ -48,7 +48,9 @@ func (b *batch) open(data string) (r answers, err error) {
 	if len(b.data) < fixed {
 		return r, garbled("is too short")
 	}
-	r.now = readInt7(b.data)
+	if r.now = readInt7(b.data); r.now < 0 || r.now > maxMicros {
+		return r, garbled("tells no time")
+	}
 	r.allowed = int(binary.BigEndian.Uint32(b.data[7:]))
 	rest := b.data[answerHead:]
 	r.sizes, rest = rest[:len(b.order)], rest[len(b.order):]
