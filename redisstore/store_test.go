@@ -187,6 +187,7 @@ func TestFrozenServerChargesOnlyWhatWasSent(t *testing.T) {
 	if _, err := s.Take(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
+	await(t, func() bool { return s.aloft() == 0 })
 	server.Freeze()
 	var unsent atomic.Int64
 	var wg sync.WaitGroup
