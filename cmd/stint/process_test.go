@@ -163,6 +163,13 @@ func (p *process) waitNth(text string, n int) string {
 	}
 }
 
+// logged is the log until now.
+func (p *process) logged() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.lines...)
+}
+
 // addr is where the listener of that name listens.
 func (p *process) addr(name string) string {
 	p.t.Helper()

@@ -51,7 +51,26 @@ func (f *serveFlags) guardStore(c *server.Config, options redisstore.Options, lo
 	}
 	c.Store, c.StoreCalls = guarded, calls
 	c.Shared = func() server.SharedStats { return sharedStats(shared.Stats(), guarded.Stats()) }
+	if !reached(shared) {
+		log.Warn("the store cannot be reached yet: until it is, each rule's on_store_failure decides", "url", options)
+	}
 	return func() error { return errors.Join(guarded.Close(), shared.Close()) }, nil
+}
+
+// reachTime is how long a start waits for its store: the first requests should
+// not be decided without one that is a few milliseconds away.
+const reachTime = time.Second
+
+// reached waits until there is a connection to every server of the store.
+func reached(store *redisstore.Store) bool {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(reachTime); !store.Stats().Up; <-tick.C {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
 }
 
 // sharedStats is what a store and its guard say together. A store without

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint/internal/redistest"
+)
+
+const failureRules = `rules:
+  - {id: open, match: {path: /open}, by: [api_key], limit: 3, window: 3600}
+  - {id: closed, match: {path: /closed}, by: [api_key], limit: 3, window: 3600, on_store_failure: closed}
+  - {id: local, match: {path: /local}, by: [api_key], limit: 3, window: 3600, on_store_failure: local}
+`
+
+// startShared starts a server with failureRules on a shared store.
+func startShared(t *testing.T, store string, args ...string) *process {
+	t.Helper()
+	rules := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), failureRules)
+	return startServer(t, []string{"STINT_STORE=" + store}, append([]string{"--rules", rules}, args...)...)
+}
+
+// check asks for one decision by a rule of failureRules.
+func check(t *testing.T, p *process, path, key string) (status int, answer string) {
+	t.Helper()
+	return do(t, http.MethodPost, "http://"+p.addr("http")+"/v1/check", fmt.Sprintf(`{"attributes":{"api_key":%q,"path":%q}}`, key, path))
+}
+
+func isDegraded(answer string) bool { return strings.Contains(answer, `"degraded":true`) }
+func isAllowed(answer string) bool  { return strings.HasPrefix(answer, `{"allowed":true`) }
+
+// await asks again and again until the answer is as wanted.
+func await(t *testing.T, what string, ask func() (as bool, answer string)) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(20 * time.Second); ; <-tick.C {
+		as, answer := ask()
+		if as {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: still %s", what, answer)
+		}
+	}
+}
+
+func (p *process) metrics() string {
+	_, text := do(p.t, http.MethodGet, "http://"+p.addr("admin")+"/metrics", "")
+	return text
+}
+
+func (p *process) awaitMetric(line string) {
+	p.t.Helper()
+	await(p.t, "metric "+line, func() (bool, string) {
+		text := p.metrics()
+		return strings.Contains(text, line), text
+	})
+}
+
+func TestProcessesShareOneLimit(t *testing.T) {
+	redis := redistest.Server(t)
+	servers := []*process{startShared(t, "redis://"+redis.Addr()), startShared(t, "redis://"+redis.Addr()+"/0")}
+	var admitted, degraded atomic.Int64
+	var all sync.WaitGroup
+	for i := range 40 {
+		all.Go(func() {
+			_, answer := check(t, servers[i%2], "/closed", "k")
+			if isAllowed(answer) {
+				admitted.Add(1)
+			}
+			if isDegraded(answer) {
+				degraded.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if admitted.Load() != 3 || degraded.Load() != 0 {
+		t.Errorf("%d admitted of a limit of 3, %d degraded", admitted.Load(), degraded.Load())
+	}
+	for _, key := range strings.Fields(redis.Must("KEYS", "*")) {
+		if !strings.HasPrefix(key, "stint:") {
+			t.Errorf("key %s", key)
+		}
+	}
+}
+
+func TestPrefixesCountApart(t *testing.T) {
+	redis := redistest.Server(t)
+	for _, prefix := range []string{"blue", "green"} {
+		p := startShared(t, "redis://"+redis.Addr(), "--key-prefix", prefix)
+		for range 3 {
+			if _, answer := check(t, p, "/closed", "k"); !isAllowed(answer) {
+				t.Errorf("%s: %s", prefix, answer)
+			}
+		}
+	}
+}
+
+func TestKilledStoreIsAnsweredForAndComesBack(t *testing.T) {
+	redis := redistest.Server(t)
+	p := startShared(t, "redis://"+redis.Addr())
+	p.awaitMetric("stint_store_up 1\n")
+	redis.Kill()
+	for i := range 5 {
+		if status, answer := check(t, p, "/open", "k"); status != http.StatusOK || !isAllowed(answer) || !isDegraded(answer) {
+			t.Errorf("open: %d %s", status, answer)
+		}
+		if status, answer := check(t, p, "/closed", "k"); status != http.StatusServiceUnavailable || isAllowed(answer) || !isDegraded(answer) || !strings.Contains(answer, "retry_after_ms") {
+			t.Errorf("closed: %d %s", status, answer)
+		}
+		if status, answer := check(t, p, "/local", "k"); status != http.StatusOK || isAllowed(answer) != (i < 3) || !isDegraded(answer) {
+			t.Errorf("local, check %d: %d %s", i, status, answer)
+		}
+	}
+	for _, line := range []string{
+		"stint_store_up 0\n", `stint_decisions_total{decision="error_closed",rule="closed"} 5`, `stint_decisions_total{decision="error_local",rule="local"} 5`,
+	} {
+		p.awaitMetric(line)
+	}
+	for range 30 { // enough for the breaker
+		check(t, p, "/open", "k")
+	}
+	p.awaitMetric(`stint_store_breaker_open{shard=""} 1`)
+	redis.Restart()
+	killed := time.Now()
+	await(t, "the store is back", func() (bool, string) { _, a := check(t, p, "/open", "back"); return !isDegraded(a), a })
+	t.Logf("counted again %v after the restart", time.Since(killed).Round(time.Millisecond))
+	if _, answer := check(t, p, "/local", "k"); !isAllowed(answer) {
+		t.Errorf("what was counted locally still counts: %s", answer)
+	}
+	p.awaitMetric("stint_store_up 1\n")
+	opened := 0
+	for _, line := range p.logged() {
+		if strings.Contains(line, "level=WARN") {
+			opened++
+		}
+	}
+	if opened > 4 {
+		t.Errorf("%d warnings, want one a change of state:\n%s", opened, strings.Join(p.logged(), "\n"))
+	}
+}
+
+func TestServesBeforeTheStoreIsThere(t *testing.T) {
+	redis := redistest.Server(t)
+	redis.Kill()
+	p := startShared(t, "redis://"+redis.Addr())
+	if status, _ := get(t, p, "/readyz"); status != http.StatusOK {
+		t.Errorf("/readyz answers %d", status)
+	}
+	if status, answer := check(t, p, "/open", "k"); status != http.StatusOK || !isDegraded(answer) {
+		t.Errorf("%d %s", status, answer)
+	}
+	redis.Restart()
+	await(t, "the store is there", func() (bool, string) { _, a := check(t, p, "/open", "k"); return !isDegraded(a), a })
+}
+
+func TestPasswordIsReadFromAFileAndShownNowhere(t *testing.T) {
+	const password = "pass:w@rd/of #100%"
+	redis := redistest.Server(t, "--requirepass", password)
+	folder := t.TempDir()
+	rules := writeFile(t, filepath.Join(folder, "rules.yaml"), failureRules)
+	right := writeFile(t, filepath.Join(folder, "right"), password+"\n")
+	wrong := writeFile(t, filepath.Join(folder, "wrong"), "not the "+password)
+	for file, works := range map[string]bool{right: true, wrong: false} {
+		p := startServer(t, []string{"STINT_STORE_PASSWORD_FILE=" + file}, "--rules", rules, "--store", "redis://"+redis.Addr(), "--log-level", "debug")
+		await(t, "an answer", func() (bool, string) { _, a := check(t, p, "/open", "k"); return isDegraded(a) != works, a })
+		if !works {
+			await(t, "the kind of error", func() (bool, string) {
+				check(t, p, "/open", "k")
+				text := p.metrics()
+				return strings.Contains(text, `stint_store_errors_total{kind="noauth"} `), text
+			})
+		}
+		if log := strings.Join(p.logged(), "\n"); strings.Contains(log, password) || strings.Contains(log, "w@rd") {
+			t.Errorf("the log shows the password:\n%s", log)
+		}
+	}
+}
+
+func TestPasswordInTheURLIsNotLogged(t *testing.T) {
+	redis := redistest.Server(t, "--requirepass", "hidden")
+	p := startShared(t, "redis://:hidden@"+redis.Addr(), "--log-level", "debug")
+	if _, answer := check(t, p, "/open", "k"); isDegraded(answer) {
+		t.Errorf("the first check is decided without the store: %s", answer)
+	}
+	if log := strings.Join(p.logged(), "\n"); strings.Contains(log, "hidden") {
+		t.Error(log)
+	}
+}
+
+func TestClockOfTheNodeCountsWhereAsked(t *testing.T) {
+	redis := redistest.Server(t)
+	p := startShared(t, "redis://"+redis.Addr(), "--store-clock", "node")
+	if _, answer := check(t, p, "/open", "k"); isDegraded(answer) {
+		t.Errorf("the first check is decided without the store: %s", answer)
+	}
+	p.awaitMetric("stint_clock_skew_seconds ")
+}
