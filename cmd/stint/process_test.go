@@ -92,9 +92,14 @@ func startServer(t *testing.T, env []string, args ...string) *process {
 
 func startProcess(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
+	return startProcessWith(t, nil, env, args...)
+}
+
+func startProcessWith(t *testing.T, stdin io.Reader, env []string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, cmd: exec.Command(binary, args...), ended: make(chan struct{})}
 	p.more = sync.NewCond(&p.mu)
-	p.cmd.Env = append(cleanEnvironment(), env...)
+	p.cmd.Env, p.cmd.Stdin = append(cleanEnvironment(), env...), stdin
 	pipe, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stintdev/stint/internal/redistest"
+)
+
+// replayLimits are one of each kind, of numbers that deny.
+var replayLimits = []string{
+	`{"algorithm":"token_bucket","capacity":4,"refill_rate":"1.67"}`,
+	`{"algorithm":"gcra","limit":10,"window":"3s","burst":3}`,
+	`{"algorithm":"fixed_window","limit":4,"window":"3s"}`,
+	`{"algorithm":"sliding_window_counter","limit":5,"window":"5s","buckets":5}`,
+	`{"algorithm":"sliding_window_log","limit":5,"window":"4s"}`,
+	`{"algorithm":"leaky_bucket","limit":3,"window":"1s","queue":3}`,
+	`{"algorithm":"quota","limit":9,"period":"10s","anchor":"2026-01-31T00:00:00Z"}`,
+}
+
+// traffic is events of a few keys, in no good order, that also give back.
+func traffic(seed uint64, n int) string {
+	r := rand.New(rand.NewPCG(seed, 1))
+	var b strings.Builder
+	now := int64(1772521920000000)
+	for range n {
+		now += r.Int64N(300_000)
+		t := now - max(0, r.Int64N(8)-6)*5_000_000
+		fmt.Fprintf(&b, `{"t_us":%d,"key":"key%d","ip":"192.0.2.%d","path":"/p%d"`, t, r.IntN(4), r.IntN(3), r.IntN(3))
+		switch r.IntN(8) {
+		case 0:
+			fmt.Fprintf(&b, `,"cost":%d`, r.IntN(6))
+		case 1:
+			fmt.Fprintf(&b, `,"cost":-1,"at_us":%d`, t-r.Int64N(1_000_000))
+		}
+		b.WriteString("}\n")
+	}
+	return b.String()
+}
+
+// replayed returns the decisions and the summary of a replay.
+func replayed(t *testing.T, stdin string, args ...string) (decisions, summary string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "decisions")
+	got := runIn(t, stdin, append(append([]string{"replay", "--decisions", file}, args...), "-")...)
+	if got.status != exitDone {
+		t.Fatalf("status %d: %s", got.status, got.errors)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text), got.out
+}
+
+func wantSameReplay(t *testing.T, redis *redistest.Process, stdin string, args ...string) {
+	t.Helper()
+	redis.Must("SET", "stint:{key1}live", "left alone")
+	want, wantSummary := replayed(t, stdin, args...)
+	got, gotSummary := replayed(t, stdin, append([]string{"--store", "redis://" + redis.Addr()}, args...)...)
+	if got != want {
+		for i, line := range strings.Split(want, "\n") {
+			if other := strings.Split(got, "\n"); i >= len(other) || other[i] != line {
+				t.Fatalf("line %d\nredis  %s\nmemory %s", i+1, other[min(i, len(other)-1)], line)
+			}
+		}
+	}
+	if gotSummary != wantSummary || strings.Count(want, `"allowed":false`) == 0 {
+		t.Errorf("redis\n%s\nmemory\n%s", gotSummary, wantSummary)
+	}
+	if keys := redis.Must("KEYS", "*"); strings.TrimSpace(keys) != "stint:{key1}live" {
+		t.Errorf("keys are left:\n%s", keys)
+	}
+}
+
+func TestReplayOnRedisDecidesAsInMemory(t *testing.T) {
+	redis := redistest.Server(t)
+	for i, limit := range replayLimits {
+		wantSameReplay(t, redis, traffic(uint64(i), 400), "--limit", limit, "--by", "key")
+		wantSameReplay(t, redis, traffic(uint64(i), 400), "--limit", limit, "--by", "key", "--reorder", "0")
+	}
+}
+
+func TestReplayOfRulesOnRedisDecidesAsInMemory(t *testing.T) {
+	redis := redistest.Server(t)
+	var rules strings.Builder
+	rules.WriteString("rules:\n  - {id: all, by: [ip], limits: [" + strings.Join(replayLimits, ", ") + "]}\n")
+	for i, limit := range replayLimits {
+		fmt.Fprintf(&rules, "  - {id: rule%d, match: {path: /p%d}, by: [api_key, path], limits: [%s], mode: %s}\n", i, i%3, limit, []string{"enforce", "shadow"}[i%2])
+	}
+	file := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), rules.String())
+	wantSameReplay(t, redis, traffic(7, 1000), "--rules", file)
+}
+
+func TestChangesOfTheLimitAreReplayedOnRedisToo(t *testing.T) {
+	redis := redistest.Server(t)
+	lines := strings.SplitAfter(traffic(8, 300), "\n")
+	lines[100] = strings.Replace(lines[100], "}", `,"limit":"9/s"}`, 1)
+	lines[200] = strings.Replace(lines[200], "}", `,"limit":{"algorithm":"gcra","limit":1,"window":"1s"}}`, 1)
+	wantSameReplay(t, redis, strings.Join(lines, ""), "--limit", "2/s", "--by", "key")
+}
+
+func TestInterruptedReplayDeletesItsKeys(t *testing.T) {
+	redis := redistest.Server(t)
+	p := startReplay(t, redis)
+	await(t, "keys of the replay", func() (bool, string) {
+		n := redis.Must("DBSIZE")
+		return n != "0", n
+	})
+	for _, key := range strings.Fields(redis.Must("KEYS", "*")) {
+		ms := redis.Must("PTTL", key)
+		if !strings.HasPrefix(key, "stint:replay:") || len(ms) != len("3600000") {
+			t.Errorf("key %s lives for %s ms", key, ms)
+		}
+	}
+	p.signal(syscall.SIGINT)
+	if status := p.exit(); status != exitFailed {
+		t.Errorf("status %d", status)
+	}
+	p.wait("interrupted")
+	if n := redis.Must("DBSIZE"); n != "0" {
+		t.Errorf("%s keys are left: %s", n, redis.Must("KEYS", "*"))
+	}
+}
+
+// startReplay starts a replay of traffic that never ends.
+func startReplay(t *testing.T, redis *redistest.Process) *process {
+	t.Helper()
+	input, output, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { input.Close(); output.Close() })
+	events := []byte(traffic(9, 500))
+	go func() {
+		for err := error(nil); err == nil; {
+			_, err = output.Write(events)
+		}
+	}()
+	return startProcessWith(t, input, nil, "replay", "--store", "redis://"+redis.Addr(), "--limit", "3/h", "--by", "key", "--reorder", "0", "-")
+}
+
+func TestReplayWithoutItsStoreFails(t *testing.T) {
+	redis := redistest.Server(t)
+	redis.Kill()
+	got := runIn(t, traffic(1, 10), "replay", "--store", "redis://:secret@"+redis.Addr(), "--limit", "3/s", "--by", "key", "-")
+	if got.status != exitFailed || !strings.Contains(got.errors, "no connection to the server") || strings.Contains(got.errors, "secret") {
+		t.Errorf("status %d: %s", got.status, got.errors)
+	}
+}
+
+func TestReplayReadsThePasswordFromTheFileOfTheEnvironment(t *testing.T) {
+	redis := redistest.Server(t, "--requirepass", "secret")
+	file := writeFile(t, filepath.Join(t.TempDir(), "password"), "secret\n")
+	events := writeFile(t, filepath.Join(t.TempDir(), "events.jsonl"), traffic(1, 10))
+	got := command(t, []string{"STINT_STORE_PASSWORD_FILE=" + file}, "replay", "--store", "redis://"+redis.Addr(), "--limit", "3/s", "--by", "key", events)
+	if got.status != exitDone || !strings.HasPrefix(got.out, "events") {
+		t.Errorf("status %d: %s", got.status, got.errors)
+	}
+}
