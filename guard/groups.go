@@ -77,6 +77,7 @@ func (s *Store) giveBack(r *round) {
 	clear(r.sub)
 	clear(r.fates)
 	clear(r.visited)
+	clear(r.stand.group[0].Claims)
 	r.groups, r.out, r.refused = nil, nil, 0
 	r.fates, r.visited, r.sub, r.decisions = r.fates[:0], r.visited[:0], r.sub[:0], r.decisions[:0]
 	s.rounds.Put(r)

@@ -185,6 +185,28 @@ func TestDeadShardOpensItsOwnBreakerAlone(t *testing.T) {
 	})
 }
 
+// How long a call to two shards takes speaks against neither; one to the slow
+// one alone does.
+func TestSlowShardIsLeftAloneAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpread()
+		g := mustNew(t, store, guard.Options{})
+		store.befall(on("a", slows(12*time.Millisecond)))
+		both := []stint.Group{{Claims: []stint.Claim{asks(t, "a/1", stint.FailOpen)}}, {Claims: []stint.Claim{asks(t, "b/1", stint.FailOpen)}}}
+		for start := time.Now(); time.Since(start) < 4*time.Second; {
+			if err := g.TakeGroups(t.Context(), both, make([]stint.Decision, 2)); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = g.Take(t.Context(), claim(t, "a/1", stint.FailOpen))
+			time.Sleep(time.Millisecond)
+		}
+		s := g.Stats()
+		if s.Shards[0].Opened == 0 || s.Shards[1].Opened != 0 {
+			t.Errorf("got %+v", s)
+		}
+	})
+}
+
 // The errors of callers stay with their groups.
 func TestCallersErrorsStayWithTheirGroups(t *testing.T) {
 	store := newSpread()

@@ -9,7 +9,8 @@ import (
 )
 
 // local is what is decided in memory while the store fails. It is dropped when
-// the store is back.
+// the store is back. While single calls fail it stays, so that a store that
+// fails now and then does not hand out the share anew each time.
 type local struct {
 	store  stint.Store
 	nodes  int

@@ -18,9 +18,10 @@ func (s *shards) mind(ctx context.Context, sh *shard, why breaker.Reason) {
 	since := time.Now()
 	s.stop(sh)
 	s.tellFailing(ctx, sh, why)
-	for wanted := since; pause(ctx, sh.breaker.RetryAfter()); {
-		if sh.asked.Swap(false) || s.sharded == nil {
-			wanted = time.Now()
+	wanted, refused := since, sh.refused.Load()
+	for pause(ctx, sh.breaker.RetryAfter()) {
+		if n := sh.refused.Load(); n != refused || s.sharded == nil {
+			wanted, refused = time.Now(), n
 		}
 		switch {
 		case s.probe(ctx, sh):

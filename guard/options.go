@@ -53,9 +53,9 @@ type Options struct {
 }
 
 // DefaultBreaker is how a store is judged unless Options say otherwise: it
-// fails when 20 calls in a row fail, when half of at least 20 calls in 5 s do,
-// or when 1 % of at least 200 take 10 ms or longer. It is probed after 20 ms,
-// then after twice as long each time, up to 250 ms.
+// fails when 20 calls in a row fail, when half of at least 20 calls in 3 s do,
+// or when for 3 s 1 % of at least 100 calls take 10 ms or longer. It is probed
+// after 20 ms, then after twice as long each time, up to 250 ms.
 func DefaultBreaker() breaker.Options {
 	return breaker.Options{
 		ConsecutiveFailures: 20,
@@ -63,8 +63,8 @@ func DefaultBreaker() breaker.Options {
 		MinimumCalls:        20,
 		SlowRatio:           0.01,
 		SlowAfter:           10 * time.Millisecond,
-		SlowMinimumCalls:    200,
-		Window:              5 * time.Second,
+		SlowMinimumCalls:    100,
+		Window:              3 * time.Second,
 		OpenFor:             20 * time.Millisecond,
 		Growth:              2,
 		MaxOpenFor:          250 * time.Millisecond,

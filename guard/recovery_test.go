@@ -75,12 +75,18 @@ func TestSlowStoreIsLeftAlone(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := newFaulty()
 				g := mustNew(t, store, guard.Options{})
-				for i := range 600 {
-					store.heal()
-					if i%50 == 49 { // 2 in 100
-						store.befall(slows(c.slow))
+				for start := time.Now(); time.Since(start) < 3500*time.Millisecond; {
+					if g.Stats().Shards[0].Opened > 0 && time.Since(start) < 3*time.Second {
+						t.Fatalf("opened after %v", time.Since(start))
 					}
-					_, _ = g.Take(t.Context(), claim(t, "user:1", stint.FailOpen))
+					for i := range 50 {
+						store.heal()
+						if i == 0 { // 2 in 100
+							store.befall(slows(c.slow))
+						}
+						_, _ = g.Take(t.Context(), claim(t, "user:1", stint.FailOpen))
+						time.Sleep(time.Millisecond)
+					}
 				}
 				if s := g.Stats().Shards[0]; (s.Opened > 0) != c.open {
 					t.Errorf("got %+v", s)

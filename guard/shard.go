@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,18 +18,23 @@ type shard struct {
 	name    string
 	breaker *breaker.Breaker
 	opened  atomic.Uint64         // how often
-	asked   atomic.Bool           // in vain, since the last probe
+	refused atomic.Uint64         // calls that were not made
 	failure atomic.Pointer[error] // the last that counted
 }
 
-// begin asks the breaker for a call, and remembers that somebody did.
+// begin asks the breaker for a call.
 func (sh *shard) begin() (breaker.Call, bool) {
 	call, ok := sh.breaker.Begin()
-	if !ok && !sh.asked.Load() {
-		sh.asked.Store(true)
+	if !ok && sh.refused.Add(1)%patience == 0 {
+		runtime.Gosched()
 	}
 	return call, ok
 }
+
+// patience is how many calls are refused before one makes way for others.
+// Callers in a loop, who wait for no store now, would else keep the processors
+// from the probe that brings it back: with 64 of them it came a second late.
+const patience = 8
 
 // report tells the breaker how a call ended.
 func (sh *shard) report(call breaker.Call, b blame, err error) {

@@ -17,10 +17,11 @@ type Stats struct {
 
 // ShardStats is how the guard sees one server.
 type ShardStats struct {
-	Name   string // "" in a store of one server
-	State  breaker.State
-	Opened uint64 // how often its breaker has opened
-	Calls  breaker.Counts
+	Name    string // "" in a store of one server
+	State   breaker.State
+	Opened  uint64         // how often it was found to fail
+	Refused uint64         // calls that were not made because of that
+	Calls   breaker.Counts // of the last while
 }
 
 // degradedCounts count claims that were decided without the store.
@@ -31,7 +32,7 @@ func (s *Store) Stats() Stats {
 	stats := Stats{Open: s.degraded.open.Load(), Closed: s.degraded.closed.Load(), Local: s.degraded.local.Load()}
 	for _, sh := range s.shards.sorted() {
 		stats.Shards = append(stats.Shards, ShardStats{
-			Name: sh.name, State: sh.breaker.State(), Opened: sh.opened.Load(), Calls: sh.breaker.Counts(),
+			Name: sh.name, State: sh.breaker.State(), Opened: sh.opened.Load(), Refused: sh.refused.Load(), Calls: sh.breaker.Counts(),
 		})
 	}
 	return stats

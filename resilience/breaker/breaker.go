@@ -33,7 +33,8 @@ func New(o Options) (*Breaker, error) {
 	}
 	b := &Breaker{options: o, slow: int64(o.SlowAfter), base: time.Now()}
 	b.window.width = int64(o.Window) / parts
-	b.window.renewLocked(b.load(), b.now())
+	b.since = b.now()
+	b.window.renewLocked(b.load(), b.since)
 	return b, nil
 }
 
@@ -113,13 +114,15 @@ func (b *Breaker) openLocked(why Reason, now int64) {
 }
 
 func (b *Breaker) nextOpenForLocked(now int64) int64 {
-	recovered := b.State() == Closed && now-b.since >= int64(b.options.Window)
-	if b.openFor == 0 || recovered {
+	if recovered := b.State() == Closed && b.settledLocked(now); recovered || b.openFor == 0 {
 		return int64(b.options.OpenFor)
 	}
 	longer := min(float64(b.openFor)*b.options.Growth, float64(b.options.MaxOpenFor))
 	return int64(longer)
 }
+
+// settledLocked reports whether the state has lasted for a whole window.
+func (b *Breaker) settledLocked(now int64) bool { return now-b.since >= int64(b.options.Window) }
 
 // RefusedError says that a breaker refused a call.
 type RefusedError struct {

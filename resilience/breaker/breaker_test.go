@@ -57,11 +57,13 @@ func TestSteps(t *testing.T) {
 		{"ratioIsReachedExactly", Options{FailureRatio: 0.25, MinimumCalls: 4}, [][]step{take("sssf", Open)}},
 		{"successNeverOpens", Options{MinimumCalls: 4}, [][]step{take("fffs", Closed), take("f", Open)}},
 		{"oldFailuresLeaveTheWindow", Options{MinimumCalls: 2, Window: 10 * s}, [][]step{{{0, 'f', 0, Closed}, {10 * s, 'f', 0, Closed}, {9 * s, 'f', 0, Open}}}},
-		{"slowCallsOpen", Options{SlowRatio: 0.5, SlowAfter: s, SlowMinimumCalls: 2}, [][]step{{{0, 's', s, Closed}, {0, 's', s, Open}}}},
-		{"almostSlowIsNotSlow", Options{SlowRatio: 0.5, SlowAfter: s, SlowMinimumCalls: 2}, [][]step{{{0, 's', s - 1, Closed}, {0, 's', s - 1, Closed}}}},
-		{"oneSlowCallOpensNothing", Options{SlowRatio: 0.5, SlowAfter: s, MinimumCalls: 1}, [][]step{{{0, 's', s, Closed}}}},
+		{"slowCallsOpenAfterAWindow", Options{SlowRatio: 0.5, SlowAfter: s, SlowMinimumCalls: 2, Window: 10 * s}, [][]step{{
+			{7 * s, 's', s, Closed}, {0, 's', s, Closed}, {0, 's', s, Open},
+		}}},
+		{"almostSlowIsNotSlow", Options{SlowRatio: 0.5, SlowAfter: s, SlowMinimumCalls: 2}, [][]step{{{9 * s, 's', s - 1, Closed}, {s, 's', s - 1, Closed}}}},
+		{"oneSlowCallOpensNothing", Options{SlowRatio: 0.5, SlowAfter: s, MinimumCalls: 1}, [][]step{{{9 * s, 's', s, Closed}}}},
 		{"canceledCallsDoNotCount", Options{ConsecutiveFailures: 2}, [][]step{take("fcccf", Open)}},
-		{"canceledSlowCallsAreSlow", Options{SlowRatio: 0.5, SlowAfter: s, SlowMinimumCalls: 2}, [][]step{{{0, 'c', s, Closed}, {0, 'c', s, Open}}}},
+		{"canceledSlowCallsAreSlow", Options{SlowRatio: 0.5, SlowAfter: s, SlowMinimumCalls: 2}, [][]step{{{8 * s, 'c', s, Closed}, {0, 'c', s, Open}}}},
 		{"openRefusesUntilItsTime", Options{ConsecutiveFailures: 1, OpenFor: s}, [][]step{{{0, 'f', 0, Open}, {s - 1, 'r', 0, Open}, {1, 's', 0, Closed}}}},
 		{"failedProbeOpensForLonger", Options{ConsecutiveFailures: 1, OpenFor: s, Growth: 2, MaxOpenFor: 3 * s}, [][]step{{
 			{0, 'f', 0, Open}, {s, 'f', 0, Open}, {2*s - 1, 'r', 0, Open}, {1, 'f', 0, Open}, {3*s - 1, 'r', 0, Open}, {1, 's', 0, Closed},

@@ -26,7 +26,9 @@ type Options struct {
 
 	// SlowRatio opens the breaker when a call was slow and at least this
 	// share of the calls in the window were, from above 0 to 1: 0.01 opens
-	// it when the 99th percentile is over SlowAfter. Zero: never.
+	// it when the 99th percentile is over SlowAfter. It is judged once the
+	// breaker has been closed for a whole Window, so that neither the first
+	// connections nor a short burst open it. Zero: never.
 	SlowRatio float64
 
 	// SlowAfter is how long a call takes at least that is slow, whether it
