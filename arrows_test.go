@@ -30,6 +30,7 @@ var arrows = map[string]struct {
 	"internal/redistest":   {nil, "it starts what the tests of any package speak to, so it knows none"},
 	"storetest":            {[]string{".", "internal/oracle"}, "it is the contract of every store, so it knows none"},
 	"resilience/breaker":   {nil, "it is of use to who limits nothing"},
+	"redisstore":           {[]string{".", "internal/shorthash"}, "it takes claims to servers; what their failure means is decided around it"},
 	"guard":                {[]string{".", "resilience/breaker"}, "it guards any store, so it knows none"},
 	"rule":                 {[]string{".", "internal/nearest", "internal/shorthash", "internal/urlpath"}, "rules are decided for every surface alike, so they know none"},
 	"httplimit":            {[]string{".", "internal/urlpath"}, "a program that limits by a limiter of its own needs no rule files"},

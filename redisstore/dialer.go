@@ -1,8 +1,10 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -47,16 +49,18 @@ func (d *dialer) close() {
 }
 
 // open connects to a server, loads the scripts there and looks whether it will
-// do. It takes at most a few times Options.Timeout.
+// do. It takes at most Options.Timeout.
 func (d *dialer) open(l *link, known *warned) error {
+	late := time.AfterFunc(d.opts.Timeout, l.cut)
 	client, err := rueidis.NewClient(d.clientOption(l, d.opts.Username, d.opts.Password, d.opts.DB))
 	l.client = client
-	if err != nil {
-		return err
+	if err == nil {
+		err = d.inspect(l.ctx, l, known)
 	}
-	ctx, cancel := context.WithTimeout(l.ctx, d.opts.Timeout)
-	defer cancel()
-	return d.inspect(ctx, l, known)
+	if !late.Stop() {
+		return fmt.Errorf("not connected in %v: %w", d.opts.Timeout, cmp.Or(err, context.DeadlineExceeded))
+	}
+	return err
 }
 
 // buffer is the size of a connection's read and write buffers: a full flight
@@ -84,6 +88,10 @@ func (d *dialer) clientOption(l *link, username, password string, db int) rueidi
 		// Flights are few and large: each writes and reads a connection of its
 		// own by itself, which spares two switches of goroutines a flight.
 		DisableAutoPipelining: true,
+		// One that idles is closed before a server or a balancer does so, for a
+		// call cannot know that from one that broke after it had been read.
+		BlockingPoolCleanup: 10 * time.Second,
+		BlockingPoolMinSize: 1,
 	}
 }
 
