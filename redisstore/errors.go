@@ -101,6 +101,9 @@ func codeOf(text string) string {
 	if _, inner, wrapped := strings.Cut(text, ": -"); wrapped {
 		word, _, _ = strings.Cut(inner, " ")
 	}
+	if strings.Contains(text, "user executing the script can't") {
+		return "NOPERM" // inside a script it goes without its word
+	}
 	return word
 }
 
