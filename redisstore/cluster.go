@@ -72,7 +72,7 @@ func (m *slotMap) nodeAt(addr string) *node {
 	if n == nil {
 		n = newNode(addr, m.dialer, m)
 		m.mu.nodes[addr] = n
-		n.dial()
+		n.dial(!probing)
 	}
 	return n
 }

@@ -24,6 +24,6 @@
 //
 // A user of the servers needs the commands EVALSHA, EVAL, TIME and those that
 // read and write keys below the prefix; with SCRIPT LOAD and INFO scripts are
-// there before the first call, and a server that evicts keys is warned of. On a
-// Cluster CLUSTER SLOTS is needed too.
+// there before the first call, and a server that evicts keys is warned of. A
+// Cluster needs CLUSTER SLOTS too, and claims that ask for replicas WAIT.
 package redisstore

@@ -87,12 +87,15 @@ func (n *node) ask(ctx context.Context, calls []invocation, replies []reply, hop
 	n.settle(l, replies)
 }
 
+// probing is what alone is sent to a node that is stopped.
+const probing = true
+
 // open is connected, unless the node is stopped.
 func (n *node) open(ctx context.Context) (*link, error) {
 	if n.stopped.Load() {
 		return nil, n.refusal()
 	}
-	return n.connected(ctx)
+	return n.connected(ctx, !probing)
 }
 
 func failAll(replies []reply, err error) {
@@ -141,12 +144,12 @@ func (n *node) lose(l *link) {
 
 // connected enters the link, made anew when there is none, which it waits for
 // at most until ctx ends. Whoever is done with the link leaves it.
-func (n *node) connected(ctx context.Context) (*link, error) {
+func (n *node) connected(ctx context.Context, probe bool) (*link, error) {
 	for {
 		l := n.link.Load()
 		if l == nil {
 			var err error
-			if l, err = n.connect(ctx); err != nil {
+			if l, err = n.connect(ctx, probe); err != nil {
 				return nil, err
 			}
 		}
@@ -157,8 +160,8 @@ func (n *node) connected(ctx context.Context) (*link, error) {
 }
 
 // connect waits for the connection in the making.
-func (n *node) connect(ctx context.Context) (*link, error) {
-	d := n.dial()
+func (n *node) connect(ctx context.Context, probe bool) (*link, error) {
+	d := n.dial(probe)
 	if d == nil {
 		return nil, n.refusal()
 	}
@@ -171,12 +174,12 @@ func (n *node) connect(ctx context.Context) (*link, error) {
 }
 
 // dial joins the connection in the making, or begins one; nil when the node is
-// closed.
-func (n *node) dial() *dialing {
+// closed, or stopped and this is no probe.
+func (n *node) dial(probe bool) *dialing {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case n.mu.closed:
+	case n.mu.closed, n.stopped.Load() && !probe:
 		return nil
 	case n.mu.dialing == nil:
 		d := &dialing{done: make(chan struct{})}

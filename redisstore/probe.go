@@ -16,7 +16,7 @@ var probeScript = newScript(probeText)
 func (n *node) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, n.dialer.opts.Timeout)
 	defer cancel()
-	l, err := n.connected(ctx)
+	l, err := n.connected(ctx, probing)
 	if err != nil {
 		return err
 	}

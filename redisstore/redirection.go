@@ -68,7 +68,7 @@ var errNoSlots = errors.New("the cluster has no slots yet")
 
 // shards asks a node who keeps which slots.
 func (n *node) shards(ctx context.Context) ([]shard, error) {
-	l, err := n.connected(ctx)
+	l, err := n.connected(ctx, !probing)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func (t *topology) connect(ctx context.Context) {
 		t.one = newNode(d.opts.Addrs[0], d, nil)
 		t.one.name = "" // there is no other
 	}
-	t.one.dial() // so that the first check finds a connection
+	t.one.dial(!probing) // so that the first check finds a connection
 }
 
 // up reports whether there is a connection to every server.
