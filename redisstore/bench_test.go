@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/redistest"
 )
@@ -22,7 +24,12 @@ func BenchmarkTake(b *testing.B) {
 		_, err := store.Take(context.Background(), stint.Claim{Key: key, Limit: limit, Cost: 1})
 		return err
 	}
-	alone := func(key string) error { return takeAlone(store, key, limit) }
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(client.Close)
+	alone := func(key string) error { return takeAlone(store, client, key, limit) }
 	for _, callers := range []int{1, 16, 64, 256} {
 		b.Run(fmt.Sprint("alone/", callers), func(b *testing.B) { benchmark(b, server, alone, callers, 100_000) })
 		b.Run(fmt.Sprint("distinct/", callers), func(b *testing.B) { benchmark(b, server, take, callers, 100_000) })
@@ -30,12 +37,11 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// takeAlone has the client carry one check by itself.
-func takeAlone(s *Store, key string, limit stint.Limit) error {
+// takeAlone has a client carry one check by itself.
+func takeAlone(s *Store, client rueidis.Client, key string, limit stint.Limit) error {
 	batch := s.encoding.newBatch()
 	batch.add(&stint.Group{Claims: []stint.Claim{{Key: key, Limit: limit, Cost: 1}}}, false)
 	i := batch.invocation()
-	client := s.topology.nodeOf(0).link.Load().client
 	return client.Do(context.Background(), evalsha(client.B(), &i)).Error()
 }
 

@@ -122,10 +122,9 @@ func (l *lane) fly(f *flight) {
 }
 
 // linger lets those who were answered ask again before the next flight leaves:
-// for as long as more do, and no longer.
+// for as long as more do and fit, and no longer.
 func (l *lane) linger() {
-	for before := -1; l.waiting() > before; {
-		before = l.waiting()
+	for before, now := -1, l.waiting(); before < now && now < maxLines; before, now = now, l.waiting() {
 		runtime.Gosched()
 	}
 }
