@@ -141,7 +141,7 @@ func (c *compiler) compileReplicas(t located) uint8 {
 	if err != nil {
 		c.limitMistake(t.at, err)
 	}
-	return uint8(n) //nolint:gosec // whole keeps to the bound
+	return uint8(n)
 }
 
 // compileCost reads a number, or the name of an attribute.

@@ -76,7 +76,7 @@ func reached(store *redisstore.Store) bool {
 // sharedStats is what a store and its guard say together. A store without
 // traffic is up when it can be connected to.
 func sharedStats(store redisstore.Stats, guarded guard.Stats) server.SharedStats {
-	s := server.SharedStats{Up: store.Up, NoScript: store.NoScript, ClockSkew: store.ClockSkew}
+	s := server.SharedStats{Up: store.Up, NoScript: store.NoScript, ClockSkew: store.ClockSkew, Nodes: store.Nodes}
 	for _, shard := range guarded.Shards {
 		open := shard.State != breaker.Closed
 		s.Up = s.Up && !open

@@ -84,7 +84,7 @@ func TestProcessesShareOneLimit(t *testing.T) {
 	if admitted.Load() != 3 || degraded.Load() != 0 {
 		t.Errorf("%d admitted of a limit of 3, %d degraded", admitted.Load(), degraded.Load())
 	}
-	for _, key := range strings.Fields(redis.Must("KEYS", "*")) {
+	for key := range strings.FieldsSeq(redis.Must("KEYS", "*")) {
 		if !strings.HasPrefix(key, "stint:") {
 			t.Errorf("key %s", key)
 		}
@@ -144,6 +144,27 @@ func TestKilledStoreIsAnsweredForAndComesBack(t *testing.T) {
 	}
 	if opened > 4 {
 		t.Errorf("%d warnings, want one a change of state:\n%s", opened, strings.Join(p.logged(), "\n"))
+	}
+}
+
+func TestNodesPartTheLocalLimit(t *testing.T) {
+	redis := redistest.Server(t)
+	store := "redis://" + redis.Addr()
+	servers := []*process{startShared(t, store), startShared(t, store), startShared(t, store, "--nodes", "1")}
+	for _, s := range servers {
+		s.awaitMetric("stint_store_nodes 3\n")
+	}
+	redis.Kill()
+	for i, want := range []int{1, 1, 3} { // of 3
+		admitted := 0
+		for range 5 {
+			if _, answer := check(t, servers[i], "/local", "k"); isAllowed(answer) {
+				admitted++
+			}
+		}
+		if admitted != want {
+			t.Errorf("node %d admits %d of its share of 3, want %d", i, admitted, want)
+		}
 	}
 }
 

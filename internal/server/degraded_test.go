@@ -69,25 +69,34 @@ func TestEachRuleDecidesWhileTheStoreFails(t *testing.T) {
 }
 
 func TestDegradedHeadersTellNothingElse(t *testing.T) {
-	s := guarded(t, Config{})
-	for path, status := range map[string]int{
-		"/open": http.StatusOK, "/closed": http.StatusServiceUnavailable, "/local": http.StatusOK, "/both": http.StatusServiceUnavailable,
-	} {
-		got := s.get("http", "/v1/auth"+path, "X-API-Key", "k")
-		if got.status != status || got.header.Get("X-RateLimit-Remaining") != "-1" || got.header.Get("X-RateLimit-Policy") != "degraded" {
-			t.Errorf("%s: status %d, %v", path, got.status, got.header)
-		}
-		for name := range got.header {
-			if strings.HasPrefix(name, "Ratelimit") || name == "X-Ratelimit-Limit" || name == "X-Ratelimit-Reset" {
-				t.Errorf("%s: %s: %s", path, name, got.header.Get(name))
+	for surface, prefix := range map[string]string{"http": "/v1/auth", "gateway": ""} {
+		t.Run(surface, func(t *testing.T) {
+			s := guarded(t, Config{Gateway: "127.0.0.1:0", Upstreams: echo(t)})
+			for path, status := range map[string]int{
+				"/open": http.StatusOK, "/closed": http.StatusServiceUnavailable, "/local": http.StatusOK, "/both": http.StatusServiceUnavailable,
+			} {
+				wantDegraded(t, s.get(surface, prefix+path, "X-API-Key", "k"), status)
 			}
-		}
-		if retry := got.header.Get("Retry-After"); (status == http.StatusServiceUnavailable) != (retry == "1") {
-			t.Errorf("%s: Retry-After %q", path, retry)
+			wantDegraded(t, s.get(surface, prefix+"/local", "X-API-Key", "k"), http.StatusTooManyRequests)
+		})
+	}
+}
+
+// wantDegraded checks the status and the headers of an answer that was found
+// without the store.
+func wantDegraded(t *testing.T, got answer, status int) {
+	t.Helper()
+	if got.status != status || got.header.Get("X-RateLimit-Remaining") != "-1" || got.header.Get("X-RateLimit-Policy") != "degraded" {
+		t.Errorf("status %d, want %d; %v", got.status, status, got.header)
+	}
+	for name := range got.header {
+		if strings.HasPrefix(name, "Ratelimit") || name == "X-Ratelimit-Limit" || name == "X-Ratelimit-Reset" {
+			t.Errorf("status %d: %s: %s", status, name, got.header.Get(name))
 		}
 	}
-	if got := s.get("http", "/v1/auth/local", "X-API-Key", "k"); got.status != http.StatusTooManyRequests || got.header.Get("X-RateLimit-Remaining") != "-1" {
-		t.Errorf("over the local share: status %d, %v", got.status, got.header)
+	want := map[int]string{http.StatusServiceUnavailable: "1", http.StatusTooManyRequests: "60"}[status]
+	if retry := got.header.Get("Retry-After"); retry != want {
+		t.Errorf("status %d: Retry-After %q, want %q", status, retry, want)
 	}
 }
 
@@ -137,10 +146,10 @@ func TestReadyWithoutAStore(t *testing.T) {
 }
 
 func TestSharedStoreShowsItself(t *testing.T) {
-	shared := SharedStats{Up: true, NoScript: 3, ClockSkew: -1500 * 1000 * 1000, Breakers: []BreakerStats{{"10.0.0.5:6379", true, 2}, {"10.0.0.6:6379", false, 0}}}
+	shared := SharedStats{Up: true, NoScript: 3, Nodes: 2, ClockSkew: -1500 * 1000 * 1000, Breakers: []BreakerStats{{"10.0.0.5:6379", true, 2}, {"10.0.0.6:6379", false, 0}}}
 	s := run(t, Config{Shared: func() SharedStats { return shared }})
 	for _, series := range []string{
-		"stint_store_up 1", "stint_noscript_total 3", "stint_clock_skew_seconds -1.5",
+		"stint_store_up 1", "stint_noscript_total 3", "stint_store_nodes 2", "stint_clock_skew_seconds -1.5",
 		`stint_store_breaker_open{shard="10.0.0.5:6379"} 1`, `stint_store_breaker_open{shard="10.0.0.6:6379"} 0`,
 		`stint_store_breaker_opens_total{shard="10.0.0.5:6379"} 2`,
 	} {

@@ -14,6 +14,7 @@ type SharedStats struct {
 	NoScript uint64 // calls that found their script missing and brought it
 	// ClockSkew is how far the clock of the store is ahead of this process's.
 	ClockSkew time.Duration
+	Nodes     int            // that share the store, as far as is known; 0 hides it
 	Breakers  []BreakerStats // one a server of the store
 }
 
@@ -71,6 +72,9 @@ func (s sharedCollector) Collect(to chan<- prometheus.Metric) {
 		"Calls that found their script missing in the store."), counter, float64(stats.NoScript))
 	to <- prometheus.MustNewConstMetric(sharedMetric("stint_clock_skew_seconds",
 		"How far the store's clock is ahead of this process's."), gauge, stats.ClockSkew.Seconds())
+	if stats.Nodes > 0 {
+		to <- prometheus.MustNewConstMetric(sharedMetric("stint_store_nodes", "Nodes that share the store."), gauge, float64(stats.Nodes))
+	}
 	open := sharedMetric("stint_store_breaker_open", "1 while a server of the store is not asked because it fails.", "shard")
 	opens := sharedMetric("stint_store_breaker_opens_total", "How often that began.", "shard")
 	for _, b := range stats.Breakers {

@@ -89,7 +89,7 @@ func failureField(raw []byte, out *stint.OnFailure) error {
 	if i < 0 {
 		return badRequest("on_store_failure: %s is not known (use one of %s)", shown(word), strings.Join(words, ", "))
 	}
-	*out = stint.OnFailure(i) //nolint:gosec // one of three
+	*out = stint.OnFailure(i)
 	return nil
 }
 
