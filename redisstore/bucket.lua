@@ -15,7 +15,7 @@
 -- 255: no state of a bucket), and these states. From them the client takes the
 -- same steps and knows every decision.
 local spread, read, write, call = unpack, struct.unpack, struct.pack, redis.call
-local args, keys = ARGV[1], KEYS
+local text, args, keys = string.format, ARGV[1], KEYS
 local old = call('MGET', unpack(keys))
 local now, keep, limits, at = read('>i7i7I3', args)
 if now < 0 then
@@ -26,8 +26,6 @@ end
 -- rounded down.
 local start = (now - now % 1000) / 1000 - keep
 local most = 9007199254740991
-local READ = {[14] = '>I7I7', [15] = '>I7I7I1', [16] = '>I7I7I2', [17] = '>I7I7I3',
-  [18] = '>I7I7I4', [19] = '>I7I7I5', [20] = '>I7I7I6', [21] = '>I7I7I7'}
 
 local sizes, allowed, first, numbers = {}, 0, 1, at + 1
 at = at + 36 * limits
@@ -41,12 +39,16 @@ while at <= #args do
     local last, whole, frac = now, full, 0
     if state then
       size = #state
-      local format = READ[size]
-      if format then
-        last, whole, frac = read(format, state)
-        if size == 14 then frac = 0 end
+      if size == 15 then
+        last, whole, frac = read('>I7I7I1', state)
+      elseif size == 14 then
+        last, whole = read('>I7I7', state)
+      elseif size > 15 and size < 22 then
+        last, whole, frac = read('>I7I7I' .. size - 14, state)
+      else
+        last = most + 1
       end
-      if not format or last > most or whole > most or frac > most then
+      if last > most or whole > most or frac > most then
         size, old[i] = 255, ''
       else
         if frac >= q then frac = q - 1 end
@@ -86,10 +88,10 @@ while at <= #args do
       else
         local bytes = 2
         while frac >= 256 ^ bytes do bytes = bytes + 1 end
-        value = write(READ[14 + bytes], last, whole, frac)
+        value = write('>I7I7I' .. bytes, last, whole, frac)
       end
       if state then
-        call('PSETEX', keys[i], ms, value)
+        call('PSETEX', keys[i], text('%d', ms), value) -- as a number it would take longer
       elseif not call('SET', keys[i], value, 'PX', ms, 'NX') then
         size, fit = 254, 0
       end

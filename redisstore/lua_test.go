@@ -16,8 +16,9 @@ func luaFunctions(t *testing.T, names ...string) string {
 	t.Helper()
 	source := "local floor, min, max, UNIT, MOST, WINDOW = math.floor, math.min, math.max, 1000000, 9007199254740991, 3\n"
 	for _, name := range names {
-		_, after, found := strings.Cut(takeScript, "\nlocal function "+name+"(")
-		body, _, ends := strings.Cut(after, "\nend\n")
+		before, after, found := strings.Cut(takeScript, "local function "+name+"(")
+		indent := before[strings.LastIndexByte(before, '\n'):]
+		body, _, ends := strings.Cut(after, indent+"end\n")
 		if !found || !ends {
 			t.Fatalf("take.lua has no function %s", name)
 		}

@@ -31,14 +31,14 @@ func BenchmarkScript(b *testing.B) {
 		keys   int
 		plain  bool
 	}{
-		{"bucket/keys=1", shared[:1], 1, true},
-		{"bucket/keys=32", shared[:1], 32, true},
-		{"bucket/keys=32/two-limits", shared, 32, true},
-		{"bucket/keys=32/limit-a-key", own, 32, true},
-		{"bucket/keys=128", shared[:1], 128, true},
-		{"take/bucket/keys=1", shared[:1], 1, false},
-		{"take/bucket/keys=32", shared[:1], 32, false},
-		{"take/window/keys=32", window, 32, false},
+		{"bucket-1", shared[:1], 1, true},
+		{"bucket-32", shared[:1], 32, true},
+		{"bucket-32-two-limits", shared, 32, true},
+		{"bucket-32-limit-each", own, 32, true},
+		{"bucket-128", shared[:1], 128, true},
+		{"take-bucket-1", shared[:1], 1, false},
+		{"take-bucket-32", shared[:1], 32, false},
+		{"take-window-32", window, 32, false},
 	} {
 		b.Run(c.name, func(b *testing.B) { benchmarkScript(b, c.limits, c.keys, c.plain) })
 	}

@@ -18,7 +18,7 @@
 local spread, read, write, call = unpack, struct.unpack, struct.pack, redis.call
 local sub, rep, floor, min, max = string.sub, string.rep, math.floor, math.min, math.max
 local UNIT, MOST, FORGET = 1000000, 9007199254740991, -9007199254740992
-local WINDOW, LOG = 3, 6 -- of the kinds
+local WINDOW, COUNTER, LOG = 3, 5, 6 -- of the kinds
 
 local keys, args = KEYS, ARGV[1]
 local now, keep, limits, position = read('>i7i7I3', args)
@@ -61,80 +61,82 @@ local function shareUp(a, b, c)
   return quotient
 end
 
--- Each algorithm below has these, s being the state of a key and l a limit:
---   decode(s, l, value)  reads a value; false when it is corrupt
---   look(s, l)           finds what the state is now, without changing it, and
---                        returns how many units there is room for; s.t is the
---                        step's own time
---   add(s, units)        charges; after look
---   give(s, l, units, at) gives back, reports whether that changed anything;
---                        after look
---   encode(s, l)         returns the value, and when it equals none
+-- Each algorithm is a function that returns its steps, because a call needs few
+-- of them, and making a function takes time. s is the state of a key, l a limit.
+--   decode(s, l, value)   reads a value; false when it is corrupt
+--   look(s, l)            finds what the state is now, without changing it:
+--                         returns how many units there is room for, and s.t is
+--                         the step's own time
+--   add(s, units)         charges; after look
+--   give(s, l, units, at) gives back, and reports whether that changed the
+--                         state; after look
+--   encode(s, l)          returns the value, and when it is as good as none
 
--- bucket.go and leaky.go ------------------------------------------------------
+-- bucket.go -------------------------------------------------------------------
 
-local READ = {[14] = '>I7I7', [15] = '>I7I7I1', [16] = '>I7I7I2', [17] = '>I7I7I3',
-  [18] = '>I7I7I4', [19] = '>I7I7I5', [20] = '>I7I7I6', [21] = '>I7I7I7'}
-
-local function decodeBucket(s, l, value)
-  local format = READ[#value]
-  if not format then return false end
-  s.last, s.whole, s.frac = read(format, value)
-  if #value == 14 then s.frac = 0 end
-  return s.last <= MOST and s.whole <= MOST and s.frac <= MOST
-end
-
-local function refill(s, l)
-  local full = l.max * UNIT
-  if not s.known then
-    s.t, s.w, s.f = now, full, 0
-    return l.max
-  end
-  local e = max(0, now - s.last)
-  s.t = s.last + e
-  if e >= l.fill then
-    s.w, s.f = full, 0
-    return l.max
-  end
-  local gained
-  gained, s.f = mulDiv(e, l.p, min(s.frac, l.q - 1), l.q)
-  s.w = s.whole + gained
-  if s.w >= full then s.w, s.f = full, 0 end
-  return floor(s.w / UNIT)
-end
-
-local function setBucket(s, whole, frac)
-  s.last, s.whole, s.frac = s.t, whole, frac
-end
-
-local function takeTokens(s, units) setBucket(s, s.w - units * UNIT, s.f) end
-
-local function giveTokens(s, l, units, at)
-  if not s.known then return false end
-  if at == 0 then at = s.t end
-  local gift = max(0, units * UNIT - mulDivUp(max(0, s.t - at), l.p, 0, l.q))
-  if s.w + gift >= l.max * UNIT then
-    setBucket(s, l.max * UNIT, 0)
+local function decodeParts(s, l, value)
+  local bytes = #value - 14
+  if bytes < 0 or bytes > 7 then return false end
+  if bytes == 0 then
+    s.frac, s.last, s.whole = 0, read('>I7I7', value)
   else
-    setBucket(s, s.w + gift, s.f)
+    s.last, s.whole, s.frac = read('>I7I7I' .. bytes, value)
   end
-  return true
+  return s.last <= MOST and s.whole <= MOST and s.frac <= MOST
 end
 
 local function encodeParts(s)
   if s.frac == 0 then return write('>I7I7', s.last, s.whole) end
   local bytes = 1
   while s.frac >= 256 ^ bytes do bytes = bytes + 1 end
-  return write(READ[14 + bytes], s.last, s.whole, s.frac)
+  return write('>I7I7I' .. bytes, s.last, s.whole, s.frac)
 end
 
-local function encodeBucket(s, l)
-  return encodeParts(s), s.last + mulDivUp(l.max * UNIT - s.whole, l.q, -s.frac, l.p)
+local function bucket()
+  local function look(s, l)
+    local full = l.max * UNIT
+    if not s.known then
+      s.t, s.w, s.f = now, full, 0
+      return l.max
+    end
+    local e = max(0, now - s.last)
+    s.t = s.last + e
+    if e >= l.fill then
+      s.w, s.f = full, 0
+      return l.max
+    end
+    local gained
+    gained, s.f = mulDiv(e, l.p, min(s.frac, l.q - 1), l.q)
+    s.w = s.whole + gained
+    if s.w >= full then s.w, s.f = full, 0 end
+    return floor(s.w / UNIT)
+  end
+
+  local function add(s, units)
+    s.last, s.whole, s.frac = s.t, s.w - units * UNIT, s.f
+  end
+
+  local function give(s, l, units, at)
+    if not s.known then return false end
+    if at == 0 then at = s.t end
+    local full = l.max * UNIT
+    local gift = max(0, units * UNIT - mulDivUp(max(0, s.t - at), l.p, 0, l.q))
+    s.last, s.whole, s.frac = s.t, s.w + gift, s.f
+    if s.whole >= full then s.whole, s.frac = full, 0 end
+    return true
+  end
+
+  local function encode(s, l)
+    return encodeParts(s), s.last + mulDivUp(l.max * UNIT - s.whole, l.q, -s.frac, l.p)
+  end
+
+  return {decode = decodeParts, look = look, add = add, give = give, encode = encode}
 end
 
-local function drain(s, l)
-  s.t, s.w, s.f = now, 0, 0
-  if s.known then
+-- leaky.go --------------------------------------------------------------------
+
+local function leaky()
+  local function drain(s, l)
     local e = max(0, now - s.last)
     local lost, rest = mulDiv(e, l.p, 0, l.q)
     s.t, s.w, s.f = s.last + e, s.whole, min(s.frac, l.q - 1) - rest
@@ -145,238 +147,264 @@ local function drain(s, l)
     s.w = s.w - lost
     if s.w < 0 then s.w, s.f = 0, 0 end
   end
-  return floor((l.max * UNIT - s.w - min(s.f, 1)) / UNIT)
-end
 
-local function queueUp(s, units) setBucket(s, s.w + units * UNIT, s.f) end
+  local function look(s, l)
+    s.t, s.w, s.f = now, 0, 0
+    if s.known then drain(s, l) end
+    return floor((l.max * UNIT - s.w - min(s.f, 1)) / UNIT)
+  end
 
-local function keepPlace() return false end
+  local function add(s, units)
+    s.last, s.whole, s.frac = s.t, s.w + units * UNIT, s.f
+  end
 
-local function encodeLeaky(s, l)
-  return encodeParts(s), s.last + min(MOST, mulDivUp(s.whole, l.q, s.frac, l.p))
+  local function give() return false end
+
+  local function encode(s, l)
+    return encodeParts(s), s.last + min(MOST, mulDivUp(s.whole, l.q, s.frac, l.p))
+  end
+
+  return {decode = decodeParts, look = look, add = add, give = give, encode = encode}
 end
 
 -- fixed_window.go and quota.go ------------------------------------------------
 
-local function decodeWindow(s, l, value)
-  if #value ~= 11 then return false end
-  s.start, s.count = read('>i7I4', value)
-  return s.start <= MOST and s.start >= -MOST and s.count <= 1000000000
-end
-
--- Days since 1 January 1970 of a date, and back.
-local function dayNumber(year, month, day)
-  if month <= 2 then
-    year = year - 1
-    month = month + 12
+local function window()
+  local function decode(s, l, value)
+    if #value ~= 11 then return false end
+    s.start, s.count = read('>i7I4', value)
+    return s.start <= MOST and s.start >= -MOST and s.count <= 1000000000
   end
-  local era = floor(year / 400)
-  local yearOfEra = year - era * 400
-  local dayOfYear = floor((153 * (month - 3) + 2) / 5) + day - 1
-  return era * 146097 + yearOfEra * 365 + floor(yearOfEra / 4) - floor(yearOfEra / 100) + dayOfYear - 719468
-end
 
-local function monthOf(days)
-  days = days + 719468
-  local era = floor(days / 146097)
-  local dayOfEra = days - era * 146097
-  local yearOfEra = floor((dayOfEra - floor(dayOfEra / 1460) + floor(dayOfEra / 36524) - floor(dayOfEra / 146096)) / 365)
-  local dayOfYear = dayOfEra - (365 * yearOfEra + floor(yearOfEra / 4) - floor(yearOfEra / 100))
-  local month = floor((5 * dayOfYear + 2) / 153) + 3
-  local year = yearOfEra + era * 400
-  if month > 12 then return (year + 1) * 12 + month - 13 end
-  return year * 12 + month - 1
-end
-
-local function monthStart(l, m)
-  local first = dayNumber(floor(m / 12), m % 12 + 1, 1)
-  local next = dayNumber(floor((m + 1) / 12), (m + 1) % 12 + 1, 1)
-  return (first + min(l.day, next - first) - 1) * 86400 * UNIT + l.timeOfDay - l.offset
-end
-
-local function period(l, t)
-  if l.kind == WINDOW then
-    local start = t - (t - l.origin) % l.window
-    return start, start + l.window
+  -- Days since 1 January 1970 of a date, and back.
+  local function dayNumber(year, month, day)
+    if month <= 2 then
+      year = year - 1
+      month = month + 12
+    end
+    local era = floor(year / 400)
+    local yearOfEra = year - era * 400
+    local dayOfYear = floor((153 * (month - 3) + 2) / 5) + day - 1
+    return era * 146097 + yearOfEra * 365 + floor(yearOfEra / 4) - floor(yearOfEra / 100) + dayOfYear - 719468
   end
-  local m = monthOf(floor((t + l.offset) / (86400 * UNIT)))
-  local start = monthStart(l, m)
-  if start > t then return monthStart(l, m - 1), start end
-  return start, monthStart(l, m + 1)
-end
 
-local function lookWindow(s, l)
-  s.t = now
-  if s.known then s.t = max(now, s.start) end
-  s.from, s.to = period(l, s.t)
-  s.n = 0
-  if s.known and s.start == s.from then s.n = s.count end
-  return l.max - s.n
-end
-
-local function countUnits(s, units)
-  s.start, s.count = s.from, s.n + units
-end
-
-local function uncountUnits(s, l, units, at)
-  if at == 0 then at = s.t end
-  if s.n == 0 or at < s.from or at >= s.to then return false end
-  s.start, s.count = s.from, max(0, s.n - units)
-  return true
-end
-
-local function encodeWindow(s, l)
-  local gone = s.t
-  if s.count > 0 then
-    local _, to = period(l, s.start)
-    gone = to
+  local function monthOf(days)
+    days = days + 719468
+    local era = floor(days / 146097)
+    local dayOfEra = days - era * 146097
+    local yearOfEra = floor((dayOfEra - floor(dayOfEra / 1460) + floor(dayOfEra / 36524) - floor(dayOfEra / 146096)) / 365)
+    local dayOfYear = dayOfEra - (365 * yearOfEra + floor(yearOfEra / 4) - floor(yearOfEra / 100))
+    local month = floor((5 * dayOfYear + 2) / 153) + 3
+    local year = yearOfEra + era * 400
+    if month > 12 then return (year + 1) * 12 + month - 13 end
+    return year * 12 + month - 1
   end
-  return write('>i7I4', s.start, s.count), gone
+
+  local function monthStart(l, m)
+    local first = dayNumber(floor(m / 12), m % 12 + 1, 1)
+    local next = dayNumber(floor((m + 1) / 12), (m + 1) % 12 + 1, 1)
+    return (first + min(l.day, next - first) - 1) * 86400 * UNIT + l.timeOfDay - l.offset
+  end
+
+  local function period(l, t)
+    if l.kind == WINDOW then
+      local start = t - (t - l.origin) % l.window
+      return start, start + l.window
+    end
+    local m = monthOf(floor((t + l.offset) / (86400 * UNIT)))
+    local start = monthStart(l, m)
+    if start > t then return monthStart(l, m - 1), start end
+    return start, monthStart(l, m + 1)
+  end
+
+  local function look(s, l)
+    s.t = now
+    if s.known then s.t = max(now, s.start) end
+    s.from, s.to = period(l, s.t)
+    s.n = 0
+    if s.known and s.start == s.from then s.n = s.count end
+    return l.max - s.n
+  end
+
+  local function add(s, units)
+    s.start, s.count = s.from, s.n + units
+  end
+
+  local function give(s, l, units, at)
+    if at == 0 then at = s.t end
+    if s.n == 0 or at < s.from or at >= s.to then return false end
+    s.start, s.count = s.from, max(0, s.n - units)
+    return true
+  end
+
+  local function encode(s, l)
+    local gone = s.t
+    if s.count > 0 then
+      local _, to = period(l, s.start)
+      gone = to
+    end
+    return write('>i7I4', s.start, s.count), gone
+  end
+
+  return {decode = decode, look = look, add = add, give = give, encode = encode}
 end
 
 -- sliding_counter.go ----------------------------------------------------------
 
-local function decodeCounters(s, l, value)
-  s.size = l.buckets + 1
-  if #value ~= 7 + 4 * s.size then return false end
-  s.newest = read('>I7', value)
-  s.ring = {read('>' .. rep('I4', s.size), value, 8)}
-  return s.newest * l.width <= MOST
-end
-
-local function count(s, b)
-  if b < 0 or b > s.newest or b <= s.newest - s.size then return 0 end
-  return s.ring[b % s.size + 1]
-end
-
-local function lookCounters(s, l)
-  local width = l.width
-  if not s.known then
-    s.size, s.newest, s.ring = l.buckets + 1, (now - now % width) / width, {}
-    for i = 1, s.size do s.ring[i] = 0 end
+local function counter()
+  local function decode(s, l, value)
+    s.size = l.buckets + 1
+    if #value ~= 7 + 4 * s.size then return false end
+    s.newest = read('>I7', value)
+    s.ring = {read('>' .. rep('I4', s.size), value, 8)}
+    return s.newest * l.width <= MOST
   end
-  s.t = max(now, s.newest * width)
-  s.current = (s.t - s.t % width) / width
-  local sum = 0
-  for b = s.current - l.buckets + 1, s.current do sum = sum + count(s, b) end
-  return l.max - sum - shareUp(count(s, s.current - l.buckets), (s.current + 1) * width - s.t, width)
-end
 
-local function countInBucket(s, units)
-  for b = max(s.newest + 1, s.current - s.size + 1), s.current do s.ring[b % s.size + 1] = 0 end
-  s.newest = s.current
-  local place = s.current % s.size + 1
-  s.ring[place] = s.ring[place] + units
-end
+  local function count(s, b)
+    if b < 0 or b > s.newest or b <= s.newest - s.size then return 0 end
+    return s.ring[b % s.size + 1]
+  end
 
-local function uncountInBucket(s, l, units, at)
-  if at == 0 then at = s.t end
-  local b = (at - at % l.width) / l.width
-  if b <= s.current - s.size or b > s.current or count(s, b) == 0 then return false end
-  local place = b % s.size + 1
-  s.ring[place] = max(0, s.ring[place] - units)
-  return true
-end
-
-local function encodeCounters(s, l)
-  local gone = s.t
-  for b = s.newest, s.newest - l.buckets, -1 do
-    if count(s, b) > 0 then
-      gone = max(gone, (b + s.size) * l.width)
-      break
+  local function look(s, l)
+    local width = l.width
+    if not s.known then
+      s.size, s.newest, s.ring = l.buckets + 1, (now - now % width) / width, {}
+      for i = 1, s.size do s.ring[i] = 0 end
     end
+    s.t = max(now, s.newest * width)
+    s.current = (s.t - s.t % width) / width
+    local sum = 0
+    for b = s.current - l.buckets + 1, s.current do sum = sum + count(s, b) end
+    return l.max - sum - shareUp(count(s, s.current - l.buckets), (s.current + 1) * width - s.t, width)
   end
-  return write('>I7' .. rep('I4', s.size), s.newest, spread(s.ring, 1, s.size)), gone
+
+  local function add(s, units)
+    for b = max(s.newest + 1, s.current - s.size + 1), s.current do s.ring[b % s.size + 1] = 0 end
+    s.newest = s.current
+    local place = s.current % s.size + 1
+    s.ring[place] = s.ring[place] + units
+  end
+
+  local function give(s, l, units, at)
+    if at == 0 then at = s.t end
+    local b = (at - at % l.width) / l.width
+    if b <= s.current - s.size or b > s.current or count(s, b) == 0 then return false end
+    local place = b % s.size + 1
+    s.ring[place] = max(0, s.ring[place] - units)
+    return true
+  end
+
+  local function encode(s, l)
+    local gone = s.t
+    for b = s.newest, s.newest - l.buckets, -1 do
+      if count(s, b) > 0 then
+        gone = max(gone, (b + s.size) * l.width)
+        break
+      end
+    end
+    return write('>I7' .. rep('I4', s.size), s.newest, spread(s.ring, 1, s.size)), gone
+  end
+
+  return {decode = decode, look = look, add = add, give = give, encode = encode}
 end
 
 -- sliding_log.go --------------------------------------------------------------
 
-local function timeAt(value, i) return (read('>I7', value, 7 * i - 6)) end
+local function log()
+  local function timeAt(value, i) return (read('>I7', value, 7 * i - 6)) end
 
-local function decodeLog(s, l, value)
-  s.log, s.first = value, 1
-  return #value % 7 == 0 and #value > 0 and timeAt(value, #value / 7) <= MOST
-end
-
--- The first of the times, from s.first on, that is at least t.
-local function search(s, t)
-  local low, high = s.first, #s.log / 7 + 1
-  while low < high do
-    local middle = floor((low + high) / 2)
-    if timeAt(s.log, middle) < t then low = middle + 1 else high = middle end
+  local function decode(s, l, value)
+    s.log, s.first = value, 1
+    return #value % 7 == 0 and #value > 0 and timeAt(value, #value / 7) <= MOST
   end
-  return low
-end
 
--- Times before s.first no longer count. They stay in the value until they are
--- as many as those that do, so that a charge appends to it.
-local function lookLog(s, l)
-  if not s.known then s.log, s.first = '', 1 end
-  local size = #s.log / 7
-  s.t = now
-  if size > 0 then s.t = max(now, timeAt(s.log, size)) end
-  s.live = search(s, s.t - l.window + 1)
-  return l.max - (size - s.live + 1)
-end
-
-local function appendTimes(s, units)
-  s.first = s.live
-  s.log = s.log .. rep(write('>I7', s.t), units)
-end
-
-local function removeTimes(s, l, units, at)
-  if at == 0 then at = s.t end
-  s.first = s.live
-  local from = search(s, at)
-  local past = min(search(s, at + 1), from + units)
-  if from >= past then return false end
-  s.log = sub(s.log, 7 * s.first - 6, 7 * from - 7) .. sub(s.log, 7 * past - 6)
-  s.first, s.known, s.cut = 1, s.log ~= '', true
-  return true
-end
-
-local function encodeLog(s, l)
-  local size = #s.log / 7
-  return s.log, timeAt(s.log, size) + l.window
-end
-
--- What log.go says of a claim on a log, at its time t.
-local function tell(s, l, t, allowed, granted, cost)
-  local size = 0
-  if s.known then size = #s.log / 7 end
-  local live = s.first
-  if size > 0 then live = search(s, max(t, timeAt(s.log, size)) - l.window + 1) end
-  local counted = size - live + 1
-  local newest, next, retry = 0, 0, 0
-  if size == 0 then counted = 0 end
-  if counted > 0 then
-    newest = timeAt(s.log, size)
-    next = timeAt(s.log, live + counted + max(0, l.max - counted) - l.max)
-    if not allowed and cost <= l.max then retry = timeAt(s.log, live + counted + cost - l.max - 1) end
+  -- The first of the times, from s.first on, that is at least t.
+  local function search(s, t)
+    local low, high = s.first, #s.log / 7 + 1
+    while low < high do
+      local middle = floor((low + high) / 2)
+      if timeAt(s.log, middle) < t then low = middle + 1 else high = middle end
+    end
+    return low
   end
-  return write('>BI7I4I4I7I7I7', allowed and 1 or 0, t, counted, granted, newest, next, retry)
+
+  -- Times before s.first no longer count. They stay in the value until they are
+  -- as many as those that do, so that a charge appends to it.
+  local function look(s, l)
+    if not s.known then s.log, s.first = '', 1 end
+    local size = #s.log / 7
+    s.t = now
+    if size > 0 then s.t = max(now, timeAt(s.log, size)) end
+    s.live = search(s, s.t - l.window + 1)
+    return l.max - (size - s.live + 1)
+  end
+
+  local function add(s, units)
+    s.first = s.live
+    s.log = s.log .. rep(write('>I7', s.t), units)
+  end
+
+  local function give(s, l, units, at)
+    if at == 0 then at = s.t end
+    s.first = s.live
+    local from = search(s, at)
+    local past = min(search(s, at + 1), from + units)
+    if from >= past then return false end
+    s.log = sub(s.log, 7 * s.first - 6, 7 * from - 7) .. sub(s.log, 7 * past - 6)
+    s.first, s.known, s.cut = 1, s.log ~= '', true
+    return true
+  end
+
+  local function encode(s, l)
+    local size = #s.log / 7
+    return s.log, timeAt(s.log, size) + l.window
+  end
+
+  -- What log.go says of a claim on a log, at its time t.
+  local function tell(s, l, t, allowed, granted, cost)
+    local size = 0
+    if s.known then size = #s.log / 7 end
+    local live = s.first
+    if size > 0 then live = search(s, max(t, timeAt(s.log, size)) - l.window + 1) end
+    local counted = size - live + 1
+    local newest, next, retry = 0, 0, 0
+    if size == 0 then counted = 0 end
+    if counted > 0 then
+      newest = timeAt(s.log, size)
+      next = timeAt(s.log, live + counted + max(0, l.max - counted) - l.max)
+      if not allowed and cost <= l.max then retry = timeAt(s.log, live + counted + cost - l.max - 1) end
+    end
+    return write('>BI7I4I4I7I7I7', allowed and 1 or 0, t, counted, granted, newest, next, retry)
+  end
+
+  return {decode = decode, look = look, add = add, give = give, encode = encode, tell = tell}
 end
 
--- limit.go: every algorithm by its kind --------------------------------------
+-- The limits ------------------------------------------------------------------
 
-local decode = {decodeBucket, decodeBucket, decodeWindow, decodeWindow, decodeCounters, decodeLog}
-local look = {refill, drain, lookWindow, lookWindow, lookCounters, lookLog}
-local add = {takeTokens, queueUp, countUnits, countUnits, countInBucket, appendTimes}
-local give = {giveTokens, keepPlace, uncountUnits, uncountUnits, uncountInBucket, removeTimes}
-local encode = {encodeBucket, encodeLeaky, encodeWindow, encodeWindow, encodeCounters, encodeLog}
+local algorithms = {bucket, leaky, window, window, counter, log}
+local made, known, numbers = {}, {}, position
 
-
-local names = {
-  {'p', 'q', 'fill'}, {'p', 'q'}, {'window', 'origin'}, {'offset', 'day', 'timeOfDay'}, {'width', 'buckets'}, {'window'}
-}
-local numbers, known = position, {}
+local function stepsOf(kind)
+  local steps = made[kind] or algorithms[kind]()
+  made[kind] = steps
+  return steps
+end
 
 local function limitOf(index)
   local l = known[index]
   if l then return l end
-  local field = {read('>Bi7i7i7i7i7', args, numbers + 36 * index)}
-  l = {kind = field[1], max = field[2]}
-  for i, name in ipairs(names[l.kind]) do l[name] = field[2 + i] end
+  local kind, most, a, b, c = read('>Bi7i7i7i7', args, numbers + 36 * index)
+  l = {kind = kind, max = most, steps = stepsOf(kind)}
+  if kind <= 2 then
+    l.p, l.q, l.fill = a, b, c
+  elseif kind == WINDOW or kind == LOG then
+    l.window, l.origin = a, b
+  elseif kind == COUNTER then
+    l.width, l.buckets = a, b
+  else
+    l.offset, l.day, l.timeOfDay = a, b, c
+  end
   known[index] = l
   return l
 end
@@ -400,7 +428,7 @@ local function stateOf(i, l)
   if not value then
     s.fault = call('TYPE', keys[i]).ok ~= 'none'
     if s.fault then sizes[i] = '\254' end
-  elseif not decode[l.kind](s, l, value) then
+  elseif not l.steps.decode(s, l, value) then
     s.fault, sizes[i] = true, '\255'
   else
     s.known = true
@@ -411,7 +439,7 @@ end
 
 local function save(i, s, l)
   local value, gone = '', now
-  if s.known then value, gone = encode[l.kind](s, l) end
+  if s.known then value, gone = l.steps.encode(s, l) end
   -- Keys end at a millisecond: their end is rounded up, and counted from now
   -- rounded down.
   local ms = (gone + -gone % 1000) / 1000 - (now - now % 1000) / 1000 + keep
@@ -436,12 +464,12 @@ local function charge(c, s, l)
   if c.cost == FORGET then
     s.known, s.dirty, s.cut, s.t = false, l, true, now
   elseif c.cost < 0 then
-    if give[l.kind](s, l, -c.cost, c.at) then s.dirty = l end
+    if l.steps.give(s, l, -c.cost, c.at) then s.dirty = l end
   else
     local granted = min(c.extra, c.room - c.fit * c.cost)
     local units = c.fit * c.cost + granted
     if units > 0 then
-      add[l.kind](s, units)
+      l.steps.add(s, units)
       s.known, s.dirty = true, l
     end
     return granted
@@ -474,7 +502,7 @@ local function decide(claims, flags)
     end
   else
     for _, c in ipairs(claims) do
-      c.room, c.fit = max(0, look[c.l.kind](c.s, c.l)), c.times
+      c.room, c.fit = max(0, c.l.steps.look(c.s, c.l)), c.times
       if c.cost > 0 then c.fit = min(c.times, floor(c.room / c.cost)) end
     end
     admitted = admits(claims)
@@ -485,7 +513,7 @@ local function decide(claims, flags)
         charged = charged + c.fit
         granted = charge(c, c.s, c.l)
       end
-      if c.l.kind == LOG then logs[#logs + 1] = tell(c.s, c.l, c.s.t, c.fit > 0, granted, c.cost) end
+      if c.l.kind == LOG then logs[#logs + 1] = c.l.steps.tell(c.s, c.l, c.s.t, c.fit > 0, granted, c.cost) end
     end
   end
   if flags == 0 then led = admitted end

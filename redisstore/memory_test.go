@@ -1,0 +1,52 @@
+package redisstore
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/redistest"
+)
+
+// TestMemoryOfAKey is what token buckets of identities of 13 characters take on
+// a server. 125,000 tell what a million do: the server's tables double, and are
+// as full.
+func TestMemoryOfAKey(t *testing.T) {
+	const keys = 125_000
+	server := redistest.Server(t)
+	s := dialScripts(t, server.Addr())
+	e := encodingOf(t, Options{})
+	l := limitOf(t, stint.Spec{RefillRate: "1.67", Capacity: 1000})
+	before := usedMemory(t, server)
+	for _, cost := range []int64{900, 1} { // the second leaves fractions
+		for first := 0; first < keys; first += 500 {
+			b := e.newBatch()
+			for i := range 500 {
+				b.add(&stint.Group{Claims: []stint.Claim{{Key: fmt.Sprintf("user:%08d", first+i), Limit: l, Cost: cost}}}, false)
+			}
+			s.run(b.invocation())
+		}
+	}
+	if size := server.Must("DBSIZE"); size != strconv.Itoa(keys) {
+		t.Fatalf("%s keys, want %d", size, keys)
+	}
+	perKey := float64(usedMemory(t, server)-before) / keys
+	t.Logf("%.1f bytes a key", perKey)
+	if perKey > 165 {
+		t.Errorf("a token bucket takes %.1f bytes; want at most 165", perKey)
+	}
+}
+
+func usedMemory(t *testing.T, server *redistest.Process) int {
+	t.Helper()
+	text, err := server.Info("used_memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
