@@ -38,7 +38,7 @@ var arrows = map[string]struct {
 	"internal/ruleset":     {[]string{"rule"}, "it brings rule sets and decides nothing"},
 	"internal/gateway":     {nil, "it passes requests on; who may pass is decided around it"},
 	"internal/server":      {[]string{".", "rule", "httplimit", "internal/gateway", "internal/nearest", "internal/ruleset"}, "it joins the surfaces to a store that its caller picks"},
-	"cmd/stint":            {[]string{".", "rule", "httplimit", "replay", "redisstore", "guard", "internal/nearest", "internal/server"}, "it wires; work belongs in what it wires"},
+	"cmd/stint":            {[]string{".", "rule", "httplimit", "replay", "redisstore", "guard", "resilience/breaker", "internal/nearest", "internal/server"}, "it wires; work belongs in what it wires"},
 	"examples/…":           {[]string{".", "httplimit", "rule", "examples/…"}, "an example uses what its reader can use"},
 	"docs":                 {nil, "it is tests alone"},
 	"docs/pictures":        {[]string{"."}, "it draws what the library does"},
