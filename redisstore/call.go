@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -118,6 +119,23 @@ func (c *call) quick() bool {
 		}
 	}
 	return true
+}
+
+// lack is the error of the groups that were charged, when what they wrote is
+// not where it should be.
+func (c *call) lack(err error) {
+	out := c.out
+	for i := range c.groups {
+		g := &c.groups[i]
+		if _, face := stint.Face(g.Claims, out[:len(g.Claims)]); c.errs[i] == nil && face.Allowed && writes(g.Claims) {
+			c.errs[i] = err
+		}
+		out = out[len(g.Claims):]
+	}
+}
+
+func writes(claims []stint.Claim) bool {
+	return slices.ContainsFunc(claims, func(c stint.Claim) bool { return c.Cost != 0 || c.Extra > 0 })
 }
 
 // wait returns when the call has landed, or when ctx ends. In the first case

@@ -12,6 +12,18 @@
 //   - The decisions are those of package stint, to the microsecond. Each call is
 //     one atomic script, at the server's own time, so that clocks of processes
 //     do not matter. Many checks that wait at once travel as one.
+//   - On a Cluster a group whose keys are of several slots is taken slot by slot,
+//     and given back where it was taken when one slot denies it. Nobody gets more
+//     than a limit by that. Until it is given back, for up to one round trip,
+//     others may be denied by what it took; what a key would have refilled in
+//     that time is lost to it. A part whose outcome is unknown keeps its charge,
+//     and so does a leaky bucket, or what the group itself gives back, when
+//     another caller took what was left between asking and taking. Keys of one
+//     first part, see [stint.JoinKey], are always of one slot.
+//   - A server holds at most two calls of 256 claims each that it has not
+//     answered (of one group, when that has more), and as many for each number
+//     of replicas that claims ask for, until Options.Timeout is over. A check
+//     whose context ends while it waits is not sent.
 //   - A call that may have run is never repeated. Its error has CodeTimeout or
 //     CodeCanceled; any other error means that nothing was charged, but for the
 //     kind "replicas": then the charge stands, at the master and at those

@@ -146,7 +146,16 @@ func (p *part) read(r *reply, replicas uint8) {
 		}
 	}
 	if r.acked < int(replicas) {
-		p.fail(replicasMissing(r.acked, int(replicas)))
+		p.lack(replicasMissing(r.acked, int(replicas)))
+	}
+}
+
+// lack tells those whose charge too few replicas have.
+func (p *part) lack(err error) {
+	for _, e := range p.entries {
+		for c := e.first; c != nil; c = c.same {
+			c.lack(err)
+		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // TakeGroups decides the groups one after the other, each atomically, and
 // writes one decision per claim into out. Groups are sent together where that
 // changes nothing. On a Cluster a group whose keys are of several slots is
-// taken slot by slot, and given back when it is denied: see [Cluster].
+// atomic up to a round trip: the package comment says how.
 func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	claims := 0
 	for i := range groups {

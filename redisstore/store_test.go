@@ -247,3 +247,50 @@ func TestCloseEndsTheChecksThatWait(t *testing.T) {
 		t.Errorf("a closed store answered %v", err)
 	}
 }
+
+// A charge that too few replicas have is an error, and stands; what charges
+// nothing needs no replica.
+func TestOnlyWhatIsChargedNeedsReplicas(t *testing.T) {
+	s := open(t, Options{Addrs: []string{redistest.Server(t).Addr()}, ReplicaTimeout: time.Millisecond})
+	c := stint.Claim{Key: "a", Limit: perHour(t, 1), Cost: 1, Policy: stint.Policy{Replicas: 1}}
+	peek := c
+	peek.Cost = 0
+	for _, step := range []struct {
+		what      string
+		claim     stint.Claim
+		allowed   bool
+		remaining int64
+		kind      string
+	}{
+		{"a peek", peek, true, 1, ""},
+		{"a charge", c, false, 0, "replicas"},
+		{"a denial", c, false, 0, ""},
+		{"a peek afterwards", peek, true, 0, ""},
+	} {
+		d, err := s.Take(t.Context(), step.claim)
+		var e *stint.Error
+		if errors.As(err, &e) != (step.kind != "") || e != nil && e.Kind != step.kind || d.Allowed != step.allowed || d.Remaining != step.remaining {
+			t.Errorf("%s: %+v, %v", step.what, d, err)
+		}
+	}
+}
+
+// Groups of many claims travel in several flights, and are decided in order.
+func TestManyGroupsAreDecidedInOrder(t *testing.T) {
+	s := open(t, Options{Addrs: []string{redistest.Server(t).Addr()}})
+	limit := perHour(t, 5*maxLines)
+	groups := make([]stint.Group, 3*maxLines)
+	out := make([]stint.Decision, len(groups))
+	for i := range groups {
+		groups[i] = groupOf(limit, "many")
+		groups[i].Shadow = i%5 == 4
+	}
+	if err := s.TakeGroups(t.Context(), groups, out); err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range out {
+		if !d.Allowed || d.Remaining != limit.Max()-1-int64(i) {
+			t.Fatalf("group %d: allowed %v, %d remain", i, d.Allowed, d.Remaining)
+		}
+	}
+}
