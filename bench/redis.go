@@ -94,7 +94,7 @@ func (s *redisServer) race(o options, c calling, keys []string, out io.Writer, b
 	var runners []runner
 	seen := map[string]*answers{}
 	for _, one := range s.contestants() {
-		t, leave, err := one.build(lasting())
+		t, leave, err := one.build(ample())
 		if err != nil {
 			return fmt.Errorf("%s: %w", one.name, err)
 		}

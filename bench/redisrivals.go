@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
@@ -41,10 +40,6 @@ func (s *redisServer) contestants() []networked {
 func (s *redisServer) client() *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: s.addr(), PoolSize: 20})
 }
-
-// lasting is so much that nobody is ever denied, and so slow to come back
-// that no key is idle before a race is over.
-func lasting() allowance { return allowance{1_000_000_000, 34_560 * time.Microsecond} }
 
 func (s *redisServer) redisRate(a allowance) (take, func(), error) {
 	client, ctx := s.client(), context.Background()

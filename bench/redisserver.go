@@ -131,7 +131,7 @@ func (s *redisServer) ceiling(ctx context.Context, cpu string, keys, calls int) 
 		return 0, err
 	}
 	args := append([]string{"-p", s.port, "-P", "64", "-n", strconv.Itoa(calls), "-r", strconv.Itoa(keys), "--csv",
-		"EVALSHA", sha, "1", "user:__rand_int__"}, plainArgs(lasting())...)
+		"EVALSHA", sha, "1", "user:__rand_int__"}, plainArgs(ample())...)
 	out, err := command(ctx, cpu, program, args...).Output()
 	if err != nil {
 		return 0, fmt.Errorf("redis-benchmark: %w", err)
