@@ -1,0 +1,144 @@
+package redisstore
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/redistest"
+)
+
+// everyKind are limits of every algorithm, quotas of both kinds and counters
+// of both sizes.
+func everyKind(tb testing.TB) (limits []stint.Limit) {
+	tb.Helper()
+	for _, s := range []stint.Spec{
+		{Algorithm: stint.TokenBucket, RefillRate: "1.67", Capacity: 10},
+		{Algorithm: stint.GCRA, Limit: 10, Window: time.Second},
+		{Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Minute, Queue: 9},
+		{Algorithm: stint.FixedWindow, Limit: 10, Window: time.Minute},
+		{Algorithm: stint.SlidingWindowCounter, Limit: 10, Window: time.Minute},
+		{Algorithm: stint.SlidingWindowCounter, Limit: 10, Window: time.Minute, Buckets: 60},
+		{Algorithm: stint.SlidingWindowLog, Limit: 10, Window: time.Minute},
+		{Algorithm: stint.Quota, Limit: 10, Period: "month"},
+		{Algorithm: stint.Quota, Limit: 10, Period: "30d", Anchor: "0001-01-31T10:00:00+02:00"},
+	} {
+		limits = append(limits, limitOf(tb, s))
+	}
+	return limits
+}
+
+// A value that is not ours fails the groups that need it, and no other, and
+// stays as it is.
+func TestForeignValuesFailTheirOwnGroupAlone(t *testing.T) {
+	s := dialScripts(t, redistest.Server(t).Addr())
+	garbage := []string{"", "x", strings.Repeat("\xff", 11), strings.Repeat("\xff", 14), strings.Repeat("\x7f", 15), strings.Repeat("\xff", 21),
+		strings.Repeat("\x80", 251), "\x7f" + strings.Repeat("\x00", 10), strings.Repeat("\xff", 7)}
+	for _, l := range everyKind(t) {
+		for _, cost := range []int64{0, 1, 11, -1} {
+			s.failsAlone(l, cost, "wrongtype", func(key string) { s.must("RPUSH", key, "mine") })
+			for _, value := range garbage {
+				s.failsAlone(l, cost, "corrupt", func(key string) { s.must("SET", key, value) })
+			}
+		}
+	}
+}
+
+func (s *scripts) must(args ...string) string {
+	s.Helper()
+	reply := s.do(args...)
+	if err := reply.Error(); err != nil {
+		s.Fatalf("%q: %v", args, err)
+	}
+	text, _ := reply.ToString() // a number, where nobody looks at it
+	return text
+}
+
+// failsAlone decides five groups, of which the second and the fourth need a
+// spoiled key.
+func (s *scripts) failsAlone(l stint.Limit, cost int64, kind string, spoil func(key string)) {
+	s.Helper()
+	s.must("FLUSHALL")
+	claims := func(keys ...string) (g stint.Group) {
+		for _, key := range keys {
+			g.Claims = append(g.Claims, stint.Claim{Key: key, Limit: l, Cost: cost})
+		}
+		return g
+	}
+	e := encodingOf(s, Options{})
+	spoiled := string(e.appendKey(nil, "bad", e.limits.of(l).hash))
+	spoil(spoiled)
+	before := s.must("DUMP", spoiled)
+	for _, groups := range [][]stint.Group{
+		{claims("a"), claims("bad"), claims("b")},
+		{claims("c"), claims("d", "bad"), claims("e", "f"), claims("bad"), claims("d")},
+	} {
+		b := e.newBatch()
+		for i := range groups {
+			b.add(&groups[i], false)
+		}
+		out, errs := s.decide(b)
+		next := 0
+		for i := range groups {
+			bad := false
+			for _, c := range groups[i].Claims {
+				bad = bad || c.Key == "bad"
+			}
+			s.checkFault(l, errs[i], bad, kind)
+			if !bad && out[next].Remaining != 10-max(0, cost)*boolInt(out[next].Allowed) {
+				s.Errorf("%v: %q is decided as %+v", l, groups[i].Claims[0].Key, out[next])
+			}
+			next += len(groups[i].Claims)
+		}
+	}
+	if after := s.must("DUMP", spoiled); after != before {
+		s.Errorf("%v, cost %d: the foreign value is overwritten", l, cost)
+	}
+}
+
+func boolInt(yes bool) int64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+func (s *scripts) checkFault(l stint.Limit, err error, bad bool, kind string) {
+	s.Helper()
+	var known *stint.Error
+	switch {
+	case !bad && err != nil:
+		s.Errorf("%v: a key beside the spoiled one fails: %v", l, err)
+	case bad && (!errors.As(err, &known) || known.Code != stint.CodeInternal || known.Kind != kind):
+		s.Errorf("%v: a spoiled key gives %v, want the kind %s", l, err, kind)
+	}
+}
+
+// A reply that is not the script's is an error of every group, not a crash.
+func TestGarbledRepliesAreErrors(t *testing.T) {
+	s := dialScripts(t, redistest.Server(t).Addr())
+	r := newRand(t)
+	for _, l := range everyKind(t) {
+		e := encodingOf(t, Options{})
+		b := e.newBatch()
+		b.add(&stint.Group{Claims: []stint.Claim{{Key: "a", Limit: l, Cost: 1}}}, false)
+		b.add(&stint.Group{Claims: []stint.Claim{{Key: "b", Limit: l, Cost: 1}, {Key: "c", Limit: l, Cost: 1}}}, false)
+		reply := s.run(b.invocation())
+		for range 300 {
+			wrong := []byte(reply)[:r.IntN(len(reply)+1)]
+			for range r.IntN(3) {
+				if len(wrong) > 0 {
+					wrong[r.IntN(len(wrong))] ^= byte(1 << r.IntN(8))
+				}
+			}
+			b.decode(string(wrong), make([]stint.Decision, 3), make([]error, 2))
+		}
+		errs := make([]error, 2)
+		b.decode(reply[:len(reply)/2], make([]stint.Decision, 3), errs)
+		if errs[0] == nil || errs[1] == nil {
+			t.Errorf("%v: half a reply is taken", l)
+		}
+	}
+}
