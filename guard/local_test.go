@@ -71,6 +71,23 @@ func admitted(t *testing.T, g *guard.Store, c stint.Claim) int64 {
 	return n.Load()
 }
 
+// When nodes come or go the shares change, and begin anew.
+func TestShareFollowsTheNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &counted{faulty: newFaulty()}
+		g := mustNew(t, store, guard.Options{})
+		store.nodes.Store(1)
+		opened(t, g, store.faulty, fails(errUnavailable), "user:1")
+		for _, nodes := range []int64{1, 2, 5} {
+			store.nodes.Store(nodes)
+			d, err := g.Take(t.Context(), claim(t, "user:2", stint.FailLocal))
+			if err != nil || d.Limit != 10/nodes || d.Remaining != 10/nodes-1 {
+				t.Errorf("%d nodes: got %+v, %v", nodes, d, err)
+			}
+		}
+	})
+}
+
 // The rate is divided too: 60 a minute of two nodes is one in two seconds.
 func TestLocalRateIsDivided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -107,6 +124,11 @@ func TestRulesOwnLocalLimitStandsIn(t *testing.T) {
 		}
 		if d, err := g.Take(t.Context(), group.Claims[0]); err != nil || d.Allowed || d.Limit != 3 {
 			t.Errorf("alone: got %+v, %v", d, err)
+		}
+		local.Key = "10.0.0.2" // limits of two costs are one claim of the greater
+		group.Claims[1].Cost = 2
+		if err := g.TakeGroups(t.Context(), []stint.Group{group}, out); err != nil || out[0].Remaining != 1 || out[1].Remaining != 1 {
+			t.Errorf("two costs: got %+v, %v", out, err)
 		}
 	})
 }

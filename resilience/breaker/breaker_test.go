@@ -154,6 +154,18 @@ func TestForcedStates(t *testing.T) {
 	}
 }
 
+func TestResetForgetsGrowth(t *testing.T) {
+	b := mustNew(t, Options{ConsecutiveFailures: 1, OpenFor: time.Second, Growth: 2, Clock: new(clock).read})
+	for range 3 {
+		call, _ := b.Begin()
+		call.Failure()
+		if d := b.RetryAfter(); d != time.Second {
+			t.Errorf("open for %v", d)
+		}
+		b.Reset()
+	}
+}
+
 // Whatever a call meets that began before a change, it counts nowhere after.
 func TestLateResultsDoNotCount(t *testing.T) {
 	var clock clock

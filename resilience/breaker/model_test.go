@@ -107,6 +107,9 @@ func TestBreakerIsItsModel(t *testing.T) {
 		m := &model{o: b.options}
 		for range rapid.IntRange(1, 200).Draw(t, "calls") {
 			clock.pass(drawTime(t, "pause"))
+			if got, want := b.Counts(), m.counts(clock.read()); got != want {
+				t.Fatalf("after a pause %+v, want %+v", got, want)
+			}
 			call, ok := b.Begin()
 			if want := m.begin(clock.read()); ok != want {
 				t.Fatalf("let through: %v, want %v", ok, want)
