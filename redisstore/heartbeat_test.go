@@ -15,7 +15,7 @@ const testBeat = 20 * time.Millisecond
 func TestNodesCountEachOther(t *testing.T) {
 	server := redistest.Server(t)
 	o := Options{Addrs: []string{server.Addr()}, Heartbeat: testBeat}
-	stores := []*Store{newTestStore(t, o), newTestStore(t, o), newTestStore(t, o)}
+	stores := []*Store{open(t, o), open(t, o), open(t, o)}
 	counted := func(want int, of ...*Store) func() bool {
 		return func() bool {
 			for _, s := range of {
@@ -38,7 +38,7 @@ func TestNodesCountEachOther(t *testing.T) {
 	}
 	stores[1].Start("")
 	eventually(t, "one that comes back counts again", counted(2, stores[1:]...))
-	if another := newTestStore(t, Options{Addrs: o.Addrs, Heartbeat: testBeat, Prefix: "other"}); another.NodeCount() > 1 {
+	if another := open(t, Options{Addrs: o.Addrs, Heartbeat: testBeat, Prefix: "other"}); another.NodeCount() > 1 {
 		t.Error("a node under another prefix was counted")
 	}
 }
@@ -46,12 +46,12 @@ func TestNodesCountEachOther(t *testing.T) {
 func TestNodesOfAClusterCountEachOther(t *testing.T) {
 	servers := redistest.Cluster(t, 3, 0)
 	o := Options{Topology: Cluster, Addrs: servers.Addrs()[:1], Heartbeat: testBeat}
-	one, two := newTestStore(t, o), newTestStore(t, o)
+	one, two := open(t, o), open(t, o)
 	eventually(t, "both count two", func() bool { return one.NodeCount() == 2 && two.NodeCount() == 2 })
 }
 
 func TestNodeIsCountedAtLeastItself(t *testing.T) {
-	store := newTestStore(t, Options{Addrs: []string{"127.0.0.1:1"}})
+	store := open(t, Options{Addrs: []string{"127.0.0.1:1"}})
 	if n := store.NodeCount(); n != 1 {
 		t.Error(n)
 	}
@@ -62,7 +62,7 @@ func TestNodeIsCountedAtLeastItself(t *testing.T) {
 
 func TestNodesGoneLeaveNoKey(t *testing.T) {
 	server := redistest.Server(t)
-	store := newTestStore(t, Options{Addrs: []string{server.Addr()}, Heartbeat: testBeat})
+	store := open(t, Options{Addrs: []string{server.Addr()}, Heartbeat: testBeat})
 	eventually(t, "it is announced", func() bool { return server.Must("EXISTS", "stint:nodes") == "1" })
 	if ttl := server.Must("PTTL", "stint:nodes"); strings.HasPrefix(ttl, "-") {
 		t.Error("the key has no expiry:", ttl)
@@ -77,7 +77,7 @@ func TestNodesGoneLeaveNoKey(t *testing.T) {
 
 func TestNoHeartbeatWhenNotWanted(t *testing.T) {
 	server := redistest.Server(t)
-	store := newTestStore(t, Options{Addrs: []string{server.Addr()}, Heartbeat: -1})
+	store := open(t, Options{Addrs: []string{server.Addr()}, Heartbeat: -1})
 	eventually(t, "it is connected", func() bool { return store.Stats().Up })
 	if err := store.Probe(t.Context(), ""); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestClockSkewIsMeasured(t *testing.T) {
 	server := redistest.Server(t)
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
 		clock := func() int64 { return time.Now().Add(-ahead).UnixMicro() }
-		store := newTestStore(t, Options{Addrs: []string{server.Addr()}, Heartbeat: testBeat, Clock: clock})
+		store := open(t, Options{Addrs: []string{server.Addr()}, Heartbeat: testBeat, Clock: clock})
 		eventually(t, "it has been measured", func() bool { return store.Stats().Nodes > 0 })
 		if skew := store.Stats().ClockSkew; (skew - ahead).Abs() > time.Second {
 			t.Errorf("the store's clock is %v ahead; measured %v", ahead, skew)
@@ -103,7 +103,7 @@ func TestServerThatMayEvictIsWarnedOf(t *testing.T) {
 	for policy, warns := range map[string]bool{"allkeys-lru": true, "volatile-ttl": true, "noeviction": false} {
 		server := redistest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", policy)
 		var text bytes.Buffer
-		store := newTestStore(t, Options{Addrs: []string{server.Addr()}, Logger: slog.New(slog.NewTextHandler(&text, nil))})
+		store := open(t, Options{Addrs: []string{server.Addr()}, Logger: slog.New(slog.NewTextHandler(&text, nil))})
 		for range 2 { // once, however often it connects
 			if err := store.Probe(t.Context(), ""); err != nil {
 				t.Fatal(err)
@@ -118,14 +118,4 @@ func TestServerThatMayEvictIsWarnedOf(t *testing.T) {
 			t.Errorf("%s: %d warnings:\n%s", policy, n, &text)
 		}
 	}
-}
-
-func newTestStore(t *testing.T, o Options) *Store {
-	t.Helper()
-	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/redistest"
 )
 
@@ -60,6 +61,29 @@ func TestLostScriptIsSentAgainAndStillWaitedFor(t *testing.T) {
 	for i, want := range []string{"2", "3"} {
 		if r := replies[i]; r.err != nil || r.data != want || r.acked != 2 {
 			t.Error(i, r)
+		}
+	}
+}
+
+func TestChargeThatTooFewReplicasHaveStands(t *testing.T) {
+	servers := redistest.Sentinel(t)
+	store := open(t, Options{Topology: Sentinel, Addrs: servers.Addrs(), Master: servers.Name, ReplicaTimeout: 100 * time.Millisecond})
+	claim := stint.Claim{Key: "k", Limit: perHour(t, 10), Cost: 1}
+	for _, c := range []struct {
+		replicas  uint8
+		kind      string
+		remaining int64 // by the last answer to a peek
+	}{{2, "", 9}, {3, "replicas", 8}, {0, "", 7}} {
+		claim.Policy.Replicas = c.replicas
+		_, err := store.Take(t.Context(), claim)
+		if c.kind != "" {
+			wantError(t, err, stint.CodeUnavailable, c.kind)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		d, err := store.Take(t.Context(), stint.Claim{Key: "k", Limit: claim.Limit})
+		if err != nil || d.Remaining != c.remaining {
+			t.Errorf("%d replicas asked for: %d remain, %v; want %d", c.replicas, d.Remaining, err, c.remaining)
 		}
 	}
 }
