@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -40,28 +41,17 @@ const (
 	maxLines = 256
 )
 
-// lanes are those of one server: one for each number of replicas that claims
-// ask for, so that waiting for replicas holds up nobody else. The zero value is
-// ready.
-type lanes struct {
-	plain atomic.Pointer[lane]
-	rest  sync.Map // by number of replicas
-}
+// lanes are those of one server, by the number of replicas that claims ask for,
+// so that waiting for replicas holds up nobody else. The zero value is ready.
+type lanes [math.MaxUint8 + 1]atomic.Pointer[lane]
 
 // of returns the lane for a number of replicas.
 func (ls *lanes) of(n sender, s *Store, replicas uint8) *lane {
-	if replicas == 0 {
-		if l := ls.plain.Load(); l != nil {
-			return l
-		}
-		ls.plain.CompareAndSwap(nil, newLane(n, s, 0))
-		return ls.plain.Load()
+	if l := ls[replicas].Load(); l != nil {
+		return l
 	}
-	if l, ok := ls.rest.Load(replicas); ok {
-		return l.(*lane)
-	}
-	l, _ := ls.rest.LoadOrStore(replicas, newLane(n, s, replicas))
-	return l.(*lane)
+	ls[replicas].CompareAndSwap(nil, newLane(n, s, replicas))
+	return ls[replicas].Load()
 }
 
 func newLane(n sender, s *Store, replicas uint8) *lane {
@@ -88,13 +78,13 @@ func (l *lane) send(ctx context.Context, c *call, itself bool) {
 	f.calls = append(f.calls, c)
 	l.mu.Unlock()
 	if !itself || c.keep || !patient(ctx) {
-		go l.fly(f)
+		go l.fly(f) //nolint:gosec // not in the caller's context: it carries others
 		return
 	}
 	f.fly(ctx)
 	l.land(f)
 	if l.board(f) {
-		go l.fly(f)
+		go l.fly(f) //nolint:gosec // see above
 	}
 }
 

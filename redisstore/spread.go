@@ -116,8 +116,7 @@ func (s *spread) take(ctx context.Context, dry bool) error {
 	p.run()
 	err := p.end()
 	s.errs = nil
-	var failed *stint.GroupsError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*stint.GroupsError](err); ok {
 		s.errs = failed.Errs
 		for _, err := range s.errs {
 			if err != nil {
