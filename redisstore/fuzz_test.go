@@ -292,7 +292,7 @@ func (w *fuzzWorld) pass() {
 	case 4:
 		w.now += w.rand.Int64N(window)
 	case 5:
-		w.now += 1
+		w.now++
 	default:
 		w.now += w.rand.Int64N(window/8 + 2)
 	}

@@ -120,11 +120,8 @@ func appendEscaped(to []byte, part string, also byte) []byte {
 }
 
 func needsEscape(r rune, also byte) bool {
-	switch {
-	case r <= ' ' || 0x7f <= r && r < 0xa0:
-		return true
-	}
-	return r == '%' || r == '{' || r == '}' || r == rune(also)
+	control := r < ' ' || 0x7f <= r && r < 0xa0
+	return control || r == ' ' || r == '%' || r == '{' || r == '}' || r == rune(also)
 }
 
 // slotOf returns the hash slot of the states of a claim's identity.

@@ -109,7 +109,8 @@ func TestMonthsAreThoseOfTheCalendar(t *testing.T) {
 		local out, number = {}, tonumber
 		for i = 1, #ARGV, 4 do
 			local l = {kind = 4, offset = number(ARGV[i + 1]), day = number(ARGV[i + 2]), timeOfDay = number(ARGV[i + 3])}
-			for _, t in ipairs({period(l, number(ARGV[i]))}) do out[#out + 1] = string.format('%.0f', t) end
+			local from, to = period(l, number(ARGV[i]))
+			out[#out + 1], out[#out + 2] = string.format('%.0f', from), string.format('%.0f', to)
 		end
 		return out`
 	r := newRand(t)
