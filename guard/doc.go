@@ -24,12 +24,12 @@
 // passes. A claim that is wrong is an error as ever.
 //
 // It promises that no call takes longer than its deadline if the store honours
-// its context, that while a breaker is open a check takes about a microsecond
-// and never reaches the store, that no check is ever used as a probe, that a
-// mistake or an impatience of the caller never counts against the store, and
-// that the local state is dropped when the store is back: what it knows is
-// what counts. It starts without its store, and logs changes of state, never
-// single requests.
+// its context; that while a breaker is open a check takes less than a
+// microsecond of work and never reaches the store; that no check is ever used
+// as a probe; that a caller's mistake never counts against the store, nor its
+// impatience, unless the store had been slow by then; and that the local state
+// is dropped when the store is back, because what that knows is what counts. It
+// starts without its store, and logs changes of state, never single requests.
 //
 // What a frozen server's kernel already holds still runs when it thaws: at most
 // the calls sent before the breaker opened, which are those of one deadline,
