@@ -126,7 +126,7 @@ func TestCheckWhoseAnswerIsLostIsChargedOnce(t *testing.T) {
 
 func TestCloseDoesNotWaitForAFrozenServer(t *testing.T) {
 	server := redistest.Server(t)
-	store := open(t, Options{Addrs: []string{server.Addr()}, Timeout: time.Minute})
+	store := open(t, Options{Addrs: []string{server.Addr()}, Timeout: time.Minute, Heartbeat: -1})
 	eventually(t, "it is connected", func() bool { return store.Stats().Up })
 	server.Freeze()
 	defer server.Thaw()

@@ -1,0 +1,127 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/rueidis"
+)
+
+// dialing is a connection in the making, which several calls may wait for.
+type dialing struct {
+	done chan struct{}
+	link *link // set before done is closed
+	err  error
+}
+
+// connected enters the link, made anew when there is none, which it waits for
+// at most until ctx ends. Whoever is done with the link leaves it.
+func (n *node) connected(ctx context.Context, probe bool) (*link, error) {
+	for {
+		l := n.link.Load()
+		if l == nil {
+			var err error
+			if l, err = n.connect(ctx, probe); err != nil {
+				return nil, err
+			}
+		}
+		if l.enter() {
+			return l, nil
+		}
+	}
+}
+
+// connect waits for the connection in the making.
+func (n *node) connect(ctx context.Context, probe bool) (*link, error) {
+	d := n.dial(probe)
+	if d == nil {
+		return nil, n.refusal()
+	}
+	select {
+	case <-d.done:
+		return d.link, d.err
+	case <-ctx.Done():
+		return nil, n.dialer.explain(&notConnected{ctx.Err()}, n.place())
+	}
+}
+
+// dial joins the connection in the making, or begins one; nil when the node is
+// closed, or stopped and this is no probe.
+func (n *node) dial(probe bool) *dialing {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.mu.closed, n.stopped.Load() && !probe:
+		return nil
+	case n.mu.dialing == nil:
+		d := &dialing{done: make(chan struct{})}
+		if l := n.link.Load(); l != nil {
+			d.link = l
+			close(d.done)
+			return d
+		}
+		if !n.dialer.background(func() { n.establish(d) }) {
+			return nil
+		}
+		n.mu.dialing = d
+	}
+	return n.mu.dialing
+}
+
+// establish makes a connection for those who wait for it.
+func (n *node) establish(d *dialing) {
+	defer close(d.done)
+	ctx, cancel := context.WithTimeout(context.Background(), n.dialer.opts.Timeout)
+	defer cancel()
+	addr, err := n.resolve(ctx)
+	if err != nil {
+		n.made(d, nil, err)
+		return
+	}
+	l := newLink(addr)
+	if !n.begin(d, l) {
+		d.err = n.refusal()
+		return
+	}
+	n.made(d, l, n.dialer.open(l, &n.warned))
+}
+
+// begin notes the link in the making, so that stop can cut it; false when it
+// has already been called off.
+func (n *node) begin(d *dialing, l *link) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	d.link = l
+	return n.mu.dialing == d
+}
+
+func (n *node) made(d *dialing, l *link, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.mu.dialing != d:
+		err = errCut
+	case err == nil:
+		n.link.Store(l)
+	}
+	if n.mu.dialing == d {
+		n.mu.dialing = nil
+	}
+	if err == nil {
+		return
+	}
+	addr := n.place()
+	if l != nil {
+		addr = l.addr
+		n.dialer.drop(l)
+	}
+	d.link, d.err = nil, n.dialer.explain(unsent(err), addr)
+}
+
+// unsent marks an error of connecting: whatever it is, no call was sent.
+func unsent(err error) error {
+	if _, ok := errors.AsType[*rueidis.RedisError](err); ok {
+		return err
+	}
+	return &notConnected{err}
+}
