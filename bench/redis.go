@@ -130,7 +130,7 @@ func (c calling) String() string {
 
 func (n networkRace) print(out io.Writer, who []networked) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(table, "\n%s\t\n\tchecks/s\tof %s\tp50\tp99\tp99.9\tnot admitted\t\n", n.calling, rateName)
+	fmt.Fprintf(table, "\n%s\t\n\tchecks/s\tof %s\tp50\tp99\tp99.9\tnot admitted\t\n", n.String(), rateName)
 	for _, c := range who {
 		a := n.seen[c.name]
 		fmt.Fprintf(table, "%s\t%.0f\t%.2f\t%v\t%v\t%v\t%.2g %%\t\n", c.name, 1e9/n.timings.ns(c.name), n.timings.ratio(rateName, c.name),
@@ -156,7 +156,7 @@ func readable(ns []float64) time.Duration {
 // judge compares a workload with what was promised of it.
 func (n networkRace) judge(b *bars) {
 	ahead := func(of string) float64 { return n.timings.ratio(of, stintName) }
-	title := n.calling.String()
+	title := n.String()
 	switch {
 	case n.hot:
 		b.judgeLeast(title, ahead(rateName), 20, "of "+rateName)

@@ -4,13 +4,16 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/redisstore"
 )
 
+// newStint waits longer than by default, so that a machine that is busy with
+// other work still brings a run to its end.
 func (s *redisServer) newStint() (*redisstore.Store, error) {
-	return redisstore.New(redisstore.Options{Addrs: []string{s.addr()}})
+	return redisstore.New(redisstore.Options{Addrs: []string{s.addr()}, Timeout: 10 * time.Second})
 }
 
 // stint is the store as its users have it, on the server's own clock.
