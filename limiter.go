@@ -126,10 +126,11 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (Reservation
 }
 
 // Cancel gives the units back, as far as they have not refilled since. It
-// does nothing when nothing was charged. A leaky bucket takes nothing back:
+// does nothing when nothing was charged, nor when the decision was degraded:
+// the store, should it answer again, never knew of it. A leaky bucket takes nothing back:
 // the place in the queue has been handed out. Call it at most once.
 func (r *Reservation) Cancel(ctx context.Context) error {
-	if !r.Decision.Allowed {
+	if !r.Decision.Allowed || r.Decision.Degraded {
 		return nil
 	}
 	_, err := r.limiter.take(ctx, r.key, -r.n, r.Decision.At)

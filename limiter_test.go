@@ -184,3 +184,36 @@ func TestOneLimitAllocatesNothing(t *testing.T) {
 		t.Errorf("Allow allocates %v times; want 0", n)
 	}
 }
+
+// flaky is a store that fails open while it is down.
+type flaky struct {
+	stint.Store
+	down bool
+}
+
+func (f *flaky) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	if f.down {
+		return stint.Decision{Allowed: true, Degraded: true}, nil
+	}
+	return f.Store.Take(ctx, c)
+}
+
+func TestCancelGivesNothingBackThatTheStoreNeverCharged(t *testing.T) {
+	store := &flaky{Store: stint.NewMemory(stint.MemoryOptions{})}
+	limiter := stint.NewLimiter(store, mustLimit(t, stint.PerMinute(10)))
+	if _, err := limiter.AllowN(t.Context(), "k", 5); err != nil {
+		t.Fatal(err)
+	}
+	store.down = true
+	r, err := limiter.Reserve(t.Context(), "k", 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.down = false
+	if err := r.Cancel(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := limiter.Peek(t.Context(), "k"); err != nil || d.Remaining != 5 {
+		t.Errorf("%d remain, %v; want the 5 that nobody gave back", d.Remaining, err)
+	}
+}
