@@ -8,9 +8,12 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
+// ample is longer than replicas take on the busiest machine.
+const ample = 20 * time.Second
+
 func TestCallWaitsForReplicas(t *testing.T) {
 	servers := redistest.Sentinel(t)
-	top := newTestTopology(t, Options{Addrs: []string{servers.Master().Addr()}, ReplicaTimeout: 10 * time.Second})
+	top := newTestTopology(t, Options{Addrs: []string{servers.Master().Addr()}, Timeout: ample, ReplicaTimeout: ample})
 	calls := []invocation{{script: counting, keys: []string{"k"}, args: []string{"1"}, replicas: 2}}
 	replies := make([]reply, 1)
 	for range 20 {
@@ -50,7 +53,7 @@ func TestReplicasThatDoNotAnswerAreNotCounted(t *testing.T) {
 func TestLostScriptIsSentAgainAndStillWaitedFor(t *testing.T) {
 	servers := redistest.Sentinel(t)
 	master := servers.Master()
-	top := newTestTopology(t, Options{Addrs: []string{master.Addr()}, ReplicaTimeout: 10 * time.Second})
+	top := newTestTopology(t, Options{Addrs: []string{master.Addr()}, Timeout: ample, ReplicaTimeout: ample})
 	if _, err := count(t, top, "k"); err != nil {
 		t.Fatal(err)
 	}
@@ -67,13 +70,14 @@ func TestLostScriptIsSentAgainAndStillWaitedFor(t *testing.T) {
 
 func TestChargeThatTooFewReplicasHaveStands(t *testing.T) {
 	servers := redistest.Sentinel(t)
-	store := open(t, Options{Topology: Sentinel, Addrs: servers.Addrs(), Master: servers.Name, ReplicaTimeout: 100 * time.Millisecond})
 	claim := stint.Claim{Key: "k", Limit: perHour(t, 10), Cost: 1}
 	for _, c := range []struct {
 		replicas  uint8
+		waits     time.Duration
 		kind      string
-		remaining int64 // by the last answer to a peek
-	}{{2, "", 9}, {3, "replicas", 8}, {0, "", 7}} {
+		remaining int64 // by the answer to a peek
+	}{{2, ample, "", 9}, {3, 50 * time.Millisecond, "replicas", 8}, {0, ample, "", 7}} {
+		store := open(t, Options{Topology: Sentinel, Addrs: servers.Addrs(), Master: servers.Name, Timeout: ample, ReplicaTimeout: c.waits})
 		claim.Policy.Replicas = c.replicas
 		_, err := store.Take(t.Context(), claim)
 		if c.kind != "" {

@@ -68,7 +68,7 @@ func TestSilentSentinelIsPassedOver(t *testing.T) {
 	dead := servers.Watchers[0]
 	dead.Freeze()
 	defer dead.Thaw()
-	top := newTestTopology(t, Options{Topology: Sentinel, Addrs: servers.Addrs(), Master: servers.Name})
+	top := newTestTopology(t, Options{Topology: Sentinel, Addrs: servers.Addrs(), Master: servers.Name, Timeout: 2 * time.Second})
 	if _, err := count(t, top, "k"); err != nil {
 		t.Error(err)
 	}
