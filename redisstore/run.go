@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -73,7 +74,18 @@ func (l *link) send(ctx context.Context, d *dialer, calls []invocation, replies 
 		replicas = max(replicas, calls[i].replicas)
 	}
 	commands = append(commands, l.wait(d, replicas)...)
+	if replicas > 0 {
+		defer l.nudge(ctx, d).Stop()
+	}
 	l.read(l.client.DoMulti(ctx, commands...), into)
+}
+
+// nudge asks the server something when the time of a WAIT is over. One with
+// nothing else to do looks only ten times a second whose time is.
+func (l *link) nudge(ctx context.Context, d *dialer) *time.Timer {
+	return time.AfterFunc(d.opts.ReplicaTimeout+time.Millisecond, func() {
+		_ = l.client.Do(ctx, l.client.B().Ping().Build()).Error() // that it was asked is all
+	})
 }
 
 // wait is the command that waits for replicas; none when none are asked for.

@@ -53,6 +53,13 @@ func printDecision(out io.Writer, answer []byte) error {
 }
 
 func (a *answered) verdict() string {
+	if a.Degraded {
+		return a.decided() + " (degraded: the store does not answer)"
+	}
+	return a.decided()
+}
+
+func (a *answered) decided() string {
 	switch {
 	case a.Listed:
 		return "denied: on the deny list"

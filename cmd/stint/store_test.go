@@ -168,6 +168,30 @@ func TestNodesPartTheLocalLimit(t *testing.T) {
 	}
 }
 
+func TestChargeThatNoReplicaHasIsTheRules(t *testing.T) {
+	redis := redistest.Server(t)
+	rules := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), `rules:
+  - {id: sure, match: {path: /sure}, by: [api_key], limit: 3, window: 3600, replicas: 1, on_store_failure: closed}
+  - {id: open, match: {path: /open}, by: [api_key], limit: 3, window: 3600, replicas: 1}
+  - {id: alone, match: {path: /alone}, by: [api_key], limit: 3, window: 3600}
+`)
+	p := startServer(t, nil, "--store", "redis://"+redis.Addr(), "--rules", rules)
+	if status, answer := check(t, p, "/sure", "k"); status != http.StatusServiceUnavailable || !isDegraded(answer) {
+		t.Errorf("closed: %d %s", status, answer)
+	}
+	if status, answer := check(t, p, "/open", "k"); status != http.StatusOK || !isDegraded(answer) || !isAllowed(answer) {
+		t.Errorf("open: %d %s", status, answer)
+	}
+	if status, answer := check(t, p, "/alone", "k"); status != http.StatusOK || isDegraded(answer) {
+		t.Errorf("without replicas: %d %s", status, answer)
+	}
+	await(t, "the kind of error", func() (bool, string) {
+		check(t, p, "/open", "k") // the first may have taken longer than its deadline
+		text := p.metrics()
+		return strings.Contains(text, `stint_store_errors_total{kind="replicas"} `), text
+	})
+}
+
 func TestServesBeforeTheStoreIsThere(t *testing.T) {
 	redis := redistest.Server(t)
 	redis.Kill()
