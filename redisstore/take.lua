@@ -422,7 +422,8 @@ end
 local function stateOf(i, l)
   local s = states[i]
   if s then return s end
-  s = {}
+  -- All at once, here and for claims below: a table that grows is slow.
+  s = {known = false, fault = false, dirty = false, t = 0, w = 0, f = 0, last = 0, whole = 0, frac = 0}
   states[i], sizes[i], found[i] = s, '\0', ''
   local value = old[i]
   if not value then
@@ -477,60 +478,74 @@ local function charge(c, s, l)
   return 0
 end
 
+-- Whether the claims of a group admit it; of a set of alternatives, one does.
 local function admits(claims)
-  local sets = {}
-  for _, c in ipairs(claims) do
-    if c.any == 0 then
-      if c.fit == 0 then return false end
-    else
+  local sets
+  for i = 1, #claims do
+    local c = claims[i]
+    if c.any > 0 then
+      sets = sets or {}
       sets[c.any] = sets[c.any] or c.fit > 0
+    elseif c.fit == 0 then
+      return false
     end
   end
-  for _, one in pairs(sets) do
+  for _, one in pairs(sets or {}) do
     if not one then return false end
+  end
+  return true
+end
+
+-- Looks at the claims of a group: how many callers of each fit.
+local function lookAt(claims)
+  for i = 1, #claims do
+    local c = claims[i]
+    c.room, c.fit = max(0, c.l.steps.look(c.s, c.l)), c.times
+    if c.cost > 0 then c.fit = min(c.times, floor(c.room / c.cost)) end
+  end
+end
+
+local function sound(claims)
+  for i = 1, #claims do
+    if claims[i].s.fault then return false end
   end
   return true
 end
 
 -- Decides the claims of a group; flags 2: following, 4: dry.
 local function decide(claims, flags)
-  local admitted = true
-  for _, c in ipairs(claims) do admitted = admitted and not c.s.fault end
-  if not admitted then
-    for _, c in ipairs(claims) do
-      if c.l.kind == LOG then logs[#logs + 1] = rep('\0', 37) end
-    end
-  else
-    for _, c in ipairs(claims) do
-      c.room, c.fit = max(0, c.l.steps.look(c.s, c.l)), c.times
-      if c.cost > 0 then c.fit = min(c.times, floor(c.room / c.cost)) end
-    end
+  local readable, admitted, charging = sound(claims), false, false
+  if readable then
+    lookAt(claims)
     admitted = admits(claims)
-    local charging = admitted and (flags == 0 or flags == 2 and led)
-    for _, c in ipairs(claims) do
-      local granted = 0
-      if charging and c.fit > 0 then
-        charged = charged + c.fit
-        granted = charge(c, c.s, c.l)
-      end
-      if c.l.kind == LOG then logs[#logs + 1] = c.l.steps.tell(c.s, c.l, c.s.t, c.fit > 0, granted, c.cost) end
+    charging = admitted and (flags == 0 or flags == 2 and led)
+  end
+  for i = 1, #claims do
+    local c, granted = claims[i], 0
+    if charging and c.fit > 0 then
+      charged = charged + c.fit
+      granted = charge(c, c.s, c.l)
+    end
+    if c.l.kind == LOG then
+      logs[#logs + 1] = readable and c.l.steps.tell(c.s, c.l, c.s.t, c.fit > 0, granted, c.cost) or rep('\0', 37)
     end
   end
   if flags == 0 then led = admitted end
 end
 
-local claims = {}
+local claims, n = {}, 0
 position = numbers + 36 * limits
 while position <= #args do
-  local c, key, index, flags = {}
-  key, index, c.cost, c.at, c.extra, c.times, c.any, flags, position = read('>I4I3i7i7I4I4BB', args, position)
-  c.l = limitOf(index)
-  c.s = stateOf(key + 1, c.l)
-  claims[#claims + 1] = c
+  local key, index, cost, at, extra, times, any, flags, next = read('>I4I3i7i7I4I4BB', args, position)
+  local l = limitOf(index)
+  n = n + 1
+  claims[n] = {s = stateOf(key + 1, l), l = l, cost = cost, at = at, extra = extra, times = times, any = any, room = 0, fit = 0}
   if flags % 2 == 1 then
     decide(claims, flags - 1)
-    claims = {}
+    for i = n, 1, -1 do claims[i] = nil end
+    n = 0
   end
+  position = next
 end
 
 for i, s in ipairs(states) do
