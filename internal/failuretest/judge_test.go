@@ -9,32 +9,49 @@ import (
 
 // judgePolicies checks every answer that was given without the store: open
 // admits, closed denies and says when to ask again, local admits exactly its
-// share in each failure.
-func judgePolicies(t *testing.T, samples []sample, failures int) {
+// share.
+func judgePolicies(t *testing.T, samples []sample, open []span) {
 	t.Helper()
-	var decided, admitted int
 	for i := range samples {
 		s := &samples[i]
 		switch {
 		case s.err != nil:
-			t.Errorf("claim %d: %v", s.claim, s.err)
-			return
+			t.Fatalf("claim %d: %v", s.claim, s.err)
 		case !s.d.Degraded:
 		case s.claim == opens && !s.d.Allowed:
-			t.Errorf("open denied: %+v", s.d)
-			return
+			t.Fatalf("open denied: %+v", s.d)
 		case s.claim == closes && (s.d.Allowed || s.d.RetryAfter <= 0 || s.d.RetryAfter > time.Second):
-			t.Errorf("closed answered %+v, want a denial until the next probe", s.d)
-			return
-		case s.claim == decides:
-			decided++
-			if s.d.Allowed {
-				admitted++
-			}
+			t.Fatalf("closed answered %+v, want a denial until the next probe", s.d)
 		}
 	}
-	if most := itsShare * max(1, failures); admitted > most || failures == 1 && admitted != min(itsShare, decided) {
-		t.Errorf("local admitted %d of %d in %d failures, want its share of %d in each", admitted, decided, failures, itsShare)
+	judgeShares(t, samples, open)
+}
+
+// judgeShares checks what local admitted. When a breaker closes, what was
+// decided locally is forgotten, and whoever is late again after that begins
+// with a share of its own.
+func judgeShares(t *testing.T, samples []sample, open []span) {
+	t.Helper()
+	decided, admitted := make([]int, len(open)+1), make([]int, len(open)+1)
+	for i := range samples {
+		s := &samples[i]
+		if s.claim != decides || !s.d.Degraded {
+			continue
+		}
+		failure := 0
+		for _, o := range open {
+			if !s.begun.Add(s.took).Before(o.to) {
+				failure++
+			}
+		}
+		if decided[failure]++; s.d.Allowed {
+			admitted[failure]++
+		}
+	}
+	for i := range admitted {
+		if admitted[i] != min(itsShare, decided[i]) {
+			t.Errorf("local admitted %d of %d, want its share of %d (failures: %v of %v)", admitted[i], decided[i], itsShare, admitted, decided)
+		}
 	}
 }
 
@@ -55,7 +72,7 @@ func chargesOf(t *testing.T, store stint.Store, claims []stint.Claim, claim int,
 		case s.claim != claim:
 		case s.err == nil && !s.d.Degraded:
 			c.answered++
-		case !during(open, s.begun):
+		case !refused(open, s):
 			c.unknown++
 		}
 	}

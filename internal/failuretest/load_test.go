@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,10 +22,20 @@ type sample struct {
 	took  time.Duration
 	d     stint.Decision
 	err   error
-	// preempted says that the check stayed on one thread, from which the
-	// kernel took the processor meanwhile: how long that took says nothing of
-	// the store.
-	preempted bool
+	// stalled is how much of took the process was kept from running.
+	stalled time.Duration
+	// ran is for how long the check ran, where atOnce says that it did not
+	// wait.
+	ran    time.Duration
+	atOnce bool
+}
+
+// net is what the check took beside what the host took from it.
+func (s *sample) net() time.Duration {
+	if s.atOnce {
+		return min(s.took, s.ran)
+	}
+	return s.took - s.stalled
 }
 
 // load is checks that go on while servers fail. Its pace leaves the
@@ -38,6 +50,7 @@ type load struct {
 	stopping chan struct{}
 	workers  sync.WaitGroup
 	samples  [][]sample // by worker
+	stalls   stalls
 }
 
 const (
@@ -50,6 +63,12 @@ const (
 func start(t *testing.T, store stint.Store, claims ...stint.Claim) *load {
 	t.Helper()
 	l := &load{store: store, claims: claims, begun: time.Now(), stopping: make(chan struct{}), samples: make([][]sample, workers)}
+	// A collection stops every thread, and so takes as long as a busy host
+	// keeps the slowest of them waiting. There is memory enough without.
+	runtime.GC()
+	collect := debug.SetGCPercent(-1)
+	t.Cleanup(func() { debug.SetGCPercent(collect) })
+	l.workers.Go(func() { l.stalls.watch(l.stopping) })
 	for w := range workers {
 		l.workers.Go(func() { l.work(w) })
 	}
@@ -75,12 +94,11 @@ func (l *load) work(w int) {
 }
 
 func (l *load) take(i int) sample {
-	thread, before := preemptions()
+	before := threadNow()
 	s := sample{claim: i, begun: time.Now()}
 	s.d, s.err = l.store.Take(context.Background(), l.claims[i])
 	s.took = time.Since(s.begun)
-	same, after := preemptions()
-	s.preempted = same == thread && after > before
+	s.ran, s.atOnce = threadNow().ranSince(before)
 	if s.err != nil || s.d.Degraded {
 		l.degraded.Store(int64(time.Since(l.begun)))
 	}
@@ -97,6 +115,10 @@ func (l *load) stop() (all []sample) {
 	l.workers.Wait()
 	for _, s := range l.samples {
 		all = append(all, s...)
+	}
+	for i := range all {
+		s := &all[i]
+		s.stalled = l.stalls.within(s.begun, s.begun.Add(s.took))
 	}
 	return all
 }

@@ -108,10 +108,11 @@ func (c *changes) last() change {
 // span is a time in which a breaker let nothing through.
 type span struct{ from, to time.Time }
 
-func (s span) has(t time.Time) bool { return !t.Before(s.from) && t.Before(s.to) }
-
-func during(spans []span, t time.Time) bool {
-	return slices.ContainsFunc(spans, func(s span) bool { return s.has(t) })
+// refused reports whether a check was not sent for certain: a breaker was open
+// from its begin to its end.
+func refused(open []span, s *sample) bool {
+	end := s.begun.Add(s.took)
+	return s.d.Degraded && slices.ContainsFunc(open, func(o span) bool { return !s.begun.Before(o.from) && end.Before(o.to) })
 }
 
 // open is the spans in which a breaker was not closed, in order.

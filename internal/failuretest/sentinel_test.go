@@ -66,7 +66,7 @@ func replace(t *testing.T, strike, mend func(*redistest.SentinelServers, *redist
 	samples, spans := l.stop(), n.changes.open()
 	f := read(samples, spans, broken)
 	f.normal, f.normalBar = back, afterPromotion
-	judgePolicies(t, samples, len(spans))
+	judgePolicies(t, samples, spans)
 	c := chargesOf(t, n, claims, opens, samples, spans)
 	t.Logf("promoted after %v; %d checks answered, %d without an answer, %d in the store", promoted.Sub(broken), c.answered, c.unknown, c.counted)
 	if c.counted > c.answered+c.unknown {

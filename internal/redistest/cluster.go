@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Slots is how many hash slots a Cluster has.
@@ -21,9 +22,9 @@ type ClusterServers struct {
 	t     testing.TB
 }
 
-// nodeTimeout, in milliseconds, is after what silence a master is replaced:
-// long enough for a busy machine, short enough for a test to wait for it.
-const nodeTimeout = "1500"
+// NodeTimeout is after what silence the other masters replace one, and not
+// before: long enough for a busy machine, short enough for a test to wait for.
+const NodeTimeout = 1500 * time.Millisecond
 
 // Cluster starts a Cluster of so many masters and so many replicas in all,
 // dealt to the masters in turn. It is ready when Cluster returns: every node
@@ -34,7 +35,7 @@ func Cluster(t testing.TB, masters, replicas int, options ...string) *ClusterSer
 	for range masters + replicas {
 		p := newProcess(t, Binary(t))
 		p.options = append(slices.Clone(options), "--save", "", "--appendonly", "no", "--cluster-enabled", "yes",
-			"--cluster-node-timeout", nodeTimeout, "--cluster-replica-validity-factor", "0", "--repl-diskless-sync", "no")
+			"--cluster-node-timeout", strconv.FormatInt(NodeTimeout.Milliseconds(), 10), "--cluster-replica-validity-factor", "0", "--repl-diskless-sync", "no")
 		p.launch()
 		c.Nodes = append(c.Nodes, p)
 	}
@@ -80,13 +81,13 @@ func (c *ClusterServers) meet() {
 	})
 }
 
-// AwaitReady waits until every node that runs says that the Cluster is whole,
+// AwaitReady waits until every node that answers says that the Cluster is whole,
 // all of them agree on who has which slots and who follows whom, and every
 // replica is in step.
 func (c *ClusterServers) AwaitReady() {
 	c.t.Helper()
 	Await(c.t, func() error {
-		nodes := c.running()
+		nodes := c.answering()
 		for _, p := range nodes {
 			if err := ready(p); err != nil {
 				return err
@@ -135,8 +136,8 @@ func ready(p *Process) error {
 	return nil
 }
 
-func (c *ClusterServers) running() []*Process {
-	return slices.DeleteFunc(slices.Clone(c.Nodes), func(p *Process) bool { return !p.running() })
+func (c *ClusterServers) answering() []*Process {
+	return slices.DeleteFunc(slices.Clone(c.Nodes), func(p *Process) bool { return !p.answers() })
 }
 
 // Addrs returns the addresses of all nodes.
@@ -154,10 +155,10 @@ func (c *ClusterServers) ID(p *Process) string {
 	return p.Must("CLUSTER", "MYID")
 }
 
-// Masters returns the nodes that run and are masters.
+// Masters returns the nodes that answer and are masters.
 func (c *ClusterServers) Masters() []*Process {
 	c.t.Helper()
-	return slices.DeleteFunc(c.running(), func(p *Process) bool {
+	return slices.DeleteFunc(c.answering(), func(p *Process) bool {
 		role, err := p.Info("role")
 		return err != nil || role != "master"
 	})
@@ -166,7 +167,7 @@ func (c *ClusterServers) Masters() []*Process {
 // Slot returns the hash slot of a key.
 func (c *ClusterServers) Slot(key string) int {
 	c.t.Helper()
-	slot, err := strconv.Atoi(c.running()[0].Must("CLUSTER", "KEYSLOT", key))
+	slot, err := strconv.Atoi(c.answering()[0].Must("CLUSTER", "KEYSLOT", key))
 	if err != nil {
 		c.t.Fatal(err)
 	}

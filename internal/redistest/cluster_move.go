@@ -59,7 +59,7 @@ func (c *ClusterServers) Replica(master *Process) *Process {
 	c.t.Helper()
 	var replica *Process
 	Await(c.t, func() error {
-		for _, p := range c.running() {
+		for _, p := range c.answering() {
 			info, err := p.Do("INFO", "replication")
 			if err == nil && infoField(info, "master_port") == strconv.Itoa(master.port) && infoField(info, "master_link_status") == "up" {
 				replica = p
@@ -85,7 +85,7 @@ func (c *ClusterServers) AwaitTakeover(slot int, from *Process) *Process {
 	c.t.Helper()
 	var owner *Process
 	Await(c.t, func() error {
-		for _, p := range c.running() {
+		for _, p := range c.answering() {
 			if role, err := p.Info("role"); p != from && err == nil && role == "master" && owns(p, slot) {
 				owner = p
 				return nil

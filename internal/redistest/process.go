@@ -27,6 +27,7 @@ type Process struct {
 	cmd     *exec.Cmd
 	log     *serverLog
 	exited  chan struct{}
+	frozen  bool
 }
 
 func newProcess(t testing.TB, binary string) *Process {
@@ -73,6 +74,7 @@ func (p *Process) Restart() {
 // connections and bytes, and nothing answers until Thaw.
 func (p *Process) Freeze() {
 	p.t.Helper()
+	p.frozen = true
 	p.signal(freeze)
 }
 
@@ -80,6 +82,7 @@ func (p *Process) Freeze() {
 func (p *Process) Thaw() {
 	p.t.Helper()
 	p.signal(thaw)
+	p.frozen = false
 }
 
 func (p *Process) signal(send func(pid int) error) {
@@ -112,6 +115,7 @@ var errPortTaken = errors.New("the port is taken")
 func (p *Process) start() error {
 	args := append([]string{}, p.options...)
 	args = append(args, p.portOption(), strconv.Itoa(p.port), "--bind", "127.0.0.1", "--dir", p.dir, "--daemonize", "no", "--loglevel", "notice")
+	p.frozen = false
 	p.log, p.exited = &serverLog{ready: make(chan struct{})}, make(chan struct{})
 	p.cmd = exec.CommandContext(context.Background(), p.binary, args...)
 	p.cmd.SysProcAttr = diesWithParent()
@@ -200,12 +204,12 @@ func (l *serverLog) tail() string {
 	return l.mu.text
 }
 
-// running reports whether the process has not ended.
-func (p *Process) running() bool {
+// answers reports whether the process neither has ended nor is frozen.
+func (p *Process) answers() bool {
 	select {
 	case <-p.exited:
 		return false
 	default:
-		return true
+		return !p.frozen
 	}
 }

@@ -24,7 +24,7 @@ const patience = 30 * time.Second
 
 // longestPause is the most between two looks at a condition. Looking takes
 // processors that the servers need.
-const longestPause = 20 * time.Millisecond
+const longestPause = 50 * time.Millisecond
 
 // Server starts one server that accepts connections when Server returns. The
 // options are those of its configuration file, as on its command line:

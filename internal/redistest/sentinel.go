@@ -63,13 +63,13 @@ func (s *SentinelServers) watcher(master *Process) *Process {
 	return p
 }
 
-// AwaitReady waits until the Sentinels that run know all the others and two
+// AwaitReady waits until the Sentinels that answer know all the others and two
 // replicas, and agree on a master that is one.
 func (s *SentinelServers) AwaitReady() {
 	s.t.Helper()
 	Await(s.t, func() error {
 		for _, p := range s.Watchers {
-			if !p.running() {
+			if !p.answers() {
 				continue
 			}
 			state, err := p.Do("SENTINEL", "MASTER", s.Name)
@@ -140,7 +140,7 @@ func (s *SentinelServers) Failover() *Process {
 func (s *SentinelServers) master() (*Process, error) {
 	var named string
 	for _, p := range s.Watchers {
-		if !p.running() {
+		if !p.answers() {
 			continue
 		}
 		addr, err := p.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.Name)

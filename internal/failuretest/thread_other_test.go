@@ -1,0 +1,6 @@
+//go:build !linux
+
+package failuretest
+
+// threadNow is what Linux alone tells.
+func threadNow() thread { return thread{} }
