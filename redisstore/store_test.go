@@ -297,3 +297,56 @@ func TestManyGroupsAreDecidedInOrder(t *testing.T) {
 		}
 	}
 }
+
+// What was sent to a frozen server runs when it thaws; but a connection that
+// gave no answer in time is closed, and on a new one nothing is sent before the
+// server has greeted.
+func TestFrozenServerGetsNoMoreThanItsFlights(t *testing.T) {
+	server := redistest.Server(t)
+	s := open(t, Options{Addrs: []string{server.Addr()}})
+	c := stint.Claim{Key: "frozen", Limit: perHour(t, 100), Cost: 1}
+	if _, err := s.Take(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	await(t, func() bool { return s.aloft() == 0 })
+	server.Freeze()
+	for range 10 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		if _, err := s.Take(ctx, c); err == nil {
+			t.Error("a frozen server answered")
+		}
+		cancel()
+	}
+	server.Thaw()
+	await(t, func() bool {
+		_, err := s.Take(t.Context(), stint.Claim{Key: "thawed", Limit: c.Limit})
+		return err == nil
+	})
+	if charged := 100 - remaining(t, s, c.Limit, c.Key); charged > 1+maxFlights {
+		t.Errorf("a frozen server was sent %d checks of 10", charged-1)
+	}
+}
+
+func TestCallerThatGivesUpLeavesAFrozenServerAtOnce(t *testing.T) {
+	server := redistest.Server(t)
+	s := open(t, Options{Addrs: []string{server.Addr()}, Timeout: time.Minute})
+	c := stint.Claim{Key: "frozen", Limit: perHour(t, 100), Cost: 1}
+	if _, err := s.Take(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	server.Freeze()
+	defer server.Thaw()
+	for _, timeout := range []time.Duration{0, time.Hour} {
+		ctx, cancel := context.WithCancel(t.Context())
+		if timeout > 0 {
+			ctx, cancel = context.WithTimeout(t.Context(), timeout)
+		}
+		time.AfterFunc(10*time.Millisecond, cancel)
+		start := time.Now()
+		_, err := s.Take(ctx, c)
+		var e *stint.Error
+		if took := time.Since(start); !errors.As(err, &e) || e.Code != stint.CodeCanceled || took > 10*time.Second {
+			t.Errorf("left after %v with %v", took, err)
+		}
+	}
+}
