@@ -46,7 +46,7 @@ func (f *replayFlags) openStore(ctx context.Context, o *replay.Options, logs io.
 	options.Logger = slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	store, err := redisstore.New(options)
 	if err != nil {
-		return s, ctx, usagef("%w", err)
+		return s, ctx, usagef("store: %w", err)
 	}
 	reached(store) // if not, the first decision says why
 	s.states, s.close = newForgetting(store), store.Close

@@ -151,7 +151,7 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		"two passwords":            {[]string{"--store", "redis://u:secret@h/0", "--store-password-file", password}, "remove it from the URL"},
 		"no password file":         {[]string{"--store", "redis://h/0", "--store-password-file", filepath.Join(folder, "none")}, "store-password-file: "},
 		"empty password file":      {[]string{"--store", "redis://h/0", "--store-password-file", empty}, "is empty"},
-		"prefix that picks a slot": {[]string{"--store", "redis://h/0", "--key-prefix", "{a}"}, "key prefix: "},
+		"prefix that picks a slot": {[]string{"--store", "redis://h/0", "--key-prefix", "{a}"}, "brace"},
 		"no clock":                 {[]string{"--store", "redis://h/0", "--store-clock", "moon"}, "store-clock: "},
 		"resp":                     {[]string{"--resp", ":6379"}, "resp: "},
 		"envoy files":              {[]string{"--envoy-config", folder}, "envoy-config: "},

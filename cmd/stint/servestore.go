@@ -34,7 +34,6 @@ func (f *serveFlags) openStore(c *server.Config, log *slog.Logger) (closeStore f
 	if f.storeClock == clockOfNode {
 		options.Clock = func() int64 { return time.Now().UnixMicro() }
 	}
-	log.Info("counting in a shared store", "url", options)
 	return f.guardStore(c, options, log)
 }
 
@@ -42,8 +41,9 @@ func (f *serveFlags) openStore(c *server.Config, log *slog.Logger) (closeStore f
 func (f *serveFlags) guardStore(c *server.Config, options redisstore.Options, log *slog.Logger) (closeStore func() error, err error) {
 	shared, err := redisstore.New(options)
 	if err != nil {
-		return nil, usagef("%w", err)
+		return nil, usagef("store: %w", err)
 	}
+	log.Info("counting in a shared store", "url", options)
 	calls := server.NewStoreCalls()
 	guarded, err := guard.New(shared, guard.Options{Nodes: f.nodes, Logger: log, OnCall: calls.Observe})
 	if err != nil {
