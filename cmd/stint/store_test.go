@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -204,6 +205,19 @@ func TestServesBeforeTheStoreIsThere(t *testing.T) {
 	}
 	redis.Restart()
 	await(t, "the store is there", func() (bool, string) { _, a := check(t, p, "/open", "k"); return !isDegraded(a), a })
+}
+
+func TestTermEndsAServerWhoseStoreIsFrozen(t *testing.T) {
+	redis := redistest.Server(t)
+	p := startShared(t, "redis://"+redis.Addr(), "--drain-delay", "0s")
+	redis.Freeze()
+	check(t, p, "/open", "k")
+	begun := time.Now()
+	p.signal(syscall.SIGTERM)
+	if status, took := p.exit(), time.Since(begun); status != exitDone || took > 10*time.Second {
+		t.Errorf("status %d after %v", status, took)
+	}
+	t.Logf("ended after %v", time.Since(begun))
 }
 
 func TestPasswordIsReadFromAFileAndShownNowhere(t *testing.T) {
