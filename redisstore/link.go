@@ -36,9 +36,12 @@ func newLink(addr string) *link {
 	return l
 }
 
-// enter keeps the link open until leave; false when it is closed already.
+// enter keeps the link open until leave; false when it is closed already, or
+// waits to be: whoever enters then would wait for the calls of others to end.
 func (l *link) enter() bool {
-	l.use.RLock()
+	if !l.use.TryRLock() {
+		return false
+	}
 	if l.closed {
 		l.use.RUnlock()
 		return false
