@@ -37,6 +37,11 @@ func (f *serveFlags) openStore(c *server.Config, log *slog.Logger) (closeStore f
 	return f.guardStore(c, options, log)
 }
 
+// openMemory returns a store for what this node decides by itself.
+func (f *serveFlags) openMemory() stint.Store {
+	return stint.NewMemory(stint.MemoryOptions{MaxKeys: f.maxKeys})
+}
+
 // guardStore opens a shared store, and answers for it while it fails.
 func (f *serveFlags) guardStore(c *server.Config, options redisstore.Options, log *slog.Logger) (closeStore func() error, err error) {
 	shared, err := redisstore.New(options)
@@ -45,7 +50,7 @@ func (f *serveFlags) guardStore(c *server.Config, options redisstore.Options, lo
 	}
 	log.Info("counting in a shared store", "url", options)
 	calls := server.NewStoreCalls()
-	guarded, err := guard.New(shared, guard.Options{Nodes: f.nodes, Logger: log, OnCall: calls.Observe})
+	guarded, err := guard.New(shared, guard.Options{Nodes: f.nodes, Local: f.openMemory, Logger: log, OnCall: calls.Observe})
 	if err != nil {
 		return nil, errors.Join(err, shared.Close())
 	}
