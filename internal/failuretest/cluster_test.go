@@ -1,6 +1,7 @@
 package failuretest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -13,12 +14,11 @@ import (
 
 // spread is one claim for each of the load's workers, keys of which the
 // masters have a share each, and where each of them is.
-func spread(t *testing.T, c *redistest.ClusterServers, policy stint.Policy) (claims []stint.Claim, slots []int) {
+func spread(t *testing.T, c *redistest.ClusterServers, limit stint.Limit) (claims []stint.Claim, slots []int) {
 	t.Helper()
-	limit := limitOf(t, plenty)
 	for i := range workers {
 		key := fmt.Sprintf("key%d", i)
-		claims = append(claims, stint.Claim{Key: key, Limit: limit, Cost: 1, Policy: policy})
+		claims = append(claims, stint.Claim{Key: key, Limit: limit, Cost: 1})
 		slots = append(slots, c.Slot(key)) // of a key's first part, which stands in braces
 	}
 	return claims, slots
@@ -27,33 +27,73 @@ func spread(t *testing.T, c *redistest.ClusterServers, policy stint.Policy) (cla
 func TestClusterMovesSlotsUnderLoad(t *testing.T) {
 	skipShort(t)
 	c := redistest.Cluster(t, 3, 0)
-	store := newStore(t, cluster(c))
-	claims, slots := spread(t, c, stint.Policy{})
+	t.Run("claims", func(t *testing.T) {
+		store := newStore(t, cluster(c))
+		claims, slots := spread(t, c, limitOf(t, plenty))
+		judgeAllCharges(t, store, claims, moveUnderLoad(t, c, store, claims, slots), nil)
+	})
+	// Two keys of a slot are apart while it moves, and charged together.
+	t.Run("groups", func(t *testing.T) {
+		other, err := stint.Spec{Rule: "failures", Name: "other", Limit: plenty, Window: stint.MaxWindow, Algorithm: stint.FixedWindow}.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := newStore(t, cluster(c))
+		first, err := stint.Spec{Rule: "failures", Name: "first", Limit: plenty, Window: stint.MaxWindow, Algorithm: stint.SlidingWindowCounter}.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, slots := spread(t, c, first)
+		two, _ := spread(t, c, other)
+		samples := moveUnderLoad(t, c, &inPairs{Store: store, other: other}, one, slots)
+		judgeAllCharges(t, store, one, samples, nil)
+		judgeAllCharges(t, store, two, samples, nil)
+	})
+}
+
+// moveUnderLoad moves each slot to the next master and lets checks happen at
+// every step of the way. None of them may fail.
+func moveUnderLoad(t *testing.T, c *redistest.ClusterServers, store stint.Store, claims []stint.Claim, slots []int) []sample {
+	t.Helper()
 	awaitAnswer(t, store, claims[0])
 	l := start(t, store, claims...)
 	l.await(t, normal)
 	begun := time.Now()
-	for round := range 3 {
-		for _, slot := range slots {
-			i := slices.Index(c.Nodes, c.Owner(slot))
-			to := c.Nodes[(i+1)%len(c.Nodes)]
-			c.BeginMove(slot, to)
-			l.await(t, 10) // some that are asked to go to the other
-			c.MoveKeys(slot, to)
-			l.await(t, 10)
-			c.EndMove(slot, to)
+	for _, slot := range slots {
+		to := c.Nodes[(slices.Index(c.Nodes, c.Owner(slot))+1)%len(c.Nodes)]
+		c.BeginMove(slot, to)
+		l.await(t, workers)
+		for c.MoveKey(slot, to) {
+			l.await(t, workers)
 		}
-		t.Logf("round %d: %d slots moved within %v", round, len(slots), time.Since(begun))
+		c.EndMove(slot, to)
 	}
+	t.Logf("%d slots moved within %v", len(slots), time.Since(begun))
 	l.await(t, normal)
 	samples := l.stop()
 	t.Log(read(samples, nil, begun))
-	judgeAllCharges(t, store, claims, samples, nil)
 	for i := range samples {
 		if err := samples[i].err; err != nil {
 			t.Fatalf("a check failed while slots moved: %v", err)
 		}
 	}
+	return samples
+}
+
+// inPairs takes each claim together with one of another limit, whose key is in
+// the same slot.
+type inPairs struct {
+	stint.Store
+
+	other stint.Limit
+}
+
+func (p *inPairs) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	also := c
+	also.Limit = p.other
+	var out [2]stint.Decision
+	err := p.TakeGroups(ctx, []stint.Group{{Claims: []stint.Claim{c, also}}}, out[:])
+	return out[0], err
 }
 
 // judgeAllCharges judges the charges of every claim.
@@ -76,7 +116,7 @@ func TestClusterFailsOverInGoodOrder(t *testing.T) {
 	skipShort(t)
 	c := redistest.Cluster(t, 3, 3)
 	store := newStore(t, cluster(c))
-	claims, _ := spread(t, c, stint.Policy{})
+	claims, _ := spread(t, c, limitOf(t, plenty))
 	awaitAnswer(t, store, claims[0])
 	l := start(t, store, claims...)
 	l.await(t, normal)
@@ -110,7 +150,7 @@ func takeOver(t *testing.T, strike func(*redistest.Process)) *figures {
 	t.Helper()
 	c := redistest.Cluster(t, 3, 3, "--cluster-require-full-coverage", "no")
 	n := newNode(t, cluster(c), patient())
-	claims, slots := spread(t, c, stint.Policy{})
+	claims, slots := spread(t, c, limitOf(t, plenty))
 	for i := range claims {
 		awaitAnswer(t, n, claims[i])
 	}

@@ -3,11 +3,7 @@ package redistest
 import (
 	"fmt"
 	"strconv"
-	"strings"
 )
-
-// keysAtOnce is how many keys one MIGRATE carries.
-const keysAtOnce = "100"
 
 // BeginMove opens a slot's way to another master, as a reshard does: from now
 // on the owner answers ASK for keys that it no longer has.
@@ -18,17 +14,23 @@ func (c *ClusterServers) BeginMove(slot int, to *Process) {
 	from.Must("CLUSTER", "SETSLOT", strconv.Itoa(slot), "MIGRATING", c.ID(to))
 }
 
-// MoveKeys carries every key of a slot that [ClusterServers.BeginMove] opened.
-func (c *ClusterServers) MoveKeys(slot int, to *Process) {
+// MoveKey carries one key of a slot that [ClusterServers.BeginMove] opened, and
+// reports whether there was one left.
+func (c *ClusterServers) MoveKey(slot int, to *Process) bool {
 	c.t.Helper()
 	from := c.Owner(slot)
-	for {
-		keys := from.Must("CLUSTER", "GETKEYSINSLOT", strconv.Itoa(slot), keysAtOnce)
-		if keys == "" {
-			return
-		}
-		args := []string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.port), "", "0", "5000", "KEYS"}
-		from.Must(append(args, strings.Split(keys, "\n")...)...)
+	key := from.Must("CLUSTER", "GETKEYSINSLOT", strconv.Itoa(slot), "1")
+	if key != "" {
+		from.Must("MIGRATE", "127.0.0.1", strconv.Itoa(to.port), key, "0", "5000")
+	}
+	return key != ""
+}
+
+// MoveKeys carries every key of a slot that [ClusterServers.BeginMove] opened,
+// one after the other.
+func (c *ClusterServers) MoveKeys(slot int, to *Process) {
+	c.t.Helper()
+	for c.MoveKey(slot, to) {
 	}
 }
 
