@@ -27,7 +27,8 @@ type lane struct {
 
 		first, last *call
 		waiting     int
-		aloft       int       // flights in the air
+		aloft       int       // flights in the air, or boarding
+		boarding    int       // of them: about to leave with those who wait
 		idle        []*flight // landed, kept for the next departure
 	}
 }
@@ -67,7 +68,7 @@ func (l *lane) send(ctx context.Context, c *call, itself bool) {
 		c.ctx = ctx
 	}
 	l.mu.Lock()
-	if l.mu.aloft == maxFlights {
+	if l.mu.aloft == maxFlights || l.mu.boarding > 0 {
 		l.pushLocked(c)
 		l.mu.Unlock()
 		return
@@ -112,11 +113,20 @@ func (l *lane) fly(f *flight) {
 }
 
 // linger lets those who were answered ask again before the next flight leaves:
-// for as long as more do and fit, and no longer.
+// for as long as more do and fit, and no longer. They go with it: a flight of
+// their own would take a few, and the server's time for a call.
 func (l *lane) linger() {
+	l.announce(1)
+	defer l.announce(-1)
 	for before, now := -1, l.waiting(); before < now && now < maxLines; before, now = now, l.waiting() {
 		runtime.Gosched()
 	}
+}
+
+func (l *lane) announce(boarding int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.boarding += boarding
 }
 
 func (l *lane) waiting() int {

@@ -123,6 +123,24 @@ func TestChecksThatWaitTravelTogether(t *testing.T) {
 	})
 }
 
+func TestCheckGoesWithTheFlightThatBoards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLounge(t)
+		first := l.take(t.Context(), "a")
+		l.announce(1) // as a flight does that has landed and not left again
+		second := l.take(t.Context(), "b")
+		l.departures(1)
+		l.announce(-1)
+		l.clear()
+		l.departures(1, 1)
+		for _, end := range []chan error{first, second} {
+			if err := <-end; !errors.Is(err, errTower) {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 func TestEqualChecksTravelAsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLounge(t)

@@ -162,6 +162,7 @@ func TestHotKeyIsServedInOrder(t *testing.T) {
 	if _, err := s.Take(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
+	await(t, func() bool { return s.aloft() == 0 }) // nor is that flight about to take others
 	server.Freeze()
 	for i := range maxFlights { // what comes now waits
 		c := stint.Claim{Key: fmt.Sprint(i), Limit: c.Limit, Cost: 1}
