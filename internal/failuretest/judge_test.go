@@ -27,9 +27,10 @@ func judgePolicies(t *testing.T, samples []sample, open []span) {
 	judgeShares(t, samples, open)
 }
 
-// judgeShares checks what local admitted. When a breaker closes, what was
-// decided locally is forgotten, and whoever is late again after that begins
-// with a share of its own.
+// judgeShares checks what local admitted: exactly its share in a failure, and
+// no more where several breakers opened. When a breaker closes, what was decided
+// locally is forgotten, and whoever is late again after that begins with a share
+// of its own.
 func judgeShares(t *testing.T, samples []sample, open []span) {
 	t.Helper()
 	decided, admitted := make([]int, len(open)+1), make([]int, len(open)+1)
@@ -49,7 +50,7 @@ func judgeShares(t *testing.T, samples []sample, open []span) {
 		}
 	}
 	for i := range admitted {
-		if admitted[i] != min(itsShare, decided[i]) {
+		if want := min(itsShare, decided[i]); admitted[i] > want || admitted[i] < want && len(open) == 1 {
 			t.Errorf("local admitted %d of %d, want its share of %d (failures: %v of %v)", admitted[i], decided[i], itsShare, admitted, decided)
 		}
 	}

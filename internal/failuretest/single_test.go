@@ -137,28 +137,6 @@ func admittedAnew(samples []sample, open []span, since time.Time) (admitted, unk
 	return admitted, unknown
 }
 
-// A node that starts without its store serves at once, and finds it.
-func TestServerIsNotThereAtFirst(t *testing.T) {
-	skipShort(t)
-	measure(t, func(t *testing.T) *figures {
-		p := redistest.Server(t)
-		p.Kill()
-		n := newNode(t, single(p.Addr()), patient())
-		broken := time.Now()
-		l := start(t, n, claims(t)...)
-		awaitOpen(t, n)
-		l.await(t, 1000)
-		mended := time.Now()
-		p.Restart()
-		back := l.awaitNormal(t, mended)
-		samples, spans := l.stop(), n.changes.open()
-		f := read(samples, spans, broken)
-		f.normal = back
-		judgePolicies(t, samples, spans)
-		return f
-	})
-}
-
 // Slow is as bad as gone: the breaker opens although every call succeeds.
 func TestServerIsSlow(t *testing.T) {
 	skipShort(t)

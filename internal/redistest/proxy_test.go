@@ -89,7 +89,7 @@ func TestDelayComesTwiceARoundTrip(t *testing.T) {
 
 func TestDelayedRequestsTravelTogether(t *testing.T) {
 	f := Proxy(t, Server(t).Addr())
-	f.Delay(200 * time.Millisecond)
+	f.Delay(300 * time.Millisecond)
 	begun := time.Now()
 	a, b := dial(t, f.Addr()), dial(t, f.Addr())
 	answered := make(chan error, 1)
@@ -101,7 +101,7 @@ func TestDelayedRequestsTravelTogether(t *testing.T) {
 	if err := <-answered; err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(begun); took > 750*time.Millisecond { // one after the other takes 800 ms
+	if took := time.Since(begun); took > 1150*time.Millisecond { // one after the other takes 1.2 s
 		t.Errorf("two round trips at once took %v", took)
 	}
 }
