@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/redistest"
 )
@@ -249,5 +251,38 @@ func TestNodeThatHasLeftSendsItsCallsOn(t *testing.T) {
 	}
 	if n := top.nodeOf(slotOf("k")); n == held || n.name != held.name {
 		t.Errorf("the slot's node is %p of %s; want a new one of %s", n, n.name, held.name)
+	}
+}
+
+// A check that waits for a connection to a server that leaves meanwhile is sent
+// where its slot is, and the connection, which nobody would close, is not kept.
+func TestNodeThatLeavesWhileItConnectsSendsItsCallsOn(t *testing.T) {
+	servers, top := newTestCluster(t, 2, 0)
+	eventually(t, "the map is known", func() bool { return len(top.all()) == 2 && top.up() })
+	owner := servers.Owner(servers.Slot("k"))
+	owner.Freeze()
+	defer owner.Thaw()
+	leaves := newNode(owner.Addr(), top.dialer, top.slots)
+	connecting := leaves.dial(!probing)
+	replies := make([]reply, 1)
+	var answered sync.WaitGroup
+	answered.Go(func() {
+		leaves.call(t.Context(), []invocation{{script: counting, keys: []string{"k"}, args: []string{"1"}}}, replies)
+	})
+	leaves.leave()
+	owner.Thaw()
+	answered.Wait()
+	if replies[0].err != nil || replies[0].data != "1" {
+		t.Error(replies[0])
+	}
+	<-connecting.done
+	if leaves.link.Load() != nil {
+		t.Error("a connection is kept to a server that has left")
+	}
+}
+
+func TestAnswersThatAreNoRedirectionAreNone(t *testing.T) {
+	if r, ok := redirected(&rueidis.RedisError{}, "a:1"); ok {
+		t.Errorf("an error without a word sends to %+v", r)
 	}
 }

@@ -3,8 +3,6 @@ package redisstore
 import (
 	_ "embed"
 	"time"
-
-	"github.com/stintdev/stint"
 )
 
 // The scripts. bucket.lua decides what nearly every check is, take.lua
@@ -32,9 +30,6 @@ func newEncoding(o *Options) (*encoding, error) {
 	prefix, err := prefixOf(o.Prefix)
 	if err != nil {
 		return nil, err
-	}
-	if o.KeepFor < 0 {
-		return nil, &stint.Error{Code: stint.CodeInvalid, Problem: "keep for: is below zero", Mend: "use 0, or how much longer than its state a key shall live"}
 	}
 	return &encoding{
 		prefix: prefix,

@@ -11,10 +11,10 @@ import (
 
 // The key of a state is
 //
-//	prefix:{part}hash        of an identity of one part
-//	prefix:{part}:part:hash  of one of several
+//	prefix:{part}hash       of an identity of one part
+//	prefix:{part}:parthash  of one of several
 //
-// and hash is 7 characters for the limit (see limits.go). What stands between
+// and hash is always 7 characters for the limit (see limits.go). What stands between
 // the braces is what a Cluster picks the slot by: all limits of one caller
 // share one. For an identity of 13 characters a key has 28 bytes.
 //

@@ -58,12 +58,13 @@ func (n *node) timed(calls []invocation) bool {
 
 // run is call for calls that have been sent on a number of times.
 func (n *node) run(ctx context.Context, calls []invocation, replies []reply, hops int) {
-	if n.gone.Load() {
+	l, err := n.open(ctx)
+	switch {
+	case err == nil:
+	case n.gone.Load(): // perhaps while it connected; nothing was sent
 		n.cluster.route(ctx, n, calls, replies, hops)
 		return
-	}
-	l, err := n.open(ctx)
-	if err != nil {
+	default:
 		failAll(replies, err)
 		return
 	}
@@ -169,6 +170,7 @@ func (n *node) leave() {
 	n.gone.Store(true)
 	n.mu.Lock()
 	n.mu.closed = true
+	n.callOffLocked()
 	n.mu.Unlock()
 	if l := n.link.Swap(nil); l != nil {
 		n.dialer.retire(l)
@@ -181,11 +183,15 @@ func (n *node) disconnect() {
 	if l := n.link.Swap(nil); l != nil {
 		n.dialer.drop(l)
 	}
-	if d := n.mu.dialing; d != nil {
-		n.mu.dialing = nil
-		if d.link != nil {
-			d.link.cut()
-		}
+	n.callOffLocked()
+}
+
+// callOffLocked ends the connection in the making: nobody would close it.
+func (n *node) callOffLocked() {
+	d := n.mu.dialing
+	n.mu.dialing = nil
+	if d != nil && d.link != nil {
+		d.link.cut()
 	}
 }
 

@@ -53,7 +53,8 @@ type Options struct {
 	// have a certificate for the host that it is called by.
 	TLS *tls.Config
 
-	// Prefix begins every key; empty means "stint".
+	// Prefix begins every key: at most 64 bytes of text without braces and
+	// spaces. Empty means "stint".
 	Prefix string
 	// Clock returns the time in microseconds since the Unix epoch that claims
 	// are decided at. Nil means the server's own clock.
@@ -98,7 +99,7 @@ func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }
 
 // fill puts the defaults in, and refuses what cannot work.
 func (o *Options) fill() error {
-	o.Prefix = cmp.Or(o.Prefix, "stint")
+	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
 	o.Timeout = cmp.Or(o.Timeout, time.Second)
 	o.ReplicaTimeout = cmp.Or(o.ReplicaTimeout, 25*time.Millisecond)
 	o.Heartbeat = cmp.Or(o.Heartbeat, time.Second)
@@ -116,14 +117,10 @@ func (o *Options) fill() error {
 	case o.Timeout < 0 || o.ReplicaTimeout < 0 || o.KeepFor < 0:
 		return wrongOption("Timeout, ReplicaTimeout or KeepFor is below 0", "use 0 for the default")
 	}
-	return o.fillPrefix()
+	return o.checkAddrs()
 }
 
-// fillPrefix refuses prefixes that would choose the slot of every key.
-func (o *Options) fillPrefix() error {
-	if strings.ContainsAny(o.Prefix, "{}") || len(o.Prefix) > 128 {
-		return wrongOption("Prefix has a brace, or is longer than 128 bytes", "braces choose where a Cluster keeps a key; use letters, digits and colons")
-	}
+func (o *Options) checkAddrs() error {
 	for i, addr := range o.Addrs {
 		if _, _, err := net.SplitHostPort(addr); err != nil {
 			return wrongOption(fmt.Sprintf("Addrs[%d] is not host:port", i), "write it as host:6379")

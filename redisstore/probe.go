@@ -35,7 +35,7 @@ func (n *node) probeKey() string {
 	if n.cluster == nil {
 		return prefix
 	}
-	for i := n.probed.Load(); i < 1<<20; i++ { // a node with one slot is found after some 16,000
+	for i := n.probed.Load(); i < 1<<18; i++ { // a node with one slot is found after some 16,000
 		key := prefix + strconv.FormatInt(i, 10)
 		if n.cluster.keeps(n, slotOf(key)) {
 			n.probed.Store(i)

@@ -27,7 +27,7 @@ func redirected(err error, from string) (redirection, bool) {
 	}
 	words := strings.Fields(answer.Error())
 	switch {
-	case words[0] == "TRYAGAIN":
+	case len(words) > 0 && words[0] == "TRYAGAIN":
 		return redirection{later: true}, true
 	case len(words) < 3 || words[0] != "MOVED" && words[0] != "ASK":
 		return redirection{}, false

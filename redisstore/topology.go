@@ -86,8 +86,13 @@ func (t *topology) byName(shard string) *node {
 func (t *topology) close() {
 	t.end()
 	t.heartbeat.leave()
+	t.closeNodes()
+	t.dialer.close()
+	t.closeNodes() // those that the background found meanwhile
+}
+
+func (t *topology) closeNodes() {
 	for _, n := range t.all() {
 		n.close()
 	}
-	t.dialer.close()
 }

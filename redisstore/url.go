@@ -164,7 +164,7 @@ var parameters = map[string]func(o *Options, value string) error{
 }
 
 func (o *Options) readQuery(query string) error {
-	values, err := url.ParseQuery(query)
+	values, err := url.ParseQuery(strings.ReplaceAll(query, "+", "%2B")) // which in a form would be a space
 	if err != nil {
 		return wrongURL("what follows the ? is not name=value&name=value", "")
 	}

@@ -32,8 +32,8 @@ func TestURLsAreRead(t *testing.T) {
 		"redis-cluster://u:p@a:1,b:2/0":          {Topology: Cluster, Addrs: []string{"a:1", "b:2"}, Username: "u", Password: "p"},
 		"redis-sentinel://a:1,b/mymaster":        {Topology: Sentinel, Addrs: []string{"a:1", "b:26379"}, Master: "mymaster"},
 		"redis-sentinel://u:p@a:1/my%20master/2": {Topology: Sentinel, Addrs: []string{"a:1"}, Master: "my master", Username: "u", Password: "p", DB: 2},
-		"redis-sentinel://a:1/m?sentinel_username=x&sentinel_password=y%26": {
-			Topology: Sentinel, Addrs: []string{"a:1"}, Master: "m", SentinelUsername: "x", SentinelPassword: "y&",
+		"redis-sentinel://a:1/m?sentinel_username=x&sentinel_password=y%26+%20": {
+			Topology: Sentinel, Addrs: []string{"a:1"}, Master: "m", SentinelUsername: "x", SentinelPassword: "y&+ ",
 		},
 	} {
 		got, err := ParseURL(text)
