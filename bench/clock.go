@@ -1,23 +1,70 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
 
-// wallClock is the time that passes.
-func wallClock() time.Duration { return time.Duration(time.Now().UnixNano()) }
+// clock begins to measure time and returns what tells how much has passed.
+type clock func() (elapsed func() time.Duration)
 
-// processorTime is what this process has used of all CPUs, as if it were the
+// wallClock is the time that passes.
+func wallClock() func() time.Duration {
+	start := time.Now()
+	return func() time.Duration { return time.Since(start) }
+}
+
+// processorClock is what this process has used of all CPUs, as if it were the
 // only one on them: cpus of them pass an hour in an hour. On a machine that
 // is busy with other things it tells more than the wall clock; but time that
 // a call waits for another is not in it.
-func processorTime(cpus int) func() time.Duration {
-	return func() time.Duration {
-		var u syscall.Rusage
-		if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-			return wallClock()
-		}
-		return time.Duration(u.Utime.Nano()+u.Stime.Nano()) / time.Duration(cpus)
+func processorClock(cpus int) clock {
+	return func() func() time.Duration {
+		start := processorTime()
+		return func() time.Duration { return (processorTime() - start) / time.Duration(cpus) }
 	}
+}
+
+// processorTime is what this process has used of all CPUs so far.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return time.Duration(time.Now().UnixNano())
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// bothClock is processorClock for this process and a server that have a CPU
+// each. One caller waits while the server works, so the times add up; while
+// many ask, the busier of the two decides how long it takes.
+func bothClock(server, callers int) clock {
+	return func() func() time.Duration {
+		ours, theirs := processorTime(), threadTime(server)
+		return func() time.Duration {
+			client, server := processorTime()-ours, threadTime(server)-theirs
+			if callers == 1 {
+				return client + server
+			}
+			return max(client, server)
+		}
+	}
+}
+
+// threadTime is what the first thread of another process has used so far; 0
+// where the system does not tell.
+func threadTime(process int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", process))
+	if err != nil {
+		return 0
+	}
+	used, _, _ := strings.Cut(string(text), " ")
+	ns, err := strconv.ParseInt(used, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(ns)
 }

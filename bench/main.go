@@ -23,9 +23,9 @@ type options struct {
 
 // race is the options as a race on so many CPUs.
 func (o options) race(cpus int) race {
-	r := race{rounds: o.rounds, slice: o.slice, cpus: cpus, callers: cpus, now: wallClock}
+	r := race{rounds: o.rounds, slice: o.slice, cpus: cpus, callers: cpus, clock: wallClock}
 	if o.busy {
-		r.now = processorTime(cpus)
+		r.clock = processorClock(cpus)
 	}
 	return r
 }

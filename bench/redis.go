@@ -102,7 +102,10 @@ func (s *redisServer) race(o options, c calling, keys []string, out io.Writer, b
 		seen[one.name] = newAnswers(c.callers)
 		runners = append(runners, c.runner(one.name, t, keys, seen[one.name]))
 	}
-	r := race{rounds: o.rounds, slice: o.slice, cpus: 1, callers: c.callers, now: wallClock}
+	r := race{rounds: o.rounds, slice: o.slice, cpus: 1, callers: c.callers, clock: wallClock}
+	if o.busy {
+		r.clock = bothClock(s.process.Process.Pid, c.callers)
+	}
 	result := networkRace{c, r.interleave(runners), seen}
 	result.print(out, s.contestants())
 	result.judge(b)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -52,6 +53,21 @@ func TestAServerIsGoneWhenStopped(t *testing.T) {
 	}
 	if s.process.ProcessState == nil {
 		t.Error("the server still runs")
+	}
+}
+
+func TestBothClocksTellProcessorTime(t *testing.T) {
+	if threadTime(os.Getpid()) == 0 {
+		t.Skip("the system does not tell how busy a thread was")
+	}
+	self := os.Getpid()
+	one, many := bothClock(self, 1)(), bothClock(self, 2)()
+	start := processorTime()
+	for processorTime() < start+20*time.Millisecond {
+	}
+	most, sum := many(), one()
+	if most < 20*time.Millisecond || sum < most {
+		t.Errorf("%v for one caller, %v for many, after 20 ms of work", sum, most)
 	}
 }
 

@@ -28,8 +28,8 @@ type race struct {
 	rounds  int           // that count; one more goes before them
 	slice   time.Duration // of one runner in one round
 	cpus    int
-	callers int                  // goroutines that run blocks at once
-	now     func() time.Duration // a clock that starts anywhere
+	callers int // goroutines that run blocks at once
+	clock   clock
 }
 
 // interleave runs a slice of every runner in each round, and a first round
@@ -62,7 +62,7 @@ func (c race) interleave(runners []runner) timings {
 func (c race) timeSlice(r runner) float64 {
 	var wait sync.WaitGroup
 	calls := make([]int, c.callers)
-	start, from := time.Now(), c.now()
+	start, stop := time.Now(), c.clock()
 	for caller := range c.callers {
 		wait.Go(func() {
 			n := 0
@@ -73,7 +73,7 @@ func (c race) timeSlice(r runner) float64 {
 		})
 	}
 	wait.Wait()
-	elapsed := c.now() - from
+	elapsed := stop()
 	total := 0
 	for _, n := range calls {
 		total += n
