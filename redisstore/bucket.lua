@@ -23,8 +23,9 @@ if now < 0 then
   now = time[1] * 1000000 + time[2]
 end
 -- Keys end at a millisecond: their end is rounded up, and counted from now
--- rounded down.
-local start = (now - now % 1000) / 1000 - keep
+-- rounded down, and one more: since Redis 7.2 servers count from when the
+-- script began.
+local start = (now - now % 1000) / 1000 - 1 - keep
 local most = 9007199254740991
 
 local sizes, allowed, first, numbers = {}, 0, 1, at + 1

@@ -442,8 +442,9 @@ local function save(i, s, l)
   local value, gone = '', now
   if s.known then value, gone = l.steps.encode(s, l) end
   -- Keys end at a millisecond: their end is rounded up, and counted from now
-  -- rounded down.
-  local ms = (gone + -gone % 1000) / 1000 - (now - now % 1000) / 1000 + keep
+  -- rounded down, and one more: since Redis 7.2 servers count from when the
+  -- script began.
+  local ms = (gone + -gone % 1000) / 1000 - (now - now % 1000) / 1000 + 1 + keep
   if not s.known or gone <= now and keep == 0 then
     if old[i] then call('DEL', keys[i]) end
   elseif l.kind ~= LOG then
