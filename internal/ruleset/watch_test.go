@@ -21,7 +21,7 @@ type followed struct {
 	errors chan error
 }
 
-func follow(t *testing.T, path string) *followed {
+func begin(t *testing.T, path string) *followed {
 	t.Helper()
 	f := &followed{t: t, sets: make(chan *rule.Set, 100), errors: make(chan error, 100)}
 	f.Watcher = New(path, func(s *rule.Set) { f.sets <- s }, func(err error) { f.errors <- err })
@@ -98,7 +98,7 @@ func must(t *testing.T, err error) {
 func TestWritingInPlaceHandsOverTheNewSet(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, path, rules("one"))
-	f := follow(t, path)
+	f := begin(t, path)
 	f.wantSet("one")
 	write(t, path, rules("one", "two"))
 	f.wantSet("one two")
@@ -108,7 +108,7 @@ func TestReplacingByRenameHandsOverTheNewSet(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "rules.yaml")
 	write(t, path, rules("one"))
-	f := follow(t, path)
+	f := begin(t, path)
 	f.wantSet("one")
 	for _, id := range []string{"two", "three"} {
 		write(t, filepath.Join(folder, "rules.yaml~"), rules(id))
@@ -130,8 +130,8 @@ func TestSwappingAConfigMapHandsOverTheNewSet(t *testing.T) {
 	swap("..1", rules("one"))
 	must(t, os.Symlink(filepath.Join("..data", "rules.yaml"), filepath.Join(folder, "rules.yaml")))
 
-	file := follow(t, filepath.Join(folder, "rules.yaml"))
-	whole := follow(t, folder)
+	file := begin(t, filepath.Join(folder, "rules.yaml"))
+	whole := begin(t, folder)
 	file.wantSet("one")
 	whole.wantSet("one")
 	swap("..2", rules("two"))
@@ -148,7 +148,7 @@ func TestChangingWhatALinkPointsToHandsOverTheNewSet(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, target, rules("one"))
 	must(t, os.Symlink(target, path))
-	f := follow(t, path)
+	f := begin(t, path)
 	f.wantSet("one")
 	write(t, target, rules("two"))
 	f.wantSet("two")
@@ -157,7 +157,7 @@ func TestChangingWhatALinkPointsToHandsOverTheNewSet(t *testing.T) {
 func TestMistakesAreReportedAndTheLastGoodSetIsKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, path, rules("one"))
-	f := follow(t, path)
+	f := begin(t, path)
 	f.wantSet("one")
 	write(t, path, "rules: [{id: one, limt: 10/s}]")
 	f.wantError("did you mean limit?")
@@ -167,7 +167,7 @@ func TestMistakesAreReportedAndTheLastGoodSetIsKept(t *testing.T) {
 
 func TestAMissingFileIsWaitedFor(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.yaml")
-	f := follow(t, path)
+	f := begin(t, path)
 	f.wantError("no such file")
 	write(t, path, rules("one"))
 	f.wantSet("one")
@@ -180,7 +180,7 @@ func TestAMissingFileIsWaitedFor(t *testing.T) {
 func TestAFolderIsOneSet(t *testing.T) {
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "b.yaml"), rules("b"))
-	f := follow(t, folder)
+	f := begin(t, folder)
 	f.wantSet("b")
 	write(t, filepath.Join(folder, "a.json"), `{"rules":[{"id":"a","limit":"10/s"}]}`)
 	f.wantSet("a b")
@@ -194,7 +194,7 @@ func TestWhatDoesNotChangeTheRulesIsNoNewSet(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "rules.yaml")
 	write(t, path, rules("one"))
-	f := follow(t, path)
+	f := begin(t, path)
 	f.wantSet("one")
 	write(t, filepath.Join(folder, "notes.txt"), "nothing to do with rules")
 	write(t, path, rules("one"))
@@ -206,7 +206,7 @@ func TestWhatDoesNotChangeTheRulesIsNoNewSet(t *testing.T) {
 func TestReloadHandsOverWhatHasNotChanged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, path, rules("one"))
-	f := follow(t, path)
+	f := begin(t, path)
 	f.wantSet("one")
 	f.Reload()
 	f.wantSet("one")
@@ -214,7 +214,7 @@ func TestReloadHandsOverWhatHasNotChanged(t *testing.T) {
 
 func TestWhatCannotBeWatchedIsReadWhenAsked(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "later")
-	f := follow(t, filepath.Join(folder, "rules.yaml"))
+	f := begin(t, filepath.Join(folder, "rules.yaml"))
 	f.wantError("cannot be watched; send SIGHUP")
 	f.wantError("no such file")
 	must(t, os.Mkdir(folder, 0o700))
@@ -246,7 +246,7 @@ func TestRulesThatAreGoneAreKept(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "rules.yaml")
 	write(t, path, rules("one"))
-	file, whole := follow(t, path), follow(t, folder)
+	file, whole := begin(t, path), begin(t, folder)
 	file.wantSet("one")
 	whole.wantSet("one")
 	write(t, path, "")
@@ -266,7 +266,7 @@ func TestRulesThatAreGoneAreKept(t *testing.T) {
 func TestAFileThatWasAlwaysEmptyIsNoRules(t *testing.T) {
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "a.yaml"), "")
-	f := follow(t, folder)
+	f := begin(t, folder)
 	f.wantSet("")
 	write(t, filepath.Join(folder, "b.yaml"), rules("b"))
 	f.wantSet("b")
