@@ -178,12 +178,12 @@ func (c *call) leave(ctx context.Context) error {
 	}
 }
 
-func endedUnsent(ctx context.Context) error {
+func endedUnsent(ctx context.Context) *stint.Error {
 	return ended(ctx, "the caller's time was over before the check was sent: nothing was charged")
 }
 
 // ended is the error of a context that ended before there was a decision.
-func ended(ctx context.Context, problem string) error {
+func ended(ctx context.Context, problem string) *stint.Error {
 	err := ctx.Err()
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &stint.Error{Code: stint.CodeTimeout, Kind: "timeout", Problem: problem, Mend: "see whether the server is overloaded, or allow more time", Err: err}

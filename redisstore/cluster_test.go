@@ -81,7 +81,7 @@ func TestEveryShardIsProbedOnItsOwn(t *testing.T) {
 	defer frozen.Thaw()
 	within, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	wantError(t, top.byName(frozen.Addr()).probe(within), stint.CodeUnavailable, "connection")
+	wantError(t, top.byName(frozen.Addr()).probe(within), stint.CodeTimeout, "connection")
 }
 
 // load runs the counting script on keys until stopped, and returns how many

@@ -41,8 +41,19 @@ func (n *node) connect(ctx context.Context, probe bool) (*link, error) {
 	case <-d.done:
 		return d.link, d.err
 	case <-ctx.Done():
-		return nil, n.dialer.explain(&notConnected{ctx.Err()}, n.place())
+		return nil, n.unconnected(ctx)
 	}
+}
+
+// unconnected is the error of a call whose time is over before there is a
+// connection. Where that is the caller's own, it says nothing of the server.
+func (n *node) unconnected(ctx context.Context) error {
+	if errors.Is(context.Cause(ctx), errOverdue) {
+		return n.dialer.explain(errOverdue, n.place())
+	}
+	e := ended(ctx, "no connection to the server "+n.place()+" in the caller's time: nothing was charged")
+	e.Kind, e.Mend = "connection", "see whether the server and the network are well, or allow more time"
+	return e
 }
 
 // dial joins the connection in the making, or begins one; nil when the node is

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"strconv"
 	"testing"
 	"time"
@@ -84,6 +85,27 @@ func TestRefusedConnectionsAreCertainNotToHaveCharged(t *testing.T) {
 	server.Restart()
 	if got, err := count(t, top, "k"); err != nil || got != "1" {
 		t.Error(got, err)
+	}
+}
+
+// A caller that does not wait for the connection says nothing of the server.
+func TestCallerThatDoesNotWaitForTheConnectionGivesUp(t *testing.T) {
+	server := redistest.Server(t)
+	server.Freeze()
+	defer server.Thaw()
+	store := open(t, Options{Addrs: []string{server.Addr()}, Heartbeat: -1})
+	claim := stint.Claim{Key: "k", Limit: perHour(t, 1), Cost: 1}
+	for _, c := range []struct {
+		within time.Duration
+		code   stint.Code
+	}{{time.Millisecond, stint.CodeTimeout}, {time.Hour, stint.CodeCanceled}} {
+		ctx, cancel := context.WithTimeout(t.Context(), c.within)
+		time.AfterFunc(20*time.Millisecond, cancel)
+		_, err := store.Take(ctx, claim)
+		var e *stint.Error
+		if !asError(err, &e) || e.Code != c.code {
+			t.Errorf("gave up with %v", err)
+		}
 	}
 }
 

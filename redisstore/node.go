@@ -43,11 +43,14 @@ func newNode(addr string, d *dialer, m *slotMap) *node {
 func (n *node) call(ctx context.Context, calls []invocation, replies []reply) {
 	if !n.timed(calls) {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, n.dialer.opts.Timeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, n.dialer.opts.Timeout, errOverdue)
 		defer cancel()
 	}
 	n.run(ctx, calls, replies, 0)
 }
+
+// errOverdue says that it was Options.Timeout that ended, not the caller.
+var errOverdue = &notConnected{context.DeadlineExceeded}
 
 // timed reports whether the connection itself ends these calls in time. Then
 // no timer of our own is needed, which is a large part of what a lone check
