@@ -38,6 +38,17 @@ func blameFor(ctx context.Context, err error) blame {
 		return blameTimeout(ctx, e)
 	case stint.CodeUnavailable:
 		return blameKind(e)
+	case stint.CodeInternal:
+		return blameInternal(e)
+	}
+	return blameNone
+}
+
+// blameInternal is the store's where its server cannot run what decides.
+// Everybody's checks fail there, and nobody would hear of it.
+func blameInternal(e *stint.Error) blame {
+	if e.Kind == "script" {
+		return blameStore
 	}
 	return blameNone
 }
