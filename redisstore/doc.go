@@ -25,9 +25,11 @@
 //     of replicas that claims ask for, until Options.Timeout is over. A check
 //     whose context ends while it waits is not sent.
 //   - A call that may have run is never repeated. Its error has CodeTimeout or
-//     CodeCanceled; any other error means that nothing was charged, but for the
-//     kind "replicas": then the charge stands, at the master and at those
-//     replicas that have it.
+//     CodeCanceled; any other error means that nothing was charged, but for
+//     three kinds. "replicas": the charge stands, at the master and at those
+//     replicas that have it. "script" and "garbled": the script failed on its
+//     way, or this program does not understand its reply; both are bugs, or
+//     the work of two versions on one store.
 //   - [New] needs no server, and what was lost is found again by itself: a
 //     restarted server, a promoted replica, a slot that moved.
 //   - A key lives as long as its state says more than a fresh one. The longest
