@@ -175,12 +175,24 @@ func takeOver(t *testing.T, strike func(*redistest.Process)) *figures {
 		}
 	}
 	t.Logf("%d of %d keys were on the master that failed, taken over after %v; elsewhere: %v", len(hit), len(claims), taken.Sub(broken), read(elsewhere, nil, broken))
+	judgeOpen(t, there)
 	for i := range spans { // that of the master never ends, but another has its keys by and by
 		spans[i].to = earlier(spans[i].to, broken.Add(redistest.NodeTimeout))
 	}
 	f := read(there, spans, broken)
 	f.normal, f.normalBar, f.opens, f.astray = back, afterPromotion, len(spans), astray(elsewhere)
 	return f
+}
+
+// judgeOpen checks that every check of an open claim of plenty was let through,
+// with the store or without.
+func judgeOpen(t *testing.T, samples []sample) {
+	t.Helper()
+	for i := range samples {
+		if s := &samples[i]; s.err != nil || !s.d.Allowed {
+			t.Fatalf("claim %d: %+v, %v; want it let through", s.claim, s.d, s.err)
+		}
+	}
 }
 
 // astray counts the checks for which their server, which did not fail, was not
