@@ -119,8 +119,8 @@ func completed(addr, port string) (string, bool) {
 	host := addr
 	if h, p, err := net.SplitHostPort(addr); err == nil {
 		host, port = h, p
-	} else {
-		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	} else if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
+		host = host[1 : len(host)-1]
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	bare := host != "" && !strings.ContainsAny(host, "[]/@ \t\r\n") && (!strings.Contains(host, ":") || net.ParseIP(host) != nil)

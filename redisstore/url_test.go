@@ -90,6 +90,7 @@ func TestErrorsOfURLsNeverShowThePassword(t *testing.T) {
 		"redis://h?password=" + secret, "redis://h?" + secret + "=1", "redis://h?timeout=" + secret, "redis://h?timeout=-1s", "redis://h?timeout=0s",
 		"redis://h?tls_ca=x", "rediss://h?tls_ca=/does/not/exist", "rediss://h?tls_cert=/does/not/exist&tls_key=/neither", "rediss://h?tls_skip_verify=maybe",
 		"redis-other://u:" + secret + "@h", "redis://h?%zz=" + secret, "redis://fe80::1:" + secret + ":x", "redis://u:" + secret + "@h@i:1:2",
+		"redis://u:" + secret + "@[::1/0", "redis://u:" + secret + "@::1]", "redis://u:" + secret + "@[localhost",
 	} {
 		_, err := ParseURL(text)
 		var e *stint.Error
