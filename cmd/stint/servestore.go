@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -56,11 +57,29 @@ func (f *serveFlags) guardStore(c *server.Config, options redisstore.Options, lo
 	}
 	c.Store, c.StoreCalls = guarded, calls
 	c.Shared = func() server.SharedStats { return sharedStats(shared.Stats(), guarded.Stats()) }
-	if !reached(shared) {
-		log.Warn("the store cannot be reached yet: until it is, each rule's on_store_failure decides", "url", options)
-	}
+	warnUnready(shared, options, log)
 	return func() error { return errors.Join(guarded.Close(), shared.Close()) }, nil
 }
+
+// warnUnready says at once what is wrong with a store that takes no checks yet.
+// Without it nobody would hear why until checks have failed.
+func warnUnready(store *redisstore.Store, options redisstore.Options, log *slog.Logger) {
+	up := reached(store)
+	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+	defer cancel()
+	err := store.Probe(ctx, store.ShardOf(&stint.Claim{Key: "start"}))
+	switch {
+	case !up && err != nil:
+		log.Warn("the store cannot be reached yet: until it is, each rule's on_store_failure decides", "url", options, "error", err)
+	case !up:
+		log.Warn("a server of the store cannot be reached yet: until it is, each rule's on_store_failure decides", "url", options)
+	case err != nil:
+		log.Warn("the store takes no checks yet: until it does, each rule's on_store_failure decides", "url", options, "error", err)
+	}
+}
+
+// probeTime is how long a start waits to hear what is wrong with its store.
+const probeTime = 250 * time.Millisecond
 
 // reachTime is how long a start waits for its store: the first requests should
 // not be decided without one that is a few milliseconds away.

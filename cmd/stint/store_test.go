@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -205,6 +206,25 @@ func TestServesBeforeTheStoreIsThere(t *testing.T) {
 	}
 	redis.Restart()
 	await(t, "the store is there", func() (bool, string) { _, a := check(t, p, "/open", "k"); return !isDegraded(a), a })
+}
+
+func TestStartSaysWhatIsWrongWithItsStore(t *testing.T) {
+	redis := redistest.Server(t, "--requirepass", "right")
+	gone := redistest.Server(t)
+	gone.Kill()
+	for store, why := range map[string]string{
+		"redis://" + gone.Addr():                 "cannot be reached yet.*connection refused",
+		"redis://:wrong@" + redis.Addr():         "cannot be reached yet.*WRONGPASS",
+		"redis://:right@" + redis.Addr() + "/99": "cannot be reached yet.*out of range",
+	} {
+		p := startShared(t, store)
+		p.wait("msg=ready")
+		if log := strings.Join(p.logged(), "\n"); !regexp.MustCompile(why).MatchString(log) {
+			t.Errorf("%q is not in the log:\n%s", why, log)
+		}
+	}
+	redis.Must("ACL", "SETUSER", "weak", "on", ">weak", "~*", "+@all", "-eval", "-evalsha")
+	startShared(t, "redis://weak:weak@"+redis.Addr()).wait("takes no checks yet")
 }
 
 func TestTermEndsAServerWhoseStoreIsFrozen(t *testing.T) {
