@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/rule"
 )
@@ -62,9 +63,18 @@ func appendPolicies(policies []httplimit.Policy, hits []rule.Hit) []httplimit.Po
 	for i := range hits {
 		policies = append(policies, httplimit.Policy{
 			Name:     httplimit.PolicyName(hits[i].Limit, len(hits) == 1),
-			Limit:    hits[i].Limit,
+			Limit:    decidingLimit(&hits[i]),
 			Exceeded: !hits[i].Decision.Allowed,
 		})
 	}
 	return policies
+}
+
+// decidingLimit is the limit that a hit was decided by: while the store fails,
+// the one that its rule names for then.
+func decidingLimit(h *rule.Hit) stint.Limit {
+	if h.Decision.Degraded && h.Rule.Local.Valid() {
+		return h.Rule.Local
+	}
+	return h.Limit
 }

@@ -13,7 +13,7 @@ const failurePolicies = `rules:
   - {id: open, match: {path: /open}, by: [api_key], limit: 1, window: 60}
   - {id: closed, match: {path: /closed}, by: [api_key], limit: 1, window: 60, on_store_failure: closed}
   - {id: local, match: {path: /local}, by: [api_key], limit: 1, window: 60, on_store_failure: local}
-  - {id: own, match: {path: /own}, by: [api_key], limit: 1, window: 60, on_store_failure: {local: {limit: 2, window: 60, by: [ip]}}}
+  - {id: own, match: {path: /own}, by: [api_key], limit: 1, window: 60, on_store_failure: {local: {limit: 2, window: 30, by: [ip]}}}
   - {id: both-local, match: {path: /both}, by: [api_key], limit: 1, window: 3600, on_store_failure: local}
   - {id: both-closed, match: {path: /both}, by: [api_key], limit: 1, window: 60, on_store_failure: closed}
 `
@@ -79,6 +79,17 @@ func TestDegradedHeadersTellNothingElse(t *testing.T) {
 			}
 			wantDegraded(t, s.get(surface, prefix+"/local", "X-API-Key", "k"), http.StatusTooManyRequests)
 		})
+	}
+}
+
+func TestDegradedDenialTellsOfTheLimitOfItsOwn(t *testing.T) {
+	s := guarded(t, Config{Gateway: "127.0.0.1:0", Upstreams: echo(t)})
+	for range 2 {
+		s.get("gateway", "/own", "X-API-Key", "k")
+	}
+	got := s.get("gateway", "/own", "X-API-Key", "k")
+	if got.status != http.StatusTooManyRequests || !strings.Contains(got.body, "Rate limit of 2 requests per 30 seconds exceeded") || !strings.Contains(got.body, `"window_seconds":30`) {
+		t.Error(got.status, got.body)
 	}
 }
 
