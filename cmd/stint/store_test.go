@@ -66,26 +66,46 @@ func (p *process) awaitMetric(line string) {
 	})
 }
 
+// inTime runs a case under another key each time until none of its checks was
+// late: a check has 50 ms, which a busy host may take from it. The case returns
+// what is wrong, and whether a check was degraded.
+func inTime(t *testing.T, run func(key string) (wrong string, degraded bool)) {
+	t.Helper()
+	const attempts = 5
+	for i := range attempts {
+		if wrong, degraded := run(fmt.Sprint("k", i)); !degraded {
+			if wrong != "" {
+				t.Error(wrong)
+			}
+			return
+		}
+	}
+	t.Errorf("checks were decided without the store in %d attempts", attempts)
+}
+
 func TestProcessesShareOneLimit(t *testing.T) {
 	redis := redistest.Server(t)
 	servers := []*process{startShared(t, "redis://"+redis.Addr()), startShared(t, "redis://"+redis.Addr()+"/0")}
-	var admitted, degraded atomic.Int64
-	var all sync.WaitGroup
-	for i := range 40 {
-		all.Go(func() {
-			_, answer := check(t, servers[i%2], "/closed", "k")
-			if isAllowed(answer) {
-				admitted.Add(1)
-			}
-			if isDegraded(answer) {
-				degraded.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	if admitted.Load() != 3 || degraded.Load() != 0 {
-		t.Errorf("%d admitted of a limit of 3, %d degraded", admitted.Load(), degraded.Load())
-	}
+	inTime(t, func(key string) (wrong string, degraded bool) {
+		var admitted, late atomic.Int64
+		var all sync.WaitGroup
+		for i := range 40 {
+			all.Go(func() {
+				_, answer := check(t, servers[i%2], "/closed", key)
+				if isAllowed(answer) {
+					admitted.Add(1)
+				}
+				if isDegraded(answer) {
+					late.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if admitted.Load() != 3 {
+			wrong = fmt.Sprintf("%d admitted of a limit of 3", admitted.Load())
+		}
+		return wrong, late.Load() > 0
+	})
 	for key := range strings.FieldsSeq(redis.Must("KEYS", "*")) {
 		if !strings.HasPrefix(key, "stint:") {
 			t.Errorf("key %s", key)
@@ -95,14 +115,18 @@ func TestProcessesShareOneLimit(t *testing.T) {
 
 func TestPrefixesCountApart(t *testing.T) {
 	redis := redistest.Server(t)
-	for _, prefix := range []string{"blue", "green"} {
-		p := startShared(t, "redis://"+redis.Addr(), "--key-prefix", prefix)
-		for range 3 {
-			if _, answer := check(t, p, "/closed", "k"); !isAllowed(answer) {
-				t.Errorf("%s: %s", prefix, answer)
+	store := "redis://" + redis.Addr()
+	servers := []*process{startShared(t, store, "--key-prefix", "blue"), startShared(t, store, "--key-prefix", "green")}
+	inTime(t, func(key string) (wrong string, degraded bool) {
+		for i := range 6 {
+			_, answer := check(t, servers[i%2], "/closed", key)
+			if !isAllowed(answer) {
+				wrong = answer
 			}
+			degraded = degraded || isDegraded(answer)
 		}
-	}
+		return wrong, degraded
+	})
 }
 
 func TestKilledStoreIsAnsweredForAndComesBack(t *testing.T) {
