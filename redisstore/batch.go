@@ -20,7 +20,8 @@ type batch struct {
 	starts  []int // of each limit in order
 	args    []byte
 	names   []string // of keys
-	firstOn []int    // lines, by key
+	argv    [1]string
+	firstOn []int // lines, by key
 
 	claims []stint.Claim // of one group
 	data   []byte        // the reply

@@ -26,6 +26,7 @@ type call struct {
 	errs []error          // one a group
 
 	done chan struct{} // holds one: the call has landed
+	own  bool          // its caller flies it: nobody need be told
 
 	// Guarded by the lock of the lane.
 	state      callState
@@ -71,7 +72,7 @@ func (p *callPool) put(c *call) {
 	c.groups, c.claims = c.groups[:0], c.claims[:0]
 	c.out, c.errs = c.out[:0], c.errs[:0]
 	c.ctx = nil
-	c.state, c.replicas, c.keep, c.alone, c.same = queued, 0, false, false, nil
+	c.state, c.replicas, c.keep, c.alone, c.own, c.same = queued, 0, false, false, false, nil
 	p.pool.Put(c)
 }
 
@@ -142,7 +143,10 @@ func writes(claims []stint.Claim) bool {
 // the caller puts the call back; in the second it must not touch it again.
 func (c *call) wait(ctx context.Context) error {
 	stop := ctx.Done()
-	if stop == nil {
+	switch {
+	case c.own:
+		return nil
+	case stop == nil:
 		<-c.done
 		return nil
 	}

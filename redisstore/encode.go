@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 )
 
-// invocation returns the script call of the batch, which has a group. It stays
-// whole when the batch is reset.
+// invocation returns the script call of the batch, which has a group. It is
+// good until the batch is reset.
 func (b *batch) invocation() invocation {
 	b.args = b.appendHead(b.args[:0])
 	if b.plain && len(b.lines) <= maxPlain {
@@ -27,7 +27,8 @@ func (b *batch) invoke(s *script) invocation {
 	for _, i := range b.order {
 		b.names = append(b.names, text[b.keys.start(i):b.keys.ends[i]-shapeBytes])
 	}
-	return invocation{script: s, keys: b.names, args: []string{string(b.args)}}
+	b.argv[0] = string(b.args)
+	return invocation{script: s, keys: b.names, args: b.argv[:]}
 }
 
 // appendHead appends what both scripts begin with: the clock, how long keys

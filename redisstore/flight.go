@@ -27,7 +27,7 @@ type flight struct {
 // fly sends the calls and fills in their answers.
 func (f *flight) fly(ctx context.Context) {
 	for _, c := range f.calls {
-		f.part(c).take(c)
+		f.part(c).take(c, len(f.calls) > 1)
 	}
 	for _, p := range f.parts[:f.used] {
 		i := p.batch.invocation()
@@ -99,9 +99,10 @@ type sameness struct {
 
 func newPart(e *encoding) *part { return &part{batch: e.newBatch(), equal: map[sameness]int{}} }
 
-// take adds a call to the part.
-func (p *part) take(c *call) {
-	if !c.plain() {
+// take adds a call to the part. among says that others travel too, which may
+// be its equals.
+func (p *part) take(c *call, among bool) {
+	if !among || !c.plain() {
 		p.append(c)
 		return
 	}

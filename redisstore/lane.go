@@ -82,6 +82,7 @@ func (l *lane) send(ctx context.Context, c *call, itself bool) {
 		go l.fly(f) //nolint:gosec // not in the caller's context: it carries others
 		return
 	}
+	c.own = true
 	f.fly(ctx)
 	l.land(f)
 	if l.board(f) {
@@ -140,6 +141,17 @@ func (l *lane) waiting() int {
 func (l *lane) board(f *flight) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.mu.first != nil {
+		l.boardAllLocked(f)
+	}
+	if len(f.calls) == 0 {
+		l.mu.aloft--
+		l.mu.idle = append(l.mu.idle, f)
+	}
+	return len(f.calls) > 0
+}
+
+func (l *lane) boardAllLocked(f *flight) {
 	room, now := maxLines, time.Now()
 	for c := l.mu.first; c != nil; {
 		next := c.next
@@ -151,11 +163,6 @@ func (l *lane) board(f *flight) bool {
 		}
 		c = next
 	}
-	if len(f.calls) == 0 {
-		l.mu.aloft--
-		l.mu.idle = append(l.mu.idle, f)
-	}
-	return len(f.calls) > 0
 }
 
 func (l *lane) boardLocked(f *flight, c *call) {
@@ -180,7 +187,7 @@ func (l *lane) land(f *flight) {
 	}
 	l.mu.Unlock()
 	for _, c := range f.calls {
-		if c != nil {
+		if c != nil && !c.own {
 			c.done <- struct{}{}
 		}
 	}
