@@ -27,7 +27,7 @@ var meanings = map[string]meaning{
 	"OOM":         {"oom", "has no memory left", "raise its maxmemory: with noeviction a full server refuses new keys"},
 	"NOAUTH":      {"noauth", "asks for a password", "set it in the store's URL or STINT_STORE_PASSWORD_FILE; a sentinel's own is sentinel_password"},
 	"WRONGPASS":   {"noauth", "does not accept the user name and password", "check the store's URL and STINT_STORE_PASSWORD_FILE"},
-	"NOPERM":      {"noperm", "does not permit the user what Stint needs", "grant +evalsha +eval +script|load +info +@read +@write on the keys below the prefix"},
+	"NOPERM":      {"noperm", "does not permit the user what Stint needs", "grant +evalsha +eval +script|load +info +time +@read +@write on the keys below the prefix"},
 	"NOSCRIPT":    {"noscript", "lost a script twice in a row", "see who calls SCRIPT FLUSH"},
 	"CLUSTERDOWN": {"cluster_down", "says that the cluster is down", "bring back the masters of all slots, or set cluster-require-full-coverage no"},
 	"TRYAGAIN":    {"try_again", "is moving the slot's keys elsewhere", "wait until resharding is over"},
@@ -56,10 +56,13 @@ func (d *dialer) explain(err error, addr string) error {
 	return broken(d.redact(err), addr)
 }
 
-// redact hides passwords in errors that repeat what was sent: servers that do
-// not know a command do.
+// redact hides passwords and identities in errors that repeat what was sent:
+// servers that do not know a command do, up to some length.
 func (d *dialer) redact(err error) error {
-	text := err.Error()
+	text, _, repeats := strings.Cut(err.Error(), ", with args beginning with:")
+	if repeats {
+		err = errors.New(text)
+	}
 	for _, secret := range []string{d.opts.Password, d.opts.SentinelPassword} {
 		if secret != "" && strings.Contains(text, secret) {
 			text = strings.ReplaceAll(text, secret, "***")

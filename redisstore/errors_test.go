@@ -110,6 +110,29 @@ func TestErrorsThatRepeatThePasswordAreRedacted(t *testing.T) {
 	}
 }
 
+func TestErrorsRepeatNothingThatWasSent(t *testing.T) {
+	password := strings.Repeat("hush", 100) // longer than what servers repeat
+	server := redistest.Server(t, "--rename-command", "EVALSHA", "", "--rename-command", "HELLO", "", "--rename-command", "AUTH", "")
+	_, err := count(t, newTestTopology(t, Options{Addrs: []string{server.Addr()}}), "stint:{sk_live_1}")
+	wantError(t, err, stint.CodeUnavailable, "server")
+	_, wrong := count(t, newTestTopology(t, Options{Addrs: []string{server.Addr()}, Password: password}), "k")
+	for _, err := range []error{err, wrong} {
+		if err == nil || strings.Contains(err.Error(), "sk_live_1") || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "unknown command") {
+			t.Error(err)
+		}
+	}
+}
+
+func TestProbeNeedsWhatChecksNeed(t *testing.T) {
+	server := redistest.Server(t)
+	for _, command := range []string{"time", "mget", "set", "psetex"} {
+		server.Must("ACL", "SETUSER", "limiter", "on", ">pw", "~stint:*", "+@all", "-"+command)
+		top := newTestTopology(t, Options{Addrs: []string{server.Addr()}, Username: "limiter", Password: "pw"})
+		wantError(t, top.nodeOf(0).probe(t.Context()), stint.CodeUnavailable, "noperm")
+		server.Must("ACL", "DELUSER", "limiter")
+	}
+}
+
 func TestUserNeedsOnlyWhatTheErrorSays(t *testing.T) {
 	server := redistest.Server(t)
 	server.Must("ACL", "SETUSER", "limiter", "on", ">pw", "~stint:*", "-@all", "+evalsha", "+eval", "+@read", "+@write", "+time")
