@@ -21,8 +21,8 @@ const maxDrainDelay = 8 * time.Second
 // config translates the flags. The store and the logger are for the caller.
 func (f *serveFlags) config() (server.Config, error) {
 	c := server.Config{
-		Rules: f.rules,
-		HTTP:  address(f.http), GRPC: address(f.grpc), Admin: address(f.admin), Gateway: address(f.gateway),
+		Rules: f.rules, EnvoyConfig: f.envoyConfig, EnvoyHeaders: f.envoyHeaders,
+		HTTP: address(f.http), GRPC: address(f.grpc), Admin: address(f.admin), Gateway: address(f.gateway),
 		TLS:       server.TLSFiles{Cert: f.tlsCert, Key: f.tlsKey, ClientCA: f.clientCA},
 		Profiling: f.profiling, DrainDelay: f.drainDelay,
 	}
@@ -60,8 +60,10 @@ func (f *serveFlags) served() error {
 		return usagef("rules: %s is not served by this version (give a file or a folder)", schemeOf(f.rules))
 	case address(f.resp) != "":
 		return usagef("resp: the Redis protocol is not served by this version (use off)")
-	case f.envoyConfig != "":
-		return usagef("envoy-config: Envoy's rate limit service is not served by this version (leave it out; forward auth at /v1/auth serves Envoy's ext_authz)")
+	case f.envoyHeaders && f.envoyConfig == "":
+		return usagef("envoy-headers: is for Envoy's rate limit service, which has no configuration (give --envoy-config DIR)")
+	case f.envoyConfig != "" && address(f.grpc) == "" && address(f.http) == "":
+		return usagef("envoy-config: is served on --grpc and --http, which are both off (give one of them)")
 	}
 	return nil
 }

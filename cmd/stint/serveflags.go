@@ -18,6 +18,7 @@ type serveFlags struct {
 	http, grpc, admin, resp, gateway string
 	upstreams, trusted               []string
 	envoyConfig                      string
+	envoyHeaders                     bool
 	nodes, maxKeys                   int
 	httpTokenFile, adminTokenFile    string
 	tlsCert, tlsKey, clientCA        string
@@ -56,12 +57,13 @@ func (f *serveFlags) defineStore(flags *pflag.FlagSet) {
 
 func (f *serveFlags) defineListeners(flags *pflag.FlagSet) {
 	flags.StringVar(&f.http, "http", ":8080", "`ADDR` of the check API, forward auth and health, or off")
-	flags.StringVar(&f.grpc, "grpc", ":8081", "`ADDR` of gRPC (health and reflection), or off")
+	flags.StringVar(&f.grpc, "grpc", ":8081", "`ADDR` of gRPC (Envoy's rate limit service, health, reflection), or off")
 	flags.StringVar(&f.admin, "admin", "127.0.0.1:6070", "`ADDR` of metrics and administration, or off")
 	flags.StringVar(&f.resp, "resp", off, "`ADDR` of the Redis protocol; this version knows off")
 	flags.StringVar(&f.gateway, "gateway", off, "`ADDR` of the reverse proxy, or off")
 	flags.StringSliceVar(&f.upstreams, "upstream", nil, "`URL,...` that the gateway passes requests on to")
-	flags.StringVar(&f.envoyConfig, "envoy-config", "", "Envoy's rate limit files; this version knows none")
+	flags.StringVar(&f.envoyConfig, "envoy-config", "", "`DIR` with the files of Envoy's rate limit service, followed as they change; served on --grpc, and on --http at /json")
+	flags.BoolVar(&f.envoyHeaders, "envoy-headers", false, "have Envoy add RateLimit-Limit, -Remaining and -Reset to its responses")
 }
 
 func (f *serveFlags) defineSecurity(flags *pflag.FlagSet) {

@@ -32,8 +32,15 @@ type Config struct {
 	// followed as it changes. Empty serves [rule.Builtin].
 	Rules string
 
+	// EnvoyConfig is a folder with the configuration files of Envoy's rate
+	// limit service, which is followed as it changes. Empty serves none.
+	EnvoyConfig string
+	// EnvoyHeaders tells Envoy's clients of the limit that is nearest to its
+	// end.
+	EnvoyHeaders bool
+
 	HTTP    string // the check API, forward auth and health
-	GRPC    string // gRPC health and reflection
+	GRPC    string // Envoy's rate limit service, health and reflection
 	Admin   string // metrics and what changes state
 	Gateway string // the reverse proxy; needs Upstreams
 

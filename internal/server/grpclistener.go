@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
@@ -17,7 +18,7 @@ import (
 // ratelimitService is the name under which Envoy's users ask for health.
 const ratelimitService = "ratelimit"
 
-// grpcListener serves gRPC: health and reflection.
+// grpcListener serves gRPC: Envoy's rate limit service, health and reflection.
 type grpcListener struct {
 	*grpc.Server
 	health *health.Server
@@ -28,6 +29,7 @@ func (s *Server) newGRPCListener() *grpcListener {
 	for _, service := range []string{"", ratelimitService} {
 		g.health.SetServingStatus(service, healthpb.HealthCheckResponse_NOT_SERVING)
 	}
+	ratelimitpb.RegisterRateLimitServiceServer(g.Server, &envoyServer{server: s})
 	healthpb.RegisterHealthServer(g.Server, g.health)
 	reflection.Register(g.Server)
 	return g
@@ -36,6 +38,8 @@ func (s *Server) newGRPCListener() *grpcListener {
 // grpcOptions bound what one client can cost.
 func (s *Server) grpcOptions() []grpc.ServerOption {
 	options := []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(s.recoverUnary),
+		grpc.ChainStreamInterceptor(s.recoverStream),
 		grpc.MaxRecvMsgSize(maxBody),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.MaxConcurrentStreams(1000),

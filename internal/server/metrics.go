@@ -17,11 +17,12 @@ const (
 	surfaceTake
 	surfaceAuth
 	surfaceGateway
+	surfaceEnvoy
 	surfaceCount
 )
 
 func (s surface) String() string {
-	return [surfaceCount]string{"check", "take", "auth", "gateway"}[s]
+	return [surfaceCount]string{"check", "take", "auth", "gateway", "envoy"}[s]
 }
 
 // durations are the buckets of both histograms, in seconds: a check in memory

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/envoyrls"
 	"github.com/stintdev/stint/internal/gateway"
 )
 
@@ -23,8 +24,9 @@ type Server struct {
 	rules    *rules
 	limits   *limitCache
 	outcomes outcomePool
-	certs    *certificates    // nil without TLS
-	gateway  *gateway.Gateway // nil when off
+	certs    *certificates     // nil without TLS
+	gateway  *gateway.Gateway  // nil when off
+	envoy    *envoyrls.Service // nil without its configuration
 
 	listeners []*listener
 	isReady   atomic.Bool
@@ -45,6 +47,9 @@ func New(config Config) (*Server, error) {
 		return nil, err
 	}
 	if s.rules, err = newRules(config.Rules, s.store, s.metrics, s.log); err != nil {
+		return nil, err
+	}
+	if err = s.readEnvoyConfig(); err != nil {
 		return nil, err
 	}
 	return s, s.prepare()
@@ -101,15 +106,25 @@ func (s *Server) Run(ctx context.Context) error {
 	defer end()
 	group, failed := errgroup.WithContext(ctx)
 	s.start(beside, group)
-	select {
-	case <-s.rules.following():
+	if awaitAll(failed, s.rules.following(), s.envoyFollowing()) {
 		s.becomeReady()
 		<-failed.Done() // ctx has ended, or something has failed
-	case <-failed.Done():
 	}
 	s.drain()
 	end()
 	return group.Wait()
+}
+
+// awaitAll waits for all, and reports false when ctx ends before.
+func awaitAll(ctx context.Context, all ...<-chan struct{}) bool {
+	for _, one := range all {
+		select {
+		case <-one:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }
 
 // start runs everything that lives as long as the server.
@@ -118,6 +133,9 @@ func (s *Server) start(beside context.Context, group *errgroup.Group) {
 		group.Go(l.serve)
 	}
 	group.Go(func() error { s.rules.follow(beside); return nil })
+	if s.envoy != nil {
+		group.Go(func() error { s.envoy.Run(beside); return nil })
+	}
 	if s.gateway != nil {
 		group.Go(func() error { s.gateway.Run(beside); return nil })
 	}
@@ -153,6 +171,9 @@ func (s *Server) Addr(name string) net.Addr {
 // files. What has a mistake is logged, and what was in force stays.
 func (s *Server) Reload() {
 	s.rules.reload()
+	if s.envoy != nil {
+		s.envoy.Reload()
+	}
 	if s.certs == nil {
 		return
 	}

@@ -1,0 +1,49 @@
+package envoyrls
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+
+	"github.com/stintdev/stint"
+)
+
+// hashMark begins a part of a key that is a hash. Text that begins so is
+// itself hashed, so that none can pass for another's hash.
+const hashMark = '#'
+
+// maxPart bounds the parts of a key, in bytes.
+const maxPart = 256
+
+// key is whose use a descriptor counts: the value and the key of each entry,
+// then the domain. Two different descriptors never have the same one. The
+// value of the first entry is its first part, by which a Cluster spreads keys.
+func key(domain string, entries []*common.RateLimitDescriptor_Entry, shared []string) string {
+	parts := make([]string, 0, 2*len(entries)+1)
+	for i, entry := range entries {
+		value := entry.GetValue()
+		if shared != nil && shared[i] != "" {
+			value = shared[i]
+		}
+		parts = append(parts, part(value), part(entry.GetKey()))
+	}
+	joined := stint.JoinKey(append(parts, part(domain))...)
+	if len(joined) > stint.MaxKey {
+		return string(hashMark) + hashed(joined) // begins with two marks, as no part does
+	}
+	return joined
+}
+
+// part is text as a part of a key: as it is where that can be.
+func part(text string) string {
+	if len(text) > maxPart || text == "" || text[0] == hashMark || stint.ValidateKey(text) != nil {
+		return hashed(text)
+	}
+	return text
+}
+
+func hashed(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return string(hashMark) + base64.RawURLEncoding.EncodeToString(sum[:])
+}

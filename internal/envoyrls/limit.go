@@ -1,0 +1,59 @@
+package envoyrls
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/stintdev/stint"
+)
+
+// limit is the rate_limit of a descriptor, or what a request brings in its
+// place.
+type limit struct {
+	path      string   // "domain.key_value.key", as Envoy's service names it
+	name      string   // may be empty
+	replaces  []string // names of limits that do not count beside this one
+	unlimited bool
+	dropped   bool             // unlimited in this request, because another one replaces it
+	observed  bool             // shadow_mode or quota_mode: counted, never denied
+	quota     bool             // quota_mode: what would have been denied is told in the metadata
+	metadata  *structpb.Struct // told while the limit is kept; may be nil
+
+	counted  stint.Limit
+	window   time.Duration
+	banned   bool       // no requests at all: counted allows one, so two are asked of it
+	info     *limitInfo // shared by all answers, never changed
+	counters Counters
+}
+
+// numbers is what a limit counts by.
+type numbers struct {
+	requests  uint32
+	window    time.Duration
+	algorithm stint.Algorithm
+	burst     int64 // 0: the algorithm's own
+}
+
+// namespace keeps these counters apart from those of rules and of /v1/take.
+const namespace = "envoy"
+
+// compile makes the limit that is counted. Its name is that of its algorithm
+// and window alone, so that a key keeps its count when the configuration moves
+// it from one descriptor to another, as it does in Envoy's service.
+func (n numbers) compile() (counted stint.Limit, banned bool, err error) {
+	requests := min(int64(n.requests), stint.MaxLimit)
+	if banned = requests == 0; banned {
+		n, requests = numbers{window: n.window, algorithm: stint.FixedWindow}, 1
+	}
+	spec := stint.Spec{Namespace: namespace, Algorithm: n.algorithm, Limit: requests, Window: n.window, Capacity: n.burst}
+	counted, err = spec.Compile()
+	return counted, banned, err
+}
+
+// count makes the limit one that counts by n.
+func (l *limit) count(n numbers) (err error) {
+	l.window, l.info = n.window, describe(l.name, n.requests, n.window)
+	l.counted, l.banned, err = n.compile()
+	return err
+}

@@ -1,0 +1,212 @@
+package envoyrls
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/stintdev/stint/internal/nearest"
+	"github.com/stintdev/stint/rule"
+)
+
+// Bounds of a configuration file.
+const (
+	maxFile  = 8 << 20 // bytes
+	maxDepth = 64      // descriptors in descriptors
+	maxNodes = 200_000 // descriptors of one file, those of aliases included
+	maxMerge = 4       // << in <<, and mappings in the list of one
+)
+
+// file is what one configuration file says.
+type file struct {
+	name   string
+	domain string
+	at     *yaml.Node // where the domain is named
+	top    *node
+	limits []*limit
+}
+
+// reader reads one file and gathers what is wrong with it.
+type reader struct {
+	name     string
+	file     *file
+	nodes    int
+	merging  int // how deep in <<
+	mistakes rule.Problems
+	warnings rule.Problems
+}
+
+// parse reads a file. It has no error when it is without mistakes; warnings do
+// not keep it from being used.
+func parse(name string, data []byte) (f *file, warnings rule.Problems, err error) {
+	r := &reader{name: name, file: &file{name: name}}
+	if top := r.document(data); top != nil {
+		r.root(top)
+	}
+	if len(r.mistakes) > 0 {
+		return nil, r.warnings, r.mistakes
+	}
+	return r.file, r.warnings, nil
+}
+
+func (r *reader) problem(n *yaml.Node, what, mend string) rule.Problem {
+	p := rule.Problem{File: r.name, What: what, Mend: mend}
+	if n != nil {
+		p.Line, p.Column = n.Line, n.Column
+	}
+	return p
+}
+
+func (r *reader) mistake(n *yaml.Node, what, mend string) {
+	r.mistakes = append(r.mistakes, r.problem(n, what, mend))
+}
+
+func (r *reader) warn(n *yaml.Node, what, mend string) {
+	r.warnings = append(r.warnings, r.problem(n, what, mend))
+}
+
+// document is the one document of a file.
+func (r *reader) document(data []byte) *yaml.Node {
+	if len(data) > maxFile {
+		r.mistake(nil, fmt.Sprintf("is %d bytes long", len(data)), fmt.Sprintf("split it; a file may have %d", maxFile))
+		return nil
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var first, second yaml.Node
+	if err := decoder.Decode(&first); err != nil {
+		r.syntax(err)
+		return nil
+	}
+	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
+		r.mistake(&second, "there is a second document", "write it into a file of its own")
+	}
+	return first.Content[0]
+}
+
+func (r *reader) syntax(err error) {
+	if errors.Is(err, io.EOF) {
+		r.mistake(nil, "is empty", "write a domain and its descriptors, or remove the file")
+		return
+	}
+	text, line := strings.TrimPrefix(err.Error(), "yaml: "), 1
+	if n, _ := fmt.Sscanf(text, "line %d:", &line); n == 1 {
+		_, text, _ = strings.Cut(text, ": ")
+	}
+	r.mistake(&yaml.Node{Line: line, Column: 1}, "not YAML: "+text, "mend the syntax here or nearby")
+}
+
+// field is one key of a mapping and what reads its value.
+type field func(value *yaml.Node)
+
+// known are the keys of a configuration. Envoy's service knows them all
+// everywhere, and overlooks them where they mean nothing.
+func known() []string {
+	return []string{
+		"domain", "key", "value", "descriptors", "rate_limit", "unit", "requests_per_unit", "unlimited", "name", "replaces",
+		"shadow_mode", "detailed_metric", "value_to_metric", "share_threshold", "metadata", "quota_mode",
+		"algorithm", "burst", "window",
+	}
+}
+
+// mapping reads the keys of a mapping by their fields, those that << brings in
+// first, so that what stands beside it wins.
+func (r *reader) mapping(n *yaml.Node, what string, fields map[string]field) {
+	if n = target(n); n.Kind != yaml.MappingNode {
+		r.mistake(n, what+" must be keys and values", "write it as key: value")
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Tag == "!!merge" {
+			r.merge(target(n.Content[i+1]), what, fields)
+		}
+	}
+	seen := map[string]bool{"<<": true}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		switch {
+		case key.Tag == "!!merge":
+		case seen[key.Value]:
+			r.mistake(key, key.Value+" is given twice", "keep one")
+		default:
+			seen[key.Value] = true
+			r.key(key, target(n.Content[i+1]), what, fields)
+		}
+	}
+}
+
+// merge reads the mapping, or the list of them, that << names.
+func (r *reader) merge(n *yaml.Node, what string, fields map[string]field) {
+	if r.merging++; r.merging > maxMerge {
+		r.mistake(n, "<< is nested too deeply", "write out what it stands for")
+	} else if n.Kind == yaml.SequenceNode {
+		for _, one := range n.Content[:min(len(n.Content), maxMerge)] {
+			r.mapping(one, what, fields)
+		}
+	} else {
+		r.mapping(n, what, fields)
+	}
+	r.merging--
+}
+
+func (r *reader) key(key, value *yaml.Node, what string, fields map[string]field) {
+	if read, ok := fields[key.Value]; ok {
+		if value.Tag != "!!null" {
+			read(value)
+		}
+		return
+	}
+	for _, k := range known() {
+		if k == key.Value {
+			r.warn(key, key.Value+" means nothing in "+what, "remove it, or move it to where it belongs")
+			return
+		}
+	}
+	mend := "remove it"
+	if near, ok := nearest.Name(key.Value, known()); ok {
+		mend = "did you mean " + near + "?"
+	}
+	r.mistake(key, fmt.Sprintf("%q is not a key of a configuration", key.Value), mend)
+}
+
+// target follows an alias to what it stands for.
+func target(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+// text reads a string. Numbers without a fraction and booleans count as they
+// are written.
+func (r *reader) text(what string, to *string) field {
+	return func(n *yaml.Node) {
+		switch {
+		case n.Kind != yaml.ScalarNode:
+			r.mistake(n, what+" must be text", "write one word, or text in quotes")
+		case n.Tag == "!!float" || n.Tag == "!!timestamp" || n.Tag == "!!binary":
+			r.mistake(n, fmt.Sprintf("%s is read as a number or a date: %s", what, n.Value), fmt.Sprintf("put it into quotes: %q", n.Value))
+		default:
+			*to = n.Value
+		}
+	}
+}
+
+func (r *reader) flag(what string, to *bool) field {
+	return func(n *yaml.Node) {
+		if n.Tag != "!!bool" || n.Decode(to) != nil {
+			r.mistake(n, what+" must be true or false", "")
+		}
+	}
+}
+
+func (r *reader) number(what string, to *uint32) field {
+	return func(n *yaml.Node) {
+		if n.Tag != "!!int" || n.Decode(to) != nil {
+			r.mistake(n, what+" must be a whole number from 0 to 4294967295", "")
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package envoyrls
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestMistakesAreToldWithTheirPlace(t *testing.T) {
+	for name, c := range map[string]struct{ config, want string }{
+		"no domain":          {"descriptors: []", "c.yaml:1:1: config file cannot have empty domain"},
+		"empty":              {"", "c.yaml: is empty"},
+		"not YAML":           {"domain: d\ndescriptors: [", "c.yaml:"},
+		"a list":             {"- a", "c.yaml:1:1: the top of a file must be keys and values"},
+		"two documents":      {"domain: d\n---\ndomain: e", "c.yaml:2:1: there is a second document"},
+		"unknown key":        {"domain: d\ndescriptor: []", `c.yaml:2:1: "descriptor" is not a key of a configuration (did you mean descriptors?)`},
+		"a key twice":        {"domain: d\ndomain: e", "c.yaml:2:1: domain is given twice"},
+		"no key":             {"domain: d\ndescriptors: [{value: v}]", "c.yaml:2:15: descriptor has empty key"},
+		"duplicate":          {"domain: d\ndescriptors:\n  - key: a\n  - key: a\n", "c.yaml:4:5: duplicate descriptor composite key 'd.a'"},
+		"no unit":            {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {requests_per_unit: 1}}\n", "c.yaml:3:26: invalid rate limit unit ''"},
+		"no such unit":       {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: fortnight, requests_per_unit: 1}}\n", "c.yaml:3:33: invalid rate limit unit 'fortnight'"},
+		"unlimited and unit": {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unlimited: true, unit: day}}\n", "should not specify rate limit unit when unlimited"},
+		"empty replaces":     {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, replaces: [{name: ''}]}}\n", "should not have an empty replaces entry"},
+		"replaces itself":    {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, name: n, replaces: [{name: n}]}}\n", "replaces should not contain name of same descriptor"},
+		"share of one value": {"domain: d\ndescriptors:\n  - {key: a, value: b, share_threshold: true}\n", "c.yaml:3:41: share_threshold can only be used with wildcard values"},
+		"a fraction":         {"domain: d\ndescriptors:\n  - {key: a, value: 1.5}\n", `put it into quotes: "1.5"`},
+		"a negative number":  {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: -1}}\n", "c.yaml:3:57: requests_per_unit must be a whole number"},
+		"too great a number": {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 4294967296}}\n", "requests_per_unit must be a whole number"},
+		"a word for a flag":  {"domain: d\ndescriptors:\n  - {key: a, shadow_mode: perhaps}\n", "shadow_mode must be true or false"},
+		"text for a list":    {"domain: d\ndescriptors: all\n", "c.yaml:2:14: descriptors must be a list"},
+		"text in a list":     {"domain: d\ndescriptors: [a]\n", "a descriptor must be keys and values"},
+		"unit and window":    {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, window: 30s}}\n", "keep one"},
+		"half a second":      {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {window: 500ms}}\n", `"500ms" is not a window`},
+		"no such algorithm":  {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1, algorithm: magic}}\n", "magic"},
+		"a shaper":           {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1, algorithm: leaky_bucket}}\n", "leaky_bucket delays"},
+		"burst of a window":  {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1, burst: 2}}\n", "burst means nothing to fixed_window"},
+		"too long a log":     {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 20000, algorithm: sliding_window_log}}\n", "c.yaml:3:57: "},
+		"descriptors within": {"domain: d\ndescriptors: &x\n  - key: a\n    descriptors: *x\n", "nested too deeply"},
+		"merge of itself":    {"domain: d\ndescriptors:\n  - &x\n    key: a\n    <<: *x\n", "<< is nested too deeply"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, _, err := parse("c.yaml", []byte(c.config)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestFilesOfEnvoysServiceLoadAsTheyAre(t *testing.T) {
+	f, warnings, err := parse("c.yaml", []byte(`
+domain: rl
+limits: &slow
+  unit: HOUR
+`))
+	if err == nil {
+		t.Errorf("limits is no key: %v %v", f, warnings)
+	}
+	f, warnings, err = parse("c.yaml", []byte(`
+# A comment
+domain: rl
+descriptors:
+  - key: database
+    value: users
+    rate_limit: &slow
+      unit: HOUR
+      requests_per_unit: 0x10
+  - key: code
+    value: 404
+    detailed_metric: true
+    rate_limit: *slow
+  - key: flag
+    value: true
+    rate_limit: {<<: *slow, requests_per_unit: 5}
+  - key: nothing
+    rate_limit:
+    descriptors:
+  - key: placed
+    rate_limit: {unit: week, requests_per_unit: 3, shadow_mode: true}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, w := range warnings {
+		told = append(told, w.Error())
+	}
+	if len(told) != 2 || !strings.Contains(told[0], "c.yaml:12:22: has no effect") || !strings.Contains(told[1], "shadow_mode means nothing in a rate_limit") {
+		t.Errorf("warnings: %q", told)
+	}
+	var got []string
+	for _, l := range f.limits {
+		got = append(got, l.path+" "+l.counted.String())
+	}
+	want := "rl.database_users fixed_window:1h 16 per 1h; rl.code_404 fixed_window:1h 16 per 1h; rl.flag_true fixed_window:1h 5 per 1h; rl.placed fixed_window:168h 3 per 168h"
+	if strings.Join(got, "; ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, "; "), want)
+	}
+}
+
+// FuzzParse says that no file stops the process, and that what is read can be
+// asked.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(messaging), "to_number", "1")
+	f.Add([]byte("domain: d\ndescriptors: &x\n  - key: a*b\n    <<: [{value: v*}]\n    metadata: {a: [1, {b: c}]}\n    descriptors: *x\n"), "a", "v")
+	f.Fuzz(func(t *testing.T, data []byte, key, value string) {
+		file, _, err := parse("c.yaml", data)
+		if err != nil {
+			_ = err.Error()
+			return
+		}
+		found := file.top.find(descriptor(key + "=" + value).GetEntries())
+		if l := found.limit; l != nil && !l.unlimited && (!l.counted.Valid() || l.window <= 0) {
+			t.Errorf("a limit that cannot count: %+v", l)
+		}
+	})
+}

@@ -1,0 +1,144 @@
+package envoyrls
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// root reads the top of a file.
+func (r *reader) root(n *yaml.Node) {
+	r.file.at, r.file.top = n, newNode()
+	var descriptors *yaml.Node
+	r.mapping(n, "the top of a file", map[string]field{
+		"domain":      func(n *yaml.Node) { r.file.at = n; r.text("domain", &r.file.domain)(n) },
+		"descriptors": func(n *yaml.Node) { descriptors = n },
+	})
+	if r.file.domain == "" && len(r.mistakes) == 0 {
+		r.mistake(r.file.at, "config file cannot have empty domain", "name the domain that Envoy sends: domain: …")
+	}
+	if descriptors != nil {
+		r.descriptors(descriptors, r.file.top, r.file.domain, 0)
+	}
+}
+
+func newNode() *node { return &node{children: map[pair]*node{}} }
+
+// descriptors reads a list of them into their parent.
+func (r *reader) descriptors(n *yaml.Node, parent *node, path string, depth int) {
+	switch {
+	case n.Kind != yaml.SequenceNode:
+		r.mistake(n, "descriptors must be a list", "begin each with - key: …")
+		return
+	case depth >= maxDepth:
+		r.mistake(n, "descriptors are nested too deeply", fmt.Sprintf("at most %d levels", maxDepth))
+		return
+	}
+	for _, one := range n.Content {
+		if r.nodes++; r.nodes > maxNodes {
+			r.mistakes = nil // there may be as many; this one says why
+			r.mistake(one, fmt.Sprintf("there are more than %d descriptors", maxNodes), "split the file")
+			return
+		}
+		r.descriptor(target(one), parent, path, depth)
+	}
+}
+
+// draft is a descriptor as it is written.
+type draft struct {
+	pair
+
+	limit, nested, metadata       *yaml.Node
+	shadow, quota, share          bool
+	detailedMetric, valueToMetric bool
+	at, metricAt, shareAt         *yaml.Node
+}
+
+func (r *reader) descriptor(n *yaml.Node, parent *node, path string, depth int) {
+	d := &draft{at: n}
+	before := len(r.mistakes)
+	r.mapping(n, "a descriptor", map[string]field{
+		"key":             r.text("key", &d.key),
+		"value":           r.text("value", &d.value),
+		"rate_limit":      func(n *yaml.Node) { d.limit = n },
+		"descriptors":     func(n *yaml.Node) { d.nested = n },
+		"metadata":        func(n *yaml.Node) { d.metadata = n },
+		"shadow_mode":     r.flag("shadow_mode", &d.shadow),
+		"quota_mode":      r.flag("quota_mode", &d.quota),
+		"share_threshold": func(n *yaml.Node) { d.shareAt = n; r.flag("share_threshold", &d.share)(n) },
+		"detailed_metric": func(n *yaml.Node) { d.metricAt = n; r.flag("detailed_metric", &d.detailedMetric)(n) },
+		"value_to_metric": func(n *yaml.Node) { d.metricAt = n; r.flag("value_to_metric", &d.valueToMetric)(n) },
+	})
+	if len(r.mistakes) > before || !r.checked(d, parent, path) {
+		return
+	}
+	r.add(d, parent, path+"."+d.text(), depth)
+}
+
+// text is the descriptor as Envoy's service names it.
+func (d *draft) text() string {
+	if d.value == "" {
+		return d.key
+	}
+	return d.key + "_" + d.value
+}
+
+// checked says what is wrong with a descriptor by itself and among its
+// siblings.
+func (r *reader) checked(d *draft, parent *node, path string) bool {
+	switch {
+	case d.key == "":
+		r.mistake(d.at, "descriptor has empty key", "give each descriptor a key: …")
+	case parent.children[d.pair] != nil:
+		r.mistake(d.at, fmt.Sprintf("duplicate descriptor composite key '%s.%s'", path, d.text()), "keep one, and nest under it")
+	case d.share && !strings.Contains(d.text(), "*"):
+		r.mistake(d.shareAt, "share_threshold can only be used with wildcard values, but found key '"+d.text()+"'", "end the value with *, or remove share_threshold")
+	default:
+		return true
+	}
+	return false
+}
+
+// add makes the node of a descriptor, and those below it.
+func (r *reader) add(d *draft, parent *node, path string, depth int) {
+	if d.metricAt != nil && (d.detailedMetric || d.valueToMetric) {
+		r.warn(d.metricAt, "has no effect: metrics never carry values that callers choose", "")
+	}
+	child := newNode()
+	if d.share {
+		child.share = d.value
+		if d.value == "" {
+			child.share = d.key
+		}
+	}
+	parent.children[d.pair] = child
+	if strings.Contains(d.value, "*") || d.value == "" && strings.Contains(d.key, "*") {
+		parent.wild = append(parent.wild, wildcard{d.pair, child})
+	}
+	if d.limit != nil {
+		child.limit = r.limit(d, path)
+	}
+	if d.nested != nil {
+		r.descriptors(d.nested, child, path, depth+1)
+	}
+}
+
+// details reads metadata: any mapping.
+func (r *reader) details(n *yaml.Node) *structpb.Struct {
+	if n == nil {
+		return nil
+	}
+	var values map[string]any
+	if err := n.Decode(&values); err != nil {
+		r.mistake(n, "metadata must be keys and values", "")
+		return nil
+	}
+	s, err := structpb.NewStruct(values)
+	if err != nil {
+		r.mistake(n, "metadata cannot be told to Envoy: "+err.Error(), "use text, numbers, true, false, lists and mappings with text as keys")
+		return nil
+	}
+	return s
+}

@@ -1,0 +1,167 @@
+package envoyrls
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/stintdev/stint"
+)
+
+// limitDraft is a rate_limit as it is written.
+type limitDraft struct {
+	numbers
+
+	at                             *yaml.Node
+	name, unit, window, algorithm  string
+	unlimited                      bool
+	burst                          uint32
+	unitAt, requestsAt, windowAt   *yaml.Node
+	algorithmAt, burstAt, replaces *yaml.Node
+}
+
+// limit reads the rate_limit of a descriptor. What is wrong is listed; nil is
+// returned then.
+func (r *reader) limit(d *draft, path string) *limit {
+	l := &limitDraft{at: d.limit}
+	before := len(r.mistakes)
+	r.mapping(d.limit, "a rate_limit", r.limitFields(l))
+	made := &limit{path: path, name: l.name, unlimited: l.unlimited, observed: d.shadow || d.quota, quota: d.quota}
+	made.metadata = r.details(d.metadata)
+	made.replaces = r.replaces(l)
+	r.period(l)
+	if !l.unlimited {
+		r.algorithm(l)
+	}
+	if len(r.mistakes) == before && !l.unlimited {
+		r.compile(made, l)
+	}
+	r.file.limits = append(r.file.limits, made)
+	return made
+}
+
+func (r *reader) limitFields(l *limitDraft) map[string]field {
+	at := func(where **yaml.Node, read field) field {
+		return func(n *yaml.Node) { *where = n; read(n) }
+	}
+	return map[string]field{
+		"unit":              at(&l.unitAt, r.text("unit", &l.unit)),
+		"requests_per_unit": at(&l.requestsAt, r.number("requests_per_unit", &l.requests)),
+		"unlimited":         r.flag("unlimited", &l.unlimited),
+		"name":              r.text("name", &l.name),
+		"replaces":          func(n *yaml.Node) { l.replaces = n },
+		"algorithm":         at(&l.algorithmAt, r.text("algorithm", &l.algorithm)),
+		"burst":             at(&l.burstAt, r.number("burst", &l.burst)),
+		"window":            at(&l.windowAt, r.text("window", &l.window)),
+	}
+}
+
+// replaces reads the names of the limits that this one stands in for.
+func (r *reader) replaces(l *limitDraft) (names []string) {
+	if l.replaces == nil {
+		return nil
+	}
+	if l.replaces.Kind != yaml.SequenceNode {
+		r.mistake(l.replaces, "replaces must be a list", "write it as - name: …")
+		return nil
+	}
+	for _, one := range l.replaces.Content {
+		var name string
+		r.mapping(one, "an entry of replaces", map[string]field{"name": r.text("name", &name)})
+		switch name {
+		case "":
+			r.mistake(one, "should not have an empty replaces entry", "name the limit that this one replaces")
+		case l.name:
+			r.mistake(one, "replaces should not contain name of same descriptor", "name another limit")
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// period reads how long the limit counts: a unit, or a window.
+func (r *reader) period(l *limitDraft) {
+	u, valid := parseUnit(l.unit)
+	switch {
+	case l.unlimited && (valid || l.windowAt != nil):
+		r.mistake(l.at, "should not specify rate limit unit when unlimited", "remove the one or the other")
+	case l.unlimited:
+	case l.windowAt != nil && l.unitAt != nil:
+		r.mistake(l.windowAt, "unit and window both say how long to count", "keep one")
+	case l.windowAt != nil:
+		r.window(l)
+	case !valid:
+		r.unknownUnit(l)
+	default:
+		l.numbers.window = lengthOf(u)
+	}
+}
+
+func (r *reader) unknownUnit(l *limitDraft) {
+	at := l.unitAt
+	if at == nil {
+		at = l.at
+	}
+	r.mistake(at, fmt.Sprintf("invalid rate limit unit '%s'", l.unit), "use second, minute, hour, day, week, month or year")
+}
+
+func (r *reader) window(l *limitDraft) {
+	window, err := time.ParseDuration(l.window)
+	if err != nil || window < time.Second || window%time.Second != 0 || window > stint.MaxWindow {
+		r.mistake(l.windowAt, fmt.Sprintf("%q is not a window", l.window), "write whole seconds, such as 30s, 5m or 1h30m, up to 9600h")
+		return
+	}
+	l.numbers.window = window
+}
+
+// algorithm reads how the limit counts: as Envoy's service does unless it says
+// otherwise.
+func (r *reader) algorithm(l *limitDraft) {
+	l.numbers.algorithm, l.numbers.burst = stint.FixedWindow, int64(l.burst)
+	if l.algorithm != "" {
+		a, err := stint.ParseAlgorithm(l.algorithm)
+		if err != nil {
+			r.mistake(l.algorithmAt, err.Error(), "")
+		}
+		l.numbers.algorithm = a
+	}
+	switch l.numbers.algorithm {
+	case stint.Quota:
+		r.mistake(l.algorithmAt, "a quota needs a period, which these files do not have", "use fixed_window, or a rule file")
+	case stint.LeakyBucket:
+		r.mistake(l.algorithmAt, "a leaky_bucket delays requests, which Envoy does not", "use token_bucket or gcra")
+	case stint.TokenBucket, stint.GCRA:
+	default:
+		if l.burstAt != nil {
+			r.mistake(l.burstAt, "burst means nothing to "+l.numbers.algorithm.String(), "remove it, or use algorithm: token_bucket")
+		}
+	}
+}
+
+func (r *reader) compile(made *limit, l *limitDraft) {
+	if err := made.count(l.numbers); err != nil {
+		r.refused(l, err)
+		return
+	}
+	switch {
+	case l.requestsAt == nil:
+		r.warn(l.at, "requests_per_unit is missing, which denies every request", "say so with requests_per_unit: 0, or give a number")
+	case int64(l.requests) > stint.MaxLimit:
+		r.warn(l.requestsAt, fmt.Sprintf("requests_per_unit counts as %d, the greatest limit", stint.MaxLimit), "use unlimited: true if that is meant")
+	}
+}
+
+// refused says at the right field what the limit itself found wrong.
+func (r *reader) refused(l *limitDraft, err error) {
+	at := l.at
+	if wrong, ok := errors.AsType[*stint.LimitError](err); ok {
+		for field, node := range map[string]*yaml.Node{"capacity": l.burstAt, "window": l.windowAt, "limit": l.requestsAt} {
+			if field == wrong.Field && node != nil {
+				at = node
+			}
+		}
+	}
+	r.mistake(at, err.Error(), "")
+}

@@ -1,0 +1,105 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/stintdev/stint/internal/envoyrls"
+)
+
+// readEnvoyConfig prepares Envoy's rate limit service, if it has files.
+func (s *Server) readEnvoyConfig() (err error) {
+	if s.config.EnvoyConfig == "" {
+		return nil
+	}
+	s.envoy, err = envoyrls.New(envoyrls.Options{
+		Dir:      s.config.EnvoyConfig,
+		Store:    s.store,
+		Headers:  s.config.EnvoyHeaders,
+		Counters: s.metrics.envoyCounters,
+		Loaded:   s.metrics.showEnvoyFiles(),
+		Logger:   s.log,
+	})
+	return err
+}
+
+// envoyFollowing is closed when changes of its files are noticed.
+func (s *Server) envoyFollowing() <-chan struct{} {
+	if s.envoy == nil {
+		never := make(chan struct{}) // there is nothing to notice
+		close(never)
+		return never
+	}
+	return s.envoy.Following()
+}
+
+// shouldRateLimit answers Envoy, by whichever way it asks.
+func (s *Server) shouldRateLimit(ctx context.Context, request *ratelimitpb.RateLimitRequest) (*ratelimitpb.RateLimitResponse, error) {
+	if s.envoy == nil {
+		return nil, status.Error(codes.FailedPrecondition, "no rate limit configuration loaded (start stint serve with --envoy-config DIR)")
+	}
+	return s.envoy.ShouldRateLimit(ctx, request)
+}
+
+// envoyServer is the service over gRPC.
+type envoyServer struct {
+	ratelimitpb.UnimplementedRateLimitServiceServer
+
+	server *Server
+}
+
+// ShouldRateLimit implements the service.
+func (e *envoyServer) ShouldRateLimit(ctx context.Context, request *ratelimitpb.RateLimitRequest) (*ratelimitpb.RateLimitResponse, error) {
+	started := time.Now()
+	response, err := e.server.shouldRateLimit(ctx, request)
+	e.server.metrics.observeCheck(surfaceEnvoy, started)
+	return response, err
+}
+
+// envoyJSON answers POST /json: the service's request and response as JSON.
+func (s *Server) envoyJSON(r *http.Request, body []byte) (code int, answer any, err error) {
+	var request ratelimitpb.RateLimitRequest
+	if err := protojson.Unmarshal(body, &request); err != nil {
+		return 0, nil, badRequest("body: is not a rate limit request: %s", plainSpaces(err.Error()))
+	}
+	response, err := s.shouldRateLimit(r.Context(), &request)
+	if err != nil {
+		return 0, nil, fromStatus(err)
+	}
+	code = http.StatusOK
+	if response.GetOverallCode() == ratelimitpb.RateLimitResponse_OVER_LIMIT {
+		code = http.StatusTooManyRequests
+	}
+	written, err := protojson.Marshal(response)
+	if err != nil {
+		return 0, nil, err
+	}
+	return code, json.RawMessage(written), nil
+}
+
+// plainSpaces mends the text of protojson's errors, which varies its spaces so
+// that nobody relies on it.
+func plainSpaces(text string) string {
+	return string(bytes.ReplaceAll([]byte(text), []byte("\u00a0"), []byte(" ")))
+}
+
+// fromStatus says in HTTP what a status of gRPC says.
+func fromStatus(err error) error {
+	s := status.Convert(err)
+	if s.Code() == codes.InvalidArgument {
+		return &apiError{http.StatusBadRequest, codeInvalid, s.Message()}
+	}
+	code := codeInternal
+	if s.Code() == codes.Unavailable || s.Code() == codes.DeadlineExceeded {
+		code = codeUnavailable
+	}
+	return &apiError{http.StatusInternalServerError, code, s.Message()}
+}
