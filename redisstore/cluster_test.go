@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/redistest"
 )
@@ -278,11 +276,5 @@ func TestNodeThatLeavesWhileItConnectsSendsItsCallsOn(t *testing.T) {
 	<-connecting.done
 	if leaves.link.Load() != nil {
 		t.Error("a connection is kept to a server that has left")
-	}
-}
-
-func TestAnswersThatAreNoRedirectionAreNone(t *testing.T) {
-	if r, ok := redirected(&rueidis.RedisError{}, "a:1"); ok {
-		t.Errorf("an error without a word sends to %+v", r)
 	}
 }

@@ -146,32 +146,3 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		}
 	}
 }
-
-func TestSlotsAreThoseOfTheSpecification(t *testing.T) {
-	for key, want := range map[string]uint16{
-		"123456789": 0x31c3, "": 0, "foo": 12182, "{foo}bar": 12182, "a{foo}b{bar}": 12182, "{}foo": slotOf("{}foo"), "foo{": slotOf("foo{"),
-	} {
-		if got := slotOf(key); got != want {
-			t.Errorf("%q: %d; want %d", key, got, want)
-		}
-	}
-	if slotOf("{}foo") == slotOf("") {
-		t.Error("an empty tag counts as a tag")
-	}
-}
-
-func TestRedirectionsAreRead(t *testing.T) {
-	for _, c := range []struct{ host, port, from, want string }{
-		{"10.0.0.7", "6379", "10.0.0.1:6379", "10.0.0.7:6379"},
-		{"node.example.com", "6379", "10.0.0.1:6379", "node.example.com:6379"},
-		{"", "6380", "10.0.0.1:6379", "10.0.0.1:6380"},                      // it does not know its name
-		{"?", "6380", "[2001:db8::1]:6379", "[2001:db8::1]:6380"},           // Redis 7's way to say so
-		{"127.0.0.1", "7001", "10.0.0.1:7000", "10.0.0.1:7001"},             // its loopback is not ours
-		{"127.0.0.1", "7001", "localhost:7000", "127.0.0.1:7001"},           // it is ours
-		{"2001:db8::2", "6379", "[2001:db8::1]:6379", "[2001:db8::2]:6379"}, // without brackets
-	} {
-		if got := reachable(c.host, c.port, c.from); got != c.want {
-			t.Errorf("%q %s named by %s: %s; want %s", c.host, c.port, c.from, got, c.want)
-		}
-	}
-}
