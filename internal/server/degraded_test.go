@@ -149,6 +149,19 @@ func TestForgettingNeedsTheStore(t *testing.T) {
 	}
 }
 
+func TestStoreThatIsLeftAloneIsNotLoggedForEachRequest(t *testing.T) {
+	s := guarded(t, Config{})
+	lines := func(requests int) int {
+		for range requests {
+			s.post("admin", "/v1/reset", `{"key":"k","limit":"1/h"}`)
+		}
+		return strings.Count(s.logs.String(), "no decision")
+	}
+	if before, after := lines(40), lines(20); before == 0 || after != before {
+		t.Errorf("%d lines before the breaker opened, %d then", before, after-before)
+	}
+}
+
 func TestReadyWithoutAStore(t *testing.T) {
 	s := guarded(t, Config{})
 	if got := s.get("http", "/readyz"); got.status != http.StatusOK {

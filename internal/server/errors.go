@@ -66,11 +66,18 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	writeJSON(w, e.status, errorBody{errorDetail{e.code, e.message}})
 }
 
-// logFailure logs what is not the caller's mistake. Who gave up is no news.
+// logFailure logs what is not the caller's mistake. Who gave up is no news, and
+// neither is a store that is left alone: that was logged when it began.
 func (s *Server) logFailure(r *http.Request, err error) {
-	if asAPIError(err).status >= http.StatusInternalServerError && r.Context().Err() == nil {
+	if asAPIError(err).status >= http.StatusInternalServerError && r.Context().Err() == nil && !leftAlone(err) {
 		s.log.Error("no decision", errorAttr(err))
 	}
+}
+
+// leftAlone reports whether the store was not asked, because it fails.
+func leftAlone(err error) bool {
+	e, ok := errors.AsType[*stint.Error](err)
+	return ok && e.Kind == "breaker_open"
 }
 
 type errorBody struct {
