@@ -38,8 +38,9 @@ var arrows = map[string]struct {
 	"internal/follow":      {nil, "it says that a file may have changed; what is in it is for who reads it"},
 	"internal/envoyrls":    {[]string{".", "rule", "internal/follow", "internal/nearest"}, "it decides as Envoy asks over a store that is handed to it; of rules it has only the way to say what is wrong in a file"},
 	"internal/ruleset":     {[]string{"rule", "internal/follow"}, "it brings rule sets and decides nothing"},
+	"internal/resp":        {[]string{"."}, "it answers for any store; rules are decided elsewhere"},
 	"internal/gateway":     {nil, "it passes requests on; who may pass is decided around it"},
-	"internal/server":      {[]string{".", "rule", "httplimit", "internal/envoyrls", "internal/gateway", "internal/nearest", "internal/ruleset"}, "it joins the surfaces to a store that its caller picks"},
+	"internal/server":      {[]string{".", "rule", "httplimit", "internal/envoyrls", "internal/gateway", "internal/nearest", "internal/resp", "internal/ruleset"}, "it joins the surfaces to a store that its caller picks"},
 	"cmd/stint":            {[]string{".", "rule", "httplimit", "replay", "redisstore", "guard", "resilience/breaker", "internal/nearest", "internal/server"}, "it wires; work belongs in what it wires"},
 	"examples/…":           {[]string{".", "httplimit", "rule", "examples/…"}, "an example uses what its reader can use"},
 	"docs":                 {nil, "it is tests alone"},
@@ -53,6 +54,7 @@ var thirdParty = map[string]string{
 	".":                  "whoever limits by the library downloads nothing else",
 	"internal/table":     "it belongs to the root",
 	"resilience/breaker": "whoever breaks circuits downloads nothing else",
+	"internal/resp":      "it reads what anyone sends, so it can be read whole",
 	"internal/urlpath":   "security rests on it, so it can be read whole",
 }
 

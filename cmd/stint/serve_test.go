@@ -153,7 +153,7 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		"empty password file":      {[]string{"--store", "redis://h/0", "--store-password-file", empty}, "is empty"},
 		"prefix that picks a slot": {[]string{"--store", "redis://h/0", "--key-prefix", "{a}"}, "brace"},
 		"no clock":                 {[]string{"--store", "redis://h/0", "--store-clock", "moon"}, "store-clock: "},
-		"resp":                     {[]string{"--resp", ":6379"}, "resp: "},
+		"resp":                     {[]string{"--resp", "6379"}, `resp: "6379" is not an address`},
 		"envoy files":              {[]string{"--envoy-config", folder}, "envoy-config: "},
 		"no address":               {[]string{"--http", "8080"}, `http: "8080" is not an address`},
 		"no port":                  {[]string{"--grpc", "localhost:nowhere"}, "grpc: "},

@@ -22,7 +22,7 @@ const maxDrainDelay = 8 * time.Second
 func (f *serveFlags) config() (server.Config, error) {
 	c := server.Config{
 		Rules: f.rules, EnvoyConfig: f.envoyConfig, EnvoyHeaders: f.envoyHeaders,
-		HTTP: address(f.http), GRPC: address(f.grpc), Admin: address(f.admin), Gateway: address(f.gateway),
+		HTTP: address(f.http), GRPC: address(f.grpc), RESP: address(f.resp), Admin: address(f.admin), Gateway: address(f.gateway),
 		TLS:       server.TLSFiles{Cert: f.tlsCert, Key: f.tlsKey, ClientCA: f.clientCA},
 		Profiling: f.profiling, DrainDelay: f.drainDelay,
 	}
@@ -58,8 +58,6 @@ func (f *serveFlags) served() error {
 	switch {
 	case strings.Contains(f.rules, "://"):
 		return usagef("rules: %s is not served by this version (give a file or a folder)", schemeOf(f.rules))
-	case address(f.resp) != "":
-		return usagef("resp: the Redis protocol is not served by this version (use off)")
 	case f.envoyHeaders && f.envoyConfig == "":
 		return usagef("envoy-headers: is for Envoy's rate limit service, which has no configuration (give --envoy-config DIR)")
 	case f.envoyConfig != "" && address(f.grpc) == "" && address(f.http) == "":

@@ -59,7 +59,7 @@ func (f *serveFlags) defineListeners(flags *pflag.FlagSet) {
 	flags.StringVar(&f.http, "http", ":8080", "`ADDR` of the check API, forward auth and health, or off")
 	flags.StringVar(&f.grpc, "grpc", ":8081", "`ADDR` of gRPC (Envoy's rate limit service, health, reflection), or off")
 	flags.StringVar(&f.admin, "admin", "127.0.0.1:6070", "`ADDR` of metrics and administration, or off")
-	flags.StringVar(&f.resp, "resp", off, "`ADDR` of the Redis protocol; this version knows off")
+	flags.StringVar(&f.resp, "resp", off, "`ADDR` of the Redis protocol (CL.THROTTLE), or off")
 	flags.StringVar(&f.gateway, "gateway", off, "`ADDR` of the reverse proxy, or off")
 	flags.StringSliceVar(&f.upstreams, "upstream", nil, "`URL,...` that the gateway passes requests on to")
 	flags.StringVar(&f.envoyConfig, "envoy-config", "", "`DIR` with the files of Envoy's rate limit service, followed as they change; served on --grpc, and on --http at /json")
@@ -68,7 +68,7 @@ func (f *serveFlags) defineListeners(flags *pflag.FlagSet) {
 
 func (f *serveFlags) defineSecurity(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.trusted, "trusted-proxies", nil, "`CIDR,...` of the proxies that may say who their client is")
-	flags.StringVar(&f.httpTokenFile, "http-token-file", "", "`FILE` with the bearer token that --http asks for")
+	flags.StringVar(&f.httpTokenFile, "http-token-file", "", "`FILE` with the bearer token that --http asks for, and --resp as its password")
 	flags.StringVar(&f.adminTokenFile, "admin-token-file", "", "`FILE` with the bearer token that --admin asks for; needed beyond loopback")
 	flags.StringVar(&f.tlsCert, "tls-cert", "", "PEM `FILE` of the certificate of every listener")
 	flags.StringVar(&f.tlsKey, "tls-key", "", "PEM `FILE` of its key")

@@ -41,6 +41,7 @@ type Config struct {
 
 	HTTP    string // the check API, forward auth and health
 	GRPC    string // Envoy's rate limit service, health and reflection
+	RESP    string // the Redis protocol
 	Admin   string // metrics and what changes state
 	Gateway string // the reverse proxy; needs Upstreams
 
@@ -50,8 +51,8 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 
 	// HTTPToken, when not empty, is the bearer token that HTTP asks for,
-	// health aside. AdminToken is that of Admin, which refuses to listen
-	// beyond loopback without one.
+	// health aside, and the password that RESP asks for. AdminToken is that of
+	// Admin, which refuses to listen beyond loopback without one.
 	HTTPToken, AdminToken string
 
 	// TLS, when it names a certificate, is spoken on every listener.
@@ -96,7 +97,7 @@ func (c Config) withDefaults() Config {
 // flags of stint serve.
 func (c *Config) check() error {
 	for _, a := range []struct{ flag, address string }{
-		{"http", c.HTTP}, {"grpc", c.GRPC}, {"admin", c.Admin}, {"gateway", c.Gateway},
+		{"http", c.HTTP}, {"grpc", c.GRPC}, {"resp", c.RESP}, {"admin", c.Admin}, {"gateway", c.Gateway},
 	} {
 		if err := checkAddress(a.flag, a.address); err != nil {
 			return err

@@ -21,7 +21,7 @@ func (s *Server) drain() {
 	s.log.Info("draining")
 	pause(ctx, s.config.DrainDelay)
 	s.drainOnly(ctx, "gateway")
-	s.drainOnly(ctx, "http", "grpc")
+	s.drainOnly(ctx, "http", "grpc", "resp")
 	s.drainOnly(ctx, "admin")
 	s.log.Info("stopped")
 }

@@ -17,12 +17,13 @@ const (
 	surfaceTake
 	surfaceAuth
 	surfaceGateway
+	surfaceRESP
 	surfaceEnvoy
 	surfaceCount
 )
 
 func (s surface) String() string {
-	return [surfaceCount]string{"check", "take", "auth", "gateway", "envoy"}[s]
+	return [surfaceCount]string{"check", "take", "auth", "gateway", "resp", "envoy"}[s]
 }
 
 // durations are the buckets of both histograms, in seconds: a check in memory

@@ -83,6 +83,9 @@ func (s *Server) prepare() error {
 	if s.config.GRPC != "" {
 		s.listen("grpc", s.config.GRPC, s.newGRPCListener())
 	}
+	if s.config.RESP != "" {
+		s.listen("resp", s.config.RESP, s.newRESPListener())
+	}
 	if s.config.Admin != "" {
 		// No bound on writing: a profile may take minutes.
 		s.listen("admin", s.config.Admin, s.newHTTPListener(s.adminHandler(), body, 0))
@@ -156,8 +159,8 @@ func (s *Server) becomeReady() {
 // Opened is closed when all listeners are open and the server is ready.
 func (s *Server) Opened() <-chan struct{} { return s.opened }
 
-// Addr returns where the listener of that name (http, grpc, admin, gateway)
-// listens, or nil. It is valid once Opened is closed.
+// Addr returns where the listener of that name (http, grpc, resp, admin,
+// gateway) listens, or nil. It is valid once Opened is closed.
 func (s *Server) Addr(name string) net.Addr {
 	for _, l := range s.listeners {
 		if l.name == name {

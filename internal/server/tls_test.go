@@ -119,9 +119,9 @@ func TestEveryListenerAsksForAClientCertificate(t *testing.T) {
 	ours.issue(2, friend)
 	theirs.issue(3, stranger)
 	server.ClientCA = ours.file
-	s := run(t, Config{GRPC: "127.0.0.1:0", Gateway: "127.0.0.1:0", Upstreams: echo(t), TLS: server})
+	s := run(t, Config{GRPC: "127.0.0.1:0", RESP: "127.0.0.1:0", Gateway: "127.0.0.1:0", Upstreams: echo(t), TLS: server})
 	withStranger := ours.client(stranger)
-	for _, name := range []string{"http", "admin", "gateway", "grpc"} {
+	for _, name := range []string{"http", "admin", "gateway", "grpc", "resp"} {
 		known, nobody, strange := ours.client(friend), ours.client(TLSFiles{}), withStranger.Clone()
 		if name == "grpc" { // speaks first, but only HTTP/2
 			known.NextProtos, nobody.NextProtos, strange.NextProtos = []string{"h2"}, []string{"h2"}, []string{"h2"}

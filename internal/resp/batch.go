@@ -1,0 +1,133 @@
+package resp
+
+import (
+	"errors"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// The bounds of what one connection works on at once.
+const (
+	maxBatch = 256      // claims decided in one call of the store
+	maxOut   = 16 << 10 // bytes of answers, beside the last, before they are written
+)
+
+// work is what answering needs, lent to a connection while it has commands:
+// idle ones hold none of it.
+type work struct {
+	claims    [maxBatch]stint.Claim
+	groups    [maxBatch]stint.Group // one claim each
+	decisions [maxBatch]stint.Decision
+	n         int // claims not yet decided
+	out       []byte
+	started   time.Time
+}
+
+func newWork() any {
+	w := &work{out: make([]byte, 0, maxOut+1<<10)}
+	for i := range w.groups {
+		w.groups[i].Claims = w.claims[i : i+1 : i+1]
+	}
+	return w
+}
+
+// giveBack keeps the work for the next connection, but not a long answer's
+// memory.
+func (s *Server) giveBack(w *work) {
+	if cap(w.out) > 4*maxOut {
+		w.out = nil
+	}
+	w.n, w.out = 0, w.out[:0]
+	s.works.Put(w)
+}
+
+// Batch is what one call of the store decided.
+type Batch struct {
+	Took                      time.Duration // from the commands read to the decisions made
+	Allowed, Denied, Degraded int           // decisions; a degraded one is counted as nothing else
+}
+
+// throttle queues a CL.THROTTLE for the store.
+func (c *conn) throttle(args [][]byte) {
+	w := c.work
+	if err := c.readThrottle(args, &w.claims[w.n]); err != nil {
+		c.decide() // what came before is answered before
+		c.fail(err)
+		return
+	}
+	w.n++
+	if w.n == maxBatch {
+		c.decide()
+	}
+}
+
+// decide decides the claims that are queued, and answers them.
+func (c *conn) decide() {
+	w := c.work
+	n := w.n
+	if n == 0 {
+		return
+	}
+	w.n = 0
+	out := w.decisions[:n]
+	err := c.server.options.Store.TakeGroups(c.server.base, w.groups[:n], out)
+	if err == nil {
+		for i := range out {
+			w.out = appendDecision(w.out, &out[i])
+		}
+		c.count(out, 0)
+	} else {
+		c.answerEach(out, err)
+	}
+	c.flushIfLong()
+}
+
+// answerEach answers claims some of which have no decision.
+func (c *conn) answerEach(out []stint.Decision, err error) {
+	groups, some := errors.AsType[*stint.GroupsError](err)
+	failed := 0
+	for i := range out {
+		each := err
+		if some {
+			each = groups.Errs[i]
+		}
+		if each == nil {
+			c.work.out = appendDecision(c.work.out, &out[i])
+			continue
+		}
+		out[failed], out[i] = out[i], out[failed]
+		failed++
+		c.fail(each)
+	}
+	c.count(out[failed:], failed)
+}
+
+// count tells the observer of decisions.
+func (c *conn) count(decisions []stint.Decision, failed int) {
+	observe := c.server.options.Observe
+	if observe == nil || len(decisions)+failed == 0 {
+		return
+	}
+	b := Batch{Took: time.Since(c.work.started)}
+	for i := range decisions {
+		switch d := &decisions[i]; {
+		case d.Degraded:
+			b.Degraded++
+		case d.Allowed:
+			b.Allowed++
+		default:
+			b.Denied++
+		}
+	}
+	observe(b)
+}
+
+// fail answers a command with an error.
+func (c *conn) fail(err error) {
+	text, ours := errorText(err)
+	if ours {
+		c.server.options.Logger.Error("no decision", "error", err.Error())
+	}
+	c.work.out = appendError(c.work.out, text)
+}

@@ -1,0 +1,118 @@
+package resp
+
+import (
+	"fmt"
+	"net"
+	"runtime/debug"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// conn is one connection, served by one goroutine.
+type conn struct {
+	server *Server
+	net    net.Conn
+	id     int64
+	in     input
+	parser parser
+	keys   keys
+	work   *work // while commands are answered
+
+	proto      int // 2 or 3
+	name       string
+	authorized bool
+	quit       bool // answer what is pending, then close
+
+	lastQuota quota
+	lastLimit stint.Limit
+
+	times deadlines
+}
+
+// serve answers until the client goes, breaks the protocol or is cut off.
+func (c *conn) serve() {
+	defer c.recover()
+	for ok := c.shakeHands(); ok && !c.quit && c.read(); {
+		c.answer()
+	}
+}
+
+// recover keeps a mistake of ours from ending the other connections.
+func (c *conn) recover() {
+	if p := recover(); p != nil {
+		c.server.options.Logger.Error("panic serving resp", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	}
+}
+
+// read waits for more of what the client sends.
+func (c *conn) read() bool {
+	room := c.in.room()
+	c.limitRead()
+	n, err := c.net.Read(room)
+	c.in.filled(n)
+	return n > 0 || err == nil
+}
+
+// answer answers every command that has arrived whole.
+func (c *conn) answer() {
+	w := c.server.works.Get().(*work) //nolint:forcetypeassert // the pool holds nothing else
+	c.work, w.started = w, time.Now()
+	c.times.now = w.started
+	for !c.quit {
+		n, err := c.parser.next(c.in.unread())
+		if err != nil {
+			c.breakOff(err)
+			break
+		}
+		if n == 0 {
+			break
+		}
+		c.in.took(n)
+		c.times.partial = false
+		c.handle(c.parser.args)
+	}
+	c.decide()
+	c.flush()
+	c.work = nil
+	c.server.giveBack(w)
+}
+
+// handle answers one command, or queues it.
+func (c *conn) handle(args [][]byte) {
+	switch {
+	case len(args) == 0:
+	case c.authorized && isThrottle(args[0]):
+		c.throttle(args)
+	default:
+		c.decide() // answers keep the order of the commands
+		c.run(args)
+		c.flushIfLong()
+	}
+}
+
+// breakOff ends a connection from which nothing more can be read.
+func (c *conn) breakOff(err error) {
+	c.decide()
+	c.work.out = appendError(c.work.out, "ERR Protocol error: "+err.Error())
+	c.quit = true
+}
+
+func (c *conn) flushIfLong() {
+	if len(c.work.out) >= maxOut {
+		c.flush()
+	}
+}
+
+// flush writes the answers. A client that does not read them is cut off.
+func (c *conn) flush() {
+	out := c.work.out
+	c.work.out = out[:0]
+	if len(out) == 0 {
+		return
+	}
+	c.limitWrite()
+	if _, err := c.net.Write(out); err != nil {
+		c.quit = true
+	}
+}

@@ -1,0 +1,140 @@
+package resp
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// patience bounds every wait of the tests. No test waits so long when it
+// passes.
+const patience = 20 * time.Second
+
+// start is the time at which the stores of the tests begin.
+const start = int64(1_700_000_040_000_000)
+
+// clock is a store's time, which only the test moves.
+type clock struct {
+	mu  sync.Mutex
+	now int64
+}
+
+func (c *clock) read() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now += d.Microseconds()
+}
+
+// running is a server on a loopback port.
+type running struct {
+	*Server
+	t     *testing.T
+	clock *clock
+	addr  string
+	ended chan error
+}
+
+func run(t *testing.T, options Options) *running {
+	t.Helper()
+	r := &running{t: t, clock: &clock{now: start}, ended: make(chan error, 1)}
+	if options.Store == nil {
+		options.Store = stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000, Clock: r.clock.read})
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Server, r.addr = New(options), l.Addr().String()
+	go func() { r.ended <- r.Serve(l) }()
+	t.Cleanup(func() {
+		r.Stop()
+		if err := <-r.ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// client is a connection that speaks by the letter.
+type client struct {
+	net.Conn
+	t      *testing.T
+	reader *bufio.Reader
+}
+
+func (r *running) dial() *client {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		r.t.Fatal(err)
+	}
+	return &client{conn, r.t, bufio.NewReader(conn)}
+}
+
+func (c *client) send(text string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c, text); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// want reads exactly the text, in which spaces stand for line ends where
+// text ends without one.
+func (c *client) want(text string) {
+	c.t.Helper()
+	got := make([]byte, len(text))
+	n, err := io.ReadFull(c.reader, got)
+	if err != nil || string(got) != text {
+		c.t.Errorf("got %q, %v, want %q", got[:n], err, text)
+	}
+}
+
+// wantEnd reads what is left until the server closes.
+func (c *client) wantEnd(rest string) {
+	c.t.Helper()
+	got, err := io.ReadAll(c.reader)
+	if e, ok := err.(net.Error); ok && e.Timeout() {
+		c.t.Fatalf("the connection stays open; read %q", got)
+	}
+	if string(got) != rest {
+		c.t.Errorf("got %q, want %q", got, rest)
+	}
+}
+
+// encode writes words as clients do.
+func encode(words ...string) string {
+	out := appendArray(nil, len(words))
+	for _, w := range words {
+		out = appendBulk(out, w)
+	}
+	return string(out)
+}
+
+// words is encode of a line.
+func words(line string) string { return encode(strings.Fields(line)...) }
+
+// failing is a store that never answers.
+type failing struct{ err error }
+
+func (f failing) Take(context.Context, stint.Claim) (stint.Decision, error) {
+	return stint.Decision{}, f.err
+}
+
+func (f failing) TakeGroups(context.Context, []stint.Group, []stint.Decision) error { return f.err }

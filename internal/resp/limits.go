@@ -1,0 +1,84 @@
+package resp
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// maxCached bounds how many limits are kept compiled.
+const maxCached = 1024
+
+// quota is the numbers of a command: count in period seconds, and burst at
+// once beside the first.
+type quota struct{ burst, count, period int64 }
+
+// compile makes the limit. The scope names this surface, and none of the
+// numbers: the limits of rules and of /v1/take never share a state with it,
+// and a key keeps what it has used when burst or count change.
+func (q quota) compile() (stint.Limit, error) {
+	const maxPeriod = int64(stint.MaxWindow / time.Second)
+	for _, n := range []struct {
+		name               string
+		value, least, most int64
+	}{{"max_burst", q.burst, 0, stint.MaxLimit - 1}, {"count", q.count, 1, stint.MaxLimit}, {"period", q.period, 1, maxPeriod}} {
+		if n.value < n.least || n.value > n.most {
+			return stint.Limit{}, fmt.Errorf("%s: %d is out of range (use a whole number from %d to %d)", n.name, n.value, n.least, n.most)
+		}
+	}
+	limit, err := stint.Spec{
+		Namespace: "resp", Rule: "cl.throttle", Name: "gcra", Algorithm: stint.GCRA,
+		Limit: q.count, Window: time.Duration(q.period) * time.Second, Capacity: q.burst + 1,
+	}.Compile()
+	return limit, q.explain(err)
+}
+
+// explain says what does not fit together, in the words of the command.
+func (q quota) explain(err error) error {
+	wrong, ok := errors.AsType[*stint.LimitError](err)
+	if !ok {
+		return err
+	}
+	if wrong.Field == "capacity" {
+		return fmt.Errorf("max_burst: %d is too great for %d in %d seconds (lower it, or raise the rate)", q.burst, q.count, q.period)
+	}
+	return fmt.Errorf("count: %d in %d seconds is out of range (use a rate from one in 400 days to %d a second)", q.count, q.period, stint.MaxRate)
+}
+
+// limits keeps the limits that callers bring, compiled: compiling costs
+// microseconds, and most callers bring the same few. Who brings ever new ones
+// only pays for compiling them.
+type limits struct {
+	mu      sync.RWMutex
+	byQuota map[quota]stint.Limit // guarded by mu
+}
+
+func (l *limits) get(q quota) (stint.Limit, error) {
+	l.mu.RLock()
+	limit, ok := l.byQuota[q]
+	l.mu.RUnlock()
+	if ok {
+		return limit, nil
+	}
+	limit, err := q.compile()
+	if err == nil {
+		l.put(q, limit)
+	}
+	return limit, err
+}
+
+// put makes room by dropping any other limit: what is in use comes back.
+func (l *limits) put(q quota, limit stint.Limit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.byQuota) >= maxCached {
+		for other := range l.byQuota {
+			delete(l.byQuota, other)
+			break
+		}
+	}
+	l.byQuota[q] = limit
+}

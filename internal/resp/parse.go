@@ -1,0 +1,157 @@
+package resp
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+)
+
+// The bounds of one command.
+const (
+	maxCommand = 64 << 10 // bytes, as sent
+	maxArgs    = 1024
+	maxHeader  = 32 // bytes of a line that says a length
+)
+
+// errProtocol is what cannot be read; the connection ends after it.
+var (
+	errTooLong    = errors.New("too big request")
+	errTooInline  = errors.New("too big inline request")
+	errManyArgs   = errors.New("invalid multibulk length")
+	errBulk       = errors.New("invalid bulk length")
+	errNoLineEnd  = errors.New("expected a line to end with CRLF")
+	errUnbalanced = errors.New("unbalanced quotes in request")
+)
+
+// parser reads commands: arrays of bulk strings, or lines of words.
+type parser struct {
+	args [][]byte // of the last command; they lie in the data it was read from
+}
+
+// next reads the command that data begins with and returns how many bytes it
+// has: 0 when its end has not arrived. An empty command has no args. An error
+// says what in data cannot be a command; nothing after it can be read.
+//
+// An inline command with quotes is rewritten in place.
+func (p *parser) next(data []byte) (n int, err error) {
+	p.args = p.args[:0]
+	switch {
+	case len(data) == 0:
+		return 0, nil
+	case data[0] == '*':
+		n, err = p.array(data)
+	default:
+		n, err = p.inline(data)
+	}
+	if n == 0 && err == nil && len(data) >= maxCommand {
+		err = errTooLong
+	}
+	return n, err
+}
+
+// array reads *2\r\n$4\r\nPING\r\n$2\r\nhi\r\n.
+func (p *parser) array(data []byte) (int, error) {
+	count, at, err := header(data, errManyArgs)
+	if at == 0 || err != nil {
+		return 0, err
+	}
+	if count > maxArgs {
+		return 0, errManyArgs
+	}
+	for ; count > 0; count-- {
+		n, err := p.bulk(data[at:])
+		if n == 0 || err != nil {
+			return 0, err
+		}
+		at += n
+	}
+	return at, nil
+}
+
+// bulk reads one argument, $4\r\nPING\r\n.
+func (p *parser) bulk(data []byte) (int, error) {
+	if len(data) == 0 {
+		return 0, nil
+	}
+	if data[0] != '$' {
+		return 0, errors.New("expected '$', got " + strconv.QuoteRune(rune(data[0])))
+	}
+	length, at, err := header(data, errBulk)
+	if at == 0 || err != nil {
+		return 0, err
+	}
+	if length < 0 || length > maxCommand {
+		return 0, errBulk
+	}
+	end := at + length
+	if len(data) < end+2 {
+		return 0, nil
+	}
+	if data[end] != '\r' || data[end+1] != '\n' {
+		return 0, errNoLineEnd
+	}
+	p.args = append(p.args, data[at:end])
+	return end + 2, nil
+}
+
+// header reads a number after a first byte, up to the end of its line; n is 0
+// while that has not arrived.
+func header(data []byte, wrong error) (number, n int, err error) {
+	if number, n = shortHeader(data); n > 0 {
+		return number, n, nil
+	}
+	end := bytes.IndexByte(data[:min(len(data), maxHeader)], '\n')
+	switch {
+	case end < 0 && len(data) >= maxHeader:
+		return 0, 0, wrong
+	case end < 0:
+		return 0, 0, nil
+	case data[end-1] != '\r':
+		return 0, 0, errNoLineEnd
+	}
+	value, ok := parseInt(data[1 : end-1])
+	if !ok || value > maxCommand {
+		return 0, 0, wrong
+	}
+	return int(max(value, -1)), end + 1, nil
+}
+
+// shortHeader reads a header of one or two digits, as nearly all are. n is 0
+// for any other.
+func shortHeader(data []byte) (number, n int) {
+	if len(data) < 4 || data[1]-'0' > 9 {
+		return 0, 0
+	}
+	number = int(data[1] - '0')
+	if data[2] == '\r' && data[3] == '\n' {
+		return number, 4
+	}
+	if len(data) > 4 && data[2]-'0' <= 9 && data[3] == '\r' && data[4] == '\n' {
+		return number*10 + int(data[2]-'0'), 5
+	}
+	return 0, 0
+}
+
+// parseInt reads a decimal int64 with or without a sign.
+func parseInt(text []byte) (int64, bool) {
+	digits := text
+	negative := len(text) > 0 && text[0] == '-'
+	if negative || len(text) > 0 && text[0] == '+' {
+		digits = text[1:]
+	}
+	if len(digits) == 0 || len(digits) > 18 {
+		n, err := strconv.ParseInt(string(text), 10, 64) // rare: zeros before it, or near the bound
+		return n, err == nil
+	}
+	var n int64
+	for _, c := range digits {
+		if c-'0' > 9 {
+			return 0, false
+		}
+		n = n*10 + int64(c-'0')
+	}
+	if negative {
+		n = -n
+	}
+	return n, true
+}

@@ -1,0 +1,140 @@
+package resp
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// usage, badInteger and zeroRate are the errors of redis-cell, to the letter.
+const (
+	usage      = "Cell error: Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]"
+	badInteger = "Cell error: Couldn't parse as integer: "
+	zeroRate   = "Cell error: Zero rates are not supported"
+)
+
+// replyError is an error as a client reads it, its code first.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
+const throttleName = "cl.throttle"
+
+// isThrottle reports whether a command is CL.THROTTLE, in any case.
+func isThrottle(name []byte) bool {
+	return len(name) == len(throttleName) && sameName(name, throttleName)
+}
+
+// sameName compares with a name in lower case of the same length.
+func sameName(name []byte, lower string) bool {
+	for i, c := range name {
+		if c != lower[i] && (c < 'A' || c > 'Z' || c|0x20 != lower[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// readThrottle reads CL.THROTTLE key max_burst count period [quantity].
+func (c *conn) readThrottle(args [][]byte, claim *stint.Claim) error {
+	if len(args) != 5 && len(args) != 6 {
+		return replyError(usage)
+	}
+	numbers := [4]int64{3: 1}
+	for i, text := range args[2:] {
+		n, ok := parseInt(text)
+		if !ok {
+			return replyError(badInteger + shown(text))
+		}
+		numbers[i] = n
+	}
+	limit, err := c.limit(quota{numbers[0], numbers[1], numbers[2]})
+	if err != nil {
+		return err
+	}
+	if err := checkKey(args[1]); err != nil {
+		return err
+	}
+	claim.Key, claim.Limit, claim.Cost = c.keys.keep(args[1]), limit, numbers[3]
+	return checkQuantity(claim.Cost)
+}
+
+// checkQuantity leaves out [stint.Forget] with all that is out of range.
+func checkQuantity(n int64) error {
+	if n < -stint.MaxCost || n > stint.MaxCost {
+		return fmt.Errorf("quantity: %d is out of range (use a whole number from %d to %d)", n, -stint.MaxCost, stint.MaxCost)
+	}
+	return nil
+}
+
+// limit is the limit of these numbers. A connection asks for the same one
+// again and again.
+func (c *conn) limit(q quota) (stint.Limit, error) {
+	if q.count == 0 || q.period == 0 {
+		return stint.Limit{}, replyError(zeroRate)
+	}
+	if q == c.lastQuota {
+		return c.lastLimit, nil
+	}
+	limit, err := c.server.limits.get(q)
+	if err == nil {
+		c.lastQuota, c.lastLimit = q, limit
+	}
+	return limit, err
+}
+
+// appendDecision writes the five integers of redis-cell: whether the request
+// is limited, the limit, what remains, and in seconds when to retry (−1: allowed,
+// or never) and when the key is as if never used. What remains is −1 when the
+// store did not answer, so that nobody knows.
+func appendDecision(out []byte, d *stint.Decision) []byte {
+	limited, remaining, retry := int64(0), d.Remaining, int64(-1)
+	if !d.Allowed {
+		limited = 1
+		if d.RetryAfter != stint.Never {
+			retry = seconds(d.RetryAfter)
+		}
+	}
+	if d.Degraded {
+		remaining = -1
+	}
+	out = append(out, "*5\r\n"...)
+	out = appendInt(appendInt(appendInt(out, limited), d.Limit), remaining)
+	return appendInt(appendInt(out, retry), seconds(d.ResetAfter))
+}
+
+// seconds rounds as redis-cell does: up, except that less than a millisecond
+// beyond a whole second does not count.
+func seconds(d time.Duration) int64 {
+	whole := int64(d / time.Second)
+	if d%time.Second >= time.Millisecond {
+		whole++
+	}
+	return whole
+}
+
+// errorText is the one place where the errors of a store become RESP. What is
+// wrong with a store may name servers of the inside; it is for the log.
+func errorText(err error) (text string, ours bool) {
+	if reply, ok := errors.AsType[replyError](err); ok {
+		return string(reply), false
+	}
+	failed, ok := errors.AsType[*stint.Error](err)
+	switch {
+	case !ok:
+		return "ERR " + err.Error(), false
+	case failed.Code == stint.CodeInvalid:
+		return "ERR " + failed.Error(), false
+	case failed.Kind != "":
+		return "ERR no decision could be made: the store fails (" + failed.Kind + ")", true
+	}
+	return "ERR no decision could be made: the store fails", true
+}
+
+// shown is what a client sent, short enough to be said again.
+func shown(text []byte) string {
+	const most = 128
+	return string(text[:min(len(text), most)])
+}
