@@ -58,6 +58,8 @@ func (f *serveFlags) served() error {
 	switch {
 	case strings.Contains(f.rules, "://"):
 		return usagef("rules: %s is not served by this version (give a file or a folder)", schemeOf(f.rules))
+	case f.envoyCompat:
+		return usagef("envoy-compat: counting denied requests as Envoy's service does is not served by this version (leave it out: a denied request then uses up nothing)")
 	case f.envoyHeaders && f.envoyConfig == "":
 		return usagef("envoy-headers: is for Envoy's rate limit service, which has no configuration (give --envoy-config DIR)")
 	case f.envoyConfig != "" && address(f.grpc) == "" && address(f.http) == "":

@@ -18,7 +18,7 @@ type serveFlags struct {
 	http, grpc, admin, resp, gateway string
 	upstreams, trusted               []string
 	envoyConfig                      string
-	envoyHeaders                     bool
+	envoyHeaders, envoyCompat        bool
 	nodes, maxKeys                   int
 	httpTokenFile, adminTokenFile    string
 	tlsCert, tlsKey, clientCA        string
@@ -63,6 +63,7 @@ func (f *serveFlags) defineListeners(flags *pflag.FlagSet) {
 	flags.StringVar(&f.gateway, "gateway", off, "`ADDR` of the reverse proxy, or off")
 	flags.StringSliceVar(&f.upstreams, "upstream", nil, "`URL,...` that the gateway passes requests on to")
 	flags.StringVar(&f.envoyConfig, "envoy-config", "", "`DIR` with the files of Envoy's rate limit service, followed as they change; served on --grpc, and on --http at /json")
+	flags.BoolVar(&f.envoyCompat, "envoy-compat", false, "count as Envoy's own service does; not in this version")
 	flags.BoolVar(&f.envoyHeaders, "envoy-headers", false, "have Envoy add RateLimit-Limit, -Remaining and -Reset to its responses")
 }
 

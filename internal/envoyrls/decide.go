@@ -26,6 +26,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *pb.RateLimitRequ
 	}
 	domain := (*s.domains.Load())[request.GetDomain()]
 	if domain == nil {
+		s.unmatched.Inc()
 		return (&plan{asked: make([]asked, len(request.GetDescriptors()))}).response(), nil
 	}
 	p, err := s.plan(domain, request)
@@ -38,7 +39,9 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *pb.RateLimitRequ
 	if p.countFailed() {
 		return nil, status.Error(codes.Unavailable, "no decision could be made: the store fails")
 	}
-	p.count()
+	if !p.count() {
+		s.unmatched.Inc()
+	}
 	response := p.response()
 	if s.options.Headers {
 		response.ResponseHeadersToAdd = headers(response.GetStatuses())
@@ -118,7 +121,7 @@ func hits(request *pb.RateLimitRequest, d *common.RateLimitDescriptor) int64 {
 	if own := d.GetHitsAddend(); own != nil {
 		n = own.GetValue()
 	}
-	cost := int64(min(n, stint.MaxCost)) //nolint:gosec // bounded here
+	cost := int64(min(n, stint.MaxCost))
 	if d.GetIsNegativeHits() {
 		return -cost
 	}

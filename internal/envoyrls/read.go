@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -159,11 +160,9 @@ func (r *reader) key(key, value *yaml.Node, what string, fields map[string]field
 		}
 		return
 	}
-	for _, k := range known() {
-		if k == key.Value {
-			r.warn(key, key.Value+" means nothing in "+what, "remove it, or move it to where it belongs")
-			return
-		}
+	if slices.Contains(known(), key.Value) {
+		r.warn(key, key.Value+" means nothing in "+what, "remove it, or move it to where it belongs")
+		return
 	}
 	mend := "remove it"
 	if near, ok := nearest.Name(key.Value, known()); ok {

@@ -1,6 +1,7 @@
 package envoyrls
 
 import (
+	"maps"
 	"math"
 	"strconv"
 	"time"
@@ -24,8 +25,8 @@ const (
 func (p *plan) response() *pb.RateLimitResponse {
 	r := &pb.RateLimitResponse{OverallCode: ok, Statuses: make([]*descriptorStatus, len(p.asked))}
 	for i := range p.asked {
-		r.Statuses[i] = p.status(&p.asked[i])
-		if r.Statuses[i].GetCode() == overLimit {
+		s := p.status(&p.asked[i])
+		if r.Statuses[i] = s; s.GetCode() == overLimit {
 			r.OverallCode = overLimit
 		}
 	}
@@ -51,7 +52,7 @@ func (l *limit) remaining(d *stint.Decision) uint32 {
 	if l.banned {
 		return 0
 	}
-	return uint32(max(0, min(d.Remaining, math.MaxUint32))) //nolint:gosec // bounded here
+	return uint32(max(0, min(d.Remaining, math.MaxUint32)))
 }
 
 // reset is when there will be more, in whole seconds, at least 1: what reads
@@ -66,7 +67,7 @@ func (l *limit) reset(d *stint.Decision) time.Duration {
 	case !d.Allowed && d.RetryAfter != stint.Never:
 		wait = d.RetryAfter
 	}
-	return max(1, (wait+time.Second-1)/time.Second) * time.Second
+	return max(time.Second, (wait + time.Second - 1).Truncate(time.Second))
 }
 
 // headers tell the client of the limit that is nearest to its end.
@@ -88,8 +89,8 @@ func headers(statuses []*descriptorStatus) []*core.HeaderValue {
 	}
 }
 
-// count counts the decisions by limit.
-func (p *plan) count() {
+// count counts the decisions by limit, and reports whether there was one.
+func (p *plan) count() bool {
 	admitted := true
 	for i := range p.asked {
 		a := &p.asked[i]
@@ -100,6 +101,7 @@ func (p *plan) count() {
 			a.limit.tally(&p.decisions[a.claim], admitted)
 		}
 	}
+	return len(p.decisions) > 0
 }
 
 func (l *limit) tally(d *stint.Decision, admitted bool) {
@@ -124,9 +126,7 @@ func (p *plan) metadata(request *pb.RateLimitRequest) *structpb.Struct {
 			continue
 		}
 		if quota = quota || a.limit.quota; p.decisions[a.claim].Allowed {
-			for name, value := range a.limit.metadata.GetFields() {
-				told[name] = value
-			}
+			maps.Copy(told, a.limit.metadata.GetFields())
 		} else if a.limit.quota {
 			violated = append(violated, structpb.NewNumberValue(float64(i)))
 		}

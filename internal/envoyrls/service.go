@@ -22,7 +22,8 @@ type Options struct {
 	// answers its clients.
 	Headers bool
 	// Counters returns the counters of a limit by its name in the
-	// configuration. Nil counts nothing.
+	// configuration; the empty name is of requests that no limit applied to.
+	// Nil counts nothing.
 	Counters func(limit string) Counters
 	// Loaded is told of every attempt to read a configuration that has
 	// changed: how many files have a mistake. Nil is told nothing.
@@ -39,6 +40,7 @@ type Service struct {
 	folder    folder // of the goroutine of New, then of Run
 	follower  *follow.Follower
 	overrides overrides
+	unmatched Counter // requests that no limit applied to
 	domains   atomic.Pointer[map[string]*file]
 }
 
@@ -46,7 +48,7 @@ type Service struct {
 // folder cannot be read, or none of its files is without mistakes.
 func New(o Options) (*Service, error) {
 	o = o.withDefaults()
-	s := &Service{options: o, folder: folder{path: o.Dir}, overrides: newOverrides()}
+	s := &Service{options: o, folder: folder{path: o.Dir}, overrides: newOverrides(), unmatched: o.Counters("").Allow}
 	s.follower = follow.New(o.Dir, s.changed, s.unwatched)
 	r, err := s.folder.read()
 	if err != nil {

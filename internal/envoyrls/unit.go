@@ -60,7 +60,7 @@ func describe(name string, requests uint32, window time.Duration) *limitInfo {
 		if window%l.length == 0 {
 			info.Unit = l.unit
 			if n := window / l.length; n > 1 {
-				info.UnitMultiplier = wrapperspb.UInt32(uint32(n)) //nolint:gosec // a window is at most 400 days
+				info.UnitMultiplier = wrapperspb.UInt32(uint32(n))
 			}
 			break
 		}
