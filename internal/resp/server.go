@@ -68,7 +68,7 @@ type Server struct {
 	secret   [sha256.Size]byte
 	lastID   atomic.Int64
 
-	base     context.Context // of every call of the store; ended by Stop
+	base     context.Context //nolint:containedctx // of every call of the store, whoever makes it; ended by Stop
 	cut      context.CancelFunc
 	draining atomic.Bool
 	drainEnd atomic.Pointer[time.Time] // when reading ends
