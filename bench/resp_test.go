@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/resp"
+)
+
+// TestGoRedisAsksStint connects the other Go client of Redis to Stint's own
+// listener, with the options of whoever sets none. The test is here because
+// the client is: users of Stint need not download it.
+func TestGoRedisAsksStint(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := resp.New(resp.Options{Store: stint.NewMemory(stint.MemoryOptions{}), Token: "s3cret"})
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	defer func() {
+		s.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, protocol := range []int{0, 2, 3} {
+		client := redis.NewClient(&redis.Options{Addr: l.Addr().String(), Password: "s3cret", ClientName: "web", Protocol: protocol})
+		defer client.Close()
+		askByGoRedis(t, client, fmt.Sprintf("k%d", protocol))
+	}
+}
+
+func askByGoRedis(t *testing.T, client *redis.Client, key string) {
+	t.Helper()
+	pipe := client.Pipeline()
+	for range 3 {
+		pipe.Do(t.Context(), "CL.THROTTLE", key, 1, 1, 86400)
+	}
+	answers, err := pipe.Exec(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"[0 2 1 -1 86400]", "[0 2 0 -1 172800]", "[1 2 0 86400 172800]"} {
+		got, err := answers[i].(*redis.Cmd).Int64Slice()
+		if err != nil || fmt.Sprint(got) != want {
+			t.Errorf("%s: %d: %v, %v, want %s", key, i, got, err, want)
+		}
+	}
+	if pong, err := client.Ping(t.Context()).Result(); err != nil || pong != "PONG" {
+		t.Errorf("%q, %v", pong, err)
+	}
+	if name, err := client.ClientGetName(t.Context()).Result(); err != nil || name != "web" {
+		t.Errorf("%q, %v", name, err)
+	}
+	err = client.Get(t.Context(), "x").Err()
+	if err == nil || errors.Is(err, redis.Nil) || !strings.HasPrefix(err.Error(), "ERR unknown command 'get'") {
+		t.Errorf("%v", err)
+	}
+}
