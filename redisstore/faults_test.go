@@ -46,6 +46,14 @@ func TestForeignValuesFailTheirOwnGroupAlone(t *testing.T) {
 	}
 }
 
+func TestLogThatEndsBeforeItBeginsIsNone(t *testing.T) {
+	s := dialScripts(t, redistest.Server(t).Addr())
+	l := limitOf(t, stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: 10, Window: time.Minute})
+	for _, cost := range []int64{0, 1, 11, -1} {
+		s.failsAlone(l, cost, "corrupt", func(key string) { s.must("SET", key, "\x06\x60\xca\x03\xcd\x7e\x95"+strings.Repeat("\x00", 7)) })
+	}
+}
+
 func (s *scripts) must(args ...string) string {
 	s.Helper()
 	reply := s.do(args...)

@@ -313,9 +313,12 @@ end
 local function log()
   local function timeAt(value, i) return (read('>I7', value, 7 * i - 6)) end
 
+  -- That all times are in order would take too long to see.
   local function decode(s, l, value)
     s.log, s.first = value, 1
-    return #value % 7 == 0 and #value > 0 and timeAt(value, #value / 7) <= MOST
+    if #value % 7 ~= 0 or #value == 0 then return false end
+    local newest = timeAt(value, #value / 7)
+    return newest <= MOST and timeAt(value, 1) <= newest
   end
 
   -- The first of the times, from s.first on, that is at least t.
