@@ -44,10 +44,12 @@ func blameFor(ctx context.Context, err error) blame {
 	return blameNone
 }
 
-// blameInternal is the store's where its server cannot run what decides.
-// Everybody's checks fail there, and nobody would hear of it.
+// blameInternal is the store's where its server cannot run what decides, or
+// decides otherwise than this program. Everybody's checks fail there, and
+// nobody would hear of it.
 func blameInternal(e *stint.Error) blame {
-	if e.Kind == "script" {
+	switch e.Kind {
+	case "script", "garbled":
 		return blameStore
 	}
 	return blameNone

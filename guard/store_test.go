@@ -175,6 +175,7 @@ func TestOnlyFailuresOfTheStoreOpen(t *testing.T) {
 		{"canceled", &stint.Error{Code: stint.CodeCanceled, Problem: "gone"}, false, false},
 		{"corrupt", errCorrupt, true, false},
 		{"failing scripts", &stint.Error{Code: stint.CodeInternal, Kind: "script", Problem: "a script failed"}, true, true},
+		{"scripts of another version", &stint.Error{Code: stint.CodeInternal, Kind: "garbled", Problem: "a reply does not agree"}, true, true},
 		{"wrongtype", &stint.Error{Code: stint.CodeUnavailable, Kind: "wrongtype", Problem: "a list"}, true, false},
 		{"exhausted", &stint.Error{Code: stint.CodeExhausted, Problem: "full"}, true, false},
 		{"replicas", errReplicas, true, false},

@@ -8,6 +8,7 @@
 // on a busy host that is one which the host held up: what it demonstrably took
 // (the process did not run, or a check that never waits lost its processor) is
 // left out, and shown beside. A case that misses a bar of time all the same is
-// measured again from the start, a few times at most: what the host does comes
-// at any moment, and a defect comes back. Counts must be right every time.
+// measured again from the start, five times at most, until it has met its bars
+// more often than not: what the host does comes at any moment, and a defect
+// comes back. Counts must be right every time.
 package failuretest
