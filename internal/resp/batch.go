@@ -86,7 +86,7 @@ func (c *conn) decide() {
 // answerEach answers claims some of which have no decision.
 func (c *conn) answerEach(out []stint.Decision, err error) {
 	groups, some := errors.AsType[*stint.GroupsError](err)
-	failed := 0
+	failed, told := 0, false
 	for i := range out {
 		each := err
 		if some {
@@ -99,8 +99,20 @@ func (c *conn) answerEach(out []stint.Decision, err error) {
 		out[failed], out[i] = out[i], out[failed]
 		failed++
 		c.fail(each)
+		told = told || c.tell(each)
 	}
 	c.count(out[failed:], failed)
+}
+
+// tell tells the observer of failures what the store failed with, and reports
+// whether it did.
+func (c *conn) tell(err error) bool {
+	failed := storeFailure(err)
+	if failed == nil || c.server.options.Failed == nil {
+		return false
+	}
+	c.server.options.Failed(failed)
+	return true
 }
 
 // count tells the observer of decisions.
@@ -125,9 +137,5 @@ func (c *conn) count(decisions []stint.Decision, failed int) {
 
 // fail answers a command with an error.
 func (c *conn) fail(err error) {
-	text, ours := errorText(err)
-	if ours {
-		c.server.options.Logger.Error("no decision", "error", err.Error())
-	}
-	c.work.out = appendError(c.work.out, text)
+	c.work.out = appendError(c.work.out, errorText(err))
 }

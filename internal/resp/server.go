@@ -22,6 +22,9 @@ type Options struct {
 	Token string
 	// Observe, when not nil, is told of every call of the store.
 	Observe func(Batch)
+	// Failed, when not nil, is told why a call of the store brought no
+	// decision, mistakes of clients aside.
+	Failed func(*stint.Error)
 
 	// MaxConns bounds the connections at one time. Defaults to 10,000.
 	MaxConns int

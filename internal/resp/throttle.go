@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,11 +13,6 @@ const (
 	badInteger = "Cell error: Couldn't parse as integer: "
 	zeroRate   = "Cell error: Zero rates are not supported"
 )
-
-// replyError is an error as a client reads it, its code first.
-type replyError string
-
-func (e replyError) Error() string { return string(e) }
 
 const throttleName = "cl.throttle"
 
@@ -113,24 +107,6 @@ func seconds(d time.Duration) int64 {
 		whole++
 	}
 	return whole
-}
-
-// errorText is the one place where the errors of a store become RESP. What is
-// wrong with a store may name servers of the inside; it is for the log.
-func errorText(err error) (text string, ours bool) {
-	if reply, ok := errors.AsType[replyError](err); ok {
-		return string(reply), false
-	}
-	failed, ok := errors.AsType[*stint.Error](err)
-	switch {
-	case !ok:
-		return "ERR " + err.Error(), false
-	case failed.Code == stint.CodeInvalid:
-		return "ERR " + failed.Error(), false
-	case failed.Kind != "":
-		return "ERR no decision could be made: the store fails (" + failed.Kind + ")", true
-	}
-	return "ERR no decision could be made: the store fails", true
 }
 
 // shown is what a client sent, short enough to be said again.

@@ -3,6 +3,7 @@ package resp
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -136,15 +137,15 @@ func TestFailingStoreIsAnError(t *testing.T) {
 		want string
 	}{
 		"kind":    {&stint.Error{Code: stint.CodeUnavailable, Kind: "readonly", Problem: "10.0.0.1 is read-only"}, "-ERR no decision could be made: the store fails (readonly)\r\n"},
-		"no kind": {&stint.Error{Code: stint.CodeTimeout, Problem: "10.0.0.1 is slow"}, "-ERR no decision could be made: the store fails\r\n"},
+		"no kind": {&stint.Error{Code: stint.CodeTimeout, Problem: "10.0.0.1 is slow"}, "-ERR no decision could be made: the store fails (timeout)\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var batches int
-			c1 := run(t, Options{Store: failing{c.err}, Observe: func(b Batch) { batches += b.Allowed + b.Denied + b.Degraded }}).dial()
+			var batches, failures atomic.Int64
+			c1 := run(t, Options{Store: failing{c.err}, Failed: func(*stint.Error) { failures.Add(1) }, Observe: func(b Batch) { batches.Add(int64(b.Allowed + b.Denied + b.Degraded)) }}).dial()
 			c1.send(words("CL.THROTTLE a 1 1 1") + words("PING") + words("CL.THROTTLE b 1 1 1"))
 			c1.want(c.want + "+PONG\r\n" + c.want)
-			if batches != 0 {
-				t.Errorf("%d decisions were counted", batches)
+			if batches.Load() != 0 || failures.Load() != 2 {
+				t.Errorf("%d decisions and %d failures were counted", batches.Load(), failures.Load())
 			}
 		})
 	}

@@ -104,3 +104,19 @@ func TestRESPDoesNotCountWithTake(t *testing.T) {
 		t.Errorf("%v: a key of /v1/take was counted", got)
 	}
 }
+
+func TestRESPIsOpenWhileTheStoreFails(t *testing.T) {
+	s := guarded(t, Config{RESP: "127.0.0.1:0"})
+	conn := dial(t, s.Addr("resp"))
+	for range 3 {
+		if got := askRESP(t, conn, "CL.THROTTLE k 0 1 60", 6); fmt.Sprint(got) != "[*5 :0 :1 :-1 :-1 :0]" {
+			t.Errorf("%v", got)
+		}
+	}
+	if got := askRESP(t, conn, "CL.THROTTLE k 0 1 60 -1", 1); !strings.HasPrefix(got[0], "-ERR no decision could be made: the store fails (") {
+		t.Errorf("giving back: %v", got)
+	}
+	if metrics := s.get("admin", "/metrics").body; !strings.Contains(metrics, `stint_decisions_total{decision="error_open",rule=""} 3`) {
+		t.Error(metrics)
+	}
+}

@@ -19,7 +19,7 @@ func (s *Server) newRESPListener() *respListener {
 	return &respListener{resp.New(resp.Options{
 		Store: s.store, Token: s.config.HTTPToken, Logger: s.log,
 		CommandTimeout: s.config.HeaderTimeout, WriteTimeout: s.config.HeaderTimeout,
-		Observe: s.metrics.observeBatch,
+		Observe: s.metrics.observeBatch, Failed: s.logRESPFailure,
 	}), s.certs}
 }
 
@@ -37,6 +37,13 @@ func (r *respListener) unready() {}
 func (r *respListener) drain(ctx context.Context) error { return r.server.Drain(ctx) }
 
 func (r *respListener) stop() { r.server.Stop() }
+
+// logRESPFailure logs why there was no decision, as the HTTP surfaces do.
+func (s *Server) logRESPFailure(err *stint.Error) {
+	if !leftAlone(err) {
+		s.log.Error("no decision", errorAttr(err))
+	}
+}
 
 // observeBatch counts checks that were decided together. Each of them took the
 // time of all. Their policy is that of claims that name none.
