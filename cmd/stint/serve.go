@@ -39,6 +39,9 @@ certificates again; what has a mistake is logged, and what was in force stays.`,
 			if err := layer(c.Flags(), os.LookupEnv); err != nil {
 				return err
 			}
+			if err := flags.layerEnvoy(c.Flags(), os.Environ()); err != nil {
+				return err
+			}
 			return serve(c.Context(), &flags, c.ErrOrStderr())
 		},
 	}

@@ -156,7 +156,7 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		"resp":                     {[]string{"--resp", "6379"}, `resp: "6379" is not an address`},
 		"envoy files":              {[]string{"--envoy-config", folder}, "envoy-config: "},
 		"envoy files missing":      {[]string{"--envoy-config", filepath.Join(folder, "none")}, "no such file"},
-		"envoy's way of counting":  {[]string{"--envoy-config", folder, "--envoy-compat"}, "envoy-compat: "},
+		"envoy's way of counting":  {[]string{"--envoy-compat"}, "RUNTIME_ROOT"},
 		"envoy headers alone":      {[]string{"--envoy-headers"}, "--envoy-config DIR"},
 		"envoy files unserved":     {[]string{"--envoy-config", folder, "--grpc", "off", "--http", "off"}, "which are both off"},
 		"no address":               {[]string{"--http", "8080"}, `http: "8080" is not an address`},

@@ -21,7 +21,7 @@ const maxDrainDelay = 8 * time.Second
 // config translates the flags. The store and the logger are for the caller.
 func (f *serveFlags) config() (server.Config, error) {
 	c := server.Config{
-		Rules: f.rules, EnvoyConfig: f.envoyConfig, EnvoyHeaders: f.envoyHeaders,
+		Rules: f.rules, EnvoyConfig: f.envoyConfig, EnvoyHeaders: f.envoyHeaderNames(), EnvoyCompat: f.envoyCompat, EnvoyShadow: f.envoy.shadow,
 		HTTP: address(f.http), GRPC: address(f.grpc), RESP: address(f.resp), Admin: address(f.admin), Gateway: address(f.gateway),
 		TLS:       server.TLSFiles{Cert: f.tlsCert, Key: f.tlsKey, ClientCA: f.clientCA},
 		Profiling: f.profiling, DrainDelay: f.drainDelay,
@@ -58,8 +58,8 @@ func (f *serveFlags) served() error {
 	switch {
 	case strings.Contains(f.rules, "://"):
 		return usagef("rules: %s is not served by this version (give a file or a folder)", schemeOf(f.rules))
-	case f.envoyCompat:
-		return usagef("envoy-compat: counting denied requests as Envoy's service does is not served by this version (leave it out: a denied request then uses up nothing)")
+	case f.envoyCompat && f.envoyConfig == "":
+		return usagef("envoy-compat: is for Envoy's rate limit service, which has no configuration (give --envoy-config DIR, or RUNTIME_ROOT)")
 	case f.envoyHeaders && f.envoyConfig == "":
 		return usagef("envoy-headers: is for Envoy's rate limit service, which has no configuration (give --envoy-config DIR)")
 	case f.envoyConfig != "" && address(f.grpc) == "" && address(f.http) == "":

@@ -19,6 +19,7 @@ type serveFlags struct {
 	upstreams, trusted               []string
 	envoyConfig                      string
 	envoyHeaders, envoyCompat        bool
+	envoy                            envoySettings // from the environment
 	nodes, maxKeys                   int
 	httpTokenFile, adminTokenFile    string
 	tlsCert, tlsKey, clientCA        string
@@ -63,7 +64,7 @@ func (f *serveFlags) defineListeners(flags *pflag.FlagSet) {
 	flags.StringVar(&f.gateway, "gateway", off, "`ADDR` of the reverse proxy, or off")
 	flags.StringSliceVar(&f.upstreams, "upstream", nil, "`URL,...` that the gateway passes requests on to")
 	flags.StringVar(&f.envoyConfig, "envoy-config", "", "`DIR` with the files of Envoy's rate limit service, followed as they change; served on --grpc, and on --http at /json")
-	flags.BoolVar(&f.envoyCompat, "envoy-compat", false, "count as Envoy's own service does; not in this version")
+	flags.BoolVar(&f.envoyCompat, "envoy-compat", false, "count as Envoy's own service does, and read its environment variables")
 	flags.BoolVar(&f.envoyHeaders, "envoy-headers", false, "have Envoy add RateLimit-Limit, -Remaining and -Reset to its responses")
 }
 
@@ -95,6 +96,7 @@ func (f *serveFlags) logger(w logWriter) (*slog.Logger, error) {
 
 // warn says what was asked for and has no effect.
 func (f *serveFlags) warn(log *slog.Logger) {
+	f.envoy.tell(log)
 	if f.nodes > 1 && f.store == memoryStore {
 		log.Warn(fmt.Sprintf("the memory store counts in each process: %d nodes admit up to %d times each limit", f.nodes, f.nodes))
 	}

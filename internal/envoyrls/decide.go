@@ -39,15 +39,26 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *pb.RateLimitRequ
 	if p.countFailed() {
 		return nil, status.Error(codes.Unavailable, "no decision could be made: the store fails")
 	}
+	return s.answer(p, request), nil
+}
+
+// answer is the response to a plan that the store has decided.
+func (s *Service) answer(p *plan, request *pb.RateLimitRequest) *pb.RateLimitResponse {
+	if p.all {
+		p.judge()
+	}
 	if !p.count() {
 		s.unmatched.Inc()
 	}
 	response := p.response()
-	if s.options.Headers {
-		response.ResponseHeadersToAdd = headers(response.GetStatuses())
+	if s.options.Headers != nil {
+		response.ResponseHeadersToAdd = s.options.Headers.headers(response.GetStatuses())
+	}
+	if s.options.Shadow {
+		response.OverallCode = ok
 	}
 	response.DynamicMetadata = p.metadata(request)
-	return response, nil
+	return response
 }
 
 func check(request *pb.RateLimitRequest) error {
@@ -77,8 +88,10 @@ type asked struct {
 }
 
 // plan is a request as claims on a store: one group of what is enforced, and
-// each observed limit as a group of its own.
+// each observed limit as a group of its own; where all is counted, a group for
+// each.
 type plan struct {
+	all       bool
 	asked     []asked
 	enforced  []stint.Claim
 	groups    []stint.Group
@@ -86,7 +99,7 @@ type plan struct {
 }
 
 func (s *Service) plan(domain *file, request *pb.RateLimitRequest) (*plan, error) {
-	p := &plan{asked: make([]asked, len(request.GetDescriptors()))}
+	p := &plan{all: s.options.CountAll, asked: make([]asked, len(request.GetDescriptors()))}
 	for i, d := range request.GetDescriptors() {
 		a, err := s.ask(domain, request, d)
 		if err != nil {
@@ -95,8 +108,12 @@ func (s *Service) plan(domain *file, request *pb.RateLimitRequest) (*plan, error
 		p.asked[i] = a
 	}
 	p.replace()
-	p.enforce()
-	p.observe()
+	if p.all {
+		p.separate()
+	} else {
+		p.enforce()
+		p.observe()
+	}
 	p.decisions = make([]stint.Decision, len(p.enforced)+len(p.groups)-min(1, len(p.enforced)))
 	return p, nil
 }

@@ -31,7 +31,9 @@ func FuzzShouldRateLimit(f *testing.F) {
 		if proto.Unmarshal(data, &r) != nil {
 			return
 		}
-		s := serve(t, messaging, func(o *Options) { o.Headers = true })
+		s := serve(t, messaging, func(o *Options) {
+			o.Headers = &HeaderNames{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}
+		})
 		answer, err := s.ShouldRateLimit(t.Context(), &r)
 		if err != nil {
 			if status.Code(err) != codes.InvalidArgument {

@@ -22,8 +22,9 @@ type limit struct {
 
 	counted  stint.Limit
 	window   time.Duration
-	banned   bool       // no requests at all: counted allows one, so two are asked of it
-	info     *limitInfo // shared by all answers, never changed
+	banned   bool        // no requests at all: counted allows one, so two are asked of it
+	all      stint.Limit // counts without an end, of a fixed window; else not valid
+	info     *limitInfo  // shared by all answers, never changed
 	counters Counters
 }
 
@@ -54,6 +55,16 @@ func (n numbers) compile() (counted stint.Limit, banned bool, err error) {
 // count makes the limit one that counts by n.
 func (l *limit) count(n numbers) (err error) {
 	l.window, l.info = n.window, describe(l.name, n.requests, n.window)
-	l.counted, l.banned, err = n.compile()
+	if l.counted, l.banned, err = n.compile(); err == nil && l.counted.Algorithm() == stint.FixedWindow {
+		l.all, err = endless(n.window)
+	}
 	return err
+}
+
+// endless is a fixed window that counts past every limit.
+func endless(window time.Duration) (stint.Limit, error) {
+	return stint.Spec{
+		Namespace: namespace, Name: "all:" + window.String(),
+		Algorithm: stint.FixedWindow, Limit: stint.MaxLimit, Window: window,
+	}.Compile()
 }

@@ -71,7 +71,7 @@ func (l *limit) reset(d *stint.Decision) time.Duration {
 }
 
 // headers tell the client of the limit that is nearest to its end.
-func headers(statuses []*descriptorStatus) []*core.HeaderValue {
+func (n *HeaderNames) headers(statuses []*descriptorStatus) []*core.HeaderValue {
 	var least *descriptorStatus
 	for _, s := range statuses {
 		if s.GetCurrentLimit() != nil && (least == nil || s.GetLimitRemaining() < least.GetLimitRemaining()) {
@@ -83,9 +83,9 @@ func headers(statuses []*descriptorStatus) []*core.HeaderValue {
 	}
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	return []*core.HeaderValue{
-		{Key: "RateLimit-Limit", Value: number(int64(least.GetCurrentLimit().GetRequestsPerUnit()))},
-		{Key: "RateLimit-Remaining", Value: number(int64(least.GetLimitRemaining()))},
-		{Key: "RateLimit-Reset", Value: number(least.GetDurationUntilReset().GetSeconds())},
+		{Key: n.Limit, Value: number(int64(least.GetCurrentLimit().GetRequestsPerUnit()))},
+		{Key: n.Remaining, Value: number(int64(least.GetLimitRemaining()))},
+		{Key: n.Reset, Value: number(least.GetDurationUntilReset().GetSeconds())},
 	}
 }
 
@@ -94,7 +94,7 @@ func (p *plan) count() bool {
 	admitted := true
 	for i := range p.asked {
 		a := &p.asked[i]
-		admitted = admitted && (!a.applies() || a.limit.observed || p.decisions[a.claim].Allowed)
+		admitted = admitted && (p.all || !a.applies() || a.limit.observed || p.decisions[a.claim].Allowed)
 	}
 	for i := range p.asked {
 		if a := &p.asked[i]; a.applies() {

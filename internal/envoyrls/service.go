@@ -18,9 +18,15 @@ type Options struct {
 	Dir string
 	// Store decides.
 	Store stint.Store
-	// Headers adds RateLimit-Limit, -Remaining and -Reset to what Envoy
-	// answers its clients.
-	Headers bool
+	// Headers are the names of the headers that Envoy adds to its responses:
+	// of the limit that is nearest to its end, what remains of it, and the
+	// seconds until it is whole. Nil adds none.
+	Headers *HeaderNames
+	// CountAll counts as Envoy's own service does: each descriptor by itself,
+	// and also what is denied.
+	CountAll bool
+	// Shadow answers that a request is OK, whatever its descriptors are.
+	Shadow bool
 	// Counters returns the counters of a limit by its name in the
 	// configuration; the empty name is of requests that no limit applied to.
 	// Nil counts nothing.
@@ -31,6 +37,9 @@ type Options struct {
 	// Logger defaults to one that discards.
 	Logger *slog.Logger
 }
+
+// HeaderNames are the names of three headers.
+type HeaderNames struct{ Limit, Remaining, Reset string }
 
 // Service answers Envoy. Make it by [New].
 type Service struct {

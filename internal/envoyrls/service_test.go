@@ -238,7 +238,9 @@ func TestWrongRequestsAreToldSo(t *testing.T) {
 }
 
 func TestHeadersTellOfTheNearestLimit(t *testing.T) {
-	s := serve(t, messaging, func(o *Options) { o.Headers = true })
+	s := serve(t, messaging, func(o *Options) {
+		o.Headers = &HeaderNames{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}
+	})
 	r, err := s.ShouldRateLimit(t.Context(), request("messaging", "message_type=marketing,to_number=1", "to_number=1"))
 	if err != nil {
 		t.Fatal(err)

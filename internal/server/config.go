@@ -35,9 +35,14 @@ type Config struct {
 	// EnvoyConfig is a folder with the configuration files of Envoy's rate
 	// limit service, which is followed as it changes. Empty serves none.
 	EnvoyConfig string
-	// EnvoyHeaders tells Envoy's clients of the limit that is nearest to its
-	// end.
-	EnvoyHeaders bool
+	// EnvoyHeaders are the headers by which Envoy tells its clients of the
+	// limit that is nearest to its end. Nil adds none.
+	EnvoyHeaders *EnvoyHeaders
+	// EnvoyCompat counts as Envoy's own service does: each descriptor by
+	// itself, and also what is denied.
+	EnvoyCompat bool
+	// EnvoyShadow answers Envoy that every request is OK.
+	EnvoyShadow bool
 
 	HTTP    string // the check API, forward auth and health
 	GRPC    string // Envoy's rate limit service, health and reflection

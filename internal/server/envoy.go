@@ -15,6 +15,15 @@ import (
 	"github.com/stintdev/stint/internal/envoyrls"
 )
 
+// EnvoyHeaders are the names of the headers that say the limit, what remains
+// of it, and the seconds until it is whole.
+type EnvoyHeaders struct{ Limit, Remaining, Reset string }
+
+// DefaultEnvoyHeaders are the names that Envoy's own service uses.
+func DefaultEnvoyHeaders() *EnvoyHeaders {
+	return &EnvoyHeaders{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}
+}
+
 // readEnvoyConfig prepares Envoy's rate limit service, if it has files.
 func (s *Server) readEnvoyConfig() (err error) {
 	if s.config.EnvoyConfig == "" {
@@ -23,7 +32,9 @@ func (s *Server) readEnvoyConfig() (err error) {
 	s.envoy, err = envoyrls.New(envoyrls.Options{
 		Dir:      s.config.EnvoyConfig,
 		Store:    s.store,
-		Headers:  s.config.EnvoyHeaders,
+		Headers:  (*envoyrls.HeaderNames)(s.config.EnvoyHeaders),
+		CountAll: s.config.EnvoyCompat,
+		Shadow:   s.config.EnvoyShadow,
 		Counters: s.metrics.envoyCounters,
 		Loaded:   s.metrics.showEnvoyFiles(),
 		Logger:   s.log,

@@ -71,7 +71,7 @@ func TestEnvoyDecidesAsTakeDoes(t *testing.T) {
 
 func TestEnvoyOverJSON(t *testing.T) {
 	t.Parallel()
-	s, _ := runEnvoy(t, Config{EnvoyHeaders: true})
+	s, _ := runEnvoy(t, Config{EnvoyHeaders: DefaultEnvoyHeaders()})
 	body := `{"domain":"shop","hitsAddend":2,"descriptors":[{"entries":[{"key":"user","value":"bob"}]}]}`
 	first, second := s.post("http", "/json", body), s.post("http", "/json", body)
 	if first.status != http.StatusOK || second.status != http.StatusTooManyRequests {
