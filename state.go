@@ -80,7 +80,8 @@ func (n *numbers) stepWideState(s *State, a *ask, r *result) {
 
 // The encoding is big-endian. A bucket: when it was last changed and its whole
 // micro-units in timeBytes each, then the fraction in as few bytes as it
-// takes. A window: its start, which may lie before the epoch, and the count. A
+// takes; or, so that most fit into 12 bytes, the whole in countBytes and the
+// fraction in one at most, where they do. A window: its start, which may lie before the epoch, and the count. A
 // sliding counter: the number of its newest bucket and the counts, bucket b at
 // b mod (buckets + 1). A log: its times, oldest first.
 const (
@@ -104,9 +105,18 @@ func (l Limit) AppendState(to []byte, s *State) []byte {
 	case n.buckets > 0 || n.alg == Quota:
 		return binary.BigEndian.AppendUint32(appendTime(to, int64(s.cell.Hi)), uint32(s.cell.Lo))
 	}
-	to = appendTime(appendTime(to, s.bucket.last), s.bucket.whole)
-	for i := (bits.Len64(uint64(s.bucket.frac)) + 7) / 8; i > 0; i-- {
-		to = append(to, byte(s.bucket.frac>>(8*(i-1))))
+	return s.bucket.append(to)
+}
+
+func (b *bucket) append(to []byte) []byte {
+	to = appendTime(to, b.last)
+	if b.whole>>(8*countBytes) == 0 && b.frac < 1<<8 {
+		to = binary.BigEndian.AppendUint32(to, uint32(b.whole))
+	} else {
+		to = appendTime(to, b.whole)
+	}
+	for i := (bits.Len64(uint64(b.frac)) + 7) / 8; i > 0; i-- {
+		to = append(to, byte(b.frac>>(8*(i-1))))
 	}
 	return to
 }
@@ -162,11 +172,18 @@ func (n *numbers) decodeState(s *State, data []byte) error {
 }
 
 func (b *bucket) decode(data []byte) bool {
-	if len(data) < 2*timeBytes || len(data) > 3*timeBytes {
+	fraction := 2 * timeBytes
+	switch size := len(data); {
+	case size == timeBytes+countBytes, size == timeBytes+countBytes+1:
+		fraction = timeBytes + countBytes
+		b.whole = int64(binary.BigEndian.Uint32(data[timeBytes:]))
+	case size >= 2*timeBytes && size <= 3*timeBytes:
+		b.whole = readTime(data[timeBytes:])
+	default:
 		return false
 	}
-	b.last, b.whole, b.frac = readTime(data), readTime(data[timeBytes:]), 0
-	for _, digit := range data[2*timeBytes:] {
+	b.last, b.frac = readTime(data), 0
+	for _, digit := range data[fraction:] {
 		b.frac = b.frac<<8 | int64(digit)
 	}
 	return isTime(b.last) && isTime(b.whole) && isTime(b.frac)

@@ -40,11 +40,13 @@ while at <= #args do
     local last, whole, frac = now, full, 0
     if state then
       size = #state
-      if size == 15 then
-        last, whole, frac = read('>I7I7I1', state)
+      if size == 12 then
+        last, whole, frac = read('>I7I4I1', state)
+      elseif size == 11 then
+        last, whole = read('>I7I4', state)
       elseif size == 14 then
         last, whole = read('>I7I7', state)
-      elseif size > 15 and size < 22 then
+      elseif size > 14 and size < 22 then
         last, whole, frac = read('>I7I7I' .. size - 14, state)
       else
         last = most + 1
@@ -82,12 +84,14 @@ while at <= #args do
       local gone = last + (missing - b) / p * q + (x + -x % p) / p
       local ms = (gone + -gone % 1000) / 1000 - start
       local value
-      if frac == 0 then
+      if whole < 4294967296 and frac == 0 then
+        value = write('>I7I4', last, whole)
+      elseif whole < 4294967296 and frac < 256 then
+        value = write('>I7I4I1', last, whole, frac)
+      elseif frac == 0 then
         value = write('>I7I7', last, whole)
-      elseif frac < 256 then
-        value = write('>I7I7I1', last, whole, frac)
       else
-        local bytes = 2
+        local bytes = 1
         while frac >= 256 ^ bytes do bytes = bytes + 1 end
         value = write('>I7I7I' .. bytes, last, whole, frac)
       end

@@ -75,17 +75,26 @@ end
 -- bucket.go -------------------------------------------------------------------
 
 local function decodeParts(s, l, value)
-  local bytes = #value - 14
-  if bytes < 0 or bytes > 7 then return false end
-  if bytes == 0 then
+  local size = #value
+  if size == 11 then
+    s.frac, s.last, s.whole = 0, read('>I7I4', value)
+  elseif size == 12 then
+    s.last, s.whole, s.frac = read('>I7I4I1', value)
+  elseif size == 14 then
     s.frac, s.last, s.whole = 0, read('>I7I7', value)
+  elseif size > 14 and size < 22 then
+    s.last, s.whole, s.frac = read('>I7I7I' .. size - 14, value)
   else
-    s.last, s.whole, s.frac = read('>I7I7I' .. bytes, value)
+    return false
   end
   return s.last <= MOST and s.whole <= MOST and s.frac <= MOST
 end
 
 local function encodeParts(s)
+  if s.whole < 4294967296 and s.frac < 256 then
+    if s.frac == 0 then return write('>I7I4', s.last, s.whole) end
+    return write('>I7I4I1', s.last, s.whole, s.frac)
+  end
   if s.frac == 0 then return write('>I7I7', s.last, s.whole) end
   local bytes = 1
   while s.frac >= 256 ^ bytes do bytes = bytes + 1 end
