@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -32,23 +31,18 @@ func weighRedis(ctx context.Context, o options, pins pinning, out io.Writer, b *
 	fmt.Fprintf(out, "\nredis memory, %d token buckets of %d-character identities, such as %q: %.1f bytes a key; hashes of two fields under the same keys: %.1f\n",
 		n, identityLength, names[0], buckets, hashes)
 	b.judge("redis: memory", buckets, 165, "bytes a key")
-	// What is less than a byte is left behind by the loading itself.
-	b.judge("redis: memory beside a hash", math.Round(buckets)/math.Round(hashes), 1, "of a hash of two fields")
+	b.judge("redis: memory beside a hash", buckets/hashes, 1, "of a hash of two fields")
 	return nil
 }
 
-// weigh is by how many bytes a key a fresh server grows when it is loaded
-// with n of them.
+// weigh is how many bytes a key a fresh server gives back when it forgets n of
+// them. What the loading leaves behind (scripts, buffers) is no key's.
 func weigh(ctx context.Context, pins pinning, n int, load func(*redisServer) error) (perKey float64, err error) {
 	s, err := startRedis(ctx, pins.server)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	empty, err := s.usedMemory(ctx)
-	if err != nil {
-		return 0, err
-	}
 	if err := load(s); err != nil {
 		return 0, err
 	}
@@ -57,6 +51,13 @@ func weigh(ctx context.Context, pins pinning, n int, load func(*redisServer) err
 		return 0, fmt.Errorf("the server holds %d of %d keys: %w", held, n, err)
 	}
 	full, err := s.usedMemory(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.admin.FlushAll(ctx).Err(); err != nil {
+		return 0, err
+	}
+	empty, err := s.usedMemory(ctx)
 	return float64(full-empty) / float64(n), err
 }
 
