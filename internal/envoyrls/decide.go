@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -25,12 +26,9 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *pb.RateLimitRequ
 		return nil, err
 	}
 	domain := (*s.domains.Load())[request.GetDomain()]
-	if domain == nil {
-		s.unmatched.Inc()
-		return (&plan{asked: make([]asked, len(request.GetDescriptors()))}).response(), nil
-	}
-	p, err := s.plan(domain, request)
-	if err != nil {
+	p := s.borrow()
+	defer s.giveBack(p)
+	if err := s.fill(p, domain, request); err != nil {
 		return nil, err
 	}
 	if err := p.take(ctx, s.options.Store); err != nil {
@@ -98,14 +96,32 @@ type plan struct {
 	decisions []stint.Decision
 }
 
-func (s *Service) plan(domain *file, request *pb.RateLimitRequest) (*plan, error) {
-	p := &plan{all: s.options.CountAll, asked: make([]asked, len(request.GetDescriptors()))}
-	for i, d := range request.GetDescriptors() {
+// borrow is a plan whose room is used again.
+func (s *Service) borrow() *plan {
+	p, ok := s.plans.Get().(*plan)
+	if !ok {
+		p = new(plan)
+	}
+	*p = plan{all: s.options.CountAll, asked: p.asked[:0], enforced: p.enforced[:0], groups: p.groups[:0], decisions: p.decisions[:0]}
+	return p
+}
+
+// giveBack drops what the plan held: it names callers.
+func (s *Service) giveBack(p *plan) {
+	clear(p.asked)
+	clear(p.enforced)
+	clear(p.groups)
+	s.plans.Put(p)
+}
+
+// fill plans a request. A domain that is not there has no limits.
+func (s *Service) fill(p *plan, domain *file, request *pb.RateLimitRequest) error {
+	for _, d := range request.GetDescriptors() {
 		a, err := s.ask(domain, request, d)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		p.asked[i] = a
+		p.asked = append(p.asked, a)
 	}
 	p.replace()
 	if p.all {
@@ -114,11 +130,15 @@ func (s *Service) plan(domain *file, request *pb.RateLimitRequest) (*plan, error
 		p.enforce()
 		p.observe()
 	}
-	p.decisions = make([]stint.Decision, len(p.enforced)+len(p.groups)-min(1, len(p.enforced)))
-	return p, nil
+	n := len(p.enforced) + len(p.groups) - min(1, len(p.enforced))
+	p.decisions = slices.Grow(p.decisions, n)[:n]
+	return nil
 }
 
 func (s *Service) ask(domain *file, request *pb.RateLimitRequest, d *common.RateLimitDescriptor) (a asked, err error) {
+	if domain == nil {
+		return asked{}, nil
+	}
 	var f found
 	if brought := d.GetLimit(); brought != nil {
 		f.limit, err = s.override(domain.domain, brought)

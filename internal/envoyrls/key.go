@@ -20,7 +20,8 @@ const maxPart = 256
 // then the domain. Two different descriptors never have the same one. The
 // value of the first entry is its first part, by which a Cluster spreads keys.
 func key(domain string, entries []*common.RateLimitDescriptor_Entry, shared []string) string {
-	parts := make([]string, 0, 2*len(entries)+1)
+	var room [9]string // on the stack, for as many entries as are usual
+	parts := room[:0]
 	for i, entry := range entries {
 		value := entry.GetValue()
 		if shared != nil && shared[i] != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -49,7 +50,8 @@ type Service struct {
 	folder    folder // of the goroutine of New, then of Run
 	follower  *follow.Follower
 	overrides overrides
-	unmatched Counter // requests that no limit applied to
+	unmatched Counter   // requests that no limit applied to
+	plans     sync.Pool // of *plan
 	domains   atomic.Pointer[map[string]*file]
 }
 

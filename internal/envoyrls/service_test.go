@@ -345,3 +345,22 @@ func BenchmarkShouldRateLimit(b *testing.B) {
 		}
 	}
 }
+
+// Plans are used again, so one caller must never see another's.
+func TestManyAskAtOnce(t *testing.T) {
+	s := serve(t, messaging)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for n := range 200 {
+				number := fmt.Sprintf("%d-%d", i, n)
+				r := request("messaging", strings.Split(strings.Repeat("free=x ", n%5)+"to_number="+number, " ")...)
+				answer, err := s.ShouldRateLimit(t.Context(), r)
+				if err != nil || len(answer.GetStatuses()) != len(r.GetDescriptors()) || answer.GetStatuses()[n%5].GetLimitRemaining() != 1 {
+					t.Errorf("%v: %v %v", r, answer, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
