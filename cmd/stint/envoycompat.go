@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"log/slog"
 	"path"
 	"slices"
@@ -16,6 +17,7 @@ import (
 // service say that no flag does.
 type envoySettings struct {
 	shadow  bool
+	merge   bool                 // several files may describe one domain
 	headers *server.EnvoyHeaders // nil: the usual names
 	ignored []string             // variables that have nothing left to do
 }
@@ -75,8 +77,10 @@ func (f *serveFlags) layerEnvoy(flags *pflag.FlagSet, variables []string) error 
 	}
 	f.envoy.ignored = env.ignored()
 	f.envoy.headers = env.headers()
+	var wrong error
 	f.envoy.shadow, err = env.truth("SHADOW_MODE")
-	return err
+	f.envoy.merge, wrong = env.truth("MERGE_DOMAIN_CONFIG")
+	return errors.Join(err, wrong)
 }
 
 // envoySetting is what a variable makes of a flag.
@@ -127,7 +131,7 @@ func (e environment) headers() *server.EnvoyHeaders {
 func (e environment) refuse() error {
 	for _, v := range []struct{ name, serves string }{
 		{"BACKEND_TYPE", "redis"}, {"CONFIG_TYPE", "FILE"}, {"REDIS_SOCKET_TYPE", "tcp"},
-		{"MERGE_DOMAIN_CONFIG", "false"}, {"QUOTA_MODE", "false"}, {"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", "false"},
+		{"QUOTA_MODE", "false"}, {"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", "false"},
 		{"REDIS_PERSECOND", "false"}, {"GRPC_SERVER_USE_TLS", "false"},
 	} {
 		if value := e.or(v.name, v.serves); !strings.EqualFold(value, v.serves) {

@@ -21,14 +21,14 @@ func compat(t *testing.T, args []string, variables ...string) (*serveFlags, erro
 func TestVariablesOfEnvoysService(t *testing.T) {
 	f, err := compat(t, []string{"--key-prefix", "mine"},
 		"PORT=9080", "GRPC_PORT=9081", "GRPC_HOST=127.0.0.1", "RUNTIME_ROOT=/data", "RUNTIME_SUBDIRECTORY=ratelimit", "REDIS_URL=r:6379",
-		"REDIS_AUTH=p@ss", "CACHE_KEY_PREFIX=theirs", "LIMIT_RESPONSE_HEADERS_ENABLED=true", "LIMIT_RESET_HEADER=X-Reset", "SHADOW_MODE=true",
+		"REDIS_AUTH=p@ss", "CACHE_KEY_PREFIX=theirs", "LIMIT_RESPONSE_HEADERS_ENABLED=true", "LIMIT_RESET_HEADER=X-Reset", "SHADOW_MODE=true", "MERGE_DOMAIN_CONFIG=1",
 		"LOCAL_CACHE_SIZE_IN_BYTES=9", "NEAR_LIMIT_RATIO=0.8", "BACKEND_TYPE=redis", "LOG_LEVEL=")
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := strings.Join([]string{f.http, f.grpc, f.envoyConfig, f.store, f.keyPrefix, f.envoyHeaderNames().Limit, f.envoyHeaderNames().Reset, strings.Join(f.envoy.ignored, "+")}, " ")
 	want := ":9080 127.0.0.1:9081 /data/ratelimit/config redis://:p%40ss@r:6379 mine RateLimit-Limit X-Reset LOCAL_CACHE_SIZE_IN_BYTES+NEAR_LIMIT_RATIO"
-	if got != want || !f.envoy.shadow {
+	if got != want || !f.envoy.shadow || !f.envoy.merge {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -56,7 +56,7 @@ func TestVariablesThatNameARedis(t *testing.T) {
 
 func TestVariablesThatCannotBeFollowedAreRefused(t *testing.T) {
 	for _, variable := range []string{
-		"BACKEND_TYPE=memcache", "CONFIG_TYPE=GRPC_XDS_SOTW", "REDIS_SOCKET_TYPE=unix", "MERGE_DOMAIN_CONFIG=true", "QUOTA_MODE=true",
+		"BACKEND_TYPE=memcache", "CONFIG_TYPE=GRPC_XDS_SOTW", "REDIS_SOCKET_TYPE=unix", "MERGE_DOMAIN_CONFIG=perhaps", "QUOTA_MODE=true",
 		"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true", "REDIS_PERSECOND=true", "GRPC_SERVER_USE_TLS=true", "SHADOW_MODE=perhaps",
 	} {
 		name, _, _ := strings.Cut(variable, "=")

@@ -21,7 +21,7 @@ const maxDrainDelay = 8 * time.Second
 // config translates the flags. The store and the logger are for the caller.
 func (f *serveFlags) config() (server.Config, error) {
 	c := server.Config{
-		Rules: f.rules, EnvoyConfig: f.envoyConfig, EnvoyHeaders: f.envoyHeaderNames(), EnvoyCompat: f.envoyCompat, EnvoyShadow: f.envoy.shadow,
+		Rules: f.rules, EnvoyConfig: f.envoyConfig, EnvoyHeaders: f.envoyHeaderNames(), EnvoyCompat: f.envoyCompat, EnvoyShadow: f.envoy.shadow, EnvoyMerge: f.envoy.merge,
 		HTTP: address(f.http), GRPC: address(f.grpc), RESP: address(f.resp), Admin: address(f.admin), Gateway: address(f.gateway),
 		TLS:       server.TLSFiles{Cert: f.tlsCert, Key: f.tlsKey, ClientCA: f.clientCA},
 		Profiling: f.profiling, DrainDelay: f.drainDelay,

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 // version of each.
 type folder struct {
 	path  string
+	merge bool             // files may share a domain
 	files map[string]*kept // by name
 	last  [sha256.Size]byte
 }
@@ -30,6 +32,7 @@ type kept struct {
 
 // reading is what a folder says at one time.
 type reading struct {
+	merge    bool
 	domains  map[string]*file
 	errs     []error // one a file that is not served as it stands
 	warnings rule.Problems
@@ -43,7 +46,7 @@ func (f *folder) read() (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reading{domains: map[string]*file{}}
+	r := &reading{merge: f.merge, domains: map[string]*file{}}
 	all := sha256.New()
 	files := make(map[string]*kept, len(names))
 	for _, name := range names {
@@ -81,7 +84,7 @@ func (f *folder) readFile(name string) *kept {
 }
 
 // add puts a file in force, or its last good version. Of two files that name
-// one domain, the first by name has it.
+// one domain, the first by name has it, unless they are merged.
 func (r *reading) add(k *kept) {
 	r.warnings = append(r.warnings, k.warnings...)
 	if k.err != nil {
@@ -90,15 +93,38 @@ func (r *reading) add(k *kept) {
 	if k.good == nil {
 		return
 	}
-	if first := r.domains[k.good.domain]; first != nil {
-		r.errs = append(r.errs, rule.Problems{{
-			File: k.good.name, Line: k.good.at.Line, Column: k.good.at.Column,
-			What: fmt.Sprintf("duplicate domain '%s' in config file, which %s has", k.good.domain, first.name),
-			Mend: "write all of a domain into one file",
-		}})
-		return
+	first := r.domains[k.good.domain]
+	switch {
+	case first == nil:
+		r.domains[k.good.domain] = k.good
+	case r.merge:
+		r.join(first, k.good)
+	default:
+		r.clash(k.good, fmt.Sprintf("duplicate domain '%s' in config file, which %s has", k.good.domain, first.name), "write all of a domain into one file")
 	}
-	r.domains[k.good.domain] = k.good
+}
+
+func (r *reading) clash(f *file, what, mend string) {
+	r.errs = append(r.errs, rule.Problems{{File: f.name, Line: f.at.Line, Column: f.at.Column, What: what, Mend: mend}})
+}
+
+// join adds a file to what others say of its domain: all of it, or nothing
+// when a descriptor is in both.
+func (r *reading) join(first, next *file) {
+	for p := range next.top.children {
+		if first.top.children[p] != nil {
+			d := draft{pair: p}
+			r.clash(next, fmt.Sprintf("duplicate descriptor composite key '%s.%s', which another file of the domain has", next.domain, d.text()), "keep one")
+			return
+		}
+	}
+	children := maps.Clone(first.top.children)
+	maps.Copy(children, next.top.children)
+	r.domains[next.domain] = &file{
+		name: first.name, domain: first.domain, at: first.at,
+		top:    &node{children: children, wild: slices.Concat(first.top.wild, next.top.wild)},
+		limits: slices.Concat(first.limits, next.limits),
+	}
 }
 
 // err is everything that is wrong.

@@ -120,3 +120,16 @@ func TestAFolderWithoutAGoodFileIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestMergedFilesAreOneDomain(t *testing.T) {
+	s := serve(t, limited("d", "3"), func(o *Options) {
+		o.Merge = true
+		write(t, filepath.Join(o.Dir, "other.yaml"), "domain: d\ndescriptors: [{key: o*, rate_limit: {unit: minute, requests_per_unit: 5}}]\n")
+		write(t, filepath.Join(o.Dir, "third.yaml"), limited("d", "9"))
+	})
+	s.want(request("d", "k=1", "other=1"), "OK | OK 3/MINUTE left 2 reset 40 | OK 5/MINUTE left 4 reset 40")
+	r, err := s.folder.read()
+	if err != nil || len(r.errs) != 1 || !strings.Contains(r.err().Error(), "third.yaml:1:9: duplicate descriptor composite key 'd.k'") {
+		t.Errorf("%v %v", err, r.err())
+	}
+}

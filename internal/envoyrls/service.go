@@ -17,6 +17,8 @@ import (
 type Options struct {
 	// Dir is the folder of configuration files.
 	Dir string
+	// Merge lets several files describe one domain.
+	Merge bool
 	// Store decides.
 	Store stint.Store
 	// Headers are the names of the headers that Envoy adds to its responses:
@@ -59,7 +61,7 @@ type Service struct {
 // folder cannot be read, or none of its files is without mistakes.
 func New(o Options) (*Service, error) {
 	o = o.withDefaults()
-	s := &Service{options: o, folder: folder{path: o.Dir}, overrides: newOverrides(), unmatched: o.Counters("").Allow}
+	s := &Service{options: o, folder: folder{path: o.Dir, merge: o.Merge}, overrides: newOverrides(), unmatched: o.Counters("").Allow}
 	s.follower = follow.New(o.Dir, s.changed, s.unwatched)
 	r, err := s.folder.read()
 	if err != nil {

@@ -41,6 +41,8 @@ type Config struct {
 	// EnvoyCompat counts as Envoy's own service does: each descriptor by
 	// itself, and also what is denied.
 	EnvoyCompat bool
+	// EnvoyMerge lets several files of EnvoyConfig describe one domain.
+	EnvoyMerge bool
 	// EnvoyShadow answers Envoy that every request is OK.
 	EnvoyShadow bool
 

@@ -31,6 +31,7 @@ func (s *Server) readEnvoyConfig() (err error) {
 	}
 	s.envoy, err = envoyrls.New(envoyrls.Options{
 		Dir:      s.config.EnvoyConfig,
+		Merge:    s.config.EnvoyMerge,
 		Store:    s.store,
 		Headers:  (*envoyrls.HeaderNames)(s.config.EnvoyHeaders),
 		CountAll: s.config.EnvoyCompat,
