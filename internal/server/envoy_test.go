@@ -214,3 +214,14 @@ func TestHostileMessagesStopNothing(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestEnvoyCompatReachesTheService(t *testing.T) {
+	t.Parallel()
+	_, client := runEnvoy(t, Config{EnvoyCompat: true, EnvoyShadow: true})
+	for i, want := range []ratelimitpb.RateLimitResponse_Code{ratelimitpb.RateLimitResponse_OVER_LIMIT, ratelimitpb.RateLimitResponse_OVER_LIMIT} {
+		answer, err := client.ShouldRateLimit(patient(t), ofUser("ann", uint32(4-3*i))) // the first one's overflow denies the second
+		if err != nil || answer.GetOverallCode() != ratelimitpb.RateLimitResponse_OK || answer.GetStatuses()[0].GetCode() != want {
+			t.Errorf("request %d: %v, %v", i, answer, err)
+		}
+	}
+}
