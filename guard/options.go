@@ -21,8 +21,8 @@ type Options struct {
 	Deadline time.Duration
 
 	// Breaker says when the store counts as failing. Nil means
-	// [DefaultBreaker]. Its OnChange is called too; ProbesApart is always
-	// set.
+	// [DefaultBreaker]. Its OnChange is called too; ProbesApart and Excuse
+	// are always set: a call is not slow while this process itself runs late.
 	Breaker *breaker.Options
 
 	// Nodes is how many nodes share a limit that each decides locally. Zero

@@ -68,6 +68,7 @@ type shards struct {
 func (s *shards) init(g *Store) error {
 	s.guard, s.breaker = g, *g.options.Breaker
 	s.breaker.ProbesApart = true
+	s.breaker.Excuse = g.witness.excuses
 	if s.breaker.SlowAfter == 0 { // how long a call takes must be known
 		s.breaker.SlowAfter = g.options.Deadline
 	}

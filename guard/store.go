@@ -20,6 +20,7 @@ type Store struct {
 	local    atomic.Pointer[local] // nil while nothing was decided locally
 	spare    spare
 	nodes    func() int
+	witness  witness
 	degraded degradedCounts
 }
 
@@ -60,6 +61,7 @@ func New(store stint.Store, o Options) (*Store, error) {
 	}
 	s := &Store{store: store, options: o, nodes: nodesOf(store, o.Nodes)}
 	s.spare.store = o.Local()
+	s.witness.init(&s.shards.minders)
 	if err := s.shards.init(s); err != nil {
 		return nil, err
 	}

@@ -153,6 +153,8 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		"empty password file":      {[]string{"--store", "redis://h/0", "--store-password-file", empty}, "is empty"},
 		"prefix that picks a slot": {[]string{"--store", "redis://h/0", "--key-prefix", "{a}"}, "brace"},
 		"no clock":                 {[]string{"--store", "redis://h/0", "--store-clock", "moon"}, "store-clock: "},
+		"no time for the store":    {[]string{"--store-deadline", "0s"}, "store-deadline: "},
+		"slow before it began":     {[]string{"--store-slow", "-1ms"}, "store-slow: "},
 		"resp":                     {[]string{"--resp", "6379"}, `resp: "6379" is not an address`},
 		"envoy files":              {[]string{"--envoy-config", folder}, "envoy-config: "},
 		"envoy files missing":      {[]string{"--envoy-config", filepath.Join(folder, "none")}, "no such file"},

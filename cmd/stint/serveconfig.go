@@ -72,6 +72,10 @@ func (f *serveFlags) bounds() error {
 	switch {
 	case f.nodes < 0:
 		return usagef("nodes: %d is below 0 (use 0 to count those that are there)", f.nodes)
+	case f.storeDeadline <= 0:
+		return usagef("store-deadline: %v is not above 0 (a check must have time to ask, such as 50ms)", f.storeDeadline)
+	case f.storeSlow < 0:
+		return usagef("store-slow: %v is below 0 (use a time such as 10ms, or 0 for never)", f.storeSlow)
 	case f.storeClock != clockOfStore && f.storeClock != clockOfNode:
 		return usagef("store-clock: %q is not a clock (use %s or %s)", f.storeClock, clockOfStore, clockOfNode)
 	case f.maxKeys < 1:

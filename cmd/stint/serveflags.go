@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/guard"
 )
 
 // serveFlags are the flags of stint serve as they were given.
@@ -15,6 +16,7 @@ type serveFlags struct {
 	configFile                       string
 	rules, store, storePasswordFile  string
 	keyPrefix, storeClock            string
+	storeDeadline, storeSlow         time.Duration
 	http, grpc, admin, resp, gateway string
 	upstreams, trusted               []string
 	envoyConfig                      string
@@ -51,6 +53,8 @@ func (f *serveFlags) defineRules(flags *pflag.FlagSet) {
 func (f *serveFlags) defineStore(flags *pflag.FlagSet) {
 	flags.StringVar(&f.store, "store", memoryStore, "where keys are counted: memory, or the `URL` of what nodes share, such as redis://host:6379/0")
 	flags.StringVar(&f.storePasswordFile, "store-password-file", "", "`FILE` with the password of the store")
+	flags.DurationVar(&f.storeDeadline, "store-deadline", guard.DefaultDeadline, "how long a check waits for a shared store")
+	flags.DurationVar(&f.storeSlow, "store-slow", guard.DefaultBreaker().SlowAfter, "a shared store is left alone while one call in a hundred takes so long; 0: never for that")
 	flags.StringVar(&f.storeClock, "store-clock", clockOfStore, "whose clock a shared store counts by: store or node")
 	flags.StringVar(&f.keyPrefix, "key-prefix", "stint", "prefix of keys in a shared store")
 	flags.IntVar(&f.nodes, "nodes", 0, "how many nodes share the limits while a shared store fails (default those that announce themselves in it)")

@@ -51,7 +51,9 @@ func (f *serveFlags) guardStore(c *server.Config, options redisstore.Options, lo
 	}
 	log.Info("counting in a shared store", "url", options)
 	calls := server.NewStoreCalls()
-	guarded, err := guard.New(shared, guard.Options{Nodes: f.nodes, Local: f.openMemory, Logger: log, OnCall: calls.Observe})
+	guarded, err := guard.New(shared, guard.Options{
+		Deadline: f.storeDeadline, Breaker: f.storeBreaker(), Nodes: f.nodes, Local: f.openMemory, Logger: log, OnCall: calls.Observe,
+	})
 	if err != nil {
 		return nil, errors.Join(err, shared.Close())
 	}
@@ -59,6 +61,15 @@ func (f *serveFlags) guardStore(c *server.Config, options redisstore.Options, lo
 	c.Shared = func() server.SharedStats { return sharedStats(shared.Stats(), guarded.Stats()) }
 	warnUnready(shared, options, log)
 	return func() error { return errors.Join(guarded.Close(), shared.Close()) }, nil
+}
+
+// storeBreaker is when a shared store is left alone.
+func (f *serveFlags) storeBreaker() *breaker.Options {
+	b := guard.DefaultBreaker()
+	if b.SlowAfter = f.storeSlow; f.storeSlow == 0 {
+		b.SlowRatio = 0
+	}
+	return &b
 }
 
 // warnUnready says at once what is wrong with a store that takes no checks yet.

@@ -108,10 +108,13 @@ func (c Call) Failure() { c.end(true) }
 // again.
 func (c Call) Cancel() {
 	b := c.breaker
+	if b == nil {
+		return
+	}
+	now := b.now()
 	switch {
-	case b == nil:
-	case c.slow(b.now()):
-		c.end(false)
+	case c.slow(now):
+		c.endAs(false, true, now)
 	case c.word.state() == HalfOpen:
 		b.giveUpProbe(c.word)
 	}
@@ -131,7 +134,11 @@ func (c Call) end(failed bool) {
 		return
 	}
 	now := b.now()
-	slow := c.slow(now)
+	c.endAs(failed, c.slow(now), now)
+}
+
+func (c Call) endAs(failed, slow bool, now int64) {
+	b := c.breaker
 	if c.word.state() == HalfOpen {
 		b.endProbe(c.word, failed || slow && b.options.SlowRatio > 0, now)
 		return
@@ -146,9 +153,13 @@ func (c Call) end(failed bool) {
 	}
 }
 
-// slow reports whether the call has taken too long by now.
+// slow reports whether the call has taken too long by now, and is to blame.
 func (c Call) slow(now int64) bool {
-	return c.breaker.slow > 0 && now-c.start >= c.breaker.slow
+	b, took := c.breaker, now-c.start
+	if b.slow == 0 || took < b.slow {
+		return false
+	}
+	return b.options.Excuse == nil || c.word.state() == HalfOpen || !b.options.Excuse(time.Duration(took))
 }
 
 // part returns the part of the window that now is in.

@@ -36,6 +36,11 @@ type Options struct {
 	// and open nothing. Zero: no call is slow.
 	SlowAfter time.Duration
 
+	// Excuse says of a slow call, and how long it took, that this was not the
+	// callee's doing: it then counts as one that was not slow. It is not
+	// asked about probes. Defaults to no call.
+	Excuse func(took time.Duration) bool
+
 	// SlowMinimumCalls is how many calls the window must hold for SlowRatio
 	// to be judged. Defaults to MinimumCalls or 2/SlowRatio, whichever is
 	// more, so that no single slow call opens the breaker.
