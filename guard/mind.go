@@ -35,17 +35,20 @@ func (s *shards) mind(ctx context.Context, sh *shard, why breaker.Reason) {
 	}
 }
 
-// probe asks the server once, and reports whether the breaker is closed after.
-// The server is started before the breaker closes, so that no check finds it
-// stopped.
+// probe asks the server twice, and reports whether the breaker is closed after.
+// The first time it may take longer, because it has to connect; only the
+// second is judged as a check is. The server is started before the breaker
+// closes, so that no check finds it stopped.
 func (s *shards) probe(ctx context.Context, sh *shard) bool {
+	err := s.ask(ctx, sh, 2*s.guard.options.Deadline)
 	call, ok := sh.breaker.BeginProbe()
 	if !ok {
 		return sh.breaker.State() == breaker.Closed
 	}
-	within, cancel := context.WithTimeout(ctx, s.guard.options.Deadline)
-	defer cancel()
-	if err := s.ask(within, sh); err != nil {
+	if err == nil {
+		err = s.ask(ctx, sh, s.guard.options.Deadline)
+	}
+	if err != nil {
 		sh.noteFailure(err)
 		call.Failure()
 		return false
@@ -60,7 +63,9 @@ func (s *shards) probe(ctx context.Context, sh *shard) bool {
 
 // ask probes the server: by the store's own means, else by a peek, which
 // charges nothing.
-func (s *shards) ask(ctx context.Context, sh *shard) error {
+func (s *shards) ask(ctx context.Context, sh *shard, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	if s.sharded != nil {
 		return s.sharded.Probe(ctx, sh.name)
 	}

@@ -104,7 +104,7 @@ func TestProbesComeMoreAndMoreSlowly(t *testing.T) {
 		takes time.Duration // a probe
 	}{
 		{"refused", fails(errUnavailable), 0},
-		{"frozen", freezes, guard.DefaultDeadline},
+		{"frozen", freezes, 2 * guard.DefaultDeadline}, // time to connect
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

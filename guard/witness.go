@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"os"
 	"sync/atomic"
 	"time"
 )
@@ -11,7 +12,7 @@ import (
 // would leave alone a store that is well, just when limits are needed most.
 //
 // It watches while calls are slow, and costs nothing else: a goroutine that
-// sleeps and sees how late it wakes. A slow call is the store's doing if it
+// sleeps, asks itself something, and sees how late it is. A slow call is the store's doing if it
 // was watched from its beginning, and the process was never late meanwhile.
 type witness struct {
 	minders *minders
@@ -20,13 +21,14 @@ type witness struct {
 	watching atomic.Bool
 	since    atomic.Int64 // when the watch began; all in nanoseconds from epoch
 	until    atomic.Int64 // when it ends, unless another call is slow
-	late     atomic.Int64 // when the process was last late
+	looked   atomic.Int64 // when it last looked
+	late     atomic.Int64 // when it last looked too late
 }
 
 const (
 	watchEvery = 2 * time.Millisecond
 	watchFor   = 3 * time.Second
-	lateness   = time.Millisecond // beyond what timers are late by themselves
+	lateness   = time.Millisecond // more than timers are late by themselves
 )
 
 func (w *witness) init(m *minders) { w.minders, w.epoch = m, time.Now() }
@@ -40,29 +42,51 @@ func (w *witness) excuses(took time.Duration) bool {
 	w.until.Store(now + int64(watchFor))
 	if w.watching.CompareAndSwap(false, true) {
 		w.since.Store(now)
+		w.looked.Store(now)
 		w.minders.run(w.watch)
 		return true
 	}
 	began := now - int64(took)
-	return w.since.Load() > began || w.late.Load() > began
+	return w.since.Load() > began || w.late.Load() > began || tooLong(now-w.looked.Load())
 }
 
 // watch looks until no call has been slow for a while.
 func (w *witness) watch(ctx context.Context) {
-	for last := w.now(); last < w.until.Load(); {
+	answer, end := echo()
+	defer end()
+	for w.looked.Load() < w.until.Load() {
 		if !pause(ctx, watchEvery) {
 			return
 		}
-		now := w.now()
-		w.look(now, now-last)
-		last = now
+		answer()
+		w.look(w.now())
 	}
 	w.watching.Store(false)
 }
 
-// look notes whether a sleep took too long.
-func (w *witness) look(now, slept int64) {
-	if slept > int64(watchEvery+lateness) {
+// echo returns a function that waits for an answer which is given at once, as
+// callers of a store wait for theirs. While all processors are busy the network
+// is looked at last: timers are in time when answers are late. Where no pipe
+// can be had it waits for nothing.
+func echo() (answer, end func()) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		return func() {}, func() {}
+	}
+	var one [1]byte
+	answer = func() {
+		go func() { _, _ = in.Write([]byte{0}) }() // a pipe of this process: its reader waits
+		_, _ = out.Read(one[:])
+	}
+	return answer, func() { _, _ = in.Close(), out.Close() }
+}
+
+// look notes whether the last look is too long ago.
+func (w *witness) look(now int64) {
+	if tooLong(now - w.looked.Load()) {
 		w.late.Store(now)
 	}
+	w.looked.Store(now)
 }
+
+func tooLong(slept int64) bool { return slept > int64(watchEvery+lateness) }
