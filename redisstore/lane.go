@@ -29,6 +29,7 @@ type lane struct {
 		waiting     int
 		aloft       int       // flights in the air, or boarding
 		boarding    int       // of them: about to leave with those who wait
+		distinct    bool      // the calls of the last flight had few equals
 		idle        []*flight // landed, kept for the next departure
 	}
 }
@@ -40,6 +41,8 @@ const (
 	// maxLines is how many claims one script call takes, but for a single
 	// group that has more: more save no time, and hold up everybody else.
 	maxLines = 256
+	// worthParting is how many calls are worth two flights.
+	worthParting = 16
 )
 
 // lanes are those of one server, by the number of replicas that claims ask for,
@@ -142,7 +145,7 @@ func (l *lane) board(f *flight) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.first != nil {
-		l.boardAllLocked(f)
+		l.boardLocked(f)
 	}
 	if len(f.calls) == 0 {
 		l.mu.aloft--
@@ -151,21 +154,41 @@ func (l *lane) board(f *flight) bool {
 	return len(f.calls) > 0
 }
 
-func (l *lane) boardAllLocked(f *flight) {
-	room, now := maxLines, time.Now()
+// boardLocked parts many calls between this flight and another, so that the
+// server has one to work on while the client reads and writes the other. Equal
+// calls stay together: all of them are one line.
+func (l *lane) boardLocked(f *flight) {
+	if l.mu.aloft == maxFlights || !l.mu.distinct || l.mu.waiting < worthParting {
+		l.fillLocked(f, maxLines)
+		return
+	}
+	l.fillLocked(f, min(maxLines, l.mu.waiting/2))
+	if other := l.flightLocked(); l.fillLocked(other, maxLines) {
+		l.mu.aloft++
+		go l.fly(other)
+	} else {
+		l.mu.idle = append(l.mu.idle, other)
+	}
+}
+
+// fillLocked boards calls while there is room for their claims, and reports
+// whether any did.
+func (l *lane) fillLocked(f *flight, room int) bool {
+	now := time.Now()
 	for c := l.mu.first; c != nil; {
 		next := c.next
 		if c.waits(now) {
 			if room -= len(c.claims); room < 0 && len(f.calls) > 0 {
 				break
 			}
-			l.boardLocked(f, c)
+			l.takeLocked(f, c)
 		}
 		c = next
 	}
+	return len(f.calls) > 0
 }
 
-func (l *lane) boardLocked(f *flight, c *call) {
+func (l *lane) takeLocked(f *flight, c *call) {
 	l.unlinkLocked(c)
 	c.state = aloft
 	if c.alone {
@@ -185,6 +208,7 @@ func (l *lane) land(f *flight) {
 		}
 		c.state = landed
 	}
+	l.mu.distinct = f.lines()*2 > len(f.calls)
 	l.mu.Unlock()
 	for _, c := range f.calls {
 		if c != nil && !c.own {
