@@ -88,6 +88,8 @@ type part struct {
 	batch   *batch
 	entries []entry
 	equal   map[sameness]int // entries of plain calls
+	latest  sameness         // what was last looked up there, and
+	at      int              // where it was
 	out     []stint.Decision
 	errs    []error
 }
@@ -116,14 +118,20 @@ func (p *part) take(c *call, among bool) {
 	}
 	claim := &c.claims[0]
 	same := sameness{claim.Key, claim.Limit, claim.Cost}
-	if at, ok := p.equal[same]; ok {
-		e := &p.entries[at]
-		p.batch.again(e.group)
-		e.last.same, e.last = c, c
-		return
+	if same != p.latest || len(p.entries) == 0 { // a hot key's calls come in a row
+		at, ok := p.equal[same]
+		if !ok {
+			at = len(p.entries)
+			p.equal[same] = at
+			p.append(c)
+			p.latest, p.at = same, at
+			return
+		}
+		p.latest, p.at = same, at
 	}
-	p.equal[same] = len(p.entries)
-	p.append(c)
+	e := &p.entries[p.at]
+	p.batch.again(e.group)
+	e.last.same, e.last = c, c
 }
 
 func (p *part) append(c *call) {
@@ -196,7 +204,7 @@ func (p *part) reset(e *encoding) {
 	} else {
 		p.batch.reset()
 	}
-	p.failed = false
+	p.failed, p.latest = false, sameness{}
 	clear(p.entries)
 	clear(p.equal)
 	clear(p.errs)

@@ -123,6 +123,21 @@ func TestChecksThatWaitTravelTogether(t *testing.T) {
 	})
 }
 
+func TestManyDistinctChecksAreParted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLounge(t)
+		l.take(t.Context(), "first")
+		l.announce(1) // all wait until it has landed
+		for i := range 2 * worthParting {
+			l.take(t.Context(), fmt.Sprint("waits", i))
+		}
+		l.announce(-1)
+		l.release <- struct{}{}
+		l.departures(1, worthParting, worthParting)
+		l.clear()
+	})
+}
+
 func TestCheckGoesWithTheFlightThatBoards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLounge(t)
