@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 // tower is a server that answers when it is told to, with an error.
 type tower struct {
+	leaving  sync.Mutex // two flights may leave at once; read when all wait
 	departed [][]string // the keys of each flight
 	release  chan struct{}
 }
@@ -22,7 +24,9 @@ func (w *tower) call(_ context.Context, calls []invocation, replies []reply) {
 	for _, c := range calls {
 		keys = append(keys, c.keys...)
 	}
+	w.leaving.Lock()
 	w.departed = append(w.departed, keys)
+	w.leaving.Unlock()
 	<-w.release
 	failAll(replies, errTower)
 }
