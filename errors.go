@@ -40,6 +40,26 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// KindName returns Kind, or the name of Code where Kind is empty.
+func (e *Error) KindName() string {
+	if e.Kind != "" {
+		return e.Kind
+	}
+	switch e.Code {
+	case CodeInvalid:
+		return "invalid"
+	case CodeUnavailable:
+		return "unavailable"
+	case CodeTimeout:
+		return "timeout"
+	case CodeCanceled:
+		return "canceled"
+	case CodeExhausted:
+		return "exhausted"
+	}
+	return "internal"
+}
+
 // LimitError says which field of a [Spec] is wrong, and the mend.
 type LimitError struct {
 	Field   string // as rule files name it: "capacity", "window"

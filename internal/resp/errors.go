@@ -18,7 +18,7 @@ func errorText(err error) string {
 		return string(reply)
 	}
 	if failed := storeFailure(err); failed != nil {
-		return "ERR no decision could be made: the store fails (" + kindOf(failed) + ")"
+		return "ERR no decision could be made: the store fails (" + failed.KindName() + ")"
 	}
 	return "ERR " + err.Error()
 }
@@ -30,21 +30,4 @@ func storeFailure(err error) *stint.Error {
 		return nil
 	}
 	return failed
-}
-
-func kindOf(e *stint.Error) string {
-	if e.Kind != "" {
-		return e.Kind
-	}
-	switch e.Code {
-	case stint.CodeUnavailable:
-		return "unavailable"
-	case stint.CodeTimeout:
-		return "timeout"
-	case stint.CodeCanceled:
-		return "canceled"
-	case stint.CodeExhausted:
-		return "exhausted"
-	}
-	return "internal"
 }

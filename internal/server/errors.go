@@ -54,7 +54,7 @@ func fromStore(e *stint.Error) *apiError {
 		return &apiError{http.StatusBadRequest, codeInvalid, e.Error()}
 	case stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled, stint.CodeExhausted:
 		// What is wrong may name servers of the inside; it is for the log.
-		return &apiError{http.StatusServiceUnavailable, codeUnavailable, "no decision could be made: the store fails (" + kindOf(e) + ")"}
+		return &apiError{http.StatusServiceUnavailable, codeUnavailable, "no decision could be made: the store fails (" + e.KindName() + ")"}
 	}
 	return &apiError{http.StatusInternalServerError, codeInternal, "no decision could be made"}
 }

@@ -27,7 +27,7 @@ func NewStoreCalls() *StoreCalls {
 			Help: "Calls to the store that brought no decision, by kind."}, []string{"kind"}),
 	}
 	for _, code := range []stint.Code{stint.CodeInternal, stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled, stint.CodeExhausted} {
-		c.errors.WithLabelValues(kindOf(&stint.Error{Code: code}))
+		c.errors.WithLabelValues((&stint.Error{Code: code}).KindName())
 	}
 	return c
 }
@@ -39,7 +39,7 @@ func (c *StoreCalls) Observe(took time.Duration, err error) {
 	c.duration.Observe(took.Seconds())
 	down := false
 	eachError(err, func(e *stint.Error) {
-		c.errors.WithLabelValues(kindOf(e)).Inc()
+		c.errors.WithLabelValues(e.KindName()).Inc()
 		down = down || e.Code == stint.CodeUnavailable || e.Code == stint.CodeTimeout
 	})
 	if c.down.Load() != down { // every processor reads this line all the time
@@ -74,23 +74,4 @@ func storeError(err error) *stint.Error {
 		return coded
 	}
 	return &stint.Error{Code: stint.CodeInternal}
-}
-
-func kindOf(e *stint.Error) string {
-	if e.Kind != "" {
-		return e.Kind
-	}
-	switch e.Code {
-	case stint.CodeInvalid:
-		return "invalid"
-	case stint.CodeUnavailable:
-		return "unavailable"
-	case stint.CodeTimeout:
-		return "timeout"
-	case stint.CodeCanceled:
-		return "canceled"
-	case stint.CodeExhausted:
-		return "exhausted"
-	}
-	return "internal"
 }
