@@ -12,8 +12,9 @@ import (
 // would leave alone a store that is well, just when limits are needed most.
 //
 // It watches while calls are slow, and costs nothing else: a goroutine that
-// sleeps, asks itself something, and sees how late it is. A slow call is the store's doing if it
-// was watched from its beginning, and the process was never late meanwhile.
+// sleeps, asks itself something, and sees how late it is. A slow call is the
+// store's doing if it was watched from its beginning, and the process was never
+// late meanwhile.
 type witness struct {
 	minders *minders
 	epoch   time.Time

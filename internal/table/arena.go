@@ -11,7 +11,7 @@ import (
 //
 // A shard has two windows, and grows in place in each. The early one is for
 // as long as the shard may still be parted; those of all shards lie together
-// in huge pages, because page walks are a quarter of a check in a table of a
+// in huge pages, because finding the page is much of a check in a table of a
 // million keys. The late one is in small pages, which become resident as they
 // are written: at that size it is the bytes a key that count.
 type arena struct{ early, late windows }
@@ -62,8 +62,8 @@ func (a *arena) of(late bool) *windows {
 }
 
 // populate makes windows resident before they are needed: where the memory of
-// a machine is itself virtual, the first touch of one huge page has taken
-// seven milliseconds.
+// a machine is itself virtual, the first touch of one huge page can take
+// milliseconds.
 func (w *windows) populate(from, to int) {
 	if w.memory != nil {
 		populateMemory(w.memory[from*w.slots*slotSize : to*w.slots*slotSize])
