@@ -7,8 +7,8 @@ import "runtime"
 // suit the bound (R. Fagin et al., "Extendible hashing", ACM TODS 4(3), 1979).
 // So it stays dense while it is small, and takes few pages to look through.
 const (
-	splitKeys  = 1250 // half of what suits a shard: a split is no longer than a rebuild
-	earlySlots = 1792 // their room at the load that growth leaves, in whole pages
+	splitKeys  = 625 // half of what suits a shard: a split is no longer than a rebuild
+	earlySlots = 896 // their room at the load that growth leaves, in whole pages
 )
 
 // Owns reports whether a shard, which is locked, still holds what there is

@@ -64,7 +64,7 @@ type Table struct {
 }
 
 const (
-	keysPerShard = 2500 // small enough to rebuild in tens of microseconds
+	keysPerShard = 1250 // small enough to rebuild in tens of microseconds
 	maxShards    = 1 << 16
 	keepShards   = 1 << 12 // when there is no bound
 	keepSlots    = 1 << 18 // of each window then; beyond it, the Go heap
