@@ -35,21 +35,28 @@ type Counter struct {
 	policies []Policy // of the limiter's limits
 }
 
-// Decide counts the request.
+// Decide counts the request. It is shorthand for [Counter.Key] and
+// [Counter.DecideKey].
 func (c *Counter) Decide(ctx context.Context, r *Request) (Answer, error) {
-	c.once.Do(c.name)
-	answer := Answer{Policies: c.policies, Dialect: c.Dialect, Jitter: c.Jitter}
-	key, err := c.key(r)
+	key, err := c.Key(r)
 	if err != nil {
-		return answer, err
+		return Answer{Face: -1}, err
 	}
+	return c.DecideKey(ctx, key, c.cost(r))
+}
+
+// DecideKey counts a request of that cost, at least 0, whose use is counted
+// under a key that the caller has found.
+func (c *Counter) DecideKey(ctx context.Context, key string, cost int64) (answer Answer, err error) {
+	c.once.Do(c.name)
+	answer = Answer{Policies: c.policies, Dialect: c.Dialect, Jitter: c.Jitter}
 	switch len(c.policies) {
 	case 0:
 		err = &stint.Error{Problem: "the limiter has no limit", Mend: "pass at least one to NewLimiter"}
 	case 1:
-		answer.Decision, err = c.Limiter.AllowN(ctx, key, c.cost(r))
+		answer.Decision, err = c.Limiter.AllowN(ctx, key, cost)
 	default:
-		err = c.decideAll(ctx, key, c.cost(r), &answer)
+		err = c.decideAll(ctx, key, cost, &answer)
 	}
 	return answer, err
 }
@@ -87,9 +94,10 @@ func (c *Counter) cost(r *Request) int64 {
 // shared is the key of requests without any identity.
 const shared = "shared"
 
-// key is whose use a request is. Every part begins with its attribute's name,
-// so that an API key that looks like an address is nobody else's.
-func (c *Counter) key(r *Request) (string, error) {
+// Key is whose use a request is; see By. Every part begins with its
+// attribute's name, so that an API key that looks like an address is nobody
+// else's.
+func (c *Counter) Key(r *Request) (string, error) {
 	parts := make([]string, 0, 4)
 	for _, name := range c.By {
 		value := c.value(r, name)

@@ -33,7 +33,7 @@ func TestWhoseUseIsCounted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequest("GET", c.target, nil)
 			r.RemoteAddr, r.Header = c.peer, from("", c.headers...).Header
-			if got, err := c.counter.key(NewRequest(r, nil)); got != c.want || err != nil {
+			if got, err := c.counter.Key(NewRequest(r, nil)); got != c.want || err != nil {
 				t.Errorf("key %q, %v; want %q", got, err, c.want)
 			}
 		})

@@ -41,7 +41,7 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 			m.fail(w, r, next, err)
 		case !answer.Allowed():
 			answer.WriteDenial(w, r, m.now())
-		case m.rejectsToken(q):
+		case q.RejectsToken():
 			writeInvalidToken(w, r)
 		default:
 			answer.SetHeaders(w.Header(), m.now())
@@ -63,11 +63,6 @@ func (m *Middleware) fail(w http.ResponseWriter, r *http.Request, next http.Hand
 		return
 	}
 	m.OnError(w, r, next, err)
-}
-
-func (m *Middleware) rejectsToken(q *Request) bool {
-	tokens := m.Identity.Tokens
-	return tokens != nil && tokens.RejectInvalid && q.readToken() == tokenInvalid
 }
 
 // serveAfter calls next after a delay, if the request is still wanted then.

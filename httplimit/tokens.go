@@ -142,6 +142,13 @@ func (t *Tokens) find(ctx context.Context, id string) (any, error) {
 	return t.Keys[""], nil
 }
 
+// RejectsToken reports whether the request must not pass because its token
+// cannot be verified; see [Tokens.RejectInvalid].
+func (r *Request) RejectsToken() bool {
+	tokens := r.identity.Tokens
+	return tokens != nil && tokens.RejectInvalid && r.readToken() == tokenInvalid
+}
+
 // readToken verifies the request's token, once.
 func (r *Request) readToken() tokenState {
 	if r.token != tokenUnread {
