@@ -29,19 +29,43 @@ func (s *Set) Decide(ctx context.Context, store stint.Store, a Attributes, cost 
 // overwritten: a caller that keeps one for many requests saves the
 // allocation.
 func (s *Set) DecideInto(ctx context.Context, store stint.Store, a Attributes, cost int64, o *Outcome) error {
-	*o = Outcome{Decision: stint.Decision{Allowed: true}, Face: -1, Hits: o.Hits[:0]}
-	if cost < 0 || cost > stint.MaxCost {
-		return &stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf("cost: %d is out of range", cost), Mend: rangeMend(0, stint.MaxCost)}
-	}
 	q := s.borrow(a, cost)
 	defer s.giveBack(q)
-	if o.List = q.ask(); o.List == ListDeny {
+	q.plan()
+	if done, err := q.answer(o); done || err != nil {
+		return err
+	}
+	if err := q.askStore(ctx, store); err != nil {
+		return err
+	}
+	q.decided(o)
+	return nil
+}
+
+// plan gathers what the request asks of a store.
+func (q *request) plan() {
+	if q.cost < 0 || q.cost > stint.MaxCost {
+		q.err = &stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf("cost: %d is out of range", q.cost), Mend: rangeMend(0, stint.MaxCost)}
+		return
+	}
+	q.list = q.ask()
+}
+
+// answer begins the outcome, and reports whether it is done without a store.
+func (q *request) answer(o *Outcome) (done bool, err error) {
+	*o = Outcome{Decision: stint.Decision{Allowed: true}, Face: -1, Hits: o.Hits[:0], List: q.list}
+	if q.list == ListDeny {
 		o.Decision = stint.Decision{RetryAfter: stint.Never}
 	}
-	if q.err != nil || o.List != ListNone {
-		return q.err
+	if q.err != nil || q.list != ListNone {
+		return true, q.err
 	}
-	return q.take(ctx, store, o)
+	o.Hits = append(append(o.Hits, q.hits...), q.shadows...)
+	if q.denied {
+		q.denyOutcome(o)
+		return true, nil
+	}
+	return len(q.enforced)+len(q.shadow) == 0, nil
 }
 
 // ask goes through the lists and the rules that match, and gathers claims.
@@ -102,27 +126,6 @@ func (q *request) listedByRule(r *Rule) bool {
 	return ok
 }
 
-// take asks the store, and writes the outcome.
-func (q *request) take(ctx context.Context, store stint.Store, o *Outcome) error {
-	o.Hits = append(append(o.Hits, q.hits...), q.shadows...)
-	if q.denied {
-		q.denyOutcome(o)
-		return nil
-	}
-	n := len(q.enforced)
-	if n+len(q.shadow) == 0 {
-		return nil
-	}
-	if err := q.askStore(ctx, store); err != nil {
-		return err
-	}
-	q.decided(o)
-	if n > 0 {
-		o.Face, o.Decision = stint.Face(q.enforced, q.decisions[:n])
-	}
-	return nil
-}
-
 // denyOutcome answers for the rules that deny by themselves: nothing is
 // counted, not even by shadow rules.
 func (q *request) denyOutcome(o *Outcome) {
@@ -146,10 +149,11 @@ func (q *request) askStore(ctx context.Context, store stint.Store) error {
 		return err
 	}
 	q.makeGroups()
-	if err := store.TakeGroups(ctx, q.groups, q.decisions); err != nil {
-		return q.enforcedError(err)
+	err := store.TakeGroups(ctx, q.groups, q.decisions)
+	if partial, ok := errors.AsType[*stint.GroupsError](err); ok && len(partial.Errs) == len(q.groups) {
+		return q.enforcedError(partial.Errs)
 	}
-	return nil
+	return err
 }
 
 // makeGroups puts the enforced claims in one group, and those of each shadow
@@ -169,19 +173,15 @@ func (q *request) makeGroups() {
 	}
 }
 
-// enforcedError is what is left of a store's error when shadow groups do not
-// count: their decisions are allowed and degraded.
-func (q *request) enforcedError(err error) error {
-	var partial *stint.GroupsError
-	if !errors.As(err, &partial) || len(partial.Errs) != len(q.groups) {
-		return err
-	}
+// enforcedError is what is left of the errors of the groups when shadow groups
+// do not count: their decisions are allowed and degraded.
+func (q *request) enforcedError(errs []error) error {
 	at := 0
 	for i, g := range q.groups {
-		if partial.Errs[i] != nil && !g.Shadow {
-			return partial.Errs[i]
+		if errs[i] != nil && !g.Shadow {
+			return errs[i]
 		}
-		if partial.Errs[i] != nil {
+		if errs[i] != nil {
 			for j := range g.Claims {
 				q.decisions[at+j] = stint.Decision{Allowed: true, Degraded: true}
 			}
@@ -191,8 +191,8 @@ func (q *request) enforcedError(err error) error {
 	return nil
 }
 
-// decided writes the store's decisions to the hits, in the same order; a
-// shadow rule that denies by itself has its own already.
+// decided writes the store's decisions to the hits, in the same order (a
+// shadow rule that denies by itself has its own already), and their face.
 func (q *request) decided(o *Outcome) {
 	next := 0
 	for i := range o.Hits {
@@ -202,5 +202,8 @@ func (q *request) decided(o *Outcome) {
 		}
 		h.Decision = q.decisions[next]
 		next++
+	}
+	if n := len(q.enforced); n > 0 {
+		o.Face, o.Decision = stint.Face(q.enforced, q.decisions[:n])
 	}
 }

@@ -38,6 +38,7 @@ type request struct {
 	address    netip.Addr
 	tier       int32
 	tierKnown  bool
+	list       List
 	err        error // the first attribute that cannot be
 
 	found  []int32 // candidates

@@ -82,6 +82,6 @@ func (s *Set) giveBack(q *request) {
 	clear(q.values)
 	clear(q.parts)
 	q.reset()
-	q.attributes, q.err, q.tierKnown = nil, nil, false
+	q.attributes, q.list, q.err, q.tierKnown = nil, ListNone, nil, false
 	s.requests.Put(q)
 }

@@ -1,0 +1,109 @@
+package rule
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/stintdev/stint"
+)
+
+const planned = `
+rules:
+  - {id: orders, match: {path_prefix: /orders}, by: [api_key], limit: 2, window: 60}
+  - {id: day, match: {path_prefix: /orders}, by: [api_key], limit: 5, window: 1h}
+  - {id: seen, match: {path_prefix: /seen}, by: [api_key], limit: 1, window: 60, mode: shadow}
+  - {id: both, match: {path_prefix: /orders/new}, by: [api_key], limit: 1, window: 60, mode: shadow}
+  - {id: shut, match: {path_prefix: /shut}, by: [api_key], deny_all: true}
+  - {id: named, match: {path_prefix: /named}, by: [user], missing: deny, limit: 1, window: 60}
+whitelist: ["sk_in_*"]
+blacklist: ["sk_out_*"]
+`
+
+// plannedRequests has neighbours that would meddle with each other, if groups
+// of one call did.
+func plannedRequests() (all []Map) {
+	for _, path := range []string{"/orders", "/orders/new", "/seen", "/shut", "/named", "/none"} {
+		for _, key := range []string{"a", "a", "b", "sk_in_1", "sk_out_1", "a"} {
+			all = append(all, Map{"api_key": key, "path": path})
+			all = append(all, Map{"api_key": "a", "path": "/seen"}, Map{"api_key": "a", "path": "/orders"})
+		}
+	}
+	return append(all, Map{"path": "/orders", "api_key": "a\nb"}, Map{"path": "/seen", "api_key": "c"})
+}
+
+// TestPlansDecideAsRequestsOneByOne compares one call for all with a call for
+// each.
+func TestPlansDecideAsRequestsOneByOne(t *testing.T) {
+	s := mustParse(t, planned)
+	now := int64(1_700_000_000_000_000)
+	together, alone := newStore(t, &now), newStore(t, &now)
+	for round := range 3 {
+		for i, got := range decidePlans(t, s, together, plannedRequests(), int64(round)) {
+			var want Outcome
+			err := s.DecideInto(t.Context(), alone, plannedRequests()[i], int64(round), &want)
+			if (err == nil) != (got.err == nil) || summary(&got.outcome) != summary(&want) || !reflect.DeepEqual(got.outcome.Decision, want.Decision) {
+				t.Errorf("round %d, %v:\n%s, %v; want\n%s, %v", round, plannedRequests()[i], summary(&got.outcome), got.err, summary(&want), err)
+			}
+		}
+	}
+}
+
+// settled is what one request of many got.
+type settled struct {
+	outcome Outcome
+	err     error
+}
+
+// decidePlans decides the requests by one call of the store.
+func decidePlans(t *testing.T, s *Set, store stint.Store, requests []Map, cost int64) []settled {
+	t.Helper()
+	plans, ends, groups := []Plan(nil), []int(nil), []stint.Group(nil)
+	for _, a := range requests {
+		plans = append(plans, s.Plan(a, cost))
+		groups = plans[len(plans)-1].AppendGroups(groups)
+		ends = append(ends, len(groups))
+	}
+	n := countClaims(groups)
+	decisions := make([]stint.Decision, n)
+	if err := store.TakeGroups(t.Context(), groups, decisions); err != nil {
+		t.Fatal(err)
+	}
+	all, from := make([]settled, len(plans)), 0
+	for i, p := range plans {
+		n := countClaims(groups[from:ends[i]])
+		all[i].err = p.Settle(decisions[:n], nil, &all[i].outcome)
+		p.Release()
+		decisions, from = decisions[n:], ends[i]
+	}
+	return all
+}
+
+func countClaims(groups []stint.Group) (n int) {
+	for _, g := range groups {
+		n += len(g.Claims)
+	}
+	return n
+}
+
+func TestPlanOfAFailedGroupHasItsError(t *testing.T) {
+	s := mustParse(t, planned)
+	for path, c := range map[string]struct {
+		errs []error
+		want bool
+	}{
+		"/orders":     {[]error{context.Canceled}, true},
+		"/orders/new": {[]error{nil, context.Canceled}, false}, // the shadow rule's
+		"/seen":       {[]error{context.Canceled}, false},
+	} {
+		p := s.Plan(Map{"api_key": "a", "path": path}, 1)
+		n := countClaims(p.AppendGroups(nil))
+		var o Outcome
+		err := p.Settle(make([]stint.Decision, n), c.errs, &o)
+		if errors.Is(err, context.Canceled) != c.want {
+			t.Errorf("%s: %v", path, err)
+		}
+		p.Release()
+	}
+}
