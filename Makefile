@@ -1,6 +1,9 @@
 # What can be done here. `make help` lists it.
 
 GOLANGCI_LINT := v2.15.0
+BUF := v1.75.0
+PROTOC_GEN_GO := v1.36.12
+PROTOC_GEN_GO_GRPC := v1.6.2
 FUZZTIME ?= 3s
 GO ?= go
 
@@ -47,6 +50,21 @@ lint: bin/golangci-lint ## every linter, with the exceptions of .golangci.yml
 
 bin/golangci-lint: Makefile
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
+	@touch $@
+
+.PHONY: generate
+generate: bin/buf ## write the Go code of api/ anew from its .proto files
+	cd api && PATH="$(CURDIR)/bin:$$PATH" buf lint && PATH="$(CURDIR)/bin:$$PATH" buf generate
+
+.PHONY: generated
+generated: bin/buf ## fail unless the code of api/ is what make generate writes
+	rm -rf bin/.generated && cd api && PATH="$(CURDIR)/bin:$$PATH" buf generate --output ../bin/.generated
+	diff -r -x '*.proto' -x '*_test.go' api/stint bin/.generated/stint
+
+bin/buf: Makefile
+	GOBIN=$(CURDIR)/bin $(GO) install github.com/bufbuild/buf/cmd/buf@$(BUF)
+	GOBIN=$(CURDIR)/bin $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO)
+	GOBIN=$(CURDIR)/bin $(GO) install google.golang.org/grpc/cmd/protoc-gen-go-grpc@$(PROTOC_GEN_GO_GRPC)
 	@touch $@
 
 .PHONY: fuzz

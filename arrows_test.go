@@ -39,6 +39,7 @@ var arrows = map[string]struct {
 	"internal/envoyrls":    {[]string{".", "rule", "internal/follow", "internal/nearest"}, "it decides as Envoy asks over a store that is handed to it; of rules it has only the way to say what is wrong in a file"},
 	"internal/ruleset":     {[]string{"rule", "internal/follow"}, "it brings rule sets and decides nothing"},
 	"internal/resp":        {[]string{"."}, "it answers for any store; rules are decided elsewhere"},
+	"api/…":                {nil, "whoever speaks the protocol needs nothing else of ours"},
 	"internal/gateway":     {nil, "it passes requests on; who may pass is decided around it"},
 	"internal/server":      {[]string{".", "rule", "httplimit", "internal/envoyrls", "internal/gateway", "internal/nearest", "internal/resp", "internal/ruleset"}, "it joins the surfaces to a store that its caller picks"},
 	"cmd/stint":            {[]string{".", "rule", "httplimit", "replay", "redisstore", "guard", "resilience/breaker", "internal/nearest", "internal/server"}, "it wires; work belongs in what it wires"},
