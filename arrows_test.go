@@ -30,6 +30,7 @@ var arrows = map[string]struct {
 	"internal/redistest":   {nil, "it starts what the tests of any package speak to, so it knows none"},
 	"storetest":            {[]string{".", "internal/oracle"}, "it is the contract of every store, so it knows none"},
 	"resilience/breaker":   {nil, "it is of use to who limits nothing"},
+	"resilience/budget":    {nil, "it is of use to who retries by other means"},
 	"redisstore":           {[]string{".", "internal/shorthash"}, "it takes claims to servers; what their failure means is decided around it"},
 	"guard":                {[]string{".", "resilience/breaker"}, "it guards any store, so it knows none"},
 	"rule":                 {[]string{".", "internal/nearest", "internal/shorthash", "internal/urlpath"}, "rules are decided for every surface alike, so they know none"},
@@ -55,6 +56,7 @@ var thirdParty = map[string]string{
 	".":                  "whoever limits by the library downloads nothing else",
 	"internal/table":     "it belongs to the root",
 	"resilience/breaker": "whoever breaks circuits downloads nothing else",
+	"resilience/budget":  "whoever bounds retries downloads nothing else",
 	"internal/resp":      "it reads what anyone sends, so it can be read whole",
 	"internal/urlpath":   "security rests on it, so it can be read whole",
 }

@@ -1,0 +1,17 @@
+// Package budget limits retries to a share of the requests, so that a failing
+// server gets a tenth more work from its clients at most, not several times
+// its work.
+//
+// Use one [Budget] for each thing that can fail, shared by all who call it.
+// Tell it of every request by [Budget.Request], and ask it before every retry,
+// and before the wait for it, by [Budget.Retry]; package retry does both.
+//
+// It promises that whenever a retry is granted, the retries within the window,
+// this one included, are at most Share × the requests within it + PerSecond ×
+// its seconds, however many goroutines ask. So over any time the retries are
+// at most Share × the requests + PerSecond × (that time + 1 window). It has no
+// goroutine and no timer, and neither allocates nor waits but for its lock.
+//
+// The design is that of Finagle's RetryBudget, and what Google's book "Site
+// Reliability Engineering", chapter 22, asks of clients.
+package budget
