@@ -1,0 +1,179 @@
+package rule
+
+import (
+	"errors"
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// BodyName is the File of a [Problem] in what an edit was given, rather than
+// in the files of the set.
+const BodyName = "body"
+
+// Edit is one change of the text of a rule set. Make it by [PutRule] and its
+// like, and apply it by [Apply].
+type Edit struct {
+	what string
+	plan func(e *editor) (*change, error)
+}
+
+// NotFoundError says that the set has nothing of the name that an edit, or a
+// look at its text, is about.
+type NotFoundError struct{ What string }
+
+// Error returns what is not there.
+func (e *NotFoundError) Error() string { return e.What + " is not in the rules" }
+
+// Apply makes edits, one after the other, and returns files and the set that
+// they are: all edits are made, or none. What an edit does not touch stays as
+// it was written, comments and order included; a file of which nothing changes
+// is returned as it was given.
+//
+// The error is a [*NotFoundError], or [Problems] when the set would have a
+// mistake: those in what the edit was given name the file [BodyName], the
+// others a place in the files as they were given.
+func Apply(files []File, edits ...Edit) ([]File, *Set, error) {
+	var set *Set
+	for _, edit := range edits {
+		var err error
+		if files, set, err = edit.apply(files); err != nil {
+			return nil, nil, err
+		}
+	}
+	if set == nil {
+		var err error
+		set, err = Parse(files...)
+		return files, set, err
+	}
+	return files, set, nil
+}
+
+func (e Edit) apply(files []File) ([]File, *Set, error) {
+	ed, err := newEditor(files)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := e.plan(ed)
+	if err != nil {
+		return nil, nil, err
+	}
+	files, places, err := ed.write(c)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", e.what, err)
+	}
+	set, err := Parse(files...)
+	if err != nil {
+		return nil, nil, ed.relocated(err, c.file, places)
+	}
+	return files, set, nil
+}
+
+// documentsTag marks the list of the documents of a file.
+const documentsTag = "!documents"
+
+// editor is the nodes of the files of a set.
+type editor struct {
+	files []File
+	tops  []*yaml.Node        // a list of the tops of the documents of each
+	raw   [][]*yaml.Node      // those documents
+	given map[*yaml.Node]bool // nodes of what the edit was given
+}
+
+func newEditor(files []File) (*editor, error) {
+	e := &editor{files: files, given: map[*yaml.Node]bool{}}
+	for _, file := range files {
+		raw, err := parseNodes(file)
+		if err != nil {
+			return nil, err
+		}
+		top := &yaml.Node{Kind: yaml.SequenceNode, Tag: documentsTag}
+		for _, document := range raw {
+			top.Content = append(top.Content, document.Content...)
+		}
+		e.tops, e.raw = append(e.tops, top), append(e.raw, raw)
+	}
+	return e, nil
+}
+
+// body parses what an edit was given: one value, without anchors, which could
+// take the place of those in the file.
+func (e *editor) body(data []byte) (*yaml.Node, error) {
+	if len(data) > maxFile {
+		return nil, bodyProblem(nil, fmt.Sprintf("is %d bytes long", len(data)), fmt.Sprintf("use at most %d", maxFile))
+	}
+	documents, err := parseNodes(File{Name: BodyName, Data: data})
+	if err != nil {
+		return nil, err
+	}
+	if len(documents) != 1 || len(documents[0].Content) != 1 {
+		return nil, bodyProblem(nil, fmt.Sprintf("holds %d documents", len(documents)), "send one, in JSON or YAML")
+	}
+	return documents[0].Content[0], e.take(documents[0].Content[0])
+}
+
+// take notes that the nodes were given.
+func (e *editor) take(n *yaml.Node) error {
+	if n.Anchor != "" || n.Kind == yaml.AliasNode {
+		return bodyProblem(n, "holds an anchor or an alias", "write out what it stands for")
+	}
+	e.given[n] = true
+	for _, below := range n.Content {
+		if err := e.take(below); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bodyMapping is body for a mapping.
+func (e *editor) bodyMapping(data []byte, what string) (*yaml.Node, error) {
+	n, err := e.body(data)
+	if err == nil && n.Kind != yaml.MappingNode {
+		err = bodyProblem(n, fmt.Sprintf("%s is %s", what, kindOf(n)), `write it as {"key": value}`)
+	}
+	if err == nil {
+		err = twice(n)
+	}
+	return n, err
+}
+
+// twice refuses a mapping that has a key two times.
+func twice(n *yaml.Node) error {
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if seen[n.Content[i].Value] {
+			return bodyProblem(n.Content[i], "has this key a second time", "remove one")
+		}
+		seen[n.Content[i].Value] = true
+	}
+	return nil
+}
+
+func bodyProblem(n *yaml.Node, what, mend string) error {
+	p := Problem{File: BodyName, What: what, Mend: mend}
+	if n != nil {
+		p.Line, p.Column = n.Line, n.Column
+	}
+	return Problems{p}
+}
+
+// relocated names the places of problems as the caller of an edit knows them.
+func (e *editor) relocated(err error, file int, places map[place2]*yaml.Node) error {
+	problems, ok := errors.AsType[Problems](err)
+	if !ok {
+		return err
+	}
+	for i := range problems {
+		p := &problems[i]
+		n := places[place2{p.Line, p.Column}]
+		if p.File != e.files[file].Name || n == nil {
+			continue
+		}
+		p.Line, p.Column = n.Line, n.Column
+		if e.given[n] {
+			p.File = BodyName
+		}
+	}
+	return problems
+}

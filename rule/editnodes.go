@@ -1,0 +1,203 @@
+package rule
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// parseNodes parses a file as [reader.documents] does, and keeps what only
+// editing needs: the documents themselves with their comments.
+func parseNodes(file File) (documents []*yaml.Node, err error) {
+	if json.Valid(file.Data) {
+		top := newJSONReader(file.Data).value()
+		resolve(top)
+		return []*yaml.Node{{Kind: yaml.DocumentNode, Content: []*yaml.Node{top}}}, nil
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(file.Data))
+	for {
+		document := new(yaml.Node)
+		err := decoder.Decode(document)
+		if errors.Is(err, io.EOF) {
+			return documents, nil
+		}
+		if err != nil {
+			f := &findings{files: []string{file.Name}, seen: map[Problem]bool{}}
+			(&reader{findings: f}).syntaxMistake(file, err)
+			return nil, f.mistakes
+		}
+		documents = append(documents, document)
+	}
+}
+
+// resolve gives plain JSON values the tag that YAML gives their text.
+func resolve(n *yaml.Node) {
+	if n.Tag == "!!scalar" {
+		n.Tag = ""
+		n.Tag = n.ShortTag()
+	}
+	for _, below := range n.Content {
+		resolve(below)
+	}
+}
+
+// entry returns the index of a key in a mapping, −1 when it has none.
+func entry(n *yaml.Node, key string) int {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key && n.Content[i].Tag != "!!merge" {
+			return i
+		}
+	}
+	return -1
+}
+
+// lookup returns the value of a key in a mapping, nil when it has none.
+func lookup(n *yaml.Node, key string) *yaml.Node {
+	if i := entry(n, key); i >= 0 {
+		return n.Content[i+1]
+	}
+	return nil
+}
+
+// setEntry gives a key of a mapping a value, at its end when it is new.
+func setEntry(n *yaml.Node, key, value *yaml.Node) {
+	if i := entry(n, key.Value); i >= 0 {
+		if value.LineComment == "" {
+			value.LineComment = n.Content[i+1].LineComment
+		}
+		n.Content[i+1] = value
+		return
+	}
+	n.Content = append(n.Content, key, value)
+}
+
+func removeEntry(n *yaml.Node, key string) {
+	if i := entry(n, key); i >= 0 {
+		n.Content = append(n.Content[:i:i], n.Content[i+2:]...)
+	}
+}
+
+// textNode is a string.
+func textNode(text string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
+}
+
+// valueNode is a number or a word as a file has it without quotes.
+func valueNode(text string) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Value: text}
+	n.Tag = n.ShortTag()
+	return n
+}
+
+// copied is a node without anchors, aliases resolved: what may be edited in
+// the place of an alias. Its parts do not know where they stand.
+func copied(n *yaml.Node) *yaml.Node {
+	n = target(n)
+	c := *n
+	c.Anchor, c.Alias, c.Content, c.Line, c.Column = "", nil, nil, 0, 0
+	for _, below := range n.Content {
+		c.Content = append(c.Content, copied(below))
+	}
+	return &c
+}
+
+// sameNodes reports whether two trees say the same, comments and style aside.
+func sameNodes(a, b *yaml.Node) bool {
+	if a.Kind != b.Kind || len(a.Content) != len(b.Content) || a.Anchor != b.Anchor {
+		return false
+	}
+	switch a.Kind {
+	case yaml.ScalarNode:
+		return a.Value == b.Value && a.ShortTag() == b.ShortTag()
+	case yaml.AliasNode:
+		return a.Value == b.Value
+	}
+	for i := range a.Content {
+		if !sameNodes(a.Content[i], b.Content[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// place2 is a line and a column, from 1.
+type place2 struct{ line, column int }
+
+// pairPlaces notes for the place of each node of written, as the tree now, the
+// node that it came from.
+func pairPlaces(written, from *yaml.Node, into map[place2]*yaml.Node) {
+	if written.Line > 0 {
+		if _, taken := into[place2{written.Line, written.Column}]; !taken || from.Kind == yaml.ScalarNode {
+			into[place2{written.Line, written.Column}] = from
+		}
+	}
+	for i := range written.Content {
+		pairPlaces(written.Content[i], from.Content[i], into)
+	}
+}
+
+// appendJSON appends a node as JSON, keys in their order; the text of numbers
+// stays as it is. An indent of "" writes one line.
+func appendJSON(b []byte, n *yaml.Node, indent, margin string) []byte {
+	n = target(n)
+	switch n.Kind {
+	case yaml.MappingNode:
+		return appendJSONList(b, n, indent, margin, '{', '}', 2)
+	case yaml.SequenceNode:
+		return appendJSONList(b, n, indent, margin, '[', ']', 1)
+	}
+	return append(b, jsonScalar(n)...)
+}
+
+func appendJSONList(b []byte, n *yaml.Node, indent, margin string, open, end byte, step int) []byte {
+	b = append(b, open)
+	inner := margin + indent
+	for i := 0; i+step <= len(n.Content); i += step {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendBreak(b, indent, inner)
+		if step == 2 {
+			b = append(append(b, jsonText(n.Content[i].Value)...), ':')
+			if indent != "" {
+				b = append(b, ' ')
+			}
+		}
+		b = appendJSON(b, n.Content[i+step-1], indent, inner)
+	}
+	if len(n.Content) > 0 {
+		b = appendBreak(b, indent, margin)
+	}
+	return append(b, end)
+}
+
+func appendBreak(b []byte, indent, margin string) []byte {
+	if indent == "" {
+		return b
+	}
+	return append(append(b, '\n'), margin...)
+}
+
+func jsonScalar(n *yaml.Node) string {
+	switch n.ShortTag() {
+	case "!!null":
+		return "null"
+	case "!!int", "!!float", "!!bool":
+		if json.Valid([]byte(n.Value)) {
+			return n.Value
+		}
+	}
+	return jsonText(n.Value)
+}
+
+func jsonText(text string) string {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(text) // text can always be written
+	return strings.TrimSuffix(b.String(), "\n")
+}

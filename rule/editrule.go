@@ -1,0 +1,123 @@
+package rule
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// PutRule replaces a rule, or adds it after the others. The body is the rule
+// in JSON or YAML; its id may be left out.
+func PutRule(id string, body []byte) Edit {
+	return Edit{"rule " + id, func(e *editor) (*change, error) {
+		n, err := e.bodyMapping(body, "a rule")
+		if err != nil {
+			return nil, err
+		}
+		if err := identify(n, id); err != nil {
+			return nil, err
+		}
+		if json.Valid(body) {
+			layOut(n)
+		}
+		found, ok := e.rule(id)
+		if !ok {
+			return e.addRule(n), nil
+		}
+		return found.replace(n), nil
+	}}
+}
+
+// DeleteRule removes a rule.
+func DeleteRule(id string) Edit {
+	return Edit{"rule " + id, func(e *editor) (*change, error) {
+		found, ok := e.rule(id)
+		if !ok {
+			return nil, &NotFoundError{fmt.Sprintf("rule %.80q", id)}
+		}
+		if len(found.path) == 1 { // a document of its own
+			return found.replace(&yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{textNode("rules"), emptyList()}}), nil
+		}
+		return found.remove(emptyList), nil
+	}}
+}
+
+// identify gives a rule without an id its id, and refuses another one.
+func identify(n *yaml.Node, id string) error {
+	given := lookup(n, "id")
+	if given == nil {
+		n.Content = append([]*yaml.Node{textNode("id"), textNode(id)}, n.Content...)
+		return nil
+	}
+	if given.Value != id {
+		return bodyProblem(given, fmt.Sprintf("the rule's id is %.80q, but %.80q is to be replaced", given.Value, id),
+			"leave the id out; a rule is renamed by deleting it and adding another, whose counts begin anew")
+	}
+	return nil
+}
+
+// layOut writes what is within the keys of a rule on their lines, but for the
+// long ones.
+func layOut(n *yaml.Node) {
+	for i := 1; i < len(n.Content); i += 2 {
+		value := n.Content[i]
+		if !slices.Contains([]string{"override", "temporary", "limits", "allow", "deny", "whitelist", "blacklist"}, n.Content[i-1].Value) {
+			value.Style |= yaml.FlowStyle
+			continue
+		}
+		for _, below := range value.Content {
+			if below.Kind != yaml.ScalarNode {
+				below.Style |= yaml.FlowStyle
+			}
+		}
+	}
+}
+
+func emptyList() *yaml.Node { return &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle} }
+
+// addRule adds a rule to the last list of rules.
+func (e *editor) addRule(n *yaml.Node) *change {
+	for file := len(e.tops) - 1; file >= 0; file-- {
+		for d := len(e.tops[file].Content) - 1; d >= 0; d-- {
+			s := site{e, file, []crumb{{e.tops[file], d}}}
+			if entry(s.node(), "rules") >= 0 {
+				return s.add([]string{"rules"}, yaml.SequenceNode, n)
+			}
+		}
+	}
+	if _, ok := e.front(); !ok && slices.ContainsFunc(e.tops, func(top *yaml.Node) bool { return slices.ContainsFunc(top.Content, isRule) }) {
+		return e.addDocument(n) // a rule a document is the habit here
+	}
+	return e.addTop([]string{"rules"}, yaml.SequenceNode, n)
+}
+
+// rule finds a rule by its id.
+func (e *editor) rule(id string) (found site, ok bool) {
+	e.eachRule(func(s site) bool {
+		if at := lookup(s.read(), "id"); at != nil && target(at).Value == id {
+			found, ok = s, true
+		}
+		return !ok
+	})
+	return found, ok
+}
+
+// eachRule visits rules in order of the files, until visit returns false.
+func (e *editor) eachRule(visit func(site) bool) {
+	for file, top := range e.tops {
+		for d, root := range top.Content {
+			s := site{e, file, []crumb{{top, d}}}
+			if isRule(root) {
+				if !visit(s) {
+					return
+				}
+				continue
+			}
+			if !s.eachIn("rules", visit) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package rule
+
+import (
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// site is a place in the nodes of one file.
+type site struct {
+	e    *editor
+	file int
+	path []crumb
+}
+
+// slot is the node of a step: an item, or the value of a key.
+func (s crumb) slot() **yaml.Node {
+	if s.in.Kind == yaml.MappingNode {
+		return &s.in.Content[s.index+1]
+	}
+	return &s.in.Content[s.index]
+}
+
+// read is the node there, an alias followed.
+func (s site) read() *yaml.Node { return target(*s.path[len(s.path)-1].slot()) }
+
+// node is the node there to be changed: in place of an alias, a copy of what
+// it stands for.
+func (s site) node() *yaml.Node {
+	slot := s.path[len(s.path)-1].slot()
+	if (*slot).Kind == yaml.AliasNode {
+		*slot = copied(*slot)
+	}
+	return *slot
+}
+
+// at is the place of an entry of the node here.
+func (s site) at(index int) site {
+	return site{s.e, s.file, append(slices.Clone(s.path), crumb{s.node(), index})}
+}
+
+// key is the place of a key's value.
+func (s site) key(names ...string) (site, bool) {
+	for _, name := range names {
+		if i := entry(s.read(), name); i >= 0 {
+			return s.at(entry(s.node(), name)), true
+		}
+	}
+	return site{}, false
+}
+
+// eachIn visits the items of a list of the mapping here, until visit returns
+// false. Aliases are followed, and become copies only where they are changed.
+func (s site) eachIn(key string, visit func(site) bool) bool {
+	i := entry(s.read(), key)
+	if i < 0 {
+		return true
+	}
+	list := target(s.read().Content[i+1])
+	if list.Kind != yaml.SequenceNode {
+		return true
+	}
+	for item := range list.Content {
+		if list != s.read().Content[i+1] { // the list is an alias
+			s = s.owned(i)
+			list = s.read().Content[i+1]
+		}
+		if !visit(site{s.e, s.file, append(slices.Clone(s.path), crumb{s.read(), i}, crumb{list, item})}) {
+			return false
+		}
+	}
+	return true
+}
+
+// owned makes the value of the key at i the mapping's own.
+func (s site) owned(i int) site {
+	s.at(i).node()
+	return s
+}
+
+func (s site) change(op op, doIt func()) *change { return &change{s.file, s.path, op, doIt} }
+
+// replace puts another node here.
+func (s site) replace(n *yaml.Node) *change {
+	last := s.path[len(s.path)-1]
+	old := *last.slot()
+	if old.Style&yaml.FlowStyle != 0 && s.e.given[n] && n.Kind == old.Kind {
+		n.Style |= yaml.FlowStyle
+	}
+	return s.change(opReplace, func() {
+		if n.LineComment == "" {
+			n.LineComment = old.LineComment
+		}
+		*last.slot() = n
+	})
+}
+
+// remove takes the entry here out of what holds it. When that would be empty,
+// it becomes what empty returns, or goes too where empty is nil.
+func (s site) remove(empty func() *yaml.Node) *change {
+	last := s.path[len(s.path)-1]
+	width := 1
+	if last.in.Kind == yaml.MappingNode {
+		width = 2
+	}
+	if len(last.in.Content) > width {
+		return s.change(opRemove, func() { last.in.Content = slices.Delete(last.in.Content, last.index, last.index+width) })
+	}
+	around := site{s.e, s.file, s.path[:len(s.path)-1]}
+	if empty == nil {
+		return around.remove(nil)
+	}
+	return around.replace(empty())
+}
+
+// add adds to the list or mapping under one of the names, the first of which
+// it gets when there is none: an item, or a key and its value.
+func (s site) add(names []string, kind yaml.Kind, nodes ...*yaml.Node) *change {
+	holder := &yaml.Node{Kind: kind, Content: nodes}
+	section, ok := s.key(names...)
+	if !ok {
+		in := s.node()
+		return s.at(len(in.Content)).change(opInsert, func() { in.Content = append(in.Content, textNode(names[0]), holder) })
+	}
+	n := section.node()
+	if n.Kind == yaml.ScalarNode && n.ShortTag() != "!!null" && kind == yaml.SequenceNode {
+		holder.Content = append([]*yaml.Node{n}, nodes...) // one value stands for a list of it
+	}
+	if n.Kind != kind || len(n.Content) == 0 {
+		return section.replace(holder)
+	}
+	for _, node := range nodes {
+		if n.Style&yaml.FlowStyle != 0 && s.e.given[node] {
+			node.Style |= yaml.FlowStyle
+		}
+	}
+	return section.at(len(n.Content)).change(opInsert, func() { n.Content = append(n.Content, nodes...) })
+}
+
+// front is the first document that can hold more than one rule.
+func (e *editor) front() (site, bool) {
+	for file, top := range e.tops {
+		for d, root := range top.Content {
+			if root.Kind == yaml.MappingNode && !isRule(root) {
+				return site{e, file, []crumb{{top, d}}}, true
+			}
+		}
+	}
+	return site{}, false
+}
+
+// addTop adds to a list or mapping at the top of the first file that has it,
+// else of the first that can.
+func (e *editor) addTop(names []string, kind yaml.Kind, nodes ...*yaml.Node) *change {
+	for file, top := range e.tops {
+		for d := range top.Content {
+			s := site{e, file, []crumb{{top, d}}}
+			if !isRule(s.read()) && slices.ContainsFunc(names, func(name string) bool { return entry(s.read(), name) >= 0 }) {
+				return s.add(names, kind, nodes...)
+			}
+		}
+	}
+	if s, ok := e.front(); ok {
+		return s.add(names, kind, nodes...)
+	}
+	return e.addDocument(&yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
+		textNode(names[0]), {Kind: kind, Content: nodes},
+	}})
+}
+
+// addDocument adds a document to the last file, or a file when there is none.
+func (e *editor) addDocument(n *yaml.Node) *change {
+	if len(e.files) == 0 {
+		e.files = []File{{Name: "rules.yaml"}}
+		e.tops, e.raw = []*yaml.Node{{Kind: yaml.SequenceNode, Tag: documentsTag}}, [][]*yaml.Node{nil}
+	}
+	file := len(e.files) - 1
+	top := e.tops[file]
+	return &change{file, []crumb{{top, len(top.Content)}}, opInsert, func() {
+		top.Content = append(top.Content, n)
+		e.raw[file] = append(e.raw[file], &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{n}})
+	}}
+}

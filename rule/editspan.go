@@ -1,0 +1,241 @@
+package rule
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// span is lines that hold one entry of a list or mapping, and nothing else.
+type span struct {
+	crumb
+	op       op
+	from, to int // lines, counted from 0; to is not within
+	margin   int // columns before the entry
+	gap      bool
+	// quiet are nodes whose comments stand before or after the lines, and so
+	// stay where they are.
+	quiet map[*yaml.Node]bool
+}
+
+// spansOf lists the spans of the entries on the way to a change, as far as
+// they stand on lines of their own.
+func spansOf(lines []string, c *change) (spans []*span) {
+	end := len(lines)
+	for i, crumb := range c.path {
+		s := &span{crumb: crumb, op: opReplace, quiet: map[*yaml.Node]bool{}}
+		if i == len(c.path)-1 {
+			s.op = c.op
+		}
+		if !s.find(lines, &end, i == 0) {
+			return spans
+		}
+		if s.margin >= 0 {
+			spans = append(spans, s)
+		}
+	}
+	return spans
+}
+
+// find fills in the lines, and narrows end to where the entry ends. It reports
+// false when entries further down cannot be found either; a margin below 0
+// says that this one shares a line with something else.
+func (s *span) find(lines []string, end *int, document bool) bool {
+	if document {
+		return s.findDocument(lines, end)
+	}
+	at := s.index
+	if s.op == opInsert {
+		at -= s.width()
+	}
+	if s.in.Style&yaml.FlowStyle != 0 || at < 0 || at >= len(s.in.Content) || s.in.Content[at].Line == 0 {
+		return false
+	}
+	first := s.in.Content[at]
+	if next := at + s.width(); next < len(s.in.Content) {
+		*end = min(*end, s.in.Content[next].Line-1)
+	}
+	s.from, s.to = first.Line-1, trimmed(lines, first.Line, *end)
+	s.margin = margin(lines, first, s.in.Kind == yaml.SequenceNode)
+	s.gap = s.from > 0 && spaced(lines, s.from)
+	s.silence(at)
+	if s.op == opInsert {
+		s.from = s.to
+	}
+	return true
+}
+
+// findDocument finds the lines of a document.
+func (s *span) findDocument(lines []string, end *int) bool {
+	root := child(s.in, s.index)
+	if root == nil || s.op != opReplace || root.Line == 0 || root.Line > len(lines) {
+		return false
+	}
+	for i := root.Line; i < *end; i++ {
+		if strings.HasPrefix(lines[i], "---") || strings.HasPrefix(lines[i], "...") {
+			*end = i
+		}
+	}
+	s.from, s.to = root.Line-1, trimmed(lines, root.Line, *end)
+	s.margin = min(0, margin(lines, root, false))
+	if root.Column != 1 {
+		s.margin = -1
+	}
+	s.silence(s.index)
+	return true
+}
+
+// width is how many nodes an entry is.
+func (s *span) width() int {
+	if s.in.Kind == yaml.MappingNode {
+		return 2
+	}
+	return 1
+}
+
+// trimmed is where the lines from start on end, without blank lines and
+// comments at the end.
+func trimmed(lines []string, start, end int) int {
+	for end > start && remark(lines[end-1]) {
+		end--
+	}
+	return end
+}
+
+func remark(line string) bool {
+	line = strings.TrimSpace(line)
+	return line == "" || line[0] == '#'
+}
+
+// margin is how many columns stand before an entry, −1 when they are not
+// empty. An item of a list begins at its dash.
+func margin(lines []string, n *yaml.Node, item bool) int {
+	line := lines[n.Line-1]
+	if n.Column-1 > len(line) {
+		return -1
+	}
+	before := line[:n.Column-1]
+	if item {
+		before = strings.TrimRight(before, " ")
+		if !strings.HasSuffix(before, "-") {
+			return -1
+		}
+		before = before[:len(before)-1]
+	}
+	if strings.Trim(before, " ") != "" {
+		return -1
+	}
+	return len(before)
+}
+
+// spaced reports whether an empty line stands before the entry and the
+// comments above it.
+func spaced(lines []string, from int) bool {
+	for from > 0 && strings.HasPrefix(strings.TrimSpace(lines[from-1]), "#") {
+		from--
+	}
+	return from > 0 && strings.TrimSpace(lines[from-1]) == ""
+}
+
+// silence notes whose comments stand outside of the lines: above, those of
+// everything that begins where the entry does; below, those of everything
+// that ends with it.
+func (s *span) silence(at int) {
+	first := s.in.Content[at]
+	for n := first; n != nil; n = child(n, 0) {
+		if n.Line != first.Line {
+			break
+		}
+		s.quiet[n] = true
+	}
+	last := s.in.Content[at+s.width()-1]
+	s.quiet[first] = true
+	for n := last; n != nil; n = child(n, len(n.Content)-1) {
+		s.quiet[n] = true
+		if n.Kind == yaml.MappingNode && len(n.Content) > 1 {
+			s.quiet[n.Content[len(n.Content)-2]] = true
+		}
+	}
+}
+
+func child(n *yaml.Node, i int) *yaml.Node {
+	if i < 0 || i >= len(n.Content) {
+		return nil
+	}
+	return n.Content[i]
+}
+
+// splice returns the text with the entry as it is now in place of the lines.
+func (s *span) splice(lines []string) ([]byte, error) {
+	from, written := s.from, []string(nil)
+	if s.op == opRemove {
+		from = aboveRemarks(lines, from, s.margin)
+	} else {
+		var err error
+		if written, err = s.encode(); err != nil {
+			return nil, err
+		}
+	}
+	if s.op == opInsert && s.gap {
+		written = append([]string{""}, written...)
+	}
+	if len(lines) > 1 && strings.HasSuffix(lines[0], "\r") {
+		for i := range written {
+			written[i] += "\r"
+		}
+	}
+	rest := lines[s.to:]
+	if len(rest) == 0 {
+		rest = []string{""} // the last line had no end
+	}
+	return []byte(strings.Join(slices.Concat(lines[:from], written, rest), "\n")), nil
+}
+
+// aboveRemarks is where the comments right above an entry begin.
+func aboveRemarks(lines []string, from, margin int) int {
+	for from > 0 && strings.HasPrefix(lines[from-1], strings.Repeat(" ", margin)+"#") {
+		from--
+	}
+	return from
+}
+
+// encode writes the entry as it is now.
+func (s *span) encode() ([]string, error) {
+	n := &yaml.Node{Kind: s.in.Kind, Content: s.in.Content[s.index : s.index+s.width()]}
+	if s.margin == 0 && s.document() {
+		n = s.in.Content[s.index]
+	}
+	var b bytes.Buffer
+	encoder := newEncoder(&b)
+	if err := encoder.Encode(s.quieted(n)); err != nil {
+		return nil, err
+	}
+	if err := encoder.Close(); err != nil {
+		return nil, err
+	}
+	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	for i := range lines {
+		if lines[i] != "" {
+			lines[i] = strings.Repeat(" ", s.margin) + lines[i]
+		}
+	}
+	return lines, nil
+}
+
+// document reports whether the span is a whole document.
+func (s *span) document() bool { return s.in.Tag == documentsTag }
+
+// quieted copies a tree without the comments that stay where they are.
+func (s *span) quieted(n *yaml.Node) *yaml.Node {
+	c := *n
+	if s.quiet[n] {
+		c.HeadComment, c.FootComment = "", ""
+	}
+	c.Content = nil
+	for _, below := range n.Content {
+		c.Content = append(c.Content, s.quieted(below))
+	}
+	return &c
+}

@@ -1,0 +1,145 @@
+package rule
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// change is what an edit does to the nodes of one file.
+type change struct {
+	file int
+	path []crumb // to what changes, from the documents of the file down
+	op   op
+	make func() // makes it; the path is that of before
+}
+
+// crumb leads from a list or a mapping to one of its entries: the index of an
+// item, or of a key.
+type crumb struct {
+	in    *yaml.Node
+	index int
+}
+
+type op uint8
+
+const (
+	opReplace op = iota
+	opInsert     // the index is where the container ends
+	opRemove
+)
+
+var errRewritten = errors.New("the file cannot be edited where it says this (write the whole set instead)")
+
+// write makes the change and returns the files with its text. Of the entries
+// around what changes, the innermost is written anew that stands on lines of
+// its own; the other lines stay as they are. A text is taken only when it
+// reads as what was meant. places says where each node of the new file came
+// from.
+func (e *editor) write(c *change) (files []File, places map[place2]*yaml.Node, err error) {
+	data := e.files[c.file].Data
+	if json.Valid(data) {
+		c.make()
+		written := append(appendJSON(nil, e.tops[c.file].Content[0], indentOf(data), ""), '\n')
+		return e.taken(c, written)
+	}
+	lines := strings.Split(string(data), "\n")
+	spans := spansOf(lines, c)
+	c.make()
+	if c.op == opInsert && len(c.path) == 1 {
+		return e.appended(c)
+	}
+	for i := len(spans) - 1; i >= 0; i-- {
+		written, err := spans[i].splice(lines)
+		if err != nil {
+			continue
+		}
+		if files, places, err = e.taken(c, written); err == nil {
+			return files, places, nil
+		}
+	}
+	written, err := e.wholly(c.file)
+	if err != nil {
+		return nil, nil, errRewritten
+	}
+	return e.taken(c, written)
+}
+
+// appended writes a document of its own behind the others.
+func (e *editor) appended(c *change) ([]File, map[place2]*yaml.Node, error) {
+	var b bytes.Buffer
+	b.Write(e.files[c.file].Data)
+	if b.Len() > 0 && !bytes.HasSuffix(b.Bytes(), []byte("\n")) {
+		b.WriteByte('\n')
+	}
+	if c.path[0].index > 0 {
+		b.WriteString("---\n")
+	}
+	encoder := newEncoder(&b)
+	if err := encoder.Encode(c.path[0].in.Content[c.path[0].index]); err != nil {
+		return nil, nil, err
+	}
+	if err := encoder.Close(); err != nil {
+		return nil, nil, err
+	}
+	return e.taken(c, b.Bytes())
+}
+
+// taken returns the files with the text in place, when it reads as what the
+// nodes say.
+func (e *editor) taken(c *change, data []byte) ([]File, map[place2]*yaml.Node, error) {
+	documents, err := parseNodes(File{Name: e.files[c.file].Name, Data: data})
+	if err != nil {
+		return nil, nil, err
+	}
+	top := e.tops[c.file]
+	if len(documents) != len(top.Content) {
+		return nil, nil, errRewritten
+	}
+	places := make(map[place2]*yaml.Node)
+	for i, document := range documents {
+		if !sameNodes(document.Content[0], top.Content[i]) {
+			return nil, nil, errRewritten
+		}
+		pairPlaces(document.Content[0], top.Content[i], places)
+	}
+	files := append([]File(nil), e.files...)
+	files[c.file].Data = data
+	return files, places, nil
+}
+
+// wholly writes every document of a file anew.
+func (e *editor) wholly(file int) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := newEncoder(&b)
+	for i, document := range e.raw[file] {
+		document.Content[0] = e.tops[file].Content[i]
+		if err := encoder.Encode(document); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), encoder.Close()
+}
+
+func newEncoder(b *bytes.Buffer) *yaml.Encoder {
+	encoder := yaml.NewEncoder(b)
+	encoder.SetIndent(2)
+	return encoder
+}
+
+// indentOf is how far the first line that is indented is; "" for a text of one
+// line.
+func indentOf(data []byte) string {
+	for line := range bytes.Lines(bytes.TrimSpace(data)) {
+		if text := bytes.TrimLeft(line, " \t"); len(text) > 0 && len(text) < len(line) {
+			return string(line[:len(line)-len(text)])
+		}
+	}
+	if bytes.ContainsRune(bytes.TrimSpace(data), '\n') {
+		return "  "
+	}
+	return ""
+}

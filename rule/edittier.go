@@ -1,0 +1,155 @@
+package rule
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/stintdev/stint"
+)
+
+// PutTier changes the fields of a tier that the body names and keeps the
+// others; null removes one. A tier that is not declared becomes so. The body
+// is a mapping in JSON or YAML.
+func PutTier(tier string, body []byte) Edit {
+	return Edit{"tier " + tier, func(e *editor) (*change, error) {
+		fields, err := e.bodyMapping(body, "a tier")
+		if err != nil {
+			return nil, err
+		}
+		found, ok := e.tier(tier)
+		if !ok {
+			dropNull(fields)
+			fields.Style |= yaml.FlowStyle
+			return e.addTop([]string{"tiers"}, yaml.MappingNode, textNode(tier), fields), nil
+		}
+		n := found.node()
+		return found.change(opReplace, func() { *found.path[len(found.path)-1].slot() = mergeFields(n, fields) }), nil
+	}}
+}
+
+// DeleteTier removes a tier. Rules that name it select by it no longer.
+func DeleteTier(tier string) Edit {
+	return Edit{"tier " + tier, func(e *editor) (*change, error) {
+		found, ok := e.tier(tier)
+		if !ok {
+			return nil, &NotFoundError{fmt.Sprintf("tier %.80q", tier)}
+		}
+		return found.remove(func() *yaml.Node { return &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle} }), nil
+	}}
+}
+
+// tier finds a declared tier.
+func (e *editor) tier(name string) (site, bool) {
+	for file, top := range e.tops {
+		for d, root := range top.Content {
+			if isRule(root) {
+				continue
+			}
+			if tiers, ok := (site{e, file, []crumb{{top, d}}}).key("tiers"); ok {
+				if found, ok := tiers.key(name); ok {
+					return found, true
+				}
+			}
+		}
+	}
+	return site{}, false
+}
+
+func dropNull(n *yaml.Node) {
+	for i := len(n.Content) - 2; i >= 0; i -= 2 {
+		if n.Content[i+1].ShortTag() == "!!null" {
+			removeEntry(n, n.Content[i].Value)
+		}
+	}
+}
+
+// mergeFields is what a place says of limits with the given fields changed.
+// What it says in a short form is written out, so that half of it can stay.
+func mergeFields(n, fields *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.MappingNode {
+		c := *n
+		c.Content = append([]*yaml.Node(nil), n.Content...)
+		n = &c
+	} else {
+		n = expanded(n)
+	}
+	for i := 0; i+1 < len(fields.Content); i += 2 {
+		mergeField(n, fields.Content[i], fields.Content[i+1])
+	}
+	return n
+}
+
+// expanded is the mapping that a limit in the short form stands for.
+func expanded(short *yaml.Node) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle, LineComment: short.LineComment}
+	if short.ShortTag() != "!!null" {
+		n.Content = []*yaml.Node{textNode("limit"), valueNode(short.Value)}
+	}
+	return n
+}
+
+// mergeField changes one field where the place has it: beside the others, or
+// within params.
+func mergeField(n, key, value *yaml.Node) {
+	p, isParameter := parameterOf(key.Value)
+	if isParameter {
+		if inner := lookup(n, "params"); inner != nil && inner.Kind == yaml.MappingNode && names(inner, p) {
+			mergeField(inner, key, value)
+			return
+		}
+		if p == pLimit || p == pWindow {
+			writeOut(n)
+		}
+		if p == pCapacity {
+			renameEntry(n, "burst", key.Value)
+			renameEntry(n, "capacity", key.Value)
+		}
+	}
+	if value.ShortTag() == "!!null" {
+		removeEntry(n, key.Value)
+		return
+	}
+	setEntry(n, key, value)
+}
+
+// names reports whether the mapping has the parameter, by whichever name.
+func names(n *yaml.Node, p parameter) bool {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if q, ok := parameterOf(n.Content[i].Value); ok && (q == p || p == pWindow && q == pLimit) {
+			return true
+		}
+	}
+	return false
+}
+
+// writeOut turns limit: 100/m into a limit and a window.
+func writeOut(n *yaml.Node) {
+	limit := lookup(n, "limit")
+	if limit == nil {
+		return
+	}
+	short, err := stint.ParseSpec(target(limit).Value)
+	if err != nil {
+		return
+	}
+	setEntry(n, textNode("limit"), valueNode(strconv.FormatInt(short.Limit, 10)))
+	setEntry(n, textNode("window"), valueNode(windowText(short.Window)))
+}
+
+func windowText(w time.Duration) string {
+	if w%time.Second == 0 {
+		return strconv.FormatInt(int64(w/time.Second), 10)
+	}
+	return w.String()
+}
+
+func renameEntry(n *yaml.Node, from, to string) {
+	if i := entry(n, from); i >= 0 && from != to {
+		renamed := *n.Content[i]
+		renamed.Value = to
+		n.Content[i] = &renamed
+	}
+}
