@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/ruleset"
 )
 
 // Config says what a [Server] serves. A listener whose address is empty is
@@ -31,6 +32,11 @@ type Config struct {
 	// Rules is the path of a rule file, or of a folder of them, which is
 	// followed as it changes. Empty serves [rule.Builtin].
 	Rules string
+	// RuleSource, when not nil, is where the rules live, instead of Rules.
+	RuleSource ruleset.Source
+	// StateDir is a folder for what outlives the process: the history of
+	// Rules, and a copy of what RuleSource had. Empty keeps neither.
+	StateDir string
 
 	// EnvoyConfig is a folder with the configuration files of Envoy's rate
 	// limit service, which is followed as it changes. Empty serves none.

@@ -43,6 +43,9 @@ type metrics struct {
 	version   prometheus.Gauge
 	reloads   *prometheus.CounterVec // by result
 
+	sourceUp     prometheus.Gauge
+	pollFailures prometheus.Counter
+
 	// Decisions that no rule made.
 	unmatched, allowListed, denyListed, takeAllowed, takeDenied prometheus.Counter
 }
@@ -53,11 +56,15 @@ func newMetrics() *metrics {
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_decisions_total",
 			Help: "Decisions by rule; the rule is empty where the caller brought the limit, a list decided or no rule matched."}, []string{"rule", "decision"}),
 		version: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stint_rules_version",
-			Help: "Version of the rule set in force, counted from 1 at the start of the process."}),
+			Help: "Version of the rule set in force, as its source numbers it; 0: the built-in rules."}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_rules_reloads_total",
 			Help: "Attempts to load changed rules, by result."}, []string{"result"}),
+		sourceUp: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stint_rules_source_up",
+			Help: "1 while the source of the rules answers; 0 when three looks at it in a row have failed, one where it is a file."}),
+		pollFailures: prometheus.NewCounter(prometheus.CounterOpts{Name: "stint_rules_poll_failures_total",
+			Help: "Looks at the source of the rules that failed."}),
 	}
-	m.registry.MustRegister(m.decisions, m.version, m.reloads, m.newChecks(),
+	m.registry.MustRegister(m.decisions, m.version, m.reloads, m.sourceUp, m.pollFailures, m.newChecks(),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.startAtZero()
 	return m

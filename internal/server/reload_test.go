@@ -60,7 +60,7 @@ func TestRulesThatCannotBeFollowedAreServedAndReloaded(t *testing.T) {
 	writeFile(t, file, orders)
 	m := newMetrics()
 	logs := newLogBuffer()
-	r, err := newRules(file, failing{}, m, slog.New(slog.NewTextHandler(logs, nil)))
+	r, err := newRules(&Config{Rules: file, Logger: slog.New(slog.NewTextHandler(logs, nil))}, failing{}, nil, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,9 +68,9 @@ func TestRulesThatCannotBeFollowedAreServedAndReloaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := make(chan struct{})
-	go func() { r.follow(t.Context()); close(done) }()
+	go func() { r.keeper.Run(t.Context()); close(done) }()
 	t.Cleanup(func() { <-done })
-	<-r.following()
+	<-r.keeper.Following()
 	logs.wait(t, "cannot be watched")
 	if got := len(r.current.Load().set.Rules()); got != 1 {
 		t.Errorf("%d rules are served", got)

@@ -1,8 +1,14 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 
 	"github.com/stintdev/stint"
@@ -15,45 +21,78 @@ type rules struct {
 	store   stint.Store
 	metrics *metrics
 	log     *slog.Logger
-	watcher *ruleset.Watcher // nil when the rules are built in
+	keeper  *ruleset.Keeper
+	builtin bool // there is no source
+	loaded  bool // the first version is in force
 	current atomic.Pointer[version]
 }
 
 // version is one rule set and what is kept beside each of its rules.
 type version struct {
-	number  int64
+	number  uint64
 	set     *rule.Set
 	views   map[*rule.Rule]*view
 	metrics *metrics
 }
 
-// newRules reads the rules of path, or takes the built-in ones when it is
-// empty.
-func newRules(path string, store stint.Store, m *metrics, log *slog.Logger) (*rules, error) {
-	r := &rules{store: store, metrics: m, log: log}
-	if path == "" {
-		log.Info("no --rules given: serving the built-in rules")
-		r.install(rule.Builtin(), 1)
-		return r, nil
+// newRules takes the first version of the rules.
+func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *metrics) (*rules, error) {
+	r := &rules{store: store, metrics: m, log: config.Logger}
+	o := ruleset.Options{Node: node, OnSet: r.onSet, OnError: r.onError, OnLook: r.onLook, Logger: r.log}
+	switch {
+	case config.RuleSource != nil:
+		o.Source, o.CopyDir = config.RuleSource, stateFolder(config.StateDir, config.RuleSource.String())
+	case config.Rules != "":
+		o.Source, o.Local = ruleset.NewFiles(config.Rules, fileHistory(config), r.log), true
+	default:
+		o.Source, o.Local, r.builtin = &ruleset.Memory{}, true, true
+		r.log.Info("no --rules given: serving the built-in rules")
 	}
-	r.watcher = ruleset.New(path, r.onSet, r.onError)
-	set, err := r.watcher.Load()
-	if err != nil {
+	r.keeper = ruleset.NewKeeper(o)
+	if err := r.keeper.Load(context.Background()); err != nil {
 		return nil, err
 	}
-	r.install(set, 1)
-	r.warn(set)
+	r.loaded = true
+	if _, v := r.keeper.Current(); v.Number == 0 && !r.builtin {
+		r.log.Warn("rules: there is no version in the source and no local copy: serving the built-in rules until one is published", "source", o.Source.String())
+	}
 	return r, nil
 }
 
-// install puts a set in force. Requests that are being decided keep theirs.
-func (r *rules) install(set *rule.Set, number int64) {
-	v := &version{number: number, set: set, views: make(map[*rule.Rule]*view, len(set.Rules())), metrics: r.metrics}
+// fileHistory is where the history of the rule files is kept.
+func fileHistory(config *Config) string {
+	path, err := filepath.Abs(config.Rules)
+	if err != nil {
+		path = config.Rules
+	}
+	return stateFolder(config.StateDir, path)
+}
+
+// stateFolder is the folder for what is kept of one source, so that servers of
+// several can share a state folder. It is empty when there is none.
+func stateFolder(dir, source string) string {
+	if dir == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(source))
+	return filepath.Join(dir, "rules-"+hex.EncodeToString(sum[:8]))
+}
+
+// onSet puts a set in force. Requests that are being decided keep theirs.
+func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
+	v := &version{number: from.Number, set: set, views: make(map[*rule.Rule]*view, len(set.Rules())), metrics: r.metrics}
 	for _, one := range set.Rules() {
 		v.views[one] = newView(one, r.metrics)
 	}
 	r.current.Store(v)
-	r.metrics.version.Set(float64(number))
+	r.metrics.version.Set(float64(from.Number))
+	r.warn(set)
+	if r.loaded {
+		r.metrics.reloads.WithLabelValues("ok").Inc()
+		r.log.Info("rules reloaded", "version", from.Number, "rules", len(set.Rules()), "author", from.Author)
+		return
+	}
+	r.log.Info("rules loaded", "version", from.Number, "rules", len(set.Rules()))
 }
 
 func (r *rules) warn(set *rule.Set) {
@@ -65,45 +104,49 @@ func (r *rules) warn(set *rule.Set) {
 	}
 }
 
-// onSet is called by the watcher with rules that it has read.
-func (r *rules) onSet(set *rule.Set) {
-	number := r.current.Load().number + 1
-	r.install(set, number)
-	r.warn(set)
-	r.metrics.reloads.WithLabelValues("ok").Inc()
-	r.log.Info("rules reloaded", "version", number, "rules", len(set.Rules()))
-}
-
-// onError is called by the watcher when there are no rules to be had.
+// onError is called by the keeper when it does not take what there is.
 func (r *rules) onError(err error) {
 	r.metrics.reloads.WithLabelValues("error").Inc()
 	r.log.Error("rules kept", errorAttr(err))
 }
 
-// follow reads the rules again whenever they change, until ctx ends.
-func (r *rules) follow(ctx context.Context) {
-	if r.watcher != nil {
-		r.watcher.Run(ctx)
+// onLook is called by the keeper after each look at the source.
+func (r *rules) onLook(err error) {
+	if err != nil {
+		r.metrics.pollFailures.Inc()
 	}
-}
-
-// following is closed when changes of the rules from now on are noticed.
-func (r *rules) following() <-chan struct{} {
-	if r.watcher == nil {
-		never := make(chan struct{}) // there is nothing to notice
-		close(never)
-		return never
+	up := 1.0
+	if r.keeper != nil && !r.keeper.Up() {
+		up = 0
 	}
-	return r.watcher.Following()
+	r.metrics.sourceUp.Set(up)
 }
 
 // reload reads the rules again now.
 func (r *rules) reload() {
-	if r.watcher == nil {
+	if r.builtin {
 		r.log.Info("nothing to reload: the rules are built in")
-		return
 	}
-	r.watcher.Reload()
+	r.keeper.Reload()
+}
+
+// node is how this server announces itself to those that share its rules.
+func (s *Server) node() ruleset.Node {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	n := ruleset.Node{ID: s.nodeID, Address: host}
+	for _, name := range []string{"http", "gateway", "grpc", "resp", "admin"} {
+		if addr, ok := s.Addr(name).(*net.TCPAddr); ok {
+			if _, port, err := net.SplitHostPort(addr.String()); err == nil {
+				n.Address = net.JoinHostPort(host, port)
+				break
+			}
+		}
+	}
+	n.ID = cmp.Or(n.ID, n.Address)
+	return n
 }
 
 // decide decides a request by the rules in force, and counts what came out.

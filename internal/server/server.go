@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"net"
@@ -24,6 +25,7 @@ type Server struct {
 	rules    *rules
 	limits   *limitCache
 	outcomes outcomePool
+	nodeID   string // of this process, among those that share its rules
 	certs    *certificates     // nil without TLS
 	gateway  *gateway.Gateway  // nil when off
 	envoy    *envoyrls.Service // nil without its configuration
@@ -40,13 +42,13 @@ func New(config Config) (*Server, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: config, log: config.Logger, metrics: newMetrics(), limits: newLimitCache(), opened: make(chan struct{})}
+	s := &Server{config: config, log: config.Logger, metrics: newMetrics(), limits: newLimitCache(), nodeID: rand.Text()[:8], opened: make(chan struct{})}
 	s.store = s.measured()
 	var err error
 	if s.certs, err = loadCertificates(config.TLS); err != nil {
 		return nil, err
 	}
-	if s.rules, err = newRules(config.Rules, s.store, s.metrics, s.log); err != nil {
+	if s.rules, err = newRules(&s.config, s.store, s.node, s.metrics); err != nil {
 		return nil, err
 	}
 	if err = s.readEnvoyConfig(); err != nil {
@@ -109,7 +111,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer end()
 	group, failed := errgroup.WithContext(ctx)
 	s.start(beside, group)
-	if awaitAll(failed, s.rules.following(), s.envoyFollowing()) {
+	if awaitAll(failed, s.rules.keeper.Following(), s.envoyFollowing()) {
 		s.becomeReady()
 		<-failed.Done() // ctx has ended, or something has failed
 	}
@@ -135,7 +137,7 @@ func (s *Server) start(beside context.Context, group *errgroup.Group) {
 	for _, l := range s.listeners {
 		group.Go(l.serve)
 	}
-	group.Go(func() error { s.rules.follow(beside); return nil })
+	group.Go(func() error { s.rules.keeper.Run(beside); return nil })
 	if s.envoy != nil {
 		group.Go(func() error { s.envoy.Run(beside); return nil })
 	}

@@ -1,0 +1,111 @@
+package ruleset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/stintdev/stint/rule"
+)
+
+// Publish writes a version to its file or folder, all or nothing. A file is
+// replaced by renaming, through links and with its mode; of a folder the rule
+// files are replaced by those of the version.
+func (f *Files) Publish(_ context.Context, after uint64, v Version) (Version, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.readLocked(); err != nil {
+		f.log.Warn("rules: what is in the files is replaced, for it is no version", "error", err)
+	}
+	if f.latest.Number != after {
+		return Version{}, &ConflictError{f.latest.listed()}
+	}
+	target, err := f.writable(&v)
+	if err != nil {
+		return Version{}, err
+	}
+	if err := f.history.add(v); errors.Is(err, errTaken) {
+		return Version{}, &ConflictError{f.history.newest().listed()}
+	} else if err != nil {
+		f.log.Warn("rules: their history cannot be written (give --state-dir a folder to write to)", "error", err)
+	}
+	if err := target.write(v.Files); err != nil {
+		f.history.remove(v.Number)
+		return Version{}, readOnly(f.path, err)
+	}
+	f.latest, f.refused = v, nil
+	return v, nil
+}
+
+// target is where versions are written: a file, or a folder.
+type target interface{ write(files []rule.File) error }
+
+// writable is where the version goes, which takes the names of files there.
+func (f *Files) writable(v *Version) (target, error) {
+	path, err := filepath.EvalSymlinks(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		path, err = f.path, nil // written anew
+	}
+	if err == nil && mounted(path) {
+		err = errors.New("it is a mounted ConfigMap or Secret")
+	}
+	if err != nil {
+		return nil, readOnly(f.path, err)
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return folder(path), nil
+	}
+	if len(v.Files) != 1 {
+		return nil, fmt.Errorf("%s is one file, and a version of %d cannot be written to it (publish one, or follow a folder)", f.path, len(v.Files))
+	}
+	if name := filepath.Base(f.path); v.Files[0].Name != name {
+		v.Files = []rule.File{{Name: name, Data: v.Files[0].Data}}
+		v.Hash, v.set = HashOf(v.Files), nil
+	}
+	return single(path), nil
+}
+
+// mounted tells what the kubelet has written, by the name of its folder: it
+// would undo every change.
+func mounted(path string) bool {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		_, err := os.Lstat(filepath.Join(path, "..data"))
+		return err == nil
+	}
+	return strings.HasPrefix(filepath.Base(filepath.Dir(path)), "..")
+}
+
+func readOnly(path string, err error) error {
+	return fmt.Errorf("%w: %s cannot be written: %w (change it where it comes from)", ErrReadOnly, path, err)
+}
+
+// single is a file.
+type single string
+
+func (s single) write(files []rule.File) error {
+	path := string(s)
+	if err := replace(path, files[0].Data); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// replace writes a file in one step, with the mode of what it replaces.
+func replace(path string, data []byte) error {
+	mode := fs.FileMode(0o644)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	temp, err := writeBeside(path, data, mode)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package ruleset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Following is closed once Run notices every change.
+func (k *Keeper) Following() <-chan struct{} { return k.following }
+
+// Reload asks Run to look at the source now, and to put the rules in force anew
+// though nothing has changed: what SIGHUP does. It does not wait.
+func (k *Keeper) Reload() {
+	if s, ok := k.Source.(interface{ Refresh() }); ok {
+		s.Refresh()
+	}
+	k.asked.Store(true)
+	poke(k.wake)
+}
+
+// Run follows the source until ctx ends. Call it once.
+func (k *Keeper) Run(ctx context.Context) {
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { k.Source.Watch(ctx, func() { poke(k.wake) }) })
+	if fleet, ok := k.Source.(Fleet); ok {
+		beside.Go(func() { k.announce(ctx, fleet) })
+	}
+	var once sync.Once
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.wake:
+			k.lookAgain(ctx)
+			once.Do(func() { close(k.following) })
+		}
+	}
+}
+
+func (k *Keeper) lookAgain(ctx context.Context) {
+	within, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	asked := k.asked.Swap(false)
+	if asked {
+		k.forgetSaid()
+	}
+	err := k.look(within, asked)
+	switch {
+	case ctx.Err() != nil: // the end
+	case err != nil:
+		k.report(err)
+	default:
+		k.forgetSaid()
+	}
+}
+
+func (k *Keeper) forgetSaid() {
+	k.looks.Lock()
+	defer k.looks.Unlock()
+	k.looks.said = ""
+}
+
+// look takes the newest version, if it is a newer one. The error says why it
+// was not taken.
+func (k *Keeper) look(ctx context.Context, asked bool) error {
+	listed, err := k.Source.History(ctx, 1)
+	k.looked(err)
+	if err != nil {
+		return err
+	}
+	_, now := k.Current()
+	switch {
+	case len(listed) == 0 && now.Number > 0:
+		return errGone
+	case len(listed) == 0:
+		return nil
+	}
+	newest := listed[0]
+	switch {
+	case newest.Number < now.Number:
+		return fmt.Errorf("the newest version of the source is %d, as if it had been restored from a backup, and this node keeps %d, which it runs (publish the rules again, which numbers them anew)", newest.Number, now.Number)
+	case newest.Number == now.Number && newest.Hash != now.Hash:
+		return fmt.Errorf("version %d of the source is another than version %d that this node runs and keeps (publish the rules again, which numbers them anew)", newest.Number, now.Number)
+	case newest.Number == now.Number && !asked:
+		return nil
+	}
+	return k.fetch(ctx, newest, asked)
+}
+
+// fetch takes a version that the source has listed.
+func (k *Keeper) fetch(ctx context.Context, listed Version, asked bool) error {
+	v, err := k.Source.Get(ctx, listed.Number)
+	if err != nil {
+		return fmt.Errorf("version %d: %w", listed.Number, err)
+	}
+	if v.Number != listed.Number || v.Hash != HashOf(v.Files) {
+		return fmt.Errorf("version %d of the source is damaged: its files are not those of its hash (publish the rules again)", listed.Number)
+	}
+	return k.take(v, asked)
+}
+
+// looked counts how looks at the source go. Rules with mistakes were read.
+func (k *Keeper) looked(err error) {
+	if _, ok := errors.AsType[*InvalidError](err); ok {
+		err = nil
+	}
+	k.looks.Lock()
+	k.looks.failed++
+	if err == nil {
+		k.looks.failed = 0
+	}
+	failed := k.looks.failed
+	k.looks.Unlock()
+	if failed == downAfter {
+		k.Logger.Error("rules: the source does not answer; the last good version is served on", "source", k.Source.String(), "looks", failed, "error", err)
+	}
+	if k.OnLook != nil {
+		k.OnLook(err)
+	}
+}
+
+// announce tells the other nodes what this one runs, at once when that changes.
+func (k *Keeper) announce(ctx context.Context, fleet Fleet) {
+	tick := time.NewTicker(AnnounceEvery)
+	defer tick.Stop()
+	for {
+		within, cancel := context.WithTimeout(ctx, AnnounceEvery)
+		if err := fleet.Announce(within, k.self()); err != nil {
+			k.Logger.Debug("rules: this node cannot announce itself", "error", err)
+		}
+		cancel()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-k.renew:
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package ruleset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stintdev/stint/rule"
+)
+
+// Change is what somebody wants to publish.
+type Change struct {
+	Files           []rule.File // the whole set; their folders do not count
+	Author, Comment string      // at most 200 and 2000 bytes
+	After           uint64      // the version that it was made from
+	Anyway          bool        // publish it whatever the newest version is
+}
+
+const (
+	maxAuthor  = 200
+	maxComment = 2000
+)
+
+// publishTime is how long a source has to take a version.
+const publishTime = 10 * time.Second
+
+// Publish validates a whole set and makes it the newest version, which is in
+// force on this node when Publish returns. It is numbered above everything that
+// any node runs, so that it counts also after the source was restored from a
+// backup. The error is [rule.Problems] in an [*InvalidError] when the rules have
+// mistakes, [*ConflictError] when c.After is not the newest version any more,
+// [ErrReadOnly] where nothing can be published; or the source has failed, and
+// whether it took the version is not known then: the history tells.
+func (k *Keeper) Publish(ctx context.Context, c Change) (Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, publishTime)
+	defer cancel()
+	v, err := c.version()
+	if err != nil {
+		return Version{}, err
+	}
+	v, err = k.publish(ctx, v, c)
+	if err != nil {
+		poke(k.wake) // what was published instead
+		return Version{}, err
+	}
+	return v, k.take(v, false)
+}
+
+// attempts is how often somebody may come before a change that is to be
+// published anyway.
+const attempts = 10
+
+func (k *Keeper) publish(ctx context.Context, v Version, c Change) (Version, error) {
+	after := c.After
+	for range attempts {
+		if c.Anyway {
+			listed, err := k.Source.History(ctx, 2) // more than one: what is in files now may be no version
+			if err != nil {
+				return Version{}, err
+			}
+			after = 0
+			if len(listed) > 0 {
+				after = listed[0].Number
+			}
+		}
+		v.Number = k.above(ctx, after) + 1
+		published, err := k.Source.Publish(ctx, after, v)
+		if _, conflict := errors.AsType[*ConflictError](err); !conflict || !c.Anyway {
+			return published, err
+		}
+	}
+	return Version{}, fmt.Errorf("others have published %d times before this change could be (try again)", attempts)
+}
+
+// above is the highest number that any node is known to run, or after.
+func (k *Keeper) above(ctx context.Context, after uint64) uint64 {
+	_, now := k.Current()
+	highest := max(after, now.Number)
+	nodes, err := k.Nodes(ctx)
+	if err != nil {
+		return highest // nodes that run more keep that, and say so
+	}
+	for _, n := range nodes {
+		highest = max(highest, n.Version)
+	}
+	return highest
+}
+
+// version is a change that is without mistakes.
+func (c *Change) version() (Version, error) {
+	v := Version{Time: time.Now().UTC(), Author: c.Author, Comment: c.Comment, Files: plainNames(c.Files)}
+	if err := errors.Join(checkText("author", c.Author, maxAuthor), checkText("comment", c.Comment, maxComment), checkNames(v.Files)); err != nil {
+		return Version{}, err
+	}
+	v.Hash = HashOf(v.Files)
+	_, err := v.Set()
+	return v, err
+}
+
+func checkText(what, text string, most int) error {
+	if len(text) > most || !utf8.ValidString(text) {
+		return &InvalidError{Err: rule.Problems{{File: what, What: "is longer than it may be, or no UTF-8", Mend: fmt.Sprintf("write at most %d bytes", most)}}}
+	}
+	return nil
+}
+
+// checkNames refuses what could not be a file beside others.
+func checkNames(files []rule.File) error {
+	var wrong rule.Problems
+	seen := make(map[string]bool)
+	for _, f := range files {
+		switch {
+		case seen[f.Name]:
+			wrong = append(wrong, rule.Problem{File: f.Name, What: "is there twice", Mend: "give each file a name of its own"})
+		case !ruleFileName(f.Name):
+			wrong = append(wrong, rule.Problem{File: f.Name, What: "is not the name of a rule file", Mend: "name it like rules.yaml"})
+		}
+		seen[f.Name] = true
+	}
+	if len(files) == 0 {
+		wrong = append(wrong, rule.Problem{File: "rules", What: "hold no file", Mend: "to have no rules, publish one that says rules: []"})
+	}
+	if wrong == nil {
+		return nil
+	}
+	return &InvalidError{Err: wrong}
+}
+
+func ruleFileName(name string) bool {
+	return name == path.Base(filepath.ToSlash(name)) && !strings.HasPrefix(name, ".") && len(name) <= 200 &&
+		!strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '/' || r == '\\' || r == utf8.RuneError }) &&
+		slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
+}

@@ -1,0 +1,87 @@
+package ruleset
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stintdev/stint/rule"
+)
+
+// record is a version as sources and disks keep it: JSON that a person can
+// read.
+type record struct {
+	Number  uint64       `json:"number"`
+	Time    time.Time    `json:"time"`
+	Author  string       `json:"author,omitempty"`
+	Comment string       `json:"comment,omitempty"`
+	Hash    string       `json:"hash"`
+	Files   []recordFile `json:"files,omitempty"`
+}
+
+// recordFile is a file by its text, or by its bytes where they are no UTF-8.
+type recordFile struct {
+	Name  string `json:"name"`
+	Text  string `json:"text,omitempty"`
+	Bytes []byte `json:"bytes,omitempty"`
+}
+
+// Encode writes a version, without its files when it has none.
+func Encode(v Version) ([]byte, error) {
+	r := record{Number: v.Number, Time: v.Time.UTC(), Author: v.Author, Comment: v.Comment, Hash: v.Hash}
+	for _, f := range v.Files {
+		one := recordFile{Name: f.Name, Text: string(f.Data)}
+		if !utf8.Valid(f.Data) {
+			one.Text, one.Bytes = "", f.Data
+		}
+		r.Files = append(r.Files, one)
+	}
+	return json.Marshal(r)
+}
+
+// EncodeListed writes a version without its files.
+func EncodeListed(v Version) ([]byte, error) { return Encode(v.listed()) }
+
+// Decode reads what [Encode] wrote, and fails when the files are not those
+// that were written.
+func Decode(data []byte) (Version, error) {
+	var r record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return Version{}, fmt.Errorf("a version of the rules cannot be read: %w", err)
+	}
+	v := Version{Number: r.Number, Time: r.Time, Author: r.Author, Comment: r.Comment, Hash: r.Hash}
+	for _, f := range r.Files {
+		data := f.Bytes
+		if data == nil {
+			data = []byte(f.Text)
+		}
+		v.Files = append(v.Files, rule.File{Name: f.Name, Data: data})
+	}
+	if v.Files != nil && HashOf(v.Files) != v.Hash {
+		return Version{}, fmt.Errorf("version %d of the rules is damaged: its files are not those of its hash", v.Number)
+	}
+	return v, nil
+}
+
+// seal puts a checksum before a record, so that a disk cannot change it
+// unnoticed.
+func seal(data []byte) []byte {
+	sum := sha256.Sum256(data)
+	return append([]byte(hex.EncodeToString(sum[:])+"\n"), data...)
+}
+
+var errDamaged = errors.New("is damaged: its checksum is another")
+
+// unseal is the record behind a checksum.
+func unseal(data []byte) ([]byte, error) {
+	sum, rest, _ := strings.Cut(string(data), "\n")
+	if want := sha256.Sum256([]byte(rest)); sum != hex.EncodeToString(want[:]) {
+		return nil, errDamaged
+	}
+	return []byte(rest), nil
+}
