@@ -1,0 +1,134 @@
+package grpclimit
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/httplimit"
+)
+
+// Client lets the calls of this program wait for their turn before they are
+// sent, or refuses them. Its fields must not change once it is in use.
+type Client struct {
+	// Limiter has the limits; required, with at least one.
+	Limiter *stint.Limiter
+	// Key says whose use is counted; not empty. Defaults to the target of
+	// the connection.
+	Key func(ctx context.Context, target, method string) string
+	// Cost is how many units a call or a message takes, at least 0; 0 lets it
+	// pass uncounted. message is nil while a stream opens. Defaults to 1.
+	Cost func(ctx context.Context, method string, message any) int64
+	// Refuse fails calls that are over the limit at once, with
+	// RESOURCE_EXHAUSTED as a server would, rather than to let them wait.
+	Refuse bool
+	// Messages counts each message that is sent on a stream of many, too. A
+	// message that was refused has not been sent, and the stream goes on.
+	Messages bool
+	// OnError answers a call that could not be decided, or that cannot wait
+	// so long. It may log err, and return nil to let the call pass. Defaults
+	// to [ErrorStatus].
+	OnError func(ctx context.Context, err error) error
+
+	once    sync.Once
+	counter httplimit.Counter
+}
+
+// Options returns both interceptors as options of a connection. They run
+// after those that were added before, and before calls are sent: what
+// grpc-go sends again under a retry policy is one call.
+func (c *Client) Options() []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.Unary), grpc.WithChainStreamInterceptor(c.Stream)}
+}
+
+// Unary is a [grpc.UnaryClientInterceptor].
+func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	if err := c.admit(ctx, cc.Target(), method, req); err != nil {
+		return err
+	}
+	return invoker(ctx, method, req, reply, cc, opts...)
+}
+
+// Stream is a [grpc.StreamClientInterceptor].
+func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	if err := c.admit(ctx, cc.Target(), method, nil); err != nil {
+		return nil, err
+	}
+	stream, err := streamer(ctx, desc, cc, method, opts...)
+	if err != nil || !c.Messages || !desc.ClientStreams {
+		return stream, err
+	}
+	return &pacedStream{ClientStream: stream, client: c, target: cc.Target(), method: method}, nil
+}
+
+// pacedStream counts what is sent.
+type pacedStream struct {
+	grpc.ClientStream
+
+	client         *Client
+	target, method string
+}
+
+// SendMsg sends m when its turn has come.
+func (s *pacedStream) SendMsg(m any) error {
+	if err := s.client.admit(s.Context(), s.target, s.method, m); err != nil {
+		return err
+	}
+	return s.ClientStream.SendMsg(m)
+}
+
+// admit returns when the call may be sent, or the status that keeps it.
+func (c *Client) admit(ctx context.Context, target, method string, message any) error {
+	cost := c.cost(ctx, method, message)
+	if cost == 0 {
+		return nil
+	}
+	if c.Refuse {
+		return c.allow(ctx, c.key(ctx, target, method), method, cost)
+	}
+	if err := c.Limiter.WaitN(ctx, c.key(ctx, target, method), cost); err != nil {
+		return c.fail(ctx, err)
+	}
+	return nil
+}
+
+func (c *Client) allow(ctx context.Context, key, method string, cost int64) error {
+	c.once.Do(func() { c.counter.Limiter = c.Limiter })
+	answer, err := c.counter.DecideKey(ctx, key, cost)
+	if err != nil {
+		return c.fail(ctx, err)
+	}
+	if !answer.Allowed() {
+		d := newDenial(&answer, method)
+		return d.status().Err()
+	}
+	return wait(ctx, answer.Decision.Delay)
+}
+
+// fail: a wait that would pass the deadline is an end that was foreseen.
+func (c *Client) fail(ctx context.Context, err error) error {
+	if c.OnError != nil {
+		return c.OnError(ctx, err)
+	}
+	if _, limited := ctx.Deadline(); limited && errors.Is(err, context.DeadlineExceeded) {
+		return ended(err).Err()
+	}
+	return ErrorStatus(err).Err()
+}
+
+func (c *Client) key(ctx context.Context, target, method string) string {
+	if c.Key == nil {
+		return target
+	}
+	return c.Key(ctx, target, method)
+}
+
+func (c *Client) cost(ctx context.Context, method string, message any) int64 {
+	if c.Cost == nil {
+		return 1
+	}
+	return c.Cost(ctx, method, message)
+}

@@ -1,0 +1,171 @@
+package grpclimit
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
+
+	"github.com/stintdev/stint"
+)
+
+func TestCallsAreRefusedBeforeTheyAreSent(t *testing.T) {
+	served := make(chan string, 10)
+	c := &Client{Limiter: fixed(t), Refuse: true}
+	client := serve(t, &service{served: served}, nil, c.Options()...)
+	for range 2 {
+		if _, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{})
+	retry, quota := details(err)
+	if status.Code(err) != codes.ResourceExhausted || retry.GetRetryDelay().AsDuration() != 30*time.Second || len(quota.GetViolations()) != 1 {
+		t.Errorf("%v, %v, %v", err, retry, quota)
+	}
+	if _, err := client.FullDuplexCall(t.Context()); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a stream: %v", err)
+	}
+	if len(served) != 2 {
+		t.Errorf("the server saw %d calls; want 2", len(served))
+	}
+}
+
+func TestRefusedMessagesAreNotSent(t *testing.T) {
+	served := make(chan string, 10)
+	c := &Client{Limiter: fixed(t), Refuse: true, Messages: true, Cost: func(_ context.Context, _ string, message any) int64 {
+		if message == nil {
+			return 0 // streams are not counted
+		}
+		return 1
+	}}
+	stream := open(t.Context(), t, serve(t, &service{served: served}, nil, c.Options()...))
+	for range 2 {
+		if err := echo(stream); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := stream.Send(&pb.StreamingOutputCallRequest{}); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("the third message: %v", err)
+	}
+	_ = stream.CloseSend()
+	if _, err := stream.Recv(); err == nil || status.Code(err) == codes.ResourceExhausted {
+		t.Errorf("the stream itself: %v; want its ordinary end", err)
+	}
+	if len(served) != 3 {
+		t.Errorf("the server saw %d; want one stream of two messages", len(served))
+	}
+}
+
+func TestKeysOfAClient(t *testing.T) {
+	byMethod := func(_ context.Context, target, method string) string {
+		if target == "" {
+			t.Error("no target")
+		}
+		return method
+	}
+	client := serve(t, &service{}, nil, (&Client{Limiter: fixed(t), Refuse: true, Key: byMethod}).Options()...)
+	for n, want := range []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted} {
+		if _, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}); status.Code(err) != want {
+			t.Errorf("call %d: %v; want %v", n, err, want)
+		}
+	}
+	if stream := open(t.Context(), t, client); echo(stream) != nil {
+		t.Error("another method has a count of its own")
+	}
+}
+
+// caller calls a client's interceptor as grpc-go does, without a server: its
+// time is not that of a synctest bubble.
+func caller(t *testing.T, c *Client) func(ctx context.Context) (time.Duration, error) {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:nowhere", grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	invoker := func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return nil }
+	return func(ctx context.Context) (time.Duration, error) {
+		start := time.Now()
+		err := c.Unary(ctx, unaryMethod, nil, nil, conn, invoker)
+		return time.Since(start), err
+	}
+}
+
+func TestCallsWaitForTheirTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := func() int64 { return time.Now().UnixMicro() }
+		for name, spec := range map[string]stint.Spec{
+			"bucket": {Limit: 1, Window: time.Second},
+			"leaky":  {Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Second, Queue: 3},
+		} {
+			call := caller(t, &Client{Limiter: limiter(t, now, spec)})
+			for n, want := range []time.Duration{0, time.Second, time.Second} {
+				if took, err := call(t.Context()); took != want || err != nil {
+					t.Errorf("%s: call %d took %v, %v; want %v", name, n, took, err, want)
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			if took, err := call(ctx); took != 0 || status.Code(err) != codes.DeadlineExceeded {
+				t.Errorf("%s: with a deadline before its turn: %v, %v; want no wait", name, took, err)
+			}
+			cancel()
+			if took, err := call(ctx); took != 0 || status.Code(err) != codes.DeadlineExceeded && status.Code(err) != codes.Canceled {
+				t.Errorf("%s: after its end: %v, %v", name, took, err)
+			}
+		}
+	})
+}
+
+func TestLeakyBucketDelaysWhatIsNotRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := func() int64 { return time.Now().UnixMicro() }
+		call := caller(t, &Client{Refuse: true, Limiter: limiter(t, now, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Second, Queue: 3})})
+		for n, want := range []time.Duration{0, time.Second} {
+			if took, err := call(t.Context()); took != want || err != nil {
+				t.Errorf("call %d took %v, %v; want %v", n, took, err, want)
+			}
+		}
+	})
+}
+
+func TestCostThatNeverFitsIsNotWaitedFor(t *testing.T) {
+	c := &Client{Limiter: fixed(t), Cost: func(context.Context, string, any) int64 { return 3 }}
+	if _, err := caller(t, c)(t.Context()); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("%v; want INVALID_ARGUMENT", err)
+	}
+}
+
+// broken is a store that cannot be reached.
+type broken struct{ err error }
+
+func (b broken) Take(context.Context, stint.Claim) (stint.Decision, error) {
+	return stint.Decision{}, b.err
+}
+func (b broken) TakeGroups(context.Context, []stint.Group, []stint.Decision) error { return b.err }
+
+func TestClientWithoutAStore(t *testing.T) {
+	limit, err := stint.PerMinute(1).Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter := stint.NewLimiter(broken{&stint.Error{Code: stint.CodeUnavailable, Problem: "down"}}, limit)
+	for _, refuse := range []bool{false, true} {
+		c := &Client{Limiter: limiter, Refuse: refuse}
+		if _, err := caller(t, c)(t.Context()); status.Code(err) != codes.Unavailable {
+			t.Errorf("refuse %v: %v; want UNAVAILABLE", refuse, err)
+		}
+		var failed error
+		c = &Client{Limiter: limiter, Refuse: refuse, OnError: func(_ context.Context, err error) error { failed = err; return nil }}
+		if _, err := caller(t, c)(t.Context()); err != nil || !errors.As(failed, new(*stint.Error)) {
+			t.Errorf("refuse %v, let pass: %v, %v", refuse, err, failed)
+		}
+	}
+}

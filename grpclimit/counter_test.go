@@ -1,0 +1,125 @@
+package grpclimit
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/httplimit"
+)
+
+// incoming is a call as a server sees it.
+func incoming(from string, sent ...string) *Call {
+	ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs(append([]string{":authority", "Orders.example:50051"}, sent...)...))
+	addr := net.Addr(&net.UnixAddr{Name: "@", Net: "unix"})
+	if from != "" {
+		addr = net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from))
+	}
+	return &Call{Method: unaryMethod, ctx: peer.NewContext(ctx, &peer.Peer{Addr: addr}), identity: &httplimit.Identity{}}
+}
+
+func TestWhoseUseIsCounted(t *testing.T) {
+	for name, c := range map[string]struct {
+		counter *Counter
+		call    *Call
+		want    string
+	}{
+		"unless said, the address":        {&Counter{}, incoming("203.0.113.9:1"), "ip:203.0.113.9"},
+		"IPv6 by its /64":                 {&Counter{}, incoming("[2001:db8:1:2:3:4:5:6]:1"), "ip:2001:db8:1:2::/64"},
+		"or as set":                       {&Counter{IPv6Prefix: 48}, incoming("[2001:db8:1:2:3:4:5:6]:1"), "ip:2001:db8:1::/48"},
+		"the method":                      {&Counter{By: []string{"method"}}, incoming("203.0.113.9:1"), "path:" + unaryMethod},
+		"the API key and the method":      {&Counter{By: []string{"api_key", "method"}}, incoming("203.0.113.9:1", "x-api-key", "a"), "api_key:a\x00path:" + unaryMethod},
+		"of a bearer token":               {&Counter{By: []string{"api_key"}}, incoming("203.0.113.9:1", "authorization", "Bearer b"), "api_key:b"},
+		"the address where there is none": {&Counter{By: []string{"api_key"}}, incoming("203.0.113.9:1"), "ip:203.0.113.9"},
+		"other metadata":                  {&Counter{By: []string{"header:tenant"}}, incoming("203.0.113.9:1", "tenant", "t", "tenant", "u"), "header:tenant:t"},
+		"the authority":                   {&Counter{By: []string{"host"}}, incoming("203.0.113.9:1"), "host:orders.example"},
+		"a key of its own":                {&Counter{Key: func(c *Call) string { return c.Metadata("Tenant") }}, incoming("203.0.113.9:1", "tenant", "ip:203.0.113.9"), "key:ip:203.0.113.9"},
+		"or, where it is empty, as else":  {&Counter{Key: func(c *Call) string { return c.Metadata("tenant") }}, incoming("203.0.113.9:1"), "ip:203.0.113.9"},
+		"all without any, together":       {&Counter{}, incoming(""), "shared"},
+		"a peer is not to be believed":    {&Counter{}, incoming("203.0.113.9:1", "x-forwarded-for", "198.51.100.1"), "ip:203.0.113.9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.counter.once.Do(c.counter.prepare)
+			if got, err := c.counter.key(c.call); got != c.want || err != nil {
+				t.Errorf("key %q, %v; want %q", got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestKeyThatCannotBeIsAnInvalidArgument(t *testing.T) {
+	client := serveInMemory(t, &service{}, Limit(fixed(t), ByKey(func(c *Call) string { return c.Metadata("user-bin") })).Options())
+	for key, want := range map[string]codes.Code{"a\x00b": codes.InvalidArgument, "a": codes.OK} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "user-bin", key)
+		if _, err := client.UnaryCall(ctx, &pb.SimpleRequest{}); status.Code(err) != want {
+			t.Errorf("%q: %v; want %v", key, err, want)
+		}
+	}
+}
+
+func TestTrustedProxySpeaksForItsClients(t *testing.T) {
+	client := serve(t, &service{}, Limit(fixed(t), Trust(netip.MustParsePrefix("127.0.0.0/8"))).Options())
+	for n, c := range []struct {
+		client string
+		want   codes.Code
+	}{
+		{"203.0.113.1", codes.OK}, {"203.0.113.1", codes.OK}, {"198.51.100.7, 203.0.113.1", codes.ResourceExhausted}, {"203.0.113.2", codes.OK},
+	} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "x-forwarded-for", c.client)
+		if _, err := client.UnaryCall(ctx, &pb.SimpleRequest{}); status.Code(err) != c.want {
+			t.Errorf("call %d: %v; want %v", n, err, c.want)
+		}
+	}
+}
+
+func TestCostIsWhatTheCallSays(t *testing.T) {
+	cost := func(c *Call) int64 { return int64(c.Message.(*pb.SimpleRequest).GetResponseSize()) }
+	client := serve(t, &service{}, (&Server{Decider: &Counter{Limiter: fixed(t), Cost: cost}}).Options())
+	for n, c := range []struct {
+		cost int32
+		want codes.Code
+	}{{-1, codes.InvalidArgument}, {2, codes.OK}, {1, codes.ResourceExhausted}, {0, codes.OK}} {
+		if _, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{ResponseSize: c.cost}); status.Code(err) != c.want {
+			t.Errorf("call %d of cost %d: %v; want %v", n, c.cost, err, c.want)
+		}
+	}
+}
+
+func TestLimiterWithoutLimitsIsNotTheClientsFault(t *testing.T) {
+	client := serveInMemory(t, &service{}, Limit(stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}))).Options())
+	if _, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}); status.Code(err) != codes.Internal {
+		t.Errorf("%v; want INTERNAL", err)
+	}
+}
+
+// byPath decides a request by where it goes, as rules do.
+type byPath struct{ seen *httplimit.Request }
+
+func (b *byPath) Decide(_ context.Context, r *httplimit.Request) (httplimit.Answer, error) {
+	b.seen = r
+	return httplimit.Answer{Listed: true, Face: -1}, nil
+}
+
+func TestDecidersOfHTTPDecideCalls(t *testing.T) {
+	d := &byPath{}
+	client := serve(t, &service{}, (&Server{Decider: HTTP{d}}).Options())
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-api-key", "sk_1")
+	if _, err := client.UnaryCall(ctx, &pb.SimpleRequest{}); status.Code(err) != codes.PermissionDenied {
+		t.Fatalf("%v; want what the decider says", err)
+	}
+	for attribute, want := range map[string]string{
+		"method": "POST", "path": unaryMethod, "api_key": "sk_1", "ip": "127.0.0.1", "host": "127.0.0.1", "header:content-type": "application/grpc",
+	} {
+		if got, _ := d.seen.Attribute(attribute); got != want {
+			t.Errorf("%s is %q; want %q", attribute, got, want)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package grpclimit_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"net/netip"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/grpclimit"
+	"github.com/stintdev/stint/httplimit"
+)
+
+// A server limited to 100 calls a minute from each client address.
+func Example() {
+	limit, err := stint.PerMinute(100).Compile()
+	if err != nil {
+		log.Fatal(err)
+	}
+	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
+	server := grpc.NewServer(grpclimit.Limit(limiter).Options()...)
+
+	client, stop := connect(server)
+	defer stop()
+	var header metadata.MD
+	_, err = client.Check(context.Background(), &healthpb.HealthCheckRequest{}, grpc.Header(&header))
+	fmt.Println(status.Code(err), header.Get("ratelimit-policy"), header.Get("x-ratelimit-remaining"))
+	// Output: OK ["token_bucket:1m";q=100;w=60] [99]
+}
+
+// By a key that a function finds: here the tenant that the metadata names.
+func ExampleByKey() {
+	limiter := newLimiter(stint.Spec{Name: "tenants", Limit: 1, Window: time.Minute})
+	tenant := func(c *grpclimit.Call) string { return c.Metadata("x-tenant") }
+	server := grpc.NewServer(grpclimit.Limit(limiter, grpclimit.ByKey(tenant)).Options()...)
+
+	client, stop := connect(server)
+	defer stop()
+	for _, name := range []string{"a", "a", "b"} {
+		ctx := metadata.AppendToOutgoingContext(context.Background(), "x-tenant", name)
+		_, err := client.Check(ctx, &healthpb.HealthCheckRequest{})
+		fmt.Println(name, status.Code(err))
+		for _, detail := range status.Convert(err).Details() {
+			if retry, ok := detail.(*errdetails.RetryInfo); ok {
+				fmt.Println("come back after", retry.GetRetryDelay().AsDuration())
+			}
+		}
+	}
+	// Output:
+	// a OK
+	// a ResourceExhausted
+	// come back after 1m0s
+	// b OK
+}
+
+// Everything that can be said: API keys that a trusted proxy's clients have,
+// by method, calls that cost what they weigh, messages of streams under a
+// limit of their own, and calls that pass when no decision can be made.
+func ExampleServer() {
+	weight := func(c *grpclimit.Call) int64 {
+		switch r := c.Message.(type) {
+		case nil: // a stream opens
+			return 1
+		case *healthpb.HealthCheckRequest:
+			return 1 + int64(len(r.GetService()))
+		}
+		return 1
+	}
+	s := &grpclimit.Server{
+		Decider: &grpclimit.Counter{
+			Limiter: newLimiter(stint.Spec{Name: "weight", Limit: 1000, Window: time.Hour}),
+			By:      []string{"api_key", "method"},
+			Cost:    weight,
+			Dialect: httplimit.IETF,
+			Jitter:  0.2,
+		},
+		Messages: &grpclimit.Counter{Limiter: newLimiter(stint.Spec{Limit: 10, Window: time.Second})},
+		Identity: httplimit.Identity{Clients: httplimit.Clients{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}},
+		OnError:  func(_ *grpclimit.Call, err error) error { log.Print(err); return nil },
+	}
+	client, stop := connect(grpc.NewServer(s.Options()...))
+	defer stop()
+	var header metadata.MD
+	_, err := client.Check(context.Background(), &healthpb.HealthCheckRequest{}, grpc.Header(&header))
+	fmt.Println(status.Code(err), header.Get("ratelimit-policy"), header.Get("ratelimit"))
+	// Output: OK ["weight";q=1000;w=3600] ["weight";r=999;t=4]
+}
+
+// A client that never sends more than two calls a minute, and says so instead
+// of waiting.
+func ExampleClient() {
+	limiter := newLimiter(stint.Spec{Name: "ours", Limit: 2, Window: time.Minute})
+	c := &grpclimit.Client{Limiter: limiter, Refuse: true}
+
+	client, stop := connect(grpc.NewServer(), c.Options()...)
+	defer stop()
+	for range 3 {
+		_, err := client.Check(context.Background(), &healthpb.HealthCheckRequest{})
+		fmt.Println(status.Code(err))
+	}
+	// Output:
+	// OK
+	// OK
+	// ResourceExhausted
+}
+
+// connect serves the health service on the loopback interface.
+func connect(server *grpc.Server, opts ...grpc.DialOption) (client healthpb.HealthClient, stop func()) {
+	healthpb.RegisterHealthServer(server, health.NewServer())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	go server.Serve(l)
+	conn, err := grpc.NewClient(l.Addr().String(), append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return healthpb.NewHealthClient(conn), func() { conn.Close(); server.Stop() }
+}
+
+func newLimiter(specs ...stint.Spec) *stint.Limiter {
+	// Time stands still, so that the examples always print the same.
+	clock := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC).UnixMicro
+	var limits []stint.Limit
+	for _, spec := range specs {
+		limit, err := spec.Compile()
+		if err != nil {
+			log.Fatal(err)
+		}
+		limits = append(limits, limit)
+	}
+	return stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: clock}), limits...)
+}

@@ -1,0 +1,43 @@
+package grpclimit
+
+import (
+	"net/netip"
+
+	"github.com/stintdev/stint"
+)
+
+// Option changes what [Limit] does.
+type Option func(s *Server, c *Counter)
+
+// By counts by these attributes in place of the client's address; see
+// [Counter.By].
+func By(attributes ...string) Option {
+	return func(_ *Server, c *Counter) { c.By = attributes }
+}
+
+// ByKey counts by what key says of a call; see [Counter.Key].
+func ByKey(key func(c *Call) string) Option {
+	return func(_ *Server, c *Counter) { c.Key = key }
+}
+
+// Trust believes these proxies about their clients; see [httplimit.Clients].
+func Trust(proxies ...netip.Prefix) Option {
+	return func(s *Server, _ *Counter) { s.Identity.Clients.Trusted = proxies }
+}
+
+// Messages counts each message of a stream too; see [Server.Messages].
+func Messages() Option {
+	return func(s *Server, c *Counter) { s.Messages = c }
+}
+
+// Limit returns interceptors that count calls under a limiter, by the client's
+// address unless an option says otherwise. It is shorthand for a [Server]
+// whose decider is a [Counter]; use these where more is to be said.
+func Limit(limiter *stint.Limiter, opts ...Option) *Server {
+	c := &Counter{Limiter: limiter}
+	s := &Server{Decider: c}
+	for _, opt := range opts {
+		opt(s, c)
+	}
+	return s
+}
