@@ -31,6 +31,7 @@ var arrows = map[string]struct {
 	"storetest":            {[]string{".", "internal/oracle"}, "it is the contract of every store, so it knows none"},
 	"resilience/breaker":   {nil, "it is of use to who limits nothing"},
 	"resilience/budget":    {nil, "it is of use to who retries by other means"},
+	"resilience/bulkhead":  {nil, "what calls hold is no concern of it"},
 	"redisstore":           {[]string{".", "internal/shorthash"}, "it takes claims to servers; what their failure means is decided around it"},
 	"guard":                {[]string{".", "resilience/breaker"}, "it guards any store, so it knows none"},
 	"rule":                 {[]string{".", "internal/nearest", "internal/shorthash", "internal/urlpath"}, "rules are decided for every surface alike, so they know none"},
@@ -54,12 +55,13 @@ var arrows = map[string]struct {
 // thirdParty says which packages import nothing but the standard library and
 // this module, and why.
 var thirdParty = map[string]string{
-	".":                  "whoever limits by the library downloads nothing else",
-	"internal/table":     "it belongs to the root",
-	"resilience/breaker": "whoever breaks circuits downloads nothing else",
-	"resilience/budget":  "whoever bounds retries downloads nothing else",
-	"internal/resp":      "it reads what anyone sends, so it can be read whole",
-	"internal/urlpath":   "security rests on it, so it can be read whole",
+	".":                   "whoever limits by the library downloads nothing else",
+	"internal/table":      "it belongs to the root",
+	"resilience/breaker":  "whoever breaks circuits downloads nothing else",
+	"resilience/budget":   "whoever bounds retries downloads nothing else",
+	"resilience/bulkhead": "whoever parts dependencies downloads nothing else",
+	"internal/resp":       "it reads what anyone sends, so it can be read whole",
+	"internal/urlpath":    "security rests on it, so it can be read whole",
 }
 
 func TestArrows(t *testing.T) {

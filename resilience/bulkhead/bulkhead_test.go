@@ -1,0 +1,243 @@
+package bulkhead
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func mustNew(tb testing.TB, o Options) *Bulkhead {
+	tb.Helper()
+	b, err := New(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+func mustAcquire(tb testing.TB, b *Bulkhead) *Slot {
+	tb.Helper()
+	s, err := b.Acquire(context.Background())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+func TestFullIsRefusedAtOnce(t *testing.T) {
+	b := mustNew(t, Options{Limit: 2})
+	first, second := mustAcquire(t, b), mustAcquire(t, b)
+	_, err := b.Acquire(t.Context())
+	var refused *RefusedError
+	if !errors.Is(err, ErrFull) || !errors.As(err, &refused) || refused.Limit != 2 {
+		t.Errorf("got %v", err)
+	}
+	if _, ok := b.TryAcquire(); ok {
+		t.Error("a third place of two")
+	}
+	first.Release()
+	first.Release() // frees nothing more
+	third := mustAcquire(t, b)
+	if _, ok := b.TryAcquire(); ok {
+		t.Error("one release freed two places")
+	}
+	second.Release()
+	third.Release()
+	if u, want := b.Usage(), (Usage{Limit: 2, MaxInUse: 2, Admitted: 3, Full: 3}); u != want {
+		t.Errorf("got %+v, want %+v", u, want)
+	}
+}
+
+func TestWaitersAreServedInTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mustNew(t, Options{Limit: 1, Queue: 10})
+		held := mustAcquire(t, b)
+		var served []int // guarded by the one place
+		for i := range 10 {
+			go func() {
+				s := mustAcquire(t, b)
+				served = append(served, i)
+				s.Release()
+			}()
+			synctest.Wait()
+		}
+		if _, err := b.Acquire(t.Context()); !errors.Is(err, ErrFull) {
+			t.Errorf("an eleventh waiter: %v", err)
+		}
+		if _, ok := b.TryAcquire(); ok {
+			t.Error("somebody passed the queue")
+		}
+		held.Release()
+		synctest.Wait()
+		if want := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(served, want) {
+			t.Errorf("served %v", served)
+		}
+		if u := b.Usage(); u.InUse != 0 || u.Waiting != 0 || u.MaxWaiting != 10 || u.Admitted != 11 {
+			t.Errorf("%+v", u)
+		}
+	})
+}
+
+func TestWaitsEnd(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		maxWait time.Duration
+		context time.Duration
+		want    error
+		after   time.Duration
+	}{
+		{"byMaxWait", time.Second, time.Minute, ErrWaited, time.Second},
+		{"byTheContext", time.Minute, time.Second, context.DeadlineExceeded, time.Second},
+		{"byTheContextAlone", 0, time.Hour, context.DeadlineExceeded, time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := mustNew(t, Options{Limit: 1, Queue: 1, MaxWait: c.maxWait})
+				held := mustAcquire(t, b)
+				ctx, cancel := context.WithTimeout(t.Context(), c.context)
+				defer cancel()
+				start := time.Now()
+				_, err := b.Acquire(ctx)
+				if took := time.Since(start); !errors.Is(err, c.want) || took != c.after {
+					t.Errorf("%v after %v, want %v after %v", err, took, c.want, c.after)
+				}
+				held.Release()
+				mustAcquire(t, b).Release()
+				if u := b.Usage(); u.InUse != 0 || u.Waiting != 0 || u.Waited+u.GaveUp != 1 {
+					t.Errorf("%+v", u)
+				}
+			})
+		})
+	}
+}
+
+func TestEndedContextTakesNoPlace(t *testing.T) {
+	b := mustNew(t, Options{Limit: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Acquire(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if u := b.Usage(); u.InUse != 0 || u.GaveUp != 1 {
+		t.Errorf("%+v", u)
+	}
+}
+
+// A place that is granted to a caller in the moment in which it gives up goes
+// to the next.
+func TestGrantedTooLateGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mustNew(t, Options{Limit: 1, Queue: 2})
+		held := mustAcquire(t, b)
+		ctx, cancel := context.WithCancel(t.Context())
+		got := make(chan error)
+		go func() {
+			_, err := b.Acquire(ctx)
+			got <- err
+		}()
+		synctest.Wait()
+		next := make(chan *Slot)
+		go func() { next <- mustAcquire(t, b) }()
+		synctest.Wait()
+		cancel()
+		held.Release() // the caller that gave up cannot have run yet, or has: both end well
+		if err := <-got; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		(<-next).Release()
+		if u := b.Usage(); u.InUse != 0 || u.Waiting != 0 {
+			t.Errorf("%+v", u)
+		}
+	})
+}
+
+func TestPanicLosesNoPlace(t *testing.T) {
+	b := mustNew(t, Options{Limit: 1})
+	for range 3 {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic was swallowed")
+				}
+			}()
+			_ = b.Do(t.Context(), func(context.Context) error { panic("a mistake of the caller") })
+		}()
+	}
+	mine := errors.New("mine")
+	if err := b.Do(t.Context(), func(context.Context) error { return mine }); !errors.Is(err, mine) {
+		t.Error(err)
+	}
+	held := mustAcquire(t, b)
+	defer held.Release()
+	if err := b.Do(t.Context(), func(context.Context) error { t.Error("called"); return nil }); !errors.Is(err, ErrFull) {
+		t.Error(err)
+	}
+}
+
+// Whatever callers do, no more than the limit hold a place, and none is lost.
+func TestNoPlaceIsLostUnderStress(t *testing.T) {
+	const limit = 3
+	b := mustNew(t, Options{Limit: limit, Queue: 8, MaxWait: 50 * time.Microsecond})
+	var inside, most atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 32 {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(i), 1))
+			for range 300 {
+				stress(b, random, &inside, &most)
+			}
+		})
+	}
+	wg.Wait()
+	u := b.Usage()
+	if most.Load() > limit || u.MaxInUse > limit || u.InUse != 0 || u.Waiting != 0 {
+		t.Errorf("%d were inside at once, %+v", most.Load(), u)
+	}
+	if n := u.Admitted + u.Full + u.Waited + u.GaveUp; n < 32*300 {
+		t.Errorf("%d of %d calls were counted: %+v", n, 32*300, u)
+	}
+}
+
+func stress(b *Bulkhead, random *rand.Rand, inside, most *atomic.Int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(random.IntN(100))*time.Microsecond)
+	defer cancel()
+	defer func() { _ = recover() }()
+	_ = b.Do(ctx, func(ctx context.Context) error {
+		n := inside.Add(1)
+		defer inside.Add(-1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		if random.IntN(4) == 0 {
+			<-ctx.Done()
+		}
+		if random.IntN(8) == 0 {
+			panic("a mistake of the caller")
+		}
+		return nil
+	})
+}
+
+func TestOptionsThatCannotBeAreRefused(t *testing.T) {
+	for name, o := range map[string]Options{
+		"Limit: is 0":    {},
+		"Queue: is -1":   {Limit: 1, Queue: -1},
+		"MaxWait: is -1": {Limit: 1, MaxWait: -1},
+	} {
+		if b, err := New(o); err == nil || b != nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v, want an error that says so", name, err)
+		}
+		if s, err := NewSet(SetOptions{Each: o}); err == nil || s != nil {
+			t.Errorf("a set took what a bulkhead does not: %s", name)
+		}
+	}
+	if _, err := NewSet(SetOptions{Each: Options{Limit: 1}, MaxNames: -1}); err == nil {
+		t.Error("MaxNames below 0")
+	}
+}

@@ -1,0 +1,49 @@
+package bulkhead_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stintdev/stint/resilience/bulkhead"
+)
+
+// Each dependency has places of its own: the one that hangs fills its own, and
+// calls to the other go ahead.
+func ExampleSet() {
+	s, err := bulkhead.NewSet(bulkhead.SetOptions{Each: bulkhead.Options{Limit: 1}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	hangs, err := s.Acquire(ctx, "billing")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer hangs.Release()
+	for _, name := range []string{"billing", "search"} {
+		err := s.Do(ctx, name, func(context.Context) error { return nil })
+		fmt.Println(name, errors.Is(err, bulkhead.ErrFull))
+	}
+	// Output:
+	// billing true
+	// search false
+}
+
+// A call that finds no place waits in the queue, no longer than MaxWait.
+func ExampleBulkhead_Do() {
+	b, err := bulkhead.New(bulkhead.Options{Limit: 1, Queue: 1, MaxWait: time.Millisecond})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	err = b.Do(ctx, func(ctx context.Context) error {
+		return b.Do(ctx, func(context.Context) error { return nil }) // waits for itself
+	})
+	fmt.Println(errors.Is(err, bulkhead.ErrWaited), b.Usage().InUse)
+	// Output: true 0
+}
