@@ -45,21 +45,24 @@ func (s *Server) fromThisMachine(next http.Handler) http.Handler {
 // reset answers POST /v1/reset: it forgets what a key has used of a limit.
 func (s *Server) reset(r *http.Request, body []byte) (status int, answer any, err error) {
 	var key string
-	var limits []stint.Limit
+	var limit stint.Limit
 	err = decodeObject(body, fields{
-		"key":   stringField("key", &key),
-		"limit": func(raw []byte) error { return s.limitField("limit", raw, &limits) },
+		"key": stringField("key", &key),
+		"limit": func(raw []byte) (err error) {
+			limit, err = s.limits.get(raw)
+			return within("limit", err)
+		},
 	})
 	if err == nil {
 		err = stint.ValidateKey(key)
 	}
-	if err == nil && len(limits) == 0 {
+	if err == nil && !limit.Valid() {
 		err = badRequest("limit: is missing")
 	}
 	if err != nil {
 		return 0, nil, err
 	}
-	_, err = s.store.Take(r.Context(), stint.Claim{Key: key, Limit: limits[0], Cost: stint.Forget})
+	_, err = s.store.Take(r.Context(), stint.Claim{Key: key, Limit: limit, Cost: stint.Forget})
 	return http.StatusOK, resetBody{Forgotten: true}, err
 }
 

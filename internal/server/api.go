@@ -15,7 +15,7 @@ type call func(r *http.Request, body []byte) (status int, answer any, err error)
 // the client.
 func (s *Server) api(duration prometheus.Observer, answer call) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := readBody(w, r)
+		body, err := readBody(w, r, nil)
 		if err != nil {
 			s.fail(w, r, err)
 			return
@@ -28,9 +28,6 @@ func (s *Server) api(duration prometheus.Observer, answer call) http.HandlerFunc
 		if err != nil {
 			s.fail(w, r, err)
 			return
-		}
-		if d, ok := value.(decisionBody); ok && status == http.StatusServiceUnavailable {
-			setRetry(w.Header(), &d.decisionNumbers)
 		}
 		writeJSON(w, status, value)
 	}

@@ -14,23 +14,40 @@ import (
 // answered with 413 before it is read to its end.
 const maxBody = 1 << 20
 
-// readBody reads the whole body, and no more than maxBody of it. It is valid
-// JSON, and nothing else.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+// readBody reads the whole body, and no more than maxBody of it, into buffer,
+// which grows as needed. It is valid JSON, and nothing else.
+func readBody(w http.ResponseWriter, r *http.Request, buffer []byte) ([]byte, error) {
+	body, err := appendAll(buffer[:0], http.MaxBytesReader(w, r.Body, maxBody))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, &apiError{http.StatusRequestEntityTooLarge, codeTooLarge,
+		return body, &apiError{http.StatusRequestEntityTooLarge, codeTooLarge,
 			fmt.Sprintf("body: is larger than %d bytes", maxBody)}
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, &apiError{http.StatusRequestTimeout, codeInvalid, "body: did not arrive in time"}
+		return body, &apiError{http.StatusRequestTimeout, codeInvalid, "body: did not arrive in time"}
 	case err != nil:
-		return nil, badRequest("body: broke off before its end")
+		return body, badRequest("body: broke off before its end")
 	case !utf8.Valid(body):
-		return nil, badRequest("body: is not valid UTF-8")
+		return body, badRequest("body: is not valid UTF-8")
 	case !json.Valid(body):
-		return nil, badRequest("body: is not JSON: %v", json.Unmarshal(body, new(any)))
+		return body, badRequest("body: is not JSON: %v", json.Unmarshal(body, new(any)))
 	}
 	return body, nil
+}
+
+// appendAll is io.ReadAll into a buffer that its caller has.
+func appendAll(b []byte, r io.Reader) ([]byte, error) {
+	for {
+		if len(b) == cap(b) {
+			b = append(b, make([]byte, max(512, len(b)))...)[:len(b)]
+		}
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return b, nil
+		case err != nil:
+			return b, err
+		}
+	}
 }

@@ -1,15 +1,6 @@
 package server
 
-import (
-	"strconv"
-
-	"github.com/stintdev/stint"
-)
-
-// costField reads a cost that is at least least.
-func costField(out *int64, least int64) func([]byte) error {
-	return wholeField("cost", out, least, stint.MaxCost)
-}
+import "strconv"
 
 // wholeField reads a whole number, written in digits, within bounds. Floats
 // are refused rather than rounded: a cost of 0.5 that counts as 0 is free.

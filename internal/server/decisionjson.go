@@ -1,60 +1,31 @@
 package server
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
 )
 
-// decisionBody is a decision as the API writes it. Its members and their
-// order are a contract with callers.
-type decisionBody struct {
-	decisionNumbers
-	Rule   string      `json:"rule"`
-	Limits []limitLine `json:"limits"`
-}
+// A decision is written by hand: its members and their order are a contract
+// with callers, a batch has a thousand of them, and none of its texts needs
+// an escape, because rules and limits are named in letters, digits and _.:-
 
-// limitLine is the decision of one claim.
-type limitLine struct {
-	Rule string `json:"rule"`
-	Name string `json:"name"`
-	decisionNumbers
-	Shadow bool `json:"shadow,omitempty"` // decided, and never denies
-}
-
-// decisionNumbers are what a decision and each of its lines have in common.
-// RetryAfterMS is absent when no wait is long enough.
-type decisionNumbers struct {
-	Allowed      bool   `json:"allowed"`
-	Limit        int64  `json:"limit"`
-	Remaining    int64  `json:"remaining"`
-	RetryAfterMS *int64 `json:"retry_after_ms,omitempty"`
-	ResetAfterMS int64  `json:"reset_after_ms"`
-	DelayMS      int64  `json:"delay_ms"`
-	Never        bool   `json:"never"`
-	Degraded     bool   `json:"degraded"`
-	AtUS         int64  `json:"at_us"`
-}
-
-// uncountedBody is the answer to a request that no enforced limit counted.
-type uncountedBody struct {
-	Allowed bool        `json:"allowed"`
-	Listed  bool        `json:"listed,omitempty"` // denied by a list
-	Limits  []limitLine `json:"limits"`
-}
-
-func numbersOf(d *stint.Decision) decisionNumbers {
-	n := decisionNumbers{
-		Allowed: d.Allowed, Limit: d.Limit, Remaining: d.Remaining,
-		ResetAfterMS: milliseconds(d.ResetAfter), DelayMS: milliseconds(d.Delay),
-		Never: d.RetryAfter == stint.Never, Degraded: d.Degraded, AtUS: d.At,
+// appendNumbers appends what a decision and each of its lines have in common.
+func appendNumbers(b []byte, d *stint.Decision) []byte {
+	b = strconv.AppendBool(append(b, `"allowed":`...), d.Allowed)
+	b = strconv.AppendInt(append(b, `,"limit":`...), d.Limit, 10)
+	b = strconv.AppendInt(append(b, `,"remaining":`...), d.Remaining, 10)
+	never := d.RetryAfter == stint.Never
+	if !never {
+		b = strconv.AppendInt(append(b, `,"retry_after_ms":`...), milliseconds(d.RetryAfter), 10)
 	}
-	if !n.Never {
-		retry := milliseconds(d.RetryAfter)
-		n.RetryAfterMS = &retry
-	}
-	return n
+	b = strconv.AppendInt(append(b, `,"reset_after_ms":`...), milliseconds(d.ResetAfter), 10)
+	b = strconv.AppendInt(append(b, `,"delay_ms":`...), milliseconds(d.Delay), 10)
+	b = strconv.AppendBool(append(b, `,"never":`...), never)
+	b = strconv.AppendBool(append(b, `,"degraded":`...), d.Degraded)
+	return strconv.AppendInt(append(b, `,"at_us":`...), d.At, 10)
 }
 
 // milliseconds rounds up, so that a caller who waits so long never comes
@@ -63,26 +34,51 @@ func milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// outcomeBody is what the rules decided.
-func outcomeBody(o *rule.Outcome) any {
-	lines := make([]limitLine, len(o.Hits))
+// appendOutcome appends what the rules decided.
+func appendOutcome(b []byte, o *rule.Outcome) []byte {
+	if o.List != rule.ListNone || o.Face < 0 {
+		b = strconv.AppendBool(append(b, `{"allowed":`...), o.Allowed())
+		if o.List == rule.ListDeny {
+			b = append(b, `,"listed":true`...)
+		}
+	} else {
+		b = appendNumbers(append(b, '{'), &o.Decision)
+		b = appendName(b, `,"rule":"`, o.Hits[o.Face].Rule.ID)
+	}
+	b = append(b, `,"limits":[`...)
 	for i := range o.Hits {
 		h := &o.Hits[i]
-		lines[i] = limitLine{Rule: h.Rule.ID, Name: h.Limit.Name(), decisionNumbers: numbersOf(&h.Decision), Shadow: h.Shadow}
+		b = appendLine(b, i, h.Rule.ID, h.Limit.Name(), &h.Decision)
+		if h.Shadow { // decided, and never denies
+			b = append(b, `,"shadow":true`...)
+		}
+		b = append(b, '}')
 	}
-	if o.List != rule.ListNone || o.Face < 0 {
-		return uncountedBody{Allowed: o.Allowed(), Listed: o.List == rule.ListDeny, Limits: lines}
-	}
-	return decisionBody{decisionNumbers: numbersOf(&o.Decision), Rule: o.Hits[o.Face].Rule.ID, Limits: lines}
+	return append(b, ']', '}')
 }
 
-// takeBody is what the claims of one group got, and the decision that speaks
-// for them.
-func takeBody(claims []stint.Claim, decisions []stint.Decision) (stint.Decision, decisionBody) {
-	_, face := stint.Face(claims, decisions)
-	lines := make([]limitLine, len(claims))
+// appendTaken appends what the claims of one group got, behind the decision
+// that speaks for them.
+func appendTaken(b []byte, face *stint.Decision, claims []stint.Claim, decisions []stint.Decision) []byte {
+	b = appendNumbers(append(b, '{'), face)
+	b = append(b, `,"rule":"","limits":[`...)
 	for i := range claims {
-		lines[i] = limitLine{Name: claims[i].Limit.Name(), decisionNumbers: numbersOf(&decisions[i])}
+		b = append(appendLine(b, i, "", claims[i].Limit.Name(), &decisions[i]), '}')
 	}
-	return face, decisionBody{decisionNumbers: numbersOf(&face), Limits: lines}
+	return append(b, ']', '}')
+}
+
+// appendLine appends the decision of one claim, the i-th, without its end.
+func appendLine(b []byte, i int, rule, name string, d *stint.Decision) []byte {
+	if i > 0 {
+		b = append(b, ',')
+	}
+	b = appendName(b, `{"rule":"`, rule)
+	b = appendName(b, `,"name":"`, name)
+	return appendNumbers(append(b, ','), d)
+}
+
+func appendName(b []byte, member, name string) []byte {
+	b = append(append(b, member...), name...)
+	return append(b, '"')
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
@@ -37,8 +38,8 @@ func closedClaim(d *stint.Decision, onFailure stint.OnFailure) bool {
 }
 
 // setRetry tells when to try again, in whole seconds.
-func setRetry(h http.Header, d *decisionNumbers) {
-	if d.RetryAfterMS != nil {
-		h.Set("Retry-After", strconv.FormatInt(max(1, (*d.RetryAfterMS+999)/1000), 10))
+func setRetry(h http.Header, wait time.Duration) {
+	if wait != stint.Never {
+		h.Set("Retry-After", strconv.FormatInt(max(1, (milliseconds(wait)+999)/1000), 10))
 	}
 }

@@ -89,15 +89,19 @@ type errorDetail struct {
 	Message string `json:"message"`
 }
 
-// writeJSON answers with the value, which can be written as JSON. An answer of
-// the API is true only at the moment it is given, so no cache may keep it.
+// writeJSON answers with the value, which can be written as JSON.
 func writeJSON(w http.ResponseWriter, status int, value any) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+	setJSON(w.Header())
 	w.WriteHeader(status)
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(value) //nolint:errchkjson // none of our values can fail; the client may be gone
+}
+
+// setJSON says what an answer of the API is. It is true only at the moment it
+// is given, so no cache may keep it.
+func setJSON(h http.Header) {
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
 }

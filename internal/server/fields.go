@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -20,10 +22,10 @@ type fields map[string]func(raw []byte) error
 // and nothing is skipped in silence, because a misspelt "cost" would count
 // wrongly for months.
 func decodeObject(data []byte, known fields) error {
-	return eachMember(data, func(name string, raw []byte) error {
-		read, ok := known[name]
+	return eachMember(data, func(name, raw []byte) error {
+		read, ok := known[string(name)]
 		if !ok {
-			return unknownField(name, known)
+			return unknownField(name, slices.Collect(maps.Keys(known)))
 		}
 		return read(raw)
 	})
@@ -31,21 +33,20 @@ func decodeObject(data []byte, known fields) error {
 
 // eachMember calls visit for every member of the object in data, which is
 // valid JSON.
-func eachMember(data []byte, visit func(name string, raw []byte) error) error {
+func eachMember(data []byte, visit func(name, raw []byte) error) error {
 	s := scan{data}
 	if !s.accept('{') {
 		return badRequest("a JSON object is expected")
 	}
-	seen := make(map[string]bool, 8)
+	var seen names
 	for !s.accept('}') {
-		name, err := jsonString(s.value())
+		name, err := jsonText(s.value())
 		if err != nil {
 			return err
 		}
-		if seen[name] {
-			return badRequest("%s: is given twice", shown(name))
+		if !seen.add(name) {
+			return badRequest("%s: is given twice", shown(string(name)))
 		}
-		seen[name] = true
 		s.accept(':')
 		if err := visit(name, s.value()); err != nil {
 			return err
@@ -55,15 +56,37 @@ func eachMember(data []byte, visit func(name string, raw []byte) error) error {
 	return nil
 }
 
-func unknownField(name string, known fields) error {
-	names := make([]string, 0, len(known))
-	for n := range known {
-		names = append(names, n)
+// eachElement calls visit for every element of the list in data, which is
+// valid JSON, and reports false when it is no list.
+func eachElement(data []byte, visit func(raw []byte) error) (isList bool, err error) {
+	s := scan{data}
+	if !s.accept('[') {
+		return false, nil
 	}
-	if near, ok := nearest.Name(name, names); ok {
-		return badRequest("%s: is not a known field (did you mean %s?)", shown(name), near)
+	for !s.accept(']') {
+		if err := visit(s.value()); err != nil {
+			return true, err
+		}
+		s.accept(',')
 	}
-	return badRequest("%s: is not a known field", shown(name))
+	return true, nil
+}
+
+// countElements is how many elements the list in data has, −1 when it is no
+// list.
+func countElements(data []byte) (n int) {
+	isList, _ := eachElement(data, func([]byte) error { n++; return nil })
+	if !isList {
+		return -1
+	}
+	return n
+}
+
+func unknownField(name []byte, known []string) error {
+	if near, ok := nearest.Name(string(name), known); ok {
+		return badRequest("%s: is not a known field (did you mean %s?)", shown(string(name)), near)
+	}
+	return badRequest("%s: is not a known field", shown(string(name)))
 }
 
 // shown is a caller's text as an error repeats it: quoted and short.
@@ -83,32 +106,30 @@ func within(field string, err error) error {
 // stringField reads a JSON string into out.
 func stringField(field string, out *string) func([]byte) error {
 	return func(raw []byte) error {
-		s, err := jsonString(raw)
-		if err != nil {
-			return within(field, err)
-		}
-		*out = s
-		return nil
+		text, err := jsonText(raw)
+		*out = string(text)
+		return within(field, err)
 	}
 }
 
-// jsonString reads a string. Half of a surrogate pair, which encoding/json
-// would replace, is refused: two different identities must never become one.
-func jsonString(raw []byte) (string, error) {
+// jsonText reads a string, which it copies only where it has escapes. Half of a
+// surrogate pair, which encoding/json would replace, is refused: two different
+// identities must never become one.
+func jsonText(raw []byte) ([]byte, error) {
 	if raw[0] != '"' {
-		return "", badRequest("must be a string")
+		return nil, badRequest("must be a string")
 	}
 	if bytes.IndexByte(raw, '\\') < 0 {
-		return string(raw[1 : len(raw)-1]), nil
+		return raw[1 : len(raw)-1], nil
 	}
 	var s string
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return "", badRequest("must be a string")
+		return nil, badRequest("must be a string")
 	}
 	if strings.ContainsRune(s, utf8.RuneError) && !saysReplacement(raw) {
-		return "", badRequest("has half of a surrogate pair")
+		return nil, badRequest("has half of a surrogate pair")
 	}
-	return s, nil
+	return []byte(s), nil
 }
 
 // saysReplacement reports whether the text itself holds U+FFFD.

@@ -18,6 +18,7 @@ func FuzzBodies(f *testing.F) {
 		`{"attributes":{"api_key":"k","ip":"203.0.113.1","path":"/","n":1,"b":true},"cost":2}`,
 		`{"key":"k","limit":{"algorithm":"quota","limit":1000,"period":"30d","anchor":"2026-01-31T00:00:00Z"}}`,
 		`{"key":"k","limit":{"algorithm":"token_bucket","capacity":10,"refill_rate":1.67}}`,
+		`{"items":[{"key":"k","limit":"1/s"},{"attributes":{"api_key":"k"}},{"key":"k"},1]}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -27,7 +28,7 @@ func FuzzBodies(f *testing.F) {
 	}
 	api, admin := s.httpHandler(), s.adminHandler()
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for path, handler := range map[string]http.Handler{"/v1/check": api, "/v1/take": api, "/v1/reset": admin} {
+		for path, handler := range map[string]http.Handler{"/v1/check": api, "/v1/take": api, "/v1/peek": api, "/v1/giveback": api, "/v1/batch": api, "/v1/reset": admin} {
 			w := httptest.NewRecorder()
 			r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body))
 			r.Host = "localhost"

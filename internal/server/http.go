@@ -4,10 +4,17 @@ import "net/http"
 
 // httpHandler is what the http listener answers.
 func (s *Server) httpHandler() http.Handler {
-	token := s.newGuard(s.config.HTTPToken)
+	token, works := s.newGuard(s.config.HTTPToken), &workPool{server: s}
 	t := &router{server: s, paths: s.healthRoutes()}
-	t.paths["/v1/check"] = route{http.MethodPost, token.wrap(s.api(s.metrics.checks[surfaceCheck], s.check))}
-	t.paths["/v1/take"] = route{http.MethodPost, token.wrap(s.api(s.metrics.checks[surfaceTake], s.take))}
+	for path, handle := range map[string]http.HandlerFunc{
+		"/v1/check":    works.deciding((*batch).check),
+		"/v1/take":     works.deciding((*batch).take),
+		"/v1/peek":     works.deciding((*batch).peek),
+		"/v1/giveback": works.deciding((*batch).giveBack),
+		"/v1/batch":    works.working((*batch).many, works.answerMany),
+	} {
+		t.paths[path] = route{http.MethodPost, token.wrap(handle)}
+	}
 	t.paths["/json"] = route{http.MethodPost, token.wrap(s.api(s.metrics.checks[surfaceEnvoy], s.envoyJSON))}
 	t.folders = []folder{{authPath, token.wrap(s.newAuth().ServeHTTP)}}
 	return t

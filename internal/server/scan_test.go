@@ -23,8 +23,8 @@ func FuzzScan(f *testing.F) {
 		}
 		isObject := json.Unmarshal(data, &want) == nil && want != nil
 		got := map[string]json.RawMessage{}
-		err := eachMember(data, func(name string, raw []byte) error {
-			got[name] = raw
+		err := eachMember(data, func(name, raw []byte) error {
+			got[string(name)] = raw
 			return nil
 		})
 		if err == nil != isObject && !refusesMore(err) {

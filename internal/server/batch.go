@@ -1,0 +1,125 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
+)
+
+// batch is what one request asks for: a check, a take, or many of both. All of
+// them are decided by one call of the store, one after the other. It is lent
+// to one request at a time.
+type batch struct {
+	server  *Server
+	version *version // of the rules, for the whole batch
+	texts   texts
+
+	items     []item
+	asks      []*ask        // the room to read items into, one each
+	claims    []stint.Claim // of takes
+	groups    []stint.Group
+	decisions []stint.Decision
+	outcome   rule.Outcome // of one check after the other
+
+	err  error   // no group was decided
+	errs []error // by group; nil while there is none
+}
+
+// item is one of what is asked for.
+type item struct {
+	isCheck   bool
+	plan      rule.Plan // of a check
+	err       error     // it could not be read
+	groups    span
+	decisions span
+}
+
+// span is a part of a slice.
+type span struct{ from, to int }
+
+// begin makes the batch ready for a request.
+func (b *batch) begin() { b.version = b.server.rules.current.Load() }
+
+// end drops what belongs to a request, and keeps the room.
+func (b *batch) end() {
+	for i := range b.items {
+		if b.items[i].isCheck {
+			b.items[i].plan.Release()
+		}
+		b.asks[i].reset()
+	}
+	clear(b.items)
+	clear(b.claims)
+	clear(b.groups)
+	clear(b.outcome.Hits)
+	b.items, b.claims, b.groups, b.decisions = b.items[:0], b.claims[:0], b.groups[:0], b.decisions[:0]
+	b.outcome = rule.Outcome{Hits: b.outcome.Hits[:0]}
+	b.version, b.err, b.errs = nil, nil, nil
+}
+
+// read adds one item: an object of the known members, which add understands.
+// An item that is wrong stays, with its error.
+func (b *batch) read(raw []byte, known members, add func(*batch, *ask) error) error {
+	n := len(b.items)
+	b.items = append(b.items, item{groups: span{len(b.groups), len(b.groups)}, decisions: span{len(b.decisions), len(b.decisions)}})
+	if n == len(b.asks) {
+		b.asks = append(b.asks, new(ask))
+	}
+	err := b.asks[n].read(raw, known, b.server.limits, &b.texts)
+	if err == nil {
+		err = add(b, b.asks[n])
+	}
+	b.items[n].err = err
+	return err
+}
+
+// plan makes the last item a check, which keeps the attributes.
+func (b *batch) plan(a rule.Attributes, cost int64) {
+	last := &b.items[len(b.items)-1]
+	last.isCheck, last.plan = true, b.version.set.Plan(a, cost)
+	b.groups = last.plan.AppendGroups(b.groups)
+	b.makeRoom(last)
+}
+
+// group makes the last item a take of these claims.
+func (b *batch) group(claims []stint.Claim) {
+	b.groups = append(b.groups, stint.Group{Claims: claims})
+	b.makeRoom(&b.items[len(b.items)-1])
+}
+
+// makeRoom gives an item the groups that were added, and room for the
+// decisions on their claims.
+func (b *batch) makeRoom(i *item) {
+	i.groups.to = len(b.groups)
+	for _, g := range b.groups[i.groups.from:] {
+		b.decisions = append(b.decisions, make([]stint.Decision, len(g.Claims))...)
+	}
+	i.decisions.to = len(b.decisions)
+}
+
+// decide decides all items. A check takes the time since started, when the
+// request had been read: each as long as all.
+func (b *batch) decide(ctx context.Context, started time.Time) {
+	if len(b.groups) > 0 {
+		err := b.askStore(ctx)
+		if groups, ok := errors.AsType[*stint.GroupsError](err); ok && len(groups.Errs) == len(b.groups) {
+			b.errs = groups.Errs
+		} else {
+			b.err = err
+		}
+	}
+	b.observe(time.Since(started))
+}
+
+// askStore asks for a claim alone as such: stores answer it in fewer steps,
+// and together with those of other requests.
+func (b *batch) askStore(ctx context.Context) (err error) {
+	if first := &b.groups[0]; len(b.groups) == 1 && len(first.Claims) == 1 && !first.Shadow {
+		b.decisions[0], err = b.server.store.Take(ctx, first.Claims[0])
+		return err
+	}
+	return b.server.store.TakeGroups(ctx, b.groups, b.decisions)
+}

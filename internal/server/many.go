@@ -1,0 +1,86 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// maxItems bounds how much one batch may ask for.
+const maxItems = 1000
+
+// many answers POST /v1/batch: many checks and takes, each decided as if it
+// were alone, in order. What is wrong with one fails that one.
+func (b *batch) many(body []byte) error {
+	given := false
+	err := eachMember(body, func(name, raw []byte) error {
+		if string(name) != "items" {
+			return unknownField(name, []string{"items"})
+		}
+		given = true
+		return b.readItems(raw)
+	})
+	if err == nil && !given {
+		err = badRequest("items: is missing: give a list of bodies of /v1/check and /v1/take")
+	}
+	return err
+}
+
+func (b *batch) readItems(raw []byte) error {
+	switch n := countElements(raw); {
+	case n < 0:
+		return badRequest("items: must be a list")
+	case n > maxItems:
+		return badRequest("items: has %d items (give at most %d)", n, maxItems)
+	}
+	_, err := eachElement(raw, func(raw []byte) error {
+		_ = b.read(raw, itemMembers, (*batch).addItem) // told in its place
+		return nil
+	})
+	return err
+}
+
+// addItem adds a check or a take, whichever an ask is.
+func (b *batch) addItem(a *ask) error {
+	check, err := a.isCheck()
+	switch {
+	case err != nil:
+		return err
+	case !check:
+		return b.addTake(a)
+	case a.at != nil:
+		return badRequest("at_us: belongs to a key and a cost below 0")
+	}
+	return b.addCheck(a)
+}
+
+// answerMany writes the answers to all items, in order.
+func (p *workPool) answerMany(w http.ResponseWriter, r *http.Request, k *work) {
+	told := false
+	k.out = append(k.out[:0], `{"answers":[`...)
+	for i := range k.items {
+		if i > 0 {
+			k.out = append(k.out, ',')
+		}
+		out, _, err := k.settle(k.out, &k.items[i])
+		if k.out = out; err == nil {
+			continue
+		}
+		e := asAPIError(err)
+		k.out = appendError(k.out, e)
+		if e.status >= http.StatusInternalServerError && !told { // once for all of them
+			told = true
+			p.server.logFailure(r, err)
+		}
+	}
+	k.out = append(k.out, ']', '}')
+	k.write(w, http.StatusOK)
+}
+
+// appendError appends an error body.
+func appendError(out []byte, e *apiError) []byte {
+	body, err := json.Marshal(errorBody{errorDetail{e.code, e.message}})
+	if err != nil { // two strings can always be written
+		return append(out, "null"...)
+	}
+	return append(out, body...)
+}
