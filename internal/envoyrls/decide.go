@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -31,7 +30,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *pb.RateLimitRequ
 	if err := s.fill(p, domain, request); err != nil {
 		return nil, err
 	}
-	if err := p.take(ctx, s.options.Store); err != nil {
+	if err := p.decide(ctx, s.options.Store); err != nil {
 		return nil, s.fail(err)
 	}
 	if p.countFailed() {
@@ -55,7 +54,7 @@ func (s *Service) answer(p *plan, request *pb.RateLimitRequest) *pb.RateLimitRes
 	if s.options.Shadow {
 		response.OverallCode = ok
 	}
-	response.DynamicMetadata = p.metadata(request)
+	response.DynamicMetadata = p.metadata(request, s.options.Metadata)
 	return response
 }
 
@@ -77,78 +76,47 @@ func check(request *pb.RateLimitRequest) error {
 	return nil
 }
 
-// asked is what one descriptor asks for.
-type asked struct {
-	limit *limit // nil: no limit applies
-	key   string
-	cost  int64
-	claim int // where its decision is
-}
-
-// plan is a request as claims on a store: one group of what is enforced, and
-// each observed limit as a group of its own; where all is counted, a group for
-// each.
-type plan struct {
-	all       bool
-	asked     []asked
-	enforced  []stint.Claim
-	groups    []stint.Group
-	decisions []stint.Decision
-}
-
-// borrow is a plan whose room is used again.
-func (s *Service) borrow() *plan {
-	p, ok := s.plans.Get().(*plan)
-	if !ok {
-		p = new(plan)
-	}
-	*p = plan{all: s.options.CountAll, asked: p.asked[:0], enforced: p.enforced[:0], groups: p.groups[:0], decisions: p.decisions[:0]}
-	return p
-}
-
-// giveBack drops what the plan held: it names callers.
-func (s *Service) giveBack(p *plan) {
-	clear(p.asked)
-	clear(p.enforced)
-	clear(p.groups)
-	s.plans.Put(p)
-}
-
 // fill plans a request. A domain that is not there has no limits.
 func (s *Service) fill(p *plan, domain *file, request *pb.RateLimitRequest) error {
-	for _, d := range request.GetDescriptors() {
-		a, err := s.ask(domain, request, d)
-		if err != nil {
+	for i, d := range request.GetDescriptors() {
+		if err := s.ask(p, i, domain, request, d); err != nil {
 			return err
 		}
-		p.asked = append(p.asked, a)
 	}
 	p.replace()
 	if p.all {
 		p.separate()
 	} else {
-		p.enforce()
-		p.observe()
+		p.together()
 	}
-	n := len(p.enforced) + len(p.groups) - min(1, len(p.enforced))
-	p.decisions = slices.Grow(p.decisions, n)[:n]
 	return nil
 }
 
-func (s *Service) ask(domain *file, request *pb.RateLimitRequest, d *common.RateLimitDescriptor) (a asked, err error) {
-	if domain == nil {
-		return asked{}, nil
-	}
+// ask adds what a descriptor asks for: each of its limits.
+func (s *Service) ask(p *plan, i int, domain *file, request *pb.RateLimitRequest, d *common.RateLimitDescriptor) error {
 	var f found
-	if brought := d.GetLimit(); brought != nil {
-		f.limit, err = s.override(domain.domain, brought)
-	} else {
+	switch brought := d.GetLimit(); {
+	case domain == nil:
+	case brought == nil:
 		f = domain.top.find(d.GetEntries())
+	default:
+		var err error
+		if f.limits, err = s.override(domain.domain, brought); err != nil {
+			return err
+		}
 	}
-	if err != nil || f.limit == nil || f.limit.unlimited {
-		return asked{limit: f.limit}, err
+	if len(f.limits) == 0 {
+		p.asked = append(p.asked, asked{of: i})
+		return nil
 	}
-	return asked{limit: f.limit, key: key(domain.domain, d.GetEntries(), f.shared), cost: hits(request, d)}, nil
+	a := asked{of: i, cost: hits(request, d)}
+	if !f.limits[0].unlimited { // which stands alone
+		a.key = key(domain.domain, d.GetEntries(), f.shared)
+	}
+	for _, a.limit = range f.limits {
+		p.asked = append(p.asked, a)
+	}
+	return nil
 }
 
 // hits is how much a descriptor uses: its own number, else that of the
@@ -163,102 +131,6 @@ func hits(request *pb.RateLimitRequest, d *common.RateLimitDescriptor) int64 {
 		return -cost
 	}
 	return cost
-}
-
-// replace drops the limits that others of the request stand in for.
-func (p *plan) replace() {
-	for i := range p.asked {
-		if p.asked[i].limit == nil {
-			continue
-		}
-		for _, name := range p.asked[i].limit.replaces {
-			p.drop(name)
-		}
-	}
-}
-
-// drop keeps what a dropped limit replaces itself.
-func (p *plan) drop(name string) {
-	for i := range p.asked {
-		if a := &p.asked[i]; a.applies() && a.limit.name == name {
-			a.limit = &limit{replaces: a.limit.replaces, unlimited: true, dropped: true}
-		}
-	}
-}
-
-// applies reports whether a limit is counted.
-func (a *asked) applies() bool { return a.limit != nil && !a.limit.unlimited }
-
-// enforce makes the group of the limits that can deny.
-func (p *plan) enforce() {
-	for i := range p.asked {
-		if a := &p.asked[i]; a.applies() && !a.limit.observed {
-			a.claim = p.claim(a.make())
-		}
-	}
-	if len(p.enforced) > 0 {
-		p.groups = append(p.groups, stint.Group{Claims: p.enforced})
-	}
-}
-
-// claim adds a claim, and returns where it is. Two of one state become one
-// that asks for the sum, under the smaller limit.
-func (p *plan) claim(c stint.Claim) int {
-	for i := range p.enforced {
-		same := &p.enforced[i]
-		if same.Key != c.Key || same.Limit.Name() != c.Limit.Name() || same.Limit.Shape() != c.Limit.Shape() {
-			continue
-		}
-		same.Cost = max(-stint.MaxCost, min(stint.MaxCost, same.Cost+c.Cost))
-		if c.Limit.Max() < same.Limit.Max() {
-			same.Limit = c.Limit
-		}
-		return i
-	}
-	p.enforced = append(p.enforced, c)
-	return len(p.enforced) - 1
-}
-
-// observe makes a group of each limit that cannot deny. It is charged if what
-// is enforced is.
-func (p *plan) observe() {
-	next := len(p.enforced)
-	for i := range p.asked {
-		if a := &p.asked[i]; a.applies() && a.limit.observed {
-			p.groups = append(p.groups, stint.Group{Claims: []stint.Claim{a.make()}, Shadow: true})
-			a.claim, next = next, next+1
-		}
-	}
-}
-
-// make is the claim of a descriptor. Whether a request passes while the store
-// fails is for Envoy to say (failure_mode_deny), so it is told of the failure.
-func (a *asked) make() stint.Claim {
-	cost := a.cost
-	if a.limit.banned && cost > 0 {
-		cost = max(2, cost) // the limit allows one
-	}
-	return stint.Claim{Key: a.key, Limit: a.limit.counted, Cost: cost, Policy: stint.Policy{OnFailure: stint.FailClosed}}
-}
-
-func (p *plan) take(ctx context.Context, store stint.Store) error {
-	if len(p.groups) == 0 {
-		return nil
-	}
-	return store.TakeGroups(ctx, p.groups, p.decisions) //nolint:wrapcheck // translated at the edge
-}
-
-// countFailed reports whether a decision stands for one that the store did not
-// make, and counts those.
-func (p *plan) countFailed() (failed bool) {
-	for i := range p.asked {
-		a := &p.asked[i]
-		if a.applies() && p.decisions[a.claim].Degraded && !p.decisions[a.claim].Allowed {
-			a.limit.counters.Failed.Inc()
-			failed = true
-		}
-	}
-	return failed
 }
 
 // fail says in gRPC's codes why there is no decision. What is wrong may name

@@ -11,16 +11,16 @@ import (
 // limit is the rate_limit of a descriptor, or what a request brings in its
 // place.
 type limit struct {
-	path      string   // "domain.key_value.key", as Envoy's service names it
-	name      string   // may be empty
-	replaces  []string // names of limits that do not count beside this one
-	unlimited bool
-	dropped   bool             // unlimited in this request, because another one replaces it
-	observed  bool             // shadow_mode or quota_mode: counted, never denied
-	quota     bool             // quota_mode: what would have been denied is told in the metadata
+	path      string           // "domain.key_value.key", as Envoy's service names it
+	name      string           // may be empty
+	replaces  []string         // names of limits that do not count beside this one
+	unlimited bool             // then it is the only one of its descriptor
+	shadow    bool             // shadow_mode: counted, never denied
+	quota     bool             // quota_mode: likewise, and what would have been denied is told in the metadata
 	metadata  *structpb.Struct // told while the limit is kept; may be nil
 
 	counted  stint.Limit
+	kind     string // the same for limits that share the state of a key
 	window   time.Duration
 	banned   bool        // no requests at all: counted allows one, so two are asked of it
 	all      stint.Limit // counts without an end, of a fixed window; else not valid
@@ -55,7 +55,11 @@ func (n numbers) compile() (counted stint.Limit, banned bool, err error) {
 // count makes the limit one that counts by n.
 func (l *limit) count(n numbers) (err error) {
 	l.window, l.info = n.window, describe(l.name, n.requests, n.window)
-	if l.counted, l.banned, err = n.compile(); err == nil && l.counted.Algorithm() == stint.FixedWindow {
+	if l.counted, l.banned, err = n.compile(); err != nil {
+		return err
+	}
+	l.kind = l.counted.Name() + " " + l.counted.Shape()
+	if l.counted.Algorithm() == stint.FixedWindow {
 		l.all, err = endless(n.window)
 	}
 	return err

@@ -18,7 +18,7 @@ const maxOverrides = 1024
 // new ones only pays for compiling them.
 type overrides struct {
 	mu  *sync.RWMutex
-	all map[override]*limit // guarded by mu
+	all map[override][]*limit // of one each; guarded by mu
 }
 
 // override is a limit that a request brings, and the domain that it counts in.
@@ -29,11 +29,11 @@ type override struct {
 }
 
 func newOverrides() overrides {
-	return overrides{mu: new(sync.RWMutex), all: map[override]*limit{}}
+	return overrides{mu: new(sync.RWMutex), all: map[override][]*limit{}}
 }
 
 // override returns the limit that a descriptor brings with it.
-func (s *Service) override(domain string, asked *common.RateLimitDescriptor_RateLimitOverride) (*limit, error) {
+func (s *Service) override(domain string, asked *common.RateLimitDescriptor_RateLimitOverride) ([]*limit, error) {
 	window, err := windowOf(asked)
 	if err != nil {
 		return nil, err
@@ -41,17 +41,18 @@ func (s *Service) override(domain string, asked *common.RateLimitDescriptor_Rate
 	o := override{domain, asked.GetRequestsPerUnit(), window}
 	c := &s.overrides
 	c.mu.RLock()
-	l := c.all[o]
+	b := c.all[o]
 	c.mu.RUnlock()
-	if l != nil {
-		return l, nil
+	if b != nil {
+		return b, nil
 	}
-	l = &limit{path: domain, counters: s.options.Counters(domain)}
+	l := &limit{path: domain, counters: s.options.Counters(domain)}
 	if err := l.count(numbers{requests: o.requests, window: window, algorithm: stint.FixedWindow}); err != nil {
 		return nil, status.Error(codes.InvalidArgument, "rate limit override: "+err.Error())
 	}
-	c.put(o, l)
-	return l, nil
+	b = []*limit{l}
+	c.put(o, b)
+	return b, nil
 }
 
 // windowOf is how long an override counts. Its units have the numbers that
@@ -72,7 +73,7 @@ func windowOf(asked *common.RateLimitDescriptor_RateLimitOverride) (time.Duratio
 }
 
 // put makes room by dropping any other limit: what is in use comes back.
-func (c *overrides) put(o override, l *limit) {
+func (c *overrides) put(o override, b []*limit) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.all) >= maxOverrides {
@@ -81,5 +82,5 @@ func (c *overrides) put(o override, l *limit) {
 			break
 		}
 	}
-	c.all[o] = l
+	c.all[o] = b
 }

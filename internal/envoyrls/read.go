@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/stintdev/stint/internal/nearest"
 	"github.com/stintdev/stint/rule"
@@ -16,10 +17,12 @@ import (
 
 // Bounds of a configuration file.
 const (
-	maxFile  = 8 << 20 // bytes
-	maxDepth = 64      // descriptors in descriptors
-	maxNodes = 200_000 // descriptors of one file, those of aliases included
-	maxMerge = 4       // << in <<, and mappings in the list of one
+	maxFile  = 8 << 20  // bytes
+	maxDepth = 64       // descriptors in descriptors
+	maxNodes = 200_000  // descriptors of one file, those of aliases included
+	maxMerge = 4        // << in <<, and mappings in the list of one
+	maxNames = 64 << 20 // bytes of the names of all its limits
+	maxTold  = 100      // mistakes and warnings that are told one by one
 )
 
 // file is what one configuration file says.
@@ -34,17 +37,20 @@ type file struct {
 // reader reads one file and gathers what is wrong with it.
 type reader struct {
 	name     string
+	exact    bool // patterns are those of Envoy's service
 	file     *file
 	nodes    int
-	merging  int // how deep in <<
+	names    int                             // bytes of the names of limits
+	merging  int                             // how deep in <<
+	told     map[*yaml.Node]*structpb.Struct // metadata, which many may share by an alias
 	mistakes rule.Problems
 	warnings rule.Problems
 }
 
 // parse reads a file. It has no error when it is without mistakes; warnings do
 // not keep it from being used.
-func parse(name string, data []byte) (f *file, warnings rule.Problems, err error) {
-	r := &reader{name: name, file: &file{name: name}}
+func parse(name string, data []byte, exact bool) (f *file, warnings rule.Problems, err error) {
+	r := &reader{name: name, exact: exact, file: &file{name: name}, told: map[*yaml.Node]*structpb.Struct{}}
 	if top := r.document(data); top != nil {
 		r.root(top)
 	}
@@ -63,11 +69,22 @@ func (r *reader) problem(n *yaml.Node, what, mend string) rule.Problem {
 }
 
 func (r *reader) mistake(n *yaml.Node, what, mend string) {
-	r.mistakes = append(r.mistakes, r.problem(n, what, mend))
+	r.mistakes = told(r.mistakes, r.problem(n, what, mend))
 }
 
 func (r *reader) warn(n *yaml.Node, what, mend string) {
-	r.warnings = append(r.warnings, r.problem(n, what, mend))
+	r.warnings = told(r.warnings, r.problem(n, what, mend))
+}
+
+// told adds to a list that does not grow with the file.
+func told(all rule.Problems, one rule.Problem) rule.Problems {
+	switch len(all) {
+	case maxTold:
+		return append(all, rule.Problem{File: one.File, Line: one.Line, Column: one.Column, What: "there is more from here on"})
+	case maxTold + 1:
+		return all
+	}
+	return append(all, one)
 }
 
 // document is the one document of a file.
@@ -82,10 +99,15 @@ func (r *reader) document(data []byte) *yaml.Node {
 		r.syntax(err)
 		return nil
 	}
-	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
-		r.mistake(&second, "there is a second document", "write it into a file of its own")
+	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) && !empty(&second) {
+		r.warn(&second, "there is a second document, which is not read", "write it into a file of its own")
 	}
 	return first.Content[0]
+}
+
+// empty reports whether a document has nothing in it, as one after a last ---.
+func empty(document *yaml.Node) bool {
+	return len(document.Content) == 1 && document.Content[0].Tag == "!!null"
 }
 
 func (r *reader) syntax(err error) {
@@ -107,7 +129,7 @@ type field func(value *yaml.Node)
 // everywhere, and overlooks them where they mean nothing.
 func known() []string {
 	return []string{
-		"domain", "key", "value", "descriptors", "rate_limit", "unit", "requests_per_unit", "unlimited", "name", "replaces",
+		"domain", "key", "value", "descriptors", "rate_limit", "rate_limits", "unit", "requests_per_unit", "unlimited", "name", "replaces",
 		"shadow_mode", "detailed_metric", "value_to_metric", "share_threshold", "metadata", "quota_mode",
 		"algorithm", "burst", "window",
 	}
@@ -130,9 +152,10 @@ func (r *reader) mapping(n *yaml.Node, what string, fields map[string]field) {
 		key := n.Content[i]
 		switch {
 		case key.Tag == "!!merge":
-		case seen[key.Value]:
-			r.mistake(key, key.Value+" is given twice", "keep one")
 		default:
+			if seen[key.Value] {
+				r.warn(key, key.Value+" is given twice, of which the last counts", "keep one")
+			}
 			seen[key.Value] = true
 			r.key(key, target(n.Content[i+1]), what, fields)
 		}
@@ -179,15 +202,15 @@ func target(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// text reads a string. Numbers without a fraction and booleans count as they
-// are written.
+// text reads a string. Numbers without a fraction, booleans and dates count as
+// they are written.
 func (r *reader) text(what string, to *string) field {
 	return func(n *yaml.Node) {
 		switch {
 		case n.Kind != yaml.ScalarNode:
 			r.mistake(n, what+" must be text", "write one word, or text in quotes")
-		case n.Tag == "!!float" || n.Tag == "!!timestamp" || n.Tag == "!!binary":
-			r.mistake(n, fmt.Sprintf("%s is read as a number or a date: %s", what, n.Value), fmt.Sprintf("put it into quotes: %q", n.Value))
+		case n.Tag == "!!float" || n.Tag == "!!binary":
+			r.mistake(n, fmt.Sprintf("%s is read as a number: %s", what, n.Value), fmt.Sprintf("put it into quotes: %q", n.Value))
 		default:
 			*to = n.Value
 		}
@@ -196,7 +219,7 @@ func (r *reader) text(what string, to *string) field {
 
 func (r *reader) flag(what string, to *bool) field {
 	return func(n *yaml.Node) {
-		if n.Tag != "!!bool" || n.Decode(to) != nil {
+		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Decode(to) != nil { // yes and on are true too
 			r.mistake(n, what+" must be true or false", "")
 		}
 	}

@@ -1,6 +1,7 @@
 package envoyrls
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -11,9 +12,7 @@ func TestMistakesAreToldWithTheirPlace(t *testing.T) {
 		"empty":              {"", "c.yaml: is empty"},
 		"not YAML":           {"domain: d\ndescriptors: [", "c.yaml:"},
 		"a list":             {"- a", "c.yaml:1:1: the top of a file must be keys and values"},
-		"two documents":      {"domain: d\n---\ndomain: e", "c.yaml:2:1: there is a second document"},
 		"unknown key":        {"domain: d\ndescriptor: []", `c.yaml:2:1: "descriptor" is not a key of a configuration (did you mean descriptors?)`},
-		"a key twice":        {"domain: d\ndomain: e", "c.yaml:2:1: domain is given twice"},
 		"no key":             {"domain: d\ndescriptors: [{value: v}]", "c.yaml:2:15: descriptor has empty key"},
 		"duplicate":          {"domain: d\ndescriptors:\n  - key: a\n  - key: a\n", "c.yaml:4:5: duplicate descriptor composite key 'd.a'"},
 		"no unit":            {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {requests_per_unit: 1}}\n", "c.yaml:3:26: invalid rate limit unit ''"},
@@ -35,10 +34,15 @@ func TestMistakesAreToldWithTheirPlace(t *testing.T) {
 		"burst of a window":  {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1, burst: 2}}\n", "burst means nothing to fixed_window"},
 		"too long a log":     {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 20000, algorithm: sliding_window_log}}\n", "c.yaml:3:57: "},
 		"descriptors within": {"domain: d\ndescriptors: &x\n  - key: a\n    descriptors: *x\n", "nested too deeply"},
+		"too many limits":    {"domain: d\ndescriptors:\n  - {key: a, rate_limits: [" + strings.Repeat("{unit: day},", maxLimits+1) + "]}\n", "c.yaml:3:5: there are 17 limits"},
+		"one window twice":   {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day}, rate_limits: [{window: 24h}]}\n", "c.yaml:3:53: two limits of one descriptor count the same window"},
+		"unlimited and more": {"domain: d\ndescriptors:\n  - {key: a, rate_limits: [{unit: day}, {unlimited: true}]}\n", "c.yaml:3:41: unlimited means nothing beside other limits"},
+		"a word for a limit": {"domain: d\ndescriptors:\n  - {key: a, rate_limits: [many]}\n", "c.yaml:3:28: a rate_limit must be keys and values"},
+		"endless metadata":   {"domain: d\ndescriptors:\n  - {key: a, metadata: {x: .inf}, rate_limit: {unit: day}}\n", "c.yaml:3:24: metadata cannot be told to Envoy"},
 		"merge of itself":    {"domain: d\ndescriptors:\n  - &x\n    key: a\n    <<: *x\n", "<< is nested too deeply"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := parse("c.yaml", []byte(c.config)); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, _, err := parse("c.yaml", []byte(c.config), false); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})
@@ -50,7 +54,7 @@ func TestFilesOfEnvoysServiceLoadAsTheyAre(t *testing.T) {
 domain: rl
 limits: &slow
   unit: HOUR
-`))
+`), false)
 	if err == nil {
 		t.Errorf("limits is no key: %v %v", f, warnings)
 	}
@@ -75,7 +79,7 @@ descriptors:
     descriptors:
   - key: placed
     rate_limit: {unit: week, requests_per_unit: 3, shadow_mode: true}
-`))
+`), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,14 +106,83 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(messaging), "to_number", "1")
 	f.Add([]byte("domain: d\ndescriptors: &x\n  - key: a*b\n    <<: [{value: v*}]\n    metadata: {a: [1, {b: c}]}\n    descriptors: *x\n"), "a", "v")
 	f.Fuzz(func(t *testing.T, data []byte, key, value string) {
-		file, _, err := parse("c.yaml", data)
+		file, _, err := parse("c.yaml", data, false)
 		if err != nil {
 			_ = err.Error()
 			return
 		}
-		found := file.top.find(descriptor(key + "=" + value).GetEntries())
-		if l := found.limit; l != nil && !l.unlimited && (!l.counted.Valid() || l.window <= 0) {
-			t.Errorf("a limit that cannot count: %+v", l)
+		for _, l := range file.top.find(descriptor(key + "=" + value).GetEntries()).limits {
+			if !l.unlimited && (!l.counted.Valid() || l.window <= 0) {
+				t.Errorf("a limit that cannot count: %+v", l)
+			}
 		}
 	})
+}
+
+// What Envoy's service reads without a word is read too, and warned of.
+func TestWhatEnvoysServiceOverlooksIsAWarning(t *testing.T) {
+	for config, warning := range map[string]string{
+		"domain: d\n---\n":                                                "",
+		"---\ndomain: d\n---\ndomain: e\n":                                "c.yaml:3:1: there is a second document, which is not read",
+		"domain: x\ndomain: d\n":                                          "c.yaml:2:1: domain is given twice, of which the last counts",
+		"domain: d\ndescriptors: [{key: 2020-01-02}]":                     "",
+		"domain: d\ndescriptors: [{key: a, value: on, shadow_mode: yes}]": "",
+	} {
+		f, warnings, err := parse("c.yaml", []byte(config), false)
+		if err != nil || f.domain != "d" {
+			t.Errorf("%q: %v %v", config, f, err)
+		} else if got := warnings.Error(); warning == "" && got != "" || !strings.Contains(got, warning) {
+			t.Errorf("%q: warned of %q, want %q", config, got, warning)
+		}
+	}
+}
+
+func TestAnAsteriskInsideMeansItselfWhereAllIsCounted(t *testing.T) {
+	config := "domain: d\ndescriptors:\n  - {key: a, value: x*y, share_threshold: true, rate_limit: {unit: day}}\n"
+	if _, _, err := parse("c.yaml", []byte(config), true); err == nil || !strings.Contains(err.Error(), "c.yaml:3:43: share_threshold can only be used with wildcard values") {
+		t.Error(err)
+	}
+	if _, _, err := parse("c.yaml", []byte(config), false); err != nil {
+		t.Error(err)
+	}
+}
+
+// A small file that stands for a great one, through aliases, is refused or
+// shares what it names.
+func TestFilesThatGrowAreBounded(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	var names, told strings.Builder
+	fmt.Fprintf(&names, "domain: d\ndescriptors:\n  - key: &k %s\n    value: \"0\"\n", long)
+	fmt.Fprintf(&told, "domain: d\ndescriptors:\n  - key: a\n    metadata: &m {x: %s}\n    rate_limit: {unit: day}\n", long)
+	for i := range 10_000 {
+		fmt.Fprintf(&names, "  - {key: *k, value: \"%d\"}\n", i+1)
+		fmt.Fprintf(&told, "  - {key: a, value: \"%d\", metadata: *m, rate_limit: {unit: day}}\n", i)
+	}
+	if _, _, err := parse("c.yaml", []byte(names.String()), false); err == nil || !strings.Contains(err.Error(), "the names of all descriptors are longer than") {
+		t.Errorf("%.200v", err)
+	}
+	f, warnings, err := parse("c.yaml", []byte(told.String()), false)
+	if err != nil || len(f.limits) != 10_001 || f.limits[0].metadata != f.limits[10_000].metadata {
+		t.Errorf("%.200v: %d limits", err, len(f.limits))
+	}
+	if len(warnings) != maxTold+1 {
+		t.Errorf("%d warnings, want %d and one that says so", len(warnings), maxTold)
+	}
+	bomb := "domain: d\nx: &a0 [z,z,z,z,z,z,z,z,z]\n"
+	for i := range 12 {
+		bomb += fmt.Sprintf("x%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i), 9), ","))
+	}
+	if _, _, err := parse("c.yaml", []byte(strings.ReplaceAll(bomb, "domain: d\n", "")+"domain: d\ndescriptors: [{key: a, metadata: {v: *a12}, rate_limit: {unit: day}}]\n"), false); err == nil {
+		t.Error("aliases of aliases were followed")
+	}
+}
+
+func TestAFileOfTenThousandDescriptors(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("domain: d\ndescriptors:\n")
+	for i := range 10_000 {
+		fmt.Fprintf(&text, "  - {key: user, value: u%d, rate_limit: {unit: minute, requests_per_unit: %d}}\n", i, i+1)
+	}
+	s := serve(t, text.String())
+	s.want(request("d", "user=u0", "user=u9999", "user=u10000"), "OK | OK 1/MINUTE left 0 reset 40 | OK 10000/MINUTE left 9999 reset 40 | OK")
 }

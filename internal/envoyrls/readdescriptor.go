@@ -2,9 +2,11 @@ package envoyrls
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
@@ -42,6 +44,9 @@ func (r *reader) descriptors(n *yaml.Node, parent *node, path string, depth int)
 			r.mistake(one, fmt.Sprintf("there are more than %d descriptors", maxNodes), "split the file")
 			return
 		}
+		if r.names > maxNames {
+			return // that was told
+		}
 		r.descriptor(target(one), parent, path, depth)
 	}
 }
@@ -50,7 +55,8 @@ func (r *reader) descriptors(n *yaml.Node, parent *node, path string, depth int)
 type draft struct {
 	pair
 
-	limit, nested, metadata       *yaml.Node
+	limits                        []*yaml.Node
+	nested, metadata              *yaml.Node
 	shadow, quota, share          bool
 	detailedMetric, valueToMetric bool
 	at, metricAt, shareAt         *yaml.Node
@@ -59,10 +65,12 @@ type draft struct {
 func (r *reader) descriptor(n *yaml.Node, parent *node, path string, depth int) {
 	d := &draft{at: n}
 	before := len(r.mistakes)
+	var one, several []*yaml.Node
 	r.mapping(n, "a descriptor", map[string]field{
 		"key":             r.text("key", &d.key),
 		"value":           r.text("value", &d.value),
-		"rate_limit":      func(n *yaml.Node) { d.limit = n },
+		"rate_limit":      r.limitNodes(&one),
+		"rate_limits":     r.limitNodes(&several),
 		"descriptors":     func(n *yaml.Node) { d.nested = n },
 		"metadata":        func(n *yaml.Node) { d.metadata = n },
 		"shadow_mode":     r.flag("shadow_mode", &d.shadow),
@@ -71,7 +79,12 @@ func (r *reader) descriptor(n *yaml.Node, parent *node, path string, depth int) 
 		"detailed_metric": func(n *yaml.Node) { d.metricAt = n; r.flag("detailed_metric", &d.detailedMetric)(n) },
 		"value_to_metric": func(n *yaml.Node) { d.metricAt = n; r.flag("value_to_metric", &d.valueToMetric)(n) },
 	})
+	d.limits = slices.Concat(one, several)
 	if len(r.mistakes) > before || !r.checked(d, parent, path) {
+		return
+	}
+	if r.names += len(path) + 1 + len(d.text()); r.names > maxNames {
+		r.mistake(n, fmt.Sprintf("the names of all descriptors are longer than %d bytes", maxNames), "split the file, or shorten keys and values")
 		return
 	}
 	r.add(d, parent, path+"."+d.text(), depth)
@@ -85,6 +98,22 @@ func (d *draft) text() string {
 	return d.key + "_" + d.value
 }
 
+// pattern is what may stand for other text.
+func (d *draft) pattern() string {
+	if d.value == "" {
+		return d.key
+	}
+	return d.value
+}
+
+// wild reports whether a descriptor stands for several values or keys.
+func (r *reader) wild(d *draft) bool {
+	if r.exact {
+		return strings.HasSuffix(d.pattern(), "*")
+	}
+	return strings.Contains(d.pattern(), "*")
+}
+
 // checked says what is wrong with a descriptor by itself and among its
 // siblings.
 func (r *reader) checked(d *draft, parent *node, path string) bool {
@@ -93,7 +122,7 @@ func (r *reader) checked(d *draft, parent *node, path string) bool {
 		r.mistake(d.at, "descriptor has empty key", "give each descriptor a key: …")
 	case parent.children[d.pair] != nil:
 		r.mistake(d.at, fmt.Sprintf("duplicate descriptor composite key '%s.%s'", path, d.text()), "keep one, and nest under it")
-	case d.share && !strings.Contains(d.text(), "*"):
+	case d.share && !r.wild(d):
 		r.mistake(d.shareAt, "share_threshold can only be used with wildcard values, but found key '"+d.text()+"'", "end the value with *, or remove share_threshold")
 	default:
 		return true
@@ -108,18 +137,13 @@ func (r *reader) add(d *draft, parent *node, path string, depth int) {
 	}
 	child := newNode()
 	if d.share {
-		child.share = d.value
-		if d.value == "" {
-			child.share = d.key
-		}
+		child.share = d.pattern()
 	}
 	parent.children[d.pair] = child
-	if strings.Contains(d.value, "*") || d.value == "" && strings.Contains(d.key, "*") {
-		parent.wild = append(parent.wild, wildcard{d.pair, child})
+	if r.wild(d) {
+		parent.wild = append(parent.wild, wildcard{d.pair, child, r.exact})
 	}
-	if d.limit != nil {
-		child.limit = r.limit(d, path)
-	}
+	child.limits = r.limits(d, path)
 	if d.nested != nil {
 		r.descriptors(d.nested, child, path, depth+1)
 	}
@@ -130,12 +154,24 @@ func (r *reader) details(n *yaml.Node) *structpb.Struct {
 	if n == nil {
 		return nil
 	}
+	read, there := r.told[n]
+	if !there {
+		read = r.decodeDetails(n)
+		r.told[n] = read
+	}
+	return read
+}
+
+func (r *reader) decodeDetails(n *yaml.Node) *structpb.Struct {
 	var values map[string]any
 	if err := n.Decode(&values); err != nil {
 		r.mistake(n, "metadata must be keys and values", "")
 		return nil
 	}
 	s, err := structpb.NewStruct(values)
+	if err == nil {
+		_, err = protojson.Marshal(s) // which infinities cannot be
+	}
 	if err != nil {
 		r.mistake(n, "metadata cannot be told to Envoy: "+err.Error(), "use text, numbers, true, false, lists and mappings with text as keys")
 		return nil

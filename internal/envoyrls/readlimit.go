@@ -22,13 +22,57 @@ type limitDraft struct {
 	algorithmAt, burstAt, replaces *yaml.Node
 }
 
-// limit reads the rate_limit of a descriptor. What is wrong is listed; nil is
-// returned then.
-func (r *reader) limit(d *draft, path string) *limit {
-	l := &limitDraft{at: d.limit}
+// maxLimits bounds the limits of one descriptor.
+const maxLimits = 16
+
+// limitNodes reads where the limits of a descriptor are: one, or a list.
+func (r *reader) limitNodes(to *[]*yaml.Node) field {
+	return func(n *yaml.Node) {
+		if *to = []*yaml.Node{n}; n.Kind == yaml.SequenceNode {
+			*to = n.Content
+		}
+	}
+}
+
+// limits reads the limits of a descriptor. What is wrong is listed.
+func (r *reader) limits(d *draft, path string) (made []*limit) {
+	if len(d.limits) > maxLimits {
+		r.mistake(d.at, fmt.Sprintf("there are %d limits", len(d.limits)), fmt.Sprintf("a descriptor may have %d", maxLimits))
+		return nil
+	}
+	kinds := map[string]bool{}
+	for _, n := range d.limits {
+		l := r.limit(d, target(n), path)
+		switch {
+		case len(d.limits) == 1:
+		case l.unlimited:
+			r.mistake(n, "unlimited means nothing beside other limits", "remove the one or the others")
+		case l.kind != "" && kinds[l.kind]:
+			r.mistake(n, "two limits of one descriptor count the same window", "keep the smaller one, or give one another window or algorithm")
+		default:
+			kinds[l.kind] = true
+			l.path += ":" + l.label()
+		}
+		made = append(made, l)
+	}
+	return made
+}
+
+// label tells the limits of one descriptor apart.
+func (l *limit) label() string {
+	if l.name != "" || !l.counted.Valid() {
+		return l.name
+	}
+	return l.counted.Name()
+}
+
+// limit reads one limit of a descriptor. It cannot count when something is
+// wrong with it, which is listed then.
+func (r *reader) limit(d *draft, at *yaml.Node, path string) *limit {
+	l := &limitDraft{at: at}
 	before := len(r.mistakes)
-	r.mapping(d.limit, "a rate_limit", r.limitFields(l))
-	made := &limit{path: path, name: l.name, unlimited: l.unlimited, observed: d.shadow || d.quota, quota: d.quota}
+	r.mapping(at, "a rate_limit", r.limitFields(l))
+	made := &limit{path: path, name: l.name, unlimited: l.unlimited, shadow: d.shadow, quota: d.quota}
 	made.metadata = r.details(d.metadata)
 	made.replaces = r.replaces(l)
 	r.period(l)

@@ -1,7 +1,6 @@
 package envoyrls
 
 import (
-	"maps"
 	"math"
 	"strconv"
 	"time"
@@ -9,7 +8,6 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/stintdev/stint"
 )
@@ -23,26 +21,52 @@ const (
 
 // response is the answer to a decided plan.
 func (p *plan) response() *pb.RateLimitResponse {
-	r := &pb.RateLimitResponse{OverallCode: ok, Statuses: make([]*descriptorStatus, len(p.asked))}
-	for i := range p.asked {
-		s := p.status(&p.asked[i])
-		if r.Statuses[i] = s; s.GetCode() == overLimit {
+	last := p.asked[len(p.asked)-1].of
+	r := &pb.RateLimitResponse{OverallCode: ok, Statuses: make([]*descriptorStatus, last+1)}
+	for i := 0; i < len(p.asked); {
+		of, face := p.asked[i].of, &p.asked[i]
+		for i++; i < len(p.asked) && p.asked[i].of == of; i++ {
+			if p.nearer(&p.asked[i], face) {
+				face = &p.asked[i]
+			}
+		}
+		s := p.status(face)
+		if r.Statuses[of] = s; s.GetCode() == overLimit {
 			r.OverallCode = overLimit
 		}
 	}
 	return r
 }
 
+// nearer reports whether of two limits of one descriptor a is the one that
+// decides, b coming first: it denies, and for longer; or both allow, and a has
+// less left.
+func (p *plan) nearer(a, b *asked) bool {
+	if !a.applies() || !b.applies() { // one that another limit replaces
+		return a.applies()
+	}
+	x, y := &p.decisions[a.claim], &p.decisions[b.claim]
+	switch {
+	case x.Allowed != y.Allowed:
+		return !x.Allowed
+	case x.Allowed:
+		return a.limit.remaining(x) < b.limit.remaining(y)
+	case x.RetryAfter != y.RetryAfter:
+		return x.RetryAfter > y.RetryAfter
+	}
+	return a.limit.reset(x) > b.limit.reset(y)
+}
+
 func (p *plan) status(a *asked) *descriptorStatus {
 	switch {
-	case a.limit == nil || a.limit.dropped:
+	case a.limit == nil:
 		return &descriptorStatus{Code: ok}
 	case a.limit.unlimited:
 		return &descriptorStatus{Code: ok, LimitRemaining: math.MaxUint32}
 	}
 	d := &p.decisions[a.claim]
 	s := &descriptorStatus{Code: ok, CurrentLimit: a.limit.info, LimitRemaining: a.limit.remaining(d), DurationUntilReset: durationpb.New(a.limit.reset(d))}
-	if !d.Allowed && !a.limit.observed {
+	if !d.Allowed && !p.observes(a.limit) {
 		s.Code = overLimit
 	}
 	return s
@@ -70,22 +94,27 @@ func (l *limit) reset(d *stint.Decision) time.Duration {
 	return max(time.Second, (wait + time.Second - 1).Truncate(time.Second))
 }
 
-// headers tell the client of the limit that is nearest to its end.
+// headers tell the client of the limit that decides: the last one that denies,
+// as Envoy's service says it, else the one with the least left.
 func (n *HeaderNames) headers(statuses []*descriptorStatus) []*core.HeaderValue {
-	var least *descriptorStatus
+	var face *descriptorStatus
 	for _, s := range statuses {
-		if s.GetCurrentLimit() != nil && (least == nil || s.GetLimitRemaining() < least.GetLimitRemaining()) {
-			least = s
+		switch {
+		case s.GetCurrentLimit() == nil:
+		case s.GetCode() == overLimit,
+			face == nil,
+			face.GetCode() != overLimit && s.GetLimitRemaining() < face.GetLimitRemaining():
+			face = s
 		}
 	}
-	if least == nil {
+	if face == nil {
 		return nil
 	}
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	return []*core.HeaderValue{
-		{Key: n.Limit, Value: number(int64(least.GetCurrentLimit().GetRequestsPerUnit()))},
-		{Key: n.Remaining, Value: number(int64(least.GetLimitRemaining()))},
-		{Key: n.Reset, Value: number(least.GetDurationUntilReset().GetSeconds())},
+		{Key: n.Limit, Value: number(int64(face.GetCurrentLimit().GetRequestsPerUnit()))},
+		{Key: n.Remaining, Value: number(int64(face.GetLimitRemaining()))},
+		{Key: n.Reset, Value: number(face.GetDurationUntilReset().GetSeconds())},
 	}
 }
 
@@ -94,73 +123,23 @@ func (p *plan) count() bool {
 	admitted := true
 	for i := range p.asked {
 		a := &p.asked[i]
-		admitted = admitted && (p.all || !a.applies() || a.limit.observed || p.decisions[a.claim].Allowed)
+		admitted = admitted && (p.all || !a.applies() || p.observes(a.limit) || p.decisions[a.claim].Allowed)
 	}
 	for i := range p.asked {
 		if a := &p.asked[i]; a.applies() {
-			a.limit.tally(&p.decisions[a.claim], admitted)
+			a.limit.counters.tally(p.decisions[a.claim].Allowed, p.observes(a.limit), admitted)
 		}
 	}
 	return len(p.decisions) > 0
 }
 
-func (l *limit) tally(d *stint.Decision, admitted bool) {
+func (c *Counters) tally(allowed, observed, admitted bool) {
 	switch {
-	case !d.Allowed && l.observed:
-		l.counters.ShadowDeny.Inc()
-	case !d.Allowed:
-		l.counters.Deny.Inc()
+	case !allowed && observed:
+		c.ShadowDeny.Inc()
+	case !allowed:
+		c.Deny.Inc()
 	case admitted:
-		l.counters.Allow.Inc()
+		c.Allow.Inc()
 	}
-}
-
-// metadata tells Envoy of the limits in quota mode, and what the configuration
-// says of limits that are kept. Nil when there is nothing of either.
-func (p *plan) metadata(request *pb.RateLimitRequest) *structpb.Struct {
-	var violated []*structpb.Value
-	quota, told := false, map[string]*structpb.Value{}
-	for i := range p.asked {
-		a := &p.asked[i]
-		if !a.applies() {
-			continue
-		}
-		if quota = quota || a.limit.quota; p.decisions[a.claim].Allowed {
-			maps.Copy(told, a.limit.metadata.GetFields())
-		} else if a.limit.quota {
-			violated = append(violated, structpb.NewNumberValue(float64(i)))
-		}
-	}
-	if quota {
-		describeQuota(told, request, violated)
-	}
-	if len(told) == 0 {
-		return nil
-	}
-	return &structpb.Struct{Fields: told}
-}
-
-// describeQuota adds what Envoy's service says of quota mode.
-func describeQuota(told map[string]*structpb.Value, request *pb.RateLimitRequest, violated []*structpb.Value) {
-	descriptors := make([]*structpb.Value, len(request.GetDescriptors()))
-	for i, d := range request.GetDescriptors() {
-		entries := make([]*structpb.Value, len(d.GetEntries()))
-		for j, e := range d.GetEntries() {
-			entries[j] = structpb.NewStringValue(e.GetKey() + "=" + e.GetValue())
-		}
-		descriptors[i] = structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{"entries": list(entries)}})
-	}
-	told["domain"] = structpb.NewStringValue(request.GetDomain())
-	told["descriptors"] = list(descriptors)
-	told["quotaModeEnabled"] = structpb.NewBoolValue(true)
-	if len(violated) > 0 {
-		told["quotaModeViolations"] = list(violated)
-	}
-	if n := request.GetHitsAddend(); n > 0 {
-		told["hitsAddend"] = structpb.NewNumberValue(float64(n))
-	}
-}
-
-func list(values []*structpb.Value) *structpb.Value {
-	return structpb.NewListValue(&structpb.ListValue{Values: values})
 }

@@ -25,11 +25,19 @@ type Options struct {
 	// of the limit that is nearest to its end, what remains of it, and the
 	// seconds until it is whole. Nil adds none.
 	Headers *HeaderNames
-	// CountAll counts as Envoy's own service does: each descriptor by itself,
-	// and also what is denied.
+	// CountAll counts as Envoy's own service does: each limit by itself, and
+	// also what is denied; and an asterisk inside a value means itself.
 	CountAll bool
+	// StopWhenOver, with CountAll, lets a request that would be over one of its
+	// limits count for none but those.
+	StopWhenOver bool
 	// Shadow answers that a request is OK, whatever its descriptors are.
 	Shadow bool
+	// Quota answers that every descriptor is OK, and tells in the metadata
+	// which ones are not.
+	Quota bool
+	// Metadata tells in the metadata of every answer what was asked.
+	Metadata bool
 	// Counters returns the counters of a limit by its name in the
 	// configuration; the empty name is of requests that no limit applied to.
 	// Nil counts nothing.
@@ -61,7 +69,7 @@ type Service struct {
 // folder cannot be read, or none of its files is without mistakes.
 func New(o Options) (*Service, error) {
 	o = o.withDefaults()
-	s := &Service{options: o, folder: folder{path: o.Dir, merge: o.Merge}, overrides: newOverrides(), unmatched: o.Counters("").Allow}
+	s := &Service{options: o, folder: folder{path: o.Dir, merge: o.Merge, exact: o.CountAll}, overrides: newOverrides(), unmatched: o.Counters("").Allow}
 	s.follower = follow.New(o.Dir, s.changed, s.unwatched)
 	r, err := s.folder.read()
 	if err != nil {

@@ -14,7 +14,7 @@ type pair struct{ key, value string }
 type node struct {
 	children map[pair]*node
 	wild     []wildcard // in the order of the file
-	limit    *limit     // nil: a step on the way to others
+	limits   []*limit   // none: a step on the way to others
 	share    string     // the pattern that stands for the value when it is counted; may be empty
 }
 
@@ -22,14 +22,22 @@ type node struct {
 // asterisks.
 type wildcard struct {
 	pair
-	node *node
+	node    *node
+	literal bool // only the last asterisk stands for other text
 }
 
 func (w *wildcard) matches(key, value string) bool {
 	if w.value == "" {
-		return glob(w.key, key)
+		return w.fits(w.key, key)
 	}
-	return w.key == key && glob(w.value, value)
+	return w.key == key && w.fits(w.value, value)
+}
+
+func (w *wildcard) fits(pattern, text string) bool {
+	if w.literal {
+		return strings.HasPrefix(text, pattern[:len(pattern)-1])
+	}
+	return glob(pattern, text)
 }
 
 // child finds what an entry of a request leads to: the node of its value, else
@@ -48,16 +56,16 @@ func (n *node) child(key, value string) *node {
 	return n.children[pair{key: key}]
 }
 
-// found is the limit of a descriptor, and the values that it is counted by in
+// found is the limits of a descriptor, and the values that it is counted by in
 // place of its own (nil, or one an entry; empty means the entry's own).
 type found struct {
-	limit  *limit
+	limits []*limit
 	shared []string
 }
 
-// find walks down a domain. The limit is that of the last entry: a descriptor
-// that goes on where the configuration ends, or ends where that goes on, has
-// none.
+// find walks down a domain. The limits are those of the last entry: a
+// descriptor that goes on where the configuration ends, or ends where that goes
+// on, has none.
 func (n *node) find(entries []*common.RateLimitDescriptor_Entry) (f found) {
 	for i, entry := range entries {
 		if n = n.child(entry.GetKey(), entry.GetValue()); n == nil {
@@ -70,7 +78,7 @@ func (n *node) find(entries []*common.RateLimitDescriptor_Entry) (f found) {
 			f.shared[i] = n.share
 		}
 	}
-	f.limit = n.limit
+	f.limits = n.limits
 	return f
 }
 

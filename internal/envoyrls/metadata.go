@@ -1,0 +1,101 @@
+package envoyrls
+
+import (
+	"fmt"
+	"maps"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// metadata tells Envoy of the limits in quota mode, or of every request where
+// that is asked for, and what the configuration says of descriptors that are
+// kept. Nil when there is nothing of either.
+func (p *plan) metadata(request *pb.RateLimitRequest, always bool) *structpb.Struct {
+	tell, quota := always || p.quota, false
+	var violated []*structpb.Value
+	var told map[string]*structpb.Value
+	of := -1 // the descriptor that is known to be violated
+	for i := range p.asked {
+		a := &p.asked[i]
+		if !a.applies() {
+			continue
+		}
+		quota = quota || a.limit.quota
+		switch allowed := p.decisions[a.claim].Allowed; {
+		case !allowed && a.of != of && !a.limit.shadow && (p.quota || a.limit.quota):
+			of = a.of
+			violated = append(violated, structpb.NewNumberValue(float64(of)))
+		case allowed && a.limit.metadata != nil && p.kept(i):
+			told = joined(told, a.limit.metadata.GetFields())
+		}
+	}
+	if tell || quota {
+		told = joined(told, describeRequest(request, quota, violated))
+	}
+	if told == nil {
+		return nil
+	}
+	return &structpb.Struct{Fields: told}
+}
+
+// kept reports whether every limit of a descriptor is, of which this is one.
+func (p *plan) kept(i int) bool {
+	of := p.asked[i].of
+	for ; i > 0 && p.asked[i-1].of == of; i-- {
+	}
+	for ; i < len(p.asked) && p.asked[i].of == of; i++ {
+		if a := &p.asked[i]; a.applies() && !p.decisions[a.claim].Allowed {
+			return false
+		}
+	}
+	return true
+}
+
+func joined(to, from map[string]*structpb.Value) map[string]*structpb.Value {
+	if to == nil {
+		to = make(map[string]*structpb.Value, len(from))
+	}
+	maps.Copy(to, from)
+	return to
+}
+
+// describeRequest is what Envoy's service tells of a request.
+func describeRequest(request *pb.RateLimitRequest, quota bool, violated []*structpb.Value) map[string]*structpb.Value {
+	descriptors := make([]*structpb.Value, len(request.GetDescriptors()))
+	for i, d := range request.GetDescriptors() {
+		descriptors[i] = structpb.NewStructValue(describeDescriptor(d))
+	}
+	told := map[string]*structpb.Value{
+		"domain":           structpb.NewStringValue(request.GetDomain()),
+		"descriptors":      list(descriptors),
+		"quotaModeEnabled": structpb.NewBoolValue(quota),
+	}
+	if len(violated) > 0 {
+		told["quotaModeViolations"] = list(violated)
+	}
+	if n := request.GetHitsAddend(); n > 0 {
+		told["hitsAddend"] = structpb.NewNumberValue(float64(n))
+	}
+	return told
+}
+
+func describeDescriptor(d *common.RateLimitDescriptor) *structpb.Struct {
+	entries := make([]*structpb.Value, len(d.GetEntries()))
+	for i, e := range d.GetEntries() {
+		entries[i] = structpb.NewStringValue(e.GetKey() + "=" + e.GetValue())
+	}
+	told := &structpb.Struct{Fields: map[string]*structpb.Value{"entries": list(entries)}}
+	if l := d.GetLimit(); l != nil {
+		told.Fields["limit"] = structpb.NewStringValue(fmt.Sprintf("requests_per_unit:%d unit:%s", l.GetRequestsPerUnit(), l.GetUnit()))
+	}
+	if own := d.GetHitsAddend(); own != nil {
+		told.Fields["hitsAddend"] = structpb.NewNumberValue(float64(own.GetValue()))
+	}
+	return told
+}
+
+func list(values []*structpb.Value) *structpb.Value {
+	return structpb.NewListValue(&structpb.ListValue{Values: values})
+}

@@ -1,0 +1,219 @@
+package envoyrls
+
+import (
+	"context"
+	"slices"
+
+	"github.com/stintdev/stint"
+)
+
+// asked is what one descriptor asks of one limit.
+type asked struct {
+	of    int    // which descriptor
+	limit *limit // nil: no limit applies
+	key   string
+	cost  int64
+	claim int // where its decision is
+}
+
+// applies reports whether a limit is counted.
+func (a *asked) applies() bool { return a.limit != nil && !a.limit.unlimited }
+
+// plan is a request as claims on a store: one group of what is enforced, and
+// each observed descriptor as a group of its own; where all is counted, a
+// group for each limit. A plan is used by one call at a time.
+type plan struct {
+	all, stop, quota bool // see Options
+	asked            []asked
+	claims           []stint.Claim
+	groups           []stint.Group
+	decisions        []stint.Decision
+	places           map[state]int // of enforced claims, when there are many
+}
+
+// borrow is a plan whose room is used again.
+func (s *Service) borrow() *plan {
+	p, ok := s.plans.Get().(*plan)
+	if !ok {
+		p = new(plan)
+	}
+	p.all, p.stop, p.quota = s.options.CountAll, s.options.StopWhenOver, s.options.Quota
+	return p
+}
+
+// giveBack drops what the plan held: it names callers.
+func (s *Service) giveBack(p *plan) {
+	clear(p.asked)
+	clear(p.claims)
+	clear(p.groups)
+	if len(p.places) > 0 { // it may have grown
+		clear(p.places)
+	}
+	p.asked, p.claims, p.groups, p.decisions = p.asked[:0], p.claims[:0], p.groups[:0], p.decisions[:0]
+	s.plans.Put(p)
+}
+
+// replace drops the limits that others of the request stand in for, also those
+// that others stand in for themselves.
+func (p *plan) replace() {
+	var replaced map[string]bool
+	for i := range p.asked {
+		if l := p.asked[i].limit; l != nil && len(l.replaces) > 0 {
+			replaced = noted(replaced, l.replaces)
+		}
+	}
+	for i := range p.asked {
+		if a := &p.asked[i]; a.applies() && replaced[a.limit.name] {
+			a.limit = nil
+		}
+	}
+}
+
+func noted(all map[string]bool, names []string) map[string]bool {
+	if all == nil {
+		all = make(map[string]bool, len(names))
+	}
+	for _, name := range names {
+		all[name] = true
+	}
+	return all
+}
+
+// observes reports whether a limit is counted and never denies.
+func (p *plan) observes(l *limit) bool { return p.quota || l.shadow || l.quota }
+
+// together makes the group of the limits that can deny, and one of each
+// descriptor whose limits cannot, which is charged if what is enforced is.
+func (p *plan) together() {
+	for i := range p.asked {
+		if a := &p.asked[i]; a.applies() && !p.observes(a.limit) {
+			a.claim = p.claim(a)
+		}
+	}
+	enforced := len(p.claims)
+	for i := range p.asked {
+		if a := &p.asked[i]; a.applies() && p.observes(a.limit) {
+			a.claim = len(p.claims)
+			p.claims = append(p.claims, a.make())
+		}
+	}
+	p.group(enforced)
+}
+
+// group parts the claims, of which the first are enforced.
+func (p *plan) group(enforced int) {
+	if enforced > 0 {
+		p.groups = append(p.groups, stint.Group{Claims: p.claims[:enforced:enforced]})
+	}
+	of := -1
+	for i := range p.asked {
+		a := &p.asked[i]
+		switch {
+		case !a.applies() || !p.observes(a.limit):
+		case a.of != of:
+			of = a.of
+			p.groups = append(p.groups, stint.Group{Claims: p.claims[a.claim : a.claim+1], Shadow: true})
+		default:
+			last := &p.groups[len(p.groups)-1]
+			last.Claims = p.claims[a.claim-len(last.Claims) : a.claim+1]
+		}
+	}
+}
+
+// state is what two claims share that count together.
+type state struct{ key, kind string }
+
+// fewClaims are looked through one by one; more are found by a map, because a
+// request may have a thousand.
+const fewClaims = 8
+
+// claim adds a claim, and returns where it is. Two of one state become one
+// that asks for the sum, under the smaller limit.
+func (p *plan) claim(a *asked) int {
+	c := a.make()
+	if i := p.place(a); i < len(p.claims) {
+		same := &p.claims[i]
+		same.Cost = max(-stint.MaxCost, min(stint.MaxCost, same.Cost+c.Cost))
+		if c.Limit.Max() < same.Limit.Max() {
+			same.Limit = c.Limit
+		}
+		return i
+	}
+	p.claims = append(p.claims, c)
+	return len(p.claims) - 1
+}
+
+// place is where the claim of the same state is, else where the next one
+// comes.
+func (p *plan) place(a *asked) int {
+	if len(p.asked) > fewClaims {
+		return p.mapped(state{a.key, a.limit.kind})
+	}
+	for i := range p.asked {
+		b := &p.asked[i]
+		if b == a {
+			break
+		}
+		if b.applies() && !p.observes(b.limit) && b.key == a.key && b.limit.kind == a.limit.kind {
+			return b.claim
+		}
+	}
+	return len(p.claims)
+}
+
+func (p *plan) mapped(s state) int {
+	if p.places == nil {
+		p.places = map[state]int{}
+	}
+	i, there := p.places[s]
+	if !there {
+		i = len(p.claims)
+		p.places[s] = i
+	}
+	return i
+}
+
+// make is the claim of a descriptor. Whether a request passes while the store
+// fails is for Envoy to say (failure_mode_deny), so it is told of the failure.
+func (a *asked) make() stint.Claim {
+	cost := a.cost
+	if a.limit.banned && cost > 0 {
+		cost = max(2, cost) // the limit allows one
+	}
+	return a.claimOf(a.limit.counted, cost)
+}
+
+func (a *asked) claimOf(l stint.Limit, cost int64) stint.Claim {
+	return stint.Claim{Key: a.key, Limit: l, Cost: cost, Policy: stint.Policy{OnFailure: stint.FailClosed}}
+}
+
+// decide asks the store.
+func (p *plan) decide(ctx context.Context, store stint.Store) error {
+	if len(p.groups) == 0 {
+		return nil
+	}
+	if p.all && p.stop && len(p.groups) > 1 {
+		if err := p.look(ctx, store); err != nil {
+			return err
+		}
+	}
+	return p.take(ctx, store)
+}
+
+func (p *plan) take(ctx context.Context, store stint.Store) error {
+	p.decisions = slices.Grow(p.decisions[:0], len(p.claims))[:len(p.claims)]
+	return store.TakeGroups(ctx, p.groups, p.decisions) //nolint:wrapcheck // translated at the edge
+}
+
+// countFailed reports whether a decision stands for one that the store did not
+// make, and counts those.
+func (p *plan) countFailed() (failed bool) {
+	for i := range p.asked {
+		a := &p.asked[i]
+		if a.applies() && p.decisions[a.claim].Degraded && !p.decisions[a.claim].Allowed {
+			a.limit.counters.Failed.Inc()
+			failed = true
+		}
+	}
+	return failed
+}
