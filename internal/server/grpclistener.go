@@ -13,22 +13,27 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+
+	"github.com/stintdev/stint/internal/native"
 )
 
 // ratelimitService is the name under which Envoy's users ask for health.
 const ratelimitService = "ratelimit"
 
-// grpcListener serves gRPC: Envoy's rate limit service, health and reflection.
+// grpcListener serves gRPC: the native protocol, Envoy's rate limit service,
+// health and reflection.
 type grpcListener struct {
 	*grpc.Server
 	health *health.Server
+	native *native.Service
 }
 
 func (s *Server) newGRPCListener() *grpcListener {
-	g := &grpcListener{grpc.NewServer(s.grpcOptions()...), health.NewServer()}
+	g := &grpcListener{grpc.NewServer(s.grpcOptions()...), health.NewServer(), s.newNative()}
 	for _, service := range []string{"", ratelimitService} {
 		g.health.SetServingStatus(service, healthpb.HealthCheckResponse_NOT_SERVING)
 	}
+	g.native.Register(g.Server)
 	ratelimitpb.RegisterRateLimitServiceServer(g.Server, &envoyServer{server: s})
 	healthpb.RegisterHealthServer(g.Server, g.health)
 	reflection.Register(g.Server)
@@ -72,6 +77,7 @@ const streamGrace = 2 * time.Second
 
 // drain waits for the calls in flight, but not long for streams.
 func (g *grpcListener) drain(ctx context.Context) error {
+	g.native.Drain()
 	ctx, cancel := context.WithTimeout(ctx, streamGrace)
 	defer cancel()
 	done := make(chan struct{})

@@ -19,11 +19,12 @@ const (
 	surfaceGateway
 	surfaceRESP
 	surfaceEnvoy
+	surfaceGRPC
 	surfaceCount
 )
 
 func (s surface) String() string {
-	return [surfaceCount]string{"check", "take", "auth", "gateway", "resp", "envoy"}[s]
+	return [surfaceCount]string{"check", "take", "auth", "gateway", "resp", "envoy", "grpc"}[s]
 }
 
 // durations are the buckets of both histograms, in seconds: a check in memory

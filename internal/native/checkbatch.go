@@ -1,0 +1,117 @@
+package native
+
+import (
+	"context"
+
+	"github.com/stintdev/stint"
+	stintv1 "github.com/stintdev/stint/api/stint/v1"
+	"github.com/stintdev/stint/rule"
+)
+
+// CheckBatch lets the rules decide many requests, by one call of the store.
+func (s *Service) CheckBatch(ctx context.Context, m *stintv1.CheckBatchRequest) (*stintv1.CheckBatchResponse, error) {
+	if err := s.admit(ctx); err != nil {
+		return nil, err
+	}
+	rows, err := rowsOf(m)
+	if err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	r := s.borrowRound()
+	defer r.end()
+	for i := range rows {
+		r.addCheck(uint64(i), &rows[i], at(m.GetCost(), i, 1))
+	}
+	r.decide(ctx)
+	return r.checkedAll(ctx), nil
+}
+
+// row is the attributes of one check of a batch.
+type row struct{ names, values []string }
+
+// Attribute implements rule.Attributes. The names are few: to look through
+// them is quicker than a map.
+func (r *row) Attribute(name string) (string, bool) {
+	for i, n := range r.names {
+		if n == name {
+			return r.values[i], r.values[i] != ""
+		}
+	}
+	return "", false
+}
+
+// rowsOf parts the values of a message into rows.
+func rowsOf(m *stintv1.CheckBatchRequest) ([]row, error) {
+	names, values := m.GetNames(), m.GetValues()
+	if err := checkNames(names); err != nil {
+		return nil, err
+	}
+	n := len(values) / len(names)
+	switch {
+	case len(values)%len(names) != 0:
+		return nil, badRequest("values: has %d entries, which is no multiple of the %d names", len(values), len(names))
+	case n > maxBatch:
+		return nil, badRequest("values: has %d rows (give at most %d)", n, maxBatch)
+	}
+	rows := make([]row, n)
+	for i := range rows {
+		rows[i] = row{names, values[i*len(names) : (i+1)*len(names)]}
+	}
+	return rows, checkColumn("cost", len(m.GetCost()), n)
+}
+
+func checkNames(names []string) error {
+	if n := len(names); n == 0 || n > maxAttributes {
+		return badRequest("names: has %d entries (give 1 to %d, such as api_key and path)", n, maxAttributes)
+	}
+	seen := make(map[string]bool, len(names))
+	for i, name := range names {
+		if seen[name] {
+			return badRequest("names[%d]: is given twice", i)
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+// verdict is what a batch tells of one check.
+type verdict struct {
+	rule                uint32
+	listed, unavailable bool
+}
+
+// checkedAll is the answer to a batch of checks.
+func (r *round) checkedAll(ctx context.Context) *stintv1.CheckBatchResponse {
+	response := new(stintv1.CheckBatchResponse)
+	faces, verdicts := make([]stint.Decision, len(r.items)), make([]verdict, len(r.items))
+	places := map[string]uint32{} // 1 + the place of a rule in response.Rules
+	for i := range r.items {
+		o, err := r.check(&r.items[i])
+		if err != nil {
+			r.service.log(ctx, err)
+			response.Failures = append(response.Failures, failureOf(i, err))
+			continue
+		}
+		faces[i] = *faceOf(o)
+		verdicts[i] = verdict{listed: o.List == rule.ListDeny, unavailable: unavailable(o)}
+		if o.Face >= 0 {
+			verdicts[i].rule = placeOf(o.Hits[o.Face].Rule.ID, places, &response.Rules)
+		}
+	}
+	response.Decisions = decisionColumns(faces)
+	response.Rule = column(verdicts, func(v *verdict) uint32 { return v.rule })
+	response.Listed = column(verdicts, func(v *verdict) bool { return v.listed })
+	response.Unavailable = column(verdicts, func(v *verdict) bool { return v.unavailable })
+	return response
+}
+
+// placeOf is 1 + the place of a rule, which is added when it is new.
+func placeOf(id string, places map[string]uint32, rules *[]string) uint32 {
+	place, ok := places[id]
+	if !ok {
+		*rules = append(*rules, id)
+		place = uint32(len(*rules))
+		places[id] = place
+	}
+	return place
+}

@@ -1,0 +1,53 @@
+package native
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/stintdev/stint"
+)
+
+// admit asks a call for the token, if there is one.
+func (s *Service) admit(ctx context.Context) error {
+	if s.options.Token == "" {
+		return nil
+	}
+	for _, value := range metadata.ValueFromIncomingContext(ctx, "authorization") {
+		sum := sha256.Sum256([]byte(bearer(value)))
+		if subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1 {
+			return nil
+		}
+	}
+	return status.Error(codes.Unauthenticated, "the token is missing or wrong: send it as metadata, authorization: Bearer TOKEN")
+}
+
+func bearer(authorization string) string {
+	scheme, token, _ := strings.Cut(authorization, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// trusted reports whether callers are known, so that they may speak for rules
+// and forget keys. Everyone else could empty the keys of rules.
+func (s *Service) trusted() bool { return s.options.Token != "" || s.options.Private }
+
+// refuse says who may do what an unknown caller asks for.
+func refuse(what string) error {
+	return status.Error(codes.PermissionDenied, what+" is for callers who are known (start the server with --http-token-file or --client-ca, or let --grpc listen on 127.0.0.1)")
+}
+
+// checkScope refuses the scope of rules to those who are not known.
+func (s *Service) checkScope(limit stint.Limit, field string) error {
+	if s.trusted() || limit.Rule() == "" && limit.Namespace() == "" {
+		return nil
+	}
+	return refuse(field + ": to name a rule or a namespace")
+}

@@ -1,0 +1,38 @@
+package server
+
+import (
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/native"
+	"github.com/stintdev/stint/rule"
+)
+
+// newNative is what answers the native protocol on the gRPC listener.
+func (s *Server) newNative() *native.Service {
+	return native.New(native.Options{
+		Store:        s.store,
+		Rules:        func() native.RuleSet { return s.rules.current.Load() },
+		Token:        s.config.HTTPToken,
+		Private:      s.config.TLS.ClientCA != "" || loopback(s.config.GRPC),
+		WriteTimeout: s.config.HeaderTimeout,
+		Observe:      s.metrics.observeNative,
+		Taken:        func(face *stint.Decision, f stint.OnFailure) { s.metrics.countTake(face, f) },
+		Failed:       func(err error) { s.log.Error("no decision", errorAttr(err)) },
+	})
+}
+
+// RuleSet implements native.RuleSet.
+func (v *version) RuleSet() *rule.Set { return v.set }
+
+// Count implements native.RuleSet.
+func (v *version) Count(o *rule.Outcome) { v.count(o) }
+
+// observeNative counts checks that were decided together. Each of them took the
+// time of all.
+func (m *metrics) observeNative(took time.Duration, decisions int) {
+	seconds := took.Seconds()
+	for range decisions {
+		m.checks[surfaceGRPC].Observe(seconds)
+	}
+}
