@@ -1,0 +1,199 @@
+// Package pgrules keeps versions of the rules in PostgreSQL, for any number of
+// nodes.
+//
+// A version is a row of the table PREFIX_rules, which is made when it is
+// missing. Each names the one that it follows, and no two may follow the same:
+// that compares and sets. A version is announced by NOTIFY; what an announcement
+// misses, a poll finds within [ruleset.PollEvery]. Every version is kept whole;
+// old rows may be deleted by hand.
+package pgrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/stintdev/stint/internal/ruleset"
+)
+
+// Options are where the database is. URL is required.
+type Options struct {
+	// URL is a postgres:// URL, as libpq reads it.
+	URL string
+	// Password is used where the URL has none.
+	Password string
+	// Prefix begins the names of the tables: letters, digits, _, - and :, at
+	// most 40. Empty means "stint".
+	Prefix string
+	// Logger hears what an operator should mend. Nil means silence.
+	Logger *slog.Logger
+}
+
+// Source is a [ruleset.Source] and a [ruleset.Fleet] in PostgreSQL. Make it by
+// [New]. It is safe for use by many goroutines at once.
+type Source struct {
+	pool    *pgxpool.Pool
+	config  *pgx.ConnConfig
+	log     *slog.Logger
+	rules   string // the name of the table, quoted
+	nodes   string // that of the nodes'
+	channel string
+
+	mu    sync.Mutex
+	ready bool // guarded by mu: the tables are there
+}
+
+// connectTime bounds making a connection.
+const connectTime = 2 * time.Second
+
+var prefixes = regexp.MustCompile(`^[A-Za-z0-9_:-]{1,40}$`)
+
+// New returns a source. It makes no connection yet. No error shows the URL.
+func New(o Options) (*Source, error) {
+	if o.Prefix == "" {
+		o.Prefix = "stint"
+	}
+	if !prefixes.MatchString(o.Prefix) {
+		return nil, errors.New("key-prefix: must be 1 to 40 letters, digits, _, - or : to be that of tables in PostgreSQL")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	config, err := pgxpool.ParseConfig(o.URL)
+	if err != nil {
+		return nil, errors.New("rules: not a URL of PostgreSQL (write it as postgres://user@host:5432/database, and @ : / ? # % in a password as %40 and so on)")
+	}
+	settle(config, o.Password)
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		return nil, err
+	}
+	return &Source{
+		pool: pool, config: config.ConnConfig, log: o.Logger, channel: o.Prefix + "_rules",
+		rules: pgx.Identifier{o.Prefix + "_rules"}.Sanitize(), nodes: pgx.Identifier{o.Prefix + "_rules_nodes"}.Sanitize(),
+	}, nil
+}
+
+// settle completes what the URL says. Statements are not prepared, so that a
+// pooler may stand in between; it must then pool sessions, for LISTEN.
+func settle(config *pgxpool.Config, password string) {
+	c := config.ConnConfig
+	if c.Password == "" {
+		c.Password = password
+	}
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = connectTime
+	}
+	if c.RuntimeParams["application_name"] == "" {
+		c.RuntimeParams["application_name"] = "stint-rules"
+	}
+	c.DefaultQueryExecMode = pgx.QueryExecModeExec
+	config.MaxConns = 2
+}
+
+// String says where the versions are, without passwords.
+func (s *Source) String() string {
+	host := s.config.Host
+	if !strings.HasPrefix(host, "/") {
+		host = fmt.Sprintf("%s:%d", host, s.config.Port)
+	}
+	return fmt.Sprintf("postgres://%s/%s %s", host, s.config.Database, s.channel)
+}
+
+// Close ends the connections.
+func (s *Source) Close() { s.pool.Close() }
+
+const columns = `number, published, author, comment, hash`
+
+// History lists the newest versions.
+func (s *Source) History(ctx context.Context, n int) (versions []ruleset.Version, err error) {
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
+	rows, err := s.pool.Query(ctx, `SELECT `+columns+` FROM `+s.rules+` ORDER BY number DESC LIMIT $1`, n)
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	versions, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (v ruleset.Version, err error) {
+		err = row.Scan(&v.Number, &v.Time, &v.Author, &v.Comment, &v.Hash)
+		return v, err
+	})
+	return versions, s.explain(err)
+}
+
+// Get returns a version whole.
+func (s *Source) Get(ctx context.Context, number uint64) (v ruleset.Version, err error) {
+	if err := s.prepare(ctx); err != nil {
+		return v, err
+	}
+	var text string
+	err = s.pool.QueryRow(ctx, `SELECT version FROM `+s.rules+` WHERE number = $1`, number).Scan(&text)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return v, ruleset.ErrNone
+	case err != nil:
+		return v, s.explain(err)
+	}
+	return ruleset.Decode([]byte(text))
+}
+
+// Publish adds a version, and announces it as it commits.
+func (s *Source) Publish(ctx context.Context, after uint64, v ruleset.Version) (ruleset.Version, error) {
+	text, err := ruleset.Encode(v)
+	if err == nil {
+		err = s.prepare(ctx)
+	}
+	if err != nil {
+		return v, err
+	}
+	var added int64
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		done, err := tx.Exec(ctx, `INSERT INTO `+s.rules+` (`+columns+`, after, version)
+			SELECT $1::bigint, $2::timestamptz, $3::text, $4::text, $5::text, $6::bigint, $7::text
+			WHERE coalesce((SELECT max(number) FROM `+s.rules+`), 0) = $6::bigint`,
+			v.Number, v.Time, v.Author, v.Comment, v.Hash, after, string(text))
+		if added = done.RowsAffected(); err != nil || added == 0 {
+			return err
+		}
+		_, err = tx.Exec(ctx, `SELECT pg_notify($1, $2::text)`, s.channel, fmt.Sprint(v.Number))
+		return err
+	})
+	if taken, ok := errors.AsType[*pgconn.PgError](err); ok && taken.Code == uniqueViolation {
+		added, err = 0, nil
+	}
+	if err != nil || added == 1 {
+		return v, s.explain(err)
+	}
+	return v, s.conflict(ctx)
+}
+
+const uniqueViolation = "23505"
+
+func (s *Source) conflict(ctx context.Context) error {
+	newest, err := s.History(ctx, 1)
+	if err != nil {
+		return err
+	}
+	if len(newest) == 0 {
+		return &ruleset.ConflictError{}
+	}
+	return &ruleset.ConflictError{Newest: newest[0]}
+}
+
+// explain says whose error it is. What the server and the client say holds no
+// password.
+func (s *Source) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("rules in %s: %w", s, err)
+}

@@ -1,0 +1,93 @@
+package pgrules
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stintdev/stint/internal/ruleset"
+)
+
+// Watch hears announcements, and polls.
+func (s *Source) Watch(ctx context.Context, changed func()) {
+	changed() // the poll notices what follows, whatever becomes of announcements
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { ruleset.Poll(ctx, changed) })
+	said := ""
+	for {
+		err := s.listen(ctx, changed)
+		if ctx.Err() != nil {
+			return
+		}
+		if err.Error() != said {
+			said = err.Error()
+			s.log.Warn("rules: announcements of new versions are not heard; until they are, the source is polled", "every", ruleset.PollEvery, "error", err)
+		}
+		if !ruleset.Pause(ctx, time.Second) {
+			return
+		}
+	}
+}
+
+// listen hears announcements on a connection of its own until that fails. What
+// was published before it heard any is found by a look once it does.
+func (s *Source) listen(ctx context.Context, changed func()) error {
+	c, err := pgx.ConnectConfig(ctx, s.config.Copy())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = c.Close(closing) // it has failed, or is not needed
+	}()
+	if _, err := c.Exec(ctx, `LISTEN `+pgx.Identifier{s.channel}.Sanitize()); err != nil {
+		return err
+	}
+	for {
+		changed()
+		if _, err := c.WaitForNotification(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// Announce says what a node runs, and forgets those that are silent.
+func (s *Source) Announce(ctx context.Context, n ruleset.Node) error {
+	said, err := json.Marshal(n)
+	if err == nil {
+		err = s.prepare(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err = s.pool.Exec(ctx, `INSERT INTO `+s.nodes+` (id, node, seen) VALUES ($1, $2, now())
+		ON CONFLICT (id) DO UPDATE SET node = excluded.node, seen = excluded.seen`, n.ID, string(said)); err != nil {
+		return s.explain(err)
+	}
+	_, err = s.pool.Exec(ctx, `DELETE FROM `+s.nodes+` WHERE seen < now() - make_interval(secs => $1)`, ruleset.ForgetAfter.Seconds())
+	return s.explain(err)
+}
+
+// Nodes lists those that announce themselves.
+func (s *Source) Nodes(ctx context.Context) (nodes []ruleset.Node, err error) {
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
+	rows, err := s.pool.Query(ctx, `SELECT node FROM `+s.nodes+` WHERE seen >= now() - make_interval(secs => $1) ORDER BY id`, ruleset.ForgetAfter.Seconds())
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	said, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	for _, text := range said {
+		var n ruleset.Node
+		if json.Unmarshal([]byte(text), &n) == nil { // of a later Stint, perhaps
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes, s.explain(err)
+}

@@ -1,0 +1,171 @@
+// Package redisrules keeps versions of the rules in Redis or Valkey, for any
+// number of nodes.
+//
+// A version is published by one script, which compares and sets, so that of two
+// operators one is told of the other. It is announced by Pub/Sub; what an
+// announcement misses, a poll finds within [ruleset.PollEvery]. The newest 100
+// versions are kept whole, and the newest 1,000 without their files. All keys
+// begin with PREFIX:rules: and share a slot of a Cluster.
+package redisrules
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/ruleset"
+	"github.com/stintdev/stint/redisstore"
+)
+
+// How many versions are kept, whole and at all.
+const (
+	keptWhole  = 100
+	keptListed = 1000
+)
+
+//go:embed publish.lua
+var publishScript string
+
+//go:embed announce.lua
+var announceScript string
+
+// Source is a [ruleset.Source] and a [ruleset.Fleet] in Redis. Make it by
+// [New]. It is safe for use by many goroutines at once.
+type Source struct {
+	options redisstore.Options
+	log     *slog.Logger
+	name    string // of keys and channel
+
+	publish, announce *rueidis.Lua
+
+	mu     sync.Mutex
+	client rueidis.Client // guarded by mu; nil until there was a connection
+	closed bool           // guarded by mu
+}
+
+// New returns a source on the servers of the options, of which those of a store
+// alone do not count. It makes no connection yet.
+func New(o redisstore.Options) (*Source, error) {
+	prefix := o.Prefix
+	if prefix == "" {
+		prefix = "stint"
+	}
+	if stint.ValidateKey(prefix) != nil || len(prefix) > 64 || strings.ContainsAny(prefix, "{} ") {
+		return nil, errors.New("key-prefix: must be 1 to 64 bytes of text without braces, spaces and control characters")
+	}
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Source{
+		options: o, log: log, name: prefix + ":rules",
+		publish: rueidis.NewLuaScript(publishScript), announce: rueidis.NewLuaScript(announceScript),
+	}, nil
+}
+
+// String says where the versions are, without passwords.
+func (s *Source) String() string { return s.options.String() + " " + s.name }
+
+// Close ends the connections.
+func (s *Source) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.client != nil {
+		s.client.Close()
+	}
+}
+
+func (s *Source) key(part string) string { return s.name + ":{rules}:" + part }
+
+// History lists the newest versions.
+func (s *Source) History(ctx context.Context, n int) ([]ruleset.Version, error) {
+	c, err := s.connect()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := c.Do(ctx, c.B().Xrevrange().Key(s.key("versions")).End("+").Start("-").Count(int64(n)).Build()).AsXRange()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return nil, s.explain(err)
+	}
+	versions := make([]ruleset.Version, len(entries))
+	for i, e := range entries {
+		if versions[i], err = decode(e.FieldValues["version"]); err != nil {
+			return nil, err
+		}
+	}
+	return versions, nil
+}
+
+// Get returns a version whole.
+func (s *Source) Get(ctx context.Context, number uint64) (ruleset.Version, error) {
+	c, err := s.connect()
+	if err != nil {
+		return ruleset.Version{}, err
+	}
+	text, err := c.Do(ctx, c.B().Hget().Key(s.key("files")).Field(strconv.FormatUint(number, 10)).Build()).ToString()
+	switch {
+	case rueidis.IsRedisNil(err):
+		return ruleset.Version{}, ruleset.ErrNone
+	case err != nil:
+		return ruleset.Version{}, s.explain(err)
+	}
+	return decode(text)
+}
+
+func decode(text string) (ruleset.Version, error) { return ruleset.Decode([]byte(text)) }
+
+// Publish adds a version.
+func (s *Source) Publish(ctx context.Context, after uint64, v ruleset.Version) (ruleset.Version, error) {
+	whole, err1 := ruleset.Encode(v)
+	listed, err2 := ruleset.EncodeListed(v)
+	c, err3 := s.connect()
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return v, err
+	}
+	newest, err := s.publish.Exec(ctx, c, []string{s.key("versions"), s.key("files")}, []string{
+		strconv.FormatUint(after, 10), strconv.FormatUint(v.Number, 10), string(listed), string(whole),
+		strconv.Itoa(keptWhole), strconv.Itoa(keptListed), s.name,
+	}).ToString()
+	switch {
+	case err != nil:
+		return v, s.explain(err)
+	case newest == string(listed):
+		return v, nil
+	case newest == "":
+		return v, &ruleset.ConflictError{}
+	}
+	other, err := decode(newest)
+	return v, errors.Join(err, &ruleset.ConflictError{Newest: other})
+}
+
+// connect returns the client. It is made when it is first needed, and again
+// until a server has been reached once.
+func (s *Source) connect() (rueidis.Client, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, rueidis.ErrClosing
+	}
+	if s.client == nil {
+		c, err := rueidis.NewClient(clientOption(&s.options))
+		if err != nil {
+			return nil, s.explain(err)
+		}
+		s.client = c
+	}
+	return s.client, nil
+}
+
+// explain says whose error it is. What servers say holds no password.
+func (s *Source) explain(err error) error {
+	return fmt.Errorf("rules in %s: %w", s.options.String(), err)
+}

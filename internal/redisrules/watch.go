@@ -1,0 +1,105 @@
+package redisrules
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stintdev/stint/internal/ruleset"
+	"github.com/stintdev/stint/redisstore"
+)
+
+// timeout bounds making a connection, and a silence of a server that owes an
+// answer.
+const timeout = time.Second
+
+// clientOption is the same servers as those of a store.
+func clientOption(o *redisstore.Options) rueidis.ClientOption {
+	return rueidis.ClientOption{
+		InitAddress: o.Addrs, Username: o.Username, Password: o.Password, SelectDB: o.DB, TLSConfig: o.TLS,
+		Sentinel: rueidis.SentinelOption{
+			MasterSet: o.Master, Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLS, ClientName: "stint-rules",
+		},
+		ClientName: "stint-rules", DisableCache: true, ForceSingleClient: o.Topology == redisstore.Single,
+		Dialer: net.Dialer{Timeout: timeout, KeepAlive: timeout}, ConnWriteTimeout: timeout, PipelineMultiplex: -1,
+	}
+}
+
+// Watch hears announcements, and polls.
+func (s *Source) Watch(ctx context.Context, changed func()) {
+	changed() // the poll notices what follows, whatever becomes of announcements
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { ruleset.Poll(ctx, changed) })
+	said := ""
+	for {
+		err := s.listen(ctx, changed)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && err.Error() != said {
+			said = err.Error()
+			s.log.Warn("rules: announcements of new versions are not heard; until they are, the source is polled", "every", ruleset.PollEvery, "error", err)
+		}
+		if !ruleset.Pause(ctx, timeout) {
+			return
+		}
+	}
+}
+
+// listen hears announcements until that fails. What was published before it
+// heard any is found by a look once it does.
+func (s *Source) listen(ctx context.Context, changed func()) error {
+	c, err := s.connect()
+	if err != nil {
+		return err
+	}
+	ctx = rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { changed() })
+	return c.Receive(ctx, c.B().Subscribe().Channel(s.name).Build(), func(rueidis.PubSubMessage) { changed() })
+}
+
+// Announce says what a node runs.
+func (s *Source) Announce(ctx context.Context, n ruleset.Node) error {
+	said, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	c, err := s.connect()
+	if err != nil {
+		return err
+	}
+	lasts := strconv.FormatInt(ruleset.ForgetAfter.Milliseconds(), 10)
+	err = s.announce.Exec(ctx, c, []string{s.key("nodes"), s.key("seen")}, []string{n.ID, string(said), lasts}).Error()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return s.explain(err)
+	}
+	return nil
+}
+
+// Nodes lists those that announce themselves.
+func (s *Source) Nodes(ctx context.Context) ([]ruleset.Node, error) {
+	c, err := s.connect()
+	if err != nil {
+		return nil, err
+	}
+	said, err := c.Do(ctx, c.B().Hvals().Key(s.key("nodes")).Build()).AsStrSlice()
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	nodes := make([]ruleset.Node, 0, len(said))
+	for _, text := range said {
+		var n ruleset.Node
+		if json.Unmarshal([]byte(text), &n) == nil { // of a later Stint, perhaps
+			nodes = append(nodes, n)
+		}
+	}
+	slices.SortFunc(nodes, func(a, b ruleset.Node) int { return strings.Compare(a.ID, b.ID) })
+	return nodes, nil
+}
