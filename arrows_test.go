@@ -33,6 +33,7 @@ var arrows = map[string]struct {
 	"resilience/budget":    {nil, "it is of use to who retries by other means"},
 	"resilience/bulkhead":  {nil, "what calls hold is no concern of it"},
 	"redisstore":           {[]string{".", "internal/shorthash"}, "it takes claims to servers; what their failure means is decided around it"},
+	"lease":                {[]string{"."}, "it leases from any store, so it knows none"},
 	"guard":                {[]string{".", "resilience/breaker"}, "it guards any store, so it knows none"},
 	"rule":                 {[]string{".", "internal/nearest", "internal/shorthash", "internal/urlpath"}, "rules are decided for every surface alike, so they know none"},
 	"httplimit":            {[]string{".", "internal/urlpath"}, "a program that limits by a limiter of its own needs no rule files"},

@@ -1,0 +1,39 @@
+package lease
+
+import (
+	"fmt"
+	"time"
+)
+
+// Defaults of [Options].
+const (
+	DefaultTime    = 100 * time.Millisecond
+	DefaultMaxKeys = 1 << 16
+)
+
+// Options configures a [Store]. The zero value is useful.
+type Options struct {
+	// Time is how long a lease lasts, L. Defaults to DefaultTime. From 10 ms
+	// to 10 s: a longer one saves calls and loosens the bound.
+	Time time.Duration
+
+	// MaxKeys bounds how many hot keys are looked after, at about 500 bytes
+	// each. Defaults to DefaultMaxKeys. Those beyond are decided by the store.
+	MaxKeys int
+}
+
+func (o *Options) complete() error {
+	if o.Time == 0 {
+		o.Time = DefaultTime
+	}
+	if o.MaxKeys == 0 {
+		o.MaxKeys = DefaultMaxKeys
+	}
+	switch {
+	case o.Time < 10*time.Millisecond || o.Time > 10*time.Second:
+		return fmt.Errorf("lease: Time: is %v (use 10ms to 10s)", o.Time)
+	case o.MaxKeys < 0:
+		return fmt.Errorf("lease: MaxKeys: is %d, which is below 0", o.MaxKeys)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package lease
+
+import (
+	"hash/maphash"
+	"sync"
+
+	"github.com/stintdev/stint"
+)
+
+// shard is a part of the hot keys, with its own lock.
+type shard struct {
+	sync.Mutex
+
+	entries map[name]*entry
+	list    []*entry // the same, to be walked in parts
+	most    int
+	marks   []mark // of keys that may become hot, by the low bits of their hash
+	count   counts
+	_       [64]byte // no line of it is another's
+}
+
+// name is what an entry is found by.
+type name struct {
+	limit stint.Limit
+	key   string
+}
+
+// mark is that a key was asked for.
+type mark struct {
+	hash uint32
+	when uint32 // in lease times
+}
+
+// shards is a power of two.
+const shards = 64
+
+func (s *Store) newShards(keys int) {
+	s.seed = maphash.MakeSeed()
+	s.shards = make([]shard, shards)
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.entries, sh.most = map[name]*entry{}, max(1, keys/shards)
+		sh.marks = make([]mark, ceilPower(2*sh.most))
+	}
+}
+
+func ceilPower(n int) int {
+	p := 1
+	for p < n {
+		p *= 2
+	}
+	return p
+}
+
+// locate returns the shard of a claim, and a hash of its key.
+func (s *Store) locate(c *stint.Claim) (*shard, uint64) {
+	hash := maphash.String(s.seed, c.Key)
+	return &s.shards[hash%shards], hash
+}
+
+// find returns the entry of a claim that the shard looks after, or nil.
+func (sh *shard) find(c *stint.Claim) *entry { return sh.entries[name{c.Limit, c.Key}] }
+
+// warms notes that a key was asked for, and reports whether it was in this
+// lease time or the last one too.
+func (sh *shard) warms(hash uint64, now, time int64) bool {
+	m, when := &sh.marks[hash/shards%uint64(len(sh.marks))], uint32(now/time)
+	again := m.hash == uint32(hash>>32) && when-m.when <= 1
+	*m = mark{uint32(hash >> 32), when}
+	return again
+}
+
+// add looks after the key of a claim, and returns nil when there are too many.
+func (sh *shard) add(c *stint.Claim, size *size, now int64) *entry {
+	if len(sh.list) >= sh.most {
+		return nil
+	}
+	e := &entry{claim: *c, size: size, pace: pace{since: now}, place: len(sh.list)}
+	e.claim.Cost = 0
+	sh.entries[name{c.Limit, c.Key}] = e
+	sh.list = append(sh.list, e)
+	return e
+}
+
+// drop no longer looks after a key.
+func (sh *shard) drop(e *entry) {
+	delete(sh.entries, name{e.claim.Limit, e.claim.Key})
+	last := len(sh.list) - 1
+	sh.list[e.place] = sh.list[last]
+	sh.list[e.place].place = e.place
+	sh.list[last] = nil
+	sh.list = sh.list[:last]
+}

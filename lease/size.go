@@ -1,0 +1,114 @@
+package lease
+
+import (
+	"math"
+
+	"github.com/stintdev/stint"
+)
+
+// size is how much of a limit a node may hold, and for how long.
+type size struct {
+	time    int64 // L
+	tick    int64 // between two renewals
+	floor   int64 // the least time for which a denial is remembered
+	gather  int64 // what refills meanwhile
+	limit   int64
+	ends    bool // with its window
+	refills bool // by itself
+}
+
+// The share of what is left that one lease may be, and the share of L for which
+// a denial is remembered at least.
+const (
+	shareOfRest = 8
+	shareOfTime = 4
+)
+
+// microUnits is how many micro-units a unit of a bucket has.
+const microUnits = 1_000_000
+
+func newSize(l stint.Limit, time, tick int64) *size {
+	n := l.Numbers()
+	s := &size{time: time, tick: tick, limit: n.Max}
+	switch n.Algorithm {
+	case stint.TokenBucket, stint.GCRA, stint.LeakyBucket:
+		s.refills = true
+		s.floor = min(time, n.Fill) / shareOfTime
+		s.gather = int64(float64(n.P) / float64(n.Q) / microUnits * float64(time/shareOfTime))
+	case stint.FixedWindow, stint.Quota:
+		s.ends = true // and begin anew at a known time, until when all is denied
+		s.gather = int64(float64(n.Max) / float64(l.Window().Microseconds()) * float64(time/shareOfTime))
+	default:
+		s.floor = time / shareOfTime
+		s.gather = int64(float64(n.Max) / float64(n.Window) * float64(s.floor))
+	}
+	return s
+}
+
+// lasts is how long a lease of that answer lasts from when it was asked for.
+func (s *size) lasts(d *stint.Decision) int64 {
+	if s.ends {
+		return min(s.time, d.ResetAfter.Microseconds())
+	}
+	return s.time
+}
+
+// wants is how much to ask for beside what is in hand: what is asked for in one
+// lease time, where the store has plenty. Where it has not, and a check asks it
+// anyway, what is asked for and what refills until the next call.
+func (e *entry) wants(now int64, anyway bool) int64 {
+	pace := e.pace.at(now, e.size.time) * float64(e.size.time)
+	if pace < leastPace {
+		return 0
+	}
+	most := e.size.spare(pace, e.last.Remaining)
+	if anyway {
+		most = max(most, min(int64(pace/shareOfTime), e.size.gather))
+	}
+	return max(0, min(most, stint.MaxCost)-e.inHand(now))
+}
+
+// spare is how much of what is left may go at that pace. What goes back to a
+// bucket has mostly refilled by then, so it is lost: as soon as a bucket is
+// less than half full, leases become smaller than what is asked for.
+func (s *size) spare(pace float64, left int64) int64 {
+	if full := float64(left) * 2 / float64(s.limit); s.refills && full < 1 {
+		pace = math.Floor(pace * full)
+	}
+	return min(int64(math.Ceil(pace)), left/shareOfRest)
+}
+
+// leastPace is how many units a lease time are worth holding one: below, more
+// would go back than is used.
+const leastPace = 0.5
+
+// isLow reports whether what is in hand will be used up before a renewal that
+// is not asked for now could arrive.
+func (e *entry) isLow(now int64) bool {
+	return float64(e.inHand(now)) <= e.pace.at(now, e.size.time)*float64(3*e.size.tick)
+}
+
+// pace is how much is asked for: units a microsecond, what is denied included.
+type pace struct {
+	since, used int64
+	rate        float64
+}
+
+// add counts a request. The older a rate, the less it weighs: nothing after
+// one lease time.
+func (p *pace) add(cost, now, time int64) {
+	if age := now - p.since; age >= time/shareOfTime {
+		fresh := float64(p.used) / float64(age)
+		p.rate += (fresh - p.rate) * min(1, float64(age)/float64(time))
+		p.since, p.used = now, 0
+	}
+	p.used += cost
+}
+
+// at is the pace now: at least what was used lately makes it, and at most what
+// a silence since makes it.
+func (p *pace) at(now, time int64) float64 {
+	age := now - p.since
+	lately := float64(p.used) / float64(max(age, time/shareOfTime))
+	return min(max(p.rate, lately), float64(p.used+1)/float64(max(age, 1)))
+}

@@ -1,0 +1,45 @@
+package lease
+
+// Stats are counts of a [Store] since it was made, but Keys and Held, which
+// are now.
+type Stats struct {
+	Keys int   // hot keys that are looked after
+	Held int64 // tokens that are charged and not yet spent
+
+	Local   uint64 // checks that were allowed without a call
+	Denied  uint64 // checks that were denied without a call
+	Asked   uint64 // checks that asked the store
+	Renewed uint64 // calls to the store in the background; each is for many keys
+
+	Granted  uint64 // tokens that leases brought
+	Returned uint64 // tokens that were given back
+	Stranded uint64 // tokens that were neither spent nor given back: the call failed, or their window ended
+}
+
+// counts are those of one shard, under its lock.
+type counts struct {
+	local, denied, asked        uint64
+	granted, returned, stranded uint64
+}
+
+// Stats locks one part of the store after the other, briefly.
+func (s *Store) Stats() Stats {
+	t := Stats{Renewed: s.renewed.Load()}
+	now := s.now()
+	for i := range s.shards {
+		s.shards[i].addTo(&t, now)
+	}
+	return t
+}
+
+func (sh *shard) addTo(t *Stats, now int64) {
+	sh.Lock()
+	defer sh.Unlock()
+	t.Keys += len(sh.list)
+	for _, e := range sh.list {
+		t.Held += e.inHand(now)
+	}
+	c := &sh.count
+	t.Local, t.Denied, t.Asked = t.Local+c.local, t.Denied+c.denied, t.Asked+c.asked
+	t.Granted, t.Returned, t.Stranded = t.Granted+c.granted, t.Returned+c.returned, t.Stranded+c.stranded
+}

@@ -1,0 +1,213 @@
+package lease
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// Store is a [stint.Store] that leases from the one it wraps. Make one with
+// [New]. It is safe for use by many goroutines at once.
+type Store struct {
+	store  stint.Store
+	began  time.Time
+	time   int64 // L
+	tick   int64
+	seed   maphash.Seed
+	shards []shard
+	rounds sync.Pool
+
+	low     queue
+	renewed atomic.Uint64
+	closing chan struct{}
+	ended   chan struct{}
+	close   sync.Once
+}
+
+// New returns a store that leases from another one. The error is of the
+// options. Close it before that other one.
+func New(store stint.Store, o Options) (*Store, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	s := &Store{
+		store: store, began: time.Now(), time: o.Time.Microseconds(), tick: o.Time.Microseconds() / ticks,
+		closing: make(chan struct{}), ended: make(chan struct{}),
+	}
+	s.newShards(o.MaxKeys)
+	go s.run()
+	return s, nil
+}
+
+// now starts at one lease time, so that no mark is ever in the first.
+func (s *Store) now() int64 { return int64(time.Since(s.began)/time.Microsecond) + 2*s.time }
+
+// leasable reports whether a claim may be decided from a lease at all. What is
+// wrong with any other is for the store to say.
+func leasable(c *stint.Claim) bool {
+	return c.Policy.Consistency == stint.Leased && c.Cost > 0 && c.Extra == 0 && c.Any == 0 &&
+		c.Validate() == nil && c.Limit.Algorithm() != stint.LeakyBucket
+}
+
+// Take decides one claim, locally when it is leased and enough is in hand.
+func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	if !leasable(&c) {
+		return s.pass(ctx, &c)
+	}
+	sh, hash := s.locate(&c)
+	now := s.now()
+	sh.Lock()
+	e := sh.find(&c)
+	if e == nil {
+		return s.takeCold(ctx, sh, hash, &c, now)
+	}
+	e.pace.add(c.Cost, now, s.time)
+	d, ok := s.decide(sh, e, c.Cost, now)
+	if ok || e.asking == nil {
+		return s.settle(ctx, sh, e, &c, d, ok)
+	}
+	answered := e.asking
+	sh.Unlock()
+	await(ctx, answered, s.time/patience)
+	sh.Lock()
+	d, ok = s.decide(sh, e, c.Cost, s.now())
+	return s.settle(ctx, sh, e, &c, d, ok)
+}
+
+// settle unlocks the shard, and asks the store for what was not decided.
+func (s *Store) settle(ctx context.Context, sh *shard, e *entry, c *stint.Claim, d stint.Decision, ok bool) (stint.Decision, error) {
+	if !ok {
+		return s.ask(ctx, sh, e, c)
+	}
+	sh.Unlock()
+	return d, nil
+}
+
+// patience is the part of L for which a check waits for another's call at most,
+// before it makes its own.
+const patience = 20
+
+func await(ctx context.Context, answered <-chan struct{}, micros int64) {
+	timer := time.NewTimer(time.Duration(micros) * time.Microsecond)
+	defer timer.Stop()
+	select {
+	case <-answered:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// decide answers from what is in hand or remembered, and has it renewed in time.
+func (s *Store) decide(sh *shard, e *entry, cost, now int64) (stint.Decision, bool) {
+	d, ok := e.decide(cost, now)
+	switch {
+	case !ok:
+	case d.Allowed:
+		sh.count.local++
+		if !e.queued && e.asking == nil && now >= e.dry.until && e.isLow(now) {
+			e.queued = true
+			s.low.push(sh, e)
+		}
+	default:
+		sh.count.denied++
+	}
+	return d, ok
+}
+
+// ask takes a claim to the store, and what is wanted beside it. It unlocks the
+// shard.
+func (s *Store) ask(ctx context.Context, sh *shard, e *entry, c *stint.Claim) (stint.Decision, error) {
+	sent := s.now()
+	first := e.begin(c, sent, true)
+	sh.count.asked++
+	sh.Unlock()
+	d, err := s.store.Take(ctx, *c)
+	sh.Lock()
+	defer sh.Unlock()
+	if first {
+		e.end()
+	}
+	if err != nil {
+		return d, err
+	}
+	return sh.learn(e, d, c, sent, s.now()), nil
+}
+
+// begin adds to a claim what is wanted beside it, and reports whether that is
+// anything, so that others wait for it.
+func (e *entry) begin(c *stint.Claim, now int64, anyway bool) bool {
+	if e.asking != nil {
+		return false
+	}
+	if c.Extra = e.wants(now, anyway); c.Extra == 0 {
+		return false
+	}
+	e.asking = make(chan struct{})
+	return true
+}
+
+func (e *entry) end() {
+	close(e.asking)
+	e.asking = nil
+}
+
+// learn keeps what came beside a claim, and returns the decision without it.
+func (sh *shard) learn(e *entry, d stint.Decision, c *stint.Claim, sent, received int64) stint.Decision {
+	e.learn(&d, c.Cost, c.Extra, sent, received)
+	sh.count.granted += uint64(d.Granted)
+	d.Remaining += d.Granted
+	d.Granted = 0
+	return d
+}
+
+// takeCold decides a claim of a key that is not looked after. It unlocks the
+// shard.
+func (s *Store) takeCold(ctx context.Context, sh *shard, hash uint64, c *stint.Claim, now int64) (stint.Decision, error) {
+	if sh.warms(hash, now, s.time) {
+		if e := sh.add(c, newSize(c.Limit, s.time, s.tick), now); e != nil {
+			e.pace.add(c.Cost, now, s.time)
+			return s.ask(ctx, sh, e, c)
+		}
+	}
+	sh.count.asked++
+	sh.Unlock()
+	return s.store.Take(ctx, *c)
+}
+
+// pass takes to the store what no lease can answer. A peek sees what this node
+// holds, and a reset drops it.
+func (s *Store) pass(ctx context.Context, c *stint.Claim) (stint.Decision, error) {
+	sh, _ := s.locate(c)
+	if c.Cost == stint.Forget {
+		sh.forget(c)
+		defer sh.forget(c) // what was asked for meanwhile
+	}
+	d, err := s.store.Take(ctx, *c)
+	if c.Cost == 0 && err == nil && !d.Degraded {
+		d.Remaining = min(d.Limit, d.Remaining+sh.held(c, s.now()))
+	}
+	return d, err
+}
+
+// forget drops what is held and known of a claim's key.
+func (sh *shard) forget(c *stint.Claim) {
+	sh.Lock()
+	defer sh.Unlock()
+	if e := sh.find(c); e != nil {
+		e.grants, e.dry = e.grants[:0], memory{}
+	}
+}
+
+// held is what this node holds of a claim's key.
+func (sh *shard) held(c *stint.Claim, now int64) int64 {
+	sh.Lock()
+	defer sh.Unlock()
+	if e := sh.find(c); e != nil {
+		return e.inHand(now)
+	}
+	return 0
+}

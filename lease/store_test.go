@@ -1,0 +1,331 @@
+package lease_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/lease"
+	"github.com/stintdev/stint/storetest"
+)
+
+// far is a store at the other end of a network: each call takes a millisecond,
+// the half of it before the store decides.
+type far struct {
+	stint.Store
+
+	mutex sync.Mutex
+	calls int
+	asked []stint.Claim
+}
+
+const way = 500 * time.Microsecond
+
+func (f *far) note(claims ...stint.Claim) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.calls++
+	f.asked = append(f.asked, claims...)
+}
+
+func (f *far) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	f.note(c)
+	time.Sleep(way)
+	d, err := f.Store.Take(ctx, c)
+	time.Sleep(way)
+	return d, err
+}
+
+func (f *far) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	for _, g := range groups {
+		f.note(g.Claims...)
+	}
+	time.Sleep(way)
+	err := f.Store.TakeGroups(ctx, groups, out)
+	time.Sleep(way)
+	return err
+}
+
+// scene is one node over a far store, in virtual time.
+type scene struct {
+	*lease.Store
+
+	t     *testing.T
+	far   *far
+	truth *stint.Memory
+}
+
+func play(t *testing.T, act func(s *scene)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		truth := stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return time.Now().UnixMicro() }})
+		s := &scene{t: t, truth: truth, far: &far{Store: truth}}
+		var err error
+		if s.Store, err = lease.New(s.far, lease.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		act(s)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func (s *scene) limit(spec stint.Spec) stint.Limit {
+	s.t.Helper()
+	l, err := spec.Compile()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return l
+}
+
+func (s *scene) take(l stint.Limit, cost int64) stint.Decision {
+	s.t.Helper()
+	d, err := s.Take(s.t.Context(), leased(l, cost))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d
+}
+
+func leased(l stint.Limit, cost int64) stint.Claim {
+	return stint.Claim{Key: "k", Limit: l, Cost: cost, Policy: stint.Policy{Consistency: stint.Leased}}
+}
+
+// warm asks every millisecond, and says how many were allowed.
+func (s *scene) warm(l stint.Limit, d time.Duration) (allowed int) {
+	s.t.Helper()
+	for range d / time.Millisecond {
+		if s.take(l, 1).Allowed {
+			allowed++
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return allowed
+}
+
+func (s *scene) used(l stint.Limit) int64 {
+	s.t.Helper()
+	d, err := s.truth.Take(s.t.Context(), stint.Claim{Key: "k", Limit: l})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d.Limit - d.Remaining
+}
+
+func perMinute(n int64) stint.Spec {
+	return stint.Spec{Rule: "r", Algorithm: stint.FixedWindow, Limit: n, Window: time.Minute}
+}
+
+func TestAHotKeyIsDecidedWithoutCalls(t *testing.T) {
+	play(t, func(s *scene) {
+		l := s.limit(perMinute(10_000))
+		s.warm(l, 100*time.Millisecond)
+		before, began := s.Stats(), time.Now()
+		s.warm(l, time.Second)
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("checks waited %v", took-time.Second)
+		}
+		after := s.Stats()
+		if asked := after.Asked - before.Asked; asked != 0 {
+			t.Errorf("%d checks asked the store", asked)
+		}
+		if calls := after.Renewed - before.Renewed; calls > 17 {
+			t.Errorf("%d calls in the background in a second; want at most 17", calls)
+		}
+	})
+}
+
+func TestAColdKeyIsDecidedByTheStore(t *testing.T) {
+	play(t, func(s *scene) {
+		l := s.limit(perMinute(10_000))
+		for i := range int64(20) {
+			if d := s.take(l, 1); d.Remaining != 10_000-1-i {
+				t.Fatalf("check %d: %+v", i, d)
+			}
+			time.Sleep(300 * time.Millisecond)
+		}
+		if got := s.Stats(); got.Asked != 20 || got.Granted != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestOtherClaimsPass(t *testing.T) {
+	play(t, func(s *scene) {
+		l := s.limit(perMinute(10_000))
+		for range 50 {
+			c := leased(l, 1)
+			c.Policy.Consistency = stint.Strict
+			if _, err := s.Take(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if used := s.used(l); used != 50 || s.far.calls != 50 {
+			t.Errorf("used %d in %d calls; want 50 in 50", used, s.far.calls)
+		}
+	})
+}
+
+// Tokens that nobody spends go back: by themselves once the key is idle, and
+// when the store is closed. A fixed window takes all of them.
+func TestWhatIsNotSpentGoesBack(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		end  func(s *scene)
+	}{
+		{"idle", func(*scene) { time.Sleep(400 * time.Millisecond) }},
+		{"closed", func(s *scene) { _ = s.Close() }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			play(t, func(s *scene) {
+				l := s.limit(perMinute(10_000))
+				time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
+				s.warm(l, 200*time.Millisecond)
+				if s.used(l) <= 200 {
+					t.Fatal("nothing was leased")
+				}
+				test.end(s)
+				if used := s.used(l); used != 200 {
+					t.Errorf("the store counts %d; want the 200 that were admitted", used)
+				}
+				if got := s.Stats(); got.Held != 0 || got.Stranded != 0 {
+					t.Errorf("%+v", got)
+				}
+			})
+		})
+	}
+}
+
+// The window ends in the middle of a lease: its tokens are void, and what is
+// admitted from then on is of the next window.
+func TestALeaseEndsWithItsWindow(t *testing.T) {
+	play(t, func(s *scene) {
+		l := s.limit(stint.Spec{Rule: "r", Algorithm: stint.FixedWindow, Limit: 1000, Window: time.Second})
+		end := time.Now().Truncate(time.Second).Add(2 * time.Second)
+		time.Sleep(time.Until(end.Add(-150 * time.Millisecond)))
+		s.warm(l, 149*time.Millisecond)
+		time.Sleep(time.Until(end))
+		if d := s.take(l, 1); d.At < end.UnixMicro() {
+			t.Errorf("the first check of a window was spent from a lease of the last: %+v", d)
+		}
+	})
+}
+
+func TestADenialIsRemembered(t *testing.T) {
+	play(t, func(s *scene) {
+		l := s.limit(perMinute(100))
+		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
+		if allowed := s.warm(l, 300*time.Millisecond); allowed != 100 {
+			t.Errorf("%d admitted; want 100", allowed)
+		}
+		calls := s.far.calls
+		if allowed := s.warm(l, time.Second); allowed != 0 {
+			t.Errorf("%d more admitted", allowed)
+		}
+		if more := s.far.calls - calls; more > 11 {
+			t.Errorf("%d calls for denials in a second; want one a lease time", more)
+		}
+		d := s.take(l, 1)
+		if d.Allowed || d.RetryAfter < 50*time.Second || d.RetryAfter > time.Minute || d.Remaining != 0 {
+			t.Errorf("%+v", d)
+		}
+		if d := s.take(l, 101); d.RetryAfter != stint.Never {
+			t.Errorf("a cost above the limit: %+v", d)
+		}
+	})
+}
+
+func TestAResetForgetsTheLease(t *testing.T) {
+	play(t, func(s *scene) {
+		l := s.limit(perMinute(100))
+		s.warm(l, 300*time.Millisecond)
+		if _, err := s.Take(t.Context(), leased(l, stint.Forget)); err != nil {
+			t.Fatal(err)
+		}
+		if d := s.take(l, 1); !d.Allowed || d.Remaining != 99 {
+			t.Errorf("%+v", d)
+		}
+	})
+}
+
+// The node holds enough of one limit and nothing of the other, which is
+// exhausted: nothing may be spent of the first.
+func TestAGroupIsDecidedWhole(t *testing.T) {
+	play(t, func(s *scene) {
+		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
+		wide, narrow := s.limit(perMinute(100_000)), perMinute(50)
+		narrow.Name = "narrow"
+		group := []stint.Group{{Claims: []stint.Claim{leased(wide, 1), leased(s.limit(narrow), 1)}}}
+		admitted := 0
+		for range 500 {
+			out := make([]stint.Decision, 2)
+			if err := s.TakeGroups(t.Context(), group, out); err != nil {
+				t.Fatal(err)
+			}
+			if out[0].Allowed && out[1].Allowed {
+				admitted++
+			}
+			if !out[0].Allowed {
+				t.Fatalf("the wide limit denied: %+v", out)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if admitted != 50 {
+			t.Errorf("%d admitted; want 50", admitted)
+		}
+		if s.Stats().Local == 0 {
+			t.Error("nothing was decided locally")
+		}
+		_ = s.Close()
+		if used := s.used(wide); used != 50 {
+			t.Errorf("the wide limit counts %d; want 50", used)
+		}
+	})
+}
+
+// While the store fails, what answers in its place grants nothing extra, and
+// says nothing of the key.
+func TestADegradedAnswerIsNotLearnt(t *testing.T) {
+	play(t, func(s *scene) {
+		l := s.limit(perMinute(100))
+		s.far.Store = degraded{}
+		for range 50 {
+			if d := s.take(l, 1); !d.Degraded || !d.Allowed {
+				t.Fatalf("%+v", d)
+			}
+		}
+		if got := s.Stats(); got.Local != 0 || got.Held != 0 || got.Granted != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+type degraded struct{}
+
+func (degraded) Take(context.Context, stint.Claim) (stint.Decision, error) {
+	return stint.Decision{Allowed: true, Degraded: true, Limit: 100}, nil
+}
+
+func (degraded) TakeGroups(_ context.Context, _ []stint.Group, out []stint.Decision) error {
+	for i := range out {
+		out[i] = stint.Decision{Allowed: true, Degraded: true, Limit: 100}
+	}
+	return nil
+}
+
+// Without leases it is the store that it wraps.
+func TestStrictClaimsKeepTheLaws(t *testing.T) {
+	storetest.Suite{Runs: 10, Open: func(t *testing.T, clock func() int64) stint.Store {
+		s, err := lease.New(stint.NewMemory(stint.MemoryOptions{Clock: clock}), lease.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}}.Run(t)
+}
