@@ -51,6 +51,14 @@ type Config struct {
 	EnvoyMerge bool
 	// EnvoyShadow answers Envoy that every request is OK.
 	EnvoyShadow bool
+	// EnvoyQuota answers Envoy that every descriptor is OK, and tells in the
+	// metadata which ones are not.
+	EnvoyQuota bool
+	// EnvoyStop, with EnvoyCompat, lets a request that would be over one of its
+	// limits count for none but those.
+	EnvoyStop bool
+	// EnvoyMetadata tells in the metadata of every answer what was asked.
+	EnvoyMetadata bool
 
 	HTTP    string // the check API, forward auth and health
 	GRPC    string // Envoy's rate limit service, health and reflection
@@ -70,6 +78,12 @@ type Config struct {
 
 	// TLS, when it names a certificate, is spoken on every listener.
 	TLS TLSFiles
+	// GRPCTLS, when it is not zero, is spoken on GRPC in place of TLS.
+	GRPCTLS TLSFiles
+	// GRPCMaxAge bounds how long a connection to GRPC may last, give or take a
+	// tenth, so that clients look anew for servers; calls in flight then have
+	// GRPCMaxAgeGrace. Zero bounds neither.
+	GRPCMaxAge, GRPCMaxAgeGrace time.Duration
 
 	// Profiling serves net/http/pprof on Admin.
 	Profiling bool

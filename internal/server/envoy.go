@@ -36,9 +36,13 @@ func (s *Server) readEnvoyConfig() (err error) {
 		Headers:  (*envoyrls.HeaderNames)(s.config.EnvoyHeaders),
 		CountAll: s.config.EnvoyCompat,
 		Shadow:   s.config.EnvoyShadow,
-		Counters: s.metrics.envoyCounters,
-		Loaded:   s.metrics.showEnvoyFiles(),
-		Logger:   s.log,
+		Quota:    s.config.EnvoyQuota,
+		Metadata: s.config.EnvoyMetadata,
+
+		StopWhenOver: s.config.EnvoyStop,
+		Counters:     s.metrics.envoyCounters,
+		Loaded:       s.metrics.showEnvoyFiles(),
+		Logger:       s.log,
 	})
 	return err
 }

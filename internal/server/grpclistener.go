@@ -50,12 +50,23 @@ func (s *Server) grpcOptions() []grpc.ServerOption {
 		grpc.MaxConcurrentStreams(1000),
 		grpc.ConnectionTimeout(s.config.HeaderTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: time.Minute, Timeout: 20 * time.Second,
+			MaxConnectionAge: s.config.GRPCMaxAge, MaxConnectionAgeGrace: s.config.GRPCMaxAgeGrace,
+		}),
 	}
-	if s.certs != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(s.certs.config())))
+	if s.grpcTLS != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(s.grpcTLS.config())))
 	}
 	return options
+}
+
+// loadGRPCCertificates are those of all listeners, unless gRPC has its own.
+func (s *Server) loadGRPCCertificates() (*certificates, error) {
+	if s.config.GRPCTLS == (TLSFiles{}) {
+		return s.certs, nil
+	}
+	return loadCertificates(s.config.GRPCTLS)
 }
 
 func (g *grpcListener) serve(l net.Listener) error {

@@ -27,6 +27,7 @@ type Server struct {
 	outcomes outcomePool
 	nodeID   string // of this process, among those that share its rules
 	certs    *certificates     // nil without TLS
+	grpcTLS  *certificates     // those of gRPC; nil without TLS
 	gateway  *gateway.Gateway  // nil when off
 	envoy    *envoyrls.Service // nil without its configuration
 
@@ -46,6 +47,9 @@ func New(config Config) (*Server, error) {
 	s.store = s.measured()
 	var err error
 	if s.certs, err = loadCertificates(config.TLS); err != nil {
+		return nil, err
+	}
+	if s.grpcTLS, err = s.loadGRPCCertificates(); err != nil {
 		return nil, err
 	}
 	if s.rules, err = newRules(&s.config, s.store, s.node, s.metrics); err != nil {
@@ -179,14 +183,7 @@ func (s *Server) Reload() {
 	if s.envoy != nil {
 		s.envoy.Reload()
 	}
-	if s.certs == nil {
-		return
-	}
-	if err := s.certs.reload(); err != nil {
-		s.log.Error("certificates kept", errorAttr(err))
-		return
-	}
-	s.log.Info("certificates reloaded")
+	s.reloadCertificates()
 }
 
 func errorAttr(err error) slog.Attr { return slog.String("error", fmt.Sprint(err)) }

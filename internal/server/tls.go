@@ -15,6 +15,9 @@ type TLSFiles struct {
 	// ClientCA, when not empty, makes every listener ask for a client
 	// certificate that one of these authorities has signed.
 	ClientCA string
+	// ClientName, when not empty, is a host name that the certificate of every
+	// client must be for, beside being signed by ClientCA.
+	ClientName string
 }
 
 func (f TLSFiles) check() error {
@@ -23,6 +26,8 @@ func (f TLSFiles) check() error {
 		return errors.New("tls-cert: goes with tls-key (give both or neither)")
 	case f.ClientCA != "" && f.Cert == "":
 		return errors.New("client-ca: needs TLS (give --tls-cert and --tls-key)")
+	case f.ClientName != "" && f.ClientCA == "":
+		return errors.New("client-ca: is missing, so that nobody vouches for the name that clients must have")
 	}
 	return nil
 }
@@ -56,6 +61,9 @@ func (c *certificates) reload() error {
 		}
 		config.ClientAuth = tls.RequireAndVerifyClientCert
 	}
+	if name := c.files.ClientName; name != "" {
+		config.VerifyConnection = func(s tls.ConnectionState) error { return s.PeerCertificates[0].VerifyHostname(name) }
+	}
 	c.current.Store(config)
 	return nil
 }
@@ -70,6 +78,24 @@ func readAuthorities(path string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("client-ca: %s holds no PEM certificate", path)
 	}
 	return pool, nil
+}
+
+// reloadCertificates reads those of all listeners again.
+func (s *Server) reloadCertificates() {
+	all := []*certificates{s.certs, s.grpcTLS}
+	if s.grpcTLS == s.certs {
+		all = all[:1]
+	}
+	for _, c := range all {
+		if c == nil {
+			continue
+		}
+		if err := c.reload(); err != nil {
+			s.log.Error("certificates kept", errorAttr(err))
+		} else {
+			s.log.Info("certificates reloaded")
+		}
+	}
 }
 
 // config is the configuration of one listener: it asks for the one in force
