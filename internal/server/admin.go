@@ -13,8 +13,9 @@ func (s *Server) adminHandler() http.Handler {
 	t := &router{server: s, paths: s.healthRoutes()}
 	t.paths["/metrics"] = route{http.MethodGet, token.wrap(s.metrics.handler().ServeHTTP)}
 	t.paths["/v1/reset"] = route{http.MethodPost, token.wrap(s.api(nil, s.reset))}
+	t.folders = s.rulesAPI()
 	if s.config.Profiling {
-		t.folders = []folder{{profilePath, token.wrap(profile)}}
+		t.folders = append(t.folders, folder{profilePath, token.wrap(profile)})
 	}
 	if s.config.AdminToken == "" {
 		return s.fromThisMachine(t)

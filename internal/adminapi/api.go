@@ -1,0 +1,144 @@
+package adminapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/ruleset"
+	"github.com/stintdev/stint/rule"
+)
+
+// Rules is where rules are read and published: a [ruleset.Keeper].
+type Rules interface {
+	// Current is what this node runs.
+	Current() (*rule.Set, ruleset.Version)
+	History(ctx context.Context, n int) ([]ruleset.Version, error)
+	Get(ctx context.Context, number uint64) (ruleset.Version, error)
+	// Publish returns once the version is in force on this node.
+	Publish(ctx context.Context, c ruleset.Change) (ruleset.Version, error)
+	Nodes(ctx context.Context) ([]ruleset.Node, error)
+}
+
+// Config is what the API works with. Rules and Store are required.
+type Config struct {
+	Rules Rules
+	// Store keeps the state of keys.
+	Store stint.Store
+	// Tokens says who may do what. Nil lets everyone do everything, which is
+	// for listeners that only this machine reaches.
+	Tokens *Tokens
+	// Logger hears of every change and of what fails. Nil means silence.
+	Logger *slog.Logger
+}
+
+// API answers requests. Make it by [New]. It is safe for use by many
+// goroutines at once.
+type API struct {
+	Config
+
+	mux   *http.ServeMux
+	audit audit
+	now   func() time.Time
+}
+
+// New returns an API.
+func New(c Config) *API {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	a := &API{Config: c, mux: http.NewServeMux(), now: time.Now}
+	a.audit.log = c.Logger.With("log", "audit")
+	for _, e := range a.endpoints() {
+		a.mux.Handle(e.pattern, a.handler(e))
+	}
+	return a
+}
+
+// Paths are the paths that the API answers, itself and all below.
+func Paths() []string { return []string{"/rules", "/lists", "/nodes", "/audit"} }
+
+// endpoint is one thing to ask for.
+type endpoint struct {
+	pattern string // method and path, as http.ServeMux has them
+	needs   Role
+	answer  func(r *request) (any, error)
+}
+
+func (a *API) endpoints() []endpoint {
+	return []endpoint{
+		{"GET /rules", Viewer, a.readSet},
+		{"PUT /rules", Admin, a.putSet},
+		{"POST /rules/validate", Viewer, a.validate},
+		{"GET /rules/{id}", Viewer, a.readRule},
+		{"PUT /rules/{id}", Operator, a.putRule},
+		{"DELETE /rules/{id}", Operator, a.deleteRule},
+		{"GET /rules/tier/{tier}", Viewer, a.readTier},
+		{"PUT /rules/tier/{tier}", Operator, a.putTier},
+		{"DELETE /rules/tier/{tier}", Operator, a.deleteTier},
+		{"GET /rules/history", Viewer, a.history},
+		{"GET /rules/versions/{n}", Viewer, a.version},
+		{"GET /rules/diff", Viewer, a.diff},
+		{"POST /rules/rollback", Admin, a.rollback},
+		{"GET /nodes", Viewer, a.nodes},
+		{"GET /audit", Viewer, a.auditLog},
+	}
+}
+
+// ServeHTTP answers one request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if handler, pattern := a.mux.Handler(r); pattern == "" {
+		a.unknown(w, r, handler)
+		return
+	}
+	a.mux.ServeHTTP(w, r)
+}
+
+// unknown answers what has no endpoint, in the form of every other answer.
+func (a *API) unknown(w http.ResponseWriter, r *http.Request, handler http.Handler) {
+	probe := statusOnly{header: http.Header{}}
+	handler.ServeHTTP(&probe, r)
+	if allow := probe.header.Get("Allow"); allow != "" {
+		w.Header().Set("Allow", allow)
+		writeError(w, &apiError{Status: http.StatusMethodNotAllowed, Code: "METHOD_NOT_ALLOWED", Message: "use " + allow})
+		return
+	}
+	writeError(w, &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Message: "there is nothing here; see /openapi.yaml"})
+}
+
+// statusOnly hears what a handler would answer.
+type statusOnly struct{ header http.Header }
+
+func (s *statusOnly) Header() http.Header         { return s.header }
+func (s *statusOnly) Write(p []byte) (int, error) { return len(p), nil }
+func (s *statusOnly) WriteHeader(int)             {}
+
+// handler makes an endpoint a handler: who asks is known, and what fails is
+// answered in one form.
+func (a *API) handler(e endpoint) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, err := a.who(r, e.needs)
+		if err != nil {
+			writeError(w, asError(err))
+			return
+		}
+		q := &request{Request: r, w: w, who: who}
+		answer, err := e.answer(q)
+		if err != nil {
+			a.fail(q, err)
+			return
+		}
+		writeAnswer(w, answer)
+	})
+}
+
+// fail answers an error, and logs what is not the caller's mistake.
+func (a *API) fail(q *request, err error) {
+	e := asError(err)
+	if e.Status >= http.StatusInternalServerError && q.Context().Err() == nil {
+		a.Logger.Error("admin: "+q.Pattern+" failed", "error", err)
+	}
+	writeError(q.w, e)
+}

@@ -1,0 +1,130 @@
+package adminapi
+
+import (
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/stintdev/stint/internal/ruleset"
+	"github.com/stintdev/stint/rule"
+)
+
+// diff is how two versions differ: which names, and the lines.
+type diff struct {
+	From     uint64      `json:"from"`
+	To       uint64      `json:"to"`
+	Changed  bool        `json:"changed"` // anything at all, be it a comment
+	Rules    nameDiff    `json:"rules"`
+	Tiers    nameDiff    `json:"tiers"`
+	Moved    bool        `json:"rules_moved,omitempty"`
+	Lists    bool        `json:"lists,omitempty"`
+	Defaults bool        `json:"defaults,omitempty"`
+	Fresh    []freshDiff `json:"starts_fresh,omitempty"`
+	Text     string      `json:"text"` // unified, as diff -u writes it
+}
+
+// freshDiff is a limit whose counts begin anew.
+type freshDiff struct {
+	Rule  string `json:"rule"`
+	Limit string `json:"limit"`
+}
+
+type nameDiff struct {
+	Added   []string `json:"added,omitempty"`
+	Removed []string `json:"removed,omitempty"`
+	Changed []string `json:"changed,omitempty"`
+}
+
+// compare says how two versions differ.
+func compare(from, to ruleset.Version) (*diff, error) {
+	d := &diff{From: from.Number, To: to.Number, Text: unified(from, to)}
+	d.Changed = d.Text != ""
+	if !d.Changed {
+		return d, nil
+	}
+	c, err := rule.Compare(from.Files, to.Files)
+	if err != nil {
+		return nil, err
+	}
+	d.Rules, d.Tiers = nameDiff(c.Rules), nameDiff(c.Tiers)
+	d.Moved, d.Lists, d.Defaults = c.Moved, c.Lists, c.Defaults
+	before, err1 := from.Set()
+	after, err2 := to.Set()
+	if err1 == nil && err2 == nil { // an old version may be one that rules have outgrown
+		for _, f := range rule.Fresh(before, after) {
+			d.Fresh = append(d.Fresh, freshDiff(f))
+		}
+	}
+	return d, nil
+}
+
+// unified writes the difference of each file, in order of both sets.
+func unified(from, to ruleset.Version) string {
+	var b strings.Builder
+	old := map[string]string{}
+	for _, f := range from.Files {
+		old[f.Name] = string(f.Data)
+	}
+	for _, f := range to.Files {
+		text, known := old[f.Name]
+		b.WriteString(lineDiff(label(f.Name, known), f.Name, text, string(f.Data)))
+		delete(old, f.Name)
+	}
+	for _, f := range from.Files {
+		if text, gone := old[f.Name]; gone {
+			b.WriteString(lineDiff(f.Name, "/dev/null", text, ""))
+		}
+	}
+	return b.String()
+}
+
+func label(name string, known bool) string {
+	if known {
+		return name
+	}
+	return "/dev/null"
+}
+
+func lineDiff(oldName, newName, before, after string) string {
+	if before == after && oldName == newName {
+		return ""
+	}
+	if before == after {
+		return "--- " + oldName + "\n+++ " + newName + "\n"
+	}
+	text, err := udiff.ToUnified(oldName, newName, before, udiff.Lines(before, after), udiff.DefaultContextLines)
+	if err != nil {
+		return "--- " + oldName + "\n+++ " + newName + "\n"
+	}
+	return text
+}
+
+// diff answers GET /rules/diff?from=1&to=2; to is the version in force unless
+// given.
+func (a *API) diff(r *request) (any, error) {
+	_, now := a.Rules.Current()
+	to, err := r.number("to", now.Number, 0, 1<<62)
+	if err != nil {
+		return nil, err
+	}
+	if r.URL.Query().Get("from") == "" {
+		return nil, badRequest("from: is missing: say which version, such as /rules/diff?from=1&to=2")
+	}
+	from, err := r.number("from", 0, 0, 1<<62)
+	if err != nil {
+		return nil, err
+	}
+	older, err := a.Rules.Get(r.Context(), from)
+	if err != nil {
+		return nil, err
+	}
+	newer, err := a.Rules.Get(r.Context(), to)
+	if err != nil {
+		return nil, err
+	}
+	d, err := compare(older, newer)
+	if err == nil && r.wantsYAML() {
+		return plainText{"text/plain; charset=utf-8", []byte(d.Text)}, nil
+	}
+	return d, err
+}

@@ -1,0 +1,128 @@
+package adminapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxBody bounds what a request may send, in bytes. It holds a set of ten
+// thousand rules.
+const maxBody = 32 << 20
+
+// maxWhy bounds a comment, in bytes.
+const maxWhy = 2000
+
+// request is one request and who sent it.
+type request struct {
+	*http.Request
+
+	w   http.ResponseWriter
+	who identity
+}
+
+// body reads the whole body.
+func (r *request) body() ([]byte, error) {
+	data, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, &apiError{Status: http.StatusRequestEntityTooLarge, Code: "BODY_TOO_LARGE", Message: fmt.Sprintf("body: is larger than %d bytes", maxBody)}
+	case err != nil:
+		return nil, badRequest("body: did not arrive whole")
+	case !utf8.Valid(data):
+		return nil, badRequest("body: is not valid UTF-8")
+	}
+	return data, nil
+}
+
+// options are what every change takes beside what it is about.
+type options struct {
+	dryRun  bool
+	force   bool
+	comment string
+	match   []string // of If-Match; nil: unconditional
+}
+
+func (r *request) options() (o options, err error) {
+	if o.dryRun, err = r.flag("dry_run"); err != nil {
+		return o, err
+	}
+	if o.force, err = r.flag("force"); err != nil {
+		return o, err
+	}
+	o.comment = r.Header.Get("X-Stint-Comment")
+	if o.comment == "" {
+		o.comment = r.URL.Query().Get("comment")
+	}
+	if len(o.comment) > maxWhy || !utf8.ValidString(o.comment) {
+		return o, badRequest("comment: is longer than %d bytes, or no UTF-8", maxWhy)
+	}
+	o.match = tags(r.Header.Values("If-Match"))
+	return o, nil
+}
+
+// flag reads a query parameter that is true or false; alone it is true.
+func (r *request) flag(name string) (bool, error) {
+	values, given := r.URL.Query()[name]
+	if !given || values[0] == "" {
+		return given, nil
+	}
+	on, err := strconv.ParseBool(values[0])
+	if err != nil {
+		return false, badRequest("%s: %.40q is neither true nor false", name, values[0])
+	}
+	return on, nil
+}
+
+// number reads a whole number from the query.
+func (r *request) number(name string, otherwise, least, most uint64) (uint64, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n < least || n > most {
+		return 0, badRequest("%s: %.40q is not a whole number from %d to %d", name, text, least, most)
+	}
+	return n, nil
+}
+
+// wantsYAML reports whether the request would rather read YAML than JSON.
+func (r *request) wantsYAML() bool {
+	for _, accept := range r.Header.Values("Accept") {
+		for part := range strings.SplitSeq(accept, ",") {
+			kind, _, _ := strings.Cut(strings.TrimSpace(part), ";")
+			switch strings.ToLower(kind) {
+			case "text/yaml", "application/yaml", "application/x-yaml", "text/x-yaml", "text/plain":
+				return true
+			case "application/json":
+				return false
+			}
+		}
+	}
+	return false
+}
+
+// tags reads a list of entity tags; nil when there is none.
+func tags(fields []string) (list []string) {
+	for _, field := range fields {
+		for tag := range strings.SplitSeq(field, ",") {
+			if tag = strings.TrimSpace(tag); tag != "" {
+				list = append(list, tag)
+			}
+		}
+	}
+	return list
+}
+
+// matches reports whether one of the tags, if there are any, is that of the
+// thing as it is. A thing that is not there has the tag "".
+func (o *options) matches(tag string) bool {
+	return o.match == nil || tag != "" && (slices.Contains(o.match, tag) || slices.Contains(o.match, "*"))
+}

@@ -1,0 +1,203 @@
+package adminapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/stintdev/stint/internal/ruleset"
+	"github.com/stintdev/stint/rule"
+)
+
+// setBody is a whole set as it is read, and as it may be written.
+type setBody struct {
+	versionBody
+
+	Files []fileBody `json:"files"`
+}
+
+type fileBody struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// versionBody is a version without its files.
+type versionBody struct {
+	Version uint64     `json:"version"`
+	Hash    string     `json:"hash"`
+	Time    *time.Time `json:"time,omitempty"` // absent for the built-in rules
+	Author  string     `json:"author,omitempty"`
+	Comment string     `json:"comment,omitempty"`
+}
+
+func versionOf(v ruleset.Version) versionBody {
+	b := versionBody{Version: v.Number, Hash: v.Hash, Author: v.Author, Comment: v.Comment}
+	if !v.Time.IsZero() {
+		b.Time = &v.Time
+	}
+	return b
+}
+
+// readSet answers GET /rules: the set that this node runs.
+func (a *API) readSet(r *request) (any, error) {
+	_, v := a.Rules.Current()
+	return showVersion(r, v)
+}
+
+func showVersion(r *request, v ruleset.Version) (any, error) {
+	tag, _ := setTag(v.Files)
+	r.w.Header().Set("ETag", tag)
+	if r.wantsYAML() {
+		return plainText{"application/yaml", oneText(v.Files)}, nil
+	}
+	body := setBody{versionBody: versionOf(v), Files: []fileBody{}}
+	for _, f := range v.Files {
+		body.Files = append(body.Files, fileBody{f.Name, string(f.Data)})
+	}
+	return body, nil
+}
+
+// oneText is a set as one text of several documents.
+func oneText(files []rule.File) []byte {
+	if len(files) == 1 {
+		return files[0].Data
+	}
+	var b bytes.Buffer
+	for _, f := range files {
+		b.WriteString("---\n# " + f.Name + "\n")
+		b.Write(f.Data)
+		if !bytes.HasSuffix(f.Data, []byte("\n")) {
+			b.WriteByte('\n')
+		}
+	}
+	return b.Bytes()
+}
+
+// filesOf reads a whole set: {"files":[{"name":…,"text":…}]}, or the text of
+// one file, which takes the name of the only one there was.
+func filesOf(data []byte, base []rule.File) ([]rule.File, error) {
+	var several struct {
+		Files []fileBody `json:"files"`
+	}
+	if json.Unmarshal(data, &several) != nil || several.Files == nil {
+		name := "rules.yaml"
+		if len(base) == 1 && (filepath.Ext(base[0].Name) != ".json" || json.Valid(data)) {
+			name = base[0].Name
+		}
+		return []rule.File{{Name: name, Data: data}}, nil
+	}
+	files := make([]rule.File, len(several.Files))
+	for i, f := range several.Files {
+		files[i] = rule.File{Name: f.Name, Data: []byte(f.Text)}
+	}
+	return files, nil
+}
+
+// putSet answers PUT /rules: another set as a whole.
+func (a *API) putSet(r *request) (any, error) {
+	data, err := r.body()
+	if err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, badRequest("body: is empty (to have no rules, send rules: [])")
+	}
+	return a.change(r, edit{"put set", setTag, func(base []rule.File) ([]rule.File, *rule.Set, error) {
+		files, err := filesOf(data, base)
+		if err != nil {
+			return nil, nil, err
+		}
+		set, err := rule.Parse(files...)
+		return files, set, err
+	}})
+}
+
+// validate answers POST /rules/validate: what is wrong with a set, and what
+// it would change.
+func (a *API) validate(r *request) (any, error) {
+	data, err := r.body()
+	if err != nil {
+		return nil, err
+	}
+	_, now := a.Rules.Current()
+	files, err := filesOf(data, now.Files)
+	if err != nil {
+		return nil, err
+	}
+	set, err := rule.Parse(files...)
+	if err != nil {
+		return nil, err
+	}
+	d, err := compare(now, ruleset.Version{Number: now.Number, Files: files})
+	return validBody{Valid: true, Rules: len(set.Rules()), Warnings: problemsOf(set.Warnings()), Diff: d}, err
+}
+
+type validBody struct {
+	Valid    bool      `json:"valid"`
+	Rules    int       `json:"rules"`
+	Warnings []problem `json:"warnings"`
+	Diff     *diff     `json:"diff"`
+}
+
+// readRule answers GET /rules/{id}.
+func (a *API) readRule(r *request) (any, error) {
+	_, now := a.Rules.Current()
+	return showText(r)(rule.RuleText(now.Files, r.PathValue("id")))
+}
+
+// readTier answers GET /rules/tier/{tier}.
+func (a *API) readTier(r *request) (any, error) {
+	_, now := a.Rules.Current()
+	return showText(r)(rule.TierText(now.Files, r.PathValue("tier")))
+}
+
+func showText(r *request) func(rule.Text, error) (any, error) {
+	return func(text rule.Text, err error) (any, error) {
+		if err != nil {
+			return nil, err
+		}
+		r.w.Header().Set("ETag", tagOf(text.JSON()))
+		if r.wantsYAML() {
+			return plainText{"application/yaml", text.YAML()}, nil
+		}
+		return json.RawMessage(text.JSON()), nil
+	}
+}
+
+// putRule answers PUT /rules/{id}.
+func (a *API) putRule(r *request) (any, error) {
+	id := r.PathValue("id")
+	return a.editBy(r, "put rule "+id, ruleTag(id), func(body []byte) rule.Edit { return rule.PutRule(id, body) })
+}
+
+// deleteRule answers DELETE /rules/{id}.
+func (a *API) deleteRule(r *request) (any, error) {
+	id := r.PathValue("id")
+	return a.editBy(r, "delete rule "+id, ruleTag(id), func([]byte) rule.Edit { return rule.DeleteRule(id) })
+}
+
+// putTier answers PUT /rules/tier/{tier}.
+func (a *API) putTier(r *request) (any, error) {
+	tier := r.PathValue("tier")
+	return a.editBy(r, "put tier "+tier, tierTag(tier), func(body []byte) rule.Edit { return rule.PutTier(tier, body) })
+}
+
+// deleteTier answers DELETE /rules/tier/{tier}.
+func (a *API) deleteTier(r *request) (any, error) {
+	tier := r.PathValue("tier")
+	return a.editBy(r, "delete tier "+tier, tierTag(tier), func([]byte) rule.Edit { return rule.DeleteTier(tier) })
+}
+
+// editBy makes an edit of the text of the set, with the body of the request.
+func (a *API) editBy(r *request, what string, tag func([]rule.File) (string, error), of func(body []byte) rule.Edit) (any, error) {
+	var body []byte
+	if r.Method != http.MethodDelete {
+		var err error
+		if body, err = r.body(); err != nil {
+			return nil, err
+		}
+	}
+	return a.change(r, edit{what, tag, func(files []rule.File) ([]rule.File, *rule.Set, error) { return rule.Apply(files, of(body)) }})
+}

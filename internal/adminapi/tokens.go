@@ -1,0 +1,174 @@
+package adminapi
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/stintdev/stint/rule"
+)
+
+// Role says what somebody may do: an operator also what a viewer may, an admin
+// everything.
+type Role string
+
+// The roles.
+const (
+	Viewer   Role = "viewer"   // sees rules, history, nodes and the state of keys
+	Operator Role = "operator" // changes single rules, tiers, overrides, lists and keys
+	Admin    Role = "admin"    // replaces the whole set, rolls it back, forces changes
+)
+
+func roles() []Role { return []Role{Viewer, Operator, Admin} }
+
+// allows reports whether the role may do what needs another.
+func (r Role) allows(needed Role) bool {
+	return slices.Index(roles(), r) >= slices.Index(roles(), needed)
+}
+
+// Tokens are who may use the API. They may be replaced while it serves.
+type Tokens struct{ list atomic.Pointer[[]token] }
+
+type token struct {
+	name string
+	role Role
+	sum  [sha256.Size]byte
+}
+
+// NewTokens returns tokens of which one, given in plain text, is an admin
+// named "admin"; empty is none.
+func NewTokens(admin string) *Tokens {
+	t := &Tokens{}
+	var list []token
+	if admin != "" {
+		list = append(list, token{"admin", Admin, sha256.Sum256([]byte(admin))})
+	}
+	t.list.Store(&list)
+	return t
+}
+
+// ParseTokens reads a file of tokens, a line each: a name, a role and the
+// hexadecimal SHA-256 of the token, with comments after #. admin is as for
+// [NewTokens]. The error is [rule.Problems]; it repeats nothing of the file but
+// names.
+func ParseTokens(file rule.File, admin string) (*Tokens, error) {
+	t := NewTokens(admin)
+	list := *t.list.Load()
+	var wrong rule.Problems
+	lines := bufio.NewScanner(bytes.NewReader(file.Data))
+	for n := 1; lines.Scan(); n++ {
+		text, _, _ := strings.Cut(lines.Text(), "#")
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		one, problem := parseToken(strings.Fields(text), list)
+		if problem != "" {
+			wrong = append(wrong, rule.Problem{File: file.Name, Line: n, Column: 1, What: problem,
+				Mend: "write NAME viewer|operator|admin SHA256, where the last is what printf %s TOKEN | sha256sum prints"})
+			continue
+		}
+		list = append(list, one)
+	}
+	if wrong != nil {
+		return nil, wrong
+	}
+	t.list.Store(&list)
+	return t, nil
+}
+
+func parseToken(words []string, others []token) (t token, problem string) {
+	if len(words) != 3 {
+		return t, fmt.Sprintf("has %d words", len(words))
+	}
+	sum, err := hex.DecodeString(words[2])
+	taken := slices.ContainsFunc(others, func(o token) bool { return o.name == words[0] })
+	switch {
+	case len(words[0]) > 64:
+		return t, "a name is longer than 64 bytes"
+	case taken:
+		return t, fmt.Sprintf("the name %q is taken", words[0])
+	case !slices.Contains(roles(), Role(words[1])):
+		return t, fmt.Sprintf("%.20q is no role", words[1])
+	case err != nil || len(sum) != sha256.Size:
+		return t, "the hash of " + words[0] + " is no SHA-256 in hexadecimal"
+	}
+	return token{words[0], Role(words[1]), [sha256.Size]byte(sum)}, ""
+}
+
+// Replace takes the list of other tokens.
+func (t *Tokens) Replace(by *Tokens) { t.list.Store(by.list.Load()) }
+
+// Empty reports whether nobody has a token.
+func (t *Tokens) Empty() bool { return t == nil || len(*t.list.Load()) == 0 }
+
+// find returns whose token it is. All are compared, and sums of one length, so
+// that the time taken tells nothing.
+func (t *Tokens) find(text string) (found token, ok bool) {
+	sum := sha256.Sum256([]byte(text))
+	for _, one := range *t.list.Load() {
+		if subtle.ConstantTimeCompare(sum[:], one.sum[:]) == 1 {
+			found, ok = one, true
+		}
+	}
+	return found, ok
+}
+
+// Allow reports whether the headers bring a token of at least the role.
+func (t *Tokens) Allow(h http.Header, needed Role) bool {
+	found, ok := t.find(bearer(h))
+	return ok && found.role.allows(needed)
+}
+
+// identity is who sent a request.
+type identity struct {
+	name string
+	role Role
+}
+
+// who says who sent a request, and refuses who may not do it. Where no token is
+// asked for, it is whoever reaches this listener, by the name that they give.
+func (a *API) who(r *http.Request, needed Role) (identity, error) {
+	if a.Tokens.Empty() {
+		return identity{claimed(r), Admin}, nil
+	}
+	found, ok := a.Tokens.find(bearer(r.Header))
+	if !ok {
+		return identity{}, &apiError{Status: http.StatusUnauthorized, Code: "UNAUTHORIZED",
+			Message: "the token is missing or wrong: send it as Authorization: Bearer TOKEN"}
+	}
+	if !found.role.allows(needed) {
+		if isChange(r) {
+			a.audit.add(a.entry(&request{Request: r, who: identity{found.name, found.role}}, r.Method+" refused: needs "+string(needed), ""))
+		}
+		return identity{}, &apiError{Status: http.StatusForbidden, Code: "FORBIDDEN",
+			Message: fmt.Sprintf("%s is %s, and this needs %s", found.name, found.role, needed)}
+	}
+	return identity{found.name, found.role}, nil
+}
+
+// claimed is the name that an unknown caller gives itself.
+func claimed(r *http.Request) string {
+	name := r.Header.Get("X-Stint-Author")
+	if name == "" || len(name) > 64 || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+		return "local"
+	}
+	return "local:" + name
+}
+
+func bearer(h http.Header) string {
+	if own := h.Get("X-Stint-Token"); own != "" {
+		return own
+	}
+	scheme, text, _ := strings.Cut(h.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(text)
+}

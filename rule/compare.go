@@ -1,0 +1,197 @@
+package rule
+
+import (
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/stintdev/stint"
+)
+
+// Changes is how one rule set differs from another in what it says: comments
+// and layout do not count. Names are in order of the files.
+type Changes struct {
+	Rules, Tiers NameChanges
+	// Moved says that rules which both sets have stand in another order.
+	Moved bool
+	// Lists says that the lists at the top of the files differ, Defaults that
+	// the defaults or ipv6_prefix do.
+	Lists, Defaults bool
+}
+
+// NameChanges says which names came, went, or mean something else.
+type NameChanges struct{ Added, Removed, Changed []string }
+
+// Compare says how the files differ. The error is [Problems] of files that are
+// not YAML.
+func Compare(before, after []File) (c Changes, err error) {
+	a, err := contentOf(before)
+	if err != nil {
+		return c, err
+	}
+	b, err := contentOf(after)
+	if err != nil {
+		return c, err
+	}
+	c.Rules, c.Tiers = a.rules.changes(&b.rules), a.tiers.changes(&b.tiers)
+	c.Moved = !slices.Equal(a.rules.also(&b.rules), b.rules.also(&a.rules))
+	c.Lists, c.Defaults = !slices.Equal(a.lists, b.lists), a.rest != b.rest
+	return c, nil
+}
+
+// content is what the files of a set say, each part as text.
+type content struct {
+	rules, tiers named
+	lists        []string
+	rest         string
+}
+
+// named is parts by their names.
+type named struct {
+	order []string
+	text  map[string]string
+}
+
+func (p *named) add(name string, n *yaml.Node) {
+	if _, known := p.text[name]; !known {
+		p.order = append(p.order, name)
+	}
+	p.text[name] = string(Text{n}.JSON())
+}
+
+func (p *named) changes(after *named) (c NameChanges) {
+	for _, name := range p.order {
+		text, known := after.text[name]
+		switch {
+		case !known:
+			c.Removed = append(c.Removed, name)
+		case text != p.text[name]:
+			c.Changed = append(c.Changed, name)
+		}
+	}
+	for _, name := range after.order {
+		if _, known := p.text[name]; !known {
+			c.Added = append(c.Added, name)
+		}
+	}
+	return c
+}
+
+// also lists the names that the other has too.
+func (p *named) also(other *named) (list []string) {
+	for _, name := range p.order {
+		if _, known := other.text[name]; known {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+func contentOf(files []File) (*content, error) {
+	e, err := newEditor(files)
+	if err != nil {
+		return nil, err
+	}
+	c := &content{rules: named{text: map[string]string{}}, tiers: named{text: map[string]string{}}}
+	e.eachRule(func(s site) bool {
+		if id := lookup(s.read(), "id"); id != nil {
+			c.rules.add(target(id).Value, s.read())
+		}
+		return true
+	})
+	for _, top := range e.tops {
+		for _, root := range top.Content {
+			if !isRule(root) {
+				c.addTop(target(root))
+			}
+		}
+	}
+	slices.Sort(c.lists)
+	return c, nil
+}
+
+// addTop adds what stands at the top of a document.
+func (c *content) addTop(root *yaml.Node) {
+	for i := 0; root.Kind == yaml.MappingNode && i+1 < len(root.Content); i += 2 {
+		key, value := root.Content[i].Value, target(root.Content[i+1])
+		switch key {
+		case "tiers":
+			for t := 0; value.Kind == yaml.MappingNode && t+1 < len(value.Content); t += 2 {
+				c.tiers.add(value.Content[t].Value, value.Content[t+1])
+			}
+		case "rules", "version":
+		case "allow", "whitelist", "deny", "blacklist":
+			c.addList(key, value)
+		default:
+			c.rest += key + string(Text{value}.JSON())
+		}
+	}
+}
+
+func (c *content) addList(key string, value *yaml.Node) {
+	list := listNames(key == "deny" || key == "blacklist")[0]
+	if value.Kind != yaml.SequenceNode {
+		value = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{value}}
+	}
+	for _, item := range value.Content {
+		c.lists = append(c.lists, list+string(Text{item}.JSON()))
+	}
+}
+
+// listNames are the keys of a list.
+func listNames(deny bool) []string {
+	if deny {
+		return []string{"deny", "blacklist"}
+	}
+	return []string{"allow", "whitelist"}
+}
+
+// FreshLimit is a limit of a rule.
+type FreshLimit struct{ Rule, Limit string }
+
+// Fresh lists the limits of after whose counts begin anew although before had
+// the rule: another name, algorithm, window, bucket count, period or anchor is
+// another limit. Where only numbers differ, what was used stays used.
+func Fresh(before, after *Set) (fresh []FreshLimit) {
+	had := map[string]map[stint.Limit]bool{}
+	for _, r := range before.rules {
+		had[r.ID] = r.states(before)
+	}
+	for _, r := range after.rules {
+		states, known := had[r.ID]
+		if !known {
+			continue
+		}
+		for _, l := range r.limitsInOrder(after) {
+			one := FreshLimit{r.ID, l.Name()}
+			if !hasState(states, l) && !slices.Contains(fresh, one) {
+				fresh = append(fresh, one)
+			}
+		}
+	}
+	return fresh
+}
+
+func (r *Rule) limitsInOrder(s *Set) (limits []stint.Limit) {
+	for _, e := range r.Effective(s) {
+		limits = append(limits, e.Limits...)
+	}
+	return limits
+}
+
+func (r *Rule) states(s *Set) map[stint.Limit]bool {
+	states := map[stint.Limit]bool{}
+	for _, l := range r.limitsInOrder(s) {
+		states[l] = true
+	}
+	return states
+}
+
+func hasState(states map[stint.Limit]bool, l stint.Limit) bool {
+	for known := range states {
+		if known.Name() == l.Name() && known.Shape() == l.Shape() {
+			return true
+		}
+	}
+	return states[l]
+}

@@ -1,0 +1,53 @@
+package rule
+
+import (
+	"bytes"
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Text is a part of a rule set as its file says it.
+type Text struct{ n *yaml.Node }
+
+// JSON returns the part as one line of JSON, keys in their order and numbers
+// as they are written.
+func (t Text) JSON() []byte { return appendJSON(nil, t.n, "", "") }
+
+// YAML returns the part as YAML, with its comments.
+func (t Text) YAML() []byte {
+	var b bytes.Buffer
+	encoder := newEncoder(&b)
+	if err := encoder.Encode(copied(t.n)); err != nil {
+		return append(t.JSON(), '\n') // which is YAML too
+	}
+	_ = encoder.Close() // to memory
+	return b.Bytes()
+}
+
+// RuleText returns a rule as its file says it. The error is a
+// [*NotFoundError], or [Problems] of files that cannot be read.
+func RuleText(files []File, id string) (Text, error) {
+	e, err := newEditor(files)
+	if err != nil {
+		return Text{}, err
+	}
+	found, ok := e.rule(id)
+	if !ok {
+		return Text{}, &NotFoundError{fmt.Sprintf("rule %.80q", id)}
+	}
+	return Text{found.read()}, nil
+}
+
+// TierText is [RuleText] for a declared tier.
+func TierText(files []File, tier string) (Text, error) {
+	e, err := newEditor(files)
+	if err != nil {
+		return Text{}, err
+	}
+	found, ok := e.tier(tier)
+	if !ok {
+		return Text{}, &NotFoundError{fmt.Sprintf("tier %.80q", tier)}
+	}
+	return Text{found.read()}, nil
+}
