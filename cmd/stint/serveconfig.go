@@ -18,10 +18,11 @@ type logWriter = io.Writer
 // SIGTERM allows.
 const maxDrainDelay = 8 * time.Second
 
-// config translates the flags. The store and the logger are for the caller.
+// config translates the flags. The store, the rules and the logger are for the
+// caller.
 func (f *serveFlags) config() (server.Config, error) {
 	c := server.Config{
-		Rules: f.rules, EnvoyConfig: f.envoyConfig, EnvoyHeaders: f.envoyHeaderNames(), EnvoyCompat: f.envoyCompat, EnvoyShadow: f.envoy.shadow, EnvoyMerge: f.envoy.merge,
+		EnvoyConfig: f.envoyConfig, EnvoyHeaders: f.envoyHeaderNames(), EnvoyCompat: f.envoyCompat, EnvoyShadow: f.envoy.shadow, EnvoyMerge: f.envoy.merge,
 		HTTP: address(f.http), GRPC: address(f.grpc), RESP: address(f.resp), Admin: address(f.admin), Gateway: address(f.gateway),
 		TLS:       server.TLSFiles{Cert: f.tlsCert, Key: f.tlsKey, ClientCA: f.clientCA},
 		Profiling: f.profiling, DrainDelay: f.drainDelay,
@@ -56,8 +57,6 @@ func address(flag string) string {
 // without it.
 func (f *serveFlags) served() error {
 	switch {
-	case strings.Contains(f.rules, "://"):
-		return usagef("rules: %s is not served by this version (give a file or a folder)", schemeOf(f.rules))
 	case f.envoyCompat && f.envoyConfig == "":
 		return usagef("envoy-compat: is for Envoy's rate limit service, which has no configuration (give --envoy-config DIR, or RUNTIME_ROOT)")
 	case f.envoyHeaders && f.envoyConfig == "":
@@ -76,6 +75,8 @@ func (f *serveFlags) bounds() error {
 		return usagef("store-deadline: %v is not above 0 (a check must have time to ask, such as 50ms)", f.storeDeadline)
 	case f.storeSlow < 0:
 		return usagef("store-slow: %v is below 0 (use a time such as 10ms, or 0 for never)", f.storeSlow)
+	case f.leaseTime < 10*time.Millisecond || f.leaseTime > 10*time.Second:
+		return usagef("lease-time: %v is out of range (use 10ms to 10s)", f.leaseTime)
 	case f.storeClock != clockOfStore && f.storeClock != clockOfNode:
 		return usagef("store-clock: %q is not a clock (use %s or %s)", f.storeClock, clockOfStore, clockOfNode)
 	case f.maxKeys < 1:

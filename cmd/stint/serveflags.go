@@ -9,14 +9,17 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/guard"
+	"github.com/stintdev/stint/lease"
 )
 
 // serveFlags are the flags of stint serve as they were given.
 type serveFlags struct {
 	configFile                       string
 	rules, store, storePasswordFile  string
+	rulesPasswordFile, stateDir      string
 	keyPrefix, storeClock            string
 	storeDeadline, storeSlow         time.Duration
+	leaseTime                        time.Duration
 	http, grpc, admin, resp, gateway string
 	upstreams, trusted               []string
 	envoyConfig                      string
@@ -45,7 +48,9 @@ func (f *serveFlags) define(flags *pflag.FlagSet) {
 }
 
 func (f *serveFlags) defineRules(flags *pflag.FlagSet) {
-	flags.StringVar(&f.rules, "rules", "", "rule `FILE|DIR`, followed as it changes (default built-in example rules)")
+	flags.StringVar(&f.rules, "rules", "", "where rules live, followed as they change: a `FILE|DIR`, redis://… or postgres://… (default built-in example rules)")
+	flags.StringVar(&f.rulesPasswordFile, "rules-password-file", "", "`FILE` with the password of rules in Redis or PostgreSQL")
+	flags.StringVar(&f.stateDir, "state-dir", "", "`DIR` for the history of rule files and a copy of rules that are elsewhere, or off (default $STATE_DIRECTORY, else ~/.local/state/stint)")
 	f.defineStore(flags)
 	flags.IntVar(&f.maxKeys, "max-keys", stint.DefaultMaxKeys, "how many keys the memory store holds")
 }
@@ -56,6 +61,7 @@ func (f *serveFlags) defineStore(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.storeDeadline, "store-deadline", guard.DefaultDeadline, "how long a check waits for a shared store")
 	flags.DurationVar(&f.storeSlow, "store-slow", guard.DefaultBreaker().SlowAfter, "a shared store is left alone while one call in a hundred takes so long; 0: never for that")
 	flags.StringVar(&f.storeClock, "store-clock", clockOfStore, "whose clock a shared store counts by: store or node")
+	flags.DurationVar(&f.leaseTime, "lease-time", lease.DefaultTime, "how long tokens of a rule with consistency: leased may be held (10ms to 10s)")
 	flags.StringVar(&f.keyPrefix, "key-prefix", "stint", "prefix of keys in a shared store")
 	flags.IntVar(&f.nodes, "nodes", 0, "how many nodes share the limits while a shared store fails (default those that announce themselves in it)")
 }

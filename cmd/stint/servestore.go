@@ -9,6 +9,7 @@ import (
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/guard"
 	"github.com/stintdev/stint/internal/server"
+	"github.com/stintdev/stint/lease"
 	"github.com/stintdev/stint/redisstore"
 	"github.com/stintdev/stint/resilience/breaker"
 )
@@ -57,10 +58,23 @@ func (f *serveFlags) guardStore(c *server.Config, options redisstore.Options, lo
 	if err != nil {
 		return nil, errors.Join(err, shared.Close())
 	}
-	c.Store, c.StoreCalls = guarded, calls
-	c.Shared = func() server.SharedStats { return sharedStats(shared.Stats(), guarded.Stats()) }
+	leasing, err := lease.New(guarded, lease.Options{Time: f.leaseTime})
+	if err != nil {
+		return nil, errors.Join(err, guarded.Close(), shared.Close())
+	}
+	c.Store, c.StoreCalls = leasing, calls
+	c.Shared = func() server.SharedStats {
+		s := sharedStats(shared.Stats(), guarded.Stats())
+		s.Lease = leaseStats(leasing.Stats())
+		return s
+	}
 	warnUnready(shared, options, log)
-	return func() error { return errors.Join(guarded.Close(), shared.Close()) }, nil
+	return func() error { return errors.Join(leasing.Close(), guarded.Close(), shared.Close()) }, nil
+}
+
+func leaseStats(s lease.Stats) *server.LeaseStats {
+	l := server.LeaseStats(s)
+	return &l
 }
 
 // storeBreaker is when a shared store is left alone.

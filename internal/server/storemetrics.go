@@ -16,6 +16,7 @@ type SharedStats struct {
 	ClockSkew time.Duration
 	Nodes     int            // that share the store, as far as is known; 0 hides it
 	Breakers  []BreakerStats // one a server of the store
+	Lease     *LeaseStats    // nil when nothing is leased from it
 }
 
 // BreakerStats is the circuit breaker before one server of a store.
@@ -80,6 +81,9 @@ func (s sharedCollector) Collect(to chan<- prometheus.Metric) {
 	for _, b := range stats.Breakers {
 		to <- prometheus.MustNewConstMetric(open, gauge, asFloat(b.Open), b.Shard)
 		to <- prometheus.MustNewConstMetric(opens, counter, float64(b.Opens), b.Shard)
+	}
+	if stats.Lease != nil {
+		collectLeases(stats.Lease, to)
 	}
 }
 
