@@ -32,6 +32,7 @@ var arrows = map[string]struct {
 	"resilience/breaker":   {nil, "it is of use to who limits nothing"},
 	"resilience/budget":    {nil, "it is of use to who retries by other means"},
 	"resilience/bulkhead":  {nil, "what calls hold is no concern of it"},
+	"resilience/retry":     {nil, "what a retry costs others is bounded by an interface"},
 	"redisstore":           {[]string{".", "internal/shorthash"}, "it takes claims to servers; what their failure means is decided around it"},
 	"lease":                {[]string{"."}, "it leases from any store, so it knows none"},
 	"guard":                {[]string{".", "resilience/breaker"}, "it guards any store, so it knows none"},
@@ -65,6 +66,7 @@ var thirdParty = map[string]string{
 	"resilience/breaker":  "whoever breaks circuits downloads nothing else",
 	"resilience/budget":   "whoever bounds retries downloads nothing else",
 	"resilience/bulkhead": "whoever parts dependencies downloads nothing else",
+	"resilience/retry":    "whoever retries downloads nothing else",
 	"internal/resp":       "it reads what anyone sends, so it can be read whole",
 	"internal/urlpath":    "security rests on it, so it can be read whole",
 }

@@ -1,0 +1,95 @@
+package retry
+
+import (
+	"math"
+	"time"
+)
+
+// Jitter is how a wait is drawn by chance, so that callers who failed together
+// do not come back together.
+//
+// The four are those of Marc Brooker, "Exponential Backoff And Jitter", AWS
+// Architecture Blog, 4 March 2015
+// (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/),
+// where random_between(a, b) is uniform:
+//
+//	None          sleep = min(cap, base * 2 ** attempt)
+//	Full          sleep = random_between(0, min(cap, base * 2 ** attempt))
+//	Equal         temp = min(cap, base * 2 ** attempt)
+//	              sleep = temp / 2 + random_between(0, temp / 2)
+//	Decorrelated  sleep = min(cap, random_between(base, sleep * 3))
+//
+// The attempt counts from 0, and the sleep before the first is base.
+type Jitter uint8
+
+// The jitters. Full is the zero value, and of the four the one with the least
+// work for the server.
+const (
+	Full Jitter = iota
+	Equal
+	Decorrelated
+	None
+)
+
+// String returns the jitter in lower case: "decorrelated".
+func (j Jitter) String() string {
+	switch j {
+	case Full:
+		return "full"
+	case Equal:
+		return "equal"
+	case Decorrelated:
+		return "decorrelated"
+	case None:
+		return "none"
+	}
+	return "unknown"
+}
+
+// Backoff is the arithmetic of waits: a plain value without clock or state.
+type Backoff struct {
+	Base   time.Duration // the first wait before jitter; above 0
+	Cap    time.Duration // the longest wait; at least Base
+	Jitter Jitter
+}
+
+// Wait returns how long to wait before retry n, counted from 0, when the wait
+// before that was last (0 if there was none). random returns a whole number
+// from 0 to below its argument, each as likely as the others; rand.Int64N of
+// math/rand/v2 is one.
+func (b Backoff) Wait(n int, last time.Duration, random func(int64) int64) time.Duration {
+	step := b.step(n)
+	switch b.Jitter {
+	case Full:
+		return between(0, step, random)
+	case Equal:
+		return step/2 + between(0, step-step/2, random)
+	case Decorrelated:
+		return min(b.Cap, between(b.Base, triple(max(last, b.Base)), random))
+	}
+	return step
+}
+
+// step is min(cap, base · 2^n), which passes no int64 on the way.
+func (b Backoff) step(n int) time.Duration {
+	if n >= 63 || b.Base > b.Cap>>max(n, 0) {
+		return b.Cap
+	}
+	return b.Base << max(n, 0)
+}
+
+func triple(d time.Duration) time.Duration {
+	if d > math.MaxInt64/3 {
+		return math.MaxInt64
+	}
+	return 3 * d
+}
+
+// between is uniform over every nanosecond from a to b, both included.
+func between(a, b time.Duration, random func(int64) int64) time.Duration {
+	width := int64(b - a)
+	if width < math.MaxInt64 {
+		width++
+	}
+	return a + time.Duration(random(width))
+}

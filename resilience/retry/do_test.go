@@ -1,0 +1,242 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func mustNew(tb testing.TB, o Options) *Policy {
+	tb.Helper()
+	p, err := New(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+// purse is a budget of so many retries.
+type purse struct{ requests, left, returned int }
+
+func (p *purse) Request() { p.requests++ }
+func (p *purse) Return()  { p.returned++; p.left++ }
+func (p *purse) Retry() bool {
+	if p.left == 0 {
+		return false
+	}
+	p.left--
+	return true
+}
+
+var errDown = errors.New("down")
+
+// Each attempt comes exactly when it should, and what is returned is what the
+// last one returned.
+func TestAttempts(t *testing.T) {
+	const ms, s = time.Millisecond, time.Second
+	for _, c := range []struct {
+		name    string
+		o       Options
+		timeout time.Duration // of the context; 0: none
+		errs    []error       // of the attempts; the last again and again
+		want    []time.Duration
+		stop    Stop // of the last
+	}{
+		{"successIsNotRepeated", Options{}, 0, []error{nil}, []time.Duration{0}, Continue},
+		{"successEndsIt", Options{}, 0, []error{errDown, nil}, []time.Duration{0, 100 * ms}, Continue},
+		{"threeUnlessSaid", Options{}, 0, []error{errDown}, []time.Duration{0, 100 * ms, 300 * ms}, StopAttempts},
+		{"waitsDoubleToTheCap", Options{Attempts: 6, Base: s, Cap: 3 * s}, 0, []error{errDown}, []time.Duration{0, s, 3 * s, 6 * s, 9 * s, 12 * s}, StopAttempts},
+		{"oneAttemptIsOne", Options{Attempts: 1}, 0, []error{errDown}, []time.Duration{0}, StopAttempts},
+		{"permanentEndsIt", Options{}, 0, []error{errDown, Permanent(errDown)}, []time.Duration{0, 100 * ms}, StopVerdict},
+		{"canceledEndsIt", Options{}, 0, []error{context.Canceled}, []time.Duration{0}, StopVerdict},
+		{"timeoutOfOneAttemptDoesNot", Options{Attempts: 2}, 0, []error{context.DeadlineExceeded}, []time.Duration{0, 100 * ms}, StopAttempts},
+		{"hintIsAddedTo", Options{Attempts: 2}, 0, []error{After(errDown, s)}, []time.Duration{0, 1100 * ms}, StopAttempts},
+		{"hintMayPassTheCap", Options{Attempts: 2, Cap: s}, 0, []error{After(errDown, 30*s)}, []time.Duration{0, 30100 * ms}, StopAttempts},
+		{"tooLongAHintEndsIt", Options{MaxHint: s}, 0, []error{After(errDown, s+1)}, []time.Duration{0}, StopHint},
+		{"hintBelowZeroIsNone", Options{Attempts: 2}, 0, []error{After(errDown, -s)}, []time.Duration{0, 100 * ms}, StopAttempts},
+		{"totalTimeEndsIt", Options{Attempts: 9, TotalTime: s}, 0, []error{errDown}, []time.Duration{0, 100 * ms, 300 * ms, 700 * ms}, StopDeadline},
+		{"totalTimeIsReachedExactly", Options{Attempts: 9, TotalTime: 300 * ms}, 0, []error{errDown}, []time.Duration{0, 100 * ms, 300 * ms}, StopDeadline},
+		{"deadlineEndsItAtOnce", Options{Attempts: 9}, 400 * ms, []error{errDown}, []time.Duration{0, 100 * ms, 300 * ms}, StopDeadline},
+		{"noTimeLeftIsTooLittle", Options{}, 100 * ms, []error{errDown}, []time.Duration{0}, StopDeadline},
+		{"aNanosecondIsEnough", Options{}, 100*ms + 1, []error{errDown}, []time.Duration{0, 100 * ms}, StopDeadline},
+		{"hintPastTheDeadlineEndsIt", Options{}, 10 * s, []error{After(errDown, 20*s)}, []time.Duration{0}, StopDeadline},
+		{"budgetEndsItAtOnce", Options{Attempts: 9, Budget: &purse{left: 1}}, 0, []error{errDown}, []time.Duration{0, 100 * ms}, StopBudget},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start, at, last := time.Now(), []time.Duration(nil), Step{}
+				c.o.Jitter, c.o.Observe = None, func(s Step) { last = s }
+				ctx := t.Context()
+				if c.timeout > 0 {
+					limited, cancel := context.WithTimeout(ctx, c.timeout)
+					defer cancel()
+					ctx = limited
+				}
+				v, err := Do(ctx, mustNew(t, c.o), func(context.Context) (int, error) {
+					at = append(at, time.Since(start))
+					return len(at), c.errs[min(len(at), len(c.errs))-1]
+				})
+				if want := c.errs[len(c.errs)-1]; !errors.Is(err, want) || v != len(at) {
+					t.Errorf("returned %v of attempt %d, want %v of the last", err, v, want)
+				}
+				if !slices.Equal(at, c.want) || last.Stop != c.stop {
+					t.Errorf("attempts at %v, then %q; want %v, then %q", at, last.Stop, c.want, c.stop)
+				}
+				if took := time.Since(start); took != c.want[len(c.want)-1] {
+					t.Errorf("returned after %v: it waited for nothing", took)
+				}
+			})
+		})
+	}
+}
+
+// Who gives up during a wait gets the last error at once, and the retry goes
+// back to the budget.
+func TestCancelEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		budget := &purse{left: 1}
+		p := mustNew(t, Options{Base: time.Hour, Jitter: None, Budget: budget})
+		ctx, cancel := context.WithCancel(t.Context())
+		start := time.Now()
+		time.AfterFunc(time.Second, cancel)
+		calls := 0
+		err := p.Do(ctx, func(context.Context) error { calls++; return errDown })
+		if !errors.Is(err, errDown) || calls != 1 || time.Since(start) != time.Second {
+			t.Errorf("%v after %v and %d calls", err, time.Since(start), calls)
+		}
+		if *budget != (purse{requests: 1, left: 1, returned: 1}) {
+			t.Errorf("%+v", *budget)
+		}
+	})
+}
+
+func TestEndedContextIsNotRetried(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var stop Stop
+	budget := &purse{left: 1}
+	err := mustNew(t, Options{Budget: budget, Observe: func(s Step) { stop = s.Stop }}).Do(ctx, func(context.Context) error {
+		cancel()
+		return errDown
+	})
+	if !errors.Is(err, errDown) || stop != StopContext || budget.left != 1 {
+		t.Errorf("%v, %v, %+v", err, stop, budget)
+	}
+}
+
+// The waits of a policy are within their bounds, and no wait is shorter than
+// its hint, whatever the jitter.
+func TestWaitsKeepTheirHints(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		jitter := rapid.SampledFrom([]Jitter{Full, Equal, Decorrelated, None}).Draw(t, "jitter")
+		hint := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "hint"))
+		clock := &instant{now: time.Unix(0, 0)}
+		p, err := New(Options{
+			Attempts: 5, Base: time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "base")), Cap: time.Hour, MaxHint: time.Hour,
+			Jitter: jitter, Clock: clock, Source: rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = p.Do(t.Context(), func(context.Context) error { return After(errDown, hint) })
+		if len(clock.slept) != 4 {
+			t.Fatalf("slept %v", clock.slept)
+		}
+		for _, d := range clock.slept {
+			if d < hint || d > hint+time.Hour {
+				t.Fatalf("slept %v with a hint of %v", d, hint)
+			}
+		}
+	})
+}
+
+// instant is a clock on which sleep takes no time but its own.
+type instant struct {
+	now   time.Time
+	slept []time.Duration
+}
+
+func (c *instant) Now() time.Time { return c.now }
+func (c *instant) Sleep(_ context.Context, d time.Duration) error {
+	c.slept = append(c.slept, d)
+	c.now = c.now.Add(d)
+	return nil
+}
+
+func TestSameSeedSameWaits(t *testing.T) {
+	waits := func() []time.Duration {
+		clock := &instant{}
+		p := mustNew(t, Options{Attempts: 6, Jitter: Decorrelated, Clock: clock, Source: rand.NewPCG(1, 2)})
+		_ = p.Do(t.Context(), func(context.Context) error { return errDown })
+		return clock.slept
+	}
+	if a, b := waits(), waits(); len(a) != 5 || !slices.Equal(a, b) {
+		t.Errorf("%v and %v", a, b)
+	}
+}
+
+func TestStepsTellWhatHappened(t *testing.T) {
+	clock := &instant{now: time.Unix(0, 0)}
+	var told []Step
+	p := mustNew(t, Options{Jitter: None, Clock: clock, Observe: func(s Step) { told = append(told, s) }})
+	_ = p.Do(t.Context(), func(context.Context) error { return After(errDown, time.Second) })
+	want := []string{
+		"attempt 1: retry in 1.1s, asked for 1s", "attempt 2: retry in 1.2s, asked for 1s", "attempt 3: attempts used up in 0s, asked for 0s",
+	}
+	for i, s := range told {
+		if got := fmt.Sprintf("attempt %d: %v in %v, asked for %v", s.Attempt, s.Stop, s.Wait, s.Hint); i >= len(want) || got != want[i] || !errors.Is(s.Err, errDown) {
+			t.Errorf("step %d: %s (%v)", i, got, s.Err)
+		}
+	}
+	if len(told) != len(want) {
+		t.Errorf("%d steps", len(told))
+	}
+}
+
+func TestMarksKeepTheError(t *testing.T) {
+	for _, err := range []error{Permanent(errDown), After(errDown, time.Second)} {
+		if !errors.Is(err, errDown) || err.Error() != "down" {
+			t.Errorf("%v", err)
+		}
+	}
+	if Permanent(nil) != nil || After(nil, 1) != nil {
+		t.Error("nothing is marked as something")
+	}
+}
+
+func TestOptionsThatCannotBeAreRefused(t *testing.T) {
+	for name, o := range map[string]Options{
+		"Attempts: is -1":           {Attempts: -1},
+		"Base: is -1":               {Base: -1},
+		"Cap: 1ns is less than":     {Cap: 1},
+		"Jitter: is 4":              {Jitter: 4},
+		"TotalTime: is -1":          {TotalTime: -1},
+		"MaxHint: is -1":            {MaxHint: -1},
+		"Cap: -1ns is less than Ba": {Cap: -1},
+	} {
+		if p, err := New(o); err == nil || p != nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v, want an error that says so", name, err)
+		}
+	}
+	if _, err := New(Options{Base: math.MaxInt64}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStopsHaveNames(t *testing.T) {
+	seen := map[string]bool{}
+	for s := Continue; s <= StopBudget; s++ {
+		seen[s.String()] = true
+	}
+	if len(seen) != int(StopBudget)+1 || seen["unknown"] || Stop(99).String() != "unknown" {
+		t.Errorf("%v", seen)
+	}
+}

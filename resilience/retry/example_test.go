@@ -1,0 +1,78 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/stintdev/stint/resilience/budget"
+	"github.com/stintdev/stint/resilience/retry"
+)
+
+// A client that comes back when it is told to, never sends more than a tenth
+// again, and repeats no POST by itself.
+func ExampleTransport() {
+	calls := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if calls++; calls == 1 {
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	defer server.Close()
+
+	retries, err := budget.New(budget.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	policy, err := retry.New(retry.Options{Base: time.Millisecond, Budget: retries})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &retry.Transport{Policy: policy}}
+	resp, err := client.Get(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.StatusCode, "after", calls, "calls")
+	// Output: 200 after 2 calls
+}
+
+// Any call can be repeated. It says itself when that would not help, or how
+// long to wait at least.
+func ExampleDo() {
+	policy, err := retry.New(retry.Options{Attempts: 5, Base: time.Millisecond})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	calls := 0
+	id, err := retry.Do(context.Background(), policy, func(context.Context) (int, error) {
+		switch calls++; calls {
+		case 1:
+			return 0, errors.New("connection lost")
+		case 2:
+			return 0, retry.After(errors.New("busy"), 2*time.Millisecond)
+		}
+		return 42, retry.Permanent(errors.New("no such order"))
+	})
+	fmt.Println(id, err, calls)
+	// Output: 42 no such order 3
+}
+
+// The arithmetic alone: without jitter the waits double up to the cap.
+func ExampleBackoff() {
+	b := retry.Backoff{Base: 100 * time.Millisecond, Cap: time.Second, Jitter: retry.None}
+	for n := range 5 {
+		fmt.Print(b.Wait(n, 0, nil), " ")
+	}
+	fmt.Println()
+	// Output: 100ms 200ms 400ms 800ms 1s
+}

@@ -1,0 +1,165 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Options says how often to retry, and when. The zero value tries three times
+// in all, with full jitter of 100 ms, then 200 ms.
+type Options struct {
+	// Attempts is how often to try in all, the first time included. Defaults
+	// to 3.
+	Attempts int
+
+	// Base is the first wait before jitter; each is twice the one before.
+	// Defaults to 100 ms.
+	Base time.Duration
+
+	// Cap is the longest wait before what the server asks for is added.
+	// Defaults to 10 s, or to Base if that is more.
+	Cap time.Duration
+
+	// Jitter draws each wait by chance. Defaults to Full.
+	Jitter Jitter
+
+	// TotalTime is how long after the first attempt's beginning the last one
+	// may begin. Zero: as long as the context lets it.
+	TotalTime time.Duration
+
+	// MaxHint is the longest wait asked for by a server that is waited for at
+	// all; for a longer one there is no retry. It keeps a server from putting
+	// its clients to sleep for a day. Defaults to a minute.
+	MaxHint time.Duration
+
+	// Budget bounds the retries of all who share it. Defaults to none.
+	Budget Budget
+
+	// Classify says what an error means, for Do. Defaults to [Classify].
+	Classify func(error) Verdict
+
+	// Observe is told what follows from every attempt that failed, before
+	// the wait. It may be called by many goroutines at once.
+	Observe func(Step)
+
+	// Source is where chance comes from: rand.NewPCG(seed1, seed2) makes a
+	// run that can be repeated. Only this policy may use it. Defaults to the
+	// generator of math/rand/v2, seeded by the system.
+	Source rand.Source
+
+	// Clock is the time to wait by. Defaults to the system's.
+	Clock Clock
+}
+
+// Budget grants retries; a *budget.Budget of package resilience/budget is one.
+// It must be safe for use by many goroutines at once.
+type Budget interface {
+	Request()    // counts a first attempt
+	Retry() bool // takes a retry, and reports whether there was one
+	Return()     // gives back a retry that was not sent
+}
+
+// Clock tells the time and waits. Its times are compared with the deadlines of
+// contexts. It must be safe for use by many goroutines at once.
+type Clock interface {
+	Now() time.Time
+	// Sleep waits for that long or until the context ends; it then returns
+	// an error.
+	Sleep(ctx context.Context, d time.Duration) error
+}
+
+const (
+	defaultAttempts = 3
+	defaultBase     = 100 * time.Millisecond
+	defaultCap      = 10 * time.Second
+	defaultMaxHint  = time.Minute
+)
+
+// Policy decides about retries. Make one with [New] and use it for many calls.
+// It is safe for use by many goroutines at once.
+type Policy struct {
+	options Options
+	backoff Backoff
+
+	mu  sync.Mutex
+	rng *rand.Rand // guarded by mu; nil: the global generator
+}
+
+// New returns a policy. The error names every option that cannot be.
+func New(o Options) (*Policy, error) {
+	o.complete()
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	p := &Policy{options: o, backoff: Backoff{Base: o.Base, Cap: o.Cap, Jitter: o.Jitter}}
+	if o.Source != nil {
+		p.rng = rand.New(o.Source)
+	}
+	return p, nil
+}
+
+func (o *Options) complete() {
+	orDefault(&o.Attempts, defaultAttempts)
+	orDefault(&o.Base, defaultBase)
+	orDefault(&o.Cap, max(o.Base, defaultCap))
+	orDefault(&o.MaxHint, defaultMaxHint)
+	if o.Classify == nil {
+		o.Classify = Classify
+	}
+	if o.Clock == nil {
+		o.Clock = systemClock{}
+	}
+}
+
+func orDefault[T int | time.Duration](v *T, otherwise T) {
+	if *v == 0 {
+		*v = otherwise
+	}
+}
+
+func (o *Options) check() error {
+	return errors.Join(
+		unless(o.Attempts >= 1, "Attempts: is %d; use at least 1", o.Attempts),
+		unless(o.Base > 0, "Base: is %v; use a time above 0", o.Base),
+		unless(o.Cap >= o.Base, "Cap: %v is less than Base, %v", o.Cap, o.Base),
+		unless(o.Jitter <= None, "Jitter: is %d, which is none of the four", o.Jitter),
+		unless(o.TotalTime >= 0, "TotalTime: is %v, which is below 0", o.TotalTime),
+		unless(o.MaxHint >= 0, "MaxHint: is %v, which is below 0", o.MaxHint),
+	)
+}
+
+func unless(right bool, format string, args ...any) error {
+	if right {
+		return nil
+	}
+	return fmt.Errorf("retry: "+format, args...)
+}
+
+// random is rand.Int64N of the policy's source.
+func (p *Policy) random(n int64) int64 {
+	if p.rng == nil {
+		return rand.Int64N(n)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rng.Int64N(n)
+}
+
+type systemClock struct{}
+
+func (systemClock) Now() time.Time { return time.Now() }
+
+func (systemClock) Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
