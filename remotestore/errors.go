@@ -1,0 +1,88 @@
+package remotestore
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/stintdev/stint"
+	stintv1 "github.com/stintdev/stint/api/stint/v1"
+)
+
+// endedUnsent is the error of a call whose context ended before it was sent:
+// nothing was charged.
+func endedUnsent(ctx context.Context) error {
+	return ended(ctx, "gave up before the check was sent")
+}
+
+// endedAloft is that of a call that was sent: whether it was charged is unknown.
+func endedAloft(ctx context.Context) error {
+	return ended(ctx, "gave up before the answer came")
+}
+
+func ended(ctx context.Context, problem string) error {
+	code := stint.CodeCanceled
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		code = stint.CodeTimeout
+	}
+	return &stint.Error{Code: code, Problem: problem, Err: ctx.Err()}
+}
+
+// fromStatus is the error of a whole call as stores have it.
+func (s *Store) fromStatus(err error) error {
+	st := status.Convert(err)
+	e := &stint.Error{Code: codeFrom(st.Code()), Kind: reasonOf(st), Problem: "the server at " + s.options.Addr + ": " + st.Message()}
+	switch {
+	case s.closed.Load():
+		e.Code, e.Kind, e.Problem = stint.CodeUnavailable, "closed", "the store is closed"
+	case st.Code() == codes.Unauthenticated:
+		e.Kind, e.Mend = "noauth", "give the token of the server's --http-token-file"
+	case st.Code() == codes.PermissionDenied:
+		e.Kind = "noperm"
+	case st.Code() == codes.Unimplemented:
+		e.Kind, e.Mend = "unimplemented", "point at the --grpc listener of a Stint server that is not older than this program"
+	case st.Code() == codes.Unavailable && e.Kind == "":
+		e.Kind = "connection"
+	}
+	return e
+}
+
+// fromFailure is the error of one group.
+func fromFailure(f *stintv1.Failure) error {
+	return &stint.Error{Code: codeFrom(codes.Code(uint32(f.GetCode()))), Kind: f.GetKind(), Problem: f.GetMessage()}
+}
+
+// codeFrom is what a code means for who asked. One who may not ask finds no
+// store, whatever it asks.
+func codeFrom(c codes.Code) stint.Code {
+	switch c {
+	case codes.InvalidArgument:
+		return stint.CodeInvalid
+	case codes.Unavailable, codes.Unauthenticated, codes.PermissionDenied, codes.Unimplemented:
+		return stint.CodeUnavailable
+	case codes.DeadlineExceeded:
+		return stint.CodeTimeout
+	case codes.Canceled:
+		return stint.CodeCanceled
+	case codes.ResourceExhausted:
+		return stint.CodeExhausted
+	}
+	return stint.CodeInternal
+}
+
+func reasonOf(st *status.Status) string {
+	for _, detail := range st.Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == "stint" {
+			return info.GetReason()
+		}
+	}
+	return ""
+}
+
+// garbled is an answer that does not fit its question.
+func garbled(problem string) error {
+	return &stint.Error{Code: stint.CodeInternal, Kind: "garbled", Problem: "the server's answer: " + problem, Mend: "run the same version here and there"}
+}

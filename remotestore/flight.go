@@ -1,0 +1,59 @@
+package remotestore
+
+import (
+	"context"
+
+	stintv1 "github.com/stintdev/stint/api/stint/v1"
+)
+
+// flight is one call to the server, for one caller or many.
+type flight struct {
+	store   *Store
+	calls   []*call
+	columns columns
+}
+
+func newFlight(s *Store) *flight { return &flight{store: s, columns: newColumns(&s.limits)} }
+
+// fly sends the calls and writes what came back into them.
+func (f *flight) fly(ctx context.Context) {
+	f.columns.reset()
+	for _, c := range f.calls {
+		f.columns.add(c)
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.store.options.Timeout)
+	defer cancel()
+	response, err := f.store.client.TakeBatch(ctx, f.columns.message())
+	if err == nil {
+		err = f.spread(response)
+	} else {
+		err = f.store.fromStatus(err)
+	}
+	for _, c := range f.calls {
+		c.err = err
+	}
+}
+
+// spread writes decisions and errors into the calls.
+func (f *flight) spread(m *stintv1.TakeBatchResponse) error {
+	if err := checkDecisions(m.GetDecisions(), len(f.columns.keys)); err != nil {
+		return err
+	}
+	first, group, failures := 0, 0, m.GetFailures()
+	for _, c := range f.calls {
+		out := c.room()
+		readDecisions(out, m.GetDecisions(), first)
+		for ; len(failures) > 0 && int(failures[0].GetIndex()) < group+len(c.groups); failures = failures[1:] {
+			place := int(failures[0].GetIndex()) - group
+			if place < 0 {
+				return garbled("its failures are out of order")
+			}
+			c.fail(place, fromFailure(failures[0]))
+		}
+		first, group = first+len(out), group+len(c.groups)
+	}
+	if len(failures) > 0 {
+		return garbled("it names more groups than were asked for")
+	}
+	return nil
+}

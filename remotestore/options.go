@@ -1,0 +1,61 @@
+package remotestore
+
+import (
+	"cmp"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// Options are where the server is and how to speak to it. [ParseURL] makes them
+// from a URL. Only Addr is required.
+type Options struct {
+	// Addr is host:port of the server's gRPC listener.
+	Addr string
+	// Token is the server's bearer token; empty sends none.
+	Token string
+	// TLS is nil for plain connections. Without a ServerName the server must
+	// have a certificate for the host of Addr.
+	TLS *tls.Config
+	// Timeout is the most that one call to the server takes, and that making a
+	// connection takes. 0 means 1 s.
+	Timeout time.Duration
+}
+
+// String returns where the server is, without the token.
+func (o Options) String() string {
+	s := "stint://"
+	if o.TLS != nil {
+		s = "stints://"
+	}
+	if o.Token != "" {
+		s += ":***@"
+	}
+	return s + o.Addr
+}
+
+// GoString is String, so that no way of printing shows a token.
+func (o Options) GoString() string { return o.String() }
+
+// LogValue is String, for a log line.
+func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }
+
+// fill puts the defaults in, and refuses what cannot work.
+func (o *Options) fill() error {
+	o.Timeout = cmp.Or(o.Timeout, time.Second)
+	host, port, err := net.SplitHostPort(o.Addr)
+	switch {
+	case err != nil || host == "" || port == "":
+		return wrongOption("Addr is not host:port", "write it as host:8081")
+	case o.Timeout < 0:
+		return wrongOption("Timeout is below 0", "use 0 for the default")
+	}
+	return nil
+}
+
+func wrongOption(problem, mend string) error {
+	return &stint.Error{Code: stint.CodeInvalid, Kind: "options", Problem: "remotestore: " + problem, Mend: mend}
+}

@@ -1,0 +1,111 @@
+package remotestore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+
+	"github.com/stintdev/stint"
+	stintv1 "github.com/stintdev/stint/api/stint/v1"
+)
+
+// Store is a [stint.Store] whose states live in a Stint server. Make one with
+// [New]. It is safe for use by many goroutines at once, and is best shared by
+// all of a process: claims that wait at the same time travel together.
+//
+// A claim leaves at once when this process has nothing on its way to the
+// server. At most two calls are on their way at a time, so that is the most
+// that a server which freezes still gets. A claim whose context ends while it
+// waits is never sent; once it was sent its outcome is unknown, and it is not
+// repeated.
+type Store struct {
+	options Options
+	conn    *grpc.ClientConn
+	client  stintv1.LimiterServiceClient
+	lane    lane
+	limits  limitMessages
+	calls   sync.Pool // of *call
+	closed  atomic.Bool
+}
+
+// New returns a store and begins to connect. It does not wait for the server
+// and needs none: until it is reached, claims fail with CodeUnavailable. The
+// error says what is wrong with the options.
+func New(o Options) (*Store, error) {
+	s := &Store{options: o}
+	if err := s.options.fill(); err != nil {
+		return nil, err
+	}
+	conn, err := connect(&s.options)
+	if err != nil {
+		return nil, &stint.Error{Code: stint.CodeInvalid, Kind: "options", Problem: "remotestore: Addr", Err: err}
+	}
+	s.conn, s.client, s.lane.store = conn, stintv1.NewLimiterServiceClient(conn), s
+	conn.Connect()
+	return s, nil
+}
+
+// Close ends the connection. Calls that wait fail with CodeUnavailable, and so
+// do those that come.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	return s.conn.Close()
+}
+
+// Up reports whether there is a connection to the server.
+func (s *Store) Up() bool { return s.conn.GetState() == connectivity.Ready }
+
+// Take decides one claim and charges it when allowed.
+func (s *Store) Take(ctx context.Context, claim stint.Claim) (stint.Decision, error) {
+	if err := claim.Validate(); err != nil {
+		return stint.Decision{}, err
+	}
+	c := s.borrow()
+	c.addOne(claim)
+	if err := s.lane.carry(ctx, c); err != nil {
+		return stint.Decision{}, err
+	}
+	d, err := c.out[0], c.errorOf(0)
+	s.giveBack(c)
+	return d, err
+}
+
+// TakeGroups decides the groups one after the other. Those that do not fit into
+// one call to the server travel in several, each sent when the one before was
+// answered.
+func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	if n := countClaims(groups); n != len(out) {
+		return &stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf("out: has room for %d decisions, and there are %d claims", len(out), n), Mend: "pass one for each claim"}
+	}
+	j := journey{store: s, groups: groups, out: out, admitted: true}
+	return j.run(ctx)
+}
+
+func countClaims(groups []stint.Group) (n int) {
+	for i := range groups {
+		n += len(groups[i].Claims)
+	}
+	return n
+}
+
+func (s *Store) borrow() *call {
+	if c, ok := s.calls.Get().(*call); ok {
+		return c
+	}
+	return &call{done: make(chan struct{}, 1)}
+}
+
+// giveBack takes a call back that nobody else holds any more.
+func (s *Store) giveBack(c *call) {
+	clear(c.claims)
+	*c = call{claims: c.claims[:0], groups: c.groups[:0], out: c.out[:0], done: c.done}
+	if cap(c.claims) <= 2*maxClaims {
+		s.calls.Put(c)
+	}
+}

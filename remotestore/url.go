@@ -1,0 +1,135 @@
+package remotestore
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// defaultPort is that of stint serve's gRPC listener.
+const defaultPort = "8081"
+
+// ParseURL reads where a server is:
+//
+//	stint://[:token@]host[:8081]
+//
+// With stints in place of stint the connection is encrypted. Characters of a
+// URL in the token (@ : / ? # %) are written as %40 and so on. After a ? can
+// stand, joined by &:
+//
+//	tls_ca=FILE            trust these authorities instead of the system's
+//	tls_cert, tls_key=FILE the certificate that this client shows
+//	tls_server_name=NAME   the name that the certificate must be for
+//	timeout=1s
+//
+// Errors are an [*stint.Error] of CodeInvalid and never repeat what may be a
+// token.
+func ParseURL(text string) (Options, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return Options{}, wrongURL("it cannot be read", "write % @ and the like in a token as %25 and %40")
+	}
+	var o Options
+	switch u.Scheme {
+	case "stint":
+	case "stints":
+		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	default:
+		return Options{}, wrongURL("it does not begin with stint:// or stints://", "")
+	}
+	if err := o.readHost(u); err != nil {
+		return Options{}, err
+	}
+	if err := o.readQuery(u.RawQuery); err != nil {
+		return Options{}, err
+	}
+	return o, nil
+}
+
+func wrongURL(problem, mend string) error {
+	return &stint.Error{Code: stint.CodeInvalid, Kind: "url", Problem: "store URL: " + problem, Mend: mend}
+}
+
+func (o *Options) readHost(u *url.URL) error {
+	host, port := u.Hostname(), u.Port()
+	switch {
+	case host == "":
+		return wrongURL("it names no host", "write it as stint://host:8081")
+	case u.Path != "" && u.Path != "/" || u.Fragment != "":
+		return wrongURL("nothing stands behind the host", "write it as stint://host:8081")
+	case u.User.Username() != "":
+		return wrongURL("a server has no users", "write a token as :TOKEN@host")
+	}
+	if port == "" {
+		port = defaultPort
+	}
+	o.Token, _ = u.User.Password()
+	o.Addr = net.JoinHostPort(host, port)
+	return nil
+}
+
+func (o *Options) readQuery(query string) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return wrongURL("what stands behind ? cannot be read", "")
+	}
+	var cert, key string
+	for name := range values {
+		value := values.Get(name)
+		switch name {
+		case "timeout":
+			if o.Timeout, err = time.ParseDuration(value); err != nil || o.Timeout <= 0 {
+				return wrongURL("timeout is not a duration above 0", "write it as timeout=1s")
+			}
+			continue
+		case "tls_ca", "tls_cert", "tls_key", "tls_server_name":
+		default:
+			return wrongURL("what stands behind ? has a name that is not known", "use timeout, tls_ca, tls_cert, tls_key or tls_server_name")
+		}
+		if o.TLS == nil {
+			return wrongURL(name+" is for encrypted connections", "begin the URL with stints://")
+		}
+		switch name {
+		case "tls_ca":
+			if o.TLS.RootCAs, err = readAuthorities(value); err != nil {
+				return err
+			}
+		case "tls_server_name":
+			o.TLS.ServerName = value
+		case "tls_cert":
+			cert = value
+		case "tls_key":
+			key = value
+		}
+	}
+	return o.readPair(cert, key)
+}
+
+func (o *Options) readPair(cert, key string) error {
+	if cert == "" && key == "" {
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return &stint.Error{Code: stint.CodeInvalid, Kind: "url", Problem: "store URL: tls_cert and tls_key", Err: err, Mend: "name the PEM files of a certificate and its key"}
+	}
+	o.TLS.Certificates = []tls.Certificate{pair}
+	return nil
+}
+
+func readAuthorities(path string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(path) //nolint:gosec // the operator names the file
+	if err != nil {
+		return nil, &stint.Error{Code: stint.CodeInvalid, Kind: "url", Problem: "store URL: tls_ca", Err: err}
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, wrongURL("tls_ca has no certificate", "name a PEM file")
+	}
+	return pool, nil
+}
