@@ -116,7 +116,7 @@ func TestBadItemsSayWhatIsWrong(t *testing.T) {
 		`{}`:                     "give attributes for the rules to decide, or a key and its limit",
 		`{"key":"k"}`:            "give either limit, or limits",
 		`{"limit":"1/s"}`:        "key: is empty",
-		`{"atributes":{}}`:       "did you mean attributes?",
+		`{"attribute":{}}`:       "did you mean attributes?",
 		`{"attributes":{"a":1}}`: "",
 		`{"attributes":{},"key":"k","limit":"1/s"}`: "and key, limit brings a limit",
 		`{"attributes":{},"at_us":5}`:               "at_us: belongs to a key",

@@ -15,6 +15,7 @@ func (s *Server) httpHandler() http.Handler {
 	} {
 		t.paths[path] = route{http.MethodPost, token.wrap(handle)}
 	}
+	t.paths["/openapi.yaml"] = route{http.MethodGet, s.openapi}
 	t.paths["/json"] = route{http.MethodPost, token.wrap(s.api(s.metrics.checks[surfaceEnvoy], s.envoyJSON))}
 	t.folders = []folder{{authPath, token.wrap(s.newAuth().ServeHTTP)}}
 	return t

@@ -149,13 +149,8 @@ func (s *Server) node() ruleset.Node {
 	return n
 }
 
-// decide decides a request by the rules in force, and counts what came out.
-func (r *rules) decide(ctx context.Context, a rule.Attributes, cost int64, o *rule.Outcome) error {
-	_, err := r.decideBy(ctx, a, cost, o)
-	return err
-}
-
-// decideBy is decide for those who need what is kept beside the rules.
+// decideBy decides a request by the rules in force, counts what came out, and
+// returns what is kept beside the rules.
 func (r *rules) decideBy(ctx context.Context, a rule.Attributes, cost int64, o *rule.Outcome) (*version, error) {
 	v := r.current.Load()
 	if err := v.set.DecideInto(ctx, r.store, a, cost, o); err != nil {
