@@ -1,12 +1,12 @@
 package main
 
 import (
-	"errors"
 	"log/slog"
+	"net"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -16,10 +16,13 @@ import (
 // envoySettings are what the environment variables of Envoy's rate limit
 // service say that no flag does.
 type envoySettings struct {
-	shadow  bool
-	merge   bool                 // several files may describe one domain
-	headers *server.EnvoyHeaders // nil: the usual names
-	ignored []string             // variables that have nothing left to do
+	shadow, quota, stop, metadata bool
+	merge                         bool                 // several files may describe one domain
+	headers                       *server.EnvoyHeaders // nil: the usual names
+	grpcTLS                       server.TLSFiles      // of gRPC alone; zero: those of the flags
+	maxAge, maxAgeGrace           time.Duration        // of a connection to gRPC
+	anyRedisName                  bool                 // the certificate of Redis may be for another host
+	told                          []string             // what the log says of variables
 }
 
 // environment is variables by name, the empty ones left out.
@@ -52,6 +55,15 @@ func (e environment) truth(name string) (bool, error) {
 	return value, nil
 }
 
+// duration is a variable that is a length of time, 0 when it is not there.
+func (e environment) duration(name string) (time.Duration, error) {
+	d, err := time.ParseDuration(e.or(name, "0s"))
+	if err != nil || d < 0 {
+		return 0, usagef("%s: %q is not a length of time (write it as 30m)", name, e[name])
+	}
+	return d, nil
+}
+
 // layerEnvoy completes the flags that nothing of Stint's has set from the
 // environment variables of Envoy's rate limit service.
 func (f *serveFlags) layerEnvoy(flags *pflag.FlagSet, variables []string) error {
@@ -68,19 +80,62 @@ func (f *serveFlags) layerEnvoy(flags *pflag.FlagSet, variables []string) error 
 	}
 	for _, s := range settings {
 		flag := flags.Lookup(s.flag)
-		if s.value == "" || flag.Value.String() != flag.DefValue {
+		if s.value == "" || flag.Changed || flag.Value.String() != flag.DefValue {
 			continue
 		}
 		if err := set(flag, s.from, s.value); err != nil {
 			return err
 		}
+		if s.flag == "store" {
+			f.envoy.anyRedisName, err = env.truth("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION")
+		}
 	}
-	f.envoy.ignored = env.ignored()
-	f.envoy.headers = env.headers()
-	var wrong error
-	f.envoy.shadow, err = env.truth("SHADOW_MODE")
-	f.envoy.merge, wrong = env.truth("MERGE_DOMAIN_CONFIG")
-	return errors.Join(err, wrong)
+	if err != nil {
+		return err
+	}
+	return f.envoy.read(env)
+}
+
+// read is what the variables say that no flag does.
+func (s *envoySettings) read(env environment) (err error) {
+	for _, t := range []struct {
+		name string
+		to   *bool
+	}{
+		{"SHADOW_MODE", &s.shadow}, {"QUOTA_MODE", &s.quota}, {"RESPONSE_DYNAMIC_METADATA", &s.metadata},
+		{"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", &s.stop}, {"MERGE_DOMAIN_CONFIG", &s.merge},
+	} {
+		if *t.to, err = env.truth(t.name); err != nil {
+			return err
+		}
+	}
+	if s.maxAge, err = env.duration("GRPC_MAX_CONNECTION_AGE"); err != nil {
+		return err
+	}
+	if s.maxAgeGrace, err = env.duration("GRPC_MAX_CONNECTION_AGE_GRACE"); err != nil {
+		return err
+	}
+	if s.grpcTLS, err = env.grpcTLS(); err != nil {
+		return err
+	}
+	s.headers, s.told = env.headers(), env.told()
+	return nil
+}
+
+// apply completes the configuration.
+func (s *envoySettings) apply(c *server.Config) {
+	c.EnvoyShadow, c.EnvoyQuota, c.EnvoyStop, c.EnvoyMetadata, c.EnvoyMerge = s.shadow, s.quota, s.stop, s.metadata, s.merge
+	c.GRPCMaxAge, c.GRPCMaxAgeGrace = s.maxAge, s.maxAgeGrace
+	if c.TLS.Cert == "" { // a flag wins
+		c.GRPCTLS = s.grpcTLS
+	}
+}
+
+// tell says what comes of variables that are accepted and not followed.
+func (s *envoySettings) tell(log *slog.Logger) {
+	for _, line := range s.told {
+		log.Info("envoy-compat: " + line)
+	}
 }
 
 // envoySetting is what a variable makes of a flag.
@@ -94,20 +149,22 @@ func (e environment) flags() ([]envoySetting, error) {
 	}
 	headers, err := e.truth("LIMIT_RESPONSE_HEADERS_ENABLED")
 	return []envoySetting{
-		{"http", "PORT", e.address("HOST", "PORT")},
-		{"grpc", "GRPC_PORT", e.address("GRPC_HOST", "GRPC_PORT")},
+		{"http", "PORT", e.address("HOST", "PORT", "8080")},
+		{"grpc", "GRPC_PORT", e.address("GRPC_HOST", "GRPC_PORT", "8081")},
 		{"envoy-config", "RUNTIME_ROOT", e.folder()},
 		{"store", "REDIS_URL", store},
 		{"key-prefix", "CACHE_KEY_PREFIX", e["CACHE_KEY_PREFIX"]},
 		{"envoy-headers", "LIMIT_RESPONSE_HEADERS_ENABLED", strconv.FormatBool(headers)},
+		{"log-format", "LOG_FORMAT", strings.ToLower(e["LOG_FORMAT"])},
 	}, err
 }
 
-func (e environment) address(host, port string) string {
-	if e[port] == "" {
+// address is where to listen, if a variable says so.
+func (e environment) address(host, port, usual string) string {
+	if e[host] == "" && e[port] == "" {
 		return ""
 	}
-	return e[host] + ":" + e[port]
+	return net.JoinHostPort(e[host], e.or(port, usual))
 }
 
 // folder is where the configuration is, if a variable says so.
@@ -127,37 +184,6 @@ func (e environment) headers() *server.EnvoyHeaders {
 	}
 }
 
-// refuse names what this version would do otherwise than it is asked.
-func (e environment) refuse() error {
-	for _, v := range []struct{ name, serves string }{
-		{"BACKEND_TYPE", "redis"}, {"CONFIG_TYPE", "FILE"}, {"REDIS_SOCKET_TYPE", "tcp"},
-		{"QUOTA_MODE", "false"}, {"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", "false"},
-		{"REDIS_PERSECOND", "false"}, {"GRPC_SERVER_USE_TLS", "false"},
-	} {
-		if value := e.or(v.name, v.serves); !strings.EqualFold(value, v.serves) {
-			return usagef("%s: %q is not served by this version (leave it out, or set it to %s)", v.name, value, v.serves)
-		}
-	}
-	return nil
-}
-
-// ignored are the variables that are there and have nothing left to do.
-func (e environment) ignored() (names []string) {
-	idle := []string{
-		"LOCAL_CACHE_SIZE_IN_BYTES", "NEAR_LIMIT_RATIO", "EXPIRATION_JITTER_MAX_SECONDS", "RUNTIME_WATCH_ROOT", "RUNTIME_IGNOREDOTFILES",
-		"REDIS_POOL_SIZE", "REDIS_PIPELINE_WINDOW", "REDIS_PIPELINE_LIMIT", "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION", "REDIS_TIMEOUT",
-		"LOG_LEVEL", "LOG_FORMAT", "DEBUG_HOST", "DEBUG_PORT", "USE_STATSD", "STATSD_HOST", "STATSD_PORT", "USE_PROMETHEUS", "EXTRA_TAGS",
-		"GRPC_MAX_CONNECTION_AGE", "GRPC_MAX_CONNECTION_AGE_GRACE", "RESPONSE_DYNAMIC_METADATA_ENABLED",
-	}
-	for _, name := range idle {
-		if e[name] != "" {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 // envoyHeaderNames are the headers that Envoy adds, nil for none.
 func (f *serveFlags) envoyHeaderNames() *server.EnvoyHeaders {
 	switch {
@@ -167,11 +193,4 @@ func (f *serveFlags) envoyHeaderNames() *server.EnvoyHeaders {
 		return server.DefaultEnvoyHeaders()
 	}
 	return f.envoy.headers
-}
-
-// tell says in one line what was accepted and does nothing.
-func (s *envoySettings) tell(log *slog.Logger) {
-	if len(s.ignored) > 0 {
-		log.Info("envoy-compat: nothing is left to do for these variables", "names", strings.Join(s.ignored, " "))
-	}
 }

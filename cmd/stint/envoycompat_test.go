@@ -1,11 +1,20 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/stintdev/stint/internal/server"
 )
 
 func compat(t *testing.T, args []string, variables ...string) (*serveFlags, error) {
@@ -26,19 +35,25 @@ func TestVariablesOfEnvoysService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := strings.Join([]string{f.http, f.grpc, f.envoyConfig, f.store, f.keyPrefix, f.envoyHeaderNames().Limit, f.envoyHeaderNames().Reset, strings.Join(f.envoy.ignored, "+")}, " ")
-	want := ":9080 127.0.0.1:9081 /data/ratelimit/config redis://:p%40ss@r:6379 mine RateLimit-Limit X-Reset LOCAL_CACHE_SIZE_IN_BYTES+NEAR_LIMIT_RATIO"
+	got := strings.Join([]string{f.http, f.grpc, f.envoyConfig, f.store, f.keyPrefix, f.envoyHeaderNames().Limit, f.envoyHeaderNames().Reset, strings.Join(f.envoy.told, "+")}, " ")
+	want := ":9080 127.0.0.1:9081 /data/ratelimit/config redis://:p%40ss@r:6379 mine RateLimit-Limit X-Reset nothing is left to do for these variables: LOCAL_CACHE_SIZE_IN_BYTES NEAR_LIMIT_RATIO"
 	if got != want || !f.envoy.shadow || !f.envoy.merge {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
 func TestVariablesThatNameARedis(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "auth")
+	writeFile(t, secret, "f?f\n")
 	for want, variables := range map[string][]string{
-		"memory":                        nil,
-		"redis://h:1":                   {"REDIS_URL=h:1", "REDIS_SOCKET_TYPE=tcp"},
-		"rediss://u:p@h:1?tls_ca=%2Fca": {"REDIS_URL=h:1", "REDIS_TLS=true", "REDIS_AUTH=u:p", "REDIS_TLS_CACERT=/ca"},
-		"redis-cluster://a:1,b:2":       {"REDIS_URL=a:1,b:2", "REDIS_TYPE=cluster"},
+		"memory":                                            nil,
+		"redis://h:1":                                       {"REDIS_URL=h:1", "REDIS_SOCKET_TYPE=tcp"},
+		"rediss://u:p@h:1?tls_ca=%2Fca":                     {"REDIS_URL=h:1", "REDIS_TLS=true", "REDIS_AUTH=u:p", "REDIS_TLS_CACERT=/ca"},
+		"redis-cluster://a:1,b:2":                           {"REDIS_URL=a:1,b:2", "REDIS_TYPE=cluster"},
+		"rediss://:p@h:1/2":                                 {"REDIS_URL=rediss://:p@h:1/2", "REDIS_AUTH=other"},
+		"redis://:f%3Ff@h:1":                                {"REDIS_URL=h:1", "REDIS_AUTH_FILE=" + secret},
+		"redis-cluster://u:p@a:1,b:2":                       {"REDIS_URL=redis://a:1,redis://u:p@b:2", "REDIS_TYPE=CLUSTER"},
+		"redis-sentinel://:p@a:1,b:2/main":                  {"REDIS_URL=main,redis://a:1,b:2", "REDIS_TYPE=SENTINEL", "REDIS_AUTH=p"},
 		"redis-sentinel://a:1,b:2/main?sentinel_password=s": {"REDIS_URL=main,a:1,b:2", "REDIS_TYPE=SENTINEL", "REDIS_SENTINEL_AUTH=s"},
 	} {
 		f, err := compat(t, nil, variables...)
@@ -56,11 +71,13 @@ func TestVariablesThatNameARedis(t *testing.T) {
 
 func TestVariablesThatCannotBeFollowedAreRefused(t *testing.T) {
 	for _, variable := range []string{
-		"BACKEND_TYPE=memcache", "CONFIG_TYPE=GRPC_XDS_SOTW", "REDIS_SOCKET_TYPE=unix", "MERGE_DOMAIN_CONFIG=perhaps", "QUOTA_MODE=true",
-		"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true", "REDIS_PERSECOND=true", "GRPC_SERVER_USE_TLS=true", "SHADOW_MODE=perhaps",
+		"BACKEND_TYPE=memcache", "CONFIG_TYPE=GRPC_XDS_SOTW", "REDIS_SOCKET_TYPE=unix", "MERGE_DOMAIN_CONFIG=perhaps", "QUOTA_MODE=perhaps",
+		"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=perhaps", "GRPC_SERVER_USE_TLS=true", "SHADOW_MODE=perhaps", "USE_CALENDAR_MONTH_RATE_LIMIT=true",
+		"GRPC_UDS=/run/ratelimit.sock", "REDIS_URL=/run/redis.sock", "REDIS_URL=http://h:1", "GRPC_MAX_CONNECTION_AGE=old", "GRPC_MAX_CONNECTION_AGE_GRACE=-1s",
+		"REDIS_AUTH_FILE=/nowhere",
 	} {
 		name, _, _ := strings.Cut(variable, "=")
-		if _, err := compat(t, nil, variable); err == nil || !strings.HasPrefix(err.Error(), name+": ") {
+		if _, err := compat(t, nil, "REDIS_URL=h:1", variable); err == nil || !strings.HasPrefix(err.Error(), name+": ") {
 			t.Errorf("%s: %v", variable, err)
 		}
 	}
@@ -77,5 +94,67 @@ func TestServeAsADropIn(t *testing.T) {
 	got := command(t, []string{"RUNTIME_ROOT=" + filepath.Dir(root), "RUNTIME_APPDIRECTORY=" + filepath.Base(root)}, "serve", "--envoy-compat")
 	if got.status != exitUsage || !strings.Contains(got.errors, "config.yaml:2:43: invalid rate limit unit 'fortnight'") {
 		t.Errorf("%d %s", got.status, got.errors)
+	}
+}
+
+func TestVariablesThatNoFlagSays(t *testing.T) {
+	f, err := compat(t, []string{"--log-format=text"}, "HOST=::1", "GRPC_HOST=127.0.0.1", "LOG_FORMAT=json", "GRPC_MAX_CONNECTION_AGE=30m", "GRPC_MAX_CONNECTION_AGE_GRACE=1m",
+		"QUOTA_MODE=1", "RESPONSE_DYNAMIC_METADATA=true", "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=t", "GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT=c.pem",
+		"GRPC_SERVER_TLS_KEY=k.pem", "GRPC_CLIENT_TLS_CACERT=ca.pem", "GRPC_CLIENT_TLS_SAN=envoy", "REDIS_PERSECOND=true", "REDIS_PERSECOND_URL=p:1", "RUNTIME_ROOT=/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := f.config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprint(c.HTTP, c.GRPC, f.logFormat, c.GRPCMaxAge, c.GRPCMaxAgeGrace, c.EnvoyQuota, c.EnvoyMetadata, c.EnvoyStop, c.EnvoyShadow, c.GRPCTLS, c.TLS, f.envoy.told)
+	want := "[::1]:8080127.0.0.1:8081text30m0s 1m0s true true true false {c.pem k.pem ca.pem envoy} {   } " +
+		"[REDIS_PERSECOND: limits of a second are counted in the same store as all others nothing is left to do for these variables: REDIS_PERSECOND_URL]"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if f, _ = compat(t, []string{"--tls-cert=mine", "--tls-key=mine"}, "GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT=c", "GRPC_SERVER_TLS_KEY=k", "RUNTIME_ROOT=/data"); f != nil {
+		if c, err := f.config(); err != nil || c.GRPCTLS != (server.TLSFiles{}) || c.TLS.Cert != "mine" {
+			t.Errorf("a flag does not win: %v %v", c.GRPCTLS, err)
+		}
+	}
+	if _, err := compat(t, nil, "GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT=c", "GRPC_SERVER_TLS_KEY=k", "GRPC_CLIENT_TLS_SAN=envoy"); err == nil || !strings.Contains(err.Error(), "GRPC_CLIENT_TLS_CACERT") {
+		t.Errorf("a name without an authority: %v", err)
+	}
+}
+
+func TestARedisUnderAnyNameIsTrustedOnlyIfItIsSigned(t *testing.T) {
+	redis := httptest.NewTLSServer(http.NotFoundHandler())
+	redis.Config.ErrorLog = log.New(io.Discard, "", 0)
+	defer redis.Close()
+	dial := func(roots *x509.CertPool, variables ...string) error {
+		t.Helper()
+		f, err := compat(t, nil, append(variables, "REDIS_URL=h:1", "REDIS_TLS=true")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := storeOptions(f.store, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.TLS.RootCAs, o.TLS.ServerName = roots, "elsewhere.test"
+		f.envoy.trustAnyName(&o)
+		conn, err := tls.Dial("tcp", redis.Listener.Addr().String(), o.TLS)
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	}
+	signed := x509.NewCertPool()
+	signed.AddCert(redis.Certificate())
+	if err := dial(signed, "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION=true"); err != nil {
+		t.Error(err)
+	}
+	if err := dial(x509.NewCertPool(), "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION=true"); err == nil {
+		t.Error("nobody has signed it")
+	}
+	if err := dial(signed); err == nil {
+		t.Error("it is for another host")
 	}
 }

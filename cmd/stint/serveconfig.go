@@ -22,11 +22,12 @@ const maxDrainDelay = 8 * time.Second
 // caller.
 func (f *serveFlags) config() (server.Config, error) {
 	c := server.Config{
-		EnvoyConfig: f.envoyConfig, EnvoyHeaders: f.envoyHeaderNames(), EnvoyCompat: f.envoyCompat, EnvoyShadow: f.envoy.shadow, EnvoyMerge: f.envoy.merge,
+		EnvoyConfig: f.envoyConfig, EnvoyHeaders: f.envoyHeaderNames(), EnvoyCompat: f.envoyCompat,
 		HTTP: address(f.http), GRPC: address(f.grpc), RESP: address(f.resp), Admin: address(f.admin), Gateway: address(f.gateway),
 		TLS:       server.TLSFiles{Cert: f.tlsCert, Key: f.tlsKey, ClientCA: f.clientCA},
 		Profiling: f.profiling, DrainDelay: f.drainDelay,
 	}
+	f.envoy.apply(&c)
 	for _, check := range []error{f.served(), f.bounds()} {
 		if check != nil {
 			return c, check
