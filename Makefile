@@ -36,7 +36,7 @@ test: vet servers ## everything that can be tested; without a server, what needs
 	scripts/test-readme
 
 .PHONY: servers
-servers: ## install what tests start and the system has in its packages: a Redis server
+servers: ## install what tests start and the system has in its packages: a Redis server, proxies, Node.js
 	scripts/install-test-servers
 
 .PHONY: vet
@@ -74,6 +74,10 @@ fuzz: ## look for new failures; make fuzz FUZZTIME=1m
 .PHONY: bench
 bench: ## the memory store and the Redis store beside their rivals, and the bars it must meet; make bench ARGS="-only hot"
 	cd bench && $(GO) run . $(ARGS)
+
+.PHONY: bench-server
+bench-server: build ## the server's protocols beside an empty gRPC server and redis-server, and their bars
+	cd bench && $(GO) run . -only server $(ARGS)
 
 .PHONY: clean
 clean: ## remove what was built
