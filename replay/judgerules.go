@@ -17,9 +17,19 @@ type rulesJudge struct {
 	keys    *keyTally
 	numbers map[*rule.Rule]int // in counts
 	counts  []RuleCount
-	fields  fields
+	event   timedFields
 	outcome rule.Outcome
 }
+
+// timedFields are the fields of an event, whose time is its own.
+type timedFields struct {
+	fields
+
+	t int64
+}
+
+// At returns when the event was.
+func (f *timedFields) At() int64 { return f.t }
 
 func newRulesJudge(store stint.Store, set *rule.Set, format Format, keys *keyTally) *rulesJudge {
 	j := &rulesJudge{set: set, store: rulesStore{Store: store}, format: format, keys: keys, numbers: map[*rule.Rule]int{}}
@@ -38,11 +48,12 @@ func newRulesJudge(store stint.Store, set *rule.Set, format Format, keys *keyTal
 }
 
 func (j *rulesJudge) decide(ctx context.Context, p *pending, v *verdict) (err error) {
-	if j.fields, _, err = j.format.fields(p.text, j.fields[:0]); err != nil {
+	if j.event.fields, _, err = j.format.fields(p.text, j.event.fields[:0]); err != nil {
 		return err
 	}
+	j.event.t = p.t
 	j.store.giveBack, j.store.at = max(0, -p.cost), p.at
-	if err = j.set.DecideInto(ctx, &j.store, &j.fields, max(0, p.cost), &j.outcome); err != nil {
+	if err = j.set.DecideInto(ctx, &j.store, &j.event, max(0, p.cost), &j.outcome); err != nil {
 		return err
 	}
 	j.tell(v)
@@ -79,7 +90,7 @@ func (j *rulesJudge) face() *rule.Hit {
 
 // show masks a key that holds a credential of the event at hand.
 func (j *rulesJudge) show(key string) string {
-	for _, f := range j.fields {
+	for _, f := range j.event.fields {
 		if f.value != "" && secretAttribute(f.name) {
 			key = strings.ReplaceAll(key, f.value, maskKey(f.value))
 		}

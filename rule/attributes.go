@@ -8,6 +8,14 @@ type Attributes interface {
 	Attribute(name string) (value string, ok bool)
 }
 
+// Timed is [Attributes] that say when the request came, in µs since the Unix
+// epoch: list entries and overrides that end are judged by it. Those of other
+// requests are judged by the clock of this process.
+type Timed interface {
+	Attributes
+	At() int64
+}
+
 // Map is [Attributes] that are all known beforehand.
 type Map map[string]string
 

@@ -83,15 +83,15 @@ func (c *compiler) checkNumbers(n *numbers) {
 
 func (c *compiler) compileLists(lists *lists, d listDraft) {
 	for _, entry := range d.deny {
-		if c.checkEntry(entry) {
-			c.refuseAll(entry)
-			lists.deny.add(entry.text, 0)
+		if c.checkEntry(entry.located) {
+			c.refuseAll(entry.located)
+			lists.deny.add(entry)
 		}
 	}
 	for _, entry := range d.allow {
-		if c.checkEntry(entry) {
-			c.warnUnverified(entry)
-			lists.allow.add(entry.text, 0)
+		if c.checkEntry(entry.located) {
+			c.warnUnverified(entry.located)
+			lists.allow.add(entry)
 		}
 	}
 }

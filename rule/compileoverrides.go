@@ -15,25 +15,39 @@ type override struct {
 
 func (c *compiler) compileOverrides(d *ruleDraft, r *Rule, tiers []*numbers) {
 	for i := range d.override {
-		if c.stop {
-			return
+		if compiled, ok := c.compileOverride(d, r, tiers, &d.override[i]); ok {
+			r.overriddenBy.add(compiled.key, int32(len(r.overrides)))
+			r.overrides = append(r.overrides, compiled)
 		}
-		o := &d.override[i]
-		c.checkNumbers(&o.numbers)
-		if !c.checkEntry(o.key) {
-			continue
-		}
-		if o.numbers.level == nil && len(o.numbers.limits) == 0 && !d.flawed {
-			c.mistake(o.key.at, "an override names no number", "give it what differs, such as {capacity: 1000}, or remove it")
-			continue
-		}
-		compiled := override{key: o.key.text}
-		for t, tier := range tiers {
-			compiled.byTier = append(compiled.byTier, c.compilePlans(d, c.overridePlans(d, tier, o, r.byTier[t])))
-		}
-		r.overriddenBy.add(o.key.text, int32(len(r.overrides)))
-		r.overrides = append(r.overrides, compiled)
 	}
+	for i := range d.temporary {
+		o := &d.temporary[i]
+		if compiled, ok := c.compileOverride(d, r, tiers, o); ok {
+			if !r.temporarily.add(o.key.text, o.until) {
+				c.mistake(o.key.at, "temporary has an entry for this key already", "remove one")
+			}
+			r.temporaries = append(r.temporaries, compiled)
+		}
+	}
+}
+
+func (c *compiler) compileOverride(d *ruleDraft, r *Rule, tiers []*numbers, o *overrideDraft) (compiled override, ok bool) {
+	if c.stop {
+		return compiled, false
+	}
+	c.checkNumbers(&o.numbers)
+	if !c.checkEntry(o.key) {
+		return compiled, false
+	}
+	if o.numbers.level == nil && len(o.numbers.limits) == 0 && !d.flawed {
+		c.mistake(o.key.at, "an override names no number", "give it what differs, such as {capacity: 1000}, or remove it")
+		return compiled, false
+	}
+	compiled.key = o.key.text
+	for t, tier := range tiers {
+		compiled.byTier = append(compiled.byTier, c.compilePlans(d, c.overridePlans(d, tier, o, r.byTier[t])))
+	}
+	return compiled, true
 }
 
 // overridePlans lists the rule's limits with the override's levels before

@@ -71,10 +71,10 @@ func (q *request) answer(o *Outcome) (done bool, err error) {
 // ask goes through the lists and the rules that match, and gathers claims.
 func (q *request) ask() List {
 	s := q.set
-	if _, ok := q.selected(&s.lists.deny); ok {
+	if q.listed(&s.lists.deny) {
 		return ListDeny
 	}
-	_, allowed := q.selected(&s.lists.allow)
+	allowed := q.listed(&s.lists.allow)
 	if q.err != nil || allowed && !s.rulesDeny {
 		return listIf(allowed)
 	}
@@ -114,16 +114,11 @@ func (q *request) deniedByRule(r *Rule) bool {
 	if r.lists.deny.empty() || r.Mode == Shadow {
 		return false
 	}
-	_, ok := q.selected(&r.lists.deny)
-	return ok
+	return q.listed(&r.lists.deny)
 }
 
 func (q *request) listedByRule(r *Rule) bool {
-	if r.lists.allow.empty() {
-		return false
-	}
-	_, ok := q.selected(&r.lists.allow)
-	return ok
+	return !r.lists.allow.empty() && q.listed(&r.lists.allow)
 }
 
 // denyOutcome answers for the rules that deny by themselves: nothing is

@@ -37,10 +37,18 @@ type tierDraft struct {
 type overrideDraft struct {
 	key     located
 	numbers numbers
+	until   int64 // in µs; 0: for good
 }
 
 // listDraft is the entries of the lists of a file or a rule.
-type listDraft struct{ allow, deny []located }
+type listDraft struct{ allow, deny []entryDraft }
+
+// entryDraft is one entry.
+type entryDraft struct {
+	located
+
+	until int64 // in µs; 0: for good
+}
 
 // fileDraft is the top of the files of a set.
 type fileDraft struct {
@@ -61,6 +69,7 @@ type ruleDraft struct {
 	missing           missing
 	numbers           numbers
 	override          []overrideDraft
+	temporary         []overrideDraft
 	any               bool
 	mode              Mode
 	consistency       int

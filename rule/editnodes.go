@@ -112,7 +112,7 @@ func sameNodes(a, b *yaml.Node) bool {
 	}
 	switch a.Kind {
 	case yaml.ScalarNode:
-		return a.Value == b.Value && a.ShortTag() == b.ShortTag()
+		return a.Value == b.Value && kindTag(a) == kindTag(b)
 	case yaml.AliasNode:
 		return a.Value == b.Value
 	}
@@ -122,6 +122,15 @@ func sameNodes(a, b *yaml.Node) bool {
 		}
 	}
 	return true
+}
+
+// kindTag is the tag of a plain value as far as rules tell values apart: a
+// time in quotes is one too.
+func kindTag(n *yaml.Node) string {
+	if tag := n.ShortTag(); tag != "!!timestamp" {
+		return tag
+	}
+	return "!!str"
 }
 
 // place2 is a line and a column, from 1.

@@ -146,9 +146,9 @@ func readIPv6Prefix(r *reader, n *yaml.Node, f *fileDraft) {
 }
 
 func readAllow(r *reader, n *yaml.Node, f *fileDraft) {
-	f.lists.allow = append(f.lists.allow, r.texts(n, "the allow list")...)
+	f.lists.allow = append(f.lists.allow, r.entries(n, "the allow list")...)
 }
 
 func readDeny(r *reader, n *yaml.Node, f *fileDraft) {
-	f.lists.deny = append(f.lists.deny, r.texts(n, "the deny list")...)
+	f.lists.deny = append(f.lists.deny, r.entries(n, "the deny list")...)
 }

@@ -25,6 +25,9 @@ var ruleFields = withNumbers(fields[ruleDraft]{
 	},
 	"by":       func(r *reader, n *yaml.Node, d *ruleDraft) { d.by = r.someTexts(n, "by") },
 	"override": readOverride,
+	"temporary": func(r *reader, n *yaml.Node, d *ruleDraft) {
+		r.items(n, "temporary", func(item *yaml.Node) { readTemporary(r, item, d) })
+	},
 	"missing": func(r *reader, n *yaml.Node, d *ruleDraft) {
 		d.missing = missing(r.choice(n, "missing", "ip", "skip", "deny", "shared"))
 	},
@@ -129,11 +132,11 @@ var failureFields = fields[ruleDraft]{
 }
 
 func readRuleAllow(r *reader, n *yaml.Node, d *ruleDraft) {
-	d.lists.allow = append(d.lists.allow, r.texts(n, "the allow list")...)
+	d.lists.allow = append(d.lists.allow, r.entries(n, "the allow list")...)
 }
 
 func readRuleDeny(r *reader, n *yaml.Node, d *ruleDraft) {
-	d.lists.deny = append(d.lists.deny, r.texts(n, "the deny list")...)
+	d.lists.deny = append(d.lists.deny, r.entries(n, "the deny list")...)
 }
 
 // checkName refuses what cannot name a rule, a tier or a limit.

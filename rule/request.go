@@ -38,6 +38,7 @@ type request struct {
 	address    netip.Addr
 	tier       int32
 	tierKnown  bool
+	now        int64 // in µs; 0: not asked for yet
 	list       List
 	err        error // the first attribute that cannot be
 

@@ -43,6 +43,8 @@ type Rule struct {
 	byTier       variants
 	overrides    []override
 	overriddenBy selector
+	temporaries  []override
+	temporarily  timed
 }
 
 // Effective is the limits that a rule has for some requests.
@@ -91,12 +93,27 @@ func (q *request) limitsOf(r *Rule, key string) []stint.Limit {
 	if r.perTier {
 		t = int(q.tierOf()) + 1
 	}
+	if !r.temporarily.empty() {
+		if i, ok := q.temporaryOf(r, key); ok {
+			return r.temporaries[i].byTier[t]
+		}
+	}
 	if !r.overriddenBy.empty() {
 		if i, ok := q.overrideOf(r, key); ok {
 			return r.overrides[i].byTier[t]
 		}
 	}
 	return r.byTier[t]
+}
+
+// temporaryOf is overrideOf for those that end, and have not.
+func (q *request) temporaryOf(r *Rule, key string) (int32, bool) {
+	if len(r.identity.by) == 1 {
+		if i, ok := q.liveText(&r.temporarily, key); ok {
+			return i, true
+		}
+	}
+	return q.live(&r.temporarily)
 }
 
 // overrideOf finds an override by the identity, when it is one attribute, then

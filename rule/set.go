@@ -21,7 +21,7 @@ type Set struct {
 }
 
 // lists is who is not counted, and who is not let in.
-type lists struct{ allow, deny selector }
+type lists struct{ allow, deny list }
 
 // tiers is the declared tiers of a set, in order of their files.
 type tiers struct {
@@ -73,7 +73,7 @@ func (s *Set) borrow(a Attributes, cost int64) *request {
 	if !ok {
 		q = &request{set: s, values: make([]attribute, len(s.slots.names))}
 	}
-	q.attributes, q.cost = a, cost
+	q.attributes, q.cost, q.now = a, cost, 0
 	return q
 }
 

@@ -1,0 +1,259 @@
+package rule
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// PutOverride says what a rule has for one key, or pattern, or network, instead
+// of its own numbers. The body is a mapping such as {"limit":500}, or one limit
+// such as "500/m", in JSON or YAML. A mapping with until, an RFC 3339 time, is
+// for that long, may give a reason, and counts before an override for good,
+// which it leaves as it is.
+func PutOverride(id, key string, body []byte) Edit {
+	return Edit{"override", func(e *editor) (*change, error) {
+		n, err := e.body(body)
+		if err != nil {
+			return nil, err
+		}
+		if err := twice(n); err != nil {
+			return nil, err
+		}
+		rule, ok := e.rule(id)
+		if !ok {
+			return nil, &NotFoundError{fmt.Sprintf("rule %.80q", id)}
+		}
+		if json.Valid(body) {
+			n.Style |= yaml.FlowStyle & flowOf(n)
+		}
+		if lookup(n, "until") != nil {
+			return putTemporary(rule, key, n), nil
+		}
+		overrides, ok := rule.key("override")
+		if found, known := overrides.keyIf(ok, key); known {
+			return found.replace(n), nil
+		}
+		return rule.add([]string{"override"}, yaml.MappingNode, textNode(key), n), nil
+	}}
+}
+
+// flowOf is the style of a value on one line; a plain value has none.
+func flowOf(n *yaml.Node) yaml.Style {
+	if n.Kind == yaml.ScalarNode {
+		return 0
+	}
+	return yaml.FlowStyle
+}
+
+// keyIf is key of a site that may not be.
+func (s site) keyIf(ok bool, name string) (site, bool) {
+	if !ok {
+		return site{}, false
+	}
+	return s.key(name)
+}
+
+func putTemporary(rule site, key string, n *yaml.Node) *change {
+	n.Content = append([]*yaml.Node{textNode("match"), textNode(key)}, n.Content...)
+	if found, ok := rule.item("temporary", key); ok {
+		return found.replace(n)
+	}
+	return rule.add([]string{"temporary"}, yaml.SequenceNode, n)
+}
+
+// DeleteOverride removes what a rule has for a key: its temporary override, and
+// the one for good unless temporary alone is asked for.
+func DeleteOverride(id, key string, temporary bool) Edit {
+	return Edit{"override", func(e *editor) (*change, error) {
+		rule, ok := e.rule(id)
+		if !ok {
+			return nil, &NotFoundError{fmt.Sprintf("rule %.80q", id)}
+		}
+		if found, ok := rule.item("temporary", key); ok {
+			return found.remove(nil), nil
+		}
+		overrides, ok := rule.key("override")
+		if found, known := overrides.keyIf(ok && !temporary, key); known {
+			return found.remove(nil), nil
+		}
+		return nil, &NotFoundError{"an override of this key in rule " + id}
+	}}
+}
+
+// item finds the entry of a list of the mapping here that is for a key.
+func (s site) item(list, key string) (found site, ok bool) {
+	s.eachIn(list, func(item site) bool {
+		if matchOf(item.read()) == key {
+			found, ok = item, true
+		}
+		return !ok
+	})
+	return found, ok
+}
+
+// matchOf is whom an entry is about.
+func matchOf(n *yaml.Node) string {
+	if n.Kind == yaml.MappingNode {
+		if n = lookup(n, "match"); n == nil {
+			return ""
+		}
+	}
+	return target(n).Value
+}
+
+// ListEntry is an entry of an allow or deny list.
+type ListEntry struct {
+	Rule   string    `json:"rule,omitempty"` // whose list it is; empty: that of the whole set
+	Deny   bool      `json:"deny"`           // else it is on the allow list
+	Match  string    `json:"match"`          // a key, a pattern of keys, an address or a network
+	Until  time.Time `json:"until,omitzero"` // zero: for good
+	Reason string    `json:"reason,omitempty"`
+}
+
+// PutEntry puts an entry on a list, in place of those with the same match.
+func PutEntry(entry ListEntry) Edit {
+	return Edit{"entry", func(e *editor) (*change, error) {
+		n := entry.node()
+		found, ok, err := e.entry(entry)
+		switch {
+		case err != nil:
+			return nil, err
+		case ok:
+			return found.replace(n), nil
+		case entry.Rule == "":
+			return e.addTop(listNames(entry.Deny), yaml.SequenceNode, n), nil
+		}
+		rule, _ := e.rule(entry.Rule)
+		return rule.add(listNames(entry.Deny), yaml.SequenceNode, n), nil
+	}}
+}
+
+// DeleteEntry takes the entry with this match off a list.
+func DeleteEntry(entry ListEntry) Edit {
+	return Edit{"entry", func(e *editor) (*change, error) {
+		found, ok, err := e.entry(entry)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			return nil, &NotFoundError{"this entry of the " + listNames(entry.Deny)[0] + " list"}
+		}
+		if found.path[len(found.path)-1].in.Kind == yaml.MappingNode {
+			return found.replace(emptyList()), nil // the list is written as its one entry
+		}
+		return found.remove(emptyList), nil
+	}}
+}
+
+func (entry *ListEntry) node() *yaml.Node {
+	if entry.Until.IsZero() && entry.Reason == "" {
+		return textNode(entry.Match)
+	}
+	n := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle, Content: []*yaml.Node{textNode("match"), textNode(entry.Match)}}
+	if !entry.Until.IsZero() {
+		n.Content = append(n.Content, textNode("until"), quotedNode(entry.Until.UTC().Format(time.RFC3339)))
+	}
+	if entry.Reason != "" {
+		n.Content = append(n.Content, textNode("reason"), quotedNode(entry.Reason))
+	}
+	return n
+}
+
+func quotedNode(text string) *yaml.Node {
+	n := textNode(text)
+	n.Style = yaml.DoubleQuotedStyle
+	return n
+}
+
+// entry finds the entry of the same list with the same match.
+func (e *editor) entry(entry ListEntry) (found site, ok bool, err error) {
+	find := func(s site) {
+		for _, name := range listNames(entry.Deny) {
+			if ok {
+				return
+			}
+			if found, ok = s.item(name, entry.Match); !ok {
+				found, ok = s.only(name, entry.Match)
+			}
+		}
+	}
+	if entry.Rule != "" {
+		rule, known := e.rule(entry.Rule)
+		if !known {
+			return site{}, false, &NotFoundError{fmt.Sprintf("rule %.80q", entry.Rule)}
+		}
+		find(rule)
+		return found, ok, nil
+	}
+	e.eachTop(find)
+	return found, ok, nil
+}
+
+// only finds a list that is written as its one entry.
+func (s site) only(list, match string) (site, bool) {
+	if n := lookup(s.read(), list); n == nil || target(n).Kind == yaml.SequenceNode || matchOf(target(n)) != match {
+		return site{}, false
+	}
+	return s.key(list)
+}
+
+// eachTop visits the documents that are not one rule.
+func (e *editor) eachTop(visit func(site)) {
+	for file, top := range e.tops {
+		for d, root := range top.Content {
+			if !isRule(root) {
+				visit(site{e, file, []crumb{{top, d}}})
+			}
+		}
+	}
+}
+
+// ListEntries lists the entries of all lists: those of the set, then those of
+// its rules, in order of the files.
+func ListEntries(files []File) (entries []ListEntry, err error) {
+	e, err := newEditor(files)
+	if err != nil {
+		return nil, err
+	}
+	e.eachTop(func(s site) { entries = appendEntries(entries, s.read(), "") })
+	e.eachRule(func(s site) bool {
+		if id := lookup(s.read(), "id"); id != nil {
+			entries = appendEntries(entries, s.read(), target(id).Value)
+		}
+		return true
+	})
+	return entries, nil
+}
+
+func appendEntries(entries []ListEntry, holder *yaml.Node, rule string) []ListEntry {
+	for _, deny := range []bool{true, false} {
+		for _, name := range listNames(deny) {
+			list := lookup(holder, name)
+			if list == nil {
+				continue
+			}
+			items := []*yaml.Node{list}
+			if list = target(list); list.Kind == yaml.SequenceNode {
+				items = list.Content
+			}
+			for _, item := range items {
+				entries = append(entries, entryOf(target(item), rule, deny))
+			}
+		}
+	}
+	return entries
+}
+
+func entryOf(n *yaml.Node, rule string, deny bool) ListEntry {
+	entry := ListEntry{Rule: rule, Deny: deny, Match: matchOf(n)}
+	if until := lookup(n, "until"); until != nil {
+		entry.Until, _ = time.Parse(time.RFC3339, target(until).Value) // the set has been parsed
+	}
+	if reason := lookup(n, "reason"); reason != nil {
+		entry.Reason = target(reason).Value
+	}
+	return entry
+}

@@ -1,0 +1,82 @@
+package rule
+
+import (
+	"fmt"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// entryFields is what an entry of a list may say of itself.
+var entryFields = fields[entryDraft]{
+	"match":  func(r *reader, n *yaml.Node, e *entryDraft) { e.located, _ = r.text(n, "match") },
+	"until":  func(r *reader, n *yaml.Node, e *entryDraft) { e.until = r.time(n, "until") },
+	"reason": func(r *reader, n *yaml.Node, _ *entryDraft) { _, _ = r.text(n, "reason") },
+}
+
+// entries reads one entry or a list of them. An entry is text, or a mapping
+// with an end and a reason.
+func (r *reader) entries(n *yaml.Node, what string) (list []entryDraft) {
+	if target(n).Kind != yaml.SequenceNode {
+		return r.entry(n, what, list)
+	}
+	r.items(n, what, func(item *yaml.Node) { list = r.entry(item, "an item of "+what, list) })
+	return list
+}
+
+func (r *reader) entry(n *yaml.Node, what string, list []entryDraft) []entryDraft {
+	if target(n).Kind != yaml.MappingNode {
+		if t, ok := r.text(n, what); ok {
+			list = append(list, entryDraft{located: t})
+		}
+		return list
+	}
+	var e entryDraft
+	before := len(r.mistakes)
+	readFields(r, n, "an entry of a list", entryFields, &e)
+	switch {
+	case len(r.mistakes) > before:
+	case e.text == "":
+		r.wrong(n, "an entry of a list says nobody", "give it match: a key, a pattern, an address or a network")
+	default:
+		list = append(list, e)
+	}
+	return list
+}
+
+// time reads a time as µs since the epoch; 0 when it is a mistake.
+func (r *reader) time(n *yaml.Node, what string) int64 {
+	t, ok := r.text(n, what)
+	if !ok {
+		return 0
+	}
+	at, err := time.Parse(time.RFC3339, t.text)
+	if err != nil || at.Year() < 1971 || at.Year() > 2200 {
+		r.mistake(t.at, fmt.Sprintf("%s: %.40q is no time", what, t.text), "write it as 2026-01-31T12:00:00Z")
+		return 0
+	}
+	return at.UnixMicro()
+}
+
+// temporaryFields is what an override that ends may say.
+var temporaryFields = withNumbers(fields[overrideDraft]{
+	"match":  func(r *reader, n *yaml.Node, o *overrideDraft) { o.key, _ = r.text(n, "match") },
+	"until":  func(r *reader, n *yaml.Node, o *overrideDraft) { o.until = r.time(n, "until") },
+	"reason": func(r *reader, n *yaml.Node, _ *overrideDraft) { _, _ = r.text(n, "reason") },
+}, func(o *overrideDraft) *numbers { return &o.numbers })
+
+func readTemporary(r *reader, n *yaml.Node, d *ruleDraft) {
+	var o overrideDraft
+	o.numbers.at = r.at(n)
+	before := len(r.mistakes)
+	readFields(r, n, "a temporary override", temporaryFields, &o)
+	switch {
+	case len(r.mistakes) > before:
+	case o.key.text == "":
+		r.wrong(n, "a temporary override says for nobody", "give it match: a key, a pattern, an address or a network")
+	case o.until == 0:
+		r.wrong(n, "a temporary override has no end", "give it until: 2026-01-31T12:00:00Z, or write it under override")
+	default:
+		d.temporary = append(d.temporary, o)
+	}
+}
