@@ -48,7 +48,7 @@ func (f *replayFlags) openStore(ctx context.Context, o *replay.Options, logs io.
 	if err != nil {
 		return s, ctx, usagef("store: %w", err)
 	}
-	reached(store) // if not, the first decision says why
+	reached(func() bool { return store.Stats().Up }) // if not, the first decision says why
 	s.states, s.close = newForgetting(store), store.Close
 	o.Store = func(clock func() int64) stint.Store {
 		now = clock

@@ -33,6 +33,9 @@ type serveFlags struct {
 	profiling                        bool
 }
 
+// defaultKeyPrefix begins the keys in a shared store.
+const defaultKeyPrefix = "stint"
+
 // off, as an address, disables a listener.
 const off = "off"
 
@@ -56,19 +59,19 @@ func (f *serveFlags) defineRules(flags *pflag.FlagSet) {
 }
 
 func (f *serveFlags) defineStore(flags *pflag.FlagSet) {
-	flags.StringVar(&f.store, "store", memoryStore, "where keys are counted: memory, or the `URL` of what nodes share, such as redis://host:6379/0")
+	flags.StringVar(&f.store, "store", memoryStore, "where keys are counted: memory, or the `URL` of what nodes share, such as redis://host:6379/0 or stint://host:8081")
 	flags.StringVar(&f.storePasswordFile, "store-password-file", "", "`FILE` with the password of the store")
 	flags.DurationVar(&f.storeDeadline, "store-deadline", guard.DefaultDeadline, "how long a check waits for a shared store")
 	flags.DurationVar(&f.storeSlow, "store-slow", guard.DefaultBreaker().SlowAfter, "a shared store is left alone while one call in a hundred takes so long; 0: never for that")
 	flags.StringVar(&f.storeClock, "store-clock", clockOfStore, "whose clock a shared store counts by: store or node")
 	flags.DurationVar(&f.leaseTime, "lease-time", lease.DefaultTime, "how long tokens of a rule with consistency: leased may be held (10ms to 10s)")
-	flags.StringVar(&f.keyPrefix, "key-prefix", "stint", "prefix of keys in a shared store")
+	flags.StringVar(&f.keyPrefix, "key-prefix", defaultKeyPrefix, "prefix of keys in a shared store")
 	flags.IntVar(&f.nodes, "nodes", 0, "how many nodes share the limits while a shared store fails (default those that announce themselves in it)")
 }
 
 func (f *serveFlags) defineListeners(flags *pflag.FlagSet) {
 	flags.StringVar(&f.http, "http", ":8080", "`ADDR` of the check API, forward auth and health, or off")
-	flags.StringVar(&f.grpc, "grpc", ":8081", "`ADDR` of gRPC (Envoy's rate limit service, health, reflection), or off")
+	flags.StringVar(&f.grpc, "grpc", ":8081", "`ADDR` of gRPC (the native protocol, Envoy's rate limit service, health, reflection), or off")
 	flags.StringVar(&f.admin, "admin", "127.0.0.1:6070", "`ADDR` of metrics and administration, or off")
 	flags.StringVar(&f.resp, "resp", off, "`ADDR` of the Redis protocol (CL.THROTTLE), or off")
 	flags.StringVar(&f.gateway, "gateway", off, "`ADDR` of the reverse proxy, or off")
@@ -80,7 +83,7 @@ func (f *serveFlags) defineListeners(flags *pflag.FlagSet) {
 
 func (f *serveFlags) defineSecurity(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.trusted, "trusted-proxies", nil, "`CIDR,...` of the proxies that may say who their client is")
-	flags.StringVar(&f.httpTokenFile, "http-token-file", "", "`FILE` with the bearer token that --http asks for, and --resp as its password")
+	flags.StringVar(&f.httpTokenFile, "http-token-file", "", "`FILE` with the bearer token that --http and the native protocol on --grpc ask for, and --resp as its password")
 	flags.StringVar(&f.adminTokenFile, "admin-token-file", "", "`FILE` with the bearer token that --admin asks for; needed beyond loopback")
 	flags.StringVar(&f.tlsCert, "tls-cert", "", "PEM `FILE` of the certificate of every listener")
 	flags.StringVar(&f.tlsKey, "tls-key", "", "PEM `FILE` of its key")

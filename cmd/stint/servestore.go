@@ -28,6 +28,9 @@ func (f *serveFlags) openStore(c *server.Config, log *slog.Logger) (closeStore f
 		c.Store, c.Stats = store, store.Stats
 		return func() error { return nil }, nil
 	}
+	if isRemote(f.store) {
+		return f.openRemote(c, log)
+	}
 	options, err := storeOptions(f.store, f.storePasswordFile)
 	if err != nil {
 		return nil, err
@@ -37,7 +40,25 @@ func (f *serveFlags) openStore(c *server.Config, log *slog.Logger) (closeStore f
 	if f.storeClock == clockOfNode {
 		options.Clock = func() int64 { return time.Now().UnixMicro() }
 	}
-	return f.guardStore(c, options, log)
+	store, err := redisstore.New(options)
+	if err != nil {
+		return nil, usagef("store: %w", err)
+	}
+	return f.guardStore(c, &sharedStore{
+		Store: store, url: options, close: store.Close,
+		stats: func() server.SharedStats { return redisStats(store.Stats()) },
+		probe: func(ctx context.Context) error { return store.Probe(ctx, store.ShardOf(&stint.Claim{Key: "start"})) },
+	}, log)
+}
+
+// sharedStore is a store that nodes share, on other machines.
+type sharedStore struct {
+	stint.Store
+
+	url   slog.LogValuer
+	stats func() server.SharedStats
+	probe func(context.Context) error // fails unless a check can be served
+	close func() error
 }
 
 // openMemory returns a store for what this node decides by itself.
@@ -46,31 +67,27 @@ func (f *serveFlags) openMemory() stint.Store {
 }
 
 // guardStore opens a shared store, and answers for it while it fails.
-func (f *serveFlags) guardStore(c *server.Config, options redisstore.Options, log *slog.Logger) (closeStore func() error, err error) {
-	shared, err := redisstore.New(options)
-	if err != nil {
-		return nil, usagef("store: %w", err)
-	}
-	log.Info("counting in a shared store", "url", options)
+func (f *serveFlags) guardStore(c *server.Config, shared *sharedStore, log *slog.Logger) (closeStore func() error, err error) {
+	log.Info("counting in a shared store", "url", shared.url)
 	calls := server.NewStoreCalls()
-	guarded, err := guard.New(shared, guard.Options{
+	guarded, err := guard.New(shared.Store, guard.Options{
 		Deadline: f.storeDeadline, Breaker: f.storeBreaker(), Nodes: f.nodes, Local: f.openMemory, Logger: log, OnCall: calls.Observe,
 	})
 	if err != nil {
-		return nil, errors.Join(err, shared.Close())
+		return nil, errors.Join(err, shared.close())
 	}
 	leasing, err := lease.New(guarded, lease.Options{Time: f.leaseTime})
 	if err != nil {
-		return nil, errors.Join(err, guarded.Close(), shared.Close())
+		return nil, errors.Join(err, guarded.Close(), shared.close())
 	}
 	c.Store, c.StoreCalls = leasing, calls
 	c.Shared = func() server.SharedStats {
-		s := sharedStats(shared.Stats(), guarded.Stats())
+		s := sharedStats(shared.stats(), guarded.Stats())
 		s.Lease = leaseStats(leasing.Stats())
 		return s
 	}
-	warnUnready(shared, options, log)
-	return func() error { return errors.Join(leasing.Close(), guarded.Close(), shared.Close()) }, nil
+	warnUnready(shared, log)
+	return func() error { return errors.Join(leasing.Close(), guarded.Close(), shared.close()) }, nil
 }
 
 func leaseStats(s lease.Stats) *server.LeaseStats {
@@ -89,18 +106,18 @@ func (f *serveFlags) storeBreaker() *breaker.Options {
 
 // warnUnready says at once what is wrong with a store that takes no checks yet.
 // Without it nobody would hear why until checks have failed.
-func warnUnready(store *redisstore.Store, options redisstore.Options, log *slog.Logger) {
-	up := reached(store)
+func warnUnready(store *sharedStore, log *slog.Logger) {
+	up := reached(func() bool { return store.stats().Up })
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
-	err := store.Probe(ctx, store.ShardOf(&stint.Claim{Key: "start"}))
+	err := store.probe(ctx)
 	switch {
 	case !up && err != nil:
-		log.Warn("the store cannot be reached yet: until it is, each rule's on_store_failure decides", "url", options, "error", err)
+		log.Warn("the store cannot be reached yet: until it is, each rule's on_store_failure decides", "url", store.url, "error", err)
 	case !up:
-		log.Warn("a server of the store cannot be reached yet: until it is, each rule's on_store_failure decides", "url", options)
+		log.Warn("a server of the store cannot be reached yet: until it is, each rule's on_store_failure decides", "url", store.url)
 	case err != nil:
-		log.Warn("the store takes no checks yet: until it does, each rule's on_store_failure decides", "url", options, "error", err)
+		log.Warn("the store takes no checks yet: until it does, each rule's on_store_failure decides", "url", store.url, "error", err)
 	}
 }
 
@@ -112,10 +129,10 @@ const probeTime = 250 * time.Millisecond
 const reachTime = time.Second
 
 // reached waits until there is a connection to every server of the store.
-func reached(store *redisstore.Store) bool {
+func reached(up func() bool) bool {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(reachTime); !store.Stats().Up; <-tick.C {
+	for end := time.Now().Add(reachTime); !up(); <-tick.C {
 		if time.Now().After(end) {
 			return false
 		}
@@ -125,12 +142,15 @@ func reached(store *redisstore.Store) bool {
 
 // sharedStats is what a store and its guard say together. A store without
 // traffic is up when it can be connected to.
-func sharedStats(store redisstore.Stats, guarded guard.Stats) server.SharedStats {
-	s := server.SharedStats{Up: store.Up, NoScript: store.NoScript, ClockSkew: store.ClockSkew, Nodes: store.Nodes}
+func sharedStats(s server.SharedStats, guarded guard.Stats) server.SharedStats {
 	for _, shard := range guarded.Shards {
 		open := shard.State != breaker.Closed
 		s.Up = s.Up && !open
 		s.Breakers = append(s.Breakers, server.BreakerStats{Shard: shard.Name, Open: open, Opens: shard.Opened})
 	}
 	return s
+}
+
+func redisStats(s redisstore.Stats) server.SharedStats {
+	return server.SharedStats{Up: s.Up, NoScript: s.NoScript, ClockSkew: s.ClockSkew, Nodes: s.Nodes}
 }

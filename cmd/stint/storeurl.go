@@ -13,7 +13,7 @@ const memoryStore = "memory"
 // instead of the URL; no error shows either.
 func storeOptions(url, passwordFile string) (o redisstore.Options, err error) {
 	if !strings.HasPrefix(url, "redis") {
-		return o, usagef("store: %s is not a store of this version (use memory, or redis://, redis-cluster://, redis-sentinel:// or one of these with rediss)", schemeOf(url))
+		return o, usagef("store: %s is not a store of this version (use memory, or redis://, redis-cluster://, redis-sentinel:// or one of these with rediss; stint serve also takes stint:// and stints://)", schemeOf(url))
 	}
 	if o, err = redisstore.ParseURL(url); err != nil {
 		return o, usagef("%w", err)

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/server"
+	"github.com/stintdev/stint/remotestore"
+)
+
+// isRemote reports whether a store is another Stint server.
+func isRemote(url string) bool {
+	return strings.HasPrefix(url, "stint://") || strings.HasPrefix(url, "stints://")
+}
+
+// remoteOptions reads where a Stint server is. Its token may stand in a file
+// instead of the URL; no error shows either.
+func (f *serveFlags) remoteOptions() (o remotestore.Options, err error) {
+	if o, err = remotestore.ParseURL(f.store); err != nil {
+		return o, usagef("%w", err)
+	}
+	token, err := readToken("store-password-file", f.storePasswordFile)
+	switch {
+	case err != nil:
+		return o, err
+	case token != "" && o.Token != "":
+		return o, usagef("store: the URL has a token, and so has %s (remove it from the URL)", f.storePasswordFile)
+	case f.storeClock == clockOfNode:
+		return o, usagef("store-clock: a Stint server counts by its own clock (leave it out)")
+	case f.keyPrefix != defaultKeyPrefix:
+		return o, usagef("key-prefix: a Stint server has its own (leave it out, and give it there)")
+	case token != "":
+		o.Token = token
+	}
+	return o, nil
+}
+
+// openRemote opens another Stint server as the store.
+func (f *serveFlags) openRemote(c *server.Config, log *slog.Logger) (closeStore func() error, err error) {
+	options, err := f.remoteOptions()
+	if err != nil {
+		return nil, err
+	}
+	store, err := remotestore.New(options)
+	if err != nil {
+		return nil, usagef("store: %w", err)
+	}
+	return f.guardStore(c, &sharedStore{
+		Store: store, url: options, close: store.Close,
+		stats: func() server.SharedStats { return server.SharedStats{Up: store.Up()} },
+		probe: func(ctx context.Context) error { return peek(ctx, store) },
+	}, log)
+}
+
+// peek asks a store for something that charges nothing.
+func peek(ctx context.Context, store stint.Store) error {
+	limit, err := stint.ParseLimit("1/s")
+	if err == nil {
+		_, err = store.Take(ctx, stint.Claim{Key: "start", Limit: limit})
+	}
+	return err
+}
