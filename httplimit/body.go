@@ -60,6 +60,16 @@ func (a *Answer) WriteDenialAs(w http.ResponseWriter, r *http.Request, now time.
 	body.write(w, r)
 }
 
+// DenialBody returns the body of a denial as its client should see it, under
+// its true status, and the media type that the Accept of r prefers. It is for
+// servers that hand a denial to somebody who answers in their stead; a must
+// not be Allowed.
+func (a *Answer) DenialBody(r *http.Request, now time.Time) (mediaType string, text []byte) {
+	body := a.refusal(now)
+	body.status = a.Status()
+	return body.text(r)
+}
+
 func (a *Answer) refusal(now time.Time) refusal {
 	switch {
 	case a.Listed:
@@ -99,8 +109,8 @@ func (a *Answer) violated() (names []string) {
 	return names
 }
 
-// write sends the body in the form that the request prefers.
-func (b *refusal) write(w http.ResponseWriter, r *http.Request) {
+// text is the body in the form that the request prefers.
+func (b *refusal) text(r *http.Request) (kind string, text []byte) {
 	kind, form := "application/json", b.json()
 	if prefersProblem(r.Header["Accept"]) {
 		kind, form = "application/problem+json", b.problemJSON()
@@ -109,6 +119,12 @@ func (b *refusal) write(w http.ResponseWriter, r *http.Request) {
 	if err != nil { // not of strings and numbers; a bare status is still an answer
 		text = nil
 	}
+	return kind, text
+}
+
+// write sends the body in the form that the request prefers.
+func (b *refusal) write(w http.ResponseWriter, r *http.Request) {
+	kind, text := b.text(r)
 	h := w.Header()
 	h.Set("Content-Type", kind)
 	h.Set("Content-Length", strconv.Itoa(len(text)))

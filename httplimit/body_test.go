@@ -78,6 +78,24 @@ func TestAnotherStatusKeepsTheBody(t *testing.T) {
 	}
 }
 
+// Whoever answers in the stead of a server hands on what it would have written.
+func TestDenialBodyIsWhatIsWritten(t *testing.T) {
+	for _, a := range []Answer{
+		{Decision: denied(), Policies: []Policy{orders(t)}},
+		{Listed: true, Face: -1},
+		{Unavailable: true, Face: -1},
+	} {
+		for _, accept := range []string{"", "application/problem+json"} {
+			want := deny(&a, "GET", accept)
+			r := httptest.NewRequest("HEAD", "/", nil)
+			r.Header.Set("Accept", accept)
+			if kind, text := a.DenialBody(r, testNow); kind != want.Header().Get("Content-Type") || string(text) != want.Body.String() {
+				t.Errorf("%s %s\nwant %s", kind, text, want.Body)
+			}
+		}
+	}
+}
+
 func TestHeaderAndBodyNameOneRetryTime(t *testing.T) {
 	for range 100 {
 		a := Answer{Decision: denied(), Policies: []Policy{orders(t)}, Jitter: 1}

@@ -13,7 +13,13 @@ const (
 	authPath     = "/v1/auth"
 	statusHeader = "X-RateLimit-Status"
 	delayHeader  = "X-RateLimit-Delay-Ms"
+	bodyHeader   = "X-RateLimit-Body"
 )
+
+// maxBodyHeader bounds the body that a header carries. The header fields of an
+// answer must fit into one buffer of the proxy, 4 KiB by default in nginx,
+// or it takes the answer for a failure.
+const maxBodyHeader = 1 << 10
 
 // auth answers forward auth: a proxy asks whether it may pass a request on,
 // and gets headers, and on a denial a body, that it can hand to the client.
@@ -76,8 +82,18 @@ func write(w http.ResponseWriter, r *http.Request, answer *httplimit.Answer, den
 	}
 	if denyStatus != 0 {
 		status = denyStatus
+		setBody(w.Header(), r, answer, now)
 	}
 	answer.WriteDenialAs(w, r, now, status)
+}
+
+// setBody puts the body of a denial into a header too: a proxy that understands
+// a few statuses only drops the body of this answer, and writes its own. A
+// body that is too long is left out.
+func setBody(h http.Header, r *http.Request, answer *httplimit.Answer, now time.Time) {
+	if _, text := answer.DenialBody(r, now); len(text) <= maxBodyHeader {
+		h.Set(bodyHeader, string(text))
+	}
 }
 
 // parseDenyStatus returns 0 when the query names none.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -65,6 +66,36 @@ func TestDenyStatusStandsForEveryDenial(t *testing.T) {
 		if got := s.get("http", "/v1/auth?deny_status="+bad); got.status != http.StatusBadRequest {
 			t.Errorf("deny_status=%s: status %d", bad, got.status)
 		}
+	}
+}
+
+// A proxy that drops the body of another status finds the true one in a header.
+func TestDenyStatusBringsTheTrueBody(t *testing.T) {
+	s := run(t, Config{Rules: rulesFile(t, byPath)})
+	s.do("POST", "http", "/v1/auth/orders", "", []string{"X-API-Key", "k"})
+	for _, accept := range []string{"application/json", "application/problem+json"} {
+		header := []string{"X-API-Key", "k", "Accept", accept}
+		plain := s.do("POST", "http", "/v1/auth/orders", "", header)
+		changed := s.do("POST", "http", "/v1/auth/orders?deny_status=403", "", header)
+		if changed.header.Get(bodyHeader) != plain.body || plain.body == "" || plain.header.Get(bodyHeader) != "" {
+			t.Errorf("%s: %q\nwant %q", accept, changed.header.Get(bodyHeader), plain.body)
+		}
+		if got := changed.header.Get("Content-Type"); got != accept {
+			t.Errorf("Content-Type: %s", got)
+		}
+	}
+}
+
+func TestLongBodyStaysOutOfTheHeader(t *testing.T) {
+	var many strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&many, "  - {id: %s-%d, by: [api_key], limit: 1, window: 60}\n", strings.Repeat("x", 60), i)
+	}
+	s := run(t, Config{Rules: rulesFile(t, "rules:\n"+many.String())})
+	s.get("http", "/v1/auth", "X-API-Key", "k")
+	got := s.get("http", "/v1/auth?deny_status=403", "X-API-Key", "k", "Accept", "application/problem+json")
+	if got.status != http.StatusForbidden || len(got.body) <= maxBodyHeader || got.header.Get(bodyHeader) != "" {
+		t.Errorf("%d, %d bytes of body, %d in the header", got.status, len(got.body), len(got.header.Get(bodyHeader)))
 	}
 }
 
