@@ -1,0 +1,166 @@
+// Package leasecheck judges what nodes that lease from one store have admitted,
+// from a merged trace. It shares nothing with the package lease but its promise.
+package leasecheck
+
+import (
+	"cmp"
+	"fmt"
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// Admission is a request that a node let through.
+type Admission struct {
+	// Asked and When are the request and its answer, in microseconds by the
+	// one clock of the trace. What the store decided happened in between.
+	Asked, When int64
+
+	Cost int64
+	At   int64 // Decision.At: when its token was charged, by the store's clock
+}
+
+// Charge is what the store charged with one answer, whether or not the answer
+// arrived.
+type Charge struct {
+	When int64 // by the clock of the trace
+	At   int64 // by the store's clock
+	Cost int64 // what was asked for and granted beside it, together
+}
+
+// Return is what a node sent back.
+type Return struct {
+	At   int64 // of its charge
+	Cost int64
+}
+
+// Trace is what happened to one key under one limit.
+type Trace struct {
+	Limit      stint.Limit
+	Lease      time.Duration
+	Admissions []Admission
+	Charges    []Charge // of all nodes and of all calls
+	Returns    []Return
+}
+
+// Tokens checks that every admission spent a token that was charged for it
+// alone, at most one lease time before, and that nothing went back that was
+// spent.
+func (t *Trace) Tokens() error {
+	charged := make(map[int64]Charge)
+	for _, c := range t.Charges {
+		sum := charged[c.At]
+		charged[c.At] = Charge{When: max(sum.When, c.When), At: c.At, Cost: sum.Cost + c.Cost}
+	}
+	used := make(map[int64]int64)
+	for _, a := range t.Admissions {
+		c, ok := charged[a.At]
+		if !ok {
+			return fmt.Errorf("admitted at %d: nothing was charged at %d", a.When, a.At)
+		}
+		if age := a.When - c.When; age > t.Lease.Microseconds() {
+			return fmt.Errorf("admitted at %d: its token was charged %d µs before", a.When, age)
+		}
+		used[a.At] += a.Cost
+	}
+	for _, r := range t.Returns {
+		used[r.At] += r.Cost
+	}
+	for at, n := range used {
+		if have := charged[at].Cost; n > have {
+			return fmt.Errorf("of %d tokens charged at %d, %d were admitted or returned", have, at, n)
+		}
+	}
+	return nil
+}
+
+// Stranded is how many tokens were neither admitted nor returned.
+func (t *Trace) Stranded() (n int64) {
+	for _, c := range t.Charges {
+		n += c.Cost
+	}
+	for _, a := range t.Admissions {
+		n -= a.Cost
+	}
+	for _, r := range t.Returns {
+		n -= r.Cost
+	}
+	return n
+}
+
+// decided is when the admission happened: when its token was charged, if that
+// was for this very request.
+func (a *Admission) decided() int64 { return min(max(a.At, a.Asked), a.When) }
+
+// Bound checks the admissions against the bound of the limit's algorithm,
+// stretched by the lease time. It looks at nothing else of the trace, and takes
+// the store's clock for that of the trace.
+func (t *Trace) Bound() error {
+	slices.SortStableFunc(t.Admissions, func(a, b Admission) int { return cmp.Compare(a.decided(), b.decided()) })
+	n, lease := t.Limit.Numbers(), t.Lease.Microseconds()
+	switch n.Algorithm {
+	case stint.TokenBucket, stint.GCRA:
+		return t.envelope(&n, lease)
+	case stint.FixedWindow:
+		return t.each(func(at int64) int64 { return at / n.Window })
+	case stint.SlidingWindowLog:
+		return t.within(n.Max, n.Window-lease)
+	case stint.SlidingWindowCounter:
+		return t.within(n.Max, n.Window-n.Width-lease)
+	}
+	return fmt.Errorf("no bound is known of %s", n.Algorithm)
+}
+
+// envelope checks that any t admits at most C + r·(t + L): with S the sum of
+// costs until an admission, S − r·time never rises by more than C + r·L.
+func (t *Trace) envelope(n *stint.Numbers, lease int64) error {
+	rate := big.NewRat(n.P, n.Q)
+	most := new(big.Rat).Add(micro(n.Max), new(big.Rat).Mul(rate, big.NewRat(lease, 1)))
+	sum := int64(0)
+	var least *big.Rat
+	for i, a := range t.Admissions {
+		refilled := new(big.Rat).Mul(rate, big.NewRat(a.decided()-t.Admissions[0].decided(), 1))
+		before := new(big.Rat).Sub(micro(sum), refilled)
+		if least == nil || before.Cmp(least) < 0 {
+			least = before
+		}
+		sum += a.Cost
+		if rise := new(big.Rat).Sub(new(big.Rat).Sub(micro(sum), refilled), least); rise.Cmp(most) > 0 {
+			return fmt.Errorf("admission %d at %d: %s micro-units over %s", i, a.decided(), rise.FloatString(1), most.FloatString(1))
+		}
+	}
+	return nil
+}
+
+func micro(units int64) *big.Rat { return big.NewRat(units*1_000_000, 1) }
+
+// each checks that no window admits more than the limit.
+func (t *Trace) each(window func(at int64) int64) error {
+	counts := make(map[int64]int64)
+	for _, a := range t.Admissions {
+		w := window(a.decided())
+		if counts[w] += a.Cost; counts[w] > t.Limit.Max() {
+			return fmt.Errorf("window %d admits %d of %d", w, counts[w], t.Limit.Max())
+		}
+	}
+	return nil
+}
+
+// within checks that no interval of a width, one end excluded, admits more than
+// the limit.
+func (t *Trace) within(limit, width int64) error {
+	first, sum := 0, int64(0)
+	for i, a := range t.Admissions {
+		sum += a.Cost
+		for a.decided()-t.Admissions[first].decided() >= width {
+			sum -= t.Admissions[first].Cost
+			first++
+		}
+		if sum > limit {
+			return fmt.Errorf("admission %d at %d: %d of %d in %d µs", i, a.decided(), sum, limit, a.decided()-t.Admissions[first].decided())
+		}
+	}
+	return nil
+}
