@@ -38,6 +38,26 @@ func TestHostileInputEndsItsOwnConnection(t *testing.T) {
 	other.want(five(0, 1, 0, -1, 1))
 }
 
+// TestStrangersMaySendLittle has who has not said AUTH send more than that
+// takes; afterwards the same is taken.
+func TestStrangersMaySendLittle(t *testing.T) {
+	s := run(t, Options{Token: "s3cret"})
+	long := strings.Repeat("x", maxStranger)
+	for sent, want := range map[string]string{
+		"*3\r\n$4\r\nAUTH\r\n$4097\r\n": "-ERR Protocol error: invalid bulk length\r\n",
+		"*17\r\n":                       "-ERR Protocol error: invalid multibulk length\r\n",
+		"AUTH " + long[5:]:              "-ERR Protocol error: too big inline request\r\n",
+		"*2\r\n$2000\r\n" + long[:2000] + "\r\n$2090\r\n" + long[2020:]: "-ERR Protocol error: too big request\r\n",
+	} {
+		c := s.dial()
+		c.send(sent)
+		c.wantEnd(want)
+	}
+	c := s.dial()
+	c.send(words("AUTH s3cret") + encode("ECHO", long+long))
+	c.want("+OK\r\n" + string(appendBulk(nil, long+long)))
+}
+
 // TestCommandArrivesInAnyParts sends a pipeline byte by byte.
 func TestCommandArrivesInAnyParts(t *testing.T) {
 	c := run(t, Options{}).dial()
@@ -63,6 +83,19 @@ func TestAnswersKeepTheirOrder(t *testing.T) {
 	}
 	go func() { _, _ = io.WriteString(c, sent.String()) }()
 	c.want(want.String())
+}
+
+// TestAHundredThousandCommandsAtOnce are sent before any answer is read.
+func TestAHundredThousandCommandsAtOnce(t *testing.T) {
+	s := run(t, Options{})
+	c := s.dial()
+	const n = 100_000
+	go func() { _, _ = io.WriteString(c, strings.Repeat(words("CL.THROTTLE k 999999 1 1"), n)) }()
+	var want []byte
+	for i := range n {
+		want = append(want, five(0, 1_000_000, 999_999-i, -1, i+1)...)
+	}
+	c.want(string(want))
 }
 
 func TestSlowClientsAreCut(t *testing.T) {

@@ -60,6 +60,7 @@ func (c *conn) answer() {
 	c.work, w.started = w, time.Now()
 	c.times.now = w.started
 	for !c.quit {
+		c.parser.stranger = !c.authorized
 		n, err := c.parser.next(c.in.unread())
 		if err != nil {
 			c.breakOff(err)

@@ -10,7 +10,7 @@ import (
 func (p *parser) inline(data []byte) (int, error) {
 	end := bytes.IndexByte(data, '\n')
 	if end < 0 {
-		if len(data) >= maxCommand {
+		if len(data) >= p.most() {
 			return 0, errTooInline
 		}
 		return 0, nil

@@ -11,6 +11,10 @@ const (
 	maxCommand = 64 << 10 // bytes, as sent
 	maxArgs    = 1024
 	maxHeader  = 32 // bytes of a line that says a length
+
+	// Before AUTH: enough for a long password, and little for a stranger.
+	maxStranger     = 4 << 10
+	maxStrangerArgs = 16
 )
 
 // errProtocol is what cannot be read; the connection ends after it.
@@ -25,7 +29,8 @@ var (
 
 // parser reads commands: arrays of bulk strings, or lines of words.
 type parser struct {
-	args [][]byte // of the last command; they lie in the data it was read from
+	stranger bool     // who sends has not said AUTH
+	args     [][]byte // of the last command; they lie in the data it was read from
 }
 
 // next reads the command that data begins with and returns how many bytes it
@@ -43,10 +48,17 @@ func (p *parser) next(data []byte) (n int, err error) {
 	default:
 		n, err = p.inline(data)
 	}
-	if n == 0 && err == nil && len(data) >= maxCommand {
+	if n == 0 && err == nil && len(data) >= p.most() {
 		err = errTooLong
 	}
 	return n, err
+}
+
+func (p *parser) most() int {
+	if p.stranger {
+		return maxStranger
+	}
+	return maxCommand
 }
 
 // array reads *2\r\n$4\r\nPING\r\n$2\r\nhi\r\n.
@@ -55,7 +67,7 @@ func (p *parser) array(data []byte) (int, error) {
 	if at == 0 || err != nil {
 		return 0, err
 	}
-	if count > maxArgs {
+	if count > maxArgs || p.stranger && count > maxStrangerArgs {
 		return 0, errManyArgs
 	}
 	for ; count > 0; count-- {
@@ -80,7 +92,7 @@ func (p *parser) bulk(data []byte) (int, error) {
 	if at == 0 || err != nil {
 		return 0, err
 	}
-	if length < 0 || length > maxCommand {
+	if length < 0 || length > p.most() {
 		return 0, errBulk
 	}
 	end := at + length
