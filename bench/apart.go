@@ -28,9 +28,12 @@ func apart(work string, keys int, answer any) error {
 	return json.Unmarshal(out, answer)
 }
 
-// here is what the new process does: "flood", or "fill:" and the name of a
-// contestant.
+// here is what the new process does: "flood", "fill:" and the name of a
+// contestant, or serving.
 func here(work string, keys int, out io.Writer) error {
+	if work == emptyWork {
+		return serveEmpty()
+	}
 	answer, err := doHere(work, keys)
 	if err != nil {
 		return err
@@ -44,7 +47,7 @@ func doHere(work string, keys int) (any, error) {
 	}
 	name, found := strings.CutPrefix(work, "fill:")
 	if !found {
-		return nil, fmt.Errorf("-here: %q is neither flood nor fill:NAME", work)
+		return nil, fmt.Errorf("-here: %q is neither flood nor fill:NAME nor "+emptyWork, work)
 	}
 	c, err := named(name)
 	if err != nil {

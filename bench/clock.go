@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -54,10 +55,36 @@ func bothClock(server, callers int) clock {
 	}
 }
 
+// sharedClock is processorClock for this process and a server, which share so
+// many CPUs.
+func sharedClock(server, cpus int) clock {
+	return func() func() time.Duration {
+		start := processorTime() + threadsTime(server)
+		return func() time.Duration { return (processorTime() + threadsTime(server) - start) / time.Duration(cpus) }
+	}
+}
+
+// threadsTime is what all threads of another process have used so far.
+func threadsTime(process int) (used time.Duration) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", process))
+	if err != nil {
+		return 0
+	}
+	for _, thread := range threads {
+		used += scheduled(thread)
+	}
+	return used
+}
+
 // threadTime is what the first thread of another process has used so far; 0
 // where the system does not tell.
 func threadTime(process int) time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", process))
+	return scheduled(fmt.Sprintf("/proc/%d", process))
+}
+
+// scheduled reads what a thread has used of its folder in /proc.
+func scheduled(folder string) time.Duration {
+	text, err := os.ReadFile(filepath.Join(folder, "schedstat")) //nolint:gosec // a file of /proc
 	if err != nil {
 		return 0
 	}

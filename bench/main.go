@@ -18,6 +18,7 @@ type options struct {
 	slice  time.Duration
 	keys   int    // of the parts that need many
 	here   string // work that another process wants done in this one
+	stint  string // the program, for the part that starts it
 	busy   bool   // the machine has other work: count processor time
 }
 
@@ -35,7 +36,7 @@ func (o options) runs(part string) bool {
 }
 
 // partNames is what -only understands, in the order in which parts run.
-var partNames = []string{"hot", "uniform", "zipf", "fill", "batch", "flood", "redis"}
+var partNames = []string{"hot", "uniform", "zipf", "fill", "batch", "flood", "redis", "server"}
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil {
@@ -70,7 +71,7 @@ func runParts(o options, out io.Writer) error {
 	for _, p := range []struct {
 		name string
 		run  func(options, io.Writer, *bars) error
-	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}} {
+	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}, {"server", overServers}} {
 		if !o.runs(p.name) {
 			continue
 		}
@@ -86,7 +87,8 @@ func parse(args []string) (options, error) {
 	o := options{}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	only := flags.String("only", "", "run these parts alone: "+strings.Join(partNames, ","))
-	flags.StringVar(&o.here, "here", "", "do this alone and print what it took as JSON: flood, or fill:NAME")
+	flags.StringVar(&o.here, "here", "", "do this alone: flood or fill:NAME, and print what it took as JSON, or "+emptyWork)
+	flags.StringVar(&o.stint, "stint", "../bin/stint", "the program that the part server starts")
 	flags.IntVar(&o.keys, "keys", 10_000_000, "keys of fill and batch; flood brings twice as many, redis at most 1,000,000")
 	flags.IntVar(&o.rounds, "rounds", 11, "rounds of a race")
 	flags.DurationVar(&o.slice, "slice", 100*time.Millisecond, "how long a contestant runs in each round")

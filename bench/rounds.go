@@ -15,6 +15,10 @@ type runner struct {
 	// was. Blocks of one runner run at once, one a caller, and each caller
 	// has a number of its own.
 	block func(caller int) (calls int)
+	// callers, unless 0, is how many run at once, in place of the race's.
+	callers int
+	// clock, unless nil, is in place of the race's.
+	clock clock
 	// after, unless nil, is told that a slice is over, and whether its round
 	// counts.
 	after func(counts bool)
@@ -57,9 +61,21 @@ func (c race) interleave(runners []runner) timings {
 	return t
 }
 
+// asked is the race as a runner wants it.
+func (c race) asked(r runner) race {
+	if r.callers > 0 {
+		c.callers = r.callers
+	}
+	if r.clock != nil {
+		c.clock = r.clock
+	}
+	return c
+}
+
 // timeSlice lets every caller run blocks for about slice, and returns the
 // time that passed by the calls of all.
 func (c race) timeSlice(r runner) float64 {
+	c = c.asked(r)
 	var wait sync.WaitGroup
 	calls := make([]int, c.callers)
 	start, stop := time.Now(), c.clock()

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+)
+
+// serverProcess is a server of our own in a process of its own.
+type serverProcess struct {
+	command *exec.Cmd
+	dir     string            // of its files; empty: none
+	addrs   map[string]string // by the names of its listeners
+}
+
+// listening is how a server says where it listens.
+var listening = regexp.MustCompile(`listening.* name=(\S+) addr=(\S+)`)
+
+// startEmpty starts this program once more, as the server that decides
+// nothing.
+func startEmpty(ctx context.Context) (*serverProcess, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	s := &serverProcess{command: exec.CommandContext(ctx, self, "-here", emptyWork)}
+	return s, s.start()
+}
+
+// What the rules of the server allow is more than the race can use up.
+const (
+	benchRules = `rules:
+  - {id: race, by: [api_key], limit: 50000000, window: 1h}
+`
+	benchEnvoy = `domain: bench
+descriptors:
+  - key: user
+    rate_limit: {unit: hour, requests_per_unit: 50000000}
+`
+)
+
+// startStint starts the program as its users do.
+func startStint(ctx context.Context, program string) (*serverProcess, error) {
+	dir, err := os.MkdirTemp("", "stint-bench-")
+	if err != nil {
+		return nil, err
+	}
+	rules, envoy := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "envoy")
+	err = errors.Join(os.WriteFile(rules, []byte(benchRules), 0o600), os.Mkdir(envoy, 0o700),
+		os.WriteFile(filepath.Join(envoy, "bench.yaml"), []byte(benchEnvoy), 0o600))
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	const free = "127.0.0.1:0"
+	s := &serverProcess{dir: dir, command: exec.CommandContext(ctx, program, "serve", "--rules", rules, "--envoy-config", envoy,
+		"--http", free, "--grpc", free, "--resp", free, "--admin", free, "--pprof")}
+	return s, s.start()
+}
+
+// start waits until the server is ready.
+func (s *serverProcess) start() error {
+	log, err := s.command.StderrPipe()
+	if err != nil {
+		return err
+	}
+	runtime.LockOSThread() // see startRedis
+	diesWithUs(s.command)
+	if err := s.command.Start(); err != nil {
+		return errors.Join(err, os.RemoveAll(s.dir))
+	}
+	if err := s.listen(bufio.NewScanner(log)); err != nil {
+		return errors.Join(err, s.stop())
+	}
+	go func() { _, _ = io.Copy(io.Discard, log) }() // until it ends
+	return nil
+}
+
+// listen reads where it listens.
+func (s *serverProcess) listen(log *bufio.Scanner) error {
+	s.addrs = map[string]string{}
+	var said strings.Builder
+	for log.Scan() {
+		said.WriteString(log.Text() + "\n")
+		if found := listening.FindStringSubmatch(log.Text()); found != nil {
+			s.addrs[found[1]] = found[2]
+		}
+		if strings.Contains(log.Text(), "msg=ready") {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s ended before it was ready:\n%s", s.command.Path, said.String())
+}
+
+func (s *serverProcess) pid() int { return s.command.Process.Pid }
+
+func (s *serverProcess) stop() error {
+	err := s.command.Process.Kill()
+	_ = s.command.Wait() // tells that we killed it
+	if s.dir != "" {
+		err = errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return err
+}

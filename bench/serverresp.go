@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// respPatience is how long an answer may take before the race is lost.
+const respPatience = 10 * time.Second
+
+// respCaller is a connection of a client that does nothing but send what was
+// written before and count the lines that come back.
+type respCaller struct {
+	conn     net.Conn
+	requests [][]byte
+	next     int
+	lines    int    // of the answer to one request
+	want     []byte // stands in the answer
+	times    int    // that often
+	answer   []byte
+}
+
+// ask sends the next request.
+func (c *respCaller) ask() bool {
+	if err := c.conn.SetDeadline(time.Now().Add(respPatience)); err != nil {
+		return false
+	}
+	if _, err := c.conn.Write(c.requests[c.next]); err != nil {
+		return false
+	}
+	c.next = (c.next + 1) % len(c.requests)
+	read, lines := 0, 0
+	for lines < c.lines {
+		n, err := c.conn.Read(c.answer[read:])
+		if err != nil || n == 0 {
+			return false
+		}
+		lines += bytes.Count(c.answer[read:read+n], []byte{'\n'})
+		read += n
+	}
+	return bytes.Count(c.answer[:read], c.want) == c.times
+}
+
+// respCallers connects so many callers to a server.
+func (f *field) respCallers(ctx context.Context, addr string, callers int, connected func(caller int) respCaller) ([]respCaller, error) {
+	all := []respCaller{}
+	for caller := range callers {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return nil, err
+		}
+		f.closing(func() error {
+			if err := conn.Close(); !errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			return nil
+		})
+		c := connected(caller)
+		c.conn = conn
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// throttles asks for each of the keys, depth to a request. An answer is a line
+// that says five, and five numbers, of which the first is 0.
+func throttles(keys []string, depth int) respCaller {
+	c := respCaller{lines: 6 * depth, want: []byte("*5\r\n:0\r\n"), times: depth, answer: make([]byte, 128*depth)}
+	for w := (&walk{keys: keys}); w.next+depth <= len(keys); {
+		var text []byte
+		for _, key := range w.take(depth) {
+			text = fmt.Appendf(text, "*5\r\n$11\r\nCL.THROTTLE\r\n$%d\r\n%s\r\n$8\r\n49999999\r\n$8\r\n50000000\r\n$4\r\n3600\r\n", len(key), key)
+		}
+		c.requests = append(c.requests, text)
+	}
+	return c
+}
+
+func pings(int) respCaller {
+	return respCaller{lines: 1, want: []byte("+PONG\r\n"), times: 1, answer: make([]byte, 64), requests: [][]byte{[]byte("*1\r\n$4\r\nPING\r\n")}}
+}
+
+// addRESP adds the Redis protocol: one command at a time from callers with a
+// connection each, beside what a Redis server takes of the least that can be
+// asked; and pipelines, one a connection.
+func (f *field) addRESP(ctx context.Context, ours *serverProcess, keys []string) error {
+	single, piped := walks(keys, serverCallers), walks(keys, serverConnections)
+	err := f.addRESPCallers(ctx, surface{name: throttleName, process: ours.pid(), callers: serverCallers, checks: 1}, ours.addrs["resp"],
+		func(caller int) respCaller { return throttles(single[caller].keys, 1) })
+	if err != nil {
+		return err
+	}
+	err = f.addRESPCallers(ctx, surface{name: pipelineName, process: ours.pid(), callers: serverConnections, checks: pipelineDepth}, ours.addrs["resp"],
+		func(caller int) respCaller { return throttles(piped[caller].keys, pipelineDepth) })
+	if err != nil || findRedis() == "" {
+		return err
+	}
+	redis, err := startRedis(ctx, "")
+	if err != nil {
+		return err
+	}
+	f.closing(redis.stop)
+	return f.addRESPCallers(ctx, surface{name: pingName, process: redis.process.Process.Pid, callers: serverCallers, checks: 1}, redis.addr(), pings)
+}
+
+func (f *field) addRESPCallers(ctx context.Context, s surface, addr string, connected func(caller int) respCaller) error {
+	callers, err := f.respCallers(ctx, addr, s.callers, connected)
+	f.add(s, s.name, func(caller int) bool { return callers[caller].ask() })
+	return err
+}
