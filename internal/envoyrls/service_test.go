@@ -43,12 +43,12 @@ func (c *clock) add(d time.Duration) {
 // serving is a service over a store whose time the test moves.
 type serving struct {
 	*Service
-	t     *testing.T
+	t     testing.TB
 	clock *clock
 	dir   string
 }
 
-func serve(t *testing.T, config string, options ...func(*Options)) *serving {
+func serve(t testing.TB, config string, options ...func(*Options)) *serving {
 	t.Helper()
 	s := &serving{t: t, clock: &clock{now: start}, dir: t.TempDir()}
 	write(t, filepath.Join(s.dir, "config.yaml"), config)
@@ -63,7 +63,7 @@ func serve(t *testing.T, config string, options ...func(*Options)) *serving {
 	return s
 }
 
-func write(t *testing.T, path, text string) {
+func write(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path+".next", []byte(text), 0o600); err != nil {
 		t.Fatal(err)
