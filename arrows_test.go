@@ -35,6 +35,7 @@ var arrows = map[string]struct {
 	"resilience/budget":    {nil, "it is of use to who retries by other means"},
 	"resilience/bulkhead":  {nil, "what calls hold is no concern of it"},
 	"resilience/retry":     {nil, "what a retry costs others is bounded by an interface"},
+	"resilience/deadline":  {nil, "it carries a time, whatever the request is"},
 	"redisstore":           {[]string{".", "internal/shorthash"}, "it takes claims to servers; what their failure means is decided around it"},
 	"lease":                {[]string{"."}, "it leases from any store, so it knows none"},
 	"remotestore":          {[]string{".", "api/…"}, "it takes claims to a server; what its failure means is decided around it"},
@@ -71,6 +72,7 @@ var thirdParty = map[string]string{
 	"resilience/budget":   "whoever bounds retries downloads nothing else",
 	"resilience/bulkhead": "whoever parts dependencies downloads nothing else",
 	"resilience/retry":    "whoever retries downloads nothing else",
+	"resilience/deadline": "whoever carries deadlines downloads nothing else",
 	"internal/resp":       "it reads what anyone sends, so it can be read whole",
 	"internal/urlpath":    "security rests on it, so it can be read whole",
 }

@@ -1,0 +1,86 @@
+package deadline
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Middleware gives the requests to a server their deadlines. The zero value
+// takes what callers say, and bounds nothing else.
+type Middleware struct {
+	// Header is where callers say how many milliseconds they have left.
+	// Defaults to DefaultHeader.
+	Header string
+
+	// Default is the time of a request that says nothing. Zero: any.
+	Default time.Duration
+
+	// Max is the most time that a request gets, whatever it says. Zero: any.
+	Max time.Duration
+
+	// Expired answers requests whose time is over before anything was
+	// answered. Defaults to 504 with a body that says so.
+	Expired http.Handler
+}
+
+// Wrap returns a handler whose context ends when the time of its request is
+// over. Reads of the request's body and writes of the response end shortly
+// after. It runs in the goroutine of the server; if it returns too late and
+// has not answered, Expired does.
+func (m Middleware) Wrap(next http.Handler) http.Handler {
+	if m.Expired == nil {
+		m.Expired = http.HandlerFunc(expired)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch left, ok := m.left(r.Header); {
+		case !ok:
+			next.ServeHTTP(w, r)
+		case left <= 0:
+			m.Expired.ServeHTTP(w, r)
+		default:
+			m.serve(next, w, r, left)
+		}
+	})
+}
+
+// left is how much time a request gets.
+func (m *Middleware) left(h http.Header) (left time.Duration, ok bool) {
+	left, ok = Left(h, m.Header)
+	if !ok && m.Default > 0 {
+		left, ok = m.Default, true
+	}
+	if m.Max > 0 && (!ok || left > m.Max) {
+		left, ok = m.Max, true
+	}
+	return left, ok
+}
+
+// grace is how much longer than the context reads and writes go on: the
+// context ends first, and there is time for an answer that the handler had.
+const grace = 20 * time.Millisecond
+
+func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request, left time.Duration) {
+	end := time.Now().Add(left)
+	ctx, cancel := context.WithDeadline(r.Context(), end)
+	defer cancel()
+	conn := http.NewResponseController(w) // its errors say that there is no such deadline
+	if r.ContentLength != 0 {
+		_ = conn.SetReadDeadline(end.Add(grace))
+	}
+	_ = conn.SetWriteDeadline(end.Add(grace))
+	answer := &writer{ResponseWriter: w}
+	next.ServeHTTP(answer, r.WithContext(ctx))
+	if !answer.begun && !time.Now().Before(end) {
+		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+		m.Expired.ServeHTTP(w, r)
+	}
+}
+
+func expired(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusGatewayTimeout)
+	_, _ = w.Write([]byte(`{"error":{"code":"DEADLINE_EXCEEDED","message":"The time that the caller gave this request is over"}}` + "\n"))
+}

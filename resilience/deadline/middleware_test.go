@@ -1,0 +1,339 @@
+package deadline
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestMiddlewareGivesTime(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct {
+		name  string
+		m     Middleware
+		value string // of the header; "": none
+		want  time.Duration
+	}{
+		{"asAsked", Middleware{}, "850", 850 * time.Millisecond},
+		{"noneUnlessAsked", Middleware{}, "", none},
+		{"noneForGarbage", Middleware{}, "soon", none},
+		{"theDefault", Middleware{Default: s}, "", s},
+		{"theDefaultForGarbage", Middleware{Default: s}, "soon", s},
+		{"moreThanTheDefaultWhereAsked", Middleware{Default: s}, "5000", 5 * s},
+		{"atMostTheMax", Middleware{Max: s}, "5000", s},
+		{"atMostTheMaxOfHuge", Middleware{Max: s}, "99999999999999999999", s},
+		{"lessThanTheMaxWhereAsked", Middleware{Max: s}, "5", 5 * time.Millisecond},
+		{"theMaxUnlessAsked", Middleware{Max: s}, "", s},
+		{"theMaxOfTheDefault", Middleware{Max: s, Default: 5 * s}, "", s},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := httptest.NewRequest("GET", "/", nil)
+				if c.value != "" {
+					r.Header.Set(DefaultHeader, c.value)
+				}
+				asked := false
+				c.m.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					asked = true
+					end, ok := r.Context().Deadline()
+					if ok != (c.want != none) || ok && time.Until(end) != c.want {
+						t.Errorf("%v, %v; want %v", time.Until(end), ok, c.want)
+					}
+				})).ServeHTTP(httptest.NewRecorder(), r)
+				if !asked {
+					t.Error("not asked")
+				}
+			})
+		})
+	}
+}
+
+func TestNoTimeLeftIsNotBegun(t *testing.T) {
+	h := Middleware{}.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("begun") }))
+	for _, value := range []string{"0", "-1"} {
+		r, w := httptest.NewRequest("POST", "/", strings.NewReader("a body")), httptest.NewRecorder()
+		r.Header.Set(DefaultHeader, value)
+		h.ServeHTTP(w, r)
+		if w.Code != 504 || !strings.Contains(w.Body.String(), "DEADLINE_EXCEEDED") || w.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+		}
+	}
+}
+
+// Who has not answered by the deadline is answered for; who has is left alone.
+func TestLateAnswers(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		handler http.HandlerFunc
+		want    int
+	}{
+		{"noneIs504", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 504},
+		{"lateIsKept", func(w http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			w.WriteHeader(http.StatusTeapot)
+		}, 418},
+		{"writtenIsKept", func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "half of it")
+			<-r.Context().Done()
+		}, 200},
+		{"copiedIsKept", func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(w, strings.NewReader("half of it"))
+			<-r.Context().Done()
+		}, 200},
+		{"flushedIsKept", func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}, 200},
+		{"earlyHintsAreNoAnswer", func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusEarlyHints)
+			<-r.Context().Done()
+		}, 504},
+		{"inTimeIsKept", func(http.ResponseWriter, *http.Request) {}, 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, w := httptest.NewRequest("GET", "/", nil), httptest.NewRecorder()
+				Middleware{Default: time.Second}.Wrap(c.handler).ServeHTTP(w, r)
+				if w.Code != c.want && c.want != 504 { // a recorder keeps the first status, also an informational one
+					t.Errorf("%d, want %d", w.Code, c.want)
+				}
+				if got := strings.Contains(w.Body.String(), "DEADLINE"); got != (c.want == 504) {
+					t.Errorf("answered %q", w.Body)
+				}
+			})
+		})
+	}
+}
+
+func TestOwnAnswerForExpired(t *testing.T) {
+	m := Middleware{Expired: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })}
+	r, w := httptest.NewRequest("GET", "/", nil), httptest.NewRecorder()
+	r.Header.Set(DefaultHeader, "0")
+	m.Wrap(http.NotFoundHandler()).ServeHTTP(w, r)
+	if w.Code != http.StatusTeapot {
+		t.Error(w.Code)
+	}
+}
+
+// serve runs one request against a handler over a pipe, in virtual time.
+func serve(t *testing.T, m Middleware, h http.HandlerFunc, ask func(client *http.Client)) {
+	t.Helper()
+	n := pipes()
+	l, _ := n.listen(0)
+	s := &http.Server{Handler: m.Wrap(h)}
+	go func() { _ = s.Serve(l) }()
+	client := &http.Client{Transport: &http.Transport{DialContext: n.dial}}
+	ask(client)
+	client.CloseIdleConnections()
+	_ = s.Close()
+}
+
+// A handler that reads a body which does not come is let go at the deadline,
+// and the client is answered.
+func TestStuckReadEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan time.Duration, 1)
+		start := time.Now()
+		serve(t, Middleware{Default: time.Second}, func(_ http.ResponseWriter, r *http.Request) {
+			_, err := io.ReadAll(r.Body)
+			if err == nil {
+				t.Error("read a body that did not come")
+			}
+			ended <- time.Since(start)
+		}, func(client *http.Client) {
+			body, w := io.Pipe()
+			defer w.Close()
+			resp, err := client.Post("http://service-1/", "text/plain", body)
+			if err != nil || resp.StatusCode != 504 {
+				t.Errorf("%v, %v", resp, err)
+			} else {
+				resp.Body.Close()
+			}
+		})
+		if took := <-ended; took != time.Second+grace {
+			t.Errorf("read for %v", took)
+		}
+	})
+}
+
+// A handler that writes to a client which does not read is let go, too.
+func TestStuckWriteEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan time.Duration, 1)
+		start := time.Now()
+		serve(t, Middleware{Default: time.Second}, func(w http.ResponseWriter, _ *http.Request) {
+			for err := error(nil); err == nil; {
+				_, err = w.Write(make([]byte, 1<<16))
+			}
+			ended <- time.Since(start)
+		}, func(client *http.Client) {
+			resp, err := client.Get("http://service-1/")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			time.Sleep(time.Minute)
+			resp.Body.Close()
+		})
+		if took := <-ended; took != time.Second+grace {
+			t.Errorf("wrote for %v", took)
+		}
+	})
+}
+
+// The deadline of one request is not that of the next on its connection.
+func TestConnectionOutlivesTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conns := map[string]bool{}
+		serve(t, Middleware{Default: time.Second}, func(w http.ResponseWriter, r *http.Request) {
+			conns[r.RemoteAddr] = true
+			b, err := io.ReadAll(r.Body)
+			_, _ = w.Write(b)
+			if err != nil {
+				t.Error(err)
+			}
+		}, func(client *http.Client) {
+			for range 3 {
+				resp, err := client.Post("http://service-1/", "text/plain", strings.NewReader("a body"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if text, err := io.ReadAll(resp.Body); string(text) != "a body" || err != nil {
+					t.Errorf("%q, %v", text, err)
+				}
+				resp.Body.Close()
+				time.Sleep(5 * time.Second)
+			}
+		})
+		if len(conns) != 1 {
+			t.Errorf("%d connections", len(conns))
+		}
+	})
+}
+
+// What handlers ask of the server's writer, they get through the middleware.
+func TestHijackGetsThrough(t *testing.T) {
+	server := httptest.NewServer(Middleware{Default: time.Minute}.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 418 I'm a teapot\r\nContent-Length: 0\r\n\r\n")
+		conn.Close()
+	})))
+	defer server.Close()
+	resp, err := http.Get(server.URL)
+	if err != nil || resp.StatusCode != http.StatusTeapot {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	resp.Body.Close()
+}
+
+// trip is an http.RoundTripper by a function.
+type trip func(*http.Request) (*http.Response, error)
+
+func (f trip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+func TestTransportTellsWhatIsLeft(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		name    string
+		tr      Transport
+		timeout time.Duration // of the context; 0: none
+		want    string        // "": nothing is told; "refused": nothing is sent
+	}{
+		{"theContextsTime", Transport{}, 850 * ms, "850"},
+		{"roundedDown", Transport{}, 850*ms - 1, "849"},
+		{"nothingWithoutDeadline", Transport{}, 0, ""},
+		{"theTotal", Transport{Total: time.Second}, 0, "1000"},
+		{"theContextBeforeTheTotal", Transport{Total: time.Second}, 5 * time.Second, "5000"},
+		{"lessTheReserve", Transport{Reserve: 50 * ms}, 850 * ms, "800"},
+		{"notLessThanAMillisecond", Transport{}, ms - 1, "refused"},
+		{"notWithinTheReserve", Transport{Reserve: 50 * ms}, 50 * ms, "refused"},
+		{"notWithATotalWithinTheReserve", Transport{Reserve: 50 * ms, Total: ms}, 0, "refused"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				if c.timeout > 0 {
+					limited, cancel := context.WithTimeout(ctx, c.timeout)
+					defer cancel()
+					ctx = limited
+				}
+				told := "refused"
+				c.tr.Base = trip(func(req *http.Request) (*http.Response, error) {
+					told = req.Header.Get(DefaultHeader)
+					return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+				})
+				req, err := http.NewRequestWithContext(ctx, "POST", "http://example.com/", strings.NewReader("a body"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				closed := &closing{Reader: req.Body}
+				req.Body = closed
+				resp, err := c.tr.RoundTrip(req)
+				if told != c.want || len(req.Header) != 0 {
+					t.Errorf("told %q, want %q; the caller's header: %v", told, c.want, req.Header)
+				}
+				if refused := c.want == "refused"; refused != errors.Is(err, context.DeadlineExceeded) || refused != closed.done {
+					t.Errorf("error %v, body closed: %v", err, closed.done)
+				}
+				if err == nil {
+					resp.Body.Close()
+				}
+			})
+		})
+	}
+}
+
+type closing struct {
+	io.Reader
+	done bool
+}
+
+func (c *closing) Close() error { c.done = true; return nil }
+
+// Total lasts until the body is read, and lets go of its timer with it.
+func TestTotalCoversTheBody(t *testing.T) {
+	for _, status := range []int{200, 101} {
+		synctest.Test(t, func(t *testing.T) {
+			var ctx context.Context
+			tr := &Transport{Total: time.Second, Base: trip(func(req *http.Request) (*http.Response, error) {
+				ctx = req.Context()
+				return &http.Response{StatusCode: status, Body: http.NoBody}, nil
+			})}
+			resp, err := tr.RoundTrip(httptest.NewRequest("GET", "http://example.com/", nil))
+			if err != nil || ctx.Err() != nil {
+				t.Fatal(err, ctx.Err())
+			}
+			resp.Body.Close()
+			if ended := ctx.Err() != nil; ended != (status == 200) {
+				t.Errorf("%d: the context ended with the body: %v", status, ended)
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) && status == 101 {
+				t.Error(ctx.Err())
+			}
+		})
+	}
+}
+
+func TestFailedTripEndsItsContext(t *testing.T) {
+	var ctx context.Context
+	down := errors.New("down")
+	tr := &Transport{Total: time.Hour, Base: trip(func(req *http.Request) (*http.Response, error) {
+		ctx = req.Context()
+		return nil, down
+	})}
+	if _, err := tr.RoundTrip(httptest.NewRequest("GET", "http://example.com/", nil)); !errors.Is(err, down) || ctx.Err() == nil {
+		t.Error(err, ctx.Err())
+	}
+}

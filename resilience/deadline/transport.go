@@ -1,0 +1,100 @@
+package deadline
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Transport is an [http.RoundTripper] that tells the server how much time is
+// left. The zero value tells the time until the context's deadline. It is safe
+// for use by many goroutines at once; do not change it then.
+type Transport struct {
+	// Base sends the requests. Defaults to http.DefaultTransport.
+	Base http.RoundTripper
+
+	// Header is where the time is told. Defaults to DefaultHeader.
+	Header string
+
+	// Total is the time of a request whose context has no deadline, from here
+	// to the end of the response's body. Zero: any, and nothing is told.
+	Total time.Duration
+
+	// Reserve is taken off what is told: the time for the answer to come
+	// back, and to make something of it. Zero: none.
+	Reserve time.Duration
+}
+
+// RoundTrip sends the request with the time that is left for it. With less
+// than a millisecond it sends nothing, and the error is a
+// [context.DeadlineExceeded].
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx, cancel := t.bound(req.Context())
+	end, ok := ctx.Deadline()
+	if !ok {
+		return t.base().RoundTrip(req)
+	}
+	left := time.Until(end) - max(0, t.Reserve)
+	if left < time.Millisecond {
+		return nil, refuse(req, cancel, left)
+	}
+	told := req.WithContext(ctx)
+	told.Header = req.Header.Clone()
+	if told.Header == nil {
+		told.Header = http.Header{}
+	}
+	Set(told.Header, t.Header, left)
+	resp, err := t.base().RoundTrip(told)
+	return withEnd(resp, err, cancel)
+}
+
+func (t *Transport) base() http.RoundTripper {
+	if t.Base != nil {
+		return t.Base
+	}
+	return http.DefaultTransport
+}
+
+// bound gives a context the deadline of Total if it has none. The cancel is
+// nil if it has.
+func (t *Transport) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok || t.Total <= 0 {
+		return ctx, nil
+	}
+	return context.WithTimeout(ctx, t.Total)
+}
+
+func refuse(req *http.Request, cancel context.CancelFunc, left time.Duration) error {
+	if cancel != nil {
+		cancel()
+	}
+	if req.Body != nil {
+		_ = req.Body.Close()
+	}
+	return fmt.Errorf("deadline: %v left for %s: nothing was sent: %w", left, req.URL.Host, context.DeadlineExceeded)
+}
+
+// withEnd lets go of a context when the response has been read. A connection
+// that now speaks another protocol keeps it until its deadline.
+func withEnd(resp *http.Response, err error, cancel context.CancelFunc) (*http.Response, error) {
+	switch {
+	case cancel == nil:
+	case err != nil:
+		cancel()
+	case resp.StatusCode != http.StatusSwitchingProtocols:
+		resp.Body = &body{resp.Body, cancel}
+	}
+	return resp, err
+}
+
+type body struct {
+	io.ReadCloser
+	end context.CancelFunc
+}
+
+func (b *body) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
+}

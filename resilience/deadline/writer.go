@@ -1,0 +1,46 @@
+package deadline
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+)
+
+// writer knows whether an answer has begun. It is all that the server's writer
+// is, to those who ask for it by type and by http.ResponseController.
+type writer struct {
+	http.ResponseWriter
+	begun bool
+}
+
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *writer) WriteHeader(status int) {
+	w.begun = w.begun || status >= 200 || status == http.StatusSwitchingProtocols
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *writer) Write(b []byte) (int, error) {
+	w.begun = true
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *writer) ReadFrom(r io.Reader) (int64, error) {
+	w.begun = true
+	return io.Copy(w.ResponseWriter, r)
+}
+
+// Flush is for who does not know of [http.ResponseController].
+func (w *writer) Flush() { _ = w.FlushError() }
+
+func (w *writer) FlushError() error {
+	w.begun = true
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	w.begun = w.begun || err == nil
+	return conn, buffered, err
+}
