@@ -38,10 +38,20 @@ func key(domain string, entries []*common.RateLimitDescriptor_Entry, shared []st
 
 // part is text as a part of a key: as it is where that can be.
 func part(text string) string {
-	if len(text) > maxPart || text == "" || text[0] == hashMark || stint.ValidateKey(text) != nil {
+	if len(text) > maxPart || text == "" || text[0] == hashMark || !plain(text) && stint.ValidateKey(text) != nil {
 		return hashed(text)
 	}
 	return text
+}
+
+// plain reports whether all of a text is printable ASCII, as nearly all are.
+func plain(text string) bool {
+	for i := range len(text) {
+		if text[i]-' ' > '~'-' ' {
+			return false
+		}
+	}
+	return true
 }
 
 func hashed(text string) string {

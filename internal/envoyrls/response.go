@@ -19,10 +19,33 @@ const (
 	overLimit = pb.RateLimitResponse_OVER_LIMIT
 )
 
+// said is the status of a descriptor, with the parts of it that are its own.
+type said struct {
+	status descriptorStatus
+	reset  durationpb.Duration
+}
+
+// saidOnce is a response of one status, as most are: one allocation.
+type saidOnce struct {
+	response pb.RateLimitResponse
+	list     [1]*descriptorStatus
+	said     [1]said
+}
+
+// room is a response with n empty statuses.
+func room(n int) (*pb.RateLimitResponse, []said) {
+	if n == 1 {
+		one := &saidOnce{}
+		one.response.Statuses = one.list[:]
+		return &one.response, one.said[:]
+	}
+	return &pb.RateLimitResponse{Statuses: make([]*descriptorStatus, n)}, make([]said, n)
+}
+
 // response is the answer to a decided plan.
 func (p *plan) response() *pb.RateLimitResponse {
-	last := p.asked[len(p.asked)-1].of
-	r := &pb.RateLimitResponse{OverallCode: ok, Statuses: make([]*descriptorStatus, last+1)}
+	r, all := room(p.asked[len(p.asked)-1].of + 1)
+	r.OverallCode = ok
 	for i := 0; i < len(p.asked); {
 		of, face := p.asked[i].of, &p.asked[i]
 		for i++; i < len(p.asked) && p.asked[i].of == of; i++ {
@@ -30,8 +53,8 @@ func (p *plan) response() *pb.RateLimitResponse {
 				face = &p.asked[i]
 			}
 		}
-		s := p.status(face)
-		if r.Statuses[of] = s; s.GetCode() == overLimit {
+		p.say(&all[of], face)
+		if r.Statuses[of] = &all[of].status; all[of].status.GetCode() == overLimit {
 			r.OverallCode = overLimit
 		}
 	}
@@ -51,25 +74,26 @@ func (p *plan) nearer(a, b *asked) bool {
 		return !x.Allowed
 	case x.Allowed:
 		return a.limit.remaining(x) < b.limit.remaining(y)
-	case x.RetryAfter != y.RetryAfter:
-		return x.RetryAfter > y.RetryAfter
 	}
-	return a.limit.reset(x) > b.limit.reset(y)
+	return x.RetryAfter > y.RetryAfter
 }
 
-func (p *plan) status(a *asked) *descriptorStatus {
+// say writes the status of a descriptor, given what decides it.
+func (p *plan) say(s *said, a *asked) {
+	s.status.Code = ok
 	switch {
 	case a.limit == nil:
-		return &descriptorStatus{Code: ok}
+		return
 	case a.limit.unlimited:
-		return &descriptorStatus{Code: ok, LimitRemaining: math.MaxUint32}
+		s.status.LimitRemaining = math.MaxUint32
+		return
 	}
 	d := &p.decisions[a.claim]
-	s := &descriptorStatus{Code: ok, CurrentLimit: a.limit.info, LimitRemaining: a.limit.remaining(d), DurationUntilReset: durationpb.New(a.limit.reset(d))}
+	s.reset.Seconds = int64(a.limit.reset(d) / time.Second)
+	s.status.CurrentLimit, s.status.LimitRemaining, s.status.DurationUntilReset = a.limit.info, a.limit.remaining(d), &s.reset
 	if !d.Allowed && !p.observes(a.limit) {
-		s.Code = overLimit
+		s.status.Code = overLimit
 	}
-	return s
 }
 
 func (l *limit) remaining(d *stint.Decision) uint32 {

@@ -328,24 +328,6 @@ descriptors:
 	s.want(request("d", "window=1"), "OK | OK 5/30SECOND left 4 reset 10")
 }
 
-func BenchmarkShouldRateLimit(b *testing.B) {
-	dir := b.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), []byte(strings.ReplaceAll(messaging, "_unit: 2", "_unit: 1000000000")), 0o600); err != nil {
-		b.Fatal(err)
-	}
-	s, err := New(Options{Dir: dir, Store: stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000})})
-	if err != nil {
-		b.Fatal(err)
-	}
-	r := request("messaging", "to_number=12065550100")
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := s.ShouldRateLimit(b.Context(), r); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // Plans are used again, so one caller must never see another's.
 func TestManyAskAtOnce(t *testing.T) {
 	s := serve(t, messaging)
