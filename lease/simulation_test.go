@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -120,7 +121,7 @@ func (w *world) run(f fate) (local int64) {
 		w.strike(f, nodes, i)
 	}
 	pending.Wait()
-	for _, n := range append(nodes, w.graves...) { // the dead reach nobody
+	for _, n := range slices.Concat(nodes, w.graves) { // the dead reach nobody
 		local += int64(n.Stats().Local)
 		if err := n.Close(); err != nil {
 			w.t.Error(err)

@@ -12,17 +12,16 @@ import (
 	"github.com/stintdev/stint/storetest"
 )
 
-// far is a store at the other end of a network: each call takes a millisecond,
-// the half of it before the store decides.
+// far is a store at the other end of a network: each way takes its time.
 type far struct {
 	stint.Store
+
+	way time.Duration
 
 	mutex sync.Mutex
 	calls int
 	asked []stint.Claim
 }
-
-const way = 500 * time.Microsecond
 
 func (f *far) note(claims ...stint.Claim) {
 	f.mutex.Lock()
@@ -33,9 +32,9 @@ func (f *far) note(claims ...stint.Claim) {
 
 func (f *far) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
 	f.note(c)
-	time.Sleep(way)
+	time.Sleep(f.way)
 	d, err := f.Store.Take(ctx, c)
-	time.Sleep(way)
+	time.Sleep(f.way)
 	return d, err
 }
 
@@ -43,9 +42,9 @@ func (f *far) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.
 	for _, g := range groups {
 		f.note(g.Claims...)
 	}
-	time.Sleep(way)
+	time.Sleep(f.way)
 	err := f.Store.TakeGroups(ctx, groups, out)
-	time.Sleep(way)
+	time.Sleep(f.way)
 	return err
 }
 
@@ -62,7 +61,7 @@ func play(t *testing.T, act func(s *scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		truth := stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return time.Now().UnixMicro() }})
-		s := &scene{t: t, truth: truth, far: &far{Store: truth}}
+		s := &scene{t: t, truth: truth, far: &far{Store: truth, way: 500 * time.Microsecond}}
 		var err error
 		if s.Store, err = lease.New(s.far, lease.Options{}); err != nil {
 			t.Fatal(err)
