@@ -54,7 +54,7 @@ var arrows = map[string]struct {
 	"api/…":                {nil, "whoever speaks the protocol needs nothing else of ours"},
 	"internal/gateway":     {nil, "it passes requests on; who may pass is decided around it"},
 	"internal/native":      {[]string{".", "rule", "api/…"}, "it speaks the protocol for any store and any rule set; who may ask is handed to it"},
-	"internal/adminapi":    {[]string{".", "rule", "internal/ruleset"}, "it changes rules and keys for whoever serves it"},
+	"internal/adminapi":    {[]string{".", "rule", "internal/nearest", "internal/ruleset"}, "it changes rules and keys for whoever serves it"},
 	"internal/server":      {[]string{".", "internal/adminapi", "rule", "httplimit", "internal/envoyrls", "internal/gateway", "internal/native", "internal/nearest", "internal/resp", "internal/ruleset"}, "it joins the surfaces to a store that its caller picks"},
 	"cmd/stint":            {[]string{".", "rule", "httplimit", "replay", "redisstore", "remotestore", "guard", "lease", "resilience/breaker", "internal/nearest", "internal/pgrules", "internal/redisrules", "internal/ruleset", "internal/server"}, "it wires; work belongs in what it wires"},
 	"examples/…":           {[]string{".", "httplimit", "rule", "examples/…"}, "an example uses what its reader can use"},

@@ -66,7 +66,7 @@ func cleanEnvironment() (env []string) {
 			env = append(env, e)
 		}
 	}
-	return env
+	return append(env, "STATE_DIRECTORY="+filepath.Join(filepath.Dir(binary), "state"))
 }
 
 // process is a running server whose log is read line by line.

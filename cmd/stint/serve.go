@@ -32,6 +32,7 @@ SIGTERM and SIGINT drain and exit 0 within 10 s. SIGHUP reads the rules and
 certificates again; what has a mistake is logged, and what was in force stays.`,
 		Example: `  stint serve
   stint serve --rules rules.yaml --store redis://10.0.0.5:6379/0
+  stint serve --rules redis://10.0.0.5:6379/0 --store redis://10.0.0.5:6379/0
   stint serve --rules rules.yaml --gateway :8000 --upstream http://127.0.0.1:9000
   STINT_RULES=/etc/stint/rules stint serve --config stint.yaml --http 127.0.0.1:0`,
 		Args: noArguments,
@@ -65,6 +66,11 @@ func serve(ctx context.Context, flags *serveFlags, logs logWriter) error {
 	if err != nil {
 		return err
 	}
+	closeRules, err := flags.openRules(&config, log)
+	if err != nil {
+		return errors.Join(err, closeStore())
+	}
+	defer closeRules()
 	s, err := server.New(config)
 	if err != nil {
 		return errors.Join(usagef("%w", err), closeStore())

@@ -1,0 +1,132 @@
+package pgrules_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stintdev/stint/internal/pgrules"
+	"github.com/stintdev/stint/internal/pgtest"
+	"github.com/stintdev/stint/internal/redistest"
+	"github.com/stintdev/stint/internal/ruleset"
+	"github.com/stintdev/stint/internal/ruletest"
+)
+
+func open(t *testing.T, s *pgtest.Server, prefix string) *pgrules.Source {
+	t.Helper()
+	source, err := pgrules.New(pgrules.Options{URL: s.URL(), Password: pgtest.Password, Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(source.Close)
+	return source
+}
+
+func TestPostgres(t *testing.T) {
+	s := pgtest.Start(t)
+	n := 0
+	ruletest.Source(t, func(t *testing.T) ruleset.Source { n++; return open(t, s, fmt.Sprint("p:", n)) })
+	ruletest.Shared(t, func(t *testing.T) ruleset.Source { return open(t, s, "shared") })
+	ruletest.Fleet(t, open(t, s, "fleet"))
+	t.Run("makesItsTablesOnce", func(t *testing.T) { makesTablesOnce(t, s) })
+	t.Run("announces", func(t *testing.T) { announces(t, s) })
+	t.Run("comesBackAfterARestart", func(t *testing.T) { comesBack(t, s) })
+}
+
+// Nodes that start together all want the tables.
+func makesTablesOnce(t *testing.T, s *pgtest.Server) {
+	var done sync.WaitGroup
+	for range 8 {
+		source := open(t, s, "together")
+		done.Go(func() {
+			if _, err := source.History(t.Context(), 1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	done.Wait()
+}
+
+// announces waits far less than a poll could take to be due twice, and does so
+// thrice.
+func announces(t *testing.T, s *pgtest.Server) {
+	one, other := open(t, s, "heard"), open(t, s, "heard")
+	told := watch(t, other)
+	<-told
+	awaitListening(t, s)
+	for n := range uint64(3) {
+		drain(told)
+		if _, err := one.Publish(t.Context(), n, ruletest.Rules(n+1, fmt.Sprint("r", n))); err != nil {
+			t.Fatal(err)
+		}
+		<-told
+	}
+}
+
+// awaitListening waits until a connection to the server hears announcements.
+func awaitListening(t *testing.T, s *pgtest.Server) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), strings.Replace(s.URL(), "?", "?password=secret%25%3A%2F%3F%23%40pw&", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.WithoutCancel(t.Context()))
+	redistest.Await(t, func() error {
+		var n int
+		err := c.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'`).Scan(&n)
+		if err == nil && n == 0 {
+			err = errors.New("nobody listens")
+		}
+		return err
+	})
+}
+
+func watch(t *testing.T, s ruleset.Source) chan struct{} {
+	t.Helper()
+	told, done := make(chan struct{}, 1000), make(chan struct{})
+	ctx, end := context.WithCancel(t.Context())
+	go func() { defer close(done); s.Watch(ctx, func() { told <- struct{}{} }) }()
+	t.Cleanup(func() { end(); <-done })
+	return told
+}
+
+func drain(c chan struct{}) {
+	for len(c) > 0 {
+		<-c
+	}
+}
+
+func comesBack(t *testing.T, s *pgtest.Server) {
+	source := open(t, s, "back")
+	if _, err := source.Publish(t.Context(), 0, ruletest.Rules(1, "one")); err != nil {
+		t.Fatal(err)
+	}
+	s.Kill()
+	if _, err := source.History(t.Context(), 1); err == nil || strings.Contains(err.Error(), pgtest.Password) {
+		t.Errorf("without its server: %v", err)
+	}
+	s.Restart()
+	redistest.Await(t, func() error { _, err := source.Get(t.Context(), 1); return err })
+}
+
+func TestWrongOptionsAreRefusedWithoutThePassword(t *testing.T) {
+	for _, o := range []pgrules.Options{
+		{URL: "postgres://u:hunter2@host:port/db"},
+		{URL: "postgres://u:hunter2@host/db", Prefix: `a"b`},
+		{URL: "postgres://u:hunter2@host/db?sslmode=none"},
+	} {
+		if _, err := pgrules.New(o); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%v: %v", o.Prefix, err)
+		}
+	}
+	s, err := pgrules.New(pgrules.Options{URL: "postgres://u:hunter2@host/db", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil || s.String() != "postgres://host:5432/db stint_rules" {
+		t.Errorf("%v, %v", s, err)
+	}
+}

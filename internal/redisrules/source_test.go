@@ -1,0 +1,136 @@
+package redisrules_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stintdev/stint/internal/redisrules"
+	"github.com/stintdev/stint/internal/redistest"
+	"github.com/stintdev/stint/internal/ruleset"
+	"github.com/stintdev/stint/internal/ruletest"
+	"github.com/stintdev/stint/redisstore"
+)
+
+func open(t *testing.T, o redisstore.Options) *redisrules.Source {
+	t.Helper()
+	s, err := redisrules.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func single(addr, prefix string) redisstore.Options {
+	return redisstore.Options{Addrs: []string{addr}, Prefix: prefix}
+}
+
+func suite(t *testing.T, o redisstore.Options) {
+	n := 0
+	with := func(prefix string) redisstore.Options { p := o; p.Prefix = prefix; return p }
+	ruletest.Source(t, func(t *testing.T) ruleset.Source { n++; return open(t, with(fmt.Sprint("p", n))) })
+	ruletest.Shared(t, func(t *testing.T) ruleset.Source { return open(t, with("shared")) })
+	ruletest.Fleet(t, open(t, with("fleet")))
+}
+
+func TestSingle(t *testing.T) {
+	p := redistest.Server(t)
+	suite(t, single(p.Addr(), ""))
+}
+
+func TestCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	suite(t, redisstore.Options{Topology: redisstore.Cluster, Addrs: redistest.Cluster(t, 3, 0).Addrs()})
+}
+
+func TestSentinel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	s := redistest.Sentinel(t)
+	suite(t, redisstore.Options{Topology: redisstore.Sentinel, Addrs: s.Addrs(), Master: s.Name})
+}
+
+func TestOldVersionsLoseTheirFiles(t *testing.T) {
+	p := redistest.Server(t)
+	s := open(t, single(p.Addr(), ""))
+	for n := range uint64(103) {
+		if _, err := s.Publish(t.Context(), n, ruletest.Rules(n+1, fmt.Sprint("r", n))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for number, kept := range map[uint64]bool{3: false, 4: true, 103: true} {
+		if _, err := s.Get(t.Context(), number); (err == nil) != kept || err != nil && !errors.Is(err, ruleset.ErrNone) {
+			t.Errorf("version %d: %v", number, err)
+		}
+	}
+	if all, err := s.History(t.Context(), 1000); err != nil || len(all) != 103 {
+		t.Errorf("%d versions, %v", len(all), err)
+	}
+}
+
+func watch(t *testing.T, s ruleset.Source) chan struct{} {
+	t.Helper()
+	told, done := make(chan struct{}, 1000), make(chan struct{})
+	ctx, end := context.WithCancel(t.Context())
+	go func() { defer close(done); s.Watch(ctx, func() { told <- struct{}{} }) }()
+	t.Cleanup(func() { end(); <-done })
+	return told
+}
+
+// A published version is announced, and who may not announce still publishes.
+func TestAnnouncements(t *testing.T) {
+	p := redistest.Server(t)
+	s := open(t, single(p.Addr(), ""))
+	told := watch(t, open(t, single(p.Addr(), "")))
+	redistest.Await(t, func() error {
+		if n := p.Must("PUBLISH", "stint:rules", "0"); n != "1" {
+			return fmt.Errorf("%s hear", n)
+		}
+		return nil
+	})
+	for n := range uint64(3) {
+		for len(told) > 0 {
+			<-told
+		}
+		if _, err := s.Publish(t.Context(), n, ruletest.Rules(n+1, "r")); err != nil {
+			t.Fatal(err)
+		}
+		<-told
+	}
+	p.Must("ACL", "SETUSER", "default", "resetchannels")
+	if _, err := s.Publish(t.Context(), 3, ruletest.Rules(4, "r")); err != nil {
+		t.Errorf("without the right to announce: %v", err)
+	}
+}
+
+// A server that is not there yet is found when it comes, and no error shows the
+// password.
+func TestAServerThatIsAway(t *testing.T) {
+	p := redistest.Server(t, "--requirepass", "hunter2")
+	o := single(p.Addr(), "")
+	o.Password = "hunter2"
+	p.Kill()
+	s := open(t, o)
+	told := watch(t, s)
+	<-told
+	if _, err := s.History(t.Context(), 1); err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("without its server: %v", err)
+	}
+	p.Restart()
+	redistest.Await(t, func() error { _, err := s.History(t.Context(), 1); return err })
+	<-told // by its subscription, or by a poll
+}
+
+func TestWrongPrefixesAreRefused(t *testing.T) {
+	for _, prefix := range []string{"a{b}", "a b", strings.Repeat("x", 65)} {
+		if _, err := redisrules.New(single("127.0.0.1:1", prefix)); err == nil {
+			t.Errorf("%q is taken", prefix)
+		}
+	}
+}
