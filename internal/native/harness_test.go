@@ -1,6 +1,9 @@
 package native
 
 import (
+	"context"
+	"errors"
+	"io"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -99,4 +102,19 @@ blacklist: ["bad_*"]
 
 func perMinute(n int64) *stintv1.Limit {
 	return &stintv1.Limit{Limit: n, WindowUs: time.Minute.Microseconds()}
+}
+
+// openAndClose opens a stream, asks nothing, and returns how it ends.
+func (r *running) openAndClose(ctx context.Context) error {
+	stream, err := r.Stream(ctx)
+	if err != nil {
+		return err
+	}
+	if err := stream.CloseSend(); err != nil {
+		return err
+	}
+	if _, err = stream.Recv(); errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }
