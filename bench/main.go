@@ -36,7 +36,7 @@ func (o options) runs(part string) bool {
 }
 
 // partNames is what -only understands, in the order in which parts run.
-var partNames = []string{"hot", "uniform", "zipf", "fill", "batch", "flood", "redis", "server"}
+var partNames = []string{"hot", "uniform", "zipf", "fill", "batch", "flood", "redis", "lease", "server"}
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil {
@@ -71,7 +71,7 @@ func runParts(o options, out io.Writer) error {
 	for _, p := range []struct {
 		name string
 		run  func(options, io.Writer, *bars) error
-	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}, {"server", overServers}} {
+	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}, {"lease", overLeases}, {"server", overServers}} {
 		if !o.runs(p.name) {
 			continue
 		}
