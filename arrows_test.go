@@ -28,6 +28,7 @@ var arrows = map[string]struct {
 	"internal/oracle":      {[]string{"."}, "it judges the steps, so it may share nothing with them but their public types"},
 	"internal/leasecheck":  {[]string{"."}, "it judges what leases promise, so it may share nothing with them"},
 	"internal/failuretest": {nil, "it is tests alone"},
+	"internal/proxytest":   {nil, "it is tests alone, of the program and proxies as they run"},
 	"internal/pgtest":      {nil, "it starts what the tests of any package speak to, so it knows none"},
 	"internal/redistest":   {nil, "it starts what the tests of any package speak to, so it knows none"},
 	"storetest":            {[]string{".", "internal/oracle"}, "it is the contract of every store, so it knows none"},

@@ -1,0 +1,78 @@
+-- Asks Stint whether a request may pass:
+--
+--   http-request lua.stint URL open|closed
+--
+-- A denial is answered at once, as Stint wrote it. For an allowed request the
+-- variables txn.stint_* hold the headers that the client should see. It needs
+-- HAProxy 2.6 or newer.
+
+-- Headers of the client that are not passed on: those in which a proxy
+-- speaks of its client, and those of the connection and the body.
+local never = {
+    ["x-original-uri"] = true, ["x-original-method"] = true,
+    ["x-forwarded-uri"] = true, ["x-forwarded-method"] = true,
+    ["x-forwarded-for"] = true, ["x-forwarded-host"] = true,
+    ["forwarded"] = true, ["x-stint-token"] = true, ["host"] = true,
+    ["connection"] = true, ["keep-alive"] = true, ["upgrade"] = true,
+    ["te"] = true, ["trailer"] = true, ["transfer-encoding"] = true,
+    ["content-length"] = true, ["expect"] = true,
+}
+
+-- Headers of an answer that are for the client, and their variables.
+local told = {
+    ["x-ratelimit-limit"] = "txn.stint_x_limit",
+    ["x-ratelimit-remaining"] = "txn.stint_x_remaining",
+    ["x-ratelimit-reset"] = "txn.stint_x_reset",
+    ["x-ratelimit-policy"] = "txn.stint_x_policy",
+    ["ratelimit"] = "txn.stint_ratelimit",
+    ["ratelimit-policy"] = "txn.stint_policy",
+    ["retry-after"] = false, ["cache-control"] = false, ["content-type"] = false,
+}
+
+-- question is what Stint is told of the request. HAProxy counts the lines of a
+-- header from 0, and its client takes lists that begin at 1.
+local function question(txn)
+    local headers = {}
+    for name, lines in pairs(txn.http:req_get_headers()) do
+        if not never[name] then
+            headers[name] = {}
+            for i = 0, #lines do headers[name][i + 1] = lines[i] end
+        end
+    end
+    headers["x-original-uri"] = { txn.f:url() }
+    headers["x-original-method"] = { txn.f:method() }
+    headers["x-forwarded-host"] = { txn.f:req_hdr("host") }
+    headers["x-forwarded-for"] = { txn.f:src() }
+    return headers
+end
+
+local function refuse(txn, status, answer)
+    local reply = txn:reply({ status = status })
+    for name in pairs(told) do
+        for _, value in pairs(answer.headers[name] or {}) do reply:add_header(name, value) end
+    end
+    reply:set_body(answer.body or "")
+    txn:done(reply)
+end
+
+local function ask(txn, url, mode)
+    local answer = core.httpclient():get({
+        url = url .. "/v1/auth",
+        headers = question(txn),
+    })
+    local said = answer and answer.headers and answer.headers["x-ratelimit-status"]
+    if not said then -- not Stint, or nobody
+        if mode ~= "open" then
+            refuse(txn, 503, { headers = { ["retry-after"] = { "1" }, ["cache-control"] = { "no-store" } } })
+        end
+    elseif answer.status ~= 200 then
+        refuse(txn, answer.status, answer)
+    else
+        for name, variable in pairs(told) do
+            local lines = answer.headers[name]
+            if variable and lines then txn:set_var(variable, lines[0] or lines[1]) end
+        end
+    end
+end
+
+core.register_action("stint", { "http-req" }, ask, 2)

@@ -1,0 +1,66 @@
+//go:build linux
+
+package proxytest
+
+import (
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+)
+
+// application is what stands behind a proxy. It tells what reached it.
+type application struct {
+	*httptest.Server
+
+	reached atomic.Int64 // requests
+}
+
+// heard is what the application tells of a request.
+type heard struct {
+	Method, URI, Host, Sum string
+	Length                 int64
+	Header                 http.Header
+}
+
+func newApplication(t *testing.T) *application {
+	t.Helper()
+	a := &application{}
+	a.Server = httptest.NewServer(http.HandlerFunc(a.answer))
+	t.Cleanup(a.Close)
+	return a
+}
+
+func (a *application) addr() string { return a.Listener.Addr().String() }
+
+func (a *application) answer(w http.ResponseWriter, r *http.Request) {
+	a.reached.Add(1)
+	if r.Header.Get("Upgrade") == "websocket" {
+		echo(w, r.Header.Get("Sec-WebSocket-Key"))
+		return
+	}
+	sum := sha256.New()
+	n, _ := io.Copy(sum, r.Body)
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(heard{r.Method, r.RequestURI, r.Host, hex.EncodeToString(sum.Sum(nil)), n, r.Header})
+}
+
+// echo switches protocols and sends back what comes.
+func echo(w http.ResponseWriter, key string) {
+	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) // RFC 6455, section 4.2.2
+	accept := base64.StdEncoding.EncodeToString(sum[:])
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "+accept+"\r\n\r\n")
+	_, _ = io.Copy(conn, buffered)
+}

@@ -1,0 +1,389 @@
+//go:build linux
+
+package proxytest
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// site is a proxy between clients, Stint and an application, all running.
+type site struct {
+	proxy       *proxy
+	addr        string
+	stint       *process
+	stintAddr   string
+	application *application
+	clients     int
+}
+
+func newSite(t *testing.T, p *proxy, how mode, more ...string) *site {
+	t.Helper()
+	p.find(t)
+	s := &site{proxy: p, stintAddr: freeAddr(t), application: newApplication(t)}
+	s.stint = serve(t, s.stintAddr, more...)
+	configured := p.configure(t, s.stintAddr, s.application.addr(), how)
+	configured.start(t)
+	s.addr = configured.addr
+	return s
+}
+
+// client is one that nobody has counted yet.
+func (s *site) client(t *testing.T) *client {
+	t.Helper()
+	s.clients++
+	return newClient(t, s.addr, s.clients)
+}
+
+// facts hold of every proxy while Stint answers.
+var facts = []struct {
+	name  string
+	holds func(t *testing.T, s *site)
+}{
+	{"allowed requests tell the limit", allowedTells},
+	{"denied requests tell why and when", deniedTells},
+	{"problem details where asked for", problemDetails},
+	{"a list denies with 403", listedIs403},
+	{"nothing is told of what is not counted", uncounted},
+	{"a client cannot be another", spoofedAddress},
+	{"a client cannot ask for another request", spoofedRequest},
+	{"keys are told apart", keysApart},
+	{"paths arrive as they are", paths},
+	{"methods arrive as they are", methods},
+	{"host and headers arrive", hostAndHeaders},
+	{"bodies pass", bodies},
+	{"upgrades pass", upgrades},
+	{"denials keep the connection in step", inStep},
+}
+
+func TestForwardAuth(t *testing.T) {
+	for i := range proxies {
+		p := &proxies[i]
+		t.Run(p.name, func(t *testing.T) {
+			s := newSite(t, p, patient)
+			for _, f := range facts {
+				t.Run(f.name, func(t *testing.T) { f.holds(t, s) })
+			}
+		})
+	}
+}
+
+func allowedTells(t *testing.T, s *site) {
+	got := s.client(t).get("/ip")
+	got.heard(t)
+	wantHeader(t, &got, "X-RateLimit-Limit", "2")
+	wantHeader(t, &got, "X-RateLimit-Remaining", "1")
+	wantHeader(t, &got, "RateLimit-Policy", `"by-ip";q=2;w=3600`)
+	wantHeader(t, &got, "RateLimit", `"by-ip";r=1;t=1800`)
+	if reset, err := strconv.ParseInt(got.header.Get("X-RateLimit-Reset"), 10, 64); err != nil || reset < time.Now().Unix() {
+		t.Errorf("X-RateLimit-Reset: %v", got.header)
+	}
+	for _, name := range []string{"Retry-After", "X-RateLimit-Status", "X-RateLimit-Body"} {
+		if got.header.Get(name) != "" {
+			t.Errorf("%s reached the client: %s", name, &got)
+		}
+	}
+}
+
+func wantHeader(t *testing.T, got *reply, name, want string) {
+	t.Helper()
+	if values := got.header.Values(name); !slices.Equal(values, []string{want}) {
+		t.Errorf("%s: %q, want %q once, in\n%s", name, values, want, got)
+	}
+}
+
+// denial is the body of one.
+type denial struct {
+	Error struct {
+		Code    string
+		Details struct {
+			Limit         int   `json:"limit"`
+			WindowSeconds int   `json:"window_seconds"`
+			RetryAfter    int64 `json:"retry_after_seconds"`
+		}
+	}
+}
+
+func wantDenied(t *testing.T, got *reply, status int, code string) (d denial) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(got.body), &d); err != nil || got.status != status || d.Error.Code != code {
+		t.Fatalf("want %d with %s (%v), got\n%s", status, code, err, got)
+	}
+	wantHeader(t, got, "Content-Type", "application/json")
+	wantHeader(t, got, "Cache-Control", "no-store")
+	return d
+}
+
+func deniedTells(t *testing.T, s *site) {
+	c := s.client(t)
+	c.get("/ip")
+	c.get("/ip")
+	before := s.application.reached.Load()
+	got := c.get("/ip")
+	d := wantDenied(t, &got, http.StatusTooManyRequests, "RATE_LIMIT_EXCEEDED").Error.Details
+	retry, err := strconv.ParseInt(got.header.Get("Retry-After"), 10, 64)
+	if err != nil || retry < 1700 || retry > 1800 || d.RetryAfter != retry || d.Limit != 2 || d.WindowSeconds != 3600 {
+		t.Errorf("%+v, %v in\n%s", d, err, &got)
+	}
+	wantHeader(t, &got, "Retry-After", strconv.FormatInt(retry, 10))
+	wantHeader(t, &got, "X-RateLimit-Limit", "2")
+	wantHeader(t, &got, "X-RateLimit-Remaining", "0")
+	wantHeader(t, &got, "RateLimit-Policy", `"by-ip";q=2;w=3600`)
+	if s.application.reached.Load() != before {
+		t.Error("it reached the application")
+	}
+}
+
+func problemDetails(t *testing.T, s *site) {
+	c := s.client(t)
+	c.get("/ip")
+	c.get("/ip")
+	got := c.get("/ip", "Accept", "application/problem+json")
+	var problem struct {
+		Type   string
+		Status int
+	}
+	if err := json.Unmarshal([]byte(got.body), &problem); err != nil || got.status != 429 || problem.Status != 429 || !strings.HasSuffix(problem.Type, "#quota-exceeded") {
+		t.Errorf("%v in\n%s", err, &got)
+	}
+	wantHeader(t, &got, "Content-Type", "application/problem+json")
+}
+
+func listedIs403(t *testing.T, s *site) {
+	got := s.client(t).get("/", "X-API-Key", "revoked")
+	wantDenied(t, &got, http.StatusForbidden, "DENIED_BY_LIST")
+	if got.header.Get("Retry-After") != "" || got.header.Get("RateLimit") != "" {
+		t.Errorf("got\n%s", &got)
+	}
+}
+
+func uncounted(t *testing.T, s *site) {
+	got := s.client(t).get("/uncounted")
+	got.heard(t)
+	for name := range got.header {
+		if strings.HasPrefix(name, "X-Ratelimit") || strings.HasPrefix(name, "Ratelimit") || name == "Retry-After" {
+			t.Errorf("%s in\n%s", name, &got)
+		}
+	}
+}
+
+// ways in which clients say that they are somebody else.
+var ways = []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "X-Client-IP", "True-Client-IP"}
+
+func spoofedAddress(t *testing.T, s *site) {
+	victim, c := "203.0.113.7", s.client(t)
+	c.get("/ip")
+	c.get("/ip")
+	for _, name := range ways {
+		value := victim
+		if name == "Forwarded" {
+			value = "for=" + victim
+		}
+		if got := c.get("/ip", name, value); got.status != http.StatusTooManyRequests {
+			t.Errorf("%s made the client another: %s", name, &got)
+		}
+	}
+	if got := c.get("/ip", "X-Forwarded-For", victim, "X-Forwarded-For", "127.0.0.1"); got.status != http.StatusTooManyRequests {
+		t.Errorf("two lines made the client another: %s", &got)
+	}
+	if got := c.get("/ip", "Connection", "X-Forwarded-For, X-Original-URI, X-Forwarded-Uri, close"); got.status != http.StatusTooManyRequests {
+		t.Errorf("Connection took a header from the proxy: %s", &got)
+	}
+}
+
+// spoofedRequest asks for a counted path as if it were another, and for
+// another as if it were the counted one.
+func spoofedRequest(t *testing.T, s *site) {
+	for _, name := range []string{"X-Original-URI", "X-Forwarded-Uri", "X-Original-Method", "X-Forwarded-Method", "X-Forwarded-Host", "X-Original-URL", "X-Rewrite-URL", "X-HTTP-Method-Override"} {
+		value := "/uncounted"
+		if strings.Contains(name, "Method") {
+			value = "PUT"
+		}
+		c := s.client(t)
+		first := c.get("/ip", name, value)
+		first.heard(t)
+		wantHeader(t, &first, "X-RateLimit-Remaining", "1")
+		second := c.get("/ip", name, "/ip")
+		wantHeader(t, &second, "X-RateLimit-Remaining", "0")
+		if got := c.get("/ip", name, value); got.status != http.StatusTooManyRequests {
+			t.Errorf("%s made it another request: %s", name, &got)
+		}
+	}
+}
+
+func keysApart(t *testing.T, s *site) {
+	for i, c := range []struct {
+		name, value string
+	}{{"X-API-Key", "a"}, {"Authorization", "Bearer b"}} {
+		client := s.client(t)
+		for range 2 {
+			got := client.get("/key", c.name, c.value)
+			got.heard(t)
+		}
+		if got := s.client(t).get("/key", c.name, c.value); got.status != http.StatusTooManyRequests {
+			t.Errorf("%d: the key is not counted: %s", i, &got)
+		}
+		if got := client.get("/key", c.name, c.value+"2"); got.status != http.StatusOK {
+			t.Errorf("%d: another key: %s", i, &got)
+		}
+	}
+}
+
+func paths(t *testing.T, s *site) {
+	for _, path := range []string{
+		"/a%20b/%C3%A9", "/a%20b/%C3%A9?x=1&y=%26%20+&x=2", "/%61%20b/%c3%a9?", "/./a%20b//%C3%A9/", "/x/../a%20b/%C3%A9?q=/ip",
+	} {
+		c := s.client(t)
+		first := c.do(http.MethodPost, path, nil)
+		first.heard(t)
+		wantHeader(t, &first, "X-RateLimit-Limit", "1")
+		if got := c.do(http.MethodPost, path, nil); got.status != http.StatusTooManyRequests {
+			t.Errorf("%s is not counted: %s", path, &got)
+		}
+	}
+	c := s.client(t)
+	for _, path := range []string{"/x?a=%20b&c=%2F%3f", "/x%2Fy/%C3%A9", "/x;y=1?z", "/x?"} {
+		got := c.get(path)
+		if uri := got.heard(t).URI; uri != path {
+			t.Errorf("the application heard %s, not %s", uri, path)
+		}
+	}
+}
+
+func methods(t *testing.T, s *site) {
+	c := s.client(t)
+	for range 3 {
+		got := c.get("/a%20b/%C3%A9") // its rule counts POST
+		got.heard(t)
+	}
+	for _, method := range []string{"PATCH", "BREW", "HEAD"} {
+		first := c.do(method, "/pot", nil)
+		if wantHeader(t, &first, "X-RateLimit-Limit", "1"); first.status != http.StatusOK {
+			t.Errorf("%s: %s", method, &first)
+		}
+		second := c.do(method, "/pot", nil)
+		if second.status != http.StatusTooManyRequests || (method == "HEAD") != (second.body == "") {
+			t.Errorf("%s is not counted: %s", method, &second)
+		}
+	}
+	for _, method := range []string{"PUT", "DELETE", "OPTIONS"} {
+		got := c.do(method, "/pot", nil)
+		if h := got.heard(t); h.Method != method {
+			t.Errorf("%s arrived as %s", method, h.Method)
+		}
+	}
+}
+
+func hostAndHeaders(t *testing.T, s *site) {
+	c := s.client(t)
+	for range 2 {
+		got := c.get("/host", "Host", "other.example")
+		got.heard(t)
+		if got := c.get("/plan", "X-Plan", "free"); got.status != http.StatusOK {
+			t.Errorf("got %s", &got)
+		}
+	}
+	for _, host := range []string{"shop.example", "other.example"} {
+		if got := c.get("/host", "Host", "other.example", "X-Forwarded-Host", host); got.status != http.StatusOK || got.header.Get("RateLimit") != "" {
+			t.Errorf("X-Forwarded-Host: %s", &got)
+		}
+	}
+	c.get("/host", "Host", "shop.example")
+	if got := c.get("/host", "Host", "shop.example", "X-Forwarded-Host", "other.example"); got.status != http.StatusTooManyRequests {
+		t.Errorf("the host is not counted: %s", &got)
+	}
+	c.get("/plan", "X-Plan", "gold")
+	if got := c.get("/plan", "X-Plan", "gold"); got.status != http.StatusTooManyRequests {
+		t.Errorf("the header is not counted: %s", &got)
+	}
+}
+
+// bodies are sent with a length, and in chunks.
+func bodies(t *testing.T, s *site) {
+	body := bytes.Repeat([]byte("0123456789abcdef"), 60_000) // just below what nginx takes by default
+	sum := sha256.Sum256(body)
+	c := s.client(t)
+	for name, reader := range map[string]io.Reader{"length": bytes.NewReader(body), "chunks": io.MultiReader(bytes.NewReader(body))} {
+		got := c.do(http.MethodPost, "/uncounted", reader)
+		if h := got.heard(t); h.Length != int64(len(body)) || h.Sum != hex.EncodeToString(sum[:]) {
+			t.Errorf("%s: %d bytes arrived", name, h.Length)
+		}
+	}
+	if got := c.do(http.MethodPost, "/ip", bytes.NewReader(body)); got.heard(t).Length != int64(len(body)) {
+		t.Errorf("a counted one: %s", &got)
+	}
+	c.get("/ip")
+	if got := c.do(http.MethodPost, "/ip", strings.NewReader("a=b")); got.status != http.StatusTooManyRequests {
+		t.Errorf("with a body: %s", &got)
+	}
+}
+
+const upgrade = "GET /socket HTTP/1.1\r\nHost: app.example\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+	"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+
+func upgrades(t *testing.T, s *site) {
+	c := s.client(t)
+	conn, r, first := c.raw(upgrade)
+	if told := first.Header.Get("X-RateLimit-Limit") == "1"; first.StatusCode != http.StatusSwitchingProtocols || told == s.proxy.mute101 {
+		t.Fatalf("got %d, %v", first.StatusCode, first.Header)
+	}
+	if _, err := io.WriteString(conn, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	echoed := make([]byte, 5)
+	if _, err := io.ReadFull(r, echoed); err != nil || string(echoed) != "hello" {
+		t.Errorf("echoed %q, %v", echoed, err)
+	}
+	if _, _, second := c.raw(upgrade); second.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("the second: %d", second.StatusCode)
+	}
+}
+
+// raw sends text over a connection of its own and reads one answer.
+func (c *client) raw(text string) (net.Conn, *bufio.Reader, *http.Response) {
+	c.t.Helper()
+	conn, err := c.http.Transport.(*http.Transport).DialContext(c.t.Context(), "tcp", "")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.WriteString(conn, text); err != nil {
+		c.t.Fatal(err)
+	}
+	r := bufio.NewReader(conn)
+	answer, err := http.ReadResponse(r, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return conn, r, answer
+}
+
+// inStep sends denied and allowed requests in turn over kept connections, with
+// bodies that nobody reads in some: each gets its own answer.
+func inStep(t *testing.T, s *site) {
+	c := s.client(t)
+	c.get("/ip")
+	c.get("/ip")
+	for i := range 10 {
+		if got := c.do(http.MethodPost, "/ip", strings.NewReader("a body")); got.status != http.StatusTooManyRequests {
+			t.Fatalf("%d: %s", i, &got)
+		}
+		path := "/uncounted/" + strconv.Itoa(i)
+		got := c.get(path)
+		if uri := got.heard(t).URI; uri != path {
+			t.Fatalf("%s got the answer of %s", path, uri)
+		}
+	}
+}
