@@ -1,0 +1,71 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+var limitHeaders = []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit", "Retry-After"}
+
+func saidByHeaders(status int, h http.Header) string {
+	said := []string{fmt.Sprint(status)}
+	for _, name := range limitHeaders {
+		value := h.Get(name)
+		if name == "RateLimit" { // without the name of the policy
+			_, value, _ = strings.Cut(value, ";")
+		}
+		said = append(said, value)
+	}
+	return strings.Join(said, "; ")
+}
+
+// inHeaders is what the standard dialect says of a decision.
+func inHeaders(d decided) string {
+	status, retry, t := http.StatusOK, "", d.face.NextAfter
+	if !d.face.Allowed {
+		status, t = http.StatusTooManyRequests, d.face.RetryAfter
+		if t != stint.Never {
+			retry = fmt.Sprint(max(1, up(t, time.Second)))
+		}
+	}
+	rate := fmt.Sprintf("r=%d", d.face.Remaining)
+	if t > 0 && t != stint.Never {
+		rate += fmt.Sprintf(";t=%d", up(t, time.Second))
+	}
+	reset := up(time.Duration(d.face.At)*time.Microsecond+d.face.ResetAfter, time.Second)
+	return fmt.Sprintf("%d; %d; %d; %d; %s; %s", status, d.face.Limit, d.face.Remaining, reset, rate, retry)
+}
+
+func (q *question) header() []string {
+	return []string{"X-API-Key", q.key, "X-Cost", fmt.Sprint(q.cost)}
+}
+
+func askAuth(_ *testing.T, w *world, q question, d decided) (got, want string) {
+	a := w.get("http", fmt.Sprintf("/v1/auth/header/%d", q.index), q.header()...)
+	delay := ""
+	if d.face.Delay > 0 {
+		delay = fmt.Sprint(up(d.face.Delay, time.Millisecond))
+	}
+	return saidByHeaders(a.status, a.header) + a.header.Get(delayHeader), inHeaders(d) + delay
+}
+
+func askGateway(_ *testing.T, w *world, q question, d decided) (got, want string) {
+	a := w.get("gateway", fmt.Sprintf("/header/%d", q.index), q.header()...)
+	return saidByHeaders(a.status, a.header), inHeaders(d)
+}
+
+func askMiddleware(t *testing.T, w *world, q question, d decided) (got, want string) {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+	for header := q.header(); len(header) > 0; header = header[2:] {
+		r.Header.Set(header[0], header[1])
+	}
+	answer := httptest.NewRecorder()
+	w.handlers[q.index].ServeHTTP(answer, r)
+	return saidByHeaders(answer.Code, answer.Header()), inHeaders(d)
+}
