@@ -2,8 +2,9 @@
 // changed.
 //
 // A [Follower] watches the folders in which a change of its path would show:
-// that of the path and that of what it links to, so that a file replaced by
-// renaming, or by another link (as a mounted ConfigMap is), counts. It reports
+// that of the path, that of what it links to, and those of the links on the
+// way, so that a file replaced by renaming, or by another link at any level (as
+// a mounted ConfigMap or a rolled out release is), counts. It reports
 // once a disturbance is over, reads nothing itself, and may report what turns
 // out to be no change.
 package follow
@@ -132,6 +133,9 @@ func (f *Follower) changed(asked bool) {
 func (f *Follower) follow() error {
 	if target, err := filepath.EvalSymlinks(f.path); err == nil {
 		_ = f.notify.Add(folderOf(target)) // the path's own folder matters more
+	}
+	for _, folder := range linkFolders(f.path) {
+		_ = f.notify.Add(folder) // likewise
 	}
 	if err := f.notify.Add(filepath.Dir(f.path)); err != nil {
 		return err
