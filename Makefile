@@ -77,7 +77,7 @@ bench: ## the memory store and the Redis store beside their rivals, and the bars
 
 .PHONY: bench-server
 bench-server: build ## the server's protocols beside an empty gRPC server and redis-server, and their bars
-	cd bench && $(GO) run . -only server -rounds 21 $(ARGS)
+	cd bench && $(GO) run . -only server -rounds 21 -slice 200ms $(ARGS)
 
 .PHONY: clean
 clean: ## remove what was built

@@ -53,6 +53,14 @@ func (a *answers) ask(caller int, t take, key string) {
 	*at = now
 }
 
+// calls is how many have ended in this slice.
+func (a *answers) calls() (n int) {
+	for _, seen := range a.seen {
+		n += len(seen)
+	}
+	return n
+}
+
 // close ends a slice, and keeps its figures if its round counts.
 func (a *answers) close(counts bool) {
 	all := slices.Concat(a.seen...)

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 	"text/tabwriter"
+	"time"
 )
 
 // How the servers are asked: so many callers, each of whom waits for an
@@ -19,6 +20,7 @@ const (
 	serverKeys        = 100_000
 	batchChecks       = 100 // in a call of the native protocol
 	pipelineDepth     = 64  // commands of the Redis protocol in flight
+	cpus              = 2   // that the load and the server are measured on
 )
 
 // surface is one way to ask one server.
@@ -124,35 +126,58 @@ func (f *field) check() error {
 // serverRace is what came of the race.
 type serverRace struct {
 	timings timings // of a check
+	server  timings // the server's processor time, of a check
 	seen    map[string]*answers
 	busy    bool
 }
 
 func (f *field) race(o options) serverRace {
-	result := serverRace{seen: map[string]*answers{}, busy: o.busy}
+	result := serverRace{server: timings{}, seen: map[string]*answers{}, busy: o.busy}
 	var runners []runner
 	for _, s := range f.surfaces {
 		result.seen[s.name] = newAnswers(s.callers)
-		runners = append(runners, s.runner(o, result.seen[s.name]))
+		runners = append(runners, result.runner(s))
 	}
-	race := o.race(2)
-	result.timings = race.interleave(runners)
+	result.timings = o.race(cpus).interleave(runners)
 	return result
 }
 
-func (s surface) runner(o options, seen *answers) runner {
+// runner asks by a surface, and weighs what its server does.
+func (r serverRace) runner(s surface) runner {
+	seen, used := r.seen[s.name], time.Duration(0)
 	takes := make([]take, s.callers)
 	for caller := range takes {
 		takes[caller] = func(string) bool { return s.ask(caller) }
 	}
-	r := runner{name: s.name, callers: s.callers, after: seen.close, block: func(caller int) int {
-		seen.ask(caller, takes[caller], "")
-		return s.checks
-	}}
-	if o.busy {
-		r.clock = sharedClock(s.process, 2)
+	return runner{
+		name: s.name, callers: s.callers, clock: r.clock(s.process, &used),
+		block: func(caller int) int {
+			seen.ask(caller, takes[caller], "")
+			return s.checks
+		},
+		after: func(counts bool) {
+			if checks := s.checks * seen.calls(); counts && checks > 0 {
+				r.server[s.name] = append(r.server[s.name], float64(used)/float64(checks))
+			}
+			seen.close(counts)
+		},
 	}
-	return r
+}
+
+// clock is that of the race; it keeps, too, what the server used meanwhile.
+func (r serverRace) clock(process int, used *time.Duration) clock {
+	measure := wallClock
+	if r.busy {
+		measure = sharedClock(process, cpus)
+	}
+	return func() func() time.Duration {
+		start, elapsed := threadsTime(process), measure()
+		return func() time.Duration {
+			took := elapsed()
+			*used = threadsTime(process) - start
+			return took
+		}
+	}
 }
 
 func (r serverRace) print(out io.Writer, who []surface) {
@@ -161,10 +186,10 @@ func (r serverRace) print(out io.Writer, who []surface) {
 		what = "checks/s of processor time"
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(table, "\nservers, %d callers\t\n\t%s\tof %s\tp50\tp99\tp99.9\tnot admitted\t\n", serverCallers, what, emptyName)
+	fmt.Fprintf(table, "\nservers, %d callers\t\n\t%s\tof %s\tserver CPU a check\tp50\tp99\tp99.9\tnot admitted\t\n", serverCallers, what, emptyName)
 	for _, s := range who {
 		a := r.seen[s.name]
-		fmt.Fprintf(table, "%s\t%.0f\t%.2f\t%v\t%v\t%v\t%.2g %%\t\n", s.name, 1e9/r.timings.ns(s.name), r.timings.ratio(emptyName, s.name),
+		fmt.Fprintf(table, "%s\t%.0f\t%.2f\t%.2f µs\t%v\t%v\t%v\t%.2g %%\t\n", s.name, 1e9/r.timings.ns(s.name), r.timings.ratio(emptyName, s.name), r.server.ns(s.name)/1000,
 			readable(a.P50), readable(a.P99), readable(a.P999), 100*float64(a.Refused)/float64(max(a.Calls, 1)))
 	}
 	table.Flush()
@@ -172,17 +197,28 @@ func (r serverRace) print(out io.Writer, who []surface) {
 
 // judge compares the race with what was promised of it.
 func (r serverRace) judge(b *bars) {
-	perSecond := func(name string) float64 { return 1e9 / r.timings.ns(name) }
 	tails := timings{}
 	for name, a := range r.seen {
 		tails[name] = a.P99
 	}
 	b.judgeLeast(envoyName, r.timings.ratio(emptyName, envoyName), 0.85, "of "+emptyName)
 	b.judge(envoyName+", p99", tails.ratio(envoyName, emptyName), 1.25, "of "+emptyName)
-	b.judgeLeast(takeBatchName, perSecond(takeBatchName), 1_200_000, "checks/s")
+	r.judgeChecks(b, takeBatchName)
 	b.judgeLeast(streamName, r.timings.ratio(unaryName, streamName), 2.5, "of "+unaryName)
-	b.judgeLeast(pipelineName, perSecond(pipelineName), 1_200_000, "checks/s")
+	r.judgeChecks(b, pipelineName)
 	if len(r.timings[pingName]) > 0 {
 		b.judgeLeast(throttleName, r.timings.ratio(pingName, throttleName), 0.85, "of "+pingName)
 	}
+}
+
+// judgeChecks wants 1,200,000 checks a second, which was promised of a machine
+// on which the empty server answers 59,900 calls. A machine that is busy is
+// slower than that by processor time, too, so that there the ratio counts.
+func (r serverRace) judgeChecks(b *bars, name string) {
+	const promised, emptyCalls = 1_200_000, 59_900
+	if r.busy {
+		b.judgeLeast(name, r.timings.ratio(emptyName, name), promised/float64(emptyCalls), "times "+emptyName)
+		return
+	}
+	b.judgeLeast(name, 1e9/r.timings.ns(name), promised, "checks/s")
 }
