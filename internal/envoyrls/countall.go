@@ -45,7 +45,7 @@ func (p *plan) look(ctx context.Context, store stint.Store) error {
 	for i := range p.claims {
 		p.claims[i].Cost, p.claims[i].Extra = 0, 0
 	}
-	if err := p.take(ctx, store); err != nil {
+	if err := p.take(ctx, store); err != nil || p.degraded() {
 		return err
 	}
 	over := false

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -43,11 +44,14 @@ type reading struct {
 // read reads the folder. An error means that it cannot be read at all, so that
 // everything stays as it was.
 func (f *folder) read() (*reading, error) {
-	names, err := configFiles(f.path)
+	names, folders, err := configFiles(f.path)
 	if err != nil {
 		return nil, err
 	}
 	r := &reading{merge: f.merge, domains: map[string]*file{}}
+	for _, name := range folders {
+		r.warnings = append(r.warnings, rule.Problem{File: name, What: "is a folder, and what is in it is not read", Mend: "move its files up"})
+	}
 	all := sha256.New()
 	files := make(map[string]*kept, len(names))
 	for _, name := range names {
@@ -69,7 +73,7 @@ func (f *folder) readFile(name string) *kept {
 	if before != nil {
 		k.good = before.good
 	}
-	data, err := os.ReadFile(name) //nolint:gosec // the operator names the folder
+	data, err := readAll(name)
 	if err != nil {
 		k.err = err
 		return k
@@ -82,6 +86,22 @@ func (f *folder) readFile(name string) *kept {
 		k.good = good
 	}
 	return k
+}
+
+// readAll reads a file, and no more of it than shows that it is too long. What
+// is no file may never end, or never begin.
+func readAll(name string) ([]byte, error) {
+	if info, err := os.Stat(name); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, rule.Problems{{File: name, What: "is not a file", Mend: "remove it"}}
+	}
+	f, err := os.Open(name) //nolint:gosec // the operator names the folder
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
 // add puts a file in force, or its last good version. Of two files that name
@@ -131,19 +151,24 @@ func (r *reading) join(first, next *file) {
 // err is everything that is wrong.
 func (r *reading) err() error { return errors.Join(r.errs...) }
 
-// configFiles are the files of a folder that end in .yaml or .yml, in order.
-// Names that begin with a dot are not for us: a mounted ConfigMap has them.
-func configFiles(path string) (names []string, err error) {
+// configFiles are the files of a folder that end in .yaml or .yml, in order, and
+// the folders in it. Names that begin with a dot are not for us: a mounted
+// ConfigMap has them.
+func configFiles(path string) (names, folders []string, err error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, e := range entries {
 		extension := filepath.Ext(e.Name())
-		if !strings.HasPrefix(e.Name(), ".") && (extension == ".yaml" || extension == ".yml") {
-			names = append(names, filepath.Join(path, e.Name()))
+		switch name := filepath.Join(path, e.Name()); {
+		case strings.HasPrefix(e.Name(), "."):
+		case e.IsDir():
+			folders = append(folders, name)
+		case extension == ".yaml" || extension == ".yml":
+			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	return names, nil
+	return names, folders, nil
 }

@@ -193,7 +193,7 @@ func (p *plan) decide(ctx context.Context, store stint.Store) error {
 		return nil
 	}
 	if p.all && p.stop && len(p.groups) > 1 {
-		if err := p.look(ctx, store); err != nil {
+		if err := p.look(ctx, store); err != nil || p.degraded() {
 			return err
 		}
 	}
@@ -203,6 +203,11 @@ func (p *plan) decide(ctx context.Context, store stint.Store) error {
 func (p *plan) take(ctx context.Context, store stint.Store) error {
 	p.decisions = slices.Grow(p.decisions[:0], len(p.claims))[:len(p.claims)]
 	return store.TakeGroups(ctx, p.groups, p.decisions) //nolint:wrapcheck // translated at the edge
+}
+
+// degraded reports whether the store has made some of the decisions only.
+func (p *plan) degraded() bool {
+	return slices.ContainsFunc(p.decisions, func(d stint.Decision) bool { return d.Degraded })
 }
 
 // countFailed reports whether a decision stands for one that the store did not

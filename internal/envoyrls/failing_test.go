@@ -1,0 +1,48 @@
+package envoyrls
+
+import (
+	"context"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/stintdev/stint"
+)
+
+// guarded is a store that answers for another one that fails, as guard does.
+type guarded struct {
+	stint.Store
+
+	calls, failing int // the call that has no answer
+}
+
+func (g *guarded) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	if g.calls++; g.calls != g.failing {
+		return g.Store.TakeGroups(ctx, groups, out)
+	}
+	for i := range out {
+		out[i] = stint.Decision{Degraded: true}
+	}
+	return nil
+}
+
+// Of the two calls that stopping takes, the second is not made after the first
+// has failed: it would count by what nobody knows.
+func TestAStoreThatFailsDuringEitherCallIsToldOf(t *testing.T) {
+	for failing := range 3 {
+		store := &guarded{failing: failing}
+		s := serve(t, messaging, func(o *Options) {
+			o.CountAll, o.StopWhenOver = true, true
+			store.Store, o.Store = o.Store, store
+		})
+		_, err := s.ShouldRateLimit(t.Context(), request("messaging", "to_number=1", "message_type=marketing,to_number=1"))
+		want, calls := codes.Unavailable, failing
+		if failing == 0 {
+			want, calls = codes.OK, 2
+		}
+		if status.Code(err) != want || store.calls != calls {
+			t.Errorf("call %d fails: %v after %d calls", failing, err, store.calls)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+//go:build unix
+
+package envoyrls
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What is in the folder and no file must neither be waited for nor filled into
+// memory.
+func TestWhatIsNoFileIsNotRead(t *testing.T) {
+	s := serve(t, messaging, func(o *Options) {
+		if err := os.Mkdir(filepath.Join(o.Dir, "sub"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mkfifo(filepath.Join(o.Dir, "pipe.yaml"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for link, target := range map[string]string{"endless.yaml": "/dev/zero", "gone.yaml": "nowhere", "round.yaml": "round.yaml"} {
+			if err := os.Symlink(target, filepath.Join(o.Dir, link)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(t, filepath.Join(o.Dir, "long.yaml"), strings.Repeat("#", maxFile+2))
+	})
+	s.want(request("messaging", "to_number=1"), "OK | OK 2/MINUTE left 1 reset 40")
+	r, err := s.folder.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := r.err().Error()
+	for _, want := range []string{"pipe.yaml: is not a file", "endless.yaml: is not a file", "gone.yaml: no such file", "round.yaml: too many levels", "long.yaml: is 8388609 bytes long"} {
+		if !strings.Contains(told, want) {
+			t.Errorf("%s\nlacks %s", told, want)
+		}
+	}
+	if len(r.errs) != 5 || !strings.Contains(r.warnings.Error(), "sub: is a folder, and what is in it is not read") {
+		t.Errorf("%d mistakes; %v", len(r.errs), r.warnings)
+	}
+}
