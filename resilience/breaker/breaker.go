@@ -32,7 +32,7 @@ func New(o Options) (*Breaker, error) {
 		return nil, err
 	}
 	b := &Breaker{options: o, slow: int64(o.SlowAfter), base: time.Now()}
-	b.window.width = int64(o.Window) / parts
+	b.window.width, b.window.calls = int64(o.Window)/parts, o.WindowCalls
 	b.since = b.now()
 	b.window.renewLocked(b.load(), b.since)
 	return b, nil
@@ -122,7 +122,12 @@ func (b *Breaker) nextOpenForLocked(now int64) int64 {
 }
 
 // settledLocked reports whether the state has lasted for a whole window.
-func (b *Breaker) settledLocked(now int64) bool { return now-b.since >= int64(b.options.Window) }
+func (b *Breaker) settledLocked(now int64) bool {
+	if n := b.options.WindowCalls; n > 0 {
+		return b.window.countsLocked(now).Calls >= n
+	}
+	return now-b.since >= int64(b.options.Window)
+}
 
 // RefusedError says that a breaker refused a call.
 type RefusedError struct {

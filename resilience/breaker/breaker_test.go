@@ -57,6 +57,21 @@ func TestSteps(t *testing.T) {
 		{"ratioIsReachedExactly", Options{FailureRatio: 0.25, MinimumCalls: 4}, [][]step{take("sssf", Open)}},
 		{"successNeverOpens", Options{MinimumCalls: 4}, [][]step{take("fffs", Closed), take("f", Open)}},
 		{"oldFailuresLeaveTheWindow", Options{MinimumCalls: 2, Window: 10 * s}, [][]step{{{0, 'f', 0, Closed}, {10 * s, 'f', 0, Closed}, {9 * s, 'f', 0, Open}}}},
+		{"lastCallsCountHoweverOld", Options{WindowCalls: 4, MinimumCalls: 4}, [][]step{{
+			{0, 'f', 0, Closed}, {3600 * s, 's', 0, Closed}, {3600 * s, 's', 0, Closed}, {3600 * s, 'f', 0, Open},
+		}}},
+		{"callsLeaveAWindowOfCalls", Options{WindowCalls: 4}, [][]step{take("fsssf", Closed), take("f", Open)}},
+		{"windowOfCallsWaitsForItsMinimum", Options{WindowCalls: 4, MinimumCalls: 3}, [][]step{take("ff", Closed), take("f", Open)}},
+		{"slowCallsOpenAWholeWindowOfCalls", Options{WindowCalls: 4, SlowRatio: 0.5, SlowAfter: s, SlowMinimumCalls: 2}, [][]step{{
+			{0, 's', s, Closed}, {0, 's', s, Closed}, {0, 's', s, Closed}, {0, 's', s, Open},
+		}}},
+		{"closingForgetsTheLastCalls", Options{WindowCalls: 2, OpenFor: s}, [][]step{{
+			{0, 'f', 0, Closed}, {0, 'f', 0, Open}, {s, 's', 0, Closed}, {0, 'f', 0, Closed}, {0, 's', 0, Closed}, {0, 'f', 0, Open},
+		}}},
+		{"aGoodWindowOfCallsForgetsGrowth", Options{WindowCalls: 2, ConsecutiveFailures: 1, OpenFor: s, Growth: 2}, [][]step{{
+			{0, 'f', 0, Open}, {s, 's', 0, Closed}, {3600 * s, 'f', 0, Open}, {2*s - 1, 'r', 0, Open}, {1, 's', 0, Closed},
+			{0, 's', 0, Closed}, {0, 's', 0, Closed}, {0, 'f', 0, Open}, {s, 's', 0, Closed},
+		}}},
 		{"slowCallsOpenAfterAWindow", Options{SlowRatio: 0.5, SlowAfter: s, SlowMinimumCalls: 2, Window: 10 * s}, [][]step{{
 			{7 * s, 's', s, Closed}, {0, 's', s, Closed}, {0, 's', s, Open},
 		}}},
@@ -323,6 +338,10 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 		"SlowRatio":           {SlowRatio: -0.1},
 		"SlowAfter":           {SlowRatio: 0.1},
 		"SlowMinimumCalls":    {SlowMinimumCalls: -1},
+		"WindowCalls: is -1":  {WindowCalls: -1},
+		"WindowCalls: is 100": {WindowCalls: 1_000_001},
+		"MinimumCalls: is 3":  {WindowCalls: 2, MinimumCalls: 3},
+		"SlowMinimumCalls: i": {WindowCalls: 2, SlowMinimumCalls: 3},
 		"Window":              {Window: 9},
 		"OpenFor: is":         {OpenFor: -1},
 		"Growth":              {Growth: 0.5},
@@ -336,12 +355,48 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 }
 
 func TestClosedBreakerAllocatesNothing(t *testing.T) {
-	b := mustNew(t, Options{FailureRatio: 0.5, SlowRatio: 0.01, SlowAfter: time.Second, Window: time.Hour})
-	if n := testing.AllocsPerRun(1000, func() {
+	for _, calls := range []int{0, 100} {
+		b := mustNew(t, Options{FailureRatio: 0.5, SlowRatio: 0.01, SlowAfter: time.Second, Window: time.Hour, WindowCalls: calls})
+		if n := testing.AllocsPerRun(1000, func() {
+			call, _ := b.Begin()
+			call.Success()
+		}); n != 0 {
+			t.Errorf("%v allocations a call", n)
+		}
+	}
+}
+
+// The last calls are counted right once all are in, however many come at once.
+func TestConcurrentResultsFillARing(t *testing.T) {
+	b := mustNew(t, Options{FailureRatio: 1, WindowCalls: 64})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 5000 {
+				call, _ := b.Begin()
+				if (i+j)%3 == 0 {
+					call.Failure()
+				} else {
+					call.Success()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	r := b.window.current.Load().run.ring
+	failures := 0
+	for i := range r.places {
+		failures += int(r.places[i].Load() & failedBit)
+	}
+	if c := b.Counts(); c.Calls != 64 || c.Failures != failures || failures == 0 {
+		t.Errorf("%+v, and %d in the ring", c, failures)
+	}
+	for range 64 {
 		call, _ := b.Begin()
 		call.Success()
-	}); n != 0 {
-		t.Errorf("%v allocations a call", n)
+	}
+	if c := b.Counts(); c != (Counts{Calls: 64}) {
+		t.Errorf("%+v after as many successes", c)
 	}
 }
 
@@ -366,6 +421,39 @@ func TestConcurrentResultsCountOnce(t *testing.T) {
 	wg.Wait()
 	if c := b.Counts(); c != (Counts{Calls: 80_000, Failures: 20_000}) {
 		t.Errorf("counted %+v", c)
+	}
+}
+
+// In a crowd the clock is looked at rarely, and calls still leave the window.
+func TestCrowdLeavesTheWindow(t *testing.T) {
+	var looks int
+	var now time.Duration
+	b := mustNew(t, Options{Window: 10 * time.Second, Clock: func() time.Duration { looks++; return now }})
+	succeed := func(n int) {
+		for range n {
+			call, _ := b.Begin()
+			call.Success()
+		}
+	}
+	succeed(17_000)
+	if looks > 1+1000+16_000/16 {
+		t.Errorf("%d looks at the clock", looks)
+	}
+	now = 5 * time.Second
+	succeed(1015) // fifteen of them count before
+	now = 10*time.Second - 1
+	if c := b.Counts(); c.Calls != 18_015 {
+		t.Errorf("%+v", c)
+	}
+	now = 10 * time.Second
+	if c := b.Counts(); c.Calls < 1000 || c.Calls > 1015 {
+		t.Errorf("%+v after the first tenth has left", c)
+	}
+	call, _ := b.Begin()
+	call.Failure() // looks at the clock, whatever the crowd
+	now = 15 * time.Second
+	if c := b.Counts(); c != (Counts{Calls: 1, Failures: 1}) {
+		t.Errorf("%+v after the crowd has left", c)
 	}
 }
 

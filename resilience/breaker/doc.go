@@ -5,10 +5,15 @@
 // [Breaker.Begin] before each call and tell the [Call] how it ended, or hand
 // the call to [Breaker.Do]. What counts as a failure is for the caller to say.
 //
+// It opens by failures in a row, by the share of failures and by the share of
+// slow calls, over a window of time or of calls ([Options]).
+//
 // It promises that a closed breaker costs less than a network call by three
 // orders of magnitude and allocates nothing, that results count in the window
 // exactly once however many goroutines report them, that a result never
 // counts after the state in which its call began has ended, and that no more
-// than the given number of probes are let through half-open. It has no
-// goroutine and no timer: time passes for it when it is asked.
+// than the given number of probes are let through half-open. A breaker has no
+// goroutine and no timer: time passes for it when it is asked. Where calls can
+// be slow, most of its cost is the system's clock, read twice a call;
+// [CoarseClock] is a cheaper one.
 package breaker

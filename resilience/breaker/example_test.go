@@ -56,3 +56,23 @@ func ExampleBreaker_Begin() {
 	// closed → open by failures in a row
 	// let through: false
 }
+
+// Breakers that look for slow calls read the clock twice a call. A coarse one,
+// shared by all of them, costs next to nothing.
+func ExampleCoarseClock() {
+	clock, stop := breaker.CoarseClock(time.Millisecond)
+	defer stop()
+	b, err := breaker.New(breaker.Options{
+		WindowCalls: 100, // the last hundred calls, however long ago
+		SlowRatio:   0.5,
+		SlowAfter:   200 * time.Millisecond,
+		Clock:       clock,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = b.Do(func() error { return nil })
+	fmt.Println(err, b.Counts())
+	// Output: <nil> {1 0 0}
+}

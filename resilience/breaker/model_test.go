@@ -62,20 +62,28 @@ func (m *model) tooMany(r result) bool {
 	c := m.counts(r.at)
 	return r.failed && m.o.ConsecutiveFailures > 0 && row >= m.o.ConsecutiveFailures ||
 		r.failed && m.o.FailureRatio > 0 && c.Calls >= m.o.MinimumCalls && float64(c.Failures) >= m.o.FailureRatio*float64(c.Calls) ||
-		r.slow && m.o.SlowRatio > 0 && r.at-m.since >= m.o.Window && c.Calls >= m.o.SlowMinimumCalls && float64(c.Slow) >= m.o.SlowRatio*float64(c.Calls)
+		r.slow && m.o.SlowRatio > 0 && m.settled(r.at) && c.Calls >= m.o.SlowMinimumCalls && float64(c.Slow) >= m.o.SlowRatio*float64(c.Calls)
 }
 
 // counts is of the tenth of the window that now is in, and the nine before.
+// A window by calls is the last of them.
 func (m *model) counts(now time.Duration) (c Counts) {
-	tenth := m.o.Window / 10
-	for _, e := range m.ended {
-		if now/tenth-e.at/tenth < 10 {
+	tenth, n := m.o.Window/10, m.o.WindowCalls
+	for i, e := range m.ended {
+		if n == 0 && now/tenth-e.at/tenth < 10 || i >= len(m.ended)-n {
 			c.Calls++
 			c.Failures += one(e.failed)
 			c.Slow += one(e.slow)
 		}
 	}
 	return c
+}
+
+func (m *model) settled(now time.Duration) bool {
+	if n := m.o.WindowCalls; n > 0 {
+		return len(m.ended) >= n
+	}
+	return now-m.since >= m.o.Window
 }
 
 func one(b bool) int {
@@ -87,7 +95,7 @@ func one(b bool) int {
 
 func (m *model) open(now time.Duration) {
 	longer := min(time.Duration(float64(m.openFor)*m.o.Growth), m.o.MaxOpenFor)
-	if m.openFor = longer; !m.opened || m.state == Closed && now-m.since >= m.o.Window {
+	if m.openFor = longer; !m.opened || m.state == Closed && m.settled(now) {
 		m.openFor = m.o.OpenFor
 	}
 	m.opened, m.until = true, now+m.openFor
@@ -135,7 +143,9 @@ func drawTime(t *rapid.T, label string) time.Duration {
 
 func drawOptions(t *rapid.T) Options {
 	ratios := rapid.SampledFrom([]float64{0, 0.01, 0.25, 0.5, 1})
-	return Options{
+	calls := rapid.SampledFrom([]int{0, 0, 10, 11, 40}).Draw(t, "window calls")
+	o := Options{
+		WindowCalls:         calls,
 		ConsecutiveFailures: rapid.IntRange(0, 4).Draw(t, "consecutive"),
 		FailureRatio:        ratios.Draw(t, "failures"),
 		MinimumCalls:        rapid.IntRange(0, 10).Draw(t, "minimum"),
@@ -148,4 +158,8 @@ func drawOptions(t *rapid.T) Options {
 		MaxOpenFor:          time.Duration(rapid.SampledFrom([]int64{0, 100, 150, 1000}).Draw(t, "cap")),
 		Probes:              rapid.IntRange(0, 3).Draw(t, "probes"),
 	}
+	if o.SlowRatio == 0 && rapid.Bool().Draw(t, "no call is slow") {
+		o.SlowAfter = 0
+	}
+	return o
 }

@@ -21,13 +21,13 @@ type Options struct {
 	FailureRatio float64
 
 	// MinimumCalls is how many calls the window must hold for FailureRatio
-	// to be judged. Defaults to 20.
+	// to be judged. Defaults to 20, or to WindowCalls if that is less.
 	MinimumCalls int
 
 	// SlowRatio opens the breaker when a call was slow and at least this
 	// share of the calls in the window were, from above 0 to 1: 0.01 opens
 	// it when the 99th percentile is over SlowAfter. It is judged once the
-	// breaker has been closed for a whole Window, so that neither the first
+	// breaker has been closed for a whole window, so that neither the first
 	// connections nor a short burst open it. Zero: never.
 	SlowRatio float64
 
@@ -43,19 +43,28 @@ type Options struct {
 
 	// SlowMinimumCalls is how many calls the window must hold for SlowRatio
 	// to be judged. Defaults to MinimumCalls or 2/SlowRatio, whichever is
-	// more, so that no single slow call opens the breaker.
+	// more, so that no single slow call opens the breaker, or to WindowCalls
+	// if that is less.
 	SlowMinimumCalls int
 
-	// Window is the time that the ratios look back, to a tenth of it.
-	// Defaults to 10 s; at least 10 ns.
+	// Window is the time that the ratios look back, to a tenth of it. Where
+	// a tenth holds over a thousand calls and none can be slow, up to fifteen
+	// successes may count as of the tenth before. Defaults to 10 s; at least
+	// 10 ns.
 	Window time.Duration
+
+	// WindowCalls lets the ratios look back on so many calls, however long
+	// ago, in place of a time: for who calls rarely. A whole window is then
+	// as many calls since the breaker closed. At most a million, of four
+	// bytes each. Zero: the window is a time.
+	WindowCalls int
 
 	// OpenFor is how long the breaker refuses calls before it lets a probe
 	// through. Defaults to 1 s.
 	OpenFor time.Duration
 
 	// Growth is what that time is multiplied by whenever the breaker opens
-	// again before it has been closed for a whole Window. At least 1, which
+	// again before it has been closed for a whole window. At least 1, which
 	// is the default.
 	Growth float64
 
@@ -91,6 +100,7 @@ const (
 	defaultWindow     = 10 * time.Second
 	defaultOpenFor    = time.Second
 	defaultMaxOpenFor = time.Minute
+	maxWindowCalls    = 1_000_000
 )
 
 // complete fills in what was left zero.
@@ -98,9 +108,14 @@ func (o *Options) complete() {
 	if o.ConsecutiveFailures == 0 && o.SlowRatio == 0 {
 		orDefault(&o.FailureRatio, defaultRatio)
 	}
-	orDefault(&o.MinimumCalls, defaultMinimum)
+	most := math.MaxInt32
+	if o.WindowCalls > 0 {
+		most = o.WindowCalls
+	}
+	orDefault(&o.MinimumCalls, min(defaultMinimum, most))
 	if o.SlowRatio > 0 {
-		orDefault(&o.SlowMinimumCalls, max(o.MinimumCalls, int(min(math.Ceil(2/o.SlowRatio), math.MaxInt32))))
+		twoSlow := int(min(math.Ceil(2/o.SlowRatio), math.MaxInt32))
+		orDefault(&o.SlowMinimumCalls, min(max(o.MinimumCalls, twoSlow), most))
 	}
 	orDefault(&o.Window, defaultWindow)
 	orDefault(&o.OpenFor, defaultOpenFor)
@@ -122,6 +137,7 @@ func orDefault[T int | float64 | time.Duration](v *T, otherwise T) {
 func (o *Options) check() error {
 	return errors.Join(
 		o.checkNumbers(),
+		o.checkWindowCalls(),
 		checkRatio("FailureRatio", o.FailureRatio),
 		checkRatio("SlowRatio", o.SlowRatio),
 		unless(o.SlowAfter >= 0, "SlowAfter: is %v, which is below 0", o.SlowAfter),
@@ -145,6 +161,15 @@ func (o *Options) checkNumbers() error {
 		errs = append(errs, unless(n.value >= 0, "%s: is %d, which is below 0", n.name, n.value))
 	}
 	return errors.Join(errs...)
+}
+
+func (o *Options) checkWindowCalls() error {
+	n := o.WindowCalls
+	return errors.Join(
+		unless(n >= 0 && n <= maxWindowCalls, "WindowCalls: is %d; use 1 to %d, or 0 for a time", n, maxWindowCalls),
+		unless(n <= 0 || o.MinimumCalls <= n, "MinimumCalls: is %d, which WindowCalls, %d, never holds", o.MinimumCalls, n),
+		unless(n <= 0 || o.SlowMinimumCalls <= n, "SlowMinimumCalls: is %d, which WindowCalls, %d, never holds", o.SlowMinimumCalls, n),
+	)
 }
 
 func checkRatio(name string, r float64) error {

@@ -1,6 +1,9 @@
 package breaker
 
-import "sync/atomic"
+import (
+	"math"
+	"sync/atomic"
+)
 
 // parts is how many parts a window has. The oldest leaves whole.
 const parts = 10
@@ -21,14 +24,18 @@ type part struct {
 // before or after count in another.
 type run struct {
 	word   word
+	ring   *ring        // nil: the parts count
 	inARow atomic.Int64 // failures since the last success
 }
 
 // window is the parts of the last while. Counting needs no lock: who reports
 // to a part that has just ended still counts in it, and who reports to a run
 // that has ended counts in none.
+//
+// A window by calls is one part without end, whose run counts in a ring.
 type window struct {
 	width   int64
+	calls   int // 0: the window is a time
 	current atomic.Pointer[part]
 	past    [parts]*part // by number; guarded by the breaker's lock
 }
@@ -36,7 +43,11 @@ type window struct {
 // renewLocked forgets all counts and begins the run of a word.
 func (w *window) renewLocked(in word, now int64) {
 	w.past = [parts]*part{}
-	w.beginLocked(&run{word: in}, now)
+	r := &run{word: in}
+	if w.calls > 0 && in.state() == Closed { // in no other state do calls count in it
+		r.ring = newRing(w.calls)
+	}
+	w.beginLocked(r, now)
 }
 
 // advanceLocked begins the part that now is in, unless somebody did.
@@ -49,6 +60,9 @@ func (w *window) advanceLocked(now int64) {
 func (w *window) beginLocked(r *run, now int64) {
 	n := now / w.width
 	p := &part{run: r, number: n, until: (n + 1) * w.width}
+	if w.calls > 0 {
+		p.until = math.MaxInt64
+	}
 	w.past[n%parts] = p
 	w.current.Store(p)
 }
@@ -62,6 +76,9 @@ type Counts struct {
 
 // countsLocked sums the parts that are not too old.
 func (w *window) countsLocked(now int64) (c Counts) {
+	if r := w.current.Load().run.ring; r != nil {
+		return r.counts()
+	}
 	oldest := now/w.width - parts
 	for _, p := range w.past {
 		if p != nil && p.number > oldest {
@@ -73,17 +90,27 @@ func (w *window) countsLocked(now int64) (c Counts) {
 	return c
 }
 
-// count adds a call.
-func (p *part) count(failed, slow bool) {
-	p.calls.Add(1)
-	switch {
-	case failed:
-		p.failures.Add(1)
+// count adds a call, and returns how many the part then has, or 0 for a ring.
+func (p *part) count(failed, slow bool) (n uint64) {
+	if r := p.run.ring; r != nil {
+		r.add(failed, slow)
+	} else {
+		n = p.add(failed, slow)
+	}
+	if failed {
 		p.run.inARow.Add(1)
-	case p.run.inARow.Load() != 0:
+	} else if p.run.inARow.Load() != 0 {
 		p.run.inARow.Store(0)
+	}
+	return n
+}
+
+func (p *part) add(failed, slow bool) uint64 {
+	if failed {
+		p.failures.Add(1)
 	}
 	if slow {
 		p.slow.Add(1)
 	}
+	return p.calls.Add(1)
 }

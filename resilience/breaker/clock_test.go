@@ -1,0 +1,56 @@
+package breaker
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestCoarseClockStandsBetweenTicks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock, stop := CoarseClock(10 * time.Millisecond)
+		for range 100 {
+			time.Sleep(3 * time.Millisecond)
+			synctest.Wait()
+			now := clock()
+			real := time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // when the bubble's time began
+			if now%(10*time.Millisecond) != 0 || real-now < 0 || real-now >= 10*time.Millisecond {
+				t.Fatalf("%v at %v", now, real)
+			}
+		}
+		stop()
+		stop()
+		synctest.Wait()
+		if now := clock(); now != 300*time.Millisecond {
+			t.Errorf("stopped, it tells %v", now)
+		}
+		time.Sleep(time.Millisecond)
+		if now := clock(); now != 301*time.Millisecond {
+			t.Errorf("stopped, it tells %v", now)
+		}
+	})
+}
+
+func TestBreakerByACoarseClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock, stop := CoarseClock(0)
+		defer stop()
+		b := mustNew(t, Options{SlowRatio: 0.5, SlowAfter: 100 * time.Millisecond, WindowCalls: 4, SlowMinimumCalls: 2, OpenFor: time.Second, Clock: clock})
+		for _, takes := range []time.Duration{98 * time.Millisecond, 98 * time.Millisecond, 102 * time.Millisecond, 102 * time.Millisecond} {
+			call, ok := b.Begin()
+			if !ok {
+				t.Fatal("refused")
+			}
+			time.Sleep(takes)
+			synctest.Wait()
+			call.Success()
+		}
+		if b.State() != Open {
+			t.Fatalf("%v with %+v", b.State(), b.Counts())
+		}
+		time.Sleep(time.Second + time.Millisecond)
+		if _, ok := b.Begin(); !ok {
+			t.Error("no probe after its time")
+		}
+	})
+}
