@@ -10,10 +10,10 @@ import (
 
 // PutOverride says what a rule has for one key, or pattern, or network, instead
 // of its own numbers. The body is a mapping such as {"limit":500}, or one limit
-// such as "500/m", in JSON or YAML. A mapping with until, an RFC 3339 time, is
-// for that long, may give a reason, and counts before an override for good,
-// which it leaves as it is.
-func PutOverride(id, key string, body []byte) Edit {
+// such as "500/m", in JSON or YAML. One that ends at until, or at the RFC 3339
+// time that a mapping itself names as until, may give a reason, and counts
+// before an override for good, which it leaves as it is. A zero until is none.
+func PutOverride(id, key string, body []byte, until time.Time) Edit {
 	return Edit{"override", func(e *editor) (*change, error) {
 		n, err := e.body(body)
 		if err != nil {
@@ -29,6 +29,9 @@ func PutOverride(id, key string, body []byte) Edit {
 		if json.Valid(body) {
 			n.Style |= yaml.FlowStyle & flowOf(n)
 		}
+		if !until.IsZero() {
+			n = ending(n, until)
+		}
 		if lookup(n, "until") != nil {
 			return putTemporary(rule, key, n), nil
 		}
@@ -38,6 +41,15 @@ func PutOverride(id, key string, body []byte) Edit {
 		}
 		return rule.add([]string{"override"}, yaml.MappingNode, textNode(key), n), nil
 	}}
+}
+
+// ending gives an override its end.
+func ending(n *yaml.Node, until time.Time) *yaml.Node {
+	if n.Kind == yaml.ScalarNode {
+		n = expanded(n)
+	}
+	setEntry(n, textNode("until"), quotedNode(until.UTC().Format(time.RFC3339)))
+	return n
 }
 
 // flowOf is the style of a value on one line; a plain value has none.

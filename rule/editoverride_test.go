@@ -13,22 +13,26 @@ func TestEditsOfOverridesAndLists(t *testing.T) {
 		edit Edit
 		want string
 	}{
-		"an override changes": {rules, PutOverride("a", "k", []byte(`{"limit":5,"window":1}`)), `
+		"an override changes": {rules, PutOverride("a", "k", []byte(`{"limit":5,"window":1}`), time.Time{}), `
 -      k: 2/s # two
 +      k: {limit: 5, window: 1} # two
 `},
-		"an override comes": {rules, PutOverride("a", "10.0.0.0/8", []byte(`"5/s"`)), `
+		"an override comes": {rules, PutOverride("a", "10.0.0.0/8", []byte(`"5/s"`), time.Time{}), `
 +      10.0.0.0/8: 5/s
 `},
-		"a rule's first": {rules, PutOverride("b", "1e3", []byte(`{"limit":"5/s"}`)), `
+		"a rule's first": {rules, PutOverride("b", "1e3", []byte(`{"limit":"5/s"}`), time.Time{}), `
 +    override:
 +      "1e3": {limit: 5/s}
 `},
-		"for a time": {rules, PutOverride("b", "k", []byte(`{"limit":"5/s","until":"2026-01-02T03:04:05Z","reason":"a sale"}`)), `
+		"for a time": {rules, PutOverride("b", "k", []byte(`{"limit":"5/s","until":"2026-01-02T03:04:05Z","reason":"a sale"}`), time.Time{}), `
 +    temporary:
 +      - {match: k, limit: 5/s, until: "2026-01-02T03:04:05Z", reason: a sale}
 `},
-		"for another time": {rules, PutOverride("a", "k", []byte("{limit: 9/s, until: 2026-01-02T03:04:05Z}")), `
+		"for a given time": {rules, PutOverride("b", "k", []byte(`"5/s"`), until), `
++    temporary:
++      - {match: k, limit: 5/s, until: "2026-01-02T03:04:05Z"}
+`},
+		"for another time": {rules, PutOverride("a", "k", []byte("{limit: 9/s, until: 2026-01-02T03:04:05Z}"), time.Time{}), `
 -      - {match: k, until: 2026-01-01T00:00:00Z, limit: 3/s}
 +      - {match: k, limit: 9/s, until: '2026-01-02T03:04:05Z'}
 `},

@@ -43,6 +43,7 @@ func (f *serveFlags) config() (server.Config, error) {
 	if c.HTTPToken, err = readToken("http-token-file", f.httpTokenFile); err != nil {
 		return c, err
 	}
+	c.AdminTokens = f.adminTokensFile
 	c.AdminToken, err = readToken("admin-token-file", f.adminTokenFile)
 	return c, err
 }

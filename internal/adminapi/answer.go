@@ -118,6 +118,9 @@ func writeAnswer(w http.ResponseWriter, value any) {
 }
 
 func writeError(w http.ResponseWriter, e *apiError) {
+	if e.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="stint"`)
+	}
 	writeJSON(w, e.Status, struct {
 		Error *apiError `json:"error"`
 	}{e})

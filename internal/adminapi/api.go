@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -58,7 +59,7 @@ func New(c Config) *API {
 }
 
 // Paths are the paths that the API answers, itself and all below.
-func Paths() []string { return []string{"/rules", "/lists", "/nodes", "/audit"} }
+func Paths() []string { return []string{"/rules", "/lists", "/nodes", "/audit", "/v1"} }
 
 // endpoint is one thing to ask for.
 type endpoint struct {
@@ -82,6 +83,16 @@ func (a *API) endpoints() []endpoint {
 		{"GET /rules/versions/{n}", Viewer, a.version},
 		{"GET /rules/diff", Viewer, a.diff},
 		{"POST /rules/rollback", Admin, a.rollback},
+		{"PUT /rules/{id}/override/{key...}", Operator, a.putOverride},
+		{"DELETE /rules/{id}/override/{key...}", Operator, a.deleteOverride},
+		{"GET /lists", Viewer, a.lists},
+		{"PUT /lists/{list}/{match...}", Operator, a.putEntry},
+		{"DELETE /lists/{list}/{match...}", Operator, a.deleteEntry},
+		{"POST /v1/peek", Viewer, a.peek},
+		{"POST /v1/reset", Operator, a.reset},
+		{"POST /v1/grant", Operator, a.grant},
+		{"POST /v1/ban", Operator, a.ban},
+		{"POST /v1/unban", Operator, a.unban},
 		{"GET /nodes", Viewer, a.nodes},
 		{"GET /audit", Viewer, a.auditLog},
 	}
@@ -137,8 +148,14 @@ func (a *API) handler(e endpoint) http.Handler {
 // fail answers an error, and logs what is not the caller's mistake.
 func (a *API) fail(q *request, err error) {
 	e := asError(err)
-	if e.Status >= http.StatusInternalServerError && q.Context().Err() == nil {
-		a.Logger.Error("admin: "+q.Pattern+" failed", "error", err)
+	store, isStore := errors.AsType[*stint.Error](err)
+	switch {
+	case e.Status < http.StatusInternalServerError || q.Context().Err() != nil:
+	case isStore && store.Kind == "breaker_open": // that was logged when it began
+	case isStore:
+		a.Logger.Error("no decision", "endpoint", q.Pattern, "error", err)
+	default:
+		a.Logger.Error("admin request failed", "endpoint", q.Pattern, "error", err)
 	}
 	writeError(q.w, e)
 }

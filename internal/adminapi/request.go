@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,9 @@ import (
 // maxBody bounds what a request may send, in bytes. It holds a set of ten
 // thousand rules.
 const maxBody = 32 << 20
+
+// maxObject bounds a body that is a few fields.
+const maxObject = 1 << 20
 
 // maxWhy bounds a comment, in bytes.
 const maxWhy = 2000
@@ -27,14 +31,18 @@ type request struct {
 }
 
 // body reads the whole body.
-func (r *request) body() ([]byte, error) {
-	data, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, maxBody))
+func (r *request) body() ([]byte, error) { return r.bodyUpTo(maxBody) }
+
+func (r *request) bodyUpTo(most int64) ([]byte, error) {
+	data, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, most))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, &apiError{Status: http.StatusRequestEntityTooLarge, Code: "BODY_TOO_LARGE", Message: fmt.Sprintf("body: is larger than %d bytes", maxBody)}
+		return nil, &apiError{Status: http.StatusRequestEntityTooLarge, Code: "BODY_TOO_LARGE", Message: fmt.Sprintf("body: is larger than %d bytes", most)}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, &apiError{Status: http.StatusRequestTimeout, Code: "INVALID_REQUEST", Message: "body: did not arrive in time"}
 	case err != nil:
-		return nil, badRequest("body: did not arrive whole")
+		return nil, badRequest("body: broke off before its end")
 	case !utf8.Valid(data):
 		return nil, badRequest("body: is not valid UTF-8")
 	}
@@ -55,6 +63,9 @@ func (r *request) options() (o options, err error) {
 	}
 	if o.force, err = r.flag("force"); err != nil {
 		return o, err
+	}
+	if o.force && !r.who.role.allows(Admin) {
+		return o, &apiError{Status: http.StatusForbidden, Code: "FORBIDDEN", Message: fmt.Sprintf("force: %s is %s, and this needs %s", r.who.name, r.who.role, Admin)}
 	}
 	o.comment = r.Header.Get("X-Stint-Comment")
 	if o.comment == "" {

@@ -83,7 +83,7 @@ func filesOf(data []byte, base []rule.File) ([]rule.File, error) {
 	}
 	if json.Unmarshal(data, &several) != nil || several.Files == nil {
 		name := "rules.yaml"
-		if len(base) == 1 && (filepath.Ext(base[0].Name) != ".json" || json.Valid(data)) {
+		if len(base) == 1 && base[0].Name != rule.BuiltinFile().Name && (filepath.Ext(base[0].Name) != ".json" || json.Valid(data)) {
 			name = base[0].Name
 		}
 		return []rule.File{{Name: name, Data: data}}, nil

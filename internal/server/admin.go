@@ -4,20 +4,18 @@ import (
 	"net/http"
 	"net/http/pprof"
 
-	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/adminapi"
 )
 
 // adminHandler is what the admin listener answers.
 func (s *Server) adminHandler() http.Handler {
-	token := s.newGuard(s.config.AdminToken)
 	t := &router{server: s, paths: s.healthRoutes()}
-	t.paths["/metrics"] = route{http.MethodGet, token.wrap(s.metrics.handler().ServeHTTP)}
-	t.paths["/v1/reset"] = route{http.MethodPost, token.wrap(s.api(nil, s.reset))}
+	t.paths["/metrics"] = route{http.MethodGet, s.forRole(adminapi.Viewer, s.metrics.handler().ServeHTTP)}
 	t.folders = s.rulesAPI()
 	if s.config.Profiling {
-		t.folders = append(t.folders, folder{profilePath, token.wrap(profile)})
+		t.folders = append(t.folders, folder{profilePath, s.forRole(adminapi.Admin, profile)})
 	}
-	if s.config.AdminToken == "" {
+	if s.adminTokens == nil {
 		return s.fromThisMachine(t)
 	}
 	return t
@@ -41,34 +39,6 @@ func (s *Server) fromThisMachine(next http.Handler) http.Handler {
 		}
 		checked.ServeHTTP(w, r)
 	})
-}
-
-// reset answers POST /v1/reset: it forgets what a key has used of a limit.
-func (s *Server) reset(r *http.Request, body []byte) (status int, answer any, err error) {
-	var key string
-	var limit stint.Limit
-	err = decodeObject(body, fields{
-		"key": stringField("key", &key),
-		"limit": func(raw []byte) (err error) {
-			limit, err = s.limits.get(raw)
-			return within("limit", err)
-		},
-	})
-	if err == nil {
-		err = stint.ValidateKey(key)
-	}
-	if err == nil && !limit.Valid() {
-		err = badRequest("limit: is missing")
-	}
-	if err != nil {
-		return 0, nil, err
-	}
-	_, err = s.store.Take(r.Context(), stint.Claim{Key: key, Limit: limit, Cost: stint.Forget})
-	return http.StatusOK, resetBody{Forgotten: true}, err
-}
-
-type resetBody struct {
-	Forgotten bool `json:"forgotten"`
 }
 
 const profilePath = "/debug/pprof"

@@ -75,6 +75,9 @@ type Config struct {
 	// health aside, and the password that RESP asks for. AdminToken is that of
 	// Admin, which refuses to listen beyond loopback without one.
 	HTTPToken, AdminToken string
+	// AdminTokens is a file of further tokens for Admin, each with a name and a
+	// role. It is read again by [Server.Reload].
+	AdminTokens string
 
 	// TLS, when it names a certificate, is spoken on every listener.
 	TLS TLSFiles
@@ -135,8 +138,8 @@ func (c *Config) check() error {
 		return errors.New("gateway: has nowhere to pass requests on to (give --upstream URL)")
 	case c.Gateway == "" && len(c.Upstreams) > 0:
 		return errors.New("upstream: is for the gateway, which is off (give --gateway ADDR)")
-	case c.Admin != "" && c.AdminToken == "" && !loopback(c.Admin):
-		return fmt.Errorf("admin: %s can be reached from other machines (listen on 127.0.0.1, or give --admin-token-file)", c.Admin)
+	case c.Admin != "" && c.AdminToken == "" && c.AdminTokens == "" && !loopback(c.Admin):
+		return fmt.Errorf("admin: %s can be reached from other machines (listen on 127.0.0.1, or give --admin-token-file or --admin-tokens-file)", c.Admin)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/adminapi"
 	"github.com/stintdev/stint/internal/envoyrls"
 	"github.com/stintdev/stint/internal/gateway"
 )
@@ -25,11 +26,13 @@ type Server struct {
 	rules    *rules
 	limits   *limitCache
 	outcomes outcomePool
-	nodeID   string // of this process, among those that share its rules
+	nodeID   string            // of this process, among those that share its rules
 	certs    *certificates     // nil without TLS
 	grpcTLS  *certificates     // those of gRPC; nil without TLS
 	gateway  *gateway.Gateway  // nil when off
 	envoy    *envoyrls.Service // nil without its configuration
+
+	adminTokens *adminapi.Tokens // nil: admin asks for none
 
 	listeners []*listener
 	isReady   atomic.Bool
@@ -53,6 +56,9 @@ func New(config Config) (*Server, error) {
 		return nil, err
 	}
 	if s.rules, err = newRules(&s.config, s.store, s.node, s.metrics); err != nil {
+		return nil, err
+	}
+	if s.adminTokens, err = s.readAdminTokens(); err != nil {
 		return nil, err
 	}
 	if err = s.readEnvoyConfig(); err != nil {
@@ -183,6 +189,7 @@ func (s *Server) Reload() {
 	if s.envoy != nil {
 		s.envoy.Reload()
 	}
+	s.reloadAdminTokens()
 	s.reloadCertificates()
 }
 

@@ -1,0 +1,154 @@
+package adminapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stintdev/stint/internal/nearest"
+)
+
+// fields are the members that a JSON object may have, each with what reads its
+// value.
+type fields map[string]func(raw json.RawMessage) error
+
+// decode reads one JSON object of these fields, each at most once.
+func decode(data []byte, known fields) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	if token, err := d.Token(); err != nil || token != json.Delim('{') {
+		return badRequest("body: a JSON object is expected")
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		if err := member(d, known, seen); err != nil {
+			return err
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return badRequest("body: is not JSON")
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return badRequest("body: something follows the object")
+	}
+	return nil
+}
+
+func member(d *json.Decoder, known fields, seen map[string]bool) error {
+	token, err := d.Token()
+	name, isText := token.(string)
+	var raw json.RawMessage
+	if err == nil && isText {
+		err = d.Decode(&raw)
+	}
+	if err != nil || !isText {
+		return badRequest("body: is not JSON")
+	}
+	read, ok := known[name]
+	switch {
+	case !ok:
+		return unknownField(name, known)
+	case seen[name]:
+		return badRequest("%s: is given twice", name)
+	}
+	seen[name] = true
+	if err := read(raw); err != nil {
+		return badRequest("%s: %v", name, err)
+	}
+	return nil
+}
+
+func unknownField(name string, known fields) error {
+	if near, ok := nearest.Name(name, slices.Sorted(maps.Keys(known))); ok {
+		return badRequest("%.60q: is not a known field (did you mean %s?)", name, near)
+	}
+	return badRequest("%.60q: is not a known field", name)
+}
+
+func textField(out *string) func(json.RawMessage) error {
+	return func(raw json.RawMessage) error {
+		if len(raw) == 0 || raw[0] != '"' {
+			return errors.New("must be a string")
+		}
+		return json.Unmarshal(raw, out)
+	}
+}
+
+// wholeField reads a whole number, written in digits.
+func wholeField(out *int64, least, most int64) func(json.RawMessage) error {
+	return func(raw json.RawMessage) error {
+		n, err := strconv.ParseInt(string(raw), 10, 64)
+		if err != nil || n < least || n > most {
+			return fmt.Errorf("%.40s is not a whole number from %d to %d", raw, least, most)
+		}
+		*out = n
+		return nil
+	}
+}
+
+// untilField reads an RFC 3339 time, which is not over.
+func (a *API) untilField(out *time.Time) func(json.RawMessage) error {
+	return func(raw json.RawMessage) error {
+		var text string
+		if err := textField(&text)(raw); err != nil {
+			return err
+		}
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return fmt.Errorf("%.40q is no time (write it as 2026-01-31T12:00:00Z)", text)
+		}
+		return a.end(at, out)
+	}
+}
+
+// forField reads how long from now on.
+func (a *API) forField(out *time.Time) func(json.RawMessage) error {
+	return func(raw json.RawMessage) error {
+		var text string
+		if err := textField(&text)(raw); err != nil {
+			return err
+		}
+		return a.endAfter(text, out)
+	}
+}
+
+func (a *API) endAfter(text string, out *time.Time) error {
+	d, err := span(text)
+	if err != nil {
+		return err
+	}
+	return a.end(a.now().Add(d), out)
+}
+
+// mostYears bounds how far away an end may be: what lasts longer is for good.
+const mostYears = 10
+
+// end sets an end, in whole seconds, that lies ahead.
+func (a *API) end(at time.Time, out *time.Time) error {
+	now := a.now()
+	if at = at.Round(time.Second); !at.After(now) || at.After(now.AddDate(mostYears, 0, 0)) {
+		return fmt.Errorf("the end is to lie ahead, by at most %d years", mostYears)
+	}
+	*out = at
+	return nil
+}
+
+// span reads a length of time such as 90s, 12h or 30d.
+func span(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%.40q is no length of time (write it as 15m, 12h or 30d)", text)
+	}
+	return d, nil
+}

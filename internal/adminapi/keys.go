@@ -1,0 +1,254 @@
+package adminapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
+)
+
+// keyRequest names the state of one caller: by the key and a limit that the
+// caller of /v1/take brought, or as rules count a request.
+type keyRequest struct {
+	key        string
+	limit      stint.Limit
+	rule       string
+	attributes rule.Map
+	units      int64
+}
+
+// claim is one state, and where it comes from.
+type claim struct {
+	stint.Claim
+
+	rule string
+}
+
+// limitBody is the state of one limit for a key.
+type limitBody struct {
+	Rule         string `json:"rule,omitempty"`
+	Name         string `json:"name"`
+	Limit        int64  `json:"limit"`
+	Remaining    int64  `json:"remaining"`
+	ResetAfterMS int64  `json:"reset_after_ms"`
+	Before       *int64 `json:"remaining_before,omitempty"` // of a grant
+	Degraded     bool   `json:"degraded,omitempty"`
+}
+
+type keyBody struct {
+	Key       string      `json:"key"` // shortened
+	Forgotten bool        `json:"forgotten,omitempty"`
+	Limits    []limitBody `json:"limits"`
+}
+
+// peek answers POST /v1/peek: what a key has left, using nothing.
+func (a *API) peek(r *request) (any, error) {
+	k, err := readKey(r, nil)
+	if err != nil {
+		return nil, err
+	}
+	return a.eachState(k, func(c claim) (limitBody, error) { return a.state(r, c) })
+}
+
+// reset answers POST /v1/reset: it forgets what a key has used.
+func (a *API) reset(r *request) (any, error) {
+	k, err := readKey(r, nil)
+	if err != nil {
+		return nil, err
+	}
+	body, err := a.eachState(k, func(c claim) (limitBody, error) {
+		c.Cost = stint.Forget
+		if _, err := a.Store.Take(r.Context(), c.Claim); err != nil {
+			return limitBody{}, err
+		}
+		return a.state(r, c)
+	})
+	a.auditedKey(r, "reset", k, err)
+	body.Forgotten = true
+	return body, err
+}
+
+// grant answers POST /v1/grant: it gives units back as if they had not been
+// used, which no key can have more of than its full allowance.
+func (a *API) grant(r *request) (any, error) {
+	k, err := readKey(r, fields{})
+	if err == nil && k.units == 0 {
+		err = badRequest("units: is missing: say how many to give")
+	}
+	if err != nil {
+		return nil, err
+	}
+	body, err := a.eachState(k, func(c claim) (limitBody, error) { return a.give(r, c, k.units) })
+	a.auditedKey(r, fmt.Sprintf("grant %d", k.units), k, err)
+	return body, err
+}
+
+// give gives units back to one state. An algorithm whose past cannot be undone
+// without knowing when units were taken is refused.
+func (a *API) give(r *request, c claim, units int64) (limitBody, error) {
+	switch c.Limit.Algorithm() {
+	case stint.SlidingWindowLog, stint.LeakyBucket, stint.SlidingWindowCounter:
+		return limitBody{}, badRequest("%s of rule %q cannot be granted units: what was used is tied to its times (reset the key, or give it a temporary override)", c.Limit.Name(), c.rule)
+	}
+	before, err := a.state(r, c)
+	if err != nil {
+		return before, err
+	}
+	c.Cost = -units
+	if _, err := a.Store.Take(r.Context(), c.Claim); err != nil {
+		return before, err
+	}
+	after, err := a.state(r, c)
+	after.Before = &before.Remaining
+	return after, err
+}
+
+// state asks for the state of a claim without using anything.
+func (a *API) state(r *request, c claim) (limitBody, error) {
+	c.Cost, c.At = 0, 0
+	d, err := a.Store.Take(r.Context(), c.Claim)
+	return limitBody{Rule: c.rule, Name: c.Limit.Name(), Limit: d.Limit, Remaining: d.Remaining,
+		ResetAfterMS: (d.ResetAfter.Microseconds() + 999) / 1000, Degraded: d.Degraded}, err
+}
+
+// eachState does something with every state that is asked for.
+func (a *API) eachState(k *keyRequest, do func(claim) (limitBody, error)) (keyBody, error) {
+	body := keyBody{Key: short(k.name()), Limits: []limitBody{}}
+	claims, err := a.claims(k)
+	for _, c := range claims {
+		if err != nil {
+			return body, err
+		}
+		var one limitBody
+		one, err = do(c)
+		body.Limits = append(body.Limits, one)
+	}
+	return body, err
+}
+
+// readKey reads whom a request is about. extra, unless nil, lets it say units.
+func readKey(r *request, extra fields) (*keyRequest, error) {
+	k := &keyRequest{}
+	known := fields{
+		"key": textField(&k.key), "rule": textField(&k.rule),
+		"limit": func(raw json.RawMessage) (err error) {
+			k.limit, err = rule.ParseLimit(raw)
+			return err
+		},
+		"attributes": func(raw json.RawMessage) error {
+			if err := json.Unmarshal(raw, &k.attributes); err != nil || k.attributes == nil {
+				return errors.New("must be an object of strings")
+			}
+			return nil
+		},
+	}
+	if extra != nil {
+		known["units"] = wholeField(&k.units, 1, stint.MaxCost)
+	}
+	if err := r.decode(known); err != nil {
+		return nil, err
+	}
+	return k, k.check()
+}
+
+func (k *keyRequest) check() error {
+	switch {
+	case k.attributes == nil && k.key == "":
+		return stint.ValidateKey(k.key)
+	case !k.limit.Valid() && k.rule == "":
+		return badRequest(`limit: is missing (or give "rule", or "rule":"*" for every rule that counts this key)`)
+	case k.limit.Valid() && (k.rule != "" || k.attributes != nil):
+		return badRequest("limit: is for keys whose limits callers bring; give either it or a rule")
+	case k.attributes != nil && k.key != "":
+		return badRequest("attributes: say who it is, and so does key; give one of them")
+	case k.attributes == nil:
+		return stint.ValidateKey(k.key)
+	}
+	return nil
+}
+
+// name is the key, or what stands for it.
+func (k *keyRequest) name() string {
+	if k.key != "" {
+		return k.key
+	}
+	return strings.Join([]string{k.attributes["api_key"], k.attributes["ip"]}, "|")
+}
+
+// everyRule stands for every rule that counts a caller.
+const everyRule = "*"
+
+// mostStates bounds how many states one request is about.
+const mostStates = 1000
+
+// claims finds the states that are asked for: of the limit that was brought,
+// of one rule, or of every rule that counts a caller of this name.
+func (a *API) claims(k *keyRequest) (list []claim, err error) {
+	if k.limit.Valid() {
+		return []claim{{Claim: stint.Claim{Key: k.key, Limit: k.limit}}}, nil
+	}
+	set, _ := a.Rules.Current()
+	if k.rule != everyRule {
+		one := set.Rule(k.rule)
+		if one == nil {
+			return nil, notFound("rule %.80q is not in the rules", k.rule)
+		}
+		return k.ofRule(set, one)
+	}
+	for _, one := range set.Rules() {
+		if one.Mode == rule.Off || !k.tells(set.By(one)) {
+			continue
+		}
+		found, err := k.ofRule(set, one)
+		if err != nil {
+			return nil, err
+		}
+		if list = append(list, found...); len(list) > mostStates {
+			return nil, badRequest("rule: over %d limits count this key (name one)", mostStates)
+		}
+	}
+	if len(list) == 0 {
+		return nil, badRequest("rule: none counts by this alone (give attributes)")
+	}
+	return list, nil
+}
+
+// tells reports whether the request says all of an identity. A key alone is an
+// API key.
+func (k *keyRequest) tells(by []string) bool {
+	for _, name := range by {
+		if k.attributes[name] == "" && (k.attributes != nil || name != "api_key") {
+			return false
+		}
+	}
+	return true
+}
+
+func (k *keyRequest) ofRule(set *rule.Set, one *rule.Rule) (list []claim, err error) {
+	attributes := k.attributes
+	if by := set.By(one); attributes == nil && len(by) == 1 {
+		attributes = rule.Map{by[0]: k.key}
+	} else if attributes == nil {
+		return nil, badRequest(`key: rule %s counts by %s: give "attributes" with each of them`, one.ID, strings.Join(by, ", "))
+	}
+	claims, err := set.RuleClaims(one, attributes, 0)
+	for _, c := range claims {
+		list = append(list, claim{c, one.ID})
+	}
+	return list, err
+}
+
+// auditedKey records what was done to the state of a key.
+func (a *API) auditedKey(r *request, what string, k *keyRequest, err error) {
+	if k.rule != "" {
+		what += " of rule " + k.rule
+	}
+	e := a.entry(r, what+" for "+short(k.name()), r.Header.Get("X-Stint-Comment")[:min(len(r.Header.Get("X-Stint-Comment")), maxWhy)])
+	if err != nil {
+		e.Result = asError(err).Code
+	}
+	a.audit.add(e)
+}

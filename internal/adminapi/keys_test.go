@@ -1,0 +1,161 @@
+package adminapi
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint/rule"
+)
+
+// take uses up what a request with these attributes may.
+func (f *fixture) decide(a rule.Map, cost int64) rule.Outcome {
+	f.t.Helper()
+	set, _ := f.keeper.Current()
+	o, err := set.Decide(f.t.Context(), f.store, a, cost)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return o
+}
+
+func TestKeysArePeekedGrantedAndReset(t *testing.T) {
+	f := newFixture(t, shop)
+	order := rule.Map{"api_key": "sk_live_customer", "path": "/orders", "ip": "192.0.2.1"}
+	f.decide(order, 4)
+	left := func(body string) any {
+		t.Helper()
+		got := f.want(200, "POST", "/v1/peek", body)
+		limits, _ := got.value(t)["limits"].([]any)
+		if len(limits) != 1 || strings.Contains(got.body, "customer") {
+			t.Fatal(got.body)
+		}
+		return limits[0].(map[string]any)["remaining"]
+	}
+	const key = `{"key":"sk_live_customer","rule":"orders"}`
+	if got := left(key); got != 6.0 {
+		t.Errorf("%v are left", got)
+	}
+	if got := left(`{"attributes":{"ip":"192.0.2.1"},"rule":"logins"}`); got != 1.0 {
+		t.Errorf("%v are left", got)
+	}
+	if got := left(`{"key":"192.0.2.1","rule":"logins"}`); got != 1.0 {
+		t.Errorf("%v are left by the address as a key", got)
+	}
+	if got := left(`{"key":"sk_live_customer","rule":"*"}`); got != 6.0 {
+		t.Errorf("%v are left of all rules by key", got)
+	}
+	granted := f.want(200, "POST", "/v1/grant", `{"key":"sk_live_customer","rule":"orders","units":3}`)
+	if !strings.Contains(granted.body, `"remaining":9`) || !strings.Contains(granted.body, `"remaining_before":6`) {
+		t.Error(granted.body)
+	}
+	f.want(200, "POST", "/v1/grant", `{"key":"sk_live_customer","rule":"orders","units":300}`)
+	if got := left(key); got != 10.0 {
+		t.Errorf("%v are left, more than all", got)
+	}
+	f.decide(order, 5)
+	f.want(200, "POST", "/v1/reset", key)
+	if got := left(key); got != 10.0 {
+		t.Errorf("%v are left after a reset", got)
+	}
+}
+
+func TestBadKeyRequestsSayWhatIsWrong(t *testing.T) {
+	f := newFixture(t, shop+"  - {id: log, limit: 5, window: 60, algorithm: sliding_window_log}\n  - {id: two, by: [api_key, path], limit: 1/s}\n")
+	for body, want := range map[string]string{
+		`{"key":"k","rule":"none","units":1}`:                 "is not in the rules",
+		`{"key":"k","rule":"log","units":1}`:                  "temporary override",
+		`{"key":"k","rule":"two","units":1}`:                  "counts by api_key, path",
+		`{"key":"k","rule":"orders"}`:                         "units: is missing",
+		`{"key":"k","rule":"orders","units":-1}`:              "not a whole number",
+		`{"rule":"orders","units":1}`:                         "key: is empty",
+		`{"key":"k","units":1}`:                               "limit: is missing",
+		`{"key":"k","rule":"orders","limit":"1/s","units":1}`: "give either it or a rule",
+		`{"key":"k","keys":"k","units":1}`:                    "did you mean key?",
+		`{"key":"k","key":"k"}`:                               "is given twice",
+		`[]`:                                                  "a JSON object is expected",
+		`{"key":"k"}{}`:                                       "something follows",
+		`{"key":`:                                             "is not JSON",
+		`{"attributes":{"ip":"x"},"rule":"logins","units":1}`: "is not an address",
+	} {
+		if got := f.do("POST", "/v1/grant", body); got.status != 400 && got.status != 404 || !strings.Contains(got.body, want) {
+			t.Errorf("%s: status %d, %s, want %s", body, got.status, got.body, want)
+		}
+	}
+}
+
+func TestABanEndsByItself(t *testing.T) {
+	f := newFixture(t, shop)
+	f.want(200, "POST", "/v1/ban", `{"key":"sk_live_customer","for":"1h","reason":"tried passwords"}`, "X-Stint-Comment", "ticket 7")
+	f.wantText("\ndeny:\n  - {match: sk_live_customer, until: \"2026-03-01T13:00:00Z\", reason: \"tried passwords\"}\n", true)
+	when := func(at time.Time) rule.List { return f.decide2(at, "sk_live_customer").List }
+	if when(start.Add(time.Hour-1)) != rule.ListDeny || when(start.Add(time.Hour)) != rule.ListNone {
+		t.Error("it does not last an hour")
+	}
+	if got := f.want(200, "GET", "/lists", ""); !strings.Contains(got.body, `{"deny":true,"match":"sk_live_customer","until":"2026-03-01T13:00:00Z","reason":"tried passwords"}`) {
+		t.Error(got.body)
+	}
+	f.time = start.Add(2 * time.Hour)
+	if got := f.want(200, "GET", "/lists", ""); !strings.Contains(got.body, `"ended":true`) {
+		t.Error(got.body)
+	}
+	f.want(200, "POST", "/v1/unban", `{"key":"sk_live_customer"}`)
+	f.wantText("sk_live", false)
+	f.want(404, "POST", "/v1/unban", `{"key":"sk_live_customer"}`)
+	for body, want := range map[string]string{
+		`{"key":"*"}`:              "would deny everyone",
+		`{}`:                       "key: is missing",
+		`{"key":"k","for":"-1h"}`:  "lie ahead",
+		`{"key":"k","for":"soon"}`: "no length of time",
+		`{"key":"k","until":"2026-03-01T12:00:00"}`:  "is no time",
+		`{"key":"k","until":"2026-01-01T12:00:00Z"}`: "lie ahead",
+	} {
+		if got := f.do("POST", "/v1/ban", body); got.status != 400 || !strings.Contains(got.body, want) {
+			t.Errorf("%s: status %d, %s, want %s", body, got.status, got.body, want)
+		}
+	}
+}
+
+// decide2 decides for a key at a time.
+func (f *fixture) decide2(at time.Time, key string) rule.Outcome {
+	f.t.Helper()
+	set, _ := f.keeper.Current()
+	o, err := set.Decide(f.t.Context(), f.store, timed{rule.Map{"api_key": key, "path": "/orders"}, at.UnixMicro()}, 0)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return o
+}
+
+type timed struct {
+	rule.Map
+
+	t int64
+}
+
+func (t timed) At() int64 { return t.t }
+
+func TestOverridesAndEntriesOfKeys(t *testing.T) {
+	f := newFixture(t, shop)
+	f.want(200, "PUT", "/rules/orders/override/sk_live_customer", `{"limit":20}`)
+	f.want(200, "PUT", "/rules/orders/override/sk_live_customer?for=2h", `{"limit":40,"reason":"sale"}`)
+	for at, want := range map[time.Time]int64{start: 40, start.Add(2 * time.Hour): 20} {
+		if got := f.decide2(at, "sk_live_customer").Hits[0].Limit.Max(); got != want {
+			t.Errorf("at %v the limit is %d, want %d", at, got, want)
+		}
+	}
+	f.want(200, "DELETE", "/rules/orders/override/sk_live_customer?temporary=true", "")
+	f.want(404, "DELETE", "/rules/orders/override/sk_live_customer?temporary=true", "")
+	f.want(200, "DELETE", "/rules/orders/override/sk_live_customer", "")
+	f.wantText("sk_live", false)
+	f.want(200, "PUT", "/rules/logins/override/10.0.0.0/8", `"50/s"`)
+	f.want(200, "PUT", "/rules/logins/override/10.1.0.0%2F16", `"60/s"`)
+	f.wantText("      10.0.0.0/8: 50/s\n      10.1.0.0/16: 60/s\n", true)
+	f.want(200, "PUT", "/lists/allow/10.9.0.0/16?rule=logins", `{"reason":"office"}`)
+	f.wantText(`    allow:
+      - {match: 10.9.0.0/16, reason: "office"}`, true)
+	f.want(200, "DELETE", "/lists/allow/10.9.0.0/16?rule=logins", "")
+	f.want(200, "PUT", "/lists/deny/192.0.2.7", "")
+	f.wantText("deny:\n  - 192.0.2.7\n", true)
+	f.want(400, "PUT", "/lists/deny/192.0.2.700", "")
+}

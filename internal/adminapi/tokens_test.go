@@ -1,0 +1,95 @@
+package adminapi
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"github.com/stintdev/stint/rule"
+)
+
+func hash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+func TestRolesMayWhatTheyMay(t *testing.T) {
+	f := newFixture(t, shop)
+	var err error
+	f.Tokens, err = ParseTokens(rule.File{Name: "tokens", Data: []byte("# who\nvera viewer " + hash("v") + "\n\nolga operator " + hash("o") + " # night shift\nadam admin " + hash("a") + "\n")}, "root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ok := func(status int) bool { return status != 401 && status != 403 }
+	for _, test := range []struct {
+		method, path   string
+		viewer, others bool // others: operators
+	}{
+		{"GET", "/rules", true, true}, {"POST", "/v1/peek", true, true}, {"GET", "/audit", true, true}, {"POST", "/rules/validate", true, true},
+		{"PUT", "/rules/orders", false, true}, {"POST", "/v1/ban", false, true}, {"POST", "/v1/reset", false, true},
+		{"PUT", "/rules", false, false}, {"POST", "/rules/rollback", false, false},
+	} {
+		for token, may := range map[string]bool{"v": test.viewer, "o": test.others, "a": true, "root": true} {
+			if got := f.do(test.method, test.path, "", "Authorization", "Bearer "+token); ok(got.status) != may {
+				t.Errorf("%s %s by %s: status %d", test.method, test.path, token, got.status)
+			}
+		}
+	}
+	for _, header := range [][]string{nil, {"Authorization", "Bearer x"}, {"Authorization", "Basic v"}, {"Authorization", "Bearer " + hash("a")}} {
+		if got := f.do("GET", "/rules", "", header...); got.status != 401 || got.header.Get("WWW-Authenticate") == "" {
+			t.Errorf("%v: status %d", header, got.status)
+		}
+	}
+	f.want(200, "PUT", "/rules/orders", `{"limit":"1/s"}`, "X-Stint-Token", "o", "X-Stint-Author", "adam")
+	if got := f.want(200, "GET", "/rules", "", "X-Stint-Token", "v").at(t, "author"); got != "olga" {
+		t.Errorf("author %v", got)
+	}
+	f.want(403, "PUT", "/rules/orders?force=true", `{"limit":"1/s"}`, "X-Stint-Token", "o")
+}
+
+func TestMistakesInTokensAreListed(t *testing.T) {
+	_, err := ParseTokens(rule.File{Name: "tokens", Data: []byte("a b\nx viewer 12\ny king " + hash("k") + "\nz admin " + hash("z") + "\nz admin " + hash("z") + "\nadmin admin " + hash("q") + "\n")}, "root")
+	for _, want := range []string{
+		"tokens:1:1: has 2 words", "tokens:2:1: the hash of x is no SHA-256", `tokens:3:1: "king" is no role`, `tokens:5:1: the name "z" is taken`, `tokens:6:1: the name "admin" is taken`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+func TestNobodyMayAnythingWithoutTokens(t *testing.T) {
+	f := newFixture(t, shop)
+	var err error
+	if f.Tokens, err = ParseTokens(rule.File{Name: "tokens"}, ""); err != nil {
+		t.Fatal(err)
+	}
+	f.want(401, "GET", "/rules", "")
+	f.want(401, "GET", "/rules", "", "Authorization", "Bearer ")
+}
+
+func TestTheAuditLogSaysWhoDidWhatAndWhy(t *testing.T) {
+	f := newFixture(t, shop)
+	f.want(200, "PUT", "/rules/orders", `{"limit":"1/s"}`, "X-Stint-Author", "eve", "X-Stint-Comment", "too many")
+	f.want(400, "PUT", "/rules/orders", `{"limmit":"1/s"}`)
+	f.want(200, "PUT", "/rules/orders?dry_run", `{"limit":"2/s"}`)
+	f.want(200, "POST", "/v1/reset", `{"key":"sk_live_customer","rule":"orders"}`)
+	f.want(200, "POST", "/v1/ban", `{"key":"sk_live_customer"}`)
+	got := f.want(200, "GET", "/audit?n=5", "")
+	for _, want := range []string{
+		`"who":"local:eve"`, `"what":"put rule orders"`, `"why":"too many"`, `"result":"INVALID_RULES"`, `"result":"dry run"`,
+		`"what":"reset of rule orders for sk_li…"`, `"what":"put sk_li… on the deny list"`,
+	} {
+		if !strings.Contains(got.body, want) {
+			t.Errorf("no %s in %s", want, got.body)
+		}
+	}
+	if logs := f.logs.String(); !strings.Contains(logs, "log=audit") || strings.Contains(logs+got.body, "customer") {
+		t.Error(logs)
+	}
+	if got := f.want(200, "GET", "/audit?n=1", "").value(t)["entries"].([]any); len(got) != 1 {
+		t.Error(got)
+	}
+	f.want(400, "GET", "/audit?n=0", "")
+}
