@@ -9,8 +9,10 @@ import (
 )
 
 // Transport is an [http.RoundTripper] that tells the server how much time is
-// left. The zero value tells the time until the context's deadline. It is safe
-// for use by many goroutines at once; do not change it then.
+// left. The zero value tells the time until the context's deadline. Put it
+// below whatever repeats requests, so that each attempt is told what is left
+// by then. It is safe for use by many goroutines at once; do not change it
+// then.
 type Transport struct {
 	// Base sends the requests. Defaults to http.DefaultTransport.
 	Base http.RoundTripper
@@ -19,7 +21,8 @@ type Transport struct {
 	Header string
 
 	// Total is the time of a request whose context has no deadline, from here
-	// to the end of the response's body. Zero: any, and nothing is told.
+	// to the end of the response's body: of each attempt, below what repeats
+	// requests. Zero: any, and nothing is told.
 	Total time.Duration
 
 	// Reserve is taken off what is told: the time for the answer to come

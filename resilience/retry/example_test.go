@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint/resilience/budget"
+	"github.com/stintdev/stint/resilience/deadline"
 	"github.com/stintdev/stint/resilience/retry"
 )
 
@@ -43,6 +44,28 @@ func ExampleTransport() {
 	defer resp.Body.Close()
 	fmt.Println(resp.StatusCode, "after", calls, "calls")
 	// Output: 200 after 2 calls
+}
+
+// Ten seconds for a call and its retries; the server is told at each attempt
+// what is left of them.
+func ExampleTransport_deadline() {
+	server := httptest.NewServer(deadline.Middleware{}.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		left, ok := deadline.Left(r.Header, "")
+		fmt.Println(ok, left <= 10*time.Second)
+	})))
+	defer server.Close()
+
+	client := &http.Client{
+		Timeout:   10 * time.Second,
+		Transport: &retry.Transport{Base: &deadline.Transport{}},
+	}
+	resp, err := client.Get(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	// Output: true true
 }
 
 // Any call can be repeated. It says itself when that would not help, or how
