@@ -1,0 +1,180 @@
+package ruleset
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stintdev/stint/rule"
+)
+
+func published(t *testing.T, f *followed, files []rule.File) Version {
+	t.Helper()
+	v, err := f.Publish(t.Context(), Change{Files: files, Anyway: true, Author: "Ann", Comment: "why"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func text(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	must(t, err)
+	return string(data)
+}
+
+func TestPublishingWritesTheFileThroughItsLinkWithItsMode(t *testing.T) {
+	target := filepath.Join(t.TempDir(), "target.yaml")
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, target, rules("one"))
+	must(t, os.Chmod(target, 0o640))
+	must(t, os.Symlink(target, path))
+	f := begin(t, path)
+	f.wantSet("one")
+	if v := published(t, f, file("two")); v.Number != 2 || v.Author != "Ann" {
+		t.Errorf("%+v", v)
+	}
+	f.wantSet("two")
+	info, err := os.Lstat(path)
+	must(t, err)
+	if text(t, target) != rules("two") || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the target holds %q, the path is %v", text(t, target), info.Mode())
+	}
+	if info, err = os.Stat(target); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	// What is edited in place is a version of its own, and an old one comes back
+	// as a new one.
+	write(t, target, rules("three"))
+	f.wantSet("three")
+	old, err := f.Get(t.Context(), 1)
+	must(t, err)
+	if v := published(t, f, old.Files); v.Number != 4 {
+		t.Errorf("rolled back as %d", v.Number)
+	}
+	f.wantSet("one")
+	all, err := f.History(t.Context(), 10)
+	if err != nil || len(all) != 4 || all[1].Author != "" || all[2].Author != "Ann" {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// The history outlives the process; an edit in between is a version more.
+func TestTheHistoryOfAFileOutlivesTheProcess(t *testing.T) {
+	path, dir := filepath.Join(t.TempDir(), "rules.yaml"), t.TempDir()
+	write(t, path, rules("one"))
+	open := func(want string, number uint64) {
+		t.Helper()
+		f := newFollowed(t, Options{Source: NewFiles(path, dir, quiet()), Local: true})
+		must(t, f.Load(t.Context()))
+		f.wantSet(want)
+		f.wantVersion(number)
+	}
+	open("one", 1)
+	open("one", 1)
+	write(t, path, rules("two"))
+	open("two", 2)
+	f := newFollowed(t, Options{Source: NewFiles(path, dir, quiet()), Local: true})
+	must(t, f.Load(t.Context()))
+	published(t, f, file("three"))
+	open("three", 3)
+}
+
+// Somebody edits the file that somebody else publishes to.
+func TestAnEditInBetweenIsAConflict(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, path, rules("one"))
+	f := newFollowed(t, Options{Source: NewFiles(path, "", quiet()), Local: true})
+	must(t, f.Load(t.Context()))
+	write(t, path, rules("edited"))
+	_, err := f.Publish(t.Context(), Change{Files: file("two"), After: 1})
+	if conflict, ok := errors.AsType[*ConflictError](err); !ok || conflict.Newest.Number != 2 {
+		t.Errorf("%v, want a conflict with 2", err)
+	}
+	if text(t, path) != rules("edited") {
+		t.Errorf("the file holds %q", text(t, path))
+	}
+}
+
+func TestWhatCannotBeWrittenSaysSo(t *testing.T) {
+	folder := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(folder, "..1"), 0o700))
+	write(t, filepath.Join(folder, "..1", "rules.yaml"), rules("one"))
+	must(t, os.Symlink("..1", filepath.Join(folder, "..data")))
+	must(t, os.Symlink(filepath.Join("..data", "rules.yaml"), filepath.Join(folder, "rules.yaml")))
+	plain := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, plain, rules("one"))
+	for path, want := range map[string]string{folder: "ConfigMap", filepath.Join(folder, "rules.yaml"): "ConfigMap", plain: "is one file"} {
+		f := newFollowed(t, Options{Source: NewFiles(path, "", quiet()), Local: true})
+		must(t, f.Load(t.Context()))
+		files := file("two")
+		if want == "is one file" {
+			files = append(files, rule.File{Name: "b.yaml", Data: []byte(rules("b"))})
+		}
+		_, err := f.Publish(t.Context(), Change{Files: files, Anyway: true})
+		if err == nil || !strings.Contains(err.Error(), want) || want == "ConfigMap" && !errors.Is(err, ErrReadOnly) {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+		f.wantVersion(1)
+	}
+}
+
+func TestPublishingReplacesTheFilesOfAFolder(t *testing.T) {
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "a.yaml"), rules("a"))
+	write(t, filepath.Join(folder, "b.yaml"), rules("b"))
+	write(t, filepath.Join(folder, "notes.txt"), "kept")
+	f := begin(t, folder)
+	f.wantSet("a b")
+	published(t, f, []rule.File{{Name: "b.yaml", Data: []byte(rules("b2"))}, {Name: "c.yaml", Data: []byte(rules("c"))}})
+	f.wantSet("b2 c")
+	entries, err := os.ReadDir(folder)
+	must(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if got := strings.Join(names, " "); got != "b.yaml c.yaml notes.txt" {
+		t.Errorf("the folder has %s", got)
+	}
+}
+
+// A process is killed between any two steps of writing a folder: whoever reads
+// next meets the version before or the version after.
+func TestAFolderThatIsHalfWrittenIsReadWhole(t *testing.T) {
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "a.yaml"), rules("a"))
+	write(t, filepath.Join(folder, "b.yaml"), rules("b"))
+	next := []rule.File{{Name: "b.yaml", Data: []byte(rules("b2"))}, {Name: "c.yaml", Data: []byte(rules("c"))}}
+	data, err := Encode(Version{Hash: HashOf(next), Files: next})
+	must(t, err)
+	steps := []struct {
+		name string
+		step func()
+		want string
+	}{
+		{"nothing", func() {}, "a b"},
+		{"a temporary file", func() { write(t, filepath.Join(folder, ".stint-1.tmp"), "half") }, "a b"},
+		{"the version, whole", func() { write(t, filepath.Join(folder, pendingName), string(seal(data))) }, "b2 c"},
+		{"one file", func() { write(t, filepath.Join(folder, "b.yaml"), rules("b2")) }, "b2 c"},
+		{"all files", func() { write(t, filepath.Join(folder, "c.yaml"), rules("c")) }, "b2 c"},
+		{"old files removed", func() { must(t, os.Remove(filepath.Join(folder, "a.yaml"))) }, "b2 c"},
+		{"the end", func() { must(t, os.Remove(filepath.Join(folder, pendingName))) }, "b2 c"},
+	}
+	for _, s := range steps {
+		s.step()
+		f := newFollowed(t, Options{Source: NewFiles(folder, "", quiet()), Local: true})
+		if err := f.Load(t.Context()); err != nil {
+			t.Fatalf("after %s: %v", s.name, err)
+		}
+		f.wantSet(s.want)
+	}
+	write(t, filepath.Join(folder, pendingName), string(seal(data))[:100])
+	f := newFollowed(t, Options{Source: NewFiles(folder, "", quiet()), Local: true})
+	if err := f.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "checksum") {
+		t.Errorf("a damaged version: %v", err)
+	}
+}

@@ -1,0 +1,308 @@
+package ruleset
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stintdev/stint/rule"
+)
+
+// elsewhere is a source that tests break: a Memory behind it, as the others'.
+type elsewhere struct {
+	Memory
+
+	changed func()
+
+	broken struct {
+		sync.Mutex
+
+		err  error
+		list func([]Version) []Version
+	}
+	watching chan struct{}
+}
+
+func newElsewhere() *elsewhere { return &elsewhere{watching: make(chan struct{})} }
+
+func (e *elsewhere) Watch(ctx context.Context, changed func()) {
+	e.changed = changed
+	changed()
+	close(e.watching)
+	<-ctx.Done()
+}
+
+func (e *elsewhere) fail(err error) {
+	e.broken.Lock()
+	defer e.broken.Unlock()
+	e.broken.err = err
+}
+
+// restore makes the source what it was at a version.
+func (e *elsewhere) restore(number uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range e.versions {
+		if e.versions[i].Number > number {
+			e.versions = e.versions[:i]
+			return
+		}
+	}
+}
+
+func (e *elsewhere) History(ctx context.Context, n int) ([]Version, error) {
+	e.broken.Lock()
+	err := e.broken.err
+	e.broken.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return e.Memory.History(ctx, n)
+}
+
+// put publishes past every keeper.
+func (e *elsewhere) put(t *testing.T, number uint64, text string) {
+	t.Helper()
+	files := []rule.File{{Name: "rules.yaml", Data: []byte(text)}}
+	if err := e.add(Version{Number: number, Hash: HashOf(files), Files: files}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start loads and runs a keeper of the source.
+func start(t *testing.T, e *elsewhere, dir string) *followed {
+	t.Helper()
+	f := newFollowed(t, Options{Source: e, CopyDir: dir})
+	must(t, f.Load(t.Context()))
+	f.run()
+	<-f.Following()
+	<-e.watching
+	return f
+}
+
+// wantBoth is for a set and an error that come at once.
+func (f *followed) wantBoth(ids, part string) {
+	f.t.Helper()
+	if got := idsOf(<-f.sets); got != ids {
+		f.t.Errorf("got rules %q, want %q", got, ids)
+	}
+	if err := <-f.errors; !strings.Contains(err.Error(), part) {
+		f.t.Errorf("got error %v, want %q", err, part)
+	}
+}
+
+func (f *followed) wantVersion(number uint64) {
+	f.t.Helper()
+	if _, v := f.Current(); v.Number != number {
+		f.t.Errorf("runs version %d, want %d", v.Number, number)
+	}
+}
+
+func TestANodeRunsWhatIsPublished(t *testing.T) {
+	e := newElsewhere()
+	f := start(t, e, "")
+	f.wantSet("default ip-backstop")
+	f.wantVersion(0)
+	e.put(t, 3, rules("one"))
+	e.changed()
+	f.wantSet("one")
+	f.wantVersion(3)
+	e.put(t, 4, "rules: [{id: one, limt: 10/s}]")
+	e.changed()
+	f.wantError("version 4: rules.yaml:1:")
+	f.wantVersion(3)
+	e.put(t, 5, rules("two"))
+	e.changed()
+	f.wantSet("two")
+}
+
+func TestASourceThatWentBackIsNotFollowed(t *testing.T) {
+	e := newElsewhere()
+	f := start(t, e, "")
+	f.wantSet("default ip-backstop")
+	e.put(t, 1, rules("one"))
+	e.put(t, 2, rules("two"))
+	e.changed()
+	f.wantSet("two")
+	e.restore(1)
+	e.changed()
+	f.wantError("the newest version of the source is 1, as if it had been restored from a backup")
+	e.put(t, 2, rules("other"))
+	e.changed()
+	f.wantError("version 2 of the source is another than version 2 that this node runs")
+	e.restore(0)
+	e.changed()
+	f.wantError("the source has no version any more")
+	f.wantVersion(2)
+
+	// Publishing numbers it above everything that runs.
+	v, err := f.Publish(t.Context(), Change{Files: []rule.File{{Name: "a.yaml", Data: []byte(rules("new"))}}, Anyway: true, Author: "Ann"})
+	if err != nil || v.Number != 3 || v.Author != "Ann" || v.Time.IsZero() {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	f.wantSet("new")
+	f.wantVersion(3)
+}
+
+func TestARestartWithoutTheSourceRunsTheLocalCopy(t *testing.T) {
+	e, dir := newElsewhere(), filepath.Join(t.TempDir(), "copy")
+	first := newFollowed(t, Options{Source: e, CopyDir: dir})
+	e.put(t, 7, rules("seven"))
+	must(t, first.Load(t.Context()))
+	first.wantSet("seven")
+
+	e.fail(errors.New("the source is away"))
+	second := newFollowed(t, Options{Source: e, CopyDir: dir})
+	must(t, second.Load(t.Context()))
+	second.wantBoth("seven", "the source is away")
+	second.wantVersion(7)
+
+	e.fail(nil)
+	e.restore(0)
+	e.put(t, 5, rules("five"))
+	third := newFollowed(t, Options{Source: e, CopyDir: dir})
+	must(t, third.Load(t.Context()))
+	third.wantBoth("seven", "restored from a backup")
+	third.wantVersion(7)
+}
+
+// Each byte of the copy is destroyed in turn: a node starts from the copy before
+// it.
+func TestADamagedLocalCopyIsNotRun(t *testing.T) {
+	e, dir := newElsewhere(), t.TempDir()
+	f := newFollowed(t, Options{Source: e, CopyDir: dir})
+	for number, id := range map[uint64]string{1: "one", 2: "two"} {
+		must(t, f.copies.set(Version{Number: number, Hash: HashOf(file(id)), Files: file(id)}))
+	}
+	e.fail(errors.New("away"))
+	path := f.copies.path(2)
+	whole, err := os.ReadFile(path)
+	must(t, err)
+	for i := range whole {
+		bad := append([]byte(nil), whole...)
+		bad[i] ^= 1
+		must(t, os.WriteFile(path, bad, 0o600))
+		if v := f.copies.newest(); v.Number != 1 {
+			t.Fatalf("byte %d destroyed: version %d is taken", i, v.Number)
+		}
+		must(t, os.WriteFile(path, whole[:i], 0o600))
+		if v := f.copies.newest(); v.Number != 1 {
+			t.Fatalf("%d bytes of %d: version %d is taken", i, len(whole), v.Number)
+		}
+	}
+	must(t, f.Load(t.Context()))
+	f.wantBoth("one", "away")
+}
+
+func file(id string) []rule.File { return []rule.File{{Name: "rules.yaml", Data: []byte(rules(id))}} }
+
+func TestTwoOperatorsAtOnce(t *testing.T) {
+	e := newElsewhere()
+	f := start(t, e, "")
+	f.wantSet("default ip-backstop")
+	ctx := t.Context()
+	if v, err := f.Publish(ctx, Change{Files: file("ann"), After: 0}); err != nil || v.Number != 1 {
+		t.Fatal(v, err)
+	}
+	f.wantSet("ann")
+	_, err := f.Publish(ctx, Change{Files: file("bob"), After: 0})
+	conflict, ok := errors.AsType[*ConflictError](err)
+	if !ok || conflict.Newest.Number != 1 {
+		t.Fatalf("%v, want a conflict", err)
+	}
+	if v, err := f.Publish(ctx, Change{Files: file("bob"), Anyway: true}); err != nil || v.Number != 2 {
+		t.Fatal(v, err)
+	}
+	f.wantSet("bob")
+}
+
+func TestMistakesAreNotPublished(t *testing.T) {
+	e := newElsewhere()
+	f := start(t, e, "")
+	f.wantSet("default ip-backstop")
+	good := []byte(rules("a"))
+	for want, c := range map[string]Change{
+		"did you mean":           {Files: []rule.File{{Name: "a.yaml", Data: []byte("rules: [{id: a, limt: 1/s}]")}}},
+		"hold no file":           {},
+		"is there twice":         {Files: []rule.File{{Name: "x/a.yaml", Data: good}, {Name: "y/a.yaml", Data: nil}}},
+		"not the name of a rule": {Files: []rule.File{{Name: "../..", Data: good}}},
+		"author":                 {Files: file("a"), Author: strings.Repeat("x", 201)},
+		"comment":                {Files: file("a"), Comment: "\xff"},
+	} {
+		c.Anyway = true
+		_, err := f.Publish(t.Context(), c)
+		if _, ok := errors.AsType[*InvalidError](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if all, _ := e.Memory.History(t.Context(), 10); len(all) != 0 {
+		t.Errorf("published: %v", all)
+	}
+}
+
+// Three looks fail before a source elsewhere counts as down, and one that
+// answers makes it up again.
+func TestASourceIsDownAfterThreeFailedLooks(t *testing.T) {
+	e := newElsewhere()
+	looked := make(chan error, 100)
+	f := newFollowed(t, Options{Source: e, OnLook: func(err error) { looked <- err }})
+	must(t, f.Load(t.Context()))
+	<-looked
+	f.run()
+	<-f.Following()
+	<-looked
+	e.fail(errors.New("away"))
+	for n := 1; n <= 4; n++ {
+		e.changed()
+		if err := <-looked; err == nil {
+			t.Fatal("a look succeeded")
+		}
+		if f.Up() != (n < 3) {
+			t.Errorf("after %d failures up is %v", n, f.Up())
+		}
+	}
+	e.fail(nil)
+	e.changed()
+	if err := <-looked; err != nil || !f.Up() {
+		t.Errorf("%v, up %v", err, f.Up())
+	}
+	f.wantBoth("default ip-backstop", "away") // once
+	if len(f.errors) != 0 {
+		t.Errorf("the same error was said again: %v", <-f.errors)
+	}
+}
+
+func TestOldVersionsInMemoryAndOnDiskLoseTheirFiles(t *testing.T) {
+	disk := &shelf{t.TempDir(), 2, 4}
+	for n := range uint64(6) {
+		must(t, disk.add(Version{Number: n + 1, Author: "Ann", Hash: HashOf(file("a")), Files: file("a")}))
+	}
+	if got := disk.numbers(); len(got) != 4 || got[0] != 6 || got[3] != 3 {
+		t.Errorf("kept %v", got)
+	}
+	for number, whole := range map[uint64]bool{6: true, 5: true, 4: false, 2: false} {
+		if _, err := disk.get(number); (err == nil) != whole {
+			t.Errorf("version %d: %v", number, err)
+		}
+	}
+	if all := disk.list(10); len(all) != 4 || all[3].Author != "Ann" {
+		t.Errorf("%+v", all)
+	}
+	if err := disk.add(Version{Number: 6}); !errors.Is(err, errTaken) {
+		t.Errorf("a number twice: %v", err)
+	}
+	m := &Memory{}
+	for n := range uint64(wholeInMemory + 1) {
+		must(t, m.add(Version{Number: n + 1, Files: file("a")}))
+	}
+	if _, err := m.get(1); !errors.Is(err, ErrNone) {
+		t.Errorf("version 1: %v", err)
+	}
+	if _, err := m.get(2); err != nil {
+		t.Error(err)
+	}
+}
