@@ -130,7 +130,7 @@ func (b *refusal) write(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(b.status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(text) // a client that is gone needs no answer
+		_, _ = w.Write(text) //nolint:gosec // JSON with its escapes; and a client that is gone needs no answer
 	}
 }
 

@@ -48,7 +48,9 @@ func (a *application) answer(w http.ResponseWriter, r *http.Request) {
 	sum := sha256.New()
 	n, _ := io.Copy(sum, r.Body)
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(heard{r.Method, r.RequestURI, r.Host, hex.EncodeToString(sum.Sum(nil)), n, r.Header})
+	if err := json.NewEncoder(w).Encode(heard{r.Method, r.RequestURI, r.Host, hex.EncodeToString(sum.Sum(nil)), n, r.Header}); err != nil {
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // echo switches protocols and sends back what comes.

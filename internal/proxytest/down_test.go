@@ -15,6 +15,7 @@ import (
 const soon = 10 * time.Second
 
 func TestLimiterIsDown(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	if testing.Short() {
 		t.Skip("waits for time-outs")
 	}
@@ -22,7 +23,7 @@ func TestLimiterIsDown(t *testing.T) {
 		p := &proxies[i]
 		for _, how := range []mode{failsOpen, failsClosed} {
 			t.Run(p.name+"/"+string(how), func(t *testing.T) {
-				t.Parallel() // most of it is waiting
+				t.Parallel()
 				s, open := newSite(t, p, how), how == failsOpen
 				c := s.client(t)
 				c.awaitCounted()
@@ -78,6 +79,7 @@ func (c *client) awaitCounted() {
 // TestStoreIsDown has Stint decide without its store: that is a decision, which
 // no proxy takes for a failure.
 func TestStoreIsDown(t *testing.T) {
+	t.Parallel()
 	for i := range proxies {
 		p := &proxies[i]
 		t.Run(p.name, func(t *testing.T) {

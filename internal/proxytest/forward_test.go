@@ -55,6 +55,7 @@ var facts = []struct {
 	{"denied requests tell why and when", deniedTells},
 	{"problem details where asked for", problemDetails},
 	{"a list denies with 403", listedIs403},
+	{"answers may be long", longAnswers},
 	{"nothing is told of what is not counted", uncounted},
 	{"a client cannot be another", spoofedAddress},
 	{"a client cannot ask for another request", spoofedRequest},
@@ -165,6 +166,21 @@ func listedIs403(t *testing.T, s *site) {
 	wantDenied(t, &got, http.StatusForbidden, "DENIED_BY_LIST")
 	if got.header.Get("Retry-After") != "" || got.header.Get("RateLimit") != "" {
 		t.Errorf("got\n%s", &got)
+	}
+}
+
+func longAnswers(t *testing.T, s *site) {
+	c := s.client(t)
+	first := c.get("/many")
+	first.heard(t)
+	second := c.get("/many", "Accept", "application/problem+json")
+	if second.status != http.StatusTooManyRequests || second.header.Get("Retry-After") != "3600" {
+		t.Errorf("got %s", &second)
+	}
+	for _, got := range []reply{first, second} {
+		if policies := strings.Count(got.header.Get("RateLimit-Policy"), ";w="); policies != 2*many {
+			t.Errorf("%d policies in\n%s", policies, &got)
+		}
 	}
 }
 
@@ -319,6 +335,9 @@ func bodies(t *testing.T, s *site) {
 		if h := got.heard(t); h.Length != int64(len(body)) || h.Sum != hex.EncodeToString(sum[:]) {
 			t.Errorf("%s: %d bytes arrived", name, h.Length)
 		}
+	}
+	if got := c.do(http.MethodPost, "/uncounted", bytes.NewReader(body), "Expect", "100-continue"); got.heard(t).Length != int64(len(body)) {
+		t.Errorf("after a while: %s", &got)
 	}
 	if got := c.do(http.MethodPost, "/ip", bytes.NewReader(body)); got.heard(t).Length != int64(len(body)) {
 		t.Errorf("a counted one: %s", &got)

@@ -189,7 +189,7 @@ func freeAddr(t *testing.T) string {
 // folder is a new one that every user of this machine may read: proxies give up root.
 func folder(t *testing.T) string {
 	t.Helper()
-	path, err := os.MkdirTemp("", "proxytest")
+	path, err := os.MkdirTemp("", "proxytest") //nolint:usetesting // a folder of t.TempDir is closed to them
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -49,16 +50,30 @@ rules:
   - {id: gold, match: {path: /plan, headers: {x-plan: gold}}, by: [ip], limit: 1, window: 1h}
   - {id: sockets, match: {path: /socket}, by: [ip], limit: 1, window: 1h}
   - {id: closed, match: {path: /closed}, by: [ip], limit: 1000, window: 1h, on_store_failure: closed}
+  - {id: many, match: {path: /many}, by: [ip], limits: [MANY]}
+  - {id: more, match: {path: /many}, by: [ip], limits: [MANY]}
   - {id: open, match: {path: /open}, by: [ip], limit: 1000, window: 1h, on_store_failure: open}
 blacklist: [revoked]
 `
+
+// many is how many limits each of two rules has, whose names make an answer of
+// many kilobytes.
+const many = 30
+
+func limitsOf(n int) string {
+	limits := make([]string, n)
+	for i := range limits {
+		limits[i] = fmt.Sprintf("{name: %s-%d, limit: 1, window: 1h}", strings.Repeat("x", 60), i)
+	}
+	return strings.Join(limits, ", ")
+}
 
 // serve starts Stint at addr. It trusts the proxies of this machine, which
 // speak from 127.0.0.1; clients speak from other addresses of loopback.
 func serve(t *testing.T, addr string, more ...string) *process {
 	t.Helper()
 	file := filepath.Join(folder(t), "rules.yaml")
-	write(t, file, rules)
+	write(t, file, strings.ReplaceAll(rules, "MANY", limitsOf(many)))
 	args := []string{"serve", "--rules", file, "--http", addr, "--grpc", "off", "--admin", "off", "--trusted-proxies", "127.0.0.1"}
 	return start(t, addr, program, append(args, more...)...)
 }
