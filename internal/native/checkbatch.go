@@ -3,7 +3,6 @@ package native
 import (
 	"context"
 
-	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 	"github.com/stintdev/stint/rule"
 )
@@ -13,14 +12,13 @@ func (s *Service) CheckBatch(ctx context.Context, m *stintv1.CheckBatchRequest) 
 	if err := s.admit(ctx); err != nil {
 		return nil, err
 	}
-	rows, err := rowsOf(m)
-	if err != nil {
-		return nil, s.failed(ctx, err)
-	}
 	r := s.borrowRound()
 	defer r.end()
-	for i := range rows {
-		r.addCheck(uint64(i), &rows[i], at(m.GetCost(), i, 1))
+	if err := r.readRows(m); err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	for i := range r.rows {
+		r.addCheck(uint64(i), &r.rows[i], at(m.GetCost(), i, 1))
 	}
 	r.decide(ctx)
 	return r.checkedAll(ctx), nil
@@ -40,24 +38,24 @@ func (r *row) Attribute(name string) (string, bool) {
 	return "", false
 }
 
-// rowsOf parts the values of a message into rows.
-func rowsOf(m *stintv1.CheckBatchRequest) ([]row, error) {
+// readRows parts the values of a message into rows.
+func (r *round) readRows(m *stintv1.CheckBatchRequest) error {
 	names, values := m.GetNames(), m.GetValues()
 	if err := checkNames(names); err != nil {
-		return nil, err
+		return err
 	}
 	n := len(values) / len(names)
 	switch {
 	case len(values)%len(names) != 0:
-		return nil, badRequest("values: has %d entries, which is no multiple of the %d names", len(values), len(names))
+		return badRequest("values: has %d entries, which is no multiple of the %d names", len(values), len(names))
 	case n > maxBatch:
-		return nil, badRequest("values: has %d rows (give at most %d)", n, maxBatch)
+		return badRequest("values: has %d rows (give at most %d)", n, maxBatch)
 	}
-	rows := make([]row, n)
-	for i := range rows {
-		rows[i] = row{names, values[i*len(names) : (i+1)*len(names)]}
+	r.rows = resized(r.rows, n)
+	for i := range r.rows {
+		r.rows[i] = row{names, values[i*len(names) : (i+1)*len(names)]}
 	}
-	return rows, checkColumn("cost", len(m.GetCost()), n)
+	return checkColumn("cost", len(m.GetCost()), n)
 }
 
 func checkNames(names []string) error {
@@ -83,7 +81,7 @@ type verdict struct {
 // checkedAll is the answer to a batch of checks.
 func (r *round) checkedAll(ctx context.Context) *stintv1.CheckBatchResponse {
 	response := new(stintv1.CheckBatchResponse)
-	faces, verdicts := make([]stint.Decision, len(r.items)), make([]verdict, len(r.items))
+	r.faces, r.verdicts = resized(r.faces, len(r.items)), resized(r.verdicts, len(r.items))
 	places := map[string]uint32{} // 1 + the place of a rule in response.Rules
 	for i := range r.items {
 		o, err := r.check(&r.items[i])
@@ -92,16 +90,16 @@ func (r *round) checkedAll(ctx context.Context) *stintv1.CheckBatchResponse {
 			response.Failures = append(response.Failures, failureOf(i, err))
 			continue
 		}
-		faces[i] = *faceOf(o)
-		verdicts[i] = verdict{listed: o.List == rule.ListDeny, unavailable: unavailable(o)}
+		r.faces[i] = *faceOf(o)
+		r.verdicts[i] = verdict{listed: o.List == rule.ListDeny, unavailable: unavailable(o)}
 		if o.Face >= 0 {
-			verdicts[i].rule = placeOf(o.Hits[o.Face].Rule.ID, places, &response.Rules)
+			r.verdicts[i].rule = placeOf(o.Hits[o.Face].Rule.ID, places, &response.Rules)
 		}
 	}
-	response.Decisions = decisionColumns(faces)
-	response.Rule = column(verdicts, func(v *verdict) uint32 { return v.rule })
-	response.Listed = column(verdicts, func(v *verdict) bool { return v.listed })
-	response.Unavailable = column(verdicts, func(v *verdict) bool { return v.unavailable })
+	response.Decisions = decisionColumns(r.faces)
+	response.Rule = column(r.verdicts, func(v *verdict) uint32 { return v.rule })
+	response.Listed = column(r.verdicts, func(v *verdict) bool { return v.listed })
+	response.Unavailable = column(r.verdicts, func(v *verdict) bool { return v.unavailable })
 	return response
 }
 

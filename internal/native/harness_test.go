@@ -44,13 +44,14 @@ type running struct {
 	rules   fixed
 	taken   atomic.Int64
 	failed  atomic.Int64
+	ended   chan error // how streams end
 }
 
 // run starts a service with these rules; the store, unless o names one, is
 // memory whose time is r.now.
 func run(t testing.TB, rules string, o Options) *running {
 	t.Helper()
-	r := &running{}
+	r := &running{ended: make(chan error, 1000)}
 	r.now.Store(start)
 	set, err := rule.Parse(rule.File{Name: "rules.yaml", Data: []byte(rules)})
 	if err != nil {
@@ -63,12 +64,19 @@ func run(t testing.TB, rules string, o Options) *running {
 	o.Rules = func() RuleSet { return &r.rules }
 	o.Taken = func(*stint.Decision, stint.OnFailure) { r.taken.Add(1) }
 	o.Failed = func(error) { r.failed.Add(1) }
-	r.service, r.server = New(o), grpc.NewServer()
+	r.service, r.server = New(o), grpc.NewServer(grpc.StreamInterceptor(r.watch))
 	r.service.Register(r.server)
 	listen(t, r)
 	r.conn = dial(t, r.addr)
 	r.LimiterServiceClient = stintv1.NewLimiterServiceClient(r.conn)
 	return r
+}
+
+// watch tells how a stream ends here, before its client knows.
+func (r *running) watch(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	err := next(service, stream)
+	r.ended <- err
+	return err
 }
 
 // listen lets the server of r answer on a free port.

@@ -21,6 +21,10 @@ type round struct {
 	err     error   // of the whole call
 	errs    []error // by group; nil when there are none
 	outcome rule.Outcome
+
+	rows     []row // of a batch of checks, and what it tells of them
+	faces    []stint.Decision
+	verdicts []verdict
 }
 
 // item is one check, or the group of one take.
@@ -58,10 +62,12 @@ func (r *round) end() {
 	clear(r.items)
 	clear(r.claims)
 	clear(r.groups)
+	clear(r.rows)
 	clear(r.outcome.Hits)
-	hits := r.outcome.Hits[:0]
-	*r = round{service: r.service, items: r.items[:0], claims: r.claims[:0], groups: r.groups[:0], out: r.out, outcome: rule.Outcome{Hits: hits}}
-	if cap(r.claims) <= maxMessageSlots && cap(r.groups) <= maxMessageSlots {
+	r.items, r.claims, r.groups, r.rows = r.items[:0], r.claims[:0], r.groups[:0], r.rows[:0]
+	r.outcome = rule.Outcome{Hits: r.outcome.Hits[:0]}
+	r.rules, r.err, r.errs = nil, nil, nil
+	if max(cap(r.items), cap(r.claims), cap(r.groups)) <= maxMessageSlots {
 		r.service.rounds.Put(r)
 	}
 }
