@@ -210,10 +210,8 @@ func stress(b *Bulkhead, random *rand.Rand, inside, most *atomic.Int64) {
 	defer cancel()
 	defer func() { _ = recover() }()
 	_ = b.Do(ctx, func(ctx context.Context) error {
-		n := inside.Add(1)
 		defer inside.Add(-1)
-		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-		}
+		raise(most, inside.Add(1))
 		if random.IntN(4) == 0 {
 			<-ctx.Done()
 		}
@@ -222,6 +220,16 @@ func stress(b *Bulkhead, random *rand.Rand, inside, most *atomic.Int64) {
 		}
 		return nil
 	})
+}
+
+// raise makes a number the greatest so far.
+func raise(most *atomic.Int64, n int64) {
+	for {
+		m := most.Load()
+		if n <= m || most.CompareAndSwap(m, n) {
+			return
+		}
+	}
 }
 
 func TestOptionsThatCannotBeAreRefused(t *testing.T) {

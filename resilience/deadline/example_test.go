@@ -12,7 +12,7 @@ import (
 
 // The time that a caller has left arrives in the handler's context.
 func Example() {
-	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	hello := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		end, ok := r.Context().Deadline()
 		fmt.Println(ok, time.Until(end) <= time.Second)
 	})

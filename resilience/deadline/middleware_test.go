@@ -304,12 +304,13 @@ func (c *closing) Close() error { c.done = true; return nil }
 func TestTotalCoversTheBody(t *testing.T) {
 	for _, status := range []int{200, 101} {
 		synctest.Test(t, func(t *testing.T) {
-			var ctx context.Context
+			var sent *http.Request
 			tr := &Transport{Total: time.Second, Base: trip(func(req *http.Request) (*http.Response, error) {
-				ctx = req.Context()
+				sent = req
 				return &http.Response{StatusCode: status, Body: http.NoBody}, nil
 			})}
 			resp, err := tr.RoundTrip(httptest.NewRequest("GET", "http://example.com/", nil))
+			ctx := sent.Context()
 			if err != nil || ctx.Err() != nil {
 				t.Fatal(err, ctx.Err())
 			}
@@ -327,13 +328,13 @@ func TestTotalCoversTheBody(t *testing.T) {
 }
 
 func TestFailedTripEndsItsContext(t *testing.T) {
-	var ctx context.Context
+	var sent *http.Request
 	down := errors.New("down")
 	tr := &Transport{Total: time.Hour, Base: trip(func(req *http.Request) (*http.Response, error) {
-		ctx = req.Context()
+		sent = req
 		return nil, down
 	})}
-	if _, err := tr.RoundTrip(httptest.NewRequest("GET", "http://example.com/", nil)); !errors.Is(err, down) || ctx.Err() == nil {
-		t.Error(err, ctx.Err())
+	if _, err := tr.RoundTrip(httptest.NewRequest("GET", "http://example.com/", nil)); !errors.Is(err, down) || sent.Context().Err() == nil {
+		t.Error(err, sent.Context().Err())
 	}
 }

@@ -9,15 +9,14 @@ import (
 // Timeouts bound what a deadline does not, for clients and servers alike. Zero
 // values take their defaults; Off, or anything below 0, bounds nothing.
 //
-//	          http.Client, its http.Transport     http.Server
-//	Connect   dialling, and the TLS handshake
-//	Header                                        reading the request's header
-//	Request   from the request's end to the       reading the whole request
-//	          response's header
-//	Total     the whole call, body included       from the request's header to
-//	                                              the response's end
-//	Idle      three quarters of it between        between requests
-//	          requests
+//	         in http.Client and its transport  in http.Server
+//	Connect  dialling, and the TLS handshake   -
+//	Header   -                                 reading a request's header
+//	Request  waiting for a response's header   reading a whole request
+//	Total    the whole call, body included     from a request's header to the
+//	                                           end of its response
+//	Idle     three quarters: a connection      a connection without a request
+//	         without a request
 //
 // The client gives up an idle connection before the server does, so that it
 // sends nothing into one that is just being closed.

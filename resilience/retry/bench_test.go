@@ -17,7 +17,7 @@ func BenchmarkDo(b *testing.B) {
 }
 
 func BenchmarkTransport(b *testing.B) {
-	resp, req := answer(200), request(b, b.Context(), "GET", nil)
+	resp, req := answer(200), request(b.Context(), b, "GET", nil)
 	tr := &Transport{Policy: mustNew(b, Options{}), Base: trip(func(*http.Request) (*http.Response, error) { return resp, nil })}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -35,6 +35,6 @@ func BenchmarkWait(b *testing.B) {
 func BenchmarkRateLimit(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		RateLimit(`"orders";r=0;t=36`)
+		ParseRateLimit(`"orders";r=0;t=36`)
 	}
 }

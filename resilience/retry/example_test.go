@@ -49,7 +49,7 @@ func ExampleTransport() {
 // Ten seconds for a call and its retries; the server is told at each attempt
 // what is left of them.
 func ExampleTransport_deadline() {
-	server := httptest.NewServer(deadline.Middleware{}.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(deadline.Middleware{}.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		left, ok := deadline.Left(r.Header, "")
 		fmt.Println(ok, left <= 10*time.Second)
 	})))

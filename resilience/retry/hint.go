@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// RetryAfter reads a Retry-After field (RFC 9110, section 10.2.3): a whole
+// ParseRetryAfter reads a Retry-After field (RFC 9110, section 10.2.3): a whole
 // number of seconds, or a date, of which now is taken off. A date in the past
 // is no wait, a number too great for a time the greatest there is. Anything
 // else is not ok.
-func RetryAfter(value string, now time.Time) (wait time.Duration, ok bool) {
+func ParseRetryAfter(value string, now time.Time) (wait time.Duration, ok bool) {
 	value = strings.TrimSpace(value)
 	if wait, ok := seconds(value); ok {
 		return wait, true
@@ -41,10 +41,10 @@ func times(digits string, unit time.Duration) time.Duration {
 	return time.Duration(n) * unit
 }
 
-// Pushback reads the value of gRPC's trailer grpc-retry-pushback-ms (gRFC A6):
+// ParsePushback reads the value of gRPC's trailer grpc-retry-pushback-ms (gRFC A6):
 // a 32-bit number of milliseconds. One below 0, or that is none, forbids the
 // retry.
-func Pushback(value string) (wait time.Duration, retry bool) {
+func ParsePushback(value string) (wait time.Duration, retry bool) {
 	ms, err := strconv.ParseInt(strings.TrimSpace(value), 10, 32)
 	if err != nil || ms < 0 {
 		return 0, false
@@ -61,17 +61,17 @@ const pushbackHeader = "Grpc-Retry-Pushback-Ms"
 func Hint(resp *http.Response, now time.Time) (wait time.Duration, retry bool) {
 	h := resp.Header
 	if values := h[pushbackHeader]; len(values) > 0 {
-		wait, retry := Pushback(values[0])
+		wait, retry := ParsePushback(values[0])
 		return wait, retry && len(values) == 1
 	}
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		now = date
 	}
-	if wait, ok := RetryAfter(h.Get("Retry-After"), now); ok {
+	if wait, ok := ParseRetryAfter(h.Get("Retry-After"), now); ok {
 		return wait, true
 	}
 	if s := resp.StatusCode; s == http.StatusTooManyRequests || s == http.StatusServiceUnavailable {
-		wait, _ = RateLimit(strings.Join(h.Values("RateLimit"), ", "))
+		wait, _ = ParseRateLimit(strings.Join(h.Values("RateLimit"), ", "))
 	}
 	return wait, true
 }

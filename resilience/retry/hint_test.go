@@ -100,7 +100,7 @@ func TestRateLimitFields(t *testing.T) {
 		`limit=100, remaining=0, reset=36`: none, // an older draft
 		`100`:                              none,
 	} {
-		wait, ok := RateLimit(field)
+		wait, ok := ParseRateLimit(field)
 		if ok != (want != none) || ok && wait/time.Second != want {
 			t.Errorf("%q: got %v, %v; want %d s", field, wait, ok, want)
 		}
@@ -118,10 +118,10 @@ func FuzzHint(f *testing.F) {
 		if wait, retry := Hint(resp, noon); wait < 0 || !retry {
 			t.Errorf("%v, %v", wait, retry)
 		}
-		if wait, ok := RateLimit(limit); wait < 0 || !ok && wait != 0 {
+		if wait, ok := ParseRateLimit(limit); wait < 0 || !ok && wait != 0 {
 			t.Errorf("%v, %v", wait, ok)
 		}
-		if wait, ok := RetryAfter(after, noon); wait < 0 || !ok && wait != 0 {
+		if wait, ok := ParseRetryAfter(after, noon); wait < 0 || !ok && wait != 0 {
 			t.Errorf("%v, %v", wait, ok)
 		}
 	})
@@ -132,7 +132,7 @@ func FuzzPushback(f *testing.F) {
 		f.Add(value)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		if wait, retry := Pushback(value); wait < 0 || wait > math.MaxInt32*time.Millisecond || !retry && wait != 0 {
+		if wait, retry := ParsePushback(value); wait < 0 || wait > math.MaxInt32*time.Millisecond || !retry && wait != 0 {
 			t.Errorf("%v, %v", wait, retry)
 		}
 	})

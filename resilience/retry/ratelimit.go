@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// RateLimit reads a RateLimit field (draft-ietf-httpapi-ratelimit-headers-11),
+// ParseRateLimit reads a RateLimit field (draft-ietf-httpapi-ratelimit-headers-11),
 // a list such as
 //
 //	"burst";r=0;t=2, "daily";r=970;t=41000
@@ -14,8 +14,8 @@ import (
 // something again: the greatest t among them, or, when none is, the greatest
 // of all. A field that is no list of items (RFC 9651), or in which no item has
 // an r and a t that are numbers of at least 0, is not ok.
-func RateLimit(field string) (wait time.Duration, ok bool) {
-	var usedUp, any time.Duration
+func ParseRateLimit(field string) (wait time.Duration, ok bool) {
+	var usedUp, greatest time.Duration
 	var found, out bool
 	s := scanner{rest: field}
 	for more := true; more; more = s.comma() {
@@ -25,7 +25,7 @@ func RateLimit(field string) (wait time.Duration, ok bool) {
 		}
 		if item.complete() {
 			found = true
-			any = max(any, item.wait)
+			greatest = max(greatest, item.wait)
 			if item.remaining == 0 {
 				out, usedUp = true, max(usedUp, item.wait)
 			}
@@ -37,7 +37,7 @@ func RateLimit(field string) (wait time.Duration, ok bool) {
 	if out {
 		return usedUp, true
 	}
-	return any, found
+	return greatest, found
 }
 
 // item is one limit of the field.

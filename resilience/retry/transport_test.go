@@ -32,7 +32,7 @@ func answer(status int, header ...string) *http.Response {
 	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader("an answer"))}
 }
 
-func request(tb testing.TB, ctx context.Context, method string, body io.Reader) *http.Request {
+func request(ctx context.Context, tb testing.TB, method string, body io.Reader) *http.Request {
 	tb.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, "http://example.com/", body)
 	if err != nil {
@@ -68,7 +68,7 @@ func TestStatuses(t *testing.T) {
 		if slices.Contains(retried, status) {
 			want = 3
 		}
-		if n := attempts(t, request(t, t.Context(), "GET", nil), answer(status), nil); n != want {
+		if n := attempts(t, request(t.Context(), t, "GET", nil), answer(status), nil); n != want {
 			t.Errorf("%d: %d attempts, want %d", status, n, want)
 		}
 	}
@@ -94,7 +94,7 @@ func TestErrors(t *testing.T) {
 		{context.Canceled, 1},
 		{errors.New("a breaker is open"), 1},
 	} {
-		if n := attempts(t, request(t, t.Context(), "GET", nil), nil, c.err); n != c.want {
+		if n := attempts(t, request(t.Context(), t, "GET", nil), nil, c.err); n != c.want {
 			t.Errorf("%v: %d attempts, want %d", c.err, n, c.want)
 		}
 	}
@@ -109,7 +109,7 @@ func TestMethods(t *testing.T) {
 		{"POST", "", "", 1}, {"PATCH", "", "", 1}, {"CONNECT", "", "", 1}, {"get", "", "", 1},
 		{"POST", "Idempotency-Key", "a", 3}, {"PATCH", "X-Idempotency-Key", "a", 3}, {"POST", "Idempotency-Key", "", 1},
 	} {
-		req := request(t, t.Context(), c.method, nil)
+		req := request(t.Context(), t, c.method, nil)
 		if c.header != "" {
 			req.Header.Set(c.header, c.value)
 		}
@@ -120,7 +120,7 @@ func TestMethods(t *testing.T) {
 }
 
 func TestKeyThatIsNotSentCounts(t *testing.T) {
-	req := request(t, t.Context(), "POST", nil)
+	req := request(t.Context(), t, "POST", nil)
 	req.Header["Idempotency-Key"] = nil
 	if n := attempts(t, req, answer(503), nil); n != 3 {
 		t.Errorf("%d attempts", n)
@@ -135,7 +135,7 @@ func TestCallerMaySayWhatIsRepeatable(t *testing.T) {
 		Classify:   func(resp *http.Response, _ error, _ time.Time) Verdict { return Verdict{Retry: resp.StatusCode == 409} },
 		Base:       trip(func(*http.Request) (*http.Response, error) { n++; return answer(409), nil }),
 	}
-	if resp, err := tr.RoundTrip(request(t, t.Context(), "POST", nil)); err != nil || resp.StatusCode != 409 || n != 3 {
+	if resp, err := tr.RoundTrip(request(t.Context(), t, "POST", nil)); err != nil || resp.StatusCode != 409 || n != 3 {
 		t.Errorf("%v, %v after %d attempts", resp, err, n)
 	}
 }
@@ -167,7 +167,7 @@ func TestBodiesAreSentWhole(t *testing.T) {
 }
 
 func TestBodyThatCannotBeRewoundIsSentOnce(t *testing.T) {
-	req := request(t, t.Context(), "PUT", io.MultiReader(strings.NewReader("once")))
+	req := request(t.Context(), t, "PUT", io.MultiReader(strings.NewReader("once")))
 	if n := attempts(t, req, answer(503), nil); n != 1 {
 		t.Errorf("%d attempts", n)
 	}
@@ -217,7 +217,7 @@ func TestAnswerIsKept(t *testing.T) {
 				})}
 				ctx, cancel := context.WithTimeout(t.Context(), c.timeout)
 				defer cancel()
-				resp, err := tr.RoundTrip(request(t, ctx, "GET", nil))
+				resp, err := tr.RoundTrip(request(ctx, t, "GET", nil))
 				if err != nil || text(resp) != "an answer" {
 					t.Errorf("%v, %v", resp, err)
 				}
@@ -259,7 +259,7 @@ func TestHungBodyIsClosed(t *testing.T) {
 			return answer(200), nil
 		})}
 		start := time.Now()
-		resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+		resp, err := tr.RoundTrip(request(t.Context(), t, "GET", nil))
 		if err != nil || resp.StatusCode != 200 || time.Since(start) != 150*time.Millisecond {
 			t.Errorf("%v, %v after %v", resp, err, time.Since(start))
 		}
@@ -297,7 +297,7 @@ func TestBrokenConnectionsAreRetried(t *testing.T) {
 
 // The request is the caller's: it is the same after as before.
 func TestRequestIsNotChanged(t *testing.T) {
-	req := request(t, t.Context(), "PUT", strings.NewReader("a body"))
+	req := request(t.Context(), t, "PUT", strings.NewReader("a body"))
 	body, url := req.Body, *req.URL
 	attempts(t, req, answer(503), nil)
 	if req.Body != body || *req.URL != url || len(req.Header) != 0 {
