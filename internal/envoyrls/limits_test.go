@@ -108,7 +108,7 @@ func TestHeadersTellOfWhatDenies(t *testing.T) {
 	if got := answer.GetResponseHeadersToAdd()[0].GetValue() + " " + answer.GetResponseHeadersToAdd()[2].GetValue(); got != "0 1" {
 		t.Errorf("the last one that denies is 0 a second, got %s of %s", got, shown(answer))
 	}
-	r.Descriptors = append(r.GetDescriptors()[:1], descriptor("to_number=2"))
+	r.Descriptors[1] = descriptor("to_number=2")
 	r.Descriptors[1].HitsAddend = r.GetDescriptors()[0].GetHitsAddend()
 	r.HitsAddend = 4
 	if answer, err = s.ShouldRateLimit(t.Context(), r); err != nil || answer.GetResponseHeadersToAdd()[0].GetValue() != "2" {

@@ -43,7 +43,8 @@ func (p *plan) metadata(request *pb.RateLimitRequest, always bool) *structpb.Str
 // kept reports whether every limit of a descriptor is, of which this is one.
 func (p *plan) kept(i int) bool {
 	of := p.asked[i].of
-	for ; i > 0 && p.asked[i-1].of == of; i-- {
+	for i > 0 && p.asked[i-1].of == of {
+		i--
 	}
 	for ; i < len(p.asked) && p.asked[i].of == of; i++ {
 		if a := &p.asked[i]; a.applies() && !p.decisions[a.claim].Allowed {

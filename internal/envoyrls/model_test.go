@@ -186,17 +186,17 @@ func (e *envoyModel) answer(r *pb.RateLimitRequest, now int64) (text string, vio
 
 // count adds to the counters, and returns what each was after its turn.
 func (e *envoyModel) count(limits []*modelled, counters []string, hits []int64) []int64 {
-	near, any := make([]bool, len(limits)), false
+	near, some := make([]bool, len(limits)), false
 	for i, l := range limits {
 		near[i] = l != nil && !l.unlimited && e.counters[counters[i]]+hits[i] > int64(l.requests)
-		any = any || near[i]
+		some = some || near[i]
 	}
 	after := make([]int64, len(limits))
 	for i, l := range limits {
 		if l == nil || l.unlimited {
 			continue
 		}
-		if !e.stop || !any || near[i] {
+		if !e.stop || !some || near[i] {
 			e.counters[counters[i]] += hits[i]
 		}
 		after[i] = e.counters[counters[i]]

@@ -147,18 +147,17 @@ func (r *reader) mapping(n *yaml.Node, what string, fields map[string]field) {
 			r.merge(target(n.Content[i+1]), what, fields)
 		}
 	}
-	seen := map[string]bool{"<<": true}
+	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
-		switch {
-		case key.Tag == "!!merge":
-		default:
-			if seen[key.Value] {
-				r.warn(key, key.Value+" is given twice, of which the last counts", "keep one")
-			}
-			seen[key.Value] = true
-			r.key(key, target(n.Content[i+1]), what, fields)
+		if key.Tag == "!!merge" {
+			continue
 		}
+		if seen[key.Value] {
+			r.warn(key, key.Value+" is given twice, of which the last counts", "keep one")
+		}
+		seen[key.Value] = true
+		r.key(key, target(n.Content[i+1]), what, fields)
 	}
 }
 
