@@ -67,3 +67,13 @@ func mustLimit(t testing.TB, text string) stint.Limit {
 	}
 	return limit
 }
+
+// counted is a limit that gives nothing back by itself.
+func counted(t testing.TB, n int64) stint.Limit {
+	t.Helper()
+	limit, err := stint.Spec{Algorithm: stint.FixedWindow, Limit: n, Window: 400 * 24 * time.Hour}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limit
+}
