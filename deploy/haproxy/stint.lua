@@ -26,6 +26,9 @@ local told = {
     ["x-ratelimit-policy"] = "txn.stint_x_policy",
     ["ratelimit"] = "txn.stint_ratelimit",
     ["ratelimit-policy"] = "txn.stint_policy",
+    ["ratelimit-limit"] = "txn.stint_limit",
+    ["ratelimit-remaining"] = "txn.stint_remaining",
+    ["ratelimit-reset"] = "txn.stint_reset",
     ["retry-after"] = false, ["cache-control"] = false, ["content-type"] = false,
 }
 

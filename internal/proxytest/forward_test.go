@@ -55,6 +55,7 @@ var facts = []struct {
 	{"denied requests tell why and when", deniedTells},
 	{"problem details where asked for", problemDetails},
 	{"a list denies with 403", listedIs403},
+	{"rules choose the dialect", dialects},
 	{"answers may be long", longAnswers},
 	{"nothing is told of what is not counted", uncounted},
 	{"a client cannot be another", spoofedAddress},
@@ -166,6 +167,19 @@ func listedIs403(t *testing.T, s *site) {
 	wantDenied(t, &got, http.StatusForbidden, "DENIED_BY_LIST")
 	if got.header.Get("Retry-After") != "" || got.header.Get("RateLimit") != "" {
 		t.Errorf("got\n%s", &got)
+	}
+}
+
+func dialects(t *testing.T, s *site) {
+	c := s.client(t)
+	for _, status := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		got := c.get("/dialect")
+		if got.status != status || got.header.Get("X-RateLimit-Limit") != "" || got.header.Get("RateLimit") != "" {
+			t.Errorf("got %s", &got)
+		}
+		wantHeader(t, &got, "RateLimit-Limit", "1")
+		wantHeader(t, &got, "RateLimit-Remaining", "0")
+		wantHeader(t, &got, "RateLimit-Reset", "3600")
 	}
 }
 

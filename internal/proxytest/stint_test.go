@@ -48,6 +48,7 @@ rules:
   - {id: brews, match: {path: /pot, methods: [BREW, PATCH, HEAD]}, by: [ip, method], limit: 1, window: 1h}
   - {id: shop, match: {path: /host, host: shop.example}, by: [ip], limit: 1, window: 1h}
   - {id: gold, match: {path: /plan, headers: {x-plan: gold}}, by: [ip], limit: 1, window: 1h}
+  - {id: dialect, match: {path: /dialect}, by: [ip], limit: 1, window: 1h, headers: ietf-03}
   - {id: sockets, match: {path: /socket}, by: [ip], limit: 1, window: 1h}
   - {id: closed, match: {path: /closed}, by: [ip], limit: 1000, window: 1h, on_store_failure: closed}
   - {id: many, match: {path: /many}, by: [ip], limits: [MANY]}
