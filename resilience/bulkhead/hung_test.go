@@ -43,14 +43,14 @@ func (p *process) call(dependency string) error {
 
 // p99OfHealthy is how long the slowest of a hundred calls to the healthy
 // dependency takes, when half of the callers call the other one, each once a
-// second for a minute.
+// second, ten times over.
 func (p *process) p99OfHealthy(t *testing.T) (p99 time.Duration) {
 	synctest.Test(t, func(*testing.T) {
 		var took [callers / 2][]time.Duration
 		for i := range callers {
 			go func() {
 				time.Sleep(time.Duration(i) * time.Second / callers)
-				for range 60 {
+				for range 10 {
 					if i%2 == 0 {
 						_ = p.call("hung")
 					} else {

@@ -327,6 +327,22 @@ func TestTotalCoversTheBody(t *testing.T) {
 	}
 }
 
+func TestRefusalIsATimeout(t *testing.T) {
+	client := &http.Client{Transport: &Transport{Total: time.Hour, Reserve: 2 * time.Hour, Base: trip(func(*http.Request) (*http.Response, error) {
+		t.Error("sent")
+		return nil, io.EOF
+	})}}
+	resp, err := client.Get("http://example.com/")
+	var timeout interface{ Timeout() bool }
+	var refused *RefusedError
+	if err == nil {
+		resp.Body.Close()
+	}
+	if !errors.As(err, &timeout) || !timeout.Timeout() || !errors.As(err, &refused) || refused.Left != 0 {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestFailedTripEndsItsContext(t *testing.T) {
 	var sent *http.Request
 	down := errors.New("down")

@@ -31,8 +31,7 @@ type Transport struct {
 }
 
 // RoundTrip sends the request with the time that is left for it. With less
-// than a millisecond it sends nothing, and the error is a
-// [context.DeadlineExceeded].
+// than a millisecond it sends nothing, and the error is a [*RefusedError].
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := t.bound(req.Context())
 	end, ok := ctx.Deadline()
@@ -76,8 +75,26 @@ func refuse(req *http.Request, cancel context.CancelFunc, left time.Duration) er
 	if req.Body != nil {
 		_ = req.Body.Close()
 	}
-	return fmt.Errorf("deadline: %v left for %s: nothing was sent: %w", left, req.URL.Host, context.DeadlineExceeded)
+	return &RefusedError{Left: max(0, left)}
 }
+
+// RefusedError says that a request was not sent, because there was no time
+// left for it. It is a timeout to net/http, and a [context.DeadlineExceeded]
+// to [errors.Is].
+type RefusedError struct {
+	Left time.Duration // less than a millisecond
+}
+
+// Error returns how much time was left.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("deadline: nothing was sent with %v left; give the call more time, or a smaller Reserve", e.Left)
+}
+
+// Timeout is true.
+func (e *RefusedError) Timeout() bool { return true }
+
+// Unwrap returns [context.DeadlineExceeded].
+func (e *RefusedError) Unwrap() error { return context.DeadlineExceeded }
 
 // withEnd lets go of a context when the response has been read. A connection
 // that now speaks another protocol keeps it until its deadline.
