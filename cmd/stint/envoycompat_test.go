@@ -108,8 +108,8 @@ func TestVariablesThatNoFlagSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := fmt.Sprint(c.HTTP, c.GRPC, f.logFormat, c.GRPCMaxAge, c.GRPCMaxAgeGrace, c.EnvoyQuota, c.EnvoyMetadata, c.EnvoyStop, c.EnvoyShadow, c.GRPCTLS, c.TLS, f.envoy.told)
-	want := "[::1]:8080127.0.0.1:8081text30m0s 1m0s true true true false {c.pem k.pem ca.pem envoy} {   } " +
+	got := fmt.Sprint(c.HTTP, c.GRPC, f.logFormat, c.GRPCMaxAge, c.GRPCMaxAgeGrace, c.EnvoyQuota && c.EnvoyMetadata && c.EnvoyStop && !c.EnvoyShadow, c.GRPCTLS, c.TLS, f.envoy.told)
+	want := "[::1]:8080127.0.0.1:8081text30m0s 1m0s true {c.pem k.pem ca.pem envoy} {   } " +
 		"[REDIS_PERSECOND: limits of a second are counted in the same store as all others nothing is left to do for these variables: REDIS_PERSECOND_URL]"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

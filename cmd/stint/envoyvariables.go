@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/stintdev/stint/internal/server"
@@ -50,7 +49,7 @@ func (e environment) told() (lines []string) {
 		lines = append(lines, "REDIS_PERSECOND: limits of a second are counted in the same store as all others")
 	}
 	if idle := e.idle(); len(idle) > 0 {
-		lines = append(lines, fmt.Sprintf("nothing is left to do for these variables: %s", strings.Join(idle, " ")))
+		lines = append(lines, "nothing is left to do for these variables: "+strings.Join(idle, " "))
 	}
 	return lines
 }
