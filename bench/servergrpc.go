@@ -109,9 +109,10 @@ func each[C any](conns []*grpc.ClientConn, client func(grpc.ClientConnInterface)
 	return clients
 }
 
-// benchLimit is so much that nobody is denied.
+// benchLimit is what everyone is ample with.
 func benchLimit() *stintv1.Limit {
-	return &stintv1.Limit{Limit: 50_000_000, WindowUs: 3_600_000_000}
+	a := ample()
+	return &stintv1.Limit{Limit: 1, WindowUs: a.every.Microseconds(), Capacity: a.burst}
 }
 
 func takeRequests() []*stintv1.TakeRequest {

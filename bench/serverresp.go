@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"time"
 )
 
@@ -73,11 +74,21 @@ func throttles(keys []string, depth int) respCaller {
 	for w := (&walk{keys: keys}); w.next+depth <= len(keys); {
 		var text []byte
 		for _, key := range w.take(depth) {
-			text = fmt.Appendf(text, "*5\r\n$11\r\nCL.THROTTLE\r\n$%d\r\n%s\r\n$8\r\n49999999\r\n$8\r\n50000000\r\n$4\r\n3600\r\n", len(key), key)
+			text = appendThrottle(text, key, ample())
 		}
 		c.requests = append(c.requests, text)
 	}
 	return c
+}
+
+// appendThrottle writes a command. A bucket of the module's kind holds one more
+// than its burst.
+func appendThrottle(to []byte, key string, a allowance) []byte {
+	to = append(to, "*5\r\n$11\r\nCL.THROTTLE\r\n"...)
+	for _, word := range []string{key, strconv.FormatInt(a.burst-1, 10), "1", strconv.Itoa(int(a.every.Seconds()))} {
+		to = fmt.Appendf(to, "$%d\r\n%s\r\n", len(word), word)
+	}
+	return to
 }
 
 func pings(int) respCaller {

@@ -165,7 +165,7 @@ func TestRedisProtocolIsAskedAsItIsAnswered(t *testing.T) {
 	}
 	refused := func(int) respCaller {
 		c := throttles(keys, 1)
-		c.requests = [][]byte{[]byte("*5\r\n$11\r\nCL.THROTTLE\r\n$1\r\nk\r\n$1\r\n0\r\n$1\r\n1\r\n$4\r\n3600\r\n")}
+		c.requests = [][]byte{appendThrottle(nil, "k", allowance{1, time.Hour})}
 		return c
 	}
 	if err := f.addRESPCallers(t.Context(), surface{name: "refused", callers: 1, checks: 1}, addr, refused); err != nil {
