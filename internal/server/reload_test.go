@@ -86,6 +86,37 @@ func TestRulesThatCannotBeFollowedAreServedAndReloaded(t *testing.T) {
 	}
 }
 
+// The file goes away and comes back: the metrics that alerts ask for say so.
+func TestMetricsTellOfASourceThatFails(t *testing.T) {
+	file := rulesFile(t, orders)
+	s := run(t, Config{Rules: file})
+	s.wantMetric(`stint_rules_source_up 1`, true)
+	s.wantMetric(`stint_rules_poll_failures_total 0`, true)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	s.logs.wait(t, "rules kept")
+	s.wantMetric(`stint_rules_source_up 0`, true)
+	s.wantMetric(`stint_rules_poll_failures_total 0`, false)
+	writeFile(t, file, strings.Replace(orders, "limit: 2", "limit: 3", 1))
+	s.logs.wait(t, "rules reloaded")
+	s.wantMetric(`stint_rules_source_up 1`, true)
+	s.wantMetric(`stint_rules_version 2`, true)
+}
+
+func TestALoweredLimitKeepsWhatWasUsed(t *testing.T) {
+	file := rulesFile(t, strings.Replace(orders, "limit: 2", "limit: 4", 1))
+	s := run(t, Config{Rules: file})
+	const body = `{"attributes":{"api_key":"k","path":"/v1/orders"},"cost":3}`
+	s.post("http", "/v1/check", body)
+	writeFile(t, file, orders)
+	s.logs.wait(t, "rules reloaded")
+	got := s.post("http", "/v1/check", strings.Replace(body, "3}", "1}", 1)).decoded(t)
+	if got["limit"] != 2.0 || got["allowed"] != false {
+		t.Errorf("3 are used, and the limit is 2: %v", got)
+	}
+}
+
 func TestReloadOfBuiltInRulesDoesNothing(t *testing.T) {
 	s := run(t, Config{})
 	s.Reload()

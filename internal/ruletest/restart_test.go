@@ -1,0 +1,96 @@
+package ruletest_test
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stintdev/stint/internal/pgrules"
+	"github.com/stintdev/stint/internal/pgtest"
+	"github.com/stintdev/stint/internal/redistest"
+	"github.com/stintdev/stint/internal/ruleset"
+	"github.com/stintdev/stint/rule"
+)
+
+// runs waits until a node decides by a version.
+func runs(t *testing.T, n *node, version int) {
+	t.Helper()
+	redistest.Await(t, func() error {
+		d, err := n.check("k")
+		if err == nil && !strings.HasPrefix(d.Rule, fmt.Sprintf("v%d-", version)) {
+			err = fmt.Errorf("decides by %s, want version %d", d.Rule, version)
+		}
+		return err
+	})
+}
+
+// A node is killed and starts again while the source is away: it decides by what
+// it had, and goes on when the source is back. One that has nothing decides by
+// the built-in rules.
+func TestANodeStartsWithoutItsSource(t *testing.T) {
+	p, address := server(t)
+	ann := newOperator(t, p.Addr())
+	ann.publish(manyRules(1, 3))
+	state := t.TempDir()
+	n := startNode(t, state, "--rules", address)
+	runs(t, n, 1)
+	p.Kill()
+	n.kill()
+
+	n = startNode(t, state, "--rules", address)
+	runs(t, n, 1)
+	fresh := startNode(t, t.TempDir(), "--rules", address)
+	if d, err := fresh.check("k"); err != nil || d.Rule != "default" {
+		t.Errorf("without a copy: %+v, %v", d, err)
+	}
+
+	p.Restart() // and empty: as one who publishes again finds it
+	redistest.Await(t, func() error {
+		_, err := ann.Publish(t.Context(), ruleset.Change{Files: []rule.File{{Name: "a.yaml", Data: []byte(manyRules(2, 3))}}, Anyway: true})
+		return err
+	})
+	runs(t, n, 2)
+	runs(t, fresh, 2)
+}
+
+// Three nodes follow PostgreSQL, and each says what it runs.
+func TestNodesFollowPostgres(t *testing.T) {
+	skipShort(t)
+	s := pgtest.Start(t)
+	address := strings.Replace(s.URL(), "stint@", "stint:"+url.QueryEscape(pgtest.Password)+"@", 1)
+	source, err := pgrules.New(pgrules.Options{URL: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(source.Close)
+	ann := &operator{t, ruleset.NewKeeper(ruleset.Options{Source: source, OnSet: func(*rule.Set, ruleset.Version) {}})}
+	var fleet []*node
+	for range 3 {
+		fleet = append(fleet, startNode(t, t.TempDir(), "--rules", address))
+	}
+	for version := 1; version <= 3; version++ {
+		v := ann.publish(manyRules(version, 3))
+		for _, n := range fleet {
+			runs(t, n, version)
+		}
+		redistest.Await(t, func() error {
+			nodes, err := source.Nodes(t.Context())
+			if err != nil || len(nodes) != 3 {
+				return fmt.Errorf("%d nodes, %w", len(nodes), err)
+			}
+			for _, one := range nodes {
+				if one.Version != v.Number || one.Hash != v.Hash || one.Address == "" {
+					return fmt.Errorf("%+v runs not version %d", one, v.Number)
+				}
+			}
+			return nil
+		})
+	}
+	for _, n := range fleet {
+		n.kill()
+		if strings.Contains(n.log.String(), "secret") {
+			t.Errorf("the log shows the password:\n%s", n.log)
+		}
+	}
+}
