@@ -36,6 +36,7 @@ func newClient(t *testing.T, proxy string, n int) *client {
 
 // reply is what the client got.
 type reply struct {
+	proto  string
 	status int
 	header http.Header
 	body   string
@@ -68,7 +69,7 @@ func (c *client) do(method, path string, body io.Reader, header ...string) reply
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return reply{answer.StatusCode, answer.Header, string(text)}
+	return reply{answer.Proto, answer.StatusCode, answer.Header, string(text)}
 }
 
 // heard is what the application told, when the request reached it.

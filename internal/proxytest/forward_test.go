@@ -26,6 +26,7 @@ type site struct {
 	stintAddr   string
 	application *application
 	clients     int
+	http2       bool // of clients from now on
 }
 
 func newSite(t *testing.T, p *proxy, how mode, more ...string) *site {
@@ -43,7 +44,13 @@ func newSite(t *testing.T, p *proxy, how mode, more ...string) *site {
 func (s *site) client(t *testing.T) *client {
 	t.Helper()
 	s.clients++
-	return newClient(t, s.addr, s.clients)
+	c := newClient(t, s.addr, s.clients)
+	if s.http2 {
+		var only http.Protocols
+		only.SetUnencryptedHTTP2(true)
+		c.http.Transport.(*http.Transport).Protocols = &only
+	}
+	return c
 }
 
 // facts hold of every proxy while Stint answers.
@@ -417,6 +424,22 @@ func inStep(t *testing.T, s *site) {
 		got := c.get(path)
 		if uri := got.heard(t).URI; uri != path {
 			t.Fatalf("%s got the answer of %s", path, uri)
+		}
+	}
+}
+
+// HAProxy speaks HTTP/2 to whoever begins with it, and then hears whole URLs.
+func TestHAProxySpeaksHTTP2(t *testing.T) {
+	for i := range proxies {
+		if p := &proxies[i]; p.name == "haproxy" {
+			s := newSite(t, p, patient)
+			s.http2 = true
+			if got := s.client(t).get("/"); got.proto != "HTTP/2.0" {
+				t.Errorf("it speaks %s", got.proto)
+			}
+			for _, f := range []func(*testing.T, *site){allowedTells, deniedTells, spoofedRequest, paths, bodies} {
+				f(t, s)
+			}
 		}
 	}
 }
