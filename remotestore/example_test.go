@@ -21,18 +21,21 @@ func Example() {
 		return
 	}
 	for _, program := range []string{"one", "two"} {
-		store, err := remotestore.New(remotestore.Options{Addr: addr})
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		defer store.Close()
-		d, err := stint.NewLimiter(store, limit).Allow(context.Background(), "user:42")
+		d, err := allow(context.Background(), addr, "", limit)
 		fmt.Println(program, d.Allowed, err)
 	}
 	// Output:
 	// one true <nil>
 	// two false <nil>
+}
+
+func allow(ctx context.Context, addr, token string, limit stint.Limit) (stint.Decision, error) {
+	store, err := remotestore.New(remotestore.Options{Addr: addr, Token: token})
+	if err != nil {
+		return stint.Decision{}, err
+	}
+	defer store.Close()
+	return stint.NewLimiter(store, limit).Allow(ctx, "user:42")
 }
 
 // A guard decides while the server cannot be reached. Here none listens:
