@@ -9,6 +9,7 @@ type Call struct {
 	breaker *Breaker
 	word    word
 	start   int64 // 0 unless calls can be slow
+	early   bool  // it began at start or later
 }
 
 // Begin asks whether a call may go ahead. If so, end the Call that it
@@ -20,9 +21,22 @@ func (b *Breaker) Begin() (c Call, ok bool) {
 	}
 	c = Call{breaker: b, word: w}
 	if b.slow > 0 {
-		c.start = b.now()
+		c.start, c.early = b.startOf()
 	}
 	return c, true
+}
+
+// startOf is when a call begins or, in a crowd, when the last one ended: that
+// saves a look at the clock, and tells of nearly all calls that they are not
+// slow.
+func (b *Breaker) startOf() (start int64, early bool) {
+	p := b.window.current.Load()
+	if p.crowded() {
+		if seen := p.seen.Load(); seen >= p.run.timeAllUntil.Load() {
+			return seen, true
+		}
+	}
+	return b.now(), false
 }
 
 // BeginProbe is Begin for a caller whose call is meant to be a probe, with
@@ -88,8 +102,9 @@ func (b *Breaker) replaceLostLocked(now int64) {
 	}
 }
 
-// Elapsed returns how long the call has taken so far; 0 where no call can be
-// slow, because then nobody looked at the clock.
+// Elapsed returns how long the call has taken so far, in a crowd with the time
+// since the call before it ended; 0 where no call can be slow, because then
+// nobody looked at the clock.
 func (c Call) Elapsed() time.Duration {
 	if c.breaker == nil || c.breaker.slow == 0 {
 		return 0
@@ -140,13 +155,15 @@ func (c Call) end(failed bool) {
 	c.endAs(failed, c.slow(now), now)
 }
 
-// A tenth of a window that holds so many calls already looks at the clock at
-// every sixteenth success only: that is most of what a call costs. Fifteen
-// successes at most then count in the tenth before the one they ended in.
-const (
-	crowd      = 1000
-	crowdLooks = 16
-)
+// timeAll has every call timed from its beginning for a whole Window.
+func (b *Breaker) timeAll(now int64) {
+	b.window.current.Load().run.timeAllUntil.Store(now + int64(b.options.Window))
+}
+
+// Where no call can be slow, a crowd looks at the clock at every sixteenth
+// success only: that is most of what a call costs. Fifteen successes at most
+// then count in the tenth before the one they ended in.
+const crowdLooks = 16
 
 // countUntimed counts a success without the clock, where that is allowed: in a
 // crowd, and in a window by calls.
@@ -156,7 +173,7 @@ func (b *Breaker) countUntimed(w word) bool {
 		return false
 	}
 	timeless := p.run.ring != nil
-	if !timeless && p.calls.Load() < crowd {
+	if !timeless && !p.crowded() {
 		return false
 	}
 	if n := p.count(false, false); !timeless && n%crowdLooks == 0 {
@@ -176,6 +193,9 @@ func (c Call) endAs(failed, slow bool, now int64) {
 		return
 	}
 	p.count(failed, slow)
+	if b.slow > 0 {
+		p.seen.Store(now)
+	}
 	if failed || slow {
 		b.judge(p.run, failed, slow, now)
 	}
@@ -185,6 +205,10 @@ func (c Call) endAs(failed, slow bool, now int64) {
 func (c Call) slow(now int64) bool {
 	b, took := c.breaker, now-c.start
 	if b.slow == 0 || took < b.slow {
+		return false
+	}
+	if c.early { // it may have been quick after a pause: only time will tell
+		b.timeAll(now)
 		return false
 	}
 	return b.options.Excuse == nil || c.word.state() == HalfOpen || !b.options.Excuse(time.Duration(took))

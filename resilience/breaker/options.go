@@ -34,6 +34,12 @@ type Options struct {
 	// SlowAfter is how long a call takes at least that is slow, whether it
 	// failed or not. Needed with SlowRatio; without it slow calls are counted
 	// and open nothing. Zero: no call is slow.
+	//
+	// Once a tenth of the Window (or WindowCalls) has seen a thousand calls,
+	// each is taken to begin when the last one ended, which spares a look at
+	// the clock. A call that may be slow by this is not counted as slow, and
+	// all are timed exactly for the next Window; so what a dependency that
+	// turns slow escapes with is the calls then in flight.
 	SlowAfter time.Duration
 
 	// Excuse says of a slow call, and how long it took, that this was not the

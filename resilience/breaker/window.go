@@ -17,7 +17,18 @@ type part struct {
 	calls    atomic.Uint64
 	failures atomic.Uint64
 	slow     atomic.Uint64
-	_        [16]byte
+	seen     atomic.Int64 // when a call ended last, where calls can be slow
+	_        [8]byte
+}
+
+// crowd is how many calls make a part so busy that the clock is spared.
+const crowd = 1000
+
+func (p *part) crowded() bool {
+	if r := p.run.ring; r != nil {
+		return r.ended.Load() >= crowd
+	}
+	return p.calls.Load() >= crowd
 }
 
 // run is what the parts between two changes of state share. Calls that began
@@ -26,6 +37,8 @@ type run struct {
 	word   word
 	ring   *ring        // nil: the parts count
 	inARow atomic.Int64 // failures since the last success
+
+	timeAllUntil atomic.Int64 // until then no call is taken for quick untimed
 }
 
 // window is the parts of the last while. Counting needs no lock: who reports
