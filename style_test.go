@@ -144,7 +144,7 @@ func calls(f *goFile, pkg, name string) (at []token.Position) {
 
 // Only who runs a program picks its store: libraries are handed one.
 func TestStoresArePickedAtTheEdge(t *testing.T) {
-	edges := []string{"cmd/", "examples/", "bench/", "docs/", "replay/", "guard/"} // replay's clock is the traffic's own, so its store is too; what guard keeps while the store fails is memory by its promise
+	edges := []string{"cmd/", "examples/", "bench/", "docs/", "replay/", "guard/", "internal/impact/"} // replay's clock is the traffic's own, so its store is too; what guard keeps while the store fails is memory by its promise
 	for _, f := range goFiles(t) {
 		if f.test() || slices.ContainsFunc(edges, func(e string) bool { return strings.HasPrefix(f.path, e) }) {
 			continue

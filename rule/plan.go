@@ -58,5 +58,8 @@ func (p Plan) Settle(decisions []stint.Decision, errs []error, o *Outcome) error
 	return nil
 }
 
+// Request returns what the plan was made of, until it is released.
+func (p Plan) Request() (Attributes, int64) { return p.request.attributes, p.request.cost }
+
 // Release ends the use of the plan.
 func (p Plan) Release() { p.request.set.giveBack(p.request) }

@@ -85,3 +85,7 @@ func (s *Set) giveBack(q *request) {
 	q.attributes, q.list, q.err, q.tierKnown = nil, ListNone, nil, false
 	s.requests.Put(q)
 }
+
+// Attributes returns the names of the attributes that the set may ask a request
+// for, the well-known ones first. Do not change them.
+func (s *Set) Attributes() []string { return s.slots.names }

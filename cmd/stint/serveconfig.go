@@ -43,6 +43,9 @@ func (f *serveFlags) config() (server.Config, error) {
 	if c.HTTPToken, err = readToken("http-token-file", f.httpTokenFile); err != nil {
 		return c, err
 	}
+	if c.MostDenied, err = parseShare("impact-limit", f.impactLimit); err != nil {
+		return c, err
+	}
 	c.AdminTokens = f.adminTokensFile
 	c.AdminToken, err = readToken("admin-token-file", f.adminTokenFile)
 	return c, err

@@ -27,7 +27,7 @@ type serveFlags struct {
 	envoy                            envoySettings // from the environment
 	nodes, maxKeys                   int
 	httpTokenFile, adminTokenFile    string
-	adminTokensFile                  string
+	adminTokensFile, impactLimit     string
 	tlsCert, tlsKey, clientCA        string
 	logFormat, logLevel              string
 	drainDelay                       time.Duration
@@ -86,6 +86,7 @@ func (f *serveFlags) defineSecurity(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.trusted, "trusted-proxies", nil, "`CIDR,...` of the proxies that may say who their client is")
 	flags.StringVar(&f.httpTokenFile, "http-token-file", "", "`FILE` with the bearer token that --http and the native protocol on --grpc ask for, and --resp as its password")
 	flags.StringVar(&f.adminTokenFile, "admin-token-file", "", "`FILE` with the bearer token that --admin asks for; needed beyond loopback")
+	flags.StringVar(&f.impactLimit, "impact-limit", "5%", "`SHARE` of the requests allowed in the last minutes that another rule set may deny before it is refused, or off")
 	flags.StringVar(&f.adminTokensFile, "admin-tokens-file", "", "`FILE` with the hashes of tokens for --admin, each with a name and a role: viewer, operator or admin")
 	flags.StringVar(&f.tlsCert, "tls-cert", "", "PEM `FILE` of the certificate of every listener")
 	flags.StringVar(&f.tlsKey, "tls-key", "", "PEM `FILE` of its key")

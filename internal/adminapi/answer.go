@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/impact"
 	"github.com/stintdev/stint/internal/ruleset"
 	"github.com/stintdev/stint/rule"
 )
@@ -20,7 +21,8 @@ type apiError struct {
 	Problems []problem `json:"problems,omitempty"` // in rules
 	Diff     *diff     `json:"diff,omitempty"`     // what somebody else has changed
 	Version  uint64    `json:"version,omitempty"`  // that is in force instead
-	Impact   any       `json:"impact,omitempty"`   // what the change would deny
+	// Impact is what the change would deny.
+	Impact *impact.Result `json:"impact,omitempty"`
 }
 
 func (e *apiError) Error() string { return e.Message }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/impact"
 	"github.com/stintdev/stint/internal/ruleset"
 	"github.com/stintdev/stint/rule"
 )
@@ -31,6 +32,11 @@ type Config struct {
 	// Tokens says who may do what. Nil lets everyone do everything, which is
 	// for listeners that only this machine reaches.
 	Tokens *Tokens
+	// Sample is the traffic that changes are tried on. Nil tries them on none.
+	Sample *impact.Sample
+	// MostDenied is the share of what was allowed that another set may deny
+	// before it is refused.
+	MostDenied float64
 	// Logger hears of every change and of what fails. Nil means silence.
 	Logger *slog.Logger
 }

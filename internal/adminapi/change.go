@@ -3,8 +3,10 @@ package adminapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
+	"github.com/stintdev/stint/internal/impact"
 	"github.com/stintdev/stint/internal/ruleset"
 	"github.com/stintdev/stint/rule"
 )
@@ -12,6 +14,9 @@ import (
 // edit is one change that somebody asks for.
 type edit struct {
 	what string // for the audit log, such as "put rule orders"
+	// whole says that another set takes the place of all: it is refused when
+	// it would deny too much, for nobody sees that in a set.
+	whole bool
 	// tag is the entity tag of what is changed, as the files have it; "" when
 	// it is not there.
 	tag func(files []rule.File) (string, error)
@@ -27,6 +32,8 @@ type outcome struct {
 	DryRun   bool      `json:"dry_run,omitempty"`
 	Warnings []problem `json:"warnings,omitempty"`
 	Diff     *diff     `json:"diff,omitempty"`
+	// Impact is what the rules deny of the last minutes' requests.
+	Impact *impact.Result `json:"impact,omitempty"`
 }
 
 // attempts bounds how often an unconditional change is made anew on what
@@ -78,6 +85,9 @@ func (a *API) attempt(r *request, e *edit, o *options, base ruleset.Version) (*o
 	if !d.Changed && base.Number > 0 {
 		return out, a.tell(r, e, base.Files)
 	}
+	if out.Impact, err = a.impact(r, e, o, set); err != nil {
+		return nil, err
+	}
 	if o.dryRun {
 		out.Hash = ruleset.HashOf(files)
 		return out, nil
@@ -88,6 +98,22 @@ func (a *API) attempt(r *request, e *edit, o *options, base ruleset.Version) (*o
 	}
 	out.Version, out.Hash, d.To = published.Number, published.Hash, published.Number
 	return out, a.tell(r, e, files)
+}
+
+// impact tries a set on the requests of the last minutes, and refuses it when
+// it would deny too many of them.
+func (a *API) impact(r *request, e *edit, o *options, set *rule.Set) (*impact.Result, error) {
+	if o.impact == impactOff {
+		return nil, nil //nolint:nilnil // nobody wants to know.
+	}
+	result, err := a.Sample.Replay(r.Context(), set)
+	refuse := (o.impact == impactRefuse || o.impact == "" && e.whole) && !o.force && !o.dryRun
+	if err != nil || !refuse || !result.Refused(a.MostDenied) {
+		return result, err
+	}
+	return nil, &apiError{Status: http.StatusConflict, Code: "IMPACT", Impact: result, Message: fmt.Sprintf(
+		"these rules would have denied %.1f %% of what was allowed in the last minutes, and at most %.1f %% is let through (look at impact, or say ?force=true)",
+		100*result.Share, 100*a.MostDenied)}
 }
 
 // tell says the new tag of what was changed.

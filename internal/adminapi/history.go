@@ -62,7 +62,7 @@ func (a *API) rollback(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.change(r, edit{fmt.Sprintf("roll back to version %d", old.Number), setTag, func([]rule.File) ([]rule.File, *rule.Set, error) {
+	return a.change(r, edit{what: fmt.Sprintf("roll back to version %d", old.Number), whole: true, tag: setTag, make: func([]rule.File) ([]rule.File, *rule.Set, error) {
 		set, err := rule.Parse(old.Files...)
 		return old.Files, set, err
 	}})

@@ -1,9 +1,9 @@
 package adminapi
 
 import (
-	"strings"
 	"time"
 
+	"github.com/stintdev/stint/internal/impact"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -83,7 +83,7 @@ func (a *API) changeEntry(r *request, verb string, entry rule.ListEntry, e rule.
 	if !entry.Until.IsZero() {
 		what += " until " + entry.Until.UTC().Format(time.RFC3339)
 	}
-	return a.change(r, edit{what, setTag, func(files []rule.File) ([]rule.File, *rule.Set, error) { return rule.Apply(files, e) }})
+	return a.change(r, edit{what: what, tag: setTag, make: func(files []rule.File) ([]rule.File, *rule.Set, error) { return rule.Apply(files, e) }})
 }
 
 // ban answers POST /v1/ban {"key":…,"for":"1h","reason":…}: a deny list entry.
@@ -136,13 +136,8 @@ func (a *API) deleteOverride(r *request) (any, error) {
 	return a.editBy(r, "delete override of "+short(key)+" in rule "+id, ruleTag(id), func([]byte) rule.Edit { return rule.DeleteOverride(id, key, temporary) })
 }
 
-// short is a key as answers and logs show it. Addresses, networks and patterns
-// without anything before their star are no secrets, but not worth telling
-// apart.
-func short(key string) string {
-	letters := []rune(strings.ToValidUTF8(key, "?"))
-	return string(letters[:min(len(letters)/3, 8)]) + "…"
-}
+// short is a key as answers and logs show it.
+func short(key string) string { return impact.Shorten(key) }
 
 func (r *request) decode(known fields) error {
 	data, err := r.bodyUpTo(maxObject)

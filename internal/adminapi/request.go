@@ -55,7 +55,15 @@ type options struct {
 	force   bool
 	comment string
 	match   []string // of If-Match; nil: unconditional
+	impact  string   // one of the constants; empty: as the kind of change has it
 }
+
+// What is to be done with a change that denies too much.
+const (
+	impactRefuse = "refuse"
+	impactReport = "report"
+	impactOff    = "off"
+)
 
 func (r *request) options() (o options, err error) {
 	if o.dryRun, err = r.flag("dry_run"); err != nil {
@@ -73,6 +81,10 @@ func (r *request) options() (o options, err error) {
 	}
 	if len(o.comment) > maxWhy || !utf8.ValidString(o.comment) {
 		return o, badRequest("comment: is longer than %d bytes, or no UTF-8", maxWhy)
+	}
+	o.impact = r.URL.Query().Get("impact")
+	if !slices.Contains([]string{"", impactRefuse, impactReport, impactOff}, o.impact) {
+		return o, badRequest("impact: %.40q is not known (use refuse, report or off)", o.impact)
 	}
 	o.match = tags(r.Header.Values("If-Match"))
 	return o, nil

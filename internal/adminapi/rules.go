@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/stintdev/stint/internal/impact"
 	"github.com/stintdev/stint/internal/ruleset"
 	"github.com/stintdev/stint/rule"
 )
@@ -104,7 +105,7 @@ func (a *API) putSet(r *request) (any, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, badRequest("body: is empty (to have no rules, send rules: [])")
 	}
-	return a.change(r, edit{"put set", setTag, func(base []rule.File) ([]rule.File, *rule.Set, error) {
+	return a.change(r, edit{what: "put set", whole: true, tag: setTag, make: func(base []rule.File) ([]rule.File, *rule.Set, error) {
 		files, err := filesOf(data, base)
 		if err != nil {
 			return nil, nil, err
@@ -131,7 +132,11 @@ func (a *API) validate(r *request) (any, error) {
 		return nil, err
 	}
 	d, err := compare(now, ruleset.Version{Number: now.Number, Files: files})
-	return validBody{Valid: true, Rules: len(set.Rules()), Warnings: problemsOf(set.Warnings()), Diff: d}, err
+	if err != nil {
+		return nil, err
+	}
+	result, err := a.Sample.Replay(r.Context(), set)
+	return validBody{Valid: true, Rules: len(set.Rules()), Warnings: problemsOf(set.Warnings()), Diff: d, Impact: result}, err
 }
 
 type validBody struct {
@@ -139,6 +144,8 @@ type validBody struct {
 	Rules    int       `json:"rules"`
 	Warnings []problem `json:"warnings"`
 	Diff     *diff     `json:"diff"`
+
+	Impact *impact.Result `json:"impact,omitempty"`
 }
 
 // readRule answers GET /rules/{id}.
@@ -199,5 +206,5 @@ func (a *API) editBy(r *request, what string, tag func([]rule.File) (string, err
 			return nil, err
 		}
 	}
-	return a.change(r, edit{what, tag, func(files []rule.File) ([]rule.File, *rule.Set, error) { return rule.Apply(files, of(body)) }})
+	return a.change(r, edit{what: what, tag: tag, make: func(files []rule.File) ([]rule.File, *rule.Set, error) { return rule.Apply(files, of(body)) }})
 }

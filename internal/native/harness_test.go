@@ -29,8 +29,8 @@ type fixed struct {
 	counted atomic.Int64
 }
 
-func (f *fixed) RuleSet() *rule.Set    { return f.set }
-func (f *fixed) Count(_ *rule.Outcome) { f.counted.Add(1) }
+func (f *fixed) RuleSet() *rule.Set             { return f.set }
+func (f *fixed) Count(rule.Plan, *rule.Outcome) { f.counted.Add(1) }
 
 // running is a service on a socket of its own, and a client of it.
 type running struct {
@@ -47,13 +47,13 @@ type running struct {
 	ended   chan error // how streams end
 }
 
-// run starts a service with these rules; the store, unless o names one, is
+// run starts a service with someRules; the store, unless o names one, is
 // memory whose time is r.now.
-func run(t testing.TB, rules string, o Options) *running {
+func run(t testing.TB, o Options) *running {
 	t.Helper()
 	r := &running{ended: make(chan error, 1000)}
 	r.now.Store(start)
-	set, err := rule.Parse(rule.File{Name: "rules.yaml", Data: []byte(rules)})
+	set, err := rule.Parse(rule.File{Name: "rules.yaml", Data: []byte(someRules)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -148,7 +148,7 @@ func (r *round) check(it *item) (*rule.Outcome, error) {
 	if err := it.plan.Settle(part(r.out, it.decided), errs, &r.outcome); err != nil {
 		return nil, err
 	}
-	r.rules.Count(&r.outcome)
+	r.rules.Count(it.plan, &r.outcome)
 	return &r.outcome, nil
 }
 

@@ -53,8 +53,8 @@ type Options struct {
 type RuleSet interface {
 	// RuleSet is what decides.
 	RuleSet() *rule.Set
-	// Count is told of every outcome.
-	Count(o *rule.Outcome)
+	// Count is told of every outcome, and of the plan that it settled.
+	Count(p rule.Plan, o *rule.Outcome)
 }
 
 // Service implements the service of stint.v1. Make one with [New].

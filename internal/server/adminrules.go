@@ -9,10 +9,20 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
+// keep lets the sample hear of a request.
+func (v *version) keep(p rule.Plan, o *rule.Outcome) {
+	if v.sample == nil {
+		return
+	}
+	a, cost := p.Request()
+	v.sample.Add(v.set.Attributes(), a, cost, o)
+}
+
 // rulesAPI is what the admin listener answers about rules and keys. It knows
 // tokens by itself.
 func (s *Server) rulesAPI() (folders []folder) {
-	api := adminapi.New(adminapi.Config{Rules: s.rules.keeper, Store: s.store, Tokens: s.adminTokens, Logger: s.log})
+	api := adminapi.New(adminapi.Config{Rules: s.rules.keeper, Store: s.store, Tokens: s.adminTokens, Logger: s.log,
+		Sample: s.rules.sample, MostDenied: s.config.MostDenied})
 	for _, path := range adminapi.Paths() {
 		folders = append(folders, folder{path, api.ServeHTTP})
 	}

@@ -114,3 +114,24 @@ func TestRulesAreChangedByWhoHasTheToken(t *testing.T) {
 		t.Error("the log repeats the token")
 	}
 }
+
+// Every surface of the check API feeds what changes are tried on.
+func TestASetIsTriedOnTheTrafficOfThisServer(t *testing.T) {
+	const wide = "rules: [{id: r, by: [api_key], limit: 1000, window: 60}]\n"
+	s := run(t, Config{Rules: rulesFile(t, wide), MostDenied: 0.05})
+	for range 10 {
+		s.post("http", "/v1/batch", `{"items":[`+strings.Repeat(`{"attributes":{"api_key":"sk_live_customer"}},`, 9)+`{"attributes":{"api_key":"sk_live_customer"}}]}`)
+		s.post("http", "/v1/check", `{"attributes":{"api_key":"sk_live_customer"}}`)
+		s.get("http", "/v1/auth/x", "X-API-Key", "sk_live_customer")
+	}
+	got := s.put("/rules", strings.Replace(wide, "1000", "60", 1))
+	if got.status != http.StatusConflict || !strings.Contains(got.body, `"allowed":120,"denied":60,"share":0.5`) {
+		t.Errorf("status %d: %s", got.status, got.body)
+	}
+	if got := s.put("/rules?force=true", strings.Replace(wide, "1000", "60", 1)); got.status != http.StatusOK {
+		t.Errorf("status %d: %s", got.status, got.body)
+	}
+	if strings.Contains(s.logs.String()+got.body, "customer") {
+		t.Error("a key is shown whole")
+	}
+}

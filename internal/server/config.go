@@ -75,6 +75,10 @@ type Config struct {
 	// health aside, and the password that RESP asks for. AdminToken is that of
 	// Admin, which refuses to listen beyond loopback without one.
 	HTTPToken, AdminToken string
+	// MostDenied is the share, 0 to 1, of the requests that were allowed in the
+	// last minutes which another rule set may deny: one that denies more is
+	// refused unless forced. Zero keeps no requests, and refuses nothing.
+	MostDenied float64
 	// AdminTokens is a file of further tokens for Admin, each with a name and a
 	// role. It is read again by [Server.Reload].
 	AdminTokens string
@@ -102,6 +106,11 @@ type Config struct {
 	// BodyTimeout bounds a whole request to HTTP or Admin, its body included.
 	// Defaults to 15 s. The gateway streams, so it has no such bound.
 	BodyTimeout time.Duration
+	// StreamTimeout bounds how long a client may take nothing of an answer,
+	// where the answer as a whole has no bound (Gateway, GRPC, Admin), and send
+	// nothing of a body that it has begun, to the gateway. A client that takes
+	// a little may have half as long again. Defaults to 1 min.
+	StreamTimeout time.Duration
 
 	// Logger defaults to one that discards.
 	Logger *slog.Logger
@@ -112,7 +121,7 @@ func (c Config) withDefaults() Config {
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
-	}{{&c.DrainTimeout, 9 * time.Second}, {&c.HeaderTimeout, 5 * time.Second}, {&c.BodyTimeout, 15 * time.Second}} {
+	}{{&c.DrainTimeout, 9 * time.Second}, {&c.HeaderTimeout, 5 * time.Second}, {&c.BodyTimeout, 15 * time.Second}, {&c.StreamTimeout, time.Minute}} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}

@@ -26,7 +26,10 @@ func (s *Server) newNative() *native.Service {
 func (v *version) RuleSet() *rule.Set { return v.set }
 
 // Count implements native.RuleSet.
-func (v *version) Count(o *rule.Outcome) { v.count(o) }
+func (v *version) Count(p rule.Plan, o *rule.Outcome) {
+	v.count(o)
+	v.keep(p, o)
+}
 
 // observeNative counts checks that were decided together. Each of them took the
 // time of all.

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/impact"
 	"github.com/stintdev/stint/internal/ruleset"
 	"github.com/stintdev/stint/rule"
 )
@@ -25,6 +26,7 @@ type rules struct {
 	builtin bool // there is no source
 	loaded  bool // the first version is in force
 	current atomic.Pointer[version]
+	sample  *impact.Sample // nil: none
 }
 
 // version is one rule set and what is kept beside each of its rules.
@@ -33,11 +35,15 @@ type version struct {
 	set     *rule.Set
 	views   map[*rule.Rule]*view
 	metrics *metrics
+	sample  *impact.Sample // nil: none
 }
 
 // newRules takes the first version of the rules.
 func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *metrics) (*rules, error) {
 	r := &rules{store: store, metrics: m, log: config.Logger}
+	if config.MostDenied > 0 {
+		r.sample = impact.New(nil)
+	}
 	o := ruleset.Options{Node: node, OnSet: r.onSet, OnError: r.onError, OnLook: r.onLook, Logger: r.log}
 	switch {
 	case config.RuleSource != nil:
@@ -80,7 +86,7 @@ func stateFolder(dir, source string) string {
 
 // onSet puts a set in force. Requests that are being decided keep theirs.
 func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
-	v := &version{number: from.Number, set: set, views: make(map[*rule.Rule]*view, len(set.Rules())), metrics: r.metrics}
+	v := &version{number: from.Number, set: set, views: make(map[*rule.Rule]*view, len(set.Rules())), metrics: r.metrics, sample: r.sample}
 	for _, one := range set.Rules() {
 		v.views[one] = newView(one, r.metrics)
 	}
@@ -92,7 +98,9 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 		r.log.Info("rules reloaded", "version", from.Number, "rules", len(set.Rules()), "author", from.Author)
 		return
 	}
-	r.log.Info("rules loaded", "version", from.Number, "rules", len(set.Rules()))
+	if from.Number > 0 {
+		r.log.Info("rules loaded", "version", from.Number, "rules", len(set.Rules()))
+	}
 }
 
 func (r *rules) warn(set *rule.Set) {
@@ -157,5 +165,6 @@ func (r *rules) decideBy(ctx context.Context, a rule.Attributes, cost int64, o *
 		return v, err
 	}
 	v.count(o)
+	v.sample.Add(v.set.Attributes(), a, cost, o)
 	return v, nil
 }

@@ -35,7 +35,7 @@ func (b *batch) settleCheck(out []byte, i *item) ([]byte, answered, error) {
 	if err := i.plan.Settle(b.decisions[i.decisions.from:i.decisions.to], errs, o); err != nil {
 		return out, answered{}, err
 	}
-	b.version.count(o)
+	b.version.Count(i.plan, o)
 	return appendOutcome(out, o), answered{o.Decision, closed(o)}, nil
 }
 

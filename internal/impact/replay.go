@@ -1,0 +1,133 @@
+package impact
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
+)
+
+// Result is what rules would do to the requests of a sample. They begin with
+// nothing used, so that a change may turn away a few more than it says.
+type Result struct {
+	Since    time.Time `json:"since"`             // the first request
+	OneIn    uint64    `json:"one_caller_in"`     // of which the requests were kept
+	Requests int       `json:"requests"`          // in the sample
+	Allowed  int       `json:"allowed"`           // of them, when they came
+	Denied   int       `json:"denied"`            // of the allowed ones, by these rules
+	Share    float64   `json:"share"`             // denied of allowed
+	Rules    []Count   `json:"rules,omitempty"`   // which rules deny them, the most first
+	Keys     []Count   `json:"keys,omitempty"`    // whom, shortened, the most first
+	Callers  int       `json:"callers,omitempty"` // how many are denied
+}
+
+// Count is how often a rule, or a rule for a key, denies what was allowed.
+type Count struct {
+	Rule   string `json:"rule"` // empty: the deny list of the set
+	Key    string `json:"key,omitempty"`
+	Denied int    `json:"denied"`
+}
+
+// mostShown bounds the lists of a result.
+const mostShown = 10
+
+// Replay decides the requests of the sample by other rules. The error is that
+// of ctx.
+func (s *Sample) Replay(ctx context.Context, set *rule.Set) (*Result, error) {
+	if s == nil {
+		return nil, nil //nolint:nilnil // nothing was kept, and nothing is known.
+	}
+	events, mask := s.recent()
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.t, b.t) })
+	r := replay{set: set, rules: map[string]int{}, keys: map[Count]int{}, result: &Result{OneIn: mask + 1, Requests: len(events)}}
+	store := stint.NewMemory(stint.MemoryOptions{KeepAll: true, Clock: func() int64 { return r.now }})
+	defer store.Close()
+	for i := range events {
+		if i%1000 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		r.event(ctx, store, &events[i])
+	}
+	return r.told(events), nil
+}
+
+// replay counts what comes out.
+type replay struct {
+	set     *rule.Set
+	now     int64
+	outcome rule.Outcome
+	rules   map[string]int
+	keys    map[Count]int // by rule and key
+	result  *Result
+}
+
+func (r *replay) event(ctx context.Context, store stint.Store, e *event) {
+	r.now = e.t
+	if err := r.set.DecideInto(ctx, store, e, e.cost, &r.outcome); err != nil || !e.allowed {
+		return // a request that these rules cannot read is for them to refuse
+	}
+	r.result.Allowed++
+	if r.outcome.Allowed() {
+		return
+	}
+	r.result.Denied++
+	who := Count{}
+	if r.outcome.Face >= 0 {
+		face := &r.outcome.Hits[r.outcome.Face]
+		who.Rule, who.Key = face.Rule.ID, rule.KeyText(face.Key)
+	} else if key, ok := e.Attribute("api_key"); ok {
+		who.Key = key
+	} else {
+		who.Key, _ = e.Attribute("ip")
+	}
+	r.rules[who.Rule]++
+	r.keys[who]++
+}
+
+// told is the result in full.
+func (r *replay) told(events []event) *Result {
+	out := r.result
+	if len(events) > 0 {
+		out.Since = time.UnixMicro(events[0].t).UTC()
+	}
+	if out.Allowed > 0 {
+		out.Share = float64(out.Denied) / float64(out.Allowed)
+	}
+	for id, n := range r.rules {
+		out.Rules = append(out.Rules, Count{Rule: id, Denied: n})
+	}
+	callers := map[string]bool{}
+	for who, n := range r.keys {
+		callers[who.Key] = true
+		out.Keys = append(out.Keys, Count{Rule: who.Rule, Key: Shorten(who.Key), Denied: n})
+	}
+	out.Callers = len(callers)
+	out.Rules, out.Keys = most(out.Rules), most(out.Keys)
+	return out
+}
+
+func most(list []Count) []Count {
+	slices.SortFunc(list, func(a, b Count) int {
+		return cmp.Or(b.Denied-a.Denied, cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Key, b.Key))
+	})
+	return list[:min(len(list), mostShown)]
+}
+
+// Shorten is how answers and logs show a key: its first third, at most eight
+// characters.
+func Shorten(key string) string {
+	letters := []rune(strings.ToValidUTF8(key, "?"))
+	return string(letters[:min(len(letters)/3, 8)]) + "…"
+}
+
+// Refused reports whether a change is to be refused that denies more than the
+// given share of what was allowed. Fewer than a hundred requests say nothing.
+func (r *Result) Refused(most float64) bool {
+	return r != nil && r.Allowed >= leastAllowed && r.Share > most
+}
+
+const leastAllowed = 100

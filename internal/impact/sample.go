@@ -1,0 +1,164 @@
+package impact
+
+import (
+	"hash/maphash"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stintdev/stint/rule"
+)
+
+// The bounds of a sample.
+const (
+	// Window is how far back a sample reaches.
+	Window = 5 * time.Minute
+
+	maxEvents = 50_000
+	maxNames  = 32   // attributes of one request
+	maxBytes  = 2048 // of all of them; a request with more is passed over
+	burst     = maxEvents / 4
+)
+
+// perSecond is how many events a second fill the sample in its window.
+const perSecond = maxEvents / float64(Window/time.Second)
+
+// Sample keeps requests of the last minutes and how they were decided. A nil
+// Sample keeps none. Make it by [New]; its methods are safe for use by many
+// goroutines at once.
+type Sample struct {
+	seed maphash.Seed
+	now  func() time.Time
+	// mask thins out callers: those are kept whose hash has none of its bits.
+	// It grows while there is too much, by one bit at a time, so that who is
+	// kept under a greater mask is under a smaller too.
+	mask atomic.Uint64
+
+	mu     sync.Mutex
+	events []event // guarded by mu; a ring once it is full
+	next   int     // guarded by mu; where the ring goes on
+	room   float64 // guarded by mu; how many events may be kept right now
+	last   int64   // guarded by mu; when room was reckoned, in µs
+	roomy  int64   // guarded by mu; since when room has been full, in µs
+}
+
+// event is one request that was decided.
+type event struct {
+	t       int64 // in µs
+	cost    int64
+	hash    uint64
+	mask    uint64 // in force as it was kept
+	allowed bool
+	names   []string // shared by all events of one set
+	values  []string // "" is absent
+}
+
+// New returns an empty sample. now is the time; nil means time.Now.
+func New(now func() time.Time) *Sample {
+	if now == nil {
+		now = time.Now
+	}
+	return &Sample{seed: maphash.MakeSeed(), now: now, room: burst}
+}
+
+// Add hears of a request that was decided by rules which ask for attributes of
+// these names. Names must not change.
+func (s *Sample) Add(names []string, a rule.Attributes, cost int64, o *rule.Outcome) {
+	if s == nil || cost == 0 || o.List == rule.ListDeny {
+		return
+	}
+	if h := s.hash(a, o); h&s.mask.Load() == 0 {
+		s.keep(names, a, cost, h, o.Allowed())
+	}
+}
+
+// hash is that of the caller: by whom the first rule counts it, else by what it
+// says of itself.
+func (s *Sample) hash(a rule.Attributes, o *rule.Outcome) uint64 {
+	if len(o.Hits) > 0 {
+		return maphash.String(s.seed, o.Hits[0].Key)
+	}
+	caller, ok := a.Attribute("api_key")
+	if !ok {
+		caller, _ = a.Attribute("ip")
+	}
+	return maphash.String(s.seed, caller)
+}
+
+// keep copies a request, which its caller may use again.
+func (s *Sample) keep(names []string, a rule.Attributes, cost int64, hash uint64, allowed bool) {
+	names = names[:min(len(names), maxNames)]
+	e := event{t: s.now().UnixMicro(), cost: cost, hash: hash, allowed: allowed, names: names, values: make([]string, len(names))}
+	size := 0
+	for i, name := range names {
+		if value, ok := a.Attribute(name); ok {
+			if size += len(value); size > maxBytes {
+				return
+			}
+			e.values[i] = strings.Clone(value)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.thinLocked(e.t)
+	e.mask = s.mask.Load()
+	if len(s.events) < maxEvents {
+		s.events = append(s.events, e)
+		return
+	}
+	s.events[s.next] = e
+	s.next = (s.next + 1) % maxEvents
+}
+
+// thinLocked keeps fewer callers while more comes than the sample can hold for
+// its window, and more of them again when it is long past.
+func (s *Sample) thinLocked(now int64) {
+	if passed := now - s.last; passed > 0 {
+		s.room = min(burst, s.room+perSecond*float64(passed)/1e6)
+		s.last = now
+	}
+	mask := s.mask.Load()
+	switch s.room--; {
+	case s.room < 0:
+		s.room, s.roomy = burst/8, now
+		s.mask.Store(mask<<1 | 1)
+	case s.room < burst-2:
+		s.roomy = now
+	case mask > 0 && now-s.roomy > Window.Microseconds()/10:
+		s.roomy = now
+		s.mask.Store(mask >> 1)
+	}
+}
+
+// Attribute implements [rule.Attributes].
+func (e *event) Attribute(name string) (string, bool) {
+	for i := range e.names {
+		if e.names[i] == name {
+			return e.values[i], e.values[i] != ""
+		}
+	}
+	return "", false
+}
+
+// At implements [rule.Timed].
+func (e *event) At() int64 { return e.t }
+
+// recent lists the events of the window that are of callers who were kept all
+// the time, and the mask that they are thinned out by.
+func (s *Sample) recent() (list []event, mask uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since := s.now().Add(-Window).UnixMicro()
+	for i := range s.events {
+		if e := &s.events[i]; e.t >= since {
+			mask = max(mask, e.mask)
+		}
+	}
+	for i := range s.events {
+		if e := s.events[(s.next+i)%len(s.events)]; e.t >= since && e.hash&mask == 0 {
+			list = append(list, e)
+		}
+	}
+	return list, mask
+}
