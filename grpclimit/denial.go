@@ -23,6 +23,9 @@ import (
 // milliseconds, and by a number below 0 that they should not (gRFC A6).
 const pushbackField = "grpc-retry-pushback-ms"
 
+// mostJitter is enough to spread who was denied at once, however long they wait.
+const mostJitter = 24 * time.Hour
+
 // denial is what is told of an answer that may not pass.
 type denial struct {
 	answer *httplimit.Answer
@@ -37,7 +40,7 @@ func newDenial(a *httplimit.Answer, method string) denial {
 		d.wait = stint.Never
 	case d.wait != stint.Never:
 		spread := min(max(a.Jitter, 0), 1) * float64(d.wait)
-		d.wait += rand.N(time.Duration(spread) + 1)
+		d.wait += rand.N(time.Duration(min(spread, float64(mostJitter))) + 1)
 	}
 	return d
 }

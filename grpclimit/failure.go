@@ -11,7 +11,11 @@ import (
 	"github.com/stintdev/stint"
 )
 
-const unavailable = "the limit cannot be checked at the moment"
+// What is said of failures inside.
+const (
+	unavailable = "the limit cannot be checked at the moment"
+	unchecked   = "the limit could not be checked"
+)
 
 // storeRetry is when to try again while a store fails, of which nobody knows
 // how long it does: time enough for one that restarts.
@@ -21,11 +25,12 @@ const storeRetry = time.Second
 // INVALID_ARGUMENT with the reason when the call itself is at fault; that of
 // its context when it ended; UNAVAILABLE with RetryInfo when the store is at
 // fault, or time ran out; else INTERNAL. The last two say no more than that,
-// since causes may name hosts.
+// since causes may name hosts. An error of a decider that is a status already
+// stays as it is.
 func ErrorStatus(err error) *status.Status {
 	coded, ok := errors.AsType[*stint.Error](err)
 	if !ok {
-		return status.New(codes.Internal, "the limit could not be checked")
+		return uncoded(err)
 	}
 	switch coded.Code {
 	case stint.CodeInvalid:
@@ -36,7 +41,14 @@ func ErrorStatus(err error) *status.Status {
 		return withDetails(status.New(codes.Unavailable, unavailable), retryInfo(storeRetry)...)
 	case stint.CodeInternal: // as it stands
 	}
-	return status.New(codes.Internal, "the limit could not be checked")
+	return status.New(codes.Internal, unchecked)
+}
+
+func uncoded(err error) *status.Status {
+	if s, ok := status.FromError(err); ok {
+		return s
+	}
+	return status.New(codes.Internal, unchecked)
 }
 
 // ended is the status of a call whose context ended while it waited.

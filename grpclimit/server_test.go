@@ -162,6 +162,13 @@ func TestClientsRetryWhenTheyAreTold(t *testing.T) {
 	}
 }
 
+func TestJitterOfAnEndlessWait(t *testing.T) {
+	d := newDenial(&httplimit.Answer{Decision: stint.Decision{RetryAfter: stint.Never / 2}, Jitter: 1}, unaryMethod)
+	if d.wait < stint.Never/2 || d.pushback() != "-1" {
+		t.Errorf("%v, %s", d.wait, d.pushback())
+	}
+}
+
 func TestListedClientsAreForbidden(t *testing.T) {
 	client := serve(t, &service{}, (&Server{Decider: answers{answer: httplimit.Answer{Listed: true, Face: -1}}}).Options())
 	var trailer metadata.MD
@@ -205,6 +212,7 @@ func TestCallsWithoutADecisionFailByTheirCause(t *testing.T) {
 		{&stint.Error{Code: stint.CodeCanceled, Err: context.DeadlineExceeded}, codes.DeadlineExceeded},
 		{&stint.Error{Problem: "redis-7.internal: corrupt"}, codes.Internal},
 		{errors.New("redis-7.internal: odd"), codes.Internal},
+		{status.Error(codes.Aborted, "as the decider says"), codes.Aborted},
 	} {
 		client := serveInMemory(t, &service{}, (&Server{Decider: answers{err: c.err}}).Options())
 		_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{})
