@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -106,6 +107,39 @@ func TestAnnouncements(t *testing.T) {
 	p.Must("ACL", "SETUSER", "default", "resetchannels")
 	if _, err := s.Publish(t.Context(), 3, ruletest.Rules(4, "r")); err != nil {
 		t.Errorf("without the right to announce: %v", err)
+	}
+}
+
+// The rights are those that docs/rules-live.md names.
+func TestTheRightsOfTheDocumentsAreEnough(t *testing.T) {
+	p := redistest.Server(t)
+	document, err := os.ReadFile("../../docs/rules-live.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(document), "```\n+@read")
+	rights, _, found := strings.Cut(rest, "\n")
+	if !found {
+		t.Fatal("the document names no rights")
+	}
+	p.Must(append([]string{"ACL", "SETUSER", "ann", "on", ">pw", "+@read"}, strings.Fields(rights)...)...)
+	o := single(p.Addr(), "")
+	o.Username, o.Password = "ann", "pw"
+	s := open(t, o)
+	told := watch(t, s)
+	redistest.Await(t, func() error {
+		if n := p.Must("PUBLISH", "stint:rules", "0"); n != "1" {
+			return fmt.Errorf("%s hear", n)
+		}
+		return nil
+	})
+	<-told
+	ruletest.Fleet(t, s)
+	if _, err := s.Publish(t.Context(), 0, ruletest.Rules(1, "r")); err != nil {
+		t.Error(err)
+	}
+	if v, err := s.Get(t.Context(), 1); err != nil || v.Number != 1 {
+		t.Errorf("%+v, %v", v, err)
 	}
 }
 
