@@ -46,7 +46,7 @@ func (m *columns) reset() {
 	m.keys, m.limit, m.cost, m.extra, m.time = m.keys[:0], m.limit[:0], m.cost[:0], m.extra[:0], m.time[:0]
 	m.anyOf, m.consistency, m.onFailure, m.replicas = m.anyOf[:0], m.consistency[:0], m.onFailure[:0], m.replicas[:0]
 	m.localLimit, m.localKeys, m.sizes, m.shadow = m.localLimit[:0], m.localKeys[:0], m.sizes[:0], m.shadow[:0]
-	m.request.Limits = m.request.Limits[:0]
+	m.request.Limits = m.request.GetLimits()[:0]
 }
 
 // add adds the claims and groups of a call.

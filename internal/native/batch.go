@@ -23,7 +23,8 @@ func (s *Service) TakeBatch(ctx context.Context, m *stintv1.TakeBatchRequest) (*
 	err := s.options.Store.TakeGroups(ctx, b.groups, b.out)
 	s.options.Observe(time.Since(started), len(b.groups))
 	partial, ok := errors.AsType[*stint.GroupsError](err)
-	if err != nil && !(ok && len(partial.Errs) == len(b.groups)) {
+	ok = ok && len(partial.Errs) == len(b.groups)
+	if err != nil && !ok {
 		return nil, s.failed(ctx, err)
 	}
 	response := new(stintv1.TakeBatchResponse)

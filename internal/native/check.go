@@ -27,7 +27,7 @@ func (s *Service) Check(ctx context.Context, m *stintv1.CheckRequest) (*stintv1.
 // addCheckMessage adds the check that a message asks for.
 func (r *round) addCheckMessage(id uint64, m *stintv1.CheckRequest) {
 	cost := int64(1)
-	if m.Cost != nil { //nolint:protogetter // whether it is there
+	if m.Cost != nil {
 		cost = m.GetCost()
 	}
 	switch n := len(m.GetAttributes()); {

@@ -25,7 +25,7 @@ func wantCode(t *testing.T, name string, err error, code codes.Code, says string
 }
 
 func TestCheckIsDecidedByTheRules(t *testing.T) {
-	r := run(t, someRules, Options{})
+	r := run(t, Options{})
 	for i, c := range []struct {
 		path, key       string
 		cost            *int64
@@ -58,7 +58,7 @@ func TestCheckIsDecidedByTheRules(t *testing.T) {
 }
 
 func TestBatchOfChecksDecidesAsChecks(t *testing.T) {
-	one, many := run(t, someRules, Options{}), run(t, someRules, Options{})
+	one, many := run(t, Options{}), run(t, Options{})
 	m := &stintv1.CheckBatchRequest{Names: []string{"api_key", "path"}}
 	paths := []string{"/orders", "/both", "/watched", "/free"}
 	for i := range 60 {
@@ -123,7 +123,7 @@ func algorithms() []*stintv1.Limit {
 
 // Whichever way a take comes in, its decision is the same.
 func TestEveryWayDecidesAlike(t *testing.T) {
-	r := run(t, someRules, Options{})
+	r := run(t, Options{})
 	stream, err := r.Stream(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestEveryWayDecidesAlike(t *testing.T) {
 }
 
 func TestSeveralLimitsAreChargedTogether(t *testing.T) {
-	r := run(t, someRules, Options{})
+	r := run(t, Options{})
 	m := &stintv1.TakeRequest{Key: "k", Limits: []*stintv1.Limit{{Name: "burst", Limit: 1, WindowUs: 1e6}, {Name: "hour", Limit: 9, WindowUs: 3600e6}}}
 	for i, allowed := range []bool{true, false, false} {
 		got, err := r.Take(t.Context(), m)
@@ -178,7 +178,7 @@ func TestSeveralLimitsAreChargedTogether(t *testing.T) {
 }
 
 func TestPeekGiveBackAndReset(t *testing.T) {
-	r := run(t, someRules, Options{Private: true})
+	r := run(t, Options{Private: true})
 	limits := []*stintv1.Limit{{Algorithm: "fixed_window", Limit: 5, WindowUs: 60e6}}
 	taken, err := r.Take(t.Context(), &stintv1.TakeRequest{Key: "k", Limits: limits, Cost: proto.Int64(5)})
 	if err != nil {
@@ -207,7 +207,7 @@ func TestPeekGiveBackAndReset(t *testing.T) {
 }
 
 func TestWhoIsNotKnownSpeaksForNoRule(t *testing.T) {
-	r := run(t, someRules, Options{})
+	r := run(t, Options{})
 	ruled := []*stintv1.Limit{{Rule: "orders", Limit: 3, WindowUs: 60e6}}
 	spaced := []*stintv1.Limit{perMinute(3), {Namespace: "resp", Limit: 3, WindowUs: 60e6}}
 	_, err := r.Take(t.Context(), &stintv1.TakeRequest{Key: "k", Limits: ruled})
@@ -242,7 +242,7 @@ func (r *running) streamed(t *testing.T, m *stintv1.StreamRequest) *stintv1.Answ
 }
 
 func TestTokenIsAskedOfEveryCall(t *testing.T) {
-	r := run(t, someRules, Options{Token: "s3cret"})
+	r := run(t, Options{Token: "s3cret"})
 	for _, c := range []struct {
 		name, sent string
 		right      bool
@@ -284,7 +284,7 @@ func TestTokenIsAskedOfEveryCall(t *testing.T) {
 
 func TestStoreFailuresAreToldByKind(t *testing.T) {
 	broken := &stint.Error{Code: stint.CodeUnavailable, Kind: "readonly", Problem: "10.1.2.3 is a replica"}
-	r := run(t, someRules, Options{Store: failing{broken}})
+	r := run(t, Options{Store: failing{broken}})
 	_, err := r.Take(t.Context(), &stintv1.TakeRequest{Key: "k", Limits: []*stintv1.Limit{perMinute(1)}})
 	wantCode(t, "take", err, codes.Unavailable, "no decision could be made: the store fails (readonly)")
 	if details := status.Convert(err).Details(); len(details) != 1 || !strings.Contains(fmt.Sprint(details[0]), "readonly") {

@@ -19,8 +19,8 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-func streamTake(id uint64, key string, limit int64) *stintv1.StreamRequest {
-	return &stintv1.StreamRequest{Id: id, Request: &stintv1.StreamRequest_Take{Take: &stintv1.TakeRequest{Key: key, Limits: []*stintv1.Limit{perMinute(limit)}}}}
+func streamTake(id uint64, limit int64) *stintv1.StreamRequest {
+	return &stintv1.StreamRequest{Id: id, Request: &stintv1.StreamRequest_Take{Take: &stintv1.TakeRequest{Key: "k", Limits: []*stintv1.Limit{perMinute(limit)}}}}
 }
 
 func streamCheck(id uint64, path, key string) *stintv1.StreamRequest {
@@ -40,7 +40,7 @@ func receive(stream stintv1.LimiterService_StreamClient, n int) (answers []*stin
 }
 
 func TestStreamAnswersInOrder(t *testing.T) {
-	r := run(t, someRules, Options{})
+	r := run(t, Options{})
 	stream, err := r.Stream(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestStreamAnswersInOrder(t *testing.T) {
 	const n = 2000
 	go func() {
 		for i := range uint64(n) {
-			m := streamTake(i, "k", n/4)
+			m := streamTake(i, n/4)
 			switch i % 4 {
 			case 1:
 				m = streamCheck(i, "/watched", "a")
@@ -114,7 +114,7 @@ func newWaiting() *waiting {
 type handed struct {
 	grpc.ServerStream
 
-	ctx      context.Context
+	ctx      context.Context //nolint:containedctx // a stream has one
 	requests chan *stintv1.StreamRequest
 	asked    chan struct{} // gets one each time that a request is asked for
 	answers  chan *stintv1.StreamResponse
@@ -135,16 +135,16 @@ func (h *handed) Send(m *stintv1.StreamResponse) error { h.answers <- m; return 
 // What comes while the store is busy is one call afterwards.
 func TestStreamDecidesTogetherWhatWaits(t *testing.T) {
 	store := newWaiting()
-	s := run(t, someRules, Options{Store: store}).service
+	s := run(t, Options{Store: store}).service
 	stream := &handed{ctx: t.Context(), requests: make(chan *stintv1.StreamRequest), asked: make(chan struct{}, 100), answers: make(chan *stintv1.StreamResponse, 100)}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Stream(stream) }()
-	stream.requests <- streamTake(0, "k", 100)
+	stream.requests <- streamTake(0, 100)
 	if n := <-store.calls; n != 1 {
 		t.Errorf("the first call has %d groups", n)
 	}
 	for i := range uint64(50) {
-		stream.requests <- streamTake(1+i, "k", 100)
+		stream.requests <- streamTake(1+i, 100)
 	}
 	for range 52 {
 		<-stream.asked // the last time, all others are waiting
@@ -167,13 +167,15 @@ func TestStreamDecidesTogetherWhatWaits(t *testing.T) {
 
 // A client that sends and does not read is cut off.
 func TestClientThatDoesNotReadIsCutOff(t *testing.T) {
-	r := run(t, someRules, Options{WriteTimeout: 50 * time.Millisecond})
+	r := run(t, Options{WriteTimeout: 50 * time.Millisecond})
 	stream, err := r.Stream(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	go func() {
-		for stream.Send(streamCheck(1, "/both", strings.Repeat("k", 100))) == nil {
+		var err error
+		for err == nil {
+			err = stream.Send(streamCheck(1, "/both", strings.Repeat("k", 100)))
 		}
 	}()
 	select {
@@ -190,12 +192,12 @@ func TestClientThatDoesNotReadIsCutOff(t *testing.T) {
 }
 
 func TestDrainAnswersWhatHasCome(t *testing.T) {
-	r := run(t, someRules, Options{})
+	r := run(t, Options{})
 	stream, err := r.Stream(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.Send(streamTake(7, "k", 5)); err != nil {
+	if err := stream.Send(streamTake(7, 5)); err != nil {
 		t.Fatal(err)
 	}
 	if answers, err := receive(stream, 1); err != nil || answers[0].GetId() != 7 {
@@ -212,7 +214,7 @@ func TestDrainAnswersWhatHasCome(t *testing.T) {
 
 // Streams that are dropped in the middle leave nothing behind.
 func TestDroppedStreamsLeaveNothing(t *testing.T) {
-	r := run(t, someRules, Options{})
+	r := run(t, Options{})
 	before := runtime.NumGoroutine()
 	for range 20 {
 		conn := dial(t, r.addr)
@@ -242,6 +244,6 @@ func drop(t *testing.T, conn grpc.ClientConnInterface) {
 		return
 	}
 	for i := range uint64(20) {
-		_ = stream.Send(streamTake(i, "k", 5))
+		_ = stream.Send(streamTake(i, 5))
 	}
 }

@@ -19,7 +19,7 @@ type take struct {
 
 func takeOf(m *stintv1.TakeRequest) take {
 	t := take{key: m.GetKey(), limits: m.GetLimits(), cost: 1, extra: m.GetExtra(), at: m.GetAtUs(), onFailure: m.GetOnStoreFailure()}
-	if m.Cost != nil { //nolint:protogetter // whether it is there
+	if m.Cost != nil {
 		t.cost = m.GetCost()
 	}
 	return t
@@ -85,7 +85,7 @@ func (s *Service) Peek(ctx context.Context, m *stintv1.PeekRequest) (*stintv1.Pe
 // GiveBack returns what a take was charged.
 func (s *Service) GiveBack(ctx context.Context, m *stintv1.GiveBackRequest) (*stintv1.GiveBackResponse, error) {
 	cost := int64(1)
-	if m.Cost != nil { //nolint:protogetter // whether it is there
+	if m.Cost != nil {
 		cost = m.GetCost()
 	}
 	if cost < 1 || cost > stint.MaxCost {

@@ -26,7 +26,7 @@ func (f failing) Take(context.Context, stint.Claim) (stint.Decision, error) {
 func (f failing) TakeGroups(context.Context, []stint.Group, []stint.Decision) error { return f.err }
 
 func TestWrongTakesSayWhatIsWrong(t *testing.T) {
-	r := run(t, someRules, Options{Private: true})
+	r := run(t, Options{Private: true})
 	limits := []*stintv1.Limit{perMinute(5)}
 	many := make([]*stintv1.Limit, 33)
 	for i := range many {
@@ -64,7 +64,7 @@ func TestWrongTakesSayWhatIsWrong(t *testing.T) {
 }
 
 func TestWrongBatchesSayWhatIsWrong(t *testing.T) {
-	r := run(t, someRules, Options{Private: true})
+	r := run(t, Options{Private: true})
 	limits := []*stintv1.Limit{perMinute(5)}
 	keys := []string{"a", "b", "c"}
 	for says, m := range map[string]*stintv1.TakeBatchRequest{
@@ -105,7 +105,7 @@ func TestWrongBatchesSayWhatIsWrong(t *testing.T) {
 
 // A wrong group of a batch fails alone.
 func TestOneWrongGroupLeavesTheOthers(t *testing.T) {
-	r := run(t, someRules, Options{})
+	r := run(t, Options{})
 	got, err := r.TakeBatch(t.Context(), &stintv1.TakeBatchRequest{Keys: []string{"a", "", "a"}, Limits: []*stintv1.Limit{perMinute(5)}})
 	if err != nil {
 		t.Fatal(err)
