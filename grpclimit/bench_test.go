@@ -1,0 +1,56 @@
+package grpclimit
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/stintdev/stint"
+)
+
+// stream takes what grpc-go would send.
+type stream struct{}
+
+func (stream) Method() string               { return unaryMethod }
+func (stream) SetHeader(metadata.MD) error  { return nil }
+func (stream) SendHeader(metadata.MD) error { return nil }
+func (stream) SetTrailer(metadata.MD) error { return nil }
+
+// BenchmarkUnary is what the interceptor adds to a call.
+func BenchmarkUnary(b *testing.B) {
+	ample := stint.Spec{Rule: "orders", Limit: 100_000_000, Window: time.Second}
+	tenant := func(c *Call) string { return c.Metadata("x-tenant") }
+	for name, c := range map[string]struct {
+		spec stint.Spec
+		opts []Option
+	}{
+		"by ip":   {ample, nil},
+		"by key":  {ample, []Option{ByKey(tenant)}},
+		"API key": {ample, []Option{By("api_key")}},
+		"denied":  {stint.Spec{Rule: "orders", Limit: 1, Window: time.Hour}, []Option{ByKey(tenant)}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			s := Limit(stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), compiled(b, c.spec)), c.opts...)
+			call := incoming("203.0.113.9:1", "x-tenant", "t", "authorization", "Bearer k", "user-agent", "grpc-go/1")
+			ctx := grpc.NewContextWithServerTransportStream(call.ctx, stream{})
+			info := &grpc.UnaryServerInfo{FullMethod: unaryMethod}
+			handler := func(context.Context, any) (any, error) { return struct{}{}, nil }
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = s.Unary(ctx, nil, info, handler)
+			}
+		})
+	}
+}
+
+func compiled(t testing.TB, spec stint.Spec) stint.Limit {
+	t.Helper()
+	l, err := spec.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
