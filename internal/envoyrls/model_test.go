@@ -232,10 +232,14 @@ func modelRequest(random *rand.Rand) *pb.RateLimitRequest {
 // A random walk through requests and time gives what the model says, status by
 // status, in each of the ways that Envoy's service can be told to count.
 func TestCountingAllIsThatOfEnvoysService(t *testing.T) {
+	seeds := uint64(20)
+	if testing.Short() {
+		seeds = 3
+	}
 	for _, stop := range []bool{false, true} {
 		for _, quota := range []bool{false, true} {
 			t.Run(fmt.Sprintf("stop=%t,quota=%t", stop, quota), func(t *testing.T) {
-				for seed := range uint64(20) {
+				for seed := range seeds {
 					s := serve(t, modelFile(modelConfig()), func(o *Options) { o.CountAll, o.StopWhenOver, o.Quota = true, stop, quota })
 					model := &envoyModel{top: modelConfig(), counters: map[string]int64{}, stop: stop, quota: quota}
 					walk(s, model, rand.New(rand.NewPCG(seed, 1)))
