@@ -3,8 +3,8 @@
 // Use it around a [stint.Store] that many nodes share: [New] wraps it in one
 // that takes, with a check that asks the store anyway, some more of a key that
 // is asked for often, and decides the next checks of that key from what it
-// holds. Only claims whose [stint.Policy] says [stint.Leased] are decided so;
-// all others pass.
+// holds. Only claims whose [stint.Policy] says [stint.Leased] or
+// [stint.Partitioned] are decided so; all others pass.
 //
 // A lease is tokens that are already charged, so nothing is ever admitted that
 // the store did not grant. It ends one lease time L after its call was sent, by
@@ -16,6 +16,9 @@
 //   - log: at most N in any W − L;
 //   - fixed window and quota: at most N in each;
 //   - counter of S buckets: at most N in any W − W/S − L.
+//
+// A partitioned claim is leased for up to 3 s from a limit that leaves room for
+// that, so its own limit is never passed: see docs/leases.md.
 //
 // How much is taken follows how much is asked for, and never passes an eighth
 // of what the store has left, or what refills in a quarter of L: when little is

@@ -147,5 +147,5 @@ func (e *entry) remember(cost int64, retry time.Duration, received int64) {
 		return
 	}
 	wait := retry.Microseconds()
-	e.dry = memory{cost: cost, retry: received + wait, until: received + min(max(wait, e.size.floor), e.size.time)}
+	e.dry = memory{cost: cost, retry: received + wait, until: received + min(max(wait, e.size.floor), e.size.recall)}
 }

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/stintdev/stint"
 )
@@ -12,9 +11,17 @@ import (
 // known well enough, and the others in one call to the store. A shadow group
 // goes with the group that it observes.
 func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	if !isPossible(groups, out) {
+	switch leasedAmong(groups, out) {
+	case stint.Strict:
 		return s.store.TakeGroups(ctx, groups, out)
+	case stint.Partitioned:
+		defer tellWhole(groups, out)
+		groups = s.partedGroups(groups)
 	}
+	return s.takeGroups(ctx, groups, out)
+}
+
+func (s *Store) takeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	r := s.round(groups, out)
 	defer s.giveBack(r)
 	for first, claim := 0, 0; first < len(groups); {
@@ -34,14 +41,20 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	return r.send(ctx)
 }
 
-// isPossible reports whether any claim may be leased, and the room suits.
-func isPossible(groups []stint.Group, out []stint.Decision) bool {
+// leasedAmong is the loosest consistency among the claims; Strict too when the
+// room does not suit, which is for the store to say.
+func leasedAmong(groups []stint.Group, out []stint.Decision) (loosest stint.Consistency) {
 	if claimsOf(groups) != len(out) {
-		return false
+		return stint.Strict
 	}
-	return slices.ContainsFunc(groups, func(g stint.Group) bool {
-		return slices.ContainsFunc(g.Claims, func(c stint.Claim) bool { return c.Policy.Consistency == stint.Leased })
-	})
+	for i := range groups {
+		for j := range groups[i].Claims {
+			if c := &groups[i].Claims[j]; c.Limit.Valid() {
+				loosest = max(loosest, c.Policy.Consistency)
+			}
+		}
+	}
+	return loosest
 }
 
 func claimsOf(groups []stint.Group) (n int) {
@@ -157,7 +170,7 @@ func (r *round) decideClaim(c *stint.Claim) (d stint.Decision, ok bool) {
 		return d, false
 	}
 	if d, ok = r.lease.decide(sh, e, c.Cost, r.now); ok {
-		e.pace.add(c.Cost, r.now, r.lease.time)
+		e.pace.add(c.Cost, r.now, e.size.ahead)
 		if d.Allowed {
 			r.spent = append(r.spent, spent{sh, e, c.Cost, d.At})
 		}
@@ -209,10 +222,10 @@ func (r *round) want(claim int) {
 	sh.count.asked++
 	e := sh.find(c)
 	if e == nil && sh.warms(hash, r.now, s.time) {
-		e = sh.add(c, newSize(c.Limit, s.time, s.tick), r.now)
+		e = sh.add(c, s.sizeOf(c), r.now)
 	}
 	if e != nil {
-		e.pace.add(c.Cost, r.now, s.time)
+		e.pace.add(c.Cost, r.now, e.size.ahead)
 		r.asks = append(r.asks, asked{sh, e, claim, e.begin(c, r.now, true)})
 	}
 }

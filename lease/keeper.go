@@ -124,14 +124,14 @@ func (w *work) patrol(sh *shard, now int64) {
 		idle := now - e.pace.since
 		busy := e.asking != nil || e.queued
 		switch {
-		case idle > e.size.time:
+		case idle > e.size.ahead:
 			w.settle(sh, e, math.MaxInt64)
 		case !busy && e.isLow(now):
 			w.renew(sh, e, now)
 		default:
-			w.settle(sh, e, now-e.size.time/2)
+			w.settle(sh, e, now-e.size.ahead/2)
 		}
-		if idle > idleIn*e.size.time && !busy && now >= e.dry.until {
+		if idle > idleIn*e.size.recall && !busy && now >= e.dry.until {
 			sh.drop(e)
 		}
 	}

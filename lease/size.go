@@ -8,10 +8,13 @@ import (
 
 // size is how much of a limit a node may hold, and for how long.
 type size struct {
-	time    int64 // L
-	tick    int64 // between two renewals
-	floor   int64 // the least time for which a denial is remembered
-	gather  int64 // what refills meanwhile
+	life   int64 // L
+	ahead  int64 // for how long a node takes tokens ahead
+	tick   int64 // between two renewals
+	floor  int64 // the least time for which a denial is remembered
+	recall int64 // the most
+	gather int64 // what refills meanwhile
+
 	limit   int64
 	ends    bool // with its window
 	refills bool // by itself
@@ -27,20 +30,23 @@ const (
 // microUnits is how many micro-units a unit of a bucket has.
 const microUnits = 1_000_000
 
-func newSize(l stint.Limit, time, tick int64) *size {
+// newSize is that of a limit whose leases last so long, where a denial is
+// remembered for time at most.
+func newSize(l stint.Limit, life, time, tick int64) *size {
 	n := l.Numbers()
-	s := &size{time: time, tick: tick, limit: n.Max}
+	s := &size{life: life, ahead: min(life, max(time, life/partOfTime)), tick: tick, recall: time, limit: n.Max}
+	quarter := float64(time / shareOfTime)
 	switch n.Algorithm {
 	case stint.TokenBucket, stint.GCRA, stint.LeakyBucket:
 		s.refills = true
 		s.floor = min(time, n.Fill) / shareOfTime
-		s.gather = int64(float64(n.P) / float64(n.Q) / microUnits * float64(time/shareOfTime))
+		s.gather = int64(float64(n.P) / float64(n.Q) / microUnits * quarter)
 	case stint.FixedWindow, stint.Quota:
 		s.ends = true // and begin anew at a known time, until when all is denied
-		s.gather = int64(float64(n.Max) / float64(l.Window().Microseconds()) * float64(time/shareOfTime))
+		s.gather = int64(float64(n.Max) / float64(l.Window().Microseconds()) * quarter)
 	default:
 		s.floor = time / shareOfTime
-		s.gather = int64(float64(n.Max) / float64(n.Window) * float64(s.floor))
+		s.gather = int64(float64(n.Max) / float64(n.Window) * quarter)
 	}
 	return s
 }
@@ -48,16 +54,16 @@ func newSize(l stint.Limit, time, tick int64) *size {
 // lasts is how long a lease of that answer lasts from when it was asked for.
 func (s *size) lasts(d *stint.Decision) int64 {
 	if s.ends {
-		return min(s.time, d.ResetAfter.Microseconds())
+		return min(s.life, d.ResetAfter.Microseconds())
 	}
-	return s.time
+	return s.life
 }
 
-// wants is how much to ask for beside what is in hand: what is asked for in one
-// lease time, where the store has plenty. Where it has not, and a check asks it
+// wants is how much to ask for beside what is in hand: what is asked for in the
+// time ahead, where the store has plenty. Where it has not, and a check asks it
 // anyway, what is asked for and what refills until the next call.
 func (e *entry) wants(now int64, anyway bool) int64 {
-	pace := e.pace.at(now, e.size.time) * float64(e.size.time)
+	pace := e.pace.at(now, e.size.ahead) * float64(e.size.ahead)
 	if pace < leastPace {
 		return 0
 	}
@@ -78,14 +84,14 @@ func (s *size) spare(pace float64, left int64) int64 {
 	return min(int64(math.Ceil(pace)), left/shareOfRest)
 }
 
-// leastPace is how many units a lease time are worth holding one: below, more
-// would go back than is used.
+// leastPace is how many units in the time ahead are worth holding one: below,
+// more would go back than is used.
 const leastPace = 0.5
 
 // isLow reports whether what is in hand will be used up before a renewal that
 // is not asked for now could arrive.
 func (e *entry) isLow(now int64) bool {
-	return float64(e.inHand(now)) <= e.pace.at(now, e.size.time)*float64(3*e.size.tick)
+	return float64(e.inHand(now)) <= e.pace.at(now, e.size.ahead)*float64(3*e.size.tick)
 }
 
 // pace is how much is asked for: units a microsecond, what is denied included.
@@ -95,7 +101,7 @@ type pace struct {
 }
 
 // add counts a request. The older a rate, the less it weighs: nothing after
-// one lease time.
+// the time ahead.
 func (p *pace) add(cost, now, time int64) {
 	if age := now - p.since; age >= time/shareOfTime {
 		fresh := float64(p.used) / float64(age)

@@ -19,6 +19,7 @@ type Store struct {
 	tick   int64
 	seed   maphash.Seed
 	shards []shard
+	parts  parts
 	rounds sync.Pool
 
 	low     queue
@@ -49,33 +50,45 @@ func (s *Store) now() int64 { return int64(time.Since(s.began)/time.Microsecond)
 // leasable reports whether a claim may be decided from a lease at all. What is
 // wrong with any other is for the store to say.
 func leasable(c *stint.Claim) bool {
-	return c.Policy.Consistency == stint.Leased && c.Cost > 0 && c.Extra == 0 && c.Any == 0 &&
+	return c.Policy.Consistency != stint.Strict && c.Cost > 0 && c.Extra == 0 && c.Any == 0 &&
 		c.Validate() == nil && c.Limit.Algorithm() != stint.LeakyBucket
 }
 
 // Take decides one claim, locally when it is leased and enough is in hand.
 func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
-	if !leasable(&c) {
-		return s.pass(ctx, &c)
+	if !isParted(&c) {
+		return s.take(ctx, &c)
 	}
-	sh, hash := s.locate(&c)
+	in := s.parted(&c)
+	d, err := s.take(ctx, &in)
+	if err == nil {
+		d.Limit = c.Limit.Max()
+	}
+	return d, err
+}
+
+func (s *Store) take(ctx context.Context, c *stint.Claim) (stint.Decision, error) {
+	if !leasable(c) {
+		return s.pass(ctx, c)
+	}
+	sh, hash := s.locate(c)
 	now := s.now()
 	sh.Lock()
-	e := sh.find(&c)
+	e := sh.find(c)
 	if e == nil {
-		return s.takeCold(ctx, sh, hash, &c, now)
+		return s.takeCold(ctx, sh, hash, c, now)
 	}
-	e.pace.add(c.Cost, now, s.time)
+	e.pace.add(c.Cost, now, e.size.ahead)
 	d, ok := s.decide(sh, e, c.Cost, now)
 	if ok || e.asking == nil {
-		return s.settle(ctx, sh, e, &c, d, ok)
+		return s.settle(ctx, sh, e, c, d, ok)
 	}
 	answered := e.asking
 	sh.Unlock()
 	await(ctx, answered, s.time/patience)
 	sh.Lock()
 	d, ok = s.decide(sh, e, c.Cost, s.now())
-	return s.settle(ctx, sh, e, &c, d, ok)
+	return s.settle(ctx, sh, e, c, d, ok)
 }
 
 // settle unlocks the shard, and asks the store for what was not decided.
@@ -168,14 +181,23 @@ func (sh *shard) learn(e *entry, d stint.Decision, c *stint.Claim, sent, receive
 // shard.
 func (s *Store) takeCold(ctx context.Context, sh *shard, hash uint64, c *stint.Claim, now int64) (stint.Decision, error) {
 	if sh.warms(hash, now, s.time) {
-		if e := sh.add(c, newSize(c.Limit, s.time, s.tick), now); e != nil {
-			e.pace.add(c.Cost, now, s.time)
+		if e := sh.add(c, s.sizeOf(c), now); e != nil {
+			e.pace.add(c.Cost, now, e.size.ahead)
 			return s.ask(ctx, sh, e, c)
 		}
 	}
 	sh.count.asked++
 	sh.Unlock()
 	return s.store.Take(ctx, *c)
+}
+
+// sizeOf is how much a node may hold of a claim's limit.
+func (s *Store) sizeOf(c *stint.Claim) *size {
+	life := s.time
+	if c.Policy.Consistency == stint.Partitioned {
+		life = s.parts.of(c.Limit).life
+	}
+	return newSize(c.Limit, life, s.time, s.tick)
 }
 
 // pass takes to the store what no lease can answer. A peek sees what this node

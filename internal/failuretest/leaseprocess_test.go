@@ -184,7 +184,7 @@ func judgeTraces(t *testing.T, claims []stint.Claim, dir string, n int) {
 	t.Helper()
 	traces := make([]leasecheck.Trace, len(claims))
 	for i := range traces {
-		traces[i] = leasecheck.Trace{Limit: claims[i].Limit, Lease: lease.DefaultTime}
+		traces[i] = leasecheck.Trace{Limit: claims[i].Limit, Lease: lease.DefaultTime, Stretch: lease.DefaultTime}
 	}
 	for i := range n {
 		readTrace(t, filepath.Join(dir, fmt.Sprint(1+i)), traces)

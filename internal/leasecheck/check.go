@@ -39,7 +39,8 @@ type Return struct {
 // Trace is what happened to one key under one limit.
 type Trace struct {
 	Limit      stint.Limit
-	Lease      time.Duration
+	Lease      time.Duration // how long a token may be held
+	Stretch    time.Duration // by how much the bound is stretched: Lease, or 0 when partitioned
 	Admissions []Admission
 	Charges    []Charge // of all nodes and of all calls
 	Returns    []Return
@@ -95,29 +96,30 @@ func (t *Trace) Stranded() (n int64) {
 func (a *Admission) decided() int64 { return min(max(a.At, a.Asked), a.When) }
 
 // Bound checks the admissions against the bound of the limit's algorithm,
-// stretched by the lease time. It looks at nothing else of the trace, and takes
+// stretched. It looks at nothing else of the trace, and takes
 // the store's clock for that of the trace.
 func (t *Trace) Bound() error {
 	slices.SortStableFunc(t.Admissions, func(a, b Admission) int { return cmp.Compare(a.decided(), b.decided()) })
-	n, lease := t.Limit.Numbers(), t.Lease.Microseconds()
+	n, stretch := t.Limit.Numbers(), t.Stretch.Microseconds()
 	switch n.Algorithm {
 	case stint.TokenBucket, stint.GCRA:
-		return t.envelope(&n, lease)
+		return t.envelope(&n, stretch)
 	case stint.FixedWindow:
 		return t.each(func(at int64) int64 { return at / n.Window })
 	case stint.SlidingWindowLog:
-		return t.within(n.Max, n.Window-lease)
+		return t.within(n.Max, n.Window-stretch)
 	case stint.SlidingWindowCounter:
-		return t.within(n.Max, n.Window-n.Width-lease)
+		return t.within(n.Max, n.Window-n.Width-stretch)
 	}
 	return fmt.Errorf("no bound is known of %s", n.Algorithm)
 }
 
-// envelope checks that any t admits at most C + r·(t + L): with S the sum of
-// costs until an admission, S − r·time never rises by more than C + r·L.
-func (t *Trace) envelope(n *stint.Numbers, lease int64) error {
+// envelope checks that any t admits at most C + r·(t + stretch): with S the sum of
+// costs until an admission, S − r·time never rises by more than
+// C + r·stretch.
+func (t *Trace) envelope(n *stint.Numbers, stretch int64) error {
 	rate := big.NewRat(n.P, n.Q)
-	most := new(big.Rat).Add(micro(n.Max), new(big.Rat).Mul(rate, big.NewRat(lease, 1)))
+	most := new(big.Rat).Add(micro(n.Max), new(big.Rat).Mul(rate, big.NewRat(stretch, 1)))
 	sum := int64(0)
 	var least *big.Rat
 	for i, a := range t.Admissions {

@@ -16,7 +16,7 @@ func trace(t *testing.T, spec stint.Spec) *leasecheck.Trace {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &leasecheck.Trace{Limit: l, Lease: 100 * time.Millisecond}
+	return &leasecheck.Trace{Limit: l, Lease: 100 * time.Millisecond, Stretch: 100 * time.Millisecond}
 }
 
 // admit adds n admissions of cost 1 at a time, charged then.

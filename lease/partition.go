@@ -1,0 +1,134 @@
+package lease
+
+import (
+	"math/big"
+	"sync"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// A partitioned limit is never passed: its leases come from a limit that leaves
+// room for what they may hold. A lease that lasts L stretches the bound of a
+// bucket to C + r·(t + L), so the bucket that the store keeps holds C − r·L; a
+// log of W becomes one of W + L. Windows and quotas need no room.
+//
+// What nodes hold are the parts of the limit: they follow demand, only what is
+// unspent moves, and whoever does not renew them loses them with their time.
+
+// partTime is how long a part lasts at most; partOfTime, in which part of that
+// time a node would use it up.
+const (
+	partTime   = 3 * time.Second
+	partOfTime = 3
+)
+
+// part is the limit that the store keeps for a partitioned one.
+type part struct {
+	limit stint.Limit
+	life  int64 // L; 0: too small to be parted, every check asks the store
+}
+
+// parts are worked out once for each limit.
+type parts struct {
+	known sync.Map // of stint.Limit, the whole one and the store's, to *part
+}
+
+// of returns the part of a limit, which is one of itself.
+func (p *parts) of(l stint.Limit) *part {
+	if known, ok := p.known.Load(l); ok {
+		return known.(*part) //nolint:forcetypeassert // there is nothing else in it
+	}
+	made := newPart(l)
+	p.known.Store(l, made)
+	p.known.Store(made.limit, made)
+	return made
+}
+
+// newPart gives a part as long a life as costs a quarter of the burst, or of
+// the window, at most.
+func newPart(l stint.Limit) *part {
+	n, spec := l.Numbers(), l.Spec()
+	whole := &part{limit: l}
+	var life time.Duration
+	switch n.Algorithm {
+	case stint.LeakyBucket:
+		return whole
+	case stint.FixedWindow, stint.Quota:
+		return &part{l, partTime.Microseconds()}
+	case stint.TokenBucket, stint.GCRA:
+		life = min(partTime, time.Duration(n.Fill/4)*time.Microsecond)
+		spec.Capacity -= refilled(&n, life.Microseconds())
+	default:
+		life = min(partTime, l.Window()/4).Truncate(time.Millisecond)
+		spec.Window += stretch(&n, life)
+	}
+	limit, err := spec.Compile()
+	if err != nil || life < 10*time.Millisecond {
+		return whole
+	}
+	return &part{limit, life.Microseconds()}
+}
+
+// refilled is how many units a bucket refills in a time, rounded up.
+func refilled(n *stint.Numbers, micros int64) int64 {
+	product := new(big.Int).Mul(big.NewInt(n.P), big.NewInt(micros))
+	unit := new(big.Int).Mul(big.NewInt(n.Q), big.NewInt(microUnits))
+	product.Add(product, unit).Sub(product, big.NewInt(1))
+	return product.Div(product, unit).Int64()
+}
+
+// stretch is how much longer a window must be, so that what counts in W − W/S
+// counts in so much more. It divides as the window does.
+func stretch(n *stint.Numbers, life time.Duration) time.Duration {
+	if n.Algorithm == stint.SlidingWindowLog || n.Buckets == 1 {
+		return life
+	}
+	buckets := time.Duration(n.Buckets)
+	longer := life/(buckets-1) + time.Millisecond // of each bucket
+	return buckets * longer.Truncate(time.Millisecond)
+}
+
+// isParted reports whether a claim is of a part. What is wrong with a claim is
+// for the store to say.
+func isParted(c *stint.Claim) bool {
+	return c.Policy.Consistency == stint.Partitioned && c.Limit.Valid()
+}
+
+// parted is the claim that is made in place of a partitioned one.
+func (s *Store) parted(c *stint.Claim) stint.Claim {
+	p, in := s.parts.of(c.Limit), *c
+	in.Limit = p.limit
+	if p.life == 0 {
+		in.Policy.Consistency = stint.Strict
+	}
+	return in
+}
+
+// partedGroups are groups with the claims that are made in place of
+// partitioned ones.
+func (s *Store) partedGroups(groups []stint.Group) []stint.Group {
+	all := make([]stint.Group, len(groups))
+	for i, g := range groups {
+		claims := make([]stint.Claim, len(g.Claims))
+		for j := range g.Claims {
+			if claims[j] = g.Claims[j]; isParted(&claims[j]) {
+				claims[j] = s.parted(&claims[j])
+			}
+		}
+		all[i] = stint.Group{Claims: claims, Shadow: g.Shadow}
+	}
+	return all
+}
+
+// tellWhole has decisions speak of the limits that were claimed.
+func tellWhole(groups []stint.Group, out []stint.Decision) {
+	for i := range groups {
+		for j := range groups[i].Claims {
+			if c := &groups[i].Claims[j]; isParted(c) && out[j].Limit > 0 {
+				out[j].Limit = c.Limit.Max()
+			}
+		}
+		out = out[len(groups[i].Claims):]
+	}
+}

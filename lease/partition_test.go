@@ -1,0 +1,127 @@
+package lease_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/lease"
+)
+
+func parted(l stint.Limit, cost int64) stint.Claim {
+	c := leased(l, cost)
+	c.Policy.Consistency = stint.Partitioned
+	return c
+}
+
+func (s *scene) takePart(l stint.Limit, cost int64) stint.Decision {
+	s.t.Helper()
+	d, err := s.Take(s.t.Context(), parted(l, cost))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d
+}
+
+// A part of a bucket of 600 a minute lasts 3 s, in which 30 refill: so many are
+// kept back from its burst.
+func TestAPartedBucketKeepsBackWhatItsPartsRefill(t *testing.T) {
+	play(t, func(s *scene) {
+		l := s.limit(stint.PerMinute(600))
+		admitted := 0
+		for range 700 {
+			if d := s.takePart(l, 1); d.Allowed {
+				admitted++
+			} else if d.Limit != 600 {
+				t.Fatalf("%+v", d)
+			}
+		}
+		if admitted < 570 || admitted > 600 {
+			t.Errorf("%d admitted at once; want from 570 to 600", admitted)
+		}
+		if d := s.takePart(l, 571); d.RetryAfter != stint.Never {
+			t.Errorf("a cost that can never be had: %+v", d)
+		}
+	})
+}
+
+// What a small limit admits is too little to be parted.
+func TestASmallLimitIsStrict(t *testing.T) {
+	play(t, func(s *scene) {
+		l := s.limit(stint.PerSecond(1))
+		for range 20 {
+			d := s.takePart(l, 1)
+			want, err := s.truth.Take(t.Context(), stint.Claim{Key: "k", Limit: l})
+			if err != nil || d.Remaining != want.Remaining {
+				t.Errorf("%+v; want what the store says, %+v", d, want)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if got := s.Stats(); got.Granted != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// One call for a key in a second is enough.
+func TestAPartIsRenewedOnceASecond(t *testing.T) {
+	play(t, func(s *scene) {
+		l := s.limit(perMinute(1_000_000))
+		for range 2000 {
+			s.takePart(l, 1)
+			time.Sleep(time.Millisecond)
+		}
+		before := s.Stats()
+		for range 10_000 {
+			s.takePart(l, 1)
+			time.Sleep(time.Millisecond)
+		}
+		after := s.Stats()
+		if after.Asked != before.Asked || after.Renewed-before.Renewed > 12 {
+			t.Errorf("in 10 s %d checks asked, and %d calls renewed", after.Asked-before.Asked, after.Renewed-before.Renewed)
+		}
+	})
+}
+
+// One node holds tokens while the bucket fills up again. Then others take all
+// that there is, and it spends what it holds: together no more than a full
+// bucket and what refilled meanwhile.
+func TestPartsAndABurstStayWithinTheLimit(t *testing.T) {
+	play(t, func(s *scene) {
+		l := s.limit(stint.PerSecond(1000))
+		other, err := lease.New(s.far, lease.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		for range 400 {
+			s.takePart(l, 1)
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(60 * time.Millisecond)
+		held := s.Stats().Held
+		if held < 10 {
+			t.Fatalf("the node holds %d: nothing is tested", held)
+		}
+		began, admitted := time.Now(), int64(0)
+		for denied := 0; denied < 2; {
+			d, err := other.Take(t.Context(), parted(l, 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Allowed {
+				admitted++
+			} else {
+				denied++
+			}
+		}
+		for range held {
+			if s.takePart(l, 1).Allowed {
+				admitted++
+			}
+		}
+		if most := 1000 + time.Since(began).Milliseconds() + 1; admitted > most {
+			t.Errorf("%d admitted in %v; want at most %d", admitted, time.Since(began), most)
+		}
+	})
+}
