@@ -21,7 +21,6 @@ import (
 	"github.com/stintdev/stint/internal/envoyrls"
 	"github.com/stintdev/stint/internal/native"
 	"github.com/stintdev/stint/internal/resp"
-	"github.com/stintdev/stint/rule"
 )
 
 // listen serves on a free port until the test is over.
@@ -109,19 +108,10 @@ func askEnvoyService(t *testing.T) *ratelimitpb.RateLimitResponse {
 	return answer
 }
 
-// uncounted is a rule set whose outcomes nobody counts.
-type uncounted struct{ set *rule.Set }
-
-func (u uncounted) RuleSet() *rule.Set  { return u.set }
-func (u uncounted) Count(*rule.Outcome) {}
-
 func TestNativeProtocolIsAskedByCallBatchAndStream(t *testing.T) {
 	s := grpc.NewServer()
-	set, err := rule.Parse(rule.File{Name: "rules.yaml", Data: []byte(benchRules)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	native.New(native.Options{Store: stint.NewMemory(stint.MemoryOptions{}), Rules: func() native.RuleSet { return uncounted{set} }}).Register(s)
+	// Takes ask no rules.
+	native.New(native.Options{Store: stint.NewMemory(stint.MemoryOptions{}), Rules: func() native.RuleSet { return nil }}).Register(s)
 	f := newTestField(t)
 	conns, err := f.dial(listen(t, s.Serve, s.Stop))
 	if err != nil {
