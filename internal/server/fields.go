@@ -5,34 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/stintdev/stint/internal/nearest"
 )
 
-// fields are the members that a JSON object may have, each with what reads
-// its value.
-type fields map[string]func(raw []byte) error
-
-// decodeObject reads valid JSON as one object of these fields, each at most
-// once. It is stricter than encoding/json: a name must match to the letter,
-// and nothing is skipped in silence, because a misspelt "cost" would count
-// wrongly for months.
-func decodeObject(data []byte, known fields) error {
-	return eachMember(data, func(name, raw []byte) error {
-		read, ok := known[string(name)]
-		if !ok {
-			return unknownField(name, slices.Collect(maps.Keys(known)))
-		}
-		return read(raw)
-	})
-}
-
 // eachMember calls visit for every member of the object in data, which is
-// valid JSON.
+// valid JSON. A member that is given twice is an error. It is stricter than
+// encoding/json, for which the last one counts: what is misspelt or doubled
+// would count wrongly for months.
 func eachMember(data []byte, visit func(name, raw []byte) error) error {
 	s := scan{data}
 	if !s.accept('{') {
@@ -101,15 +83,6 @@ func within(field string, err error) error {
 		return &apiError{e.status, e.code, field + ": " + e.message}
 	}
 	return badRequest("%s: %v", field, err)
-}
-
-// stringField reads a JSON string into out.
-func stringField(field string, out *string) func([]byte) error {
-	return func(raw []byte) error {
-		text, err := jsonText(raw)
-		*out = string(text)
-		return within(field, err)
-	}
 }
 
 // jsonText reads a string, which it copies only where it has escapes. Half of a

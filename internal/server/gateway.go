@@ -23,5 +23,5 @@ func (s *Server) gatewayHandler() (http.Handler, error) {
 			httplimit.WriteError(w, r, err)
 		},
 	}
-	return gateway.WithRequestID(m.Wrap(g)), nil
+	return fromWriters(s.config.StreamTimeout, gateway.WithRequestID(m.Wrap(g))), nil
 }

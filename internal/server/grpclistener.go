@@ -26,10 +26,11 @@ type grpcListener struct {
 	*grpc.Server
 	health *health.Server
 	native *native.Service
+	stream time.Duration // bounds each part of what is written
 }
 
 func (s *Server) newGRPCListener() *grpcListener {
-	g := &grpcListener{grpc.NewServer(s.grpcOptions()...), health.NewServer(), s.newNative()}
+	g := &grpcListener{grpc.NewServer(s.grpcOptions()...), health.NewServer(), s.newNative(), s.config.StreamTimeout}
 	for _, service := range []string{"", ratelimitService} {
 		g.health.SetServingStatus(service, healthpb.HealthCheckResponse_NOT_SERVING)
 	}
@@ -70,7 +71,7 @@ func (s *Server) loadGRPCCertificates() (*certificates, error) {
 }
 
 func (g *grpcListener) serve(l net.Listener) error {
-	if err := g.Serve(l); !errors.Is(err, grpc.ErrServerStopped) {
+	if err := g.Serve(&readers{l, g.stream}); !errors.Is(err, grpc.ErrServerStopped) {
 		return err
 	}
 	return nil

@@ -22,16 +22,17 @@ const (
 // httpListener serves HTTP/1.1 and HTTP/2, the latter also without TLS.
 type httpListener struct {
 	*http.Server
+	stream  time.Duration      // bounds each part of an answer that has no bound as a whole
 	cut     context.CancelFunc // ends the context of every request
 	leaving atomic.Bool        // unready: every answer is the last of its connection
 }
 
 // newHTTPListener returns a listener that gives a request the time read to
 // arrive, and the time write from the end of its headers to be answered. Zero
-// is no bound.
+// is no bound; then each part of an answer has one.
 func (s *Server) newHTTPListener(handler http.Handler, read, write time.Duration) *httpListener {
 	base, cut := context.WithCancel(context.Background())
-	h := &httpListener{cut: cut}
+	h := &httpListener{stream: s.config.StreamTimeout, cut: cut}
 	h.Server = &http.Server{
 		Handler:           h.closing(handler),
 		ReadHeaderTimeout: s.config.HeaderTimeout,
@@ -65,6 +66,9 @@ func (h *httpListener) closing(next http.Handler) http.Handler {
 }
 
 func (h *httpListener) serve(l net.Listener) error {
+	if h.WriteTimeout == 0 {
+		l = &readers{l, h.stream}
+	}
 	var err error
 	if h.TLSConfig != nil {
 		err = h.ServeTLS(l, "", "")

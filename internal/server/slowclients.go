@@ -1,0 +1,107 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// An answer that may be of any length has no bound as a whole, and neither has
+// a body that is passed on. What bounds them is that each part of them gets
+// through in time: who takes nothing, or sends nothing, is cut off.
+
+// readers is a listener whose connections end when a client does not read what
+// is written to it.
+type readers struct {
+	net.Listener
+
+	timeout time.Duration
+}
+
+func (l *readers) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &readerConn{Conn: conn, timeout: l.timeout}, nil
+}
+
+// readerConn gives each write the timeout to get through, at least, and half as
+// long again at most.
+type readerConn struct {
+	net.Conn
+
+	timeout time.Duration
+	until   atomic.Int64 // the deadline, in nanoseconds since the Unix epoch
+}
+
+func (c *readerConn) Write(p []byte) (int, error) {
+	now := time.Now()
+	if c.until.Load() < now.Add(c.timeout).UnixNano() { // seldom: it costs more than reading the time
+		until := now.Add(c.timeout + c.timeout/2)
+		if err := c.Conn.SetWriteDeadline(until); err != nil {
+			return 0, err
+		}
+		c.until.Store(until.UnixNano())
+	}
+	n, err := c.Conn.Write(p)
+	if err != nil {
+		// Whoever reads from the connection must learn of it, too: grpc-go
+		// relies on that.
+		_ = c.Close()
+	}
+	return n, err
+}
+
+// SetDeadline puts another deadline in place of the connection's own, until the
+// next write.
+func (c *readerConn) SetDeadline(t time.Time) error {
+	c.until.Store(0)
+	return c.Conn.SetDeadline(t)
+}
+
+// SetWriteDeadline is SetDeadline for writing alone.
+func (c *readerConn) SetWriteDeadline(t time.Time) error {
+	c.until.Store(0)
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// CloseWrite lets net/http end a connection in order.
+func (c *readerConn) CloseWrite() error {
+	if conn, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return conn.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// fromWriters cuts off requests of which nothing comes for the timeout although
+// their body has not ended. The streams of gRPC are meant to be silent.
+func fromWriters(timeout time.Duration, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 && !strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+			r.Body = &writerBody{r.Body, http.NewResponseController(w), timeout}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// writerBody is a body each part of which must come in time.
+type writerBody struct {
+	io.ReadCloser
+
+	control *http.ResponseController
+	timeout time.Duration
+}
+
+func (b *writerBody) Read(p []byte) (int, error) {
+	_ = b.control.SetReadDeadline(time.Now().Add(b.timeout)) // a connection that cannot has no bound
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		_ = b.control.SetReadDeadline(time.Time{}) // the answer may take longer
+	}
+	return n, err
+}
