@@ -61,11 +61,14 @@ func New(c Config) *API {
 	for _, e := range a.endpoints() {
 		a.mux.Handle(e.pattern, a.handler(e))
 	}
+	a.mux.HandleFunc("GET /openapi.yaml", openapi)
 	return a
 }
 
 // Paths are the paths that the API answers, itself and all below.
-func Paths() []string { return []string{"/rules", "/lists", "/nodes", "/audit", "/v1"} }
+func Paths() []string {
+	return []string{"/rules", "/lists", "/nodes", "/audit", "/v1", "/openapi.yaml"}
+}
 
 // endpoint is one thing to ask for.
 type endpoint struct {
@@ -86,7 +89,7 @@ func (a *API) endpoints() []endpoint {
 		{"PUT /rules/tier/{tier}", Operator, a.putTier},
 		{"DELETE /rules/tier/{tier}", Operator, a.deleteTier},
 		{"GET /rules/history", Viewer, a.history},
-		{"GET /rules/versions/{n}", Viewer, a.version},
+		{"GET /rules/versions/{version}", Viewer, a.version},
 		{"GET /rules/diff", Viewer, a.diff},
 		{"POST /rules/rollback", Admin, a.rollback},
 		{"PUT /rules/{id}/override/{key...}", Operator, a.putOverride},

@@ -97,6 +97,7 @@ func (f *fixture) do(method, path, body string, header ...string) reply {
 	}
 	w := httptest.NewRecorder()
 	f.ServeHTTP(w, r)
+	asDocumented(f, method, path, body, header, w)
 	return reply{w.Code, w.Header(), w.Body.String()}
 }
 

@@ -32,11 +32,11 @@ func (a *API) history(r *request) (any, error) {
 	return body, nil
 }
 
-// version answers GET /rules/versions/{n}; 0 is the built-in rules.
+// version answers GET /rules/versions/{version}; 0 is the built-in rules.
 func (a *API) version(r *request) (any, error) {
-	n, err := strconv.ParseUint(r.PathValue("n"), 10, 64)
+	n, err := strconv.ParseUint(r.PathValue("version"), 10, 64)
 	if err != nil {
-		return nil, badRequest("version: %.40q is no number", r.PathValue("n"))
+		return nil, badRequest("version: %.40q is no number", r.PathValue("version"))
 	}
 	v, err := a.Rules.Get(r.Context(), n)
 	if err != nil {

@@ -96,14 +96,20 @@ func filesOf(data []byte, base []rule.File) ([]rule.File, error) {
 	return files, nil
 }
 
+// rules is a body that says something.
+func (r *request) rules() ([]byte, error) {
+	data, err := r.body()
+	if err == nil && len(bytes.TrimSpace(data)) == 0 {
+		err = badRequest("body: is empty (to have no rules, send rules: [])")
+	}
+	return data, err
+}
+
 // putSet answers PUT /rules: another set as a whole.
 func (a *API) putSet(r *request) (any, error) {
-	data, err := r.body()
+	data, err := r.rules()
 	if err != nil {
 		return nil, err
-	}
-	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, badRequest("body: is empty (to have no rules, send rules: [])")
 	}
 	return a.change(r, edit{what: "put set", whole: true, tag: setTag, make: func(base []rule.File) ([]rule.File, *rule.Set, error) {
 		files, err := filesOf(data, base)
@@ -118,7 +124,7 @@ func (a *API) putSet(r *request) (any, error) {
 // validate answers POST /rules/validate: what is wrong with a set, and what
 // it would change.
 func (a *API) validate(r *request) (any, error) {
-	data, err := r.body()
+	data, err := r.rules()
 	if err != nil {
 		return nil, err
 	}
