@@ -100,7 +100,7 @@ func TestServeAsADropIn(t *testing.T) {
 func TestVariablesThatNoFlagSays(t *testing.T) {
 	f, err := compat(t, []string{"--log-format=text"}, "HOST=::1", "GRPC_HOST=127.0.0.1", "LOG_FORMAT=json", "GRPC_MAX_CONNECTION_AGE=30m", "GRPC_MAX_CONNECTION_AGE_GRACE=1m",
 		"QUOTA_MODE=1", "RESPONSE_DYNAMIC_METADATA=true", "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=t", "GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT=c.pem",
-		"GRPC_SERVER_TLS_KEY=k.pem", "GRPC_CLIENT_TLS_CACERT=ca.pem", "GRPC_CLIENT_TLS_SAN=envoy", "REDIS_PERSECOND=true", "REDIS_PERSECOND_URL=p:1", "RUNTIME_ROOT=/data")
+		"GRPC_SERVER_TLS_KEY=k.pem", "GRPC_CLIENT_TLS_CACERT=ca.pem", "GRPC_CLIENT_TLS_SAN=envoy", "REDIS_PERSECOND=true", "REDIS_PERSECOND_URL=p:1", "LOG_LEVEL=warn", "RUNTIME_ROOT=/data")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestVariablesThatNoFlagSays(t *testing.T) {
 	}
 	got := fmt.Sprint(c.HTTP, c.GRPC, f.logFormat, c.GRPCMaxAge, c.GRPCMaxAgeGrace, c.EnvoyQuota && c.EnvoyMetadata && c.EnvoyStop && !c.EnvoyShadow, c.GRPCTLS, c.TLS, f.envoy.told)
 	want := "[::1]:8080127.0.0.1:8081text30m0s 1m0s true {c.pem k.pem ca.pem envoy} {   } " +
-		"[REDIS_PERSECOND: limits of a second are counted in the same store as all others nothing is left to do for these variables: REDIS_PERSECOND_URL]"
+		"[REDIS_PERSECOND: limits of a second are counted in the same store as all others LOG_LEVEL: is not followed, because lines have other levels here (give --log-level) nothing is left to do for these variables: REDIS_PERSECOND_URL]"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

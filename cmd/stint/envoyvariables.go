@@ -48,6 +48,9 @@ func (e environment) told() (lines []string) {
 	if apart, _ := e.truth("REDIS_PERSECOND"); apart {
 		lines = append(lines, "REDIS_PERSECOND: limits of a second are counted in the same store as all others")
 	}
+	if e["LOG_LEVEL"] != "" {
+		lines = append(lines, "LOG_LEVEL: is not followed, because lines have other levels here (give --log-level)")
+	}
 	if idle := e.idle(); len(idle) > 0 {
 		lines = append(lines, "nothing is left to do for these variables: "+strings.Join(idle, " "))
 	}
@@ -61,7 +64,7 @@ func (e environment) idle() (names []string) {
 		"CONFIG_GRPC_XDS_NODE_METADATA", "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", "CONFIG_GRPC_XDS_SERVER_TLS_CACERT",
 		"CONFIG_GRPC_XDS_SERVER_TLS_SAN", "CONFIG_GRPC_XDS_SERVER_URL", "CONFIG_GRPC_XDS_SERVER_USE_TLS",
 		"DEBUG_HOST", "DEBUG_PORT", "DISABLE_STATS", "EXPIRATION_JITTER_MAX_SECONDS", "EXTRA_TAGS",
-		"FORCE_START_WITHOUT_INITIAL_CONFIG", "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", "LOCAL_CACHE_SIZE_IN_BYTES", "LOG_LEVEL",
+		"FORCE_START_WITHOUT_INITIAL_CONFIG", "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", "LOCAL_CACHE_SIZE_IN_BYTES",
 		"MEMCACHE_HOST_PORT", "MEMCACHE_MAX_IDLE_CONNS", "MEMCACHE_SRV", "MEMCACHE_SRV_REFRESH", "MEMCACHE_TLS", "MEMCACHE_TLS_CACERT",
 		"MEMCACHE_TLS_CLIENT_CERT", "MEMCACHE_TLS_CLIENT_KEY", "MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION",
 		"NEAR_LIMIT_RATIO", "PROMETHEUS_ADDR", "PROMETHEUS_MAPPER_YAML", "PROMETHEUS_PATH",
