@@ -151,3 +151,32 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 		t.Errorf("the server ends after %v with %v", time.Since(started), err)
 	}
 }
+
+func TestNativeSaysWhoDecidedWhileTheStoreFails(t *testing.T) {
+	s := guarded(t, Config{GRPC: "127.0.0.1:0"})
+	client := stintv1.NewLimiterServiceClient(dialGRPC(t, s))
+	for path, want := range map[string]struct{ allowed, unavailable bool }{"/open": {true, false}, "/closed": {false, true}, "/local": {true, false}} {
+		got, err := client.Check(t.Context(), &stintv1.CheckRequest{Attributes: map[string]string{"api_key": "k", "path": path}})
+		if d := got.GetDecision(); err != nil || !d.GetDegraded() || d.GetAllowed() != want.allowed || got.GetUnavailable() != want.unavailable {
+			t.Errorf("%s: %v, %v", path, got, err)
+		}
+	}
+	got, err := client.CheckBatch(t.Context(), &stintv1.CheckBatchRequest{Names: []string{"api_key", "path"}, Values: []string{"k", "/open", "k", "/closed"}})
+	if err != nil || len(got.GetFailures()) > 0 || fmt.Sprint(got.GetUnavailable(), got.GetDecisions().GetAllowed()) != "[false true] [true false]" {
+		t.Errorf("batch: %v, %v", got, err)
+	}
+	limits := []*stintv1.Limit{{Limit: 5, WindowUs: 60e6}}
+	for policy, allowed := range map[stintv1.OnStoreFailure]bool{
+		stintv1.OnStoreFailure_ON_STORE_FAILURE_UNSPECIFIED: true, stintv1.OnStoreFailure_ON_STORE_FAILURE_OPEN: true,
+		stintv1.OnStoreFailure_ON_STORE_FAILURE_CLOSED: false, stintv1.OnStoreFailure_ON_STORE_FAILURE_LOCAL: true,
+	} {
+		got, err := client.Take(t.Context(), &stintv1.TakeRequest{Key: "k", Limits: limits, OnStoreFailure: policy})
+		if d := got.GetDecision(); err != nil || !d.GetDegraded() || d.GetAllowed() != allowed {
+			t.Errorf("%v: %v, %v", policy, got, err)
+		}
+	}
+	_, err = client.GiveBack(t.Context(), &stintv1.GiveBackRequest{Key: "k", Limits: limits})
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "the store fails (") {
+		t.Errorf("giving back: %v", err)
+	}
+}
