@@ -11,7 +11,7 @@ GO ?= go
 
 .PHONY: help
 help: ## list what make can do
-	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 
 .PHONY: build
 build: ## build bin/stint
@@ -28,7 +28,7 @@ check: vet lint ## what to run before every commit: build, vet, lint, short test
 
 .PHONY: test
 test: vet servers ## everything that can be tested; without a server, what needs none
-	$(GO) test -race -short . ./guard ./httplimit ./internal/... ./redisstore ./replay ./resilience/... ./rule ./storetest
+	$(GO) test -race -short . ./grpclimit ./guard ./httplimit ./internal/... ./redisstore ./replay ./resilience/... ./rule ./storetest
 	$(GO) test $$($(GO) list ./... | grep -v /internal/failuretest)
 	$(GO) test -v ./internal/failuretest # alone, for it measures time; it prints its figures
 	cd bench && $(GO) vet . && $(GO) test .
