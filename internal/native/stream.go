@@ -6,15 +6,21 @@ import (
 	"io"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// maxWaiting bounds how many requests of a stream wait for their answer; a
-// client that sends more is read no further until they have left.
-const maxWaiting = 256
+// What waits on a stream for its answer is bounded: so many requests, and so
+// many bytes of them. A client that sends more is read no further until they
+// are answered.
+const (
+	maxWaiting      = 256
+	maxWaitingBytes = 1 << 20
+)
 
 // Stream answers checks and takes in the order in which they come. Those that
 // have come while others were decided are decided together.
@@ -24,7 +30,8 @@ func (s *Service) Stream(stream stintv1.LimiterService_StreamServer) error {
 	}
 	p := &pipe{
 		service: s, stream: stream,
-		waiting: make(chan *stintv1.StreamRequest, maxWaiting),
+		waiting: make(chan waits, maxWaiting),
+		room:    semaphore.NewWeighted(maxWaitingBytes),
 		ended:   make(chan error, 3),
 	}
 	p.slow = time.AfterFunc(time.Hour, p.cutOff)
@@ -38,9 +45,16 @@ func (s *Service) Stream(stream stintv1.LimiterService_StreamServer) error {
 type pipe struct {
 	service *Service
 	stream  stintv1.LimiterService_StreamServer
-	waiting chan *stintv1.StreamRequest // closed when no more come
-	ended   chan error                  // room for each who can end it
+	waiting chan waits          // closed when no more come
+	room    *semaphore.Weighted // of bytes that wait
+	ended   chan error          // room for each who can end it
 	slow    *time.Timer
+}
+
+// waits is a request that waits for its answer, and its size.
+type waits struct {
+	message *stintv1.StreamRequest
+	size    int64
 }
 
 // cutOff ends a stream whose answers are not read.
@@ -63,11 +77,25 @@ func (p *pipe) read() {
 			p.ended <- err
 			return
 		}
-		select {
-		case p.waiting <- m:
-		case <-p.stream.Context().Done():
+		if !p.queue(m) {
 			return
 		}
+	}
+}
+
+// queue lets a request wait, once there is room. It reports false when the
+// stream ends before.
+func (p *pipe) queue(m *stintv1.StreamRequest) bool {
+	ctx := p.stream.Context()
+	w := waits{m, min(int64(proto.Size(m)), maxWaitingBytes)}
+	if p.room.Acquire(ctx, w.size) != nil {
+		return false
+	}
+	select {
+	case p.waiting <- w:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -75,12 +103,12 @@ func (p *pipe) read() {
 func (p *pipe) answer() {
 	for {
 		select {
-		case m, more := <-p.waiting:
+		case w, more := <-p.waiting:
 			if !more {
 				p.ended <- nil
 				return
 			}
-			if err := p.round(m); err != nil {
+			if err := p.round(w); err != nil {
 				p.ended <- err
 				return
 			}
@@ -102,27 +130,29 @@ func (p *pipe) leave() error {
 }
 
 // round decides a request together with those that wait behind it.
-func (p *pipe) round(first *stintv1.StreamRequest) error {
-	r := p.service.borrowRound()
+func (p *pipe) round(first waits) error {
+	r, size := p.service.borrowRound(), int64(0)
 	defer r.end()
-	for m := first; m != nil; m = p.next(r) {
-		r.addMessage(m)
+	for w := first; w.message != nil; w = p.next(r) {
+		r.addMessage(w.message)
+		size += w.size
 	}
+	defer p.room.Release(size)
 	ctx := p.stream.Context()
 	r.decide(ctx)
 	return p.send(r.answers(ctx))
 }
 
-// next is a request that waits already; nil when there is none, or no room.
-func (p *pipe) next(r *round) *stintv1.StreamRequest {
+// next is a request that waits already; zero when there is none, or no room.
+func (p *pipe) next(r *round) waits {
 	if len(r.items) >= maxWaiting {
-		return nil
+		return waits{}
 	}
 	select {
-	case m := <-p.waiting:
-		return m // nil once it is closed
+	case w := <-p.waiting:
+		return w // zero once it is closed
 	default:
-		return nil
+		return waits{}
 	}
 }
 

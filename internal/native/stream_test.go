@@ -191,6 +191,25 @@ func TestClientThatDoesNotReadIsCutOff(t *testing.T) {
 	}
 }
 
+// Requests of any size pass, however little room there is for those that wait.
+func TestLargeRequestsWaitForRoom(t *testing.T) {
+	r := run(t, Options{})
+	stream, err := r.Stream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for i := range uint64(20) {
+			m := streamCheck(i, "/orders", "k")
+			m.GetCheck().Attributes["note"] = strings.Repeat("n", 300_000)
+			_ = stream.Send(m)
+		}
+	}()
+	if answers, err := receive(stream, 20); err != nil || answers[19].GetId() != 19 {
+		t.Error(len(answers), err)
+	}
+}
+
 func TestDrainAnswersWhatHasCome(t *testing.T) {
 	r := run(t, Options{})
 	stream, err := r.Stream(t.Context())
