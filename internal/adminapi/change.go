@@ -77,7 +77,7 @@ func (a *API) attempt(r *request, e *edit, o *options, base ruleset.Version) (*o
 	if err != nil {
 		return nil, err
 	}
-	d, err := compare(base, ruleset.Version{Number: base.Number, Files: files})
+	d, err := a.compare(base, ruleset.Version{Number: base.Number, Files: files}, set)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (a *API) precondition(r *request, e *edit, o *options, base ruleset.Version
 		r.w.Header().Set("ETag", tag)
 	}
 	if seen, ok := a.seen(r.Context(), e, o); ok {
-		failed.Diff, err = compare(seen, base)
+		failed.Diff, err = a.compare(seen, base, nil)
 	}
 	return errors.Join(failed, err)
 }

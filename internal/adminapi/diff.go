@@ -35,8 +35,9 @@ type nameDiff struct {
 	Changed []string `json:"changed,omitempty"`
 }
 
-// compare says how two versions differ.
-func compare(from, to ruleset.Version) (*diff, error) {
+// compare says how two versions differ. after is the set of the second, nil
+// when nobody has parsed it yet.
+func (a *API) compare(from, to ruleset.Version, after *rule.Set) (*diff, error) {
 	d := &diff{From: from.Number, To: to.Number, Text: unified(from, to)}
 	d.Changed = d.Text != ""
 	if !d.Changed {
@@ -48,14 +49,28 @@ func compare(from, to ruleset.Version) (*diff, error) {
 	}
 	d.Rules, d.Tiers = nameDiff(c.Rules), nameDiff(c.Tiers)
 	d.Moved, d.Lists, d.Defaults = c.Moved, c.Lists, c.Defaults
-	before, err1 := from.Set()
-	after, err2 := to.Set()
-	if err1 == nil && err2 == nil { // an old version may be one that rules have outgrown
+	before := a.setOf(from)
+	if after == nil {
+		after = a.setOf(to)
+	}
+	if before != nil && after != nil {
 		for _, f := range rule.Fresh(before, after) {
 			d.Fresh = append(d.Fresh, freshDiff(f))
 		}
 	}
 	return d, nil
+}
+
+// setOf is the rules of a version; nil of one that rules have outgrown.
+func (a *API) setOf(v ruleset.Version) *rule.Set {
+	if set, now := a.Rules.Current(); now.Number == v.Number && now.Hash == v.Hash {
+		return set
+	}
+	set, err := v.Set()
+	if err != nil {
+		return nil
+	}
+	return set
 }
 
 // unified writes the difference of each file, in order of both sets.
@@ -122,7 +137,7 @@ func (a *API) diff(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := compare(older, newer)
+	d, err := a.compare(older, newer, nil)
 	if err == nil && r.wantsYAML() {
 		return plainText{"text/plain; charset=utf-8", []byte(d.Text)}, nil
 	}

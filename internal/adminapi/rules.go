@@ -137,7 +137,7 @@ func (a *API) validate(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := compare(now, ruleset.Version{Number: now.Number, Files: files})
+	d, err := a.compare(now, ruleset.Version{Number: now.Number, Files: files}, set)
 	if err != nil {
 		return nil, err
 	}
