@@ -85,6 +85,38 @@ func TestWaitersAreServedInTheirOrder(t *testing.T) {
 	})
 }
 
+// Who gives up leaves the others in their order, wherever it stood.
+func TestGivingUpKeepsTheOrder(t *testing.T) {
+	for leaves := range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			b := mustNew(t, Options{Limit: 1, Queue: 3})
+			held := mustAcquire(t, b)
+			var served []int // guarded by the one place
+			for i := range 3 {
+				ctx, cancel := context.WithCancel(t.Context())
+				if i == leaves {
+					time.AfterFunc(time.Second, cancel)
+				}
+				go func() {
+					defer cancel()
+					_ = b.Do(ctx, func(context.Context) error { served = append(served, i); return nil })
+				}()
+				synctest.Wait()
+			}
+			time.Sleep(2 * time.Second)
+			if u := b.Usage(); u.Waiting != 2 || u.GaveUp != 1 {
+				t.Errorf("%+v", u)
+			}
+			held.Release()
+			synctest.Wait()
+			want := slices.DeleteFunc([]int{0, 1, 2}, func(i int) bool { return i == leaves })
+			if !slices.Equal(served, want) || b.Usage().InUse != 0 {
+				t.Errorf("served %v when %d left", served, leaves)
+			}
+		})
+	}
+}
+
 func TestWaitsEnd(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -162,6 +162,22 @@ func TestStuckReadEnds(t *testing.T) {
 	})
 }
 
+// Also a handler that does not heed its context is answered for, when it ends.
+func TestVeryLateHandlerIsAnsweredFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		serve(t, Middleware{Default: time.Second}, func(http.ResponseWriter, *http.Request) {
+			time.Sleep(time.Minute)
+		}, func(client *http.Client) {
+			resp, err := client.Get("http://service-1/")
+			if err != nil || resp.StatusCode != 504 {
+				t.Errorf("%v, %v", resp, err)
+			} else {
+				resp.Body.Close()
+			}
+		})
+	})
+}
+
 // A handler that writes to a client which does not read is let go, too.
 func TestStuckWriteEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-const draws = 100_000
+const draws = 40_000
 
 // chance is a new source each time, whose seed a failure shows.
 func chance(t *testing.T) *rand.Rand {
