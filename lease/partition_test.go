@@ -55,7 +55,7 @@ func TestASmallLimitIsStrict(t *testing.T) {
 			if err != nil || d.Remaining != want.Remaining {
 				t.Errorf("%+v; want what the store says, %+v", d, want)
 			}
-			time.Sleep(100 * time.Millisecond)
+			s.rest(100 * time.Millisecond)
 		}
 		if got := s.Stats(); got.Granted != 0 {
 			t.Errorf("%+v", got)
@@ -69,12 +69,12 @@ func TestAPartIsRenewedOnceASecond(t *testing.T) {
 		l := s.limit(perMinute(1_000_000))
 		for range 2000 {
 			s.takePart(l, 1)
-			time.Sleep(time.Millisecond)
+			s.rest(time.Millisecond)
 		}
 		before := s.Stats()
 		for range 10_000 {
 			s.takePart(l, 1)
-			time.Sleep(time.Millisecond)
+			s.rest(time.Millisecond)
 		}
 		after := s.Stats()
 		if after.Asked != before.Asked || after.Renewed-before.Renewed > 12 {
@@ -96,9 +96,9 @@ func TestPartsAndABurstStayWithinTheLimit(t *testing.T) {
 		defer other.Close()
 		for range 400 {
 			s.takePart(l, 1)
-			time.Sleep(time.Millisecond)
+			s.rest(time.Millisecond)
 		}
-		time.Sleep(60 * time.Millisecond)
+		s.rest(60 * time.Millisecond)
 		held := s.Stats().Held
 		if held < 10 {
 			t.Fatalf("the node holds %d: nothing is tested", held)

@@ -53,7 +53,7 @@ func (f fate) isSteady() bool { return !f.restarts && !f.jumps && !f.changes }
 func TestNoRunPassesTheBound(t *testing.T) {
 	runs := uint64(400)
 	if testing.Short() {
-		runs = 100
+		runs = 40
 	}
 	var admitted, local int64
 	for seed := range runs {

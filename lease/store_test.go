@@ -95,6 +95,9 @@ func leased(l stint.Limit, cost int64) stint.Claim {
 	return stint.Claim{Key: "k", Limit: l, Cost: cost, Policy: stint.Policy{Consistency: stint.Leased}}
 }
 
+// rest lets virtual time pass.
+func (s *scene) rest(d time.Duration) { time.Sleep(d) }
+
 // warm asks every millisecond, and says how many were allowed.
 func (s *scene) warm(l stint.Limit, d time.Duration) (allowed int) {
 	s.t.Helper()
