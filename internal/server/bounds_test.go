@@ -21,6 +21,9 @@ func TestPathsAndMethods(t *testing.T) {
 	}{
 		{"GET", "http", "/v1/check", 405, "POST"},
 		{"PUT", "http", "/v1/take", 405, "POST"},
+		{"GET", "http", "/v1/batch", 405, "POST"},
+		{"POST", "http", "/openapi.yaml", 405, "GET, HEAD"},
+		{"HEAD", "http", "/openapi.yaml", 200, ""},
 		{"POST", "http", "/healthz", 405, "GET, HEAD"},
 		{"GET", "admin", "/v1/reset", 405, "POST"},
 		{"DELETE", "admin", "/metrics", 405, "GET, HEAD"},
@@ -59,7 +62,7 @@ func TestHugeBodyIsRefused(t *testing.T) {
 	s := run(t, Config{})
 	atMost := `{"key":"k","limit":"9/s"}`
 	atMost += strings.Repeat(" ", maxBody-len(atMost))
-	for path, listener := range map[string]string{"/v1/check": "http", "/v1/take": "http", "/v1/reset": "admin"} {
+	for path, listener := range map[string]string{"/v1/check": "http", "/v1/take": "http", "/v1/batch": "http", "/v1/reset": "admin"} {
 		if got := s.post(listener, path, atMost+" "); got.status != http.StatusRequestEntityTooLarge {
 			t.Errorf("%s: status %d for a byte too many", path, got.status)
 		}

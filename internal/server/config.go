@@ -109,7 +109,9 @@ type Config struct {
 	// StreamTimeout bounds how long a client may take nothing of an answer,
 	// where the answer as a whole has no bound (Gateway, GRPC, Admin), and send
 	// nothing of a body that it has begun, to the gateway. A client that takes
-	// a little may have half as long again. Defaults to 1 min.
+	// a little may have half as long again. A silent client of GRPC is asked
+	// for a sign of life after that time, and has a third of it. Defaults to
+	// 1 min.
 	StreamTimeout time.Duration
 
 	// Logger defaults to one that discards.

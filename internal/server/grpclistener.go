@@ -52,7 +52,8 @@ func (s *Server) grpcOptions() []grpc.ServerOption {
 		grpc.ConnectionTimeout(s.config.HeaderTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
-			Time: time.Minute, Timeout: 20 * time.Second,
+			// Who stops in the middle of a call and answers no ping is cut off.
+			Time: s.config.StreamTimeout, Timeout: s.config.StreamTimeout / 3,
 			MaxConnectionAge: s.config.GRPCMaxAge, MaxConnectionAgeGrace: s.config.GRPCMaxAgeGrace,
 		}),
 	}

@@ -100,6 +100,8 @@ func TestWritersThatWriteNothingAreCut(t *testing.T) {
 		"half a preface to grpc":           {"grpc", http2.ClientPreface[:10]},
 		"a preface to grpc and no frame":   {"grpc", http2.ClientPreface},
 		"half a frame of settings to grpc": {"grpc", http2Preface()[:len(http2.ClientPreface)+4]},
+		"half a call to grpc":              {"grpc", http2Preface() + http2Call()[:20]},
+		"half a message to grpc":           {"grpc", http2Preface() + http2Call()[:len(http2Call())-5]},
 		"half a command to resp":           {"resp", "*5\r\n$11\r\nCL.THR"},
 	} {
 		t.Run(name, func(t *testing.T) {
