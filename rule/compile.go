@@ -20,6 +20,8 @@ type compiler struct {
 	// too few is then no news.
 	flawed bool
 	limits int // compiled so far
+	// regexSizes is the size of all expressions so far.
+	regexSizes int
 }
 
 // limitName is what a short hash stands for.
@@ -44,6 +46,7 @@ func (c *compiler) compile() {
 	}
 	if len(c.mistakes) == 0 {
 		c.set.index = newIndex(c.set.rules, c.set.tiers.names)
+		c.lint()
 	}
 }
 

@@ -109,6 +109,10 @@ func (c *compiler) compileRegex(t located) *regexp.Regexp {
 		c.mistake(t.at, fmt.Sprintf("endpoint_regex: is %d bytes long", len(t.text)), fmt.Sprintf("use at most %d", maxRegex))
 		return nil
 	}
+	if !c.checkRegexSize(t) {
+		c.regexes[t.text] = nil
+		return nil
+	}
 	re, err := regexp.Compile(t.text)
 	if err != nil {
 		c.mistake(t.at, "endpoint_regex: "+strings.TrimPrefix(err.Error(), "error parsing regexp: "), "write it in RE2's syntax: https://golang.org/s/re2syntax")

@@ -1,0 +1,74 @@
+package rule
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestWhatHasNoEffectIsWarnedAbout(t *testing.T) {
+	for text, want := range map[string]string{
+		"rules: [{id: a, limit: 1/s, match: {path: /a, path_prefix: /b}}]":                            "rule a matches nothing: its path does not begin with its path_prefix",
+		"rules: [{id: a, limit: 1/s, match: {path: /a, endpoint_regex: '^/b'}}]":                      "rule a matches nothing: its endpoint_regex does not match its path",
+		"rules: [{id: a, limit: 1/s, match: {endpoint_regex: '^v1/'}}]":                               "rule a matches nothing: paths begin with /",
+		"rules: [{id: a, limit: 1/s, match: {path_prefix: /v1/, endpoint_regex: '^/v2/'}}]":           "begin differently",
+		"rules: [{id: a, limit: 1/s, match: {path_prefix: /v1/, endpoint_regex: '^/v1$'}}]":           "",
+		"rules: [{id: a, limit: 1/s, match: {path_prefix: /v1/, endpoint_regex: '^/v'}}]":             "",
+		"rules: [{id: a, limit: 1/s, match: {api_key_pattern: 'sk_*'}, override: {pk_1: 2/s}}]":       "rule a has an override for a key that it does not match",
+		"rules: [{id: a, limit: 1/s, match: {api_key_pattern: 'sk_*'}, override: {'*_1': 2/s}}]":      "",
+		"rules: [{id: a, limits: [10/s, {name: m, limit: 1000, window: 60}]}]":                        "limit m of rule a never denies: token_bucket:1s always does before",
+		"rules: [{id: a, limits: [10/s, {name: m, limit: 500, window: 60}]}]":                         "",
+		"rules: [{id: a, combine: any, limits: [10/s, {name: m, limit: 1000, window: 60}]}]":          "",
+		"rules: [{id: a, limits: [10/s, {name: twin, limit: 10, window: 1}]}]":                        "limit twin of rule a never denies",
+		"rules: [{id: a, limit: 1/s, by: [ip]}, {id: b, limit: 5/s, by: [ip]}]":                       "rule b never denies: rule a matches the same requests",
+		"rules: [{id: a, limit: 5/s, by: [ip]}, {id: b, limit: 1/s, by: [ip]}]":                       "",
+		"rules: [{id: a, limit: 1/s, by: [ip]}, {id: b, limit: 5/s}]":                                 "",
+		"rules: [{id: a, limit: 1/s, mode: shadow}, {id: b, limit: 5/s}]":                             "",
+		"rules: [{id: a, deny_all: true, match: {path: /a}}, {id: b, limit: 1/s, match: {path: /a}}]": "rule b counts nothing: rule a denies everything that it matches",
+		"rules: [{id: a, deny_all: true}]":                                                            "rule a denies every request",
+		"deny: ['sk_old_*']\nrules: [{id: a, limit: 1/s, match: {api_key_pattern: 'sk_old_1*'}}]":     "every key that it matches is on the deny list",
+		"deny: ['sk_old_1']\nrules: [{id: a, limit: 1/s, match: {api_key_pattern: 'sk_old_*'}}]":      "",
+		"tiers: {a: {api_key_pattern: 'k*', limit: 1/s}, b: {api_key_pattern: 'k*', limit: 2/s}}":     "tier b selects no key: tier a has the same pattern",
+	} {
+		s, err := Parse(File{"f.yaml", []byte(text)})
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := s.Warnings().Error(); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s: warnings %q, want %q", text, got, want)
+		}
+	}
+}
+
+// What is short may be large.
+func TestExpressionsAreBounded(t *testing.T) {
+	for regex, want := range map[string]string{
+		strings.Repeat("a{1000}", 500):                        "takes over 5000 steps a byte",
+		"(a{30}){30}(b{30}){30}(c{90}){90}":                   "endpoint_regex: ",
+		strings.Repeat("(", 2000) + strings.Repeat(")", 2000): "endpoint_regex: ",
+		"^/v1/(orders|carts|users)/[0-9a-f]{8,64}$":           "",
+	} {
+		_, err := Parse(File{"f.yaml", []byte("rules: [{id: a, limit: 1/s, match: {endpoint_regex: '" + regex + "'}}]")})
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: %v", regex, err)
+		}
+	}
+}
+
+func TestManyLargeExpressionsAreBounded(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("rules:\n")
+	for i := range 2000 {
+		fmt.Fprintf(&text, "- {id: r%d, limit: 1/s, match: {endpoint_regex: '^/%d/[a-z]{600}[0-9]{600}x{600}'}}\n", i, i)
+	}
+	started := time.Now()
+	bytes, err := costOf(text.String())
+	if err == nil || !strings.Contains(err.Error(), "all expressions together") {
+		t.Errorf("%.200v", err)
+	}
+	if bytes > 1<<30 {
+		t.Errorf("it takes %d MB and %v", bytes>>20, time.Since(started))
+	}
+}
