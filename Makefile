@@ -28,15 +28,16 @@ check: vet lint ## what to run before every commit: build, vet, lint, short test
 
 .PHONY: test
 test: vet servers ## everything that can be tested; without a server, what needs none
-	$(GO) test -race -short . ./grpclimit ./guard ./httplimit ./internal/... ./redisstore ./replay ./resilience/... ./rule ./storetest
-	$(GO) test $$($(GO) list ./... | grep -v /internal/failuretest)
+	$(GO) test -race -short . ./grpclimit ./guard ./httplimit ./internal/... ./redisstore ./remotestore ./replay ./resilience/... ./rule ./storetest
+	$(GO) test $$($(GO) list ./... | grep -v -e /internal/failuretest -e /internal/ruletest)
+	$(GO) test -v ./internal/ruletest # alone, for it measures time; it prints its figures
 	$(GO) test -v ./internal/failuretest # alone, for it measures time; it prints its figures
 	cd bench && $(GO) vet . && $(GO) test .
 	scripts/fuzz $(FUZZTIME)
 	scripts/test-readme
 
 .PHONY: servers
-servers: ## install what tests start and the system has in its packages: a Redis server, proxies, Node.js
+servers: ## install what tests start and the system has in its packages: Redis, PostgreSQL, proxies, Node.js
 	scripts/install-test-servers
 
 .PHONY: vet

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -164,7 +165,7 @@ func (s *Source) Publish(ctx context.Context, after uint64, v ruleset.Version) (
 		if added = done.RowsAffected(); err != nil || added == 0 {
 			return err
 		}
-		_, err = tx.Exec(ctx, `SELECT pg_notify($1, $2::text)`, s.channel, fmt.Sprint(v.Number))
+		_, err = tx.Exec(ctx, `SELECT pg_notify($1, $2::text)`, s.channel, strconv.FormatUint(v.Number, 10))
 		return err
 	})
 	if taken, ok := errors.AsType[*pgconn.PgError](err); ok && taken.Code == uniqueViolation {

@@ -24,7 +24,7 @@ func asOwner() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{}
 	if os.Getuid() == 0 {
 		uid, gid := owner()
-		a.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)} //nolint:gosec // user ids fit
+		a.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	}
 	return a
 }

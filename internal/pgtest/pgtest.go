@@ -45,7 +45,7 @@ func Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{t: t, bin: programs(t), port: freePort(t)}
 	var err error
-	if s.dir, err = os.MkdirTemp("", "pgtest"); err != nil { // not the test's: its parents are closed to other users
+	if s.dir, err = os.MkdirTemp("", "pgtest"); err != nil { //nolint:usetesting // its parents are closed to other users
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Kill(); _ = os.RemoveAll(s.dir) })
@@ -155,5 +155,13 @@ func freePort(t testing.TB) int {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

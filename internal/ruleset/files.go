@@ -84,11 +84,21 @@ func (f *Files) History(_ context.Context, n int) ([]Version, error) {
 	}
 	switch {
 	case n > 1:
-		return f.history.list(n), nil
+		return f.listLocked(n), nil
 	case f.refused != nil:
 		return nil, f.refused
 	}
 	return []Version{f.latest.listed()}, nil
+}
+
+// listLocked is the history, with the latest version also where that could not
+// be written.
+func (f *Files) listLocked(n int) []Version {
+	all := f.history.list(n)
+	if f.latest.Number > 0 && (len(all) == 0 || all[0].Number < f.latest.Number) {
+		all = append([]Version{f.latest.listed()}, all[:min(len(all), n-1)]...)
+	}
+	return all
 }
 
 // Get returns a version whole.

@@ -83,6 +83,25 @@ func TestTheHistoryOfAFileOutlivesTheProcess(t *testing.T) {
 	open("three", 3)
 }
 
+// A history that cannot be written is said, and keeps nothing from being served
+// or published.
+func TestAHistoryThatCannotBeWrittenStopsNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, path, rules("one"))
+	f := newFollowed(t, Options{Source: NewFiles(path, filepath.Join(path, "history"), quiet()), Local: true})
+	must(t, f.Load(t.Context()))
+	f.wantSet("one")
+	for n, id := range []string{"two", "three"} {
+		if v := published(t, f, file(id)); int(v.Number) != n+2 {
+			t.Errorf("published as %d", v.Number)
+		}
+		f.wantSet(id)
+	}
+	if all, err := f.History(t.Context(), 10); err != nil || len(all) != 1 || all[0].Number != 3 {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
 // Somebody edits the file that somebody else publishes to.
 func TestAnEditInBetweenIsAConflict(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.yaml")

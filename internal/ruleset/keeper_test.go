@@ -74,9 +74,9 @@ func (e *elsewhere) put(t *testing.T, number uint64, text string) {
 }
 
 // start loads and runs a keeper of the source.
-func start(t *testing.T, e *elsewhere, dir string) *followed {
+func start(t *testing.T, e *elsewhere) *followed {
 	t.Helper()
-	f := newFollowed(t, Options{Source: e, CopyDir: dir})
+	f := newFollowed(t, Options{Source: e})
 	must(t, f.Load(t.Context()))
 	f.run()
 	<-f.Following()
@@ -104,7 +104,7 @@ func (f *followed) wantVersion(number uint64) {
 
 func TestANodeRunsWhatIsPublished(t *testing.T) {
 	e := newElsewhere()
-	f := start(t, e, "")
+	f := start(t, e)
 	f.wantSet("default ip-backstop")
 	f.wantVersion(0)
 	e.put(t, 3, rules("one"))
@@ -122,7 +122,7 @@ func TestANodeRunsWhatIsPublished(t *testing.T) {
 
 func TestASourceThatWentBackIsNotFollowed(t *testing.T) {
 	e := newElsewhere()
-	f := start(t, e, "")
+	f := start(t, e)
 	f.wantSet("default ip-backstop")
 	e.put(t, 1, rules("one"))
 	e.put(t, 2, rules("two"))
@@ -202,7 +202,7 @@ func file(id string) []rule.File { return []rule.File{{Name: "rules.yaml", Data:
 
 func TestTwoOperatorsAtOnce(t *testing.T) {
 	e := newElsewhere()
-	f := start(t, e, "")
+	f := start(t, e)
 	f.wantSet("default ip-backstop")
 	ctx := t.Context()
 	if v, err := f.Publish(ctx, Change{Files: file("ann"), After: 0}); err != nil || v.Number != 1 {
@@ -222,7 +222,7 @@ func TestTwoOperatorsAtOnce(t *testing.T) {
 
 func TestMistakesAreNotPublished(t *testing.T) {
 	e := newElsewhere()
-	f := start(t, e, "")
+	f := start(t, e)
 	f.wantSet("default ip-backstop")
 	good := []byte(rules("a"))
 	for want, c := range map[string]Change{
@@ -251,10 +251,10 @@ func TestASourceIsDownAfterThreeFailedLooks(t *testing.T) {
 	looked := make(chan error, 100)
 	f := newFollowed(t, Options{Source: e, OnLook: func(err error) { looked <- err }})
 	must(t, f.Load(t.Context()))
-	<-looked
+	_ = <-looked
 	f.run()
 	<-f.Following()
-	<-looked
+	_ = <-looked
 	e.fail(errors.New("away"))
 	for n := 1; n <= 4; n++ {
 		e.changed()

@@ -9,7 +9,7 @@ import (
 // Poll calls changed every [PollEvery] until ctx ends, from a moment on that
 // differs among nodes.
 func Poll(ctx context.Context, changed func()) {
-	for wait := rand.N(PollEvery); Pause(ctx, wait); wait = PollEvery { //nolint:gosec // not a secret
+	for wait := rand.N(PollEvery); Pause(ctx, wait); wait = PollEvery {
 		changed()
 	}
 }

@@ -62,17 +62,15 @@ func victimFiles(kind string, n int) []rule.File {
 
 // beVictim publishes versions until it is killed, and prints the number of each
 // once it is published.
-func beVictim(kind, dir string) int {
+func beVictim(kind, dir string) error {
 	k := keeperOf(kind, dir, func(*rule.Set, ruleset.Version) {})
 	if err := k.Load(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		return err
 	}
 	_, v := k.Current()
-	for n := int(v.Number) + 1; ; n++ { //nolint:gosec // small
+	for n := int(v.Number) + 1; ; n++ {
 		if _, err := k.Publish(context.Background(), ruleset.Change{Files: victimFiles(kind, n), Anyway: true}); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
+			return err
 		}
 		fmt.Println(n)
 	}

@@ -49,7 +49,7 @@ func (c *callers) run() {
 	defer tick.Stop()
 	for ; !c.stop.Load(); <-tick.C {
 		begun := time.Now()
-		d, err := c.node.check("k")
+		d, err := c.node.check()
 		took := time.Since(begun)
 		if err == nil {
 			err = whole(d)
@@ -174,7 +174,7 @@ func TestVersionsThatDifferCountTogether(t *testing.T) {
 				if i%2 == 1 {
 					n = high
 				}
-				d, err := n.check("k")
+				d, err := n.check()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -190,7 +190,7 @@ func TestVersionsThatDifferCountTogether(t *testing.T) {
 				t.Errorf("admitted %d by limits of 10 and 30 that count together, want %d to 30", used, want)
 			}
 			for _, n := range []*node{low, high} {
-				if d, err := n.check("k"); err != nil || d.Allowed {
+				if d, err := n.check(); err != nil || d.Allowed {
 					t.Errorf("after both were exhausted: %+v, %v", d, err)
 				}
 			}

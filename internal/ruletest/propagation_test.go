@@ -87,7 +87,7 @@ func awaitVersion(n *node, version int, begun time.Time) (time.Duration, error) 
 	tick := time.NewTicker(askedEvery)
 	defer tick.Stop()
 	for ; ; <-tick.C {
-		d, err := n.check("k")
+		d, err := n.check()
 		took := time.Since(begun)
 		if err != nil || strings.HasPrefix(d.Rule, fmt.Sprintf("v%d-", version)) {
 			return took, err

@@ -17,7 +17,7 @@ import (
 func runs(t *testing.T, n *node, version int) {
 	t.Helper()
 	redistest.Await(t, func() error {
-		d, err := n.check("k")
+		d, err := n.check()
 		if err == nil && !strings.HasPrefix(d.Rule, fmt.Sprintf("v%d-", version)) {
 			err = fmt.Errorf("decides by %s, want version %d", d.Rule, version)
 		}
@@ -41,7 +41,7 @@ func TestANodeStartsWithoutItsSource(t *testing.T) {
 	n = startNode(t, state, "--rules", address)
 	runs(t, n, 1)
 	fresh := startNode(t, t.TempDir(), "--rules", address)
-	if d, err := fresh.check("k"); err != nil || d.Rule != "default" {
+	if d, err := fresh.check(); err != nil || d.Rule != "default" {
 		t.Errorf("without a copy: %+v, %v", d, err)
 	}
 
