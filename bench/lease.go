@@ -92,8 +92,8 @@ func (s *redisServer) lease(ctx context.Context, o options, l leasing, out io.Wr
 func (s *redisServer) leasers() (nodes []stint.Store, leave func(), err error) {
 	var leaves []func() error
 	leave = func() {
-		for _, close := range slices.Backward(leaves) {
-			_ = close()
+		for _, leave := range slices.Backward(leaves) {
+			_ = leave()
 		}
 	}
 	for range leaseNodes {
