@@ -55,7 +55,7 @@ func wantHealth(t *testing.T, watch healthpb.Health_WatchClient, want healthpb.H
 	}
 }
 
-func TestGRPCReflectionListsHealth(t *testing.T) {
+func TestGRPCReflectionListsItsServices(t *testing.T) {
 	s := run(t, Config{GRPC: "127.0.0.1:0"})
 	stream, err := reflectionpb.NewServerReflectionClient(dialGRPC(t, s)).ServerReflectionInfo(t.Context())
 	if err != nil {
@@ -68,10 +68,11 @@ func TestGRPCReflectionListsHealth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	listed := map[string]bool{}
 	for _, service := range answer.GetListServicesResponse().GetService() {
-		if service.GetName() == "grpc.health.v1.Health" {
-			return
-		}
+		listed[service.GetName()] = true
 	}
-	t.Errorf("health is not listed: %v", answer)
+	if !listed["grpc.health.v1.Health"] || !listed["envoy.service.ratelimit.v3.RateLimitService"] {
+		t.Errorf("health or the rate limit service is not listed: %v", answer)
+	}
 }
