@@ -207,6 +207,6 @@ func jsonText(text string) string {
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // text can always be written
+	_ = encoder.Encode(text) //nolint:errchkjson // text can always be written
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -79,9 +79,9 @@ func emptyList() *yaml.Node { return &yaml.Node{Kind: yaml.SequenceNode, Style: 
 
 // addRule adds a rule to the last list of rules.
 func (e *editor) addRule(n *yaml.Node) *change {
-	for file := len(e.tops) - 1; file >= 0; file-- {
-		for d := len(e.tops[file].Content) - 1; d >= 0; d-- {
-			s := site{e, file, []crumb{{e.tops[file], d}}}
+	for file, top := range slices.Backward(e.tops) {
+		for d := range slices.Backward(top.Content) {
+			s := site{e, file, []crumb{{top, d}}}
 			if entry(s.node(), "rules") >= 0 {
 				return s.add([]string{"rules"}, yaml.SequenceNode, n)
 			}

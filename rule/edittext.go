@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -52,8 +53,8 @@ func (e *editor) write(c *change) (files []File, places map[place2]*yaml.Node, e
 	if c.op == opInsert && len(c.path) == 1 {
 		return e.appended(c)
 	}
-	for i := len(spans) - 1; i >= 0; i-- {
-		written, err := spans[i].splice(lines)
+	for _, s := range slices.Backward(spans) {
+		written, err := s.splice(lines)
 		if err != nil {
 			continue
 		}

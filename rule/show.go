@@ -25,9 +25,9 @@ func (t Text) YAML() []byte {
 	return b.Bytes()
 }
 
-// RuleText returns a rule as its file says it. The error is a
+// TextOfRule returns a rule as its file says it. The error is a
 // [*NotFoundError], or [Problems] of files that cannot be read.
-func RuleText(files []File, id string) (Text, error) {
+func TextOfRule(files []File, id string) (Text, error) {
 	e, err := newEditor(files)
 	if err != nil {
 		return Text{}, err
@@ -39,8 +39,8 @@ func RuleText(files []File, id string) (Text, error) {
 	return Text{found.read()}, nil
 }
 
-// TierText is [RuleText] for a declared tier.
-func TierText(files []File, tier string) (Text, error) {
+// TextOfTier is [TextOfRule] for a declared tier.
+func TextOfTier(files []File, tier string) (Text, error) {
 	e, err := newEditor(files)
 	if err != nil {
 		return Text{}, err

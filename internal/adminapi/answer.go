@@ -139,5 +139,5 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 	w.WriteHeader(status)
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(value) // none of our values can fail; the client may be gone
+	_ = e.Encode(value) //nolint:errchkjson // none of our values can fail; the client may be gone
 }

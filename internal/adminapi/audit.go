@@ -84,7 +84,7 @@ func (a *API) auditLog(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return auditBody{a.audit.newest(int(n))}, nil //nolint:gosec // n is at most maxAudit.
+	return auditBody{a.audit.newest(int(n))}, nil
 }
 
 // isChange reports whether a request may change anything.

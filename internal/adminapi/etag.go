@@ -22,16 +22,15 @@ func setTag(files []rule.File) (string, error) {
 
 // ruleTag is the tag of one rule, which other rules leave as it is.
 func ruleTag(id string) func([]rule.File) (string, error) {
-	return func(files []rule.File) (string, error) { return textTag(rule.RuleText(files, id)) }
+	return func(files []rule.File) (string, error) { return textTag(rule.TextOfRule(files, id)) }
 }
 
 func tierTag(tier string) func([]rule.File) (string, error) {
-	return func(files []rule.File) (string, error) { return textTag(rule.TierText(files, tier)) }
+	return func(files []rule.File) (string, error) { return textTag(rule.TextOfTier(files, tier)) }
 }
 
 func textTag(text rule.Text, err error) (string, error) {
-	var missing *rule.NotFoundError
-	if errors.As(err, &missing) {
+	if _, missing := errors.AsType[*rule.NotFoundError](err); missing {
 		return "", nil
 	}
 	if err != nil {

@@ -20,7 +20,7 @@ func (a *API) history(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	listed, err := a.Rules.History(r.Context(), int(n)) //nolint:gosec // n is at most 1000.
+	listed, err := a.Rules.History(r.Context(), int(n))
 	if err != nil {
 		return nil, err
 	}

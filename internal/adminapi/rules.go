@@ -78,7 +78,7 @@ func oneText(files []rule.File) []byte {
 
 // filesOf reads a whole set: {"files":[{"name":…,"text":…}]}, or the text of
 // one file, which takes the name of the only one there was.
-func filesOf(data []byte, base []rule.File) ([]rule.File, error) {
+func filesOf(data []byte, base []rule.File) []rule.File {
 	var several struct {
 		Files []fileBody `json:"files"`
 	}
@@ -87,13 +87,13 @@ func filesOf(data []byte, base []rule.File) ([]rule.File, error) {
 		if len(base) == 1 && base[0].Name != rule.BuiltinFile().Name && (filepath.Ext(base[0].Name) != ".json" || json.Valid(data)) {
 			name = base[0].Name
 		}
-		return []rule.File{{Name: name, Data: data}}, nil
+		return []rule.File{{Name: name, Data: data}}
 	}
 	files := make([]rule.File, len(several.Files))
 	for i, f := range several.Files {
 		files[i] = rule.File{Name: f.Name, Data: []byte(f.Text)}
 	}
-	return files, nil
+	return files
 }
 
 // rules is a body that says something.
@@ -112,10 +112,7 @@ func (a *API) putSet(r *request) (any, error) {
 		return nil, err
 	}
 	return a.change(r, edit{what: "put set", whole: true, tag: setTag, make: func(base []rule.File) ([]rule.File, *rule.Set, error) {
-		files, err := filesOf(data, base)
-		if err != nil {
-			return nil, nil, err
-		}
+		files := filesOf(data, base)
 		set, err := rule.Parse(files...)
 		return files, set, err
 	}})
@@ -129,10 +126,7 @@ func (a *API) validate(r *request) (any, error) {
 		return nil, err
 	}
 	_, now := a.Rules.Current()
-	files, err := filesOf(data, now.Files)
-	if err != nil {
-		return nil, err
-	}
+	files := filesOf(data, now.Files)
 	set, err := rule.Parse(files...)
 	if err != nil {
 		return nil, err
@@ -157,13 +151,13 @@ type validBody struct {
 // readRule answers GET /rules/{id}.
 func (a *API) readRule(r *request) (any, error) {
 	_, now := a.Rules.Current()
-	return showText(r)(rule.RuleText(now.Files, r.PathValue("id")))
+	return showText(r)(rule.TextOfRule(now.Files, r.PathValue("id")))
 }
 
 // readTier answers GET /rules/tier/{tier}.
 func (a *API) readTier(r *request) (any, error) {
 	_, now := a.Rules.Current()
-	return showText(r)(rule.TierText(now.Files, r.PathValue("tier")))
+	return showText(r)(rule.TextOfTier(now.Files, r.PathValue("tier")))
 }
 
 func showText(r *request) func(rule.Text, error) (any, error) {

@@ -49,7 +49,7 @@ func TestRolesMayWhatTheyMay(t *testing.T) {
 }
 
 func TestMistakesInTokensAreListed(t *testing.T) {
-	_, err := ParseTokens(rule.File{Name: "tokens", Data: []byte("a b\nx viewer 12\ny king " + hash("k") + "\nz admin " + hash("z") + "\nz admin " + hash("z") + "\nadmin admin " + hash("q") + "\n")}, "root")
+	_, err := ParseTokens(rule.File{Name: "tokens", Data: []byte("a b\nx viewer 12\ny king " + hash("k") + "\nz viewer " + hash("z") + "\nz admin " + hash("z") + "\nadmin viewer " + hash("q") + "\n")}, "root")
 	for _, want := range []string{
 		"tokens:1:1: has 2 words", "tokens:2:1: the hash of x is no SHA-256", `tokens:3:1: "king" is no role`, `tokens:5:1: the name "z" is taken`, `tokens:6:1: the name "admin" is taken`,
 	} {
