@@ -39,6 +39,9 @@ func (f *flight) spread(m *stintv1.TakeBatchResponse) error {
 	if err := checkDecisions(m.GetDecisions(), len(f.columns.keys)); err != nil {
 		return err
 	}
+	if len(f.columns.keys) > 0 && len(m.GetDecisions().GetLimit()) == 0 && len(m.GetFailures()) == 0 {
+		return garbled("it decides nothing")
+	}
 	first, group, failures := 0, 0, m.GetFailures()
 	for _, c := range f.calls {
 		out := c.room()
