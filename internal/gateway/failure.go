@@ -11,6 +11,10 @@ import (
 	"strings"
 )
 
+// ErrSlowClient is what the body of a request fails with, by whoever wraps the
+// gateway, when its client has stopped sending it.
+var ErrSlowClient = errors.New("the client stopped in the middle of the body")
+
 // failure is an answer that the gateway gives itself.
 type failure struct {
 	status     int
@@ -49,6 +53,8 @@ func (g *Gateway) failureOf(r *http.Request, err error) *failure {
 	case errors.Is(err, errAllDown):
 		return &failure{http.StatusServiceUnavailable, "UPSTREAM_UNAVAILABLE", "No upstream can be reached; nothing was sent",
 			wholeSeconds(g.retryAfter(g.now()))}
+	case exchangeOf(r).clientStopped(err):
+		return &failure{http.StatusRequestTimeout, "REQUEST_TIMEOUT", "The request body did not arrive in time", 0}
 	case errors.As(err, &tooLarge):
 		return &failure{http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE", "The request body is too large", 0}
 	case r.Context().Err() == nil && errors.As(err, &network) && network.Timeout(), errors.Is(err, context.DeadlineExceeded):
@@ -60,7 +66,7 @@ func (g *Gateway) failureOf(r *http.Request, err error) *failure {
 // logFailure names no path, query or header: they may hold secrets.
 func (g *Gateway) logFailure(r *http.Request, x *exchange, f *failure, err error) {
 	log, name := g.options.Logger.Warn, ""
-	if r.Context().Err() != nil {
+	if r.Context().Err() != nil || x.clientStopped(err) {
 		log = g.options.Logger.Debug // the client left; that is no fault of anyone
 	}
 	if x.at != nil {

@@ -1,16 +1,18 @@
 package gateway
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"sync/atomic"
 )
 
-// upload is the body of an HTTP/1.1 request, which knows whether it has been
-// read to its end.
+// upload is the body of an HTTP/1.1 request, which knows how its reading
+// ended.
 type upload struct {
 	io.ReadCloser
 	ended atomic.Bool
+	slow  atomic.Bool // ErrSlowClient
 }
 
 func (u *upload) Read(p []byte) (int, error) {
@@ -18,7 +20,17 @@ func (u *upload) Read(p []byte) (int, error) {
 	if err == io.EOF {
 		u.ended.Store(true)
 	}
+	if errors.Is(err, ErrSlowClient) {
+		u.slow.Store(true)
+	}
 	return n, err
+}
+
+// clientStopped reports whether an exchange failed because its client did. The
+// server of net/http ends the request's context then, which may be all that
+// the error says.
+func (x *exchange) clientStopped(err error) bool {
+	return errors.Is(err, ErrSlowClient) || x.body != nil && x.body.slow.Load()
 }
 
 func (x *exchange) watch(r *http.Request) {

@@ -5,9 +5,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/stintdev/stint/internal/gateway"
 )
 
 // An answer that may be of any length has no bound as a whole, and neither has
@@ -100,8 +103,11 @@ type writerBody struct {
 func (b *writerBody) Read(p []byte) (int, error) {
 	_ = b.control.SetReadDeadline(time.Now().Add(b.timeout)) // a connection that cannot has no bound
 	n, err := b.ReadCloser.Read(p)
-	if errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF):
 		_ = b.control.SetReadDeadline(time.Time{}) // the answer may take longer
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = gateway.ErrSlowClient
 	}
 	return n, err
 }

@@ -117,6 +117,31 @@ func TestWritersThatWriteNothingAreCut(t *testing.T) {
 	}
 }
 
+// TestWritersThatStopAreTold has clients of both versions of HTTP.
+func TestWritersThatStopAreTold(t *testing.T) {
+	t.Parallel()
+	s := hurried(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+	newer := new(http.Protocols)
+	newer.SetUnencryptedHTTP2(true)
+	for name, transport := range map[string]*http.Transport{"HTTP/1.1": {}, "HTTP/2": {Protocols: newer}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			body, writer := io.Pipe()
+			defer writer.Close()
+			go func() { _, _ = io.WriteString(writer, "ab") }()
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url("gateway", "/"), body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := send(t, &http.Client{Transport: transport}, request)
+			if got.status != http.StatusRequestTimeout || !strings.Contains(got.body, "REQUEST_TIMEOUT") {
+				t.Errorf("status %d: %s", got.status, got.body)
+			}
+			transport.CloseIdleConnections()
+		})
+	}
+}
+
 // TestSteadyClientsAreServed sends a body and reads an answer for longer than
 // any timeout, each part in time.
 func TestSteadyClientsAreServed(t *testing.T) {
