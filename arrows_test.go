@@ -37,6 +37,7 @@ var arrows = map[string]struct {
 	"resilience/bulkhead":  {nil, "what calls hold is no concern of it"},
 	"resilience/retry":     {nil, "what a retry costs others is bounded by an interface"},
 	"resilience/deadline":  {nil, "it carries a time, whatever the request is"},
+	"resilience/client":    {[]string{"resilience/breaker", "resilience/bulkhead", "resilience/deadline", "resilience/retry"}, "it puts the parts together; budgets and limiters are handed to it"},
 	"redisstore":           {[]string{".", "internal/shorthash"}, "it takes claims to servers; what their failure means is decided around it"},
 	"lease":                {[]string{"."}, "it leases from any store, so it knows none"},
 	"remotestore":          {[]string{".", "api/…"}, "it takes claims to a server; what its failure means is decided around it"},
@@ -75,6 +76,7 @@ var thirdParty = map[string]string{
 	"resilience/bulkhead": "whoever parts dependencies downloads nothing else",
 	"resilience/retry":    "whoever retries downloads nothing else",
 	"resilience/deadline": "whoever carries deadlines downloads nothing else",
+	"resilience/client":   "whoever calls over HTTP downloads nothing else",
 	"internal/resp":       "it reads what anyone sends, so it can be read whole",
 	"internal/urlpath":    "security rests on it, so it can be read whole",
 }

@@ -1,0 +1,382 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/resilience/budget"
+	"github.com/stintdev/stint/resilience/bulkhead"
+	"github.com/stintdev/stint/resilience/deadline"
+	"github.com/stintdev/stint/resilience/retry"
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+type trip func(*http.Request) (*http.Response, error)
+
+func (f trip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// answers is a base that gives these statuses, the last again and again.
+func answers(statuses ...int) trip {
+	var n atomic.Int64
+	return func(*http.Request) (*http.Response, error) {
+		i := min(int(n.Add(1)), len(statuses)) - 1
+		return &http.Response{StatusCode: statuses[i], Header: http.Header{}, Body: io.NopCloser(strings.NewReader("an answer"))}, nil
+	}
+}
+
+func get(t *testing.T, rt http.RoundTripper) (*http.Response, error) {
+	t.Helper()
+	return rt.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://orders.example/", nil))
+}
+
+// log is an observer that remembers.
+type log struct {
+	mu     sync.Mutex
+	events []Event
+}
+
+func (l *log) Observe(e Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.Took = 0
+	l.events = append(l.events, e)
+}
+
+func (l *log) kinds() (all string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.events {
+		all += " " + e.Kind.String()
+		if e.Result != "" {
+			all += "=" + e.Result
+		}
+		if e.Kind == Refused {
+			all += "=" + e.Part.String()
+		}
+	}
+	return all
+}
+
+func TestNothingInTheWayUnlessTold(t *testing.T) {
+	rt := must(New(Options{Base: answers(503)}))
+	resp, err := get(t, rt)
+	if err != nil || resp.StatusCode != 503 {
+		t.Errorf("%v, %v", resp, err)
+	}
+}
+
+func TestOptionsThatCannotBe(t *testing.T) {
+	_, err := New(Options{Total: -1, Retry: &retry.Options{Attempts: -1}})
+	if err == nil || !strings.Contains(err.Error(), "Total") || !strings.Contains(err.Error(), "Attempts") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// All parts at once, over a real connection: two failures, then an answer.
+func TestAllPartsOverRealConnections(t *testing.T) {
+	defer nothingRunsOn(t, runtime.NumGoroutine())
+	var calls atomic.Int64
+	server := httptest.NewServer(deadline.Middleware{}.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, ok := r.Context().Deadline(); !ok {
+			t.Error("the server was not told of the deadline")
+		}
+		if calls.Add(1) < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.Copy(w, r.Body)
+	})))
+	defer server.Close()
+	seen, limit := &log{}, must(stint.Spec{Limit: 1000, Window: time.Second}.Compile())
+	places := must(bulkhead.New(bulkhead.Options{Limit: 1, Queue: 50}))
+	client := &http.Client{Transport: must(New(Options{
+		Parts: Parts{
+			Name: "echo", Bulkhead: places, Breaker: must(breaker.New(breaker.Options{})), Observer: seen,
+			Limiter: stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit),
+		},
+		Total:    10 * time.Second,
+		Retry:    &retry.Options{Base: time.Millisecond, Budget: must(budget.New(budget.Options{}))},
+		Deadline: &deadline.Transport{},
+	}))}
+	defer client.CloseIdleConnections()
+	req := must(http.NewRequestWithContext(t.Context(), http.MethodPut, server.URL, strings.NewReader("a body")))
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := string(must(io.ReadAll(resp.Body)))
+	resp.Body.Close()
+	if body != "a body" || places.Usage().InUse != 0 {
+		t.Errorf("read %q; %+v", body, places.Usage())
+	}
+	if got, want := seen.kinds(), " sent=5xx decided sent=5xx decided sent=2xx ended=2xx"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+// nothingRunsOn waits until no more goroutines run than before.
+func nothingRunsOn(t *testing.T, before int) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Errorf("%d goroutines, and there were %d", runtime.NumGoroutine(), before)
+			return
+		}
+	}
+}
+
+// Many callers, some of whom leave, lose no place.
+func TestNoPlaceIsLost(t *testing.T) {
+	defer nothingRunsOn(t, runtime.NumGoroutine())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/fails" {
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = w.Write([]byte("hello"))
+	}))
+	defer server.Close()
+	places := must(bulkhead.New(bulkhead.Options{Limit: 4, Queue: 100}))
+	client := &http.Client{Transport: must(New(Options{Parts: Parts{Bulkhead: places}, Retry: &retry.Options{Base: time.Microsecond}}))}
+	defer client.CloseIdleConnections()
+	var wg sync.WaitGroup
+	for i := range 60 {
+		wg.Go(func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			path := [...]string{"/", "/fails", "/leaves"}[i%3]
+			if path == "/leaves" {
+				time.AfterFunc(time.Duration(i)*100*time.Microsecond, cancel)
+			}
+			resp, err := client.Do(must(http.NewRequestWithContext(ctx, http.MethodGet, server.URL+path, nil)))
+			if err != nil {
+				return
+			}
+			if i%2 == 0 {
+				_, _ = io.Copy(io.Discard, resp.Body)
+			}
+			resp.Body.Close()
+		})
+	}
+	wg.Wait()
+	if u := places.Usage(); u.InUse != 0 || u.Waiting != 0 {
+		t.Errorf("%+v", u)
+	}
+}
+
+// What each part's refusal looks like, and that it is not repeated.
+func TestRefusals(t *testing.T) {
+	full := must(bulkhead.New(bulkhead.Options{Limit: 1}))
+	must(full.Acquire(t.Context()))
+	open := must(breaker.New(breaker.Options{}))
+	open.ForceOpen()
+	for _, c := range []struct {
+		name   string
+		o      Options
+		part   Part
+		target any
+	}{
+		{"bulkhead", Options{Parts: Parts{Bulkhead: full}}, Bulkhead, new(*bulkhead.RefusedError)},
+		{"breaker", Options{Parts: Parts{Breaker: open}}, Breaker, new(*breaker.RefusedError)},
+		{"limiter", Options{Parts: Parts{Limiter: never{}}}, Limit, new(*stint.Error)},
+		{"deadline", Options{Total: time.Second, Deadline: &deadline.Transport{Reserve: time.Hour}}, Deadline, new(*deadline.RefusedError)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			seen := &log{}
+			c.o.Name, c.o.Observer, c.o.Retry = "orders", seen, &retry.Options{}
+			c.o.Base = trip(func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, io.EOF })
+			_, err := (&http.Client{Transport: must(New(c.o))}).Get("http://orders.example/")
+			var refused *RefusedError
+			if !errors.As(err, &refused) || refused.Part != c.part || refused.Name != "orders" || !errors.As(err, c.target) {
+				t.Errorf("got %v", err)
+			}
+			if want := " refused=" + c.name + " decided ended=refused"; seen.kinds() != want {
+				t.Errorf("got %s, want %s", seen.kinds(), want)
+			}
+		})
+	}
+}
+
+type never struct{}
+
+func (never) Wait(context.Context, string) error {
+	return &stint.Error{Code: stint.CodeTimeout, Problem: "no turn", Err: context.DeadlineExceeded}
+}
+
+// When a breaker opens between two attempts, the error tells of both.
+func TestRefusalTellsWhatCameBefore(t *testing.T) {
+	b := must(breaker.New(breaker.Options{ConsecutiveFailures: 1}))
+	_, err := get(t, must(New(Options{Parts: Parts{Name: "orders", Breaker: b}, Retry: &retry.Options{Base: time.Microsecond}, Base: answers(503)})))
+	var refused *RefusedError
+	var before *StatusError
+	if !errors.As(err, &refused) || !errors.As(refused.Before, &before) || before.Status != 503 {
+		t.Fatalf("got %v", err)
+	}
+	if text := err.Error(); !strings.HasPrefix(text, "orders: not sent: circuit breaker is open") || !strings.HasSuffix(text, "(the attempt before: 503 Service Unavailable)") {
+		t.Errorf("got %s", text)
+	}
+}
+
+// An empty budget leaves the answer as it was.
+func TestBudgetKeepsTheAnswer(t *testing.T) {
+	none := must(budget.New(budget.Options{PerSecond: budget.NoShare}))
+	resp, err := get(t, must(New(Options{Retry: &retry.Options{Budget: none}, Base: answers(503)})))
+	if err != nil || resp.StatusCode != 503 || string(must(io.ReadAll(resp.Body))) != "an answer" {
+		t.Errorf("%v, %v", resp, err)
+	}
+}
+
+// Who waits for a retry holds no place, and no probe is lost by a caller that
+// gives up.
+func TestWaitingHoldsNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		places := must(bulkhead.New(bulkhead.Options{Limit: 1}))
+		rt := must(New(Options{
+			Parts: Parts{Bulkhead: places},
+			Retry: &retry.Options{Jitter: retry.None, Base: time.Second},
+			Base:  answers(503, 200),
+		}))
+		go func() { time.Sleep(500 * time.Millisecond); must(places.Acquire(t.Context())).Release() }()
+		resp, err := get(t, rt)
+		if err != nil || resp.StatusCode != 200 {
+			t.Fatalf("%v, %v", resp, err)
+		}
+		if u := places.Usage(); u.InUse != 1 || u.Full != 0 {
+			t.Errorf("an answer that is read holds its place: %+v", u)
+		}
+		_ = must(io.ReadAll(resp.Body))
+		if u := places.Usage(); u.InUse != 0 {
+			t.Errorf("%+v", u)
+		}
+	})
+}
+
+func TestBreakerDoesNotCountWhoGaveUp(t *testing.T) {
+	b := must(breaker.New(breaker.Options{}))
+	ctx, cancel := context.WithCancel(t.Context())
+	rt := must(New(Options{Parts: Parts{Breaker: b}, Base: trip(func(*http.Request) (*http.Response, error) { cancel(); return nil, context.Canceled })}))
+	if _, err := rt.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, "http://h/", nil)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if c := b.Counts(); c.Calls != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// The wait for a turn is not the dependency's slowness.
+func TestBreakerDoesNotTimeTheWaitForATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := must(breaker.New(breaker.Options{SlowAfter: 100 * time.Millisecond, SlowRatio: 1}))
+		rt := must(New(Options{Parts: Parts{Breaker: b, Limiter: turn(time.Second)}, Base: answers(200)}))
+		if _, err := get(t, rt); err != nil {
+			t.Fatal(err)
+		}
+		if c := b.Counts(); c != (breaker.Counts{Calls: 1}) {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
+// turn is a limiter whose turns come after a time.
+type turn time.Duration
+
+func (d turn) Wait(context.Context, string) error { time.Sleep(time.Duration(d)); return nil }
+
+// A leaky bucket at the client shapes what it sends.
+func TestStintShapes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := must(stint.Spec{Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Second, Queue: 100}.Compile())
+		start := time.Now()
+		var mu sync.Mutex
+		var sent []time.Duration
+		rt := must(New(Options{
+			Parts: Parts{Limiter: stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)},
+			Base: trip(func(r *http.Request) (*http.Response, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				sent = append(sent, time.Since(start))
+				return answers(200)(r)
+			}),
+		}))
+		for range 4 {
+			go func() { _, _ = get(t, rt) }()
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		for i, at := range sent {
+			if want := time.Duration(i) * 100 * time.Millisecond; at.Round(time.Millisecond) != want {
+				t.Errorf("request %d was sent at %v, want %v", i, at, want)
+			}
+		}
+		if len(sent) != 4 {
+			t.Errorf("%d sent", len(sent))
+		}
+	})
+}
+
+func TestPanicsLoseNothing(t *testing.T) {
+	places, b := must(bulkhead.New(bulkhead.Options{Limit: 1})), must(breaker.New(breaker.Options{ConsecutiveFailures: 1}))
+	rt := must(New(Options{Parts: Parts{Bulkhead: places, Breaker: b}, Base: trip(func(*http.Request) (*http.Response, error) { panic("base") })}))
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = get(t, rt)
+	}()
+	if places.Usage().InUse != 0 || b.State() != breaker.Open {
+		t.Errorf("%+v, %v", places.Usage(), b.State())
+	}
+}
+
+// A connection that changes its protocol can still be written to.
+func TestUpgradedConnectionsStayWritable(t *testing.T) {
+	places := must(bulkhead.New(bulkhead.Options{Limit: 1}))
+	one, other := io.Pipe()
+	rt := must(New(Options{Parts: Parts{Bulkhead: places}, Base: trip(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 101, Body: struct {
+			io.ReadCloser
+			io.Writer
+		}{one, other}}, nil
+	})}))
+	resp, err := get(t, rt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := resp.Body.(io.Writer); !ok || places.Usage().InUse != 1 {
+		t.Errorf("%T, %+v", resp.Body, places.Usage())
+	}
+	resp.Body.Close()
+	if places.Usage().InUse != 0 {
+		t.Errorf("%+v", places.Usage())
+	}
+}
+
+func TestTotalBoundsTheWholeCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		rt := must(New(Options{Total: time.Second, Retry: &retry.Options{Attempts: 100, Jitter: retry.None}, Base: answers(503)}))
+		resp, err := get(t, rt)
+		if err != nil || resp.StatusCode != 503 || time.Since(start) != 700*time.Millisecond {
+			t.Errorf("%v, %v after %v", resp, err, time.Since(start))
+		}
+		resp.Body.Close()
+	})
+}

@@ -1,0 +1,125 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/stintdev/stint/resilience/deadline"
+	"github.com/stintdev/stint/resilience/retry"
+)
+
+// Options says which parts a [Transport] has. The zero value has none, and
+// sends requests as Base does.
+type Options struct {
+	Parts
+
+	// Total is the time of a whole call: all attempts, the waits between them
+	// and the response's body. A context that ends earlier does so. Zero: as
+	// long as the context lets it.
+	Total time.Duration
+
+	// Retry repeats attempts by a policy of these options; its Budget bounds
+	// how many. Its Classify is not asked. Nil: no retries.
+	Retry *retry.Options
+
+	// Deadline tells the server how much time is left. Its Base is not used.
+	// Nil: nobody is told.
+	Deadline *deadline.Transport
+
+	// Key says whose turn an attempt is, to the Limiter. Defaults to the host
+	// of the URL.
+	Key func(*http.Request) string
+
+	// Repeatable and Classify are those of retry.Transport. Classify is not
+	// asked about attempts that were refused: those are not repeated.
+	Repeatable func(*http.Request) bool
+	Classify   func(resp *http.Response, err error, now time.Time) retry.Verdict
+
+	// Failed says what the breaker counts as a failure; one of the two is
+	// nil. It must leave the body unread. It is not asked where the caller
+	// gave up, or nothing was sent. Defaults to [Failed].
+	Failed func(resp *http.Response, err error) bool
+
+	// Base sends the requests. Defaults to http.DefaultTransport.
+	Base http.RoundTripper
+}
+
+// Failed reports whether a dependency failed: by an error, or a status of 500
+// or more. A 429 is none: it is up and says so.
+func Failed(resp *http.Response, err error) bool {
+	return err != nil || resp.StatusCode >= http.StatusInternalServerError
+}
+
+func (o *Options) complete() {
+	if o.Key == nil {
+		o.Key = func(r *http.Request) string { return r.URL.Host }
+	}
+	if o.Classify == nil {
+		o.Classify = retry.ClassifyHTTP
+	}
+	if o.Failed == nil {
+		o.Failed = Failed
+	}
+	if o.Base == nil {
+		o.Base = http.DefaultTransport
+	}
+}
+
+// New returns a transport of these parts. The error names every option that
+// cannot be.
+func New(o Options) (*Transport, error) {
+	o.complete()
+	t := &Transport{options: o}
+	wrong := o.check()
+	t.calls, wrong = t.newCalls(wrong)
+	if wrong != nil {
+		return nil, wrong
+	}
+	return t, nil
+}
+
+func (o *Options) check() error {
+	if o.Total < 0 {
+		return fmt.Errorf("client: Total: is %v, which is below 0", o.Total)
+	}
+	return nil
+}
+
+// newCalls is what a call goes through below its deadline.
+func (t *Transport) newCalls(wrong error) (http.RoundTripper, error) {
+	o := &t.options
+	below := o.Base
+	if o.Deadline != nil {
+		told := *o.Deadline
+		told.Base = o.Base
+		below = &told
+	}
+	each := &attempts{options: o, below: below}
+	if o.Retry == nil {
+		return each, wrong
+	}
+	policy, err := o.Policy(*o.Retry)
+	return &retry.Transport{Base: each, Policy: policy, Repeatable: o.Repeatable, Classify: o.verdict}, errors.Join(wrong, err)
+}
+
+// Policy returns a policy of these options that also tells the Observer of its
+// steps.
+func (p *Parts) Policy(o retry.Options) (*retry.Policy, error) {
+	observe := o.Observe
+	o.Observe = func(s retry.Step) {
+		if observe != nil {
+			observe(s)
+		}
+		p.Observe(Event{Kind: Decided, Attempt: s.Attempt, Step: s})
+	}
+	return retry.New(o)
+}
+
+func (o *Options) verdict(resp *http.Response, err error, now time.Time) retry.Verdict {
+	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
+		return retry.Verdict{}
+	}
+	return o.Classify(resp, err, now)
+}

@@ -1,0 +1,150 @@
+package client
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/resilience/bulkhead"
+)
+
+// Limiter has a caller wait for its turn: it returns nil when that has come,
+// and an error when it will not come in time. A *stint.Limiter is one; with a
+// leaky bucket it shapes what is sent. It must be safe for use by many
+// goroutines at once.
+type Limiter interface {
+	Wait(ctx context.Context, key string) error
+}
+
+// Parts are what every attempt passes on its way to one dependency, in this
+// order. Those that are nil are left out; the zero value lets everything pass.
+// Do not change it once it is in use.
+type Parts struct {
+	// Name is the dependency's, for errors and metrics. It should be one of a
+	// few, and not made of what a request says.
+	Name string
+
+	Bulkhead *bulkhead.Bulkhead
+	Breaker  *breaker.Breaker
+	Limiter  Limiter
+
+	// Observer is told what happens. Defaults to nobody.
+	Observer Observer
+}
+
+// Enter takes a place in the bulkhead, asks the breaker and waits for the
+// limiter. The key is the limiter's: whose turn it is. If all let the attempt
+// go ahead, end the Pass. Otherwise the error is a [*RefusedError], or the
+// context's where it ended the wait for a place, and nothing is held.
+//
+// The breaker is asked again after the wait, and times the attempt from
+// there: that others were first is not the dependency's doing. So an attempt
+// may have taken its turn and be refused even so, where the breaker opened
+// meanwhile.
+func (p *Parts) Enter(ctx context.Context, key string) (*Pass, error) {
+	pass := &Pass{}
+	entered := false
+	defer func() {
+		if !entered {
+			pass.Leave()
+		}
+	}()
+	if err := p.enter(ctx, key, pass); err != nil {
+		return nil, p.named(err)
+	}
+	entered = true
+	return pass, nil
+}
+
+func (p *Parts) enter(ctx context.Context, key string, pass *Pass) error {
+	if err := p.place(ctx, pass); err != nil {
+		return err
+	}
+	if err := p.expectRefusal(); err != nil {
+		return err
+	}
+	if err := p.turn(ctx, key); err != nil {
+		return err
+	}
+	return p.begin(pass)
+}
+
+func (p *Parts) place(ctx context.Context, pass *Pass) (err error) {
+	if p.Bulkhead == nil {
+		return nil
+	}
+	pass.slot, err = p.Bulkhead.Acquire(ctx)
+	if refused := (*bulkhead.RefusedError)(nil); errors.As(err, &refused) {
+		return &RefusedError{Part: Bulkhead, Err: err}
+	}
+	return err
+}
+
+// expectRefusal spares an attempt the wait for its turn where the breaker
+// would refuse it after that.
+func (p *Parts) expectRefusal() error {
+	if p.Breaker == nil {
+		return nil
+	}
+	if s := p.Breaker.State(); s == breaker.ForcedOpen || s == breaker.Open && p.Breaker.RetryAfter() > 0 {
+		return p.broken()
+	}
+	return nil
+}
+
+func (p *Parts) broken() error {
+	err := &breaker.RefusedError{State: p.Breaker.State(), RetryAfter: p.Breaker.RetryAfter()}
+	return &RefusedError{Part: Breaker, Err: err}
+}
+
+func (p *Parts) turn(ctx context.Context, key string) error {
+	if p.Limiter == nil {
+		return nil
+	}
+	if err := p.Limiter.Wait(ctx, key); err != nil {
+		return &RefusedError{Part: Limit, Err: err}
+	}
+	return nil
+}
+
+func (p *Parts) begin(pass *Pass) error {
+	if p.Breaker == nil {
+		return nil
+	}
+	call, ok := p.Breaker.Begin()
+	if !ok {
+		return p.broken()
+	}
+	pass.call = call
+	return nil
+}
+
+func (p *Parts) named(err error) error {
+	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
+		refused.Name = p.Name
+	}
+	return err
+}
+
+// Pass is an attempt that was let through. Say once how it ended, by Success,
+// Failure or Cancel, and then Leave.
+type Pass struct {
+	slot *bulkhead.Slot // nil without a bulkhead
+	call breaker.Call
+}
+
+// Success tells the breaker that the dependency answered as it should.
+func (p *Pass) Success() { p.call.Success() }
+
+// Failure tells the breaker that it did not.
+func (p *Pass) Failure() { p.call.Failure() }
+
+// Cancel tells the breaker that nobody will know: the caller gave up.
+func (p *Pass) Cancel() { p.call.Cancel() }
+
+// Leave gives the place back. Only the first call does.
+func (p *Pass) Leave() {
+	if p.slot != nil {
+		p.slot.Release()
+	}
+}

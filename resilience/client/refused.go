@@ -1,0 +1,69 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// Part is one of the parts that can refuse an attempt.
+type Part uint8
+
+// The parts.
+const (
+	Bulkhead Part = iota // Err is a *bulkhead.RefusedError
+	Breaker              // Err is a *breaker.RefusedError
+	Limit                // Err is the limiter's
+	Deadline             // Err is a *deadline.RefusedError
+	partCount
+)
+
+// String returns the part in lower case: "bulkhead".
+func (p Part) String() string {
+	if p >= partCount {
+		return "unknown"
+	}
+	return [partCount]string{"bulkhead", "breaker", "limiter", "deadline"}[p]
+}
+
+// RefusedError says that a part refused an attempt, which therefore was not
+// sent. [errors.As] finds the part's own error in it.
+type RefusedError struct {
+	Name string // the dependency
+	Part Part
+	Err  error // the part's own
+
+	// Before is why the attempt before this one failed: its error, or a
+	// [*StatusError]. Nil where this was the first. [errors.Is] and
+	// [errors.As] do not look into it.
+	Before error
+}
+
+// Error returns who refused, why, and what came before.
+func (e *RefusedError) Error() string {
+	text := fmt.Sprintf("not sent: %v", e.Err)
+	if e.Name != "" {
+		text = e.Name + ": " + text
+	}
+	if e.Before != nil {
+		text += fmt.Sprintf(" (the attempt before: %v)", e.Before)
+	}
+	return text
+}
+
+// Unwrap returns the part's own error.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// Timeout reports whether there was no time for the attempt.
+func (e *RefusedError) Timeout() bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(e.Err, &timeout) && timeout.Timeout()
+}
+
+// StatusError is an answer that was given up for another attempt.
+type StatusError struct{ Status int }
+
+// Error returns the status: "503 Service Unavailable".
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status))
+}
