@@ -28,7 +28,7 @@ check: vet lint ## what to run before every commit: build, vet, lint, short test
 
 .PHONY: test
 test: vet servers ## everything that can be tested; without a server, what needs none
-	$(GO) test -race -short . ./grpclimit ./guard ./httplimit ./internal/... ./redisstore ./remotestore ./replay ./resilience/... ./rule ./storetest
+	$(GO) test -race -short . ./grpclimit ./guard ./httplimit ./internal/... ./lease ./redisstore ./remotestore ./replay ./resilience/... ./rule ./storetest
 	$(GO) test $$($(GO) list ./... | grep -v -e /internal/failuretest -e /internal/ruletest)
 	$(GO) test -v ./internal/ruletest # alone, for it measures time; it prints its figures
 	$(GO) test -v ./internal/failuretest # alone, for it measures time; it prints its figures
