@@ -63,14 +63,13 @@ func (s *Service) returnBatch(b *batch) {
 	s.batches.Put(b)
 }
 
-// resized returns a zeroed slice of that length, in place where it fits.
-func resized[E any](s []E, n int) []E {
+// sized returns a slice of that length, in place where it fits: what names
+// callers was cleared when it was kept, and numbers are written over.
+func sized[E any](s []E, n int) []E {
 	if cap(s) < n {
 		return make([]E, n)
 	}
-	s = s[:n]
-	clear(s)
-	return s
+	return s[:n]
 }
 
 // failures are those of the groups that have no decision. Their decisions are

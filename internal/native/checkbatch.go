@@ -3,6 +3,7 @@ package native
 import (
 	"context"
 
+	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 	"github.com/stintdev/stint/rule"
 )
@@ -51,7 +52,7 @@ func (r *round) readRows(m *stintv1.CheckBatchRequest) error {
 	case n > maxBatch:
 		return badRequest("values: has %d rows (give at most %d)", n, maxBatch)
 	}
-	r.rows = resized(r.rows, n)
+	r.rows = sized(r.rows, n)
 	for i := range r.rows {
 		r.rows[i] = row{names, values[i*len(names) : (i+1)*len(names)]}
 	}
@@ -81,13 +82,14 @@ type verdict struct {
 // checkedAll is the answer to a batch of checks.
 func (r *round) checkedAll(ctx context.Context) *stintv1.CheckBatchResponse {
 	response := new(stintv1.CheckBatchResponse)
-	r.faces, r.verdicts = resized(r.faces, len(r.items)), resized(r.verdicts, len(r.items))
+	r.faces, r.verdicts = sized(r.faces, len(r.items)), sized(r.verdicts, len(r.items))
 	places := map[string]uint32{} // 1 + the place of a rule in response.Rules
 	for i := range r.items {
 		o, err := r.check(&r.items[i])
 		if err != nil {
 			r.service.log(ctx, err)
 			response.Failures = append(response.Failures, failureOf(i, err))
+			r.faces[i], r.verdicts[i] = stint.Decision{}, verdict{}
 			continue
 		}
 		r.faces[i] = *faceOf(o)

@@ -19,7 +19,7 @@ func (b *batch) read(s *Service, m *stintv1.TakeBatchRequest) error {
 	if err := b.readLimits(s, m.GetLimits()); err != nil {
 		return err
 	}
-	b.claims, b.out = resized(b.claims, n), resized(b.out, n)
+	b.claims, b.out = sized(b.claims, n), sized(b.out, n)
 	for i := range b.claims {
 		if err := b.readClaim(s, m, i); err != nil {
 			return err
@@ -64,7 +64,7 @@ func (b *batch) readLimits(s *Service, limits []*stintv1.Limit) error {
 	if len(limits) > maxBatchLimits {
 		return badRequest("limits: has %d entries (give at most %d)", len(limits), maxBatchLimits)
 	}
-	b.limits = resized(b.limits, len(limits))
+	b.limits = sized(b.limits, len(limits))
 	for i, l := range limits {
 		limit, err := s.limit(l, i)
 		if err != nil {
@@ -153,7 +153,7 @@ func (b *batch) readGroups(m *stintv1.TakeBatchRequest) error {
 	if err := checkColumn("shadow", len(m.GetShadow()), n); err != nil {
 		return err
 	}
-	b.groups = resized(b.groups, n)
+	b.groups = sized(b.groups, n)
 	rest := b.claims
 	for i := range b.groups {
 		size := 1

@@ -100,7 +100,7 @@ func (r *round) decide(ctx context.Context) {
 	for i := range r.items {
 		r.gather(&r.items[i], &decided)
 	}
-	r.out = resized(r.out, decided)
+	r.out = sized(r.out, decided)
 	r.err = r.ask(ctx)
 	if partial, ok := errors.AsType[*stint.GroupsError](r.err); ok && len(partial.Errs) == len(r.groups) {
 		r.err, r.errs = nil, partial.Errs
