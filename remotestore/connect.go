@@ -23,6 +23,7 @@ func connect(o *Options) (*grpc.ClientConn, error) {
 		grpc.WithDisableRetry(),         // what may have been charged is not sent again
 		grpc.WithDisableServiceConfig(), // a name server must not ask for it either
 		grpc.WithIdleTimeout(0),
+		grpc.WithNoProxy(), // what is meant for web pages in the environment is not for claims
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: o.Timeout,
