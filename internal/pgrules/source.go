@@ -9,10 +9,12 @@
 package pgrules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -30,7 +32,8 @@ import (
 type Options struct {
 	// URL is a postgres:// URL, as libpq reads it.
 	URL string
-	// Password is used where the URL has none.
+	// Password wins over that of the environment. It is a mistake where the URL
+	// has one.
 	Password string
 	// Prefix begins the names of the tables: letters, digits, _, - and :, at
 	// most 40. Empty means "stint".
@@ -73,6 +76,11 @@ func New(o Options) (*Source, error) {
 	if err != nil {
 		return nil, errors.New("rules: not a URL of PostgreSQL (write it as postgres://user@host:5432/database, and @ : / ? # % in a password as %40 and so on)")
 	}
+	if u, err := url.Parse(o.URL); err == nil && o.Password != "" {
+		if _, twice := u.User.Password(); twice {
+			return nil, errors.New("rules: the URL has a password, and there is another (remove it from the URL)")
+		}
+	}
 	settle(config, o.Password)
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
@@ -88,9 +96,7 @@ func New(o Options) (*Source, error) {
 // pooler may stand in between; it must then pool sessions, for LISTEN.
 func settle(config *pgxpool.Config, password string) {
 	c := config.ConnConfig
-	if c.Password == "" {
-		c.Password = password
-	}
+	c.Password = cmp.Or(password, c.Password)
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTime
 	}

@@ -120,6 +120,7 @@ func TestWrongOptionsAreRefusedWithoutThePassword(t *testing.T) {
 		{URL: "postgres://u:hunter2@host:port/db"},
 		{URL: "postgres://u:hunter2@host/db", Prefix: `a"b`},
 		{URL: "postgres://u:hunter2@host/db?sslmode=none"},
+		{URL: "postgres://u:hunter2@host/db", Password: "hunter2"},
 	} {
 		if _, err := pgrules.New(o); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v: %v", o.Prefix, err)

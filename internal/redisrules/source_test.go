@@ -159,6 +159,10 @@ func TestAServerThatIsAway(t *testing.T) {
 	p.Restart()
 	redistest.Await(t, func() error { _, err := s.History(t.Context(), 1); return err })
 	<-told // by its subscription, or by a poll
+	p.Kill()
+	if _, err := s.History(t.Context(), 1); err == nil { // and not when the caller's patience is over: there is no bound to that here
+		t.Error("a server that is gone answers")
+	}
 }
 
 func TestWrongPrefixesAreRefused(t *testing.T) {

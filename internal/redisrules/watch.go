@@ -29,7 +29,17 @@ func clientOption(o *redisstore.Options) rueidis.ClientOption {
 		},
 		ClientName: "stint-rules", DisableCache: true, ForceSingleClient: o.Topology == redisstore.Single,
 		Dialer: net.Dialer{Timeout: timeout, KeepAlive: timeout}, ConnWriteTimeout: timeout, PipelineMultiplex: -1,
+		RetryDelay: retryDelay,
 	}
+}
+
+// retryDelay repeats a read over a connection that has ended, and soon says that
+// there is none. Nothing that changes versions is repeated.
+func retryDelay(attempts int, _ rueidis.Completed, _ error) time.Duration {
+	if attempts > 5 {
+		return -1
+	}
+	return time.Duration(attempts) * 20 * time.Millisecond
 }
 
 // Watch hears announcements, and polls.

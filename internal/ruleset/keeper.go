@@ -99,6 +99,8 @@ func (k *Keeper) Current() (*rule.Set, Version) {
 
 // History lists the newest versions of the source.
 func (k *Keeper) History(ctx context.Context, n int) ([]Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
 	return k.Source.History(ctx, n)
 }
 
@@ -112,6 +114,8 @@ func (k *Keeper) Get(ctx context.Context, number uint64) (Version, error) {
 		builtin := []rule.File{rule.BuiltinFile()}
 		return Version{Hash: HashOf(builtin), Files: builtin}, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
 	return k.Source.Get(ctx, number)
 }
 
@@ -219,6 +223,8 @@ func poke(c chan struct{}) {
 // not announce themselves.
 func (k *Keeper) Nodes(ctx context.Context) ([]Node, error) {
 	if fleet, ok := k.Source.(Fleet); ok {
+		ctx, cancel := context.WithTimeout(ctx, lookTime)
+		defer cancel()
 		return fleet.Nodes(ctx)
 	}
 	return []Node{k.self()}, nil

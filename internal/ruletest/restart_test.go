@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stintdev/stint/internal/pgrules"
 	"github.com/stintdev/stint/internal/pgtest"
@@ -52,6 +53,20 @@ func TestANodeStartsWithoutItsSource(t *testing.T) {
 	})
 	runs(t, n, 2)
 	runs(t, fresh, 2)
+}
+
+// A source that accepts connections and answers nothing holds no start up.
+func TestANodeStartsBesideASourceThatIsSilent(t *testing.T) {
+	p, address := server(t)
+	p.Freeze()
+	begun := time.Now()
+	n := startNode(t, t.TempDir(), "--rules", address)
+	if took := time.Since(begun); took > 6*time.Second {
+		t.Errorf("ready after %v", took)
+	}
+	p.Thaw()
+	newOperator(t, p.Addr()).publish(manyRules(1, 3))
+	runs(t, n, 1)
 }
 
 // Three nodes follow PostgreSQL, and each says what it runs.
