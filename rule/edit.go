@@ -138,6 +138,17 @@ func (e *editor) bodyMapping(data []byte, what string) (*yaml.Node, error) {
 	return n, err
 }
 
+// checkBody reads what an edit was given as its place in a file is read, so that
+// its mistakes are told before the file is written.
+func checkBody(n *yaml.Node, read func(r *reader, n *yaml.Node)) error {
+	r := &reader{findings: &findings{files: []string{BodyName}, seen: map[Problem]bool{}}}
+	read(r, n)
+	if len(r.mistakes) > 0 {
+		return r.inOrder(r.mistakes)
+	}
+	return nil
+}
+
 // twice refuses a mapping that has a key two times.
 func twice(n *yaml.Node) error {
 	seen := map[string]bool{}

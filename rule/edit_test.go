@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 const plain = `# The rules of a shop.
@@ -156,6 +157,8 @@ func TestEditsOfOtherLayouts(t *testing.T) {
 			"tiers:\n  a: &n {limit: 1, window: 60}\n  b: {limit: 2, window: 60}\n"},
 		"a merge": {"tiers:\n  a: &n {limit: 1, window: 60}\n  b: {<<: *n}\n", PutTier("b", []byte(`{"limit":2}`)),
 			"tiers:\n  a: &n {limit: 1, window: 60}\n  b: {<<: *n, limit: 2}\n"},
+		"what others repeat": {"tiers:\n  a: &n {limit: 1, window: 60}\n  b: *n\n", PutTier("a", []byte(`{"limit":2}`)),
+			"tiers:\n  a: &n {limit: 2, window: 60}\n  b: {limit: 1, window: 60}\n"},
 		"burst becomes capacity": {"tiers: {a: {limit: 1, window: 60, burst: 3}}\n", PutTier("a", []byte(`{"capacity":2}`)), "tiers: {a: {limit: 1, window: 60, capacity: 2}}\n"},
 		"numbers within params":  {"tiers:\n  a:\n    params: {limit: 1, window: 60}\n", PutTier("a", []byte(`{"limit":2,"capacity":5}`)), "tiers:\n  a:\n    params: {limit: 2, window: 60}\n    capacity: 5\n"},
 		"the exact text of numbers": {"rules:\n- {id: a, limit: 1/s}\n", PutRule("a", []byte(`{"capacity":1e2,"refill_rate":1.670,"version":"1"}`)),
@@ -189,6 +192,8 @@ func TestMistakesInAnEditSayWhereTheyAre(t *testing.T) {
 		"no mapping":        {PutRule("rest", []byte(`[1]`)), "body:1:1: a rule is a list"},
 		"not YAML":          {PutRule("rest", []byte("a: [")), "body:2:1: not YAML"},
 		"nothing":           {PutRule("rest", nil), "body: holds 0 documents"},
+		"odd YAML":          {PutRule("rest", []byte("{ limit\":7,\"window\":60}")), "body:1:3: a rule has no key"},
+		"an override":       {PutOverride("rest", "k", []byte(`{"limits":5}`), time.Time{}), "body:1:11: limits is"},
 		"an anchor":         {PutRule("rest", []byte("limit: &a 1/s\n")), "body:1:8: holds an anchor"},
 		"a key twice":       {PutTier("pro", []byte(`{"limit":1,"limit":2}`)), "body:1:12: has this key a second time"},
 		"a name":            {PutTier("no name", []byte(`{"limit":"1/s"}`)), "tier \"no name\" is not a name"},

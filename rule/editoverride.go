@@ -22,6 +22,11 @@ func PutOverride(id, key string, body []byte, until time.Time) Edit {
 		if err := twice(n); err != nil {
 			return nil, err
 		}
+		if n.Kind != yaml.ScalarNode {
+			if err := checkBody(n, func(r *reader, n *yaml.Node) { readFields(r, n, "an override", temporaryFields, &overrideDraft{}) }); err != nil {
+				return nil, err
+			}
+		}
 		rule, ok := e.rule(id)
 		if !ok {
 			return nil, &NotFoundError{fmt.Sprintf("rule %.80q", id)}

@@ -19,6 +19,9 @@ func PutRule(id string, body []byte) Edit {
 		if err := identify(n, id); err != nil {
 			return nil, err
 		}
+		if err := checkBody(n, func(r *reader, n *yaml.Node) { readRule(r, n, &fileDraft{}) }); err != nil {
+			return nil, err
+		}
 		if json.Valid(body) {
 			layOut(n)
 		}

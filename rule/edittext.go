@@ -49,6 +49,7 @@ func (e *editor) write(c *change) (files []File, places map[place2]*yaml.Node, e
 	}
 	lines := strings.Split(string(data), "\n")
 	spans := spansOf(lines, c)
+	e.detach(c)
 	c.make()
 	if c.op == opInsert && len(c.path) == 1 {
 		return e.appended(c)

@@ -2,6 +2,7 @@ package rule
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,6 +18,11 @@ func PutTier(tier string, body []byte) Edit {
 	return Edit{"tier " + tier, func(e *editor) (*change, error) {
 		fields, err := e.bodyMapping(body, "a tier")
 		if err != nil {
+			return nil, err
+		}
+		kept := &yaml.Node{Kind: yaml.MappingNode, Content: slices.Clone(fields.Content)}
+		dropNull(kept)
+		if err := checkBody(kept, func(r *reader, n *yaml.Node) { readFields(r, n, "a tier", tierFields, &tierDraft{}) }); err != nil {
 			return nil, err
 		}
 		found, ok := e.tier(tier)

@@ -1,0 +1,61 @@
+package rule
+
+import (
+	"bytes"
+	"testing"
+	"time"
+)
+
+// FuzzEdits edits any file that is a rule set: what comes out is one again, in
+// which the edit is there and everything else says what it said.
+func FuzzEdits(f *testing.F) {
+	for _, text := range []string{
+		plain, "", "rules: []\n", "rules:\n- {id: a, limit: 1/s}", "id: a\nlimit: 1/s\n---\nid: b\nlimit: 1/s\n", `{"rules":[{"id":"a","limit":"1/s"}]}`,
+		"tiers: {a: &n {limit: 1, window: 60}, b: *n}\nrules:\n  - &r\n    id: a\n    limit: 1/s\n  - <<: *r\n    id: b\n",
+		"rules:\r\n- id: a\r\n  limit: 1/s # x\r\n", "# only\n# comments\n", "rules:\n  - id: a\n    limit: 1/s\n    # end\n# of it\n\n\n",
+		"rules:\n- id: a\n  version: |\n    # no comment\n\n  limit: 1/s\n", "deny: x\nallow: [y]\nrules:\n", "---\n...\n---\nrules: [{id: a, limit: 1/s}]\n",
+		"? rules\n: - id: a\n    limit: 1/s\n", "rules:\n-   id: a\n    limit: 1/s\n-\n    id: b\n    limit: 1/s\n", "\ufeffrules:\n- id: a\n  limit: 1/s\n",
+	} {
+		f.Add(text, []byte(`{"limit":7,"window":60}`), "a", "k")
+	}
+	f.Fuzz(func(t *testing.T, text string, body []byte, id, key string) {
+		files := []File{{"rules.yaml", []byte(text)}}
+		if _, err := Parse(files...); err != nil {
+			return
+		}
+		for _, e := range []Edit{
+			PutRule(id, body), PutTier(id, body), PutOverride(id, key, body, time.Time{}), PutEntry(ListEntry{Deny: true, Match: key}),
+			DeleteRule(id), DeleteTier(id), DeleteOverride(id, key, false), DeleteEntry(ListEntry{Match: key}),
+		} {
+			after, _, err := Apply(files, e)
+			if err != nil {
+				continue
+			}
+			wantOnly(t, files, after, e.what, id)
+		}
+		if !bytes.Equal(files[0].Data, []byte(text)) {
+			t.Error("the files that were given have changed")
+		}
+	})
+}
+
+// wantOnly checks that nothing but what was edited says something else.
+func wantOnly(t *testing.T, before, after []File, what, id string) {
+	t.Helper()
+	if _, err := Parse(after...); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	c, err := Compare(before, after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := append(append(c.Rules.Added, c.Rules.Removed...), c.Rules.Changed...)
+	for _, name := range append(changed, append(append(c.Tiers.Added, c.Tiers.Removed...), c.Tiers.Changed...)...) {
+		if name != id {
+			t.Fatalf("%s of %q: %q has changed:\n%s\nbefore:\n%s", what, id, name, after[0].Data, before[0].Data)
+		}
+	}
+	if c.Defaults || c.Moved || c.Lists && what != "entry" {
+		t.Fatalf("%s: %+v", what, c)
+	}
+}
