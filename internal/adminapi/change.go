@@ -51,21 +51,26 @@ func (a *API) change(r *request, e edit) (any, error) {
 	_, base := a.Rules.Current()
 	for range attempts {
 		answer, err := a.attempt(r, &e, &o, base)
-		if answer != nil || err != nil {
-			a.audited(r, e.what, &o, answer, err)
-			if err == nil {
-				return answer, nil
-			}
-		}
 		conflict, ok := errors.AsType[*ruleset.ConflictError](err)
 		if !ok {
-			return nil, err
+			a.audited(r, e.what, &o, answer, err)
+			return told(answer, err)
 		}
 		if base, err = a.Rules.Get(r.Context(), conflict.Newest.Number); err != nil {
 			return nil, err
 		}
 	}
-	return nil, &apiError{Status: http.StatusConflict, Code: "CONFLICT", Message: "others publish all the time (try again)"}
+	err = &apiError{Status: http.StatusConflict, Code: "CONFLICT", Message: "others publish all the time (try again)"}
+	a.audited(r, e.what, &o, nil, err)
+	return nil, err
+}
+
+// told is an answer as an endpoint has it: nil where there is an error.
+func told(answer *outcome, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
 }
 
 // attempt makes the edit on one version.

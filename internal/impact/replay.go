@@ -14,7 +14,7 @@ import (
 // Result is what rules would do to the requests of a sample. They begin with
 // nothing used, so that a change may turn away a few more than it says.
 type Result struct {
-	Since    time.Time `json:"since"`             // the first request
+	Since    time.Time `json:"since,omitzero"`    // the first request
 	OneIn    uint64    `json:"one_caller_in"`     // of which the requests were kept
 	Requests int       `json:"requests"`          // in the sample
 	Allowed  int       `json:"allowed"`           // of them, when they came
