@@ -251,10 +251,10 @@ func TestASourceIsDownAfterThreeFailedLooks(t *testing.T) {
 	looked := make(chan error, 100)
 	f := newFollowed(t, Options{Source: e, OnLook: func(err error) { looked <- err }})
 	must(t, f.Load(t.Context()))
-	_ = <-looked
+	must(t, <-looked)
 	f.run()
 	<-f.Following()
-	_ = <-looked
+	must(t, <-looked)
 	e.fail(errors.New("away"))
 	for n := 1; n <= 4; n++ {
 		e.changed()

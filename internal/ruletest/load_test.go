@@ -2,7 +2,6 @@ package ruletest_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -157,56 +156,4 @@ func pauses(n int, pause time.Duration, do func(i int)) {
 		do(i)
 		<-tick.C
 	}
-}
-
-// Two nodes with different versions of one rule count together: raising and
-// lowering the limit hands out nothing anew, and takes nothing that was left.
-func TestVersionsThatDifferCountTogether(t *testing.T) {
-	p, url := server(t)
-	for _, algorithm := range []string{"token_bucket", "fixed_window", "sliding_window_counter", "sliding_window_log", "quota"} {
-		t.Run(algorithm, func(t *testing.T) {
-			p.Must("FLUSHALL")
-			low := startNode(t, "off", "--store", url, "--rules", limitFile(t, algorithm, 10))
-			high := startNode(t, "off", "--store", url, "--rules", limitFile(t, algorithm, 30))
-			used := 0
-			for i := range 60 { // by turns, until neither admits
-				n := low
-				if i%2 == 1 {
-					n = high
-				}
-				d, err := n.check()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if d.Allowed {
-					used++
-				}
-			}
-			want := 30
-			if algorithm == "token_bucket" { // whoever is capped at 10 lets the rest go
-				want = 10
-			}
-			if used < want || used > 30 {
-				t.Errorf("admitted %d by limits of 10 and 30 that count together, want %d to 30", used, want)
-			}
-			for _, n := range []*node{low, high} {
-				if d, err := n.check(); err != nil || d.Allowed {
-					t.Errorf("after both were exhausted: %+v, %v", d, err)
-				}
-			}
-			n := used
-			t.Logf("%s: %d admitted by limits of 10 and 30 in turn", algorithm, n)
-		})
-	}
-}
-
-func limitFile(t *testing.T, algorithm string, limit int) string {
-	t.Helper()
-	window := "window: 1h"
-	if algorithm == "quota" {
-		window = "period: month"
-	}
-	path := filepath.Join(t.TempDir(), "rules.yaml")
-	writeFile(t, path, fmt.Sprintf("rules:\n  - {id: one, by: [api_key], limits: [{name: n, algorithm: %s, limit: %d, %s}]}\n", algorithm, limit, window))
-	return path
 }
