@@ -44,6 +44,8 @@ func (s *Store) fromStatus(err error) error {
 		e.Kind = "noperm"
 	case st.Code() == codes.Unimplemented:
 		e.Kind, e.Mend = "unimplemented", "point at the --grpc listener of a Stint server that is not older than this program"
+	case e.Code == stint.CodeTimeout:
+		e.Problem = "gave up before the answer came: " + e.Problem
 	case st.Code() == codes.Unavailable && e.Kind == "":
 		e.Kind = "connection"
 	}
@@ -63,10 +65,8 @@ func codeFrom(c codes.Code) stint.Code {
 		return stint.CodeInvalid
 	case codes.Unavailable, codes.Unauthenticated, codes.PermissionDenied, codes.Unimplemented:
 		return stint.CodeUnavailable
-	case codes.DeadlineExceeded:
+	case codes.DeadlineExceeded, codes.Canceled: // the server may see a deadline end first, and cancels then
 		return stint.CodeTimeout
-	case codes.Canceled:
-		return stint.CodeCanceled
 	case codes.ResourceExhausted:
 		return stint.CodeExhausted
 	}
