@@ -1,8 +1,11 @@
 package server
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -133,5 +136,41 @@ func TestASetIsTriedOnTheTrafficOfThisServer(t *testing.T) {
 	}
 	if strings.Contains(s.logs.String()+got.body, "customer") {
 		t.Error("a key is shown whole")
+	}
+}
+
+func TestAdminTokensAreReadAgain(t *testing.T) {
+	line := func(name, role, token string) string {
+		sum := sha256.Sum256([]byte(token))
+		return name + " " + role + " " + hex.EncodeToString(sum[:]) + "\n"
+	}
+	file := filepath.Join(t.TempDir(), "tokens")
+	writeFile(t, file, line("vera", "viewer", "v"))
+	s := run(t, Config{AdminTokens: file})
+	status := func(path, token string) int {
+		t.Helper()
+		return s.get("admin", path, "Authorization", "Bearer "+token).status
+	}
+	for _, path := range []string{"/metrics", "/rules"} {
+		if got := []int{status(path, ""), status(path, "x"), status(path, "v")}; got[0] != 401 || got[1] != 401 || got[2] != 200 {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+	if got := s.put("/rules/default", `{"limit":7,"window":60}`, "Authorization", "Bearer v"); got.status != http.StatusForbidden {
+		t.Errorf("a viewer changes rules: status %d", got.status)
+	}
+	writeFile(t, file, line("olga", "operator", "o"))
+	s.Reload()
+	if status("/rules", "v") != 401 || status("/rules", "o") != 200 {
+		t.Error("the tokens are the old ones")
+	}
+	writeFile(t, file, "olga operator\n")
+	s.Reload()
+	s.logs.wait(t, "admin tokens kept")
+	if status("/rules", "o") != 200 {
+		t.Error("a mistake has locked everyone out")
+	}
+	if _, err := New(Config{Store: failing{}, AdminTokens: file}); err == nil || !strings.Contains(err.Error(), ":1:1: has 2 words") {
+		t.Error(err)
 	}
 }
