@@ -116,9 +116,9 @@ func (s *selector) covers(pattern *glob) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(s.globs, func(g glob) bool {
-		begins := len(g.segments) == 2 && g.segments[1] == "" && g.prefix() == g.segments[0]
-		return g.text == pattern.text || begins && strings.HasPrefix(pattern.prefix(), g.prefix())
+	return slices.ContainsFunc(s.prefixes.collect(pattern.prefix(), nil), func(i int32) bool {
+		g := &s.globs[i] // which begins as the pattern does
+		return g.text == pattern.text || len(g.segments) == 2 && g.segments[1] == "" && g.prefix() == g.segments[0]
 	})
 }
 
