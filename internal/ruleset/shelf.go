@@ -103,12 +103,25 @@ func (s *shelf) add(v Version) error {
 	if err != nil {
 		return err
 	}
-	err = os.Link(temp, s.path(v.Number))
+	err = place(temp, s.path(v.Number))
 	_ = os.Remove(temp) // a leftover is passed over
 	if errors.Is(err, fs.ErrExist) {
 		return errTaken
 	}
 	return errors.Join(err, syncFolder(s.dir), s.prune())
+}
+
+// place gives a file its name unless the name is taken. On a disk without hard
+// links two processes at the same moment could both have it.
+func place(temp, path string) error {
+	err := os.Link(temp, path)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if _, taken := os.Lstat(path); taken == nil {
+		return fs.ErrExist
+	}
+	return os.Rename(temp, path)
 }
 
 // set puts a version on the shelf in place of one of its number.
