@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,17 +40,15 @@ type readerConn struct {
 	net.Conn
 
 	timeout time.Duration
-	until   atomic.Int64 // the deadline, in nanoseconds since the Unix epoch
+	until   atomic.Int64 // the deadline, in nanoseconds since the Unix epoch; 0: another's
+	setting sync.Mutex   // what until says and the deadline itself change together
 }
 
 func (c *readerConn) Write(p []byte) (int, error) {
-	now := time.Now()
-	if c.until.Load() < now.Add(c.timeout).UnixNano() { // seldom: it costs more than reading the time
-		until := now.Add(c.timeout + c.timeout/2)
-		if err := c.Conn.SetWriteDeadline(until); err != nil {
+	if now := time.Now(); c.until.Load() < now.Add(c.timeout).UnixNano() { // seldom: it costs more than reading the time
+		if err := c.extend(now); err != nil {
 			return 0, err
 		}
-		c.until.Store(until.UnixNano())
 	}
 	n, err := c.Conn.Write(p)
 	if err != nil {
@@ -60,15 +59,31 @@ func (c *readerConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// SetDeadline puts another deadline in place of the connection's own, until the
-// next write.
-func (c *readerConn) SetDeadline(t time.Time) error {
-	c.until.Store(0)
-	return c.Conn.SetDeadline(t)
+func (c *readerConn) extend(now time.Time) error {
+	c.setting.Lock()
+	defer c.setting.Unlock()
+	until := now.Add(c.timeout + c.timeout/2)
+	c.until.Store(until.UnixNano())
+	return c.Conn.SetWriteDeadline(until)
 }
 
-// SetWriteDeadline is SetDeadline for writing alone.
+// SetDeadline is SetReadDeadline and SetWriteDeadline.
+func (c *readerConn) SetDeadline(t time.Time) error {
+	if err := c.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return c.SetWriteDeadline(t)
+}
+
+// SetWriteDeadline puts another deadline in place of the connection's own until
+// the next write. None at all, which would free a write that is under way, is
+// the connection's own.
 func (c *readerConn) SetWriteDeadline(t time.Time) error {
+	if t.IsZero() {
+		return c.extend(time.Now())
+	}
+	c.setting.Lock()
+	defer c.setting.Unlock()
 	c.until.Store(0)
 	return c.Conn.SetWriteDeadline(t)
 }

@@ -59,15 +59,16 @@ func TestReadersThatReadNothingAreCut(t *testing.T) {
 				_, _ = io.WriteString(conn, http2.ClientPreface) // it is cut when this fails, too
 			}
 			writeUntilCut(t, conn, ask)
+			if name != "gateway" {
+				return
+			}
+			select {
+			case <-ended:
+			case <-time.After(patience):
+				t.Error("the gateway still reads from its upstream")
+			}
 		})
 	}
-	t.Cleanup(func() {
-		select {
-		case <-ended:
-		case <-time.After(patience):
-			t.Error("the gateway still reads from its upstream")
-		}
-	})
 }
 
 // writeUntilCut asks again and again, until the server has had enough.
