@@ -120,10 +120,7 @@ func (f *Files) readLocked() error {
 	plain := plainNames(files)
 	v := Version{Time: time.Now().UTC(), Comment: "met in " + f.path, Hash: HashOf(plain), Files: plain}
 	if f.latest.Hash == v.Hash {
-		if f.latest.set == nil { // as the history has it: mistakes are named by path
-			f.latest.set, err = rule.Parse(files...)
-		}
-		return invalid(err)
+		return invalid(f.sameLocked(files))
 	}
 	if err := f.lostLocked(files); err != nil {
 		return invalid(err)
@@ -133,6 +130,19 @@ func (f *Files) readLocked() error {
 	}
 	f.noteLocked(v)
 	return nil
+}
+
+// sameLocked is for files that hold the latest version, which another process
+// may have published once more.
+func (f *Files) sameLocked(files []rule.File) (err error) {
+	if newest := f.history.newest(); newest.Number > f.latest.Number && newest.Hash == f.latest.Hash {
+		newest.set = f.latest.set
+		f.latest = newest
+	}
+	if f.latest.set == nil { // as the history has it: mistakes are named by path
+		f.latest.set, err = rule.Parse(files...)
+	}
+	return err
 }
 
 func invalid(err error) error {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stintdev/stint/rule"
 )
@@ -99,6 +100,57 @@ func TestAHistoryThatCannotBeWrittenStopsNothing(t *testing.T) {
 	}
 	if all, err := f.History(t.Context(), 10); err != nil || len(all) != 1 || all[0].Number != 3 {
 		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// Two processes share a file and its history, as the old and the new one do
+// while a server is replaced: a version has one number, and one author.
+func TestTwoProcessesShareTheHistoryOfAFile(t *testing.T) {
+	path, dir := filepath.Join(t.TempDir(), "rules.yaml"), t.TempDir()
+	write(t, path, rules("one"))
+	open := func() *followed {
+		f := newFollowed(t, Options{Source: NewFiles(path, dir, quiet()), Local: true})
+		must(t, f.Load(t.Context()))
+		f.wantSet("one")
+		f.run()
+		<-f.Following()
+		return f
+	}
+	one, other := open(), open()
+	published(t, one, file("two"))
+	one.wantSet("two")
+	other.wantSet("two")
+	if _, v := other.Current(); v.Number != 2 || v.Author != "Ann" {
+		t.Errorf("the other runs %+v", v.listed())
+	}
+	if v := published(t, other, file("two")); v.Number != 3 { // the same once more
+		t.Errorf("published as %d", v.Number)
+	}
+	other.wantSet("two")
+	if v := published(t, one, file("three")); v.Number != 4 {
+		t.Errorf("published as %d", v.Number)
+	}
+	one.drain("three")
+	other.wantSet("three")
+	write(t, path, rules("four"))
+	one.wantSet("four")
+	other.wantSet("four")
+	one.wantVersion(5)
+	other.wantVersion(5)
+}
+
+// drain takes sets up to one with these rules.
+func (f *followed) drain(ids string) {
+	f.t.Helper()
+	for {
+		select {
+		case s := <-f.sets:
+			if idsOf(s) == ids {
+				return
+			}
+		case <-time.After(patientTime):
+			f.t.Fatalf("no set with rules %q", ids)
+		}
 	}
 }
 
