@@ -91,6 +91,9 @@ func newEditor(files []File) (*editor, error) {
 		for _, document := range raw {
 			top.Content = append(top.Content, document.Content...)
 		}
+		if err := checkAliases(file.Name, top); err != nil {
+			return nil, err
+		}
 		e.tops, e.raw = append(e.tops, top), append(e.raw, raw)
 	}
 	return e, nil

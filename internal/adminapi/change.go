@@ -82,10 +82,7 @@ func (a *API) attempt(r *request, e *edit, o *options, base ruleset.Version) (*o
 	if err != nil {
 		return nil, err
 	}
-	d, err := a.compare(base, ruleset.Version{Number: base.Number, Files: files}, set)
-	if err != nil {
-		return nil, err
-	}
+	d := a.compare(base, ruleset.Version{Number: base.Number, Files: files}, set)
 	out := &outcome{Version: base.Number, Hash: base.Hash, Changed: d.Changed, DryRun: o.dryRun, Warnings: problemsOf(set.Warnings()), Diff: d}
 	if !d.Changed && base.Number > 0 {
 		return out, a.tell(r, e, base.Files)
@@ -148,9 +145,9 @@ func (a *API) precondition(r *request, e *edit, o *options, base ruleset.Version
 		r.w.Header().Set("ETag", tag)
 	}
 	if seen, ok := a.seen(r.Context(), e, o); ok {
-		failed.Diff, err = a.compare(seen, base, nil)
+		failed.Diff = a.compare(seen, base, nil)
 	}
-	return errors.Join(failed, err)
+	return failed
 }
 
 // lookBack is how many versions are searched for the one that a caller saw.

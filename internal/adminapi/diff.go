@@ -36,16 +36,17 @@ type nameDiff struct {
 }
 
 // compare says how two versions differ. after is the set of the second, nil
-// when nobody has parsed it yet.
-func (a *API) compare(from, to ruleset.Version, after *rule.Set) (*diff, error) {
+// when nobody has parsed it yet. Of files that cannot be compared by name it tells
+// the lines alone.
+func (a *API) compare(from, to ruleset.Version, after *rule.Set) *diff {
 	d := &diff{From: from.Number, To: to.Number, Text: unified(from, to)}
 	d.Changed = d.Text != ""
 	if !d.Changed {
-		return d, nil
+		return d
 	}
 	c, err := rule.Compare(from.Files, to.Files)
 	if err != nil {
-		return nil, err
+		return d
 	}
 	d.Rules, d.Tiers = nameDiff(c.Rules), nameDiff(c.Tiers)
 	d.Moved, d.Lists, d.Defaults = c.Moved, c.Lists, c.Defaults
@@ -58,7 +59,7 @@ func (a *API) compare(from, to ruleset.Version, after *rule.Set) (*diff, error) 
 			d.Fresh = append(d.Fresh, freshDiff(f))
 		}
 	}
-	return d, nil
+	return d
 }
 
 // setOf is the rules of a version; nil of one that rules have outgrown.
@@ -137,9 +138,9 @@ func (a *API) diff(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := a.compare(older, newer, nil)
-	if err == nil && r.wantsYAML() {
+	d := a.compare(older, newer, nil)
+	if r.wantsYAML() {
 		return plainText{"text/plain; charset=utf-8", []byte(d.Text)}, nil
 	}
-	return d, err
+	return d, nil
 }

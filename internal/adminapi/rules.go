@@ -131,10 +131,7 @@ func (a *API) validate(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := a.compare(now, ruleset.Version{Number: now.Number, Files: files}, set)
-	if err != nil {
-		return nil, err
-	}
+	d := a.compare(now, ruleset.Version{Number: now.Number, Files: files}, set)
 	result, err := a.Sample.Replay(r.Context(), set)
 	return validBody{Valid: true, Rules: len(set.Rules()), Warnings: problemsOf(set.Warnings()), Diff: d, Impact: result}, err
 }
