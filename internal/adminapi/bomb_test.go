@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What parses cheaply and writes out to a million million values is served, and
+// What parses cheaply and writes out to a great many values is served, and
 // can be replaced; what would write it out is refused.
 func TestABombDoesNotGoOff(t *testing.T) {
 	var text strings.Builder
