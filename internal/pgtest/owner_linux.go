@@ -19,7 +19,7 @@ func ownFolder(dir string) error {
 	return os.Chown(dir, uid, gid)
 }
 
-// asOwner makes a process run as who runs the server, and end with this one.
+// asOwner makes a process run as who runs the server.
 func asOwner() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{}
 	if os.Getuid() == 0 {
