@@ -22,8 +22,12 @@ type entry struct {
 
 	asking chan struct{} // closed when the call in flight has answered; nil: there is none
 	queued bool          // for a renewal
-	place  int           // in its shard's list
+	place  int           // in its shard's list; gone: it is no longer looked after
 }
+
+// gone is the place of an entry that asks for nothing more: nobody would give
+// back what came.
+const gone = -1
 
 // grant is what is left of one lease.
 type grant struct {
@@ -68,10 +72,11 @@ func (e *entry) spend(cost, now int64) *grant {
 }
 
 // refund puts back what [entry.spend] took. It reports false when the rest of
-// that grant has gone back to the store meanwhile.
-func (e *entry) refund(cost, at int64) bool {
+// that grant has gone back to the store meanwhile. Where the store's time ran
+// back, grants of one time may end at several.
+func (e *entry) refund(cost int64, from grant) bool {
 	for i := range e.grants {
-		if g := &e.grants[i]; g.at == at {
+		if g := &e.grants[i]; g.at == from.at && g.until == from.until {
 			g.left += cost
 			return true
 		}
@@ -98,7 +103,7 @@ func (e *entry) allowed(g *grant, now int64) stint.Decision {
 // remembers reports whether the store would deny a cost, as far as is known. A
 // cost that can never be allowed is for the store to say.
 func (e *entry) remembers(cost, now int64) bool {
-	return now < e.dry.until && cost >= e.dry.cost && cost <= e.last.Limit
+	return now < e.dry.until && cost >= e.dry.cost && cost <= e.size.limit
 }
 
 // denied is the decision of a claim that the node remembers to be denied.
@@ -113,14 +118,15 @@ func (e *entry) denied(now int64) stint.Decision {
 }
 
 // decide answers a claim by what the node knows and holds, if that is enough.
-func (e *entry) decide(cost, now int64) (d stint.Decision, ok bool) {
+// It returns the grant that was spent from, if one was.
+func (e *entry) decide(cost, now int64) (d stint.Decision, from *grant, ok bool) {
 	if g := e.spend(cost, now); g != nil {
-		return e.allowed(g, now), true
+		return e.allowed(g, now), g, true
 	}
 	if e.remembers(cost, now) {
-		return e.denied(now), true
+		return e.denied(now), nil, true
 	}
-	return d, false
+	return d, nil, false
 }
 
 // learn keeps what the store said to a call that was sent at that time.
@@ -147,5 +153,5 @@ func (e *entry) remember(cost int64, retry time.Duration, received int64) {
 		return
 	}
 	wait := retry.Microseconds()
-	e.dry = memory{cost: cost, retry: received + wait, until: received + min(max(wait, e.size.floor), e.size.recall)}
+	e.dry = memory{cost: cost, retry: received + wait, until: received + e.size.remembered(wait)}
 }

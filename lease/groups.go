@@ -11,17 +11,9 @@ import (
 // known well enough, and the others in one call to the store. A shadow group
 // goes with the group that it observes.
 func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	switch leasedAmong(groups, out) {
-	case stint.Strict:
+	if loosest(groups, out) == stint.Strict {
 		return s.store.TakeGroups(ctx, groups, out)
-	case stint.Partitioned:
-		defer tellWhole(groups, out)
-		groups = s.partedGroups(groups)
 	}
-	return s.takeGroups(ctx, groups, out)
-}
-
-func (s *Store) takeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	r := s.round(groups, out)
 	defer s.giveBack(r)
 	for first, claim := 0, 0; first < len(groups); {
@@ -41,20 +33,20 @@ func (s *Store) takeGroups(ctx context.Context, groups []stint.Group, out []stin
 	return r.send(ctx)
 }
 
-// leasedAmong is the loosest consistency among the claims; Strict too when the
-// room does not suit, which is for the store to say.
-func leasedAmong(groups []stint.Group, out []stint.Decision) (loosest stint.Consistency) {
+// loosest is the loosest consistency among the claims; Strict too when the room
+// does not suit, which is for the store to say.
+func loosest(groups []stint.Group, out []stint.Decision) (found stint.Consistency) {
 	if claimsOf(groups) != len(out) {
 		return stint.Strict
 	}
 	for i := range groups {
 		for j := range groups[i].Claims {
 			if c := &groups[i].Claims[j]; c.Limit.Valid() {
-				loosest = max(loosest, c.Policy.Consistency)
+				found = max(found, c.Policy.Consistency)
 			}
 		}
 	}
-	return loosest
+	return found
 }
 
 func claimsOf(groups []stint.Group) (n int) {
@@ -87,7 +79,8 @@ type spent struct {
 	shard *shard
 	entry *entry
 	cost  int64
-	at    int64
+	from  grant
+	told  *stint.Decision
 }
 
 // asked is a claim that the store is asked with, of a key that is looked after.
@@ -150,7 +143,7 @@ func (r *round) decideGroup(g *stint.Group, out []stint.Decision) (allowed, ok b
 	}
 	allowed = true
 	for i := range g.Claims {
-		if out[i], ok = r.decideClaim(&g.Claims[i]); !ok {
+		if !r.decideClaim(&g.Claims[i], &out[i]) {
 			return false, false
 		}
 		allowed = allowed && out[i].Allowed
@@ -158,34 +151,37 @@ func (r *round) decideGroup(g *stint.Group, out []stint.Decision) (allowed, ok b
 	return allowed, len(g.Claims) > 0
 }
 
-func (r *round) decideClaim(c *stint.Claim) (d stint.Decision, ok bool) {
+func (r *round) decideClaim(c *stint.Claim, out *stint.Decision) bool {
 	if !leasable(c) {
-		return d, false
+		return false
 	}
 	sh, _ := r.lease.locate(c)
 	sh.Lock()
 	defer sh.Unlock()
 	e := sh.find(c)
 	if e == nil {
-		return d, false
+		return false
 	}
-	if d, ok = r.lease.decide(sh, e, c.Cost, r.now); ok {
-		e.pace.add(c.Cost, r.now, e.size.ahead)
-		if d.Allowed {
-			r.spent = append(r.spent, spent{sh, e, c.Cost, d.At})
-		}
+	d, from, ok := r.lease.decide(sh, e, c.Cost, r.now)
+	if !ok {
+		return false
 	}
-	return d, ok
+	e.pace.add(c.Cost, r.now, e.size.ahead)
+	if *out = d; from != nil {
+		r.spent = append(r.spent, spent{sh, e, c.Cost, *from, out})
+	}
+	return true
 }
 
 // refund puts back what was spent from that one on.
 func (r *round) refund(from int) {
 	for _, s := range r.spent[from:] {
 		s.shard.Lock()
-		if s.shard.count.local--; !s.entry.refund(s.cost, s.at) {
+		if s.shard.count.local--; !s.entry.refund(s.cost, s.from) {
 			s.shard.count.stranded += uint64(s.cost)
 		}
 		s.shard.Unlock()
+		s.told.Remaining = min(s.told.Limit, s.told.Remaining+s.cost)
 	}
 	r.spent = r.spent[:from]
 }
@@ -221,8 +217,8 @@ func (r *round) want(claim int) {
 	defer sh.Unlock()
 	sh.count.asked++
 	e := sh.find(c)
-	if e == nil && sh.warms(hash, r.now, s.time) {
-		e = sh.add(c, s.sizeOf(c), r.now)
+	if e == nil {
+		e = s.warm(sh, hash, c, r.now)
 	}
 	if e != nil {
 		e.pace.add(c.Cost, r.now, e.size.ahead)

@@ -19,6 +19,8 @@ const (
 	batch  = 128
 	lanes  = 4  // calls at once
 	idleIn = 10 // lease times after which a key that nobody asks for is cold
+
+	callTime = time.Second // for which the background waits for an answer
 )
 
 // queue is keys to be renewed.
@@ -78,12 +80,20 @@ func (s *Store) look(turn int) {
 	s.carry(&w)
 }
 
-// Close gives back what is held, and waits for what is in flight. It does not
-// close the store that it leases from. Decisions after it ask the store.
+// Close gives back what is held, and what the calls in flight bring, which it
+// waits for. It does not close the store that it leases from. Decisions after
+// it ask the store.
 func (s *Store) Close() error {
 	s.close.Do(func() {
 		close(s.closing)
 		<-s.ended
+		var asking []<-chan struct{}
+		for i := range s.shards {
+			asking = s.shards[i].leave(asking)
+		}
+		for _, answered := range asking {
+			<-answered
+		}
 		var w work
 		for i := range s.shards {
 			w.empty(&s.shards[i])
@@ -131,7 +141,7 @@ func (w *work) patrol(sh *shard, now int64) {
 		default:
 			w.settle(sh, e, now-e.size.ahead/2)
 		}
-		if idle > idleIn*e.size.recall && !busy && now >= e.dry.until {
+		if idle > idleIn*e.size.recall && !busy && now >= e.dry.until && len(e.grants) == 0 {
 			sh.drop(e)
 		}
 	}
@@ -153,6 +163,19 @@ func (w *work) settle(sh *shard, e *entry, then int64) {
 	e.grants = kept
 }
 
+// leave has a shard ask for nothing more, and adds the calls in flight.
+func (sh *shard) leave(asking []<-chan struct{}) []<-chan struct{} {
+	sh.Lock()
+	defer sh.Unlock()
+	sh.most = 0
+	for _, e := range sh.list {
+		if e.place = gone; e.asking != nil {
+			asking = append(asking, e.asking)
+		}
+	}
+	return asking
+}
+
 // empty gives back all that a shard holds, and forgets it.
 func (w *work) empty(sh *shard) {
 	sh.Lock()
@@ -161,7 +184,7 @@ func (w *work) empty(sh *shard) {
 		w.settle(sh, e, math.MaxInt64)
 	}
 	clear(sh.entries)
-	sh.list, sh.most = nil, 0
+	sh.list = nil
 }
 
 // carry takes the work to the store, some calls at once.
@@ -185,8 +208,10 @@ func (s *Store) call(jobs []job) {
 		claims[i] = jobs[i].claim
 		groups[i].Claims = claims[i : i+1 : i+1]
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	defer cancel()
 	sent := s.now()
-	err := s.store.TakeGroups(context.Background(), groups, out)
+	err := s.store.TakeGroups(ctx, groups, out)
 	s.renewed.Add(1)
 	received := s.now()
 	for i := range jobs {
@@ -202,6 +227,7 @@ func (j *job) done(d *stint.Decision, ok bool, sent, received int64) {
 	switch {
 	case j.claim.Cost < 0 && ok:
 		j.shard.count.returned += uint64(-j.claim.Cost)
+		j.entry.last = answer{*d, received}
 	case j.claim.Cost < 0:
 		j.shard.count.stranded += uint64(-j.claim.Cost)
 	default:

@@ -1,8 +1,11 @@
 package lease
 
 import (
+	"context"
 	"math/big"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -29,19 +32,89 @@ type part struct {
 	life  int64 // L; 0: too small to be parted, every check asks the store
 }
 
-// parts are worked out once for each limit.
-type parts struct {
-	known sync.Map // of stint.Limit, the whole one and the store's, to *part
+// parting is a store that is asked for the smaller limit in place of each
+// partitioned one.
+type parting struct {
+	store stint.Store
+	parts *parts
 }
 
-// of returns the part of a limit, which is one of itself.
+// Take decides one claim.
+func (p parting) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	if !isParted(&c) {
+		return p.store.Take(ctx, c)
+	}
+	whole := c.Limit
+	c.Limit = p.parts.of(whole).limit
+	d, err := p.store.Take(ctx, c)
+	if err == nil {
+		d.Limit = whole.Max()
+	}
+	return d, err
+}
+
+// TakeGroups decides the groups.
+func (p parting) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	if loosest(groups, out) != stint.Partitioned {
+		return p.store.TakeGroups(ctx, groups, out)
+	}
+	err := p.store.TakeGroups(ctx, p.smaller(groups), out)
+	tellWhole(groups, out)
+	return err
+}
+
+// smaller are the groups with smaller limits.
+func (p parting) smaller(groups []stint.Group) []stint.Group {
+	all := make([]stint.Group, len(groups))
+	for i, g := range groups {
+		claims := slices.Clone(g.Claims)
+		for j := range claims {
+			if isParted(&claims[j]) {
+				claims[j].Limit = p.parts.of(claims[j].Limit).limit
+			}
+		}
+		all[i] = stint.Group{Claims: claims, Shadow: g.Shadow}
+	}
+	return all
+}
+
+// isParted reports whether a claim is of a part. What is wrong with a claim is
+// for the store to say.
+func isParted(c *stint.Claim) bool {
+	return c.Policy.Consistency == stint.Partitioned && c.Limit.Valid()
+}
+
+// tellWhole has decisions speak of the limits that were claimed.
+func tellWhole(groups []stint.Group, out []stint.Decision) {
+	for i := range groups {
+		for j := range groups[i].Claims {
+			if c := &groups[i].Claims[j]; isParted(c) && out[j].Limit > 0 {
+				out[j].Limit = c.Limit.Max()
+			}
+		}
+		out = out[len(groups[i].Claims):]
+	}
+}
+
+// parts are worked out once for each limit.
+type parts struct {
+	known sync.Map // of stint.Limit to *part
+	count atomic.Int64
+}
+
+// maxParts bounds how many parts are known: callers may make limits up.
+const maxParts = 10_000
+
 func (p *parts) of(l stint.Limit) *part {
 	if known, ok := p.known.Load(l); ok {
 		return known.(*part) //nolint:forcetypeassert // there is nothing else in it
 	}
+	if p.count.Add(1) > maxParts {
+		p.known.Clear()
+		p.count.Store(1)
+	}
 	made := newPart(l)
 	p.known.Store(l, made)
-	p.known.Store(made.limit, made)
 	return made
 }
 
@@ -87,48 +160,4 @@ func stretch(n *stint.Numbers, life time.Duration) time.Duration {
 	buckets := time.Duration(n.Buckets)
 	longer := life/(buckets-1) + time.Millisecond // of each bucket
 	return buckets * longer.Truncate(time.Millisecond)
-}
-
-// isParted reports whether a claim is of a part. What is wrong with a claim is
-// for the store to say.
-func isParted(c *stint.Claim) bool {
-	return c.Policy.Consistency == stint.Partitioned && c.Limit.Valid()
-}
-
-// parted is the claim that is made in place of a partitioned one.
-func (s *Store) parted(c *stint.Claim) stint.Claim {
-	p, in := s.parts.of(c.Limit), *c
-	in.Limit = p.limit
-	if p.life == 0 {
-		in.Policy.Consistency = stint.Strict
-	}
-	return in
-}
-
-// partedGroups are groups with the claims that are made in place of
-// partitioned ones.
-func (s *Store) partedGroups(groups []stint.Group) []stint.Group {
-	all := make([]stint.Group, len(groups))
-	for i, g := range groups {
-		claims := make([]stint.Claim, len(g.Claims))
-		for j := range g.Claims {
-			if claims[j] = g.Claims[j]; isParted(&claims[j]) {
-				claims[j] = s.parted(&claims[j])
-			}
-		}
-		all[i] = stint.Group{Claims: claims, Shadow: g.Shadow}
-	}
-	return all
-}
-
-// tellWhole has decisions speak of the limits that were claimed.
-func tellWhole(groups []stint.Group, out []stint.Decision) {
-	for i := range groups {
-		for j := range groups[i].Claims {
-			if c := &groups[i].Claims[j]; isParted(c) && out[j].Limit > 0 {
-				out[j].Limit = c.Limit.Max()
-			}
-		}
-		out = out[len(groups[i].Claims):]
-	}
 }

@@ -61,7 +61,7 @@ func (s *Store) locate(c *stint.Claim) (*shard, uint64) {
 // find returns the entry of a claim that the shard looks after, or nil.
 func (sh *shard) find(c *stint.Claim) *entry { return sh.entries[name{c.Limit, c.Key}] }
 
-// warms notes that a key was asked for, and reports whether it was in this
+// warms notes that a key was asked for under a limit, and reports whether it was in this
 // lease time or the last one too.
 func (sh *shard) warms(hash uint64, now, time int64) bool {
 	m, when := &sh.marks[hash/shards%uint64(len(sh.marks))], uint32(now/time)
@@ -70,11 +70,8 @@ func (sh *shard) warms(hash uint64, now, time int64) bool {
 	return again
 }
 
-// add looks after the key of a claim, and returns nil when there are too many.
+// add looks after the key of a claim.
 func (sh *shard) add(c *stint.Claim, size *size, now int64) *entry {
-	if len(sh.list) >= sh.most {
-		return nil
-	}
 	e := &entry{claim: *c, size: size, pace: pace{since: now}, place: len(sh.list)}
 	e.claim.Cost = 0
 	sh.entries[name{c.Limit, c.Key}] = e
@@ -90,4 +87,5 @@ func (sh *shard) drop(e *entry) {
 	sh.list[e.place].place = e.place
 	sh.list[last] = nil
 	sh.list = sh.list[:last]
+	e.place = gone
 }

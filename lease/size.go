@@ -59,6 +59,15 @@ func (s *size) lasts(d *stint.Decision) int64 {
 	return s.life
 }
 
+// remembered is for how long a denial is remembered, whose retry time is that.
+// A rest that is shorter than the least is not left over: it would be too long.
+func (s *size) remembered(wait int64) int64 {
+	if wait > s.recall && wait < s.recall+s.floor {
+		return wait - s.floor
+	}
+	return min(max(wait, s.floor), s.recall)
+}
+
 // wants is how much to ask for beside what is in hand: what is asked for in the
 // time ahead, where the store has plenty. Where it has not, and a check asks it
 // anyway, what is asked for and what refills until the next call.

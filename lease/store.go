@@ -13,7 +13,7 @@ import (
 // Store is a [stint.Store] that leases from the one it wraps. Make one with
 // [New]. It is safe for use by many goroutines at once.
 type Store struct {
-	store  stint.Store
+	store  parting
 	began  time.Time
 	time   int64 // L
 	tick   int64
@@ -36,9 +36,10 @@ func New(store stint.Store, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		store: store, began: time.Now(), time: o.Time.Microseconds(), tick: o.Time.Microseconds() / ticks,
+		began: time.Now(), time: o.Time.Microseconds(), tick: o.Time.Microseconds() / ticks,
 		closing: make(chan struct{}), ended: make(chan struct{}),
 	}
+	s.store = parting{store, &s.parts}
 	s.newShards(o.MaxKeys)
 	go s.run()
 	return s, nil
@@ -56,15 +57,7 @@ func leasable(c *stint.Claim) bool {
 
 // Take decides one claim, locally when it is leased and enough is in hand.
 func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
-	if !isParted(&c) {
-		return s.take(ctx, &c)
-	}
-	in := s.parted(&c)
-	d, err := s.take(ctx, &in)
-	if err == nil {
-		d.Limit = c.Limit.Max()
-	}
-	return d, err
+	return s.take(ctx, &c)
 }
 
 func (s *Store) take(ctx context.Context, c *stint.Claim) (stint.Decision, error) {
@@ -79,7 +72,7 @@ func (s *Store) take(ctx context.Context, c *stint.Claim) (stint.Decision, error
 		return s.takeCold(ctx, sh, hash, c, now)
 	}
 	e.pace.add(c.Cost, now, e.size.ahead)
-	d, ok := s.decide(sh, e, c.Cost, now)
+	d, _, ok := s.decide(sh, e, c.Cost, now)
 	if ok || e.asking == nil {
 		return s.settle(ctx, sh, e, c, d, ok)
 	}
@@ -87,7 +80,7 @@ func (s *Store) take(ctx context.Context, c *stint.Claim) (stint.Decision, error
 	sh.Unlock()
 	await(ctx, answered, s.time/patience)
 	sh.Lock()
-	d, ok = s.decide(sh, e, c.Cost, s.now())
+	d, _, ok = s.decide(sh, e, c.Cost, s.now())
 	return s.settle(ctx, sh, e, c, d, ok)
 }
 
@@ -115,8 +108,8 @@ func await(ctx context.Context, answered <-chan struct{}, micros int64) {
 }
 
 // decide answers from what is in hand or remembered, and has it renewed in time.
-func (s *Store) decide(sh *shard, e *entry, cost, now int64) (stint.Decision, bool) {
-	d, ok := e.decide(cost, now)
+func (s *Store) decide(sh *shard, e *entry, cost, now int64) (d stint.Decision, from *grant, ok bool) {
+	d, from, ok = e.decide(cost, now)
 	switch {
 	case !ok:
 	case d.Allowed:
@@ -128,7 +121,7 @@ func (s *Store) decide(sh *shard, e *entry, cost, now int64) (stint.Decision, bo
 	default:
 		sh.count.denied++
 	}
-	return d, ok
+	return d, from, ok
 }
 
 // ask takes a claim to the store, and what is wanted beside it. It unlocks the
@@ -153,7 +146,7 @@ func (s *Store) ask(ctx context.Context, sh *shard, e *entry, c *stint.Claim) (s
 // begin adds to a claim what is wanted beside it, and reports whether that is
 // anything, so that others wait for it.
 func (e *entry) begin(c *stint.Claim, now int64, anyway bool) bool {
-	if e.asking != nil {
+	if e.asking != nil || e.place == gone {
 		return false
 	}
 	if c.Extra = e.wants(now, anyway); c.Extra == 0 {
@@ -180,24 +173,32 @@ func (sh *shard) learn(e *entry, d stint.Decision, c *stint.Claim, sent, receive
 // takeCold decides a claim of a key that is not looked after. It unlocks the
 // shard.
 func (s *Store) takeCold(ctx context.Context, sh *shard, hash uint64, c *stint.Claim, now int64) (stint.Decision, error) {
-	if sh.warms(hash, now, s.time) {
-		if e := sh.add(c, s.sizeOf(c), now); e != nil {
-			e.pace.add(c.Cost, now, e.size.ahead)
-			return s.ask(ctx, sh, e, c)
-		}
+	if e := s.warm(sh, hash, c, now); e != nil {
+		e.pace.add(c.Cost, now, e.size.ahead)
+		return s.ask(ctx, sh, e, c)
 	}
 	sh.count.asked++
 	sh.Unlock()
 	return s.store.Take(ctx, *c)
 }
 
-// sizeOf is how much a node may hold of a claim's limit.
-func (s *Store) sizeOf(c *stint.Claim) *size {
-	life := s.time
-	if c.Policy.Consistency == stint.Partitioned {
-		life = s.parts.of(c.Limit).life
+// warm looks after the key of a claim from the second time on that it is asked
+// for. It returns nil before, when there are too many keys, and when the limit
+// is too small.
+func (s *Store) warm(sh *shard, hash uint64, c *stint.Claim, now int64) *entry {
+	hash ^= maphash.Comparable(s.seed, c.Limit)
+	if !sh.warms(hash, now, s.time) || len(sh.list) >= sh.most {
+		return nil
 	}
-	return newSize(c.Limit, life, s.time, s.tick)
+	limit, life := c.Limit, s.time
+	if isParted(c) {
+		part := s.parts.of(limit)
+		limit, life = part.limit, part.life
+	}
+	if life == 0 {
+		return nil
+	}
+	return sh.add(c, newSize(limit, life, s.time, s.tick), now)
 }
 
 // pass takes to the store what no lease can answer. A peek sees what this node

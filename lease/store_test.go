@@ -242,6 +242,17 @@ func TestADenialIsRemembered(t *testing.T) {
 	})
 }
 
+// A denial of which a little more than the most is left to remember is asked
+// about in time, not a whole least time later.
+func TestASmallLimitIsNotAskedForLate(t *testing.T) {
+	play(t, func(s *scene) {
+		l := s.limit(stint.PerSecond(1))
+		if allowed := s.warm(l, time.Minute); allowed < 59 {
+			t.Errorf("%d admitted in a minute of one a second", allowed)
+		}
+	})
+}
+
 func TestAResetForgetsTheLease(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(100))
