@@ -8,7 +8,8 @@
 //
 // A lease is tokens that are already charged, so nothing is ever admitted that
 // the store did not grant. It ends one lease time L after its call was sent, by
-// this node's own monotonic clock, and with its window. Every admission was
+// this node's own clock, and with its window: the monotonic one, and what the
+// wall clock gains on it while the machine is suspended. Every admission was
 // therefore charged at most L before it happened, whatever the number of nodes,
 // and the laws of the algorithms hold with time stretched by L:
 //

@@ -7,8 +7,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// Times in this package are microseconds of the node's monotonic clock, unless
-// they are called a store's.
+// Times in this package are microseconds of the node's own [clock], unless they
+// are called a store's.
 
 // entry is what a node knows of one hot key under one limit, and what it holds.
 // Its shard's lock guards it.

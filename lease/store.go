@@ -14,7 +14,7 @@ import (
 // [New]. It is safe for use by many goroutines at once.
 type Store struct {
 	store  parting
-	began  time.Time
+	clock  clock
 	time   int64 // L
 	tick   int64
 	seed   maphash.Seed
@@ -36,17 +36,18 @@ func New(store stint.Store, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		began: time.Now(), time: o.Time.Microseconds(), tick: o.Time.Microseconds() / ticks,
+		time: o.Time.Microseconds(), tick: o.Time.Microseconds() / ticks,
 		closing: make(chan struct{}), ended: make(chan struct{}),
 	}
+	s.clock.began = time.Now()
 	s.store = parting{store, &s.parts}
 	s.newShards(o.MaxKeys)
 	go s.run()
 	return s, nil
 }
 
-// now starts at one lease time, so that no mark is ever in the first.
-func (s *Store) now() int64 { return int64(time.Since(s.began)/time.Microsecond) + 2*s.time }
+// now starts at two lease times, so that no mark is ever in the first.
+func (s *Store) now() int64 { return s.clock.now() + 2*s.time }
 
 // leasable reports whether a claim may be decided from a lease at all. What is
 // wrong with any other is for the store to say.

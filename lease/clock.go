@@ -1,0 +1,57 @@
+package lease
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// clock is a node's own time, in microseconds: its monotonic clock, which
+// nobody sets. That one stands still while the machine is suspended, and what
+// was held by then must have ended: so what the wall clock gains on it is added.
+// A wall clock that is set ahead ends leases early; one that is set back, nothing.
+type clock struct {
+	began  time.Time
+	ahead  atomic.Int64 // of the monotonic clock: the wall clock, when last it was followed
+	gained atomic.Int64
+
+	follows sync.Mutex
+}
+
+// reading is both clocks, since the clock began.
+type reading struct{ monotonic, wall int64 }
+
+// slack is how far the two clocks may part before that is a gain.
+const slack = 5_000
+
+func (c *clock) read() reading {
+	t := time.Now()
+	return reading{int64(t.Sub(c.began) / time.Microsecond), t.UnixMicro() - c.began.UnixMicro()}
+}
+
+// now reads the clocks again when they have parted: the thread may have been
+// interrupted between the two.
+func (c *clock) now() int64 {
+	r := c.read()
+	if c.parted(r) {
+		r = c.read()
+		c.follow(r)
+	}
+	return r.monotonic + c.gained.Load()
+}
+
+func (c *clock) parted(r reading) bool {
+	gain := r.wall - r.monotonic - c.ahead.Load()
+	return gain > slack || gain < -slack
+}
+
+// follow adds what the wall clock has gained, and takes note of what it lost.
+func (c *clock) follow(r reading) {
+	c.follows.Lock()
+	defer c.follows.Unlock()
+	if c.parted(r) {
+		ahead := r.wall - r.monotonic
+		c.gained.Add(max(0, ahead-c.ahead.Load()))
+		c.ahead.Store(ahead)
+	}
+}
