@@ -1,0 +1,105 @@
+package adminclient
+
+import (
+	"time"
+
+	"github.com/stintdev/stint/internal/impact"
+	"github.com/stintdev/stint/internal/ruleset"
+	"github.com/stintdev/stint/rule"
+)
+
+// Version is a version of the rules without its files.
+type Version struct {
+	Version uint64    `json:"version"`
+	Hash    string    `json:"hash"`
+	Time    time.Time `json:"time"` // zero for the built-in rules
+	Author  string    `json:"author"`
+	Comment string    `json:"comment"`
+}
+
+// Set is a version whole.
+type Set struct {
+	Version
+
+	Files []File `json:"files"`
+}
+
+// File is a rule file.
+type File struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// History is versions, the newest first.
+type History struct {
+	Current  uint64    `json:"current"` // that the node runs
+	Versions []Version `json:"versions"`
+}
+
+// Diff is how two versions differ.
+type Diff struct {
+	From     uint64  `json:"from"`
+	To       uint64  `json:"to"`
+	Changed  bool    `json:"changed"`
+	Rules    Names   `json:"rules"`
+	Tiers    Names   `json:"tiers"`
+	Moved    bool    `json:"rules_moved"`
+	Lists    bool    `json:"lists"`
+	Defaults bool    `json:"defaults"`
+	Fresh    []Fresh `json:"starts_fresh"`
+	Text     string  `json:"text"` // as diff -u writes it
+}
+
+// Names are what was added, removed and changed.
+type Names struct {
+	Added   []string `json:"added"`
+	Removed []string `json:"removed"`
+	Changed []string `json:"changed"`
+}
+
+// Fresh is a limit whose counts begin anew.
+type Fresh struct {
+	Rule  string `json:"rule"`
+	Limit string `json:"limit"`
+}
+
+// Outcome is what a change did.
+type Outcome struct {
+	Version  uint64         `json:"version"` // that is the newest now
+	Hash     string         `json:"hash"`
+	Changed  bool           `json:"changed"`
+	DryRun   bool           `json:"dry_run"`
+	Warnings rule.Problems  `json:"warnings"`
+	Diff     *Diff          `json:"diff"`
+	Impact   *impact.Result `json:"impact"` // nil when it is not known
+}
+
+// Valid is what a set without mistakes would change.
+type Valid struct {
+	Rules    int            `json:"rules"`
+	Warnings rule.Problems  `json:"warnings"`
+	Diff     *Diff          `json:"diff"`
+	Impact   *impact.Result `json:"impact"`
+}
+
+// States is the state of a key.
+type States struct {
+	Key    string  `json:"key"` // shortened
+	Limits []State `json:"limits"`
+}
+
+// State is the state of one limit of a key.
+type State struct {
+	Rule      string `json:"rule"`
+	Name      string `json:"name"`
+	Limit     int64  `json:"limit"`
+	Remaining int64  `json:"remaining"`
+	Before    *int64 `json:"remaining_before"` // of a grant
+	ResetMS   int64  `json:"reset_after_ms"`
+	Degraded  bool   `json:"degraded"`
+}
+
+// Nodes are the nodes that share their rules.
+type Nodes struct {
+	Nodes []ruleset.Node `json:"nodes"`
+}

@@ -1,0 +1,67 @@
+package adminclient
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/stintdev/stint/internal/impact"
+	"github.com/stintdev/stint/rule"
+)
+
+// Error is what a server refused.
+type Error struct {
+	Status   int           `json:"-"`
+	Code     string        `json:"code"`
+	Message  string        `json:"message"`
+	Problems rule.Problems `json:"problems"` // in rules; the file "body" is what was sent
+	// Diff is what somebody else has changed in between.
+	Diff *Diff `json:"diff"`
+	// Impact is what the change would deny of the last minutes' requests.
+	Impact *impact.Result `json:"impact"`
+}
+
+// The codes that callers tell apart.
+const (
+	CodeImpact       = "IMPACT"              // too much would be denied
+	CodePrecondition = "PRECONDITION_FAILED" // somebody else was first
+	CodeConflict     = "CONFLICT"            // others publish all the time
+)
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("%d %s: %s%s", e.Status, http.StatusText(e.Status), e.Message, e.mend())
+}
+
+func (e *Error) mend() string {
+	switch e.Status {
+	case http.StatusUnauthorized:
+		return " (put it into STINT_TOKEN, or into a file for --token-file)"
+	case http.StatusPreconditionFailed:
+		return " (stint rules show prints what is in force)"
+	}
+	return ""
+}
+
+// Unwrap is the mistakes in rules, if there are any.
+func (e *Error) Unwrap() error {
+	if len(e.Problems) == 0 {
+		return nil
+	}
+	return e.Problems
+}
+
+// notStint is what is wrong with an answer of something else.
+const notStint = "the answer is none of a stint server's admin listener (--server is the address of --admin, by default http://127.0.0.1:6070)"
+
+// refusal is the error of an answer that is not 200.
+func refusal(r *http.Response, body []byte) error {
+	var b struct {
+		Error *Error `json:"error"`
+	}
+	if json.Unmarshal(body, &b) != nil || b.Error == nil || b.Error.Message == "" {
+		return errors.New(r.Status + ": " + notStint)
+	}
+	b.Error.Status = r.StatusCode
+	return b.Error
+}
