@@ -36,6 +36,35 @@ func atLeastOne(what, such string) cobra.PositionalArgs {
 	}
 }
 
+// exactly asks for one argument, and says what it would be.
+func exactly(what, such string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usagef("%s: give %s, such as %s; %s given", c.CommandPath(), what, such, areOrIs(len(args)))
+		}
+		return nil
+	}
+}
+
+func atMostOne(what, such string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usagef("%s: give %s at most, such as %s; %s given", c.CommandPath(), what, such, areOrIs(len(args)))
+		}
+		return nil
+	}
+}
+
+func areOrIs(n int) string {
+	switch n {
+	case 0:
+		return "none is"
+	case 1:
+		return "1 is"
+	}
+	return fmt.Sprintf("%d are", n)
+}
+
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("%s: takes no argument, but %q is one (see %[1]s --help)", c.CommandPath(), args[0])

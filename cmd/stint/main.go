@@ -51,6 +51,7 @@ Logs and errors go to standard error, results to standard output.`,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(wrongFlag)
-	root.AddCommand(newServeCommand(), newRulesCommand(), newReplayCommand(), newCheckCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newRulesCommand(), newReplayCommand(), newCheckCommand(),
+		newKeyCommand(), newNodesCommand(), newVersionCommand())
 	return root
 }

@@ -17,19 +17,21 @@ import (
 func newRulesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "rules",
-		Short:   "Work with rule files",
-		Example: "  stint rules validate rules.yaml",
+		Short:   "Work with rule files, and with the rules of running servers",
+		Example: "  stint rules validate rules.yaml\n  stint rules apply rules.yaml\n  stint rules history",
 		Args:    subcommandOnly,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return usagef("say what to do with rules (see %s --help)", c.CommandPath())
 		},
 	}
-	c.AddCommand(newValidateCommand())
+	c.AddCommand(newValidateCommand(), newShowCommand(), newDiffCommand(), newImpactCommand(),
+		newApplyCommand(), newHistoryCommand(), newRollbackCommand())
 	return c
 }
 
 func newValidateCommand() *cobra.Command {
-	return &cobra.Command{
+	asJSON := false
+	c := &cobra.Command{
 		Use:   "validate FILE...",
 		Short: "Check rule files, and print every mistake in them",
 		Long: `Check rule files. Each FILE is one rule set of its own; a folder is read as one
@@ -38,13 +40,19 @@ set, as stint serve --rules reads it.
 Without a mistake, what is in force is printed: every limit of every rule, with
 the exact rate that it has (rates that do not fit are rounded down) and the
 warnings. With one, every mistake is printed as file:line:column: what (the
-mend), and the exit status is 2.`,
-		Example: "  stint rules validate rules.yaml\n  stint rules validate /etc/stint/rules/",
+mend), and the exit status is 2. With --json all of it is an array of objects,
+one for each FILE, on standard output.`,
+		Example: "  stint rules validate rules.yaml\n  stint rules validate /etc/stint/rules/\n  stint rules validate --json rules.yaml",
 		Args:    atLeastOne("a file", "rules.yaml"),
 		RunE: func(c *cobra.Command, paths []string) error {
+			if asJSON {
+				return validateJSON(paths, c.OutOrStdout())
+			}
 			return validate(paths, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
 }
 
 // validate reads every path, also after one that has mistakes.

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/user"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stintdev/stint/internal/adminclient"
+)
+
+// defaultAdmin is where stint serve administers unless told otherwise.
+const defaultAdmin = "http://127.0.0.1:6070"
+
+// adminHelp ends the help of every command that asks a server.
+const adminHelp = `
+
+The server is asked on its --admin listener: --server, or the environment
+variable STINT_SERVER. A token, where it asks for one, is read from STINT_TOKEN
+or from --token-file. With --json the answer is printed as the server gave it.`
+
+// adminFlags say which server is asked, as whom, and how its answer is printed.
+type adminFlags struct {
+	server, tokenFile      string
+	tlsCA, tlsCert, tlsKey string
+	source, sourcePassword string
+	sourcePrefix           string
+	json                   bool
+	environment            func(string) string
+	client                 *adminclient.Client
+	closeSource            func()
+	in                     io.Reader
+	out, errs              io.Writer
+}
+
+func (f *adminFlags) define(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&f.server, "server", "", "`URL` of the server's --admin listener (default $STINT_SERVER, else "+defaultAdmin+")")
+	flags.StringVar(&f.tokenFile, "token-file", "", "`FILE` with the token, in place of $STINT_TOKEN")
+	flags.StringVar(&f.tlsCA, "tls-ca", "", "PEM `FILE` of the authorities that sign the server's certificate (default the system's)")
+	flags.StringVar(&f.tlsCert, "tls-cert", "", "PEM `FILE` of a client certificate")
+	flags.StringVar(&f.tlsKey, "tls-key", "", "PEM `FILE` of its key")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	c.Long += adminHelp
+}
+
+// defineSource lets the command work where no server runs.
+func (f *adminFlags) defineSource(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&f.source, "source", "", "in place of a server: the `URL` of the rules themselves, redis://… or postgres://…, as stint serve --rules takes it")
+	flags.StringVar(&f.sourcePassword, "source-password-file", "", "`FILE` with the password of --source")
+	flags.StringVar(&f.sourcePrefix, "key-prefix", defaultKeyPrefix, "what begins the keys or tables of --source")
+}
+
+// running makes a command's RunE of what it does once it knows whom to ask.
+func (f *adminFlags) running(do func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		f.environment, f.in, f.out, f.errs = os.Getenv, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
+		if err := f.connect(c.Context()); err != nil {
+			return err
+		}
+		if f.closeSource != nil {
+			defer f.closeSource()
+		}
+		err := do(c.Context(), args)
+		if err == nil || exitStatus(err) == exitUsage { // which begins with where the mistake is
+			return err
+		}
+		return fmt.Errorf("%s: %w", strings.TrimPrefix(c.CommandPath(), "stint "), err)
+	}
+}
+
+// connect makes the client. It sends nothing.
+func (f *adminFlags) connect(ctx context.Context) error {
+	f.client = &adminclient.Client{Author: author()}
+	if f.source != "" {
+		if f.server != "" {
+			return usagef("source: and --server are both given (give one of them)")
+		}
+		return f.openSource(ctx)
+	}
+	var err error
+	if f.client.URL, err = f.address(); err != nil {
+		return err
+	}
+	if f.client.Token, err = readToken("token-file", f.tokenFile); err != nil {
+		return err
+	}
+	if f.client.Token == "" {
+		f.client.Token = f.environment("STINT_TOKEN")
+	}
+	if strings.ContainsFunc(f.client.Token, unicode.IsControl) {
+		return usagef("token: has control characters, which no token has")
+	}
+	f.client.Transport, err = f.transport()
+	return err
+}
+
+func (f *adminFlags) address() (*url.URL, error) {
+	name, text := "server", f.server
+	if text == "" {
+		name, text = "STINT_SERVER", f.environment("STINT_SERVER")
+	}
+	if text == "" {
+		text = defaultAdmin
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "":
+		return nil, usagef("%s: %q is not a URL (write it as http://host:6070)", name, redacted(u))
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, usagef("%s: %s is not the address of a server (write it as http://host:6070; rules in Redis or PostgreSQL are reached by --source)", name, schemeOf(text))
+	case u.User != nil:
+		return nil, usagef("%s: has a user or a password in it (put the token into STINT_TOKEN)", name)
+	}
+	return u, nil
+}
+
+// transport is how the server is reached.
+func (f *adminFlags) transport() (http.RoundTripper, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.tlsCA != "" {
+		pem, err := os.ReadFile(f.tlsCA)
+		if err != nil {
+			return nil, usagef("tls-ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, usagef("tls-ca: %s holds no certificate in PEM", f.tlsCA)
+		}
+	}
+	if f.tlsCert != "" || f.tlsKey != "" {
+		pair, err := tls.LoadX509KeyPair(f.tlsCert, f.tlsKey)
+		if err != nil {
+			return nil, usagef("tls-cert: %w (give --tls-cert and --tls-key)", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config}, nil
+}
+
+// author is who runs this, where the server does not know it by a token.
+func author() string {
+	u, err := user.Current()
+	if err != nil || strings.ContainsFunc(u.Username, unicode.IsControl) {
+		return ""
+	}
+	return u.Username
+}
+
+// ask asks, and prints the answer: as it is, or by the given function.
+func (f *adminFlags) ask(ctx context.Context, q adminclient.Request, into any, table func(io.Writer) error) error {
+	a, err := f.client.Into(ctx, q, into)
+	if err != nil {
+		return err
+	}
+	return f.print(a, table)
+}
+
+func (f *adminFlags) print(a adminclient.Answer, table func(io.Writer) error) error {
+	if !f.json {
+		return table(f.out)
+	}
+	_, err := fmt.Fprintln(f.out, string(bytes.TrimSpace(a.Body)))
+	return err
+}
+
+// checkComment refuses what cannot travel in a header.
+func checkComment(flag, text string) error {
+	if len(text) > 2000 || strings.ContainsFunc(text, unicode.IsControl) {
+		return usagef("%s: is longer than 2000 bytes, or has line breaks or other control characters", flag)
+	}
+	return nil
+}
+
+// plain is text of others, made harmless for a terminal.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.ToValidUTF8(text, string(unicode.ReplacementChar)))
+}
+
+// cell is text of others as one cell of a table.
+func cell(text string) string {
+	return orDash(strings.Join(strings.Fields(plain(text)), " "))
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is a pseudo-terminal: what is typed into the first is read from the
+// second.
+func terminal(t *testing.T) (typed, read *os.File) {
+	t.Helper()
+	typed, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("no pseudo-terminal here: ", err)
+	}
+	t.Cleanup(func() { typed.Close() })
+	if err := unix.IoctlSetPointerInt(int(typed.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(typed.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { read.Close() })
+	return typed, read
+}
+
+// asked starts a command at a terminal, and returns it once it asks.
+func (a *administered) asked(args ...string) (*process, *os.File) {
+	a.t.Helper()
+	typed, read := terminal(a.t)
+	p := startProcessWith(a.t, read, a.env, args...)
+	p.wait("This is dangerous: ")
+	return p, typed
+}
+
+func answer(t *testing.T, typed *os.File, text string) {
+	t.Helper()
+	if _, err := typed.WriteString(text + "\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhoIsAskedDecides(t *testing.T) {
+	a := administer(t)
+	a.run(exitDone, nil, "rules", "apply", a.file("first.yaml", adminRules))
+	removed := a.file("removed.yaml", adminRemoved)
+	for _, no := range []string{"n", "", "yesterday"} {
+		p, typed := a.asked("rules", "apply", removed)
+		answer(t, typed, no)
+		if status := p.exit(); status != exitFailed {
+			t.Errorf("%q: status %d", no, status)
+		}
+	}
+	a.run(exitDone, []string{"1*"}, "rules", "history")
+	p, typed := a.asked("rules", "apply", removed)
+	answer(t, typed, "Yes")
+	if status := p.exit(); status != exitDone {
+		t.Errorf("status %d", status)
+	}
+	a.run(exitDone, []string{"2*"}, "rules", "history")
+}
+
+func TestWhatIsPublishedWhileSomebodyIsAskedIsNotLost(t *testing.T) {
+	a := administer(t)
+	a.run(exitDone, nil, "rules", "apply", a.file("first.yaml", adminRules))
+	p, typed := a.asked("rules", "apply", a.file("removed.yaml", adminRemoved))
+	a.run(exitDone, []string{"version 2"}, "rules", "apply", a.file("raised.yaml", adminRaised))
+	answer(t, typed, "y")
+	p.wait("412")
+	p.wait("+  - {id: a, limit: 20")
+	if status := p.exit(); status != exitFailed {
+		t.Errorf("status %d", status)
+	}
+	a.run(exitDone, []string{"2*"}, "rules", "history")
+}

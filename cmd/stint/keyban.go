@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stintdev/stint/internal/adminclient"
+)
+
+// banFlags are those of stint key ban and unban.
+type banFlags struct {
+	adminFlags
+
+	rule, duration, until, reason string
+}
+
+func newBanCommand() *cobra.Command {
+	f := &banFlags{}
+	c := &cobra.Command{
+		Use:   "ban KEY",
+		Short: "Put a key on the deny list, for good or until a time",
+		Long: `Put an API key, a pattern of keys, an address or a network on the deny list, for
+good or until a time. It is a change of the rules like others: a new version, in
+force on every node. KEY may be -, to read it from standard input.`,
+		Example: "  stint key ban --for 1h --reason \"tried passwords\" sk_live_42\n  stint key ban 203.0.113.0/24\n  stint key ban --rule orders --until 2026-12-01T00:00:00Z 'sk_trial_*'",
+		Args:    exactly("a key", "sk_live_42"),
+		RunE:    f.running(func(ctx context.Context, args []string) error { return f.change(ctx, "/v1/ban", "banned", args[0]) }),
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.duration, "for", "", "how long, such as 15m, 12h or 30d (default for good)")
+	flags.StringVar(&f.until, "until", "", "until this `TIME`, such as 2026-12-01T00:00:00Z")
+	flags.StringVar(&f.reason, "reason", "", "why; it stands in the rules")
+	f.define(c)
+	return c
+}
+
+func newUnbanCommand() *cobra.Command {
+	f := &banFlags{}
+	c := &cobra.Command{
+		Use:     "unban KEY",
+		Short:   "Take a key off the deny list",
+		Long:    "Take a key off the deny list, as it was put there by stint key ban or stands in\na rule file. KEY may be -, to read it from standard input.",
+		Example: "  stint key unban sk_live_42\n  stint key unban --rule orders 'sk_trial_*'",
+		Args:    exactly("a key", "sk_live_42"),
+		RunE: f.running(func(ctx context.Context, args []string) error {
+			return f.change(ctx, "/v1/unban", "not banned any more", args[0])
+		}),
+	}
+	f.define(c)
+	return c
+}
+
+func (f *banFlags) define(c *cobra.Command) {
+	c.Flags().StringVar(&f.rule, "rule", "", "the list of the rule of this `ID` (default that of all rules)")
+	f.adminFlags.define(c)
+}
+
+func (f *banFlags) change(ctx context.Context, path, done, arg string) error {
+	key, err := f.key(arg)
+	if err == nil {
+		err = checkComment("reason", f.reason)
+	}
+	if err == nil && f.duration != "" && f.until != "" {
+		err = usagef("until: and --for are both given (give one of them)")
+	}
+	if err != nil {
+		return err
+	}
+	body := map[string]string{"key": key}
+	for name, value := range map[string]string{"rule": f.rule, "for": f.duration, "until": f.until, "reason": f.reason} {
+		if value != "" {
+			body[name] = value
+		}
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	var o adminclient.Outcome
+	q := adminclient.Request{Method: http.MethodPost, Path: path, Body: data, Comment: f.reason}
+	return f.ask(ctx, q, &o, func(w io.Writer) error {
+		l := &lines{w: w}
+		l.printf("%s is %s\n", masked(key), done)
+		return errors.Join(l.err, printOutcome(w, &o))
+	})
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stintdev/stint/internal/adminclient"
+)
+
+func newHistoryCommand() *cobra.Command {
+	f, n := &adminFlags{}, 0
+	c := &cobra.Command{
+		Use:     "history",
+		Short:   "List the versions of the rules, the newest first",
+		Long:    "List the versions of the rules, the newest first: who published them, when and why.\nThe star is at the version that the node runs.",
+		Example: "  stint rules history\n  stint rules history -n 5 --json",
+		Args:    noArguments,
+		RunE: f.running(func(ctx context.Context, _ []string) error {
+			if n < 1 || n > 1000 {
+				return usagef("n: %d is out of range (use 1 to 1000)", n)
+			}
+			var h adminclient.History
+			q := adminclient.Request{Method: http.MethodGet, Path: "/rules/history", Query: url.Values{"n": {strconv.Itoa(n)}}}
+			return f.ask(ctx, q, &h, func(w io.Writer) error { return printHistory(w, &h) })
+		}),
+	}
+	c.Flags().IntVarP(&n, "number", "n", 50, "list at most so many")
+	f.define(c)
+	f.defineSource(c)
+	return c
+}
+
+func printHistory(out io.Writer, h *adminclient.History) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "VERSION\tTIME\tAUTHOR\tHASH\tCOMMENT")
+	for _, v := range h.Versions {
+		mark := ""
+		if v.Version == h.Current {
+			mark = "*"
+		}
+		_, _ = fmt.Fprintf(w, "%d%s\t%s\t%s\t%s\t%s\n", v.Version, mark, clock(v.Time), cell(v.Author), cell(shortHash(v.Hash)), cell(v.Comment))
+	}
+	if len(h.Versions) == 0 {
+		_, _ = fmt.Fprintln(w, "0*\t-\t-\t-\tthe built-in rules; nothing was published")
+	}
+	return w.Flush() // reports what the writes before it met
+}
+
+func shortHash(hash string) string { return hash[:min(len(hash), 12)] }
+
+// showFlags are those of stint rules show.
+type showFlags struct {
+	adminFlags
+
+	rule, tier string
+}
+
+func newShowCommand() *cobra.Command {
+	f := &showFlags{}
+	c := &cobra.Command{
+		Use:   "show [VERSION]",
+		Short: "Print the rules in force, or those of a version",
+		Long: `Print the rules that the node runs, or those of a version, as their files say
+them; which version it is, goes to standard error. Several files are printed as
+one, which can be applied as it is.`,
+		Example: "  stint rules show > rules.yaml\n  stint rules show 11\n  stint rules show --rule orders\n  stint rules show --tier free --json",
+		Args:    atMostOne("a version", "11"),
+		RunE:    f.running(f.run),
+	}
+	c.Flags().StringVar(&f.rule, "rule", "", "print the rule of this `ID` alone")
+	c.Flags().StringVar(&f.tier, "tier", "", "print this tier alone")
+	f.define(c)
+	f.defineSource(c)
+	return c
+}
+
+func (f *showFlags) run(ctx context.Context, args []string) error {
+	switch {
+	case f.rule != "" && f.tier != "":
+		return usagef("show: --rule and --tier are both given (give one of them)")
+	case f.rule+f.tier != "" && len(args) > 0:
+		return usagef("show: a version is shown whole, without --rule and --tier")
+	case f.rule != "":
+		return f.part(ctx, "/rules/"+url.PathEscape(f.rule))
+	case f.tier != "":
+		return f.part(ctx, "/rules/tier/"+url.PathEscape(f.tier))
+	}
+	path := "/rules"
+	if len(args) > 0 {
+		n, err := versionOf(args[0])
+		if err != nil {
+			return err
+		}
+		path = "/rules/versions/" + strconv.FormatUint(n, 10)
+	}
+	var s adminclient.Set
+	return f.ask(ctx, adminclient.Request{Method: http.MethodGet, Path: path}, &s, func(w io.Writer) error {
+		_, _ = fmt.Fprintln(f.errs, versionLine(&s.Version))
+		return printFiles(w, s.Files)
+	})
+}
+
+func versionLine(v *adminclient.Version) string {
+	if v.Version == 0 {
+		return "version 0: the built-in rules"
+	}
+	return fmt.Sprintf("version %d, by %s at %s", v.Version, cell(v.Author), clock(v.Time))
+}
+
+// part prints one rule or tier.
+func (f *showFlags) part(ctx context.Context, path string) error {
+	a, err := f.client.Do(ctx, adminclient.Request{Method: http.MethodGet, Path: path, YAML: !f.json})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f.out, strings.TrimRight(string(a.Body), "\n"))
+	return err
+}
+
+// printFiles prints files as one text of several documents.
+func printFiles(w io.Writer, files []adminclient.File) error {
+	var all error
+	for _, file := range files {
+		text := file.Text
+		if !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		if len(files) > 1 {
+			text = "---\n# " + file.Name + "\n" + text
+		}
+		_, err := io.WriteString(w, text)
+		all = errors.Join(all, err)
+	}
+	return all
+}

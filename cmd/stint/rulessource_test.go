@@ -1,0 +1,54 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stintdev/stint/internal/pgtest"
+	"github.com/stintdev/stint/internal/redistest"
+)
+
+func TestRulesArePublishedInRedisBeforeAServerRuns(t *testing.T) {
+	redis := redistest.Server(t)
+	publishedWithoutServer(t, "redis://"+redis.Addr())
+}
+
+func TestRulesArePublishedInPostgreSQLBeforeAServerRuns(t *testing.T) {
+	server := pgtest.Start(t)
+	publishedWithoutServer(t, server.URL(), "password-file", writeFile(t, filepath.Join(t.TempDir(), "password"), pgtest.Password))
+}
+
+// publishedWithoutServer works on a source, then starts a server on it.
+func publishedWithoutServer(t *testing.T, source string, password ...string) {
+	t.Helper()
+	folder := t.TempDir()
+	a := &administered{process: &process{t: t}, folder: folder}
+	at, serve := []string{"--source", source}, []string{"--rules", source, "--state-dir", filepath.Join(folder, "state")}
+	if len(password) > 0 {
+		at, serve = append(at, "--source-"+password[0], password[1]), append(serve, "--rules-"+password[0], password[1])
+	}
+	rules := func(status int, want []string, args ...string) {
+		t.Helper()
+		a.run(status, want, append(append([]string{"rules"}, args...), at...)...)
+	}
+	first, removed := a.file("first.yaml", adminRules), a.file("removed.yaml", adminRemoved)
+	rules(exitDone, []string{"nothing was published"}, "history")
+	rules(exitDone, []string{"version 1 is published", "2 added"}, "apply", first)
+	rules(exitFailed, []string{"it removes 1 rule (b)"}, "apply", removed)
+	rules(exitDone, []string{"version 2"}, "apply", "--yes", removed)
+	rules(exitFailed, []string{"412", "1 removed (b)"}, "apply", "--base", "1", first)
+	rules(exitDone, []string{"version 3"}, "rollback", "1")
+	p := startServer(t, nil, serve...)
+	a.env = []string{"STINT_SERVER=http://" + p.addr("admin")}
+	if got := a.run(exitDone, nil, "rules", "show"); got.out != adminRules || !strings.Contains(got.errors, "version 3") {
+		t.Errorf("%s%s", got.out, got.errors)
+	}
+	p.wait("version=3")
+	for range 100 { // nodes announce themselves a moment after they serve
+		if got := command(t, nil, append([]string{"nodes"}, at...)...); strings.Contains(got.out, "  3        ") {
+			return
+		}
+	}
+	t.Error("the node is not listed")
+}
