@@ -143,8 +143,6 @@ func (e *entry) learn(d *stint.Decision, cost, extra, sent, received int64) {
 		e.remember(cost, d.RetryAfter, received)
 	case extra > d.Granted && d.Remaining == 0:
 		e.remember(1, d.NextAfter, received)
-	case cost >= e.dry.cost:
-		e.dry = memory{}
 	}
 }
 

@@ -80,7 +80,7 @@ func (e *entry) wants(now int64, anyway bool) int64 {
 	if anyway {
 		most = max(most, min(int64(pace/shareOfTime), e.size.gather))
 	}
-	return max(0, min(most, stint.MaxCost)-e.inHand(now))
+	return max(0, most-e.inHand(now))
 }
 
 // spare is how much of what is left may go at that pace. What goes back to a

@@ -232,23 +232,17 @@ func TestADenialIsRemembered(t *testing.T) {
 		if more := s.far.calls - calls; more > 11 {
 			t.Errorf("%d calls for denials in a second; want one a lease time", more)
 		}
-		d := s.take(l, 1)
-		if d.Allowed || d.RetryAfter < 50*time.Second || d.RetryAfter > time.Minute || d.Remaining != 0 {
-			t.Errorf("%+v", d)
+		end := time.Now().Truncate(time.Minute).Add(time.Minute)
+		for range 200 {
+			d := s.take(l, 1)
+			decided := time.UnixMicro(d.At)
+			if d.Allowed || d.Remaining != 0 || time.Since(decided) > s.far.way || decided.Add(d.RetryAfter) != end {
+				t.Fatalf("at %v: %+v", time.Now(), d)
+			}
+			s.rest(time.Millisecond)
 		}
 		if d := s.take(l, 101); d.RetryAfter != stint.Never {
 			t.Errorf("a cost above the limit: %+v", d)
-		}
-	})
-}
-
-// A denial of which a little more than the most is left to remember is asked
-// about in time, not a whole least time later.
-func TestASmallLimitIsNotAskedForLate(t *testing.T) {
-	play(t, func(s *scene) {
-		l := s.limit(stint.PerSecond(1))
-		if allowed := s.warm(l, time.Minute); allowed < 59 {
-			t.Errorf("%d admitted in a minute of one a second", allowed)
 		}
 	})
 }
@@ -301,6 +295,41 @@ func TestAGroupIsDecidedWhole(t *testing.T) {
 	})
 }
 
+// A denial of much is no denial of little.
+func TestLittleIsNotDeniedForMuch(t *testing.T) {
+	play(t, func(s *scene) {
+		l := s.limit(perMinute(100))
+		s.take(l, 1)
+		s.take(l, 1)
+		if d := s.take(l, 99); d.Allowed || d.Remaining < 90 {
+			t.Fatalf("%+v", d)
+		}
+		for i := range 50 {
+			if d := s.take(l, 1); !d.Allowed {
+				t.Fatalf("check %d: %+v", i, d)
+			}
+		}
+	})
+}
+
+// Whatever lease a check is decided from, its window ends when it ends.
+func TestADecisionTellsTheEndOfItsWindow(t *testing.T) {
+	play(t, func(s *scene) {
+		l := s.limit(perMinute(100_000))
+		s.rest(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
+		end := time.Now().Add(time.Minute)
+		for range 500 {
+			if d := s.take(l, 1); time.UnixMicro(d.At).Add(d.ResetAfter) != end {
+				t.Fatalf("%+v", d)
+			}
+			s.rest(time.Millisecond)
+		}
+		if s.Stats().Local < 400 {
+			t.Error("hardly anything was decided locally")
+		}
+	})
+}
+
 // While the store fails, what answers in its place grants nothing extra, and
 // says nothing of the key.
 func TestADegradedAnswerIsNotLearnt(t *testing.T) {
@@ -315,12 +344,21 @@ func TestADegradedAnswerIsNotLearnt(t *testing.T) {
 		if got := s.Stats(); got.Local != 0 || got.Held != 0 || got.Granted != 0 {
 			t.Errorf("%+v", got)
 		}
+		s.far.Store = degraded{denies: true}
+		s.take(l, 1)
+		s.far.Store = s.truth
+		if d := s.take(l, 1); !d.Allowed || d.Degraded {
+			t.Errorf("the store is back: %+v", d)
+		}
 	})
 }
 
-type degraded struct{}
+type degraded struct{ denies bool }
 
-func (degraded) Take(context.Context, stint.Claim) (stint.Decision, error) {
+func (f degraded) Take(context.Context, stint.Claim) (stint.Decision, error) {
+	if f.denies {
+		return stint.Decision{Degraded: true, Limit: 100, RetryAfter: time.Second}, nil
+	}
 	return stint.Decision{Allowed: true, Degraded: true, Limit: 100}, nil
 }
 

@@ -1,0 +1,82 @@
+package lease
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+func sized(t *testing.T, s stint.Spec) *size {
+	t.Helper()
+	l, err := s.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const time = 100_000
+	return newSize(l, time, time, time/ticks)
+}
+
+// The least of a denial's memory is a quarter of L or of the time to full, the
+// most is L, and what is left for the next time is nothing or the least.
+func TestADenialIsRememberedFor(t *testing.T) {
+	window := stint.Spec{Algorithm: stint.FixedWindow, Limit: 10, Window: time.Second}
+	log := stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: 10, Window: time.Second}
+	small := stint.Spec{Capacity: 1, RefillRate: "100"} // full in 10 ms
+	for _, test := range []struct {
+		of         stint.Spec
+		wait, want int64
+	}{
+		{stint.PerSecond(10), 1, 25_000},
+		{stint.PerSecond(10), 60_000, 60_000},
+		{stint.PerSecond(10), 100_000, 100_000},
+		{stint.PerSecond(10), 100_001, 75_001},
+		{stint.PerSecond(10), 124_999, 99_999},
+		{stint.PerSecond(10), 125_000, 100_000},
+		{log, 1, 25_000},
+		{log, 1_000_000, 100_000},
+		{small, 1, 2_500},
+		{window, 1, 1},
+		{window, 1_000_000, 100_000},
+	} {
+		if got := sized(t, test.of).remembered(test.wait); got != test.want {
+			t.Errorf("%+v: %d for a retry in %d; want %d", test.of, got, test.wait, test.want)
+		}
+	}
+}
+
+// A lease is what is asked for, but an eighth of what is left at most; of a
+// bucket that is less than half full it is less, in proportion.
+func TestALeaseShrinksWithWhatIsLeft(t *testing.T) {
+	window := stint.Spec{Algorithm: stint.FixedWindow, Limit: 1000, Window: time.Second}
+	for _, test := range []struct {
+		of   stint.Spec
+		pace float64
+		left int64
+		want int64
+	}{
+		{window, 9.5, 1000, 10},
+		{window, 500, 1000, 125},
+		{window, 10, 79, 9},
+		{window, 10, 7, 0},
+		{stint.PerSecond(1000), 10, 500, 10},
+		{stint.PerSecond(1000), 10, 250, 5},
+		{stint.PerSecond(1000), 10, 49, 0},
+	} {
+		if got := sized(t, test.of).spare(test.pace, test.left); got != test.want {
+			t.Errorf("%+v: %d of %d at a pace of %v; want %d", test.of, got, test.left, test.pace, test.want)
+		}
+	}
+}
+
+// Where the store's time stood still, grants of one time end at several: what
+// is refunded ends when it would have.
+func TestARefundGoesToItsOwnGrant(t *testing.T) {
+	e := entry{grants: []grant{{left: 1, at: 5, until: 10}, {left: 1, at: 5, until: 20}}}
+	if !e.refund(3, grant{at: 5, until: 20}) || e.grants[0].left != 1 || e.grants[1].left != 4 {
+		t.Errorf("%+v", e.grants)
+	}
+	if e.refund(3, grant{at: 5, until: 30}) {
+		t.Errorf("%+v; want that nothing takes it", e.grants)
+	}
+}
