@@ -19,6 +19,8 @@ type Rules interface {
 	Current() (*rule.Set, ruleset.Version)
 	History(ctx context.Context, n int) ([]ruleset.Version, error)
 	Get(ctx context.Context, number uint64) (ruleset.Version, error)
+	// Base is what a change is made on, and the version that it is to follow.
+	Base(ctx context.Context) (base, newest ruleset.Version, err error)
 	// Publish returns once the version is in force on this node.
 	Publish(ctx context.Context, c ruleset.Change) (ruleset.Version, error)
 	Nodes(ctx context.Context) ([]ruleset.Node, error)

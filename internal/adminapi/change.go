@@ -48,16 +48,11 @@ func (a *API) change(r *request, e edit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, base := a.Rules.Current()
 	for range attempts {
-		answer, err := a.attempt(r, &e, &o, base)
-		conflict, ok := errors.AsType[*ruleset.ConflictError](err)
-		if !ok {
+		answer, err := a.attempt(r, &e, &o)
+		if _, conflict := errors.AsType[*ruleset.ConflictError](err); !conflict {
 			a.audited(r, e.what, &o, answer, err)
 			return told(answer, err)
-		}
-		if base, err = a.Rules.Get(r.Context(), conflict.Newest.Number); err != nil {
-			return nil, err
 		}
 	}
 	err = &apiError{Status: http.StatusConflict, Code: "CONFLICT", Message: "others publish all the time (try again)"}
@@ -73,8 +68,12 @@ func told(answer *outcome, err error) (any, error) {
 	return answer, nil
 }
 
-// attempt makes the edit on one version.
-func (a *API) attempt(r *request, e *edit, o *options, base ruleset.Version) (*outcome, error) {
+// attempt makes the edit on what is the newest version now.
+func (a *API) attempt(r *request, e *edit, o *options) (*outcome, error) {
+	base, newest, err := a.Rules.Base(r.Context())
+	if err != nil {
+		return nil, err
+	}
 	if err := a.precondition(r, e, o, base); err != nil {
 		return nil, err
 	}
@@ -83,8 +82,9 @@ func (a *API) attempt(r *request, e *edit, o *options, base ruleset.Version) (*o
 		return nil, err
 	}
 	d := a.compare(base, ruleset.Version{Number: base.Number, Files: files}, set)
-	out := &outcome{Version: base.Number, Hash: base.Hash, Changed: d.Changed, DryRun: o.dryRun, Warnings: problemsOf(set.Warnings()), Diff: d}
-	if !d.Changed && base.Number > 0 {
+	changed := d.Changed || base.Number == 0 || base.Number != newest.Number || base.Hash != newest.Hash
+	out := &outcome{Version: base.Number, Hash: base.Hash, Changed: changed, DryRun: o.dryRun, Warnings: problemsOf(set.Warnings()), Diff: d}
+	if !changed {
 		return out, a.tell(r, e, base.Files)
 	}
 	if out.Impact, err = a.impact(r, e, o, set); err != nil {
@@ -94,7 +94,7 @@ func (a *API) attempt(r *request, e *edit, o *options, base ruleset.Version) (*o
 		out.Hash = ruleset.HashOf(files)
 		return out, nil
 	}
-	published, err := a.Rules.Publish(r.Context(), ruleset.Change{Files: files, Author: r.who.name, Comment: o.comment, After: base.Number})
+	published, err := a.Rules.Publish(r.Context(), ruleset.Change{Files: files, Author: r.who.name, Comment: o.comment, After: newest.Number})
 	if err != nil {
 		return nil, err
 	}

@@ -38,3 +38,28 @@ func TestANodeThatLagsLosesNothing(t *testing.T) {
 		t.Errorf("%d entries, want one a request: %v", len(got), got)
 	}
 }
+
+// A source that has lost what runs has everything again once somebody changes
+// anything, or publishes what runs.
+func TestAChangeBringsBackWhatTheSourceHasLost(t *testing.T) {
+	f := newFixture(t, shop)
+	lose := func() {
+		t.Helper()
+		*f.keeper.Source.(*ruleset.Memory) = ruleset.Memory{}
+	}
+	lose()
+	got := f.want(200, "PUT", "/rules/tier/free", `{"limit":500}`)
+	f.wantText("id: orders", true)
+	if at := got.at(t, "diff.tiers.changed"); len(at.([]any)) != 1 {
+		t.Error(got.body)
+	}
+	text := f.text()
+	lose()
+	got = f.want(200, "PUT", "/rules", text)
+	if listed, err := f.keeper.History(t.Context(), 9); err != nil || len(listed) != 1 || listed[0].Number != 3 || got.at(t, "changed") != true {
+		t.Errorf("%v, %v, %s", listed, err, got.body)
+	}
+	if got := f.want(200, "PUT", "/rules", text); got.at(t, "changed") != false {
+		t.Error(got.body)
+	}
+}

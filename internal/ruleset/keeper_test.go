@@ -306,3 +306,38 @@ func TestOldVersionsInMemoryAndOnDiskLoseTheirFiles(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A change of one rule is made on what is in force wherever the source has less
+// than that, or what cannot be used: else it would drop all the others.
+func TestAChangeIsMadeOnWhatIsInForceWhereTheSourceHasLess(t *testing.T) {
+	e := newElsewhere()
+	f := start(t, e)
+	f.wantSet("default ip-backstop")
+	wantBase := func(when string, ids string, after uint64) {
+		t.Helper()
+		base, newest, err := f.Base(t.Context())
+		must(t, err)
+		set, err := base.Set()
+		must(t, err)
+		if got := idsOf(set); got != ids || newest.Number != after {
+			t.Errorf("%s: made on %q, to follow %d; want %q and %d", when, got, newest.Number, ids, after)
+		}
+	}
+	wantBase("an empty source", "default ip-backstop", 0)
+	e.put(t, 1, rules("one"))
+	e.put(t, 2, rules("two"))
+	e.changed()
+	f.wantSet("two")
+	e.put(t, 3, rules("three"))
+	wantBase("a version that this node has not heard of", "three", 3)
+	e.restore(1)
+	wantBase("a backup", "two", 1)
+	e.restore(0)
+	wantBase("a source that lost everything", "two", 0)
+	must(t, e.add(Version{Number: 4, Hash: "of files that are no longer kept"}))
+	wantBase("a version without files", "two", 4)
+	e.fail(errors.New("the source is away"))
+	if _, _, err := f.Base(t.Context()); err == nil {
+		t.Error("a change is made although nobody knows what is the newest version")
+	}
+}

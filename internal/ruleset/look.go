@@ -98,7 +98,7 @@ func (k *Keeper) fetch(ctx context.Context, listed Version, asked bool) error {
 		return fmt.Errorf("version %d: %w", listed.Number, err)
 	}
 	if v.Number != listed.Number || v.Hash != HashOf(v.Files) {
-		return fmt.Errorf("version %d of the source is damaged: its files are not those of its hash (publish the rules again)", listed.Number)
+		return fmt.Errorf("version %d of the source %w: its files are not those of its hash (publish the rules again)", listed.Number, ErrDamaged)
 	}
 	return k.take(v, asked)
 }

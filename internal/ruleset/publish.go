@@ -52,6 +52,28 @@ func (k *Keeper) Publish(ctx context.Context, c Change) (Version, error) {
 	return v, k.take(v, false)
 }
 
+// Base is what a change is made on, and the newest version of the source
+// without its files, whose number is [Change.After] then (0: there is none). They
+// are the same version, but where the source went back, or has only what cannot
+// be used, base is what this node runs: who changes one rule there must not lose
+// the others.
+func (k *Keeper) Base(ctx context.Context) (base, newest Version, err error) {
+	listed, err := k.History(ctx, 2) // more than one: what is in files now may be no version
+	_, base = k.Current()
+	if err != nil || len(listed) == 0 {
+		return base, Version{}, err
+	}
+	newest = listed[0]
+	if newest.Number <= base.Number {
+		return base, newest, nil
+	}
+	whole, err := k.Get(ctx, newest.Number)
+	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNone) {
+		return base, newest, nil
+	}
+	return whole, newest, err
+}
+
 // attempts is how often somebody may come before a change that is to be
 // published anyway.
 const attempts = 10

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -52,7 +51,7 @@ func EncodeListed(v Version) ([]byte, error) { return Encode(v.listed()) }
 func Decode(data []byte) (Version, error) {
 	var r record
 	if err := json.Unmarshal(data, &r); err != nil {
-		return Version{}, fmt.Errorf("a version of the rules cannot be read: %w", err)
+		return Version{}, fmt.Errorf("a version of the rules %w: %w", ErrDamaged, err)
 	}
 	v := Version{Number: r.Number, Time: r.Time, Author: r.Author, Comment: r.Comment, Hash: r.Hash}
 	for _, f := range r.Files {
@@ -63,7 +62,7 @@ func Decode(data []byte) (Version, error) {
 		v.Files = append(v.Files, rule.File{Name: f.Name, Data: data})
 	}
 	if v.Files != nil && HashOf(v.Files) != v.Hash {
-		return Version{}, fmt.Errorf("version %d of the rules is damaged: its files are not those of its hash", v.Number)
+		return Version{}, fmt.Errorf("version %d of the rules %w: its files are not those of its hash", v.Number, ErrDamaged)
 	}
 	return v, nil
 }
@@ -75,13 +74,11 @@ func seal(data []byte) []byte {
 	return append([]byte(hex.EncodeToString(sum[:])+"\n"), data...)
 }
 
-var errDamaged = errors.New("is damaged: its checksum is another")
-
 // unseal is the record behind a checksum.
 func unseal(data []byte) ([]byte, error) {
 	sum, rest, _ := strings.Cut(string(data), "\n")
 	if want := sha256.Sum256([]byte(rest)); sum != hex.EncodeToString(want[:]) {
-		return nil, errDamaged
+		return nil, fmt.Errorf("%w: its checksum is another", ErrDamaged)
 	}
 	return []byte(rest), nil
 }

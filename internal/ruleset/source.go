@@ -64,6 +64,9 @@ type Node struct {
 // ErrNone means that there is no such version.
 var ErrNone = errors.New("there is no such version of the rules, or its files are no longer kept")
 
+// ErrDamaged means that what is kept of a version is not what was published.
+var ErrDamaged = errors.New("is damaged")
+
 // ErrReadOnly means that a source takes no versions, as a mounted ConfigMap.
 var ErrReadOnly = errors.New("the rules cannot be changed here")
 
