@@ -24,15 +24,23 @@ import (
 // leaseNodes share one server and one hot key.
 const leaseNodes = 3
 
-// overLeases has some nodes lease one hot key from a Redis server: below its
-// limit as fast as they can, and over a limit that they all pass.
-func overLeases(o options, out io.Writer, b *bars) (err error) {
+// overLeases has some nodes lease one hot key from a Redis server, below its
+// limit as fast as they can and over a limit that they all pass, and then asks
+// a server that leases many.
+func overLeases(o options, out io.Writer, b *bars) error {
 	if findRedis() == "" {
 		fmt.Fprintln(out, "\nlease: skipped, no redis-server or valkey-server is installed (apt-get install redis-server)")
 		return nil
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if err := pinnedLeases(ctx, o, out, b); err != nil {
+		return err
+	}
+	return servedLeases(ctx, o, out, b)
+}
+
+func pinnedLeases(ctx context.Context, o options, out io.Writer, b *bars) (err error) {
 	pins := newPinning()
 	release, err := pins.hold(ctx)
 	if err != nil {

@@ -48,8 +48,8 @@ descriptors:
 `
 )
 
-// startStint starts the program as its users do.
-func startStint(ctx context.Context, program string) (*serverProcess, error) {
+// startStint starts the program as its users do, with more flags.
+func startStint(ctx context.Context, program string, more ...string) (*serverProcess, error) {
 	dir, err := os.MkdirTemp("", "stint-bench-")
 	if err != nil {
 		return nil, err
@@ -61,8 +61,9 @@ func startStint(ctx context.Context, program string) (*serverProcess, error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	const free = "127.0.0.1:0"
-	s := &serverProcess{dir: dir, command: exec.CommandContext(ctx, program, "serve", "--rules", rules, "--envoy-config", envoy,
-		"--http", free, "--grpc", free, "--resp", free, "--admin", free, "--pprof")}
+	args := append([]string{"serve", "--rules", rules, "--envoy-config", envoy,
+		"--http", free, "--grpc", free, "--resp", free, "--admin", free, "--pprof"}, more...)
+	s := &serverProcess{dir: dir, command: exec.CommandContext(ctx, program, args...)}
 	return s, s.start()
 }
 
