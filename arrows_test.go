@@ -29,6 +29,7 @@ var arrows = map[string]struct {
 	"internal/leasecheck":  {[]string{"."}, "it judges what leases promise, so it may share nothing with them"},
 	"internal/failuretest": {nil, "it is tests alone"},
 	"internal/proxytest":   {nil, "it is tests alone, of the program and proxies as they run"},
+	"internal/simulate":    {[]string{"resilience/…"}, "it plays what the client's half does, so it knows nothing else"},
 	"internal/pgtest":      {nil, "it starts what the tests of any package speak to, so it knows none"},
 	"internal/redistest":   {nil, "it starts what the tests of any package speak to, so it knows none"},
 	"storetest":            {[]string{".", "internal/oracle"}, "it is the contract of every store, so it knows none"},
@@ -37,6 +38,7 @@ var arrows = map[string]struct {
 	"resilience/bulkhead":  {nil, "what calls hold is no concern of it"},
 	"resilience/retry":     {nil, "what a retry costs others is bounded by an interface"},
 	"resilience/deadline":  {nil, "it carries a time, whatever the request is"},
+	"resilience/adapt":     {nil, "what is shed is no concern of it; limits are numbers to it"},
 	"resilience/client":    {[]string{"resilience/breaker", "resilience/bulkhead", "resilience/deadline", "resilience/retry"}, "it puts the parts together; budgets and limiters are handed to it"},
 	"redisstore":           {[]string{".", "internal/shorthash"}, "it takes claims to servers; what their failure means is decided around it"},
 	"lease":                {[]string{"."}, "it leases from any store, so it knows none"},
@@ -63,7 +65,7 @@ var arrows = map[string]struct {
 	"cmd/stint":            {[]string{".", "rule", "httplimit", "replay", "redisstore", "remotestore", "guard", "lease", "resilience/breaker", "internal/adminapi", "internal/adminclient", "internal/impact", "internal/nearest", "internal/pgrules", "internal/redisrules", "internal/ruleset", "internal/server"}, "it wires; work belongs in what it wires"},
 	"examples/…":           {[]string{".", "httplimit", "rule", "examples/…"}, "an example uses what its reader can use"},
 	"docs":                 {nil, "it is tests alone"},
-	"docs/pictures":        {[]string{"."}, "it draws what the library does"},
+	"docs/pictures":        {[]string{".", "internal/simulate"}, "it draws what the library does"},
 	"deploy":               {nil, "it is tests alone"},
 }
 
@@ -77,6 +79,7 @@ var thirdParty = map[string]string{
 	"resilience/bulkhead": "whoever parts dependencies downloads nothing else",
 	"resilience/retry":    "whoever retries downloads nothing else",
 	"resilience/deadline": "whoever carries deadlines downloads nothing else",
+	"resilience/adapt":    "whoever sheds load downloads nothing else",
 	"resilience/client":   "whoever calls over HTTP downloads nothing else",
 	"internal/resp":       "it reads what anyone sends, so it can be read whole",
 	"internal/urlpath":    "security rests on it, so it can be read whole",

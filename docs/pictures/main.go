@@ -1,7 +1,8 @@
 // Command pictures draws what each algorithm admits of the same requests, as
-// text for docs/choosing-an-algorithm.md. Use it when an algorithm or the
-// guide changes: go run ./docs/pictures. It promises that the picture in the
-// guide is what the library does: its test compares the two.
+// text for docs/choosing-an-algorithm.md, and given a folder also the SVG
+// files of docs/resilience.md, which show incidents in virtual time. Use it
+// when what they show or a guide changes: go run ./docs/pictures docs. It
+// promises that the pictures are what the library does: its tests compare.
 package main
 
 import (
@@ -48,7 +49,11 @@ func rows() []row {
 }
 
 func main() {
-	if err := draw(os.Stdout); err != nil {
+	err := draw(os.Stdout)
+	if err == nil && len(os.Args) > 1 {
+		err = write(os.Args[1])
+	}
+	if err != nil {
 		log.Fatal(err)
 	}
 }

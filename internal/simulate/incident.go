@@ -1,0 +1,194 @@
+package simulate
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/resilience/budget"
+	"github.com/stintdev/stint/resilience/client"
+	"github.com/stintdev/stint/resilience/retry"
+)
+
+// The incident: a server that is well, fails for 30 s, and is well again.
+const (
+	Clients  = 1000             // each sends one request a second, at moments of its own
+	Fails    = 20 * time.Second // when the server begins to fail
+	Recovers = 50 * time.Second // and when it ends
+	Ends     = 80 * time.Second // no request begins after that
+	patience = 10 * time.Second // of the one who makes a request
+	latency  = 20 * time.Millisecond
+)
+
+// Manners are how clients behave.
+type Manners struct {
+	Jitter  retry.Jitter
+	Budget  bool // each client its own: a tenth of its requests
+	Breaker bool // each client its own: open after three failures in a row
+	Hint    Hint // what the failing server says of when to come back
+	Heeded  bool // and whether it is heard
+}
+
+// Hint is how a failing server says when to come back.
+type Hint uint8
+
+// The hints.
+const (
+	Fixed  Hint = iota // Retry-After: 5, whenever it is asked
+	Moment             // Retry-After: what is left until it is well, to all the same moment
+)
+
+// Incident is what the server saw.
+type Incident struct {
+	Requests int // begun while it failed
+	Attempts int // sent to it while it failed
+	Answered int // of all requests, those answered well in the end
+	All      int // requests
+	tenths   [900]int
+}
+
+// Amplification is how many attempts the failing server got for each request.
+func (i *Incident) Amplification() float64 { return float64(i.Attempts) / float64(i.Requests) }
+
+// PerSecond is how many attempts came in each second.
+func (i *Incident) PerSecond() (n []int) {
+	for t := time.Duration(0); t < Ends; t += time.Second {
+		n = append(n, i.second(t))
+	}
+	return n
+}
+
+// second is how many attempts came in the second that begins then.
+func (i *Incident) second(from time.Duration) (n int) {
+	tenth := int(from / (time.Second / 10))
+	for _, more := range i.tenths[tenth : tenth+10] {
+		n += more
+	}
+	return n
+}
+
+// Wave is the most attempts in any second after the recovery, wherever it
+// begins, to a tenth of a second, and their mean.
+func (i *Incident) Wave() (peak int, mean float64) {
+	for t := Recovers; t <= Ends-time.Second; t += time.Second / 10 {
+		peak = max(peak, i.second(t))
+		mean += float64(i.second(t))
+	}
+	return peak, mean / (float64(Ends-Recovers-time.Second)/float64(time.Second/10) + 1)
+}
+
+// Play plays the incident.
+func Play(m Manners, seed uint64) (*Incident, error) {
+	p := &play{manners: m}
+	for n := range uint64(Clients) {
+		if err := p.join(rand.NewPCG(seed, n)); err != nil {
+			return nil, err
+		}
+	}
+	p.loop.Run()
+	return &p.seen, nil
+}
+
+type play struct {
+	loop    Loop
+	manners Manners
+	seen    Incident
+}
+
+// join has one more client send its requests.
+func (p *play) join(source rand.Source) error {
+	transport, err := p.transport(source)
+	if err != nil {
+		return err
+	}
+	gaps := rand.New(source)
+	for t := gap(gaps); t < Ends; t += gap(gaps) {
+		p.loop.Go(t, func(task *Task) { p.request(task, transport) })
+	}
+	return nil
+}
+
+func gap(r *rand.Rand) time.Duration { return time.Duration(r.ExpFloat64() * float64(time.Second)) }
+
+// transport is a client as a program would make it, but for the clock.
+func (p *play) transport(source rand.Source) (http.RoundTripper, error) {
+	b, err := p.breaker()
+	if err != nil {
+		return nil, err
+	}
+	o := client.Options{
+		Parts:    client.Parts{Breaker: b},
+		Retry:    &retry.Options{Attempts: 20, Jitter: p.manners.Jitter, Source: source, Clock: clock{&p.loop}},
+		Classify: p.classify,
+		Base:     p,
+	}
+	if p.manners.Budget {
+		if o.Retry.Budget, err = budget.New(budget.Options{PerSecond: budget.NoShare, Clock: p.loop.Now}); err != nil {
+			return nil, err
+		}
+	}
+	return client.New(o)
+}
+
+func (p *play) breaker() (*breaker.Breaker, error) {
+	if !p.manners.Breaker {
+		return nil, nil //nolint:nilnil // a client without one
+	}
+	return breaker.New(breaker.Options{ConsecutiveFailures: 3, Growth: 2, MaxOpenFor: 5 * time.Second, Clock: p.loop.Now})
+}
+
+func (p *play) classify(resp *http.Response, err error, now time.Time) retry.Verdict {
+	v := retry.ClassifyHTTP(resp, err, now)
+	if !p.manners.Heeded {
+		v.After = 0
+	}
+	return v
+}
+
+func (p *play) request(task *Task, transport http.RoundTripper) {
+	p.seen.All++
+	if p.failing() {
+		p.seen.Requests++
+	}
+	ctx := &life{context.Background(), task, p.loop.Now() + patience}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://server/", http.NoBody)
+	if err != nil {
+		return
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode == http.StatusOK {
+		p.seen.Answered++
+	}
+}
+
+func (p *play) failing() bool { return p.loop.Now() >= Fails && p.loop.Now() < Recovers }
+
+// RoundTrip is the server.
+func (p *play) RoundTrip(req *http.Request) (*http.Response, error) {
+	if tenth := int(p.loop.Now() / (time.Second / 10)); tenth < len(p.seen.tenths) {
+		p.seen.tenths[tenth]++
+	}
+	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}
+	if p.failing() {
+		p.seen.Attempts++
+		resp.StatusCode = http.StatusServiceUnavailable
+		resp.Header.Set("Retry-After", p.hint())
+	}
+	taskOf(req.Context()).Sleep(latency)
+	return resp, nil
+}
+
+func (p *play) hint() string {
+	if p.manners.Hint == Fixed {
+		return "5"
+	}
+	left := (Recovers - p.loop.Now() + time.Second - 1) / time.Second
+	return strconv.Itoa(int(left))
+}

@@ -1,0 +1,63 @@
+package simulate
+
+import (
+	"reflect"
+	"testing"
+)
+
+// The bars: with a budget the failing server gets at most a tenth more than
+// without retries; after it has recovered there is no second with more than
+// one and a half times the mean. What has no budget is here to show that the
+// incident is one. Run with -v for the figures.
+func TestIncident(t *testing.T) {
+	const least, most = 1.5, 1.1
+	sent := map[string]int{}
+	for _, s := range Scenes() {
+		if testing.Short() && !s.Manners.Budget {
+			continue
+		}
+		for _, e := range Ears() {
+			t.Run(s.Name+", "+e.Name, func(t *testing.T) {
+				wave := 1.5
+				if e.Hint == Moment && !s.Manners.Breaker {
+					wave = 2 // the server itself calls them all together: a budget bounds how many come
+				}
+				i := incident(t, s.Heard(e))
+				sent[s.Name+e.Name] = i.Attempts
+				peak, mean := i.Wave()
+				times, high := i.Amplification(), float64(peak)/mean
+				t.Logf("seed %d: %.2f attempts a request, then %.2f times the mean (%d of %.0f a second), %.1f %% of all answered",
+					Seed, times, high, peak, mean, 100*float64(i.Answered)/float64(i.All))
+				if s.Manners.Budget && (times > most || high > wave) {
+					t.Errorf("want at most %v attempts and %v times the mean", most, wave)
+				}
+				if s.Manners.Breaker && times > 0.5 {
+					t.Error("want at most half an attempt: a breaker keeps most of them back")
+				}
+				if !s.Manners.Budget && e.Hint == Fixed && (times < least || high < wave) {
+					t.Errorf("want at least %v attempts and %v times the mean, or the budget proves nothing", least, wave)
+				}
+			})
+		}
+		ignored, heeded := sent[s.Name+Ears()[0].Name], sent[s.Name+Ears()[1].Name]
+		if !s.Manners.Budget && ignored < 3*heeded {
+			t.Errorf("%s: %d attempts while Retry-After is ignored, %d while it is heeded", s.Name, ignored, heeded)
+		}
+	}
+}
+
+func incident(t *testing.T, m Manners) *Incident {
+	t.Helper()
+	i, err := Play(m, Seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+func TestSameSeedSameIncident(t *testing.T) {
+	m := Scenes()[3].Heard(Ears()[1])
+	if a, b := incident(t, m), incident(t, m); !reflect.DeepEqual(a, b) {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+}

@@ -1,0 +1,200 @@
+package simulate
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/stintdev/stint/resilience/adapt"
+)
+
+// The overload: a server for 400 requests a second gets 1,200 for a while.
+const (
+	Capacity  = 400 // requests a second that the server can answer
+	Usual     = 200 // requests a second at first and at the end
+	Rush      = 1200
+	RushFrom  = 15 * time.Second
+	RushTo    = 45 * time.Second
+	OverAt    = 60 * time.Second // no request comes after that
+	worth     = time.Second      // an answer later than this is worth nothing
+	service   = 50 * time.Millisecond
+	workers   = Capacity * int(service) / int(time.Second)
+	refusing  = service / 5 // what a refusal costs a server that has read the request
+	callers   = 100         // who send the requests, each as many
+	maxQueued = 40          // of a server that refuses
+)
+
+// Overload is what came of the requests.
+type Overload struct {
+	Asked, Good [60]int // in each second, by when they were asked: good is answered in time
+	Limit       [60]int // of calls in flight at its end; 0 without one
+	latencies   []time.Duration
+}
+
+// Goodput is how many requests a second were answered in time during the rush,
+// once it has lasted for five seconds.
+func (o *Overload) Goodput() float64 { return mean(o.Good[20:45]) }
+
+// After is the same of ten seconds after the rush, once it is over for five.
+func (o *Overload) After() float64 { return mean(o.Good[50:60]) }
+
+func mean(n []int) (m float64) {
+	for _, v := range n {
+		m += float64(v) / float64(len(n))
+	}
+	return m
+}
+
+// P99 is the latency that one answer in a hundred passes, of all answers.
+func (o *Overload) P99() time.Duration {
+	if len(o.latencies) == 0 {
+		return 0
+	}
+	slices.Sort(o.latencies)
+	return o.latencies[len(o.latencies)*99/100]
+}
+
+// Guarded plays the overload of a server behind a gate, which gets its clock
+// and how busy the server has been since it was asked last. Shedding there
+// costs the server nothing. A nil gate lets all in.
+func Guarded(seed uint64, gate func(now func() time.Duration, busy adapt.Load) (adapt.Gate, error)) (*Overload, error) {
+	r := &rush{random: rand.New(rand.NewPCG(seed, 0)), idle: workers}
+	if gate != nil {
+		g, err := gate(r.loop.Now, r.load)
+		if err != nil {
+			return nil, err
+		}
+		r.gate = g
+	}
+	for at := r.gap(0); at < OverAt; at += r.gap(at) {
+		r.loop.Go(at, r.request)
+	}
+	r.watch()
+	r.loop.Run()
+	return &r.seen, nil
+}
+
+// Throttled plays the overload of a server that refuses what it has no room
+// for, at a fifth of the cost of an answer, by callers who each have a gate.
+func Throttled(seed uint64, gate func(now func() time.Duration, random func() float64) (adapt.Gate, error)) (*Overload, error) {
+	r := &rush{random: rand.New(rand.NewPCG(seed, 0)), idle: workers, refuses: true}
+	for range callers {
+		if gate == nil {
+			break
+		}
+		g, err := gate(r.loop.Now, r.random.Float64)
+		if err != nil {
+			return nil, err
+		}
+		r.callers = append(r.callers, g)
+	}
+	for at := r.gap(0); at < OverAt; at += r.gap(at) {
+		r.loop.Go(at, r.request)
+	}
+	r.loop.Run()
+	return &r.seen, nil
+}
+
+type rush struct {
+	loop    Loop
+	random  *rand.Rand
+	seen    Overload
+	gate    adapt.Gate
+	callers []adapt.Gate
+	refuses bool
+
+	idle   int // workers
+	queue  []func()
+	worked time.Duration // by all workers
+	asked  time.Duration // worked when load was asked last
+	askedT time.Duration
+}
+
+// gap is the time to the next request, by chance.
+func (r *rush) gap(at time.Duration) time.Duration {
+	rate := float64(Usual)
+	if at >= RushFrom && at < RushTo {
+		rate = Rush
+	}
+	return time.Duration(r.random.ExpFloat64() / rate * float64(time.Second))
+}
+
+func (r *rush) request(t *Task) {
+	start := r.loop.Now()
+	second := int(start / time.Second)
+	r.seen.Asked[second]++
+	call, ok := r.enter()
+	if !ok {
+		return
+	}
+	answered := r.serve(t)
+	took := r.loop.Now() - start
+	call.End(verdict(answered, took))
+	if answered {
+		r.seen.latencies = append(r.seen.latencies, took)
+	}
+	if answered && took <= worth {
+		r.seen.Good[second]++
+	}
+}
+
+func (r *rush) enter() (adapt.Call, bool) {
+	gate := r.gate
+	if len(r.callers) > 0 {
+		gate = r.callers[r.random.IntN(len(r.callers))]
+	}
+	if gate == nil {
+		return adapt.Call{}, true
+	}
+	return gate.Enter()
+}
+
+func verdict(answered bool, took time.Duration) adapt.Outcome {
+	if !answered || took > worth {
+		return adapt.Dropped
+	}
+	return adapt.Served
+}
+
+// serve has a worker answer, or refuse.
+func (r *rush) serve(t *Task) (answered bool) {
+	refused := r.refuses && len(r.queue) >= maxQueued
+	if r.idle == 0 {
+		t.Park(func(wake func()) { r.queue = append(r.queue, wake) })
+	} else {
+		r.idle--
+	}
+	work := time.Duration(r.random.ExpFloat64() * float64(service))
+	if refused {
+		work = refusing
+	}
+	t.Sleep(work)
+	r.worked += work
+	if len(r.queue) == 0 {
+		r.idle++
+		return !refused
+	}
+	next := r.queue[0]
+	r.queue = r.queue[1:]
+	next()
+	return !refused
+}
+
+// load is how busy the workers have been since it was asked last.
+func (r *rush) load() (float64, error) {
+	now := r.loop.Now()
+	busy := float64(r.worked-r.asked) / float64(workers) / max(1, float64(now-r.askedT))
+	r.asked, r.askedT = r.worked, now
+	return min(1, busy), nil
+}
+
+// watch notes the limit at the end of every second.
+func (r *rush) watch() {
+	c, ok := r.gate.(*adapt.Concurrency)
+	if !ok {
+		return
+	}
+	for s := range r.seen.Limit {
+		r.loop.At(time.Duration(s+1)*time.Second-1, func() { r.seen.Limit[s] = c.Usage().Limit })
+	}
+}

@@ -1,0 +1,38 @@
+package adapt
+
+import "time"
+
+// AIMD raises the limit step by step while all is well, and cuts it by a
+// factor when a call was dropped or calls take too long: additive increase,
+// multiplicative decrease, as TCP has controlled congestion since Van
+// Jacobson's "Congestion Avoidance and Control" (1988). It needs to know what
+// is too long; [Gradient] does not. The zero value can be used.
+type AIMD struct {
+	// Timeout is the mean latency above which the limit is cut. Defaults to
+	// 1 s.
+	Timeout time.Duration
+
+	// Backoff is what the limit is multiplied by, above 0, below 1. Defaults
+	// to 0.9.
+	Backoff float64
+
+	// Step is by how much the limit grows in a window in which at least half
+	// of it was in use: a limit that nobody comes near should not run away.
+	// Defaults to 1.
+	Step float64
+}
+
+// Next returns the limit after a window.
+func (a *AIMD) Next(limit float64, w Window) float64 {
+	o := *a
+	orDefault(&o.Timeout, time.Second)
+	orDefault(&o.Backoff, 0.9)
+	orDefault(&o.Step, 1)
+	switch {
+	case w.Dropped > 0 || w.Latency > o.Timeout:
+		return limit * o.Backoff
+	case 2*w.InFlight >= int(limit):
+		return limit + o.Step
+	}
+	return limit
+}

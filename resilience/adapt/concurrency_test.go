@@ -1,0 +1,175 @@
+package adapt
+
+import (
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// by is an algorithm that says what it is told to.
+type by func(limit float64, w Window) float64
+
+func (f by) Next(limit float64, w Window) float64 { return f(limit, w) }
+
+func TestLimitBoundsCallsInFlight(t *testing.T) {
+	c := must(New(Options{Initial: 2}))
+	one, ok1 := c.Enter()
+	_, ok2 := c.Enter()
+	if _, ok3 := c.Enter(); !ok1 || !ok2 || ok3 {
+		t.Error(ok1, ok2, ok3)
+	}
+	one.End(Served)
+	if _, ok := c.Enter(); !ok {
+		t.Error("a place that was left is free")
+	}
+	if u := c.Usage(); u != (Usage{Limit: 2, InFlight: 2, Admitted: 3, Shed: 1}) {
+		t.Errorf("%+v", u)
+	}
+}
+
+// The algorithm is asked once a window, of all that was answered in it.
+func TestWindows(t *testing.T) {
+	now, seen := time.Duration(0), []Window(nil)
+	c := must(New(Options{Clock: func() time.Duration { return now }, Algorithm: by(func(limit float64, w Window) float64 {
+		seen = append(seen, w)
+		return limit
+	})}))
+	for i := range 10 {
+		call, _ := c.Enter()
+		now += 20 * time.Millisecond
+		call.End([]Outcome{Served, Dropped, Ignored}[i%3])
+	}
+	if len(seen) != 0 {
+		t.Fatalf("three were ignored, so seven are too few, yet it was asked: %+v", seen)
+	}
+	now = 990 * time.Millisecond
+	call, _ := c.Enter()
+	now += 20 * time.Millisecond
+	call.End(Served)
+	want := Window{Calls: 8, Dropped: 3, Latency: 20 * time.Millisecond, InFlight: 1}
+	if len(seen) != 1 || seen[0] != want {
+		t.Errorf("%+v, want one of %+v", seen, want)
+	}
+}
+
+func TestLimitStaysInBounds(t *testing.T) {
+	for says, want := range map[float64]int{math.Inf(1): 50, math.Inf(-1): 3, 1e300: 50, -1: 3, 10.9: 10} {
+		now := time.Duration(0)
+		c := must(New(Options{Min: 3, Max: 50, Clock: func() time.Duration { return now }, Algorithm: by(func(float64, Window) float64 { return says })}))
+		call, _ := c.Enter()
+		now = time.Hour
+		call.End(Served)
+		if got := c.Usage().Limit; got != want {
+			t.Errorf("%v: %d, want %d", says, got, want)
+		}
+	}
+	c := must(New(Options{Window: 1, Algorithm: by(func(float64, Window) float64 { return math.NaN() })}))
+	call, _ := c.Enter()
+	call.End(Served)
+	if got := c.Usage().Limit; got != 20 {
+		t.Errorf("no number: %d", got)
+	}
+}
+
+func TestOptionsThatCannotBe(t *testing.T) {
+	for field, o := range map[string]Options{"Min": {Min: -1}, "Max": {Min: 5, Max: 4}, "Initial": {Initial: 2000}, "Window": {Window: -1}} {
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), "adapt: "+field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+func TestManyAtOnceLoseNoPlace(t *testing.T) {
+	c := must(New(Options{Algorithm: &AIMD{}, Window: time.Microsecond, Max: 8, Initial: 8}))
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for range 500 {
+				if call, ok := c.Enter(); ok {
+					call.End(Outcome(i % 3))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if u := c.Usage(); u.InFlight != 0 || u.Admitted+u.Shed != 8000 || u.Limit < 1 || u.Limit > 8 {
+		t.Errorf("%+v", u)
+	}
+}
+
+func TestZeroCallMayBeEnded(*testing.T) { Call{}.End(Served) }
+
+func TestAIMD(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		a    AIMD
+		w    Window
+		want float64 // after 20
+	}{
+		{"growsInUse", AIMD{}, Window{Calls: 10, InFlight: 10}, 21},
+		{"staysUnused", AIMD{}, Window{Calls: 10, InFlight: 9}, 20},
+		{"cutWhenDropped", AIMD{}, Window{Calls: 10, Dropped: 1, InFlight: 20}, 18},
+		{"cutWhenSlow", AIMD{}, Window{Calls: 10, Latency: time.Second + 1, InFlight: 1}, 18},
+		{"asSlowAsMayBe", AIMD{}, Window{Calls: 10, Latency: time.Second, InFlight: 20}, 21},
+		{"asTold", AIMD{Timeout: time.Millisecond, Backoff: 0.5}, Window{Calls: 10, Latency: time.Second}, 10},
+		{"stepsAsTold", AIMD{Step: 5}, Window{Calls: 10, InFlight: 20}, 25},
+	} {
+		if got := c.a.Next(20, c.w); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// learned is a gradient that has seen 50 ms for a while.
+func learned() *Gradient {
+	g := &Gradient{Queue: 5}
+	for range 100 {
+		g.Next(100, Window{Calls: 10, Latency: 50 * time.Millisecond})
+	}
+	return g
+}
+
+func TestGradient(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		w    Window
+		want float64 // after 100
+	}{
+		{"growsByTheQueue", Window{Calls: 10, Latency: 50 * time.Millisecond, InFlight: 100}, 101},
+		{"toleratesHalfAsMuchAgain", Window{Calls: 10, Latency: 75 * time.Millisecond, InFlight: 100}, 101},
+		{"staysUnused", Window{Calls: 10, Latency: 500 * time.Millisecond, InFlight: 49}, 100},
+		{"fallsInProportion", Window{Calls: 10, Latency: 100 * time.Millisecond, InFlight: 100}, 96},         // 80 + (75 + 5)/5
+		{"byHalfAtMost", Window{Calls: 10, Latency: time.Hour, InFlight: 100}, 91},                           // 80 + (50 + 5)/5
+		{"fallsWhenDropped", Window{Calls: 10, Dropped: 1, Latency: 50 * time.Millisecond, InFlight: 9}, 98}, // 80 + 90/5
+	} {
+		g := learned()
+		g.seen = 1e9 // one more window does not move the baseline
+		g.Windows = 1e9
+		if got := g.Next(100, c.w); math.Abs(got-c.want) > 0.01 {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// A baseline that is far too high comes down in seconds, not in minutes.
+func TestGradientForgetsWhatWasSlow(t *testing.T) {
+	g := &Gradient{}
+	for range 600 {
+		g.Next(20, Window{Calls: 10, Latency: 10 * time.Second})
+	}
+	for range 100 {
+		g.Next(20, Window{Calls: 10, Latency: 50 * time.Millisecond})
+	}
+	if got := time.Duration(g.baseline); got > 150*time.Millisecond {
+		t.Errorf("%v after ten seconds of 50 ms", got)
+	}
+}

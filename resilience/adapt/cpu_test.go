@@ -1,0 +1,107 @@
+package adapt
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+)
+
+func TestLinear(t *testing.T) {
+	for load, want := range map[float64]float64{-1: 1, 0: 1, 0.8: 1, 0.85: 0.875, 0.9: 0.75, 1: 0.5, 7: 0.5, math.Inf(1): 0.5, math.NaN(): 1} {
+		if got := Linear(load); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%v: %v, want %v", load, got, want)
+		}
+	}
+}
+
+func TestCPUScales(t *testing.T) {
+	now, load, broken := time.Duration(0), 0.0, error(nil)
+	c := must(NewCPU(CPUOptions{Full: 40, Clock: func() time.Duration { return now }, Load: func() (float64, error) { return load, broken }}))
+	for _, step := range []struct {
+		at    time.Duration
+		load  float64
+		err   error
+		limit float64
+		scale int64 // of 100
+	}{
+		{0, 0.5, nil, 40, 100},
+		{time.Second - 1, 1, nil, 40, 100}, // not read yet
+		{time.Second, 1, nil, 20, 50},
+		{3 * time.Second, 0, errors.New("gone"), 20, 50}, // the last one goes on to count
+		{4 * time.Second, 0.9, nil, 30, 75},
+	} {
+		now, load, broken = step.at, step.load, step.err
+		if limit, scale := c.Next(1, Window{}), c.Scale(100); math.Abs(limit-step.limit) > 1e-9 || scale != step.scale {
+			t.Errorf("at %v: %v and %v, want %v and %v", step.at, limit, scale, step.limit, step.scale)
+		}
+	}
+	if a, b, negative := c.Scale(1), c.Scale(0), c.Scale(-5); a != 1 || b != 0 || negative != -3 {
+		t.Error(a, b, negative)
+	}
+}
+
+func TestCPUThatCannotBe(t *testing.T) {
+	gone := func() (float64, error) { return 0, errors.New("no such file") }
+	for want, o := range map[string]CPUOptions{"Full": {Full: -1}, "Every": {Every: -1}, "use another Load": {Load: gone}} {
+		if _, err := NewCPU(o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+func TestMachineCPU(t *testing.T) {
+	fs := fstest.MapFS{}
+	write := func(text string) { fs["proc/stat"] = &fstest.MapFile{Data: []byte(text)} }
+	load := MachineCPU(fs)
+	if _, err := load(); err == nil {
+		t.Error("there is no file")
+	}
+	write("cpu  1000 0 0 1000 0 0 0 0 999 999\ncpu0 1 2 3 4\n")
+	if got, err := load(); err != nil || got != 0 {
+		t.Errorf("at first: %v, %v", got, err)
+	}
+	write("cpu  1040 10 20 1020 5 3 2 0 999 999\n") // 75 of 100 ticks
+	if got, err := load(); err != nil || got != 0.75 {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := load(); err != nil || got != 0 {
+		t.Errorf("no time went by: %v, %v", got, err)
+	}
+	for _, garbage := range []string{"", "cpu", "cpu a b c d e", "cpu0 1 2 3 4 5"} {
+		write(garbage)
+		if _, err := load(); err == nil {
+			t.Errorf("%q was read", garbage)
+		}
+	}
+}
+
+func TestCgroupCPU(t *testing.T) {
+	now := time.Second
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	fs := fstest.MapFS{"cpu.stat": file("usage_usec 500\nuser_usec 1\n"), "cpu.max": file("200000 100000\n")}
+	load := CgroupCPU(fs, func() time.Duration { return now })
+	if got, err := load(); err != nil || got != 0 {
+		t.Errorf("at first: %v, %v", got, err)
+	}
+	now += time.Second
+	fs["cpu.stat"] = file("usage_usec 1500500\n") // 1.5 of 2 CPUs
+	if got, err := load(); err != nil || got != 0.75 {
+		t.Errorf("%v, %v", got, err)
+	}
+	now += time.Second
+	fs["cpu.max"] = file("max 100000\n") // all that there are
+	if got, err := load(); err != nil || got != 0 {
+		t.Errorf("%v, %v", got, err)
+	}
+	fs["cpu.stat"] = file("nothing\n")
+	if _, err := load(); err == nil {
+		t.Error("garbage was read")
+	}
+	delete(fs, "cpu.stat")
+	if _, err := load(); err == nil {
+		t.Error("nothing was read")
+	}
+}

@@ -1,0 +1,173 @@
+package adapt
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// tally is a gate that remembers how calls ended.
+type tally struct {
+	*Concurrency
+
+	outcomes []Outcome
+}
+
+func (t *tally) Enter() (Call, bool) {
+	c, ok := t.Concurrency.Enter()
+	if ok {
+		c.gate = t
+	}
+	return c, ok
+}
+
+func (t *tally) answer(_ Call, o Outcome) { t.outcomes = append(t.outcomes, o) }
+
+func newTally() *tally { return &tally{Concurrency: must(New(Options{Initial: 1, Max: 1}))} }
+
+// Over real connections: what an answer says of the load, and that its place
+// comes back.
+func TestMiddleware(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		serve http.HandlerFunc
+		want  Outcome
+	}{
+		{"silent", func(http.ResponseWriter, *http.Request) {}, Served},
+		{"ok", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }, Served},
+		{"ownError", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, Served},
+		{"overloaded", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, Dropped},
+		{"tooLate", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(504) }, Dropped},
+		{"firstStatusCounts", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(103); w.WriteHeader(503) }, Dropped},
+		{"panics", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Ignored},
+		{"copies", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("hello")) }, Served},
+		{"flushes", func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }, Served},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			gate := newTally()
+			server := httptest.NewServer(Middleware{Gate: gate}.Wrap(c.serve))
+			if resp, err := server.Client().Get(server.URL); err == nil {
+				resp.Body.Close()
+			}
+			server.Close() // waits for the handler
+			if len(gate.outcomes) != 1 || gate.outcomes[0] != c.want || gate.Usage().InFlight != 0 {
+				t.Errorf("%v, %+v, want %v", gate.outcomes, gate.Usage(), c.want)
+			}
+		})
+	}
+}
+
+func TestShedRequestsAreToldWhenToComeBack(t *testing.T) {
+	gate := newTally()
+	gate.Enter()
+	handler := Middleware{Gate: gate}.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was let in") }))
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	if w.Code != 503 || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), `"OVERLOADED"`) || w.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+}
+
+func TestClientsThatLeftSayNothing(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	gate := newTally()
+	handler := Middleware{Gate: gate}.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { leave(); w.WriteHeader(502) }))
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+	if len(gate.outcomes) != 1 || gate.outcomes[0] != Ignored {
+		t.Errorf("%v", gate.outcomes)
+	}
+}
+
+// Streams and WebSockets go on for hours, and hold no place for it.
+func TestLongConnectionsHoldNoPlace(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		begin func(w http.ResponseWriter)
+		want  int
+	}{
+		{"events", func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+			w.WriteHeader(200)
+		}, 0},
+		{"gRPC", func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/grpc+proto")
+			w.WriteHeader(200)
+		}, 0},
+		{"switched", func(w http.ResponseWriter) { w.WriteHeader(101) }, 0},
+		{"taken", func(w http.ResponseWriter) { conn, _, _ := http.NewResponseController(w).Hijack(); conn.Close() }, 0},
+		{"page", func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/html"); w.WriteHeader(200) }, 1},
+	} {
+		gate := newTally()
+		server := httptest.NewServer(Middleware{Gate: gate}.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			c.begin(w)
+			if got := gate.Usage().InFlight; got != c.want {
+				t.Errorf("%s: %d in flight, want %d", c.name, got, c.want)
+			}
+		})))
+		if resp, err := server.Client().Get(server.URL); err == nil {
+			resp.Body.Close()
+		}
+		server.Close()
+		if got := gate.Usage().InFlight; got != 0 {
+			t.Errorf("%s: %d in flight at the end", c.name, got)
+		}
+	}
+}
+
+type trip func(*http.Request) (*http.Response, error)
+
+func (f trip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestTransport(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		status int // 0: an error
+		want   Outcome
+	}{{"ok", 200, Served}, {"ownError", 500, Served}, {"tooMany", 429, Dropped}, {"overloaded", 503, Dropped}, {"noAnswer", 0, Dropped}} {
+		gate := newTally()
+		rt := &Transport{Gate: gate, Base: trip(func(*http.Request) (*http.Response, error) {
+			if c.status == 0 {
+				return nil, io.EOF
+			}
+			return &http.Response{StatusCode: c.status, Body: http.NoBody}, nil
+		})}
+		resp, err := rt.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://h/", nil))
+		if err == nil {
+			resp.Body.Close()
+		}
+		if len(gate.outcomes) != 1 || gate.outcomes[0] != c.want || gate.Usage().InFlight != 0 {
+			t.Errorf("%s: %v, want %v", c.name, gate.outcomes, c.want)
+		}
+	}
+}
+
+func TestTransportSaysWhatItShed(t *testing.T) {
+	gate := newTally()
+	gate.Enter()
+	closed := make(chan struct{})
+	body := closer{strings.NewReader("a body"), closed}
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "http://orders.example/", nil)
+	req.Body = body
+	_, err := (&Transport{Gate: gate}).RoundTrip(req)
+	if !errors.Is(err, ErrShed) || !strings.HasPrefix(err.Error(), "orders.example: ") {
+		t.Errorf("got %v", err)
+	}
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Error("the body was left open")
+	}
+}
+
+type closer struct {
+	io.Reader
+
+	closed chan struct{}
+}
+
+func (c closer) Close() error { close(c.closed); return nil }

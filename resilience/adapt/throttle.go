@@ -1,0 +1,145 @@
+package adapt
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// ThrottleOptions says how hard a [Throttle] works. The zero value is that of
+// the book.
+type ThrottleOptions struct {
+	// K is how many requests are sent for each that the server accepts, above
+	// 1. Near 1 the server is spared more, and it takes longer until it is
+	// noticed that it accepts again. Defaults to 2.
+	K float64
+
+	// Window is the time that it looks back, to a tenth of it. Defaults to
+	// two minutes.
+	Window time.Duration
+
+	// Random returns a number from 0 to below 1, by chance. It must be safe
+	// for use by many goroutines at once. Defaults to rand.Float64 of
+	// math/rand/v2.
+	Random func() float64
+
+	// Clock returns the time that has passed since any fixed moment. It never
+	// runs back. Defaults to the monotonic clock.
+	Clock func() time.Duration
+}
+
+// Throttle is a [Gate] for the clients of a server that refuses what is too
+// much: it sheds by chance what would be refused anyway, because refusing
+// costs the server too. A call is accepted when it was Served.
+//
+// It is the adaptive throttling of Google's book "Site Reliability
+// Engineering", chapter 21, "Handling Overload". With requests and accepts of
+// the last two minutes, a request is not sent with the probability
+//
+//	max(0, (requests − K · accepts) / (requests + 1))
+//
+// where those that were not sent are requests too. Make one with
+// [NewThrottle].
+type Throttle struct {
+	options ThrottleOptions
+
+	mu     sync.Mutex
+	counts counts // guarded by mu
+}
+
+// NewThrottle returns a throttle that has seen nothing. The error names every
+// option that cannot be.
+func NewThrottle(o ThrottleOptions) (*Throttle, error) {
+	orDefault(&o.K, 2)
+	orDefault(&o.Window, 2*time.Minute)
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
+	if o.Clock == nil {
+		o.Clock = monotonic()
+	}
+	err := errors.Join(
+		unless(o.K > 1 && o.K < math.Inf(1), "K: is %v; use a number above 1", o.K),
+		unless(o.Window >= tenths, "Window: is %v; use at least %v", o.Window, time.Duration(tenths)),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return &Throttle{options: o}, nil
+}
+
+// Enter counts a request, and lets it be sent or not.
+func (t *Throttle) Enter() (Call, bool) {
+	random := t.options.Random()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.nowLocked()
+	shed := random < t.probabilityLocked()
+	c.requests++
+	t.counts.sum.requests++
+	return Call{gate: t}, !shed
+}
+
+// answer counts a request that was accepted. One that nobody knows of is no
+// request.
+func (t *Throttle) answer(_ Call, o Outcome) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.nowLocked()
+	switch {
+	case o == Served:
+		c.accepts++
+		t.counts.sum.accepts++
+	case o == Ignored && c.requests > 0:
+		c.requests--
+		t.counts.sum.requests--
+	}
+}
+
+func (t *Throttle) leave() {}
+
+// Probability is that with which a request is not sent now.
+func (t *Throttle) Probability() float64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.nowLocked()
+	return t.probabilityLocked()
+}
+
+func (t *Throttle) probabilityLocked() float64 {
+	requests, accepts := float64(t.counts.sum.requests), float64(t.counts.sum.accepts)
+	return max(0, (requests-t.options.K*accepts)/(requests+1))
+}
+
+func (t *Throttle) nowLocked() *count {
+	return t.counts.at(int64(max(0, t.options.Clock()) / (t.options.Window / tenths)))
+}
+
+// tenths is how many parts a window has. The oldest leaves whole.
+const tenths = 10
+
+// count is what was counted in one tenth of a window.
+type count struct{ requests, accepts int64 }
+
+// counts are the tenths of the last window, and their sum.
+type counts struct {
+	tenths [tenths]count // by number
+	newest int64
+	sum    count
+}
+
+// at returns the tenth of a number, after those that are then too old have
+// left.
+func (c *counts) at(number int64) *count {
+	number = max(number, c.newest)
+	for n := max(c.newest, number-tenths) + 1; n <= number; n++ {
+		old := &c.tenths[n%tenths]
+		c.sum.requests -= old.requests
+		c.sum.accepts -= old.accepts
+		*old = count{}
+	}
+	c.newest = number
+	return &c.tenths[number%tenths]
+}
