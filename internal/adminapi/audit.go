@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -19,6 +20,10 @@ type audit struct {
 	mu      sync.Mutex
 	entries []auditEntry // guarded by mu; the oldest first
 }
+
+// maxWhat bounds what an entry says was done, in bytes: names of rules are the
+// caller's choice.
+const maxWhat = 400
 
 // auditEntry is one change, or the attempt at one.
 type auditEntry struct {
@@ -71,7 +76,7 @@ func (a *API) audited(r *request, what string, o *options, out *outcome, err err
 }
 
 func (a *API) entry(r *request, what, why string) auditEntry {
-	return auditEntry{Time: a.now().UTC(), Who: r.who.name, Role: r.who.role, From: r.RemoteAddr, What: what, Why: why, Result: "done"}
+	return auditEntry{Time: a.now().UTC(), Who: r.who.name, Role: r.who.role, From: r.RemoteAddr, What: strings.ToValidUTF8(what[:min(len(what), maxWhat)], ""), Why: why, Result: "done"}
 }
 
 type auditBody struct {

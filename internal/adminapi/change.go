@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/stintdev/stint/internal/impact"
 	"github.com/stintdev/stint/internal/ruleset"
@@ -46,6 +47,7 @@ const attempts = 10
 func (a *API) change(r *request, e edit) (any, error) {
 	o, err := r.options()
 	if err != nil {
+		a.audited(r, e.what, &o, nil, err)
 		return nil, err
 	}
 	for range attempts {
@@ -150,8 +152,11 @@ func (a *API) precondition(r *request, e *edit, o *options, base ruleset.Version
 	return failed
 }
 
-// lookBack is how many versions are searched for the one that a caller saw.
-const lookBack = 50
+// How many versions are searched for the one that a caller saw, and how long.
+const (
+	lookBack     = 50
+	lookBackTime = 2 * time.Second
+)
 
 // seen finds the version that a caller with these tags has read.
 func (a *API) seen(ctx context.Context, e *edit, o *options) (ruleset.Version, bool) {
@@ -159,7 +164,12 @@ func (a *API) seen(ctx context.Context, e *edit, o *options) (ruleset.Version, b
 	if err != nil {
 		return ruleset.Version{}, false
 	}
+	ctx, cancel := context.WithTimeout(ctx, lookBackTime)
+	defer cancel()
 	for _, v := range append(listed, ruleset.Version{}) { // 0: the built-in rules
+		if ctx.Err() != nil {
+			break
+		}
 		whole, err := a.Rules.Get(ctx, v.Number)
 		if err != nil {
 			continue

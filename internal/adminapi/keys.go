@@ -18,6 +18,7 @@ type keyRequest struct {
 	rule       string
 	attributes rule.Map
 	units      int64
+	why        string
 }
 
 // claim is one state, and where it comes from.
@@ -148,10 +149,14 @@ func readKey(r *request, extra fields) (*keyRequest, error) {
 	if extra != nil {
 		known["units"] = wholeField(&k.units, 1, stint.MaxCost)
 	}
-	if err := r.decode(known); err != nil {
-		return nil, err
+	err := r.decode(known)
+	if err == nil {
+		k.why, err = r.comment()
 	}
-	return k, k.check()
+	if err == nil {
+		err = k.check()
+	}
+	return k, err
 }
 
 func (k *keyRequest) check() error {
@@ -243,10 +248,11 @@ func (k *keyRequest) ofRule(set *rule.Set, one *rule.Rule) (list []claim, err er
 
 // auditedKey records what was done to the state of a key.
 func (a *API) auditedKey(r *request, what string, k *keyRequest, err error) {
+	what += " for " + short(k.name())
 	if k.rule != "" {
 		what += " of rule " + k.rule
 	}
-	e := a.entry(r, what+" for "+short(k.name()), r.Header.Get("X-Stint-Comment")[:min(len(r.Header.Get("X-Stint-Comment")), maxWhy)])
+	e := a.entry(r, what, k.why)
 	if err != nil {
 		e.Result = asError(err).Code
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -75,12 +76,8 @@ func (r *request) options() (o options, err error) {
 	if o.force && !r.who.role.allows(Admin) {
 		return o, &apiError{Status: http.StatusForbidden, Code: "FORBIDDEN", Message: fmt.Sprintf("force: %s is %s, and this needs %s", r.who.name, r.who.role, Admin)}
 	}
-	o.comment = r.Header.Get("X-Stint-Comment")
-	if o.comment == "" {
-		o.comment = r.URL.Query().Get("comment")
-	}
-	if len(o.comment) > maxWhy || !utf8.ValidString(o.comment) {
-		return o, badRequest("comment: is longer than %d bytes, or no UTF-8", maxWhy)
+	if o.comment, err = r.comment(); err != nil {
+		return o, err
 	}
 	o.impact = r.URL.Query().Get("impact")
 	if !slices.Contains([]string{"", impactRefuse, impactReport, impactOff}, o.impact) {
@@ -88,6 +85,19 @@ func (r *request) options() (o options, err error) {
 	}
 	o.match = tags(r.Header.Values("If-Match"))
 	return o, nil
+}
+
+// comment is why somebody asks for it.
+func (r *request) comment() (string, error) {
+	why := r.Header.Get("X-Stint-Comment")
+	if why == "" {
+		why = r.URL.Query().Get("comment")
+	}
+	control := func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }
+	if len(why) > maxWhy || !utf8.ValidString(why) || strings.ContainsFunc(why, control) {
+		return "", badRequest("comment: is longer than %d bytes, or no plain text", maxWhy)
+	}
+	return why, nil
 }
 
 // flag reads a query parameter that is true or false; alone it is true.
@@ -132,8 +142,12 @@ func (r *request) wantsYAML() bool {
 	return false
 }
 
-// tags reads a list of entity tags; nil when there is none.
+// tags reads a list of entity tags; nil when there is no such field. An empty
+// one is a tag of nothing.
 func tags(fields []string) (list []string) {
+	if fields != nil {
+		list = []string{}
+	}
 	for _, field := range fields {
 		for tag := range strings.SplitSeq(field, ",") {
 			if tag = strings.TrimSpace(tag); tag != "" {

@@ -99,6 +99,14 @@ func TestTheOtherOnesChangeIsShown(t *testing.T) {
 	f.want(200, "PUT", "/rules/orders", `{"limit":"1/s"}`, "If-Match", "*")
 }
 
+// A tag that got lost on its way does not overwrite.
+func TestAnEmptyTagMatchesNothing(t *testing.T) {
+	f := newFixture(t, shop)
+	f.want(412, "PUT", "/rules/orders", `{"limit":"1/s"}`, "If-Match", "")
+	f.want(412, "PUT", "/rules", "rules: []", "If-Match", ", ")
+	f.want(200, "PUT", "/rules/orders", `{"limit":"1/s"}`, "If-Match", "*")
+}
+
 // Unconditional changes of different rules at once are all made.
 func TestNothingIsLostBetweenOperators(t *testing.T) {
 	f := newFixture(t, shop)

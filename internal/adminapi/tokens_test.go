@@ -46,6 +46,9 @@ func TestRolesMayWhatTheyMay(t *testing.T) {
 		t.Errorf("author %v", got)
 	}
 	f.want(403, "PUT", "/rules/orders?force=true", `{"limit":"1/s"}`, "X-Stint-Token", "o")
+	if got := f.want(200, "GET", "/audit?n=1", "", "X-Stint-Token", "v"); !strings.Contains(got.body, `"who":"olga"`) || !strings.Contains(got.body, `"result":"FORBIDDEN"`) {
+		t.Errorf("the attempt is not on record: %s", got.body)
+	}
 }
 
 func TestMistakesInTokensAreListed(t *testing.T) {
@@ -79,7 +82,7 @@ func TestTheAuditLogSaysWhoDidWhatAndWhy(t *testing.T) {
 	got := f.want(200, "GET", "/audit?n=5", "")
 	for _, want := range []string{
 		`"who":"local:eve"`, `"what":"put rule orders"`, `"why":"too many"`, `"result":"INVALID_RULES"`, `"result":"dry run"`,
-		`"what":"reset of rule orders for sk_li…"`, `"what":"put sk_li… on the deny list"`,
+		`"what":"reset for sk_li… of rule orders"`, `"what":"put sk_li… on the deny list"`,
 	} {
 		if !strings.Contains(got.body, want) {
 			t.Errorf("no %s in %s", want, got.body)
@@ -92,4 +95,25 @@ func TestTheAuditLogSaysWhoDidWhatAndWhy(t *testing.T) {
 		t.Error(got)
 	}
 	f.want(400, "GET", "/audit?n=0", "")
+}
+
+// What callers choose neither fills the memory by way of the record, nor writes
+// on the terminal of who reads it.
+func TestTheAuditLogIsBoundedAndPlain(t *testing.T) {
+	f := newFixture(t, shop)
+	long := strings.Repeat("é", 20_000)
+	f.want(404, "POST", "/v1/reset", `{"key":"k","rule":"`+long+`"}`, "X-Stint-Comment", "why")
+	f.want(404, "DELETE", "/rules/"+long, "")
+	for _, e := range f.want(200, "GET", "/audit?n=2", "").value(t)["entries"].([]any) {
+		if what := e.(map[string]any)["what"].(string); len(what) > maxWhat || len(what) < maxWhat-9 || strings.ContainsRune(what, '\ufffd') {
+			t.Errorf("%d bytes: %s", len(what), what)
+		}
+	}
+	f.want(400, "PUT", "/rules/orders?comment=a%00b", `{"limit":"1/s"}`)
+	f.want(400, "PUT", "/rules/orders?comment=%1b%5b2J", `{"limit":"1/s"}`)
+	f.want(400, "POST", "/v1/reset?comment="+strings.Repeat("x", maxWhy+1), `{"key":"k","rule":"orders"}`)
+	f.want(200, "POST", "/v1/reset?comment=asked%0Afor", `{"key":"k","rule":"orders"}`)
+	if got := f.want(200, "GET", "/audit?n=1", "").body; !strings.Contains(got, `"why":"asked\nfor"`) {
+		t.Error(got)
+	}
 }

@@ -126,8 +126,8 @@ func (c *Change) version() (Version, error) {
 }
 
 func checkText(what, text string, most int) error {
-	if len(text) > most || !utf8.ValidString(text) {
-		return &InvalidError{Err: rule.Problems{{File: what, What: "is longer than it may be, or no UTF-8", Mend: fmt.Sprintf("write at most %d bytes", most)}}}
+	if len(text) > most || !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return &InvalidError{Err: rule.Problems{{File: what, What: "is longer than it may be, or no text", Mend: fmt.Sprintf("write at most %d bytes", most)}}}
 	}
 	return nil
 }
