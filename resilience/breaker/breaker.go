@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,8 +21,8 @@ type Breaker struct {
 
 	mu        sync.Mutex
 	openFor   int64 // guarded by mu, as all below: how long it was open last
-	since     int64 // when the state last changed
-	probing   int   // probes let through
+	since     int64 // when the state last changed or, half-open, lost probes were replaced
+	probing   int   // probes let through since then
 	succeeded int   // probes that succeeded
 }
 
@@ -109,7 +110,7 @@ func (b *Breaker) changeLocked(to State, why Reason, now int64) {
 // long ago.
 func (b *Breaker) openLocked(why Reason, now int64) {
 	b.openFor = b.nextOpenForLocked(now)
-	b.until.Store(now + b.openFor)
+	b.until.Store(after(now, b.openFor))
 	b.changeLocked(Open, why, now)
 }
 
@@ -117,9 +118,14 @@ func (b *Breaker) nextOpenForLocked(now int64) int64 {
 	if recovered := b.State() == Closed && b.settledLocked(now); recovered || b.openFor == 0 {
 		return int64(b.options.OpenFor)
 	}
-	longer := min(float64(b.openFor)*b.options.Growth, float64(b.options.MaxOpenFor))
-	return int64(longer)
+	if longer := float64(b.openFor) * b.options.Growth; longer < float64(b.options.MaxOpenFor) {
+		return int64(longer)
+	}
+	return int64(b.options.MaxOpenFor)
 }
+
+// after is a while after now, or the end of time.
+func after(now, while int64) int64 { return now + min(while, math.MaxInt64-now) }
 
 // settledLocked reports whether the state has lasted for a whole window.
 func (b *Breaker) settledLocked(now int64) bool {
@@ -141,7 +147,10 @@ func (e *RefusedError) Error() string {
 }
 
 // Do calls f unless the breaker refuses; it then returns a [*RefusedError].
-// The call failed when Failed says so of its error, or it panicked.
+// The call failed when Failed says so of its error, or it panicked. Every
+// other call succeeded, and as a probe it closes the breaker: for calls that
+// should count neither way, as where the caller gave up, use Begin and
+// [Call.Cancel].
 func (b *Breaker) Do(f func() error) error {
 	c, ok := b.Begin()
 	if !ok {

@@ -3,6 +3,7 @@ package breaker
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -240,10 +241,67 @@ func TestLostProbesAreReplaced(t *testing.T) {
 	if !ok {
 		t.Fatal("no probe in place of the lost one")
 	}
-	lost.Failure()
+	lost.Cancel() // its place is another's by now
+	if _, ok := b.Begin(); ok {
+		t.Error("a second probe beside the one in place of the lost")
+	}
 	probe.Success()
+	lost.Failure()
 	if b.State() != Closed {
 		t.Error(b.State())
+	}
+}
+
+// A dependency that needs longer than the breaker is open closes it again, and
+// one that fails late opens it.
+func TestProbesThatTakeLongCount(t *testing.T) {
+	for _, c := range []struct {
+		fails  bool
+		probes int
+		want   []State
+	}{{false, 1, []State{Closed}}, {true, 1, []State{Open}}, {false, 2, []State{HalfOpen, Closed}}} {
+		var clock clock
+		b := mustNew(t, Options{ConsecutiveFailures: 1, OpenFor: time.Second, Probes: c.probes, Clock: clock.read})
+		call, _ := b.Begin()
+		call.Failure()
+		clock.pass(time.Second)
+		var calls []Call
+		for range 4 * c.probes { // as many each second, and none has ended
+			call, ok := b.Begin()
+			if !ok {
+				t.Fatalf("refused after %d probes", len(calls))
+			}
+			calls = append(calls, call)
+			clock.pass(time.Second / time.Duration(c.probes))
+		}
+		for i, want := range c.want {
+			calls[i].end(c.fails)
+			if b.State() != want {
+				t.Errorf("%d of %d probes fail late: %v; it is %v, want %v", i+1, c.probes, c.fails, b.State(), want)
+			}
+		}
+	}
+}
+
+// The longest times there are do not run over.
+func TestOpenForEver(t *testing.T) {
+	const most = time.Duration(math.MaxInt64)
+	for _, o := range []Options{{OpenFor: most}, {OpenFor: most, Growth: 2}, {Growth: 1e300, MaxOpenFor: most}} {
+		clock := clock{}
+		clock.pass(time.Hour)
+		o.ConsecutiveFailures, o.Clock = 1, clock.read
+		b := mustNew(t, o)
+		call, _ := b.Begin()
+		call.Failure()
+		if o.OpenFor == 0 {
+			clock.pass(time.Second)
+			probe, _ := b.Begin()
+			probe.Failure()
+		}
+		clock.pass(1 << 62)
+		if _, ok := b.Begin(); ok || b.State() != Open || b.RetryAfter() <= 0 {
+			t.Errorf("%+v: let through %v, %v for %v", o, ok, b.State(), b.RetryAfter())
+		}
 	}
 }
 

@@ -95,10 +95,11 @@ func (b *Breaker) beginProbe() (Call, bool) {
 
 // replaceLostLocked makes room for other probes when those let through have
 // had as long as the breaker was open, and have not ended: their callers may
-// have forgotten them.
+// have forgotten them. If not, how they end counts still: a callee may well
+// need longer than that.
 func (b *Breaker) replaceLostLocked(now int64) {
 	if b.probing == b.options.Probes && now-b.since >= b.openFor {
-		b.changeLocked(HalfOpen, ReasonTime, now)
+		b.since, b.probing = now, 0
 	}
 }
 
@@ -131,14 +132,16 @@ func (c Call) Cancel() {
 	case c.slow(now):
 		c.endAs(false, true, now)
 	case c.word.state() == HalfOpen:
-		b.giveUpProbe(c.word)
+		c.giveUpProbe()
 	}
 }
 
-func (b *Breaker) giveUpProbe(w word) {
+// giveUpProbe frees the place of a probe, unless another has taken it.
+func (c Call) giveUpProbe() {
+	b := c.breaker
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.load() == w {
+	if b.load() == c.word && c.start >= b.since {
 		b.probing--
 	}
 }
@@ -157,7 +160,7 @@ func (c Call) end(failed bool) {
 
 // timeAll has every call timed from its beginning for a whole Window.
 func (b *Breaker) timeAll(now int64) {
-	b.window.current.Load().run.timeAllUntil.Store(now + int64(b.options.Window))
+	b.window.current.Load().run.timeAllUntil.Store(after(now, int64(b.options.Window)))
 }
 
 // Where no call can be slow, a crowd looks at the clock at every sixteenth

@@ -66,7 +66,7 @@ type Options struct {
 	WindowCalls int
 
 	// OpenFor is how long the breaker refuses calls before it lets a probe
-	// through. Defaults to 1 s.
+	// through. Defaults to 1 s; the longest time there is means until Reset.
 	OpenFor time.Duration
 
 	// Growth is what that time is multiplied by whenever the breaker opens
@@ -78,9 +78,11 @@ type Options struct {
 	// to OpenFor if that is more.
 	MaxOpenFor time.Duration
 
-	// Probes is how many calls are let through half-open. When all of them
-	// succeed the breaker closes; the first that fails, or is slow where
-	// SlowRatio is set, opens it again. Defaults to 1.
+	// Probes is how many calls are let through half-open. When as many have
+	// succeeded the breaker closes; the first that fails, or is slow where
+	// SlowRatio is set, opens it again. Those that have not ended after as
+	// long as the breaker was open may be lost: as many others are then let
+	// through beside them, and however each ends counts. Defaults to 1.
 	Probes int
 
 	// ProbesApart keeps ordinary calls from being probes: half-open, Begin
