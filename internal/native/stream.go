@@ -3,7 +3,9 @@ package native
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"runtime/debug"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -36,8 +38,8 @@ func (s *Service) Stream(stream stintv1.LimiterService_StreamServer) error {
 	}
 	p.slow = time.AfterFunc(time.Hour, p.cutOff)
 	defer p.slow.Stop()
-	go p.read()
-	go p.answer()
+	go p.guard(p.read)
+	go p.guard(p.answer)
 	return <-p.ended // which ends the context of the stream, and so what still reads or writes
 }
 
@@ -55,6 +57,17 @@ type pipe struct {
 type waits struct {
 	message *stintv1.StreamRequest
 	size    int64
+}
+
+// guard lets a panic of a part of the stream end that stream, and not the
+// process: interceptors see only the goroutine that they called.
+func (p *pipe) guard(part func()) {
+	defer func() {
+		if bug := recover(); bug != nil {
+			p.ended <- p.service.failed(context.Background(), fmt.Errorf("panic on a stream: %v\n%s", bug, debug.Stack()))
+		}
+	}()
+	part()
 }
 
 // cutOff ends a stream whose answers are not read.

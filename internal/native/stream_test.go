@@ -231,6 +231,30 @@ func TestDrainAnswersWhatHasCome(t *testing.T) {
 	}
 }
 
+// broken is a store with a bug.
+type broken struct{ stint.Store }
+
+func (broken) Take(context.Context, stint.Claim) (stint.Decision, error) { panic("a bug") }
+
+func TestPanicEndsTheStreamAlone(t *testing.T) {
+	r := run(t, Options{Store: broken{}})
+	for n := range int64(2) { // the process is still there
+		stream, err := r.Stream(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Send(streamTake(1, 5)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); status.Code(err) != codes.Internal || status.Convert(err).Message() != "no decision could be made" {
+			t.Errorf("the stream ends with %v", err)
+		}
+		if got := r.failed.Load(); got != n+1 {
+			t.Errorf("the log was told %d times", got)
+		}
+	}
+}
+
 // Streams that are dropped in the middle leave nothing behind.
 func TestDroppedStreamsLeaveNothing(t *testing.T) {
 	r := run(t, Options{})
