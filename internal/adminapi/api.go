@@ -51,6 +51,9 @@ type API struct {
 	mux   *http.ServeMux
 	audit audit
 	now   func() time.Time
+
+	changing turn // of who changes rules: two at once would be in each other's way
+	reading  turn // of who parses rules to look at them
 }
 
 // New returns an API.
@@ -58,7 +61,7 @@ func New(c Config) *API {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &API{Config: c, mux: http.NewServeMux(), now: time.Now}
+	a := &API{Config: c, mux: http.NewServeMux(), now: time.Now, changing: newTurn(), reading: newTurn()}
 	a.audit.log = c.Logger.With("log", "audit")
 	for _, e := range a.endpoints() {
 		a.mux.Handle(e.pattern, a.handler(e))

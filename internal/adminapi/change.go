@@ -50,6 +50,10 @@ func (a *API) change(r *request, e edit) (any, error) {
 		a.audited(r, e.what, &o, nil, err)
 		return nil, err
 	}
+	if err := a.changing.take(r.Context()); err != nil {
+		return nil, err
+	}
+	defer a.changing.end()
 	for range attempts {
 		answer, err := a.attempt(r, &e, &o)
 		if _, conflict := errors.AsType[*ruleset.ConflictError](err); !conflict {

@@ -138,6 +138,10 @@ func (a *API) diff(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.reading.take(r.Context()); err != nil {
+		return nil, err
+	}
+	defer a.reading.end()
 	d := a.compare(older, newer, nil)
 	if r.wantsYAML() {
 		return plainText{"text/plain; charset=utf-8", []byte(d.Text)}, nil

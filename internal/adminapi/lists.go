@@ -20,7 +20,11 @@ type listed struct {
 
 // lists answers GET /lists: every entry of every list, those that have ended
 // too.
-func (a *API) lists(*request) (any, error) {
+func (a *API) lists(r *request) (any, error) {
+	if err := a.reading.take(r.Context()); err != nil {
+		return nil, err
+	}
+	defer a.reading.end()
 	_, now := a.Rules.Current()
 	entries, err := rule.ListEntries(now.Files)
 	body := listsBody{Entries: []listed{}}

@@ -125,6 +125,10 @@ func (a *API) validate(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.reading.take(r.Context()); err != nil {
+		return nil, err
+	}
+	defer a.reading.end()
 	_, now := a.Rules.Current()
 	files := filesOf(data, now.Files)
 	set, err := rule.Parse(files...)
@@ -147,27 +151,30 @@ type validBody struct {
 
 // readRule answers GET /rules/{id}.
 func (a *API) readRule(r *request) (any, error) {
-	_, now := a.Rules.Current()
-	return showText(r)(rule.TextOfRule(now.Files, r.PathValue("id")))
+	return a.showText(r, func(files []rule.File) (rule.Text, error) { return rule.TextOfRule(files, r.PathValue("id")) })
 }
 
 // readTier answers GET /rules/tier/{tier}.
 func (a *API) readTier(r *request) (any, error) {
-	_, now := a.Rules.Current()
-	return showText(r)(rule.TextOfTier(now.Files, r.PathValue("tier")))
+	return a.showText(r, func(files []rule.File) (rule.Text, error) { return rule.TextOfTier(files, r.PathValue("tier")) })
 }
 
-func showText(r *request) func(rule.Text, error) (any, error) {
-	return func(text rule.Text, err error) (any, error) {
-		if err != nil {
-			return nil, err
-		}
-		r.w.Header().Set("ETag", tagOf(text.JSON()))
-		if r.wantsYAML() {
-			return plainText{"application/yaml", text.YAML()}, nil
-		}
-		return json.RawMessage(text.JSON()), nil
+// showText answers with a part of the rules in force.
+func (a *API) showText(r *request, find func([]rule.File) (rule.Text, error)) (any, error) {
+	if err := a.reading.take(r.Context()); err != nil {
+		return nil, err
 	}
+	defer a.reading.end()
+	_, now := a.Rules.Current()
+	text, err := find(now.Files)
+	if err != nil {
+		return nil, err
+	}
+	r.w.Header().Set("ETag", tagOf(text.JSON()))
+	if r.wantsYAML() {
+		return plainText{"application/yaml", text.YAML()}, nil
+	}
+	return json.RawMessage(text.JSON()), nil
 }
 
 // putRule answers PUT /rules/{id}.

@@ -1,9 +1,7 @@
 package adminapi
 
 import (
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 )
 
@@ -105,22 +103,6 @@ func TestAnEmptyTagMatchesNothing(t *testing.T) {
 	f.want(412, "PUT", "/rules/orders", `{"limit":"1/s"}`, "If-Match", "")
 	f.want(412, "PUT", "/rules", "rules: []", "If-Match", ", ")
 	f.want(200, "PUT", "/rules/orders", `{"limit":"1/s"}`, "If-Match", "*")
-}
-
-// Unconditional changes of different rules at once are all made.
-func TestNothingIsLostBetweenOperators(t *testing.T) {
-	f := newFixture(t, shop)
-	var all sync.WaitGroup
-	for i := range 8 {
-		all.Go(func() {
-			if got := f.do("PUT", fmt.Sprint("/rules/r", i), `{"limit":"1/s"}`); got.status != 200 && got.status != 409 {
-				t.Errorf("status %d: %s", got.status, got.body)
-			} else if there := f.do("GET", fmt.Sprint("/rules/r", i), ""); (there.status == 200) != (got.status == 200) {
-				t.Errorf("answered by %d, and read by %d", got.status, there.status)
-			}
-		})
-	}
-	all.Wait()
 }
 
 func TestHistoryAndRollback(t *testing.T) {
