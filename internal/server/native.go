@@ -14,7 +14,7 @@ func (s *Server) newNative() *native.Service {
 		Store:        s.store,
 		Rules:        func() native.RuleSet { return s.rules.current.Load() },
 		Token:        s.config.HTTPToken,
-		Private:      s.config.TLS.ClientCA != "" || loopback(s.config.GRPC),
+		Private:      s.grpcTLS.asksClients() || loopback(s.config.GRPC),
 		WriteTimeout: s.config.HeaderTimeout,
 		Observe:      s.metrics.observeNative,
 		Taken:        func(face *stint.Decision, f stint.OnFailure) { s.metrics.countTake(face, f) },

@@ -2,11 +2,14 @@ package server
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -126,6 +129,40 @@ func TestNativeOnAnOpenListenerLetsNobodySpeakForRules(t *testing.T) {
 	}
 	if _, err := client.Reset(t.Context(), &stintv1.ResetRequest{Key: "k", Limits: []*stintv1.Limit{limit}}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("reset: %v", err)
+	}
+}
+
+// Those are known who showed a certificate on the listener itself, whatever
+// other listeners ask for.
+func TestNativeKnowsWhoShowedACertificate(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t, "authority")
+	open := a.files()
+	a.issue(1, open)
+	mutual := open
+	mutual.ClientCA = a.file
+	for _, c := range []struct {
+		name      string
+		all, gRPC TLSFiles
+		want      codes.Code
+	}{
+		{"all ask", mutual, TLSFiles{}, codes.OK},
+		{"gRPC alone asks", TLSFiles{}, mutual, codes.OK},
+		{"gRPC alone does not ask", mutual, open, codes.PermissionDenied},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := run(t, Config{GRPC: ":0", TLS: c.all, GRPCTLS: c.gRPC})
+			_, port, _ := net.SplitHostPort(s.Addr("grpc").String())
+			conn, err := grpc.NewClient(net.JoinHostPort("127.0.0.1", port), grpc.WithTransportCredentials(credentials.NewTLS(a.client(open))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			m := &stintv1.ResetRequest{Key: "k", Limits: []*stintv1.Limit{{Limit: 1, WindowUs: 60e6}}}
+			if _, err := stintv1.NewLimiterServiceClient(conn).Reset(patient(t), m); status.Code(err) != c.want {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+		})
 	}
 }
 

@@ -48,6 +48,9 @@ func loadCertificates(files TLSFiles) (*certificates, error) {
 	return c, c.reload()
 }
 
+// asksClients reports whether clients need a certificate.
+func (c *certificates) asksClients() bool { return c != nil && c.files.ClientCA != "" }
+
 // reload reads the files again. On an error what was in force stays.
 func (c *certificates) reload() error {
 	pair, err := tls.LoadX509KeyPair(c.files.Cert, c.files.Key)
