@@ -41,9 +41,15 @@ func (p *Policy) begin(ctx context.Context) *run {
 	return &run{policy: p, ctx: ctx, start: p.options.Clock.Now()}
 }
 
-// again waits for the next attempt, and reports whether to make it. The step
-// says what is known of the one that failed.
+// again waits for the next attempt, and reports whether to make it.
 func (r *run) again(v Verdict, s Step) bool {
+	wait, ok := r.decide(v, s)
+	return ok && r.sleep(wait)
+}
+
+// decide reports whether there is to be another attempt, after which wait. The
+// step says what is known of the one that failed.
+func (r *run) decide(v Verdict, s Step) (wait time.Duration, ok bool) {
 	r.attempt++
 	s.Attempt = r.attempt
 	if s.Stop = r.stop(v); s.Stop == Continue {
@@ -52,7 +58,7 @@ func (r *run) again(v Verdict, s Step) bool {
 	if o := r.policy.options.Observe; o != nil {
 		o(s)
 	}
-	return s.Stop == Continue && r.sleep(s.Wait)
+	return s.Wait, s.Stop == Continue
 }
 
 // stop is the reason to stop that can be known without a wait.

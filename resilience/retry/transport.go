@@ -1,7 +1,6 @@
 package retry
 
 import (
-	"io"
 	"net/http"
 	"time"
 )
@@ -9,8 +8,11 @@ import (
 // Transport is an [http.RoundTripper] that repeats requests by a policy. A
 // request with a body is repeated only when it has GetBody, as
 // [http.NewRequest] gives it for bytes, strings and their readers. What it
-// returns is what the last attempt returned, body unread. It is safe for use
-// by many goroutines at once; do not change it then.
+// returns is what the last attempt returned, body unread; when the context
+// ends during a wait, of a body that was too long or too slow to be read
+// before it (16 KiB, 50 ms) only the beginning is left. No connection is held
+// during a wait. It is safe for use by many goroutines at once; do not change
+// it then.
 type Transport struct {
 	// Base makes each attempt. Defaults to http.DefaultTransport.
 	Base http.RoundTripper
@@ -38,17 +40,35 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	for attempt := req; ; {
 		resp, err := t.base().RoundTrip(attempt)
 		v := t.verdict(req, resp, err, p.options.Clock.Now())
-		if err == nil && !t.failed(resp, v) || !r.again(v, stepOf(resp, err)) {
+		if err == nil && !t.failed(resp, v) {
+			return resp, nil
+		}
+		if attempt = r.resend(req, resp, v, stepOf(resp, err)); attempt == nil {
 			return resp, err
 		}
-		next, bodyErr := again(req)
-		if bodyErr != nil {
-			r.giveBack()
-			return resp, err
-		}
-		discard(resp)
-		attempt = next
 	}
+}
+
+// resend waits for the next attempt and returns its request, or nil if there
+// is none. What can refuse the retry comes before the wait.
+func (r *run) resend(req *http.Request, resp *http.Response, v Verdict, s Step) *http.Request {
+	clock := r.policy.options.Clock
+	heard := clock.Now()
+	wait, ok := r.decide(v, s)
+	if !ok {
+		return nil
+	}
+	next, err := again(req)
+	if err != nil {
+		r.giveBack()
+		return nil
+	}
+	keep(resp)
+	if !r.sleep(max(0, wait-clock.Now().Sub(heard))) {
+		closeBody(next)
+		return nil
+	}
+	return next
 }
 
 func (t *Transport) policy() (*Policy, error) {
@@ -108,18 +128,8 @@ func again(req *http.Request) (*http.Request, error) {
 	return next, err
 }
 
-// An unwanted body is read so far, for so long, to keep its connection.
-const (
-	discardBytes = 16 << 10
-	discardTime  = 50 * time.Millisecond
-)
-
-func discard(resp *http.Response) {
-	if resp == nil || resp.Body == nil {
-		return
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		_ = req.Body.Close()
 	}
-	closing := time.AfterFunc(discardTime, func() { _ = resp.Body.Close() })
-	defer closing.Stop()
-	_, _ = io.CopyN(io.Discard, resp.Body, discardBytes)
-	_ = resp.Body.Close()
 }

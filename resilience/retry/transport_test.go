@@ -173,10 +173,11 @@ func TestBodyThatCannotBeRewoundIsSentOnce(t *testing.T) {
 	}
 	budget := &purse{left: 1}
 	req.GetBody = func() (io.ReadCloser, error) { return nil, errDown }
-	tr := &Transport{Policy: quick(t, Options{Budget: budget}), Base: trip(func(*http.Request) (*http.Response, error) { return answer(503), nil })}
+	clock := &instant{now: noon}
+	tr := &Transport{Policy: mustNew(t, Options{Budget: budget, Clock: clock}), Base: trip(func(*http.Request) (*http.Response, error) { return answer(503), nil })}
 	resp, err := tr.RoundTrip(req)
-	if err != nil || text(resp) != "an answer" || budget.left != 1 {
-		t.Errorf("%v, %v, %+v", resp, err, budget)
+	if err != nil || text(resp) != "an answer" || budget.left != 1 || len(clock.slept) != 0 {
+		t.Errorf("%v, %v, %+v after %v", resp, err, budget, clock.slept)
 	}
 }
 
@@ -244,7 +245,8 @@ func TestClientTimeoutIsADeadline(t *testing.T) {
 	})
 }
 
-// An unwanted body that never ends holds up no retry.
+// An unwanted body that never ends holds up no retry: reading it is part of
+// the wait.
 func TestHungBodyIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
@@ -260,7 +262,7 @@ func TestHungBodyIsClosed(t *testing.T) {
 		})}
 		start := time.Now()
 		resp, err := tr.RoundTrip(request(t.Context(), t, "GET", nil))
-		if err != nil || resp.StatusCode != 200 || time.Since(start) != 150*time.Millisecond {
+		if err != nil || resp.StatusCode != 200 || time.Since(start) != 100*time.Millisecond {
 			t.Errorf("%v, %v after %v", resp, err, time.Since(start))
 		}
 		if _, err := w.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {

@@ -1,0 +1,60 @@
+package retry
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// An answer after which there is to be another attempt is read so far, for so
+// long: that frees its connection before the wait.
+const (
+	keepBytes = 16 << 10
+	keepTime  = 50 * time.Millisecond
+)
+
+var errCut = errors.New("retry: the rest of the answer was given up for another attempt, which was not sent")
+
+// keep closes a response, and keeps of its body what it could read, for who
+// gets it when there is no other attempt after all.
+func keep(resp *http.Response) {
+	if resp == nil || resp.Body == nil {
+		return
+	}
+	body := resp.Body
+	closing := time.AfterFunc(keepTime, func() { _ = body.Close() })
+	read, err := io.ReadAll(io.LimitReader(body, keepBytes+1))
+	inTime := closing.Stop()
+	_ = body.Close()
+	resp.Body = &kept{read: bytes.NewReader(read), end: endOf(len(read), err, inTime)}
+}
+
+// endOf is how an answer ends of which so much was kept.
+func endOf(read int, err error, inTime bool) error {
+	switch {
+	case read > keepBytes:
+		return errCut
+	case err == nil:
+		return io.EOF
+	case !inTime:
+		return errCut
+	}
+	return err
+}
+
+// kept is a body that has been read.
+type kept struct {
+	read *bytes.Reader
+	end  error
+}
+
+func (k *kept) Read(p []byte) (int, error) {
+	if k.read.Len() == 0 {
+		return 0, k.end
+	}
+	return k.read.Read(p)
+}
+
+func (k *kept) Close() error { return nil }
