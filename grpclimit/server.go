@@ -27,7 +27,8 @@ type Server struct {
 	// time.Now.
 	Clock func() time.Time
 	// OnError answers a call that could not be decided. It may log err, and
-	// return nil to let the call pass. Defaults to [ErrorStatus].
+	// return nil to let the call pass, unless its token is rejected. Defaults
+	// to [ErrorStatus].
 	OnError func(c *Call, err error) error
 }
 
@@ -110,7 +111,10 @@ func (s *Server) decide(c *Call, d Decider) (httplimit.Answer, error) {
 	answer, err := d.Decide(c.ctx, c)
 	switch {
 	case err != nil:
-		return httplimit.Answer{Face: -1}, s.fail(c, err)
+		answer = httplimit.Answer{Face: -1}
+		if err := s.fail(c, err); err != nil {
+			return answer, err
+		}
 	case !answer.Allowed():
 		return answer, s.refuse(c, &answer)
 	}

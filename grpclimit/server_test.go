@@ -236,8 +236,11 @@ func TestOnErrorMayLetPass(t *testing.T) {
 }
 
 func TestTokenThatCannotBeVerifiedIsUnauthenticated(t *testing.T) {
-	s := &Server{Identity: httplimit.Identity{Tokens: &httplimit.Tokens{Keys: map[string]any{"": []byte("secret")}, RejectInvalid: true}}}
-	for name, decider := range map[string]Decider{"decided": answers{answer: pass()}, "not decided": nil} {
+	s := &Server{
+		Identity: httplimit.Identity{Tokens: &httplimit.Tokens{Keys: map[string]any{"": []byte("secret")}, RejectInvalid: true}},
+		OnError:  func(*Call, error) error { return nil },
+	}
+	for name, decider := range map[string]Decider{"decided": answers{answer: pass()}, "not decided": nil, "no decision": answers{err: errors.New("no store")}} {
 		s.Decider = decider
 		client := serveInMemory(t, &service{}, s.Options())
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer forged")
