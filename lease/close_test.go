@@ -17,6 +17,7 @@ func TestCloseWaitsForWhatIsInFlight(t *testing.T) {
 		l := s.limit(perMinute(10_000))
 		s.rest(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
 		s.take(l, 1)
+		s.take(l, 1)
 		var asking sync.WaitGroup
 		asking.Go(func() { s.take(l, 1) })
 		s.rest(s.far.way / 2)
@@ -27,10 +28,10 @@ func TestCloseWaitsForWhatIsInFlight(t *testing.T) {
 		if got := s.Stats(); got.Granted == 0 || got.Held != 0 {
 			t.Fatalf("%+v; want something granted, and nothing held", got)
 		}
-		if used := s.used(l); used != 2 {
-			t.Errorf("the store counts %d; want the 2 that were admitted", used)
+		if used := s.used(l); used != 3 {
+			t.Errorf("the store counts %d; want the 3 that were admitted", used)
 		}
-		if d := s.take(l, 1); !d.Allowed || d.Remaining != 10_000-3 {
+		if d := s.take(l, 1); !d.Allowed || d.Remaining != 10_000-4 {
 			t.Errorf("after it is closed: %+v", d)
 		}
 	})

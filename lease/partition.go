@@ -130,8 +130,9 @@ func newPart(l stint.Limit) *part {
 	case stint.FixedWindow, stint.Quota:
 		return &part{l, partTime.Microseconds()}
 	case stint.TokenBucket, stint.GCRA:
-		life = min(partTime, time.Duration(n.Fill/4)*time.Microsecond)
-		spec.Capacity -= refilled(&n, life.Microseconds())
+		kept, micros := keptBack(&n)
+		life = time.Duration(micros) * time.Microsecond
+		spec.Capacity -= kept
 	default:
 		life = min(partTime, l.Window()/4).Truncate(time.Millisecond)
 		spec.Window += stretch(&n, life)
@@ -141,6 +142,18 @@ func newPart(l stint.Limit) *part {
 		return whole
 	}
 	return &part{limit, life.Microseconds()}
+}
+
+// keptBack is how many units of a bucket are kept back, at most a quarter, and
+// a time in which no more than that refill.
+func keptBack(n *stint.Numbers) (units, micros int64) {
+	units = min(refilled(n, partTime.Microseconds()), n.Max/4)
+	time := new(big.Int).Mul(big.NewInt(units*microUnits), big.NewInt(n.Q))
+	time.Div(time, big.NewInt(n.P))
+	if most := partTime.Microseconds(); !time.IsInt64() || time.Int64() > most {
+		return units, most
+	}
+	return units, time.Int64()
 }
 
 // refilled is how many units a bucket refills in a time, rounded up.

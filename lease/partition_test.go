@@ -45,20 +45,23 @@ func TestAPartedBucketKeepsBackWhatItsPartsRefill(t *testing.T) {
 	})
 }
 
-// What a small limit admits is too little to be parted.
+// A limit of which a quarter is less than a unit is not parted, and loses
+// nothing of its burst.
 func TestASmallLimitIsStrict(t *testing.T) {
 	play(t, func(s *scene) {
-		l := s.limit(stint.PerSecond(1))
-		for range 20 {
-			d := s.takePart(l, 1)
-			want, err := s.truth.Take(t.Context(), stint.Claim{Key: "k", Limit: l})
-			if err != nil || d.Remaining != want.Remaining {
-				t.Errorf("%+v; want what the store says, %+v", d, want)
+		for _, n := range []int64{1, 2, 3} {
+			l := s.limit(stint.PerSecond(n))
+			for range 20 {
+				d := s.takePart(l, 1)
+				want, err := s.truth.Take(t.Context(), stint.Claim{Key: "k", Limit: l})
+				if err != nil || d.Allowed && d.Remaining != want.Remaining || d.Limit != n {
+					t.Errorf("%+v; want what the store says, %+v", d, want)
+				}
+				s.rest(100 * time.Millisecond)
 			}
-			s.rest(100 * time.Millisecond)
-		}
-		if got := s.Stats(); got.Granted != 0 {
-			t.Errorf("%+v", got)
+			if got := s.Stats(); got.Granted != 0 || got.Keys != 0 {
+				t.Errorf("%+v", got)
+			}
 		}
 	})
 }

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stintdev/stint"
 )
@@ -22,5 +23,43 @@ func TestSoManyPartsAreKnown(t *testing.T) {
 	p.known.Range(func(_, _ any) bool { known++; return true })
 	if known > maxParts {
 		t.Errorf("%d parts are known", known)
+	}
+}
+
+// What the store keeps of a bucket leaves room for what refills while a part
+// lasts, and is three quarters of the burst at least; a longer window is longer
+// by that time at least.
+func TestAPartLeavesRoom(t *testing.T) {
+	sec, log, counter := time.Second, stint.SlidingWindowLog, stint.SlidingWindowCounter
+	for _, test := range []struct {
+		of   stint.Spec
+		max  int64
+		wide time.Duration // the window
+		life time.Duration
+	}{
+		{stint.PerMinute(600), 570, time.Minute, 3 * sec},
+		{stint.PerMinute(10), 9, time.Minute, 3 * sec},
+		{stint.PerSecond(100), 75, sec, sec / 4},
+		{stint.PerSecond(5), 4, sec, sec / 5},
+		{stint.PerSecond(4), 3, sec, sec / 4},
+		{stint.PerSecond(3), 3, sec, 0},
+		{stint.Spec{Capacity: 100, RefillRate: "100000000"}, 100, 0, 0},
+		{stint.Spec{Algorithm: stint.GCRA, Limit: 100, Window: sec, Capacity: 8}, 6, sec, 20 * time.Millisecond},
+		{stint.Spec{Algorithm: log, Limit: 10, Window: sec}, 10, sec * 5 / 4, sec / 4},
+		{stint.Spec{Algorithm: log, Limit: 10, Window: 20 * time.Millisecond}, 10, 20 * time.Millisecond, 0},
+		{stint.Spec{Algorithm: log, Limit: 10, Window: stint.MaxWindow}, 10, stint.MaxWindow, 0},
+		{stint.Spec{Algorithm: counter, Limit: 10, Window: sec}, 10, sec * 5 / 4, sec / 4},
+		{stint.Spec{Algorithm: counter, Limit: 10, Window: time.Minute, Buckets: 60}, 10, time.Minute + 60*51*time.Millisecond, 3 * sec},
+		{stint.Spec{Algorithm: stint.FixedWindow, Limit: 10, Window: sec}, 10, sec, 3 * sec},
+		{stint.Spec{Algorithm: stint.LeakyBucket, Limit: 10, Window: sec, Queue: 5}, 6, sec, 0},
+	} {
+		l, err := test.of.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newPart(l)
+		if life := time.Duration(p.life) * time.Microsecond; p.limit.Max() != test.max || test.wide > 0 && p.limit.Window() != test.wide || life != test.life {
+			t.Errorf("%s: %s for %v; want %d in %v for %v", l, p.limit, life, test.max, test.wide, test.life)
+		}
 	}
 }

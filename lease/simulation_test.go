@@ -18,7 +18,8 @@ import (
 // that happens in it by chance comes from one seed.
 type world struct {
 	t      *testing.T
-	rng    *rand.Rand
+	rng    *rand.Rand // of what happens on the way; under the mutex
+	people *rand.Rand // of who asks when
 	mode   stint.Consistency
 	limits [2][2]stint.Limit // before and after the change of rules
 
@@ -78,7 +79,7 @@ var algorithms = []stint.Algorithm{stint.TokenBucket, stint.GCRA, stint.FixedWin
 
 func newWorld(t *testing.T, seed uint64, f fate) *world {
 	t.Helper()
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1))}
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), people: rand.New(rand.NewPCG(seed, 2))}
 	for i := range w.limits {
 		spec := stint.Spec{Rule: "r", Name: []string{"first", "second"}[i], Algorithm: algorithms[w.rng.IntN(len(algorithms))]}
 		spec.Window = time.Duration(200+w.rng.IntN(1800)) * time.Millisecond
@@ -117,16 +118,16 @@ func (w *world) restart() {
 
 // run is a second of traffic to some nodes, and the end of them.
 func (w *world) run(f fate) (local int64) {
-	nodes := make([]*machine, 1+w.rng.IntN(4))
+	nodes := make([]*machine, 1+w.people.IntN(4))
 	for i := range nodes {
 		nodes[i] = w.newMachine()
 	}
 	var pending sync.WaitGroup
-	pace := time.Second / time.Duration(50+w.rng.IntN(3000))
+	pace := time.Second / time.Duration(50+w.people.IntN(3000))
 	for end := time.Now().Add(w.length()); time.Now().Before(end); {
-		time.Sleep(time.Duration(w.rng.ExpFloat64() * float64(pace)))
-		i := w.rng.IntN(len(nodes))
-		cost, both, n := 1+int64(w.rng.IntN(10)/9*w.rng.IntN(20)), w.rng.IntN(5) == 0, nodes[i]
+		time.Sleep(time.Duration(w.people.ExpFloat64() * float64(pace)))
+		i := w.people.IntN(len(nodes))
+		cost, both, n := 1+int64(w.people.IntN(10)/9*w.people.IntN(20)), w.people.IntN(5) == 0, nodes[i]
 		pending.Go(func() { n.ask(cost, both) })
 		w.strike(f, nodes, i)
 		w.surge(nodes, &pending)
@@ -144,12 +145,12 @@ func (w *world) run(f fate) (local int64) {
 // surge is a pause and then a crowd, some times in some runs: what was held in
 // the pause is spent together with what refilled.
 func (w *world) surge(nodes []*machine, pending *sync.WaitGroup) {
-	if !w.surges || w.rng.IntN(300) > 0 {
+	if !w.surges || w.people.IntN(300) > 0 {
 		return
 	}
-	time.Sleep(time.Duration(w.rng.IntN(200)) * time.Millisecond)
+	time.Sleep(time.Duration(w.people.IntN(200)) * time.Millisecond)
 	for range w.limits[0][0].Max() + 50 {
-		n := nodes[w.rng.IntN(len(nodes))]
+		n := nodes[w.people.IntN(len(nodes))]
 		pending.Go(func() { n.ask(1, false) })
 	}
 }

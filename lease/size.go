@@ -72,23 +72,25 @@ func (s *size) remembered(wait int64) int64 {
 // time ahead, where the store has plenty. Where it has not, and a check asks it
 // anyway, what is asked for and what refills until the next call.
 func (e *entry) wants(now int64, anyway bool) int64 {
-	pace := e.pace.at(now, e.size.ahead) * float64(e.size.ahead)
+	ahead := float64(e.size.ahead)
+	pace, sure := e.pace.at(now, e.size.ahead)*ahead, e.pace.rate*ahead
 	if pace < leastPace {
 		return 0
 	}
-	most := e.size.spare(pace, e.last.Remaining)
+	most := e.size.spare(pace, sure, e.last.Remaining)
 	if anyway {
-		most = max(most, min(int64(pace/shareOfTime), e.size.gather))
+		most = max(most, min(int64(sure/shareOfTime), e.size.gather))
 	}
 	return max(0, most-e.inHand(now))
 }
 
-// spare is how much of what is left may go at that pace. What goes back to a
-// bucket has mostly refilled by then, so it is lost: as soon as a bucket is
-// less than half full, leases become smaller than what is asked for.
-func (s *size) spare(pace float64, left int64) int64 {
+// spare is how much of what is left may go at a pace, of which some is sure.
+// What goes back to a bucket has mostly refilled by then, so it is lost: as soon
+// as a bucket is less than half full, leases become smaller than what is sure
+// to be asked for.
+func (s *size) spare(pace, sure float64, left int64) int64 {
 	if full := float64(left) * 2 / float64(s.limit); s.refills && full < 1 {
-		pace = math.Floor(pace * full)
+		pace = math.Floor(min(pace, sure) * full)
 	}
 	return min(int64(math.Ceil(pace)), left/shareOfRest)
 }
@@ -106,6 +108,7 @@ func (e *entry) isLow(now int64) bool {
 // pace is how much is asked for: units a microsecond, what is denied included.
 type pace struct {
 	since, used int64
+	first       int64 // of what was used: its request ends no gap, and is no pace alone
 	rate        float64
 }
 
@@ -115,7 +118,7 @@ func (p *pace) add(cost, now, time int64) {
 	if age := now - p.since; age >= time/shareOfTime {
 		fresh := float64(p.used) / float64(age)
 		p.rate += (fresh - p.rate) * min(1, float64(age)/float64(time))
-		p.since, p.used = now, 0
+		p.since, p.used, p.first = now, 0, cost
 	}
 	p.used += cost
 }
@@ -124,6 +127,6 @@ func (p *pace) add(cost, now, time int64) {
 // a silence since makes it.
 func (p *pace) at(now, time int64) float64 {
 	age := now - p.since
-	lately := float64(p.used) / float64(max(age, time/shareOfTime))
+	lately := float64(p.used-p.first) / float64(max(age, time/shareOfTime))
 	return min(max(p.rate, lately), float64(p.used+1)/float64(max(age, 1)))
 }

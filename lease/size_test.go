@@ -52,18 +52,20 @@ func TestALeaseShrinksWithWhatIsLeft(t *testing.T) {
 	for _, test := range []struct {
 		of   stint.Spec
 		pace float64
+		sure float64
 		left int64
 		want int64
 	}{
-		{window, 9.5, 1000, 10},
-		{window, 500, 1000, 125},
-		{window, 10, 79, 9},
-		{window, 10, 7, 0},
-		{stint.PerSecond(1000), 10, 500, 10},
-		{stint.PerSecond(1000), 10, 250, 5},
-		{stint.PerSecond(1000), 10, 49, 0},
+		{window, 9.5, 0, 1000, 10},
+		{window, 500, 500, 1000, 125},
+		{window, 10, 10, 79, 9},
+		{window, 10, 10, 7, 0},
+		{stint.PerSecond(1000), 10, 0, 500, 10},
+		{stint.PerSecond(1000), 10, 20, 250, 5},
+		{stint.PerSecond(1000), 10, 4, 250, 2},
+		{stint.PerSecond(1000), 10, 10, 49, 0},
 	} {
-		if got := sized(t, test.of).spare(test.pace, test.left); got != test.want {
+		if got := sized(t, test.of).spare(test.pace, test.sure, test.left); got != test.want {
 			t.Errorf("%+v: %d of %d at a pace of %v; want %d", test.of, got, test.left, test.pace, test.want)
 		}
 	}

@@ -39,9 +39,11 @@ func (f *far) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
 }
 
 func (f *far) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	var claims []stint.Claim
 	for _, g := range groups {
-		f.note(g.Claims...)
+		claims = append(claims, g.Claims...)
 	}
+	f.note(claims...)
 	time.Sleep(f.way)
 	err := f.Store.TakeGroups(ctx, groups, out)
 	time.Sleep(f.way)
