@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -37,9 +38,9 @@ func TestDocumentShowsWhatIsSent(t *testing.T) {
 		}
 		shown = append(shown, compact.String())
 	}
-	for i, accept := range []string{"", "application/problem+json"} {
-		if sent := deny(&refused, "GET", accept).Body.String(); i >= len(shown) || shown[i] != sent {
-			t.Errorf("block %d of %d is not\n%s", i, len(shown), sent)
+	for _, accept := range []string{"", "application/problem+json"} {
+		if sent := deny(&refused, "GET", accept).Body.String(); !slices.Contains(shown, sent) {
+			t.Errorf("none of %d blocks is\n%s", len(shown), sent)
 		}
 	}
 }
