@@ -26,7 +26,8 @@ type Middleware struct {
 	// time.Now.
 	Clock func() time.Time
 	// OnError answers a request that could not be decided. Defaults to
-	// [WriteError]. It may log err, and call next to let the request pass.
+	// [WriteError]. It may log err, and call next to let the request pass; one
+	// whose token is rejected does not.
 	OnError func(w http.ResponseWriter, r *http.Request, next http.Handler, err error)
 }
 
@@ -38,7 +39,7 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 		answer, err := m.Decider.Decide(r.Context(), q)
 		switch {
 		case err != nil:
-			m.fail(w, r, next, err)
+			m.fail(w, r, behindToken(q, next), err)
 		case !answer.Allowed():
 			answer.WriteDenial(w, r, m.now())
 		case q.RejectsToken():
@@ -63,6 +64,14 @@ func (m *Middleware) fail(w http.ResponseWriter, r *http.Request, next http.Hand
 		return
 	}
 	m.OnError(w, r, next, err)
+}
+
+// behindToken is next, unless the token of the request is rejected.
+func behindToken(q *Request, next http.Handler) http.Handler {
+	if q.RejectsToken() {
+		return http.HandlerFunc(writeInvalidToken)
+	}
+	return next
 }
 
 // serveAfter calls next after a delay, if the request is still wanted then.

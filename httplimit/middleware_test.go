@@ -246,6 +246,29 @@ func TestFailureToDecideIsAnsweredOrHandedOver(t *testing.T) {
 	}
 }
 
+// undecided has no decision on anything.
+type undecided struct{}
+
+func (undecided) Decide(context.Context, *Request) (Answer, error) {
+	return Answer{}, errors.New("no store")
+}
+
+func TestOnErrorLetsNoInvalidTokenPass(t *testing.T) {
+	m := &Middleware{
+		Decider:  undecided{},
+		Identity: Identity{Tokens: &Tokens{Keys: newIssuer(t).verified, RejectInvalid: true}},
+		OnError:  func(w http.ResponseWriter, r *http.Request, next http.Handler, _ error) { next.ServeHTTP(w, r) },
+	}
+	handler := m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for header, want := range map[string]int{"": 200, "Bearer forged": 401} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Authorization", header)
+		if handler.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%q: %d; want %d", header, w.Code, want)
+		}
+	}
+}
+
 func TestInvalidTokenIsRejectedWhenConfiguredAndCounted(t *testing.T) {
 	i := newIssuer(t)
 	tokens := &Tokens{Keys: i.verified, RejectInvalid: true}
