@@ -25,7 +25,7 @@ func (f *serveFlags) config() (server.Config, error) {
 		EnvoyConfig: f.envoyConfig, EnvoyHeaders: f.envoyHeaderNames(), EnvoyCompat: f.envoyCompat,
 		HTTP: address(f.http), GRPC: address(f.grpc), RESP: address(f.resp), Admin: address(f.admin), Gateway: address(f.gateway),
 		TLS:       server.TLSFiles{Cert: f.tlsCert, Key: f.tlsKey, ClientCA: f.clientCA},
-		Profiling: f.profiling, DrainDelay: f.drainDelay,
+		Profiling: f.profiling, DrainDelay: f.drainDelay, GatewayMax: f.gatewayMax,
 	}
 	f.envoy.apply(&c)
 	for _, check := range []error{f.served(), f.bounds()} {
@@ -34,6 +34,9 @@ func (f *serveFlags) config() (server.Config, error) {
 		}
 	}
 	var err error
+	if c.GatewayAdapt, err = f.adapt(); err != nil {
+		return c, err
+	}
 	if c.Upstreams, err = parseURLs(f.upstreams); err != nil {
 		return c, err
 	}

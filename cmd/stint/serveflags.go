@@ -22,6 +22,9 @@ type serveFlags struct {
 	leaseTime                        time.Duration
 	http, grpc, admin, resp, gateway string
 	upstreams, trusted               []string
+	gatewayAdapt                     string
+	gatewayMax                       int
+	gatewaySlow                      time.Duration
 	envoyConfig                      string
 	envoyHeaders, envoyCompat        bool
 	envoy                            envoySettings // from the environment
@@ -36,6 +39,10 @@ type serveFlags struct {
 
 // defaultKeyPrefix begins the keys in a shared store.
 const defaultKeyPrefix = "stint"
+
+// defaultGatewayMax is the most requests in flight through a gateway that
+// sheds.
+const defaultGatewayMax = 1000
 
 // off, as an address, disables a listener.
 const off = "off"
@@ -77,6 +84,9 @@ func (f *serveFlags) defineListeners(flags *pflag.FlagSet) {
 	flags.StringVar(&f.resp, "resp", off, "`ADDR` of the Redis protocol (CL.THROTTLE), or off")
 	flags.StringVar(&f.gateway, "gateway", off, "`ADDR` of the reverse proxy, or off")
 	flags.StringSliceVar(&f.upstreams, "upstream", nil, "`URL,...` that the gateway passes requests on to")
+	flags.StringVar(&f.gatewayAdapt, "gateway-adapt", off, "shed what the upstreams cannot answer in time: gradient (by latency against the usual), aimd (by --gateway-slow), or off")
+	flags.IntVar(&f.gatewayMax, "gateway-max", defaultGatewayMax, "with --gateway-adapt, the most requests in flight")
+	flags.DurationVar(&f.gatewaySlow, "gateway-slow", time.Second, "with --gateway-adapt aimd, the mean latency that is too long")
 	flags.StringVar(&f.envoyConfig, "envoy-config", "", "`DIR` with the files of Envoy's rate limit service, followed as they change; served on --grpc, and on --http at /json")
 	flags.BoolVar(&f.envoyCompat, "envoy-compat", false, "count as Envoy's own service does, and read its environment variables")
 	flags.BoolVar(&f.envoyHeaders, "envoy-headers", false, "have Envoy add RateLimit-Limit, -Remaining and -Reset to its responses")

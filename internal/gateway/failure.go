@@ -37,6 +37,13 @@ func (f *failure) write(w http.ResponseWriter, id string) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"error": body}) //nolint:errchkjson // all of it encodes; the client may be gone
 }
 
+// Overloaded answers, in place of a gateway, that a request is not passed on
+// because there is too much to do. It is an [http.HandlerFunc].
+func Overloaded(w http.ResponseWriter, r *http.Request) {
+	f := &failure{http.StatusServiceUnavailable, "OVERLOADED", "There is more to do than can be done in time; nothing was sent", 1}
+	f.write(w, requestID(r.Header))
+}
+
 // fail is called when there is no answer of an upstream to pass on.
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	x := exchangeOf(r)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/ruleset"
+	"github.com/stintdev/stint/resilience/adapt"
 )
 
 // Config says what a [Server] serves. A listener whose address is empty is
@@ -68,6 +69,11 @@ type Config struct {
 
 	// Upstreams are the base URLs that the gateway passes requests on to.
 	Upstreams []*url.URL
+	// GatewayAdapt moves a limit on the requests in flight through the
+	// gateway; what is over it is answered with 503. Nil: no limit. GatewayMax
+	// is the most that the limit may be; zero: 1000.
+	GatewayAdapt adapt.Algorithm
+	GatewayMax   int
 	// TrustedProxies may say who their client is, and what it asked for.
 	TrustedProxies []netip.Prefix
 

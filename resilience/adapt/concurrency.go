@@ -168,6 +168,8 @@ func (c *Concurrency) leave() {
 	c.usage.InFlight--
 }
 
+func (c *Concurrency) now() time.Duration { return c.options.Clock() }
+
 // Usage is how a [Concurrency] is used now, and what it did since it was made.
 type Usage struct {
 	Limit    int

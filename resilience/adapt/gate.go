@@ -30,6 +30,7 @@ type Call struct {
 type ender interface {
 	answer(c Call, o Outcome)
 	leave()
+	now() time.Duration
 }
 
 // Answer says how the call went; its latency is the time until then.

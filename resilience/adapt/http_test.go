@@ -62,6 +62,25 @@ func TestMiddleware(t *testing.T) {
 	}
 }
 
+// A client that takes its time to send a body is no load.
+func TestSlowUploadsAreNoLatency(t *testing.T) {
+	now, latency := time.Duration(0), time.Duration(0)
+	gate := must(New(Options{Window: 1, Clock: func() time.Duration { return now }, Algorithm: by(func(limit float64, w Window) float64 {
+		latency = w.Latency
+		return limit
+	})}))
+	handler := Middleware{Gate: gate}.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		now += time.Hour
+		_, _ = io.ReadAll(r.Body)
+		now += time.Second
+		w.WriteHeader(200)
+	}))
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", strings.NewReader("a body")))
+	if latency != time.Second {
+		t.Errorf("got %v", latency)
+	}
+}
+
 func TestShedRequestsAreToldWhenToComeBack(t *testing.T) {
 	gate := newTally()
 	gate.Enter()

@@ -17,7 +17,8 @@ type Middleware struct {
 }
 
 // Wrap returns a handler that lets requests in as the gate says. Their latency
-// is the time until the answer begins, their place is given back at its end,
+// is the time until the answer begins, since what was read of the body last, so
+// that clients which send slowly do not look like load. Their place is given back at its end,
 // or when the connection becomes something else: WebSocket, or a stream of
 // events. Answers of 503 and 504 are [Dropped]; requests whose client has
 // left are [Ignored].
@@ -33,7 +34,7 @@ func (m Middleware) Wrap(next http.Handler) http.Handler {
 		}
 		answer := &writer{ResponseWriter: w, call: call, request: r}
 		defer answer.end()
-		next.ServeHTTP(answer, r)
+		next.ServeHTTP(answer, answer.watch(r))
 		answer.returned = true
 	})
 }

@@ -100,6 +100,8 @@ func (t *Throttle) answer(_ Call, o Outcome) {
 
 func (t *Throttle) leave() {}
 
+func (t *Throttle) now() time.Duration { return t.options.Clock() }
+
 // Probability is that with which a request is not sent now.
 func (t *Throttle) Probability() float64 {
 	t.mu.Lock()

@@ -16,6 +16,7 @@ type writer struct {
 	http.ResponseWriter
 
 	call                     Call
+	body                     *body // nil: none
 	request                  *http.Request
 	answered, left, returned bool
 }
@@ -61,6 +62,7 @@ func (w *writer) begin(status int) {
 		return
 	}
 	w.answered = true
+	w.call.start = max(w.call.start, w.body.last())
 	w.call.Answer(outcome(w.request.Context(), status))
 	if status == http.StatusSwitchingProtocols || isStream(w.Header()) {
 		w.leave()
