@@ -146,6 +146,10 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("circuit breaker is %v (ask again in %v)", e.State, e.RetryAfter)
 }
 
+// Retryable is false, for package retry: a retry would ask what has just said
+// no.
+func (e *RefusedError) Retryable() bool { return false }
+
 // Do calls f unless the breaker refuses; it then returns a [*RefusedError].
 // The call failed when Failed says so of its error, or it panicked. Every
 // other call succeeded, and as a probe it closes the breaker: for calls that

@@ -33,3 +33,7 @@ func (e *RefusedError) Error() string {
 
 // Unwrap returns the reason.
 func (e *RefusedError) Unwrap() error { return e.Reason }
+
+// Retryable is false, for package retry: a retry would ask what has just said
+// no.
+func (e *RefusedError) Retryable() bool { return false }

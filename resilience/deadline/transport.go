@@ -93,6 +93,9 @@ func (e *RefusedError) Error() string {
 // Timeout is true.
 func (e *RefusedError) Timeout() bool { return true }
 
+// Retryable is false, for package retry: there will be no more time.
+func (e *RefusedError) Retryable() bool { return false }
+
 // Unwrap returns [context.DeadlineExceeded].
 func (e *RefusedError) Unwrap() error { return context.DeadlineExceeded }
 

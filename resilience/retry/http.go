@@ -41,13 +41,15 @@ func RetryableStatus(status int) bool {
 // NetworkError reports whether an error of a round trip came from the network
 // on the way, so that the next may succeed: not connected, broken off, timed
 // out. A name that does not exist and a handshake that TLS refuses are none:
-// they stay as they are.
+// they stay as they are. Nor is what has a method Retryable that says false.
 func NetworkError(err error) bool {
 	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError
 	var alert tls.AlertError
 	var header tls.RecordHeaderError
 	switch {
+	case refusal(err):
+		return false
 	case errors.As(err, &dns):
 		return !dns.IsNotFound
 	case errors.As(err, &certificate), errors.As(err, &alert), errors.As(err, &header):

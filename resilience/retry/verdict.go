@@ -14,7 +14,9 @@ type Verdict struct {
 
 // Classify is the verdict on an error of any call: no retry for none, for
 // [context.Canceled] and for [Permanent], a retry after its time for [After],
-// and a retry for everything else. That an attempt ran out of a time of its
+// none for an error that has a method Retryable which says false, as the
+// refusals of a breaker, a bulkhead and a deadline have, and a retry for
+// everything else. That an attempt ran out of a time of its
 // own is worth a retry; when the context of all attempts has ended, there is
 // none whatever the verdict.
 func Classify(err error) Verdict {
@@ -26,7 +28,13 @@ func Classify(err error) Verdict {
 	case errors.As(err, &after):
 		return Verdict{Retry: true, After: after.wait}
 	}
-	return Verdict{Retry: true}
+	return Verdict{Retry: !refusal(err)}
+}
+
+// refusal reports whether an error says of itself that a retry is in vain.
+func refusal(err error) bool {
+	var r interface{ Retryable() bool }
+	return errors.As(err, &r) && !r.Retryable()
 }
 
 // Permanent marks an error that no retry mends. Its text stays, and
