@@ -11,17 +11,29 @@ import (
 // ParseRetryAfter reads a Retry-After field (RFC 9110, section 10.2.3): a whole
 // number of seconds, or a date, of which now is taken off. A date in the past
 // is no wait, a number too great for a time the greatest there is. Anything
-// else is not ok.
+// else, such as a date that is not in GMT, is not ok.
 func ParseRetryAfter(value string, now time.Time) (wait time.Duration, ok bool) {
 	value = strings.TrimSpace(value)
 	if wait, ok := seconds(value); ok {
 		return wait, true
 	}
-	date, err := http.ParseTime(value)
-	if err != nil {
+	date, ok := parseDate(value)
+	if !ok {
 		return 0, false
 	}
 	return max(0, date.Sub(now)), true
+}
+
+// parseDate reads a date in one of the three formats of RFC 9110, section
+// 5.6.7. Unlike http.ParseTime it takes GMT alone for a zone: of others it
+// would read the letters and not the hours.
+func parseDate(value string) (date time.Time, ok bool) {
+	for _, layout := range []string{http.TimeFormat, "Monday, 02-Jan-06 15:04:05 GMT", time.ANSIC} {
+		if date, err := time.Parse(layout, value); err == nil {
+			return date, true
+		}
+	}
+	return time.Time{}, false
 }
 
 // seconds reads a whole number of seconds, without a sign.
@@ -64,7 +76,7 @@ func Hint(resp *http.Response, now time.Time) (wait time.Duration, retry bool) {
 		wait, retry := ParsePushback(values[0])
 		return wait, retry && len(values) == 1
 	}
-	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+	if date, ok := parseDate(h.Get("Date")); ok {
 		now = date
 	}
 	if wait, ok := ParseRetryAfter(h.Get("Retry-After"), now); ok {
