@@ -22,28 +22,33 @@ type Changes struct {
 // NameChanges says which names came, went, or mean something else.
 type NameChanges struct{ Added, Removed, Changed []string }
 
-// Compare says how the files differ. The error is [Problems] of files that are
-// not YAML.
-func Compare(before, after []File) (c Changes, err error) {
-	a, err := contentOf(before)
-	if err != nil {
-		return c, err
+// Changes says how other contents differ.
+func (c *Contents) Changes(after *Contents) Changes {
+	return Changes{
+		Rules: c.rules.changes(&after.rules), Tiers: c.tiers.changes(&after.tiers),
+		Moved: !slices.Equal(c.rules.also(&after.rules), after.rules.also(&c.rules)),
+		Lists: !slices.Equal(c.lists, after.lists), Defaults: c.rest != after.rest,
 	}
-	b, err := contentOf(after)
-	if err != nil {
-		return c, err
-	}
-	c.Rules, c.Tiers = a.rules.changes(&b.rules), a.tiers.changes(&b.tiers)
-	c.Moved = !slices.Equal(a.rules.also(&b.rules), b.rules.also(&a.rules))
-	c.Lists, c.Defaults = !slices.Equal(a.lists, b.lists), a.rest != b.rest
-	return c, nil
 }
 
-// content is what the files of a set say, each part as text.
-type content struct {
+// Contents is what the files of a set say, each part as text: comments and
+// layout do not count. It is safe for use by many goroutines at once.
+type Contents struct {
 	rules, tiers named
 	lists        []string
 	rest         string
+}
+
+// Rule returns a rule as [Text.JSON] does.
+func (c *Contents) Rule(id string) (text string, ok bool) {
+	text, ok = c.rules.text[id]
+	return text, ok
+}
+
+// Tier returns a declared tier as [Text.JSON] does.
+func (c *Contents) Tier(name string) (text string, ok bool) {
+	text, ok = c.tiers.text[name]
+	return text, ok
 }
 
 // named is parts by their names.
@@ -87,12 +92,14 @@ func (p *named) also(other *named) (list []string) {
 	return list
 }
 
-func contentOf(files []File) (*content, error) {
+// ReadContents reads what files say. The error is [Problems] of files that are
+// not YAML.
+func ReadContents(files []File) (*Contents, error) {
 	e, err := newEditor(files)
 	if err != nil {
 		return nil, err
 	}
-	c := &content{rules: named{text: map[string]string{}}, tiers: named{text: map[string]string{}}}
+	c := &Contents{rules: named{text: map[string]string{}}, tiers: named{text: map[string]string{}}}
 	e.eachRule(func(s site) bool {
 		if id := lookup(s.read(), "id"); id != nil {
 			c.rules.add(target(id).Value, s.read())
@@ -111,7 +118,7 @@ func contentOf(files []File) (*content, error) {
 }
 
 // addTop adds what stands at the top of a document.
-func (c *content) addTop(root *yaml.Node) {
+func (c *Contents) addTop(root *yaml.Node) {
 	for i := 0; root.Kind == yaml.MappingNode && i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i].Value, target(root.Content[i+1])
 		switch key {
@@ -128,7 +135,7 @@ func (c *content) addTop(root *yaml.Node) {
 	}
 }
 
-func (c *content) addList(key string, value *yaml.Node) {
+func (c *Contents) addList(key string, value *yaml.Node) {
 	list := listNames(key == "deny" || key == "blacklist")[0]
 	if value.Kind != yaml.SequenceNode {
 		value = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{value}}

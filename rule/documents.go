@@ -21,6 +21,9 @@ func (r *reader) documents(file File) (list []*yaml.Node) {
 	if json.Valid(file.Data) {
 		return append(list, newJSONReader(file.Data).value())
 	}
+	if r.known != nil {
+		return r.known
+	}
 	decoder := yaml.NewDecoder(bytes.NewReader(file.Data))
 	for {
 		var document yaml.Node

@@ -58,15 +58,20 @@ func (e Edit) apply(files []File) ([]File, *Set, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	files, places, err := ed.write(c)
+	w, err := ed.write(c)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", e.what, err)
 	}
-	set, err := Parse(files...)
+	set, err := parse(w.files, func(file int) []*yaml.Node {
+		if file == c.file {
+			return w.documents
+		}
+		return nil
+	})
 	if err != nil {
-		return nil, nil, ed.relocated(err, c.file, places)
+		return nil, nil, ed.relocated(err, c.file, w.places)
 	}
-	return files, set, nil
+	return w.files, set, nil
 }
 
 // documentsTag marks the list of the documents of a file.

@@ -45,10 +45,15 @@ func wantOnly(t *testing.T, before, after []File, what, id string) {
 	if _, err := Parse(after...); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
-	c, err := Compare(before, after)
+	was, err := ReadContents(before)
 	if err != nil {
 		t.Fatal(err)
 	}
+	is, err := ReadContents(after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := was.Changes(is)
 	changed := append(append(c.Rules.Added, c.Rules.Removed...), c.Rules.Changed...)
 	for _, name := range append(changed, append(append(c.Tiers.Added, c.Tiers.Removed...), c.Tiers.Changed...)...) {
 		if name != id {

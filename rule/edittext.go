@@ -38,14 +38,12 @@ var errRewritten = errors.New("the file cannot be edited where it says this (wri
 // write makes the change and returns the files with its text. Of the entries
 // around what changes, the innermost is written anew that stands on lines of
 // its own; the other lines stay as they are. A text is taken only when it
-// reads as what was meant. places says where each node of the new file came
-// from.
-func (e *editor) write(c *change) (files []File, places map[place2]*yaml.Node, err error) {
+// reads as what was meant.
+func (e *editor) write(c *change) (*written, error) {
 	data := e.files[c.file].Data
 	if json.Valid(data) {
 		c.make()
-		written := append(appendJSON(nil, e.tops[c.file].Content[0], indentOf(data), ""), '\n')
-		return e.taken(c, written)
+		return e.taken(c, append(appendJSON(nil, e.tops[c.file].Content[0], indentOf(data), ""), '\n'))
 	}
 	lines := strings.Split(string(data), "\n")
 	spans := spansOf(lines, c)
@@ -55,23 +53,23 @@ func (e *editor) write(c *change) (files []File, places map[place2]*yaml.Node, e
 		return e.appended(c)
 	}
 	for _, s := range slices.Backward(spans) {
-		written, err := s.splice(lines)
+		text, err := s.splice(lines)
 		if err != nil {
 			continue
 		}
-		if files, places, err = e.taken(c, written); err == nil {
-			return files, places, nil
+		if w, err := e.taken(c, text); err == nil {
+			return w, nil
 		}
 	}
-	written, err := e.wholly(c.file)
+	text, err := e.wholly(c.file)
 	if err != nil {
-		return nil, nil, errRewritten
+		return nil, errRewritten
 	}
-	return e.taken(c, written)
+	return e.taken(c, text)
 }
 
 // appended writes a document of its own behind the others.
-func (e *editor) appended(c *change) ([]File, map[place2]*yaml.Node, error) {
+func (e *editor) appended(c *change) (*written, error) {
 	var b bytes.Buffer
 	b.Write(e.files[c.file].Data)
 	if b.Len() > 0 && !bytes.HasSuffix(b.Bytes(), []byte("\n")) {
@@ -82,35 +80,42 @@ func (e *editor) appended(c *change) ([]File, map[place2]*yaml.Node, error) {
 	}
 	encoder := newEncoder(&b)
 	if err := encoder.Encode(c.path[0].in.Content[c.path[0].index]); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := encoder.Close(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	return e.taken(c, b.Bytes())
 }
 
+// written is the files with a change in one of them.
+type written struct {
+	files     []File
+	documents []*yaml.Node          // of that file, read anew
+	places    map[place2]*yaml.Node // where each of their nodes came from
+}
+
 // taken returns the files with the text in place, when it reads as what the
 // nodes say.
-func (e *editor) taken(c *change, data []byte) ([]File, map[place2]*yaml.Node, error) {
+func (e *editor) taken(c *change, data []byte) (*written, error) {
 	documents, err := parseNodes(File{Name: e.files[c.file].Name, Data: data})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	top := e.tops[c.file]
 	if len(documents) != len(top.Content) {
-		return nil, nil, errRewritten
+		return nil, errRewritten
 	}
-	places := make(map[place2]*yaml.Node)
+	w := &written{places: make(map[place2]*yaml.Node), files: slices.Clone(e.files)}
+	w.files[c.file].Data = data
 	for i, document := range documents {
 		if !sameNodes(document.Content[0], top.Content[i]) {
-			return nil, nil, errRewritten
+			return nil, errRewritten
 		}
-		pairPlaces(document.Content[0], top.Content[i], places)
+		pairPlaces(document.Content[0], top.Content[i], w.places)
+		w.documents = append(w.documents, document.Content[0])
 	}
-	files := append([]File(nil), e.files...)
-	files[c.file].Data = data
-	return files, places, nil
+	return w, nil
 }
 
 // wholly writes every document of a file anew.

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // File is the content of one rule file.
@@ -21,13 +23,18 @@ type File struct {
 // the other; a tier, the defaults and ipv6_prefix in one of them. The error is
 // [Problems]: every mistake, and no set.
 func Parse(files ...File) (*Set, error) {
+	return parse(files, func(int) []*yaml.Node { return nil })
+}
+
+// parse is [Parse] where the documents of some files have been read.
+func parse(files []File, known func(file int) []*yaml.Node) (*Set, error) {
 	f := &findings{seen: make(map[Problem]bool)}
 	for _, file := range files {
 		f.files = append(f.files, file.Name)
 	}
 	draft := &fileDraft{}
 	for i, file := range files {
-		r := reader{findings: f, file: int32(i)}
+		r := reader{findings: f, file: int32(i), known: known(i)}
 		r.readFile(file, draft)
 	}
 	c := compiler{

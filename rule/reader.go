@@ -28,8 +28,9 @@ type reader struct {
 	file    int32
 	aliased int // nodes reached through aliases so far
 	nested  int
-	told    bool // that the bounds of aliases were met
-	denying bool // within a rule that denies everything: its numbers are moot
+	told    bool         // that the bounds of aliases were met
+	known   []*yaml.Node // the documents of the file, when they have been read
+	denying bool         // within a rule that denies everything: its numbers are moot
 }
 
 // fields says what may stand in a mapping, and reads each of it.

@@ -18,9 +18,7 @@ type edit struct {
 	// whole says that another set takes the place of all: it is refused when
 	// it would deny too much, for nobody sees that in a set.
 	whole bool
-	// tag is the entity tag of what is changed, as the files have it; "" when
-	// it is not there.
-	tag func(files []rule.File) (string, error)
+	tag   tagger
 	// make returns the files with the change made.
 	make func(files []rule.File) ([]rule.File, *rule.Set, error)
 }
@@ -80,18 +78,20 @@ func (a *API) attempt(r *request, e *edit, o *options) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.precondition(r, e, o, base); err != nil {
+	was := contentsOf(base.Files)
+	if err := a.precondition(r, e, o, base, was); err != nil {
 		return nil, err
 	}
 	files, set, err := e.make(base.Files)
 	if err != nil {
 		return nil, err
 	}
-	d := a.compare(base, ruleset.Version{Number: base.Number, Files: files}, set)
+	is := contentsOf(files)
+	d := a.compareRead(base, ruleset.Version{Number: base.Number, Files: files}, was, is, set)
 	changed := d.Changed || base.Number == 0 || base.Number != newest.Number || base.Hash != newest.Hash
 	out := &outcome{Version: base.Number, Hash: base.Hash, Changed: changed, DryRun: o.dryRun, Warnings: problemsOf(set.Warnings()), Diff: d}
 	if !changed {
-		return out, a.tell(r, e, base.Files)
+		return out, tell(r, e, was)
 	}
 	if out.Impact, err = a.impact(r, e, o, set); err != nil {
 		return nil, err
@@ -100,12 +100,12 @@ func (a *API) attempt(r *request, e *edit, o *options) (*outcome, error) {
 		out.Hash = ruleset.HashOf(files)
 		return out, nil
 	}
-	published, err := a.Rules.Publish(r.Context(), ruleset.Change{Files: files, Author: r.who.name, Comment: o.comment, After: newest.Number})
+	published, err := a.Rules.Publish(r.Context(), ruleset.Change{Files: files, Set: set, Author: r.who.name, Comment: o.comment, After: newest.Number})
 	if err != nil {
 		return nil, err
 	}
 	out.Version, out.Hash, d.To = published.Number, published.Hash, published.Number
-	return out, a.tell(r, e, files)
+	return out, tell(r, e, is)
 }
 
 // impact tries a set on the requests of the last minutes, and refuses it when
@@ -125,8 +125,8 @@ func (a *API) impact(r *request, e *edit, o *options, set *rule.Set) (*impact.Re
 }
 
 // tell says the new tag of what was changed.
-func (a *API) tell(r *request, e *edit, files []rule.File) error {
-	tag, err := e.tag(files)
+func tell(r *request, e *edit, is *contents) error {
+	tag, err := e.tag(is)
 	if tag != "" {
 		r.w.Header().Set("ETag", tag)
 	}
@@ -135,11 +135,11 @@ func (a *API) tell(r *request, e *edit, files []rule.File) error {
 
 // precondition fails when what is to be changed is not what the caller has
 // seen, with what somebody else has changed since.
-func (a *API) precondition(r *request, e *edit, o *options, base ruleset.Version) error {
+func (a *API) precondition(r *request, e *edit, o *options, base ruleset.Version, was *contents) error {
 	if o.match == nil {
 		return nil
 	}
-	tag, err := e.tag(base.Files)
+	tag, err := e.tag(was)
 	if err != nil || o.matches(tag) {
 		return err
 	}
@@ -151,7 +151,7 @@ func (a *API) precondition(r *request, e *edit, o *options, base ruleset.Version
 		r.w.Header().Set("ETag", tag)
 	}
 	if seen, ok := a.seen(r.Context(), e, o); ok {
-		failed.Diff = a.compare(seen, base, nil)
+		failed.Diff = a.compare(seen, base)
 	}
 	return failed
 }
@@ -178,7 +178,7 @@ func (a *API) seen(ctx context.Context, e *edit, o *options) (ruleset.Version, b
 		if err != nil {
 			continue
 		}
-		if tag, err := e.tag(whole.Files); err == nil && o.matches(tag) {
+		if tag, err := e.tag(contentsOf(whole.Files)); err == nil && o.matches(tag) {
 			return whole, true
 		}
 	}

@@ -35,19 +35,21 @@ type nameDiff struct {
 	Changed []string `json:"changed,omitempty"`
 }
 
-// compare says how two versions differ. after is the set of the second, nil
-// when nobody has parsed it yet. Of files that cannot be compared by name it tells
-// the lines alone.
-func (a *API) compare(from, to ruleset.Version, after *rule.Set) *diff {
+// compare says how two versions differ.
+func (a *API) compare(from, to ruleset.Version) *diff {
+	return a.compareRead(from, to, contentsOf(from.Files), contentsOf(to.Files), nil)
+}
+
+// compareRead is compare where both were read. after is the set of the second,
+// nil when nobody has parsed it yet. Of files that cannot be compared by name it
+// tells the lines alone.
+func (a *API) compareRead(from, to ruleset.Version, was, is *contents, after *rule.Set) *diff {
 	d := &diff{From: from.Number, To: to.Number, Text: unified(from, to)}
 	d.Changed = d.Text != ""
-	if !d.Changed {
+	if !d.Changed || was.err != nil || is.err != nil {
 		return d
 	}
-	c, err := rule.Compare(from.Files, to.Files)
-	if err != nil {
-		return d
-	}
+	c := was.said.Changes(is.said)
 	d.Rules, d.Tiers = nameDiff(c.Rules), nameDiff(c.Tiers)
 	d.Moved, d.Lists, d.Defaults = c.Moved, c.Lists, c.Defaults
 	before := a.setOf(from)
@@ -142,7 +144,7 @@ func (a *API) diff(r *request) (any, error) {
 		return nil, err
 	}
 	defer a.reading.end()
-	d := a.compare(older, newer, nil)
+	d := a.compare(older, newer)
 	if r.wantsYAML() {
 		return plainText{"text/plain; charset=utf-8", []byte(d.Text)}, nil
 	}

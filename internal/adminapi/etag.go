@@ -3,7 +3,6 @@ package adminapi
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 
 	"github.com/stintdev/stint/internal/ruleset"
 	"github.com/stintdev/stint/rule"
@@ -15,26 +14,44 @@ func tagOf(text []byte) string {
 	return `"` + hex.EncodeToString(sum[:12]) + `"`
 }
 
-// setTag is the tag of a whole set.
-func setTag(files []rule.File) (string, error) {
-	return `"` + ruleset.HashOf(files)[:24] + `"`, nil
+// contents is files and what they say, which is read once.
+type contents struct {
+	files []rule.File
+	said  *rule.Contents // nil where err is not
+	err   error          // of files that are not YAML
 }
+
+func contentsOf(files []rule.File) *contents {
+	said, err := rule.ReadContents(files)
+	return &contents{files, said, err}
+}
+
+// tagger finds the entity tag of what is changed, "" when it is not there.
+type tagger func(c *contents) (string, error)
+
+// setTag is the tag of a whole set.
+func setTag(c *contents) (string, error) { return hashTag(c.files), nil }
+
+func hashTag(files []rule.File) string { return `"` + ruleset.HashOf(files)[:24] + `"` }
 
 // ruleTag is the tag of one rule, which other rules leave as it is.
-func ruleTag(id string) func([]rule.File) (string, error) {
-	return func(files []rule.File) (string, error) { return textTag(rule.TextOfRule(files, id)) }
+func ruleTag(id string) tagger {
+	return partTag(func(said *rule.Contents) (string, bool) { return said.Rule(id) })
 }
 
-func tierTag(tier string) func([]rule.File) (string, error) {
-	return func(files []rule.File) (string, error) { return textTag(rule.TextOfTier(files, tier)) }
+func tierTag(tier string) tagger {
+	return partTag(func(said *rule.Contents) (string, bool) { return said.Tier(tier) })
 }
 
-func textTag(text rule.Text, err error) (string, error) {
-	if _, missing := errors.AsType[*rule.NotFoundError](err); missing {
-		return "", nil
+func partTag(find func(*rule.Contents) (string, bool)) tagger {
+	return func(c *contents) (string, error) {
+		if c.err != nil {
+			return "", c.err
+		}
+		text, ok := find(c.said)
+		if !ok {
+			return "", nil
+		}
+		return tagOf([]byte(text)), nil
 	}
-	if err != nil {
-		return "", err
-	}
-	return tagOf(text.JSON()), nil
 }

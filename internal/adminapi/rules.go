@@ -48,8 +48,7 @@ func (a *API) readSet(r *request) (any, error) {
 }
 
 func showVersion(r *request, v ruleset.Version) (any, error) {
-	tag, _ := setTag(v.Files)
-	r.w.Header().Set("ETag", tag)
+	r.w.Header().Set("ETag", hashTag(v.Files))
 	if r.wantsYAML() {
 		return plainText{"application/yaml", oneText(v.Files)}, nil
 	}
@@ -135,7 +134,7 @@ func (a *API) validate(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := a.compare(now, ruleset.Version{Number: now.Number, Files: files}, set)
+	d := a.compareRead(now, ruleset.Version{Number: now.Number, Files: files}, contentsOf(now.Files), contentsOf(files), set)
 	result, err := a.Sample.Replay(r.Context(), set)
 	return validBody{Valid: true, Rules: len(set.Rules()), Warnings: problemsOf(set.Warnings()), Diff: d, Impact: result}, err
 }
@@ -202,7 +201,7 @@ func (a *API) deleteTier(r *request) (any, error) {
 }
 
 // editBy makes an edit of the text of the set, with the body of the request.
-func (a *API) editBy(r *request, what string, tag func([]rule.File) (string, error), of func(body []byte) rule.Edit) (any, error) {
+func (a *API) editBy(r *request, what string, tag tagger, of func(body []byte) rule.Edit) (any, error) {
 	var body []byte
 	if r.Method != http.MethodDelete {
 		var err error

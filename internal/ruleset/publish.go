@@ -17,6 +17,7 @@ import (
 // Change is what somebody wants to publish.
 type Change struct {
 	Files           []rule.File // the whole set; their folders do not count
+	Set             *rule.Set   // of Files, when somebody has parsed them
 	Author, Comment string      // at most 200 and 2000 bytes
 	After           uint64      // the version that it was made from
 	Anyway          bool        // publish it whatever the newest version is
@@ -116,7 +117,7 @@ func (k *Keeper) above(ctx context.Context, after uint64) uint64 {
 
 // version is a change that is without mistakes.
 func (c *Change) version() (Version, error) {
-	v := Version{Time: time.Now().UTC(), Author: c.Author, Comment: c.Comment, Files: plainNames(c.Files)}
+	v := Version{Time: time.Now().UTC(), Author: c.Author, Comment: c.Comment, Files: plainNames(c.Files), set: c.Set}
 	if err := errors.Join(checkText("author", c.Author, maxAuthor), checkText("comment", c.Comment, maxComment), checkNames(v.Files)); err != nil {
 		return Version{}, err
 	}
