@@ -1,11 +1,37 @@
 package lease_test
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/lease"
 )
+
+func group(claims ...stint.Claim) stint.Group { return stint.Group{Claims: claims} }
+
+// named is a limit of so many a minute, under a name of its own.
+func (s *scene) named(name string, n int64) stint.Limit {
+	s.t.Helper()
+	spec := perMinute(n)
+	spec.Name = name
+	return s.limit(spec)
+}
+
+// newMinute rests until one begins.
+func (s *scene) newMinute() { s.rest(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute))) }
+
+// exhaust uses a limit up, so that the node remembers it.
+func (s *scene) exhaust(l stint.Limit) {
+	s.t.Helper()
+	for s.take(l, 1).Allowed {
+		s.rest(time.Millisecond)
+	}
+	s.take(l, 1)
+}
 
 func (s *scene) takeGroup(claims ...stint.Claim) []stint.Decision {
 	s.t.Helper()
@@ -20,10 +46,8 @@ func (s *scene) takeGroup(claims ...stint.Claim) []stint.Decision {
 // as it stands, as from every store.
 func TestAClaimThatIsNotChargedShowsWhatStands(t *testing.T) {
 	play(t, func(s *scene) {
-		s.rest(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
-		narrow := perMinute(50)
-		narrow.Name = "narrow"
-		wide, small := s.limit(perMinute(100_000)), s.limit(narrow)
+		s.newMinute()
+		wide, small := s.limit(perMinute(100_000)), s.named("narrow", 50)
 		for range 100 {
 			s.takeGroup(leased(wide, 5), leased(small, 1))
 			s.rest(time.Millisecond)
@@ -47,9 +71,7 @@ func TestAClaimThatIsNotChargedShowsWhatStands(t *testing.T) {
 // Two limits of one request are not two requests.
 func TestOneRequestHeatsNothing(t *testing.T) {
 	play(t, func(s *scene) {
-		other := perMinute(10_000)
-		other.Name = "other"
-		wide, second := s.limit(perMinute(10_000)), s.limit(other)
+		wide, second := s.named("wide", 10_000), s.named("other", 10_000)
 		s.takeGroup(leased(wide, 1), leased(second, 1))
 		if got := s.Stats(); got.Keys != 0 || got.Granted != 0 {
 			t.Errorf("%+v", got)
@@ -59,4 +81,132 @@ func TestOneRequestHeatsNothing(t *testing.T) {
 			t.Errorf("%+v; want both limits looked after", got)
 		}
 	})
+}
+
+// Some groups are decided here, some by the store, and some are wrong: each
+// answer and each error stands where its group stands.
+func TestAnswersAndErrorsKeepTheirPlaces(t *testing.T) {
+	play(t, func(s *scene) {
+		hot, cold, none := s.named("hot", 10_000), s.named("cold", 77), leased(stint.Limit{}, 1)
+		s.warm(hot, 100*time.Millisecond)
+		groups := []stint.Group{
+			group(leased(hot, 1)), group(leased(cold, 1)), group(none), group(leased(hot, 1)),
+			group(leased(hot, 1), leased(hot, 1)), {},
+		}
+		out := make([]stint.Decision, 6)
+		err := s.TakeGroups(context.Background(), groups, out)
+		var some *stint.GroupsError
+		if !errors.As(err, &some) {
+			t.Errorf("%v; want a GroupsError", err)
+			return
+		}
+		if got, want := wrong(some.Errs), []bool{false, false, true, false, true, false}; !slices.Equal(got, want) {
+			t.Errorf("wrong: %v; want %v: %v", got, want, some.Errs)
+		}
+		if out[0].Limit != 10_000 || out[1].Limit != 77 || out[3].Limit != 10_000 || !out[0].Allowed || !out[1].Allowed || !out[3].Allowed {
+			t.Errorf("%+v", out)
+		}
+		if err := s.TakeGroups(context.Background(), groups, out[:5]); err == nil || errors.As(err, &some) {
+			t.Errorf("too little room: %v", err)
+		}
+	})
+}
+
+func wrong(errs []error) (is []bool) {
+	for _, err := range errs {
+		is = append(is, err != nil)
+	}
+	return is
+}
+
+// The store fails: what was decided without it stands.
+func TestAStoreThatFailsFailsOnlyItsOwn(t *testing.T) {
+	play(t, func(s *scene) {
+		hot, cold := s.named("hot", 10_000), s.named("cold", 77)
+		s.warm(hot, 100*time.Millisecond)
+		s.far.Store = hung{}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		defer cancel()
+		out := make([]stint.Decision, 3)
+		err := s.TakeGroups(ctx, []stint.Group{group(leased(hot, 1)), group(leased(cold, 1)), group(leased(hot, 1))}, out)
+		var some *stint.GroupsError
+		if !errors.As(err, &some) || !slices.Equal(wrong(some.Errs), []bool{false, true, false}) || !out[0].Allowed || !out[2].Allowed {
+			t.Errorf("%v, %+v", err, out)
+		}
+		if err := s.TakeGroups(ctx, []stint.Group{group(leased(cold, 1))}, out[:1]); !errors.Is(err, context.DeadlineExceeded) || errors.As(err, &some) {
+			t.Errorf("the store was asked for all: %v", err)
+		}
+	})
+}
+
+// A shadow group is charged when it allows and the group that it observes was
+// admitted; neither when it is decided here nor by the store does it weigh on
+// that one.
+func TestAShadowIsChargedWithItsGroup(t *testing.T) {
+	play(t, func(s *scene) {
+		s.newMinute()
+		wide, gone, watched := s.named("wide", 10_000), s.named("gone", 20), s.named("watched", 10_000)
+		shadow := func(c stint.Claim) stint.Group { return stint.Group{Claims: []stint.Claim{c}, Shadow: true} }
+		call := func(groups ...stint.Group) []stint.Decision {
+			out := make([]stint.Decision, len(groups))
+			if err := s.TakeGroups(context.Background(), groups, out); err != nil {
+				t.Fatal(err)
+			}
+			return out
+		}
+		for range 100 {
+			call(group(leased(wide, 1)), shadow(leased(watched, 1)))
+			s.rest(time.Millisecond)
+		}
+		s.exhaust(gone)
+		asked := s.Stats().Asked
+		call(group(leased(wide, 1)), shadow(leased(gone, 1)), shadow(leased(watched, 1))) // 101, and 101
+		call(group(leased(gone, 1)), shadow(leased(watched, 1)))                          // charges nothing
+		call(group(leased(gone, 1)), shadow(leased(gone, 1)), shadow(leased(watched, 1))) // nor this
+		call(shadow(leased(watched, 1)), group(leased(wide, 1)), shadow(leased(gone, 1))) // 102, and 102
+		if more := s.Stats().Asked - asked; more > 0 {
+			t.Fatalf("the store was asked %d times: nothing is tested", more)
+		}
+		_ = s.Close()
+		if s.used(wide) != 102 || s.used(watched) != 102 || s.used(gone) != 20 {
+			t.Errorf("used: %d, %d and %d; want 102, 102 and 20", s.used(wide), s.used(watched), s.used(gone))
+		}
+	})
+}
+
+// What no lease can answer is the store's, be its key hot or not.
+func TestTheStoreDecidesWhatIsNotLeased(t *testing.T) {
+	play(t, func(s *scene) {
+		hot, gone := s.named("hot", 10_000), s.named("gone", 20)
+		s.warm(hot, 100*time.Millisecond)
+		s.exhaust(gone)
+		either, or := leased(gone, 1), leased(hot, 1)
+		either.Any, or.Any = 1, 1
+		if out := s.takeGroup(either, or); out[0].Allowed || !out[1].Allowed {
+			t.Errorf("any of two: %+v", out)
+		}
+		strict := leased(hot, 1)
+		strict.Policy.Consistency = stint.Strict
+		more := leased(hot, 1)
+		more.Extra = 5
+		queue := s.limit(stint.Spec{Rule: "r", Name: "queue", Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Second, Queue: 5})
+		for name, c := range map[string]stint.Claim{"strict": strict, "extra": more, "peek": leased(hot, 0), "give back": leased(hot, -1), "leaky": leased(queue, 1)} {
+			for range 3 {
+				calls := s.far.calls
+				d, err := s.Take(context.Background(), c)
+				if err != nil || !d.Allowed || s.far.calls == calls || d.Granted != c.Extra {
+					t.Errorf("%s: %+v, %v, %d calls", name, d, err, s.far.calls-calls)
+				}
+			}
+		}
+	})
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for _, o := range []lease.Options{{Time: time.Millisecond}, {Time: time.Minute}, {MaxKeys: -1}} {
+		if s, err := lease.New(degraded{}, o); err == nil {
+			_ = s.Close()
+			t.Errorf("%+v: no error", o)
+		}
+	}
 }
