@@ -221,15 +221,40 @@ func eachShard(queries []query, order []int32, f func(*table.Shard)) {
 	}
 }
 
+// fewClaims is how many claims of a group are compared one with the other.
+const fewClaims = 32
+
 // checkDistinct refuses a group that has one state twice: what each of them
 // could use would depend on the other.
 func checkDistinct(claims []Claim) error {
+	if len(claims) > fewClaims {
+		return checkManyDistinct(claims)
+	}
 	for i := range claims {
 		for j := range claims[:i] {
 			if sameState(&claims[i], &claims[j]) {
-				return invalid(fmt.Sprintf("group: claims %d and %d are of the same limit and key", j, i), "merge them and add their costs, or put them into groups of their own")
+				return stateTwice(j, i)
 			}
 		}
 	}
 	return nil
+}
+
+// checkManyDistinct takes as long as there are claims, and not as their square.
+func checkManyDistinct(claims []Claim) error {
+	type state struct{ key, name, rule, namespace string }
+	seen := make(map[state]int, len(claims))
+	for i := range claims {
+		l := &claims[i].Limit.n.spec
+		s := state{claims[i].Key, l.Name, l.Rule, l.Namespace}
+		if j, ok := seen[s]; ok {
+			return stateTwice(j, i)
+		}
+		seen[s] = i
+	}
+	return nil
+}
+
+func stateTwice(i, j int) error {
+	return invalid(fmt.Sprintf("group: claims %d and %d are of the same limit and key", i, j), "merge them and add their costs, or put them into groups of their own")
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -87,6 +89,25 @@ func TestGroupsAreDecidedOneAfterTheOther(t *testing.T) {
 	for i, d := range mustTakeGroups(t, m, groups...) {
 		if d.Remaining != int64(99-i) {
 			t.Fatalf("claim %d: remaining %d, want %d", i, d.Remaining, 99-i)
+		}
+	}
+}
+
+// Large groups are looked through in another way than small ones.
+func TestGroupsOfAnySizeAreOfDistinctStates(t *testing.T) {
+	l, changed := mustCompile(t, Spec{Limit: 5, Window: time.Hour, Name: "n"}), mustCompile(t, Spec{Limit: 7, Window: time.Hour, Name: "n"})
+	named := mustCompile(t, Spec{Limit: 5, Window: time.Hour, Name: "o"})
+	for _, n := range []int{2, fewClaims, fewClaims + 1, 10 * fewClaims} {
+		g := Group{Claims: []Claim{{Key: "0", Limit: named, Cost: 1}}} // another state under a key that comes again
+		for i := 1; i < n; i++ {
+			g.Claims = append(g.Claims, Claim{Key: strconv.Itoa(i - 1), Limit: l, Cost: 1})
+		}
+		if err := g.Validate(); err != nil {
+			t.Errorf("%d claims: %v", n, err)
+		}
+		g.Claims = append(g.Claims, Claim{Key: "0", Limit: changed})
+		if err := g.Validate(); err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("group: claims 1 and %d are", n)) {
+			t.Errorf("%d claims and one of them again: %v", n, err)
 		}
 	}
 }
