@@ -26,8 +26,9 @@ type Middleware struct {
 
 // Wrap returns a handler whose context ends when the time of its request is
 // over. Reads of the request's body and writes of the response end shortly
-// after. It runs in the goroutine of the server; if it returns too late and
-// has not answered, Expired does.
+// after, or by the timeouts of the http.Server where those are shorter. It
+// runs in the goroutine of the server; if it returns too late and has not
+// answered, Expired does.
 func (m Middleware) Wrap(next http.Handler) http.Handler {
 	if m.Expired == nil {
 		m.Expired = http.HandlerFunc(expired)
@@ -61,19 +62,50 @@ func (m *Middleware) left(h http.Header) (left time.Duration, ok bool) {
 const grace = 20 * time.Millisecond
 
 func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request, left time.Duration) {
-	end := time.Now().Add(left)
-	ctx, cancel := context.WithDeadline(r.Context(), end)
+	ctx, cancel := context.WithTimeout(r.Context(), left)
 	defer cancel()
-	conn := http.NewResponseController(w) // its errors say that there is no such deadline
-	if r.ContentLength != 0 {
-		_ = conn.SetReadDeadline(end.Add(grace))
-	}
-	_ = conn.SetWriteDeadline(end.Add(grace))
+	end, _ := ctx.Deadline() // an outer one may be earlier
+	conn := http.NewResponseController(w)
+	bound(conn, r, end)
 	answer := &writer{ResponseWriter: w}
 	next.ServeHTTP(answer, r.WithContext(ctx))
 	if !answer.begun && !time.Now().Before(end) {
 		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+		forget(w.Header())
 		m.Expired.ServeHTTP(w, r)
+	}
+}
+
+// bound ends reads and writes soon after the context. Where the server's own
+// timeouts end them earlier, those stay: no caller can lengthen them. The
+// errors of conn say that its writer knows no deadlines.
+func bound(conn *http.ResponseController, r *http.Request, end time.Time) {
+	read, write := serverTimeouts(r.Context())
+	if r.ContentLength != 0 && sooner(end, read) {
+		_ = conn.SetReadDeadline(end.Add(grace))
+	}
+	if sooner(end, write) {
+		_ = conn.SetWriteDeadline(end.Add(grace))
+	}
+}
+
+func serverTimeouts(ctx context.Context) (read, write time.Duration) {
+	if s, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok {
+		read, write = s.ReadTimeout, s.WriteTimeout
+	}
+	return read, write
+}
+
+// sooner reports whether a deadline comes before one of the server's, which
+// began a moment ago.
+func sooner(end time.Time, timeout time.Duration) bool {
+	return timeout <= 0 || time.Until(end) < timeout-grace
+}
+
+// forget drops what a handler said of an answer that it did not give.
+func forget(h http.Header) {
+	for _, name := range []string{"Content-Length", "Content-Type", "Content-Encoding", "Content-Range", "Etag", "Last-Modified", "Cache-Control"} {
+		h.Del(name)
 	}
 }
 

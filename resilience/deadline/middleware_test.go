@@ -86,6 +86,10 @@ func TestLateAnswers(t *testing.T) {
 			_, _ = io.Copy(w, strings.NewReader("half of it"))
 			<-r.Context().Done()
 		}, 200},
+		{"copyOfNothingIsNone", func(w http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			_, _ = w.(io.ReaderFrom).ReadFrom(strings.NewReader(""))
+		}, 504},
 		{"flushedIsKept", func(w http.ResponseWriter, r *http.Request) {
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()

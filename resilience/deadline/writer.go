@@ -27,8 +27,9 @@ func (w *writer) Write(b []byte) (int, error) {
 }
 
 func (w *writer) ReadFrom(r io.Reader) (int64, error) {
-	w.begun = true
-	return io.Copy(w.ResponseWriter, r)
+	n, err := io.Copy(w.ResponseWriter, r)
+	w.begun = w.begun || n > 0
+	return n, err
 }
 
 // Flush is for who does not know of [http.ResponseController].
