@@ -84,9 +84,11 @@ func (b *batch) readClaim(s *Service, m *stintv1.TakeBatchRequest, i int) (err e
 	} else {
 		c.Key = m.GetKeys()[i]
 	}
-	if c.Limit, err = b.limitAt("limit", uint64(at(m.GetLimit(), i, 0)), i); err != nil {
-		return err
+	place := at(m.GetLimit(), i, 0)
+	if uint64(place) >= uint64(len(b.limits)) {
+		return badRequest("limit: entry %d is %d, and limits has %d entries", i, place, len(b.limits))
 	}
+	c.Limit = b.limits[place]
 	c.Cost, c.Extra, c.At = at(m.GetCost(), i, 1), at(m.GetExtra(), i, 0), at(m.GetAtUs(), i, 0)
 	if c.Cost == stint.Forget && !s.trusted() {
 		return refuse("cost: to forget a key")
@@ -103,21 +105,16 @@ func (b *batch) readClaim(s *Service, m *stintv1.TakeBatchRequest, i int) (err e
 	return err
 }
 
-func (b *batch) limitAt(column string, place uint64, i int) (stint.Limit, error) {
-	if place >= uint64(len(b.limits)) {
-		return stint.Limit{}, badRequest("%s: entry %d is %d, and limits has %d entries", column, i, place, len(b.limits))
-	}
-	return b.limits[place], nil
-}
-
 // localAt is what stands in for claim i while the store fails.
 func (b *batch) localAt(m *stintv1.TakeBatchRequest, i int) (*stint.Local, error) {
 	place := at(m.GetLocalLimit(), i, 0)
-	if place == 0 {
+	switch {
+	case place == 0:
 		return nil, nil //nolint:nilnil // none is nil in a claim
+	case uint64(place) > uint64(len(b.limits)):
+		return nil, badRequest("local_limit: entry %d is %d, and limits has %d entries (1 is the first)", i, place, len(b.limits))
 	}
-	limit, err := b.limitAt("local_limit", uint64(place)-1, i)
-	return &stint.Local{Key: string(at(m.GetLocalKeys(), i, nil)), Limit: limit}, err
+	return &stint.Local{Key: string(at(m.GetLocalKeys(), i, nil)), Limit: b.limits[place-1]}, nil
 }
 
 // policyOf reads a policy, whose enumerations count from 1; 0 is the default.
