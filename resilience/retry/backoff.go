@@ -47,9 +47,11 @@ func (j Jitter) String() string {
 }
 
 // Backoff is the arithmetic of waits: a plain value without clock or state.
+// The zero value waits for no time; a time below 0 is 0, and a Base over the
+// Cap is the Cap.
 type Backoff struct {
-	Base   time.Duration // the first wait before jitter; above 0
-	Cap    time.Duration // the longest wait; at least Base
+	Base   time.Duration // the first wait before jitter
+	Cap    time.Duration // the longest wait
 	Jitter Jitter
 }
 
@@ -58,6 +60,8 @@ type Backoff struct {
 // from 0 to below its argument, each as likely as the others; rand.Int64N of
 // math/rand/v2 is one.
 func (b Backoff) Wait(n int, last time.Duration, random func(int64) int64) time.Duration {
+	b.Cap = max(0, b.Cap)
+	b.Base = min(max(0, b.Base), b.Cap)
 	step := b.step(n)
 	switch b.Jitter {
 	case Full:

@@ -152,12 +152,14 @@ func TestDecorrelatedIsCapped(t *testing.T) {
 func TestWaitsOfExtremesStayWithinTheCap(t *testing.T) {
 	random := chance(t)
 	for _, j := range []Jitter{Full, Equal, Decorrelated, None} {
-		for _, base := range []time.Duration{1, 2, 3, math.MaxInt64 / 2, math.MaxInt64} {
-			for _, top := range []time.Duration{base, math.MaxInt64} {
-				for _, n := range []int{-1, 0, 1, 61, 62, 63, 64, math.MaxInt} {
-					b := Backoff{Base: base, Cap: top, Jitter: j}
-					if got := b.Wait(n, top, random.Int64N); got < 0 || got > top {
-						t.Errorf("%v of %v to %v, retry %d: %v", j, base, top, n, got)
+		for _, base := range []time.Duration{math.MinInt64, -1, 0, 1, 2, 3, math.MaxInt64 / 2, math.MaxInt64} {
+			for _, top := range []time.Duration{math.MinInt64, 0, 1, base, math.MaxInt64} {
+				for _, last := range []time.Duration{math.MinInt64, 0, top, math.MaxInt64} {
+					for _, n := range []int{math.MinInt, -1, 0, 1, 61, 62, 63, 64, math.MaxInt} {
+						b := Backoff{Base: base, Cap: top, Jitter: j}
+						if got := b.Wait(n, last, random.Int64N); got < 0 || got > max(0, top) {
+							t.Errorf("%v of %v to %v after %v, retry %d: %v", j, base, top, last, n, got)
+						}
 					}
 				}
 			}
