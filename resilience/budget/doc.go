@@ -9,9 +9,11 @@
 // It promises that whenever a retry is granted, the retries within the window,
 // this one included, are at most Share × the requests within it + PerSecond ×
 // its seconds, however many goroutines ask. So over any time the retries are
-// at most Share × the requests + PerSecond × (that time + 1 window). It has no
-// goroutine and no timer, and neither allocates nor waits but for its lock.
+// at most Share × the requests in it and in the window before it + PerSecond ×
+// (that time + 1 window). It has no goroutine and no timer, and neither
+// allocates nor waits but for its lock.
 //
-// The design is that of Finagle's RetryBudget, and what Google's book "Site
-// Reliability Engineering", chapter 22, asks of clients.
+// The design is that of Finagle's RetryBudget. A share of 10 % for each client
+// is what Google's book "Site Reliability Engineering" has in chapter 21,
+// "Handling Overload" (https://sre.google/sre-book/handling-overload/).
 package budget

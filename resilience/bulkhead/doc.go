@@ -8,6 +8,6 @@
 //
 // It promises that no more calls than Limit hold a place, that who waits gets
 // a place in the order of asking, that no place is lost when a caller gives
-// up, panics or releases twice, and that what is refused is refused at once.
-// It has no goroutine of its own.
+// up, panics or releases twice, and that who finds the queue full is refused at
+// once. It has no goroutine of its own.
 package bulkhead

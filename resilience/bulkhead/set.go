@@ -11,7 +11,8 @@ type SetOptions struct {
 	Each Options
 
 	// For returns the options of one name, given Each. Options that cannot be
-	// fail the calls of that name. Defaults to Each for all.
+	// fail the calls of that name. The whole set waits for it: it must be
+	// quick, and may not use the set. Defaults to Each for all.
 	For func(name string, each Options) Options
 
 	// MaxNames is how many names the set knows at once, so that names which
