@@ -70,6 +70,44 @@ func (hung) TakeGroups(ctx context.Context, _ []stint.Group, _ []stint.Decision)
 	return ctx.Err()
 }
 
+// A check waits for another's call no longer than 5 ms, however long leases are,
+// and not at all for a caller that has gone.
+func TestAChecksPatience(t *testing.T) {
+	play(t, func(s *scene) {
+		l := s.limit(perMinute(100_000))
+		node, err := lease.New(s.far, lease.Options{Time: 10 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if _, err := node.Take(context.Background(), leased(l, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.far.way = time.Second
+		held := node.Stats().Held
+		var asking sync.WaitGroup
+		expect := func(ctx context.Context, patience time.Duration) {
+			asking.Go(func() {
+				began := time.Now()
+				if _, _ = node.Take(ctx, leased(l, held+1)); time.Since(began) != patience+2*s.far.way {
+					t.Errorf("it took %v; want %v for another's call and %v for its own", time.Since(began), patience, 2*s.far.way)
+				}
+			})
+		}
+		expect(context.Background(), 0)
+		s.rest(time.Millisecond)
+		gone, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		defer cancel()
+		expect(context.Background(), 5*time.Millisecond)
+		expect(gone, time.Millisecond)
+		asking.Wait()
+		if err := node.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A part lasts longer than a key is remembered under short lease times: it goes
 // back first.
 func TestAKeyIsNotForgottenWithWhatItHolds(t *testing.T) {

@@ -170,7 +170,6 @@ func stretch(n *stint.Numbers, life time.Duration) time.Duration {
 	if n.Algorithm == stint.SlidingWindowLog || n.Buckets == 1 {
 		return life
 	}
-	buckets := time.Duration(n.Buckets)
-	longer := life/(buckets-1) + time.Millisecond // of each bucket
-	return buckets * longer.Truncate(time.Millisecond)
+	longer := life/time.Duration(n.Buckets-1) + time.Millisecond // of each bucket
+	return time.Duration(n.Buckets) * longer.Truncate(time.Millisecond)
 }

@@ -79,7 +79,7 @@ func (s *Store) take(ctx context.Context, c *stint.Claim) (stint.Decision, error
 	}
 	answered := e.asking
 	sh.Unlock()
-	await(ctx, answered, s.time/patience)
+	await(ctx, answered, min(s.time/shareOfPatience, mostPatience))
 	sh.Lock()
 	d, _, ok = s.decide(sh, e, c.Cost, s.now())
 	return s.settle(ctx, sh, e, c, d, ok)
@@ -94,9 +94,12 @@ func (s *Store) settle(ctx context.Context, sh *shard, e *entry, c *stint.Claim,
 	return d, nil
 }
 
-// patience is the part of L for which a check waits for another's call at most,
-// before it makes its own.
-const patience = 20
+// For so much of L a check waits for another's call at most, and never longer
+// than that many microseconds, before it makes its own.
+const (
+	shareOfPatience = 20
+	mostPatience    = 5_000
+)
 
 func await(ctx context.Context, answered <-chan struct{}, micros int64) {
 	timer := time.NewTimer(time.Duration(micros) * time.Microsecond)
