@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -124,13 +126,18 @@ func isFolder(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// readBounded reads a file, but not much more than one may have.
+// readTime bounds how long a pipe may take to end.
+const readTime = 5 * time.Second
+
+// readBounded reads a file, but not much more than one may have, and waits for
+// no pipe that nobody writes to.
 func readBounded(name string) ([]byte, error) {
-	f, err := os.Open(name) //nolint:gosec // which file is the operator's choice.
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // which file is the operator's choice.
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	_ = f.SetReadDeadline(time.Now().Add(readTime)) // fails for a file, which needs none
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if len(data) > maxFile {
 		return nil, fmt.Errorf("it is over %d bytes long", maxFile)
