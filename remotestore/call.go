@@ -11,7 +11,7 @@ import (
 const (
 	maxClaims      = 500 // unless one group has more, so that their limits fit
 	maxGroups      = 2000
-	maxBytes       = 900_000
+	maxBytes       = 700_000 // of claims; their limits have the rest
 	maxGroupClaims = 9000
 	maxLimits      = 1000
 )

@@ -339,6 +339,33 @@ func TestGroupTooLargeIsRefused(t *testing.T) {
 	}
 }
 
+// The longest claims, each with limits of its own, still fit into the megabyte
+// that a server reads.
+func TestLongestClaimsFitIntoACall(t *testing.T) {
+	s := remote(t, nil)
+	name := strings.Repeat("n", 60)
+	limit := func(i int, kind string) stint.Limit {
+		l, err := stint.Spec{
+			Namespace: name + "abcd", Rule: name + "abcd", Name: fmt.Sprintf("%s%s%03d", name, kind, i),
+			Algorithm: stint.Quota, Limit: 1_000_000_000, Period: "399d", Anchor: "2026-01-31T00:00:00.123456+02:00", UTCOffset: "+02:00",
+		}.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	groups := make([]stint.Group, 2*maxClaims)
+	for i := range groups {
+		groups[i].Claims = []stint.Claim{{
+			Key: fmt.Sprintf("%s%d", strings.Repeat("k", 1000), i), Limit: limit(i, "o"), Cost: stint.MaxCost, Extra: stint.MaxCost,
+			Local: &stint.Local{Key: strings.Repeat("l", 700), Limit: limit(i, "l")},
+		}}
+	}
+	if err := s.TakeGroups(t.Context(), groups, make([]stint.Decision, len(groups))); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestKeysAreAnyBytes(t *testing.T) {
 	s := remote(t, nil)
 	limit := mustLimit(t, "5/h")
