@@ -3,6 +3,8 @@ package remotestore
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -34,7 +36,7 @@ func ended(ctx context.Context, problem string) error {
 // fromStatus is the error of a whole call as stores have it.
 func (s *Store) fromStatus(err error) error {
 	st := status.Convert(err)
-	e := &stint.Error{Code: codeFrom(st.Code()), Kind: reasonOf(st), Problem: "the server at " + s.options.Addr + ": " + st.Message()}
+	e := &stint.Error{Code: codeFrom(st.Code()), Kind: reasonOf(st), Problem: "the server at " + s.options.Addr + ": " + line(st.Message())}
 	switch {
 	case s.closed.Load():
 		e.Code, e.Kind, e.Problem = stint.CodeUnavailable, "closed", "the store is closed"
@@ -54,7 +56,14 @@ func (s *Store) fromStatus(err error) error {
 
 // fromFailure is the error of one group.
 func fromFailure(f *stintv1.Failure) error {
-	return &stint.Error{Code: codeFrom(codes.Code(uint32(f.GetCode()))), Kind: f.GetKind(), Problem: f.GetMessage()}
+	return &stint.Error{Code: codeFrom(codes.Code(uint32(f.GetCode()))), Kind: f.GetKind(), Problem: line(f.GetMessage())}
+}
+
+// line is what a server says, which may be no Stint, as far as it goes into one
+// line.
+func line(said string) string {
+	first, _, _ := strings.Cut(said, "\n")
+	return fmt.Sprintf("%.300s", first)
 }
 
 // codeFrom is what a code means for who asked. One who may not ask finds no

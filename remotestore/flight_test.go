@@ -377,25 +377,3 @@ func TestKeysAreAnyBytes(t *testing.T) {
 		}
 	}
 }
-
-// What does not fit the question is no decision.
-func TestGarbledAnswersAreErrors(t *testing.T) {
-	s := remote(t, nil)
-	limit := mustLimit(t, "5/h")
-	for says, m := range map[string]*stintv1.TakeBatchResponse{
-		"it decides nothing":                {},
-		"a column does not fit":             {Decisions: &stintv1.Decisions{Limit: []int64{5}, Allowed: []bool{true, true}}},
-		"more groups than were asked for":   {Decisions: &stintv1.Decisions{Limit: []int64{5}}, Failures: []*stintv1.Failure{{Index: 3}}},
-		"its failures are out of order":     {Decisions: &stintv1.Decisions{Limit: []int64{5}}, Failures: []*stintv1.Failure{{Index: 2}, {Index: 0}}},
-		"more groups than were asked for: ": {Failures: []*stintv1.Failure{{Index: 1 << 31}}},
-	} {
-		f := newFlight(s)
-		for range 3 {
-			c := s.borrow()
-			c.addOne(stint.Claim{Key: "k", Limit: limit, Cost: 1})
-			f.calls = append(f.calls, c)
-			f.columns.add(c)
-		}
-		wantError(t, says, f.spread(m), stint.CodeInternal, strings.TrimSuffix(says, ": "))
-	}
-}

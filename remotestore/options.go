@@ -3,6 +3,7 @@ package remotestore
 import (
 	"cmp"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net"
 	"time"
@@ -47,9 +48,12 @@ func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }
 func (o *Options) fill() error {
 	o.Timeout = cmp.Or(o.Timeout, time.Second)
 	host, port, err := net.SplitHostPort(o.Addr)
-	switch {
-	case err != nil || host == "" || port == "":
+	if err != nil || host == "" {
 		return wrongOption("Addr is not host:port", "write it as host:8081")
+	}
+	switch number, err := net.LookupPort("tcp", port); {
+	case err != nil || number == 0:
+		return wrongOption(fmt.Sprintf("Addr has the port %.20q", port), "use 1 to 65535, such as host:8081")
 	case o.Timeout < 0:
 		return wrongOption("Timeout is below 0", "use 0 for the default")
 	}

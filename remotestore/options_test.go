@@ -66,7 +66,7 @@ func TestWrongURLsSayWhatIsWrong(t *testing.T) {
 			t.Errorf("%v shows a token", err)
 		}
 	}
-	for _, o := range []Options{{}, {Addr: "h"}, {Addr: ":8081"}, {Addr: "h:"}, {Addr: "h:1", Timeout: -1}} {
+	for _, o := range []Options{{}, {Addr: "h"}, {Addr: ":8081"}, {Addr: "h:"}, {Addr: "h:0"}, {Addr: "h:99999"}, {Addr: "h:-1"}, {Addr: "h:1", Timeout: -1}} {
 		_, err := New(o)
 		wantError(t, o.Addr, err, stint.CodeInvalid, "remotestore: ")
 	}
