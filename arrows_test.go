@@ -40,6 +40,10 @@ var arrows = map[string]struct {
 	"resilience/deadline":  {nil, "it carries a time, whatever the request is"},
 	"resilience/adapt":     {nil, "what is shed is no concern of it; limits are numbers to it"},
 	"resilience/client":    {[]string{"resilience/breaker", "resilience/bulkhead", "resilience/deadline", "resilience/retry"}, "it puts the parts together; budgets and limiters are handed to it"},
+
+	"resilience/grpcclient":    {[]string{"resilience/client", "resilience/retry"}, "it is client for another protocol, and whoever calls over HTTP downloads none"},
+	"resilience/clientmetrics": {[]string{"resilience/breaker", "resilience/budget", "resilience/bulkhead", "resilience/client", "resilience/retry"}, "it shows what clients do, and whoever has no Prometheus downloads none"},
+
 	"redisstore":           {[]string{".", "internal/shorthash"}, "it takes claims to servers; what their failure means is decided around it"},
 	"lease":                {[]string{"."}, "it leases from any store, so it knows none"},
 	"remotestore":          {[]string{".", "api/…"}, "it takes claims to a server; what its failure means is decided around it"},

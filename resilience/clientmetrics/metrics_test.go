@@ -1,0 +1,118 @@
+package clientmetrics
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/resilience/budget"
+	"github.com/stintdev/stint/resilience/bulkhead"
+	"github.com/stintdev/stint/resilience/client"
+	"github.com/stintdev/stint/resilience/retry"
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// page is what a scrape shows, over a pedantic registry.
+func page(t *testing.T, m *Metrics) string {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	if err := r.Register(m); err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(r, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	return w.Body.String()
+}
+
+// A real client against a real server: what happened, and the state of its
+// parts.
+func TestMetricsOfAClient(t *testing.T) {
+	calls := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if calls++; calls == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	m := New()
+	parts := client.Parts{
+		Name: "orders", Observer: m,
+		Bulkhead: must(bulkhead.New(bulkhead.Options{Limit: 3})),
+		Breaker:  must(breaker.New(breaker.Options{})),
+	}
+	retries := must(budget.New(budget.Options{}))
+	m.Watch(parts, retries)
+	c := &http.Client{Transport: must(client.New(client.Options{Parts: parts, Retry: &retry.Options{Base: time.Millisecond, Budget: retries}}))}
+	defer c.CloseIdleConnections()
+	get := func() {
+		resp, err := c.Get(server.URL)
+		if err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+	}
+	get()
+	parts.Breaker.ForceOpen()
+	get()
+	got := page(t, m)
+	for _, want := range []string{
+		`stint_client_attempts_total{dependency="orders",result="2xx"} 1`,
+		`stint_client_attempts_total{dependency="orders",result="5xx"} 1`,
+		`stint_client_retries_total{decision="retry",dependency="orders"} 1`,
+		`stint_client_retries_total{decision="not_to_be_repeated",dependency="orders"} 1`,
+		`stint_client_refused_total{dependency="orders",part="breaker"} 1`,
+		`stint_client_calls_total{dependency="orders",result="2xx"} 1`,
+		`stint_client_calls_total{dependency="orders",result="refused"} 1`,
+		`stint_client_call_duration_seconds_count{dependency="orders"} 2`,
+		`stint_client_breaker_state{dependency="orders",state="forced_open"} 1`,
+		`stint_client_breaker_state{dependency="orders",state="closed"} 0`,
+		`stint_client_bulkhead_limit{dependency="orders"} 3`,
+		`stint_client_bulkhead_in_use{dependency="orders"} 0`,
+		`stint_client_bulkhead_waiting{dependency="orders"} 0`,
+		`stint_client_budget_left{dependency="orders"} 9`,
+	} {
+		if !strings.Contains(got, want+"\n") {
+			t.Errorf("missing: %s", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(got)
+	}
+}
+
+func TestEveryDecisionHasALabel(t *testing.T) {
+	m, seen := New(), map[string]bool{}
+	for stop := retry.Continue; stop <= retry.StopBudget; stop++ {
+		m.Observe(client.Event{Kind: client.Decided, Step: retry.Step{Stop: stop, Err: errors.New("down")}})
+		label := decision(retry.Step{Stop: stop})
+		if seen[label] || label == "unknown" || strings.Contains(label, " ") {
+			t.Errorf("%v: %q", stop, label)
+		}
+		seen[label] = true
+	}
+	if got := page(t, m); strings.Count(got, "stint_client_retries_total{") != len(seen) {
+		t.Error(got)
+	}
+}
+
+func TestPartsThatAreMissingAreNotShown(t *testing.T) {
+	m := New()
+	m.Watch(client.Parts{Name: "bare"}, nil)
+	if got := page(t, m); strings.Contains(got, "bare") {
+		t.Error(got)
+	}
+}

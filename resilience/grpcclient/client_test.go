@@ -1,0 +1,342 @@
+package grpcclient
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/resilience/budget"
+	"github.com/stintdev/stint/resilience/bulkhead"
+	"github.com/stintdev/stint/resilience/client"
+	"github.com/stintdev/stint/resilience/retry"
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// service is a server that answers call n as it is told.
+type service struct {
+	pb.UnimplementedTestServiceServer
+
+	calls  atomic.Int64
+	answer func(ctx context.Context, n int64) error
+}
+
+func (s *service) UnaryCall(ctx context.Context, r *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+	return &pb.SimpleResponse{Payload: r.GetPayload()}, s.answer(ctx, s.calls.Add(1))
+}
+
+func (s *service) FullDuplexCall(stream pb.TestService_FullDuplexCallServer) error {
+	for {
+		if _, err := stream.Recv(); err != nil {
+			return s.answer(stream.Context(), s.calls.Add(1))
+		}
+		if err := stream.Send(&pb.StreamingOutputCallResponse{}); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *service) StreamingInputCall(stream pb.TestService_StreamingInputCallServer) error {
+	for {
+		if _, err := stream.Recv(); err != nil {
+			return stream.SendAndClose(&pb.StreamingInputCallResponse{})
+		}
+	}
+}
+
+// dial connects to a server through the parts.
+func dial(t *testing.T, o Options, answer func(ctx context.Context, n int64) error) (pb.TestServiceClient, *service) {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	s, listener, server := &service{answer: answer}, bufconn.Listen(1<<16), grpc.NewServer()
+	pb.RegisterTestServiceServer(server, s)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	options := append(must(New(o)).Options(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return listener.Dial() }))
+	conn := must(grpc.NewClient("passthrough:orders", options...))
+	t.Cleanup(func() {
+		conn.Close()
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+			if time.Now().After(end) {
+				t.Errorf("%d goroutines, and there were %d", runtime.NumGoroutine(), before)
+				return
+			}
+		}
+	})
+	return pb.NewTestServiceClient(conn), s
+}
+
+func ok(context.Context, int64) error { return nil }
+
+// failing fails the calls before one.
+func failing(until int64, err error) func(context.Context, int64) error {
+	return func(_ context.Context, n int64) error {
+		if n < until {
+			return err
+		}
+		return nil
+	}
+}
+
+type log struct {
+	mu     sync.Mutex
+	events []client.Event
+}
+
+func (l *log) Observe(e client.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.events = append(l.events, e)
+}
+
+func (l *log) kinds() (all string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.events {
+		all += " " + e.Kind.String()
+		if e.Result != "" {
+			all += "=" + e.Result
+		}
+	}
+	return all
+}
+
+var errBusy = status.Error(codes.Unavailable, "busy")
+
+func withKey(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "idempotency-key", "a")
+}
+
+func without(ctx context.Context) context.Context { return ctx }
+
+func TestRetriesWhatMayBeRepeated(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		with func(context.Context) context.Context
+		err  error
+		want codes.Code
+		sent int64
+	}{
+		{"withAKey", withKey, errBusy, codes.OK, 3},
+		{"withoutOne", without, errBusy, codes.Unavailable, 1},
+		{"otherCodes", withKey, status.Error(codes.InvalidArgument, "bad"), codes.InvalidArgument, 1},
+		{"overTheLimit", withKey, status.Error(codes.ResourceExhausted, "limit"), codes.OK, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rpc, s := dial(t, Options{Retry: &retry.Options{Base: time.Millisecond}}, failing(3, c.err))
+			_, err := rpc.UnaryCall(c.with(t.Context()), &pb.SimpleRequest{})
+			if status.Code(err) != c.want || s.calls.Load() != c.sent {
+				t.Errorf("%v after %d calls, want %v after %d", err, s.calls.Load(), c.want, c.sent)
+			}
+		})
+	}
+}
+
+// A server that says when to come back is not asked earlier.
+func TestPushbackAndRetryInfoAreHeeded(t *testing.T) {
+	info := must(status.New(codes.ResourceExhausted, "limit").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(40 * time.Millisecond)}))
+	for _, c := range []struct {
+		name     string
+		pushback []string
+		err      error
+		sent     int64
+		least    time.Duration
+	}{
+		{"pushback", []string{"40"}, errBusy, 2, 40 * time.Millisecond},
+		{"pushbackOverRetryInfo", []string{"0"}, info.Err(), 2, 0},
+		{"retryInfo", nil, info.Err(), 2, 40 * time.Millisecond},
+		{"forbidden", []string{"-1"}, errBusy, 1, 0},
+		{"garbage", []string{"soon"}, errBusy, 1, 0},
+		{"two", []string{"1", "2"}, errBusy, 1, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rpc, s := dial(t, Options{Retry: &retry.Options{Base: time.Microsecond}}, func(ctx context.Context, n int64) error {
+				if n > 1 {
+					return nil
+				}
+				for _, v := range c.pushback {
+					_ = grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", v))
+				}
+				return c.err
+			})
+			start := time.Now()
+			_, _ = rpc.UnaryCall(withKey(t.Context()), &pb.SimpleRequest{})
+			if took := time.Since(start); s.calls.Load() != c.sent || took < c.least {
+				t.Errorf("%d calls in %v, want %d in at least %v", s.calls.Load(), took, c.sent, c.least)
+			}
+		})
+	}
+}
+
+func TestBudgetKeepsTheError(t *testing.T) {
+	none := must(budget.New(budget.Options{PerSecond: budget.NoShare}))
+	rpc, s := dial(t, Options{Retry: &retry.Options{Budget: none}}, failing(9, errBusy))
+	_, err := rpc.UnaryCall(withKey(t.Context()), &pb.SimpleRequest{})
+	if status.Convert(err).Message() != "busy" || s.calls.Load() != 1 {
+		t.Errorf("%v after %d calls", err, s.calls.Load())
+	}
+}
+
+type limiter struct{ err error }
+
+func (l limiter) Wait(context.Context, string) error { return l.err }
+
+// What is refused has a status, and is a *client.RefusedError.
+func TestRefusals(t *testing.T) {
+	full := must(bulkhead.New(bulkhead.Options{Limit: 1}))
+	must(full.Acquire(t.Context()))
+	open := must(breaker.New(breaker.Options{}))
+	open.ForceOpen()
+	for _, c := range []struct {
+		name  string
+		parts client.Parts
+		part  client.Part
+		want  codes.Code
+	}{
+		{"bulkhead", client.Parts{Bulkhead: full}, client.Bulkhead, codes.ResourceExhausted},
+		{"breaker", client.Parts{Breaker: open}, client.Breaker, codes.Unavailable},
+		{"limiter", client.Parts{Limiter: limiter{errors.New("limit")}}, client.Limit, codes.ResourceExhausted},
+		{"limiterTooLate", client.Parts{Limiter: limiter{context.DeadlineExceeded}}, client.Limit, codes.DeadlineExceeded},
+		{"limiterCanceled", client.Parts{Limiter: limiter{context.Canceled}}, client.Limit, codes.Canceled},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			seen := &log{}
+			c.parts.Name, c.parts.Observer = "orders", seen
+			rpc, s := dial(t, Options{Parts: c.parts, Retry: &retry.Options{}}, ok)
+			_, err := rpc.UnaryCall(withKey(t.Context()), &pb.SimpleRequest{})
+			_, streamErr := rpc.FullDuplexCall(t.Context())
+			for _, err := range []error{err, streamErr} {
+				var refused *client.RefusedError
+				if !errors.As(err, &refused) || refused.Part != c.part || status.Code(err) != c.want || !strings.Contains(err.Error(), "orders: not sent") {
+					t.Errorf("got %v", err)
+				}
+			}
+			if want := " refused decided ended=refused refused ended=refused"; s.calls.Load() != 0 || seen.kinds() != want {
+				t.Errorf("%d calls; got%s, want%s", s.calls.Load(), seen.kinds(), want)
+			}
+		})
+	}
+}
+
+func TestContextOverRefusesWithItsStatus(t *testing.T) {
+	places := must(bulkhead.New(bulkhead.Options{Limit: 1, Queue: 1}))
+	must(places.Acquire(t.Context()))
+	rpc, _ := dial(t, Options{Parts: client.Parts{Bulkhead: places}, Total: 10 * time.Millisecond}, ok)
+	if _, err := rpc.UnaryCall(t.Context(), &pb.SimpleRequest{}); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The breaker counts failures of the server, not its answers nor callers who
+// leave.
+func TestBreakerCounts(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		err  error
+		want breaker.Counts
+	}{
+		{"fine", nil, breaker.Counts{Calls: 1}},
+		{"notFound", status.Error(codes.NotFound, ""), breaker.Counts{Calls: 1}},
+		{"overTheLimit", status.Error(codes.ResourceExhausted, ""), breaker.Counts{Calls: 1}},
+		{"down", errBusy, breaker.Counts{Calls: 1, Failures: 1}},
+	} {
+		b := must(breaker.New(breaker.Options{}))
+		rpc, _ := dial(t, Options{Parts: client.Parts{Breaker: b}}, func(context.Context, int64) error { return c.err })
+		_, _ = rpc.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		if got := b.Counts(); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+	b := must(breaker.New(breaker.Options{}))
+	ctx, leave := context.WithCancel(t.Context())
+	rpc, _ := dial(t, Options{Parts: client.Parts{Breaker: b}}, func(ctx context.Context, _ int64) error { leave(); <-ctx.Done(); return nil })
+	_, _ = rpc.UnaryCall(ctx, &pb.SimpleRequest{})
+	if got := b.Counts(); got.Calls != 0 {
+		t.Errorf("who left counts: %+v", got)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	seen := &log{}
+	rpc, _ := dial(t, Options{Parts: client.Parts{Observer: seen}, Retry: &retry.Options{Base: time.Microsecond}}, failing(2, errBusy))
+	_, _ = rpc.UnaryCall(withKey(t.Context()), &pb.SimpleRequest{})
+	if got, want := seen.kinds(), " sent=UNAVAILABLE decided sent=OK ended=OK"; got != want {
+		t.Errorf("got%s, want%s", got, want)
+	}
+}
+
+// A stream holds its place until it ends: read to its end, or left.
+func TestStreamsHoldTheirPlace(t *testing.T) {
+	places, b := must(bulkhead.New(bulkhead.Options{Limit: 1})), must(breaker.New(breaker.Options{}))
+	rpc, _ := dial(t, Options{Parts: client.Parts{Bulkhead: places, Breaker: b}}, ok)
+	stream := must(rpc.FullDuplexCall(t.Context()))
+	_ = stream.Send(&pb.StreamingOutputCallRequest{})
+	must(stream.Recv())
+	if u := places.Usage(); u.InUse != 1 || b.Counts().Calls != 1 {
+		t.Errorf("%+v, %+v", u, b.Counts())
+	}
+	_ = stream.CloseSend()
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) || places.Usage().InUse != 0 {
+		t.Errorf("%v, %+v", err, places.Usage())
+	}
+	one := must(rpc.StreamingInputCall(t.Context()))
+	must(one.CloseAndRecv())
+	if u := places.Usage(); u.InUse != 0 {
+		t.Errorf("a stream with one answer: %+v", u)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	must(rpc.FullDuplexCall(ctx))
+	leave()
+	for end := time.Now().Add(10 * time.Second); places.Usage().InUse > 0; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal("who left still holds a place")
+		}
+	}
+	if c := b.Counts(); c != (breaker.Counts{Calls: 2}) {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestCodesHaveTheirNames(t *testing.T) {
+	for code, want := range map[codes.Code]string{codes.OK: "OK", codes.ResourceExhausted: "RESOURCE_EXHAUSTED", codes.DataLoss: "DATA_LOSS", 99: "UNKNOWN"} {
+		if got := codeName(code); got != want {
+			t.Errorf("%d: %s, want %s", code, got, want)
+		}
+	}
+}
+
+func TestOptionsThatCannotBe(t *testing.T) {
+	for field, o := range map[string]Options{"Total": {Total: -1}, "Attempts": {Retry: &retry.Options{Attempts: -1}}} {
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}

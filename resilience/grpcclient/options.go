@@ -1,0 +1,122 @@
+package grpcclient
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/stintdev/stint/resilience/client"
+	"github.com/stintdev/stint/resilience/retry"
+)
+
+// Options says which parts a [Client] has. The zero value has none.
+type Options struct {
+	client.Parts
+
+	// Total is the time of a unary call: all attempts and the waits between
+	// them. A context that ends earlier does so. Zero: as long as the context
+	// lets it.
+	Total time.Duration
+
+	// Retry repeats unary calls by a policy of these options; its Budget
+	// bounds how many. Its Classify is not asked. Nil: no retries.
+	Retry *retry.Options
+
+	// Repeatable says which calls may be sent more than once. Defaults to
+	// those with an idempotency-key in their metadata: no method tells by its
+	// name what it does.
+	Repeatable func(ctx context.Context, method string) bool
+
+	// Retryable says which codes are worth another attempt. Defaults to
+	// UNAVAILABLE and RESOURCE_EXHAUSTED.
+	Retryable func(codes.Code) bool
+
+	// Failed says what the breaker counts as a failure. It is not asked where
+	// the caller gave up. Defaults to [Failed].
+	Failed func(codes.Code) bool
+
+	// Key says whose turn an attempt is, to the Limiter. Defaults to the
+	// target of the connection.
+	Key func(ctx context.Context, target, method string) string
+}
+
+// Failed reports whether a code says that the server failed: UNAVAILABLE,
+// DEADLINE_EXCEEDED, INTERNAL, UNKNOWN, DATA_LOSS. The others are answers.
+func Failed(c codes.Code) bool {
+	switch c {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.DataLoss:
+		return true
+	}
+	return false
+}
+
+func retryable(c codes.Code) bool { return c == codes.Unavailable || c == codes.ResourceExhausted }
+
+func repeatable(ctx context.Context, _ string) bool {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	keys := md.Get("idempotency-key")
+	return len(keys) > 0 && keys[0] != ""
+}
+
+func (o *Options) complete() {
+	if o.Repeatable == nil {
+		o.Repeatable = repeatable
+	}
+	if o.Retryable == nil {
+		o.Retryable = retryable
+	}
+	if o.Failed == nil {
+		o.Failed = Failed
+	}
+	if o.Key == nil {
+		o.Key = func(_ context.Context, target, _ string) string { return target }
+	}
+}
+
+// Client has the interceptors. Make one with [New]. It is safe for use by many
+// goroutines at once.
+type Client struct {
+	options Options
+	policy  *retry.Policy // nil: no retries
+}
+
+// New returns a client of these parts. The error names every option that
+// cannot be.
+func New(o Options) (*Client, error) {
+	o.complete()
+	if o.Total < 0 {
+		return nil, fmt.Errorf("grpcclient: Total: is %v, which is below 0", o.Total)
+	}
+	c := &Client{options: o}
+	if o.Retry == nil {
+		return c, nil
+	}
+	with := *o.Retry
+	with.Classify = verdict
+	var err error
+	c.policy, err = o.Policy(with)
+	return c, err
+}
+
+// Options returns both interceptors as options of a connection. They run after
+// those that were added before.
+func (c *Client) Options() []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.Unary), grpc.WithChainStreamInterceptor(c.Stream)}
+}
+
+// result names how a call ended: "OK", "UNAVAILABLE", "refused", "canceled".
+func result(err error) string {
+	code := status.Code(err)
+	if how := client.ResultOf(err); err != nil && how == "refused" {
+		return how
+	}
+	if code == codes.Canceled {
+		return "canceled"
+	}
+	return codeName(code)
+}

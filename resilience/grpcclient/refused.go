@@ -1,0 +1,60 @@
+package grpcclient
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/stintdev/stint/resilience/client"
+)
+
+// refused gives a refusal its status, and tells of it.
+func (c *Client) refused(err error, attempt int, before error) error {
+	r := (*client.RefusedError)(nil)
+	if !errors.As(err, &r) {
+		return status.FromContextError(err).Err()
+	}
+	r.Before = before
+	c.options.Observe(client.Event{Kind: client.Refused, Attempt: attempt, Part: r.Part, Err: r})
+	return &refusal{r}
+}
+
+// refusal is a *client.RefusedError with a status of gRPC.
+type refusal struct{ *client.RefusedError }
+
+// Unwrap returns the [*client.RefusedError].
+func (r *refusal) Unwrap() error { return r.RefusedError }
+
+// GRPCStatus is for [status.FromError].
+func (r *refusal) GRPCStatus() *status.Status { return status.New(r.code(), r.Error()) }
+
+func (r *refusal) code() codes.Code {
+	switch {
+	case errors.Is(r.Err, context.Canceled):
+		return codes.Canceled
+	case r.Timeout(), errors.Is(r.Err, context.DeadlineExceeded):
+		return codes.DeadlineExceeded
+	case r.Part == client.Breaker:
+		return codes.Unavailable
+	}
+	return codes.ResourceExhausted
+}
+
+// codeName is a code as gRPC's documents write it: RESOURCE_EXHAUSTED. What
+// servers make up is UNKNOWN.
+func codeName(c codes.Code) string {
+	if c > codes.Unauthenticated {
+		c = codes.Unknown
+	}
+	var name strings.Builder
+	for i, letter := range c.String() {
+		if i > 0 && letter >= 'A' && letter <= 'Z' && c != codes.OK {
+			name.WriteByte('_')
+		}
+		name.WriteRune(letter)
+	}
+	return strings.ToUpper(name.String())
+}

@@ -1,0 +1,127 @@
+package grpcclient
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/stintdev/stint/resilience/client"
+	"github.com/stintdev/stint/resilience/retry"
+)
+
+// Unary is a [grpc.UnaryClientInterceptor].
+func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	start := time.Now()
+	if c.options.Total > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.options.Total)
+		defer cancel()
+	}
+	u := &unary{client: c, method: method, key: c.options.Key(ctx, cc.Target(), method)}
+	u.send = func(ctx context.Context, trailer *metadata.MD) error {
+		return invoker(ctx, method, req, reply, cc, append(slices.Clip(opts), grpc.Trailer(trailer))...)
+	}
+	err := u.run(ctx)
+	c.options.Observe(client.Event{Kind: client.Ended, Attempt: u.attempt, Took: time.Since(start), Result: result(err), Err: err})
+	return err
+}
+
+// unary is one call, of as many attempts as it takes.
+type unary struct {
+	client      *Client
+	method, key string
+	send        func(ctx context.Context, trailer *metadata.MD) error
+	attempt     int
+	before      error
+}
+
+func (u *unary) run(ctx context.Context) error {
+	if u.client.policy == nil {
+		return plain(u.try(ctx))
+	}
+	return plain(u.client.policy.Do(ctx, u.try))
+}
+
+// try makes one attempt. Its error is a *failure.
+func (u *unary) try(ctx context.Context) error {
+	u.attempt++
+	pass, err := u.client.options.Enter(ctx, u.key)
+	if err != nil {
+		return &failure{error: u.client.refused(err, u.attempt, u.before)}
+	}
+	defer pass.Leave()
+	var trailer metadata.MD
+	start, how := time.Now(), status.Error(codes.Unknown, "it panics")
+	defer func() { u.client.judge(ctx, pass, how) }()
+	how = u.send(ctx, &trailer)
+	u.client.options.Observe(client.Event{Kind: client.Sent, Attempt: u.attempt, Took: time.Since(start), Result: result(how), Err: how})
+	if how == nil {
+		return nil
+	}
+	u.before = how
+	return &failure{error: how, verdict: u.verdict(ctx, how, trailer)}
+}
+
+// judge tells the breaker how an attempt ended.
+func (c *Client) judge(ctx context.Context, pass *client.Pass, err error) {
+	switch code := status.Code(err); {
+	case err != nil && errors.Is(ctx.Err(), context.Canceled):
+		pass.Cancel()
+	case c.options.Failed(code):
+		pass.Failure()
+	default:
+		pass.Success()
+	}
+}
+
+func (u *unary) verdict(ctx context.Context, err error, trailer metadata.MD) retry.Verdict {
+	s := status.Convert(err)
+	if !u.client.options.Retryable(s.Code()) || !u.client.options.Repeatable(ctx, u.method) {
+		return retry.Verdict{}
+	}
+	wait, again := hint(s, trailer)
+	return retry.Verdict{Retry: again, After: wait}
+}
+
+// hint is the least wait that a server asks for: by pushback (gRFC A6) if it
+// has that, else by RetryInfo.
+func hint(s *status.Status, trailer metadata.MD) (wait time.Duration, again bool) {
+	if values := trailer.Get("grpc-retry-pushback-ms"); len(values) > 0 {
+		wait, again = retry.ParsePushback(values[0])
+		return wait, again && len(values) == 1
+	}
+	for _, detail := range s.Details() {
+		if info, ok := detail.(*errdetails.RetryInfo); ok {
+			wait = max(wait, info.GetRetryDelay().AsDuration())
+		}
+	}
+	return wait, true
+}
+
+// failure is an attempt's error and what follows from it. It stays inside.
+type failure struct {
+	error
+
+	verdict retry.Verdict
+}
+
+func verdict(err error) retry.Verdict {
+	if f := (*failure)(nil); errors.As(err, &f) {
+		return f.verdict
+	}
+	return retry.Verdict{}
+}
+
+func plain(err error) error {
+	if f := (*failure)(nil); errors.As(err, &f) {
+		return f.error
+	}
+	return err
+}
