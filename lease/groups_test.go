@@ -162,6 +162,11 @@ func TestAShadowIsChargedWithItsGroup(t *testing.T) {
 		call(group(leased(gone, 1)), shadow(leased(watched, 1)))                          // charges nothing
 		call(group(leased(gone, 1)), shadow(leased(gone, 1)), shadow(leased(watched, 1))) // nor this
 		call(shadow(leased(watched, 1)), group(leased(wide, 1)), shadow(leased(gone, 1))) // 102, and 102
+		both := shadow(leased(watched, 1))
+		both.Claims = append(both.Claims, leased(gone, 1))
+		if err := s.TakeGroups(context.Background(), []stint.Group{both}, make([]stint.Decision, 2)); err != nil { // nor this
+			t.Fatal(err)
+		}
 		if more := s.Stats().Asked - asked; more > 0 {
 			t.Fatalf("the store was asked %d times: nothing is tested", more)
 		}

@@ -128,3 +128,33 @@ func TestPartsAndABurstStayWithinTheLimit(t *testing.T) {
 		}
 	})
 }
+
+// One limit under two modes: no lease lasts for as long as a part, and no part
+// comes from the whole limit.
+func TestTheModesShareNothing(t *testing.T) {
+	play(t, func(s *scene) {
+		l := s.limit(stint.PerMinute(100_000))
+		for range 100 {
+			s.takePart(l, 1)
+			s.rest(time.Millisecond)
+		}
+		parts := s.Stats().Held
+		if parts < 100 {
+			t.Fatalf("%d tokens are held: nothing is tested", parts)
+		}
+		asked := s.Stats().Asked
+		s.take(l, 1)
+		if got := s.Stats(); got.Asked != asked+1 || got.Held != parts {
+			t.Errorf("%+v; want that a part is not spent as a lease", got)
+		}
+		if d, stands := s.take(l, 0), l.Max()-s.used(l); d.Remaining < stands+parts-5 {
+			t.Errorf("%+v; want that a peek counts the %d held beside the store's %d", d, parts, stands)
+		}
+		if _, err := s.Take(t.Context(), stint.Claim{Key: "k", Limit: l, Cost: stint.Forget}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Stats(); got.Held != 0 {
+			t.Errorf("%+v; want that a strict reset drops what any mode holds", got)
+		}
+	})
+}

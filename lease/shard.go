@@ -19,11 +19,15 @@ type shard struct {
 	_       [64]byte // no line of it is another's
 }
 
-// name is what an entry is found by.
+// name is what an entry is found by: what one mode holds is held for too long,
+// or comes from too much, for the other.
 type name struct {
 	limit stint.Limit
 	key   string
+	mode  stint.Consistency
 }
+
+func nameOf(c *stint.Claim) name { return name{c.Limit, c.Key, c.Policy.Consistency} }
 
 // mark is that a key was asked for.
 type mark struct {
@@ -59,7 +63,7 @@ func (s *Store) locate(c *stint.Claim) (*shard, uint64) {
 }
 
 // find returns the entry of a claim that the shard looks after, or nil.
-func (sh *shard) find(c *stint.Claim) *entry { return sh.entries[name{c.Limit, c.Key}] }
+func (sh *shard) find(c *stint.Claim) *entry { return sh.entries[nameOf(c)] }
 
 // warms notes that a key was asked for under a limit, and reports whether it was in this
 // lease time or the last one too.
@@ -74,14 +78,14 @@ func (sh *shard) warms(hash uint64, now, time int64) bool {
 func (sh *shard) add(c *stint.Claim, size *size, now int64) *entry {
 	e := &entry{claim: *c, size: size, pace: pace{since: now}, place: len(sh.list)}
 	e.claim.Cost = 0
-	sh.entries[name{c.Limit, c.Key}] = e
+	sh.entries[nameOf(c)] = e
 	sh.list = append(sh.list, e)
 	return e
 }
 
 // drop no longer looks after a key.
 func (sh *shard) drop(e *entry) {
-	delete(sh.entries, name{e.claim.Limit, e.claim.Key})
+	delete(sh.entries, nameOf(&e.claim))
 	last := len(sh.list) - 1
 	sh.list[e.place] = sh.list[last]
 	sh.list[e.place].place = e.place

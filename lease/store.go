@@ -220,21 +220,28 @@ func (s *Store) pass(ctx context.Context, c *stint.Claim) (stint.Decision, error
 	return d, err
 }
 
-// forget drops what is held and known of a claim's key.
+// modes are those in which a key may be looked after.
+func modes() [2]stint.Consistency { return [...]stint.Consistency{stint.Leased, stint.Partitioned} }
+
+// forget drops what is held and known of a claim's key, in every mode.
 func (sh *shard) forget(c *stint.Claim) {
 	sh.Lock()
 	defer sh.Unlock()
-	if e := sh.find(c); e != nil {
-		e.grants, e.dry = e.grants[:0], memory{}
+	for _, mode := range modes() {
+		if e := sh.entries[name{c.Limit, c.Key, mode}]; e != nil {
+			e.grants, e.dry = e.grants[:0], memory{}
+		}
 	}
 }
 
-// held is what this node holds of a claim's key.
-func (sh *shard) held(c *stint.Claim, now int64) int64 {
+// held is what this node holds of a claim's key, in every mode.
+func (sh *shard) held(c *stint.Claim, now int64) (n int64) {
 	sh.Lock()
 	defer sh.Unlock()
-	if e := sh.find(c); e != nil {
-		return e.inHand(now)
+	for _, mode := range modes() {
+		if e := sh.entries[name{c.Limit, c.Key, mode}]; e != nil {
+			n += e.inHand(now)
+		}
 	}
-	return 0
+	return n
 }
