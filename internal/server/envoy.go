@@ -84,7 +84,7 @@ func (e *envoyServer) ShouldRateLimit(ctx context.Context, request *ratelimitpb.
 func (s *Server) envoyJSON(r *http.Request, body []byte) (code int, answer any, err error) {
 	var request ratelimitpb.RateLimitRequest
 	if err := protojson.Unmarshal(body, &request); err != nil {
-		return 0, nil, badRequest("body: is not a rate limit request: %s", plainSpaces(err.Error()))
+		return 0, nil, badRequest("body: is not a rate limit request: %s", withNearest(plainSpaces(err.Error()), &request))
 	}
 	response, err := s.shouldRateLimit(r.Context(), &request)
 	if err != nil {

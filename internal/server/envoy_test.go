@@ -82,10 +82,12 @@ func TestEnvoyOverJSON(t *testing.T) {
 	wantJSON(t, first.body, `{"overallCode":"OK","statuses":[{"code":"OK",`+limit+headers)
 	wantJSON(t, second.body, `{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT",`+limit+headers)
 	for body, want := range map[string]string{
-		`{"domain":"","descriptors":[{}]}`: "rate limit domain must not be empty",
-		`{"domain":"shop"}`:                "rate limit descriptor list must not be empty",
-		`{"domian":"shop"}`:                `unknown field "domian"`,
-		`[]`:                               "is not a rate limit request",
+		`{"domain":"","descriptors":[{}]}`:                 "rate limit domain must not be empty",
+		`{"domain":"shop"}`:                                "rate limit descriptor list must not be empty",
+		`{"domain":"shop","descriptors":[{"entires":[]}]}`: `unknown field "entires" (did you mean entries?)`,
+		`{"domain":"shop","zzzzz":1}`:                      `unknown field "zzzzz"`,
+		`{"domian":"shop"}`:                                `unknown field "domian" (did you mean domain?)`,
+		`[]`:                                               "is not a rate limit request",
 	} {
 		if a := s.post("http", "/json", body); a.status != http.StatusBadRequest || !strings.Contains(a.errorMessage(), want) {
 			t.Errorf("%s: %d %s", body, a.status, a.body)

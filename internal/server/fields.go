@@ -68,7 +68,7 @@ func unknownField(name []byte, known []string) error {
 	if near, ok := nearest.Name(string(name), known); ok {
 		return badRequest("%s: is not a known field (did you mean %s?)", shown(string(name)), near)
 	}
-	return badRequest("%s: is not a known field", shown(string(name)))
+	return badRequest("%s: is not a known field (use one of %s)", shown(string(name)), strings.Join(known, ", "))
 }
 
 // shown is a caller's text as an error repeats it: quoted and short.
