@@ -33,6 +33,7 @@ test: vet servers ## everything that can be tested; without a server, what needs
 	$(GO) test -v ./internal/ruletest # alone, for it measures time; it prints its figures
 	$(GO) test -v ./internal/failuretest # alone, for it measures time; it prints its figures
 	cd bench && $(GO) vet . && $(GO) test .
+	cd contrib/stintpolicy && $(GO) vet . && $(GO) test -race .
 	scripts/fuzz $(FUZZTIME)
 	scripts/test-readme
 
@@ -48,6 +49,7 @@ vet:
 lint: bin/golangci-lint ## every linter, with the exceptions of .golangci.yml
 	bin/golangci-lint run ./...
 	cd bench && ../bin/golangci-lint run ./...
+	cd contrib/stintpolicy && ../../bin/golangci-lint run ./...
 
 bin/golangci-lint: Makefile
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)

@@ -1,0 +1,33 @@
+package stintpolicy_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/retrypolicy"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/contrib/stintpolicy"
+)
+
+// Stint among the policies of failsafe-go: attempts over the limit come back
+// when it says.
+func Example() {
+	limit, err := stint.Spec{Limit: 100, Window: time.Second}.Compile()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	policy, err := stintpolicy.New(stintpolicy.Options[string]{
+		Limiter: stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	retries := retrypolicy.NewBuilder[string]().WithMaxRetries(3).WithDelayFunc(stintpolicy.Delay[string]).Build()
+	got, err := failsafe.With[string](retries, policy).Get(func() (string, error) { return "hello", nil })
+	fmt.Println(got, err)
+	// Output: hello <nil>
+}

@@ -1,0 +1,102 @@
+package stintpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/ratelimiter"
+
+	"github.com/stintdev/stint"
+)
+
+// Options says what a [Policy] counts.
+type Options[R any] struct {
+	// Limiter has the limits; required.
+	Limiter *stint.Limiter
+
+	// Key says whose use an execution is, from its context. Defaults to one
+	// key for all, "failsafe".
+	Key func(ctx context.Context) string
+
+	// Cost is how many units an execution takes, at least 1. Defaults to 1.
+	Cost int64
+
+	// MaxWait is how long an execution waits for its turn at most, and for
+	// the delay of a leaky bucket. It is denied at once when that is not
+	// enough. Zero: it does not wait.
+	MaxWait time.Duration
+
+	// OnDenied is told of every execution that is denied. It may be called by
+	// many goroutines at once.
+	OnDenied func(failsafe.ExecutionEvent[R], stint.Decision)
+}
+
+// Policy is a failsafe.Policy. Make one with [New]. It is safe for use by many
+// executors and goroutines at once. A Policy of any can be composed with
+// policies of every result type, by ComposeAny.
+type Policy[R any] struct {
+	options Options[R]
+	shapes  bool // by a leaky bucket
+}
+
+var _ failsafe.ResultAgnosticPolicy[any] = (*Policy[any])(nil)
+
+// New returns a policy. The error names every option that cannot be.
+func New[R any](o Options[R]) (*Policy[R], error) {
+	if o.Key == nil {
+		o.Key = func(context.Context) string { return "failsafe" }
+	}
+	if o.Cost == 0 {
+		o.Cost = 1
+	}
+	err := errors.Join(
+		unless(o.Limiter != nil, "Limiter: is missing"),
+		unless(o.Cost >= 1, "Cost: is %d; use at least 1", o.Cost),
+		unless(o.MaxWait >= 0, "MaxWait: is %v, which is below 0", o.MaxWait),
+	)
+	if err != nil {
+		return nil, err
+	}
+	shapes := slices.ContainsFunc(o.Limiter.Limits(), func(l stint.Limit) bool { return l.Algorithm() == stint.LeakyBucket })
+	return &Policy[R]{o, shapes}, nil
+}
+
+func unless(right bool, format string, args ...any) error {
+	if right {
+		return nil
+	}
+	return fmt.Errorf("stintpolicy: "+format, args...)
+}
+
+// ResultAgnostic says that the policy makes no results of its own.
+func (p *Policy[R]) ResultAgnostic() {}
+
+// DeniedError says that an execution was denied, and when to come back.
+type DeniedError struct{ Decision stint.Decision }
+
+// Error returns the limit and the time to wait.
+func (e *DeniedError) Error() string {
+	if e.Decision.RetryAfter == stint.Never {
+		return fmt.Sprintf("rate limit of %d can never be enough for this cost", e.Decision.Limit)
+	}
+	return fmt.Sprintf("rate limit of %d exceeded (try again in %v)", e.Decision.Limit, e.Decision.RetryAfter+e.Decision.Delay)
+}
+
+// Is reports whether the target is failsafe-go's ratelimiter.ErrExceeded, so
+// that policies which handle that handle this.
+func (e *DeniedError) Is(target error) bool { return target == ratelimiter.ErrExceeded }
+
+// Delay is a DelayFunc for retry policies around this one: the time after
+// which the limiter would allow what it has just denied, and none after
+// everything else, where the policy's own delay then applies.
+func Delay[R any](exec failsafe.ExecutionAttempt[R]) time.Duration {
+	var denied *DeniedError
+	if !errors.As(exec.LastError(), &denied) || denied.Decision.RetryAfter == stint.Never {
+		return -1
+	}
+	return denied.Decision.RetryAfter + denied.Decision.Delay
+}

@@ -1,0 +1,210 @@
+package stintpolicy
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/ratelimiter"
+	"github.com/failsafe-go/failsafe-go/retrypolicy"
+	"github.com/failsafe-go/failsafe-go/timeout"
+
+	"github.com/stintdev/stint"
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// limiter allows two a second, of a bucket unless said.
+func limiter(s stint.Spec) *stint.Limiter {
+	s.Limit, s.Window = 2, time.Second
+	return stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return time.Now().UnixMicro() }}), must(s.Compile()))
+}
+
+func TestDeniedExecutionsDoNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told, ran := 0, 0
+		p := must(New(Options[int]{Limiter: limiter(stint.Spec{}), OnDenied: func(_ failsafe.ExecutionEvent[int], d stint.Decision) {
+			if told++; d.Limit != 2 {
+				t.Errorf("%+v", d)
+			}
+		}}))
+		for i := range 3 {
+			got, err := failsafe.With[int](p).Get(func() (int, error) { ran++; return 42, nil })
+			var denied *DeniedError
+			if isDenied := errors.As(err, &denied); isDenied != (i == 2) || isDenied && denied.Decision.RetryAfter != 500*time.Millisecond || !isDenied && got != 42 {
+				t.Errorf("execution %d: %d, %v", i, got, err)
+			}
+			if (i == 2) != errors.Is(err, ratelimiter.ErrExceeded) {
+				t.Errorf("execution %d: %v", i, err)
+			}
+		}
+		if told != 1 || ran != 2 {
+			t.Errorf("told %d times, ran %d times", told, ran)
+		}
+	})
+}
+
+func TestWaits(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		spec   stint.Spec
+		max    time.Duration
+		runs   int
+		denied int
+		took   time.Duration
+	}{
+		{"notAtAll", stint.Spec{}, 0, 2, 2, 0},
+		{"tooShort", stint.Spec{}, 500*time.Millisecond - 1, 2, 2, 0},
+		{"longEnough", stint.Spec{}, 500 * time.Millisecond, 4, 0, time.Second},
+		{"aShaperOneByOne", stint.Spec{Algorithm: stint.LeakyBucket, Queue: 10}, 600 * time.Millisecond, 4, 0, 1500 * time.Millisecond},
+		{"notForAShaper", stint.Spec{Algorithm: stint.LeakyBucket, Queue: 10}, 0, 1, 3, 0},
+		{"forAShaper", stint.Spec{Algorithm: stint.LeakyBucket, Queue: 10}, time.Minute, 4, 0, 1500 * time.Millisecond},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start, runs, denied := time.Now(), 0, 0
+				e := failsafe.With[any](must(New(Options[any]{Limiter: limiter(c.spec), MaxWait: c.max})))
+				for range 4 {
+					if err := e.Run(func() error { runs++; return nil }); err != nil {
+						denied++
+					}
+				}
+				if took := time.Since(start).Round(time.Millisecond); runs != c.runs || denied != c.denied || took < c.took-time.Second/2 || took > c.took {
+					t.Errorf("%d ran, %d denied in %v; want %d, %d in %v", runs, denied, took, c.runs, c.denied, c.took)
+				}
+			})
+		})
+	}
+}
+
+// An execution that cannot wait leaves the queue as it was.
+func TestQueueIsNotJoinedInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(stint.Spec{Algorithm: stint.LeakyBucket, Queue: 10})
+		e := failsafe.With[any](must(New(Options[any]{Limiter: l})))
+		for range 5 {
+			_ = e.Run(func() error { return nil })
+		}
+		if d := must(l.Peek(t.Context(), "failsafe")); d.Delay != 500*time.Millisecond {
+			t.Errorf("the next would wait %v", d.Delay)
+		}
+	})
+}
+
+// A retry policy around it comes back when the limiter says.
+func TestRetriesComeBackInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := must(New(Options[any]{Limiter: limiter(stint.Spec{})}))
+		retries := retrypolicy.NewBuilder[any]().WithMaxRetries(3).WithDelayFunc(Delay[any]).Build()
+		e, start := failsafe.With[any](retries, p), time.Now()
+		for range 3 {
+			if err := e.Run(func() error { return nil }); err != nil {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(start); took != 500*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+func TestDelayLeavesOtherErrorsAlone(t *testing.T) {
+	retries := retrypolicy.NewBuilder[any]().WithMaxRetries(1).WithDelayFunc(func(exec failsafe.ExecutionAttempt[any]) time.Duration {
+		if d := Delay(exec); d != -1 {
+			t.Errorf("got %v", d)
+		}
+		return 0
+	}).Build()
+	_ = failsafe.With[any](retries).Run(func() error { return errors.New("down") })
+	_ = failsafe.With[any](retries).Run(func() error { return &DeniedError{stint.Decision{RetryAfter: stint.Never}} })
+}
+
+// Who gives up gives back what it was charged.
+func TestGivingUpGivesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(stint.Spec{})
+		p := must(New(Options[any]{Limiter: l, MaxWait: time.Minute}))
+		must(l.AllowN(t.Context(), "failsafe", 2))
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := failsafe.With[any](p).WithContext(ctx).Run(func() error { t.Error("it ran"); return nil }); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		time.Sleep(900 * time.Millisecond)
+		if d := must(l.Peek(t.Context(), "failsafe")); d.Remaining != 2 {
+			t.Errorf("%d remain", d.Remaining)
+		}
+	})
+}
+
+// A timeout of failsafe-go around it ends the wait.
+func TestTimeoutEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(stint.Spec{})
+		must(l.AllowN(t.Context(), "failsafe", 2))
+		p, start := must(New(Options[any]{Limiter: l, MaxWait: time.Minute})), time.Now()
+		err := failsafe.With[any](timeout.New[any](100*time.Millisecond), p).Run(func() error { return nil })
+		if took := time.Since(start); !errors.Is(err, timeout.ErrExceeded) || took != 100*time.Millisecond {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
+}
+
+type callerKey struct{}
+
+func TestKeysCountApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := must(New(Options[any]{Limiter: limiter(stint.Spec{}), Cost: 2, Key: func(ctx context.Context) string {
+			name, _ := ctx.Value(callerKey{}).(string)
+			return "caller:" + name
+		}}))
+		for i, name := range []string{"a", "b", "a"} {
+			ctx := context.WithValue(t.Context(), callerKey{}, name)
+			err := failsafe.With[any](p).WithContext(ctx).Run(func() error { return nil })
+			if (err != nil) != (i == 2) {
+				t.Errorf("%d: %v", i, err)
+			}
+		}
+	})
+}
+
+// A policy of any stands beside policies of every result.
+func TestAnyComposes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := must(New(Options[any]{Limiter: limiter(stint.Spec{})}))
+		var ran atomic.Int64
+		e := failsafe.With[string](retrypolicy.NewWithDefaults[string]()).ComposeAny(p)
+		got, err := e.Get(func() (string, error) { ran.Add(1); return "hello", nil })
+		if got != "hello" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+}
+
+func TestStoreErrorsAreNoDenials(t *testing.T) {
+	p := must(New(Options[any]{Limiter: stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}))})) // without limits
+	err := failsafe.With[any](p).Run(func() error { return nil })
+	var broken *stint.Error
+	if !errors.As(err, &broken) || errors.Is(err, ratelimiter.ErrExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOptionsThatCannotBe(t *testing.T) {
+	l := limiter(stint.Spec{})
+	for field, o := range map[string]Options[any]{"Limiter": {}, "Cost": {Limiter: l, Cost: -1}, "MaxWait": {Limiter: l, MaxWait: -1}} {
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), "stintpolicy: "+field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
