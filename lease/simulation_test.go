@@ -52,6 +52,7 @@ type fate struct{ losses, crashes, restarts, jumps, changes, parted bool }
 func (f fate) isSteady() bool { return !f.restarts && !f.jumps && !f.changes }
 
 func TestNoRunPassesTheBound(t *testing.T) {
+	t.Parallel()
 	runs := uint64(400)
 	if testing.Short() {
 		runs = 40

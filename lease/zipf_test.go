@@ -44,6 +44,7 @@ func TestAMillionUnequalCallers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates millions of checks")
 	}
+	t.Parallel()
 	for _, test := range []struct {
 		load    float64
 		burst   time.Duration // a second's worth and so on; over the limit it must end before the half
