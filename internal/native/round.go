@@ -96,16 +96,19 @@ func (r *round) addWrong(id uint64, err error) {
 
 // decide asks the store for all of the round.
 func (r *round) decide(ctx context.Context) {
-	started, decided := time.Now(), 0
+	started, decided, wrong := time.Now(), 0, 0
 	for i := range r.items {
 		r.gather(&r.items[i], &decided)
+		if r.items[i].err != nil {
+			wrong++
+		}
 	}
 	r.out = sized(r.out, decided)
 	r.err = r.ask(ctx)
 	if partial, ok := errors.AsType[*stint.GroupsError](r.err); ok && len(partial.Errs) == len(r.groups) {
 		r.err, r.errs = nil, partial.Errs
 	}
-	r.service.options.Observe(time.Since(started), len(r.items))
+	r.service.options.Observe(time.Since(started), len(r.items)-wrong)
 }
 
 // gather appends the groups of an item.

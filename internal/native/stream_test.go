@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,7 +41,8 @@ func receive(stream stintv1.LimiterService_StreamClient, n int) (answers []*stin
 }
 
 func TestStreamAnswersInOrder(t *testing.T) {
-	r := run(t, Options{})
+	var observed atomic.Int64
+	r := run(t, Options{Observe: func(_ time.Duration, decisions int) { observed.Add(int64(decisions)) }})
 	stream, err := r.Stream(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -64,6 +66,9 @@ func TestStreamAnswersInOrder(t *testing.T) {
 	answers, err := receive(stream, n)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if got := observed.Load(); got != n-n/4 {
+		t.Errorf("%d decisions were observed, and %d could be asked for", got, n-n/4)
 	}
 	for i, a := range answers {
 		wrong := a.GetId() != uint64(i)
