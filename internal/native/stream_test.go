@@ -215,7 +215,7 @@ func TestLargeRequestsWaitForRoom(t *testing.T) {
 	}
 }
 
-func TestDrainAnswersWhatHasCome(t *testing.T) {
+func TestDrainSendsStreamsElsewhere(t *testing.T) {
 	r := run(t, Options{})
 	stream, err := r.Stream(t.Context())
 	if err != nil {
