@@ -106,6 +106,7 @@ const someRules = `rules:
   - {id: both, match: {path: /both}, by: [api_key], limits: [{limit: 2, window: 1s}, {limit: 5, window: 1h}]}
   - {id: watched, mode: shadow, match: {path: /watched}, by: [api_key], limit: 1, window: 60}
 blacklist: ["bad_*"]
+whitelist: ["good_*"]
 `
 
 func perMinute(n int64) *stintv1.Limit {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
+	"github.com/stintdev/stint/rule"
 )
 
 // wantCode says that an error has a code and that its text tells.
@@ -42,6 +43,7 @@ func TestCheckIsDecidedByTheRules(t *testing.T) {
 		{"/watched", "a", nil, true, false, "", 1, 0},
 		{"/free", "a", nil, true, false, "", 0, 0},
 		{"/orders", "bad_1", nil, false, true, "", 0, 0},
+		{"/orders", "good_1", nil, true, false, "", 0, 0},
 	} {
 		got, err := r.Check(t.Context(), &stintv1.CheckRequest{Attributes: map[string]string{"path": c.path, "api_key": c.key}, Cost: c.cost})
 		if err != nil {
@@ -52,7 +54,7 @@ func TestCheckIsDecidedByTheRules(t *testing.T) {
 			t.Errorf("%d: %v", i, got)
 		}
 	}
-	if n := r.rules.counted.Load(); n != 8 {
+	if n := r.rules.counted.Load(); n != 9 {
 		t.Errorf("%d outcomes were counted", n)
 	}
 }
@@ -63,8 +65,11 @@ func TestBatchOfChecksDecidesAsChecks(t *testing.T) {
 	paths := []string{"/orders", "/both", "/watched", "/free"}
 	for i := range 60 {
 		key := fmt.Sprint("k", i%3)
-		if i%20 == 0 {
+		switch i % 20 {
+		case 0:
 			key = "bad_1"
+		case 10:
+			key = "good_1"
 		}
 		m.Values = append(m.Values, key, paths[i%4])
 		m.Cost = append(m.Cost, int64(i%3))
@@ -86,12 +91,38 @@ func TestBatchOfChecksDecidesAsChecks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rule := ""
+		by := ""
 		if place := at(got.GetRule(), i, 0); place > 0 {
-			rule = got.GetRules()[place-1]
+			by = got.GetRules()[place-1]
 		}
-		if d := decisionAt(got.GetDecisions(), i); !proto.Equal(d, want.GetDecision()) || rule != want.GetRule() || at(got.GetListed(), i, false) != want.GetListed() {
-			t.Errorf("%d: %v of %q, alone %v", i, d, rule, want)
+		if d := decisionAt(got.GetDecisions(), i); !proto.Equal(d, want.GetDecision()) || by != want.GetRule() || at(got.GetListed(), i, false) != want.GetListed() {
+			t.Errorf("%d: %v of %q, alone %v", i, d, by, want)
+		}
+	}
+}
+
+// A check that was denied is told to be unavailable when an enforced rule is
+// closed, and the store failed.
+func TestWhatIsUnavailable(t *testing.T) {
+	hit := func(d stint.Decision, f stint.OnFailure, shadow bool) rule.Hit {
+		return rule.Hit{Rule: &rule.Rule{Policy: stint.Policy{OnFailure: f}}, Shadow: shadow, Decision: d}
+	}
+	passed, denied, failed := stint.Decision{Allowed: true}, stint.Decision{}, stint.Decision{Degraded: true}
+	for _, c := range []struct {
+		name string
+		face stint.Decision
+		hits []rule.Hit
+		want bool
+	}{
+		{"closed", failed, []rule.Hit{hit(failed, stint.FailClosed, false)}, true},
+		{"closed, and another waits longer", denied, []rule.Hit{hit(denied, stint.FailOpen, false), hit(failed, stint.FailClosed, false)}, true},
+		{"denied by the store", denied, []rule.Hit{hit(denied, stint.FailClosed, false)}, false},
+		{"denied locally", failed, []rule.Hit{hit(failed, stint.FailLocal, false)}, false},
+		{"closed in shadow", denied, []rule.Hit{hit(denied, stint.FailOpen, false), hit(failed, stint.FailClosed, true)}, false},
+		{"closed beside another that admits", passed, []rule.Hit{hit(passed, stint.FailOpen, false), hit(failed, stint.FailClosed, false)}, false},
+	} {
+		if got := unavailable(&rule.Outcome{Decision: c.face, Hits: c.hits}); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
 		}
 	}
 }
