@@ -2,6 +2,7 @@ package impact
 
 import (
 	"hash/maphash"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -68,9 +69,23 @@ func (s *Sample) Add(names []string, a rule.Attributes, cost int64, o *rule.Outc
 	if s == nil || cost == 0 || o.List == rule.ListDeny {
 		return
 	}
-	if h := s.hash(a, o); h&s.mask.Load() == 0 {
+	switch h := s.hash(a, o); {
+	case h&s.mask.Load() == 0:
 		s.keep(names, a, cost, h, o.Allowed())
+	case rand.Uint64()%glances == 0:
+		s.glance()
 	}
+}
+
+// glances is how many requests of callers who are not kept go by between two
+// looks at whether more could be: nobody may be left who is kept.
+const glances = 256
+
+func (s *Sample) glance() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.room++ // nothing is kept
+	s.thinLocked(s.now().UnixMicro())
 }
 
 // hash is that of the caller: by whom the first rule counts it, else by what it
