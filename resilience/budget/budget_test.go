@@ -105,15 +105,48 @@ func TestReturnMakesRoom(t *testing.T) {
 	if n := granted(b); n != 2 {
 		t.Fatalf("granted %d, want 2", n)
 	}
-	clock.pass(3 * time.Second)
+	clock.pass(10*time.Second - 1)
 	b.Return()
 	if u := b.Usage(); u != (Usage{Retries: 1, Left: 1}) {
 		t.Errorf("%+v", u)
 	}
-	clock.pass(7 * time.Second)
+	clock.pass(1)
 	b.Return() // what it would give back has left the window
 	if u := b.Usage(); u != (Usage{Left: 2}) {
 		t.Errorf("%+v", u)
+	}
+}
+
+// A clock that runs back, against its promise, forgets nothing and grants
+// nothing more.
+func TestClockThatRunsBack(t *testing.T) {
+	var clock clock
+	b := mustNew(t, Options{Clock: clock.read})
+	clock.pass(time.Hour)
+	b.Request()
+	if n := granted(b); n != 10 {
+		t.Fatalf("granted %d", n)
+	}
+	clock.pass(-30 * time.Minute)
+	b.Request()
+	clock.pass(-2 * time.Hour)
+	if u := b.Usage(); u != (Usage{Requests: 2, Retries: 10}) {
+		t.Errorf("%+v", u)
+	}
+	clock.pass(3 * time.Hour)
+	if n := granted(b); n != 10 {
+		t.Errorf("granted %d after all that", n)
+	}
+}
+
+// Before time began, by a clock that says so, is when it began.
+func TestClockBelowZero(t *testing.T) {
+	var clock clock
+	clock.pass(-time.Hour)
+	b := mustNew(t, Options{Clock: clock.read})
+	b.Request()
+	if n := granted(b); n != 10 {
+		t.Errorf("granted %d", n)
 	}
 }
 

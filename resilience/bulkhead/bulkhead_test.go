@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -188,6 +189,55 @@ func TestGrantedTooLateGoesOn(t *testing.T) {
 			t.Errorf("%+v", u)
 		}
 	})
+}
+
+// ending is a context that has ended before those who wait for it know.
+type ending struct {
+	context.Context
+
+	ended atomic.Bool
+}
+
+func (e *ending) Err() error {
+	if e.ended.Load() {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Who is granted a place first and then finds its context ended gives it back.
+func TestGrantedAndThenEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := mustNew(t, Options{Limit: 1, Queue: 1})
+		held := mustAcquire(t, b)
+		ctx := &ending{Context: t.Context()}
+		got := make(chan error)
+		go func() {
+			_, err := b.Acquire(ctx)
+			got <- err
+		}()
+		synctest.Wait()
+		ctx.ended.Store(true)
+		held.Release()
+		if err := <-got; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if u := b.Usage(); u.InUse != 0 || u.GaveUp != 1 {
+			t.Errorf("%+v", u)
+		}
+	})
+}
+
+// A goroutine that ends within its call loses no place either.
+func TestGoexitLosesNoPlace(t *testing.T) {
+	b := mustNew(t, Options{Limit: 1})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = b.Do(t.Context(), func(context.Context) error { runtime.Goexit(); return nil })
+	}()
+	<-ended
+	mustAcquire(t, b).Release()
 }
 
 func TestPanicLosesNoPlace(t *testing.T) {

@@ -19,7 +19,9 @@ import (
 //	              sleep = temp / 2 + random_between(0, temp / 2)
 //	Decorrelated  sleep = min(cap, random_between(base, sleep * 3))
 //
-// The attempt counts from 0, and the sleep before the first is base.
+// Here the attempt counts from 0, so that the first step is the base (in the
+// simulator of the article it counts from 1), and the sleep before the first
+// is base.
 type Jitter uint8
 
 // The jitters. Full is the zero value, and of the four the one with the least
@@ -76,10 +78,11 @@ func (b Backoff) Wait(n int, last time.Duration, random func(int64) int64) time.
 
 // step is min(cap, base · 2^n), which passes no int64 on the way.
 func (b Backoff) step(n int) time.Duration {
-	if n >= 63 || b.Base > b.Cap>>max(n, 0) {
+	n = max(0, n)
+	if b.Base > b.Cap>>n {
 		return b.Cap
 	}
-	return b.Base << max(n, 0)
+	return b.Base << n
 }
 
 func triple(d time.Duration) time.Duration {

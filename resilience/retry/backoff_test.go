@@ -86,6 +86,9 @@ func TestNoneIsTheStep(t *testing.T) {
 	if got := b.Wait(1<<30, 0, nil); got != b.Cap {
 		t.Errorf("far away: %v", got)
 	}
+	if got := (Backoff{Cap: time.Hour, Jitter: None}).Wait(1<<30, 0, nil); got != 0 {
+		t.Errorf("without a base: %v", got)
+	}
 }
 
 func TestFullIsUniformToTheStep(t *testing.T) {

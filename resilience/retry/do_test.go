@@ -62,6 +62,7 @@ func TestAttempts(t *testing.T) {
 		{"hintIsAddedTo", Options{Attempts: 2}, 0, []error{After(errDown, s)}, []time.Duration{0, 1100 * ms}, StopAttempts},
 		{"hintMayPassTheCap", Options{Attempts: 2, Cap: s}, 0, []error{After(errDown, 30*s)}, []time.Duration{0, 30100 * ms}, StopAttempts},
 		{"tooLongAHintEndsIt", Options{MaxHint: s}, 0, []error{After(errDown, s+1)}, []time.Duration{0}, StopHint},
+		{"aHintOfTheMostIsWaitedFor", Options{Attempts: 2, MaxHint: s}, 0, []error{After(errDown, s)}, []time.Duration{0, 1100 * ms}, StopAttempts},
 		{"hintBelowZeroIsNone", Options{Attempts: 2}, 0, []error{After(errDown, -s)}, []time.Duration{0, 100 * ms}, StopAttempts},
 		{"totalTimeEndsIt", Options{Attempts: 9, TotalTime: s}, 0, []error{errDown}, []time.Duration{0, 100 * ms, 300 * ms, 700 * ms}, StopDeadline},
 		{"totalTimeIsReachedExactly", Options{Attempts: 9, TotalTime: 300 * ms}, 0, []error{errDown}, []time.Duration{0, 100 * ms, 300 * ms}, StopDeadline},
@@ -198,6 +199,21 @@ func TestStepsTellWhatHappened(t *testing.T) {
 	}
 	if len(told) != len(want) {
 		t.Errorf("%d steps", len(told))
+	}
+}
+
+// A verdict of a caller's own may be anything.
+func TestVerdictBelowZeroIsNoHint(t *testing.T) {
+	clock := &instant{now: noon}
+	var told []Step
+	p := mustNew(t, Options{
+		Attempts: 2, Jitter: None, Clock: clock,
+		Classify: func(error) Verdict { return Verdict{Retry: true, After: math.MinInt64} },
+		Observe:  func(s Step) { told = append(told, s) },
+	})
+	_ = p.Do(t.Context(), func(context.Context) error { return errDown })
+	if len(told) != 2 || told[0].Hint != 0 || told[0].Wait != 100*time.Millisecond {
+		t.Errorf("%+v", told)
 	}
 }
 

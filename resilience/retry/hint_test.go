@@ -22,6 +22,7 @@ func TestHints(t *testing.T) {
 		{"none", 503, nil, 0},
 		{"seconds", 503, map[string]string{"Retry-After": "36"}, 36 * s},
 		{"secondsOnAnyStatus", 500, map[string]string{"Retry-After": "36"}, 36 * s},
+		{"secondsAmongSpaces", 503, map[string]string{"Retry-After": "\t 36 "}, 36 * s},
 		{"zeroSeconds", 503, map[string]string{"Retry-After": "0"}, 0},
 		{"secondsBelowZeroAreNone", 503, map[string]string{"Retry-After": "-5"}, 0},
 		{"fractionsAreNone", 503, map[string]string{"Retry-After": "1.5"}, 0},
@@ -42,6 +43,7 @@ func TestHints(t *testing.T) {
 		{"retryAfterThatIsNone", 429, map[string]string{"Retry-After": "soon", "RateLimit": `"name";r=0;t=36`}, 36 * s},
 		{"pushback", 200, map[string]string{"Grpc-Retry-Pushback-Ms": "1500"}, 1500 * time.Millisecond},
 		{"pushbackComesFirst", 503, map[string]string{"Grpc-Retry-Pushback-Ms": "0", "Retry-After": "2"}, 0},
+		{"pushbackAmongSpaces", 503, map[string]string{"Grpc-Retry-Pushback-Ms": " 7 "}, 7 * time.Millisecond},
 		{"pushbackForbids", 503, map[string]string{"Grpc-Retry-Pushback-Ms": "-1"}, forbidden},
 		{"pushbackThatIsNoneForbids", 503, map[string]string{"Grpc-Retry-Pushback-Ms": "soon"}, forbidden},
 		{"hugePushbackForbids", 503, map[string]string{"Grpc-Retry-Pushback-Ms": "2147483648"}, forbidden},
@@ -66,6 +68,13 @@ func TestTwoPushbacksForbid(t *testing.T) {
 	resp := &http.Response{StatusCode: 503, Header: http.Header{pushbackHeader: {"5", "6"}}}
 	if _, retry := Hint(resp, noon); retry {
 		t.Error("retried")
+	}
+}
+
+func TestRateLimitOfSeveralLines(t *testing.T) {
+	resp := &http.Response{StatusCode: 429, Header: http.Header{"Ratelimit": {`"a";r=9;t=2`, `"b";r=0;t=7`}}}
+	if wait, retry := Hint(resp, noon); wait != 7*time.Second || !retry {
+		t.Errorf("%v, %v", wait, retry)
 	}
 }
 

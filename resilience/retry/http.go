@@ -58,7 +58,7 @@ func NetworkError(err error) bool {
 	var network net.Error
 	var errno syscall.Errno
 	return errors.As(err, &network) || errors.As(err, &errno) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || brokenOff(err)
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || brokenOff(err)
 }
 
 // brokenOff reports whether net/http says in words alone, as it does for

@@ -297,6 +297,22 @@ func TestBrokenConnectionsAreRetried(t *testing.T) {
 	}
 }
 
+// What failed and is not repeated is told of; what did not fail is not.
+func TestFailuresThatAreNotRepeatedAreTold(t *testing.T) {
+	for status, want := range map[int]int{503: 1, 200: 0, 404: 0} {
+		var told []Step
+		tr := &Transport{
+			Policy: quick(t, Options{Observe: func(s Step) { told = append(told, s) }}),
+			Base:   trip(func(*http.Request) (*http.Response, error) { return answer(status), nil }),
+		}
+		if resp, err := tr.RoundTrip(request(t.Context(), t, "POST", nil)); err != nil || len(told) != want {
+			t.Errorf("%v, %v: %+v", resp, err, told)
+		} else if want > 0 && (told[0].Stop != StopVerdict || told[0].Status != status) {
+			t.Errorf("%+v", told)
+		}
+	}
+}
+
 // The request is the caller's: it is the same after as before.
 func TestRequestIsNotChanged(t *testing.T) {
 	req := request(t.Context(), t, "PUT", strings.NewReader("a body"))
