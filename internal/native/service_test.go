@@ -194,6 +194,14 @@ func TestEveryWayDecidesAlike(t *testing.T) {
 	}
 }
 
+func TestExtraIsGranted(t *testing.T) {
+	r := run(t, Options{})
+	got, err := r.Take(t.Context(), &stintv1.TakeRequest{Key: "k", Limits: []*stintv1.Limit{perMinute(5)}, Cost: proto.Int64(2), Extra: 9})
+	if d := got.GetDecision(); err != nil || d.GetGranted() != 3 || d.GetRemaining() != 0 {
+		t.Error(got, err)
+	}
+}
+
 func TestSeveralLimitsAreChargedTogether(t *testing.T) {
 	r := run(t, Options{})
 	m := &stintv1.TakeRequest{Key: "k", Limits: []*stintv1.Limit{{Name: "burst", Limit: 1, WindowUs: 1e6}, {Name: "hour", Limit: 9, WindowUs: 3600e6}}}

@@ -104,21 +104,67 @@ func TestWrongBatchesSayWhatIsWrong(t *testing.T) {
 	wantCode(t, "no attributes", err, codes.InvalidArgument, "attributes: is missing")
 }
 
-// A wrong group of a batch fails alone.
-func TestOneWrongGroupLeavesTheOthers(t *testing.T) {
+// A wrong group of a batch fails alone, whatever the batch before it left in
+// the room that they share. It is not counted, and neither is a shadow.
+func TestWrongGroupsLeaveTheOthers(t *testing.T) {
 	r := run(t, Options{})
-	got, err := r.TakeBatch(t.Context(), &stintv1.TakeBatchRequest{Keys: []string{"a", "", "a"}, Limits: []*stintv1.Limit{perMinute(5)}})
-	if err != nil {
-		t.Fatal(err)
+	for i := range int64(5) {
+		full := &stintv1.TakeBatchRequest{Keys: []string{"x", "y", "z", "x"}, Limits: []*stintv1.Limit{perMinute(5)}}
+		if _, err := r.TakeBatch(t.Context(), full); err != nil {
+			t.Fatal(err)
+		}
+		r.taken.Store(0)
+		got, err := r.TakeBatch(t.Context(), &stintv1.TakeBatchRequest{
+			Keys: []string{"", "a", "", "a"}, Limits: []*stintv1.Limit{perMinute(50)}, Shadow: []bool{false, false, false, true},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := got.GetFailures()
+		if len(f) != 2 || f[0].GetIndex() != 0 || f[1].GetIndex() != 2 || f[1].GetCode() != int32(codes.InvalidArgument) {
+			t.Errorf("failures: %v", f)
+		}
+		for at, remaining := range []int64{0, 49 - i, 0, 49 - i} { // the group before the shadow has failed: nothing is charged
+			if d := decisionAt(got.GetDecisions(), at); d.GetRemaining() != remaining || d.GetAllowed() != (remaining > 0) || (d.GetAtUs() > 0) != (remaining > 0) {
+				t.Errorf("decision %d: %v", at, d)
+			}
+		}
+		if n := r.taken.Load(); n != 1 {
+			t.Errorf("%d decisions were counted", n)
+		}
 	}
-	if f := got.GetFailures(); len(f) != 1 || f[0].GetIndex() != 1 || f[0].GetCode() != int32(codes.InvalidArgument) {
-		t.Errorf("failures: %v", f)
+}
+
+// Why a store that is left alone fails was logged when that began.
+func TestStoreThatIsLeftAloneIsNoNews(t *testing.T) {
+	r := run(t, Options{Store: failing{&stint.Error{Code: stint.CodeUnavailable, Kind: "breaker_open"}}})
+	_, err := r.Take(t.Context(), &stintv1.TakeRequest{Key: "k", Limits: []*stintv1.Limit{perMinute(5)}})
+	wantCode(t, "take", err, codes.Unavailable, "breaker_open")
+	if n := r.failed.Load(); n != 0 {
+		t.Errorf("the log was told %d times", n)
 	}
-	if d := decisionAt(got.GetDecisions(), 2); d.GetRemaining() != 3 || !d.GetAllowed() || decisionAt(got.GetDecisions(), 1).GetLimit() != 0 {
-		t.Errorf("decisions: %v", got.GetDecisions())
+}
+
+// Callers who bring ever new limits do not fill the memory.
+func TestLimitsThatAreKeptAreBounded(t *testing.T) {
+	var c limitCache
+	c.init()
+	get := func(s stint.Spec) {
+		t.Helper()
+		if _, err := c.get(&s); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if r.taken.Load() != 2 {
-		t.Errorf("%d decisions were counted", r.taken.Load())
+	for i := range int64(maxCachedLimits + 10) {
+		get(stint.PerMinute(1 + i))
+	}
+	if n := len(c.bySpec); n != maxCachedLimits {
+		t.Errorf("%d limits are kept", n)
+	}
+	long := stint.Spec{Algorithm: stint.Quota, Limit: 1, Period: "30d", Anchor: "2026-01-31T00:00:00." + strings.Repeat("0", maxCachedText) + "Z"}
+	get(long)
+	if _, ok := c.bySpec[long]; ok {
+		t.Error("a limit with a long text is kept")
 	}
 }
 
