@@ -14,11 +14,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -52,8 +54,8 @@ type Source struct {
 	nodes   string // that of the nodes'
 	channel string
 
-	mu    sync.Mutex
-	ready bool // guarded by mu: the tables are there
+	making sync.Mutex  // held while tables are made
+	ready  atomic.Bool // the tables are there
 }
 
 // connectTime bounds making a connection.
@@ -139,6 +141,9 @@ func (s *Source) History(ctx context.Context, n int) (versions []ruleset.Version
 
 // Get returns a version whole.
 func (s *Source) Get(ctx context.Context, number uint64) (v ruleset.Version, err error) {
+	if number > math.MaxInt64 {
+		return v, ruleset.ErrNone // nor could there be
+	}
 	if err := s.prepare(ctx); err != nil {
 		return v, err
 	}
@@ -183,7 +188,10 @@ func (s *Source) Publish(ctx context.Context, after uint64, v ruleset.Version) (
 	return v, s.conflict(ctx)
 }
 
-const uniqueViolation = "23505"
+const (
+	uniqueViolation = "23505"
+	undefinedTable  = "42P01"
+)
 
 func (s *Source) conflict(ctx context.Context) error {
 	newest, err := s.History(ctx, 1)
@@ -197,10 +205,13 @@ func (s *Source) conflict(ctx context.Context) error {
 }
 
 // explain says whose error it is. What the server and the client say holds no
-// password.
+// password. Tables that somebody has dropped are made again by the next call.
 func (s *Source) explain(err error) error {
 	if err == nil {
 		return nil
+	}
+	if gone, ok := errors.AsType[*pgconn.PgError](err); ok && gone.Code == undefinedTable {
+		s.ready.Store(false)
 	}
 	return fmt.Errorf("rules in %s: %w", s, err)
 }

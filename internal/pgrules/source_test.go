@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"log/slog"
 	"strings"
 	"sync"
@@ -36,6 +37,7 @@ func TestPostgres(t *testing.T) {
 	ruletest.Fleet(t, open(t, s, "fleet"))
 	t.Run("makesItsTablesOnce", func(t *testing.T) { makesTablesOnce(t, s) })
 	t.Run("announces", func(t *testing.T) { announces(t, s) })
+	t.Run("makesTablesAgain", func(t *testing.T) { makesTablesAgain(t, s) })
 	t.Run("comesBackAfterARestart", func(t *testing.T) { comesBack(t, s) })
 }
 
@@ -51,6 +53,29 @@ func makesTablesOnce(t *testing.T, s *pgtest.Server) {
 		})
 	}
 	done.Wait()
+}
+
+// Tables that somebody has dropped are there again for what is published next.
+func makesTablesAgain(t *testing.T, s *pgtest.Server) {
+	source := open(t, s, "dropped")
+	if _, err := source.Publish(t.Context(), 0, ruletest.Rules(1, "one")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connect(t, s).Exec(t.Context(), `DROP TABLE "dropped_rules", "dropped_rules_nodes"`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := source.History(t.Context(), 1); err == nil {
+		t.Error("nobody is told that the table is gone")
+	}
+	if listed, err := source.History(t.Context(), 1); err != nil || len(listed) != 0 {
+		t.Errorf("%v, %v", listed, err)
+	}
+	if _, err := source.Publish(t.Context(), 0, ruletest.Rules(2, "two")); err != nil {
+		t.Error(err)
+	}
+	if _, err := source.Get(t.Context(), math.MaxUint64); !errors.Is(err, ruleset.ErrNone) {
+		t.Errorf("a number that no row can have: %v", err)
+	}
 }
 
 // announces waits far less than a poll could take to be due twice, and does so
@@ -72,11 +97,7 @@ func announces(t *testing.T, s *pgtest.Server) {
 // awaitListening waits until a connection to the server hears announcements.
 func awaitListening(t *testing.T, s *pgtest.Server) {
 	t.Helper()
-	c, err := pgx.Connect(t.Context(), strings.Replace(s.URL(), "?", "?password=secret%25%3A%2F%3F%23%40pw&", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close(context.WithoutCancel(t.Context()))
+	c := connect(t, s)
 	redistest.Await(t, func() error {
 		var n int
 		err := c.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'`).Scan(&n)
@@ -85,6 +106,17 @@ func awaitListening(t *testing.T, s *pgtest.Server) {
 		}
 		return err
 	})
+}
+
+// connect is a connection of the test's own.
+func connect(t *testing.T, s *pgtest.Server) *pgx.Conn {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), strings.Replace(s.URL(), "?", "?password=secret%25%3A%2F%3F%23%40pw&", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.WithoutCancel(t.Context())) })
+	return c
 }
 
 func watch(t *testing.T, s ruleset.Source) chan struct{} {

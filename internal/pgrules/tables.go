@@ -6,18 +6,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// prepare makes the tables when they are missing, once.
+// prepare makes the tables when they are missing.
 func (s *Source) prepare(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ready {
+	if s.ready.Load() {
+		return nil
+	}
+	s.making.Lock()
+	defer s.making.Unlock()
+	if s.ready.Load() {
 		return nil
 	}
 	there, err := s.tables(ctx)
 	if err == nil && !there {
 		err = s.create(ctx)
 	}
-	s.ready = err == nil
+	s.ready.Store(err == nil)
 	return s.explain(err)
 }
 
