@@ -153,4 +153,4 @@ func (b *Budget) leftLocked() float64 {
 }
 
 // now is the number of the tenth of a window that it is.
-func (b *Budget) now() int64 { return int64(max(0, b.clock()) / b.width) }
+func (b *Budget) now() int64 { return int64(b.clock() / b.width) }

@@ -18,7 +18,7 @@ type window struct {
 }
 
 // at returns the part of a number, after all that are then too old have left.
-// Time does not run back: an older number is the newest.
+// Time does not run back, nor begin before 0: an older number is the newest.
 func (w *window) at(number int64) *part {
 	number = max(number, w.newest)
 	for n := max(w.newest, number-parts) + 1; n <= number; n++ {

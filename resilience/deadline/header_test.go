@@ -28,6 +28,7 @@ func TestLeft(t *testing.T) {
 		{"empty", http.Header{"X-Deadline-Ms": {""}}, none},
 		{"otherDigits", http.Header{"X-Deadline-Ms": {"٣"}}, none},
 		{"leastOfTwo", http.Header{"X-Deadline-Ms": {"850", "x", "20"}}, 20 * ms},
+		{"leastOfTwoWhichIsFirst", http.Header{"X-Deadline-Ms": {"20", "850"}}, 20 * ms},
 		{"envoy", http.Header{"X-Envoy-Expected-Rq-Timeout-Ms": {"850"}}, 850 * ms},
 		{"envoyWithoutOne", http.Header{"X-Envoy-Expected-Rq-Timeout-Ms": {"0"}}, none},
 		{"grpcHours", http.Header{"Grpc-Timeout": {"2H"}}, 7200 * s},

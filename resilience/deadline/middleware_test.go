@@ -78,12 +78,20 @@ func TestLateAnswers(t *testing.T) {
 			<-r.Context().Done()
 			w.WriteHeader(http.StatusTeapot)
 		}, 418},
+		{"statusAloneIsKept", func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusOK)
+			<-r.Context().Done()
+		}, 200},
+		{"changeOfProtocolIsKept", func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusSwitchingProtocols)
+			<-r.Context().Done()
+		}, 101},
 		{"writtenIsKept", func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, "half of it")
 			<-r.Context().Done()
 		}, 200},
 		{"copiedIsKept", func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(w, strings.NewReader("half of it"))
+			_, _ = w.(io.ReaderFrom).ReadFrom(strings.NewReader("half of it"))
 			<-r.Context().Done()
 		}, 200},
 		{"copyOfNothingIsNone", func(w http.ResponseWriter, r *http.Request) {
