@@ -39,7 +39,10 @@ func TestAPipeThatNobodyWritesToIsNotWaitedFor(t *testing.T) {
 		read <- err
 	}()
 	select {
-	case <-read:
+	case err := <-read:
+		if err != nil {
+			t.Error(err)
+		}
 	case <-time.After(2 * readTime):
 		t.Fatal("still waiting")
 	}
