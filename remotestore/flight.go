@@ -3,6 +3,8 @@ package remotestore
 import (
 	"context"
 
+	"google.golang.org/grpc/status"
+
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
@@ -24,6 +26,7 @@ func (f *flight) fly(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, f.store.options.Timeout)
 	defer cancel()
 	response, err := f.store.client.TakeBatch(ctx, f.columns.message())
+	f.store.note(status.Code(err))
 	if err == nil {
 		err = f.spread(response)
 	} else {

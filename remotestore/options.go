@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -51,7 +52,7 @@ func (o *Options) fill() error {
 	if err != nil || host == "" {
 		return wrongOption("Addr is not host:port", "write it as host:8081")
 	}
-	switch number, err := net.LookupPort("tcp", port); {
+	switch number, err := strconv.ParseUint(port, 10, 16); {
 	case err != nil || number == 0:
 		return wrongOption(fmt.Sprintf("Addr has the port %.20q", port), "use 1 to 65535, such as host:8081")
 	case o.Timeout < 0:

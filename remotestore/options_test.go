@@ -86,7 +86,11 @@ func TestTokenOpensTheServer(t *testing.T) {
 	addr := serve(t, server.Config{Store: memory, HTTPToken: "s3cret"})
 	claim := stint.Claim{Key: "k", Limit: mustLimit(t, "5/h"), Cost: 1}
 	for token, works := range map[string]bool{"s3cret": true, "other": false, "": false} {
-		_, err := open(t, Options{Addr: addr, Token: token, Timeout: patience}).Take(t.Context(), claim)
+		s := open(t, Options{Addr: addr, Token: token, Timeout: patience})
+		_, err := s.Take(t.Context(), claim)
+		if s.Up() != works {
+			t.Errorf("token %q: the server is up: %v", token, s.Up())
+		}
 		if works && err != nil {
 			t.Error(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 
 	"github.com/stintdev/stint"
@@ -30,6 +31,7 @@ type Store struct {
 	limits  limitMessages
 	calls   sync.Pool // of *call
 	closed  atomic.Bool
+	refused atomic.Bool // the last call, whatever it asked for
 }
 
 // New returns a store and begins to connect. It does not wait for the server
@@ -58,8 +60,14 @@ func (s *Store) Close() error {
 	return s.conn.Close()
 }
 
-// Up reports whether there is a connection to the server.
-func (s *Store) Up() bool { return s.conn.GetState() == connectivity.Ready }
+// Up reports whether there is a connection to a server that takes calls: one
+// that wants another token, or speaks no stint.v1, takes none.
+func (s *Store) Up() bool { return s.conn.GetState() == connectivity.Ready && !s.refused.Load() }
+
+// note hears how each call to the server ended.
+func (s *Store) note(c codes.Code) {
+	s.refused.Store(c == codes.Unauthenticated || c == codes.Unimplemented)
+}
 
 // Take decides one claim and charges it when allowed.
 func (s *Store) Take(ctx context.Context, claim stint.Claim) (stint.Decision, error) {
