@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ func TestCloseWaitsForWhatIsInFlight(t *testing.T) {
 		var asking sync.WaitGroup
 		asking.Go(func() { s.take(l, 1) })
 		s.rest(s.far.way / 2)
+		asking.Go(func() { s.take(l, 100) }) // waits for that, and then asks too
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
@@ -28,11 +30,17 @@ func TestCloseWaitsForWhatIsInFlight(t *testing.T) {
 		if got := s.Stats(); got.Granted == 0 || got.Held != 0 {
 			t.Fatalf("%+v; want something granted, and nothing held", got)
 		}
-		if used := s.used(l); used != 3 {
-			t.Errorf("the store counts %d; want the 3 that were admitted", used)
+		if used := s.used(l); used != 103 {
+			t.Errorf("the store counts %d; want the 103 that were admitted", used)
 		}
-		if d := s.take(l, 1); !d.Allowed || d.Remaining != 10_000-4 {
-			t.Errorf("after it is closed: %+v", d)
+		granted := s.Stats().Granted
+		for i := range int64(5) {
+			if d := s.take(l, 1); !d.Allowed || d.Remaining != 10_000-104-i {
+				t.Errorf("after it is closed: %+v", d)
+			}
+		}
+		if got := s.Stats(); got.Granted != granted || got.Keys != 0 {
+			t.Errorf("after it is closed: %+v", got)
 		}
 	})
 }
@@ -42,7 +50,7 @@ func TestAStoreThatHangsDoesNotHoldUpTheEnd(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(10_000))
 		s.warm(l, 100*time.Millisecond)
-		s.far.Store = hung{}
+		s.far.become(hung{})
 		s.rest(50 * time.Millisecond) // what is held is to be renewed, or goes back
 		began := time.Now()
 		if err := s.Close(); err != nil {
@@ -130,6 +138,86 @@ func TestAKeyIsNotForgottenWithWhatItHolds(t *testing.T) {
 		}
 		if used := s.used(l); used != 200 {
 			t.Errorf("the store counts %d; want the 200 that were admitted", used)
+		}
+		if err := node.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Nor is one that is asked about, however long that takes.
+func TestAKeyIsNotForgottenWhileItIsAskedAbout(t *testing.T) {
+	play(t, func(s *scene) {
+		l := s.limit(perMinute(10_000))
+		s.newMinute()
+		s.warm(l, 200*time.Millisecond)
+		before := s.Stats()
+		s.far.way = 2 * time.Second
+		s.take(l, before.Held+1)
+		s.rest(15 * time.Second)
+		if got := s.Stats(); got.Granted == before.Granted || got.Keys != 0 {
+			t.Errorf("%+v after %+v; want more granted, and the key forgotten", got, before)
+		}
+		if used, want := s.used(l), 200+before.Held+1; used != want {
+			t.Errorf("the store counts %d; want the %d that were admitted", used, want)
+		}
+	})
+}
+
+// What stands in for a store takes nothing back.
+func TestADegradedAnswerTakesNothingBack(t *testing.T) {
+	play(t, func(s *scene) {
+		s.warm(s.limit(perMinute(10_000)), 100*time.Millisecond)
+		before := s.Stats()
+		s.far.become(degraded{})
+		s.rest(time.Second)
+		if got := s.Stats(); before.Held == 0 || got.Returned != before.Returned || got.Stranded-before.Stranded < uint64(before.Held) {
+			t.Errorf("%+v after %+v", got, before)
+		}
+	})
+}
+
+// What many keys ask for goes in calls of a bounded size.
+func TestACallIsOfSoManyKeys(t *testing.T) {
+	play(t, func(s *scene) {
+		l := s.limit(perMinute(10_000))
+		for range 50 {
+			s.takeMany(s.Store, l, 300)
+			s.rest(time.Millisecond)
+		}
+		s.rest(time.Second)
+		_ = s.Close()
+		if s.far.most != 128 {
+			t.Errorf("a call of %d keys; want 128 at most", s.far.most)
+		}
+	})
+}
+
+// takeMany asks for so many keys at once.
+func (s *scene) takeMany(node *lease.Store, l stint.Limit, keys int) {
+	s.t.Helper()
+	var asking sync.WaitGroup
+	for key := range keys {
+		c := leased(l, 1)
+		c.Key = strconv.Itoa(key)
+		asking.Go(func() { _, _ = node.Take(context.Background(), c) })
+	}
+	asking.Wait()
+}
+
+// A flood of keys fills no more than its room; the others are the store's.
+func TestSoManyKeysAreLookedAfter(t *testing.T) {
+	play(t, func(s *scene) {
+		node, err := lease.New(s.far, lease.Options{MaxKeys: 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := s.limit(perMinute(10_000))
+		for range 100 {
+			s.takeMany(node, l, 200)
+		}
+		if got := node.Stats(); got.Keys == 0 || got.Keys > 64 {
+			t.Errorf("%d keys are looked after; want at most 64", got.Keys)
 		}
 		if err := node.Close(); err != nil {
 			t.Error(err)

@@ -62,8 +62,8 @@ func TestAClaimThatIsNotChargedShowsWhatStands(t *testing.T) {
 				t.Errorf("%+v; want that %d remain", out, stands)
 			}
 		}
-		if s.Stats().Asked != before.Asked {
-			t.Fatal("the store was asked: nothing is tested")
+		if after := s.Stats(); after.Asked != before.Asked || after.Local != before.Local || after.Denied != before.Denied+3 {
+			t.Errorf("%+v after %+v; want three more denied here, and the store not asked", after, before)
 		}
 	})
 }
@@ -124,7 +124,10 @@ func TestAStoreThatFailsFailsOnlyItsOwn(t *testing.T) {
 	play(t, func(s *scene) {
 		hot, cold := s.named("hot", 10_000), s.named("cold", 77)
 		s.warm(hot, 100*time.Millisecond)
-		s.far.Store = hung{}
+		log := s.limit(stint.Spec{Rule: "r", Name: "log", Algorithm: stint.SlidingWindowLog, Limit: 10, Window: time.Second})
+		s.take(log, 1)
+		s.take(log, 1)
+		s.far.become(hung{})
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		defer cancel()
 		out := make([]stint.Decision, 3)
@@ -135,6 +138,11 @@ func TestAStoreThatFailsFailsOnlyItsOwn(t *testing.T) {
 		}
 		if err := s.TakeGroups(ctx, []stint.Group{group(leased(cold, 1))}, out[:1]); !errors.Is(err, context.DeadlineExceeded) || errors.As(err, &some) {
 			t.Errorf("the store was asked for all: %v", err)
+		}
+		_ = s.TakeGroups(ctx, []stint.Group{group(leased(log, 1))}, out[:1])
+		s.far.become(s.truth)
+		if d := s.takeGroup(leased(log, 1))[0]; !d.Allowed || d.Remaining != 7 {
+			t.Errorf("a failure was taken for a denial: %+v", d)
 		}
 	})
 }
@@ -185,7 +193,8 @@ func TestTheStoreDecidesWhatIsNotLeased(t *testing.T) {
 		s.exhaust(gone)
 		either, or := leased(gone, 1), leased(hot, 1)
 		either.Any, or.Any = 1, 1
-		if out := s.takeGroup(either, or); out[0].Allowed || !out[1].Allowed {
+		calls := s.far.calls
+		if out := s.takeGroup(either, or); out[0].Allowed || !out[1].Allowed || s.far.calls == calls {
 			t.Errorf("any of two: %+v", out)
 		}
 		strict := leased(hot, 1)
@@ -195,7 +204,7 @@ func TestTheStoreDecidesWhatIsNotLeased(t *testing.T) {
 		queue := s.limit(stint.Spec{Rule: "r", Name: "queue", Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Second, Queue: 5})
 		for name, c := range map[string]stint.Claim{"strict": strict, "extra": more, "peek": leased(hot, 0), "give back": leased(hot, -1), "leaky": leased(queue, 1)} {
 			for range 3 {
-				calls := s.far.calls
+				calls = s.far.calls
 				d, err := s.Take(context.Background(), c)
 				if err != nil || !d.Allowed || s.far.calls == calls || d.Granted != c.Extra {
 					t.Errorf("%s: %+v, %v, %d calls", name, d, err, s.far.calls-calls)

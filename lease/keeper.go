@@ -138,8 +138,6 @@ func (w *work) patrol(sh *shard, now int64) {
 			w.settle(sh, e, math.MaxInt64)
 		case !busy && e.isLow(now):
 			w.renew(sh, e, now)
-		default:
-			w.settle(sh, e, now-e.size.ahead/2)
 		}
 		if idle > idleIn*e.size.recall && !busy && now >= e.dry.until && len(e.grants) == 0 {
 			sh.drop(e)
@@ -227,7 +225,6 @@ func (j *job) done(d *stint.Decision, ok bool, sent, received int64) {
 	switch {
 	case j.claim.Cost < 0 && ok:
 		j.shard.count.returned += uint64(-j.claim.Cost)
-		j.entry.last = answer{*d, received}
 	case j.claim.Cost < 0:
 		j.shard.count.stranded += uint64(-j.claim.Cost)
 	default:

@@ -20,32 +20,37 @@ type far struct {
 
 	mutex sync.Mutex
 	calls int
-	asked []stint.Claim
+	most  int // claims of one call
 }
 
-func (f *far) note(claims ...stint.Claim) {
+// note counts a call, and returns the store that it is for.
+func (f *far) note(claims int) stint.Store {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.calls++
-	f.asked = append(f.asked, claims...)
+	f.most = max(f.most, claims)
+	return f.Store
+}
+
+// become puts another store at the other end.
+func (f *far) become(s stint.Store) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.Store = s
 }
 
 func (f *far) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
-	f.note(c)
+	store := f.note(1)
 	time.Sleep(f.way)
-	d, err := f.Store.Take(ctx, c)
+	d, err := store.Take(ctx, c)
 	time.Sleep(f.way)
 	return d, err
 }
 
 func (f *far) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	var claims []stint.Claim
-	for _, g := range groups {
-		claims = append(claims, g.Claims...)
-	}
-	f.note(claims...)
+	store := f.note(len(out))
 	time.Sleep(f.way)
-	err := f.Store.TakeGroups(ctx, groups, out)
+	err := store.TakeGroups(ctx, groups, out)
 	time.Sleep(f.way)
 	return err
 }
@@ -337,7 +342,7 @@ func TestADecisionTellsTheEndOfItsWindow(t *testing.T) {
 func TestADegradedAnswerIsNotLearnt(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(100))
-		s.far.Store = degraded{}
+		s.far.become(degraded{})
 		for range 50 {
 			if d := s.take(l, 1); !d.Degraded || !d.Allowed {
 				t.Fatalf("%+v", d)
@@ -346,9 +351,9 @@ func TestADegradedAnswerIsNotLearnt(t *testing.T) {
 		if got := s.Stats(); got.Local != 0 || got.Held != 0 || got.Granted != 0 {
 			t.Errorf("%+v", got)
 		}
-		s.far.Store = degraded{denies: true}
+		s.far.become(degraded{denies: true})
 		s.take(l, 1)
-		s.far.Store = s.truth
+		s.far.become(s.truth)
 		if d := s.take(l, 1); !d.Allowed || d.Degraded {
 			t.Errorf("the store is back: %+v", d)
 		}
