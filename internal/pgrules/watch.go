@@ -3,7 +3,6 @@ package pgrules
 import (
 	"context"
 	"encoding/json"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,24 +12,7 @@ import (
 
 // Watch hears announcements, and polls.
 func (s *Source) Watch(ctx context.Context, changed func()) {
-	changed() // the poll notices what follows, whatever becomes of announcements
-	var beside sync.WaitGroup
-	defer beside.Wait()
-	beside.Go(func() { ruleset.Poll(ctx, changed) })
-	said := ""
-	for {
-		err := s.listen(ctx, changed)
-		if ctx.Err() != nil {
-			return
-		}
-		if err.Error() != said {
-			said = err.Error()
-			s.log.Warn("rules: announcements of new versions are not heard; until they are, the source is polled", "every", ruleset.PollEvery, "error", err)
-		}
-		if !ruleset.Pause(ctx, time.Second) {
-			return
-		}
-	}
+	ruleset.Hear(ctx, changed, s.listen, s.log)
 }
 
 // listen hears announcements on a connection of its own until that fails. What

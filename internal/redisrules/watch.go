@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -44,24 +43,7 @@ func retryDelay(attempts int, _ rueidis.Completed, _ error) time.Duration {
 
 // Watch hears announcements, and polls.
 func (s *Source) Watch(ctx context.Context, changed func()) {
-	changed() // the poll notices what follows, whatever becomes of announcements
-	var beside sync.WaitGroup
-	defer beside.Wait()
-	beside.Go(func() { ruleset.Poll(ctx, changed) })
-	said := ""
-	for {
-		err := s.listen(ctx, changed)
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil && err.Error() != said {
-			said = err.Error()
-			s.log.Warn("rules: announcements of new versions are not heard; until they are, the source is polled", "every", ruleset.PollEvery, "error", err)
-		}
-		if !ruleset.Pause(ctx, timeout) {
-			return
-		}
-	}
+	ruleset.Hear(ctx, changed, s.listen, s.log)
 }
 
 // listen hears announcements until that fails. What was published before it
