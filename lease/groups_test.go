@@ -222,3 +222,13 @@ func TestOptionsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// A group of parts tells the limits that were claimed, as one part does.
+func TestAGroupOfPartsTellsItsLimits(t *testing.T) {
+	play(t, func(s *scene) {
+		l := s.limit(stint.PerMinute(600))
+		if out := s.takeGroup(parted(l, 1), leased(s.named("other", 50), 1)); out[0].Limit != 600 || out[1].Limit != 50 {
+			t.Errorf("%+v", out)
+		}
+	})
+}

@@ -50,6 +50,7 @@ func TestAPartLeavesRoom(t *testing.T) {
 		{stint.Spec{Algorithm: log, Limit: 10, Window: stint.MaxWindow}, 10, stint.MaxWindow, 0},
 		{stint.Spec{Algorithm: counter, Limit: 10, Window: sec}, 10, sec * 5 / 4, sec / 4},
 		{stint.Spec{Algorithm: counter, Limit: 10, Window: time.Minute, Buckets: 60}, 10, time.Minute + 60*51*time.Millisecond, 3 * sec},
+		{stint.Spec{Algorithm: counter, Limit: 10, Window: sec, Buckets: 2}, 10, sec + 2*251*time.Millisecond, sec / 4},
 		{stint.Spec{Algorithm: stint.FixedWindow, Limit: 10, Window: sec}, 10, sec, 3 * sec},
 		{stint.Spec{Algorithm: stint.LeakyBucket, Limit: 10, Window: sec, Queue: 5}, 6, sec, 0},
 	} {
