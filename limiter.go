@@ -142,9 +142,9 @@ func (l *Limiter) Wait(ctx context.Context, key string) error { return l.WaitN(c
 
 // WaitN blocks until key has been allowed n units, and for as long as a leaky
 // bucket delays it. It fails at once, charging nothing, when the wait would
-// never end or would pass the deadline of ctx, and when ctx ends. Callers
-// that wait for the same key are served in no particular order, but for those
-// of a leaky bucket, which keeps a queue.
+// never end or would pass the deadline of ctx (CodeTimeout, of the kind
+// "wait"), and when ctx ends. Callers that wait for the same key are served in
+// no particular order, but for those of a leaky bucket, which keeps a queue.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	if l.shapes() {
 		if err := l.checkDeadline(ctx, key, n); err != nil {
@@ -206,7 +206,7 @@ func canWait(ctx context.Context, wait time.Duration) error {
 		return invalid("cost: is greater than the limit, so no wait is long enough", "ask for less at once")
 	}
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < wait {
-		return &Error{Code: CodeTimeout, Problem: "the wait of " + wait.String() + " would pass the deadline", Err: context.DeadlineExceeded}
+		return &Error{Code: CodeTimeout, Kind: "wait", Problem: "the wait of " + wait.String() + " would pass the deadline", Err: context.DeadlineExceeded}
 	}
 	return nil
 }

@@ -108,12 +108,15 @@ func (c *Client) allow(ctx context.Context, key, method string, cost int64) erro
 	return wait(ctx, answer.Decision.Delay)
 }
 
-// fail: a wait that would pass the deadline is an end that was foreseen.
+// fail: a wait that would pass the deadline is an end that was foreseen. A store
+// that takes too long has failed, unless the call itself has ended.
 func (c *Client) fail(ctx context.Context, err error) error {
 	if c.OnError != nil {
 		return c.OnError(ctx, err)
 	}
-	if _, limited := ctx.Deadline(); limited && errors.Is(err, context.DeadlineExceeded) {
+	coded, ok := errors.AsType[*stint.Error](err)
+	foreseen := ok && coded.Kind == "wait"
+	if foreseen || ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
 		return ended(err).Err()
 	}
 	return ErrorStatus(err).Err()

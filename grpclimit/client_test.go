@@ -38,6 +38,20 @@ func TestCallsAreRefusedBeforeTheyAreSent(t *testing.T) {
 	}
 }
 
+func TestOneMessageToTheServerIsTheCallItself(t *testing.T) {
+	c := &Client{Limiter: fixed(t), Refuse: true, Messages: true}
+	client := serve(t, &service{}, nil, c.Options()...)
+	for n, want := range []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted} {
+		stream, err := client.StreamingOutputCall(t.Context(), &pb.StreamingOutputCallRequest{})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		if status.Code(err) != want {
+			t.Errorf("call %d: %v; want %v", n, err, want)
+		}
+	}
+}
+
 func TestRefusedMessagesAreNotSent(t *testing.T) {
 	served := make(chan string, 10)
 	c := &Client{Limiter: fixed(t), Refuse: true, Messages: true, Cost: func(_ context.Context, _ string, message any) int64 {
@@ -156,8 +170,14 @@ func TestClientWithoutAStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	slow := stint.NewLimiter(broken{&stint.Error{Code: stint.CodeTimeout, Kind: "timeout", Problem: "slow", Err: context.DeadlineExceeded}}, limit)
 	limiter := stint.NewLimiter(broken{&stint.Error{Code: stint.CodeUnavailable, Problem: "down"}}, limit)
 	for _, refuse := range []bool{false, true} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		if _, err := caller(t, &Client{Limiter: slow, Refuse: refuse})(ctx); status.Code(err) != codes.Unavailable {
+			t.Errorf("refuse %v, a slow store: %v; want UNAVAILABLE", refuse, err)
+		}
+		cancel()
 		c := &Client{Limiter: limiter, Refuse: refuse}
 		if _, err := caller(t, c)(t.Context()); status.Code(err) != codes.Unavailable {
 			t.Errorf("refuse %v: %v; want UNAVAILABLE", refuse, err)
