@@ -38,8 +38,8 @@ func newDenial(a *httplimit.Answer, method string) denial {
 	switch {
 	case a.Listed:
 		d.wait = stint.Never
-	case d.wait != stint.Never:
-		spread := min(max(a.Jitter, 0), 1) * float64(d.wait)
+	case d.wait != stint.Never && a.Jitter > 0: // which no NaN is
+		spread := min(a.Jitter, 1) * float64(d.wait)
 		d.wait += rand.N(time.Duration(min(spread, float64(mostJitter))) + 1)
 	}
 	return d

@@ -3,6 +3,7 @@ package grpclimit
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,6 +160,17 @@ func TestClientsRetryWhenTheyAreTold(t *testing.T) {
 				t.Errorf("asked again before %v had passed", window)
 			}
 		})
+	}
+}
+
+func TestJitterIsAShare(t *testing.T) {
+	for jitter, most := range map[float64]time.Duration{-3: time.Minute, 7: 2 * time.Minute, math.Inf(1): 2 * time.Minute, math.NaN(): time.Minute} {
+		for range 50 {
+			d := newDenial(&httplimit.Answer{Decision: stint.Decision{RetryAfter: time.Minute}, Jitter: jitter}, unaryMethod)
+			if d.wait < time.Minute || d.wait > most {
+				t.Fatalf("%v: %v; want a minute to %v", jitter, d.wait, most)
+			}
+		}
 	}
 }
 
