@@ -193,7 +193,7 @@ func TestGrantedTooLateGoesOn(t *testing.T) {
 
 // ending is a context that has ended before those who wait for it know.
 type ending struct {
-	context.Context
+	context.Context //nolint:containedctx // it is one
 
 	ended atomic.Bool
 }
