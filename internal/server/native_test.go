@@ -151,6 +151,7 @@ func TestNativeKnowsWhoShowedACertificate(t *testing.T) {
 		{"gRPC alone does not ask", mutual, open, codes.PermissionDenied},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			s := run(t, Config{GRPC: ":0", TLS: c.all, GRPCTLS: c.gRPC})
 			_, port, _ := net.SplitHostPort(s.Addr("grpc").String())
 			conn, err := grpc.NewClient(net.JoinHostPort("127.0.0.1", port), grpc.WithTransportCredentials(credentials.NewTLS(a.client(open))))
