@@ -165,6 +165,32 @@ func TestTransport(t *testing.T) {
 	}
 }
 
+func TestCallerMaySayWhatIsLoad(t *testing.T) {
+	gate := newTally()
+	rt := &Transport{
+		Gate:    gate,
+		Outcome: func(*http.Response, error) Outcome { return Ignored },
+		Base:    trip(func(*http.Request) (*http.Response, error) { return nil, io.EOF }),
+	}
+	_, _ = rt.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://h/", nil))
+	if len(gate.outcomes) != 1 || gate.outcomes[0] != Ignored {
+		t.Errorf("%v", gate.outcomes)
+	}
+}
+
+// A caller that gives up says nothing, over real connections too.
+func TestTransportIgnoresWhoGaveUp(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { leave(); <-r.Context().Done() }))
+	defer server.Close()
+	gate := newTally()
+	req := must(http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil))
+	_, _ = (&http.Client{Transport: &Transport{Gate: gate}}).Do(req)
+	if len(gate.outcomes) != 1 || gate.outcomes[0] != Ignored || gate.Usage().InFlight != 0 {
+		t.Errorf("%v, %+v", gate.outcomes, gate.Usage())
+	}
+}
+
 func TestTransportSaysWhatItShed(t *testing.T) {
 	gate := newTally()
 	gate.Enter()

@@ -10,9 +10,16 @@ import (
 // Transport is an [http.RoundTripper] that sends requests as a [Gate] says,
 // such as a [Throttle]. Gate is needed. A place is given back when the answer
 // begins. Answers of 429, 503 and 504 are [Dropped], and so are all errors but
-// that the caller gave up. Do not change it once it is in use.
+// that the caller gave up. Put it around a transport with a breaker, not below
+// one, which would take what is shed for failures. Do not change it once it is
+// in use.
 type Transport struct {
 	Gate Gate
+
+	// Outcome says what a round trip says of the load; one of the two is nil.
+	// It is not asked where the caller gave up. Defaults to what is said
+	// above.
+	Outcome func(resp *http.Response, err error) Outcome
 
 	// Base sends the requests. Defaults to http.DefaultTransport.
 	Base http.RoundTripper
@@ -33,7 +40,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	how := Ignored // where it panics
 	defer func() { call.End(how) }()
 	resp, err := t.base().RoundTrip(req)
-	how = sent(req.Context(), resp, err)
+	how = t.outcome(req.Context(), resp, err)
 	return resp, err
 }
 
@@ -44,10 +51,12 @@ func (t *Transport) base() http.RoundTripper {
 	return http.DefaultTransport
 }
 
-func sent(ctx context.Context, resp *http.Response, err error) Outcome {
+func (t *Transport) outcome(ctx context.Context, resp *http.Response, err error) Outcome {
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.Canceled):
 		return Ignored
+	case t.Outcome != nil:
+		return t.Outcome(resp, err)
 	case err != nil || resp.StatusCode == http.StatusTooManyRequests:
 		return Dropped
 	}

@@ -32,7 +32,7 @@ func (a *attempts) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err == nil && a.options.mayRepeat(resp) {
 		pass.Leave()
 	}
-	return atEnd(resp, err, pass.Leave)
+	return atEnd(resp, err, pass.end())
 }
 
 func (a *attempts) send(req *http.Request, pass *Pass, c *call) (*http.Response, error) {

@@ -7,14 +7,17 @@ import (
 )
 
 // atEnd has a function called once, when the response has been read to its
-// end or closed, or at once where there is none.
+// end or closed, or at once where there is none. A nil function is not called.
 func atEnd(resp *http.Response, err error, end func()) (*http.Response, error) {
+	if end == nil {
+		return resp, err
+	}
 	if err != nil || resp.Body == nil {
 		end()
 		return resp, err
 	}
-	b := body{resp.Body, sync.OnceFunc(end)}
-	resp.Body = &b
+	b := &body{ReadCloser: resp.Body, end: end}
+	resp.Body = b
 	if w, ok := b.ReadCloser.(io.Writer); ok { // a connection that changed its protocol
 		resp.Body = &tunnel{b, w}
 	}
@@ -24,23 +27,24 @@ func atEnd(resp *http.Response, err error, end func()) (*http.Response, error) {
 type body struct {
 	io.ReadCloser
 
-	end func()
+	end  func()
+	once sync.Once
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		b.end()
+		b.once.Do(b.end)
 	}
 	return n, err
 }
 
 func (b *body) Close() error {
-	defer b.end()
+	defer b.once.Do(b.end)
 	return b.ReadCloser.Close()
 }
 
 type tunnel struct {
-	body
+	*body
 	io.Writer
 }

@@ -142,6 +142,14 @@ func (p *Pass) Failure() { p.call.Failure() }
 // Cancel tells the breaker that nobody will know: the caller gave up.
 func (p *Pass) Cancel() { p.call.Cancel() }
 
+// end is Leave where there is a place to give back, else nil.
+func (p *Pass) end() func() {
+	if p.slot == nil {
+		return nil
+	}
+	return p.Leave
+}
+
 // Leave gives the place back. Only the first call does.
 func (p *Pass) Leave() {
 	if p.slot != nil {

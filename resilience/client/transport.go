@@ -25,7 +25,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (t *Transport) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	if t.options.Total == 0 {
-		return ctx, func() {}
+		return ctx, nil
 	}
 	return context.WithTimeout(ctx, t.options.Total)
 }
