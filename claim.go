@@ -46,6 +46,9 @@ type Policy struct {
 	Consistency Consistency
 	OnFailure   OnFailure
 	Replicas    uint8 // how many replicas must have the charge; 0: none
+	// Penalty says that the claim is of a rule that punishes who keeps hitting
+	// its limits. It is for who decides by rules; stores do not need it.
+	Penalty bool
 }
 
 // Local is the key and the limit of a claim that a node decides by itself.

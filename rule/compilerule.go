@@ -25,6 +25,7 @@ func (c *compiler) compileRule(d *ruleDraft) *Rule {
 	c.compileLimits(d, r)
 	c.checkShaper(d, r)
 	c.compileLocal(d, r)
+	c.compilePenalty(d, r)
 	c.compileLists(&r.lists, d.lists)
 	if !r.lists.deny.empty() && r.Mode == Enforce {
 		c.set.rulesDeny = true

@@ -79,6 +79,7 @@ type ruleDraft struct {
 	replicas          located
 	retryJitter, cost located
 	dialect           int
+	penalty           *penaltyDraft
 	denyAll           bool
 	lists             listDraft
 	flawed            bool // a mistake was found as it was read

@@ -41,6 +41,7 @@ var ruleFields = withNumbers(fields[ruleDraft]{
 	"on_store_failure": readFailure,
 	"replicas":         func(r *reader, n *yaml.Node, d *ruleDraft) { d.replicas, _ = r.text(n, "replicas") },
 	"retry_jitter":     func(r *reader, n *yaml.Node, d *ruleDraft) { d.retryJitter, _ = r.text(n, "retry_jitter") },
+	"penalty":          readPenalty,
 	"headers":          func(r *reader, n *yaml.Node, d *ruleDraft) { d.dialect = r.choice(n, "headers", dialects()...) },
 	"cost":             func(r *reader, n *yaml.Node, d *ruleDraft) { d.cost, _ = r.text(n, "cost") },
 	"deny_all":         func(r *reader, n *yaml.Node, d *ruleDraft) { d.denyAll = r.choice(n, "deny_all", "false", "true") == 1 },

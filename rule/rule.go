@@ -31,6 +31,9 @@ type Rule struct {
 	// none; LocalBy is empty when it is the rule's own identity.
 	Local   stint.Limit
 	LocalBy []string
+	// Penalty is what happens to who keeps hitting the limits; nil: nothing
+	// but the denials.
+	Penalty *Penalty
 
 	match        conditions
 	identity     identity

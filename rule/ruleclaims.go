@@ -28,8 +28,8 @@ func (s *Set) Rule(id string) *Rule {
 
 // RuleClaims returns what a rule asks of a store for a request, whether or not
 // it matches the request: a claim of the given cost for each limit, with the
-// numbers that this caller has. It is for looking at, and mending, what is kept
-// for one caller. The error, a [*stint.Error], says which attribute is missing.
+// numbers that this caller has, and for those of its penalty. It is for looking
+// at, and mending, what is kept for one caller. The error, a [*stint.Error], says which attribute is missing.
 func (s *Set) RuleClaims(r *Rule, a Attributes, cost int64) ([]stint.Claim, error) {
 	q := s.borrow(a, cost)
 	defer s.giveBack(q)
@@ -44,6 +44,11 @@ func (s *Set) RuleClaims(r *Rule, a Attributes, cost int64) ([]stint.Claim, erro
 	var claims []stint.Claim
 	for _, l := range q.limitsOf(r, key) {
 		claims = append(claims, stint.Claim{Key: key, Limit: l, Cost: cost, Policy: r.Policy})
+	}
+	if r.Penalty != nil && len(claims) > 0 {
+		for _, l := range r.Penalty.Limits() {
+			claims = append(claims, stint.Claim{Key: key, Limit: l, Cost: cost})
+		}
 	}
 	return claims, nil
 }

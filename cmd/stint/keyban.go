@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 
@@ -42,9 +43,11 @@ force on every node. KEY may be -, to read it from standard input.`,
 func newUnbanCommand() *cobra.Command {
 	f := &banFlags{}
 	c := &cobra.Command{
-		Use:     "unban KEY",
-		Short:   "Take a key off the deny list",
-		Long:    "Take a key off the deny list, as it was put there by stint key ban or stands in\na rule file. KEY may be -, to read it from standard input.",
+		Use:   "unban KEY",
+		Short: "Take a key off the deny list, and end its penalties",
+		Long: `Take a key off the deny list, as it was put there by stint key ban or stands in
+a rule file, and end the penalties that rules have for it. KEY may be -, to read
+it from standard input.`,
 		Example: "  stint key unban sk_live_42\n  stint key unban --rule orders 'sk_trial_*'",
 		Args:    exactly("a key", "sk_live_42"),
 		RunE: f.running(func(ctx context.Context, args []string) error {
@@ -53,6 +56,13 @@ func newUnbanCommand() *cobra.Command {
 	}
 	f.define(c)
 	return c
+}
+
+func penaltyCount(n int) string {
+	if n == 1 {
+		return "1 penalty is"
+	}
+	return fmt.Sprintf("%d penalties are", n)
 }
 
 func (f *banFlags) define(c *cobra.Command) {
@@ -86,6 +96,12 @@ func (f *banFlags) change(ctx context.Context, path, done, arg string) error {
 	return f.ask(ctx, q, &o, func(w io.Writer) error {
 		l := &lines{w: w}
 		l.printf("%s is %s\n", masked(key), done)
+		if o.Penalties > 0 {
+			l.printf("%s ended\n", penaltyCount(o.Penalties))
+		}
+		if o.Penalties > 0 && !o.Changed {
+			return l.err
+		}
 		return errors.Join(l.err, printOutcome(w, &o))
 	})
 }

@@ -33,6 +33,8 @@ type outcome struct {
 	Diff     *diff     `json:"diff,omitempty"`
 	// Impact is what the rules deny of the last minutes' requests.
 	Impact *impact.Result `json:"impact,omitempty"`
+	// Penalties is how many were ended.
+	Penalties int `json:"penalties,omitempty"`
 }
 
 // attempts bounds how often an unconditional change is made anew on what

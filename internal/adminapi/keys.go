@@ -26,6 +26,7 @@ type claim struct {
 	stint.Claim
 
 	rule string
+	gate bool // of a penalty
 }
 
 // limitBody is the state of one limit for a key.
@@ -111,6 +112,9 @@ func (a *API) give(r *request, c claim, units int64) (limitBody, error) {
 func (a *API) state(r *request, c claim) (limitBody, error) {
 	c.Cost, c.At = 0, 0
 	d, err := a.Store.Take(r.Context(), c.Claim)
+	if c.gate {
+		d = openOrShut(d)
+	}
 	return limitBody{Rule: c.rule, Name: c.Limit.Name(), Limit: d.Limit, Remaining: d.Remaining,
 		ResetAfterMS: (d.ResetAfter.Microseconds() + 999) / 1000, Degraded: d.Degraded}, err
 }
@@ -241,7 +245,10 @@ func (k *keyRequest) ofRule(set *rule.Set, one *rule.Rule) (list []claim, err er
 	}
 	claims, err := set.RuleClaims(one, attributes, 0)
 	for _, c := range claims {
-		list = append(list, claim{c, one.ID})
+		if k.units > 0 && one.Penalty.Has(c.Limit) {
+			continue // what is given back is no forgiveness
+		}
+		list = append(list, claim{c, one.ID, one.Penalty != nil && c.Limit == one.Penalty.Gate})
 	}
 	return list, err
 }

@@ -106,7 +106,8 @@ func (a *API) ban(r *request) (any, error) {
 	return a.changeEntry(r, "put", entry, rule.PutEntry(entry))
 }
 
-// unban answers POST /v1/unban {"key":…}.
+// unban answers POST /v1/unban {"key":…}: off the deny list, and free of
+// penalties.
 func (a *API) unban(r *request) (any, error) {
 	entry := rule.ListEntry{Deny: true}
 	if err := r.decode(fields{"key": textField(&entry.Match), "rule": textField(&entry.Rule)}); err != nil {
@@ -115,7 +116,8 @@ func (a *API) unban(r *request) (any, error) {
 	if entry.Match == "" {
 		return nil, badRequest("key: is missing: say whom")
 	}
-	return a.changeEntry(r, "delete", entry, rule.DeleteEntry(entry))
+	answer, err := a.changeEntry(r, "delete", entry, rule.DeleteEntry(entry))
+	return a.forgiven(r, entry, answer, err)
 }
 
 // putOverride answers PUT /rules/{id}/override/{key}?for=1h.

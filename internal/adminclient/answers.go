@@ -72,6 +72,8 @@ type Outcome struct {
 	Warnings rule.Problems  `json:"warnings"`
 	Diff     *Diff          `json:"diff"`
 	Impact   *impact.Result `json:"impact"` // nil when it is not known
+	// Penalties is how many were ended.
+	Penalties int `json:"penalties"`
 }
 
 // Valid is what a set without mistakes would change.

@@ -118,8 +118,8 @@ func (b *batch) decide(ctx context.Context, started time.Time) {
 // and together with those of other requests.
 func (b *batch) askStore(ctx context.Context) (err error) {
 	if first := &b.groups[0]; len(b.groups) == 1 && len(first.Claims) == 1 && !first.Shadow {
-		b.decisions[0], err = b.server.store.Take(ctx, first.Claims[0])
+		b.decisions[0], err = b.server.rules.store.Take(ctx, first.Claims[0])
 		return err
 	}
-	return b.server.store.TakeGroups(ctx, b.groups, b.decisions)
+	return b.server.rules.store.TakeGroups(ctx, b.groups, b.decisions)
 }

@@ -11,7 +11,7 @@ import (
 // newNative is what answers the native protocol on the gRPC listener.
 func (s *Server) newNative() *native.Service {
 	return native.New(native.Options{
-		Store:        s.store,
+		Store:        s.rules.store,
 		Rules:        func() native.RuleSet { return s.rules.current.Load() },
 		Token:        s.config.HTTPToken,
 		Private:      s.grpcTLS.asksClients() || loopback(s.config.GRPC),

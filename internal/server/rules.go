@@ -13,13 +13,14 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/impact"
+	"github.com/stintdev/stint/internal/penalty"
 	"github.com/stintdev/stint/internal/ruleset"
 	"github.com/stintdev/stint/rule"
 )
 
 // rules are the rule set in force, over the store.
 type rules struct {
-	store   stint.Store
+	store   *penalty.Store
 	metrics *metrics
 	log     *slog.Logger
 	keeper  *ruleset.Keeper
@@ -40,7 +41,7 @@ type version struct {
 
 // newRules takes the first version of the rules.
 func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *metrics) (*rules, error) {
-	r := &rules{store: store, metrics: m, log: config.Logger}
+	r := &rules{store: penalty.New(store, m.newPenalties()), metrics: m, log: config.Logger}
 	if config.MostDenied > 0 {
 		r.sample = impact.New(nil)
 	}
@@ -90,6 +91,7 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 	for _, one := range set.Rules() {
 		v.views[one] = newView(one, r.metrics)
 	}
+	r.store.Use(set)
 	r.current.Store(v)
 	r.metrics.version.Set(float64(from.Number))
 	r.warn(set)

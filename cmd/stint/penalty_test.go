@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stintdev/stint/internal/redistest"
+)
+
+const punishing = `rules:
+  - id: api
+    limit: 1
+    window: 1s
+    penalty: {after: 3, window: 10m, cool_down: 1h, max: 1h, ban_after: 1, ban: 20h, forget: 2h}
+`
+
+// Two servers share a store: what one punishes, the other denies; both forgive.
+func TestPenaltiesAreSharedShownAndReversible(t *testing.T) {
+	redis := redistest.Server(t)
+	args := []string{"--store", "redis://" + redis.Addr(), "--store-deadline", "5s", "--store-slow", "0"}
+	a, b := administer(t, args...), administer(t, args...)
+	file := a.file("rules.yaml", punishing)
+	for _, one := range []*administered{a, b} {
+		one.run(exitDone, []string{"1 added (api)"}, "rules", "apply", file)
+	}
+	retry := func(one *administered) float64 {
+		t.Helper()
+		var d map[string]any
+		got := command(t, nil, "check", "--json", "--server", "http://"+one.addr("http"), "api_key=sk_live_12345", "path=/")
+		if err := json.Unmarshal([]byte(got.out), &d); err != nil {
+			t.Fatal(err, got)
+		}
+		if d["allowed"] == true {
+			return 0
+		}
+		return d["retry_after_ms"].(float64)
+	}
+	for range 100 { // a second allows one, and three denials begin the cool-down
+		if retry(a) > 3_500_000 {
+			break
+		}
+	}
+	if got := retry(b); got <= 3_500_000 || got > 3_600_000 {
+		t.Fatalf("the other server denies for %v ms, want an hour", got)
+	}
+	b.run(exitDone, []string{"api   penalty          1   0          59m", "penalty.strikes", "penalty.levels"}, "key", "peek", "sk_live_12345")
+	metrics, err := http.Get("http://" + a.addr("admin") + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer metrics.Body.Close()
+	text, _ := io.ReadAll(metrics.Body)
+	if !strings.Contains(string(text), `stint_penalties_total{penalty="cool_down",rule="api"} 1`) || !strings.Contains(string(text), `stint_penalty_denials_total{rule="api"}`) {
+		t.Error("no metrics of penalties")
+	}
+	b.run(exitDone, []string{"sk_liv… is not banned any more\n1 penalty is ended\n"}, "key", "unban", "sk_live_12345")
+	b.run(exitFailed, []string{"404"}, "key", "unban", "sk_live_12345")
+	for _, one := range []*administered{a, b} {
+		if got := retry(one); got > 1000 {
+			t.Errorf("still denied for %v ms", got)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+// Package penalty punishes callers that keep hitting their limits: a store that
+// wraps a store, and denies for a while what the limits would allow.
+//
+// What it knows of a caller is the state of a [rule.Penalty]'s limits in the
+// store that it wraps, so that nodes that share the store punish together, and
+// resetting that state forgives. It keeps nothing itself and reads no clock.
+//
+// A claim without [stint.Policy.Penalty] costs one comparison. One with it is
+// looked up first: a call more, which writes nothing. While the store does not
+// answer nobody is punished.
+package penalty
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
+)
+
+// Observer hears of punishments. Its methods are called by many goroutines at
+// once, and return soon.
+type Observer interface {
+	// Began is called when a punishment of a rule begins.
+	Began(rule string, ban bool)
+	// Denied is called when a punishment of a rule denies what its limits may
+	// have allowed.
+	Denied(rule string)
+}
+
+// Store is a [stint.Store] that punishes. Make it by [New]. It is safe for use
+// by many goroutines at once.
+type Store struct {
+	inner    stint.Store
+	observer Observer
+	rules    atomic.Pointer[map[string]*rule.Penalty] // by id
+}
+
+// New returns a store without rules, which punishes nobody.
+func New(inner stint.Store, o Observer) *Store {
+	return &Store{inner: inner, observer: o}
+}
+
+// Use puts the penalties of a rule set in force. A punishment that has begun
+// goes on.
+func (s *Store) Use(set *rule.Set) {
+	all := make(map[string]*rule.Penalty)
+	for _, r := range set.Rules() {
+		if r.Policy.Penalty {
+			all[r.ID] = r.Penalty
+		}
+	}
+	s.rules.Store(&all)
+}
+
+// Take decides one claim.
+func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	if !c.Policy.Penalty {
+		return s.inner.Take(ctx, c)
+	}
+	var out [1]stint.Decision
+	err := s.punishing(ctx, []stint.Group{{Claims: []stint.Claim{c}}}, out[:])
+	if groups, ok := errors.AsType[*stint.GroupsError](err); ok {
+		err = groups.Errs[0]
+	}
+	return out[0], err
+}
+
+// TakeGroups decides groups.
+func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	for i := range groups {
+		for j := range groups[i].Claims {
+			if groups[i].Claims[j].Policy.Penalty {
+				return s.punishing(ctx, groups, out)
+			}
+		}
+	}
+	return s.inner.TakeGroups(ctx, groups, out)
+}
+
+// punishing decides groups of which one at least may be punished.
+func (s *Store) punishing(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	t := trial{store: s, groups: groups, out: out}
+	t.findCallers()
+	if len(t.callers) == 0 || t.lookUp(ctx) != nil {
+		return s.inner.TakeGroups(ctx, groups, out) // which says what is wrong
+	}
+	if err := t.decide(ctx); err != nil {
+		if _, some := errors.AsType[*stint.GroupsError](err); !some {
+			return err
+		}
+		t.tell()
+		return err
+	}
+	t.strike(ctx)
+	t.tell()
+	return nil
+}

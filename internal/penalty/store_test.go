@@ -1,0 +1,345 @@
+package penalty
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/redistest"
+	"github.com/stintdev/stint/redisstore"
+	"github.com/stintdev/stint/rule"
+	"github.com/stintdev/stint/storetest"
+)
+
+// heard counts what an observer hears.
+type heard struct{ cooldowns, bans, turnedAway atomic.Int64 }
+
+func (h *heard) Began(_ string, ban bool) {
+	if ban {
+		h.bans.Add(1)
+		return
+	}
+	h.cooldowns.Add(1)
+}
+func (h *heard) Denied(string) { h.turnedAway.Add(1) }
+
+// counted counts the calls to a store.
+type counted struct {
+	stint.Store
+
+	calls atomic.Int64
+	fail  atomic.Bool
+}
+
+func (c *counted) Take(ctx context.Context, claim stint.Claim) (stint.Decision, error) {
+	c.calls.Add(1)
+	if c.fail.Load() && claim.Limit.Name() == "penalty" {
+		return stint.Decision{}, &stint.Error{Code: stint.CodeUnavailable}
+	}
+	return c.Store.Take(ctx, claim)
+}
+
+func (c *counted) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	c.calls.Add(1)
+	return c.Store.TakeGroups(ctx, groups, out)
+}
+
+// world is rules over a store that punishes, at a time that the test moves.
+type world struct {
+	heard
+
+	t     *testing.T
+	now   int64 // in µs
+	inner *counted
+	store *Store
+	set   *rule.Set
+}
+
+func newWorld(t *testing.T, rules string) *world {
+	t.Helper()
+	w := &world{t: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMicro()}
+	set, err := rule.Parse(rule.File{Name: "rules.yaml", Data: []byte(rules)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.set = set
+	w.inner = &counted{Store: stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return w.now }})}
+	w.store = New(w.inner, &w.heard)
+	w.store.Use(set)
+	return w
+}
+
+func (w *world) pass(d time.Duration) { w.now += d.Microseconds() }
+
+// ask decides a request of a key that costs 1.
+func (w *world) ask(key string) rule.Outcome {
+	w.t.Helper()
+	o, err := w.set.Decide(w.t.Context(), w.store, rule.Map{"api_key": key, "ip": "192.0.2.1", "path": "/"}, 1)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return o
+}
+
+// denied asks n times, each of which must be denied, and returns the last
+// retry time.
+func (w *world) denied(key string, n int) (retry time.Duration) {
+	w.t.Helper()
+	for range n {
+		o := w.ask(key)
+		if o.Allowed() {
+			w.t.Fatal("allowed")
+		}
+		retry = o.Decision.RetryAfter
+	}
+	return retry
+}
+
+func (w *world) allowed(key string) {
+	w.t.Helper()
+	if o := w.ask(key); !o.Allowed() {
+		w.t.Fatalf("denied for %v", o.Decision.RetryAfter)
+	}
+}
+
+const tenASecond = `
+rules:
+  - id: api
+    limit: 1
+    window: 1s
+    penalty: {after: 3, window: 1m, cool_down: 10s, factor: 3, max: 40s, ban_after: 3, ban: 30m, forget: 1h}
+`
+
+func TestCooldownsGrowAndEndInABan(t *testing.T) {
+	w := newWorld(t, tenASecond)
+	w.allowed("k")
+	if retry := w.denied("k", 2); retry != time.Second {
+		t.Errorf("before its last strike a caller waits %v", retry)
+	}
+	for i, want := range []time.Duration{10 * time.Second, 30 * time.Second, 40 * time.Second, 30 * time.Minute, 30 * time.Minute} {
+		n := 3
+		if i == 0 {
+			n = 1 // two have struck already
+		}
+		if got := w.denied("k", n); got != want {
+			t.Errorf("punishment %d: %v, want %v", i+1, got, want)
+		}
+		w.pass(want - time.Microsecond)
+		if o := w.ask("k"); o.Allowed() || o.Decision.RetryAfter != time.Microsecond {
+			t.Errorf("punishment %d: over too early: %+v", i+1, o.Decision)
+		}
+		w.pass(2 * time.Minute) // strikes are forgotten
+		w.allowed("k")
+	}
+	if w.cooldowns.Load() != 3 || w.bans.Load() != 2 {
+		t.Errorf("%d cool-downs, %d bans", w.cooldowns.Load(), w.bans.Load())
+	}
+}
+
+func TestWhoWaitsAsToldIsNeverPunished(t *testing.T) {
+	w := newWorld(t, tenASecond)
+	for range 1000 {
+		for o := w.ask("k"); !o.Allowed(); o = w.ask("k") {
+			w.pass(30 * time.Second) // more than enough, and fewer strikes a minute than three
+		}
+	}
+	if w.cooldowns.Load() != 0 || w.turnedAway.Load() != 0 {
+		t.Errorf("%d cool-downs", w.cooldowns.Load())
+	}
+}
+
+func TestWhatWasLongAgoIsForgotten(t *testing.T) {
+	w := newWorld(t, tenASecond)
+	w.allowed("k")
+	w.denied("k", 3)
+	w.pass(time.Hour + time.Minute)
+	w.allowed("k")
+	if got := w.denied("k", 3); got != 10*time.Second {
+		t.Errorf("an hour later: %v", got)
+	}
+}
+
+func TestHammeringThroughACooldownMakesItLonger(t *testing.T) {
+	w := newWorld(t, tenASecond)
+	w.allowed("k")
+	w.denied("k", 3)
+	w.pass(4 * time.Second)
+	if got := w.denied("k", 3); got != 30*time.Second {
+		t.Errorf("%v, want that of the second punishment from now on", got)
+	}
+}
+
+func TestPunishmentIsOfOneKeyAndChargesNothing(t *testing.T) {
+	w := newWorld(t, tenASecond+"  - {id: all, by: [ip], limit: 100, window: 1h}\n")
+	w.allowed("k")
+	w.denied("k", 3)
+	w.pass(5 * time.Second) // the limit itself would allow now
+	o := w.ask("k")
+	if o.Allowed() || o.Hits[o.Face].Rule.ID != "api" || o.Decision.RetryAfter != 5*time.Second || o.Decision.Remaining != 0 {
+		t.Errorf("%+v", o.Decision)
+	}
+	if all := o.Hits[1].Decision; !all.Allowed || all.Remaining != 99 {
+		t.Errorf("the other rule was charged by one who is punished: %+v", all)
+	}
+	w.allowed("other")
+	if all := w.ask("third").Hits[1].Decision; all.Remaining != 97 {
+		t.Errorf("%d remain", all.Remaining)
+	}
+}
+
+func TestARetryIsTruthfulAlsoWhenTheLimitTakesLonger(t *testing.T) {
+	w := newWorld(t, "rules:\n  - {id: api, limit: 1, window: 1h, penalty: {after: 1, cool_down: 10s}}\n")
+	w.allowed("k")
+	if got := w.denied("k", 2); got != time.Hour {
+		t.Errorf("%v", got)
+	}
+	w.pass(time.Hour)
+	w.allowed("k")
+}
+
+func TestForgettingForgives(t *testing.T) {
+	w := newWorld(t, tenASecond)
+	w.allowed("k")
+	w.denied("k", 3)
+	w.pass(time.Second)
+	claims, err := w.set.RuleClaims(w.set.Rules()[0], rule.Map{"api_key": "k"}, stint.Forget)
+	if err != nil || len(claims) != 4 {
+		t.Fatal(len(claims), err)
+	}
+	for _, c := range claims {
+		if _, err := w.store.Take(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.allowed("k")
+	if got := w.denied("k", 3); got != 10*time.Second {
+		t.Errorf("its levels are not forgiven: %v", got)
+	}
+}
+
+func TestRulesWithoutAPenaltyCostNoCall(t *testing.T) {
+	w := newWorld(t, tenASecond+"  - {id: plain, match: {path: /plain}, limit: 1, window: 1s}\n")
+	before := w.inner.calls.Load()
+	if _, err := w.store.Take(t.Context(), stint.Claim{Key: "k", Limit: mustLimit(t, "1/s"), Cost: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.inner.calls.Load() - before; n != 1 {
+		t.Errorf("%d calls", n)
+	}
+	claim := stint.Claim{Key: "k", Limit: mustLimit(t, "1/s"), Cost: 1}
+	if n := testing.AllocsPerRun(100, func() { _, _ = w.store.Take(t.Context(), claim) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestNobodyIsPunishedWhileTheStoreDoesNotSay(t *testing.T) {
+	w := newWorld(t, tenASecond)
+	w.allowed("k")
+	w.inner.fail.Store(true)
+	w.denied("k", 10)
+	if w.cooldowns.Load() != 0 {
+		t.Error("punished")
+	}
+	w.inner.fail.Store(false)
+	w.denied("k", 3)
+	if w.cooldowns.Load() != 1 {
+		t.Error("not punished")
+	}
+}
+
+func TestAlternativesArePunishedWhenAllDeny(t *testing.T) {
+	w := newWorld(t, `
+rules:
+  - id: any
+    combine: any
+    limits: [{limit: 1, window: 1h}, {limit: 2, window: 60}]
+    penalty: {after: 1, cool_down: 2h, max: 2h}
+`)
+	w.allowed("k") // charges both; then one of them denies
+	w.allowed("k")
+	if w.cooldowns.Load() != 0 {
+		t.Error("punished though one of the limits admits")
+	}
+	if got := w.denied("k", 1); got != 2*time.Hour {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestRequestsInOneCallArePunishedApart(t *testing.T) {
+	w := newWorld(t, tenASecond)
+	w.allowed("bad")
+	w.denied("bad", 3)
+	var groups []stint.Group
+	for _, key := range []string{"a", "bad", "b"} {
+		p := w.set.Plan(rule.Map{"api_key": key}, 1)
+		defer p.Release()
+		groups = p.AppendGroups(groups)
+	}
+	out := make([]stint.Decision, len(groups))
+	if err := w.store.TakeGroups(t.Context(), groups, out); err != nil {
+		t.Fatal(err)
+	}
+	if !out[0].Allowed || out[1].Allowed || !out[2].Allowed || out[1].RetryAfter != 10*time.Second {
+		t.Errorf("%+v", out)
+	}
+}
+
+func TestNodesThatShareAStorePunishTogether(t *testing.T) {
+	redis := redistest.Server(t)
+	set, err := rule.Parse(rule.File{Name: "rules.yaml", Data: []byte("rules:\n  - {id: api, limit: 1, window: 1h, penalty: {after: 20, cool_down: 2h, max: 10h, ban_after: 9, ban: 20h}}\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all heard
+	nodes := make([]*Store, 3)
+	for i := range nodes {
+		inner, err := redisstore.New(redisstore.Options{Addrs: []string{redis.Addr()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { inner.Close() })
+		nodes[i] = New(inner, &all)
+		nodes[i].Use(set)
+	}
+	ask := func(node *Store) rule.Outcome {
+		o, err := set.Decide(t.Context(), node, rule.Map{"api_key": "k"}, 1)
+		if err != nil {
+			t.Error(err)
+		}
+		return o
+	}
+	if o := ask(nodes[0]); !o.Allowed() {
+		t.Fatal("denied")
+	}
+	var wg sync.WaitGroup
+	for i := range 20 { // strikes of three nodes at once
+		wg.Go(func() { ask(nodes[i%3]) })
+	}
+	wg.Wait()
+	if n := all.cooldowns.Load(); n != 1 {
+		t.Fatalf("%d cool-downs, want the one of the last strike", n)
+	}
+	for i, node := range nodes {
+		if o := ask(node); o.Allowed() || o.Decision.RetryAfter <= time.Hour || o.Decision.RetryAfter > 2*time.Hour {
+			t.Errorf("node %d: %+v", i, o.Decision)
+		}
+	}
+}
+
+func TestWithoutPenaltiesItIsTheStoreThatItWraps(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, clock func() int64) stint.Store {
+		return New(stint.NewMemory(stint.MemoryOptions{Clock: clock}), &heard{})
+	})
+}
+
+func mustLimit(t *testing.T, text string) stint.Limit {
+	t.Helper()
+	l, err := stint.ParseLimit(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}

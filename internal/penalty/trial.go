@@ -1,0 +1,176 @@
+package penalty
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
+)
+
+// trial is one call: who asks in it, and who of them is punished.
+type trial struct {
+	store   *Store
+	groups  []stint.Group
+	out     []stint.Decision
+	callers []caller
+}
+
+// caller is one key of one rule in one group.
+type caller struct {
+	penalty *rule.Penalty
+	rule    string
+	key     string
+	group   int
+	first   int // of its claims, in the decisions of the call
+	claims  []stint.Claim
+	blind   bool          // the store did not say
+	left    time.Duration // of its punishment
+}
+
+// claim is a claim on one of the penalty's limits. It is allowed while the store
+// fails: nobody is punished for that.
+func (c *caller) claim(l stint.Limit, cost int64) []stint.Claim {
+	return []stint.Claim{{Key: c.key, Limit: l, Cost: cost}}
+}
+
+// findCallers gathers the claims of each rule for each key: those of a rule
+// stand side by side.
+func (t *trial) findCallers() {
+	penalties := t.store.rules.Load()
+	if penalties == nil {
+		return
+	}
+	at := 0
+	for g := range t.groups {
+		claims := t.groups[g].Claims
+		for i := 0; i < len(claims); {
+			n := together(claims[i:])
+			c := &claims[i]
+			if p := (*penalties)[c.Limit.Rule()]; p != nil && c.Policy.Penalty && c.Cost > 0 && !t.groups[g].Shadow {
+				t.callers = append(t.callers, caller{penalty: p, rule: c.Limit.Rule(), key: c.Key, group: g, first: at + i, claims: claims[i : i+n]})
+			}
+			i += n
+		}
+		at += len(claims)
+	}
+}
+
+// together is how many of the claims, from the first on, are of one rule for one
+// key.
+func together(claims []stint.Claim) int {
+	for i := range claims {
+		if claims[i].Key != claims[0].Key || !claims[i].Limit.Valid() || claims[i].Limit.Rule() != claims[0].Limit.Rule() {
+			return max(i, 1)
+		}
+	}
+	return len(claims)
+}
+
+// lookUp asks how long each caller is still punished, and changes nothing.
+func (t *trial) lookUp(ctx context.Context) error {
+	if len(t.callers) == 1 {
+		c := &t.callers[0]
+		d, err := t.store.inner.Take(ctx, c.claim(c.penalty.Gate, 0)[0])
+		c.left, c.blind = d.ResetAfter, d.Degraded
+		return err
+	}
+	groups := make([]stint.Group, len(t.callers))
+	for i := range t.callers {
+		groups[i].Claims = t.callers[i].claim(t.callers[i].penalty.Gate, 0)
+	}
+	gates := make([]stint.Decision, len(groups))
+	err := t.store.inner.TakeGroups(ctx, groups, gates)
+	some, ok := errors.AsType[*stint.GroupsError](err)
+	if err != nil && !ok {
+		return err
+	}
+	for i := range t.callers {
+		c := &t.callers[i]
+		c.left, c.blind = gates[i].ResetAfter, gates[i].Degraded
+		if ok && some.Errs[i] != nil {
+			c.left, c.blind = 0, true
+		}
+	}
+	return nil
+}
+
+// decide asks for the groups. One with a caller who is punished follows a group
+// that is never admitted, as its shadow: it is decided, and nothing of it is
+// charged.
+func (t *trial) decide(ctx context.Context) error {
+	punished := t.punishedGroups()
+	if punished == nil {
+		return t.store.inner.TakeGroups(ctx, t.groups, t.out)
+	}
+	var asked []stint.Group
+	for g, group := range t.groups {
+		if by := punished[g]; by != nil {
+			asked = append(asked, stint.Group{Claims: by.claim(by.penalty.Strikes, stint.MaxCost)})
+			group.Shadow = true
+		}
+		asked = append(asked, group)
+	}
+	answers := make([]stint.Decision, len(t.out)+len(asked)-len(t.groups))
+	err := t.store.inner.TakeGroups(ctx, asked, answers)
+	some, ok := errors.AsType[*stint.GroupsError](err)
+	if err != nil && !ok {
+		return err
+	}
+	return t.without(punished, answers, some)
+}
+
+// punishedGroups is one caller who is punished in each group, nil where none is.
+func (t *trial) punishedGroups() (list []*caller) {
+	for i := range t.callers {
+		c := &t.callers[i]
+		if c.left <= 0 {
+			continue
+		}
+		if list == nil {
+			list = make([]*caller, len(t.groups))
+		}
+		list[c.group] = c
+	}
+	return list
+}
+
+// without takes what was asked for beside the groups out of the answers.
+func (t *trial) without(punished []*caller, answers []stint.Decision, some *stint.GroupsError) error {
+	var errs []error
+	at, from, asked := 0, 0, 0
+	for g := range t.groups {
+		if punished[g] != nil {
+			from, asked = from+1, asked+1
+		}
+		n := copy(t.out[at:at+len(t.groups[g].Claims)], answers[from:])
+		at, from = at+n, from+n
+		if some != nil {
+			errs = append(errs, some.Errs[asked])
+		}
+		asked++
+	}
+	for _, err := range errs {
+		if err != nil {
+			return &stint.GroupsError{Errs: errs}
+		}
+	}
+	return nil
+}
+
+// tell writes punishments into the decisions.
+func (t *trial) tell() {
+	for i := range t.callers {
+		c := &t.callers[i]
+		if c.left <= 0 {
+			continue
+		}
+		t.store.observer.Denied(c.rule)
+		for j := range c.claims {
+			d := &t.out[c.first+j]
+			d.Allowed, d.Remaining, d.Delay, d.Granted = false, 0, 0, 0
+			d.RetryAfter, d.ResetAfter, d.NextAfter = max(d.RetryAfter, c.left), max(d.ResetAfter, c.left), max(d.NextAfter, c.left)
+		}
+	}
+}

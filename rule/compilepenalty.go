@@ -1,0 +1,187 @@
+package rule
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/stintdev/stint"
+)
+
+// penaltyDraft is a penalty as its file has it.
+type penaltyDraft struct {
+	at                              position
+	after, window, coolDown, factor located
+	max, banAfter, ban, forget      located
+}
+
+var penaltyFields = fields[penaltyDraft]{
+	"after":     func(r *reader, n *yaml.Node, p *penaltyDraft) { p.after, _ = r.text(n, "after") },
+	"window":    func(r *reader, n *yaml.Node, p *penaltyDraft) { p.window, _ = r.text(n, "window") },
+	"cool_down": func(r *reader, n *yaml.Node, p *penaltyDraft) { p.coolDown, _ = r.text(n, "cool_down") },
+	"factor":    func(r *reader, n *yaml.Node, p *penaltyDraft) { p.factor, _ = r.text(n, "factor") },
+	"max":       func(r *reader, n *yaml.Node, p *penaltyDraft) { p.max, _ = r.text(n, "max") },
+	"ban_after": func(r *reader, n *yaml.Node, p *penaltyDraft) { p.banAfter, _ = r.text(n, "ban_after") },
+	"ban":       func(r *reader, n *yaml.Node, p *penaltyDraft) { p.ban, _ = r.text(n, "ban") },
+	"forget":    func(r *reader, n *yaml.Node, p *penaltyDraft) { p.forget, _ = r.text(n, "forget") },
+}
+
+func readPenalty(r *reader, n *yaml.Node, d *ruleDraft) {
+	d.penalty = &penaltyDraft{at: r.at(n)}
+	readFields(r, n, "penalty", penaltyFields, d.penalty)
+}
+
+// What a penalty has where its file does not say, and its bounds.
+const (
+	defaultAfter    = 10
+	defaultWindow   = time.Minute
+	defaultCoolDown = 10 * time.Second
+	defaultMax      = 10 * time.Minute
+	leastForget     = time.Hour
+	maxAfter        = 1000
+	maxCooldowns    = 100
+	maxFactor       = 100
+)
+
+// compilePenalty compiles the penalty of a rule, if it has one.
+func (c *compiler) compilePenalty(d *ruleDraft, r *Rule) {
+	p := d.penalty
+	if p == nil {
+		return
+	}
+	switch {
+	case d.denyAll:
+		c.mistake(p.at, "penalty: the rule denies everything as it is", "remove it")
+		return
+	case r.Policy.Consistency != stint.Strict:
+		c.mistake(p.at, "penalty: is for rules whose every check asks the store", "remove it, or consistency")
+		return
+	case r.Mode != Enforce:
+		c.warn(p.at, "penalty: a rule in mode shadow or off punishes nobody", "")
+	}
+	before := len(c.mistakes)
+	out := &Penalty{}
+	c.compileCooldowns(p, out)
+	longest := out.cooldowns[len(out.cooldowns)-1]
+	after := c.penaltyCount("after", p.after, defaultAfter, maxAfter)
+	window := c.penaltyTime("window", p.window, defaultWindow, stint.MaxWindow)
+	forget := c.penaltyTime("forget", p.forget, max(leastForget, 2*longest), stint.MaxWindow)
+	if forget <= longest {
+		c.mistake(p.forget.at, "penalty: forget is over before the longest cool-down is, so that none would be longer than the first", "make it longer than max")
+	}
+	if len(c.mistakes) == before {
+		c.compilePenaltyLimits(d, r, out, after, window, forget)
+	}
+}
+
+func (c *compiler) compilePenaltyLimits(d *ruleDraft, r *Rule, p *Penalty, after int64, window, forget time.Duration) {
+	levels := int64(len(p.cooldowns))
+	if p.ban > 0 {
+		levels++
+	}
+	for i, spec := range penaltySpecs(d.id.text, after, levels, window, forget) {
+		l, err := spec.Compile()
+		if err != nil {
+			return // the id is a mistake, listed already
+		}
+		*[]*stint.Limit{&p.Gate, &p.Strikes, &p.Levels}[i] = l
+		c.checkHash(l, d.penalty.at)
+	}
+	for _, limits := range r.byTier {
+		c.checkPenaltyNames(d, limits)
+	}
+	for _, o := range slices.Concat(r.overrides, r.temporaries) {
+		for _, limits := range o.byTier {
+			c.checkPenaltyNames(d, limits)
+		}
+	}
+	r.Penalty, r.Policy.Penalty = p, r.Mode == Enforce
+}
+
+func (c *compiler) checkPenaltyNames(d *ruleDraft, limits []stint.Limit) {
+	for _, l := range limits {
+		if name := l.Name(); name == gateName || name == strikesName || name == levelsName {
+			c.mistake(d.penalty.at, fmt.Sprintf("penalty: a limit of rule %s is named %s, as one of its own is", d.id.text, name), "give the limit another name")
+		}
+	}
+}
+
+// compileCooldowns lists the cool-downs up to the greatest, or up to the ban.
+func (c *compiler) compileCooldowns(p *penaltyDraft, out *Penalty) {
+	first := c.penaltyTime("cool_down", p.coolDown, defaultCoolDown, maxPunishment)
+	most := c.penaltyTime("max", p.max, max(defaultMax, first), maxPunishment)
+	if first > most {
+		c.mistake(p.at, fmt.Sprintf("penalty: cool_down %v is longer than max %v", first, most), "lower it, or raise max")
+	}
+	banAfter := c.penaltyCount("ban_after", p.banAfter, 0, maxCooldowns)
+	switch {
+	case p.ban.text != "" && banAfter == 0:
+		c.mistake(p.ban.at, "penalty: ban has no ban_after", "say after how many cool-downs, such as ban_after: 5")
+	case p.ban.text == "" && banAfter > 0:
+		c.mistake(p.banAfter.at, "penalty: ban_after has no ban", "say how long, such as ban: 1h")
+	case banAfter > 0:
+		out.ban = c.penaltyTime("ban", p.ban, 0, maxPunishment)
+	}
+	out.cooldowns = growing(first, most, c.penaltyFactor(p.factor), banAfter)
+}
+
+// growing is cool-downs, each the factor times the one before: count of them, or
+// as many as there are below the greatest, which is the last, when count is 0.
+func growing(first, most time.Duration, factor *big.Rat, count int64) (list []time.Duration) {
+	exact := new(big.Rat).SetInt64(first.Microseconds())
+	for {
+		whole := new(big.Int).Quo(exact.Num(), exact.Denom())
+		us := most.Microseconds()
+		if whole.IsInt64() {
+			us = min(us, whole.Int64())
+		}
+		list = append(list, time.Duration(us)*time.Microsecond)
+		grown := us < most.Microseconds() && factor.Cmp(big.NewRat(1, 1)) > 0
+		if n := int64(len(list)); n == maxCooldowns || count > 0 && n == count || count == 0 && !grown {
+			return list
+		}
+		if grown {
+			exact.Mul(exact, factor)
+		}
+	}
+}
+
+func (c *compiler) penaltyTime(field string, t located, otherwise, most time.Duration) time.Duration {
+	if t.text == "" {
+		return otherwise
+	}
+	d, err := parseDuration(t.text)
+	if err != nil || d < GateUnit || d > most || d%time.Microsecond != 0 {
+		c.mistake(t.at, fmt.Sprintf("penalty: %s: %.40q is not a time that it can have", field, t.text), fmt.Sprintf("write 10s, 5m or 1h, from %v to %dd", GateUnit, most/(24*time.Hour)))
+		return otherwise
+	}
+	return d
+}
+
+func (c *compiler) penaltyCount(field string, t located, otherwise, most int64) int64 {
+	if t.text == "" {
+		return otherwise
+	}
+	n, err := whole("penalty: "+field, t.text, 1, most)
+	if err != nil {
+		c.limitMistake(t.at, err)
+		return otherwise
+	}
+	return n
+}
+
+func (c *compiler) penaltyFactor(t located) *big.Rat {
+	two := big.NewRat(2, 1)
+	if t.text == "" {
+		return two
+	}
+	f, ok := decimal(t.text)
+	if !ok || len(t.text) > 20 || f.Cmp(big.NewRat(1, 1)) < 0 || f.Cmp(big.NewRat(maxFactor, 1)) > 0 {
+		c.mistake(t.at, fmt.Sprintf("penalty: factor: %.40q is out of range", t.text), fmt.Sprintf("use a number from 1 to %d, such as 2", maxFactor))
+		return two
+	}
+	return f
+}

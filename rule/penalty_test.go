@@ -1,0 +1,93 @@
+package rule
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// penaltyOf is the penalty of a rule with these fields.
+func penaltyOf(t *testing.T, fields string) *Penalty {
+	t.Helper()
+	set, err := Parse(File{"rules.yaml", []byte("rules:\n  - {id: a, limit: 1, window: 1, penalty: {" + fields + "}}\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set.Rules()[0].Penalty
+}
+
+func TestCooldownsGrowByTheFactorUpToTheGreatest(t *testing.T) {
+	s := time.Second
+	for fields, want := range map[string][]time.Duration{
+		"":                                    {10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 320 * s, 600 * s, 600 * s},
+		"cool_down: 1m, factor: 1":            {60 * s, 60 * s},
+		"cool_down: 1s, factor: 1.5, max: 2s": {s, 1500 * time.Millisecond, 2 * s, 2 * s},
+		"cool_down: 1s, max: 4s, ban_after: 5, ban: 1h":    {s, 2 * s, 4 * s, 4 * s, 4 * s, time.Hour, time.Hour},
+		"cool_down: 1s, factor: 10, ban_after: 1, ban: 2h": {s, 2 * time.Hour},
+		"cool_down: 20m": {20 * time.Minute, 20 * time.Minute},
+		"cool_down: 10ms, factor: 100, max: 100d, forget: 399d": {10 * time.Millisecond, s, 100 * s, 10000 * s, 1000000 * s, 100 * 24 * time.Hour, 100 * 24 * time.Hour},
+	} {
+		p := penaltyOf(t, fields)
+		var got []time.Duration
+		for n := range want {
+			d, _ := p.Of(int64(n + 1))
+			got = append(got, d)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", fields, got, want)
+		}
+	}
+}
+
+func TestAPenaltyIsThreeLimits(t *testing.T) {
+	p := penaltyOf(t, "after: 7, window: 90s, ban_after: 2, ban: 1h")
+	if p.Strikes.String() != "penalty.strikes 7 per 1m30s" || p.Levels.Max() != 3 || p.Levels.Window() != time.Hour || p.Gate.Max() != stint.MaxLimit {
+		t.Errorf("%v, %v, %v", p.Strikes, p.Levels, p.Gate)
+	}
+	if _, ban := p.Of(2); ban {
+		t.Error("a ban too early")
+	}
+	if _, ban := p.Of(3); !ban || !p.Has(p.Gate) || (*Penalty)(nil).Has(p.Gate) {
+		t.Error("no ban")
+	}
+	if p := penaltyOf(t, "max: 2h"); p.Levels.Window() != 4*time.Hour {
+		t.Errorf("%v", p.Levels)
+	}
+}
+
+func TestMistakesInPenaltiesAreListed(t *testing.T) {
+	for fields, want := range map[string]string{
+		"penalty: yes":                      "penalty is",
+		"penalty: {afer: 3}":                "did you mean after?",
+		"penalty: {after: 0}":               "penalty: after: 0 is out of range",
+		"penalty: {after: 1001}":            "use a whole number from 1 to 1000",
+		"penalty: {window: never}":          `penalty: window: "never"`,
+		"penalty: {cool_down: 1ms}":         `penalty: cool_down: "1ms"`,
+		"penalty: {cool_down: -5}":          `penalty: cool_down: "-5"`,
+		"penalty: {cool_down: 1h, max: 1m}": "cool_down 1h0m0s is longer than max 1m0s",
+		"penalty: {max: 101d}":              "from 10ms to 100d",
+		"penalty: {factor: 0.5}":            "penalty: factor",
+		"penalty: {factor: 1e300}":          "use a number from 1 to 100",
+		"penalty: {ban: 1h}":                "ban has no ban_after",
+		"penalty: {ban_after: 3}":           "ban_after has no ban",
+		"penalty: {forget: 1m}":             "forget is over before",
+		"penalty: {}, consistency: leased":  "every check asks the store",
+		"penalty: {}, deny_all: true":       "denies everything as it is",
+		"penalty: {}, limits: [{name: penalty, limit: 1, window: 1}]": "give the limit another name",
+	} {
+		_, err := Parse(File{"rules.yaml", []byte("rules:\n  - {id: a, limit: 1, window: 1, " + fields + "}\n")})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "rules.yaml:2:") {
+			t.Errorf("%s: %v, want %q", fields, err, want)
+		}
+	}
+}
+
+func TestShadowRulesPunishNobody(t *testing.T) {
+	set, err := Parse(File{"rules.yaml", []byte("rules:\n  - {id: a, mode: shadow, limit: 1, window: 1, penalty: {}}\n")})
+	if err != nil || len(set.Warnings()) != 1 || set.Rules()[0].Policy.Penalty {
+		t.Errorf("%v %v", err, set)
+	}
+}
