@@ -25,7 +25,7 @@ func (f *serveFlags) config() (server.Config, error) {
 		EnvoyConfig: f.envoyConfig, EnvoyHeaders: f.envoyHeaderNames(), EnvoyCompat: f.envoyCompat,
 		HTTP: address(f.http), GRPC: address(f.grpc), RESP: address(f.resp), Admin: address(f.admin), Gateway: address(f.gateway),
 		TLS:       server.TLSFiles{Cert: f.tlsCert, Key: f.tlsKey, ClientCA: f.clientCA},
-		Profiling: f.profiling, DrainDelay: f.drainDelay, GatewayMax: f.gatewayMax,
+		Profiling: f.profiling, DrainDelay: f.drainDelay, GatewayMax: f.gatewayMax, CloseAfter: f.closeAfter,
 	}
 	f.envoy.apply(&c)
 	for _, check := range []error{f.served(), f.bounds()} {
@@ -87,6 +87,8 @@ func (f *serveFlags) bounds() error {
 		return usagef("lease-time: %v is out of range (use 10ms to 10s)", f.leaseTime)
 	case f.storeClock != clockOfStore && f.storeClock != clockOfNode:
 		return usagef("store-clock: %q is not a clock (use %s or %s)", f.storeClock, clockOfStore, clockOfNode)
+	case f.closeAfter < 0:
+		return usagef("gateway-close-after: %d is below 0 (use 0 for never)", f.closeAfter)
 	case f.maxKeys < 1:
 		return usagef("max-keys: %d is below 1", f.maxKeys)
 	case f.drainDelay < 0 || f.drainDelay > maxDrainDelay:

@@ -23,7 +23,7 @@ type serveFlags struct {
 	http, grpc, admin, resp, gateway string
 	upstreams, trusted               []string
 	gatewayAdapt                     string
-	gatewayMax                       int
+	gatewayMax, closeAfter           int
 	gatewaySlow                      time.Duration
 	envoyConfig                      string
 	envoyHeaders, envoyCompat        bool
@@ -39,6 +39,10 @@ type serveFlags struct {
 
 // defaultKeyPrefix begins the keys in a shared store.
 const defaultKeyPrefix = "stint"
+
+// defaultCloseAfter is how many denials in a row a client of the gateway has who
+// never backs off.
+const defaultCloseAfter = 1000
 
 // defaultGatewayMax is the most requests in flight through a gateway that
 // sheds.
@@ -87,6 +91,7 @@ func (f *serveFlags) defineListeners(flags *pflag.FlagSet) {
 	flags.StringVar(&f.gatewayAdapt, "gateway-adapt", off, "shed what the upstreams cannot answer in time: gradient (by latency against the usual), aimd (by --gateway-slow), or off")
 	flags.IntVar(&f.gatewayMax, "gateway-max", defaultGatewayMax, "with --gateway-adapt, the most requests in flight")
 	flags.DurationVar(&f.gatewaySlow, "gateway-slow", time.Second, "with --gateway-adapt aimd, the mean latency that is too long")
+	flags.IntVar(&f.closeAfter, "gateway-close-after", defaultCloseAfter, "end a connection to the gateway after so many denials in a row; 0: never")
 	flags.StringVar(&f.envoyConfig, "envoy-config", "", "`DIR` with the files of Envoy's rate limit service, followed as they change; served on --grpc, and on --http at /json")
 	flags.BoolVar(&f.envoyCompat, "envoy-compat", false, "count as Envoy's own service does, and read its environment variables")
 	flags.BoolVar(&f.envoyHeaders, "envoy-headers", false, "have Envoy add RateLimit-Limit, -Remaining and -Reset to its responses")

@@ -74,6 +74,9 @@ type Config struct {
 	// is the most that the limit may be; zero: 1000.
 	GatewayAdapt adapt.Algorithm
 	GatewayMax   int
+	// CloseAfter is after how many denials in a row the gateway ends a client's
+	// connection. Zero: never.
+	CloseAfter int
 	// TrustedProxies may say who their client is, and what it asked for.
 	TrustedProxies []netip.Prefix
 

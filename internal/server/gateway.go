@@ -12,14 +12,14 @@ import (
 )
 
 // gatewayHandler is the reverse proxy behind the rules.
-func (s *Server) gatewayHandler() (http.Handler, error) {
+func (s *Server) gatewayHandler(p *closer) (http.Handler, error) {
 	g, err := gateway.New(gateway.Options{Upstreams: s.config.Upstreams, Trusted: s.config.TrustedProxies, Logger: s.log})
 	if err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
 	}
 	s.gateway = g
 	m := httplimit.Middleware{
-		Decider:  &decider{s, surfaceGateway},
+		Decider:  p.decider(&decider{s, surfaceGateway}),
 		Identity: s.identity(),
 		OnError: func(w http.ResponseWriter, r *http.Request, _ http.Handler, err error) {
 			s.logFailure(r, err)
@@ -30,7 +30,7 @@ func (s *Server) gatewayHandler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fromWriters(s.config.StreamTimeout, gateway.WithRequestID(m.Wrap(shed))), nil
+	return fromWriters(s.config.StreamTimeout, gateway.WithRequestID(p.wrap(m.Wrap(shed)))), nil
 }
 
 // shedding is the gateway behind a limit on the requests in flight, where one

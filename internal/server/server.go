@@ -82,11 +82,9 @@ func (s *Server) measured() stint.Store {
 // they are drained.
 func (s *Server) prepare() error {
 	if s.config.Gateway != "" {
-		handler, err := s.gatewayHandler()
-		if err != nil {
+		if err := s.listenGateway(); err != nil {
 			return err
 		}
-		s.listen("gateway", s.config.Gateway, s.newHTTPListener(handler, 0, 0))
 	}
 	body := s.config.BodyTimeout
 	if s.config.HTTP != "" {
@@ -102,6 +100,20 @@ func (s *Server) prepare() error {
 		// No bound on writing: a profile may take minutes.
 		s.listen("admin", s.config.Admin, s.newHTTPListener(s.adminHandler(), body, 0))
 	}
+	return nil
+}
+
+func (s *Server) listenGateway() error {
+	p := s.newCloser()
+	handler, err := s.gatewayHandler(p)
+	if err != nil {
+		return err
+	}
+	l := s.newHTTPListener(handler, 0, 0)
+	if p != nil {
+		l.ConnContext = p.connContext
+	}
+	s.listen("gateway", s.config.Gateway, l)
 	return nil
 }
 
