@@ -67,7 +67,7 @@ func TestGatewayThatShedsStreams(t *testing.T) {
 			}
 		}),
 	})
-	resp, err := http.Get(s.url("gateway", "/events")) //nolint:noctx // the server ends with the test
+	resp, err := http.Get(s.url("gateway", "/events"))
 	if err != nil {
 		t.Fatal(err)
 	}
