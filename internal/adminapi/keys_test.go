@@ -60,6 +60,14 @@ func TestKeysArePeekedGrantedAndReset(t *testing.T) {
 	}
 }
 
+func TestRulesThatAreOffCountNobody(t *testing.T) {
+	f := newFixture(t, shop+"  - {id: resting, limit: 1/s, mode: off}\n")
+	got := f.want(200, "POST", "/v1/peek", `{"key":"k","rule":"*"}`)
+	if !strings.Contains(got.body, `"rule":"orders"`) || strings.Contains(got.body, "resting") {
+		t.Error(got.body)
+	}
+}
+
 func TestBadKeyRequestsSayWhatIsWrong(t *testing.T) {
 	f := newFixture(t, shop+"  - {id: log, limit: 5, window: 60, algorithm: sliding_window_log}\n  - {id: two, by: [api_key, path], limit: 1/s}\n")
 	for body, want := range map[string]string{

@@ -62,4 +62,12 @@ func TestAChangeBringsBackWhatTheSourceHasLost(t *testing.T) {
 	if got := f.want(200, "PUT", "/rules", text); got.at(t, "changed") != false {
 		t.Error(got.body)
 	}
+	lose() // and somebody published another version of the same number
+	files := []rule.File{{Name: "other.yaml", Data: []byte("rules: []")}}
+	if _, err := f.keeper.Source.Publish(t.Context(), 0, ruleset.Version{Number: 3, Files: files, Hash: ruleset.HashOf(files)}); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.want(200, "PUT", "/rules", text); got.at(t, "version") != 4.0 {
+		t.Error(got.body)
+	}
 }

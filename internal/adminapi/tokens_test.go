@@ -46,7 +46,11 @@ func TestRolesMayWhatTheyMay(t *testing.T) {
 		t.Errorf("author %v", got)
 	}
 	f.want(403, "PUT", "/rules/orders?force=true", `{"limit":"1/s"}`, "X-Stint-Token", "o")
-	if got := f.want(200, "GET", "/audit?n=1", "", "X-Stint-Token", "v"); !strings.Contains(got.body, `"who":"olga"`) || !strings.Contains(got.body, `"result":"FORBIDDEN"`) {
+	f.want(403, "POST", "/v1/ban", `{"key":"k"}`, "X-Stint-Token", "v")
+	if got := f.want(200, "GET", "/audit?n=1", "", "X-Stint-Token", "v"); !strings.Contains(got.body, `"who":"vera"`) || !strings.Contains(got.body, "needs operator") {
+		t.Errorf("the attempt is not on record: %s", got.body)
+	}
+	if got := f.want(200, "GET", "/audit?n=2", "", "X-Stint-Token", "v"); !strings.Contains(got.body, `"who":"olga"`) || !strings.Contains(got.body, `"result":"FORBIDDEN"`) {
 		t.Errorf("the attempt is not on record: %s", got.body)
 	}
 }
@@ -108,6 +112,16 @@ func TestTheAuditLogIsBoundedAndPlain(t *testing.T) {
 		if what := e.(map[string]any)["what"].(string); len(what) > maxWhat || len(what) < maxWhat-9 || strings.ContainsRune(what, '\ufffd') {
 			t.Errorf("%d bytes: %s", len(what), what)
 		}
+	}
+	f.want(200, "PUT", "/rules/orders?dry_run", `{"limit":"1/s"}`, "X-Stint-Author", long[:100])
+	if got := f.want(200, "GET", "/audit?n=1", "").body; !strings.Contains(got, `"who":"local"`) {
+		t.Error(got)
+	}
+	for range maxAudit {
+		f.audit.add(auditEntry{What: "again"})
+	}
+	if got := len(f.audit.newest(2 * maxAudit)); got != maxAudit {
+		t.Errorf("%d entries are kept", got)
 	}
 	f.want(400, "PUT", "/rules/orders?comment=a%00b", `{"limit":"1/s"}`)
 	f.want(400, "PUT", "/rules/orders?comment=%1b%5b2J", `{"limit":"1/s"}`)

@@ -196,3 +196,23 @@ func BenchmarkAdd(b *testing.B) {
 		})
 	}
 }
+
+// What uses nothing, and who was turned away whatever the limits, would be no
+// part of what a change denies.
+func TestPeeksAndThoseOnTheDenyListAreNotKept(t *testing.T) {
+	l := newLive(t, "rules: [{id: a, limit: 100/s}]\ndeny: [banned]")
+	l.request("banned")
+	peek := rule.Map{"api_key": "k", "path": "/", "ip": "192.0.2.1"}
+	o, err := l.set.Decide(t.Context(), l.store, peek, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.sample.Add(l.set.Attributes(), peek, 0, &o)
+	if r := l.replay("rules: [{id: a, limit: 100/s}]"); r.Requests != 0 {
+		t.Errorf("%d are kept", r.Requests)
+	}
+	l.request("k")
+	if r := l.replay("rules: [{id: a, limit: 100/s}]"); r.Requests != 1 || r.Allowed != 1 {
+		t.Errorf("%+v", r)
+	}
+}

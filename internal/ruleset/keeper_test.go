@@ -341,3 +341,20 @@ func TestAChangeIsMadeOnWhatIsInForceWhereTheSourceHasLess(t *testing.T) {
 		t.Error("a change is made although nobody knows what is the newest version")
 	}
 }
+
+// fleet is a source with a node that nobody can reach and that runs more.
+type fleet struct{ Memory }
+
+func (*fleet) Announce(context.Context, Node) error { return nil }
+func (*fleet) Nodes(context.Context) ([]Node, error) {
+	return []Node{{ID: "ahead", Version: 9}, {ID: "behind", Version: 2}}, nil
+}
+
+// Else that node would not take what is published after a backup was restored.
+func TestAVersionIsNumberedAboveWhatAnyNodeRuns(t *testing.T) {
+	k := NewKeeper(Options{Source: &fleet{}, OnSet: func(*rule.Set, Version) {}})
+	v, err := k.Publish(t.Context(), Change{Files: []rule.File{{Name: "a.yaml", Data: []byte(rules("one"))}}})
+	if err != nil || v.Number != 10 {
+		t.Errorf("%d, %v", v.Number, err)
+	}
+}
