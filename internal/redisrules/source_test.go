@@ -73,6 +73,14 @@ func TestOldVersionsLoseTheirFiles(t *testing.T) {
 	if all, err := s.History(t.Context(), 1000); err != nil || len(all) != 103 {
 		t.Errorf("%d versions, %v", len(all), err)
 	}
+	for n := range uint64(1000) {
+		if _, err := s.Publish(t.Context(), 103+n, ruletest.Rules(104+n, "many")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all, err := s.History(t.Context(), 2000); err != nil || len(all) != 1000 || all[0].Number != 1103 {
+		t.Errorf("%d versions are listed after 1103, %v", len(all), err)
+	}
 }
 
 func watch(t *testing.T, s ruleset.Source) chan struct{} {

@@ -249,3 +249,29 @@ func TestAFolderThatIsHalfWrittenIsReadWhole(t *testing.T) {
 		t.Errorf("a damaged version: %v", err)
 	}
 }
+
+// What a killed process left is put in place by the next that reads, once no
+// process can be about to do so.
+func TestWhatAKilledProcessLeftIsPutInPlace(t *testing.T) {
+	folder := t.TempDir()
+	pending := filepath.Join(folder, pendingName)
+	next := []rule.File{{Name: "b.yaml", Data: []byte(rules("b"))}}
+	data, err := Encode(Version{Hash: HashOf(next), Files: next})
+	must(t, err)
+	write(t, filepath.Join(folder, "a.yaml"), rules("a"))
+	write(t, pending, string(seal(data)))
+	_, err = readFiles(folder)
+	must(t, err)
+	if _, err := os.Stat(pending); err != nil {
+		t.Errorf("another process is putting it in place: %v", err)
+	}
+	must(t, os.Chtimes(pending, time.Time{}, time.Now().Add(-2*leftBehind)))
+	_, err = readFiles(folder)
+	must(t, err)
+	if _, err := os.Stat(pending); !os.IsNotExist(err) {
+		t.Errorf("it was left: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "a.yaml")); !os.IsNotExist(err) {
+		t.Error("a file of the version before is there still")
+	}
+}

@@ -115,9 +115,18 @@ func TestANodeRunsWhatIsPublished(t *testing.T) {
 	e.changed()
 	f.wantError("version 4: rules.yaml:1:")
 	f.wantVersion(3)
-	e.put(t, 5, rules("two"))
+	must(t, e.add(Version{Number: 5, Hash: "another", Files: []rule.File{{Name: "a.yaml", Data: []byte("rules: []")}}}))
+	e.changed()
+	f.wantError("version 5 of the source is damaged")
+	f.wantVersion(3)
+	e.put(t, 6, rules("two"))
 	e.changed()
 	f.wantSet("two")
+	_, v := f.Current()
+	must(t, f.take(v, false)) // as a look does that comes while it is published
+	if len(f.sets) != 0 {
+		t.Error("a version was put in force twice")
+	}
 }
 
 func TestASourceThatWentBackIsNotFollowed(t *testing.T) {
