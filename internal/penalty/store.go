@@ -56,15 +56,50 @@ func (s *Store) Use(set *rule.Set) {
 
 // Take decides one claim.
 func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
-	if !c.Policy.Penalty {
+	p := s.penaltyOf(&c)
+	if p == nil {
 		return s.inner.Take(ctx, c)
 	}
+	gate, err := s.inner.Take(ctx, stint.Claim{Key: c.Key, Limit: p.Gate})
+	if err != nil || gate.ResetAfter > 0 {
+		return s.punished(ctx, c)
+	}
+	d, err := s.inner.Take(ctx, c)
+	if err != nil || d.Allowed || gate.Degraded {
+		return d, err
+	}
+	return s.struck(ctx, c, d), nil
+}
+
+// penaltyOf is what may await who makes the claim; nil: nothing.
+func (s *Store) penaltyOf(c *stint.Claim) *rule.Penalty {
+	if !c.Policy.Penalty || c.Cost <= 0 || !c.Limit.Valid() {
+		return nil
+	}
+	rules := s.rules.Load()
+	if rules == nil {
+		return nil
+	}
+	return (*rules)[c.Limit.Rule()]
+}
+
+// punished decides a claim of one who is punished.
+func (s *Store) punished(ctx context.Context, c stint.Claim) (stint.Decision, error) {
 	var out [1]stint.Decision
 	err := s.punishing(ctx, []stint.Group{{Claims: []stint.Claim{c}}}, out[:])
 	if groups, ok := errors.AsType[*stint.GroupsError](err); ok {
 		err = groups.Errs[0]
 	}
 	return out[0], err
+}
+
+// struck is the decision on a claim that its limit has denied.
+func (s *Store) struck(ctx context.Context, c stint.Claim, d stint.Decision) stint.Decision {
+	t := trial{store: s, groups: []stint.Group{{Claims: []stint.Claim{c}}}, out: []stint.Decision{d}}
+	t.findCallers()
+	t.strike(ctx)
+	t.tell()
+	return t.out[0]
 }
 
 // TakeGroups decides groups.

@@ -330,7 +330,7 @@ func TestNodesThatShareAStorePunishTogether(t *testing.T) {
 }
 
 func TestWithoutPenaltiesItIsTheStoreThatItWraps(t *testing.T) {
-	storetest.Run(t, func(t *testing.T, clock func() int64) stint.Store {
+	storetest.Run(t, func(_ *testing.T, clock func() int64) stint.Store {
 		return New(stint.NewMemory(stint.MemoryOptions{Clock: clock}), &heard{})
 	})
 }
@@ -342,4 +342,30 @@ func mustLimit(t *testing.T, text string) stint.Limit {
 		t.Fatal(err)
 	}
 	return l
+}
+
+func TestCostsThatNeverFitAreNoStrikes(t *testing.T) {
+	w := newWorld(t, tenASecond)
+	for range 10 {
+		o, err := w.set.Decide(t.Context(), w.store, rule.Map{"api_key": "k"}, 2)
+		if err != nil || o.Decision.RetryAfter != stint.Never {
+			t.Fatalf("%+v %v", o.Decision, err)
+		}
+	}
+	if w.cooldowns.Load() != 0 {
+		t.Error("punished")
+	}
+}
+
+func TestOnlyWhoTookTheLastStrikePunishes(t *testing.T) {
+	w := newWorld(t, tenASecond)
+	w.allowed("k")
+	strikes := stint.Claim{Key: "k", Limit: w.set.Rules()[0].Penalty.Strikes, Cost: 3} // another node has, and is about to
+	if _, err := w.inner.Take(t.Context(), strikes); err != nil {
+		t.Fatal(err)
+	}
+	w.denied("k", 1)
+	if w.cooldowns.Load() != 0 {
+		t.Error("punished twice")
+	}
 }

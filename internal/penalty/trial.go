@@ -38,17 +38,13 @@ func (c *caller) claim(l stint.Limit, cost int64) []stint.Claim {
 // findCallers gathers the claims of each rule for each key: those of a rule
 // stand side by side.
 func (t *trial) findCallers() {
-	penalties := t.store.rules.Load()
-	if penalties == nil {
-		return
-	}
 	at := 0
 	for g := range t.groups {
 		claims := t.groups[g].Claims
 		for i := 0; i < len(claims); {
 			n := together(claims[i:])
 			c := &claims[i]
-			if p := (*penalties)[c.Limit.Rule()]; p != nil && c.Policy.Penalty && c.Cost > 0 && !t.groups[g].Shadow {
+			if p := t.store.penaltyOf(c); p != nil && !t.groups[g].Shadow {
 				t.callers = append(t.callers, caller{penalty: p, rule: c.Limit.Rule(), key: c.Key, group: g, first: at + i, claims: claims[i : i+n]})
 			}
 			i += n

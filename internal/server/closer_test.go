@@ -11,8 +11,6 @@ import (
 	"runtime"
 	"testing"
 	"time"
-
-	"golang.org/x/net/http2"
 )
 
 const oneAnHour = "rules:\n  - {id: one, match: {path: /one}, limit: 1, window: 1h}\n"
@@ -109,16 +107,13 @@ func TestZeroEndsNoConnection(t *testing.T) {
 
 func TestHTTP2ConnectionsAreEndedByGoAway(t *testing.T) {
 	s := run(t, Config{Rules: rulesFile(t, oneAnHour), Gateway: "127.0.0.1:0", Upstreams: echo(t), CloseAfter: 3})
-	conn, err := net.Dial("tcp", s.Addr("gateway").String())
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	client, err := transport.NewClientConn(t.Context(), "http", s.Addr("gateway").String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
-	client, err := (&http2.Transport{AllowHTTP: true}).NewClientConn(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	defer client.Close()
 	for i := range 4 {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", "http://h/one", nil)
 		if err != nil {
@@ -131,7 +126,7 @@ func TestHTTP2ConnectionsAreEndedByGoAway(t *testing.T) {
 		}
 		answer.Body.Close()
 	}
-	for late := time.Now().Add(10 * time.Second); client.CanTakeNewRequest(); runtime.Gosched() {
+	for late := time.Now().Add(10 * time.Second); client.Available() > 0; runtime.Gosched() {
 		if time.Now().After(late) {
 			t.Fatal("no GOAWAY")
 		}
