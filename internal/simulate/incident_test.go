@@ -21,10 +21,7 @@ func TestIncident(t *testing.T) {
 				continue
 			}
 			t.Run(s.Name+", "+e.Name, func(t *testing.T) {
-				wave := 1.5
-				if e.Hint == Moment && !s.Manners.Breaker {
-					wave = 2 // the server itself calls them all together: a budget bounds how many come
-				}
+				const wave = 1.5
 				i := incident(t, s.Heard(e))
 				sent[s.Name+e.Name] = i.Attempts
 				peak, mean := i.Wave()

@@ -81,7 +81,7 @@ func (r *run) stop(v Verdict) Stop {
 // wait.
 func (r *run) schedule(v Verdict, s *Step) {
 	r.last = r.policy.backoff.Wait(r.attempt-1, r.last, r.policy.random)
-	wait := sum(r.last, v.After)
+	wait := sum(r.last, r.spread(v.After))
 	switch b := r.policy.options.Budget; {
 	case r.tooLate(wait):
 		s.Stop = StopDeadline
@@ -91,6 +91,18 @@ func (r *run) schedule(v Verdict, s *Step) {
 		s.Wait, s.Hint = wait, max(0, v.After)
 	}
 }
+
+// spread adds up to a fifth to the wait that a server asks for, by chance: it may
+// have asked many to come back at one moment. Without jitter nothing is drawn.
+func (r *run) spread(hint time.Duration) time.Duration {
+	if r.policy.options.Jitter == None || hint < hintSpread {
+		return hint
+	}
+	return sum(hint, time.Duration(r.policy.random(int64(hint/hintSpread))))
+}
+
+// hintSpread is the part of a hint that chance may add.
+const hintSpread = 5
 
 // tooLate reports whether an attempt after this wait would begin with no time
 // left.

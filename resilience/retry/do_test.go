@@ -202,6 +202,24 @@ func TestStepsTellWhatHappened(t *testing.T) {
 	}
 }
 
+// What a server asks for is spread over a fifth more, and never shortened.
+func TestHintsAreSpread(t *testing.T) {
+	const hint, waits = 10 * time.Second, 2000
+	var least, most time.Duration = math.MaxInt64, 0
+	p := mustNew(t, Options{
+		Attempts: waits, Base: time.Nanosecond, Cap: time.Nanosecond, Clock: &instant{now: noon}, Source: rand.NewPCG(1, 2),
+		Observe: func(s Step) {
+			if s.Stop == Continue {
+				least, most = min(least, s.Wait), max(most, s.Wait)
+			}
+		},
+	})
+	_ = p.Do(t.Context(), func(context.Context) error { return After(errDown, hint) })
+	if least < hint || least > hint+hint/100 || most > hint+hint/5 || most < hint+hint/5-hint/100 {
+		t.Errorf("waits from %v to %v; want them all over %v to %v", least, most, hint, hint+hint/5)
+	}
+}
+
 // A verdict of a caller's own may be anything.
 func TestVerdictBelowZeroIsNoHint(t *testing.T) {
 	clock := &instant{now: noon}
