@@ -61,6 +61,19 @@ func (a *administered) json(args ...string) (v map[string]any) {
 	return v
 }
 
+// traffic is n requests of one caller.
+func (a *administered) traffic(n int) {
+	a.t.Helper()
+	body := `{"attributes":{"api_key":"sk_live_somebody","path":"/"}}`
+	for range n {
+		r, err := http.Post("http://"+a.addr("http")+"/v1/check", "application/json", strings.NewReader(body))
+		if err != nil || r.StatusCode != 200 {
+			a.t.Fatal(r, err)
+		}
+		r.Body.Close()
+	}
+}
+
 const (
 	adminRules   = "tiers:\n  free: {limit: 5, window: 60}\nrules:\n  - {id: a, limit: 10, window: 60}\n  - {id: b, by: [ip], limit: 10, window: 60}\n"
 	adminRaised  = "tiers:\n  free: {limit: 5, window: 60}\nrules:\n  - {id: a, limit: 20, window: 60}\n  - {id: b, by: [ip], limit: 10, window: 60}\n"
@@ -134,14 +147,7 @@ func TestTheImpactIsShownAndRefused(t *testing.T) {
 	strict := a.file("strict.yaml", "rules:\n  - {id: a, limit: 1, window: 1h}\n")
 	a.run(exitDone, []string{"impact: no request was allowed"}, "rules", "impact", strict)
 	a.run(exitDone, nil, "rules", "apply", a.file("wide.yaml", "rules:\n  - {id: a, limit: 1000, window: 1m}\n"))
-	body := `{"attributes":{"api_key":"sk_live_somebody","path":"/"}}`
-	for range 120 {
-		r, err := http.Post("http://"+a.addr("http")+"/v1/check", "application/json", strings.NewReader(body))
-		if err != nil || r.StatusCode != 200 {
-			t.Fatal(r, err)
-		}
-		r.Body.Close()
-	}
+	a.traffic(120)
 	a.run(exitDone, []string{"impact: denies 119 of the 120 requests", "(99.2 %), of 1 caller", "a     all"}, "rules", "impact", strict)
 	if v := a.json("rules", "impact", strict); v["impact"].(map[string]any)["denied"] != 119.0 {
 		t.Errorf("%v", v)

@@ -81,3 +81,18 @@ func TestWhatIsPublishedWhileSomebodyIsAskedIsNotLost(t *testing.T) {
 	}
 	a.run(exitDone, []string{"2*"}, "rules", "history")
 }
+
+func TestWhatTheServerRefusesIsForcedByWhoHasSeenIt(t *testing.T) {
+	a := administer(t)
+	a.run(exitDone, nil, "rules", "apply", a.file("wide.yaml", "rules:\n  - {id: a, limit: 1000, window: 1m}\n"))
+	a.traffic(120)
+	p, typed := a.asked("rules", "apply", a.file("strict.yaml", "rules:\n  - {id: a, limit: 1, window: 1m}\n"))
+	p.wait("impact: denies 119 of the 120")
+	answer(t, typed, "y")
+	if status := p.exit(); status != exitDone {
+		t.Errorf("status %d", status)
+	}
+	a.run(exitDone, []string{"2*"}, "rules", "history")
+	a.wait("result=IMPACT")
+	a.wait("forced=true version=2")
+}

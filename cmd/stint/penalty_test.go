@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,5 +65,29 @@ func TestPenaltiesAreSharedShownAndReversible(t *testing.T) {
 		if got := retry(one); got > 1000 {
 			t.Errorf("still denied for %v ms", got)
 		}
+	}
+}
+
+// The gateway ends the connection of a client that never backs off.
+func TestTheGatewayEndsConnectionsAsTold(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer upstream.Close()
+	rules := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), oneAMinute)
+	p := startServer(t, nil, "--rules", rules, "--gateway", "127.0.0.1:0", "--upstream", upstream.URL, "--gateway-close-after", "3")
+	closes := []bool{}
+	for range 4 {
+		r, err := http.Get("http://" + p.addr("gateway") + "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		r.Body.Close()
+		closes = append(closes, r.Close)
+	}
+	if want := []bool{false, false, false, true}; !slices.Equal(closes, want) {
+		t.Errorf("%v, want the third denial to be the last of its connection", closes)
+	}
+	if got := command(t, nil, "serve", "--gateway-close-after", "-1"); got.status != exitUsage || !strings.Contains(got.errors, "gateway-close-after: -1 is below 0") {
+		t.Errorf("status %d, %s", got.status, got.errors)
 	}
 }
