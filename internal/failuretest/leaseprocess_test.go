@@ -125,7 +125,7 @@ func ask(ctx context.Context, store stint.Store, c stint.Claim, index int, trace
 		asked := time.Now().UnixMicro()
 		d, err := store.Take(ctx, c)
 		if err == nil && d.Allowed && !d.Degraded {
-			trace.write("admit %d %d %d %d %d\n", index, asked, time.Now().UnixMicro(), c.Cost, d.At)
+			trace.writef("admit %d %d %d %d %d\n", index, asked, time.Now().UnixMicro(), c.Cost, d.At)
 		}
 	}
 }
@@ -137,7 +137,7 @@ type traceFile struct {
 	file  *os.File
 }
 
-func (f *traceFile) write(format string, args ...any) {
+func (f *traceFile) writef(format string, args ...any) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	_, _ = fmt.Fprintf(f.file, format, args...)
@@ -172,9 +172,9 @@ func (s *tracedStore) note(c *stint.Claim, d *stint.Decision) {
 		switch {
 		case spec.Name != c.Limit.Name():
 		case c.Cost < 0:
-			s.trace.write("return %d %d %d\n", i, c.At, -c.Cost)
+			s.trace.writef("return %d %d %d\n", i, c.At, -c.Cost)
 		case d.Allowed && c.Cost+d.Granted > 0:
-			s.trace.write("charge %d %d %d\n", i, d.At, c.Cost+d.Granted)
+			s.trace.writef("charge %d %d %d\n", i, d.At, c.Cost+d.Granted)
 		}
 	}
 }
