@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,22 +24,16 @@ import (
 // minute.
 const start = int64(1_700_000_000_500_000)
 
-type clock struct {
-	mu  sync.Mutex
-	now int64
+type clock struct{ micros atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.micros.Store(start)
+	return c
 }
 
-func (c *clock) read() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now += d.Microseconds()
-}
+func (c *clock) read() int64         { return c.micros.Load() }
+func (c *clock) add(d time.Duration) { c.micros.Add(d.Microseconds()) }
 
 // serving is a service over a store whose time the test moves.
 type serving struct {
@@ -50,7 +45,7 @@ type serving struct {
 
 func serve(t testing.TB, config string, options ...func(*Options)) *serving {
 	t.Helper()
-	s := &serving{t: t, clock: &clock{now: start}, dir: t.TempDir()}
+	s := &serving{t: t, clock: newClock(), dir: t.TempDir()}
 	write(t, filepath.Join(s.dir, "config.yaml"), config)
 	o := Options{Dir: s.dir, Store: stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000, Clock: s.clock.read})}
 	for _, option := range options {

@@ -6,7 +6,7 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,22 +21,16 @@ const patience = 20 * time.Second
 const start = int64(1_700_000_040_000_000)
 
 // clock is a store's time, which only the test moves.
-type clock struct {
-	mu  sync.Mutex
-	now int64
+type clock struct{ micros atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.micros.Store(start)
+	return c
 }
 
-func (c *clock) read() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now += d.Microseconds()
-}
+func (c *clock) read() int64         { return c.micros.Load() }
+func (c *clock) add(d time.Duration) { c.micros.Add(d.Microseconds()) }
 
 // running is a server on a loopback port.
 type running struct {
@@ -49,7 +43,7 @@ type running struct {
 
 func run(t *testing.T, options Options) *running {
 	t.Helper()
-	r := &running{t: t, clock: &clock{now: start}, ended: make(chan error, 1)}
+	r := &running{t: t, clock: newClock(), ended: make(chan error, 1)}
 	if options.Store == nil {
 		options.Store = stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000, Clock: r.clock.read})
 	}

@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,22 +27,16 @@ const patience = 20 * time.Second
 const start = int64(1_700_000_040_000_000)
 
 // clock is a store's time, which only the test moves.
-type clock struct {
-	mu  sync.Mutex
-	now int64
+type clock struct{ micros atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.micros.Store(start)
+	return c
 }
 
-func (c *clock) read() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now += d.Microseconds()
-}
+func (c *clock) read() int64         { return c.micros.Load() }
+func (c *clock) add(d time.Duration) { c.micros.Add(d.Microseconds()) }
 
 // running is a server in this process, on real sockets.
 type running struct {
@@ -57,7 +52,7 @@ type running struct {
 // the admin listener unless config names others.
 func run(t *testing.T, config Config) *running {
 	t.Helper()
-	r := &running{t: t, clock: &clock{now: start}, logs: newLogBuffer(), result: make(chan error, 1)}
+	r := &running{t: t, clock: newClock(), logs: newLogBuffer(), result: make(chan error, 1)}
 	if config.Store == nil {
 		store := stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000, Clock: r.clock.read})
 		config.Store, config.Stats = store, store.Stats
