@@ -120,14 +120,16 @@ const (
 	costAttribute
 )
 
+// costOf is what the request uses of a rule. One that peeks uses nothing,
+// whatever the rule says.
 func (q *request) costOf(r *Rule) (n int64, ok bool) {
-	switch r.cost.kind {
-	case costNumber:
+	switch {
+	case q.cost == 0 || r.cost.kind == costOfCaller:
+		return q.cost, true
+	case r.cost.kind == costNumber:
 		return r.cost.number, true
-	case costAttribute:
-		return q.costAttribute(r.cost.slot)
 	}
-	return q.cost, true
+	return q.costAttribute(r.cost.slot)
 }
 
 // costAttribute reads the cost that the request says of itself; absent is 1.

@@ -176,6 +176,7 @@ func TestDecide(t *testing.T) {
 			{Map{"api_key": "a", "tokens": "4"}, 3, `allowed by 1; r token_bucket:1m "a" 7/9; s token_bucket:1m "a" 5/9; t token_bucket:1m "a" 6/9`},
 			{Map{"api_key": "b"}, 3, `allowed by 2; r token_bucket:1m "b" 7/9; s token_bucket:1m "b" 8/9; t token_bucket:1m "b" 6/9`},
 			{Map{"api_key": "c", "tokens": "0"}, 1, `allowed by 0; r token_bucket:1m "c" 7/9; s token_bucket:1m "c" 9/9; t token_bucket:1m "c" 8/9`},
+			{Map{"api_key": "d", "tokens": "4"}, 0, `allowed by 0; r token_bucket:1m "d" 9/9; s token_bucket:1m "d" 9/9; t token_bucket:1m "d" 9/9`},
 		}},
 		{"an override is for a key, a glob or a network, the most specific first",
 			`rules: [{id: r, limit: 1/m, override: {"sk_*": 2/m, "sk_vip_*": 3/m, sk_vip_1: 4/m, 10.0.0.0/8: 5/m, 10.1.0.0/16: 6/m}}]`, []step{
