@@ -112,8 +112,9 @@ type Config struct {
 	// HeaderTimeout bounds how long a client may take to send the headers of
 	// a request. Defaults to 5 s.
 	HeaderTimeout time.Duration
-	// BodyTimeout bounds a whole request to HTTP or Admin, its body included.
-	// Defaults to 15 s. The gateway streams, so it has no such bound.
+	// BodyTimeout bounds a whole request to HTTP or Admin, its body included,
+	// and the wait for the message of a call to GRPC, but for streams; a tenth
+	// of a second later it has ended. Defaults to 15 s. The gateway streams, so it has no such bound.
 	BodyTimeout time.Duration
 	// StreamTimeout bounds how long a client may take nothing of an answer,
 	// where the answer as a whole has no bound (Gateway, GRPC, Admin), and send

@@ -43,9 +43,11 @@ func (s *Server) newGRPCListener() *grpcListener {
 
 // grpcOptions bound what one client can cost.
 func (s *Server) grpcOptions() []grpc.ServerOption {
+	unfinished := newUnfinished(s.config.BodyTimeout)
 	options := []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(s.recoverUnary),
-		grpc.ChainStreamInterceptor(s.recoverStream),
+		grpc.ChainUnaryInterceptor(s.recoverUnary, unfinished.unary),
+		grpc.ChainStreamInterceptor(s.recoverStream, unfinished.stream),
+		grpc.InTapHandle(unfinished.begin),
 		grpc.MaxRecvMsgSize(maxBody),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.MaxConcurrentStreams(1000),
