@@ -102,7 +102,8 @@ func checkBody(args []string) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// postCheck returns the decision that the server answered with.
+// postCheck returns the decision that the server answered with. It goes nowhere
+// else, which could carry the token and the attributes there.
 func postCheck(ctx context.Context, target, token string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -114,7 +115,8 @@ func postCheck(ctx context.Context, target, token string, body []byte) ([]byte, 
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	response, err := http.DefaultClient.Do(r)
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(r)
 	if err != nil {
 		return nil, err
 	}

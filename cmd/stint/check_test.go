@@ -47,6 +47,16 @@ func TestCheckSendsTheTokenOfTheEnvironment(t *testing.T) {
 	}
 }
 
+func TestCheckTakesTheTokenNowhereElse(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirection is followed") }))
+	defer elsewhere.Close()
+	server := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
+	defer server.Close()
+	if got := command(t, []string{"STINT_TOKEN=s3cret"}, "check", "--server", server.URL, "path=/"); got.status != exitFailed || !strings.Contains(got.errors, "307") {
+		t.Errorf("status %d, %q", got.status, got.errors)
+	}
+}
+
 func TestCheckTellsFailureFromWrongUsage(t *testing.T) {
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
