@@ -40,8 +40,10 @@ type ThrottleOptions struct {
 //
 //	max(0, (requests − K · accepts) / (requests + 1))
 //
-// where those that were not sent are requests too. Make one with
-// [NewThrottle].
+// where those that were not sent are requests too. Those that were sent count
+// once they are answered: until then nobody knows whether they are accepted, and
+// many at once, as after a start, would look like as many refusals. Make one
+// with [NewThrottle].
 type Throttle struct {
 	options ThrottleOptions
 
@@ -70,32 +72,32 @@ func NewThrottle(o ThrottleOptions) (*Throttle, error) {
 	return &Throttle{options: o}, nil
 }
 
-// Enter counts a request, and lets it be sent or not.
+// Enter lets a request be sent, or counts it as one that was not.
 func (t *Throttle) Enter() (Call, bool) {
 	random := t.options.Random()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.nowLocked()
-	shed := random < t.probabilityLocked()
-	c.requests++
-	t.counts.sum.requests++
-	return Call{gate: t}, !shed
+	now := t.nowLocked()
+	if random < t.probabilityLocked() {
+		t.counts.add(now, count{requests: 1})
+		return Call{}, false
+	}
+	return Call{gate: t}, true
 }
 
-// answer counts a request that was accepted. One that nobody knows of is no
-// request.
+// answer counts a request that was answered. One that nobody waits for any
+// more is none.
 func (t *Throttle) answer(_ Call, o Outcome) {
+	if o == Ignored {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.nowLocked()
-	switch {
-	case o == Served:
-		c.accepts++
-		t.counts.sum.accepts++
-	case o == Ignored && c.requests > 0:
-		c.requests--
-		t.counts.sum.requests--
+	seen := count{requests: 1}
+	if o == Served {
+		seen.accepts = 1
 	}
+	t.counts.add(t.nowLocked(), seen)
 }
 
 func (t *Throttle) leave() {}
@@ -130,6 +132,14 @@ type counts struct {
 	tenths [tenths]count // by number
 	newest int64
 	sum    count
+}
+
+// add counts in a tenth.
+func (c *counts) add(tenth *count, more count) {
+	for _, n := range []*count{tenth, &c.sum} {
+		n.requests += more.requests
+		n.accepts += more.accepts
+	}
 }
 
 // at returns the tenth of a number, after those that are then too old have

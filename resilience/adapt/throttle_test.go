@@ -57,6 +57,27 @@ func TestThrottleForgetsWhoGaveUp(t *testing.T) {
 	}
 }
 
+// Requests that nobody has answered yet were not refused: many at once, at the
+// start or after a pause, all go to a server that is well.
+func TestManyAtOnceAreNoRefusals(t *testing.T) {
+	now := time.Duration(0)
+	th := must(NewThrottle(ThrottleOptions{Clock: func() time.Duration { return now }, Random: func() float64 { return 0 }}))
+	for _, when := range []string{"at the start", "after a pause"} {
+		var sent []Call
+		for i := range 100 {
+			call, ok := th.Enter()
+			if !ok {
+				t.Fatalf("%s, request %d was shed, and none was refused", when, i)
+			}
+			sent = append(sent, call)
+		}
+		for _, call := range sent {
+			call.End(Served)
+		}
+		now += time.Hour
+	}
+}
+
 func TestThrottleThatCannotBe(t *testing.T) {
 	for field, o := range map[string]ThrottleOptions{"K": {K: 1}, "Window": {Window: 9}} {
 		if _, err := NewThrottle(o); err == nil || !strings.Contains(err.Error(), "adapt: "+field) {
