@@ -171,7 +171,7 @@ func (f *adminFlags) print(a adminclient.Answer, table func(io.Writer) error) er
 	if !f.json {
 		return table(f.out)
 	}
-	_, err := fmt.Fprintln(f.out, string(bytes.TrimSpace(a.Body)))
+	_, err := fmt.Fprintln(f.out, exact(f.out, string(bytes.TrimSpace(a.Body))))
 	return err
 }
 
@@ -181,19 +181,4 @@ func checkComment(flag, text string) error {
 		return usagef("%s: is longer than 2000 bytes, or has line breaks or other control characters", flag)
 	}
 	return nil
-}
-
-// plain is text of others, made harmless for a terminal.
-func plain(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, strings.ToValidUTF8(text, string(unicode.ReplacementChar)))
-}
-
-// cell is text of others as one cell of a table.
-func cell(text string) string {
-	return orDash(strings.Join(strings.Fields(plain(text)), " "))
 }

@@ -46,7 +46,7 @@ func printDecision(out io.Writer, answer []byte) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "RULE\tLIMIT\tVERDICT\tOF\tREMAINING\tRETRY AFTER\tRESET AFTER\tDELAY")
 	for _, l := range a.Limits {
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", l.Rule, l.Name, l.verdict(),
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", cell(l.Rule), cell(l.Name), l.verdict(),
 			l.Limit, l.Remaining, l.retry(), duration(l.ResetAfter), duration(l.Delay))
 	}
 	return w.Flush() // reports what the writes before it met

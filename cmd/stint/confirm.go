@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
-
-	"golang.org/x/term"
 
 	"github.com/stintdev/stint/internal/adminclient"
 )
@@ -20,7 +17,7 @@ func (c *wholeChange) confirm(d *adminclient.Diff, o *adminclient.Outcome, dange
 		_ = printDiff(c.errs, d) // whether it was seen, the answer tells
 	}
 	_ = printImpact(c.errs, o.Impact)
-	_, _ = fmt.Fprintln(c.errs, "This is dangerous: "+plain(strings.Join(dangers, "; "))+".")
+	_, _ = fmt.Fprintln(c.errs, "This is dangerous: "+cell(strings.Join(dangers, "; "))+".")
 	if !isTerminal(c.in) {
 		return errors.New("not published: it is dangerous, and there is no terminal to ask at (look at the above, then say --yes)")
 	}
@@ -34,9 +31,4 @@ func (c *wholeChange) confirm(d *adminclient.Diff, o *adminclient.Outcome, dange
 		return nil
 	}
 	return errors.New("not published")
-}
-
-func isTerminal(in io.Reader) bool {
-	file, ok := in.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
 }

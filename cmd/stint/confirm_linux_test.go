@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"os"
+	"os/exec"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -39,6 +42,26 @@ func (a *administered) asked(args ...string) (*process, *os.File) {
 	p := startProcessWith(a.t, read, a.env, args...)
 	p.wait("This is dangerous: ")
 	return p, typed
+}
+
+func TestATerminalIsShownRulesPlain(t *testing.T) {
+	set := map[string]any{"files": []map[string]any{{"name": "a.yaml", "text": "rules: [] #" + hostile}}}
+	server := "STINT_SERVER=" + answering(t, 200, set)
+	shown, screen := terminal(t)
+	for _, args := range [][]string{{"rules", "show"}, {"rules", "show", "--json"}} {
+		c := exec.Command(binary, args...)
+		c.Env, c.Stdout = append(cleanEnvironment(), server), screen
+		if err := c.Run(); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(shown).ReadString('\n')
+		if err != nil || !strings.Contains(line, "owned") || harmful(strings.TrimSuffix(line, "\r\n")) {
+			t.Errorf("%v: %v, %q", args, err, line)
+		}
+	}
+	if got := command(t, []string{server}, "rules", "show"); got.out != "rules: [] #"+hostile+"\n" {
+		t.Errorf("what is no terminal is given something else: %q", got.out)
+	}
 }
 
 func answer(t *testing.T, typed *os.File, text string) {

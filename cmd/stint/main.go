@@ -30,7 +30,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	root.SetErr(errs)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
-		_, _ = fmt.Fprintln(errs, err)
+		_, _ = fmt.Fprintln(errs, plain(err.Error()))
 	}
 	return exitStatus(err)
 }

@@ -62,13 +62,10 @@ func validate(paths []string, out, errs io.Writer) error {
 		set, err := rule.Load(path)
 		if err != nil {
 			wrong += problems(err)
-			_, _ = fmt.Fprintln(errs, err) // the exit status tells all the same
+			_, _ = fmt.Fprintln(errs, plain(err.Error())) // the exit status tells all the same
 			continue
 		}
-		for _, w := range set.Warnings() {
-			w.What = "warning: " + w.What
-			_, _ = fmt.Fprintln(errs, w) // the same as above
-		}
+		printWarnings(errs, set.Warnings())
 		if err := printRules(out, path, set); err != nil {
 			return err
 		}
@@ -106,7 +103,7 @@ func printRules(out io.Writer, path string, set *rule.Set) error {
 }
 
 func printEffective(w io.Writer, r *rule.Rule, e rule.Effective) {
-	of := fmt.Sprintf("%s\t%s\t%s\t%s", r.ID, modeText(r), orDash(e.Tier), orDash(masked(e.Override)))
+	of := fmt.Sprintf("%s\t%s\t%s\t%s", r.ID, modeText(r), cell(e.Tier), cell(masked(e.Override)))
 	if len(e.Limits) == 0 {
 		_, _ = fmt.Fprintf(w, "%s\tnot counted\t-\n", of)
 	}

@@ -65,10 +65,11 @@ func (f *adminFlags) diffFile(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	if !f.json {
-		return printDiff(f.out, v.Diff)
+	body, err := json.Marshal(v.Diff)
+	if err != nil {
+		return err
 	}
-	return json.NewEncoder(f.out).Encode(v.Diff)
+	return f.print(adminclient.Answer{Body: body}, func(w io.Writer) error { return printDiff(w, v.Diff) })
 }
 
 // tried is what the server says of the rules in a file or folder.

@@ -80,7 +80,7 @@ func (l *lines) names(what string, n adminclient.Names) {
 const shown = 10
 
 func several(names []string) string {
-	text := plain(strings.Join(names[:min(len(names), shown)], ", "))
+	text := cell(strings.Join(names[:min(len(names), shown)], ", "))
 	if len(names) > shown {
 		text += fmt.Sprintf(" and %d more", len(names)-shown)
 	}
