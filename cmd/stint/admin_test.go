@@ -113,6 +113,17 @@ func TestRulesAreAppliedFromTheFirstVersionOn(t *testing.T) {
 	if v := a.json("rules", "show", "--rule", "a"); v["limit"] != 10.0 {
 		t.Errorf("%v", v)
 	}
+	a.run(exitDone, []string{"{id: a, limit: 20,"}, "rules", "show", "--rule", "a", "2")
+}
+
+func TestARuleOfAnyNameIsShown(t *testing.T) {
+	a := administer(t)
+	for _, id := range []string{"history", "diff", "..", "."} {
+		a.run(exitFailed, []string{`rule "` + id + `" is not in the rules`}, "rules", "show", "--rule", id)
+		a.run(exitFailed, []string{`tier "` + id + `" is not in the rules`}, "rules", "show", "--tier", id)
+	}
+	a.run(exitDone, nil, "rules", "apply", a.file("rules.yaml", "rules:\n  - {id: history, limit: 10, window: 60}\n"))
+	a.run(exitDone, []string{"{id: history, limit: 10, window: 60}"}, "rules", "show", "--rule", "history")
 }
 
 func TestAFolderIsAppliedAndShownAsOneSet(t *testing.T) {

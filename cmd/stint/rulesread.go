@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stintdev/stint/internal/adminclient"
+	"github.com/stintdev/stint/rule"
 )
 
 func newHistoryCommand() *cobra.Command {
@@ -71,7 +72,7 @@ func newShowCommand() *cobra.Command {
 		Short: "Print the rules in force, or those of a version",
 		Long: `Print the rules that the node runs, or those of a version, as their files say
 them; which version it is, goes to standard error. Several files are printed as
-one, which can be applied as it is.`,
+one, which can be applied as it is. A terminal is shown no control characters.`,
 		Example: "  stint rules show > rules.yaml\n  stint rules show 11\n  stint rules show --rule orders\n  stint rules show --tier free --json",
 		Args:    atMostOne("a version", "11"),
 		RunE:    f.running(f.run),
@@ -84,15 +85,8 @@ one, which can be applied as it is.`,
 }
 
 func (f *showFlags) run(ctx context.Context, args []string) error {
-	switch {
-	case f.rule != "" && f.tier != "":
+	if f.rule != "" && f.tier != "" {
 		return usagef("show: --rule and --tier are both given (give one of them)")
-	case f.rule+f.tier != "" && len(args) > 0:
-		return usagef("show: a version is shown whole, without --rule and --tier")
-	case f.rule != "":
-		return f.part(ctx, "/rules/"+url.PathEscape(f.rule))
-	case f.tier != "":
-		return f.part(ctx, "/rules/tier/"+url.PathEscape(f.tier))
 	}
 	path := "/rules"
 	if len(args) > 0 {
@@ -103,10 +97,17 @@ func (f *showFlags) run(ctx context.Context, args []string) error {
 		path = "/rules/versions/" + strconv.FormatUint(n, 10)
 	}
 	var s adminclient.Set
-	return f.ask(ctx, adminclient.Request{Method: http.MethodGet, Path: path}, &s, func(w io.Writer) error {
+	a, err := f.client.Into(ctx, adminclient.Request{Method: http.MethodGet, Path: path}, &s)
+	if err != nil {
+		return err
+	}
+	if !f.json {
 		_, _ = fmt.Fprintln(f.errs, versionLine(&s.Version))
-		return printFiles(w, s.Files)
-	})
+	}
+	if f.rule+f.tier != "" {
+		return f.part(s.Files)
+	}
+	return f.print(a, func(w io.Writer) error { return printFiles(w, s.Files) })
 }
 
 func versionLine(v *adminclient.Version) string {
@@ -116,14 +117,25 @@ func versionLine(v *adminclient.Version) string {
 	return fmt.Sprintf("version %d, by %s at %s", v.Version, cell(v.Author), clock(v.Time))
 }
 
-// part prints one rule or tier.
-func (f *showFlags) part(ctx context.Context, path string) error {
-	a, err := f.client.Do(ctx, adminclient.Request{Method: http.MethodGet, Path: path, YAML: !f.json})
+// part prints one rule or tier. It is looked for here: names of rules are any,
+// also such as the API has below /rules.
+func (f *showFlags) part(all []adminclient.File) error {
+	files := make([]rule.File, len(all))
+	for i, one := range all {
+		files[i] = rule.File{Name: one.Name, Data: []byte(one.Text)}
+	}
+	find, name := rule.TextOfRule, f.rule
+	if f.tier != "" {
+		find, name = rule.TextOfTier, f.tier
+	}
+	text, err := find(files, name)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(f.out, strings.TrimRight(string(a.Body), "\n"))
-	return err
+	return f.print(adminclient.Answer{Body: text.JSON()}, func(w io.Writer) error {
+		_, err := io.WriteString(w, exact(w, string(text.YAML())))
+		return err
+	})
 }
 
 // printFiles prints files as one text of several documents.
@@ -135,9 +147,9 @@ func printFiles(w io.Writer, files []adminclient.File) error {
 			text += "\n"
 		}
 		if len(files) > 1 {
-			text = "---\n# " + file.Name + "\n" + text
+			text = "---\n# " + cell(file.Name) + "\n" + text
 		}
-		_, err := io.WriteString(w, text)
+		_, err := io.WriteString(w, exact(w, text))
 		all = errors.Join(all, err)
 	}
 	return all

@@ -48,8 +48,6 @@ type Request struct {
 	IfMatch string
 	// Comment is why, for the record; without control characters.
 	Comment string
-	// YAML asks for text in place of JSON.
-	YAML bool
 	// Body is sent as it is. Nil sends none.
 	Body []byte
 }
@@ -105,9 +103,6 @@ func (c *Client) request(ctx context.Context, q *Request) (*http.Request, error)
 		return nil, err
 	}
 	r.Header.Set("Accept", "application/json")
-	if q.YAML {
-		r.Header.Set("Accept", "application/yaml")
-	}
 	for name, value := range map[string]string{"If-Match": q.IfMatch, "X-Stint-Comment": q.Comment, "X-Stint-Author": c.Author} {
 		if value != "" {
 			r.Header.Set(name, value)

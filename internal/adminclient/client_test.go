@@ -30,8 +30,8 @@ func TestARequestSaysAllThatItIsGiven(t *testing.T) {
 		w.Header().Set("ETag", `"b"`)
 		_, _ = w.Write([]byte(got))
 	})
-	a, err := c.Do(t.Context(), Request{Method: "PUT", Path: "/rules", Query: url.Values{"dry_run": {"true"}}, IfMatch: `"a"`, Comment: "why", YAML: true, Body: []byte("rules: []")})
-	if err != nil || a.Tag != `"b"` || string(a.Body) != `PUT|/rules?dry_run=true|rules: []|Bearer secret|"a"|why|vera|application/yaml` {
+	a, err := c.Do(t.Context(), Request{Method: "PUT", Path: "/rules", Query: url.Values{"dry_run": {"true"}}, IfMatch: `"a"`, Comment: "why", Body: []byte("rules: []")})
+	if err != nil || a.Tag != `"b"` || string(a.Body) != `PUT|/rules?dry_run=true|rules: []|Bearer secret|"a"|why|vera|application/json` {
 		t.Errorf("%v %q %s", err, a.Tag, a.Body)
 	}
 }
