@@ -9,77 +9,84 @@ import (
 	"github.com/stintdev/stint/resilience/deadline"
 )
 
-// attempts sends each attempt through the parts.
-type attempts struct {
+// call is one call: its attempts, which come one after the other.
+type call struct {
 	options *Options
 	below   http.RoundTripper
+
+	attempt int            // from 1
+	before  error          // why the attempt before failed, if it did
+	pass    *Pass          // of the last attempt that was let through
+	resp    *http.Response // the last answer
 }
 
+var errNoAnswer = errors.New("client: Base returned neither an answer nor an error")
+
 // RoundTrip makes one attempt.
-func (a *attempts) RoundTrip(req *http.Request) (*http.Response, error) {
-	c := callOf(req.Context())
+func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	c.attempt++
-	pass, err := a.options.Enter(req.Context(), a.options.Key(req))
+	pass, err := c.options.Enter(req.Context(), c.options.Key(req))
 	if err != nil {
 		closeBody(req)
-		return nil, a.refused(c, err)
+		return nil, c.refused(err)
 	}
-	resp, err := a.send(req, pass, c)
+	c.pass = pass
+	resp, err := c.send(req)
 	c.before = err
 	if err == nil {
 		c.before = &StatusError{resp.StatusCode}
 	}
-	if err == nil && a.options.mayRepeat(resp) {
-		pass.Leave()
-	}
 	return atEnd(resp, err, pass.end())
 }
 
-func (a *attempts) send(req *http.Request, pass *Pass, c *call) (*http.Response, error) {
-	start, returned := time.Now(), false
-	defer func() {
-		if !returned { // it panics
-			pass.Failure()
-			pass.Leave()
-		}
-	}()
-	resp, err := a.below.RoundTrip(req)
-	returned = true
-	a.judge(req.Context(), pass, resp, err)
-	if late := (*deadline.RefusedError)(nil); errors.As(err, &late) {
-		return nil, a.refused(c, &RefusedError{Name: a.options.Name, Part: Deadline, Err: err})
+func (c *call) send(req *http.Request) (*http.Response, error) {
+	start := time.Now()
+	resp, err := c.below.RoundTrip(req)
+	took := time.Since(start)
+	if resp == nil && err == nil {
+		err = errNoAnswer
 	}
-	a.options.Observe(Event{Kind: Sent, Attempt: c.attempt, Took: time.Since(start), Result: result(resp, err), Err: err})
+	c.resp = resp
+	c.judge(req.Context(), resp, err)
+	if late := (*deadline.RefusedError)(nil); errors.As(err, &late) {
+		return nil, c.refused(&RefusedError{Name: c.options.Name, Part: Deadline, Err: err})
+	}
+	c.options.Observe(Event{Kind: Sent, Attempt: c.attempt, Took: took, Result: result(resp, err), Err: err})
 	return resp, err
 }
 
-// mayRepeat reports whether a response may be given up for another attempt. It
-// then holds no place, because its body stays open during the wait.
-func (o *Options) mayRepeat(resp *http.Response) bool {
-	return o.Retry != nil && o.Classify(resp, nil, time.Now()).Retry
-}
-
 // judge tells the breaker how an attempt ended.
-func (a *attempts) judge(ctx context.Context, pass *Pass, resp *http.Response, err error) {
+func (c *call) judge(ctx context.Context, resp *http.Response, err error) {
 	var late *deadline.RefusedError
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.Canceled), errors.As(err, &late):
-		pass.Cancel()
-	case a.options.Failed(resp, err):
-		pass.Failure()
+		c.pass.Cancel()
+	case c.options.Failed(resp, err):
+		c.pass.Failure()
 	default:
-		pass.Success()
+		c.pass.Success()
 	}
 }
 
 // refused adds to a refusal what came before. Errors of the context are none,
 // and stay as they are.
-func (a *attempts) refused(c *call, err error) error {
+func (c *call) refused(err error) error {
 	if r := (*RefusedError)(nil); errors.As(err, &r) {
 		r.Before = c.before
-		a.options.Observe(Event{Kind: Refused, Attempt: c.attempt, Part: r.Part, Err: r})
+		c.options.Observe(Event{Kind: Refused, Attempt: c.attempt, Part: r.Part, Err: r})
 	}
 	return err
+}
+
+// abandon lets go of all that an attempt holds, because something panics.
+func (c *call) abandon() {
+	if c.pass != nil {
+		c.pass.Failure()
+		c.pass.Leave()
+	}
+	if c.resp != nil && c.resp.Body != nil {
+		_ = c.resp.Body.Close()
+	}
 }
 
 func closeBody(req *http.Request) {

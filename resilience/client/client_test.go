@@ -334,18 +334,6 @@ func TestStintShapes(t *testing.T) {
 	})
 }
 
-func TestPanicsLoseNothing(t *testing.T) {
-	places, b := must(bulkhead.New(bulkhead.Options{Limit: 1})), must(breaker.New(breaker.Options{ConsecutiveFailures: 1}))
-	rt := must(New(Options{Parts: Parts{Bulkhead: places, Breaker: b}, Base: trip(func(*http.Request) (*http.Response, error) { panic("base") })}))
-	func() {
-		defer func() { _ = recover() }()
-		_, _ = get(t, rt)
-	}()
-	if places.Usage().InUse != 0 || b.State() != breaker.Open {
-		t.Errorf("%+v, %v", places.Usage(), b.State())
-	}
-}
-
 // A connection that changes its protocol can still be written to.
 func TestUpgradedConnectionsStayWritable(t *testing.T) {
 	places := must(bulkhead.New(bulkhead.Options{Limit: 1}))

@@ -71,9 +71,12 @@ func (o *Options) complete() {
 // cannot be.
 func New(o Options) (*Transport, error) {
 	o.complete()
-	t := &Transport{options: o}
+	t := &Transport{options: o, below: o.sender()}
 	wrong := o.check()
-	t.calls, wrong = t.newCalls(wrong)
+	if o.Retry != nil {
+		policy, err := t.options.Policy(*o.Retry)
+		t.policy, wrong = policy, errors.Join(wrong, err)
+	}
 	if wrong != nil {
 		return nil, wrong
 	}
@@ -87,21 +90,14 @@ func (o *Options) check() error {
 	return nil
 }
 
-// newCalls is what a call goes through below its deadline.
-func (t *Transport) newCalls(wrong error) (http.RoundTripper, error) {
-	o := &t.options
-	below := o.Base
-	if o.Deadline != nil {
-		told := *o.Deadline
-		told.Base = o.Base
-		below = &told
+// sender is Base, which says how much time is left if it should.
+func (o *Options) sender() http.RoundTripper {
+	if o.Deadline == nil {
+		return o.Base
 	}
-	each := &attempts{options: o, below: below}
-	if o.Retry == nil {
-		return each, wrong
-	}
-	policy, err := o.Policy(*o.Retry)
-	return &retry.Transport{Base: each, Policy: policy, Repeatable: o.Repeatable, Classify: o.verdict}, errors.Join(wrong, err)
+	told := *o.Deadline
+	told.Base = o.Base
+	return &told
 }
 
 // Policy returns a policy of these options that also tells the Observer of its

@@ -126,21 +126,30 @@ func (p *Parts) named(err error) error {
 	return err
 }
 
-// Pass is an attempt that was let through. Say once how it ended, by Success,
-// Failure or Cancel, and then Leave.
+// Pass is an attempt that was let through. Say how it ended, by Success,
+// Failure or Cancel, of which only the first counts, and then Leave. Before it
+// is said, a Pass is for one goroutine at a time.
 type Pass struct {
 	slot *bulkhead.Slot // nil without a bulkhead
 	call breaker.Call
+	told bool
 }
 
 // Success tells the breaker that the dependency answered as it should.
-func (p *Pass) Success() { p.call.Success() }
+func (p *Pass) Success() { p.tell(breaker.Call.Success) }
 
 // Failure tells the breaker that it did not.
-func (p *Pass) Failure() { p.call.Failure() }
+func (p *Pass) Failure() { p.tell(breaker.Call.Failure) }
 
 // Cancel tells the breaker that nobody will know: the caller gave up.
-func (p *Pass) Cancel() { p.call.Cancel() }
+func (p *Pass) Cancel() { p.tell(breaker.Call.Cancel) }
+
+func (p *Pass) tell(how func(breaker.Call)) {
+	if !p.told {
+		p.told = true
+		how(p.call)
+	}
+}
 
 // end is Leave where there is a place to give back, else nil.
 func (p *Pass) end() func() {
@@ -150,8 +159,10 @@ func (p *Pass) end() func() {
 	return p.Leave
 }
 
-// Leave gives the place back. Only the first call does.
+// Leave gives the place back. Only the first call does. Where nobody said how
+// the attempt ended, it is Cancel too.
 func (p *Pass) Leave() {
+	p.Cancel()
 	if p.slot != nil {
 		p.slot.Release()
 	}

@@ -5,29 +5,54 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/stintdev/stint/resilience/retry"
 )
 
 // Transport is an [http.RoundTripper] of several parts. Make one with [New].
 // It is safe for use by many goroutines at once.
 type Transport struct {
 	options Options
-	calls   http.RoundTripper
+	policy  *retry.Policy     // nil: no retries
+	below   http.RoundTripper // what an attempt is sent by
 }
 
 // RoundTrip makes one call, of as many attempts as it takes.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	start, c := time.Now(), &call{}
-	ctx, cancel := t.bound(context.WithValue(req.Context(), callKey{}, c))
-	resp, err := t.calls.RoundTrip(req.WithContext(ctx))
+	start, c := time.Now(), &call{options: &t.options, below: t.below}
+	req, cancel := t.bound(req)
+	returned := false
+	defer func() {
+		if !returned { // something panics
+			c.abandon()
+			if cancel != nil {
+				cancel()
+			}
+		}
+	}()
+	resp, err := t.repeating(c).RoundTrip(req)
 	t.options.Observe(Event{Kind: Ended, Attempt: c.attempt, Took: time.Since(start), Result: result(resp, err), Err: err})
+	returned = true
 	return atEnd(resp, err, cancel)
 }
 
-func (t *Transport) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+// bound returns a request that ends after Total, and what ends it earlier. It
+// is nil without a Total.
+func (t *Transport) bound(req *http.Request) (*http.Request, context.CancelFunc) {
 	if t.options.Total == 0 {
-		return ctx, nil
+		return req, nil
 	}
-	return context.WithTimeout(ctx, t.options.Total)
+	ctx, cancel := context.WithTimeout(req.Context(), t.options.Total)
+	return req.WithContext(ctx), cancel
+}
+
+// repeating is a call with its retries.
+func (t *Transport) repeating(c *call) http.RoundTripper {
+	if t.policy == nil {
+		return c
+	}
+	o := &t.options
+	return &retry.Transport{Base: c, Policy: t.policy, Repeatable: o.Repeatable, Classify: o.verdict}
 }
 
 // CloseIdleConnections closes those of Base, if it can.
@@ -35,23 +60,6 @@ func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.options.Base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
-}
-
-// call is what is known of a call across its attempts, which come one after
-// the other.
-type call struct {
-	attempt int
-	before  error // why the attempt before failed, if it did
-}
-
-type callKey struct{}
-
-// callOf returns the call of a context that [Transport.RoundTrip] made.
-func callOf(ctx context.Context) *call {
-	if c, ok := ctx.Value(callKey{}).(*call); ok {
-		return c
-	}
-	return &call{}
 }
 
 func result(resp *http.Response, err error) string {

@@ -1,0 +1,114 @@
+package client
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/resilience/bulkhead"
+	"github.com/stintdev/stint/resilience/retry"
+)
+
+// An answer that might have been repeated, but is the last, holds its place
+// like any other: its body is on its way still.
+func TestLastAnswerHoldsItsPlace(t *testing.T) {
+	places := must(bulkhead.New(bulkhead.Options{Limit: 1}))
+	asked := 0
+	resp, err := get(t, must(New(Options{
+		Parts: Parts{Bulkhead: places},
+		Retry: &retry.Options{Attempts: 1},
+		Classify: func(*http.Response, error, time.Time) retry.Verdict {
+			asked++
+			return retry.Verdict{Retry: true}
+		},
+		Base: answers(503),
+	})))
+	if err != nil || places.Usage().InUse != 1 || asked != 1 {
+		t.Errorf("%v, %+v, classified %d times", err, places.Usage(), asked)
+	}
+	resp.Body.Close()
+	if u := places.Usage(); u.InUse != 0 {
+		t.Errorf("%+v", u)
+	}
+}
+
+// closing is a body that knows whether it was closed.
+type closing struct {
+	io.Reader
+
+	closed bool
+}
+
+func (c *closing) Close() error { c.closed = true; return nil }
+
+// panicking is an observer that panics at one kind of event.
+type panicking Kind
+
+func (p panicking) Observe(e Event) {
+	if e.Kind == Kind(p) {
+		panic("observer")
+	}
+}
+
+// Whoever's function panics, no place, no probe and no answer is lost.
+func TestPanicsLoseNothing(t *testing.T) {
+	for name, with := range map[string]func(*Options){
+		"base":   func(o *Options) { o.Base = trip(func(*http.Request) (*http.Response, error) { panic("base") }) },
+		"key":    func(o *Options) { o.Key = func(*http.Request) string { panic("key") } },
+		"failed": func(o *Options) { o.Failed = func(*http.Response, error) bool { panic("failed") } },
+		"classify": func(o *Options) {
+			o.Classify = func(*http.Response, error, time.Time) retry.Verdict { panic("classify") }
+		},
+		"repeatable":       func(o *Options) { o.Repeatable = func(*http.Request) bool { panic("repeatable") } },
+		"observerOfSent":   func(o *Options) { o.Observer = panicking(Sent) },
+		"observerOfStep":   func(o *Options) { o.Observer = panicking(Decided) },
+		"observerOfEnding": func(o *Options) { o.Observer = panicking(Ended) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			places, probed := must(bulkhead.New(bulkhead.Options{Limit: 1})), halfOpen()
+			body := &closing{Reader: strings.NewReader("an answer")}
+			o := Options{
+				Parts: Parts{Bulkhead: places, Breaker: probed}, Total: time.Hour, Retry: &retry.Options{Base: time.Microsecond},
+				Base: trip(func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: 503, Body: body}, nil }),
+			}
+			with(&o)
+			if !panics(func() { _, _ = get(t, must(New(o))) }) {
+				t.Error("nothing panicked")
+			}
+			if _, ok := probed.Begin(); probed.State() == breaker.HalfOpen && !ok {
+				t.Error("the probe is lost")
+			}
+			if u := places.Usage(); u.InUse != 0 || !body.closed && name != "base" && name != "key" {
+				t.Errorf("%+v, body closed: %v", u, body.closed)
+			}
+		})
+	}
+}
+
+// halfOpen is a breaker that lets its one probe through.
+func halfOpen() *breaker.Breaker {
+	var now time.Duration
+	b := must(breaker.New(breaker.Options{ConsecutiveFailures: 1, OpenFor: time.Hour, Clock: func() time.Duration { return now }}))
+	c, _ := b.Begin()
+	c.Failure()
+	now += time.Hour
+	return b
+}
+
+func panics(f func()) (did bool) {
+	defer func() { did = recover() != nil }()
+	f()
+	return false
+}
+
+// A base that breaks its contract is an error of its own.
+func TestBaseThatAnswersNothing(t *testing.T) {
+	places := must(bulkhead.New(bulkhead.Options{Limit: 1}))
+	rt := must(New(Options{Parts: Parts{Bulkhead: places}, Base: trip(func(*http.Request) (*http.Response, error) { return nil, nil })})) //nolint:nilnil // that is the point
+	if _, err := get(t, rt); err == nil || places.Usage().InUse != 0 {
+		t.Errorf("%v, %+v", err, places.Usage())
+	}
+}
