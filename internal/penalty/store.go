@@ -73,7 +73,7 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 
 // penaltyOf is what may await who makes the claim; nil: nothing.
 func (s *Store) penaltyOf(c *stint.Claim) *rule.Penalty {
-	if !c.Policy.Penalty || c.Cost <= 0 || !c.Limit.Valid() {
+	if !c.Policy.Penalty || c.Cost < 0 || !c.Limit.Valid() {
 		return nil
 	}
 	rules := s.rules.Load()

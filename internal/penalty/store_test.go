@@ -26,16 +26,20 @@ func (h *heard) Began(_ string, ban bool) {
 }
 func (h *heard) Denied(string) { h.turnedAway.Add(1) }
 
-// counted counts the calls to a store.
+// counted counts the calls to a store, and lets a test come in between two.
 type counted struct {
 	stint.Store
 
-	calls atomic.Int64
-	fail  atomic.Bool
+	calls  atomic.Int64
+	fail   atomic.Bool
+	before func(stint.Claim) // once; of a call of groups, the first claim
+	after  func([]stint.Decision)
 }
 
 func (c *counted) Take(ctx context.Context, claim stint.Claim) (stint.Decision, error) {
-	c.calls.Add(1)
+	if err := c.come(ctx, claim); err != nil {
+		return stint.Decision{}, err
+	}
 	if c.fail.Load() && claim.Limit.Name() == "penalty" {
 		return stint.Decision{}, &stint.Error{Code: stint.CodeUnavailable}
 	}
@@ -43,8 +47,24 @@ func (c *counted) Take(ctx context.Context, claim stint.Claim) (stint.Decision, 
 }
 
 func (c *counted) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	if err := c.come(ctx, groups[0].Claims[0]); err != nil {
+		return err
+	}
+	err := c.Store.TakeGroups(ctx, groups, out)
+	if c.after != nil {
+		c.after(out)
+	}
+	return err
+}
+
+// come counts a call. A store that is reached by a network asks nobody for who
+// has gone.
+func (c *counted) come(ctx context.Context, claim stint.Claim) error {
 	c.calls.Add(1)
-	return c.Store.TakeGroups(ctx, groups, out)
+	if f := c.before; f != nil {
+		f(claim)
+	}
+	return ctx.Err()
 }
 
 // world is rules over a store that punishes, at a time that the test moves.

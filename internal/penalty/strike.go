@@ -2,31 +2,39 @@ package penalty
 
 import (
 	"context"
+	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
 )
 
-// strike counts those who were denied, and punishes who had no strike left.
+// settling is within what time who took the last strike begins the punishment.
+// Strikes that are full for longer are left over from a node that failed in
+// between, or from a rule that allowed more of them.
+const settling = time.Second
+
+// strike counts those who were denied, and punishes who had no strike left. It
+// does so too for a caller that hung up: it was denied all the same.
 func (t *trial) strike(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
 	var struck []*caller
 	var groups []stint.Group
 	for i := range t.callers {
 		if c := &t.callers[i]; !c.blind && t.hit(c) {
 			struck = append(struck, c)
-			groups = append(groups, stint.Group{Claims: c.claim(c.penalty.Strikes, 1)})
+			groups = append(groups, stint.Group{Claims: c.claim(c.penalty.Strikes, 1)}, stint.Group{Claims: c.claim(c.penalty.Gate, 0)})
 		}
 	}
 	if len(struck) == 0 {
 		return
 	}
-	strikes := make([]stint.Decision, len(groups))
-	if t.store.inner.TakeGroups(ctx, groups, strikes) != nil {
+	out := make([]stint.Decision, len(groups))
+	if t.store.inner.TakeGroups(ctx, groups, out) != nil {
 		return // it is counted where errors of the store are; the decision stands
 	}
 	for i, c := range struck {
-		if d := strikes[i]; d.Allowed && d.Remaining == 0 && !d.Degraded {
-			t.punish(ctx, c)
+		if strike, gate := &out[2*i], &out[2*i+1]; !strike.Degraded && !gate.Degraded {
+			t.judge(ctx, c, strike, gate.ResetAfter)
 		}
 	}
 }
@@ -34,7 +42,10 @@ func (t *trial) strike(ctx context.Context) {
 // hit reports whether a caller was denied by its punishment, or by a limit of
 // the rule that it could have waited for. Of alternatives all must have denied.
 func (t *trial) hit(c *caller) bool {
-	if c.left > 0 {
+	switch {
+	case c.peeks:
+		return false
+	case c.left > 0:
 		return true
 	}
 	admitted := false
@@ -52,30 +63,45 @@ func (t *trial) hit(c *caller) bool {
 	return !admitted
 }
 
-// punish begins the caller's next punishment. Whoever took the last strike does
-// it, so that it is done once.
-func (t *trial) punish(ctx context.Context, c *caller) {
-	groups := []stint.Group{
-		{Claims: c.claim(c.penalty.Levels, 1)},
-		{Claims: c.claim(c.penalty.Strikes, stint.Forget)},
+// judge says what comes of a strike. A caller has a last one only once until it
+// is punished: full strikes keep out those that come in between. One that was
+// decided before a punishment began, while others of its caller earned that,
+// does not earn the next.
+func (t *trial) judge(ctx context.Context, c *caller, strike *stint.Decision, left time.Duration) {
+	began := left > c.left
+	last := strike.Allowed && strike.Remaining == 0
+	stuck := !strike.Allowed && c.penalty.Strikes.Window()-strike.ResetAfter > settling
+	c.left = max(c.left, left)
+	switch {
+	case last && !began:
+		t.punish(ctx, c, left)
+	case last || stuck:
+		// Where this fails they are stuck, and the next one tries again.
+		_, _ = t.store.inner.Take(ctx, c.claim(c.penalty.Strikes, stint.Forget)[0])
 	}
-	var out [2]stint.Decision
-	if t.store.inner.TakeGroups(ctx, groups, out[:]) != nil {
+}
+
+// punish begins the caller's next punishment; left is what is left of its last.
+func (t *trial) punish(ctx context.Context, c *caller, left time.Duration) {
+	p := c.penalty
+	up, err := t.store.inner.Take(ctx, c.claim(p.Levels, 1)[0])
+	if err != nil || up.Degraded {
 		return
 	}
-	level := c.penalty.Levels.Max()
-	if out[0].Allowed {
-		level -= out[0].Remaining
+	level := p.Levels.Max()
+	if up.Allowed {
+		level -= up.Remaining
 	}
-	d, ban := c.penalty.Of(level)
-	units := int64((d - c.left + rule.GateUnit - 1) / rule.GateUnit)
-	if units <= 0 {
-		return // what is left of the last one is longer
+	d, ban := p.Of(level)
+	units := max(0, int64((d-left)/rule.GateUnit)) // 0: what is left is longer
+	groups := []stint.Group{{Claims: c.claim(p.Gate, units)}, {Claims: c.claim(p.Strikes, stint.Forget)}}
+	if !up.Allowed { // as hard again for as long again
+		groups = append(groups, stint.Group{Claims: c.claim(p.Levels, stint.Forget)}, stint.Group{Claims: c.claim(p.Levels, p.Levels.Max())})
 	}
-	gate, err := t.store.inner.Take(ctx, c.claim(c.penalty.Gate, units)[0])
-	if err != nil || gate.Degraded || !gate.Allowed {
-		return
+	out := make([]stint.Decision, len(groups))
+	err = t.store.inner.TakeGroups(ctx, groups, out)
+	if gate := &out[0]; err == nil && units > 0 && gate.Allowed && !gate.Degraded {
+		c.left = gate.ResetAfter
+		t.store.observer.Began(c.rule, ban)
 	}
-	c.left = gate.ResetAfter
-	t.store.observer.Began(c.rule, ban)
 }

@@ -25,6 +25,7 @@ type caller struct {
 	group   int
 	first   int // of its claims, in the decisions of the call
 	claims  []stint.Claim
+	peeks   bool          // it asks for nothing
 	blind   bool          // the store did not say
 	left    time.Duration // of its punishment
 }
@@ -45,7 +46,7 @@ func (t *trial) findCallers() {
 			n := together(claims[i:])
 			c := &claims[i]
 			if p := t.store.penaltyOf(c); p != nil && !t.groups[g].Shadow {
-				t.callers = append(t.callers, caller{penalty: p, rule: c.Limit.Rule(), key: c.Key, group: g, first: at + i, claims: claims[i : i+n]})
+				t.callers = append(t.callers, caller{penalty: p, rule: c.Limit.Rule(), key: c.Key, peeks: c.Cost == 0, group: g, first: at + i, claims: claims[i : i+n]})
 			}
 			i += n
 		}
@@ -121,7 +122,7 @@ func (t *trial) decide(ctx context.Context) error {
 func (t *trial) punishedGroups() (list []*caller) {
 	for i := range t.callers {
 		c := &t.callers[i]
-		if c.left <= 0 {
+		if c.left <= 0 || c.peeks {
 			continue
 		}
 		if list == nil {
@@ -155,18 +156,31 @@ func (t *trial) without(punished []*caller, answers []stint.Decision, some *stin
 	return nil
 }
 
-// tell writes punishments into the decisions.
+// tell writes punishments into the decisions, but for those that the store had
+// no part in.
 func (t *trial) tell() {
 	for i := range t.callers {
 		c := &t.callers[i]
 		if c.left <= 0 {
 			continue
 		}
-		t.store.observer.Denied(c.rule)
-		for j := range c.claims {
-			d := &t.out[c.first+j]
-			d.Allowed, d.Remaining, d.Delay, d.Granted = false, 0, 0, 0
-			d.RetryAfter, d.ResetAfter, d.NextAfter = max(d.RetryAfter, c.left), max(d.ResetAfter, c.left), max(d.NextAfter, c.left)
+		if !c.peeks {
+			t.store.observer.Denied(c.rule)
 		}
+		for j := range c.claims {
+			if d := &t.out[c.first+j]; !d.Degraded {
+				c.tell(d)
+			}
+		}
+	}
+}
+
+// tell writes a punishment into a decision. A peek is allowed, as ever, and sees
+// that nothing remains.
+func (c *caller) tell(d *stint.Decision) {
+	d.Remaining, d.Delay, d.Granted = 0, 0, 0
+	d.ResetAfter, d.NextAfter = max(d.ResetAfter, c.left), max(d.NextAfter, c.left)
+	if !c.peeks {
+		d.Allowed, d.RetryAfter = false, max(d.RetryAfter, c.left)
 	}
 }

@@ -1,0 +1,191 @@
+package penalty
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
+)
+
+const oneStrike = `
+rules:
+  - {id: api, limit: 1, window: 1h, penalty: {after: 1, cool_down: 2h, max: 8h}}
+`
+
+// inBetween lets something happen once, before the next call for a limit of a
+// name and a cost.
+func (w *world) inBetween(name string, cost func(int64) bool, do func()) {
+	w.inner.before = func(c stint.Claim) {
+		if c.Limit.Name() == name && cost(c.Cost) {
+			w.inner.before = nil
+			do()
+		}
+	}
+}
+
+func above0(cost int64) bool { return cost > 0 }
+
+func TestADenialFromBeforeAPunishmentDoesNotEarnTheNext(t *testing.T) {
+	w := newWorld(t, oneStrike)
+	w.allowed("k")
+	w.inBetween("token_bucket:1h", above0, func() { w.denied("k", 1) })
+	if got := w.denied("k", 1); got != 2*time.Hour || w.cooldowns.Load() != 1 {
+		t.Errorf("told to wait %v after %d cool-downs, want 2h after 1", got, w.cooldowns.Load())
+	}
+	if got := w.denied("k", 1); got != 4*time.Hour || w.cooldowns.Load() != 2 {
+		t.Errorf("one who asks again then: %v after %d cool-downs", got, w.cooldowns.Load())
+	}
+}
+
+func TestADenialWhileAPunishmentBeginsDoesNotEarnTheNext(t *testing.T) {
+	for _, name := range []string{"penalty.levels", "penalty"} {
+		w := newWorld(t, oneStrike)
+		w.allowed("k")
+		w.inBetween(name, above0, func() { w.denied("k", 5) })
+		if got := w.denied("k", 1); got != 2*time.Hour || w.cooldowns.Load() != 1 {
+			t.Errorf("before %s is charged: %v after %d cool-downs", name, got, w.cooldowns.Load())
+		}
+	}
+}
+
+func TestStrikesOfWhichNothingCameAreCountedAnew(t *testing.T) {
+	w := newWorld(t, tenASecond)
+	w.allowed("k")
+	left := stint.Claim{Key: "k", Limit: w.set.Rules()[0].Penalty.Strikes, Cost: 3} // by a node that ended then
+	if _, err := w.inner.Take(t.Context(), left); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(settling)
+	w.allowed("k")
+	w.denied("k", 4)
+	if w.cooldowns.Load() != 0 {
+		t.Fatal("another node may be about to punish")
+	}
+	w.pass(time.Microsecond)
+	if w.denied("k", 3); w.cooldowns.Load() != 0 {
+		t.Error("punished for strikes that were counted before")
+	}
+	if got := w.denied("k", 1); got != 10*time.Second || w.cooldowns.Load() != 1 {
+		t.Errorf("%v after %d cool-downs", got, w.cooldowns.Load())
+	}
+}
+
+func TestFewerStrikesThanACallerHasPunishItSoon(t *testing.T) {
+	w := newWorld(t, "rules:\n  - {id: api, limit: 1, window: 1h, penalty: {after: 50, window: 1d}}\n")
+	w.allowed("k")
+	w.denied("k", 40)
+	set, err := rule.Parse(rule.File{Name: "rules.yaml", Data: []byte("rules:\n  - {id: api, limit: 1, window: 1h, penalty: {after: 5, window: 1d}}\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.set = set
+	w.store.Use(set)
+	w.pass(2 * settling)
+	if w.denied("k", 6); w.cooldowns.Load() != 1 {
+		t.Errorf("%d cool-downs", w.cooldowns.Load())
+	}
+}
+
+func TestWhoIsPunishedAgainAndAgainDoesNotBeginAnew(t *testing.T) {
+	for _, c := range []struct {
+		rules string
+		worst time.Duration
+	}{
+		{tenASecond, 30 * time.Minute},
+		{"rules:\n  - {id: api, limit: 1, window: 1s, penalty: {}}\n", 10 * time.Minute},
+	} {
+		w := newWorld(t, c.rules)
+		w.allowed("k")
+		reached := false
+		for begun := w.now; w.now < begun+(24*time.Hour).Microseconds(); {
+			retry := time.Second
+			for retry == time.Second {
+				if o := w.ask("k"); !o.Allowed() {
+					retry = o.Decision.RetryAfter
+				}
+			}
+			if reached && retry != c.worst {
+				t.Fatalf("after %v: %v, want %v again", time.Duration(w.now-begun)*time.Microsecond, retry, c.worst)
+			}
+			reached = reached || retry == c.worst
+			w.pass(retry)
+		}
+	}
+}
+
+func TestWhatIsForgottenBeginsAnewAfterTheWorst(t *testing.T) {
+	w := newWorld(t, tenASecond)
+	w.allowed("k")
+	for range 6 {
+		w.pass(w.denied("k", 3))
+		w.allowed("k")
+	}
+	w.pass(time.Hour) // since the last began: an hour and a half
+	w.allowed("k")
+	if got := w.denied("k", 3); got != 10*time.Second {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestWhoHangsUpIsPunishedToo(t *testing.T) {
+	w := newWorld(t, oneStrike)
+	w.allowed("k")
+	ctx, cancel := context.WithCancel(t.Context())
+	w.inBetween("penalty.strikes", above0, cancel)
+	if _, err := w.set.Decide(ctx, w.store, rule.Map{"api_key": "k"}, 1); err != nil {
+		t.Fatal(err)
+	}
+	if w.cooldowns.Load() != 1 {
+		t.Error("not punished")
+	}
+}
+
+func TestAStoreThatFailsInTheMiddlePunishesNobody(t *testing.T) {
+	w := newWorld(t, oneStrike)
+	w.allowed("k")
+	w.denied("k", 1)
+	w.inner.after = func(out []stint.Decision) {
+		for i := range out {
+			out[i] = stint.Decision{Allowed: true, Degraded: true, Limit: out[i].Limit}
+		}
+	}
+	if o := w.ask("k"); !o.Allowed() || !o.Decision.Degraded {
+		t.Errorf("%+v", o.Decision)
+	}
+	if w.cooldowns.Load() != 1 {
+		t.Error("punished")
+	}
+}
+
+func TestPeeksSeeAPunishmentAndEarnNone(t *testing.T) {
+	w := newWorld(t, tenASecond)
+	peek := func() stint.Decision {
+		t.Helper()
+		o, err := w.set.Decide(t.Context(), w.store, rule.Map{"api_key": "k"}, 0)
+		if err != nil || !o.Allowed() || o.Decision.RetryAfter != 0 {
+			t.Fatalf("%+v %v", o.Decision, err)
+		}
+		return o.Decision
+	}
+	if d := peek(); d.Remaining != 1 || d.ResetAfter != 0 {
+		t.Errorf("before: %+v", d)
+	}
+	w.allowed("k")
+	w.denied("k", 3)
+	w.pass(4 * time.Second) // the limit itself is as if never used
+	turnedAway := w.turnedAway.Load()
+	for range 10 {
+		if d := peek(); d.Remaining != 0 || d.ResetAfter != 6*time.Second || d.NextAfter != 6*time.Second {
+			t.Errorf("during: %+v", d)
+		}
+	}
+	if w.cooldowns.Load() != 1 || w.turnedAway.Load() != turnedAway {
+		t.Error("a peek counts")
+	}
+	w.pass(6 * time.Second)
+	if d := peek(); d.Remaining != 1 {
+		t.Errorf("after: %+v", d)
+	}
+}
