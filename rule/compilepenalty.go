@@ -68,7 +68,7 @@ func (c *compiler) compilePenalty(d *ruleDraft, r *Rule) {
 	longest := out.cooldowns[len(out.cooldowns)-1]
 	after := c.penaltyCount("after", p.after, defaultAfter, maxAfter)
 	window := c.penaltyTime("window", p.window, defaultWindow, stint.MaxWindow)
-	forget := c.penaltyTime("forget", p.forget, max(leastForget, 2*longest), stint.MaxWindow)
+	forget := c.penaltyTime("forget", p.forget, max(leastForget, 2*longest, 2*out.ban), stint.MaxWindow)
 	if forget <= longest {
 		c.mistake(p.forget.at, "penalty: forget is over before the longest cool-down is, so that none would be longer than the first", "make it longer than max")
 	}

@@ -44,7 +44,7 @@ func TestCooldownsGrowByTheFactorUpToTheGreatest(t *testing.T) {
 
 func TestAPenaltyIsThreeLimits(t *testing.T) {
 	p := penaltyOf(t, "after: 7, window: 90s, ban_after: 2, ban: 1h")
-	if p.Strikes.String() != "penalty.strikes 7 per 1m30s" || p.Levels.Max() != 3 || p.Levels.Window() != time.Hour || p.Gate.Max() != stint.MaxLimit {
+	if p.Strikes.String() != "penalty.strikes 7 per 1m30s" || p.Levels.Max() != 3 || p.Levels.Window() != 2*time.Hour || p.Gate.Max() != stint.MaxLimit {
 		t.Errorf("%v, %v, %v", p.Strikes, p.Levels, p.Gate)
 	}
 	if _, ban := p.Of(2); ban {
@@ -53,8 +53,10 @@ func TestAPenaltyIsThreeLimits(t *testing.T) {
 	if _, ban := p.Of(3); !ban || !p.Has(p.Gate) || (*Penalty)(nil).Has(p.Gate) {
 		t.Error("no ban")
 	}
-	if p := penaltyOf(t, "max: 2h"); p.Levels.Window() != 4*time.Hour {
-		t.Errorf("%v", p.Levels)
+	for fields, want := range map[string]time.Duration{"": time.Hour, "max: 2h": 4 * time.Hour, "ban_after: 2, ban: 100d": 200 * 24 * time.Hour} {
+		if p := penaltyOf(t, fields); p.Levels.Window() != want {
+			t.Errorf("%s: %v", fields, p.Levels)
+		}
 	}
 }
 
