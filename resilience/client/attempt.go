@@ -51,7 +51,7 @@ func (c *call) send(req *http.Request) (*http.Response, error) {
 	if late := (*deadline.RefusedError)(nil); errors.As(err, &late) {
 		return nil, c.refused(&RefusedError{Name: c.options.Name, Part: Deadline, Err: err})
 	}
-	c.options.Observe(Event{Kind: Sent, Attempt: c.attempt, Took: took, Result: result(resp, err), Err: err})
+	c.options.Observe(Event{Kind: Sent, Attempt: c.attempt, Took: took, Result: result(req.Context(), resp, err), Err: err})
 	return resp, err
 }
 
@@ -59,7 +59,7 @@ func (c *call) send(req *http.Request) (*http.Response, error) {
 func (c *call) judge(ctx context.Context, resp *http.Response, err error) {
 	var late *deadline.RefusedError
 	switch {
-	case err != nil && errors.Is(ctx.Err(), context.Canceled), errors.As(err, &late):
+	case gaveUp(ctx, err), errors.As(err, &late):
 		c.pass.Cancel()
 	case c.options.Failed(resp, err):
 		c.pass.Failure()

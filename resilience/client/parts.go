@@ -35,7 +35,7 @@ type Parts struct {
 // Enter takes a place in the bulkhead, asks the breaker and waits for the
 // limiter. The key is the limiter's: whose turn it is. If all let the attempt
 // go ahead, end the Pass. Otherwise the error is a [*RefusedError], or the
-// context's where it ended the wait for a place, and nothing is held.
+// context's where that has ended, and nothing is held.
 //
 // The breaker is asked again after the wait, and times the attempt from
 // there: that others were first is not the dependency's doing. So an attempt
@@ -64,6 +64,9 @@ func (p *Parts) enter(ctx context.Context, key string, pass *Pass) error {
 		return err
 	}
 	if err := p.turn(ctx, key); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil { // nothing would be sent, and the breaker would hold it against the dependency
 		return err
 	}
 	return p.begin(pass)
@@ -101,10 +104,11 @@ func (p *Parts) turn(ctx context.Context, key string) error {
 	if p.Limiter == nil {
 		return nil
 	}
-	if err := p.Limiter.Wait(ctx, key); err != nil {
-		return &RefusedError{Part: Limit, Err: err}
+	err := p.Limiter.Wait(ctx, key)
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
 	}
-	return nil
+	return &RefusedError{Part: Limit, Err: err}
 }
 
 func (p *Parts) begin(pass *Pass) error {

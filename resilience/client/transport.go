@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -31,7 +32,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}()
 	resp, err := t.repeating(c).RoundTrip(req)
-	t.options.Observe(Event{Kind: Ended, Attempt: c.attempt, Took: time.Since(start), Result: result(resp, err), Err: err})
+	t.options.Observe(Event{Kind: Ended, Attempt: c.attempt, Took: time.Since(start), Result: result(req.Context(), resp, err), Err: err})
 	returned = true
 	return atEnd(resp, err, cancel)
 }
@@ -62,12 +63,25 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-func result(resp *http.Response, err error) string {
-	if err != nil {
-		return ResultOf(err)
+// result names how a call or an attempt ended.
+func result(ctx context.Context, resp *http.Response, err error) string {
+	switch {
+	case err == nil:
+		return class(resp.StatusCode)
+	case ResultOf(err) == "error" && gaveUp(ctx, err): // by a cause of its own
+		return "canceled"
 	}
-	if resp.StatusCode == http.StatusTooManyRequests {
+	return ResultOf(err)
+}
+
+func class(status int) string {
+	if status == http.StatusTooManyRequests {
 		return "429"
 	}
-	return strconv.Itoa(resp.StatusCode/100) + "xx"
+	return strconv.Itoa(status/100) + "xx"
+}
+
+// gaveUp reports whether an attempt failed because its caller left.
+func gaveUp(ctx context.Context, err error) bool {
+	return err != nil && errors.Is(ctx.Err(), context.Canceled)
 }

@@ -1,0 +1,75 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/resilience/retry"
+)
+
+func getIn(ctx context.Context, rt http.RoundTripper) (*http.Response, error) {
+	return rt.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, "http://orders.example/", nil))
+}
+
+// A caller without time is not the dependency's doing, and sends nothing.
+func TestNothingIsSentInAContextThatHasEnded(t *testing.T) {
+	b, seen := must(breaker.New(breaker.Options{ConsecutiveFailures: 1})), &log{}
+	rt := must(New(Options{Parts: Parts{Breaker: b, Observer: seen}, Retry: &retry.Options{}, Base: trip(func(r *http.Request) (*http.Response, error) {
+		t.Error("sent")
+		return nil, r.Context().Err()
+	})}))
+	past, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	if _, err := getIn(past, rt); !errors.Is(err, context.DeadlineExceeded) || b.State() != breaker.Closed {
+		t.Errorf("%v, %v", err, b.State())
+	}
+	if want := " decided ended=error"; seen.kinds() != want {
+		t.Errorf("got %s, want %s", seen.kinds(), want)
+	}
+}
+
+// Who leaves while it waits for its turn was not refused.
+func TestWaitForATurnEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit, seen := must(stint.Spec{Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Hour, Queue: 10}.Compile()), &log{}
+		limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
+		rt := must(New(Options{Parts: Parts{Limiter: limiter, Observer: seen}, Base: answers(200)}))
+		must(get(t, rt)).Body.Close()
+		ctx, leave := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, leave)
+		var refused *RefusedError
+		if _, err := getIn(ctx, rt); !errors.Is(err, context.Canceled) || errors.As(err, &refused) {
+			t.Errorf("got %v", err)
+		}
+		if want := " sent=2xx ended=2xx ended=canceled"; seen.kinds() != want {
+			t.Errorf("got %s, want %s", seen.kinds(), want)
+		}
+	})
+}
+
+// Base returns a context's cause; that a caller left shows even so.
+func TestLeavingWithACauseIsCanceled(t *testing.T) {
+	cause, seen := errors.New("mine"), &log{}
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer server.Close()
+	ctx, leave := context.WithCancelCause(t.Context())
+	rt := must(New(Options{Parts: Parts{Observer: seen}, Base: trip(func(r *http.Request) (*http.Response, error) {
+		time.AfterFunc(time.Millisecond, func() { leave(cause) })
+		return http.DefaultTransport.RoundTrip(r)
+	})}))
+	req := must(http.NewRequestWithContext(ctx, http.MethodGet, server.URL, http.NoBody))
+	resp, err := rt.RoundTrip(req)
+	if err == nil {
+		resp.Body.Close()
+	}
+	if want := " sent=canceled ended=canceled"; !errors.Is(err, cause) || seen.kinds() != want {
+		t.Errorf("%v; got %s, want %s", err, seen.kinds(), want)
+	}
+}
