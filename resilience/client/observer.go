@@ -22,7 +22,7 @@ type Event struct {
 	Attempt int    // from 1; of Ended: how many there were
 
 	Took   time.Duration // of Sent and Ended, to the answer's header
-	Result string        // of Sent and Ended: "2xx" (429 is "429") or "UNAVAILABLE", "error", "canceled", "refused"
+	Result string        // of Sent and Ended: "1xx" to "5xx" (429 is "429") or "UNAVAILABLE", "error", "canceled", "refused"
 	Part   Part          // of Refused
 	Step   retry.Step    // of Decided
 	Err    error         // of all but Decided; nil where there was an answer

@@ -46,10 +46,10 @@ type Options struct {
 	Base http.RoundTripper
 }
 
-// Failed reports whether a dependency failed: by an error, or a status of 500
-// or more. A 429 is none: it is up and says so.
+// Failed reports whether a dependency failed: by an error, a status of 500 or
+// more, or a number that is no status. A 429 is none: it is up and says so.
 func Failed(resp *http.Response, err error) bool {
-	return err != nil || resp.StatusCode >= http.StatusInternalServerError
+	return err != nil || resp.StatusCode >= http.StatusInternalServerError || !valid(resp.StatusCode)
 }
 
 func (o *Options) complete() {

@@ -75,11 +75,18 @@ func result(ctx context.Context, resp *http.Response, err error) string {
 }
 
 func class(status int) string {
-	if status == http.StatusTooManyRequests {
+	switch {
+	case status == http.StatusTooManyRequests:
 		return "429"
+	case !valid(status):
+		return "5xx"
 	}
 	return strconv.Itoa(status/100) + "xx"
 }
+
+// valid reports whether a number is a status. Servers can send any, over HTTP/2
+// of any length; others are to be taken for a 5xx (RFC 9110, section 15).
+func valid(status int) bool { return status >= 100 && status < 600 }
 
 // gaveUp reports whether an attempt failed because its caller left.
 func gaveUp(ctx context.Context, err error) bool {

@@ -1,0 +1,26 @@
+package client
+
+import (
+	"net/http"
+	"testing"
+)
+
+// Servers cannot choose what results there are.
+func TestResultsAreOfAFixedSet(t *testing.T) {
+	for status, want := range map[int]string{
+		200: "2xx", 404: "4xx", 429: "429", 503: "5xx", 101: "1xx",
+		600: "5xx", 999: "5xx", 99: "5xx", 0: "5xx", -200: "5xx", 123456789: "5xx",
+	} {
+		seen := &log{}
+		resp, err := get(t, must(New(Options{Parts: Parts{Observer: seen}, Base: answers(status)})))
+		if err != nil || resp.StatusCode != status {
+			t.Errorf("%d: %v, %v", status, resp, err)
+		}
+		if got, want := seen.kinds(), " sent="+want+" ended="+want; got != want {
+			t.Errorf("%d: got %s, want %s", status, got, want)
+		}
+		if failed := want == "5xx"; Failed(&http.Response{StatusCode: status}, nil) != failed {
+			t.Errorf("%d: failed is not %v", status, failed)
+		}
+	}
+}
