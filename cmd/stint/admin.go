@@ -13,6 +13,7 @@ import (
 	"os/user"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -177,8 +178,8 @@ func (f *adminFlags) print(a adminclient.Answer, table func(io.Writer) error) er
 
 // checkComment refuses what cannot travel in a header.
 func checkComment(flag, text string) error {
-	if len(text) > 2000 || strings.ContainsFunc(text, unicode.IsControl) {
-		return usagef("%s: is longer than 2000 bytes, or has line breaks or other control characters", flag)
+	if len(text) > 2000 || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return usagef("%s: is longer than 2000 bytes, or not UTF-8, or has line breaks or other control characters", flag)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -218,7 +219,7 @@ func TestOneKeyIsAdministered(t *testing.T) {
 	a.run(exitDone, []string{"a     token_bucket:1m  10  10"}, "key", "reset", "sk_live_12345")
 	a.run(exitDone, []string{"-     token_bucket:1m  5   5"}, "key", "peek", "--limit", "5/m", "user:42")
 
-	banned := a.run(exitDone, []string{"sk_liv… is banned", "version 2"}, "key", "ban", "--for", "1h", "--reason", "tried passwords", "sk_live_12345")
+	banned := a.run(exitDone, []string{"sk_liv… is banned for 1h\n", "version 2"}, "key", "ban", "--for", "1h", "--reason", "tried passwords", "sk_live_12345")
 	if strings.Contains(banned.out+banned.errors, "12345") {
 		t.Errorf("a key is shown whole:\n%s", banned.out)
 	}
@@ -226,13 +227,14 @@ func TestOneKeyIsAdministered(t *testing.T) {
 		t.Errorf("not banned: %s", got)
 	}
 	a.run(exitDone, []string{"tried passwords"}, "rules", "history")
-	a.run(exitDone, []string{"is not banned any more", "version 3"}, "key", "unban", "sk_live_12345")
+	a.run(exitDone, []string{"sk_liv… is taken off the deny list\n", "version 3"}, "key", "unban", "sk_live_12345")
 	if got := check("api_key=sk_live_12345"); !strings.HasPrefix(got, "allowed") {
 		t.Errorf("still banned: %s", got)
 	}
 	if v := a.json("key", "ban", "--rule", "a", "203.0.113.0/24"); v["changed"] != true {
 		t.Errorf("%v", v)
 	}
+	a.run(exitDone, []string{"sk_* is banned until 2030-01-01T00:00:00Z\n"}, "key", "ban", "--until", "2030-01-01T00:00:00Z", "sk_*")
 	a.run(exitFailed, []string{"404", "is not in the rules"}, "key", "unban", "nobody_here")
 	a.run(exitFailed, []string{"404", `"none"`}, "key", "peek", "--rule", "none", "k")
 }
@@ -244,6 +246,22 @@ func TestAKeyIsReadFromStandardInput(t *testing.T) {
 		t.Fatalf("status %d: %v", status, p.logged())
 	}
 	a.run(exitDone, []string{"sk_live_12345"}, "rules", "show")
+	for given, want := range map[string]string{
+		"\ufeffsk_live_777\r\nrest": "sk_li… is banned",
+		"sk_live_888":               "sk_li… is banned",
+		"\nsk_live_999\n":           "key: there is none in the first line of standard input",
+		"":                          "key: there is none in the first line of standard input",
+		"sk_\xff":                   "key: is not UTF-8",
+	} {
+		c := exec.Command(binary, "key", "ban", "-")
+		c.Env, c.Stdin = append(cleanEnvironment(), a.env...), strings.NewReader(given)
+		if out, _ := c.CombinedOutput(); !strings.HasPrefix(string(out), want+"\n") && !strings.HasPrefix(string(out), want+",") {
+			t.Errorf("%q: %s", given, out)
+		}
+	}
+	if shown := a.run(exitDone, []string{"- sk_live_777\n", "- sk_live_888\n"}, "rules", "show").out; strings.Contains(shown, "999") {
+		t.Error(shown)
+	}
 }
 
 func TestNodesAreListed(t *testing.T) {
@@ -297,6 +315,10 @@ func TestAdminCommandsTellFailureFromWrongUsage(t *testing.T) {
 		"three versions":    {[]string{"rules", "diff", "1", "2", "3"}, exitUsage, "one or two versions"},
 		"no number":         {[]string{"rules", "history", "-n", "0"}, exitUsage, "out of range"},
 		"no key":            {[]string{"key", "peek"}, exitUsage, "key: is missing"},
+		"an empty key":      {[]string{"key", "peek", ""}, exitUsage, "key: is empty"},
+		"a garbled key":     {[]string{"key", "ban", "sk_\xff"}, exitUsage, "key: is not UTF-8"},
+		"a garbled value":   {[]string{"key", "reset", "-a", "x=\xff"}, exitUsage, "not UTF-8"},
+		"a garbled reason":  {[]string{"key", "ban", "--reason", "\xff", "k"}, exitUsage, "not UTF-8"},
 		"key and attribute": {[]string{"key", "peek", "k", "-a", "ip=::1"}, exitUsage, "give one of them"},
 		"an odd attribute":  {[]string{"key", "peek", "-a", "ip"}, exitUsage, "ip=203.0.113.9"},
 		"a wrong limit":     {[]string{"key", "peek", "--limit", "5/y", "k"}, exitUsage, "limit: "},

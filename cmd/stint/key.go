@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -161,8 +164,8 @@ func attributesOf(list []string) (map[string]string, error) {
 	all := map[string]string{}
 	for _, text := range list {
 		name, value, ok := strings.Cut(text, "=")
-		if _, twice := all[name]; !ok || name == "" || twice {
-			return nil, usagef("attribute: %.40q is not an attribute, or given twice (write it as ip=203.0.113.9)", text)
+		if _, twice := all[name]; !ok || name == "" || twice || !utf8.ValidString(text) {
+			return nil, usagef("attribute: %.40q is not an attribute, or given twice, or not UTF-8 (write it as ip=203.0.113.9)", text)
 		}
 		all[name] = value
 	}
@@ -198,15 +201,27 @@ func limitText(text string) json.RawMessage {
 // maxKeyLine bounds what is read of standard input for a key, in bytes.
 const maxKeyLine = 64 << 10
 
-// key is an argument, or the first line of standard input.
+// key is an argument, or the first line of standard input. JSON would carry
+// what is no UTF-8 as the key of somebody else.
 func (f *adminFlags) key(arg string) (string, error) {
-	if arg != "-" {
-		return arg, nil
+	key := arg
+	if arg == "-" {
+		line, err := bufio.NewReader(io.LimitReader(f.in, maxKeyLine)).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return "", fmt.Errorf("key: %w", err)
+		}
+		key = strings.TrimRight(strings.TrimPrefix(line, byteOrderMark), "\r\n")
 	}
-	line, err := bufio.NewReader(io.LimitReader(f.in, maxKeyLine)).ReadString('\n')
-	key := strings.TrimRight(line, "\r\n")
-	if key == "" {
-		return "", usagef("key: there is none on standard input: %w", err)
+	switch {
+	case key == "" && arg == "-":
+		return "", usagef("key: there is none in the first line of standard input")
+	case key == "":
+		return "", usagef("key: is empty (give one, such as sk_live_42)")
+	case !utf8.ValidString(key):
+		return "", usagef("key: is not UTF-8, and cannot be sent as it is")
 	}
 	return key, nil
 }
+
+// byteOrderMark is what some systems begin text with.
+const byteOrderMark = "\ufeff"

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 
@@ -30,7 +29,7 @@ good or until a time. It is a change of the rules like others: a new version, in
 force on every node. KEY may be -, to read it from standard input.`,
 		Example: "  stint key ban --for 1h --reason \"tried passwords\" sk_live_42\n  stint key ban 203.0.113.0/24\n  stint key ban --rule orders --until 2026-12-01T00:00:00Z 'sk_trial_*'",
 		Args:    exactly("a key", "sk_live_42"),
-		RunE:    f.running(func(ctx context.Context, args []string) error { return f.change(ctx, "/v1/ban", "banned", args[0]) }),
+		RunE:    f.running(func(ctx context.Context, args []string) error { return f.change(ctx, "/v1/ban", args[0], f.banned) }),
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.duration, "for", "", "how long, such as 15m, 12h or 30d (default for good)")
@@ -46,23 +45,17 @@ func newUnbanCommand() *cobra.Command {
 		Use:   "unban KEY",
 		Short: "Take a key off the deny list, and end its penalties",
 		Long: `Take a key off the deny list, as it was put there by stint key ban or stands in
-a rule file, and end the penalties that rules have for it. KEY may be -, to read
-it from standard input.`,
+a rule file, and end the penalties that rules have for it. Another entry that
+names it too, such as a pattern, stays. KEY may be -, to read it from standard
+input.`,
 		Example: "  stint key unban sk_live_42\n  stint key unban --rule orders 'sk_trial_*'",
 		Args:    exactly("a key", "sk_live_42"),
 		RunE: f.running(func(ctx context.Context, args []string) error {
-			return f.change(ctx, "/v1/unban", "not banned any more", args[0])
+			return f.change(ctx, "/v1/unban", args[0], unbanned)
 		}),
 	}
 	f.define(c)
 	return c
-}
-
-func penaltyCount(n int) string {
-	if n == 1 {
-		return "1 penalty is"
-	}
-	return fmt.Sprintf("%d penalties are", n)
 }
 
 func (f *banFlags) define(c *cobra.Command) {
@@ -70,7 +63,9 @@ func (f *banFlags) define(c *cobra.Command) {
 	f.adminFlags.define(c)
 }
 
-func (f *banFlags) change(ctx context.Context, path, done, arg string) error {
+// change makes a change of a list. done prints what it did for a key, shown
+// shortened.
+func (f *banFlags) change(ctx context.Context, path, arg string, done func(l *lines, key string, o *adminclient.Outcome)) error {
 	key, err := f.key(arg)
 	if err == nil {
 		err = checkComment("reason", f.reason)
@@ -95,13 +90,35 @@ func (f *banFlags) change(ctx context.Context, path, done, arg string) error {
 	q := adminclient.Request{Method: http.MethodPost, Path: path, Body: data, Comment: f.reason}
 	return f.ask(ctx, q, &o, func(w io.Writer) error {
 		l := &lines{w: w}
-		l.printf("%s is %s\n", masked(key), done)
-		if o.Penalties > 0 {
-			l.printf("%s ended\n", penaltyCount(o.Penalties))
-		}
+		done(l, cell(masked(key)), &o)
 		if o.Penalties > 0 && !o.Changed {
 			return l.err
 		}
 		return errors.Join(l.err, printOutcome(w, &o))
 	})
+}
+
+func (f *banFlags) banned(l *lines, key string, _ *adminclient.Outcome) {
+	l.printf("%s is banned", key)
+	if f.duration != "" {
+		l.printf(" for %s", cell(f.duration))
+	}
+	if f.until != "" {
+		l.printf(" until %s", cell(f.until))
+	}
+	l.printf("\n")
+}
+
+// unbanned says no more than what was done: another entry, such as a pattern,
+// may still name the key.
+func unbanned(l *lines, key string, o *adminclient.Outcome) {
+	if o.Changed {
+		l.printf("%s is taken off the deny list\n", key)
+	}
+	switch n := o.Penalties; {
+	case n == 1:
+		l.printf("1 penalty of %s is ended\n", key)
+	case n > 1:
+		l.printf("%d penalties of %s are ended\n", n, key)
+	}
 }

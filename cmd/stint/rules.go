@@ -134,7 +134,8 @@ func masked(override string) string {
 	if override == "" || strings.ContainsAny(override, "*?[") || notNetwork == nil || notAddress == nil {
 		return override
 	}
-	return override[:min(8, len(override)/2)] + "…"
+	letters := []rune(override)
+	return string(letters[:min(8, len(letters)/2)]) + "…"
 }
 
 func orDash(text string) string {

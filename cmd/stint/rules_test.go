@@ -40,6 +40,14 @@ rules:
 	}
 }
 
+func TestKeysAreCutBetweenLetters(t *testing.T) {
+	for key, want := range map[string]string{"": "", "é": "…", "日本語キー": "日本…", "sk_prod_vip_001": "sk_prod…", "sk_*": "sk_*", "10.0.0.0/8": "10.0.0.0/8", "::1": "::1"} {
+		if got := masked(key); got != want {
+			t.Errorf("%q is shown as %q, want %q", key, got, want)
+		}
+	}
+}
+
 func TestValidatePrintsEveryMistakeOfEveryFile(t *testing.T) {
 	folder := t.TempDir()
 	one := writeFile(t, filepath.Join(folder, "one.yaml"), "rules:\n  - {id: a, limt: 1}\n  - {id: a b, limit: 1, window: 60}\n")
