@@ -1,6 +1,9 @@
 package adapt
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // AIMD raises the limit step by step while all is well, and cuts it by a
 // factor when a call was dropped or calls take too long: additive increase,
@@ -8,8 +11,8 @@ import "time"
 // Jacobson's "Congestion Avoidance and Control" (1988). It needs to know what
 // is too long; [Gradient] does not. The zero value can be used.
 type AIMD struct {
-	// Timeout is the mean latency above which the limit is cut. Defaults to
-	// 1 s.
+	// Timeout is the mean latency above which the limit is cut. Above 0.
+	// Defaults to 1 s.
 	Timeout time.Duration
 
 	// Backoff is what the limit is multiplied by, above 0, below 1. Defaults
@@ -18,16 +21,13 @@ type AIMD struct {
 
 	// Step is by how much the limit grows in a window in which at least half
 	// of it was in use: a limit that nobody comes near should not run away.
-	// Defaults to 1.
+	// Above 0. Defaults to 1.
 	Step float64
 }
 
 // Next returns the limit after a window.
 func (a *AIMD) Next(limit float64, w Window) float64 {
-	o := *a
-	orDefault(&o.Timeout, time.Second)
-	orDefault(&o.Backoff, 0.9)
-	orDefault(&o.Step, 1)
+	o := a.complete()
 	switch {
 	case w.Dropped > 0 || w.Latency > o.Timeout:
 		return limit * o.Backoff
@@ -35,4 +35,21 @@ func (a *AIMD) Next(limit float64, w Window) float64 {
 		return limit + o.Step
 	}
 	return limit
+}
+
+func (a *AIMD) complete() AIMD {
+	o := *a
+	orDefault(&o.Timeout, time.Second)
+	orDefault(&o.Backoff, 0.9)
+	orDefault(&o.Step, 1)
+	return o
+}
+
+func (a *AIMD) check() error {
+	o := a.complete()
+	return errors.Join(
+		unless(o.Timeout > 0, "AIMD: Timeout: is %v; use a time above 0", o.Timeout),
+		unless(o.Backoff > 0 && o.Backoff < 1, "AIMD: Backoff: is %v; use a number above 0, below 1", o.Backoff),
+		unless(o.Step > 0, "AIMD: Step: is %v; use a number above 0", o.Step),
+	)
 }

@@ -15,11 +15,12 @@ type Options struct {
 	// a *Gradient.
 	Algorithm Algorithm
 
-	// Initial is the limit to begin with. Defaults to 20, or to what is
-	// nearest between Min and Max.
+	// Initial is the limit to begin with. Defaults to 20, or to all that a
+	// *CPU scales, or to what is nearest between Min and Max.
 	Initial int
 
-	// Min and Max bound the limit. They default to 1 and 1000.
+	// Min and Max bound the limit. They default to 1 and 1000, Max to more
+	// where Min or what a *CPU scales is more.
 	Min, Max int
 
 	// Window is how long calls are gathered for one step of the algorithm:
@@ -44,7 +45,7 @@ type Algorithm interface {
 type Window struct {
 	Calls    int           // at least 1
 	Dropped  int           // of those
-	Latency  time.Duration // their mean
+	Latency  time.Duration // the mean of the others; 0 when there are none
 	InFlight int           // the most that were in flight at once
 }
 
@@ -71,16 +72,20 @@ func New(o Options) (*Concurrency, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	return &Concurrency{options: o, limit: float64(o.Initial), since: o.Clock()}, nil
+	return &Concurrency{options: o, limit: o.bounded(float64(o.Initial)), since: o.Clock()}, nil
 }
 
 func (o *Options) complete() {
 	if o.Algorithm == nil {
 		o.Algorithm = &Gradient{}
 	}
+	initial := 20
+	if c, ok := o.Algorithm.(*CPU); ok {
+		initial = int(c.full)
+	}
 	orDefault(&o.Min, 1)
-	orDefault(&o.Max, max(o.Min, 1000))
-	orDefault(&o.Initial, min(max(20, o.Min), o.Max))
+	orDefault(&o.Max, max(o.Min, initial, 1000))
+	orDefault(&o.Initial, min(max(initial, o.Min), o.Max))
 	orDefault(&o.Window, 100*time.Millisecond)
 	if o.Clock == nil {
 		o.Clock = monotonic()
@@ -104,7 +109,23 @@ func (o *Options) check() error {
 		unless(o.Max >= o.Min, "Max: %d is less than Min, %d", o.Max, o.Min),
 		unless(o.Initial >= o.Min && o.Initial <= o.Max, "Initial: %d is not between %d and %d", o.Initial, o.Min, o.Max),
 		unless(o.Window > 0, "Window: is %v; use a time above 0", o.Window),
+		o.checkAlgorithm(),
 	)
+}
+
+// checkAlgorithm is of the algorithms of this package, whose fields anyone sets.
+func (o *Options) checkAlgorithm() error {
+	if a, ok := o.Algorithm.(interface{ check() error }); ok {
+		return a.check()
+	}
+	return nil
+}
+
+// bounded brings a limit between Min and Max, and to where a float64 has every
+// whole number.
+func (o *Options) bounded(limit float64) float64 {
+	const most = 1 << 53
+	return min(max(limit, float64(o.Min)), float64(o.Max), most)
 }
 
 func unless(right bool, format string, args ...any) error {
@@ -135,10 +156,11 @@ func (c *Concurrency) answer(call Call, o Outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.options.Clock()
-	c.sum += max(0, now-call.start)
 	c.window.Calls++
 	if o == Dropped {
 		c.window.Dropped++
+	} else {
+		c.sum += max(0, now-call.start)
 	}
 	if c.overLocked(now) {
 		c.stepLocked(now)
@@ -153,12 +175,12 @@ func (c *Concurrency) overLocked(now time.Duration) bool {
 // stepLocked ends a window.
 func (c *Concurrency) stepLocked(now time.Duration) {
 	w := c.window
-	w.Latency = c.sum / time.Duration(w.Calls)
+	w.Latency = c.sum / time.Duration(max(1, w.Calls-w.Dropped))
 	next := c.options.Algorithm.Next(c.limit, w)
 	if math.IsNaN(next) {
 		next = c.limit
 	}
-	c.limit = min(max(next, float64(c.options.Min)), float64(c.options.Max))
+	c.limit = c.options.bounded(next)
 	c.window, c.sum, c.since = Window{InFlight: c.usage.InFlight}, 0, now
 }
 

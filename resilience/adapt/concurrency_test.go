@@ -43,9 +43,9 @@ func TestWindows(t *testing.T) {
 		seen = append(seen, w)
 		return limit
 	})}))
-	for i := range 10 {
+	for i := range 10 { // what is dropped comes at once, and adds nothing to the latency
 		call, _ := c.Enter()
-		now += 20 * time.Millisecond
+		now += []time.Duration{20, 1, 20}[i%3] * time.Millisecond
 		call.End([]Outcome{Served, Dropped, Ignored}[i%3])
 	}
 	if len(seen) != 0 {
@@ -80,8 +80,24 @@ func TestLimitStaysInBounds(t *testing.T) {
 	}
 }
 
+// The greatest number is a limit that nobody reaches, and not one below zero.
+func TestGreatestLimit(t *testing.T) {
+	c := must(New(Options{Initial: math.MaxInt, Max: math.MaxInt}))
+	if _, ok := c.Enter(); !ok || c.Usage().Limit < 1<<30 {
+		t.Errorf("%v, %+v", ok, c.Usage())
+	}
+}
+
 func TestOptionsThatCannotBe(t *testing.T) {
-	for field, o := range map[string]Options{"Min": {Min: -1}, "Max": {Min: 5, Max: 4}, "Initial": {Initial: 2000}, "Window": {Window: -1}} {
+	nan := math.NaN()
+	for field, o := range map[string]Options{
+		"Min": {Min: -1}, "Max": {Min: 5, Max: 4}, "Initial": {Initial: 2000}, "Window": {Window: -1},
+		"AIMD: Timeout": {Algorithm: &AIMD{Timeout: -1}}, "AIMD: Step": {Algorithm: &AIMD{Step: -1}},
+		"AIMD: Backoff: is 1": {Algorithm: &AIMD{Backoff: 1}}, "AIMD: Backoff: is NaN": {Algorithm: &AIMD{Backoff: nan}},
+		"Gradient: Tolerance": {Algorithm: &Gradient{Tolerance: 0.9}}, "Gradient: Queue": {Algorithm: &Gradient{Queue: -1}},
+		"Gradient: Smoothing": {Algorithm: &Gradient{Smoothing: 1.1}}, "Gradient: Windows": {Algorithm: &Gradient{Windows: nan}},
+		"CPU: Full": {Algorithm: must(NewCPU(CPUOptions{Load: func() (float64, error) { return 0, nil }}))},
+	} {
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), "adapt: "+field) {
 			t.Errorf("%s: %v", field, err)
 		}
@@ -150,6 +166,7 @@ func TestGradient(t *testing.T) {
 		{"fallsInProportion", Window{Calls: 10, Latency: 100 * time.Millisecond, InFlight: 100}, 96},         // 80 + (75 + 5)/5
 		{"byHalfAtMost", Window{Calls: 10, Latency: time.Hour, InFlight: 100}, 91},                           // 80 + (50 + 5)/5
 		{"fallsWhenDropped", Window{Calls: 10, Dropped: 1, Latency: 50 * time.Millisecond, InFlight: 9}, 98}, // 80 + 90/5
+		{"fallsWhenAllAreDropped", Window{Calls: 10, Dropped: 10, InFlight: 9}, 98},
 	} {
 		g := learned()
 		g.seen = 1e9 // one more window does not move the baseline
@@ -171,5 +188,17 @@ func TestGradientForgetsWhatWasSlow(t *testing.T) {
 	}
 	if got := time.Duration(g.baseline); got > 150*time.Millisecond {
 		t.Errorf("%v after ten seconds of 50 ms", got)
+	}
+}
+
+// While everything is refused at once, nothing is learned of how long answers
+// take: those that come after it are as fast as those before.
+func TestGradientOutlivesAnOutage(t *testing.T) {
+	g := learned()
+	for range 300 {
+		g.Next(100, Window{Calls: 10, Dropped: 10, InFlight: 1})
+	}
+	if got := g.Next(100, Window{Calls: 10, Latency: 50 * time.Millisecond, InFlight: 100}); got != 101 {
+		t.Errorf("after the outage the limit goes from 100 to %v, want 101", got)
 	}
 }

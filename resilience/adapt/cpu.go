@@ -1,6 +1,9 @@
 package adapt
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // Linear is the share of a limit that is left at a load, both from 0 to 1: all
 // of it up to 0.8, half of it at 1, and in between in proportion. What is no
@@ -10,7 +13,7 @@ func Linear(load float64) float64 {
 	if !(load > full) {
 		return 1
 	}
-	return 1 - half*(min(load, 1)-full)/(1-full)
+	return half + (1-half)*(1-min(load, 1))/(1-full)
 }
 
 // CPU scales limits by how busy the machine is, by [Linear]. Make one with
@@ -18,7 +21,7 @@ func Linear(load float64) float64 {
 // it scales any number, such as the limit of a rate. It is safe for use by
 // many goroutines at once.
 type CPU struct {
-	full   float64
+	full   int
 	source *sampler
 }
 
@@ -56,26 +59,34 @@ func NewCPU(o CPUOptions) (*CPU, error) {
 		o.Load = MachineCPU(nil)
 	}
 	s := &sampler{load: o.Load, every: o.Every, clock: o.Clock}
-	err := unless(o.Full >= 0, "Full: is %d, which is below 0", o.Full)
-	if err == nil {
-		err = unless(o.Every > 0, "Every: is %v; use a time above 0", o.Every)
-	}
+	err := errors.Join(
+		unless(o.Full >= 0, "Full: is %d, which is below 0", o.Full),
+		unless(o.Every > 0, "Every: is %v; use a time above 0", o.Every),
+	)
 	if err == nil {
 		err = s.begin()
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &CPU{full: float64(o.Full), source: s}, nil
+	return &CPU{full: o.Full, source: s}, nil
 }
 
 // Next returns the limit at the load of now, whatever the window.
-func (c *CPU) Next(_ float64, _ Window) float64 { return c.full * Linear(c.Load()) }
+func (c *CPU) Next(_ float64, _ Window) float64 { return float64(c.full) * Linear(c.Load()) }
 
 // Scale returns what is left of n, rounded down, but 1 at least of what is 1
 // or more.
 func (c *CPU) Scale(n int64) int64 {
-	return max(min(n, 1), int64(float64(n)*Linear(c.Load())))
+	left := Linear(c.Load())
+	if left == 1 {
+		return n // of which a float64 may lack the last digits
+	}
+	return max(min(n, 1), int64(float64(n)*left))
+}
+
+func (c *CPU) check() error {
+	return unless(c.full >= 1, "CPU: Full: is %d; use at least 1, which the limit is while there is little load", c.full)
 }
 
 // Load is the load that counts now.

@@ -43,6 +43,35 @@ func TestCPUScales(t *testing.T) {
 	}
 }
 
+// A limit by CPU begins with all of it, however much that is.
+func TestCPUBeginsFull(t *testing.T) {
+	for _, full := range []int{5, 5000} {
+		c := must(New(Options{Algorithm: must(NewCPU(CPUOptions{Full: full, Load: func() (float64, error) { return 0, nil }}))}))
+		if got := c.Usage().Limit; got != full {
+			t.Errorf("got %d of %d", got, full)
+		}
+	}
+}
+
+func TestCPUScalesTheGreatestNumbers(t *testing.T) {
+	for load, want := range map[float64]int64{0: math.MaxInt64, 0.8: math.MaxInt64, 1: 1 << 62} {
+		c := must(NewCPU(CPUOptions{Load: func() (float64, error) { return load, nil }}))
+		if got := c.Scale(math.MaxInt64); got != want {
+			t.Errorf("at %v: %d, want %d", load, got, want)
+		}
+	}
+}
+
+// A load that is to count for ever is read once.
+func TestLoadThatIsReadOnce(t *testing.T) {
+	now, read := time.Hour, 0
+	c := must(NewCPU(CPUOptions{Every: math.MaxInt64, Clock: func() time.Duration { return now }, Load: func() (float64, error) { read++; return 0, nil }}))
+	now += time.Hour
+	if c.Load(); read != 1 {
+		t.Errorf("read %d times", read)
+	}
+}
+
 func TestCPUThatCannotBe(t *testing.T) {
 	gone := func() (float64, error) { return 0, errors.New("no such file") }
 	for want, o := range map[string]CPUOptions{"Full": {Full: -1}, "Every": {Every: -1}, "use another Load": {Load: gone}} {

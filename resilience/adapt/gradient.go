@@ -1,6 +1,9 @@
 package adapt
 
-import "math"
+import (
+	"errors"
+	"math"
+)
 
 // Gradient compares the latency now with what it has been for long: while
 // they are alike the limit grows by a small queue, and as latency rises the
@@ -13,6 +16,10 @@ import "math"
 // baseline is a long average instead of the least that was ever seen, because
 // that may come from requests unlike those of now.
 //
+// A window of which calls were dropped lowers the limit by 2 % or more, unless
+// Smoothing says otherwise. The latency of what was dropped counts for nothing:
+// a refusal that comes at once would have all that is served after it look slow.
+//
 // What has been slow for minutes becomes the baseline: give Max a number that
 // the server survives.
 type Gradient struct {
@@ -22,7 +29,7 @@ type Gradient struct {
 	Tolerance float64
 
 	// Queue is how many calls more than now may wait: what the limit grows by
-	// while all is well, but for Smoothing. Defaults to the square root of
+	// while all is well, but for Smoothing. Above 0. Defaults to the square root of
 	// the limit, at least 4.
 	Queue float64
 
@@ -30,8 +37,8 @@ type Gradient struct {
 	// to 1. Defaults to 0.2.
 	Smoothing float64
 
-	// Windows is over how many windows the baseline is an average. Defaults
-	// to 600, a minute if windows are 100 ms.
+	// Windows is over how many windows the baseline is an average. At least
+	// 1. Defaults to 600, a minute if windows are 100 ms.
 	Windows float64
 
 	baseline float64
@@ -40,29 +47,39 @@ type Gradient struct {
 
 // Next returns the limit after a window.
 func (g *Gradient) Next(limit float64, w Window) float64 {
+	o := g.complete(limit)
+	gradient := 1.0
+	if latency := max(1, float64(w.Latency)); w.Dropped < w.Calls {
+		g.learn(latency, o.Windows)
+		gradient = min(1, max(0.5, o.Tolerance*g.baseline/latency))
+	}
+	if w.Dropped > 0 {
+		return limit*(1-o.Smoothing) + limit*min(gradient, 0.9)*o.Smoothing
+	}
+	if 2*w.InFlight < int(limit) {
+		return limit
+	}
+	return limit*(1-o.Smoothing) + (limit*gradient+o.Queue)*o.Smoothing
+}
+
+// complete returns the gradient with the defaults for a limit.
+func (g *Gradient) complete(limit float64) Gradient {
 	o := *g
 	orDefault(&o.Tolerance, 1.5)
 	orDefault(&o.Queue, max(4, math.Sqrt(limit)))
 	orDefault(&o.Smoothing, 0.2)
 	orDefault(&o.Windows, 600)
-	latency := max(1, float64(w.Latency))
-	g.learn(latency, o.Windows)
-	if w.Dropped == 0 && 2*w.InFlight < int(limit) {
-		return limit
-	}
-	gradient := min(1, max(0.5, o.Tolerance*g.baseline/latency))
-	if w.Dropped > 0 {
-		gradient = min(gradient, 0.9)
-	}
-	return limit*(1-o.Smoothing) + (limit*gradient+o.queue(w))*o.Smoothing
+	return o
 }
 
-// queue is by how much the limit may grow; where calls are dropped, not at all.
-func (g *Gradient) queue(w Window) float64 {
-	if w.Dropped > 0 {
-		return 0
-	}
-	return g.Queue
+func (g *Gradient) check() error {
+	o := g.complete(1)
+	return errors.Join(
+		unless(o.Tolerance >= 1, "Gradient: Tolerance: is %v; use at least 1", o.Tolerance),
+		unless(o.Queue > 0, "Gradient: Queue: is %v; use a number above 0", o.Queue),
+		unless(o.Smoothing > 0 && o.Smoothing <= 1, "Gradient: Smoothing: is %v; use a number above 0, up to 1", o.Smoothing),
+		unless(o.Windows >= 1, "Gradient: Windows: is %v; use at least 1", o.Windows),
+	)
 }
 
 // learn adds a latency to the baseline: at first it is the mean of all. When

@@ -14,7 +14,7 @@ type sampler struct {
 
 	mu   sync.Mutex
 	last float64       // guarded by mu, as all below
-	next time.Duration // when to read again
+	read time.Duration // when it was read, or tried to be
 }
 
 func (s *sampler) begin() error {
@@ -24,15 +24,15 @@ func (s *sampler) begin() error {
 	if err != nil {
 		return fmt.Errorf("adapt: the load cannot be read (use another Load): %w", err)
 	}
-	s.last, s.next = load, s.clock()+s.every
+	s.last, s.read = load, s.clock()
 	return nil
 }
 
 func (s *sampler) now() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := s.clock(); now >= s.next {
-		s.next = now + s.every
+	if now := s.clock(); now-s.read >= s.every {
+		s.read = now
 		if load, err := s.load(); err == nil {
 			s.last = load
 		}
