@@ -2,15 +2,17 @@ package penalty
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
 )
 
-// settling is within what time who took the last strike begins the punishment.
-// Strikes that are full for longer are left over from a node that failed in
-// between, or from a rule that allowed more of them.
+// settling is within what time a punishment is in force and its caller can know:
+// until then denials earn no other, so that a burst of requests earns one.
+// Strikes that are full for longer are left over from a node that failed before
+// it punished, or from a rule that allowed more of them.
 const settling = time.Second
 
 // strike counts those who were denied, and punishes who had no strike left. It
@@ -22,7 +24,8 @@ func (t *trial) strike(ctx context.Context) {
 	for i := range t.callers {
 		if c := &t.callers[i]; !c.blind && t.hit(c) {
 			struck = append(struck, c)
-			groups = append(groups, stint.Group{Claims: c.claim(c.penalty.Strikes, 1)}, stint.Group{Claims: c.claim(c.penalty.Gate, 0)})
+			groups = append(groups, stint.Group{Claims: c.claim(c.penalty.Strikes, 1)},
+				stint.Group{Claims: c.claim(c.penalty.Gate, 0)}, stint.Group{Claims: c.claim(c.penalty.Levels, 0)})
 		}
 	}
 	if len(struck) == 0 {
@@ -33,9 +36,7 @@ func (t *trial) strike(ctx context.Context) {
 		return // it is counted where errors of the store are; the decision stands
 	}
 	for i, c := range struck {
-		if strike, gate := &out[2*i], &out[2*i+1]; !strike.Degraded && !gate.Degraded {
-			t.judge(ctx, c, strike, gate.ResetAfter)
-		}
+		t.judge(ctx, c, out[3*i:3*i+3])
 	}
 }
 
@@ -63,23 +64,28 @@ func (t *trial) hit(c *caller) bool {
 	return !admitted
 }
 
-// judge says what comes of a strike. A caller has a last one only once until it
-// is punished: full strikes keep out those that come in between. One that was
-// decided before a punishment began, while others of its caller earned that,
-// does not earn the next.
-func (t *trial) judge(ctx context.Context, c *caller, strike *stint.Decision, left time.Duration) {
-	began := left > c.left
-	last := strike.Allowed && strike.Remaining == 0
-	stuck := !strike.Allowed && c.penalty.Strikes.Window()-strike.ResetAfter > settling
+// judge says what comes of a strike, which stands before the gate and the levels
+// as they are with it. A caller has a last strike only once until it is punished:
+// full strikes keep out those that come in between.
+func (t *trial) judge(ctx context.Context, c *caller, now []stint.Decision) {
+	strike, left := &now[0], now[1].ResetAfter
+	if slices.ContainsFunc(now, func(d stint.Decision) bool { return d.Degraded }) {
+		return
+	}
 	c.left = max(c.left, left)
+	began := left > 0 && since(c.penalty.Levels, &now[2]) < settling
 	switch {
-	case last && !began:
+	case strike.Allowed && strike.Remaining > 0:
+	case strike.Allowed && !began:
 		t.punish(ctx, c, left)
-	case last || stuck:
+	case strike.Allowed || since(c.penalty.Strikes, strike) > settling:
 		// Where this fails they are stuck, and the next one tries again.
 		_, _ = t.store.inner.Take(ctx, c.claim(c.penalty.Strikes, stint.Forget)[0])
 	}
 }
+
+// since is how long ago the newest entry of a log was made.
+func since(log stint.Limit, d *stint.Decision) time.Duration { return log.Window() - d.ResetAfter }
 
 // punish begins the caller's next punishment; left is what is left of its last.
 func (t *trial) punish(ctx context.Context, c *caller, left time.Duration) {

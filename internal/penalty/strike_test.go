@@ -34,9 +34,43 @@ func TestADenialFromBeforeAPunishmentDoesNotEarnTheNext(t *testing.T) {
 	if got := w.denied("k", 1); got != 2*time.Hour || w.cooldowns.Load() != 1 {
 		t.Errorf("told to wait %v after %d cool-downs, want 2h after 1", got, w.cooldowns.Load())
 	}
-	if got := w.denied("k", 1); got != 4*time.Hour || w.cooldowns.Load() != 2 {
-		t.Errorf("one who asks again then: %v after %d cool-downs", got, w.cooldowns.Load())
+}
+
+func TestABurstEarnsOnePunishment(t *testing.T) {
+	w := newWorld(t, oneStrike)
+	w.allowed("k")
+	w.denied("k", 50)
+	w.pass(settling - time.Microsecond)
+	w.denied("k", 50)
+	if w.cooldowns.Load() != 1 {
+		t.Errorf("%d cool-downs within a second", w.cooldowns.Load())
 	}
+	w.pass(time.Microsecond)
+	if got := w.denied("k", 1); got != 4*time.Hour || w.cooldowns.Load() != 2 {
+		t.Errorf("one who has had time to know: %v after %d cool-downs", got, w.cooldowns.Load())
+	}
+}
+
+func TestPunishmentsUnderASecondGrowToo(t *testing.T) {
+	w := newWorld(t, "rules:\n  - {id: api, limit: 1, window: 1h, penalty: {after: 1, cool_down: 10ms, max: 1h}}\n")
+	w.allowed("k")
+	for _, want := range []time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond, 80 * time.Millisecond} {
+		w.denied("k", 1)
+		if d := w.gate("k"); d != want {
+			t.Errorf("%v, want %v", d, want)
+		}
+		w.pass(want)
+	}
+}
+
+// gate is how long a key is still punished.
+func (w *world) gate(key string) time.Duration {
+	w.t.Helper()
+	d, err := w.inner.Take(w.t.Context(), stint.Claim{Key: key, Limit: w.set.Rules()[0].Penalty.Gate})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d.ResetAfter
 }
 
 func TestADenialWhileAPunishmentBeginsDoesNotEarnTheNext(t *testing.T) {
