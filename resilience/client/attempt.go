@@ -36,7 +36,7 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err == nil {
 		c.before = &StatusError{resp.StatusCode}
 	}
-	return atEnd(resp, err, pass.end())
+	return untilOver(req.Context(), resp, err, pass.end())
 }
 
 func (c *call) send(req *http.Request) (*http.Response, error) {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"sync"
@@ -12,7 +13,7 @@ func atEnd(resp *http.Response, err error, end func()) (*http.Response, error) {
 	if end == nil {
 		return resp, err
 	}
-	if err != nil || resp.Body == nil {
+	if !hasBody(resp, err) {
 		end()
 		return resp, err
 	}
@@ -22,6 +23,23 @@ func atEnd(resp *http.Response, err error, end func()) (*http.Response, error) {
 		resp.Body = &tunnel{b, w}
 	}
 	return resp, nil
+}
+
+// hasBody reports whether there is something to read, or to close for its own
+// sake: many leave a body of nothing open, which harms nobody else.
+func hasBody(resp *http.Response, err error) bool {
+	return err == nil && resp.Body != nil && resp.Body != http.NoBody
+}
+
+// untilOver has a function called when an answer has been read or closed, or
+// its context ends: with that its connection ends, too, unless it has changed
+// its protocol.
+func untilOver(ctx context.Context, resp *http.Response, err error, end func()) (*http.Response, error) {
+	if end == nil || !hasBody(resp, err) || resp.StatusCode == http.StatusSwitchingProtocols {
+		return atEnd(resp, err, end)
+	}
+	stop := context.AfterFunc(ctx, end)
+	return atEnd(resp, err, func() { stop(); end() })
 }
 
 type body struct {

@@ -10,6 +10,7 @@
 // It promises that an attempt which a part refuses is not sent, not repeated
 // and not held against the dependency; that no place and no probe is lost
 // however a call ends, as long as the caller closes the response's body, as
-// net/http asks; and that what is returned is what the last attempt returned,
-// or a [*RefusedError] that says which part refused and what came before.
+// net/http asks, or the context ends; and that what is returned is what the
+// last attempt returned, or a [*RefusedError] that says which part refused and
+// what came before.
 package client

@@ -16,8 +16,9 @@ type Options struct {
 	Parts
 
 	// Total is the time of a whole call: all attempts, the waits between them
-	// and the response's body. A context that ends earlier does so. Zero: as
-	// long as the context lets it.
+	// and the response's body, but not a connection that has changed its
+	// protocol. A context that ends earlier does so. Zero: as long as the
+	// context lets it.
 	Total time.Duration
 
 	// Retry repeats attempts by a policy of these options; its Budget bounds

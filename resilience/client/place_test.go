@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stintdev/stint/resilience/breaker"
@@ -111,4 +112,32 @@ func TestBaseThatAnswersNothing(t *testing.T) {
 	if _, err := get(t, rt); err == nil || places.Usage().InUse != 0 {
 		t.Errorf("%v, %+v", err, places.Usage())
 	}
+}
+
+// Who forgets to close a body holds its place until the context ends, but for
+// a body of nothing.
+func TestPlacesOfBodiesThatNobodyCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		places := must(bulkhead.New(bulkhead.Options{Limit: 3}))
+		send := func(status int, body io.ReadCloser) {
+			_, err := get(t, must(New(Options{Parts: Parts{Bulkhead: places}, Total: time.Second, Base: trip(func(*http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: status, Body: body}, nil
+			})})))
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		held := func() int { synctest.Wait(); return places.Usage().InUse }
+		if send(204, http.NoBody); held() != 0 {
+			t.Error("nothing to read holds a place")
+		}
+		send(200, &closing{Reader: strings.NewReader("an answer")})
+		send(101, &closing{Reader: strings.NewReader("another protocol, that no context ends")})
+		if held() != 2 {
+			t.Errorf("%d places held, want 2", held())
+		}
+		if time.Sleep(time.Second); held() != 1 {
+			t.Errorf("after the context %d places held, want that of the other protocol", held())
+		}
+	})
 }
