@@ -69,8 +69,12 @@ func (c *call) judge(ctx context.Context, resp *http.Response, err error) {
 }
 
 // refused adds to a refusal what came before. Errors of the context are none,
-// and stay as they are.
+// and stay as they are. Either way nothing was sent, and what the budget granted
+// for it is given back.
 func (c *call) refused(err error) error {
+	if o := c.options.Retry; c.attempt > 1 && o.Budget != nil {
+		o.Budget.Return()
+	}
 	if r := (*RefusedError)(nil); errors.As(err, &r) {
 		r.Before = c.before
 		c.options.Observe(Event{Kind: Refused, Attempt: c.attempt, Part: r.Part, Err: r})

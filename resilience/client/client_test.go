@@ -222,12 +222,15 @@ func (never) Wait(context.Context, string) error {
 
 // When a breaker opens between two attempts, the error tells of both.
 func TestRefusalTellsWhatCameBefore(t *testing.T) {
-	b := must(breaker.New(breaker.Options{ConsecutiveFailures: 1}))
-	_, err := get(t, must(New(Options{Parts: Parts{Name: "orders", Breaker: b}, Retry: &retry.Options{Base: time.Microsecond}, Base: answers(503)})))
+	b, granted := must(breaker.New(breaker.Options{ConsecutiveFailures: 1})), must(budget.New(budget.Options{}))
+	_, err := get(t, must(New(Options{Parts: Parts{Name: "orders", Breaker: b}, Retry: &retry.Options{Base: time.Microsecond, Budget: granted}, Base: answers(503)})))
 	var refused *RefusedError
 	var before *StatusError
 	if !errors.As(err, &refused) || !errors.As(refused.Before, &before) || before.Status != 503 {
 		t.Fatalf("got %v", err)
+	}
+	if u := granted.Usage(); u.Requests != 1 || u.Retries != 0 {
+		t.Errorf("what was not sent counts as a retry: %+v", u)
 	}
 	if text := err.Error(); !strings.HasPrefix(text, "orders: not sent: circuit breaker is open") || !strings.HasSuffix(text, "(the attempt before: 503 Service Unavailable)") {
 		t.Errorf("got %s", text)

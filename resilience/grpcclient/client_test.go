@@ -205,6 +205,21 @@ func TestBudgetKeepsTheError(t *testing.T) {
 	}
 }
 
+// A breaker that opens between two attempts refuses the second, which the
+// budget then has not spent.
+func TestRefusalTellsWhatCameBefore(t *testing.T) {
+	b, granted := must(breaker.New(breaker.Options{ConsecutiveFailures: 1})), must(budget.New(budget.Options{}))
+	rpc, s := dial(t, Options{Parts: client.Parts{Breaker: b}, Retry: &retry.Options{Base: time.Microsecond, Budget: granted}}, failing(9, errBusy))
+	_, err := rpc.UnaryCall(withKey(t.Context()), &pb.SimpleRequest{})
+	var refused *client.RefusedError
+	if !errors.As(err, &refused) || status.Convert(refused.Before).Message() != "busy" || s.calls.Load() != 1 {
+		t.Errorf("%v after %d calls", err, s.calls.Load())
+	}
+	if u := granted.Usage(); u.Requests != 1 || u.Retries != 0 {
+		t.Errorf("what was not sent counts as a retry: %+v", u)
+	}
+}
+
 type limiter struct{ err error }
 
 func (l limiter) Wait(context.Context, string) error { return l.err }

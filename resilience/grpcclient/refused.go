@@ -11,8 +11,12 @@ import (
 	"github.com/stintdev/stint/resilience/client"
 )
 
-// refused gives a refusal its status, and tells of it.
+// refused gives a refusal its status, and tells of it. Nothing was sent, and
+// what the budget granted for it is given back.
 func (c *Client) refused(err error, attempt int, before error) error {
+	if o := c.options.Retry; attempt > 1 && o.Budget != nil {
+		o.Budget.Return()
+	}
 	r := (*client.RefusedError)(nil)
 	if !errors.As(err, &r) {
 		return status.FromContextError(err).Err()
