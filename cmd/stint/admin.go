@@ -160,7 +160,7 @@ func author() string {
 }
 
 // ask asks, and prints the answer: as it is, or by the given function.
-func (f *adminFlags) ask(ctx context.Context, q adminclient.Request, into any, table func(io.Writer) error) error {
+func (f *adminFlags) ask(ctx context.Context, q adminclient.Request, into adminclient.Object, table func(io.Writer) error) error {
 	a, err := f.client.Into(ctx, q, into)
 	if err != nil {
 		return err

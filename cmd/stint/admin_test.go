@@ -305,7 +305,8 @@ func TestAdminCommandsTellFailureFromWrongUsage(t *testing.T) {
 		want   string
 	}{
 		"nobody there":      {[]string{"rules", "history", "--server", "http://127.0.0.1:1"}, exitFailed, "127.0.0.1:1"},
-		"not a stint":       {[]string{"rules", "history", "--server", other.URL}, exitFailed, "--server is the address of --admin"},
+		"not a stint":       {[]string{"rules", "history", "--server", other.URL}, exitFailed, "which is not followed"},
+		"something else":    {[]string{"rules", "apply", "--yes", rules, "--server", answering(t, 200, map[string]any{})}, exitFailed, "--server is the address of --admin"},
 		"no URL":            {[]string{"nodes", "--server", "localhost"}, exitUsage, "server: "},
 		"a store":           {[]string{"nodes", "--server", "redis://u:hunter2@h"}, exitUsage, "--source"},
 		"a password in it":  {[]string{"nodes", "--server", "http://u:hunter2@h"}, exitUsage, "STINT_TOKEN"},
@@ -337,6 +338,42 @@ func TestAdminCommandsTellFailureFromWrongUsage(t *testing.T) {
 				t.Errorf("status %d, %q%q, want %d with %q", got.status, got.out, got.errors, c.status, c.want)
 			}
 		})
+	}
+}
+
+func TestWithoutATagNothingIsPublished(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			t.Error("a change is made on what nobody knows")
+		}
+		_, _ = w.Write([]byte(`{"files":[],"changed":true}`))
+	}))
+	defer server.Close()
+	rules := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), adminRules)
+	if got := command(t, nil, "rules", "apply", "--yes", "--server", server.URL, rules); got.status != exitFailed || !strings.Contains(got.errors, "no ETag") {
+		t.Errorf("status %d, %q", got.status, got.errors)
+	}
+}
+
+func TestAServerThatGoesMeanwhileIsTold(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.URL.RawQuery == "" {
+			panic(http.ErrAbortHandler)
+		}
+		w.Header().Set("ETag", `"a"`)
+		_, _ = w.Write([]byte(`{"files":[],"changed":true}`))
+	}))
+	defer server.Close()
+	rules := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), adminRules)
+	for _, args := range [][]string{{"rules", "apply", rules}, {"rules", "rollback", "1"}, {"key", "ban", "k"}, {"key", "grant", "k", "1"}, {"key", "reset", "k"}} {
+		if got := command(t, nil, append(args, "--server", server.URL)...); got.status != exitFailed || !strings.Contains(got.errors, "not known") {
+			t.Errorf("%v: status %d, %q", args, got.status, got.errors)
+		}
+	}
+	for _, args := range [][]string{{"rules", "diff", rules}, {"key", "peek", "k"}} {
+		if got := command(t, nil, append(args, "--server", server.URL)...); got.status != exitFailed || strings.Contains(got.errors, "not known") {
+			t.Errorf("%v: status %d, %q", args, got.status, got.errors)
+		}
 	}
 }
 

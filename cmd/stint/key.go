@@ -62,6 +62,10 @@ func (f *keyFlags) define(c *cobra.Command, changes bool) {
 	f.adminFlags.define(c)
 }
 
+// peekPath is where states are looked at; what else is asked of them changes
+// them.
+const peekPath = "/v1/peek"
+
 func newPeekCommand() *cobra.Command {
 	f := &keyFlags{}
 	c := &cobra.Command{
@@ -70,7 +74,7 @@ func newPeekCommand() *cobra.Command {
 		Long:    "Show what a key has left of each limit that counts it, using nothing.",
 		Example: "  stint key peek sk_live_42\n  stint key peek --rule logins --attribute ip=203.0.113.9\n  stint key peek --limit 100/m user:42 --json",
 		Args:    atMostOne("a key", "sk_live_42"),
-		RunE:    f.running(func(ctx context.Context, args []string) error { return f.states(ctx, "/v1/peek", args, 0) }),
+		RunE:    f.running(func(ctx context.Context, args []string) error { return f.states(ctx, peekPath, args, 0) }),
 	}
 	f.define(c, false)
 	return c
@@ -127,7 +131,7 @@ func (f *keyFlags) states(ctx context.Context, path string, args []string, units
 		return err
 	}
 	var s adminclient.States
-	q := adminclient.Request{Method: http.MethodPost, Path: path, Body: body, Comment: f.comment}
+	q := adminclient.Request{Method: http.MethodPost, Path: path, Body: body, Comment: f.comment, Change: path != peekPath}
 	return f.ask(ctx, q, &s, func(w io.Writer) error { return printStates(w, &s) })
 }
 

@@ -87,7 +87,7 @@ func (f *banFlags) change(ctx context.Context, path, arg string, done func(l *li
 		return err
 	}
 	var o adminclient.Outcome
-	q := adminclient.Request{Method: http.MethodPost, Path: path, Body: data, Comment: f.reason}
+	q := adminclient.Request{Method: http.MethodPost, Path: path, Body: data, Comment: f.reason, Change: true}
 	return f.ask(ctx, q, &o, func(w io.Writer) error {
 		l := &lines{w: w}
 		done(l, cell(masked(key)), &o)

@@ -58,7 +58,7 @@ func TestWhatOthersWroteIsPrintedPlain(t *testing.T) {
 		"versions":  {object{"versions": []object{{"author": hostile, "comment": hostile, "hash": hostile}}}, []string{"rules", "history"}},
 		"nodes":     {object{"nodes": []object{{"id": hostile, "address": hostile}}}, []string{"nodes"}},
 		"a key":     {object{"limits": []object{{"rule": hostile, "name": hostile}}}, []string{"key", "peek", "k"}},
-		"a change":  {object{"hash": "h", "version": 1, "changed": true, "diff": diff}, []string{"rules", "apply", rules}},
+		"a change":  {object{"files": []string{}, "version": 1, "changed": true, "diff": diff}, []string{"rules", "apply", rules}},
 		"an impact": {object{"rules": 1, "diff": diff, "impact": object{"allowed": 1, "denied": 1, "keys": []object{{"key": hostile}}}}, []string{"rules", "impact", rules}},
 	} {
 		t.Run(name, func(t *testing.T) {

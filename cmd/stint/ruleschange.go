@@ -75,7 +75,10 @@ func (f *changeFlags) baseTag(ctx context.Context) (string, error) {
 	if f.base >= 0 {
 		path = "/rules/versions/" + strconv.FormatInt(f.base, 10)
 	}
-	a, err := f.client.Do(ctx, adminclient.Request{Method: http.MethodGet, Path: path})
+	a, err := f.client.Into(ctx, adminclient.Request{Method: http.MethodGet, Path: path}, &adminclient.Set{})
+	if err == nil && a.Tag == "" {
+		err = errors.New("the answer has no ETag, without which the change of somebody else could be lost (what stands before the server is to let it through)")
+	}
 	return a.Tag, err
 }
 
@@ -121,7 +124,7 @@ func (c *wholeChange) make(ctx context.Context, trial *adminclient.Outcome, sure
 
 func (c *wholeChange) send(ctx context.Context, query url.Values) (*adminclient.Outcome, adminclient.Answer, error) {
 	q, out := c.request, &adminclient.Outcome{}
-	q.Query, q.IfMatch, q.Comment = query, c.tag, c.comment
+	q.Query, q.IfMatch, q.Comment, q.Change = query, c.tag, c.comment, !query.Has("dry_run")
 	a, err := c.client.Into(ctx, q, out)
 	return out, a, err
 }

@@ -69,7 +69,7 @@ func (f *adminFlags) diffFile(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	return f.print(adminclient.Answer{Body: body}, func(w io.Writer) error { return printDiff(w, v.Diff) })
+	return f.print(adminclient.Answer{Body: body}, func(w io.Writer) error { return printDiff(w, &v.Diff) })
 }
 
 // tried is what the server says of the rules in a file or folder.
@@ -82,9 +82,6 @@ func (f *adminFlags) tried(ctx context.Context, path string) (*adminclient.Valid
 	a, err := f.client.Into(ctx, adminclient.Request{Method: http.MethodPost, Path: "/rules/validate", Body: body}, v)
 	if refused, ok := errors.AsType[*adminclient.Error](err); ok && len(refused.Problems) > 0 {
 		err = localProblems(refused.Problems, path)
-	}
-	if err == nil && v.Diff == nil {
-		err = errors.New("the server does not say what would change")
 	}
 	if err == nil {
 		printWarnings(f.errs, v.Warnings)
@@ -118,7 +115,7 @@ func (f *adminFlags) impact(ctx context.Context, path string) error {
 		if !v.Diff.Changed {
 			l.printf("nothing to change: version %d says so already\n", v.Diff.From)
 		}
-		l.summary(v.Diff)
+		l.summary(&v.Diff)
 		if v.Impact == nil {
 			_, err := fmt.Fprintln(w, "impact: not known, for the server keeps no requests (--impact-limit off)")
 			return errors.Join(l.err, err)

@@ -80,7 +80,7 @@ type Outcome struct {
 type Valid struct {
 	Rules    int            `json:"rules"`
 	Warnings rule.Problems  `json:"warnings"`
-	Diff     *Diff          `json:"diff"`
+	Diff     Diff           `json:"diff"`
 	Impact   *impact.Result `json:"impact"`
 }
 
@@ -105,3 +105,11 @@ type State struct {
 type Nodes struct {
 	Nodes []ruleset.Node `json:"nodes"`
 }
+
+func (*Set) member() string     { return "files" }
+func (*History) member() string { return "versions" }
+func (*Diff) member() string    { return "changed" }
+func (*Outcome) member() string { return "changed" }
+func (*Valid) member() string   { return "diff" }
+func (*States) member() string  { return "limits" }
+func (*Nodes) member() string   { return "nodes" }

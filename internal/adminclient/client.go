@@ -14,7 +14,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
+	"sync/atomic"
 	"time"
 )
 
@@ -48,6 +50,9 @@ type Request struct {
 	IfMatch string
 	// Comment is why, for the record; without control characters.
 	Comment string
+	// Change says that it changes something. An error tells then where it is not
+	// known whether that was done.
+	Change bool
 	// Body is sent as it is. Nil sends none.
 	Body []byte
 }
@@ -59,11 +64,20 @@ type Answer struct {
 }
 
 // Do asks. The error is [*Error] when the server refuses; else there was no
-// answer, and whether a change was made is not known.
+// answer of a server of Stint.
 func (c *Client) Do(ctx context.Context, q Request) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	r, err := c.request(ctx, &q)
+	var sent atomic.Bool
+	a, err := c.do(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}), &q)
+	if _, refused := errors.AsType[*Error](err); err != nil && !refused && q.Change && sent.Load() {
+		err = fmt.Errorf("%w; whether it was done is not known (stint rules history tells, or stint key peek)", err)
+	}
+	return a, err
+}
+
+func (c *Client) do(ctx context.Context, q *Request) (Answer, error) {
+	r, err := c.request(ctx, q)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -83,13 +97,20 @@ func (c *Client) Do(ctx context.Context, q Request) (Answer, error) {
 	return Answer{body, response.Header.Get("ETag")}, nil
 }
 
+// Object is an answer in JSON.
+type Object interface {
+	// member names what every such answer has, and others would not.
+	member() string
+}
+
 // Into is [Client.Do] for an answer in JSON, which is read into out as well.
-func (c *Client) Into(ctx context.Context, q Request, out any) (Answer, error) {
+func (c *Client) Into(ctx context.Context, q Request, out Object) (Answer, error) {
 	a, err := c.Do(ctx, q)
 	if err != nil {
 		return a, err
 	}
-	if json.Unmarshal(a.Body, out) != nil {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(a.Body, &members) != nil || members[out.member()] == nil || json.Unmarshal(a.Body, out) != nil {
 		return a, errors.New(notStint)
 	}
 	return a, nil

@@ -41,7 +41,7 @@ func TestATokenIsNotTakenElsewhere(t *testing.T) {
 	c := asking(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, elsewhere.URL.String(), http.StatusTemporaryRedirect)
 	})
-	if _, err := c.Do(t.Context(), Request{Method: "GET", Path: "/rules"}); err == nil || !strings.Contains(err.Error(), "307") {
+	if _, err := c.Do(t.Context(), Request{Method: "GET", Path: "/rules"}); err == nil || !strings.HasPrefix(err.Error(), `307 Temporary Redirect to "`+elsewhere.URL.String()+`"`) {
 		t.Errorf("%v", err)
 	}
 }
@@ -59,11 +59,38 @@ func TestARefusalSaysWhy(t *testing.T) {
 }
 
 func TestOtherAnswersAreNotTakenForStints(t *testing.T) {
-	for _, answer := range []string{"", "<html>", "[]"} {
+	for _, answer := range []string{"", "<html>", "[]", "null", "{}", `{"error":null}`} {
 		c := asking(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answer)) })
 		var h History
 		if _, err := c.Into(t.Context(), Request{Method: "GET", Path: "/rules/history"}, &h); err == nil || err.Error() != notStint {
 			t.Errorf("%q: %v", answer, err)
+		}
+	}
+}
+
+func TestWhetherAChangeWasDoneIsNotGuessed(t *testing.T) {
+	gone := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	proxy := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGatewayTimeout) }
+	refusing := func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(`{"error":{"message":"no"}}`))
+	}
+	nobody := asking(t, gone)
+	nobody.URL.Host = "127.0.0.1:1"
+	for name, one := range map[string]struct {
+		client  *Client
+		change  bool
+		unknown bool
+	}{
+		"gone":        {asking(t, gone), true, true},
+		"a proxy":     {asking(t, proxy), true, true},
+		"a look":      {asking(t, gone), false, false},
+		"refused":     {asking(t, refusing), true, false},
+		"not reached": {nobody, true, false},
+	} {
+		_, err := one.client.Do(t.Context(), Request{Method: "PUT", Path: "/rules", Change: one.change})
+		if err == nil || strings.Contains(err.Error(), "not known") != one.unknown {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -59,6 +59,9 @@ func refusal(r *http.Response, body []byte) error {
 	var b struct {
 		Error *Error `json:"error"`
 	}
+	if to := r.Header.Get("Location"); to != "" {
+		return fmt.Errorf("%s to %.200q, which is not followed, for the token is not for others (give --server the address that answers itself)", r.Status, to)
+	}
 	if json.Unmarshal(body, &b) != nil || b.Error == nil || b.Error.Message == "" {
 		return errors.New(r.Status + ": " + notStint)
 	}
