@@ -83,6 +83,12 @@ func TestNothingInTheWayUnlessTold(t *testing.T) {
 	}
 }
 
+func TestRequestWithoutAURLIsAnError(t *testing.T) {
+	if _, err := must(New(Options{})).RoundTrip(&http.Request{Method: http.MethodGet}); err == nil {
+		t.Error("it was sent")
+	}
+}
+
 func TestOptionsThatCannotBe(t *testing.T) {
 	_, err := New(Options{Total: -1, Retry: &retry.Options{Attempts: -1}})
 	if err == nil || !strings.Contains(err.Error(), "Total") || !strings.Contains(err.Error(), "Attempts") {
@@ -206,6 +212,9 @@ func TestRefusals(t *testing.T) {
 			var refused *RefusedError
 			if !errors.As(err, &refused) || refused.Part != c.part || refused.Name != "orders" || !errors.As(err, c.target) {
 				t.Errorf("got %v", err)
+			}
+			if retry.Classify(err).Retry || retry.NetworkError(err) {
+				t.Error("a retry around the client would repeat it")
 			}
 			if want := " refused=" + c.name + " decided ended=refused"; seen.kinds() != want {
 				t.Errorf("got %s, want %s", seen.kinds(), want)

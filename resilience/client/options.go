@@ -55,7 +55,7 @@ func Failed(resp *http.Response, err error) bool {
 
 func (o *Options) complete() {
 	if o.Key == nil {
-		o.Key = func(r *http.Request) string { return r.URL.Host }
+		o.Key = host
 	}
 	if o.Classify == nil {
 		o.Classify = retry.ClassifyHTTP
@@ -66,6 +66,14 @@ func (o *Options) complete() {
 	if o.Base == nil {
 		o.Base = http.DefaultTransport
 	}
+}
+
+// host is a request's, if it has a URL: what has none is for Base to refuse.
+func host(r *http.Request) string {
+	if r.URL == nil {
+		return ""
+	}
+	return r.URL.Host
 }
 
 // New returns a transport of these parts. The error names every option that

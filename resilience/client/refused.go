@@ -60,6 +60,10 @@ func (e *RefusedError) Timeout() bool {
 	return errors.As(e.Err, &timeout) && timeout.Timeout()
 }
 
+// Retryable is false, for a package retry around the client: it would ask what
+// has just said no.
+func (e *RefusedError) Retryable() bool { return false }
+
 // StatusError is an answer that was given up for another attempt.
 type StatusError struct{ Status int }
 
