@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stintdev/stint/internal/adminclient"
 )
@@ -67,6 +68,9 @@ func (f *adminFlags) defineSource(c *cobra.Command) {
 func (f *adminFlags) running(do func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		f.environment, f.in, f.out, f.errs = os.Getenv, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
+		if err := checkGiven(c.Flags()); err != nil {
+			return err
+		}
 		if err := f.connect(c.Context()); err != nil {
 			return err
 		}
@@ -81,13 +85,27 @@ func (f *adminFlags) running(do func(ctx context.Context, args []string) error) 
 	}
 }
 
+// checkGiven refuses what was given and would not be heeded. A flag that is
+// empty is that of a variable that is not set, and its default somebody else's.
+func checkGiven(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(given *pflag.Flag) {
+		may := given.Value.Type() != "string" || given.Name == "comment" || given.Name == "reason"
+		if given.Value.String() == "" && !may {
+			err = usagef("%s: is given, and empty (give a value, or leave it out)", given.Name)
+		}
+		for _, name := range []string{"server", "token-file", "tls-ca", "tls-cert", "tls-key"} {
+			if name == given.Name && flags.Changed("source") {
+				err = usagef("source: and --%s are both given (give one of them)", name)
+			}
+		}
+	})
+	return err
+}
+
 // connect makes the client. It sends nothing.
 func (f *adminFlags) connect(ctx context.Context) error {
 	f.client = &adminclient.Client{Author: author()}
 	if f.source != "" {
-		if f.server != "" {
-			return usagef("source: and --server are both given (give one of them)")
-		}
 		return f.openSource(ctx)
 	}
 	var err error

@@ -329,6 +329,11 @@ func TestAdminCommandsTellFailureFromWrongUsage(t *testing.T) {
 		"both places":       {[]string{"rules", "history", "--server", "http://h", "--source", "redis://h"}, exitUsage, "give one of them"},
 		"a file as source":  {[]string{"rules", "history", "--source", rules}, exitUsage, "is its own source"},
 		"source not there":  {[]string{"rules", "history", "--source", "redis://127.0.0.1:1"}, exitFailed, "127.0.0.1:1"},
+		"a token aside":     {[]string{"rules", "history", "--token-file", rules, "--source", "redis://127.0.0.1:1"}, exitUsage, "--token-file are both given"},
+		"an empty server":   {[]string{"rules", "history", "--server", ""}, exitUsage, "server: is given, and empty"},
+		"an empty source":   {[]string{"rules", "apply", "--source=", rules}, exitUsage, "source: is given, and empty"},
+		"an empty rule":     {[]string{"key", "reset", "--rule", "", "k"}, exitUsage, "rule: is given, and empty"},
+		"a negative base":   {[]string{"rules", "apply", "--base", "-2", rules}, exitUsage, "is not a version"},
 		"nothing to do":     {[]string{"key"}, exitUsage, "say what to do with a key"},
 		"a wrong word":      {[]string{"key", "peak"}, exitUsage, "did you mean peek?"},
 	} {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,7 +21,7 @@ type changeFlags struct {
 
 	yes, dryRun bool
 	comment     string
-	base        int64
+	base        string
 }
 
 func (f *changeFlags) define(c *cobra.Command) {
@@ -30,7 +29,7 @@ func (f *changeFlags) define(c *cobra.Command) {
 	flags.BoolVarP(&f.yes, "yes", "y", false, "publish also what is dangerous, without asking")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "say what would change, and publish nothing")
 	flags.StringVar(&f.comment, "comment", "", "why, for the history")
-	flags.Int64Var(&f.base, "base", -1, "the `VERSION` that this was made from: fail when it is not in force any more")
+	flags.StringVar(&f.base, "base", "", "the `VERSION` that this was made from: fail when it is not in force any more")
 	f.adminFlags.define(c)
 	f.defineSource(c)
 }
@@ -72,8 +71,12 @@ func (f *changeFlags) publish(ctx context.Context, q adminclient.Request, path s
 // baseTag is the tag of what the change was made from.
 func (f *changeFlags) baseTag(ctx context.Context) (string, error) {
 	path := "/rules"
-	if f.base >= 0 {
-		path = "/rules/versions/" + strconv.FormatInt(f.base, 10)
+	if f.base != "" {
+		n, err := versionOf(f.base)
+		if err != nil {
+			return "", err
+		}
+		path = versionPath(n)
 	}
 	a, err := f.client.Into(ctx, adminclient.Request{Method: http.MethodGet, Path: path}, &adminclient.Set{})
 	if err == nil && a.Tag == "" {

@@ -94,7 +94,7 @@ func (f *showFlags) run(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		path = "/rules/versions/" + strconv.FormatUint(n, 10)
+		path = versionPath(n)
 	}
 	var s adminclient.Set
 	a, err := f.client.Into(ctx, adminclient.Request{Method: http.MethodGet, Path: path}, &s)
@@ -109,6 +109,8 @@ func (f *showFlags) run(ctx context.Context, args []string) error {
 	}
 	return f.print(a, func(w io.Writer) error { return printFiles(w, s.Files) })
 }
+
+func versionPath(n uint64) string { return "/rules/versions/" + strconv.FormatUint(n, 10) }
 
 func versionLine(v *adminclient.Version) string {
 	if v.Version == 0 {
