@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -78,7 +79,8 @@ func (f *adminFlags) running(do func(ctx context.Context, args []string) error) 
 			defer f.closeSource()
 		}
 		err := do(c.Context(), args)
-		if err == nil || exitStatus(err) == exitUsage { // which begins with where the mistake is
+		_, refused := errors.AsType[*adminclient.Error](err)
+		if err == nil || !refused && exitStatus(err) == exitUsage { // which begins with where the mistake is
 			return err
 		}
 		return fmt.Errorf("%s: %w", strings.TrimPrefix(c.CommandPath(), "stint "), err)

@@ -125,11 +125,11 @@ func postCheck(ctx context.Context, target, token string, body []byte) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	return answer, refusal(response.Status, answer)
+	return answer, refusal(response, answer)
 }
 
 // refusal is the error that an answer reports instead of a decision.
-func refusal(status string, answer []byte) error {
+func refusal(r *http.Response, answer []byte) error {
 	var body struct {
 		Allowed *bool `json:"allowed"`
 		Error   struct {
@@ -140,8 +140,10 @@ func refusal(status string, answer []byte) error {
 	switch {
 	case err == nil && body.Allowed != nil:
 		return nil
+	case err == nil && body.Error.Message != "" && r.StatusCode == http.StatusBadRequest:
+		return usagef("%s: %s", r.Status, body.Error.Message)
 	case err == nil && body.Error.Message != "":
-		return errors.New(status + ": " + body.Error.Message)
+		return errors.New(r.Status + ": " + body.Error.Message)
 	}
-	return fmt.Errorf("%s: the answer is no decision (is this a stint server?)", status)
+	return fmt.Errorf("%s: the answer is no decision (is this a stint server?)", r.Status)
 }

@@ -75,7 +75,7 @@ func TestCheckTellsFailureFromWrongUsage(t *testing.T) {
 		"no server URL":         {[]string{"--server", "localhost", "path=/"}, exitUsage, "server: "},
 		"nobody there":          {[]string{"--server", "http://127.0.0.1:1", "path=/"}, exitFailed, "127.0.0.1:1"},
 		"not a stint server":    {[]string{"--server", other.URL, "path=/"}, exitFailed, "is this a stint server?"},
-		"cost the server hates": {[]string{"--server", "http://" + p.addr("http"), "path=/", "cost=-1"}, exitFailed, "cost: -1"},
+		"cost the server hates": {[]string{"--server", "http://" + p.addr("http"), "path=/", "cost=-1"}, exitUsage, "check: 400 Bad Request: cost: -1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := command(t, nil, append([]string{"check"}, c.args...)...)

@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/adminclient"
 	"github.com/stintdev/stint/internal/nearest"
 	"github.com/stintdev/stint/rule"
 )
@@ -100,15 +102,19 @@ func subcommandOnly(c *cobra.Command, args []string) error {
 }
 
 // exitStatus is the exit status of a command that ended with err. Mistakes in
-// rules and limits are configuration wherever they are found.
+// rules and limits are configuration wherever they are found, and what a server
+// cannot read as a request is wrong usage.
 func exitStatus(err error) int {
 	var usage usageError
 	var problems rule.Problems
 	var limit *stint.LimitError
+	var refused *adminclient.Error
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &usage), errors.As(err, &problems), errors.As(err, &limit):
+		return exitUsage
+	case errors.As(err, &refused) && refused.Status == http.StatusBadRequest:
 		return exitUsage
 	}
 	return exitFailed
