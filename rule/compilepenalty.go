@@ -61,6 +61,8 @@ func (c *compiler) compilePenalty(d *ruleDraft, r *Rule) {
 		return
 	case r.Mode != Enforce:
 		c.warn(p.at, "penalty: a rule in mode shadow or off punishes nobody", "")
+	case r.identity.missing == missingShared:
+		c.warn(p.at, "penalty: requests without their identity share one key, so each of them is punished for the others", "say missing: ip, skip or deny")
 	}
 	before := len(c.mistakes)
 	out := &Penalty{}
@@ -117,15 +119,19 @@ func (c *compiler) compileCooldowns(p *penaltyDraft, out *Penalty) {
 		c.mistake(p.at, fmt.Sprintf("penalty: cool_down %v is longer than max %v", first, most), "lower it, or raise max")
 	}
 	banAfter := c.penaltyCount("ban_after", p.banAfter, 0, maxCooldowns)
-	switch {
-	case p.ban.text != "" && banAfter == 0:
-		c.mistake(p.ban.at, "penalty: ban has no ban_after", "say after how many cool-downs, such as ban_after: 5")
-	case p.ban.text == "" && banAfter > 0:
-		c.mistake(p.banAfter.at, "penalty: ban_after has no ban", "say how long, such as ban: 1h")
-	case banAfter > 0:
-		out.ban = c.penaltyTime("ban", p.ban, 0, maxPunishment)
-	}
+	out.ban = c.penaltyTime("ban", p.ban, 0, maxPunishment)
 	out.cooldowns = growing(first, most, c.penaltyFactor(p.factor), banAfter)
+	longest := out.cooldowns[len(out.cooldowns)-1]
+	switch {
+	case p.ban.text != "" && p.banAfter.text == "":
+		c.mistake(p.ban.at, "penalty: ban has no ban_after", "say after how many cool-downs, such as ban_after: 5")
+	case p.ban.text == "" && p.banAfter.text != "":
+		c.mistake(p.banAfter.at, "penalty: ban_after has no ban", "say how long, such as ban: 1h")
+	case out.ban > 0 && out.ban < longest:
+		c.mistake(p.ban.at, fmt.Sprintf("penalty: ban %v is shorter than the cool-down %v before it", out.ban, longest), "raise it, or lower max")
+	case p.ban.text == "" && longest < most && len(out.cooldowns) == maxCooldowns:
+		c.warn(p.factor.at, fmt.Sprintf("penalty: cool-downs end at the %dth, %v, far from max", maxCooldowns, longest.Round(time.Millisecond)), "raise factor")
+	}
 }
 
 // growing is cool-downs, each the factor times the one before: count of them, or

@@ -1,6 +1,8 @@
 package rule
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -62,27 +64,55 @@ func TestAPenaltyIsThreeLimits(t *testing.T) {
 
 func TestMistakesInPenaltiesAreListed(t *testing.T) {
 	for fields, want := range map[string]string{
-		"penalty: yes":                      "penalty is",
-		"penalty: {afer: 3}":                "did you mean after?",
-		"penalty: {after: 0}":               "penalty: after: 0 is out of range",
-		"penalty: {after: 1001}":            "use a whole number from 1 to 1000",
-		"penalty: {window: never}":          `penalty: window: "never"`,
-		"penalty: {cool_down: 1ms}":         `penalty: cool_down: "1ms"`,
-		"penalty: {cool_down: -5}":          `penalty: cool_down: "-5"`,
-		"penalty: {cool_down: 1h, max: 1m}": "cool_down 1h0m0s is longer than max 1m0s",
-		"penalty: {max: 101d}":              "from 10ms to 100d",
-		"penalty: {factor: 0.5}":            "penalty: factor",
-		"penalty: {factor: 1e300}":          "use a number from 1 to 100",
-		"penalty: {ban: 1h}":                "ban has no ban_after",
-		"penalty: {ban_after: 3}":           "ban_after has no ban",
-		"penalty: {forget: 1m}":             "forget is over before",
-		"penalty: {}, consistency: leased":  "every check asks the store",
-		"penalty: {}, deny_all: true":       "denies everything as it is",
+		"penalty: yes":                                                "penalty is",
+		"penalty: {afer: 3}":                                          "did you mean after?",
+		"penalty: {after: 0}":                                         "penalty: after: 0 is out of range",
+		"penalty: {after: 1001}":                                      "use a whole number from 1 to 1000",
+		"penalty: {window: never}":                                    `penalty: window: "never"`,
+		"penalty: {cool_down: 1ms}":                                   `penalty: cool_down: "1ms"`,
+		"penalty: {cool_down: -5}":                                    `penalty: cool_down: "-5"`,
+		"penalty: {cool_down: 1h, max: 1m}":                           "cool_down 1h0m0s is longer than max 1m0s",
+		"penalty: {max: 101d}":                                        "from 10ms to 100d",
+		"penalty: {factor: 0.5}":                                      "penalty: factor",
+		"penalty: {factor: 1e300}":                                    "use a number from 1 to 100",
+		"penalty: {ban: 1h}":                                          "ban has no ban_after",
+		"penalty: {ban_after: 3}":                                     "ban_after has no ban",
+		"penalty: {forget: 1m}":                                       "forget is over before",
+		"penalty: {ban_after: 2, ban: 19s}":                           "ban 19s is shorter than the cool-down 20s before it",
+		"penalty: {}, consistency: leased":                            "every check asks the store",
+		"penalty: {}, deny_all: true":                                 "denies everything as it is",
 		"penalty: {}, limits: [{name: penalty, limit: 1, window: 1}]": "give the limit another name",
 	} {
 		_, err := Parse(File{"rules.yaml", []byte("rules:\n  - {id: a, limit: 1, window: 1, " + fields + "}\n")})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "rules.yaml:2:") {
 			t.Errorf("%s: %v, want %q", fields, err, want)
+		}
+	}
+}
+
+func TestAMistakeInAPenaltyIsNotTakenForAnother(t *testing.T) {
+	for _, fields := range []string{"ban_after: 101, ban: 1h", "ban_after: 3, ban: never"} {
+		_, err := Parse(File{"rules.yaml", []byte("rules:\n  - {id: a, limit: 1, window: 1, penalty: {" + fields + "}}\n")})
+		if problems, ok := errors.AsType[Problems](err); !ok || len(problems) != 1 {
+			t.Errorf("%s: %v", fields, err)
+		}
+	}
+}
+
+func TestPenaltiesThatSurpriseAreWarnedAbout(t *testing.T) {
+	for fields, want := range map[string]string{
+		"penalty: {factor: 1.01}":                           "cool-downs end at the 100th, 26.78s, far from max",
+		"penalty: {}, missing: shared":                      "each of them is punished for the others",
+		"penalty: {factor: 1}":                              "",
+		"penalty: {}, missing: skip":                        "",
+		"penalty: {ban_after: 100, ban: 30s, factor: 1.01}": "",
+	} {
+		set, err := Parse(File{"rules.yaml", []byte("rules:\n  - {id: a, limit: 1, window: 1, " + fields + "}\n")})
+		if err != nil {
+			t.Fatal(fields, err)
+		}
+		if got := fmt.Sprint(set.Warnings()); !strings.Contains(got, want) || want == "" && len(set.Warnings()) > 0 {
+			t.Errorf("%s: %s, want %q", fields, got, want)
 		}
 	}
 }
