@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -244,9 +243,8 @@ func TestOneKeyIsAdministered(t *testing.T) {
 
 func TestAKeyIsReadFromStandardInput(t *testing.T) {
 	a := administer(t)
-	p := startProcessWith(t, strings.NewReader("sk_live_12345\n"), a.env, "key", "ban", "-")
-	if status := p.exit(); status != exitDone {
-		t.Fatalf("status %d: %v", status, p.logged())
+	if got := a.piped("sk_live_12345\n", "key", "ban", "-"); got.status != exitDone {
+		t.Fatalf("status %d: %s", got.status, got.errors)
 	}
 	a.run(exitDone, []string{"sk_live_12345"}, "rules", "show")
 	for given, want := range map[string]string{
@@ -256,10 +254,8 @@ func TestAKeyIsReadFromStandardInput(t *testing.T) {
 		"":                          "key: there is none in the first line of standard input",
 		"sk_\xff":                   "key: is not UTF-8",
 	} {
-		c := exec.Command(binary, "key", "ban", "-")
-		c.Env, c.Stdin = append(cleanEnvironment(), a.env...), strings.NewReader(given)
-		if out, _ := c.CombinedOutput(); !strings.HasPrefix(string(out), want+"\n") && !strings.HasPrefix(string(out), want+",") {
-			t.Errorf("%q: %s", given, out)
+		if got := a.piped(given, "key", "ban", "-"); !strings.HasPrefix(got.out+got.errors, want) || strings.Contains(got.errors, "%!") {
+			t.Errorf("%q: %s%s", given, got.out, got.errors)
 		}
 	}
 	if shown := a.run(exitDone, []string{"- sk_live_777\n", "- sk_live_888\n"}, "rules", "show").out; strings.Contains(shown, "999") {

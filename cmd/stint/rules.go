@@ -35,7 +35,7 @@ func newValidateCommand() *cobra.Command {
 		Use:   "validate FILE...",
 		Short: "Check rule files, and print every mistake in them",
 		Long: `Check rule files. Each FILE is one rule set of its own; a folder is read as one
-set, as stint serve --rules reads it.
+set, as stint serve --rules reads it, and - is standard input.
 
 Without a mistake, what is in force is printed: every limit of every rule, with
 the exact rate that it has (rates that do not fit are rounded down) and the
@@ -46,9 +46,9 @@ one for each FILE, on standard output.`,
 		Args:    atLeastOne("a file", "rules.yaml"),
 		RunE: func(c *cobra.Command, paths []string) error {
 			if asJSON {
-				return validateJSON(paths, c.OutOrStdout())
+				return validateJSON(paths, c.InOrStdin(), c.OutOrStdout())
 			}
-			return validate(paths, c.OutOrStdout(), c.ErrOrStderr())
+			return validate(paths, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -56,10 +56,10 @@ one for each FILE, on standard output.`,
 }
 
 // validate reads every path, also after one that has mistakes.
-func validate(paths []string, out, errs io.Writer) error {
+func validate(paths []string, in io.Reader, out, errs io.Writer) error {
 	wrong := 0
 	for _, path := range paths {
-		set, err := rule.Load(path)
+		set, err := loadRules(path, in)
 		if err != nil {
 			wrong += problems(err)
 			_, _ = fmt.Fprintln(errs, plain(err.Error())) // the exit status tells all the same

@@ -19,7 +19,7 @@ func newApplyCommand() *cobra.Command {
 		Use:   "apply FILE",
 		Short: "Publish a rule file, or a folder of them, as the rules of all nodes",
 		Long: `Publish a rule file, or a folder of them, as the whole set of rules, also as the
-first version. It is in force on the node that is asked when the command ends,
+first version; - is standard input. It is in force on the node that is asked when the command ends,
 and on every other within seconds.` + dangerHelp,
 		Example: `  stint rules apply rules.yaml
   stint rules apply --comment "more for free users" --base 12 rules.yaml
@@ -28,11 +28,15 @@ and on every other within seconds.` + dangerHelp,
   stint rules apply --source redis://10.0.0.5:6379/0 rules.yaml`,
 		Args: exactly("a file", "rules.yaml"),
 		RunE: f.running(func(ctx context.Context, args []string) error {
-			body, err := setBody(args[0])
+			files, err := readRules(args[0], f.in)
 			if err != nil {
 				return err
 			}
-			return f.publish(ctx, adminclient.Request{Method: http.MethodPut, Path: "/rules", Body: body}, args[0])
+			body, err := setBody(files, args[0])
+			if err != nil {
+				return err
+			}
+			return f.publish(ctx, adminclient.Request{Method: http.MethodPut, Path: "/rules", Body: body}, files)
 		}),
 	}
 	f.define(c)
@@ -54,20 +58,16 @@ lists them; 0 is the built-in rules.` + dangerHelp,
 				return err
 			}
 			body := []byte(`{"version":` + strconv.FormatUint(n, 10) + `}`)
-			return f.publish(ctx, adminclient.Request{Method: http.MethodPost, Path: "/rules/rollback", Body: body}, "")
+			return f.publish(ctx, adminclient.Request{Method: http.MethodPost, Path: "/rules/rollback", Body: body}, nil)
 		}),
 	}
 	f.define(c)
 	return c
 }
 
-// setBody is the body of a request about the rules in a file or folder, once
-// they have no mistake. One file takes the name of the only one that there was.
-func setBody(path string) ([]byte, error) {
-	files, err := rule.ReadFiles(path)
-	if err != nil {
-		return nil, err
-	}
+// setBody is the body of a request about rules that have no mistake. One file
+// takes the name of the only one that there was.
+func setBody(files []rule.File, path string) ([]byte, error) {
 	if _, err := rule.Parse(files...); err != nil {
 		return nil, err
 	}

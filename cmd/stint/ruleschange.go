@@ -52,11 +52,11 @@ type wholeChange struct {
 	*changeFlags
 
 	request adminclient.Request
-	path    string // of the rules on this machine; may be empty
-	tag     string // of what they are to replace
+	files   []rule.File // that it was read from; may be none
+	tag     string      // of what they are to replace
 }
 
-func (f *changeFlags) publish(ctx context.Context, q adminclient.Request, path string) error {
+func (f *changeFlags) publish(ctx context.Context, q adminclient.Request, files []rule.File) error {
 	if err := checkComment("comment", f.comment); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (f *changeFlags) publish(ctx context.Context, q adminclient.Request, path s
 	if err != nil {
 		return err
 	}
-	c := &wholeChange{changeFlags: f, request: q, path: path, tag: tag}
+	c := &wholeChange{changeFlags: f, request: q, files: files, tag: tag}
 	return c.explained(c.run(ctx))
 }
 
@@ -169,7 +169,7 @@ func (c *wholeChange) explained(err error) error {
 		return err
 	}
 	if len(refused.Problems) > 0 {
-		return localProblems(refused.Problems, c.path)
+		return localProblems(refused.Problems, c.files)
 	}
 	if refused.Code == adminclient.CodePrecondition && refused.Diff != nil {
 		_, _ = fmt.Fprintf(c.errs, "What somebody else has changed, from version %d to %d:\n", refused.Diff.From, refused.Diff.To)
@@ -179,11 +179,7 @@ func (c *wholeChange) explained(err error) error {
 }
 
 // localProblems are mistakes that a server has found, where their files are.
-func localProblems(list rule.Problems, path string) error {
-	files, err := rule.ReadFiles(path)
-	if err != nil {
-		return list
-	}
+func localProblems(list rule.Problems, files []rule.File) error {
 	for i := range list {
 		for _, f := range files {
 			if len(files) == 1 || strings.HasSuffix(f.Name, "/"+list[i].File) {

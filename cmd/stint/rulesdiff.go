@@ -21,7 +21,7 @@ func newDiffCommand() *cobra.Command {
 		Short: "Show how rules differ from those in force, or versions from each other",
 		Long: `Show what a rule file, or a folder of them, would change of the rules in force;
 or what has changed since a version, or between two. Nothing is published. A
-number is a version; a file of that name is ./3.`,
+number is a version; a file of that name is ./3, and - is standard input.`,
 		Example: "  stint rules diff rules.yaml\n  stint rules diff 11\n  stint rules diff 11 12 --json",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 || len(args) == 2 {
@@ -74,14 +74,18 @@ func (f *adminFlags) diffFile(ctx context.Context, path string) error {
 
 // tried is what the server says of the rules in a file or folder.
 func (f *adminFlags) tried(ctx context.Context, path string) (*adminclient.Valid, adminclient.Answer, error) {
-	body, err := setBody(path)
+	files, err := readRules(path, f.in)
+	if err != nil {
+		return nil, adminclient.Answer{}, err
+	}
+	body, err := setBody(files, path)
 	if err != nil {
 		return nil, adminclient.Answer{}, err
 	}
 	v := &adminclient.Valid{}
 	a, err := f.client.Into(ctx, adminclient.Request{Method: http.MethodPost, Path: "/rules/validate", Body: body}, v)
 	if refused, ok := errors.AsType[*adminclient.Error](err); ok && len(refused.Problems) > 0 {
-		err = localProblems(refused.Problems, path)
+		err = localProblems(refused.Problems, files)
 	}
 	if err == nil {
 		printWarnings(f.errs, v.Warnings)
@@ -96,7 +100,8 @@ func newImpactCommand() *cobra.Command {
 		Short: "Try rules on the requests of the last minutes, without publishing them",
 		Long: `Try a rule file, or a folder of them, on the requests that the node has decided
 in the last minutes: how many of those that were allowed these rules would deny,
-by which rule, and of whom. Nothing is published.`,
+by which rule, and of whom. Nothing is published. FILE may be -, for standard
+input.`,
 		Example: "  stint rules impact rules.yaml\n  stint rules impact --json rules/",
 		Args:    exactly("a file", "rules.yaml"),
 		RunE:    f.running(func(ctx context.Context, args []string) error { return f.impact(ctx, args[0]) }),

@@ -37,10 +37,10 @@ type effectiveJSON struct {
 	Rates    []string `json:"rates_per_second"`
 }
 
-func validateJSON(paths []string, out io.Writer) error {
+func validateJSON(paths []string, in io.Reader, out io.Writer) error {
 	list, wrong := make([]checkedJSON, 0, len(paths)), 0
 	for _, path := range paths {
-		one := checked(path)
+		one := checked(path, in)
 		wrong += len(one.Problems)
 		list = append(list, one)
 	}
@@ -55,9 +55,9 @@ func validateJSON(paths []string, out io.Writer) error {
 	return nil
 }
 
-func checked(path string) checkedJSON {
+func checked(path string, in io.Reader) checkedJSON {
 	c := checkedJSON{Path: path, Problems: []problemJSON{}, Warnings: []problemJSON{}, Limits: []effectiveJSON{}}
-	set, err := rule.Load(path)
+	set, err := loadRules(path, in)
 	if err != nil {
 		list, ok := errors.AsType[rule.Problems](err)
 		if !ok {
