@@ -33,8 +33,8 @@ func (g *glob) literals() int {
 	return len(g.text) - strings.Count(g.text, "*") - strings.Count(g.text, "?")
 }
 
-// any reports whether everything matches.
-func (g *glob) any() bool { return strings.Trim(g.text, "*") == "" }
+// any reports whether everything matches that is long enough.
+func (g *glob) any() bool { return len(g.segments) > 1 && g.literals() == 0 }
 
 // match takes the first segment from the front, the last from the back, and
 // the others where each first occurs in between: the earliest place is never
