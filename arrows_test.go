@@ -60,7 +60,7 @@ var arrows = map[string]struct {
 	"internal/pgrules":     {[]string{"internal/ruleset"}, "it keeps versions, and decides nothing"},
 	"internal/resp":        {[]string{"."}, "it answers for any store; rules are decided elsewhere"},
 	"api/…":                {nil, "whoever speaks the protocol needs nothing else of ours"},
-	"internal/gateway":     {nil, "it passes requests on; who may pass is decided around it"},
+	"internal/gateway":     {[]string{"resilience/adapt"}, "it passes requests on; who may pass is decided around it, and what it answers itself is no sign of load"},
 	"internal/native":      {[]string{".", "rule", "api/…"}, "it speaks the protocol for any store and any rule set; who may ask is handed to it"},
 	"internal/impact":      {[]string{".", "rule"}, "it decides again what others have decided"},
 	"internal/penalty":     {[]string{".", "rule"}, "it punishes over any store, so it knows none"},

@@ -9,6 +9,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"github.com/stintdev/stint/resilience/adapt"
 )
 
 // ErrSlowClient is what the body of a request fails with, by whoever wraps the
@@ -23,8 +25,12 @@ type failure struct {
 	retryAfter int64 // seconds; 0: not said
 }
 
-// write answers with JSON of the form that every error of Stint has.
+// write answers with JSON of the form that every error of Stint has. How fast it
+// comes says nothing of how busy the upstreams are, unless they were too slow.
 func (f *failure) write(w http.ResponseWriter, id string) {
+	if f.status != http.StatusGatewayTimeout {
+		adapt.Ignore(w)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	details := map[string]any{"request_id": id}

@@ -44,6 +44,9 @@ func TestMiddleware(t *testing.T) {
 		{"overloaded", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, Dropped},
 		{"tooLate", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(504) }, Dropped},
 		{"firstStatusCounts", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(103); w.WriteHeader(503) }, Dropped},
+		{"ignored", func(w http.ResponseWriter, _ *http.Request) { Ignore(w); w.WriteHeader(503) }, Ignored},
+		{"ignoredFromFar", func(w http.ResponseWriter, _ *http.Request) { Ignore(wrapped{w}) }, Ignored},
+		{"ignoredTooLate", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503); Ignore(w) }, Dropped},
 		{"panics", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Ignored},
 		{"copies", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("hello")) }, Served},
 		{"flushes", func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }, Served},
@@ -59,6 +62,19 @@ func TestMiddleware(t *testing.T) {
 				t.Errorf("%v, %+v, want %v", gate.outcomes, gate.Usage(), c.want)
 			}
 		})
+	}
+}
+
+// wrapped is a writer as other middleware has one.
+type wrapped struct{ http.ResponseWriter }
+
+func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func TestIgnoreWithoutAGate(t *testing.T) {
+	w := httptest.NewRecorder()
+	Ignore(wrapped{w})
+	if w.WriteHeader(503); w.Code != 503 {
+		t.Errorf("got %d", w.Code)
 	}
 }
 

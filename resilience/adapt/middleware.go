@@ -18,10 +18,11 @@ type Middleware struct {
 
 // Wrap returns a handler that lets requests in as the gate says. Their latency
 // is the time until the answer begins, since what was read of the body last, so
-// that clients which send slowly do not look like load. Their place is given back at its end,
-// or when the connection becomes something else: WebSocket, or a stream of
-// events. Answers of 503 and 504 are [Dropped]; requests whose client has
-// left are [Ignored].
+// that clients which send slowly do not look like load. Their place is given
+// back at its end, or when the connection becomes something else: WebSocket, or
+// a stream of events. Answers of 503 and 504 are [Dropped], and so is what comes
+// after the deadline of the request's context; requests whose client has left,
+// and those of which [Ignore] was told, are [Ignored].
 func (m Middleware) Wrap(next http.Handler) http.Handler {
 	if m.Refused == nil {
 		m.Refused = Refusal(time.Second)

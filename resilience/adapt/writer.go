@@ -18,6 +18,7 @@ type writer struct {
 	call                     Call
 	body                     *body // nil: none
 	request                  *http.Request
+	ignored                  bool // by Ignore
 	answered, left, returned bool
 }
 
@@ -63,10 +64,17 @@ func (w *writer) begin(status int) {
 	}
 	w.answered = true
 	w.call.start = max(w.call.start, w.body.last())
-	w.call.Answer(outcome(w.request.Context(), status))
+	w.call.Answer(w.outcome(status))
 	if status == http.StatusSwitchingProtocols || isStream(w.Header()) {
 		w.leave()
 	}
+}
+
+func (w *writer) outcome(status int) Outcome {
+	if w.ignored {
+		return Ignored
+	}
+	return outcome(w.request.Context(), status)
 }
 
 func (w *writer) leave() {

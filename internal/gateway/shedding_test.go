@@ -1,0 +1,71 @@
+package gateway
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint/resilience/adapt"
+)
+
+// windows notes what a gate saw. Each answer that counts is a window.
+type windows []adapt.Window
+
+func (w *windows) Next(limit float64, seen adapt.Window) float64 {
+	*w = append(*w, seen)
+	return limit
+}
+
+// What the gateway answers itself is no sign of load, however fast it is, but
+// that an upstream was too slow.
+func TestOnlyUpstreamsSayHowBusyTheyAre(t *testing.T) {
+	answering := func(status int) *url.URL {
+		return urlOf(t, serve(t, "http", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })).URL)
+	}
+	hangs := make(chan struct{})
+	silent := serve(t, "http", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs }))
+	t.Cleanup(func() { close(hangs) })
+	broken, _ := rude(t, "no answer of HTTP\r\n\r\n")
+	for _, c := range []struct {
+		name         string
+		upstream     *url.URL
+		method, path string
+		want         int // the status
+		calls        int // that counted
+		dropped      int
+	}{
+		{"answers", answering(200), http.MethodGet, "/", 200, 1, 0},
+		{"refuses", answering(503), http.MethodGet, "/", 503, 1, 1},
+		{"tooSlow", urlOf(t, silent.URL), http.MethodGet, "/", 504, 1, 1},
+		{"gone", urlOf(t, "http://"+freePort(t)), http.MethodGet, "/", 503, 0, 0},
+		{"broken", broken, http.MethodGet, "/", 502, 0, 0},
+		{"refused", answering(200), http.MethodGet, "/a/../../b", 400, 0, 0},
+		{"noProxy", answering(200), http.MethodConnect, "/", 405, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var seen windows
+			var now time.Duration
+			gate, err := adapt.New(adapt.Options{Algorithm: &seen, Window: 1, Clock: func() time.Duration { now += time.Second; return now }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := Options{Upstreams: []*url.URL{c.upstream}}
+			if c.want == http.StatusGatewayTimeout {
+				o.ResponseHeaderTimeout = 10 * time.Millisecond
+			}
+			g := newGateway(t, o)
+			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(bounded(t), c.method, "/", nil)
+			r.URL.Path = c.path
+			adapt.Middleware{Gate: gate}.Wrap(g).ServeHTTP(w, r)
+			calls, dropped := 0, 0
+			for _, window := range seen {
+				calls, dropped = calls+window.Calls, dropped+window.Dropped
+			}
+			if w.Code != c.want || calls != c.calls || dropped != c.dropped || gate.Usage().InFlight != 0 {
+				t.Errorf("status %d, %d calls, %d dropped, %+v", w.Code, calls, dropped, gate.Usage())
+			}
+		})
+	}
+}
