@@ -60,7 +60,7 @@ func (f *Files) writable(v *Version) (target, error) {
 		return folder(path), nil
 	}
 	if len(v.Files) != 1 {
-		return nil, fmt.Errorf("%s is one file, and a version of %d cannot be written to it (publish one, or follow a folder)", f.path, len(v.Files))
+		return nil, fmt.Errorf("%w: %s is one file, and a version of %d cannot be written to it (publish one, or follow a folder)", ErrReadOnly, f.path, len(v.Files))
 	}
 	if name := filepath.Base(f.path); v.Files[0].Name != name {
 		v.Files = []rule.File{{Name: name, Data: v.Files[0].Data}}

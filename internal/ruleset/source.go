@@ -67,7 +67,8 @@ var ErrNone = errors.New("there is no such version of the rules, or its files ar
 // ErrDamaged means that what is kept of a version is not what was published.
 var ErrDamaged = errors.New("is damaged")
 
-// ErrReadOnly means that a source takes no versions, as a mounted ConfigMap.
+// ErrReadOnly means that a source takes no such version: a mounted ConfigMap
+// takes none, and one file none of several.
 var ErrReadOnly = errors.New("the rules cannot be changed here")
 
 // ConflictError means that somebody else published in between.
