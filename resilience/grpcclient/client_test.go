@@ -3,7 +3,6 @@ package grpcclient
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"runtime"
 	"strings"
@@ -70,12 +69,19 @@ func (s *service) StreamingInputCall(stream pb.TestService_StreamingInputCallSer
 // dial connects to a server through the parts.
 func dial(t *testing.T, o Options, answer func(ctx context.Context, n int64) error) (pb.TestServiceClient, *service) {
 	t.Helper()
+	conn, s := connect(t, o, answer)
+	return pb.NewTestServiceClient(conn), s
+}
+
+// connect is dial, for who needs the connection.
+func connect(t *testing.T, o Options, answer func(ctx context.Context, n int64) error, more ...grpc.DialOption) (*grpc.ClientConn, *service) {
+	t.Helper()
 	before := runtime.NumGoroutine()
 	s, listener, server := &service{answer: answer}, bufconn.Listen(1<<16), grpc.NewServer()
 	pb.RegisterTestServiceServer(server, s)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	options := append(must(New(o)).Options(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+	options := append(append(must(New(o)).Options(), more...), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return listener.Dial() }))
 	conn := must(grpc.NewClient("passthrough:orders", options...))
 	t.Cleanup(func() {
@@ -91,7 +97,7 @@ func dial(t *testing.T, o Options, answer func(ctx context.Context, n int64) err
 			}
 		}
 	})
-	return pb.NewTestServiceClient(conn), s
+	return conn, s
 }
 
 func ok(context.Context, int64) error { return nil }
@@ -305,38 +311,6 @@ func TestEvents(t *testing.T) {
 	_, _ = rpc.UnaryCall(withKey(t.Context()), &pb.SimpleRequest{})
 	if got, want := seen.kinds(), " sent=UNAVAILABLE decided sent=OK ended=OK"; got != want {
 		t.Errorf("got%s, want%s", got, want)
-	}
-}
-
-// A stream holds its place until it ends: read to its end, or left.
-func TestStreamsHoldTheirPlace(t *testing.T) {
-	places, b := must(bulkhead.New(bulkhead.Options{Limit: 1})), must(breaker.New(breaker.Options{}))
-	rpc, _ := dial(t, Options{Parts: client.Parts{Bulkhead: places, Breaker: b}}, ok)
-	stream := must(rpc.FullDuplexCall(t.Context()))
-	_ = stream.Send(&pb.StreamingOutputCallRequest{})
-	must(stream.Recv())
-	if u := places.Usage(); u.InUse != 1 || b.Counts().Calls != 1 {
-		t.Errorf("%+v, %+v", u, b.Counts())
-	}
-	_ = stream.CloseSend()
-	if _, err := stream.Recv(); !errors.Is(err, io.EOF) || places.Usage().InUse != 0 {
-		t.Errorf("%v, %+v", err, places.Usage())
-	}
-	one := must(rpc.StreamingInputCall(t.Context()))
-	must(one.CloseAndRecv())
-	if u := places.Usage(); u.InUse != 0 {
-		t.Errorf("a stream with one answer: %+v", u)
-	}
-	ctx, leave := context.WithCancel(t.Context())
-	must(rpc.FullDuplexCall(ctx))
-	leave()
-	for end := time.Now().Add(10 * time.Second); places.Usage().InUse > 0; runtime.Gosched() {
-		if time.Now().After(end) {
-			t.Fatal("who left still holds a place")
-		}
-	}
-	if c := b.Counts(); c != (breaker.Counts{Calls: 2}) {
-		t.Errorf("%+v", c)
 	}
 }
 

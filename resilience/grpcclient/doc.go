@@ -7,6 +7,7 @@
 //
 // It promises what package client does. What a part refuses has a status of
 // gRPC and is a *client.RefusedError, too. Pushback and RetryInfo of a server
-// are heeded. Streams are never repeated; each holds its place until it ends
-// or its context does, which gRPC asks for anyway.
+// are heeded. Streams are never repeated; each holds its place until gRPC lets
+// go of it: it was read to its end, failed, its context ended or the connection
+// was closed.
 package grpcclient

@@ -104,7 +104,8 @@ func New(o Options) (*Client, error) {
 }
 
 // Options returns both interceptors as options of a connection. They run after
-// those that were added before.
+// those that were added before. An interceptor that opens streams anew belongs
+// before them: to these a stream is over when the first has ended.
 func (c *Client) Options() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.Unary), grpc.WithChainStreamInterceptor(c.Stream)}
 }

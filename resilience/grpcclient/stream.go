@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,13 +23,12 @@ func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 		c.options.Observe(client.Event{Kind: client.Ended, Attempt: 1, Took: time.Since(start), Result: result(err), Err: err})
 		return nil, err
 	}
-	s := &stream{client: c, ctx: ctx, pass: pass, start: start, single: !desc.ServerStreams}
-	s.ClientStream, err = streamer(ctx, desc, cc, method, opts...)
-	if err != nil {
-		s.end(err)
+	s := &stream{client: c, ctx: ctx, pass: pass, start: start}
+	if err := s.open(func() (grpc.ClientStream, error) {
+		return streamer(ctx, desc, cc, method, append(slices.Clip(opts), grpc.OnFinish(s.end))...)
+	}); err != nil {
 		return nil, err
 	}
-	s.stop = context.AfterFunc(ctx, func() { s.end(ctx.Err()) })
 	return s, nil
 }
 
@@ -40,41 +40,54 @@ type stream struct {
 	ctx    context.Context //nolint:containedctx // a stream is a call
 	pass   *client.Pass
 	start  time.Time
-	single bool        // it ends with one message
-	stop   func() bool // of waiting for ctx
 
 	judged, ended sync.Once
+}
+
+func (s *stream) open(streamer func() (grpc.ClientStream, error)) (err error) {
+	returned := false
+	defer func() {
+		if !returned { // it panics
+			s.pass.Failure()
+			s.pass.Leave()
+		}
+	}()
+	s.ClientStream, err = streamer()
+	returned = true
+	if err != nil {
+		s.end(err)
+	}
+	return err
 }
 
 // RecvMsg reads a message.
 func (s *stream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
-	if err == nil && !s.single {
+	if err != nil {
+		s.end(err)
+	} else {
 		s.judge(nil)
-		return nil
 	}
-	s.stop()
-	s.end(err)
 	return err
 }
 
 func (s *stream) judge(err error) {
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
 	s.judged.Do(func() {
 		s.client.judge(s.ctx, s.pass, err)
 		s.client.options.Observe(client.Event{Kind: client.Sent, Attempt: 1, Took: time.Since(s.start), Result: result(err), Err: err})
 	})
 }
 
+// end is called by whichever sees it first, gRPC or who reads: gRPC alone knows
+// of a context that has ended, a connection that was closed and messages that
+// could not be sent.
 func (s *stream) end(err error) {
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	s.ended.Do(func() {
+		defer s.pass.Leave()
 		s.judge(err)
-		s.pass.Leave()
 		s.client.options.Observe(client.Event{Kind: client.Ended, Attempt: 1, Took: time.Since(s.start), Result: result(err), Err: err})
 	})
 }
