@@ -307,8 +307,15 @@ func TestBreakerCounts(t *testing.T) {
 
 func TestEvents(t *testing.T) {
 	seen := &log{}
-	rpc, _ := dial(t, Options{Parts: client.Parts{Observer: seen}, Retry: &retry.Options{Base: time.Microsecond}}, failing(2, errBusy))
+	var step retry.Step
+	rpc, _ := dial(t, Options{
+		Parts: client.Parts{Observer: seen},
+		Retry: &retry.Options{Base: time.Microsecond, Observe: func(s retry.Step) { step = s }, Classify: func(error) retry.Verdict { return retry.Verdict{} }},
+	}, failing(2, errBusy))
 	_, _ = rpc.UnaryCall(withKey(t.Context()), &pb.SimpleRequest{})
+	if status.Code(step.Err) != codes.Unavailable {
+		t.Errorf("the step's error is %v", step.Err)
+	}
 	if got, want := seen.kinds(), " sent=UNAVAILABLE decided sent=OK ended=OK"; got != want {
 		t.Errorf("got%s, want%s", got, want)
 	}

@@ -97,7 +97,7 @@ func New(o Options) (*Client, error) {
 		return c, nil
 	}
 	with := *o.Retry
-	with.Classify = verdict
+	with.Classify = nil // errors say it themselves
 	var err error
 	c.policy, err = o.Policy(with)
 	return c, err

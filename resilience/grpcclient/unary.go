@@ -44,17 +44,18 @@ type unary struct {
 
 func (u *unary) run(ctx context.Context) error {
 	if u.client.policy == nil {
-		return plain(u.try(ctx))
+		return errors.Unwrap(u.try(ctx))
 	}
-	return plain(u.client.policy.Do(ctx, u.try))
+	return errors.Unwrap(u.client.policy.Do(ctx, u.try))
 }
 
-// try makes one attempt. Its error is a *failure.
+// try makes one attempt. Its error is wrapped once, by what it means for the
+// policy: [retry.After] or [retry.Permanent].
 func (u *unary) try(ctx context.Context) error {
 	u.attempt++
 	pass, err := u.client.options.Enter(ctx, u.key)
 	if err != nil {
-		return &failure{error: u.client.refused(err, u.attempt, u.before)}
+		return retry.Permanent(u.client.refused(err, u.attempt, u.before))
 	}
 	defer pass.Leave()
 	var trailer metadata.MD
@@ -66,7 +67,7 @@ func (u *unary) try(ctx context.Context) error {
 		return nil
 	}
 	u.before = how
-	return &failure{error: how, verdict: u.verdict(ctx, how, trailer)}
+	return u.marked(ctx, how, trailer)
 }
 
 // judge tells the breaker how an attempt ended.
@@ -81,13 +82,16 @@ func (c *Client) judge(ctx context.Context, pass *client.Pass, err error) {
 	}
 }
 
-func (u *unary) verdict(ctx context.Context, err error, trailer metadata.MD) retry.Verdict {
+func (u *unary) marked(ctx context.Context, err error, trailer metadata.MD) error {
 	s := status.Convert(err)
 	if !u.client.options.Retryable(s.Code()) || !u.client.options.Repeatable(ctx, u.method) {
-		return retry.Verdict{}
+		return retry.Permanent(err)
 	}
 	wait, again := hint(s, trailer)
-	return retry.Verdict{Retry: again, After: wait}
+	if !again {
+		return retry.Permanent(err)
+	}
+	return retry.After(err, wait)
 }
 
 // hint is the least wait that a server asks for: by pushback (gRFC A6) if it
@@ -103,25 +107,4 @@ func hint(s *status.Status, trailer metadata.MD) (wait time.Duration, again bool
 		}
 	}
 	return wait, true
-}
-
-// failure is an attempt's error and what follows from it. It stays inside.
-type failure struct {
-	error
-
-	verdict retry.Verdict
-}
-
-func verdict(err error) retry.Verdict {
-	if f := (*failure)(nil); errors.As(err, &f) {
-		return f.verdict
-	}
-	return retry.Verdict{}
-}
-
-func plain(err error) error {
-	if f := (*failure)(nil); errors.As(err, &f) {
-		return f.error
-	}
-	return err
 }
