@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -30,7 +31,7 @@ func TestNothingIsSentInAContextThatHasEnded(t *testing.T) {
 	if _, err := getIn(past, rt); !errors.Is(err, context.DeadlineExceeded) || b.State() != breaker.Closed {
 		t.Errorf("%v, %v", err, b.State())
 	}
-	if want := " decided ended=error"; seen.kinds() != want {
+	if want := " decided ended=timeout"; seen.kinds() != want {
 		t.Errorf("got %s, want %s", seen.kinds(), want)
 	}
 }
@@ -71,5 +72,36 @@ func TestLeavingWithACauseIsCanceled(t *testing.T) {
 	}
 	if want := " sent=canceled ended=canceled"; !errors.Is(err, cause) || seen.kinds() != want {
 		t.Errorf("%v; got %s, want %s", err, seen.kinds(), want)
+	}
+}
+
+// Whoever's time is over, the result says so.
+func TestTimeoutsShow(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer server.Close()
+	const short = 5 * time.Millisecond
+	for name, c := range map[string]struct {
+		o      Options
+		client http.Client
+	}{
+		"total":         {Options{Total: short}, http.Client{}},
+		"clientTimeout": {Options{}, http.Client{Timeout: short}},
+		"base":          {Options{Base: &http.Transport{ResponseHeaderTimeout: short}}, http.Client{}},
+	} {
+		seen := &log{}
+		c.o.Observer = seen
+		c.client.Transport = must(New(c.o))
+		resp, err := c.client.Do(must(http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)))
+		if err == nil {
+			resp.Body.Close()
+		}
+		if want := " sent=timeout ended=timeout"; seen.kinds() != want {
+			t.Errorf("%s: %v; got %s, want %s", name, err, seen.kinds(), want)
+		}
+	}
+	seen := &log{}
+	_, _ = get(t, must(New(Options{Parts: Parts{Observer: seen}, Base: trip(func(*http.Request) (*http.Response, error) { return nil, io.EOF })})))
+	if want := " sent=error ended=error"; seen.kinds() != want {
+		t.Errorf("broken off: got %s, want %s", seen.kinds(), want)
 	}
 }

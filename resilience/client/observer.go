@@ -1,8 +1,6 @@
 package client
 
 import (
-	"context"
-	"errors"
 	"time"
 
 	"github.com/stintdev/stint/resilience/retry"
@@ -22,7 +20,7 @@ type Event struct {
 	Attempt int    // from 1; of Ended: how many there were
 
 	Took   time.Duration // of Sent and Ended, to the answer's header
-	Result string        // of Sent and Ended: "1xx" to "5xx" (429 is "429") or "UNAVAILABLE", "error", "canceled", "refused"
+	Result string        // of Sent and Ended: "1xx" to "5xx" (429 is "429") or "UNAVAILABLE", "error", "timeout", "canceled", "refused"
 	Part   Part          // of Refused
 	Step   retry.Step    // of Decided
 	Err    error         // of all but Decided; nil where there was an answer
@@ -60,17 +58,4 @@ func (p *Parts) Observe(e Event) {
 		e.Name = p.Name
 		p.Observer.Observe(e)
 	}
-}
-
-// ResultOf names how a call without an answer ended: "canceled", "refused" or
-// "error".
-func ResultOf(err error) string {
-	var refused *RefusedError
-	switch {
-	case errors.As(err, &refused):
-		return "refused"
-	case errors.Is(err, context.Canceled):
-		return "canceled"
-	}
-	return "error"
 }

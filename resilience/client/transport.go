@@ -2,9 +2,7 @@ package client
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/stintdev/stint/resilience/retry"
@@ -61,34 +59,4 @@ func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.options.Base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
-}
-
-// result names how a call or an attempt ended.
-func result(ctx context.Context, resp *http.Response, err error) string {
-	switch {
-	case err == nil:
-		return class(resp.StatusCode)
-	case ResultOf(err) == "error" && gaveUp(ctx, err): // by a cause of its own
-		return "canceled"
-	}
-	return ResultOf(err)
-}
-
-func class(status int) string {
-	switch {
-	case status == http.StatusTooManyRequests:
-		return "429"
-	case !valid(status):
-		return "5xx"
-	}
-	return strconv.Itoa(status/100) + "xx"
-}
-
-// valid reports whether a number is a status. Servers can send any, over HTTP/2
-// of any length; others are to be taken for a 5xx (RFC 9110, section 15).
-func valid(status int) bool { return status >= 100 && status < 600 }
-
-// gaveUp reports whether an attempt failed because its caller left.
-func gaveUp(ctx context.Context, err error) bool {
-	return err != nil && errors.Is(ctx.Err(), context.Canceled)
 }

@@ -2,6 +2,7 @@ package grpcclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -112,10 +113,10 @@ func (c *Client) Options() []grpc.DialOption {
 
 // result names how a call ended: "OK", "UNAVAILABLE", "refused", "canceled".
 func result(err error) string {
-	code := status.Code(err)
-	if how := client.ResultOf(err); err != nil && how == "refused" {
-		return how
+	if refused := (*client.RefusedError)(nil); errors.As(err, &refused) {
+		return "refused"
 	}
+	code := status.Code(err)
 	if code == codes.Canceled {
 		return "canceled"
 	}
