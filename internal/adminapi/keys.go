@@ -184,7 +184,7 @@ func (k *keyRequest) name() string {
 	if k.key != "" {
 		return k.key
 	}
-	return strings.Join([]string{k.attributes["api_key"], k.attributes["ip"]}, "|")
+	return stint.JoinKey(k.attributes["api_key"], k.attributes["ip"])
 }
 
 // everyRule stands for every rule that counts a caller.

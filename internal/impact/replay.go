@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
@@ -117,11 +118,15 @@ func most(list []Count) []Count {
 	return list[:min(len(list), mostShown)]
 }
 
-// Shorten is how answers and logs show a key: its first third, at most eight
-// characters.
+// Shorten is how answers and logs show a key: the first third of each of its
+// parts, at most eight characters, without the marks that rules put there.
 func Shorten(key string) string {
-	letters := []rune(strings.ToValidUTF8(key, "?"))
-	return string(letters[:min(len(letters)/3, 8)]) + "…"
+	parts := stint.KeyParts(key)
+	for i, part := range parts {
+		letters := []rune(strings.TrimLeftFunc(strings.ToValidUTF8(part, "?"), unicode.IsControl))
+		parts[i] = string(letters[:min(len(letters)/3, 8)]) + "…"
+	}
+	return strings.Join(parts, "|")
 }
 
 // Refused reports whether a change is to be refused that denies more than the

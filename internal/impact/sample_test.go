@@ -216,3 +216,18 @@ func TestPeeksAndThoseOnTheDenyListAreNotKept(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+func TestKeysOfSeveralPartsAreShortenedPartByPart(t *testing.T) {
+	for key, want := range map[string]string{
+		"":                                       "…",
+		"sk_live_12345":                          "sk_l…",
+		"sk_live_123456789012345678901234567890": "sk_live_…",
+		stint.JoinKey("abc", "2001:db8:aaaa:bbbb::"): "a…|2001:d…",
+		"\x01203.0.113.9": "203…",
+		"käse\xff":        "k…",
+	} {
+		if got := Shorten(key); got != want {
+			t.Errorf("%q: %s, want %s", key, got, want)
+		}
+	}
+}
