@@ -11,8 +11,8 @@ import (
 
 type nobody struct{}
 
-func (nobody) Began(string, bool) {}
-func (nobody) Denied(string)      {}
+func (nobody) Began(*penalty.Punishment) {}
+func (nobody) Denied(string)             {}
 
 const punishing = `rules:
   - {id: api, limit: 1, window: 1h, penalty: {after: 2, cool_down: 2h, max: 2h}}

@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
@@ -22,11 +23,19 @@ import (
 // Observer hears of punishments. Its methods are called by many goroutines at
 // once, and return soon.
 type Observer interface {
-	// Began is called when a punishment of a rule begins.
-	Began(rule string, ban bool)
+	// Began is called when a punishment begins. What it is given is its own.
+	Began(*Punishment)
 	// Denied is called when a punishment of a rule denies what its limits may
 	// have allowed.
 	Denied(rule string)
+}
+
+// Punishment is one that has begun.
+type Punishment struct {
+	Rule string        // its id
+	Key  string        // of the caller: not to be shown whole
+	For  time.Duration // from now on
+	Ban  bool          // else a cool-down
 }
 
 // Store is a [stint.Store] that punishes. Make it by [New]. It is safe for use

@@ -17,8 +17,8 @@ import (
 // heard counts what an observer hears.
 type heard struct{ cooldowns, bans, turnedAway atomic.Int64 }
 
-func (h *heard) Began(_ string, ban bool) {
-	if ban {
+func (h *heard) Began(p *Punishment) {
+	if p.Ban {
 		h.bans.Add(1)
 		return
 	}

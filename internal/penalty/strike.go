@@ -108,6 +108,6 @@ func (t *trial) punish(ctx context.Context, c *caller, left time.Duration) {
 	err = t.store.inner.TakeGroups(ctx, groups, out)
 	if gate := &out[0]; err == nil && units > 0 && gate.Allowed && !gate.Degraded {
 		c.left = gate.ResetAfter
-		t.store.observer.Began(c.rule, ban)
+		t.store.observer.Began(&Punishment{Rule: c.rule, Key: c.key, For: c.left, Ban: ban})
 	}
 }

@@ -1,31 +1,37 @@
 package server
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"log/slog"
+	"time"
 
-// penalties count punishments, by the rules that punish.
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stintdev/stint/internal/penalty"
+)
+
+// penalties count punishments, by the rules that punish, and tell of them.
 type penalties struct {
 	began  *prometheus.CounterVec // by rule, penalty
 	denied *prometheus.CounterVec // by rule
+	log    penaltyLog
 }
 
-func (m *metrics) newPenalties() *penalties {
+func (m *metrics) newPenalties(log *slog.Logger) *penalties {
 	p := &penalties{
 		began: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_penalties_total",
 			Help: "Penalties that this node has begun, by rule and kind."}, []string{"rule", "penalty"}),
 		denied: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_penalty_denials_total",
 			Help: "Requests that were denied because their caller was being punished, by rule."}, []string{"rule"}),
+		log: penaltyLog{log: log},
 	}
 	m.registry.MustRegister(p.began, p.denied)
 	return p
 }
 
 // Began counts a punishment.
-func (p *penalties) Began(rule string, ban bool) {
-	kind := "cool_down"
-	if ban {
-		kind = "ban"
-	}
-	p.began.WithLabelValues(rule, kind).Inc()
+func (p *penalties) Began(one *penalty.Punishment) {
+	p.began.WithLabelValues(one.Rule, kindOf(one)).Inc()
+	p.log.began(one, time.Now())
 }
 
 // Denied counts a denial.

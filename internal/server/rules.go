@@ -41,7 +41,7 @@ type version struct {
 
 // newRules takes the first version of the rules.
 func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *metrics) (*rules, error) {
-	r := &rules{store: penalty.New(store, m.newPenalties()), metrics: m, log: config.Logger}
+	r := &rules{store: penalty.New(store, m.newPenalties(config.Logger)), metrics: m, log: config.Logger}
 	if config.MostDenied > 0 {
 		r.sample = impact.New(nil)
 	}
