@@ -3,6 +3,7 @@ package clientmetrics_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -13,24 +14,45 @@ import (
 
 // One Metrics for all clients of a program.
 func Example() {
-	metrics := clientmetrics.New()
-	if err := prometheus.Register(metrics); err != nil {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	registry, metrics := prometheus.NewRegistry(), clientmetrics.New()
+	if err := registry.Register(metrics); err != nil {
 		fmt.Println(err)
 		return
 	}
-	fuse, err := breaker.New(breaker.Options{})
+	transport, err := newTransport(metrics)
 	if err != nil {
 		fmt.Println(err)
 		return
+	}
+	resp, err := (&http.Client{Transport: transport}).Get(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	families, err := registry.Gather()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, family := range families {
+		fmt.Println(family.GetName(), len(family.GetMetric()))
+	}
+	// Output:
+	// stint_client_attempts_total 1
+	// stint_client_breaker_state 5
+	// stint_client_call_duration_seconds 1
+	// stint_client_calls_total 1
+}
+
+func newTransport(metrics *clientmetrics.Metrics) (*client.Transport, error) {
+	fuse, err := breaker.New(breaker.Options{})
+	if err != nil {
+		return nil, err
 	}
 	parts := client.Parts{Name: "orders", Breaker: fuse, Observer: metrics}
 	metrics.Watch(parts, nil)
-	transport, err := client.New(client.Options{Parts: parts})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	orders := &http.Client{Transport: transport}
-	fmt.Println(orders.Timeout)
-	// Output: 0s
+	return client.New(client.Options{Parts: parts})
 }

@@ -1,6 +1,8 @@
 package clientmetrics
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stintdev/stint/resilience/client"
@@ -36,6 +38,7 @@ func New() *Metrics {
 
 // Observe counts an event.
 func (m *Metrics) Observe(e client.Event) {
+	e.Name = shown(e.Name)
 	switch e.Kind {
 	case client.Sent:
 		m.attempts.WithLabelValues(e.Name, e.Result).Inc()
@@ -48,6 +51,9 @@ func (m *Metrics) Observe(e client.Event) {
 		m.durations.WithLabelValues(e.Name).Observe(e.Took.Seconds())
 	}
 }
+
+// shown is a name as a label has it: Prometheus takes UTF-8 alone.
+func shown(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
 // decision is a step's as a label has it.
 func decision(s retry.Step) string {

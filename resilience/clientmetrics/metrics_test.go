@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,9 +42,9 @@ func page(t *testing.T, m *Metrics) string {
 // A real client against a real server: what happened, and the state of its
 // parts.
 func TestMetricsOfAClient(t *testing.T) {
-	calls := 0
+	var calls atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if calls++; calls == 1 {
+		if calls.Add(1) == 1 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}))
@@ -114,5 +115,16 @@ func TestPartsThatAreMissingAreNotShown(t *testing.T) {
 	m.Watch(client.Parts{Name: "bare"}, nil)
 	if got := page(t, m); strings.Contains(got, "bare") {
 		t.Error(got)
+	}
+}
+
+func TestNamesOfAnyBytesAreShown(t *testing.T) {
+	m := New()
+	m.Watch(client.Parts{Name: "a\xff", Breaker: must(breaker.New(breaker.Options{}))}, nil)
+	m.Observe(client.Event{Kind: client.Sent, Name: "a\xff", Result: "2xx"})
+	for _, want := range []string{"stint_client_attempts_total{dependency=\"a\uFFFD\",", "stint_client_breaker_state{dependency=\"a\uFFFD\","} {
+		if got := page(t, m); !strings.Contains(got, want) {
+			t.Errorf("missing: %s\n%s", want, got)
+		}
 	}
 }

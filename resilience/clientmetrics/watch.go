@@ -20,7 +20,7 @@ func (m *Metrics) Watch(p client.Parts, retries *budget.Budget) {
 	if m.watched.all == nil {
 		m.watched.all = map[string]state{}
 	}
-	m.watched.all[p.Name] = state{p.Bulkhead, p.Breaker, retries}
+	m.watched.all[shown(p.Name)] = state{p.Bulkhead, p.Breaker, retries}
 }
 
 // watched is what is read at each scrape.
@@ -40,7 +40,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 func (w *watched) describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{breakerState(), places("limit"), places("in_use"), places("waiting"), budgetLeft()} {
+	for _, d := range []*prometheus.Desc{breakerState(), limit(), inUse(), waiting(), budgetLeft()} {
 		to <- d
 	}
 }
@@ -49,12 +49,18 @@ func breakerState() *prometheus.Desc {
 	return desc("breaker_state", "1 for the state that the breaker is in.", "state")
 }
 
-func budgetLeft() *prometheus.Desc {
-	return desc("budget_left", "Retries that the budget would grant now.")
+func limit() *prometheus.Desc { return desc("bulkhead_limit", "Places that the bulkhead has.") }
+
+func inUse() *prometheus.Desc {
+	return desc("bulkhead_in_use", "Places of the bulkhead that are held.")
 }
 
-func places(what string) *prometheus.Desc {
-	return desc("bulkhead_"+what, "Places of the bulkhead: how many there are, how many are held, how many callers wait for one.")
+func waiting() *prometheus.Desc {
+	return desc("bulkhead_waiting", "Callers that wait for a place of the bulkhead.")
+}
+
+func budgetLeft() *prometheus.Desc {
+	return desc("budget_left", "Retries that the budget would grant now.")
 }
 
 func (w *watched) collect(to chan<- prometheus.Metric) {
@@ -72,22 +78,25 @@ func (s state) collect(name string, to chan<- prometheus.Metric) {
 	if s.breaker != nil {
 		now := s.breaker.State()
 		for _, each := range []breaker.State{breaker.Closed, breaker.Open, breaker.HalfOpen, breaker.ForcedOpen, breaker.Disabled} {
-			is := 0.0
-			if each == now {
-				is = 1
-			}
-			show(breakerState(), is, label(each))
+			show(breakerState(), oneIf(each == now), label(each))
 		}
 	}
 	if s.bulkhead != nil {
 		u := s.bulkhead.Usage()
-		show(places("limit"), float64(u.Limit))
-		show(places("in_use"), float64(u.InUse))
-		show(places("waiting"), float64(u.Waiting))
+		show(limit(), float64(u.Limit))
+		show(inUse(), float64(u.InUse))
+		show(waiting(), float64(u.Waiting))
 	}
 	if s.budget != nil {
 		show(budgetLeft(), float64(s.budget.Usage().Left))
 	}
+}
+
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // label is a state as a label has it.
