@@ -50,7 +50,11 @@ func printHistory(out io.Writer, h *adminclient.History) error {
 		}
 		_, _ = fmt.Fprintf(w, "%d%s\t%s\t%s\t%s\t%s\n", v.Version, mark, clock(v.Time), cell(v.Author), cell(shortHash(v.Hash)), cell(v.Comment))
 	}
-	if len(h.Versions) == 0 {
+	switch {
+	case len(h.Versions) > 0:
+	case h.Current > 0:
+		_, _ = fmt.Fprintf(w, "%d*\t-\t-\t-\twhat the node runs; the source has no version any more\n", h.Current)
+	default:
 		_, _ = fmt.Fprintln(w, "0*\t-\t-\t-\tthe built-in rules; nothing was published")
 	}
 	return w.Flush() // reports what the writes before it met

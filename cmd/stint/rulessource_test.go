@@ -52,3 +52,24 @@ func publishedWithoutServer(t *testing.T, source string, password ...string) {
 	}
 	t.Error("the node is not listed")
 }
+
+// A source that was emptied, or is gone, is told apart from one that never had
+// a version.
+func TestASourceThatLostItsVersionsIsTold(t *testing.T) {
+	redis := redistest.Server(t)
+	a := administer(t, "--rules", "redis://"+redis.Addr())
+	a.run(exitDone, []string{"0*", "nothing was published"}, "rules", "history")
+	a.run(exitDone, []string{"version 1 is published"}, "rules", "apply", a.file("rules.yaml", adminRules))
+	if _, err := redis.Do("FLUSHALL"); err != nil {
+		t.Fatal(err)
+	}
+	a.run(exitDone, []string{"1*", "the source has no version any more"}, "rules", "history")
+	redis.Kill()
+	if got := a.run(exitFailed, []string{"503", "does not answer"}, "rules", "history"); strings.Contains(got.errors, "took a change") {
+		t.Error(got.errors)
+	}
+	a.run(exitFailed, []string{"503", "whether it took a change"}, "rules", "apply", "--yes", a.file("raised.yaml", adminRaised))
+	if got := a.run(exitDone, nil, "rules", "show"); got.out != adminRules {
+		t.Error(got.out)
+	}
+}

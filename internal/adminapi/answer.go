@@ -87,6 +87,9 @@ func fromStore(e *stint.Error) *apiError {
 	return &apiError{Status: http.StatusServiceUnavailable, Code: "STORE_UNAVAILABLE", Message: "the store fails (" + e.KindName() + ")"}
 }
 
+// codeSource is that of answers where the source of the rules fails.
+const codeSource = "SOURCE_UNAVAILABLE"
+
 // fromSource is what the source of the rules says.
 func fromSource(err error) *apiError {
 	conflict, isConflict := errors.AsType[*ruleset.ConflictError](err)
@@ -98,9 +101,9 @@ func fromSource(err error) *apiError {
 	case errors.Is(err, ruleset.ErrReadOnly):
 		return &apiError{Status: http.StatusForbidden, Code: "READ_ONLY", Message: err.Error()}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return &apiError{Status: http.StatusServiceUnavailable, Code: "SOURCE_UNAVAILABLE", Message: "the source of the rules did not answer in time; whether it took a change, the history tells"}
+		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "the source of the rules did not answer in time; whether it took a change, the history tells"}
 	}
-	return &apiError{Status: http.StatusServiceUnavailable, Code: "SOURCE_UNAVAILABLE", Message: "the source of the rules fails; whether it took a change, the history tells"}
+	return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "the source of the rules fails; whether it took a change, the history tells"}
 }
 
 // plainText is an answer that is no JSON.
