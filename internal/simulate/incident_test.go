@@ -46,6 +46,27 @@ func TestIncident(t *testing.T) {
 	}
 }
 
+// Where the server names one moment to all, the wave is at its highest, and how
+// high is a matter of chance.
+func TestWaveWithOtherSeeds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	m := Scenes()[2].Heard(Ears()[2])
+	for seed := uint64(Seed + 1); seed <= 12; seed++ {
+		i, err := Play(m, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		peak, mean := i.Wave()
+		times, high := i.Amplification(), float64(peak)/mean
+		t.Logf("seed %d: %.2f attempts a request, then %.2f times the mean", seed, times, high)
+		if times > 1.1 || high > 1.5 {
+			t.Error("want at most 1.1 and 1.5")
+		}
+	}
+}
+
 func incident(t *testing.T, m Manners) *Incident {
 	t.Helper()
 	i, err := Play(m, Seed)

@@ -92,7 +92,7 @@ func (r *run) schedule(v Verdict, s *Step) {
 	}
 }
 
-// spread adds up to a fifth to the wait that a server asks for, by chance: it may
+// spread adds up to a third to the wait that a server asks for, by chance: it may
 // have asked many to come back at one moment. Without jitter nothing is drawn.
 func (r *run) spread(hint time.Duration) time.Duration {
 	if r.policy.options.Jitter == None || hint < hintSpread {
@@ -102,7 +102,7 @@ func (r *run) spread(hint time.Duration) time.Duration {
 }
 
 // hintSpread is the part of a hint that chance may add.
-const hintSpread = 5
+const hintSpread = 3
 
 // tooLate reports whether an attempt after this wait would begin with no time
 // left.

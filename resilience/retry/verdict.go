@@ -9,7 +9,7 @@ import (
 // Verdict is what the end of an attempt means. The zero value: no retry.
 type Verdict struct {
 	Retry bool
-	After time.Duration // the least wait, to which the backoff is added, and chance up to a fifth of it
+	After time.Duration // the least wait, to which the backoff is added, and chance up to a third of it
 }
 
 // Classify is the verdict on an error of any call: no retry for none, for
