@@ -1,5 +1,7 @@
 package rule
 
+import "strings"
+
 // Attributes is what a request says of itself. Names are "api_key", "ip",
 // "method", "path", "host", "tier", "header:NAME" with NAME in lower case, or
 // any other that rules mention. A value is asked for at most once a decision,
@@ -23,4 +25,14 @@ type Map map[string]string
 func (m Map) Attribute(name string) (string, bool) {
 	value, ok := m[name]
 	return value, ok
+}
+
+// AttributeName is an attribute as rules ask for it, however the one who names
+// it writes it: of "header:X-Tenant" it is "header:x-tenant", and others are as
+// they stand.
+func AttributeName(text string) string {
+	if strings.HasPrefix(text, "header:") {
+		return strings.ToLower(text)
+	}
+	return text
 }

@@ -105,7 +105,7 @@ func (c *compiler) attributeName(t located) string {
 		if !isToken(header) {
 			c.mistake(t.at, fmt.Sprintf("%.80q names no header", t.text), "write it as header:X-Tenant")
 		}
-		return "header:" + strings.ToLower(header)
+		return AttributeName(name)
 	}
 	if len(name) > maxPattern || stint.ValidateKey(name) != nil {
 		c.mistake(t.at, "an attribute's name has control characters or is too long", fmt.Sprintf("use at most %d bytes of text", maxPattern))

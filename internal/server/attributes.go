@@ -1,5 +1,7 @@
 package server
 
+import "github.com/stintdev/stint/rule"
+
 // attributes are what a caller says of a request: a [rule.Attributes] that is
 // read into the room of the one before it.
 type attributes struct {
@@ -53,7 +55,8 @@ func (a *attributes) read(raw []byte, t *texts) error {
 	})
 }
 
-// attributeName saves a copy of the names that nearly all requests have.
+// attributeName is a name as rules ask for it. It saves a copy of those that
+// nearly all requests have.
 func attributeName(name []byte, t *texts) string {
 	switch string(name) {
 	case "api_key":
@@ -67,7 +70,7 @@ func attributeName(name []byte, t *texts) string {
 	case "host":
 		return "host"
 	}
-	return t.keep(name)
+	return rule.AttributeName(t.keep(name))
 }
 
 func attributeText(raw []byte) ([]byte, error) {

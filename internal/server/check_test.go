@@ -43,6 +43,16 @@ func TestCheckIsDecidedByTheRules(t *testing.T) {
 	wantJSON(t, second.body, want(false, 60000))
 }
 
+func TestHeadersAreTheSameInAnyCase(t *testing.T) {
+	s := run(t, Config{Rules: rulesFile(t, "rules:\n  - {id: teams, match: {headers: {X-Plan: gold}}, by: [header:X-Team], missing: deny, limit: 2, window: 60}\n")})
+	for i, name := range []string{"header:X-Team", "header:x-team", "header:X-TEAM"} {
+		got := s.post("http", "/v1/check", `{"attributes":{"`+name+`":"red","header:X-plan":"gold"}}`)
+		if want := fmt.Sprintf(`{"allowed":%v,"limit":2,"remaining":%d`, i < 2, max(0, 1-i)); !strings.HasPrefix(got.body, want) {
+			t.Errorf("%s: %s, want %s", name, got.body, want)
+		}
+	}
+}
+
 func TestRequestsThatNoLimitCounts(t *testing.T) {
 	s := run(t, Config{Rules: rulesFile(t, orders)})
 	for name, c := range map[string]struct{ attributes, want string }{
