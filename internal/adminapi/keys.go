@@ -88,13 +88,8 @@ func (a *API) grant(r *request) (any, error) {
 	return body, err
 }
 
-// give gives units back to one state. An algorithm whose past cannot be undone
-// without knowing when units were taken is refused.
+// give gives units back to one state.
 func (a *API) give(r *request, c claim, units int64) (limitBody, error) {
-	switch c.Limit.Algorithm() {
-	case stint.SlidingWindowLog, stint.LeakyBucket, stint.SlidingWindowCounter:
-		return limitBody{}, badRequest("%s of rule %q cannot be granted units: what was used is tied to its times (reset the key, or give it a temporary override)", c.Limit.Name(), c.rule)
-	}
 	before, err := a.state(r, c)
 	if err != nil {
 		return before, err
@@ -108,6 +103,18 @@ func (a *API) give(r *request, c claim, units int64) (limitBody, error) {
 	return after, err
 }
 
+// grantable refuses algorithms whose past cannot be undone without knowing when
+// units were taken.
+func grantable(list []claim) error {
+	for _, c := range list {
+		switch c.Limit.Algorithm() {
+		case stint.SlidingWindowLog, stint.LeakyBucket, stint.SlidingWindowCounter:
+			return badRequest("%s of rule %q cannot be granted units: what was used is tied to its times (name another rule, reset the key, or give it a temporary override)", c.Limit.Name(), c.rule)
+		}
+	}
+	return nil
+}
+
 // state asks for the state of a claim without using anything.
 func (a *API) state(r *request, c claim) (limitBody, error) {
 	c.Cost, c.At = 0, 0
@@ -119,10 +126,14 @@ func (a *API) state(r *request, c claim) (limitBody, error) {
 		ResetAfterMS: (d.ResetAfter.Microseconds() + 999) / 1000, Degraded: d.Degraded}, err
 }
 
-// eachState does something with every state that is asked for.
+// eachState does something with every state that is asked for; with none when
+// one of them cannot have it.
 func (a *API) eachState(k *keyRequest, do func(claim) (limitBody, error)) (keyBody, error) {
 	body := keyBody{Key: short(k.name()), Limits: []limitBody{}}
 	claims, err := a.claims(k)
+	if err == nil && k.units > 0 {
+		err = grantable(claims)
+	}
 	for _, c := range claims {
 		if err != nil {
 			return body, err
@@ -143,11 +154,9 @@ func readKey(r *request, extra fields) (*keyRequest, error) {
 			k.limit, err = rule.ParseLimit(raw)
 			return err
 		},
-		"attributes": func(raw json.RawMessage) error {
-			if err := json.Unmarshal(raw, &k.attributes); err != nil || k.attributes == nil {
-				return errors.New("must be an object of strings")
-			}
-			return nil
+		"attributes": func(raw json.RawMessage) (err error) {
+			k.attributes, err = readAttributes(raw)
+			return err
 		},
 	}
 	if extra != nil {
@@ -161,6 +170,18 @@ func readKey(r *request, extra fields) (*keyRequest, error) {
 		err = k.check()
 	}
 	return k, err
+}
+
+func readAttributes(raw json.RawMessage) (rule.Map, error) {
+	var given map[string]string
+	if err := json.Unmarshal(raw, &given); err != nil || given == nil {
+		return nil, errors.New("must be an object of strings")
+	}
+	all := rule.Map{}
+	for name, value := range given {
+		all[rule.AttributeName(name)] = value
+	}
+	return all, nil
 }
 
 func (k *keyRequest) check() error {

@@ -92,6 +92,27 @@ func TestBadKeyRequestsSayWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestAGrantIsMadeWholeOrNotAtAll(t *testing.T) {
+	f := newFixture(t, "rules:\n  - {id: first, limit: 10, window: 1h}\n  - {id: log, algorithm: sliding_window_log, limit: 20, window: 1h}\n")
+	f.decide(rule.Map{"api_key": "k"}, 8)
+	if got := f.want(400, "POST", "/v1/grant", `{"key":"k","rule":"*","units":5}`); !strings.Contains(got.body, "name another rule") {
+		t.Error(got.body)
+	}
+	if got := f.want(200, "POST", "/v1/peek", `{"key":"k","rule":"first"}`); !strings.Contains(got.body, `"remaining":2,`) {
+		t.Errorf("part of a refused grant was made: %s", got.body)
+	}
+}
+
+func TestHeadersAreNamedInAnyCase(t *testing.T) {
+	f := newFixture(t, "rules:\n  - {id: teams, by: [header:X-Team], limit: 10, window: 1h}\n")
+	f.decide(rule.Map{"header:x-team": "red"}, 8)
+	for _, name := range []string{"header:X-Team", "header:x-team"} {
+		if got := f.want(200, "POST", "/v1/peek", `{"attributes":{"`+name+`":"red"},"rule":"*"}`); !strings.Contains(got.body, `"remaining":2,`) {
+			t.Errorf("%s: %s", name, got.body)
+		}
+	}
+}
+
 func TestABanEndsByItself(t *testing.T) {
 	f := newFixture(t, shop)
 	f.want(200, "POST", "/v1/ban", `{"key":"sk_live_customer","for":"1h","reason":"tried passwords"}`, "X-Stint-Comment", "ticket 7")
