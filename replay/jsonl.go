@@ -6,16 +6,25 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/stintdev/stint/rule"
 )
 
 // readObject appends the members of a line that is one JSON object. A plain
 // line costs no allocation; whatever is unusual about a line is left to
 // encoding/json, with the same result.
 func readObject(line string, f fields) (fields, error) {
-	if scanned, ok := scanObject(line, f); ok {
-		return scanned, nil
+	read, ok := scanObject(line, f)
+	if !ok {
+		var err error
+		if read, err = decodeObject(line, f); err != nil {
+			return read, err
+		}
 	}
-	return decodeObject(line, f)
+	for i := range read {
+		read[i].name = rule.AttributeName(read[i].name)
+	}
+	return read, nil
 }
 
 // scanObject is readObject for objects of plain members: texts, numbers,

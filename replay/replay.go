@@ -63,6 +63,7 @@ func Run(ctx context.Context, options Options, inputs ...Input) (Summary, error)
 	if err := options.check(); err != nil {
 		return Summary{}, err
 	}
+	options.By = rule.AttributeName(options.By)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	r := newReplay(ctx, &options, inputs)

@@ -36,6 +36,18 @@ func request(members string) string {
 	return `{"t_us":0,"ip":"192.0.2.1",` + members + "}\n"
 }
 
+func TestHeadersAreTheSameInAnyCase(t *testing.T) {
+	events := `{"t_us":0,"header:X-Team":"a"}` + "\n" + `{"t_us":0,"header:x-team":"a","n\\u0061me":1}` + "\n" + `{"t_us":0,"header:X-TEAM":"a","n\\u0061me":1}` + "\n"
+	limit := twoASecond(t)
+	limit.By = "header:X-Team"
+	teams := Options{Rules: ruleSet(t, "rules:\n  - {id: teams, by: [header:X-team], missing: deny, limit: 2, window: 1s}\n"), Reorder: DefaultReorder}
+	for _, o := range []Options{limit, teams} {
+		if _, s := replayed(t, o, inputsOf(events)...); s.Events != 3 || s.Allowed != 2 || s.Keys != 1 {
+			t.Errorf("%d of %d events of %d keys are allowed, want 2 of 3 of 1", s.Allowed, s.Events, s.Keys)
+		}
+	}
+}
+
 func TestRulesDecide(t *testing.T) {
 	events := request(`"path":"/v1/orders","api_key":"k1"`) + // counted by orders and wide
 		request(`"path":"/v1/orders/7","key":"k1"`) + // key stands in for api_key: orders denies
