@@ -2,8 +2,11 @@ package simulate
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/stintdev/stint/resilience/adapt"
 )
 
 // While three times as much is asked of a server as it can answer, a gate has
@@ -24,6 +27,33 @@ func TestGuards(t *testing.T) {
 		}
 		if o.Limit[59] == 0 {
 			t.Errorf("%s: no limit is noted", g.Name)
+		}
+	}
+}
+
+// Wherever a limit begins, it comes to what the server can do: nobody had to
+// know that. Where it begins too high the first seconds are lost, and what it
+// admits must be answered well within a second after those.
+func TestLimitsAreFound(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		most int // of the limit
+		new  func(func() time.Duration, adapt.Load) (adapt.Algorithm, error)
+	}{
+		{"AIMD", 250, func(func() time.Duration, adapt.Load) (adapt.Algorithm, error) {
+			return &adapt.AIMD{Timeout: worth / 2}, nil
+		}},
+		{"gradient", 200, func(func() time.Duration, adapt.Load) (adapt.Algorithm, error) {
+			return &adapt.Gradient{}, nil
+		}},
+	} {
+		for _, initial := range []int{1, 1000} {
+			o := overload(t, Shedding{c.name, guarded(initial, c.new)})
+			limits := o.Limit[20:45]
+			t.Logf("seed %d, %s from %d: %.0f of %d a second in time, %.0f of %d after it, limits %d", Seed, c.name, initial, o.Goodput(), Capacity, o.After(), Usual, limits)
+			if o.Goodput() < 0.9*Capacity || o.After() < 0.9*Usual || slices.Min(limits) < workers || slices.Max(limits) > c.most {
+				t.Errorf("want 9 in 10 of what can be, by limits from %d to %d", workers, c.most)
+			}
 		}
 	}
 }
