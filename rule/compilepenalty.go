@@ -70,7 +70,7 @@ func (c *compiler) compilePenalty(d *ruleDraft, r *Rule) {
 	longest := out.cooldowns[len(out.cooldowns)-1]
 	after := c.penaltyCount("after", p.after, defaultAfter, maxAfter)
 	window := c.penaltyTime("window", p.window, defaultWindow, stint.MaxWindow)
-	forget := c.penaltyTime("forget", p.forget, max(leastForget, 2*longest, 2*out.ban), stint.MaxWindow)
+	forget := c.penaltyTime("forget", p.forget, max(leastForget, 2*out.longest()), stint.MaxWindow)
 	if forget <= longest {
 		c.mistake(p.forget.at, "penalty: forget is over before the longest cool-down is, so that none would be longer than the first", "make it longer than max")
 	}
@@ -84,7 +84,7 @@ func (c *compiler) compilePenaltyLimits(d *ruleDraft, r *Rule, p *Penalty, after
 	if p.ban > 0 {
 		levels++
 	}
-	for i, spec := range penaltySpecs(d.id.text, after, levels, window, forget) {
+	for i, spec := range penaltySpecs(d.id.text, p.longest(), after, levels, window, forget) {
 		l, err := spec.Compile()
 		if err != nil {
 			return // the id is a mistake, listed already

@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"math/big"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -13,8 +12,10 @@ import (
 // every node that shares a store knows of it, and what is forgotten of them is
 // forgiven.
 type Penalty struct {
-	// Gate is full unless the caller is being punished: as long as it needs to
-	// be full again, everything is denied. A unit of it is [GateUnit].
+	// Gate is a leaky bucket that is empty unless the caller is being punished:
+	// as long as it needs to be empty again, everything is denied. A unit of it
+	// is [GateUnit], and it holds the longest punishment, so that a store that
+	// must give up something takes one who is banned for exhausted.
 	Gate stint.Limit
 	// Strikes counts denials. When it has no room left, a punishment begins.
 	Strikes stint.Limit
@@ -28,7 +29,7 @@ type Penalty struct {
 // GateUnit is how long one unit of a [Penalty]'s Gate punishes.
 const GateUnit = 10 * time.Millisecond
 
-// maxPunishment is the longest that a gate can be closed.
+// maxPunishment is the longest that a gate can be shut.
 const maxPunishment = 100 * 24 * time.Hour
 
 // Of is the nth punishment in a row, n from 1, and whether it is a ban.
@@ -54,11 +55,13 @@ const (
 	levelsName  = "penalty.levels"
 )
 
+// longest is the longest punishment.
+func (p *Penalty) longest() time.Duration { return max(p.ban, p.cooldowns[len(p.cooldowns)-1]) }
+
 // penaltySpecs is the limits of a penalty of a rule.
-func penaltySpecs(rule string, after, levels int64, window, forget time.Duration) [3]stint.Spec {
-	perSecond := big.NewInt(int64(time.Second / GateUnit)).String()
+func penaltySpecs(rule string, longest time.Duration, after, levels int64, window, forget time.Duration) [3]stint.Spec {
 	return [3]stint.Spec{
-		{Rule: rule, Name: gateName, Capacity: stint.MaxLimit, RefillRate: perSecond},
+		{Rule: rule, Name: gateName, Algorithm: stint.LeakyBucket, Limit: 1, Window: GateUnit, Queue: int64(longest / GateUnit)},
 		{Rule: rule, Name: strikesName, Algorithm: stint.SlidingWindowLog, Limit: after, Window: window},
 		{Rule: rule, Name: levelsName, Algorithm: stint.SlidingWindowLog, Limit: levels, Window: forget},
 	}

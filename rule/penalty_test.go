@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/stintdev/stint"
 )
 
 // penaltyOf is the penalty of a rule with these fields.
@@ -46,7 +44,7 @@ func TestCooldownsGrowByTheFactorUpToTheGreatest(t *testing.T) {
 
 func TestAPenaltyIsThreeLimits(t *testing.T) {
 	p := penaltyOf(t, "after: 7, window: 90s, ban_after: 2, ban: 1h")
-	if p.Strikes.String() != "penalty.strikes 7 per 1m30s" || p.Levels.Max() != 3 || p.Levels.Window() != 2*time.Hour || p.Gate.Max() != stint.MaxLimit {
+	if p.Strikes.String() != "penalty.strikes 7 per 1m30s" || p.Levels.Max() != 3 || p.Levels.Window() != 2*time.Hour || p.Gate.Max() != 360_001 {
 		t.Errorf("%v, %v, %v", p.Strikes, p.Levels, p.Gate)
 	}
 	if _, ban := p.Of(2); ban {

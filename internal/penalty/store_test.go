@@ -81,15 +81,21 @@ type world struct {
 func newWorld(t *testing.T, rules string) *world {
 	t.Helper()
 	w := &world{t: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMicro()}
-	set, err := rule.Parse(rule.File{Name: "rules.yaml", Data: []byte(rules)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.set = set
 	w.inner = &counted{Store: stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return w.now }})}
 	w.store = New(w.inner, &w.heard)
-	w.store.Use(set)
+	w.use(rules)
 	return w
+}
+
+// use puts other rules in force.
+func (w *world) use(rules string) {
+	w.t.Helper()
+	set, err := rule.Parse(rule.File{Name: "rules.yaml", Data: []byte(rules)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.set = set
+	w.store.Use(set)
 }
 
 func (w *world) pass(d time.Duration) { w.now += d.Microseconds() }
@@ -241,13 +247,18 @@ func TestForgettingForgives(t *testing.T) {
 }
 
 func TestRulesWithoutAPenaltyCostNoCall(t *testing.T) {
-	w := newWorld(t, tenASecond+"  - {id: plain, match: {path: /plain}, limit: 1, window: 1s}\n")
-	before := w.inner.calls.Load()
-	if _, err := w.store.Take(t.Context(), stint.Claim{Key: "k", Limit: mustLimit(t, "1/s"), Cost: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if n := w.inner.calls.Load() - before; n != 1 {
-		t.Errorf("%d calls", n)
+	w := newWorld(t, "rules:\n  - {id: plain, match: {path: /plain}, limit: 1, window: 1s}\n  - {id: hard, match: {path: /hard}, limit: 9, window: 1s, penalty: {}}\n")
+	for _, c := range []struct {
+		path  string
+		calls int64
+	}{{"/plain", 1}, {"/plain", 1}, {"/hard", 2}} {
+		before := w.inner.calls.Load()
+		if _, err := w.set.Decide(t.Context(), w.store, rule.Map{"api_key": "k", "path": c.path}, 1); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.inner.calls.Load() - before; n != c.calls {
+			t.Errorf("%s: %d calls, want %d", c.path, n, c.calls)
+		}
 	}
 	claim := stint.Claim{Key: "k", Limit: mustLimit(t, "1/s"), Cost: 1}
 	if n := testing.AllocsPerRun(100, func() { _, _ = w.store.Take(t.Context(), claim) }); n != 0 {

@@ -2,6 +2,7 @@ package penalty
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -110,15 +111,43 @@ func TestFewerStrikesThanACallerHasPunishItSoon(t *testing.T) {
 	w := newWorld(t, "rules:\n  - {id: api, limit: 1, window: 1h, penalty: {after: 50, window: 1d}}\n")
 	w.allowed("k")
 	w.denied("k", 40)
-	set, err := rule.Parse(rule.File{Name: "rules.yaml", Data: []byte("rules:\n  - {id: api, limit: 1, window: 1h, penalty: {after: 5, window: 1d}}\n")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.set = set
-	w.store.Use(set)
+	w.use("rules:\n  - {id: api, limit: 1, window: 1h, penalty: {after: 5, window: 1d}}\n")
 	w.pass(2 * settling)
 	if w.denied("k", 6); w.cooldowns.Load() != 1 {
 		t.Errorf("%d cool-downs", w.cooldowns.Load())
+	}
+}
+
+func TestOtherNumbersNeitherEndAPunishmentNorLengthenIt(t *testing.T) {
+	w := newWorld(t, tenASecond)
+	w.allowed("k")
+	w.denied("k", 3)
+	for _, longest := range []string{"max: 99d, forget: 200d", "max: 5s, cool_down: 1s", "ban_after: 1, ban: 1d"} {
+		w.use("rules:\n  - {id: api, limit: 1, window: 1s, penalty: {after: 100, " + longest + "}}\n")
+		want := w.gate("k") - time.Second
+		w.pass(time.Second)
+		if got := w.denied("k", 1); got != want {
+			t.Errorf("%s: %v, want %v", longest, got, want)
+		}
+	}
+}
+
+func TestBansOutlastAFloodOfOtherCallers(t *testing.T) {
+	w := newWorld(t, "rules:\n  - {id: api, limit: 10, window: 1h, penalty: {after: 1, cool_down: 1h, max: 1h, ban_after: 1, ban: 1d}}\n")
+	w.inner.Store = stint.NewMemory(stint.MemoryOptions{MaxKeys: 200, Clock: func() int64 { return w.now }})
+	for range 10 {
+		w.allowed("k")
+	}
+	w.denied("k", 1)
+	w.pass(settling)
+	if got := w.denied("k", 1); got != 24*time.Hour {
+		t.Fatal(got)
+	}
+	for i := range 20_000 {
+		w.allowed(strconv.Itoa(i))
+	}
+	if got := w.gate("k"); got != 24*time.Hour {
+		t.Errorf("%v are left", got)
 	}
 }
 
