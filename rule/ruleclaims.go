@@ -29,7 +29,8 @@ func (s *Set) Rule(id string) *Rule {
 // RuleClaims returns what a rule asks of a store for a request, whether or not
 // it matches the request: a claim of the given cost for each limit, with the
 // numbers that this caller has, and for those of its penalty. It is for looking
-// at, and mending, what is kept for one caller. The error, a [*stint.Error], says which attribute is missing.
+// at, and mending, what is kept for one caller. The error, a [*stint.Error],
+// says which attribute is missing.
 func (s *Set) RuleClaims(r *Rule, a Attributes, cost int64) ([]stint.Claim, error) {
 	q := s.borrow(a, cost)
 	defer s.giveBack(q)
