@@ -81,7 +81,7 @@ func (o *Options) complete() {
 	}
 	initial := 20
 	if c, ok := o.Algorithm.(*CPU); ok {
-		initial = int(c.full)
+		initial = c.full
 	}
 	orDefault(&o.Min, 1)
 	orDefault(&o.Max, max(o.Min, initial, 1000))

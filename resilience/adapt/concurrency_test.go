@@ -45,7 +45,7 @@ func TestWindows(t *testing.T) {
 	})}))
 	for i := range 10 { // what is dropped comes at once, and adds nothing to the latency
 		call, _ := c.Enter()
-		now += []time.Duration{20, 1, 20}[i%3] * time.Millisecond
+		now += []time.Duration{20 * time.Millisecond, time.Millisecond, 20 * time.Millisecond}[i%3]
 		call.End([]Outcome{Served, Dropped, Ignored}[i%3])
 	}
 	if len(seen) != 0 {
