@@ -53,3 +53,14 @@ func (s *Set) RuleClaims(r *Rule, a Attributes, cost int64) ([]stint.Claim, erro
 	}
 	return claims, nil
 }
+
+// RuleList returns the list that a request is on when the rule matches it: the
+// list of all rules, or the rule's own. Who is on several is on the deny list.
+func (s *Set) RuleList(r *Rule, a Attributes) List {
+	q := s.borrow(a, 0)
+	defer s.giveBack(q)
+	if q.listed(&s.lists.deny) || q.deniedByRule(r) {
+		return ListDeny
+	}
+	return listIf(q.listed(&s.lists.allow) || q.listedByRule(r))
+}

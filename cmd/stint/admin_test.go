@@ -225,6 +225,7 @@ func TestOneKeyIsAdministered(t *testing.T) {
 	if got := check("api_key=sk_live_12345"); !strings.HasPrefix(got, "denied: on the deny list") {
 		t.Errorf("not banned: %s", got)
 	}
+	a.run(exitDone, []string{"10 (on the deny list)"}, "key", "peek", "sk_live_12345")
 	a.run(exitDone, []string{"tried passwords"}, "rules", "history")
 	a.run(exitDone, []string{"sk_liv… is taken off the deny list\n", "version 3"}, "key", "unban", "sk_live_12345")
 	if got := check("api_key=sk_live_12345"); !strings.HasPrefix(got, "allowed") {

@@ -71,7 +71,7 @@ func newPeekCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "peek [KEY]",
 		Short:   "Show what a key has left, using nothing",
-		Long:    "Show what a key has left of each limit that counts it, using nothing.",
+		Long:    "Show what a key has left of each limit that counts it, using nothing, and whether\nit is on the deny or the allow list.",
 		Example: "  stint key peek sk_live_42\n  stint key peek --rule logins --attribute ip=203.0.113.9\n  stint key peek --limit 100/m user:42 --json",
 		Args:    atMostOne("a key", "sk_live_42"),
 		RunE:    f.running(func(ctx context.Context, args []string) error { return f.states(ctx, peekPath, args, 0) }),

@@ -24,6 +24,9 @@ func remaining(l *adminclient.State) string {
 	if l.Before != nil {
 		text = fmt.Sprintf("%d (was %d)", l.Remaining, *l.Before)
 	}
+	if l.Listed != "" {
+		text += " (on the " + cell(l.Listed) + " list)"
+	}
 	if l.Degraded {
 		text += " (degraded: the store does not answer)"
 	}

@@ -27,6 +27,7 @@ type claim struct {
 
 	rule string
 	gate bool // of a penalty
+	list rule.List
 }
 
 // limitBody is the state of one limit for a key.
@@ -38,6 +39,7 @@ type limitBody struct {
 	ResetAfterMS int64  `json:"reset_after_ms"`
 	Before       *int64 `json:"remaining_before,omitempty"` // of a grant
 	Degraded     bool   `json:"degraded,omitempty"`
+	Listed       string `json:"listed,omitempty"` // deny or allow: nothing is counted
 }
 
 type keyBody struct {
@@ -115,6 +117,11 @@ func grantable(list []claim) error {
 	return nil
 }
 
+// listName is a list as answers name it, empty for none.
+func listName(l rule.List) string {
+	return [...]string{rule.ListNone: "", rule.ListAllow: "allow", rule.ListDeny: "deny"}[l]
+}
+
 // state asks for the state of a claim without using anything.
 func (a *API) state(r *request, c claim) (limitBody, error) {
 	c.Cost, c.At = 0, 0
@@ -123,7 +130,7 @@ func (a *API) state(r *request, c claim) (limitBody, error) {
 		d = openOrShut(d)
 	}
 	return limitBody{Rule: c.rule, Name: c.Limit.Name(), Limit: d.Limit, Remaining: d.Remaining,
-		ResetAfterMS: (d.ResetAfter.Microseconds() + 999) / 1000, Degraded: d.Degraded}, err
+		ResetAfterMS: (d.ResetAfter.Microseconds() + 999) / 1000, Degraded: d.Degraded, Listed: listName(c.list)}, err
 }
 
 // eachState does something with every state that is asked for; with none when
@@ -265,11 +272,12 @@ func (k *keyRequest) ofRule(set *rule.Set, one *rule.Rule) (list []claim, err er
 		return nil, badRequest(`key: rule %s counts by %s: give "attributes" with each of them`, one.ID, strings.Join(by, ", "))
 	}
 	claims, err := set.RuleClaims(one, attributes, 0)
+	on := set.RuleList(one, attributes)
 	for _, c := range claims {
 		if k.units > 0 && one.Penalty.Has(c.Limit) {
 			continue // what is given back is no forgiveness
 		}
-		list = append(list, claim{c, one.ID, one.Penalty != nil && c.Limit == one.Penalty.Gate})
+		list = append(list, claim{c, one.ID, one.Penalty != nil && c.Limit == one.Penalty.Gate, on})
 	}
 	return list, err
 }

@@ -113,6 +113,34 @@ func TestHeadersAreNamedInAnyCase(t *testing.T) {
 	}
 }
 
+func TestAPeekSaysWhoIsListed(t *testing.T) {
+	f := newFixture(t, `
+allow: ["sk_ours_*", "10.0.0.0/8"]
+deny: ["sk_ours_7"]
+rules:
+  - {id: keys, limit: 10, window: 1h, deny: ["sk_bad"], allow: ["sk_good"]}
+  - {id: addresses, by: [ip], limit: 10, window: 1h}
+`)
+	for who, want := range map[string]string{
+		`"key":"sk_x","rule":"keys"`:                         "",
+		`"key":"sk_ours_7","rule":"keys"`:                    "deny",
+		`"key":"sk_ours_8","rule":"keys"`:                    "allow",
+		`"key":"sk_bad","rule":"keys"`:                       "deny",
+		`"key":"sk_good","rule":"keys"`:                      "allow",
+		`"key":"10.1.2.3","rule":"addresses"`:                "allow",
+		`"key":"192.0.2.1","rule":"addresses"`:               "",
+		`"key":"sk_ours_7","limit":"5/m"`:                    "",
+		`"attributes":{"api_key":"sk_ours_8"},"rule":"keys"`: "allow",
+		`"attributes":{"ip":"10.1.2.3"},"rule":"addresses"`:  "allow",
+		`"attributes":{"ip":"192.0.2.1"},"rule":"addresses"`: "",
+	} {
+		limit := f.want(200, "POST", "/v1/peek", "{"+who+"}").at(t, "limits").([]any)[0].(map[string]any)
+		if got, _ := limit["listed"].(string); got != want {
+			t.Errorf("%s: on the list %q, want %q", who, got, want)
+		}
+	}
+}
+
 func TestABanEndsByItself(t *testing.T) {
 	f := newFixture(t, shop)
 	f.want(200, "POST", "/v1/ban", `{"key":"sk_live_customer","for":"1h","reason":"tried passwords"}`, "X-Stint-Comment", "ticket 7")

@@ -99,6 +99,7 @@ type State struct {
 	Before    *int64 `json:"remaining_before"` // of a grant
 	ResetMS   int64  `json:"reset_after_ms"`
 	Degraded  bool   `json:"degraded"`
+	Listed    string `json:"listed"` // deny, allow, or empty
 }
 
 // Nodes are the nodes that share their rules.
