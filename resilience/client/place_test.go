@@ -76,8 +76,15 @@ func TestPanicsLoseNothing(t *testing.T) {
 				Base: trip(func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: 503, Body: body}, nil }),
 			}
 			with(&o)
+			var over func() error
+			if base := o.Base; name != "base" {
+				o.Base = trip(func(r *http.Request) (*http.Response, error) { over = r.Context().Err; return base.RoundTrip(r) })
+			}
 			if !panics(func() { _, _ = get(t, must(New(o))) }) {
 				t.Error("nothing panicked")
+			}
+			if over != nil && over() == nil {
+				t.Error("the time of the whole call runs on")
 			}
 			if _, ok := probed.Begin(); probed.State() == breaker.HalfOpen && !ok {
 				t.Error("the probe is lost")

@@ -1,0 +1,63 @@
+package client
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/resilience/retry"
+)
+
+// all is an observer that keeps events as they are.
+type all struct{ events []Event }
+
+func (a *all) Observe(e Event) { a.events = append(a.events, e) }
+
+// Each attempt, decision and call is told of, with its number and its time.
+func TestEventsTellWhatHappened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var steps []retry.Step
+		seen, slow := &all{}, answers(503, 200)
+		resp, err := get(t, must(New(Options{
+			Parts: Parts{Name: "orders", Observer: seen},
+			Retry: &retry.Options{Jitter: retry.None, Base: time.Minute, Observe: func(s retry.Step) { steps = append(steps, s) }},
+			Base:  trip(func(r *http.Request) (*http.Response, error) { time.Sleep(time.Second); return slow(r) }),
+		})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		step := retry.Step{Attempt: 1, Wait: time.Minute, Status: 503}
+		want := []Event{
+			{Kind: Sent, Name: "orders", Attempt: 1, Took: time.Second, Result: "5xx"},
+			{Kind: Decided, Name: "orders", Attempt: 1, Step: step},
+			{Kind: Sent, Name: "orders", Attempt: 2, Took: time.Second, Result: "2xx"},
+			{Kind: Ended, Name: "orders", Attempt: 2, Took: time.Minute + 2*time.Second, Result: "2xx"},
+		}
+		if !slices.Equal(seen.events, want) || !slices.Equal(steps, []retry.Step{step}) {
+			t.Errorf("got\n%+v\nwant\n%+v\nsteps %+v", seen.events, want, steps)
+		}
+	})
+}
+
+// A refusal has the number of its attempt, and the error before it.
+func TestRefusalHasItsNumber(t *testing.T) {
+	seen, b := &all{}, must(breaker.New(breaker.Options{ConsecutiveFailures: 1}))
+	_, err := get(t, must(New(Options{
+		Parts: Parts{Name: "orders", Breaker: b, Observer: seen},
+		Retry: &retry.Options{Base: time.Microsecond},
+		Base:  trip(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }),
+	})))
+	refusals := slices.DeleteFunc(seen.events, func(e Event) bool { return e.Kind != Refused })
+	if len(refusals) != 1 {
+		t.Fatalf("%v; got %+v", err, refusals)
+	}
+	got := refusals[0]
+	if refused, ok := got.Err.(*RefusedError); !ok || got.Attempt != 2 || got.Part != Breaker || refused.Before != io.ErrUnexpectedEOF { //nolint:errorlint // as they are
+		t.Errorf("got %+v", got)
+	}
+}
