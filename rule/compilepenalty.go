@@ -134,25 +134,24 @@ func (c *compiler) compileCooldowns(p *penaltyDraft, out *Penalty) {
 	}
 }
 
-// growing is cool-downs, each the factor times the one before: count of them, or
-// as many as there are below the greatest, which is the last, when count is 0.
+// growing is cool-downs, each the factor times the one before, in whole
+// microseconds: count of them, or as many as there are below the greatest, which
+// is the last, when count is 0.
 func growing(first, most time.Duration, factor *big.Rat, count int64) (list []time.Duration) {
-	exact := new(big.Rat).SetInt64(first.Microseconds())
-	for {
-		whole := new(big.Int).Quo(exact.Num(), exact.Denom())
-		us := most.Microseconds()
-		if whole.IsInt64() {
-			us = min(us, whole.Int64())
-		}
-		list = append(list, time.Duration(us)*time.Microsecond)
-		grown := us < most.Microseconds() && factor.Cmp(big.NewRat(1, 1)) > 0
-		if n := int64(len(list)); n == maxCooldowns || count > 0 && n == count || count == 0 && !grown {
+	grows := factor.Cmp(big.NewRat(1, 1)) > 0
+	for d := min(first, most); ; d = min(times(d, factor), most) {
+		list = append(list, d)
+		done := d == most || !grows
+		if n := int64(len(list)); n == maxCooldowns || n == count || count == 0 && done {
 			return list
 		}
-		if grown {
-			exact.Mul(exact, factor)
-		}
 	}
+}
+
+// times is so many times d, which is short enough for maxFactor.
+func times(d time.Duration, factor *big.Rat) time.Duration {
+	us := new(big.Int).Mul(big.NewInt(d.Microseconds()), factor.Num())
+	return time.Duration(us.Quo(us, factor.Denom()).Int64()) * time.Microsecond
 }
 
 func (c *compiler) penaltyTime(field string, t located, otherwise, most time.Duration) time.Duration {

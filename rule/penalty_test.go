@@ -115,6 +115,17 @@ func TestPenaltiesThatSurpriseAreWarnedAbout(t *testing.T) {
 	}
 }
 
+func TestAFactorOfManyDigitsCostsLittle(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("rules:\n")
+	for i := range 100 {
+		fmt.Fprintf(&text, "  - {id: r%d, limit: 1/s, penalty: {factor: 1.000123456789012345}}\n", i)
+	}
+	if bytes, err := costOf(text.String()); err != nil || bytes > 20<<20 {
+		t.Errorf("%v, %d MB", err, bytes>>20)
+	}
+}
+
 func TestShadowRulesPunishNobody(t *testing.T) {
 	set, err := Parse(File{"rules.yaml", []byte("rules:\n  - {id: a, mode: shadow, limit: 1, window: 1, penalty: {}}\n")})
 	if err != nil || len(set.Warnings()) != 1 || set.Rules()[0].Policy.Penalty {
