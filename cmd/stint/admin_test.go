@@ -144,6 +144,9 @@ func TestADangerousChangeIsNotMadeUnasked(t *testing.T) {
 	a.run(exitDone, nil, "rules", "apply", a.file("first.yaml", adminRules))
 	removed := a.file("removed.yaml", adminRemoved)
 	a.run(exitFailed, []string{"-  - {id: b", "it removes 1 rule (b)", "there is no terminal", "--yes"}, "rules", "apply", removed)
+	if got := a.run(exitDone, []string{"dry run on version 1"}, "rules", "apply", "--dry-run", removed); !strings.Contains(got.errors, "would be asked about: it removes 1 rule (b).") {
+		t.Error(got.errors)
+	}
 	a.run(exitDone, []string{"1*"}, "rules", "history")
 	a.run(exitDone, []string{"version 2 is published", "1 removed (b)"}, "rules", "apply", "--yes", removed)
 	a.run(exitFailed, []string{"it removes 1 tier (free)"}, "rules", "apply", a.file("c.yaml", "rules:\n  - {id: a, limit: 10, window: 60}\n"))

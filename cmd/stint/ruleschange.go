@@ -92,11 +92,15 @@ func (c *wholeChange) run(ctx context.Context) error {
 		return err
 	}
 	printWarnings(c.errs, trial.Warnings)
+	dangers := dangersOf(trial)
+	if c.dryRun && len(dangers) > 0 {
+		_, _ = fmt.Fprintln(c.errs, "This is dangerous, and would be asked about: "+cell(strings.Join(dangers, "; "))+".")
+	}
 	if c.dryRun || !trial.Changed && trial.Version > 0 {
 		return c.told(trial, answer)
 	}
 	sure := c.yes
-	if dangers := dangersOf(trial); !sure && len(dangers) > 0 {
+	if !sure && len(dangers) > 0 {
 		if err := c.confirm(trial.Diff, trial, dangers); err != nil {
 			return err
 		}
