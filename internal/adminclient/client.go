@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -94,7 +95,9 @@ func (c *Client) do(ctx context.Context, q *Request) (Answer, error) {
 	case response.StatusCode != http.StatusOK:
 		return Answer{}, refusal(response, body)
 	}
-	return Answer{body, response.Header.Get("ETag")}, nil
+	// What compresses answers on their way marks tags as weak. The server's are
+	// of the content itself, and it knows them without the mark.
+	return Answer{body, strings.TrimPrefix(response.Header.Get("ETag"), "W/")}, nil
 }
 
 // Object is an answer in JSON.

@@ -27,7 +27,7 @@ func TestARequestSaysAllThatItIsGiven(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		got := strings.Join([]string{r.Method, r.URL.String(), string(body), r.Header.Get("Authorization"), r.Header.Get("If-Match"),
 			r.Header.Get("X-Stint-Comment"), r.Header.Get("X-Stint-Author"), r.Header.Get("Accept")}, "|")
-		w.Header().Set("ETag", `"b"`)
+		w.Header().Set("ETag", `W/"b"`)
 		_, _ = w.Write([]byte(got))
 	})
 	a, err := c.Do(t.Context(), Request{Method: "PUT", Path: "/rules", Query: url.Values{"dry_run": {"true"}}, IfMatch: `"a"`, Comment: "why", Body: []byte("rules: []")})
