@@ -172,6 +172,8 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		"upstream of no protocol":  {[]string{"--gateway", ":0", "--upstream", "ftp://h"}, "upstream: "},
 		"shedding without gateway": {[]string{"--gateway-adapt", "aimd"}, "give --gateway ADDR"},
 		"shedding by magic":        {[]string{"--gateway", ":0", "--upstream", "http://h", "--gateway-adapt", "magic"}, "use gradient, aimd or off"},
+		"a bound on nothing":       {[]string{"--gateway", ":0", "--upstream", "http://h", "--gateway-max", "5"}, "give --gateway-adapt gradient or aimd"},
+		"too slow for nothing":     {[]string{"--gateway", ":0", "--upstream", "http://h", "--gateway-adapt", "gradient", "--gateway-slow", "2s"}, "give --gateway-adapt aimd"},
 		"no room in the gateway":   {[]string{"--gateway-max", "0"}, "gateway-max: 0"},
 		"nothing is too slow":      {[]string{"--gateway-slow", "0s"}, "gateway-slow: "},
 		"open admin":               {[]string{"--admin", ":6070"}, "--admin-token-file"},

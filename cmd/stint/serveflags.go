@@ -48,6 +48,9 @@ const defaultCloseAfter = 1000
 // sheds.
 const defaultGatewayMax = 1000
 
+// defaultGatewaySlow is the mean latency that is too long for aimd.
+const defaultGatewaySlow = time.Second
+
 // off, as an address, disables a listener.
 const off = "off"
 
@@ -90,7 +93,7 @@ func (f *serveFlags) defineListeners(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.upstreams, "upstream", nil, "`URL,...` that the gateway passes requests on to")
 	flags.StringVar(&f.gatewayAdapt, "gateway-adapt", off, "shed what the upstreams cannot answer in time: gradient (by latency against the usual), aimd (by --gateway-slow), or off")
 	flags.IntVar(&f.gatewayMax, "gateway-max", defaultGatewayMax, "with --gateway-adapt, the most requests in flight")
-	flags.DurationVar(&f.gatewaySlow, "gateway-slow", time.Second, "with --gateway-adapt aimd, the mean latency that is too long")
+	flags.DurationVar(&f.gatewaySlow, "gateway-slow", defaultGatewaySlow, "with --gateway-adapt aimd, the mean latency that is too long")
 	flags.IntVar(&f.closeAfter, "gateway-close-after", defaultCloseAfter, "end a connection to the gateway after so many denials in a row; 0: never")
 	flags.StringVar(&f.envoyConfig, "envoy-config", "", "`DIR` with the files of Envoy's rate limit service, followed as they change; served on --grpc, and on --http at /json")
 	flags.BoolVar(&f.envoyCompat, "envoy-compat", false, "count as Envoy's own service does, and read its environment variables")
