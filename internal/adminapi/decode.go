@@ -129,21 +129,24 @@ func (a *API) endAfter(text string, out *time.Time) error {
 // mostYears bounds how far away an end may be: what lasts longer is for good.
 const mostYears = 10
 
-// end sets an end, in whole seconds, that lies ahead.
+// end sets an end that lies ahead, in whole seconds, rounded up.
 func (a *API) end(at time.Time, out *time.Time) error {
 	now := a.now()
-	if at = at.Round(time.Second); !at.After(now) || at.After(now.AddDate(mostYears, 0, 0)) {
+	if !at.After(now) || at.After(now.AddDate(mostYears, 0, 0)) {
 		return fmt.Errorf("the end is to lie ahead, by at most %d years", mostYears)
 	}
-	*out = at
+	*out = at.Add(time.Second - 1).Truncate(time.Second)
 	return nil
 }
+
+// mostDays is more than an end may be away.
+const mostDays = 100 * 366
 
 // span reads a length of time such as 90s, 12h or 30d.
 func span(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
-			return time.Duration(n) * 24 * time.Hour, nil
+		if n, err := strconv.ParseUint(days, 10, 63); err == nil {
+			return time.Duration(min(n, mostDays)) * 24 * time.Hour, nil
 		}
 	}
 	d, err := time.ParseDuration(text)

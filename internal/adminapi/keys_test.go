@@ -92,6 +92,32 @@ func TestBadKeyRequestsSayWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestEndsLieAheadAndAreRoundedUp(t *testing.T) {
+	f := newFixture(t, shop)
+	f.time = start.Add(600 * time.Millisecond)
+	for given, want := range map[string]string{
+		`"for":"0s"`:                         "is to lie ahead",
+		`"for":"-1ms"`:                       "is to lie ahead",
+		`"for":"4000d"`:                      "is to lie ahead, by at most 10 years",
+		`"for":"99999999999d"`:               "is to lie ahead, by at most 10 years",
+		`"until":"2026-03-01T12:00:00.600Z"`: "is to lie ahead",
+	} {
+		if got := f.want(400, "POST", "/v1/ban", `{"key":"k",`+given+`}`); !strings.Contains(got.body, want) {
+			t.Errorf("%s: %s", given, got.body)
+		}
+	}
+	for given, want := range map[string]string{
+		`"for":"1ms"`:                        "12:00:01Z",
+		`"for":"400ms"`:                      "12:00:01Z",
+		`"for":"1s"`:                         "12:00:02Z",
+		`"until":"2026-03-01T12:00:00.601Z"`: "12:00:01Z",
+		`"until":"2026-03-01T12:00:03Z"`:     "12:00:03Z",
+	} {
+		f.want(200, "POST", "/v1/ban", `{"key":"k","reason":"`+strings.ReplaceAll(given, `"`, "")+`",`+given+`}`)
+		f.wantText(`until: "2026-03-01T`+want+`"`, true)
+	}
+}
+
 func TestAGrantIsMadeWholeOrNotAtAll(t *testing.T) {
 	f := newFixture(t, "rules:\n  - {id: first, limit: 10, window: 1h}\n  - {id: log, algorithm: sliding_window_log, limit: 20, window: 1h}\n")
 	f.decide(rule.Map{"api_key": "k"}, 8)
