@@ -1,8 +1,10 @@
 package adminapi
 
 import (
+	"context"
 	"errors"
 	"net/netip"
+	"slices"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
@@ -44,27 +46,55 @@ func (a *API) forgiven(r *request, entry rule.ListEntry, answer any, err error) 
 }
 
 // forgive ends the penalties of a key, by every rule that counts it by one
-// attribute, or by one rule.
+// attribute, or by one rule, and returns how many there were.
 func (a *API) forgive(r *request, entry rule.ListEntry) (n int, err error) {
 	set, _ := a.Rules.Current()
+	var groups []stint.Group
 	for _, one := range set.Rules() {
 		by := set.By(one)
 		if one.Penalty == nil || len(by) != 1 || entry.Rule != "" && entry.Rule != one.ID {
 			continue
 		}
 		for _, key := range keysOf(set, one, by[0], entry.Match) {
-			punished, err := a.forgiveOne(r, one, key)
-			if err != nil {
-				return n, err
-			}
-			n += punished
+			groups = append(groups, forgiving(one.Penalty, key)...)
 		}
 	}
-	if n > 0 {
-		e := a.entry(r, "end penalties of "+short(entry.Match), "")
-		a.audit.add(e)
+	for some := range slices.Chunk(groups, 100*penaltyGroups) {
+		var found int
+		if found, err = a.forgiveSome(r.Context(), some); err != nil {
+			break
+		}
+		n += found
 	}
-	return n, nil
+	if n > 0 {
+		a.audit.add(a.entry(r, "end penalties of "+short(entry.Match), ""))
+	}
+	return n, err
+}
+
+// penaltyGroups is how many groups end one penalty.
+const penaltyGroups = 4
+
+// forgiving is the groups that look at a penalty, and end it.
+func forgiving(p *rule.Penalty, key string) []stint.Group {
+	groups := []stint.Group{{Claims: []stint.Claim{{Key: key, Limit: p.Gate}}}}
+	for _, l := range p.Limits() {
+		groups = append(groups, stint.Group{Claims: []stint.Claim{{Key: key, Limit: l, Cost: stint.Forget}}})
+	}
+	return groups
+}
+
+// forgiveSome ends penalties by one call of the store, and returns how many there
+// were.
+func (a *API) forgiveSome(ctx context.Context, groups []stint.Group) (n int, err error) {
+	out := make([]stint.Decision, len(groups))
+	err = a.Store.TakeGroups(ctx, groups, out)
+	for i := 0; i < len(out); i += penaltyGroups {
+		if out[i].ResetAfter > 0 {
+			n++
+		}
+	}
+	return n, err
 }
 
 // keysOf is under what a rule counts whom a name stands for: an address also
@@ -81,19 +111,4 @@ func keysOf(set *rule.Set, one *rule.Rule, by, name string) (keys []string) {
 		}
 	}
 	return keys
-}
-
-// forgiveOne ends the penalty that one rule has for a key, and returns how many
-// there were.
-func (a *API) forgiveOne(r *request, one *rule.Rule, key string) (n int, err error) {
-	d, err := a.Store.Take(r.Context(), stint.Claim{Key: key, Limit: one.Penalty.Gate})
-	if err == nil && d.ResetAfter > 0 {
-		n = 1
-	}
-	for _, l := range one.Penalty.Limits() {
-		if err == nil {
-			_, err = a.Store.Take(r.Context(), stint.Claim{Key: key, Limit: l, Cost: stint.Forget})
-		}
-	}
-	return n, err
 }

@@ -1,10 +1,13 @@
 package adminapi
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/penalty"
 	"github.com/stintdev/stint/rule"
 )
@@ -106,5 +109,48 @@ func TestResetForgivesAndGrantsDoNot(t *testing.T) {
 	f.want(200, "POST", "/v1/reset", `{"key":"k_12345678","rule":"*"}`)
 	if o := f.ask(key); !o.Allowed() {
 		t.Error("a reset does not forgive")
+	}
+}
+
+// calls counts the calls to a store.
+type calls struct {
+	stint.Store
+
+	n int
+}
+
+func (c *calls) Take(ctx context.Context, claim stint.Claim) (stint.Decision, error) {
+	c.n++
+	return c.Store.Take(ctx, claim)
+}
+
+func (c *calls) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	c.n++
+	return c.Store.TakeGroups(ctx, groups, out)
+}
+
+func TestUnbanOfManyRulesIsFewCalls(t *testing.T) {
+	var rules strings.Builder
+	rules.WriteString("rules:\n")
+	for i := range 600 {
+		fmt.Fprintf(&rules, "  - {id: r%d, match: {path: /%d}, limit: 1, window: 1h, penalty: {after: 1, cool_down: 2h, max: 2h}}\n", i, i)
+	}
+	f := newFixture(t, rules.String())
+	for _, path := range []string{"/0", "/0", "/300", "/300", "/599", "/599"} {
+		f.ask(rule.Map{"api_key": "k", "path": path})
+	}
+	store := &calls{Store: f.store}
+	f.Store = store
+	if got := f.want(200, "POST", "/v1/unban", `{"key":"k"}`).value(t); got["penalties"] != 3.0 {
+		t.Errorf("%v", got)
+	}
+	if store.n != 6 {
+		t.Errorf("%d calls, want one for each 100 rules", store.n)
+	}
+	f.time = f.time.Add(time.Hour)
+	for _, path := range []string{"/0", "/300", "/599"} {
+		if o := f.ask(rule.Map{"api_key": "k", "path": path}); !o.Allowed() {
+			t.Errorf("%s: %v", path, o.Decision.RetryAfter)
+		}
 	}
 }
