@@ -1,11 +1,14 @@
 package clientmetrics
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -126,5 +129,64 @@ func TestNamesOfAnyBytesAreShown(t *testing.T) {
 		if got := page(t, m); !strings.Contains(got, want) {
 			t.Errorf("missing: %s\n%s", want, got)
 		}
+	}
+}
+
+// What is held, who waits and what state it is shows as it is at the scrape.
+func TestPartsShowAsTheyAre(t *testing.T) {
+	var now time.Duration
+	parts := client.Parts{
+		Name:     "orders",
+		Bulkhead: must(bulkhead.New(bulkhead.Options{Limit: 1, Queue: 1})),
+		Breaker:  must(breaker.New(breaker.Options{ConsecutiveFailures: 1, OpenFor: time.Second, Clock: func() time.Duration { return now }})),
+	}
+	m := New()
+	m.Watch(parts, nil)
+	place := must(parts.Bulkhead.Acquire(t.Context()))
+	served := make(chan error, 1)
+	go func() { served <- parts.Bulkhead.Do(t.Context(), func(context.Context) error { return nil }) }()
+	for end := time.Now().Add(10 * time.Second); parts.Bulkhead.Usage().Waiting == 0; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal("nobody waits")
+		}
+	}
+	failed, _ := parts.Breaker.Begin()
+	failed.Failure()
+	now += time.Second
+	parts.Breaker.Begin()
+	m.Observe(client.Event{Kind: client.Ended, Name: "orders", Result: "2xx", Took: 1500 * time.Millisecond})
+	got := page(t, m)
+	for _, want := range []string{
+		`stint_client_bulkhead_in_use{dependency="orders"} 1`,
+		`stint_client_bulkhead_waiting{dependency="orders"} 1`,
+		`stint_client_breaker_state{dependency="orders",state="half_open"} 1`,
+		`stint_client_call_duration_seconds_sum{dependency="orders"} 1.5`,
+	} {
+		if !strings.Contains(got, want+"\n") {
+			t.Errorf("missing: %s\n%s", want, got)
+		}
+	}
+	place.Release()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// Clients come, work and are scraped at the same time.
+func TestEverythingAtOnce(t *testing.T) {
+	m := New()
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for kind := client.Sent; kind <= client.Ended; kind++ {
+				m.Watch(client.Parts{Name: string(rune('a' + i)), Breaker: must(breaker.New(breaker.Options{}))}, nil)
+				m.Observe(client.Event{Kind: kind, Name: "orders", Result: "2xx"})
+				page(t, m)
+			}
+		})
+	}
+	wg.Wait()
+	if got := page(t, m); strings.Count(got, `state="closed"} 1`) != 4 || !strings.Contains(got, `stint_client_calls_total{dependency="orders",result="2xx"} 4`) {
+		t.Error(got)
 	}
 }
