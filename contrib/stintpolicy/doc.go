@@ -8,5 +8,7 @@
 //
 // It promises that an execution which is denied does not run, charges nothing
 // and fails with a [*DeniedError], and that one which gives up waiting gives
-// back what it was charged.
+// back what it was charged. A place in the queue of a leaky bucket cannot be
+// given back: there, whoever gives up leaves a gap, and so does whoever is
+// denied because others joined the queue in the same moment.
 package stintpolicy

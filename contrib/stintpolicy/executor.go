@@ -94,7 +94,7 @@ func await(ctx context.Context, d stint.Decision, end time.Time) error {
 	if wait == 0 {
 		return nil
 	}
-	if wait > time.Until(end) {
+	if d.RetryAfter == stint.Never || wait > time.Until(end) {
 		return &DeniedError{d}
 	}
 	t := time.NewTimer(wait)

@@ -3,6 +3,7 @@ package stintpolicy
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -85,6 +86,19 @@ func TestWaits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What can never be allowed is denied at once, however long it may wait.
+func TestNeverIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		p, start := must(New(Options[any]{Limiter: limiter(stint.Spec{}), Cost: 3, MaxWait: math.MaxInt64})), time.Now()
+		err := failsafe.With[any](p).WithContext(ctx).Run(func() error { return nil })
+		if took := time.Since(start); !errors.Is(err, ratelimiter.ErrExceeded) || !strings.Contains(err.Error(), "never") || took != 0 {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
 }
 
 // An execution that cannot wait leaves the queue as it was.
