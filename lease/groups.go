@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"errors"
 
 	"github.com/stintdev/stint"
 )
@@ -65,13 +64,7 @@ type round struct {
 
 	spent []spent // of the group that is being decided
 
-	// What goes to the store.
-	sub       []stint.Group
-	claims    []stint.Claim
-	decisions []stint.Decision
-	from      []int // by group of sub: its place among all
-	places    []int // by decision: its place in out
-	asks      []asked
+	call // of the store, for the others
 }
 
 // spent is a claim that was allowed from what is in hand.
@@ -81,14 +74,6 @@ type spent struct {
 	cost  int64
 	from  grant
 	told  *stint.Decision
-}
-
-// asked is a claim that the store is asked with, of a key that is looked after.
-type asked struct {
-	shard *shard
-	entry *entry
-	claim int // in claims
-	first bool
 }
 
 func (s *Store) round(groups []stint.Group, out []stint.Decision) *round {
@@ -102,12 +87,8 @@ func (s *Store) round(groups []stint.Group, out []stint.Decision) *round {
 
 // giveBack keeps the room alone for the next call.
 func (s *Store) giveBack(r *round) {
-	clear(r.sub)
-	clear(r.claims)
-	clear(r.asks)
 	clear(r.spent)
-	*r = round{lease: s, spent: r.spent[:0], sub: r.sub[:0], claims: r.claims[:0], decisions: r.decisions[:0],
-		from: r.from[:0], places: r.places[:0], asks: r.asks[:0]}
+	*r = round{lease: s, spent: r.spent[:0], call: r.emptied()}
 	s.rounds.Put(r)
 }
 
@@ -184,102 +165,4 @@ func (r *round) refund(from int) {
 		s.told.Remaining = min(s.told.Limit, s.told.Remaining+s.cost)
 	}
 	r.spent = r.spent[:from]
-}
-
-// keep has the store decide the groups from first to before next, whose
-// decisions begin at a place.
-func (r *round) keep(first, next, place int) {
-	leased := true
-	for i := first; i < next; i++ {
-		for j := range r.groups[i].Claims {
-			leased = leased && leasable(&r.groups[i].Claims[j])
-		}
-	}
-	for i := first; i < next; i++ {
-		g := r.groups[i]
-		begin := len(r.claims)
-		r.claims = append(r.claims, g.Claims...)
-		for j := range g.Claims {
-			if r.places = append(r.places, place); leased {
-				r.want(begin + j)
-			}
-			place++
-		}
-		r.sub, r.from = append(r.sub, stint.Group{Shadow: g.Shadow}), append(r.from, i)
-	}
-}
-
-// want adds to a claim what is wanted beside it.
-func (r *round) want(claim int) {
-	s, c := r.lease, &r.claims[claim]
-	sh, hash := s.locate(c)
-	sh.Lock()
-	defer sh.Unlock()
-	sh.count.asked++
-	e := sh.find(c)
-	if e == nil {
-		e = s.warm(sh, hash, c, r.now)
-	}
-	if e != nil {
-		e.pace.add(c.Cost, r.now, e.size.ahead)
-		r.asks = append(r.asks, asked{sh, e, claim, e.begin(c, r.now, true)})
-	}
-}
-
-// send asks the store, keeps what came beside, and passes the answer on.
-func (r *round) send(ctx context.Context) error {
-	claims := r.claims
-	for i := range r.sub {
-		n := len(r.groups[r.from[i]].Claims)
-		r.sub[i].Claims, claims = claims[:n:n], claims[n:]
-	}
-	r.decisions = append(r.decisions, make([]stint.Decision, len(r.claims))...)
-	sent := r.lease.now()
-	err := r.lease.store.TakeGroups(ctx, r.sub, r.decisions)
-	r.learn(err, sent)
-	for i, place := range r.places {
-		r.out[place] = r.decisions[i]
-	}
-	return r.errorOfAll(err)
-}
-
-// learn keeps what the store said. A group without a decision says nothing.
-func (r *round) learn(err error, sent int64) {
-	received := r.lease.now()
-	for _, a := range r.asks {
-		a.shard.Lock()
-		if a.first {
-			a.entry.end()
-		}
-		if d := &r.decisions[a.claim]; err == nil || d.Limit > 0 {
-			*d = a.shard.learn(a.entry, *d, &r.claims[a.claim], sent, received)
-		}
-		a.shard.Unlock()
-	}
-}
-
-// errorOfAll places the errors of those that the store was asked for among all.
-func (r *round) errorOfAll(err error) error {
-	var some *stint.GroupsError
-	if !errors.As(err, &some) {
-		return r.errorOfCall(err)
-	}
-	errs := make([]error, len(r.groups))
-	for i, e := range some.Errs {
-		errs[r.from[i]] = e
-	}
-	return &stint.GroupsError{Errs: errs}
-}
-
-// errorOfCall is the error of a call that decided nothing, which is that of
-// some groups when others were decided here.
-func (r *round) errorOfCall(err error) error {
-	if err == nil || len(r.sub) == len(r.groups) {
-		return err
-	}
-	errs := make([]error, len(r.groups))
-	for _, place := range r.from {
-		errs[place] = err
-	}
-	return &stint.GroupsError{Errs: errs}
 }

@@ -128,8 +128,8 @@ func (w *world) run(f fate) (local int64) {
 	for end := time.Now().Add(w.length()); time.Now().Before(end); {
 		time.Sleep(time.Duration(w.people.ExpFloat64() * float64(pace)))
 		i := w.people.IntN(len(nodes))
-		cost, both, n := 1+int64(w.people.IntN(10)/9*w.people.IntN(20)), w.people.IntN(5) == 0, nodes[i]
-		pending.Go(func() { n.ask(cost, both) })
+		cost, of, n := 1+int64(w.people.IntN(10)/9*w.people.IntN(20)), shapes[w.people.IntN(len(shapes))], nodes[i]
+		pending.Go(func() { n.ask(cost, of) })
 		w.strike(f, nodes, i)
 		w.surge(nodes, &pending)
 	}
@@ -152,7 +152,7 @@ func (w *world) surge(nodes []*machine, pending *sync.WaitGroup) {
 	time.Sleep(time.Duration(w.people.IntN(200)) * time.Millisecond)
 	for range w.limits[0][0].Max() + 50 {
 		n := nodes[w.people.IntN(len(nodes))]
-		pending.Go(func() { n.ask(1, false) })
+		pending.Go(func() { n.ask(1, one) })
 	}
 }
 
@@ -192,37 +192,6 @@ func (w *world) newMachine() *machine {
 	}
 	m.Store = s
 	return m
-}
-
-// ask is one request, and its admission if the node lives to tell.
-func (m *machine) ask(cost int64, both bool) {
-	limits := m.limits
-	version := 0
-	m.mutex.Lock()
-	if m.changed {
-		version = 1
-	}
-	m.mutex.Unlock()
-	claims := []stint.Claim{leased(limits[0][version], cost), leased(limits[1][version], cost)}
-	claims[0].Policy.Consistency, claims[1].Policy.Consistency = m.mode, m.mode
-	out := make([]stint.Decision, 2)
-	asked := time.Now().UnixMicro()
-	var err error
-	if both {
-		err = m.TakeGroups(context.Background(), []stint.Group{{Claims: claims}}, out)
-	} else {
-		claims = claims[:1]
-		out[0], err = m.Take(context.Background(), claims[0])
-	}
-	now := time.Now().UnixMicro()
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	if _, face := stint.Face(claims, out[:len(claims)]); err != nil || m.dead || !face.Allowed {
-		return
-	}
-	for i := range claims {
-		m.traces[i].Admissions = append(m.traces[i].Admissions, leasecheck.Admission{Asked: asked, When: now, Cost: cost, At: out[i].At})
-	}
 }
 
 func (w *world) judge(seed uint64, f fate) {

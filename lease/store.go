@@ -135,16 +135,23 @@ func (s *Store) ask(ctx context.Context, sh *shard, e *entry, c *stint.Claim) (s
 	first := e.begin(c, sent, true)
 	sh.count.asked++
 	sh.Unlock()
+	defer sh.answered(e, first) // also when the store panics: others wait
 	d, err := s.store.Take(ctx, *c)
-	sh.Lock()
-	defer sh.Unlock()
-	if first {
-		e.end()
-	}
 	if err != nil {
 		return d, err
 	}
+	sh.Lock()
+	defer sh.Unlock()
 	return sh.learn(e, d, c, sent, s.now()), nil
+}
+
+// answered lets those go on that wait for an answer, if they do.
+func (sh *shard) answered(e *entry, first bool) {
+	if first {
+		sh.Lock()
+		defer sh.Unlock()
+		e.end()
+	}
 }
 
 // begin adds to a claim what is wanted beside it, and reports whether that is

@@ -93,12 +93,19 @@ func TestTokensAreCounted(t *testing.T) {
 		{"spent twice", func(t *leasecheck.Trace) { t.Admissions = append(t.Admissions, t.Admissions[0]) }},
 		{"never charged", func(t *leasecheck.Trace) { t.Admissions[0].At++ }},
 		{"spent too late", func(t *leasecheck.Trace) { t.Admissions[0].When += 100_001 }},
+		{"asked too late", func(t *leasecheck.Trace) {
+			t.Admissions[0] = leasecheck.Admission{Asked: 100_006, When: 100_006, Cost: 1, At: 5, Batch: true}
+		}},
 		{"spent and returned", func(t *leasecheck.Trace) { t.Returns = []leasecheck.Return{{At: 5, Cost: 1}} }},
 	} {
 		tr := trace(t, stint.Spec{Limit: 10, Window: time.Second})
 		admit(tr, 5, 3)
 		if err := tr.Tokens(); err != nil || tr.Stranded() != 0 {
 			t.Fatal(err)
+		}
+		tr.Admissions[2].When += 100_001
+		if tr.Admissions[2].Batch = true; tr.Tokens() != nil { // it only waited for others
+			t.Error(tr.Tokens())
 		}
 		if test.spoil(tr); tr.Tokens() == nil {
 			t.Errorf("%s: passes", test.name)

@@ -1,0 +1,298 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/stintdev/stint"
+)
+
+// call is what a round asks the store for. Of single claims of one key the
+// first asks for all: the store charges the others beside it, in the same step,
+// and the round hands that out. So a batch that finds its keys without leases
+// asks for each key once, not for each check.
+type call struct {
+	sub       []stint.Group
+	claims    []stint.Claim
+	decisions []stint.Decision
+	from      []int // by group of sub: its place among all
+	places    []int // by decision: its place in out
+	asks      []asked
+	singles   map[*entry]int // places in asks, for others to join
+	joined    []joined
+	errs      []error // by group of all; nil: there are none
+}
+
+// asked is a claim that the store is asked with, of a key that is looked after.
+type asked struct {
+	shard *shard
+	entry *entry
+	group int   // in sub
+	claim int   // in claims
+	first bool  // others wait for the answer
+	used  int64 // of what was granted, by those that joined
+}
+
+// joined is a group of one claim that another one asks for.
+type joined struct {
+	ask   int // in asks
+	group int // among all
+	place int // in out
+}
+
+// emptied is the room of a call.
+func (k *call) emptied() call {
+	clear(k.sub)
+	clear(k.claims)
+	clear(k.asks)
+	clear(k.singles)
+	return call{sub: k.sub[:0], claims: k.claims[:0], decisions: k.decisions[:0], from: k.from[:0], places: k.places[:0],
+		asks: k.asks[:0], singles: k.singles, joined: k.joined[:0]}
+}
+
+// keep has the store decide the groups from first to before next, whose
+// decisions begin at a place.
+func (r *round) keep(first, next, place int) {
+	bundle := r.groups[first:next]
+	if !allLeasable(bundle) {
+		for i := range bundle {
+			place = r.put(first+i, place)
+		}
+		return
+	}
+	single := len(bundle) == 1 && len(bundle[0].Claims) == 1
+	if single && r.join(first, place) {
+		return
+	}
+	for i := range bundle {
+		claim := len(r.claims)
+		place = r.put(first+i, place)
+		for ; claim < len(r.claims); claim++ {
+			r.want(claim, single)
+		}
+	}
+}
+
+func allLeasable(bundle []stint.Group) bool {
+	for i := range bundle {
+		for j := range bundle[i].Claims {
+			if !leasable(&bundle[i].Claims[j]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// put adds a group, whose decisions begin at a place, and returns the place
+// after them.
+func (r *round) put(group, place int) int {
+	g := &r.groups[group]
+	r.claims = append(r.claims, g.Claims...)
+	for range g.Claims {
+		r.places = append(r.places, place)
+		place++
+	}
+	r.sub, r.from = append(r.sub, stint.Group{Shadow: g.Shadow}), append(r.from, group)
+	return place
+}
+
+// want adds to a claim of the last group what is wanted beside it.
+func (r *round) want(claim int, single bool) {
+	s, c := r.lease, &r.claims[claim]
+	sh, hash := s.locate(c)
+	sh.Lock()
+	defer sh.Unlock()
+	sh.count.asked++
+	e := sh.find(c)
+	if e == nil {
+		e = s.warm(sh, hash, c, r.now)
+	}
+	if e == nil {
+		return
+	}
+	e.pace.add(c.Cost, r.now, e.size.ahead)
+	if _, ok := r.singles[e]; single && !ok {
+		if r.singles == nil {
+			r.singles = make(map[*entry]int)
+		}
+		r.singles[e] = len(r.asks)
+	}
+	r.asks = append(r.asks, asked{shard: sh, entry: e, group: len(r.sub) - 1, claim: claim, first: e.begin(c, r.now, true)})
+}
+
+// join has a claim of the same key ask for a group of one claim too, if there is
+// one.
+func (r *round) join(group, place int) bool {
+	c := &r.groups[group].Claims[0]
+	sh, _ := r.lease.locate(c)
+	sh.Lock()
+	defer sh.Unlock()
+	e := sh.find(c)
+	ask, ok := r.singles[e]
+	if !ok || !mayAskFor(&r.claims[r.asks[ask].claim], c) {
+		return false
+	}
+	r.claims[r.asks[ask].claim].Extra += c.Cost
+	r.joined = append(r.joined, joined{ask, group, place})
+	sh.count.asked++
+	e.pace.add(c.Cost, r.now, e.size.ahead)
+	return true
+}
+
+// mayAskFor reports whether a claim may ask for another one of its key: both
+// travel alike, and fare alike when the store fails.
+func mayAskFor(a, c *stint.Claim) bool {
+	return a.Policy == c.Policy && c.Policy.OnFailure != stint.FailLocal && a.Extra+c.Cost <= stint.MaxCost
+}
+
+// send asks the store, keeps what came beside, and passes the answer on.
+func (r *round) send(ctx context.Context) error {
+	claims := r.claims
+	for i := range r.sub {
+		n := len(r.groups[r.from[i]].Claims)
+		r.sub[i].Claims, claims = claims[:n:n], claims[n:]
+	}
+	r.decisions = append(r.decisions, make([]stint.Decision, len(r.claims))...)
+	defer r.answered() // also when the store panics
+	sent := r.lease.now()
+	err := r.lease.store.TakeGroups(ctx, r.sub, r.decisions)
+	r.note(err)
+	r.share()
+	r.learn(err, sent)
+	r.answered()
+	for i, place := range r.places {
+		r.out[place] = r.decisions[i]
+	}
+	r.takeRest(ctx)
+	return r.errorOfAll(err)
+}
+
+// share hands out what came for those that joined, in their order, and keeps
+// those for whom it was not enough.
+func (r *round) share() {
+	rest := r.joined[:0]
+	for _, j := range r.joined {
+		a, cost := &r.asks[j.ask], r.groups[j.group].Claims[0].Cost
+		d := &r.decisions[a.claim]
+		switch {
+		case r.errs != nil && r.errs[j.group] != nil:
+		case d.Degraded:
+			r.out[j.place] = *d
+		case d.Granted >= cost:
+			d.Granted -= cost
+			a.used += cost
+			r.out[j.place] = stint.Decision{
+				Allowed: true, Limit: d.Limit, Remaining: d.Remaining + d.Granted, At: d.At,
+				ResetAfter: d.ResetAfter, NextAfter: d.NextAfter,
+			}
+		default:
+			rest = append(rest, j)
+		}
+	}
+	r.joined = rest
+}
+
+// learn keeps what the store said. A group without a decision says nothing.
+func (r *round) learn(err error, sent int64) {
+	received := r.lease.now()
+	var late work
+	for i := range r.asks {
+		a := &r.asks[i]
+		a.shard.Lock()
+		if d := &r.decisions[a.claim]; err == nil || d.Limit > 0 {
+			*d = a.shard.learn(a.entry, *d, &r.claims[a.claim], sent, received)
+			d.Remaining += a.used
+		}
+		if a.entry.place == gone {
+			late.settle(a.shard, a.entry, math.MaxInt64)
+		}
+		a.shard.Unlock()
+	}
+	r.lease.carry(&late)
+}
+
+// answered lets those go on that wait for this call.
+func (r *round) answered() {
+	for i := range r.asks {
+		a := &r.asks[i]
+		a.shard.answered(a.entry, a.first)
+		a.first = false
+	}
+}
+
+// takeRest decides those for whom too little came, by what was learned, or each
+// by the store.
+func (r *round) takeRest(ctx context.Context) {
+	rest := r.joined[:0]
+	for _, j := range r.joined {
+		if !r.decideRest(j) {
+			rest = append(rest, j)
+		}
+	}
+	if len(rest) == 0 {
+		return
+	}
+	groups, out := make([]stint.Group, len(rest)), make([]stint.Decision, len(rest))
+	for i, j := range rest {
+		groups[i] = r.groups[j.group]
+	}
+	err := r.lease.store.TakeGroups(ctx, groups, out)
+	for i, j := range rest {
+		r.out[j.place] = out[i]
+		r.fail(j.group, errorOf(err, i))
+	}
+}
+
+func (r *round) decideRest(j joined) (ok bool) {
+	a := &r.asks[j.ask]
+	a.shard.Lock()
+	defer a.shard.Unlock()
+	r.out[j.place], _, ok = a.entry.decide(r.groups[j.group].Claims[0].Cost, r.lease.now())
+	return ok
+}
+
+// note notes the errors of the store's answer.
+func (r *round) note(err error) {
+	if err == nil {
+		return
+	}
+	for i, group := range r.from {
+		r.fail(group, errorOf(err, i))
+	}
+	for _, j := range r.joined {
+		r.fail(j.group, errorOf(err, r.asks[j.ask].group))
+	}
+}
+
+// errorOf is the error of one of the groups of a call.
+func errorOf(err error, group int) error {
+	if some, ok := errors.AsType[*stint.GroupsError](err); ok {
+		return some.Errs[group]
+	}
+	return err
+}
+
+func (r *round) fail(group int, err error) {
+	if err == nil {
+		return
+	}
+	if r.errs == nil {
+		r.errs = make([]error, len(r.groups))
+	}
+	r.errs[group] = err
+}
+
+// errorOfAll is the error of a call of the store that decided nothing when
+// nothing was decided here either, and else those of the groups that have one.
+func (r *round) errorOfAll(err error) error {
+	if r.errs == nil {
+		return nil
+	}
+	if _, some := errors.AsType[*stint.GroupsError](err); !some && !slices.Contains(r.errs, nil) {
+		return err
+	}
+	return &stint.GroupsError{Errs: r.errs}
+}
