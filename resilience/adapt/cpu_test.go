@@ -3,6 +3,7 @@ package adapt
 import (
 	"errors"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -107,30 +108,69 @@ func TestMachineCPU(t *testing.T) {
 	}
 }
 
+// group is the files of a control group.
+type group struct{ fstest.MapFS }
+
+func (g group) write(name, text string) { g.MapFS[name] = &fstest.MapFile{Data: []byte(text)} }
+
 func TestCgroupCPU(t *testing.T) {
-	now := time.Second
-	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
-	fs := fstest.MapFS{"cpu.stat": file("usage_usec 500\nuser_usec 1\n"), "cpu.max": file("200000 100000\n")}
-	load := CgroupCPU(fs, func() time.Duration { return now })
+	now := time.Duration(0)
+	g := group{fstest.MapFS{}}
+	g.write("cpu.stat", "usage_usec 500\nuser_usec 1\n")
+	g.write("cpu.max", "50000 100000\n")
+	load := CgroupCPU(g, func() time.Duration { return now })
 	if got, err := load(); err != nil || got != 0 {
 		t.Errorf("at first: %v, %v", got, err)
 	}
 	now += time.Second
-	fs["cpu.stat"] = file("usage_usec 1500500\n") // 1.5 of 2 CPUs
+	g.write("cpu.stat", "usage_usec 375500\n") // 0.375 of half a CPU
 	if got, err := load(); err != nil || got != 0.75 {
 		t.Errorf("%v, %v", got, err)
 	}
 	now += time.Second
-	fs["cpu.max"] = file("max 100000\n") // all that there are
+	g.write("cpu.max", "max 100000\n") // all that there are
 	if got, err := load(); err != nil || got != 0 {
 		t.Errorf("%v, %v", got, err)
 	}
-	fs["cpu.stat"] = file("nothing\n")
+	g.write("cpu.stat", "nothing\n")
 	if _, err := load(); err == nil {
 		t.Error("garbage was read")
 	}
-	delete(fs, "cpu.stat")
+	delete(g.MapFS, "cpu.stat")
 	if _, err := load(); err == nil {
 		t.Error("nothing was read")
+	}
+}
+
+func TestCgroupCPUOfVersionOne(t *testing.T) {
+	now := time.Duration(0)
+	g := group{fstest.MapFS{}}
+	g.write("cpuacct/cpuacct.usage", "500000\n")
+	g.write("cpu/cpu.cfs_quota_us", "50000\n")
+	g.write("cpu/cpu.cfs_period_us", "100000\n")
+	load := CgroupCPU(g, func() time.Duration { return now })
+	_, _ = load()
+	now += time.Second
+	g.write("cpuacct/cpuacct.usage", "375500000\n")
+	if got, err := load(); err != nil || got != 0.75 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// How many CPUs a group may use: no more than there are, whatever its quota.
+func TestCPUsOfAGroup(t *testing.T) {
+	all, there := float64(runtime.GOMAXPROCS(0)), float64(runtime.NumCPU())
+	for text, want := range map[string]float64{
+		"50000 100000": 0.5, "100000000000 100000": there,
+		"max 100000": all, "": all, "garbage": all, "a b": all, "0 0": all, "-1 100000": all, "NaN 1": all, "1 NaN": all,
+	} {
+		v1 := strings.Fields(text + " - -")
+		two, one := group{fstest.MapFS{}}, group{fstest.MapFS{}}
+		two.write("cpu.max", text)
+		one.write("cpu/cpu.cfs_quota_us", v1[0])
+		one.write("cpu/cpu.cfs_period_us", v1[1])
+		if got, gotOne := cpus(two), cpus(one); got != want || gotOne != want {
+			t.Errorf("%q: %v and of version 1 %v, want %v", text, got, gotOne, want)
+		}
 	}
 }
