@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -39,7 +40,6 @@ type adminFlags struct {
 	source, sourcePassword string
 	sourcePrefix           string
 	json                   bool
-	environment            func(string) string
 	client                 *adminclient.Client
 	closeSource            func()
 	in                     io.Reader
@@ -68,7 +68,7 @@ func (f *adminFlags) defineSource(c *cobra.Command) {
 // running makes a command's RunE of what it does once it knows whom to ask.
 func (f *adminFlags) running(do func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
-		f.environment, f.in, f.out, f.errs = os.Getenv, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
+		f.in, f.out, f.errs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 		if err := checkGiven(c.Flags()); err != nil {
 			return err
 		}
@@ -87,18 +87,24 @@ func (f *adminFlags) running(do func(ctx context.Context, args []string) error) 
 	}
 }
 
+// ofServer and ofSource are flags of the one way to reach rules, which would not
+// be heeded on the other.
+func ofServer() []string { return []string{"server", "token-file", "tls-ca", "tls-cert", "tls-key"} }
+func ofSource() []string { return []string{"source-password-file", "key-prefix"} }
+
 // checkGiven refuses what was given and would not be heeded. A flag that is
 // empty is that of a variable that is not set, and its default somebody else's.
 func checkGiven(flags *pflag.FlagSet) (err error) {
+	source := flags.Changed("source")
 	flags.Visit(func(given *pflag.Flag) {
-		may := given.Value.Type() != "string" || given.Name == "comment" || given.Name == "reason"
-		if given.Value.String() == "" && !may {
-			err = usagef("%s: is given, and empty (give a value, or leave it out)", given.Name)
-		}
-		for _, name := range []string{"server", "token-file", "tls-ca", "tls-cert", "tls-key"} {
-			if name == given.Name && flags.Changed("source") {
-				err = usagef("source: and --%s are both given (give one of them)", name)
-			}
+		name, mayBeEmpty := given.Name, given.Value.Type() != "string" || given.Name == "comment" || given.Name == "reason"
+		switch {
+		case given.Value.String() == "" && !mayBeEmpty:
+			err = usagef("%s: is given, and empty (give a value, or leave it out)", name)
+		case source && slices.Contains(ofServer(), name):
+			err = usagef("source: and --%s are both given (give one of them)", name)
+		case !source && slices.Contains(ofSource(), name):
+			err = usagef("%s: is given without --source (give both, or none)", name)
 		}
 	})
 	return err
@@ -118,7 +124,7 @@ func (f *adminFlags) connect(ctx context.Context) error {
 		return err
 	}
 	if f.client.Token == "" {
-		f.client.Token = f.environment("STINT_TOKEN")
+		f.client.Token = os.Getenv("STINT_TOKEN")
 	}
 	if strings.ContainsFunc(f.client.Token, unicode.IsControl) {
 		return usagef("token: has control characters, which no token has")
@@ -130,7 +136,7 @@ func (f *adminFlags) connect(ctx context.Context) error {
 func (f *adminFlags) address() (*url.URL, error) {
 	name, text := "server", f.server
 	if text == "" {
-		name, text = "STINT_SERVER", f.environment("STINT_SERVER")
+		name, text = "STINT_SERVER", os.Getenv("STINT_SERVER")
 	}
 	if text == "" {
 		text = defaultAdmin

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"strconv"
 )
 
 // InProcess is a transport to a handler of this process: for work on rules
@@ -16,7 +17,7 @@ func (p InProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.RequestURI = r.URL.RequestURI()
 	p.Handler.ServeHTTP(w, r)
 	return &http.Response{
-		Status: http.StatusText(w.status), StatusCode: w.status, Header: w.header, Request: r,
+		Status: strconv.Itoa(w.status) + " " + http.StatusText(w.status), StatusCode: w.status, Header: w.header, Request: r,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()),
 	}, nil
