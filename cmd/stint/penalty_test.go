@@ -59,7 +59,7 @@ func TestPenaltiesAreSharedShownAndReversible(t *testing.T) {
 	if !strings.Contains(string(text), `stint_penalties_total{penalty="cool_down",rule="api"} 1`) || !strings.Contains(string(text), `stint_penalty_denials_total{rule="api"}`) {
 		t.Error("no metrics of penalties")
 	}
-	b.run(exitDone, []string{"1 penalty of sk_liv… is ended\n"}, "key", "unban", "sk_live_12345")
+	b.run(exitDone, []string{"1 penalty of sk_l… is ended\n"}, "key", "unban", "sk_live_12345")
 	b.run(exitFailed, []string{"404"}, "key", "unban", "sk_live_12345")
 	for _, one := range []*administered{a, b} {
 		if got := retry(one); got > 1000 {

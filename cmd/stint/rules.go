@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/impact"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -126,16 +127,15 @@ func modeText(r *rule.Rule) string {
 	return "enforce"
 }
 
-// masked shows patterns and networks whole, and of a key no more than tells
-// it from others: what is printed here ends up in build logs.
+// masked shows patterns and networks whole, and keys shortened: what is printed
+// here ends up in build logs.
 func masked(override string) string {
 	_, notNetwork := netip.ParsePrefix(override)
 	_, notAddress := netip.ParseAddr(override)
-	if override == "" || strings.ContainsAny(override, "*?[") || notNetwork == nil || notAddress == nil {
+	if override == "" || strings.ContainsAny(override, "*?") || notNetwork == nil || notAddress == nil {
 		return override
 	}
-	letters := []rune(override)
-	return string(letters[:min(8, len(letters)/2)]) + "…"
+	return impact.Shorten(override)
 }
 
 func orDash(text string) string {

@@ -26,7 +26,7 @@ rules:
 		t.Fatalf("status %d: %s", got.status, got.errors)
 	}
 	for _, want := range []string{
-		"OK, 6 rules", "167/100", "(rounded down)", "shadow", "free", "sk_prod…", "20 per 1s", "denies all", "100 per 1m",
+		"OK, 6 rules", "167/100", "(rounded down)", "shadow", "free", "sk_pr…", "20 per 1s", "denies all", "100 per 1m",
 	} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("%q is not in\n%s", want, got.out)
@@ -41,7 +41,7 @@ rules:
 }
 
 func TestKeysAreCutBetweenLetters(t *testing.T) {
-	for key, want := range map[string]string{"": "", "é": "…", "日本語キー": "日本…", "sk_prod_vip_001": "sk_prod…", "sk_*": "sk_*", "10.0.0.0/8": "10.0.0.0/8", "::1": "::1"} {
+	for key, want := range map[string]string{"": "", "é": "…", "日本語キー": "日…", "sk_prod_vip_001": "sk_pr…", "sk[1]sk[1]": "sk[…", "sk_*": "sk_*", "10.0.0.0/8": "10.0.0.0/8", "::1": "::1"} {
 		if got := masked(key); got != want {
 			t.Errorf("%q is shown as %q, want %q", key, got, want)
 		}
