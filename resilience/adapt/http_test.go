@@ -133,6 +133,14 @@ func TestLongConnectionsHoldNoPlace(t *testing.T) {
 			w.Header().Set("Content-Type", "application/grpc+proto")
 			w.WriteHeader(200)
 		}, 0},
+		{"gRPCWeb", func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/grpc-web-text")
+			w.WriteHeader(200)
+		}, 0},
+		{"pictures", func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "multipart/x-mixed-replace; boundary=frame")
+			w.WriteHeader(200)
+		}, 0},
 		{"switched", func(w http.ResponseWriter) { w.WriteHeader(101) }, 0},
 		{"taken", func(w http.ResponseWriter) { conn, _, _ := http.NewResponseController(w).Hijack(); conn.Close() }, 0},
 		{"page", func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/html"); w.WriteHeader(200) }, 1},

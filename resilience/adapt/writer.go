@@ -107,5 +107,6 @@ func outcome(ctx context.Context, status int) Outcome {
 // isStream reports whether an answer may go on for as long as its client stays.
 func isStream(h http.Header) bool {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	return err == nil && (media == "text/event-stream" || media == "application/grpc" || strings.HasPrefix(media, "application/grpc+"))
+	return err == nil && (media == "text/event-stream" || media == "multipart/x-mixed-replace" ||
+		strings.HasPrefix(media, "application/grpc")) // -web and +proto, too
 }
