@@ -70,11 +70,12 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 		return s.inner.Take(ctx, c)
 	}
 	gate, err := s.inner.Take(ctx, stint.Claim{Key: c.Key, Limit: p.Gate})
-	if err != nil || gate.ResetAfter > 0 {
-		return s.punished(ctx, c)
+	if err == nil && gate.ResetAfter > 0 {
+		return s.punished(ctx, c, gate.ResetAfter)
 	}
-	d, err := s.inner.Take(ctx, c)
-	if err != nil || d.Allowed || gate.Degraded {
+	blind := err != nil || gate.Degraded
+	d, err := s.inner.Take(ctx, c) // which says what is wrong
+	if err != nil || d.Allowed || blind {
 		return d, err
 	}
 	return s.struck(ctx, c, d), nil
@@ -92,14 +93,18 @@ func (s *Store) penaltyOf(c *stint.Claim) *rule.Penalty {
 	return (*rules)[c.Limit.Rule()]
 }
 
-// punished decides a claim of one who is punished.
-func (s *Store) punished(ctx context.Context, c stint.Claim) (stint.Decision, error) {
-	var out [1]stint.Decision
-	err := s.punishing(ctx, []stint.Group{{Claims: []stint.Claim{c}}}, out[:])
+// punished decides a claim of one who is punished for so long.
+func (s *Store) punished(ctx context.Context, c stint.Claim, left time.Duration) (stint.Decision, error) {
+	t := trial{store: s, groups: []stint.Group{{Claims: []stint.Claim{c}}}, out: make([]stint.Decision, 1)}
+	t.findCallers()
+	for i := range t.callers { // none if the rules have just changed
+		t.callers[i].left = left
+	}
+	err := t.hold(ctx)
 	if groups, ok := errors.AsType[*stint.GroupsError](err); ok {
 		err = groups.Errs[0]
 	}
-	return out[0], err
+	return t.out[0], err
 }
 
 // struck is the decision on a claim that its limit has denied.
@@ -130,14 +135,5 @@ func (s *Store) punishing(ctx context.Context, groups []stint.Group, out []stint
 	if len(t.callers) == 0 || t.lookUp(ctx) != nil {
 		return s.inner.TakeGroups(ctx, groups, out) // which says what is wrong
 	}
-	if err := t.decide(ctx); err != nil {
-		if _, some := errors.AsType[*stint.GroupsError](err); !some {
-			return err
-		}
-		t.tell()
-		return err
-	}
-	t.strike(ctx)
-	t.tell()
-	return nil
+	return t.hold(ctx)
 }

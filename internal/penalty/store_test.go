@@ -374,29 +374,3 @@ func mustLimit(t *testing.T, text string) stint.Limit {
 	}
 	return l
 }
-
-func TestCostsThatNeverFitAreNoStrikes(t *testing.T) {
-	w := newWorld(t, tenASecond)
-	for range 10 {
-		o, err := w.set.Decide(t.Context(), w.store, rule.Map{"api_key": "k"}, 2)
-		if err != nil || o.Decision.RetryAfter != stint.Never {
-			t.Fatalf("%+v %v", o.Decision, err)
-		}
-	}
-	if w.cooldowns.Load() != 0 {
-		t.Error("punished")
-	}
-}
-
-func TestOnlyWhoTookTheLastStrikePunishes(t *testing.T) {
-	w := newWorld(t, tenASecond)
-	w.allowed("k")
-	strikes := stint.Claim{Key: "k", Limit: w.set.Rules()[0].Penalty.Strikes, Cost: 3} // another node has, and is about to
-	if _, err := w.inner.Take(t.Context(), strikes); err != nil {
-		t.Fatal(err)
-	}
-	w.denied("k", 1)
-	if w.cooldowns.Load() != 0 {
-		t.Error("punished twice")
-	}
-}

@@ -19,24 +19,46 @@ const settling = time.Second
 // does so too for a caller that hung up: it was denied all the same.
 func (t *trial) strike(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
-	var struck []*caller
+	struck := t.those(func(c *caller) bool { return !c.blind && c.strike == nil && t.hit(c) })
 	var groups []stint.Group
+	for _, c := range struck {
+		groups = append(groups, c.strikes()...)
+	}
+	if len(groups) > 0 {
+		out := make([]stint.Decision, len(groups))
+		if t.store.inner.TakeGroups(ctx, groups, out) != nil {
+			return // it is counted where errors of the store are; the decision stands
+		}
+		shareOut(struck, out)
+	}
+	for _, c := range t.those(func(c *caller) bool { return c.strike != nil }) {
+		t.judge(ctx, c)
+	}
+}
+
+// those is the callers of whom something is so.
+func (t *trial) those(so func(*caller) bool) (list []*caller) {
 	for i := range t.callers {
-		if c := &t.callers[i]; !c.blind && t.hit(c) {
-			struck = append(struck, c)
-			groups = append(groups, stint.Group{Claims: c.claim(c.penalty.Strikes, 1)},
-				stint.Group{Claims: c.claim(c.penalty.Gate, 0)}, stint.Group{Claims: c.claim(c.penalty.Levels, 0)})
+		if c := &t.callers[i]; so(c) {
+			list = append(list, c)
 		}
 	}
-	if len(struck) == 0 {
-		return
-	}
-	out := make([]stint.Decision, len(groups))
-	if t.store.inner.TakeGroups(ctx, groups, out) != nil {
-		return // it is counted where errors of the store are; the decision stands
-	}
+	return list
+}
+
+// strikeGroups is how many groups strikes makes.
+const strikeGroups = 3
+
+// strikes asks for a strike, and for the gate and the levels as they are with it.
+func (c *caller) strikes() []stint.Group {
+	p := c.penalty
+	return []stint.Group{{Claims: c.claim(p.Strikes, 1)}, {Claims: c.claim(p.Gate, 0)}, {Claims: c.claim(p.Levels, 0)}}
+}
+
+// shareOut gives each caller the answers to what strikes asked for.
+func shareOut(struck []*caller, out []stint.Decision) {
 	for i, c := range struck {
-		t.judge(ctx, c, out[3*i:3*i+3])
+		c.strike = out[strikeGroups*i : strikeGroups*(i+1)]
 	}
 }
 
@@ -64,16 +86,15 @@ func (t *trial) hit(c *caller) bool {
 	return !admitted
 }
 
-// judge says what comes of a strike, which stands before the gate and the levels
-// as they are with it. A caller has a last strike only once until it is punished:
-// full strikes keep out those that come in between.
-func (t *trial) judge(ctx context.Context, c *caller, now []stint.Decision) {
-	strike, left := &now[0], now[1].ResetAfter
-	if slices.ContainsFunc(now, func(d stint.Decision) bool { return d.Degraded }) {
+// judge says what comes of a strike. A caller has a last strike only once until
+// it is punished: full strikes keep out those that come in between.
+func (t *trial) judge(ctx context.Context, c *caller) {
+	strike, left, levels := &c.strike[0], c.strike[1].ResetAfter, &c.strike[2]
+	if slices.ContainsFunc(c.strike, func(d stint.Decision) bool { return d.Degraded }) {
 		return
 	}
 	c.left = max(c.left, left)
-	began := left > 0 && since(c.penalty.Levels, &now[2]) < settling
+	began := left > 0 && since(c.penalty.Levels, levels) < settling
 	switch {
 	case strike.Allowed && strike.Remaining > 0:
 	case strike.Allowed && !began:

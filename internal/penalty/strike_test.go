@@ -252,3 +252,65 @@ func TestPeeksSeeAPunishmentAndEarnNone(t *testing.T) {
 		t.Errorf("after: %+v", d)
 	}
 }
+
+func TestWhoHammersCostsFewCalls(t *testing.T) {
+	w := newWorld(t, tenASecond)
+	for _, c := range []struct {
+		when  string
+		calls int64
+	}{
+		{"allowed", 2}, {"denied", 3}, {"denied again", 3}, {"the last strike", 5},
+		{"punished", 2}, {"punished again", 2}, {"a last strike too soon", 3},
+	} {
+		before := w.inner.calls.Load()
+		w.ask("k")
+		if n := w.inner.calls.Load() - before; n != c.calls {
+			t.Errorf("%s: %d calls, want %d", c.when, n, c.calls)
+		}
+	}
+}
+
+func TestManyOfOneCallerInOneCallArePunishedOnce(t *testing.T) {
+	w := newWorld(t, tenASecond)
+	var groups []stint.Group
+	for range 20 {
+		p := w.set.Plan(rule.Map{"api_key": "k"}, 1)
+		defer p.Release()
+		groups = p.AppendGroups(groups)
+	}
+	for range 2 {
+		out := make([]stint.Decision, len(groups))
+		if err := w.store.TakeGroups(t.Context(), groups, out); err != nil {
+			t.Fatal(err)
+		}
+		if last := out[len(out)-1]; last.Allowed || w.cooldowns.Load() != 1 {
+			t.Errorf("%+v after %d cool-downs", last, w.cooldowns.Load())
+		}
+	}
+}
+
+func TestCostsThatNeverFitAreNoStrikes(t *testing.T) {
+	w := newWorld(t, tenASecond)
+	for range 10 {
+		o, err := w.set.Decide(t.Context(), w.store, rule.Map{"api_key": "k"}, 2)
+		if err != nil || o.Decision.RetryAfter != stint.Never {
+			t.Fatalf("%+v %v", o.Decision, err)
+		}
+	}
+	if w.cooldowns.Load() != 0 {
+		t.Error("punished")
+	}
+}
+
+func TestOnlyWhoTookTheLastStrikePunishes(t *testing.T) {
+	w := newWorld(t, tenASecond)
+	w.allowed("k")
+	strikes := stint.Claim{Key: "k", Limit: w.set.Rules()[0].Penalty.Strikes, Cost: 3} // another node has, and is about to
+	if _, err := w.inner.Take(t.Context(), strikes); err != nil {
+		t.Fatal(err)
+	}
+	w.denied("k", 1)
+	if w.cooldowns.Load() != 0 {
+		t.Error("punished twice")
+	}
+}

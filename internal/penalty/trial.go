@@ -25,9 +25,10 @@ type caller struct {
 	group   int
 	first   int // of its claims, in the decisions of the call
 	claims  []stint.Claim
-	peeks   bool          // it asks for nothing
-	blind   bool          // the store did not say
-	left    time.Duration // of its punishment
+	peeks   bool             // it asks for nothing
+	blind   bool             // the store did not say
+	left    time.Duration    // of its punishment
+	strike  []stint.Decision // on what strikes asks for; nil: not asked for yet
 }
 
 // claim is a claim on one of the penalty's limits. It is allowed while the store
@@ -65,6 +66,18 @@ func together(claims []stint.Claim) int {
 	return len(claims)
 }
 
+// hold decides the groups, when it is known who is punished.
+func (t *trial) hold(ctx context.Context) error {
+	err := t.decide(ctx)
+	if err == nil {
+		t.strike(ctx)
+	} else if _, some := errors.AsType[*stint.GroupsError](err); !some {
+		return err
+	}
+	t.tell()
+	return err
+}
+
 // lookUp asks how long each caller is still punished, and changes nothing.
 func (t *trial) lookUp(ctx context.Context) error {
 	if len(t.callers) == 1 {
@@ -95,13 +108,32 @@ func (t *trial) lookUp(ctx context.Context) error {
 
 // decide asks for the groups. One with a caller who is punished follows a group
 // that is never admitted, as its shadow: it is decided, and nothing of it is
-// charged.
+// charged. The strikes of who is punished, which are sure, travel along.
 func (t *trial) decide(ctx context.Context) error {
 	punished := t.punishedGroups()
 	if punished == nil {
 		return t.store.inner.TakeGroups(ctx, t.groups, t.out)
 	}
-	var asked []stint.Group
+	asked := t.behindGroups(punished)
+	plain := len(t.out) + len(asked) - len(t.groups)
+	struck := t.those((*caller).punished)
+	for _, c := range struck {
+		asked = append(asked, c.strikes()...)
+	}
+	answers := make([]stint.Decision, plain+strikeGroups*len(struck))
+	err := t.store.inner.TakeGroups(ctx, asked, answers)
+	some, ok := errors.AsType[*stint.GroupsError](err)
+	if err != nil && !ok {
+		return err
+	}
+	if err == nil {
+		shareOut(struck, answers[plain:])
+	}
+	return t.without(punished, answers, some)
+}
+
+// behindGroups is the groups, those of who is punished behind others.
+func (t *trial) behindGroups(punished []*caller) (asked []stint.Group) {
 	for g, group := range t.groups {
 		if by := punished[g]; by != nil {
 			asked = append(asked, stint.Group{Claims: by.claim(by.penalty.Strikes, stint.MaxCost)})
@@ -109,20 +141,18 @@ func (t *trial) decide(ctx context.Context) error {
 		}
 		asked = append(asked, group)
 	}
-	answers := make([]stint.Decision, len(t.out)+len(asked)-len(t.groups))
-	err := t.store.inner.TakeGroups(ctx, asked, answers)
-	some, ok := errors.AsType[*stint.GroupsError](err)
-	if err != nil && !ok {
-		return err
-	}
-	return t.without(punished, answers, some)
+	return asked
 }
+
+// punished reports whether what the caller asks for is denied whatever its
+// limits say.
+func (c *caller) punished() bool { return c.left > 0 && !c.peeks }
 
 // punishedGroups is one caller who is punished in each group, nil where none is.
 func (t *trial) punishedGroups() (list []*caller) {
 	for i := range t.callers {
 		c := &t.callers[i]
-		if c.left <= 0 || c.peeks {
+		if !c.punished() {
 			continue
 		}
 		if list == nil {
