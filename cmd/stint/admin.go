@@ -147,6 +147,8 @@ func (f *adminFlags) address() (*url.URL, error) {
 		return nil, usagef("%s: %q is not a URL (write it as http://host:6070)", name, redacted(u))
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, usagef("%s: %s is not the address of a server (write it as http://host:6070; rules in Redis or PostgreSQL are reached by --source)", name, schemeOf(text))
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, usagef("%s: has a query or a fragment, which no address of a server has (write it as http://host:6070)", name)
 	case u.User != nil:
 		return nil, usagef("%s: has a user or a password in it (put the token into STINT_TOKEN)", name)
 	}
