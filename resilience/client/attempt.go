@@ -51,6 +51,9 @@ func (c *call) send(req *http.Request) (*http.Response, error) {
 	if late := (*deadline.RefusedError)(nil); errors.As(err, &late) {
 		return nil, c.refused(&RefusedError{Name: c.options.Name, Part: Deadline, Err: err})
 	}
+	if o := c.options.Retry; c.attempt == 1 && o != nil && o.Budget != nil {
+		o.Budget.Request()
+	}
 	c.options.Observe(Event{Kind: Sent, Attempt: c.attempt, Took: took, Result: result(req.Context(), resp, err), Err: err})
 	return resp, err
 }

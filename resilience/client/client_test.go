@@ -211,12 +211,16 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			seen := &log{}
-			c.o.Name, c.o.Observer, c.o.Retry = "orders", seen, &retry.Options{}
+			earned := must(budget.New(budget.Options{}))
+			c.o.Name, c.o.Observer, c.o.Retry = "orders", seen, &retry.Options{Budget: earned}
 			c.o.Base = trip(func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, io.EOF })
 			_, err := (&http.Client{Transport: must(New(c.o))}).Get("http://orders.example/")
 			var refused *RefusedError
 			if !errors.As(err, &refused) || refused.Part != c.part || refused.Name != "orders" || !errors.As(err, c.target) {
 				t.Errorf("got %v", err)
+			}
+			if u := earned.Usage(); u.Requests != 0 || u.Retries != 0 {
+				t.Errorf("what was not sent earns retries: %+v", u)
 			}
 			if retry.Classify(err).Retry || retry.NetworkError(err) {
 				t.Error("a retry around the client would repeat it")

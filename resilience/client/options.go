@@ -110,7 +110,9 @@ func (o *Options) sender() http.RoundTripper {
 }
 
 // Policy returns a policy of these options that also tells the Observer of its
-// steps.
+// steps. It does not tell the Budget of requests: whoever sends them does, once
+// they are sent, or else what the parts refuse would earn retries. Who does
+// not send a retry returns it.
 func (p *Parts) Policy(o retry.Options) (*retry.Policy, error) {
 	observe := o.Observe
 	o.Observe = func(s retry.Step) {
@@ -119,8 +121,16 @@ func (p *Parts) Policy(o retry.Options) (*retry.Policy, error) {
 		}
 		p.Observe(Event{Kind: Decided, Attempt: s.Attempt, Step: s})
 	}
+	if o.Budget != nil {
+		o.Budget = silent{o.Budget}
+	}
 	return retry.New(o)
 }
+
+// silent is a budget that does not hear of requests.
+type silent struct{ retry.Budget }
+
+func (silent) Request() {}
 
 func (o *Options) verdict(resp *http.Response, err error, now time.Time) retry.Verdict {
 	if refused := (*RefusedError)(nil); errors.As(err, &refused) {

@@ -251,7 +251,8 @@ func TestRefusals(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			seen := &log{}
 			c.parts.Name, c.parts.Observer = "orders", seen
-			rpc, s := dial(t, Options{Parts: c.parts, Retry: &retry.Options{}}, ok)
+			earned := must(budget.New(budget.Options{}))
+			rpc, s := dial(t, Options{Parts: c.parts, Retry: &retry.Options{Budget: earned}}, ok)
 			_, err := rpc.UnaryCall(withKey(t.Context()), &pb.SimpleRequest{})
 			_, streamErr := rpc.FullDuplexCall(t.Context())
 			for _, err := range []error{err, streamErr} {
@@ -259,6 +260,9 @@ func TestRefusals(t *testing.T) {
 				if !errors.As(err, &refused) || refused.Part != c.part || status.Code(err) != c.want || !strings.Contains(err.Error(), "orders: not sent") {
 					t.Errorf("got %v", err)
 				}
+			}
+			if u := earned.Usage(); u.Requests != 0 {
+				t.Errorf("what was not sent earns retries: %+v", u)
 			}
 			if want := " refused decided ended=refused refused ended=refused"; s.calls.Load() != 0 || seen.kinds() != want {
 				t.Errorf("%d calls; got%s, want%s", s.calls.Load(), seen.kinds(), want)

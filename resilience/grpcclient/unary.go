@@ -58,6 +58,9 @@ func (u *unary) try(ctx context.Context) error {
 		return retry.Permanent(u.client.refused(err, u.attempt, u.before))
 	}
 	defer pass.Leave()
+	if o := u.client.options.Retry; u.attempt == 1 && o != nil && o.Budget != nil {
+		o.Budget.Request()
+	}
 	var trailer metadata.MD
 	start, how := time.Now(), status.Error(codes.Unknown, "it panics")
 	defer func() { u.client.judge(ctx, pass, how) }()
