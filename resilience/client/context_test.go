@@ -95,8 +95,9 @@ func TestTimeoutsShow(t *testing.T) {
 		if err == nil {
 			resp.Body.Close()
 		}
-		if want := " sent=timeout ended=timeout"; seen.kinds() != want {
-			t.Errorf("%s: %v; got %s, want %s", name, err, seen.kinds(), want)
+		// On a busy machine the time may be over before anything is sent.
+		if got := seen.kinds(); got != " sent=timeout ended=timeout" && got != " ended=timeout" {
+			t.Errorf("%s: %v; got %s", name, err, got)
 		}
 	}
 	seen := &log{}
