@@ -86,7 +86,9 @@ func (s *Source) Close() {
 
 func (s *Source) key(part string) string { return s.name + ":{rules}:" + part }
 
-// History lists the newest versions.
+// History lists the newest versions. An entry that is none, which somebody else
+// has added, stands for a version that is damaged, so that another one can be
+// published on top of it.
 func (s *Source) History(ctx context.Context, n int) ([]ruleset.Version, error) {
 	c, err := s.connect()
 	if err != nil {
@@ -99,7 +101,9 @@ func (s *Source) History(ctx context.Context, n int) ([]ruleset.Version, error) 
 	versions := make([]ruleset.Version, len(entries))
 	for i, e := range entries {
 		if versions[i], err = decode(e.FieldValues["version"]); err != nil {
-			return nil, err
+			number, _, _ := strings.Cut(e.ID, "-")
+			n, _ := strconv.ParseUint(number, 10, 64) // ids are numbers
+			versions[i] = ruleset.Version{Number: n, Comment: "cannot be read: " + err.Error()}
 		}
 	}
 	return versions, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/stintdev/stint/internal/ruleset"
 	"github.com/stintdev/stint/internal/ruletest"
 	"github.com/stintdev/stint/redisstore"
+	"github.com/stintdev/stint/rule"
 )
 
 func open(t *testing.T, o redisstore.Options) *redisrules.Source {
@@ -149,6 +150,31 @@ func TestTheRightsOfTheDocumentsAreEnough(t *testing.T) {
 	if v, err := s.Get(t.Context(), 1); err != nil || v.Number != 1 {
 		t.Errorf("%+v, %v", v, err)
 	}
+}
+
+// What somebody has added by hand is no reason to refuse the next version.
+func TestAnEntryThatIsNoVersion(t *testing.T) {
+	p := redistest.Server(t)
+	s := open(t, single(p.Addr(), ""))
+	sets := make(chan ruleset.Version, 10)
+	k := ruleset.NewKeeper(ruleset.Options{Source: s, OnSet: func(_ *rule.Set, v ruleset.Version) { sets <- v }})
+	publish := func(after, want uint64) {
+		t.Helper()
+		v, err := k.Publish(t.Context(), ruleset.Change{Files: ruletest.Rules(1, fmt.Sprint("r", after)).Files, After: after})
+		if err != nil || v.Number != want || (<-sets).Number != want {
+			t.Errorf("%+v, %v; want version %d", v, err, want)
+		}
+	}
+	publish(0, 1)
+	p.Must("XADD", "stint:rules:{rules}:versions", "7-0", "junk", "x")
+	if all, err := s.History(t.Context(), 2); err != nil || len(all) != 2 || all[0].Number != 7 || all[0].Hash != "" || all[1].Number != 1 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	base, newest, err := k.Base(t.Context())
+	if err != nil || base.Number != 1 || newest.Number != 7 {
+		t.Errorf("%+v, %+v, %v", base, newest, err)
+	}
+	publish(7, 8)
 }
 
 // A server that is not there yet is found when it comes, and no error shows the
