@@ -35,7 +35,10 @@ func (r Role) allows(needed Role) bool {
 
 // Tokens are who may use the API; when there are none, nobody. They may be
 // replaced while it serves.
-type Tokens struct{ list atomic.Pointer[[]token] }
+type Tokens struct {
+	list    atomic.Pointer[[]token]
+	refused atomic.Uint64
+}
 
 type token struct {
 	name string
@@ -115,8 +118,14 @@ func (t *Tokens) find(text string) (found token, ok bool) {
 			found, ok = one, true
 		}
 	}
+	if !ok {
+		t.refused.Add(1)
+	}
 	return found, ok
 }
+
+// Refused is how many requests brought no token, or a wrong one.
+func (t *Tokens) Refused() uint64 { return t.refused.Load() }
 
 // Allow reports whether the headers bring a token of at least the role.
 func (t *Tokens) Allow(h http.Header, needed Role) bool {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"os"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/stintdev/stint/internal/adminapi"
 	"github.com/stintdev/stint/rule"
 )
@@ -21,6 +23,9 @@ func (v *version) keep(p rule.Plan, o *rule.Outcome) {
 // rulesAPI is what the admin listener answers about rules and keys. It knows
 // tokens by itself.
 func (s *Server) rulesAPI() (folders []folder) {
+	if s.adminTokens != nil {
+		s.metrics.registry.MustRegister(prometheus.NewCounterFunc(tokensRefused("admin"), func() float64 { return float64(s.adminTokens.Refused()) }))
+	}
 	api := adminapi.New(adminapi.Config{Rules: s.rules.keeper, Store: s.store, Tokens: s.adminTokens, Logger: s.log,
 		Sample: s.rules.sample, MostDenied: s.config.MostDenied})
 	for _, path := range adminapi.Paths() {

@@ -44,6 +44,8 @@ type metrics struct {
 	version   prometheus.Gauge
 	reloads   *prometheus.CounterVec // by result
 
+	refused prometheus.Counter // for want of a token, by the http listener
+
 	sourceUp     prometheus.Gauge
 	pollFailures prometheus.Counter
 
@@ -60,15 +62,23 @@ func newMetrics() *metrics {
 			Help: "Version of the rule set in force, as its source numbers it; 0: the built-in rules."}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_rules_reloads_total",
 			Help: "Attempts to load changed rules, by result."}, []string{"result"}),
+		refused: prometheus.NewCounter(tokensRefused("http")),
 		sourceUp: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stint_rules_source_up",
 			Help: "1 while the source of the rules answers; 0 when three looks at it in a row have failed, one where it is a file."}),
 		pollFailures: prometheus.NewCounter(prometheus.CounterOpts{Name: "stint_rules_poll_failures_total",
 			Help: "Looks at the source of the rules that failed."}),
 	}
-	m.registry.MustRegister(m.decisions, m.version, m.reloads, m.sourceUp, m.pollFailures, m.newChecks(),
+	m.registry.MustRegister(m.decisions, m.version, m.reloads, m.refused, m.sourceUp, m.pollFailures, m.newChecks(),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.startAtZero()
 	return m
+}
+
+// tokensRefused is the count of the requests to a listener that brought no token
+// where one is asked for, or a wrong one.
+func tokensRefused(listener string) prometheus.CounterOpts {
+	return prometheus.CounterOpts{Name: "stint_tokens_refused_total", ConstLabels: prometheus.Labels{"listener": listener},
+		Help: "Requests without a token where one is asked for, or with a wrong one."}
 }
 
 func (m *metrics) newChecks() prometheus.Collector {

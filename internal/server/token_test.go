@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -39,6 +40,22 @@ func TestTokenIsAskedFor(t *testing.T) {
 				t.Errorf("WWW-Authenticate: %q", challenge)
 			}
 		})
+	}
+}
+
+func TestRefusedTokensAreCounted(t *testing.T) {
+	s := run(t, Config{HTTPToken: "s3cret", AdminToken: "adm1n"})
+	for range 2 {
+		s.do("GET", "http", "/v1/auth", "", nil)
+		s.do("GET", "admin", "/metrics", "", nil)
+	}
+	s.do("GET", "admin", "/rules", "", []string{"Authorization", "Bearer s3cret"})
+	s.do("GET", "http", "/v1/auth", "", []string{"Authorization", "Bearer s3cret"})
+	got := s.do("GET", "admin", "/metrics", "", []string{"Authorization", "Bearer adm1n"}).body
+	for _, want := range []string{`stint_tokens_refused_total{listener="http"} 2`, `stint_tokens_refused_total{listener="admin"} 3`} {
+		if !strings.Contains(got, "\n"+want+"\n") {
+			t.Errorf("%s is not there:\n%s", want, onlyOurs(got))
+		}
 	}
 }
 
