@@ -6,17 +6,21 @@ import (
 )
 
 // AIMD raises the limit step by step while all is well, and cuts it by a
-// factor when a call was dropped or calls take too long: additive increase,
-// multiplicative decrease, as TCP has controlled congestion since Van
-// Jacobson's "Congestion Avoidance and Control" (1988). It needs to know what
-// is too long; [Gradient] does not. The zero value can be used.
+// factor when calls take too long: additive increase, multiplicative decrease,
+// as TCP has controlled congestion since Van Jacobson's "Congestion Avoidance
+// and Control" (1988). It needs to know what is too long; [Gradient] does not.
+// The zero value can be used.
+//
+// Where calls are dropped it cuts in proportion to their share, as Data Center
+// TCP does (RFC 8257, section 3.3), and grows by the share of the others: one
+// path that is always refused must not take the others with it.
 type AIMD struct {
 	// Timeout is the mean latency above which the limit is cut. Above 0.
 	// Defaults to 1 s.
 	Timeout time.Duration
 
-	// Backoff is what the limit is multiplied by, above 0, below 1. Defaults
-	// to 0.9.
+	// Backoff is what the limit is multiplied by when calls take too long, or
+	// all are dropped. Above 0, below 1. Defaults to 0.9.
 	Backoff float64
 
 	// Step is by how much the limit grows in a window in which at least half
@@ -28,13 +32,15 @@ type AIMD struct {
 // Next returns the limit after a window.
 func (a *AIMD) Next(limit float64, w Window) float64 {
 	o := a.complete()
-	switch {
-	case w.Dropped > 0 || w.Latency > o.Timeout:
+	if w.Latency > o.Timeout {
 		return limit * o.Backoff
-	case 2*w.InFlight >= int(limit):
-		return limit + o.Step
 	}
-	return limit
+	dropped := w.dropped()
+	next := limit * (1 - (1-o.Backoff)*dropped)
+	if 2*w.InFlight >= int(limit) {
+		next += o.Step * (1 - dropped)
+	}
+	return next
 }
 
 func (a *AIMD) complete() AIMD {

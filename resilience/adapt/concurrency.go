@@ -49,6 +49,9 @@ type Window struct {
 	InFlight int           // the most that were in flight at once
 }
 
+// dropped is their share of the calls.
+func (w *Window) dropped() float64 { return float64(w.Dropped) / float64(max(1, w.Calls)) }
+
 // calls is how many calls a window should have.
 const calls = 10
 

@@ -133,7 +133,9 @@ func TestAIMD(t *testing.T) {
 	}{
 		{"growsInUse", AIMD{}, Window{Calls: 10, InFlight: 10}, 21},
 		{"staysUnused", AIMD{}, Window{Calls: 10, InFlight: 9}, 20},
-		{"cutWhenDropped", AIMD{}, Window{Calls: 10, Dropped: 1, InFlight: 20}, 18},
+		{"cutWhenAllAreDropped", AIMD{}, Window{Calls: 10, Dropped: 10, InFlight: 20}, 18},
+		{"cutByTheShareThatIsDropped", AIMD{}, Window{Calls: 10, Dropped: 5, InFlight: 9}, 19},
+		{"growsByTheShareThatIsNot", AIMD{}, Window{Calls: 10, Dropped: 5, InFlight: 10}, 19.5},
 		{"cutWhenSlow", AIMD{}, Window{Calls: 10, Latency: time.Second + 1, InFlight: 1}, 18},
 		{"asSlowAsMayBe", AIMD{}, Window{Calls: 10, Latency: time.Second, InFlight: 20}, 21},
 		{"asTold", AIMD{Timeout: time.Millisecond, Backoff: 0.5}, Window{Calls: 10, Latency: time.Second}, 10},
@@ -163,9 +165,10 @@ func TestGradient(t *testing.T) {
 		{"growsByTheQueue", Window{Calls: 10, Latency: 50 * time.Millisecond, InFlight: 100}, 101},
 		{"toleratesHalfAsMuchAgain", Window{Calls: 10, Latency: 75 * time.Millisecond, InFlight: 100}, 101},
 		{"staysUnused", Window{Calls: 10, Latency: 500 * time.Millisecond, InFlight: 49}, 100},
-		{"fallsInProportion", Window{Calls: 10, Latency: 100 * time.Millisecond, InFlight: 100}, 96},         // 80 + (75 + 5)/5
-		{"byHalfAtMost", Window{Calls: 10, Latency: time.Hour, InFlight: 100}, 91},                           // 80 + (50 + 5)/5
-		{"fallsWhenDropped", Window{Calls: 10, Dropped: 1, Latency: 50 * time.Millisecond, InFlight: 9}, 98}, // 80 + 90/5
+		{"fallsInProportion", Window{Calls: 10, Latency: 100 * time.Millisecond, InFlight: 100}, 96},             // 80 + (75 + 5)/5
+		{"byHalfAtMost", Window{Calls: 10, Latency: time.Hour, InFlight: 100}, 91},                               // 80 + (50 + 5)/5
+		{"fallsByWhatIsDropped", Window{Calls: 10, Dropped: 5, Latency: 50 * time.Millisecond, InFlight: 9}, 99}, // 80 + 95/5
+		{"growsByWhatIsNot", Window{Calls: 10, Dropped: 5, Latency: 50 * time.Millisecond, InFlight: 100}, 99.5}, // 80 + (95 + 2.5)/5
 		{"fallsWhenAllAreDropped", Window{Calls: 10, Dropped: 10, InFlight: 9}, 98},
 	} {
 		g := learned()
@@ -173,6 +176,20 @@ func TestGradient(t *testing.T) {
 		g.Windows = 1e9
 		if got := g.Next(100, c.w); math.Abs(got-c.want) > 0.01 {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// A path that is always refused, by a server that has room for the others, does
+// not take their places.
+func TestFewRefusalsAreNoOverload(t *testing.T) {
+	for name, a := range map[string]Algorithm{"AIMD": &AIMD{}, "gradient": &Gradient{}} {
+		limit := 100.0
+		for range 1000 {
+			limit = a.Next(limit, Window{Calls: 100, Dropped: 3, Latency: 50 * time.Millisecond, InFlight: min(100, int(limit))})
+		}
+		if limit < 100 {
+			t.Errorf("%s: %v, want 100", name, limit)
 		}
 	}
 }

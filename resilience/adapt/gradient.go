@@ -16,9 +16,10 @@ import (
 // baseline is a long average instead of the least that was ever seen, because
 // that may come from requests unlike those of now.
 //
-// A window of which calls were dropped lowers the limit by 2 % or more, unless
-// Smoothing says otherwise. The latency of what was dropped counts for nothing:
-// a refusal that comes at once would have all that is served after it look slow.
+// Dropped calls lower the limit too, by a tenth of their share, but for
+// Smoothing: latency alone does not show a server that refuses quickly. Their own
+// latency counts for nothing: what is served after refusals that came at once
+// would look slow.
 //
 // What has been slow for minutes becomes the baseline: give Max a number that
 // the server survives.
@@ -53,13 +54,13 @@ func (g *Gradient) Next(limit float64, w Window) float64 {
 		g.learn(latency, o.Windows)
 		gradient = min(1, max(0.5, o.Tolerance*g.baseline/latency))
 	}
-	if w.Dropped > 0 {
-		return limit*(1-o.Smoothing) + limit*min(gradient, 0.9)*o.Smoothing
+	dropped := w.dropped()
+	queue := o.Queue * (1 - dropped)
+	if 2*w.InFlight < int(limit) { // what nobody comes near tells nothing
+		gradient, queue = 1, 0
 	}
-	if 2*w.InFlight < int(limit) {
-		return limit
-	}
-	return limit*(1-o.Smoothing) + (limit*gradient+o.Queue)*o.Smoothing
+	gradient = min(gradient, 1-dropped/10)
+	return limit*(1-o.Smoothing) + (limit*gradient+queue)*o.Smoothing
 }
 
 // complete returns the gradient with the defaults for a limit.
