@@ -119,3 +119,18 @@ func TestWhatTheServerRefusesIsForcedByWhoHasSeenIt(t *testing.T) {
 	a.wait("result=IMPACT")
 	a.wait("forced=true version=2")
 }
+
+func TestWhoIsSureIsAskedOnce(t *testing.T) {
+	a := administer(t)
+	a.run(exitDone, nil, "rules", "apply", a.file("wide.yaml", "rules:\n  - {id: a, limit: 1000, window: 1m}\n  - {id: b, by: [ip], limit: 1000, window: 1m}\n"))
+	a.traffic(120)
+	p, typed := a.asked("rules", "apply", a.file("strict.yaml", "rules:\n  - {id: a, limit: 1, window: 1m}\n"))
+	answer(t, typed, "y")
+	if status := p.exit(); status != exitDone {
+		t.Errorf("status %d", status)
+	}
+	if asked := strings.Count(strings.Join(p.logged(), "\n"), "This is dangerous: "); asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+	a.run(exitDone, []string{"2*"}, "rules", "history")
+}

@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"net/http"
+	"net/http/httptest"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -43,5 +46,38 @@ func TestRulesArePipedIn(t *testing.T) {
 	}
 	if got := a.run(exitDone, nil, "rules", "show"); got.out != adminRemoved {
 		t.Error(got.out)
+	}
+}
+
+func TestAFolderWithoutRulesIsNotApplied(t *testing.T) {
+	a := administer(t)
+	a.file("notes.txt", "none")
+	for _, what := range []string{"apply", "diff", "impact"} {
+		a.run(exitUsage, []string{"holds no rule file (to have no rules, write one that says rules: [])"}, "rules", what, a.folder)
+	}
+}
+
+// A server may know mistakes that this program does not.
+func TestWhatAServerFindsIsPlacedInTheFiles(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			w.Header().Set("ETag", `"a"`)
+			_, _ = w.Write([]byte(`{"files":[]}`))
+			return
+		}
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte(`{"error":{"code":"INVALID_RULES","message":"no","problems":[{"file":"b.yaml","line":3,"column":5,"what":"is new","mend":"mend it"}]}}`))
+	}))
+	defer server.Close()
+	folder := t.TempDir()
+	writeFile(t, filepath.Join(folder, "a.yaml"), "rules:\n  - {id: a, limit: 10, window: 60}\n")
+	b := writeFile(t, filepath.Join(folder, "b.yaml"), "rules:\n  - {id: b, limit: 10, window: 60}\n")
+	for _, what := range []string{"apply", "diff", "impact"} {
+		for _, path := range []string{folder, b} {
+			got := command(t, nil, "rules", what, "--server", server.URL, path)
+			if got.status != exitUsage || got.errors != b+":3:5: is new (mend it)\n" {
+				t.Errorf("%s %s: status %d, %q", what, path, got.status, got.errors)
+			}
+		}
 	}
 }

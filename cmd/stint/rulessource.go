@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -48,6 +49,9 @@ func loadSource(ctx context.Context, source ruleset.Source, log *slog.Logger) (*
 	})
 	if err := keeper.Load(ctx); err != nil {
 		return nil, err
+	}
+	if errors.Is(refused, ruleset.ErrDamaged) {
+		return nil, fmt.Errorf("source: %w (publish others by a server that runs, with --server)", refused)
 	}
 	if refused != nil {
 		return nil, fmt.Errorf("source: %w", refused)

@@ -73,3 +73,22 @@ func TestASourceThatLostItsVersionsIsTold(t *testing.T) {
 		t.Error(got.out)
 	}
 }
+
+// What is damaged is not taken for what is not there.
+func TestADamagedVersionIsTold(t *testing.T) {
+	redis := redistest.Server(t)
+	source := "redis://" + redis.Addr()
+	a := administer(t, "--rules", source)
+	first, raised := a.file("rules.yaml", adminRules), a.file("raised.yaml", adminRaised)
+	a.run(exitDone, []string{"version 1 is published"}, "rules", "apply", first)
+	a.run(exitDone, []string{"version 2 is published"}, "rules", "apply", raised)
+	redis.Must("HSET", "stint:rules:{rules}:files", "1", "junk")
+	a.run(exitFailed, []string{"this version is damaged"}, "rules", "show", "1")
+	a.run(exitFailed, []string{"this version is damaged"}, "rules", "rollback", "1")
+	a.run(exitDone, []string{"2*"}, "rules", "history", "--source", source)
+	redis.Must("HSET", "stint:rules:{rules}:files", "2", "junk")
+	a.run(exitFailed, []string{"is damaged", "--server"}, "rules", "history", "--source", source)
+	a.run(exitFailed, []string{"is damaged", "--server"}, "rules", "apply", "--yes", "--source", source, first)
+	a.run(exitDone, []string{"version 3 is published"}, "rules", "apply", "--yes", first)
+	a.run(exitDone, []string{"3*"}, "rules", "history", "--source", source)
+}

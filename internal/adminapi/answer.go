@@ -100,6 +100,8 @@ func fromSource(err error) *apiError {
 		return &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Message: err.Error()}
 	case errors.Is(err, ruleset.ErrReadOnly):
 		return &apiError{Status: http.StatusForbidden, Code: "READ_ONLY", Message: err.Error()}
+	case errors.Is(err, ruleset.ErrDamaged):
+		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "what the source keeps of this version is damaged"}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "the source of the rules did not answer in time; whether it took a change, the history tells"}
 	}

@@ -162,7 +162,7 @@ func (a *API) handler(e endpoint) http.Handler {
 // fail answers an error, and logs what is not the caller's mistake.
 func (a *API) fail(q *request, err error) {
 	e := asError(err)
-	if e.Code == codeSource && !isChange(q.Request) {
+	if e.Code == codeSource && !isChange(q.Request) && !errors.Is(err, ruleset.ErrDamaged) {
 		e.Message = "the source of the rules does not answer, or fails"
 	}
 	store, isStore := errors.AsType[*stint.Error](err)
