@@ -141,14 +141,19 @@ func (f *adminFlags) address() (*url.URL, error) {
 	if text == "" {
 		text = defaultAdmin
 	}
+	return serverURL(name, text, "http://host:6070; rules in Redis or PostgreSQL are reached by --source")
+}
+
+// serverURL is the address of a server, which name has. such is how to write it.
+func serverURL(name, text, such string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "":
-		return nil, usagef("%s: %q is not a URL (write it as http://host:6070)", name, redacted(u))
+		return nil, usagef("%s: %q is not a URL (write it as %s)", name, redacted(u), such)
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, usagef("%s: %s is not the address of a server (write it as http://host:6070; rules in Redis or PostgreSQL are reached by --source)", name, schemeOf(text))
+		return nil, usagef("%s: %s is not the address of a server (write it as %s)", name, schemeOf(text), such)
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, usagef("%s: has a query or a fragment, which no address of a server has (write it as http://host:6070)", name)
+		return nil, usagef("%s: has a query or a fragment, which no address of a server has (write it as %s)", name, such)
 	case u.User != nil:
 		return nil, usagef("%s: has a user or a password in it (put the token into STINT_TOKEN)", name)
 	}

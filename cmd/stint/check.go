@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
@@ -59,9 +59,9 @@ func (f *checkFlags) run(ctx context.Context, args []string, token string, out i
 	if err != nil {
 		return err
 	}
-	base, err := url.Parse(f.server)
-	if err != nil || base.Host == "" {
-		return usagef("server: %q is not a URL (write it as http://host:port)", f.server)
+	base, err := serverURL("server", f.server, "http://host:8080")
+	if err != nil {
+		return err
 	}
 	answer, err := postCheck(ctx, base.JoinPath("/v1/check").String(), token, body)
 	if err != nil {
@@ -84,8 +84,8 @@ func checkBody(args []string) ([]byte, error) {
 	body.Attributes = map[string]string{}
 	for _, arg := range args {
 		name, value, ok := strings.Cut(arg, "=")
-		if !ok || name == "" {
-			return nil, usagef("%q is not an attribute (write it as key=value, such as api_key=alice)", arg)
+		if !ok || name == "" || !utf8.ValidString(arg) {
+			return nil, usagef("%q is not an attribute (write it as key=value in UTF-8, such as api_key=alice)", arg)
 		}
 		if _, twice := body.Attributes[name]; twice || name == "cost" && body.Cost != nil {
 			return nil, usagef("%s: is given twice", name)

@@ -73,13 +73,16 @@ func TestCheckTellsFailureFromWrongUsage(t *testing.T) {
 		"a cost twice":          {[]string{"cost=1", "cost=2"}, exitUsage, "given twice"},
 		"cost in words":         {[]string{"cost=two"}, exitUsage, "whole number"},
 		"no server URL":         {[]string{"--server", "localhost", "path=/"}, exitUsage, "server: "},
+		"no web server":         {[]string{"--server", "redis://u:hunter2@h", "path=/"}, exitUsage, "redis:// is not the address of a server"},
+		"a password":            {[]string{"--server", "http://u:hunter2@h", "path=/"}, exitUsage, "STINT_TOKEN"},
+		"a garbled key":         {[]string{"api_key=\xff"}, exitUsage, "in UTF-8"},
 		"nobody there":          {[]string{"--server", "http://127.0.0.1:1", "path=/"}, exitFailed, "127.0.0.1:1"},
 		"not a stint server":    {[]string{"--server", other.URL, "path=/"}, exitFailed, "is this a stint server?"},
 		"cost the server hates": {[]string{"--server", "http://" + p.addr("http"), "path=/", "cost=-1"}, exitUsage, "check: 400 Bad Request: cost: -1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := command(t, nil, append([]string{"check"}, c.args...)...)
-			if got.status != c.status || !strings.Contains(got.errors, c.want) {
+			if got.status != c.status || !strings.Contains(got.errors, c.want) || strings.Contains(got.errors, "hunter2") {
 				t.Errorf("status %d, %q, want %d with %q", got.status, got.errors, c.status, c.want)
 			}
 		})
