@@ -16,7 +16,7 @@ func plain(text string) string {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, strings.ToValidUTF8(text, string(unicode.ReplacementChar)))
+	}, strings.ReplaceAll(strings.ToValidUTF8(text, string(unicode.ReplacementChar)), "\r\n", "\n"))
 }
 
 // cell is text of others in one line, as a cell of a table.

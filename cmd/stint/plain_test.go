@@ -19,6 +19,9 @@ func TestPlainTextIsHarmless(t *testing.T) {
 	if !strings.HasPrefix(got, "a") || !strings.HasSuffix(got, "\ufffd\nb\tc é 日本") || harmful(got) {
 		t.Errorf("%q", got)
 	}
+	if got := plain("a\r\nb\rc\r\r\n"); got != "a\nb\ufffdc\ufffd\n" {
+		t.Errorf("%q", got)
+	}
 	if got := cell("a\nb\t c"); got != "a b c" {
 		t.Errorf("%q", got)
 	}
