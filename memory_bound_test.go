@@ -20,6 +20,21 @@ func TestMemoryForgetsIdleKeys(t *testing.T) {
 	}
 }
 
+// A rate that is lowered finds what was used, also when the bucket would have
+// been full by the old one, and others have come since.
+func TestMemoryKeepsWhatWasUsedForALoweredRate(t *testing.T) {
+	m, clock := newTestMemory(MemoryOptions{})
+	fast, slow := mustCompile(t, Spec{RefillRate: "10", Capacity: 10}), mustCompile(t, Spec{RefillRate: "0.001", Capacity: 10})
+	mustTake(t, m, Claim{Key: "k", Limit: fast, Cost: 10})
+	clock.pass(15 * time.Second)
+	for i := range 20_000 {
+		mustTake(t, m, Claim{Key: fmt.Sprint(i), Limit: fast, Cost: 1})
+	}
+	if d := mustTake(t, m, Claim{Key: "k", Limit: slow}); d.Remaining != 0 {
+		t.Errorf("%+v; want an empty bucket", d)
+	}
+}
+
 func TestMemoryKeepsAllForReplay(t *testing.T) {
 	m, clock := newTestMemory(MemoryOptions{KeepAll: true, MaxKeys: 10})
 	l := mustCompile(t, PerMinute(10))

@@ -25,7 +25,9 @@ end
 -- Keys end at a millisecond: their end is rounded up, and counted from now
 -- rounded down, and one more: since Redis 7.2 servers count from when the
 -- script began.
-local start = (now - now % 1000) / 1000 - 1 - keep
+-- They outlive their state by 15 s, so that a rate that is lowered meanwhile finds
+-- what was used.
+local start = (now - now % 1000) / 1000 - 1 - keep - 15000
 local most = 9007199254740991
 
 local sizes, allowed, first, numbers = {}, 0, 1, at + 1

@@ -11,8 +11,11 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
+// linger is how much longer than a bucket its key lives.
+const linger = 15 * time.Second
+
 // A key ends when its state, left alone, is as good as new, or a little later:
-// by whole milliseconds, and as long as the script ran.
+// by whole milliseconds, and as long as the script ran. That of a bucket lingers.
 func TestKeysEndWithTheirState(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
 	for _, keep := range []time.Duration{0, time.Hour} {
@@ -25,8 +28,11 @@ func TestKeysEndWithTheirState(t *testing.T) {
 				if errs[0] != nil {
 					t.Fatal(errs[0])
 				}
-				reset := time.UnixMicro(out[0].At).Add(out[0].ResetAfter)
-				s.endsAt(l, b.names[0], reset.Add(keep))
+				end := time.UnixMicro(out[0].At).Add(out[0].ResetAfter).Add(keep)
+				if l.Numbers().Fill > 0 || l.Algorithm() == stint.LeakyBucket {
+					end = end.Add(linger)
+				}
+				s.endsAt(l, b.names[0], end)
 			}
 			s.must("FLUSHALL")
 		}
@@ -70,33 +76,25 @@ func TestStatesAsGoodAsNewAreNotKept(t *testing.T) {
 	}
 }
 
-// A state comes back as it was until the very end of its time, and is gone
-// then: the server itself decides, by its own clock.
-func TestBucketIsWholeAgainWhenItsKeyIsGone(t *testing.T) {
+// A rate that is lowered finds what was used, also when the bucket would have
+// been full by the old one.
+func TestALoweredRateFindsWhatWasUsed(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
-	l := limitOf(t, stint.Spec{RefillRate: "333.3", Capacity: 10})
 	e := encodingOf(t, Options{})
-	for range 20 {
+	take := func(rate string, cost int64) stint.Decision {
 		b := e.newBatch()
-		b.add(&stint.Group{Claims: []stint.Claim{{Key: "key", Limit: l, Cost: 7}}}, false)
-		out, _ := s.decide(b)
-		end := out[0].At + out[0].ResetAfter.Microseconds()
-		for {
-			peek := e.newBatch()
-			peek.add(&stint.Group{Claims: []stint.Claim{{Key: "key", Limit: l}}}, false)
-			seen, errs := s.decide(peek)
-			if errs[0] != nil {
-				t.Fatal(errs[0])
-			}
-			if seen[0].Remaining == 10 && peek.sizeOf(0) == 0 && seen[0].At < end {
-				t.Fatalf("the key was gone %d µs too early", end-seen[0].At)
-			}
-			if peek.sizeOf(0) == 0 {
-				break
-			}
+		b.add(&stint.Group{Claims: []stint.Claim{{Key: "key", Limit: limitOf(t, stint.Spec{RefillRate: rate, Capacity: 10}), Cost: cost}}}, false)
+		out, errs := s.decide(b)
+		if errs[0] != nil {
+			t.Fatal(errs[0])
 		}
+		return out[0]
+	}
+	end := take("333.3", 10)
+	for take("333.3", 0).ResetAfter > 0 { // by the server's clock
+	}
+	d := take("0.001", 0)
+	if passed := d.At - end.At; d.Remaining != 0 || d.ResetAfter < 9000*time.Second || passed < 30_000 {
+		t.Errorf("%+v after %d µs; want an empty bucket", d, passed)
 	}
 }
-
-// sizeOf is how long a state was that the last reply brought.
-func (b *batch) sizeOf(at int) int { return int(b.data[answerHead+at]) }

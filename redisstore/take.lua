@@ -18,7 +18,7 @@
 local spread, read, write, call = unpack, struct.unpack, struct.pack, redis.call
 local sub, rep, floor, min, max = string.sub, string.rep, math.floor, math.min, math.max
 local UNIT, MOST, FORGET = 1000000, 9007199254740991, -9007199254740992
-local WINDOW, COUNTER, LOG = 3, 5, 6 -- of the kinds
+local LEAKY, WINDOW, COUNTER, LOG = 2, 3, 5, 6 -- of the kinds; 1 is bucket
 
 local keys, args = KEYS, ARGV[1]
 local now, keep, limits, position = read('>i7i7I3', args)
@@ -408,7 +408,7 @@ local function limitOf(index)
   if l then return l end
   local kind, most, a, b, c = read('>Bi7i7i7i7', args, numbers + 36 * index)
   l = {kind = kind, max = most, steps = stepsOf(kind)}
-  if kind <= 2 then
+  if kind <= LEAKY then
     l.p, l.q, l.fill = a, b, c
   elseif kind == WINDOW or kind == LOG then
     l.window, l.origin = a, b
@@ -457,6 +457,7 @@ local function save(i, s, l)
   -- rounded down, and one more: since Redis 7.2 servers count from when the
   -- script began.
   local ms = (gone + -gone % 1000) / 1000 - (now - now % 1000) / 1000 + 1 + keep
+  if l.kind <= LEAKY then ms = ms + 15000 end -- as in bucket.lua
   if not s.known or gone <= now and keep == 0 then
     if old[i] then call('DEL', keys[i]) end
   elseif l.kind ~= LOG then

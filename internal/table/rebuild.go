@@ -12,6 +12,10 @@ const (
 // states, in microseconds.
 const sweepEvery = 10_000_000
 
+// linger is for how long a state is kept when it has become idle, in
+// microseconds: a limit that changes meanwhile finds what was used.
+const linger = 15_000_000
+
 // rebuild drops the idle states and gives the shard the size that suits the
 // rest. It copies to scratch, clears, and puts back.
 func (s *Shard) rebuild(now int64) {
@@ -35,7 +39,7 @@ func (s *Shard) collect(kept []Slot, now int64) []Slot {
 		slot := s.at(i)
 		switch {
 		case slot.ref == 0:
-		case s.idle(slot, now):
+		case s.idle(slot, now-linger):
 			dropped += 1 + s.dropWide(slot)
 		default:
 			kept = append(kept, *slot)
