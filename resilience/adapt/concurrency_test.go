@@ -61,6 +61,62 @@ func TestWindows(t *testing.T) {
 	}
 }
 
+// A window has the most that were in flight at once, and begins with those that
+// still are, when the one before it ends.
+func TestWindowsKnowWhatIsInFlight(t *testing.T) {
+	now, seen := time.Duration(0), []Window(nil)
+	c := must(New(Options{Window: time.Second, Clock: func() time.Duration { return now }, Algorithm: by(func(limit float64, w Window) float64 {
+		seen = append(seen, w)
+		return limit
+	})}))
+	var all []Call
+	for range 3 {
+		call, _ := c.Enter()
+		all = append(all, call)
+	}
+	all[0].Leave()
+	all[1].Leave()
+	call, _ := c.Enter()
+	for _, at := range []time.Duration{10 * time.Second, 20*time.Second - 1, 20 * time.Second} { // fewer than ten calls: ten seconds
+		now = at
+		call.Answer(Served)
+	}
+	if len(seen) != 2 || seen[0].InFlight != 3 || seen[1] != (Window{Calls: 2, Latency: 20*time.Second - 1, InFlight: 2}) {
+		t.Errorf("%+v", seen)
+	}
+	for _, call := range all[2:] {
+		call.Leave()
+	}
+	now = 30 * time.Second
+	call.Answer(Served)
+	now = 40 * time.Second
+	if call.Answer(Served); seen[2].InFlight != 2 || seen[3].InFlight != 1 {
+		t.Errorf("%+v", seen[2:])
+	}
+}
+
+func TestClockThatRunsBackIsNoLatency(t *testing.T) {
+	now, latency := time.Hour, time.Duration(-1)
+	c := must(New(Options{Window: 1, Clock: func() time.Duration { return now }, Algorithm: by(func(limit float64, w Window) float64 {
+		latency = w.Latency
+		return limit
+	})}))
+	now = 2 * time.Hour
+	call, _ := c.Enter()
+	now -= time.Minute
+	if call.End(Served); latency != 0 {
+		t.Errorf("got %v", latency)
+	}
+}
+
+func TestLimitBeginsBetweenItsBounds(t *testing.T) {
+	for want, o := range map[int]Options{20: {}, 50: {Min: 50}, 5: {Max: 5}, 2000: {Min: 2000}} {
+		if got := must(New(o)).Usage().Limit; got != want {
+			t.Errorf("%+v: %d, want %d", o, got, want)
+		}
+	}
+}
+
 func TestLimitStaysInBounds(t *testing.T) {
 	for says, want := range map[float64]int{math.Inf(1): 50, math.Inf(-1): 3, 1e300: 50, -1: 3, 10.9: 10} {
 		now := time.Duration(0)

@@ -93,12 +93,20 @@ func TestMachineCPU(t *testing.T) {
 	if got, err := load(); err != nil || got != 0 {
 		t.Errorf("at first: %v, %v", got, err)
 	}
-	write("cpu  1040 10 20 1020 5 3 2 0 999 999\n") // 75 of 100 ticks
+	write("cpu  1040 10 20 1020 5 3 2 0 1099 1999\n") // 75 of 100 ticks; guests are users, too
 	if got, err := load(); err != nil || got != 0.75 {
 		t.Errorf("%v, %v", got, err)
 	}
 	if got, err := load(); err != nil || got != 0 {
 		t.Errorf("no time went by: %v, %v", got, err)
+	}
+	write("cpu  1140 10 20 970 5 3 2 0 0 0\n") // idle may run back
+	if got, err := load(); err != nil || got != 1 {
+		t.Errorf("more than all: %v, %v", got, err)
+	}
+	write("cpu  1040 10 20 1170 5 3 2 0 0 0\n")
+	if got, err := load(); err != nil || got != 0 {
+		t.Errorf("less than none: %v, %v", got, err)
 	}
 	for _, garbage := range []string{"", "cpu", "cpu a b c d e", "cpu0 1 2 3 4 5"} {
 		write(garbage)

@@ -97,6 +97,53 @@ func TestSlowUploadsAreNoLatency(t *testing.T) {
 	}
 }
 
+// Latency ends when the answer begins, in whatever way.
+func TestLatencyEndsWithTheFirstByte(t *testing.T) {
+	for name, begin := range map[string]func(w http.ResponseWriter){
+		"writes":  func(w http.ResponseWriter) { _, _ = io.WriteString(w, "hello") },
+		"copies":  func(w http.ResponseWriter) { _, _ = io.Copy(w, io.LimitReader(strings.NewReader("hello"), 3)) },
+		"flushes": func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() },
+	} {
+		now, latency := time.Hour, time.Duration(0)
+		gate := must(New(Options{Window: 1, Clock: func() time.Duration { now++; return now }, Algorithm: by(func(limit float64, w Window) float64 {
+			latency = w.Latency
+			return limit
+		})}))
+		Middleware{Gate: gate}.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			now += time.Second
+			begin(w)
+			now += time.Minute
+		})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		if latency.Round(time.Millisecond) != time.Second {
+			t.Errorf("%s: %v", name, latency)
+		}
+	}
+}
+
+// always is a gate of somebody else's, whose calls belong to no gate.
+type always struct{}
+
+func (always) Enter() (Call, bool) { return Call{}, true }
+
+func TestMiddlewareWithAGateOfOnesOwn(t *testing.T) {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", strings.NewReader("a body"))
+	w := httptest.NewRecorder()
+	Middleware{Gate: always{}}.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })).ServeHTTP(w, r)
+	if w.Body.String() != "a body" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestRefusalRoundsUp(t *testing.T) {
+	for wait, want := range map[time.Duration]string{-time.Hour: "1", 0: "1", time.Second: "1", time.Second + 1: "2"} {
+		w := httptest.NewRecorder()
+		Refusal(wait).ServeHTTP(w, nil)
+		if got := w.Header().Get("Retry-After"); got != want || !strings.Contains(w.Body.String(), `"retry_after_seconds":`+want+"}") {
+			t.Errorf("%v: %s, %s", wait, got, w.Body)
+		}
+	}
+}
+
 func TestShedRequestsAreToldWhenToComeBack(t *testing.T) {
 	gate := newTally()
 	gate.Enter()
@@ -186,6 +233,35 @@ func TestTransport(t *testing.T) {
 		if len(gate.outcomes) != 1 || gate.outcomes[0] != c.want || gate.Usage().InFlight != 0 {
 			t.Errorf("%s: %v, want %v", c.name, gate.outcomes, c.want)
 		}
+	}
+}
+
+// Who gives up after the answer has come does not unsay it.
+func TestAnswerBeforeTheCallerLeft(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	gate := newTally()
+	rt := &Transport{Gate: gate, Base: trip(func(*http.Request) (*http.Response, error) {
+		leave()
+		return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
+	})}
+	resp, err := rt.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, "http://h/", nil))
+	if err == nil {
+		resp.Body.Close()
+	}
+	if len(gate.outcomes) != 1 || gate.outcomes[0] != Dropped {
+		t.Errorf("%v, %v", gate.outcomes, err)
+	}
+}
+
+func TestTransportThatPanicsHoldsNoPlace(t *testing.T) {
+	gate := newTally()
+	rt := &Transport{Gate: gate, Base: trip(func(*http.Request) (*http.Response, error) { panic("broken") })}
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = rt.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://h/", nil))
+	}()
+	if len(gate.outcomes) != 1 || gate.outcomes[0] != Ignored || gate.Usage().InFlight != 0 {
+		t.Errorf("%v, %+v", gate.outcomes, gate.Usage())
 	}
 }
 

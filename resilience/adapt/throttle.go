@@ -145,13 +145,13 @@ func (c *counts) add(tenth *count, more count) {
 // at returns the tenth of a number, after those that are then too old have
 // left.
 func (c *counts) at(number int64) *count {
-	number = max(number, c.newest)
-	for n := max(c.newest, number-tenths) + 1; n <= number; n++ {
-		old := &c.tenths[n%tenths]
+	c.newest = max(c.newest, number-tenths)
+	for c.newest < number {
+		c.newest++
+		old := &c.tenths[c.newest%tenths]
 		c.sum.requests -= old.requests
 		c.sum.accepts -= old.accepts
 		*old = count{}
 	}
-	c.newest = number
-	return &c.tenths[number%tenths]
+	return &c.tenths[c.newest%tenths]
 }

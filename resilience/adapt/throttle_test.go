@@ -78,6 +78,20 @@ func TestManyAtOnceAreNoRefusals(t *testing.T) {
 	}
 }
 
+// No clock breaks it: not one that begins below zero, nor one that leaps, nor one
+// that runs back, which changes nothing.
+func TestThrottleByAnyClock(t *testing.T) {
+	now := -time.Hour
+	th := must(NewThrottle(ThrottleOptions{Window: tenths, Clock: func() time.Duration { return now }, Random: func() float64 { return 1 }}))
+	for _, now = range []time.Duration{-time.Hour, math.MaxInt64, 0, -1} {
+		call, _ := th.Enter()
+		call.End(Dropped)
+	}
+	if got, want := th.Probability(), 3.0/4; got != want {
+		t.Errorf("after the leap there were three: %v, want %v", got, want)
+	}
+}
+
 func TestThrottleThatCannotBe(t *testing.T) {
 	for field, o := range map[string]ThrottleOptions{"K": {K: 1}, "Window": {Window: 9}} {
 		if _, err := NewThrottle(o); err == nil || !strings.Contains(err.Error(), "adapt: "+field) {
