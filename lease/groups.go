@@ -79,15 +79,22 @@ type spent struct {
 func (s *Store) round(groups []stint.Group, out []stint.Decision) *round {
 	r, ok := s.rounds.Get().(*round)
 	if !ok {
-		r = &round{lease: s}
+		r = &round{lease: s, call: call{singles: make(map[*entry]int)}}
 	}
 	r.groups, r.out, r.now = groups, out, s.now()
 	return r
 }
 
+// mostRoom is for how many claims room is kept: that of a huge call would
+// stay for good.
+const mostRoom = 1 << 14
+
 // giveBack keeps the room alone for the next call.
 func (s *Store) giveBack(r *round) {
-	clear(r.spent)
+	if cap(r.claims)+cap(r.joined) > mostRoom {
+		return
+	}
+	clear(r.spent[:cap(r.spent)]) // of every group
 	*r = round{lease: s, spent: r.spent[:0], call: r.emptied()}
 	s.rounds.Put(r)
 }
@@ -103,6 +110,7 @@ func (r *round) decide(bundle []stint.Group, out []stint.Decision) bool {
 		out = out[len(g.Claims):]
 		allowed, ok := r.decideGroup(g, decisions)
 		if !ok {
+			r.uncount()
 			r.refund(0)
 			return false
 		}
@@ -165,4 +173,14 @@ func (r *round) refund(from int) {
 		s.told.Remaining = min(s.told.Limit, s.told.Remaining+s.cost)
 	}
 	r.spent = r.spent[:from]
+}
+
+// uncount has the pace of what was spent be as before: it is counted when the
+// store is asked.
+func (r *round) uncount() {
+	for _, s := range r.spent {
+		s.shard.Lock()
+		s.entry.pace.undo(s.cost)
+		s.shard.Unlock()
+	}
 }

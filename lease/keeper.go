@@ -187,6 +187,9 @@ func (w *work) empty(sh *shard) {
 
 // carry takes the work to the store, some calls at once.
 func (s *Store) carry(w *work) {
+	if len(w.jobs) == 0 {
+		return
+	}
 	var all sync.WaitGroup
 	lane := make(chan struct{}, lanes)
 	for jobs := w.jobs; len(jobs) > 0; {

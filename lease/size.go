@@ -123,6 +123,9 @@ func (p *pace) add(cost, now, time int64) {
 	p.used += cost
 }
 
+// undo takes back what was counted just now.
+func (p *pace) undo(cost int64) { p.used = max(0, p.used-cost) }
+
 // at is the pace now: at least what was used lately makes it, and at most what
 // a silence since makes it.
 func (p *pace) at(now, time int64) float64 {

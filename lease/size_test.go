@@ -1,7 +1,9 @@
 package lease
 
 import (
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -81,4 +83,38 @@ func TestARefundGoesToItsOwnGrant(t *testing.T) {
 	if e.refund(3, grant{at: 5, until: 30}) {
 		t.Errorf("%+v; want that nothing takes it", e.grants)
 	}
+}
+
+// A claim that is decided by the store with its group is counted once.
+func TestAGroupIsCountedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := New(stint.NewMemory(stint.MemoryOptions{}), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		claim := func(limit int64) stint.Claim {
+			l, err := stint.Spec{Name: fmt.Sprint(limit), Limit: limit, Window: time.Minute}.Compile()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return stint.Claim{Key: "k", Limit: l, Cost: 5, Policy: stint.Policy{Consistency: stint.Leased}}
+		}
+		hot, cold := claim(100_000), claim(77)
+		for range 10 {
+			if _, err := s.Take(t.Context(), hot); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(30 * time.Millisecond)
+		}
+		sh, _ := s.locate(&hot)
+		e := sh.find(&hot)
+		held := e.inHand(s.now())
+		if err := s.TakeGroups(t.Context(), []stint.Group{{Claims: []stint.Claim{hot, cold}}}, make([]stint.Decision, 2)); err != nil {
+			t.Fatal(err)
+		}
+		if e.pace.used != 5 || held < 5 { // so much since the last quarter of L began
+			t.Errorf("%d are counted; %d were held", e.pace.used, held)
+		}
+	})
 }
