@@ -20,7 +20,7 @@ type call struct {
 	from      []int // by group of sub: its place among all
 	places    []int // by decision: its place in out
 	asks      []asked
-	singles   map[*entry]int // places in asks, for others to join
+	singles   map[*entry]int // places in asks, for others to join that come next of their key
 	joined    []joined
 	errs      []error // by group of all; nil: there are none
 }
@@ -56,13 +56,8 @@ func (k *call) emptied() call {
 // decisions begin at a place.
 func (r *round) keep(first, next, place int) {
 	bundle := r.groups[first:next]
-	if !allLeasable(bundle) {
-		for i := range bundle {
-			place = r.put(first+i, place)
-		}
-		return
-	}
-	single := len(bundle) == 1 && len(bundle[0].Claims) == 1
+	leased := allLeasable(bundle)
+	single := leased && len(bundle) == 1 && len(bundle[0].Claims) == 1
 	if single && r.join(first, place) {
 		return
 	}
@@ -70,7 +65,11 @@ func (r *round) keep(first, next, place int) {
 		claim := len(r.claims)
 		place = r.put(first+i, place)
 		for ; claim < len(r.claims); claim++ {
-			r.want(claim, single)
+			if leased {
+				r.want(claim, single)
+			} else {
+				r.pass(claim)
+			}
 		}
 	}
 }
@@ -114,17 +113,16 @@ func (r *round) want(claim int, single bool) {
 		return
 	}
 	e.pace.add(c.Cost, r.now, e.size.ahead)
-	if _, ok := r.singles[e]; single && !ok {
-		if r.singles == nil {
-			r.singles = make(map[*entry]int)
-		}
+	if single && e.mayJoin(c) {
 		r.singles[e] = len(r.asks)
+	} else {
+		delete(r.singles, e) // what comes later is decided later
 	}
 	r.asks = append(r.asks, asked{shard: sh, entry: e, group: len(r.sub) - 1, claim: claim, first: e.begin(c, r.now, true)})
 }
 
-// join has a claim of the same key ask for a group of one claim too, if there is
-// one.
+// join has the claim of the same key that came last ask for a group of one
+// claim too, if it may.
 func (r *round) join(group, place int) bool {
 	c := &r.groups[group].Claims[0]
 	sh, _ := r.lease.locate(c)
@@ -132,21 +130,29 @@ func (r *round) join(group, place int) bool {
 	defer sh.Unlock()
 	e := sh.find(c)
 	ask, ok := r.singles[e]
-	if !ok || !mayAskFor(&r.claims[r.asks[ask].claim], c) {
+	if !ok || !e.mayJoin(c) {
 		return false
 	}
-	r.claims[r.asks[ask].claim].Extra += c.Cost
+	a := &r.claims[r.asks[ask].claim]
+	if a.Policy != c.Policy || a.Extra+c.Cost > stint.MaxCost {
+		return false
+	}
+	a.Extra += c.Cost
 	r.joined = append(r.joined, joined{ask, group, place})
 	sh.count.asked++
 	e.pace.add(c.Cost, r.now, e.size.ahead)
 	return true
 }
 
-// mayAskFor reports whether a claim may ask for another one of its key: both
-// travel alike, and fare alike when the store fails.
-func mayAskFor(a, c *stint.Claim) bool {
-	return a.Policy == c.Policy && c.Policy.OnFailure != stint.FailLocal && a.Extra+c.Cost <= stint.MaxCost
+// mayJoin reports whether a claim may ask for others, or others for it. What is
+// not enough for one that joined stays with the node, so none is great; and
+// where the store fails, all of one answer fare alike.
+func (e *entry) mayJoin(c *stint.Claim) bool {
+	return c.Cost <= max(1, e.size.limit/shareOfJoined) && c.Policy.OnFailure != stint.FailLocal
 }
+
+// shareOfJoined is which part of a limit a claim may be to join.
+const shareOfJoined = 64
 
 // send asks the store, keeps what came beside, and passes the answer on.
 func (r *round) send(ctx context.Context) error {
@@ -162,6 +168,7 @@ func (r *round) send(ctx context.Context) error {
 	r.note(err)
 	r.share()
 	r.learn(err, sent)
+	r.passed()
 	r.answered()
 	for i, place := range r.places {
 		r.out[place] = r.decisions[i]
@@ -178,8 +185,7 @@ func (r *round) share() {
 		a, cost := &r.asks[j.ask], r.groups[j.group].Claims[0].Cost
 		d := &r.decisions[a.claim]
 		switch {
-		case r.errs != nil && r.errs[j.group] != nil:
-		case d.Degraded:
+		case d.Degraded, r.errs != nil && r.errs[j.group] != nil:
 			r.out[j.place] = *d
 		case d.Granted >= cost:
 			d.Granted -= cost

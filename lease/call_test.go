@@ -65,28 +65,25 @@ func TestABatchIsDecidedAsByTheStore(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
+	const n = 12 * 64 // so that all costs may join
 	specs := []stint.Spec{
-		perMinute(40),
-		{Rule: "r", Algorithm: stint.TokenBucket, Limit: 10, Window: time.Minute, Capacity: 40},
-		{Rule: "r", Algorithm: stint.GCRA, Limit: 40, Window: time.Minute},
-		{Rule: "r", Algorithm: stint.SlidingWindowLog, Limit: 40, Window: time.Minute},
-		{Rule: "r", Algorithm: stint.SlidingWindowCounter, Limit: 40, Window: time.Minute},
+		perMinute(n),
+		{Rule: "r", Algorithm: stint.TokenBucket, Limit: 10, Window: time.Minute, Capacity: n},
+		{Rule: "r", Algorithm: stint.GCRA, Limit: n, Window: time.Minute},
+		{Rule: "r", Algorithm: stint.SlidingWindowLog, Limit: n, Window: time.Minute},
+		{Rule: "r", Algorithm: stint.SlidingWindowCounter, Limit: n, Window: time.Minute},
 	}
 	for run := range 100 {
 		play(t, func(s *scene) {
 			s.far.way = 0 // so that both decide at one time
 			s.newMinute()
 			l := s.limit(specs[run%len(specs)])
-			model := stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return time.Now().UnixMicro() }})
 			keys, costs := make([]int64, 30), make([]int64, 30)
 			for i := range keys {
 				keys[i], costs[i] = random.Int64N(3), 1+random.Int64N(1+random.Int64N(12))
 			}
-			groups := singles(l, keys, costs)
-			got, want := make([]stint.Decision, 30), make([]stint.Decision, 30)
-			if err := errors.Join(s.TakeGroups(context.Background(), groups, got), model.TakeGroups(context.Background(), groups, want)); err != nil {
-				t.Fatal(err)
-			}
+			used := singles(l, []int64{0, 1, 2}, []int64{n - 40, n - 40, n - 40})
+			got, want := s.besideTheStore(used, singles(l, keys, costs))
 			for i := range want {
 				if got[i].Allowed != want[i].Allowed || got[i].Allowed && got[i].Remaining != want[i].Remaining || !got[i].Allowed && got[i].RetryAfter <= 0 {
 					t.Fatalf("run %d, %v: claim %d of %v of %v: %+v; want %+v", run, l, i, costs, keys, got[i], want[i])
@@ -94,6 +91,74 @@ func TestABatchIsDecidedAsByTheStore(t *testing.T) {
 			}
 		})
 	}
+}
+
+// besideTheStore asks the scene for groups of one claim each, and a store beside
+// it, when in both some are used.
+func (s *scene) besideTheStore(used, groups []stint.Group) (got, want []stint.Decision) {
+	s.t.Helper()
+	model := stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return time.Now().UnixMicro() }})
+	ctx := context.Background()
+	for _, store := range []stint.Store{s.truth, model} {
+		if err := store.TakeGroups(ctx, used, make([]stint.Decision, len(used))); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	got, want = make([]stint.Decision, claimsOf(groups)), make([]stint.Decision, claimsOf(groups))
+	if err := errors.Join(s.TakeGroups(ctx, groups, got), model.TakeGroups(ctx, groups, want)); err != nil {
+		s.t.Fatal(err)
+	}
+	return got, want
+}
+
+// A claim joins none that came before something else of its key, which the
+// store has to decide between them.
+func TestABatchKeepsItsOrder(t *testing.T) {
+	for _, test := range []struct {
+		between string
+		costs   []int64
+		with    int // the claim that has another limit beside it; 0: none
+	}{
+		{"what gives back", []int64{1, 1, 1, -3, 1, 1, 1, 1}, 0},
+		{"a reset", []int64{1, 1, 1, stint.Forget, 1, 1, 1}, 0},
+		{"a peek", []int64{1, 1, 1, 0, 1}, 0},
+		{"a great cost", []int64{1, 1, 2, 1}, 0},
+		{"a group", []int64{1, 1, 1, 1}, 2},
+	} {
+		play(t, func(s *scene) {
+			s.far.way = 0
+			s.newMinute()
+			groups := singles(s.limit(perMinute(3)), make([]int64, len(test.costs)), test.costs)
+			if c := &groups[test.with].Claims; test.with > 0 {
+				*c = append(*c, leased(s.named("other", 100), 1))
+			}
+			got, want := s.besideTheStore(nil, groups)
+			for i := range want {
+				if got[i].Allowed != want[i].Allowed || got[i].Remaining != want[i].Remaining {
+					t.Errorf("%s: %d: %+v; want %+v", test.between, i, got[i], want[i])
+				}
+			}
+		})
+	}
+}
+
+// One that asks for much more than there is costs nobody else what is left.
+func TestADeniedClaimOfABatchTakesNothing(t *testing.T) {
+	play(t, func(s *scene) {
+		s.newMinute()
+		l := s.limit(perMinute(1000))
+		groups, out := singles(l, make([]int64, 5), []int64{1, 1, 999, 1, 1}), make([]stint.Decision, 5)
+		for i := range groups {
+			groups[i].Claims[0].Key = "k"
+		}
+		calls := s.far.calls
+		if err := s.TakeGroups(context.Background(), groups, out); err != nil {
+			t.Fatal(err)
+		}
+		if out[2].Allowed || !out[4].Allowed || s.used(l) != 4 || s.far.calls != calls+1 {
+			t.Errorf("%+v; %d used, want 4; %d calls", out, s.used(l), s.far.calls-calls)
+		}
+	})
 }
 
 // Those that joined fare as the one that asked for them.
@@ -126,12 +191,58 @@ func TestABatchFaresAlike(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		defer cancel()
 		s.far.atMost()
+		out[7] = stint.Decision{Allowed: true}
 		var some *stint.GroupsError
 		if err := s.TakeGroups(ctx, groups, out); !errors.Is(err, context.DeadlineExceeded) || errors.As(err, &some) || s.far.atMost() != 1 {
 			t.Errorf("%v", err)
 		}
+		if out[7] != (stint.Decision{}) {
+			t.Errorf("%+v, and no decision was made", out[7])
+		}
 		s.far.become(s.truth)
 	})
+}
+
+// The error of a key is that of its own claims.
+func TestABatchFailsByKey(t *testing.T) {
+	play(t, func(s *scene) {
+		keys, costs := []int64{0, 1, 0, 1, 2, 0, 1, 1, 2, 0}, []int64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
+		groups, out := singles(s.limit(perMinute(100_000)), keys, costs), make([]stint.Decision, len(keys))
+		if err := s.TakeGroups(context.Background(), groups, out); err != nil {
+			t.Fatal(err)
+		}
+		s.rest(time.Second)
+		s.far.atMost()
+		s.far.become(corrupt{s.truth})
+		calls := s.far.calls
+		err := s.TakeGroups(context.Background(), groups, out)
+		some, ok := errors.AsType[*stint.GroupsError](err)
+		if !ok || s.far.atMost() != 3 || s.far.calls != calls+1 {
+			t.Fatal(err)
+		}
+		for i, key := range keys {
+			if failed := some.Errs[i] != nil; failed != (key == 1) || out[i].Allowed == failed {
+				t.Errorf("claim %d of key %d: %v, %+v", i, key, some.Errs[i], out[i])
+			}
+		}
+		s.far.become(s.truth)
+	})
+}
+
+// corrupt is a store that cannot read what it keeps of key 1.
+type corrupt struct{ stint.Store }
+
+func (c corrupt) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	if err := c.Store.TakeGroups(ctx, groups, out); err != nil {
+		return err
+	}
+	some := &stint.GroupsError{Errs: make([]error, len(groups))}
+	for i := range groups {
+		if groups[i].Claims[0].Key == "1" {
+			some.Errs[i], out[i] = errors.New("a bug"), stint.Decision{}
+		}
+	}
+	return some
 }
 
 // No claim asks for more than a claim may, nor for those that a node would
@@ -139,12 +250,17 @@ func TestABatchFaresAlike(t *testing.T) {
 func TestNotAllClaimsJoin(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(stint.MaxCost))
-		groups, out := singles(l, make([]int64, 4), []int64{1, 1, stint.MaxCost - 9, 10}), make([]stint.Decision, 4)
-		if err := s.TakeGroups(context.Background(), groups, out); err != nil || !out[2].Allowed || out[3].Allowed {
+		costs := make([]int64, 70)
+		for i := range costs {
+			costs[i] = stint.MaxCost / 64
+		}
+		groups, out := singles(l, make([]int64, 70), costs), make([]stint.Decision, 70)
+		if err := s.TakeGroups(context.Background(), groups, out); err != nil || !out[63].Allowed || out[64].Allowed {
 			t.Errorf("%+v, %v", out, err)
 		}
 		s.rest(time.Minute)
 		s.far.atMost()
+		out = out[:4]
 		groups = singles(l, []int64{7, 7, 7, 7}, []int64{1, 1, 1, 1})
 		for i := range groups {
 			groups[i].Claims[0].Policy.OnFailure = stint.FailLocal
@@ -158,19 +274,19 @@ func TestNotAllClaimsJoin(t *testing.T) {
 	})
 }
 
-// Claims of unlike policies are asked for one by one.
+// Only claims of one policy join.
 func TestClaimsOfUnlikePoliciesDoNotJoin(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(100_000))
 		groups := singles(l, make([]int64, 12), []int64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1})
 		for i := range groups {
-			groups[i].Claims[0].Policy.OnFailure = []stint.OnFailure{stint.FailOpen, stint.FailClosed, stint.FailLocal}[i%3]
+			groups[i].Claims[0].Policy.OnFailure = []stint.OnFailure{stint.FailOpen, stint.FailClosed, stint.FailLocal}[i/4]
 		}
 		out := make([]stint.Decision, len(groups))
 		if err := s.TakeGroups(context.Background(), groups, out); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.far.atMost(); got != 9 { // the second makes the key hot, and three join it
+		if got := s.far.atMost(); got != 7 { // the second makes the key hot, and two join it; three join the next
 			t.Errorf("%d claims", got)
 		}
 	})
@@ -180,9 +296,12 @@ func TestClaimsOfUnlikePoliciesDoNotJoin(t *testing.T) {
 func TestWhatABatchLeavesGoesBack(t *testing.T) {
 	play(t, func(s *scene) {
 		s.newMinute()
-		l := s.limit(perMinute(10))
+		l := s.limit(perMinute(1000))
 		groups, out := singles(l, []int64{0, 0, 0}, []int64{1, 3, 7}), make([]stint.Decision, 3)
 		groups[0].Claims[0].Key, groups[1].Claims[0].Key, groups[2].Claims[0].Key = "k", "k", "k"
+		if _, err := s.truth.Take(context.Background(), leased(l, 990)); err != nil {
+			t.Fatal(err)
+		}
 		s.far.way = 50 * time.Millisecond
 		go func() {
 			s.rest(75 * time.Millisecond)
@@ -192,8 +311,8 @@ func TestWhatABatchLeavesGoesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if !out[0].Allowed || !out[1].Allowed || out[2].Allowed || s.used(l) != 4 {
-			t.Errorf("%+v, %d used; want 4", out, s.used(l))
+		if !out[0].Allowed || !out[1].Allowed || out[2].Allowed || s.used(l) != 994 {
+			t.Errorf("%+v, %d used; want 994", out, s.used(l))
 		}
 	})
 }

@@ -232,3 +232,20 @@ func TestAGroupOfPartsTellsItsLimits(t *testing.T) {
 		}
 	})
 }
+
+// A peek in a batch sees what this node holds, and a reset drops it, as when
+// they are alone.
+func TestABatchPeeksAndResets(t *testing.T) {
+	play(t, func(s *scene) {
+		s.newMinute()
+		hot := s.named("hot", 10_000)
+		s.warm(hot, 100*time.Millisecond)
+		held := s.Stats().Held
+		if got := s.takeGroup(leased(hot, 0))[0].Remaining; held == 0 || got != s.take(hot, 0).Remaining || got != 9_900 {
+			t.Errorf("%d remain while %d are held", got, held)
+		}
+		if got := s.takeGroup(leased(hot, stint.Forget))[0]; !got.Allowed || s.Stats().Held != 0 {
+			t.Errorf("%+v, and %d are held", got, s.Stats().Held)
+		}
+	})
+}

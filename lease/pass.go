@@ -1,0 +1,84 @@
+package lease
+
+import (
+	"context"
+
+	"github.com/stintdev/stint"
+)
+
+// pass takes to the store what no lease can answer. A peek sees what this node
+// holds, and a reset drops it.
+func (s *Store) pass(ctx context.Context, c *stint.Claim) (stint.Decision, error) {
+	if c.Cost == stint.Forget {
+		s.forget(c)
+	}
+	d, err := s.store.Take(ctx, *c)
+	s.passed(c, &d)
+	return d, err
+}
+
+// passed adds to the store's answer what this node holds, and drops what was
+// asked for while a reset was on its way.
+func (s *Store) passed(c *stint.Claim, d *stint.Decision) {
+	switch {
+	case c.Cost == stint.Forget:
+		s.forget(c)
+	case c.Cost == 0 && d.Limit > 0 && !d.Degraded:
+		d.Remaining = min(d.Limit, d.Remaining+s.held(c))
+	}
+}
+
+// pass is for a claim of the last group what [Store.pass] is for one alone.
+func (r *round) pass(claim int) {
+	c := &r.claims[claim]
+	if c.Cost == stint.Forget {
+		r.lease.forget(c)
+	}
+	sh, _ := r.lease.locate(c)
+	sh.Lock()
+	defer sh.Unlock()
+	for _, e := range sh.all(c) {
+		delete(r.singles, e) // what comes later is decided later
+	}
+}
+
+// passed is for all claims what [Store.passed] is for one.
+func (r *round) passed() {
+	for i := range r.claims {
+		r.lease.passed(&r.claims[i], &r.decisions[i])
+	}
+}
+
+// all are the entries of a claim's key, in every mode; nil where there is none.
+func (sh *shard) all(c *stint.Claim) [2]*entry {
+	return [...]*entry{
+		sh.entries[name{c.Limit, c.Key, stint.Leased}],
+		sh.entries[name{c.Limit, c.Key, stint.Partitioned}],
+	}
+}
+
+// forget drops what is held and known of a claim's key.
+func (s *Store) forget(c *stint.Claim) {
+	sh, _ := s.locate(c)
+	sh.Lock()
+	defer sh.Unlock()
+	for _, e := range sh.all(c) {
+		if e != nil {
+			e.grants, e.dry = e.grants[:0], memory{}
+		}
+	}
+}
+
+// held is what this node holds of a claim's key.
+func (s *Store) held(c *stint.Claim) (n int64) {
+	sh, _ := s.locate(c)
+	now := s.now()
+	sh.Lock()
+	defer sh.Unlock()
+	for _, e := range sh.all(c) {
+		if e != nil {
+			n += e.inHand(now)
+		}
+	}
+	return n
+}
