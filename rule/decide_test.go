@@ -254,6 +254,16 @@ func TestTiers(t *testing.T) {
 	}
 }
 
+func TestOverridesNameKeysThatWereBrought(t *testing.T) {
+	rules := `rules: [{id: r, limit: 5/m, override: {"*": 9/m, 192.0.2.0/24: 7/m}, temporary: [{match: "?*", until: 2199-01-01T00:00:00Z, limit: 8/m}]}]`
+	decideSteps(t, rules, []step{
+		{Map{"api_key": "a"}, 1, `allowed by 0; r token_bucket:1m "a" 7/8`},
+		{Map{"ip": "10.0.0.1"}, 1, `allowed by 0; r token_bucket:1m "\x0110.0.0.1" 4/5`},
+		{Map{"ip": "192.0.2.1"}, 1, `allowed by 0; r token_bucket:1m "\x01192.0.2.1" 6/7`},
+		{Map{}, 1, `allowed by 0; r token_bucket:1m "\x02shared" 4/5`},
+	})
+}
+
 func TestWhatCannotBeIsInvalid(t *testing.T) {
 	rules := `rules: [{id: r, limit: 10/s, by: [user, ip], cost: tokens}]`
 	for _, c := range []struct {

@@ -1,6 +1,10 @@
 package rule
 
-import "github.com/stintdev/stint"
+import (
+	"strings"
+
+	"github.com/stintdev/stint"
+)
 
 // Mode says what a rule does when its limits exceed.
 type Mode uint8
@@ -111,7 +115,7 @@ func (q *request) limitsOf(r *Rule, key string) []stint.Limit {
 
 // temporaryOf is overrideOf for those that end, and have not.
 func (q *request) temporaryOf(r *Rule, key string) (int32, bool) {
-	if len(r.identity.by) == 1 {
+	if r.named(key) {
 		if i, ok := q.liveText(&r.temporarily, key); ok {
 			return i, true
 		}
@@ -122,10 +126,17 @@ func (q *request) temporaryOf(r *Rule, key string) (int32, bool) {
 // overrideOf finds an override by the identity, when it is one attribute, then
 // by the API key, then by the address.
 func (q *request) overrideOf(r *Rule, key string) (int32, bool) {
-	if len(r.identity.by) == 1 {
+	if r.named(key) {
 		if i, ok := r.overriddenBy.byText(key, &q.buffer); ok {
 			return i, true
 		}
 	}
 	return q.selected(&r.overriddenBy)
+}
+
+// named reports whether an override can name the key by its text: it is one
+// attribute that the request brought, not what stands in for a missing one. So
+// "*" is every API key, and no request without one.
+func (r *Rule) named(key string) bool {
+	return len(r.identity.by) == 1 && !strings.HasPrefix(key, markIP) && key != markShared
 }
