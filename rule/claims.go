@@ -53,7 +53,7 @@ func (q *request) claim(r *Rule) {
 
 // deny notes that the rule denies by itself, once, under its first limit.
 func (q *request) deny(r *Rule, limits []stint.Limit, key string) {
-	never := stint.Decision{Limit: limits[0].Max(), RetryAfter: stint.Never}
+	never := stint.Decision{Limit: limits[0].Max(), RetryAfter: stint.Never, At: q.time()}
 	if r.denyAll {
 		never.Limit = 0
 	}

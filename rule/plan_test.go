@@ -40,9 +40,9 @@ func TestPlansDecideAsRequestsOneByOne(t *testing.T) {
 	now := int64(1_700_000_000_000_000)
 	together, alone := newStore(t, &now), newStore(t, &now)
 	for round := range 3 {
-		for i, got := range decidePlans(t, s, together, plannedRequests(), int64(round)) {
+		for i, got := range decidePlans(t, s, together, now, plannedRequests(), int64(round)) {
 			var want Outcome
-			err := s.DecideInto(t.Context(), alone, plannedRequests()[i], int64(round), &want)
+			err := s.DecideInto(t.Context(), alone, at64{plannedRequests()[i], now}, int64(round), &want)
 			if (err == nil) != (got.err == nil) || summary(&got.outcome) != summary(&want) || !reflect.DeepEqual(got.outcome.Decision, want.Decision) {
 				t.Errorf("round %d, %v:\n%s, %v; want\n%s, %v", round, plannedRequests()[i], summary(&got.outcome), got.err, summary(&want), err)
 			}
@@ -56,12 +56,12 @@ type settled struct {
 	err     error
 }
 
-// decidePlans decides the requests by one call of the store.
-func decidePlans(t *testing.T, s *Set, store stint.Store, requests []Map, cost int64) []settled {
+// decidePlans decides the requests of one moment by one call of the store.
+func decidePlans(t *testing.T, s *Set, store stint.Store, now int64, requests []Map, cost int64) []settled {
 	t.Helper()
 	plans, ends, groups := []Plan(nil), []int(nil), []stint.Group(nil)
 	for _, a := range requests {
-		plans = append(plans, s.Plan(a, cost))
+		plans = append(plans, s.Plan(at64{a, now}, cost))
 		groups = plans[len(plans)-1].AppendGroups(groups)
 		ends = append(ends, len(groups))
 	}

@@ -98,6 +98,12 @@ func (q *request) liveText(t *timed, text string) (value int32, ok bool) {
 
 // lasts reports whether a value has not ended: at its end it has.
 func (q *request) lasts(t *timed, value int32) bool {
+	return q.time() < t.untils[value]
+}
+
+// time is when the request is decided, where no store says so: one moment for
+// all of its rules.
+func (q *request) time() int64 {
 	if q.now == 0 {
 		if timed, ok := q.attributes.(Timed); ok {
 			q.now = timed.At()
@@ -105,5 +111,5 @@ func (q *request) lasts(t *timed, value int32) bool {
 			q.now = time.Now().UnixMicro()
 		}
 	}
-	return q.now < t.untils[value]
+	return q.now
 }

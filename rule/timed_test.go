@@ -68,6 +68,23 @@ rules:
 	}
 }
 
+// TestEveryDecisionSaysWhen holds for rules that deny without asking a store,
+// too.
+func TestEveryDecisionSaysWhen(t *testing.T) {
+	const when = 1_700_000_000_000_001
+	for _, text := range []string{"{id: shut, by: [api_key], deny_all: true}", "{id: named, by: [user], missing: deny, limit: 1/s}"} {
+		s := mustParse(t, "rules: ["+text+"]")
+		o, err := s.Decide(t.Context(), stint.NewMemory(stint.MemoryOptions{}), at64{Map{"api_key": "a"}, when}, 1)
+		if err != nil || o.Decision.Allowed || o.Decision.At != when || o.Hits[0].Decision.At != when {
+			t.Errorf("%s: decided at %d, its hit at %d, %v", text, o.Decision.At, o.Hits[0].Decision.At, err)
+		}
+		before := time.Now().UnixMicro()
+		if o, err = s.Decide(t.Context(), stint.NewMemory(stint.MemoryOptions{}), Map{"api_key": "a"}, 1); err != nil || o.Decision.At < before {
+			t.Errorf("%s: decided at %d by the clock, which was %d before; %v", text, o.Decision.At, before, err)
+		}
+	}
+}
+
 func TestTheClockDecidesForRequestsWithoutATime(t *testing.T) {
 	s, err := Parse(File{"rules.yaml", []byte("deny: [{match: old, until: 2001-01-01T00:00:00Z}, {match: new, until: 2199-01-01T00:00:00Z}]\n")})
 	if err != nil {
