@@ -76,6 +76,19 @@ func TestShadowDenialsAreCounted(t *testing.T) {
 		s.post("http", "/v1/check", `{"attributes":{"api_key":"k"}}`)
 	}
 	s.wantMetric(`stint_decisions_total{decision="shadow_deny",rule="looks"} 2`, true)
+	s.wantMetric(`stint_decisions_total{decision="allow",rule="looks"} 1`, true)
+}
+
+// TestShadowRulesCountOnlyWhatTheyCharge keeps the share that a shadow rule
+// would deny true: what an enforced rule denied never came to it.
+func TestShadowRulesCountOnlyWhatTheyCharge(t *testing.T) {
+	s := run(t, Config{Rules: rulesFile(t, "rules:\n  - {id: on, by: [api_key], limit: 2, window: 60}\n  - {id: looks, by: [api_key], limit: 9, window: 60, mode: shadow}\n")})
+	for range 5 {
+		s.post("http", "/v1/check", `{"attributes":{"api_key":"k"}}`)
+	}
+	s.wantMetric(`stint_decisions_total{decision="allow",rule="looks"} 2`, true)
+	s.wantMetric(`stint_decisions_total{decision="deny",rule="looks"} 0`, true)
+	s.wantMetric(`stint_decisions_total{decision="deny",rule="on"} 3`, true)
 }
 
 func TestAlternativesDenyOnlyTogether(t *testing.T) {

@@ -67,7 +67,6 @@ func (v *version) countRule(hits []rule.Hit, allowed bool) {
 	case anyDegraded(hits):
 	case hits[0].Shadow && denies(r, hits):
 		counters.shadowDeny.Inc()
-	case hits[0].Shadow:
 	case allowed:
 		counters.allow.Inc()
 	case denies(r, hits):
