@@ -83,6 +83,15 @@ func (a *Answer) face() *Policy {
 	return &a.Policies[a.Face]
 }
 
+// quota is what the i-th policy lets an idle client use at once: nothing, where
+// a rule that denies everything decided.
+func (a *Answer) quota(i int) int64 {
+	if d := &a.Decision; i == a.Face && d.Limit == 0 && d.RetryAfter == stint.Never {
+		return 0
+	}
+	return a.Policies[i].Limit.Max()
+}
+
 // degraded reports whether the answer was found without the store.
 func (a *Answer) degraded() bool { return a.Decision.Degraded || a.Unavailable }
 

@@ -38,7 +38,7 @@ type refusal struct {
 
 // details of a denial; what does not apply is absent.
 type details struct {
-	Limit             int64  `json:"limit,omitempty"`
+	Limit             *int64 `json:"limit,omitempty"` // 0 where a rule denies everything
 	WindowSeconds     int64  `json:"window_seconds,omitempty"`
 	RetryAfterSeconds int64  `json:"retry_after_seconds,omitempty"`
 	ResetAt           string `json:"reset_at,omitempty"`
@@ -88,10 +88,10 @@ func (a *Answer) exceeded(now time.Time) refusal {
 		title:    "Request cannot be satisfied as assigned quota has been exceeded",
 		violated: a.violated()}
 	if face := a.face(); face != nil {
-		d := body.details
-		d.Limit, d.WindowSeconds = a.Decision.Limit, seconds(face.Limit.Window())
+		d, limit := body.details, a.Decision.Limit
+		d.Limit, d.WindowSeconds = &limit, seconds(face.Limit.Window())
 		d.ResetAt = time.Unix(a.resetAt(now), 0).UTC().Format(time.RFC3339)
-		body.message = fmt.Sprintf("Rate limit of %d requests per %d seconds exceeded", d.Limit, d.WindowSeconds)
+		body.message = fmt.Sprintf("Rate limit of %d requests per %d seconds exceeded", limit, d.WindowSeconds)
 	}
 	return body
 }

@@ -16,6 +16,8 @@ func TestBodies(t *testing.T) {
 	exceeded := Answer{Decision: denied(), Policies: []Policy{orders(t)}}
 	never := exceeded
 	never.Decision.RetryAfter = stint.Never
+	nothing := never
+	nothing.Decision.Limit = 0
 	for name, c := range map[string]struct {
 		answer Answer
 		accept string
@@ -27,6 +29,8 @@ func TestBodies(t *testing.T) {
 			`{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit of 100 requests per 60 seconds exceeded","details":{"limit":100,"window_seconds":60,"retry_after_seconds":36,"reset_at":"2021-12-20T12:01:01Z"}}}`},
 		"exceeded for ever": {never, "", 429, "application/json",
 			`{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit of 100 requests per 60 seconds exceeded","details":{"limit":100,"window_seconds":60,"reset_at":"2021-12-20T12:01:01Z"}}}`},
+		"everything is denied": {nothing, "", 429, "application/json",
+			`{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit of 0 requests per 60 seconds exceeded","details":{"limit":0,"window_seconds":60,"reset_at":"2021-12-20T12:01:01Z"}}}`},
 		"exceeded as a problem": {exceeded, "application/problem+json", 429, "application/problem+json",
 			`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"Rate limit of 100 requests per 60 seconds exceeded","code":"RATE_LIMIT_EXCEEDED","retry_after_seconds":36,"violated-policies":["orders"]}`},
 		"denied without a limit": {Answer{Face: -1}, "", 429, "application/json",

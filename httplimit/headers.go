@@ -100,7 +100,7 @@ func (f *fields) ietf(text []byte, a *Answer) []byte {
 			text = append(text, ", "...)
 		}
 		text = appendString(text, p.Name)
-		text = appendParameter(text, ";q=", p.Limit.Max())
+		text = appendParameter(text, ";q=", a.quota(i))
 		text = appendParameter(text, ";w=", seconds(p.Limit.Window()))
 	}
 	text = appendString(f.end(text, fieldPolicy), a.face().Name)

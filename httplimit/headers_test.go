@@ -101,8 +101,10 @@ func TestHeadersOfDecisions(t *testing.T) {
 			"RateLimit-Policy": `"orders";q=100;w=60`, "RateLimit": `"orders";r=0;t=1`, "Retry-After": "1", "Cache-Control": "no-store"}},
 		"a whole second is one": {with(stint.Decision{RetryAfter: time.Second}, same), map[string]string{
 			"RateLimit-Policy": `"orders";q=100;w=60`, "RateLimit": `"orders";r=0;t=1`, "Retry-After": "1", "Cache-Control": "no-store"}},
-		"never has no time": {with(stint.Decision{RetryAfter: stint.Never, Remaining: 7}, same), map[string]string{
+		"never has no time": {with(stint.Decision{Limit: 100, RetryAfter: stint.Never, Remaining: 7}, same), map[string]string{
 			"RateLimit-Policy": `"orders";q=100;w=60`, "RateLimit": `"orders";r=7`, "Cache-Control": "no-store"}},
+		"a rule that denies everything has no quota": {with(stint.Decision{RetryAfter: stint.Never}, same), map[string]string{
+			"RateLimit-Policy": `"orders";q=0;w=60`, "RateLimit": `"orders";r=0`, "Cache-Control": "no-store"}},
 		"a full allowance cannot grow": {with(stint.Decision{Allowed: true, Remaining: 100}, same), map[string]string{
 			"RateLimit-Policy": `"orders";q=100;w=60`, "RateLimit": `"orders";r=100`}},
 		"listed": {with(denied(), func(a *Answer) { a.Listed = true }), map[string]string{"Cache-Control": "no-store"}},
