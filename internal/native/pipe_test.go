@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -116,6 +117,25 @@ func TestSmallRequestsWaitUpToANumber(t *testing.T) {
 			if n := <-store.calls; n > maxWaiting {
 				t.Errorf("a call has %d groups", n)
 			}
+		}
+	})
+}
+
+// Who asks nothing for hours is not one who does not read.
+func TestAStreamMayBeIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, store, stream, ended := hand(t)
+		close(store.let)
+		for i := range uint64(2) {
+			time.Sleep(25 * time.Hour) // of the bubble
+			stream.requests <- streamTake(i, 100)
+		}
+		close(stream.requests)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if ids := stream.ids(); len(ids) != 2 {
+			t.Errorf("answers to %v", ids)
 		}
 	})
 }

@@ -36,8 +36,8 @@ func (s *Service) Stream(stream stintv1.LimiterService_StreamServer) error {
 		room:    semaphore.NewWeighted(maxWaitingBytes),
 		ended:   make(chan error, 3),
 	}
-	p.slow = time.AfterFunc(time.Hour, p.cutOff)
-	defer p.slow.Stop()
+	p.slow = time.AfterFunc(s.options.WriteTimeout, p.cutOff)
+	p.slow.Stop() // it runs while an answer is written
 	go p.guard(p.read)
 	go p.guard(p.answer)
 	return <-p.ended // which ends the context of the stream, and so what still reads or writes
