@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	_ "embed"
+	"fmt"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +30,7 @@ type heartbeat struct {
 	clock    func() int64
 
 	nodes atomic.Int64 // as last counted; 0: never
+	doubt atomic.Int64 // beats until a smaller count is believed
 	skew  atomic.Int64 // µs that the store's clock is ahead
 }
 
@@ -57,14 +58,30 @@ func (h *heartbeat) beat(ctx context.Context) {
 		return
 	}
 	before := h.clock()
-	now, nodes, err := h.send(ctx, n, h.lasts)
+	a, err := h.send(ctx, n, h.lasts)
 	after := h.clock()
 	if err != nil {
 		h.topology.dialer.log.Debug("the heartbeat failed", "error", err)
 		return
 	}
-	h.nodes.Store(nodes)
-	h.skew.Store(now - (before + (after-before)/2)) // the script ran about half-way
+	h.count(a)
+	h.skew.Store(a.now - (before + (after-before)/2)) // the script ran about half-way
+}
+
+// count keeps the number of nodes. A store that has forgotten this node has
+// forgotten the others too, or the time of all ran out while it could not be
+// reached: until they have had time to announce themselves anew, fewer nodes
+// are not believed. Else a store that failed once more would find each node
+// with a share that is too large.
+func (h *heartbeat) count(a announced) {
+	if !a.known && h.nodes.Load() > 0 {
+		h.doubt.Store(beatsMissed)
+	}
+	if h.doubt.Load() > 0 {
+		h.doubt.Add(-1)
+		a.nodes = max(a.nodes, h.nodes.Load())
+	}
+	h.nodes.Store(a.nodes)
 }
 
 // leave takes the announcement back, so that the others need not wait for it
@@ -76,24 +93,35 @@ func (h *heartbeat) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	if _, _, err := h.send(ctx, n, "0"); err != nil {
+	if _, err := h.send(ctx, n, "0"); err != nil {
 		h.topology.dialer.log.Debug("the announcement is left to run out", "error", err)
 	}
 }
 
-func (h *heartbeat) send(ctx context.Context, n *node, lasts string) (now, nodes int64, err error) {
+// announced is what the store answers to a heartbeat.
+type announced struct {
+	now   int64 // the store's clock, µs
+	nodes int64 // that count, with the one that asks
+	known bool  // it counted already
+}
+
+func (h *heartbeat) send(ctx context.Context, n *node, lasts string) (announced, error) {
 	replies := make([]reply, 1)
 	n.call(ctx, []invocation{{script: heartbeatScript, keys: []string{h.key}, args: []string{h.id, lasts}}}, replies)
 	if err := replies[0].err; err != nil {
-		return 0, 0, err
+		return announced{}, err
 	}
-	text, count, _ := strings.Cut(replies[0].data, " ")
-	now, err1 := strconv.ParseInt(text, 10, 64)
-	nodes, err2 := strconv.ParseInt(count, 10, 64)
-	if err1 != nil || err2 != nil {
-		return 0, 0, &stint.Error{Code: stint.CodeInternal, Kind: "reply", Problem: "the heartbeat's script returned " + strconv.Quote(replies[0].data)}
+	return readAnnounced(replies[0].data)
+}
+
+func readAnnounced(data string) (announced, error) {
+	var a announced
+	var known int
+	if _, err := fmt.Sscanf(data, "%d %d %d", &a.now, &a.nodes, &known); err != nil {
+		return announced{}, &stint.Error{Code: stint.CodeInternal, Kind: "reply", Problem: "the heartbeat's script returned " + strconv.Quote(data)}
 	}
-	return now, nodes, nil
+	a.known = known == 1
+	return a, nil
 }
 
 // reached reports whether the node is connected, and connects it when it is

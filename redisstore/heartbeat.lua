@@ -3,11 +3,13 @@
 -- KEYS[1]  sorted set: nodes by the time, in microseconds, at which they count as gone
 -- ARGV[1]  the node
 -- ARGV[2]  how long it counts from now on, in microseconds; 0: it leaves
--- Returns the server's time in microseconds and the number of nodes, parted by
--- a space. (Numbers are written by %.0f: tostring would round a time.)
+-- Returns the server's time in microseconds, the number of nodes, and 1 if this
+-- one counted already, parted by spaces. (Numbers are written by %.0f: tostring
+-- would round a time.)
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local lasts = tonumber(ARGV[2])
+local known = (tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or 0) > now) and 1 or 0
 if lasts == 0 then
   redis.call('ZREM', KEYS[1], ARGV[1])
 else
@@ -18,4 +20,4 @@ else
   end
 end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now))
-return string.format('%.0f %d', now, redis.call('ZCARD', KEYS[1]))
+return string.format('%.0f %d %d', now, redis.call('ZCARD', KEYS[1]), known)

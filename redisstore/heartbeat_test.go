@@ -43,6 +43,26 @@ func TestNodesCountEachOther(t *testing.T) {
 	}
 }
 
+// A store that lost its data knows only who has announced himself since.
+func TestStoreThatForgetsNodesIsNotBelievedAtOnce(t *testing.T) {
+	server := redistest.Server(t)
+	o := Options{Addrs: []string{server.Addr()}, Heartbeat: time.Hour} // it beats when told
+	one, two := open(t, o), open(t, o)
+	eventually(t, "both are announced", func() bool { return one.Stats().Nodes > 0 && two.Stats().Nodes > 0 })
+	one.topology.heartbeat.beat(t.Context())
+	server.Must("FLUSHALL")
+	for n := range beatsMissed {
+		one.topology.heartbeat.beat(t.Context())
+		if got := one.NodeCount(); got != 2 {
+			t.Fatalf("beat %d after the store forgot all nodes: counts %d; want the 2 that it knew", n+1, got)
+		}
+	}
+	one.topology.heartbeat.beat(t.Context())
+	if got := one.NodeCount(); got != 1 {
+		t.Errorf("the other stays silent: counts %d; want 1", got)
+	}
+}
+
 func TestNodesOfAClusterCountEachOther(t *testing.T) {
 	servers := redistest.Cluster(t, 3, 0)
 	o := Options{Topology: Cluster, Addrs: servers.Addrs()[:1], Heartbeat: testBeat}
