@@ -9,41 +9,42 @@ import (
 
 // layer completes the flags that were not given from the environment, and
 // those that are not there either from the file that --config names.
-func layer(flags *pflag.FlagSet, environment func(string) (string, bool)) error {
-	given := map[string]bool{}
-	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
-	if err := layerEnvironment(flags, given, environment); err != nil {
-		return err
+func layer(flags *pflag.FlagSet, environment func(string) (string, bool)) (origins, error) {
+	from := origins{}
+	flags.Visit(func(f *pflag.Flag) { from[f.Name] = "" })
+	if err := layerEnvironment(flags, from, environment); err != nil {
+		return nil, err
 	}
 	path := flags.Lookup("config").Value.String()
 	if path == "" {
-		return nil
+		return from, nil
 	}
 	settings, err := readSettings(path, settingNames(flags))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, s := range settings {
-		if given[s.name] {
+		if _, given := from[s.name]; given {
 			continue
 		}
+		from[s.name] = s.position
 		if err := set(flags.Lookup(s.name), s.position+": "+s.name, s.value); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return from, nil
 }
 
-// layerEnvironment marks what it sets as given. An empty variable counts as
-// absent, because many who start processes cannot leave one out.
-func layerEnvironment(flags *pflag.FlagSet, given map[string]bool, environment func(string) (string, bool)) (err error) {
+// layerEnvironment notes what it sets. An empty variable counts as absent,
+// because many who start processes cannot leave one out.
+func layerEnvironment(flags *pflag.FlagSet, from origins, environment func(string) (string, bool)) (err error) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		name := variableOf(f.Name)
 		value, ok := environment(name)
-		if !ok || value == "" || given[f.Name] || f.Name == "help" || err != nil {
+		if _, given := from[f.Name]; !ok || value == "" || given || f.Name == "help" || err != nil {
 			return
 		}
-		given[f.Name] = true
+		from[f.Name] = name
 		err = set(f, name, value)
 	})
 	return err

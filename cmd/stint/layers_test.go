@@ -61,6 +61,8 @@ func TestWrongSettingsAreNamedWithTheirPlace(t *testing.T) {
 		"no mapping":         {"- http\n", "stint.yaml:1:1: is not a list of settings"},
 		"two documents":      {"http: off\n---\nhttp: off\n", "more than one document"},
 		"no YAML":            {"http: off\ngrpc: [\n", "stint.yaml:3:1: not YAML: did not find expected node content (mend"},
+		"out of range":       {"http: off\ndrain-delay: 20s\n", "stint.yaml:2:14: drain-delay: 20s is out of range (use 0s to 8s)"},
+		"part of a list":     {"trusted-proxies: [10.0.0.1, x]\n", "stint.yaml:1:18: trusted-proxies: \"x\" is neither"},
 		"all, not the first": {"htp: 1\ngrcp: 2\n", "stint.yaml:2:1: \"grcp\" is not a known setting (did you mean grpc?)"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,6 +79,25 @@ func TestWrongVariableIsNamed(t *testing.T) {
 	err := tryLayers(map[string]string{"STINT_NODES": "x"})
 	if err == nil || !strings.Contains(err.Error(), `STINT_NODES: "x" is not a valid whole number`) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestAMistakeNamesWhoMadeIt wants the place of the value in force, not of one
+// that another hides.
+func TestAMistakeNamesWhoMadeIt(t *testing.T) {
+	file := writeFile(t, filepath.Join(t.TempDir(), "stint.yaml"), "max-keys: 0\n")
+	env := map[string]string{"STINT_CONFIG": file, "STINT_MAX_KEYS": "-1"}
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"file":        {tryLayers(nil, "--config", file), file + ":1:11: max-keys: 0 is below 1"},
+		"environment": {tryLayers(env), "STINT_MAX_KEYS: max-keys: -1 is below 1"},
+		"flag":        {tryLayers(env, "--max-keys", "-2"), "max-keys: -2 is below 1"},
+	} {
+		if c.err == nil || c.err.Error() != c.want || exitStatus(c.err) != exitUsage {
+			t.Errorf("%s: error %v, want %q", name, c.err, c.want)
+		}
 	}
 }
 
@@ -106,5 +127,10 @@ func parseLayers(flags *serveFlags, env map[string]string, args []string) error 
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	return layer(set, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+	from, err := layer(set, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+	if err == nil {
+		_, err = flags.config()
+		err = from.place(err)
+	}
+	return err
 }

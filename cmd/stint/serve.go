@@ -37,13 +37,14 @@ certificates again; what has a mistake is logged, and what was in force stays.`,
   STINT_RULES=/etc/stint/rules stint serve --config stint.yaml --http 127.0.0.1:0`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := layer(c.Flags(), os.LookupEnv); err != nil {
+			from, err := layer(c.Flags(), os.LookupEnv)
+			if err != nil {
 				return err
 			}
 			if err := flags.layerEnvoy(c.Flags(), os.Environ()); err != nil {
 				return err
 			}
-			return serve(c.Context(), &flags, c.ErrOrStderr())
+			return from.place(serve(c.Context(), &flags, c.ErrOrStderr()))
 		},
 	}
 	flags.define(c.Flags())
