@@ -80,6 +80,9 @@ func ParseTokens(file rule.File, admin string) (*Tokens, error) {
 		}
 		list = append(list, one)
 	}
+	if err := lines.Err(); err != nil {
+		wrong = append(wrong, rule.Problem{File: file.Name, What: "cannot be read: " + err.Error()})
+	}
 	if wrong != nil {
 		return nil, wrong
 	}
@@ -87,6 +90,8 @@ func ParseTokens(file rule.File, admin string) (*Tokens, error) {
 	return t, nil
 }
 
+// parseToken reads a line. The hash of an empty text, which a variable of a shell
+// that is not set gives, would let everybody in who brings nothing.
 func parseToken(words []string, others []token) (t token, problem string) {
 	if len(words) != 3 {
 		return t, fmt.Sprintf("has %d words", len(words))
@@ -102,6 +107,8 @@ func parseToken(words []string, others []token) (t token, problem string) {
 		return t, fmt.Sprintf("%.20q is no role", words[1])
 	case err != nil || len(sum) != sha256.Size:
 		return t, "the hash of " + words[0] + " is no SHA-256 in hexadecimal"
+	case [sha256.Size]byte(sum) == sha256.Sum256(nil):
+		return t, "the hash of " + words[0] + " is that of no token at all"
 	}
 	return token{words[0], Role(words[1]), [sha256.Size]byte(sum)}, ""
 }
