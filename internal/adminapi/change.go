@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 // edit is one change that somebody asks for.
 type edit struct {
 	what string // for the audit log, such as "put rule orders"
+	why  string // unless there is a comment
 	// whole says that another set takes the place of all: it is refused when
 	// it would deny too much, for nobody sees that in a set.
 	whole bool
@@ -46,6 +48,7 @@ const attempts = 10
 // long as what it changes is as the caller has seen it.
 func (a *API) change(r *request, e edit) (any, error) {
 	o, err := r.options()
+	o.comment = cmp.Or(o.comment, e.why)
 	if err != nil {
 		a.audited(r, e.what, &o, nil, err)
 		return nil, err

@@ -76,6 +76,9 @@ func (r *request) entry() (rule.ListEntry, error) {
 }
 
 func (a *API) changeEntry(r *request, verb string, entry rule.ListEntry, e rule.Edit) (any, error) {
+	if err := checkWhy("reason", entry.Reason); err != nil {
+		return nil, err
+	}
 	list := "allow"
 	if entry.Deny {
 		list = "deny"
@@ -87,7 +90,7 @@ func (a *API) changeEntry(r *request, verb string, entry rule.ListEntry, e rule.
 	if !entry.Until.IsZero() {
 		what += " until " + entry.Until.UTC().Format(time.RFC3339)
 	}
-	return a.change(r, edit{what: what, tag: setTag, make: func(files []rule.File) ([]rule.File, *rule.Set, error) { return rule.Apply(files, e) }})
+	return a.change(r, edit{what: what, why: entry.Reason, tag: setTag, make: func(files []rule.File) ([]rule.File, *rule.Set, error) { return rule.Apply(files, e) }})
 }
 
 // ban answers POST /v1/ban {"key":…,"for":"1h","reason":…}: a deny list entry.

@@ -93,11 +93,16 @@ func (r *request) comment() (string, error) {
 	if why == "" {
 		why = r.URL.Query().Get("comment")
 	}
+	return why, checkWhy("comment", why)
+}
+
+// checkWhy refuses what would write on the terminal of who reads it.
+func checkWhy(name, why string) error {
 	control := func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }
 	if len(why) > maxWhy || !utf8.ValidString(why) || strings.ContainsFunc(why, control) {
-		return "", badRequest("comment: is longer than %d bytes, or no plain text", maxWhy)
+		return badRequest("%s: is longer than %d bytes, or no plain text", name, maxWhy)
 	}
-	return why, nil
+	return nil
 }
 
 // flag reads a query parameter that is true or false; alone it is true.

@@ -1,8 +1,10 @@
 package adminapi
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -66,6 +68,17 @@ func TestMistakesInTokensAreListed(t *testing.T) {
 	}
 }
 
+func TestNoFileOfTokensLetsInWhoBringsNone(t *testing.T) {
+	for file, want := range map[string]string{
+		"eve admin " + hash(""): "tokens:1:1: the hash of eve is that of no token at all",
+		"vera viewer " + hash("v") + "\n#" + strings.Repeat("x", 1<<17) + "\nadam admin " + hash("a"): "tokens: cannot be read",
+	} {
+		if _, err := ParseTokens(rule.File{Name: "tokens", Data: []byte(file)}, ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 func TestNobodyMayAnythingWithoutTokens(t *testing.T) {
 	f := newFixture(t, shop)
 	var err error
@@ -99,6 +112,33 @@ func TestTheAuditLogSaysWhoDidWhatAndWhy(t *testing.T) {
 		t.Error(got)
 	}
 	f.want(400, "GET", "/audit?n=0", "")
+}
+
+// The level of the log is for news, and changes are on record whatever it is.
+func TestAQuietLogTellsOfChanges(t *testing.T) {
+	f := newFixture(t, shop)
+	var quiet bytes.Buffer
+	f.API = New(Config{Rules: f.keeper, Store: f.store, Logger: slog.New(slog.NewTextHandler(&quiet, &slog.HandlerOptions{Level: slog.LevelError}))})
+	f.want(200, "PUT", "/rules/orders", `{"limit":"1/s"}`, "X-Stint-Comment", "too many")
+	if got := quiet.String(); !strings.Contains(got, `log=audit`) || !strings.Contains(got, `why="too many"`) || strings.Count(got, "\n") != 1 {
+		t.Error(got)
+	}
+}
+
+// The reason of an entry is why the version was made, unless somebody says more.
+func TestTheReasonOfABanIsOnRecord(t *testing.T) {
+	f := newFixture(t, shop)
+	for comment, want := range map[string]string{"": "tried passwords", "ticket 7": "ticket 7"} {
+		f.want(200, "POST", "/v1/ban", `{"key":"sk_`+comment+`","reason":"tried passwords"}`, "X-Stint-Comment", comment)
+		if got := f.want(200, "GET", "/audit?n=1", "").body; !strings.Contains(got, `"why":"`+want+`"`) {
+			t.Error(got)
+		}
+		if got := f.want(200, "GET", "/rules/history?n=1", "").body; !strings.Contains(got, `"comment":"`+want+`"`) {
+			t.Error(got)
+		}
+	}
+	f.want(400, "PUT", "/lists/deny/k", `{"reason":"\u001b[2J"}`)
+	f.want(400, "POST", "/v1/ban", `{"key":"k","reason":"`+strings.Repeat("x", maxWhy+1)+`"}`)
 }
 
 // What callers choose neither fills the memory by way of the record, nor writes
