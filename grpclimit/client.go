@@ -3,6 +3,7 @@ package grpclimit
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -61,7 +62,9 @@ func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	if err != nil || !c.Messages || !desc.ClientStreams {
 		return stream, err
 	}
-	return &pacedStream{ClientStream: stream, client: c, target: cc.Target(), method: method}, nil
+	paced := &pacedStream{ClientStream: stream, client: c, target: cc.Target(), method: method}
+	paced.waits, paced.end = context.WithCancelCause(ctx)
+	return paced, nil
 }
 
 // pacedStream counts what is sent.
@@ -70,14 +73,32 @@ type pacedStream struct {
 
 	client         *Client
 	target, method string
+	// waits is the context of the call, until the stream is known to have
+	// ended. To ask the stream for its own would end retries.
+	waits context.Context //nolint:containedctx // a stream has one
+	end   context.CancelCauseFunc
 }
 
-// SendMsg sends m when its turn has come.
+// SendMsg sends m when its turn has come. It returns io.EOF when the stream has
+// ended before.
 func (s *pacedStream) SendMsg(m any) error {
-	if err := s.client.admit(s.Context(), s.target, s.method, m); err != nil {
-		return err
+	err := s.client.admit(s.waits, s.target, s.method, m)
+	switch {
+	case err == nil:
+		return s.ClientStream.SendMsg(m)
+	case errors.Is(context.Cause(s.waits), io.EOF):
+		return io.EOF
 	}
-	return s.ClientStream.SendMsg(m)
+	return err
+}
+
+// RecvMsg lets go of who waits to send, once the stream has ended.
+func (s *pacedStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if err != nil {
+		s.end(io.EOF)
+	}
+	return err
 }
 
 // admit returns when the call may be sent, or the status that keeps it.

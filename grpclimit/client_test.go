@@ -3,6 +3,8 @@ package grpclimit
 import (
 	"context"
 	"errors"
+	"io"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,6 +77,58 @@ func TestRefusedMessagesAreNotSent(t *testing.T) {
 	}
 	if len(served) != 3 {
 		t.Errorf("the server saw %d; want one stream of two messages", len(served))
+	}
+}
+
+// freeStreams is a client whose messages are counted, and its streams are not.
+func freeStreams(t *testing.T) *Client {
+	t.Helper()
+	return &Client{Limiter: fixed(t), Messages: true, Cost: func(_ context.Context, _ string, message any) int64 {
+		if message == nil {
+			return 0
+		}
+		return 1
+	}}
+}
+
+// A stream that is counted is sent again as one that is not.
+func TestCountedStreamsAreRetried(t *testing.T) {
+	var attempts atomic.Int64
+	once := func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		if attempts.Add(1) == 1 {
+			return status.Error(codes.Unavailable, "not yet")
+		}
+		return next(srv, stream)
+	}
+	policy := `{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 2, "initialBackoff": "0.01s", "maxBackoff": "0.01s", "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`
+	client := serve(t, &service{}, []grpc.ServerOption{grpc.StreamInterceptor(once)}, append(freeStreams(t).Options(), grpc.WithDefaultServiceConfig(policy))...)
+	if err := echo(open(t.Context(), t, client)); err != nil || attempts.Load() != 2 {
+		t.Errorf("%v after %d attempts", err, attempts.Load())
+	}
+}
+
+// A message does not wait for its turn on a stream that has ended.
+func TestTheEndOfAStreamEndsTheWait(t *testing.T) {
+	c := freeStreams(t)
+	stream := open(t.Context(), t, serve(t, &service{}, Limit(fixed(t), Messages()).Options(), c.Options()...))
+	if err := echo(stream); err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&pb.StreamingOutputCallRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan error, 1)
+	go func() { sent <- stream.Send(&pb.StreamingOutputCallRequest{}) }() // its turn is in half a minute
+	if _, err := stream.Recv(); status.Code(err) != codes.ResourceExhausted {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-sent:
+		if !errors.Is(err, io.EOF) {
+			t.Errorf("%v; want what streams say of their end", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it still waits")
 	}
 }
 
