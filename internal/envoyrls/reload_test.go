@@ -103,6 +103,28 @@ func TestASwappedConfigMapIsRead(t *testing.T) {
 	f.want(request("d", "k=1"), "OK | OK 7/MINUTE left 5 reset 40")
 }
 
+// A folder that comes back as it was is no change, and no mistake any longer.
+func TestAFolderThatComesBackIsRead(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "config")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "a.yaml"), limited("a", "3"))
+	f := followed(t, dir)
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	f.wantLoaded(1)
+	f.want(request("a", "k=1"), "OK | OK 3/MINUTE left 2 reset 40")
+	if err := os.Rename(dir+".away", dir); err != nil {
+		t.Fatal(err)
+	}
+	f.wantLoaded(0)
+	write(t, filepath.Join(dir, "a.yaml"), limited("a", "9"))
+	f.wantLoaded(0)
+	f.want(request("a", "k=1"), "OK | OK 9/MINUTE left 7 reset 40")
+}
+
 func TestReloadReadsAgain(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "a.yaml"), limited("a", "3"))
