@@ -16,18 +16,25 @@ func closed(b *testing.B, measure func(b *testing.B, breaker *Breaker)) {
 	coarse, calls := slow, slow
 	coarse.Clock, calls.WindowCalls = clock, 1000
 	for _, c := range []struct {
-		name string
-		o    Options
+		name  string
+		o     Options
+		exact bool // as where calls are few, or some slow: the clock is spared none
 	}{
-		{"ratio", Options{}},
-		{"ratioAndSlow", slow},
-		{"ratioAndSlowByCoarseClock", coarse},
-		{"ratioOfCalls", Options{WindowCalls: 100}},
-		{"ratioOfCallsAndSlow", calls},
+		{"ratio", Options{}, false},
+		{"ratioAndSlow", slow, false},
+		{"ratioAndSlowExactly", slow, true},
+		{"ratioAndSlowByCoarseClock", coarse, false},
+		{"ratioAndSlowByCoarseClockExactly", coarse, true},
+		{"ratioOfCalls", Options{WindowCalls: 100}, false},
+		{"ratioOfCallsAndSlow", calls, false},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
-			measure(b, mustNew(b, c.o))
+			breaker := mustNew(b, c.o)
+			if c.exact {
+				breaker.window.current.Load().run.timeAllUntil.Store(math.MaxInt64)
+			}
+			measure(b, breaker)
 		})
 	}
 }

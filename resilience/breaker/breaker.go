@@ -23,6 +23,7 @@ type Breaker struct {
 	openFor   int64 // guarded by mu, as all below: how long it was open last
 	since     int64 // when the state last changed or, half-open, lost probes were replaced
 	probing   int   // probes let through since then
+	probed    int64 // when the newest of them was
 	succeeded int   // probes that succeeded
 }
 

@@ -80,6 +80,8 @@ func TestSteps(t *testing.T) {
 		{"oneSlowCallOpensNothing", Options{SlowRatio: 0.5, SlowAfter: s, MinimumCalls: 1}, [][]step{{{9 * s, 's', s, Closed}}}},
 		{"canceledCallsDoNotCount", Options{ConsecutiveFailures: 2}, [][]step{take("fcccf", Open)}},
 		{"canceledSlowCallsAreSlow", Options{SlowRatio: 0.5, SlowAfter: s, SlowMinimumCalls: 2}, [][]step{{{8 * s, 'c', s, Closed}, {0, 'c', s, Open}}}},
+		{"canceledSlowCallsWithoutARatioDoNotCount", Options{MinimumCalls: 2, SlowAfter: s}, [][]step{{{0, 'f', 0, Closed}, {0, 'c', s, Closed}, {0, 'c', s, Closed}, {0, 'c', s, Closed}, {0, 'f', 0, Open}}}},
+		{"canceledSlowCallsEndNoRow", Options{ConsecutiveFailures: 2, SlowRatio: 1, SlowAfter: s}, [][]step{{{0, 'f', 0, Closed}, {0, 'c', s, Closed}, {0, 'f', 0, Open}}}},
 		{"openRefusesUntilItsTime", Options{ConsecutiveFailures: 1, OpenFor: s}, [][]step{{{0, 'f', 0, Open}, {s - 1, 'r', 0, Open}, {1, 's', 0, Closed}}}},
 		{"failedProbeOpensForLonger", Options{ConsecutiveFailures: 1, OpenFor: s, Growth: 2, MaxOpenFor: 3 * s}, [][]step{{
 			{0, 'f', 0, Open}, {s, 'f', 0, Open}, {2*s - 1, 'r', 0, Open}, {1, 'f', 0, Open}, {3*s - 1, 'r', 0, Open}, {1, 's', 0, Closed},
@@ -101,6 +103,9 @@ func TestSteps(t *testing.T) {
 		}}},
 		{"slowProbeFails", Options{ConsecutiveFailures: 1, OpenFor: s, SlowRatio: 1, SlowAfter: s}, [][]step{{
 			{0, 'f', 0, Open}, {s, 's', s, Open}, {s, 'c', s, Open}, {s, 's', s - 1, Closed},
+		}}},
+		{"canceledProbeThatIsSlowClosesNothing", Options{ConsecutiveFailures: 1, OpenFor: s, SlowAfter: s}, [][]step{{
+			{0, 'f', 0, Open}, {s, 'c', s, HalfOpen}, {0, 'c', 2 * s, HalfOpen}, {0, 's', 0, Closed},
 		}}},
 		{"slownessThatOpensNothingFailsNoProbe", Options{ConsecutiveFailures: 1, OpenFor: s, SlowAfter: s}, [][]step{{
 			{0, 'f', 0, Open}, {s, 's', s, Closed},
@@ -138,6 +143,23 @@ func walk(t *testing.T, b *Breaker, clock *clock, s step) {
 		call.Failure()
 	case 'c':
 		call.Cancel()
+	}
+}
+
+// A ratio of so many in a hundred opens by exactly so many, whatever its error
+// in binary.
+func TestRatiosAreExactInDecimal(t *testing.T) {
+	for percent := 1; percent <= 100; percent++ {
+		for _, failures := range []int{percent - 1, percent} {
+			b := mustNew(t, Options{FailureRatio: float64(percent) / 100, MinimumCalls: 100, Clock: new(clock).read})
+			for i := range 100 {
+				call, _ := b.Begin()
+				call.end(i >= 100-failures)
+			}
+			if opened := b.State() == Open; opened != (failures == percent) {
+				t.Errorf("%d of 100 failed at a ratio of %v: opened %v", failures, b.options.FailureRatio, opened)
+			}
+		}
 	}
 }
 
@@ -252,6 +274,24 @@ func TestLostProbesAreReplaced(t *testing.T) {
 	}
 }
 
+// A probe is not taken for lost before it has had as long as the breaker was
+// open, however long ago another began.
+func TestProbesAreReplacedAfterTheirOwnTime(t *testing.T) {
+	var clock clock
+	b := mustNew(t, Options{ConsecutiveFailures: 1, OpenFor: time.Second, Probes: 2, Clock: clock.read})
+	call, _ := b.Begin()
+	call.Failure()
+	for _, step := range []struct {
+		after time.Duration
+		want  bool
+	}{{time.Second, true}, {time.Second - 1, true}, {1, false}, {time.Second - 2, false}, {1, true}, {0, true}, {0, false}} {
+		clock.pass(step.after)
+		if _, ok := b.Begin(); ok != step.want {
+			t.Errorf("at %v: let through %v, want %v", clock.read(), ok, step.want)
+		}
+	}
+}
+
 // A dependency that needs longer than the breaker is open closes it again, and
 // one that fails late opens it.
 func TestProbesThatTakeLongCount(t *testing.T) {
@@ -266,13 +306,15 @@ func TestProbesThatTakeLongCount(t *testing.T) {
 		call.Failure()
 		clock.pass(time.Second)
 		var calls []Call
-		for range 4 * c.probes { // as many each second, and none has ended
+		for i := range 4 * c.probes { // as many each second, and none has ended
+			if i > 0 && i%c.probes == 0 {
+				clock.pass(time.Second)
+			}
 			call, ok := b.Begin()
 			if !ok {
 				t.Fatalf("refused after %d probes", len(calls))
 			}
 			calls = append(calls, call)
-			clock.pass(time.Second / time.Duration(c.probes))
 		}
 		for i, want := range c.want {
 			calls[i].end(c.fails)

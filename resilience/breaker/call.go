@@ -90,15 +90,16 @@ func (b *Breaker) beginProbe() (Call, bool) {
 		return Call{}, false
 	}
 	b.probing++
+	b.probed = now
 	return Call{breaker: b, word: b.load(), start: now}, true
 }
 
-// replaceLostLocked makes room for other probes when those let through have
-// had as long as the breaker was open, and have not ended: their callers may
-// have forgotten them. If not, how they end counts still: a callee may well
-// need longer than that.
+// replaceLostLocked makes room for other probes when the newest of those let
+// through has had as long as the breaker was open, and they have not ended:
+// their callers may have forgotten them. If not, how they end counts still: a
+// callee may well need longer than that.
 func (b *Breaker) replaceLostLocked(now int64) {
-	if b.probing == b.options.Probes && now-b.since >= b.openFor {
+	if b.probing == b.options.Probes && now-b.probed >= b.openFor {
 		b.since, b.probing = now, 0
 	}
 }
@@ -120,19 +121,25 @@ func (c Call) Success() { c.end(false) }
 func (c Call) Failure() { c.end(true) }
 
 // Cancel says that the caller gave up before the outcome was known. The call
-// does not count, unless it was slow by then; the place of a probe is free
-// again.
+// does not count, and the place of a probe is free again; but where SlowRatio
+// is set and it was slow by then, it counts as slow, neither as a failure nor
+// as a success that ends a row of them.
 func (c Call) Cancel() {
 	b := c.breaker
 	if b == nil {
 		return
 	}
 	now := b.now()
-	switch {
-	case c.slow(now):
-		c.endAs(false, true, now)
-	case c.word.state() == HalfOpen:
+	slow := b.options.SlowRatio > 0 && c.slow(now)
+	switch half := c.word.state() == HalfOpen; {
+	case half && slow:
+		b.endProbe(c.word, true, now)
+	case half:
 		c.giveUpProbe()
+	case slow:
+		if p := b.part(now); p.run.word == c.word {
+			b.tally(p, false, true, now)
+		}
 	}
 }
 
@@ -179,6 +186,7 @@ func (b *Breaker) countUntimed(w word) bool {
 	if !timeless && !p.crowded() {
 		return false
 	}
+	p.run.continueRow(false)
 	if n := p.count(false, false); !timeless && n%crowdLooks == 0 {
 		b.part(b.now())
 	}
@@ -191,10 +199,14 @@ func (c Call) endAs(failed, slow bool, now int64) {
 		b.endProbe(c.word, failed || slow && b.options.SlowRatio > 0, now)
 		return
 	}
-	p := b.part(now)
-	if p.run.word != c.word {
-		return
+	if p := b.part(now); p.run.word == c.word {
+		p.run.continueRow(failed)
+		b.tally(p, failed, slow, now)
 	}
+}
+
+// tally counts a call in a part, and opens the breaker if that was one too many.
+func (b *Breaker) tally(p *part, failed, slow bool, now int64) {
 	p.count(failed, slow)
 	if b.slow > 0 {
 		p.seen.Store(now)
@@ -256,8 +268,10 @@ func (b *Breaker) verdictLocked(r *run, failed, slow bool, now int64) Reason {
 	return 0
 }
 
+// reached divides, because 7 of 100 is 0.07 in binary too, and 0.07 · 100 is
+// more than 7.
 func reached(n, calls, minimum int, ratio float64) bool {
-	return ratio > 0 && calls >= minimum && float64(n) >= ratio*float64(calls)
+	return ratio > 0 && calls >= minimum && float64(n)/float64(calls) >= ratio
 }
 
 // endProbe closes the breaker after enough probes, or opens it again.

@@ -14,7 +14,7 @@
 // counts after the state in which its call began has ended, and that no more
 // than the given number of probes are let through half-open in the time that
 // the breaker was open. It has no goroutine and no timer: time passes for it
-// when it is asked. Most of its cost is the system's clock, read once a call,
-// and twice where calls can be slow and some are; [CoarseClock] is a cheaper
-// one.
+// when it is asked. Most of its cost is the system's clock, read once a call at
+// most, and twice where calls can be slow, unless they are many and none is;
+// [CoarseClock] is a cheaper one.
 package breaker

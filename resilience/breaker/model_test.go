@@ -61,8 +61,8 @@ func (m *model) tooMany(r result) bool {
 	}
 	c := m.counts(r.at)
 	return r.failed && m.o.ConsecutiveFailures > 0 && row >= m.o.ConsecutiveFailures ||
-		r.failed && m.o.FailureRatio > 0 && c.Calls >= m.o.MinimumCalls && float64(c.Failures) >= m.o.FailureRatio*float64(c.Calls) ||
-		r.slow && m.o.SlowRatio > 0 && m.settled(r.at) && c.Calls >= m.o.SlowMinimumCalls && float64(c.Slow) >= m.o.SlowRatio*float64(c.Calls)
+		r.failed && m.o.FailureRatio > 0 && c.Calls >= m.o.MinimumCalls && float64(c.Failures)/float64(c.Calls) >= m.o.FailureRatio ||
+		r.slow && m.o.SlowRatio > 0 && m.settled(r.at) && c.Calls >= m.o.SlowMinimumCalls && float64(c.Slow)/float64(c.Calls) >= m.o.SlowRatio
 }
 
 // counts is of the tenth of the window that now is in, and the nine before.

@@ -80,9 +80,10 @@ type Options struct {
 
 	// Probes is how many calls are let through half-open. When as many have
 	// succeeded the breaker closes; the first that fails, or is slow where
-	// SlowRatio is set, opens it again. Those that have not ended after as
-	// long as the breaker was open may be lost: as many others are then let
-	// through beside them, and however each ends counts. Defaults to 1.
+	// SlowRatio is set, opens it again. Those that have not ended when the
+	// newest has taken as long as the breaker was open may be lost: as many
+	// others are then let through beside them, and however each ends counts.
+	// Defaults to 1.
 	Probes int
 
 	// ProbesApart keeps ordinary calls from being probes: half-open, Begin

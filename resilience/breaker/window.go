@@ -110,12 +110,16 @@ func (p *part) count(failed, slow bool) (n uint64) {
 	} else {
 		n = p.add(failed, slow)
 	}
-	if failed {
-		p.run.inARow.Add(1)
-	} else if p.run.inARow.Load() != 0 {
-		p.run.inARow.Store(0)
-	}
 	return n
+}
+
+// continueRow adds a failure to the row, which a success ends.
+func (r *run) continueRow(failed bool) {
+	if failed {
+		r.inARow.Add(1)
+	} else if r.inARow.Load() != 0 {
+		r.inARow.Store(0)
+	}
 }
 
 func (p *part) add(failed, slow bool) uint64 {
