@@ -31,7 +31,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *pb.RateLimitRequ
 		return nil, err
 	}
 	if err := p.decide(ctx, s.options.Store); err != nil {
-		return nil, s.fail(err)
+		return nil, s.fail(ctx, err)
 	}
 	if p.countFailed() {
 		return nil, status.Error(codes.Unavailable, "no decision could be made: the store fails")
@@ -134,8 +134,8 @@ func hits(request *pb.RateLimitRequest, d *common.RateLimitDescriptor) int64 {
 }
 
 // fail says in gRPC's codes why there is no decision. What is wrong may name
-// servers of the inside; it is for the log.
-func (s *Service) fail(err error) error {
+// servers of the inside; it is for the log, unless the caller did not wait.
+func (s *Service) fail(ctx context.Context, err error) error {
 	code, text := codes.Internal, "no decision could be made"
 	if e, ok := errors.AsType[*stint.Error](err); ok {
 		switch e.Code {
@@ -147,6 +147,8 @@ func (s *Service) fail(err error) error {
 			return status.Error(codes.Canceled, "the caller gave up")
 		}
 	}
-	s.options.Logger.Error("no decision", "error", fmt.Sprint(err))
+	if ctx.Err() == nil {
+		s.options.Logger.Error("no decision", "error", fmt.Sprint(err))
+	}
 	return status.Error(code, text)
 }
