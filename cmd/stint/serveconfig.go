@@ -28,7 +28,7 @@ func (f *serveFlags) config() (server.Config, error) {
 		Profiling: f.profiling, DrainDelay: f.drainDelay, GatewayMax: f.gatewayMax, CloseAfter: f.closeAfter,
 	}
 	f.envoy.apply(&c)
-	for _, check := range []error{f.served(), f.bounds()} {
+	for _, check := range []error{f.named(), f.served(), f.bounds()} {
 		if check != nil {
 			return c, check
 		}
@@ -59,6 +59,19 @@ func address(flag string) string {
 		return ""
 	}
 	return flag
+}
+
+// named refuses an address of nothing, which would open no listener: it is
+// more likely a variable that was not set.
+func (f *serveFlags) named() error {
+	for _, a := range []struct{ flag, address string }{
+		{"http", f.http}, {"grpc", f.grpc}, {"admin", f.admin}, {"resp", f.resp}, {"gateway", f.gateway},
+	} {
+		if a.address == "" {
+			return usagef("%s: is empty (write host:port or :port, or off)", a.flag)
+		}
+	}
+	return nil
 }
 
 // served refuses what a later version will serve, rather than to start
