@@ -94,8 +94,8 @@ func (e *event) readJSON(f fields) (err error) {
 	if e.at, err = f.takenAt(); err != nil {
 		return err
 	}
-	e.limit, err = f.limit()
-	return err
+	e.limit = f.limit()
+	return nil
 }
 
 // cost is how much the event uses: 1 unless said, below 0 to give back.
@@ -138,7 +138,7 @@ func (f fields) time() (int64, error) {
 	if text == nil {
 		return 0, errors.New(`has no time (add "t_us" in microseconds since 1970, or "t" as RFC 3339)`)
 	}
-	t, err := time.Parse(time.RFC3339, text.value)
+	t, err := time.Parse(time.RFC3339, strings.ToUpper(text.value)) // T and Z may be small
 	if err != nil || text.kind != kindText {
 		return 0, fmt.Errorf("t: %.40q is not a time (write it as \"2015-05-17T10:05:03Z\", or give t_us)", text.value)
 	}
@@ -154,16 +154,14 @@ func (f *field) whole() (int64, error) {
 	return 0, fmt.Errorf("%s: %.40s is not a whole number of 64 bits", f.name, f.json())
 }
 
-// limit is the JSON of a change of limit: an object, or the short text.
-func (f fields) limit() (string, error) {
+// limit is the JSON of a change of limit. To rules it is an attribute like any
+// other, so it may be anything here.
+func (f fields) limit() string {
 	change := f.find("limit")
 	if change == nil {
-		return "", nil
+		return ""
 	}
-	if change.kind != kindText && !strings.HasPrefix(change.value, "{") {
-		return "", fmt.Errorf(`limit: %.40s is not a limit (write an object, or a text such as "100/m")`, change.value)
-	}
-	return change.json(), nil
+	return change.json()
 }
 
 // json is the value as JSON.

@@ -98,6 +98,8 @@ func TestReadEvent(t *testing.T) {
 		"peek":             {`{"t_us":5,"cost":0}`, event{t: 5}},
 		"give-back":        {`{"t_us":5,"cost":-3,"at_us":4}`, event{t: 5, cost: -3, at: 4}},
 		"limit text":       {`{"t_us":5,"limit":"10/s"}`, event{t: 5, cost: 1, limit: `"10/s"`}},
+		"limit number":     {`{"t_us":5,"limit":7}`, event{t: 5, cost: 1, limit: "7"}},
+		"small letters":    {`{"t":"1970-01-01t00:00:01z"}`, event{t: 1e6, cost: 1}},
 		"limit object":     {`{"t_us":5,"limit":{"limit":1}}`, event{t: 5, cost: 1, limit: `{"limit":1}`}},
 		"greatest numbers": {`{"t_us":9007199254740991,"cost":1000000000}`, event{t: maxTime, cost: 1_000_000_000}},
 	} {
@@ -126,8 +128,6 @@ func TestReadEventSaysWhatIsWrong(t *testing.T) {
 		"forget":         {`{"t_us":5,"cost":-9223372036854775808}`, "cost: -9223372036854775808 is out of range"},
 		"costText":       {`{"t_us":5,"cost":"1"}`, `cost: "1" is not a whole number`},
 		"atOutOfRange":   {`{"t_us":5,"cost":-1,"at_us":-5}`, "at_us: lies outside"},
-		"limitNumber":    {`{"t_us":5,"limit":7}`, "limit: 7 is not a limit"},
-		"limitList":      {`{"t_us":5,"limit":["10/s"]}`, `limit: ["10/s"] is not a limit`},
 		"notJSON":        {`{"t_us":5,`, "is not JSON: unexpected end of JSON input"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
@@ -72,6 +73,9 @@ func (r *limitReader) read(text string) (stint.Limit, error) {
 }
 
 func (r *limitReader) compile(text string) (stint.Limit, error) {
+	if text[0] != '{' && text[0] != '"' {
+		return stint.Limit{}, fmt.Errorf(`limit: %.40s is not a limit (write an object, or a text such as "100/m")`, text)
+	}
 	spec, err := rule.ParseSpec([]byte(text))
 	if err != nil {
 		return stint.Limit{}, err

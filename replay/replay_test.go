@@ -215,6 +215,20 @@ func TestBadLinesAreCountedOnce(t *testing.T) {
 	}
 }
 
+func TestOnlyLimitsChangeALimit(t *testing.T) {
+	for _, change := range []string{"7", "true", `["10/s"]`} {
+		line := `{"t_us":1,"key":"a","limit":` + change + `}` + "\n"
+		_, s := replayed(t, twoASecond(t), inputsOf(lineAt(1)+line)...)
+		if s.Unreadable != 1 || s.UnreadableLines[0].Reason != "limit: "+change+` is not a limit (write an object, or a text such as "100/m")` {
+			t.Errorf("%s: got %+v", change, s.UnreadableLines)
+		}
+		lines, _ := replayed(t, Options{Rules: ruleSet(t, "rules: [{id: r, by: [limit], missing: skip, limit: 9/m}]")}, inputsOf(line)...)
+		if counted := change[0] != '['; len(lines) != 1 || strings.Contains(lines[0], `"rule":"r"`) != counted {
+			t.Errorf("%s is no attribute of its event: %v", change, lines)
+		}
+	}
+}
+
 // A name says which state a limit counts in; a change of numbers without one
 // goes on with it.
 func TestChangedLimitKeepsItsName(t *testing.T) {
