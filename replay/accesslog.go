@@ -34,7 +34,7 @@ func readAccessLog(line string, f fields) (fields, int64, error) {
 	if !ok {
 		return f, 0, errors.New("ends within its request")
 	}
-	f = append(f, field{"ip", host, kindText})
+	f = appendText(f, "ip", host)
 	_, user, _ := strings.Cut(names, " ")
 	f = appendText(f, "user", user)
 	f = appendRequest(f, request)
