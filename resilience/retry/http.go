@@ -40,25 +40,33 @@ func RetryableStatus(status int) bool {
 
 // NetworkError reports whether an error of a round trip came from the network
 // on the way, so that the next may succeed: not connected, broken off, timed
-// out. A name that does not exist and a handshake that TLS refuses are none:
-// they stay as they are. Nor is what has a method Retryable that says false.
+// out. A name that does not exist, an address that cannot be and a handshake
+// that either side of TLS refuses are none: they stay as they are. Nor is what
+// has a method Retryable that says false.
 func NetworkError(err error) bool {
 	var dns *net.DNSError
-	var certificate *tls.CertificateVerificationError
-	var alert tls.AlertError
-	var header tls.RecordHeaderError
+	var address *net.AddrError
 	switch {
-	case refusal(err):
+	case refusal(err), refusedByTLS(err), errors.As(err, &address):
 		return false
 	case errors.As(err, &dns):
 		return !dns.IsNotFound
-	case errors.As(err, &certificate), errors.As(err, &alert), errors.As(err, &header):
-		return false
 	}
 	var network net.Error
 	var errno syscall.Errno
 	return errors.As(err, &network) || errors.As(err, &errno) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || brokenOff(err)
+}
+
+// refusedByTLS reports whether a handshake ended by a refusal: of this side, or
+// by an alert of the other, which has a type of its own over QUIC alone.
+func refusedByTLS(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var header tls.RecordHeaderError
+	var alert tls.AlertError
+	var op *net.OpError
+	return errors.As(err, &certificate) || errors.As(err, &header) || errors.As(err, &alert) ||
+		errors.As(err, &op) && op.Op == "remote error"
 }
 
 // brokenOff reports whether net/http says in words alone, as it does for

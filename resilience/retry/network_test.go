@@ -1,0 +1,52 @@
+package retry
+
+import (
+	"crypto/tls"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// What TLS refuses, and an address that is none, are not repeated: by the
+// errors that net/http really gives.
+func TestRefusedHandshakesAreNotRepeated(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAnyClientCert}
+	server.StartTLS()
+	defer server.Close()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	trusted := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	for name, c := range map[string]struct {
+		url    string
+		config *tls.Config
+	}{
+		"serverRefusesTheVersion": {server.URL, &tls.Config{RootCAs: trusted, MaxVersion: tls.VersionTLS12}},
+		"serverWantsACertificate": {server.URL, &tls.Config{RootCAs: trusted}},
+		"clientTrustsNobody":      {server.URL, nil},
+		"clientKnowsAnotherName":  {server.URL, &tls.Config{RootCAs: trusted, ServerName: "other.example"}},
+		"serverSpeaksNoTLS":       {"https" + plain.URL[len("http"):], nil},
+		"thePortIsNone":           {"http://127.0.0.1:99999", nil},
+		"theSchemeIsNone":         {"gopher://127.0.0.1", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent := 0
+			base := &http.Transport{TLSClientConfig: c.config}
+			defer base.CloseIdleConnections()
+			tr := &Transport{Policy: quick(t, Options{}), Base: trip(func(req *http.Request) (*http.Response, error) {
+				sent++
+				return base.RoundTrip(req)
+			})}
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp, err := tr.RoundTrip(req); err == nil || sent != 1 {
+				t.Errorf("%v, %T %v: %d attempts", resp, err, err, sent)
+			}
+		})
+	}
+}
