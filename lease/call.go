@@ -145,11 +145,8 @@ func (r *round) join(group, place int) bool {
 }
 
 // mayJoin reports whether a claim may ask for others, or others for it. What is
-// not enough for one that joined stays with the node, so none is great; and
-// where the store fails, all of one answer fare alike.
-func (e *entry) mayJoin(c *stint.Claim) bool {
-	return c.Cost <= max(1, e.size.limit/shareOfJoined) && c.Policy.OnFailure != stint.FailLocal
-}
+// not enough for one that joined stays with the node, so none is great.
+func (e *entry) mayJoin(c *stint.Claim) bool { return c.Cost <= max(1, e.size.limit/shareOfJoined) }
 
 // shareOfJoined is which part of a limit a claim may be to join.
 const shareOfJoined = 64
@@ -178,13 +175,16 @@ func (r *round) send(ctx context.Context) error {
 }
 
 // share hands out what came for those that joined, in their order, and keeps
-// those for whom it was not enough.
+// those for whom it was not enough, or whom a node decides by itself, one by one,
+// while the store fails.
 func (r *round) share() {
 	rest := r.joined[:0]
 	for _, j := range r.joined {
-		a, cost := &r.asks[j.ask], r.groups[j.group].Claims[0].Cost
-		d := &r.decisions[a.claim]
+		a, c := &r.asks[j.ask], &r.groups[j.group].Claims[0]
+		d, cost := &r.decisions[a.claim], c.Cost
 		switch {
+		case d.Degraded && c.Policy.OnFailure == stint.FailLocal:
+			rest = append(rest, j)
 		case d.Degraded, r.errs != nil && r.errs[j.group] != nil:
 			r.out[j.place] = *d
 		case d.Granted >= cost:
