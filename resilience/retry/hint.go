@@ -67,9 +67,10 @@ func ParsePushback(value string) (wait time.Duration, retry bool) {
 const pushbackHeader = "Grpc-Retry-Pushback-Ms"
 
 // Hint is the least wait that a response asks for: by grpc-retry-pushback-ms
-// if it has that, else by Retry-After, else, on a 429 or 503, by RateLimit. It
-// reports false when the server forbids the retry. A date is compared with the
-// response's own Date where it has one, so that no clock need be right.
+// if it has that, else by Retry-After, the longest where there are several,
+// else, on a 429 or 503, by RateLimit. It reports false when the server forbids
+// the retry. A date is compared with the response's own Date where it has one,
+// so that no clock need be right.
 func Hint(resp *http.Response, now time.Time) (wait time.Duration, retry bool) {
 	h := resp.Header
 	if values := h[pushbackHeader]; len(values) > 0 {
@@ -79,11 +80,21 @@ func Hint(resp *http.Response, now time.Time) (wait time.Duration, retry bool) {
 	if date, ok := parseDate(h.Get("Date")); ok {
 		now = date
 	}
-	if wait, ok := ParseRetryAfter(h.Get("Retry-After"), now); ok {
+	if wait, ok := greatest(h.Values("Retry-After"), now); ok {
 		return wait, true
 	}
 	if s := resp.StatusCode; s == http.StatusTooManyRequests || s == http.StatusServiceUnavailable {
 		wait, _ = ParseRateLimit(strings.Join(h.Values("RateLimit"), ", "))
 	}
 	return wait, true
+}
+
+// greatest is of the values that are a Retry-After.
+func greatest(values []string, now time.Time) (wait time.Duration, ok bool) {
+	for _, value := range values {
+		if w, is := ParseRetryAfter(value, now); is {
+			wait, ok = max(wait, w), true
+		}
+	}
+	return wait, ok
 }

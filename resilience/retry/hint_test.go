@@ -71,6 +71,19 @@ func TestTwoPushbacksForbid(t *testing.T) {
 	}
 }
 
+// A gateway may have added its own to what the server said: no earlier than
+// either.
+func TestGreatestOfSeveralRetryAfters(t *testing.T) {
+	for _, values := range [][]string{
+		{"2", "36"}, {"36", "2"}, {"0", "soon", "36"}, {"2", "Sun, 01 Mar 2026 12:00:36 GMT"},
+	} {
+		resp := &http.Response{StatusCode: 503, Header: http.Header{"Retry-After": values}}
+		if wait, retry := Hint(resp, noon); wait != 36*time.Second || !retry {
+			t.Errorf("%q: %v, %v", values, wait, retry)
+		}
+	}
+}
+
 func TestRateLimitOfSeveralLines(t *testing.T) {
 	resp := &http.Response{StatusCode: 429, Header: http.Header{"Ratelimit": {`"a";r=9;t=2`, `"b";r=0;t=7`}}}
 	if wait, retry := Hint(resp, noon); wait != 7*time.Second || !retry {

@@ -39,6 +39,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	r := p.begin(req.Context())
 	for attempt := req; ; {
 		resp, err := t.base().RoundTrip(attempt)
+		if resp == nil && err == nil { // for net/http to complain of
+			return nil, nil //nolint:nilnil // as Base did
+		}
 		v := t.verdict(req, resp, err, p.options.Clock.Now())
 		if err == nil && !t.failed(resp, v) {
 			return resp, nil
@@ -69,6 +72,13 @@ func (r *run) resend(req *http.Request, resp *http.Response, v Verdict, s Step) 
 		return nil
 	}
 	return next
+}
+
+// CloseIdleConnections closes those of Base, if it can.
+func (t *Transport) CloseIdleConnections() {
+	if c, ok := t.base().(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
 }
 
 func (t *Transport) policy() (*Policy, error) {

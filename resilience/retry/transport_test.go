@@ -313,6 +313,35 @@ func TestFailuresThatAreNotRepeatedAreTold(t *testing.T) {
 	}
 }
 
+// A base that returns nothing at all is no reason to panic: net/http says of it
+// what is wrong.
+func TestNoAnswerAndNoErrorIsPassedOn(t *testing.T) {
+	n := 0
+	tr := &Transport{Policy: quick(t, Options{}), Base: trip(func(*http.Request) (*http.Response, error) { n++; return nil, nil })}
+	if resp, err := tr.RoundTrip(request(t.Context(), t, "GET", nil)); resp != nil || err != nil || n != 1 {
+		t.Errorf("%v, %v after %d attempts", resp, err, n)
+	}
+}
+
+// Idle connections are those of the base, as http.Client asks for it.
+func TestIdleConnectionsAreClosed(t *testing.T) {
+	closed := 0
+	for _, base := range []http.RoundTripper{idle{closed: &closed}, trip(nil)} {
+		(&http.Client{Transport: &Transport{Base: base}}).CloseIdleConnections()
+	}
+	if closed != 1 {
+		t.Errorf("closed %d times", closed)
+	}
+}
+
+type idle struct {
+	http.RoundTripper
+
+	closed *int
+}
+
+func (i idle) CloseIdleConnections() { *i.closed++ }
+
 // The request is the caller's: it is the same after as before.
 func TestRequestIsNotChanged(t *testing.T) {
 	req := request(t.Context(), t, "PUT", strings.NewReader("a body"))
