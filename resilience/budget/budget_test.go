@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -185,6 +186,41 @@ func TestBudgetIsItsModel(t *testing.T) {
 				t.Fatalf("granted %v, want %v", got, want)
 			} else if got {
 				retries = append(retries, clock.read())
+			}
+		}
+	})
+}
+
+// Over any time, retries are no more than the package promises.
+func TestRetriesOverAnyTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const window = time.Second
+		var clock clock
+		o := Options{Share: 0.5, PerSecond: 10, Window: window, Clock: clock.read}
+		b, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var requests, retries []time.Duration
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			clock.pass(rapid.SampledFrom([]time.Duration{0, 1, 99_999_999, 100 * time.Millisecond, 801 * time.Millisecond, 900_000_001, window}).Draw(t, "pause"))
+			for range rapid.IntRange(0, 6).Draw(t, "requests") {
+				b.Request()
+				requests = append(requests, clock.read())
+			}
+			for range granted(b) {
+				retries = append(retries, clock.read())
+			}
+			now := clock.read()
+			for i, from := range retries {
+				earned := slices.IndexFunc(requests, func(at time.Duration) bool { return at > from-window })
+				if earned < 0 {
+					earned = len(requests)
+				}
+				most := o.Share*float64(len(requests)-earned) + o.PerSecond*(now-from+window+window/parts).Seconds()
+				if got := len(retries) - i; float64(got) > most {
+					t.Fatalf("%d retries from %v to %v, want at most %v", got, from, now, most)
+				}
 			}
 		}
 	})

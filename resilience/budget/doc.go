@@ -8,9 +8,10 @@
 //
 // It promises that whenever a retry is granted, the retries within the window,
 // this one included, are at most Share × the requests within it + PerSecond ×
-// its seconds, however many goroutines ask. So over any time the retries are
-// at most Share × the requests in it and in the window before it + PerSecond ×
-// (that time + 1 window). It has no goroutine and no timer, and neither
+// its seconds, however many goroutines ask. What is within the window leaves it
+// by tenths, up to a tenth early. So over any time the retries are at most
+// Share × the requests in it and in the window before it + PerSecond × (that
+// time + 1.1 windows). It has no goroutine and no timer, and neither
 // allocates nor waits but for its lock.
 //
 // The design is that of Finagle's RetryBudget. A share of 10 % for each client

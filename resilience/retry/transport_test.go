@@ -317,7 +317,7 @@ func TestFailuresThatAreNotRepeatedAreTold(t *testing.T) {
 // what is wrong.
 func TestNoAnswerAndNoErrorIsPassedOn(t *testing.T) {
 	n := 0
-	tr := &Transport{Policy: quick(t, Options{}), Base: trip(func(*http.Request) (*http.Response, error) { n++; return nil, nil })}
+	tr := &Transport{Policy: quick(t, Options{}), Base: trip(func(*http.Request) (*http.Response, error) { n++; return nil, nil })} //nolint:nilnil // as none should
 	if resp, err := tr.RoundTrip(request(t.Context(), t, "GET", nil)); resp != nil || err != nil || n != 1 {
 		t.Errorf("%v, %v after %d attempts", resp, err, n)
 	}
