@@ -101,6 +101,18 @@ func subcommandOnly(c *cobra.Command, args []string) error {
 	return usagef("%s: %q is not a command (see %[1]s --help)", c.CommandPath(), args[0])
 }
 
+// knownCommand refuses arguments that lead to no command from the root.
+func knownCommand(c *cobra.Command, args []string) error {
+	for at := c.Root(); len(args) > 0; args = args[1:] {
+		next, _, err := at.Find(args[:1])
+		if err != nil || next == at {
+			return subcommandOnly(at, args)
+		}
+		at = next
+	}
+	return nil
+}
+
 // exitStatus is the exit status of a command that ended with err. Mistakes in
 // rules and limits are configuration wherever they are found, and what a server
 // cannot read as a request is wrong usage.

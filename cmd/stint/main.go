@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
@@ -50,8 +51,14 @@ Logs and errors go to standard error, results to standard output.`,
 		Args:          subcommandOnly,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.Version = versionText(debug.ReadBuildInfo())
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(newServeCommand(), newRulesCommand(), newReplayCommand(), newCheckCommand(),
 		newKeyCommand(), newNodesCommand(), newVersionCommand())
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.Args = knownCommand
+	}
 	return root
 }

@@ -235,6 +235,7 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 func TestUnknownCommandIsWrongUsage(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"sevre", "did you mean serve?"}, {"rules valdate", "did you mean validate?"}, {"frobnicate", "--help"},
+		{"help sevre", "did you mean serve?"}, {"help rules frobnicate", "stint rules: "}, {"help version x", "stint version: "},
 	} {
 		got := command(t, nil, strings.Fields(c.args)...)
 		if got.status != exitUsage || !strings.Contains(got.errors, c.want) {

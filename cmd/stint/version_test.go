@@ -22,3 +22,12 @@ func TestVersionSaysWhatWasBuilt(t *testing.T) {
 		}
 	}
 }
+
+func TestVersionIsAFlagToo(t *testing.T) {
+	want := command(t, nil, "version")
+	for _, flag := range []string{"--version", "-v"} {
+		if got := command(t, nil, flag); got.status != exitDone || got.out != want.out || got.out == "" {
+			t.Errorf("%s: status %d, %q, want %q", flag, got.status, got.out, want.out)
+		}
+	}
+}
