@@ -1,5 +1,5 @@
 // Package budget limits retries to a share of the requests, so that a failing
-// server gets a tenth more work from its clients at most, not several times
+// server gets about a tenth more work from its clients, not several times
 // its work.
 //
 // Use one [Budget] for each thing that can fail, shared by all who call it.

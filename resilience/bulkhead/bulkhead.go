@@ -121,15 +121,14 @@ func (b *Bulkhead) wait(ctx context.Context, w *waiter) error {
 	defer stop()
 	select {
 	case <-w.granted:
-		if ctx.Err() == nil {
-			return nil
-		}
 	case <-over:
-		if !b.leave(w) {
-			return nil // granted in this moment, and not too late for the context
+		if b.leave(w) {
+			return b.countWaited(time.Since(start))
 		}
-		return b.countWaited(time.Since(start))
 	case <-ctx.Done():
+	}
+	if ctx.Err() == nil {
+		return nil // granted, if only in the moment in which it was over
 	}
 	if !b.leave(w) {
 		b.release()

@@ -228,6 +228,32 @@ func TestGrantedAndThenEnded(t *testing.T) {
 	})
 }
 
+// Who has waited for too long, and in that moment is granted a place and finds
+// its context ended, gives the place back.
+func TestGrantedWhenAllEnds(t *testing.T) {
+	for range 50 { // who is first of those who are ready at once is chance
+		synctest.Test(t, func(t *testing.T) {
+			b := mustNew(t, Options{Limit: 1, Queue: 1, MaxWait: time.Second})
+			mustAcquire(t, b)
+			ctx := &ending{Context: t.Context()}
+			got := make(chan error)
+			go func() {
+				_, err := b.Acquire(ctx)
+				got <- err
+			}()
+			synctest.Wait()
+			b.mu.Lock() // nobody leaves the queue meanwhile
+			time.Sleep(time.Second)
+			ctx.ended.Store(true)
+			close(b.queue.pop().granted)
+			b.mu.Unlock()
+			if err := <-got; !errors.Is(err, context.Canceled) || b.Usage().InUse != 0 {
+				t.Fatalf("%v, and then %+v", err, b.Usage())
+			}
+		})
+	}
+}
+
 // A goroutine that ends within its call loses no place either.
 func TestGoexitLosesNoPlace(t *testing.T) {
 	b := mustNew(t, Options{Limit: 1})
