@@ -74,7 +74,11 @@ func TestWrongURLsSayWhatIsWrong(t *testing.T) {
 
 func TestTokenIsNotShown(t *testing.T) {
 	o := Options{Addr: "h:1", Token: "hidden"}
-	for _, text := range []string{fmt.Sprint(o), fmt.Sprintf("%+v %#v %s", o, o, o), slog.AnyValue(o).Resolve().String()} {
+	s := open(t, o)
+	for _, text := range []string{
+		fmt.Sprint(o), fmt.Sprintf("%+v %#v %s", o, o, o), slog.AnyValue(o).Resolve().String(),
+		fmt.Sprint(s), fmt.Sprintf("%+v %#v %s", s, s, s), slog.AnyValue(s).String(),
+	} {
 		if strings.Contains(text, "hidden") || !strings.Contains(text, "stint://:***@h:1") {
 			t.Error(text)
 		}

@@ -19,10 +19,11 @@ import (
 // all of a process: claims that wait at the same time travel together.
 //
 // A claim leaves at once when this process has nothing on its way to the
-// server. At most two calls are on their way at a time, so that is the most
-// that a server which freezes still gets. A claim whose context ends while it
-// waits is never sent; once it was sent its outcome is unknown, and it is not
-// repeated.
+// server. At most two calls are on their way at a time; one that is given up
+// makes room for the next, and a server that froze may still get it when it
+// wakes. The breaker of a guard bounds how many those are. A claim whose context
+// ends while it waits is never sent; once it was sent its outcome is unknown, and
+// it is not repeated.
 type Store struct {
 	options Options
 	conn    *grpc.ClientConn
@@ -50,6 +51,12 @@ func New(o Options) (*Store, error) {
 	conn.Connect()
 	return s, nil
 }
+
+// String returns where the server is, without the token.
+func (s *Store) String() string { return s.options.String() }
+
+// GoString is String, so that no way of printing a store shows its token.
+func (s *Store) GoString() string { return s.String() }
 
 // Close ends the connection. Calls that wait fail with CodeUnavailable, and so
 // do those that come.
