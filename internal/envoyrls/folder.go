@@ -44,15 +44,12 @@ type reading struct {
 // read reads the folder. An error means that it cannot be read at all, so that
 // everything stays as it was.
 func (f *folder) read() (*reading, error) {
-	names, folders, err := configFiles(f.path)
+	names, overlooked, err := configFiles(f.path)
 	if err != nil {
 		f.last = [sha256.Size]byte{} // what comes back is news
 		return nil, err
 	}
-	r := &reading{merge: f.merge, domains: map[string]*file{}}
-	for _, name := range folders {
-		r.warnings = append(r.warnings, rule.Problem{File: name, What: "is a folder, and what is in it is not read", Mend: "move its files up"})
-	}
+	r := &reading{merge: f.merge, domains: map[string]*file{}, warnings: overlooked}
 	all := sha256.New()
 	files := make(map[string]*kept, len(names))
 	for _, name := range names {
@@ -153,9 +150,9 @@ func (r *reading) join(first, next *file) {
 func (r *reading) err() error { return errors.Join(r.errs...) }
 
 // configFiles are the files of a folder that end in .yaml or .yml, in order, and
-// the folders in it. Names that begin with a dot are not for us: a mounted
+// what else is in it. Names that begin with a dot are not for us: a mounted
 // ConfigMap has them.
-func configFiles(path string) (names, folders []string, err error) {
+func configFiles(path string) (names []string, overlooked rule.Problems, err error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return nil, nil, err
@@ -165,11 +162,13 @@ func configFiles(path string) (names, folders []string, err error) {
 		switch name := filepath.Join(path, e.Name()); {
 		case strings.HasPrefix(e.Name(), "."):
 		case e.IsDir():
-			folders = append(folders, name)
+			overlooked = told(overlooked, rule.Problem{File: name, What: "is a folder, and what is in it is not read", Mend: "move its files up"})
 		case extension == ".yaml" || extension == ".yml":
 			names = append(names, name)
+		default:
+			overlooked = told(overlooked, rule.Problem{File: name, What: "is not read, because its name does not end in .yaml or .yml", Mend: "rename it, or move it elsewhere"})
 		}
 	}
 	slices.Sort(names)
-	return names, folders, nil
+	return names, overlooked, nil
 }

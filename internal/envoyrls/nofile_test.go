@@ -25,6 +25,7 @@ func TestWhatIsNoFileIsNotRead(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		write(t, filepath.Join(o.Dir, "basic"), limited("basic", "3")) // which Envoy's service reads
 		write(t, filepath.Join(o.Dir, "long.yaml"), strings.Repeat("#", maxFile+2))
 	})
 	s.want(request("messaging", "to_number=1"), "OK | OK 2/MINUTE left 1 reset 40")
@@ -38,7 +39,12 @@ func TestWhatIsNoFileIsNotRead(t *testing.T) {
 			t.Errorf("%s\nlacks %s", told, want)
 		}
 	}
-	if len(r.errs) != 5 || !strings.Contains(r.warnings.Error(), "sub: is a folder, and what is in it is not read") {
-		t.Errorf("%d mistakes; %v", len(r.errs), r.warnings)
+	for _, want := range []string{"sub: is a folder, and what is in it is not read", "basic: is not read, because its name does not end in .yaml"} {
+		if !strings.Contains(r.warnings.Error(), want) {
+			t.Errorf("%v lacks %s", r.warnings, want)
+		}
+	}
+	if len(r.errs) != 5 {
+		t.Errorf("%d mistakes", len(r.errs))
 	}
 }
