@@ -128,10 +128,11 @@ func (b *Bulkhead) wait(ctx context.Context, w *waiter) error {
 	case <-ctx.Done():
 	}
 	if ctx.Err() == nil {
-		return nil // granted, if only in the moment in which it was over
+		b.countAdmitted() // if only in the moment in which it was over
+		return nil
 	}
 	if !b.leave(w) {
-		b.giveBack()
+		b.release()
 	}
 	return b.gaveUp(ctx)
 }
@@ -160,20 +161,7 @@ func (b *Bulkhead) leave(w *waiter) bool {
 func (b *Bulkhead) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.releaseLocked()
-}
-
-// giveBack is release of a place that was granted too late to be used.
-func (b *Bulkhead) giveBack() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.usage.Admitted--
-	b.releaseLocked()
-}
-
-func (b *Bulkhead) releaseLocked() {
 	if w := b.queue.pop(); w != nil {
-		b.usage.Admitted++
 		close(w.granted)
 		return
 	}

@@ -28,6 +28,14 @@ func (b *Bulkhead) Usage() Usage {
 	return u
 }
 
+// countAdmitted is for who was granted a place while it waited. It counts late,
+// because a caller that has given up by then does not take it.
+func (b *Bulkhead) countAdmitted() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.usage.Admitted++
+}
+
 func (b *Bulkhead) countWaited(d time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
