@@ -76,8 +76,7 @@ func TestABatchIsDecidedAsByTheStore(t *testing.T) {
 	}
 	for run := range 100 {
 		play(t, func(s *scene) {
-			s.far.way = 0 // so that both decide at one time
-			s.newMinute()
+			s.far.way = 0 // so that both decide at one time, with which a minute begins
 			l := s.limit(specs[run%len(specs)])
 			keys, costs := make([]int64, 30), make([]int64, 30)
 			for i := range keys {
@@ -92,6 +91,19 @@ func TestABatchIsDecidedAsByTheStore(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Those for whom nothing is left are denied by what the node has just learned.
+func TestABatchOverItsLimitAsksOnce(t *testing.T) {
+	play(t, func(s *scene) {
+		groups, out := singles(s.limit(perMinute(10)), make([]int64, 50), slices.Repeat([]int64{1}, 50)), make([]stint.Decision, 50)
+		if err := s.TakeGroups(context.Background(), groups, out); err != nil {
+			t.Fatal(err)
+		}
+		if !out[9].Allowed || out[10].Allowed || out[49].Allowed || s.far.calls != 1 || s.far.atMost() != 2 {
+			t.Errorf("%+v; %d calls", out, s.far.calls)
+		}
+	})
 }
 
 // besideTheStore asks the scene for groups of one claim each, and a store beside
