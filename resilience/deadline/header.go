@@ -21,14 +21,10 @@ const (
 // the named one, grpc-timeout and x-envoy-expected-rq-timeout-ms say. It is 0
 // where that is over, also by a number below 0 in the named one. Values that
 // cannot be read say nothing; when none can, ok is false. A name of "" is
-// [DefaultHeader].
+// [DefaultHeader]; the other two may be named, and are read as what they are.
 func Left(h http.Header, name string) (left time.Duration, ok bool) {
-	left, ok = least(h, orDefault(name), Milliseconds)
-	for _, other := range []struct {
-		name string
-		read func(string) (time.Duration, bool)
-	}{{grpcHeader, GRPCTimeout}, {envoyHeader, envoyTimeout}} {
-		if d, said := least(h, other.name, other.read); said && (!ok || d < left) {
+	for _, name := range []string{orDefault(name), grpcHeader, envoyHeader} {
+		if d, said := least(h, name); said && (!ok || d < left) {
 			left, ok = d, true
 		}
 	}
@@ -36,13 +32,24 @@ func Left(h http.Header, name string) (left time.Duration, ok bool) {
 }
 
 // least is the least of what a header's values say.
-func least(h http.Header, name string, read func(string) (time.Duration, bool)) (left time.Duration, ok bool) {
+func least(h http.Header, name string) (left time.Duration, ok bool) {
+	read := reader(name)
 	for _, value := range h.Values(name) {
 		if d, said := read(value); said && (!ok || d < left) {
 			left, ok = d, true
 		}
 	}
 	return left, ok
+}
+
+func reader(name string) func(string) (time.Duration, bool) {
+	switch http.CanonicalHeaderKey(name) {
+	case grpcHeader:
+		return GRPCTimeout
+	case envoyHeader:
+		return envoyTimeout
+	}
+	return Milliseconds
 }
 
 func orDefault(name string) string {
@@ -115,17 +122,27 @@ func times(digits string, unit time.Duration) time.Duration {
 
 // Set writes the time left into the named header, rounded down. Where the
 // headers already have grpc-timeout or Envoy's, as of a request that is passed
-// on, it brings those down to no more.
+// on, it brings those down to no more, but Envoy's to 1 at least: 0 would be no
+// deadline.
 func Set(h http.Header, name string, left time.Duration) {
 	left = max(0, left)
-	ms := strconv.FormatInt(left.Milliseconds(), 10)
-	h.Set(orDefault(name), ms)
-	if d, ok := least(h, envoyHeader, envoyTimeout); ok && d > left {
-		h.Set(envoyHeader, ms)
+	write(h, orDefault(name), left)
+	for _, other := range []string{grpcHeader, envoyHeader} {
+		if d, ok := least(h, other); ok && d > left {
+			write(h, other, left)
+		}
 	}
-	if d, ok := least(h, grpcHeader, GRPCTimeout); ok && d > left {
-		h.Set(grpcHeader, formatGRPC(left))
+}
+
+func write(h http.Header, name string, left time.Duration) {
+	value := strconv.FormatInt(left.Milliseconds(), 10)
+	switch http.CanonicalHeaderKey(name) {
+	case grpcHeader:
+		value = formatGRPC(left)
+	case envoyHeader:
+		value = strconv.FormatInt(max(1, left.Milliseconds()), 10)
 	}
+	h.Set(name, value)
 }
 
 // formatGRPC is the greatest value of grpc-timeout that is no more.

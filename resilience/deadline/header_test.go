@@ -76,12 +76,39 @@ func TestSetNeverSaysMore(t *testing.T) {
 	}
 }
 
+// To Envoy 0 is no deadline at all.
+func TestSetTellsEnvoyOfNoTime(t *testing.T) {
+	h := http.Header{envoyHeader: {"5000"}}
+	Set(h, "", time.Millisecond-1)
+	if h.Get(DefaultHeader) != "0" || h.Get(envoyHeader) != "1" {
+		t.Errorf("%v", h)
+	}
+}
+
+// The headers of others may be chosen, too, and are then what they are.
+func TestHeadersOfOthersAsOnes(t *testing.T) {
+	for name, want := range map[string]string{"grpc-timeout": "850000u", "x-envoy-expected-rq-timeout-ms": "850"} {
+		h := http.Header{}
+		Set(h, name, 850*time.Millisecond)
+		left, ok := Left(h, name)
+		if got := h.Get(name); got != want || len(h) != 1 || !ok || left != 850*time.Millisecond {
+			t.Errorf("%s: %v, read as %v, %v", name, h, left, ok)
+		}
+	}
+	if left, ok := Left(http.Header{grpcHeader: {"850"}}, "grpc-timeout"); ok {
+		t.Errorf("grpc-timeout without a unit: %v", left)
+	}
+	if left, ok := Left(http.Header{envoyHeader: {"0"}}, envoyHeader); ok {
+		t.Errorf("no deadline to Envoy: %v", left)
+	}
+}
+
 func TestGRPCFormatsFitTheirUnits(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0n", 99_999_999: "99999999n", 100_000_000: "100000u", 100 * time.Second: "100000m",
 		100_000 * time.Second: "100000S", 100_000_000 * time.Second: "1666666M", math.MaxInt64: "2562047H",
 	} {
-		if got := formatGRPC(d); got != want && d != math.MaxInt64 {
+		if got := formatGRPC(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
 		}
 	}

@@ -321,6 +321,55 @@ func TestTransportTellsWhatIsLeft(t *testing.T) {
 	}
 }
 
+// A request that is passed on, as by a proxy, tells of no more than its caller
+// said, whatever the proxy's own time.
+func TestTransportTellsNoMoreThanTheCaller(t *testing.T) {
+	for _, c := range []struct{ name, value, want string }{
+		{DefaultHeader, "500", "500"},
+		{DefaultHeader, "5000", "1000"},
+		{DefaultHeader, "soon", "1000"},
+		{DefaultHeader, "0", "refused"},
+		{"Grpc-Timeout", "500m", "500"},
+		{"X-Envoy-Expected-Rq-Timeout-Ms", "500", "500"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			told := "refused"
+			tr := &Transport{Total: time.Second, Base: trip(func(req *http.Request) (*http.Response, error) {
+				told = req.Header.Get(DefaultHeader)
+				return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+			})}
+			req := httptest.NewRequest("GET", "http://example.com/", nil)
+			req.Header.Set(c.name, c.value)
+			resp, err := tr.RoundTrip(req)
+			if told != c.want || (err != nil) != (c.want == "refused") {
+				t.Errorf("%s: %s: told %q, %v; want %q", c.name, c.value, told, err, c.want)
+			}
+			if err == nil {
+				resp.Body.Close()
+			}
+		})
+	}
+}
+
+// Idle connections are those of the base, as http.Client asks for it.
+func TestIdleConnectionsAreClosed(t *testing.T) {
+	closed := 0
+	for _, base := range []http.RoundTripper{idle{closed: &closed}, trip(nil)} {
+		(&http.Client{Transport: &Transport{Base: base}}).CloseIdleConnections()
+	}
+	if closed != 1 {
+		t.Errorf("closed %d times", closed)
+	}
+}
+
+type idle struct {
+	http.RoundTripper
+
+	closed *int
+}
+
+func (i idle) CloseIdleConnections() { *i.closed++ }
+
 type closing struct {
 	io.Reader
 	done bool

@@ -9,10 +9,10 @@ import (
 )
 
 // Transport is an [http.RoundTripper] that tells the server how much time is
-// left. The zero value tells the time until the context's deadline. Put it
-// below whatever repeats requests, so that each attempt is told what is left
-// by then. It is safe for use by many goroutines at once; do not change it
-// then.
+// left. The zero value tells the time until the context's deadline, or the less
+// that a request which is passed on already says. Put it below whatever repeats
+// requests, so that each attempt is told what is left by then. It is safe for
+// use by many goroutines at once; do not change it then.
 type Transport struct {
 	// Base sends the requests. Defaults to http.DefaultTransport.
 	Base http.RoundTripper
@@ -38,7 +38,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		return t.base().RoundTrip(req)
 	}
-	left := time.Until(end) - max(0, t.Reserve)
+	left := t.left(req.Header, end)
 	if left < time.Millisecond {
 		return nil, refuse(req, cancel, left)
 	}
@@ -50,6 +50,23 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	Set(told.Header, t.Header, left)
 	resp, err := t.base().RoundTrip(told)
 	return withEnd(resp, err, cancel)
+}
+
+// left is what is told: the time to the end, no more than the request says
+// already, as one does that is passed on for another caller.
+func (t *Transport) left(h http.Header, end time.Time) time.Duration {
+	left := time.Until(end)
+	if said, ok := Left(h, t.Header); ok {
+		left = min(left, said)
+	}
+	return left - max(0, t.Reserve)
+}
+
+// CloseIdleConnections closes those of Base, if it can.
+func (t *Transport) CloseIdleConnections() {
+	if c, ok := t.base().(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
 }
 
 func (t *Transport) base() http.RoundTripper {
