@@ -74,8 +74,13 @@ func noArguments(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// wrongFlag names the flag that an unknown one is near.
+// wrongFlag names the flag that an unknown one is near, and what a value should
+// be.
 func wrongFlag(c *cobra.Command, err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		f := invalid.GetFlag()
+		return usagef("--%s: %q is not a valid %s", f.Name, invalid.GetValue(), kindOf(f))
+	}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var known []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })

@@ -138,6 +138,9 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		args []string
 		want string
 	}{
+		"no number":                {[]string{"--max-keys", "many"}, "--max-keys: \"many\" is not a valid whole number"},
+		"no duration":              {[]string{"--drain-delay", "1"}, "--drain-delay: \"1\" is not a valid duration (write it as 1s)"},
+		"no truth value":           {[]string{"--pprof=maybe"}, "--pprof: \"maybe\" is not a valid truth value (use true or false)"},
 		"unknown flag":             {[]string{"--htp", "off"}, "--htp is not a flag (did you mean --http?)"},
 		"an argument":              {[]string{"rules.yaml"}, `takes no argument, but "rules.yaml" is one`},
 		"rules with mistakes":      {[]string{"--rules", bad}, "bad.yaml:3:"},
