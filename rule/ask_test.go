@@ -70,7 +70,7 @@ func TestAStoreThatFailsForAShadowRuleAloneIsNoError(t *testing.T) {
 	down := &stint.Error{Code: stint.CodeUnavailable, Problem: "down"}
 	calls := 0
 	o, err := s.Decide(t.Context(), failing{[]error{nil, down}, &calls}, Map{"api_key": "a"}, 1)
-	if err != nil || !o.Allowed() || !o.Hits[2].Decision.Degraded || o.Hits[1].Decision.Degraded {
+	if err != nil || !o.Allowed() || !o.Hits[2].Decision.Degraded || o.Hits[2].Decision.At == 0 || o.Hits[1].Decision.Degraded {
 		t.Errorf("%+v, %v", o, err)
 	}
 	o, err = s.Decide(t.Context(), failing{[]error{down, nil}, &calls}, Map{"api_key": "a"}, 1)

@@ -178,7 +178,7 @@ func (q *request) enforcedError(errs []error) error {
 		}
 		if errs[i] != nil {
 			for j := range g.Claims {
-				q.decisions[at+j] = stint.Decision{Allowed: true, Degraded: true}
+				q.decisions[at+j] = stint.Decision{Allowed: true, Degraded: true, At: q.time()}
 			}
 		}
 		at += len(g.Claims)
