@@ -145,8 +145,12 @@ func (r *round) join(group, place int) bool {
 }
 
 // mayJoin reports whether a claim may ask for others, or others for it. What is
-// not enough for one that joined stays with the node, so none is great.
-func (e *entry) mayJoin(c *stint.Claim) bool { return c.Cost <= max(1, e.size.limit/shareOfJoined) }
+// not enough for one that joined stays with the node, so none is great. Those
+// that a node decides by itself while the store fails count one by one, and must
+// not wait for a second call then.
+func (e *entry) mayJoin(c *stint.Claim) bool {
+	return c.Cost <= max(1, e.size.limit/shareOfJoined) && c.Policy.OnFailure != stint.FailLocal
+}
 
 // shareOfJoined is which part of a limit a claim may be to join.
 const shareOfJoined = 64
@@ -175,16 +179,13 @@ func (r *round) send(ctx context.Context) error {
 }
 
 // share hands out what came for those that joined, in their order, and keeps
-// those for whom it was not enough, or whom a node decides by itself, one by one,
-// while the store fails.
+// those for whom it was not enough.
 func (r *round) share() {
 	rest := r.joined[:0]
 	for _, j := range r.joined {
-		a, c := &r.asks[j.ask], &r.groups[j.group].Claims[0]
-		d, cost := &r.decisions[a.claim], c.Cost
+		a, cost := &r.asks[j.ask], r.groups[j.group].Claims[0].Cost
+		d := &r.decisions[a.claim]
 		switch {
-		case d.Degraded && c.Policy.OnFailure == stint.FailLocal:
-			rest = append(rest, j)
 		case d.Degraded, r.errs != nil && r.errs[j.group] != nil:
 			r.out[j.place] = *d
 		case d.Granted >= cost:

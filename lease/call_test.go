@@ -266,7 +266,7 @@ func TestABatchIsCountedByTheNode(t *testing.T) {
 		for i := range groups {
 			groups[i].Claims[0].Policy.OnFailure = stint.FailLocal
 		}
-		for range 2 { // the second time it has the key looked after
+		for turn := range 2 { // the second time it has the key looked after
 			s.far.become(alone{stint.NewMemory(stint.MemoryOptions{})})
 			if err := s.TakeGroups(context.Background(), groups, out); err != nil {
 				t.Fatal(err)
@@ -275,6 +275,9 @@ func TestABatchIsCountedByTheNode(t *testing.T) {
 				if !d.Degraded || d.Allowed != (i < 7) {
 					t.Errorf("claim %d: %+v", i, d)
 				}
+			}
+			if s.far.calls != turn+1 {
+				t.Errorf("%d calls: it waits for each", s.far.calls)
 			}
 		}
 		s.far.become(s.truth)
@@ -317,7 +320,7 @@ func TestClaimsOfUnlikePoliciesDoNotJoin(t *testing.T) {
 		if err := s.TakeGroups(context.Background(), groups, out); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.far.atMost(); got != 4 { // the second makes the key hot
+		if got := s.far.atMost(); got != 7 { // the second makes the key hot, and two join it; three join the next
 			t.Errorf("%d claims", got)
 		}
 	})
