@@ -106,6 +106,19 @@ func TestAddressesCountAsRulesCountThem(t *testing.T) {
 	}
 }
 
+func TestValuesCountAsRulesCountThem(t *testing.T) {
+	for _, c := range []struct{ by, given, want string }{
+		{"path", "/v1//%6Frders/", "/v1/orders"}, {"host", "API.Example.com:443", "api.example.com"},
+		{"method", "get", "GET"}, {"user", "/v1//Get:1", "/v1//Get:1"}, {"path", "", ""}, {"host", "", ""},
+	} {
+		set := ruleSet(t, "rules: [{id: r, by: ["+c.by+"], missing: skip, limit: 1/m}]")
+		lines, _ := replayed(t, Options{Rules: set}, inputsOf(`{"t_us":1,"`+c.by+`":"`+c.given+`"}`)...)
+		if got, rules := identity(c.by, c.given), readDecided(t, lines)[0].Key; got != c.want || rules != c.want {
+			t.Errorf("%s %q counts as %q, and as %q by rules; want %q", c.by, c.given, got, rules, c.want)
+		}
+	}
+}
+
 func FuzzCombined(f *testing.F) {
 	f.Add(`192.0.2.1` + stamp + `"GET /a?b HTTP/1.1" 200 512 "http://e.example/" "Agent \"1\"" x`)
 	f.Add(`::1 - a b [29/Feb/2016:23:59:60 -0730] "\x16\x03\" 400 -`)

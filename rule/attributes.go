@@ -1,6 +1,9 @@
 package rule
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Attributes is what a request says of itself. Names are "api_key", "ip",
 // "method", "path", "host", "tier", "header:NAME" with NAME in lower case, or
@@ -35,4 +38,15 @@ func AttributeName(text string) string {
 		return strings.ToLower(text)
 	}
 	return text
+}
+
+// AttributeForm is a value as rules compare and count it, however it was
+// written: of the path "/v1//orders/" it is "/v1/orders". Values of attributes
+// other than path, host and method are as they stand; the form of an address
+// depends on the set.
+func AttributeForm(name, value string) string {
+	if value == "" {
+		return value
+	}
+	return formOf(slot(slices.Index(wellKnownNames[:], name)), value)
 }

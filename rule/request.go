@@ -71,17 +71,22 @@ func (q *request) get(s slot) (text string, ok bool) {
 
 // normal is the one form of an attribute that may be written in several ways.
 func (q *request) normal(s slot, text string) (_ string, ok bool) {
-	switch s {
-	case slotPath:
-		return urlpath.Normalize(text), true
-	case slotHost:
-		return normalHost(text), true
-	case slotMethod:
-		return strings.ToUpper(text), true
-	case slotIP:
+	if s == slotIP {
 		return q.normalIP(text)
 	}
-	return text, true
+	return formOf(s, text), true
+}
+
+func formOf(s slot, text string) string {
+	switch s {
+	case slotPath:
+		return urlpath.Normalize(text)
+	case slotHost:
+		return normalHost(text)
+	case slotMethod:
+		return strings.ToUpper(text)
+	}
+	return text
 }
 
 func (q *request) normalIP(text string) (string, bool) {
