@@ -52,8 +52,8 @@ func (j *rulesJudge) decide(ctx context.Context, p *pending, v *verdict) (err er
 		return err
 	}
 	j.event.t = p.t
-	j.store.giveBack, j.store.at = max(0, -p.cost), p.at
-	if err = j.set.DecideInto(ctx, &j.store, &j.event, max(0, p.cost), &j.outcome); err != nil {
+	j.store.givesBack, j.store.at = p.cost < 0, p.at
+	if err = j.set.DecideInto(ctx, &j.store, &j.event, max(p.cost, -p.cost), &j.outcome); err != nil {
 		return err
 	}
 	j.tell(v)

@@ -115,6 +115,23 @@ func TestRulesGiveBack(t *testing.T) {
 	}
 }
 
+// However much an event says, a rule that says what requests cost gives back
+// what it took for one.
+func TestRulesGiveBackTheirOwnCost(t *testing.T) {
+	for cost, want := range map[string][]int64{"5": {15, 10, 15, 20}, "units": {14, 8, 14, 15}, "0": {20, 20, 20, 20}} {
+		events := request(`"cost":3,"units":6`) + request(`"cost":3,"units":6`) + request(`"cost":-1,"units":6`) + request(`"cost":-9`)
+		set := ruleSet(t, "rules: [{id: one, by: [ip], cost: "+cost+", algorithm: fixed_window, limit: 20, window: 60}]")
+		lines, _ := replayed(t, Options{Rules: set}, inputsOf(events)...)
+		var got []int64
+		for _, d := range readDecided(t, lines) {
+			got = append(got, d.Remaining)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("cost: %s: remaining %v, want %v", cost, got, want)
+		}
+	}
+}
+
 func TestKeysAreShownAsRulesShowThem(t *testing.T) {
 	set := ruleSet(t, "rules:\n  - {id: one, by: [api_key, method], limit: 1, window: 60}")
 	events := request(`"method":"GET","api_key":"k"`) + request(`"method":"GET"`)

@@ -8,12 +8,13 @@ import (
 )
 
 // rulesStore lets rules decide events that give back. Rules know only what
-// requests use: they are asked about a cost of 0, and what they claim is
+// requests use: they are asked about a request that uses as much, so that one
+// that says itself what a request costs claims that, and what they claim is
 // turned here into giving back.
 type rulesStore struct {
 	stint.Store
-	giveBack int64 // how much the event at hand gives back; 0: it does not
-	at       int64 // when that was taken; 0: now
+	givesBack bool  // the event at hand does
+	at        int64 // when that was taken; 0: now
 }
 
 // Take passes the claim on.
@@ -24,7 +25,7 @@ func (s *rulesStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, e
 
 // TakeGroups passes the groups on.
 func (s *rulesStore) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	if s.giveBack == 0 {
+	if !s.givesBack {
 		return s.Store.TakeGroups(ctx, groups, out)
 	}
 	turned := slices.Clone(groups)
@@ -37,14 +38,9 @@ func (s *rulesStore) TakeGroups(ctx context.Context, groups []stint.Group, out [
 	return s.Store.TakeGroups(ctx, turned, out)
 }
 
-// turn makes a claim give back what the event says or, of a rule that says
-// what every request costs, that.
+// turn makes a claim give back what it would have taken.
 func (s *rulesStore) turn(c *stint.Claim) {
-	if s.giveBack == 0 {
-		return
+	if s.givesBack {
+		c.Cost, c.At = -c.Cost, s.at
 	}
-	if c.Cost == 0 {
-		c.Cost = s.giveBack
-	}
-	c.Cost, c.At = -c.Cost, s.at
 }
