@@ -127,6 +127,9 @@ func printImpact(w io.Writer, r *impact.Result) error {
 	if r.OneIn > 1 {
 		l.printf("the requests of one caller in %d were kept\n", r.OneIn)
 	}
+	if r.Seen > 2*uint64(r.Requests) {
+		l.printf("of about %d requests %d were tried\n", r.Seen, r.Requests)
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "RULE\tKEY\tDENIED")
 	for _, c := range append(r.Rules, r.Keys...) {

@@ -16,8 +16,9 @@ import (
 // nothing used, so that a change may turn away a few more than it says.
 type Result struct {
 	Since    time.Time `json:"since,omitzero"`    // the first request
+	Seen     uint64    `json:"seen"`              // about how many requests there were since
 	OneIn    uint64    `json:"one_caller_in"`     // of which the requests were kept
-	Requests int       `json:"requests"`          // in the sample
+	Requests int       `json:"requests"`          // of the sample that were tried
 	Allowed  int       `json:"allowed"`           // of them, when they came
 	Denied   int       `json:"denied"`            // of the allowed ones, by these rules
 	Share    float64   `json:"share"`             // denied of allowed
@@ -42,16 +43,19 @@ func (s *Sample) Replay(ctx context.Context, set *rule.Set) (*Result, error) {
 	if s == nil {
 		return nil, nil //nolint:nilnil // nothing was kept, and nothing is known.
 	}
-	events, mask := s.recent()
+	events, mask, seen := s.recent()
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.t, b.t) })
-	r := replay{set: set, rules: map[string]int{}, keys: map[Count]int{}, result: &Result{OneIn: mask + 1, Requests: len(events)}}
+	r := replay{set: set, rules: map[string]int{}, keys: map[Count]int{}, gained: map[spent]int64{}, result: &Result{OneIn: mask + 1, Seen: seen}}
 	store := stint.NewMemory(stint.MemoryOptions{KeepAll: true, Clock: func() int64 { return r.now }})
 	defer store.Close()
 	for i := range events {
-		if i%1000 == 0 && ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		r.event(ctx, store, &events[i])
+		if r.result.Requests++; r.claims > mostClaims {
+			break
+		}
 	}
 	return r.told(events), nil
 }
@@ -63,18 +67,64 @@ type replay struct {
 	outcome rule.Outcome
 	rules   map[string]int
 	keys    map[Count]int // by rule and key
+	gained  map[spent]int64
+	claims  int // so far
 	result  *Result
 }
 
+// spent is an allowance that requests use: that of a rule, for a key.
+type spent struct {
+	rule *rule.Rule
+	key  string
+}
+
+// mostClaims bounds what a replay takes, in time (about a second) and memory,
+// where a thousand rules count each request: the requests after it are not tried.
+const mostClaims = 1_000_000
+
 func (r *replay) event(ctx context.Context, store stint.Store, e *event) {
 	r.now = e.t
-	if err := r.set.DecideInto(ctx, store, e, e.cost, &r.outcome); err != nil || !e.allowed {
-		return // a request that these rules cannot read is for them to refuse
+	err := r.set.DecideInto(ctx, store, e, e.cost, &r.outcome)
+	r.claims += len(r.outcome.Hits)
+	switch allowed := r.outcome.Allowed(); {
+	case err != nil: // a request that these rules cannot read is for them to refuse
+	case !e.allowed && allowed:
+		r.gain(e)
+	case e.allowed:
+		r.result.Allowed++
+		if !allowed && !r.exchanged(e) {
+			r.denied(e)
+		}
 	}
-	r.result.Allowed++
-	if r.outcome.Allowed() {
-		return
+}
+
+// gain notes what a request uses that was turned away when it came.
+func (r *replay) gain(e *event) {
+	for i := range r.outcome.Hits {
+		if h := &r.outcome.Hits[i]; !h.Shadow {
+			r.gained[spent{h.Rule, h.Key}] += e.cost
+		}
 	}
+}
+
+// exchanged reports whether a request is denied because one before it, which was
+// turned away when it came, has its place: the caller loses nothing. Whoever
+// hammers at a limit is let through at other moments each time it is told.
+func (r *replay) exchanged(e *event) bool {
+	if r.outcome.Face < 0 || r.outcome.Decision.RetryAfter == stint.Never {
+		return false
+	}
+	face := &r.outcome.Hits[r.outcome.Face]
+	place := spent{face.Rule, face.Key}
+	if r.gained[place] < e.cost {
+		return false
+	}
+	r.gained[place] -= e.cost
+	return true
+}
+
+// denied counts a request that was allowed when it came.
+func (r *replay) denied(e *event) {
 	r.result.Denied++
 	who := Count{}
 	if r.outcome.Face >= 0 {

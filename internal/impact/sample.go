@@ -19,7 +19,7 @@ const (
 	maxEvents = 50_000
 	maxNames  = 32   // attributes of one request
 	maxBytes  = 2048 // of all of them; a request with more is passed over
-	burst     = maxEvents / 4
+	burst     = maxEvents / 2
 )
 
 // perSecond is how many events a second fill the sample in its window.
@@ -33,10 +33,13 @@ type Sample struct {
 	now  func() time.Time
 	// mask thins out callers: those are kept whose hash has none of its bits.
 	// It grows while there is too much, by one bit at a time, so that who is
-	// kept under a greater mask is under a smaller too.
+	// kept under a greater mask is under a smaller too. In a pause it is
+	// nobody.
 	mask atomic.Uint64
 
 	mu     sync.Mutex
+	after  uint64  // guarded by mu; the mask after the pause, if there is one
+	seen   tally   // guarded by mu; about how many requests there were
 	events []event // guarded by mu; a ring once it is full
 	next   int     // guarded by mu; where the ring goes on
 	room   float64 // guarded by mu; how many events may be kept right now
@@ -71,7 +74,7 @@ func (s *Sample) Add(names []string, a rule.Attributes, cost int64, o *rule.Outc
 	}
 	switch h := s.hash(a, o); {
 	case h&s.mask.Load() == 0:
-		s.keep(names, a, cost, h, o.Allowed())
+		s.keep(names, a, cost, h, o)
 	case rand.Uint64()%glances == 0:
 		s.glance()
 	}
@@ -79,13 +82,15 @@ func (s *Sample) Add(names []string, a rule.Attributes, cost int64, o *rule.Outc
 
 // glances is how many requests of callers who are not kept go by between two
 // looks at whether more could be: nobody may be left who is kept.
-const glances = 256
+const glances = 64
 
 func (s *Sample) glance() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := s.now().UnixMicro()
+	s.seen.add(now, glances)
 	s.room++ // nothing is kept
-	s.thinLocked(s.now().UnixMicro())
+	s.thinLocked(now)
 }
 
 // hash is that of the caller: by whom the first rule counts it, else by what it
@@ -102,9 +107,10 @@ func (s *Sample) hash(a rule.Attributes, o *rule.Outcome) uint64 {
 }
 
 // keep copies a request, which its caller may use again.
-func (s *Sample) keep(names []string, a rule.Attributes, cost int64, hash uint64, allowed bool) {
+func (s *Sample) keep(names []string, a rule.Attributes, cost int64, hash uint64, o *rule.Outcome) {
 	names = names[:min(len(names), maxNames)]
-	e := event{t: s.now().UnixMicro(), cost: cost, hash: hash, allowed: allowed, names: names, values: make([]string, len(names))}
+	now := s.now().UnixMicro()
+	e := event{t: decided(o, now), cost: cost, hash: hash, allowed: o.Allowed(), names: names, values: make([]string, len(names))}
 	size := 0
 	for i, name := range names {
 		if value, ok := a.Attribute(name); ok {
@@ -116,8 +122,15 @@ func (s *Sample) keep(names []string, a rule.Attributes, cost int64, hash uint64
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.thinLocked(e.t)
-	e.mask = s.mask.Load()
+	s.seen.add(now, 1)
+	if e.mask = s.mask.Load(); hash&e.mask != 0 {
+		return // by now
+	}
+	s.putLocked(e)
+	s.thinLocked(now)
+}
+
+func (s *Sample) putLocked(e event) {
 	if len(s.events) < maxEvents {
 		s.events = append(s.events, e)
 		return
@@ -126,8 +139,23 @@ func (s *Sample) keep(names []string, a rule.Attributes, cost int64, hash uint64
 	s.next = (s.next + 1) % maxEvents
 }
 
+// decided is when a request was decided, by the clock of the store: a caller
+// who waits exactly as long as it was told would else come too early now and
+// then. A clock that is far from that of this machine does not count.
+func decided(o *rule.Outcome, now int64) int64 {
+	if at := o.Decision.At; at > now-1e6 && at < now+1e6 {
+		return at
+	}
+	return now
+}
+
+// pause is the mask under which nobody is kept.
+const pause = ^uint64(0)
+
 // thinLocked keeps fewer callers while more comes than the sample can hold for
-// its window, and more of them again when it is long past.
+// its window, and more of them again when it is long past. Where few callers are
+// most of what comes, it keeps all of them, for a stretch at a time: a sample
+// without them would know of nobody whom a change denies.
 func (s *Sample) thinLocked(now int64) {
 	if passed := now - s.last; passed > 0 {
 		s.room = min(burst, s.room+perSecond*float64(passed)/1e6)
@@ -135,6 +163,14 @@ func (s *Sample) thinLocked(now int64) {
 	}
 	mask := s.mask.Load()
 	switch s.room--; {
+	case mask == pause:
+		if s.room >= burst-2 {
+			s.roomy = now
+			s.mask.Store(s.after)
+		}
+	case s.room < 0 && s.fewLocked(mask):
+		s.room, s.after = 0, mask
+		s.mask.Store(pause)
 	case s.room < 0:
 		s.room, s.roomy = burst/8, now
 		s.mask.Store(mask<<1 | 1)
@@ -144,6 +180,21 @@ func (s *Sample) thinLocked(now int64) {
 		s.roomy = now
 		s.mask.Store(mask >> 1)
 	}
+}
+
+// fewLocked reports whether thinning once more would lose far more than half of
+// what is kept: those are few callers, who make most of the requests.
+func (s *Sample) fewLocked(mask uint64) bool {
+	kept, left := 0, 0
+	for i := range s.events {
+		if h := s.events[i].hash; h&mask == 0 {
+			kept++
+			if h&(mask<<1|1) == 0 {
+				left++
+			}
+		}
+	}
+	return left < kept/4
 }
 
 // Attribute implements [rule.Attributes].
@@ -160,11 +211,12 @@ func (e *event) Attribute(name string) (string, bool) {
 func (e *event) At() int64 { return e.t }
 
 // recent lists the events of the window that are of callers who were kept all
-// the time, and the mask that they are thinned out by.
-func (s *Sample) recent() (list []event, mask uint64) {
+// the time, the mask that they are thinned out by, and about how many there were.
+func (s *Sample) recent() (list []event, mask, seen uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	since := s.now().Add(-Window).UnixMicro()
+	now := s.now()
+	since := now.Add(-Window).UnixMicro()
 	for i := range s.events {
 		if e := &s.events[i]; e.t >= since {
 			mask = max(mask, e.mask)
@@ -175,5 +227,5 @@ func (s *Sample) recent() (list []event, mask uint64) {
 			list = append(list, e)
 		}
 	}
-	return list, mask
+	return list, mask, max(s.seen.sum(now.UnixMicro()), uint64(len(list)))
 }

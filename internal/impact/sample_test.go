@@ -38,14 +38,16 @@ func parsed(t *testing.T, rules string) *rule.Set {
 	return set
 }
 
-func (l *live) request(key string) {
+func (l *live) request(key string) { l.t.Helper(); l.cost(key, 1) }
+
+func (l *live) cost(key string, cost int64) {
 	l.t.Helper()
 	a := rule.Map{"api_key": key, "path": "/", "ip": "192.0.2.1"}
-	o, err := l.set.Decide(context.Background(), l.store, a, 1)
+	o, err := l.set.Decide(context.Background(), l.store, a, cost)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	l.sample.Add(l.set.Attributes(), a, 1, &o)
+	l.sample.Add(l.set.Attributes(), a, cost, &o)
 }
 
 func (l *live) replay(rules string) *Result {
@@ -160,7 +162,7 @@ func TestWhatIsNotKeptAllocatesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.sample.mask.Store(^uint64(0))
+	l.sample.mask.Store(pause >> 1)
 	names := l.set.Attributes()
 	if n := testing.AllocsPerRun(100, func() { l.sample.Add(names, a, 1, &o) }); n > 0 {
 		t.Errorf("%v allocations", n)
@@ -184,7 +186,7 @@ func BenchmarkAdd(b *testing.B) {
 			var s *Sample
 			if with == "on" {
 				s = New(nil)
-				s.mask.Store(^uint64(0)) // as under load
+				s.mask.Store(pause >> 1) // as under load
 			}
 			b.ReportAllocs()
 			for b.Loop() {
