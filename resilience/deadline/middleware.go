@@ -28,7 +28,8 @@ type Middleware struct {
 // over. Reads of the request's body and writes of the response end shortly
 // after, or by the timeouts of the http.Server where those are shorter. It
 // runs in the goroutine of the server; if it returns too late and has not
-// answered, Expired does.
+// answered, Expired does. Over HTTP/2, a client whose handler goes on for longer
+// is told at once, by a reset of its stream.
 func (m Middleware) Wrap(next http.Handler) http.Handler {
 	if m.Expired == nil {
 		m.Expired = http.HandlerFunc(expired)
@@ -57,8 +58,10 @@ func (m *Middleware) left(h http.Header) (left time.Duration, ok bool) {
 	return left, ok
 }
 
-// grace is how much longer than the context reads and writes go on: the
-// context ends first, and there is time for an answer that the handler had.
+// grace is how much longer than the context reads go on, and writes than reads:
+// the context ends first, and there is time for an answer that the handler had,
+// also where it was stuck in a read. Over HTTP/2 the deadline of writes ends the
+// whole stream, whether anything is written or not.
 const grace = 20 * time.Millisecond
 
 func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request, left time.Duration) {
@@ -85,7 +88,7 @@ func bound(conn *http.ResponseController, r *http.Request, end time.Time) {
 		_ = conn.SetReadDeadline(end.Add(grace))
 	}
 	if sooner(end, write) {
-		_ = conn.SetWriteDeadline(end.Add(grace))
+		_ = conn.SetWriteDeadline(end.Add(2 * grace))
 	}
 }
 
@@ -99,7 +102,7 @@ func serverTimeouts(ctx context.Context) (read, write time.Duration) {
 // sooner reports whether a deadline comes before one of the server's, which
 // began a moment ago.
 func sooner(end time.Time, timeout time.Duration) bool {
-	return timeout <= 0 || time.Until(end) < timeout-grace
+	return timeout <= 0 || time.Until(end) < timeout-2*grace
 }
 
 // forget drops what a handler said of an answer that it did not give.

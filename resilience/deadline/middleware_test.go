@@ -209,7 +209,7 @@ func TestStuckWriteEnds(t *testing.T) {
 			time.Sleep(time.Minute)
 			resp.Body.Close()
 		})
-		if took := <-ended; took != time.Second+grace {
+		if took := <-ended; took != time.Second+2*grace {
 			t.Errorf("wrote for %v", took)
 		}
 	})

@@ -25,8 +25,8 @@ type Transport struct {
 	// requests. Zero: any, and nothing is told.
 	Total time.Duration
 
-	// Reserve is taken off what is told: the time for the answer to come
-	// back, and to make something of it. Zero: none.
+	// Reserve is taken off what is told: the time to connect and to send, for
+	// the answer to come back, and to make something of it. Zero: none.
 	Reserve time.Duration
 }
 

@@ -1,0 +1,68 @@
+package deadline
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Over HTTP/2 a write deadline ends the whole stream, also one on which
+// nothing is written. So it leaves time for an answer to who was stuck.
+func TestLateAnswersOverHTTP2(t *testing.T) {
+	for name, h := range map[string]http.HandlerFunc{
+		"whoHeedsItsContext": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"whoReads":           func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 { // who is first of those who are ready at once is chance
+				synctest.Test(t, func(t *testing.T) { lateOverHTTP2(t, h) })
+			}
+		})
+	}
+}
+
+func lateOverHTTP2(t *testing.T, h http.HandlerFunc) {
+	t.Helper()
+	resp, text, err := overHTTP2(t, h)
+	if err != nil || resp.ProtoMajor != 2 || resp.StatusCode != 504 || !strings.Contains(text, "DEADLINE_EXCEEDED") {
+		t.Errorf("%v: %q, %v", resp, text, err)
+	}
+}
+
+// A handler that does not end has its client told all the same, by a reset.
+func TestNoAnswerOverHTTP2IsAReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		resp, text, err := overHTTP2(t, func(http.ResponseWriter, *http.Request) { time.Sleep(time.Minute) })
+		if took := time.Since(start); err == nil || took != time.Second+2*grace {
+			t.Errorf("%v, %q, %v after %v", resp, text, err, took)
+		}
+		time.Sleep(time.Minute) // nothing is left when the test ends
+	})
+}
+
+// overHTTP2 is what a client gets that sends no end of its body.
+func overHTTP2(t *testing.T, h http.HandlerFunc) (resp *http.Response, text string, err error) {
+	t.Helper()
+	n := pipes()
+	l, _ := n.listen(0)
+	var only http.Protocols
+	only.SetUnencryptedHTTP2(true)
+	s := &http.Server{Handler: Middleware{Default: time.Second}.Wrap(h), Protocols: &only}
+	go func() { _ = s.Serve(l) }()
+	defer s.Close()
+	tr := &http.Transport{DialContext: n.dial, Protocols: &only}
+	defer tr.CloseIdleConnections()
+	body, w := io.Pipe()
+	defer w.Close()
+	resp, err = (&http.Client{Transport: tr}).Post("http://service-1/", "text/plain", body)
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close()
+	read, err := io.ReadAll(resp.Body)
+	return resp, string(read), err
+}
