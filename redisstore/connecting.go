@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -54,6 +55,24 @@ func (n *node) unconnected(ctx context.Context) error {
 	e := ended(ctx, "no connection to the server "+n.place()+" in the caller's time: nothing was charged")
 	e.Kind, e.Mend = "connection", "see whether the server and the network are well, or allow more time"
 	return e
+}
+
+// explain is the error of a call that was made. A link connects anew by itself
+// when its connection broke, and takes as long for it as the call may: a caller
+// with little time must not make the server look as if it were gone.
+func (n *node) explain(ctx context.Context, err error, l *link) error {
+	if _, never := errors.AsType[*notConnected](err); never && timedOut(err) && over(ctx) {
+		return n.unconnected(ctx)
+	}
+	return n.dialer.explain(err, l.addr)
+}
+
+// over reports whether the time of a context is. Its own timer may be late.
+func over(ctx context.Context) bool {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
 }
 
 // dial joins the connection in the making, or begins one; nil when the node is

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -179,6 +180,32 @@ func TestErrorsOfTheNetworkSayWhetherTheCallMayHaveRun(t *testing.T) {
 		{context.Canceled, stint.CodeCanceled, "canceled"},
 	} {
 		wantError(t, d.explain(c.err, "a:1"), c.code, c.kind)
+	}
+}
+
+// A call that connects anew in the little time that its caller has says
+// nothing of the server. One that had the time does.
+func TestCallersWithoutTimeDoNotBlameTheServer(t *testing.T) {
+	n := newNode("a:1", &dialer{opts: &Options{}}, nil)
+	late := &notConnected{&net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}}
+	caller, end := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer end()
+	ours, stop := context.WithTimeoutCause(t.Context(), -1, errOverdue)
+	defer stop()
+	for name, c := range map[string]struct {
+		ctx  context.Context //nolint:containedctx // a row of a table
+		err  error
+		code stint.Code
+	}{
+		"the caller's time":             {caller, late, stint.CodeTimeout},
+		"the store's own time":          {ours, late, stint.CodeUnavailable},
+		"the operating system's":        {t.Context(), late, stint.CodeUnavailable},
+		"refused, and the time is over": {caller, &notConnected{syscall.ECONNREFUSED}, stint.CodeUnavailable},
+	} {
+		replies := []reply{{err: c.err}}
+		n.settle(c.ctx, newLink("a:1"), replies)
+		t.Log(name)
+		wantError(t, replies[0].err, c.code, "connection")
 	}
 }
 

@@ -76,7 +76,7 @@ func (n *node) run(ctx context.Context, calls []invocation, replies []reply, hop
 	if n.cluster != nil {
 		n.cluster.redirect(ctx, leg{to: n}, l, calls, replies, hops)
 	}
-	n.settle(l, replies)
+	n.settle(ctx, l, replies)
 }
 
 // ask is run at a node that the slots of the calls are on their way to.
@@ -91,7 +91,7 @@ func (n *node) ask(ctx context.Context, calls []invocation, replies []reply, hop
 		l.ask(ctx, n.dialer, &calls[i], &replies[i])
 	}
 	n.cluster.redirect(ctx, leg{to: n, asking: true}, l, calls, replies, hops)
-	n.settle(l, replies)
+	n.settle(ctx, l, replies)
 }
 
 // probing is what alone is sent to a node that is stopped.
@@ -113,7 +113,7 @@ func failAll(replies []reply, err error) {
 
 // settle explains the errors of a call, and lets go of a link that is no good
 // any more.
-func (n *node) settle(l *link, replies []reply) {
+func (n *node) settle(ctx context.Context, l *link, replies []reply) {
 	for i := range replies {
 		err := replies[i].err
 		if err == nil {
@@ -122,7 +122,7 @@ func (n *node) settle(l *link, replies []reply) {
 		if useless(err) {
 			n.lose(l)
 		}
-		replies[i].err = n.dialer.explain(err, l.addr)
+		replies[i].err = n.explain(ctx, err, l)
 		if n.cluster != nil && confused(replies[i].err) {
 			n.cluster.stale.Store(true)
 		}

@@ -24,7 +24,7 @@ func (n *node) probe(ctx context.Context) error {
 	replies := make([]reply, 1)
 	calls := []invocation{{script: probeScript, keys: []string{n.probeKey()}}}
 	l.run(ctx, n.dialer, calls, replies)
-	n.settle(l, replies)
+	n.settle(context.Background(), l, replies) // whose time it is, is no caller's
 	return replies[0].err
 }
 
