@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/stintdev/stint"
 )
@@ -57,10 +58,17 @@ func blameInternal(e *stint.Error) blame {
 
 // blameTimeout is the store's, unless the caller's own deadline was sooner.
 func blameTimeout(ctx context.Context, e *stint.Error) blame {
-	if ctx.Err() != nil {
+	if over(ctx) {
 		return blameImpatient
 	}
 	return blameKind(e)
+}
+
+// over reports whether the caller's time is. A store may see that by a timer of
+// its own, before the context does.
+func over(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
 // blameKind tells errors of one key, or of what one rule asks for, from those
@@ -78,7 +86,7 @@ func blameKind(e *stint.Error) blame {
 // blameUnknown is of an error that is no [*stint.Error], as there should be
 // none.
 func blameUnknown(ctx context.Context, err error) blame {
-	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+	if over(ctx) && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		return blameImpatient
 	}
 	return blameStore

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
 )
 
@@ -82,5 +83,27 @@ func TestCallerThatGaveUpNeedsNoTimer(t *testing.T) {
 	v := visits(t, parent)
 	if !errors.Is(v.Err(), context.Canceled) || v.timed.Load() != nil {
 		t.Error(v.Err(), v.timed.Load())
+	}
+}
+
+// until is a context whose own timer has not fired, whatever its deadline is.
+type until struct {
+	context.Context //nolint:containedctx // it is one
+
+	deadline time.Time
+}
+
+func (u until) Deadline() (time.Time, bool) { return u.deadline, true }
+
+// A store that keeps the deadline of a call by itself may do so before the
+// context hears of it. It is the caller's deadline all the same.
+func TestTimeThatIsOverIsTheCallers(t *testing.T) {
+	for after, want := range map[time.Duration]blame{-time.Microsecond: blameImpatient, time.Hour: blameStore} {
+		ctx := until{t.Context(), time.Now().Add(after)}
+		for _, err := range []error{&stint.Error{Code: stint.CodeTimeout, Kind: "timeout", Problem: "no answer"}, context.DeadlineExceeded} {
+			if got := blameFor(ctx, err); got != want {
+				t.Errorf("%v after the deadline, %v: blame %d, want %d", -after, err, got, want)
+			}
+		}
 	}
 }
