@@ -4,7 +4,8 @@
 // A [Follower] watches the folders in which a change of its path would show:
 // that of the path, that of what it links to, and those of the links on the
 // way, so that a file replaced by renaming, or by another link at any level (as
-// a mounted ConfigMap or a rolled out release is), counts. It reports
+// a mounted ConfigMap or a rolled out release is), counts, and so does a folder
+// that takes the place of the path's own. It reports
 // once a disturbance is over, reads nothing itself, and may report what turns
 // out to be no change.
 package follow
@@ -35,6 +36,7 @@ type Follower struct {
 	reload    chan struct{}
 	following chan struct{}
 	notify    *fsnotify.Watcher // of Run; nil: what changes is not noticed
+	above     string            // watched by Run while the folder of the path is gone; empty: it is there
 }
 
 // New returns a follower of a file or folder, which need not exist yet.
@@ -123,7 +125,7 @@ func (f *Follower) failed(err error) {
 // between is noticed.
 func (f *Follower) changed(asked bool) {
 	if f.notify != nil {
-		_ = f.follow() // a folder that is gone for now is met by who reads
+		f.followOn()
 	}
 	f.onChange(asked)
 }
@@ -144,6 +146,41 @@ func (f *Follower) follow() error {
 		return f.notify.Add(f.path)
 	}
 	return nil
+}
+
+// followOn is follow where the folder may be gone for now, as while another takes
+// its place: the nearest folder above is watched until it is there again. Whoever
+// reads tells of it.
+func (f *Follower) followOn() {
+	for f.follow() != nil {
+		above := nearestFolder(filepath.Dir(f.path))
+		if above == f.above || f.notify.Add(above) != nil {
+			return
+		}
+		f.leaveAbove()
+		f.above = above // and once more: the folder may have come before it was watched
+	}
+	f.leaveAbove()
+}
+
+// leaveAbove watches no more than the path needs.
+func (f *Follower) leaveAbove() {
+	if f.above != "" {
+		_ = f.notify.Remove(f.above) // it may be gone as well
+		f.above = ""
+	}
+	_ = f.follow() // which may have needed it, too
+}
+
+// nearestFolder is the folder, or the nearest above it that is there.
+func nearestFolder(path string) string {
+	for path != filepath.Dir(path) {
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			break
+		}
+		path = filepath.Dir(path)
+	}
+	return path
 }
 
 func folderOf(path string) string {

@@ -224,6 +224,29 @@ func TestReloadHandsOverWhatHasNotChanged(t *testing.T) {
 	f.wantSet("one")
 }
 
+// A release is rolled out by putting another folder in the place of the old one,
+// which may take a while.
+func TestAnotherFolderInPlaceHandsOverTheNewSet(t *testing.T) {
+	top := t.TempDir()
+	folder, next := filepath.Join(top, "app", "conf"), filepath.Join(top, "next")
+	path := filepath.Join(folder, "rules.yaml")
+	must(t, os.MkdirAll(folder, 0o700))
+	write(t, path, rules("one"))
+	f := begin(t, path)
+	f.wantSet("one")
+	for _, id := range []string{"two", "three"} {
+		must(t, os.RemoveAll(filepath.Dir(folder)))
+		f.wantError("no such file")
+		must(t, os.Mkdir(next, 0o700))
+		write(t, filepath.Join(next, "rules.yaml"), rules(id))
+		must(t, os.Mkdir(filepath.Dir(folder), 0o700))
+		must(t, os.Rename(next, folder))
+		f.wantSet(id)
+		write(t, path, rules(id, "edited"))
+		f.wantSet(id + " edited")
+	}
+}
+
 func TestWhatCannotBeWatchedIsReadWhenAsked(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "later")
 	f := begin(t, filepath.Join(folder, "rules.yaml"))
