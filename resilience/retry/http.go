@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"syscall"
@@ -42,8 +43,12 @@ func RetryableStatus(status int) bool {
 // on the way, so that the next may succeed: not connected, broken off, timed
 // out. A name that does not exist, an address that cannot be and a handshake
 // that either side of TLS refuses are none: they stay as they are. Nor is what
-// has a method Retryable that says false.
+// has a method Retryable that says false. Of an error of http.Client, the one
+// in it counts.
 func NetworkError(err error) bool {
+	if client, ok := errors.AsType[*url.Error](err); ok && !refusal(err) {
+		err = client.Err
+	}
 	var dns *net.DNSError
 	var address *net.AddrError
 	switch {

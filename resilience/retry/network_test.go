@@ -1,11 +1,16 @@
 package retry
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"syscall"
 	"testing"
 )
 
@@ -48,5 +53,21 @@ func TestRefusedHandshakesAreNotRepeated(t *testing.T) {
 				t.Errorf("%v, %T %v: %d attempts", resp, err, err, sent)
 			}
 		})
+	}
+}
+
+// What http.Client wraps its errors in is an error of the network by its
+// methods, whatever it wraps.
+func TestErrorsOfClients(t *testing.T) {
+	for err, want := range map[error]bool{
+		errors.New("unsupported protocol scheme"): false,
+		context.Canceled:                                                false,
+		context.DeadlineExceeded:                                        true,
+		errors.New("http2: client connection lost"):                     true,
+		&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}: true,
+	} {
+		if got := NetworkError(&url.Error{Op: "Get", URL: "http://example.com/", Err: err}); got != want {
+			t.Errorf("%v: %v, want %v", err, got, want)
+		}
 	}
 }
