@@ -25,6 +25,7 @@ type Files struct {
 	mu      sync.Mutex
 	onwards func() // of Watch
 	stale   bool   // the files may have changed
+	later   bool   // they are read again soon, for the sake of a pending version
 	latest  Version
 	refused error // why what is in the files now is no version; nil: it is the latest
 }
@@ -69,8 +70,13 @@ func (f *Files) Refresh() {
 }
 
 func (f *Files) disturbed() {
-	f.Refresh()
-	f.onwards()
+	f.mu.Lock()
+	f.stale = true
+	onwards := f.onwards
+	f.mu.Unlock()
+	if onwards != nil {
+		onwards()
+	}
 }
 
 // History lists the newest versions, after a look at the files if they may have
@@ -117,6 +123,7 @@ func (f *Files) readLocked() error {
 	if err != nil {
 		return err
 	}
+	f.lookLaterLocked(folder(f.path))
 	plain := plainNames(files)
 	v := Version{Time: time.Now().UTC(), Comment: "met in " + f.path, Hash: HashOf(plain), Files: plain}
 	if f.latest.Hash == v.Hash {

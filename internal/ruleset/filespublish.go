@@ -38,6 +38,9 @@ func (f *Files) Publish(_ context.Context, after uint64, v Version) (Version, er
 		return Version{}, readOnly(f.path, err)
 	}
 	f.latest, f.refused = v, nil
+	if d, ok := target.(folder); ok {
+		f.settleLocked(d, v.Files)
+	}
 	return v, nil
 }
 

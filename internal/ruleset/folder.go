@@ -14,13 +14,15 @@ import (
 // so that a version is first written whole to the hidden file pendingName. From
 // then on that is what the folder holds, to every reader in this package, until
 // its files are in place and it is removed: by this process, or after a crash
-// by the next that reads.
+// or on a disk that was full by whoever reads it later.
 type folder string
 
 const pendingName = ".stint-publishing.json"
 
 func (d folder) pending() string { return filepath.Join(string(d), pendingName) }
 
+// write makes the files those of the folder, and leaves it to settle to put them
+// in place.
 func (d folder) write(files []rule.File) error {
 	data, err := Encode(Version{Hash: HashOf(files), Files: files})
 	if err == nil {
@@ -29,10 +31,16 @@ func (d folder) write(files []rule.File) error {
 	if err == nil {
 		err = syncFolder(string(d))
 	}
+	return err
+}
+
+// since is for how long there has been a pending version.
+func (d folder) since() (age time.Duration, pending bool) {
+	info, err := os.Stat(d.pending())
 	if err != nil {
-		return err
+		return 0, false
 	}
-	return d.settle(files)
+	return time.Since(info.ModTime()), true
 }
 
 // settle puts the files of the pending version in place.
@@ -88,8 +96,7 @@ func (d folder) readPending() ([]rule.File, error) {
 // finish settles what a process left behind that was killed. One that runs has
 // settled long before.
 func (d folder) finish(files []rule.File) {
-	info, err := os.Stat(d.pending())
-	if err == nil && time.Since(info.ModTime()) > leftBehind {
+	if age, _ := d.since(); age > leftBehind {
 		_ = d.settle(files) // who may only read finds the same content
 	}
 }
