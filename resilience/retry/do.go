@@ -115,13 +115,15 @@ func (r *run) tooLate(wait time.Duration) bool {
 	return ok && wait >= end.Sub(now)
 }
 
-// sleep reports whether the wait went by. If not, the retry is not sent.
+// sleep reports whether the wait went by before the context ended: a timer may
+// be late. If not, the retry is not sent.
 func (r *run) sleep(wait time.Duration) bool {
 	err := r.policy.options.Clock.Sleep(r.ctx, wait)
-	if err != nil {
+	if err != nil || r.ctx.Err() != nil {
 		r.giveBack()
+		return false
 	}
-	return err == nil
+	return true
 }
 
 func (r *run) giveBack() {

@@ -120,6 +120,28 @@ func TestCancelEndsTheWait(t *testing.T) {
 	})
 }
 
+// Also where the wait goes by in the moment in which the context ends.
+func TestContextThatEndsWithTheWait(t *testing.T) {
+	for _, ends := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		budget := &purse{left: 2}
+		p := mustNew(t, Options{Budget: budget, Clock: during{instant{now: noon}, func(context.Context) error {
+			if ends {
+				cancel()
+			}
+			return nil
+		}}})
+		calls := 0
+		if err := p.Do(ctx, func(context.Context) error { calls++; return errDown }); !errors.Is(err, errDown) {
+			t.Error(err)
+		}
+		if want := map[bool]int{false: 3, true: 1}[ends]; calls != want || budget.left != 3-want {
+			t.Errorf("%d calls, want %d; %+v", calls, want, budget)
+		}
+	}
+}
+
 func TestEndedContextIsNotRetried(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var stop Stop
