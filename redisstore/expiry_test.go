@@ -54,13 +54,14 @@ func (s *scripts) endsAt(l stint.Limit, key string, reset time.Time) {
 	}
 }
 
-// What equals no state is not kept, and forgetting removes the key.
+// What equals no state is not kept, and forgetting removes the key. A bucket
+// that was filled lingers, as one that has filled itself.
 func TestStatesAsGoodAsNewAreNotKept(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
 	for _, l := range everyKind(t) {
 		for _, back := range []int64{-4, stint.Forget} {
-			if back != stint.Forget && l.Algorithm() == stint.LeakyBucket {
-				continue // it takes nothing back
+			if back != stint.Forget && (l.Numbers().Fill > 0 || l.Algorithm() == stint.LeakyBucket) {
+				continue // it lingers; it takes nothing back
 			}
 			e := encodingOf(t, Options{})
 			b := e.newBatch()
@@ -73,6 +74,27 @@ func TestStatesAsGoodAsNewAreNotKept(t *testing.T) {
 				t.Errorf("%v: %q is kept (%v)", l, value, err)
 			}
 		}
+	}
+}
+
+// What a bucket had, it keeps when it may have more, also when all of it was
+// given back.
+func TestARaisedCapacityFindsWhatWasGivenBack(t *testing.T) {
+	s := dialScripts(t, redistest.Server(t).Addr())
+	e := encodingOf(t, Options{})
+	var d stint.Decision
+	for _, c := range []struct{ capacity, cost int64 }{{3, 2}, {3, -2}, {10, 0}} {
+		b := e.newBatch() // a call of its own, so that what is kept decides
+		l := limitOf(t, stint.Spec{Name: "l", RefillRate: "0.001", Capacity: c.capacity})
+		b.add(&stint.Group{Claims: []stint.Claim{{Key: "key", Limit: l, Cost: c.cost}}}, false)
+		out, errs := s.decide(b)
+		if errs[0] != nil {
+			t.Fatal(errs[0])
+		}
+		d = out[0]
+	}
+	if d.Remaining != 3 {
+		t.Errorf("%+v; want the 3 tokens that the bucket held", d)
 	}
 }
 

@@ -457,8 +457,9 @@ local function save(i, s, l)
   -- rounded down, and one more: since Redis 7.2 servers count from when the
   -- script began.
   local ms = (gone + -gone % 1000) / 1000 - (now - now % 1000) / 1000 + 1 + keep
-  if l.kind <= LEAKY then ms = ms + 15000 end -- as in bucket.lua
-  if not s.known or gone <= now and keep == 0 then
+  local lingers = l.kind <= LEAKY
+  if lingers then ms = ms + 15000 end -- as in bucket.lua
+  if not s.known or gone <= now and keep == 0 and not lingers then
     if old[i] then call('DEL', keys[i]) end
   elseif l.kind ~= LOG then
     call('PSETEX', keys[i], ms, value)
