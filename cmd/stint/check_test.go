@@ -26,6 +26,16 @@ func TestCheckPrintsATable(t *testing.T) {
 	}
 }
 
+// Two kinds of denial that no wait ends.
+func TestCheckSaysWhoDeniesForGood(t *testing.T) {
+	const rules = "rules:\n  - {id: closed, deny_all: true}\n"
+	p := startServer(t, nil, "--rules", writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), rules))
+	got := command(t, nil, "check", "--server", "http://"+p.addr("http"), "api_key=k")
+	if got.status != exitDone || !strings.HasPrefix(got.out, "denied: by the rule itself") {
+		t.Errorf("status %d\n%s%s", got.status, got.out, got.errors)
+	}
+}
+
 func TestCheckPrintsJSON(t *testing.T) {
 	p := startServer(t, nil)
 	got := command(t, nil, "check", "--server", "http://"+p.addr("http"), "--json", "ip=203.0.113.1")

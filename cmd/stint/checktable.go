@@ -63,6 +63,8 @@ func (a *answered) decided() string {
 	switch {
 	case a.Listed:
 		return "denied: on the deny list"
+	case !a.Allowed && a.Never && a.Limit == 0:
+		return "denied: by the rule itself, whatever the wait"
 	case !a.Allowed && a.Never:
 		return "denied: the cost is greater than the limit"
 	case !a.Allowed:
