@@ -93,7 +93,10 @@ const codeSource = "SOURCE_UNAVAILABLE"
 // fromSource is what the source of the rules says.
 func fromSource(err error) *apiError {
 	conflict, isConflict := errors.AsType[*ruleset.ConflictError](err)
+	behind, isBehind := errors.AsType[*ruleset.BehindError](err)
 	switch {
+	case isBehind:
+		return &apiError{Status: http.StatusConflict, Code: "BEHIND", Message: behind.Error(), Version: behind.Ahead.Version}
 	case isConflict:
 		return &apiError{Status: http.StatusConflict, Code: "CONFLICT", Message: conflict.Error(), Version: conflict.Newest.Number}
 	case errors.Is(err, ruleset.ErrNone):

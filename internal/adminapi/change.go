@@ -80,7 +80,7 @@ func told(answer *outcome, err error) (any, error) {
 // attempt makes the edit on what is the newest version now.
 func (a *API) attempt(r *request, e *edit, o *options) (*outcome, error) {
 	base, newest, err := a.Rules.Base(r.Context())
-	if err != nil {
+	if _, behind := errors.AsType[*ruleset.BehindError](err); err != nil && !(behind && e.whole) {
 		return nil, err
 	}
 	was := contentsOf(base.Files)

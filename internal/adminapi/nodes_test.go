@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -70,4 +71,30 @@ func TestAChangeBringsBackWhatTheSourceHasLost(t *testing.T) {
 	if got := f.want(200, "PUT", "/rules", text); got.at(t, "version") != 4.0 {
 		t.Error(got.body)
 	}
+}
+
+// ahead is a source of rules with a node that runs a version which the source
+// has lost.
+type ahead struct{ ruleset.Memory }
+
+func (*ahead) Announce(context.Context, ruleset.Node) error { return nil }
+func (*ahead) Nodes(context.Context) ([]ruleset.Node, error) {
+	return []ruleset.Node{{ID: "old", Address: "host:8080", Version: 9}}, nil
+}
+
+// One rule is not put where the others are not known; a whole set is, and counts
+// everywhere.
+func TestANodeThatNeverHadTheRulesLosesNothing(t *testing.T) {
+	f := newFixture(t, "")
+	f.keeper = ruleset.NewKeeper(ruleset.Options{Source: &ahead{}, OnSet: func(*rule.Set, ruleset.Version) {}})
+	f.Rules = f.keeper
+	got := f.want(409, "PUT", "/rules/mine", `{"limit":"5/s"}`)
+	if got.at(t, "error.code") != "BEHIND" || !strings.Contains(got.body, "host:8080") {
+		t.Error(got.body)
+	}
+	f.want(409, "POST", "/v1/ban", `{"key":"k"}`)
+	if got := f.want(200, "PUT", "/rules", shop); got.at(t, "version") != 10.0 {
+		t.Error(got.body)
+	}
+	f.want(200, "PUT", "/rules/mine", `{"limit":"5/s"}`)
 }

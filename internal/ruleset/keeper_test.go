@@ -359,6 +359,23 @@ func (*fleet) Nodes(context.Context) ([]Node, error) {
 	return []Node{{ID: "ahead", Version: 9}, {ID: "behind", Version: 2}}, nil
 }
 
+// A node that starts after the source has lost everything has none of the rules
+// that the others run: one more, put there, would be all that is left of them.
+func TestAPartIsNotChangedBehindTheOthers(t *testing.T) {
+	source := &fleet{}
+	k := NewKeeper(Options{Source: source, OnSet: func(*rule.Set, Version) {}})
+	for number := range uint64(9) {
+		_, newest, err := k.Base(t.Context())
+		if behind, ok := errors.AsType[*BehindError](err); !ok || behind.Ahead.ID != "ahead" || newest.Number != number {
+			t.Errorf("version %d: %d, %v", number, newest.Number, err)
+		}
+		must(t, source.add(Version{Number: number + 1, Hash: HashOf(file("x")), Files: file("x")}))
+	}
+	if base, _, err := k.Base(t.Context()); err != nil || base.Number != 9 {
+		t.Errorf("%d, %v", base.Number, err)
+	}
+}
+
 // Else that node would not take what is published after a backup was restored.
 func TestAVersionIsNumberedAboveWhatAnyNodeRuns(t *testing.T) {
 	k := NewKeeper(Options{Source: &fleet{}, OnSet: func(*rule.Set, Version) {}})

@@ -57,14 +57,22 @@ func (k *Keeper) Publish(ctx context.Context, c Change) (Version, error) {
 // without its files, whose number is [Change.After] then (0: there is none). They
 // are the same version, but where the source went back, or has only what cannot
 // be used, base is what this node runs: who changes one rule there must not lose
-// the others.
+// the others. Where another node runs more than both, the error is
+// [*BehindError], and what is returned beside it good for another whole set
+// alone.
 func (k *Keeper) Base(ctx context.Context) (base, newest Version, err error) {
+	ahead := k.ahead(ctx)            // first: what a node runs is in the source before
 	listed, err := k.History(ctx, 2) // more than one: what is in files now may be no version
 	_, base = k.Current()
-	if err != nil || len(listed) == 0 {
+	if err != nil {
 		return base, Version{}, err
 	}
-	newest = listed[0]
+	if len(listed) > 0 {
+		newest = listed[0]
+	}
+	if ahead.Version > max(base.Number, newest.Number) {
+		return base, newest, &BehindError{ahead}
+	}
 	if newest.Number <= base.Number {
 		return base, newest, nil
 	}
@@ -104,15 +112,21 @@ func (k *Keeper) publish(ctx context.Context, v Version, c Change) (Version, err
 // above is the highest number that any node is known to run, or after.
 func (k *Keeper) above(ctx context.Context, after uint64) uint64 {
 	_, now := k.Current()
-	highest := max(after, now.Number)
+	return max(after, now.Number, k.ahead(ctx).Version)
+}
+
+// ahead is the node that is known to run the highest number.
+func (k *Keeper) ahead(ctx context.Context) (first Node) {
 	nodes, err := k.Nodes(ctx)
 	if err != nil {
-		return highest // nodes that run more keep that, and say so
+		return first // nodes that run more keep that, and say so
 	}
 	for _, n := range nodes {
-		highest = max(highest, n.Version)
+		if n.Version > first.Version {
+			first = n
+		}
 	}
-	return highest
+	return first
 }
 
 // version is a change that is without mistakes.

@@ -80,6 +80,16 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("the newest version of the rules is %d by now (look at what it changed, then publish on top of it)", e.Newest.Number)
 }
 
+// BehindError means that the source has lost a version that another node runs
+// and that this one never had: a change of a part, made here, would lose the
+// rest.
+type BehindError struct{ Ahead Node }
+
+func (e *BehindError) Error() string {
+	return fmt.Sprintf("node %s at %s runs version %d, which the source has lost and this node never had (make the change there, or publish a whole set)",
+		e.Ahead.ID, e.Ahead.Address, e.Ahead.Version)
+}
+
 // InvalidError means that the source was read and that its rules have
 // mistakes. Err is [rule.Problems].
 type InvalidError struct {
