@@ -58,6 +58,7 @@ func TestSteps(t *testing.T) {
 		{"ratioIsReachedExactly", Options{FailureRatio: 0.25, MinimumCalls: 4}, [][]step{take("sssf", Open)}},
 		{"successNeverOpens", Options{MinimumCalls: 4}, [][]step{take("fffs", Closed), take("f", Open)}},
 		{"oldFailuresLeaveTheWindow", Options{MinimumCalls: 2, Window: 10 * s}, [][]step{{{0, 'f', 0, Closed}, {10 * s, 'f', 0, Closed}, {9 * s, 'f', 0, Open}}}},
+		{"callsAtASeamAreOfTheNextTenth", Options{MinimumCalls: 2, Window: 10 * s}, [][]step{{{s, 'f', 0, Closed}, {10*s - 1, 'f', 0, Open}}}},
 		{"lastCallsCountHoweverOld", Options{WindowCalls: 4, MinimumCalls: 4}, [][]step{{
 			{0, 'f', 0, Closed}, {3600 * s, 's', 0, Closed}, {3600 * s, 's', 0, Closed}, {3600 * s, 'f', 0, Open},
 		}}},
@@ -181,6 +182,9 @@ func TestForcedStates(t *testing.T) {
 		}
 		call.Failure()
 		call.Cancel()
+		if d := call.Elapsed(); d != 0 {
+			t.Error(d)
+		}
 	}
 	b.Reset()
 	b.Reset() // is no change
@@ -413,6 +417,7 @@ func TestDo(t *testing.T) {
 func TestOwnClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := mustNew(t, Options{ConsecutiveFailures: 1, OpenFor: time.Second, SlowAfter: time.Millisecond})
+		time.Sleep(time.Minute)
 		call, _ := b.Begin()
 		time.Sleep(3 * time.Millisecond)
 		if d := call.Elapsed(); d != 3*time.Millisecond {
