@@ -19,9 +19,10 @@ import (
 const (
 	maxFile  = 8 << 20  // bytes
 	maxDepth = 64       // descriptors in descriptors
-	maxNodes = 200_000  // descriptors of one file, those of aliases included
+	maxNodes = 200_000  // descriptors of one file, those of aliases included, and their further limits; names in replaces
 	maxMerge = 4        // << in <<, and mappings in the list of one
-	maxNames = 64 << 20 // bytes of the names of all its limits
+	maxNames = 64 << 20 // bytes of the names of all its limits, and as many of its metadata
+	maxKeys  = 100      // of a mapping, those that are given twice included
 	maxTold  = 100      // mistakes and warnings that are told one by one
 )
 
@@ -41,6 +42,8 @@ type reader struct {
 	file     *file
 	nodes    int
 	names    int                             // bytes of the names of limits
+	details  int                             // bytes of metadata
+	replaced int                             // names in replaces
 	merging  int                             // how deep in <<
 	told     map[*yaml.Node]*structpb.Struct // metadata, which many may share by an alias
 	mistakes rule.Problems
@@ -140,6 +143,10 @@ func known() []string {
 func (r *reader) mapping(n *yaml.Node, what string, fields map[string]field) {
 	if n = target(n); n.Kind != yaml.MappingNode {
 		r.mistake(n, what+" must be keys and values", "write it as key: value")
+		return
+	}
+	if keys := len(n.Content) / 2; keys > maxKeys {
+		r.mistake(n, fmt.Sprintf("%s has %d keys", what, keys), "give each once")
 		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {

@@ -177,6 +177,35 @@ func TestFilesThatGrowAreBounded(t *testing.T) {
 	}
 }
 
+// An alias is short, and what it stands for may be long.
+func TestAliasesAreCountedAsWhatTheyStandFor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads hundreds of thousands of limits")
+	}
+	const keys = "abcdefghijklmnop"
+	list := func(n int, one string) string { return strings.TrimSuffix(strings.Repeat(one+",", n), ",") }
+	var limits string
+	for i := range maxLimits {
+		limits += fmt.Sprintf("{window: %ds},", i+1)
+	}
+	for _, c := range []struct{ first, others, want string }{
+		{"rate_limits: &x [" + limits + "]", "rate_limits: *x", "more than 200000 descriptors and limits"},
+		{"rate_limit: {unit: day, replaces: &x [" + list(1000, "{name: o}") + "]}", "rate_limit: {unit: day, replaces: *x}", "replaces have more than 200000 entries"},
+		{"metadata: {v: &x [" + list(500, "z") + "]}, rate_limit: {unit: day}", "metadata: {v: *x}, rate_limit: {unit: day}", "the metadata of all descriptors is longer than"},
+		{"metadata: &x {v: [*x]}, rate_limit: {unit: day}", "rate_limit: {unit: day}", "nested too deeply"},
+		{"rate_limit: &x {" + list(1000, "unit: day") + "}", "rate_limit: *x", "a rate_limit has 1000 keys"},
+	} {
+		text := strings.Builder{}
+		text.WriteString("domain: d\ndescriptors:\n  - {key: first, " + c.first + "}\n")
+		for i := range 15_000 {
+			fmt.Fprintf(&text, "  - {key: %c, value: \"%d\", %s}\n", keys[i%16], i, c.others)
+		}
+		if _, _, err := parse("c.yaml", []byte(text.String()), false); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.60s: %.200v, want %s", c.first, err, c.want)
+		}
+	}
+}
+
 func TestAFileOfTenThousandDescriptors(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("domain: d\ndescriptors:\n")

@@ -41,7 +41,7 @@ func (r *reader) descriptors(n *yaml.Node, parent *node, path string, depth int)
 	for _, one := range n.Content {
 		if r.nodes++; r.nodes > maxNodes {
 			r.mistakes = nil // there may be as many; this one says why
-			r.mistake(one, fmt.Sprintf("there are more than %d descriptors", maxNodes), "split the file")
+			r.mistake(one, fmt.Sprintf("there are more than %d descriptors and limits", maxNodes), "split the file")
 			return
 		}
 		if r.names > maxNames {
@@ -149,20 +149,39 @@ func (r *reader) add(d *draft, parent *node, path string, depth int) {
 	}
 }
 
-// details reads metadata: any mapping.
-func (r *reader) details(n *yaml.Node) *structpb.Struct {
+// describe reads metadata: any mapping.
+func (r *reader) describe(n *yaml.Node) *structpb.Struct {
 	if n == nil {
 		return nil
 	}
 	read, there := r.told[n]
 	if !there {
-		read = r.decodeDetails(n)
+		if r.weigh(n, maxDepth); r.details <= maxNames {
+			read = r.decode(n)
+		} else {
+			r.mistake(n, fmt.Sprintf("the metadata of all descriptors is longer than %d bytes, or nested too deeply", maxNames), "shorten it, or split the file")
+		}
 		r.told[n] = read
 	}
 	return read
 }
 
-func (r *reader) decodeDetails(n *yaml.Node) *structpb.Struct {
+// weigh adds up how much there is to tell, each time that an alias says it.
+// What is nested too deeply is longer than all.
+func (r *reader) weigh(n *yaml.Node, depth int) {
+	const others = 100 // what a value takes beside its text
+	if r.details += others + len(n.Value); depth == 0 {
+		r.details = maxNames + 1
+	}
+	if n.Kind == yaml.AliasNode && r.details <= maxNames {
+		r.weigh(n.Alias, depth-1)
+	}
+	for i := 0; i < len(n.Content) && r.details <= maxNames; i++ {
+		r.weigh(n.Content[i], depth-1)
+	}
+}
+
+func (r *reader) decode(n *yaml.Node) *structpb.Struct {
 	var values map[string]any
 	if err := n.Decode(&values); err != nil {
 		r.mistake(n, "metadata must be keys and values", "")

@@ -40,6 +40,7 @@ func (r *reader) limits(d *draft, path string) (made []*limit) {
 		r.mistake(d.at, fmt.Sprintf("there are %d limits", len(d.limits)), fmt.Sprintf("a descriptor may have %d", maxLimits))
 		return nil
 	}
+	r.nodes += max(0, len(d.limits)-1)
 	kinds := map[string]bool{}
 	for _, n := range d.limits {
 		l := r.limit(d, target(n), path)
@@ -73,7 +74,7 @@ func (r *reader) limit(d *draft, at *yaml.Node, path string) *limit {
 	before := len(r.mistakes)
 	r.mapping(at, "a rate_limit", r.limitFields(l))
 	made := &limit{path: path, name: l.name, unlimited: l.unlimited, shadow: d.shadow, quota: d.quota}
-	made.metadata = r.details(d.metadata)
+	made.metadata = r.describe(d.metadata)
 	made.replaces = r.replaces(l)
 	r.period(l)
 	if !l.unlimited {
@@ -109,6 +110,10 @@ func (r *reader) replaces(l *limitDraft) (names []string) {
 	}
 	if l.replaces.Kind != yaml.SequenceNode {
 		r.mistake(l.replaces, "replaces must be a list", "write it as - name: …")
+		return nil
+	}
+	if r.replaced += len(l.replaces.Content); r.replaced > maxNodes {
+		r.mistake(l.replaces, fmt.Sprintf("the lists of replaces have more than %d entries", maxNodes), "split the file")
 		return nil
 	}
 	for _, one := range l.replaces.Content {
