@@ -11,8 +11,9 @@
 -- ARGV[6]  how many versions stay at all
 -- ARGV[7]  the channel on which it is announced
 -- Returns the newest version without its files, which is another than ARGV[3]
--- when somebody was faster; empty when there is none. Numbers are compared as
--- text: they may pass 2^53.
+-- when somebody was faster; empty when there is none. Returns "above" and a number
+-- when that of the version was given out before, to one that somebody has
+-- deleted. Numbers are compared as text: they may pass 2^53.
 local newest, number = '', '0'
 local top = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
 if top[1] then
@@ -20,6 +21,15 @@ if top[1] then
 end
 if number ~= ARGV[1] then
   return newest
+end
+local about = redis.pcall('XINFO', 'STREAM', KEYS[1])
+for i = 1, #about, 2 do
+  if about[i] == 'last-generated-id' then
+    local last = string.match(about[i + 1], '^(%d+)')
+    if #last > #ARGV[2] or #last == #ARGV[2] and last >= ARGV[2] then
+      return 'above ' .. last
+    end
+  end
 end
 redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[6], ARGV[2] .. '-0', 'version', ARGV[3])
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[4])

@@ -127,8 +127,25 @@ func (s *Source) Get(ctx context.Context, number uint64) (ruleset.Version, error
 
 func decode(text string) (ruleset.Version, error) { return ruleset.Decode([]byte(text)) }
 
-// Publish adds a version.
+// Publish adds a version. Where its number was that of one which somebody has
+// deleted, it gets the next: nodes may run the other still.
 func (s *Source) Publish(ctx context.Context, after uint64, v ruleset.Version) (ruleset.Version, error) {
+	published, err := s.publishAs(ctx, after, v)
+	if used, taken := errors.AsType[numberTaken](err); taken {
+		v.Number = uint64(used) + 1
+		return s.publishAs(ctx, after, v)
+	}
+	return published, err
+}
+
+// numberTaken is the highest number that was ever given out, by an error.
+type numberTaken uint64
+
+func (n numberTaken) Error() string {
+	return fmt.Sprintf("version %d of the rules was published once and deleted (try again)", uint64(n))
+}
+
+func (s *Source) publishAs(ctx context.Context, after uint64, v ruleset.Version) (ruleset.Version, error) {
 	whole, err1 := ruleset.Encode(v)
 	listed, err2 := ruleset.EncodeListed(v)
 	c, err3 := s.connect()
@@ -146,6 +163,9 @@ func (s *Source) Publish(ctx context.Context, after uint64, v ruleset.Version) (
 		return v, nil
 	case newest == "":
 		return v, &ruleset.ConflictError{}
+	case strings.HasPrefix(newest, "above "):
+		n, err := strconv.ParseUint(strings.TrimPrefix(newest, "above "), 10, 64)
+		return v, errors.Join(err, numberTaken(n))
 	}
 	other, err := decode(newest)
 	return v, errors.Join(err, &ruleset.ConflictError{Newest: other})

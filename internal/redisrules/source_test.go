@@ -177,6 +177,30 @@ func TestAnEntryThatIsNoVersion(t *testing.T) {
 	publish(7, 8)
 }
 
+// A number is given out once, also where somebody has deleted the version that
+// had it.
+func TestADeletedVersionIsNoReasonToRefuseTheNext(t *testing.T) {
+	p := redistest.Server(t)
+	s := open(t, single(p.Addr(), ""))
+	for after, number := uint64(0), uint64(9); number <= 10; after, number = number, number+1 {
+		if _, err := s.Publish(t.Context(), after, ruletest.Rules(number, "r")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Must("XDEL", "stint:rules:{rules}:versions", "10-0")
+	if v, err := s.Publish(t.Context(), 9, ruletest.Rules(10, "next")); err != nil || v.Number != 11 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	p.Must("XDEL", "stint:rules:{rules}:versions", "11-0", "9-0") // and none is left
+	v, err := s.Publish(t.Context(), 0, ruletest.Rules(1, "first"))
+	if err != nil || v.Number != 12 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if whole, err := s.Get(t.Context(), 12); err != nil || whole.Number != 12 {
+		t.Errorf("%+v, %v", whole, err)
+	}
+}
+
 // A server that is not there yet is found when it comes, and no error shows the
 // password.
 func TestAServerThatIsAway(t *testing.T) {
