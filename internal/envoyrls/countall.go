@@ -39,7 +39,7 @@ func (a *asked) endless() stint.Claim {
 
 // look peeks first, as Envoy's service does where it is to stop counting: once
 // the request would be over one of its limits, only those that it would be
-// over count it. Like there, others may count between the look and the take;
+// over count it, and what is given back is. Like there, others may count between the look and the take;
 // none is admitted over its limit by that.
 func (p *plan) look(ctx context.Context, store stint.Store) error {
 	for i := range p.claims {
@@ -53,16 +53,20 @@ func (p *plan) look(ctx context.Context, store stint.Store) error {
 		over = over || p.asked[i].applies() && p.over(&p.asked[i])
 	}
 	for i := range p.asked {
-		if a := &p.asked[i]; a.applies() && (!over || p.over(a)) {
+		if a := &p.asked[i]; a.applies() && (!over || a.cost < 0 || p.over(a)) {
 			p.claims[a.claim] = a.endless()
 		}
 	}
 	return nil
 }
 
-// over reports whether what was looked at is too little.
+// over reports whether what was looked at is too little. It never is for who
+// gives back.
 func (p *plan) over(a *asked) bool {
 	d := &p.decisions[a.claim]
+	if a.cost < 0 {
+		return false
+	}
 	if a.limit.all.Valid() {
 		return a.limit.left(d) < a.cost
 	}
@@ -73,16 +77,17 @@ func (p *plan) over(a *asked) bool {
 func (p *plan) judge() {
 	for i := range p.asked {
 		if a := &p.asked[i]; a.applies() && a.limit.all.Valid() {
-			a.limit.judge(&p.decisions[a.claim])
+			a.limit.judge(&p.decisions[a.claim], a.cost)
 		}
 	}
 }
 
 // judge compares the counter with the limit. One that is at its end, a
-// thousand million, is over every limit.
-func (l *limit) judge(d *stint.Decision) {
+// thousand million, is over every limit. To give back is allowed also where the
+// counter stays above its limit.
+func (l *limit) judge(d *stint.Decision, cost int64) {
 	left := l.left(d)
-	d.Allowed = d.Allowed && left >= 0
+	d.Allowed = d.Allowed && (left >= 0 || cost < 0)
 	d.Remaining = max(0, left)
 	if !d.Allowed {
 		d.Remaining = 0

@@ -149,6 +149,9 @@ func (e *envoyModel) answer(r *pb.RateLimitRequest, now int64) (text string, vio
 		if d.GetHitsAddend() != nil {
 			hits[i] = int64(d.GetHitsAddend().GetValue())
 		}
+		if d.GetIsNegativeHits() {
+			hits[i] = -hits[i]
+		}
 		if l := limits[i]; l != nil {
 			counters[i] += fmt.Sprint(l.unit, now/1_000_000/int64(max(1, l.unit)))
 			replaced[l.replaces] = l.replaces != ""
@@ -171,6 +174,7 @@ func (e *envoyModel) answer(r *pb.RateLimitRequest, now int64) (text string, vio
 			code, left := "OK", int64(l.requests)-after[i]
 			if left < 0 {
 				switch left = 0; {
+				case hits[i] < 0: // what is given back is always welcome
 				case l.shadow:
 				case l.quota || e.quota:
 					violated = append(violated, i)
@@ -188,7 +192,7 @@ func (e *envoyModel) answer(r *pb.RateLimitRequest, now int64) (text string, vio
 func (e *envoyModel) count(limits []*modelled, counters []string, hits []int64) []int64 {
 	near, some := make([]bool, len(limits)), false
 	for i, l := range limits {
-		near[i] = l != nil && !l.unlimited && e.counters[counters[i]]+hits[i] > int64(l.requests)
+		near[i] = l != nil && !l.unlimited && hits[i] >= 0 && e.counters[counters[i]]+hits[i] > int64(l.requests)
 		some = some || near[i]
 	}
 	after := make([]int64, len(limits))
@@ -196,8 +200,8 @@ func (e *envoyModel) count(limits []*modelled, counters []string, hits []int64) 
 		if l == nil || l.unlimited {
 			continue
 		}
-		if !e.stop || !some || near[i] {
-			e.counters[counters[i]] += hits[i]
+		if !e.stop || !some || near[i] || hits[i] < 0 {
+			e.counters[counters[i]] = max(0, e.counters[counters[i]]+hits[i])
 		}
 		after[i] = e.counters[counters[i]]
 	}
@@ -220,6 +224,8 @@ func modelRequest(random *rand.Rand) *pb.RateLimitRequest {
 			d.HitsAddend = wrapperspb.UInt64(uint64(random.IntN(6)))
 		case 2:
 			d.Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: uint32(random.IntN(4)), Unit: typepb.RateLimitUnit(2 + random.IntN(2))}
+		case 3:
+			d.IsNegativeHits = true
 		}
 		r.Descriptors = append(r.Descriptors, d)
 	}
