@@ -283,6 +283,7 @@ func TestTransportTellsWhatIsLeft(t *testing.T) {
 		{"theTotal", Transport{Total: time.Second}, 0, "1000"},
 		{"theContextBeforeTheTotal", Transport{Total: time.Second}, 5 * time.Second, "5000"},
 		{"lessTheReserve", Transport{Reserve: 50 * ms}, 850 * ms, "800"},
+		{"aMillisecondIsEnough", Transport{}, ms, "1"},
 		{"notLessThanAMillisecond", Transport{}, ms - 1, "refused"},
 		{"notWithinTheReserve", Transport{Reserve: 50 * ms}, 50 * ms, "refused"},
 		{"notWithATotalWithinTheReserve", Transport{Reserve: 50 * ms, Total: ms}, 0, "refused"},
@@ -348,6 +349,27 @@ func TestTransportTellsNoMoreThanTheCaller(t *testing.T) {
 				resp.Body.Close()
 			}
 		})
+	}
+}
+
+// What else a request says is passed on, also where it says nothing.
+func TestTransportKeepsTheHeader(t *testing.T) {
+	for _, h := range []http.Header{{"Accept": {"text/plain"}}, {}, nil} {
+		var sent http.Header
+		tr := &Transport{Total: time.Minute, Base: trip(func(req *http.Request) (*http.Response, error) {
+			sent = req.Header
+			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+		})}
+		req := httptest.NewRequest("GET", "http://example.com/", nil)
+		req.Header = h
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if sent.Get("Accept") != h.Get("Accept") || sent.Get(DefaultHeader) == "" || len(req.Header) != len(h) {
+			t.Errorf("%v was sent as %v", h, sent)
+		}
 	}
 }
 
