@@ -115,6 +115,22 @@ func TestAnEmptyFileIsAWarning(t *testing.T) {
 	}
 }
 
+// A key of an override that is not indented far enough stands where a field
+// would, and messages are logged.
+func TestMessagesNameNoWholeAPIKey(t *testing.T) {
+	for text, want := range map[string]string{
+		"sk_prod_vip_0123456789: {limit: 1}":                                           `a rule file has no key "sk_prod…"`,
+		"rules: [{id: a, limit: 1/s, override: , sk_prod_vip_0123456789: {limit: 1}}]": `a rule has no key "sk_prod…"`,
+		"requests_a_second: 1":                                                         `a rule file has no key "requests_a_second"`,
+		"api_key_pattern_of_tier: 1":                                                   `a rule file has no key`,
+	} {
+		_, err := Parse(File{"a.yaml", []byte(text)})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "0123456789") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestMistakesAreBounded(t *testing.T) {
 	_, err := Parse(File{"many.yaml", []byte("rules:\n" + strings.Repeat("- 1\n", 3*maxProblems))})
 	var problems Problems

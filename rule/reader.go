@@ -53,7 +53,23 @@ func (r *reader) at(n *yaml.Node) position { return at(r.file, n) }
 func (r *reader) wrong(n *yaml.Node, what, mend string) { r.mistake(r.at(n), what, mend) }
 
 func (r *reader) unknown(key *yaml.Node, what string, known []string) {
-	r.wrong(key, fmt.Sprintf("%s has no key %.40q", what, key.Value), nearestMend(key.Value, known))
+	name := key.Value
+	if nearestOf(name, known) == "" {
+		name = shortened(name)
+	}
+	r.wrong(key, fmt.Sprintf("%s has no key %.40q", what, name), nearestMend(key.Value, known))
+}
+
+// longestName is more letters than the fields of rule files have.
+const longestName = 18
+
+// shortened is a name that may be an API key, as one that is not indented far
+// enough is: messages are logged.
+func shortened(name string) string {
+	if letters := []rune(name); len(letters) > longestName {
+		return string(letters[:min(len(letters)/3, 8)]) + "…"
+	}
+	return name
 }
 
 // nearestMend names the known name that was probably meant, else all of them.
