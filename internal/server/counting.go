@@ -30,6 +30,16 @@ func (m *metrics) countersOf(id string) ruleCounters {
 	}
 }
 
+// forget removes the counters of a rule that is no more: names of rules may be
+// as many as somebody publishes.
+func (m *metrics) forget(id string) {
+	for _, decision := range []string{
+		decisionAllow, decisionDeny, decisionShadowDeny, decisionErrorOpen, decisionErrorClosed, decisionErrorLocal,
+	} {
+		m.decisions.DeleteLabelValues(id, decision)
+	}
+}
+
 // count counts an outcome: once for every rule that charged the request, or
 // denied it, or would have denied it. A rule that would have allowed what
 // another denied charged nothing, so it counts nothing.

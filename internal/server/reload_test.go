@@ -35,6 +35,10 @@ func TestReloadIsWholeOrNot(t *testing.T) {
 	}
 	s.wantMetric(`stint_rules_version 1`, false)
 	s.wantMetric(`stint_rules_reloads_total{result="ok"} 0`, false)
+	s.wantMetric(`stint_decisions_total{decision="allow",rule="renamed"} 1`, true)
+	if text := s.get("admin", "/metrics").body; strings.Contains(text, `rule="orders"`) {
+		t.Error("the metrics of a rule that is gone are kept for good")
+	}
 }
 
 func TestReloadKeepsWhatWasUsed(t *testing.T) {

@@ -92,7 +92,9 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 		v.views[one] = newView(one, r.metrics)
 	}
 	r.store.Use(set)
-	r.current.Store(v)
+	if old := r.current.Swap(v); old != nil {
+		r.forget(old.set, set)
+	}
 	r.metrics.version.Set(float64(from.Number))
 	r.warn(set)
 	if r.loaded {
@@ -102,6 +104,15 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 	}
 	if from.Number > 0 {
 		r.log.Info("rules loaded", "version", from.Number, "rules", len(set.Rules()))
+	}
+}
+
+// forget removes the metrics of rules that a set has no more.
+func (r *rules) forget(old, set *rule.Set) {
+	for _, one := range old.Rules() {
+		if set.Rule(one.ID) == nil {
+			r.metrics.forget(one.ID)
+		}
 	}
 }
 
