@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/stintdev/stint/internal/impact"
@@ -40,8 +42,12 @@ type outcome struct {
 }
 
 // attempts bounds how often an unconditional change is made anew on what
-// others have published meanwhile.
-const attempts = 10
+// others have published meanwhile, at random moments up to breath later, so that
+// nodes whose operators' programs all change something are not in step.
+const (
+	attempts = 50
+	breath   = 20 * time.Millisecond
+)
 
 // change makes an edit on the newest rules and publishes them. Without
 // If-Match it is made anew when somebody else comes between; with it, only as
@@ -49,6 +55,7 @@ const attempts = 10
 func (a *API) change(r *request, e edit) (any, error) {
 	o, err := r.options()
 	o.comment = cmp.Or(o.comment, e.why)
+	o.force = o.force || e.whole && slices.Contains([]string{impactReport, impactOff}, o.impact)
 	if err != nil {
 		a.audited(r, e.what, &o, nil, err)
 		return nil, err
@@ -62,6 +69,10 @@ func (a *API) change(r *request, e edit) (any, error) {
 		if _, conflict := errors.AsType[*ruleset.ConflictError](err); !conflict {
 			a.audited(r, e.what, &o, answer, err)
 			return told(answer, err)
+		}
+		select {
+		case <-r.Context().Done():
+		case <-time.After(rand.N(breath)):
 		}
 	}
 	err = &apiError{Status: http.StatusConflict, Code: "CONFLICT", Message: "others publish all the time (try again)"}

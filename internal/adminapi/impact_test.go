@@ -50,6 +50,11 @@ func TestASetThatDeniesTooMuchIsRefusedUnlessForced(t *testing.T) {
 	if got := f.want(200, "GET", "/audit", ""); !strings.Contains(got.body, `"result":"IMPACT"`) || !strings.Contains(got.body, `"forced":true`) {
 		t.Error(got.body)
 	}
+	f.want(200, "PUT", "/rules?force=true", wide)
+	f.want(200, "PUT", "/rules?impact=off", typo) // which is to force it
+	if got := f.want(200, "GET", "/audit?n=1", ""); !strings.Contains(got.body, `"forced":true`) {
+		t.Error(got.body)
+	}
 }
 
 func TestOneRuleIsChangedAndItsImpactTold(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stintdev/stint/internal/ruleset"
 )
 
 // Unconditional changes of different rules at once are all made, and nobody on
@@ -29,6 +31,33 @@ func TestNothingIsLostBetweenOperators(t *testing.T) {
 	done.Wait()
 	if set, v := f.keeper.Current(); len(set.Rules()) != 2+writers || v.Number != 1+writers {
 		t.Errorf("version %d has %d rules", v.Number, len(set.Rules()))
+	}
+}
+
+// contended is rules that somebody else publishes, again and again just before.
+type contended struct {
+	Rules
+
+	times int
+}
+
+func (c *contended) Publish(ctx context.Context, change ruleset.Change) (ruleset.Version, error) {
+	if c.times--; c.times >= 0 {
+		return ruleset.Version{}, &ruleset.ConflictError{Newest: ruleset.Version{Number: 1}}
+	}
+	return c.Rules.Publish(ctx, change)
+}
+
+// A change without If-Match is unconditional, however busy others are; one that
+// never comes to an end is told so, and once on record.
+func TestAnUnconditionalChangeComesThrough(t *testing.T) {
+	f := newFixture(t, shop)
+	f.Rules = &contended{f.keeper, 30}
+	f.want(200, "PUT", "/rules/orders", `{"limit":"1/s"}`)
+	f.Rules = &contended{f.keeper, 1000}
+	f.want(409, "PUT", "/rules/orders", `{"limit":"2/s"}`)
+	if got := f.want(200, "GET", "/audit?n=2", "").body; strings.Count(got, "CONFLICT") != 1 {
+		t.Error(got)
 	}
 }
 
