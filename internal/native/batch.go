@@ -75,16 +75,17 @@ func sized[E any](s []E, n int) []E {
 // failures are those of the groups that have no decision. Their decisions are
 // made zero.
 func (b *batch) failures(ctx context.Context, s *Service, errs []error) (failures []*stintv1.Failure) {
-	at := 0
+	at, log := 0, news{}
 	for i, err := range errs {
 		n := len(b.groups[i].Claims)
 		if err != nil {
-			s.log(ctx, err)
+			log.hear(err)
 			failures = append(failures, failureOf(i, err))
 			clear(b.out[at : at+n])
 		}
 		at += n
 	}
+	s.log(ctx, log.err)
 	return failures
 }
 

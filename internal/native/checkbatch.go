@@ -84,10 +84,11 @@ func (r *round) checkedAll(ctx context.Context) *stintv1.CheckBatchResponse {
 	response := new(stintv1.CheckBatchResponse)
 	r.faces, r.verdicts = sized(r.faces, len(r.items)), sized(r.verdicts, len(r.items))
 	places := map[string]uint32{} // 1 + the place of a rule in response.Rules
+	var log news
 	for i := range r.items {
 		o, err := r.check(&r.items[i])
 		if err != nil {
-			r.service.log(ctx, err)
+			log.hear(err)
 			response.Failures = append(response.Failures, failureOf(i, err))
 			r.faces[i], r.verdicts[i] = stint.Decision{}, verdict{}
 			continue
@@ -98,6 +99,7 @@ func (r *round) checkedAll(ctx context.Context) *stintv1.CheckBatchResponse {
 			r.verdicts[i].rule = placeOf(o.Hits[o.Face].Rule.ID, places, &response.Rules)
 		}
 	}
+	r.service.log(ctx, log.err)
 	response.Decisions = decisionColumns(r.faces)
 	response.Rule = column(r.verdicts, func(v *verdict) uint32 { return v.rule })
 	response.Listed = column(r.verdicts, func(v *verdict) bool { return v.listed })

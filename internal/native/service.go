@@ -103,7 +103,24 @@ func (s *Service) failed(ctx context.Context, err error) error {
 }
 
 func (s *Service) log(ctx context.Context, err error) {
-	if ctx.Err() == nil && !callersMistake(err) {
+	if err != nil && !callersMistake(err) && !over(ctx) {
 		s.options.Failed(err)
+	}
+}
+
+// over reports whether the caller's time is. A store may see that by a timer of
+// its own, before the context does.
+func over(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
+}
+
+// news is what the log hears of a call that carries many: the first error that
+// is for it. When the store fails, all of them say the same.
+type news struct{ err error }
+
+func (n *news) hear(err error) {
+	if n.err == nil && !callersMistake(err) {
+		n.err = err
 	}
 }

@@ -192,6 +192,7 @@ func (r *round) addMessage(m *stintv1.StreamRequest) {
 // answers are those to every item, in order.
 func (r *round) answers(ctx context.Context) *stintv1.StreamResponse {
 	answers := make([]*stintv1.Answer, len(r.items))
+	var log news
 	for i := range r.items {
 		it := &r.items[i]
 		answers[i] = &stintv1.Answer{Id: it.id}
@@ -202,10 +203,11 @@ func (r *round) answers(ctx context.Context) *stintv1.StreamResponse {
 			err = r.answerTake(it, answers[i])
 		}
 		if err != nil {
-			r.service.log(ctx, err)
+			log.hear(err)
 			answers[i].Answer = &stintv1.Answer_Failure{Failure: failureOf(0, err)}
 		}
 	}
+	r.service.log(ctx, log.err)
 	return &stintv1.StreamResponse{Answers: answers}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -142,6 +143,28 @@ func TestStoreThatIsLeftAloneIsNoNews(t *testing.T) {
 	wantCode(t, "take", err, codes.Unavailable, "breaker_open")
 	if n := r.failed.Load(); n != 0 {
 		t.Errorf("the log was told %d times", n)
+	}
+}
+
+// until is a context whose own timer has not fired, whatever its deadline is.
+type until struct {
+	context.Context //nolint:containedctx // it is one
+
+	deadline time.Time
+}
+
+func (u until) Deadline() (time.Time, bool) { return u.deadline, true }
+
+// A store that keeps the time of a call by itself may end before the context
+// does. That its caller had too little of it is no news.
+func TestTimeThatIsOverIsNoNews(t *testing.T) {
+	r := run(t, Options{Store: failing{&stint.Error{Code: stint.CodeTimeout, Kind: "timeout"}}})
+	for after, lines := range map[time.Duration]int64{-time.Microsecond: 0, time.Hour: 1} {
+		r.failed.Store(0)
+		_, err := r.service.Take(until{t.Context(), time.Now().Add(after)}, &stintv1.TakeRequest{Key: "k", Limits: []*stintv1.Limit{perMinute(5)}})
+		if wantCode(t, "take", err, codes.DeadlineExceeded, "timeout"); r.failed.Load() != lines {
+			t.Errorf("%v after the deadline the log was told %d times", -after, r.failed.Load())
+		}
 	}
 }
 
