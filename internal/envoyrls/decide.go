@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -147,8 +148,15 @@ func (s *Service) fail(ctx context.Context, err error) error {
 			return status.Error(codes.Canceled, "the caller gave up")
 		}
 	}
-	if ctx.Err() == nil {
+	if !over(ctx) {
 		s.options.Logger.Error("no decision", "error", fmt.Sprint(err))
 	}
 	return status.Error(code, text)
+}
+
+// over reports whether the caller's time is. A store may see that by a timer of
+// its own, before the context does.
+func over(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }

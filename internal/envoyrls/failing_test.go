@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -51,34 +52,42 @@ func TestAStoreThatFailsDuringEitherCallIsToldOf(t *testing.T) {
 }
 
 // slow is a store whose answer nobody waits for.
-type slow struct {
-	stint.Store
+type slow struct{ stint.Store }
 
-	give context.CancelFunc // ends the call
-}
-
-func (s slow) TakeGroups(context.Context, []stint.Group, []stint.Decision) error {
-	s.give()
+func (slow) TakeGroups(context.Context, []stint.Group, []stint.Decision) error {
 	return &stint.Error{Code: stint.CodeTimeout, Problem: "gave up on 10.0.0.1", Err: errors.New("slow")}
 }
+
+// until is a context whose own timer has not fired, whatever its deadline is.
+type until struct {
+	context.Context //nolint:containedctx // it is one
+
+	deadline time.Time
+}
+
+func (u until) Deadline() (time.Time, bool) { return u.deadline, true }
 
 // Envoy waits 20 ms unless told otherwise: a store that is slower must not fill
 // the log with a line for each request.
 func TestTheLogIsForWhatTheCallerWaitedFor(t *testing.T) {
-	for givesUp, lines := range map[bool]int{true: 0, false: 1} {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, c := range map[string]struct {
+		ctx   context.Context //nolint:containedctx // a row of a table
+		lines int
+	}{
+		"waits":       {until{t.Context(), time.Now().Add(time.Hour)}, 1},
+		"waits ever":  {t.Context(), 1},
+		"has no time": {until{t.Context(), time.Now().Add(-time.Microsecond)}, 0},
+		"is gone":     {gone, 0},
+	} {
 		var log strings.Builder
-		ctx, cancel := context.WithCancel(t.Context())
-		give := cancel
-		if !givesUp {
-			give = func() {}
-		}
 		s := serve(t, messaging, func(o *Options) {
-			o.Store, o.Logger = slow{give: give}, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
+			o.Store, o.Logger = slow{}, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
 		})
-		_, err := s.ShouldRateLimit(ctx, request("messaging", "to_number=1"))
-		if status.Code(err) != codes.DeadlineExceeded || strings.Contains(err.Error(), "10.0.0.1") || strings.Count(log.String(), "no decision") != lines {
-			t.Errorf("gives up %v: %v\n%s", givesUp, err, &log)
+		_, err := s.ShouldRateLimit(c.ctx, request("messaging", "to_number=1"))
+		if status.Code(err) != codes.DeadlineExceeded || strings.Contains(err.Error(), "10.0.0.1") || strings.Count(log.String(), "no decision") != c.lines {
+			t.Errorf("who %s: %v\n%s", name, err, &log)
 		}
-		cancel()
 	}
 }
