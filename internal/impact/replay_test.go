@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stintdev/stint"
 )
 
 // A load test has one key, and a server behind a proxy that it does not trust
@@ -42,6 +44,23 @@ func TestAPauseEnds(t *testing.T) {
 	}
 	if got := l.replay("rules: []"); l.sample.mask.Load() != 0 || got.Requests < 1000 {
 		t.Errorf("mask %b, %+v", l.sample.mask.Load(), got)
+	}
+}
+
+// A clock that is put back by an hour blinds nobody for an hour.
+func TestAClockThatIsPutBack(t *testing.T) {
+	l := newLive(t, "rules: [{id: r, limit: 100000000/s}]")
+	for range 2 * burst {
+		l.request("one")
+	}
+	l.time = l.time.Add(-time.Hour)
+	l.store = stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return l.time.UnixMicro() }})
+	for range 4000 {
+		l.request("one")
+		l.time = l.time.Add(75 * time.Millisecond)
+	}
+	if got := l.replay("rules: []"); got.Requests < 1000 || got.Requests > 4000 {
+		t.Errorf("%+v", got)
 	}
 }
 

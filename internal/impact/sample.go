@@ -22,6 +22,9 @@ const (
 	burst     = maxEvents / 2
 )
 
+// second is one in µs.
+const second = 1_000_000
+
 // perSecond is how many events a second fill the sample in its window.
 const perSecond = maxEvents / float64(Window/time.Second)
 
@@ -143,7 +146,7 @@ func (s *Sample) putLocked(e event) {
 // who waits exactly as long as it was told would else come too early now and
 // then. A clock that is far from that of this machine does not count.
 func decided(o *rule.Outcome, now int64) int64 {
-	if at := o.Decision.At; at > now-1e6 && at < now+1e6 {
+	if at := o.Decision.At; at > now-second && at < now+second {
 		return at
 	}
 	return now
@@ -157,9 +160,12 @@ const pause = ^uint64(0)
 // most of what comes, it keeps all of them, for a stretch at a time: a sample
 // without them would know of nobody whom a change denies.
 func (s *Sample) thinLocked(now int64) {
-	if passed := now - s.last; passed > 0 {
+	switch passed := now - s.last; {
+	case passed > 0:
 		s.room = min(burst, s.room+perSecond*float64(passed)/1e6)
 		s.last = now
+	case passed < -second: // the clock was put back
+		s.last, s.roomy = now, now
 	}
 	mask := s.mask.Load()
 	switch s.room--; {
@@ -216,14 +222,14 @@ func (s *Sample) recent() (list []event, mask, seen uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	since := now.Add(-Window).UnixMicro()
+	since, until := now.Add(-Window).UnixMicro(), now.UnixMicro()+second
 	for i := range s.events {
-		if e := &s.events[i]; e.t >= since {
+		if e := &s.events[i]; e.t >= since && e.t < until {
 			mask = max(mask, e.mask)
 		}
 	}
 	for i := range s.events {
-		if e := s.events[(s.next+i)%len(s.events)]; e.t >= since && e.hash&mask == 0 {
+		if e := s.events[(s.next+i)%len(s.events)]; e.t >= since && e.t < until && e.hash&mask == 0 {
 			list = append(list, e)
 		}
 	}
