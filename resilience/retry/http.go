@@ -1,7 +1,6 @@
 package retry
 
 import (
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -63,15 +62,11 @@ func NetworkError(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || brokenOff(err)
 }
 
-// refusedByTLS reports whether a handshake ended by a refusal: of this side, or
-// by an alert of the other, which has a type of its own over QUIC alone.
+// refusedByTLS reports whether the other side ended a handshake by an alert.
+// What this side does not trust is no error of net at all.
 func refusedByTLS(err error) bool {
-	var certificate *tls.CertificateVerificationError
-	var header tls.RecordHeaderError
-	var alert tls.AlertError
-	var op *net.OpError
-	return errors.As(err, &certificate) || errors.As(err, &header) || errors.As(err, &alert) ||
-		errors.As(err, &op) && op.Op == "remote error"
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "remote error"
 }
 
 // brokenOff reports whether net/http says in words alone, as it does for

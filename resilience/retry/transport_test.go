@@ -90,7 +90,6 @@ func TestErrors(t *testing.T) {
 		{dial(&net.DNSError{Err: "no answer", IsTimeout: true}), 3},
 		{dial(&net.DNSError{Err: "no such host", IsNotFound: true}), 1},
 		{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, 1},
-		{tls.AlertError(48), 1},
 		{context.Canceled, 1},
 		{errors.New("a breaker is open"), 1},
 	} {
