@@ -1,8 +1,8 @@
 package adminapi
 
 import (
-	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/stintdev/stint/internal/ruleset"
@@ -48,17 +48,14 @@ func (a *API) version(r *request) (any, error) {
 // rollback answers POST /rules/rollback {"version":3}: what was in force then
 // is published again, as a new version.
 func (a *API) rollback(r *request) (any, error) {
-	data, err := r.body()
-	if err != nil {
+	number := int64(-1)
+	if err := r.decode(fields{"version": wholeField(&number, 0, math.MaxInt64)}); err != nil {
 		return nil, err
 	}
-	var asked struct {
-		Version *uint64 `json:"version"`
-	}
-	if err := json.Unmarshal(data, &asked); err != nil || asked.Version == nil {
+	if number < 0 {
 		return nil, badRequest(`body: say which version, such as {"version":3}`)
 	}
-	old, err := a.Rules.Get(r.Context(), *asked.Version)
+	old, err := a.Rules.Get(r.Context(), uint64(number))
 	if err != nil {
 		return nil, err
 	}

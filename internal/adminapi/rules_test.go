@@ -135,6 +135,8 @@ func TestHistoryAndRollback(t *testing.T) {
 	f.want(200, "POST", "/rules/rollback", `{"version":0}`)
 	f.wantText("ip-backstop", true)
 	f.want(400, "POST", "/rules/rollback", `{}`)
+	f.want(400, "POST", "/rules/rollback", `{"version":1,"versoin":2}`)
+	f.want(400, "POST", "/rules/rollback", `{"version":-1}`)
 }
 
 func TestNodesSayWhatTheyRun(t *testing.T) {
