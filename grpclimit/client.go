@@ -62,7 +62,7 @@ func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	if err != nil || !c.Messages || !desc.ClientStreams {
 		return stream, err
 	}
-	paced := &pacedStream{ClientStream: stream, client: c, target: cc.Target(), method: method}
+	paced := &pacedStream{ClientStream: stream, client: c, target: cc.Target(), method: method, oneAnswer: !desc.ServerStreams}
 	paced.waits, paced.end = context.WithCancelCause(ctx)
 	return paced, nil
 }
@@ -73,6 +73,7 @@ type pacedStream struct {
 
 	client         *Client
 	target, method string
+	oneAnswer      bool // with which the stream ends
 	// waits is the context of the call, until the stream is known to have
 	// ended. To ask the stream for its own would end retries.
 	waits context.Context //nolint:containedctx // a stream has one
@@ -95,7 +96,7 @@ func (s *pacedStream) SendMsg(m any) error {
 // RecvMsg lets go of who waits to send, once the stream has ended.
 func (s *pacedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
-	if err != nil {
+	if err != nil || s.oneAnswer {
 		s.end(io.EOF)
 	}
 	return err

@@ -132,6 +132,33 @@ func TestTheEndOfAStreamEndsTheWait(t *testing.T) {
 	}
 }
 
+// answered is a stream whose answer has come.
+type answered struct{ grpc.ClientStream }
+
+func (answered) RecvMsg(any) error { return nil }
+
+// What a stream holds of a context that lives longer is let go at its end, be
+// it an error or the only answer that there is.
+func TestStreamsThatEndLetGoOfTheirContext(t *testing.T) {
+	conn, err := grpc.NewClient("passthrough:nowhere", grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for many, ended := range map[bool]error{true: nil, false: context.Canceled} {
+		desc := &grpc.StreamDesc{ClientStreams: true, ServerStreams: many}
+		stream, err := freeStreams(t).Stream(t.Context(), desc, conn, "/s/m", func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+			return answered{}, nil
+		})
+		if err != nil || stream.RecvMsg(nil) != nil {
+			t.Fatal(err)
+		}
+		if paced, ok := stream.(*pacedStream); !ok || !errors.Is(paced.waits.Err(), ended) {
+			t.Errorf("many answers %v: %T", many, stream)
+		}
+	}
+}
+
 func TestKeysOfAClient(t *testing.T) {
 	byMethod := func(_ context.Context, target, method string) string {
 		if target == "" {
