@@ -91,7 +91,7 @@ func told(answer *outcome, err error) (any, error) {
 // attempt makes the edit on what is the newest version now.
 func (a *API) attempt(r *request, e *edit, o *options) (*outcome, error) {
 	base, newest, err := a.Rules.Base(r.Context())
-	if _, behind := errors.AsType[*ruleset.BehindError](err); err != nil && !(behind && e.whole) {
+	if _, behind := errors.AsType[*ruleset.BehindError](err); err != nil && (!behind || !e.whole) {
 		return nil, err
 	}
 	was := contentsOf(base.Files)
@@ -152,12 +152,19 @@ func tell(r *request, e *edit, is *contents) error {
 // precondition fails when what is to be changed is not what the caller has
 // seen, with what somebody else has changed since.
 func (a *API) precondition(r *request, e *edit, o *options, base ruleset.Version, was *contents) error {
-	if o.match == nil {
+	if o.match == nil && o.none == nil {
 		return nil
 	}
 	tag, err := e.tag(was)
-	if err != nil || o.matches(tag) {
+	switch {
+	case err != nil:
 		return err
+	case among(o.none, tag):
+		r.w.Header().Set("ETag", tag)
+		return &apiError{Status: http.StatusPreconditionFailed, Code: "PRECONDITION_FAILED", Version: base.Number,
+			Message: "it is in the rules already: read it, and change it with If-Match"}
+	case o.matches(tag):
+		return nil
 	}
 	failed := &apiError{Status: http.StatusPreconditionFailed, Code: "PRECONDITION_FAILED", Version: base.Number,
 		Message: "somebody else has changed it since you read it: look at diff, read it again and make your change on that"}

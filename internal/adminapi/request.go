@@ -56,6 +56,7 @@ type options struct {
 	force   bool
 	comment string
 	match   []string // of If-Match; nil: unconditional
+	none    []string // of If-None-Match
 	impact  string   // one of the constants; empty: as the kind of change has it
 }
 
@@ -83,7 +84,7 @@ func (r *request) options() (o options, err error) {
 	if !slices.Contains([]string{"", impactRefuse, impactReport, impactOff}, o.impact) {
 		return o, badRequest("impact: %.40q is not known (use refuse, report or off)", o.impact)
 	}
-	o.match = tags(r.Header.Values("If-Match"))
+	o.match, o.none = tags(r.Header.Values("If-Match")), tags(r.Header.Values("If-None-Match"))
 	return o, nil
 }
 
@@ -165,6 +166,10 @@ func tags(fields []string) (list []string) {
 
 // matches reports whether one of the tags, if there are any, is that of the
 // thing as it is. A thing that is not there has the tag "".
-func (o *options) matches(tag string) bool {
-	return o.match == nil || tag != "" && (slices.Contains(o.match, tag) || slices.Contains(o.match, "*"))
+func (o *options) matches(tag string) bool { return o.match == nil || among(o.match, tag) }
+
+// among reports whether the tag of a thing that is there is one of the list, in
+// which * stands for all.
+func among(list []string, tag string) bool {
+	return tag != "" && (slices.Contains(list, tag) || slices.Contains(list, "*"))
 }

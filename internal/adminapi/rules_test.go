@@ -94,6 +94,10 @@ func TestTheOtherOnesChangeIsShown(t *testing.T) {
 	}
 	f.want(200, "PUT", "/rules/orders", `{"limit":30,"window":60}`, "If-Match", got.header.Get("ETag"))
 	f.want(412, "PUT", "/rules/new", `{"limit":"1/s"}`, "If-Match", "*")
+	f.want(412, "PUT", "/rules/orders", `{"limit":"1/s"}`, "If-None-Match", "*")
+	f.want(200, "PUT", "/rules/made", `{"limit":"1/s"}`, "If-None-Match", "*")
+	f.want(412, "PUT", "/rules/made", `{"limit":"2/s"}`, "If-None-Match", "*")
+	f.want(200, "DELETE", "/rules/made", "")
 	f.want(200, "PUT", "/rules/orders", `{"limit":"1/s"}`, "If-Match", "*")
 }
 
@@ -135,7 +139,7 @@ func TestHistoryAndRollback(t *testing.T) {
 	f.want(200, "POST", "/rules/rollback", `{"version":0}`)
 	f.wantText("ip-backstop", true)
 	f.want(400, "POST", "/rules/rollback", `{}`)
-	f.want(400, "POST", "/rules/rollback", `{"version":1,"versoin":2}`)
+	f.want(400, "POST", "/rules/rollback", `{"version":1,"to":2}`)
 	f.want(400, "POST", "/rules/rollback", `{"version":-1}`)
 }
 
