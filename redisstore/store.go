@@ -42,6 +42,12 @@ func New(o Options) (*Store, error) {
 	return s, nil
 }
 
+// String returns where the servers are, without passwords.
+func (s *Store) String() string { return s.options.String() }
+
+// GoString is String, so that no way of printing a store shows a password.
+func (s *Store) GoString() string { return s.String() }
+
 // Close ends the connections. Calls that wait fail with CodeUnavailable, and
 // so do those that come. The error is nil.
 func (s *Store) Close() error {

@@ -146,3 +146,10 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestAStoreIsPrintedWithoutItsPassword(t *testing.T) {
+	s := open(t, Options{Addrs: []string{"127.0.0.1:1"}, Username: "ann", Password: "hunter2"})
+	if text := fmt.Sprintf("%v %+v %#v %s", s, s, s, s); strings.Contains(text, "hunter2") || !strings.Contains(text, "redis://ann:***@127.0.0.1:1") {
+		t.Error(text)
+	}
+}
