@@ -112,6 +112,9 @@ func TestRequestsAreTriedAtTheTimeAtWhichTheyWereDecided(t *testing.T) {
 // A set in which every rule counts each request takes neither time nor memory
 // without end.
 func TestAReplayIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a second")
+	}
 	l := newLive(t, "rules: [{id: r, limit: 100000000/s}]")
 	for i := range 2000 {
 		l.request(fmt.Sprint("caller", i))
