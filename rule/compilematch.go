@@ -83,7 +83,7 @@ func (c *compiler) compileHost(t located) string {
 	}
 	host := normalHost(t.text)
 	name := strings.TrimPrefix(host, "*.")
-	if name == "" || len(name) > 255 || strings.ContainsAny(name, "*/ @") {
+	if name == "" || len(name) > 255 || strings.ContainsAny(name, "* @") || strings.Contains(t.text, "/") {
 		c.mistake(t.at, fmt.Sprintf("host: %.80q is no host name", t.text), "write it as api.example.com, or *.example.com for every name below it")
 	}
 	return host

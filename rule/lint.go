@@ -2,6 +2,7 @@ package rule
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -41,11 +42,20 @@ func (c *compiler) lintMatch(r *Rule, d *ruleDraft) {
 		c.warn(d.match.path.at, "rule "+r.ID+" matches nothing: its path does not begin with its path_prefix", "remove one of them")
 	case m.path != "" && m.regex != nil && !m.regex.MatchString(m.path):
 		c.warn(d.match.regex.at, "rule "+r.ID+" matches nothing: its endpoint_regex does not match its path", "remove one of them")
+	case m.regex != nil && endsInSlash(m.regex):
+		c.warn(d.match.regex.at, "rule "+r.ID+" matches nothing: paths are matched without a / at their end", "leave it out before the $")
 	case begin != "" && begin[0] != '/':
 		c.warn(d.match.regex.at, "rule "+r.ID+" matches nothing: paths begin with /", "write ^/")
 	case begin != "" && m.prefix != "" && !begins(begin, m.prefix) && !begins(begin+"/", m.prefix):
 		c.warn(d.match.regex.at, "rule "+r.ID+" matches nothing: its endpoint_regex and its path_prefix begin differently", "remove one of them")
 	}
+}
+
+// endsInSlash reports whether an expression asks for a / at the end of a path
+// that is not / alone, for sure.
+func endsInSlash(e *regexp.Regexp) bool {
+	text := e.String()
+	return strings.HasSuffix(text, "/$") && !strings.Contains(text, "|") && !e.MatchString("/")
 }
 
 // lintOverrides warns of overrides of keys that the rule does not match.
@@ -176,5 +186,5 @@ func (c *compiler) lintTiers() {
 
 // anything reports whether every request matches.
 func (c *conditions) anything() bool {
-	return c.tier == noTier && len(c.methods)+len(c.headers)+len(c.cidrs) == 0 && c.path == "" && c.prefix == "" && c.host == "" && c.apiKey == nil && c.regex == nil
+	return c.tier == noTier && len(c.methods)+len(c.headers)+len(c.cidrs) == 0 && c.path == "" && (c.prefix == "" || c.prefix == "/") && c.host == "" && c.apiKey == nil && c.regex == nil
 }

@@ -115,6 +115,19 @@ func TestAnEmptyFileIsAWarning(t *testing.T) {
 	}
 }
 
+// The scheme of an address would be taken for the host, which has that name then.
+func TestAHostIsNoAddress(t *testing.T) {
+	for host, ok := range map[string]bool{
+		"https://api.example.com/": false, "//api.example.com": false, "api.example.com/v1": false, "a@b": false, "a.*.b": false, "*.": false,
+		"api.example.com": true, "API.example.com:443": true, "*.example.com": true, "[::1]:80": true,
+	} {
+		_, err := Parse(File{"a.yaml", []byte("rules: [{id: a, limit: 1/s, match: {host: '" + host + "'}}]")})
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "is no host name") {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+}
+
 // A key of an override that is not indented far enough stands where a field
 // would, and messages are logged.
 func TestMessagesNameNoWholeAPIKey(t *testing.T) {
