@@ -10,7 +10,7 @@ import (
 func query(raw, name string) string {
 	for pair := range strings.SplitSeq(raw, "&") {
 		key, value, _ := strings.Cut(pair, "=")
-		if strings.Contains(pair, ";") || !spells(key, name) {
+		if pair == "" || strings.Contains(pair, ";") || !spells(key, name) {
 			continue
 		}
 		if text, err := url.QueryUnescape(value); err == nil {

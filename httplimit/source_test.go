@@ -97,6 +97,7 @@ func FuzzQuery(f *testing.F) {
 	for _, seed := range []string{"", "key=1", "k%65y=1&key=2", "key=%zz&key=3", "key;=1&key", "a=b=c&key=x=y", "key=a+b", "k+y=1"} {
 		f.Add(seed, "key")
 	}
+	f.Add("&=0", "")
 	f.Fuzz(func(t *testing.T, raw, name string) {
 		values, _ := url.ParseQuery(raw)
 		if got := query(raw, name); got != values.Get(name) {
