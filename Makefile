@@ -5,6 +5,8 @@ BUF := v1.75.0
 PROTOC_GEN_GO := v1.36.12
 PROTOC_GEN_GO_GRPC := v1.6.2
 FUZZTIME ?= 3s
+# What is tested with the race detector too.
+RACED = . ./grpclimit ./guard ./httplimit ./internal/... ./lease ./redisstore ./remotestore ./replay ./resilience/... ./rule ./storetest
 GO ?= go
 
 .DEFAULT_GOAL := help
@@ -28,8 +30,8 @@ check: vet lint ## what to run before every commit: build, vet, lint, short test
 
 .PHONY: test
 test: vet servers ## everything that can be tested; without a server, what needs none
-	$(GO) test -race -short . ./grpclimit ./guard ./httplimit ./internal/... ./lease ./redisstore ./remotestore ./replay ./resilience/... ./rule ./storetest
-	$(GO) test $$($(GO) list ./... | grep -v -e /internal/failuretest -e /internal/ruletest)
+	$(GO) test -race -short $(RACED)
+	$(GO) test $$(scripts/left-to-test $(RACED))
 	$(GO) test -v ./internal/ruletest # alone, for it measures time; it prints its figures
 	$(GO) test -v ./internal/failuretest # alone, for it measures time; it prints its figures
 	cd bench && $(GO) vet . && $(GO) test .
