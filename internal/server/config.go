@@ -113,9 +113,14 @@ type Config struct {
 	// a request. Defaults to 5 s.
 	HeaderTimeout time.Duration
 	// BodyTimeout bounds a whole request to HTTP or Admin, its body included,
-	// and the wait for the message of a call to GRPC, but for streams; a tenth
-	// of a second later it has ended. Defaults to 15 s. The gateway streams, so it has no such bound.
+	// and the wait for the one message of a call to GRPC, which has ended a
+	// tenth of a second later. Defaults to 15 s. The gateway streams, so it has
+	// no such bound.
 	BodyTimeout time.Duration
+	// IdleTimeout bounds how long a kept connection over HTTP may be silent
+	// between requests, and the wait for each message of a stream to GRPC on
+	// which many may come. Defaults to 2 min.
+	IdleTimeout time.Duration
 	// StreamTimeout bounds how long a client may take nothing of an answer,
 	// where the answer as a whole has no bound (Gateway, GRPC, Admin), and send
 	// nothing of a body that it has begun, to the gateway. A client that takes
@@ -133,7 +138,10 @@ func (c Config) withDefaults() Config {
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
-	}{{&c.DrainTimeout, 9 * time.Second}, {&c.HeaderTimeout, 5 * time.Second}, {&c.BodyTimeout, 15 * time.Second}, {&c.StreamTimeout, time.Minute}} {
+	}{
+		{&c.DrainTimeout, 9 * time.Second}, {&c.HeaderTimeout, 5 * time.Second}, {&c.BodyTimeout, 15 * time.Second},
+		{&c.IdleTimeout, 2 * time.Minute}, {&c.StreamTimeout, time.Minute},
+	} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}

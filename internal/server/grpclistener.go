@@ -43,7 +43,7 @@ func (s *Server) newGRPCListener() *grpcListener {
 
 // grpcOptions bound what one client can cost.
 func (s *Server) grpcOptions() []grpc.ServerOption {
-	unfinished := newUnfinished(s.config.BodyTimeout)
+	unfinished := newUnfinished(s.config.BodyTimeout, s.config.IdleTimeout)
 	options := []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(s.recoverUnary, unfinished.unary),
 		grpc.ChainStreamInterceptor(s.recoverStream, unfinished.stream),

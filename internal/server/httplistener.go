@@ -14,8 +14,7 @@ import (
 
 // Bounds of every HTTP listener.
 const (
-	maxHeaderBytes = 32 << 10        // more is answered with 431
-	idleTimeout    = 2 * time.Minute // of a kept connection
+	maxHeaderBytes = 32 << 10 // more is answered with 431
 	answerTime     = 10 * time.Second
 )
 
@@ -38,7 +37,7 @@ func (s *Server) newHTTPListener(handler http.Handler, read, write time.Duration
 		ReadHeaderTimeout: s.config.HeaderTimeout,
 		ReadTimeout:       read,
 		WriteTimeout:      write,
-		IdleTimeout:       idleTimeout,
+		IdleTimeout:       s.config.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		Protocols:         new(http.Protocols),
 		ErrorLog:          log.New(serverLog{s.log}, "", 0),

@@ -197,6 +197,11 @@ func http2Preface() string { return http2.ClientPreface + http2Settings() }
 
 // http2Call is the frames of one call of Envoy's service.
 func http2Call() string {
+	return http2CallOf(ratelimitpb.RateLimitService_ShouldRateLimit_FullMethodName)
+}
+
+// http2CallOf is those of a call with the same message, the last bytes of them.
+func http2CallOf(method string) string {
 	message, err := proto.Marshal(ofUser("ann", 1))
 	if err != nil {
 		panic(err)
@@ -204,17 +209,17 @@ func http2Call() string {
 	data := append([]byte{0, 0, 0, byte(len(message) >> 8), byte(len(message))}, message...)
 	var b bytes.Buffer
 	f := http2.NewFramer(&b, nil)
-	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: http2Headers(), EndHeaders: true}) // to a buffer
+	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: http2Headers(method), EndHeaders: true}) // to a buffer
 	_ = f.WriteData(1, true, data)
 	return b.String()
 }
 
-func http2Headers() []byte {
+func http2Headers(method string) []byte {
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
 	e.SetMaxDynamicTableSize(0) // so that each block stands alone
 	for _, field := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":authority", "x"}, {":path", ratelimitpb.RateLimitService_ShouldRateLimit_FullMethodName},
+		{":method", "POST"}, {":scheme", "http"}, {":authority", "x"}, {":path", method},
 		{"content-type", "application/grpc"}, {"te", "trailers"},
 	} {
 		_ = e.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}) // to a buffer
