@@ -42,10 +42,10 @@ func New(o Options) (*Breaker, error) {
 
 // now is the time since any fixed moment in nanoseconds.
 func (b *Breaker) now() int64 {
-	if b.options.Clock != nil {
-		return max(0, int64(b.options.Clock()))
+	if b.options.Clock == nil {
+		return int64(time.Since(b.base))
 	}
-	return int64(time.Since(b.base))
+	return max(0, int64(b.options.Clock()))
 }
 
 func (b *Breaker) load() word { return word(b.word.Load()) }

@@ -21,22 +21,13 @@ func (b *Breaker) Begin() (c Call, ok bool) {
 	}
 	c = Call{breaker: b, word: w}
 	if b.slow > 0 {
-		c.start, c.early = b.startOf()
-	}
-	return c, true
-}
-
-// startOf is when a call begins or, in a crowd, when the last one ended: that
-// saves a look at the clock, and tells of nearly all calls that they are not
-// slow.
-func (b *Breaker) startOf() (start int64, early bool) {
-	p := b.window.current.Load()
-	if p.crowded() {
-		if seen := p.seen.Load(); seen >= p.run.timeAllUntil.Load() {
-			return seen, true
+		if c.start = b.window.current.Load().lately(); c.start == 0 {
+			c.start = b.now()
+		} else {
+			c.early = true
 		}
 	}
-	return b.now(), false
+	return c, true
 }
 
 // BeginProbe is Begin for a caller whose call is meant to be a probe, with
@@ -105,7 +96,7 @@ func (b *Breaker) replaceLostLocked(now int64) {
 }
 
 // Elapsed returns how long the call has taken so far, in a crowd with the time
-// since the call before it ended; 0 where no call can be slow, because then
+// since a call before it ended (see [Options.SlowAfter]); 0 where no call can be slow, because then
 // nobody looked at the clock.
 func (c Call) Elapsed() time.Duration {
 	if c.breaker == nil || c.breaker.slow == 0 {
@@ -161,8 +152,15 @@ func (c Call) end(failed bool) {
 	if !failed && b.slow == 0 && b.countUntimed(c.word) {
 		return
 	}
-	now := b.now()
-	c.endAs(failed, c.slow(now), now)
+	now, p := b.now(), b.window.current.Load()
+	if failed || now-c.start >= b.slow || now >= p.until || p.run.word != c.word || c.word.state() != Closed {
+		c.endAs(failed, c.slow(now), now)
+		return
+	}
+	// Nearly every call is a quick success, and counts beside the one before it.
+	p.run.continueRow(false)
+	p.count(false, false)
+	p.note(now, b.slow)
 }
 
 // timeAll has every call timed from its beginning for a whole Window.
@@ -209,7 +207,7 @@ func (c Call) endAs(failed, slow bool, now int64) {
 func (b *Breaker) tally(p *part, failed, slow bool, now int64) {
 	p.count(failed, slow)
 	if b.slow > 0 {
-		p.seen.Store(now)
+		p.note(now, b.slow)
 	}
 	if failed || slow {
 		b.judge(p.run, failed, slow, now)
@@ -231,10 +229,13 @@ func (c Call) slow(now int64) bool {
 
 // part returns the part of the window that now is in.
 func (b *Breaker) part(now int64) *part {
-	p := b.window.current.Load()
-	if now < p.until {
+	if p := b.window.current.Load(); now < p.until {
 		return p
 	}
+	return b.advance(now)
+}
+
+func (b *Breaker) advance(now int64) *part {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.window.advanceLocked(now)

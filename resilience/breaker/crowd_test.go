@@ -15,7 +15,7 @@ type crowded struct {
 
 func newCrowd(t *testing.T, o Options) *crowded {
 	t.Helper()
-	c := &crowded{}
+	c := &crowded{now: time.Hour}
 	o.Clock = func() time.Duration { c.looks++; return c.now }
 	o.SlowRatio, o.SlowAfter, o.SlowMinimumCalls, o.Window = 0.5, 10*time.Millisecond, 2, 10*time.Second
 	c.Breaker = mustNew(t, o)

@@ -36,10 +36,11 @@ type Options struct {
 	// and open nothing. Zero: no call is slow.
 	//
 	// Once a tenth of the Window (or WindowCalls) has seen a thousand calls,
-	// each is taken to begin when the last one ended, which spares a look at
-	// the clock. A call that may be slow by this is not counted as slow, and
-	// all are timed exactly for the next Window; so what a dependency that
-	// turns slow escapes with is the calls then in flight.
+	// each is taken to begin when the last one ended, or up to a thousandth of
+	// SlowAfter before, which spares a look at the clock. A call that may be
+	// slow by this is not counted as slow, and all are timed exactly for the
+	// next Window; so what a dependency that turns slow escapes with is the
+	// calls then in flight.
 	SlowAfter time.Duration
 
 	// Excuse says of a slow call, and how long it took, that this was not the

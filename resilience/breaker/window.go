@@ -17,7 +17,7 @@ type part struct {
 	calls    atomic.Uint64
 	failures atomic.Uint64
 	slow     atomic.Uint64
-	seen     atomic.Int64 // when a call ended last, where calls can be slow
+	seen     atomic.Int64 // when a call of a crowd ended lately, where calls can be slow; 0: none did
 	_        [8]byte
 }
 
@@ -101,6 +101,28 @@ func (w *window) countsLocked(now int64) (c Counts) {
 		}
 	}
 	return c
+}
+
+// sightings is how often a crowd notes the time in each SlowAfter: a note at
+// every call would cost more than the call's look at the clock.
+const sightings = 1024
+
+// note remembers when calls end in a crowd where they can be slow.
+func (p *part) note(now, slow int64) {
+	if seen := p.seen.Load(); (now-seen >= slow/sightings || seen == 0) && p.crowded() {
+		p.seen.Store(now)
+	}
+}
+
+// lately is when a call of a crowd ended that is as good as the time for one
+// that begins: it saves a look at the clock, and tells of nearly all calls that
+// they are not slow. It is 0 when there is none.
+func (p *part) lately() int64 {
+	seen := p.seen.Load()
+	if seen < p.run.timeAllUntil.Load() {
+		return 0
+	}
+	return seen
 }
 
 // count adds a call, and returns how many the part then has, or 0 for a ring.
