@@ -152,7 +152,7 @@ func TestCallsAreAwaitedForAWhile(t *testing.T) {
 		return ctx
 	}
 	receive := func(u *unfinished, ctx context.Context) error {
-		_, err := u.unary(ctx, nil, nil, func(context.Context, any) (any, error) { return nil, nil })
+		_, err := u.unary(ctx, "", nil, func(_ context.Context, request any) (any, error) { return request, nil })
 		return err
 	}
 	state := func(u *unfinished) (calls int, armed bool) {
