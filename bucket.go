@@ -60,7 +60,9 @@ func (n *numbers) isPlain(c *Claim) bool {
 // takePlain is stepBucket for a plain claim on a state written under the same
 // numbers, in registers alone. What it returns goes to tellPlain.
 func (n *numbers) takePlain(c cell, now, cost int64) (next cell, b bucket, allowed bool) {
-	b = n.refill(n.unpack(c), now)
+	if b = n.unpack(c); now > b.last { // a busy key is asked for more than once a microsecond
+		b = n.refill(b, now)
+	}
 	allowed = cost*microUnits <= b.whole
 	if cost == 0 || !allowed {
 		return c, b, allowed
@@ -72,9 +74,16 @@ func (n *numbers) takePlain(c cell, now, cost int64) (next cell, b bucket, allow
 // tellPlain is decide for takePlain.
 func (n *numbers) tellPlain(d *Decision, b bucket, now, cost int64, allowed bool) {
 	d.Allowed, d.Limit, d.At = allowed, n.max, b.last
-	n.tellTokens(d, b.whole, b.frac, b.last-now)
+	gap := b.last - now
+	if allowed && n.short && b.whole < n.full { // nearly always; a call less than below
+		d.Remaining = b.whole / microUnits
+		d.ResetAfter = micros(gap + n.shortWait(n.full-b.whole, b.frac))
+		d.NextAfter = micros(gap + n.shortWait((d.Remaining+1)*microUnits-b.whole, b.frac))
+		return
+	}
+	n.tellTokens(d, b.whole, b.frac, gap)
 	if !allowed {
-		n.tellRetry(d, b.whole, b.frac, cost, b.last-now)
+		n.tellRetry(d, b.whole, b.frac, cost, gap)
 	}
 }
 

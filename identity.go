@@ -32,17 +32,21 @@ func (s *secrets) identify(key string, salt [2]uint64) table.ID {
 		a, b := eight(key), eight(key[8:])
 		x, y = fold(a^s[1], b^x), fold(a^s[3], b^y)
 	}
-	a, b := ends(key)
+	// What is left, in two words that may overlap: strings of different lengths
+	// may have the same, so the length is mixed in apart.
+	var a, b uint64
+	if n := len(key); n >= 8 {
+		a, b = eight(key), eight(key[n-8:])
+	} else {
+		a, b = short(key)
+	}
 	x, y = fold(a^s[1], b^x), fold(a^s[3], b^y)
 	return table.ID{Hash: fold(x^s[2]^size, y) ^ salt[0], Rest: fold(y^s[0]^size, x) ^ salt[1]}
 }
 
-// ends is up to 16 bytes in two words, which may overlap: strings of
-// different lengths may have the same, so the length is mixed in apart.
-func ends(s string) (a, b uint64) {
+// short is up to 7 bytes in two words, which may overlap.
+func short(s string) (a, b uint64) {
 	switch n := len(s); {
-	case n >= 8:
-		return eight(s), eight(s[n-8:])
 	case n >= 4:
 		return four(s), four(s[n-4:])
 	case n > 0:

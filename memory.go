@@ -95,7 +95,11 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 	if !shard.Owns(q.id) {
 		shard = m.table.Relock(shard, q.id)
 	}
-	if slot := lookUp(shard, q.id); slot != nil && slot.Ref() == q.ref && q.n.isPlain(&c) {
+	slot := shard.AtHome(q.id)
+	if slot == nil {
+		slot = shard.Find(q.id)
+	}
+	if slot != nil && slot.Ref() == q.ref && q.n.isPlain(&c) {
 		// Nearly every check, and without a trip through memory.
 		next, after, allowed := q.n.takePlain(cell(slot.State), now, c.Cost)
 		slot.State = table.State(next)
@@ -149,7 +153,7 @@ func (m *Memory) step(shard *table.Shard, q query, a *ask, r *result) {
 		m.stepWide(shard, q, a, r)
 		return
 	}
-	slot := lookUp(shard, q.id)
+	slot := shard.Find(q.id)
 	if slot == nil {
 		m.stepFresh(shard, q, a, r)
 		return
@@ -166,14 +170,6 @@ func (m *Memory) step(shard *table.Shard, q query, a *ask, r *result) {
 	if r.forget {
 		shard.Delete(q.id)
 	}
-}
-
-// lookUp returns the slot of a state, nil when there is none.
-func lookUp(shard *table.Shard, id table.ID) *table.Slot {
-	if slot := shard.AtHome(id); slot != nil {
-		return slot
-	}
-	return shard.Find(id)
 }
 
 // stepFresh is step for a key without a state.
