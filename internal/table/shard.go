@@ -20,11 +20,14 @@ type Shard struct {
 	mask   uint32 // the bits of a tag that number is
 	sweep  int64  // when a newcomer next looks for idle states
 	wides  *wides // slices beside the table; nil until there is one
-	table  *Table
+	_      [4 * (8 - pointerSize)]byte
+	table  *Table // the last: after a field of no size there would be a gap
 }
 
-// A field of no size at the end would make it longer.
-var _ = [1]struct{}{}[unsafe.Sizeof(Shard{})-shardSize]
+const pointerSize = unsafe.Sizeof(uintptr(0))
+
+// It compiles as long as a shard has that size.
+var _ [shardSize]byte = [unsafe.Sizeof(Shard{})]byte{}
 
 // at returns slot i, which is below size.
 func (s *Shard) at(i int) *Slot { return (*Slot)(unsafe.Add(s.slots, i*slotSize)) }
