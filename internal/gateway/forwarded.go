@@ -25,7 +25,7 @@ func (g *Gateway) setForwarded(in *http.Request, out http.Header) {
 		return
 	}
 	setOrDrop(out, forwardedFor, addrText(peer))
-	out.Set(forwardedHost, in.Host)
+	setOrDrop(out, forwardedHost, in.Host)
 	out.Set(forwardedProto, scheme(in))
 }
 
@@ -38,7 +38,7 @@ func (g *Gateway) continueForwarded(in *http.Request, out http.Header, peer neti
 	}
 	out.Set(forwardedFor, joined(in.Header[forwardedFor], addrText(peer)))
 	if out.Get(forwardedHost) == "" {
-		out.Set(forwardedHost, in.Host)
+		setOrDrop(out, forwardedHost, in.Host)
 	}
 	if out.Get(forwardedProto) == "" {
 		out.Set(forwardedProto, scheme(in))

@@ -234,6 +234,27 @@ func TestATargetThatIsNoPathIsRefused(t *testing.T) {
 	}
 }
 
+// net/http/httputil drops what it cannot read of a query, and sorts the rest.
+func TestQueryArrivesAsItWasSent(t *testing.T) {
+	for _, query := range []string{"b=100%&a=1", "b=1;c=2&a=%zz", "%", "&&=", "b=1&a=2"} {
+		var got string
+		g := behind(t, http1, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.URL.RawQuery }), Options{})
+		raw(t, serve(t, http1, g).Listener.Addr().String(), "GET /x?"+query+" HTTP/1.1\r\nHost: a\r\n\r\n")
+		if got != query {
+			t.Errorf("%q arrived as %q", query, got)
+		}
+	}
+}
+
+func TestRequestWithoutHostForwardsNone(t *testing.T) {
+	said := http.Header{}
+	g := behind(t, http1, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { said = r.Header }), Options{})
+	raw(t, serve(t, http1, g).Listener.Addr().String(), "GET /x HTTP/1.0\r\n\r\n")
+	if values, ok := said[forwardedHost]; ok || said.Get(forwardedFor) == "" {
+		t.Errorf("%s is %q, %s %q", forwardedHost, values, forwardedFor, said.Get(forwardedFor))
+	}
+}
+
 func TestAnnouncedTrailerOfNoValidNameHarmsNobody(t *testing.T) {
 	g := behind(t, http1, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Options{})
 	s := serve(t, http1, g)

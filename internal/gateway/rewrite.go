@@ -10,6 +10,7 @@ import (
 // have a field removed that is set here.
 func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 	p.Out.Host = p.In.Host
+	p.Out.URL.RawQuery = p.In.URL.RawQuery // as it came: no rule reads it
 	p.Out.Header.Set(requestIDHeader, exchangeOf(p.In).id)
 	g.setForwarded(p.In, p.Out.Header)
 	setTrace(p.In.Header, p.Out.Header)
