@@ -104,8 +104,8 @@ func codeOf(text string) string {
 	if _, inner, wrapped := strings.Cut(text, ": -"); wrapped {
 		word, _, _ = strings.Cut(inner, " ")
 	}
-	if strings.Contains(text, "user executing the script can't") {
-		return "NOPERM" // inside a script it goes without its word
+	if strings.Contains(text, "user executing the script can't") || strings.Contains(text, "ACL failure in script") {
+		return "NOPERM" // inside a script it goes without its word: before Redis 7.2, and since
 	}
 	return word
 }

@@ -152,11 +152,14 @@ func TestUserNeedsOnlyWhatTheErrorSays(t *testing.T) {
 	wantError(t, err, stint.CodeUnavailable, "noperm")
 }
 
-func TestWrappedErrorsOfOldServersHaveTheirCode(t *testing.T) {
+func TestErrorsOfScriptsHaveTheirCode(t *testing.T) {
 	for text, want := range map[string]string{
 		"OOM command not allowed when used memory > 'maxmemory'.":                                                     "OOM",
 		"Error running script (call to f_1): @user_script:1: @user_script: 1: -READONLY You can't write against a...": "READONLY",
 		"user_script:377: Attempt to modify a readonly table":                                                         "user_script:377:",
+		"ERR The user executing the script can't run this command or subcommand script: f1, on @user_script:1.":       "NOPERM",
+		"ERR ACL failure in script: User u has no permissions to run the 'append' command script: f1, on ...":         "NOPERM",
+		"ERR ACL failure in script: No permissions to access a key":                                                   "NOPERM",
 	} {
 		if got := codeOf(text); got != want {
 			t.Errorf("%s: code %s; want %s", text, got, want)
