@@ -3,6 +3,7 @@ package envoyrls
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"strings"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
@@ -23,17 +24,30 @@ func key(domain string, entries []*common.RateLimitDescriptor_Entry, shared []st
 	var room [9]string // on the stack, for as many entries as are usual
 	parts := room[:0]
 	for i, entry := range entries {
-		value := entry.GetValue()
-		if shared != nil && shared[i] != "" {
-			value = shared[i]
+		pattern := ""
+		if shared != nil {
+			pattern = shared[i]
 		}
-		parts = append(parts, part(value), part(entry.GetKey()))
+		parts = append(parts, valuePart(entry.GetValue(), pattern), part(entry.GetKey()))
 	}
 	joined := stint.JoinKey(append(parts, part(domain))...)
 	if len(joined) > stint.MaxKey {
 		return string(hashMark) + hashed(joined) // begins with two marks, as no part does
 	}
 	return joined
+}
+
+// valuePart is a value as a part of a key, or the pattern that it counts as.
+// Who sends the text of a pattern as a value of his own does not count with
+// those who share that pattern.
+func valuePart(value, pattern string) string {
+	switch {
+	case pattern != "":
+		return part(pattern)
+	case strings.IndexByte(value, '*') >= 0:
+		return string(hashMark) + "*" + hashed(value) // as no other part begins
+	}
+	return part(value)
 }
 
 // part is text as a part of a key: as it is where that can be.

@@ -118,7 +118,7 @@ func (e *envoyModel) find(entries []*common.RateLimitDescriptor_Entry) (found *m
 		}
 		value := entry.GetValue()
 		if level[at].share {
-			value = level[at].value
+			value = "\x00" + level[at].value // not the text that a limit of a request's own counts by
 		}
 		counter += fmt.Sprintf("%q=%q ", entry.GetKey(), value)
 		if found, level = level[at], level[at].below; i < len(entries)-1 {
