@@ -13,18 +13,22 @@ import (
 )
 
 // warned is what has been said of a server, so that it is said once.
-type warned struct{ eviction, scripts atomic.Bool }
+type warned struct {
+	eviction, scripts atomic.Bool
+	rights            rights
+}
 
 // inspect loads the scripts on a server that has been connected to, and looks
-// at its version and its memory policy. What the user may not ask is not held
-// against the server.
+// at its version, its memory policy and the user's rights. What the user may
+// not ask is not held against the server.
 func (d *dialer) inspect(ctx context.Context, l *link, known *warned) error {
 	b := l.client.B()
 	commands := rueidis.Commands{b.Info().Section("server").Build(), b.Info().Section("memory").Build()}
 	for _, s := range d.scripts {
 		commands = append(commands, b.ScriptLoad().Script(s.text).Build())
 	}
-	results := l.client.DoMulti(ctx, commands...)
+	results := l.client.DoMulti(ctx, append(commands, d.askRights(b))...)
+	last := len(results) - 1
 	server, err := answer(results[0])
 	if err != nil {
 		return err
@@ -37,7 +41,8 @@ func (d *dialer) inspect(ctx context.Context, l *link, known *warned) error {
 		return err
 	}
 	d.warnOfEviction(l, memory, known)
-	return d.loaded(l, results[2:], known)
+	d.warnOfRights(l, results[last], &known.rights)
+	return d.loaded(l, results[2:last], known)
 }
 
 // answer is a text that the server may refuse to tell: then it is empty.

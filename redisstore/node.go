@@ -122,6 +122,9 @@ func (n *node) settle(ctx context.Context, l *link, replies []reply) {
 		if useless(err) {
 			n.lose(l)
 		}
+		if lacksRight(err) {
+			n.refusedRight(l)
+		}
 		replies[i].err = n.explain(ctx, err, l)
 		if n.cluster != nil && confused(replies[i].err) {
 			n.cluster.stale.Store(true)

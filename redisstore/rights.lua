@@ -1,0 +1,34 @@
+-- Tells which of the commands that the scripts here call this user may not
+-- call, or this server does not have: their names, parted by spaces. Servers
+-- look at that before anything else, so it does not matter that the rest may
+-- fail: on a replica, or for a key of another server of a Cluster.
+--
+-- ARGV[1]  a key of nobody's
+local key, lacks = ARGV[1], {}
+
+local function try(name, ...)
+  local reply = redis.pcall(name, ...)
+  local text = type(reply) == 'table' and reply.err or ''
+  local lacking = string.find(text, "can't run this command", 1, true)
+    or string.find(text, 'no permissions to run', 1, true)
+    or string.find(text, 'Unknown Redis command', 1, true)
+  if lacking then lacks[#lacks + 1] = name end
+  return not lacking
+end
+
+try('time')
+try('mget', key)
+try('type', key)
+try('set', key, '', 'PX', 1000, 'NX')
+if try('psetex', key, 1000, '') then -- else the next would leave a key that stays
+  try('append', key, '')
+end
+try('pexpire', key, 1000)
+try('pttl', key)
+try('del', key)
+try('zadd', key, 'XX', 0, '')
+try('zscore', key, '')
+try('zrem', key, '')
+try('zremrangebyscore', key, 0, 0)
+try('zcard', key)
+return table.concat(lacks, ' ')
