@@ -144,7 +144,7 @@ func (c *compiler) compileLimit(p *plannedLimit, rule string) (l stint.Limit, ok
 	m.spec.Rule, m.spec.Name = rule, p.name.text
 	l, err := m.spec.Compile()
 	if err != nil {
-		c.compileMistake(p, m, err)
+		c.compileMistakes(p, m, err)
 		return stint.Limit{}, false
 	}
 	if l.Rounded() {
@@ -158,6 +158,19 @@ func (c *compiler) requireRate(p *plannedLimit) {
 	if p.must {
 		c.flawed = true
 		c.mistake(p.at, "a limit names no rate", "give it limit and window, or refill_rate")
+	}
+}
+
+// compileMistakes lists what is wrong with a limit, and then what is wrong
+// without the parameters that were listed.
+func (c *compiler) compileMistakes(p *plannedLimit, m *level, err error) {
+	c.compileMistake(p, m, err)
+	for wrong, ok := m.fieldOf(err); ok; {
+		m.drop(wrong)
+		_, err = m.spec.Compile()
+		if wrong, ok = m.fieldOf(err); ok {
+			c.compileMistake(p, m, err)
+		}
 	}
 }
 

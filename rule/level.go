@@ -160,12 +160,26 @@ func (l *level) missing() error {
 // place returns where the field of a [stint.LimitError] was given, else the
 // fallback.
 func (l *level) place(err error, fallback position) position {
-	if wrong, ok := errors.AsType[*stint.LimitError](err); ok {
-		if p, ok := parameterOf(wrong.Field); ok && l.given[p] {
-			return l.at[p]
-		}
+	if p, ok := l.fieldOf(err); ok {
+		return l.at[p]
 	}
 	return fallback
+}
+
+// fieldOf is the given parameter that a [stint.LimitError] names.
+func (l *level) fieldOf(err error) (parameter, bool) {
+	wrong, ok := errors.AsType[*stint.LimitError](err)
+	if !ok {
+		return 0, false
+	}
+	p, known := parameterOf(wrong.Field)
+	return p, known && l.given[p]
+}
+
+// drop takes one parameter out.
+func (l *level) drop(p parameter) {
+	p.copy(&l.spec, &stint.Spec{})
+	l.given[p] = false
 }
 
 // parameter reads one parameter of a limit into the level.
