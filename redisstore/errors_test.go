@@ -34,7 +34,7 @@ func TestReplicaIsReadonly(t *testing.T) {
 }
 
 func TestSlowScriptMakesTheServerBusy(t *testing.T) {
-	server := redistest.Server(t, "--busy-reply-threshold", "20")
+	server := redistest.Server(t, "--lua-time-limit", "20")
 	top := newTestTopology(t, Options{Addrs: []string{server.Addr()}})
 	if _, err := count(t, top, "k"); err != nil {
 		t.Fatal(err)

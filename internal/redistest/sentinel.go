@@ -31,7 +31,7 @@ func Sentinel(t testing.TB, options ...string) *SentinelServers {
 	s.Servers = append(s.Servers, master)
 	for range 2 {
 		s.Servers = append(s.Servers, Server(t, append(slices.Clone(options),
-			"--repl-diskless-sync", "no", "--replicaof", "127.0.0.1 "+strconv.Itoa(master.port))...))
+			"--repl-diskless-sync", "no", "--replicaof", "127.0.0.1", strconv.Itoa(master.port))...))
 	}
 	master.AwaitReplicas(2)
 	for range 3 {
