@@ -45,7 +45,7 @@ func limiterOn(t *testing.T, server *redistest.Process, without ...string) (*Sto
 func TestMissingRightsAreNamedAtStart(t *testing.T) {
 	server := redistest.Server(t)
 	_, text := limiterOn(t, server, "-append", "-zadd")
-	if text.count(`missing="append zadd"`) != 1 {
+	if text.count(`user=limiter missing="append zadd"`) != 1 {
 		t.Errorf("the log says:\n%s", &text.text)
 	}
 	server.Must("ACL", "SETUSER", "limiter", "+@all")
