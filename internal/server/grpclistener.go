@@ -9,6 +9,7 @@ import (
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -41,6 +42,9 @@ func (s *Server) newGRPCListener() *grpcListener {
 	return g
 }
 
+// maxStreams is how many calls at once a connection may have.
+const maxStreams = 1000
+
 // grpcOptions bound what one client can cost.
 func (s *Server) grpcOptions() []grpc.ServerOption {
 	unfinished := newUnfinished(s.config.BodyTimeout, s.config.IdleTimeout)
@@ -50,7 +54,7 @@ func (s *Server) grpcOptions() []grpc.ServerOption {
 		grpc.InTapHandle(unfinished.begin),
 		grpc.MaxRecvMsgSize(maxBody),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
-		grpc.MaxConcurrentStreams(1000),
+		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(s.config.HeaderTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
@@ -59,10 +63,14 @@ func (s *Server) grpcOptions() []grpc.ServerOption {
 			MaxConnectionAge: s.config.GRPCMaxAge, MaxConnectionAgeGrace: s.config.GRPCMaxAgeGrace,
 		}),
 	}
+	return append(options, grpc.Creds(&windowedCredentials{s.grpcCredentials(), s.config.StreamTimeout}))
+}
+
+func (s *Server) grpcCredentials() credentials.TransportCredentials {
 	if s.grpcTLS != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(s.grpcTLS.config())))
+		return credentials.NewTLS(s.grpcTLS.config())
 	}
-	return options
+	return insecure.NewCredentials()
 }
 
 // loadGRPCCertificates are those of all listeners, unless gRPC has its own.
