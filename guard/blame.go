@@ -71,13 +71,14 @@ func over(ctx context.Context) bool {
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
-// blameKind tells errors of one key, or of what one rule asks for, from those
-// of the server: they must not take the server from all the others.
+// blameKind tells errors of one key, of a slot that is on its way to another
+// server, or of what one rule asks for, from those of the server: they must not
+// take the server from all the others.
 func blameKind(e *stint.Error) blame {
 	switch e.Kind {
 	case "wrongtype", "corrupt":
 		return blameNone
-	case "replicas":
+	case "replicas", "try_again":
 		return blameRule
 	}
 	return blameStore

@@ -179,6 +179,7 @@ func TestOnlyFailuresOfTheStoreOpen(t *testing.T) {
 		{"wrongtype", &stint.Error{Code: stint.CodeUnavailable, Kind: "wrongtype", Problem: "a list"}, true, false},
 		{"exhausted", &stint.Error{Code: stint.CodeExhausted, Problem: "full"}, true, false},
 		{"replicas", errReplicas, true, false},
+		{"slot on its way", &stint.Error{Code: stint.CodeUnavailable, Kind: "try_again", Problem: "the slot's keys move"}, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store := newFaulty()
