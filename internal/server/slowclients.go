@@ -97,11 +97,20 @@ func (c *readerConn) CloseWrite() error {
 }
 
 // fromWriters cuts off requests of which nothing comes for the timeout although
-// their body has not ended. The streams of gRPC are meant to be silent.
+// their body has not ended. The streams of gRPC are meant to be silent. The
+// body is put into a copy of the request: net/http looks at its own to see
+// whether the client waits for a 100 Continue, and who is denied shall not be
+// waited for in turn.
 func fromWriters(timeout time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 && !strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
-			r.Body = &writerBody{r.Body, http.NewResponseController(w), timeout}
+		stream := r.ProtoMajor > 1 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
+		if r.ContentLength != 0 && !stream {
+			body := &writerBody{r.Body, http.NewResponseController(w), timeout}
+			if r.ProtoMajor == 1 {
+				body.bound() // also of what nobody reads: net/http does, before it answers
+			}
+			r = r.WithContext(r.Context())
+			r.Body = body
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -115,8 +124,11 @@ type writerBody struct {
 	timeout time.Duration
 }
 
+// bound gives the next part its time; a connection that cannot has no bound.
+func (b *writerBody) bound() { _ = b.control.SetReadDeadline(time.Now().Add(b.timeout)) }
+
 func (b *writerBody) Read(p []byte) (int, error) {
-	_ = b.control.SetReadDeadline(time.Now().Add(b.timeout)) // a connection that cannot has no bound
+	b.bound()
 	n, err := b.ReadCloser.Read(p)
 	switch {
 	case errors.Is(err, io.EOF):

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -96,6 +97,10 @@ func TestWritersThatWriteNothingAreCut(t *testing.T) {
 		"half a body to admin":             {"admin", strings.Replace(half, "/v1/take", "/v1/reset", 1)},
 		"half a header to the gateway":     {"gateway", "GET / HTTP/1.1\r\nHost: x\r\n"},
 		"half a body to the gateway":       {"gateway", half},
+		"half of what the gateway refuses": {"gateway", strings.Replace(half, "/v1/take", "/../x", 1)},
+		"half a call by HTTP/1.1":          {"gateway", strings.Replace(half, "\r\n\r\n", "\r\nContent-Type: application/grpc\r\n\r\n", 1)},
+		"half of what http does not know":  {"http", strings.Replace(half, "/v1/take", "/x", 1)},
+		"half of what admin does not know": {"admin", strings.Replace(half, "/v1/take", "/x", 1)},
 		"half a chunk to the gateway":      {"gateway", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"},
 		"nothing to grpc":                  {"grpc", ""},
 		"half a preface to grpc":           {"grpc", http2.ClientPreface[:10]},
@@ -140,6 +145,26 @@ func TestWritersThatStopAreTold(t *testing.T) {
 			}
 			transport.CloseIdleConnections()
 		})
+	}
+}
+
+// TestWhoWaitsToContinueIsDeniedAtOnce sends no body until it is told to.
+func TestWhoWaitsToContinueIsDeniedAtOnce(t *testing.T) {
+	t.Parallel()
+	s := run(t, Config{
+		Rules:   rulesFile(t, "rules:\n  - {id: none, deny_all: true}\n"),
+		Gateway: "127.0.0.1:0", Upstreams: upstreamOf(t, func(http.ResponseWriter, *http.Request) {}),
+	})
+	conn := dial(t, s.Addr("gateway"))
+	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.StatusCode != http.StatusTooManyRequests || !answer.Close {
+		t.Errorf("status %d, closes: %v", answer.StatusCode, answer.Close)
 	}
 }
 
