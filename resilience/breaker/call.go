@@ -96,8 +96,8 @@ func (b *Breaker) replaceLostLocked(now int64) {
 }
 
 // Elapsed returns how long the call has taken so far, in a crowd with the time
-// since a call before it ended (see [Options.SlowAfter]); 0 where no call can be slow, because then
-// nobody looked at the clock.
+// since a call before it ended (see [Options.SlowAfter]); 0 where no call can be
+// slow, because then nobody looked at the clock.
 func (c Call) Elapsed() time.Duration {
 	if c.breaker == nil || c.breaker.slow == 0 {
 		return 0

@@ -1,8 +1,11 @@
 package breaker
 
 import (
+	"math"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 // crowded is a breaker that has seen a crowd of quick calls, and a clock that
@@ -101,6 +104,77 @@ func TestGivingUpInACrowd(t *testing.T) {
 			if got := c.Counts(); got.Slow != i || got.Calls != before.Calls+i {
 				t.Errorf("after %d: %+v", i+1, got)
 			}
+		}
+	})
+}
+
+// Whatever comes after a crowd, every call counts once, no quick one as slow,
+// and for a whole window after a slow one that escaped no other does.
+func TestNoSecondSlowCallEscapesACrowd(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const window, slowAfter = 100 * time.Second, 10 * time.Millisecond // nothing leaves that window here
+		var clock clock
+		clock.pass(rapid.SampledFrom([]time.Duration{0, 1, time.Hour}).Draw(t, "began"))
+		o := Options{MinimumCalls: math.MaxInt32, Window: window, SlowAfter: slowAfter, Clock: clock.read}
+		if rapid.Bool().Draw(t, "by calls") {
+			o.WindowCalls, o.MinimumCalls = 5000, 5000
+		}
+		b, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, exactUntil := Counts{}, time.Duration(0)
+		call := func(takes time.Duration, failed bool) {
+			began := clock.read()
+			call, _ := b.Begin()
+			clock.pass(takes)
+			call.end(failed)
+			got := b.Counts()
+			want.Calls, want.Failures = want.Calls+1, want.Failures+one(failed)
+			switch escaped := takes >= slowAfter && got.Slow == want.Slow; {
+			case escaped && began < exactUntil:
+				t.Fatalf("one that took %v escaped at %v", takes, began)
+			case escaped:
+				exactUntil = clock.read() + window
+			default:
+				want.Slow += one(takes >= slowAfter)
+			}
+			if got != want {
+				t.Fatalf("%+v, want %+v", got, want)
+			}
+		}
+		for range crowd + 10 {
+			call(time.Microsecond, false)
+		}
+		for range rapid.IntRange(1, 150).Draw(t, "calls") {
+			clock.pass(rapid.SampledFrom([]time.Duration{0, 1, slowAfter / sightings, slowAfter - 1, slowAfter, 300 * time.Millisecond}).Draw(t, "pause"))
+			takes := rapid.SampledFrom([]time.Duration{0, 1, slowAfter / 2, slowAfter - 1, slowAfter, 4 * slowAfter}).Draw(t, "takes")
+			call(takes, rapid.IntRange(0, 5).Draw(t, "fails") == 5)
+		}
+	})
+}
+
+// A call is not taken to begin long before it did, which would have all timed.
+func TestCallsOfACrowdBeginWhereTheLastEnded(t *testing.T) {
+	eachCrowd(t, func(t *testing.T, c *crowded) {
+		c.call(1, 5*time.Millisecond)
+		c.call(1, 6*time.Millisecond)
+		c.looks = 0
+		c.call(1, 0)
+		if c.looks != 1 {
+			t.Errorf("%d looks at the clock", c.looks)
+		}
+	})
+}
+
+// A call that began before a Reset counts in none of what comes after.
+func TestQuickCallOfAnotherRunDoesNotCount(t *testing.T) {
+	eachCrowd(t, func(t *testing.T, c *crowded) {
+		old, _ := c.Begin()
+		c.Reset()
+		old.Success()
+		if got := c.Counts(); got != (Counts{}) {
+			t.Errorf("%+v", got)
 		}
 	})
 }
