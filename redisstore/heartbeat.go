@@ -29,6 +29,7 @@ type heartbeat struct {
 	lasts    string // µs that an announcement counts
 	clock    func() int64
 
+	begun atomic.Bool  // it may have been announced
 	nodes atomic.Int64 // as last counted; 0: never
 	doubt atomic.Int64 // beats until a smaller count is believed
 	skew  atomic.Int64 // µs that the store's clock is ahead
@@ -57,6 +58,7 @@ func (h *heartbeat) beat(ctx context.Context) {
 	if !n.reached(ctx) { // connecting is no part of the round trip that is measured
 		return
 	}
+	h.begun.Store(true)
 	before := h.clock()
 	a, err := h.send(ctx, n, h.lasts)
 	after := h.clock()
@@ -88,7 +90,7 @@ func (h *heartbeat) count(a announced) {
 // to run out.
 func (h *heartbeat) leave() {
 	n := h.topology.nodeOf(slotOf(h.key))
-	if h.nodes.Load() == 0 || n.link.Load() == nil {
+	if !h.begun.Load() || n.link.Load() == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
