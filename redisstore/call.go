@@ -34,6 +34,13 @@ type call struct {
 	prev, next *call // in the queue
 
 	same *call // in a flight: the next call that travels on the same line
+
+	one struct { // room for one claim, which most calls have, beside the rest
+		group    [1]asked
+		claim    [1]stint.Claim
+		decision [1]stint.Decision
+		err      [1]error
+	}
 }
 
 // asked is one group of a call.
@@ -61,7 +68,9 @@ func (p *callPool) get() *call {
 	if c, ok := p.pool.Get().(*call); ok {
 		return c
 	}
-	return &call{done: make(chan struct{}, 1)}
+	c := &call{done: make(chan struct{}, 1)}
+	c.groups, c.claims, c.out, c.errs = c.one.group[:0], c.one.claim[:0], c.one.decision[:0], c.one.err[:0]
+	return c
 }
 
 // put takes back a call that no lane and no caller holds.

@@ -59,14 +59,6 @@ func (f *flight) part(c *call) *part {
 	return p
 }
 
-// lines is how many lines its calls travel on, but for those of groups.
-func (f *flight) lines() (n int) {
-	for _, p := range f.parts[:f.used] {
-		n += len(p.entries)
-	}
-	return n
-}
-
 // reset empties a flight for its next departure.
 func (f *flight) reset() {
 	for _, p := range f.parts[:f.used] {

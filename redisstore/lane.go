@@ -29,7 +29,6 @@ type lane struct {
 		waiting     int
 		aloft       int       // flights in the air, or boarding
 		boarding    int       // of them: about to leave with those who wait
-		distinct    bool      // the calls of the last flight had few equals
 		idle        []*flight // landed, kept for the next departure
 	}
 }
@@ -155,10 +154,11 @@ func (l *lane) board(f *flight) bool {
 }
 
 // boardLocked parts many calls between this flight and another, so that the
-// server has one to work on while the client reads and writes the other. Equal
-// calls stay together: all of them are one line.
+// server has one to work on while the client reads and writes the other. That
+// holds for equal calls too: the server is quick with their one line, and the
+// client would wait for it.
 func (l *lane) boardLocked(f *flight) {
-	if l.mu.aloft == maxFlights || !l.mu.distinct || l.mu.waiting < worthParting {
+	if l.mu.aloft == maxFlights || l.mu.waiting < worthParting {
 		l.fillLocked(f, maxLines)
 		return
 	}
@@ -208,7 +208,6 @@ func (l *lane) land(f *flight) {
 		}
 		c.state = landed
 	}
-	l.mu.distinct = f.lines()*2 > len(f.calls)
 	l.mu.Unlock()
 	for _, c := range f.calls {
 		if c != nil && !c.own {
