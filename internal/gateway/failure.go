@@ -70,6 +70,8 @@ func (g *Gateway) failureOf(r *http.Request, err error) *failure {
 		return &failure{http.StatusRequestTimeout, "REQUEST_TIMEOUT", "The request body did not arrive in time", 0}
 	case errors.As(err, &tooLarge):
 		return &failure{http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE", "The request body is too large", 0}
+	case exchangeOf(r).body.malformed():
+		return &failure{http.StatusBadRequest, "BAD_BODY", "The request body is not encoded as its header says", 0}
 	case r.Context().Err() == nil && errors.As(err, &network) && network.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		return &failure{http.StatusGatewayTimeout, "UPSTREAM_TIMEOUT", "The upstream did not answer in time", 0}
 	}

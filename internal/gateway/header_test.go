@@ -3,6 +3,7 @@ package gateway
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -217,6 +218,17 @@ func TestMessagesThatSmuggleAreRefused(t *testing.T) {
 	}
 	if reached > 0 {
 		t.Errorf("%d of them reached the upstream", reached)
+	}
+}
+
+func TestWrongChunksAreTheClientsFault(t *testing.T) {
+	g := behind(t, http1, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }), Options{})
+	s := serve(t, http1, g)
+	for _, chunks := range []string{"ZZ\r\n", "3\r\nabcdef\r\n0\r\n\r\n", "-1\r\n"} {
+		res := raw(t, s.Listener.Addr().String(), "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"+chunks)
+		if res.StatusCode != http.StatusBadRequest || !res.Close {
+			t.Errorf("%q: got %d, closes: %v", chunks, res.StatusCode, res.Close)
+		}
 	}
 }
 

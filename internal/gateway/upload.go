@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"sync/atomic"
 )
@@ -13,6 +14,7 @@ type upload struct {
 	io.ReadCloser
 	ended atomic.Bool
 	slow  atomic.Bool // ErrSlowClient
+	bad   atomic.Bool // what came is no body
 }
 
 func (u *upload) Read(p []byte) (int, error) {
@@ -23,7 +25,23 @@ func (u *upload) Read(p []byte) (int, error) {
 	if errors.Is(err, ErrSlowClient) {
 		u.slow.Store(true)
 	}
+	if isMalformed(err) {
+		u.bad.Store(true)
+	}
 	return n, err
+}
+
+// isMalformed reports whether reading a body failed with neither its end, nor
+// the connection, nor a bound. What net/http says of a wrong chunk has no type.
+func isMalformed(err error) bool {
+	var network net.Error
+	var tooLarge *http.MaxBytesError
+	switch {
+	case err == nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, ErrSlowClient),
+		errors.Is(err, http.ErrBodyReadAfterClose), errors.Is(err, net.ErrClosed):
+		return false
+	}
+	return !errors.As(err, &network) && !errors.As(err, &tooLarge)
 }
 
 // clientStopped reports whether an exchange failed because its client did. The
@@ -32,6 +50,10 @@ func (u *upload) Read(p []byte) (int, error) {
 func (x *exchange) clientStopped(err error) bool {
 	return errors.Is(err, ErrSlowClient) || x.body != nil && x.body.slow.Load()
 }
+
+// malformed reports whether what the client sent was no body; a nil upload is
+// none that was watched.
+func (u *upload) malformed() bool { return u != nil && u.bad.Load() }
 
 func (x *exchange) watch(r *http.Request) {
 	if r.ProtoMajor == 1 && r.ContentLength != 0 {
