@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"math/bits"
 
 	"github.com/stintdev/stint"
 )
@@ -159,11 +160,36 @@ func (s *spread) charged() (groups []stint.Group, from []int) {
 			continue
 		}
 		for j, c := range unit.Claims {
-			c.Cost, c.At = -c.Cost-out[j].Granted, out[j].At
+			c.Cost, c.At = -c.Cost-out[j].Granted, refilledFrom(&c, &out[j])
 			if c.Extra = 0; out[j].Allowed && c.Cost < 0 && unit.Claims[j].Cost >= 0 {
 				groups, from = append(groups, stint.Group{Claims: []stint.Claim{c}}), append(from, places[j])
 			}
 		}
 	}
 	return groups, from
+}
+
+// refilledFrom is from when on what a bucket refilled is not given back as
+// well: from when it would have been full without the charge, for until then it
+// refills all the same. From the charge itself on, each denial would cost up to
+// a micro-unit, for good: thousands a second would eat up a slow limit. It is
+// taken a little too early rather than too late. The others are given back as
+// of the charge.
+func refilledFrom(c *stint.Claim, charged *stint.Decision) int64 {
+	n := c.Limit.Numbers()
+	if n.P == 0 { // no bucket
+		return charged.At
+	}
+	full := charged.ResetAfter.Microseconds() - 1 - refillTime(n, c.Cost+charged.Granted)
+	return charged.At + max(0, full)
+}
+
+// refillTime is how long a bucket takes to refill so many units, of those that
+// it holds, in µs and rounded up.
+func refillTime(n stint.Numbers, units int64) int64 {
+	hi, lo := bits.Mul64(uint64(units)*1_000_000, uint64(n.Q))
+	p := uint64(n.P)
+	lo, carry := bits.Add64(lo, p-1, 0)
+	t, _ := bits.Div64(hi+carry, lo, p) // below Fill, so that it fits
+	return int64(t)
 }

@@ -56,6 +56,7 @@ func TestGroupsAcrossSlots(t *testing.T) {
 	s := open(t, Options{Topology: Cluster, Addrs: servers.Addrs(), Timeout: 20 * time.Second})
 	keys := keysOn(t, servers)
 	t.Run("denied ones are given back", func(t *testing.T) { deniedIsGivenBack(t, s, keys) })
+	t.Run("denials take nothing from a slow bucket", func(t *testing.T) { slowBucketKeepsAll(t, s, keys) })
 	t.Run("one alternative is enough", func(t *testing.T) { oneAlternativeIsEnough(t, s, keys) })
 	t.Run("what cannot be given back is asked about first", func(t *testing.T) { leakyIsAskedFirst(t, s, keys) })
 	t.Run("at rest they are whole", func(t *testing.T) { wholeAtRest(t, s, keys) })
@@ -75,6 +76,35 @@ func deniedIsGivenBack(t *testing.T, s *Store, keys []string) {
 	}
 	if a, b := remaining(t, s, limit, keys[0]), remaining(t, s, limit, keys[1]); a != 5 || b != 5 {
 		t.Errorf("%d and %d remain of 5 after a denial", a, b)
+	}
+}
+
+// A micro-unit of this bucket refills in 11 s.
+func slowBucketKeepsAll(t *testing.T, s *Store, keys []string) {
+	limit := limitOf(t, stint.Spec{Name: "slow", Algorithm: stint.TokenBucket, Limit: 3, Window: 400 * 24 * time.Hour})
+	for _, c := range []stint.Claim{{Key: keys[0], Limit: limit, Cost: 1}, {Key: keys[1], Limit: limit, Cost: 3}} {
+		if _, err := s.Take(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 50 {
+		out, face, err := takeGroup(t.Context(), s, groupOf(limit, keys[:2]...))
+		if err != nil || face.Allowed || out[0].Remaining != 2 {
+			t.Fatalf("decided %+v, %v", out, err)
+		}
+	}
+	if a := remaining(t, s, limit, keys[0]); a != 2 {
+		t.Errorf("%d remain of 2 after denials", a)
+	}
+}
+
+func TestRefillTimeIsRoundedUp(t *testing.T) {
+	for _, c := range []struct{ p, q, units, want int64 }{
+		{1, 1, 1, 1_000_000}, {167, 100, 1, 598_803}, {1, 34_560_000, 3, 103_680_000_000_000}, {100, 1, 1_000_000_000, 10_000_000_000_000}, {3, 1, 0, 0},
+	} {
+		if got := refillTime(stint.Numbers{P: c.p, Q: c.q}, c.units); got != c.want {
+			t.Errorf("%d units at %d/%d: %d; want %d", c.units, c.p, c.q, got, c.want)
+		}
 	}
 }
 
