@@ -51,8 +51,21 @@ certificates again; what has a mistake is logged, and what was in force stays.`,
 	return c
 }
 
-// serve runs the server until a signal or ctx ends it.
+// serve runs the server until a signal or ctx ends it. Signals count from the
+// beginning: a store that does not answer takes seconds to open. The second
+// one that ends the server ends the process at once.
 func serve(ctx context.Context, flags *serveFlags, logs logWriter) error {
+	ctx, restore := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer restore()
+	context.AfterFunc(ctx, restore)
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	return openAndRun(ctx, hangups, flags, logs)
+}
+
+// openAndRun opens what the flags name, and runs the server over it.
+func openAndRun(ctx context.Context, hangups <-chan os.Signal, flags *serveFlags, logs logWriter) error {
 	log, err := flags.logger(logs)
 	if err != nil {
 		return err
@@ -76,18 +89,11 @@ func serve(ctx context.Context, flags *serveFlags, logs logWriter) error {
 	if err != nil {
 		return errors.Join(usagef("%w", err), closeStore())
 	}
-	return errors.Join(runUntilSignal(ctx, s, log), closeStore())
+	return errors.Join(runServer(ctx, s, hangups, log), closeStore())
 }
 
-// runUntilSignal ends the server at the first signal; the second one ends the
-// process at once.
-func runUntilSignal(ctx context.Context, s *server.Server, log *slog.Logger) error {
-	ctx, restore := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
-	defer restore()
-	context.AfterFunc(ctx, restore)
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
+// runServer reloads at each hangup until ctx ends the server.
+func runServer(ctx context.Context, s *server.Server, hangups <-chan os.Signal, log *slog.Logger) error {
 	go func() {
 		for {
 			select {

@@ -85,6 +85,16 @@ func TestInterruptExitsWithDone(t *testing.T) {
 	}
 }
 
+func TestSignalsCountWhileTheStoreIsOpened(t *testing.T) {
+	p := startProcess(t, nil, "serve", "--store", "redis-cluster://127.0.0.1:1", "--http", "127.0.0.1:0", "--grpc", "off", "--admin", "off")
+	p.wait("counting in a shared store")
+	p.signal(syscall.SIGHUP)
+	p.signal(syscall.SIGTERM)
+	if status := p.exit(); status != exitDone {
+		t.Errorf("status %d", status)
+	}
+}
+
 func TestStuckRequestIsCutWithinTenSeconds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the bound of draining")
