@@ -31,6 +31,9 @@ type httpListener struct {
 // is no bound; then each part of an answer has one.
 func (s *Server) newHTTPListener(handler http.Handler, read, write time.Duration) *httpListener {
 	base, cut := context.WithCancel(context.Background())
+	if write == 0 {
+		handler = toReaders(s.config.StreamTimeout, handler)
+	}
 	h := &httpListener{stream: s.config.StreamTimeout, cut: cut}
 	h.Server = &http.Server{
 		Handler:           h.closing(handler),
