@@ -181,7 +181,7 @@ func refilledFrom(c *stint.Claim, charged *stint.Decision) int64 {
 		return charged.At
 	}
 	full := charged.ResetAfter.Microseconds() - 1 - refillTime(n, c.Cost+charged.Granted)
-	return charged.At + max(0, full)
+	return min(charged.At+max(0, full), maxMicros)
 }
 
 // refillTime is how long a bucket takes to refill so many units, of those that

@@ -171,6 +171,19 @@ func wholeAtRest(t *testing.T, s *Store, keys []string) {
 	}
 }
 
+// A slow bucket may be full again only when time has ended.
+func TestWhatIsGivenBackIsOfATime(t *testing.T) {
+	limit, err := stint.Spec{Algorithm: stint.GCRA, Limit: 1, Window: 24 * time.Hour, Capacity: 27_133}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := stint.Claim{Key: "k", Limit: limit, Cost: 1}
+	charged := stint.Decision{Allowed: true, At: maxMicros - 1, ResetAfter: 27_133 * 24 * time.Hour}
+	if c.At = refilledFrom(&c, &charged); c.Validate() != nil || c.At < charged.At {
+		t.Errorf("%d: %v", c.At, c.Validate())
+	}
+}
+
 func unknownKeepsItsCharge(t *testing.T, s *Store, servers *redistest.ClusterServers, keys []string) {
 	limit := named(t, "unknown", stint.FixedWindow, 10)
 	frozen := servers.Masters()[2]
