@@ -77,6 +77,10 @@ func (p *callPool) get() *call {
 func (p *callPool) put(c *call) {
 	clear(c.claims) // let go of the keys
 	clear(c.groups)
+	if len(c.claims) > 1 { // the first have moved away from there
+		clear(c.one.claim[:])
+		clear(c.one.group[:])
+	}
 	clear(c.errs)
 	c.groups, c.claims = c.groups[:0], c.claims[:0]
 	c.out, c.errs = c.out[:0], c.errs[:0]

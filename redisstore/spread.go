@@ -160,10 +160,11 @@ func (s *spread) charged() (groups []stint.Group, from []int) {
 			continue
 		}
 		for j, c := range unit.Claims {
-			c.Cost, c.At = -c.Cost-out[j].Granted, refilledFrom(&c, &out[j])
-			if c.Extra = 0; out[j].Allowed && c.Cost < 0 && unit.Claims[j].Cost >= 0 {
-				groups, from = append(groups, stint.Group{Claims: []stint.Claim{c}}), append(from, places[j])
+			if !out[j].Allowed || c.Cost < 0 || c.Cost+out[j].Granted == 0 {
+				continue // nothing was charged
 			}
+			c.Cost, c.Extra, c.At = -c.Cost-out[j].Granted, 0, refilledFrom(&c, &out[j])
+			groups, from = append(groups, stint.Group{Claims: []stint.Claim{c}}), append(from, places[j])
 		}
 	}
 	return groups, from
@@ -184,8 +185,8 @@ func refilledFrom(c *stint.Claim, charged *stint.Decision) int64 {
 	return min(charged.At+max(0, full), maxMicros)
 }
 
-// refillTime is how long a bucket takes to refill so many units, of those that
-// it holds, in µs and rounded up.
+// refillTime is how long a bucket takes to refill so many units, which it has
+// room for, in µs and rounded up.
 func refillTime(n stint.Numbers, units int64) int64 {
 	hi, lo := bits.Mul64(uint64(units)*1_000_000, uint64(n.Q))
 	p := uint64(n.P)
