@@ -14,9 +14,11 @@ func toReaders(timeout time.Duration, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		a := &awaitedAnswer{w, http.NewResponseController(w), timeout}
-		defer a.begin() // what the handler leaves is written when it has returned
+		a := &awaitedAnswer{ResponseWriter: w, control: http.NewResponseController(w), timeout: timeout}
 		next.ServeHTTP(a, r)
+		if a.unflushed { // else it would be written when nobody looks
+			_ = a.FlushError()
+		}
 	})
 }
 
@@ -25,21 +27,33 @@ func toReaders(timeout time.Duration, next http.Handler) http.Handler {
 type awaitedAnswer struct {
 	http.ResponseWriter
 
-	control *http.ResponseController
-	timeout time.Duration
+	control   *http.ResponseController
+	timeout   time.Duration
+	unflushed bool
 }
+
+// answerPart is a frame of HTTP/2: a slow client takes that in time.
+const answerPart = 16 << 10
 
 // Unwrap is for [http.ResponseController].
 func (a *awaitedAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-func (a *awaitedAnswer) Write(p []byte) (int, error) {
-	a.begin()
+func (a *awaitedAnswer) Write(p []byte) (n int, err error) {
+	a.unflushed = true
 	defer a.end()
-	return a.ResponseWriter.Write(p)
+	for {
+		a.begin()
+		part := p[n:min(n+answerPart, len(p))]
+		wrote, err := a.ResponseWriter.Write(part)
+		if n += wrote; err != nil || n == len(p) {
+			return n, err
+		}
+	}
 }
 
 // FlushError is for [http.ResponseController].
 func (a *awaitedAnswer) FlushError() error {
+	a.unflushed = false
 	a.begin()
 	defer a.end()
 	return a.control.Flush()

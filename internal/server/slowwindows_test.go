@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -54,6 +55,101 @@ func TestShutWindowsEndTheAnswer(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// asking is a client of HTTP/2 that sees each frame.
+type asking struct {
+	*http2.Framer
+	t *testing.T
+}
+
+// frameClient opens a connection whose streams begin with a window.
+func frameClient(t *testing.T, addr net.Addr, window uint32) *asking {
+	t.Helper()
+	conn := dial(t, addr)
+	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	a := &asking{http2.NewFramer(conn, conn), t}
+	a.must(a.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}))
+	return a
+}
+
+func (a *asking) must(err error) {
+	a.t.Helper()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// get asks on a stream, and takes each part of the answer after a pause.
+func (a *asking) get(stream uint32, pause time.Duration) (size int) {
+	a.t.Helper()
+	a.must(a.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: http2Get("/"), EndHeaders: true, EndStream: true}))
+	for {
+		part, ok := a.next().(*http2.DataFrame)
+		if !ok {
+			continue
+		}
+		size += len(part.Data())
+		if part.StreamEnded() {
+			return size
+		}
+		<-time.After(pause)
+		if n := uint32(len(part.Data())); n > 0 {
+			a.must(errors.Join(a.WriteWindowUpdate(0, n), a.WriteWindowUpdate(stream, n)))
+		}
+	}
+}
+
+// next is a frame that resets no stream.
+func (a *asking) next() http2.Frame {
+	a.t.Helper()
+	f, err := a.ReadFrame()
+	a.must(err)
+	if f, reset := f.(*http2.RSTStreamFrame); reset {
+		a.t.Fatal(f)
+	}
+	return f
+}
+
+// TestSlowReadersOfGreatPartsAreServed has a handler write more at once than its
+// client takes in the time that it has for a part.
+func TestSlowReadersOfGreatPartsAreServed(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Protocols: new(http.Protocols), Handler: toReaders(time.Second, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(make([]byte, size))
+	}))}
+	server.Protocols.SetUnencryptedHTTP2(true)
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { _ = server.Close() })
+	if got := frameClient(t, l.Addr(), answerPart).get(1, 25*time.Millisecond); got != size {
+		t.Errorf("%d bytes of %d", got, size)
+	}
+}
+
+// TestAnswersThatEndedAreNotReset waits for longer than a part may take.
+func TestAnswersThatEndedAreNotReset(t *testing.T) {
+	t.Parallel()
+	s := hurried(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") })
+	a := frameClient(t, s.Addr("gateway"), answerPart)
+	for stream := range uint32(90) {
+		if size := a.get(2*stream+1, 0); size != 1 {
+			t.Fatal(size)
+		}
+	}
+	<-time.After(4 * soon)
+	a.must(a.WritePing(false, [8]byte{}))
+	for {
+		if f, ok := a.next().(*http2.PingFrame); ok && f.IsAck() {
+			return
+		}
 	}
 }
 
