@@ -123,6 +123,7 @@ func FuzzCombined(f *testing.F) {
 	f.Add(`192.0.2.1` + stamp + `"GET /a?b HTTP/1.1" 200 512 "http://e.example/" "Agent \"1\"" x`)
 	f.Add(`::1 - a b [29/Feb/2016:23:59:60 -0730] "\x16\x03\" 400 -`)
 	f.Add(`h` + stamp + `"GET http://x HTTP/1.0" 200 - "cut`)
+	f.Add(`-` + stamp + `"" 000`)
 	f.Fuzz(func(t *testing.T, line string) {
 		var e event
 		all, err := Combined.read(line, nil, &e)
@@ -132,7 +133,8 @@ func FuzzCombined(f *testing.F) {
 		if e.t < 0 || e.t > maxTime || e.cost != 1 {
 			t.Fatalf("%q: read as %+v", line, e)
 		}
-		if ip, ok := all.Attribute("ip"); !ok || ip == "" || strings.Contains(ip, " ") {
+		ip, ok := all.Attribute("ip")
+		if ok == strings.HasPrefix(line, "- ") || strings.Contains(ip, " ") { // a hyphen is no value
 			t.Fatalf("%q: ip is %q", line, ip)
 		}
 		for _, f := range all {
