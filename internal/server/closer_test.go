@@ -29,7 +29,7 @@ func dialGateway(t *testing.T, s *running) *rawClient {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	return &rawClient{t, conn, bufio.NewReader(conn)}
 }
 

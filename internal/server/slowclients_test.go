@@ -14,6 +14,7 @@ import (
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -57,7 +58,7 @@ func TestReadersThatReadNothingAreCut(t *testing.T) {
 				t.Fatal(err)
 			}
 			if name == "grpc" {
-				_, _ = io.WriteString(conn, http2.ClientPreface) // it is cut when this fails, too
+				_, _ = io.WriteString(conn, http2Flood(t)) // it is cut when this fails, too
 			}
 			writeUntilCut(t, conn, ask)
 			if name != "gateway" {
@@ -237,6 +238,31 @@ func http2CallOf(method string) string {
 	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: http2Headers(method), EndHeaders: true}) // to a buffer
 	_ = f.WriteData(1, true, data)
 	return b.String()
+}
+
+// http2Flood opens all windows, and asks a thousand times for a descriptor of
+// more than ten kilobytes.
+func http2Flood(t *testing.T) string {
+	t.Helper()
+	message, err := proto.Marshal(&reflectionpb.ServerReflectionRequest{
+		MessageRequest: &reflectionpb.ServerReflectionRequest_FileByFilename{FileByFilename: "google/protobuf/descriptor.proto"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	message = append([]byte{0, 0, 0, 0, byte(len(message))}, message...)
+	const widest = 1<<31 - 1
+	return http2.ClientPreface + framed(func(f *http2.Framer) error {
+		_ = f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: widest}) // to a buffer
+		_ = f.WriteWindowUpdate(0, widest-firstWindow)
+		_ = f.WriteHeaders(http2.HeadersFrameParam{
+			StreamID: 1, BlockFragment: http2Headers(reflectionpb.ServerReflection_ServerReflectionInfo_FullMethodName), EndHeaders: true,
+		})
+		for range 1000 {
+			_ = f.WriteData(1, false, message)
+		}
+		return nil
+	})
 }
 
 func http2Headers(method string) []byte {
