@@ -1,5 +1,7 @@
 package stint
 
+import "time"
+
 // Token bucket, and GCRA, which is the same step said in other words.
 //
 // tokens(t) = min(C, tokens + r·(t − last)); a new key holds C; a request of
@@ -51,17 +53,19 @@ func (n *numbers) chargeBucket(b bucket, known bool, a *ask, r *result) bucket {
 	return b
 }
 
-// isPlain reports whether a claim takes from a bucket and asks for no more, as
-// nearly all do.
-func (n *numbers) isPlain(c *Claim) bool {
-	return n.alg <= GCRA && c.Cost >= 0 && c.Extra == 0
-}
+func (n *numbers) isBucket() bool { return n.alg <= GCRA }
 
-// takePlain is stepBucket for a plain claim on a state written under the same
+// takePlain is stepBucket for a sound claim on a state written under the same
 // numbers, in registers alone. What it returns goes to tellPlain.
 func (n *numbers) takePlain(c cell, now, cost int64) (next cell, b bucket, allowed bool) {
-	if b = n.unpack(c); now > b.last { // a busy key is asked for more than once a microsecond
-		b = n.refill(b, now)
+	b = n.unpack(c)
+	if e := now - b.last; e > 0 { // a busy key is asked for more than once a microsecond
+		if n.short && e < n.fill {
+			b.last = now
+			b = n.gain(b, e)
+		} else {
+			b = n.refill(b, now)
+		}
 	}
 	allowed = cost*microUnits <= b.whole
 	if cost == 0 || !allowed {
@@ -74,13 +78,14 @@ func (n *numbers) takePlain(c cell, now, cost int64) (next cell, b bucket, allow
 // tellPlain is decide for takePlain.
 func (n *numbers) tellPlain(d *Decision, b bucket, now, cost int64, allowed bool) {
 	d.Allowed, d.Limit, d.At = allowed, n.max, b.last
-	gap := b.last - now
-	if allowed && n.short && b.whole < n.full { // nearly always; a call less than below
-		d.Remaining = b.whole / microUnits
-		d.ResetAfter = micros(gap + n.shortWait(n.full-b.whole, b.frac))
-		d.NextAfter = micros(gap + n.shortWait((d.Remaining+1)*microUnits-b.whole, b.frac))
+	if allowed && n.short && b.whole < n.full && b.last == now { // nearly always; it is quicker than below
+		units := uint64(b.whole) / microUnits
+		d.Remaining = int64(units)
+		d.ResetAfter = time.Duration(n.shortWait(n.full-b.whole, b.frac)) * time.Microsecond
+		d.NextAfter = time.Duration(n.shortWait(int64((units+1)*microUnits)-b.whole, b.frac)) * time.Microsecond
 		return
 	}
+	gap := b.last - now
 	n.tellTokens(d, b.whole, b.frac, gap)
 	if !allowed {
 		n.tellRetry(d, b.whole, b.frac, cost, gap)
@@ -95,15 +100,24 @@ func (n *numbers) refill(b bucket, now int64) bucket {
 	if e >= n.fill {
 		return bucket{whole: n.full, last: b.last}
 	}
-	frac := min(b.frac, n.q-1)
+	b.frac = min(b.frac, n.q-1)
 	if n.short {
-		x := uint64(e*n.p + frac)
-		gained := n.byQ.quotient(x)
-		b.whole, b.frac = b.whole+int64(gained), int64(x-gained*n.byQ.by)
-	} else {
-		gained, rest := mulDiv(e, n.p, frac, n.q)
-		b.whole, b.frac = b.whole+gained, rest
+		return n.gain(b, e)
 	}
+	gained, rest := mulDiv(e, n.p, b.frac, n.q)
+	b.whole, b.frac = b.whole+gained, rest
+	if b.whole >= n.full {
+		b.whole, b.frac = n.full, 0
+	}
+	return b
+}
+
+// gain is what refill does in e microseconds, fewer than fill, under a short
+// limit.
+func (n *numbers) gain(b bucket, e int64) bucket {
+	x := uint64(e*n.p + b.frac)
+	gained := n.byQ.quotient(x)
+	b.whole, b.frac = b.whole+int64(gained), int64(x-gained*n.byQ.by)
 	if b.whole >= n.full {
 		b.whole, b.frac = n.full, 0
 	}
@@ -181,16 +195,16 @@ const (
 )
 
 func (n *numbers) pack(b bucket) cell {
-	high := uint64(b.whole) >> (64 - n.fracBits)
-	low := uint64(b.whole)<<n.fracBits | uint64(b.frac)
+	low := uint64(b.whole)<<(n.fracBits&63) | uint64(b.frac)
+	high := uint64(b.whole) >> 1 >> (^n.fracBits & 63) // >> (64 - n.fracBits)
 	return cell{uint64(b.last)<<highBits | high, low}
 }
 
 func (n *numbers) unpack(c cell) bucket {
 	high := c.Hi & (1<<highBits - 1)
 	return bucket{
-		whole: int64(high<<(64-n.fracBits) | c.Lo>>n.fracBits),
-		frac:  int64(c.Lo & (1<<n.fracBits - 1)),
+		whole: int64(high<<1<<(^n.fracBits&63) | c.Lo>>(n.fracBits&63)),
+		frac:  int64(c.Lo & (1<<(n.fracBits&63) - 1)),
 		last:  int64(c.Hi >> highBits),
 	}
 }

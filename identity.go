@@ -25,7 +25,7 @@ func newSecrets() (s secrets) {
 // from two lanes of folded multiplications (Wang Yi, wyhash, 2019), which
 // share no secret before they are mixed: 16 bytes of the key a step, in half the
 // time of two runs of the runtime's hash.
-func (s *secrets) identify(key string, salt [2]uint64) table.ID {
+func (s *secrets) identify(key string, salt *[2]uint64) table.ID {
 	size := uint64(len(key))
 	x, y := s[0], s[2]
 	for ; len(key) > 16; key = key[16:] {

@@ -35,7 +35,7 @@ func likeKeys() []string {
 func TestAlikeKeysHaveIdentitiesApart(t *testing.T) {
 	hashes, rests := map[uint64]string{}, map[uint64]string{}
 	for _, key := range likeKeys() {
-		id := testSecrets.identify(key, [2]uint64{})
+		id := testSecrets.identify(key, &[2]uint64{})
 		if other, ok := hashes[id.Hash]; ok && other != key {
 			t.Fatalf("%q and %q share half of their identity", key, other)
 		}
@@ -58,10 +58,10 @@ func TestEveryBitOfAKeyTurnsHalfOfItsIdentity(t *testing.T) {
 	sum, pairs := 0, 0
 	for n := 1; n < 70; n++ {
 		key := []byte(strings.Repeat("k3y:", 18)[:n])
-		id := testSecrets.identify(string(key), [2]uint64{})
+		id := testSecrets.identify(string(key), &[2]uint64{})
 		for i := range n * 8 {
 			key[i/8] ^= 1 << (i % 8)
-			d := differing(id, testSecrets.identify(string(key), [2]uint64{}))
+			d := differing(id, testSecrets.identify(string(key), &[2]uint64{}))
 			if d < 24 {
 				t.Errorf("bit %d of %d bytes turns %d of 128 bits", i, n, d)
 			}
@@ -76,15 +76,15 @@ func TestEveryBitOfAKeyTurnsHalfOfItsIdentity(t *testing.T) {
 
 func TestIdentityNeedsTheSecretsAndTheScope(t *testing.T) {
 	const key = "user:42 of a tenant"
-	id := testSecrets.identify(key, [2]uint64{})
+	id := testSecrets.identify(key, &[2]uint64{})
 	for i := range testSecrets {
 		other := testSecrets
 		other[i] ^= 1
-		if d := differing(id, other.identify(key, [2]uint64{})); d < 32 {
+		if d := differing(id, other.identify(key, &[2]uint64{})); d < 32 {
 			t.Errorf("another secret %d turns %d of 128 bits", i, d)
 		}
 	}
-	if other := testSecrets.identify(key, [2]uint64{1, 0}); other == id {
+	if other := testSecrets.identify(key, &[2]uint64{1, 0}); other == id {
 		t.Error("another scope has the same identity")
 	}
 	if one, other := newSecrets(), newSecrets(); one == other {
@@ -97,7 +97,7 @@ func BenchmarkIdentify(b *testing.B) {
 		key := strings.Repeat("0123456789abcdef", 4)[:n]
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
-				testSecrets.identify(key, [2]uint64{1, 2})
+				testSecrets.identify(key, &[2]uint64{1, 2})
 			}
 		})
 	}

@@ -83,37 +83,61 @@ func (m *Memory) Close() error {
 
 // Take decides one claim and charges it when allowed.
 func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
-	q := query{n: c.Limit.n}
-	if q.ref, err = m.refer(&c); err != nil {
-		return d, err
+	n := c.Limit.n
+	if !c.sound() || !n.isBucket() {
+		return d, m.take(&c, &d)
 	}
-	q.id = m.secrets.identify(c.Key, q.n.salt)
+	// Nearly every check, and without a trip through memory.
+	ref := m.limits.cached(n)
+	if ref == 0 {
+		if ref, err = m.limits.intern(n); err != nil {
+			return d, err
+		}
+	}
+	id := m.secrets.identify(c.Key, &n.salt)
+	m.table.Touch(id)
+	now := m.clock.now()
+	shard := m.table.Shard(id)
+	shard.Lock()
+	if !shard.Owns(id) {
+		shard = m.table.Relock(shard, id)
+	}
+	slot := shard.AtHome(id, ref)
+	if slot == nil {
+		if slot = shard.Find(id); slot == nil || slot.Ref() != ref {
+			m.takeStep(shard, query{n: n, id: id, ref: ref}, &c, now, &d)
+			return d, nil
+		}
+	}
+	next, after, allowed := n.takePlain(cell(slot.State), now, c.Cost)
+	slot.State = table.State(next)
+	shard.Unlock()
+	n.tellPlain(&d, after, now, c.Cost, allowed)
+	return d, nil
+}
+
+// take is Take for any claim.
+func (m *Memory) take(c *Claim, d *Decision) error {
+	q, err := m.prepare(c)
+	if err != nil {
+		return err
+	}
 	m.table.Touch(q.id)
 	now := m.clock.now()
 	shard := m.table.Shard(q.id)
 	shard.Lock()
-	if !shard.Owns(q.id) {
-		shard = m.table.Relock(shard, q.id)
-	}
-	slot := shard.AtHome(q.id)
-	if slot == nil {
-		slot = shard.Find(q.id)
-	}
-	if slot != nil && slot.Ref() == q.ref && q.n.isPlain(&c) {
-		// Nearly every check, and without a trip through memory.
-		next, after, allowed := q.n.takePlain(cell(slot.State), now, c.Cost)
-		slot.State = table.State(next)
-		shard.Unlock()
-		q.n.tellPlain(&d, after, now, c.Cost, allowed)
-		return d, nil
-	}
+	m.takeStep(m.table.Relock(shard, q.id), q, c, now, d)
+	return nil
+}
+
+// takeStep takes the step of one claim whose shard is locked, and unlocks it.
+func (m *Memory) takeStep(shard *table.Shard, q query, c *Claim, now int64, d *Decision) {
 	var a ask
 	var r result
 	c.ask(&a, now)
 	m.step(shard, q, &a, &r)
 	shard.Release(now)
-	q.n.decide(&d, &r, &a)
-	return d, nil
+	q.n.decide(d, &r, &a)
 }
 
 // query is a claim's limit, and where its state is.
@@ -124,13 +148,13 @@ type query struct {
 	shard *table.Shard // of a claim that is decided in a group
 }
 
-// prepare is the first half of Take, for a claim of a group.
+// prepare checks a claim and tells where its state is.
 func (m *Memory) prepare(c *Claim) (q query, err error) {
 	q.n = c.Limit.n
 	if q.ref, err = m.refer(c); err != nil {
 		return q, err
 	}
-	q.id = m.secrets.identify(c.Key, q.n.salt)
+	q.id = m.secrets.identify(c.Key, &q.n.salt)
 	return q, nil
 }
 

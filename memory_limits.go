@@ -10,10 +10,10 @@ import (
 
 // maxLimits bounds how many distinct limits one memory store meets in its
 // life. Limits that are equal in every field count once.
-const maxLimits = 1 << refBits
+const maxLimits = 1<<refBits - 1
 
 // The cache in a limit of where a store has it: the store's number, and the
-// reference less one.
+// reference.
 const refBits = 20
 
 // registry gives limits short references, which slots hold in their place,
@@ -34,11 +34,11 @@ func (g *registry) init() {
 
 // cached returns the reference of a limit, from 1, if the limit knows it.
 func (g *registry) cached(n *numbers) uint32 {
-	cached := n.ref.Load()
-	if cached&^(maxLimits-1) != g.store {
+	ref := n.ref.Load() ^ g.store
+	if ref > maxLimits {
 		return 0
 	}
-	return uint32(cached&(maxLimits-1)) + 1
+	return uint32(ref)
 }
 
 // intern finds the reference of a limit, or gives it one, and has the limit
@@ -58,7 +58,7 @@ func (g *registry) intern(n *numbers) (uint32, error) {
 		ref = uint32(len(all))
 		g.bySpec[n.spec] = ref
 	}
-	n.ref.Store(g.store | uint64(ref-1))
+	n.ref.Store(g.store | uint64(ref))
 	return ref, nil
 }
 

@@ -67,10 +67,11 @@ func (s *Shard) bringHome(slot *Slot, home int) *Slot {
 }
 
 // AtHome is Find for an identity whose slot is where probing begins, as most
-// are, and nil for others. It is small enough to be inlined.
-func (s *Shard) AtHome(id ID) *Slot {
+// are, and whose state, a narrow one, was stored with a reference; nil for
+// others. It is small enough to be inlined.
+func (s *Shard) AtHome(id ID, ref uint32) *Slot {
 	slot := s.at(s.home(id.Hash))
-	if slot.is(id) && slot.ref != 0 {
+	if slot.is(id) && slot.ref == ref {
 		return slot
 	}
 	return nil
