@@ -98,7 +98,9 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 	m.table.Touch(id)
 	now := m.clock.now()
 	shard := m.table.Shard(id)
-	shard.Lock()
+	if !shard.TryLock() {
+		shard.Lock()
+	}
 	if !shard.Owns(id) {
 		shard = m.table.Relock(shard, id)
 	}

@@ -7,3 +7,12 @@ TEXT ·touch(SB), NOSPLIT, $0-16
 	PRFM (R0), PSTL1KEEP
 	PRFM (R1), PLDL1KEEP
 	RET
+
+// func pause(times uint32)
+TEXT ·pause(SB), NOSPLIT, $0-4
+	MOVWU times+0(FP), R0
+again:
+	YIELD
+	SUBW $1, R0
+	CBNZ R0, again
+	RET

@@ -7,3 +7,12 @@ TEXT ·touch(SB), NOSPLIT, $0-16
 	BYTE $0x0F; BYTE $0x0D; BYTE $0x08 // PREFETCHW (AX)
 	PREFETCHT0 (BX)
 	RET
+
+// func pause(times uint32)
+TEXT ·pause(SB), NOSPLIT, $0-4
+	MOVL times+0(FP), AX
+again:
+	PAUSE
+	SUBL $1, AX
+	JNZ  again
+	RET
