@@ -107,7 +107,7 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 	slot := shard.AtHome(id, ref)
 	if slot == nil {
 		if slot = shard.Find(id); slot == nil || slot.Ref() != ref {
-			m.takeStep(shard, query{n: n, id: id, ref: ref}, &c, now, &d)
+			m.takeStep(shard, query{n: n, id: id, ref: ref}, &c, now, false, &d)
 			return d, nil
 		}
 	}
@@ -128,13 +128,13 @@ func (m *Memory) take(c *Claim, d *Decision) error {
 	now := m.clock.now()
 	shard := m.table.Shard(q.id)
 	shard.Lock()
-	m.takeStep(m.table.Relock(shard, q.id), q, c, now, d)
+	m.takeStep(m.table.Relock(shard, q.id), q, c, now, false, d)
 	return nil
 }
 
 // takeStep takes the step of one claim whose shard is locked, and unlocks it.
-func (m *Memory) takeStep(shard *table.Shard, q query, c *Claim, now int64, d *Decision) {
-	var a ask
+func (m *Memory) takeStep(shard *table.Shard, q query, c *Claim, now int64, dry bool, d *Decision) {
+	a := ask{dry: dry}
 	var r result
 	c.ask(&a, now)
 	m.step(shard, q, &a, &r)

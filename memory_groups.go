@@ -141,16 +141,20 @@ func (g *groupCall) decide(b *batch, group *Group, first int, out []Decision) (a
 
 // decideAlone decides a group of one claim.
 func (g *groupCall) decideAlone(q query, c *Claim, d *Decision, charge bool) {
-	a := ask{dry: !charge}
-	c.ask(&a, g.now)
-	var r result
+	*d = Decision{}
 	shard := g.memory.table.Shard(q.id)
 	shard.Lock()
 	shard = g.memory.table.Relock(shard, q.id)
-	g.memory.step(shard, q, &a, &r)
-	shard.Release(g.now)
-	*d = Decision{}
-	q.n.decide(d, &r, &a)
+	if charge && c.sound() && q.n.isBucket() {
+		if slot := shard.Find(q.id); slot != nil && slot.Ref() == q.ref {
+			next, after, allowed := q.n.takePlain(cell(slot.State), g.now, c.Cost)
+			slot.State = table.State(next)
+			shard.Unlock()
+			q.n.tellPlain(d, after, g.now, c.Cost, allowed)
+			return
+		}
+	}
+	g.memory.takeStep(shard, q, c, g.now, !charge, d)
 }
 
 // decideTogether decides several claims under all their locks: first without
