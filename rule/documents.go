@@ -42,7 +42,7 @@ func (r *reader) documents(file File) (list []*yaml.Node) {
 var yamlLine = regexp.MustCompile(`^line (\d+): `)
 
 // syntaxMistake lists an error of the syntax. That of JSON names a byte, that
-// of YAML a line at most: its place is looked for.
+// of YAML a line at most, and not always its own: its place is looked for.
 func (r *reader) syntaxMistake(file File, err error) {
 	if strings.HasSuffix(file.Name, ".json") {
 		r.jsonMistake(file.Data)
@@ -59,8 +59,8 @@ func (r *reader) syntaxMistake(file File, err error) {
 	if m := yamlLine.FindStringSubmatch(text); m != nil {
 		line, _ := strconv.ParseInt(m[1], 10, 32)
 		at.line, text = max(1, int32(line)), strings.TrimPrefix(text, m[0])
-		if strings.HasPrefix(text, "did not find expected") {
-			at.line++ // the parser counts its lines from 0, its scanner from 1
+		if line, column, ok := brokenLine(data); ok {
+			at.line, at.column = int32(line), int32(column)
 		}
 	}
 	r.mistake(at, "not YAML: "+text, "mend the syntax here or below; nothing after it was read")

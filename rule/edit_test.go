@@ -190,7 +190,7 @@ func TestMistakesInAnEditSayWhereTheyAre(t *testing.T) {
 		"a bad number":      {PutTier("pro", []byte("window: 60\nlimit: -5\n")), "body:2:8: limit: -5 is out of range"},
 		"another id":        {PutRule("rest", []byte(`{"id":"other","limit":"1/s"}`)), "body:1:7: the rule's id is \"other\""},
 		"no mapping":        {PutRule("rest", []byte(`[1]`)), "body:1:1: a rule is a list"},
-		"not YAML":          {PutRule("rest", []byte("a: [")), "body:2:1: not YAML"},
+		"not YAML":          {PutRule("rest", []byte("a: [")), "body:1:1: not YAML"},
 		"nothing":           {PutRule("rest", nil), "body: holds 0 documents"},
 		"odd YAML":          {PutRule("rest", []byte("{ limit\":7,\"window\":60}")), "body:1:3: a rule has no key"},
 		"an override":       {PutOverride("rest", "k", []byte(`{"limits":5}`), time.Time{}), "body:1:11: limits is"},
