@@ -131,7 +131,7 @@ func (s *Spec) parseAnchor() (time.Time, error) {
 		return time.Time{}, nil
 	}
 	t, err := time.Parse(time.RFC3339, s.Anchor)
-	if err != nil || t.Year() < 1 {
+	if err != nil || sixtyMinutes(s.Anchor) || t.Year() < 1 {
 		return t, &LimitError{Field: "anchor", Problem: fmt.Sprintf("%.40q is not a time in RFC 3339", s.Anchor), Mend: "write it like 2026-01-31T00:00:00Z"}
 	}
 	if t.Nanosecond()%1000 != 0 {
@@ -152,10 +152,16 @@ func (s *Spec) parseOffset(anchor time.Time) (int64, error) {
 	}
 	t, err := time.Parse("-07:00", s.UTCOffset)
 	_, seconds := t.Zone()
-	if err != nil || max(seconds, -seconds) > 18*60*60 {
+	if err != nil || sixtyMinutes(s.UTCOffset) || max(seconds, -seconds) > 18*60*60 {
 		return 0, &LimitError{Field: "utc_offset", Problem: fmt.Sprintf("%.40q is not an offset from UTC", s.UTCOffset), Mend: "write it like +02:00, at most 18 hours"}
 	}
 	return int64(seconds) * microUnits, nil
+}
+
+// sixtyMinutes reports an offset such as +02:60 at the end of text: package
+// time reads it as +03:00.
+func sixtyMinutes(text string) bool {
+	return strings.HasSuffix(text, ":60")
 }
 
 // parseLength reads a period that is a length, and writes it the short way.

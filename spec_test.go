@@ -50,6 +50,8 @@ func TestSpecErrorsNameTheFieldAndTheMend(t *testing.T) {
 		"quota anchor is a date":    {Spec{Algorithm: Quota, Limit: 1, Period: "day", Anchor: "2026-01-31"}, "anchor"},
 		"quota offset unsigned":     {Spec{Algorithm: Quota, Limit: 1, Period: "day", UTCOffset: "02:00"}, "utc_offset"},
 		"quota offset too great":    {Spec{Algorithm: Quota, Limit: 1, Period: "day", UTCOffset: "+19:00"}, "utc_offset"},
+		"offset of 60 minutes":      {Spec{Algorithm: Quota, Limit: 1, Period: "day", UTCOffset: "+02:60"}, "utc_offset"},
+		"anchor of 60 minutes":      {Spec{Algorithm: Quota, Limit: 1, Period: "day", Anchor: "2026-01-31T00:00:00+02:60"}, "anchor"},
 		"quota with window":         {Spec{Algorithm: Quota, Limit: 1, Period: "day", Window: time.Second}, "window"},
 		"name with a space":         {Spec{Limit: 1, Window: time.Second, Name: "a b"}, "name"},
 		"rule id too long":          {Spec{Limit: 1, Window: time.Second, Rule: strings.Repeat("r", 65)}, "rule"},
