@@ -46,6 +46,53 @@ func TestForeignValuesFailTheirOwnGroupAlone(t *testing.T) {
 	}
 }
 
+// A value that is not ours is forgotten as a state is: the key is as new, also
+// for the groups that follow in the same call.
+func TestForeignValuesAreForgotten(t *testing.T) {
+	s := dialScripts(t, redistest.Server(t).Addr())
+	for _, l := range everyKind(t) {
+		s.forgets(l, func(key string) { s.must("RPUSH", key, "mine") })
+		for _, value := range []string{"", "x", strings.Repeat("\xff", 21)} {
+			s.forgets(l, func(key string) { s.must("SET", key, value) })
+		}
+	}
+}
+
+// forgets decides groups on a spoiled key: one that is only looked at, and
+// ones before, of and after its forgetting.
+func (s *scripts) forgets(l stint.Limit, spoil func(key string)) {
+	s.Helper()
+	s.must("FLUSHALL")
+	e := encodingOf(s, Options{})
+	spoiled := string(e.appendKey(nil, "bad", e.limits.of(l).hash))
+	spoil(spoiled)
+	claim := func(cost int64) stint.Claim { return stint.Claim{Key: "bad", Limit: l, Cost: cost} }
+	group := func(claims ...stint.Claim) stint.Group { return stint.Group{Claims: claims} }
+	forget := group(stint.Claim{Key: "good", Limit: l, Cost: 1}, claim(stint.Forget))
+	_, errs := s.decideAll(e, true, group(claim(stint.Forget)), group(claim(0)))
+	if errs[0] != nil || errs[1] == nil {
+		s.Fatalf("%v: to look at forgetting gives %v, and then %v", l, errs[0], errs[1])
+	}
+	out, errs := s.decideAll(e, false, group(claim(1)), forget, group(claim(1)))
+	if errs[0] == nil || errs[1] != nil || errs[2] != nil || !out[3].Allowed || out[3].Remaining != 9 {
+		s.Errorf("%v: %v, and %+v after it is forgotten", l, errs, out[3])
+	}
+	s.must("DEL", spoiled)
+	spoil(spoiled)
+	if _, errs = s.decideAll(e, false, forget); errs[0] != nil || s.must("TYPE", spoiled) != "none" {
+		s.Errorf("%v: a key that was forgotten is there: %v", l, errs[0])
+	}
+}
+
+func (s *scripts) decideAll(e *encoding, dry bool, groups ...stint.Group) ([]stint.Decision, []error) {
+	s.Helper()
+	b := e.newBatch()
+	for i := range groups {
+		b.add(&groups[i], dry)
+	}
+	return s.decide(b)
+}
+
 func TestLogThatEndsBeforeItBeginsIsNone(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
 	l := limitOf(t, stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: 10, Window: time.Minute})

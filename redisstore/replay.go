@@ -31,10 +31,11 @@ func (r *replay) group(g *lineGroup, out []stint.Decision) error {
 	return err
 }
 
-// fault is the first error of the keys of some lines.
+// fault is the first error of the keys of some lines. What a key holds need not
+// be a state to be forgotten.
 func (r *replay) fault(lines []line) error {
 	for i := range lines {
-		if err := r.batch.faults[lines[i].key]; err != nil {
+		if err := r.batch.faults[lines[i].key]; err != nil && lines[i].claim.Cost != stint.Forget {
 			return err
 		}
 	}
@@ -82,6 +83,9 @@ func (r *replay) charge(l *line, d *stint.Decision) {
 
 // step takes the step of one caller.
 func (r *replay) step(l *line, dry bool) stint.Decision {
+	if !dry && l.claim.Cost == stint.Forget {
+		r.batch.faults[l.key] = nil
+	}
 	if l.limit.kind == logKind {
 		return r.tellLog(l)
 	}

@@ -430,19 +430,24 @@ for from = 1, #keys, 1000 do
   end
 end
 
+-- All at once, here and for claims below: a table that grows is slow.
+local function fresh(fault)
+  return {known = false, fault = fault, dirty = false, t = 0, w = 0, f = 0, last = 0, whole = 0, frac = 0}
+end
+
 -- The state of a key, read under the limit of the first claim on it.
 local function stateOf(i, l)
   local s = states[i]
   if s then return s end
-  -- All at once, here and for claims below: a table that grows is slow.
-  s = {known = false, fault = false, dirty = false, t = 0, w = 0, f = 0, last = 0, whole = 0, frac = 0}
+  s = fresh(false)
   states[i], sizes[i], found[i] = s, '\0', ''
   local value = old[i]
   if not value then
     s.fault = call('TYPE', keys[i]).ok ~= 'none'
-    if s.fault then sizes[i] = '\254' end
+    if s.fault then old[i], sizes[i] = '', '\254' end
   elseif not l.steps.decode(s, l, value) then
-    s.fault, sizes[i] = true, '\255'
+    s = fresh(true) -- without what decode has read
+    states[i], sizes[i] = s, '\255'
   else
     s.known = true
     if l.kind ~= LOG then sizes[i], found[i] = string.char(#value), value end
@@ -478,7 +483,7 @@ local charged, logs, led = 0, {}, true
 -- Charges a claim of a group that was admitted, and returns what was granted.
 local function charge(c, s, l)
   if c.cost == FORGET then
-    s.known, s.dirty, s.cut, s.t = false, l, true, now
+    s.known, s.fault, s.dirty, s.cut, s.t = false, false, l, true, now
   elseif c.cost < 0 then
     if l.steps.give(s, l, -c.cost, c.at) then s.dirty = l end
   else
@@ -520,9 +525,10 @@ local function lookAt(claims)
   end
 end
 
+-- What a key holds need not be a state to be forgotten.
 local function sound(claims)
   for i = 1, #claims do
-    if claims[i].s.fault then return false end
+    if claims[i].s.fault and claims[i].cost ~= FORGET then return false end
   end
   return true
 end
