@@ -105,7 +105,7 @@ func refuse(r *http.Request) *failure {
 	if r.Method == http.MethodConnect {
 		return &failure{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "This is no forward proxy: CONNECT is not allowed", 0}
 	}
-	if r.URL.Opaque != "" { // decided as /, but written to the upstream as it stands
+	if r.URL.Opaque != "" || r.URL.Path == "*" { // decided as /, but written to the upstream as it stands, or as /%2A
 		return &failure{http.StatusBadRequest, "BAD_PATH", "The request target is not a path", 0}
 	}
 	if climbs(r.URL.Path) {

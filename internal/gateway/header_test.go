@@ -235,14 +235,16 @@ func TestWrongChunksAreTheClientsFault(t *testing.T) {
 // An upstream written in Go refuses such a target too, but many do not.
 func TestATargetThatIsNoPathIsRefused(t *testing.T) {
 	g := behind(t, http1, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Options{})
-	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET http:v1/orders HTTP/1.1\r\nHost: a\r\n\r\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := httptest.NewRecorder()
-	g.ServeHTTP(w, r)
-	if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "BAD_PATH") {
-		t.Errorf("%d %s", w.Code, w.Body)
+	for _, target := range []string{"http:v1/orders", "*"} {
+		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET " + target + " HTTP/1.1\r\nHost: a\r\n\r\n")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		g.ServeHTTP(w, r)
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "BAD_PATH") {
+			t.Errorf("%s: %d %s", target, w.Code, w.Body)
+		}
 	}
 }
 
