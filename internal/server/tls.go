@@ -57,7 +57,7 @@ func (c *certificates) reload() error {
 	if err != nil {
 		return fmt.Errorf("tls-cert: %w", err)
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: protocols()}
 	if c.files.ClientCA != "" {
 		if config.ClientCAs, err = readAuthorities(c.files.ClientCA); err != nil {
 			return err
@@ -70,6 +70,10 @@ func (c *certificates) reload() error {
 	c.current.Store(config)
 	return nil
 }
+
+// protocols are what a handshake may settle on, the best first. HTTP/1.0 is
+// spoken without TLS too, and a client that names nothing else would be refused.
+func protocols() []string { return []string{"h2", "http/1.1", "http/1.0"} }
 
 func readAuthorities(path string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(path) //nolint:gosec // the operator names the file
@@ -106,7 +110,7 @@ func (s *Server) reloadCertificates() {
 func (c *certificates) config() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		NextProtos:         []string{"h2", "http/1.1"},
+		NextProtos:         protocols(),
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current.Load(), nil },
 	}
 }

@@ -153,6 +153,11 @@ func TestTLSOffersHTTP2AndNothingOld(t *testing.T) {
 	if response.ProtoMajor != 2 {
 		t.Errorf("%s", response.Proto)
 	}
+	one := ours.client(TLSFiles{})
+	one.NextProtos = []string{"http/1.0"}
+	if state, err := shake(s.Addr("http"), one); err != nil || state.NegotiatedProtocol != "http/1.0" {
+		t.Errorf("HTTP/1.0: %v, %q", err, state.NegotiatedProtocol)
+	}
 	old := ours.client(TLSFiles{})
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 	if _, err := shake(s.Addr("http"), old); err == nil {
