@@ -46,7 +46,7 @@ func TestCheckPrintsJSON(t *testing.T) {
 }
 
 func TestCheckSendsTheTokenOfTheEnvironment(t *testing.T) {
-	token := writeFile(t, filepath.Join(t.TempDir(), "token"), "s3cret\n")
+	token := writeFile(t, filepath.Join(t.TempDir(), "token"), "\ufeffs3cret\r\n") // as an editor of Windows writes it
 	p := startServer(t, nil, "--http-token-file", token)
 	target := "http://" + p.addr("http")
 	if got := command(t, []string{"STINT_TOKEN=s3cret"}, "check", "--server", target, "path=/"); got.status != exitDone {

@@ -144,6 +144,7 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 	bad := writeFile(t, filepath.Join(folder, "bad.yaml"), "rules:\n  - {id: a, limit: 1, windw: 60}\n  - {id: b, limitt: 1}\n")
 	empty := writeFile(t, filepath.Join(folder, "empty"), "\n")
 	password := writeFile(t, filepath.Join(folder, "password"), "another secret\n")
+	lines := writeFile(t, filepath.Join(folder, "lines"), "a secret\nand another\n")
 	for name, c := range map[string]struct {
 		args []string
 		want string
@@ -193,6 +194,7 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		"no network":               {[]string{"--trusted-proxies", "10.0.0.0/33"}, "trusted-proxies: "},
 		"no token file":            {[]string{"--http-token-file", filepath.Join(folder, "none")}, "http-token-file: "},
 		"empty token file":         {[]string{"--http-token-file", empty}, "is empty"},
+		"a token of two lines":     {[]string{"--http-token-file", lines}, "several lines"},
 		"certificate alone":        {[]string{"--tls-cert", empty}, "tls-key"},
 		"no certificate":           {[]string{"--tls-cert", empty, "--tls-key", empty}, "tls-cert: "},
 		"authority alone":          {[]string{"--client-ca", empty}, "client-ca: "},

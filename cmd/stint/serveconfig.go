@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/internal/server"
@@ -130,7 +131,9 @@ func redacted(u *url.URL) string {
 }
 
 // readToken returns "" when no file is named. An empty file is a mistake: it
-// would leave open what was meant to be closed.
+// would leave open what was meant to be closed. So is one of several lines,
+// which no header can carry: it would close what was meant to be open. A byte
+// order mark, which some editors write, is no part of the token.
 func readToken(flag, path string) (string, error) {
 	if path == "" {
 		return "", nil
@@ -139,9 +142,12 @@ func readToken(flag, path string) (string, error) {
 	if err != nil {
 		return "", usagef("%s: %w", flag, err)
 	}
-	token := strings.TrimSpace(string(data))
+	token := strings.TrimSpace(strings.TrimPrefix(string(data), "\ufeff"))
 	if token == "" {
 		return "", usagef("%s: %s is empty (write the token into it)", flag, path)
+	}
+	if strings.ContainsFunc(token, unicode.IsControl) {
+		return "", usagef("%s: %s holds several lines, or control characters (write the token alone into it, as UTF-8)", flag, path)
 	}
 	return token, nil
 }
