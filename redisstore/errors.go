@@ -132,7 +132,10 @@ func broken(err error, addr string) error {
 func notConnectedTo(addr string, err error, e *stint.Error) {
 	e.Code, e.Kind = stint.CodeUnavailable, "connection"
 	e.Problem, e.Mend = "no connection to the server "+addr, "check that it runs, its address, and whether it speaks TLS"
-	if insecure(err) {
+	switch {
+	case turnedAway(err):
+		e.Kind, e.Mend = "tls", "see its log; where it asks for a client certificate, give tls_cert and tls_key of an authority that it trusts"
+	case insecure(err):
 		e.Kind, e.Mend = "tls", "check its certificate, the authorities that are trusted here, and that it speaks TLS on this port"
 	}
 }
@@ -146,9 +149,15 @@ func timedOut(err error) bool {
 func insecure(err error) bool {
 	var verify *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
-	var alert tls.AlertError
 	var unknown x509.UnknownAuthorityError
-	return errors.As(err, &verify) || errors.As(err, &record) || errors.As(err, &alert) || errors.As(err, &unknown)
+	return errors.As(err, &verify) || errors.As(err, &record) || errors.As(err, &unknown)
+}
+
+// turnedAway reports whether the other side ended TLS, and said so. With TLS 1.3
+// its word can be lost when it closes the connection.
+func turnedAway(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
 }
 
 // replicasMissing is the error of a charge that too few replicas have. It

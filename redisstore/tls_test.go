@@ -2,6 +2,10 @@ package redisstore
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +40,25 @@ func TestTLS(t *testing.T) {
 				t.Error("a probe after stop:", err)
 			}
 		})
+	}
+}
+
+// Of TLS 1.2, because a refusal comes before the handshake ends there, and so
+// is never lost.
+func TestServerThatAsksForACertificateSaysSo(t *testing.T) {
+	server := httptest.NewUnstartedServer(nil)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	defer server.Close()
+	trusted := x509.NewCertPool()
+	trusted.AddCert(server.Certificate())
+	config := &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12}
+	top := newTestTopology(t, Options{Addrs: []string{server.Listener.Addr().String()}, TLS: config})
+	_, err := count(t, top, "k")
+	wantError(t, err, stint.CodeUnavailable, "tls")
+	if !strings.Contains(err.Error(), "tls_cert") {
+		t.Error("the error does not hint at a client certificate:", err)
 	}
 }
 
