@@ -75,11 +75,15 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// String returns where the servers are, without passwords.
+// String returns where the servers are, without passwords. A user who has none
+// is not shown either: it may be a password without the colon before it.
 func (o Options) String() string {
 	s := o.scheme() + "://"
-	if o.Username != "" || o.Password != "" {
+	switch {
+	case o.Password != "":
 		s += o.Username + ":***@"
+	case o.Username != "":
+		s += "***@"
 	}
 	s += strings.Join(o.Addrs, ",")
 	if o.Topology == Sentinel {

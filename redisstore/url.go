@@ -177,6 +177,9 @@ func (o *Options) readQuery(query string) error {
 		if err := o.readParameter(name, values.Get(name)); err != nil {
 			return err
 		}
+		if len(values[name]) > 1 {
+			return wrongURL(name+" is given twice", "")
+		}
 	}
 	return o.readCertificate(values.Get("tls_cert"), values.Get("tls_key"))
 }
@@ -225,8 +228,11 @@ func (o *Options) readAuthorities(file string) error {
 }
 
 func (o *Options) readCertificate(cert, key string) error {
-	if cert == "" && key == "" {
+	switch {
+	case cert == "" && key == "":
 		return nil
+	case cert == "" || key == "":
+		return wrongURL("of tls_cert and tls_key there is only one", "name a certificate and its key, both in PEM form")
 	}
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {

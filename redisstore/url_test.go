@@ -124,6 +124,28 @@ func TestOptionsNeverShowThePassword(t *testing.T) {
 	}
 }
 
+func TestAUserWithoutAPasswordIsNotShown(t *testing.T) {
+	o, err := ParseURL("redis://" + secret + "@h/2")
+	if err != nil || o.Username != secret {
+		t.Fatal(err)
+	}
+	if want := "redis://***@h:6379/2"; o.String() != want {
+		t.Errorf("%s; want %s", o, want)
+	}
+}
+
+func TestParametersOfURLsStandOnceAndInPairs(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis://h?timeout=1s&timeout=2s": "timeout is given twice",
+		"rediss://h?tls_cert=a.pem":       "there is only one",
+		"rediss://h?tls_key=a.pem":        "there is only one",
+	} {
+		if _, err := ParseURL(url); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", url, err, want)
+		}
+	}
+}
+
 func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	addr := []string{"h:1"}
 	for name, o := range map[string]Options{
