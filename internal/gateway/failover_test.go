@@ -315,6 +315,20 @@ func TestLeastBusyUpstreamIsChosen(t *testing.T) {
 	}
 }
 
+func TestTurnsOfOneThatIsDownFallToAllOthers(t *testing.T) {
+	g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, "http://a"), urlOf(t, "http://b"), urlOf(t, "http://c"), urlOf(t, "http://d")}})
+	counts := map[*upstream]int{}
+	for range 30 {
+		u, _ := g.choose(g.now(), g.upstreams[:1])
+		counts[u]++
+	}
+	for _, u := range g.upstreams[1:] {
+		if counts[u] != 10 {
+			t.Errorf("%s got %d of 30, want 10", u.name, counts[u])
+		}
+	}
+}
+
 func TestFinishedRequestsAreNotInFlight(t *testing.T) {
 	g := behind(t, http1, echo, Options{})
 	for range 3 {

@@ -39,7 +39,7 @@ type Gateway struct {
 	upstreams []*upstream
 	proxy     *httputil.ReverseProxy
 	wire      transports
-	turn      atomic.Uint32 // where the next choice of an upstream begins
+	turns     atomic.Uint64 // how many choices of an upstream there were
 	now       func() time.Time
 	check     func(context.Context, *upstream) error
 }

@@ -15,6 +15,7 @@ type upstream struct {
 	http2        bool     // without TLS: the scheme h2c
 	upstreamHost bool     // ask for the target's own host
 	inFlight     atomic.Int64
+	turn         atomic.Uint64 // when it was chosen last, by the gateway's turns
 	health       health
 }
 
@@ -51,7 +52,7 @@ func validateUpstream(target *url.URL) error {
 
 // choose returns the upstream with the fewest requests in flight among those
 // that are up and were not tried yet, nil if there is none, and how often it
-// had failed. Of equals, each is first in turn.
+// had failed. Of equals, each has its turn.
 func (g *Gateway) choose(now time.Time, tried []*upstream) (*upstream, int) {
 	for {
 		best := g.leastBusy(now, tried)
@@ -65,18 +66,25 @@ func (g *Gateway) choose(now time.Time, tried []*upstream) (*upstream, int) {
 }
 
 func (g *Gateway) leastBusy(now time.Time, tried []*upstream) (best *upstream) {
-	n := uint32(len(g.upstreams))
-	start := g.turn.Add(1)
-	for i := range n {
-		u := g.upstreams[(start+i)%n]
+	for _, u := range g.upstreams {
 		if slices.Contains(tried, u) || !u.health.usable(now) {
 			continue
 		}
-		if best == nil || u.inFlight.Load() < best.inFlight.Load() {
+		if best == nil || u.before(best) {
 			best = u
 		}
 	}
+	if best != nil {
+		best.turn.Store(g.turns.Add(1))
+	}
 	return best
+}
+
+// before prefers who has fewer requests in flight and, of equals, who had its
+// turn longer ago: the turns of one that is down fall to all others alike.
+func (u *upstream) before(other *upstream) bool {
+	mine, others := u.inFlight.Load(), other.inFlight.Load()
+	return mine < others || mine == others && u.turn.Load() < other.turn.Load()
 }
 
 // retryAfter is how long until the first of the upstreams is tried again.
