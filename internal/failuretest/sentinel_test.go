@@ -31,9 +31,7 @@ func TestSentinelReplacesTheMaster(t *testing.T) {
 		},
 		{
 			"inGoodOrder",
-			func(s *redistest.SentinelServers, _ *redistest.Process) {
-				s.Watchers[0].Must("SENTINEL", "FAILOVER", s.Name)
-			},
+			func(s *redistest.SentinelServers, master *redistest.Process) { s.AskFailover(master) },
 			func(*redistest.SentinelServers, *redistest.Process) {},
 		},
 	} {

@@ -133,8 +133,23 @@ func (s *SentinelServers) AwaitPromotion(from *Process) *Process {
 func (s *SentinelServers) Failover() *Process {
 	s.t.Helper()
 	from := s.Master()
-	s.Watchers[0].Must("SENTINEL", "FAILOVER", s.Name)
+	s.AskFailover(from)
 	return s.AwaitPromotion(from)
+}
+
+// AskFailover asks the Sentinels to replace this master until the first of them
+// names another. A Sentinel gives up when it has not heard of the replicas for
+// less than a second.
+func (s *SentinelServers) AskFailover(from *Process) {
+	s.t.Helper()
+	Await(s.t, func() error {
+		named, err := s.Watchers[0].Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.Name)
+		if err != nil || strings.Replace(named, "\n", ":", 1) != from.Addr() {
+			return err
+		}
+		_, err = s.Watchers[0].Do("SENTINEL", "FAILOVER", s.Name)
+		return errors.Join(errors.New("the sentinel still names "+from.Addr()), err)
+	})
 }
 
 func (s *SentinelServers) master() (*Process, error) {

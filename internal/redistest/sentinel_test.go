@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 )
@@ -38,6 +39,32 @@ func TestSentinelFailsOverInGoodOrder(t *testing.T) {
 	s := Sentinel(t, "--requirepass", "secret", "--masterauth", "secret")
 	from := s.Master()
 	if promoted := s.Failover(); promoted == from {
+		t.Error("the master did not change")
+	}
+}
+
+// A Sentinel that finds no replica to promote refuses, or gives up later.
+func TestFailoverIsAskedForUntilItIsDone(t *testing.T) {
+	s := Sentinel(t)
+	from := s.Master()
+	prefer := func(priority string) {
+		for _, p := range s.Servers {
+			p.Must("CONFIG", "SET", "replica-priority", priority)
+		}
+	}
+	prefer("0")
+	Await(t, func() error {
+		state, err := s.Watchers[0].Do("SENTINEL", "REPLICAS", s.Name)
+		if err != nil || strings.Count(state, "slave-priority\n0") == len(s.Servers)-1 {
+			return err
+		}
+		return errors.New("the sentinel has not heard of the priorities")
+	})
+	if _, err := s.Watchers[0].Do("SENTINEL", "FAILOVER", s.Name); err == nil {
+		t.Error("a replica of priority 0 is to be promoted")
+	}
+	prefer("100") // of which the sentinel hears within 200 ms
+	if s.Failover() == from {
 		t.Error("the master did not change")
 	}
 }
