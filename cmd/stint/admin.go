@@ -3,12 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"os/user"
@@ -35,8 +32,9 @@ or from --token-file. With --json the answer is printed as the server gave it.`
 
 // adminFlags say which server is asked, as whom, and how its answer is printed.
 type adminFlags struct {
-	server, tokenFile      string
-	tlsCA, tlsCert, tlsKey string
+	callerFlags
+
+	server                 string
 	source, sourcePassword string
 	sourcePrefix           string
 	json                   bool
@@ -49,10 +47,7 @@ type adminFlags struct {
 func (f *adminFlags) define(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.server, "server", "", "`URL` of the server's --admin listener (default $STINT_SERVER, else "+defaultAdmin+")")
-	flags.StringVar(&f.tokenFile, "token-file", "", "`FILE` with the token, in place of $STINT_TOKEN")
-	flags.StringVar(&f.tlsCA, "tls-ca", "", "PEM `FILE` of the authorities that sign the server's certificate (default the system's)")
-	flags.StringVar(&f.tlsCert, "tls-cert", "", "PEM `FILE` of a client certificate")
-	flags.StringVar(&f.tlsKey, "tls-key", "", "PEM `FILE` of its key")
+	f.callerFlags.define(flags)
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	c.Long += adminHelp
 }
@@ -120,14 +115,8 @@ func (f *adminFlags) connect(ctx context.Context) error {
 	if f.client.URL, err = f.address(); err != nil {
 		return err
 	}
-	if f.client.Token, err = readToken("token-file", f.tokenFile); err != nil {
+	if f.client.Token, err = f.token(); err != nil {
 		return err
-	}
-	if f.client.Token == "" {
-		f.client.Token = os.Getenv("STINT_TOKEN")
-	}
-	if strings.ContainsFunc(f.client.Token, unicode.IsControl) {
-		return usagef("token: has control characters, which no token has")
 	}
 	f.client.Transport, err = f.transport()
 	return err
@@ -158,29 +147,6 @@ func serverURL(name, text, such string) (*url.URL, error) {
 		return nil, usagef("%s: has a user or a password in it (put the token into STINT_TOKEN)", name)
 	}
 	return u, nil
-}
-
-// transport is how the server is reached.
-func (f *adminFlags) transport() (http.RoundTripper, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if f.tlsCA != "" {
-		pem, err := os.ReadFile(f.tlsCA)
-		if err != nil {
-			return nil, usagef("tls-ca: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, usagef("tls-ca: %s holds no certificate in PEM", f.tlsCA)
-		}
-	}
-	if f.tlsCert != "" || f.tlsKey != "" {
-		pair, err := tls.LoadX509KeyPair(f.tlsCert, f.tlsKey)
-		if err != nil {
-			return nil, usagef("tls-cert: %w (give --tls-cert and --tls-key)", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config}, nil
 }
 
 // author is who runs this, where the server does not know it by a token.

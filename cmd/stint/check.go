@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -23,6 +22,8 @@ const (
 
 // checkFlags are the flags of stint check as they were given.
 type checkFlags struct {
+	callerFlags
+
 	server string
 	json   bool
 }
@@ -40,21 +41,25 @@ said; 0 looks without counting).
 The exit status is 0 when there is a decision, allowed or not, so that scripts
 can tell a denial from a server that does not answer: read the first line, or
 the member allowed of --json. The token of a server that asks for one is read
-from the environment variable STINT_TOKEN.`,
+from the environment variable STINT_TOKEN or from --token-file.`,
 		Example: `  stint check api_key=alice method=GET path=/v1/orders
   stint check ip=203.0.113.9 cost=5 --json
   STINT_TOKEN=secret stint check --server https://limits.example.com path=/`,
 		Args: atLeastOne("an attribute", "api_key=alice"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return flags.run(c.Context(), args, os.Getenv("STINT_TOKEN"), c.OutOrStdout())
+			if err := checkGiven(c.Flags()); err != nil {
+				return err
+			}
+			return flags.run(c.Context(), args, c.OutOrStdout())
 		},
 	}
 	c.Flags().StringVar(&flags.server, "server", "http://127.0.0.1:8080", "`URL` of the server's --http listener")
+	flags.define(c.Flags())
 	c.Flags().BoolVar(&flags.json, "json", false, "print the decision as JSON")
 	return c
 }
 
-func (f *checkFlags) run(ctx context.Context, args []string, token string, out io.Writer) error {
+func (f *checkFlags) run(ctx context.Context, args []string, out io.Writer) error {
 	body, err := checkBody(args)
 	if err != nil {
 		return err
@@ -63,7 +68,7 @@ func (f *checkFlags) run(ctx context.Context, args []string, token string, out i
 	if err != nil {
 		return err
 	}
-	answer, err := postCheck(ctx, base.JoinPath("/v1/check").String(), token, body)
+	answer, err := f.post(ctx, base.JoinPath("/v1/check").String(), body)
 	if err != nil {
 		return fmt.Errorf("check: %w", err)
 	}
@@ -102,9 +107,8 @@ func checkBody(args []string) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// postCheck returns the decision that the server answered with. It goes nowhere
-// else, which could carry the token and the attributes there.
-func postCheck(ctx context.Context, target, token string, body []byte) ([]byte, error) {
+// post returns the decision that the server answered with.
+func (f *checkFlags) post(ctx context.Context, target string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
@@ -112,11 +116,7 @@ func postCheck(ctx context.Context, target, token string, body []byte) ([]byte, 
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	response, err := client.Do(r)
+	response, err := f.send(r)
 	if err != nil {
 		return nil, err
 	}
@@ -126,6 +126,24 @@ func postCheck(ctx context.Context, target, token string, body []byte) ([]byte, 
 		return nil, err
 	}
 	return answer, refusal(response, answer)
+}
+
+// send asks as the flags say. It goes nowhere else, which could carry the token
+// and the attributes there.
+func (f *checkFlags) send(r *http.Request) (*http.Response, error) {
+	token, err := f.token()
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	transport, err := f.transport()
+	if err != nil {
+		return nil, err
+	}
+	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return client.Do(r)
 }
 
 // refusal is the error that an answer reports instead of a decision.
