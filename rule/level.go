@@ -184,10 +184,15 @@ func (l *level) drop(p parameter) {
 
 // parameter reads one parameter of a limit into the level.
 func (r *reader) parameter(p parameter, n *yaml.Node, into **level) {
+	r.parameterNamed(parameterNames[p], p, n, into)
+}
+
+// parameterNamed reads a parameter by the name that stands in the file.
+func (r *reader) parameterNamed(name string, p parameter, n *yaml.Node, into **level) {
 	if *into == nil {
 		*into = &level{}
 	}
-	t, ok := r.text(n, parameterNames[p])
+	t, ok := r.text(n, name)
 	if !ok {
 		(*into).spoiled = true
 		return
@@ -197,7 +202,7 @@ func (r *reader) parameter(p parameter, n *yaml.Node, into **level) {
 		if p != pWindow {
 			err = mendZero(t.text, err)
 		}
-		r.limitMistake(t.at, err)
+		r.limitMistake(t.at, asNamed(name, err))
 	}
 }
 
@@ -226,6 +231,6 @@ func withParameters[T any](known fields[T], of func(*T) **level) fields[T] {
 	for p, name := range parameterNames {
 		known[name] = func(r *reader, n *yaml.Node, into *T) { r.parameter(parameter(p), n, of(into)) }
 	}
-	known["burst"] = known["capacity"]
+	known["burst"] = func(r *reader, n *yaml.Node, into *T) { r.parameterNamed("burst", pCapacity, n, of(into)) }
 	return known
 }

@@ -45,7 +45,7 @@ func ParseSpec(data []byte) (stint.Spec, error) {
 			return nil
 		}
 		p, _ := parameterOf(field)
-		return l.set(p, located{text: text})
+		return asNamed(field, l.set(p, located{text: text}))
 	})
 	if err == nil {
 		err = l.missing()

@@ -61,6 +61,7 @@ func TestParseLimitNamesTheField(t *testing.T) {
 		`{"limit":NaN,"window":60}`:                                          `limit: invalid character 'N'`,
 		`{"limit":1,"limit":2}`:                                              `limit: is given twice`,
 		`{"limit":1,"window":60,"burst":1,"capacity":2}`:                     `capacity: is given twice`,
+		`{"algorithm":"gcra","limit":1,"window":60,"burst":0}`:               `burst: 0 is out of range`,
 		`{"limit":true,"window":60}`:                                         `limit: is neither a number nor text`,
 		`{"limit":null,"window":60}`:                                         `limit: is neither a number nor text`,
 		`{"limit":{"a":1},"window":60}`:                                      `limit: is neither a number nor text`,

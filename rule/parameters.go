@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -43,6 +44,15 @@ func parameterOf(name string) (parameter, bool) {
 		}
 	}
 	return 0, false
+}
+
+// asNamed has an error about a capacity that was written as burst say burst.
+func asNamed(name string, err error) error {
+	var wrong *stint.LimitError
+	if name != "burst" || !errors.As(err, &wrong) || wrong.Field != "capacity" {
+		return err
+	}
+	return &stint.LimitError{Field: name, Problem: wrong.Problem, Mend: wrong.Mend}
 }
 
 // limitKeys is every name that a limit written as a mapping may use.
