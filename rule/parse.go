@@ -55,13 +55,17 @@ func parse(files []File, known func(file int) []*yaml.Node) (*Set, error) {
 
 // Load reads a file, or every *.yaml, *.yml and *.json of a folder in order of
 // their names, as one rule set. Hidden files and folders in the folder are
-// passed over. The error is [Problems].
+// passed over; where nothing is left, a warning says so. The error is [Problems].
 func Load(path string) (*Set, error) {
 	files, err := ReadFiles(path)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(files...)
+	set, err := Parse(files...)
+	if err == nil && len(files) == 0 {
+		set.warnings = append(set.warnings, Problem{File: path, What: "holds no *.yaml, *.yml or *.json, so that it limits nothing", Mend: "name the folder of the rules"})
+	}
+	return set, err
 }
 
 // ReadFiles reads what [Load] would parse. The error is [Problems].

@@ -115,6 +115,13 @@ func TestAnEmptyFileIsAWarning(t *testing.T) {
 	}
 }
 
+func TestAFolderWithoutRuleFilesIsAWarning(t *testing.T) {
+	s, err := Load(t.TempDir())
+	if err != nil || !strings.Contains(s.Warnings().Error(), "holds no *.yaml") {
+		t.Errorf("%v, %v", err, s.Warnings())
+	}
+}
+
 // The scheme of an address would be taken for the host, which has that name then.
 func TestAHostIsNoAddress(t *testing.T) {
 	for host, ok := range map[string]bool{

@@ -28,6 +28,9 @@ func readRules(path string, in io.Reader) ([]rule.File, error) {
 
 // loadRules is [readRules] for one who wants to know what they say.
 func loadRules(path string, in io.Reader) (*rule.Set, error) {
+	if path != standardInput {
+		return rule.Load(path)
+	}
 	files, err := readRules(path, in)
 	if err != nil {
 		return nil, err
