@@ -1,0 +1,206 @@
+package stint
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/stintdev/stint/internal/table"
+)
+
+// triplets are stores alike in all but how they are asked: by Take and by groups
+// of one claim, which have a short way, and by the step alone.
+type triplets struct {
+	clock                   *testClock
+	alone, grouped, stepped *Memory
+	last                    Decision
+}
+
+func newTriplets(o MemoryOptions) *triplets {
+	w := &triplets{clock: &testClock{}}
+	w.clock.us.Store(wallStart)
+	o.Clock = w.clock.now
+	for _, m := range []**Memory{&w.alone, &w.grouped, &w.stepped} {
+		*m = NewMemory(o)
+		(*m).secrets = testSecrets
+	}
+	return w
+}
+
+// take asks all for one claim, and wants one answer.
+func (w *triplets) take(t rapid.TB, c Claim) {
+	t.Helper()
+	alone, aloneErr := w.alone.Take(context.Background(), c)
+	var grouped [1]Decision
+	groupedErr := w.grouped.TakeGroups(context.Background(), []Group{{Claims: []Claim{c}}}, grouped[:])
+	var want Decision
+	wantErr := w.stepped.take(&c, &want)
+	if alone != want || grouped[0] != want || (aloneErr == nil) != (wantErr == nil) || (groupedErr == nil) != (wantErr == nil) {
+		t.Fatalf("%v, key %s, cost %d, extra %d, at %d, now %d:\n%+v, %v, and in a group\n%+v, %v; want\n%+v, %v",
+			c.Limit, c.Key, c.Cost, c.Extra, c.At, w.clock.now(), alone, aloneErr, grouped[0], groupedErr, want, wantErr)
+	}
+	w.last = want
+}
+
+// kept is the state of a key as it is stored, and what stored it.
+type kept struct {
+	ref   uint32
+	state table.State
+	times string // of a log
+}
+
+func (m *Memory) kept(key string, l Limit) (k kept) {
+	id := m.secrets.identify(key, &l.n.salt)
+	shard := m.table.Shard(id)
+	shard.Lock()
+	shard = m.table.Relock(shard, id)
+	defer shard.Unlock()
+	slot := shard.Find(id)
+	if slot == nil {
+		return k
+	}
+	if times := shard.Wide(slot); times != nil {
+		return kept{ref: slot.Ref(), times: fmt.Sprint(times)}
+	}
+	return kept{ref: slot.Ref(), state: slot.State}
+}
+
+// agree wants the same of all to the last bit.
+func (w *triplets) agree(t rapid.TB, keys []string, limits []Limit) {
+	t.Helper()
+	for _, m := range []*Memory{w.alone, w.grouped} {
+		if got, want := m.Stats(), w.stepped.Stats(); got != want {
+			t.Fatalf("%+v, want %+v", got, want)
+		}
+		for _, key := range keys {
+			for _, l := range limits {
+				if got, want := m.kept(key, l), w.stepped.kept(key, l); got != want {
+					t.Fatalf("%v, key %s: keeps %v, want %v", l, key, got, want)
+				}
+			}
+		}
+	}
+}
+
+// variedLimits are of few scopes, so that one finds what another wrote.
+func variedLimits(t testing.TB) (limits []Limit) {
+	for _, s := range []Spec{
+		{RefillRate: "1", Capacity: 10}, {RefillRate: "1.67", Capacity: 3}, {RefillRate: "0.00123457", Capacity: 1000},
+		{RefillRate: "100000000", Capacity: 1_000_000_000}, {RefillRate: "0.20000001", Capacity: 99_991}, {RefillRate: "33.333333", Capacity: 1},
+		{Algorithm: GCRA, Limit: 10, Window: time.Minute}, {Algorithm: GCRA, Limit: 7, Window: time.Minute, Capacity: 3},
+		{Algorithm: LeakyBucket, Limit: 10, Window: time.Minute, Queue: 5},
+		{Algorithm: FixedWindow, Limit: 10, Window: time.Minute}, {Algorithm: FixedWindow, Limit: 3, Window: time.Minute},
+		{Algorithm: SlidingWindowLog, Limit: 10, Window: time.Minute},
+	} {
+		s.Name = "n"
+		limits = append(limits, mustCompile(t, s))
+	}
+	return limits
+}
+
+// crowd returns keys whose states are all in the first shard of an empty store.
+func crowd(m *Memory, l Limit, n int) (keys []string) {
+	for i := 0; len(keys) < n; i++ {
+		key := fmt.Sprint("crowd", i)
+		if m.table.Shard(m.secrets.identify(key, &l.n.salt)).Number() == 0 {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// drawClaim is a claim near what is left, and most often a plain one.
+func (w *triplets) drawClaim(t *rapid.T, key string, l Limit) Claim {
+	near := rapid.OneOf(rapid.Int64Range(0, 2), rapid.SampledFrom([]int64{w.last.Remaining, w.last.Remaining + 1}))
+	c := Claim{Key: key, Limit: l, Cost: near.Draw(t, "cost")}
+	switch rapid.IntRange(0, 9).Draw(t, "kind") {
+	case 0:
+		c.Extra, c.At = rapid.Int64Range(0, 2).Draw(t, "extra"), rapid.SampledFrom([]int64{0, w.last.At, 1}).Draw(t, "at")
+	case 1:
+		c.Cost, c.At = -c.Cost, rapid.SampledFrom([]int64{0, w.last.At, 1}).Draw(t, "at")
+	case 2:
+		c.Cost = rapid.OneOf(edgesOf(MaxCost+1), rapid.Just(int64(Forget))).Draw(t, "far cost")
+	}
+	return c
+}
+
+// pass moves the clock to where an answer may change, or back.
+func (w *triplets) pass(t *rapid.T) {
+	wait := rapid.SampledFrom([]time.Duration{w.last.RetryAfter, w.last.NextAfter, w.last.ResetAfter, 0, 20 * time.Second, -20 * time.Second, time.Hour, 300 * 24 * time.Hour}).Draw(t, "wait")
+	if wait == Never {
+		wait = 0
+	}
+	w.clock.us.Add(wait.Microseconds() + rapid.Int64Range(-2, 2).Draw(t, "off"))
+}
+
+// The short ways answer and keep to the last bit what the step does: whatever the
+// claims, while limits change, other stores use them too, shards are parted, states
+// make room for others, and time runs back.
+func TestShortWaysAreTheStep(t *testing.T) {
+	limits := variedLimits(t)
+	other := NewMemory(MemoryOptions{})
+	crowded := limits[2]
+	for name, o := range map[string]MemoryOptions{
+		"one shard": {MaxKeys: 1000}, "a bound": {MaxKeys: 8}, "shards that part": {MaxKeys: 1 << 20}, "keeping all": {KeepAll: true, MaxKeys: 8},
+	} {
+		keys := crowd(newTriplets(o).alone, crowded, min(700, max(50, o.MaxKeys)))
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			w := newTriplets(o)
+			for range rapid.IntRange(1, 4).Draw(t, "rounds") {
+				switch rapid.SampledFrom([]string{"nothing", "crowd", "close"}).Draw(t, "happens") {
+				case "crowd":
+					for _, key := range keys {
+						w.take(t, Claim{Key: key, Limit: crowded, Cost: 1})
+					}
+				case "close":
+					_, _, _ = w.alone.Close(), w.grouped.Close(), w.stepped.Close()
+				}
+				key := rapid.SampledFrom(keys[:2])
+				limit := rapid.SampledFrom(rapid.SliceOfN(rapid.SampledFrom(limits), 1, 2).Draw(t, "limits"))
+				for range rapid.IntRange(1, 20).Draw(t, "takes") {
+					c := w.drawClaim(t, key.Draw(t, "key"), limit.Draw(t, "limit"))
+					if rapid.Bool().Draw(t, "used elsewhere") {
+						_, _ = other.Take(context.Background(), c)
+					}
+					w.pass(t)
+					w.take(t, c)
+				}
+			}
+			w.agree(t, keys[:2], limits)
+			w.agree(t, keys, []Limit{crowded})
+		}))
+	}
+}
+
+// Whoever waits for a shard that is parted, or finds it parted, charges the
+// state where it is by then.
+func TestTakesAtOnceAreExactWhileShardsAreParted(t *testing.T) {
+	const limit = 4000
+	m, _ := newTestMemory(MemoryOptions{})
+	l := mustCompile(t, Spec{Limit: limit, Window: time.Hour})
+	keys := crowd(m, l, 6000)
+	hot, fillers := keys[:4], keys[4:]
+	var admitted atomic.Int64
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			for i := range limit * len(hot) {
+				if mustTake(t, m, Claim{Key: hot[i%len(hot)], Limit: l, Cost: 1}).Allowed {
+					admitted.Add(1)
+				}
+				if fill := i*4 + worker; fill < len(fillers) {
+					mustTake(t, m, Claim{Key: fillers[fill], Limit: l, Cost: 1})
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if s := m.Stats(); admitted.Load() != int64(limit*len(hot)) || s.Keys != len(keys) {
+		t.Errorf("%d admitted, want %d; %d keys, want %d", admitted.Load(), limit*len(hot), s.Keys, len(keys))
+	}
+}
