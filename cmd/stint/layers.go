@@ -17,7 +17,7 @@ func layer(flags *pflag.FlagSet, environment func(string) (string, bool)) (origi
 	}
 	path := flags.Lookup("config").Value.String()
 	if path == "" {
-		return from, nil
+		return from, from.checkClosing(flags)
 	}
 	settings, err := readSettings(path, settingNames(flags))
 	if err != nil {
@@ -32,7 +32,19 @@ func layer(flags *pflag.FlagSet, environment func(string) (string, bool)) (origi
 			return nil, err
 		}
 	}
-	return from, nil
+	return from, from.checkClosing(flags)
+}
+
+// checkClosing refuses a setting that is to keep strangers out and was given
+// empty, as by a script whose variable is not set: it would leave open what was
+// meant to be closed.
+func (o origins) checkClosing(flags *pflag.FlagSet) error {
+	for _, name := range []string{"http-token-file", "admin-token-file", "admin-tokens-file", "tls-cert", "tls-key", "client-ca"} {
+		if _, given := o[name]; given && flags.Lookup(name).Value.String() == "" {
+			return o.place(usagef("%s: is given, and empty (name a file, or leave it out)", name))
+		}
+	}
+	return nil
 }
 
 // layerEnvironment notes what it sets. An empty variable counts as absent,

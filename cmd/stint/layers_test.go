@@ -63,6 +63,7 @@ func TestWrongSettingsAreNamedWithTheirPlace(t *testing.T) {
 		"no YAML":            {"http: off\ngrpc: [\n", "stint.yaml:3:1: not YAML: did not find expected node content (mend"},
 		"out of range":       {"http: off\ndrain-delay: 20s\n", "stint.yaml:2:14: drain-delay: 20s is out of range (use 0s to 8s)"},
 		"an empty address":   {"http: ''\n", "stint.yaml:1:7: http: is empty (write host:port or :port, or off)"},
+		"an empty name":      {"http: off\nclient-ca: ''\n", "stint.yaml:2:12: client-ca: is given, and empty (name a file"},
 		"part of a list":     {"trusted-proxies: [10.0.0.1, x]\n", "stint.yaml:1:18: trusted-proxies: \"x\" is neither"},
 		"all, not the first": {"htp: 1\ngrcp: 2\n", "stint.yaml:2:1: \"grcp\" is not a known setting (did you mean grpc?)"},
 	} {

@@ -194,6 +194,7 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		"no network":               {[]string{"--trusted-proxies", "10.0.0.0/33"}, "trusted-proxies: "},
 		"no token file":            {[]string{"--http-token-file", filepath.Join(folder, "none")}, "http-token-file: "},
 		"empty token file":         {[]string{"--http-token-file", empty}, "is empty"},
+		"a token file of no name":  {[]string{"--http-token-file", ""}, "http-token-file: is given, and empty"},
 		"a token of two lines":     {[]string{"--http-token-file", lines}, "several lines"},
 		"certificate alone":        {[]string{"--tls-cert", empty}, "tls-key"},
 		"no certificate":           {[]string{"--tls-cert", empty, "--tls-key", empty}, "tls-cert: "},
