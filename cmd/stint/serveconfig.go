@@ -143,11 +143,15 @@ func readToken(flag, path string) (string, error) {
 		return "", usagef("%s: %w", flag, err)
 	}
 	token := strings.TrimSpace(strings.TrimPrefix(string(data), "\ufeff"))
+	what := "token"
+	if strings.Contains(flag, "password") {
+		what = "password"
+	}
 	if token == "" {
-		return "", usagef("%s: %s is empty (write the token into it)", flag, path)
+		return "", usagef("%s: %s is empty (write the %s into it)", flag, path, what)
 	}
 	if strings.ContainsFunc(token, unicode.IsControl) {
-		return "", usagef("%s: %s holds several lines, or control characters (write the token alone into it, as UTF-8)", flag, path)
+		return "", usagef("%s: %s holds several lines, or control characters (write the %s alone into it, as UTF-8)", flag, path, what)
 	}
 	return token, nil
 }
