@@ -39,11 +39,10 @@ func reserve(early, shards, slots int) arena {
 }
 
 func mapWindows(shards, slots int, huge bool) windows {
-	size := int64(shards) * int64(slots) * slotSize
-	if size > math.MaxInt {
+	if slots > math.MaxInt/slotSize/shards {
 		return windows{}
 	}
-	return windows{memory: mapMemory(int(size), huge), slots: slots}
+	return windows{memory: mapMemory(shards*slots*slotSize, huge), slots: slots}
 }
 
 func (a arena) mapped() bool { return a.late.memory != nil }

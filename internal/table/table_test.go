@@ -1,6 +1,7 @@
 package table
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -267,5 +268,14 @@ func TestFoundStatesComeHomeAndLoseNobody(t *testing.T) {
 	}
 	if brought < 1000 {
 		t.Errorf("%d states were away; too few to have tested anything", brought)
+	}
+}
+
+// A bound may be so great that the size of its address space passes a word.
+func TestWindowsTooGreatForAWordAreNotMapped(t *testing.T) {
+	const wraps = 2*(math.MaxInt/maxShards/slotSize+1) + slotsPerPage // to a page for each shard
+	if w := mapWindows(maxShards, wraps, false); w.memory != nil {
+		t.Errorf("%d bytes are mapped for %d windows of %d slots", len(w.memory), maxShards, wraps)
+		unmapMemory(w.memory)
 	}
 }
