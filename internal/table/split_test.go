@@ -114,3 +114,45 @@ func TestShardsArePartedUnderTheEyesOfMany(t *testing.T) {
 		t.Errorf("%d keys", got)
 	}
 }
+
+// Whoever clears a table while others fill it, part its shards and keep slices
+// beside them leaves its weight right.
+func TestClearingATableThatIsBeingFilledKeepsItsWeight(t *testing.T) {
+	table := New(Options{Bound: 2_000_000, Judge: shares{}})
+	var wait sync.WaitGroup
+	for worker := range 3 {
+		wait.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(worker), 2))
+			for i := range 60_000 {
+				id := randomID(r)
+				id.Rest &^= 1<<8 - 1 // one shard, which is parted before the next Clear
+				if i%5000 == 4999 {
+					table.Clear()
+				}
+				if i%8 > 0 {
+					table.insert(id, State{Lo: 50}, 0)
+					continue
+				}
+				s := table.lock(id)
+				s.Widen(id, 1, 5, 0)
+				s.Release(0)
+			}
+		})
+	}
+	wait.Wait()
+	if slot, ok := table.stray(); ok {
+		t.Errorf("%v is in the wrong shard", slot)
+	}
+	keys, weight := table.Stats().Keys, 0
+	for i := range table.shards {
+		if w := table.shards[i].wides; w != nil {
+			weight += w.weight
+		}
+	}
+	if held := table.held.Load(); held != int64(keys+weight) {
+		t.Errorf("%d states and slices of weight %d, held %d", keys, weight, held)
+	}
+	if table.Clear(); table.held.Load() != 0 || table.Stats().Keys != 0 {
+		t.Errorf("cleared, it holds %d, %d keys", table.held.Load(), table.Stats().Keys)
+	}
+}
