@@ -10,6 +10,6 @@ import "unsafe"
 //go:noescape
 func touch(shard, slot unsafe.Pointer)
 
-// pause does nothing, for times some nanoseconds, and leaves the processor's
-// means to others meanwhile. times is at least 1.
+// pause does nothing so many times, some nanoseconds each, and leaves the
+// processor's means to others meanwhile. times is at least 1.
 func pause(times uint32)

@@ -4,10 +4,12 @@ package table
 
 import "unsafe"
 
-// Both are instructions of their own, which Go does not reach without assembly.
+// Both are instructions of their own, which Go does not reach without assembly:
+// here neither does anything.
 
-// touch would fetch two cache lines.
+// touch would begin to fetch two cache lines.
 func touch(_, _ unsafe.Pointer) {}
 
-// pause would do nothing for a while.
+// pause would let some time pass, so here the looks of [Shard.Lock] follow each
+// other at once.
 func pause(uint32) {}
