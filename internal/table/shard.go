@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// Shard is a part of a [Table] with its own lock. Every method but Lock and
-// Unlock needs it locked. It fills a cache line.
+// Shard is a part of a [Table] with its own lock. Every method but Lock,
+// TryLock and Number needs it locked. It fills a cache line.
 type Shard struct {
 	mu    sync.Mutex
 	slots unsafe.Pointer // *[size]Slot

@@ -27,8 +27,8 @@ type Options struct {
 type Judge interface {
 	// Idle reports whether the state is as good as none at now.
 	Idle(ref uint32, state State, wide []int64, now int64) bool
-	// Left says how much a state would lose its owner nothing to forget:
-	// the greatest goes first, and 0 never goes.
+	// Left says how much of a state's allowance is left: where one must go,
+	// it is the state with the most, and never one with 0.
 	Left(ref uint32, state State, wide []int64, now int64) int64
 }
 
