@@ -38,7 +38,18 @@ func Sentinel(t testing.TB, options ...string) *SentinelServers {
 		s.Watchers = append(s.Watchers, s.watcher(master))
 	}
 	s.AwaitReady()
+	s.slowDown()
 	return s
+}
+
+// slowDown has the Sentinels that know each other say less. One that sees a
+// replica promoted, and for four of these periods hears nothing of it from the
+// others, takes that back; and to see its success, the one that promotes needs
+// a second, because servers drop their connections then.
+func (s *SentinelServers) slowDown() {
+	for _, p := range s.Watchers {
+		_, _ = p.Do("SENTINEL", "DEBUG", "PUBLISH-PERIOD", "500")
+	}
 }
 
 // watcher starts one Sentinel. It keeps what it learns in its configuration
