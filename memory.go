@@ -57,8 +57,8 @@ type Memory struct {
 	secrets secrets
 }
 
-// NewMemory returns an empty store. A large one takes some megabytes at once,
-// and more only as keys come.
+// NewMemory returns an empty store. A large one takes about half a megabyte for
+// each processor at once, at least three, and more only as keys come.
 func NewMemory(o MemoryOptions) *Memory {
 	if o.MaxKeys <= 0 {
 		o.MaxKeys = DefaultMaxKeys
