@@ -8,8 +8,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxReparsed bounds how many bytes are parsed again to find a mistake.
-const maxReparsed = 64 << 20
+// maxReparsed bounds how many bytes are parsed again to find a mistake: about a
+// second's worth. A file is parsed again about four times at most.
+const maxReparsed = 4 << 20
 
 // brokenLine returns the line at which data stops being YAML, and the column
 // at which its text begins. The parser itself names the line where the list or
@@ -17,11 +18,15 @@ const maxReparsed = 64 << 20
 // What it has read of data ends at or soon after the mistake; lines are taken
 // off that as long as what is left is no YAML either, which also leads from a
 // bracket or a quote that nothing closes to the line that opens it. It is
-// false where that would take too long.
+// false where that would take too long: in a huge file, and after an opening
+// long ago, which the parser names.
 func brokenLine(data []byte) (line, column int, ok bool) {
+	if len(data) > maxReparsed {
+		return 0, 0, false
+	}
 	read := readUntilMistake(data)
 	for spent := 0; ; {
-		if spent += len(read); spent > maxReparsed {
+		if spent += len(read); spent > min(maxReparsed, 4*len(data)+64<<10) {
 			return 0, 0, false
 		}
 		before := read[:bytes.LastIndexByte(bytes.TrimRight(read, "\r\n"), '\n')+1]

@@ -61,6 +61,8 @@ func (r *reader) syntaxMistake(file File, err error) {
 		at.line, text = max(1, int32(line)), strings.TrimPrefix(text, m[0])
 		if line, column, ok := brokenLine(data); ok {
 			at.line, at.column = int32(line), int32(column)
+		} else if strings.HasPrefix(text, "did not find expected") {
+			at.line++ // the parser counts its lines from 0, its scanner from 1
 		}
 	}
 	r.mistake(at, "not YAML: "+text, "mend the syntax here or below; nothing after it was read")

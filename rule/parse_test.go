@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -112,6 +113,17 @@ func TestAnEmptyFileIsAWarning(t *testing.T) {
 		if err != nil || s.Warnings().Error() != want {
 			t.Errorf("%q: %v, %v", text, err, s.Warnings())
 		}
+	}
+}
+
+// Where a mistake cannot be found in time, the parser's own line is told.
+func TestLookingForTheBrokenLineIsBounded(t *testing.T) {
+	text := "rules: [\n" + strings.Repeat("  {id: a, limit: 1/s},\n", 2000) + "}"
+	if line, column, ok := brokenLine([]byte(text)); ok {
+		t.Errorf("found in line %d, column %d: every line was parsed again", line, column)
+	}
+	if _, _, ok := brokenLine(bytes.Repeat([]byte("\t\n"), maxReparsed)); ok {
+		t.Error("a huge file was parsed again")
 	}
 }
 
