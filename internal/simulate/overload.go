@@ -18,7 +18,7 @@ const (
 	OverAt    = 60 * time.Second // no request comes after that
 	worth     = time.Second      // an answer later than this is worth nothing
 	service   = 50 * time.Millisecond
-	workers   = Capacity * int(service) / int(time.Second)
+	workers   = int(Capacity * service / time.Second)
 	refusing  = service / 5 // what a refusal costs a server that has read the request
 	callers   = 100         // who send the requests, each as many
 	maxQueued = 40          // of a server that refuses
