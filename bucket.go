@@ -188,7 +188,8 @@ func (n *numbers) tellRetry(d *Decision, whole, frac, cost, gap int64) {
 }
 
 // The packed state: 53 bits of last, and 75 bits shared by whole and frac,
-// of which frac takes n.fracBits.
+// of which frac takes n.fracBits, fewer than 64. The shifts say so too (&63),
+// because the compiler would test for more each time.
 const (
 	timeBits = 53
 	highBits = 64 - timeBits // of whole and frac, in the first word
