@@ -95,7 +95,11 @@ func plainBucket(g *stint.Group, dry bool) bool {
 	if len(g.Claims) != 1 || g.Shadow || dry {
 		return false
 	}
-	c := &g.Claims[0]
+	return quickClaim(&g.Claims[0])
+}
+
+// quickClaim reports whether bucket.lua can decide a claim that stands alone.
+func quickClaim(c *stint.Claim) bool {
 	return c.Cost >= 0 && c.Extra == 0 && c.Limit.Algorithm() <= stint.GCRA
 }
 

@@ -44,18 +44,25 @@ func (b *batch) open(data string) (r answers, err error) {
 	if !b.plain {
 		logs = b.countLogs()
 	}
-	fixed := answerHead + len(b.order) + logs*logBytes
-	if len(b.data) < fixed {
-		return r, garbled("is too short")
+	now, allowed, rest, err := readHead(b.data, len(b.order)+logs*logBytes)
+	if err != nil {
+		return r, err
 	}
-	if r.now = readInt7(b.data); r.now < 0 || r.now > maxMicros {
-		return r, garbled("tells no time")
-	}
-	r.allowed = int(binary.BigEndian.Uint32(b.data[7:]))
-	rest := b.data[answerHead:]
+	r.now, r.allowed = now, allowed
 	r.sizes, rest = rest[:len(b.order)], rest[len(b.order):]
 	r.logs, r.states = rest[:logs*logBytes], rest[logs*logBytes:]
 	return r, nil
+}
+
+// readHead reads what a reply begins with. The rest has at least so many bytes.
+func readHead(data []byte, least int) (now int64, allowed int, rest []byte, err error) {
+	if len(data) < answerHead+least {
+		return 0, 0, nil, garbled("is too short")
+	}
+	if now = readInt7(data); now < 0 || now > maxMicros {
+		return 0, 0, nil, garbled("tells no time")
+	}
+	return now, int(binary.BigEndian.Uint32(data[7:])), data[answerHead:], nil
 }
 
 const answerHead = 7 + 4
@@ -84,7 +91,7 @@ func (b *batch) answer(r answers, out []stint.Decision, errs []error) error {
 		out = out[n:]
 	}
 	if replay.allowed != r.allowed {
-		return garbled("does not agree with the steps of this program")
+		return disagreement()
 	}
 	return nil
 }
@@ -128,6 +135,10 @@ func unreadable(size int, c *stint.Claim) error {
 	}
 	return e
 }
+
+// disagreement is the error of a script that took other steps than this
+// program.
+func disagreement() error { return garbled("does not agree with the steps of this program") }
 
 // garbled is the error of a reply that is not the script's.
 func garbled(problem string) error {

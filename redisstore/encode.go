@@ -7,6 +7,11 @@ import (
 // invocation returns the script call of the batch, which has a group. It is
 // good until the batch is reset.
 func (b *batch) invocation() invocation {
+	if b.plain && len(b.lines) == 1 && b.lines[0].times == 1 {
+		b.order = append(b.order[:0], 0)
+		b.args = b.encoding.appendOne(b.args[:0], b.limits[0], b.lines[0].claim.Cost)
+		return b.invoke(b.encoding.one)
+	}
 	b.args = b.appendHead(b.args[:0])
 	if b.plain && len(b.lines) <= maxPlain {
 		b.encodePlain()
@@ -15,6 +20,13 @@ func (b *batch) invocation() invocation {
 	b.plain = false
 	b.encodeAll()
 	return b.invoke(b.encoding.take)
+}
+
+// appendOne appends what one.lua reads.
+func (e *encoding) appendOne(to []byte, l *compiled, cost int64) []byte {
+	to = e.appendTimes(to)
+	to = binary.BigEndian.AppendUint32(to, uint32(cost))
+	return append(to, l.args...)
 }
 
 // maxPlain bounds the keys of bucket.lua, which puts them on Lua's stack.
@@ -31,15 +43,20 @@ func (b *batch) invoke(s *script) invocation {
 	return invocation{script: s, keys: b.names, args: b.argv[:]}
 }
 
-// appendHead appends what both scripts begin with: the clock, how long keys
-// are kept, and the limits.
-func (b *batch) appendHead(to []byte) []byte {
+// appendTimes appends what all scripts begin with: the clock, and how long keys
+// are kept.
+func (e *encoding) appendTimes(to []byte) []byte {
 	now := int64(serverClock)
-	if b.encoding.clock != nil {
-		now = min(max(0, b.encoding.clock()), maxMicros)
+	if e.clock != nil {
+		now = min(max(0, e.clock()), maxMicros)
 	}
-	to = appendInt7(to, now)
-	to = appendInt7(to, b.encoding.keep)
+	return appendInt7(appendInt7(to, now), e.keep)
+}
+
+// appendHead appends what the scripts of many claims begin with: the times, and
+// the limits.
+func (b *batch) appendHead(to []byte) []byte {
+	to = b.encoding.appendTimes(to)
 	to = append(to, byte(len(b.limits)>>16), byte(len(b.limits)>>8), byte(len(b.limits)))
 	for _, l := range b.limits {
 		to = append(to, l.args...)

@@ -2,18 +2,31 @@ package redisstore
 
 import (
 	_ "embed"
+	"strings"
 	"time"
 )
 
-// The scripts. bucket.lua decides what nearly every check is, take.lua
-// everything; both are translations of the steps of package stint, and a fuzz
-// test on a real server holds them to those.
+// The scripts. bucket.lua decides what nearly every check is, one.lua such a
+// check that travels by itself, take.lua everything. They are translations of
+// the steps of package stint, and a fuzz test on a real server holds them to
+// those.
 var (
+	//go:embed one.lua
+	oneScript string
 	//go:embed bucket.lua
 	bucketScript string
 	//go:embed take.lua
 	takeScript string
+
+	// bucketStep is what one.lua and bucket.lua have in common.
+	//go:embed step.lua
+	bucketStep string
 )
+
+// withStep is a script with the step of a bucket where it names that.
+func withStep(text string) *script {
+	return newScript(strings.Replace(text, "-- step.lua\n", bucketStep, 1))
+}
 
 // encoding is how claims become script calls, and replies decisions. It is
 // safe for use by many goroutines.
@@ -23,7 +36,7 @@ type encoding struct {
 	keep   int64        // ms that a key lives longer than its state
 	limits limitCache
 
-	bucket, take *script
+	one, bucket, take *script
 }
 
 func newEncoding(o *Options) (*encoding, error) {
@@ -35,10 +48,11 @@ func newEncoding(o *Options) (*encoding, error) {
 		prefix: prefix,
 		clock:  o.Clock,
 		keep:   int64((o.KeepFor + time.Millisecond - 1) / time.Millisecond),
-		bucket: newScript(bucketScript),
+		one:    withStep(oneScript),
+		bucket: withStep(bucketScript),
 		take:   newScript(takeScript),
 	}, nil
 }
 
 // scripts are all that a server should know before the first call.
-func (e *encoding) scripts() []*script { return []*script{e.bucket, e.take} }
+func (e *encoding) scripts() []*script { return []*script{e.one, e.bucket, e.take} }

@@ -111,8 +111,11 @@ func (w *fuzzWorld) step() {
 	w.pass()
 	b := w.encode.newBatch()
 	var want []stint.Decision
-	repeats := w.rand.IntN(4) == 0
-	for i := range 1 + w.rand.IntN(5) {
+	repeats, calls := w.rand.IntN(4) == 0, 1+w.rand.IntN(5)
+	if w.rand.IntN(3) == 0 {
+		calls = 1 // what one.lua decides, if it asks once
+	}
+	for i := range calls {
 		switch {
 		case w.plain:
 			want = append(want, w.repeat(b, fmt.Sprint("key", i))...)
@@ -152,7 +155,7 @@ func (w *fuzzWorld) repeat(b *batch, key string) (want []stint.Decision) {
 	c := stint.Claim{Key: key, Limit: w.limit(w.rand.IntN(len(w.limits))), Cost: w.cost(), At: 0}
 	c.Cost = max(c.Cost, 0)
 	group := b.add(&stint.Group{Claims: []stint.Claim{c}}, false)
-	times := 1 + w.rand.IntN(6)
+	times := max(1, w.rand.IntN(8)-2)
 	for range times - 1 {
 		b.again(group)
 	}

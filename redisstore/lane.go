@@ -30,6 +30,7 @@ type lane struct {
 		aloft       int       // flights in the air, or boarding
 		boarding    int       // of them: about to leave with those who wait
 		idle        []*flight // landed, kept for the next departure
+		lones       []*lone   // likewise
 	}
 }
 

@@ -63,8 +63,15 @@ func (s *Store) Take(ctx context.Context, claim stint.Claim) (stint.Decision, er
 	if ctx.Err() != nil {
 		return stint.Decision{}, endedUnsent(ctx)
 	}
+	slot := s.slotOfClaim(&claim)
+	if quickClaim(&claim) && claim.Policy.Replicas == 0 && patient(ctx) {
+		n := s.topology.nodeOf(slot)
+		if d, flew, err := n.lanes.of(n, s, 0).takeLone(ctx, &claim); flew {
+			return d, err
+		}
+	}
 	c := s.calls.get()
-	c.slot = s.slotOfClaim(&claim)
+	c.slot = slot
 	c.addOne(&claim)
 	s.send(ctx, c, true)
 	if err := c.wait(ctx); err != nil {

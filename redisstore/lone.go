@@ -1,0 +1,119 @@
+package redisstore
+
+import (
+	"context"
+
+	"github.com/stintdev/stint"
+)
+
+// lone is one claim on a bucket that travels by itself, flown by its caller:
+// what a check of a store is that has nothing else to do. It does what a flight
+// does without what many calls need, because a caller that waits for a server
+// finds little of this program in its processor's cache, and pays for each line
+// of it several times over. It is used by one goroutine at a time, and again
+// and again.
+type lone struct {
+	encoding *encoding
+	limit    *compiled // that argv has
+	cost     int64     // likewise
+	text     []byte    // the key, and then the reply
+	keys     [1]string
+	argv     [1]string
+	calls    [1]invocation
+	replies  [1]reply
+}
+
+// takeLone decides a claim in a flight of its own where one may leave now, and
+// reports whether one did.
+func (l *lane) takeLone(ctx context.Context, c *stint.Claim) (d stint.Decision, flew bool, err error) {
+	o := l.departLone()
+	if o == nil {
+		return d, false, nil
+	}
+	o.encode(c)
+	l.sender.call(ctx, o.calls[:], o.replies[:])
+	d, err = o.decode(c)
+	if o.replies[0].err != nil {
+		o = nil // the connection may still be writing it
+	}
+	l.arrive(o)
+	return d, true, err
+}
+
+// departLone takes a place in the air for one claim; nil when there is none, or
+// when a flight is about to leave that it can go with.
+func (l *lane) departLone() *lone {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.aloft == maxFlights || l.mu.boarding > 0 {
+		return nil
+	}
+	l.mu.aloft++
+	n := len(l.mu.lones)
+	if n == 0 {
+		return &lone{encoding: l.store.encoding}
+	}
+	o := l.mu.lones[n-1]
+	l.mu.lones = l.mu.lones[:n-1]
+	return o
+}
+
+// arrive leaves the place to those who wait, if any do, and keeps a lone for
+// the next that comes by itself.
+func (l *lane) arrive(o *lone) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if o != nil {
+		l.mu.lones = append(l.mu.lones, o)
+	}
+	if l.mu.first == nil {
+		l.mu.aloft--
+		return
+	}
+	f := l.flightLocked()
+	if l.boardLocked(f); len(f.calls) > 0 {
+		go l.fly(f)
+		return
+	}
+	l.mu.aloft--
+	l.mu.idle = append(l.mu.idle, f)
+}
+
+// encode makes the script call of a claim.
+func (o *lone) encode(c *stint.Claim) {
+	if o.limit == nil || o.limit.limit != c.Limit || o.cost != c.Cost || o.encoding.clock != nil {
+		o.limit, o.cost = o.encoding.limits.of(c.Limit), c.Cost
+		o.argv[0] = string(o.encoding.appendOne(o.text[:0], o.limit, c.Cost))
+	}
+	o.text = o.encoding.appendKey(o.text[:0], c.Key, o.limit.hash)
+	o.keys[0] = string(o.text)
+	o.calls[0] = invocation{script: o.encoding.one, keys: o.keys[:], args: o.argv[:]}
+	o.replies[0] = reply{}
+}
+
+// decode is batch.decode for one claim.
+func (o *lone) decode(c *stint.Claim) (stint.Decision, error) {
+	r := &o.replies[0]
+	if r.err != nil {
+		return stint.Decision{}, r.err
+	}
+	o.text = append(o.text[:0], r.data...)
+	now, allowed, rest, err := readHead(o.text, 1)
+	switch {
+	case err != nil:
+		return stint.Decision{}, err
+	case rest[0] >= wrongType:
+		return stint.Decision{}, unreadable(int(rest[0]), c)
+	case len(rest)-1 != int(rest[0]):
+		return stint.Decision{}, garbled("has not the length that it says")
+	}
+	state, err := c.Limit.DecodeState(rest[1:])
+	if err != nil {
+		return stint.Decision{}, err
+	}
+	d := c.Limit.Step(&state, now, c, false)
+	if d.Allowed != (allowed == 1) {
+		return stint.Decision{}, disagreement()
+	}
+	return d, nil
+}

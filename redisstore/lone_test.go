@@ -1,0 +1,132 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stintdev/stint"
+)
+
+// takeLone has a check fly by itself, and returns where its end will be told.
+func (l *lounge) takeLone(key string) chan error {
+	end := make(chan error, 1)
+	go func() {
+		_, flew, err := l.lane.takeLone(l.t.Context(), &stint.Claim{Key: key, Limit: tenASecond(), Cost: 1})
+		if !flew {
+			err = errNoPlace
+		}
+		end <- err
+	}()
+	synctest.Wait()
+	return end
+}
+
+var errNoPlace = errors.New("no place in the air")
+
+func TestLoneChecksLeaveTheirPlaceToThoseWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLounge(t)
+		first, second := l.takeLone("first"), l.takeLone("second")
+		l.departures(1, 1)
+		if err := <-l.takeLone("third"); !errors.Is(err, errNoPlace) {
+			t.Errorf("a third flight: %v", err)
+		}
+		var ends []chan error
+		for i := range 10 {
+			ends = append(ends, l.take(t.Context(), fmt.Sprint("waits", i)))
+		}
+		l.release <- struct{}{}
+		l.departures(1, 1, 10)
+		l.clear()
+		for _, end := range append(ends, first, second) {
+			if err := <-end; !errors.Is(err, errTower) {
+				t.Error(err)
+			}
+		}
+		if l.mu.aloft != 0 {
+			t.Errorf("%d flights are still in the air", l.mu.aloft)
+		}
+	})
+}
+
+func TestLoneCheckGoesWithTheFlightThatBoards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLounge(t)
+		l.announce(1)
+		if err := <-l.takeLone("a"); !errors.Is(err, errNoPlace) {
+			t.Error(err)
+		}
+		l.announce(-1)
+	})
+}
+
+// TestRepliesThatAreNotTheScriptsAreRefused changes a good reply, and asks both
+// by itself and in a flight.
+func TestRepliesThatAreNotTheScriptsAreRefused(t *testing.T) {
+	good, denied := loneReply(1_000_000, 1, nil), loneReply(1_000_000, 0, nil)
+	for _, c := range []struct {
+		name, data, kind string
+	}{
+		{"the script's", good, ""},
+		{"nothing", "", "garbled"},
+		{"cut in the head", good[:5], "garbled"},
+		{"cut before the state", good[:answerHead], "garbled"},
+		{"a state cut short", loneReply(1_000_000, 1, make([]byte, 11))[:answerHead+5], "garbled"},
+		{"a time before the epoch", loneReply(-1, 1, nil), "garbled"},
+		{"denied by the script alone", denied, "garbled"},
+		{"allowed twice", loneReply(1_000_000, 2, nil), "garbled"},
+		{"a state of no bucket", loneReply(1_000_000, 0, []byte("nothing")), "corrupt"},
+		{"told to be corrupt", denied[:answerHead] + "\xff", "corrupt"},
+		{"told to be of another type", denied[:answerHead] + "\xfe", "wrongtype"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			claim := stint.Claim{Key: "k", Limit: tenASecond(), Cost: 1}
+			lone := lone{encoding: encodingOf(t, Options{})}
+			lone.encode(&claim)
+			lone.replies[0].data = c.data
+			d, err := lone.decode(&claim)
+			checkReply(t, c.kind, d, err)
+
+			b := lone.encoding.newBatch()
+			b.add(&stint.Group{Claims: []stint.Claim{claim}}, false)
+			b.invocation()
+			out, errs := make([]stint.Decision, len(b.lines)), make([]error, len(b.groups))
+			b.decode(c.data, out, errs)
+			checkReply(t, c.kind, out[0], errs[0])
+		})
+	}
+}
+
+func checkReply(t *testing.T, kind string, d stint.Decision, err error) {
+	t.Helper()
+	if kind != "" {
+		wantError(t, err, stint.CodeInternal, kind)
+	} else if err != nil || !d.Allowed || d.Remaining != 9 {
+		t.Error(d, err)
+	}
+}
+
+// loneReply is a reply for one key.
+func loneReply(now int64, allowed uint32, state []byte) string {
+	reply := binary.BigEndian.AppendUint32(appendInt7(nil, now), allowed)
+	return string(append(append(reply, byte(len(state))), state...))
+}
+
+// TestLoneChecksOfManyLimits has one lone carry claims on one limit after the
+// other, with costs of their own.
+func TestLoneChecksOfManyLimits(t *testing.T) {
+	o := lone{encoding: encodingOf(t, Options{})}
+	for i := range int64(20) {
+		claim := stint.Claim{Key: "k", Limit: limitOf(t, stint.PerMinute(100+i%3)), Cost: 1 + i%2}
+		o.encode(&claim)
+		b := o.encoding.newBatch()
+		b.add(&stint.Group{Claims: []stint.Claim{claim}}, false)
+		want := b.invocation()
+		if got := o.calls[0]; got.script != want.script || got.keys[0] != want.keys[0] || got.args[0] != want.args[0] {
+			t.Fatalf("claim %d: %q %q; want %q %q", i, got.keys, got.args, want.keys, want.args)
+		}
+	}
+}
