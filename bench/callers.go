@@ -41,16 +41,21 @@ func newAnswers(callers int) *answers {
 // ask is one call. It begins where the caller's last one ended: one look at
 // the clock a call is enough, which counts where a call takes a microsecond.
 func (a *answers) ask(caller int, t take, key string) {
-	at := &a.at[caller]
-	if *at == 0 {
-		*at = time.Since(a.base)
-	}
+	at := a.last(caller)
 	if !t(key) {
 		a.refused[caller]++
 	}
 	now := time.Since(a.base)
-	a.seen[caller] = append(a.seen[caller], uint32(min(now-*at, 1<<32-1)))
-	*at = now
+	a.seen[caller] = append(a.seen[caller], uint32(min(now-at, 1<<32-1)))
+	a.at[caller] = now
+}
+
+// last is when a caller's last call ended, from base.
+func (a *answers) last(caller int) time.Duration {
+	if a.at[caller] == 0 {
+		a.at[caller] = time.Since(a.base)
+	}
+	return a.at[caller]
 }
 
 // calls is how many have ended in this slice.
@@ -93,12 +98,18 @@ func (c calling) runner(name string, t take, keys []string, seen *answers) runne
 	}
 	share := max(len(keys)/c.callers, 1)
 	next := make([]int, c.callers)
-	return runner{name: name, after: seen.close, block: func(caller int) int {
-		at := &next[caller]
-		seen.ask(caller, t, keys[(caller*share+*at)%len(keys)])
-		if *at++; *at == share {
-			*at = 0
+	return runner{name: name, after: seen.close, block: func(caller int) (calls int) {
+		for start := seen.last(caller); seen.last(caller)-start < stretch; calls++ {
+			at := &next[caller]
+			seen.ask(caller, t, keys[(caller*share+*at)%len(keys)])
+			if *at++; *at == share {
+				*at = 0
+			}
 		}
-		return 1
+		return calls
 	}}
 }
+
+// stretch is how long a caller goes on before it looks whether its slice is
+// over.
+const stretch = time.Millisecond

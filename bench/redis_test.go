@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -91,23 +92,30 @@ func TestQuantilesAreNearestRanks(t *testing.T) {
 }
 
 func TestCallersWalkThroughTheirOwnKeys(t *testing.T) {
-	var asked []string
-	note := func(key string) bool { asked = append(asked, key); return key != "d" }
-	seen := newAnswers(2)
-	r := calling{callers: 2}.runner("any", note, []string{"a", "b", "c", "d"}, seen)
-	for range 3 {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []string
+		note := func(key string) bool {
+			asked = append(asked, key)
+			time.Sleep(stretch / 2)
+			return key != "d"
+		}
+		seen := newAnswers(2)
+		r := calling{callers: 2}.runner("any", note, []string{"a", "b", "c", "d", "e", "f"}, seen)
+		for caller := range 2 {
+			if first, second := r.block(caller), r.block(caller); first != 2 || second != 2 {
+				t.Errorf("%d and %d calls; want 2 in a stretch", first, second)
+			}
+		}
+		if want := []string{"a", "b", "c", "a", "d", "e", "f", "d"}; !slices.Equal(asked, want) {
+			t.Errorf("asked for %v; want %v", asked, want)
+		}
+		r.after(true)
 		r.block(0)
-		r.block(1)
-	}
-	if want := []string{"a", "c", "b", "d", "a", "c"}; !slices.Equal(asked, want) {
-		t.Errorf("asked for %v; want %v", asked, want)
-	}
-	r.after(true)
-	r.block(0)
-	r.after(false)
-	if seen.Calls != 6 || seen.Refused != 1 || len(seen.P99) != 1 {
-		t.Errorf("%d calls, %d refused, %d rounds", seen.Calls, seen.Refused, len(seen.P99))
-	}
+		r.after(false)
+		if seen.Calls != 8 || seen.Refused != 2 || len(seen.P99) != 1 {
+			t.Errorf("%d calls, %d refused, %d rounds", seen.Calls, seen.Refused, len(seen.P99))
+		}
+	})
 }
 
 func TestCPUListsAreSpeltOut(t *testing.T) {
