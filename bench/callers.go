@@ -15,6 +15,16 @@ type calling struct {
 // mostCallers is as many as ever call at once.
 const mostCallers = 256
 
+// parts is into how many a slice is cut. One caller uses little of the machine,
+// and sees all that others do on it: what passes in the time of a slice is
+// part of a comparison, and what takes longer is not.
+func (c calling) parts() int {
+	if c.callers == 1 {
+		return 10
+	}
+	return 1
+}
+
 // callings is every workload, the loneliest first.
 func callings() []calling {
 	return []calling{{1, false}, {16, false}, {64, false}, {mostCallers, false}, {mostCallers, true}}
@@ -24,6 +34,7 @@ func callings() []calling {
 // a round, what came of it. Each caller writes to its own part.
 type answers struct {
 	base           time.Time
+	parts, part    int             // of a slice that slices make up; how many there were of them
 	at             []time.Duration // when each caller's last call ended, from base; 0 before its first
 	seen           [][]uint32      // nanoseconds a call, for each caller
 	refused        []int           // calls that were not admitted, or failed
@@ -31,9 +42,9 @@ type answers struct {
 	Calls, Refused int             // in the rounds that count
 }
 
-func newAnswers(callers int) *answers {
+func newAnswers(callers, parts int) *answers {
 	return &answers{
-		base: time.Now(), at: make([]time.Duration, callers),
+		base: time.Now(), parts: parts, at: make([]time.Duration, callers),
 		seen: make([][]uint32, callers), refused: make([]int, callers),
 	}
 }
@@ -66,14 +77,20 @@ func (a *answers) calls() (n int) {
 	return n
 }
 
-// close ends a slice, and keeps its figures if its round counts.
+// close ends a slice, or a part of one, and keeps its figures if its round
+// counts.
 func (a *answers) close(counts bool) {
+	clear(a.at)
+	if a.part++; counts && a.part%a.parts != 0 {
+		return
+	}
+	a.part = 0
 	all := slices.Concat(a.seen...)
 	for i := range a.seen {
 		if counts {
 			a.Refused += a.refused[i]
 		}
-		a.seen[i], a.refused[i], a.at[i] = a.seen[i][:0], 0, 0
+		a.seen[i], a.refused[i] = a.seen[i][:0], 0
 	}
 	if !counts || len(all) == 0 {
 		return

@@ -99,10 +99,11 @@ func (s *redisServer) race(o options, c calling, keys []string, out io.Writer, b
 			return fmt.Errorf("%s: %w", one.name, err)
 		}
 		defer leave()
-		seen[one.name] = newAnswers(c.callers)
+		seen[one.name] = newAnswers(c.callers, c.parts())
 		runners = append(runners, c.runner(one.name, t, keys, seen[one.name]))
 	}
-	r := race{rounds: o.rounds, slice: o.slice, cpus: 1, callers: c.callers, clock: wallClock}
+	parts := c.parts()
+	r := race{rounds: o.rounds * parts, slice: o.slice / time.Duration(parts), cpus: 1, callers: c.callers, clock: wallClock}
 	if o.busy {
 		r.clock = bothClock(s.process.Process.Pid, c.callers)
 	}

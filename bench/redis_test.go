@@ -99,7 +99,7 @@ func TestCallersWalkThroughTheirOwnKeys(t *testing.T) {
 			time.Sleep(stretch / 2)
 			return key != "d"
 		}
-		seen := newAnswers(2)
+		seen := newAnswers(2, 1)
 		r := calling{callers: 2}.runner("any", note, []string{"a", "b", "c", "d", "e", "f"}, seen)
 		for caller := range 2 {
 			if first, second := r.block(caller), r.block(caller); first != 2 || second != 2 {
@@ -116,6 +116,18 @@ func TestCallersWalkThroughTheirOwnKeys(t *testing.T) {
 			t.Errorf("%d calls, %d refused, %d rounds", seen.Calls, seen.Refused, len(seen.P99))
 		}
 	})
+}
+
+func TestPartsOfASliceHaveOneTail(t *testing.T) {
+	seen := newAnswers(1, 2)
+	r := calling{callers: 1}.runner("any", func(string) bool { return true }, []string{"a"}, seen)
+	for part := range 1 + 2*2 {
+		r.block(0)
+		r.after(part > 0)
+	}
+	if len(seen.P99) != 2 || seen.at[0] != 0 {
+		t.Errorf("%d figures of 2 slices; the last call ended at %v, want 0: its caller begins anew", len(seen.P99), seen.at[0])
+	}
 }
 
 func TestCPUListsAreSpeltOut(t *testing.T) {

@@ -135,7 +135,7 @@ func (f *field) race(o options) serverRace {
 	result := serverRace{server: timings{}, seen: map[string]*answers{}, busy: o.busy}
 	var runners []runner
 	for _, s := range f.surfaces {
-		result.seen[s.name] = newAnswers(s.callers)
+		result.seen[s.name] = newAnswers(s.callers, 1)
 		runners = append(runners, result.runner(s))
 	}
 	result.timings = o.race(cpus).interleave(runners)
