@@ -82,6 +82,8 @@ type part struct {
 	equal   map[sameness]int // entries of plain calls
 	latest  sameness         // what was last looked up there, and
 	at      int              // where it was
+	claims  int // of the calls
+	groups  int // of the entries
 	out     []stint.Decision
 	errs    []error
 }
@@ -104,6 +106,7 @@ func newPart(e *encoding) *part { return &part{batch: e.newBatch(), equal: map[s
 // take adds a call to the part. among says that others travel too, which may
 // be its equals.
 func (p *part) take(c *call, among bool) {
+	p.claims += len(c.claims)
 	if !among || !c.plain() {
 		p.append(c)
 		return
@@ -133,6 +136,7 @@ func (p *part) append(c *call) {
 			e.group = at
 		}
 	}
+	p.groups += len(c.groups)
 	p.entries = append(p.entries, e)
 }
 
@@ -143,8 +147,7 @@ func (p *part) read(r *reply, replicas uint8) {
 		p.fail(r.err)
 		return
 	}
-	claims, groups := p.size()
-	p.out, p.errs = grow(p.out, claims), grow(p.errs, groups)
+	p.out, p.errs = grow(p.out, p.claims), grow(p.errs, p.groups)
 	p.batch.decode(r.data, p.out, p.errs)
 	out := p.out
 	for _, e := range p.entries {
@@ -168,17 +171,6 @@ func (p *part) lack(err error) {
 	}
 }
 
-// size is the number of answers and of groups.
-func (p *part) size() (claims, groups int) {
-	for _, e := range p.entries {
-		groups += len(e.first.groups)
-		for c := e.first; c != nil; c = c.same {
-			claims += len(c.out)
-		}
-	}
-	return claims, groups
-}
-
 func (p *part) fail(err error) {
 	p.failed = true
 	for _, e := range p.entries {
@@ -200,7 +192,7 @@ func (p *part) reset(e *encoding) {
 	clear(p.entries)
 	clear(p.equal)
 	clear(p.errs)
-	p.entries = p.entries[:0]
+	p.entries, p.claims, p.groups = p.entries[:0], 0, 0
 }
 
 // grow returns a slice of n zero elements in the room of another where that

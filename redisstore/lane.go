@@ -21,6 +21,7 @@ type lane struct {
 	sender   sender
 	store    *Store
 	replicas uint8
+	full     atomic.Bool // no flight may leave; written under the lock
 
 	mu struct {
 		sync.Mutex
@@ -71,12 +72,12 @@ func (l *lane) send(ctx context.Context, c *call, itself bool) {
 		c.ctx = ctx
 	}
 	l.mu.Lock()
-	if l.mu.aloft == maxFlights || l.mu.boarding > 0 {
+	if l.full.Load() {
 		l.pushLocked(c)
 		l.mu.Unlock()
 		return
 	}
-	l.mu.aloft++
+	l.countLocked(1, 0)
 	f := l.flightLocked()
 	c.state = aloft
 	f.calls = append(f.calls, c)
@@ -127,10 +128,17 @@ func (l *lane) linger() {
 	}
 }
 
+// countLocked counts flights in the air and those about to leave.
+func (l *lane) countLocked(aloft, boarding int) {
+	l.mu.aloft += aloft
+	l.mu.boarding += boarding
+	l.full.Store(l.mu.aloft == maxFlights || l.mu.boarding > 0)
+}
+
 func (l *lane) announce(boarding int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.boarding += boarding
+	l.countLocked(0, boarding)
 }
 
 func (l *lane) waiting() int {
@@ -148,7 +156,7 @@ func (l *lane) board(f *flight) bool {
 		l.boardLocked(f)
 	}
 	if len(f.calls) == 0 {
-		l.mu.aloft--
+		l.countLocked(-1, 0)
 		l.mu.idle = append(l.mu.idle, f)
 	}
 	return len(f.calls) > 0
@@ -165,7 +173,7 @@ func (l *lane) boardLocked(f *flight) {
 	}
 	l.fillLocked(f, min(maxLines, l.mu.waiting/2))
 	if other := l.flightLocked(); l.fillLocked(other, maxLines) {
-		l.mu.aloft++
+		l.countLocked(1, 0)
 		go l.fly(other)
 	} else {
 		l.mu.idle = append(l.mu.idle, other)

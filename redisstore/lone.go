@@ -43,12 +43,15 @@ func (l *lane) takeLone(ctx context.Context, c *stint.Claim) (d stint.Decision, 
 // departLone takes a place in the air for one claim; nil when there is none, or
 // when a flight is about to leave that it can go with.
 func (l *lane) departLone() *lone {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.mu.aloft == maxFlights || l.mu.boarding > 0 {
+	if l.full.Load() {
 		return nil
 	}
-	l.mu.aloft++
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.full.Load() {
+		return nil
+	}
+	l.countLocked(1, 0)
 	n := len(l.mu.lones)
 	if n == 0 {
 		return &lone{encoding: l.store.encoding}
@@ -67,7 +70,7 @@ func (l *lane) arrive(o *lone) {
 		l.mu.lones = append(l.mu.lones, o)
 	}
 	if l.mu.first == nil {
-		l.mu.aloft--
+		l.countLocked(-1, 0)
 		return
 	}
 	f := l.flightLocked()
@@ -75,7 +78,7 @@ func (l *lane) arrive(o *lone) {
 		go l.fly(f)
 		return
 	}
-	l.mu.aloft--
+	l.countLocked(-1, 0)
 	l.mu.idle = append(l.mu.idle, f)
 }
 
