@@ -99,7 +99,7 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 	now := m.clock.now()
 	shard := m.table.Shard(id)
 	if !shard.TryLock() {
-		shard.Lock()
+		shard.Wait()
 	}
 	if !shard.Owns(id) {
 		shard = m.table.Relock(shard, id)

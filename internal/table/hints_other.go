@@ -10,6 +10,6 @@ import "unsafe"
 // touch would begin to fetch two cache lines.
 func touch(_, _ unsafe.Pointer) {}
 
-// pause would let some time pass, so here the looks of [Shard.Lock] follow each
+// pause would let some time pass, so here the looks of [Shard.Wait] follow each
 // other at once.
 func pause(uint32) {}

@@ -7,7 +7,7 @@ import (
 )
 
 // Shard is a part of a [Table] with its own lock. Every method but Lock,
-// TryLock and Number needs it locked. It fills a cache line.
+// TryLock, Wait and Number needs it locked. It fills a cache line.
 type Shard struct {
 	mu    sync.Mutex
 	slots unsafe.Pointer // *[size]Slot
@@ -29,26 +29,31 @@ const pointerSize = unsafe.Sizeof(uintptr(0))
 var _ [shardSize]byte = [unsafe.Sizeof(Shard{})]byte{}
 
 // How often who waits for a shard looks for it before being put to sleep, and
-// how many pauses, of 10 to 40 ns each on processors of today, lie between.
+// how many pauses, of 10 to 40 ns each on processors of today, come before each
+// look.
 const (
-	looks       = 8
-	firstPauses = 4
-	laterPauses = 100
+	looks  = 8
+	pauses = 100
 )
 
-// Lock waits for the shard. Most who hold it are done in some tens of
-// nanoseconds, so a first look comes soon. A shard that is still held then is
-// that of a hot key, whose holder comes back at once: the later looks are seldom,
-// for each takes the cache line from the one at work, and many, for to be put to
-// sleep and woken costs as much as a hundred checks.
+// Lock waits for the shard.
 func (s *Shard) Lock() {
-	pauses := uint32(firstPauses)
+	if !s.TryLock() {
+		s.Wait()
+	}
+}
+
+// Wait is Lock for who has just found the shard locked. Most who hold it are
+// done in some tens of nanoseconds, but the one who is met there has a hot key,
+// and comes back at once. So the looks are seldom, for each takes cache lines
+// from the one at work: two who take turns do half as much as one. And they are
+// many, for to be put to sleep and woken costs as much as a hundred checks.
+func (s *Shard) Wait() {
 	for range looks {
+		pause(pauses)
 		if s.TryLock() {
 			return
 		}
-		pause(pauses)
-		pauses = laterPauses
 	}
 	s.mu.Lock()
 }
