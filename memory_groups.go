@@ -98,9 +98,14 @@ func (g *groupCall) run(b *batch, from, to int, out []Decision) {
 	}
 }
 
-// lookUp prepares the claims and touches their slots, so that their memory is
-// waited for at once.
+// lookUp prepares the claims. It begins to fetch first all their keys and then
+// all their slots, so that their memory is waited for at once.
 func (g *groupCall) lookUp(b *batch, from, to int) {
+	for i := from; i < to; i++ {
+		for j := range g.groups[i].Claims {
+			table.Fetch(g.groups[i].Claims[j].Key)
+		}
+	}
 	k := 0
 	for i := from; i < to; i++ {
 		claims := g.groups[i].Claims

@@ -8,6 +8,14 @@ TEXT ·touch(SB), NOSPLIT, $0-16
 	PREFETCHT0 (BX)
 	RET
 
+// func fetch(first, last unsafe.Pointer)
+TEXT ·fetch(SB), NOSPLIT, $0-16
+	MOVQ first+0(FP), AX
+	MOVQ last+8(FP), BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (BX)
+	RET
+
 // func pause(times uint32)
 TEXT ·pause(SB), NOSPLIT, $0-4
 	MOVL times+0(FP), AX

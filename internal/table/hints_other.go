@@ -4,11 +4,14 @@ package table
 
 import "unsafe"
 
-// Both are instructions of their own, which Go does not reach without assembly:
-// here neither does anything.
+// These are instructions of their own, which Go does not reach without assembly:
+// here none does anything.
 
 // touch would begin to fetch two cache lines.
 func touch(_, _ unsafe.Pointer) {}
+
+// fetch would begin to fetch two cache lines.
+func fetch(_, _ unsafe.Pointer) {}
 
 // pause would let some time pass, so here the looks of [Shard.Wait] follow each
 // other at once.

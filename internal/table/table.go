@@ -166,6 +166,15 @@ func (t *Table) touch(id ID) {
 	touch(unsafe.Pointer(&t.shards[number]), unsafe.Add(w.at(int(number)), home(id.Hash, int(size&^lateBit))*slotSize))
 }
 
+// Fetch begins to bring a key to the cache, without waiting for it: its first
+// line and its last, which are all but of a long one.
+func Fetch(key string) {
+	if key != "" {
+		first := unsafe.Pointer(unsafe.StringData(key))
+		fetch(first, unsafe.Add(first, len(key)-1))
+	}
+}
+
 // Stats locks one shard after the other.
 func (t *Table) Stats() Stats {
 	s := Stats{Evictions: t.evictions.Load(), Unstored: t.unstored.Load(), Full: t.full.Load()}
