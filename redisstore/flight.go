@@ -82,8 +82,8 @@ type part struct {
 	equal   map[sameness]int // entries of plain calls
 	latest  sameness         // what was last looked up there, and
 	at      int              // where it was
-	claims  int // of the calls
-	groups  int // of the entries
+	claims  int              // of the calls
+	groups  int              // of the entries
 	out     []stint.Decision
 	errs    []error
 }
