@@ -18,7 +18,8 @@ type call struct {
 	slot     uint16
 	replicas uint8           // that must have what is charged
 	keep     bool            // sent even when its caller has left
-	ctx      context.Context //nolint:containedctx // of the caller, for as long as it waits; nil: none that matters
+	slow     bool            // beyond the quick script
+	ctx      context.Context //nolint:containedctx // of the caller, for as long as it waits; nil: none that ends
 	groups   []asked         // at least one
 	claims   []stint.Claim   // of all groups
 
@@ -75,18 +76,25 @@ func (p *callPool) get() *call {
 
 // put takes back a call that no lane and no caller holds.
 func (p *callPool) put(c *call) {
-	clear(c.claims) // let go of the keys
-	clear(c.groups)
-	if len(c.claims) > 1 { // the first have moved away from there
-		clear(c.one.claim[:])
-		clear(c.one.group[:])
+	if len(c.claims) == 1 && len(c.groups) == 1 { // clear is slow with so few
+		c.claims[0], c.groups[0], c.errs[0] = stint.Claim{}, asked{}, nil
+	} else {
+		c.letGo()
 	}
-	clear(c.errs)
 	c.groups, c.claims = c.groups[:0], c.claims[:0]
 	c.out, c.errs = c.out[:0], c.errs[:0]
 	c.ctx = nil
-	c.state, c.replicas, c.keep, c.alone, c.own, c.same = queued, 0, false, false, false, nil
+	c.state, c.replicas, c.keep, c.slow, c.alone, c.own, c.same = queued, 0, false, false, false, false, nil
 	p.pool.Put(c)
+}
+
+// letGo forgets the claims of many.
+func (c *call) letGo() {
+	clear(c.claims)
+	clear(c.groups)
+	clear(c.errs)
+	clear(c.one.claim[:]) // from where the first may have moved away
+	clear(c.one.group[:])
 }
 
 // add appends copies of the claims of a group.
@@ -97,22 +105,20 @@ func (c *call) add(a asked) {
 	for i := range a.Claims {
 		c.replicas = max(c.replicas, a.Claims[i].Policy.Replicas)
 	}
-	c.append(a)
-}
-
-// addOne is add for a group of one claim.
-func (c *call) addOne(claim *stint.Claim) {
-	c.claims = append(c.claims, *claim)
-	c.replicas = claim.Policy.Replicas
-	c.append(asked{Group: stint.Group{Claims: c.claims[:1:1]}})
-}
-
-func (c *call) append(a asked) {
+	c.slow = c.slow || !plainBucket(&a.Group, a.dry)
 	c.groups = append(c.groups, a)
 	c.errs = append(c.errs, nil)
 	for range a.Claims {
 		c.out = append(c.out, stint.Decision{})
 	}
+}
+
+// addOne is add for a group of one claim, the first and last of the call.
+func (c *call) addOne(claim *stint.Claim) {
+	c.claims, c.groups = c.claims[:1], c.groups[:1]
+	c.out, c.errs = c.out[:1], c.errs[:1]
+	c.claims[0], c.groups[0].Claims = *claim, c.claims
+	c.replicas, c.slow = claim.Policy.Replicas, !quickClaim(claim)
 }
 
 // plain reports whether equal calls may travel as one line: the script
@@ -123,16 +129,6 @@ func (c *call) plain() bool {
 	}
 	claim := &c.claims[0]
 	return claim.Cost > 0 && claim.Extra == 0
-}
-
-// quick reports whether the quick script can decide the call.
-func (c *call) quick() bool {
-	for i := range c.groups {
-		if !plainBucket(&c.groups[i].Group, c.groups[i].dry) {
-			return false
-		}
-	}
-	return true
 }
 
 // lack is the error of the groups that were charged, when what they wrote is

@@ -44,9 +44,8 @@ func (f *flight) fly(ctx context.Context) {
 // part returns the part that a call travels in. Few slots share a flight, or
 // few calls.
 func (f *flight) part(c *call) *part {
-	quick := c.quick()
 	for _, p := range f.parts[:f.used] {
-		if p.slot == c.slot && p.quick == quick {
+		if p.slot == c.slot && p.slow == c.slow {
 			return p
 		}
 	}
@@ -54,7 +53,7 @@ func (f *flight) part(c *call) *part {
 		f.parts = append(f.parts, newPart(f.encoding))
 	}
 	p := f.parts[f.used]
-	p.slot, p.quick = c.slot, quick
+	p.slot, p.slow = c.slot, c.slow
 	f.used++
 	return p
 }
@@ -75,7 +74,7 @@ func (f *flight) reset() {
 // those that need more than the quick one do not slow down the others.
 type part struct {
 	slot    uint16
-	quick   bool
+	slow    bool // beyond the quick script
 	failed  bool
 	batch   *batch
 	entries []entry

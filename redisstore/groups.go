@@ -191,7 +191,7 @@ func (p *plan) sendCalls() {
 		return
 	}
 	for _, c := range p.calls {
-		p.store.send(p.ctx, c, len(p.calls) == 1)
+		p.store.laneOf(c.slot, c.replicas).send(p.ctx, c, len(p.calls) == 1)
 	}
 	for _, c := range p.calls {
 		p.left = append(p.left, c.wait(p.ctx))

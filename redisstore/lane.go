@@ -68,7 +68,7 @@ func newLane(n sender, s *Store, replicas uint8) *lane {
 // would take it half as long again.
 func (l *lane) send(ctx context.Context, c *call, itself bool) {
 	c.lane = l
-	if !c.keep {
+	if !c.keep && ctx.Done() != nil {
 		c.ctx = ctx
 	}
 	l.mu.Lock()

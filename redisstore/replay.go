@@ -45,7 +45,7 @@ func (r *replay) fault(lines []line) error {
 // alone decides the callers of one line, one after the other.
 func (r *replay) alone(l *line, dry bool, out []stint.Decision) {
 	for i := range out {
-		out[i] = r.step(l, dry)
+		r.step(l, dry, &out[i])
 		if out[i].Allowed && !dry {
 			r.allowed++
 		}
@@ -58,7 +58,7 @@ func (r *replay) together(lines []line, charge bool, out []stint.Decision) bool 
 	logs := r.answers.logs
 	for i := range lines {
 		claims = append(claims, *lines[i].claim)
-		out[i] = r.step(&lines[i], true)
+		r.step(&lines[i], true, &out[i])
 	}
 	r.batch.claims = claims
 	_, face := stint.Face(claims, out)
@@ -75,19 +75,20 @@ func (r *replay) together(lines []line, charge bool, out []stint.Decision) bool 
 // charge charges a line of a group that was admitted, if it was allowed.
 func (r *replay) charge(l *line, d *stint.Decision) {
 	dry := !d.Allowed // of a set of alternatives
-	*d = r.step(l, dry)
+	r.step(l, dry, d)
 	if !dry {
 		r.allowed++
 	}
 }
 
 // step takes the step of one caller.
-func (r *replay) step(l *line, dry bool) stint.Decision {
+func (r *replay) step(l *line, dry bool, d *stint.Decision) {
 	if !dry && l.claim.Cost == stint.Forget {
 		r.batch.faults[l.key] = nil
 	}
 	if l.limit.kind == logKind {
-		return r.tellLog(l)
+		*d = r.tellLog(l)
+		return
 	}
-	return l.limit.limit.Step(&r.batch.states[l.key], r.answers.now, l.claim, dry)
+	*d = l.limit.limit.Step(&r.batch.states[l.key], r.answers.now, l.claim, dry)
 }

@@ -56,39 +56,38 @@ func (s *Store) Close() error {
 }
 
 // Take decides one claim and charges it when allowed.
-func (s *Store) Take(ctx context.Context, claim stint.Claim) (stint.Decision, error) {
-	if err := claim.Validate(); err != nil {
-		return stint.Decision{}, err
+func (s *Store) Take(ctx context.Context, claim stint.Claim) (d stint.Decision, err error) {
+	if err = claim.Validate(); err != nil {
+		return d, err
 	}
 	if ctx.Err() != nil {
-		return stint.Decision{}, endedUnsent(ctx)
+		return d, endedUnsent(ctx)
 	}
 	slot := s.slotOfClaim(&claim)
-	if quickClaim(&claim) && claim.Policy.Replicas == 0 && patient(ctx) {
-		n := s.topology.nodeOf(slot)
-		if d, flew, err := n.lanes.of(n, s, 0).takeLone(ctx, &claim); flew {
+	l := s.laneOf(slot, claim.Policy.Replicas)
+	if quickClaim(&claim) && l.replicas == 0 && patient(ctx) {
+		if d, flew, err := l.takeLone(ctx, &claim); flew {
 			return d, err
 		}
 	}
 	c := s.calls.get()
 	c.slot = slot
 	c.addOne(&claim)
-	s.send(ctx, c, true)
-	if err := c.wait(ctx); err != nil {
-		return stint.Decision{}, err
+	l.send(ctx, c, true)
+	if err = c.wait(ctx); err != nil {
+		return d, err
 	}
-	d, err := c.out[0], c.errs[0]
+	if err = c.errs[0]; err == nil {
+		d = c.out[0]
+	}
 	s.calls.put(c)
-	if err != nil {
-		return stint.Decision{}, err
-	}
-	return d, nil
+	return d, err
 }
 
-// send puts a call into the lane of its server.
-func (s *Store) send(ctx context.Context, c *call, alone bool) {
-	n := s.topology.nodeOf(c.slot)
-	n.lanes.of(n, s, c.replicas).send(ctx, c, alone)
+// laneOf returns the lane to the server that keeps a slot.
+func (s *Store) laneOf(slot uint16, replicas uint8) *lane {
+	n := s.topology.nodeOf(slot)
+	return n.lanes.of(n, s, replicas)
 }
 
 // slotOfClaim returns the slot of a claim; away from a Cluster all is one slot.

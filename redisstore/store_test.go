@@ -173,7 +173,7 @@ func TestHotKeyIsServedInOrder(t *testing.T) {
 	for range 60 {
 		q := s.calls.get()
 		q.addOne(&c)
-		s.send(t.Context(), q, false)
+		s.laneOf(q.slot, q.replicas).send(t.Context(), q, false)
 		calls = append(calls, q)
 	}
 	server.Thaw()
@@ -237,7 +237,7 @@ func TestCloseEndsTheChecksThatWait(t *testing.T) {
 	for range 20 {
 		q := s.calls.get()
 		q.addOne(&c)
-		s.send(t.Context(), q, false)
+		s.laneOf(q.slot, q.replicas).send(t.Context(), q, false)
 		wg.Go(func() {
 			if err := q.wait(t.Context()); err != nil || q.errs[0] == nil {
 				t.Errorf("a check on a closed store ended with %v, %v", err, q.errs[0])

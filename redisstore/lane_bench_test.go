@@ -1,0 +1,53 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stintdev/stint"
+)
+
+// BenchmarkLane is what a check of a hot key costs this side of the wire, among
+// many callers: everything but the connection and the server.
+func BenchmarkLane(b *testing.B) {
+	s := &Store{}
+	var err error
+	if s.encoding, err = newEncoding(&s.options); err != nil {
+		b.Fatal(err)
+	}
+	n := &node{}
+	n.lanes[0].Store(newLane(generous{}, s, 0))
+	s.topology = &topology{one: n}
+	claim := stint.Claim{Key: "user:00000001", Limit: benchmarkLimit(b), Cost: 1}
+	const callers = 256
+	b.ReportAllocs()
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for range b.N / callers {
+				if _, err := s.Take(context.Background(), claim); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// generous is a server where no key has a state: it admits all of a line.
+type generous struct{}
+
+func (generous) call(_ context.Context, calls []invocation, replies []reply) {
+	for range 2 {
+		runtime.Gosched() // others ask meanwhile
+	}
+	callers := uint32(1)
+	if args := calls[0].args[0]; len(args) > 7+7+4+36 {
+		callers = binary.BigEndian.Uint32([]byte(args[len(args)-6:]))
+	}
+	replies[0].data = loneReply(1, callers, nil)
+}
