@@ -111,8 +111,8 @@ func (s *scripts) must(args ...string) string {
 	return text
 }
 
-// failsAlone decides five groups, of which the second and the fourth need a
-// spoiled key.
+// failsAlone decides groups, some of which need a spoiled key: in one call with
+// others, and by themselves.
 func (s *scripts) failsAlone(l stint.Limit, cost int64, kind string, spoil func(key string)) {
 	s.Helper()
 	s.must("FLUSHALL")
@@ -127,6 +127,7 @@ func (s *scripts) failsAlone(l stint.Limit, cost int64, kind string, spoil func(
 	spoil(spoiled)
 	before := s.must("DUMP", spoiled)
 	for _, groups := range [][]stint.Group{
+		{claims("bad")},
 		{claims("a"), claims("bad"), claims("b")},
 		{claims("c"), claims("d", "bad"), claims("e", "f"), claims("bad"), claims("d")},
 	} {

@@ -1,0 +1,129 @@
+package redisstore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/redistest"
+)
+
+// TestBucketsAtTheirEdges sets states at and beside every edge of a bucket, of
+// any other limit's numbers too, and holds each script to the step in Go: the
+// decision, and what the server keeps.
+func TestBucketsAtTheirEdges(t *testing.T) {
+	s := dialScripts(t, redistest.Server(t).Addr())
+	e := &edges{scripts: s, rand: newRand(t)}
+	e.encode = encodingOf(t, Options{Clock: func() int64 { return e.now }})
+	limits := edgeLimits(t)
+	for i := range 1200 {
+		e.limit = limits[i%len(limits)]
+		e.check()
+	}
+}
+
+// edgeLimits are limits whose numbers are the greatest, the smallest, and
+// prime to each other.
+func edgeLimits(t *testing.T) (limits []stint.Limit) {
+	t.Helper()
+	for _, s := range []stint.Spec{
+		{RefillRate: "100000000", Capacity: 1e9},
+		{RefillRate: "1", Capacity: 1e9},
+		{RefillRate: "99.9999999", Capacity: 1},
+		{RefillRate: "1.67", Capacity: 5},
+		{RefillRate: "0.000003", Capacity: 1},
+		{Algorithm: stint.GCRA, Limit: 1, Window: 400 * 24 * time.Hour},
+		{Algorithm: stint.GCRA, Limit: 99_999_989, Window: time.Second, Capacity: 999_999_937},
+		{Algorithm: stint.GCRA, Limit: 3, Window: 7 * time.Millisecond, Capacity: 4295},
+	} {
+		limits = append(limits, limitOf(t, s))
+	}
+	return limits
+}
+
+// edges is a claim on a state, both drawn at edges.
+type edges struct {
+	*scripts
+
+	rand   *rand.Rand
+	encode *encoding
+	limit  stint.Limit
+	now    int64
+}
+
+// near draws one of some numbers, or one beside it, from 0 to what a double
+// holds.
+func (e *edges) near(numbers ...int64) int64 {
+	n := numbers[e.rand.IntN(len(numbers))]
+	return min(max(0, n+e.rand.Int64N(3)-1), maxMicros)
+}
+
+func (e *edges) check() {
+	e.Helper()
+	n := e.limit.Numbers()
+	e.now = e.near(0, 1_787_000_000_000_000, e.rand.Int64N(5e15), maxMicros)
+	full := n.Max * 1_000_000
+	last := e.near(0, e.now, e.now-n.Fill, e.now-n.Fill/2, e.now-e.rand.Int64N(n.Fill+1), e.now+n.Fill, maxMicros)
+	whole := e.near(0, full, full/2, e.rand.Int64N(full), 1_000_000, 1<<32, maxMicros)
+	frac := e.near(0, n.Q, n.Q/2, e.rand.Int64N(n.Q), 1<<8, 1<<16, 1<<24, maxMicros)
+	units := min(whole, full) / 1_000_000
+	cost := min(e.near(0, 1, units, n.Max, stint.MaxCost), stint.MaxCost)
+	for way := range 3 {
+		e.decides(way, appendBucket(last, whole, frac), stint.Claim{Key: "k", Limit: e.limit, Cost: cost})
+	}
+}
+
+// appendBucket is the state of a bucket as package stint writes it.
+func appendBucket(last, whole, frac int64) []byte {
+	state := appendInt7(nil, last)
+	if whole < 1<<32 && frac < 1<<8 {
+		state = append(state, appendInt7(nil, whole)[3:]...)
+	} else {
+		state = appendInt7(state, whole)
+	}
+	digits := appendInt7(nil, frac)
+	for len(digits) > 0 && digits[0] == 0 {
+		digits = digits[1:]
+	}
+	return append(state, digits...)
+}
+
+// decides has a claim decided by one.lua, bucket.lua or take.lua.
+func (e *edges) decides(way int, state []byte, c stint.Claim) {
+	e.Helper()
+	b := e.encode.newBatch()
+	if way > 0 {
+		other := stint.Claim{Key: "other", Limit: c.Limit}
+		b.add(&stint.Group{Claims: []stint.Claim{other}}, way == 2)
+	}
+	b.add(&stint.Group{Claims: []stint.Claim{c}}, false)
+	b.invocation()
+	key := b.names[len(b.names)-1]
+	b.names = b.names[:0]
+	e.must("SET", key, string(state))
+	out, errs := e.decide(b)
+	want, kept := e.step(state, &c)
+	what := fmt.Sprintf("%v, way %d, cost %d at %d on % x", c.Limit, way, c.Cost, e.now, state)
+	if got := out[len(out)-1]; got != want || errs[len(errs)-1] != nil {
+		e.Errorf("%s:\n got %+v (%v)\nwant %+v", what, got, errs, want)
+	}
+	if got := e.must("GET", key); got != string(kept) {
+		e.Errorf("%s: the server keeps % x, and the step % x", what, got, kept)
+	}
+}
+
+// step is what the step in Go decides, and the state that it leaves.
+func (e *edges) step(data []byte, c *stint.Claim) (stint.Decision, []byte) {
+	e.Helper()
+	state, err := c.Limit.DecodeState(data)
+	if err != nil {
+		e.Fatal(err)
+	}
+	d := c.Limit.Step(&state, e.now, c, false)
+	if !d.Allowed || c.Cost == 0 {
+		return d, data
+	}
+	return d, c.Limit.AppendState(nil, &state)
+}
