@@ -112,11 +112,15 @@ func TestCallerThatDoesNotWaitForTheConnectionGivesUp(t *testing.T) {
 // What holds for a script holds for a check: one whose answer is lost is
 // charged once, and its caller is told that nobody knows.
 func TestCheckWhoseAnswerIsLostIsChargedOnce(t *testing.T) {
+	eachWay(t, 1000, checkWhoseAnswerIsLostIsChargedOnce)
+}
+
+func checkWhoseAnswerIsLostIsChargedOnce(t *testing.T, l stint.Limit) {
 	server := redistest.Server(t)
 	proxy := redistest.Proxy(t, server.Addr())
 	store := open(t, Options{Addrs: []string{proxy.Addr()}, Heartbeat: -1})
 	direct := open(t, Options{Addrs: []string{server.Addr()}, Heartbeat: -1})
-	claim := stint.Claim{Key: "k", Limit: named(t, "windowed", stint.FixedWindow, 1000), Cost: 1}
+	claim := stint.Claim{Key: "k", Limit: l, Cost: 1}
 	used := func() int64 {
 		peek := claim
 		peek.Cost = 0
@@ -127,13 +131,13 @@ func TestCheckWhoseAnswerIsLostIsChargedOnce(t *testing.T) {
 		return d.Limit - d.Remaining
 	}
 	for i := range int64(10) {
-		if _, err := store.Take(t.Context(), claim); err != nil {
+		if _, err := store.Take(context.Background(), claim); err != nil {
 			t.Fatal(err)
 		}
 		proxy.DropReplies()
 		failed := make(chan error)
 		go func() {
-			_, err := store.Take(t.Context(), claim)
+			_, err := store.Take(context.Background(), claim)
 			failed <- err
 		}()
 		eventually(t, "the check is charged", func() bool { return used() == 2*i+2 })
@@ -147,15 +151,19 @@ func TestCheckWhoseAnswerIsLostIsChargedOnce(t *testing.T) {
 }
 
 func TestCloseDoesNotWaitForAFrozenServer(t *testing.T) {
+	eachWay(t, 1, closeDoesNotWaitForAFrozenServer)
+}
+
+func closeDoesNotWaitForAFrozenServer(t *testing.T, l stint.Limit) {
 	server := redistest.Server(t)
 	store := open(t, Options{Addrs: []string{server.Addr()}, Timeout: time.Minute, Heartbeat: -1})
 	eventually(t, "it is connected", func() bool { return store.Stats().Up })
 	server.Freeze()
 	defer server.Thaw()
-	claim := stint.Claim{Key: "k", Limit: perHour(t, 1), Cost: 1}
+	claim := stint.Claim{Key: "k", Limit: l, Cost: 1}
 	failed := make(chan error)
 	go func() {
-		_, err := store.Take(t.Context(), claim)
+		_, err := store.Take(context.Background(), claim)
 		failed <- err
 	}()
 	eventually(t, "the check is on its way", func() bool { return inUse(store.topology.nodeOf(0)) })

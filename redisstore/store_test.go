@@ -91,7 +91,7 @@ func attempts(t *testing.T, goroutines, each int, s stint.Store, c stint.Claim) 
 	for range goroutines {
 		wg.Go(func() {
 			for range each {
-				d, err := s.Take(t.Context(), c)
+				d, err := s.Take(context.Background(), c)
 				if err != nil {
 					t.Error(err)
 					return
@@ -118,13 +118,26 @@ func perHour(t testing.TB, n int64) stint.Limit {
 func TestOneHotKeyAdmitsItsLimit(t *testing.T) {
 	s := open(t, Options{Addrs: []string{redistest.Server(t).Addr()}})
 	for _, cost := range []int64{1, 3} {
-		c := stint.Claim{Key: "hot", Limit: perHour(t, 1000*cost), Cost: cost}
-		if err := forget(s, c); err != nil {
-			t.Fatal(err)
-		}
-		if n := attempts(t, 64, 50, s, c); n != 1000 {
-			t.Errorf("cost %d: %d of 3200 were allowed, want 1000", cost, n)
-		}
+		eachWay(t, 1000*cost, func(t *testing.T, l stint.Limit) {
+			c := stint.Claim{Key: "hot", Limit: l, Cost: cost}
+			for _, callers := range []int{1, 3, 64} {
+				if err := forget(s, c); err != nil {
+					t.Fatal(err)
+				}
+				if n := attempts(t, callers, 3200/callers, s, c); n != 1000 {
+					t.Errorf("%d callers at cost %d: %d of 3200 were allowed, want 1000", callers, cost, n)
+				}
+			}
+		})
+	}
+}
+
+// eachWay tests a limit whose checks travel by themselves where they can, as
+// far as their context lets them, and one whose never do.
+func eachWay(t *testing.T, n int64, test func(*testing.T, stint.Limit)) {
+	t.Helper()
+	for _, a := range []stint.Algorithm{stint.TokenBucket, stint.FixedWindow} {
+		t.Run(a.String(), func(t *testing.T) { test(t, named(t, a.String(), a, n)) })
 	}
 }
 
@@ -193,9 +206,13 @@ func wasUnsent(err error) bool { return strings.Contains(err.Error(), "before th
 // A check that leaves the queue is not charged, and one whose caller leaves it
 // in the air is charged at most once.
 func TestFrozenServerChargesOnlyWhatWasSent(t *testing.T) {
+	eachWay(t, 1000, frozenServerChargesOnlyWhatWasSent)
+}
+
+func frozenServerChargesOnlyWhatWasSent(t *testing.T, l stint.Limit) {
 	server := redistest.Server(t)
 	s := open(t, Options{Addrs: []string{server.Addr()}, Timeout: time.Minute})
-	c := stint.Claim{Key: "frozen", Limit: perHour(t, 1000), Cost: 1}
+	c := stint.Claim{Key: "frozen", Limit: l, Cost: 1}
 	if _, err := s.Take(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -303,9 +320,13 @@ func TestManyGroupsAreDecidedInOrder(t *testing.T) {
 // gave no answer in time is closed, and on a new one nothing is sent before the
 // server has greeted.
 func TestFrozenServerGetsNoMoreThanItsFlights(t *testing.T) {
+	eachWay(t, 100, frozenServerGetsNoMoreThanItsFlights)
+}
+
+func frozenServerGetsNoMoreThanItsFlights(t *testing.T, l stint.Limit) {
 	server := redistest.Server(t)
 	s := open(t, Options{Addrs: []string{server.Addr()}})
-	c := stint.Claim{Key: "frozen", Limit: perHour(t, 100), Cost: 1}
+	c := stint.Claim{Key: "frozen", Limit: l, Cost: 1}
 	if _, err := s.Take(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
