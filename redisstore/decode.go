@@ -121,6 +121,9 @@ func (b *batch) readStates(r *answers) error {
 		b.states[i], b.faults[i] = l.limit.limit.DecodeState(r.states[:size])
 		r.states = r.states[size:]
 	}
+	if len(r.states) > 0 {
+		return garbled("is too long")
+	}
 	return nil
 }
 
