@@ -14,8 +14,9 @@ import (
 // and again.
 type lone struct {
 	encoding *encoding
-	limit    *compiled // that argv has
-	cost     int64     // likewise
+	asked    stint.Limit // that argv has
+	limit    *compiled   // of it
+	cost     int64       // that argv has
 	text     []byte    // the key, and then the reply
 	keys     [1]string
 	argv     [1]string
@@ -84,8 +85,8 @@ func (l *lane) arrive(o *lone) {
 
 // encode makes the script call of a claim.
 func (o *lone) encode(c *stint.Claim) {
-	if o.limit == nil || o.limit.limit != c.Limit || o.cost != c.Cost || o.encoding.clock != nil {
-		o.limit, o.cost = o.encoding.limits.of(c.Limit), c.Cost
+	if o.limit == nil || o.asked != c.Limit || o.cost != c.Cost || o.encoding.clock != nil {
+		o.asked, o.limit, o.cost = c.Limit, o.encoding.limits.of(c.Limit), c.Cost
 		o.argv[0] = string(o.encoding.appendOne(o.text[:0], o.limit, c.Cost))
 	}
 	o.text = o.encoding.appendKey(o.text[:0], c.Key, o.limit.hash)
@@ -115,7 +116,7 @@ func (o *lone) decode(c *stint.Claim) (stint.Decision, error) {
 		return stint.Decision{}, err
 	}
 	d := c.Limit.Step(&state, now, c, false)
-	if d.Allowed != (allowed == 1) {
+	if d.Allowed != (allowed == 1) || allowed > 1 {
 		return stint.Decision{}, disagreement()
 	}
 	return d, nil

@@ -78,6 +78,8 @@ func TestRepliesThatAreNotTheScriptsAreRefused(t *testing.T) {
 		{"a time before the epoch", loneReply(-1, 1, nil), "garbled"},
 		{"denied by the script alone", denied, "garbled"},
 		{"allowed twice", loneReply(1_000_000, 2, nil), "garbled"},
+		{"denied and allowed twice", loneReply(1_000_000, 2, appendBucket(1_000_000, 0, 0)), "garbled"},
+		{"a state longer than told", good + "x", "garbled"},
 		{"a state of no bucket", loneReply(1_000_000, 0, []byte("nothing")), "corrupt"},
 		{"told to be corrupt", denied[:answerHead] + "\xff", "corrupt"},
 		{"told to be of another type", denied[:answerHead] + "\xfe", "wrongtype"},
@@ -127,6 +129,19 @@ func TestLoneChecksOfManyLimits(t *testing.T) {
 		want := b.invocation()
 		if got := o.calls[0]; got.script != want.script || got.keys[0] != want.keys[0] || got.args[0] != want.args[0] {
 			t.Fatalf("claim %d: %q %q; want %q %q", i, got.keys, got.args, want.keys, want.args)
+		}
+	}
+}
+
+// A limit that was compiled once more, as all are when rules are read again,
+// is encoded once like the first.
+func TestLoneEncodesALimitOnce(t *testing.T) {
+	o := lone{encoding: encodingOf(t, Options{})}
+	for range 2 {
+		claim := stint.Claim{Key: "k", Limit: limitOf(t, stint.PerMinute(100)), Cost: 1}
+		o.encode(&claim)
+		if n := testing.AllocsPerRun(100, func() { o.encode(&claim) }); n > 1 {
+			t.Errorf("%v allocations, want that of the key alone", n)
 		}
 	}
 }
