@@ -89,9 +89,18 @@ func TestPartsRunInSmall(t *testing.T) {
 	}
 }
 
-func TestUnknownPartsAreRefused(t *testing.T) {
+func TestUnknownPartsAndEmptyRacesAreRefused(t *testing.T) {
 	if _, err := parse([]string{"-only", "hot,cold"}); err == nil || !strings.Contains(err.Error(), "cold") {
 		t.Errorf("-only hot,cold: %v", err)
+	}
+	for _, nothing := range []string{"-rounds=0", "-slice=999us", "-keys=31"} {
+		name, _, _ := strings.Cut(nothing, "=")
+		if _, err := parse([]string{nothing}); err == nil || !strings.HasPrefix(err.Error(), name+":") {
+			t.Errorf("%s: %v", nothing, err)
+		}
+	}
+	if _, err := parse([]string{"-rounds=1", "-slice=1ms", "-keys=32"}); err != nil {
+		t.Errorf("the least: %v", err)
 	}
 	if err := here("nothing", 1, &strings.Builder{}); err == nil {
 		t.Error("-here nothing does something")

@@ -90,7 +90,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.here, "here", "", "do this alone: flood or fill:NAME, and print what it took as JSON, or "+emptyWork)
 	flags.StringVar(&o.stint, "stint", "../bin/stint", "the program that the part server starts")
 	flags.IntVar(&o.keys, "keys", 10_000_000, "keys of fill and batch; flood brings twice as many, redis at most 1,000,000")
-	flags.IntVar(&o.rounds, "rounds", 11, "rounds of a race")
+	flags.IntVar(&o.rounds, "rounds", 11, "rounds of a race, at least 1; redis has twice as many")
 	flags.DurationVar(&o.slice, "slice", 100*time.Millisecond, "how long a contestant runs in each round")
 	flags.BoolVar(&o.busy, "busy", false, "count processor time, for a machine that is busy with other work")
 	if err := flags.Parse(args); err != nil {
@@ -104,5 +104,18 @@ func parse(args []string) (options, error) {
 			return o, fmt.Errorf("-only: %q is no part: use some of %s", part, strings.Join(partNames, ","))
 		}
 	}
-	return o, nil
+	return o, o.check()
+}
+
+// check refuses what would measure nothing, and call every bar met.
+func (o options) check() error {
+	switch {
+	case o.rounds < 1:
+		return fmt.Errorf("-rounds: %d is too few: use at least 1", o.rounds)
+	case o.slice < time.Millisecond:
+		return fmt.Errorf("-slice: %v is too short: use at least 1ms", o.slice)
+	case o.keys < batchSize:
+		return fmt.Errorf("-keys: %d are too few: use at least %d", o.keys, batchSize)
+	}
+	return nil
 }
