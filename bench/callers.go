@@ -16,8 +16,8 @@ type calling struct {
 const mostCallers = 256
 
 // parts is into how many a slice is cut. One caller uses little of the machine,
-// and sees all that others do on it: what passes in the time of a slice is
-// part of a comparison, and what takes longer is not.
+// and feels all that others do on it: what lasts longer than a contestant's part
+// falls on everyone alike.
 func (c calling) parts() int {
 	if c.callers == 1 {
 		return 10
@@ -30,11 +30,22 @@ func callings() []calling {
 	return []calling{{1, false}, {16, false}, {64, false}, {mostCallers, false}, {mostCallers, true}}
 }
 
+// race is as long for every workload: a round of it is a part of a slice. Two
+// processes and the system between them are less steady than one, so there are
+// twice as many slices as elsewhere.
+func (c calling) race(o options) race {
+	parts := c.parts()
+	return race{
+		rounds: 2 * o.rounds * parts, slice: o.slice / time.Duration(parts),
+		cpus: 1, callers: c.callers, clock: wallClock,
+	}
+}
+
 // answers is what the callers of one contestant saw in a slice, and, a figure
-// a round, what came of it. Each caller writes to its own part.
+// a slice, what came of it. Each caller writes to its own.
 type answers struct {
 	base           time.Time
-	parts, part    int             // of a slice that slices make up; how many there were of them
+	parts, part    int             // that make up a slice; how many of them are over
 	at             []time.Duration // when each caller's last call ended, from base; 0 before its first
 	seen           [][]uint32      // nanoseconds a call, for each caller
 	refused        []int           // calls that were not admitted, or failed

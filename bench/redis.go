@@ -89,8 +89,7 @@ func (s *redisServer) checkLimits() error {
 }
 
 // race runs one workload with everyone, on one CPU when the client has only
-// one. Two processes and the system between them are less steady than one, so
-// the rounds are twice as many as elsewhere.
+// one.
 func (s *redisServer) race(o options, c calling, keys []string, out io.Writer, b *bars) error {
 	var runners []runner
 	seen := map[string]*answers{}
@@ -103,8 +102,7 @@ func (s *redisServer) race(o options, c calling, keys []string, out io.Writer, b
 		seen[one.name] = newAnswers(c.callers, c.parts())
 		runners = append(runners, c.runner(one.name, t, keys, seen[one.name]))
 	}
-	parts := c.parts()
-	r := race{rounds: 2 * o.rounds * parts, slice: o.slice / time.Duration(parts), cpus: 1, callers: c.callers, clock: wallClock}
+	r := c.race(o)
 	if o.busy {
 		r.clock = bothClock(s.process.Process.Pid, c.callers)
 	}

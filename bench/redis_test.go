@@ -119,14 +119,36 @@ func TestCallersWalkThroughTheirOwnKeys(t *testing.T) {
 }
 
 func TestPartsOfASliceHaveOneTail(t *testing.T) {
-	seen := newAnswers(1, 2)
-	r := calling{callers: 1}.runner("any", func(string) bool { return true }, []string{"a"}, seen)
-	for part := range 1 + 2*2 {
-		r.block(0)
-		r.after(part > 0)
+	synctest.Test(t, func(t *testing.T) {
+		var takes time.Duration
+		denied := func(string) bool { time.Sleep(takes); return false }
+		seen := newAnswers(1, 2)
+		r := calling{callers: 1}.runner("any", denied, []string{"a"}, seen)
+		for part, ms := range []time.Duration{9, 1, 3, 3, 1} { // the first does not count
+			takes = ms * time.Millisecond
+			r.block(0)
+			r.after(part > 0)
+			time.Sleep(time.Second) // of others, between two parts
+		}
+		if !slices.Equal(seen.P50, []float64{1e6, 1e6}) || !slices.Equal(seen.P99, []float64{3e6, 3e6}) {
+			t.Errorf("half of the calls within %v ns, 99 %% within %v; want 1 and 3 ms in each of 2 slices", seen.P50, seen.P99)
+		}
+		if seen.Calls != 4 || seen.Refused != 4 {
+			t.Errorf("%d calls, %d refused; want 4 of 4", seen.Calls, seen.Refused)
+		}
+	})
+}
+
+func TestWorkloadsOverTheNetworkTakeAsLong(t *testing.T) {
+	o := options{rounds: 3, slice: 40 * time.Millisecond}
+	for _, c := range callings() {
+		r := c.race(o)
+		if took := time.Duration(r.rounds) * r.slice; took != 6*o.slice || r.rounds != 6*c.parts() || r.callers != c.callers {
+			t.Errorf("%v: %d rounds of %v with %d callers", c, r.rounds, r.slice, r.callers)
+		}
 	}
-	if len(seen.P99) != 2 || seen.at[0] != 0 {
-		t.Errorf("%d figures of 2 slices; the last call ended at %v, want 0: its caller begins anew", len(seen.P99), seen.at[0])
+	if lone := (calling{callers: 1}).race(o); lone.slice != o.slice/10 {
+		t.Errorf("a lone caller runs for %v at a time; want %v", lone.slice, o.slice/10)
 	}
 }
 
