@@ -17,7 +17,7 @@ type lone struct {
 	asked    stint.Limit // that argv has
 	limit    *compiled   // of it
 	cost     int64       // that argv has
-	text     []byte    // the key, and then the reply
+	text     []byte      // the key, and then the reply
 	keys     [1]string
 	argv     [1]string
 	calls    [1]invocation
