@@ -35,7 +35,8 @@ func everyKind(tb testing.TB) (limits []stint.Limit) {
 func TestForeignValuesFailTheirOwnGroupAlone(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
 	garbage := []string{"", "x", strings.Repeat("\xff", 11), strings.Repeat("\xff", 14), strings.Repeat("\x7f", 15), strings.Repeat("\xff", 21),
-		strings.Repeat("\x80", 251), "\x7f" + strings.Repeat("\x00", 10), strings.Repeat("\xff", 7)}
+		strings.Repeat("\x80", 251), "\x7f" + strings.Repeat("\x00", 10), strings.Repeat("\xff", 7),
+		strings.Repeat("\x00", 7) + strings.Repeat("\xff", 7), strings.Repeat("\x00", 14) + strings.Repeat("\xff", 7), strings.Repeat("\x00", 22)}
 	for _, l := range everyKind(t) {
 		for _, cost := range []int64{0, 1, 11, -1} {
 			s.failsAlone(l, cost, "wrongtype", func(key string) { s.must("RPUSH", key, "mine") })
