@@ -32,10 +32,12 @@ func edgeLimits(t *testing.T) (limits []stint.Limit) {
 		{RefillRate: "100000000", Capacity: 1e9},
 		{RefillRate: "1", Capacity: 1e9},
 		{RefillRate: "99.9999999", Capacity: 1},
+		{RefillRate: "99.99999", Capacity: 1e6},
+		{RefillRate: "0.123457", Capacity: 5000},
 		{RefillRate: "1.67", Capacity: 5},
 		{RefillRate: "0.000003", Capacity: 1},
 		{Algorithm: stint.GCRA, Limit: 1, Window: 400 * 24 * time.Hour},
-		{Algorithm: stint.GCRA, Limit: 99_999_989, Window: time.Second, Capacity: 999_999_937},
+		{Algorithm: stint.GCRA, Limit: 99_999_989, Window: 1009 * time.Millisecond, Capacity: 999_999_937},
 		{Algorithm: stint.GCRA, Limit: 3, Window: 7 * time.Millisecond, Capacity: 4295},
 	} {
 		limits = append(limits, limitOf(t, s))
