@@ -47,11 +47,20 @@ func newEncoding(o *Options) (*encoding, error) {
 	return &encoding{
 		prefix: prefix,
 		clock:  o.Clock,
-		keep:   int64((o.KeepFor + time.Millisecond - 1) / time.Millisecond),
+		keep:   milliseconds(o.KeepFor),
 		one:    withStep(oneScript),
 		bucket: withStep(bucketScript),
 		take:   newScript(takeScript),
 	}, nil
+}
+
+// milliseconds rounds up.
+func milliseconds(d time.Duration) int64 {
+	ms := d.Milliseconds()
+	if d%time.Millisecond > 0 {
+		ms++
+	}
+	return ms
 }
 
 // scripts are all that a server should know before the first call.

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"math"
 	"strconv"
 	"testing"
 	"time"
@@ -119,5 +120,14 @@ func TestALoweredRateFindsWhatWasUsed(t *testing.T) {
 	d := take("0.001", 0)
 	if passed := d.At - end.At; d.Remaining != 0 || d.ResetAfter < 9000*time.Second || passed < 30_000 {
 		t.Errorf("%+v after %d µs; want an empty bucket", d, passed)
+	}
+}
+
+func TestKeysCanBeKeptForEver(t *testing.T) {
+	s := open(t, Options{Addrs: []string{redistest.Server(t).Addr()}, KeepFor: math.MaxInt64})
+	for _, l := range everyKind(t) {
+		if d, err := s.Take(t.Context(), stint.Claim{Key: "k", Limit: l, Cost: 1}); err != nil || !d.Allowed {
+			t.Errorf("%v: %+v, %v", l, d, err)
+		}
 	}
 }

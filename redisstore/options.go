@@ -59,7 +59,8 @@ type Options struct {
 	// Clock returns the time in microseconds since the Unix epoch that claims
 	// are decided at. Nil means the server's own clock.
 	Clock func() int64
-	// KeepFor is how much longer than its state a key lives.
+	// KeepFor is how much longer than its state a key lives, rounded up to a
+	// millisecond.
 	KeepFor time.Duration
 	// Timeout is the most that one call to a server takes, and that making a
 	// connection takes. 0 means 1 s.
