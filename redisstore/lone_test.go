@@ -1,9 +1,13 @@
 package redisstore
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -48,6 +52,66 @@ func TestLoneChecksLeaveTheirPlaceToThoseWhoWait(t *testing.T) {
 		}
 		if l.mu.aloft != 0 {
 			t.Errorf("%d flights are still in the air", l.mu.aloft)
+		}
+	})
+}
+
+// TestLoneChecksAtOnceAreAsManyAsFlights has many find a place free before any
+// of them takes it.
+func TestLoneChecksAtOnceAreAsManyAsFlights(t *testing.T) {
+	l := newLounge(t)
+	const callers = 16
+	var ready, ended sync.WaitGroup
+	var refused atomic.Int64
+	l.mu.Lock()
+	for range callers {
+		ready.Add(1)
+		ended.Go(func() {
+			ready.Done()
+			if _, flew, _ := l.lane.takeLone(t.Context(), &stint.Claim{Key: "k", Limit: tenASecond(), Cost: 1}); !flew {
+				refused.Add(1)
+			}
+		})
+	}
+	ready.Wait()
+	for range 1000 {
+		runtime.Gosched() // until they wait for the lock
+	}
+	l.mu.Unlock()
+	flights := 0
+	await(t, func() bool {
+		l.leaving.Lock()
+		defer l.leaving.Unlock()
+		flights = len(l.departed)
+		return flights+int(refused.Load()) == callers
+	})
+	if flights != maxFlights {
+		t.Errorf("%d flights left at once, want %d", flights, maxFlights)
+	}
+	close(l.release)
+	ended.Wait()
+}
+
+// TestLonePlaceIsFreeWhenThoseWhoWaitLeave has a lone check land when all who
+// wait are about to leave.
+func TestLonePlaceIsFreeWhenThoseWhoWaitLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLounge(t)
+		first, second := l.takeLone("first"), l.takeLone("second")
+		ctx, cancel := context.WithCancel(t.Context())
+		c := l.store.calls.get()
+		c.addOne(&stint.Claim{Key: "leaves", Limit: tenASecond(), Cost: 1})
+		l.send(ctx, c, false)
+		cancel()
+		l.clear()
+		<-first
+		<-second
+		l.departures(1, 1)
+		if err := c.wait(ctx); !wasUnsent(err) {
+			t.Error(err)
+		}
+		if l.full.Load() || l.mu.waiting != 0 {
+			t.Errorf("full: %v, %d wait", l.full.Load(), l.mu.waiting)
 		}
 	})
 }
