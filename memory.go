@@ -99,7 +99,7 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 	now := m.clock.now()
 	shard := m.table.Shard(id)
 	if !shard.TryLock() {
-		shard.Wait()
+		shard.Wait(now)
 	}
 	if !shard.Owns(id) {
 		shard = m.table.Relock(shard, id)
@@ -127,7 +127,7 @@ func (m *Memory) take(c *Claim, d *Decision) error {
 	m.table.Touch(q.id)
 	now := m.clock.now()
 	shard := m.table.Shard(q.id)
-	shard.Lock()
+	shard.LockAt(now)
 	m.takeStep(m.table.Relock(shard, q.id), q, c, now, false, d)
 	return nil
 }

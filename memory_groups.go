@@ -148,7 +148,7 @@ func (g *groupCall) decide(b *batch, group *Group, first int, out []Decision) (a
 func (g *groupCall) decideAlone(q query, c *Claim, d *Decision, charge bool) {
 	*d = Decision{}
 	shard := g.memory.table.Shard(q.id)
-	shard.Lock()
+	shard.LockAt(g.now)
 	shard = g.memory.table.Relock(shard, q.id)
 	if charge && c.sound() && q.n.isBucket() {
 		if slot := shard.Find(q.id); slot != nil && slot.Ref() == q.ref {
@@ -200,7 +200,7 @@ func (g *groupCall) lock(queries []query, order []int32) {
 		slices.SortFunc(order, func(i, j int32) int {
 			return cmp.Compare(queries[i].shard.Number(), queries[j].shard.Number())
 		})
-		eachShard(queries, order, (*table.Shard).Lock)
+		eachShard(queries, order, func(s *table.Shard) { s.LockAt(g.now) })
 		if ownAll(queries) {
 			return
 		}

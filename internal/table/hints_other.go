@@ -13,6 +13,6 @@ func touch(_, _ unsafe.Pointer) {}
 // fetch would begin to fetch two cache lines.
 func fetch(_, _ unsafe.Pointer) {}
 
-// pause would let some time pass, so here the looks of [Shard.Wait] follow each
+// pause would let some time pass, so here the looks of who waits follow each
 // other at once.
 func pause(uint32) {}

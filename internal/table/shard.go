@@ -7,7 +7,7 @@ import (
 )
 
 // Shard is a part of a [Table] with its own lock. Every method but Lock,
-// TryLock, Wait and Number needs it locked. It fills a cache line.
+// LockAt, TryLock, Wait and Number needs it locked. It fills a cache line.
 type Shard struct {
 	mu    sync.Mutex
 	slots unsafe.Pointer // *[size]Slot
@@ -16,10 +16,11 @@ type Shard struct {
 	limit uint32         // used slots at which the shard is rebuilt
 
 	number uint32
-	mask   uint32 // the bits of a tag that number is
-	sweep  int64  // when a newcomer next looks for idle states
-	wides  *wides // slices beside the table; nil until there is one
-	_      [4 * (8 - pointerSize)]byte
+	mask   uint32        // the bits of a tag that number is
+	met    atomic.Uint32 // when two last met here, the low bits of it; read without the lock too
+	sweep  int64         // when a newcomer next looks for idle states
+	wides  *wides        // slices beside the table; nil until there is one
+	_      [3 * (8 - pointerSize)]byte
 	table  *Table // the last: after a field of no size there would be a gap
 }
 
@@ -30,36 +31,64 @@ var _ [shardSize]byte = [unsafe.Sizeof(Shard{})]byte{}
 
 // How often who waits for a shard looks for it before being put to sleep, and
 // how many pauses, of 10 to 40 ns each on processors of today, come before each
-// look.
+// look: few before the first, unless two have just met at the shard.
 const (
-	looks  = 8
-	pauses = 100
+	looks       = 8
+	firstPauses = 4
+	pauses      = 100
 )
 
-// Lock waits for the shard.
+// justMet is how long ago, in microseconds, a meeting tells of a hot key: those
+// of two who have one are some looks apart, those of chance are seldom so near.
+const justMet = 16
+
+// Lock waits for the shard, as who comes seldom does.
 func (s *Shard) Lock() {
 	if !s.TryLock() {
-		s.Wait()
+		s.wait(firstPauses)
 	}
 }
 
-// Wait is Lock for who has just found the shard locked. Most who hold it are
-// done in some tens of nanoseconds, but the one who is met there has a hot key,
-// and comes back at once. So the looks are seldom, for each takes cache lines
-// from the one at work: two who take turns do half as much as one. And they are
-// many, for to be put to sleep and woken costs as much as a hundred checks.
-func (s *Shard) Wait() {
+// LockAt waits for the shard, as who comes often does. It is [Shard.TryLock] and
+// [Shard.Wait].
+func (s *Shard) LockAt(now int64) {
+	if !s.TryLock() {
+		s.Wait(now)
+	}
+}
+
+// Wait is for who has just found the shard locked, at now. Most who hold it are
+// done in some tens of nanoseconds, so who met them by chance looks soon. Who
+// holds a hot key comes back at once: then all looks are seldom, for each takes
+// cache lines from the one at work, and two who take turns do half as much as
+// one. And they are many, for to be put to sleep and woken costs as much as a
+// hundred checks.
+func (s *Shard) Wait(now int64) {
+	first := uint32(firstPauses)
+	if s.isHot(now) {
+		first = pauses
+	}
+	s.wait(first)
+	s.met.Store(uint32(now))
+}
+
+// isHot reports whether others have just met here. It reads without the lock.
+func (s *Shard) isHot(now int64) bool { return uint32(now)-s.met.Load() < justMet }
+
+// wait looks for the shard, for the first time after so many pauses.
+func (s *Shard) wait(first uint32) {
 	for range looks {
-		pause(pauses)
+		pause(first)
 		if s.TryLock() {
 			return
 		}
+		first = pauses
 	}
 	s.mu.Lock()
 }
 
 // TryLock locks the shard if nobody has. It is small enough to be inlined,
-// which Lock is not.
+// which those that wait are not.
 func (s *Shard) TryLock() bool { return s.mu.TryLock() }
 
 // Unlock lets others have the shard.
