@@ -124,8 +124,8 @@ func TestPartsOfASliceHaveOneTail(t *testing.T) {
 		denied := func(string) bool { time.Sleep(takes); return false }
 		seen := newAnswers(1, 2)
 		r := calling{callers: 1}.runner("any", denied, []string{"a"}, seen)
-		for part, ms := range []time.Duration{9, 1, 3, 3, 1} { // the first does not count
-			takes = ms * time.Millisecond
+		for part, ms := range []int{9, 1, 3, 3, 1} { // the first does not count
+			takes = time.Duration(ms) * time.Millisecond
 			r.block(0)
 			r.after(part > 0)
 			time.Sleep(time.Second) // of others, between two parts
