@@ -12,12 +12,13 @@ import (
 // use by many goroutines at once, and is best shared by all of a process: checks
 // that wait at the same time travel together.
 //
-// A check leaves at once when its server has nothing of this process in the
-// air. At most two flights of 256 claims each are in the air to one server (and
-// to each number of replicas that claims ask for), so that is the most that a
-// frozen server can still hold. A check whose context ends while it waits to be
-// sent is never sent; once it was sent its outcome is unknown, and it is not
-// repeated.
+// At most two flights of 256 claims each are in the air to one server (and to
+// each number of replicas that claims ask for), so that is the most that a
+// frozen server can still hold. A check leaves at once while there are fewer,
+// unless one is about to leave that it can go with. A check whose context ends
+// while it waits to be sent is never sent; once it was sent its outcome is
+// unknown, and it is not repeated. Of a check in the air a cancel may go
+// unnoticed where a deadline is less than 100 ms away, until that.
 type Store struct {
 	options  Options
 	topology *topology
