@@ -14,7 +14,7 @@ type batch struct {
 	numberOf map[*compiled]int // of limits
 	lines    []line
 	groups   []lineGroup
-	plain    bool // bucket.lua will do: each line a plain bucket, and a key of its own
+	plain    bool // bucket.lua or one.lua will do: each line a plain bucket, and a key of its own
 
 	order   []int // of keys, as the script gets them
 	starts  []int // of each limit in order
@@ -90,7 +90,7 @@ func (b *batch) add(g *stint.Group, dry bool) int {
 	return len(b.groups) - 1
 }
 
-// plainBucket reports whether bucket.lua can decide a group.
+// plainBucket reports whether bucket.lua and one.lua can decide a group.
 func plainBucket(g *stint.Group, dry bool) bool {
 	if len(g.Claims) != 1 || g.Shadow || dry {
 		return false
@@ -98,7 +98,7 @@ func plainBucket(g *stint.Group, dry bool) bool {
 	return quickClaim(&g.Claims[0])
 }
 
-// quickClaim reports whether bucket.lua can decide a claim that stands alone.
+// quickClaim reports whether they can decide a claim that stands alone.
 func quickClaim(c *stint.Claim) bool {
 	return c.Cost >= 0 && c.Extra == 0 && c.Limit.Algorithm() <= stint.GCRA
 }

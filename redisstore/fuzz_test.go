@@ -89,7 +89,7 @@ type fuzzWorld struct {
 	encode  *encoding
 	memory  *stint.Memory
 	prefix  string
-	plain   bool            // only what bucket.lua decides
+	plain   bool            // only what one.lua and bucket.lua decide
 	limits  [][]stint.Limit // those of a row share their state
 	history []stint.Decision
 }
