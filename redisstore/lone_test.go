@@ -183,17 +183,21 @@ func loneReply(now int64, allowed uint32, state []byte) string {
 }
 
 // TestLoneChecksOfManyLimits has one lone carry claims on one limit after the
-// other, with costs of their own.
+// other, with costs of their own, by the server's clock and by the caller's.
 func TestLoneChecksOfManyLimits(t *testing.T) {
-	o := lone{encoding: encodingOf(t, Options{})}
-	for i := range int64(20) {
-		claim := stint.Claim{Key: "k", Limit: limitOf(t, stint.PerMinute(100+i%3)), Cost: 1 + i%2}
-		o.encode(&claim)
-		b := o.encoding.newBatch()
-		b.add(&stint.Group{Claims: []stint.Claim{claim}}, false)
-		want := b.invocation()
-		if got := o.calls[0]; got.script != want.script || got.keys[0] != want.keys[0] || got.args[0] != want.args[0] {
-			t.Fatalf("claim %d: %q %q; want %q %q", i, got.keys, got.args, want.keys, want.args)
+	now := int64(0)
+	limits := []stint.Limit{limitOf(t, stint.PerMinute(100)), limitOf(t, stint.PerMinute(101)), limitOf(t, stint.PerDay(100))}
+	for _, clock := range []func() int64{nil, func() int64 { return now }} {
+		o := lone{encoding: encodingOf(t, Options{Clock: clock})}
+		for now = range 20 {
+			claim := stint.Claim{Key: "k", Limit: limits[now/2%3], Cost: 1 + now/3%2} // now the one changes, now the other
+			o.encode(&claim)
+			b := o.encoding.newBatch()
+			b.add(&stint.Group{Claims: []stint.Claim{claim}}, false)
+			want := b.invocation()
+			if got := o.calls[0]; got.script != want.script || got.keys[0] != want.keys[0] || got.args[0] != want.args[0] {
+				t.Fatalf("claim %d: %q %q; want %q %q", now, got.keys, got.args, want.keys, want.args)
+			}
 		}
 	}
 }
