@@ -272,8 +272,12 @@ func TestCloseEndsTheChecksThatWait(t *testing.T) {
 // A charge that too few replicas have is an error, and stands; what charges
 // nothing needs no replica.
 func TestOnlyWhatIsChargedNeedsReplicas(t *testing.T) {
+	eachWay(t, 1, onlyWhatIsChargedNeedsReplicas)
+}
+
+func onlyWhatIsChargedNeedsReplicas(t *testing.T, l stint.Limit) {
 	s := open(t, Options{Addrs: []string{redistest.Server(t).Addr()}, ReplicaTimeout: time.Millisecond})
-	c := stint.Claim{Key: "a", Limit: perHour(t, 1), Cost: 1, Policy: stint.Policy{Replicas: 1}}
+	c := stint.Claim{Key: "a", Limit: l, Cost: 1, Policy: stint.Policy{Replicas: 1}}
 	peek := c
 	peek.Cost = 0
 	for _, step := range []struct {
@@ -288,7 +292,7 @@ func TestOnlyWhatIsChargedNeedsReplicas(t *testing.T) {
 		{"a denial", c, false, 0, ""},
 		{"a peek afterwards", peek, true, 0, ""},
 	} {
-		d, err := s.Take(t.Context(), step.claim)
+		d, err := s.Take(context.Background(), step.claim)
 		var e *stint.Error
 		if errors.As(err, &e) != (step.kind != "") || e != nil && e.Kind != step.kind || d.Allowed != step.allowed || d.Remaining != step.remaining {
 			t.Errorf("%s: %+v, %v", step.what, d, err)
@@ -350,9 +354,13 @@ func frozenServerGetsNoMoreThanItsFlights(t *testing.T, l stint.Limit) {
 }
 
 func TestCallerThatGivesUpLeavesAFrozenServerAtOnce(t *testing.T) {
+	eachWay(t, 100, callerThatGivesUpLeavesAFrozenServerAtOnce)
+}
+
+func callerThatGivesUpLeavesAFrozenServerAtOnce(t *testing.T, l stint.Limit) {
 	server := redistest.Server(t)
 	s := open(t, Options{Addrs: []string{server.Addr()}, Timeout: time.Minute})
-	c := stint.Claim{Key: "frozen", Limit: perHour(t, 100), Cost: 1}
+	c := stint.Claim{Key: "frozen", Limit: l, Cost: 1}
 	if _, err := s.Take(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
