@@ -17,7 +17,7 @@ func TestCallThatIsPutBackIsAsNew(t *testing.T) {
 	for _, use := range []func(){
 		func() { c.addOne(&claim) },
 		func() { c.add(asked{Group: groups[0], dry: true}) },
-		func() { c.add(asked{Group: groups[1]}); c.add(asked{Group: groups[0], dry: true}) },
+		func() { c.add(asked{Group: groups[0], dry: true}); c.add(asked{Group: groups[1]}) },
 		func() { c.add(asked{Group: groups[0], dry: true}) },
 		func() { c.addOne(&claim) },
 	} {
