@@ -35,12 +35,12 @@ var _ [shardSize]byte = [unsafe.Sizeof(Shard{})]byte{}
 const (
 	looks       = 8
 	firstPauses = 4
-	pauses      = 100
+	pauses      = 200
 )
 
 // justMet is how long ago, in microseconds, a meeting tells of a hot key: those
 // of two who have one are some looks apart, those of chance are seldom so near.
-const justMet = 16
+const justMet = 32
 
 // Lock waits for the shard, as who comes seldom does.
 func (s *Shard) Lock() {
