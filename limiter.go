@@ -2,7 +2,7 @@ package stint
 
 import (
 	"context"
-	"sync"
+	"slices"
 	"time"
 )
 
@@ -10,20 +10,26 @@ import (
 // every request is counted under, as one atomic group. It is safe for use by
 // many goroutines at once, and costs nothing to make.
 type Limiter struct {
-	store  Store
-	limits []Limit
-	groups sync.Pool // of *group
+	taker  taker // of a claim on limit: the store, or all
+	limit  Limit // the only one; else the zero Limit
+	limits together
 }
 
 // NewLimiter returns a limiter of these limits over the store. A limiter
 // without limits answers every call with an error.
 func NewLimiter(store Store, limits ...Limit) *Limiter {
-	return &Limiter{store: store, limits: append([]Limit(nil), limits...)}
+	l := &Limiter{limits: together{store: store, limits: slices.Clone(limits)}}
+	if len(limits) == 1 {
+		l.taker, l.limit = store, limits[0]
+	} else {
+		l.taker = &l.limits
+	}
+	return l
 }
 
 // Allow is shorthand for AllowN(ctx, key, 1).
 func (l *Limiter) Allow(ctx context.Context, key string) (Decision, error) {
-	return l.AllowN(ctx, key, 1)
+	return l.taker.Take(ctx, Claim{Key: key, Limit: l.limit, Cost: 1}) // no more: it is small enough to be inlined
 }
 
 // AllowN decides whether key may use n units now, and charges them if so.
@@ -31,9 +37,13 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Decision, error) {
 // it is Peek. The decision of several limits is their [Face].
 func (l *Limiter) AllowN(ctx context.Context, key string, n int64) (Decision, error) {
 	if n < 0 {
-		return Decision{}, invalid("cost: is below 0", "use Reserve, and give back by its Cancel")
+		return Decision{}, refuseNegative()
 	}
-	return l.take(ctx, key, n, 0)
+	return l.taker.Take(ctx, Claim{Key: key, Limit: l.limit, Cost: n})
+}
+
+func refuseNegative() error {
+	return invalid("cost: is below 0", "use Reserve, and give back by its Cancel")
 }
 
 // AllowEach is AllowN for callers that tell of every limit: it writes the
@@ -41,67 +51,23 @@ func (l *Limiter) AllowN(ctx context.Context, key string, n int64) (Decision, er
 // length, and returns their [Face].
 func (l *Limiter) AllowEach(ctx context.Context, key string, n int64, out []Decision) (face int, d Decision, err error) {
 	if n < 0 {
-		return -1, Decision{}, invalid("cost: is below 0", "use Reserve, and give back by its Cancel")
+		return -1, Decision{}, refuseNegative()
 	}
-	if len(l.limits) == 0 {
-		return -1, Decision{}, invalid("limit: the limiter has none", "pass at least one to NewLimiter")
-	}
-	g := l.group(key, n, 0)
-	defer l.groups.Put(g)
-	if err := l.store.TakeGroups(ctx, g.one[:], out); err != nil {
-		return -1, Decision{}, err
-	}
-	face, d = Face(g.one[0].Claims, out)
-	return face, d, nil
+	return l.limits.take(ctx, &Claim{Key: key, Cost: n}, out)
 }
 
 // Limits returns the limits that every request is counted under, in order.
-func (l *Limiter) Limits() []Limit { return append([]Limit(nil), l.limits...) }
+func (l *Limiter) Limits() []Limit { return slices.Clone(l.limits.limits) }
 
 // Peek reports what key has left, and charges nothing.
 func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
-	return l.take(ctx, key, 0, 0)
+	return l.taker.Take(ctx, Claim{Key: key, Limit: l.limit})
 }
 
 // Reset forgets what key has used.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
-	_, err := l.take(ctx, key, Forget, 0)
+	_, err := l.taker.Take(ctx, Claim{Key: key, Limit: l.limit, Cost: Forget})
 	return err
-}
-
-// take decides one claim a limit.
-func (l *Limiter) take(ctx context.Context, key string, cost, at int64) (Decision, error) {
-	if len(l.limits) == 1 {
-		return l.store.Take(ctx, Claim{Key: key, Limit: l.limits[0], Cost: cost, At: at})
-	}
-	if len(l.limits) == 0 {
-		return Decision{}, invalid("limit: the limiter has none", "pass at least one to NewLimiter")
-	}
-	g := l.group(key, cost, at)
-	defer l.groups.Put(g)
-	if err := l.store.TakeGroups(ctx, g.one[:], g.out); err != nil {
-		return Decision{}, err
-	}
-	_, d := Face(g.one[0].Claims, g.out)
-	return d, nil
-}
-
-// group is what one call over several limits needs, kept for the next.
-type group struct {
-	one [1]Group
-	out []Decision
-}
-
-func (l *Limiter) group(key string, cost, at int64) *group {
-	g, ok := l.groups.Get().(*group)
-	if !ok {
-		g = &group{out: make([]Decision, len(l.limits))}
-		g.one[0].Claims = make([]Claim, len(l.limits))
-	}
-	for i, limit := range l.limits {
-		g.one[0].Claims[i] = Claim{Key: key, Limit: limit, Cost: cost, At: at}
-	}
-	return g
 }
 
 // Reservation is units that were charged for later use.
@@ -121,7 +87,7 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (Reservation
 	if n < 1 {
 		return Reservation{}, invalid("cost: is below 1", "reserve at least one unit")
 	}
-	d, err := l.take(ctx, key, n, 0)
+	d, err := l.taker.Take(ctx, Claim{Key: key, Limit: l.limit, Cost: n})
 	return Reservation{Decision: d, limiter: l, key: key, n: n}, err
 }
 
@@ -133,7 +99,8 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	if !r.Decision.Allowed || r.Decision.Degraded {
 		return nil
 	}
-	_, err := r.limiter.take(ctx, r.key, -r.n, r.Decision.At)
+	l := r.limiter
+	_, err := l.taker.Take(ctx, Claim{Key: r.key, Limit: l.limit, Cost: -r.n, At: r.Decision.At})
 	return err
 }
 
@@ -176,7 +143,7 @@ func (r *Reservation) settle(ctx context.Context, err error) error {
 }
 
 func (l *Limiter) shapes() bool {
-	for _, limit := range l.limits {
+	for _, limit := range l.limits.limits {
 		if limit.Valid() && limit.Algorithm() == LeakyBucket {
 			return true
 		}

@@ -1,0 +1,31 @@
+package stint_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stintdev/stint"
+)
+
+// BenchmarkAllow is a check of one hot key through a limiter of so many
+// limits.
+func BenchmarkAllow(b *testing.B) {
+	var limits []stint.Limit
+	for i := range 3 {
+		limit, err := stint.Spec{Limit: 1_000_000_000, Window: 34_560_000_000, Rule: "bench", Name: fmt.Sprint(i)}.Compile()
+		if err != nil {
+			b.Fatal(err)
+		}
+		limits = append(limits, limit)
+		limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limits...)
+		b.Run(fmt.Sprint(len(limits)), func(b *testing.B) {
+			ctx := context.Background()
+			for b.Loop() {
+				if d, err := limiter.Allow(ctx, "0123456789abcdef01234567"); err != nil || !d.Allowed {
+					b.Fatal(d, err)
+				}
+			}
+		})
+	}
+}

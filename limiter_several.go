@@ -1,0 +1,62 @@
+package stint
+
+import (
+	"context"
+	"sync"
+)
+
+// taker is who takes one claim, as a [Store] does.
+type taker interface {
+	Take(ctx context.Context, c Claim) (Decision, error)
+}
+
+// together takes a claim on each of its limits, all or none, whatever limit
+// the claim itself names.
+type together struct {
+	store  Store
+	limits []Limit
+	calls  sync.Pool // of *joined
+}
+
+// Take returns the [Face] of the decisions.
+func (t *together) Take(ctx context.Context, c Claim) (Decision, error) {
+	_, d, err := t.take(ctx, &c, nil)
+	return d, err
+}
+
+// take writes the decision of each limit into out, unless it is nil.
+func (t *together) take(ctx context.Context, c *Claim, out []Decision) (face int, d Decision, err error) {
+	if len(t.limits) == 0 {
+		return -1, d, invalid("limit: the limiter has none", "pass at least one to NewLimiter")
+	}
+	j := t.join(c)
+	defer t.calls.Put(j)
+	if out == nil {
+		out = j.out
+	}
+	if err := t.store.TakeGroups(ctx, j.group[:], out); err != nil {
+		return -1, d, err
+	}
+	face, d = Face(j.group[0].Claims, out)
+	return face, d, nil
+}
+
+// joined is what one call needs, kept for the next.
+type joined struct {
+	group [1]Group
+	out   []Decision
+}
+
+func (t *together) join(c *Claim) *joined {
+	j, ok := t.calls.Get().(*joined)
+	if !ok {
+		j = &joined{out: make([]Decision, len(t.limits))}
+		j.group[0].Claims = make([]Claim, len(t.limits))
+	}
+	for i, limit := range t.limits {
+		claim := &j.group[0].Claims[i]
+		*claim = *c
+		claim.Limit = limit
+	}
+	return j
+}
