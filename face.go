@@ -13,7 +13,18 @@ import "time"
 // time; admitted, of those charged the one with the most remaining. Of
 // equals, the first. Delay is the greatest of those charged.
 func Face(claims []Claim, decisions []Decision) (index int, d Decision) {
-	index, d = -1, Decision{Allowed: true}
+	if index = faceOf(claims, decisions); index < 0 {
+		return index, Decision{Allowed: true}
+	}
+	if d = decisions[index]; d.Allowed {
+		d.Delay = greatestDelay(decisions)
+	}
+	return index, d
+}
+
+// faceOf is the index of the claim that a group's answer is taken from.
+func faceOf(claims []Claim, decisions []Decision) int {
+	face := -1
 	for i := range claims {
 		f := i
 		if set := claims[i].Any; set > 0 {
@@ -22,14 +33,11 @@ func Face(claims []Claim, decisions []Decision) (index int, d Decision) {
 			}
 			f = setFace(claims, decisions, set)
 		}
-		if index < 0 || decides(&decisions[f], &d) {
-			index, d = f, decisions[f]
+		if face < 0 || decides(&decisions[f], &decisions[face]) {
+			face = f
 		}
 	}
-	if d.Allowed {
-		d.Delay = greatestDelay(decisions)
-	}
-	return index, d
+	return face
 }
 
 // decides reports whether a claim decides rather than the one that has so far.
@@ -87,8 +95,8 @@ func greatestDelay(decisions []Decision) (delay time.Duration) {
 
 // admitted reports whether the group as a whole may be charged.
 func admitted(claims []Claim, decisions []Decision) bool {
-	_, d := Face(claims, decisions)
-	return d.Allowed
+	face := faceOf(claims, decisions)
+	return face < 0 || decisions[face].Allowed
 }
 
 // sameState reports whether two claims of a group would charge one state:

@@ -125,16 +125,19 @@ func TestWaitForMoreThanTheLimitFails(t *testing.T) {
 func TestCancelGivesBackWhatHasNotRefilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := newLimiter(t, stint.PerSecond(10))
-		r, err := limiter.Reserve(t.Context(), "k", 10)
+		r, err := limiter.Reserve(t.Context(), "k", 5)
 		if err != nil || !r.Decision.Allowed {
 			t.Fatal(r.Decision, err)
+		}
+		if _, err := limiter.AllowN(t.Context(), "k", 5); err != nil {
+			t.Fatal(err)
 		}
 		time.Sleep(300 * time.Millisecond) // virtual: 3 have refilled
 		if err := r.Cancel(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if d, _ := limiter.Peek(t.Context(), "k"); d.Remaining != 10 {
-			t.Errorf("%d left; want 10", d.Remaining)
+		if d, _ := limiter.Peek(t.Context(), "k"); d.Remaining != 5 {
+			t.Errorf("%d left; want 3 that refilled and 2 of the 5 that were given back", d.Remaining)
 		}
 	})
 }

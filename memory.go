@@ -107,7 +107,7 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 	slot := shard.AtHome(id, ref)
 	if slot == nil {
 		if slot = shard.Find(id); slot == nil || slot.Ref() != ref {
-			m.takeStep(shard, query{n: n, id: id, ref: ref}, &c, now, false, &d)
+			m.takeStep(shard, &query{n: n, id: id, ref: ref}, &c, now, false, &d)
 			return d, nil
 		}
 	}
@@ -120,20 +120,20 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 
 // take is Take for any claim.
 func (m *Memory) take(c *Claim, d *Decision) error {
-	q, err := m.prepare(c)
-	if err != nil {
+	var q query
+	if err := m.prepare(&q, c); err != nil {
 		return err
 	}
 	m.table.Touch(q.id)
 	now := m.clock.now()
 	shard := m.table.Shard(q.id)
 	shard.LockAt(now)
-	m.takeStep(m.table.Relock(shard, q.id), q, c, now, false, d)
+	m.takeStep(m.table.Relock(shard, q.id), &q, c, now, false, d)
 	return nil
 }
 
 // takeStep takes the step of one claim whose shard is locked, and unlocks it.
-func (m *Memory) takeStep(shard *table.Shard, q query, c *Claim, now int64, dry bool, d *Decision) {
+func (m *Memory) takeStep(shard *table.Shard, q *query, c *Claim, now int64, dry bool, d *Decision) {
 	a := ask{dry: dry}
 	var r result
 	c.ask(&a, now)
@@ -148,16 +148,17 @@ type query struct {
 	id    table.ID
 	ref   uint32
 	shard *table.Shard // of a claim that is decided in a group
+	next  cell         // its state, if the group is admitted
 }
 
 // prepare checks a claim and tells where its state is.
-func (m *Memory) prepare(c *Claim) (q query, err error) {
+func (m *Memory) prepare(q *query, c *Claim) (err error) {
 	q.n = c.Limit.n
 	if q.ref, err = m.refer(c); err != nil {
-		return q, err
+		return err
 	}
 	q.id = m.secrets.identify(c.Key, &q.n.salt)
-	return q, nil
+	return nil
 }
 
 // refer checks a claim and returns the reference of its limit.
@@ -174,7 +175,7 @@ func (m *Memory) refer(c *Claim) (ref uint32, err error) {
 }
 
 // step takes the step of one claim on its state. Its shard is locked.
-func (m *Memory) step(shard *table.Shard, q query, a *ask, r *result) {
+func (m *Memory) step(shard *table.Shard, q *query, a *ask, r *result) {
 	if q.n.wide() {
 		m.stepWide(shard, q, a, r)
 		return
@@ -199,7 +200,7 @@ func (m *Memory) step(shard *table.Shard, q query, a *ask, r *result) {
 }
 
 // stepFresh is step for a key without a state.
-func (m *Memory) stepFresh(shard *table.Shard, q query, a *ask, r *result) {
+func (m *Memory) stepFresh(shard *table.Shard, q *query, a *ask, r *result) {
 	c := q.n.step(cell{}, nil, a, r)
 	if r.write && !r.forget {
 		shard.Insert(q.id, q.ref, table.State(c), a.now)

@@ -1,10 +1,8 @@
 package stint
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/stintdev/stint/internal/table"
 )
@@ -12,6 +10,10 @@ import (
 // batchSize is how many claims are looked up before the first of them is
 // decided: enough to wait for memory once, few enough for the stack.
 const batchSize = 32
+
+// smallBatch is for the claims of one request: to clear room for more would
+// take as long as to decide one.
+const smallBatch = 4
 
 // batch is the claims of some groups, looked up.
 type batch struct {
@@ -25,6 +27,24 @@ func (m *Memory) TakeGroups(_ context.Context, groups []Group, out []Decision) e
 	if claims := countClaims(groups); claims != len(out) {
 		return invalid(fmt.Sprintf("out: has room for %d decisions, and there are %d claims", len(out), claims), "pass one for each claim")
 	}
+	if len(out) <= smallBatch {
+		return m.takeFew(groups, out)
+	}
+	return m.takeMany(groups, out)
+}
+
+func (m *Memory) takeFew(groups []Group, out []Decision) error {
+	var (
+		queries [smallBatch]query
+		errs    [smallBatch]error
+		order   [smallBatch]int32
+	)
+	call := groupCall{memory: m, now: m.clock.now(), groups: groups, admitted: true}
+	call.run(&batch{queries[:], errs[:], order[:]}, 0, len(groups), out)
+	return call.err()
+}
+
+func (m *Memory) takeMany(groups []Group, out []Decision) error {
 	var (
 		queries [batchSize]query
 		errs    [batchSize]error
@@ -110,7 +130,7 @@ func (g *groupCall) lookUp(b *batch, from, to int) {
 	for i := from; i < to; i++ {
 		claims := g.groups[i].Claims
 		for j := range claims {
-			b.queries[k], b.errs[k] = g.memory.prepare(&claims[j])
+			b.errs[k] = g.memory.prepare(&b.queries[k], &claims[j])
 			k++
 		}
 	}
@@ -135,7 +155,7 @@ func (g *groupCall) decide(b *batch, group *Group, first int, out []Decision) (a
 	}
 	charge := !group.Shadow || g.admitted
 	if len(out) == 1 {
-		g.decideAlone(b.queries[first], &group.Claims[0], &out[0], charge)
+		g.decideAlone(&b.queries[first], &group.Claims[0], &out[0], charge)
 		return out[0].Allowed, nil
 	}
 	if err := checkDistinct(group.Claims); err != nil {
@@ -145,7 +165,7 @@ func (g *groupCall) decide(b *batch, group *Group, first int, out []Decision) (a
 }
 
 // decideAlone decides a group of one claim.
-func (g *groupCall) decideAlone(q query, c *Claim, d *Decision, charge bool) {
+func (g *groupCall) decideAlone(q *query, c *Claim, d *Decision, charge bool) {
 	*d = Decision{}
 	shard := g.memory.table.Shard(q.id)
 	shard.LockAt(g.now)
@@ -160,74 +180,6 @@ func (g *groupCall) decideAlone(q query, c *Claim, d *Decision, charge bool) {
 		}
 	}
 	g.memory.takeStep(shard, q, c, g.now, !charge, d)
-}
-
-// decideTogether decides several claims under all their locks: first without
-// charging, then, when all of them are admitted, charging those that allow.
-func (g *groupCall) decideTogether(queries []query, order []int32, claims []Claim, out []Decision, charge bool) bool {
-	g.lock(queries, order)
-	for i := range claims {
-		g.step(queries[i], &claims[i], true, &out[i])
-	}
-	ok := admitted(claims, out)
-	for i := range claims {
-		if ok && charge && out[i].Allowed {
-			g.step(queries[i], &claims[i], false, &out[i])
-		}
-	}
-	g.unlock(queries, order)
-	return ok
-}
-
-// step decides one claim whose shard is locked.
-func (g *groupCall) step(q query, c *Claim, dry bool, d *Decision) {
-	a := ask{dry: dry}
-	c.ask(&a, g.now)
-	var r result
-	g.memory.step(q.shard, q, &a, &r)
-	*d = Decision{}
-	q.n.decide(d, &r, &a)
-}
-
-// lock locks the shards of the queries, in the order of their numbers so that
-// no two groups wait for each other. It begins again when one of them was
-// parted before it was locked.
-func (g *groupCall) lock(queries []query, order []int32) {
-	for {
-		for i := range queries {
-			order[i], queries[i].shard = int32(i), g.memory.table.Shard(queries[i].id)
-		}
-		slices.SortFunc(order, func(i, j int32) int {
-			return cmp.Compare(queries[i].shard.Number(), queries[j].shard.Number())
-		})
-		eachShard(queries, order, func(s *table.Shard) { s.LockAt(g.now) })
-		if ownAll(queries) {
-			return
-		}
-		eachShard(queries, order, (*table.Shard).Unlock)
-	}
-}
-
-func ownAll(queries []query) bool {
-	for i := range queries {
-		if !queries[i].shard.Owns(queries[i].id) {
-			return false
-		}
-	}
-	return true
-}
-
-func (g *groupCall) unlock(queries []query, order []int32) {
-	eachShard(queries, order, func(s *table.Shard) { s.Release(g.now) })
-}
-
-// eachShard calls f once for each shard of the queries, which are in order.
-func eachShard(queries []query, order []int32, f func(*table.Shard)) {
-	for i, o := range order {
-		if i == 0 || queries[order[i-1]].shard != queries[o].shard {
-			f(queries[o].shard)
-		}
-	}
 }
 
 // fewClaims is how many claims of a group are compared one with the other.

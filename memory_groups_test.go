@@ -152,6 +152,27 @@ func TestGroupsNeedRoomForEveryDecision(t *testing.T) {
 	}
 }
 
+// What a caller left in out from the call before must not come through.
+func TestDecisionsDoNotDependOnWhatOutHeld(t *testing.T) {
+	for _, spec := range everyAlgorithm() {
+		l, other := mustCompile(t, spec), mustCompile(t, Spec{Limit: 3, Window: time.Hour, Name: "other"})
+		one := Group{Claims: []Claim{{Key: "a", Limit: l, Cost: 1}}}
+		two := Group{Claims: []Claim{{Key: "a", Limit: l, Cost: 1}, {Key: "a", Limit: other, Cost: 1}}}
+		clean, _ := newTestMemory(MemoryOptions{})
+		dirty, _ := newTestMemory(MemoryOptions{})
+		for range 4 { // from no state to a denial
+			want := mustTakeGroups(t, clean, one, two)
+			got := make([]Decision, len(want))
+			for i := range got {
+				got[i] = Decision{Allowed: i == 0, Degraded: true, Limit: -1, Remaining: -1, RetryAfter: -1, ResetAfter: -1, NextAfter: -1, Delay: -1, Granted: -1, At: -1}
+			}
+			if err := dirty.TakeGroups(context.Background(), []Group{one, two}, got); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%v: %+v, %v; want %+v", l, got, err, want)
+			}
+		}
+	}
+}
+
 // A group of more claims than a batch holds, between groups that fit.
 func TestGroupMayBeLarge(t *testing.T) {
 	m, _ := newTestMemory(MemoryOptions{})

@@ -3,7 +3,7 @@ package stint
 import "github.com/stintdev/stint/internal/table"
 
 // stepWide is step for a limit whose state is a slice beside the table.
-func (m *Memory) stepWide(shard *table.Shard, q query, a *ask, r *result) {
+func (m *Memory) stepWide(shard *table.Shard, q *query, a *ask, r *result) {
 	slot := shard.Find(q.id)
 	w := shard.Wide(slot)
 	if room := q.n.wideRoom(len(w), a); cap(w) < room {
