@@ -82,6 +82,9 @@ func (t *Table) lead(s *Shard) {
 	for n := int(s.number); n < len(t.lookup); n += int(s.mask) + 1 {
 		t.lookup[n].Store(s.number)
 	}
+	for told := t.told.Load(); told < s.mask && !t.told.CompareAndSwap(told, s.mask); {
+		told = t.told.Load()
+	}
 }
 
 // outgrow does what a table in mapped memory needs on the way to a size.

@@ -56,6 +56,27 @@ func TestGrowingTablePartsItsShardsAndLosesNobody(t *testing.T) {
 	}
 }
 
+// Nobody can choose identities, but chance may part one shard twice before
+// another is parted once.
+func TestShardsMayBePartedUnequally(t *testing.T) {
+	table := New(Options{Bound: 2_000_000, Judge: shares{}})
+	r := rand.New(rand.NewPCG(7, 8))
+	first := uint64(table.shards[0].mask)
+	for shard, keys := range []int{10_000, splitKeys + 1} {
+		for range keys {
+			id := randomID(r)
+			id.Rest = id.Rest&^first | uint64(shard)
+			table.insert(id, State{}, 0)
+		}
+	}
+	if deep, shallow := table.shards[0].mask, table.shards[1].mask; deep <= shallow || uint64(shallow) <= first {
+		t.Fatalf("masks %#x and %#x, at first %#x", deep, shallow, first)
+	}
+	if slot, ok := table.stray(); ok {
+		t.Errorf("%v is in the wrong shard", slot)
+	}
+}
+
 func TestWideStatesGoWithTheirShard(t *testing.T) {
 	table := New(Options{Bound: 1_000_000, Judge: shares{}})
 	r := rand.New(rand.NewPCG(5, 6))

@@ -45,6 +45,7 @@ type Table struct {
 	shards      []Shard // a power of two, as many as there may be
 	mask        uint32
 	lookup      []atomic.Uint32 // by the low bits of a tag: the number of its shard
+	told        atomic.Uint32   // of those bits, the ones that tell shards apart so far
 	earlyShards int             // shards that have an early window
 	arena       arena
 	judge       Judge
@@ -145,7 +146,11 @@ func wholePages(keys int) int {
 // Shard returns the shard of an identity. Once it is locked, [Shard.Owns]
 // tells whether it still is. Who locks several shards locks them in the order
 // of their numbers.
-func (t *Table) Shard(id ID) *Shard { return &t.shards[t.lookup[id.tag()&t.mask].Load()] }
+func (t *Table) Shard(id ID) *Shard { return &t.shards[t.shardOf(id)] }
+
+// shardOf returns the number of the shard of an identity. It reads the part of
+// lookup that differs so far, which a cache holds.
+func (t *Table) shardOf(id ID) uint32 { return t.lookup[id.tag()&t.told.Load()].Load() }
 
 // Number tells shards apart.
 func (s *Shard) Number() uint32 { return s.number }
@@ -160,7 +165,7 @@ func (t *Table) Touch(id ID) {
 }
 
 func (t *Table) touch(id ID) {
-	number := t.lookup[id.tag()&t.mask].Load()
+	number := t.shardOf(id)
 	size := t.sizes[number].Load()
 	w := t.arena.of(size&lateBit != 0)
 	touch(unsafe.Pointer(&t.shards[number]), unsafe.Add(w.at(int(number)), home(id.Hash, int(size&^lateBit))*slotSize))
