@@ -93,6 +93,27 @@ func TestGroupsAreDecidedOneAfterTheOther(t *testing.T) {
 	}
 }
 
+// However late the last of them is reached: a clock here runs on each time it is
+// asked.
+func TestGroupsOfOneCallAreDecidedAtOneTime(t *testing.T) {
+	now := int64(1_700_000_000_000_000)
+	m := NewMemory(MemoryOptions{Clock: func() int64 { now += 1000; return now }})
+	var group Group
+	for _, s := range everyAlgorithm() {
+		s.Name = fmt.Sprintf("%v.%d", s.Algorithm, s.Buckets)
+		group.Claims = append(group.Claims, Claim{Key: "a", Limit: mustCompile(t, s), Cost: 1})
+	}
+	pair := Group{Claims: group.Claims[:2]}
+	for range 12 { // from no state to a denial
+		out := mustTakeGroups(t, m, pair, group, pair)
+		for i, d := range out {
+			if d.At != out[0].At {
+				t.Fatalf("claim %d is decided at %d, and the first at %d", i, d.At, out[0].At)
+			}
+		}
+	}
+}
+
 // Large groups are looked through in another way than small ones.
 func TestGroupsOfAnySizeAreOfDistinctStates(t *testing.T) {
 	l, changed := mustCompile(t, Spec{Limit: 5, Window: time.Hour, Name: "n"}), mustCompile(t, Spec{Limit: 7, Window: time.Hour, Name: "n"})
