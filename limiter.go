@@ -8,21 +8,22 @@ import (
 
 // Limiter limits one kind of request: it joins a store with the limits that
 // every request is counted under, as one atomic group. It is safe for use by
-// many goroutines at once, and costs nothing to make.
+// many goroutines at once, and costs nothing to make. Make one with
+// [NewLimiter].
 type Limiter struct {
-	taker  taker // of a claim on limit: the store, or all
-	limit  Limit // the only one; else the zero Limit
-	limits together
+	taker taker // of a claim on limit: the store, or all
+	limit Limit // the only one; else the zero Limit
+	all   together
 }
 
-// NewLimiter returns a limiter of these limits over the store. A limiter
-// without limits answers every call with an error.
+// NewLimiter returns a limiter of these limits over the store, which is not
+// nil. A limiter without limits answers every call with an error.
 func NewLimiter(store Store, limits ...Limit) *Limiter {
-	l := &Limiter{limits: together{store: store, limits: slices.Clone(limits)}}
+	l := &Limiter{all: together{store: store, limits: slices.Clone(limits)}}
 	if len(limits) == 1 {
 		l.taker, l.limit = store, limits[0]
 	} else {
-		l.taker = &l.limits
+		l.taker = &l.all
 	}
 	return l
 }
@@ -53,11 +54,11 @@ func (l *Limiter) AllowEach(ctx context.Context, key string, n int64, out []Deci
 	if n < 0 {
 		return -1, Decision{}, refuseNegative()
 	}
-	return l.limits.take(ctx, &Claim{Key: key, Cost: n}, out)
+	return l.all.takeEach(ctx, &Claim{Key: key, Cost: n}, out)
 }
 
 // Limits returns the limits that every request is counted under, in order.
-func (l *Limiter) Limits() []Limit { return slices.Clone(l.limits.limits) }
+func (l *Limiter) Limits() []Limit { return slices.Clone(l.all.limits) }
 
 // Peek reports what key has left, and charges nothing.
 func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
@@ -143,7 +144,7 @@ func (r *Reservation) settle(ctx context.Context, err error) error {
 }
 
 func (l *Limiter) shapes() bool {
-	for _, limit := range l.limits.limits {
+	for _, limit := range l.all.limits {
 		if limit.Valid() && limit.Algorithm() == LeakyBucket {
 			return true
 		}

@@ -20,19 +20,22 @@ type together struct {
 
 // Take returns the [Face] of the decisions.
 func (t *together) Take(ctx context.Context, c Claim) (Decision, error) {
-	_, d, err := t.take(ctx, &c, nil)
+	j := t.join(&c)
+	defer t.calls.Put(j)
+	_, d, err := t.take(ctx, j, j.out)
 	return d, err
 }
 
-// take writes the decision of each limit into out, unless it is nil.
-func (t *together) take(ctx context.Context, c *Claim, out []Decision) (face int, d Decision, err error) {
-	if len(t.limits) == 0 {
-		return -1, d, invalid("limit: the limiter has none", "pass at least one to NewLimiter")
-	}
+// takeEach is Take that writes the decision of each limit into out.
+func (t *together) takeEach(ctx context.Context, c *Claim, out []Decision) (face int, d Decision, err error) {
 	j := t.join(c)
 	defer t.calls.Put(j)
-	if out == nil {
-		out = j.out
+	return t.take(ctx, j, out)
+}
+
+func (t *together) take(ctx context.Context, j *joined, out []Decision) (face int, d Decision, err error) {
+	if len(t.limits) == 0 {
+		return -1, d, invalid("limit: the limiter has none", "pass at least one to NewLimiter")
 	}
 	if err := t.store.TakeGroups(ctx, j.group[:], out); err != nil {
 		return -1, d, err

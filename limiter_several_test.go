@@ -1,0 +1,119 @@
+package stint_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// noted is a store that keeps copies of the claims that it is asked for, and
+// answers with err if there is one.
+type noted struct {
+	stint.Store
+
+	claims []stint.Claim
+	err    error
+}
+
+func (n *noted) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	n.claims = n.claims[:0]
+	for _, g := range groups {
+		n.claims = append(n.claims, g.Claims...)
+	}
+	if n.err != nil {
+		return n.err
+	}
+	return n.Store.TakeGroups(ctx, groups, out)
+}
+
+// Room for the claims is used again: nothing of one call may be in the next,
+// however it ended.
+func TestCallsOverSeveralLimitsLeaveNothingToTheNext(t *testing.T) {
+	a, b := mustLimit(t, stint.PerHour(3)), mustLimit(t, stint.PerDay(9))
+	store := &noted{Store: stint.NewMemory(stint.MemoryOptions{})}
+	limiter := stint.NewLimiter(store, a, b)
+	r, err := limiter.Reserve(t.Context(), "first", 2)
+	if err != nil || !r.Decision.Allowed {
+		t.Fatal(r.Decision, err)
+	}
+	for _, c := range []struct {
+		name string
+		err  error
+		call func()
+		want stint.Claim
+	}{
+		{"cancel", nil, func() { _ = r.Cancel(t.Context()) }, stint.Claim{Key: "first", Cost: -2, At: r.Decision.At}},
+		{"allow", nil, func() { _, _ = limiter.Allow(t.Context(), "k") }, stint.Claim{Key: "k", Cost: 1}},
+		{"reset", nil, func() { _ = limiter.Reset(t.Context(), "k") }, stint.Claim{Key: "k", Cost: stint.Forget}},
+		{"peek", nil, func() { _, _ = limiter.Peek(t.Context(), "k") }, stint.Claim{Key: "k"}},
+		{"failing", errors.New("down"), func() { _, _ = limiter.AllowN(t.Context(), "f", 3) }, stint.Claim{Key: "f", Cost: 3}},
+		{"each", nil, func() { _, _, _ = limiter.AllowEach(t.Context(), "e", 2, make([]stint.Decision, 2)) }, stint.Claim{Key: "e", Cost: 2}},
+	} {
+		store.err = c.err
+		c.call()
+		want := []stint.Claim{c.want, c.want}
+		want[0].Limit, want[1].Limit = a, b
+		if !slices.Equal(store.claims, want) {
+			t.Errorf("%s claims %+v; want %+v", c.name, store.claims, want)
+		}
+	}
+}
+
+func TestCancelOverSeveralLimitsGivesBackWhatHasNotRefilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := newLimiter(t, stint.PerSecond(10), stint.PerMinute(600))
+		r, err := limiter.Reserve(t.Context(), "k", 5)
+		if err != nil || !r.Decision.Allowed {
+			t.Fatal(r.Decision, err)
+		}
+		if _, err := limiter.AllowN(t.Context(), "k", 5); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(300 * time.Millisecond) // virtual: 3 have refilled
+		if err := r.Cancel(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		each := make([]stint.Decision, 2)
+		if _, _, err := limiter.AllowEach(t.Context(), "k", 0, each); err != nil || each[0].Remaining != 5 || each[1].Remaining != 595 {
+			t.Errorf("%d and %d left, %v; want 5 and 595", each[0].Remaining, each[1].Remaining, err)
+		}
+	})
+}
+
+func TestAllowEachTellsOfEveryLimit(t *testing.T) {
+	hour, day := stint.PerHour(3), stint.PerDay(2)
+	for _, specs := range [][]stint.Spec{{hour}, {hour, day}} {
+		limiter, out := newLimiter(t, specs...), make([]stint.Decision, len(specs))
+		for range 2 {
+			if _, d, err := limiter.AllowEach(t.Context(), "k", 1, out); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+		}
+		face, d, err := limiter.AllowEach(t.Context(), "k", 2, out)
+		last := len(specs) - 1
+		if err != nil || face != last || d != out[last] || d.Allowed || out[0].Limit != 3 || out[0].Remaining != 1 {
+			t.Errorf("%d limits: claim %d, %+v of %+v, %v", len(specs), face, d, out, err)
+		}
+	}
+}
+
+// What does not fit is refused before anything is charged.
+func TestAllowEachNeedsRoomForEveryLimit(t *testing.T) {
+	for _, specs := range [][]stint.Spec{{}, {stint.PerHour(3)}, {stint.PerHour(3), stint.PerDay(3)}} {
+		limiter := newLimiter(t, specs...)
+		outs := [][]stint.Decision{make([]stint.Decision, len(specs)+1), make([]stint.Decision, max(0, len(specs)-1)), nil}
+		for _, out := range outs {
+			if face, d, err := limiter.AllowEach(t.Context(), "k", 1, out); codeOf(err) != stint.CodeInvalid || face != -1 || d.Allowed {
+				t.Errorf("%d limits, room for %d: claim %d, %+v, %v; want it refused", len(specs), len(out), face, d, err)
+			}
+		}
+		if d, _ := limiter.Peek(t.Context(), "k"); len(specs) > 0 && d.Remaining != 3 {
+			t.Errorf("%d limits: %d of 3 left", len(specs), d.Remaining)
+		}
+	}
+}
