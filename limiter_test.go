@@ -181,10 +181,20 @@ func TestLimiterRefusesWhatItCannotDecide(t *testing.T) {
 	}
 }
 
-func TestOneLimitAllocatesNothing(t *testing.T) {
-	limiter := newLimiter(t, stint.PerSecond(1000))
-	if n := testing.AllocsPerRun(1000, func() { _, _ = limiter.Allow(context.Background(), "key") }); n != 0 {
-		t.Errorf("Allow allocates %v times; want 0", n)
+// Under the race detector a pool forgets one in four, which is less than one
+// allocation a call still.
+func TestAllowAllocatesNothing(t *testing.T) {
+	specs := []stint.Spec{stint.PerSecond(1000), stint.PerHour(1_000_000), {Algorithm: stint.SlidingWindowCounter, Limit: 1_000_000, Window: time.Hour, Buckets: 6}}
+	for n := 1; n <= len(specs); n++ {
+		limiter, out := newLimiter(t, specs[:n]...), make([]stint.Decision, n)
+		for name, allow := range map[string]func(){
+			"Allow":     func() { _, _ = limiter.Allow(context.Background(), "key") },
+			"AllowEach": func() { _, _, _ = limiter.AllowEach(context.Background(), "key", 1, out) },
+		} {
+			if got := testing.AllocsPerRun(1000, allow); got != 0 {
+				t.Errorf("%s of %d limits allocates %v times; want 0", name, n, got)
+			}
+		}
 	}
 }
 
