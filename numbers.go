@@ -14,26 +14,28 @@ import (
 // numbers is a compiled [Spec]: what the steps compute with. All times are
 // microseconds. It never changes, but for ref.
 type numbers struct {
-	spec    Spec // with defaults
-	alg     Algorithm
-	rounded bool
-	max     int64 // Decision.Limit, in units
+	// What nearly every check reads, in two cache lines.
+	alg      Algorithm
+	rounded  bool
+	short    bool // full·q fits into 61 bits: one-word arithmetic will do
+	fracBits uint
+	max      int64 // Decision.Limit, in units
 
 	// Buckets: a capacity of full micro-units, refilled by p/q micro-units a
 	// microsecond; fill is the time from empty to full; the fraction of a
 	// state takes fracBits bits.
 	full, p, q, fill int64
 	byP, byQ         divisor
-	short            bool // full·q fits into 61 bits: one-word arithmetic will do
-	fracBits         uint
+
+	salt [2]uint64     // of the scope and shape, mixed into a key's identity
+	ref  atomic.Uint64 // where one memory store has interned this; its business
 
 	// Windows, counters, logs: window, and width = window/buckets.
 	window, width int64
 	buckets       int
 	calendar      calendar // quota
 
-	salt [2]uint64     // of the scope and shape, mixed into a key's identity
-	ref  atomic.Uint64 // where one memory store has interned this; its business
+	spec Spec // with defaults
 }
 
 func (s Spec) compile() (*numbers, error) {
