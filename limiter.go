@@ -49,7 +49,8 @@ func refuseNegative() error {
 
 // AllowEach is AllowN for callers that tell of every limit: it writes the
 // decision of each into out, in the order of [Limiter.Limits] and of that
-// length, and returns their [Face].
+// length, and returns their [Face]. With room for more or fewer it is an error,
+// and nothing is charged.
 func (l *Limiter) AllowEach(ctx context.Context, key string, n int64, out []Decision) (face int, d Decision, err error) {
 	if n < 0 {
 		return -1, Decision{}, refuseNegative()
