@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -143,6 +144,44 @@ func TestGroupChargesStatesThatItsOwnSearchMoves(t *testing.T) {
 		w.take(t, plain(some, l))
 	}
 	w.agree(t, keys, []Limit{l})
+}
+
+// Groups that wait for a shard that is parted, or find it parted, charge states
+// where they are by then, and part shards themselves.
+func TestGroupsAtOnceAreExactWhileShardsAreParted(t *testing.T) {
+	m, _ := newTestMemory(MemoryOptions{})
+	l := mustCompile(t, Spec{Limit: 1_000_000, Window: time.Hour})
+	keys := crowd(m, l, 6000)
+	const workers, hot = 4, 4
+	var wg sync.WaitGroup
+	for worker := range workers {
+		fillers := keys[hot+worker : len(keys)-workers]
+		wg.Go(func() {
+			out := make([]Decision, hot+1)
+			for i := 0; i < len(fillers); i += workers {
+				g := Group{Claims: plain(append(slices.Clone(keys[:hot]), fillers[i]), l)}
+				if err := m.TakeGroups(context.Background(), []Group{g}, out); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	groups := int64(m.Stats().Keys - hot)
+	for _, key := range keys[:hot] {
+		d := mustTake(t, m, Claim{Key: key, Limit: l})
+		if used := d.Limit - d.Remaining; used != groups || groups < 5900 {
+			t.Errorf("%d used by %d groups", used, groups)
+		}
+	}
+	shards := map[uint32]bool{}
+	for _, key := range keys {
+		shards[m.table.Shard(m.secrets.identify(key, &l.n.salt)).Number()] = true
+	}
+	if len(shards) == 1 {
+		t.Errorf("%d states are in one shard yet", len(keys))
+	}
 }
 
 func plain(keys []string, l Limit) (claims []Claim) {
