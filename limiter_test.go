@@ -3,6 +3,7 @@ package stint_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,6 +156,17 @@ func TestGroupOfLimitsIsAllOrNone(t *testing.T) {
 	}
 	if d, _ := limiter.Peek(t.Context(), "k"); d.Limit != 2 || d.Remaining != 2 {
 		t.Errorf("after a reset %d of %d left; want 2 of 2", d.Remaining, d.Limit)
+	}
+}
+
+func TestLimiterKeepsItsOwnLimits(t *testing.T) {
+	hour, day := mustLimit(t, stint.PerHour(3)), mustLimit(t, stint.PerDay(2))
+	given := []stint.Limit{hour, day}
+	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), given...)
+	given[0] = stint.Limit{}
+	limiter.Limits()[1] = stint.Limit{}
+	if got := limiter.Limits(); !slices.Equal(got, []stint.Limit{hour, day}) {
+		t.Errorf("limits %v; want those given", got)
 	}
 }
 

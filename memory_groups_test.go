@@ -139,12 +139,13 @@ func TestGroupRefusesTheSameStateTwice(t *testing.T) {
 	good := Group{Claims: []Claim{{Key: "b", Limit: l, Cost: 1}}}
 	for _, second := range []Limit{l, changed} {
 		twice := Group{Claims: []Claim{{Key: "a", Limit: l, Cost: 1}, {Key: "a", Limit: second, Cost: 1}}}
-		err := m.TakeGroups(context.Background(), []Group{good, twice, good}, make([]Decision, 4))
+		out := []Decision{{}, {Allowed: true}, {Allowed: true}, {}} // the middle ones from another call
+		err := m.TakeGroups(context.Background(), []Group{good, twice, good}, out)
 		var failed *GroupsError
 		var e *Error
 		if !errors.As(err, &failed) || failed.Errs[0] != nil || failed.Errs[2] != nil ||
-			!errors.As(failed.Errs[1], &e) || e.Code != CodeInvalid {
-			t.Errorf("%v", err)
+			!errors.As(failed.Errs[1], &e) || e.Code != CodeInvalid || out[1] != (Decision{}) || out[2] != (Decision{}) {
+			t.Errorf("%v, %+v", err, out)
 		}
 	}
 	if d := mustTake(t, m, Claim{Key: "a", Limit: l}); d.Remaining != 5 {
