@@ -58,21 +58,39 @@ func (n *numbers) isBucket() bool { return n.alg <= GCRA }
 // takePlain is stepBucket for a sound claim on a state written under the same
 // numbers, in registers alone. What it returns goes to tellPlain.
 func (n *numbers) takePlain(c cell, now, cost int64) (next cell, b bucket, allowed bool) {
-	b = n.unpack(c)
+	if !n.short {
+		return n.takeLong(c, now, cost)
+	}
+	b = n.unpackShort(c)
 	if e := now - b.last; e > 0 { // a busy key is asked for more than once a microsecond
-		if n.short && e < n.fill {
-			b.last = now
+		b.last = now
+		if e < n.fill {
 			b = n.gain(b, e)
 		} else {
-			b = n.refill(b, now)
+			b.whole, b.frac = n.full, 0
 		}
 	}
-	allowed = cost*microUnits <= b.whole
-	if cost == 0 || !allowed {
+	if b, allowed = b.charge(cost); !allowed || cost == 0 {
 		return c, b, allowed
 	}
-	b.whole -= cost * microUnits
+	return n.packShort(b), b, true
+}
+
+// takeLong is takePlain for a limit that is not short.
+func (n *numbers) takeLong(c cell, now, cost int64) (next cell, b bucket, allowed bool) {
+	b = n.refill(n.unpack(c), now)
+	if b, allowed = b.charge(cost); !allowed || cost == 0 {
+		return c, b, allowed
+	}
 	return n.pack(b), b, true
+}
+
+// charge takes a cost from the bucket, if it holds as much.
+func (b bucket) charge(cost int64) (left bucket, allowed bool) {
+	if allowed = cost*microUnits <= b.whole; allowed {
+		b.whole -= cost * microUnits
+	}
+	return b, allowed
 }
 
 // tellPlain is decide for takePlain.
@@ -199,6 +217,17 @@ func (n *numbers) pack(b bucket) cell {
 	low := uint64(b.whole)<<(n.fracBits&63) | uint64(b.frac)
 	high := uint64(b.whole) >> 1 >> (^n.fracBits & 63) // >> (64 - n.fracBits)
 	return cell{uint64(b.last)<<highBits | high, low}
+}
+
+// packShort is pack for a short limit, whose whole and frac fit into the second
+// word.
+func (n *numbers) packShort(b bucket) cell {
+	return cell{uint64(b.last) << highBits, uint64(b.whole)<<(n.fracBits&63) | uint64(b.frac)}
+}
+
+func (n *numbers) unpackShort(c cell) bucket {
+	bits := n.fracBits & 63
+	return bucket{whole: int64(c.Lo >> bits), frac: int64(c.Lo & (1<<bits - 1)), last: int64(c.Hi >> highBits)}
 }
 
 func (n *numbers) unpack(c cell) bucket {

@@ -61,10 +61,8 @@ func (n *numbers) stepState(s *State, a *ask, r *result) {
 // stepPlain is the step for nearly every check: see takePlain. The state may
 // have been written under other numbers.
 func (n *numbers) stepPlain(s *State, now, cost int64, d *Decision) {
-	b := n.refill(s.bucket, now)
-	allowed := cost*microUnits <= b.whole
+	b, allowed := n.refill(s.bucket, now).charge(cost)
 	if allowed && cost > 0 {
-		b.whole -= cost * microUnits
 		s.bucket = b
 	}
 	n.tellPlain(d, b, now, cost, allowed)
