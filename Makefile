@@ -31,7 +31,7 @@ check: vet lint ## what to run before every commit: build, vet, lint, short test
 .PHONY: test
 test: vet servers ## everything that can be tested; without a server, what needs none
 	$(GO) test -race -short $(RACED)
-	$(GO) test $$(scripts/left-to-test $(RACED))
+	scripts/test-left $(RACED)
 	$(GO) test -v ./internal/ruletest # alone, for it measures time; it prints its figures
 	$(GO) test -v ./internal/failuretest # alone, for it measures time; it prints its figures
 	cd bench && $(GO) vet . && $(GO) test .
