@@ -18,7 +18,7 @@ func costOf(text string) (bytes uint64, err error) {
 
 // Once the bound of limits is met, the overrides after it cost nothing.
 func TestOverridesOfManyTiersAreBounded(t *testing.T) {
-	if testing.Short() || raced {
+	if testing.Short() || raceDetector {
 		t.Skip("compiles half a million limits")
 	}
 	var text strings.Builder

@@ -329,7 +329,7 @@ func TestManyAtOnceAreAdmittedToTheLimit(t *testing.T) {
 }
 
 func TestDecideIntoDoesNotAllocate(t *testing.T) {
-	if raced {
+	if raceDetector {
 		t.Skip("pools forget at random")
 	}
 	s, err := Parse(manyRules(100))

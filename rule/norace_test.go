@@ -2,4 +2,4 @@
 
 package rule
 
-const raced = false
+const raceDetector = false

@@ -192,7 +192,7 @@ func TestTiersAreBounded(t *testing.T) {
 
 // Every rule has a limit for every tier, and for every override of it.
 func TestLimitsAreBounded(t *testing.T) {
-	if testing.Short() || raced {
+	if testing.Short() || raceDetector {
 		t.Skip("compiles half a million limits")
 	}
 	var text strings.Builder

@@ -2,6 +2,6 @@
 
 package rule
 
-// raced says that the race detector is on: pools then forget at random, and
+// raceDetector says that the race detector is on: pools then forget at random, and
 // compiling is ten times as slow.
-const raced = true
+const raceDetector = true

@@ -114,7 +114,7 @@ func TestMistakesOfEntries(t *testing.T) {
 }
 
 func TestEntriesThatEndCostNothingWhileNothingFits(t *testing.T) {
-	if raced {
+	if raceDetector {
 		t.Skip("the race detector allocates")
 	}
 	s, err := Parse(File{"rules.yaml", []byte("deny: [{match: x, until: 2199-01-01T00:00:00Z}]\nrules: [{id: r, limit: 1000000/s}]\n")})
