@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stintdev/stint"
 )
@@ -62,27 +60,6 @@ func TestCallsOverSeveralLimitsLeaveNothingToTheNext(t *testing.T) {
 			t.Errorf("%s claims %+v; want %+v", c.name, store.claims, want)
 		}
 	}
-}
-
-func TestCancelOverSeveralLimitsGivesBackWhatHasNotRefilled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		limiter := newLimiter(t, stint.PerSecond(10), stint.PerMinute(600))
-		r, err := limiter.Reserve(t.Context(), "k", 5)
-		if err != nil || !r.Decision.Allowed {
-			t.Fatal(r.Decision, err)
-		}
-		if _, err := limiter.AllowN(t.Context(), "k", 5); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(300 * time.Millisecond) // virtual: 3 have refilled
-		if err := r.Cancel(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		each := make([]stint.Decision, 2)
-		if _, _, err := limiter.AllowEach(t.Context(), "k", 0, each); err != nil || each[0].Remaining != 5 || each[1].Remaining != 595 {
-			t.Errorf("%d and %d left, %v; want 5 and 595", each[0].Remaining, each[1].Remaining, err)
-		}
-	})
 }
 
 func TestAllowEachTellsOfEveryLimit(t *testing.T) {

@@ -124,23 +124,30 @@ func TestWaitForMoreThanTheLimitFails(t *testing.T) {
 }
 
 func TestCancelGivesBackWhatHasNotRefilled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		limiter := newLimiter(t, stint.PerSecond(10))
-		r, err := limiter.Reserve(t.Context(), "k", 5)
-		if err != nil || !r.Decision.Allowed {
-			t.Fatal(r.Decision, err)
-		}
-		if _, err := limiter.AllowN(t.Context(), "k", 5); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(300 * time.Millisecond) // virtual: 3 have refilled
-		if err := r.Cancel(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if d, _ := limiter.Peek(t.Context(), "k"); d.Remaining != 5 {
-			t.Errorf("%d left; want 3 that refilled and 2 of the 5 that were given back", d.Remaining)
-		}
-	})
+	for _, specs := range [][]stint.Spec{{stint.PerSecond(10)}, {stint.PerSecond(10), stint.PerMinute(600)}} {
+		synctest.Test(t, func(t *testing.T) {
+			limiter := newLimiter(t, specs...)
+			r, err := limiter.Reserve(t.Context(), "k", 5)
+			if err != nil || !r.Decision.Allowed {
+				t.Fatal(r.Decision, err)
+			}
+			if _, err := limiter.AllowN(t.Context(), "k", 5); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(300 * time.Millisecond) // virtual: 3 have refilled
+			if err := r.Cancel(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			each := make([]stint.Decision, len(specs))
+			_, _, err = limiter.AllowEach(t.Context(), "k", 0, each)
+			want := []int64{5, 595} // 3 refilled, and 2 of the 5 were given back
+			for i, d := range each {
+				if err != nil || d.Remaining != want[i] {
+					t.Errorf("%d left of %d, %v; want %d", d.Remaining, d.Limit, err, want[i])
+				}
+			}
+		})
+	}
 }
 
 func TestGroupOfLimitsIsAllOrNone(t *testing.T) {
