@@ -35,7 +35,7 @@ var _ [shardSize]byte = [unsafe.Sizeof(Shard{})]byte{}
 const (
 	looks       = 8
 	firstPauses = 4
-	pauses      = 200
+	pauses      = 400
 )
 
 // justMet is how long ago, in microseconds, a meeting tells of a hot key: those
