@@ -79,12 +79,14 @@ func beVictim(kind, dir string) error {
 // A process that writes versions is killed at any instant: the next one meets
 // the version that was last said to be published, or the one after it, whole.
 func TestKilledWhileWritingLeavesTheVersionBeforeOrAfter(t *testing.T) {
+	t.Parallel()
 	kills := 40
 	if testing.Short() {
 		kills = 5
 	}
 	for _, kind := range victims {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			if err := os.Mkdir(filepath.Join(dir, "rules"), 0o700); err != nil {
 				t.Fatal(err)
