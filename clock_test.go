@@ -60,7 +60,11 @@ func TestAnchorFollowsTheWallClock(t *testing.T) {
 func TestClockNeverRunsBack(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 1))
-	for range 2000 {
+	runs := 2000
+	if testing.Short() {
+		runs /= 10
+	}
+	for range runs {
 		a, count, ahead := firstAnchor(), uint64(0), int64(0)
 		for range 20 {
 			count = max(count, a.start) + uint64(time.Second) + r.Uint64N(uint64(time.Second))

@@ -55,7 +55,7 @@ func TestNoRunPassesTheBound(t *testing.T) {
 	t.Parallel()
 	runs := uint64(400)
 	if testing.Short() {
-		runs = 40
+		runs = 20
 	}
 	var admitted, local int64
 	for seed := range runs {

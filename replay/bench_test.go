@@ -66,6 +66,9 @@ func BenchmarkJSONL(b *testing.B) {
 // An event in the steady state allocates nothing of its own: what a replay
 // allocates is its keys, its window and the blocks of its input.
 func TestEventsDoNotAllocate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds with the race detector")
+	}
 	limit, err := stint.ParseLimit("10/m")
 	if err != nil {
 		t.Fatal(err)

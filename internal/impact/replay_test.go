@@ -13,7 +13,11 @@ import (
 // one address.
 func TestAFloodOfFewCallersIsKept(t *testing.T) {
 	for _, callers := range []int{1, 3} {
-		for range 4 { // each sample has a seed of its own
+		samples := 4 // each has a seed of its own
+		if testing.Short() {
+			samples = 1
+		}
+		for range samples {
 			l := newLive(t, "rules: [{id: r, limit: 100000000/s}]")
 			for i := range 30_000 {
 				l.request(fmt.Sprint(i % callers))

@@ -39,6 +39,9 @@ func TestDroppedTableGivesItsAddressesBack(t *testing.T) {
 }
 
 func TestClearGivesMemoryBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds with the race detector, which has nothing to see here")
+	}
 	table := New(Options{Bound: 1_000_000, Judge: shares{}})
 	before := kilobytes(t, "VmRSS")
 	r := rand.New(rand.NewPCG(1, 2))

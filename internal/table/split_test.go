@@ -33,12 +33,16 @@ func (t *Table) shardsOpen() (n int) {
 }
 
 func TestGrowingTablePartsItsShardsAndLosesNobody(t *testing.T) {
-	table := New(Options{Bound: 2_000_000, Judge: shares{}})
+	fourth := 200_000
+	if testing.Short() {
+		fourth = 40_000
+	}
+	table := New(Options{Bound: 10 * fourth, Judge: shares{}})
 	if table.shardsOpen() >= len(table.shards)/2 {
 		t.Fatalf("%d of %d shards are open at the start", table.shardsOpen(), len(table.shards))
 	}
-	for keys, ids := 0, []ID(nil); keys < 800_000; keys += 200_000 {
-		ids = append(ids, fill(t, table, 200_000, uint64(keys))...)
+	for keys, ids := 0, []ID(nil); keys < 4*fourth; keys += fourth {
+		ids = append(ids, fill(t, table, fourth, uint64(keys))...)
 		for _, id := range ids {
 			if _, ok := table.find(id); !ok {
 				t.Fatalf("after %d keys one is lost", len(ids))
