@@ -18,16 +18,18 @@ const mostChoices = 1 << 10
 func (m *Model) Follow(now int64, groups []stint.Group, got []stint.Decision) (want []stint.Decision, ok bool) {
 	m.see(now)
 	before := maps.Clone(m.keys)
+	most := 0 // choices of any way; fewer where one forgets early what others still have
 	for way := range mostChoices {
 		m.keys = maps.Clone(before)
 		answer, choices := m.takeForgetting(now, groups, way)
+		most = max(most, choices)
 		if slices.Equal(answer, got) {
 			return answer, true
 		}
 		if way == 0 {
 			want = answer
 		}
-		if way+1 >= 1<<choices {
+		if way+1 >= 1<<most {
 			break
 		}
 	}

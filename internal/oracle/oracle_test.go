@@ -77,6 +77,10 @@ func TestFollowExplainsForgetting(t *testing.T) {
 			t.Errorf("a store that %s it is not explained", name)
 		}
 	}
+	often := []stint.Group{group[0], group[0], group[0]} // of one call; forgotten before the last
+	if _, ok := used().Follow(back, often, []stint.Decision{kept, kept, forgot}); !ok {
+		t.Error("a store that forgets it late is not explained")
+	}
 	wrong := forgot
 	wrong.Remaining++
 	if want, ok := used().Follow(back, group, []stint.Decision{wrong}); ok || want[0] != kept {
