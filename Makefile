@@ -4,17 +4,22 @@ GOLANGCI_LINT := v2.15.0
 BUF := v1.75.0
 PROTOC_GEN_GO := v1.36.12
 PROTOC_GEN_GO_GRPC := v1.6.2
-FUZZTIME ?= 2s
-# What is tested with the race detector too, what waits longest first. The
-# simulations of internal/simulate take turns, so no two of them could race.
-RACED = ./redisstore ./internal/server . ./lease $(shell go list ./internal/... | grep -v /simulate$$) ./grpclimit ./guard ./httplimit ./remotestore ./replay ./resilience/... ./rule ./storetest
-# As many packages at once: more than there are processors, for many tests wait.
-PACKAGES := $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
+FUZZTIME ?= 3s
 GO ?= go
-# Compiling takes a fifth longer with what only a debugger reads.
-export GOFLAGS += -gcflags=all=-dwarf=false
-# Every program with the race detector waits a second before it ends, for races
-# that others may be about to report.
+export GO
+# What is tested with the race detector too, the four that wait longest first.
+# The simulations of internal/simulate take turns, so no two of them could race.
+RACED = ./redisstore ./internal/server . ./lease $(shell $(GO) list ./internal/... | grep -v /simulate$$) ./grpclimit ./guard ./httplimit ./remotestore ./replay ./resilience/... ./rule ./storetest
+# As many packages at once: one more than processors, for many tests wait.
+PACKAGES := $(shell expr $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)
+# Compiling takes a fifth longer with what only a debugger reads. For one, build
+# with `go build`; for an image, deploy/Dockerfile does, without paths of sources.
+LEAN := -gcflags=all=-dwarf=false
+GOFLAGS := $(filter-out $(LEAN),$(shell $(GO) env GOFLAGS)) $(LEAN)
+export GOFLAGS
+# Every program with the race detector waits before it ends, by default a second,
+# for races that others may be about to report. Who is left behind by the last
+# test of a package, and races later than this, is not seen.
 export GORACE ?= atexit_sleep_ms=50
 
 .DEFAULT_GOAL := help
@@ -63,7 +68,7 @@ lint: bin/golangci-lint ## every linter, with the exceptions of .golangci.yml
 	cd contrib/stintpolicy && ../../bin/golangci-lint run ./...
 
 bin/golangci-lint: Makefile
-	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
+	GOBIN="$(CURDIR)/bin" $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
 	@touch $@
 
 .PHONY: generate
@@ -76,9 +81,9 @@ generated: bin/buf ## fail unless the code of api/ is what make generate writes
 	diff -r -x '*.proto' -x '*_test.go' api/stint bin/.generated/stint
 
 bin/buf: Makefile
-	GOBIN=$(CURDIR)/bin $(GO) install github.com/bufbuild/buf/cmd/buf@$(BUF)
-	GOBIN=$(CURDIR)/bin $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO)
-	GOBIN=$(CURDIR)/bin $(GO) install google.golang.org/grpc/cmd/protoc-gen-go-grpc@$(PROTOC_GEN_GO_GRPC)
+	GOBIN="$(CURDIR)/bin" $(GO) install github.com/bufbuild/buf/cmd/buf@$(BUF)
+	GOBIN="$(CURDIR)/bin" $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO)
+	GOBIN="$(CURDIR)/bin" $(GO) install google.golang.org/grpc/cmd/protoc-gen-go-grpc@$(PROTOC_GEN_GO_GRPC)
 	@touch $@
 
 .PHONY: fuzz

@@ -57,7 +57,6 @@ func TestANodeStartsWithoutItsSource(t *testing.T) {
 
 // A source that accepts connections and answers nothing holds no start up.
 func TestANodeStartsBesideASourceThatIsSilent(t *testing.T) {
-	t.Parallel()
 	p, address := server(t)
 	p.Freeze()
 	begun := time.Now()

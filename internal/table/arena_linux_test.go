@@ -40,7 +40,7 @@ func TestDroppedTableGivesItsAddressesBack(t *testing.T) {
 
 func TestClearGivesMemoryBack(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds with the race detector, which has nothing to see here")
+		t.Skip("takes seconds with the race detector, for which -short is")
 	}
 	table := New(Options{Bound: 1_000_000, Judge: shares{}})
 	before := kilobytes(t, "VmRSS")
