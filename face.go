@@ -109,5 +109,5 @@ func sameState(a, b *Claim) bool {
 		return true
 	}
 	s, t := &a.Limit.n.spec, &b.Limit.n.spec
-	return s.Name == t.Name && s.Rule == t.Rule && s.Namespace == t.Namespace
+	return s.Name == t.Name && s.Rule == t.Rule && s.Namespace == t.Namespace && s.FromCaller == t.FromCaller
 }

@@ -29,6 +29,10 @@ func (l Limit) Rule() string { return l.n.spec.Rule }
 // Name returns the name of the limit, unique in its rule.
 func (l Limit) Name() string { return l.n.spec.Name }
 
+// FromCaller reports whether a caller of a server brought the limit: see
+// [Spec.FromCaller].
+func (l Limit) FromCaller() bool { return l.n.spec.FromCaller }
+
 // Algorithm returns how the limit counts.
 func (l Limit) Algorithm() Algorithm { return l.n.spec.Algorithm }
 

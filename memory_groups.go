@@ -203,11 +203,14 @@ func checkDistinct(claims []Claim) error {
 
 // checkManyDistinct takes as long as there are claims, and not as their square.
 func checkManyDistinct(claims []Claim) error {
-	type state struct{ key, name, rule, namespace string }
+	type state struct {
+		key, name, rule, namespace string
+		fromCaller                 bool
+	}
 	seen := make(map[state]int, len(claims))
 	for i := range claims {
 		l := &claims[i].Limit.n.spec
-		s := state{claims[i].Key, l.Name, l.Rule, l.Namespace}
+		s := state{claims[i].Key, l.Name, l.Rule, l.Namespace, l.FromCaller}
 		if j, ok := seen[s]; ok {
 			return stateTwice(j, i)
 		}

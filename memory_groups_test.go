@@ -265,3 +265,22 @@ func TestGroupsAreAtomicForOthers(t *testing.T) {
 		t.Errorf("%d units used by %d groups, %d denied", used, admitted.Load(), denied.Load())
 	}
 }
+
+func TestCallersLimitsShareNoStateWithOthers(t *testing.T) {
+	spec := PerMinute(5)
+	spec.Rule = "login"
+	own := mustCompile(t, spec)
+	spec.FromCaller = true
+	brought := mustCompile(t, spec)
+	m := NewMemory(MemoryOptions{Clock: func() int64 { return 0 }})
+	for _, limit := range []Limit{own, brought} {
+		d, err := m.Take(t.Context(), Claim{Key: "ann", Limit: limit, Cost: 5})
+		if err != nil || !d.Allowed {
+			t.Errorf("%v (from a caller: %v): allowed %v, %v; want allowed", limit, limit.FromCaller(), d.Allowed, err)
+		}
+	}
+	both := []Claim{{Key: "bob", Limit: own, Cost: 1}, {Key: "bob", Limit: brought, Cost: 1}}
+	if err := m.TakeGroups(t.Context(), []Group{{Claims: both}}, make([]Decision, 2)); err != nil {
+		t.Errorf("a group with both: %v, want both counted", err)
+	}
+}

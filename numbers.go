@@ -266,6 +266,9 @@ func (n *numbers) hashScope() (salt [2]uint64) {
 	for _, part := range []string{n.spec.Namespace, n.spec.Rule, n.spec.Name, n.shape()} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
+	if n.spec.FromCaller {
+		h.Write([]byte("caller"))
+	}
 	sum := h.Sum(nil)
 	return [2]uint64{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:])}
 }

@@ -65,6 +65,13 @@ type Spec struct {
 	// UTCOffset is the fixed offset of the calendar, such as "+02:00".
 	// Defaults to the offset of Anchor, or UTC.
 	UTCOffset string
+
+	// FromCaller marks a limit that a caller of a server brought with its
+	// request, in contrast to one that an operator or a program wrote. The
+	// mark is part of the scope: a caller's limit never shares state with
+	// any other limit, whatever its names. Stores keep callers' states
+	// within a budget of their own.
+	FromCaller bool
 }
 
 // PerSecond is shorthand for a token bucket of n a second, capacity n.

@@ -3,6 +3,7 @@ package stint_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -79,7 +80,7 @@ func (b *byteStore) take(g *stint.Group, now int64, charge bool, out []stint.Dec
 
 func (b *byteStore) step(c *stint.Claim, now int64, dry bool) stint.Decision {
 	l := c.Limit
-	key := strings.Join([]string{l.Namespace(), l.Rule(), l.Name(), l.Shape(), c.Key}, "\x00")
+	key := strings.Join([]string{l.Namespace(), l.Rule(), l.Name(), l.Shape(), c.Key, strconv.FormatBool(l.FromCaller())}, "\x00")
 	s, err := l.DecodeState(b.bytes[key])
 	if err != nil {
 		panic(err)

@@ -26,7 +26,10 @@ func New() *Model {
 }
 
 // identity is what a state belongs to: never the numbers of its limit.
-type identity struct{ namespace, rule, name, shape, key string }
+type identity struct {
+	namespace, rule, name, shape, key string
+	fromCaller                        bool
+}
 
 // kept is a state at rest.
 type kept struct {
@@ -63,7 +66,7 @@ func (m *Model) limit(l stint.Limit) *limit {
 }
 
 func (m *Model) identify(c stint.Claim) identity {
-	return identity{c.Limit.Namespace(), c.Limit.Rule(), c.Limit.Name(), m.limit(c.Limit).shape, c.Key}
+	return identity{c.Limit.Namespace(), c.Limit.Rule(), c.Limit.Name(), m.limit(c.Limit).shape, c.Key, c.Limit.FromCaller()}
 }
 
 // write replaces a state; nil removes it.
