@@ -48,14 +48,17 @@ test: ## everything that can be tested; without a server, what needs none
 	scripts/test-left $(PACKAGES) $(RACED)
 	$(GO) test -vet=off -v ./internal/ruletest # alone, for it measures time; it prints its figures
 	$(GO) test -vet=off -v ./internal/failuretest # alone, for it measures time; it prints its figures
+	scripts/test-redis-versions
 	cd bench && $(GO) vet . && $(GO) test -vet=off .
 	cd contrib/stintpolicy && $(GO) vet . && $(GO) test -vet=off -race .
 	scripts/fuzz $(FUZZTIME)
 	scripts/test-readme
+	scripts/report-test-servers
 
 .PHONY: servers
-servers: ## install what tests start and the system has in its packages: Redis, PostgreSQL, proxies, Node.js
+servers: ## install what tests start: Redis, Valkey, PostgreSQL, proxies, Node.js
 	scripts/install-test-servers
+	scripts/install-wheels
 
 .PHONY: vet
 vet:

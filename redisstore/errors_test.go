@@ -64,13 +64,25 @@ func TestServerWithoutItsReplicasRefusesWrites(t *testing.T) {
 	top := newTestTopology(t, Options{Addrs: []string{server.Addr()}})
 	server.Must("CONFIG", "SET", "min-replicas-to-write", "1")
 	_, err := count(t, top, "k")
+	if redistest.IsRedis6(t) {
+		if err != nil { // it does not look at min-replicas-to-write where a script writes
+			t.Error(err)
+		}
+		return
+	}
 	wantError(t, err, stint.CodeUnavailable, "no_replicas")
 }
 
 func TestServerThatLoadsIsLoading(t *testing.T) {
-	server := redistest.Server(t, "--enable-debug-command", "yes", "--rdbcompression", "no", "--loading-process-events-interval-bytes", "1024")
+	// A server answers between two parts of what it loads. Redis 6 reads parts of
+	// 2 MB whatever it is told, so there it loads more.
+	size, options := 1024, []string{"--enable-debug-command", "yes", "--rdbcompression", "no", "--loading-process-events-interval-bytes", "1024"}
+	if redistest.IsRedis6(t) {
+		size, options = 256<<10, options[2:4]
+	}
+	server := redistest.Server(t, options...)
 	for i := range 100 {
-		server.Must("SET", "filler"+strconv.Itoa(i), strings.Repeat("x", 1024))
+		server.Must("SET", "filler"+strconv.Itoa(i), strings.Repeat("x", size))
 	}
 	top := newTestTopology(t, Options{Addrs: []string{server.Addr()}})
 	server.Must("CONFIG", "SET", "key-load-delay", "10000") // µs

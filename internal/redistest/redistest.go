@@ -8,14 +8,22 @@
 //
 // It promises servers of the test's own, on free loopback ports, empty and
 // without persistence, that end with the test, and on Linux also with a test
-// binary that is killed. Valkey is preferred when both are on PATH.
+// binary that is killed. The environment variable STINT_TEST_REDIS names the
+// server of .cache/servers to run: valkey or redis-6.2. Without it the server is
+// that of PATH, Valkey before Redis.
 package redistest
 
 import (
+	"context"
+	"fmt"
+	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // patience is how long anything here may take before a test fails: far more
@@ -41,6 +49,9 @@ func Server(t testing.TB, options ...string) *Process {
 // test when there is none.
 func Binary(t testing.TB) string {
 	t.Helper()
+	if name := os.Getenv("STINT_TEST_REDIS"); name != "" {
+		return testserver.Pinned(t, name)
+	}
 	for _, name := range []string{"valkey-server", "redis-server"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
@@ -48,6 +59,31 @@ func Binary(t testing.TB) string {
 	}
 	t.Skip("needs a server, and neither valkey-server nor redis-server is on PATH (run scripts/install-test-servers)")
 	return ""
+}
+
+// Version returns what the server program says of itself: its name and its major
+// and minor version, such as "redis", 6 and 2.
+func Version(t testing.TB) (name string, major, minor int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, Binary(t), "--version").Output()
+	if err != nil {
+		t.Fatalf("version of %s: %v", Binary(t), err)
+	}
+	// Redis server v=7.0.15 sha=…
+	if _, err := fmt.Sscanf(string(out), "%s server v=%d.%d", &name, &major, &minor); err != nil {
+		t.Fatalf("version of %s: %q: %v", Binary(t), out, err)
+	}
+	return strings.ToLower(name), major, minor
+}
+
+// IsRedis6 reports whether the server is Redis before version 7, which lacks
+// some of what later servers and Valkey have.
+func IsRedis6(t testing.TB) bool {
+	t.Helper()
+	_, major, _ := Version(t)
+	return major < 7
 }
 
 // Await waits until a condition holds, and fails the test with what it still

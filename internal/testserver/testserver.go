@@ -1,0 +1,49 @@
+// Package testserver finds the server programs that tests run.
+//
+// scripts/install-wheels keeps pinned versions in .cache/servers, one folder per
+// server. They are independent of what the system has on PATH, so a test can run
+// the oldest and the newest version of a server beside the system's own.
+package testserver
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Pinned returns the path of a program of .cache/servers: the only program in the
+// folder of that name. It skips the test, and says what to run, when there is none.
+func Pinned(t testing.TB, name string) string {
+	t.Helper()
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(root, ".cache", "servers", name, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range found {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o100 != 0 {
+			return path
+		}
+	}
+	t.Skipf("needs %s in .cache/servers (run scripts/install-wheels)", name)
+	return ""
+}
+
+// moduleRoot returns the folder of go.mod at or above the working folder, which
+// for a test is the folder of its package.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, missing := os.Stat(filepath.Join(dir, "scripts", "test-servers.txt")); missing == nil {
+			return dir, nil
+		}
+		if filepath.Dir(dir) == dir {
+			return "", os.ErrNotExist
+		}
+		dir = filepath.Dir(dir)
+	}
+	return "", err
+}
