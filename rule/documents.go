@@ -18,7 +18,7 @@ import (
 // not wholly read, else as YAML. What is wrong with the syntax is listed, and
 // the documents before it are returned.
 func (r *reader) documents(file File) (list []*yaml.Node) {
-	if json.Valid(file.Data) {
+	if isJSON(file.Data) {
 		return append(list, newJSONReader(file.Data).value())
 	}
 	if r.known != nil {

@@ -181,6 +181,15 @@ func TestEditsOfJSON(t *testing.T) {
 	}
 }
 
+func TestEditsOfEmptyDocuments(t *testing.T) {
+	for _, text := range []string{"", "null", " null\n", "~", "{}", "# empty\n", "---\n", "---\n---\n"} {
+		files, _, err := Apply([]File{{Name: "rules.yaml", Data: []byte(text)}}, PutTier("gold", []byte(`{"limit":5,"window":"1m"}`)))
+		if err != nil || !strings.Contains(string(files[0].Data), "gold") {
+			t.Errorf("%q became %v: %v", text, files, err)
+		}
+	}
+}
+
 func TestMistakesInAnEditSayWhereTheyAre(t *testing.T) {
 	for name, test := range map[string]struct {
 		edit Edit

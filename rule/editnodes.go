@@ -10,10 +10,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// isJSON reports whether a file is read and edited as JSON. The text null is not:
+// it is an empty document, which is extended as YAML.
+func isJSON(data []byte) bool {
+	return json.Valid(data) && string(bytes.TrimSpace(data)) != "null"
+}
+
 // parseNodes parses a file as [reader.documents] does, and keeps what only
 // editing needs: the documents themselves with their comments.
 func parseNodes(file File) (documents []*yaml.Node, err error) {
-	if json.Valid(file.Data) {
+	if isJSON(file.Data) {
 		top := newJSONReader(file.Data).value()
 		resolve(top)
 		return []*yaml.Node{{Kind: yaml.DocumentNode, Content: []*yaml.Node{top}}}, nil

@@ -2,7 +2,6 @@ package rule
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -33,7 +32,9 @@ const (
 	opRemove
 )
 
-var errRewritten = errors.New("the file cannot be edited where it says this (write the whole set instead)")
+// ErrNotEditable says that a file cannot be edited at one place, because its
+// text, changed there, would not read as what was meant.
+var ErrNotEditable = errors.New("the file cannot be edited where it says this (write the whole set instead)")
 
 // write makes the change and returns the files with its text. Of the entries
 // around what changes, the innermost is written anew that stands on lines of
@@ -41,7 +42,7 @@ var errRewritten = errors.New("the file cannot be edited where it says this (wri
 // reads as what was meant.
 func (e *editor) write(c *change) (*written, error) {
 	data := e.files[c.file].Data
-	if json.Valid(data) {
+	if isJSON(data) {
 		c.make()
 		return e.taken(c, append(appendJSON(nil, e.tops[c.file].Content[0], indentOf(data), ""), '\n'))
 	}
@@ -63,7 +64,7 @@ func (e *editor) write(c *change) (*written, error) {
 	}
 	text, err := e.wholly(c.file)
 	if err != nil {
-		return nil, errRewritten
+		return nil, ErrNotEditable
 	}
 	return e.taken(c, text)
 }
@@ -104,13 +105,13 @@ func (e *editor) taken(c *change, data []byte) (*written, error) {
 	}
 	top := e.tops[c.file]
 	if len(documents) != len(top.Content) {
-		return nil, errRewritten
+		return nil, ErrNotEditable
 	}
 	w := &written{places: make(map[place2]*yaml.Node), files: slices.Clone(e.files)}
 	w.files[c.file].Data = data
 	for i, document := range documents {
 		if !sameNodes(document.Content[0], top.Content[i]) {
-			return nil, errRewritten
+			return nil, ErrNotEditable
 		}
 		pairPlaces(document.Content[0], top.Content[i], w.places)
 		w.documents = append(w.documents, document.Content[0])

@@ -69,6 +69,9 @@ func asError(err error) *apiError {
 	if failed, ok := errors.AsType[*stint.Error](err); ok {
 		return fromStore(failed)
 	}
+	if errors.Is(err, rule.ErrNotEditable) {
+		return &apiError{Status: http.StatusConflict, Code: "NOT_EDITABLE", Message: err.Error()}
+	}
 	return fromSource(err)
 }
 

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+const envoyDomain = `
+domain: shop
+descriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 5}}]
+`
+
+// testerTime bounds what schemathesis spends on one document.
+const testerTime = 15 * time.Second
+
+// TestAPIsAnswerAsTheirDocumentsSay has schemathesis make up requests from the
+// OpenAPI documents, valid and invalid ones, and chains of them along the links of
+// the documents. No answer is 5xx, has a status that its document lacks, or breaks
+// its schema.
+//
+// The seed of a failure is in the output: STINT_TEST_SEED repeats it.
+func TestAPIsAnswerAsTheirDocumentsSay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	folder, err := filepath.Abs("../../.cache/servers/schemathesis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, ".installed")); err != nil {
+		t.Skip("needs schemathesis in .cache/servers (run scripts/install-wheels)")
+	}
+	seed := strconv.Itoa(rand.IntN(1 << 30))
+	if given := os.Getenv("STINT_TEST_SEED"); given != "" {
+		seed = given
+	}
+	p := startServer(t, nil, "--envoy-config", filepath.Dir(writeFile(t, filepath.Join(t.TempDir(), "shop.yaml"), envoyDomain)))
+	for _, listener := range []string{"http", "admin"} {
+		t.Run(listener, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 4*testerTime)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, "python3", "-m", "schemathesis.cli", "run", "http://"+p.addr(listener)+"/openapi.yaml",
+				"--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance",
+				"--max-time", strconv.Itoa(int(testerTime.Seconds())), "--seed", seed, "--continue-on-failure",
+				"--suppress-health-check", "all", "--warnings", "off", "--no-color")
+			cmd.Dir = t.TempDir() // it keeps files of its own in its working folder
+			cmd.Env = append(os.Environ(), "PYTHONPATH="+folder, "PYTHONDONTWRITEBYTECODE=1", "HOME="+cmd.Dir)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("seed %s: %v\n%s", seed, err, out)
+			}
+		})
+	}
+}
