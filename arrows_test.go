@@ -67,7 +67,7 @@ var arrows = map[string]struct {
 	"internal/penalty":     {[]string{".", "rule"}, "it punishes over any store, so it knows none"},
 	"internal/adminapi":    {[]string{".", "rule", "internal/impact", "internal/nearest", "internal/ruleset"}, "it changes rules and keys for whoever serves it"},
 	"internal/adminclient": {[]string{"rule", "internal/impact", "internal/ruleset"}, "it asks for changes, and reads answers in the words of who writes them"},
-	"internal/server":      {[]string{".", "internal/adminapi", "internal/impact", "rule", "httplimit", "internal/envoyrls", "internal/gateway", "internal/native", "internal/nearest", "internal/penalty", "internal/resp", "internal/ruleset", "resilience/adapt"}, "it joins the surfaces to a store that its caller picks"},
+	"internal/server":      {[]string{".", "internal/adminapi", "internal/impact", "rule", "httplimit", "internal/envoyrls", "internal/gateway", "internal/native", "internal/nearest", "internal/penalty", "internal/resp", "internal/ruleset", "internal/urlpath", "resilience/adapt"}, "it joins the surfaces to a store that its caller picks"},
 	"cmd/stint":            {[]string{".", "rule", "httplimit", "replay", "redisstore", "remotestore", "guard", "lease", "resilience/adapt", "resilience/breaker", "internal/adminapi", "internal/adminclient", "internal/impact", "internal/nearest", "internal/pgrules", "internal/redisrules", "internal/ruleset", "internal/server"}, "it wires; work belongs in what it wires"},
 	"examples/…":           {[]string{".", "httplimit", "rule", "examples/…"}, "an example uses what its reader can use"},
 	"docs":                 {nil, "it is tests alone"},

@@ -37,9 +37,10 @@ func TestWhoseUseIsCounted(t *testing.T) {
 		"or as set":                       {&Counter{IPv6Prefix: 48}, incoming("[2001:db8:1:2:3:4:5:6]:1"), "ip:2001:db8:1::/48"},
 		"the method":                      {&Counter{By: []string{"method"}}, incoming("203.0.113.9:1"), "path:" + unaryMethod},
 		"the API key and the method":      {&Counter{By: []string{"api_key", "method"}}, incoming("203.0.113.9:1", "x-api-key", "a"), "api_key:a\x00path:" + unaryMethod},
+		"of a bearer token, by a tab":     {&Counter{By: []string{"api_key"}}, incoming("203.0.113.9:1", "authorization", "bearer\tb "), "api_key:b"},
 		"of a bearer token":               {&Counter{By: []string{"api_key"}}, incoming("203.0.113.9:1", "authorization", "Bearer b"), "api_key:b"},
 		"the address where there is none": {&Counter{By: []string{"api_key"}}, incoming("203.0.113.9:1"), "ip:203.0.113.9"},
-		"other metadata":                  {&Counter{By: []string{"header:tenant"}}, incoming("203.0.113.9:1", "tenant", "t", "tenant", "u"), "header:tenant:t"},
+		"other metadata":                  {&Counter{By: []string{"header:tenant"}}, incoming("203.0.113.9:1", "tenant", " t"), "header:tenant:t"},
 		"the authority":                   {&Counter{By: []string{"host"}}, incoming("203.0.113.9:1"), "host:orders.example"},
 		"a key of its own":                {&Counter{Key: func(c *Call) string { return c.Metadata("Tenant") }}, incoming("203.0.113.9:1", "tenant", "ip:203.0.113.9"), "key:ip:203.0.113.9"},
 		"or, where it is empty, as else":  {&Counter{Key: func(c *Call) string { return c.Metadata("tenant") }}, incoming("203.0.113.9:1"), "ip:203.0.113.9"},
@@ -50,6 +51,28 @@ func TestWhoseUseIsCounted(t *testing.T) {
 			c.counter.once.Do(c.counter.prepare)
 			if got, err := c.counter.key(c.call); got != c.want || err != nil {
 				t.Errorf("key %q, %v; want %q", got, err, c.want)
+			}
+		})
+	}
+}
+
+// Servers differ in which of several values they take.
+func TestSeveralValuesOfAnIdentityAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		by   string
+		sent []string
+	}{
+		"metadata":      {"header:tenant", []string{"tenant", "t", "tenant", "u"}},
+		"authorization": {"api_key", []string{"authorization", "Bearer a", "authorization", "Bearer b"}},
+		"x-api-key":     {"api_key", []string{"x-api-key", "a", "x-api-key", "b"}},
+		"two tokens":    {"api_key", []string{"authorization", "Bearer a,b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			counter := &Counter{By: []string{c.by}}
+			counter.once.Do(counter.prepare)
+			key, err := counter.key(incoming("203.0.113.9:1", c.sent...))
+			if status := ErrorStatus(err); status.Code() != codes.InvalidArgument {
+				t.Errorf("key %q, %v", key, err)
 			}
 		})
 	}

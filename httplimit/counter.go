@@ -18,8 +18,8 @@ type Counter struct {
 	Limiter *stint.Limiter
 	// By is the attributes whose values, taken together, are whose use is
 	// counted, as [Request.Attribute] names them. A request that lacks one
-	// is counted by ip instead, and one without ip together with all such.
-	// Defaults to ip.
+	// is counted by ip instead, and one without ip together with all such. One
+	// that [Request.Refusal] refuses is not decided. Defaults to ip.
 	By []string
 	// IPv6Prefix is how many bits of an IPv6 address tell clients apart, 1
 	// to 128. Defaults to 64: one customer often has a whole /64.
@@ -100,7 +100,10 @@ const shared = "shared"
 func (c *Counter) Key(r *Request) (string, error) {
 	parts := make([]string, 0, 4)
 	for _, name := range c.By {
-		value := c.value(r, name)
+		value, err := c.value(r, name)
+		if err != nil {
+			return "", err
+		}
 		if value == "" {
 			parts = parts[:0]
 			break
@@ -120,15 +123,21 @@ func (c *Counter) Key(r *Request) (string, error) {
 	return shared, nil
 }
 
-func (c *Counter) value(r *Request, name string) string {
-	value, _ := r.Attribute(name)
+func (c *Counter) value(r *Request, name string) (string, error) {
+	value, err := r.attribute(name)
 	switch {
+	case err != nil:
+		return "", err
 	case name == "ip" && value != "":
-		return string(c.appendClient(nil, r.Addr()))
+		return string(c.appendClient(nil, r.Addr())), nil
 	case name == "path":
-		return urlpath.Normalize(value)
+		path, err := urlpath.Decode(value)
+		if err != nil {
+			return "", refused("path", err.Error(), "send them unencoded")
+		}
+		return path, nil
 	}
-	return value
+	return value, nil
 }
 
 // appendClient appends an address as far as it tells clients apart.

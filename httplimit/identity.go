@@ -37,7 +37,7 @@ func (id *Identity) Validate() error {
 	return id.Tokens.validate()
 }
 
-func (id *Identity) apiKey(r *Request) string {
+func (id *Identity) apiKey(r *Request) (string, error) {
 	if id.APIKey == nil {
 		standard := standardSources()
 		return firstOf(standard[:], r)
@@ -45,11 +45,11 @@ func (id *Identity) apiKey(r *Request) string {
 	return firstOf(id.APIKey, r)
 }
 
-func firstOf(sources []Source, r *Request) string {
+func firstOf(sources []Source, r *Request) (string, error) {
 	for _, s := range sources {
-		if value := s.read(r); value != "" {
-			return value
+		if value, err := s.read(r); value != "" || err != nil {
+			return value, err
 		}
 	}
-	return ""
+	return "", nil
 }

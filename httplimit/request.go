@@ -18,6 +18,7 @@ type Request struct {
 	hasAddr  bool // addr was looked for
 	claims   jwt.MapClaims
 	token    tokenState
+	tokenErr error // why there is no token although the request has one
 }
 
 // tokenState is what is known of the request's token.
@@ -51,30 +52,39 @@ func (r *Request) Addr() netip.Addr {
 // Attribute returns what the request says of itself under a name, and false
 // for what it does not say: "api_key", "ip" (the whole address), "method",
 // "path" (as it stands in the URL, percent-encoded), "host" (in lower case,
-// without port), "header:NAME", "query:NAME", "cookie:NAME" (of each the
-// first) and "jwt:CLAIM" of a verified token. An empty value counts as
-// absent.
+// without port), "header:NAME", "query:NAME", "cookie:NAME" and "jwt:CLAIM" of
+// a verified token. An empty value counts as absent, and so does one that
+// servers read in different ways; see [Request.Refusal].
 func (r *Request) Attribute(name string) (value string, ok bool) {
-	value = r.attribute(name)
-	return value, value != ""
+	value, err := r.attribute(name)
+	return value, value != "" && err == nil
 }
 
-func (r *Request) attribute(name string) string {
+// Refusal returns why Attribute has no value for a name although the request
+// says something there: because it says it several times, for example. Such a
+// request is best refused, since the application may find an identity in it
+// that was not counted. The error is a [*stint.Error] of code CodeInvalid.
+func (r *Request) Refusal(name string) error {
+	_, err := r.attribute(name)
+	return err
+}
+
+func (r *Request) attribute(name string) (string, error) {
 	switch name {
 	case "api_key":
 		return r.identity.apiKey(r)
 	case "ip":
-		return r.ip()
+		return r.ip(), nil
 	case "method":
-		return r.method()
+		return r.method(), nil
 	case "path":
-		return r.URL.EscapedPath()
+		return r.URL.EscapedPath(), nil
 	case "host":
-		return hostname(r.Host)
+		return hostname(r.Host), nil
 	}
 	source, err := ParseSource(name)
 	if err != nil {
-		return ""
+		return "", nil //nolint:nilerr // an attribute that requests do not have
 	}
 	return source.read(r)
 }

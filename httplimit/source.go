@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/stintdev/stint"
 )
 
 // Source is one place of a request where an identity may stand. The zero
@@ -52,42 +54,44 @@ func (s Source) String() string {
 	return sourceKinds[s.kind] + ":" + s.name
 }
 
-// read returns what stands there; empty is nothing. Where a name stands
-// several times, the first one counts, as for handlers that ask for one value.
-func (s Source) read(r *Request) string {
+// read returns what stands there; empty is nothing. What servers read in
+// different ways is an error.
+func (s Source) read(r *Request) (string, error) {
 	switch s.kind {
 	case fromHeader:
 		return header(r.Request, s.name)
 	case fromQuery:
 		return query(r.URL.RawQuery, s.name)
 	case fromCookie:
-		if cookie, err := r.Cookie(s.name); err == nil {
-			return cookie.Value
-		}
-		return ""
+		return cookie(r.Request, s.name)
 	case fromClaim:
 		return r.claim(s.name)
 	default:
-		return bearer(header(r.Request, "Authorization"))
+		credentials, err := header(r.Request, "Authorization")
+		if err != nil {
+			return "", err
+		}
+		return bearer(credentials)
 	}
 }
 
-// bearer returns the token of credentials of RFC 6750.
-func bearer(credentials string) string {
-	scheme, token, _ := strings.Cut(credentials, " ")
-	if !strings.EqualFold(scheme, "bearer") {
-		return ""
+// cookie returns the value of a cookie. Of several, some servers take the first
+// and some the last.
+func cookie(r *http.Request, name string) (string, error) {
+	cookies := r.CookiesNamed(name)
+	if len(cookies) == 0 {
+		return "", nil
 	}
-	return strings.Trim(token, " ")
+	for _, other := range cookies[1:] {
+		if other.Value != cookies[0].Value {
+			return "", refused("cookie "+name, "has several values", "send one")
+		}
+	}
+	return cookies[0].Value, nil
 }
 
-// header returns the first line of a header, Host included; name is canonical.
-func header(r *http.Request, name string) string {
-	if name == "Host" {
-		return r.Host
-	}
-	if lines := r.Header[name]; len(lines) > 0 {
-		return lines[0]
-	}
-	return ""
+// refused is the error of a request that servers read in different ways: a
+// client could show this server one identity and the application another.
+func refused(place, problem, mend string) error {
+	return &stint.Error{Code: stint.CodeInvalid, Problem: place + ": " + problem, Mend: mend}
 }

@@ -1,10 +1,13 @@
 package httplimit
 
 import (
+	"errors"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/stintdev/stint"
 )
 
 func TestSourcesAreReadAsConfigured(t *testing.T) {
@@ -35,11 +38,19 @@ func TestAPIKey(t *testing.T) {
 		"X-API-Key":                    {nil, "/", []string{"X-API-Key: sk_2"}, "sk_2"},
 		"X-API-Key beside other words": {nil, "/", []string{"Authorization: Basic abc", "X-API-Key: sk_2"}, "sk_2"},
 		"X-API-Key beside no token":    {nil, "/", []string{"Authorization: Bearer ", "X-API-Key: sk_2"}, "sk_2"},
-		"the first of several":         {nil, "/", []string{"X-API-Key: sk_1", "X-API-Key: sk_2"}, "sk_1"},
 		"query only when configured":   {nil, "/?key=sk_3", nil, ""},
-		"query":                        {custom, "/?a=1&k%65y=sk%5f3&key=x", []string{"Authorization: Bearer sk_1"}, "sk_3"},
+		"query":                        {custom, "/?a=1&k%65y=sk%5f3&keys=x", []string{"Authorization: Bearer sk_1"}, "sk_3"},
 		"query with plus":              {custom, "/?key=a+b", nil, "a b"},
-		"query that cannot be decoded": {custom, "/?key=%zz&key=sk_3", nil, "sk_3"},
+		"query behind a semicolon":     {custom, "/?a=1;key=sk_3", nil, "sk_3"},
+		"query before a semicolon":     {custom, "/?key=sk_3;junk", nil, "sk_3"},
+		"a tab after the scheme":       {nil, "/", []string{"Authorization: Bearer\tsk_1"}, "sk_1"},
+		"space around all":             {nil, "/", []string{"Authorization:  \tBearer \t sk_1\t "}, "sk_1"},
+		"a scheme of a longer name":    {nil, "/", []string{"Authorization: Bearer2 sk_1", "X-API-Key: sk_2"}, "sk_2"},
+		"the scheme alone":             {nil, "/", []string{"Authorization: Bearer", "X-API-Key: sk_2"}, "sk_2"},
+		"an empty X-API-Key":           {nil, "/", []string{"X-API-Key:  "}, ""},
+		"space around X-API-Key":       {nil, "/", []string{"X-API-Key: \t sk_2 \t"}, "sk_2"},
+		"words in X-API-Key":           {nil, "/", []string{"X-API-Key: a, b"}, "a, b"},
+		"the same cookie twice":        {custom, "/", []string{"Cookie: session=sk_4; session=sk_4"}, "sk_4"},
 		"cookie":                       {custom, "/", []string{"Cookie: a=1; session=sk_4"}, "sk_4"},
 		"a header of one's own":        {custom, "/", []string{"X-My-Key: sk_5", "X-API-Key: sk_2"}, "sk_5"},
 		"the last resort":              {custom, "/?key=", []string{"Authorization: Bearer sk_1"}, "sk_1"},
@@ -51,6 +62,67 @@ func TestAPIKey(t *testing.T) {
 				t.Errorf("api_key %q, %v; want %q", got, ok, c.want)
 			}
 		})
+	}
+}
+
+// What servers read in different ways is refused: a client would show each of
+// them another key.
+func TestAPIKeyThatServersReadDifferentlyIsRefused(t *testing.T) {
+	custom := []string{"query:key", "cookie:session", "bearer"}
+	for name, c := range map[string]struct {
+		sources []string
+		target  string
+		headers []string
+	}{
+		"several Authorization":           {nil, "/", []string{"Authorization: Bearer sk_1", "Authorization: Bearer sk_2"}},
+		"several Authorization, one kind": {nil, "/", []string{"Authorization: Basic abc", "Authorization: Bearer sk_2"}},
+		"several X-API-Key":               {nil, "/", []string{"X-API-Key: sk_1", "X-API-Key: sk_2"}},
+		"X_API_Key beside X-API-Key":      {nil, "/", []string{"X-API-Key: sk_1", "X_API_Key: sk_2"}},
+		"X_API-Key alone":                 {nil, "/", []string{"X_API-KEY: sk_2"}},
+		"two tokens":                      {nil, "/", []string{"Authorization: Bearer sk_1 sk_2"}},
+		"two tokens behind tabs":          {nil, "/", []string{"Authorization: Bearer\tsk_1\tsk_2"}},
+		"tokens joined by a comma":        {nil, "/", []string{"Authorization: Bearer sk_1,sk_2"}},
+		"lines joined by a comma":         {nil, "/", []string{"Authorization: Bearer sk_1, Bearer sk_2"}},
+		"a comma after the scheme":        {nil, "/", []string{"Authorization: Bearer,sk_1"}},
+		"a colon after the scheme":        {nil, "/", []string{"Authorization: Bearer:sk_1"}},
+		"a space of Latin-1":              {nil, "/", []string{"Authorization: Bearer\xa0sk_1"}},
+		"a space of Unicode":              {nil, "/", []string{"Authorization: Bearer\u00a0sk_1"}},
+		"a space of Latin-1 in the token": {nil, "/", []string{"Authorization: Bearer sk_1\xa0junk"}},
+		"a token beyond ASCII":            {nil, "/", []string{"Authorization: Bearer clé"}},
+		"beside a good key":               {nil, "/", []string{"Authorization: Bearer a b", "X-API-Key: sk_2"}},
+		"query twice":                     {custom, "/?key=sk_1&key=sk_2", nil},
+		"query twice, the same":           {custom, "/?key=sk_1&key=sk_1", nil},
+		"query twice, encoded":            {custom, "/?key=sk_1&a=b&%6bey=sk_2", nil},
+		"query twice, by semicolons":      {custom, "/?key=sk_1;key=sk_2", nil},
+		"query twice, once empty":         {custom, "/?key&key=sk_2", nil},
+		"query that cannot be decoded":    {custom, "/?key=%zz", nil},
+		"two values of a cookie":          {custom, "/", []string{"Cookie: session=a; session=b"}},
+		"two values in two lines":         {custom, "/", []string{"Cookie: session=a", "Cookie: session=b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := NewRequest(httptest.NewRequest("GET", c.target, nil), &Identity{APIKey: sources(t, c.sources...)})
+			q.Header = from("", c.headers...).Header
+			if got, ok := q.Attribute("api_key"); got != "" || ok {
+				t.Errorf("api_key %q", got)
+			}
+			var coded *stint.Error
+			if err := q.Refusal("api_key"); !errors.As(err, &coded) || coded.Code != stint.CodeInvalid || strings.Contains(err.Error(), "sk_") {
+				t.Errorf("refused with %v", err)
+			}
+			if _, err := (&Counter{By: []string{"api_key"}}).Key(q); err == nil {
+				t.Error("it is counted")
+			}
+		})
+	}
+}
+
+func TestLinesOfAListAreOneList(t *testing.T) {
+	q := NewRequest(from("", "Accept: a", "Accept: b", "X-Plan: gold", "X-Plan: free", "Cookie: a=1", "Cookie: b=2"), nil)
+	for name, want := range map[string]string{"header:accept": "a, b", "header:cookie": "a=1; b=2", "header:x-plan": ""} {
+		got, _ := q.Attribute(name)
+		if err := q.Refusal(name); got != want || (err != nil) != (want == "") {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, want)
+		}
 	}
 }
 
@@ -99,9 +171,16 @@ func FuzzQuery(f *testing.F) {
 	}
 	f.Add("&=0", "")
 	f.Fuzz(func(t *testing.T, raw, name string) {
+		raw = strings.ReplaceAll(raw, ";", "&")
 		values, _ := url.ParseQuery(raw)
-		if got := query(raw, name); got != values.Get(name) {
+		got, err := query(raw, name)
+		switch n := len(values[name]); {
+		case n > 1 && err == nil:
+			t.Errorf("query(%q, %q) = %q; there are %d", raw, name, got, n)
+		case err == nil && got != values.Get(name):
 			t.Errorf("query(%q, %q) = %q; want %q", raw, name, got, values.Get(name))
+		case n == 1 && err != nil && strings.Count(raw, "&") == 0:
+			t.Errorf("query(%q, %q): %v", raw, name, err)
 		}
 	})
 }

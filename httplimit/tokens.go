@@ -159,7 +159,11 @@ func (r *Request) readToken() tokenState {
 	if tokens == nil || tokens.From.kind == fromClaim {
 		return r.token
 	}
-	text := tokens.From.read(r)
+	text, err := tokens.From.read(r)
+	if err != nil {
+		r.token, r.tokenErr = tokenInvalid, err
+		return r.token
+	}
 	if text == "" {
 		return r.token
 	}
@@ -174,17 +178,17 @@ func (r *Request) readToken() tokenState {
 
 // claim returns a claim of a verified token as text; empty is none. Lists and
 // objects are no identity.
-func (r *Request) claim(name string) string {
+func (r *Request) claim(name string) (string, error) {
 	if r.readToken() != tokenVerified {
-		return ""
+		return "", r.tokenErr
 	}
 	switch value := r.claims[name].(type) {
 	case string:
-		return value
+		return value, nil
 	case json.Number:
-		return value.String()
+		return value.String(), nil
 	case bool:
-		return strconv.FormatBool(value)
+		return strconv.FormatBool(value), nil
 	}
-	return ""
+	return "", nil
 }

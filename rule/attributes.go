@@ -21,6 +21,15 @@ type Timed interface {
 	At() int64
 }
 
+// Refuser is [Attributes] that may refuse to give a value: of a request that
+// says two values where only one can count, for example.
+type Refuser interface {
+	Attributes
+	// Refusal returns why Attribute returns no value under that name. It is nil
+	// when the request says nothing there.
+	Refusal(name string) error
+}
+
 // Map is [Attributes] that are all known beforehand.
 type Map map[string]string
 
@@ -43,7 +52,8 @@ func AttributeName(text string) string {
 // AttributeForm is a value as rules compare and count it, however it was
 // written: of the path "/v1//orders/" it is "/v1/orders". Values of attributes
 // other than path, host and method are as they stand; the form of an address
-// depends on the set.
+// depends on the set, and that of a path is the one without
+// [Set.KeepPathEncoding].
 func AttributeForm(name, value string) string {
 	if value == "" {
 		return value

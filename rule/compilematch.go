@@ -15,10 +15,12 @@ const maxRegex = 4096
 func (c *compiler) compileMatch(d *matchDraft) conditions {
 	m := conditions{tier: noTier, methods: c.compileMethods(d.methods), cidrs: c.compileNetworks(d.cidrs)}
 	if c.checkPath(d.path, "path") {
-		m.path = urlpath.Normalize(d.path.text)
+		m.kept.path = urlpath.Normalize(d.path.text)
+		m.path = c.decodedPath(d.path, "path")
 	}
 	if c.checkPath(d.prefix, "path_prefix") {
-		m.prefix = normalPrefix(d.prefix.text)
+		m.kept.prefix = withFinalSlash(d.prefix.text, urlpath.Normalize(d.prefix.text))
+		m.prefix = withFinalSlash(d.prefix.text, c.decodedPath(d.prefix, "path_prefix"))
 	}
 	m.host = c.compileHost(d.host)
 	if d.apiKey.text != "" && c.checkPattern(d.apiKey) {
@@ -67,14 +69,21 @@ func (c *compiler) checkPath(t located, field string) bool {
 	return true
 }
 
-// normalPrefix is a prefix in the form that paths have; its final slash is
-// kept, since /v1/ is more than /v1.
-func normalPrefix(prefix string) string {
-	normal := urlpath.Normalize(prefix)
-	if strings.HasSuffix(prefix, "/") && !strings.HasSuffix(normal, "/") {
-		normal += "/"
+func (c *compiler) decodedPath(t located, field string) string {
+	form, err := urlpath.Decode(t.text)
+	if err != nil {
+		c.mistake(t.at, fmt.Sprintf("%s: %.80q: %v", field, t.text, err), "write the path that the server finds, such as /v1/orders")
 	}
-	return normal
+	return form
+}
+
+// withFinalSlash returns the form of a prefix with the slash that the prefix
+// ends with, since /v1/ is more than /v1.
+func withFinalSlash(prefix, form string) string {
+	if strings.HasSuffix(prefix, "/") && !strings.HasSuffix(form, "/") {
+		form += "/"
+	}
+	return form
 }
 
 func (c *compiler) compileHost(t located) string {

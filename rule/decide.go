@@ -16,7 +16,8 @@ import (
 // The error is a [*stint.Error]: with CodeInvalid for a cost or an attribute
 // that cannot be, with CodeExhausted for too many sets of alternatives, else
 // the store's; the Outcome then has the Hits that the store was asked for,
-// without decisions. A shadow rule never causes an error.
+// without decisions. A shadow rule never causes an error, unless its conditions
+// ask for an attribute that cannot be.
 //
 // Decide is shorthand for [Set.DecideInto] with an Outcome of its own.
 func (s *Set) Decide(ctx context.Context, store stint.Store, a Attributes, cost int64) (Outcome, error) {

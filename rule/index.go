@@ -182,8 +182,15 @@ func (c *conditions) anchors(tier string) (choices [][]anchor) {
 			choices = append(choices, []anchor{{kind, s, text}})
 		}
 	}
-	one(exact, slotPath, c.path)
-	one(pathBegin, 0, strings.TrimSuffix(c.prefix, "/"))
+	either := func(kind anchorKind, s slot, decoded, kept string) {
+		one(kind, s, decoded)
+		if kept != decoded && decoded != "" && kept != "" {
+			last := &choices[len(choices)-1]
+			*last = append(*last, anchor{kind, s, kept})
+		}
+	}
+	either(exact, slotPath, c.path, c.kept.path)
+	either(pathBegin, 0, strings.TrimSuffix(c.prefix, "/"), strings.TrimSuffix(c.kept.prefix, "/"))
 	one(pathBegin, 0, c.regexPrefix())
 	if below, wild := strings.CutPrefix(c.host, "*."); wild {
 		one(hostBelow, 0, below)

@@ -46,6 +46,8 @@ func (c *compiler) lintMatch(r *Rule, d *ruleDraft) {
 		c.warn(d.match.regex.at, "rule "+r.ID+" matches nothing: paths are matched without a / at their end", "leave it out before the $")
 	case begin != "" && begin[0] != '/':
 		c.warn(d.match.regex.at, "rule "+r.ID+" matches nothing: paths begin with /", "write ^/")
+	case m.regex != nil && strings.Contains(strings.ToUpper(m.regex.String()), "%2F"):
+		c.warn(d.match.regex.at, "rule "+r.ID+" matches nothing unless the server keeps paths encoded: its endpoint_regex has an encoded slash", "write /, or serve with --path-encoding keep")
 	case begin != "" && m.prefix != "" && !begins(begin, m.prefix) && !begins(begin+"/", m.prefix):
 		c.warn(d.match.regex.at, "rule "+r.ID+" matches nothing: its endpoint_regex and its path_prefix begin differently", "remove one of them")
 	}

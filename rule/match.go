@@ -14,12 +14,15 @@ type conditions struct {
 	methods []string
 	path    string
 	prefix  string
-	host    string // "*.example.com" is any name below it
+	kept    pathForms // of path and prefix, for a set that keeps paths encoded
+	host    string    // "*.example.com" is any name below it
 	apiKey  *glob
 	headers []headerCondition
 	cidrs   []netip.Prefix
 	regex   *regexp.Regexp
 }
+
+type pathForms struct{ path, prefix string }
 
 type headerCondition struct {
 	slot slot
@@ -46,7 +49,11 @@ func (c *conditions) matchMethod(q *request) bool {
 
 func (c *conditions) matchPath(q *request) bool {
 	path, ok := q.get(slotPath)
-	return ok && (c.path == "" || c.path == path) && hasPathPrefix(path, c.prefix)
+	want := pathForms{c.path, c.prefix}
+	if q.set.keepsPaths {
+		want = c.kept
+	}
+	return ok && (want.path == "" || want.path == path) && hasPathPrefix(path, want.prefix)
 }
 
 // hasPathPrefix takes the prefix as plain text, but that /v1/ also is the

@@ -16,6 +16,13 @@ func TestMatch(t *testing.T) {
 	}{
 		{"no condition", "", Map{}, true},
 		{"a path in another spelling", "path: /v1/orders/", Map{"path": "//v1/./%6Frders?x=1"}, true},
+		{"an encoded slash", "path: /v1/orders", Map{"path": "/v1%2forders"}, true},
+		{"path parameters", "path: /v1/orders", Map{"path": "/v1;a=1/orders;b"}, true},
+		{"encoded dots behind an encoded slash", "path: /v1/orders", Map{"path": "/v1/x%2F%2e%2e/orders"}, true},
+		{"a slash that is encoded twice", "path: /v1/orders", Map{"path": "/v1%252Forders"}, false},
+		{"a rule with an encoded slash", "path: /v1%2Forders", Map{"path": "/v1/orders"}, true},
+		{"a prefix before an encoded slash", "path_prefix: /v1/", Map{"path": "/v1%2Forders"}, true},
+		{"a regex sees the path decoded", `endpoint_regex: "^/v1/orders$"`, Map{"path": "/v1%2Forders;x"}, true},
 		{"another path", "path: /v1/orders", Map{"path": "/v1/orders/1"}, false},
 		{"case of a path", "path: /v1/orders", Map{"path": "/v1/Orders"}, false},
 		{"no path", "path: /v1/orders", Map{}, false},

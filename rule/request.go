@@ -54,32 +54,65 @@ type attribute struct {
 	text    string
 	asked   bool
 	present bool
+	err     error // it cannot be read
 }
 
-// get returns an attribute as rules compare it; empty counts as absent.
+// get returns an attribute as rules compare it; empty counts as absent. Every
+// rule that asks for one that cannot be read fails the request.
 func (q *request) get(s slot) (text string, ok bool) {
 	v := &q.values[s]
 	if !v.asked {
 		v.asked = true
-		text, ok = q.attributes.Attribute(q.set.slots.names[s])
-		if ok && text != "" {
-			v.text, v.present = q.normal(s, text)
-		}
+		q.read(s, v)
+	}
+	if v.err != nil {
+		q.fail(v.err)
 	}
 	return v.text, v.present
 }
 
-// normal is the one form of an attribute that may be written in several ways.
-func (q *request) normal(s slot, text string) (_ string, ok bool) {
-	if s == slotIP {
-		return q.normalIP(text)
+func (q *request) read(s slot, v *attribute) {
+	name := q.set.slots.names[s]
+	text, ok := q.attributes.Attribute(name)
+	if !ok || text == "" {
+		if refuser, ok := q.attributes.(Refuser); ok {
+			v.err = refuser.Refusal(name)
+		}
+		return
 	}
-	return formOf(s, text), true
+	v.text, v.err = q.normal(s, text)
+	v.present = v.err == nil
 }
 
+// normal is the one form of an attribute that may be written in several ways.
+func (q *request) normal(s slot, text string) (string, error) {
+	switch s {
+	case slotIP:
+		return q.normalIP(text)
+	case slotPath:
+		return q.normalPath(text)
+	}
+	return formOf(s, text), nil
+}
+
+func (q *request) normalPath(text string) (string, error) {
+	if q.set.keepsPaths {
+		return urlpath.Normalize(text), nil
+	}
+	form, err := urlpath.Decode(text)
+	if err != nil {
+		return "", &stint.Error{Code: stint.CodeInvalid, Problem: "path: " + err.Error(), Mend: "send them unencoded"}
+	}
+	return form, nil
+}
+
+// formOf is the form of an attribute that one can tell without the set.
 func formOf(s slot, text string) string {
 	switch s {
 	case slotPath:
+		if form, err := urlpath.Decode(text); err == nil {
+			return form
+		}
 		return urlpath.Normalize(text)
 	case slotHost:
 		return normalHost(text)
@@ -89,15 +122,14 @@ func formOf(s slot, text string) string {
 	return text
 }
 
-func (q *request) normalIP(text string) (string, bool) {
+func (q *request) normalIP(text string) (string, error) {
 	a, err := parseAddress(text)
 	if err != nil {
-		q.fail(&stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf("ip: %.60q is not an address", text),
-			Mend: "send the address alone, such as 203.0.113.7 or 2001:db8::1"})
-		return "", false
+		return "", &stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf("ip: %.60q is not an address", text),
+			Mend: "send the address alone, such as 203.0.113.7 or 2001:db8::1"}
 	}
 	q.address = a
-	return q.addressText(text), true
+	return q.addressText(text), nil
 }
 
 // addressText is how an address names an identity: itself, or for IPv6 the

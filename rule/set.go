@@ -15,6 +15,8 @@ type Set struct {
 	version   string
 	warnings  Problems
 
+	keepsPaths bool // see KeepPathEncoding
+
 	slots    slots
 	index    *index
 	requests sync.Pool // of *request, for this set
@@ -66,6 +68,18 @@ func (s *Set) Version() string { return s.version }
 
 // Warnings returns what is no mistake but may not be meant.
 func (s *Set) Warnings() Problems { return s.warnings }
+
+// KeepPathEncoding returns the same set for a server that takes "%2F" and ";"
+// for a part of a path's segment. Without it, paths are matched and counted as
+// servers see them that decode a path before they split it, and drop what
+// follows a ";": "/v1%2Forders;a=1" is "/v1/orders". Either way a rule's path
+// is read as a request's.
+func (s *Set) KeepPathEncoding() *Set {
+	return &Set{
+		rules: s.rules, tiers: s.tiers, lists: s.lists, rulesDeny: s.rulesDeny, ipv6Bits: s.ipv6Bits, version: s.version, warnings: s.warnings,
+		keepsPaths: true, slots: s.slots, index: s.index,
+	}
+}
 
 // borrow returns a request to work with; giveBack takes it again.
 func (s *Set) borrow(a Attributes, cost int64) *request {

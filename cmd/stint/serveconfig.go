@@ -44,6 +44,9 @@ func (f *serveFlags) config() (server.Config, error) {
 	if c.TrustedProxies, err = httplimit.ParsePrefixes(f.trusted...); err != nil {
 		return c, usagef("trusted-proxies: %w", err)
 	}
+	if c.PathEncoding, err = parsePathEncoding(f.pathEncoding); err != nil {
+		return c, err
+	}
 	if c.HTTPToken, err = readToken("http-token-file", f.httpTokenFile); err != nil {
 		return c, err
 	}
@@ -109,6 +112,18 @@ func (f *serveFlags) bounds() error {
 		return usagef("drain-delay: %v is out of range (use 0s to %v)", f.drainDelay, maxDrainDelay)
 	}
 	return nil
+}
+
+func parsePathEncoding(text string) (server.PathEncoding, error) {
+	switch text {
+	case "decode":
+		return server.PathDecode, nil
+	case "keep":
+		return server.PathKeep, nil
+	case "reject":
+		return server.PathReject, nil
+	}
+	return 0, usagef("path-encoding: %q is not known (use keep, decode or reject)", text)
 }
 
 func parseURLs(texts []string) (urls []*url.URL, err error) {

@@ -25,6 +25,7 @@ type serveFlags struct {
 	gatewayAdapt                     string
 	gatewayMax, closeAfter           int
 	gatewaySlow                      time.Duration
+	pathEncoding                     string
 	envoyConfig                      string
 	envoyHeaders, envoyCompat        bool
 	envoy                            envoySettings // from the environment
@@ -102,6 +103,7 @@ func (f *serveFlags) defineListeners(flags *pflag.FlagSet) {
 
 func (f *serveFlags) defineSecurity(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.trusted, "trusted-proxies", nil, "`CIDR,...` of the proxies that may say who their client is")
+	flags.StringVar(&f.pathEncoding, "path-encoding", "decode", "how upstreams read %2F and ;x in paths, and so the rules: decode (/ and nothing), keep (part of a segment), or reject (such requests are refused)")
 	flags.StringVar(&f.httpTokenFile, "http-token-file", "", "`FILE` with the bearer token that --http and the native protocol on --grpc ask for, and --resp as its password")
 	flags.StringVar(&f.adminTokenFile, "admin-token-file", "", "`FILE` with the bearer token that --admin asks for; needed beyond loopback")
 	flags.StringVar(&f.impactLimit, "impact-limit", "5%", "`SHARE` of the requests allowed in the last minutes that another rule set may deny before it is refused, or off")

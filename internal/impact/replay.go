@@ -43,6 +43,9 @@ func (s *Sample) Replay(ctx context.Context, set *rule.Set) (*Result, error) {
 	if s == nil {
 		return nil, nil //nolint:nilnil // nothing was kept, and nothing is known.
 	}
+	if s.KeepPathEncoding {
+		set = set.KeepPathEncoding()
+	}
 	events, mask, seen := s.recent()
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.t, b.t) })
 	r := replay{set: set, rules: map[string]int{}, keys: map[Count]int{}, gained: map[spent]int64{}, result: &Result{OneIn: mask + 1, Seen: seen}}

@@ -32,6 +32,10 @@ const perSecond = maxEvents / float64(Window/time.Second)
 // Sample keeps none. Make it by [New]; its methods are safe for use by many
 // goroutines at once.
 type Sample struct {
+	// KeepPathEncoding says that the requests were decided by sets with
+	// [rule.Set.KeepPathEncoding]. It must not change once in use.
+	KeepPathEncoding bool
+
 	seed maphash.Seed
 	now  func() time.Time
 	// mask thins out callers: those are kept whose hash has none of its bits.

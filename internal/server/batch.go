@@ -77,11 +77,15 @@ func (b *batch) read(raw []byte, known members, add func(*batch, *ask) error) er
 }
 
 // plan makes the last item a check, which keeps the attributes.
-func (b *batch) plan(a rule.Attributes, cost int64) {
+func (b *batch) plan(a rule.Attributes, cost int64) error {
+	if err := b.server.rules.checkPath(a); err != nil {
+		return err
+	}
 	last := &b.items[len(b.items)-1]
 	last.isCheck, last.plan = true, b.version.set.Plan(a, cost)
 	b.groups = last.plan.AppendGroups(b.groups)
 	b.makeRoom(last)
+	return nil
 }
 
 // group makes the last item a take of these claims.

@@ -13,6 +13,5 @@ func (b *batch) addCheck(a *ask) error {
 	if err != nil {
 		return err
 	}
-	b.plan(&a.attributes, cost)
-	return nil
+	return b.plan(&a.attributes, cost)
 }

@@ -80,6 +80,10 @@ type Config struct {
 	// TrustedProxies may say who their client is, and what it asked for.
 	TrustedProxies []netip.Prefix
 
+	// PathEncoding is what paths are taken to be, by the rules and in what
+	// they match.
+	PathEncoding PathEncoding
+
 	// HTTPToken, when not empty, is the bearer token that HTTP asks for,
 	// health aside, and the password that RESP asks for. AdminToken is that of
 	// Admin, which refuses to listen beyond loopback without one.

@@ -10,8 +10,7 @@ func (b *batch) addPeek(a *ask) error {
 	case err != nil:
 		return err
 	case check:
-		b.plan(&a.attributes, 0)
-		return nil
+		return b.plan(&a.attributes, 0)
 	}
 	return b.addClaims(a, 0, 0)
 }

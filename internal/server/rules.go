@@ -28,6 +28,8 @@ type rules struct {
 	loaded  bool // the first version is in force
 	current atomic.Pointer[version]
 	sample  *impact.Sample // nil: none
+
+	pathEncoding PathEncoding
 }
 
 // version is one rule set and what is kept beside each of its rules.
@@ -41,9 +43,10 @@ type version struct {
 
 // newRules takes the first version of the rules.
 func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *metrics) (*rules, error) {
-	r := &rules{store: penalty.New(store, m.newPenalties(config.Logger)), metrics: m, log: config.Logger}
+	r := &rules{store: penalty.New(store, m.newPenalties(config.Logger)), metrics: m, log: config.Logger, pathEncoding: config.PathEncoding}
 	if config.MostDenied > 0 {
 		r.sample = impact.New(nil)
+		r.sample.KeepPathEncoding = config.PathEncoding == PathKeep
 	}
 	o := ruleset.Options{Node: node, OnSet: r.onSet, OnError: r.onError, OnLook: r.onLook, Logger: r.log}
 	switch {
@@ -87,6 +90,9 @@ func stateFolder(dir, source string) string {
 
 // onSet puts a set in force. Requests that are being decided keep theirs.
 func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
+	if r.pathEncoding == PathKeep {
+		set = set.KeepPathEncoding()
+	}
 	v := &version{number: from.Number, set: set, views: make(map[*rule.Rule]*view, len(set.Rules())), metrics: r.metrics, sample: r.sample}
 	for _, one := range set.Rules() {
 		v.views[one] = newView(one, r.metrics)
@@ -174,6 +180,9 @@ func (s *Server) node() ruleset.Node {
 // returns what is kept beside the rules.
 func (r *rules) decideBy(ctx context.Context, a rule.Attributes, cost int64, o *rule.Outcome) (*version, error) {
 	v := r.current.Load()
+	if err := r.checkPath(a); err != nil {
+		return v, err
+	}
 	if err := v.set.DecideInto(ctx, r.store, a, cost, o); err != nil {
 		return v, err
 	}

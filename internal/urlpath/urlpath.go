@@ -4,10 +4,12 @@
 // in many ways ("/v1//orders", "/v1/%6Frders", "/v1/./orders/") must not meet
 // another rule, or a fresh allowance, for each of them.
 //
-// It promises that two spellings which a server reads as the same resource
-// give the same text, as far as RFC 3986 lets one say so without asking the
-// server; that an encoded slash stays one; and that it neither fails nor
-// panics, whatever the input.
+// Servers differ in what they take for a separator. [Decode] is for those that
+// decode a path whole before they split it, and drop path parameters;
+// [Normalize] is for those that keep "%2F" and ";" within a segment. Each
+// promises that two spellings which a server of its kind reads as the same
+// resource give the same text. [Check] refuses the paths that the two kinds
+// read differently. None of them panics, whatever the input.
 package urlpath
 
 import (
@@ -17,7 +19,8 @@ import (
 
 const upperHex = "0123456789ABCDEF"
 
-// Normalize returns the one form of a path as it stood in a URL.
+// Normalize returns the one form of a path as it stood in a URL, for servers
+// that keep encoded separators.
 //
 // It begins with "/". What needs no percent-encoding in a path segment
 // (RFC 3986: pchar) is decoded; everything else is encoded with upper-case

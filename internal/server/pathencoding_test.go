@@ -1,0 +1,98 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+// rawGet sends a request target as it stands, which http.Client would not.
+func (r *running) rawGet(name, target string, header ...string) answer {
+	r.t.Helper()
+	var lines strings.Builder
+	fmt.Fprintf(&lines, "GET %s HTTP/1.1\r\nHost: shop.example\r\n", target)
+	for i := 0; i+1 < len(header); i += 2 {
+		fmt.Fprintf(&lines, "%s: %s\r\n", header[i], header[i+1])
+	}
+	return sendRaw(r.t, r.Addr(name), lines.String()+"\r\n")
+}
+
+// sendRaw sends a message by a connection of its own, and reads one answer.
+func sendRaw(t *testing.T, addr net.Addr, message string) answer {
+	t.Helper()
+	conn := dial(t, addr)
+	defer conn.Close()
+	if _, err := io.WriteString(conn, message); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{response.StatusCode, response.Header, string(body)}
+}
+
+// login is a rule for one path alone, which every request is denied by.
+const login = "rules:\n  - {id: login, match: {path: /api/login}, by: [ip], deny_all: true, limit: 1/s}\n"
+
+func TestPathEncodingOnEverySurface(t *testing.T) {
+	const escapes, matches, refused = 200, 429, 400
+	for spelling, want := range map[string]map[PathEncoding]int{
+		"/api/login":              {PathDecode: matches, PathKeep: matches, PathReject: matches},
+		"//api/./%6cogin/":        {PathDecode: matches, PathKeep: matches, PathReject: matches},
+		"/api%2Flogin":            {PathDecode: matches, PathKeep: escapes, PathReject: refused},
+		"/api%2flogin":            {PathDecode: matches, PathKeep: escapes, PathReject: refused},
+		"/api/x%2F..%2Flogin":     {PathDecode: matches, PathKeep: escapes, PathReject: refused},
+		"/api/login;a=1":          {PathDecode: matches, PathKeep: escapes, PathReject: refused},
+		"/api;x/login;":           {PathDecode: matches, PathKeep: escapes, PathReject: refused},
+		"/api/x/..;/login":        {PathDecode: matches, PathKeep: escapes, PathReject: refused},
+		"/api/login%3Bx":          {PathDecode: matches, PathKeep: escapes, PathReject: refused},
+		"/api/x/..%3B/login":      {PathDecode: matches, PathKeep: escapes, PathReject: refused},
+		"/api/..;/../login":       {PathDecode: refused, PathKeep: matches, PathReject: refused},
+		"/api/x/%2e%2e/login":     {PathDecode: matches, PathKeep: matches, PathReject: refused},
+		"/api/a%2Fb/../login":     {PathDecode: refused, PathKeep: matches, PathReject: refused},
+		"/api%252Flogin":          {PathDecode: escapes, PathKeep: escapes, PathReject: refused},
+		"/api/login%00":           {PathDecode: escapes, PathKeep: escapes, PathReject: refused},
+		"/api%5Clogin":            {PathDecode: escapes, PathKeep: escapes, PathReject: refused},
+		"/api%c0%aflogin":         {PathDecode: escapes, PathKeep: escapes, PathReject: refused},
+		"/api/logout?x=/../login": {PathDecode: escapes, PathKeep: escapes, PathReject: escapes},
+	} {
+		for encoding, status := range want {
+			t.Run(fmt.Sprintf("%s %d", spelling, encoding), func(t *testing.T) {
+				reached := make(chan string, 1)
+				s := run(t, Config{Rules: rulesFile(t, login), Gateway: "127.0.0.1:0", PathEncoding: encoding,
+					TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+					Upstreams:      upstreamOf(t, func(_ http.ResponseWriter, r *http.Request) { reached <- r.RequestURI })})
+				checked := s.post("http", "/v1/check", fmt.Sprintf(`{"attributes":{"ip":"10.0.0.1","path":%q}}`, spelling))
+				if checked.status == http.StatusOK && checked.decoded(t)["allowed"] == false {
+					checked.status = matches
+				}
+				for surface, got := range map[string]answer{
+					"gateway":            s.rawGet("gateway", spelling),
+					"auth, by its path":  s.rawGet("http", "/v1/auth"+spelling),
+					"auth, by its field": s.rawGet("http", "/v1/auth", "X-Original-URI", spelling),
+					"check":              checked,
+				} {
+					if got.status != status {
+						t.Errorf("%s: %d %s, want %d", surface, got.status, got.body, status)
+					}
+				}
+				if status == escapes {
+					if got := <-reached; got != spelling {
+						t.Errorf("the upstream got %q, want the bytes that were sent", got)
+					}
+				}
+			})
+		}
+	}
+}
