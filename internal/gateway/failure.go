@@ -115,8 +115,20 @@ func refuse(r *http.Request) *failure {
 }
 
 // climbs reports whether dot segments lead above the root, and so out of the
-// path of an upstream's URL.
+// path of an upstream's URL, for servers with path parameters or without.
 func climbs(decoded string) bool {
+	return leavesRoot(decoded) || strings.Contains(decoded, ";") && leavesRoot(withoutParameters(decoded))
+}
+
+func leavesRoot(decoded string) bool {
 	relative := path.Clean(strings.TrimLeft(decoded, "/"))
 	return relative == ".." || strings.HasPrefix(relative, "../")
+}
+
+func withoutParameters(decoded string) string {
+	segments := strings.Split(decoded, "/")
+	for i, s := range segments {
+		segments[i], _, _ = strings.Cut(s, ";")
+	}
+	return strings.Join(segments, "/")
 }

@@ -30,7 +30,8 @@ func (s *Server) gatewayHandler(p *closer) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fromWriters(s.config.StreamTimeout, gateway.WithRequestID(p.wrap(m.Wrap(shed)))), nil
+	decided := gateway.WithRequestID(p.wrap(m.Wrap(shed)))
+	return fromWriters(s.config.StreamTimeout, gateway.WithoutHopByHop(s.rules.readsHeader, decided)), nil
 }
 
 // shedding is the gateway behind a limit on the requests in flight, where one

@@ -7,8 +7,10 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 
 	"github.com/stintdev/stint"
@@ -38,7 +40,8 @@ type version struct {
 	set     *rule.Set
 	views   map[*rule.Rule]*view
 	metrics *metrics
-	sample  *impact.Sample // nil: none
+	sample  *impact.Sample  // nil: none
+	headers map[string]bool // that the rules ask for
 }
 
 // newRules takes the first version of the rules.
@@ -93,7 +96,8 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 	if r.pathEncoding == PathKeep {
 		set = set.KeepPathEncoding()
 	}
-	v := &version{number: from.Number, set: set, views: make(map[*rule.Rule]*view, len(set.Rules())), metrics: r.metrics, sample: r.sample}
+	v := &version{number: from.Number, set: set, views: make(map[*rule.Rule]*view, len(set.Rules())), metrics: r.metrics, sample: r.sample,
+		headers: headersOf(set)}
 	for _, one := range set.Rules() {
 		v.views[one] = newView(one, r.metrics)
 	}
@@ -112,6 +116,21 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 		r.log.Info("rules loaded", "version", from.Number, "rules", len(set.Rules()))
 	}
 }
+
+// headersOf returns the canonical names of the headers that a set may ask for.
+func headersOf(set *rule.Set) map[string]bool {
+	headers := map[string]bool{}
+	for _, name := range set.Attributes() {
+		if header, ok := strings.CutPrefix(name, "header:"); ok {
+			headers[http.CanonicalHeaderKey(header)] = true
+		}
+	}
+	return headers
+}
+
+// readsHeader reports whether the rules in force may ask for a header, whose
+// name is canonical.
+func (r *rules) readsHeader(name string) bool { return r.current.Load().headers[name] }
 
 // forget removes the metrics of rules that a set has no more.
 func (r *rules) forget(old, set *rule.Set) {
