@@ -12,10 +12,12 @@ import (
 )
 
 // Run checks the health of every upstream, at once and then at each
-// HealthInterval, until ctx ends. An upstream whose check fails gets no
-// request before a check succeeds. Without Run the dials of requests alone
-// tell: an upstream that cannot be reached is left alone for half a second,
-// then for twice as long after each failure, at most 15 s.
+// HealthInterval, until ctx ends. One that is not up at first is checked more
+// often, since it is likely to start together with the gateway. An upstream
+// whose check fails gets no request before a check succeeds, unless no other
+// upstream is up. Without Run the dials of requests alone tell: an upstream
+// that cannot be reached is left alone for half a second, then for twice as
+// long after each failure, at most 15 s.
 func (g *Gateway) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, u := range g.upstreams {
@@ -24,32 +26,59 @@ func (g *Gateway) Run(ctx context.Context) {
 	all.Wait()
 }
 
+// firstPause is how long after its first check an upstream is checked again
+// that has never been up; the pause doubles up to the interval.
+const firstPause = 50 * time.Millisecond
+
 func (g *Gateway) watch(ctx context.Context, u *upstream) {
-	ticks := time.NewTicker(g.options.HealthInterval)
-	defer ticks.Stop()
 	defer u.health.checked(true) // no check is left that could mend it
+	interval := g.options.HealthInterval
+	pause := min(firstPause, interval)
 	for {
-		g.checkOnce(ctx, u)
+		started := time.Now()
+		if g.checkOnce(ctx, u) {
+			pause = interval
+		}
+		if !u.sleep(ctx, started, pause) {
+			return
+		}
+		pause = min(2*pause, interval)
+	}
+}
+
+// sleep returns when the next check is due: a pause after the last one started,
+// or when a request asks for it, but no sooner than the first pause. It reports
+// false when ctx has ended.
+func (u *upstream) sleep(ctx context.Context, started time.Time, pause time.Duration) bool {
+	next := time.NewTimer(time.Until(started.Add(pause)))
+	defer next.Stop()
+	look := u.look
+	for {
 		select {
 		case <-ctx.Done():
-			return
-		case <-ticks.C:
+			return false
+		case <-look:
+			next.Reset(time.Until(started.Add(min(firstPause, pause))))
+			look = nil
+		case <-next.C:
+			return true
 		}
 	}
 }
 
-func (g *Gateway) checkOnce(ctx context.Context, u *upstream) {
+// checkOnce reports whether the upstream is healthy.
+func (g *Gateway) checkOnce(ctx context.Context, u *upstream) bool {
 	bounded, cancel := context.WithTimeout(ctx, g.options.HealthInterval)
 	defer cancel()
 	err := g.check(bounded, u)
-	if ctx.Err() != nil || !u.health.checked(err == nil) {
-		return
-	}
-	if err == nil {
+	switch {
+	case ctx.Err() != nil || !u.health.checked(err == nil):
+	case err == nil:
 		g.options.Logger.Info("upstream is healthy", "upstream", u.name)
-		return
+	default:
+		g.options.Logger.Warn("upstream is not healthy", "upstream", u.name, "error", short(err))
 	}
-	g.options.Logger.Warn("upstream is not healthy", "upstream", u.name, "error", short(err))
+	return err == nil
 }
 
 // checkUpstream asks for the health path, or connects if there is none.

@@ -63,7 +63,7 @@ func handle(t *testing.T, g *Gateway, method, body string) *httptest.ResponseRec
 
 var echo = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
 
-func TestUpstreamThatFallsIsLeftAloneUntilItIsBack(t *testing.T) {
+func TestUpstreamThatFallsIsTriedAgain(t *testing.T) {
 	var c clock
 	addr := freePort(t)
 	s := startOn(t, addr, echo)
@@ -84,14 +84,43 @@ func TestUpstreamThatFallsIsLeftAloneUntilItIsBack(t *testing.T) {
 	g.CloseIdleConnections()
 	expect("when it has fallen", http.StatusServiceUnavailable, "1")
 	s = startOn(t, addr, echo)
-	expect("in the pause, although it is back", http.StatusServiceUnavailable, "1")
-	c.advance(minBackOff)
-	expect("after the pause", http.StatusOK, "")
+	expect("in the pause, when it is back", http.StatusOK, "")
 	s.Close()
 	g.CloseIdleConnections()
 	for _, pause := range []string{"1", "1", "2", "4", "8", "15", "15"} {
 		expect("when it falls for long", http.StatusServiceUnavailable, pause)
 		c.advance(g.retryAfter(c.now()))
+	}
+}
+
+func TestUpstreamsThatAreAllDownAreTriedOneByOne(t *testing.T) {
+	var c clock
+	live := serve(t, http1, echo)
+	g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, "http://"+freePort(t)), urlOf(t, live.URL)}})
+	g.now = c.now
+	dead, back := g.upstreams[0], g.upstreams[1]
+	dead.health.dialFailed(c.now(), 0)
+	back.health.checked(false)
+	pause := dead.health.retryAfter(c.now(), time.Hour)
+	back.trials.Store(maxTrials)
+	for range 4 { // the dead one has its turn first, and the other has no room for a trial
+		if w := handle(t, g, http.MethodPost, "body"); w.Code != http.StatusServiceUnavailable || errorCode(t, w.Body.String()) != "UPSTREAM_UNAVAILABLE" {
+			t.Fatalf("got %d %s", w.Code, w.Body)
+		}
+	}
+	if got := dead.health.retryAfter(c.now(), time.Hour); got != pause {
+		t.Errorf("trials that failed made the pause %v; it was %v", got, pause)
+	}
+	back.trials.Store(0)
+	statuses := map[int]int{}
+	for range 2 {
+		statuses[handle(t, g, http.MethodPost, "body").Code]++
+	}
+	if statuses[http.StatusOK] == 0 || len(back.look) != 1 || back.health.usable(c.now()) {
+		t.Errorf("got %v; %d checks asked for; want an answer of the one that is back, and its check", statuses, len(back.look))
+	}
+	if dead.trials.Load()+back.trials.Load() != 0 {
+		t.Error("trials that have ended are counted")
 	}
 }
 

@@ -203,12 +203,13 @@ func TestMessagesThatSmuggleAreRefused(t *testing.T) {
 		message string
 		status  int
 	}{
-		"connect":               {"CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", 405},
-		"pathAboveTheRoot":      {"GET /a/../../admin HTTP/1.1\r\nHost: a\r\n\r\n", 400},
-		"pathAboveTheRootInHex": {"GET /%2e%2e%2fadmin HTTP/1.1\r\nHost: a\r\n\r\n", 400},
-		"nameWithASpace":        {"GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For : 6.6.6.6\r\n\r\n", 400},
-		"twoLengths":            {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400},
-		"strangeEncoding":       {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n", 501},
+		"connect":                        {"CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", 405},
+		"pathAboveTheRoot":               {"GET /a/../../admin HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+		"pathAboveTheRootInHex":          {"GET /%2e%2e%2fadmin HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+		"pathAboveTheRootWithParameters": {"GET /..;x/admin HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+		"nameWithASpace":                 {"GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For : 6.6.6.6\r\n\r\n", 400},
+		"twoLengths":                     {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400},
+		"strangeEncoding":                {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n", 501},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := raw(t, s.Listener.Addr().String(), c.message); got.StatusCode != c.status {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -102,6 +103,42 @@ func TestRunChecksAtOnceAndAtEachInterval(t *testing.T) {
 		stop()
 		<-done
 		expect(5, true) // nobody is left who could mend it
+	})
+}
+
+// An upstream that starts together with the gateway is found soon, and a
+// request that reaches one which was down has it checked.
+func TestUpstreamThatComesUpIsFoundSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, "http://a")}, HealthInterval: 2 * time.Second})
+		u, started := g.upstreams[0], time.Now()
+		var checks []time.Duration
+		broken := errors.New("broken")
+		g.check = func(context.Context, *upstream) error {
+			checks = append(checks, time.Since(started))
+			return broken
+		}
+		go g.Run(t.Context())
+		time.Sleep(8 * time.Second) // of the bubble's clock
+		want := []time.Duration{0, 50, 150, 350, 750, 1550, 3150, 5150, 7150}
+		for i := range want {
+			want[i] *= time.Millisecond
+		}
+		if !slices.Equal(checks, want) {
+			t.Errorf("checked at %v, want %v", checks, want)
+		}
+		checks, broken = nil, nil
+		u.lookNow()
+		u.lookNow()
+		synctest.Wait()
+		if len(checks) != 1 || !u.health.usable(time.Now()) {
+			t.Errorf("checked at %v after a request that reached it", checks)
+		}
+		u.lookNow()
+		synctest.Wait()
+		if len(checks) != 1 {
+			t.Errorf("checked at %v, twice within %v", checks, firstPause)
+		}
 	})
 }
 

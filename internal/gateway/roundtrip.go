@@ -15,14 +15,14 @@ import (
 var errAllDown = errors.New("no upstream can be reached")
 
 // roundTrip sends the request to the first upstream that a connection can be
-// made to, and to none after it.
+// made to, and to none after it. Where none is up, it tries one that is not.
 func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
 	x := exchangeOf(r)
 	var tried []*upstream
 	for {
 		u, failures := g.choose(g.now(), tried)
 		if u == nil {
-			return nil, errAllDown
+			return g.tryAnyhow(r, tried)
 		}
 		x.moveTo(u)
 		a := &attempt{}
@@ -37,6 +37,27 @@ func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
 		g.unreachable(u, failures, err)
 		tried = append(tried, u)
 	}
+}
+
+// tryAnyhow sends the request to an upstream that is not up. A failure says
+// nothing new; a connection ends the pause, and has the upstream checked now.
+func (g *Gateway) tryAnyhow(r *http.Request, tried []*upstream) (*http.Response, error) {
+	u := g.chooseAnyhow(tried)
+	if u == nil {
+		return nil, errAllDown
+	}
+	defer u.trials.Add(-1)
+	exchangeOf(r).moveTo(u)
+	a := &attempt{}
+	res, err := g.wire.of(u, r).RoundTrip(a.request(r, u))
+	switch {
+	case err == nil || a.reached.Load():
+		g.reached(u)
+		u.lookNow()
+	case a.dialFailed.Load() && r.Context().Err() == nil:
+		err = errAllDown
+	}
+	return res, err
 }
 
 func (g *Gateway) reached(u *upstream) {

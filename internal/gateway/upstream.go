@@ -17,13 +17,20 @@ type upstream struct {
 	inFlight     atomic.Int64
 	turn         atomic.Uint64 // when it was chosen last, by the gateway's turns
 	health       health
+	trials       atomic.Int64  // requests in flight to it although it is not up
+	look         chan struct{} // asks for a check now
 }
+
+// maxTrials bounds the requests that wait for an upstream which is not up: a
+// dial that is not answered holds each of them for the dial timeout.
+const maxTrials = 64
 
 func newUpstream(target *url.URL, o *Options) (*upstream, error) {
 	if err := validateUpstream(target); err != nil {
 		return nil, err
 	}
 	u := &upstream{target: &url.URL{Scheme: target.Scheme, Host: target.Host, Path: target.Path, RawPath: target.RawPath}}
+	u.look = make(chan struct{}, 1)
 	u.name = target.Scheme + "://" + target.Host
 	u.upstreamHost = o.Host == HostUpstream || o.Host == HostAuto && target.Scheme == "https"
 	if target.Scheme == "h2c" {
@@ -78,6 +85,38 @@ func (g *Gateway) leastBusy(now time.Time, tried []*upstream) (best *upstream) {
 		best.turn.Store(g.turns.Add(1))
 	}
 	return best
+}
+
+// chooseAnyhow returns the upstream with the fewest requests in flight among
+// those that were not tried yet, up or not, and nil if it may have no other
+// trial. The caller ends the trial by subtracting it from trials.
+//
+// When no upstream is believed to be up, that belief may be older than the
+// upstream's return: to ask one costs a dial, and to wait for the next check
+// costs all requests until then.
+func (g *Gateway) chooseAnyhow(tried []*upstream) (best *upstream) {
+	for _, u := range g.upstreams {
+		if !slices.Contains(tried, u) && (best == nil || u.before(best)) {
+			best = u
+		}
+	}
+	switch {
+	case best == nil:
+		return nil
+	case best.trials.Add(1) > maxTrials:
+		best.trials.Add(-1)
+		return nil
+	}
+	best.turn.Store(g.turns.Add(1))
+	return best
+}
+
+// lookNow asks for a check without waiting for it.
+func (u *upstream) lookNow() {
+	select {
+	case u.look <- struct{}{}:
+	default: // somebody has asked
+	}
 }
 
 // before prefers who has fewer requests in flight and, of equals, who had its

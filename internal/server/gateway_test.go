@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -219,4 +220,32 @@ func TestHTTP2IsServedWithoutTLS(t *testing.T) {
 			t.Errorf("%s: %s %d", name, response.Proto, response.StatusCode)
 		}
 	}
+}
+
+// The check at the start has failed, and the next one is seconds away.
+func TestGatewayAsksAnUpstreamThatIsBackAtOnce(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	upstreams := []*url.URL{{Scheme: "http", Host: l.Addr().String()}}
+	_ = l.Close()
+	s := run(t, Config{Rules: rulesFile(t, "rules:\n  - {id: a, by: [api_key], limit: 3, window: 3600}\n"), Gateway: "127.0.0.1:0", Upstreams: upstreams})
+	s.logs.wait(t, "upstream is not healthy")
+	for _, remaining := range []string{"2", "1"} { // the charge of what could not be sent stands
+		got := s.get("gateway", "/", "X-API-Key", "k")
+		if got.status != http.StatusServiceUnavailable || got.header.Get("X-RateLimit-Remaining") != remaining || got.header.Get("Retry-After") == "" {
+			t.Fatalf("while it is down: %d %v", got.status, got.header)
+		}
+	}
+	if l, err = net.Listen("tcp", upstreams[0].Host); err != nil {
+		t.Fatal(err)
+	}
+	back := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}}
+	back.Start()
+	t.Cleanup(back.Close)
+	if got := s.get("gateway", "/", "X-API-Key", "k"); got.status != http.StatusOK {
+		t.Errorf("when it is back: %d %s", got.status, got.body)
+	}
+	s.logs.wait(t, "upstream is healthy")
 }
