@@ -18,7 +18,6 @@ type Request struct {
 	hasAddr  bool // addr was looked for
 	claims   jwt.MapClaims
 	token    tokenState
-	tokenErr error // why there is no token although the request has one
 }
 
 // tokenState is what is known of the request's token.

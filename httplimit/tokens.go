@@ -160,11 +160,11 @@ func (r *Request) readToken() tokenState {
 		return r.token
 	}
 	text, err := tokens.From.read(r)
-	if err != nil {
-		r.token, r.tokenErr = tokenInvalid, err
+	switch {
+	case err != nil:
+		r.token = tokenInvalid
 		return r.token
-	}
-	if text == "" {
+	case text == "":
 		return r.token
 	}
 	claims, ok := tokens.verify(r.Context(), text)
@@ -179,8 +179,13 @@ func (r *Request) readToken() tokenState {
 // claim returns a claim of a verified token as text; empty is none. Lists and
 // objects are no identity.
 func (r *Request) claim(name string) (string, error) {
-	if r.readToken() != tokenVerified {
-		return "", r.tokenErr
+	switch r.readToken() {
+	case tokenVerified:
+	case tokenInvalid:
+		_, err := r.identity.Tokens.From.read(r)
+		return "", err
+	default:
+		return "", nil
 	}
 	switch value := r.claims[name].(type) {
 	case string:

@@ -223,3 +223,17 @@ func TestIdentityIsValidated(t *testing.T) {
 		})
 	}
 }
+
+func TestTokenThatServersReadDifferentlyIsRefused(t *testing.T) {
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header["Authorization"] = []string{"Bearer a", "Bearer b"}
+	q := NewRequest(r, &Identity{Tokens: &Tokens{Keys: map[string]any{"": []byte("secret")}, RejectInvalid: true}})
+	if value, ok := q.Attribute("jwt:sub"); ok || q.Refusal("jwt:sub") == nil || !q.RejectsToken() {
+		t.Errorf("%q, %v, %v", value, q.Refusal("jwt:sub"), q.RejectsToken())
+	}
+	r.Header["Authorization"] = []string{"Bearer forged"}
+	q = NewRequest(r, q.identity)
+	if err := q.Refusal("jwt:sub"); err != nil || !q.RejectsToken() {
+		t.Errorf("a forged token: %v", err)
+	}
+}

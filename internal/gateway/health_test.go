@@ -120,9 +120,9 @@ func TestUpstreamThatComesUpIsFoundSoon(t *testing.T) {
 		}
 		go g.Run(t.Context())
 		time.Sleep(8 * time.Second) // of the bubble's clock
-		want := []time.Duration{0, 50, 150, 350, 750, 1550, 3150, 5150, 7150}
-		for i := range want {
-			want[i] *= time.Millisecond
+		var want []time.Duration
+		for _, ms := range []int{0, 50, 150, 350, 750, 1550, 3150, 5150, 7150} {
+			want = append(want, time.Duration(ms)*time.Millisecond)
 		}
 		if !slices.Equal(checks, want) {
 			t.Errorf("checked at %v, want %v", checks, want)

@@ -76,7 +76,8 @@ func (r reading) resolve(path string) string {
 			}
 		}
 		switch {
-		case c == '/' && !(dropping && encoded && r.cutsFirst):
+		case dropping && encoded && r.cutsFirst:
+		case c == '/':
 			to, dropping = append(to, '/'), false
 		case dropping:
 		case c == ';' && (encoded && r.dropsEncoded || !encoded && r.dropsPlain):
