@@ -1,0 +1,48 @@
+//go:build linux
+
+package proxytest
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+)
+
+// TestSpellingsDoNotEscapeProxies uses up the limit of a key, and then spells
+// the key and the path in the ways in which servers may read them.
+func TestSpellingsDoNotEscapeProxies(t *testing.T) {
+	for i := range proxies {
+		p := &proxies[i]
+		t.Run(p.name, func(t *testing.T) {
+			s := newSite(t, p, patient)
+			c := s.client(t)
+			for range 2 {
+				got := c.get("/key", "Authorization", "Bearer used")
+				got.heard(t)
+			}
+			for _, path := range []string{"/key;a=1", "/;x/key", "/x/..;/key", "/x%2F..%2Fkey", "/%2Fkey", "/%6bey%2F", "/key%3Ba", "/..;/key/..;/../key"} {
+				_, _, answer := c.raw(fmt.Sprintf("GET %s HTTP/1.1\r\nHost: app.example\r\nConnection: close\r\nAuthorization: Bearer used\r\n\r\n", path))
+				if answer.StatusCode < http.StatusBadRequest {
+					t.Errorf("%s passes: %d", path, answer.StatusCode)
+				}
+			}
+			for name, lines := range map[string]string{
+				"a tab":             "Authorization: Bearer\tused\r\n",
+				"another case":      "authorization: bEARER  used\r\n",
+				"two lines":         "Authorization: Bearer decoy\r\nAuthorization: Bearer used\r\n",
+				"two lines, turned": "Authorization: Bearer used\r\nAuthorization: Bearer decoy\r\n",
+				"two tokens":        "Authorization: Bearer used decoy\r\n",
+				"joined":            "Authorization: Bearer used, Bearer decoy\r\n",
+				"named as a hop's":  "Authorization: Bearer used\r\nConnection: X-Original-URI, X-Forwarded-For\r\n",
+			} {
+				_, _, answer := c.raw("GET /key HTTP/1.1\r\nHost: app.example\r\n" + lines + "\r\n")
+				if answer.StatusCode < http.StatusBadRequest {
+					t.Errorf("%s passes: %d", name, answer.StatusCode)
+				}
+			}
+			if got := c.get("/key", "Authorization", "Bearer other"); got.status != http.StatusOK {
+				t.Errorf("another key: %s", &got)
+			}
+		})
+	}
+}
