@@ -120,6 +120,7 @@ func TestUpstreamThatComesUpIsFoundSoon(t *testing.T) {
 		}
 		go g.Run(t.Context())
 		time.Sleep(8 * time.Second) // of the bubble's clock
+		synctest.Wait()
 		var want []time.Duration
 		for _, ms := range []int{0, 50, 150, 350, 750, 1550, 3150, 5150, 7150} {
 			want = append(want, time.Duration(ms)*time.Millisecond)
