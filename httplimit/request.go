@@ -81,9 +81,9 @@ func (r *Request) attribute(name string) (string, error) {
 	case "host":
 		return hostname(r.Host), nil
 	}
-	source, err := ParseSource(name)
-	if err != nil {
-		return "", nil //nolint:nilerr // an attribute that requests do not have
+	source, ok := parseSource(name)
+	if !ok {
+		return "", nil
 	}
 	return source.read(r)
 }

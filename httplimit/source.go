@@ -30,6 +30,16 @@ var sourceKinds = [...]string{"bearer", "header", "query", "cookie", "jwt"}
 // ParseSource reads a source as configuration names it: "bearer",
 // "header:NAME", "query:NAME", "cookie:NAME" or "jwt:CLAIM".
 func ParseSource(text string) (Source, error) {
+	s, ok := parseSource(text)
+	if !ok {
+		return s, fmt.Errorf("%q is no source of an identity (use bearer, header:NAME, query:NAME, cookie:NAME or jwt:CLAIM)", text)
+	}
+	return s, nil
+}
+
+// parseSource is ParseSource without the cost of an error, for attributes that
+// requests do not have.
+func parseSource(text string) (_ Source, ok bool) {
 	kind, name, named := strings.Cut(text, ":")
 	for i, known := range sourceKinds {
 		if kind != known {
@@ -40,10 +50,10 @@ func ParseSource(text string) (Source, error) {
 			s.name = http.CanonicalHeaderKey(name)
 		}
 		if wantsName := s.kind != fromBearer; wantsName == (named && name != "") {
-			return s, nil
+			return s, true
 		}
 	}
-	return Source{}, fmt.Errorf("%q is no source of an identity (use bearer, header:NAME, query:NAME, cookie:NAME or jwt:CLAIM)", text)
+	return Source{}, false
 }
 
 // String returns the source as [ParseSource] reads it.
