@@ -2,61 +2,23 @@ package replay
 
 import (
 	"cmp"
-	"hash/maphash"
 	"slices"
 	"strings"
 )
 
-// keyTally counts the keys of the traffic, and the denials of each.
-//
-// Which keys were seen is remembered by 64 bits each, so that a summary costs
-// no more than one look into memory per event: among ten million keys, the
-// chance that two are taken for one is less than one in a hundred thousand.
-// Keys that were denied are kept whole.
+// keyTally counts the keys of the traffic, and the denials of each. Keys that
+// were denied are kept whole.
 type keyTally struct {
-	seed   maphash.Seed
-	seen   []uint64 // hashes in open addressing; 0: free
-	count  int
+	seen   *keySet
 	denied map[string]*KeyCount
 }
 
 func newKeyTally() *keyTally {
-	return &keyTally{seed: maphash.MakeSeed(), seen: make([]uint64, 1024), denied: map[string]*KeyCount{}}
+	return &keyTally{seen: newKeySet(), denied: map[string]*KeyCount{}}
 }
 
 // see counts a key that was not seen before.
-func (k *keyTally) see(key string) {
-	if k.insert(max(1, maphash.String(k.seed, key))) {
-		k.count++
-		if k.count > len(k.seen)/4*3 {
-			k.grow()
-		}
-	}
-}
-
-// insert reports whether the hash is new.
-func (k *keyTally) insert(hash uint64) bool {
-	mask := uint64(len(k.seen) - 1)
-	for i := hash & mask; ; i = (i + 1) & mask {
-		switch k.seen[i] {
-		case hash:
-			return false
-		case 0:
-			k.seen[i] = hash
-			return true
-		}
-	}
-}
-
-func (k *keyTally) grow() {
-	old := k.seen
-	k.seen = make([]uint64, 2*len(old))
-	for _, hash := range old {
-		if hash != 0 {
-			k.insert(hash)
-		}
-	}
-}
+func (k *keyTally) see(key string) { k.seen.add(key) }
 
 // deny counts a denial. When it is the first of the key, show says how a
 // summary writes the key. The key may be part of a greater text: it is

@@ -161,12 +161,29 @@ func TestTopKeysDenied(t *testing.T) {
 }
 
 func TestKeyTallyCountsEachOnce(t *testing.T) {
-	k := newKeyTally()
-	for i := range 100_000 {
-		k.see(strconv.Itoa(i % 20_000))
+	for _, keys := range []int{1, 20_000, 300_000} {
+		k := newKeyTally()
+		for i := range 3 * keys {
+			k.see(strconv.Itoa(i % keys))
+		}
+		if k.seen.count != keys {
+			t.Errorf("counted %d keys, want %d", k.seen.count, keys)
+		}
 	}
-	if k.count != 20_000 {
-		t.Errorf("counted %d keys, want 20000", k.count)
+}
+
+// Bits that are alike go to neighbouring places, around the end as well.
+func TestKeySetKeepsBitsThatAreAlike(t *testing.T) {
+	var p keyPart
+	for i := range uint64(1000) {
+		if kept := placeMask - i; !p.add(kept) || p.add(kept) {
+			t.Fatalf("%x is not kept once", kept)
+		}
+	}
+	for i := range uint64(1000) {
+		if p.add(placeMask - i) {
+			t.Fatalf("%x was forgotten", placeMask-i)
+		}
 	}
 }
 

@@ -51,7 +51,7 @@ func (r *replay) count(p *pending, v *verdict) {
 
 func (r *replay) summary() Summary {
 	s := r.counts
-	s.Keys = int64(r.keys.count)
+	s.Keys = int64(r.keys.seen.count)
 	if s.Events > 0 {
 		s.ShareDenied = float64(s.Denied) / float64(s.Events)
 	}
