@@ -106,6 +106,32 @@ func TestClockPassesWithTheWallClock(t *testing.T) {
 	})
 }
 
+// A bubble's time stands still while anything runs in it, so the processor's
+// counter cannot be measured: the clock then passes with the bubble's.
+func TestProcessorClockInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clock
+		c.init(nil, true)
+		if c.startCounter(nil) != nil || c.cycles {
+			t.Error("the counter was measured against time that stands still")
+		}
+		store := NewMemory(MemoryOptions{ProcessorClock: true})
+		limit, err := ParseLimit("1/m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []bool{true, false, true} {
+			time.Sleep(time.Duration(i) * 20 * time.Second)
+			if got, err := store.Take(t.Context(), Claim{Key: "k", Limit: limit, Cost: 1}); err != nil || got.Allowed != want {
+				t.Errorf("take %d: %+v, %v, want allowed %t", i, got, err, want)
+			}
+			if got, want := c.now(), time.Now().UnixMicro(); got != want {
+				t.Errorf("take %d: the clock says %d, want %d", i, got, want)
+			}
+		}
+	})
+}
+
 func TestGivenClockStaysInRange(t *testing.T) {
 	for _, given := range []struct{ says, want int64 }{{-1, 0}, {0, 0}, {wallStart, wallStart}, {1 << 60, maxMicros}} {
 		var c clock
