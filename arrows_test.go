@@ -50,7 +50,7 @@ var arrows = map[string]struct {
 	"remotestore":          {[]string{".", "api/…"}, "it takes claims to a server; what its failure means is decided around it"},
 	"guard":                {[]string{".", "resilience/breaker"}, "it guards any store, so it knows none"},
 	"rule":                 {[]string{".", "internal/nearest", "internal/shorthash", "internal/urlpath"}, "rules are decided for every surface alike, so they know none"},
-	"httplimit":            {[]string{".", "internal/urlpath"}, "a program that limits by a limiter of its own needs no rule files"},
+	"httplimit":            {[]string{".", "internal/nearest", "internal/urlpath"}, "a program that limits by a limiter of its own needs no rule files"},
 	"grpclimit":            {[]string{".", "httplimit"}, "a call is a request over HTTP/2, so who is asking and what is told is known there; rules it needs none"},
 	"replay":               {[]string{".", "rule"}, "it decides as the rules do, without a server"},
 	"internal/follow":      {nil, "it says that a file may have changed; what is in it is for who reads it"},

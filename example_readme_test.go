@@ -29,14 +29,26 @@ func Example_library() {
 	// <nil>
 }
 
+func limited(hello http.Handler) (http.Handler, error) {
+	limit, err := stint.ParseLimit("1/m")
+	if err != nil {
+		return nil, err
+	}
+	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
+	limited, err := httplimit.Limit(limiter)
+	if err != nil {
+		return nil, err
+	}
+	return limited(hello), nil
+}
+
 // What the README shows of middleware.
 func Example_middleware() {
-	hello := http.NotFoundHandler()
-	limit, _ := stint.ParseLimit("1/m")
-
-	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
-	handler := httplimit.Limit(limiter)(hello)
-
+	handler, err := limited(http.NotFoundHandler())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	for range 2 {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))

@@ -33,7 +33,7 @@ func BenchmarkUnary(b *testing.B) {
 		"denied":  {stint.Spec{Rule: "orders", Limit: 1, Window: time.Hour}, []Option{ByKey(tenant)}},
 	} {
 		b.Run(name, func(b *testing.B) {
-			s := Limit(stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), compiled(b, c.spec)), c.opts...)
+			s := mustLimit(b, stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), compiled(b, c.spec)), c.opts...)
 			call := incoming("203.0.113.9:1", "x-tenant", "t", "authorization", "Bearer k", "user-agent", "grpc-go/1")
 			ctx := grpc.NewContextWithServerTransportStream(call.ctx, stream{})
 			info := &grpc.UnaryServerInfo{FullMethod: unaryMethod}

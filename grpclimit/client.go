@@ -108,6 +108,9 @@ func (c *Client) admit(ctx context.Context, target, method string, message any) 
 	if cost == 0 {
 		return nil
 	}
+	if c.Limiter == nil {
+		return c.fail(ctx, &stint.Error{Problem: "no limiter", Mend: "set Limiter"})
+	}
 	if c.Refuse {
 		return c.allow(ctx, c.key(ctx, target, method), method, cost)
 	}

@@ -110,7 +110,7 @@ func TestCountedStreamsAreRetried(t *testing.T) {
 // A message does not wait for its turn on a stream that has ended.
 func TestTheEndOfAStreamEndsTheWait(t *testing.T) {
 	c := freeStreams(t)
-	stream := open(t.Context(), t, serve(t, &service{}, Limit(fixed(t), Messages()).Options(), c.Options()...))
+	stream := open(t.Context(), t, serve(t, &service{}, mustLimit(t, fixed(t), Messages()).Options(), c.Options()...))
 	if err := echo(stream); err != nil {
 		t.Fatal(err)
 	}

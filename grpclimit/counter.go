@@ -21,6 +21,9 @@ type HTTP struct{ httplimit.Decider }
 
 // Decide implements [Decider].
 func (h HTTP) Decide(ctx context.Context, c *Call) (httplimit.Answer, error) {
+	if h.Decider == nil {
+		return httplimit.Answer{Face: -1}, &stint.Error{Problem: "no decider", Mend: "set Decider"}
+	}
 	return h.Decider.Decide(ctx, c.Request())
 }
 
@@ -34,7 +37,8 @@ type Counter struct {
 	Key func(c *Call) string
 	// By is the attributes whose values, taken together, are whose use is
 	// counted: "method" (the full name), "api_key", "ip", "header:NAME" of
-	// the metadata, and others of [httplimit.Request.Attribute]. A call that
+	// the metadata, and others of [httplimit.Request.Attribute]; other
+	// names are refused. A call that
 	// lacks one is counted by ip instead, and one without ip together with
 	// all such. Defaults to ip.
 	By []string
@@ -53,6 +57,13 @@ type Counter struct {
 
 	once sync.Once
 	http httplimit.Counter
+}
+
+// Validate says what is wrong with a counter: a limiter without limits, or an
+// attribute that no call has. An invalid counter decides nothing: it answers
+// every call with an error.
+func (c *Counter) Validate() error {
+	return (&httplimit.Counter{Limiter: c.Limiter, By: c.By}).Validate()
 }
 
 // Decide counts the call.

@@ -79,7 +79,7 @@ func TestSeveralValuesOfAnIdentityAreRefused(t *testing.T) {
 }
 
 func TestKeyThatCannotBeIsAnInvalidArgument(t *testing.T) {
-	client := serveInMemory(t, &service{}, Limit(fixed(t), ByKey(func(c *Call) string { return c.Metadata("user-bin") })).Options())
+	client := serveInMemory(t, &service{}, mustLimit(t, fixed(t), ByKey(func(c *Call) string { return c.Metadata("user-bin") })).Options())
 	for key, want := range map[string]codes.Code{"a\x00b": codes.InvalidArgument, "a": codes.OK} {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "user-bin", key)
 		if _, err := client.UnaryCall(ctx, &pb.SimpleRequest{}); status.Code(err) != want {
@@ -89,7 +89,7 @@ func TestKeyThatCannotBeIsAnInvalidArgument(t *testing.T) {
 }
 
 func TestTrustedProxySpeaksForItsClients(t *testing.T) {
-	client := serve(t, &service{}, Limit(fixed(t), Trust(netip.MustParsePrefix("127.0.0.0/8"))).Options())
+	client := serve(t, &service{}, mustLimit(t, fixed(t), Trust(netip.MustParsePrefix("127.0.0.0/8"))).Options())
 	for n, c := range []struct {
 		client string
 		want   codes.Code
@@ -117,7 +117,8 @@ func TestCostIsWhatTheCallSays(t *testing.T) {
 }
 
 func TestLimiterWithoutLimitsIsNotTheClientsFault(t *testing.T) {
-	client := serveInMemory(t, &service{}, Limit(stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}))).Options())
+	c := &Counter{Limiter: stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}))}
+	client := serveInMemory(t, &service{}, (&Server{Decider: c}).Options())
 	if _, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}); status.Code(err) != codes.Internal {
 		t.Errorf("%v; want INTERNAL", err)
 	}

@@ -28,7 +28,11 @@ func Example() {
 		log.Fatal(err)
 	}
 	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
-	server := grpc.NewServer(grpclimit.Limit(limiter).Options()...)
+	limited, err := grpclimit.Limit(limiter)
+	if err != nil {
+		log.Fatal(err)
+	}
+	server := grpc.NewServer(limited.Options()...)
 
 	client, stop := connect(server)
 	defer stop()
@@ -42,7 +46,11 @@ func Example() {
 func ExampleByKey() {
 	limiter := newLimiter(stint.Spec{Name: "tenants", Limit: 1, Window: time.Minute})
 	tenant := func(c *grpclimit.Call) string { return c.Metadata("x-tenant") }
-	server := grpc.NewServer(grpclimit.Limit(limiter, grpclimit.ByKey(tenant)).Options()...)
+	limited, err := grpclimit.Limit(limiter, grpclimit.ByKey(tenant))
+	if err != nil {
+		log.Fatal(err)
+	}
+	server := grpc.NewServer(limited.Options()...)
 
 	client, stop := connect(server)
 	defer stop()

@@ -1,6 +1,7 @@
 package grpclimit
 
 import (
+	"fmt"
 	"net/netip"
 
 	"github.com/stintdev/stint"
@@ -32,12 +33,17 @@ func Messages() Option {
 
 // Limit returns interceptors that count calls under a limiter, by the client's
 // address unless an option says otherwise. It is shorthand for a [Server]
-// whose decider is a [Counter]; use these where more is to be said.
-func Limit(limiter *stint.Limiter, opts ...Option) *Server {
+// whose decider is a [Counter]; use these where more is to be said. The error
+// says what is wrong: a limiter without limits, or an attribute that no call
+// has.
+func Limit(limiter *stint.Limiter, opts ...Option) (*Server, error) {
 	c := &Counter{Limiter: limiter}
 	s := &Server{Decider: c}
 	for _, opt := range opts {
 		opt(s, c)
 	}
-	return s
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("grpclimit: %w", err)
+	}
+	return s, nil
 }

@@ -77,7 +77,7 @@ func TestCallsOverTheLimitDoNotReachTheHandler(t *testing.T) {
 }
 
 func TestViolationsAreTheLimitsThatDenied(t *testing.T) {
-	client := serve(t, &service{}, Limit(fixed(t, stint.Spec{Name: "minute", Limit: 1, Window: time.Minute}, stint.Spec{Name: "hour", Limit: 5, Window: time.Hour})).Options())
+	client := serve(t, &service{}, mustLimit(t, fixed(t, stint.Spec{Name: "minute", Limit: 1, Window: time.Minute}, stint.Spec{Name: "hour", Limit: 5, Window: time.Hour})).Options())
 	_, _ = client.UnaryCall(t.Context(), &pb.SimpleRequest{})
 	_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{})
 	if _, quota := details(err); len(quota.GetViolations()) != 1 || quota.GetViolations()[0].GetSubject() != "minute" {
@@ -268,7 +268,7 @@ func TestTokenThatCannotBeVerifiedIsUnauthenticated(t *testing.T) {
 func TestLeakyBucketDelaysCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := func() int64 { return time.Now().UnixMicro() }
-		s := Limit(limiter(t, now, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Second, Queue: 5}))
+		s := mustLimit(t, limiter(t, now, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Second, Queue: 5}))
 		handler := func(context.Context, any) (any, error) { return "served", nil }
 		call := func(ctx context.Context) (time.Duration, any, error) {
 			start := time.Now()

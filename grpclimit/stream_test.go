@@ -19,7 +19,7 @@ import (
 
 func TestStreamsCountWhenTheyOpen(t *testing.T) {
 	served := make(chan string, 20)
-	client := serve(t, &service{served: served}, Limit(fixed(t)).Options())
+	client := serve(t, &service{served: served}, mustLimit(t, fixed(t)).Options())
 	for range 2 {
 		stream := open(t.Context(), t, client)
 		for range 3 {
@@ -67,7 +67,7 @@ func TestMessagesCountWhereThatIsAsked(t *testing.T) {
 }
 
 func TestOneMessageFromTheClientIsTheCallItself(t *testing.T) {
-	client := serve(t, &service{}, Limit(fixed(t), Messages()).Options())
+	client := serve(t, &service{}, mustLimit(t, fixed(t), Messages()).Options())
 	for n, want := range []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted} {
 		stream, err := client.StreamingOutputCall(t.Context(), &pb.StreamingOutputCallRequest{})
 		if err != nil {
@@ -80,7 +80,7 @@ func TestOneMessageFromTheClientIsTheCallItself(t *testing.T) {
 }
 
 func TestStreamAndItsMessagesShareTheLimiter(t *testing.T) {
-	client := serve(t, &service{}, Limit(fixed(t), Messages()).Options())
+	client := serve(t, &service{}, mustLimit(t, fixed(t), Messages()).Options())
 	stream := open(t.Context(), t, client)
 	if err := echo(stream); err != nil {
 		t.Fatal(err)

@@ -2,8 +2,10 @@ package httplimit
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/stintdev/stint"
@@ -17,9 +19,9 @@ type Counter struct {
 	// Limiter has the limits; required, with at least one.
 	Limiter *stint.Limiter
 	// By is the attributes whose values, taken together, are whose use is
-	// counted, as [Request.Attribute] names them. A request that lacks one
-	// is counted by ip instead, and one without ip together with all such. One
-	// that [Request.Refusal] refuses is not decided. Defaults to ip.
+	// counted, as [Request.Attribute] names them; other names are refused. A request
+	// that lacks one is counted by ip instead, and one without ip together with all
+	// such. One that [Request.Refusal] refuses is not decided. Defaults to ip.
 	By []string
 	// IPv6Prefix is how many bits of an IPv6 address tell clients apart, 1
 	// to 128. Defaults to 64: one customer often has a whole /64.
@@ -33,6 +35,48 @@ type Counter struct {
 
 	once     sync.Once
 	policies []Policy // of the limiter's limits
+	wrongBy  error    // what is wrong with By
+	claims   bool     // By has a claim of a token
+}
+
+// Validate says what is wrong with a counter: a limiter without limits, or an
+// attribute that no request has. An invalid counter decides nothing: it
+// answers every request with an error.
+func (c *Counter) Validate() error {
+	return errors.Join(c.checkLimiter(), c.checkBy())
+}
+
+func (c *Counter) checkLimiter() error {
+	if c.Limiter == nil {
+		return errors.New("no limiter (set Limiter)")
+	}
+	if len(c.Limiter.Limits()) == 0 {
+		return errors.New("the limiter has no limit (pass at least one to NewLimiter)")
+	}
+	return nil
+}
+
+func (c *Counter) checkBy() error {
+	for _, name := range c.By {
+		if err := ValidateAttribute(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// misconfigured is no fault of a request.
+func misconfigured(err error) error {
+	return &stint.Error{Problem: "the requests cannot be counted", Err: err}
+}
+
+// prepare reads the fields, once.
+func (c *Counter) prepare() {
+	c.wrongBy = c.checkBy()
+	c.claims = slices.ContainsFunc(c.By, isClaim)
+	if c.checkLimiter() == nil {
+		c.name()
+	}
 }
 
 // Decide counts the request. It is shorthand for [Counter.Key] and
@@ -48,11 +92,11 @@ func (c *Counter) Decide(ctx context.Context, r *Request) (Answer, error) {
 // DecideKey counts a request of that cost, at least 0, whose use is counted
 // under a key that the caller has found.
 func (c *Counter) DecideKey(ctx context.Context, key string, cost int64) (answer Answer, err error) {
-	c.once.Do(c.name)
+	c.once.Do(c.prepare)
 	answer = Answer{Policies: c.policies, Dialect: c.Dialect, Jitter: c.Jitter}
 	switch len(c.policies) {
 	case 0:
-		err = &stint.Error{Problem: "the limiter has no limit", Mend: "pass at least one to NewLimiter"}
+		err = misconfigured(c.checkLimiter())
 	case 1:
 		answer.Decision, err = c.Limiter.AllowN(ctx, key, cost)
 	default:
@@ -61,7 +105,7 @@ func (c *Counter) DecideKey(ctx context.Context, key string, cost int64) (answer
 	return answer, err
 }
 
-// name makes the policies, once.
+// name makes the policies.
 func (c *Counter) name() {
 	limits := c.Limiter.Limits()
 	c.policies = make([]Policy, len(limits))
@@ -98,6 +142,13 @@ const shared = "shared"
 // attribute's name, so that an API key that looks like an address is nobody
 // else's.
 func (c *Counter) Key(r *Request) (string, error) {
+	c.once.Do(c.prepare)
+	if c.wrongBy != nil {
+		return "", misconfigured(c.wrongBy)
+	}
+	if c.claims && r.identity.Tokens == nil {
+		return "", misconfigured(errNoTokens)
+	}
 	parts := make([]string, 0, 4)
 	for _, name := range c.By {
 		value, err := c.value(r, name)

@@ -41,7 +41,7 @@ func TestWhoseUseIsCounted(t *testing.T) {
 }
 
 func TestKeyThatCannotBeIsABadRequest(t *testing.T) {
-	handler := Limit(fixed(t), By("query:user"))(http.NotFoundHandler())
+	handler := mustLimit(t, fixed(t), By("query:user"))(http.NotFoundHandler())
 	if w := request(handler, "/?user=a%00b"); w.Code != 400 {
 		t.Errorf("a control character: %d; want 400", w.Code)
 	}
@@ -94,14 +94,15 @@ func TestCostIsWhatTheRequestSays(t *testing.T) {
 }
 
 func TestLimiterWithoutLimitsIsNotTheClientsFault(t *testing.T) {
-	handler := Limit(stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{})))(http.NotFoundHandler())
+	c := &Counter{Limiter: stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}))}
+	handler := (&Middleware{Decider: c}).Wrap(http.NotFoundHandler())
 	if w := request(handler, "/"); w.Code != 500 {
 		t.Errorf("status %d; want 500", w.Code)
 	}
 }
 
 func TestTrustedProxySpeaksForItsClients(t *testing.T) {
-	handler := Limit(fixed(t), Trust(netip.MustParsePrefix("192.0.2.0/24")))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	handler := mustLimit(t, fixed(t), Trust(netip.MustParsePrefix("192.0.2.0/24")))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for n, c := range []struct {
 		client string
 		want   int

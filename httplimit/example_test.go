@@ -22,7 +22,11 @@ func Example() {
 		log.Fatal(err)
 	}
 	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
-	handler := httplimit.Limit(limiter)(hello)
+	limited, err := httplimit.Limit(limiter)
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler := limited(hello)
 
 	w := httptest.NewRecorder() // or http.ListenAndServe(":8080", handler)
 	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
@@ -35,7 +39,11 @@ func Example() {
 func ExampleLimit_byAPIKey() {
 	limiter := newLimiter(stint.Spec{Limit: 2, Window: time.Minute},
 		stint.Spec{Algorithm: stint.Quota, Limit: 5, Period: "day"})
-	handler := httplimit.Limit(limiter, httplimit.By("api_key"))(hello)
+	limited, err := httplimit.Limit(limiter, httplimit.By("api_key"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler := limited(hello)
 
 	for _, key := range []string{"a", "a", "a", "b"} {
 		r := httptest.NewRequest("GET", "/", nil)
@@ -54,8 +62,12 @@ func ExampleLimit_byAPIKey() {
 // Behind a proxy, clients are who the proxy says, and nobody else's word
 // counts.
 func ExampleTrust() {
-	handler := httplimit.Limit(newLimiter(stint.Spec{Limit: 1, Window: time.Minute}),
-		httplimit.Trust(netip.MustParsePrefix("192.0.2.0/24")))(hello)
+	limited, err := httplimit.Limit(newLimiter(stint.Spec{Limit: 1, Window: time.Minute}),
+		httplimit.Trust(netip.MustParsePrefix("192.0.2.0/24")))
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler := limited(hello)
 
 	for _, chain := range []string{"203.0.113.1", "203.0.113.2", "198.51.100.9, 203.0.113.1"} {
 		r := httptest.NewRequest("GET", "/", nil) // from the proxy 192.0.2.1

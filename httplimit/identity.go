@@ -1,6 +1,9 @@
 package httplimit
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Identity says how the api_key and the ip of requests are read. The zero
 // value reads the token of "Authorization: Bearer", else X-API-Key, and
@@ -18,6 +21,8 @@ type Identity struct {
 	Tokens *Tokens
 }
 
+var errNoTokens = errors.New("no token can be verified (set Tokens with the keys of the issuer)")
+
 // standardSources is where an API key stands unless configured.
 func standardSources() [2]Source {
 	return [2]Source{{kind: fromBearer}, {kind: fromHeader, name: "X-Api-Key"}}
@@ -28,7 +33,7 @@ func standardSources() [2]Source {
 func (id *Identity) Validate() error {
 	for _, s := range id.APIKey {
 		if s.kind == fromClaim && id.Tokens == nil {
-			return errors.New(s.String() + ": no token can be verified (set Tokens with the keys of the issuer)")
+			return fmt.Errorf("%v: %w", s, errNoTokens)
 		}
 	}
 	if id.Tokens == nil {

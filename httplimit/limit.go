@@ -1,8 +1,10 @@
 package httplimit
 
 import (
+	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 
 	"github.com/stintdev/stint"
 )
@@ -24,12 +26,19 @@ func Trust(proxies ...netip.Prefix) Option {
 // Limit returns middleware that counts requests under a limiter, by the
 // client's address unless an option says otherwise. It is shorthand for
 // wrapping handlers in a [Middleware] whose decider is a [Counter]; use these
-// where more is to be said.
-func Limit(limiter *stint.Limiter, opts ...Option) func(http.Handler) http.Handler {
+// where more is to be said. The error says what is wrong: a limiter without
+// limits, or an attribute that no request has.
+func Limit(limiter *stint.Limiter, opts ...Option) (func(http.Handler) http.Handler, error) {
 	c := &Counter{Limiter: limiter}
 	m := &Middleware{Decider: c}
 	for _, opt := range opts {
 		opt(m, c)
 	}
-	return m.Wrap
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("httplimit: %w", err)
+	}
+	if slices.ContainsFunc(c.By, isClaim) && m.Identity.Tokens == nil {
+		return nil, fmt.Errorf("httplimit: claims: %w", errNoTokens)
+	}
+	return m.Wrap, nil
 }

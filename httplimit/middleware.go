@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -32,11 +33,17 @@ type Middleware struct {
 }
 
 // Wrap returns next behind the middleware. A request that a leaky bucket
-// delays waits here; when its context ends first, next is not called.
+// delays waits here; when its context ends first, next is not called. Without
+// a Decider, or with an Identity that is not valid, every request is answered
+// by OnError.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
+	decider := m.Decider
+	if err := m.check(); err != nil {
+		decider = unable{misconfigured(err)}
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := NewRequest(r, &m.Identity)
-		answer, err := m.Decider.Decide(r.Context(), q)
+		answer, err := decider.Decide(r.Context(), q)
 		switch {
 		case err != nil:
 			m.fail(w, r, behindToken(q, next), err)
@@ -49,6 +56,20 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 			serveAfter(w, r, next, answer.Decision.Delay)
 		}
 	})
+}
+
+func (m *Middleware) check() error {
+	if m.Decider == nil {
+		return errors.New("no decider (set Decider)")
+	}
+	return m.Identity.Validate()
+}
+
+// unable is the decider of middleware that is misconfigured.
+type unable struct{ err error }
+
+func (u unable) Decide(context.Context, *Request) (Answer, error) {
+	return Answer{Face: -1}, u.err
 }
 
 func (m *Middleware) now() time.Time {

@@ -146,7 +146,7 @@ func TestStreamsPassThrough(t *testing.T) {
 }
 
 func TestWebSocketPassesThrough(t *testing.T) {
-	s := serve(t, false, Limit(fixed(t))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := serve(t, false, mustLimit(t, fixed(t))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := websocket.Accept(w, r, nil)
 		if err != nil {
 			t.Error(err)

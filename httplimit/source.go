@@ -3,9 +3,11 @@ package httplimit
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/nearest"
 )
 
 // Source is one place of a request where an identity may stand. The zero
@@ -104,4 +106,40 @@ func cookie(r *http.Request, name string) (string, error) {
 // client could show this server one identity and the application another.
 func refused(place, problem, mend string) error {
 	return &stint.Error{Code: stint.CodeInvalid, Problem: place + ": " + problem, Mend: mend}
+}
+
+// ValidateAttribute says what is wrong with the name of an attribute that
+// requests are to be counted by: that [Request.Attribute] knows no such name.
+// It names the known one that is nearest.
+func ValidateAttribute(name string) error {
+	if slices.Contains(plainAttributes[:], name) {
+		return nil
+	}
+	if _, err := ParseSource(name); err == nil {
+		return nil
+	}
+	known := "use api_key, ip, method, path, host, header:NAME, query:NAME, cookie:NAME or jwt:CLAIM"
+	if near, ok := nearestAttribute(name); ok {
+		known = fmt.Sprintf("did you mean %q? Else %s", near, known)
+	}
+	return fmt.Errorf("%.100q is no attribute of a request (%s)", name, known)
+}
+
+var plainAttributes = [...]string{"api_key", "ip", "method", "path", "host"}
+
+// nearestAttribute is the name that was probably meant. Of "heder:x-tenant" it
+// is "header:x-tenant".
+func nearestAttribute(name string) (string, bool) {
+	kind, rest, named := strings.Cut(name, ":")
+	if !named {
+		return nearest.Name(name, plainAttributes[:])
+	}
+	near, ok := nearest.Name(kind, sourceKinds[fromHeader:])
+	return near + ":" + rest, ok && rest != ""
+}
+
+// isClaim reports whether an attribute is a claim of a token.
+func isClaim(name string) bool {
+	s, err := ParseSource(name)
+	return err == nil && s.kind == fromClaim
 }

@@ -18,10 +18,14 @@ func main() {
 		log.Fatal(err)
 	}
 	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
+	limited, err := httplimit.Limit(limiter)
+	if err != nil {
+		log.Fatal(err)
+	}
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintln(w, "hello") // the client may be gone
 	})
 
-	s := &http.Server{Addr: "127.0.0.1:8090", Handler: httplimit.Limit(limiter)(hello), ReadHeaderTimeout: 10 * time.Second}
+	s := &http.Server{Addr: "127.0.0.1:8090", Handler: limited(hello), ReadHeaderTimeout: 10 * time.Second}
 	log.Fatal(s.ListenAndServe())
 }

@@ -1,0 +1,88 @@
+package httplimit
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+func mustLimit(t *testing.T, l *stint.Limiter, opts ...Option) func(http.Handler) http.Handler {
+	t.Helper()
+	limited, err := Limit(l, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limited
+}
+
+// A name that no request has would count everybody by address, and nobody
+// would see it.
+func TestUnknownAttributesAreRefused(t *testing.T) {
+	for name, want := range map[string]string{
+		"apikey": `did you mean "api_key"?`, "API_KEY": `did you mean "api_key"?`, "Path": `did you mean "path"?`, "IP": `did you mean "ip"?`,
+		"heder:x-tenant": `did you mean "header:x-tenant"?`, "coockie:sid": `did you mean "cookie:sid"?`,
+		"header": "use api_key, ip", "header:": "use api_key, ip", "": "use api_key, ip", "user": "use api_key, ip", "bearer:x": "use api_key, ip",
+		"jwt:sub": "set Tokens with the keys of the issuer",
+	} {
+		if _, err := Limit(fixed(t), By("ip", name)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", name, err, want)
+		}
+		c := &Counter{Limiter: fixed(t), By: []string{name}}
+		if w := request((&Middleware{Decider: c}).Wrap(http.NotFoundHandler()), "/"); w.Code != 500 {
+			t.Errorf("%q: a counter of its own answers %d, want 500", name, w.Code)
+		}
+	}
+	for _, name := range []string{"api_key", "ip", "method", "path", "host", "bearer", "header:x-tenant", "query:user", "cookie:sid"} {
+		if _, err := Limit(fixed(t), By(name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestClaimsNeedTokens(t *testing.T) {
+	m := &Middleware{
+		Decider:  &Counter{Limiter: fixed(t), By: []string{"jwt:sub"}},
+		Identity: Identity{Tokens: &Tokens{Keys: map[string]any{"": []byte("secret")}}},
+	}
+	if w := request(m.Wrap(http.NotFoundHandler()), "/"); w.Code != 404 {
+		t.Errorf("a request without a token: %d, want it counted by address", w.Code)
+	}
+}
+
+// What is missing is said when the middleware is made, or in each answer: no
+// request makes it panic, and none passes.
+func TestZeroValues(t *testing.T) {
+	reached := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request passed") })
+	for name, m := range map[string]*Middleware{
+		"no decider":                     {},
+		"a counter without a limiter":    {Decider: &Counter{}},
+		"a counter with a zero limiter":  {Decider: &Counter{Limiter: &stint.Limiter{}}},
+		"an identity that is not valid":  {Decider: &Counter{Limiter: fixed(t)}, Identity: Identity{APIKey: []Source{{kind: fromClaim, name: "sub"}}}},
+		"tokens that cannot be verified": {Decider: &Counter{Limiter: fixed(t)}, Identity: Identity{Tokens: &Tokens{}}},
+	} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Authorization", "Bearer a.b.c")
+		if m.Wrap(reached).ServeHTTP(w, r); w.Code != 500 {
+			t.Errorf("%s: %d, want 500", name, w.Code)
+		}
+	}
+	for name, l := range map[string]*stint.Limiter{"nil": nil, "zero": {}} {
+		if _, err := Limit(l); err == nil {
+			t.Errorf("a limiter that is %s was taken", name)
+		}
+	}
+	if got := (Source{}).String(); got != "bearer" {
+		t.Errorf("the zero source is %q", got)
+	}
+	zero := NewRequest(httptest.NewRequest("GET", "/", nil), nil)
+	if _, ok := zero.Attribute("jwt:sub"); ok || zero.RejectsToken() {
+		t.Error("a request without an identity has a claim")
+	}
+	var a Answer
+	a.SetHeaders(http.Header{}, time.Now())
+	a.WriteDenial(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil), time.Now())
+}
