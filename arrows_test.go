@@ -42,7 +42,7 @@ var arrows = map[string]struct {
 	"resilience/adapt":     {nil, "what is shed is no concern of it; limits are numbers to it"},
 	"resilience/client":    {[]string{"resilience/breaker", "resilience/bulkhead", "resilience/deadline", "resilience/retry"}, "it puts the parts together; budgets and limiters are handed to it"},
 
-	"resilience/grpcclient":    {[]string{"resilience/client", "resilience/retry"}, "it is client for another protocol, and whoever calls over HTTP downloads none"},
+	"resilience/grpcclient":    {[]string{"resilience/breaker", "resilience/client", "resilience/retry"}, "it is client for another protocol, and whoever calls over HTTP downloads none"},
 	"resilience/clientmetrics": {[]string{"resilience/breaker", "resilience/budget", "resilience/bulkhead", "resilience/client", "resilience/retry"}, "it shows what clients do, and whoever has no Prometheus downloads none"},
 
 	"redisstore":           {[]string{".", "internal/shorthash"}, "it takes claims to servers; what their failure means is decided around it"},

@@ -56,7 +56,7 @@ func (w *Window) dropped() float64 { return float64(w.Dropped) / float64(max(1, 
 const calls = 10
 
 // Concurrency is a [Gate] that bounds the calls in flight. Make one with
-// [New].
+// [New]; the zero value is one of the zero Options.
 type Concurrency struct {
 	options Options
 
@@ -75,7 +75,22 @@ func New(o Options) (*Concurrency, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	return &Concurrency{options: o, limit: o.bounded(float64(o.Initial)), since: o.Clock()}, nil
+	c := &Concurrency{}
+	c.startLocked(o)
+	return c, nil
+}
+
+func (c *Concurrency) startLocked(o Options) {
+	c.options, c.limit, c.since = o, o.bounded(float64(o.Initial)), o.Clock()
+}
+
+// startZeroLocked starts a gate that New did not make.
+func (c *Concurrency) startZeroLocked() {
+	if c.options.Algorithm == nil {
+		var o Options
+		o.complete()
+		c.startLocked(o)
+	}
 }
 
 func (o *Options) complete() {
@@ -142,6 +157,7 @@ func unless(right bool, format string, args ...any) error {
 func (c *Concurrency) Enter() (Call, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.startZeroLocked()
 	if c.usage.InFlight >= int(c.limit) {
 		c.usage.Shed++
 		return Call{}, false
@@ -207,6 +223,7 @@ type Usage struct {
 func (c *Concurrency) Usage() Usage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.startZeroLocked()
 	u := c.usage
 	u.Limit = int(c.limit)
 	return u

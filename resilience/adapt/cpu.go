@@ -89,5 +89,10 @@ func (c *CPU) check() error {
 	return unless(c.full >= 1, "CPU: Full: is %d; use at least 1, which the limit is while there is little load", c.full)
 }
 
-// Load is the load that counts now.
-func (c *CPU) Load() float64 { return c.source.now() }
+// Load is the load that counts now. The zero CPU has none.
+func (c *CPU) Load() float64 {
+	if c.source == nil {
+		return 0
+	}
+	return c.source.now()
+}

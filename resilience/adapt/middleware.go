@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Middleware has a [Gate] guard a handler. Gate is needed.
+// Middleware has a [Gate] guard a handler. Without one it lets all in.
 type Middleware struct {
 	Gate Gate
 
@@ -28,7 +28,7 @@ func (m Middleware) Wrap(next http.Handler) http.Handler {
 		m.Refused = Refusal(time.Second)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		call, ok := m.Gate.Enter()
+		call, ok := enter(m.Gate)
 		if !ok {
 			m.Refused.ServeHTTP(w, r)
 			return

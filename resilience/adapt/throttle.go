@@ -43,9 +43,10 @@ type ThrottleOptions struct {
 // where those that were not sent are requests too. Those that were sent count
 // once they are answered: until then nobody knows whether they are accepted, and
 // many at once, as after a start, would look like as many refusals. Make one
-// with [NewThrottle].
+// with [NewThrottle]; the zero value is one of the zero ThrottleOptions.
 type Throttle struct {
 	options ThrottleOptions
+	once    sync.Once // completes the options of a zero throttle
 
 	mu     sync.Mutex
 	counts counts // guarded by mu
@@ -54,14 +55,7 @@ type Throttle struct {
 // NewThrottle returns a throttle that has seen nothing. The error names every
 // option that cannot be.
 func NewThrottle(o ThrottleOptions) (*Throttle, error) {
-	orDefault(&o.K, 2)
-	orDefault(&o.Window, 2*time.Minute)
-	if o.Random == nil {
-		o.Random = rand.Float64
-	}
-	if o.Clock == nil {
-		o.Clock = monotonic()
-	}
+	o.complete()
 	err := errors.Join(
 		unless(o.K > 1 && o.K < math.Inf(1), "K: is %v; use a number above 1", o.K),
 		unless(o.Window >= tenths, "Window: is %v; use at least %v", o.Window, time.Duration(tenths)),
@@ -72,8 +66,20 @@ func NewThrottle(o ThrottleOptions) (*Throttle, error) {
 	return &Throttle{options: o}, nil
 }
 
+func (o *ThrottleOptions) complete() {
+	orDefault(&o.K, 2)
+	orDefault(&o.Window, 2*time.Minute)
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
+	if o.Clock == nil {
+		o.Clock = monotonic()
+	}
+}
+
 // Enter lets a request be sent, or counts it as one that was not.
 func (t *Throttle) Enter() (Call, bool) {
+	t.once.Do(t.options.complete)
 	random := t.options.Random()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,6 +112,7 @@ func (t *Throttle) now() time.Duration { return t.options.Clock() }
 
 // Probability is that with which a request is not sent now.
 func (t *Throttle) Probability() float64 {
+	t.once.Do(t.options.complete)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.nowLocked()

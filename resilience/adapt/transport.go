@@ -8,7 +8,7 @@ import (
 )
 
 // Transport is an [http.RoundTripper] that sends requests as a [Gate] says,
-// such as a [Throttle]. Gate is needed. A place is given back when the answer
+// such as a [Throttle]. Without a Gate it sends all. A place is given back when the answer
 // begins. Answers of 429, 503 and 504 are [Dropped], and so are all errors but
 // that the caller gave up. Put it around a transport with a breaker, not below
 // one, which would take what is shed for failures. Do not change it once it is
@@ -30,7 +30,7 @@ var ErrShed = errors.New("adapt: not sent, because too much is refused already")
 
 // RoundTrip sends the request, or returns an error that is [ErrShed].
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	call, ok := t.Gate.Enter()
+	call, ok := enter(t.Gate)
 	if !ok {
 		if req.Body != nil {
 			_ = req.Body.Close()

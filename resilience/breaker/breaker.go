@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Breaker lets calls through or refuses them. Make one with [New]. It is safe
-// for use by many goroutines at once.
+// Breaker lets calls through or refuses them. Make one with [New]; the zero
+// value is one of the zero Options. It is safe for use by many goroutines at
+// once.
 type Breaker struct {
 	options Options
 	slow    int64 // nanoseconds; 0: no call is slow
@@ -33,11 +34,36 @@ func New(o Options) (*Breaker, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	b := &Breaker{options: o, slow: int64(o.SlowAfter), base: time.Now()}
+	b := &Breaker{}
+	b.startLocked(o)
+	return b, nil
+}
+
+// startLocked closes a breaker that has no options yet. From then on its word
+// is not 0.
+func (b *Breaker) startLocked(o Options) {
+	b.options, b.slow, b.base = o, int64(o.SlowAfter), time.Now()
 	b.window.width, b.window.calls = int64(o.Window)/parts, o.WindowCalls
 	b.since = b.now()
-	b.window.renewLocked(b.load(), b.since)
-	return b, nil
+	closed := word(0).next(Closed)
+	b.window.renewLocked(closed, b.since)
+	b.word.Store(uint64(closed))
+}
+
+// started returns the word of a breaker that may be a zero one, which it
+// starts.
+func (b *Breaker) started() word {
+	if w := b.load(); w != 0 {
+		return w
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.load() == 0 {
+		var o Options
+		o.complete()
+		b.startLocked(o)
+	}
+	return b.load()
 }
 
 // now is the time since any fixed moment in nanoseconds.
@@ -57,6 +83,7 @@ func (b *Breaker) State() State { return b.load().state() }
 // Counts returns how the calls in the window ended. Opening, closing and
 // Reset begin a new window.
 func (b *Breaker) Counts() Counts {
+	b.started()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.window.countsLocked(b.now())
@@ -85,6 +112,7 @@ func (b *Breaker) Disable() { b.force(Disabled) }
 func (b *Breaker) Reset() { b.force(Closed) }
 
 func (b *Breaker) force(s State) {
+	b.started()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.openFor = 0
@@ -150,20 +178,3 @@ func (e *RefusedError) Error() string {
 // Retryable is false, for package retry: a retry would ask what has just said
 // no.
 func (e *RefusedError) Retryable() bool { return false }
-
-// Do calls f unless the breaker refuses; it then returns a [*RefusedError].
-// The call failed when Failed says so of its error, or it panicked. Every
-// other call succeeded, and as a probe it closes the breaker: for calls that
-// should count neither way, as where the caller gave up, use Begin and
-// [Call.Cancel].
-func (b *Breaker) Do(f func() error) error {
-	c, ok := b.Begin()
-	if !ok {
-		return &RefusedError{State: b.State(), RetryAfter: b.RetryAfter()}
-	}
-	failed := true
-	defer func() { c.end(failed) }()
-	err := f()
-	failed = b.options.Failed(err)
-	return err
-}

@@ -268,7 +268,12 @@ func TestRetryAfterCountsDown(t *testing.T) {
 
 func TestDo(t *testing.T) {
 	mine, theirs := errors.New("mine"), errors.New("theirs")
-	b := mustNew(t, Options{ConsecutiveFailures: 2, Failed: func(err error) bool { return errors.Is(err, theirs) }})
+	b := mustNew(t, Options{ConsecutiveFailures: 2, Classify: func(err error) Outcome {
+		if errors.Is(err, theirs) {
+			return Failure
+		}
+		return Success
+	}})
 	for _, err := range []error{mine, mine, mine, nil, theirs, mine, theirs} {
 		if got := b.Do(func() error { return err }); !errors.Is(got, err) {
 			t.Errorf("got %v, want %v", got, err)

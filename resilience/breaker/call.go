@@ -15,7 +15,7 @@ type Call struct {
 // Begin asks whether a call may go ahead. If so, end the Call that it
 // returns. Half-open, that call is a probe.
 func (b *Breaker) Begin() (c Call, ok bool) {
-	w := b.load()
+	w := b.started()
 	if w.state() != Closed {
 		return b.beginUnusual(w)
 	}

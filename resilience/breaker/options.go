@@ -91,9 +91,9 @@ type Options struct {
 	// refuses, and only BeginProbe lets through.
 	ProbesApart bool
 
-	// Failed says whether an error counts as a failure, for Do. Defaults to
-	// every error.
-	Failed func(error) bool
+	// Classify says what the error of a call means, nil included, for Do.
+	// Defaults to [Classify].
+	Classify func(error) Outcome
 
 	// OnChange is told of every change of state, in order, one at a time. It
 	// must be quick, and of the breaker's methods it may call only State.
@@ -132,8 +132,8 @@ func (o *Options) complete() {
 	orDefault(&o.Growth, 1)
 	orDefault(&o.MaxOpenFor, max(o.OpenFor, defaultMaxOpenFor))
 	orDefault(&o.Probes, 1)
-	if o.Failed == nil {
-		o.Failed = func(err error) bool { return err != nil }
+	if o.Classify == nil {
+		o.Classify = Classify
 	}
 }
 

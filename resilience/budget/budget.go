@@ -39,8 +39,8 @@ const (
 	defaultWindow    = 10 * time.Second
 )
 
-// Budget counts requests and grants retries. Make one with [New]. It is safe
-// for use by many goroutines at once.
+// Budget counts requests and grants retries. Make one with [New]; the zero
+// value is one of the zero Options. It is safe for use by many goroutines at once.
 type Budget struct {
 	share float64
 	least float64 // retries in a window without any request
@@ -58,12 +58,16 @@ func New(o Options) (*Budget, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	return &Budget{
-		share: max(0, o.Share),
-		least: max(0, o.PerSecond) * o.Window.Seconds(),
-		width: o.Window / parts,
-		clock: o.Clock,
-	}, nil
+	b := &Budget{}
+	b.start(o)
+	return b, nil
+}
+
+func (b *Budget) start(o Options) {
+	b.share = max(0, o.Share)
+	b.least = max(0, o.PerSecond) * o.Window.Seconds()
+	b.width = o.Window / parts
+	b.clock = o.Clock
 }
 
 func (o *Options) complete() {
@@ -101,7 +105,7 @@ func unless(right bool, format string, args ...any) error {
 func (b *Budget) Request() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.window.at(b.now()).requests++
+	b.window.at(b.nowLocked()).requests++
 	b.window.sum.requests++
 }
 
@@ -109,7 +113,7 @@ func (b *Budget) Request() {
 func (b *Budget) Retry() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p := b.window.at(b.now())
+	p := b.window.at(b.nowLocked())
 	if b.leftLocked() < 1 {
 		return false
 	}
@@ -123,7 +127,7 @@ func (b *Budget) Retry() bool {
 func (b *Budget) Return() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.window.at(b.now())
+	b.window.at(b.nowLocked())
 	b.window.takeBack()
 }
 
@@ -138,7 +142,7 @@ type Usage struct {
 func (b *Budget) Usage() Usage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.window.at(b.now())
+	b.window.at(b.nowLocked())
 	s := b.window.sum
 	left := min(b.leftLocked(), math.MaxInt64/2)
 	return Usage{Requests: s.requests, Retries: s.retries, Left: int64(max(0, left))}
@@ -152,5 +156,12 @@ func (b *Budget) leftLocked() float64 {
 	return b.share*float64(s.requests) + b.least + rounding - float64(s.retries)
 }
 
-// now is the number of the tenth of a window that it is.
-func (b *Budget) now() int64 { return int64(b.clock() / b.width) }
+// nowLocked is the number of the tenth of a window that it is.
+func (b *Budget) nowLocked() int64 {
+	if b.clock == nil {
+		var o Options
+		o.complete()
+		b.start(o)
+	}
+	return int64(b.clock() / b.width)
+}

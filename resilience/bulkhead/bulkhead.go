@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Bulkhead holds the places of one dependency. Make one with [New]. It is safe
-// for use by many goroutines at once.
+// Bulkhead holds the places of one dependency. Make one with [New]: the
+// zero value has none, and refuses. It is safe for use by many goroutines at
+// once.
 type Bulkhead struct {
 	options Options
 	name    string
@@ -37,9 +38,9 @@ type Slot struct {
 }
 
 // Release gives the place to the caller that waits longest, or frees it. Only
-// the first call does.
+// the first call does. The zero Slot holds none.
 func (s *Slot) Release() {
-	if !s.released.Swap(true) {
+	if s.bulkhead != nil && !s.released.Swap(true) {
 		s.bulkhead.release()
 		s.bulkhead.set.leave(s.bulkhead)
 	}

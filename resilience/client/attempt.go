@@ -61,14 +61,11 @@ func (c *call) send(req *http.Request) (*http.Response, error) {
 // judge tells the breaker how an attempt ended.
 func (c *call) judge(ctx context.Context, resp *http.Response, err error) {
 	var late *deadline.RefusedError
-	switch {
-	case gaveUp(ctx, err), errors.As(err, &late):
+	if gaveUp(ctx, err) || errors.As(err, &late) {
 		c.pass.Cancel()
-	case c.options.Failed(resp, err):
-		c.pass.Failure()
-	default:
-		c.pass.Success()
+		return
 	}
+	c.pass.Answer(c.options.Outcome(resp, err))
 }
 
 // refused adds to a refusal what came before. Errors of the context are none,

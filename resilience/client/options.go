@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/deadline"
 	"github.com/stintdev/stint/resilience/retry"
 )
@@ -38,19 +39,23 @@ type Options struct {
 	Repeatable func(*http.Request) bool
 	Classify   func(resp *http.Response, err error, now time.Time) retry.Verdict
 
-	// Failed says what the breaker counts as a failure; one of the two is
-	// nil. It must leave the body unread. It is not asked where the caller
-	// gave up, or nothing was sent. Defaults to [Failed].
-	Failed func(resp *http.Response, err error) bool
+	// Outcome says what an attempt tells the breaker of the dependency; one of
+	// the two is nil. It must leave the body unread. It is not asked where the
+	// caller gave up, or nothing was sent. Defaults to [Outcome].
+	Outcome func(resp *http.Response, err error) breaker.Outcome
 
 	// Base sends the requests. Defaults to http.DefaultTransport.
 	Base http.RoundTripper
 }
 
-// Failed reports whether a dependency failed: by an error, a status of 500 or
-// more, or a number that is no status. A 429 is none: it is up and says so.
-func Failed(resp *http.Response, err error) bool {
-	return err != nil || resp.StatusCode >= http.StatusInternalServerError || !valid(resp.StatusCode)
+// Outcome is what an attempt says of a dependency. It failed by an error, a
+// status of 500 or more, or a number that is no status. A 429 is none: it is up
+// and says so. An attempt that was canceled says nothing.
+func Outcome(resp *http.Response, err error) breaker.Outcome {
+	if err == nil && (resp.StatusCode >= http.StatusInternalServerError || !valid(resp.StatusCode)) {
+		return breaker.Failure
+	}
+	return breaker.Classify(err)
 }
 
 func (o *Options) complete() {
@@ -60,8 +65,8 @@ func (o *Options) complete() {
 	if o.Classify == nil {
 		o.Classify = retry.ClassifyHTTP
 	}
-	if o.Failed == nil {
-		o.Failed = Failed
+	if o.Outcome == nil {
+		o.Outcome = Outcome
 	}
 	if o.Base == nil {
 		o.Base = http.DefaultTransport

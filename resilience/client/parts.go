@@ -131,7 +131,7 @@ func (p *Parts) named(err error) error {
 }
 
 // Pass is an attempt that was let through. Say how it ended, by Success,
-// Failure or Cancel, of which only the first counts, and then Leave. Before it
+// Failure, Cancel or Answer, of which only the first counts, and then Leave. Before it
 // is said, a Pass is for one goroutine at a time.
 type Pass struct {
 	slot *bulkhead.Slot // nil without a bulkhead
@@ -147,6 +147,11 @@ func (p *Pass) Failure() { p.tell(breaker.Call.Failure) }
 
 // Cancel tells the breaker that nobody will know: the caller gave up.
 func (p *Pass) Cancel() { p.tell(breaker.Call.Cancel) }
+
+// Answer tells the breaker what the outcome was.
+func (p *Pass) Answer(o breaker.Outcome) {
+	p.tell(func(c breaker.Call) { c.End(o) })
+}
 
 func (p *Pass) tell(how func(breaker.Call)) {
 	if !p.told {

@@ -57,9 +57,9 @@ func (p panicking) Observe(e Event) {
 // Whoever's function panics, no place, no probe and no answer is lost.
 func TestPanicsLoseNothing(t *testing.T) {
 	for name, with := range map[string]func(*Options){
-		"base":   func(o *Options) { o.Base = trip(func(*http.Request) (*http.Response, error) { panic("base") }) },
-		"key":    func(o *Options) { o.Key = func(*http.Request) string { panic("key") } },
-		"failed": func(o *Options) { o.Failed = func(*http.Response, error) bool { panic("failed") } },
+		"base":    func(o *Options) { o.Base = trip(func(*http.Request) (*http.Response, error) { panic("base") }) },
+		"key":     func(o *Options) { o.Key = func(*http.Request) string { panic("key") } },
+		"outcome": func(o *Options) { o.Outcome = func(*http.Response, error) breaker.Outcome { panic("outcome") } },
 		"classify": func(o *Options) {
 			o.Classify = func(*http.Response, error, time.Time) retry.Verdict { panic("classify") }
 		},

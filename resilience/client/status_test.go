@@ -3,6 +3,8 @@ package client
 import (
 	"net/http"
 	"testing"
+
+	"github.com/stintdev/stint/resilience/breaker"
 )
 
 // Servers cannot choose what results there are.
@@ -19,7 +21,7 @@ func TestResultsAreOfAFixedSet(t *testing.T) {
 		if got, want := seen.kinds(), " sent="+want+" ended="+want; got != want {
 			t.Errorf("%d: got %s, want %s", status, got, want)
 		}
-		if failed := want == "5xx"; Failed(&http.Response{StatusCode: status}, nil) != failed {
+		if failed := want == "5xx"; (Outcome(&http.Response{StatusCode: status}, nil) == breaker.Failure) != failed {
 			t.Errorf("%d: failed is not %v", status, failed)
 		}
 	}

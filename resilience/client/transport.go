@@ -3,21 +3,31 @@ package client
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/stintdev/stint/resilience/retry"
 )
 
-// Transport is an [http.RoundTripper] of several parts. Make one with [New].
-// It is safe for use by many goroutines at once.
+// Transport is an [http.RoundTripper] of several parts. Make one with [New];
+// the zero value has none. It is safe for use by many goroutines at once.
 type Transport struct {
 	options Options
 	policy  *retry.Policy     // nil: no retries
 	below   http.RoundTripper // what an attempt is sent by
+	once    sync.Once         // completes the options of a zero transport
+}
+
+func (t *Transport) complete() {
+	if t.below == nil {
+		t.options.complete()
+		t.below = t.options.sender()
+	}
 }
 
 // RoundTrip makes one call, of as many attempts as it takes.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	t.once.Do(t.complete)
 	start, c := time.Now(), &call{options: &t.options, below: t.below}
 	req, cancel := t.bound(req)
 	returned := false

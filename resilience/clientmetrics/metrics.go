@@ -2,6 +2,7 @@ package clientmetrics
 
 import (
 	"strings"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // Metrics is a [prometheus.Collector], and a client.Observer. Make one with
-// [New]. It is safe for use by many goroutines at once.
+// [New]; the zero value is the same. It is safe for use by many goroutines at once.
 type Metrics struct {
 	calls     *prometheus.CounterVec   // by dependency, result
 	durations *prometheus.HistogramVec // of calls, by dependency
@@ -18,26 +19,28 @@ type Metrics struct {
 	refused   *prometheus.CounterVec   // by dependency, part
 	decisions *prometheus.CounterVec   // by dependency, decision
 	watched   watched
+	once      sync.Once // makes the vectors
 }
 
 // New returns metrics of nothing yet.
-func New() *Metrics {
+func New() *Metrics { return &Metrics{} }
+
+func (m *Metrics) start() {
 	counter := func(name, help string, label string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"dependency", label})
 	}
-	return &Metrics{
-		calls:    counter("stint_client_calls_total", "Calls by how they ended, their attempts taken together.", "result"),
-		attempts: counter("stint_client_attempts_total", "Attempts that were sent, by how they ended.", "result"),
-		refused:  counter("stint_client_refused_total", "Attempts that were not sent, by the part that refused.", "part"),
-		decisions: counter("stint_client_retries_total",
-			"What followed from attempts that failed: a retry, or why not.", "decision"),
-		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "stint_client_call_duration_seconds",
-			Help: "Time from a call's beginning to its answer, waits and retries included.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}, []string{"dependency"}),
-	}
+	m.calls = counter("stint_client_calls_total", "Calls by how they ended, their attempts taken together.", "result")
+	m.attempts = counter("stint_client_attempts_total", "Attempts that were sent, by how they ended.", "result")
+	m.refused = counter("stint_client_refused_total", "Attempts that were not sent, by the part that refused.", "part")
+	m.decisions = counter("stint_client_retries_total",
+		"What followed from attempts that failed: a retry, or why not.", "decision")
+	m.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "stint_client_call_duration_seconds",
+		Help: "Time from a call's beginning to its answer, waits and retries included.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}, []string{"dependency"})
 }
 
 // Observe counts an event.
 func (m *Metrics) Observe(e client.Event) {
+	m.once.Do(m.start)
 	e.Name = shown(e.Name)
 	switch e.Kind {
 	case client.Sent:
@@ -77,6 +80,7 @@ func decision(s retry.Step) string {
 }
 
 func (m *Metrics) vectors() []prometheus.Collector {
+	m.once.Do(m.start)
 	return []prometheus.Collector{m.calls, m.durations, m.attempts, m.refused, m.decisions}
 }
 

@@ -11,6 +11,7 @@ import (
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/client"
 	"github.com/stintdev/stint/resilience/retry"
 )
@@ -102,7 +103,7 @@ func TestOptionsOfCallsAreNotWrittenTo(t *testing.T) {
 func TestWhatCountsAsFailure(t *testing.T) {
 	var failures []codes.Code
 	for c := codes.OK; c <= codes.Unauthenticated; c++ {
-		if Failed(c) {
+		if Outcome(c) == breaker.Failure {
 			failures = append(failures, c)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/stintdev/stint/resilience/breaker"
 	"github.com/stintdev/stint/resilience/client"
 	"github.com/stintdev/stint/resilience/retry"
 )
@@ -37,23 +39,26 @@ type Options struct {
 	// UNAVAILABLE and RESOURCE_EXHAUSTED.
 	Retryable func(codes.Code) bool
 
-	// Failed says what the breaker counts as a failure. It is not asked where
-	// the caller gave up. Defaults to [Failed].
-	Failed func(codes.Code) bool
+	// Outcome says what a code tells the breaker of the server. It is not
+	// asked where the caller gave up. Defaults to [Outcome].
+	Outcome func(codes.Code) breaker.Outcome
 
 	// Key says whose turn an attempt is, to the Limiter. Defaults to the
 	// target of the connection.
 	Key func(ctx context.Context, target, method string) string
 }
 
-// Failed reports whether a code says that the server failed: UNAVAILABLE,
-// DEADLINE_EXCEEDED, INTERNAL, UNKNOWN, DATA_LOSS. The others are answers.
-func Failed(c codes.Code) bool {
+// Outcome is what a code says of the server. It failed by UNAVAILABLE,
+// DEADLINE_EXCEEDED, INTERNAL, UNKNOWN and DATA_LOSS; CANCELED says nothing;
+// the others are answers.
+func Outcome(c codes.Code) breaker.Outcome {
 	switch c {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.DataLoss:
-		return true
+		return breaker.Failure
+	case codes.Canceled:
+		return breaker.Ignored
 	}
-	return false
+	return breaker.Success
 }
 
 func retryable(c codes.Code) bool { return c == codes.Unavailable || c == codes.ResourceExhausted }
@@ -71,19 +76,20 @@ func (o *Options) complete() {
 	if o.Retryable == nil {
 		o.Retryable = retryable
 	}
-	if o.Failed == nil {
-		o.Failed = Failed
+	if o.Outcome == nil {
+		o.Outcome = Outcome
 	}
 	if o.Key == nil {
 		o.Key = func(_ context.Context, target, _ string) string { return target }
 	}
 }
 
-// Client has the interceptors. Make one with [New]. It is safe for use by many
-// goroutines at once.
+// Client has the interceptors. Make one with [New]; the zero value has no
+// parts. It is safe for use by many goroutines at once.
 type Client struct {
 	options Options
 	policy  *retry.Policy // nil: no retries
+	once    sync.Once     // completes the options of a zero client
 }
 
 // New returns a client of these parts. The error names every option that
@@ -94,6 +100,7 @@ func New(o Options) (*Client, error) {
 		return nil, fmt.Errorf("grpcclient: Total: is %v, which is below 0", o.Total)
 	}
 	c := &Client{options: o}
+	c.once.Do(func() {})
 	if o.Retry == nil {
 		return c, nil
 	}

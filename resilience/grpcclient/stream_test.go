@@ -121,11 +121,11 @@ func TestPanicsLoseNothing(t *testing.T) {
 	}
 }
 
-// A panic of Failed gives the probe back.
-func TestPanicOfFailedLosesNothing(t *testing.T) {
+// A panic of Outcome gives the probe back.
+func TestPanicOfOutcomeLosesNothing(t *testing.T) {
 	var now time.Duration
 	b := must(breaker.New(breaker.Options{ConsecutiveFailures: 1, OpenFor: time.Hour, Clock: func() time.Duration { return now }}))
-	rpc, _ := dial(t, Options{Parts: client.Parts{Breaker: b}, Failed: func(codes.Code) bool { panic("failed") }}, ok)
+	rpc, _ := dial(t, Options{Parts: client.Parts{Breaker: b}, Outcome: func(codes.Code) breaker.Outcome { panic("outcome") }}, ok)
 	c, _ := b.Begin()
 	c.Failure()
 	now += time.Hour

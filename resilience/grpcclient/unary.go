@@ -18,6 +18,7 @@ import (
 
 // Unary is a [grpc.UnaryClientInterceptor].
 func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	c.once.Do(c.options.complete)
 	start := time.Now()
 	if c.options.Total > 0 {
 		var cancel context.CancelFunc
@@ -75,14 +76,11 @@ func (u *unary) try(ctx context.Context) error {
 
 // judge tells the breaker how an attempt ended.
 func (c *Client) judge(ctx context.Context, pass *client.Pass, err error) {
-	switch code := status.Code(err); {
-	case err != nil && errors.Is(ctx.Err(), context.Canceled):
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		pass.Cancel()
-	case c.options.Failed(code):
-		pass.Failure()
-	default:
-		pass.Success()
+		return
 	}
+	pass.Answer(c.options.Outcome(status.Code(err)))
 }
 
 func (u *unary) marked(ctx context.Context, err error, trailer metadata.MD) error {

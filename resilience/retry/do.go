@@ -35,6 +35,7 @@ type run struct {
 }
 
 func (p *Policy) begin(ctx context.Context) *run {
+	p.once.Do(p.complete)
 	if b := p.options.Budget; b != nil {
 		b.Request()
 	}

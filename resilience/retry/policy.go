@@ -79,11 +79,13 @@ const (
 	defaultMaxHint  = time.Minute
 )
 
-// Policy decides about retries. Make one with [New] and use it for many calls.
-// It is safe for use by many goroutines at once.
+// Policy decides about retries. Make one with [New] and use it for many calls;
+// the zero value is one of the zero Options. It is safe for use by many goroutines at once.
 type Policy struct {
 	options Options
 	backoff Backoff
+
+	once sync.Once // completes a zero policy
 
 	mu  sync.Mutex
 	rng *rand.Rand // guarded by mu; nil: the global generator
@@ -95,11 +97,19 @@ func New(o Options) (*Policy, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	p := &Policy{options: o, backoff: Backoff{Base: o.Base, Cap: o.Cap, Jitter: o.Jitter}}
+	p := &Policy{options: o}
+	p.once.Do(p.complete)
 	if o.Source != nil {
 		p.rng = rand.New(o.Source)
 	}
 	return p, nil
+}
+
+// complete fills in what the options leave zero, which of a zero policy is all.
+func (p *Policy) complete() {
+	o := &p.options
+	o.complete()
+	p.backoff = Backoff{Base: o.Base, Cap: o.Cap, Jitter: o.Jitter}
 }
 
 func (o *Options) complete() {

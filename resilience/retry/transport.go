@@ -32,10 +32,7 @@ type Transport struct {
 
 // RoundTrip sends the request, more than once if that helps and does no harm.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	p, err := t.policy()
-	if err != nil {
-		return nil, err
-	}
+	p := t.policy()
 	r := p.begin(req.Context())
 	for attempt := req; ; {
 		resp, err := t.base().RoundTrip(attempt)
@@ -81,11 +78,11 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-func (t *Transport) policy() (*Policy, error) {
+func (t *Transport) policy() *Policy {
 	if t.Policy != nil {
-		return t.Policy, nil
+		return t.Policy
 	}
-	return New(Options{})
+	return &Policy{}
 }
 
 func (t *Transport) base() http.RoundTripper {

@@ -1,0 +1,29 @@
+package clientmetrics
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/resilience/budget"
+	"github.com/stintdev/stint/resilience/bulkhead"
+	"github.com/stintdev/stint/resilience/client"
+)
+
+func TestZeroMetrics(t *testing.T) {
+	for name, use := range map[string]func(m *Metrics){
+		"shown first": func(*Metrics) {},
+		"observed": func(m *Metrics) {
+			m.Observe(client.Event{Kind: client.Sent, Name: "orders", Result: "2xx"})
+		},
+		"watching zero values": func(m *Metrics) {
+			m.Watch(client.Parts{Name: "orders", Breaker: &breaker.Breaker{}, Bulkhead: &bulkhead.Bulkhead{}}, &budget.Budget{})
+		},
+	} {
+		m := &Metrics{}
+		use(m)
+		if got := page(t, m); strings.Contains(got, `"orders"`) != (name != "shown first") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
