@@ -14,7 +14,8 @@ import (
 )
 
 // Call is a call that has come in, or a message of its stream, with what a
-// decider asks of it. It is for one goroutine.
+// decider asks of it. A server makes it; the zero value says nothing of itself.
+// It is for one goroutine.
 type Call struct {
 	// Method is the full name, such as "/package.Service/Method".
 	Method string
@@ -28,12 +29,17 @@ type Call struct {
 }
 
 // Context returns the context of the call.
-func (c *Call) Context() context.Context { return c.ctx }
+func (c *Call) Context() context.Context {
+	if c.ctx == nil {
+		return context.Background()
+	}
+	return c.ctx
+}
 
 // Metadata returns the first value of that name in the metadata that the
 // client sent, or "".
 func (c *Call) Metadata(name string) string {
-	if values := metadata.ValueFromIncomingContext(c.ctx, name); len(values) > 0 {
+	if values := metadata.ValueFromIncomingContext(c.Context(), name); len(values) > 0 {
 		return values[0]
 	}
 	return ""
@@ -53,7 +59,7 @@ func (c *Call) Request() *httplimit.Request {
 }
 
 func (c *Call) http() *http.Request {
-	sent, _ := metadata.FromIncomingContext(c.ctx)
+	sent, _ := metadata.FromIncomingContext(c.Context())
 	r := &http.Request{
 		Method: http.MethodPost, URL: &url.URL{Path: c.Method},
 		Proto: "HTTP/2.0", ProtoMajor: 2, Header: headers(sent),
@@ -61,10 +67,10 @@ func (c *Call) http() *http.Request {
 	if authority := sent[":authority"]; len(authority) > 0 {
 		r.Host = authority[0]
 	}
-	if p, ok := peer.FromContext(c.ctx); ok && p.Addr != nil {
+	if p, ok := peer.FromContext(c.Context()); ok && p.Addr != nil {
 		r.RemoteAddr = p.Addr.String()
 	}
-	return r.WithContext(c.ctx)
+	return r.WithContext(c.Context())
 }
 
 // headers shares the values of md.

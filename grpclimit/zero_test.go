@@ -58,6 +58,10 @@ func TestZeroValues(t *testing.T) {
 			t.Errorf("a limiter that is %s was taken", name)
 		}
 	}
+	var call Call
+	if key, err := (&Counter{By: []string{"api_key", "method"}}).key(&call); key != "shared" || err != nil || call.Metadata("x") != "" || call.Addr().IsValid() {
+		t.Errorf("the zero call: %q, %v", key, err)
+	}
 	client := serveInMemory(t, &service{}, (&Server{}).Options())
 	if _, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}); err != nil {
 		t.Errorf("a server that decides nothing: %v", err)

@@ -2,11 +2,15 @@ package guard
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/wrapped"
+	"github.com/stintdev/stint/lease"
 )
 
 // Store is a [stint.Store] that answers for the one it wraps while that
@@ -53,20 +57,58 @@ type NodeCounter interface {
 }
 
 // New returns a store that guards another one, which need not be reachable.
-// The error is of the options. Close it when it is no longer used.
+// That one is not guarded already, does not lease ([lease.New] goes around the
+// guard) and hides no shards or number of nodes. The error is of that order, or
+// of the options. Close it when it is no longer used.
 func New(store stint.Store, o Options) (*Store, error) {
+	if err := checkStore(store); err != nil {
+		return nil, err
+	}
 	o.complete()
 	if err := o.check(); err != nil {
 		return nil, err
 	}
 	s := &Store{store: store, options: o, nodes: nodesOf(store, o.Nodes)}
-	s.spare.store = o.Local()
+	if s.spare.store = o.Local(); wrapped.Missing(s.spare.store) {
+		return nil, errors.New("guard: Local: returned nil (return an empty store)")
+	}
 	s.witness.init(&s.shards.minders)
 	if err := s.shards.init(s); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
+
+func checkStore(store stint.Store) error {
+	if wrapped.Missing(store) {
+		return errors.New("guard: the store is nil (pass the one to guard)")
+	}
+	for layer := range wrapped.Layers(store) {
+		switch layer.(type) {
+		case *Store:
+			return errors.New("guard: the store is guarded already (wrap it once)")
+		case *lease.Store:
+			return errors.New("guard: the store leases, which hides its shards and its number of nodes (guard the store below, and lease from that: lease.New(guard.New(store)))")
+		}
+		if hides[Sharded](store, layer) || hides[NodeCounter](store, layer) {
+			return fmt.Errorf("guard: %T hides the shards or the number of nodes of %T, which it wraps (guard that one, and wrap the guard)", store, layer)
+		}
+	}
+	return nil
+}
+
+// hides reports whether a store lacks what a layer below it has.
+func hides[T any](store, layer stint.Store) bool {
+	_, below := layer.(T)
+	_, above := store.(T)
+	return below && !above
+}
+
+// Unwrap returns the store that this one guards.
+func (s *Store) Unwrap() stint.Store { return s.store }
+
+// errZero is of a Store that New did not make.
+var errZero = &stint.Error{Problem: "guard: the store is a zero value", Mend: "make it with guard.New"}
 
 func nodesOf(store stint.Store, nodes int) func() int {
 	if c, ok := store.(NodeCounter); ok && nodes == 0 {
@@ -78,12 +120,18 @@ func nodesOf(store stint.Store, nodes int) func() int {
 // Close ends the probes and waits for those in flight. It does not close the
 // store that it guards. A shard that was failing stays so.
 func (s *Store) Close() error {
+	if s.store == nil {
+		return nil
+	}
 	s.shards.minders.close()
 	return nil
 }
 
 // Take decides one claim in the store, or as its policy says.
 func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	if s.store == nil {
+		return stint.Decision{}, errZero
+	}
 	shard, err := s.shards.of(c)
 	if err != nil {
 		return stint.Decision{}, err

@@ -146,7 +146,7 @@ func (c *Counter) Key(r *Request) (string, error) {
 	if c.wrongBy != nil {
 		return "", misconfigured(c.wrongBy)
 	}
-	if c.claims && r.identity.Tokens == nil {
+	if c.claims && r.who().Tokens == nil {
 		return "", misconfigured(errNoTokens)
 	}
 	parts := make([]string, 0, 4)

@@ -8,8 +8,8 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// Request is an HTTP request with what a decider asks of it. It is for one
-// goroutine.
+// Request is an HTTP request with what a decider asks of it. Make one with
+// [NewRequest]; the zero value says nothing of itself. It is for one goroutine.
 type Request struct {
 	*http.Request
 
@@ -34,16 +34,13 @@ const (
 // A server that decides on behalf of another request passes one that stands
 // for it, with its method, URL, host and headers.
 func NewRequest(r *http.Request, identity *Identity) *Request {
-	if identity == nil {
-		identity = &Identity{}
-	}
 	return &Request{Request: r, identity: identity}
 }
 
 // Addr returns the address of the client; see [Clients.Addr].
 func (r *Request) Addr() netip.Addr {
-	if !r.hasAddr {
-		r.addr, r.hasAddr = r.identity.Clients.Addr(r.Request), true
+	if !r.hasAddr && r.Request != nil {
+		r.addr, r.hasAddr = r.who().Clients.Addr(r.Request), true
 	}
 	return r.addr
 }
@@ -68,10 +65,21 @@ func (r *Request) Refusal(name string) error {
 	return err
 }
 
+// who reads the request: the zero identity unless NewRequest was given one.
+func (r *Request) who() *Identity {
+	if r.identity == nil {
+		r.identity = &Identity{}
+	}
+	return r.identity
+}
+
 func (r *Request) attribute(name string) (string, error) {
+	if r.Request == nil || r.URL == nil {
+		return "", nil
+	}
 	switch name {
 	case "api_key":
-		return r.identity.apiKey(r)
+		return r.who().apiKey(r)
 	case "ip":
 		return r.ip(), nil
 	case "method":

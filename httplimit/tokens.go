@@ -145,8 +145,8 @@ func (t *Tokens) find(ctx context.Context, id string) (any, error) {
 // RejectsToken reports whether the request must not pass because its token
 // cannot be verified; see [Tokens.RejectInvalid].
 func (r *Request) RejectsToken() bool {
-	tokens := r.identity.Tokens
-	return tokens != nil && tokens.RejectInvalid && r.readToken() == tokenInvalid
+	tokens := r.who().Tokens
+	return tokens != nil && r.Request != nil && tokens.RejectInvalid && r.readToken() == tokenInvalid
 }
 
 // readToken verifies the request's token, once.
@@ -155,7 +155,7 @@ func (r *Request) readToken() tokenState {
 		return r.token
 	}
 	r.token = tokenAbsent
-	tokens := r.identity.Tokens
+	tokens := r.who().Tokens
 	if tokens == nil || tokens.From.kind == fromClaim {
 		return r.token
 	}

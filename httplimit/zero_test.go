@@ -82,6 +82,19 @@ func TestZeroValues(t *testing.T) {
 	if _, ok := zero.Attribute("jwt:sub"); ok || zero.RejectsToken() {
 		t.Error("a request without an identity has a claim")
 	}
+	for name, r := range map[string]*Request{"zero": {}, "nil": NewRequest(nil, nil), "of a zero request": NewRequest(&http.Request{}, nil)} {
+		for _, attribute := range []string{"api_key", "ip", "method", "path", "host", "bearer", "header:x", "query:x", "cookie:x", "jwt:sub"} {
+			if _, ok := r.Attribute(attribute); ok {
+				t.Errorf("%s: it has %s", name, attribute)
+			}
+		}
+		if r.Addr().IsValid() || r.RejectsToken() {
+			t.Errorf("%s: it has an address", name)
+		}
+		if key, err := (&Counter{By: []string{"ip", "path"}}).Key(r); key != "shared" || err != nil {
+			t.Errorf("%s: %s, %v", name, key, err)
+		}
+	}
 	var a Answer
 	a.SetHeaders(http.Header{}, time.Now())
 	a.WriteDenial(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil), time.Now())

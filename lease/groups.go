@@ -10,6 +10,9 @@ import (
 // known well enough, and the others in one call to the store. A shadow group
 // goes with the group that it observes.
 func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	if s.shards == nil {
+		return errZero
+	}
 	if loosest(groups, out) == stint.Strict {
 		return s.store.TakeGroups(ctx, groups, out)
 	}

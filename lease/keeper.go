@@ -84,6 +84,9 @@ func (s *Store) look(turn int) {
 // waits for. It does not close the store that it leases from. Decisions after
 // it ask the store.
 func (s *Store) Close() error {
+	if s.shards == nil {
+		return nil
+	}
 	s.close.Do(func() {
 		close(s.closing)
 		<-s.ended

@@ -2,12 +2,14 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/wrapped"
 )
 
 // Store is a [stint.Store] that leases from the one it wraps. Make one with
@@ -29,9 +31,13 @@ type Store struct {
 	close   sync.Once
 }
 
-// New returns a store that leases from another one. The error is of the
-// options. Close it before that other one.
+// New returns a store that leases from another one, which may be guarded but
+// does not lease itself. The error is of that order, or of the options. Close it
+// before that other one.
 func New(store stint.Store, o Options) (*Store, error) {
+	if err := check(store); err != nil {
+		return nil, err
+	}
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
@@ -46,6 +52,24 @@ func New(store stint.Store, o Options) (*Store, error) {
 	return s, nil
 }
 
+func check(store stint.Store) error {
+	if wrapped.Missing(store) {
+		return errors.New("lease: the store is nil (pass the one to lease from)")
+	}
+	for layer := range wrapped.Layers(store) {
+		if _, ok := layer.(*Store); ok {
+			return errors.New("lease: the store leases already (wrap it once)")
+		}
+	}
+	return nil
+}
+
+// Unwrap returns the store that this one leases from.
+func (s *Store) Unwrap() stint.Store { return s.store.store }
+
+// errZero is of a Store that New did not make.
+var errZero = &stint.Error{Problem: "lease: the store is a zero value", Mend: "make it with lease.New"}
+
 // now starts at two lease times, so that no mark is ever in the first.
 func (s *Store) now() int64 { return s.clock.now() + 2*s.time }
 
@@ -58,6 +82,9 @@ func leasable(c *stint.Claim) bool {
 
 // Take decides one claim, locally when it is leased and enough is in hand.
 func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	if s.shards == nil {
+		return stint.Decision{}, errZero
+	}
 	return s.take(ctx, &c)
 }
 

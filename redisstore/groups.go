@@ -12,6 +12,9 @@ import (
 // changes nothing. On a Cluster a group whose keys are of several slots is
 // atomic up to a round trip: the package comment says how.
 func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	if !s.made() {
+		return errNotMade
+	}
 	claims := 0
 	for i := range groups {
 		claims += len(groups[i].Claims)

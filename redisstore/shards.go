@@ -24,6 +24,9 @@ type Stats struct {
 
 // Stats returns what the store knows of itself now. It asks no server.
 func (s *Store) Stats() Stats {
+	if !s.made() {
+		return Stats{}
+	}
 	t := s.topology
 	return Stats{
 		NoScript:  uint64(t.dialer.noScript.Load()),
@@ -35,12 +38,17 @@ func (s *Store) Stats() Stats {
 
 // NodeCount returns how many nodes announced themselves in the store when it
 // was last reached; at least 1.
-func (s *Store) NodeCount() int { return max(1, int(s.topology.heartbeat.nodes.Load())) }
+func (s *Store) NodeCount() int {
+	if !s.made() {
+		return 1
+	}
+	return max(1, int(s.topology.heartbeat.nodes.Load()))
+}
 
 // ShardOf returns the address of the server that a claim's key lives on, as
 // far as is known; empty when the store has one server.
 func (s *Store) ShardOf(c *stint.Claim) string {
-	if s.options.Topology != Cluster {
+	if !s.made() || s.options.Topology != Cluster {
 		return ""
 	}
 	return s.topology.nodeOf(s.slotOfClaim(c)).name
@@ -51,6 +59,9 @@ func (s *Store) ShardOf(c *stint.Claim) string {
 // takes at most Options.Timeout. A shard that the Cluster does not have any more
 // is well: its keys are served by another.
 func (s *Store) Probe(ctx context.Context, shard string) error {
+	if !s.made() {
+		return errNotMade
+	}
 	if n := s.topology.byName(shard); n != nil {
 		return n.probe(ctx)
 	}
@@ -61,6 +72,9 @@ func (s *Store) Probe(ctx context.Context, shard string) error {
 // there. Until [Store.Start] its checks fail with CodeUnavailable; those in the
 // air fail with CodeTimeout, for they may have been charged.
 func (s *Store) Stop(shard string) {
+	if !s.made() {
+		return
+	}
 	if n := s.topology.byName(shard); n != nil {
 		n.stop()
 	}
@@ -68,6 +82,9 @@ func (s *Store) Stop(shard string) {
 
 // Start ends a [Store.Stop].
 func (s *Store) Start(shard string) {
+	if !s.made() {
+		return
+	}
 	if n := s.topology.byName(shard); n != nil {
 		n.start()
 	}

@@ -44,7 +44,12 @@ func New(o Options) (*Store, error) {
 }
 
 // String returns where the servers are, without passwords.
-func (s *Store) String() string { return s.options.String() }
+func (s *Store) String() string {
+	if !s.made() {
+		return "redisstore: none"
+	}
+	return s.options.String()
+}
 
 // GoString is String, so that no way of printing a store shows a password.
 func (s *Store) GoString() string { return s.String() }
@@ -52,12 +57,22 @@ func (s *Store) GoString() string { return s.String() }
 // Close ends the connections. Calls that wait fail with CodeUnavailable, and
 // so do those that come. The error is nil.
 func (s *Store) Close() error {
-	s.topology.close()
+	if s.made() {
+		s.topology.close()
+	}
 	return nil
 }
 
+// made reports whether New made the store: it is neither nil nor a zero value.
+func (s *Store) made() bool { return s != nil && s.topology != nil }
+
+var errNotMade = &stint.Error{Problem: "redisstore: the store is nil or a zero value", Mend: "make it with redisstore.New, and look at its error"}
+
 // Take decides one claim and charges it when allowed.
 func (s *Store) Take(ctx context.Context, claim stint.Claim) (d stint.Decision, err error) {
+	if !s.made() {
+		return d, errNotMade
+	}
 	if err = claim.Validate(); err != nil {
 		return d, err
 	}

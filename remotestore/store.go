@@ -53,7 +53,17 @@ func New(o Options) (*Store, error) {
 }
 
 // String returns where the server is, without the token.
-func (s *Store) String() string { return s.options.String() }
+func (s *Store) String() string {
+	if !s.made() {
+		return "remotestore: none"
+	}
+	return s.options.String()
+}
+
+// made reports whether New made the store: it is neither nil nor a zero value.
+func (s *Store) made() bool { return s != nil && s.conn != nil }
+
+var errNotMade = &stint.Error{Problem: "remotestore: the store is nil or a zero value", Mend: "make it with remotestore.New, and look at its error"}
 
 // GoString is String, so that no way of printing a store shows its token.
 func (s *Store) GoString() string { return s.String() }
@@ -61,7 +71,7 @@ func (s *Store) GoString() string { return s.String() }
 // Close ends the connection. Calls that wait fail with CodeUnavailable, and so
 // do those that come.
 func (s *Store) Close() error {
-	if s.closed.Swap(true) {
+	if !s.made() || s.closed.Swap(true) {
 		return nil
 	}
 	return s.conn.Close()
@@ -69,7 +79,9 @@ func (s *Store) Close() error {
 
 // Up reports whether there is a connection to a server that takes calls: one
 // that wants another token, or speaks no stint.v1, takes none.
-func (s *Store) Up() bool { return s.conn.GetState() == connectivity.Ready && !s.refused.Load() }
+func (s *Store) Up() bool {
+	return s.made() && s.conn.GetState() == connectivity.Ready && !s.refused.Load()
+}
 
 // note hears how each call to the server ended.
 func (s *Store) note(c codes.Code) {
@@ -78,6 +90,9 @@ func (s *Store) note(c codes.Code) {
 
 // Take decides one claim and charges it when allowed.
 func (s *Store) Take(ctx context.Context, claim stint.Claim) (stint.Decision, error) {
+	if !s.made() {
+		return stint.Decision{}, errNotMade
+	}
 	if err := claim.Validate(); err != nil {
 		return stint.Decision{}, err
 	}
@@ -95,6 +110,9 @@ func (s *Store) Take(ctx context.Context, claim stint.Claim) (stint.Decision, er
 // one call to the server travel in several, each sent when the one before was
 // answered.
 func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	if !s.made() {
+		return errNotMade
+	}
 	if n := countClaims(groups); n != len(out) {
 		return &stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf("out: has room for %d decisions, and there are %d claims", len(out), n), Mend: "pass one for each claim"}
 	}

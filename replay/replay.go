@@ -60,14 +60,17 @@ type Progress struct {
 // and so are the others; the error then comes with a whole summary. So it
 // does when there were lines and none could be read.
 func Run(ctx context.Context, options Options, inputs ...Input) (Summary, error) {
-	if err := options.check(); err != nil {
+	if err := errors.Join(options.check(), checkInputs(inputs)); err != nil {
 		return Summary{}, err
 	}
 	options.By = rule.AttributeName(options.By)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	r := newReplay(ctx, &options, inputs)
-	err := r.run(ctx)
+	r, err := newReplay(ctx, &options, inputs)
+	if err != nil {
+		return Summary{}, err
+	}
+	err = r.run(ctx)
 	if ctx.Err() != nil {
 		err = errors.Join(err, r.flush()) // what was decided until then
 	}
@@ -84,6 +87,15 @@ func (o *Options) check() error {
 		return errors.New("replay: neither rules nor a limit are given")
 	case o.Rules == nil && o.By == "":
 		return errors.New("replay: the limit needs an attribute to count by, such as ip or key")
+	}
+	return nil
+}
+
+func checkInputs(inputs []Input) error {
+	for i, in := range inputs {
+		if in.Reader == nil {
+			return fmt.Errorf("replay: input %d (%q) has no Reader", i+1, in.Name)
+		}
 	}
 	return nil
 }
@@ -105,7 +117,7 @@ type replay struct {
 	counts    Summary
 }
 
-func newReplay(ctx context.Context, o *Options, inputs []Input) *replay {
+func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error) {
 	r := &replay{options: o, inputs: inputs, keys: newKeyTally(), decisions: decisionWriter{out: o.Decisions}}
 	r.window = newWindow(o.Reorder.Microseconds())
 	r.limits = limitReader{first: o.Limit, known: map[string]stint.Limit{}}
@@ -114,13 +126,17 @@ func newReplay(ctx context.Context, o *Options, inputs []Input) *replay {
 	if newStore == nil {
 		newStore = memoryStore
 	}
+	store := newStore(clock)
+	if store == nil {
+		return nil, errors.New("replay: Store returned nil (return an empty store)")
+	}
 	if o.Rules != nil {
-		r.judge = newRulesJudge(newStore(clock), o.Rules, o.Format, r.keys)
+		r.judge = newRulesJudge(store, o.Rules, o.Format, r.keys)
 	} else {
-		r.judge = newLimitJudge(newStore(clock), o.Limit, o.By, r.keys)
+		r.judge = newLimitJudge(store, o.Limit, o.By, r.keys)
 	}
 	r.merger = startMerger(ctx, reading{format: o.Format, by: o.By}, inputs)
-	return r
+	return r, nil
 }
 
 func memoryStore(now func() int64) stint.Store {

@@ -137,6 +137,9 @@ func (q *request) denyOutcome(o *Outcome) {
 
 // askStore fills q.decisions: those of the enforced claims, then the shadow's.
 func (q *request) askStore(ctx context.Context, store stint.Store) error {
+	if store == nil {
+		return &stint.Error{Problem: "the store is nil", Mend: "pass the store that counts"}
+	}
 	n := len(q.enforced) + len(q.shadow)
 	q.decisions = append(q.decisions[:0], make([]stint.Decision, n)...)
 	if len(q.enforced) == 1 && len(q.shadow) == 0 {

@@ -122,6 +122,9 @@ func (x *index) addExact(a anchor, rule int32) {
 
 // collect appends the rules that the request may match, in order of files.
 func (x *index) collect(q *request, found []int32) []int32 {
+	if x == nil { // of a zero set
+		return found
+	}
 	found = append(found, x.rest...)
 	for i := range x.exact {
 		if text, ok := q.indexed(x.exact[i].slot); ok {

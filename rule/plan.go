@@ -7,7 +7,8 @@ import "github.com/stintdev/stint"
 // of all plans, pass them to [stint.Store.TakeGroups], settle each plan with
 // its part of what came back, and release it.
 //
-// The zero Plan is not usable. A Plan is for one goroutine at a time.
+// The zero Plan asks for nothing, and settles with an error. A Plan is for one
+// goroutine at a time.
 type Plan struct{ request *request }
 
 // Plan finds the rules that match the request, as [Set.Decide] does. It keeps
@@ -30,6 +31,9 @@ func (q *request) asks() bool {
 // and returns them. It appends nothing when the answer needs no store. The
 // groups are valid until the plan is released.
 func (p Plan) AppendGroups(groups []stint.Group) []stint.Group {
+	if p.request == nil {
+		return groups
+	}
 	own := p.request.groups
 	if len(groups) > 0 && len(own) > 0 && own[0].Shadow {
 		// What is observed alone must not follow another request's fate: a
@@ -45,6 +49,9 @@ func (p Plan) AppendGroups(groups []stint.Group) []stint.Group {
 // [Set.Decide].
 func (p Plan) Settle(decisions []stint.Decision, errs []error, o *Outcome) error {
 	q := p.request
+	if q == nil {
+		return &stint.Error{Problem: "the plan is a zero value", Mend: "make it with Set.Plan"}
+	}
 	if done, err := q.answer(o); done || err != nil {
 		return err
 	}
@@ -59,7 +66,16 @@ func (p Plan) Settle(decisions []stint.Decision, errs []error, o *Outcome) error
 }
 
 // Request returns what the plan was made of, until it is released.
-func (p Plan) Request() (Attributes, int64) { return p.request.attributes, p.request.cost }
+func (p Plan) Request() (Attributes, int64) {
+	if p.request == nil {
+		return Map(nil), 0
+	}
+	return p.request.attributes, p.request.cost
+}
 
 // Release ends the use of the plan.
-func (p Plan) Release() { p.request.set.giveBack(p.request) }
+func (p Plan) Release() {
+	if p.request != nil {
+		p.request.set.giveBack(p.request)
+	}
+}

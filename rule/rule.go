@@ -96,6 +96,9 @@ func (r *Rule) DenyAll() bool { return r.denyAll }
 // limitsOf returns the limits that the rule has for the request, whose key is
 // given; none when the rule does not apply.
 func (q *request) limitsOf(r *Rule, key string) []stint.Limit {
+	if len(r.byTier) == 0 { // a zero rule
+		return nil
+	}
 	t := 0
 	if r.perTier {
 		t = int(q.tierOf()) + 1

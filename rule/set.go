@@ -4,7 +4,7 @@ import (
 	"sync"
 )
 
-// Set is a whole rule set. It never changes and is safe for use by many
+// Set is a whole rule set. The zero value has no rules. It never changes and is safe for use by many
 // goroutines at once.
 type Set struct {
 	rules     []*Rule
@@ -81,11 +81,15 @@ func (s *Set) KeepPathEncoding() *Set {
 	}
 }
 
-// borrow returns a request to work with; giveBack takes it again.
+// borrow returns a request to work with; giveBack takes it again. A request
+// that is nil says nothing of itself.
 func (s *Set) borrow(a Attributes, cost int64) *request {
 	q, ok := s.requests.Get().(*request)
 	if !ok {
 		q = &request{set: s, values: make([]attribute, len(s.slots.names))}
+	}
+	if a == nil {
+		a = Map(nil)
 	}
 	q.attributes, q.cost, q.now = a, cost, 0
 	return q

@@ -51,8 +51,13 @@ func (p *Policy[R]) tell(exec failsafe.Execution[R], err error) {
 	}
 }
 
+var errZero = errors.New("stintpolicy: the policy is a zero value (make it with New)")
+
 // acquire returns when the execution may run, or says why it may not.
 func (p *Policy[R]) acquire(ctx context.Context) error {
+	if p.options.Limiter == nil {
+		return errZero
+	}
 	if ctx == nil {
 		ctx = context.Background()
 	}

@@ -35,7 +35,7 @@ type Options[R any] struct {
 	OnDenied func(failsafe.ExecutionEvent[R], stint.Decision)
 }
 
-// Policy is a failsafe.Policy. Make one with [New]. It is safe for use by many
+// Policy is a failsafe.Policy. Make one with [New]: the zero value runs nothing. It is safe for use by many
 // executors and goroutines at once. A Policy of any can be composed with
 // policies of every result type, by ComposeAny.
 type Policy[R any] struct {

@@ -222,3 +222,14 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// A policy that New did not make runs nothing, and has an error for it.
+func TestZeroValues(t *testing.T) {
+	var p Policy[int]
+	if _, err := failsafe.With[int](&p).Get(func() (int, error) { t.Error("it ran"); return 0, nil }); !errors.Is(err, errZero) {
+		t.Error(err)
+	}
+	if _, err := New(Options[int]{}); err == nil || !strings.Contains(err.Error(), "Limiter") {
+		t.Errorf("no limiter: %v", err)
+	}
+}
