@@ -104,8 +104,13 @@ func hides[T any](store, layer stint.Store) bool {
 	return below && !above
 }
 
-// Unwrap returns the store that this one guards.
-func (s *Store) Unwrap() stint.Store { return s.store }
+// Unwrap returns the store that this one guards; nil of a nil Store.
+func (s *Store) Unwrap() stint.Store {
+	if s == nil {
+		return nil
+	}
+	return s.store
+}
 
 // errZero is of a Store that New did not make.
 var errZero = &stint.Error{Problem: "guard: the store is a zero value", Mend: "make it with guard.New"}

@@ -4,7 +4,8 @@
 // that takes, with a check that asks the store anyway, some more of a key that
 // is asked for often, and decides the next checks of that key from what it
 // holds. Only claims whose [stint.Policy] says [stint.Leased] or
-// [stint.Partitioned] are decided so; all others pass.
+// [stint.Partitioned] are decided so; all others pass. Where the store is guarded
+// too, the order is lease.New(guard.New(store)): guard.New refuses leases.
 //
 // A lease is tokens that are already charged, so nothing is ever admitted that
 // the store did not grant. It ends one lease time L after its call was sent, by

@@ -64,8 +64,13 @@ func check(store stint.Store) error {
 	return nil
 }
 
-// Unwrap returns the store that this one leases from.
-func (s *Store) Unwrap() stint.Store { return s.store.store }
+// Unwrap returns the store that this one leases from; nil of a nil Store.
+func (s *Store) Unwrap() stint.Store {
+	if s == nil {
+		return nil
+	}
+	return s.store.store
+}
 
 // errZero is of a Store that New did not make.
 var errZero = &stint.Error{Problem: "lease: the store is a zero value", Mend: "make it with lease.New"}

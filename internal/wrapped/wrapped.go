@@ -22,10 +22,14 @@ func Missing(store stint.Store) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
+// mostLayers ends the search where a store wraps itself by way of another, as
+// one does that embeds what is made around it.
+const mostLayers = 16
+
 // Layers returns a store, the one that it wraps, and so on.
 func Layers(store stint.Store) iter.Seq[stint.Store] {
 	return func(yield func(stint.Store) bool) {
-		for !Missing(store) && yield(store) {
+		for n := 0; n < mostLayers && !Missing(store) && yield(store); n++ {
 			w, ok := store.(interface{ Unwrap() stint.Store })
 			if !ok {
 				return
