@@ -27,6 +27,7 @@ type phase struct {
 // not for long. What can be done is done in time, by a limit near what the
 // server can do at once, and nothing is shed once the load has gone.
 func TestDefaultHoldsUnderOverload(t *testing.T) {
+	t.Parallel()
 	sizes := []int{4, 20, 50}
 	if testing.Short() {
 		sizes = sizes[1:2]
