@@ -3,6 +3,7 @@ package httplimit
 import (
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -73,8 +74,16 @@ func (r *Request) who() *Identity {
 	return r.identity
 }
 
+// target is the URL of the request; one without has the empty URL.
+func (r *Request) target() *url.URL {
+	if r.URL == nil {
+		return &url.URL{}
+	}
+	return r.URL
+}
+
 func (r *Request) attribute(name string) (string, error) {
-	if r.Request == nil || r.URL == nil {
+	if r.Request == nil {
 		return "", nil
 	}
 	switch name {
@@ -85,7 +94,7 @@ func (r *Request) attribute(name string) (string, error) {
 	case "method":
 		return r.method(), nil
 	case "path":
-		return r.URL.EscapedPath(), nil
+		return r.target().EscapedPath(), nil
 	case "host":
 		return hostname(r.Host), nil
 	}

@@ -73,7 +73,7 @@ func (s Source) read(r *Request) (string, error) {
 	case fromHeader:
 		return header(r.Request, s.name)
 	case fromQuery:
-		return query(r.URL.RawQuery, s.name)
+		return query(r.target().RawQuery, s.name)
 	case fromCookie:
 		return cookie(r.Request, s.name)
 	case fromClaim:

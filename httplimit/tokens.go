@@ -182,7 +182,7 @@ func (r *Request) claim(name string) (string, error) {
 	switch r.readToken() {
 	case tokenVerified:
 	case tokenInvalid:
-		_, err := r.identity.Tokens.From.read(r)
+		_, err := r.who().Tokens.From.read(r)
 		return "", err
 	default:
 		return "", nil
