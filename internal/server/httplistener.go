@@ -23,6 +23,7 @@ type httpListener struct {
 	*http.Server
 	stream  time.Duration      // bounds each part of an answer that has no bound as a whole
 	cut     context.CancelFunc // ends the context of every request
+	room    *headerRoom        // nil: large headers are not read at all
 	leaving atomic.Bool        // unready: every answer is the last of its connection
 }
 
@@ -70,6 +71,9 @@ func (h *httpListener) closing(next http.Handler) http.Handler {
 func (h *httpListener) serve(l net.Listener) error {
 	if h.WriteTimeout == 0 {
 		l = &readers{l, h.stream}
+	}
+	if h.room != nil {
+		l = &roomListener{l, h.room}
 	}
 	var err error
 	if h.TLSConfig != nil {

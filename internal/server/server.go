@@ -88,7 +88,7 @@ func (s *Server) prepare() error {
 	}
 	body := s.config.BodyTimeout
 	if s.config.HTTP != "" {
-		s.listen("http", s.config.HTTP, s.newHTTPListener(s.httpHandler(), body, body+answerTime))
+		s.listen("http", s.config.HTTP, s.newCheckListener(s.httpHandler(), body))
 	}
 	if s.config.GRPC != "" {
 		s.listen("grpc", s.config.GRPC, s.newGRPCListener())

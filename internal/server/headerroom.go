@@ -1,0 +1,213 @@
+package server
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// Forward auth gets the headers of every client of a proxy, so the HTTP
+// listener reads as much as the proxies of docs/forward-auth.md pass on: a
+// request that is too large for Stint is one that Stint cannot count.
+const (
+	maxCheckHeaderBytes = 64 << 10
+	// freeHeaderBytes is what each connection may hold, about what the
+	// connection itself costs.
+	freeHeaderBytes = 8 << 10
+	// headerRoomBytes bounds what all connections together hold beyond that.
+	headerRoomBytes = 64 << 20
+	// lingerTime is how long a refused connection may go on sending, as in
+	// net/http after a 431.
+	lingerTime = time.Second / 2
+)
+
+var errNoHeaderRoom = errors.New("the large headers of other connections take all memory that is set aside for them")
+
+// newCheckListener serves the check API: as newHTTPListener, with larger
+// headers, whose memory is bounded over all connections.
+func (s *Server) newCheckListener(handler http.Handler, body time.Duration) *httpListener {
+	room := &headerRoom{}
+	room.left.Store(headerRoomBytes)
+	h := s.newHTTPListener(room.wrap(handler), body, body+answerTime)
+	h.MaxHeaderBytes, h.room, h.ConnState = maxCheckHeaderBytes, room, room.changed
+	return h
+}
+
+// headerRoom is the memory for large headers. Without it, each of a million
+// connections that send a header slowly could hold 64 KiB. A connection that
+// finds no room is answered with 400 while all others go on; header timeouts
+// free the room again.
+type headerRoom struct{ left atomic.Int64 }
+
+// take reports whether there was room for n bytes.
+func (m *headerRoom) take(n int64) bool {
+	if m.left.Add(-n) >= 0 {
+		return true
+	}
+	m.left.Add(n)
+	return false
+}
+
+// roomListener counts what its connections read before a request is decided.
+type roomListener struct {
+	net.Listener
+
+	room *headerRoom
+}
+
+func (l *roomListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &roomConn{Conn: conn, room: l.room}, nil
+}
+
+// roomConn holds room while a request's header arrives and is decided. It
+// counts HTTP/1 alone: see wrap.
+type roomConn struct {
+	net.Conn
+
+	room *headerRoom
+	mu   struct {
+		sync.Mutex
+		decided bool  // the header has arrived, and what follows is a body; or the connection is closed
+		http2   bool  // it speaks HTTP/2
+		preface int   // how many bytes of HTTP/2's have come
+		read    int64 // bytes of the header so far
+		held    int64 // bytes of room
+		refused bool  // there was no room
+	}
+}
+
+func (c *roomConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && !c.hold(p[:n]) {
+		return 0, errNoHeaderRoom
+	}
+	return n, err
+}
+
+// hold takes the room that a part of a header needs.
+func (c *roomConn) hold(part []byte) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.decided || c.speaksHTTP2Locked(part) {
+		return true
+	}
+	c.mu.read += int64(len(part))
+	more := min(c.mu.read, maxCheckHeaderBytes) - freeHeaderBytes - c.mu.held
+	if more <= 0 {
+		return true
+	}
+	if c.mu.refused = !c.room.take(more); c.mu.refused {
+		return false
+	}
+	c.mu.held += more
+	return true
+}
+
+// speaksHTTP2Locked looks for the bytes with which HTTP/2 without TLS begins.
+func (c *roomConn) speaksHTTP2Locked(part []byte) bool {
+	for _, b := range part {
+		if c.mu.http2 || c.mu.preface < 0 {
+			break
+		}
+		if b != http2.ClientPreface[c.mu.preface] {
+			c.mu.preface = -1
+			break
+		}
+		c.mu.preface++
+		c.mu.http2 = c.mu.preface == len(http2.ClientPreface)
+	}
+	return c.mu.http2
+}
+
+// set says whether what is read from now on is no header, and gives the room
+// back unless it is still in use.
+func (c *roomConn) set(decided, release bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.decided = decided
+	if release {
+		c.room.left.Add(c.mu.held)
+		c.mu.read, c.mu.held = 0, 0
+	}
+}
+
+// Close first reads what a refused client still sends: the kernel answers bytes
+// that nobody reads by a reset, which can overtake the 400, and a proxy that
+// gets a reset takes Stint for unreachable.
+func (c *roomConn) Close() error {
+	c.set(true, true)
+	c.mu.Lock()
+	refused := c.mu.refused
+	c.mu.refused = false
+	c.mu.Unlock()
+	if refused && c.CloseWrite() == nil && c.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
+		_, _ = io.Copy(io.Discard, c.Conn)
+	}
+	return c.Conn.Close()
+}
+
+// CloseWrite lets net/http end a connection in order.
+func (c *roomConn) CloseWrite() error {
+	if conn, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return conn.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// changed follows the states of a connection.
+func (m *headerRoom) changed(conn net.Conn, state http.ConnState) {
+	secure, _ := conn.(*tls.Conn)
+	if secure != nil {
+		conn = secure.NetConn()
+	}
+	c, ok := conn.(*roomConn)
+	if !ok {
+		return
+	}
+	switch state {
+	case http.StateActive:
+		c.set(true, false)
+	case http.StateIdle:
+		// A connection that speaks HTTP/2 stays uncounted.
+		c.set(secure != nil && secure.ConnectionState().NegotiatedProtocol == "h2", true)
+	case http.StateNew, http.StateHijacked, http.StateClosed:
+	}
+}
+
+// wrap counts the headers of HTTP/2, whose connections carry many requests at
+// one time. Those of HTTP/1 are counted as they arrive.
+func (m *headerRoom) wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor > 1 {
+			if n := headerBytes(r) - freeHeaderBytes; n > 0 {
+				if !m.take(n) {
+					http.Error(w, errNoHeaderRoom.Error(), http.StatusRequestHeaderFieldsTooLarge)
+					return
+				}
+				defer m.left.Add(n)
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func headerBytes(r *http.Request) int64 {
+	n := len(r.RequestURI)
+	for name, lines := range r.Header {
+		for _, line := range lines {
+			n += len(name) + len(line)
+		}
+	}
+	return int64(n)
+}
