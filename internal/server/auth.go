@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -45,31 +44,38 @@ func (s *Server) identity() httplimit.Identity {
 }
 
 func (a *auth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	answer, denyStatus, err := a.decide(r)
+	statuses, err := statusesOf(r.URL)
 	if err != nil {
-		w.Header().Set(statusHeader, strconv.Itoa(asAPIError(err).status))
-		a.server.fail(w, r, err)
+		a.fail(w, r, err, statuses)
 		return
 	}
-	write(w, r, &answer, denyStatus)
+	answer, err := a.decide(r)
+	if err != nil {
+		a.fail(w, r, err, statuses)
+		return
+	}
+	statuses.write(w, r, &answer)
 }
 
-// decide decides the request that r asks about; see write for denyStatus.
-func (a *auth) decide(r *http.Request) (answer httplimit.Answer, denyStatus int, err error) {
-	if denyStatus, err = parseDenyStatus(r.URL); err != nil {
-		return answer, 0, err
-	}
+// fail answers without a decision.
+func (a *auth) fail(w http.ResponseWriter, r *http.Request, err error, s statuses) {
+	a.server.logFailure(r, err)
+	e := asAPIError(err)
+	w.Header().Set(statusHeader, strconv.Itoa(e.status))
+	writeJSON(w, s.of(e.status), errorBody{errorDetail{e.code, e.message}})
+}
+
+// decide decides the request that r asks about.
+func (a *auth) decide(r *http.Request) (answer httplimit.Answer, err error) {
 	original, err := a.original.of(r)
 	if err != nil {
-		return answer, 0, err
+		return answer, err
 	}
-	answer, err = a.decider.Decide(r.Context(), httplimit.NewRequest(original, &a.identity))
-	return answer, denyStatus, err
+	return a.decider.Decide(r.Context(), httplimit.NewRequest(original, &a.identity))
 }
 
-// write tells the decision. denyStatus, unless 0, stands for every denial:
-// nginx, for one, understands only 401 and 403.
-func write(w http.ResponseWriter, r *http.Request, answer *httplimit.Answer, denyStatus int) {
+// write tells the decision.
+func (s statuses) write(w http.ResponseWriter, r *http.Request, answer *httplimit.Answer) {
 	status, now := answer.Status(), time.Now()
 	w.Header().Set(statusHeader, strconv.Itoa(status))
 	if answer.Allowed() {
@@ -80,11 +86,11 @@ func write(w http.ResponseWriter, r *http.Request, answer *httplimit.Answer, den
 		w.WriteHeader(http.StatusOK)
 		return
 	}
-	if denyStatus != 0 {
-		status = denyStatus
+	if s.deny != 0 {
+		status = s.deny
 		setBody(w.Header(), r, answer, now)
 	}
-	answer.WriteDenialAs(w, r, now, status)
+	answer.WriteDenialAs(w, r, now, s.of(status))
 }
 
 // setBody puts the body of a denial into a header too: a proxy that understands
@@ -94,20 +100,4 @@ func setBody(h http.Header, r *http.Request, answer *httplimit.Answer, now time.
 	if _, text := answer.DenialBody(r, now); len(text) <= maxBodyHeader {
 		h.Set(bodyHeader, string(text))
 	}
-}
-
-// parseDenyStatus returns 0 when the query names none.
-func parseDenyStatus(u *url.URL) (int, error) {
-	if u.RawQuery == "" {
-		return 0, nil
-	}
-	text, given := u.Query()["deny_status"]
-	if !given {
-		return 0, nil
-	}
-	status, err := strconv.Atoi(text[0])
-	if err != nil || status < 400 || status > 499 {
-		return 0, badRequest("deny_status: %s is not a status from 400 to 499", shown(text[0]))
-	}
-	return status, nil
 }

@@ -52,10 +52,10 @@ func TestDenyStatusStandsForEveryDenial(t *testing.T) {
 		path, key  string
 		want, real int
 	}{
-		"over the limit":         {"/v1/auth/orders?deny_status=403", "k", 403, 429},
+		"over the limit":         {"/v1/auth;deny_status=403/orders", "k", 403, 429},
 		"on the list":            {"/v1/auth/orders", "revoked", 403, 403},
-		"on the list, as wanted": {"/v1/auth/orders?deny_status=401", "revoked", 401, 403},
-		"allowed":                {"/v1/auth/orders?deny_status=403", "j", 200, 200},
+		"on the list, as wanted": {"/v1/auth;deny_status=401/orders", "revoked", 401, 403},
+		"allowed":                {"/v1/auth;deny_status=403/orders", "j", 200, 200},
 	} {
 		got := s.do("POST", "http", c.path, "", []string{"X-API-Key", c.key})
 		if got.status != c.want || got.header.Get(statusHeader) != strconv.Itoa(c.real) {
@@ -76,7 +76,7 @@ func TestDenyStatusBringsTheTrueBody(t *testing.T) {
 	for _, accept := range []string{"application/json", "application/problem+json"} {
 		header := []string{"X-API-Key", "k", "Accept", accept}
 		plain := s.do("POST", "http", "/v1/auth/orders", "", header)
-		changed := s.do("POST", "http", "/v1/auth/orders?deny_status=403", "", header)
+		changed := s.do("POST", "http", "/v1/auth;deny_status=403/orders", "", header)
 		if changed.header.Get(bodyHeader) != plain.body || plain.body == "" || plain.header.Get(bodyHeader) != "" {
 			t.Errorf("%s: %q\nwant %q", accept, changed.header.Get(bodyHeader), plain.body)
 		}

@@ -53,6 +53,7 @@ func ownTarget(r *http.Request) string {
 	if !ok { // the prefix itself was written with escapes
 		rest = (&url.URL{Path: strings.TrimPrefix(r.URL.Path, authPath)}).EscapedPath()
 	}
+	rest = withoutParameters(rest)
 	if rest == "" || rest == "/" {
 		return ""
 	}
@@ -60,6 +61,17 @@ func ownTarget(r *http.Request) string {
 		rest += "?" + r.URL.RawQuery
 	}
 	return rest
+}
+
+// withoutParameters removes those that statusesOf reads.
+func withoutParameters(rest string) string {
+	if !strings.HasPrefix(rest, ";") {
+		return rest
+	}
+	if start := strings.IndexByte(rest, '/'); start >= 0 {
+		return rest[start:]
+	}
+	return ""
 }
 
 // spoken is what the headers say, else otherwise. A proxy passes on those

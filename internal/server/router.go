@@ -20,7 +20,8 @@ type route struct {
 	handle http.HandlerFunc
 }
 
-// folder is a prefix whose paths have one endpoint.
+// folder is a prefix whose paths have one endpoint. Parameters may follow it,
+// after a semicolon.
 type folder struct {
 	prefix string // without the slash at its end
 	handle http.HandlerFunc
@@ -28,7 +29,7 @@ type folder struct {
 
 func (t *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, f := range t.folders {
-		if rest, ok := strings.CutPrefix(r.URL.Path, f.prefix); ok && (rest == "" || rest[0] == '/') {
+		if rest, ok := strings.CutPrefix(r.URL.Path, f.prefix); ok && (rest == "" || rest[0] == '/' || rest[0] == ';') {
 			f.handle(w, r)
 			return
 		}
