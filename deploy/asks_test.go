@@ -83,7 +83,7 @@ func strict(t *testing.T, path string, v any) {
 func TestEnvoyAsksStint(t *testing.T) {
 	filter := authorization(t)
 	service := filter.GetHttpService()
-	if service.GetPathPrefix() != "/v1/auth" || service.GetServerUri().GetCluster() != "stint" {
+	if service.GetPathPrefix() != "/v1/auth;error_status=429" || service.GetServerUri().GetCluster() != "stint" {
 		t.Errorf("it asks %v", service)
 	}
 	for _, allowed := range filter.GetAllowedHeaders().GetPatterns() {

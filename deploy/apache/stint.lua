@@ -4,8 +4,9 @@ require "apache2"
 local socket = require "socket"
 
 local address = "127.0.0.1:8080"
-local fail = "open" -- passes requests while Stint does not answer, "closed" refuses them (503)
+local fail = "open" -- passes requests while Stint cannot be reached or takes too long, "closed" refuses them (503)
 local seconds = 0.5 -- how long each step of asking may take
+local most = 60000 -- bytes of a question: Stint reads 64 KiB of headers
 
 -- Headers of the client that are not passed on: those in which a proxy
 -- speaks of its client, and those of the connection and the body.
@@ -51,11 +52,20 @@ local function question(r)
     return table.concat(lines, "\r\n") .. "\r\n\r\n"
 end
 
+local function drop()
+    if connection then connection:close() end
+    connection = nil
+end
+
+-- The statuses with which a proxy before Stint says that Stint cannot be
+-- reached or takes too long.
+local unreachable = { [502] = true, [503] = true, [504] = true }
+
 -- read returns the status, the headers and the body of one answer, or nothing
--- when there is none, or one that Stint did not write.
+-- when there is no complete one.
 local function read()
     local line = connection:receive("*l")
-    local status = line and tonumber(line:match("^HTTP/1%.1 (%d%d%d)"))
+    local status = line and tonumber(line:match("^HTTP/%d%.%d (%d%d%d)"))
     if not status then return end
     local headers = {}
     while true do
@@ -67,17 +77,10 @@ local function read()
     end
     local length = tonumber(headers["content-length"] or "0")
     local body = length > 0 and connection:receive(length) or ""
-    if #body ~= length or not headers["x-ratelimit-status"] then return end
-    if (headers["connection"] or ""):lower() == "close" then
-        connection:close()
-        connection = nil
-    end
+    if #body ~= length then return end
+    -- The body of an answer that Stint did not write may have no length.
+    if not headers["x-ratelimit-status"] or (headers["connection"] or ""):lower() == "close" then drop() end
     return status, headers, body
-end
-
-local function drop()
-    if connection then connection:close() end
-    connection = nil
 end
 
 -- exchange asks over the connection that is kept, or over a new one. Nothing
@@ -99,15 +102,25 @@ local function exchange(text)
     return status, headers, body
 end
 
+-- undecided ends or passes a request that Stint has not decided. status is nil
+-- where nobody has answered. A request that is malformed or too large for
+-- Stint is refused in either mode: else a client would escape its limit by
+-- sending one.
+local function undecided(r, status)
+    if fail == "open" and (not status or unreachable[status]) then return apache2.DECLINED end
+    r.err_headers_out["Cache-Control"] = "no-store"
+    if status == 400 or status == 431 then return status end
+    r.err_headers_out["Retry-After"] = "1"
+    return 503
+end
+
 function ask(r)
     -- Asked once, not again for what Apache looks up on its own.
     if not r.is_initial_req then return apache2.DECLINED end
-    local status, headers, body = exchange(question(r))
-    if not status then
-        if fail == "open" then return apache2.DECLINED end
-        r.err_headers_out["Retry-After"] = "1"
-        return 503
-    end
+    local text = question(r)
+    if #text > most then return undecided(r, 431) end
+    local status, headers, body = exchange(text)
+    if not status or not headers["x-ratelimit-status"] then return undecided(r, status) end
     for name, spelling in pairs(told) do
         if headers[name] then r.err_headers_out[spelling] = headers[name] end
     end

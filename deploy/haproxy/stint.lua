@@ -3,8 +3,9 @@
 --   http-request lua.stint URL open|closed
 --
 -- A denial is answered at once, as Stint wrote it. For an allowed request the
--- variables txn.stint_* hold the headers that the client should see. It needs
--- HAProxy 2.6 or newer.
+-- variables txn.stint_* hold the headers that the client should see. With
+-- "open", a request passes where Stint cannot be reached or takes too long. It
+-- needs HAProxy 2.6 or newer.
 
 -- Headers of the client that are not passed on: those in which a proxy
 -- speaks of its client, and those of the connection and the body.
@@ -58,21 +59,37 @@ local function refuse(txn, status, answer)
     txn:done(reply)
 end
 
+-- The statuses with which HAProxy, or another proxy before Stint, says that
+-- Stint cannot be reached or takes too long. Clients cannot provoke them.
+local unreachable = { [502] = true, [503] = true, [504] = true }
+
+-- undecided ends or passes a request that Stint has not decided. A request
+-- that is malformed or too large for Stint is refused in either mode: else a
+-- client would escape its limit by sending one.
+local function undecided(txn, status, mode)
+    if mode == "open" and (status == 0 or unreachable[status]) then return end
+    local headers = { ["cache-control"] = { "no-store" } }
+    if status ~= 400 and status ~= 431 then
+        status = 503
+        headers["retry-after"] = { "1" }
+    end
+    refuse(txn, status, { headers = headers })
+end
+
 local function ask(txn, url, mode)
-    local answer = core.httpclient():get({
-        url = url .. "/v1/auth",
-        headers = question(txn),
-    })
-    local said = answer and answer.headers and answer.headers["x-ratelimit-status"]
-    if not said then -- not Stint, or nobody
-        if mode ~= "open" then
-            refuse(txn, 503, { headers = { ["retry-after"] = { "1" }, ["cache-control"] = { "no-store" } } })
-        end
-    elseif answer.status ~= 200 then
-        refuse(txn, answer.status, answer)
+    -- An error is HAProxy's: the question does not fit into its buffer.
+    local asked, answer = pcall(function()
+        return core.httpclient():get({ url = url .. "/v1/auth", headers = question(txn) })
+    end)
+    if not asked then return undecided(txn, 431, mode) end
+    local status, headers = answer and answer.status or 0, answer and answer.headers or {}
+    if not headers["x-ratelimit-status"] then
+        undecided(txn, status, mode)
+    elseif status ~= 200 then
+        refuse(txn, status, answer)
     else
         for name, variable in pairs(told) do
-            local lines = answer.headers[name]
+            local lines = headers[name]
             if variable and lines then txn:set_var(variable, lines[0] or lines[1]) end
         end
     end

@@ -31,10 +31,25 @@ type site struct {
 
 func newSite(t *testing.T, p *proxy, how mode, more ...string) *site {
 	t.Helper()
+	return newSiteWith(t, p, how, strings.ReplaceAll(rules, "MANY", limitsOf(many)), more...)
+}
+
+// newSiteWith is newSite with other rules.
+func newSiteWith(t *testing.T, p *proxy, how mode, rules string, more ...string) *site {
+	t.Helper()
 	p.find(t)
-	s := &site{proxy: p, stintAddr: freeAddr(t), application: newApplication(t)}
-	s.stint = serve(t, s.stintAddr, more...)
-	configured := p.configure(t, s.stintAddr, s.application.addr(), how)
+	stintAddr := freeAddr(t)
+	stint := serveRules(t, stintAddr, rules, more...)
+	s := newSiteAt(t, p, how, stintAddr)
+	s.stint = stint
+	return s
+}
+
+// newSiteAt is one whose Stint, or what stands in its place, listens already.
+func newSiteAt(t *testing.T, p *proxy, how mode, stintAddr string) *site {
+	t.Helper()
+	s := &site{proxy: p, stintAddr: stintAddr, application: newApplication(t)}
+	configured := p.configure(t, stintAddr, s.application.addr(), how)
 	configured.start(t)
 	s.addr = configured.addr
 	return s
@@ -71,6 +86,7 @@ var facts = []struct {
 	{"paths arrive as they are", paths},
 	{"methods arrive as they are", methods},
 	{"host and headers arrive", hostAndHeaders},
+	{"Stint counts the host that arrives", hostIsOne},
 	{"bodies pass", bodies},
 	{"upgrades pass", upgrades},
 	{"denials keep the connection in step", inStep},
@@ -343,6 +359,36 @@ func hostAndHeaders(t *testing.T, s *site) {
 	c.get("/plan", "X-Plan", "gold")
 	if got := c.get("/plan", "X-Plan", "gold"); got.status != http.StatusTooManyRequests {
 		t.Errorf("the header is not counted: %s", &got)
+	}
+}
+
+// hostIsOne has clients name two hosts, or one in odd ways: a rule by host
+// counts the host that the application sees, or the request is refused.
+func hostIsOne(t *testing.T, s *site) {
+	counted := 0
+	for _, target := range []string{"", "http://shop.example", "http://SHOP.example", "http://other.example", "http://shop.example:80"} {
+		for _, host := range []string{"Host: shop.example", "Host: Shop.Example", "Host: other.example", "Host: shop.example:80", "Host: shop.example:81", "Host:\tshop.example", "Host:"} {
+			_, _, answer := s.client(t).raw("GET " + target + "/host HTTP/1.1\r\n" + host + "\r\nX-Forwarded-Host: other.example\r\nForwarded: host=other.example\r\n\r\n")
+			body, err := io.ReadAll(answer.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if answer.StatusCode == http.StatusBadRequest {
+				continue
+			}
+			got := reply{answer.Proto, answer.StatusCode, answer.Header, string(body)}
+			heard, _, _ := strings.Cut(strings.ToLower(got.heard(t).Host), ":")
+			told := got.header.Get("X-RateLimit-Limit") == "1"
+			if told != (heard == "shop.example") {
+				t.Errorf("%s with %q: the application heard %s, counted is %v", target, host, heard, told)
+			}
+			if told {
+				counted++
+			}
+		}
+	}
+	if counted < 4 {
+		t.Errorf("%d were counted: the others test nothing", counted)
 	}
 }
 

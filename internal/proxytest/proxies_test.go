@@ -33,6 +33,9 @@ type proxy struct {
 	args, check []string
 	// refused is what clients get where it fails closed.
 	refused []int
+	// passes are the statuses with which another server in Stint's place lets
+	// requests pass, where it fails open: docs/forward-auth.md has them.
+	passes []int
 	// mute101 is set where a response that switches protocols cannot tell
 	// the limit.
 	mute101 bool
@@ -41,12 +44,14 @@ type proxy struct {
 var proxies = []proxy{
 	{
 		name: "nginx", refused: []int{500}, programs: []string{"nginx"}, files: []string{"nginx/stint.conf"},
-		own:  []string{"listen 80;", "listen 127.0.0.1:PORT;"},
-		slow: []string{"_timeout 250ms", "_timeout 20s", "_timeout 500ms", "_timeout 20s"},
-		main: nginxMain, args: []string{"-c", "MAIN"}, check: []string{"-t", "-c", "MAIN"},
+		passes: []int{200, 204},
+		own:    []string{"listen 80;", "listen 127.0.0.1:PORT;"},
+		slow:   []string{"_timeout 250ms", "_timeout 20s", "_timeout 500ms", "_timeout 20s"},
+		main:   nginxMain, args: []string{"-c", "MAIN"}, check: []string{"-t", "-c", "MAIN"},
 	},
 	{
 		name: "haproxy", refused: []int{503}, programs: []string{"haproxy"}, files: []string{"haproxy/haproxy.cfg", "haproxy/stint.lua"},
+		passes: []int{502, 503, 504},
 		needs:  luaBuiltIn,
 		slow:   []string{"connect 250ms", "connect 20s", "server 500ms", "server 20s"},
 		closed: strings.NewReplacer("8079 open", "8079 closed"),
@@ -55,13 +60,15 @@ var proxies = []proxy{
 	},
 	{
 		name: "caddy", refused: []int{502, 503, 504}, programs: []string{"caddy"}, files: []string{"caddy/Caddyfile"},
-		slow: []string{"_timeout 250ms", "_timeout 20s", "_timeout 500ms", "_timeout 20s"},
-		own:  []string{":80 {", ":PORT {", "127.0.0.1:8079", "127.0.0.1:SPARE"},
-		main: caddyMain, args: []string{"run", "--adapter", "caddyfile", "--config", "MAIN"},
-		check: []string{"validate", "--adapter", "caddyfile", "--config", "MAIN"},
+		passes: []int{200, 204},
+		slow:   []string{"_timeout 250ms", "_timeout 20s", "_timeout 500ms", "_timeout 20s"},
+		own:    []string{":80 {", ":PORT {", "127.0.0.1:8079", "127.0.0.1:SPARE", "\tservers {", caddyOptions + "\tservers {"},
+		args:   []string{"run", "--adapter", "caddyfile", "--config", "FOLDER/Caddyfile"},
+		check:  []string{"validate", "--adapter", "caddyfile", "--config", "FOLDER/Caddyfile"},
 	},
 	{
 		name: "apache", refused: []int{503}, programs: []string{"apache2", "httpd"}, files: []string{"apache/stint.conf", "apache/stint.lua"},
+		passes: []int{502, 503, 504},
 		needs:  luaModule,
 		slow:   []string{"seconds = 0.5", "seconds = 20"},
 		closed: strings.NewReplacer(`fail = "open"`, `fail = "closed"`),
@@ -83,9 +90,8 @@ func nginxMain(string) string {
 	return text + "include FOLDER/stint.conf; }\n"
 }
 
-func caddyMain(string) string {
-	return "{\n admin off\n auto_https off\n default_bind 127.0.0.1\n storage file_system FOLDER\n}\nimport FOLDER/Caddyfile\n"
-}
+// caddyOptions go into the global options, which must be the first of a file.
+const caddyOptions = "\tadmin off\n\tauto_https off\n\tdefault_bind 127.0.0.1\n\tstorage file_system FOLDER\n"
 
 func apacheMain(string) string {
 	text := "ServerRoot FOLDER\nPidFile FOLDER/pid\nErrorLog /dev/stderr\nLogLevel warn\nServerName localhost\nListen 127.0.0.1:PORT\n"

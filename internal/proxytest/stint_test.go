@@ -73,8 +73,14 @@ func limitsOf(n int) string {
 // speak from 127.0.0.1; clients speak from other addresses of loopback.
 func serve(t *testing.T, addr string, more ...string) *process {
 	t.Helper()
+	return serveRules(t, addr, strings.ReplaceAll(rules, "MANY", limitsOf(many)), more...)
+}
+
+// serveRules is serve with other rules.
+func serveRules(t *testing.T, addr, rules string, more ...string) *process {
+	t.Helper()
 	file := filepath.Join(folder(t), "rules.yaml")
-	write(t, file, strings.ReplaceAll(rules, "MANY", limitsOf(many)))
+	write(t, file, rules)
 	args := []string{"serve", "--rules", file, "--http", addr, "--grpc", "off", "--admin", "off", "--trusted-proxies", "127.0.0.1"}
 	return start(t, addr, program, append(args, more...)...)
 }
