@@ -19,7 +19,6 @@ import (
 type folder struct {
 	path  string
 	merge bool             // files may share a domain
-	exact bool             // patterns are those of Envoy's service
 	files map[string]*kept // by name
 	last  [sha256.Size]byte
 }
@@ -79,7 +78,7 @@ func (f *folder) readFile(name string) *kept {
 	if k.sum = sha256.Sum256(data); before != nil && before.sum == k.sum {
 		return before
 	}
-	good, warnings, err := parse(name, data, f.exact)
+	good, warnings, err := parse(name, data)
 	if k.warnings, k.err = warnings, err; err == nil {
 		k.good = good
 	}

@@ -16,7 +16,7 @@ type limit struct {
 	replaces  []string         // names of limits that do not count beside this one
 	unlimited bool             // then it is the only one of its descriptor
 	shadow    bool             // shadow_mode: counted, never denied
-	quota     bool             // quota_mode: likewise, and what would have been denied is told in the metadata
+	quota     bool             // quota_mode: denies only when all others in quota mode of the request do
 	metadata  *structpb.Struct // told while the limit is kept; may be nil
 
 	counted  stint.Limit

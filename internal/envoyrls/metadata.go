@@ -9,30 +9,19 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// metadata tells Envoy of the limits in quota mode, or of every request where
-// that is asked for, and what the configuration says of descriptors that are
-// kept. Nil when there is nothing of either.
-func (p *plan) metadata(request *pb.RateLimitRequest, always bool) *structpb.Struct {
-	tell, quota := always || p.quota, false
-	var violated []*structpb.Value
+// metadata tells Envoy of the request, where that is asked for, and what the
+// configuration says of descriptors that are kept. Nil when there is nothing of
+// either.
+func (p *plan) metadata(request *pb.RateLimitRequest, asked bool) *structpb.Struct {
 	var told map[string]*structpb.Value
-	of := -1 // the descriptor that is known to be violated
 	for i := range p.asked {
 		a := &p.asked[i]
-		if !a.applies() {
-			continue
-		}
-		quota = quota || a.limit.quota
-		switch allowed := p.decisions[a.claim].Allowed; {
-		case !allowed && a.of != of && !a.limit.shadow && (p.quota || a.limit.quota):
-			of = a.of
-			violated = append(violated, structpb.NewNumberValue(float64(of)))
-		case allowed && a.limit.metadata != nil && p.kept(i):
+		if a.applies() && p.decisions[a.claim].Allowed && a.limit.metadata != nil && p.kept(i) {
 			told = joined(told, a.limit.metadata.GetFields())
 		}
 	}
-	if tell || quota {
-		told = joined(told, describeRequest(request, quota, violated))
+	if asked {
+		told = joined(told, describeRequest(request))
 	}
 	if told == nil {
 		return nil
@@ -63,18 +52,14 @@ func joined(to, from map[string]*structpb.Value) map[string]*structpb.Value {
 }
 
 // describeRequest is what Envoy's service tells of a request.
-func describeRequest(request *pb.RateLimitRequest, quota bool, violated []*structpb.Value) map[string]*structpb.Value {
+func describeRequest(request *pb.RateLimitRequest) map[string]*structpb.Value {
 	descriptors := make([]*structpb.Value, len(request.GetDescriptors()))
 	for i, d := range request.GetDescriptors() {
 		descriptors[i] = structpb.NewStructValue(describeDescriptor(d))
 	}
 	told := map[string]*structpb.Value{
-		"domain":           structpb.NewStringValue(request.GetDomain()),
-		"descriptors":      list(descriptors),
-		"quotaModeEnabled": structpb.NewBoolValue(quota),
-	}
-	if len(violated) > 0 {
-		told["quotaModeViolations"] = list(violated)
+		"domain":      structpb.NewStringValue(request.GetDomain()),
+		"descriptors": list(descriptors),
 	}
 	if n := request.GetHitsAddend(); n > 0 {
 		told["hitsAddend"] = structpb.NewNumberValue(float64(n))

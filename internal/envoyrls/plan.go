@@ -24,6 +24,7 @@ func (a *asked) applies() bool { return a.limit != nil && !a.limit.unlimited }
 // group for each limit. A plan is used by one call at a time.
 type plan struct {
 	all, stop, quota bool // see Options
+	lone             bool // one descriptor is in quota mode, which is then enforced as others are
 	asked            []asked
 	claims           []stint.Claim
 	groups           []stint.Group
@@ -37,6 +38,7 @@ func (s *Service) borrow() *plan {
 	if !ok {
 		p = new(plan)
 	}
+	p.lone = false
 	p.all, p.stop, p.quota = s.options.CountAll, s.options.StopWhenOver, s.options.Quota
 	return p
 }
@@ -79,12 +81,30 @@ func noted(all map[string]bool, names []string) map[string]bool {
 	return all
 }
 
-// observes reports whether a limit is counted and never denies.
-func (p *plan) observes(l *limit) bool { return p.quota || l.shadow || l.quota }
+// inQuota reports whether a limit is in quota mode. Shadow mode goes before it.
+func (p *plan) inQuota(l *limit) bool { return (p.quota || l.quota) && !l.shadow }
+
+// observes reports whether a limit is counted and does not deny by itself.
+func (p *plan) observes(l *limit) bool { return l.shadow || p.inQuota(l) && !p.lone }
+
+// quotas is how many descriptors are in quota mode.
+func (p *plan) quotas() (n int) {
+	of := -1
+	for i := range p.asked {
+		if a := &p.asked[i]; a.applies() && a.of != of && p.inQuota(a.limit) {
+			of = a.of
+			n++
+		}
+	}
+	return n
+}
 
 // together makes the group of the limits that can deny, and one of each
-// descriptor whose limits cannot, which is charged if what is enforced is.
+// descriptor whose limits cannot, which is charged if what is enforced is. Where
+// several descriptors are in quota mode, whether all are over shows only once
+// they are counted: then the group stays charged although the request is denied.
 func (p *plan) together() {
+	p.lone = p.quotas() == 1
 	for i := range p.asked {
 		if a := &p.asked[i]; a.applies() && !p.observes(a.limit) {
 			a.claim = p.claim(a)

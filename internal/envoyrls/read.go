@@ -38,7 +38,6 @@ type file struct {
 // reader reads one file and gathers what is wrong with it.
 type reader struct {
 	name     string
-	exact    bool // patterns are those of Envoy's service
 	file     *file
 	nodes    int
 	names    int                             // bytes of the names of limits
@@ -52,8 +51,8 @@ type reader struct {
 
 // parse reads a file. It has no error when it is without mistakes; warnings do
 // not keep it from being used.
-func parse(name string, data []byte, exact bool) (f *file, warnings rule.Problems, err error) {
-	r := &reader{name: name, exact: exact, file: &file{name: name}, told: map[*yaml.Node]*structpb.Struct{}}
+func parse(name string, data []byte) (f *file, warnings rule.Problems, err error) {
+	r := &reader{name: name, file: &file{name: name}, told: map[*yaml.Node]*structpb.Struct{}}
 	if top := r.document(data); top != nil {
 		r.root(top)
 	}

@@ -107,12 +107,7 @@ func (d *draft) pattern() string {
 }
 
 // wild reports whether a descriptor stands for several values or keys.
-func (r *reader) wild(d *draft) bool {
-	if r.exact {
-		return strings.HasSuffix(d.pattern(), "*")
-	}
-	return strings.Contains(d.pattern(), "*")
-}
+func (d *draft) wild() bool { return strings.Contains(d.pattern(), "*") }
 
 // checked says what is wrong with a descriptor by itself and among its
 // siblings.
@@ -122,8 +117,8 @@ func (r *reader) checked(d *draft, parent *node, path string) bool {
 		r.mistake(d.at, "descriptor has empty key", "give each descriptor a key: …")
 	case parent.children[d.pair] != nil:
 		r.mistake(d.at, fmt.Sprintf("duplicate descriptor composite key '%s.%s'", path, d.text()), "keep one, and nest under it")
-	case d.share && !r.wild(d):
-		r.mistake(d.shareAt, "share_threshold can only be used with wildcard values, but found key '"+d.text()+"'", "end the value with *, or remove share_threshold")
+	case d.share && !d.wild():
+		r.mistake(d.shareAt, "share_threshold can only be used with wildcard values, but found key '"+d.text()+"'", "put a * into the value, or remove share_threshold")
 	default:
 		return true
 	}
@@ -140,8 +135,8 @@ func (r *reader) add(d *draft, parent *node, path string, depth int) {
 		child.share = d.pattern()
 	}
 	parent.children[d.pair] = child
-	if r.wild(d) {
-		parent.wild = append(parent.wild, wildcard{d.pair, child, r.exact})
+	if d.wild() {
+		parent.wild = append(parent.wild, wildcard{d.pair, child})
 	}
 	child.limits = r.limits(d, path)
 	if d.nested != nil {

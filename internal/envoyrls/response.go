@@ -45,7 +45,9 @@ func room(n int) (*pb.RateLimitResponse, []said) {
 // response is the answer to a decided plan.
 func (p *plan) response() *pb.RateLimitResponse {
 	r, all := room(p.asked[len(p.asked)-1].of + 1)
-	r.OverallCode = ok
+	if r.OverallCode = ok; p.denied() {
+		r.OverallCode = overLimit
+	}
 	for i := 0; i < len(p.asked); {
 		of, face := p.asked[i].of, &p.asked[i]
 		for i++; i < len(p.asked) && p.asked[i].of == of; i++ {
@@ -54,11 +56,27 @@ func (p *plan) response() *pb.RateLimitResponse {
 			}
 		}
 		p.say(&all[of], face)
-		if r.Statuses[of] = &all[of].status; all[of].status.GetCode() == overLimit {
-			r.OverallCode = overLimit
-		}
+		r.Statuses[of] = &all[of].status
 	}
 	return r
+}
+
+// denied reports whether the request is over limit: a limit that is enforced
+// is, or every descriptor in quota mode is, and there is one.
+func (p *plan) denied() bool {
+	quotas, over, of := p.quotas(), 0, -1
+	for i := range p.asked {
+		a := &p.asked[i]
+		switch {
+		case !a.applies() || a.limit.shadow || p.decisions[a.claim].Allowed:
+		case !p.inQuota(a.limit):
+			return true
+		case a.of != of:
+			of = a.of
+			over++
+		}
+	}
+	return over > 0 && over == quotas
 }
 
 // nearer reports whether of two limits of one descriptor a is the one that
@@ -91,7 +109,7 @@ func (p *plan) say(s *said, a *asked) {
 	d := &p.decisions[a.claim]
 	s.reset.Seconds = int64(a.limit.reset(d) / time.Second)
 	s.status.CurrentLimit, s.status.LimitRemaining, s.status.DurationUntilReset = a.limit.info, a.limit.remaining(d), &s.reset
-	if !d.Allowed && !p.observes(a.limit) {
+	if !d.Allowed && !a.limit.shadow {
 		s.status.Code = overLimit
 	}
 }
@@ -144,14 +162,11 @@ func (n *HeaderNames) headers(statuses []*descriptorStatus) []*core.HeaderValue 
 
 // count counts the decisions by limit, and reports whether there was one.
 func (p *plan) count() bool {
-	admitted := true
-	for i := range p.asked {
-		a := &p.asked[i]
-		admitted = admitted && (p.all || !a.applies() || p.observes(a.limit) || p.decisions[a.claim].Allowed)
-	}
+	denied := p.denied()
 	for i := range p.asked {
 		if a := &p.asked[i]; a.applies() {
-			a.limit.counters.tally(p.decisions[a.claim].Allowed, p.observes(a.limit), admitted)
+			observed := a.limit.shadow || p.inQuota(a.limit) && !denied
+			a.limit.counters.tally(p.decisions[a.claim].Allowed, observed, p.all || !denied)
 		}
 	}
 	return len(p.decisions) > 0

@@ -26,15 +26,15 @@ type Options struct {
 	// seconds until it is whole. Nil adds none.
 	Headers *HeaderNames
 	// CountAll counts as Envoy's own service does: each limit by itself, and
-	// also what is denied; and an asterisk inside a value means itself.
+	// also what is denied.
 	CountAll bool
 	// StopWhenOver, with CountAll, lets a request that would be over one of its
 	// limits count for none but those.
 	StopWhenOver bool
 	// Shadow answers that a request is OK, whatever its descriptors are.
 	Shadow bool
-	// Quota answers that every descriptor is OK, and tells in the metadata
-	// which ones are not.
+	// Quota takes every limit for one in quota mode: a request is over limit
+	// when all its limits are.
 	Quota bool
 	// Metadata tells in the metadata of every answer what was asked.
 	Metadata bool
@@ -69,7 +69,7 @@ type Service struct {
 // folder cannot be read, or none of its files is without mistakes.
 func New(o Options) (*Service, error) {
 	o = o.withDefaults()
-	s := &Service{options: o, folder: folder{path: o.Dir, merge: o.Merge, exact: o.CountAll}, overrides: newOverrides(), unmatched: o.Counters("").Allow}
+	s := &Service{options: o, folder: folder{path: o.Dir, merge: o.Merge}, overrides: newOverrides(), unmatched: o.Counters("").Allow}
 	s.follower = follow.New(o.Dir, s.changed, s.unwatched)
 	r, err := s.folder.read()
 	if err != nil {

@@ -252,29 +252,75 @@ func TestHeadersTellOfTheNearestLimit(t *testing.T) {
 	}
 }
 
-func TestShadowAndQuotaModeCountAndNeverDeny(t *testing.T) {
+func TestShadowModeCountsAndNeverDenies(t *testing.T) {
 	s := serve(t, `
 domain: d
 descriptors:
   - {key: watched, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
-  - {key: tokens, quota_mode: true, metadata: {pool: big}, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: both, shadow_mode: true, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
   - {key: hard, rate_limit: {unit: minute, requests_per_unit: 1}}
 `)
-	r := request("d", "watched=x", "tokens=y")
-	first, err := s.ShouldRateLimit(t.Context(), r)
-	if err != nil || first.GetDynamicMetadata().GetFields()["pool"].GetStringValue() != "big" {
-		t.Errorf("%v %v", first, err)
-	}
-	second, err := s.ShouldRateLimit(t.Context(), r)
-	if err != nil || shown(second) != "OK | OK 1/MINUTE left 0 reset 40 | OK 1/MINUTE left 0 reset 40" {
-		t.Errorf("%s %v", shown(second), err)
-	}
-	told := fmt.Sprint(second.GetDynamicMetadata().AsMap())
-	if want := "map[descriptors:[map[entries:[watched=x]] map[entries:[tokens=y]]] domain:d quotaModeEnabled:true quotaModeViolations:[1]]"; told != want {
-		t.Errorf("got  %s\nwant %s", told, want)
+	for range 3 {
+		s.want(request("d", "watched=x", "both=x"), "OK | OK 1/MINUTE left 0 reset 40 | OK 1/MINUTE left 0 reset 40")
 	}
 	s.want(request("d", "hard=1"), "OK | OK 1/MINUTE left 0 reset 40")
 	s.want(request("d", "hard=1", "watched=new"), "OVER_LIMIT | OVER_LIMIT 1/MINUTE left 0 reset 40 | OK 1/MINUTE left 1 reset 40")
+}
+
+// TestQuotaModeDeniesWhenAllQuotasAreOver has two pools of which one is enough,
+// beside limits of their own.
+func TestQuotaModeDeniesWhenAllQuotasAreOver(t *testing.T) {
+	config := `
+domain: d
+descriptors:
+  - {key: small, quota_mode: true, metadata: {pool: small}, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: large, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 2}}
+  - {key: watched, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: hard, rate_limit: {unit: minute, requests_per_unit: 4}}
+`
+	for _, all := range []bool{false, true} {
+		s := serve(t, config, func(o *Options) { o.CountAll = all })
+		first, err := s.ShouldRateLimit(t.Context(), request("d", "small=x", "large=x"))
+		if err != nil || first.GetDynamicMetadata().GetFields()["pool"].GetStringValue() != "small" || len(first.GetDynamicMetadata().GetFields()) != 1 {
+			t.Errorf("%v %v", first, err)
+		}
+		s.want(request("d", "small=x", "large=x"), "OK | OVER_LIMIT 1/MINUTE left 0 reset 40 | OK 2/MINUTE left 0 reset 40")
+		s.want(request("d", "small=x", "large=x"), "OVER_LIMIT | OVER_LIMIT 1/MINUTE left 0 reset 40 | OVER_LIMIT 2/MINUTE left 0 reset 40")
+		s.want(request("d", "small=x", "large=x", "watched=new", "none=x"),
+			"OVER_LIMIT | OVER_LIMIT 1/MINUTE left 0 reset 40 | OVER_LIMIT 2/MINUTE left 0 reset 40 | OK 1/MINUTE left 0 reset 40 | OK")
+		s.want(request("d", "small=x", "large=y"), "OK | OVER_LIMIT 1/MINUTE left 0 reset 40 | OK 2/MINUTE left 1 reset 40")
+		s.want(request("d", "small=x"), "OVER_LIMIT | OVER_LIMIT 1/MINUTE left 0 reset 40")
+	}
+}
+
+// TestOneQuotaIsAllOrNone has a plain limit beside a single quota: a request that
+// the quota denies leaves it as it is.
+func TestOneQuotaIsAllOrNone(t *testing.T) {
+	s := serve(t, `
+domain: d
+descriptors:
+  - {key: quota, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: hard, rate_limit: {unit: minute, requests_per_unit: 3}}
+`)
+	s.want(request("d", "quota=x", "hard=x"), "OK | OK 1/MINUTE left 0 reset 40 | OK 3/MINUTE left 2 reset 40")
+	s.want(request("d", "quota=x", "hard=x"), "OVER_LIMIT | OVER_LIMIT 1/MINUTE left 0 reset 40 | OK 3/MINUTE left 2 reset 40")
+	s.want(request("d", "hard=x"), "OK | OK 3/MINUTE left 1 reset 40")
+}
+
+// TestQuotaForAll takes every limit for a quota, as QUOTA_MODE does.
+func TestQuotaForAll(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		s := serve(t, `
+domain: d
+descriptors:
+  - {key: a, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: b, rate_limit: {unit: minute, requests_per_unit: 2}}
+`, func(o *Options) { o.CountAll, o.Quota = all, true })
+		s.want(request("d", "a=x", "b=x"), "OK | OK 1/MINUTE left 0 reset 40 | OK 2/MINUTE left 1 reset 40")
+		s.want(request("d", "a=x", "b=x"), "OK | OVER_LIMIT 1/MINUTE left 0 reset 40 | OK 2/MINUTE left 0 reset 40")
+		s.want(request("d", "a=x", "b=x"), "OVER_LIMIT | OVER_LIMIT 1/MINUTE left 0 reset 40 | OVER_LIMIT 2/MINUTE left 0 reset 40")
+		s.want(request("d", "none=x"), "OK | OK")
+	}
 }
 
 func TestReplacedLimitsDoNotCount(t *testing.T) {
@@ -291,6 +337,14 @@ descriptors:
 }
 
 func TestWildcards(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		wildcards(t, all)
+	}
+}
+
+// wildcards are the same whichever way is counted.
+func wildcards(t *testing.T, all bool) {
+	t.Helper()
 	s := serve(t, `
 domain: d
 descriptors:
@@ -301,8 +355,9 @@ descriptors:
   - {key: path, rate_limit: {unit: minute, requests_per_unit: 50}}
   - {key: file, value: "f*", share_threshold: true, descriptors: [{key: op, rate_limit: {unit: minute, requests_per_unit: 2}}]}
   - {key: "x-*", rate_limit: {unit: minute, requests_per_unit: 60}}
-`)
-	for value, limit := range map[string]int{"path=/exact/two": 10, "path=/exact/one": 20, "path=/users/7/orders": 30, "path=/users/7/orders/1": 40, "path=other": 50, "x-plan=gold": 60} {
+  - {key: host, value: "*.example", rate_limit: {unit: minute, requests_per_unit: 70}}
+`, func(o *Options) { o.CountAll = all })
+	for value, limit := range map[string]int{"path=/exact/two": 10, "path=/exact/one": 20, "path=/users/7/orders": 30, "path=/users/7/orders/1": 40, "path=other": 50, "x-plan=gold": 60, "host=a.b.example": 70} {
 		s.want(request("d", value), fmt.Sprintf("OK | OK %d/MINUTE left %d reset 40", limit, limit-1))
 	}
 	s.want(request("d", "file=f1,op=get"), "OK | OK 2/MINUTE left 1 reset 40")

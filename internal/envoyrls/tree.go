@@ -22,22 +22,14 @@ type node struct {
 // asterisks.
 type wildcard struct {
 	pair
-	node    *node
-	literal bool // only the last asterisk stands for other text
+	node *node
 }
 
 func (w *wildcard) matches(key, value string) bool {
 	if w.value == "" {
-		return w.fits(w.key, key)
+		return glob(w.key, key)
 	}
-	return w.key == key && w.fits(w.value, value)
-}
-
-func (w *wildcard) fits(pattern, text string) bool {
-	if w.literal {
-		return strings.HasPrefix(text, pattern[:len(pattern)-1])
-	}
-	return glob(pattern, text)
+	return w.key == key && glob(w.value, value)
 }
 
 // child finds what an entry of a request leads to: the node of its value, else

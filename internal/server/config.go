@@ -52,8 +52,8 @@ type Config struct {
 	EnvoyMerge bool
 	// EnvoyShadow answers Envoy that every request is OK.
 	EnvoyShadow bool
-	// EnvoyQuota answers Envoy that every descriptor is OK, and tells in the
-	// metadata which ones are not.
+	// EnvoyQuota takes every limit for one in quota mode: a request is over limit
+	// when all its limits are.
 	EnvoyQuota bool
 	// EnvoyStop, with EnvoyCompat, lets a request that would be over one of its
 	// limits count for none but those.

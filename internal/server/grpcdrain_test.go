@@ -116,8 +116,11 @@ func TestEnvoysModesReachTheService(t *testing.T) {
 	for i := range 4 {
 		answer, err := client.ShouldRateLimit(patient(t), ofUser("ann", 1))
 		fields := answer.GetDynamicMetadata().GetFields()
-		violated := len(fields["quotaModeViolations"].GetListValue().GetValues())
-		if err != nil || answer.GetOverallCode() != ratelimitpb.RateLimitResponse_OK || fields["domain"].GetStringValue() != "shop" || violated != i/3 {
+		over := ratelimitpb.RateLimitResponse_OK
+		if i == 3 {
+			over = ratelimitpb.RateLimitResponse_OVER_LIMIT
+		}
+		if err != nil || answer.GetOverallCode() != over || answer.GetStatuses()[0].GetCode() != over || fields["domain"].GetStringValue() != "shop" || fields["quotaModeEnabled"] != nil {
 			t.Errorf("request %d: %v, %v", i, answer, err)
 		}
 	}
