@@ -9,4 +9,4 @@ require (
 	github.com/stintdev/stint v0.0.0
 )
 
-require github.com/bits-and-blooms/bitset v1.24.4 // indirect
+require github.com/bits-and-blooms/bitset v1.24.6 // indirect
