@@ -1,6 +1,7 @@
 # What can be done here. `make help` lists it.
 
 GOLANGCI_LINT := v2.15.0
+GOVULNCHECK := v1.9.0
 BUF := v1.75.0
 PROTOC_GEN_GO := v1.36.12
 PROTOC_GEN_GO_GRPC := v1.6.2
@@ -72,6 +73,14 @@ lint: bin/golangci-lint ## every linter, with the exceptions of .golangci.yml
 
 bin/golangci-lint: Makefile
 	GOBIN="$(CURDIR)/bin" $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
+	@touch $@
+
+.PHONY: check-deps
+check-deps: bin/govulncheck ## fail on known vulnerabilities, and on dependencies with a patch release older than 30 days
+	$(GO) run ./scripts/checkdeps -govulncheck bin/govulncheck
+
+bin/govulncheck: Makefile
+	GOBIN="$(CURDIR)/bin" $(GO) install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK)
 	@touch $@
 
 .PHONY: generate

@@ -74,6 +74,7 @@ var arrows = map[string]struct {
 	"docs":                 {nil, "it is tests alone"},
 	"docs/pictures":        {[]string{".", "internal/simulate"}, "it draws what the library does"},
 	"deploy":               {nil, "it is tests alone"},
+	"scripts/checkdeps":    {nil, "it looks at dependencies, and should have none"},
 }
 
 // thirdParty says which packages import nothing but the standard library and

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// publicDatabase is where govulncheck looks unless GOVULNDB says otherwise.
+const publicDatabase = "https://vuln.go.dev"
+
+// checkVulnerabilities runs govulncheck in each module, with the tests: they
+// run on the machines of contributors. Its database may be out of reach.
+func checkVulnerabilities(ctx context.Context, modules []string, govulncheck string, out io.Writer) error {
+	database := os.Getenv("GOVULNDB")
+	if database == "" {
+		database = publicDatabase
+	}
+	if err := reach(ctx, database); err != nil {
+		fmt.Fprintf(out, "SKIPPED: known vulnerabilities were not looked for: their database cannot be reached: %v\n", err)
+		return nil
+	}
+	program, err := filepath.Abs(govulncheck)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, vulnerabilitiesTime)
+	defer cancel()
+	var found []error
+	for _, folder := range modules {
+		command := exec.CommandContext(ctx, program, "-test", "-db", database, "./...") //nolint:gosec // what its caller names
+		command.Dir, command.Stdout, command.Stderr, command.WaitDelay = folder, out, out, time.Second
+		fmt.Fprintf(out, "%s:\n", filepath.Join(folder, "go.mod"))
+		if err := command.Run(); err != nil {
+			found = append(found, fmt.Errorf("%s: govulncheck, see above: %w", filepath.Join(folder, "go.mod"), errors.Join(err, ctx.Err())))
+		}
+	}
+	return errors.Join(found...)
+}
+
+// reach asks a database for the small file by which its readers know how new it
+// is. A database in the file system is left to govulncheck.
+func reach(ctx context.Context, database string) error {
+	if strings.HasPrefix(database, "file:") {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, databaseTime)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(database, "/")+"/index/db.json", http.NoBody) //nolint:gosec // the database that its caller names
+	if err != nil {
+		return fmt.Errorf("GOVULNDB: %w", err)
+	}
+	answer, err := http.DefaultClient.Do(request) //nolint:gosec // as above
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", request.URL, answer.Status)
+	}
+	return nil
+}
