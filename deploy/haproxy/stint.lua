@@ -33,16 +33,26 @@ local told = {
     ["retry-after"] = false, ["cache-control"] = false, ["content-type"] = false,
 }
 
--- question is what Stint is told of the request. HAProxy counts the lines of a
--- header from 0, and its client takes lists that begin at 1.
+-- How many lines of headers are passed on. HAProxy's client for HTTP crashes
+-- HAProxy when it gets more than tune.http.maxhdr, which is 101 unless set; its
+-- own and those below need room. Do not set that to less.
+local most = 90
+
+-- question is what Stint is told of the request, or nothing when there are too
+-- many lines. HAProxy counts the lines of a header from 0, and its client takes
+-- lists that begin at 1.
 local function question(txn)
-    local headers = {}
+    local headers, count = {}, 0
     for name, lines in pairs(txn.http:req_get_headers()) do
         if not never[name] then
             headers[name] = {}
-            for i = 0, #lines do headers[name][i + 1] = lines[i] end
+            for i = 0, #lines do
+                headers[name][i + 1] = lines[i]
+                count = count + 1
+            end
         end
     end
+    if count > most then return end
     headers["x-original-uri"] = { txn.f:url() }
     headers["x-original-method"] = { txn.f:method() }
     headers["x-forwarded-host"] = { txn.f:req_hdr("host") }
@@ -77,19 +87,21 @@ local function undecided(txn, status, mode)
 end
 
 local function ask(txn, url, mode)
+    local headers = question(txn)
+    if not headers then return undecided(txn, 431, mode) end
     -- An error is HAProxy's: the question does not fit into its buffer.
     local asked, answer = pcall(function()
-        return core.httpclient():get({ url = url .. "/v1/auth", headers = question(txn) })
+        return core.httpclient():get({ url = url .. "/v1/auth", headers = headers })
     end)
     if not asked then return undecided(txn, 431, mode) end
-    local status, headers = answer and answer.status or 0, answer and answer.headers or {}
-    if not headers["x-ratelimit-status"] then
+    local status, said = answer and answer.status or 0, answer and answer.headers or {}
+    if not said["x-ratelimit-status"] then
         undecided(txn, status, mode)
     elseif status ~= 200 then
         refuse(txn, status, answer)
     else
         for name, variable in pairs(told) do
-            local lines = headers[name]
+            local lines = said[name]
             if variable and lines then txn:set_var(variable, lines[0] or lines[1]) end
         end
     end

@@ -84,10 +84,21 @@ func oversized() (all []hostileRequest) {
 	for length := 15_000; length <= 15_400; length += 8 {
 		all = append(all, headerLines(1, length), requestLine("GET /"+strings.Repeat("x", length)+" HTTP/1.1"))
 	}
+	for _, n := range aboutHundred() {
+		all = append(all, headerLines(n, 1), headerLine(fmt.Sprintf("one header of %d lines", n), strings.Repeat("X-Odd: a\r\n", n-1)+"X-Odd: a"))
+	}
 	for _, size := range []int{4_000, 7_000, 8_000, 14_000, 15_000, 30_000, 60_000, 500_000} {
 		long := strings.Repeat("x", size)
 		all = append(all, requestLine("GET /"+long+" HTTP/1.1"), requestLine("GET /?"+long+" HTTP/1.1"),
 			hostileRequest{fmt.Sprintf("a host of %d bytes", size), "GET / HTTP/1.1\r\nHost: " + long + "\r\n\r\n"})
+	}
+	return all
+}
+
+// aboutHundred are numbers of header lines about what HAProxy and Apache take.
+func aboutHundred() (all []int) {
+	for n := 85; n <= 105; n++ {
+		all = append(all, n)
 	}
 	return all
 }
