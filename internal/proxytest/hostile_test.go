@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -286,4 +287,55 @@ func (c *client) status(text string) int {
 	defer answer.Body.Close()
 	_, _ = io.Copy(io.Discard, answer.Body)
 	return answer.StatusCode
+}
+
+// TestClientsThatLeaveOpenNothing has clients that end their connections at any
+// point of a request, while another has nothing left: a proxy must not take
+// that for an outage of Stint, and let others pass.
+func TestClientsThatLeaveOpenNothing(t *testing.T) {
+	t.Parallel()
+	for i := range proxies {
+		p := &proxies[i]
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSiteWith(t, p, patient, everyRequest)
+			c, leaving := s.exhausted(t), s.exhausted(t)
+			before := s.application.reached.Load()
+			for n := range 350 {
+				leaving.leave(n)
+				if n%5 > 0 {
+					continue
+				}
+				if got := c.get("/"); got.status != http.StatusTooManyRequests {
+					t.Errorf("after %d: %s", n, &got)
+				}
+			}
+			if reached := s.application.reached.Load() - before; reached != 0 {
+				t.Errorf("%d requests reached the application", reached)
+			}
+		})
+	}
+}
+
+// leave begins a request, in one of several ways, and cuts its connection.
+func (c *client) leave(n int) {
+	c.t.Helper()
+	conn, err := c.http.Transport.(*http.Transport).DialContext(c.t.Context(), "tcp", "")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	texts := []string{
+		"GET / HTTP/1.1\r\nHost: app.example\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: app.example\r\nContent-Length: 100\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: app.example\r\nContent-Length: 100\r\n\r\nx",
+		"POST / HTTP/1.1\r\nHost: app.example\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nx",
+		"POST / HTTP/1.1\r\nHost: app.example\r\nTransfer-Encoding: chunked\r\n\r\nodd\r\n",
+		"POST / HTTP/1.1\r\nHost: app.example\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: app.example\r\nX-Odd: ",
+	}
+	_, _ = io.WriteString(conn, texts[n%len(texts)]) // the proxy may have cut it first
+	if n%2 == 0 {
+		_ = conn.(*net.TCPConn).SetLinger(0) // a reset
+	}
+	_ = conn.Close()
 }
