@@ -105,10 +105,10 @@ func goodExchanges() []exchange {
 		{path: "/v1/batch", body: batchOf(), want: 200},
 		{path: "/v1/auth", header: []string{"X-API-Key", "c"}, want: 200},
 		{path: "/v1/auth/v1/x", header: []string{"X-API-Key", "c"}, want: 200},
-		{path: "/v1/auth/v1/x?deny_status=403", header: []string{"X-API-Key", "c"}, want: 200},
+		{path: "/v1/auth;deny_status=403/v1/x", header: []string{"X-API-Key", "c"}, want: 200},
 		{path: "/v1/auth/v1/x", header: []string{"X-API-Key", "c"}, want: 429},
 		{path: "/v1/auth/v1/x", header: []string{"X-API-Key", "c", "Accept", "application/problem+json"}, want: 429},
-		{path: "/v1/auth/v1/x?deny_status=418", header: []string{"X-API-Key", "c"}, want: 418},
+		{path: "/v1/auth;deny_status=418/v1/x", header: []string{"X-API-Key", "c"}, want: 418},
 		{path: "/v1/auth/v1/x", header: []string{"X-API-Key", "sk_revoked_1"}, want: 403},
 		{path: "/json", body: `{"domain":"shop","hitsAddend":3,"descriptors":[{"entries":[{"key":"user","value":"bob"}]}]}`, want: 200},
 		{path: "/json", body: `{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"bob"}]}]}`, want: 429},
@@ -123,7 +123,7 @@ func goodExchanges() []exchange {
 func badExchanges() []exchange {
 	huge := strings.Repeat(" ", maxBody) + "[]"
 	all := []exchange{
-		{path: "/v1/auth/v1/x?deny_status=500", want: 400, wrong: true},
+		{path: "/v1/auth?deny_status=500", want: 400, wrong: true},
 		{path: "/v1/take", body: `{"key":"k","limits":["1/s","2/s"]}`, want: 400},
 		{path: "/v1/batch", body: `{"item":[]}`, want: 400, wrong: true},
 		{path: "/json", body: `{"domain":1}`, want: 400, wrong: true},
