@@ -84,6 +84,9 @@ func TestZeroValues(t *testing.T) {
 	}
 	for name, r := range map[string]*Request{"zero": {}, "nil": NewRequest(nil, nil), "of a zero request": NewRequest(&http.Request{}, nil)} {
 		for _, attribute := range []string{"api_key", "ip", "method", "path", "host", "bearer", "header:x", "query:x", "cookie:x", "jwt:sub"} {
+			if attribute == "method" && r.Request != nil {
+				continue // an empty method is GET
+			}
 			if _, ok := r.Attribute(attribute); ok {
 				t.Errorf("%s: it has %s", name, attribute)
 			}
