@@ -2,6 +2,8 @@ package stint
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 
 	"github.com/stintdev/stint/internal/table"
 )
@@ -15,6 +17,15 @@ type MemoryOptions struct {
 	// room; when all of those are exhausted, a new key is decided as fresh
 	// and not stored.
 	MaxKeys int
+
+	// CallerKeys bounds the states of limits that callers bring
+	// ([Spec.FromCaller]). They are held apart from all others and never take
+	// their room. Defaults to half of MaxKeys, beside MaxKeys. States count as
+	// they do there; beyond 1,000 limits a limit counts as 40, for as long as
+	// a state is of it. When full, the key with the most remaining among those
+	// looked at makes room; when all of those are exhausted, the charge of a
+	// new key is refused with CodeExhausted.
+	CallerKeys int
 
 	// Clock returns now in microseconds since the Unix epoch. Defaults to
 	// the wall clock, read cheaply and never backwards. A test or a replay
@@ -35,11 +46,25 @@ type MemoryOptions struct {
 // DefaultMaxKeys is the bound of a memory store that names none.
 const DefaultMaxKeys = 10_000_000
 
-// MemoryStats are counts of a [Memory] store since it was made.
+// MemoryStats are counts of a [Memory] store since it was made. Those of limits
+// that callers bring are in Callers alone.
 type MemoryStats struct {
 	Keys      int    // held now, idle ones that were not yet reclaimed included
+	Limits    int    // that these are of
 	Evictions uint64 // states given up although they were not idle
 	Unstored  uint64 // charges that were not stored, because nothing could go
+	Full      bool   // the bound has been met at least once
+
+	Callers CallerStats
+}
+
+// CallerStats are counts of what a [Memory] store keeps of limits that callers
+// bring.
+type CallerStats struct {
+	Keys      int    // held now, idle ones that were not yet reclaimed included
+	Limits    int    // that these are of
+	Evictions uint64 // states given up although they were not idle
+	Refused   uint64 // charges that were refused, because nothing could go
 	Full      bool   // the bound has been met at least once
 }
 
@@ -49,12 +74,18 @@ type MemoryStats struct {
 //
 // It forgets the states of idle keys as new keys come, without a goroutine of
 // its own, and holds at most [MemoryOptions.MaxKeys]: 43 to 46 bytes each for
-// narrow states, outside the Go heap where the system allows.
+// narrow states, outside the Go heap where the system allows. A limit costs
+// memory while a state is of it, so there may be any number of limits in the
+// life of a store.
 type Memory struct {
-	table   *table.Table
-	limits  registry
+	states  // of the limits of programs and rules
 	clock   clock
 	secrets secrets
+
+	callers    atomic.Pointer[states] // of the limits of callers; nil until there is one
+	opening    sync.Mutex             // held to make callers
+	callerKeys int
+	keepAll    bool
 }
 
 // NewMemory returns an empty store. A large one takes about half a megabyte for
@@ -63,21 +94,34 @@ func NewMemory(o MemoryOptions) *Memory {
 	if o.MaxKeys <= 0 {
 		o.MaxKeys = DefaultMaxKeys
 	}
-	m := &Memory{secrets: newSecrets()}
-	m.limits.init()
+	if o.CallerKeys <= 0 {
+		o.CallerKeys = max(1, o.MaxKeys/2)
+	}
+	m := &Memory{secrets: newSecrets(), callerKeys: o.CallerKeys, keepAll: o.KeepAll}
 	m.clock.init(o.Clock, o.ProcessorClock)
-	m.table = table.New(table.Options{Bound: o.MaxKeys, KeepAll: o.KeepAll, Judge: &m.limits})
+	m.init(o.MaxKeys, o.KeepAll)
 	return m
 }
 
 // Stats locks one part of the store after the other, briefly.
-func (m *Memory) Stats() MemoryStats { return MemoryStats(m.table.Stats()) }
+func (m *Memory) Stats() MemoryStats {
+	t := m.table.Stats()
+	s := MemoryStats{Keys: t.Keys, Limits: m.limits.size(), Evictions: t.Evictions, Unstored: t.Unstored, Full: t.Full}
+	if c := m.callers.Load(); c != nil {
+		t = c.table.Stats()
+		s.Callers = CallerStats{Keys: t.Keys, Limits: c.limits.size(), Evictions: t.Evictions, Refused: t.Unstored, Full: t.Full}
+	}
+	return s
+}
 
-// Close forgets every key and gives the memory back at once. The store can be
+// Close forgets every key and limit and gives the memory back at once. The store can be
 // used again, empty. A store that is no longer used needs no Close: its memory
 // goes with it. The error is nil.
 func (m *Memory) Close() error {
 	m.table.Clear()
+	if c := m.callers.Load(); c != nil {
+		c.table.Clear()
+	}
 	return nil
 }
 
@@ -89,10 +133,8 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 	}
 	// Nearly every check, and without a trip through memory.
 	ref := m.limits.cached(n)
-	if ref == 0 {
-		if ref, err = m.limits.intern(n); err != nil {
-			return d, err
-		}
+	if ref == 0 { // a limit without a state here, or of a caller
+		return d, m.take(&c, &d)
 	}
 	id := m.secrets.identify(c.Key, &n.salt)
 	m.table.Touch(id)
@@ -107,8 +149,8 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 	slot := shard.AtHome(id, ref)
 	if slot == nil {
 		if slot = shard.Find(id); slot == nil || slot.Ref() != ref {
-			m.takeStep(shard, &query{n: n, id: id, ref: ref}, &c, now, false, &d)
-			return d, nil
+			err = m.takeStep(shard, &query{n: n, states: &m.states, id: id}, &c, now, false, &d)
+			return d, err
 		}
 	}
 	next, after, allowed := n.takePlain(cell(slot.State), now, c.Cost)
@@ -124,85 +166,51 @@ func (m *Memory) take(c *Claim, d *Decision) error {
 	if err := m.prepare(&q, c); err != nil {
 		return err
 	}
-	m.table.Touch(q.id)
+	q.states.table.Touch(q.id)
 	now := m.clock.now()
-	shard := m.table.Shard(q.id)
+	shard := q.states.table.Shard(q.id)
 	shard.LockAt(now)
-	m.takeStep(m.table.Relock(shard, q.id), &q, c, now, false, d)
-	return nil
+	return m.takeStep(q.states.table.Relock(shard, q.id), &q, c, now, false, d)
 }
 
 // takeStep takes the step of one claim whose shard is locked, and unlocks it.
-func (m *Memory) takeStep(shard *table.Shard, q *query, c *Claim, now int64, dry bool, d *Decision) {
+func (m *Memory) takeStep(shard *table.Shard, q *query, c *Claim, now int64, dry bool, d *Decision) error {
 	a := ask{dry: dry}
 	var r result
 	c.ask(&a, now)
-	m.step(shard, q, &a, &r)
+	ok := q.states.step(shard, q, &a, &r)
 	shard.Release(now)
+	if !ok {
+		return errNoRoom()
+	}
 	q.n.decide(d, &r, &a)
+	return nil
 }
 
 // query is a claim's limit, and where its state is.
 type query struct {
-	n     *numbers
-	id    table.ID
-	ref   uint32
-	shard *table.Shard // of a claim that is decided in a group
-	next  cell         // its state, if the group is admitted
+	n      *numbers
+	states *states
+	id     table.ID
+
+	// Of a claim that is decided in a group:
+	shard    *table.Shard
+	next     cell   // its state, if the group is admitted
+	done     bool   // it was charged when room was made
+	reserved uint32 // the reference of its limit, held until the group is decided; 0: none
 }
 
 // prepare checks a claim and tells where its state is.
-func (m *Memory) prepare(q *query, c *Claim) (err error) {
-	q.n = c.Limit.n
-	if q.ref, err = m.refer(c); err != nil {
-		return err
+func (m *Memory) prepare(q *query, c *Claim) error {
+	if !c.sound() {
+		if err := c.check(); err != nil {
+			return err
+		}
+	}
+	*q = query{n: c.Limit.n, states: &m.states}
+	if q.n.fromCaller {
+		q.states = m.callerStates()
 	}
 	q.id = m.secrets.identify(c.Key, &q.n.salt)
 	return nil
-}
-
-// refer checks a claim and returns the reference of its limit.
-func (m *Memory) refer(c *Claim) (ref uint32, err error) {
-	if !c.sound() {
-		if err := c.check(); err != nil {
-			return 0, err
-		}
-	}
-	if ref = m.limits.cached(c.Limit.n); ref != 0 {
-		return ref, nil
-	}
-	return m.limits.intern(c.Limit.n)
-}
-
-// step takes the step of one claim on its state. Its shard is locked.
-func (m *Memory) step(shard *table.Shard, q *query, a *ask, r *result) {
-	if q.n.wide() {
-		m.stepWide(shard, q, a, r)
-		return
-	}
-	slot := shard.Find(q.id)
-	if slot == nil {
-		m.stepFresh(shard, q, a, r)
-		return
-	}
-	from := q.n
-	if ref := slot.Ref(); ref != q.ref {
-		from = m.limits.at(ref)
-	}
-	c := q.n.step(cell(slot.State), from, a, r)
-	if r.write {
-		slot.State = table.State(c)
-		slot.SetRef(q.ref)
-	}
-	if r.forget {
-		shard.Delete(q.id)
-	}
-}
-
-// stepFresh is step for a key without a state.
-func (m *Memory) stepFresh(shard *table.Shard, q *query, a *ask, r *result) {
-	c := q.n.step(cell{}, nil, a, r)
-	if r.write && !r.forget {
-		shard.Insert(q.id, q.ref, table.State(c), a.now)
-	}
 }

@@ -135,7 +135,9 @@ func (g *groupCall) lookUp(b *batch, from, to int) {
 		}
 	}
 	for i := range k {
-		g.memory.table.Touch(b.queries[i].id)
+		if q := &b.queries[i]; b.errs[i] == nil {
+			q.states.table.Touch(q.id)
+		}
 	}
 }
 
@@ -155,31 +157,31 @@ func (g *groupCall) decide(b *batch, group *Group, first int, out []Decision) (a
 	}
 	charge := !group.Shadow || g.admitted
 	if len(out) == 1 {
-		g.decideAlone(&b.queries[first], &group.Claims[0], &out[0], charge)
-		return out[0].Allowed, nil
+		err := g.decideAlone(&b.queries[first], &group.Claims[0], &out[0], charge)
+		return err == nil && out[0].Allowed, err
 	}
 	if err := checkDistinct(group.Claims); err != nil {
 		return false, err
 	}
-	return g.decideTogether(b.queries[first:first+len(out)], b.order[:len(out)], group.Claims, out, charge), nil
+	return g.decideTogether(b.queries[first:first+len(out)], b.order[:len(out)], group.Claims, out, charge)
 }
 
 // decideAlone decides a group of one claim.
-func (g *groupCall) decideAlone(q *query, c *Claim, d *Decision, charge bool) {
+func (g *groupCall) decideAlone(q *query, c *Claim, d *Decision, charge bool) error {
 	*d = Decision{}
-	shard := g.memory.table.Shard(q.id)
+	shard := q.states.table.Shard(q.id)
 	shard.LockAt(g.now)
-	shard = g.memory.table.Relock(shard, q.id)
+	shard = q.states.table.Relock(shard, q.id)
 	if charge && c.sound() && q.n.isBucket() {
-		if slot := shard.Find(q.id); slot != nil && slot.Ref() == q.ref {
+		if slot := shard.Find(q.id); slot != nil && slot.Ref() == q.states.limits.cached(q.n) {
 			next, after, allowed := q.n.takePlain(cell(slot.State), g.now, c.Cost)
 			slot.State = table.State(next)
 			shard.Unlock()
 			q.n.tellPlain(d, after, g.now, c.Cost, allowed)
-			return
+			return nil
 		}
 	}
-	g.memory.takeStep(shard, q, c, g.now, !charge, d)
+	return g.memory.takeStep(shard, q, c, g.now, !charge, d)
 }
 
 // fewClaims is how many claims of a group are compared one with the other.

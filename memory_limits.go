@@ -1,6 +1,7 @@
 package stint
 
 import (
+	"hash/maphash"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -8,62 +9,214 @@ import (
 	"github.com/stintdev/stint/internal/table"
 )
 
-// maxLimits bounds how many distinct limits one memory store meets in its
-// life. Limits that are equal in every field count once.
-const maxLimits = 1<<refBits - 1
+// refBits is how many bits a reference takes. The rest of the cache in a limit
+// is the number of the store that gave it.
+const refBits = 31
 
-// The cache in a limit of where a store has it: the store's number, and the
-// reference.
-const refBits = 20
-
-// registry gives limits short references, which slots hold in their place,
-// and judges states for the table by them.
+// registry gives limits short references, which slots hold in place of a
+// limit, and judges states for the table by them.
+//
+// A limit has a reference while a state uses it. Every state counts once, from
+// when it is stored until it goes or is written under another limit; with the
+// last of them the registry forgets the limit. So a limit costs memory only
+// beside states, and those are bounded.
+//
+// A reference is a number that counts up, and is not given again before it
+// has passed 2^31 others. A limit may therefore keep the number of a limit that
+// was forgotten: no slot holds it.
 type registry struct {
-	store uint64 // a random number that names this store in limits' caches
-	all   atomic.Pointer[[]*numbers]
+	store   uint64 // a random number that names this store in limits' caches
+	seed    maphash.Seed
+	charged *table.Table // is charged for each limit beyond the free ones; may be nil
 
-	mu     sync.Mutex
-	bySpec map[Spec]uint32 // guarded by mu
+	places atomic.Pointer[places] // written with mu held
+
+	mu sync.Mutex
+	// All guarded by mu.
+	byHash map[uint64]*registered
+	count  int    // of limits
+	last   uint32 // the reference given last
 }
+
+// places finds limits by the low bits of their references. Its length is a
+// power of two, and at least twice the number of limits.
+type places []atomic.Pointer[registered]
+
+// registered is a limit that has a reference.
+type registered struct {
+	n     *numbers
+	ref   uint32
+	hash  uint64
+	next  *registered  // another limit of the same hash; guarded by the registry's mu
+	users atomic.Int64 // states; forgotten once it is no longer registered
+}
+
+const forgotten = -1
+
+// What limits weigh where they are charged for. A compiled limit and its entry
+// take about 1.3 KB, as much as 40 slots. The first ones are free, so that a
+// small table holds states and not only a few limits.
+const (
+	limitWeight = 40
+	freeLimits  = 1000
+)
+
+const fewPlaces = 64
 
 func (g *registry) init() {
-	g.store = rand.Uint64()>>refBits<<refBits | 1<<refBits
-	g.all.Store(&[]*numbers{})
-	g.bySpec = map[Spec]uint32{}
+	g.store = rand.Uint64() >> refBits << refBits
+	g.seed = maphash.MakeSeed()
+	g.reset()
 }
 
-// cached returns the reference of a limit, from 1, if the limit knows it.
+// reset makes the registry empty, and small.
+func (g *registry) reset() {
+	g.byHash = map[uint64]*registered{}
+	p := make(places, fewPlaces)
+	g.places.Store(&p)
+}
+
+// cached returns the reference that the limit has in this store, as far as the
+// limit knows; 0 when it knows none.
 func (g *registry) cached(n *numbers) uint32 {
 	ref := n.ref.Load() ^ g.store
-	if ref > maxLimits {
+	if ref > table.MaxRef {
 		return 0
 	}
 	return uint32(ref)
 }
 
-// intern finds the reference of a limit, or gives it one, and has the limit
-// know it until another store does the same.
-func (g *registry) intern(n *numbers) (uint32, error) {
+// hold returns the reference of a limit for one state more. The limit caches
+// it until another store does the same.
+func (g *registry) hold(n *numbers) uint32 {
+	if ref := g.cached(n); ref != 0 {
+		if l := g.find(ref); l != nil && l.ref == ref && l.is(n) && l.hold() {
+			return ref
+		}
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	ref, ok := g.bySpec[n.spec]
-	if !ok {
-		all := *g.all.Load()
-		if len(all) >= maxLimits {
-			return 0, &Error{Code: CodeExhausted, Problem: "limit: the memory store has met as many distinct limits as it can",
-				Mend: "do not make limits up for each request; a new store starts afresh"}
+	hash := maphash.Comparable(g.seed, n.spec)
+	for l := g.byHash[hash]; l != nil; l = l.next {
+		if l.is(n) {
+			l.users.Add(1) // it is registered as long as mu is held
+			n.ref.Store(g.store | uint64(l.ref))
+			return l.ref
 		}
-		all = append(all, n)
-		g.all.Store(&all)
-		ref = uint32(len(all))
-		g.bySpec[n.spec] = ref
 	}
-	n.ref.Store(g.store | uint64(ref))
-	return ref, nil
+	return g.addLocked(n, hash)
 }
 
-// at returns the limit of a reference.
-func (g *registry) at(ref uint32) *numbers { return (*g.all.Load())[ref-1] }
+// addLocked registers a limit with one user.
+func (g *registry) addLocked(n *numbers, hash uint64) uint32 {
+	g.count++
+	if g.count > freeLimits && g.charged != nil {
+		g.charged.Charge(limitWeight)
+	}
+	p := *g.places.Load()
+	if g.count > len(p)/2 {
+		p = p.doubled()
+		g.places.Store(&p)
+	}
+	ref := g.last
+	for ok := false; !ok; ok = ref != 0 && p.at(ref).Load() == nil {
+		ref = (ref + 1) & table.MaxRef
+	}
+	l := &registered{n: n, ref: ref, hash: hash, next: g.byHash[hash]}
+	l.users.Store(1)
+	g.last, g.byHash[hash] = ref, l
+	p.at(ref).Store(l)
+	n.ref.Store(g.store | uint64(ref))
+	return ref
+}
+
+// release says that one state less uses a reference.
+func (g *registry) release(ref uint32) {
+	if l := g.find(ref); l.users.Add(-1) == 0 {
+		g.forget(l)
+	}
+}
+
+// forget drops a limit unless a state has come to use it.
+func (g *registry) forget(l *registered) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !l.users.CompareAndSwap(0, forgotten) {
+		return
+	}
+	if g.count > freeLimits && g.charged != nil {
+		g.charged.Charge(-limitWeight)
+	}
+	if g.count--; g.count == 0 {
+		g.reset()
+		return
+	}
+	g.places.Load().at(l.ref).Store(nil)
+	if first := g.byHash[l.hash]; first == l && l.next == nil {
+		delete(g.byHash, l.hash)
+	} else {
+		g.byHash[l.hash] = first.without(l)
+	}
+}
+
+// size is how many limits are registered.
+func (g *registry) size() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.count
+}
+
+// find returns the limit at the place of a reference: its own while a state
+// uses it, which the caller sees to by that state's lock.
+func (g *registry) find(ref uint32) *registered { return g.places.Load().at(ref).Load() }
+
+// at returns the limit of a reference that a state uses.
+func (g *registry) at(ref uint32) *numbers { return g.find(ref).n }
+
+func (p places) at(ref uint32) *atomic.Pointer[registered] { return &p[int(ref)&(len(p)-1)] }
+
+func (p places) doubled() places {
+	twice := make(places, 2*len(p))
+	for i := range p {
+		if l := p[i].Load(); l != nil {
+			twice.at(l.ref).Store(l)
+		}
+	}
+	return twice
+}
+
+// hold counts one user more, unless the limit is forgotten.
+func (l *registered) hold() bool {
+	for {
+		users := l.users.Load()
+		if users == forgotten {
+			return false
+		}
+		if l.users.CompareAndSwap(users, users+1) {
+			return true
+		}
+	}
+}
+
+// is reports whether the limit has the numbers of n. A node's share of a limit
+// has the spec of the whole.
+func (l *registered) is(n *numbers) bool {
+	return l.n == n || l.n.max == n.max && l.n.p == n.p && l.n.q == n.q && l.n.spec == n.spec
+}
+
+// without returns the list that begins with l and lacks gone.
+func (l *registered) without(gone *registered) *registered {
+	if l == gone {
+		return gone.next
+	}
+	for at := l; at.next != nil; at = at.next {
+		if at.next == gone {
+			at.next = gone.next
+			break
+		}
+	}
+	return l
+}
 
 // Idle implements [table.Judge].
 func (g *registry) Idle(ref uint32, state table.State, wide []int64, now int64) bool {
@@ -82,3 +235,6 @@ func (g *registry) Left(ref uint32, state table.State, wide []int64, now int64) 
 	}
 	return n.left(cell(state), now)
 }
+
+// Dropped implements [table.Judge].
+func (g *registry) Dropped(ref uint32) { g.release(ref) }

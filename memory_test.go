@@ -146,8 +146,8 @@ func TestMemoryEqualLimitsAreOne(t *testing.T) {
 		mustTake(t, other, Claim{Key: "a", Limit: l, Cost: 1})
 		mustTake(t, m, Claim{Key: "a", Limit: l, Cost: 1})
 	}
-	if n := len(*m.limits.all.Load()); n != 1 {
-		t.Errorf("%d limits interned, want 1", n)
+	if n := m.limits.size(); n != 1 {
+		t.Errorf("%d limits registered, want 1", n)
 	}
 	if d := mustTake(t, m, Claim{Key: "a", Limit: mustCompile(t, PerHour(1000))}); d.Remaining != 800 {
 		t.Errorf("remaining %d, want 800", d.Remaining)

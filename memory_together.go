@@ -8,29 +8,83 @@ import (
 )
 
 // decideTogether decides the claims of one group under all their locks.
-func (g *groupCall) decideTogether(queries []query, order []int32, claims []Claim, out []Decision, charge bool) bool {
+func (g *groupCall) decideTogether(queries []query, order []int32, claims []Claim, out []Decision, charge bool) (ok bool, err error) {
 	g.lock(queries, order)
-	ok := charge && g.chargeAll(queries, claims, out)
-	if !ok {
-		ok = g.chargeAllowed(queries, claims, out, charge)
+	if ok = charge && g.chargeAll(queries, claims, out); !ok {
+		ok, err = g.chargeAllowed(queries, claims, out, charge)
 	}
 	g.unlock(queries, order)
-	return ok
+	return ok, err
 }
 
 // chargeAllowed decides the claims first without charging, then, when the
-// group is admitted, charging those that allow.
-func (g *groupCall) chargeAllowed(queries []query, claims []Claim, out []Decision, charge bool) bool {
+// group is admitted, charging those that allow. A charge may be refused for
+// want of room. Those that may be are made first, and undone when one is.
+func (g *groupCall) chargeAllowed(queries []query, claims []Claim, out []Decision, charge bool) (bool, error) {
 	for i := range claims {
 		g.step(&queries[i], &claims[i], true, &out[i])
 	}
-	ok := admitted(claims, out)
+	if !admitted(claims, out) {
+		return false, nil
+	}
+	if !charge {
+		return true, nil
+	}
+	if !g.makeRoom(queries, claims, out) {
+		return false, errNoRoom()
+	}
 	for i := range claims {
-		if ok && charge && out[i].Allowed {
-			g.step(&queries[i], &claims[i], false, &out[i])
+		if q := &queries[i]; out[i].Allowed && !q.done {
+			g.step(q, &claims[i], false, &out[i])
 		}
 	}
-	return ok
+	releaseReserved(queries)
+	return true, nil
+}
+
+// makeRoom makes the charges that can be refused for want of room certain to
+// find some, and reports false, with nothing charged, when one would not. Keys
+// without a state are charged at once, which deleting the state undoes; for the
+// others room is reserved. (Room for one may come from evicting another of the
+// group, which is decided as fresh then.)
+func (g *groupCall) makeRoom(queries []query, claims []Claim, out []Decision) bool {
+	for i := range queries {
+		if q := &queries[i]; q.states.refuses && out[i].Allowed && q.shard.Find(q.id) == nil {
+			if q.done = g.step(q, &claims[i], false, &out[i]); !q.done {
+				undo(queries)
+				return false
+			}
+		}
+	}
+	for i := range queries {
+		if q := &queries[i]; q.states.refuses && out[i].Allowed && !q.done {
+			var a ask
+			claims[i].ask(&a, g.now)
+			if a.cost+a.extra > 0 && !q.states.reserve(q.shard, q, &a) {
+				undo(queries)
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// undo drops the states that makeRoom has made, and what it reserved.
+func undo(queries []query) {
+	for i := range queries {
+		if q := &queries[i]; q.done {
+			q.shard.Delete(q.id)
+		}
+	}
+	releaseReserved(queries)
+}
+
+func releaseReserved(queries []query) {
+	for i := range queries {
+		if q := &queries[i]; q.reserved != 0 {
+			q.states.limits.release(q.reserved)
+		}
+	}
 }
 
 // chargeAll is chargeAllowed for nearly every group, in one step a claim: of
@@ -56,7 +110,7 @@ func (g *groupCall) stepAhead(q *query, c *Claim, d *Decision) bool {
 		return false
 	}
 	slot := q.shard.Find(q.id)
-	if slot == nil || slot.Ref() != q.ref {
+	if slot == nil || slot.Ref() != q.states.limits.cached(q.n) {
 		return false
 	}
 	*d = Decision{}
@@ -73,26 +127,32 @@ func (g *groupCall) stepAhead(q *query, c *Claim, d *Decision) bool {
 	return r.allowed
 }
 
-// step decides one claim whose shard is locked.
-func (g *groupCall) step(q *query, c *Claim, dry bool, d *Decision) {
+// step decides one claim whose shard is locked. It reports false when the
+// charge is refused for want of room.
+func (g *groupCall) step(q *query, c *Claim, dry bool, d *Decision) bool {
 	a := ask{dry: dry}
 	c.ask(&a, g.now)
 	var r result
-	g.memory.step(q.shard, q, &a, &r)
+	ok := q.states.step(q.shard, q, &a, &r)
 	*d = Decision{}
 	q.n.decide(d, &r, &a)
+	return ok
 }
 
-// lock locks the shards of the queries, in the order of their numbers so that
-// no two groups wait for each other. It begins again when one of them was
+// lock locks the shards of the queries, callers' last and each table's in the
+// order of their numbers, so that no two groups wait for each other. It begins again when one of them was
 // parted before it was locked.
 func (g *groupCall) lock(queries []query, order []int32) {
 	for {
 		for i := range queries {
-			order[i], queries[i].shard = int32(i), g.memory.table.Shard(queries[i].id)
+			order[i], queries[i].shard = int32(i), queries[i].states.table.Shard(queries[i].id)
 		}
 		slices.SortFunc(order, func(i, j int32) int {
-			return cmp.Compare(queries[i].shard.Number(), queries[j].shard.Number())
+			a, b := &queries[i], &queries[j]
+			if a.n.fromCaller != b.n.fromCaller {
+				return cmp.Compare(asInt(a.n.fromCaller), asInt(b.n.fromCaller))
+			}
+			return cmp.Compare(a.shard.Number(), b.shard.Number())
 		})
 		eachShard(queries, order, func(s *table.Shard) { s.LockAt(g.now) })
 		if ownAll(queries) {
@@ -100,6 +160,13 @@ func (g *groupCall) lock(queries []query, order []int32) {
 		}
 		eachShard(queries, order, (*table.Shard).Unlock)
 	}
+}
+
+func asInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func ownAll(queries []query) bool {

@@ -19,7 +19,7 @@ func (m *Memory) takeDryFirst(group *Group, out []Decision) {
 	g.lookUp(&b, 0, 1)
 	g.lock(b.queries, b.order)
 	defer g.unlock(b.queries, b.order)
-	g.chargeAllowed(b.queries, group.Claims, out, true)
+	_, _ = g.chargeAllowed(b.queries, group.Claims, out, true) // rules are never refused
 }
 
 // twins are stores alike in all but how they decide a group of several claims.

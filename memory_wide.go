@@ -3,17 +3,17 @@ package stint
 import "github.com/stintdev/stint/internal/table"
 
 // stepWide is step for a limit whose state is a slice beside the table.
-func (m *Memory) stepWide(shard *table.Shard, q *query, a *ask, r *result) {
+func (s *states) stepWide(shard *table.Shard, q *query, a *ask, r *result) bool {
 	slot := shard.Find(q.id)
 	w := shard.Wide(slot)
 	if room := q.n.wideRoom(len(w), a); cap(w) < room {
 		if !q.n.wouldGrow(w, a, r) {
-			return
+			return true
 		}
 		*r = result{}
-		if slot = shard.Widen(q.id, q.ref, q.n.roomAhead(room, cap(w)), a.now); slot == nil {
+		if slot = s.widen(shard, q, q.n.roomAhead(room, cap(w)), a.now); slot == nil {
 			q.n.stepWide(append(make([]int64, 0, room), w...), a, r)
-			return
+			return !s.refuses
 		}
 		w = shard.Wide(slot)
 	}
@@ -23,8 +23,32 @@ func (m *Memory) stepWide(shard *table.Shard, q *query, a *ask, r *result) {
 		shard.Delete(q.id)
 	case r.write:
 		shard.SetWide(slot, w)
-		slot.SetRef(q.ref)
+		if slot.Ref() != s.limits.cached(q.n) {
+			// Without room it stays a state of the old limit, whose window is
+			// the same: that judges only which state is evicted.
+			s.rewrite(shard, slot, q, a.now)
+		}
 	}
+	return true
+}
+
+// growsWide gives a state the room that a charge needs.
+func (s *states) growsWide(shard *table.Shard, q *query, a *ask) bool {
+	var r result
+	w := shard.Wide(shard.Find(q.id))
+	room := q.n.wideRoom(len(w), a)
+	return cap(w) >= room || !q.n.wouldGrow(w, a, &r) || s.widen(shard, q, q.n.roomAhead(room, cap(w)), a.now) != nil
+}
+
+// widen returns the slot of a claim with a slice of a capacity, nil when there
+// is no room.
+func (s *states) widen(shard *table.Shard, q *query, capacity int, now int64) *table.Slot {
+	ref := s.limits.hold(q.n)
+	slot, made := shard.Widen(q.id, ref, capacity, now)
+	if !made {
+		s.limits.release(ref)
+	}
+	return slot
 }
 
 // wouldGrow decides without charging, for a state that lacks room, and

@@ -15,11 +15,12 @@ import (
 // microseconds. It never changes, but for ref.
 type numbers struct {
 	// What nearly every check reads, in two cache lines.
-	alg      Algorithm
-	rounded  bool
-	short    bool // full·q fits into 61 bits: one-word arithmetic will do
-	fracBits uint
-	max      int64 // Decision.Limit, in units
+	alg        Algorithm
+	rounded    bool
+	short      bool // full·q fits into 61 bits: one-word arithmetic will do
+	fromCaller bool // as the spec says
+	fracBits   uint
+	max        int64 // Decision.Limit, in units
 
 	// Buckets: a capacity of full micro-units, refilled by p/q micro-units a
 	// microsecond; fill is the time from empty to full; the fraction of a
@@ -45,7 +46,7 @@ func (s Spec) compile() (*numbers, error) {
 	if err := s.checkFields(); err != nil {
 		return nil, err
 	}
-	n := &numbers{spec: s, alg: s.Algorithm}
+	n := &numbers{spec: s, alg: s.Algorithm, fromCaller: s.FromCaller}
 	if err := n.fillIn(); err != nil {
 		return nil, err
 	}

@@ -40,6 +40,7 @@ func (s *Shard) collect(kept []Slot, now int64) []Slot {
 		switch {
 		case slot.ref == 0:
 		case s.idle(slot, now-linger):
+			s.table.judge.Dropped(slot.Ref())
 			dropped += 1 + s.dropWide(slot)
 		default:
 			kept = append(kept, *slot)
@@ -86,6 +87,11 @@ func (s *Shard) resize(slots int) {
 func (s *Shard) clear() {
 	if s.slots == nil {
 		return // there is no such shard yet
+	}
+	for i := range s.len() {
+		if slot := s.at(i); slot.ref != 0 {
+			s.table.judge.Dropped(slot.Ref())
+		}
 	}
 	weight := int(s.count)
 	if s.wides != nil {

@@ -184,6 +184,7 @@ func (s *Shard) put(slot Slot) {
 // deleteAt empties a slot, gives its weight back, and closes the gap: the
 // slots behind it that probing would no longer reach move up.
 func (s *Shard) deleteAt(gap int) {
+	s.table.judge.Dropped(s.at(gap).Ref())
 	s.table.release(1 + s.dropWide(s.at(gap)))
 	s.count--
 	for i := s.next(gap); s.at(i).ref != 0; i = s.next(i) {

@@ -92,7 +92,8 @@ func TestWideStatesGoWithTheirShard(t *testing.T) {
 			continue
 		}
 		s := table.lock(ids[i])
-		s.SetWide(s.Widen(ids[i], 1, 4, 0), []int64{int64(i)})
+		slot, _ := s.Widen(ids[i], 1, 4, 0)
+		s.SetWide(slot, []int64{int64(i)})
 		s.Release(0)
 	}
 	weight := 0

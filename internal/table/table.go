@@ -30,6 +30,9 @@ type Judge interface {
 	// Left says how much of a state's allowance is left: where one must go,
 	// it is the state with the most, and never one with 0.
 	Left(ref uint32, state State, wide []int64, now int64) int64
+	// Dropped is called for every state that goes, whatever the reason: its
+	// reference is used by one state less.
+	Dropped(ref uint32)
 }
 
 // Stats are counts since the table was made, but Keys, which are held now.
@@ -61,7 +64,8 @@ type Table struct {
 	evictions atomic.Uint64
 	unstored  atomic.Uint64
 	full      atomic.Bool
-	scratch   sync.Pool // *[]Slot, of rebuilds
+	hand      atomic.Uint32 // goes round the shards, for one to evict from
+	scratch   sync.Pool     // *[]Slot, of rebuilds
 }
 
 const (
@@ -227,3 +231,8 @@ func (t *Table) hold(weight int) bool {
 }
 
 func (t *Table) release(weight int) { t.held.Add(-int64(weight)) }
+
+// Charge adds the weight of what is kept beside the states, such as what their
+// references stand for; below 0 it gives weight back. It may pass the bound:
+// then newcomers, and [Shard.Fit], evict until it is kept again.
+func (t *Table) Charge(weight int) { t.held.Add(int64(weight)) }

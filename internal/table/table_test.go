@@ -13,6 +13,7 @@ func (shares) Idle(_ uint32, state State, _ []int64, _ int64) bool { return stat
 func (shares) Left(_ uint32, state State, _ []int64, _ int64) int64 {
 	return int64(min(state.Lo, 100))
 }
+func (shares) Dropped(uint32) {}
 
 func randomID(r *rand.Rand) ID {
 	return ID{Hash: r.Uint64(), Rest: r.Uint64()}
@@ -145,7 +146,7 @@ func TestWideNewcomerFindsAStateThatIsFarAway(t *testing.T) {
 		id := randomID(r)
 		s := table.Shard(id)
 		s.Lock()
-		if slot := s.Widen(id, 1, bound/3*wordsPerWeight, 0); slot != nil {
+		if slot, _ := s.Widen(id, 1, bound/3*wordsPerWeight, 0); slot != nil {
 			slot.State.Lo = 50
 		} else {
 			t.Errorf("no room for newcomer %d", i)
@@ -163,7 +164,7 @@ func TestStateThatCanNeverFitDrivesNothingOut(t *testing.T) {
 	id := randomID(rand.New(rand.NewPCG(11, 12)))
 	s := table.Shard(id)
 	s.Lock()
-	slot := s.Widen(id, 1, 100*wordsPerWeight, 0)
+	slot, _ := s.Widen(id, 1, 100*wordsPerWeight, 0)
 	s.Unlock()
 	if slot != nil {
 		t.Errorf("a state of 101 has room in a table of 100")
@@ -208,7 +209,7 @@ func TestWideStatesWeighAsMuchAsTheyTake(t *testing.T) {
 	defer s.Unlock()
 	id := ID{Hash: 7, Rest: 7}
 	for _, capacity := range []int{1, 4, 5, 100} {
-		slot := s.Widen(id, 1, capacity, 0)
+		slot, _ := s.Widen(id, 1, capacity, 0)
 		w := s.Wide(slot)
 		if w = w[:capacity]; w[0] != 0 && capacity == 1 {
 			t.Errorf("a new slice holds %v", w)

@@ -27,27 +27,29 @@ func (s *Shard) SetWide(slot *Slot, w []int64) { s.wides.slices[slot.State.Hi] =
 
 // Widen returns the slot of an identity with a slice of at least the given
 // capacity beside it, making the slot and the slice as needed; its content is
-// kept. It returns nil, and counts it, when there is no room and nothing that
-// may go. Slots found before may have moved.
-func (s *Shard) Widen(id ID, ref uint32, capacity int, now int64) *Slot {
+// kept. made reports whether the slot was made, with the reference. It returns
+// nil, and counts it, when there is no room and nothing that may go. Slots
+// found before may have moved, and that of the identity may have been idle and
+// gone.
+func (s *Shard) Widen(id ID, ref uint32, capacity int, now int64) (slot *Slot, made bool) {
 	s.tidy(now)
-	slot, have := s.Find(id), 0
-	if slot != nil {
+	have := 0
+	if slot = s.Find(id); slot != nil {
 		have = 1 + weightOf(cap(s.Wide(slot)))
 	}
 	whole := 1 + weightOf(capacity)
 	more := whole - have
 	if !s.table.fits(whole) || !s.take(id, more, now) {
-		return nil
+		return nil, false
 	}
-	if slot == nil {
+	if made = slot == nil; made {
 		s.put(Slot{hash: id.Hash, tag: id.tag(), ref: ref | wideBit, State: State{Hi: s.newWide()}})
 		s.wides.weight--
 	}
 	slot = s.Find(id)
 	s.wides.slices[slot.State.Hi] = append(make([]int64, 0, capacity), s.Wide(slot)...)
 	s.wides.weight += more
-	return slot
+	return slot, made
 }
 
 // newWide returns a free place for a slice.

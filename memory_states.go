@@ -1,0 +1,129 @@
+package stint
+
+import (
+	"github.com/stintdev/stint/internal/table"
+)
+
+// states are the states of some keys, and the limits that they are of. A
+// memory store has two: what callers bring has one of its own, so that a flood
+// of it takes no room, no lock and no reference from what rules count.
+type states struct {
+	table  *table.Table
+	limits registry
+	// refuses says that a charge which finds no room is refused. Otherwise it
+	// is decided as fresh, and not stored.
+	refuses bool
+}
+
+func (s *states) init(bound int, keepAll bool) {
+	s.limits.init()
+	s.table = table.New(table.Options{Bound: bound, KeepAll: keepAll, Judge: &s.limits})
+}
+
+// newCallers are the states of limits that callers bring. What they keep counts
+// whole, their limits included.
+func newCallers(bound int, keepAll bool) *states {
+	s := &states{refuses: true}
+	s.init(bound, keepAll)
+	s.limits.charged = s.table
+	return s
+}
+
+// callerStates returns the states of limits that callers bring. Most programs
+// have none, so they are made with the first: two tables take twice the memory.
+func (m *Memory) callerStates() *states {
+	if s := m.callers.Load(); s != nil {
+		return s
+	}
+	m.opening.Lock()
+	defer m.opening.Unlock()
+	s := m.callers.Load()
+	if s == nil {
+		s = newCallers(m.callerKeys, m.keepAll)
+		m.callers.Store(s)
+	}
+	return s
+}
+
+// errNoRoom refuses a charge of a caller's limit: neither uncounted nor in
+// place of an exhausted key.
+func errNoRoom() error {
+	return &Error{Code: CodeExhausted, Kind: KindCallersFull, Problem: "the memory store has no room for another key of limits that callers bring",
+		Mend: "give it a greater MemoryOptions.CallerKeys (--max-caller-keys), or let fewer callers bring limits of their own"}
+}
+
+// step takes the step of one claim on its state. Its shard is locked. It
+// reports false when the charge is refused for want of room: then it was not
+// stored, and r is what it would have been.
+func (s *states) step(shard *table.Shard, q *query, a *ask, r *result) bool {
+	if q.n.wide() {
+		return s.stepWide(shard, q, a, r)
+	}
+	slot := shard.Find(q.id)
+	if slot == nil {
+		return s.stepFresh(shard, q, a, r)
+	}
+	from, same := q.n, slot.Ref() == s.limits.cached(q.n)
+	if !same {
+		from = s.limits.at(slot.Ref())
+	}
+	c := q.n.step(cell(slot.State), from, a, r)
+	if r.write && !r.forget {
+		if !same {
+			if slot = s.rewrite(shard, slot, q, a.now); slot == nil {
+				return false
+			}
+		}
+		slot.State = table.State(c)
+	}
+	if r.forget {
+		shard.Delete(q.id)
+	}
+	return true
+}
+
+// stepFresh is step for a key without a state.
+func (s *states) stepFresh(shard *table.Shard, q *query, a *ask, r *result) bool {
+	c := q.n.step(cell{}, nil, a, r)
+	if !r.write || r.forget {
+		return true
+	}
+	ref := s.limits.hold(q.n)
+	if shard.Insert(q.id, ref, table.State(c), a.now) {
+		return true
+	}
+	s.limits.release(ref)
+	return !s.refuses
+}
+
+// rewrite has a state belong to the limit of a claim, and returns its slot. It
+// returns nil when there is no room for another limit.
+func (s *states) rewrite(shard *table.Shard, slot *table.Slot, q *query, now int64) *table.Slot {
+	old, ref := slot.Ref(), s.limits.hold(q.n)
+	if ref == old {
+		s.limits.release(ref)
+		return slot
+	}
+	if s.refuses && q.reserved == 0 { // the limit may be new, and is charged for
+		if !shard.Fit(q.id, now) {
+			s.limits.release(ref)
+			return nil
+		}
+		slot = shard.Find(q.id)
+	}
+	slot.SetRef(ref)
+	s.limits.release(old)
+	return slot
+}
+
+// reserve makes room for what a charge to a key that has a state will need, and
+// changes nothing. It reports false when there is none.
+func (s *states) reserve(shard *table.Shard, q *query, a *ask) bool {
+	ref := s.limits.hold(q.n)
+	if !shard.Fit(q.id, a.now) || q.n.wide() && !s.growsWide(shard, q, a) {
+		s.limits.release(ref)
+		return false
+	}
+	q.reserved = ref
+	return true
+}
