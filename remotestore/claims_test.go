@@ -3,6 +3,7 @@ package remotestore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -43,7 +44,33 @@ func groupText(g *stint.Group) string {
 	return b.String()
 }
 
-// Whatever a claim says is what the store of the server is asked.
+// asCallers marks limits without a scope as the server does.
+func asCallers(t *testing.T, groups []stint.Group) []stint.Group {
+	t.Helper()
+	mark := func(l stint.Limit) stint.Limit {
+		s := l.Spec()
+		s.FromCaller = s.FromCaller || s.Rule == "" && s.Namespace == ""
+		marked, err := s.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return marked
+	}
+	marked := make([]stint.Group, len(groups))
+	for i, g := range groups {
+		marked[i] = stint.Group{Shadow: g.Shadow, Claims: slices.Clone(g.Claims)}
+		for j := range marked[i].Claims {
+			c := &marked[i].Claims[j]
+			if c.Limit = mark(c.Limit); c.Local != nil {
+				c.Local = &stint.Local{Key: c.Local.Key, Limit: mark(c.Local.Limit)}
+			}
+		}
+	}
+	return marked
+}
+
+// Whatever a claim says is what the store of the server is asked; a limit that
+// names no rule and no namespace is its caller's own.
 func TestClaimsArriveAsTheyWereSent(t *testing.T) {
 	store := &recorder{Store: stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000})}
 	server := grpc.NewServer()
@@ -56,6 +83,10 @@ func TestClaimsArriveAsTheyWereSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	scopedCallers, err := stint.Spec{Rule: "r", Name: "x", Limit: 6, Window: patience, FromCaller: true}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
 	groups := []stint.Group{
 		{Claims: []stint.Claim{
 			{Key: "a", Limit: a, Cost: 2, Extra: 3, Any: 1, Policy: stint.Policy{Consistency: stint.Leased, OnFailure: stint.FailClosed, Replicas: 2}},
@@ -65,13 +96,15 @@ func TestClaimsArriveAsTheyWereSent(t *testing.T) {
 		{Shadow: true, Claims: []stint.Claim{{Key: "b", Limit: b}}},
 		{Claims: []stint.Claim{{Key: "b\xff", Limit: a, Cost: -1, At: 1_700_000_000_000_000}}},
 		{Claims: []stint.Claim{{Key: "c", Limit: a, Cost: stint.Forget, Local: &stint.Local{Limit: scoped}}}},
+		{Claims: []stint.Claim{{Key: "d", Limit: scopedCallers, Cost: 1}}},
 		{},
 	}
-	if err := s.TakeGroups(t.Context(), groups, make([]stint.Decision, 5)); err != nil {
+	if err := s.TakeGroups(t.Context(), groups, make([]stint.Decision, 6)); err != nil {
 		t.Fatal(err)
 	}
+	wanted := asCallers(t, groups)
 	for i := range groups {
-		if got, want := store.asked[i], groupText(&groups[i]); got != want {
+		if got, want := store.asked[i], groupText(&wanted[i]); got != want {
 			t.Errorf("group %d:\ngot  %s\nwant %s", i, got, want)
 		}
 	}

@@ -196,5 +196,6 @@ func limitMessage(s stint.Spec) *stintv1.Limit {
 		Namespace: s.Namespace, Rule: s.Rule, Name: s.Name, Algorithm: s.Algorithm.String(),
 		Limit: s.Limit, WindowUs: int64(s.Window / time.Microsecond), Capacity: s.Capacity, RefillRate: s.RefillRate,
 		Buckets: uint32(s.Buckets), Queue: s.Queue, Period: s.Period, Anchor: s.Anchor, UtcOffset: s.UTCOffset,
+		FromCaller: s.FromCaller,
 	}
 }

@@ -93,6 +93,13 @@ func mutants() []mutant {
 				}
 			}}
 		}},
+		{"knows no limits of callers", "limits of callers", asking(func(c *stint.Claim) {
+			if c.Limit.Valid() {
+				s := c.Limit.Spec()
+				s.FromCaller = false
+				c.Limit = compiled(s)
+			}
+		})},
 		{"reads, then writes", "concurrent takes", func(right stint.Store, _ func() int64) stint.Store { return &racy{right} }},
 		{"locks its claims one by one", "concurrent groups", func(right stint.Store, _ func() int64) stint.Store { return &partial{right, true} }},
 		{"decides a batch on one reading", "batch", func(right stint.Store, _ func() int64) stint.Store { return &stale{right} }},

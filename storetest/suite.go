@@ -88,6 +88,7 @@ func laws() []law {
 		{"batch equals single takes", batchEqualsSingles},
 		{"forget drops the state", forgetDrops},
 		{"extra takes what there is", extraTakesWhatThereIs},
+		{"limits of callers are apart", callersLimitsAreApart},
 		{"wrong claims are refused", wrongClaims},
 		{"one wrong group leaves the others", oneWrongGroup},
 		{"concurrent takes admit the limit", concurrentTakes},

@@ -16,7 +16,7 @@ const (
 	maxCachedText   = 512 // bytes
 )
 
-// limitCache keeps the limits that callers bring, compiled: compiling costs
+// limitCache keeps the limits that requests bring, compiled: compiling costs
 // microseconds, and most callers bring the same few.
 type limitCache struct {
 	mu     sync.RWMutex
@@ -59,7 +59,12 @@ func (s *Service) limit(l *stintv1.Limit, i int) (stint.Limit, error) {
 	if err != nil {
 		return stint.Limit{}, within(i, err)
 	}
-	limit, err := s.limits.get(&spec)
+	spec.FromCaller = spec.FromCaller || s.isCallers(&spec)
+	limits := &s.limits
+	if spec.FromCaller {
+		limits = &s.callersLimits
+	}
+	limit, err := limits.get(&spec)
 	if err != nil {
 		return stint.Limit{}, within(i, err)
 	}
@@ -86,5 +91,6 @@ func specOf(l *stintv1.Limit) (stint.Spec, error) {
 		Capacity: l.GetCapacity(), RefillRate: l.GetRefillRate(),
 		Buckets: int(min(l.GetBuckets(), math.MaxInt32)), Queue: l.GetQueue(),
 		Period: l.GetPeriod(), Anchor: l.GetAnchor(), UTCOffset: l.GetUtcOffset(),
+		FromCaller: l.GetFromCaller(),
 	}, err
 }

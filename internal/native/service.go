@@ -63,11 +63,13 @@ type Service struct {
 
 	options Options
 	token   [sha256.Size]byte
-	limits  limitCache
-	rounds  sync.Pool // of *round
-	batches sync.Pool // of *batch
+	limits  limitCache // of the rules of other servers
+	rounds  sync.Pool  // of *round
+	batches sync.Pool  // of *batch
 	drained chan struct{}
 	drain   sync.Once
+
+	callersLimits limitCache // apart: ever new ones drop no others
 }
 
 // New returns a service.
@@ -86,6 +88,7 @@ func New(o Options) *Service {
 	}
 	s := &Service{options: o, token: sha256.Sum256([]byte(o.Token)), drained: make(chan struct{})}
 	s.limits.init()
+	s.callersLimits.init()
 	return s
 }
 

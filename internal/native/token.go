@@ -44,6 +44,13 @@ func refuse(what string) error {
 	return status.Error(codes.PermissionDenied, what+" is for callers who are known (start the server with --http-token-file or --client-ca, or let --grpc listen on 127.0.0.1)")
 }
 
+// isCallers reports whether a limit is the caller's own, whatever it says: that
+// of one who is not known, or one that names no rule and no namespace. Another
+// Stint speaks for its rules.
+func (s *Service) isCallers(l *stint.Spec) bool {
+	return !s.trusted() || l.Rule == "" && l.Namespace == ""
+}
+
 // checkScope refuses the scope of rules to those who are not known.
 func (s *Service) checkScope(limit stint.Limit, field string) error {
 	if s.trusted() || limit.Rule() == "" && limit.Namespace() == "" {

@@ -141,7 +141,9 @@ type Limit struct {
 	// The name of the limit; empty: "algorithm:window". State belongs to
 	// (namespace, rule, name, key).
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Rule and namespace are for servers that ask in the name of their rules.
+	// Rule and namespace are for servers that ask in the name of their rules. A
+	// limit without both is its caller's own, and so is every limit of a caller
+	// that the server does not know.
 	Rule      string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
 	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// token_bucket (when empty), gcra, fixed_window, sliding_window_counter,
@@ -162,7 +164,12 @@ type Limit struct {
 	// When a period of a quota began, in RFC 3339.
 	Anchor string `protobuf:"bytes,12,opt,name=anchor,proto3" json:"anchor,omitempty"`
 	// The offset of a quota's calendar, such as +02:00; empty: that of anchor.
-	UtcOffset     string `protobuf:"bytes,13,opt,name=utc_offset,json=utcOffset,proto3" json:"utc_offset,omitempty"`
+	UtcOffset string `protobuf:"bytes,13,opt,name=utc_offset,json=utcOffset,proto3" json:"utc_offset,omitempty"`
+	// The limit is one that a caller of the asking server brought, and no rule of
+	// it. Callers' own limits never share state with rules, and are kept within
+	// a budget of their own. False changes nothing for those that are callers'
+	// own anyway.
+	FromCaller    bool `protobuf:"varint,15,opt,name=from_caller,json=fromCaller,proto3" json:"from_caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -286,6 +293,13 @@ func (x *Limit) GetUtcOffset() string {
 		return x.UtcOffset
 	}
 	return ""
+}
+
+func (x *Limit) GetFromCaller() bool {
+	if x != nil {
+		return x.FromCaller
+	}
+	return false
 }
 
 // Decision is the answer to a claim.
@@ -1938,7 +1952,7 @@ var File_stint_v1_stint_proto protoreflect.FileDescriptor
 
 const file_stint_v1_stint_proto_rawDesc = "" +
 	"\n" +
-	"\x14stint/v1/stint.proto\x12\bstint.v1\"\xda\x02\n" +
+	"\x14stint/v1/stint.proto\x12\bstint.v1\"\xfb\x02\n" +
 	"\x05Limit\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x1c\n" +
@@ -1955,7 +1969,9 @@ const file_stint_v1_stint_proto_rawDesc = "" +
 	"\x06period\x18\v \x01(\tR\x06period\x12\x16\n" +
 	"\x06anchor\x18\f \x01(\tR\x06anchor\x12\x1d\n" +
 	"\n" +
-	"utc_offset\x18\r \x01(\tR\tutcOffset\"\xc4\x02\n" +
+	"utc_offset\x18\r \x01(\tR\tutcOffset\x12\x1f\n" +
+	"\vfrom_caller\x18\x0f \x01(\bR\n" +
+	"fromCaller\"\xc4\x02\n" +
 	"\bDecision\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12\x1c\n" +
