@@ -12,13 +12,19 @@ import (
 // the store is back. While single calls fail it stays, so that a store that
 // fails now and then does not hand out the share anew each time.
 type local struct {
-	store  stint.Store
-	nodes  int
-	shares sync.Map // of stint.Limit to stint.Limit, zero where there is none
-	count  atomic.Int64
+	store   stint.Store
+	nodes   int
+	shares  shares // of limits of rules and programs
+	callers shares // of limits that callers bring: ever new ones drop no others
 }
 
-// maxShares bounds how many limits' shares are remembered.
+// shares are this node's parts of limits, found once.
+type shares struct {
+	known sync.Map // of stint.Limit to stint.Limit, zero where there is none
+	count atomic.Int64
+}
+
+// maxShares bounds how many limits' shares are remembered, of each kind.
 const maxShares = 10_000
 
 // spare is an empty store for the next failure, made ahead: to make one takes
@@ -67,19 +73,27 @@ func (l *local) share(limit stint.Limit) (stint.Limit, bool) {
 	if l.nodes <= 1 {
 		return limit, true
 	}
-	if known, ok := l.shares.Load(limit); ok {
+	s := &l.shares
+	if limit.FromCaller() {
+		s = &l.callers
+	}
+	return s.of(limit, l.nodes)
+}
+
+func (s *shares) of(limit stint.Limit, nodes int) (stint.Limit, bool) {
+	if known, ok := s.known.Load(limit); ok {
 		share, _ := known.(stint.Limit)
 		return share, share.Valid()
 	}
-	share, err := limit.Share(l.nodes)
+	share, err := limit.Share(nodes)
 	if err != nil {
 		share = stint.Limit{}
 	}
-	if l.count.Add(1) > maxShares {
-		l.shares.Clear()
-		l.count.Store(0)
+	if s.count.Add(1) > maxShares {
+		s.known.Clear()
+		s.count.Store(0)
 	}
-	l.shares.Store(limit, share)
+	s.known.Store(limit, share)
 	return share, err == nil
 }
 

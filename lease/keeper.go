@@ -168,7 +168,7 @@ func (w *work) settle(sh *shard, e *entry, then int64) {
 func (sh *shard) leave(asking []<-chan struct{}) []<-chan struct{} {
 	sh.Lock()
 	defer sh.Unlock()
-	sh.most = 0
+	sh.rules.most, sh.callers.most = 0, 0
 	for _, e := range sh.list {
 		if e.place = gone; e.asking != nil {
 			asking = append(asking, e.asking)

@@ -19,6 +19,8 @@ type Options struct {
 
 	// MaxKeys bounds how many hot keys are looked after, at about 500 bytes
 	// each. Defaults to DefaultMaxKeys. Those beyond are decided by the store.
+	// Beside them, as many as half of that are looked after of limits that
+	// callers bring ([stint.Spec.FromCaller]).
 	MaxKeys int
 }
 

@@ -98,23 +98,35 @@ func tellWhole(groups []stint.Group, out []stint.Decision) {
 
 // parts are worked out once for each limit.
 type parts struct {
-	known sync.Map // of stint.Limit to *part
+	rules, callers known // apart: callers may make limits up
+}
+
+// known is parts that are worked out.
+type known struct {
+	all   sync.Map // of stint.Limit to *part
 	count atomic.Int64
 }
 
-// maxParts bounds how many parts are known: callers may make limits up.
+// maxParts bounds how many parts are known, of each kind of limit.
 const maxParts = 10_000
 
 func (p *parts) of(l stint.Limit) *part {
-	if known, ok := p.known.Load(l); ok {
+	if l.FromCaller() {
+		return p.callers.of(l)
+	}
+	return p.rules.of(l)
+}
+
+func (k *known) of(l stint.Limit) *part {
+	if known, ok := k.all.Load(l); ok {
 		return known.(*part) //nolint:forcetypeassert // there is nothing else in it
 	}
-	if p.count.Add(1) > maxParts {
-		p.known.Clear()
-		p.count.Store(1)
+	if k.count.Add(1) > maxParts {
+		k.all.Clear()
+		k.count.Store(1)
 	}
 	made := newPart(l)
-	p.known.Store(l, made)
+	k.all.Store(l, made)
 	return made
 }
 

@@ -20,7 +20,7 @@ func TestSoManyPartsAreKnown(t *testing.T) {
 		}
 	}
 	known := 0
-	p.known.Range(func(_, _ any) bool { known++; return true })
+	p.rules.all.Range(func(_, _ any) bool { known++; return true })
 	if known > maxParts {
 		t.Errorf("%d parts are known", known)
 	}

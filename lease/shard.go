@@ -13,10 +13,26 @@ type shard struct {
 
 	entries map[name]*entry
 	list    []*entry // the same, to be walked in parts
-	most    int
-	marks   []mark // of keys that may become hot, by the low bits of their hash
+	rules   warming
+	callers warming // of limits that callers bring: a flood of those takes no other's place
 	count   counts
 	_       [64]byte // no line of it is another's
+}
+
+// warming is which keys of one kind of limit may become hot, and how many are.
+type warming struct {
+	marks     []mark // by the low bits of their hash
+	hot, most int
+}
+
+func newWarming(most int) warming { return warming{marks: make([]mark, ceilPower(2*most)), most: most} }
+
+// warming returns what keys of a limit warm up in.
+func (sh *shard) warming(l stint.Limit) *warming {
+	if l.FromCaller() {
+		return &sh.callers
+	}
+	return &sh.rules
 }
 
 // name is what an entry is found by: what one mode holds is held for too long,
@@ -43,8 +59,8 @@ func (s *Store) newShards(keys int) {
 	s.shards = make([]shard, shards)
 	for i := range s.shards {
 		sh := &s.shards[i]
-		sh.entries, sh.most = map[name]*entry{}, max(1, keys/shards)
-		sh.marks = make([]mark, ceilPower(2*sh.most))
+		sh.entries = map[name]*entry{}
+		sh.rules, sh.callers = newWarming(max(1, keys/shards)), newWarming(max(1, keys/2/shards))
 	}
 }
 
@@ -67,8 +83,8 @@ func (sh *shard) find(c *stint.Claim) *entry { return sh.entries[nameOf(c)] }
 
 // warms notes that a key was asked for under a limit, and reports whether it was in this
 // lease time or the last one too.
-func (sh *shard) warms(hash uint64, now, time int64) bool {
-	m, when := &sh.marks[hash/shards%uint64(len(sh.marks))], uint32(now/time)
+func (w *warming) warms(hash uint64, now, time int64) bool {
+	m, when := &w.marks[hash/shards%uint64(len(w.marks))], uint32(now/time)
 	again := m.hash == uint32(hash>>32) && when-m.when <= 1
 	*m = mark{uint32(hash >> 32), when}
 	return again
@@ -80,12 +96,14 @@ func (sh *shard) add(c *stint.Claim, size *size, now int64) *entry {
 	e.claim.Cost = 0
 	sh.entries[nameOf(c)] = e
 	sh.list = append(sh.list, e)
+	sh.warming(c.Limit).hot++
 	return e
 }
 
 // drop no longer looks after a key.
 func (sh *shard) drop(e *entry) {
 	delete(sh.entries, nameOf(&e.claim))
+	sh.warming(e.claim.Limit).hot--
 	last := len(sh.list) - 1
 	sh.list[e.place] = sh.list[last]
 	sh.list[e.place].place = e.place

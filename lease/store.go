@@ -230,7 +230,8 @@ func (s *Store) takeCold(ctx context.Context, sh *shard, hash uint64, c *stint.C
 // is too small.
 func (s *Store) warm(sh *shard, hash uint64, c *stint.Claim, now int64) *entry {
 	hash ^= maphash.Comparable(s.seed, c.Limit)
-	if !sh.warms(hash, now, s.time) || len(sh.list) >= sh.most {
+	w := sh.warming(c.Limit)
+	if !w.warms(hash, now, s.time) || w.hot >= w.most {
 		return nil
 	}
 	limit, life := c.Limit, s.time
