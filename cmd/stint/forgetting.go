@@ -17,7 +17,14 @@ type forgetting struct {
 }
 
 // limitShape is what says which limits count in one state.
-type limitShape struct{ namespace, rule, name, shape string }
+type limitShape struct {
+	namespace, rule, name, shape string
+	fromCaller                   bool
+}
+
+func shapeOf(l stint.Limit) limitShape {
+	return limitShape{l.Namespace(), l.Rule(), l.Name(), l.Shape(), l.FromCaller()}
+}
 
 func newForgetting(store stint.Store) *forgetting {
 	return &forgetting{store, map[stint.Limit]map[string]struct{}{}, map[limitShape]map[string]struct{}{}}
@@ -50,7 +57,7 @@ func (f *forgetting) note(c *stint.Claim) {
 }
 
 func (f *forgetting) keysOf(l stint.Limit) map[string]struct{} {
-	shape := limitShape{l.Namespace(), l.Rule(), l.Name(), l.Shape()}
+	shape := shapeOf(l)
 	if f.shapes[shape] == nil {
 		f.shapes[shape] = map[string]struct{}{}
 	}
@@ -66,7 +73,7 @@ func (f *forgetting) forget(ctx context.Context) error {
 	var errs []error
 	done := map[limitShape]bool{}
 	for limit, keys := range f.keys {
-		shape := limitShape{limit.Namespace(), limit.Rule(), limit.Name(), limit.Shape()}
+		shape := shapeOf(limit)
 		if !done[shape] {
 			done[shape] = true
 			errs = append(errs, f.forgetKeys(ctx, limit, keys))

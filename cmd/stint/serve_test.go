@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -201,6 +202,7 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		"authority alone":          {[]string{"--client-ca", empty}, "client-ca: "},
 		"negative nodes":           {[]string{"--nodes", "-1"}, "nodes: -1"},
 		"no keys":                  {[]string{"--max-keys", "0"}, "max-keys: 0"},
+		"less than no callers":     {[]string{"--max-caller-keys", "-1"}, "max-caller-keys: -1"},
 		"log format":               {[]string{"--log-format", "xml"}, "log-format: "},
 		"log level":                {[]string{"--log-level", "loud"}, "log-level: "},
 		"endless drain":            {[]string{"--drain-delay", "1h"}, "drain-delay: "},
@@ -262,6 +264,21 @@ func TestUnknownCommandIsWrongUsage(t *testing.T) {
 
 func TestMaxKeysBoundsTheStore(t *testing.T) {
 	p := startServer(t, nil, "--max-keys", "1000")
+	for i := range 3 {
+		var items bytes.Buffer
+		for j := range 1000 {
+			if j > 0 {
+				items.WriteByte(',')
+			}
+			_, _ = fmt.Fprintf(&items, `{"attributes":{"api_key":"k%d","path":"/"}}`, 1000*i+j)
+		}
+		post(t, p, "/v1/batch", `{"items":[`+items.String()+`]}`)
+	}
+	p.wait("store full")
+}
+
+func TestMaxCallerKeysBoundsWhatCallersBring(t *testing.T) {
+	p := startServer(t, nil, "--max-keys", "2000000", "--max-caller-keys", "500")
 	for i := range 200 {
 		var limits bytes.Buffer
 		for j := range 32 {
@@ -272,7 +289,7 @@ func TestMaxKeysBoundsTheStore(t *testing.T) {
 		}
 		post(t, p, "/v1/take", `{"key":"k`+string(rune('a'+i%26))+string(rune('a'+i/26))+`","limits":[`+limits.String()+`]}`)
 	}
-	p.wait("store full")
+	p.wait("the share of limits that callers bring is full")
 }
 
 func ruleThatDecides(t *testing.T, p *process) string {

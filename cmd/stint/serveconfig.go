@@ -108,6 +108,8 @@ func (f *serveFlags) bounds() error {
 		return usagef("gateway-close-after: %d is below 0 (use 0 for never)", f.closeAfter)
 	case f.maxKeys < 1:
 		return usagef("max-keys: %d is below 1", f.maxKeys)
+	case f.maxCallerKeys < 0:
+		return usagef("max-caller-keys: %d is below 0 (use 0 for half of --max-keys)", f.maxCallerKeys)
 	case f.drainDelay < 0 || f.drainDelay > maxDrainDelay:
 		return usagef("drain-delay: %v is out of range (use 0s to %v)", f.drainDelay, maxDrainDelay)
 	}

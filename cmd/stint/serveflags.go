@@ -29,7 +29,7 @@ type serveFlags struct {
 	envoyConfig                      string
 	envoyHeaders, envoyCompat        bool
 	envoy                            envoySettings // from the environment
-	nodes, maxKeys                   int
+	nodes, maxKeys, maxCallerKeys    int
 	httpTokenFile, adminTokenFile    string
 	adminTokensFile, impactLimit     string
 	tlsCert, tlsKey, clientCA        string
@@ -72,6 +72,7 @@ func (f *serveFlags) defineRules(flags *pflag.FlagSet) {
 	flags.StringVar(&f.stateDir, "state-dir", "", "`DIR` for the history of rule files and a copy of rules that are elsewhere, or off (default $STATE_DIRECTORY, else ~/.local/state/stint)")
 	f.defineStore(flags)
 	flags.IntVar(&f.maxKeys, "max-keys", stint.DefaultMaxKeys, "how many keys the memory store holds")
+	flags.IntVar(&f.maxCallerKeys, "max-caller-keys", 0, "how many more it holds of limits that callers bring, as to /v1/take (default half of --max-keys)")
 }
 
 func (f *serveFlags) defineStore(flags *pflag.FlagSet) {

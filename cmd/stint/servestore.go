@@ -24,7 +24,7 @@ const (
 // caller closes it.
 func (f *serveFlags) openStore(c *server.Config, log *slog.Logger) (closeStore func() error, err error) {
 	if f.store == memoryStore {
-		store := stint.NewMemory(stint.MemoryOptions{MaxKeys: f.maxKeys})
+		store := f.newMemory()
 		c.Store, c.Stats = store, store.Stats
 		return func() error { return nil }, nil
 	}
@@ -62,8 +62,10 @@ type sharedStore struct {
 }
 
 // openMemory returns a store for what this node decides by itself.
-func (f *serveFlags) openMemory() stint.Store {
-	return stint.NewMemory(stint.MemoryOptions{MaxKeys: f.maxKeys})
+func (f *serveFlags) openMemory() stint.Store { return f.newMemory() }
+
+func (f *serveFlags) newMemory() *stint.Memory {
+	return stint.NewMemory(stint.MemoryOptions{MaxKeys: f.maxKeys, CallerKeys: f.maxCallerKeys})
 }
 
 // guardStore opens a shared store, and answers for it while it fails.

@@ -157,8 +157,12 @@ func readKey(r *request, extra fields) (*keyRequest, error) {
 	k := &keyRequest{}
 	known := fields{
 		"key": textField(&k.key), "rule": textField(&k.rule),
-		"limit": func(raw json.RawMessage) (err error) {
-			k.limit, err = rule.ParseLimit(raw)
+		"limit": func(raw json.RawMessage) error {
+			spec, err := rule.ParseSpec(raw)
+			if err == nil {
+				spec.FromCaller = true // the state that /v1/take counts in
+				k.limit, err = spec.Compile()
+			}
 			return err
 		},
 		"attributes": func(raw json.RawMessage) (err error) {

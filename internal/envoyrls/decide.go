@@ -137,8 +137,9 @@ func hits(request *pb.RateLimitRequest, d *common.RateLimitDescriptor) int64 {
 // fail says in gRPC's codes why there is no decision. What is wrong may name
 // servers of the inside; it is for the log, unless the caller did not wait.
 func (s *Service) fail(ctx context.Context, err error) error {
-	code, text := codes.Internal, "no decision could be made"
+	code, text, quiet := codes.Internal, "no decision could be made", false
 	if e, ok := errors.AsType[*stint.Error](err); ok {
+		quiet = e.Kind == stint.KindCallersFull // which was logged when it began
 		switch e.Code {
 		case stint.CodeUnavailable, stint.CodeExhausted:
 			code, text = codes.Unavailable, text+": the store fails"
@@ -148,7 +149,7 @@ func (s *Service) fail(ctx context.Context, err error) error {
 			return status.Error(codes.Canceled, "the caller gave up")
 		}
 	}
-	if !over(ctx) {
+	if !quiet && !over(ctx) {
 		s.options.Logger.Error("no decision", "error", fmt.Sprint(err))
 	}
 	return status.Error(code, text)

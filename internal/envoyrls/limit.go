@@ -34,6 +34,7 @@ type numbers struct {
 	window    time.Duration
 	algorithm stint.Algorithm
 	burst     int64 // 0: the algorithm's own
+	brought   bool  // by a request, and not in a file
 }
 
 // namespace keeps these counters apart from those of rules and of /v1/take.
@@ -45,9 +46,9 @@ const namespace = "envoy"
 func (n numbers) compile() (counted stint.Limit, banned bool, err error) {
 	requests := min(int64(n.requests), stint.MaxLimit)
 	if banned = requests == 0; banned {
-		n, requests = numbers{window: n.window, algorithm: stint.FixedWindow}, 1
+		n, requests = numbers{window: n.window, algorithm: stint.FixedWindow, brought: n.brought}, 1
 	}
-	spec := stint.Spec{Namespace: namespace, Algorithm: n.algorithm, Limit: requests, Window: n.window, Capacity: n.burst}
+	spec := stint.Spec{Namespace: namespace, Algorithm: n.algorithm, Limit: requests, Window: n.window, Capacity: n.burst, FromCaller: n.brought}
 	counted, err = spec.Compile()
 	return counted, banned, err
 }
@@ -59,16 +60,19 @@ func (l *limit) count(n numbers) (err error) {
 		return err
 	}
 	l.kind = l.counted.Name() + " " + l.counted.Shape()
+	if n.brought {
+		l.kind += " brought"
+	}
 	if l.counted.Algorithm() == stint.FixedWindow {
-		l.all, err = endless(n.window)
+		l.all, err = endless(n.window, n.brought)
 	}
 	return err
 }
 
 // endless is a fixed window that counts past every limit.
-func endless(window time.Duration) (stint.Limit, error) {
+func endless(window time.Duration, brought bool) (stint.Limit, error) {
 	return stint.Spec{
 		Namespace: namespace, Name: "all:" + window.String(),
-		Algorithm: stint.FixedWindow, Limit: stint.MaxLimit, Window: window,
+		Algorithm: stint.FixedWindow, Limit: stint.MaxLimit, Window: window, FromCaller: brought,
 	}.Compile()
 }

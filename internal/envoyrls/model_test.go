@@ -146,7 +146,7 @@ func (e *envoyModel) answer(r *pb.RateLimitRequest, now int64) (text string) {
 		limits[i], counters[i] = e.find(d.GetEntries())
 		if o := d.GetLimit(); o != nil {
 			unit := map[typepb.RateLimitUnit]int{typepb.RateLimitUnit_MINUTE: 60, typepb.RateLimitUnit_HOUR: 3600}[o.GetUnit()]
-			limits[i], counters[i] = &modelled{unit: unit, requests: int(o.GetRequestsPerUnit())}, ""
+			limits[i], counters[i] = &modelled{unit: unit, requests: int(o.GetRequestsPerUnit())}, "brought " // apart, unlike there
 			for _, entry := range d.GetEntries() {
 				counters[i] += fmt.Sprintf("%q=%q ", entry.GetKey(), entry.GetValue())
 			}

@@ -47,7 +47,7 @@ func (s *Service) override(domain string, asked *common.RateLimitDescriptor_Rate
 		return b, nil
 	}
 	l := &limit{path: domain, counters: s.options.Counters(domain)}
-	if err := l.count(numbers{requests: o.requests, window: window, algorithm: stint.FixedWindow}); err != nil {
+	if err := l.count(numbers{requests: o.requests, window: window, algorithm: stint.FixedWindow, brought: true}); err != nil {
 		return nil, status.Error(codes.InvalidArgument, "rate limit override: "+err.Error())
 	}
 	b = []*limit{l}

@@ -31,7 +31,7 @@ func (q quota) compile() (stint.Limit, error) {
 	}
 	limit, err := stint.Spec{
 		Namespace: "resp", Rule: "cl.throttle", Name: "gcra", Algorithm: stint.GCRA,
-		Limit: q.count, Window: time.Duration(q.period) * time.Second, Capacity: q.burst + 1,
+		Limit: q.count, Window: time.Duration(q.period) * time.Second, Capacity: q.burst + 1, FromCaller: true,
 	}.Compile()
 	return limit, q.explain(err)
 }

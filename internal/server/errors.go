@@ -74,10 +74,12 @@ func (s *Server) logFailure(r *http.Request, err error) {
 	}
 }
 
-// leftAlone reports whether the store was not asked, because it fails.
+// leftAlone reports whether the store was not asked, because it fails, or has
+// no room for more of what callers bring: what every caller can provoke must not
+// fill the log.
 func leftAlone(err error) bool {
 	e, ok := errors.AsType[*stint.Error](err)
-	return ok && e.Kind == "breaker_open"
+	return ok && (e.Kind == "breaker_open" || e.Kind == stint.KindCallersFull)
 }
 
 type errorBody struct {

@@ -33,11 +33,20 @@ func (c *limitCache) get(text []byte) (stint.Limit, error) {
 	if ok {
 		return limit, nil
 	}
-	limit, err := rule.ParseLimit(text)
+	limit, err := compileCallers(text)
 	if err == nil && len(text) <= maxCachedText {
 		c.put(string(text), limit)
 	}
 	return limit, err
+}
+
+func compileCallers(text []byte) (stint.Limit, error) {
+	spec, err := rule.ParseSpec(text)
+	if err != nil {
+		return stint.Limit{}, err
+	}
+	spec.FromCaller = true
+	return spec.Compile()
 }
 
 // put makes room by dropping any other limit: what is in use comes back.

@@ -40,16 +40,34 @@ func (m *metrics) showStore(calls *StoreCalls, c *Config) {
 
 // showMemory adds what a memory store holds.
 func (m *metrics) showMemory(stats func() stint.MemoryStats) {
-	m.registry.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_keys", Help: "Keys that the store holds."},
-			func() float64 { return float64(stats().Keys) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_evictions_total",
-			Help: "Keys given up before their time because the store was full."},
-			func() float64 { return float64(stats().Evictions) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_unstored_total",
-			Help: "Newcomers decided as fresh and not stored, because the store was full of exhausted keys."},
-			func() float64 { return float64(stats().Unstored) }),
-	)
+	m.registry.MustRegister(memoryCollector(stats))
+}
+
+// memoryCollector asks the store once a scrape.
+type memoryCollector func() stint.MemoryStats
+
+// Describe implements [prometheus.Collector]. It names nothing: such a
+// collector is not checked beforehand.
+func (memoryCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements [prometheus.Collector].
+func (m memoryCollector) Collect(to chan<- prometheus.Metric) {
+	s := m()
+	for _, one := range []struct {
+		name, help string
+		kind       prometheus.ValueType
+		value      float64
+	}{
+		{"stint_keys", "Keys of rules that the store holds.", prometheus.GaugeValue, float64(s.Keys)},
+		{"stint_evictions_total", "Keys of rules given up before their time because the store was full.", prometheus.CounterValue, float64(s.Evictions)},
+		{"stint_unstored_total", "Newcomers decided as fresh and not stored, because the store was full of exhausted keys.", prometheus.CounterValue, float64(s.Unstored)},
+		{"stint_caller_keys", "Keys of limits that callers bring.", prometheus.GaugeValue, float64(s.Callers.Keys)},
+		{"stint_caller_limits", "Limits that callers brought and that a key is of.", prometheus.GaugeValue, float64(s.Callers.Limits)},
+		{"stint_caller_evictions_total", "Keys of limits that callers bring, given up before their time because their share was full.", prometheus.CounterValue, float64(s.Callers.Evictions)},
+		{"stint_caller_refused_total", "Newcomers of limits that callers bring, refused because their share was full of exhausted keys.", prometheus.CounterValue, float64(s.Callers.Refused)},
+	} {
+		to <- prometheus.MustNewConstMetric(prometheus.NewDesc(one.name, one.help, nil, nil), one.kind, one.value)
+	}
 }
 
 // sharedCollector asks the store once a scrape. The servers of a store come
