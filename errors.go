@@ -16,10 +16,10 @@ const (
 	CodeExhausted               // a bound of the store was reached
 )
 
-// KindCallersFull is the [Error.Kind] of a claim that was refused because the
+// KindCallerBudget is the [Error.Kind] of a claim that was refused because the
 // budget of the limits that callers bring is used up. Nothing was charged, and
 // all other limits are decided as ever.
-const KindCallersFull = "callers_full"
+const KindCallerBudget = "caller_budget"
 
 // Error is the one error type of a [Store]: no decision could be made.
 type Error struct {

@@ -48,7 +48,7 @@ func (m *Memory) callerStates() *states {
 // errNoRoom refuses a charge of a caller's limit: neither uncounted nor in
 // place of an exhausted key.
 func errNoRoom() error {
-	return &Error{Code: CodeExhausted, Kind: KindCallersFull, Problem: "the memory store has no room for another key of limits that callers bring",
+	return &Error{Code: CodeExhausted, Kind: KindCallerBudget, Problem: "the memory store has no room for another key of limits that callers bring",
 		Mend: "give it a greater MemoryOptions.CallerKeys (--max-caller-keys), or let fewer callers bring limits of their own"}
 }
 

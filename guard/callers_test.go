@@ -25,7 +25,7 @@ func TestCallersTakeNoLocalRoomOfRules(t *testing.T) {
 				t.Fatal(err)
 			}
 			d, err := g.Take(t.Context(), stint.Claim{Key: key, Limit: l, Cost: cost, Policy: stint.Policy{OnFailure: stint.FailLocal}})
-			if e := new(stint.Error); err != nil && (!errors.As(err, &e) || e.Kind != stint.KindCallersFull) {
+			if e := new(stint.Error); err != nil && (!errors.As(err, &e) || e.Kind != stint.KindCallerBudget) {
 				t.Fatal(err)
 			}
 			return d

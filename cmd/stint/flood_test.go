@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -184,7 +185,7 @@ func (f *flooded) madeUp(i int) string {
 func (f *flooded) post(path, body string) {
 	f.t.Helper()
 	code, answer := do(f.t, http.MethodPost, "http://"+f.addr("http")+path, body)
-	if code != http.StatusOK && code != http.StatusTooManyRequests && !strings.Contains(answer, "callers_full") && !strings.Contains(answer, "the store fails") {
+	if code != http.StatusOK && code != http.StatusTooManyRequests && code != http.StatusServiceUnavailable && !strings.Contains(answer, "the store fails") {
 		f.t.Fatalf("%s: %d %s", path, code, answer)
 	}
 }
@@ -260,7 +261,7 @@ func (f *flooded) byNativeStream() {
 	answers := 0
 	for {
 		m, err := stream.Recv()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -139,7 +139,7 @@ func hits(request *pb.RateLimitRequest, d *common.RateLimitDescriptor) int64 {
 func (s *Service) fail(ctx context.Context, err error) error {
 	code, text, quiet := codes.Internal, "no decision could be made", false
 	if e, ok := errors.AsType[*stint.Error](err); ok {
-		quiet = e.Kind == stint.KindCallersFull // which was logged when it began
+		quiet = e.Kind == stint.KindCallerBudget // which was logged when it began
 		switch e.Code {
 		case stint.CodeUnavailable, stint.CodeExhausted:
 			code, text = codes.Unavailable, text+": the store fails"

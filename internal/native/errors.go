@@ -73,13 +73,12 @@ func failureOf(index int, err error) *stintv1.Failure {
 }
 
 // callersMistake reports whether an error is for its caller alone. A store that
-// is left alone, or has no room for more of what callers bring, is no news
-// either: that was logged when it began.
+// is left alone is no news either: that was logged when it began.
 func callersMistake(err error) bool {
 	failed, ok := errors.AsType[*stint.Error](err)
 	if !ok {
 		_, isStatus := status.FromError(err)
 		return isStatus
 	}
-	return failed.Code == stint.CodeInvalid || failed.Kind == "breaker_open" || failed.Kind == stint.KindCallersFull
+	return failed.Code == stint.CodeInvalid || failed.Kind == "breaker_open"
 }

@@ -74,12 +74,10 @@ func (s *Server) logFailure(r *http.Request, err error) {
 	}
 }
 
-// leftAlone reports whether the store was not asked, because it fails, or has
-// no room for more of what callers bring: what every caller can provoke must not
-// fill the log.
+// leftAlone reports whether the store was not asked, because it fails.
 func leftAlone(err error) bool {
 	e, ok := errors.AsType[*stint.Error](err)
-	return ok && (e.Kind == "breaker_open" || e.Kind == stint.KindCallersFull)
+	return ok && e.Kind == "breaker_open"
 }
 
 type errorBody struct {
