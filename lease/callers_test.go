@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stintdev/stint"
 )
@@ -11,7 +12,7 @@ import (
 // Whoever makes limits and keys up, and asks for them as for hot ones, takes no
 // lease from those of rules.
 func TestCallersKeysTakeNoPlaceOfRules(t *testing.T) {
-	s, err := New(stint.NewMemory(stint.MemoryOptions{}), Options{MaxKeys: 128})
+	s, err := New(stint.NewMemory(stint.MemoryOptions{}), Options{MaxKeys: 128, Time: 10 * time.Second}) // so long that none cools off
 	if err != nil {
 		t.Fatal(err)
 	}
