@@ -42,3 +42,26 @@ func TestEvictionsAreNewsOnceAMinuteOfQuietIsOver(t *testing.T) {
 		}
 	})
 }
+
+func TestFullShareOfCallersIsToldApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var refused atomic.Uint64
+		logs := newLogBuffer()
+		go watchEvictions(ctx, func() stint.MemoryStats {
+			return stint.MemoryStats{Callers: stint.CallerStats{Refused: refused.Load()}}
+		}, slog.New(slog.NewTextHandler(logs, nil)))
+		for range 30 { // a flood
+			refused.Add(1000)
+			time.Sleep(time.Second) // of the bubble's clock
+		}
+		synctest.Wait()
+		if got := strings.Count(logs.String(), "limits that callers bring is full"); got != 1 {
+			t.Errorf("%d lines, want 1", got)
+		}
+		if strings.Contains(logs.String(), "store full") {
+			t.Error("the log says that the store is full")
+		}
+	})
+}

@@ -280,3 +280,84 @@ func TestWindowsTooGreatForAWordAreNotMapped(t *testing.T) {
 		unmapMemory(w.memory)
 	}
 }
+
+// usersOf counts what a table says of its references.
+type usersOf struct {
+	shares
+
+	dropped map[uint32]int
+}
+
+func (u usersOf) Dropped(ref uint32) { u.dropped[ref]++ }
+
+// Whatever makes a state go, its reference is told once.
+func TestEveryStateThatGoesIsTold(t *testing.T) {
+	judge := usersOf{dropped: map[uint32]int{}}
+	table := New(Options{Bound: 2000, Judge: judge})
+	r := rand.New(rand.NewPCG(13, 14))
+	stored := map[uint32]int{}
+	for i := range 20_000 {
+		id, ref, now := randomID(r), uint32(1+i%7), int64(i)*10_000
+		s := table.lock(id)
+		switch {
+		case i%5 == 0: // wide
+			if slot, made := s.Widen(id, ref, 1+i%40, now); slot != nil && made {
+				stored[ref]++
+			}
+		case s.Insert(id, ref, State{Lo: uint64(i % 101)}, now): // some exhausted, some idle
+			stored[ref]++
+		}
+		if i%11 == 0 {
+			s.Delete(id)
+		}
+		s.Release(now)
+	}
+	left := map[uint32]int{}
+	for i := range table.shards {
+		if s := &table.shards[i]; s.slots != nil {
+			for j := range s.all() {
+				if slot := s.at(j); slot.ref != 0 {
+					left[slot.Ref()]++
+				}
+			}
+		}
+	}
+	for ref, n := range stored {
+		if judge.dropped[ref]+left[ref] != n {
+			t.Errorf("reference %d: %d stored, %d told to go, %d left", ref, n, judge.dropped[ref], left[ref])
+		}
+	}
+	table.Clear()
+	for ref, n := range stored {
+		if judge.dropped[ref] != n {
+			t.Errorf("reference %d after Clear: %d stored, %d told to go", ref, n, judge.dropped[ref])
+		}
+	}
+	if held := table.held.Load(); held != 0 {
+		t.Errorf("an empty table holds a weight of %d", held)
+	}
+}
+
+// A newcomer whose shard is empty takes the room of a state of another.
+func TestEmptyShardEvictsElsewhere(t *testing.T) {
+	const whole, bound = 200_000, 8 // states in over 64 shards
+	table := New(Options{Bound: whole, Judge: shares{}})
+	table.Charge(whole - bound) // what is beside the states leaves little room
+	fill(t, table, bound, 15)
+	r := rand.New(rand.NewPCG(16, 17))
+	for i := range 1000 {
+		if !table.insert(randomID(r), State{Lo: 50}, 0) {
+			t.Fatalf("no room for newcomer %d", i)
+		}
+	}
+	if s := table.Stats(); s.Keys != bound || s.Evictions != 1000 || s.Unstored != 0 {
+		t.Errorf("%+v", s)
+	}
+	table.Charge(1)
+	id := randomID(r)
+	s := table.lock(id)
+	defer s.Unlock()
+	if !s.Fit(id, 0) || table.held.Load() != whole {
+		t.Errorf("%d are held after Fit, want the bound of %d", table.held.Load(), whole)
+	}
+}
