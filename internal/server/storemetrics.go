@@ -34,17 +34,21 @@ func (m *metrics) showStore(calls *StoreCalls, c *Config) {
 	}
 	m.registry.MustRegister(calls.duration, calls.errors, sharedCollector(shared))
 	if c.Stats != nil {
-		m.showMemory(c.Stats)
+		m.showMemory(c.Stats, c.Shared == nil)
 	}
 }
 
-// showMemory adds what a memory store holds.
-func (m *metrics) showMemory(stats func() stint.MemoryStats) {
-	m.registry.MustRegister(memoryCollector(stats))
+// showMemory adds what a memory store holds; of callers only where no shared
+// store tells of them.
+func (m *metrics) showMemory(stats func() stint.MemoryStats, callers bool) {
+	m.registry.MustRegister(memoryCollector{stats, callers})
 }
 
 // memoryCollector asks the store once a scrape.
-type memoryCollector func() stint.MemoryStats
+type memoryCollector struct {
+	stats   func() stint.MemoryStats
+	callers bool
+}
 
 // Describe implements [prometheus.Collector]. It names nothing: such a
 // collector is not checked beforehand.
@@ -52,21 +56,32 @@ func (memoryCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].
 func (m memoryCollector) Collect(to chan<- prometheus.Metric) {
-	s := m()
-	for _, one := range []struct {
-		name, help string
-		kind       prometheus.ValueType
-		value      float64
-	}{
+	s := m.stats()
+	all := []memoryMetric{
 		{"stint_keys", "Keys of rules that the store holds.", prometheus.GaugeValue, float64(s.Keys)},
 		{"stint_evictions_total", "Keys of rules given up before their time because the store was full.", prometheus.CounterValue, float64(s.Evictions)},
 		{"stint_unstored_total", "Newcomers decided as fresh and not stored, because the store was full of exhausted keys.", prometheus.CounterValue, float64(s.Unstored)},
-		{"stint_caller_keys", "Keys of limits that callers bring.", prometheus.GaugeValue, float64(s.Callers.Keys)},
-		{"stint_caller_limits", "Limits that callers brought and that a key is of.", prometheus.GaugeValue, float64(s.Callers.Limits)},
-		{"stint_caller_evictions_total", "Keys of limits that callers bring, given up before their time because their share was full.", prometheus.CounterValue, float64(s.Callers.Evictions)},
-		{"stint_caller_refused_total", "Newcomers of limits that callers bring, refused because their share was full of exhausted keys.", prometheus.CounterValue, float64(s.Callers.Refused)},
-	} {
+	}
+	if m.callers {
+		all = append(all, callerMetrics(&s.Callers)...)
+	}
+	for _, one := range all {
 		to <- prometheus.MustNewConstMetric(prometheus.NewDesc(one.name, one.help, nil, nil), one.kind, one.value)
+	}
+}
+
+type memoryMetric struct {
+	name, help string
+	kind       prometheus.ValueType
+	value      float64
+}
+
+func callerMetrics(s *stint.CallerStats) []memoryMetric {
+	return []memoryMetric{
+		{"stint_caller_keys", "Keys of limits that callers bring.", prometheus.GaugeValue, float64(s.Keys)},
+		{"stint_caller_limits", "Limits that callers brought and that a key is of.", prometheus.GaugeValue, float64(s.Limits)},
+		{"stint_caller_evictions_total", "Keys of limits that callers bring, given up before their time because their share was full.", prometheus.CounterValue, float64(s.Evictions)},
+		{"stint_caller_refused_total", "Newcomers of limits that callers bring, refused because their share was full of exhausted keys.", prometheus.CounterValue, float64(s.Refused)},
 	}
 }
 
