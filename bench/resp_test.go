@@ -11,6 +11,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/resp"
+	"github.com/stintdev/stint/internal/secret"
 )
 
 // TestGoRedisAsksStint connects the other Go client of Redis to Stint's own
@@ -21,7 +22,7 @@ func TestGoRedisAsksStint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := resp.New(resp.Options{Store: stint.NewMemory(stint.MemoryOptions{}), Token: "s3cret"})
+	s := resp.New(resp.Options{Store: stint.NewMemory(stint.MemoryOptions{}), Token: secret.Fixed("s3cret")})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	defer func() {

@@ -20,13 +20,36 @@ type dialer struct {
 	scripts []*script
 	log     *slog.Logger
 
-	noScript atomic.Int64   // calls that found their script missing
+	noScript atomic.Int64 // calls that found their script missing
+	login    atomic.Pointer[login]
 	work     sync.WaitGroup // what runs in the background
 	mu       struct {
 		sync.Mutex
 
 		closed bool
 	}
+}
+
+// login is what the connection made last has shown.
+type login struct{ username, password string }
+
+// credentials returns what a connection to a server of keys shows that is made
+// now, and keeps it, so that errors can hide the password and name the user.
+func (d *dialer) credentials(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+	username, password, err := d.opts.Login()
+	if err != nil {
+		return rueidis.AuthCredentials{}, &notConnected{fmt.Errorf("credentials: %w", err)}
+	}
+	d.login.Store(&login{username, password})
+	return rueidis.AuthCredentials{Username: username, Password: password}, nil
+}
+
+// shown is the login of the connection made last.
+func (d *dialer) shown() login {
+	if l := d.login.Load(); l != nil {
+		return *l
+	}
+	return login{d.opts.Username, d.opts.Password}
 }
 
 // background runs f in a goroutine that close waits for; false when the store
@@ -52,7 +75,9 @@ func (d *dialer) close() {
 // do. It takes at most Options.Timeout.
 func (d *dialer) open(l *link, known *warned) error {
 	late := time.AfterFunc(d.opts.Timeout, l.cut)
-	client, err := rueidis.NewClient(d.clientOption(l, d.opts.Username, d.opts.Password, d.opts.DB))
+	option := d.clientOption(l, d.opts.DB)
+	option.AuthCredentialsFn = d.credentials
+	client, err := rueidis.NewClient(option)
 	l.client = client
 	if err == nil {
 		err = d.inspect(l.ctx, l, known)
@@ -67,16 +92,16 @@ func (d *dialer) open(l *link, known *warned) error {
 // fits.
 const buffer = 64 << 10
 
-func (d *dialer) clientOption(l *link, username, password string, db int) rueidis.ClientOption {
+func (d *dialer) clientOption(l *link, db int) rueidis.ClientOption {
 	return rueidis.ClientOption{
-		InitAddress:         []string{l.addr},
-		Username:            username,
-		Password:            password,
-		SelectDB:            db,
-		ClientName:          "stint",
-		TLSConfig:           d.opts.TLS,
-		Dialer:              net.Dialer{Timeout: d.opts.Timeout},
-		DialCtxFn:           l.dial,
+		InitAddress: []string{l.addr},
+		SelectDB:    db,
+		ClientName:  "stint",
+		TLSConfig:   d.opts.TLS,
+		Dialer:      net.Dialer{Timeout: d.opts.Timeout},
+		DialCtxFn: func(ctx context.Context, addr string, by *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return l.dial(ctx, addr, by, d.opts.TLSConfig())
+		},
 		ConnWriteTimeout:    d.opts.Timeout,
 		ReadBufferEachConn:  buffer,
 		WriteBufferEachConn: buffer,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/secret"
 )
 
 // Topology is how the servers of a store belong together.
@@ -45,6 +46,11 @@ type Options struct {
 	// Username and Password are those of the servers. An empty name means the
 	// default user; an empty password with it means no authentication.
 	Username, Password string
+	// Credentials, when not nil, returns the user name and password of each
+	// connection that is made, in place of Username and Password, so that they can
+	// change while the store is open. It returns at once, and is called by many
+	// goroutines at once. With an error the connection is not made.
+	Credentials func() (username, password string, err error)
 	// SentinelUsername and SentinelPassword are those of the sentinels.
 	SentinelUsername, SentinelPassword string
 	// DB is the number of the database; 0 on a Cluster.
@@ -52,6 +58,8 @@ type Options struct {
 	// TLS is nil for plain connections. Without a ServerName each server must
 	// have a certificate for the host that it is called by.
 	TLS *tls.Config
+	// files, by ParseURL, are read again for each connection that is made.
+	files *secret.ClientTLS
 
 	// Prefix begins every key: at most 64 bytes of text without braces and
 	// spaces. Empty means "stint".
@@ -81,7 +89,7 @@ type Options struct {
 func (o Options) String() string {
 	s := o.scheme() + "://"
 	switch {
-	case o.Password != "":
+	case o.Password != "" || o.Credentials != nil:
 		s += o.Username + ":***@"
 	case o.Username != "":
 		s += "***@"
@@ -101,6 +109,24 @@ func (o Options) GoString() string { return o.String() }
 
 // LogValue is String, for a log line.
 func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }
+
+// Login returns the user name and password for a connection that is made now.
+func (o *Options) Login() (username, password string, err error) {
+	if o.Credentials != nil {
+		return o.Credentials()
+	}
+	return o.Username, o.Password, nil
+}
+
+// TLSConfig returns TLS for a connection that is made now. Files that the URL
+// named are read again if they have changed, and Logger hears of it. What they
+// held before stays in use while they have a mistake.
+func (o *Options) TLSConfig() *tls.Config {
+	if o.files != nil {
+		o.files.LogTo(o.Logger)
+	}
+	return o.files.Apply(o.TLS)
+}
 
 // fill puts the defaults in, and refuses what cannot work.
 func (o *Options) fill() error {

@@ -59,7 +59,7 @@ func (d *dialer) warnOfRights(l *link, result rueidis.RedisResult, known *rights
 	missing, err := result.ToString()
 	if err == nil && known.news(missing) {
 		d.log.Warn("the user of the store may not call commands that checks need: those checks fail (grant them, or +@read +@write on the keys below the prefix)",
-			"server", l.addr, "user", cmp.Or(d.opts.Username, "default"), "missing", missing)
+			"server", l.addr, "user", cmp.Or(d.shown().username, "default"), "missing", missing)
 	}
 }
 

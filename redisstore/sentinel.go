@@ -78,7 +78,9 @@ func (s *sentinels) ask(ctx context.Context, addr string) (string, error) {
 	l := newLink(addr)
 	defer context.AfterFunc(ctx, l.cut)()
 	o := s.dialer.opts
-	client, err := rueidis.NewClient(s.dialer.clientOption(l, o.SentinelUsername, o.SentinelPassword, 0))
+	option := s.dialer.clientOption(l, 0)
+	option.Username, option.Password = o.SentinelUsername, o.SentinelPassword
+	client, err := rueidis.NewClient(option)
 	l.client = client
 	defer l.close()
 	if err != nil {

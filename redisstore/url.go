@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/secret"
 )
 
 // ParseURL reads where a store is:
@@ -181,7 +182,13 @@ func (o *Options) readQuery(query string) error {
 			return wrongURL(name+" is given twice", "")
 		}
 	}
-	return o.readCertificate(values.Get("tls_cert"), values.Get("tls_key"))
+	if err := o.readCertificate(values.Get("tls_cert"), values.Get("tls_key")); err != nil {
+		return err
+	}
+	if o.files, err = secret.OpenClientTLS("store URL", values.Get("tls_ca"), values.Get("tls_cert"), values.Get("tls_key")); err != nil {
+		return wrongURL(err.Error(), "")
+	}
+	return nil
 }
 
 func (o *Options) readParameter(name, value string) error {

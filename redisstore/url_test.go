@@ -78,19 +78,19 @@ func TestURLNamesTheAuthoritiesToTrust(t *testing.T) {
 	}
 }
 
-const secret = "s3cr3t"
+const inURL = "s3cr3t"
 
 func TestErrorsOfURLsNeverShowThePassword(t *testing.T) {
 	for _, text := range []string{
-		"", "localhost", ":" + secret + "@h", "http://u:" + secret + "@h", "redis:///", "redis://", "redis://u:" + secret + "@",
-		"redis://u:" + secret + "@h:port", "redis://u:" + secret + "@h:0", "redis://u:" + secret + "@h:70000",
-		"redis://u:" + secret + "/x@h:1", "redis://u:" + secret + "%zz@h:1", "redis://u:" + secret + "?x@h:1",
-		"redis://u:" + secret + "@h/db", "redis://u:" + secret + "@h/-1", "redis://u:" + secret + "@h:1,i:2", "redis://u:" + secret + "@a b:1",
-		"redis-cluster://u:" + secret + "@h/1", "redis-cluster://u:" + secret + "@h,,i", "redis-sentinel://u:" + secret + "@h", "redis-sentinel://u:" + secret + "@h/",
-		"redis://h?password=" + secret, "redis://h?" + secret + "=1", "redis://h?timeout=" + secret, "redis://h?timeout=-1s", "redis://h?timeout=0s",
+		"", "localhost", ":" + inURL + "@h", "http://u:" + inURL + "@h", "redis:///", "redis://", "redis://u:" + inURL + "@",
+		"redis://u:" + inURL + "@h:port", "redis://u:" + inURL + "@h:0", "redis://u:" + inURL + "@h:70000",
+		"redis://u:" + inURL + "/x@h:1", "redis://u:" + inURL + "%zz@h:1", "redis://u:" + inURL + "?x@h:1",
+		"redis://u:" + inURL + "@h/db", "redis://u:" + inURL + "@h/-1", "redis://u:" + inURL + "@h:1,i:2", "redis://u:" + inURL + "@a b:1",
+		"redis-cluster://u:" + inURL + "@h/1", "redis-cluster://u:" + inURL + "@h,,i", "redis-sentinel://u:" + inURL + "@h", "redis-sentinel://u:" + inURL + "@h/",
+		"redis://h?password=" + inURL, "redis://h?" + inURL + "=1", "redis://h?timeout=" + inURL, "redis://h?timeout=-1s", "redis://h?timeout=0s",
 		"redis://h?tls_ca=x", "rediss://h?tls_ca=/does/not/exist", "rediss://h?tls_cert=/does/not/exist&tls_key=/neither", "rediss://h?tls_skip_verify=maybe",
-		"redis-other://u:" + secret + "@h", "redis://h?%zz=" + secret, "redis://fe80::1:" + secret + ":x", "redis://u:" + secret + "@h@i:1:2",
-		"redis://u:" + secret + "@[::1/0", "redis://u:" + secret + "@::1]", "redis://u:" + secret + "@[localhost",
+		"redis-other://u:" + inURL + "@h", "redis://h?%zz=" + inURL, "redis://fe80::1:" + inURL + ":x", "redis://u:" + inURL + "@h@i:1:2",
+		"redis://u:" + inURL + "@[::1/0", "redis://u:" + inURL + "@::1]", "redis://u:" + inURL + "@[localhost",
 	} {
 		_, err := ParseURL(text)
 		var e *stint.Error
@@ -98,35 +98,35 @@ func TestErrorsOfURLsNeverShowThePassword(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if strings.Contains(err.Error(), secret) {
+		if strings.Contains(err.Error(), inURL) {
 			t.Errorf("the error of %s shows the password: %v", text, err)
 		}
 	}
 }
 
 func TestOptionsNeverShowThePassword(t *testing.T) {
-	o, err := ParseURL("redis-sentinel://user:" + secret + "@a:1,b:2/m/4?sentinel_password=" + secret)
+	o, err := ParseURL("redis-sentinel://user:" + inURL + "@a:1,b:2/m/4?sentinel_password=" + inURL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var text strings.Builder
 	slog.New(slog.NewJSONHandler(&text, nil)).Info("", "store", o)
 	shown := fmt.Sprintf("%v %+v %#v %s %q %v", o, o, o, o, o, &o) + text.String()
-	if strings.Contains(shown, secret) {
+	if strings.Contains(shown, inURL) {
 		t.Error(shown)
 	}
 	if want := "redis-sentinel://user:***@a:1,b:2/m/4"; o.String() != want {
 		t.Errorf("%s; want %s", o, want)
 	}
-	again, err := ParseURL(strings.ReplaceAll(o.String(), "***", secret))
+	again, err := ParseURL(strings.ReplaceAll(o.String(), "***", inURL))
 	if err != nil || again.Master != "m" || again.DB != 4 {
 		t.Error(again, err)
 	}
 }
 
 func TestAUserWithoutAPasswordIsNotShown(t *testing.T) {
-	o, err := ParseURL("redis://" + secret + "@h/2")
-	if err != nil || o.Username != secret {
+	o, err := ParseURL("redis://" + inURL + "@h/2")
+	if err != nil || o.Username != inURL {
 		t.Fatal(err)
 	}
 	if want := "redis://***@h:6379/2"; o.String() != want {

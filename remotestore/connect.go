@@ -2,6 +2,7 @@ package remotestore
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"google.golang.org/grpc"
@@ -13,10 +14,11 @@ import (
 
 // connect prepares a connection, which is made in the background and made anew
 // when it breaks.
-func connect(o *Options) (*grpc.ClientConn, error) {
+func connect(s *Store) (*grpc.ClientConn, error) {
+	o := &s.options
 	transport := insecure.NewCredentials()
 	if o.TLS != nil {
-		transport = credentials.NewTLS(o.TLS)
+		transport = &freshTLS{credentials.NewTLS(o.TLS), o}
 	}
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(transport),
@@ -31,20 +33,50 @@ func connect(o *Options) (*grpc.ClientConn, error) {
 		// The server allows a ping each 10 s.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 15 * time.Second, Timeout: max(5*time.Second, o.Timeout), PermitWithoutStream: true}),
 	}
-	if o.Token != "" {
-		options = append(options, grpc.WithPerRPCCredentials(token{"authorization": "Bearer " + o.Token}))
+	if o.Token != "" || o.TokenSource != nil {
+		options = append(options, grpc.WithPerRPCCredentials(&token{s, bearer(o.Token)}))
 	}
 	return grpc.NewClient(o.Addr, options...)
 }
 
-// token is the metadata that shows it.
-type token map[string]string
+// freshTLS shakes hands with what the files of the URL hold at that moment.
+type freshTLS struct {
+	credentials.TransportCredentials // for all but handshakes
+
+	options *Options
+}
+
+// ClientHandshake implements credentials.TransportCredentials.
+func (f *freshTLS) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if f.options.files != nil {
+		f.options.files.LogTo(f.options.Logger)
+	}
+	return credentials.NewTLS(f.options.files.Apply(f.options.TLS)).ClientHandshake(ctx, authority, conn)
+}
+
+// Clone implements credentials.TransportCredentials.
+func (f *freshTLS) Clone() credentials.TransportCredentials {
+	return &freshTLS{f.TransportCredentials.Clone(), f.options}
+}
+
+// token shows the token of a store with each call.
+type token struct {
+	store *Store
+	fixed map[string]string // with Options.Token
+}
+
+func bearer(token string) map[string]string {
+	return map[string]string{"authorization": "Bearer " + token}
+}
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.
-func (t token) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return t, nil
+func (t *token) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	if source := t.store.options.TokenSource; source != nil {
+		return bearer(source(t.store.refused.Load())), nil
+	}
+	return t.fixed, nil
 }
 
 // RequireTransportSecurity implements credentials.PerRPCCredentials: whether the
 // network is to be trusted is for the operator to say, by the URL.
-func (t token) RequireTransportSecurity() bool { return false }
+func (t *token) RequireTransportSecurity() bool { return false }

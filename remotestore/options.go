@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/secret"
 )
 
 // Options are where the server is and how to speak to it. [ParseURL] makes them
@@ -19,12 +20,22 @@ type Options struct {
 	Addr string
 	// Token is the server's bearer token; empty sends none.
 	Token string
+	// TokenSource, when not nil, returns the token of each call in place of Token,
+	// so that it can change while the store is open. refused says that the server
+	// has refused the token of the call before. It returns at once, and is called by
+	// many goroutines at once.
+	TokenSource func(refused bool) string
 	// TLS is nil for plain connections. Without a ServerName the server must
 	// have a certificate for the host of Addr.
 	TLS *tls.Config
+	// files, by ParseURL, are read again for each connection that is made.
+	files *secret.ClientTLS
 	// Timeout is the most that one call to the server takes, and that making a
 	// connection takes. 0 means 1 s.
 	Timeout time.Duration
+	// Logger hears of files named by the URL that were read again. Nil means
+	// silence.
+	Logger *slog.Logger
 }
 
 // String returns where the server is, without the token.
@@ -33,7 +44,7 @@ func (o Options) String() string {
 	if o.TLS != nil {
 		s = "stints://"
 	}
-	if o.Token != "" {
+	if o.Token != "" || o.TokenSource != nil {
 		s += ":***@"
 	}
 	return s + o.Addr

@@ -1,6 +1,7 @@
 package remotestore
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -163,4 +164,46 @@ func TestCertificatesOfBothSides(t *testing.T) {
 	}
 	_, err = open(t, Options{Addr: addr, Timeout: patience}).Take(t.Context(), stint.Claim{Key: "k", Limit: limit})
 	wantError(t, "plain", err, stint.CodeUnavailable, addr)
+}
+
+// TestAuthoritiesAreReadAgain: the file that the URL names gets the authority of
+// the server's certificate later, as when certificates are rotated.
+func TestAuthoritiesAreReadAgain(t *testing.T) {
+	cert, key := certificate(t)
+	other, _ := certificate(t)
+	memory := stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000})
+	addr := serve(t, server.Config{Store: memory, TLS: server.TLSFiles{Cert: cert, Key: key}})
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	follow := func(path string) {
+		t.Helper()
+		pem, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(ca, pem, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	follow(other)
+	o, err := ParseURL("stints://" + addr + "?tls_ca=" + ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Timeout = patience
+	s := open(t, o)
+	take := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_, err := s.Take(ctx, stint.Claim{Key: "k", Limit: mustLimit(t, "9/h"), Cost: 1})
+		return err
+	}
+	if take() == nil {
+		t.Fatal("another authority's certificate is trusted")
+	}
+	follow(cert)
+	for end := time.Now().Add(patience); take() != nil; {
+		if time.Now().After(end) {
+			t.Fatal("the authority is not read again")
+		}
+	}
 }

@@ -43,7 +43,7 @@ func New(o Options) (*Store, error) {
 	if err := s.options.fill(); err != nil {
 		return nil, err
 	}
-	conn, err := connect(&s.options)
+	conn, err := connect(s)
 	if err != nil {
 		return nil, &stint.Error{Code: stint.CodeInvalid, Kind: "options", Problem: "remotestore: Addr", Err: err}
 	}

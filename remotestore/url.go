@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/secret"
 )
 
 // defaultPort is that of stint serve's gRPC listener.
@@ -78,7 +79,7 @@ func (o *Options) readQuery(query string) error {
 	if err != nil {
 		return wrongURL("what stands behind ? cannot be read", "")
 	}
-	var cert, key string
+	var ca, cert, key string
 	for name := range values {
 		value := values.Get(name)
 		switch name {
@@ -99,6 +100,7 @@ func (o *Options) readQuery(query string) error {
 			if o.TLS.RootCAs, err = readAuthorities(value); err != nil {
 				return err
 			}
+			ca = value
 		case "tls_server_name":
 			o.TLS.ServerName = value
 		case "tls_cert":
@@ -107,7 +109,13 @@ func (o *Options) readQuery(query string) error {
 			key = value
 		}
 	}
-	return o.readPair(cert, key)
+	if err := o.readPair(cert, key); err != nil {
+		return err
+	}
+	if o.files, err = secret.OpenClientTLS("store URL", ca, cert, key); err != nil {
+		return wrongURL(err.Error(), "")
+	}
+	return nil
 }
 
 func (o *Options) readPair(cert, key string) error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/internal/server"
 	"github.com/stintdev/stint/remotestore"
 )
@@ -17,32 +18,39 @@ func isRemote(url string) bool {
 
 // remoteOptions reads where a Stint server is. Its token may stand in a file
 // instead of the URL; no error shows either.
-func (f *serveFlags) remoteOptions() (o remotestore.Options, err error) {
+func (f *serveFlags) remoteOptions(token *secret.Text) (o remotestore.Options, err error) {
 	if o, err = remotestore.ParseURL(f.store); err != nil {
 		return o, usagef("%w", err)
 	}
-	token, err := readToken("store-password-file", f.storePasswordFile)
 	switch {
-	case err != nil:
-		return o, err
-	case token != "" && o.Token != "":
+	case token != nil && o.Token != "":
 		return o, usagef("store: the URL has a token, and so has %s (remove it from the URL)", f.storePasswordFile)
 	case f.storeClock == clockOfNode:
 		return o, usagef("store-clock: a Stint server counts by its own clock (leave it out)")
 	case f.keyPrefix != defaultKeyPrefix:
 		return o, usagef("key-prefix: a Stint server has its own (leave it out, and give it there)")
-	case token != "":
-		o.Token = token
+	case token != nil:
+		o.TokenSource = func(refused bool) string {
+			if refused {
+				return token.Fresh()
+			}
+			return token.Value()
+		}
 	}
 	return o, nil
 }
 
 // openRemote opens another Stint server as the store.
 func (f *serveFlags) openRemote(c *server.Config, log *slog.Logger) (closeStore func() error, err error) {
-	options, err := f.remoteOptions()
+	token, err := f.storeSecret(c, "token")
 	if err != nil {
 		return nil, err
 	}
+	options, err := f.remoteOptions(token)
+	if err != nil {
+		return nil, err
+	}
+	options.Logger = log
 	store, err := remotestore.New(options)
 	if err != nil {
 		return nil, usagef("store: %w", err)

@@ -28,8 +28,9 @@ key of the file that --config names (max-keys: 1000000). A flag wins over the
 environment, which wins over the file. An address of off disables a listener;
 port 0 picks a free one, and the log says which.
 
-SIGTERM and SIGINT drain and exit 0 within 10 s. SIGHUP reads the rules and
-certificates again; what has a mistake is logged, and what was in force stays.`,
+SIGTERM and SIGINT drain and exit 0 within 10 s. SIGHUP reads the rules, passwords,
+tokens and certificates again, which are also read when their files change; what
+has a mistake is logged, and what was in force stays.`,
 		Example: `  stint serve
   stint serve --rules rules.yaml --store redis://10.0.0.5:6379/0
   stint serve --rules redis://10.0.0.5:6379/0 --store redis://10.0.0.5:6379/0

@@ -51,7 +51,7 @@ func TestTermDrainsWhileRequestsEnd(t *testing.T) {
 	p := startServer(t, nil, "--drain-delay", "8s")
 	slow := dial(t, p.addr("http"))
 	const body = `{"key":"k","limit":"1/s"}`
-	slow.send("POST /v1/take HTTP/1.1\r\nHost: x\r\nContent-Length: 25\r\n\r\n" + body[:10])
+	slow.send("POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Length: 25\r\n\r\n" + body[:10])
 	p.signal(syscall.SIGTERM)
 	p.wait("msg=draining")
 	if status, _ := get(t, p, "/readyz"); status != http.StatusServiceUnavailable {
@@ -102,7 +102,7 @@ func TestStuckRequestIsCutWithinTenSeconds(t *testing.T) {
 	}
 	p := startServer(t, nil, "--drain-delay", "0s")
 	stuck := dial(t, p.addr("http"))
-	stuck.send("POST /v1/take HTTP/1.1\r\nHost: x\r\nContent-Length: 25\r\n\r\n{")
+	stuck.send("POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Length: 25\r\n\r\n{")
 	begun := time.Now()
 	p.signal(syscall.SIGTERM)
 	if status, took := p.exit(), time.Since(begun); status != exitDone || took > 10*time.Second {

@@ -3,12 +3,11 @@ package main
 import (
 	"io"
 	"net/url"
-	"os"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/stintdev/stint/httplimit"
+	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/internal/server"
 )
 
@@ -25,7 +24,9 @@ func (f *serveFlags) config() (server.Config, error) {
 	c := server.Config{
 		EnvoyConfig: f.envoyConfig, EnvoyHeaders: f.envoyHeaderNames(), EnvoyCompat: f.envoyCompat,
 		HTTP: address(f.http), GRPC: address(f.grpc), RESP: address(f.resp), Admin: address(f.admin), Gateway: address(f.gateway),
-		TLS:       server.TLSFiles{Cert: f.tlsCert, Key: f.tlsKey, ClientCA: f.clientCA},
+		TLS:           server.TLSFiles{Cert: f.tlsCert, Key: f.tlsKey, ClientCA: f.clientCA},
+		HTTPTokenFile: f.httpTokenFile, EnvoyWithoutToken: f.envoyWithoutToken,
+		AdminTokenFile: f.adminTokenFile, AdminTokens: f.adminTokensFile,
 		Profiling: f.profiling, DrainDelay: f.drainDelay, GatewayMax: f.gatewayMax, CloseAfter: f.closeAfter,
 	}
 	f.envoy.apply(&c)
@@ -47,15 +48,10 @@ func (f *serveFlags) config() (server.Config, error) {
 	if c.PathEncoding, err = parsePathEncoding(f.pathEncoding); err != nil {
 		return c, err
 	}
-	if c.HTTPToken, err = readToken("http-token-file", f.httpTokenFile); err != nil {
-		return c, err
-	}
 	if c.MostDenied, err = parseShare("impact-limit", f.impactLimit); err != nil {
 		return c, err
 	}
-	c.AdminTokens = f.adminTokensFile
-	c.AdminToken, err = readToken("admin-token-file", f.adminTokenFile)
-	return c, err
+	return c, nil
 }
 
 func address(flag string) string {
@@ -147,28 +143,21 @@ func redacted(u *url.URL) string {
 	return u.Redacted()
 }
 
-// readToken returns "" when no file is named. An empty file is a mistake: it
-// would leave open what was meant to be closed. So is one of several lines,
-// which no header can carry: it would close what was meant to be open. A byte
-// order mark, which some editors write, is no part of the token.
+// readToken returns the secret that a file holds now; "" when no file is named.
 func readToken(flag, path string) (string, error) {
+	text, err := openSecret(flag, "token", path)
+	return text.Value(), err
+}
+
+// openSecret reads a file with a secret, which can be read again; nil when no
+// file is named.
+func openSecret(flag, what, path string) (*secret.Text, error) {
 	if path == "" {
-		return "", nil
+		return nil, nil //nolint:nilnil // there is no secret
 	}
-	data, err := os.ReadFile(path) //nolint:gosec // the operator names the file
+	text, err := secret.OpenText(flag, what, path)
 	if err != nil {
-		return "", usagef("%s: %w", flag, err)
+		return nil, usagef("%w", err)
 	}
-	token := strings.TrimSpace(strings.TrimPrefix(string(data), "\ufeff"))
-	what := "token"
-	if strings.Contains(flag, "password") {
-		what = "password"
-	}
-	if token == "" {
-		return "", usagef("%s: %s is empty (write the %s into it)", flag, path, what)
-	}
-	if strings.ContainsFunc(token, unicode.IsControl) {
-		return "", usagef("%s: %s holds several lines, or control characters (write the %s alone into it, as UTF-8)", flag, path, what)
-	}
-	return token, nil
+	return text, nil
 }

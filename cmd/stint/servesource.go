@@ -10,6 +10,7 @@ import (
 
 	"github.com/stintdev/stint/internal/pgrules"
 	"github.com/stintdev/stint/internal/redisrules"
+	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/internal/server"
 	"github.com/stintdev/stint/redisstore"
 )
@@ -26,9 +27,13 @@ func (f *serveFlags) openRules(c *server.Config, log *slog.Logger) (closeRules f
 		c.Rules = f.rules
 		return closeRules, nil
 	}
-	password, err := readToken("rules-password-file", f.rulesPasswordFile)
+	password, err := openSecret("rules-password-file", "password", f.rulesPasswordFile)
 	if err != nil {
 		return closeRules, err
+	}
+	if password != nil {
+		password.LogTo(log)
+		c.Secrets = append(c.Secrets, password.Files)
 	}
 	switch scheme := strings.ToLower(schemeOf(f.rules)); {
 	case strings.HasPrefix(scheme, "redis"):
@@ -40,16 +45,15 @@ func (f *serveFlags) openRules(c *server.Config, log *slog.Logger) (closeRules f
 	}
 }
 
-func (f *serveFlags) openRedisRules(c *server.Config, password string, log *slog.Logger) (func(), error) {
+func (f *serveFlags) openRedisRules(c *server.Config, password *secret.Text, log *slog.Logger) (func(), error) {
 	options, err := redisstore.ParseURL(f.rules)
 	switch {
 	case err != nil:
 		return nil, usagef("rules: %w", err)
-	case password != "" && options.Password != "":
+	case password != nil && options.Password != "":
 		return nil, usagef("rules: the URL has a password, and so has %s (remove it from the URL)", f.rulesPasswordFile)
-	case password != "":
-		options.Password = password
 	}
+	loginBy(&options, password)
 	options.Prefix, options.Logger = f.keyPrefix, log
 	source, err := redisrules.New(options)
 	if err != nil {
@@ -59,7 +63,7 @@ func (f *serveFlags) openRedisRules(c *server.Config, password string, log *slog
 	return source.Close, nil
 }
 
-func (f *serveFlags) openPostgresRules(c *server.Config, password string, log *slog.Logger) (func(), error) {
+func (f *serveFlags) openPostgresRules(c *server.Config, password *secret.Text, log *slog.Logger) (func(), error) {
 	source, err := pgrules.New(pgrules.Options{URL: f.rules, Password: password, Prefix: f.keyPrefix, Logger: log})
 	if err != nil {
 		return nil, usagef("%w", err)

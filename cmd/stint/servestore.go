@@ -8,6 +8,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/guard"
+	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/internal/server"
 	"github.com/stintdev/stint/lease"
 	"github.com/stintdev/stint/redisstore"
@@ -31,7 +32,11 @@ func (f *serveFlags) openStore(c *server.Config, log *slog.Logger) (closeStore f
 	if isRemote(f.store) {
 		return f.openRemote(c, log)
 	}
-	options, err := storeOptions(f.store, f.storePasswordFile)
+	password, err := f.storeSecret(c, "password")
+	if err != nil {
+		return nil, err
+	}
+	options, err := storeOptionsWith(f.store, password)
 	if err != nil {
 		return nil, err
 	}
@@ -49,6 +54,17 @@ func (f *serveFlags) openStore(c *server.Config, log *slog.Logger) (closeStore f
 		stats: func() server.SharedStats { return redisStats(store.Stats()) },
 		probe: func(ctx context.Context) error { return store.Probe(ctx, store.ShardOf(&stint.Claim{Key: "start"})) },
 	}, log)
+}
+
+// storeSecret reads the password or token of the store, and has the server watch
+// its file.
+func (f *serveFlags) storeSecret(c *server.Config, what string) (*secret.Text, error) {
+	text, err := openSecret("store-password-file", what, f.storePasswordFile)
+	if text != nil {
+		text.LogTo(c.Logger)
+		c.Secrets = append(c.Secrets, text.Files)
+	}
+	return text, err
 }
 
 // sharedStore is a store that nodes share, on other machines.

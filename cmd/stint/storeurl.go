@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 
+	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/redisstore"
 )
 
@@ -12,22 +13,36 @@ const memoryStore = "memory"
 // storeOptions reads where a shared store is. The password may stand in a file
 // instead of the URL; no error shows either.
 func storeOptions(url, passwordFile string) (o redisstore.Options, err error) {
+	password, err := openSecret("store-password-file", "password", passwordFile)
+	if err != nil {
+		return o, err
+	}
+	return storeOptionsWith(url, password)
+}
+
+// storeOptionsWith is storeOptions with a password that has been read.
+func storeOptionsWith(url string, password *secret.Text) (o redisstore.Options, err error) {
 	if !strings.HasPrefix(url, "redis") {
 		return o, usagef("store: %s is not a store of this version (use memory, or redis://, redis-cluster://, redis-sentinel:// or one of these with rediss; stint serve also takes stint:// and stints://)", schemeOf(url))
 	}
 	if o, err = redisstore.ParseURL(url); err != nil {
 		return o, usagef("%w", err)
 	}
-	password, err := readToken("store-password-file", passwordFile)
-	switch {
-	case err != nil:
-		return o, err
-	case password != "" && o.Password != "":
-		return o, usagef("store: the URL has a password, and so has %s (remove it from the URL)", passwordFile)
-	case password != "":
-		o.Password = password
+	if password != nil && o.Password != "" {
+		return o, usagef("store: the URL has a password, and so has %s (remove it from the URL)", password.Paths()[0])
 	}
+	loginBy(&o, password)
 	return o, nil
+}
+
+// loginBy lets every connection that is made show the password that its file has
+// then.
+func loginBy(o *redisstore.Options, password *secret.Text) {
+	if password == nil {
+		return
+	}
+	username := o.Username
+	o.Credentials = func() (string, string, error) { return username, password.Fresh(), nil }
 }
 
 // schemeOf names a URL without what may be secret in it.

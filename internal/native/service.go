@@ -2,7 +2,6 @@ package native
 
 import (
 	"context"
-	"crypto/sha256"
 	"sync"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
+	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -27,8 +27,8 @@ type Options struct {
 	Store stint.Store
 	// Rules returns the rule set in force.
 	Rules func() RuleSet
-	// Token is the bearer token that every call must bring; empty asks for none.
-	Token string
+	// Token is the bearer token that every call must bring; nil asks for none.
+	Token *secret.Text
 	// Private says that only those can call whom the operator let in, although
 	// there is no Token: by certificates, or because they are on this machine.
 	// Where neither holds, limits cannot name a rule or a namespace, and keys
@@ -62,7 +62,6 @@ type Service struct {
 	stintv1.UnimplementedLimiterServiceServer
 
 	options Options
-	token   [sha256.Size]byte
 	limits  limitCache // of the rules of other servers
 	rounds  sync.Pool  // of *round
 	batches sync.Pool  // of *batch
@@ -86,7 +85,7 @@ func New(o Options) *Service {
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}
-	s := &Service{options: o, token: sha256.Sum256([]byte(o.Token)), drained: make(chan struct{})}
+	s := &Service{options: o, drained: make(chan struct{})}
 	s.limits.init()
 	s.callersLimits.init()
 	return s

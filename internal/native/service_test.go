@@ -14,6 +14,7 @@ import (
 
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
+	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -281,7 +282,7 @@ func (r *running) streamed(t *testing.T, m *stintv1.StreamRequest) *stintv1.Answ
 }
 
 func TestTokenIsAskedOfEveryCall(t *testing.T) {
-	r := run(t, Options{Token: "s3cret"})
+	r := run(t, Options{Token: secret.Fixed("s3cret")})
 	for _, c := range []struct {
 		name, sent string
 		right      bool

@@ -2,8 +2,6 @@ package native
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -11,16 +9,21 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/secret"
 )
 
 // admit asks a call for the token, if there is one.
-func (s *Service) admit(ctx context.Context) error {
-	if s.options.Token == "" {
+func (s *Service) admit(ctx context.Context) error { return Admit(ctx, s.options.Token) }
+
+// Admit returns an error of code Unauthenticated unless the metadata of a call
+// brings the token. A nil token admits every call. Other services of the same
+// listener use it too, so that all of them take a token in the same form.
+func Admit(ctx context.Context, token *secret.Text) error {
+	if token == nil {
 		return nil
 	}
 	for _, value := range metadata.ValueFromIncomingContext(ctx, "authorization") {
-		sum := sha256.Sum256([]byte(bearer(value)))
-		if subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1 {
+		if token.Is([]byte(bearer(value))) {
 			return nil
 		}
 	}
@@ -37,7 +40,7 @@ func bearer(authorization string) string {
 
 // trusted reports whether callers are known, so that they may speak for rules
 // and forget keys. Everyone else could empty the keys of rules.
-func (s *Service) trusted() bool { return s.options.Token != "" || s.options.Private }
+func (s *Service) trusted() bool { return s.options.Token != nil || s.options.Private }
 
 // refuse says who may do what an unknown caller asks for.
 func refuse(what string) error {

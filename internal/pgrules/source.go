@@ -28,15 +28,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stintdev/stint/internal/ruleset"
+	"github.com/stintdev/stint/internal/secret"
 )
 
 // Options are where the database is. URL is required.
 type Options struct {
 	// URL is a postgres:// URL, as libpq reads it.
 	URL string
-	// Password wins over that of the environment. It is a mistake where the URL
-	// has one.
-	Password string
+	// Password wins over that of the environment. It is read for each connection
+	// that is made, and a mistake where the URL has one. Nil is none.
+	Password *secret.Text
 	// Prefix begins the names of the tables: letters, digits, _, - and :, at
 	// most 40. Empty means "stint".
 	Prefix string
@@ -49,6 +50,7 @@ type Options struct {
 type Source struct {
 	pool    *pgxpool.Pool
 	config  *pgx.ConnConfig
+	renew   func(*pgx.ConnConfig)
 	log     *slog.Logger
 	rules   string // the name of the table, quoted
 	nodes   string // that of the nodes'
@@ -78,27 +80,27 @@ func New(o Options) (*Source, error) {
 	if err != nil {
 		return nil, errors.New("rules: not a URL of PostgreSQL (write it as postgres://user@host:5432/database, and @ : / ? # % in a password as %40 and so on)")
 	}
-	if u, err := url.Parse(o.URL); err == nil && o.Password != "" {
+	if u, err := url.Parse(o.URL); err == nil && o.Password != nil {
 		if _, twice := u.User.Password(); twice {
 			return nil, errors.New("rules: the URL has a password, and there is another (remove it from the URL)")
 		}
 	}
-	settle(config, o.Password)
+	settle(config, &o)
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
 		return nil, err
 	}
 	return &Source{
-		pool: pool, config: config.ConnConfig, log: o.Logger, channel: o.Prefix + "_rules",
+		pool: pool, config: config.ConnConfig, renew: o.renew, log: o.Logger, channel: o.Prefix + "_rules",
 		rules: pgx.Identifier{o.Prefix + "_rules"}.Sanitize(), nodes: pgx.Identifier{o.Prefix + "_rules_nodes"}.Sanitize(),
 	}, nil
 }
 
 // settle completes what the URL says. Statements are not prepared, so that a
 // pooler may stand in between; it must then pool sessions, for LISTEN.
-func settle(config *pgxpool.Config, password string) {
+func settle(config *pgxpool.Config, o *Options) {
 	c := config.ConnConfig
-	c.Password = cmp.Or(password, c.Password)
+	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { o.renew(c); return nil }
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTime
 	}
@@ -107,6 +109,18 @@ func settle(config *pgxpool.Config, password string) {
 	}
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec
 	config.MaxConns = 2
+}
+
+// renew has a connection that is made now show what the files of the URL and of
+// the password hold now: a certificate, authorities, a .pgpass. The URL was read
+// before, so it fails only for such a file; what was read before is used then.
+func (o *Options) renew(c *pgx.ConnConfig) {
+	if now, err := pgx.ParseConfig(o.URL); err == nil {
+		c.Password, c.TLSConfig, c.Fallbacks = now.Password, now.TLSConfig, now.Fallbacks
+	} else {
+		o.Logger.Error("secret file rejected; what was read before stays in force", "flag", "rules", "error", "a file that the URL of the rules names cannot be used")
+	}
+	c.Password = cmp.Or(o.Password.Fresh(), c.Password)
 }
 
 // String says where the versions are, without passwords.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,11 +19,12 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 	"github.com/stintdev/stint/internal/ruleset"
 	"github.com/stintdev/stint/internal/ruletest"
+	"github.com/stintdev/stint/internal/secret"
 )
 
 func open(t *testing.T, s *pgtest.Server, prefix string) *pgrules.Source {
 	t.Helper()
-	source, err := pgrules.New(pgrules.Options{URL: s.URL(), Password: pgtest.Password, Prefix: prefix})
+	source, err := pgrules.New(pgrules.Options{URL: s.URL(), Password: secret.Fixed(pgtest.Password), Prefix: prefix})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +41,7 @@ func TestPostgres(t *testing.T) {
 	t.Run("makesItsTablesOnce", func(t *testing.T) { makesTablesOnce(t, s) })
 	t.Run("announces", func(t *testing.T) { announces(t, s) })
 	t.Run("makesTablesAgain", func(t *testing.T) { makesTablesAgain(t, s) })
+	t.Run("rotatesItsPassword", func(t *testing.T) { passwordIsRotated(t, s) })
 	t.Run("comesBackAfterARestart", func(t *testing.T) { comesBack(t, s) })
 }
 
@@ -152,7 +156,7 @@ func TestWrongOptionsAreRefusedWithoutThePassword(t *testing.T) {
 		{URL: "postgres://u:hunter2@host:port/db"},
 		{URL: "postgres://u:hunter2@host/db", Prefix: `a"b`},
 		{URL: "postgres://u:hunter2@host/db?sslmode=none"},
-		{URL: "postgres://u:hunter2@host/db", Password: "hunter2"},
+		{URL: "postgres://u:hunter2@host/db", Password: secret.Fixed("hunter2")},
 	} {
 		if _, err := pgrules.New(o); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v: %v", o.Prefix, err)
@@ -162,4 +166,54 @@ func TestWrongOptionsAreRefusedWithoutThePassword(t *testing.T) {
 	if err != nil || s.String() != "postgres://host:5432/db stint_rules" {
 		t.Errorf("%v, %v", s, err)
 	}
+}
+
+// passwordIsRotated: every connection that is made shows the password of the
+// moment, that for announcements too.
+func passwordIsRotated(t *testing.T, s *pgtest.Server) {
+	file := filepath.Join(t.TempDir(), "password")
+	write := func(password string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(password), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	owner := connect(t, s)
+	rotate := func(statement string) {
+		t.Helper()
+		if _, err := owner.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+		const others = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rotating'`
+		if _, err := owner.Exec(t.Context(), others); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rotate(`CREATE ROLE rotating LOGIN SUPERUSER PASSWORD 'hidden1'`)
+	write("hidden1")
+	password, err := secret.OpenText("rules-password-file", "password", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := strings.Replace(s.URL(), "stint@", "rotating@", 1)
+	source, err := pgrules.New(pgrules.Options{URL: url, Password: password, Prefix: "rotated"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(source.Close)
+	if _, err := source.Publish(t.Context(), 0, ruletest.Rules(1, "one")); err != nil {
+		t.Fatal(err)
+	}
+	told := watch(t, source)
+	<-told
+	rotate(`ALTER ROLE rotating PASSWORD 'hidden2'`)
+	redistest.Await(t, func() error {
+		if _, err := source.History(t.Context(), 1); err == nil {
+			return errors.New("the old password is taken")
+		}
+		return nil
+	})
+	write("hidden2")
+	redistest.Await(t, func() error { _, err := source.Get(t.Context(), 1); return err })
+	awaitListening(t, s)
 }

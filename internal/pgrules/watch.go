@@ -18,7 +18,9 @@ func (s *Source) Watch(ctx context.Context, changed func()) {
 // listen hears announcements on a connection of its own until that fails. What
 // was published before it heard any is found by a look once it does.
 func (s *Source) listen(ctx context.Context, changed func()) error {
-	c, err := pgx.ConnectConfig(ctx, s.config.Copy())
+	config := s.config.Copy()
+	s.renew(config)
+	c, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
 	}

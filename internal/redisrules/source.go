@@ -48,6 +48,7 @@ type Source struct {
 
 	mu     sync.Mutex
 	client rueidis.Client // guarded by mu; nil until there was a connection
+	login  login          // guarded by mu; of client
 	closed bool           // guarded by mu
 }
 
@@ -171,22 +172,38 @@ func (s *Source) publishAs(ctx context.Context, after uint64, v ruleset.Version)
 	return v, errors.Join(err, &ruleset.ConflictError{Newest: other})
 }
 
-// connect returns the client. It is made when it is first needed, and again
-// until a server has been reached once.
+// login is what connections to the servers show.
+type login struct{ username, password string }
+
+// connect returns the client. It is made when it is first needed, again until a
+// server has been reached once, and again when the password has changed: the
+// client would show the old one for each connection that it makes anew.
 func (s *Source) connect() (rueidis.Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, rueidis.ErrClosing
 	}
-	if s.client == nil {
-		c, err := rueidis.NewClient(clientOption(&s.options))
-		if err != nil {
-			return nil, s.explain(err)
-		}
-		s.client = c
+	var now login
+	var err error
+	if now.username, now.password, err = s.options.Login(); err != nil {
+		return nil, s.explain(err)
 	}
-	return s.client, nil
+	if s.client != nil && s.login == now {
+		return s.client, nil
+	}
+	c, err := rueidis.NewClient(clientOption(&s.options, now))
+	switch {
+	case err != nil && s.client != nil:
+		return s.client, nil // its connections may have more rights than the new password
+	case err != nil:
+		return nil, s.explain(err)
+	}
+	if s.client != nil {
+		go s.client.Close() // which waits for the calls of others
+	}
+	s.client, s.login = c, now
+	return c, nil
 }
 
 // explain says whose error it is. What servers say holds no password.

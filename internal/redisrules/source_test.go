@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stintdev/stint/internal/redisrules"
@@ -229,4 +230,61 @@ func TestWrongPrefixesAreRefused(t *testing.T) {
 			t.Errorf("%q is taken", prefix)
 		}
 	}
+}
+
+// rotate has a user whose password is changed, and whose connections are cut; the
+// source hears of the new one a while later.
+func rotate(t *testing.T, o redisstore.Options, servers []*redistest.Process) {
+	t.Helper()
+	set := func(password string) {
+		for _, p := range servers {
+			p.Must("ACL", "SETUSER", "app", "on", "resetpass", ">"+password, "+@all", "~*", "&*")
+			p.Must("CLIENT", "KILL", "USER", "app")
+		}
+	}
+	set("hidden1")
+	var password atomic.Value
+	password.Store("hidden1")
+	o.Prefix = "rotated"
+	o.Credentials = func() (string, string, error) {
+		text, _ := password.Load().(string)
+		return "app", text, nil
+	}
+	s := open(t, o)
+	told := watch(t, s)
+	<-told
+	if _, err := s.Publish(t.Context(), 0, ruletest.Rules(1, "one")); err != nil {
+		t.Fatal(err)
+	}
+	set("hidden2")
+	redistest.Await(t, func() error {
+		if _, err := s.History(t.Context(), 1); err == nil {
+			return errors.New("the old password is taken")
+		} else if strings.Contains(err.Error(), "hidden") {
+			t.Error(err)
+		}
+		return nil
+	})
+	password.Store("hidden2")
+	redistest.Await(t, func() error { _, err := s.Get(t.Context(), 1); return err })
+	redistest.Await(t, func() error {
+		for _, p := range servers {
+			if said, err := p.Do("PUBSUB", "NUMSUB", "rotated:rules"); err == nil && strings.Contains(said, "1") {
+				return nil
+			}
+		}
+		return errors.New("announcements are not heard")
+	})
+}
+
+func TestPasswordsAreRotated(t *testing.T) {
+	p := redistest.Server(t)
+	rotate(t, single(p.Addr(), ""), []*redistest.Process{p})
+	if testing.Short() {
+		return // the rest takes seconds
+	}
+	c := redistest.Cluster(t, 3, 0)
+	rotate(t, redisstore.Options{Topology: redisstore.Cluster, Addrs: c.Addrs()}, c.Nodes)
+	sentinels := redistest.Sentinel(t)
+	rotate(t, redisstore.Options{Topology: redisstore.Sentinel, Addrs: sentinels.Addrs(), Master: sentinels.Name}, sentinels.Servers)
 }

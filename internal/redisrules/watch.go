@@ -2,6 +2,7 @@ package redisrules
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"net"
 	"slices"
@@ -20,16 +21,28 @@ import (
 const timeout = time.Second
 
 // clientOption is the same servers as those of a store.
-func clientOption(o *redisstore.Options) rueidis.ClientOption {
+func clientOption(o *redisstore.Options, l login) rueidis.ClientOption {
 	return rueidis.ClientOption{
-		InitAddress: o.Addrs, Username: o.Username, Password: o.Password, SelectDB: o.DB, TLSConfig: o.TLS,
+		InitAddress: o.Addrs, Username: l.username, Password: l.password, SelectDB: o.DB, TLSConfig: o.TLS,
 		Sentinel: rueidis.SentinelOption{
 			MasterSet: o.Master, Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLS, ClientName: "stint-rules",
 		},
 		ClientName: "stint-rules", DisableCache: true, ForceSingleClient: o.Topology == redisstore.Single,
 		Dialer: net.Dialer{Timeout: timeout, KeepAlive: timeout}, ConnWriteTimeout: timeout, PipelineMultiplex: -1,
 		RetryDelay: retryDelay,
+		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return dial(ctx, addr, d, o.TLSConfig())
+		},
 	}
+}
+
+// dial makes a connection with the certificates that there are now.
+func dial(ctx context.Context, addr string, d *net.Dialer, secure *tls.Config) (net.Conn, error) {
+	if secure == nil {
+		return d.DialContext(ctx, "tcp", addr)
+	}
+	t := &tls.Dialer{NetDialer: d, Config: secure}
+	return t.DialContext(ctx, "tcp", addr)
 }
 
 // retryDelay repeats a read over a connection that has ended, and soon says that

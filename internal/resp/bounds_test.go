@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/secret"
 )
 
 // TestHostileInputEndsItsOwnConnection has another client that goes on being
@@ -41,7 +42,7 @@ func TestHostileInputEndsItsOwnConnection(t *testing.T) {
 // TestStrangersMaySendLittle has who has not said AUTH send more than that
 // takes; afterwards the same is taken.
 func TestStrangersMaySendLittle(t *testing.T) {
-	s := run(t, Options{Token: "s3cret"})
+	s := run(t, Options{Token: secret.Fixed("s3cret")})
 	long := strings.Repeat("x", maxStranger)
 	for sent, want := range map[string]string{
 		"*3\r\n$4\r\nAUTH\r\n$4097\r\n": "-ERR Protocol error: invalid bulk length\r\n",
@@ -110,8 +111,8 @@ func TestSlowClientsAreCut(t *testing.T) {
 		"idle after":      {Options{IdleTimeout: soon}, "PING\r\n", "+PONG\r\n"},
 		"half a command":  {Options{CommandTimeout: soon}, "*1\r\n$4\r\nPI", ""},
 		"half after":      {Options{CommandTimeout: soon}, "PING\r\n*1\r\n$4\r\nPI", "+PONG\r\n"},
-		"never says who":  {Options{CommandTimeout: soon, Token: "x"}, "", ""},
-		"keeps not to":    {Options{CommandTimeout: soon, Token: "x"}, "PING\r\nPI", "-NOAUTH Authentication required.\r\n"},
+		"never says who":  {Options{CommandTimeout: soon, Token: secret.Fixed("x")}, "", ""},
+		"keeps not to":    {Options{CommandTimeout: soon, Token: secret.Fixed("x")}, "PING\r\nPI", "-NOAUTH Authentication required.\r\n"},
 		"long idle short": {Options{CommandTimeout: time.Minute, IdleTimeout: soon}, "PING\r\n", "+PONG\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

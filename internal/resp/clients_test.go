@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/redis/rueidis"
+
+	"github.com/stintdev/stint/internal/secret"
 )
 
 // TestRedisCLI asks as people do.
@@ -15,7 +17,7 @@ func TestRedisCLI(t *testing.T) {
 	if err != nil {
 		t.Skip("redis-cli is not installed")
 	}
-	s := run(t, Options{Token: "s3cret"})
+	s := run(t, Options{Token: secret.Fixed("s3cret")})
 	_, port, _ := strings.Cut(s.addr, ":")
 	for _, c := range []struct {
 		stdin, want string
@@ -38,7 +40,7 @@ func TestRedisCLI(t *testing.T) {
 // TestRueidis connects with the options of whoever sets none, client-side
 // caching included, and without.
 func TestRueidis(t *testing.T) {
-	s := run(t, Options{Token: "s3cret"})
+	s := run(t, Options{Token: secret.Fixed("s3cret")})
 	for i, option := range []rueidis.ClientOption{
 		{},
 		{ClientName: "web"},

@@ -126,7 +126,7 @@ func (c *conn) leave([][]byte) {
 }
 
 func (c *conn) reset([][]byte) {
-	c.proto, c.name, c.authorized = 2, "", c.server.options.Token == ""
+	c.proto, c.name, c.authorized = 2, "", c.server.options.Token == nil
 	c.work.out = appendSimple(c.work.out, "RESET")
 }
 

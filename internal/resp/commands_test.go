@@ -3,6 +3,8 @@ package resp
 import (
 	"strings"
 	"testing"
+
+	"github.com/stintdev/stint/internal/secret"
 )
 
 // TestCommands sends each line on one connection, in turn.
@@ -70,7 +72,7 @@ func hello2(proto byte) string {
 }
 
 func TestTokenIsAskedFor(t *testing.T) {
-	c := run(t, Options{Token: "s3cret"}).dial()
+	c := run(t, Options{Token: secret.Fixed("s3cret")}).dial()
 	const noAuth = "-NOAUTH Authentication required.\r\n"
 	for _, step := range []struct{ sent, want string }{
 		{words("PING"), noAuth},

@@ -21,7 +21,7 @@ func (c *conn) auth(args [][]byte) {
 	switch {
 	case len(args) > 3:
 		c.error("ERR syntax error")
-	case len(args) == 2 && c.server.options.Token == "":
+	case len(args) == 2 && c.server.options.Token == nil:
 		c.error(noPassword)
 	case !c.authenticate(user, password):
 		c.error(wrongPassword)
@@ -33,7 +33,7 @@ func (c *conn) auth(args [][]byte) {
 // authenticate lets the one user there is pass with the token, or without one
 // with any password.
 func (c *conn) authenticate(user, password []byte) bool {
-	if string(user) != "default" || c.server.options.Token != "" && !c.server.is(password) {
+	if string(user) != "default" || c.server.options.Token != nil && !c.server.options.Token.Is(password) {
 		return false
 	}
 	c.authorized = true

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stintdev/stint/internal/secret"
 )
 
 // TestNPMRedis runs a program of Node.js that asks by the npm client redis, in
@@ -23,7 +25,7 @@ func TestNPMRedis(t *testing.T) {
 	if _, err := os.Stat("testdata/npm/node_modules/redis/package.json"); err != nil {
 		t.Skip("the npm client redis is not installed (run scripts/install-test-servers)")
 	}
-	s := run(t, Options{Token: "s3cret"})
+	s := run(t, Options{Token: secret.Fixed("s3cret")})
 	_, port, _ := strings.Cut(s.addr, ":")
 	for _, version := range []string{"2", "3"} {
 		t.Run("RESP"+version, func(t *testing.T) {

@@ -2,8 +2,6 @@ package resp
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"log/slog"
 	"net"
@@ -12,14 +10,17 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/secret"
 )
 
 // Options says what a [Server] serves.
 type Options struct {
 	// Store decides. It must not be nil.
 	Store stint.Store
-	// Token, when not empty, is the password that AUTH and HELLO ask for.
-	Token string
+	// Token, when not nil, is the password that AUTH and HELLO ask for.
+	// Connections that gave an earlier one stay authenticated, as those of a Redis
+	// server do.
+	Token *secret.Text
 	// Observe, when not nil, is told of every call of the store.
 	Observe func(Batch)
 	// Failed, when not nil, is told why a call of the store brought no
@@ -68,7 +69,6 @@ type Server struct {
 	commands []*command
 	byName   map[string]*command
 	works    sync.Pool // of *work
-	secret   [sha256.Size]byte
 	lastID   atomic.Int64
 
 	base     context.Context //nolint:containedctx // of every call of the store, whoever makes it; ended by Stop
@@ -86,7 +86,7 @@ type Server struct {
 
 // New returns a server that serves nothing yet.
 func New(options Options) *Server {
-	s := &Server{options: options.withDefaults(), works: sync.Pool{New: newWork}, secret: sha256.Sum256([]byte(options.Token))}
+	s := &Server{options: options.withDefaults(), works: sync.Pool{New: newWork}}
 	s.limits.byQuota = map[quota]stint.Limit{}
 	s.commands, s.byName = allCommands(), map[string]*command{}
 	for _, c := range s.commands {
@@ -95,12 +95,6 @@ func New(options Options) *Server {
 	s.base, s.cut = context.WithCancel(context.Background())
 	s.mu.conns = map[*conn]struct{}{}
 	return s
-}
-
-// is reports whether a password is the token, in a time that tells nothing.
-func (s *Server) is(password []byte) bool {
-	sum := sha256.Sum256(password)
-	return subtle.ConstantTimeCompare(sum[:], s.secret[:]) == 1
 }
 
 // Serve accepts connections until Drain or Stop, and then returns nil. It
@@ -149,7 +143,7 @@ func (s *Server) wait(d time.Duration) {
 // accept serves a connection in a goroutine of its own, unless there are too
 // many.
 func (s *Server) accept(nc net.Conn) {
-	c := &conn{server: s, net: nc, id: s.lastID.Add(1), proto: 2, authorized: s.options.Token == ""}
+	c := &conn{server: s, net: nc, id: s.lastID.Add(1), proto: 2, authorized: s.options.Token == nil}
 	if !s.add(c) {
 		if _, plain := nc.(*net.TCPConn); plain { // no handshake to wait for, and room for a line
 			_, _ = nc.Write([]byte("-ERR max number of clients reached\r\n"))

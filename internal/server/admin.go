@@ -1,8 +1,11 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/pprof"
+	"os"
+	"path/filepath"
 
 	"github.com/stintdev/stint/internal/adminapi"
 )
@@ -26,19 +29,8 @@ func (s *Server) adminHandler() http.Handler {
 // and a browser is inside of it. A page of another site is known by its
 // origin, one that has pointed its own name here by the name.
 func (s *Server) fromThisMachine(next http.Handler) http.Handler {
-	foreign := func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, r, &apiError{http.StatusForbidden, codeForbidden, "without --admin-token-file, pages of other sites are refused"})
-	}
-	origins := http.NewCrossOriginProtection()
-	origins.SetDenyHandler(http.HandlerFunc(foreign))
-	checked := origins.Handler(next)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !loopback(r.Host) && !loopback(r.Host+":0") {
-			foreign(w, r)
-			return
-		}
-		checked.ServeHTTP(w, r)
-	})
+	const refusal = "without --admin-token-file, pages of other sites are refused"
+	return s.loopbackHostOnly(s.ownPagesOnly(next.ServeHTTP, refusal), refusal)
 }
 
 const profilePath = "/debug/pprof"
@@ -51,10 +43,17 @@ func profile(w http.ResponseWriter, r *http.Request) {
 	case profilePath + "/trace":
 		pprof.Trace(w, r)
 	case profilePath + "/cmdline":
-		pprof.Cmdline(w, r)
+		commandName(w, r)
 	case profilePath + "/symbol":
 		pprof.Symbol(w, r)
 	default:
 		pprof.Index(w, r)
 	}
+}
+
+// commandName stands for pprof.Cmdline, which shows every argument: a URL on the
+// command line may have a password in it.
+func commandName(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = fmt.Fprint(w, filepath.Base(os.Args[0])) // the client may be gone
 }

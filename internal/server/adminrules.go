@@ -1,13 +1,12 @@
 package server
 
 import (
-	"fmt"
 	"net/http"
-	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stintdev/stint/internal/adminapi"
+	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -51,33 +50,43 @@ func (s *Server) forRole(role adminapi.Role, next http.HandlerFunc) http.Handler
 	}
 }
 
-// readAdminTokens returns who may use the admin listener; nil: everyone.
-func (s *Server) readAdminTokens() (*adminapi.Tokens, error) {
-	path := s.config.AdminTokens
+// openAdminTokens reads who may use the admin listener, and returns the files
+// that say so. Without tokens everyone may.
+func (s *Server) openAdminTokens() (*secret.Files, error) {
+	one, list := s.config.AdminTokenFile, s.config.AdminTokens
 	switch {
-	case path == "" && s.config.AdminToken == "":
+	case one == "" && list == "" && s.config.AdminToken == "":
 		return nil, nil //nolint:nilnil // no tokens are asked for.
-	case path == "":
-		return adminapi.NewTokens(s.config.AdminToken), nil
+	case one == "" && list == "":
+		s.adminTokens = adminapi.NewTokens(s.config.AdminToken)
+		return nil, nil //nolint:nilnil // no file is named.
+	case one == "":
+		return secret.Open("admin-tokens-file", []string{list}, s.useAdminTokens)
+	case list == "":
+		return secret.Open("admin-token-file", []string{one}, s.useAdminTokens)
 	}
-	data, err := os.ReadFile(path) //nolint:gosec // which file is the operator's choice.
-	if err != nil {
-		return nil, fmt.Errorf("admin-tokens-file: %w", err)
-	}
-	return adminapi.ParseTokens(rule.File{Name: path, Data: data}, s.config.AdminToken)
+	return secret.Open("admin-token-file, admin-tokens-file", []string{one, list}, s.useAdminTokens)
 }
 
-// reloadAdminTokens reads the tokens again. Those of a file with a mistake do
-// not replace the last good ones.
-func (s *Server) reloadAdminTokens() {
-	if s.config.AdminTokens == "" {
-		return
+// useAdminTokens puts the tokens in force that the files hold.
+func (s *Server) useAdminTokens(contents [][]byte) (err error) {
+	admin := s.config.AdminToken
+	if path := s.config.AdminTokenFile; path != "" {
+		if admin, err = secret.ParseText("token", path, contents[0]); err != nil {
+			return err
+		}
+		contents = contents[1:]
 	}
-	tokens, err := s.readAdminTokens()
-	if err != nil {
-		s.log.Error("admin tokens kept", errorAttr(err))
-		return
+	tokens := adminapi.NewTokens(admin)
+	if path := s.config.AdminTokens; path != "" {
+		if tokens, err = adminapi.ParseTokens(rule.File{Name: path, Data: contents[0]}, admin); err != nil {
+			return err
+		}
 	}
-	s.adminTokens.Replace(tokens)
-	s.log.Info("admin tokens reloaded")
+	if s.adminTokens == nil {
+		s.adminTokens = tokens
+	} else {
+		s.adminTokens.Replace(tokens)
+	}
+	return nil
 }

@@ -166,7 +166,7 @@ func TestAdminTokensAreReadAgain(t *testing.T) {
 	}
 	writeFile(t, file, "olga operator\n")
 	s.Reload()
-	s.logs.wait(t, "admin tokens kept")
+	s.logs.wait(t, "secret file rejected")
 	if status("/rules", "o") != 200 {
 		t.Error("a mistake has locked everyone out")
 	}

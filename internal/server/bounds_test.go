@@ -92,7 +92,7 @@ func TestSlowClientsAreCut(t *testing.T) {
 	for name, c := range map[string]struct{ listener, sent string }{
 		"nothing to http":      {"http", ""},
 		"half a header":        {"http", "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "},
-		"half a body":          {"http", "POST /v1/take HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"},
+		"half a body":          {"http", "POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"},
 		"header to the proxy":  {"gateway", "GET / HTTP/1.1\r\nHost: x\r\n"},
 		"header to the admin":  {"admin", "GET / HTTP/1.1\r\n"},
 		"half a body to admin": {"admin", "POST /v1/reset HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"},
@@ -122,7 +122,7 @@ func TestGatewayStreamsBeyondTheBoundsOfTheAPI(t *testing.T) {
 	if _, err := io.WriteString(conn, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nConnection: close\r\n\r\nab"); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = io.WriteString(probe, "POST /v1/take HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab")
+	_, _ = io.WriteString(probe, "POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nab")
 	_, _ = io.Copy(io.Discard, probe)
 	if _, err := io.WriteString(conn, "cde"); err != nil {
 		t.Fatal(err)

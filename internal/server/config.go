@@ -12,6 +12,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/ruleset"
+	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/resilience/adapt"
 )
 
@@ -84,16 +85,26 @@ type Config struct {
 	// they match.
 	PathEncoding PathEncoding
 
-	// HTTPToken, when not empty, is the bearer token that HTTP asks for,
-	// health aside, and the password that RESP asks for. AdminToken is that of
-	// Admin, which refuses to listen beyond loopback without one.
+	// HTTPToken, when not empty, is the bearer token that every surface asks for
+	// that decides, but the gateway: HTTP, health aside, GRPC, and RESP, whose
+	// password it is. AdminToken is that of Admin, which refuses to listen beyond
+	// loopback without one.
 	HTTPToken, AdminToken string
+	// HTTPTokenFile and AdminTokenFile are files with these tokens, which are read
+	// again when they change and by [Server.Reload]. They win over the fields above.
+	HTTPTokenFile, AdminTokenFile string
+	// EnvoyWithoutToken lets Envoy's rate limit service on GRPC answer also those
+	// who bring no token, for gateways that cannot send one.
+	EnvoyWithoutToken bool
+	// Secrets are further files with secrets, those of the store for example,
+	// which the server watches, and reads again by [Server.Reload].
+	Secrets []*secret.Files
 	// MostDenied is the share, 0 to 1, of the requests that were allowed in the
 	// last minutes which another rule set may deny: one that denies more is
 	// refused unless forced. Zero keeps no requests, and refuses nothing.
 	MostDenied float64
 	// AdminTokens is a file of further tokens for Admin, each with a name and a
-	// role. It is read again by [Server.Reload].
+	// role. It is read again when it changes, and by [Server.Reload].
 	AdminTokens string
 
 	// TLS, when it names a certificate, is spoken on every listener.
@@ -169,9 +180,11 @@ func (c *Config) check() error {
 	switch {
 	case c.Gateway != "" && len(c.Upstreams) == 0:
 		return errors.New("gateway: has nowhere to pass requests on to (give --upstream URL)")
+	case c.EnvoyWithoutToken && c.HTTPToken == "" && c.HTTPTokenFile == "":
+		return errors.New("envoy-without-token: makes an exception of --http-token-file, which is not given (leave it out)")
 	case c.Gateway == "" && len(c.Upstreams) > 0:
 		return errors.New("upstream: is for the gateway, which is off (give --gateway ADDR)")
-	case c.Admin != "" && c.AdminToken == "" && c.AdminTokens == "" && !loopback(c.Admin):
+	case c.Admin != "" && c.AdminToken == "" && c.AdminTokenFile == "" && c.AdminTokens == "" && !loopback(c.Admin):
 		return fmt.Errorf("admin: %s can be reached from other machines (listen on 127.0.0.1, or give --admin-token-file or --admin-tokens-file)", c.Admin)
 	}
 	return nil

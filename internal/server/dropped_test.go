@@ -17,11 +17,11 @@ import (
 
 // brokenOff is what clients have sent when they leave, by listener.
 func brokenOff() map[string][]string {
-	body := "POST /v1/take HTTP/1.1\r\nHost: x\r\nContent-Length: 40\r\n\r\n"
+	body := "POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Length: 40\r\n\r\n"
 	call := http2Call()
 	return map[string][]string{
 		"http": {"", "POST /v1/ta", body, body + `{"key":"k","li`, "GET /v1/auth/x HTTP/1.1\r\nHost: x\r\n\r\n",
-			"POST /v1/batch HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"it", http2Preface()},
+			"POST /v1/batch HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"it", http2Preface()},
 		"gateway": {"", "GET / HT", body, body + "half of it", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", http2Preface()},
 		"grpc":    {"", http2.ClientPreface[:9], http2Preface(), http2Preface() + call[:20], http2Preface() + call[:len(call)-5], http2Preface() + call},
 		"resp":    {"", "*5\r\n$11\r\nCL.THR", "CL.THROTTLE k 1 1 1\r\nCL.TH"},

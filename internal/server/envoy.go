@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/stintdev/stint/internal/envoyrls"
+	"github.com/stintdev/stint/internal/native"
 )
 
 // EnvoyHeaders are the names of the headers that say the limit, what remains
@@ -74,6 +75,11 @@ type envoyServer struct {
 
 // ShouldRateLimit implements the service.
 func (e *envoyServer) ShouldRateLimit(ctx context.Context, request *ratelimitpb.RateLimitRequest) (*ratelimitpb.RateLimitResponse, error) {
+	if !e.server.config.EnvoyWithoutToken {
+		if err := native.Admit(ctx, e.server.httpToken); err != nil {
+			return nil, err
+		}
+	}
 	started := time.Now()
 	response, err := e.server.shouldRateLimit(ctx, request)
 	e.server.metrics.observeCheck(surfaceEnvoy, started)

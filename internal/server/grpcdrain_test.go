@@ -91,7 +91,7 @@ func TestGRPCMayHaveCertificatesOfItsOwn(t *testing.T) {
 		defer conn.Close()
 		_, err = healthpb.NewHealthClient(conn).Check(patient(t), &healthpb.HealthCheckRequest{Service: ratelimitService})
 		s.Reload()
-		s.logs.wait(t, "certificates reloaded")
+		s.logs.wait(t, "secret file reloaded")
 		return err
 	}
 	for _, name := range []string{"", "127.0.0.1"} {

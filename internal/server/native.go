@@ -13,7 +13,7 @@ func (s *Server) newNative() *native.Service {
 	return native.New(native.Options{
 		Store:        s.rules.store,
 		Rules:        func() native.RuleSet { return s.rules.current.Load() },
-		Token:        s.config.HTTPToken,
+		Token:        s.httpToken,
 		Private:      s.grpcTLS.asksClients() || loopback(s.config.GRPC),
 		WriteTimeout: s.config.HeaderTimeout,
 		Observe:      s.metrics.observeNative,

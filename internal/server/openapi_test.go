@@ -143,6 +143,11 @@ func badExchanges() []exchange {
 	for _, path := range []string{"/v1/check", "/v1/take", "/v1/peek", "/v1/giveback", "/v1/batch", "/json"} {
 		all = append(all, exchange{path: path, body: huge, want: 413, wrong: true})
 	}
+	for _, e := range everywhere(http.StatusForbidden) {
+		if e.want, e.header = http.StatusForbidden, []string{"Sec-Fetch-Site", "cross-site"}; !strings.HasPrefix(e.path, authPath) {
+			all = append(all, e)
+		}
+	}
 	return all
 }
 
@@ -283,7 +288,7 @@ func (d *document) tooSlow(t *testing.T) {
 			continue
 		}
 		conn := dial(t, s.Addr("http"))
-		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", path); err != nil {
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", path); err != nil {
 			t.Fatal(err)
 		}
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)

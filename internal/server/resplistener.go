@@ -17,7 +17,7 @@ type respListener struct {
 
 func (s *Server) newRESPListener() *respListener {
 	return &respListener{resp.New(resp.Options{
-		Store: s.store, Token: s.config.HTTPToken, Logger: s.log,
+		Store: s.store, Token: s.httpToken, Logger: s.log,
 		CommandTimeout: s.config.HeaderTimeout, WriteTimeout: s.config.HeaderTimeout,
 		Observe: s.metrics.observeBatch, Failed: s.logRESPFailure,
 	}), s.certs}

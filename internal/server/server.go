@@ -14,6 +14,7 @@ import (
 	"github.com/stintdev/stint/internal/adminapi"
 	"github.com/stintdev/stint/internal/envoyrls"
 	"github.com/stintdev/stint/internal/gateway"
+	"github.com/stintdev/stint/internal/secret"
 )
 
 // Server is all listeners over one store and one rule set. Make it by [New]
@@ -32,7 +33,9 @@ type Server struct {
 	gateway  *gateway.Gateway  // nil when off
 	envoy    *envoyrls.Service // nil without its configuration
 
+	httpToken   *secret.Text     // nil: nobody is asked for one
 	adminTokens *adminapi.Tokens // nil: admin asks for none
+	secrets     []*secret.Files  // that are watched
 
 	listeners []*listener
 	isReady   atomic.Bool
@@ -49,16 +52,10 @@ func New(config Config) (*Server, error) {
 	s := &Server{config: config, log: config.Logger, metrics: newMetrics(), limits: newLimitCache(), nodeID: rand.Text()[:8], opened: make(chan struct{})}
 	s.store = s.measured()
 	var err error
-	if s.certs, err = loadCertificates(config.TLS); err != nil {
-		return nil, err
-	}
-	if s.grpcTLS, err = s.loadGRPCCertificates(); err != nil {
+	if err = s.openSecrets(); err != nil {
 		return nil, err
 	}
 	if s.rules, err = newRules(&s.config, s.store, s.node, s.metrics); err != nil {
-		return nil, err
-	}
-	if s.adminTokens, err = s.readAdminTokens(); err != nil {
 		return nil, err
 	}
 	if err = s.readEnvoyConfig(); err != nil {
@@ -160,6 +157,7 @@ func (s *Server) start(beside context.Context, group *errgroup.Group) {
 		group.Go(l.serve)
 	}
 	group.Go(func() error { s.rules.keeper.Run(beside); return nil })
+	group.Go(func() error { s.watchSecrets(beside); return nil })
 	if s.envoy != nil {
 		group.Go(func() error { s.envoy.Run(beside); return nil })
 	}
@@ -172,6 +170,7 @@ func (s *Server) start(beside context.Context, group *errgroup.Group) {
 }
 
 func (s *Server) becomeReady() {
+	s.warnOpen()
 	s.isReady.Store(true)
 	for _, l := range s.listeners {
 		l.service.ready()
@@ -194,15 +193,16 @@ func (s *Server) Addr(name string) net.Addr {
 	return nil
 }
 
-// Reload reads the rules and the certificates again, as far as they come from
-// files. What has a mistake is logged, and what was in force stays.
+// Reload reads the rules, tokens, passwords and certificates again, as far as
+// they come from files. What has a mistake is logged, and what was in force stays.
 func (s *Server) Reload() {
 	s.rules.reload()
 	if s.envoy != nil {
 		s.envoy.Reload()
 	}
-	s.reloadAdminTokens()
-	s.reloadCertificates()
+	for _, files := range s.secrets {
+		files.Reload()
+	}
 }
 
 func errorAttr(err error) slog.Attr { return slog.String("error", fmt.Sprint(err)) }

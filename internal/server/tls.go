@@ -5,8 +5,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"sync/atomic"
+
+	"github.com/stintdev/stint/internal/secret"
 )
 
 // TLSFiles names PEM files. The zero value is no TLS.
@@ -35,7 +36,8 @@ func (f TLSFiles) check() error {
 // certificates hold the TLS configuration in force, which the files can
 // replace while connections stay open.
 type certificates struct {
-	files   TLSFiles
+	named   TLSFiles
+	files   *secret.Files
 	current atomic.Pointer[tls.Config]
 }
 
@@ -44,27 +46,43 @@ func loadCertificates(files TLSFiles) (*certificates, error) {
 	if err := files.check(); err != nil || files.Cert == "" {
 		return nil, err
 	}
-	c := &certificates{files: files}
-	return c, c.reload()
+	c := &certificates{named: files}
+	paths := []string{files.Cert, files.Key}
+	if files.ClientCA != "" {
+		paths = append(paths, files.ClientCA)
+	}
+	var err error
+	if c.files, err = secret.Open("tls-cert", paths, c.use); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// secret is the files to watch; nil without TLS.
+func (c *certificates) secret() *secret.Files {
+	if c == nil {
+		return nil
+	}
+	return c.files
 }
 
 // asksClients reports whether clients need a certificate.
-func (c *certificates) asksClients() bool { return c != nil && c.files.ClientCA != "" }
+func (c *certificates) asksClients() bool { return c != nil && c.named.ClientCA != "" }
 
-// reload reads the files again. On an error what was in force stays.
-func (c *certificates) reload() error {
-	pair, err := tls.LoadX509KeyPair(c.files.Cert, c.files.Key)
+// use puts what the files hold in force for the handshakes to come.
+func (c *certificates) use(contents [][]byte) error {
+	pair, err := tls.X509KeyPair(contents[0], contents[1])
 	if err != nil {
-		return fmt.Errorf("tls-cert: %w", err)
+		return err
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: protocols()}
-	if c.files.ClientCA != "" {
-		if config.ClientCAs, err = readAuthorities(c.files.ClientCA); err != nil {
-			return err
+	if len(contents) > 2 {
+		if config.ClientCAs = x509.NewCertPool(); !config.ClientCAs.AppendCertsFromPEM(contents[2]) {
+			return fmt.Errorf("client-ca: %s holds no PEM certificate", c.named.ClientCA)
 		}
 		config.ClientAuth = tls.RequireAndVerifyClientCert
 	}
-	if name := c.files.ClientName; name != "" {
+	if name := c.named.ClientName; name != "" {
 		config.VerifyConnection = func(s tls.ConnectionState) error { return s.PeerCertificates[0].VerifyHostname(name) }
 	}
 	c.current.Store(config)
@@ -74,36 +92,6 @@ func (c *certificates) reload() error {
 // protocols are what a handshake may settle on, the best first. HTTP/1.0 is
 // spoken without TLS too, and a client that names nothing else would be refused.
 func protocols() []string { return []string{"h2", "http/1.1", "http/1.0"} }
-
-func readAuthorities(path string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(path) //nolint:gosec // the operator names the file
-	if err != nil {
-		return nil, fmt.Errorf("client-ca: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("client-ca: %s holds no PEM certificate", path)
-	}
-	return pool, nil
-}
-
-// reloadCertificates reads those of all listeners again.
-func (s *Server) reloadCertificates() {
-	all := []*certificates{s.certs, s.grpcTLS}
-	if s.grpcTLS == s.certs {
-		all = all[:1]
-	}
-	for _, c := range all {
-		if c == nil {
-			continue
-		}
-		if err := c.reload(); err != nil {
-			s.log.Error("certificates kept", errorAttr(err))
-		} else {
-			s.log.Info("certificates reloaded")
-		}
-	}
-}
 
 // config is the configuration of one listener: it asks for the one in force
 // at every handshake.

@@ -187,7 +187,7 @@ func TestReloadReplacesCertificatesOrKeepsThem(t *testing.T) {
 	writeFile(t, server.Key, "no key")
 	s.Reload()
 	wantSerial("after a reload of nonsense", 2)
-	if !strings.Contains(s.logs.String(), "certificates kept") {
+	if !strings.Contains(s.logs.String(), "secret file rejected") {
 		t.Error(s.logs.String())
 	}
 }

@@ -1,10 +1,10 @@
 package server
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"net/http"
 	"strings"
+
+	"github.com/stintdev/stint/internal/secret"
 )
 
 // tokenHeader carries the token of a proxy, whose Authorization field is its
@@ -14,14 +14,14 @@ const tokenHeader = "X-Stint-Token"
 // guard asks every request for a token. A nil guard asks for none.
 type guard struct {
 	server *Server
-	sum    [sha256.Size]byte // sums have one length, so comparing tells nothing of the token's
+	token  *secret.Text
 }
 
-func (s *Server) newGuard(token string) *guard {
-	if token == "" {
+func (s *Server) newGuard(token *secret.Text) *guard {
+	if token == nil {
 		return nil
 	}
-	return &guard{s, sha256.Sum256([]byte(token))}
+	return &guard{s, token}
 }
 
 // wrap lets those requests pass that bring the token, without it: nothing
@@ -46,18 +46,13 @@ func (g *guard) wrap(next http.HandlerFunc) http.HandlerFunc {
 func (g *guard) take(h http.Header) bool {
 	if own := h.Get(tokenHeader); own != "" {
 		h.Del(tokenHeader)
-		return g.is(own)
+		return g.token.Is([]byte(own))
 	}
-	if !g.is(bearer(h.Get("Authorization"))) {
+	if !g.token.Is([]byte(bearer(h.Get("Authorization")))) {
 		return false
 	}
 	h.Del("Authorization")
 	return true
-}
-
-func (g *guard) is(token string) bool {
-	sum := sha256.Sum256([]byte(token))
-	return subtle.ConstantTimeCompare(sum[:], g.sum[:]) == 1
 }
 
 func bearer(authorization string) string {

@@ -1,0 +1,129 @@
+// Package secret reads passwords, tokens and certificates from files, and reads
+// them again when they have changed.
+//
+// What a file held last stays in force while its new content cannot be used: a
+// mistake made while rotating a password must not stop a server. The package
+// does not watch files. Its callers decide when to look: on an event of the file
+// system, on a signal, before a connection is made.
+package secret
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// maxFile bounds how much of a file is read, in bytes: a bundle of all public
+// authorities is a quarter of a megabyte.
+const maxFile = 4 << 20
+
+// Files are files that are of use only together, such as a certificate and its
+// key. Make them by [Open]. A nil *Files has nothing to read. The methods are
+// safe for use by many goroutines at once.
+type Files struct {
+	name  string // the flag or parameter that names them
+	paths []string
+	use   func(contents [][]byte) error
+
+	mu  sync.Mutex
+	log *slog.Logger      // guarded by mu
+	sum [sha256.Size]byte // guarded by mu; of what was read last, be it of use or not
+}
+
+// Open reads the files and hands their contents, in the order of the paths, to
+// use, which puts them in force whole or returns an error and changes nothing.
+// name is the flag or parameter that names the files, and is what errors and log
+// lines begin with. use is called by one goroutine at a time.
+func Open(name string, paths []string, use func(contents [][]byte) error) (*Files, error) {
+	f := &Files{name: name, paths: slices.Clone(paths), use: use, log: slog.New(slog.DiscardHandler)}
+	contents, sum, err := f.read()
+	if err == nil {
+		err = use(contents)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	f.sum = sum
+	return f, nil
+}
+
+// LogTo says who hears of files that were read again. Nil means silence.
+func (f *Files) LogTo(log *slog.Logger) {
+	if f == nil || log == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log = log
+}
+
+// Paths are the files.
+func (f *Files) Paths() []string {
+	if f == nil {
+		return nil
+	}
+	return slices.Clone(f.paths)
+}
+
+// Refresh reads the files, and puts them in force when they are not what was
+// read last. It logs what it did; the same mistake is logged once.
+func (f *Files) Refresh() { f.again(false) }
+
+// Reload is Refresh, and logs also when nothing has changed: an operator who has
+// asked wants to know that the files were read.
+func (f *Files) Reload() { f.again(true) }
+
+func (f *Files) again(asked bool) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	contents, sum, err := f.read()
+	if !asked && sum == f.sum {
+		return
+	}
+	f.sum = sum
+	if err == nil {
+		err = f.use(contents)
+	}
+	if err != nil {
+		f.log.Error("secret file rejected; what was read before stays in force", "flag", f.name, "file", f.shown(), "error", err)
+		return
+	}
+	f.log.Info("secret file reloaded", "flag", f.name, "file", f.shown())
+}
+
+// read returns the contents and a sum of them. A file that cannot be read has a
+// sum too, that of its error, so that the error is reported once.
+func (f *Files) read() (contents [][]byte, sum [sha256.Size]byte, err error) {
+	hash := sha256.New()
+	for _, path := range f.paths {
+		data, readError := readFile(path)
+		err = errors.Join(err, readError)
+		contents = append(contents, data)
+		_, _ = fmt.Fprintf(hash, "%d:%s%v", len(data), data, readError) // a hash never fails
+	}
+	return contents, [sha256.Size]byte(hash.Sum(nil)), err
+}
+
+func readFile(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && info.Size() > maxFile {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
+	}
+	return os.ReadFile(path) //nolint:gosec // the operator names the file
+}
+
+func (f *Files) shown() string { return strings.Join(f.paths, ", ") }
+
+// trimmed is the text of a file without a byte order mark, which some editors
+// write, and without space around it.
+func trimmed(data []byte) string {
+	return string(bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff"))))
+}

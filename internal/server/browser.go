@@ -1,0 +1,65 @@
+package server
+
+import "net/http"
+
+// ownPagesOnly refuses requests that a browser sends for a page of another site.
+// A page can make every visitor's browser send such requests to addresses that
+// the page's author cannot reach, and would so charge the keys of others. The
+// browser names the page's site in Origin or Sec-Fetch-Site.
+func (s *Server) ownPagesOnly(next http.HandlerFunc, refusal string) http.HandlerFunc {
+	origins := http.NewCrossOriginProtection()
+	origins.SetDenyHandler(s.forbid(refusal))
+	return origins.Handler(next).ServeHTTP
+}
+
+// loopbackHostOnly refuses requests whose Host is not a name of this machine. A
+// page whose author has pointed the page's own name at 127.0.0.1 (DNS rebinding)
+// is of the same site for the browser, and only that name tells. A browser always
+// sends one, so a request without a Host is let through.
+func (s *Server) loopbackHostOnly(next http.HandlerFunc, refusal string) http.HandlerFunc {
+	refuse := s.forbid(refusal)
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != "" && !loopback(r.Host) && !loopback(r.Host+":0") {
+			refuse(w, r)
+			return
+		}
+		next(w, r)
+	}
+}
+
+func (s *Server) forbid(refusal string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, &apiError{http.StatusForbidden, codeForbidden, refusal})
+	}
+}
+
+// notFromPages guards an endpoint of the check API against pages of other sites.
+// The Host is checked where loopback and no token is all that protects the
+// listener. On others operators name their servers as they like.
+func (s *Server) notFromPages(next http.HandlerFunc) http.HandlerFunc {
+	const refusal = "pages of other sites are refused: call the check API from a server, not from a browser"
+	if s.httpToken == nil && loopback(s.config.HTTP) {
+		next = s.loopbackHostOnly(next, refusal)
+	}
+	return s.ownPagesOnly(next, refusal)
+}
+
+// warnOpen names the listeners that decide for everyone who reaches them.
+func (s *Server) warnOpen() {
+	if s.httpToken != nil {
+		return
+	}
+	var open []string
+	for _, l := range []struct {
+		name, address string
+		certificates  *certificates
+	}{{"http", s.config.HTTP, s.certs}, {"grpc", s.config.GRPC, s.grpcTLS}, {"resp", s.config.RESP, s.certs}} {
+		if l.address != "" && !loopback(l.address) && !l.certificates.asksClients() {
+			open = append(open, l.name)
+		}
+	}
+	if open != nil {
+		s.log.Warn("other machines can reach these listeners without a token, and charge any key through them "+
+			"(listen on 127.0.0.1 beside a sidecar, or give --http-token-file or --client-ca)", "listeners", open)
+	}
+}
