@@ -54,6 +54,10 @@ type API struct {
 
 	changing turn // of who changes rules: two at once would be in each other's way
 	reading  turn // of who parses rules to look at them
+
+	// Bodies of requests that look and of those that change. They are apart, so
+	// that viewers cannot keep operators waiting.
+	looked, changed *bodies
 }
 
 // New returns an API.
@@ -61,7 +65,7 @@ func New(c Config) *API {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &API{Config: c, mux: http.NewServeMux(), now: time.Now, changing: newTurn(), reading: newTurn()}
+	a := &API{Config: c, mux: http.NewServeMux(), now: time.Now, changing: newTurn(), reading: newTurn(), looked: newBodies(), changed: newBodies()}
 	a.audit.log = c.Logger.With("log", "audit")
 	for _, e := range a.endpoints() {
 		a.mux.Handle(e.pattern, a.handler(e))
@@ -149,7 +153,11 @@ func (a *API) handler(e endpoint) http.Handler {
 			writeError(w, asError(err))
 			return
 		}
-		q := &request{Request: r, w: w, who: who}
+		q := &request{Request: r, w: w, who: who, bodies: a.changed}
+		if e.needs == Viewer {
+			q.bodies = a.looked
+		}
+		defer q.end()
 		answer, err := e.answer(q)
 		if err != nil {
 			a.fail(q, err)
@@ -157,6 +165,13 @@ func (a *API) handler(e endpoint) http.Handler {
 		}
 		writeAnswer(w, answer)
 	})
+}
+
+// end makes room for the bodies of others.
+func (r *request) end() {
+	if r.release != nil {
+		r.release()
+	}
 }
 
 // fail answers an error, and logs what is not the caller's mistake.
@@ -167,7 +182,7 @@ func (a *API) fail(q *request, err error) {
 	}
 	store, isStore := errors.AsType[*stint.Error](err)
 	switch {
-	case e.Status < http.StatusInternalServerError || q.Context().Err() != nil:
+	case e.Status < http.StatusInternalServerError || e.Code == codeBusy || q.Context().Err() != nil:
 	case isStore && store.Kind == "breaker_open": // that was logged when it began
 	case isStore:
 		a.Logger.Error("no decision", "endpoint", q.Pattern, "error", err)

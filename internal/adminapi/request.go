@@ -1,9 +1,9 @@
 package adminapi
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -29,17 +29,31 @@ type request struct {
 
 	w   http.ResponseWriter
 	who identity
+
+	bodies  *bodies
+	release func() // of the body; nil until it is read
 }
 
 // body reads the whole body.
 func (r *request) body() ([]byte, error) { return r.bodyUpTo(maxBody) }
 
-func (r *request) bodyUpTo(most int64) ([]byte, error) {
-	data, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, most))
-	var tooLarge *http.MaxBytesError
+// bodyUpTo reads the body when there is room for it. The room is held until the
+// request is answered. Call it once.
+func (r *request) bodyUpTo(most int64) (data []byte, err error) {
+	tooLarge := &apiError{Status: http.StatusRequestEntityTooLarge, Code: "BODY_TOO_LARGE", Message: fmt.Sprintf("body: is larger than %d bytes", most)}
+	if r.ContentLength > most {
+		return nil, tooLarge
+	}
+	if r.release, err = r.bodies.reserve(r.Context(), r.Request, most); err != nil {
+		return nil, err
+	}
+	read := bytes.NewBuffer(make([]byte, 0, max(r.ContentLength, 0)+bytes.MinRead))
+	_, err = read.ReadFrom(http.MaxBytesReader(r.w, r.Body, most))
+	data = read.Bytes()
+	var beyond *http.MaxBytesError
 	switch {
-	case errors.As(err, &tooLarge):
-		return nil, &apiError{Status: http.StatusRequestEntityTooLarge, Code: "BODY_TOO_LARGE", Message: fmt.Sprintf("body: is larger than %d bytes", most)}
+	case errors.As(err, &beyond):
+		return nil, tooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, &apiError{Status: http.StatusRequestTimeout, Code: "INVALID_REQUEST", Message: "body: did not arrive in time"}
 	case err != nil:

@@ -1,0 +1,119 @@
+package adminapi
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// slowBody is a body of spaces that ends when it is let go. It counts what is
+// read of it.
+type slowBody struct {
+	left int64
+	read *atomic.Int64
+	end  <-chan struct{}
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		<-b.end
+		return 0, io.EOF
+	}
+	n := min(int64(len(p)), b.left)
+	for i := range p[:n] {
+		p[i] = ' '
+	}
+	b.left -= n
+	b.read.Add(n)
+	return int(n), nil
+}
+
+// crowd is requests that all have a large body.
+type crowd struct {
+	read     atomic.Int64
+	end      chan struct{}
+	done     sync.WaitGroup
+	statuses sync.Map // to how many
+}
+
+func (c *crowd) send(f *fixture, n int, method, path string, length int64, declared bool) {
+	for range n {
+		c.done.Go(func() {
+			r := httptest.NewRequestWithContext(f.t.Context(), method, path, &slowBody{length, &c.read, c.end})
+			if r.ContentLength = -1; declared {
+				r.ContentLength = length
+			}
+			w := httptest.NewRecorder()
+			f.ServeHTTP(w, r)
+			count, _ := c.statuses.LoadOrStore(w.Code, new(atomic.Int64))
+			count.(*atomic.Int64).Add(1)
+		})
+	}
+}
+
+func (c *crowd) answered(status int) int64 {
+	count, ok := c.statuses.Load(status)
+	if !ok {
+		return 0
+	}
+	return count.(*atomic.Int64).Load()
+}
+
+// TestLargeBodiesAreReadInTurn: however many send one, no more is held than one
+// of the largest, and who waits too long is told so. Small bodies, and changes,
+// wait for none of them.
+func TestLargeBodiesAreReadInTurn(t *testing.T) {
+	const large = 31 << 20
+	for _, declared := range []bool{true, false} {
+		t.Run(fmt.Sprint("declared ", declared), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, shop)
+				c := &crowd{end: make(chan struct{})}
+				c.send(f, 12, "POST", "/rules/validate", large, declared)
+				synctest.Wait()
+				if got := c.read.Load(); got > maxBody {
+					t.Errorf("%d bytes are held at once", got)
+				}
+				f.want(200, "POST", "/rules/validate", shop)
+				f.want(200, "PUT", "/rules", shop+strings.Repeat("# Nothing.\n", 10_000))
+				time.Sleep(bodyWait)
+				synctest.Wait()
+				if got := c.answered(http.StatusServiceUnavailable); got != 11 {
+					t.Errorf("%d have been told that they waited too long", got)
+				}
+				close(c.end)
+				c.done.Wait()
+				if got := c.answered(http.StatusBadRequest); got != 1 {
+					t.Errorf("%d are answered, all that is empty being a mistake", got)
+				}
+				if strings.Contains(f.logs.String(), "admin request failed") {
+					t.Error("callers fill the log")
+				}
+				f.want(400, "POST", "/rules/validate", strings.Repeat(" ", large))
+			})
+		})
+	}
+}
+
+// TestABodyThatIsTooLargeTakesNoRoom also where it says so itself.
+func TestABodyThatIsTooLargeTakesNoRoom(t *testing.T) {
+	f := newFixture(t, shop)
+	for range 3 {
+		f.want(413, "PUT", "/rules", strings.Repeat(" ", maxBody+1))
+	}
+	c := &crowd{end: make(chan struct{})}
+	close(c.end)
+	c.send(f, 3, "PUT", "/rules", maxBody+1, false)
+	c.done.Wait()
+	if got := c.answered(http.StatusRequestEntityTooLarge); got != 3 {
+		t.Errorf("%d of 3 are refused", got)
+	}
+	f.want(200, "PUT", "/rules", shop+strings.Repeat("# Nothing.\n", 10_000))
+}
