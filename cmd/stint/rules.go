@@ -26,7 +26,7 @@ func newRulesCommand() *cobra.Command {
 		},
 	}
 	c.AddCommand(newValidateCommand(), newShowCommand(), newDiffCommand(), newImpactCommand(),
-		newApplyCommand(), newHistoryCommand(), newRollbackCommand())
+		newApplyCommand(), newHistoryCommand(), newRollbackCommand(), newRepairCommand())
 	return c
 }
 

@@ -106,6 +106,8 @@ func fromSource(err error) *apiError {
 		return &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Message: err.Error()}
 	case errors.Is(err, ruleset.ErrReadOnly):
 		return &apiError{Status: http.StatusForbidden, Code: "READ_ONLY", Message: err.Error()}
+	case errors.Is(err, ruleset.ErrNumbers):
+		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: ruleset.ErrNumbers.Error()}
 	case errors.Is(err, ruleset.ErrDamaged):
 		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "what the source keeps of this version is damaged"}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

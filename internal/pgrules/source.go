@@ -137,12 +137,19 @@ func (s *Source) Close() { s.pool.Close() }
 
 const columns = `number, published, author, comment, hash`
 
+// sane is what rows Stint has written: others may write what no version can have,
+// and must not keep the rest from being read.
+const (
+	sane        = `number BETWEEN 1 AND 9007199254740991` // ruleset.MaxNumber
+	saneColumns = `number, least(greatest(published, 'epoch'::timestamptz), '9999-01-01 00:00:00+00'::timestamptz), author, comment, hash`
+)
+
 // History lists the newest versions.
 func (s *Source) History(ctx context.Context, n int) (versions []ruleset.Version, err error) {
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
-	rows, err := s.pool.Query(ctx, `SELECT `+columns+` FROM `+s.rules+` ORDER BY number DESC LIMIT $1`, n)
+	rows, err := s.pool.Query(ctx, `SELECT `+saneColumns+` FROM `+s.rules+` WHERE `+sane+` ORDER BY number DESC LIMIT $1`, n)
 	if err != nil {
 		return nil, s.explain(err)
 	}
@@ -169,7 +176,25 @@ func (s *Source) Get(ctx context.Context, number uint64) (v ruleset.Version, err
 	case err != nil:
 		return v, s.explain(err)
 	}
-	return ruleset.Decode([]byte(text))
+	return ruleset.DecodeNumbered(number, []byte(text))
+}
+
+// Truncate forgets versions above a number, and rows that are none. The nodes
+// announce themselves anew.
+func (s *Source) Truncate(ctx context.Context, above uint64) error {
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	return s.explain(pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		// A version follows one that is below it: a row that says otherwise would keep
+		// the number that it names from being followed.
+		const forged = ` WHERE number > $1::bigint OR number < 1 OR after >= number OR after < 0`
+		if _, err := tx.Exec(ctx, `DELETE FROM `+s.rules+forged, min(above, math.MaxInt64)); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `DELETE FROM `+s.nodes)
+		return err
+	}))
 }
 
 // Publish adds a version, and announces it as it commits.
@@ -185,7 +210,7 @@ func (s *Source) Publish(ctx context.Context, after uint64, v ruleset.Version) (
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		done, err := tx.Exec(ctx, `INSERT INTO `+s.rules+` (`+columns+`, after, version)
 			SELECT $1::bigint, $2::timestamptz, $3::text, $4::text, $5::text, $6::bigint, $7::text
-			WHERE coalesce((SELECT max(number) FROM `+s.rules+`), 0) = $6::bigint`,
+			WHERE coalesce((SELECT max(number) FROM `+s.rules+` WHERE `+sane+`), 0) = $6::bigint`,
 			v.Number, v.Time, v.Author, v.Comment, v.Hash, after, string(text))
 		if added = done.RowsAffected(); err != nil || added == 0 {
 			return err
@@ -199,7 +224,7 @@ func (s *Source) Publish(ctx context.Context, after uint64, v ruleset.Version) (
 	if err != nil || added == 1 {
 		return v, s.explain(err)
 	}
-	return v, s.conflict(ctx)
+	return v, s.conflict(ctx, after)
 }
 
 const (
@@ -207,15 +232,21 @@ const (
 	undefinedTable  = "42P01"
 )
 
-func (s *Source) conflict(ctx context.Context) error {
-	newest, err := s.History(ctx, 1)
+// conflict is why a version was not added. Where the newest is still the one that
+// it was to follow, a row that is no version says that it follows that one.
+func (s *Source) conflict(ctx context.Context, after uint64) error {
+	listed, err := s.History(ctx, 1)
 	if err != nil {
 		return err
 	}
-	if len(newest) == 0 {
-		return &ruleset.ConflictError{}
+	var newest ruleset.Version
+	if len(listed) > 0 {
+		newest = listed[0]
 	}
-	return &ruleset.ConflictError{Newest: newest[0]}
+	if newest.Number == after {
+		return s.explain(ruleset.ErrNumbers)
+	}
+	return &ruleset.ConflictError{Newest: newest}
 }
 
 // explain says whose error it is. What the server and the client say holds no

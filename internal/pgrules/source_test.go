@@ -41,6 +41,7 @@ func TestPostgres(t *testing.T) {
 	t.Run("makesItsTablesOnce", func(t *testing.T) { makesTablesOnce(t, s) })
 	t.Run("announces", func(t *testing.T) { announces(t, s) })
 	t.Run("makesTablesAgain", func(t *testing.T) { makesTablesAgain(t, s) })
+	t.Run("repairs", func(t *testing.T) { repairs(t, s) })
 	t.Run("rotatesItsPassword", func(t *testing.T) { passwordIsRotated(t, s) })
 	t.Run("comesBackAfterARestart", func(t *testing.T) { comesBack(t, s) })
 }
@@ -216,4 +217,27 @@ func passwordIsRotated(t *testing.T, s *pgtest.Server) {
 	write("hidden2")
 	redistest.Await(t, func() error { _, err := source.Get(t.Context(), 1); return err })
 	awaitListening(t, s)
+}
+
+// repairs also forgets rows that no version could be, and reads past them.
+func repairs(t *testing.T, s *pgtest.Server) {
+	n := 0
+	c := connect(t, s)
+	ruletest.Repair(t, math.MaxInt64, func(t *testing.T) ruleset.Source {
+		n++
+		return open(t, s, fmt.Sprint("repaired", n))
+	}, func(t *testing.T, number, after uint64, text string) {
+		if _, err := c.Exec(t.Context(), fmt.Sprintf(`INSERT INTO "repaired%d_rules" VALUES ($1, $2, 'infinity', '', '', $3, $4), (-1, $1, '-infinity', '', '', '', '')`, n),
+			number, after, forgedHash(text), text); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func forgedHash(text string) string {
+	v, err := ruleset.Decode([]byte(text))
+	if err != nil {
+		return ""
+	}
+	return v.Hash
 }

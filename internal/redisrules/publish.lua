@@ -10,12 +10,13 @@
 -- ARGV[5]  how many versions stay whole
 -- ARGV[6]  how many versions stay at all
 -- ARGV[7]  the channel on which it is announced
+-- ARGV[8]  the highest id that counts: what is above was written by somebody else
 -- Returns the newest version without its files, which is another than ARGV[3]
 -- when somebody was faster; empty when there is none. Returns "above" and a number
 -- when that of the version was given out before, to one that somebody has
 -- deleted. Numbers are compared as text: they may pass 2^53.
 local newest, number = '', '0'
-local top = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
+local top = redis.call('XREVRANGE', KEYS[1], ARGV[8], '-', 'COUNT', 1)
 if top[1] then
   number, newest = string.match(top[1][1], '^(%d+)'), top[1][2][2]
 end
@@ -31,10 +32,12 @@ for i = 1, #about, 2 do
     end
   end
 end
-redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[6], ARGV[2] .. '-0', 'version', ARGV[3])
+-- The files first: that fails where somebody has made the key another type, and
+-- a version without files must not be listed.
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[4])
+redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[6], ARGV[2] .. '-0', 'version', ARGV[3])
 local keep = {}
-for _, entry in ipairs(redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', ARGV[5])) do
+for _, entry in ipairs(redis.call('XREVRANGE', KEYS[1], ARGV[8], '-', 'COUNT', ARGV[5])) do
   keep[string.match(entry[1], '^(%d+)')] = true
 end
 for _, field in ipairs(redis.call('HKEYS', KEYS[2])) do

@@ -34,6 +34,9 @@ const (
 //go:embed publish.lua
 var publishScript string
 
+//go:embed truncate.lua
+var truncateScript string
+
 //go:embed announce.lua
 var announceScript string
 
@@ -44,7 +47,7 @@ type Source struct {
 	log     *slog.Logger
 	name    string // of keys and channel
 
-	publish, announce *rueidis.Lua
+	publish, announce, truncate *rueidis.Lua
 
 	mu     sync.Mutex
 	client rueidis.Client // guarded by mu; nil until there was a connection
@@ -69,6 +72,7 @@ func New(o redisstore.Options) (*Source, error) {
 	return &Source{
 		options: o, log: log, name: prefix + ":rules",
 		publish: rueidis.NewLuaScript(publishScript), announce: rueidis.NewLuaScript(announceScript),
+		truncate: rueidis.NewLuaScript(truncateScript),
 	}, nil
 }
 
@@ -87,6 +91,10 @@ func (s *Source) Close() {
 
 func (s *Source) key(part string) string { return s.name + ":{rules}:" + part }
 
+// newestID is where a search for the newest version begins: an entry above was
+// not written by Stint.
+var newestID = strconv.FormatUint(ruleset.MaxNumber, 10)
+
 // History lists the newest versions. An entry that is none, which somebody else
 // has added, stands for a version that is damaged, so that another one can be
 // published on top of it.
@@ -95,15 +103,15 @@ func (s *Source) History(ctx context.Context, n int) ([]ruleset.Version, error) 
 	if err != nil {
 		return nil, err
 	}
-	entries, err := c.Do(ctx, c.B().Xrevrange().Key(s.key("versions")).End("+").Start("-").Count(int64(n)).Build()).AsXRange()
+	entries, err := c.Do(ctx, c.B().Xrevrange().Key(s.key("versions")).End(newestID).Start("-").Count(int64(n)).Build()).AsXRange()
 	if err != nil && !rueidis.IsRedisNil(err) {
 		return nil, s.explain(err)
 	}
 	versions := make([]ruleset.Version, len(entries))
 	for i, e := range entries {
-		if versions[i], err = decode(e.FieldValues["version"]); err != nil {
-			number, _, _ := strings.Cut(e.ID, "-")
-			n, _ := strconv.ParseUint(number, 10, 64) // ids are numbers
+		number, _, _ := strings.Cut(e.ID, "-")
+		n, _ := strconv.ParseUint(number, 10, 64) // ids are numbers
+		if versions[i], err = ruleset.DecodeNumbered(n, []byte(e.FieldValues["version"])); err != nil {
 			versions[i] = ruleset.Version{Number: n, Comment: "cannot be read: " + err.Error()}
 		}
 	}
@@ -123,7 +131,7 @@ func (s *Source) Get(ctx context.Context, number uint64) (ruleset.Version, error
 	case err != nil:
 		return ruleset.Version{}, s.explain(err)
 	}
-	return decode(text)
+	return ruleset.DecodeNumbered(number, []byte(text))
 }
 
 func decode(text string) (ruleset.Version, error) { return ruleset.Decode([]byte(text)) }
@@ -133,6 +141,9 @@ func decode(text string) (ruleset.Version, error) { return ruleset.Decode([]byte
 func (s *Source) Publish(ctx context.Context, after uint64, v ruleset.Version) (ruleset.Version, error) {
 	published, err := s.publishAs(ctx, after, v)
 	if used, taken := errors.AsType[numberTaken](err); taken {
+		if used >= ruleset.MaxNumber {
+			return v, s.explain(ruleset.ErrNumbers)
+		}
 		v.Number = uint64(used) + 1
 		return s.publishAs(ctx, after, v)
 	}
@@ -155,7 +166,7 @@ func (s *Source) publishAs(ctx context.Context, after uint64, v ruleset.Version)
 	}
 	newest, err := s.publish.Exec(ctx, c, []string{s.key("versions"), s.key("files")}, []string{
 		strconv.FormatUint(after, 10), strconv.FormatUint(v.Number, 10), string(listed), string(whole),
-		strconv.Itoa(keptWhole), strconv.Itoa(keptListed), s.name,
+		strconv.Itoa(keptWhole), strconv.Itoa(keptListed), s.name, newestID,
 	}).ToString()
 	switch {
 	case err != nil:
@@ -174,6 +185,20 @@ func (s *Source) publishAs(ctx context.Context, after uint64, v ruleset.Version)
 
 // login is what connections to the servers show.
 type login struct{ username, password string }
+
+// Truncate forgets versions above a number, and the ids that were given out to
+// them. The nodes announce themselves anew.
+func (s *Source) Truncate(ctx context.Context, above uint64) error {
+	c, err := s.connect()
+	if err != nil {
+		return err
+	}
+	keys := []string{s.key("versions"), s.key("files"), s.key("nodes"), s.key("seen")}
+	if err := s.truncate.Exec(ctx, c, keys, []string{strconv.FormatUint(above, 10)}).Error(); err != nil && !rueidis.IsRedisNil(err) {
+		return s.explain(err)
+	}
+	return nil
+}
 
 // connect returns the client. It is made when it is first needed, again until a
 // server has been reached once, and again when the password has changed: the

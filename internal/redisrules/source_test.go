@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -287,4 +289,83 @@ func TestPasswordsAreRotated(t *testing.T) {
 	rotate(t, redisstore.Options{Topology: redisstore.Cluster, Addrs: c.Addrs()}, c.Nodes)
 	sentinels := redistest.Sentinel(t)
 	rotate(t, redisstore.Options{Topology: redisstore.Sentinel, Addrs: sentinels.Addrs(), Master: sentinels.Name}, sentinels.Servers)
+}
+
+func TestRepair(t *testing.T) {
+	p := redistest.Server(t)
+	n := 0
+	ruletest.Repair(t, math.MaxUint64, func(t *testing.T) ruleset.Source {
+		n++
+		return open(t, single(p.Addr(), fmt.Sprint("r", n)))
+	}, func(t *testing.T, number, _ uint64, text string) {
+		key := fmt.Sprintf("r%d:rules:{rules}:", n)
+		id := strconv.FormatUint(number, 10)
+		p.Must("XADD", key+"versions", id+"-18446744073709551615", "version", text)
+		p.Must("HSET", key+"files", id, text)
+	})
+}
+
+// Ids that only the stream remembers, an announcement of a node that is none, and
+// keys of another type freeze nothing either.
+func TestRepairOfWhatIsInNoList(t *testing.T) {
+	p := redistest.Server(t)
+	const key = "stint:rules:{rules}:"
+	for name, forge := range map[string]func(){
+		"an id that is gone": func() {
+			p.Must("XADD", key+"versions", "18446744073709551615-1", "version", "x")
+			p.Must("XDEL", key+"versions", "18446744073709551615-1")
+		},
+		"files of another type": func() { p.Must("SET", key+"files", "x") },
+		"an entry of thousands of fields": func() {
+			fields := []string{"XADD", key + "versions", "9007199254740991-0"}
+			for range 9000 {
+				fields = append(fields, "a", "b")
+			}
+			p.Must(fields...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p.Must("FLUSHALL")
+			s := open(t, single(p.Addr(), ""))
+			if _, err := s.Publish(t.Context(), 0, ruletest.Rules(1, "one")); err != nil {
+				t.Fatal(err)
+			}
+			p.Must("DEL", key+"files")
+			forge()
+			if v, err := s.Publish(t.Context(), 1, ruletest.Rules(2, "two")); err == nil {
+				t.Fatalf("version %d is published", v.Number)
+			}
+			r := ruleset.Repairing{Sure: func(ruleset.Findings) error { return nil }}
+			if _, err := ruleset.Repair(t.Context(), s, r); err == nil {
+				t.Error("a version without files is published again")
+			}
+			r.Files = ruletest.Rules(1, "mended").Files
+			if v, err := ruleset.Repair(t.Context(), s, r); err != nil || v.Number != 2 {
+				t.Fatalf("%+v, %v", v, err)
+			}
+			if v, err := s.Publish(t.Context(), 2, ruletest.Rules(3, "three")); err != nil || v.Number != 3 {
+				t.Errorf("%+v, %v", v, err)
+			}
+		})
+	}
+}
+
+// An announcement is no reason to number versions beyond what they can have.
+func TestAnAnnouncementUsesUpNoNumbers(t *testing.T) {
+	p := redistest.Server(t)
+	s := open(t, single(p.Addr(), ""))
+	k := ruleset.NewKeeper(ruleset.Options{Source: s, OnSet: func(*rule.Set, ruleset.Version) {}})
+	for n, claimed := range []uint64{math.MaxUint64, ruleset.MaxNumber, 1 << 40} {
+		if err := s.Announce(t.Context(), ruleset.Node{ID: "evil", Version: claimed}); err != nil {
+			t.Fatal(err)
+		}
+		_, newest, err := k.Base(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := k.Publish(t.Context(), ruleset.Change{Files: ruletest.Rules(1, fmt.Sprint("r", n)).Files, After: newest.Number})
+		if err != nil || v.Number != uint64(n)+1 {
+			t.Errorf("%+v, %v", v, err)
+		}
+	}
 }

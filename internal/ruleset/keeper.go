@@ -181,6 +181,9 @@ func (k *Keeper) take(v Version, asked bool) error {
 	if !k.enforce(&running{set, v, time.Now().UTC()}, asked) || k.copies == nil {
 		return nil
 	}
+	if v.Repaired {
+		k.copies.removeFarAbove(v.Number)
+	}
 	if err := k.copies.set(v); err != nil {
 		k.Logger.Warn("rules: no local copy can be kept (give --state-dir a folder to write to)", "error", err)
 	}
@@ -193,7 +196,7 @@ func (k *Keeper) enforce(r *running, asked bool) bool {
 	now := k.current.Load()
 	if asked && now.version.Number == r.version.Number && now.version.Hash == r.version.Hash {
 		r.since = now.since
-	} else if now.version.Number >= r.version.Number {
+	} else if !r.version.follows(&now.version) {
 		return false
 	}
 	k.install(r)

@@ -80,6 +80,11 @@ func (k *Keeper) look(ctx context.Context, asked bool) error {
 		return nil
 	}
 	newest := listed[0]
+	if newest.Number < now.Number && now.Number-newest.Number > farAhead {
+		if v, err := k.Source.Get(ctx, newest.Number); err == nil && v.Repaired && v.Hash == HashOf(v.Files) {
+			return k.take(v, asked)
+		}
+	}
 	switch {
 	case newest.Number < now.Number:
 		return fmt.Errorf("the newest version of the source is %d, as if it had been restored from a backup, and this node keeps %d, which it runs (publish the rules again, which numbers them anew)", newest.Number, now.Number)

@@ -61,7 +61,7 @@ func (k *Keeper) Publish(ctx context.Context, c Change) (Version, error) {
 // [*BehindError], and what is returned beside it good for another whole set
 // alone.
 func (k *Keeper) Base(ctx context.Context) (base, newest Version, err error) {
-	ahead := k.ahead(ctx)            // first: what a node runs is in the source before
+	announced := k.announced(ctx)    // first: what a node runs is in the source before
 	listed, err := k.History(ctx, 2) // more than one: what is in files now may be no version
 	_, base = k.Current()
 	if err != nil {
@@ -70,7 +70,7 @@ func (k *Keeper) Base(ctx context.Context) (base, newest Version, err error) {
 	if len(listed) > 0 {
 		newest = listed[0]
 	}
-	if ahead.Version > max(base.Number, newest.Number) {
+	if ahead := furthest(announced, max(base.Number, newest.Number)); ahead.Version > max(base.Number, newest.Number) {
 		return base, newest, &BehindError{ahead}
 	}
 	if newest.Number <= base.Number {
@@ -89,6 +89,8 @@ const attempts = 10
 
 func (k *Keeper) publish(ctx context.Context, v Version, c Change) (Version, error) {
 	after := c.After
+	_, now := k.Current()
+	v.Repaired = now.Repaired
 	for range attempts {
 		if c.Anyway {
 			listed, err := k.Source.History(ctx, 2) // more than one: what is in files now may be no version
@@ -101,6 +103,9 @@ func (k *Keeper) publish(ctx context.Context, v Version, c Change) (Version, err
 			}
 		}
 		v.Number = k.above(ctx, after) + 1
+		if v.Number > MaxNumber {
+			return Version{}, ErrNumbers
+		}
 		published, err := k.Source.Publish(ctx, after, v)
 		if _, conflict := errors.AsType[*ConflictError](err); !conflict || !c.Anyway {
 			return published, err
@@ -112,17 +117,26 @@ func (k *Keeper) publish(ctx context.Context, v Version, c Change) (Version, err
 // above is the highest number that any node is known to run, or after.
 func (k *Keeper) above(ctx context.Context, after uint64) uint64 {
 	_, now := k.Current()
-	return max(after, now.Number, k.ahead(ctx).Version)
+	known := max(after, now.Number)
+	return max(known, furthest(k.announced(ctx), known).Version)
 }
 
-// ahead is the node that is known to run the highest number.
-func (k *Keeper) ahead(ctx context.Context) (first Node) {
+// announced is what nodes say that they run; nothing when they cannot be asked:
+// nodes that run more keep that, and say so.
+func (k *Keeper) announced(ctx context.Context) []Node {
 	nodes, err := k.Nodes(ctx)
 	if err != nil {
-		return first // nodes that run more keep that, and say so
+		return nil
 	}
+	return nodes
+}
+
+// furthest is the node that says it runs the highest number, of those that are
+// not far ahead of what is known: whoever can write an announcement could use up
+// all numbers by it.
+func furthest(nodes []Node, known uint64) (first Node) {
 	for _, n := range nodes {
-		if n.Version > first.Version {
+		if n.Version > first.Version && (n.Version <= known || n.Version-known <= farAhead) {
 			first = n
 		}
 	}

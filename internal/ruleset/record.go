@@ -15,12 +15,15 @@ import (
 // record is a version as sources and disks keep it: JSON that a person can
 // read.
 type record struct {
-	Number  uint64       `json:"number"`
-	Time    time.Time    `json:"time"`
-	Author  string       `json:"author,omitempty"`
-	Comment string       `json:"comment,omitempty"`
-	Hash    string       `json:"hash"`
-	Files   []recordFile `json:"files,omitempty"`
+	Number  uint64    `json:"number"`
+	Time    time.Time `json:"time"`
+	Author  string    `json:"author,omitempty"`
+	Comment string    `json:"comment,omitempty"`
+	Hash    string    `json:"hash"`
+
+	Repaired bool `json:"repaired,omitempty"`
+
+	Files []recordFile `json:"files,omitempty"`
 }
 
 // recordFile is a file by its text, or by its bytes where they are no UTF-8.
@@ -32,7 +35,7 @@ type recordFile struct {
 
 // Encode writes a version, without its files when it has none.
 func Encode(v Version) ([]byte, error) {
-	r := record{Number: v.Number, Time: v.Time.UTC(), Author: v.Author, Comment: v.Comment, Hash: v.Hash}
+	r := record{Number: v.Number, Time: v.Time.UTC(), Author: v.Author, Comment: v.Comment, Hash: v.Hash, Repaired: v.Repaired}
 	for _, f := range v.Files {
 		one := recordFile{Name: f.Name, Text: string(f.Data)}
 		if !utf8.Valid(f.Data) {
@@ -53,7 +56,7 @@ func Decode(data []byte) (Version, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return Version{}, fmt.Errorf("a version of the rules %w: %w", ErrDamaged, err)
 	}
-	v := Version{Number: r.Number, Time: r.Time, Author: r.Author, Comment: r.Comment, Hash: r.Hash}
+	v := Version{Number: r.Number, Time: r.Time, Author: r.Author, Comment: r.Comment, Hash: r.Hash, Repaired: r.Repaired}
 	for _, f := range r.Files {
 		data := f.Bytes
 		if data == nil {
@@ -65,6 +68,16 @@ func Decode(data []byte) (Version, error) {
 		return Version{}, fmt.Errorf("version %d of the rules %w: its files are not those of its hash", v.Number, ErrDamaged)
 	}
 	return v, nil
+}
+
+// DecodeNumbered is Decode of the version of a number. One that says that it is
+// another is damaged.
+func DecodeNumbered(number uint64, data []byte) (Version, error) {
+	v, err := Decode(data)
+	if err == nil && v.Number != number {
+		return Version{}, fmt.Errorf("version %d of the rules %w: it says that it is version %d", number, ErrDamaged, v.Number)
+	}
+	return v, err
 }
 
 // seal puts a checksum before a record, so that a disk cannot change it

@@ -45,7 +45,7 @@ func (s *shelf) numbers() (all []uint64) {
 	}
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), shelfSuffix)
-		if n, err := strconv.ParseUint(name, 10, 64); ok && err == nil {
+		if n, err := strconv.ParseUint(name, 10, 64); ok && err == nil && n <= MaxNumber {
 			all = append(all, n)
 		}
 	}
@@ -94,7 +94,7 @@ func (s *shelf) read(number uint64) (Version, error) {
 	if data, err = unseal(data); err != nil {
 		return Version{}, fmt.Errorf("%s %w", s.path(number), err)
 	}
-	return Decode(data)
+	return DecodeNumbered(number, data)
 }
 
 // add puts a version on the shelf; errTaken when its number is there.
@@ -149,6 +149,15 @@ func (s *shelf) prepare(v Version) (temp string, err error) {
 }
 
 func (s *shelf) remove(number uint64) { _ = os.Remove(s.path(number)) }
+
+// removeFarAbove removes versions whose numbers a repair has done away with.
+func (s *shelf) removeFarAbove(number uint64) {
+	for _, n := range s.numbers() {
+		if n > number && n-number > farAhead {
+			s.remove(n)
+		}
+	}
+}
 
 // prune takes the files of old versions, and the oldest versions.
 func (s *shelf) prune() error {

@@ -52,6 +52,14 @@ const (
 	ForgetAfter   = 3 * AnnounceEvery
 )
 
+// Truncater is a [Source] that can forget versions.
+type Truncater interface {
+	// Truncate forgets every version numbered above the number, which somebody may
+	// have written with whatever in it, and all else that keeps the numbers that
+	// follow from being given out.
+	Truncate(ctx context.Context, above uint64) error
+}
+
 // Node is a server as it announces itself.
 type Node struct {
 	ID      string    `json:"id"`      // of the process: another after a restart
@@ -66,6 +74,10 @@ var ErrNone = errors.New("there is no such version of the rules, or its files ar
 
 // ErrDamaged means that what is kept of a version is not what was published.
 var ErrDamaged = errors.New("is damaged")
+
+// ErrNumbers means that no version can be published, because something else than
+// Stint has written one with a number that no other can follow.
+var ErrNumbers = errors.New("the source has numbers of versions that Stint never gave out, and none is left to publish by (run stint rules repair --source URL; of rule files, remove the newest version from --state-dir)")
 
 // ErrReadOnly means that a source takes no such version: a mounted ConfigMap
 // takes none, and one file none of several.

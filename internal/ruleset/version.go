@@ -19,7 +19,28 @@ type Version struct {
 	Hash    string      // see HashOf
 	Files   []rule.File // what rule.Parse reads; nil in a history, or when only the rest was kept
 
+	// Repaired says that numbers far above this one were given out by something
+	// else than Stint: see [Repair]. Versions that follow keep it.
+	Repaired bool
+
 	set *rule.Set // of Files, when somebody has parsed them
+}
+
+// MaxNumber is the highest number that a version can have: the highest whole
+// number that every reader of JSON reads exactly. Publishing never gets there.
+// Sources pass over what is numbered above.
+const MaxNumber = 1<<53 - 1
+
+// farAhead is by how much no number is ever ahead of another that Stint gave out.
+const farAhead = 1 << 32
+
+// follows reports whether a version takes the place of the one that a node runs:
+// its number is higher, or the node's is one that a repair has done away with.
+func (v *Version) follows(now *Version) bool {
+	if v.Number >= now.Number {
+		return v.Number > now.Number
+	}
+	return v.Repaired && now.Number-v.Number > farAhead
 }
 
 // Set is the rules of the version. The error is [*InvalidError].
