@@ -8,7 +8,9 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"encoding/base64"
 	"errors"
+	"maps"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -129,6 +131,46 @@ func TestTamperedTokenIsNone(t *testing.T) {
 	parts, otherParts := strings.Split(text, "."), strings.Split(other, ".")
 	if got := claimOf(&Tokens{Keys: i.verified}, parts[0]+"."+otherParts[1]+"."+parts[2], "jwt:sub"); got != "" {
 		t.Errorf("sub %q of a token whose claims were exchanged", got)
+	}
+}
+
+// TestAKeyInTheTokenVerifiesNothing: whoever writes a token could else bring the
+// key that verifies it.
+func TestAKeyInTheTokenVerifiesNothing(t *testing.T) {
+	i := newIssuer(t)
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jwk := map[string]any{"kty": "OKP", "crv": "Ed25519", "x": base64.RawURLEncoding.EncodeToString(public), "kid": "ed"}
+	for name, header := range map[string]map[string]any{
+		"a key":                 {"jwk": jwk},
+		"a key of a known id":   {"jwk": jwk, "kid": "ed"},
+		"where keys are":        {"jku": "https://evil.example/jwks.json", "kid": "ed"},
+		"where a chain is":      {"x5u": "https://evil.example/chain.pem"},
+		"a chain":               {"x5c": []string{base64.StdEncoding.EncodeToString(public)}},
+		"a path for an id":      {"kid": "../../dev/null"},
+		"an id that is no text": {"kid": []string{"ed"}},
+	} {
+		token := jwt.NewWithClaims(jwt.SigningMethodEdDSA, subject())
+		maps.Copy(token.Header, header)
+		text, err := token.SignedString(private)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := claimOf(&Tokens{Keys: i.verified}, text, "jwt:sub"); got != "" {
+			t.Errorf("%s: sub %q", name, got)
+		}
+	}
+	_, claims, _ := strings.Cut(sign(t, jwt.SigningMethodHS256, "", i.secret, subject()), ".")
+	claims, _, _ = strings.Cut(claims, ".")
+	for _, none := range []string{"none", "None", "NONE", "nOnE", ""} {
+		header := base64.RawURLEncoding.EncodeToString([]byte(`{"typ":"JWT","alg":"` + none + `"}`))
+		for _, signature := range []string{"", "AA"} {
+			if got := claimOf(&Tokens{Keys: i.verified}, header+"."+claims+"."+signature, "jwt:sub"); got != "" {
+				t.Errorf("alg %q: sub %q", none, got)
+			}
+		}
 	}
 }
 

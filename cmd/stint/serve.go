@@ -45,6 +45,7 @@ has a mistake is logged, and what was in force stays.`,
 			if err := flags.layerEnvoy(c.Flags(), os.Environ()); err != nil {
 				return err
 			}
+			flags.shown = flags.secretsOnCommandLine(from)
 			return from.place(serve(c.Context(), &flags, c.ErrOrStderr()))
 		},
 	}

@@ -37,6 +37,7 @@ type serveFlags struct {
 	logFormat, logLevel              string
 	drainDelay                       time.Duration
 	profiling                        bool
+	shown                            []string // flags with a password on the command line
 }
 
 // defaultKeyPrefix begins the keys in a shared store.
@@ -136,6 +137,10 @@ func (f *serveFlags) logger(w logWriter) (*slog.Logger, error) {
 // warn says what was asked for and has no effect.
 func (f *serveFlags) warn(log *slog.Logger) {
 	f.envoy.tell(log)
+	if len(f.shown) > 0 {
+		log.Warn("everybody on this machine who can list processes sees the password on the command line "+
+			"(use --store-password-file or --rules-password-file, or the environment)", "flags", f.shown)
+	}
 	if f.nodes > 1 && f.store == memoryStore {
 		log.Warn(fmt.Sprintf("the memory store counts in each process: %d nodes admit up to %d times each limit", f.nodes, f.nodes))
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/stintdev/stint/internal/secret"
@@ -44,6 +45,22 @@ func loginBy(o *redisstore.Options, password *secret.Text) {
 	username := o.Username
 	o.Credentials = func() (string, string, error) { return username, password.Fresh(), nil }
 }
+
+// secretsOnCommandLine names the flags that were given on the command line with a
+// password in a URL.
+func (f *serveFlags) secretsOnCommandLine(from origins) (flags []string) {
+	for _, given := range []struct{ flag, urls string }{
+		{"store", f.store}, {"rules", f.rules}, {"upstream", strings.Join(f.upstreams, " ")},
+	} {
+		if origin, ok := from[given.flag]; ok && origin == "" && passwordInURL.MatchString(given.urls) {
+			flags = append(flags, given.flag)
+		}
+	}
+	return flags
+}
+
+// passwordInURL finds the password of a user, and one that is a parameter.
+var passwordInURL = regexp.MustCompile(`://[^/?#\s]*:[^/?#\s]+@|[?&][a-z_]*password=.`)
 
 // schemeOf names a URL without what may be secret in it.
 func schemeOf(text string) string {
