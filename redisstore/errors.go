@@ -63,7 +63,7 @@ func (d *dialer) redact(err error) error {
 	if repeats {
 		err = errors.New(text)
 	}
-	for _, secret := range []string{d.opts.Password, d.shown().password, d.opts.SentinelPassword} {
+	for _, secret := range [...]string{d.opts.Password, d.shown().password, d.opts.SentinelPassword, d.opts.sentinel.Value()} {
 		if secret != "" && strings.Contains(text, secret) {
 			text = strings.ReplaceAll(text, secret, "***")
 			err = errors.New(text)

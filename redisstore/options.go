@@ -58,6 +58,8 @@ type Options struct {
 	// TLS is nil for plain connections. Without a ServerName each server must
 	// have a certificate for the host that it is called by.
 	TLS *tls.Config
+	// sentinel, by ParseURL, is a file with SentinelPassword.
+	sentinel *secret.Text
 	// files, by ParseURL, are read again for each connection that is made.
 	files *secret.ClientTLS
 
@@ -116,6 +118,15 @@ func (o *Options) Login() (username, password string, err error) {
 		return o.Credentials()
 	}
 	return o.Username, o.Password, nil
+}
+
+// SentinelLogin is Login for the sentinels.
+func (o *Options) SentinelLogin() (username, password string) {
+	if o.sentinel == nil {
+		return o.SentinelUsername, o.SentinelPassword
+	}
+	o.sentinel.LogTo(o.Logger)
+	return o.SentinelUsername, o.sentinel.Fresh()
 }
 
 // TLSConfig returns TLS for a connection that is made now. Files that the URL

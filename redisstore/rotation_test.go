@@ -78,6 +78,51 @@ func TestPasswordsAreRotatedOnAClusterAndBehindSentinels(t *testing.T) {
 	rotate(t, Options{Topology: Sentinel, Addrs: s.Addrs(), Master: s.Name}, s.Servers)
 }
 
+// TestPasswordsOfSentinelsAreRotated has sentinels that ask for another one later.
+func TestPasswordsOfSentinelsAreRotated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	servers := redistest.Sentinel(t)
+	set := func(password string) {
+		for _, p := range servers.Watchers {
+			p.Must("ACL", "SETUSER", "app", "on", "resetpass", ">"+password, "+@all", "~*", "&*")
+		}
+	}
+	set("hidden1")
+	file := filepath.Join(t.TempDir(), "password")
+	replace(t, file, []byte("hidden1"))
+	o, err := ParseURL("redis-sentinel://" + strings.Join(servers.Addrs(), ",") + "/" + servers.Name + "?sentinel_username=app&sentinel_password_file=" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	master := func() error {
+		d := &dialer{opts: &o, log: slog.New(slog.DiscardHandler)}
+		_, err := (&sentinels{d}).master(t.Context())
+		return err
+	}
+	if err := o.fill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := master(); err != nil {
+		t.Fatal(err)
+	}
+	set("hidden2")
+	var e *stint.Error
+	if err := master(); !errors.As(err, &e) || e.Kind != "noauth" || strings.Contains(err.Error(), "hidden") {
+		t.Errorf("with the old password: %v", err)
+	}
+	replace(t, file, []byte("hidden2"))
+	if err := master(); err != nil {
+		t.Error(err)
+	}
+	for _, query := range []string{"?sentinel_password_file=" + file + ".none", "?sentinel_password=x&sentinel_password_file=" + file} {
+		if _, err := ParseURL("redis-sentinel://h/m" + query); err == nil {
+			t.Errorf("%s is taken", query)
+		}
+	}
+}
+
 // TestNoErrorShowsARotatedPassword: servers repeat what they were sent.
 func TestNoErrorShowsARotatedPassword(t *testing.T) {
 	o := Options{Addrs: []string{"h:1"}, Credentials: func() (string, string, error) { return "app", "hidden", nil }}

@@ -79,7 +79,7 @@ func (s *sentinels) ask(ctx context.Context, addr string) (string, error) {
 	defer context.AfterFunc(ctx, l.cut)()
 	o := s.dialer.opts
 	option := s.dialer.clientOption(l, 0)
-	option.Username, option.Password = o.SentinelUsername, o.SentinelPassword
+	option.Username, option.Password = o.SentinelLogin()
 	client, err := rueidis.NewClient(option)
 	l.client = client
 	defer l.close()

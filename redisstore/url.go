@@ -29,6 +29,7 @@ import (
 // joined by &:
 //
 //	sentinel_username, sentinel_password  of the sentinels, where they ask for it
+//	sentinel_password_file=FILE  the latter, read for each connection to a sentinel
 //	tls_ca=FILE            trust these authorities instead of the system's
 //	tls_cert, tls_key=FILE the certificate that this client shows
 //	tls_server_name=NAME   the name that certificates must be for
@@ -153,15 +154,17 @@ func (o *Options) readPath(path string) error {
 
 // parameters are what may stand after the ?, and what reads them.
 var parameters = map[string]func(o *Options, value string) error{
-	"sentinel_username": func(o *Options, v string) error { o.SentinelUsername = v; return nil },
-	"sentinel_password": func(o *Options, v string) error { o.SentinelPassword = v; return nil },
-	"timeout":           func(o *Options, v string) error { return readDuration(&o.Timeout, v) },
-	"replica_timeout":   func(o *Options, v string) error { return readDuration(&o.ReplicaTimeout, v) },
-	"tls_ca":            (*Options).readAuthorities,
-	"tls_cert":          nil, // with tls_key
-	"tls_key":           nil,
-	"tls_server_name":   func(o *Options, v string) error { o.TLS.ServerName = v; return nil },
-	"tls_skip_verify":   (*Options).readSkipVerify,
+	"sentinel_username":      func(o *Options, v string) error { o.SentinelUsername = v; return nil },
+	"sentinel_password":      func(o *Options, v string) error { o.SentinelPassword = v; return nil },
+	"sentinel_password_file": (*Options).readSentinelPassword,
+
+	"timeout":         func(o *Options, v string) error { return readDuration(&o.Timeout, v) },
+	"replica_timeout": func(o *Options, v string) error { return readDuration(&o.ReplicaTimeout, v) },
+	"tls_ca":          (*Options).readAuthorities,
+	"tls_cert":        nil, // with tls_key
+	"tls_key":         nil,
+	"tls_server_name": func(o *Options, v string) error { o.TLS.ServerName = v; return nil },
+	"tls_skip_verify": (*Options).readSkipVerify,
 }
 
 func (o *Options) readQuery(query string) error {
@@ -194,7 +197,7 @@ func (o *Options) readQuery(query string) error {
 func (o *Options) readParameter(name, value string) error {
 	read, known := parameters[name]
 	if !known {
-		return wrongURL("an unknown parameter follows the ?", "known are replica_timeout, sentinel_password, sentinel_username, timeout, tls_ca, tls_cert, tls_key, tls_server_name and tls_skip_verify")
+		return wrongURL("an unknown parameter follows the ?", "known are replica_timeout, sentinel_password, sentinel_password_file, sentinel_username, timeout, tls_ca, tls_cert, tls_key, tls_server_name and tls_skip_verify")
 	}
 	if o.TLS == nil && strings.HasPrefix(name, "tls_") {
 		return wrongURL(name+" without TLS", "begin it with rediss")
@@ -206,6 +209,14 @@ func (o *Options) readParameter(name, value string) error {
 		return wrongURL(name+" "+err.Error(), "")
 	}
 	return nil
+}
+
+func (o *Options) readSentinelPassword(file string) (err error) {
+	if o.SentinelPassword != "" {
+		return errors.New("stands beside sentinel_password (give one of them)")
+	}
+	o.sentinel, err = secret.OpenText("sentinel_password_file", "password", file)
+	return err
 }
 
 func readDuration(into *time.Duration, text string) (err error) {

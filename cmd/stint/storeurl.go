@@ -30,7 +30,7 @@ func storeOptionsWith(url string, password *secret.Text) (o redisstore.Options, 
 		return o, usagef("%w", err)
 	}
 	if password != nil && o.Password != "" {
-		return o, usagef("store: the URL has a password, and so has %s (remove it from the URL)", password.Paths()[0])
+		return o, usagef("store: the URL has a password, and --store-password-file is given (remove it from the URL)")
 	}
 	loginBy(&o, password)
 	return o, nil

@@ -184,7 +184,7 @@ func (s *Source) publishAs(ctx context.Context, after uint64, v ruleset.Version)
 }
 
 // login is what connections to the servers show.
-type login struct{ username, password string }
+type login struct{ username, password, sentinelUsername, sentinelPassword string }
 
 // Truncate forgets versions above a number, and the ids that were given out to
 // them. The nodes announce themselves anew.
@@ -214,6 +214,7 @@ func (s *Source) connect() (rueidis.Client, error) {
 	if now.username, now.password, err = s.options.Login(); err != nil {
 		return nil, s.explain(err)
 	}
+	now.sentinelUsername, now.sentinelPassword = s.options.SentinelLogin()
 	if s.client != nil && s.login == now {
 		return s.client, nil
 	}

@@ -297,7 +297,7 @@ func TestRepair(t *testing.T) {
 	ruletest.Repair(t, math.MaxUint64, func(t *testing.T) ruleset.Source {
 		n++
 		return open(t, single(p.Addr(), fmt.Sprint("r", n)))
-	}, func(t *testing.T, number, _ uint64, text string) {
+	}, func(_ *testing.T, number, _ uint64, text string) {
 		key := fmt.Sprintf("r%d:rules:{rules}:", n)
 		id := strconv.FormatUint(number, 10)
 		p.Must("XADD", key+"versions", id+"-18446744073709551615", "version", text)

@@ -25,7 +25,7 @@ func clientOption(o *redisstore.Options, l login) rueidis.ClientOption {
 	return rueidis.ClientOption{
 		InitAddress: o.Addrs, Username: l.username, Password: l.password, SelectDB: o.DB, TLSConfig: o.TLS,
 		Sentinel: rueidis.SentinelOption{
-			MasterSet: o.Master, Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLS, ClientName: "stint-rules",
+			MasterSet: o.Master, Username: l.sentinelUsername, Password: l.sentinelPassword, TLSConfig: o.TLS, ClientName: "stint-rules",
 		},
 		ClientName: "stint-rules", DisableCache: true, ForceSingleClient: o.Topology == redisstore.Single,
 		Dialer: net.Dialer{Timeout: timeout, KeepAlive: timeout}, ConnWriteTimeout: timeout, PipelineMultiplex: -1,

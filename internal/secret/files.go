@@ -30,6 +30,7 @@ type Files struct {
 	name  string // the flag or parameter that names them
 	paths []string
 	use   func(contents [][]byte) error
+	once  bool // one of them is a pipe, which has nothing more to say
 
 	mu  sync.Mutex
 	log *slog.Logger      // guarded by mu
@@ -42,6 +43,7 @@ type Files struct {
 // lines begin with. use is called by one goroutine at a time.
 func Open(name string, paths []string, use func(contents [][]byte) error) (*Files, error) {
 	f := &Files{name: name, paths: slices.Clone(paths), use: use, log: slog.New(slog.DiscardHandler)}
+	f.once = slices.ContainsFunc(paths, isPipe)
 	contents, sum, err := f.read()
 	if err == nil {
 		err = use(contents)
@@ -63,9 +65,10 @@ func (f *Files) LogTo(log *slog.Logger) {
 	f.log = log
 }
 
-// Paths are the files.
+// Paths are the files, as far as they can be read again. A pipe cannot, such as
+// what a shell makes of <(command).
 func (f *Files) Paths() []string {
-	if f == nil {
+	if f == nil || f.once {
 		return nil
 	}
 	return slices.Clone(f.paths)
@@ -80,7 +83,7 @@ func (f *Files) Refresh() { f.again(false) }
 func (f *Files) Reload() { f.again(true) }
 
 func (f *Files) again(asked bool) {
-	if f == nil {
+	if f == nil || f.once {
 		return
 	}
 	f.mu.Lock()
@@ -118,6 +121,13 @@ func readFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
 	}
 	return os.ReadFile(path) //nolint:gosec // the operator names the file
+}
+
+// isPipe reports whether a path is none of a regular file, of which a second read
+// would wait for a writer or find nothing.
+func isPipe(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
 }
 
 func (f *Files) shown() string { return strings.Join(f.paths, ", ") }

@@ -156,3 +156,30 @@ func TestNoFilesApplyNothing(t *testing.T) {
 		t.Errorf("%v, %v", none, err)
 	}
 }
+
+// TestAPipeIsReadOnce: a second read would wait for a writer that never comes.
+func TestAPipeIsReadOnce(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	if _, err := write.WriteString("hidden\n"); err != nil {
+		t.Fatal(err)
+	}
+	path := fmt.Sprintf("/proc/self/fd/%d", read.Fd())
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("this system has no /proc")
+	}
+	if err := write.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := OpenText("store-password-file", "password", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text.Reload()
+	if text.Fresh() != "hidden" || text.Paths() != nil {
+		t.Errorf("%q, to be watched: %v", text.Value(), text.Paths())
+	}
+}
