@@ -16,7 +16,9 @@ import (
 // awaitTrue waits for what a watched file is about to change.
 func awaitTrue(t *testing.T, what string, happened func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !happened(); time.Sleep(5 * time.Millisecond) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); !happened(); <-tick.C {
 		if time.Now().After(end) {
 			t.Fatal("still not so: " + what)
 		}
