@@ -108,7 +108,7 @@ func (f *serveFlags) defineSecurity(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.trusted, "trusted-proxies", nil, "`CIDR,...` of the proxies that may say who their client is")
 	flags.StringVar(&f.pathEncoding, "path-encoding", "decode", "how upstreams read %2F and ;x in paths, and so the rules: decode (/ and nothing), keep (part of a segment), or reject (such requests are refused)")
 	flags.StringVar(&f.httpTokenFile, "http-token-file", "", "`FILE` with the bearer token that --http and --grpc ask for, and --resp as its password")
-	flags.BoolVar(&f.envoyWithoutToken, "envoy-without-token", false, "with --http-token-file, answer Envoy's rate limit service on --grpc also without the token, for gateways that cannot send one")
+	flags.BoolVar(&f.envoyWithoutToken, "envoy-without-token", false, "with --http-token-file, answer Envoy's rate limit and authorization services on --grpc also without the token, for gateways that cannot send one")
 	flags.StringVar(&f.adminTokenFile, "admin-token-file", "", "`FILE` with the bearer token that --admin asks for; needed beyond loopback")
 	flags.StringVar(&f.impactLimit, "impact-limit", "5%", "`SHARE` of the requests allowed in the last minutes that another rule set may deny before it is refused, or off")
 	flags.StringVar(&f.adminTokensFile, "admin-tokens-file", "", "`FILE` with the hashes of tokens for --admin, each with a name and a role: viewer, operator or admin")

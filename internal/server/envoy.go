@@ -73,12 +73,19 @@ type envoyServer struct {
 	server *Server
 }
 
+// admitEnvoy asks a call of Envoy's for the token, unless the operator has said
+// that Envoy need not send one.
+func (s *Server) admitEnvoy(ctx context.Context) error {
+	if s.config.EnvoyWithoutToken {
+		return nil
+	}
+	return native.Admit(ctx, s.httpToken)
+}
+
 // ShouldRateLimit implements the service.
 func (e *envoyServer) ShouldRateLimit(ctx context.Context, request *ratelimitpb.RateLimitRequest) (*ratelimitpb.RateLimitResponse, error) {
-	if !e.server.config.EnvoyWithoutToken {
-		if err := native.Admit(ctx, e.server.httpToken); err != nil {
-			return nil, err
-		}
+	if err := e.server.admitEnvoy(ctx); err != nil {
+		return nil, err
 	}
 	started := time.Now()
 	response, err := e.server.shouldRateLimit(ctx, request)

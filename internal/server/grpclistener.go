@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	authpb "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -37,6 +38,7 @@ func (s *Server) newGRPCListener() *grpcListener {
 	}
 	g.native.Register(g.Server)
 	ratelimitpb.RegisterRateLimitServiceServer(g.Server, &envoyServer{server: s})
+	authpb.RegisterAuthorizationServer(g.Server, &extAuthz{auth: s.newAuth()})
 	healthpb.RegisterHealthServer(g.Server, g.health)
 	reflection.Register(g.Server)
 	return g
