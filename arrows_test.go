@@ -30,7 +30,7 @@ var arrows = map[string]struct {
 	"internal/oracle":      {[]string{"."}, "it judges the steps, so it may share nothing with them but their public types"},
 	"internal/leasecheck":  {[]string{"."}, "it judges what leases promise, so it may share nothing with them"},
 	"internal/failuretest": {nil, "it is tests alone"},
-	"internal/proxytest":   {nil, "it is tests alone, of the program and proxies as they run"},
+	"internal/proxytest":   {[]string{"internal/testserver"}, "it is tests alone, of the program and proxies as they run"},
 	"internal/simulate":    {[]string{"resilience/…"}, "it plays what the client's half does, so it knows nothing else"},
 	"internal/pgtest":      {nil, "it starts what the tests of any package speak to, so it knows none"},
 	"internal/testserver":  {nil, "it finds programs, whatever they serve"},

@@ -19,6 +19,7 @@ type client struct {
 	t     *testing.T
 	proxy string
 	http  *http.Client
+	quiet bool // the proxy tells the application what it cannot tell the client
 }
 
 // newClient makes one whose address is the n-th of loopback that no other
@@ -69,7 +70,25 @@ func (c *client) do(method, path string, body io.Reader, header ...string) reply
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return reply{answer.Proto, answer.StatusCode, answer.Header, string(text)}
+	got := reply{answer.Proto, answer.StatusCode, answer.Header, string(text)}
+	if c.quiet {
+		got.tellWhatTheApplicationHeard()
+	}
+	return got
+}
+
+// tellWhatTheApplicationHeard adds the fields about limits that reached the
+// application, when the request did.
+func (r *reply) tellWhatTheApplicationHeard() {
+	var h heard
+	if json.Unmarshal([]byte(r.body), &h) != nil {
+		return
+	}
+	for name, values := range h.Header {
+		if strings.HasPrefix(name, "X-Ratelimit") || strings.HasPrefix(name, "Ratelimit") {
+			r.header[name] = values
+		}
+	}
 }
 
 // heard is what the application told, when the request reached it.

@@ -60,6 +60,7 @@ func (s *site) client(t *testing.T) *client {
 	t.Helper()
 	s.clients++
 	c := newClient(t, s.addr, s.clients)
+	c.quiet = s.proxy.quiet
 	if s.http2 {
 		var only http.Protocols
 		only.SetUnencryptedHTTP2(true)
@@ -250,7 +251,7 @@ func spoofedAddress(t *testing.T, s *site) {
 	if got := c.get("/ip", "X-Forwarded-For", victim, "X-Forwarded-For", "127.0.0.1"); got.status != http.StatusTooManyRequests {
 		t.Errorf("two lines made the client another: %s", &got)
 	}
-	if got := c.get("/ip", "Connection", "X-Forwarded-For, X-Original-URI, X-Forwarded-Uri, close"); got.status != http.StatusTooManyRequests {
+	if got := c.get("/ip", "Connection", "X-Forwarded-For, X-Original-URI, X-Forwarded-Uri, close"); got.status != http.StatusTooManyRequests && got.status != http.StatusBadRequest {
 		t.Errorf("Connection took a header from the proxy: %s", &got)
 	}
 }
@@ -321,8 +322,14 @@ func methods(t *testing.T, s *site) {
 		got.heard(t)
 	}
 	for _, method := range []string{"PATCH", "BREW", "HEAD"} {
+		if method == "BREW" && s.proxy.knownMethods {
+			continue
+		}
 		first := c.do(method, "/pot", nil)
-		if wantHeader(t, &first, "X-RateLimit-Limit", "1"); first.status != http.StatusOK {
+		if !s.proxy.quiet || method != "HEAD" { // the application's answer to HEAD has no body to tell it
+			wantHeader(t, &first, "X-RateLimit-Limit", "1")
+		}
+		if first.status != http.StatusOK {
 			t.Errorf("%s: %s", method, &first)
 		}
 		second := c.do(method, "/pot", nil)
@@ -377,6 +384,9 @@ func hostIsOne(t *testing.T, s *site) {
 				continue
 			}
 			got := reply{answer.Proto, answer.StatusCode, answer.Header, string(body)}
+			if s.proxy.quiet {
+				got.tellWhatTheApplicationHeard()
+			}
 			heard, _, _ := strings.Cut(strings.ToLower(got.heard(t).Host), ":")
 			told := got.header.Get("X-RateLimit-Limit") == "1"
 			if told != (heard == "shop.example") {

@@ -4,12 +4,16 @@ package proxytest
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // proxy is one that asks Stint, set up by the files of deploy/.
@@ -36,6 +40,22 @@ type proxy struct {
 	// passes are the statuses with which another server in Stint's place lets
 	// requests pass, where it fails open: docs/forward-auth.md has them.
 	passes []int
+	// pinned is the server of .cache/servers that runs in place of a program of
+	// the system.
+	pinned string
+	// closedOnly is set where the proxy has no way to fail open, and none to bound
+	// how long it waits for an answer but its own half a minute.
+	closedOnly bool
+	// quiet is set where an allowed response cannot tell the client its limit:
+	// the proxy tells the application.
+	quiet bool
+	// knownMethods is set where the proxy refuses methods that no RFC has.
+	knownMethods bool
+	// grpc is set where the proxy asks over gRPC, so that another server's HTTP is
+	// an outage.
+	grpc bool
+	// storeDown is the status while the store fails and a rule is closed; 0: 503.
+	storeDown int
 	// mute101 is set where a response that switches protocols cannot tell
 	// the limit.
 	mute101 bool
@@ -76,6 +96,53 @@ var proxies = []proxy{
 		main:   apacheMain, args: []string{"-DFOREGROUND", "-f", "MAIN"}, check: []string{"-t", "-f", "MAIN"},
 		mute101: true,
 	},
+	{
+		name: "caddy-pinned", pinned: "caddy", refused: []int{502, 503, 504}, files: []string{"caddy/Caddyfile"},
+		passes: []int{200, 204},
+		slow:   []string{"_timeout 250ms", "_timeout 20s", "_timeout 500ms", "_timeout 20s"},
+		own:    []string{":80 {", ":PORT {", "127.0.0.1:8079", "127.0.0.1:SPARE", "\tservers {", caddyOptions + "\tservers {"},
+		args:   []string{"run", "--adapter", "caddyfile", "--config", "FOLDER/Caddyfile"},
+		check:  []string{"validate", "--adapter", "caddyfile", "--config", "FOLDER/Caddyfile"},
+	},
+	{
+		name: "traefik", pinned: "traefik", refused: []int{500}, files: []string{"traefik/dynamic.yaml"},
+		passes: []int{200, 204},
+		main:   traefikMain, args: []string{"--configfile=FOLDER/main.yaml"},
+		closedOnly: true, quiet: true, mute101: true,
+	},
+	{
+		name: "envoy", pinned: "envoy", refused: []int{503}, files: []string{"envoy/envoy.yaml"},
+		passes: []int{200, 500, 501, 502, 503, 504, 505, 511}, closed: envoyClosed, slow: envoySlow, own: slices.Concat(envoyOwn, envoyRuleHeader),
+		args: envoyArgs("envoy.yaml"), check: envoyCheck("envoy.yaml"),
+		storeDown: http.StatusTooManyRequests, knownMethods: true,
+	},
+	{
+		name: "envoy-grpc", pinned: "envoy", refused: []int{503}, files: []string{"envoy/ext-authz-grpc.yaml"},
+		closed: envoyClosed, slow: envoySlow, own: envoyOwn,
+		args: envoyArgs("ext-authz-grpc.yaml"), check: envoyCheck("ext-authz-grpc.yaml"),
+		knownMethods: true, grpc: true,
+	},
+}
+
+// Both files of Envoy differ in the same places.
+var (
+	envoyClosed = strings.NewReplacer("failure_mode_allow: true", "failure_mode_allow: false")
+	envoySlow   = []string{"timeout: 0.25s", "timeout: 20s", "timeout: 0.5s", "timeout: 20s"}
+	envoyOwn    = []string{"0.0.0.0, port_value: 80}", "127.0.0.1, port_value: PORT}", "port_value: 3000}", "port_value: APPLICATION}"}
+	// Over HTTP Envoy passes on only the headers that the file names.
+	envoyRuleHeader = []string{"- {exact: accept}", "- {exact: accept}\n                          - {exact: x-plan}"}
+)
+
+func envoyArgs(file string) []string {
+	return []string{"-c", "FOLDER/" + file, "--concurrency", "1", "--use-dynamic-base-id", "--log-level", "warn"}
+}
+
+func envoyCheck(file string) []string {
+	return append([]string{"--mode", "validate"}, envoyArgs(file)...)
+}
+
+func traefikMain(string) string {
+	return "entryPoints: {web: {address: \"127.0.0.1:PORT\"}}\nproviders: {file: {filename: FOLDER/dynamic.yaml}}\nlog: {level: WARN}\n"
 }
 
 func nginxMain(string) string {
@@ -140,6 +207,9 @@ func luaBuiltIn(program string) string {
 // find returns the program, and skips the test when there is none.
 func (p *proxy) find(t *testing.T) string {
 	t.Helper()
+	if p.pinned != "" {
+		return testserver.Pinned(t, p.pinned)
+	}
 	for _, name := range p.programs {
 		for _, candidate := range []string{name, "/usr/sbin/" + name, "/usr/local/sbin/" + name} {
 			path, err := exec.LookPath(candidate)
@@ -178,7 +248,7 @@ type set struct {
 func (p *proxy) configure(t *testing.T, stint, application string, how mode) *set {
 	t.Helper()
 	s := &set{proxy: p, program: p.find(t), folder: folder(t), addr: freeAddr(t)}
-	s.fill = strings.NewReplacer("FOLDER", s.folder, "PORT", port(s.addr), "SPARE", port(freeAddr(t)), "MAIN", filepath.Join(s.folder, "main"))
+	s.fill = strings.NewReplacer("FOLDER", s.folder, "PORT", port(s.addr), "SPARE", port(freeAddr(t)), "MAIN", filepath.Join(s.folder, "main.yaml"), "APPLICATION", port(application))
 	for _, file := range p.files {
 		text := read(t, filepath.Join("../../deploy", file))
 		switch how {
@@ -190,11 +260,13 @@ func (p *proxy) configure(t *testing.T, stint, application string, how mode) *se
 		for i := 0; i < len(p.own); i += 2 {
 			text = strings.ReplaceAll(text, p.own[i], s.fill.Replace(p.own[i+1]))
 		}
-		text = strings.NewReplacer("127.0.0.1:8080", stint, "127.0.0.1:3000", application).Replace(text)
+		text = strings.NewReplacer("127.0.0.1:8080", stint, "127.0.0.1:3000", application,
+			"127.0.0.1, port_value: 8080}", "127.0.0.1, port_value: "+port(stint)+"}",
+			"127.0.0.1, port_value: 8081}", grpcHost+", port_value: "+port(stint)+"}").Replace(text)
 		write(t, filepath.Join(s.folder, filepath.Base(file)), text)
 	}
 	if p.main != nil {
-		write(t, filepath.Join(s.folder, "main"), s.fill.Replace(p.main(s.program)))
+		write(t, filepath.Join(s.folder, "main.yaml"), s.fill.Replace(p.main(s.program)))
 	}
 	return s
 }
@@ -223,6 +295,27 @@ func (s *set) filled(args []string) (all []string) {
 func (s *set) start(t *testing.T) {
 	t.Helper()
 	start(t, s.addr, s.program, s.filled(s.proxy.args)...)
+	if s.proxy.closedOnly {
+		awaitRoutes(t, s.addr)
+	}
+}
+
+// awaitRoutes waits until Traefik has read its routes, before which it answers 404.
+func awaitRoutes(t *testing.T, addr string) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := http.DefaultClient.Do(r); err == nil {
+			_ = answer.Body.Close()
+			if answer.StatusCode != http.StatusNotFound {
+				return
+			}
+		}
+	}
+	t.Fatal("the proxy reads no routes")
 }
 
 // TestProxiesAcceptTheirFiles lets each proxy's own checker judge them.
@@ -230,6 +323,9 @@ func TestProxiesAcceptTheirFiles(t *testing.T) {
 	for i := range proxies {
 		p := &proxies[i]
 		t.Run(p.name, func(t *testing.T) {
+			if p.check == nil {
+				t.Skip("it has no checker of files")
+			}
 			for _, how := range []mode{failsOpen, failsClosed, patient} {
 				s := p.configure(t, "127.0.0.1:8080", "127.0.0.1:3000", how)
 				command := exec.CommandContext(t.Context(), s.program, s.filled(p.check)...)
@@ -255,7 +351,7 @@ func TestFilesSayWhatIsReplaced(t *testing.T) {
 				t.Errorf("%s: %s is not in the files", p.name, pairs[i])
 			}
 		}
-		if closed := p.failClosed(all); closed == all || strings.Contains(closed, "# fail open") {
+		if closed := p.failClosed(all); !p.closedOnly && (closed == all || strings.Contains(closed, "# fail open")) {
 			t.Errorf("%s does not fail closed as it says", p.name)
 		}
 	}

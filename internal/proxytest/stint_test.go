@@ -69,6 +69,9 @@ func limitsOf(n int) string {
 	return strings.Join(limits, ", ")
 }
 
+// grpcHost is the address of Stint's gRPC, at the same port as its HTTP.
+const grpcHost = "127.0.0.2"
+
 // serve starts Stint at addr. It trusts the proxies of this machine, which
 // speak from 127.0.0.1; clients speak from other addresses of loopback.
 func serve(t *testing.T, addr string, more ...string) *process {
@@ -81,6 +84,6 @@ func serveRules(t *testing.T, addr, rules string, more ...string) *process {
 	t.Helper()
 	file := filepath.Join(folder(t), "rules.yaml")
 	write(t, file, rules)
-	args := []string{"serve", "--rules", file, "--http", addr, "--grpc", "off", "--admin", "off", "--trusted-proxies", "127.0.0.1"}
+	args := []string{"serve", "--rules", file, "--http", addr, "--grpc", grpcHost + ":" + port(addr), "--admin", "off", "--trusted-proxies", "127.0.0.1"}
 	return start(t, addr, program, append(args, more...)...)
 }
