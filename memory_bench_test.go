@@ -2,7 +2,9 @@ package stint_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stintdev/stint"
 )
@@ -28,5 +30,38 @@ func BenchmarkTake(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkTakeLog is a check of one full log whose units were all admitted at
+// times of their own: each check is admitted when the oldest unit has just left,
+// or denied.
+func BenchmarkTakeLog(b *testing.B) {
+	for _, units := range []int64{10, 10_000} {
+		for _, denied := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%d/denied=%v", units, denied), func(b *testing.B) {
+				limit, err := stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: units, Window: time.Second}.Compile()
+				if err != nil {
+					b.Fatal(err)
+				}
+				now, apart := int64(1_700_000_000_000_000), 1_000_000/units
+				store := stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return now }})
+				claim := stint.Claim{Key: "0123456789abcdef01234567", Limit: limit, Cost: 1}
+				for range units - 1 {
+					_, _ = store.Take(b.Context(), claim)
+					now += apart
+				}
+				if denied {
+					apart = 0
+					_, _ = store.Take(b.Context(), claim)
+				}
+				for b.Loop() {
+					if _, err := store.Take(b.Context(), claim); err != nil {
+						b.Fatal(err)
+					}
+					now += apart
+				}
+			})
+		}
 	}
 }

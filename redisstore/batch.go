@@ -107,7 +107,7 @@ func (b *batch) addLine(c *stint.Claim) {
 	limit, index := b.limitOf(c.Limit)
 	// Should two limits have one hash, against all odds, then a script still
 	// takes their keys for two, and does not read one's state as the other's.
-	b.keys.text = append(b.encoding.appendKey(b.keys.text, c.Key, limit.hash), limit.shape...)
+	b.keys.text = append(b.encoding.appendKey(b.keys.text, c.Key, limit.mark, limit.hash), limit.shape...)
 	key, fresh := b.keys.add()
 	if fresh {
 		b.firstOn = append(b.firstOn, len(b.lines))

@@ -65,7 +65,7 @@ func (s *scripts) forgets(l stint.Limit, spoil func(key string)) {
 	s.Helper()
 	s.must("FLUSHALL")
 	e := encodingOf(s, Options{})
-	spoiled := string(e.appendKey(nil, "bad", e.limits.of(l).hash))
+	spoiled := string(e.appendKey(nil, "bad", "", e.limits.of(l).hash))
 	spoil(spoiled)
 	claim := func(cost int64) stint.Claim { return stint.Claim{Key: "bad", Limit: l, Cost: cost} }
 	group := func(claims ...stint.Claim) stint.Group { return stint.Group{Claims: claims} }
@@ -124,7 +124,7 @@ func (s *scripts) failsAlone(l stint.Limit, cost int64, kind string, spoil func(
 		return g
 	}
 	e := encodingOf(s, Options{})
-	spoiled := string(e.appendKey(nil, "bad", e.limits.of(l).hash))
+	spoiled := string(e.appendKey(nil, "bad", "", e.limits.of(l).hash))
 	spoil(spoiled)
 	before := s.must("DUMP", spoiled)
 	for _, groups := range [][]stint.Group{

@@ -14,9 +14,21 @@ import (
 //	prefix:{part}hash       of an identity of one part
 //	prefix:{part}:parthash  of one of several
 //
-// and hash is always 7 characters for the limit (see limits.go). What stands between
+// and hash is 7 characters for the limit (see limits.go). What stands between
 // the braces is what a Cluster picks the slot by: all limits of one caller
 // share one. For an identity of 13 characters a key has 28 bytes.
+//
+// The key of a limit that a caller of a server brought (stint.Spec.FromCaller)
+// has callerMark behind the braces, and 22 characters of hash:
+//
+//	prefix:{part}~hash
+//	prefix:{part}~:parthash
+//
+// In every other key the braces are followed by a colon or by a character of
+// base64url, and neither a prefix nor a part can hold a brace: no name and no
+// identity makes a caller's key that of another limit. Callers choose names, so
+// their hash is long enough that they cannot search for two names that share
+// one.
 //
 // A part is written as it is, but %, braces, control characters and bytes that
 // are no UTF-8 as %XX, and colons too where they would part it. What is longer
@@ -47,17 +59,23 @@ func prefixOf(prefix string) (string, error) {
 	return prefix, nil
 }
 
-// appendKey appends the key of a state.
-func (e *encoding) appendKey(to []byte, identity, hash string) []byte {
+// callerMark stands behind the braces in the keys of callers' limits alone.
+const callerMark = "~"
+
+// appendKey appends the key of a state, whose limit has a mark (or none) and a
+// hash.
+func (e *encoding) appendKey(to []byte, identity, mark, hash string) []byte {
 	to = append(to, e.prefix...)
 	to = append(to, ':', '{')
 	if plainPart(identity) {
 		to = append(to, identity...)
 		to = append(to, '}')
+		to = append(to, mark...)
 		return append(to, hash...)
 	}
 	first, rest, more := strings.Cut(identity, partSeparator)
 	to = append(appendTag(to, first), '}')
+	to = append(to, mark...)
 	for more {
 		first, rest, more = strings.Cut(rest, partSeparator)
 		to = appendPart(append(to, ':'), first, ':')

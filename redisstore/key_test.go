@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/shorthash"
 )
 
 func keyOf(e *encoding, identity string) string {
-	return string(e.appendKey(nil, identity, "0123_-x"))
+	return string(e.appendKey(nil, identity, "", "0123_-x"))
 }
 
 func TestKeys(t *testing.T) {
@@ -52,6 +53,61 @@ func TestNoTwoIdentitiesShareAKey(t *testing.T) {
 			t.Fatalf("identities %q and %q share the key %q", identity, other, key)
 		}
 		seen[key] = identity
+	}
+}
+
+// callersKeyForm is what the key of a caller's limit looks like, and no other.
+var callersKeyForm = regexp.MustCompile(`^app:\{[^{}]+\}~(|:[^{}]*)[A-Za-z0-9_-]{22}$`)
+
+// Whatever names and identities a caller chooses, the key of its limit is that
+// of no other limit, and two identities never share a caller's key either.
+func TestNoCallersLimitSharesAKeyWithAnother(t *testing.T) {
+	e := encodingOf(t, Options{Prefix: "app"})
+	r := newRand(t)
+	long := shorthash.Long("", "a", "b")
+	identities, owner := map[string]string{}, map[string]bool{}
+	for range 40_000 {
+		identity, fromCaller := drawIdentity(r), r.IntN(2) == 0
+		mark, hash := "", "0123_-x"
+		if fromCaller {
+			mark, hash = callerMark, long
+		} else if r.IntN(2) == 0 { // a rule's identity that looks like the end of a caller's key
+			identity += []string{"~" + long[:15], "~:" + long[:15], long[:15], "}~" + long[:15]}[r.IntN(4)]
+		}
+		key := string(e.appendKey(nil, identity, mark, hash))
+		if got := callersKeyForm.MatchString(key); got != fromCaller {
+			t.Fatalf("identity %q (from a caller: %v) has the key %q", identity, fromCaller, key)
+		}
+		other, known := identities[key]
+		if known && (other != identity || owner[key] != fromCaller) {
+			t.Fatalf("identities %q (%v) and %q (%v) share the key %q", identity, fromCaller, other, owner[key], key)
+		}
+		identities[key], owner[key] = identity, fromCaller
+	}
+}
+
+// The mark comes from the limit, whatever its rule and name are.
+func TestCallersLimitsAreMarkedInTheirKeys(t *testing.T) {
+	e := encodingOf(t, Options{Prefix: "app"})
+	r := newRand(t)
+	for range 2000 {
+		spec := stint.PerMinute(5)
+		spec.Rule = []string{"", "login", "callers"}[r.IntN(3)]
+		spec.Name = []string{"", "x", "0123_-x", "ZkuURLG"}[r.IntN(4)]
+		spec.Namespace = []string{"", "acme"}[r.IntN(2)]
+		own := e.limits.of(limitOf(t, spec))
+		spec.FromCaller = true
+		brought := e.limits.of(limitOf(t, spec))
+		identity := drawIdentity(r)
+		ownKey := string(e.appendKey(nil, identity, own.mark, own.hash))
+		broughtKey := string(e.appendKey(nil, identity, brought.mark, brought.hash))
+		if callersKeyForm.MatchString(ownKey) || !callersKeyForm.MatchString(broughtKey) {
+			t.Fatalf("%+v: the keys are %q, and from a caller %q", spec, ownKey, broughtKey)
+		}
+		c := stint.Claim{Key: identity}
+		if slotOf(broughtKey) != e.slotOf(&c) {
+			t.Fatalf("%q is not in the slot of its identity", broughtKey)
+		}
 	}
 }
 
@@ -106,7 +162,7 @@ func TestKeysOfPlainIdentitiesAllocateNothing(t *testing.T) {
 	e := encodingOf(t, Options{})
 	room := make([]byte, 0, 64)
 	c := stint.Claim{Key: "user:12345678"}
-	if n := testing.AllocsPerRun(100, func() { room = e.appendKey(room[:0], c.Key, "0123_-x"); e.slotOf(&c) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { room = e.appendKey(room[:0], c.Key, "", "0123_-x"); e.slotOf(&c) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -13,6 +13,7 @@ import (
 type compiled struct {
 	limit stint.Limit
 	kind  kind
+	mark  string // in a key: callerMark, or nothing
 	hash  string // its part of a key
 	shape string // shapeBytes: what the scripts must not mix up
 	args  string // its numbers, as the scripts read them
@@ -41,11 +42,16 @@ func compile(l stint.Limit) *compiled {
 	for _, x := range append([]int64{n.Max}, numbers[:]...) {
 		args = appendInt7(args, x)
 	}
-	return &compiled{
+	c := &compiled{
 		limit: l, kind: k, args: string(args),
-		hash:  shorthash.Of(rule, l.Name(), l.Shape()),
 		shape: string([]byte{byte(k), byte(n.Buckets)}),
 	}
+	if l.FromCaller() {
+		c.mark, c.hash = callerMark, shorthash.Long(rule, l.Name(), l.Shape())
+	} else {
+		c.hash = shorthash.Of(rule, l.Name(), l.Shape())
+	}
+	return c
 }
 
 // shapeBytes is the length of compiled.shape.
@@ -87,7 +93,7 @@ func appendInt7(to []byte, x int64) []byte {
 // a script share one, so that their claims can too. The zero value is ready.
 type limitCache struct {
 	byLimit  sync.Map // stint.Limit → *compiled
-	byText   sync.Map // hash and args → *compiled
+	byText   sync.Map // mark, hash and args → *compiled
 	entries  atomic.Int64
 	clearing sync.Mutex
 }
@@ -107,7 +113,7 @@ func (k *limitCache) add(l stint.Limit) *compiled {
 		k.clear()
 	}
 	c := compile(l)
-	known, _ := k.byText.LoadOrStore(c.hash+c.args, c)
+	known, _ := k.byText.LoadOrStore(c.mark+c.hash+c.args, c)
 	k.byLimit.Store(l, known)
 	return known.(*compiled) //nolint:forcetypeassert // nothing else is in it
 }

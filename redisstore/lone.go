@@ -89,7 +89,7 @@ func (o *lone) encode(c *stint.Claim) {
 		o.asked, o.limit, o.cost = c.Limit, o.encoding.limits.of(c.Limit), c.Cost
 		o.argv[0] = string(o.encoding.appendOne(o.text[:0], o.limit, c.Cost))
 	}
-	o.text = o.encoding.appendKey(o.text[:0], c.Key, o.limit.hash)
+	o.text = o.encoding.appendKey(o.text[:0], c.Key, o.limit.mark, o.limit.hash)
 	o.keys[0] = string(o.text)
 	o.calls[0] = invocation{script: o.encoding.one, keys: o.keys[:], args: o.argv[:]}
 	o.replies[0] = reply{}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/redistest"
@@ -67,6 +68,51 @@ func benchmarkScript(b *testing.B, limits []stint.Limit, keys int, plain bool) {
 	b.ReportMetric(float64(calls*keys)/b.Elapsed().Seconds(), "checks/s")
 }
 
+// BenchmarkLogScript is what checks of one log cost the server, all of whose
+// units were admitted at times of their own: each is admitted when the oldest
+// unit has just left, or denied.
+func BenchmarkLogScript(b *testing.B) {
+	for _, units := range []int64{10, 10_000} {
+		for _, denied := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%d/denied=%v", units, denied), func(b *testing.B) { benchmarkLogScript(b, units, denied) })
+		}
+	}
+}
+
+func benchmarkLogScript(b *testing.B, units int64, denied bool) {
+	b.Helper()
+	server := redistest.Server(b)
+	now, apart := int64(1_700_000_000_000_000), 1_000_000/units
+	e := encodingOf(b, Options{Clock: func() int64 { return now }, KeepFor: time.Hour})
+	server.Must("SCRIPT", "LOAD", e.take.text)
+	limit := limitOf(b, stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: units, Window: time.Second})
+	conn, err := net.Dial("tcp", server.Addr())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	take := func(calls int) {
+		requests := make([][]byte, calls)
+		for i := range requests {
+			batch := e.newBatch()
+			batch.add(&stint.Group{Claims: []stint.Claim{{Key: "user:12345678", Limit: limit, Cost: 1}}}, false)
+			requests[i] = wire(batch.invocation())
+			now += apart
+		}
+		pipeline(b, conn, requests, calls)
+	}
+	take(int(units) - 1)
+	if denied {
+		apart = 0
+		take(1)
+	}
+	before := serverTime(b, server)
+	b.ResetTimer()
+	take(b.N)
+	b.StopTimer()
+	b.ReportMetric((serverTime(b, server)-before)*1e9/float64(b.N), "server-ns/check")
+}
+
 // requestsOf are calls of the script over 64,000 keys or so, as they go over
 // the wire.
 func requestsOf(e *encoding, limits []stint.Limit, keys int, plain bool) (requests [][]byte) {
@@ -78,16 +124,20 @@ func requestsOf(e *encoding, limits []stint.Limit, keys int, plain bool) (reques
 			batch.add(&stint.Group{Claims: []stint.Claim{c}}, false)
 		}
 		batch.plain = plain
-		i := batch.invocation()
-		args := append([]string{"EVALSHA", i.script.sha, strconv.Itoa(len(i.keys))}, append(i.keys, i.args...)...)
-		var r bytes.Buffer
-		fmt.Fprintf(&r, "*%d\r\n", len(args))
-		for _, a := range args {
-			fmt.Fprintf(&r, "$%d\r\n%s\r\n", len(a), a)
-		}
-		requests = append(requests, r.Bytes())
+		requests = append(requests, wire(batch.invocation()))
 	}
 	return requests
+}
+
+// wire is a call as it goes over the wire.
+func wire(i invocation) []byte {
+	args := append([]string{"EVALSHA", i.script.sha, strconv.Itoa(len(i.keys))}, append(i.keys, i.args...)...)
+	var r bytes.Buffer
+	fmt.Fprintf(&r, "*%d\r\n", len(args))
+	for _, a := range args {
+		fmt.Fprintf(&r, "$%d\r\n%s\r\n", len(a), a)
+	}
+	return r.Bytes()
 }
 
 // pipeline keeps 8 calls on their way.

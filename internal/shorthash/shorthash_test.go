@@ -13,6 +13,9 @@ func TestHashesStayTheSame(t *testing.T) {
 		if got := Of(c.rule, c.name, c.shape); got != c.want {
 			t.Errorf("Of(%q, %q, %q) = %s, want %s", c.rule, c.name, c.shape, got, c.want)
 		}
+		if got := Long(c.rule, c.name, c.shape); len(got) != LongLength || got[:Length] != c.want {
+			t.Errorf("Long(%q, %q, %q) = %s, want %d characters that begin with %s", c.rule, c.name, c.shape, got, LongLength, c.want)
+		}
 	}
 }
 
