@@ -105,13 +105,16 @@ func TestFullOfExhaustedKeysDecidesNewOnesAsFresh(t *testing.T) {
 
 // A log cannot grow without bound inside the bound either.
 func TestWideStatesCountAsSeveral(t *testing.T) {
-	m, _ := newTestMemory(MemoryOptions{MaxKeys: 1000})
+	m, clock := newTestMemory(MemoryOptions{MaxKeys: 2000})
 	l := mustCompile(t, Spec{Algorithm: SlidingWindowLog, Limit: 1000, Window: time.Hour})
 	for i := range 100 {
-		mustTake(t, m, Claim{Key: fmt.Sprint(i), Limit: l, Cost: 400})
+		for range 400 {
+			mustTake(t, m, Claim{Key: fmt.Sprint(i), Limit: l, Cost: 1})
+			clock.us.Add(1)
+		}
 	}
 	if s := m.Stats(); s.Keys > 10 || s.Evictions == 0 {
-		t.Errorf("logs of 400 entries weigh over 100 each; a bound of 1000 holds %d", s.Keys)
+		t.Errorf("logs of units at 400 times weigh over 200 each; a bound of 2000 holds %d", s.Keys)
 	}
 	d := mustTake(t, m, Claim{Key: "99", Limit: l, Cost: 1})
 	if d.Remaining != 599 {
@@ -122,6 +125,40 @@ func TestWideStatesCountAsSeveral(t *testing.T) {
 		if d := mustTake(t, m, Claim{Key: "99", Limit: l, Cost: 1000}); !d.Allowed || d.Remaining != 0 {
 			t.Errorf("%+v", d)
 		}
+	}
+}
+
+// What a log weighs is how many times it keeps, not how many units.
+func TestUnitsOfOneTimeWeighAsOne(t *testing.T) {
+	m, clock := newTestMemory(MemoryOptions{MaxKeys: 100})
+	l := mustCompile(t, Spec{Algorithm: SlidingWindowLog, Limit: 10_000, Window: MaxWindow})
+	for i := range 50 {
+		mustTake(t, m, Claim{Key: fmt.Sprint(i), Limit: l, Cost: 4000})
+	}
+	clock.us.Add(1)
+	for i := range 50 {
+		d := mustTake(t, m, Claim{Key: fmt.Sprint(i), Limit: l, Cost: 6000})
+		if !d.Allowed || d.Remaining != 0 {
+			t.Fatalf("log %d: %+v; want all of it used", i, d)
+		}
+	}
+	if s := m.Stats(); s.Keys != 50 || s.Evictions > 0 || s.Unstored > 0 {
+		t.Errorf("%+v; want 50 logs of 20,000 units in the room of 100 keys", s)
+	}
+}
+
+// A log whose units leave one by one goes on in the room that it has.
+func TestALogThatSlidesDoesNotGrow(t *testing.T) {
+	m, clock := newTestMemory(MemoryOptions{MaxKeys: 100})
+	l := mustCompile(t, Spec{Algorithm: SlidingWindowLog, Limit: 100, Window: time.Millisecond})
+	for i := range 10_000 {
+		if d := mustTake(t, m, Claim{Key: "a", Limit: l, Cost: 1}); !d.Allowed || d.Remaining != max(0, 99-int64(i)) {
+			t.Fatalf("take %d: %+v", i, d)
+		}
+		clock.us.Add(10)
+	}
+	if s := m.Stats(); s.Unstored > 0 {
+		t.Errorf("%+v; want every charge stored", s)
 	}
 }
 

@@ -65,10 +65,10 @@ func (n *numbers) wouldGrow(w []int64, a *ask, r *result) bool {
 }
 
 // roomAhead is the capacity to give a slice that needs room: twice what it
-// has, so that a log is copied seldom, but no more than it can ever use.
+// has, so that a log is copied seldom, but no more than it has use for.
 func (n *numbers) roomAhead(room, have int) int {
 	if n.alg == SlidingWindowCounter {
 		return room
 	}
-	return max(room, min(max(8, 2*have), int(n.max)))
+	return max(room, min(max(2*runWords, 2*have), n.logRoom()))
 }

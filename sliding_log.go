@@ -1,66 +1,142 @@
 package stint
 
-import "slices"
+import "sort"
 
 // Sliding window log: a unit admitted at a counts until a + W, that moment
-// excluded. Allow iff counted + q ≤ N. Exact, at the price of one time kept
-// for each unit that counts.
+// excluded. Allow iff counted + q ≤ N. Exact, at the price of one run kept for
+// each time at which units were admitted.
+//
+// A run is two words: the time, and how many units the log has admitted up to
+// and including that time, counted from its first run. Times and totals ascend,
+// so both the number of units that count and the time at which the k-th of them
+// leaves are found by binary search, however many units a run has.
 
-// stepLog keeps the times of admitted units, oldest first.
+// runWords is the length of a run.
+const runWords = 2
+
+// logRoom is the greatest capacity that a log is given: a run for each unit
+// that can count at once, and a part more, so that a log whose units all have
+// times of their own moves its runs to the front with one charge in many.
+func (n *numbers) logRoom() int { return runWords * int(n.max+n.max/8) }
+
+// stepLog keeps the runs of admitted units, oldest first. Runs that no longer
+// count stay in front until their room is needed.
 func (n *numbers) stepLog(w []int64, a *ask, r *result) []int64 {
 	r.now = a.now
 	if len(w) > 0 {
-		r.now = max(a.now, w[len(w)-1])
+		r.now = max(a.now, newestRun(w))
 	}
-	live := w[n.expired(w, r.now):]
-	r.allowed = a.cost <= max(0, n.max-int64(len(live)))
+	first := n.firstLive(w, r.now)
+	room := max(0, n.max-unitsFrom(w, first))
+	r.allowed = a.cost <= room
 	switch {
 	case a.dry:
 	case a.cost < 0:
-		live, r.write = removeTimes(live, takenAt(a, r.now), -a.cost)
+		w, r.write = giveBackRun(w, first, takenAt(a, r.now), -a.cost)
 	case r.allowed:
-		r.granted = min(a.extra, max(0, n.max-int64(len(live))-a.cost))
-		r.write = a.cost+r.granted > 0
-	}
-	if r.write {
-		w = w[:copy(w[:len(live)], live)]
-		for range max(0, a.cost) + r.granted {
-			w = append(w, r.now) // within the capacity: no allocation
+		r.granted = min(a.extra, room-a.cost)
+		if r.write = a.cost+r.granted > 0; r.write {
+			w, first = appendRun(w, first, r.now, a.cost+r.granted)
 		}
-		live, r.forget = w, len(w) == 0
 	}
-	n.tellLog(r, live, a.cost)
+	if r.write && a.cost < 0 {
+		first, r.forget = 0, len(w) == 0
+	}
+	n.tellLog(r, w, first, a.cost)
 	return w
 }
 
-// expired is how many of the times no longer count at t.
-func (n *numbers) expired(w []int64, t int64) int {
-	k, _ := slices.BinarySearch(w, t-n.window+1)
-	return k
+func newestRun(w []int64) int64 { return w[len(w)-runWords] }
+
+// firstLive is where the first run stands that counts at t.
+func (n *numbers) firstLive(w []int64, t int64) int { return findRun(w, t-n.window+1) }
+
+// findRun is where the first run stands that is not before t.
+func findRun(w []int64, t int64) int {
+	return runWords * sort.Search(len(w)/runWords, func(i int) bool { return w[runWords*i] >= t })
 }
 
-// removeTimes removes up to so many units that were admitted exactly at.
-func removeTimes(w []int64, at, units int64) ([]int64, bool) {
-	from, _ := slices.BinarySearch(w, at)
-	to, _ := slices.BinarySearch(w, at+1)
-	to = int(min(int64(to), int64(from)+units))
-	if from == to {
+// unitsBefore is how many units the runs in front of one have.
+func unitsBefore(w []int64, run int) int64 {
+	if run == 0 {
+		return 0
+	}
+	return w[run-1]
+}
+
+// unitsFrom is how many units the runs from one on have.
+func unitsFrom(w []int64, run int) int64 {
+	if run == len(w) {
+		return 0
+	}
+	return w[len(w)-1] - unitsBefore(w, run)
+}
+
+// appendRun charges units at a time that is not before the newest, within the
+// capacity. It returns where the first run that counts stands then.
+func appendRun(w []int64, first int, t, units int64) ([]int64, int) {
+	if len(w) > 0 && newestRun(w) == t {
+		w[len(w)-1] += units
+		return w, first
+	}
+	if len(w)+runWords > cap(w) {
+		w, first = dropRuns(w, first), 0
+	}
+	return append(w, t, unitsBefore(w, len(w))+units), first
+}
+
+// dropRuns moves the runs from one on to the front.
+func dropRuns(w []int64, first int) []int64 {
+	if first == 0 {
+		return w
+	}
+	gone, live := unitsBefore(w, first), w[first:]
+	for i := 0; i+1 < len(live); i += runWords {
+		w[i], w[i+1] = live[i], live[i+1]-gone
+	}
+	return w[:len(live)]
+}
+
+// giveBackRun removes up to so many units that were admitted exactly at, and
+// with them the runs that no longer count: the newest time may be less
+// afterwards, and would have them count again.
+func giveBackRun(w []int64, first int, at, units int64) ([]int64, bool) {
+	run := max(first, findRun(w, at))
+	if run == len(w) || w[run] != at {
 		return w, false
 	}
-	return append(w[:from], w[to:]...), true
+	run -= first
+	w = dropRuns(w, first)
+	has := w[run+1] - unitsBefore(w, run)
+	if units = min(units, has); units == has {
+		w = append(w[:run], w[run+runWords:]...)
+	}
+	for i := run + 1; i < len(w); i += runWords {
+		w[i] -= units
+	}
+	return w, true
 }
 
-func (n *numbers) tellLog(r *result, live []int64, cost int64) {
-	counted := int64(len(live))
+func (n *numbers) tellLog(r *result, w []int64, first int, cost int64) {
+	counted := unitsFrom(w, first)
 	r.remaining = max(0, n.max-counted)
 	if counted == 0 {
 		return
 	}
 	// leaves is how long until k units have left, oldest first.
-	leaves := func(k int64) int64 { return live[k-1] + n.window - r.now }
+	leaves := func(k int64) int64 { return timeOfUnit(w, first, k) + n.window - r.now }
 	r.reset = leaves(counted)
 	r.next = leaves(counted + r.remaining + 1 - n.max)
 	if !r.allowed && cost <= n.max {
 		r.retry = leaves(counted + cost - n.max)
 	}
+}
+
+// timeOfUnit is when the k-th unit of the runs from one on was admitted.
+func timeOfUnit(w []int64, first int, k int64) int64 {
+	live, total := w[first:], unitsBefore(w, first)+k
+	if live[1] >= total {
+		return live[0]
+	}
+	return live[runWords*sort.Search(len(live)/runWords, func(i int) bool { return live[runWords*i+1] >= total })]
 }

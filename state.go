@@ -14,7 +14,7 @@ type State struct {
 	known  bool
 	bucket bucket  // bucket, gcra, leaky
 	cell   cell    // fixed window, quota, counter of one bucket
-	wide   []int64 // log, counter of many buckets
+	wide   []int64 // log (runs), counter of many buckets
 }
 
 // Known reports whether there is a state.
@@ -97,10 +97,15 @@ func (n *numbers) stepWideState(s *State, a *ask, r *result) {
 // takes; or, so that most fit into 12 bytes, the whole in countBytes and the
 // fraction in one at most, where they do. A window: its start, which may lie before the epoch, and the count. A
 // sliding counter: the number of its newest bucket and the counts, bucket b at
-// b mod (buckets + 1). A log: its times, oldest first.
+// b mod (buckets + 1). A log: how many units it had admitted before its first
+// run, then its runs, oldest first: the time, and how many it had admitted up to
+// it. Both are modulo 2^16 in totalBytes: what counts at once is at most
+// MaxLogLimit, so differences tell it.
 const (
 	timeBytes  = 7
 	countBytes = 4
+	totalBytes = 2
+	runBytes   = timeBytes + totalBytes
 )
 
 // AppendState appends the encoding of a state, nothing for none.
@@ -110,10 +115,7 @@ func (l Limit) AppendState(to []byte, s *State) []byte {
 	case !s.known:
 		return to
 	case n.alg == SlidingWindowLog:
-		for _, t := range s.wide {
-			to = appendTime(to, t)
-		}
-		return to
+		return appendRuns(to, s.wide)
 	case n.alg == SlidingWindowCounter:
 		return n.appendCounters(to, s)
 	case n.buckets > 0 || n.alg == Quota:
@@ -146,6 +148,14 @@ func (n *numbers) appendCounters(to []byte, s *State) []byte {
 	return to
 }
 
+func appendRuns(to []byte, w []int64) []byte {
+	to = binary.BigEndian.AppendUint16(to, 0)
+	for i := 0; i < len(w); i += runWords {
+		to = binary.BigEndian.AppendUint16(appendTime(to, w[i]), uint16(w[i+1]))
+	}
+	return to
+}
+
 func appendTime(to []byte, t int64) []byte {
 	var word [8]byte
 	binary.BigEndian.PutUint64(word[:], uint64(t))
@@ -168,7 +178,7 @@ func (n *numbers) decodeState(s *State, data []byte) error {
 	var ok bool
 	switch {
 	case n.alg == SlidingWindowLog:
-		ok = s.decodeTimes(data)
+		ok = s.decodeRuns(data)
 	case n.alg == SlidingWindowCounter:
 		ok = n.decodeCounters(s, data)
 	case n.buckets > 0 || n.alg == Quota:
@@ -218,17 +228,21 @@ func (n *numbers) decodeCounters(s *State, data []byte) bool {
 	return true
 }
 
-func (s *State) decodeTimes(data []byte) bool {
-	if len(data)%timeBytes != 0 {
+func (s *State) decodeRuns(data []byte) bool {
+	if len(data) < totalBytes+runBytes || (len(data)-totalBytes)%runBytes != 0 {
 		return false
 	}
-	s.wide = make([]int64, 0, len(data)/timeBytes)
-	for last := int64(0); len(data) > 0; data = data[timeBytes:] {
-		t := readTime(data)
-		if t < last || !isTime(t) {
+	before, runs := binary.BigEndian.Uint16(data), data[totalBytes:]
+	s.wide = make([]int64, 0, len(runs)/runBytes*runWords)
+	last, total := int64(-1), int64(0)
+	for ; len(runs) > 0; runs = runs[runBytes:] {
+		t, after := readTime(runs), binary.BigEndian.Uint16(runs[timeBytes:])
+		units := int64(after - before)
+		if t <= last || !isTime(t) || units == 0 || units > MaxLogLimit {
 			return false
 		}
-		s.wide, last = append(s.wide, t), t
+		before, last, total = after, t, total+units
+		s.wide = append(s.wide, t, total)
 	}
 	return true
 }

@@ -89,8 +89,10 @@ func (n *numbers) wideRoom(have int, a *ask) int {
 	if n.alg == SlidingWindowCounter {
 		return n.buckets + 2
 	}
-	more := max(0, a.cost) + a.extra
-	return int(min(int64(have)+more, max(int64(have), n.max)))
+	if a.cost+a.extra <= 0 {
+		return have
+	}
+	return min(have+runWords, max(have, n.logRoom()))
 }
 
 // forgotten is the result of a reset: the key as if never used.
@@ -160,7 +162,7 @@ func (n *numbers) idleWide(w []int64, now int64) bool {
 	case len(w) == 0:
 		return true
 	case n.alg == SlidingWindowLog:
-		return now >= w[len(w)-1]+n.window
+		return now >= newestRun(w)+n.window
 	default:
 		return now >= (w[0]+int64(n.buckets)+1)*n.width
 	}

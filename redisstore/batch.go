@@ -17,7 +17,7 @@ type batch struct {
 	plain    bool // bucket.lua or one.lua will do: each line a plain bucket, and a key of its own
 
 	order   []int // of keys, as the script gets them
-	starts  []int // of each limit in order
+	starts  []int // of each limit in order; for take.lua, the place of each key
 	args    []byte
 	names   []string // of keys
 	argv    [1]string

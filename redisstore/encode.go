@@ -105,15 +105,30 @@ func (b *batch) orderByLimit() {
 	}
 }
 
-// encodeAll writes the lines in order, for take.lua.
+// encodeAll writes the lines in order, for take.lua. It puts the keys of logs
+// behind the others, whose values the script reads at once.
 func (b *batch) encodeAll() {
 	b.order = b.order[:0]
-	for i := range b.keys.ends {
-		b.order = append(b.order, i)
-	}
+	b.starts = grow(b.starts, len(b.keys.ends))
+	narrow := b.placeKeys(false)
+	b.placeKeys(true)
+	b.args = binary.BigEndian.AppendUint32(b.args, uint32(narrow))
 	for i := range b.groups {
 		b.encodeGroup(&b.groups[i])
 	}
+}
+
+// placeKeys puts the keys that are of logs, or those that are not, into the
+// order, and returns how many keys have their place then. starts has the place of
+// each.
+func (b *batch) placeKeys(logs bool) int {
+	for i := range b.keys.ends {
+		if (b.lines[b.firstOn[i]].limit.kind == logKind) == logs {
+			b.starts[i] = len(b.order)
+			b.order = append(b.order, i)
+		}
+	}
+	return len(b.order)
 }
 
 func (b *batch) encodeGroup(g *lineGroup) {
@@ -123,23 +138,23 @@ func (b *batch) encodeGroup(g *lineGroup) {
 			flags |= lastOfGroup
 		}
 		if l.limit.kind != logKind {
-			b.args = l.append(b.args, l.times, flags)
+			b.args = l.append(b.args, b.starts[l.key], l.times, flags)
 			continue
 		}
 		for range l.times { // each caller's answer comes from the script
-			b.args = l.append(b.args, 1, flags)
+			b.args = l.append(b.args, b.starts[l.key], 1, flags)
 		}
 	}
 }
 
-// append appends a line as take.lua reads it.
-func (l *line) append(to []byte, times int, flags groupFlags) []byte {
+// append appends a line on the key at a place, as take.lua reads it.
+func (l *line) append(to []byte, place, times int, flags groupFlags) []byte {
 	c := l.claim
 	extra := c.Extra
 	if c.Cost < 0 {
 		extra = 0 // a give-back asks for nothing
 	}
-	to = appendInt7(to, int64(l.key)<<24|int64(l.index))
+	to = appendInt7(to, int64(place)<<24|int64(l.index))
 	to = appendInt7(to, max(c.Cost, forgetCost))
 	to = appendInt7(to, c.At)
 	to = binary.BigEndian.AppendUint32(to, uint32(extra))

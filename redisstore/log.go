@@ -7,7 +7,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// The log of a key can be 70 kB long, so take.lua does not send it. It sends
+// The log of a key can be 90 kB long, so take.lua does not send it. It sends
 // what a decision needs of it, for each claim:
 //
 //	allowed B, at i7, counted I4, granted I4,

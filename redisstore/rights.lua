@@ -18,10 +18,12 @@ end
 
 try('time')
 try('mget', key)
+try('getrange', key, 0, 0)
+try('strlen', key)
 try('type', key)
 try('set', key, '', 'PX', 1000, 'NX')
 if try('psetex', key, 1000, '') then -- else the next would leave a key that stays
-  try('append', key, '')
+  try('setrange', key, 0, '')
 end
 try('pexpire', key, 1000)
 try('pttl', key)

@@ -44,8 +44,8 @@ func limiterOn(t *testing.T, server *redistest.Process, without ...string) (*Sto
 
 func TestMissingRightsAreNamedAtStart(t *testing.T) {
 	server := redistest.Server(t)
-	_, text := limiterOn(t, server, "-append", "-zadd")
-	if text.count(`user=limiter missing="append zadd"`) != 1 {
+	_, text := limiterOn(t, server, "-setrange", "-zadd")
+	if text.count(`user=limiter missing="setrange zadd"`) != 1 {
 		t.Errorf("the log says:\n%s", &text.text)
 	}
 	server.Must("ACL", "SETUSER", "limiter", "+@all")
@@ -63,19 +63,19 @@ func TestMissingRightsAreNamedAtStart(t *testing.T) {
 func TestRightTakenLaterIsNamedOnce(t *testing.T) {
 	server := redistest.Server(t)
 	store, text := limiterOn(t, server)
-	server.Must("ACL", "SETUSER", "limiter", "-append")
+	server.Must("ACL", "SETUSER", "limiter", "-setrange")
 	limit := limitOf(t, stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: 100, Window: time.Hour})
 	take := func() error {
 		_, err := store.Take(t.Context(), stint.Claim{Key: "k", Limit: limit, Cost: 1})
 		return err
 	}
-	if err := take(); err != nil { // the first entry is set, not appended
+	if err := take(); err != nil { // the first run is set, not written behind others
 		t.Fatal(err)
 	}
 	for range 3 {
 		wantError(t, take(), stint.CodeUnavailable, "noperm")
 	}
-	eventually(t, "the log names the right", func() bool { return text.count("missing=append") > 0 })
+	eventually(t, "the log names the right", func() bool { return text.count("missing=setrange") > 0 })
 	if n := text.count("missing="); n != 1 {
 		t.Errorf("it is named %d times", n)
 	}

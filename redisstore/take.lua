@@ -3,10 +3,10 @@
 -- whole numbers; here every number is a double, so a product must stay below
 -- 2^53, or be taken in parts that do.
 --
--- KEYS: the distinct keys. ARGV[1] (big-endian):
+-- KEYS: the distinct keys, those of logs last. ARGV[1] (big-endian):
 --   clock i7 (-1: the server's), keep i7 (ms that a key outlives its state),
 --   limits I3; for each: kind B, max i7, and four numbers i7 by kind;
---   then claims: key I4, limit I3, cost i7 (-2^53: forget), at i7, extra I4,
+--   keys that are of no log I4; then claims: key I4, limit I3, cost i7 (-2^53: forget), at i7, extra I4,
 --   times I4, any B, flags B (1: the group ends here, 2: it is charged only if
 --   the last group without this flag was admitted, 4: it is never charged).
 -- times is how many callers ask the same: as many of them as fit are charged.
@@ -319,77 +319,202 @@ end
 
 -- sliding_log.go --------------------------------------------------------------
 
-local function log()
-  local function timeAt(value, i) return (read('>I7', value, 7 * i - 6)) end
+-- A log is often longer than what a decision reads of it, so its value stays on
+-- the server but for the blocks of runs that are looked at, and a charge writes
+-- its last run. As in state.go: the total before the first run I2, then runs of
+-- a time I7 and the total up to it I2, totals modulo 2^16.
+--   s.size    how many runs there are, of which the newest is kept here:
+--   s.newest, s.total
+--   s.before  the total before the first run
+--   s.value   what the key is to become but for the newest run; false while the
+--             runs on the server stand
+--   s.live    the first run that counts at s.t, and s.gone the total before it
+local RUN, BLOCK = 9, 64
 
-  -- That all times are in order would take too long to see.
-  local function decode(s, l, value)
-    s.log, s.first = value, 1
-    if #value % 7 ~= 0 or #value == 0 then return false end
-    local newest = timeAt(value, #value / 7)
-    return newest <= MOST and timeAt(value, 1) <= newest
+local function log()
+  -- The bytes of the value from one on, up to another; the first is 0.
+  local function bytes(s, from, to)
+    if s.value then return sub(s.value, from + 1, to + 1) end
+    return call('GETRANGE', s.key, from, to)
   end
 
-  -- The first of the times, from s.first on, that is at least t.
-  local function search(s, t)
-    local low, high = s.first, #s.log / 7 + 1
+  -- Those of the runs from one on, up to another.
+  local function runs(s, from, to) return bytes(s, RUN * from - 7, RUN * to + 1) end
+
+  -- The time and the total of run i, and something more.
+  local function run(s, i)
+    if i == s.size then return s.newest, s.total end
+    local place = (i - 1) % BLOCK
+    local number = (i - 1 - place) / BLOCK
+    local block = s.blocks[number]
+    if not block then
+      block = bytes(s, RUN * BLOCK * number, RUN * BLOCK * (number + 1) + 1)
+      s.blocks[number] = block
+    end
+    return read('>I7I2', block, RUN * place + 3)
+  end
+
+  -- The state of a key, nil when it holds no log. One that does not exist has
+  -- size 0.
+  local function open(key)
+    local head = redis.pcall('GETRANGE', key, 0, 1 + RUN * BLOCK)
+    if type(head) ~= 'string' then
+      if string.find(head.err, 'WRONGTYPE', 1, true) then return nil end
+      call('GETRANGE', key, 0, 0) -- fails again, for the client to hear why
+    end
+    local bytes = #head
+    local s = {
+      known = bytes > 0, fault = false, dirty = false, t = 0, key = key, value = false, found = false,
+      size = 0, before = 0, newest = 0, total = 0, live = 1, gone = 0, blocks = {[0] = head},
+    }
+    if bytes == 0 then return s end
+    if bytes > RUN * BLOCK then bytes = call('STRLEN', key) end
+    local size = (bytes - 2) / RUN
+    if size < 1 or size % 1 > 0 then return nil end
+    s.before = read('>I2', head)
+    s.size = size + 1 -- so that run reads the newest
+    local newest, total = run(s, size)
+    s.size, s.newest, s.total = size, newest, total
+    -- That all runs are in order would take too long to see.
+    local last, before = -1, s.before
+    if size > 1 then last, before = run(s, size - 1) end
+    local units = (total - before) % 65536
+    if last >= newest or newest > MOST or units == 0 or units > 10000 or size > 2 and (run(s, 1)) >= last then return nil end
+    return s
+  end
+
+  -- The first run, from one on, that is not before t.
+  local function search(s, from, t)
+    local low, high = from, s.size + 1
     while low < high do
       local middle = floor((low + high) / 2)
-      if timeAt(s.log, middle) < t then low = middle + 1 else high = middle end
+      if (run(s, middle)) < t then low = middle + 1 else high = middle end
     end
     return low
   end
 
-  -- Times before s.first no longer count. They stay in the value until they are
-  -- as many as those that do, so that a charge appends to it.
+  -- When the k-th unit that counts was admitted.
+  local function timeOfUnit(s, k)
+    local low, high = s.live, s.size
+    while low < high do
+      local middle = floor((low + high) / 2)
+      local _, total = run(s, middle)
+      if (total - s.gone) % 65536 < k then low = middle + 1 else high = middle end
+    end
+    return (run(s, low))
+  end
+
+  -- How many units count at t. What was found stays until a run is removed.
+  local function count(s, l, t)
+    if not s.known then return 0 end
+    if s.found ~= t then
+      s.found, s.live, s.gone = t, search(s, 1, t - l.window + 1), s.before
+      if s.live > 1 then
+        local _, gone = run(s, s.live - 1)
+        s.gone = gone
+      end
+    end
+    if s.live > s.size then return 0 end
+    return (s.total - s.gone) % 65536
+  end
+
+  -- Runs that no longer count stay in the value until they are as many as those
+  -- that do, so that a charge writes one run.
   local function look(s, l)
-    if not s.known then s.log, s.first = '', 1 end
-    local size = #s.log / 7
     s.t = now
-    if size > 0 then s.t = max(now, timeAt(s.log, size)) end
-    s.live = search(s, s.t - l.window + 1)
-    return l.max - (size - s.live + 1)
+    if s.known then s.t = max(now, s.newest) end
+    return l.max - count(s, l, s.t)
   end
 
   local function add(s, units)
-    s.first = s.live
-    s.log = s.log .. rep(write('>I7', s.t), units)
+    if not s.known then
+      s.size, s.newest, s.total, s.before, s.value, s.blocks = 0, -1, 0, 0, '\0\0', {}
+      s.found, s.live, s.gone = s.t, 1, 0
+    end
+    if s.newest < s.t then
+      if s.size > 0 and s.value then
+        s.value = s.value .. write('>I7I2', s.newest, s.total)
+        s.blocks[floor((s.size - 1) / BLOCK)] = nil
+      end
+      s.size, s.newest = s.size + 1, s.t
+    end
+    s.total = (s.total + units) % 65536
   end
 
+  -- Runs with so many fewer units before them.
+  local function lowered(text, units)
+    local parts = {}
+    for at = 1, #text, 100 * RUN do
+      local n = min(100, (#text - at + 1) / RUN)
+      local form = '>' .. rep('I7I2', n)
+      local numbers = {read(form, text, at)}
+      for i = 2, 2 * n, 2 do numbers[i] = (numbers[i] - units) % 65536 end
+      parts[#parts + 1] = write(form, spread(numbers, 1, 2 * n))
+    end
+    return table.concat(parts)
+  end
+
+  -- Removes the runs that no longer count too, because the newest time may be
+  -- less afterwards.
   local function give(s, l, units, at)
     if at == 0 then at = s.t end
-    s.first = s.live
-    local from = search(s, at)
-    local past = min(search(s, at + 1), from + units)
-    if from >= past then return false end
-    s.log = sub(s.log, 7 * s.first - 6, 7 * from - 7) .. sub(s.log, 7 * past - 6)
-    s.first, s.known, s.cut = 1, s.log ~= '', true
+    if not s.known or s.live > s.size then return false end
+    local i = search(s, s.live, at)
+    if i > s.size then return false end
+    local time, total = run(s, i)
+    if time ~= at then return false end
+    local before = s.gone
+    if i > s.live then
+      local _, b = run(s, i - 1)
+      before = b
+    end
+    local has = (total - before) % 65536
+    local kept = ''
+    if units < has then
+      kept = write('>I7I2', at, (total - units) % 65536)
+    else
+      units = has
+    end
+    local behind = ''
+    if i < s.size then behind = lowered(runs(s, i + 1, s.size - 1) .. write('>I7I2', s.newest, s.total), units) end
+    local text = runs(s, s.live, i - 1) .. kept .. behind
+    s.before, s.size, s.blocks, s.found, s.known = s.gone, #text / RUN, {}, false, text ~= ''
+    if s.known then
+      s.newest, s.total = read('>I7I2', text, #text - RUN + 1)
+      s.value = write('>I2', s.before) .. sub(text, 1, -RUN - 1)
+    end
     return true
   end
 
-  local function encode(s, l)
-    local size = #s.log / 7
-    return s.log, timeAt(s.log, size) + l.window
+  -- Writes a log that is known. Runs that count no more are as many as the
+  -- others at most.
+  local function save(s, key, ms)
+    local newest = write('>I7I2', s.newest, s.total)
+    local dead = s.live - 1
+    if s.value then
+      call('PSETEX', key, ms, s.value .. newest)
+    elseif 2 * dead > s.size then
+      call('PSETEX', key, ms, write('>I2', s.gone) .. runs(s, s.live, s.size - 1) .. newest)
+    else
+      call('SETRANGE', key, 2 + RUN * (s.size - 1), newest)
+      call('PEXPIRE', key, ms)
+    end
   end
 
   -- What log.go says of a claim on a log, at its time t.
   local function tell(s, l, t, allowed, granted, cost)
-    local size = 0
-    if s.known then size = #s.log / 7 end
-    local live = s.first
-    if size > 0 then live = search(s, max(t, timeAt(s.log, size)) - l.window + 1) end
-    local counted = size - live + 1
+    local counted = 0
+    if s.known then counted = count(s, l, max(t, s.newest)) end
     local newest, next, retry = 0, 0, 0
-    if size == 0 then counted = 0 end
     if counted > 0 then
-      newest = timeAt(s.log, size)
-      next = timeAt(s.log, live + counted + max(0, l.max - counted) - l.max)
-      if not allowed and cost <= l.max then retry = timeAt(s.log, live + counted + cost - l.max - 1) end
+      newest = s.newest
+      next = timeOfUnit(s, counted + max(0, l.max - counted) + 1 - l.max)
+      if not allowed and cost <= l.max then retry = timeOfUnit(s, counted + cost - l.max) end
     end
     return write('>BI7I4I4I7I7I7', allowed and 1 or 0, t, counted, granted, newest, next, retry)
   end
 
-  return {decode = decode, look = look, add = add, give = give, encode = encode, tell = tell}
+  return {open = open, look = look, add = add, give = give, save = save, tell = tell}
 end
 
 -- The limits ------------------------------------------------------------------
@@ -424,8 +549,11 @@ end
 -- The states of the keys ------------------------------------------------------
 
 local old, sizes, found, states = {}, {}, {}, {}
-for from = 1, #keys, 1000 do
-  for i, value in ipairs(call('MGET', spread(keys, from, min(#keys, from + 999)))) do
+local narrow
+position = numbers + 36 * limits
+narrow, position = read('>I4', args, position)
+for from = 1, narrow, 1000 do
+  for i, value in ipairs(call('MGET', spread(keys, from, min(narrow, from + 999)))) do
     old[from + i - 1] = value
   end
 end
@@ -439,25 +567,36 @@ end
 local function stateOf(i, l)
   local s = states[i]
   if s then return s end
-  s = fresh(false)
-  states[i], sizes[i], found[i] = s, '\0', ''
-  local value = old[i]
-  if not value then
-    s.fault = call('TYPE', keys[i]).ok ~= 'none'
-    if s.fault then old[i], sizes[i] = '', '\254' end
-  elseif not l.steps.decode(s, l, value) then
-    s = fresh(true) -- without what decode has read
-    states[i], sizes[i] = s, '\255'
+  local value, sound = old[i], true
+  sizes[i], found[i] = '\0', ''
+  if l.kind == LOG then
+    s = l.steps.open(keys[i])
+    sound, old[i] = s, s and s.known
   else
-    s.known = true
-    if l.kind ~= LOG then sizes[i], found[i] = string.char(#value), value end
+    s = fresh(false)
+    if value then sound = l.steps.decode(s, l, value) end
   end
+  if not sound then
+    s = fresh(true) -- without what was read
+    sizes[i], old[i] = '\255', true
+    if l.kind == LOG and call('TYPE', keys[i]).ok ~= 'string' then sizes[i] = '\254' end
+  elseif old[i] then
+    s.known = true
+    if value then sizes[i], found[i] = string.char(#value), value end
+  else
+    local holds = call('TYPE', keys[i]).ok
+    s.fault = holds ~= 'none'
+    if s.fault then old[i], sizes[i] = true, holds == 'string' and '\255' or '\254' end
+  end
+  states[i] = s
   return s
 end
 
 local function save(i, s, l)
   local value, gone = '', now
-  if s.known then value, gone = l.steps.encode(s, l) end
+  if s.known then
+    if l.kind == LOG then gone = s.newest + l.window else value, gone = l.steps.encode(s, l) end
+  end
   -- Keys end at a millisecond: their end is rounded up, and counted from now
   -- rounded down, and one more: since Redis 7.2 servers count from when the
   -- script began.
@@ -466,13 +605,10 @@ local function save(i, s, l)
   if lingers then ms = ms + 15000 end -- as in bucket.lua
   if not s.known or gone <= now and keep == 0 and not lingers then
     if old[i] then call('DEL', keys[i]) end
-  elseif l.kind ~= LOG then
-    call('PSETEX', keys[i], ms, value)
-  elseif old[i] and not s.cut and 14 * s.first <= #value then
-    call('APPEND', keys[i], sub(value, #old[i] + 1))
-    call('PEXPIRE', keys[i], ms)
+  elseif l.kind == LOG then
+    l.steps.save(s, keys[i], ms)
   else
-    call('PSETEX', keys[i], ms, sub(value, 7 * s.first - 6))
+    call('PSETEX', keys[i], ms, value)
   end
 end
 
@@ -483,7 +619,7 @@ local charged, logs, led = 0, {}, true
 -- Charges a claim of a group that was admitted, and returns what was granted.
 local function charge(c, s, l)
   if c.cost == FORGET then
-    s.known, s.fault, s.dirty, s.cut, s.t = false, false, l, true, now
+    s.known, s.fault, s.dirty, s.t = false, false, l, now
   elseif c.cost < 0 then
     if l.steps.give(s, l, -c.cost, c.at) then s.dirty = l end
   else
@@ -555,7 +691,6 @@ local function decide(claims, flags)
 end
 
 local claims, n = {}, 0
-position = numbers + 36 * limits
 while position <= #args do
   local key, index, cost, at, extra, times, any, flags, next = read('>I4I3i7i7I4I4BB', args, position)
   local l = limitOf(index)
