@@ -41,6 +41,17 @@ func blameFor(ctx context.Context, err error) blame {
 		return blameKind(e)
 	case stint.CodeInternal:
 		return blameInternal(e)
+	case stint.CodeExhausted:
+		return blameExhausted(e)
+	}
+	return blameNone
+}
+
+// blameExhausted is the caller's where callers' own limits have used up what the
+// store keeps for them: to decide those without the store would lift the bound.
+func blameExhausted(e *stint.Error) blame {
+	if e.Kind == "caller_budget" {
+		return blameCaller
 	}
 	return blameNone
 }

@@ -178,6 +178,7 @@ func TestOnlyFailuresOfTheStoreOpen(t *testing.T) {
 		{"scripts of another version", &stint.Error{Code: stint.CodeInternal, Kind: "garbled", Problem: "a reply does not agree"}, true, true},
 		{"wrongtype", &stint.Error{Code: stint.CodeUnavailable, Kind: "wrongtype", Problem: "a list"}, true, false},
 		{"exhausted", &stint.Error{Code: stint.CodeExhausted, Problem: "full"}, true, false},
+		{"callers over their budget", errCallerBudget, false, false},
 		{"replicas", errReplicas, true, false},
 		{"slot on its way", &stint.Error{Code: stint.CodeUnavailable, Kind: "try_again", Problem: "the slot's keys move"}, true, false},
 	} {
@@ -258,3 +259,24 @@ func TestGiveBacksResetsAndPeeksWhileTheStoreFails(t *testing.T) {
 		})
 	}
 }
+
+// A caller whose new keys are over its budget gets the error under every policy,
+// alone and in a group; the groups beside it are decided.
+func TestCallersOverTheirBudgetAreNotLetThrough(t *testing.T) {
+	for _, p := range policies {
+		store := newFaulty()
+		store.befall(fails(errCallerBudget))
+		g := mustNew(t, store, guard.Options{})
+		c := claim(t, "user:1", p.policy)
+		_, err := g.Take(t.Context(), c)
+		wantCode(t, err, stint.CodeExhausted)
+		out := make([]stint.Decision, 1)
+		err = g.TakeGroups(t.Context(), []stint.Group{{Claims: []stint.Claim{c}}}, out)
+		wantCode(t, err, stint.CodeExhausted)
+		if out[0].Allowed || out[0].Degraded {
+			t.Errorf("%v: the group is decided as %+v", p.policy, out[0])
+		}
+	}
+}
+
+var errCallerBudget = &stint.Error{Code: stint.CodeExhausted, Kind: "caller_budget", Problem: "no room for new keys"}

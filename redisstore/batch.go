@@ -16,8 +16,10 @@ type batch struct {
 	groups   []lineGroup
 	plain    bool // bucket.lua or one.lua will do: each line a plain bucket, and a key of its own
 
-	order   []int // of keys, as the script gets them
-	starts  []int // of each limit in order; for take.lua, the place of each key
+	order   []int             // of keys, as the script gets them
+	closed  [classes + 1]bool // classes of callers' limits that refuse new states
+	sentAt  int64             // by the clock of the callers' account
+	starts  []int             // of each limit in order; for take.lua, the place of each key
 	args    []byte
 	names   []string // of keys
 	argv    [1]string
@@ -51,6 +53,7 @@ const (
 	lastOfGroup groupFlags = 1 << iota // on its last line
 	following                          // charged only if the nearest group before that has no such flag was admitted
 	dryGroup                           // never charged
+	noNewState                         // on a line: refused if it would make a state
 )
 
 func (e *encoding) newBatch() *batch {
@@ -98,9 +101,10 @@ func plainBucket(g *stint.Group, dry bool) bool {
 	return quickClaim(&g.Claims[0])
 }
 
-// quickClaim reports whether they can decide a claim that stands alone.
+// quickClaim reports whether they can decide a claim that stands alone. The
+// accounts of callers' limits are take.lua's.
 func quickClaim(c *stint.Claim) bool {
-	return c.Cost >= 0 && c.Extra == 0 && c.Limit.Algorithm() <= stint.GCRA
+	return c.Cost >= 0 && c.Extra == 0 && c.Limit.Algorithm() <= stint.GCRA && !c.Limit.FromCaller()
 }
 
 func (b *batch) addLine(c *stint.Claim) {

@@ -35,22 +35,27 @@ type answers struct {
 	allowed int    // callers, by the script's count
 	sizes   []byte // for each key, in the order sent
 	logs    []byte // logBytes for each claim on a log
+	refused []byte // 1 or 0 for each group that may make no state
 	states  []byte
 }
 
 func (b *batch) open(data string) (r answers, err error) {
 	b.data = append(b.data[:0], data...)
-	logs := 0
+	logs, refusals, written := 0, 0, 0
 	if !b.plain {
-		logs = b.countLogs()
+		logs, refusals, written = b.countLogs(), b.countBounded(), b.countCallers()
 	}
-	now, allowed, rest, err := readHead(b.data, len(b.order)+logs*logBytes)
+	now, allowed, rest, err := readHead(b.data, len(b.order)+logs*logBytes+refusals+written*wroteBytes)
 	if err != nil {
 		return r, err
 	}
 	r.now, r.allowed = now, allowed
 	r.sizes, rest = rest[:len(b.order)], rest[len(b.order):]
-	r.logs, r.states = rest[:logs*logBytes], rest[logs*logBytes:]
+	r.logs, rest = rest[:logs*logBytes], rest[logs*logBytes:]
+	r.refused, rest = rest[:refusals], rest[refusals:]
+	if r.states = rest[written*wroteBytes:]; written > 0 {
+		b.noteWritten(rest)
+	}
 	return r, nil
 }
 
@@ -76,6 +81,77 @@ func (b *batch) countLogs() (n int) {
 	}
 	return n
 }
+
+// countBounded is the number of groups that may make no state, as the script
+// gets them.
+func (b *batch) countBounded() (n int) {
+	for i := range b.groups {
+		if g := &b.groups[i]; b.boundedGroup(g) {
+			n += b.parts(g)
+		}
+	}
+	return n
+}
+
+// parts is how many groups the script gets a group as: claims on a log are
+// always one caller's.
+func (b *batch) parts(g *lineGroup) int {
+	if l := &b.lines[g.first]; g.lines == 1 && l.limit.kind == logKind {
+		return l.times
+	}
+	return 1
+}
+
+// countCallers is the number of keys of callers' limits.
+func (b *batch) countCallers() (n int) {
+	for i := range b.firstOn {
+		if b.lines[b.firstOn[i]].limit.class > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// wroteBytes is what the script tells of each key of a caller's limit: class B,
+// ms left before i7 and now i7, bytes before I4 and now I4; all 0 when it was not
+// written.
+const wroteBytes = 1 + 7 + 7 + 4 + 4
+
+// noteWritten has the account of callers' limits follow what was written.
+func (b *batch) noteWritten(data []byte) {
+	w := wrote{sentAt: b.sentAt, answeredAt: b.encoding.callers.now()}
+	for _, i := range b.order {
+		l := &b.lines[b.firstOn[i]]
+		if l.limit.class == 0 {
+			continue
+		}
+		w.class, w.before, w.after = callerClass(data[0]), readInt7(data[1:]), readInt7(data[8:])
+		w.oldBytes, w.newBytes = int64(binary.BigEndian.Uint32(data[15:])), int64(binary.BigEndian.Uint32(data[19:]))
+		w.keyBytes, w.log = int64(len(b.keys.key(i))-shapeBytes), l.limit.kind == logKind
+		data = data[wroteBytes:]
+		if w.class > 0 && int(w.class) <= classes {
+			b.encoding.callers.note(&w)
+		}
+	}
+}
+
+// assumeWritten has the account take all states that a call without an answer
+// may have made.
+func (b *batch) assumeWritten() {
+	w := wrote{answeredAt: b.encoding.callers.now()}
+	for i := range b.lines {
+		l := &b.lines[i]
+		if l.limit.class == 0 || l.claim.Cost+l.claim.Extra <= 0 {
+			continue
+		}
+		w.class, w.after = l.limit.class, lifeOf(l.limit.limit)+b.encoding.keep
+		w.keyBytes, w.newBytes, w.log = int64(len(b.keys.key(l.key))-shapeBytes), maxFresh, l.limit.kind == logKind
+		b.encoding.callers.note(&w)
+	}
+}
+
+// maxFresh is the longest value of a new state: a sliding counter of 60 buckets.
+const maxFresh = 7 + 4*(stint.MaxBuckets+1)
 
 // answer decides all groups. Since the script took the same steps, it allowed
 // as many callers; if not, what it charged is not what would be said.

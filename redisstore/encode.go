@@ -113,6 +113,7 @@ func (b *batch) encodeAll() {
 	narrow := b.placeKeys(false)
 	b.placeKeys(true)
 	b.args = binary.BigEndian.AppendUint32(b.args, uint32(narrow))
+	b.askAccount()
 	for i := range b.groups {
 		b.encodeGroup(&b.groups[i])
 	}
@@ -137,6 +138,9 @@ func (b *batch) encodeGroup(g *lineGroup) {
 		if i == g.first+g.lines-1 {
 			flags |= lastOfGroup
 		}
+		if b.bounded(g, l) {
+			flags |= noNewState
+		}
 		if l.limit.kind != logKind {
 			b.args = l.append(b.args, b.starts[l.key], l.times, flags)
 			continue
@@ -145,6 +149,32 @@ func (b *batch) encodeGroup(g *lineGroup) {
 			b.args = l.append(b.args, b.starts[l.key], 1, flags)
 		}
 	}
+}
+
+// askAccount notes which classes of callers' limits have no room for new states.
+func (b *batch) askAccount() {
+	b.closed = [classes + 1]bool{}
+	for _, l := range b.limits {
+		if l.class > 0 {
+			b.sentAt = b.encoding.callers.now()
+			b.closed[l.class] = b.encoding.callers.closed(l.class)
+		}
+	}
+}
+
+// bounded reports whether a line of a group may not make a state.
+func (b *batch) bounded(g *lineGroup, l *line) bool {
+	return b.closed[l.limit.class] && g.flags&dryGroup == 0
+}
+
+// boundedGroup reports whether the script says if it refused a group.
+func (b *batch) boundedGroup(g *lineGroup) bool {
+	for i := g.first; i < g.first+g.lines; i++ {
+		if b.bounded(g, &b.lines[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // append appends a line on the key at a place, as take.lua reads it.

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	_ "embed"
 	"strings"
 	"time"
@@ -35,6 +36,8 @@ type encoding struct {
 	clock  func() int64 // nil: the server's
 	keep   int64        // ms that a key lives longer than its state
 	limits limitCache
+	// callers is what the states of callers' limits take.
+	callers *account
 
 	one, bucket, take *script
 }
@@ -44,13 +47,16 @@ func newEncoding(o *Options) (*encoding, error) {
 	if err != nil {
 		return nil, err
 	}
+	keep := milliseconds(o.KeepFor)
 	return &encoding{
-		prefix: prefix,
-		clock:  o.Clock,
-		keep:   milliseconds(o.KeepFor),
-		one:    withStep(oneScript),
-		bucket: withStep(bucketScript),
-		take:   newScript(takeScript),
+		prefix:  prefix,
+		clock:   o.Clock,
+		keep:    keep,
+		limits:  limitCache{keep: keep},
+		callers: newAccount(cmp.Or(o.CallerBytes, DefaultCallerBytes), sinceStart()),
+		one:     withStep(oneScript),
+		bucket:  withStep(bucketScript),
+		take:    newScript(takeScript),
 	}, nil
 }
 

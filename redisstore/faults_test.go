@@ -98,7 +98,9 @@ func TestLogThatEndsBeforeItBeginsIsNone(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
 	l := limitOf(t, stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: 10, Window: time.Minute})
 	for _, cost := range []int64{0, 1, 11, -1} {
-		s.failsAlone(l, cost, "corrupt", func(key string) { s.must("SET", key, "\x00\x00\x06\x60\xca\x03\xcd\x7e\x95\x00\x01"+strings.Repeat("\x00", 8)+"\x02") })
+		s.failsAlone(l, cost, "corrupt", func(key string) {
+			s.must("SET", key, "\x00\x00\x06\x60\xca\x03\xcd\x7e\x95\x00\x01"+strings.Repeat("\x00", 8)+"\x02")
+		})
 	}
 }
 

@@ -143,6 +143,9 @@ func (p *part) append(c *call) {
 // they came.
 func (p *part) read(r *reply, replicas uint8) {
 	if r.err != nil {
+		if mayHaveRun(r.err) {
+			p.batch.assumeWritten()
+		}
 		p.fail(r.err)
 		return
 	}

@@ -29,6 +29,8 @@ func (w *fuzzWorld) drawSpec(name string) stint.Spec {
 	s := stint.Spec{Name: name, Algorithm: stint.Algorithm(w.rand.IntN(7))}
 	if w.plain {
 		s.Algorithm = stint.Algorithm(w.rand.IntN(2))
+	} else {
+		s.FromCaller = w.rand.IntN(3) == 0
 	}
 	switch s.Algorithm {
 	case stint.TokenBucket:

@@ -95,7 +95,11 @@ func (p *plan) run() {
 func (p *plan) take(index, first int) {
 	a := asked{Group: p.groups[index], dry: p.dry}
 	l := leader{index: index, first: first}
-	if err := a.Validate(); err != nil || len(a.Claims) == 0 {
+	err := a.Validate()
+	if err == nil && !p.dry {
+		err = p.store.encoding.admitAll(a.Claims)
+	}
+	if err != nil || len(a.Claims) == 0 {
 		p.fail(index, err)
 		l.known, l.admitted = true, err == nil
 		p.lead(a.Shadow, l)

@@ -1,5 +1,11 @@
 package redisstore
 
+import (
+	"errors"
+
+	"github.com/stintdev/stint"
+)
+
 // invocation is one call of a script. On a Cluster its keys are of one slot,
 // and it has at least one.
 type invocation struct {
@@ -22,4 +28,10 @@ type reply struct {
 	data  string
 	acked int
 	err   error
+}
+
+// mayHaveRun reports whether a script may have run although its call failed.
+func mayHaveRun(err error) bool {
+	var e *stint.Error
+	return !errors.As(err, &e) || e.Code == stint.CodeTimeout || e.Code == stint.CodeCanceled
 }

@@ -17,6 +17,7 @@ type compiled struct {
 	hash  string // its part of a key
 	shape string // shapeBytes: what the scripts must not mix up
 	args  string // its numbers, as the scripts read them
+	class callerClass
 }
 
 // kind is how a script counts; the scripts know the numbers.
@@ -31,19 +32,24 @@ const (
 	logKind      kind = 6
 )
 
-func compile(l stint.Limit) *compiled {
+// kinds is what a class of callers' limits is multiplied by in the byte that has
+// both.
+const kinds = 16
+
+func compile(l stint.Limit, keep int64) *compiled {
 	rule := l.Rule()
 	if l.Namespace() != "" {
 		rule = l.Namespace() + partSeparator + rule
 	}
 	n := l.Numbers()
 	k, numbers := scriptNumbers(&n)
-	args := []byte{byte(k)}
+	class := classOf(l, keep)
+	args := []byte{byte(k) + kinds*byte(class)}
 	for _, x := range append([]int64{n.Max}, numbers[:]...) {
 		args = appendInt7(args, x)
 	}
 	c := &compiled{
-		limit: l, kind: k, args: string(args),
+		limit: l, kind: k, args: string(args), class: class,
 		shape: string([]byte{byte(k), byte(n.Buckets)}),
 	}
 	if l.FromCaller() {
@@ -90,8 +96,10 @@ func appendInt7(to []byte, x int64) []byte {
 }
 
 // limitCache keeps compiled limits by their handles. Limits that are equal to
-// a script share one, so that their claims can too. The zero value is ready.
+// a script share one, so that their claims can too. The zero value is ready for keys that
+// are not kept.
 type limitCache struct {
+	keep     int64    // ms that a key lives longer than its state
 	byLimit  sync.Map // stint.Limit → *compiled
 	byText   sync.Map // mark, hash and args → *compiled
 	entries  atomic.Int64
@@ -112,7 +120,7 @@ func (k *limitCache) add(l stint.Limit) *compiled {
 	if k.entries.Add(1) > maxCached {
 		k.clear()
 	}
-	c := compile(l)
+	c := compile(l, k.keep)
 	known, _ := k.byText.LoadOrStore(c.mark+c.hash+c.args, c)
 	k.byLimit.Store(l, known)
 	return known.(*compiled) //nolint:forcetypeassert // nothing else is in it

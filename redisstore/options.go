@@ -81,6 +81,13 @@ type Options struct {
 	// Heartbeat is how often the store announces itself and compares clocks. 0
 	// means once a second; below 0 means never.
 	Heartbeat time.Duration
+	// CallerBytes bounds what this store keeps in the servers for limits that
+	// callers of a server bring (stint.Spec.FromCaller). Beyond it their new
+	// keys are refused with CodeExhausted; what exists, and all other limits,
+	// go on. Each of four classes of lifetimes has a quarter of it: up to 3
+	// minutes, 3 hours, 3 days, and longer. Every node has a budget of its own,
+	// and a new one when it starts. 0 means 256 MiB.
+	CallerBytes int64
 	// Logger hears of servers found and lost, and of what an operator should
 	// mend. Nil means silence.
 	Logger *slog.Logger
@@ -145,6 +152,7 @@ func (o *Options) fill() error {
 	o.Timeout = cmp.Or(o.Timeout, time.Second)
 	o.ReplicaTimeout = cmp.Or(o.ReplicaTimeout, 25*time.Millisecond)
 	o.Heartbeat = cmp.Or(o.Heartbeat, time.Second)
+	o.CallerBytes = cmp.Or(o.CallerBytes, DefaultCallerBytes)
 	switch {
 	case len(o.Addrs) == 0:
 		return wrongOption("Addrs is empty", "name at least one server")
@@ -158,6 +166,8 @@ func (o *Options) fill() error {
 		return wrongOption("DB is below 0, or not 0 on a Cluster", "use 0")
 	case o.Timeout < 0 || o.ReplicaTimeout < 0 || o.KeepFor < 0:
 		return wrongOption("Timeout, ReplicaTimeout or KeepFor is below 0", "use 0 for the default")
+	case o.CallerBytes < 0:
+		return wrongOption("CallerBytes is below 0", "use 0 for the default")
 	}
 	return o.checkAddrs()
 }

@@ -15,6 +15,9 @@ func (r *replay) group(g *lineGroup, out []stint.Decision) error {
 	lines := r.batch.lines[g.first : g.first+g.lines]
 	charge := g.flags&dryGroup == 0 && (g.flags&following == 0 || r.admitted)
 	err := r.fault(lines)
+	if len(r.answers.refused) > 0 && r.batch.boundedGroup(g) && r.wasRefused(r.batch.parts(g)) {
+		err = r.batch.encoding.callers.refuse()
+	}
 	admitted := false
 	switch {
 	case err != nil:
@@ -40,6 +43,14 @@ func (r *replay) fault(lines []line) error {
 		}
 	}
 	return nil
+}
+
+// wasRefused reports whether the script refused a group, which it got as so many.
+// All of them found the same state.
+func (r *replay) wasRefused(parts int) bool {
+	refused := r.answers.refused[0] == 1
+	r.answers.refused = r.answers.refused[parts:]
+	return refused
 }
 
 // alone decides the callers of one line, one after the other.

@@ -18,6 +18,10 @@ type Stats struct {
 	// Nodes is how many nodes announce themselves in the store, this one
 	// included; 0 while it has never been reached.
 	Nodes int
+	// CallerBytes is what callers' states take of their budget, as of now, and
+	// CallersRefused how many groups were refused because of it.
+	CallerBytes    int64
+	CallersRefused uint64
 	// Up says whether there is a connection to every server that keeps keys.
 	Up bool
 }
@@ -33,6 +37,9 @@ func (s *Store) Stats() Stats {
 		ClockSkew: time.Duration(t.heartbeat.skew.Load()) * time.Microsecond,
 		Nodes:     int(t.heartbeat.nodes.Load()),
 		Up:        t.up(),
+
+		CallerBytes:    s.encoding.callers.bytes(),
+		CallersRefused: s.encoding.callers.refused.Load(),
 	}
 }
 

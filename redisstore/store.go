@@ -76,6 +76,11 @@ func (s *Store) Take(ctx context.Context, claim stint.Claim) (d stint.Decision, 
 	if err = claim.Validate(); err != nil {
 		return d, err
 	}
+	if claim.Limit.FromCaller() {
+		if err = s.encoding.admit(&claim); err != nil {
+			return d, err
+		}
+	}
 	if ctx.Err() != nil {
 		return d, endedUnsent(ctx)
 	}

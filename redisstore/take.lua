@@ -5,16 +5,23 @@
 --
 -- KEYS: the distinct keys, those of logs last. ARGV[1] (big-endian):
 --   clock i7 (-1: the server's), keep i7 (ms that a key outlives its state),
---   limits I3; for each: kind B, max i7, and four numbers i7 by kind;
+--   limits I3; for each: kind B (and 16 times the class of a caller's limit: how
+--   long its states can live), max i7, and four numbers i7 by kind;
 --   keys that are of no log I4; then claims: key I4, limit I3, cost i7 (-2^53: forget), at i7, extra I4,
 --   times I4, any B, flags B (1: the group ends here, 2: it is charged only if
---   the last group without this flag was admitted, 4: it is never charged).
+--   the last group without this flag was admitted, 4: it is never charged, 8: on
+--   any claim: the group is refused if it would make a state for that claim).
 -- times is how many callers ask the same: as many of them as fit are charged.
 --
 -- It returns now i7, the number of callers charged I4, for each key a byte with
 -- the length of its state as it was (0: none or a log, 254: a value of another
--- type, 255: no state of its kind), what log.go says for each claim on a log,
--- and the states.
+-- type, 255: no state of its kind), what log.go says for each claim on a log, a
+-- byte for each group with the flag 8 (1: it was refused), what decode.go reads of
+-- each key of a caller's limit, and the states.
+--
+-- The value of a bucket of a caller ends with a byte that has the class of the
+-- limit that wrote it: with another rate or capacity its state can live longer,
+-- and is then new in the class of those that do.
 local spread, read, write, call = unpack, struct.unpack, struct.pack, redis.call
 local sub, rep, floor, min, max = string.sub, string.rep, math.floor, math.min, math.max
 local UNIT, MOST, FORGET = 1000000, 9007199254740991, -9007199254740992
@@ -532,7 +539,9 @@ local function limitOf(index)
   local l = known[index]
   if l then return l end
   local kind, most, a, b, c = read('>Bi7i7i7i7', args, numbers + 36 * index)
-  l = {kind = kind, max = most, steps = stepsOf(kind)}
+  local class = floor(kind / 16)
+  kind = kind % 16
+  l = {kind = kind, class = class, max = most, steps = stepsOf(kind)}
   if kind <= LEAKY then
     l.p, l.q, l.fill = a, b, c
   elseif kind == WINDOW or kind == LOG then
@@ -548,7 +557,8 @@ end
 
 -- The states of the keys ------------------------------------------------------
 
-local old, sizes, found, states = {}, {}, {}, {}
+local old, sizes, found, states, written = {}, {}, {}, {}, {}
+local UNWRITTEN = rep('\0', 23)
 local narrow
 position = numbers + 36 * limits
 narrow, position = read('>I4', args, position)
@@ -567,13 +577,17 @@ end
 local function stateOf(i, l)
   local s = states[i]
   if s then return s end
-  local value, sound = old[i], true
+  local value, sound, class = old[i], true, l.class
   sizes[i], found[i] = '\0', ''
+  written[i] = class > 0 and UNWRITTEN or ''
   if l.kind == LOG then
     s = l.steps.open(keys[i])
     sound, old[i] = s, s and s.known
   else
     s = fresh(false)
+    if value and l.class > 0 and l.kind <= LEAKY then
+      class, value = string.byte(value, #value) or 0, sub(value, 1, -2)
+    end
     if value then sound = l.steps.decode(s, l, value) end
   end
   if not sound then
@@ -588,8 +602,17 @@ local function stateOf(i, l)
     s.fault = holds ~= 'none'
     if s.fault then old[i], sizes[i] = true, holds == 'string' and '\255' or '\254' end
   end
+  s.class, s.stored = class, sound and old[i] and class
   states[i] = s
   return s
+end
+
+-- How long the key of a caller's limit has to live, and how long its value is, if
+-- a limit of the same class wrote it.
+local function standing(i, s, l)
+  if s.stored ~= l.class then return 0, 0 end
+  local bytes = l.kind == LOG and call('STRLEN', keys[i]) or #old[i]
+  return max(0, call('PTTL', keys[i])), bytes
 end
 
 local function save(i, s, l)
@@ -605,29 +628,40 @@ local function save(i, s, l)
   if lingers then ms = ms + 15000 end -- as in bucket.lua
   if not s.known or gone <= now and keep == 0 and not lingers then
     if old[i] then call('DEL', keys[i]) end
-  elseif l.kind == LOG then
+    return
+  end
+  local left, bytes
+  if l.class > 0 then
+    left, bytes = standing(i, s, l)
+    if lingers then value = value .. string.char(l.class) end
+  end
+  if l.kind == LOG then
     l.steps.save(s, keys[i], ms)
+    value = nil
   else
     call('PSETEX', keys[i], ms, value)
+  end
+  if l.class > 0 then
+    written[i] = write('>Bi7i7I4I4', l.class, left, ms, bytes, value and #value or call('STRLEN', keys[i]))
   end
 end
 
 -- The groups ------------------------------------------------------------------
 
-local charged, logs, led = 0, {}, true
+local charged, logs, refusals, led = 0, {}, {}, true
 
 -- Charges a claim of a group that was admitted, and returns what was granted.
 local function charge(c, s, l)
   if c.cost == FORGET then
     s.known, s.fault, s.dirty, s.t = false, false, l, now
   elseif c.cost < 0 then
-    if l.steps.give(s, l, -c.cost, c.at) then s.dirty = l end
+    if l.steps.give(s, l, -c.cost, c.at) then s.dirty, s.class = l, l.class end
   else
     local granted = min(c.extra, c.room - c.fit * c.cost)
     local units = c.fit * c.cost + granted
     if units > 0 then
       l.steps.add(s, units)
-      s.known, s.dirty = true, l
+      s.known, s.dirty, s.class = true, l, l.class
     end
     return granted
   end
@@ -669,13 +703,34 @@ local function sound(claims)
   return true
 end
 
+-- Whether a group that is charged makes a state for a claim that may make none,
+-- or has one live as long as a class of limits that its own is not of.
+local function makesState(claims)
+  for i = 1, #claims do
+    local c = claims[i]
+    if c.bounded and c.fit > 0 and c.cost ~= FORGET then
+      if not c.s.known then
+        if c.cost + c.extra > 0 then return true end
+      elseif c.s.class < c.l.class and (c.cost ~= 0 or c.extra > 0) then
+        return true
+      end
+    end
+  end
+  return false
+end
+
 -- Decides the claims of a group; flags 2: following, 4: dry.
-local function decide(claims, flags)
+local function decide(claims, flags, bounded)
   local readable, admitted, charging = sound(claims), false, false
   if readable then
     lookAt(claims)
     admitted = admits(claims)
     charging = admitted and (flags == 0 or flags == 2 and led)
+  end
+  if bounded then
+    local refused = charging and makesState(claims)
+    refusals[#refusals + 1] = refused and '\1' or '\0'
+    if refused then readable, admitted, charging = false, false, false end
   end
   for i = 1, #claims do
     local c, granted = claims[i], 0
@@ -690,16 +745,18 @@ local function decide(claims, flags)
   if flags == 0 then led = admitted end
 end
 
-local claims, n = {}, 0
+local claims, n, anyBounded = {}, 0, false
 while position <= #args do
   local key, index, cost, at, extra, times, any, flags, next = read('>I4I3i7i7I4I4BB', args, position)
   local l = limitOf(index)
+  local bounded = flags >= 8
+  if bounded then flags, anyBounded = flags - 8, true end
   n = n + 1
-  claims[n] = {s = stateOf(key + 1, l), l = l, cost = cost, at = at, extra = extra, times = times, any = any, room = 0, fit = 0}
+  claims[n] = {s = stateOf(key + 1, l), l = l, cost = cost, at = at, extra = extra, times = times, any = any, room = 0, fit = 0, bounded = bounded}
   if flags % 2 == 1 then
-    decide(claims, flags - 1)
+    decide(claims, flags - 1, anyBounded)
     for i = n, 1, -1 do claims[i] = nil end
-    n = 0
+    n, anyBounded = 0, false
   end
   position = next
 end
@@ -708,4 +765,4 @@ for i, s in ipairs(states) do
   if s.dirty then save(i, s, s.dirty) end
 end
 local concat = table.concat
-return write('>i7I4', now, charged) .. concat(sizes) .. concat(logs) .. concat(found)
+return write('>i7I4', now, charged) .. concat(sizes) .. concat(logs) .. concat(refusals) .. concat(written) .. concat(found)

@@ -106,6 +106,8 @@ func (f *serveFlags) bounds() error {
 		return usagef("max-keys: %d is below 1", f.maxKeys)
 	case f.maxCallerKeys < 0:
 		return usagef("max-caller-keys: %d is below 0 (use 0 for half of --max-keys)", f.maxCallerKeys)
+	case f.maxCallerBytes < 1:
+		return usagef("max-caller-bytes: %d is below 1", f.maxCallerBytes)
 	case f.drainDelay < 0 || f.drainDelay > maxDrainDelay:
 		return usagef("drain-delay: %v is out of range (use 0s to %v)", f.drainDelay, maxDrainDelay)
 	}

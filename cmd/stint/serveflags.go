@@ -10,6 +10,7 @@ import (
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/guard"
 	"github.com/stintdev/stint/lease"
+	"github.com/stintdev/stint/redisstore"
 )
 
 // serveFlags are the flags of stint serve as they were given.
@@ -31,6 +32,7 @@ type serveFlags struct {
 	envoyWithoutToken                bool
 	envoy                            envoySettings // from the environment
 	nodes, maxKeys, maxCallerKeys    int
+	maxCallerBytes                   int64
 	httpTokenFile, adminTokenFile    string
 	adminTokensFile, impactLimit     string
 	tlsCert, tlsKey, clientCA        string
@@ -85,6 +87,7 @@ func (f *serveFlags) defineStore(flags *pflag.FlagSet) {
 	flags.StringVar(&f.storeClock, "store-clock", clockOfStore, "whose clock a shared store counts by: store or node")
 	flags.DurationVar(&f.leaseTime, "lease-time", lease.DefaultTime, "how long tokens of a rule with consistency: leased may be held (10ms to 10s)")
 	flags.StringVar(&f.keyPrefix, "key-prefix", defaultKeyPrefix, "prefix of keys in a shared store")
+	flags.Int64Var(&f.maxCallerBytes, "max-caller-bytes", redisstore.DefaultCallerBytes, "how many bytes this node keeps in Redis for limits that callers bring")
 	flags.IntVar(&f.nodes, "nodes", 0, "how many nodes share the limits while a shared store fails (default those that announce themselves in it)")
 }
 

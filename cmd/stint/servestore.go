@@ -40,7 +40,7 @@ func (f *serveFlags) openStore(c *server.Config, log *slog.Logger) (closeStore f
 	if err != nil {
 		return nil, err
 	}
-	options.Prefix, options.Logger = f.keyPrefix, log
+	options.Prefix, options.Logger, options.CallerBytes = f.keyPrefix, log, f.maxCallerBytes
 	f.envoy.trustAnyName(&options)
 	if f.storeClock == clockOfNode {
 		options.Clock = func() int64 { return time.Now().UnixMicro() }
@@ -170,5 +170,8 @@ func sharedStats(s server.SharedStats, guarded guard.Stats) server.SharedStats {
 }
 
 func redisStats(s redisstore.Stats) server.SharedStats {
-	return server.SharedStats{Up: s.Up, NoScript: s.NoScript, ClockSkew: s.ClockSkew, Nodes: s.Nodes}
+	return server.SharedStats{
+		Up: s.Up, NoScript: s.NoScript, ClockSkew: s.ClockSkew, Nodes: s.Nodes,
+		Callers: &server.CallerStats{Bytes: s.CallerBytes, Refused: s.CallersRefused},
+	}
 }

@@ -159,6 +159,32 @@ func TestFailuresOfTheStoreAreTranslatedAndCounted(t *testing.T) {
 	}
 }
 
+// overBudget is a store that has no room left for callers' own limits.
+type overBudget struct{ stint.Store }
+
+func (overBudget) Take(context.Context, stint.Claim) (stint.Decision, error) {
+	return stint.Decision{}, &stint.Error{Code: stint.CodeExhausted, Kind: "caller_budget", Problem: "no room for new keys", Mend: "use fewer"}
+}
+
+func (o overBudget) TakeGroups(ctx context.Context, groups []stint.Group, _ []stint.Decision) error {
+	_, err := o.Take(ctx, stint.Claim{})
+	errs := make([]error, len(groups))
+	for i := range errs {
+		errs[i] = err
+	}
+	return &stint.GroupsError{Errs: errs}
+}
+
+// A caller whose own limits are over their budget hears so, and what to do; a
+// flood of them is not logged.
+func TestCallersOverTheirBudgetAreTold(t *testing.T) {
+	s := run(t, Config{Store: overBudget{}})
+	got := s.post("http", "/v1/take", `{"key":"k","limit":{"limit":5,"window":"1m"}}`)
+	if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, codeExhausted) || !strings.Contains(got.body, "use fewer") {
+		t.Errorf("status %d: %s", got.status, got.body)
+	}
+}
+
 func TestClosedRuleAnswers503WithADecision(t *testing.T) {
 	const closedRule = "rules:\n  - {id: a, by: [api_key], limit: 1, window: 60, on_store_failure: closed}\n"
 	store := failing{degraded: &stint.Decision{Degraded: true, Limit: 1, RetryAfter: time.Second}}

@@ -170,10 +170,10 @@ func TestReadyWithoutAStore(t *testing.T) {
 }
 
 func TestSharedStoreShowsItself(t *testing.T) {
-	shared := SharedStats{Up: true, NoScript: 3, Nodes: 2, ClockSkew: -1500 * 1000 * 1000, Breakers: []BreakerStats{{"10.0.0.5:6379", true, 2}, {"10.0.0.6:6379", false, 0}}}
+	shared := SharedStats{Up: true, NoScript: 3, Callers: &CallerStats{Bytes: 4096, Refused: 7}, Nodes: 2, ClockSkew: -1500 * 1000 * 1000, Breakers: []BreakerStats{{"10.0.0.5:6379", true, 2}, {"10.0.0.6:6379", false, 0}}}
 	s := run(t, Config{Shared: func() SharedStats { return shared }})
 	for _, series := range []string{
-		"stint_store_up 1", "stint_noscript_total 3", "stint_store_nodes 2", "stint_clock_skew_seconds -1.5",
+		"stint_store_up 1", "stint_caller_bytes 4096", "stint_caller_refused_total 7", "stint_noscript_total 3", "stint_store_nodes 2", "stint_clock_skew_seconds -1.5",
 		`stint_store_breaker_open{shard="10.0.0.5:6379"} 1`, `stint_store_breaker_open{shard="10.0.0.6:6379"} 0`,
 		`stint_store_breaker_opens_total{shard="10.0.0.5:6379"} 2`,
 	} {

@@ -18,6 +18,7 @@ const (
 	codeNotFound     = "NOT_FOUND"
 	codeMethod       = "METHOD_NOT_ALLOWED"
 	codeUnavailable  = "STORE_UNAVAILABLE"
+	codeExhausted    = "CALLER_LIMITS_EXHAUSTED"
 	codeInternal     = "INTERNAL"
 )
 
@@ -49,6 +50,9 @@ func asAPIError(err error) *apiError {
 }
 
 func fromStore(e *stint.Error) *apiError {
+	if overCallersBudget(e) {
+		return &apiError{http.StatusServiceUnavailable, codeExhausted, e.Error()}
+	}
 	switch e.Code {
 	case stint.CodeInvalid:
 		return &apiError{http.StatusBadRequest, codeInvalid, e.Error()}
@@ -66,18 +70,25 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	writeJSON(w, e.status, errorBody{errorDetail{e.code, e.message}})
 }
 
+// overCallersBudget reports whether limits that callers bring have used up the
+// room that the store has for them. The store and the rules are well.
+func overCallersBudget(e *stint.Error) bool {
+	return e.Code == stint.CodeExhausted && e.Kind == "caller_budget"
+}
+
 // logFailure logs what is not the caller's mistake. Who gave up is no news, and
-// neither is a store that is left alone: that was logged when it began.
+// neither is a store that is left alone: that was logged when it began. Callers
+// over their budget are counted, because a flood of them would fill the log.
 func (s *Server) logFailure(r *http.Request, err error) {
 	if asAPIError(err).status >= http.StatusInternalServerError && r.Context().Err() == nil && !leftAlone(err) {
 		s.log.Error("no decision", errorAttr(err))
 	}
 }
 
-// leftAlone reports whether the store was not asked, because it fails.
+// leftAlone reports whether an error was logged, or counted, where it began.
 func leftAlone(err error) bool {
 	e, ok := errors.AsType[*stint.Error](err)
-	return ok && e.Kind == "breaker_open"
+	return ok && (e.Kind == "breaker_open" || overCallersBudget(e))
 }
 
 type errorBody struct {

@@ -15,8 +15,15 @@ type SharedStats struct {
 	// ClockSkew is how far the clock of the store is ahead of this process's.
 	ClockSkew time.Duration
 	Nodes     int            // that share the store, as far as is known; 0 hides it
+	Callers   *CallerStats   // nil where the store has no budget for callers' limits
 	Breakers  []BreakerStats // one a server of the store
 	Lease     *LeaseStats    // nil when nothing is leased from it
+}
+
+// CallerStats is what the limits that callers bring take in a store.
+type CallerStats struct {
+	Bytes   int64  // now, at most
+	Refused uint64 // groups of claims, because of the budget
 }
 
 // BreakerStats is the circuit breaker before one server of a store.
@@ -108,6 +115,12 @@ func (s sharedCollector) Collect(to chan<- prometheus.Metric) {
 		"How far the store's clock is ahead of this process's."), gauge, stats.ClockSkew.Seconds())
 	if stats.Nodes > 0 {
 		to <- prometheus.MustNewConstMetric(sharedMetric("stint_store_nodes", "Nodes that share the store."), gauge, float64(stats.Nodes))
+	}
+	if c := stats.Callers; c != nil {
+		to <- prometheus.MustNewConstMetric(sharedMetric("stint_caller_bytes",
+			"Bytes that the states of callers' own limits take in the store, at most, of what this node wrote."), gauge, float64(c.Bytes))
+		to <- prometheus.MustNewConstMetric(sharedMetric("stint_caller_refused_total",
+			"Checks of callers' own limits that were refused because their budget in the store is used up."), counter, float64(c.Refused))
 	}
 	open := sharedMetric("stint_store_breaker_open", "1 while a server of the store is not asked because it fails.", "shard")
 	opens := sharedMetric("stint_store_breaker_opens_total", "How often that began.", "shard")
