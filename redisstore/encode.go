@@ -12,7 +12,7 @@ func (b *batch) invocation() invocation {
 		b.args = b.encoding.appendOne(b.args[:0], b.limits[0], b.lines[0].claim.Cost)
 		return b.invoke(b.encoding.one)
 	}
-	b.args = b.appendHead(b.args[:0])
+	b.args = b.encoding.appendTimes(b.args[:0])
 	if b.plain && len(b.lines) <= maxPlain {
 		b.encodePlain()
 		return b.invoke(b.encoding.bucket)
@@ -53,10 +53,8 @@ func (e *encoding) appendTimes(to []byte) []byte {
 	return appendInt7(appendInt7(to, now), e.keep)
 }
 
-// appendHead appends what the scripts of many claims begin with: the times, and
-// the limits.
-func (b *batch) appendHead(to []byte) []byte {
-	to = b.encoding.appendTimes(to)
+// appendLimits appends the limits as the scripts of many claims read them.
+func (b *batch) appendLimits(to []byte) []byte {
 	to = append(to, byte(len(b.limits)>>16), byte(len(b.limits)>>8), byte(len(b.limits)))
 	for _, l := range b.limits {
 		to = append(to, l.args...)
@@ -69,6 +67,7 @@ const serverClock = -1
 
 // encodePlain writes the lines as runs under one limit, for bucket.lua.
 func (b *batch) encodePlain() {
+	b.args = b.appendLimits(b.args)
 	b.orderByLimit()
 	for at := 0; at < len(b.order); {
 		first := &b.lines[b.order[at]]
@@ -112,7 +111,7 @@ func (b *batch) encodeAll() {
 	b.starts = grow(b.starts, len(b.keys.ends))
 	narrow := b.placeKeys(false)
 	b.placeKeys(true)
-	b.args = binary.BigEndian.AppendUint32(b.args, uint32(narrow))
+	b.args = b.appendLimits(binary.BigEndian.AppendUint32(b.args, uint32(narrow)))
 	b.askAccount()
 	for i := range b.groups {
 		b.encodeGroup(&b.groups[i])

@@ -5,9 +5,9 @@
 --
 -- KEYS: the distinct keys, those of logs last. ARGV[1] (big-endian):
 --   clock i7 (-1: the server's), keep i7 (ms that a key outlives its state),
---   limits I3; for each: kind B (and 16 times the class of a caller's limit: how
+--   keys that are of no log I4, limits I3; for each limit: kind B (and 16 times the class of a caller's limit: how
 --   long its states can live), max i7, and four numbers i7 by kind;
---   keys that are of no log I4; then claims: key I4, limit I3, cost i7 (-2^53: forget), at i7, extra I4,
+--   then claims: key I4, limit I3, cost i7 (-2^53: forget), at i7, extra I4,
 --   times I4, any B, flags B (1: the group ends here, 2: it is charged only if
 --   the last group without this flag was admitted, 4: it is never charged, 8: on
 --   any claim: the group is refused if it would make a state for that claim).
@@ -28,7 +28,7 @@ local UNIT, MOST, FORGET = 1000000, 9007199254740991, -9007199254740992
 local LEAKY, WINDOW, COUNTER, LOG = 2, 3, 5, 6 -- of the kinds; 1 is bucket
 
 local keys, args = KEYS, ARGV[1]
-local now, keep, limits, position = read('>i7i7I3', args)
+local now, keep, narrow, limits, position = read('>i7i7I4I3', args)
 if now < 0 then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
@@ -371,7 +371,7 @@ local function log()
     end
     local bytes = #head
     local s = {
-      known = bytes > 0, fault = false, dirty = false, t = 0, key = key, value = false, found = false,
+      known = bytes > 0, fault = false, dirty = false, class = 0, stored = false, t = 0, key = key, value = false, found = false,
       size = 0, before = 0, newest = 0, total = 0, live = 1, gone = 0, blocks = {[0] = head},
     }
     if bytes == 0 then return s end
@@ -557,11 +557,7 @@ end
 
 -- The states of the keys ------------------------------------------------------
 
-local old, sizes, found, states, written = {}, {}, {}, {}, {}
-local UNWRITTEN = rep('\0', 23)
-local narrow
-position = numbers + 36 * limits
-narrow, position = read('>I4', args, position)
+local old, sizes, found, states, written, callers = {}, {}, {}, {}, {}, false
 for from = 1, narrow, 1000 do
   for i, value in ipairs(call('MGET', spread(keys, from, min(narrow, from + 999)))) do
     old[from + i - 1] = value
@@ -570,7 +566,7 @@ end
 
 -- All at once, here and for claims below: a table that grows is slow.
 local function fresh(fault)
-  return {known = false, fault = fault, dirty = false, t = 0, w = 0, f = 0, last = 0, whole = 0, frac = 0}
+  return {known = false, fault = fault, dirty = false, class = 0, stored = false, t = 0, w = 0, f = 0, last = 0, whole = 0, frac = 0}
 end
 
 -- The state of a key, read under the limit of the first claim on it.
@@ -579,7 +575,6 @@ local function stateOf(i, l)
   if s then return s end
   local value, sound, class = old[i], true, l.class
   sizes[i], found[i] = '\0', ''
-  written[i] = class > 0 and UNWRITTEN or ''
   if l.kind == LOG then
     s = l.steps.open(keys[i])
     sound, old[i] = s, s and s.known
@@ -602,17 +597,12 @@ local function stateOf(i, l)
     s.fault = holds ~= 'none'
     if s.fault then old[i], sizes[i] = true, holds == 'string' and '\255' or '\254' end
   end
-  s.class, s.stored = class, sound and old[i] and class
+  if l.class > 0 then
+    s.class, s.stored, callers = class, sound and old[i] and class, true
+    written[i] = write('>Bi7i7I4I4', 0, 0, 0, 0, 0)
+  end
   states[i] = s
   return s
-end
-
--- How long the key of a caller's limit has to live, and how long its value is, if
--- a limit of the same class wrote it.
-local function standing(i, s, l)
-  if s.stored ~= l.class then return 0, 0 end
-  local bytes = l.kind == LOG and call('STRLEN', keys[i]) or #old[i]
-  return max(0, call('PTTL', keys[i])), bytes
 end
 
 local function save(i, s, l)
@@ -630,19 +620,18 @@ local function save(i, s, l)
     if old[i] then call('DEL', keys[i]) end
     return
   end
-  local left, bytes
-  if l.class > 0 then
-    left, bytes = standing(i, s, l)
-    if lingers then value = value .. string.char(l.class) end
+  local left, bytes = 0, 0
+  if s.stored == l.class then -- a key of a caller's limit, of the same class
+    left, bytes = max(0, call('PTTL', keys[i])), l.kind == LOG and call('STRLEN', keys[i]) or #old[i]
   end
   if l.kind == LOG then
     l.steps.save(s, keys[i], ms)
-    value = nil
   else
+    if l.class > 0 and lingers then value = value .. string.char(l.class) end
     call('PSETEX', keys[i], ms, value)
   end
   if l.class > 0 then
-    written[i] = write('>Bi7i7I4I4', l.class, left, ms, bytes, value and #value or call('STRLEN', keys[i]))
+    written[i] = write('>Bi7i7I4I4', l.class, left, ms, bytes, value ~= '' and #value or call('STRLEN', keys[i]))
   end
 end
 
@@ -703,23 +692,9 @@ local function sound(claims)
   return true
 end
 
--- Whether a group that is charged makes a state for a claim that may make none,
--- or has one live as long as a class of limits that its own is not of.
-local function makesState(claims)
-  for i = 1, #claims do
-    local c = claims[i]
-    if c.bounded and c.fit > 0 and c.cost ~= FORGET then
-      if not c.s.known then
-        if c.cost + c.extra > 0 then return true end
-      elseif c.s.class < c.l.class and (c.cost ~= 0 or c.extra > 0) then
-        return true
-      end
-    end
-  end
-  return false
-end
-
--- Decides the claims of a group; flags 2: following, 4: dry.
+-- Decides the claims of a group; flags 2: following, 4: dry. One that is bounded
+-- is refused if it makes a state for a claim that may make none, or has one live
+-- as long as those of a class of limits that it is not of.
 local function decide(claims, flags, bounded)
   local readable, admitted, charging = sound(claims), false, false
   if readable then
@@ -728,7 +703,15 @@ local function decide(claims, flags, bounded)
     charging = admitted and (flags == 0 or flags == 2 and led)
   end
   if bounded then
-    local refused = charging and makesState(claims)
+    local refused = false
+    for i = 1, charging and #claims or 0 do
+      local c = claims[i]
+      if c.bounded and c.fit > 0 and c.cost ~= FORGET then
+        local charges = c.cost + c.extra > 0
+        if c.s.known then charges = c.s.class < c.l.class and (charges or c.cost < 0) end
+        refused = refused or charges
+      end
+    end
     refusals[#refusals + 1] = refused and '\1' or '\0'
     if refused then readable, admitted, charging = false, false, false end
   end
@@ -746,6 +729,7 @@ local function decide(claims, flags, bounded)
 end
 
 local claims, n, anyBounded = {}, 0, false
+position = numbers + 36 * limits
 while position <= #args do
   local key, index, cost, at, extra, times, any, flags, next = read('>I4I3i7i7I4I4BB', args, position)
   local l = limitOf(index)
@@ -765,4 +749,8 @@ for i, s in ipairs(states) do
   if s.dirty then save(i, s, s.dirty) end
 end
 local concat = table.concat
-return write('>i7I4', now, charged) .. concat(sizes) .. concat(logs) .. concat(refusals) .. concat(written) .. concat(found)
+local told = ''
+if callers then
+  for i = 1, #keys do told = told .. (written[i] or '') end
+end
+return write('>i7I4', now, charged) .. concat(sizes) .. concat(logs) .. concat(refusals) .. told .. concat(found)
