@@ -312,7 +312,9 @@ func TestGrowingLogsStopAtTheBudget(t *testing.T) {
 		}
 		admitted++
 	}
-	if grew := usedMemory(t, s.server) - before; admitted < 3000 || admitted > 29_000 || grew > 1<<18 {
+	grew := usedMemory(t, s.server) - before
+	t.Logf("%d takes; Redis grew by %d bytes, and the account says %d", admitted, grew, s.Stats().CallerBytes)
+	if admitted < 3000 || admitted > 29_000 || grew > 1<<18 {
 		t.Errorf("%d takes were admitted, and Redis grew by %d bytes", admitted, grew)
 	}
 	s.takes("bucket", bucket, 1, 998)
@@ -442,4 +444,23 @@ func TestTheAccountFollowsTheServer(t *testing.T) {
 	if t.Logf("Redis grew by %d bytes, and the account says %d", grew, said); said < grew || said > 3*grew {
 		t.Errorf("Redis grew by %d bytes, and the account says %d", grew, said)
 	}
+}
+
+// On a Cluster the account is of all its servers. A group of several slots with a
+// newcomer that is refused gives back what the others have charged.
+func TestGroupsAcrossSlotsGiveBackWhatIsRefused(t *testing.T) {
+	servers := redistest.Cluster(t, 3, 0)
+	s := &callersStore{T: t, Store: open(t, Options{Topology: Cluster, Addrs: servers.Addrs(), Timeout: 20 * time.Second, CallerBytes: 1 << 20})}
+	keys := keysOn(t, servers)
+	window := brought(t, stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: 5, Window: 2 * time.Hour})
+	s.takes(keys[0], window, 1, 4)
+	if n := s.flood(window, "flood", 1, 10_000); n >= 10_000 {
+		t.Fatal("the budget has no end")
+	}
+	_, _, err := takeGroup(t.Context(), s, groupOf(window, keys[:2]...))
+	if err == nil || !strings.Contains(err.Error(), "callers bring") {
+		t.Errorf("a group with a newcomer: %v", err)
+	}
+	s.takes(keys[0], window, 1, 3)
+	s.takes(keys[1], window, 0, 5)
 }
