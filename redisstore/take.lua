@@ -390,9 +390,13 @@ local function log()
     return s
   end
 
-  -- The first run, from one on, that is not before t.
+  -- The first run, from one on, that is not before t. It is mostly near the
+  -- front, where the value has been read.
   local function search(s, from, t)
-    local low, high = from, s.size + 1
+    if from > s.size or (run(s, from)) >= t then return from end
+    local low, high, step = from + 1, s.size + 1, 1
+    while low + step < high and (run(s, low + step)) < t do low, step = low + step + 1, 2 * step end
+    high = min(high, low + step)
     while low < high do
       local middle = floor((low + high) / 2)
       if (run(s, middle)) < t then low = middle + 1 else high = middle end
@@ -402,7 +406,9 @@ local function log()
 
   -- When the k-th unit that counts was admitted.
   local function timeOfUnit(s, k)
-    local low, high = s.live, s.size
+    local time, first = run(s, s.live)
+    if (first - s.gone) % 65536 >= k then return time end
+    local low, high = s.live + 1, s.size
     while low < high do
       local middle = floor((low + high) / 2)
       local _, total = run(s, middle)
