@@ -56,6 +56,7 @@ type fate struct {
 	shard *shard // one of those that it is of; nil when it is of none
 	err   error
 	final bool // the error is the caller's own
+	waits bool // for replicas, as its leader does if it is a shadow's
 }
 
 // errRefused says why no call was made.
@@ -90,8 +91,13 @@ func (s *Store) giveBack(r *round) {
 // goes where the group goes that it observes.
 func (r *round) plan() {
 	var leader error
+	waits := false
 	for i := range r.groups {
 		g, f := &r.groups[i], &r.fates[i]
+		if !g.Shadow {
+			waits = groupWaits(g)
+		}
+		f.waits = waits // a shadow travels with its leader
 		r.visitShards(g, f)
 		if !g.Shadow {
 			leader = f.err

@@ -14,11 +14,19 @@ func (s *shards) tellFailing(ctx context.Context, sh *shard, why breaker.Reason)
 	if err := sh.failure.Load(); err != nil {
 		attrs = append(attrs, slog.String("error", (*err).Error()))
 	}
-	s.tell(ctx, slog.LevelWarn, "the store fails: it is left alone, and rules decide by on_store_failure", attrs...)
+	text := "the store fails: it is left alone, and rules decide by on_store_failure"
+	if sh.server != nil {
+		text = "calls that wait for replicas fail: rules with replicas decide by on_store_failure, other rules go on"
+	}
+	s.tell(ctx, slog.LevelWarn, text, attrs...)
 }
 
 func (s *shards) tellRecovered(ctx context.Context, sh *shard, after time.Duration) {
-	s.tell(ctx, slog.LevelInfo, "the store answers again", slog.String("shard", sh.name), slog.Duration("after", after))
+	text := "the store answers again"
+	if sh.server != nil {
+		text = "calls that wait for replicas are made again"
+	}
+	s.tell(ctx, slog.LevelInfo, text, slog.String("shard", sh.name), slog.Duration("after", after))
 }
 
 func (s *shards) tellForgotten(ctx context.Context, sh *shard) {

@@ -20,12 +20,14 @@ func (s *shards) mind(ctx context.Context, sh *shard, why breaker.Reason) {
 	s.tellFailing(ctx, sh, why)
 	wanted, refused := since, sh.refused.Load()
 	for pause(ctx, sh.breaker.RetryAfter()) {
-		if n := sh.refused.Load(); n != refused || s.sharded == nil {
+		if n := sh.refused.Load(); n != refused || s.sharded == nil || sh.server != nil {
 			wanted, refused = time.Now(), n
 		}
 		switch {
 		case s.probe(ctx, sh):
 			s.recovered(ctx, sh, time.Since(since))
+			return
+		case sh.server != nil && s.forgot(sh.server):
 			return
 		case time.Since(wanted) >= forgotten:
 			s.forget(sh)
@@ -67,7 +69,7 @@ func (s *shards) ask(ctx context.Context, sh *shard, within time.Duration) error
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	if s.sharded != nil {
-		return s.sharded.Probe(ctx, sh.name)
+		return s.sharded.Probe(ctx, sh.place())
 	}
 	limit, err := stint.ParseLimit("1/s")
 	if err == nil {
@@ -76,13 +78,20 @@ func (s *shards) ask(ctx context.Context, sh *shard, within time.Duration) error
 	return err
 }
 
+// stop leaves the connections open where only replicas fail: others use them.
 func (s *shards) stop(sh *shard) {
+	if sh.server != nil {
+		return
+	}
 	if store, ok := s.guard.store.(Stopper); ok {
 		store.Stop(sh.name)
 	}
 }
 
 func (s *shards) start(sh *shard) {
+	if sh.server != nil {
+		return
+	}
 	if store, ok := s.guard.store.(Stopper); ok {
 		store.Start(sh.name)
 	}
@@ -99,7 +108,7 @@ func (s *shards) recovered(ctx context.Context, sh *shard, after time.Duration) 
 // up reports whether no shard is left alone.
 func (s *shards) up() bool {
 	for _, sh := range *s.named.Load() {
-		if state := sh.breaker.State(); state != breaker.Closed && state != breaker.Disabled {
+		if !sh.up() {
 			return false
 		}
 	}

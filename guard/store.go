@@ -171,7 +171,7 @@ func (s *Store) leave(v *visit, err error) {
 // retryAfter is when to ask again: at the next probe, or when the one in
 // flight must have ended.
 func (s *Store) retryAfter(shard *shard) time.Duration {
-	if wait := shard.breaker.RetryAfter(); wait > 0 {
+	if wait := shard.retryAfter(); wait > 0 {
 		return wait.Truncate(time.Microsecond) + time.Microsecond
 	}
 	return s.options.Deadline

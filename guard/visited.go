@@ -20,7 +20,7 @@ type visited struct {
 // visitShards asks the breakers of a group's shards, each once a round.
 func (r *round) visitShards(g *stint.Group, f *fate) {
 	for i := range g.Claims {
-		v := r.visitedBy(&g.Claims[i])
+		v := r.visitedBy(&g.Claims[i], f.waits)
 		switch {
 		case v == nil:
 		case v.open && f.err == nil:
@@ -31,14 +31,14 @@ func (r *round) visitShards(g *stint.Group, f *fate) {
 	}
 }
 
-// visitedBy returns the shard of a claim; nil for one that is wrong, which the
-// store refuses by itself.
-func (r *round) visitedBy(c *stint.Claim) *visited {
+// visitedBy returns the shard of a claim, whose group may wait for replicas; nil
+// for one that is wrong, which the store refuses by itself.
+func (r *round) visitedBy(c *stint.Claim, waits bool) *visited {
 	shards := &r.guard.shards
 	if shards.only == nil && c.Validate() != nil {
 		return nil
 	}
-	shard := shards.ofValid(c)
+	shard := shards.ofValid(c).judging(waits)
 	for i := range r.visited {
 		if r.visited[i].shard == shard {
 			return &r.visited[i]
@@ -94,9 +94,9 @@ func (r *round) blame(ctx context.Context, group int, err error) {
 		b = blameFor(ctx, err)
 		r.fates[group].err, r.fates[group].final = err, !b.degrades()
 	}
-	claims := r.groups[group].Claims
+	claims, waits := r.groups[group].Claims, r.fates[group].waits
 	for i := range claims {
-		if v := r.visitedBy(&claims[i]); v != nil && b >= v.worst {
+		if v := r.visitedBy(&claims[i], waits); v != nil && b >= v.worst {
 			v.worst, v.err = b, err
 		}
 	}

@@ -3,8 +3,8 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -19,6 +19,7 @@ type call struct {
 	replicas uint8           // that must have what is charged
 	keep     bool            // sent even when its caller has left
 	slow     bool            // beyond the quick script
+	charged  atomic.Bool     // the server has answered, and replicas are waited for
 	ctx      context.Context //nolint:containedctx // of the caller, for as long as it waits; nil: none that ends
 	groups   []asked         // at least one
 	claims   []stint.Claim   // of all groups
@@ -48,7 +49,28 @@ type call struct {
 type asked struct {
 	stint.Group
 
-	dry bool // decide, charge nothing
+	dry      bool  // decide, charge nothing
+	replicas uint8 // that must have what it charges; 0: none
+}
+
+// replicasOf returns how many replicas must have what a group charges. A group
+// that charges nothing asks for none; neither does a shadow group, which must
+// not hold up the group that it observes.
+func replicasOf(g *stint.Group) (n uint8) {
+	if g.Shadow {
+		return 0
+	}
+	for i := range g.Claims {
+		n = max(n, replicasOfClaim(&g.Claims[i]))
+	}
+	return n
+}
+
+func replicasOfClaim(c *stint.Claim) uint8 {
+	if c.Cost > 0 || c.Extra > 0 && c.Cost == 0 {
+		return c.Policy.Replicas
+	}
+	return 0
 }
 
 // callState is where a call is.
@@ -84,6 +106,9 @@ func (p *callPool) put(c *call) {
 	c.groups, c.claims = c.groups[:0], c.claims[:0]
 	c.out, c.errs = c.out[:0], c.errs[:0]
 	c.ctx = nil
+	if c.replicas > 0 {
+		c.charged.Store(false)
+	}
 	c.state, c.replicas, c.keep, c.slow, c.alone, c.own, c.same = queued, 0, false, false, false, false, nil
 	p.pool.Put(c)
 }
@@ -102,9 +127,7 @@ func (c *call) add(a asked) {
 	from := len(c.claims)
 	c.claims = append(c.claims, a.Claims...)
 	a.Claims = c.claims[from:len(c.claims):len(c.claims)]
-	for i := range a.Claims {
-		c.replicas = max(c.replicas, a.Claims[i].Policy.Replicas)
-	}
+	c.replicas = max(c.replicas, a.replicas)
 	c.slow = c.slow || !plainBucket(&a.Group, a.dry)
 	c.groups = append(c.groups, a)
 	c.errs = append(c.errs, nil)
@@ -118,7 +141,8 @@ func (c *call) addOne(claim *stint.Claim) {
 	c.claims, c.groups = c.claims[:1], c.groups[:1]
 	c.out, c.errs = c.out[:1], c.errs[:1]
 	c.claims[0], c.groups[0].Claims = *claim, c.claims
-	c.replicas, c.slow = claim.Policy.Replicas, !quickClaim(claim)
+	c.replicas, c.slow = replicasOfClaim(claim), !quickClaim(claim)
+	c.groups[0].replicas = c.replicas
 }
 
 // plain reports whether equal calls may travel as one line: the script
@@ -131,21 +155,17 @@ func (c *call) plain() bool {
 	return claim.Cost > 0 && claim.Extra == 0
 }
 
-// lack is the error of the groups that were charged, when what they wrote is
-// not where it should be.
+// lack is the error of the groups that ask for replicas and were charged, when
+// too few replicas have it.
 func (c *call) lack(err error) {
 	out := c.out
 	for i := range c.groups {
 		g := &c.groups[i]
-		if _, face := stint.Face(g.Claims, out[:len(g.Claims)]); c.errs[i] == nil && face.Allowed && writes(g.Claims) {
+		if _, face := stint.Face(g.Claims, out[:len(g.Claims)]); c.errs[i] == nil && face.Allowed && g.replicas > 0 {
 			c.errs[i] = err
 		}
 		out = out[len(g.Claims):]
 	}
-}
-
-func writes(claims []stint.Claim) bool {
-	return slices.ContainsFunc(claims, func(c stint.Claim) bool { return c.Cost != 0 || c.Extra > 0 })
 }
 
 // wait returns when the call has landed, or when ctx ends. In the first case
@@ -180,12 +200,14 @@ func (c *call) waits(now time.Time) bool {
 
 // leave ends the wait of a caller whose context has ended.
 func (c *call) leave(ctx context.Context) error {
-	switch c.lane.leave(c) {
-	case landed:
+	switch state, charged := c.lane.leave(c); {
+	case state == landed:
 		<-c.done
 		return nil
-	case dropped:
+	case state == dropped:
 		return endedUnsent(ctx)
+	case charged:
+		return replicasLate(ctx)
 	default:
 		return ended(ctx, "the server has not answered in the caller's time: whether the check was charged is unknown")
 	}

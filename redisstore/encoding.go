@@ -5,6 +5,8 @@ import (
 	_ "embed"
 	"strings"
 	"time"
+
+	"github.com/stintdev/stint"
 )
 
 // The scripts. bucket.lua decides what nearly every check is, one.lua such a
@@ -71,3 +73,8 @@ func milliseconds(d time.Duration) int64 {
 
 // scripts are all that a server should know before the first call.
 func (e *encoding) scripts() []*script { return []*script{e.one, e.bucket, e.take} }
+
+// oneState reports whether two claims are on the state of one key.
+func (e *encoding) oneState(a, b *stint.Claim) bool {
+	return a.Key == b.Key && (a.Limit == b.Limit || e.limits.of(a.Limit).hash == e.limits.of(b.Limit).hash)
+}

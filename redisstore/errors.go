@@ -169,3 +169,17 @@ func replicasMissing(have, want int) error {
 		Mend:    "bring the replicas back, or ask for fewer",
 	}
 }
+
+// replicasLate is the error of a caller whose time ended while its charge waited
+// for replicas. The server had answered.
+func replicasLate(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ended(ctx, "the charge stands; how many replicas have it is unknown")
+	}
+	return &stint.Error{
+		Code: stint.CodeUnavailable, Kind: "replicas",
+		Problem: "the replicas have not confirmed the charge in the caller's time; it stands",
+		Mend:    "bring the replicas back, ask for fewer, or allow more time than replica_timeout",
+		Err:     ctx.Err(),
+	}
+}

@@ -31,7 +31,9 @@ func (f *flight) fly(ctx context.Context) {
 	}
 	for _, p := range f.parts[:f.used] {
 		i := p.batch.invocation()
-		i.replicas = f.lane.replicas
+		if i.replicas = f.lane.replicas; i.replicas > 0 {
+			i.charged = p.noteCharged
+		}
 		f.invocations = append(f.invocations, i)
 		f.replies = append(f.replies, reply{})
 	}
@@ -159,8 +161,18 @@ func (p *part) read(r *reply, replicas uint8) {
 			copy(c.errs, errs)
 		}
 	}
-	if r.acked < int(replicas) {
+	if charged(r) && r.acked < int(replicas) {
 		p.lack(replicasMissing(r.acked, int(replicas)))
+	}
+}
+
+// noteCharged tells the calls that the server has answered, and that they wait
+// for its replicas.
+func (p *part) noteCharged() {
+	for _, e := range p.entries {
+		for c := e.first; c != nil; c = c.same {
+			c.charged.Store(true)
+		}
 	}
 }
 

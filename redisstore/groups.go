@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/stintdev/stint"
 )
@@ -58,7 +59,8 @@ type sending struct {
 type leader struct {
 	index, first int
 	slot         uint16
-	known        bool // it was decided, or there is none
+	replicas     uint8 // of its call
+	known        bool  // it was decided, or there is none
 	admitted     bool
 }
 
@@ -94,6 +96,9 @@ func (p *plan) run() {
 // take puts a group on its way.
 func (p *plan) take(index, first int) {
 	a := asked{Group: p.groups[index], dry: p.dry}
+	if !p.dry {
+		a.replicas = replicasOf(&a.Group)
+	}
 	l := leader{index: index, first: first}
 	err := a.Validate()
 	if err == nil && !p.dry {
@@ -108,8 +113,17 @@ func (p *plan) take(index, first int) {
 	var one bool
 	l.slot, one = p.store.slotOf(a.Claims)
 	shadow := a.Shadow
+	if l.replicas = a.replicas; shadow && !p.leader.known {
+		l.replicas = p.leader.replicas // it travels with its leader, if it can
+	}
+	if one && p.overtakes(&a.Group, l.slot, l.replicas) {
+		p.flush()
+	}
 	if shadow {
 		p.follow(&a, l.slot, one)
+	}
+	if !a.Shadow { // it does not travel with its leader
+		l.replicas = a.replicas
 	}
 	if one {
 		p.add(a, l)
@@ -141,7 +155,7 @@ func (p *plan) follow(a *asked, slot uint16, one bool) {
 
 // add puts a group of one slot into the call of that slot.
 func (p *plan) add(a asked, at leader) {
-	i := p.callOf(at.slot)
+	i := p.callOf(at.slot, at.replicas)
 	c := p.calls[i]
 	p.unsent = append(p.unsent, sending{index: at.index, first: at.first, claims: len(a.Claims), call: i, group: len(c.groups), fromOut: len(c.out)})
 	c.add(a)
@@ -155,16 +169,35 @@ func (p *plan) size() (claims int) {
 	return claims
 }
 
-func (p *plan) callOf(slot uint16) int {
+// callOf returns the call of a slot and a number of replicas: groups that wait
+// for replicas do not hold up others.
+func (p *plan) callOf(slot uint16, replicas uint8) int {
 	for i, c := range p.calls {
-		if c.slot == slot {
+		if c.slot == slot && c.replicas == replicas {
 			return i
 		}
 	}
 	c := p.store.calls.get()
-	c.slot, c.keep = slot, p.keep
+	c.slot, c.replicas, c.keep = slot, replicas, p.keep
 	p.calls = append(p.calls, c)
 	return len(p.calls) - 1
+}
+
+// overtakes reports whether a group could be decided before one that comes
+// first and shares the state of a key with it, because another call of the same
+// slot has that one.
+func (p *plan) overtakes(g *stint.Group, slot uint16, replicas uint8) bool {
+	for _, c := range p.calls {
+		if c.slot != slot || c.replicas == replicas {
+			continue
+		}
+		for i := range g.Claims {
+			if slices.ContainsFunc(c.claims, func(o stint.Claim) bool { return p.store.encoding.oneState(&o, &g.Claims[i]) }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // flush sends what is to be sent and waits for the answers.

@@ -12,9 +12,18 @@ type invocation struct {
 	script *script
 	keys   []string
 	args   []string
-	// replicas is how many replicas must have what the call wrote before its
+	// replicas is how many replicas must have what the call charged before its
 	// reply counts; 0: none. The others of its flight wait with it.
 	replicas uint8
+	// charged, when it is not nil, is called once the server has charged
+	// something, before the wait for replicas.
+	charged func()
+}
+
+func (i *invocation) noteCharged() {
+	if i.charged != nil {
+		i.charged()
+	}
 }
 
 // reply is what came of an invocation: what the script returned, or the error
@@ -22,8 +31,9 @@ type invocation struct {
 // CodeCanceled mean that the script may have run, and CodeUnavailable that it
 // has not.
 //
-// When fewer replicas than asked for answered in time there is data and no
-// error: acked says how many did, and [replicasMissing] is the error.
+// When a call charged something and fewer replicas than asked for answered in
+// time there is data and no error: acked says how many did, and
+// [replicasMissing] is the error.
 type reply struct {
 	data  string
 	acked int

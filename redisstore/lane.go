@@ -82,7 +82,7 @@ func (l *lane) send(ctx context.Context, c *call, itself bool) {
 	c.state = aloft
 	f.calls = append(f.calls, c)
 	l.mu.Unlock()
-	if !itself || c.keep || !patient(ctx) {
+	if !itself || c.keep || l.replicas > 0 || !patient(ctx) {
 		go l.fly(f) //nolint:gosec // not in the caller's context: it carries others
 		return
 	}
@@ -227,23 +227,25 @@ func (l *lane) land(f *flight) {
 }
 
 // leave takes a call whose caller gives up out of the queue, or else notes
-// that nobody waits for it. It returns what became of the call.
-func (l *lane) leave(c *call) callState {
+// that nobody waits for it. It returns what became of the call, and whether the
+// server has charged it and replicas are waited for.
+func (l *lane) leave(c *call) (state callState, charged bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case c.state == queued && c.keep:
 		c.alone = true
-		return abandoned
+		return abandoned, false
 	case c.state == queued:
 		l.unlinkLocked(c)
 		l.store.calls.put(c)
-		return dropped
+		return dropped, false
 	case c.state == aloft:
+		charged = c.charged.Load() // read before the flight may recycle the call
 		c.state = abandoned
-		return abandoned
+		return abandoned, charged
 	default:
-		return landed
+		return landed, false
 	}
 }
 

@@ -1,6 +1,10 @@
 package redisstore
 
 import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,10 +15,22 @@ import (
 // ample is longer than replicas take on the busiest machine.
 const ample = 20 * time.Second
 
+// charging counts in its key, and replies as the scripts of checks do: how many
+// it has charged stands behind the time.
+var charging = newScript(`return struct.pack('>i7I4', redis.call('TIME')[1], redis.call('INCR', KEYS[1]))`)
+
+func chargedOf(r reply) string {
+	_, n, _, err := readHead([]byte(r.data), 0)
+	if err != nil {
+		return err.Error()
+	}
+	return strconv.Itoa(n)
+}
+
 func TestCallWaitsForReplicas(t *testing.T) {
 	servers := redistest.Sentinel(t)
 	top := newTestTopology(t, Options{Addrs: []string{servers.Master().Addr()}, Timeout: ample, ReplicaTimeout: ample})
-	calls := []invocation{{script: counting, keys: []string{"k"}, args: []string{"1"}, replicas: 2}}
+	calls := []invocation{{script: charging, keys: []string{"k"}, replicas: 2}}
 	replies := make([]reply, 1)
 	for range 20 {
 		top.nodeOf(0).call(t.Context(), calls, replies)
@@ -22,8 +38,8 @@ func TestCallWaitsForReplicas(t *testing.T) {
 			t.Fatal(replies[0])
 		}
 		for _, p := range servers.Servers {
-			if got := p.Must("GET", "k"); got != replies[0].data {
-				t.Fatalf("%s has %s when the call for 2 replicas answers %s", p.Addr(), got, replies[0].data)
+			if got := p.Must("GET", "k"); got != chargedOf(replies[0]) {
+				t.Fatalf("%s has %s when the call for 2 replicas answers %s", p.Addr(), got, chargedOf(replies[0]))
 			}
 		}
 	}
@@ -39,10 +55,10 @@ func TestReplicasThatDoNotAnswerAreNotCounted(t *testing.T) {
 			defer p.Thaw()
 		}
 	}
-	calls := []invocation{{script: counting, keys: []string{"k"}, args: []string{"1"}, replicas: 1}}
+	calls := []invocation{{script: charging, keys: []string{"k"}, replicas: 1}}
 	replies := make([]reply, 1)
 	top.nodeOf(0).call(t.Context(), calls, replies)
-	if replies[0].err != nil || replies[0].acked != 0 || replies[0].data != "1" {
+	if replies[0].err != nil || replies[0].acked != 0 || chargedOf(replies[0]) != "1" {
 		t.Error(replies[0])
 	}
 	if got := master.Must("GET", "k"); got != "1" {
@@ -58,11 +74,11 @@ func TestLostScriptIsSentAgainAndStillWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	master.Must("SCRIPT", "FLUSH")
-	one := invocation{script: counting, keys: []string{"k"}, args: []string{"1"}, replicas: 2}
+	one := invocation{script: charging, keys: []string{"k"}, replicas: 2}
 	replies := make([]reply, 2)
 	top.nodeOf(0).call(t.Context(), []invocation{one, one}, replies)
 	for i, want := range []string{"2", "3"} {
-		if r := replies[i]; r.err != nil || r.data != want || r.acked != 2 {
+		if r := replies[i]; r.err != nil || chargedOf(r) != want || r.acked != 2 {
 			t.Error(i, r)
 		}
 	}
@@ -89,5 +105,166 @@ func TestChargeThatTooFewReplicasHaveStands(t *testing.T) {
 		if err != nil || d.Remaining != c.remaining {
 			t.Errorf("%d replicas asked for: %d remain, %v; want %d", c.replicas, d.Remaining, err, c.remaining)
 		}
+	}
+}
+
+// frozenReplicas is a master whose replicas take nothing in, so that every WAIT
+// lasts for as long as it may.
+func frozenReplicas(t *testing.T) *redistest.Process {
+	t.Helper()
+	servers := redistest.Sentinel(t)
+	master := servers.Master()
+	for _, p := range servers.Servers {
+		if p != master {
+			p.Freeze()
+			t.Cleanup(p.Thaw)
+		}
+	}
+	return master
+}
+
+// waits is how often a server was asked to wait for replicas.
+func waits(t *testing.T, p *redistest.Process) string {
+	t.Helper()
+	for line := range strings.Lines(p.Must("INFO", "commandstats")) {
+		if rest, ok := strings.CutPrefix(line, "cmdstat_wait:calls="); ok {
+			n, _, _ := strings.Cut(rest, ",")
+			return n
+		}
+	}
+	return "0"
+}
+
+// What charges nothing does not wait for replicas: neither alone nor among
+// others, and neither does a shadow.
+func TestOnlyAChargeWaitsForReplicas(t *testing.T) {
+	master := frozenReplicas(t)
+	s := open(t, Options{Addrs: []string{master.Addr()}, ReplicaTimeout: time.Millisecond})
+	before := waits(t, master) // AwaitReplicas has waited, too
+	replicas := stint.Policy{Replicas: 1}
+	one := stint.Claim{Key: "one", Limit: perHour(t, 1), Cost: 1, Policy: replicas}
+	plain := one
+	plain.Policy.Replicas = 0
+	if _, err := s.Take(t.Context(), plain); err != nil {
+		t.Fatal(err)
+	}
+	peek, back, reset, never := one, one, one, one
+	peek.Cost, back.Cost, reset.Cost, never.Cost = 0, -1, stint.Forget, 2
+	other := stint.Claim{Key: "other", Limit: perHour(t, 100), Cost: 1}
+	shadow := other
+	shadow.Policy = replicas
+	for what, groups := range map[string][]stint.Group{
+		"a denial":                   {{Claims: []stint.Claim{one}}},
+		"a peek":                     {{Claims: []stint.Claim{peek}}},
+		"a cost that never fits":     {{Claims: []stint.Claim{never}}},
+		"a group that denies":        {{Claims: []stint.Claim{other, never}}},
+		"a denial among others":      {{Claims: []stint.Claim{other}}, {Claims: []stint.Claim{never}}},
+		"a shadow":                   {{Claims: []stint.Claim{other}}, {Claims: []stint.Claim{shadow}, Shadow: true}},
+		"a shadow without a leader":  {{Claims: []stint.Claim{shadow}, Shadow: true}},
+		"a give-back, and a reset":   {{Claims: []stint.Claim{back}}, {Claims: []stint.Claim{reset}}},
+		"a group that charges alone": {{Claims: []stint.Claim{other}}},
+	} {
+		n := 0
+		for _, g := range groups {
+			n += len(g.Claims)
+		}
+		if err := s.TakeGroups(t.Context(), groups, make([]stint.Decision, n)); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if after := waits(t, master); after != before {
+			t.Fatalf("%s waits for replicas", what)
+		}
+		if _, err := s.Take(t.Context(), plain); err != nil { // so that each begins with a key that denies
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Take(t.Context(), shadow); err == nil || waits(t, master) == before {
+		t.Errorf("a charge does not wait: %v", err)
+	}
+}
+
+// Groups of one call that do not ask for replicas are decided by the master
+// alone, whatever the others meet.
+func TestGroupsWithoutReplicasDoNotFailWithOthers(t *testing.T) {
+	s := open(t, Options{Addrs: []string{frozenReplicas(t).Addr()}, ReplicaTimeout: time.Millisecond})
+	plain := stint.Claim{Key: "plain", Limit: perHour(t, 100), Cost: 1}
+	asks := stint.Claim{Key: "asks", Limit: perHour(t, 100), Cost: 1, Policy: stint.Policy{Replicas: 1}}
+	groups := []stint.Group{
+		{Claims: []stint.Claim{plain}},
+		{Claims: []stint.Claim{asks}},
+		{Claims: []stint.Claim{plain}, Shadow: true}, // it observes what is charged, though too few replicas have it
+		{Claims: []stint.Claim{plain}},
+		{Claims: []stint.Claim{plain, asks}},
+	}
+	out := make([]stint.Decision, 6)
+	err := s.TakeGroups(t.Context(), groups, out)
+	failed, ok := errors.AsType[*stint.GroupsError](err)
+	if !ok {
+		t.Fatal(err)
+	}
+	for i, err := range failed.Errs {
+		if i == 1 || i == 4 {
+			wantError(t, err, stint.CodeUnavailable, "replicas")
+		} else if err != nil {
+			t.Errorf("group %d: %v", i, err)
+		}
+	}
+	if !out[0].Allowed || !out[3].Allowed {
+		t.Error(out)
+	}
+}
+
+// Groups on one key are decided in order, also when only some ask for replicas.
+func TestGroupsOnOneKeyAreDecidedInOrder(t *testing.T) {
+	servers := redistest.Sentinel(t)
+	s := open(t, Options{Addrs: []string{servers.Master().Addr()}, Timeout: ample, ReplicaTimeout: ample})
+	var groups []stint.Group
+	for i := range 30 {
+		c := stint.Claim{Key: "k", Limit: perHour(t, 100), Cost: 1, Policy: stint.Policy{Replicas: uint8(i % 3)}}
+		groups = append(groups, stint.Group{Claims: []stint.Claim{c}, Shadow: i%5 == 4})
+	}
+	out := make([]stint.Decision, len(groups))
+	if err := s.TakeGroups(t.Context(), groups, out); err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range out {
+		if want := int64(99 - i); d.Remaining != want {
+			t.Fatalf("group %d: %d remain, want %d", i, d.Remaining, want)
+		}
+	}
+}
+
+// A caller whose time ends during the wait for replicas hears that it was these:
+// the master had answered.
+func TestTimeThatEndsInAWaitIsTheReplicas(t *testing.T) {
+	master := frozenReplicas(t)
+	s := open(t, Options{Addrs: []string{master.Addr()}, Timeout: ample, ReplicaTimeout: ample})
+	c := stint.Claim{Key: "k", Limit: perHour(t, 100), Cost: 1}
+	if _, err := s.Take(t.Context(), c); err != nil { // connected
+		t.Fatal(err)
+	}
+	c.Policy.Replicas = 1
+	before := waits(t, master)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error)
+	go func() {
+		_, err := s.Take(ctx, c)
+		ended <- err
+	}()
+	redistest.Await(t, func() error { // WAIT counts as called when it begins
+		if master.Must("INFO", "clients"); waits(t, master) == before {
+			return errors.New("nobody waits")
+		}
+		return nil
+	})
+	cancel()
+	wantError(t, <-ended, stint.CodeCanceled, "canceled")
+	late, end := context.WithTimeout(t.Context(), time.Second)
+	defer end()
+	_, err := s.Take(late, c)
+	wantError(t, err, stint.CodeUnavailable, "replicas")
+	if d, err := s.Take(t.Context(), stint.Claim{Key: "k", Limit: c.Limit}); err != nil || d.Remaining != 97 {
+		t.Errorf("%+v, %v: the charges do not stand", d, err)
 	}
 }

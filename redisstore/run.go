@@ -44,12 +44,15 @@ func (l *link) runOne(ctx context.Context, d *dialer, call *invocation, r *reply
 func (l *link) ask(ctx context.Context, d *dialer, call *invocation, r *reply) {
 	for _, build := range []builder{evalsha, eval} {
 		b := l.client.B()
-		commands := append(rueidis.Commands{b.Asking().Build(), build(b, call)}, l.wait(d, call.replicas)...)
-		l.read(l.client.DoMulti(ctx, commands...)[1:], []*reply{r})
-		if r.err == nil || !lacksScript(r.err) {
-			return
+		results := l.client.DoMulti(ctx, b.Asking().Build(), build(b, call))
+		if r.data, r.err = textOf(results[1]); r.err == nil || !lacksScript(r.err) {
+			break
 		}
 		d.noScript.Add(1)
+	}
+	if call.replicas > 0 && charged(r) {
+		call.noteCharged()
+		r.acked = l.awaitReplicas(ctx, d, call, asking)
 	}
 }
 
@@ -64,21 +67,83 @@ func eval(b rueidis.Builder, i *invocation) rueidis.Completed {
 	return b.Eval().Script(i.script.text).Numkeys(int64(len(i.keys))).Key(i.keys...).Arg(i.args...).Build()
 }
 
-// send sends the calls, and behind them one WAIT for all their writes when one
-// asks for replicas.
+// send sends the calls. When one that asks for replicas has charged something,
+// it waits for them.
 func (l *link) send(ctx context.Context, d *dialer, calls []invocation, replies []reply, build builder) {
-	commands, into, replicas := make(rueidis.Commands, 0, len(calls)+1), make([]*reply, len(calls)), uint8(0)
+	commands := make(rueidis.Commands, 0, len(calls))
 	for i := range calls {
 		commands = append(commands, build(l.client.B(), &calls[i]))
-		into[i] = &replies[i]
-		replicas = max(replicas, calls[i].replicas)
 	}
-	commands = append(commands, l.wait(d, replicas)...)
-	if replicas > 0 {
-		defer l.nudge(ctx, d).Stop()
+	for i, result := range l.client.DoMulti(ctx, commands...) {
+		replies[i].data, replies[i].err = textOf(result)
 	}
-	l.read(l.client.DoMulti(ctx, commands...), into)
+	last := lastCharged(calls, replies)
+	if last < 0 {
+		return
+	}
+	acked := l.awaitReplicas(ctx, d, &calls[last], !asking)
+	for i := range replies {
+		replies[i].acked = acked
+	}
 }
+
+// lastCharged returns the last call that asks for replicas and has charged
+// something, and tells all such calls; -1 when there is none.
+func lastCharged(calls []invocation, replies []reply) (last int) {
+	last = -1
+	for i := range calls {
+		if calls[i].replicas > 0 && charged(&replies[i]) {
+			calls[i].noteCharged()
+			last = i
+		}
+	}
+	return last
+}
+
+// charged reports whether a script's reply says that it charged a caller. Every
+// script for checks replies with that count behind the time.
+func charged(r *reply) bool {
+	if r.err != nil {
+		return false
+	}
+	_, allowed, _, err := readHead([]byte(r.data), 0)
+	return err == nil && allowed > 0
+}
+
+// asking says that the slot of a call is still on its way to the server.
+const asking = true
+
+// awaitReplicas waits until as many replicas as a call asks for have what the
+// server has written so far, and returns how many have it; 0 where that cannot
+// be found out in time.
+//
+// It is a round trip of its own, so that a call that charges nothing does not
+// wait, and a slow replica is not taken for a slow server. WAIT is about what
+// its own connection has written, and the call may have used another one.
+// Replicas receive all writes in one order, so a write of no consequence
+// before the WAIT stands for all that came before it.
+func (l *link) awaitReplicas(ctx context.Context, d *dialer, call *invocation, asking bool) int {
+	timer := l.nudge(ctx, d)
+	defer timer.Stop()
+	b, commands := l.client.B(), rueidis.Commands(nil)
+	if asking {
+		commands = append(commands, b.Asking().Build())
+	}
+	ms := max(1, d.opts.ReplicaTimeout.Milliseconds()) // 0 would wait for ever
+	commands = append(commands,
+		b.Psetex().Key(call.keys[0]+waitSuffix).Milliseconds(1).Value("").Build(),
+		b.Wait().Numreplicas(int64(call.replicas)).Timeout(ms).Build())
+	results := l.client.DoMulti(ctx, commands...)
+	if results[len(results)-2].Error() != nil {
+		return 0
+	}
+	acked, _ := results[len(results)-1].AsInt64() // a WAIT that is refused has found no replica
+	return int(acked)
+}
+
+// waitSuffix makes a key of a call one that no claim has, in the same slot: the
+// last part of a claim's key is a hash without a colon.
+const waitSuffix = ":wait"
 
 // nudge asks the server something when the time of a WAIT is over. One with
 // nothing else to do looks only ten times a second whose time is.
@@ -86,32 +151,6 @@ func (l *link) nudge(ctx context.Context, d *dialer) *time.Timer {
 	return time.AfterFunc(d.opts.ReplicaTimeout+time.Millisecond, func() {
 		_ = l.client.Do(ctx, l.client.B().Ping().Build()).Error() // that it was asked is all
 	})
-}
-
-// wait is the command that waits for replicas; none when none are asked for.
-// It goes over the same connection as the writes, whose replication it waits
-// for, and nobody else uses that meanwhile.
-func (l *link) wait(d *dialer, replicas uint8) rueidis.Commands {
-	if replicas == 0 {
-		return nil
-	}
-	ms := max(1, d.opts.ReplicaTimeout.Milliseconds()) // 0 would wait for ever
-	return rueidis.Commands{l.client.B().Wait().Numreplicas(int64(replicas)).Timeout(ms).Build()}
-}
-
-// read reads the results of calls, and of the WAIT that may follow them. A
-// WAIT that is refused has found no replica.
-func (l *link) read(results []rueidis.RedisResult, into []*reply) {
-	for i, r := range into {
-		r.data, r.err = textOf(results[i])
-	}
-	if len(results) == len(into) {
-		return
-	}
-	acked, _ := results[len(into)].AsInt64()
-	for _, r := range into {
-		r.acked = int(acked)
-	}
 }
 
 // textOf is what a script returned. Anything but a text is a bug, and has

@@ -36,6 +36,9 @@ type spread struct {
 func (p *plan) spread(a asked, index, first int) bool {
 	p.flush()
 	s := p.store.newSpread(a.Claims, p.out[first:first+len(a.Claims)])
+	if a.replicas == 0 {
+		s.waitForNoReplica()
+	}
 	if err := s.decide(p.ctx, a.dry); err != nil {
 		clear(s.answers)
 		p.fail(index, err)
@@ -96,6 +99,16 @@ func (s *Store) newSpread(claims []stint.Claim, answers []stint.Decision) *sprea
 		sp.units = append(sp.units, unit)
 	}
 	return sp
+}
+
+// waitForNoReplica has the units wait for no replica: their group does not,
+// though its claims may ask for it.
+func (s *spread) waitForNoReplica() {
+	for i := range s.units {
+		for j := range s.units[i].Claims {
+			s.units[i].Claims[j].Policy.Replicas = 0
+		}
+	}
 }
 
 // scattered reports whether a claim is one of a set of alternatives of several

@@ -85,7 +85,7 @@ func (s *Store) Take(ctx context.Context, claim stint.Claim) (d stint.Decision, 
 		return d, endedUnsent(ctx)
 	}
 	slot := s.slotOfClaim(&claim)
-	l := s.laneOf(slot, claim.Policy.Replicas)
+	l := s.laneOf(slot, replicasOfClaim(&claim))
 	if quickClaim(&claim) && l.replicas == 0 && patient(ctx) {
 		if d, flew, err := l.takeLone(ctx, &claim); flew {
 			return d, err

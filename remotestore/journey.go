@@ -22,7 +22,7 @@ func (j *journey) run(ctx context.Context) error {
 		c := j.store.borrow()
 		to := j.load(c, from)
 		n := countClaims(j.groups[from:to])
-		if err := j.store.lane.carry(ctx, c); err != nil {
+		if err := j.store.laneOf(c).carry(ctx, c); err != nil {
 			return j.broken(from, err)
 		}
 		j.unload(c, from, j.out[at:at+n])

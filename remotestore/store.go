@@ -19,7 +19,8 @@ import (
 // all of a process: claims that wait at the same time travel together.
 //
 // A claim leaves at once when this process has nothing on its way to the
-// server. At most two calls are on their way at a time; one that is given up
+// server. At most two calls are on their way at a time, and two more that ask for
+// replicas; one that is given up
 // makes room for the next, and a server that froze may still get it when it
 // wakes. The breaker of a guard bounds how many those are. A claim whose context
 // ends while it waits is never sent; once it was sent its outcome is unknown, and
@@ -29,6 +30,7 @@ type Store struct {
 	conn    *grpc.ClientConn
 	client  stintv1.LimiterServiceClient
 	lane    lane
+	waiting lane // of the calls that wait for replicas of the server's store, so that nobody else waits for those
 	limits  limitMessages
 	calls   sync.Pool // of *call
 	closed  atomic.Bool
@@ -47,7 +49,8 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, &stint.Error{Code: stint.CodeInvalid, Kind: "options", Problem: "remotestore: Addr", Err: err}
 	}
-	s.conn, s.client, s.lane.store = conn, stintv1.NewLimiterServiceClient(conn), s
+	s.conn, s.client = conn, stintv1.NewLimiterServiceClient(conn)
+	s.lane.store, s.waiting.store = s, s
 	conn.Connect()
 	return s, nil
 }
@@ -98,7 +101,7 @@ func (s *Store) Take(ctx context.Context, claim stint.Claim) (stint.Decision, er
 	}
 	c := s.borrow()
 	c.addOne(claim)
-	if err := s.lane.carry(ctx, c); err != nil {
+	if err := s.laneOf(c).carry(ctx, c); err != nil {
 		return stint.Decision{}, err
 	}
 	d, err := c.out[0], c.errorOf(0)
@@ -118,6 +121,16 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	}
 	j := journey{store: s, groups: groups, out: out, admitted: true}
 	return j.run(ctx)
+}
+
+// laneOf returns the lane that a call travels in.
+func (s *Store) laneOf(c *call) *lane {
+	for i := range c.claims {
+		if claim := &c.claims[i]; claim.Policy.Replicas > 0 && claim.Cost >= 0 && claim.Cost+claim.Extra > 0 {
+			return &s.waiting
+		}
+	}
+	return &s.lane
 }
 
 func countClaims(groups []stint.Group) (n int) {

@@ -159,11 +159,11 @@ func reached(up func() bool) bool {
 }
 
 // sharedStats is what a store and its guard say together. A store without
-// traffic is up when it can be connected to.
+// traffic is up when it can be connected to, and one whose replicas fail is up.
 func sharedStats(s server.SharedStats, guarded guard.Stats) server.SharedStats {
 	for _, shard := range guarded.Shards {
 		open := shard.State != breaker.Closed
-		s.Up = s.Up && !open
+		s.Up = s.Up && (!open || shard.Replicas)
 		s.Breakers = append(s.Breakers, server.BreakerStats{Shard: shard.Name, Open: open, Opens: shard.Opened})
 	}
 	return s

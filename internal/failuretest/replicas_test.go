@@ -1,0 +1,97 @@
+package failuretest
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/guard"
+	"github.com/stintdev/stint/internal/redistest"
+)
+
+// The claims of a load of which one asks for a replica.
+const (
+	waitsForOne = iota
+	needsNone
+)
+
+// A rule that waits for a replica takes the store from no other rule: neither
+// when the replica is 12 ms away, nor when it is frozen.
+func TestRuleThatWaitsForReplicasLeavesTheStoreToOthers(t *testing.T) {
+	skipShort(t)
+	master := redistest.Server(t, "--repl-diskless-sync", "no")
+	way := redistest.Proxy(t, master.Addr())
+	host, port, _ := strings.Cut(way.Addr(), ":")
+	replica := redistest.Server(t, "--replicaof", host, port, "--repl-diskless-sync", "no")
+	master.AwaitReplicas(1)
+	way.Delay(6 * time.Millisecond)
+
+	// Half of the checks wait for the replica. A busy host makes some of the
+	// others slow, too, but not so many.
+	b := guard.DefaultBreaker()
+	b.SlowRatio = 0.25
+	n := newNode(t, single(master.Addr()), guard.Options{Breaker: &b})
+	claims := []stint.Claim{
+		waitsForOne: {Key: "replicas", Limit: limitOf(t, plenty), Cost: 1, Policy: stint.Policy{Replicas: 1}},
+		needsNone:   {Key: "none", Limit: limitOf(t, plenty), Cost: 1, Policy: stint.Policy{OnFailure: stint.FailClosed}},
+	}
+	awaitAnswer(t, n, claims[needsNone])
+	slow := judgeBeside(t, n, claims)
+	if slow.took < 10*time.Millisecond || slow.degraded > slow.answered {
+		t.Errorf("the replica is 12 ms away: its checks took %v, and %d of %d were answered without it", slow.took, slow.degraded, slow.degraded+slow.answered)
+	}
+	replica.Freeze()
+	defer replica.Thaw()
+	if frozen := judgeBeside(t, n, claims); frozen.answered > 0 || frozen.counted == 0 {
+		t.Errorf("the replica is frozen: %d checks were answered as if it were not, and %d were charged", frozen.answered, frozen.counted)
+	}
+}
+
+// beside is what became of the checks that wait for a replica.
+type beside struct {
+	answered, degraded int
+	counted            int64         // by the store
+	took               time.Duration // in the median
+}
+
+// judgeBeside has a load go on for longer than a breaker's window. It fails the
+// test when a breaker opens, or a check that needs no replica notices anything.
+func judgeBeside(t *testing.T, n *node, claims []stint.Claim) (b beside) {
+	t.Helper()
+	before := plenty - awaitAnswer(t, n, claims[waitsForOne]).Remaining
+	l := start(t, n, claims...)
+	<-time.After(guard.DefaultBreaker().Window + time.Second)
+	samples := l.stop()
+	var took []time.Duration
+	others, unanswered := 0, 0
+	for i := range samples {
+		s := &samples[i]
+		switch {
+		case s.err != nil:
+			t.Fatal(s.err)
+		case s.claim == needsNone:
+			others++
+			if s.d.Degraded {
+				unanswered++
+			}
+		case s.d.Degraded:
+			b.degraded++
+		default:
+			b.answered++
+		}
+		if s.claim == waitsForOne {
+			took = append(took, s.took)
+		}
+	}
+	b.took, b.counted = quantile(took, 0.5), plenty-awaitAnswer(t, n, claims[waitsForOne]).Remaining-before
+	t.Logf("%+v; of %d others %d had no answer", b, others, unanswered)
+	if unanswered*100 > others { // a busy host holds up a few for a whole deadline
+		t.Errorf("%d of %d checks that need no replica had no answer", unanswered, others)
+	}
+	if c := n.changes.last(); !c.at.IsZero() {
+		t.Errorf("the breaker of %s went from %v to %v", strconv.Quote(c.shard), c.From, c.To)
+	}
+	return b
+}
