@@ -219,3 +219,28 @@ func TestMemoryBatchAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// Shares of one limit have its spec and other numbers. A store that decides by
+// one and then another keeps what is left, and takes neither for the other.
+func TestSharesOfALimitAreToldApart(t *testing.T) {
+	now := int64(1e15)
+	m := NewMemory(MemoryOptions{Clock: func() int64 { return now }})
+	t.Cleanup(func() { _ = m.Close() })
+	whole, err := Spec{Limit: 10, Window: time.Minute}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		nodes     int
+		remaining int64
+	}{{1, 9}, {2, 4}, {5, 1}, {1, 0}} {
+		share, err := whole.Share(step.nodes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := m.Take(t.Context(), Claim{Key: "k", Limit: share, Cost: 1})
+		if err != nil || d.Limit != share.Max() || d.Remaining != step.remaining {
+			t.Errorf("%d nodes: %+v, %v, want %d of %d to remain", step.nodes, d, err, step.remaining, share.Max())
+		}
+	}
+}
