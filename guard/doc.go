@@ -27,9 +27,10 @@
 // its context; that while a breaker is open a check takes less than a
 // microsecond of work and never reaches the store; that no check is ever used
 // as a probe; that a caller's mistake never counts against the store, nor its
-// impatience, unless the store had been slow by then; and that the local state
-// is dropped when the store is back, because what that knows is what counts. It
-// starts without its store, and logs changes of state, never single requests.
+// impatience, unless the store had been slow by then; and that failures together
+// admit a share once: the local state lives on after a recovery until nothing in
+// it counts any more, and the next failure continues it. It starts without its
+// store, and logs changes of state, never single requests.
 //
 // What a frozen server's kernel already holds still runs when it thaws: at most
 // the calls sent before the breaker opened, which are those of one deadline,

@@ -163,12 +163,16 @@ func (r *round) scatter() {
 func (r *round) answer() error {
 	var errs []error
 	admitted, out := true, r.out
+	local := r.guard.local.Load()
 	for i := range r.groups {
 		g, f := &r.groups[i], r.fates[i]
 		decisions := out[:len(g.Claims)]
 		out = out[len(g.Claims):]
-		if f.err != nil && !f.final {
+		switch {
+		case f.err != nil && !f.final:
 			f.err = r.degrade(g, decisions, admitted, f)
+		case f.err == nil && local != nil && (admitted || !g.Shadow):
+			r.admitted(local, g, decisions)
 		}
 		if f.err != nil {
 			errs = append(errs, make([]error, len(r.groups)-len(errs))...)
@@ -182,6 +186,17 @@ func (r *round) answer() error {
 		return nil
 	}
 	return &stint.GroupsError{Errs: errs}
+}
+
+// admitted charges the local state with what the store has charged of a group.
+func (r *round) admitted(l *local, g *stint.Group, decisions []stint.Decision) {
+	if !admits(g.Claims, decisions) {
+		return
+	}
+	nodes := r.guard.nodes()
+	for i := range g.Claims {
+		l.admitted(&g.Claims[i], &decisions[i], nodes)
+	}
 }
 
 func admits(claims []stint.Claim, decisions []stint.Decision) bool {

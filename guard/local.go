@@ -4,24 +4,33 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/stintdev/stint"
 )
 
-// local is what is decided in memory while the store fails. It is dropped when
-// the store is back. While single calls fail it stays, so that a store that
-// fails now and then does not hand out the share anew each time.
+// local is what is decided in memory while the store fails. It outlives the
+// recovery until nothing that was decided locally counts any more, and the next
+// failure continues it: a store that comes and goes does not hand out the share
+// anew each time. Meanwhile what the store admits is charged here, too, because
+// a share that nobody used would refill while the store is up.
 type local struct {
 	store   stint.Store
-	nodes   int
-	shares  shares // of limits of rules and programs
-	callers shares // of limits that callers bring: ever new ones drop no others
+	until   atomic.Int64 // when the last of what was decided here is forgotten, in µs
+	shares  shares       // of limits of rules and programs
+	callers shares       // of limits that callers bring: ever new ones drop no others
 }
 
 // shares are this node's parts of limits, found once.
 type shares struct {
-	known sync.Map // of stint.Limit to stint.Limit, zero where there is none
+	known sync.Map // of portion to stint.Limit, zero where there is none
 	count atomic.Int64
+}
+
+// portion is a limit and the number of nodes that share it.
+type portion struct {
+	limit stint.Limit
+	nodes int
 }
 
 // maxShares bounds how many limits' shares are remembered, of each kind.
@@ -35,57 +44,86 @@ type spare struct {
 	store stint.Store // nil: in use
 }
 
-// localNow returns the local state, made anew when the number of nodes has
-// changed: shares of two sizes must not share state.
+// localNow returns the local state.
 func (s *Store) localNow() *local {
-	nodes := s.nodes()
-	if l := s.local.Load(); l != nil && l.nodes == nodes {
+	if l := s.local.Load(); l != nil {
 		return l
 	}
 	s.spare.Lock()
 	defer s.spare.Unlock()
-	if l := s.local.Load(); l != nil && l.nodes == nodes {
+	if l := s.local.Load(); l != nil {
 		return l
 	}
 	store := s.spare.store
 	if s.spare.store = nil; store == nil {
 		store = s.options.Local()
 	}
-	l := &local{store: store, nodes: nodes}
+	l := &local{store: store}
 	s.local.Store(l)
+	s.shards.minders.run(func(ctx context.Context) { s.keepLocal(ctx, l) })
 	return l
 }
 
-// forgetLocal drops the local state, and has an empty one ready for the next
-// failure.
-func (s *Store) forgetLocal() {
-	if s.local.Swap(nil) == nil {
-		return
+// keepLocal drops the local state once the store is up and nothing in it counts
+// any more.
+func (s *Store) keepLocal(ctx context.Context, l *local) {
+	for left := time.Duration(0); pause(ctx, min(max(left, time.Second), time.Hour)); {
+		if left = s.counts(l); left <= 0 && s.shards.up() && s.dropLocal(l) {
+			return
+		}
 	}
+}
+
+// counts returns for how long what was decided locally counts.
+func (s *Store) counts(l *local) time.Duration {
+	return time.Duration(l.until.Load()-s.options.Clock()) * time.Microsecond
+}
+
+// dropLocal drops the local state, and has an empty one ready for the next
+// failure. It reports false where something was decided meanwhile. Whoever
+// still holds the state sees that it was dropped, and decides again.
+func (s *Store) dropLocal(l *local) bool {
 	fresh := s.options.Local()
 	s.spare.Lock()
 	defer s.spare.Unlock()
+	s.local.Store(nil)
+	if s.counts(l) > 0 {
+		s.local.Store(l)
+		return false
+	}
 	s.spare.store = fresh
+	return true
+}
+
+// dropped reports whether a local state is not the one in use.
+func (s *Store) dropped(l *local) bool { return s.local.Load() != l }
+
+// decided notes until when a local decision counts.
+func (l *local) decided(d *stint.Decision) {
+	until := d.At + d.ResetAfter.Microseconds()
+	for old := l.until.Load(); old < until && !l.until.CompareAndSwap(old, until); {
+		old = l.until.Load()
+	}
 }
 
 // share is this node's part of a limit, found once.
-func (l *local) share(limit stint.Limit) (stint.Limit, bool) {
-	if l.nodes <= 1 {
+func (l *local) share(limit stint.Limit, nodes int) (stint.Limit, bool) {
+	if nodes <= 1 {
 		return limit, true
 	}
 	s := &l.shares
 	if limit.FromCaller() {
 		s = &l.callers
 	}
-	return s.of(limit, l.nodes)
+	return s.of(portion{limit, nodes})
 }
 
-func (s *shares) of(limit stint.Limit, nodes int) (stint.Limit, bool) {
-	if known, ok := s.known.Load(limit); ok {
+func (s *shares) of(p portion) (stint.Limit, bool) {
+	if known, ok := s.known.Load(p); ok {
 		share, _ := known.(stint.Limit)
 		return share, share.Valid()
 	}
-	share, err := limit.Share(nodes)
+	share, err := p.limit.Share(p.nodes)
 	if err != nil {
 		share = stint.Limit{}
 	}
@@ -93,16 +131,31 @@ func (s *shares) of(limit stint.Limit, nodes int) (stint.Limit, bool) {
 		s.known.Clear()
 		s.count.Store(0)
 	}
-	s.known.Store(limit, share)
+	s.known.Store(p, share)
 	return share, err == nil
 }
 
+// admitted charges here what the store has admitted of a claim. A limit of its
+// own for failures says nothing of what the store admits.
+func (l *local) admitted(c *stint.Claim, d *stint.Decision, nodes int) {
+	if c.Policy.OnFailure != stint.FailLocal || c.Local != nil || !d.Allowed {
+		return
+	}
+	in, ok := l.standIn(c, nodes)
+	if ok && c.Cost >= 0 {
+		in.Cost += d.Granted
+	}
+	if ok && in.Cost != 0 {
+		_, _ = l.store.Take(context.Background(), in) // what it has no room for is more than the share
+	}
+}
+
 // standIn is the claim that is decided in place of one of the store's; not ok
-// when the limit is too slow to be divided.
-func (l *local) standIn(c *stint.Claim) (in stint.Claim, ok bool) {
+// when the limit is too slow to be divided among the nodes.
+func (l *local) standIn(c *stint.Claim, nodes int) (in stint.Claim, ok bool) {
 	in = stint.Claim{Key: c.Key, Cost: c.Cost, At: c.At, Any: c.Any}
 	if c.Local == nil {
-		in.Limit, ok = l.share(c.Limit)
+		in.Limit, ok = l.share(c.Limit, nodes)
 		return in, ok
 	}
 	in.Limit = c.Local.Limit
@@ -116,11 +169,15 @@ func (l *local) standIn(c *stint.Claim) (in stint.Claim, ok bool) {
 // as closed: nothing may be had of it here.
 func (s *Store) takeLocal(c stint.Claim, sh *shard) (stint.Decision, error) {
 	l := s.localNow()
-	in, ok := l.standIn(&c)
+	in, ok := l.standIn(&c, s.nodes())
 	if !ok {
 		return s.denied(&c, sh), nil
 	}
 	d, err := l.store.Take(context.Background(), in)
+	l.decided(&d)
+	if s.dropped(l) {
+		return s.takeLocal(c, sh)
+	}
 	d.Degraded = true
 	s.degraded.local.Add(1)
 	return d, err
@@ -136,7 +193,7 @@ type standIns struct {
 // takeLocal decides the local claims of a group as one, and so the group.
 func (r *round) takeLocal(claims []stint.Claim, out []stint.Decision, sh *shard) error {
 	l, in := r.guard.localNow(), &r.stand
-	if !in.gather(l, claims) {
+	if !in.gather(l, claims, r.guard.nodes()) {
 		for i := range claims {
 			out[i] = r.guard.denied(&claims[i], sh)
 		}
@@ -144,6 +201,12 @@ func (r *round) takeLocal(claims []stint.Claim, out []stint.Decision, sh *shard)
 	}
 	if err := l.store.TakeGroups(context.Background(), in.group[:], in.out); err != nil {
 		return err
+	}
+	for i := range in.out {
+		l.decided(&in.out[i])
+	}
+	if r.guard.dropped(l) {
+		return r.takeLocal(claims, out, sh)
 	}
 	for i := range claims {
 		if in.of[i] < 0 {
@@ -160,7 +223,7 @@ func (r *round) takeLocal(claims []stint.Claim, out []stint.Decision, sh *shard)
 // gather collects the claims that stand in. Several that share one (a rule's
 // own local limit stands in for all of its limits) are one claim, of the
 // greatest cost. It is not ok when there is none for one of them.
-func (in *standIns) gather(l *local, claims []stint.Claim) (ok bool) {
+func (in *standIns) gather(l *local, claims []stint.Claim, nodes int) (ok bool) {
 	stand := in.group[0].Claims[:0]
 	in.of = in.of[:0]
 	for i := range claims {
@@ -169,7 +232,7 @@ func (in *standIns) gather(l *local, claims []stint.Claim) (ok bool) {
 			in.of = append(in.of, -1)
 			continue
 		}
-		one, ok := l.standIn(c)
+		one, ok := l.standIn(c, nodes)
 		if !ok {
 			return false
 		}

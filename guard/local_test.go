@@ -71,7 +71,7 @@ func admitted(t *testing.T, g *guard.Store, c stint.Claim) int64 {
 	return n.Load()
 }
 
-// When nodes come or go the shares change, and begin anew.
+// When nodes come or go the shares change, and keep what was used of them.
 func TestShareFollowsTheNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &counted{faulty: newFaulty()}
@@ -84,6 +84,10 @@ func TestShareFollowsTheNodes(t *testing.T) {
 			if err != nil || d.Limit != 10/nodes || d.Remaining != 10/nodes-1 {
 				t.Errorf("%d nodes: got %+v, %v", nodes, d, err)
 			}
+		}
+		store.nodes.Store(1)
+		if d, err := g.Take(t.Context(), claim(t, "user:2", stint.FailLocal)); err != nil || d.Limit != 10 || d.Remaining != 0 {
+			t.Errorf("one node again: got %+v, %v, want the one that was left", d, err)
 		}
 	})
 }
@@ -133,9 +137,10 @@ func TestRulesOwnLocalLimitStandsIn(t *testing.T) {
 	})
 }
 
-// What the store knows is what counts when it is back, and at the next failure
-// memory begins anew.
-func TestLocalStateIsDroppedAtRecovery(t *testing.T) {
+// What the store knows is what counts when it is back. The next failure finds
+// what the last one left; once nothing of that counts any more, memory begins
+// anew.
+func TestLocalStateOutlivesTheRecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()
 		g := mustNew(t, store, guard.Options{})
@@ -143,21 +148,50 @@ func TestLocalStateIsDroppedAtRecovery(t *testing.T) {
 		for range 4 {
 			_, _ = g.Take(t.Context(), c)
 		}
-		for range 2 {
+		for _, outage := range []struct {
+			after time.Duration
+			left  int64
+		}{{0, 10}, {time.Second, 0}, {30 * time.Second, 5}, {2 * time.Minute, 10}} {
+			time.Sleep(outage.after)
 			opened(t, g, store, fails(errUnavailable), "user:1")
-			for want := int64(9); want >= 0; want-- {
+			for want := outage.left - 1; want >= 0; want-- {
 				if d, err := g.Take(t.Context(), c); err != nil || !d.Allowed || d.Remaining != want {
-					t.Fatal(d, err, want)
+					t.Fatalf("%v after the last failure: %+v, %v; want %d to remain", outage.after, d, err, want)
 				}
 			}
 			if d, _ := g.Take(t.Context(), c); d.Allowed {
-				t.Fatal("more than the limit")
+				t.Fatalf("%v after the last failure: more than the share", outage.after)
 			}
 			store.heal()
-			time.Sleep(time.Second)
+			time.Sleep(300 * time.Millisecond)
 		}
-		if d, err := g.Take(t.Context(), c); err != nil || d.Degraded || d.Remaining != 5 {
+		time.Sleep(-1 + time.Minute)
+		if d, err := g.Take(t.Context(), c); err != nil || d.Degraded || d.Remaining != 9 {
 			t.Errorf("got %+v, %v, want what the store knows", d, err)
+		}
+	})
+}
+
+// A reset ends what memory knows of a key, too.
+func TestResetForgetsWhatWasDecidedLocally(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		g := mustNew(t, store, guard.Options{})
+		c := claim(t, "user:2", stint.FailLocal)
+		opened(t, g, store, fails(errUnavailable), "user:1")
+		for range 11 {
+			_, _ = g.Take(t.Context(), c)
+		}
+		store.heal()
+		time.Sleep(time.Second)
+		reset := c
+		reset.Cost = stint.Forget
+		if _, err := g.Take(t.Context(), reset); err != nil {
+			t.Fatal(err)
+		}
+		opened(t, g, store, fails(errUnavailable), "user:1")
+		if d, err := g.Take(t.Context(), c); err != nil || d.Remaining != 9 {
+			t.Errorf("got %+v, %v, want a fresh share", d, err)
 		}
 	})
 }

@@ -25,7 +25,7 @@ func (s *shards) mind(ctx context.Context, sh *shard, why breaker.Reason) {
 		}
 		switch {
 		case s.probe(ctx, sh):
-			s.recovered(ctx, sh, time.Since(since))
+			s.tellRecovered(ctx, sh, time.Since(since))
 			return
 		case sh.server != nil && s.forgot(sh.server):
 			return
@@ -95,14 +95,6 @@ func (s *shards) start(sh *shard) {
 	if store, ok := s.guard.store.(Stopper); ok {
 		store.Start(sh.name)
 	}
-}
-
-// recovered drops what was decided without the store, once all of it is back.
-func (s *shards) recovered(ctx context.Context, sh *shard, after time.Duration) {
-	if s.up() {
-		s.guard.forgetLocal()
-	}
-	s.tellRecovered(ctx, sh, after)
 }
 
 // up reports whether no shard is left alone.

@@ -150,6 +150,9 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 	s.leave(v, err)
 	if err == nil {
 		call.Success()
+		if l := s.local.Load(); l != nil {
+			l.admitted(&c, &d, s.nodes())
+		}
 		return d, nil
 	}
 	blame := blameFor(ctx, err)
