@@ -32,12 +32,15 @@
 //     the work of two versions on one store.
 //   - [New] needs no server, and what was lost is found again by itself: a
 //     restarted server, a promoted replica, a slot that moved.
+//   - The laws are those of one store. A master that is cut off goes on granting
+//     beside its successor, unless min-replicas-to-write is 1; [New] has a warning
+//     logged where it is 0 and there are replicas.
 //   - A key lives as long as its state says more than a fresh one. The longest
 //     are those of quotas and of the slowest buckets.
 //   - No password is in an error, in a log line, or in printed [Options].
 //
 // A user of the servers needs the commands EVALSHA, EVAL, TIME and those that
 // read and write keys below the prefix; with SCRIPT LOAD and INFO scripts are
-// there before the first call, and a server that evicts keys is warned of. A
-// Cluster needs CLUSTER SLOTS too, and claims that ask for replicas WAIT.
+// there before the first call, and a server that evicts keys is warned of; with
+// CONFIG GET settings are, too. A Cluster needs CLUSTER SLOTS too, and claims that ask for replicas WAIT.
 package redisstore

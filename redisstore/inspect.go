@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,16 +15,20 @@ import (
 
 // warned is what has been said of a server, so that it is said once.
 type warned struct {
-	eviction, scripts atomic.Bool
-	rights            rights
+	eviction, scripts, splitBrain, coverage, settings atomic.Bool
+	rights                                            rights
 }
 
 // inspect loads the scripts on a server that has been connected to, and looks
-// at its version, its memory policy and the user's rights. What the user may
-// not ask is not held against the server.
+// at its version, its memory policy, what it does without replicas, and the
+// user's rights. What the user may not ask is not held against the server.
 func (d *dialer) inspect(ctx context.Context, l *link, known *warned) error {
 	b := l.client.B()
-	commands := rueidis.Commands{b.Info().Section("server").Build(), b.Info().Section("memory").Build()}
+	commands := rueidis.Commands{
+		b.Info().Section("server").Build(), b.Info().Section("memory").Build(), b.Info().Section("replication").Build(),
+		b.ConfigGet().Parameter("min-replicas-to-write").Build(), b.ConfigGet().Parameter("cluster-require-full-coverage").Build(),
+	}
+	asked := len(commands)
 	for _, s := range d.scripts {
 		commands = append(commands, b.ScriptLoad().Script(s.text).Build())
 	}
@@ -41,8 +46,9 @@ func (d *dialer) inspect(ctx context.Context, l *link, known *warned) error {
 		return err
 	}
 	d.warnOfEviction(l, memory, known)
+	d.warnOfSettings(l, results[2:asked], known)
 	d.warnOfRights(l, results[last], &known.rights)
-	return d.loaded(l, results[2:last], known)
+	return d.loaded(l, results[asked:last], known)
 }
 
 // answer is a text that the server may refuse to tell: then it is empty.
@@ -100,6 +106,38 @@ func (d *dialer) warnOfEviction(l *link, memory string, known *warned) {
 	}
 	d.log.Warn("the server may evict keys, and who is evicted has a full allowance again (set maxmemory-policy noeviction)",
 		"server", l.addr, "maxmemory_policy", policy, "maxmemory", field(memory, "maxmemory_human"))
+}
+
+// warnOfSettings warns of two settings by which limits hold less than an
+// operator may think. The results are INFO's section on replication and both
+// settings. Managed services let nobody ask for those: then nothing is known.
+func (d *dialer) warnOfSettings(l *link, results []rueidis.RedisResult, known *warned) {
+	replication, _ := results[0].ToString() // without it the server counts as one without replicas
+	atLeast, err1 := setting(results[1])
+	coverage, err2 := setting(results[2])
+	if err := cmp.Or(err1, err2); err != nil && !known.settings.Swap(true) {
+		d.log.Debug("the server's settings are not known: CONFIG GET is refused (min-replicas-to-write should be 1 where there are replicas, cluster-require-full-coverage no)",
+			"server", l.addr, "error", err)
+	}
+	replicas := field(replication, "connected_slaves")
+	if replicas != "" && replicas != "0" && atLeast == "0" && !known.splitBrain.Swap(true) {
+		d.log.Warn("a master that is cut off from its replicas goes on granting beside its successor: limits then hold on each side, not together (set min-replicas-to-write 1)",
+			"server", l.addr, "replicas", replicas, "min_replicas_to_write", atLeast)
+	}
+	if d.opts.Topology == Cluster && coverage == "yes" && !known.coverage.Swap(true) {
+		d.log.Warn("when one master of the cluster fails without a replica, all the others refuse their keys, too (set cluster-require-full-coverage no)",
+			"server", l.addr, "cluster_require_full_coverage", coverage)
+	}
+}
+
+// setting is the value in the reply to a CONFIG GET; empty when the server has
+// no such setting.
+func setting(r rueidis.RedisResult) (string, error) {
+	pairs, err := r.AsStrMap()
+	for _, value := range pairs {
+		return value, nil
+	}
+	return "", err
 }
 
 // field returns one field of INFO, empty when it is not there.

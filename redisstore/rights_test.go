@@ -96,3 +96,85 @@ func TestRightsAreLookedAtNowAndThen(t *testing.T) {
 		}
 	}
 }
+
+// connected opens a store and returns what its log says about a server that has
+// been connected to.
+func connected(t *testing.T, o Options) (*Store, *logText) {
+	t.Helper()
+	text := &logText{}
+	o.Logger = slog.New(slog.NewTextHandler(text, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	store := open(t, o)
+	eventually(t, "all servers are connected", func() bool { return store.Stats().Up })
+	return store, text
+}
+
+const splitBrain = "min_replicas_to_write=0"
+
+// A master with replicas that goes on without them is warned of once, however
+// often it is connected to.
+func TestMasterThatWritesWithoutReplicasIsWarnedOf(t *testing.T) {
+	servers := redistest.Sentinel(t)
+	o := Options{Topology: Sentinel, Addrs: servers.Addrs(), Master: servers.Name}
+	store, text := connected(t, o)
+	for range 2 {
+		store.Stop("")
+		if err := store.Probe(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		store.Start("")
+	}
+	if n := text.count(splitBrain); n != 1 || text.count("min-replicas-to-write 1") != 1 {
+		t.Errorf("%d warnings:\n%s", n, &text.text)
+	}
+	servers.Master().Must("CONFIG", "SET", "min-replicas-to-write", "1")
+	if _, text := connected(t, o); text.count("level=WARN") != 0 {
+		t.Errorf("with min-replicas-to-write 1 the log says:\n%s", &text.text)
+	}
+	if _, text := connected(t, Options{Addrs: []string{redistest.Server(t).Addr()}}); text.count("level=WARN") != 0 {
+		t.Errorf("without replicas the log says:\n%s", &text.text)
+	}
+}
+
+// Where CONFIG is forbidden, as on managed services, nothing is warned of, and
+// checks are served.
+func TestServerThatKeepsItsSettingsToItselfIsServed(t *testing.T) {
+	for name, o := range map[string]struct {
+		server  []string
+		without []string
+	}{
+		"no right":   {nil, []string{"-config", "-info"}},
+		"no command": {[]string{"--rename-command", "CONFIG", ""}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Server(t, o.server...)
+			server.Must(append([]string{"ACL", "SETUSER", "limiter", "on", ">pw", "~stint:*", "+@all"}, o.without...)...)
+			store, text := connected(t, Options{Addrs: []string{server.Addr()}, Username: "limiter", Password: "pw"})
+			if _, err := store.Take(t.Context(), stint.Claim{Key: "k", Limit: perHour(t, 10), Cost: 1}); err != nil {
+				t.Error(err)
+			}
+			if text.count("level=WARN") != 0 || text.count("CONFIG GET is refused") != 1 {
+				t.Errorf("the log says:\n%s", &text.text)
+			}
+		})
+	}
+}
+
+// A cluster that stops altogether when one master fails is warned of: once for
+// each server, and only on a Cluster.
+func TestClusterThatStopsAltogetherIsWarnedOf(t *testing.T) {
+	servers := redistest.Cluster(t, 3, 0)
+	for _, p := range servers.Nodes {
+		p.Must("CONFIG", "SET", "cluster-require-full-coverage", "yes")
+	}
+	const warning = "cluster_require_full_coverage=yes"
+	o := Options{Topology: Cluster, Addrs: servers.Addrs()[:1]}
+	if _, text := connected(t, o); text.count(warning) == 0 {
+		t.Errorf("the log says:\n%s", &text.text)
+	}
+	for _, p := range servers.Nodes {
+		p.Must("CONFIG", "SET", "cluster-require-full-coverage", "no")
+	}
+	if _, text := connected(t, o); text.count(warning) != 0 {
+		t.Errorf("without it the log says:\n%s", &text.text)
+	}
+}

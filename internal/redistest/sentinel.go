@@ -140,6 +140,21 @@ func (s *SentinelServers) AwaitPromotion(from *Process) *Process {
 	return master
 }
 
+// CutOff parts the master from its replicas and from the Sentinels, for good,
+// and leaves it to users other than the default one: as if a network had split
+// with some clients on the master's side. The servers need a password for the
+// default user. The Sentinels replace the master when it has been silent for as
+// long as they wait.
+func (s *SentinelServers) CutOff(master *Process) {
+	s.t.Helper()
+	if _, err := master.converse(
+		[]string{"ACL", "SETUSER", "default", "resetpass", ">cut off"},
+		[]string{"CLIENT", "KILL", "USER", "default"},
+	); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // Failover has the Sentinels replace the master in good order.
 func (s *SentinelServers) Failover() *Process {
 	s.t.Helper()
