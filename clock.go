@@ -11,10 +11,13 @@ import (
 //
 // It reads a steady counter, of nanoseconds or of the processor's cycles,
 // which costs half as much as the wall clock or less, and compares it with
-// the wall clock once a second. A wall clock that is ahead is followed at
-// once; so time may leap forward, as it does for everyone. One that was set
-// back is never followed backwards: the clock runs slower, by as much as
-// makes the two meet within the next second, but never slower than half.
+// the system's clocks once a second. A wall clock that is set ahead is followed
+// at once; so time may leap forward, as it does for everyone. One that is set
+// back is not followed: the clock goes on at its true speed, ahead of the wall
+// clock by so much, until that has caught up. A slower clock would refill
+// buckets late, and make every RetryAfter that it told untrue. Only where the
+// steady clock itself runs fast is it made up for, by running slower for the
+// next second.
 type clock struct {
 	given   func() int64 // the caller's, in place of everything below
 	base    time.Time    // what the steady clock counts from
@@ -22,6 +25,36 @@ type clock struct {
 	from    uint64       // cycles at base
 	anchor  atomic.Pointer[anchor]
 	syncing sync.Mutex
+	lead    lead // guarded by syncing
+}
+
+// lead is how far the wall clock is ahead of the steady one, and how far the
+// clock is. All are nanoseconds.
+type lead struct {
+	steady int64 // when last compared
+	wall   int64 // of the wall clock then
+	own    int64 // of the clock
+	drift  int64 // of own that is to be made up for
+}
+
+// Clocks that are steered drift apart by less than a part in 2,000: system
+// clocks are set right by no more. What is more was set back.
+const driftPart = 2000
+
+// follow returns the time that the clock should show, in nanoseconds since the
+// Unix epoch, when the system's steady and wall clock show these.
+func (l *lead) follow(steady, wall int64) int64 {
+	ahead, passed := wall-steady, steady-l.steady
+	if back := l.wall - ahead; back > 0 && back <= passed/driftPart {
+		l.drift += back
+	}
+	l.steady, l.wall = steady, ahead
+	slower := min(l.drift, int64(time.Second)/driftPart)
+	l.drift -= slower
+	if l.own -= slower; ahead >= l.own {
+		l.own, l.drift = ahead, 0
+	}
+	return steady + l.own
 }
 
 func (c *clock) init(given func() int64, processor bool) {
@@ -31,6 +64,7 @@ func (c *clock) init(given func() int64, processor bool) {
 		a = c.startCounter(a)
 	}
 	a.wall = c.base.UnixMicro()
+	c.lead = lead{wall: c.base.UnixNano(), own: c.base.UnixNano()}
 	c.anchor.Store(a)
 }
 
@@ -74,14 +108,17 @@ func (c *clock) resync(a *anchor, count uint64) int64 {
 	return a.at(c.count())
 }
 
-// compare reads the steady counter and the wall clock, in nanoseconds, at one
-// moment, and tells the counter's true rate, which was full so far.
+// compare reads the steady counter and the time that the clock should show, in
+// nanoseconds, at one moment, and tells the counter's true rate, which was full
+// so far.
 func (c *clock) compare(full uint64) (count uint64, wall int64, rate uint64) {
-	if c.cycles {
-		return c.compareCycles(full)
-	}
 	now := time.Now()
-	return uint64(now.Sub(c.base)), now.UnixNano(), full
+	if c.cycles {
+		count, now, full = c.compareCycles(full)
+	} else {
+		count = uint64(now.Sub(c.base))
+	}
+	return count, c.lead.follow(int64(now.Sub(c.base)), now.UnixNano()), full
 }
 
 // anchor ties the steady counter to the wall clock.
@@ -132,8 +169,11 @@ func (a *anchor) exactly(count uint64) (wall int64, part uint64) {
 	return a.wall + int64(whole+more+carry+carry2), part
 }
 
-// next is the anchor after this one, when the wall clock reads so many
-// nanoseconds at a count, and true time passes at the rate full.
+// next is the anchor after this one, when the clock should show so many
+// nanoseconds at a count, and true time passes at the rate full. A clock that is
+// ahead of that runs slower, by as much as makes the two meet within the next
+// second, but never slower than half: it is ahead by what the counter's rate was
+// off, which is little.
 func (a *anchor) next(count uint64, wall int64, full uint64) *anchor {
 	second := countsOf(1_000_000, full)
 	ahead := second / headStart

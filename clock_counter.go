@@ -39,17 +39,17 @@ func (c *clock) startCounter(otherwise *anchor) *anchor {
 
 // compareCycles is compare for the processor's counter. Of a few attempts the
 // quickest counts: the others may have been interrupted between the clocks.
-func (c *clock) compareCycles(full uint64) (count uint64, wall int64, rate uint64) {
+func (c *clock) compareCycles(full uint64) (count uint64, at time.Time, rate uint64) {
 	rate = full
 	for quickest, i := uint64(math.MaxUint64), 0; i < 4; i++ {
 		before := cycles()
 		now := time.Now()
 		if took := cycles() - before; took < quickest {
-			quickest, count, wall = took, before+took/2, now.UnixNano()
+			quickest, count, at = took, before+took/2, now
 			rate = rateOf(now.Sub(c.base), count-c.from, full)
 		}
 	}
-	return count, wall, rate
+	return count, at, rate
 }
 
 // rateOf is the microseconds a count, in 2^-64, of a counter that counted so

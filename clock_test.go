@@ -54,6 +54,96 @@ func TestAnchorFollowsTheWallClock(t *testing.T) {
 	}
 }
 
+// system is the clocks of a system whose wall clock is set, and which drift
+// apart.
+type system struct {
+	steady, wall int64
+	clock        *anchor
+	lead         lead
+}
+
+func newSystem() *system {
+	return &system{wall: wallStart * 1000, clock: firstAnchor(), lead: lead{wall: wallStart * 1000, own: wallStart * 1000}}
+}
+
+// pass has time pass, of which the wall clock shows so much more or less in a
+// million, and compares the clocks once a second.
+func (s *system) pass(d time.Duration, drift int64) {
+	for ; d > 0; d -= time.Second {
+		step := int64(min(d, time.Second))
+		s.steady += step
+		s.wall += step + step*drift/1_000_000
+		s.clock = s.clock.next(uint64(s.steady), s.lead.follow(s.steady, s.wall), perNanosecond)
+	}
+}
+
+func (s *system) now() int64 { return s.clock.at(uint64(s.steady)) }
+
+// gap is how far the clock is ahead of the wall clock.
+func (s *system) gap() time.Duration { return time.Duration(s.now()*1000 - s.wall) }
+
+// However far the wall clock is set back, and however often: a minute of the
+// clock is a minute. Only so is a RetryAfter true that was told before.
+func TestClockPassesTrulyWhenTheWallClockIsSetBack(t *testing.T) {
+	for _, back := range []time.Duration{2 * time.Millisecond, 100 * time.Millisecond, time.Second, time.Hour, 100 * 24 * time.Hour} {
+		s := newSystem()
+		s.pass(10*time.Second, 0)
+		for i := range int64(3) {
+			before := s.now()
+			s.wall -= int64(back)
+			s.pass(time.Minute, 0)
+			if passed := s.now() - before; passed != time.Minute.Microseconds() {
+				t.Errorf("set back by %v: a minute lasts %v", back, time.Duration(passed)*time.Microsecond)
+			}
+			if want := time.Duration(i+1) * back; (s.gap() - want).Abs() > time.Microsecond {
+				t.Errorf("set back by %v: the clock is %v ahead, want %v", back, s.gap(), want)
+			}
+		}
+	}
+}
+
+// A wall clock that is set right again is met, and passed, at once.
+func TestClockMeetsAWallClockThatCatchesUp(t *testing.T) {
+	for _, c := range []struct{ back, ahead, gap time.Duration }{
+		{time.Hour, time.Hour, 0}, {time.Hour, time.Minute, 59 * time.Minute}, {time.Minute, time.Hour, 0}, {0, time.Hour, 0},
+	} {
+		s := newSystem()
+		s.wall -= int64(c.back)
+		s.pass(time.Minute, 0)
+		s.wall += int64(c.ahead)
+		s.pass(time.Minute, 0)
+		if (s.gap() - c.gap).Abs() > time.Microsecond {
+			t.Errorf("back %v, ahead %v: the clock is %v ahead, want %v", c.back, c.ahead, s.gap(), c.gap)
+		}
+	}
+}
+
+// A steady clock that nobody steers drifts from the wall clock. That is made up
+// for, by no more than the clocks drift apart at most.
+func TestClockFollowsAWallClockThatDrifts(t *testing.T) {
+	for _, drift := range []int64{-400, -50, -1, 1, 50, 400} {
+		for _, lead := range []time.Duration{0, time.Hour} {
+			s := newSystem()
+			s.pass(time.Second, 0)
+			s.wall -= int64(lead)
+			s.pass(time.Second, 0)
+			before, begun := s.now(), s.steady
+			s.pass(24*time.Hour, drift)
+			want := lead
+			if drift > 0 && lead > 0 { // the wall clock catches up
+				want -= 24 * time.Hour * time.Duration(drift) / 1_000_000
+			}
+			if (s.gap() - max(0, want)).Abs() > 2*time.Second/driftPart {
+				t.Errorf("drift %d, set back by %v: the clock is %v ahead, want %v", drift, lead, s.gap(), want)
+			}
+			passed, truly := s.now()-before, (s.steady-begun)/1000
+			if off := passed - truly; off > truly/driftPart || -off > truly/driftPart {
+				t.Errorf("drift %d, set back by %v: a day lasts %v longer", drift, lead, time.Duration(off)*time.Microsecond)
+			}
+		}
+	}
+}
+
 // Readers that still have the last anchor and readers that have the new one
 // must never see time run back between them, unless the wall clock was set
 // forward in between.
