@@ -20,6 +20,19 @@ type visit struct {
 	timed  atomic.Pointer[timed]
 }
 
+// begun is a context of a check that began before it was asked of the guard.
+type begun interface{ Begun() time.Time }
+
+// within is how much of the deadline a check has left. Half of it is left at
+// least: a call with less says nothing of the store.
+func (s *Store) within(ctx context.Context) time.Duration {
+	b, ok := ctx.(begun)
+	if !ok {
+		return s.options.Deadline
+	}
+	return max(s.options.Deadline/2, s.options.Deadline-time.Since(b.Begun()))
+}
+
 // timed is a context that was made because the store asked.
 type timed struct {
 	context.Context //nolint:containedctx // it is one

@@ -17,7 +17,8 @@ type Options struct {
 	// Deadline is how long a call to the store may take, and a probe.
 	// Defaults to DefaultDeadline. It travels as the deadline of the call's
 	// context, which the store must honour. A caller's own, when it is
-	// sooner, holds instead.
+	// sooner, holds instead. Where that context has a method Begun() time.Time,
+	// the check began then, and half of the deadline is left of it at least.
 	Deadline time.Duration
 
 	// Breaker says when the store counts as failing. Nil means

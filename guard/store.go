@@ -145,7 +145,7 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 	if !ok {
 		return s.degradeClaim(c, fate{shard: shard, err: errRefused})
 	}
-	v := &visit{Context: ctx, call: call, within: s.options.Deadline}
+	v := &visit{Context: ctx, call: call, within: s.within(ctx)}
 	d, err := s.store.Take(v, c)
 	s.leave(v, err)
 	if err == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/stintdev/stint"
 )
@@ -164,7 +165,7 @@ func (r *round) send(ctx context.Context) error {
 	}
 	r.decisions = append(r.decisions, make([]stint.Decision, len(r.claims))...)
 	defer r.answered() // also when the store panics
-	sent := r.lease.now()
+	sent, begun := r.lease.now(), time.Now()
 	err := r.lease.store.TakeGroups(ctx, r.sub, r.decisions)
 	r.note(err)
 	r.share()
@@ -174,7 +175,7 @@ func (r *round) send(ctx context.Context) error {
 	for i, place := range r.places {
 		r.out[place] = r.decisions[i]
 	}
-	r.takeRest(ctx)
+	r.takeRest(began{ctx, begun})
 	return r.errorOfAll(err)
 }
 

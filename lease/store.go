@@ -109,9 +109,10 @@ func (s *Store) take(ctx context.Context, c *stint.Claim) (stint.Decision, error
 	if ok || e.asking == nil {
 		return s.settle(ctx, sh, e, c, d, ok)
 	}
-	answered := e.asking
+	answered, begun := e.asking, time.Now()
 	sh.Unlock()
 	await(ctx, answered, min(s.time/shareOfPatience, mostPatience))
+	ctx = began{ctx, begun}
 	sh.Lock()
 	d, _, ok = s.decide(sh, e, c.Cost, s.now())
 	return s.settle(ctx, sh, e, c, d, ok)
@@ -132,6 +133,17 @@ const (
 	shareOfPatience = 20
 	mostPatience    = 5_000
 )
+
+// began is the context of a call for a check that began before it. A store that
+// bounds the time of a check, as a guard does, finds out by Begun.
+type began struct {
+	context.Context //nolint:containedctx // it is one
+
+	at time.Time
+}
+
+// Begun is when the check began.
+func (b began) Begun() time.Time { return b.at }
 
 func await(ctx context.Context, answered <-chan struct{}, micros int64) {
 	timer := time.NewTimer(time.Duration(micros) * time.Microsecond)
