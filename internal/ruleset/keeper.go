@@ -44,6 +44,7 @@ type Keeper struct {
 
 	copies    *shelf // nil: none
 	current   atomic.Pointer[running]
+	copied    atomic.Bool // what is in force came from the local copy, and the source has not confirmed it
 	wake      chan struct{}
 	asked     atomic.Bool // by Reload
 	renew     chan struct{}
@@ -127,6 +128,10 @@ func (k *Keeper) Up() bool {
 	return k.looks.failed == 0 || !k.Local && k.looks.failed < downAfter
 }
 
+// Stale reports whether this node started from its local copy and has not heard
+// from the source since that it has nothing newer.
+func (k *Keeper) Stale() bool { return k.copied.Load() }
+
 // Load takes the first version: the source's newest, or while that cannot be
 // reached or used the copy of what was in force last, or the built-in rules. An
 // error means that a local source has none to give.
@@ -141,6 +146,10 @@ func (k *Keeper) Load(ctx context.Context) error {
 		return err
 	default:
 		k.report(err)
+	}
+	if _, v := k.Current(); k.Stale() {
+		k.Logger.Error("rules: STALE: serving the local copy of an earlier run, because the source does not confirm it; newer versions are not known",
+			"version", v.Number, "published", v.Time, "source", k.Source.String())
 	}
 	if _, v := k.Current(); v.Number == 0 {
 		k.install(k.current.Load())
@@ -162,6 +171,7 @@ func (k *Keeper) takeCopy() {
 		k.report(fmt.Errorf("the local copy is of no use: %w", err))
 		return
 	}
+	k.copied.Store(true)
 	k.install(&running{set, v, time.Now().UTC()})
 }
 
@@ -178,7 +188,11 @@ func (k *Keeper) take(v Version, asked bool) error {
 	if err != nil {
 		return err
 	}
-	if !k.enforce(&running{set, v, time.Now().UTC()}, asked) || k.copies == nil {
+	if !k.enforce(&running{set, v, time.Now().UTC()}, asked) {
+		return nil
+	}
+	k.copied.Store(false)
+	if k.copies == nil {
 		return nil
 	}
 	if v.Repaired {
@@ -223,14 +237,19 @@ func poke(c chan struct{}) {
 }
 
 // Nodes lists the nodes that share the source; this one alone where nodes do
-// not announce themselves.
+// not announce themselves, and where it is stale and the source does not answer.
 func (k *Keeper) Nodes(ctx context.Context) ([]Node, error) {
-	if fleet, ok := k.Source.(Fleet); ok {
-		ctx, cancel := context.WithTimeout(ctx, lookTime)
-		defer cancel()
-		return fleet.Nodes(ctx)
+	fleet, ok := k.Source.(Fleet)
+	if !ok {
+		return []Node{k.self()}, nil
 	}
-	return []Node{k.self()}, nil
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	nodes, err := fleet.Nodes(ctx)
+	if err != nil && k.Stale() {
+		return []Node{k.self()}, nil
+	}
+	return nodes, err
 }
 
 func (k *Keeper) self() Node {
@@ -239,7 +258,7 @@ func (k *Keeper) self() Node {
 	if k.Node != nil {
 		n = k.Node()
 	}
-	n.Version, n.Hash, n.Since = r.version.Number, r.version.Hash, r.since
+	n.Version, n.Hash, n.Since, n.Stale = r.version.Number, r.version.Hash, r.since, k.Stale()
 	return n
 }
 

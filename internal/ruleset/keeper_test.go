@@ -384,3 +384,73 @@ func TestAVersionIsNumberedAboveWhatAnyNodeRuns(t *testing.T) {
 		t.Errorf("%d, %v", v.Number, err)
 	}
 }
+
+// A node that starts from its copy is stale until the source has confirmed it, or
+// has given something newer.
+func TestALocalCopyIsStaleUntilTheSourceConfirmsIt(t *testing.T) {
+	for name, publish := range map[string]bool{"confirmed": false, "replaced": true} {
+		t.Run(name, func(t *testing.T) {
+			e, dir := newElsewhere(), t.TempDir()
+			first := newFollowed(t, Options{Source: e, CopyDir: dir})
+			e.put(t, 7, rules("seven"))
+			must(t, first.Load(t.Context()))
+			first.wantSet("seven")
+			again := newFollowed(t, Options{Source: e, CopyDir: dir})
+			must(t, again.Load(t.Context()))
+			again.wantSet("seven")
+			if first.Stale() || again.Stale() {
+				t.Error("stale beside a source that answers")
+			}
+
+			e.fail(errors.New("the source is away"))
+			looked := make(chan error, 10)
+			f := newFollowed(t, Options{Source: e, CopyDir: dir, OnLook: func(err error) { looked <- err }})
+			must(t, f.Load(t.Context()))
+			f.wantBoth("seven", "the source is away")
+			f.run()
+			<-f.Following()
+			<-looked
+			<-looked
+			if nodes, err := f.Nodes(t.Context()); !f.Stale() || err != nil || len(nodes) != 1 || !nodes[0].Stale {
+				t.Errorf("stale %v, nodes %+v, %v", f.Stale(), nodes, err)
+			}
+			e.fail(nil)
+			if publish {
+				e.put(t, 8, rules("eight"))
+			}
+			e.changed()
+			must(t, <-looked)
+			if publish {
+				f.wantSet("eight")
+			}
+			<-e.watching
+			e.changed()
+			must(t, <-looked) // the look before it has ended
+			if f.Stale() || f.self().Stale {
+				t.Error("stale though the source answers")
+			}
+		})
+	}
+}
+
+// A source that lists a version and does not give it is down after three looks,
+// too.
+func TestASourceThatGivesNothingIsDown(t *testing.T) {
+	e := newElsewhere()
+	f := start(t, e)
+	f.wantSet("default ip-backstop")
+	must(t, e.add(Version{Number: 3, Hash: "of files that are lost"}))
+	for n := 1; n <= 3; n++ {
+		if err := f.look(t.Context(), false); !errors.Is(err, ErrNone) {
+			t.Fatal(err)
+		}
+		if f.Up() != (n < 3) {
+			t.Errorf("after %d failures up is %v", n, f.Up())
+		}
+	}
+	e.put(t, 4, rules("four"))
+	must(t, f.look(t.Context(), false))
+	if !f.Up() {
+		t.Error("down though the source answers")
+	}
+}

@@ -67,38 +67,63 @@ func (k *Keeper) forgetSaid() {
 // look takes the newest version, if it is a newer one. The error says why it
 // was not taken.
 func (k *Keeper) look(ctx context.Context, asked bool) error {
-	listed, err := k.Source.History(ctx, 1)
-	k.looked(err)
-	if err != nil {
-		return err
-	}
 	_, now := k.Current()
-	switch {
-	case len(listed) == 0 && now.Number > 0:
-		return errGone
-	case len(listed) == 0:
-		return nil
-	}
-	newest := listed[0]
-	if newest.Number < now.Number && now.Number-newest.Number > farAhead {
-		if v, err := k.Source.Get(ctx, newest.Number); err == nil && v.Repaired && v.Hash == HashOf(v.Files) {
-			return k.take(v, asked)
-		}
+	newest, err := k.newest(ctx)
+	if v, ok := k.repaired(ctx, newest, now); ok {
+		return k.take(v, asked)
 	}
 	switch {
+	case err != nil:
+	case newest.Number == 0 && now.Number > 0:
+		err = errGone
+	case newest.Number == 0:
 	case newest.Number < now.Number:
-		return fmt.Errorf("the newest version of the source is %d, as if it had been restored from a backup, and this node keeps %d, which it runs (publish the rules again, which numbers them anew)", newest.Number, now.Number)
+		err = fmt.Errorf("the newest version of the source is %d, as if it had been restored from a backup, and this node keeps %d, which it runs (publish the rules again, which numbers them anew)", newest.Number, now.Number)
 	case newest.Number == now.Number && newest.Hash != now.Hash:
-		return fmt.Errorf("version %d of the source is another than version %d that this node runs and keeps (publish the rules again, which numbers them anew)", newest.Number, now.Number)
+		err = fmt.Errorf("version %d of the source is another than version %d that this node runs and keeps (publish the rules again, which numbers them anew)", newest.Number, now.Number)
 	case newest.Number == now.Number && !asked:
-		return nil
+		k.confirm(now)
+	default:
+		return k.fetch(ctx, newest, asked)
 	}
-	return k.fetch(ctx, newest, asked)
+	return err
+}
+
+// repaired returns the newest version of the source if it is one that a repair
+// has numbered far below the version in force.
+func (k *Keeper) repaired(ctx context.Context, newest, now Version) (Version, bool) {
+	if newest.Number == 0 || newest.Number > now.Number || now.Number-newest.Number <= farAhead {
+		return Version{}, false
+	}
+	v, err := k.Source.Get(ctx, newest.Number)
+	return v, err == nil && v.Repaired && v.Hash == HashOf(v.Files)
+}
+
+// newest is the newest version that the source lists; number 0 when there is
+// none. A version that is not the one in force is still to be fetched: only
+// then has the source answered.
+func (k *Keeper) newest(ctx context.Context) (v Version, err error) {
+	listed, err := k.Source.History(ctx, 1)
+	if len(listed) > 0 {
+		v = listed[0]
+	}
+	if _, now := k.Current(); err != nil || v.Number <= now.Number {
+		k.looked(err)
+	}
+	return v, err
+}
+
+// confirm notes that the source has what a local copy brought.
+func (k *Keeper) confirm(now Version) {
+	if k.copied.Swap(false) {
+		k.Logger.Info("rules: the source has the version of the local copy", "version", now.Number)
+	}
 }
 
 // fetch takes a version that the source has listed.
 func (k *Keeper) fetch(ctx context.Context, listed Version, asked bool) error {
 	v, err := k.Source.Get(ctx, listed.Number)
+	k.looked(err)
 	if err != nil {
 		return fmt.Errorf("version %d: %w", listed.Number, err)
 	}

@@ -62,11 +62,12 @@ type Truncater interface {
 
 // Node is a server as it announces itself.
 type Node struct {
-	ID      string    `json:"id"`      // of the process: another after a restart
-	Address string    `json:"address"` // where it serves, for people
-	Version uint64    `json:"version"` // that it runs
-	Hash    string    `json:"hash"`    // of that version
-	Since   time.Time `json:"since"`   // when it began to run it
+	ID      string    `json:"id"`              // of the process: another after a restart
+	Address string    `json:"address"`         // where it serves, for people
+	Version uint64    `json:"version"`         // that it runs
+	Hash    string    `json:"hash"`            // of that version
+	Since   time.Time `json:"since"`           // when it began to run it
+	Stale   bool      `json:"stale,omitempty"` // see [Keeper.Stale]
 }
 
 // ErrNone means that there is no such version.

@@ -2,7 +2,9 @@ package ruletest_test
 
 import (
 	"fmt"
+	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +43,7 @@ func TestANodeStartsWithoutItsSource(t *testing.T) {
 
 	n = startNode(t, state, "--rules", address)
 	runs(t, n, 1)
+	n.awaitHealth("rules: version 1, published ", "STALE", "rules source: down") // after three looks
 	fresh := startNode(t, t.TempDir(), "--rules", address)
 	if d, err := fresh.check(); err != nil || d.Rule != "default" {
 		t.Errorf("without a copy: %+v, %v", d, err)
@@ -53,6 +56,33 @@ func TestANodeStartsWithoutItsSource(t *testing.T) {
 	})
 	runs(t, n, 2)
 	runs(t, fresh, 2)
+	n.awaitHealth("rules: version 2, published ", "rules source: up")
+	if n.kill(); strings.Count(n.log.String(), "STALE") != 1 {
+		t.Errorf("the log says not once that the rules are stale:\n%s", n.log)
+	}
+}
+
+// awaitHealth waits until a node's readiness page says some things. It says
+// that it is stale exactly when that is one of them.
+func (n *node) awaitHealth(parts ...string) {
+	n.t.Helper()
+	redistest.Await(n.t, func() error {
+		r, err := n.client.Get("http://" + n.addr + "/readyz?verbose")
+		if err != nil {
+			return err
+		}
+		defer r.Body.Close()
+		body, err := io.ReadAll(r.Body)
+		for _, part := range parts {
+			if !strings.Contains(string(body), part) {
+				return fmt.Errorf("%q lacks %q (%w)", body, part, err)
+			}
+		}
+		if strings.Contains(string(body), "STALE") != slices.Contains(parts, "STALE") {
+			return fmt.Errorf("%q says not truly whether it is stale", body)
+		}
+		return nil
+	})
 }
 
 // A source that accepts connections and answers nothing holds no start up.

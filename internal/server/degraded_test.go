@@ -169,6 +169,23 @@ func TestReadyWithoutAStore(t *testing.T) {
 	}
 }
 
+func TestReadyTellsWhatIsDown(t *testing.T) {
+	up := true
+	s := run(t, Config{Shared: func() SharedStats { return SharedStats{Up: up} }})
+	for _, c := range []struct{ path, want string }{
+		{"/readyz", "ok\n"},
+		{"/readyz?verbose", "ok\nrules: version 0\nrules source: up\nstore: up\n"},
+	} {
+		if got := s.get("http", c.path); got.status != http.StatusOK || got.body != c.want {
+			t.Errorf("%s: status %d, %q, want %q", c.path, got.status, got.body, c.want)
+		}
+	}
+	up = false
+	if got := s.get("http", "/readyz?verbose"); got.status != http.StatusOK || !strings.Contains(got.body, "store: down") {
+		t.Errorf("status %d, %q", got.status, got.body)
+	}
+}
+
 func TestSharedStoreShowsItself(t *testing.T) {
 	shared := SharedStats{Up: true, NoScript: 3, Callers: &CallerStats{Bytes: 4096, Refused: 7}, Nodes: 2, ClockSkew: -1500 * 1000 * 1000, Breakers: []BreakerStats{{"10.0.0.5:6379", true, 2}, {"10.0.0.6:6379", false, 0}}}
 	s := run(t, Config{Shared: func() SharedStats { return shared }})

@@ -1,6 +1,10 @@
 package server
 
-import "net/http"
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
 
 // healthRoutes are open to everyone: who asks for health has no token.
 func (s *Server) healthRoutes() map[string]route {
@@ -14,13 +18,40 @@ func (s *Server) healthRoutes() map[string]route {
 // alive answers as long as the process can answer at all.
 func (s *Server) alive(w http.ResponseWriter, _ *http.Request) { writeHealth(w, http.StatusOK, "ok") }
 
-// ready answers 503 before all listeners are open, and while draining.
-func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+// ready answers 503 before all listeners are open, and while draining. With
+// ?verbose it also says what the server lacks and does without.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	status, text := http.StatusOK, "ok"
 	if !s.isReady.Load() {
-		writeHealth(w, http.StatusServiceUnavailable, "not ready")
-		return
+		status, text = http.StatusServiceUnavailable, "not ready"
 	}
-	writeHealth(w, http.StatusOK, "ok")
+	if r.URL.Query().Has("verbose") {
+		text += "\n" + s.rules.health()
+		if shared := s.config.Shared; shared != nil {
+			text += "\nstore: " + upOrDown(shared().Up)
+		}
+	}
+	writeHealth(w, status, text)
+}
+
+// health is what the readiness page says of the rules.
+func (r *rules) health() string {
+	_, v := r.keeper.Current()
+	text := fmt.Sprintf("rules: version %d", v.Number)
+	if !v.Time.IsZero() {
+		text += ", published " + v.Time.UTC().Format(time.RFC3339)
+	}
+	if r.keeper.Stale() {
+		text += ", STALE (a local copy that the source has not confirmed)"
+	}
+	return text + "\nrules source: " + upOrDown(r.keeper.Up())
+}
+
+func upOrDown(up bool) string {
+	if up {
+		return "up"
+	}
+	return "down"
 }
 
 func writeHealth(w http.ResponseWriter, status int, text string) {

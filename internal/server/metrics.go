@@ -74,6 +74,18 @@ func newMetrics() *metrics {
 	return m
 }
 
+// watchStale shows whether the rules in force are a local copy that the source has
+// not confirmed.
+func (m *metrics) watchStale(stale func() bool) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_rules_stale",
+		Help: "1 while the rules in force are the local copy of an earlier run, and the source has not confirmed them."}, func() float64 {
+		if stale() {
+			return 1
+		}
+		return 0
+	}))
+}
+
 // tokensRefused is the count of the requests to a listener that brought no token
 // where one is asked for, or a wrong one.
 func tokensRefused(listener string) prometheus.CounterOpts {

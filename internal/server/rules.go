@@ -62,6 +62,7 @@ func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *me
 		r.log.Info("no --rules given: serving the built-in rules")
 	}
 	r.keeper = ruleset.NewKeeper(o)
+	m.watchStale(r.keeper.Stale)
 	if err := r.keeper.Load(context.Background()); err != nil {
 		return nil, err
 	}
