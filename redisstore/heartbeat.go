@@ -33,12 +33,15 @@ type heartbeat struct {
 	nodes atomic.Int64 // as last counted; 0: never
 	doubt atomic.Int64 // beats until a smaller count is believed
 	skew  atomic.Int64 // µs that the store's clock is ahead
+
+	clocks clocks // of the goroutine that beats
 }
 
 // newHeartbeat begins to beat, until ctx ends.
 func newHeartbeat(ctx context.Context, t *topology) *heartbeat {
 	o := t.dialer.opts
 	h := &heartbeat{
+		clocks: clocks{epoch: time.Now()},
 		topology: t, id: rand.Text(), key: o.Prefix + ":nodes", clock: o.Clock,
 		lasts: strconv.FormatInt(beatsMissed*o.Heartbeat.Microseconds(), 10),
 	}
@@ -59,15 +62,20 @@ func (h *heartbeat) beat(ctx context.Context) {
 		return
 	}
 	h.begun.Store(true)
-	before := h.clock()
+	before, sent := h.clock(), time.Now()
 	a, err := h.send(ctx, n, h.lasts)
-	after := h.clock()
+	after, took := h.clock(), time.Since(sent)
 	if err != nil {
 		h.topology.dialer.log.Debug("the heartbeat failed", "error", err)
 		return
 	}
 	h.count(a)
-	h.skew.Store(a.now - (before + (after-before)/2)) // the script ran about half-way
+	skew := a.now - (before + (after-before)/2) // the script ran about half-way
+	h.skew.Store(skew)
+	h.clocks.compare(h.topology.dialer, reading{
+		store: time.Duration(a.now) * time.Microsecond, steady: sent.Sub(h.clocks.epoch) + took/2, unsure: took / 2,
+		skew: time.Duration(skew) * time.Microsecond,
+	})
 }
 
 // count keeps the number of nodes. A store that has forgotten this node has
