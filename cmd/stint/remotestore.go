@@ -55,6 +55,9 @@ func (f *serveFlags) openRemote(c *server.Config, log *slog.Logger) (closeStore 
 	if err != nil {
 		return nil, usagef("store: %w", err)
 	}
+	if f.nodes == 0 {
+		log.Warn("a Stint server as the store does not count its nodes: while it fails, each of them takes the whole limit where rules say on_store_failure: local (give --nodes, 1 when there is no other)")
+	}
 	return f.guardStore(c, &sharedStore{
 		Store: store, url: options, close: store.Close,
 		stats: func() server.SharedStats { return server.SharedStats{Up: store.Up()} },

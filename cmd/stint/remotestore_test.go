@@ -98,3 +98,21 @@ func TestWrongSettingsOfAStintServer(t *testing.T) {
 		}
 	}
 }
+
+// A Stint server does not count the nodes that ask it, so a node that is not told
+// their number warns.
+func TestNodeOfAStintServerAsksForTheNumberOfNodes(t *testing.T) {
+	counting := startServer(t, nil)
+	for _, c := range []struct {
+		args  []string
+		warns bool
+	}{{nil, true}, {[]string{"--nodes", "1"}, false}, {[]string{"--nodes", "3"}, false}} {
+		p := startShared(t, "stint://"+counting.addr("grpc"), c.args...)
+		if warned := strings.Contains(strings.Join(p.logged(), "\n"), "give --nodes"); warned != c.warns {
+			t.Errorf("%v: that it warns is %v:\n%s", c.args, warned, strings.Join(p.logged(), "\n"))
+		}
+	}
+	if text := strings.Join(counting.logged(), "\n"); strings.Contains(text, "give --nodes") {
+		t.Errorf("a memory store:\n%s", text)
+	}
+}
