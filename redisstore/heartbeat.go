@@ -41,7 +41,7 @@ type heartbeat struct {
 func newHeartbeat(ctx context.Context, t *topology) *heartbeat {
 	o := t.dialer.opts
 	h := &heartbeat{
-		clocks: clocks{epoch: time.Now()},
+		clocks:   clocks{epoch: time.Now()},
 		topology: t, id: rand.Text(), key: o.Prefix + ":nodes", clock: o.Clock,
 		lasts: strconv.FormatInt(beatsMissed*o.Heartbeat.Microseconds(), 10),
 	}

@@ -268,3 +268,37 @@ func TestTimeThatEndsInAWaitIsTheReplicas(t *testing.T) {
 		t.Errorf("%+v, %v: the charges do not stand", d, err)
 	}
 }
+
+// On a Cluster each master waits for its own replicas, and the keys of other
+// groups of a call may live elsewhere.
+func TestChargesOfAClusterWaitForReplicas(t *testing.T) {
+	servers := redistest.Cluster(t, 3, 3)
+	s := open(t, Options{Topology: Cluster, Addrs: servers.Addrs()[:1], Timeout: ample, ReplicaTimeout: ample})
+	eventually(t, "the cluster is connected", func() bool { return s.Stats().Up })
+	var groups []stint.Group
+	for i := range 12 {
+		c := stint.Claim{Key: "k" + strconv.Itoa(i), Limit: perHour(t, 10), Cost: 1, Policy: stint.Policy{Replicas: uint8(i % 2)}}
+		groups = append(groups, stint.Group{Claims: []stint.Claim{c}})
+	}
+	groups = append(groups, stint.Group{Claims: []stint.Claim{groups[1].Claims[0], groups[3].Claims[0], groups[5].Claims[0]}})
+	out := make([]stint.Decision, 15)
+	if err := s.TakeGroups(t.Context(), groups, out); err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range out {
+		want := int64(9)
+		if i >= 12 {
+			want = 8
+		}
+		if !d.Allowed || d.Remaining != want {
+			t.Errorf("%d: %+v, want %d to remain", i, d, want)
+		}
+	}
+	waited := false
+	for _, p := range servers.Masters() {
+		waited = waited || waits(t, p) != "0"
+	}
+	if !waited {
+		t.Error("no master was asked to wait")
+	}
+}

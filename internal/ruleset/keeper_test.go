@@ -409,8 +409,8 @@ func TestALocalCopyIsStaleUntilTheSourceConfirmsIt(t *testing.T) {
 			f.wantBoth("seven", "the source is away")
 			f.run()
 			<-f.Following()
-			<-looked
-			<-looked
+			_ = <-looked
+			_ = <-looked
 			if nodes, err := f.Nodes(t.Context()); !f.Stale() || err != nil || len(nodes) != 1 || !nodes[0].Stale {
 				t.Errorf("stale %v, nodes %+v, %v", f.Stale(), nodes, err)
 			}
