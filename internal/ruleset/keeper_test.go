@@ -409,8 +409,11 @@ func TestALocalCopyIsStaleUntilTheSourceConfirmsIt(t *testing.T) {
 			f.wantBoth("seven", "the source is away")
 			f.run()
 			<-f.Following()
-			_ = <-looked
-			_ = <-looked
+			for range 2 {
+				if err := <-looked; err == nil {
+					t.Error("a look succeeded")
+				}
+			}
 			if nodes, err := f.Nodes(t.Context()); !f.Stale() || err != nil || len(nodes) != 1 || !nodes[0].Stale {
 				t.Errorf("stale %v, nodes %+v, %v", f.Stale(), nodes, err)
 			}
