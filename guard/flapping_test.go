@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -177,10 +178,10 @@ func TestFlappingStoreKeepsALocalLimit(t *testing.T) {
 // more, and not before.
 func TestLocalStateIsDroppedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		made := 0
+		var made atomic.Int64
 		store := newFaulty()
 		g := mustNew(t, store, guard.Options{Local: func() stint.Store {
-			made++
+			made.Add(1)
 			return stint.NewMemory(stint.MemoryOptions{})
 		}})
 		c := claim(t, "user:2", stint.FailLocal) // full again after 6 s
@@ -189,8 +190,8 @@ func TestLocalStateIsDroppedInTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
-		if made != 1 {
-			t.Errorf("dropped while the store is away: %d stores were made", made)
+		if made.Load() != 1 {
+			t.Errorf("dropped while the store is away: %d stores were made", made.Load())
 		}
 		_, _ = g.Take(t.Context(), c)
 		store.heal()
@@ -198,12 +199,12 @@ func TestLocalStateIsDroppedInTime(t *testing.T) {
 			time.Sleep(time.Second)
 			_, _ = g.Take(t.Context(), c)
 		}
-		if made != 1 {
-			t.Errorf("dropped too early: %d stores were made", made)
+		if made.Load() != 1 {
+			t.Errorf("dropped too early: %d stores were made", made.Load())
 		}
 		time.Sleep(3 * time.Second)
-		if made != 2 {
-			t.Errorf("kept for ever: %d stores were made", made)
+		if made.Load() != 2 {
+			t.Errorf("kept for ever: %d stores were made", made.Load())
 		}
 	})
 }

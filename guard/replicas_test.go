@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,11 +92,16 @@ func TestFrozenReplicasLeaveTheStoreToOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
-				var changed []string
+				var changing sync.Mutex
+				var changed []string // guarded by changing
 				store := newSpread()
 				g := mustNew(t, store, guard.Options{
-					Logger:   slog.New(slog.NewTextHandler(&log, nil)),
-					OnChange: func(shard string, c breaker.Change) { changed = append(changed, shard+" "+c.To.String()) },
+					Logger: slog.New(slog.NewTextHandler(&log, nil)),
+					OnChange: func(shard string, c breaker.Change) {
+						changing.Lock()
+						defer changing.Unlock()
+						changed = append(changed, shard+" "+c.To.String())
+					},
 				})
 				store.befall(onReplicas(t, freezes))
 				for range 100 {
@@ -106,9 +112,11 @@ func TestFrozenReplicasLeaveTheStoreToOthers(t *testing.T) {
 						t.Fatalf("beside: %+v, %v", d, err)
 					}
 				}
+				changing.Lock()
 				if !g.Up() || len(changed) == 0 || strings.Contains(strings.Join(changed, ","), "a open") || changed[0] != "a replicas open" {
 					t.Errorf("up %v, and changes were %v", g.Up(), changed)
 				}
+				changing.Unlock()
 				shards := g.Stats().Shards
 				if len(shards) != 2 || shards[0].Opened != 0 || shards[0].Replicas || shards[1].Opened == 0 || !shards[1].Replicas || shards[1].Refused == 0 {
 					t.Errorf("%+v", shards)
@@ -120,6 +128,9 @@ func TestFrozenReplicasLeaveTheStoreToOthers(t *testing.T) {
 				time.Sleep(time.Second)
 				if d, err := take(g, waiting(t)); err != nil || d.Degraded {
 					t.Errorf("healed: %+v, %v", d, err)
+				}
+				if err := g.Close(); err != nil { // nobody writes to the log any more
+					t.Fatal(err)
 				}
 				if !strings.Contains(log.String(), "wait for replicas fail") || strings.Contains(log.String(), "the store fails") {
 					t.Errorf("log:\n%s", &log)
