@@ -28,11 +28,11 @@ func TestRuleThatWaitsForReplicasLeavesTheStoreToOthers(t *testing.T) {
 	master.AwaitReplicas(1)
 	way.Delay(6 * time.Millisecond)
 
-	// Half of the checks wait for the replica. A busy host makes some of the
-	// others slow, too, but not so many.
+	// Two in five checks wait for the replica. A busy host makes some of the
+	// others slow, too, but not so many, and has a second for each.
 	b := guard.DefaultBreaker()
-	b.SlowRatio = 0.25
-	n := newNode(t, single(master.Addr()), guard.Options{Breaker: &b})
+	b.SlowRatio = 0.3
+	n := newNode(t, single(master.Addr()), guard.Options{Breaker: &b, Deadline: time.Second})
 	claims := []stint.Claim{
 		waitsForOne: {Key: "replicas", Limit: limitOf(t, plenty), Cost: 1, Policy: stint.Policy{Replicas: 1}},
 		needsNone:   {Key: "none", Limit: limitOf(t, plenty), Cost: 1, Policy: stint.Policy{OnFailure: stint.FailClosed}},
@@ -87,7 +87,7 @@ func judgeBeside(t *testing.T, n *node, claims []stint.Claim) (b beside) {
 	}
 	b.took, b.counted = quantile(took, 0.5), plenty-awaitAnswer(t, n, claims[waitsForOne]).Remaining-before
 	t.Logf("%+v; of %d others %d had no answer", b, others, unanswered)
-	if unanswered*100 > others { // a busy host holds up a few for a whole deadline
+	if unanswered > 0 {
 		t.Errorf("%d of %d checks that need no replica had no answer", unanswered, others)
 	}
 	if c := n.changes.last(); !c.at.IsZero() {
