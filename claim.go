@@ -1,6 +1,9 @@
 package stint
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // Forget is the cost of a claim that drops the key's state: the key is as if
 // never used. It is always allowed.
@@ -29,6 +32,13 @@ type Claim struct {
 	Extra int64
 	// At is, for a give-back, the [Decision.At] of its take. Zero means now.
 	At int64
+	// MaxDelay is the greatest [Decision.Delay] that the caller can use: a
+	// leaky bucket that would delay the request for longer refuses it and
+	// charges nothing. Zero means any delay; below zero means none at all.
+	// It is rounded down to whole microseconds. Limits that never delay
+	// ignore it, and so do a peek and a give-back, which are always allowed.
+	// [MaxDelay] returns that of a context.
+	MaxDelay time.Duration
 	// Local stands in for the claim under [FailLocal] while its store fails.
 	// Nil means this node's share of the limit itself.
 	Local *Local

@@ -16,8 +16,8 @@ type Decision struct {
 	Degraded bool // decided without the store
 	// Limit is the largest cost that an idle key could be allowed at once.
 	Limit int64
-	// Remaining is how many more requests of cost 1 would be allowed right
-	// now, rounded down.
+	// Remaining is how many more requests of cost 1, with the same
+	// [Claim.MaxDelay], would be allowed right now, rounded down.
 	Remaining int64
 	// RetryAfter is 0 when allowed. Else it is the least wait after which
 	// this same request would be allowed if nothing else came, or [Never].

@@ -6,7 +6,8 @@ package stint
 // out.
 //
 // v(t) = max(0, v − r·(t − last)); a new key has level 0; a request of cost q
-// is allowed iff v + q ≤ queue + 1; it waits v/r, then v becomes v + q.
+// waits v/r; it is allowed iff v + q ≤ queue + 1 and that wait is at most the
+// lesser of the limit's MaxWait and the claim's MaxDelay; then v becomes v + q.
 
 func (n *numbers) stepLeaky(c cell, from *numbers, a *ask, r *result) cell {
 	var b bucket
@@ -27,7 +28,8 @@ func (n *numbers) chargeLeaky(b bucket, known bool, a *ask, r *result) bucket {
 		b = bucket{last: a.now}
 	}
 	room := n.full - b.whole - min(b.frac, 1) // a started micro-unit takes its whole place
-	r.allowed, r.now = a.cost <= 0 || a.cost*microUnits <= room, b.last
+	r.now = b.last
+	r.allowed = a.cost <= 0 || a.cost*microUnits <= room && n.untilServed(b.whole, b.frac, n.maxDelay(a), b.last-a.now) == 0
 	r.ahead, r.aheadFrac = b.whole, b.frac
 	if r.allowed && a.cost >= 0 && !a.dry {
 		r.granted = min(a.extra, max(0, room-a.cost*microUnits)/microUnits)
@@ -61,17 +63,74 @@ func (n *numbers) drain(b bucket, now int64) bucket {
 // emptied is how long a level takes to drip out.
 func (n *numbers) emptied(whole, frac int64) int64 { return mulDivUp(whole, n.q, frac, n.p) }
 
-func (n *numbers) tellLeaky(d *Decision, r *result, cost, gap int64) {
-	room := n.full - r.whole - min(r.frac, 1)
-	d.Remaining = max(0, room) / microUnits
+// maxDelay is the greatest delay that a claim allows, in microseconds;
+// maxMicros stands for any.
+func (n *numbers) maxDelay(a *ask) int64 {
+	switch {
+	case a.maxDelay == 0:
+		return n.maxWait
+	case a.maxDelay < 0:
+		return 0
+	}
+	return min(n.maxWait, a.maxDelay.Microseconds())
+}
+
+// served is the greatest level that drips out within most of now, when the
+// step's own time is gap ahead of now.
+func (n *numbers) served(most, gap int64) (whole, frac int64) {
+	if most == maxMicros {
+		return maxMicros, 0 // above every level
+	}
+	return mulDiv(max(0, most-gap), n.p, 0, n.q)
+}
+
+// untilServed is how long until a level drips out within most; 0 when it does
+// now. The wait is exact: each microsecond shortens the delay by one.
+func (n *numbers) untilServed(whole, frac, most, gap int64) int64 {
+	w, f := n.served(most, gap)
+	if whole < w || whole == w && frac <= f {
+		return 0
+	}
+	return n.emptied(whole-w, frac-f) + max(0, gap-most)
+}
+
+// untilRoom is how long until a level leaves room for a cost; 0 when it does
+// now.
+func (n *numbers) untilRoom(whole, frac, cost, gap int64) int64 {
+	over := whole + cost*microUnits - n.full
+	if over < 0 || over == 0 && frac == 0 {
+		return 0
+	}
+	return gap + n.emptied(over, frac)
+}
+
+func (n *numbers) tellLeaky(d *Decision, r *result, a *ask, gap int64) {
+	most := n.maxDelay(a)
+	d.Remaining = min(max(0, n.full-r.whole-min(r.frac, 1))/microUnits, n.places(r.whole, r.frac, most, gap))
 	if r.whole > 0 || r.frac > 0 {
 		d.ResetAfter = micros(gap + n.emptied(r.whole, r.frac))
-		d.NextAfter = micros(gap + n.emptied(r.whole+(d.Remaining+1)*microUnits-n.full, r.frac))
+	}
+	if d.Remaining < min(n.max, n.places(0, 0, most, 0)) {
+		ahead := r.whole + d.Remaining*microUnits
+		d.NextAfter = micros(max(n.untilRoom(ahead, r.frac, 1, gap), n.untilServed(ahead, r.frac, most, gap)))
 	}
 	switch {
 	case !r.allowed:
-		d.RetryAfter = n.retryAfter(cost, gap+n.emptied(r.whole+cost*microUnits-n.full, r.frac))
+		d.RetryAfter = n.retryAfter(a.cost, max(n.untilRoom(r.whole, r.frac, a.cost, gap), n.untilServed(r.whole, r.frac, most, gap)))
 	case r.ahead > 0 || r.aheadFrac > 0:
 		d.Delay = micros(gap + n.emptied(r.ahead, r.aheadFrac))
 	}
+}
+
+// places is how many requests of cost 1, one after the other, drip out within
+// most behind a level: the k-th has k − 1 units more ahead of it.
+func (n *numbers) places(whole, frac, most, gap int64) int64 {
+	w, f := n.served(most, gap)
+	if w -= whole; frac > f {
+		w--
+	}
+	if w < 0 {
+		return 0
+	}
+	return w/microUnits + 1
 }

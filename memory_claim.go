@@ -47,7 +47,7 @@ func (c *Claim) check() error {
 
 // ask writes the claim as a step reads it. A give-back asks for nothing extra.
 func (c *Claim) ask(a *ask, now int64) {
-	a.now, a.cost, a.extra, a.at = now, c.Cost, c.Extra, c.At
+	a.now, a.cost, a.extra, a.at, a.maxDelay = now, c.Cost, c.Extra, c.At, c.MaxDelay
 	if c.Cost < 0 {
 		a.extra = 0
 	}

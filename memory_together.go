@@ -120,7 +120,7 @@ func (g *groupCall) stepAhead(q *query, c *Claim, d *Decision) bool {
 		q.n.tellPlain(d, after, g.now, c.Cost, allowed)
 		return allowed
 	}
-	a := ask{now: g.now, cost: c.Cost}
+	a := ask{now: g.now, cost: c.Cost, maxDelay: c.MaxDelay}
 	var r result
 	q.next = q.n.step(cell(slot.State), q.n, &a, &r)
 	q.n.decide(d, &r, &a)

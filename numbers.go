@@ -34,6 +34,7 @@ type numbers struct {
 	// Windows, counters, logs: window, and width = window/buckets.
 	window, width int64
 	buckets       int
+	maxWait       int64    // leaky bucket, the greatest delay; maxMicros: any
 	calendar      calendar // quota
 
 	spec Spec // with defaults
@@ -133,6 +134,13 @@ func (n *numbers) compileLeaky() error {
 	if s.Queue < 0 || s.Queue >= MaxLimit {
 		return outOfRange("queue", s.Queue, 0, MaxLimit-1)
 	}
+	n.maxWait = maxMicros
+	if s.MaxWait != 0 {
+		if err := checkWait("max_wait", s.MaxWait); err != nil {
+			return err
+		}
+		n.maxWait = s.MaxWait.Microseconds()
+	}
 	return n.setBucket("queue", s.Queue+1, rate)
 }
 
@@ -180,6 +188,7 @@ func (s *Spec) checkFields() error {
 		{"refill_rate", "", s.RefillRate != "", s.Algorithm == TokenBucket},
 		{"buckets", "", s.Buckets != 0, s.Algorithm == SlidingWindowCounter},
 		{"queue", "", s.Queue != 0, s.Algorithm == LeakyBucket},
+		{"max_wait", "", s.MaxWait != 0, s.Algorithm == LeakyBucket},
 		{"window", "", s.Window != 0, s.Algorithm != Quota},
 		{"period", "", s.Period != "", s.Algorithm == Quota},
 		{"anchor", "", s.Anchor != "", s.Algorithm == Quota},
@@ -198,7 +207,7 @@ var parameters = [...]string{
 	FixedWindow:          "limit and window",
 	SlidingWindowCounter: "limit, window and buckets",
 	SlidingWindowLog:     "limit and window",
-	LeakyBucket:          "limit, window and queue",
+	LeakyBucket:          "limit, window, queue and max_wait",
 	Quota:                "limit, period, anchor and utc_offset",
 }
 
@@ -215,6 +224,16 @@ func checkWindow(field string, w time.Duration) error {
 		return &LimitError{Field: field, Problem: "is missing", Mend: "give a time such as 1m"}
 	case w < MinWindow || w > MaxWindow:
 		return &LimitError{Field: field, Problem: fmt.Sprintf("%v is out of range", w), Mend: "use a time from 1ms to 9600h (400 days)"}
+	case w%time.Microsecond != 0:
+		return &LimitError{Field: field, Problem: fmt.Sprintf("%v is not whole microseconds", w), Mend: "round it"}
+	}
+	return nil
+}
+
+func checkWait(field string, w time.Duration) error {
+	switch {
+	case w < time.Microsecond || w > MaxWindow:
+		return &LimitError{Field: field, Problem: fmt.Sprintf("%v is out of range", w), Mend: "use a time from 1µs to 9600h (400 days); queue: 0 lets nothing wait"}
 	case w%time.Microsecond != 0:
 		return &LimitError{Field: field, Problem: fmt.Sprintf("%v is not whole microseconds", w), Mend: "round it"}
 	}
@@ -304,6 +323,9 @@ func (n *numbers) String() string {
 		}
 	case LeakyBucket:
 		fmt.Fprintf(&b, ", queue %d", s.Queue)
+		if s.MaxWait > 0 {
+			fmt.Fprintf(&b, ", waits at most %s", windowText(s.MaxWait))
+		}
 	case SlidingWindowCounter:
 		fmt.Fprintf(&b, ", %d buckets", n.buckets)
 	}

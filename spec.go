@@ -55,6 +55,10 @@ type Spec struct {
 
 	// Queue is how many units may wait in a leaky bucket. Defaults to 0.
 	Queue int64
+	// MaxWait is the greatest delay of a leaky bucket: it refuses what would
+	// wait for longer, although the queue has room. Whole microseconds up to
+	// 400 days; zero means any.
+	MaxWait time.Duration
 
 	// Period of a quota: "day", "week" (from Monday), "month", or a length
 	// such as "30d" or "12h" that runs from Anchor.

@@ -20,6 +20,7 @@ type cell struct{ Hi, Lo uint64 }
 // but charges nothing.
 type ask struct {
 	now, cost, extra, at int64
+	maxDelay             time.Duration
 	dry                  bool
 }
 
@@ -112,7 +113,7 @@ func (n *numbers) decide(d *Decision, r *result, a *ask) {
 	case TokenBucket, GCRA:
 		n.tellBucket(d, r, a.cost, gap)
 	case LeakyBucket:
-		n.tellLeaky(d, r, a.cost, gap)
+		n.tellLeaky(d, r, a, gap)
 	default:
 		n.tellCount(d, r, a.cost, gap)
 	}

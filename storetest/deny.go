@@ -22,7 +22,8 @@ func denyIsFree(tb rapid.TB, b *bench) {
 				h.pass(limit)
 			}
 			asked.Cost = h.drawCost(last)
-			spared.Cost = asked.Cost
+			asked.MaxDelay = h.drawMaxDelay(limit, last)
+			spared.Cost, spared.MaxDelay = asked.Cost, asked.MaxDelay
 			if last = h.take(asked); !last.Allowed {
 				continue
 			}

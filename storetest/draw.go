@@ -170,3 +170,36 @@ func (h *history) passOrJump(l stint.Limit) {
 func (h *history) manySteps() int {
 	return rapid.IntRange(1, h.steps).Draw(h.drawn, "steps")
 }
+
+// drawMaxDelay draws the greatest delay that a claim can use, with last as the
+// latest decision: mostly any, else around the delays that it may meet.
+func (h *history) drawMaxDelay(l stint.Limit, last stint.Decision) time.Duration {
+	t := h.drawn
+	if l.Algorithm() != stint.LeakyBucket && rapid.IntRange(0, 7).Draw(t, "bounded anyway") > 0 {
+		return 0
+	}
+	switch rapid.IntRange(0, 9).Draw(t, "max delay kind") {
+	case 0:
+		return -1
+	case 1, 2:
+		return last.ResetAfter + time.Duration(rapid.Int64Range(-1, 1).Draw(t, "beside"))*time.Microsecond
+	case 3:
+		return time.Duration(rapid.Int64Range(0, max(0, int64(last.ResetAfter))).Draw(t, "max delay"))
+	case 4, 5:
+		return time.Duration(rapid.Int64Range(0, 3*int64(l.Window())).Draw(t, "max delay"))
+	case 6:
+		return time.Duration(rapid.Int64().Draw(t, "max delay"))
+	}
+	return 0
+}
+
+// drawMaxWait gives a leaky bucket a greatest delay, now and then.
+func drawMaxWait(t *rapid.T, l stint.Limit) stint.Limit {
+	s := l.Spec()
+	if s.Algorithm != stint.LeakyBucket || rapid.Bool().Draw(t, "any wait") {
+		return l
+	}
+	full := max(1, min(int64(l.Numbers().Fill)+2, stint.MaxWindow.Microseconds()))
+	s.MaxWait = time.Duration(rapid.Int64Range(1, full).Draw(t, "max wait µs")) * time.Microsecond
+	return compiled(s)
+}

@@ -62,7 +62,7 @@ func (h *history) take(c stint.Claim) stint.Decision {
 
 func (h *history) peek(c stint.Claim) stint.Decision {
 	h.Helper()
-	c.Cost, c.Extra, c.At, c.Any = 0, 0, 0, 0
+	c.Cost, c.Extra, c.At, c.MaxDelay, c.Any = 0, 0, 0, 0, 0
 	return h.take(c)
 }
 
@@ -154,6 +154,9 @@ func claimText(c stint.Claim) string {
 	}
 	if c.At != 0 {
 		text += fmt.Sprintf(" at %d", c.At)
+	}
+	if c.MaxDelay != 0 {
+		text += fmt.Sprintf(" within %v", c.MaxDelay)
 	}
 	if c.Any != 0 {
 		text += fmt.Sprintf(" any %d", c.Any)

@@ -13,7 +13,7 @@ import (
 func truthfulRetry(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		t := h.drawn
-		c := stint.Claim{Key: h.scope, Limit: drawLimit(t, "limit", everyAlgorithm...)}
+		c := stint.Claim{Key: h.scope, Limit: drawMaxWait(t, drawLimit(t, "limit", everyAlgorithm...))}
 		last := h.peek(c)
 		for range h.manySteps() {
 			if h.restless(c) {
@@ -24,8 +24,9 @@ func truthfulRetry(tb rapid.TB, b *bench) {
 			} else {
 				h.pass(c.Limit)
 			}
-			c.Cost = h.drawCost(last)
+			c.Cost, c.MaxDelay = h.drawCost(last), h.drawMaxDelay(c.Limit, last)
 			if last = h.take(c); last.Allowed {
+				h.delaysWithin(c, last)
 				if last.RetryAfter != 0 {
 					h.Fatalf("allowed, and asked to retry: %s", decisionText(last))
 				}
@@ -41,9 +42,24 @@ func truthfulRetry(tb rapid.TB, b *bench) {
 // change holds only once something was charged under it.
 func (h *history) changeLimit(c *stint.Claim) {
 	before := c.Limit
-	c.Limit = drawChange(h.drawn, before)
+	c.Limit = drawMaxWait(h.drawn, drawChange(h.drawn, before))
 	if c.Cost = 1; !h.keeps && !h.take(*c).Allowed {
 		c.Limit = before
+	}
+}
+
+// delaysWithin says that an allowed request is delayed for no longer than its
+// caller and its limit allow.
+func (h *history) delaysWithin(c stint.Claim, d stint.Decision) {
+	h.Helper()
+	most := c.Limit.Spec().MaxWait
+	if c.MaxDelay != 0 && (most == 0 || c.MaxDelay < most) {
+		most = max(0, c.MaxDelay)
+	} else if most == 0 {
+		return
+	}
+	if d.Delay > most {
+		h.Fatalf("%s: allowed beyond %v: %s", claimText(c), most, decisionText(d))
 	}
 }
 

@@ -13,6 +13,9 @@ func sameEverywhere(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		h.model = oracle.New()
 		p := h.drawPool()
+		for i := range p.limits {
+			p.limits[i] = drawMaxWait(h.drawn, p.limits[i])
+		}
 		for range h.manySteps() {
 			h.passOrJump(p.limit())
 			if rapid.IntRange(0, 9).Draw(h.drawn, "change") == 0 {
@@ -31,7 +34,7 @@ func (p *pool) change() {
 		p.limits[i] = drawLimit(t, p.limits[i].Name(), everyAlgorithm...)
 		return
 	}
-	p.limits[i] = drawChange(t, p.limits[i])
+	p.limits[i] = drawMaxWait(t, drawChange(t, p.limits[i]))
 }
 
 // mixed draws the groups of one call: mostly one, of claims of every kind.
@@ -52,6 +55,7 @@ func (p *pool) mixed() []stint.Group {
 // vary makes some claims peek, give back, forget or ask for more.
 func (p *pool) vary(c *stint.Claim) {
 	t := p.h.drawn
+	c.MaxDelay = p.h.drawMaxDelay(c.Limit, p.h.peek(stint.Claim{Key: c.Key, Limit: c.Limit}))
 	switch rapid.IntRange(0, 11).Draw(t, "kind") {
 	case 0:
 		c.Cost = 0

@@ -23,6 +23,7 @@ type row struct {
 	when        time.Duration
 	cost, extra int64
 	taken       *time.Duration // of a give-back
+	maxDelay    time.Duration
 	change      *stint.Spec
 	want        stint.Decision // without Limit
 	asOf        time.Duration  // what At is, since start
@@ -50,7 +51,7 @@ func (s table) check(tb rapid.TB, b *bench) {
 			continue
 		}
 		b.clock.Store(start + r.when.Microseconds())
-		c.Cost, c.Extra, c.At = r.cost, r.extra, 0
+		c.Cost, c.Extra, c.At, c.MaxDelay = r.cost, r.extra, 0, r.maxDelay
 		if r.taken != nil {
 			c.At = start + r.taken.Microseconds()
 		}
@@ -115,6 +116,12 @@ func change(to stint.Spec) row { return row{change: &to} }
 // at says that the row is decided as at another time than its own.
 func (r row) at(asOf time.Duration) row {
 	r.asOf = asOf
+	return r
+}
+
+// within says that the caller can use no longer delay.
+func (r row) within(maxDelay time.Duration) row {
+	r.maxDelay = maxDelay
 	return r
 }
 

@@ -16,6 +16,7 @@ type limit struct {
 	p, q      *big.Int // rate of a bucket: p/q micro-units a microsecond
 	window    int64    // µs
 	buckets   int64    // of a sliding counter
+	maxWait   int64    // µs, of a leaky bucket; anyDelay: any
 	calendar  calendar // of a quota
 }
 
@@ -28,6 +29,9 @@ func newLimit(handle stint.Limit) *limit {
 		l.setRate(handle)
 	case stint.LeakyBucket:
 		l.max = s.Queue + 1
+		if l.maxWait = s.MaxWait.Microseconds(); l.maxWait == 0 {
+			l.maxWait = anyDelay
+		}
 		l.setRate(handle)
 	case stint.Quota:
 		l.calendar = newCalendar(s)
