@@ -75,6 +75,16 @@ func (n *numbers) maxDelay(a *ask) int64 {
 	return min(n.maxWait, a.maxDelay.Microseconds())
 }
 
+// GreatestDelay returns the greatest delay that a valid claim allows, by its
+// MaxDelay and the MaxWait of its limit, in microseconds; 2^53 − 1 stands for
+// any. It is for stores that take their step elsewhere.
+func (c *Claim) GreatestDelay() int64 {
+	if c.Limit.n.alg != LeakyBucket {
+		return maxMicros
+	}
+	return c.Limit.n.maxDelay(&ask{maxDelay: c.MaxDelay})
+}
+
 // served is the greatest level that drips out within most of now, when the
 // step's own time is gap ahead of now.
 func (n *numbers) served(most, gap int64) (whole, frac int64) {

@@ -179,13 +179,16 @@ func (b *batch) boundedGroup(g *lineGroup) bool {
 // append appends a line on the key at a place, as take.lua reads it.
 func (l *line) append(to []byte, place, times int, flags groupFlags) []byte {
 	c := l.claim
-	extra := c.Extra
+	at, extra := c.At, c.Extra
+	if l.limit.kind == leakyKind {
+		at = c.GreatestDelay()
+	}
 	if c.Cost < 0 {
 		extra = 0 // a give-back asks for nothing
 	}
 	to = appendInt7(to, int64(place)<<24|int64(l.index))
 	to = appendInt7(to, max(c.Cost, forgetCost))
-	to = appendInt7(to, c.At)
+	to = appendInt7(to, at)
 	to = binary.BigEndian.AppendUint32(to, uint32(extra))
 	to = binary.BigEndian.AppendUint32(to, uint32(times))
 	return append(to, c.Any, byte(flags))

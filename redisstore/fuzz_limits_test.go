@@ -44,6 +44,7 @@ func (w *fuzzWorld) drawSpec(name string) stint.Spec {
 		s.Buckets = []int{1, 1, 2, 5, 10, 60}[w.rand.IntN(6)]
 	case stint.LeakyBucket:
 		s.Queue = w.units() - 1
+		s.MaxWait = w.maxWait()
 	case stint.Quota:
 		s.Limit = w.units()
 		w.drawPeriod(&s)
@@ -72,7 +73,17 @@ func (w *fuzzWorld) vary(s stint.Spec) stint.Spec {
 	if s.Queue > 0 {
 		s.Queue = w.near(s.Queue)
 	}
+	if s.Algorithm == stint.LeakyBucket {
+		s.MaxWait = w.maxWait()
+	}
 	return s
+}
+
+func (w *fuzzWorld) maxWait() time.Duration {
+	if w.rand.IntN(2) == 0 {
+		return 0
+	}
+	return time.Duration(1+w.rand.Int64N(1<<(1+w.rand.IntN(44)))) * time.Microsecond
 }
 
 func (w *fuzzWorld) near(n int64) int64 {

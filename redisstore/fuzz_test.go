@@ -157,7 +157,7 @@ func (w *fuzzWorld) report(b *batch, got, want []stint.Decision) {
 // repeat adds a plain claim asked by several.
 func (w *fuzzWorld) repeat(b *batch, key string) (want []stint.Decision) {
 	c := stint.Claim{Key: key, Limit: w.limit(w.rand.IntN(len(w.limits))), Cost: w.cost(), At: 0}
-	c.Cost = max(c.Cost, 0)
+	c.Cost, c.MaxDelay = max(c.Cost, 0), w.maxDelay(c.Limit)
 	group := b.add(&stint.Group{Claims: []stint.Claim{c}}, false)
 	times := max(1, w.rand.IntN(8)-2)
 	for range times - 1 {
@@ -220,6 +220,7 @@ func (w *fuzzWorld) group() (g stint.Group) {
 
 func (w *fuzzWorld) claim() stint.Claim {
 	c := stint.Claim{Key: w.key(), Limit: w.limit(w.rand.IntN(len(w.limits))), Cost: w.cost()}
+	c.MaxDelay = w.maxDelay(c.Limit)
 	if c.Cost < 0 && w.rand.IntN(3) > 0 {
 		c.At = w.takenAt()
 	}
@@ -234,6 +235,27 @@ func (w *fuzzWorld) claim() stint.Claim {
 		c.Extra = min(c.Extra, 3)
 	}
 	return c
+}
+
+// maxDelay is mostly around the delays that a leaky bucket tells of.
+func (w *fuzzWorld) maxDelay(l stint.Limit) time.Duration {
+	if l.Algorithm() != stint.LeakyBucket {
+		return 0
+	}
+	switch w.rand.IntN(6) {
+	case 0:
+		return -1
+	case 1:
+		return time.Duration(w.rand.Int64())
+	case 2:
+		return time.Duration(w.rand.Int64N(3 * int64(l.Window())))
+	case 3, 4:
+		if len(w.history) > 0 {
+			d := w.history[w.rand.IntN(len(w.history))]
+			return d.ResetAfter + time.Duration(w.rand.Int64N(3)-1)*time.Microsecond
+		}
+	}
+	return 0
 }
 
 // takenAt is mostly when something was taken.

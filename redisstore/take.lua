@@ -11,6 +11,8 @@
 --   times I4, any B, flags B (1: the group ends here, 2: it is charged only if
 --   the last group without this flag was admitted, 4: it is never charged, 8: on
 --   any claim: the group is refused if it would make a state for that claim).
+-- at is, on a leaky bucket, the greatest delay that the caller can use
+-- (2^53 - 1: any), because a leaky bucket takes nothing back.
 -- times is how many callers ask the same: as many of them as fit are charged.
 --
 -- It returns now i7, the number of callers charged I4, for each key a byte with
@@ -170,6 +172,15 @@ local function leaky()
     return floor((l.max * UNIT - s.w - min(s.f, 1)) / UNIT)
   end
 
+  -- How many requests of one cost drip out within most, one after the other;
+  -- after look. No level with room for a request takes longer than fill.
+  local function places(s, l, cost, most)
+    local w, f = mulDiv(min(l.fill, max(0, most - (s.t - now))), l.p, 0, l.q)
+    if s.f > f then w = w - 1 end
+    if w < s.w then return 0 end
+    return floor((w - s.w) / (cost * UNIT)) + 1
+  end
+
   local function add(s, units)
     s.last, s.whole, s.frac = s.t, s.w + units * UNIT, s.f
   end
@@ -180,7 +191,7 @@ local function leaky()
     return encodeParts(s), s.last + min(MOST, mulDivUp(s.whole, l.q, s.frac, l.p))
   end
 
-  return {decode = decodeParts, look = look, add = add, give = give, encode = encode}
+  return {decode = decodeParts, look = look, places = places, add = add, give = give, encode = encode}
 end
 
 -- fixed_window.go and quota.go ------------------------------------------------
@@ -686,7 +697,12 @@ local function lookAt(claims)
   for i = 1, #claims do
     local c = claims[i]
     c.room, c.fit = max(0, c.l.steps.look(c.s, c.l)), c.times
-    if c.cost > 0 then c.fit = min(c.times, floor(c.room / c.cost)) end
+    if c.cost > 0 then
+      c.fit = min(c.times, floor(c.room / c.cost))
+      if c.fit > 0 and c.l.kind == LEAKY and c.at < MOST then
+        c.fit = min(c.fit, c.l.steps.places(c.s, c.l, c.cost, c.at))
+      end
+    end
   end
 end
 
