@@ -17,6 +17,10 @@ type Numbers struct {
 	// time from empty to full, rounded up. P·Q, Full and Fill are below 2^52.
 	Full, P, Q, Fill int64
 
+	// MaxWait is the greatest delay of a leaky bucket; 2^53 − 1 stands for
+	// any. [Claim.GreatestDelay] has it too.
+	MaxWait int64
+
 	// Window is the window of fixed_window and the sliding ones, and Width
 	// is Window/Buckets.
 	Window, Width int64
@@ -33,7 +37,7 @@ type Numbers struct {
 func (l Limit) Numbers() Numbers {
 	n := l.n
 	out := Numbers{
-		Algorithm: n.alg, Max: n.max, Full: n.full, P: n.p, Q: n.q, Fill: n.fill,
+		Algorithm: n.alg, Max: n.max, Full: n.full, P: n.p, Q: n.q, Fill: n.fill, MaxWait: n.maxWait,
 		Length: n.calendar.length, Origin: n.calendar.origin,
 		Offset: n.calendar.offset, Day: n.calendar.day, TimeOfDay: n.calendar.timeOfDay,
 	}

@@ -153,7 +153,7 @@ func (l *local) admitted(c *stint.Claim, d *stint.Decision, nodes int) {
 // standIn is the claim that is decided in place of one of the store's; not ok
 // when the limit is too slow to be divided among the nodes.
 func (l *local) standIn(c *stint.Claim, nodes int) (in stint.Claim, ok bool) {
-	in = stint.Claim{Key: c.Key, Cost: c.Cost, At: c.At, Any: c.Any}
+	in = stint.Claim{Key: c.Key, Cost: c.Cost, At: c.At, MaxDelay: c.MaxDelay, Any: c.Any}
 	if c.Local == nil {
 		in.Limit, ok = l.share(c.Limit, nodes)
 		return in, ok
@@ -222,7 +222,8 @@ func (r *round) takeLocal(claims []stint.Claim, out []stint.Decision, sh *shard)
 
 // gather collects the claims that stand in. Several that share one (a rule's
 // own local limit stands in for all of its limits) are one claim, of the
-// greatest cost. It is not ok when there is none for one of them.
+// greatest cost and the least of their greatest delays. It is not ok when there is
+// none for one of them.
 func (in *standIns) gather(l *local, claims []stint.Claim, nodes int) (ok bool) {
 	stand := in.group[0].Claims[:0]
 	in.of = in.of[:0]
@@ -241,11 +242,21 @@ func (in *standIns) gather(l *local, claims []stint.Claim, nodes int) (ok bool) 
 			stand = append(stand, one)
 		}
 		stand[at].Cost = max(stand[at].Cost, one.Cost)
+		stand[at].MaxDelay = lesserDelay(stand[at].MaxDelay, one.MaxDelay)
 		in.of = append(in.of, at)
 	}
 	in.group[0].Claims = stand
 	in.out = append(in.out[:0], make([]stint.Decision, len(stand))...)
 	return true
+}
+
+// lesserDelay is the lesser of two bounds as [stint.Claim.MaxDelay] has them,
+// where zero is none.
+func lesserDelay(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return a + b
+	}
+	return min(a, b)
 }
 
 // indexOf is where the state of a claim is among others; behind them if it is

@@ -70,7 +70,7 @@ func scriptNumbers(n *stint.Numbers) (kind, [4]int64) {
 	case stint.TokenBucket, stint.GCRA:
 		return bucketKind, [4]int64{n.P, n.Q, n.Fill}
 	case stint.LeakyBucket:
-		return leakyKind, [4]int64{n.P, n.Q, n.Fill}
+		return leakyKind, [4]int64{n.P, n.Q, n.Fill, n.MaxWait} // MaxWait comes with each claim; here it tells limits apart
 	case stint.SlidingWindowCounter:
 		return counterKind, [4]int64{n.Width, int64(n.Buckets)}
 	case stint.SlidingWindowLog:

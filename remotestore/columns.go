@@ -20,6 +20,7 @@ type columns struct {
 	limit       []uint32
 	cost        []int64
 	extra, time []int64
+	maxDelay    []int64 // µs; below 0: none at all
 	anyOf       []uint32
 	consistency []stintv1.Consistency
 	onFailure   []stintv1.OnStoreFailure
@@ -44,6 +45,7 @@ func (m *columns) reset() {
 	clear(m.localKeys)
 	m.last, m.at, m.plain, m.local = stint.Limit{}, 0, true, false
 	m.keys, m.limit, m.cost, m.extra, m.time = m.keys[:0], m.limit[:0], m.cost[:0], m.extra[:0], m.time[:0]
+	m.maxDelay = m.maxDelay[:0]
 	m.anyOf, m.consistency, m.onFailure, m.replicas = m.anyOf[:0], m.consistency[:0], m.onFailure[:0], m.replicas[:0]
 	m.localLimit, m.localKeys, m.sizes, m.shadow = m.localLimit[:0], m.localKeys[:0], m.sizes[:0], m.shadow[:0]
 	m.request.Limits = m.request.GetLimits()[:0]
@@ -65,11 +67,21 @@ func (m *columns) addClaim(c *stint.Claim) {
 	m.keys = append(m.keys, c.Key)
 	m.limit = append(m.limit, m.placeOf(c.Limit))
 	m.cost, m.extra, m.time = append(m.cost, c.Cost), append(m.extra, c.Extra), append(m.time, c.At)
+	m.maxDelay = append(m.maxDelay, maxDelayOf(c.MaxDelay))
 	m.anyOf = append(m.anyOf, uint32(c.Any))
 	m.consistency = append(m.consistency, consistencyOf(c.Policy.Consistency))
 	m.onFailure = append(m.onFailure, onFailureOf(c.Policy.OnFailure))
 	m.replicas = append(m.replicas, uint32(c.Policy.Replicas))
 	m.addLocal(c.Local)
+}
+
+// maxDelayOf is the bound in whole microseconds. Of less than one there is
+// nothing left, which 0 does not say.
+func maxDelayOf(d time.Duration) int64 {
+	if us := d.Microseconds(); d == 0 || us > 0 {
+		return us
+	}
+	return -1
 }
 
 // consistencyOf leaves the default out.
@@ -117,6 +129,7 @@ func (m *columns) message() *stintv1.TakeBatchRequest {
 	r.Keys, r.RawKeys = m.keysAsText()
 	r.Limit = collapsed(m.limit, 0)
 	r.Cost, r.Extra, r.AtUs = collapsed(m.cost, 1), collapsed(m.extra, 0), collapsed(m.time, 0)
+	r.MaxDelayUs = collapsed(m.maxDelay, 0)
 	r.Any, r.Replicas = collapsed(m.anyOf, 0), collapsed(m.replicas, 0)
 	r.Consistency, r.OnStoreFailure = collapsed(m.consistency, 0), collapsed(m.onFailure, 0)
 	r.LocalLimit, r.LocalKeys, r.GroupSizes = nil, nil, nil
@@ -195,7 +208,7 @@ func limitMessage(s stint.Spec) *stintv1.Limit {
 	return &stintv1.Limit{
 		Namespace: s.Namespace, Rule: s.Rule, Name: s.Name, Algorithm: s.Algorithm.String(),
 		Limit: s.Limit, WindowUs: int64(s.Window / time.Microsecond), Capacity: s.Capacity, RefillRate: s.RefillRate,
-		Buckets: uint32(s.Buckets), Queue: s.Queue, Period: s.Period, Anchor: s.Anchor, UtcOffset: s.UTCOffset,
+		Buckets: uint32(s.Buckets), Queue: s.Queue, MaxWaitUs: s.MaxWait.Microseconds(), Period: s.Period, Anchor: s.Anchor, UtcOffset: s.UTCOffset,
 		FromCaller: s.FromCaller,
 	}
 }

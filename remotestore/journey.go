@@ -119,7 +119,7 @@ func sizeOf(g *stint.Group) (n int) {
 }
 
 func sizeOfClaim(c *stint.Claim) int {
-	const others = 64 // every other column, at their longest
+	const others = 76 // every other column, at their longest
 	n := len(c.Key) + others
 	if c.Local != nil {
 		n += len(c.Local.Key)

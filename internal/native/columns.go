@@ -2,6 +2,7 @@ package native
 
 import (
 	"math"
+	"time"
 
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
@@ -52,6 +53,7 @@ func checkColumns(m *stintv1.TakeBatchRequest, n int) error {
 		{"at_us", len(m.GetAtUs())}, {"any", len(m.GetAny())}, {"consistency", len(m.GetConsistency())},
 		{"on_store_failure", len(m.GetOnStoreFailure())}, {"replicas", len(m.GetReplicas())},
 		{"local_limit", len(m.GetLocalLimit())}, {"local_keys", len(m.GetLocalKeys())},
+		{"max_delay_us", len(m.GetMaxDelayUs())},
 	} {
 		if err := checkColumn(c.name, c.entries, n); err != nil {
 			return err
@@ -90,6 +92,7 @@ func (b *batch) readClaim(s *Service, m *stintv1.TakeBatchRequest, i int) (err e
 	}
 	c.Limit = b.limits[place]
 	c.Cost, c.Extra, c.At = at(m.GetCost(), i, 1), at(m.GetExtra(), i, 0), at(m.GetAtUs(), i, 0)
+	c.MaxDelay = maxDelay(at(m.GetMaxDelayUs(), i, 0))
 	if c.Cost == stint.Forget && !s.trusted() {
 		return refuse("cost: to forget a key")
 	}
@@ -103,6 +106,13 @@ func (b *batch) readClaim(s *Service, m *stintv1.TakeBatchRequest, i int) (err e
 		c.Local, err = b.localAt(m, i)
 	}
 	return err
+}
+
+// maxDelay returns a bound in microseconds as a claim has it. What a duration
+// cannot hold is longer than every delay.
+func maxDelay(us int64) time.Duration {
+	const most = math.MaxInt64 / int64(time.Microsecond)
+	return time.Duration(min(max(us, -1), most)) * time.Microsecond
 }
 
 // localAt is what stands in for claim i while the store fails.

@@ -83,13 +83,17 @@ func specOf(l *stintv1.Limit) (stint.Spec, error) {
 	if window < 0 || window > most {
 		return stint.Spec{}, badRequest("window_us: %d is out of range (use %d to %d)", window, stint.MinWindow.Microseconds(), stint.MaxWindow.Microseconds())
 	}
+	wait := l.GetMaxWaitUs()
+	if wait < 0 || wait > most {
+		return stint.Spec{}, badRequest("max_wait_us: %d is out of range (use 0 to %d)", wait, stint.MaxWindow.Microseconds())
+	}
 	algorithm, err := stint.ParseAlgorithm(l.GetAlgorithm())
 	return stint.Spec{
 		Namespace: l.GetNamespace(), Rule: l.GetRule(), Name: l.GetName(),
 		Algorithm: algorithm,
 		Limit:     l.GetLimit(), Window: time.Duration(window) * time.Microsecond,
 		Capacity: l.GetCapacity(), RefillRate: l.GetRefillRate(),
-		Buckets: int(min(l.GetBuckets(), math.MaxInt32)), Queue: l.GetQueue(),
+		Buckets: int(min(l.GetBuckets(), math.MaxInt32)), Queue: l.GetQueue(), MaxWait: time.Duration(wait) * time.Microsecond,
 		Period: l.GetPeriod(), Anchor: l.GetAnchor(), UTCOffset: l.GetUtcOffset(),
 		FromCaller: l.GetFromCaller(),
 	}, err

@@ -165,6 +165,8 @@ type Limit struct {
 	Anchor string `protobuf:"bytes,12,opt,name=anchor,proto3" json:"anchor,omitempty"`
 	// The offset of a quota's calendar, such as +02:00; empty: that of anchor.
 	UtcOffset string `protobuf:"bytes,13,opt,name=utc_offset,json=utcOffset,proto3" json:"utc_offset,omitempty"`
+	// Of a leaky bucket: the greatest delay; 0: any.
+	MaxWaitUs int64 `protobuf:"varint,14,opt,name=max_wait_us,json=maxWaitUs,proto3" json:"max_wait_us,omitempty"`
 	// The limit is one that a caller of the asking server brought, and no rule of
 	// it. Callers' own limits never share state with rules, and are kept within
 	// a budget of their own. False changes nothing for those that are callers'
@@ -293,6 +295,13 @@ func (x *Limit) GetUtcOffset() string {
 		return x.UtcOffset
 	}
 	return ""
+}
+
+func (x *Limit) GetMaxWaitUs() int64 {
+	if x != nil {
+		return x.MaxWaitUs
+	}
+	return 0
 }
 
 func (x *Limit) GetFromCaller() bool {
@@ -984,7 +993,10 @@ type TakeBatchRequest struct {
 	GroupSizes []uint32 `protobuf:"varint,14,rep,packed,name=group_sizes,json=groupSizes,proto3" json:"group_sizes,omitempty"`
 	// A column of groups: the group observes only, and is charged only if the
 	// nearest group before it that is not shadow was admitted.
-	Shadow        []bool `protobuf:"varint,15,rep,packed,name=shadow,proto3" json:"shadow,omitempty"`
+	Shadow []bool `protobuf:"varint,15,rep,packed,name=shadow,proto3" json:"shadow,omitempty"`
+	// A column: the greatest delay of a leaky bucket that the caller can use;
+	// default 0, any. Below 0: none at all.
+	MaxDelayUs    []int64 `protobuf:"zigzag64,16,rep,packed,name=max_delay_us,json=maxDelayUs,proto3" json:"max_delay_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1120,6 +1132,13 @@ func (x *TakeBatchRequest) GetGroupSizes() []uint32 {
 func (x *TakeBatchRequest) GetShadow() []bool {
 	if x != nil {
 		return x.Shadow
+	}
+	return nil
+}
+
+func (x *TakeBatchRequest) GetMaxDelayUs() []int64 {
+	if x != nil {
+		return x.MaxDelayUs
 	}
 	return nil
 }
@@ -1952,7 +1971,7 @@ var File_stint_v1_stint_proto protoreflect.FileDescriptor
 
 const file_stint_v1_stint_proto_rawDesc = "" +
 	"\n" +
-	"\x14stint/v1/stint.proto\x12\bstint.v1\"\xfb\x02\n" +
+	"\x14stint/v1/stint.proto\x12\bstint.v1\"\x9b\x03\n" +
 	"\x05Limit\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x1c\n" +
@@ -1969,7 +1988,8 @@ const file_stint_v1_stint_proto_rawDesc = "" +
 	"\x06period\x18\v \x01(\tR\x06period\x12\x16\n" +
 	"\x06anchor\x18\f \x01(\tR\x06anchor\x12\x1d\n" +
 	"\n" +
-	"utc_offset\x18\r \x01(\tR\tutcOffset\x12\x1f\n" +
+	"utc_offset\x18\r \x01(\tR\tutcOffset\x12\x1e\n" +
+	"\vmax_wait_us\x18\x0e \x01(\x03R\tmaxWaitUs\x12\x1f\n" +
 	"\vfrom_caller\x18\x0f \x01(\bR\n" +
 	"fromCaller\"\xc4\x02\n" +
 	"\bDecision\x12\x18\n" +
@@ -2026,7 +2046,7 @@ const file_stint_v1_stint_proto_rawDesc = "" +
 	"\x05_cost\"o\n" +
 	"\fTakeResponse\x12.\n" +
 	"\bdecision\x18\x01 \x01(\v2\x12.stint.v1.DecisionR\bdecision\x12/\n" +
-	"\x06limits\x18\x02 \x03(\v2\x17.stint.v1.LimitDecisionR\x06limits\"\xe3\x03\n" +
+	"\x06limits\x18\x02 \x03(\v2\x17.stint.v1.LimitDecisionR\x06limits\"\x85\x04\n" +
 	"\x10TakeBatchRequest\x12'\n" +
 	"\x06limits\x18\x01 \x03(\v2\x0f.stint.v1.LimitR\x06limits\x12\x12\n" +
 	"\x04keys\x18\x02 \x03(\tR\x04keys\x12\x19\n" +
@@ -2046,7 +2066,9 @@ const file_stint_v1_stint_proto_rawDesc = "" +
 	"local_keys\x18\r \x03(\fR\tlocalKeys\x12\x1f\n" +
 	"\vgroup_sizes\x18\x0e \x03(\rR\n" +
 	"groupSizes\x12\x16\n" +
-	"\x06shadow\x18\x0f \x03(\bR\x06shadow\"u\n" +
+	"\x06shadow\x18\x0f \x03(\bR\x06shadow\x12 \n" +
+	"\fmax_delay_us\x18\x10 \x03(\x12R\n" +
+	"maxDelayUs\"u\n" +
 	"\x11TakeBatchResponse\x121\n" +
 	"\tdecisions\x18\x01 \x01(\v2\x13.stint.v1.DecisionsR\tdecisions\x12-\n" +
 	"\bfailures\x18\x02 \x03(\v2\x11.stint.v1.FailureR\bfailures\"\xc5\x02\n" +
