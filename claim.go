@@ -37,7 +37,7 @@ type Claim struct {
 	// charges nothing. Zero means any delay; below zero means none at all.
 	// It is rounded down to whole microseconds. Limits that never delay
 	// ignore it, and so do a peek and a give-back, which are always allowed.
-	// [MaxDelay] returns that of a context.
+	// [MaxDelayOf] returns that of a context.
 	MaxDelay time.Duration
 	// Local stands in for the claim under [FailLocal] while its store fails.
 	// Nil means this node's share of the limit itself.

@@ -15,7 +15,10 @@ func allow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
+	limiter, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "api", limit)
+	if err != nil {
+		return err
+	}
 	d, err := limiter.Allow(ctx, "user:42") // d.Allowed, d.Remaining, d.RetryAfter
 	fmt.Println(d.Allowed, d.Remaining)
 	return err
@@ -34,7 +37,10 @@ func limited(hello http.Handler) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
+	limiter, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "api", limit)
+	if err != nil {
+		return nil, err
+	}
 	limited, err := httplimit.Limit(limiter)
 	if err != nil {
 		return nil, err

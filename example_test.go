@@ -21,7 +21,11 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
+	limiter, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "api", limit)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	d, err := limiter.Allow(context.Background(), "user:42")
 	fmt.Println(d.Allowed, d.Remaining, err)
 	// Output: true 99 <nil>
@@ -29,7 +33,7 @@ func Example() {
 
 func ExampleLimiter_AllowN() {
 	limit, _ := stint.Spec{RefillRate: "2", Capacity: 10}.Compile()
-	limiter := stint.NewLimiter(stint.NewMemory(at(noon)), limit)
+	limiter, _ := stint.NewLimiter(stint.NewMemory(at(noon)), "example", limit)
 
 	for _, cost := range []int64{7, 7, 11} {
 		d, _ := limiter.AllowN(context.Background(), "upload:7", cost)
@@ -53,7 +57,7 @@ func ExampleLimiter_AllowN() {
 func ExampleNewLimiter_severalLimits() {
 	perSecond, _ := stint.PerSecond(2).Compile()
 	perDay, _ := stint.Spec{Algorithm: stint.Quota, Limit: 1000, Period: "day"}.Compile()
-	limiter := stint.NewLimiter(stint.NewMemory(at(noon)), perSecond, perDay)
+	limiter, _ := stint.NewLimiter(stint.NewMemory(at(noon)), "api", perSecond, perDay)
 
 	for range 3 {
 		d, _ := limiter.Allow(context.Background(), "key:a")
@@ -67,7 +71,7 @@ func ExampleNewLimiter_severalLimits() {
 
 func ExampleLimiter_Peek() {
 	limit, _ := stint.ParseLimit("5/s")
-	limiter := stint.NewLimiter(stint.NewMemory(at(noon)), limit)
+	limiter, _ := stint.NewLimiter(stint.NewMemory(at(noon)), "example", limit)
 	ctx := context.Background()
 
 	limiter.AllowN(ctx, "k", 3)
@@ -84,7 +88,7 @@ func ExampleLimiter_Peek() {
 // A leaky bucket shapes: it answers with the time at which to act.
 func ExampleLimiter_Reserve() {
 	limit, _ := stint.Spec{Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Second, Queue: 2}.Compile()
-	limiter := stint.NewLimiter(stint.NewMemory(at(noon)), limit)
+	limiter, _ := stint.NewLimiter(stint.NewMemory(at(noon)), "example", limit)
 
 	for range 4 {
 		r, _ := limiter.Reserve(context.Background(), "printer", 1)
@@ -100,7 +104,7 @@ func ExampleLimiter_Reserve() {
 // Units that were not used go back, as far as they have not refilled since.
 func ExampleReservation_Cancel() {
 	limit, _ := stint.ParseLimit("10/h")
-	limiter := stint.NewLimiter(stint.NewMemory(at(noon)), limit)
+	limiter, _ := stint.NewLimiter(stint.NewMemory(at(noon)), "example", limit)
 	ctx := context.Background()
 
 	r, _ := limiter.Reserve(ctx, "batch", 4)
@@ -112,7 +116,7 @@ func ExampleReservation_Cancel() {
 
 func ExampleLimiter_Wait() {
 	limit, _ := stint.ParseLimit("1000/s")
-	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
+	limiter, _ := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "crawler", limit)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 

@@ -3,30 +3,88 @@ package stint
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
 // Limiter limits one kind of request: it joins a store with the limits that
 // every request is counted under, as one atomic group. It is safe for use by
-// many goroutines at once, and costs nothing to make. Make one with
-// [NewLimiter].
+// many goroutines at once, and costs microseconds to make. Make one with
+// [NewLimiter]; the zero Limiter has no store, and its methods panic.
 type Limiter struct {
 	taker taker // of a claim on limit: the store, or all
 	limit Limit // the only one; else the zero Limit
 	all   together
+
+	name    string
+	shapes  bool         // one of the limits delays
+	most    int64        // the greatest cost that every limit can allow
+	took    atomic.Int64 // ns that the store lately took to answer, of a limiter that shapes
+	waiting waiting
 }
 
-// NewLimiter returns a limiter of these limits over the store, which is not
-// nil. A limiter without limits answers every call with an error.
-func NewLimiter(store Store, limits ...Limit) *Limiter {
-	l := &Limiter{all: together{store: store, limits: slices.Clone(limits)}}
-	if len(limits) == 1 {
-		l.taker, l.limit = store, limits[0]
-	} else {
-		l.taker = &l.all
+// limiterNamespace is the first part of the scope of every limiter's limits.
+// Neither rules nor the callers of a server can name it.
+const limiterNamespace = "limiter"
+
+// NewLimiter returns a limiter of these limits over the store. The name says
+// what is limited, such as "login": 1 to 64 of [A-Za-z0-9_.:-]. It is the scope
+// of the limits: limiters of one name share their state, also across
+// processes that share a store, and limiters of different names never do,
+// whatever their keys. It is an error if there is no name, no store or no
+// limit, if two limits have one name, and if a limit brings a scope of its own
+// (Namespace, Rule or FromCaller).
+func NewLimiter(store Store, name string, limits ...Limit) (*Limiter, error) {
+	switch {
+	case store == nil:
+		return nil, invalid("store: is nil", "pass a store, such as NewMemory(MemoryOptions{})")
+	case name == "":
+		return nil, invalid("name: is missing", "name what is limited, such as login; limiters of one name share state")
+	case len(limits) == 0:
+		return nil, invalid("limits: the limiter has none", "pass at least one to NewLimiter")
 	}
-	return l
+	if err := validateName("name", name); err != nil {
+		return nil, err
+	}
+	l := &Limiter{name: name, most: MaxCost, all: together{store: store}}
+	for _, limit := range limits {
+		own, err := limit.ownedBy(name)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(l.all.limits, func(o Limit) bool { return o.Name() == own.Name() }) {
+			return nil, invalid("limits: two are named "+own.Name(), "give one of them a Spec.Name of its own")
+		}
+		l.all.limits = append(l.all.limits, own)
+		l.shapes, l.most = l.shapes || own.n.alg == LeakyBucket, min(l.most, own.Max())
+	}
+	l.taker = &l.all
+	if len(limits) == 1 {
+		l.taker, l.limit = store, l.all.limits[0]
+	}
+	return l, nil
 }
+
+// ownedBy returns the limit in the scope of the limiter of that name.
+func (l Limit) ownedBy(limiter string) (Limit, error) {
+	if !l.Valid() {
+		return l, invalid("limit: is the zero Limit", "compile a Spec, or use ParseLimit")
+	}
+	s := l.Spec()
+	if s.Namespace != "" || s.Rule != "" || s.FromCaller {
+		return l, invalid("limit: "+l.Name()+" brings a scope of its own, and the scope is the limiter's name",
+			"leave Namespace, Rule and FromCaller out of the Spec")
+	}
+	s.Namespace, s.Rule = limiterNamespace, limiter
+	own, err := s.Compile()
+	if err == nil && own.Numbers() != l.Numbers() {
+		err = invalid("limit: "+l.Name()+" is a node's share of a limit", "pass the whole limit")
+	}
+	return own, err
+}
+
+// Name returns the name of the limiter.
+func (l *Limiter) Name() string { return l.name }
 
 // Allow is shorthand for AllowN(ctx, key, 1).
 func (l *Limiter) Allow(ctx context.Context, key string) (Decision, error) {
@@ -52,13 +110,27 @@ func refuseNegative() error {
 // length, and returns their [Face]. With room for more or fewer it is an error,
 // and nothing is charged.
 func (l *Limiter) AllowEach(ctx context.Context, key string, n int64, out []Decision) (face int, d Decision, err error) {
+	return l.AllowWithin(ctx, key, n, 0, out)
+}
+
+// AllowWithin is AllowEach for a caller that can use no delay above maxDelay,
+// as [Claim.MaxDelay] says it and counted from the call: the time that the
+// store lately took to answer is taken off.
+func (l *Limiter) AllowWithin(ctx context.Context, key string, n int64, maxDelay time.Duration, out []Decision) (face int, d Decision, err error) {
 	if n < 0 {
 		return -1, Decision{}, refuseNegative()
 	}
-	return l.all.takeEach(ctx, &Claim{Key: key, Cost: n}, out)
+	c := Claim{Key: key, Cost: n}
+	if maxDelay == 0 || !l.shapes {
+		return l.all.takeEach(ctx, &c, out)
+	}
+	c.MaxDelay = l.usable(maxDelay)
+	defer l.noteTime(time.Now())
+	return l.all.takeEach(ctx, &c, out)
 }
 
-// Limits returns the limits that every request is counted under, in order.
+// Limits returns the limits that every request is counted under, in order, in
+// the scope of the limiter.
 func (l *Limiter) Limits() []Limit { return slices.Clone(l.all.limits) }
 
 // Peek reports what key has left, and charges nothing.
@@ -72,125 +144,36 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 	return err
 }
 
-// Reservation is units that were charged for later use.
-type Reservation struct {
-	// Decision is how the request was decided. When it is not Allowed,
-	// nothing was charged. Decision.Delay is how long to wait before acting.
-	Decision Decision
-
-	limiter *Limiter
-	key     string
-	n       int64
+// MaxDelayOf returns what the deadline of ctx lets a caller wait, as
+// [Claim.MaxDelay] says it: zero without a deadline, and below zero when it is
+// over.
+func MaxDelayOf(ctx context.Context) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return 0
+	}
+	return atMost(time.Until(deadline))
 }
 
-// Reserve takes n units for key, at least 1, and returns what was decided, for a caller
-// that waits by itself or may change its mind.
-func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (Reservation, error) {
-	if n < 1 {
-		return Reservation{}, invalid("cost: is below 1", "reserve at least one unit")
+// atMost is a bound that may be used up, as [Claim.MaxDelay] says it.
+func atMost(d time.Duration) time.Duration {
+	if d <= 0 {
+		return -1
 	}
-	d, err := l.taker.Take(ctx, Claim{Key: key, Limit: l.limit, Cost: n})
-	return Reservation{Decision: d, limiter: l, key: key, n: n}, err
+	return d
 }
 
-// Cancel gives the units back, as far as they have not refilled since. It
-// does nothing when nothing was charged, nor when the decision was degraded:
-// the store, should it answer again, never knew of it. A leaky bucket takes nothing back:
-// the place in the queue has been handed out. Call it at most once.
-func (r *Reservation) Cancel(ctx context.Context) error {
-	if !r.Decision.Allowed || r.Decision.Degraded {
-		return nil
-	}
-	l := r.limiter
-	_, err := l.taker.Take(ctx, Claim{Key: r.key, Limit: l.limit, Cost: -r.n, At: r.Decision.At})
-	return err
+// usable is what a wait of at most d leaves for a delay. A delay begins with
+// the answer, and a place in a queue cannot be given back: without this
+// margin, a limiter under load would hand out places that are too late by the
+// time of the call.
+func (l *Limiter) usable(d time.Duration) time.Duration {
+	return atMost(d - time.Duration(l.took.Load()))
 }
 
-// Wait is shorthand for WaitN(ctx, key, 1).
-func (l *Limiter) Wait(ctx context.Context, key string) error { return l.WaitN(ctx, key, 1) }
-
-// WaitN blocks until key has been allowed n units, and for as long as a leaky
-// bucket delays it. It fails at once, charging nothing, when the wait would
-// never end or would pass the deadline of ctx (CodeTimeout, of the kind
-// "wait"), and when ctx ends. Callers that wait for the same key are served in
-// no particular order, but for those of a leaky bucket, which keeps a queue.
-func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
-	if l.shapes() {
-		if err := l.checkDeadline(ctx, key, n); err != nil {
-			return err
-		}
-	}
-	for {
-		r, err := l.Reserve(ctx, key, n)
-		if err != nil {
-			return err
-		}
-		d := r.Decision
-		err = sleep(ctx, d.RetryAfter+d.Delay)
-		if d.Allowed || err != nil {
-			return r.settle(ctx, err)
-		}
-	}
-}
-
-// settle gives back what a caller that gave up was charged.
-func (r *Reservation) settle(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	if cancelErr := r.Cancel(context.WithoutCancel(ctx)); cancelErr != nil {
-		return cancelErr
-	}
-	return err
-}
-
-func (l *Limiter) shapes() bool {
-	for _, limit := range l.all.limits {
-		if limit.Valid() && limit.Algorithm() == LeakyBucket {
-			return true
-		}
-	}
-	return false
-}
-
-// checkDeadline looks at the queue before joining it, because a place in it
-// cannot be given back.
-func (l *Limiter) checkDeadline(ctx context.Context, key string, n int64) error {
-	if _, ok := ctx.Deadline(); !ok || n < 1 {
-		return nil
-	}
-	d, err := l.Peek(ctx, key)
-	if err != nil {
-		return err
-	}
-	return canWait(ctx, d.Delay)
-}
-
-// canWait says why ctx does not let its caller wait so long.
-func canWait(ctx context.Context, wait time.Duration) error {
-	if err := ctx.Err(); err != nil {
-		return &Error{Code: CodeCanceled, Problem: "gave up waiting", Err: err}
-	}
-	if wait == Never {
-		return invalid("cost: is greater than the limit, so no wait is long enough", "ask for less at once")
-	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < wait {
-		return &Error{Code: CodeTimeout, Kind: "wait", Problem: "the wait of " + wait.String() + " would pass the deadline", Err: context.DeadlineExceeded}
-	}
-	return nil
-}
-
-// sleep waits, or says why it did not.
-func sleep(ctx context.Context, wait time.Duration) error {
-	if err := canWait(ctx, wait); err != nil || wait == 0 {
-		return err
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return &Error{Code: CodeCanceled, Problem: "gave up waiting", Err: ctx.Err()}
-	}
+// noteTime notes how long a call took: the longest of the latest, which falls
+// slowly. Callers at the same time may lose each other's times.
+func (l *Limiter) noteTime(start time.Time) {
+	took, now := l.took.Load(), int64(time.Since(start))
+	l.took.Store(max(now, took-(took-now)/8))
 }

@@ -13,12 +13,15 @@ import (
 func BenchmarkAllow(b *testing.B) {
 	var limits []stint.Limit
 	for i := range 3 {
-		limit, err := stint.Spec{Limit: 1_000_000_000, Window: 34_560_000_000, Rule: "bench", Name: fmt.Sprint(i)}.Compile()
+		limit, err := stint.Spec{Limit: 1_000_000_000, Window: 34_560_000_000, Name: fmt.Sprint(i)}.Compile()
 		if err != nil {
 			b.Fatal(err)
 		}
 		limits = append(limits, limit)
-		limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limits...)
+		limiter, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "bench", limits...)
+		if err != nil {
+			b.Fatal(err)
+		}
 		b.Run(fmt.Sprint(len(limits)), func(b *testing.B) {
 			ctx := context.Background()
 			for b.Loop() {

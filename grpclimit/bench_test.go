@@ -21,7 +21,7 @@ func (stream) SetTrailer(metadata.MD) error { return nil }
 
 // BenchmarkUnary is what the interceptor adds to a call.
 func BenchmarkUnary(b *testing.B) {
-	ample := stint.Spec{Rule: "orders", Limit: 100_000_000, Window: time.Second}
+	ample := stint.Spec{Limit: 100_000_000, Window: time.Second}
 	tenant := func(c *Call) string { return c.Metadata("x-tenant") }
 	for name, c := range map[string]struct {
 		spec stint.Spec
@@ -30,10 +30,10 @@ func BenchmarkUnary(b *testing.B) {
 		"by ip":   {ample, nil},
 		"by key":  {ample, []Option{ByKey(tenant)}},
 		"API key": {ample, []Option{By("api_key")}},
-		"denied":  {stint.Spec{Rule: "orders", Limit: 1, Window: time.Hour}, []Option{ByKey(tenant)}},
+		"denied":  {stint.Spec{Limit: 1, Window: time.Hour}, []Option{ByKey(tenant)}},
 	} {
 		b.Run(name, func(b *testing.B) {
-			s := mustLimit(b, stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), compiled(b, c.spec)), c.opts...)
+			s := mustLimit(b, over(b, stint.NewMemory(stint.MemoryOptions{}), compiled(b, c.spec)), c.opts...)
 			call := incoming("203.0.113.9:1", "x-tenant", "t", "authorization", "Bearer k", "user-agent", "grpc-go/1")
 			ctx := grpc.NewContextWithServerTransportStream(call.ctx, stream{})
 			info := &grpc.UnaryServerInfo{FullMethod: unaryMethod}

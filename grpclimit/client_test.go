@@ -251,8 +251,8 @@ func TestClientWithoutAStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slow := stint.NewLimiter(broken{&stint.Error{Code: stint.CodeTimeout, Kind: "timeout", Problem: "slow", Err: context.DeadlineExceeded}}, limit)
-	limiter := stint.NewLimiter(broken{&stint.Error{Code: stint.CodeUnavailable, Problem: "down"}}, limit)
+	slow := over(t, broken{&stint.Error{Code: stint.CodeTimeout, Kind: "timeout", Problem: "slow", Err: context.DeadlineExceeded}}, limit)
+	limiter := over(t, broken{&stint.Error{Code: stint.CodeUnavailable, Problem: "down"}}, limit)
 	for _, refuse := range []bool{false, true} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		if _, err := caller(t, &Client{Limiter: slow, Refuse: refuse})(ctx); status.Code(err) != codes.Unavailable {

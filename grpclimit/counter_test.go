@@ -117,7 +117,7 @@ func TestCostIsWhatTheCallSays(t *testing.T) {
 }
 
 func TestLimiterWithoutLimitsIsNotTheClientsFault(t *testing.T) {
-	c := &Counter{Limiter: stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}))}
+	c := &Counter{Limiter: new(stint.Limiter)}
 	client := serveInMemory(t, &service{}, (&Server{Decider: c}).Options())
 	if _, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}); status.Code(err) != codes.Internal {
 		t.Errorf("%v; want INTERNAL", err)

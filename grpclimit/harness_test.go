@@ -31,7 +31,7 @@ func fixed(t testing.TB, specs ...stint.Spec) *stint.Limiter {
 func limiter(t testing.TB, clock func() int64, specs ...stint.Spec) *stint.Limiter {
 	t.Helper()
 	if len(specs) == 0 {
-		specs = []stint.Spec{{Rule: "orders", Limit: 2, Window: time.Minute}}
+		specs = []stint.Spec{{Limit: 2, Window: time.Minute}}
 	}
 	var limits []stint.Limit
 	for _, s := range specs {
@@ -41,7 +41,17 @@ func limiter(t testing.TB, clock func() int64, specs ...stint.Spec) *stint.Limit
 		}
 		limits = append(limits, l)
 	}
-	return stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: clock}), limits...)
+	return over(t, stint.NewMemory(stint.MemoryOptions{Clock: clock}), limits...)
+}
+
+// over is a limiter, named orders.
+func over(t testing.TB, store stint.Store, limits ...stint.Limit) *stint.Limiter {
+	t.Helper()
+	limiter, err := stint.NewLimiter(store, "orders", limits...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
 }
 
 // service answers what it is asked, and says how often.

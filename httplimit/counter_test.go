@@ -94,7 +94,7 @@ func TestCostIsWhatTheRequestSays(t *testing.T) {
 }
 
 func TestLimiterWithoutLimitsIsNotTheClientsFault(t *testing.T) {
-	c := &Counter{Limiter: stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}))}
+	c := &Counter{Limiter: new(stint.Limiter)}
 	handler := (&Middleware{Decider: c}).Wrap(http.NotFoundHandler())
 	if w := request(handler, "/"); w.Code != 500 {
 		t.Errorf("status %d; want 500", w.Code)
@@ -122,8 +122,8 @@ func request(h http.Handler, target string) *httptest.ResponseRecorder {
 }
 
 func BenchmarkMiddleware(b *testing.B) {
-	second := stint.Spec{Rule: "orders", Limit: 100_000_000, Window: time.Second}
-	hour := stint.Spec{Rule: "orders", Limit: 1_000_000_000, Window: time.Hour, Algorithm: stint.FixedWindow}
+	second := stint.Spec{Limit: 100_000_000, Window: time.Second}
+	hour := stint.Spec{Limit: 1_000_000_000, Window: time.Hour, Algorithm: stint.FixedWindow}
 	nothing := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	for _, c := range []struct {
 		name    string

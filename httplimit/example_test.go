@@ -21,7 +21,10 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
+	limiter, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "orders", limit)
+	if err != nil {
+		log.Fatal(err)
+	}
 	limited, err := httplimit.Limit(limiter)
 	if err != nil {
 		log.Fatal(err)
@@ -129,5 +132,9 @@ func newLimiter(specs ...stint.Spec) *stint.Limiter {
 		}
 		limits = append(limits, limit)
 	}
-	return stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: clock}), limits...)
+	limiter, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: clock}), "example", limits...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return limiter
 }

@@ -32,13 +32,23 @@ func fixed(t testing.TB, specs ...stint.Spec) *stint.Limiter {
 	t.Helper()
 	store := stint.NewMemory(stint.MemoryOptions{Clock: testNow.UnixMicro})
 	if len(specs) == 0 {
-		specs = []stint.Spec{{Rule: "orders", Limit: 2, Window: time.Minute}}
+		specs = []stint.Spec{{Limit: 2, Window: time.Minute}}
 	}
 	var limits []stint.Limit
 	for _, s := range specs {
 		limits = append(limits, compile(t, s))
 	}
-	return stint.NewLimiter(store, limits...)
+	return over(t, store, limits...)
+}
+
+// over is a limiter, named orders.
+func over(t testing.TB, store stint.Store, limits ...stint.Limit) *stint.Limiter {
+	t.Helper()
+	limiter, err := stint.NewLimiter(store, "orders", limits...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
 }
 
 // serve starts a real server, with TLS for HTTP/2.

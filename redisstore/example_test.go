@@ -33,7 +33,10 @@ func allowTogether(ctx context.Context, server string) error {
 	if err != nil {
 		return err
 	}
-	limiter := stint.NewLimiter(guarded, limit)
+	limiter, err := stint.NewLimiter(guarded, "api", limit)
+	if err != nil {
+		return err
+	}
 	d, err := limiter.Allow(ctx, "user:42")
 	if err != nil {
 		return err

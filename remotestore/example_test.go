@@ -35,7 +35,11 @@ func allow(ctx context.Context, addr, token string, limit stint.Limit) (stint.De
 		return stint.Decision{}, err
 	}
 	defer store.Close()
-	return stint.NewLimiter(store, limit).Allow(ctx, "user:42")
+	limiter, err := stint.NewLimiter(store, "api", limit)
+	if err != nil {
+		return stint.Decision{}, err
+	}
+	return limiter.Allow(ctx, "user:42")
 }
 
 // A guard decides while the server cannot be reached. Here none listens:
@@ -63,7 +67,12 @@ func Example_guarded() {
 		fmt.Println(err)
 		return
 	}
-	d, err := stint.NewLimiter(guarded, limit).Allow(context.Background(), "user:42")
+	limiter, err := stint.NewLimiter(guarded, "api", limit)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := limiter.Allow(context.Background(), "user:42")
 	fmt.Println(d.Allowed, d.Degraded, err)
 	// Output: true true <nil>
 }

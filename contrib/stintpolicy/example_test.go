@@ -19,9 +19,12 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	policy, err := stintpolicy.New(stintpolicy.Options[string]{
-		Limiter: stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit),
-	})
+	limiter, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "orders", limit)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	policy, err := stintpolicy.New(stintpolicy.Options[string]{Limiter: limiter})
 	if err != nil {
 		fmt.Println(err)
 		return

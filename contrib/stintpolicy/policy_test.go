@@ -28,7 +28,7 @@ func must[T any](v T, err error) T {
 // limiter allows two a second, of a bucket unless said.
 func limiter(s stint.Spec) *stint.Limiter {
 	s.Limit, s.Window = 2, time.Second
-	return stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return time.Now().UnixMicro() }}), must(s.Compile()))
+	return must(stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return time.Now().UnixMicro() }}), "policy", must(s.Compile())))
 }
 
 func TestDeniedExecutionsDoNotRun(t *testing.T) {

@@ -88,7 +88,10 @@ func admitted(spec stint.Spec) (acts []time.Duration, err error) {
 	}
 	var now time.Duration
 	clock := func() int64 { return start.Add(now).UnixMicro() }
-	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: clock}), limit)
+	limiter, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: clock}), "picture", limit)
+	if err != nil {
+		return nil, err
+	}
 	for _, now = range asked() {
 		d, err := limiter.Allow(context.Background(), "caller")
 		if err != nil {

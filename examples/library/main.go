@@ -27,7 +27,10 @@ func run(ctx context.Context) error {
 		return err
 	}
 	// Both limits are charged, or neither.
-	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), perSecond, perHour)
+	limiter, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "api", perSecond, perHour)
+	if err != nil {
+		return err
+	}
 	for i := range 10 {
 		d, err := limiter.Allow(ctx, "user:42")
 		if err != nil {

@@ -17,7 +17,10 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
+	limiter, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "hello", limit)
+	if err != nil {
+		log.Fatal(err)
+	}
 	limited, err := httplimit.Limit(limiter)
 	if err != nil {
 		log.Fatal(err)

@@ -109,7 +109,7 @@ func TestEverySurfaceDecidesAlike(t *testing.T) {
 				continue
 			}
 			t.Run(all[i].name+" by "+s.name, func(t *testing.T) {
-				r := &reference{limiter: stint.NewLimiter(w.alone, all[i].compiled(t)...), shape: &all[i], key: s.name}
+				r := &reference{limiter: newLimiter(t, w.alone, all[i].compiled(t)), shape: &all[i], key: s.name}
 				for n, m := range moments() {
 					w.clock.add(m.after)
 					w.compare(t, s, r, i, n, m)

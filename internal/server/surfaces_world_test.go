@@ -49,17 +49,26 @@ func newWorld(t *testing.T) *world {
 	}
 	t.Cleanup(func() { _ = w.remote.Close() })
 	for _, s := range shapes() {
-		w.handlers = append(w.handlers, w.middleware(s.compiled(t)))
+		w.handlers = append(w.handlers, w.middleware(t, s.compiled(t)))
 	}
 	return w
 }
 
-func (w *world) middleware(limits []stint.Limit) http.Handler {
+func (w *world) middleware(t *testing.T, limits []stint.Limit) http.Handler {
 	m := httplimit.Middleware{Decider: &httplimit.Counter{
-		Limiter: stint.NewLimiter(w.own, limits...), By: []string{"api_key"},
+		Limiter: newLimiter(t, w.own, limits), By: []string{"api_key"},
 		Cost: func(r *http.Request) int64 { n, _ := strconv.ParseInt(r.Header.Get("X-Cost"), 10, 64); return n },
 	}}
 	return m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+}
+
+func newLimiter(t *testing.T, store stint.Store, limits []stint.Limit) *stint.Limiter {
+	t.Helper()
+	limiter, err := stint.NewLimiter(store, "surfaces", limits...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
 }
 
 func surfaces() []asker {

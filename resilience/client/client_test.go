@@ -116,7 +116,7 @@ func TestAllPartsOverRealConnections(t *testing.T) {
 	client := &http.Client{Transport: must(New(Options{
 		Parts: Parts{
 			Name: "echo", Bulkhead: places, Breaker: must(breaker.New(breaker.Options{})), Observer: seen,
-			Limiter: stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit),
+			Limiter: must(stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "client", limit)),
 		},
 		Total:    10 * time.Second,
 		Retry:    &retry.Options{Base: time.Millisecond, Budget: must(budget.New(budget.Options{}))},
@@ -328,7 +328,7 @@ func TestStintShapes(t *testing.T) {
 		var mu sync.Mutex
 		var sent []time.Duration
 		rt := must(New(Options{
-			Parts: Parts{Limiter: stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)},
+			Parts: Parts{Limiter: must(stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "client", limit))},
 			Base: trip(func(r *http.Request) (*http.Response, error) {
 				mu.Lock()
 				defer mu.Unlock()

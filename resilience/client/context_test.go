@@ -40,7 +40,7 @@ func TestNothingIsSentInAContextThatHasEnded(t *testing.T) {
 func TestWaitForATurnEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit, seen := must(stint.Spec{Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Hour, Queue: 10}.Compile()), &log{}
-		limiter := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit)
+		limiter := must(stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "client", limit))
 		rt := must(New(Options{Parts: Parts{Limiter: limiter, Observer: seen}, Base: answers(200)}))
 		must(get(t, rt)).Body.Close()
 		ctx, leave := context.WithCancel(t.Context())

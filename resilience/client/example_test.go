@@ -57,12 +57,16 @@ func newTransport() (*client.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
+	limiter, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "orders", limit)
+	if err != nil {
+		return nil, err
+	}
 	return client.New(client.Options{
 		Parts: client.Parts{
 			Name:     "orders",
 			Bulkhead: places,
 			Breaker:  fuse,
-			Limiter:  stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), limit),
+			Limiter:  limiter,
 		},
 		Total:    10 * time.Second,
 		Retry:    &retry.Options{Base: time.Millisecond, Budget: retries},

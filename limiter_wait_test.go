@@ -1,0 +1,419 @@
+package stint_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stintdev/stint"
+)
+
+// queue starts waiters one after the other and notes who was served when.
+type queue struct {
+	t       *testing.T
+	limiter *stint.Limiter
+	start   time.Time
+	wg      sync.WaitGroup
+
+	mu     sync.Mutex
+	served []string
+}
+
+func newQueue(t *testing.T, specs ...stint.Spec) *queue {
+	t.Helper()
+	return &queue{t: t, limiter: newLimiter(t, specs...), start: time.Now()}
+}
+
+// wait has one more wait, behind all those before.
+func (q *queue) wait(ctx context.Context, name string, n int64) {
+	q.wg.Go(func() {
+		err := q.limiter.WaitN(ctx, "k", n)
+		if err != nil {
+			name += " failed"
+		}
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.served = append(q.served, fmt.Sprintf("%s %v", name, time.Since(q.start)))
+	})
+	synctest.Wait()
+}
+
+func (q *queue) within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(q.t.Context(), d)
+	q.t.Cleanup(cancel)
+	return ctx
+}
+
+func (q *queue) want(served ...string) {
+	q.t.Helper()
+	q.wg.Wait()
+	if !slices.Equal(q.served, served) {
+		q.t.Errorf("served %q; want %q", q.served, served)
+	}
+}
+
+func (q *queue) take(n int64) {
+	q.t.Helper()
+	if d, err := q.limiter.AllowN(q.t.Context(), "k", n); err != nil || !d.Allowed {
+		q.t.Fatal(d, err)
+	}
+}
+
+var oneQueueOf = map[string][]stint.Spec{
+	"bucket":         {stint.PerSecond(10)},
+	"gcra":           {{Algorithm: stint.GCRA, Limit: 10, Window: time.Second}},
+	"sliding log":    {{Algorithm: stint.SlidingWindowLog, Limit: 10, Window: time.Second}},
+	"fixed window":   {{Algorithm: stint.FixedWindow, Limit: 10, Window: time.Second}},
+	"several limits": {stint.PerSecond(10), stint.PerHour(1000)},
+}
+
+func TestWaitersAreServedInTheOrderInWhichTheyCame(t *testing.T) {
+	for name, specs := range oneQueueOf {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(t, specs...)
+				q.take(10)
+				var order []string
+				for i, n := range []int64{3, 10, 1, 7, 1, 1, 10, 2} {
+					name := fmt.Sprintf("%d of %d:", i, n)
+					order = append(order, name)
+					q.wait(t.Context(), name, n)
+				}
+				q.wg.Wait()
+				served := map[string]time.Duration{}
+				for _, s := range q.served {
+					at := s[strings.LastIndexByte(s, ' ')+1:]
+					name := strings.TrimSuffix(s, " "+at)
+					served[name], _ = time.ParseDuration(at)
+				}
+				for i, name := range order[1:] {
+					if served[name] < served[order[i]] || served[name] == 0 {
+						t.Errorf("served %v; want them in the order %q", q.served, order)
+						break
+					}
+				}
+			})
+		})
+	}
+}
+
+// A big cost among loops of small ones has its turn when as much has flowed
+// in as it and those before it need.
+func TestBigCostIsNotStarved(t *testing.T) {
+	for _, deadline := range []time.Duration{0, 2 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue(t, stint.PerSecond(10))
+			q.take(10)
+			stop, cancel := context.WithCancel(t.Context())
+			for range 5 {
+				q.wg.Go(func() {
+					for q.limiter.Wait(stop, "k") == nil { //nolint:revive // it takes what it gets
+					}
+				})
+			}
+			synctest.Wait()
+			ctx := t.Context()
+			if deadline > 0 {
+				ctx = q.within(deadline)
+			}
+			if err := q.limiter.WaitN(ctx, "k", 10); err != nil {
+				t.Error(err)
+			}
+			if waited := time.Since(q.start); waited != 1500*time.Millisecond {
+				t.Errorf("10 behind five of 1 had its turn after %v; want 1.5s", waited)
+			}
+			cancel()
+			q.wg.Wait()
+		})
+	}
+}
+
+// In a single bucket the costs ahead say how long the wait would be.
+func TestWaitBehindOthersFailsAtOnceWhenItWouldBeTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, stint.PerSecond(10))
+		q.take(10)
+		q.wait(t.Context(), "first", 5)                      // 500 ms
+		q.wait(q.within(700*time.Millisecond), "second", 2)  // 700 ms
+		q.wait(q.within(799*time.Millisecond), "late", 1)    // 800 ms
+		q.wait(q.within(800*time.Millisecond), "third", 1)   // 800 ms, for the late one is not in the queue
+		q.wait(q.within(time.Hour), "never", 11)             // more than the limit
+		q.wait(q.within(400*time.Millisecond), "another", 1) // before the first
+		if d, _ := q.limiter.Peek(t.Context(), "k"); d.Remaining != 0 || time.Since(q.start) != 0 {
+			t.Errorf("%+v after %v", d, time.Since(q.start))
+		}
+		q.want("late failed 0s", "never failed 0s", "another failed 0s", "first 500ms", "second 700ms", "third 800ms")
+	})
+}
+
+// Under other limits the first in the queue says it.
+func TestWaitEndsNotBeforeTheFirstInTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: 2, Window: time.Minute})
+		q.take(2)
+		q.wait(t.Context(), "first", 1)
+		q.wait(q.within(59*time.Second), "late", 1)
+		q.wait(q.within(61*time.Second), "second", 1)
+		q.want("late failed 0s", "first 1m0s", "second 1m0s")
+	})
+}
+
+func TestWaiterThatLeavesMakesWayAtOnce(t *testing.T) {
+	for name, specs := range oneQueueOf {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(t, specs...)
+				q.take(7)
+				first, leave := context.WithCancel(t.Context())
+				q.wait(first, "big", 10)
+				second, leaveToo := context.WithCancel(t.Context())
+				q.wait(second, "gone", 1)
+				q.wait(t.Context(), "small", 1)
+				q.wait(t.Context(), "next", 2)
+				leaveToo()
+				synctest.Wait()
+				leave()
+				q.wg.Wait()
+				want := []string{"gone failed 0s", "big failed 0s", "small 0s", "next 0s"}
+				slices.Sort(q.served[2:])
+				slices.Sort(want[2:])
+				q.want(want...)
+			})
+		})
+	}
+}
+
+// Allow does not stand in the queue. Those whom it makes late fail when that
+// is known, not at their deadline.
+func TestAllowOvertakesAndWaitersLearnOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, stint.PerSecond(10))
+		q.take(10)
+		q.wait(t.Context(), "first", 2)                     // 200 ms
+		q.wait(q.within(300*time.Millisecond), "second", 1) // 300 ms
+		q.wait(q.within(time.Second), "third", 1)           // 400 ms
+		time.Sleep(150 * time.Millisecond)
+		q.take(1)
+		q.want("second failed 200ms", "first 300ms", "third 400ms")
+	})
+}
+
+// The place in a leaky bucket is what a waiter stands in the queue for, not
+// its delay.
+func TestLeakyBucketServesDelaysBesideEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Second, Queue: 3})
+		for i := range 8 {
+			q.wait(t.Context(), fmt.Sprint(i), 1)
+		}
+		q.want("0 0s", "1 100ms", "2 200ms", "3 300ms", "4 400ms", "5 500ms", "6 600ms", "7 700ms")
+	})
+}
+
+func TestLeakyBucketGivesNoPlaceThatIsTooLate(t *testing.T) {
+	leaky := stint.Spec{Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Second, Queue: 3}
+	for name, specs := range map[string][]stint.Spec{"alone": {leaky}, "with another": {leaky, stint.PerHour(1000)}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(t, specs...)
+				q.take(3)
+				q.wait(q.within(299*time.Millisecond), "late", 1) // for the delay
+				q.wait(q.within(300*time.Millisecond), "in time", 1)
+				q.wait(q.within(399*time.Millisecond), "late too", 1) // for lack of room, and for the delay after that
+				q.wait(q.within(400*time.Millisecond), "next", 1)
+				q.want("late failed 0s", "late too failed 0s", "in time 300ms", "next 400ms")
+			})
+		})
+	}
+}
+
+// Costs ahead count for a leaky bucket as well.
+func TestLeakyBucketCountsTheCostsAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Second, Queue: 2})
+		q.take(3)
+		q.wait(t.Context(), "first", 3) // room when the level is 0
+		q.wait(t.Context(), "second", 1)
+		q.wait(q.within(699*time.Millisecond), "late", 1) // 300 ms, and 4 units ahead
+		q.wait(q.within(700*time.Millisecond), "third", 1)
+		q.want("late failed 0s", "first 300ms", "second 600ms", "third 700ms")
+	})
+}
+
+// A hundred workers ask for more than there is, with deadlines: what is
+// allowed is served in time, and denials come at once.
+func TestWaitUnderLoadWastesNothing(t *testing.T) {
+	const limit, lasts, patience = 200, time.Second, 250 * time.Millisecond
+	for name, spec := range map[string]stint.Spec{
+		"bucket":           {Limit: limit, Window: time.Second, Capacity: 1},
+		"leaky bucket":     {Algorithm: stint.LeakyBucket, Limit: limit, Window: time.Second, Queue: 1000},
+		"short queue":      {Algorithm: stint.LeakyBucket, Limit: limit, Window: time.Second, Queue: 10},
+		"nothing may wait": {Algorithm: stint.LeakyBucket, Limit: limit, Window: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limiter, start := newLimiter(t, spec), time.Now()
+				var served, late atomic.Int64
+				var wg sync.WaitGroup
+				for range 100 {
+					wg.Go(func() {
+						for time.Since(start) < lasts {
+							asked := time.Now()
+							ctx, cancel := context.WithTimeout(t.Context(), patience)
+							err := limiter.Wait(ctx, "k")
+							cancel()
+							switch waited := time.Since(asked); {
+							case err == nil && time.Since(start) <= lasts:
+								served.Add(1)
+							case err != nil && waited > 0:
+								late.Add(1)
+							}
+							time.Sleep(time.Millisecond)
+						}
+					})
+				}
+				wg.Wait()
+				if n := served.Load(); n < limit || n > limit+1 || late.Load() > 0 {
+					t.Errorf("%d were served and %d failed late; want %d and 0", n, late.Load(), limit)
+				}
+			})
+		})
+	}
+}
+
+// slow is a store at a distance.
+type slow struct {
+	stint.Store
+
+	away  time.Duration
+	calls atomic.Int64
+}
+
+func (s *slow) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	s.calls.Add(1)
+	time.Sleep(s.away / 2)
+	defer time.Sleep(s.away / 2)
+	return s.Store.Take(ctx, c)
+}
+
+func (s *slow) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	s.calls.Add(1)
+	time.Sleep(s.away / 2)
+	defer time.Sleep(s.away / 2)
+	return s.Store.TakeGroups(ctx, groups, out)
+}
+
+// When much has flowed in, the queue asks a distant store for many at once.
+func TestQueueDoesNotSlowDownToTheRoundTrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{Store: stint.NewMemory(stint.MemoryOptions{}), away: 10 * time.Millisecond}
+		limiter, start := limiterOver(t, store, mustLimit(t, stint.PerSecond(2000))), time.Now()
+		var wg sync.WaitGroup
+		for i := range 4000 {
+			wg.Go(func() {
+				if i == 0 {
+					_ = limiter.WaitN(t.Context(), "k", 2000)
+					return
+				}
+				if err := limiter.Wait(t.Context(), "k"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if waited := time.Since(start); waited < 1900*time.Millisecond || waited > 2200*time.Millisecond {
+			t.Errorf("5999 of 2000 a second, burst 2000, took %v; want 2s", waited)
+		}
+	})
+}
+
+// The time that a store takes is no part of a delay: places that are handed
+// out are reached in time.
+func TestDistantStoreHandsOutNoPlaceThatIsTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{Store: stint.NewMemory(stint.MemoryOptions{}), away: 20 * time.Millisecond}
+		limiter := limiterOver(t, store, mustLimit(t, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 1000, Window: time.Second, Queue: 1000}))
+		start := time.Now()
+		var served, asked atomic.Int64
+		var wg sync.WaitGroup
+		for range 300 {
+			wg.Go(func() {
+				for time.Since(start) < 2*time.Second {
+					ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
+					if asked.Add(1); limiter.Wait(ctx, "k") == nil {
+						served.Add(1)
+					}
+					cancel()
+				}
+			})
+		}
+		wg.Wait()
+		if n := served.Load(); n < 1900 {
+			t.Errorf("%d of 2000 were served, of %d that asked", n, asked.Load())
+		}
+	})
+}
+
+func TestWaitWithinTellsOfTheDenial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, spec := range map[string]stint.Spec{
+			"bucket": {Limit: 10, Window: time.Second, Capacity: 1},
+			"leaky":  {Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Second, Queue: 5},
+		} {
+			limiter, start := newLimiter(t, spec), time.Now()
+			for _, c := range []struct {
+				within  time.Duration
+				allowed bool
+				retry   time.Duration
+				at      time.Duration
+			}{
+				{0, true, 0, 0},
+				{0, false, 100 * time.Millisecond, 0},
+				{-1, false, 100 * time.Millisecond, 0},
+				{99 * time.Millisecond, false, 100 * time.Millisecond, 0},
+				{100 * time.Millisecond, true, 0, 100 * time.Millisecond},
+			} {
+				d, err := limiter.WaitWithin(t.Context(), "k", 1, c.within)
+				if err != nil || d.Allowed != c.allowed || d.RetryAfter != c.retry || time.Since(start) != c.at || d.Limit == 0 {
+					t.Errorf("%s within %v: %+v, %v after %v; want %+v", name, c.within, d, err, time.Since(start), c)
+				}
+			}
+			if d, err := limiter.WaitWithin(t.Context(), "k", 7, time.Hour); err != nil || d.RetryAfter != stint.Never {
+				t.Errorf("%s: 7 at once: %+v, %v; want never", name, d, err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			_, _ = limiter.WaitWithin(ctx, "k", 1, time.Hour)
+			if d, err := limiter.WaitWithin(ctx, "k", 1, time.Hour); err != nil || d.Allowed {
+				t.Errorf("%s under a deadline: %+v, %v; want a denial", name, d, err)
+			}
+			cancel()
+			if _, err := limiter.WaitWithin(ctx, "k", 1, time.Hour); codeOf(err) != stint.CodeCanceled {
+				t.Errorf("%s after the deadline: %v", name, err)
+			}
+		}
+	})
+}
+
+// A store that fails lets nobody wait for what it does not say.
+func TestQueueEndsWithErrorsOfTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &flaky{Store: stint.NewMemory(stint.MemoryOptions{})}
+		q := &queue{t: t, limiter: limiterOver(t, store, mustLimit(t, stint.PerSecond(1))), start: time.Now()}
+		q.take(1)
+		for i := range 3 {
+			q.wait(t.Context(), fmt.Sprint(i), 1)
+		}
+		store.fails.Store(true)
+		q.want("0 failed 1s", "1 failed 1s", "2 failed 1s")
+		store.fails.Store(false)
+		if err := q.limiter.Wait(t.Context(), "k"); err != nil {
+			t.Error(err)
+		}
+	})
+}
