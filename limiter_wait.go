@@ -30,14 +30,18 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	case d.RetryAfter == Never:
 		return invalid("cost: is greater than the limit, so no wait is long enough", "ask for less at once")
 	}
+	return passesDeadline(&d)
+}
+
+func passesDeadline(d *Decision) error {
 	return &Error{Code: CodeTimeout, Kind: "wait", Problem: "the wait of " + d.RetryAfter.String() + " would pass the deadline", Err: context.DeadlineExceeded}
 }
 
 // WaitWithin is WaitN for a caller that waits for at most maxWait and tells of
-// denials: when no wait within maxWait and the deadline of ctx is long enough,
-// it returns a Decision that is not Allowed, at once and without charging
-// anything, whose RetryAfter is how long the wait would be. With a maxWait of
-// 0 or less it does not wait, and does not stand in the queue.
+// denials: when maxWait is not long enough, it returns a Decision that is not
+// Allowed, at once and without charging anything, whose RetryAfter is how long
+// the wait would be. With a maxWait of 0 or less it does not wait, and does not
+// stand in the queue.
 func (l *Limiter) WaitWithin(ctx context.Context, key string, n int64, maxWait time.Duration) (Decision, error) {
 	if maxWait <= 0 {
 		return l.allowNow(ctx, key, n)
@@ -46,7 +50,11 @@ func (l *Limiter) WaitWithin(ctx context.Context, key string, n int64, maxWait t
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
 		end = deadline
 	}
-	return l.turn(ctx, key, n, end)
+	d, err := l.turn(ctx, key, n, end)
+	if err == nil && !d.Allowed && d.RetryAfter <= maxWait && d.RetryAfter != Never {
+		err = passesDeadline(&d)
+	}
+	return d, err
 }
 
 // allowNow is one try that takes no delay.

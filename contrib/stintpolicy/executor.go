@@ -3,13 +3,10 @@ package stintpolicy
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/failsafe-go/failsafe-go"
 	"github.com/failsafe-go/failsafe-go/common"
 	"github.com/failsafe-go/failsafe-go/policy"
-
-	"github.com/stintdev/stint"
 )
 
 // ToExecutor is for failsafe-go.
@@ -61,53 +58,9 @@ func (p *Policy[R]) acquire(ctx context.Context) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	key, end := p.options.Key(ctx), time.Now().Add(p.options.MaxWait)
-	if err := p.lookAhead(ctx, key); err != nil {
-		return err
-	}
-	for {
-		r, err := p.options.Limiter.Reserve(ctx, key, p.options.Cost)
-		if err != nil {
-			return err
-		}
-		err = await(ctx, r.Decision, end)
-		if err != nil {
-			return errors.Join(err, r.Cancel(context.WithoutCancel(ctx)))
-		}
-		if r.Decision.Allowed {
-			return nil
-		}
-	}
-}
-
-// lookAhead looks at the queue of a leaky bucket before joining it, because a
-// place in it cannot be given back.
-func (p *Policy[R]) lookAhead(ctx context.Context, key string) error {
-	if !p.shapes {
-		return nil
-	}
-	d, err := p.options.Limiter.Peek(ctx, key)
-	if err == nil && d.Delay > p.options.MaxWait {
+	d, err := p.options.Limiter.WaitWithin(ctx, p.options.Key(ctx), p.options.Cost, p.options.MaxWait)
+	if err == nil && !d.Allowed {
 		err = &DeniedError{d}
 	}
 	return err
-}
-
-// await waits as a decision says, if that ends in time.
-func await(ctx context.Context, d stint.Decision, end time.Time) error {
-	wait := d.RetryAfter + d.Delay
-	if wait == 0 {
-		return nil
-	}
-	if d.RetryAfter == stint.Never || wait > time.Until(end) {
-		return &DeniedError{d}
-	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

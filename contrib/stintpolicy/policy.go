@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/failsafe-go/failsafe-go"
@@ -26,8 +25,10 @@ type Options[R any] struct {
 	Cost int64
 
 	// MaxWait is how long an execution waits for its turn at most, and for
-	// the delay of a leaky bucket. It is denied at once when that is not
-	// enough. Zero: it does not wait.
+	// the delay of a leaky bucket. It is denied at once, and not counted, when
+	// that is not enough; when the deadline of its context is not, it fails at
+	// once with context.DeadlineExceeded. Those that wait for one key are
+	// served in the order in which they came. Zero: it does not wait.
 	MaxWait time.Duration
 
 	// OnDenied is told of every execution that is denied. It may be called by
@@ -38,10 +39,7 @@ type Options[R any] struct {
 // Policy is a failsafe.Policy. Make one with [New]: the zero value runs nothing. It is safe for use by many
 // executors and goroutines at once. A Policy of any can be composed with
 // policies of every result type, by ComposeAny.
-type Policy[R any] struct {
-	options Options[R]
-	shapes  bool // by a leaky bucket
-}
+type Policy[R any] struct{ options Options[R] }
 
 var _ failsafe.ResultAgnosticPolicy[any] = (*Policy[any])(nil)
 
@@ -61,8 +59,7 @@ func New[R any](o Options[R]) (*Policy[R], error) {
 	if err != nil {
 		return nil, err
 	}
-	shapes := slices.ContainsFunc(o.Limiter.Limits(), func(l stint.Limit) bool { return l.Algorithm() == stint.LeakyBucket })
-	return &Policy[R]{o, shapes}, nil
+	return &Policy[R]{o}, nil
 }
 
 func unless(right bool, format string, args ...any) error {
@@ -83,7 +80,7 @@ func (e *DeniedError) Error() string {
 	if e.Decision.RetryAfter == stint.Never {
 		return fmt.Sprintf("rate limit of %d can never be enough for this cost", e.Decision.Limit)
 	}
-	return fmt.Sprintf("rate limit of %d exceeded (try again in %v)", e.Decision.Limit, e.Decision.RetryAfter+e.Decision.Delay)
+	return fmt.Sprintf("rate limit of %d exceeded (try again in %v)", e.Decision.Limit, e.Decision.RetryAfter)
 }
 
 // Is reports whether the target is failsafe-go's ratelimiter.ErrExceeded, so
@@ -98,5 +95,5 @@ func Delay[R any](exec failsafe.ExecutionAttempt[R]) time.Duration {
 	if !errors.As(exec.LastError(), &denied) || denied.Decision.RetryAfter == stint.Never {
 		return -1
 	}
-	return denied.Decision.RetryAfter + denied.Decision.Delay
+	return denied.Decision.RetryAfter
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -115,6 +116,34 @@ func TestQueueIsNotJoinedInVain(t *testing.T) {
 	})
 }
 
+// Executions with a bound below what they would have to wait are not counted,
+// and those that wait take turns.
+func TestExecutionsUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, spec := range []stint.Spec{{Capacity: 1}, {Algorithm: stint.LeakyBucket, Queue: 100}} {
+			e, start := failsafe.With[any](must(New(Options[any]{Limiter: limiter(spec), MaxWait: 2 * time.Second}))), time.Now()
+			var ran, late atomic.Int64
+			var wg sync.WaitGroup
+			for range 20 {
+				wg.Go(func() {
+					for time.Since(start) < 10*time.Second {
+						asked := time.Now()
+						err := e.Run(func() error { ran.Add(1); return nil })
+						if err != nil && time.Since(asked) > 0 {
+							late.Add(1)
+						}
+						time.Sleep(10 * time.Millisecond)
+					}
+				})
+			}
+			wg.Wait()
+			if n := ran.Load(); n < 20 || n > 26 || late.Load() > 0 { // and those that waited at the end
+				t.Errorf("%v: %d ran and %d were denied late; want two a second and none", spec.Algorithm, n, late.Load())
+			}
+		}
+	})
+}
+
 // A retry policy around it comes back when the limiter says.
 func TestRetriesComeBackInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -151,10 +180,11 @@ func TestGivingUpGivesBack(t *testing.T) {
 		must(l.AllowN(t.Context(), "failsafe", 2))
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if err := failsafe.With[any](p).WithContext(ctx).Run(func() error { t.Error("it ran"); return nil }); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
+		start := time.Now()
+		if err := failsafe.With[any](p).WithContext(ctx).Run(func() error { t.Error("it ran"); return nil }); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 0 {
+			t.Errorf("got %v after %v", err, time.Since(start))
 		}
-		time.Sleep(900 * time.Millisecond)
+		time.Sleep(time.Second)
 		if d := must(l.Peek(t.Context(), "failsafe")); d.Remaining != 2 {
 			t.Errorf("%d remain", d.Remaining)
 		}
@@ -205,8 +235,15 @@ func TestAnyComposes(t *testing.T) {
 	})
 }
 
+// down is a store that cannot be reached.
+type down struct{ stint.Store }
+
+func (down) Take(context.Context, stint.Claim) (stint.Decision, error) {
+	return stint.Decision{}, &stint.Error{Code: stint.CodeUnavailable, Problem: "down"}
+}
+
 func TestStoreErrorsAreNoDenials(t *testing.T) {
-	p := must(New(Options[any]{Limiter: stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}))})) // without limits
+	p := must(New(Options[any]{Limiter: must(stint.NewLimiter(down{}, "policy", must(stint.PerSecond(2).Compile())))}))
 	err := failsafe.With[any](p).Run(func() error { return nil })
 	var broken *stint.Error
 	if !errors.As(err, &broken) || errors.Is(err, ratelimiter.ErrExceeded) {
