@@ -42,12 +42,12 @@ func Example() {
 	var header metadata.MD
 	_, err = client.Check(context.Background(), &healthpb.HealthCheckRequest{}, grpc.Header(&header))
 	fmt.Println(status.Code(err), header.Get("ratelimit-policy"), header.Get("x-ratelimit-remaining"))
-	// Output: OK ["token_bucket:1m";q=100;w=60] [99]
+	// Output: OK ["orders";q=100;w=60] [99]
 }
 
 // By a key that a function finds: here the tenant that the metadata names.
 func ExampleByKey() {
-	limiter := newLimiter(stint.Spec{Name: "tenants", Limit: 1, Window: time.Minute})
+	limiter := newLimiter("tenants", stint.Spec{Limit: 1, Window: time.Minute})
 	tenant := func(c *grpclimit.Call) string { return c.Metadata("x-tenant") }
 	limited, err := grpclimit.Limit(limiter, grpclimit.ByKey(tenant))
 	if err != nil {
@@ -89,13 +89,13 @@ func ExampleServer() {
 	}
 	s := &grpclimit.Server{
 		Decider: &grpclimit.Counter{
-			Limiter: newLimiter(stint.Spec{Name: "weight", Limit: 1000, Window: time.Hour}),
+			Limiter: newLimiter("weight", stint.Spec{Limit: 1000, Window: time.Hour}),
 			By:      []string{"api_key", "method"},
 			Cost:    weight,
 			Dialect: httplimit.IETF,
 			Jitter:  0.2,
 		},
-		Messages: &grpclimit.Counter{Limiter: newLimiter(stint.Spec{Limit: 10, Window: time.Second})},
+		Messages: &grpclimit.Counter{Limiter: newLimiter("messages", stint.Spec{Limit: 10, Window: time.Second})},
 		Identity: httplimit.Identity{Clients: httplimit.Clients{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}},
 		OnError:  func(_ *grpclimit.Call, err error) error { log.Print(err); return nil },
 	}
@@ -110,7 +110,7 @@ func ExampleServer() {
 // A client that never sends more than two calls a minute, and says so instead
 // of waiting.
 func ExampleClient() {
-	limiter := newLimiter(stint.Spec{Name: "ours", Limit: 2, Window: time.Minute})
+	limiter := newLimiter("ours", stint.Spec{Limit: 2, Window: time.Minute})
 	c := &grpclimit.Client{Limiter: limiter, Refuse: true}
 
 	client, stop := connect(grpc.NewServer(), c.Options()...)
@@ -140,7 +140,7 @@ func connect(server *grpc.Server, opts ...grpc.DialOption) (client healthpb.Heal
 	return healthpb.NewHealthClient(conn), func() { conn.Close(); server.Stop() }
 }
 
-func newLimiter(specs ...stint.Spec) *stint.Limiter {
+func newLimiter(name string, specs ...stint.Spec) *stint.Limiter {
 	// Time stands still, so that the examples always print the same.
 	clock := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC).UnixMicro
 	var limits []stint.Limit
@@ -151,7 +151,7 @@ func newLimiter(specs ...stint.Spec) *stint.Limiter {
 		}
 		limits = append(limits, limit)
 	}
-	limiter, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: clock}), "example", limits...)
+	limiter, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: clock}), name, limits...)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -39,7 +39,8 @@ func (s *Server) Options() []grpc.ServerOption {
 }
 
 // Unary is a [grpc.UnaryServerInterceptor]. A call that a leaky bucket delays
-// waits here; when its context ends first, handler is not called.
+// waits here; when its context ends first, handler is not called. A [Counter]
+// denies what it would delay past the deadline of the call.
 func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	if err := s.admitCall(&Call{Method: info.FullMethod, Message: req, ctx: ctx, identity: &s.Identity}); err != nil {
 		return nil, err

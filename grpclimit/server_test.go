@@ -80,7 +80,7 @@ func TestViolationsAreTheLimitsThatDenied(t *testing.T) {
 	client := serve(t, &service{}, mustLimit(t, fixed(t, stint.Spec{Name: "minute", Limit: 1, Window: time.Minute}, stint.Spec{Name: "hour", Limit: 5, Window: time.Hour})).Options())
 	_, _ = client.UnaryCall(t.Context(), &pb.SimpleRequest{})
 	_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{})
-	if _, quota := details(err); len(quota.GetViolations()) != 1 || quota.GetViolations()[0].GetSubject() != "minute" {
+	if _, quota := details(err); len(quota.GetViolations()) != 1 || quota.GetViolations()[0].GetSubject() != "orders/minute" {
 		t.Errorf("%v, %v; want minute alone", err, quota)
 	}
 }
@@ -283,8 +283,8 @@ func TestLeakyBucketDelaysCalls(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
-		if took, got, err := call(ctx); took != 300*time.Millisecond || got != nil || status.Code(err) != codes.DeadlineExceeded {
-			t.Errorf("with a deadline it took %v: %v, %v", took, got, err)
+		if took, got, err := call(ctx); took != 0 || got != nil || status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("with a deadline it took %v: %v, %v; want it refused at once", took, got, err)
 		}
 		canceled, cancelNow := context.WithCancel(t.Context())
 		cancelNow()

@@ -118,8 +118,8 @@ func TestLeakyBucketPacesMessages(t *testing.T) {
 				read++
 			}
 		})
-		if read != 10 || status.Code(err) != codes.DeadlineExceeded || time.Since(start) != time.Second-1 {
-			t.Errorf("%d messages in %v, %v; want ten in a second", read, time.Since(start), err)
+		if read != 10 || status.Code(err) != codes.ResourceExhausted || time.Since(start) != 900*time.Millisecond {
+			t.Errorf("%d messages in %v, %v; want ten, and none that comes after a second", read, time.Since(start), err)
 		}
 	})
 }

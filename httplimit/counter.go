@@ -35,6 +35,7 @@ type Counter struct {
 
 	once     sync.Once
 	policies []Policy // of the limiter's limits
+	delays   bool     // one of them is a leaky bucket
 	wrongBy  error    // what is wrong with By
 	claims   bool     // By has a claim of a token
 }
@@ -90,7 +91,8 @@ func (c *Counter) Decide(ctx context.Context, r *Request) (Answer, error) {
 }
 
 // DecideKey counts a request of that cost, at least 0, whose use is counted
-// under a key that the caller has found.
+// under a key that the caller has found. A leaky bucket denies one that it
+// would delay past the deadline of ctx, and does not count it.
 func (c *Counter) DecideKey(ctx context.Context, key string, cost int64) (answer Answer, err error) {
 	c.once.Do(c.prepare)
 	answer = Answer{Policies: c.policies, Dialect: c.Dialect, Jitter: c.Jitter}
@@ -98,7 +100,7 @@ func (c *Counter) DecideKey(ctx context.Context, key string, cost int64) (answer
 	case 0:
 		err = misconfigured(c.checkLimiter())
 	case 1:
-		answer.Decision, err = c.Limiter.AllowN(ctx, key, cost)
+		answer.Decision, err = c.decideOne(ctx, key, cost)
 	default:
 		err = c.decideAll(ctx, key, cost, &answer)
 	}
@@ -111,13 +113,23 @@ func (c *Counter) name() {
 	c.policies = make([]Policy, len(limits))
 	for i, limit := range limits {
 		c.policies[i] = Policy{Name: PolicyName(limit, len(limits) == 1), Limit: limit}
+		c.delays = c.delays || limit.Algorithm() == stint.LeakyBucket
 	}
+}
+
+func (c *Counter) decideOne(ctx context.Context, key string, cost int64) (stint.Decision, error) {
+	if !c.delays {
+		return c.Limiter.AllowN(ctx, key, cost)
+	}
+	var one [1]stint.Decision
+	_, d, err := c.Limiter.AllowWithin(ctx, key, cost, stint.MaxDelayOf(ctx), one[:])
+	return d, err
 }
 
 // decideAll fills the answer from the decisions of several limits.
 func (c *Counter) decideAll(ctx context.Context, key string, cost int64, answer *Answer) (err error) {
 	decisions := make([]stint.Decision, len(c.policies))
-	answer.Face, answer.Decision, err = c.Limiter.AllowEach(ctx, key, cost, decisions)
+	answer.Face, answer.Decision, err = c.Limiter.AllowWithin(ctx, key, cost, stint.MaxDelayOf(ctx), decisions)
 	if err != nil || answer.Decision.Allowed {
 		return err
 	}

@@ -48,16 +48,16 @@ func TestKeyThatCannotBeIsABadRequest(t *testing.T) {
 }
 
 func TestOfSeveralLimitsTheDecidingOneAnswers(t *testing.T) {
-	limiter := fixed(t, stint.Spec{Rule: "r", Name: "minute", Limit: 2, Window: time.Minute},
-		stint.Spec{Rule: "r", Name: "hour", Limit: 3, Window: time.Hour})
+	limiter := fixed(t, stint.Spec{Name: "minute", Limit: 2, Window: time.Minute},
+		stint.Spec{Name: "hour", Limit: 3, Window: time.Hour})
 	m := &Middleware{Decider: &Counter{Limiter: limiter, Dialect: IETF}}
 	handler := m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	for n, want := range []string{`"r/minute";r=1;t=30`, `"r/minute";r=0;t=30`, `"r/minute";r=0;t=30`} {
+	for n, want := range []string{`"orders/minute";r=1;t=30`, `"orders/minute";r=0;t=30`, `"orders/minute";r=0;t=30`} {
 		h := request(handler, "/").Header()
 		if got := h.Get("RateLimit"); got != want {
 			t.Errorf("request %d: RateLimit %s; want %s", n, got, want)
 		}
-		if got := h.Get("RateLimit-Policy"); got != `"r/minute";q=2;w=60, "r/hour";q=3;w=3600` {
+		if got := h.Get("RateLimit-Policy"); got != `"orders/minute";q=2;w=60, "orders/hour";q=3;w=3600` {
 			t.Errorf("request %d: RateLimit-Policy %s", n, got)
 		}
 	}

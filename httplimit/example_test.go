@@ -34,13 +34,13 @@ func Example() {
 	w := httptest.NewRecorder() // or http.ListenAndServe(":8080", handler)
 	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"), w.Header().Get("X-RateLimit-Remaining"))
-	// Output: 200 "token_bucket:1m";q=100;w=60 99
+	// Output: 200 "orders";q=100;w=60 99
 }
 
 // Two requests a minute and five a day from each API key: all limits are
 // charged or none.
 func ExampleLimit_byAPIKey() {
-	limiter := newLimiter(stint.Spec{Limit: 2, Window: time.Minute},
+	limiter := newLimiter("orders", stint.Spec{Limit: 2, Window: time.Minute},
 		stint.Spec{Algorithm: stint.Quota, Limit: 5, Period: "day"})
 	limited, err := httplimit.Limit(limiter, httplimit.By("api_key"))
 	if err != nil {
@@ -65,7 +65,7 @@ func ExampleLimit_byAPIKey() {
 // Behind a proxy, clients are who the proxy says, and nobody else's word
 // counts.
 func ExampleTrust() {
-	limited, err := httplimit.Limit(newLimiter(stint.Spec{Limit: 1, Window: time.Minute}),
+	limited, err := httplimit.Limit(newLimiter("orders", stint.Spec{Limit: 1, Window: time.Minute}),
 		httplimit.Trust(netip.MustParsePrefix("192.0.2.0/24")))
 	if err != nil {
 		log.Fatal(err)
@@ -95,7 +95,7 @@ func ExampleMiddleware() {
 	}
 	m := &httplimit.Middleware{
 		Decider: &httplimit.Counter{
-			Limiter: newLimiter(stint.Spec{Name: "kilobytes", Limit: 1000, Window: time.Hour}),
+			Limiter: newLimiter("kilobytes", stint.Spec{Limit: 1000, Window: time.Hour}),
 			By:      []string{"api_key"},
 			Cost:    func(r *http.Request) int64 { return max(0, r.ContentLength) / 1000 },
 			Dialect: httplimit.IETF,
@@ -121,7 +121,7 @@ func ExampleMiddleware() {
 	// Output: 200 "kilobytes";q=1000;w=3600 "kilobytes";r=750;t=4
 }
 
-func newLimiter(specs ...stint.Spec) *stint.Limiter {
+func newLimiter(name string, specs ...stint.Spec) *stint.Limiter {
 	// Time stands still, so that the examples always print the same.
 	clock := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC).UnixMicro
 	var limits []stint.Limit
@@ -132,7 +132,7 @@ func newLimiter(specs ...stint.Spec) *stint.Limiter {
 		}
 		limits = append(limits, limit)
 	}
-	limiter, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: clock}), "example", limits...)
+	limiter, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: clock}), name, limits...)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -33,7 +33,8 @@ type Middleware struct {
 }
 
 // Wrap returns next behind the middleware. A request that a leaky bucket
-// delays waits here; when its context ends first, next is not called. Without
+// delays waits here; when its context ends first, next is not called. A
+// [Counter] denies what it would delay past the deadline of the context. Without
 // a Decider, or with an Identity that is not valid, every request is answered
 // by OnError.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
