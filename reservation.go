@@ -52,9 +52,9 @@ func (l *Limiter) giveBack(key string, n int64, d *Decision) Claim {
 //
 // The units go back once, however often Cancel is called on the Reservation
 // and its copies. A call that failed can be repeated when its refund has
-// surely not reached the store: when ctx had ended before, or the error has
-// CodeInvalid or CodeExhausted. After every other error the outcome is
-// unknown, and further calls do nothing: the units may be in use by others.
+// surely changed nothing: when ctx had ended before it was sent, or the error
+// has CodeInvalid. After every other error the outcome is unknown, and further
+// calls do nothing: the units may be in use by others.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if r.refund == nil {
 		return nil
@@ -87,7 +87,7 @@ func (r *refund) give(ctx context.Context) error {
 // nothing.
 func neverSent(err error) bool {
 	coded, ok := errors.AsType[*Error](err)
-	return ok && (coded.Code == CodeInvalid || coded.Code == CodeExhausted)
+	return ok && coded.Code == CodeInvalid
 }
 
 func gaveUp(ctx context.Context, when string) error {

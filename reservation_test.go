@@ -88,7 +88,7 @@ func TestCancelIsRepeatedOnlyWhenNothingWasSent(t *testing.T) {
 		want    int64
 	}{
 		"invalid":   {&stint.Error{Code: stint.CodeInvalid, Problem: "wrong"}, 2, 4},
-		"exhausted": {&stint.Error{Code: stint.CodeExhausted, Problem: "full"}, 2, 4},
+		"exhausted": {&stint.Error{Code: stint.CodeExhausted, Problem: "full"}, 1, 0},
 		"timeout":   {&stint.Error{Code: stint.CodeTimeout, Problem: "slow"}, 1, 0},
 		"canceled":  {&stint.Error{Code: stint.CodeCanceled, Problem: "left"}, 1, 0},
 		"down":      {&stint.Error{Code: stint.CodeUnavailable, Problem: "down"}, 1, 0},

@@ -252,3 +252,47 @@ func TestDegradedAnswersGrantNothingExtra(t *testing.T) {
 		}
 	})
 }
+
+// Decided in memory, a claim is still not delayed beyond what its caller can
+// use; of claims that share one local limit, the least patient says it.
+func TestLocalHeedsTheGreatestDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit, err := stint.Spec{Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Second, Queue: 100}.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := newFaulty()
+		store.befall(freezes)
+		g := mustNew(t, store, guard.Options{})
+		claim := func(limit stint.Limit, local *stint.Local, most time.Duration) stint.Claim {
+			return stint.Claim{Key: "k", Limit: limit, Cost: 5, MaxDelay: most, Local: local, Policy: stint.Policy{OnFailure: stint.FailLocal}}
+		}
+		// The wait for the frozen store is over when they are decided.
+		first, err := g.Take(t.Context(), claim(limit, nil, 0))
+		if err != nil || !first.Allowed {
+			t.Fatal(first, err)
+		}
+		for _, c := range []struct {
+			most    time.Duration
+			allowed bool
+		}{{-1, false}, {100 * time.Millisecond, false}, {time.Second, true}} {
+			if d, err := g.Take(t.Context(), claim(limit, nil, c.most)); err != nil || d.Allowed != c.allowed || !d.Degraded {
+				t.Errorf("within %v: %+v, %v; want allowed %v", c.most, d, err, c.allowed)
+			}
+		}
+		shared := &stint.Local{Key: "shared", Limit: limit}
+		group := func(one, other time.Duration) stint.Group {
+			return stint.Group{Claims: []stint.Claim{claim(mustLimit(t, "10/m"), shared, one), claim(mustLimit(t, "10/h"), shared, other)}}
+		}
+		groups := []stint.Group{group(0, 0), group(0, 100*time.Millisecond), group(-1, time.Hour), group(time.Hour, 0)}
+		out := make([]stint.Decision, 8)
+		if err := g.TakeGroups(t.Context(), groups, out); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []bool{true, false, false, true} {
+			if _, d := stint.Face(groups[i].Claims, out[2*i:2*i+2]); d.Allowed != want {
+				t.Errorf("group %d: %+v; want allowed %v", i, d, want)
+			}
+		}
+	})
+}

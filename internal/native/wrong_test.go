@@ -80,6 +80,8 @@ func TestWrongBatchesSayWhatIsWrong(t *testing.T) {
 		"local_limit: entry 1 is 2, and limits has 1":  {Keys: keys, Limits: limits, LocalLimit: []uint32{1, 2, 0}},
 		"group_sizes: more than the 3 claims":          {Keys: keys, Limits: limits, GroupSizes: []uint32{1, math.MaxUint32}},
 		"group_sizes: leaves 2 of 3 claims":            {Keys: keys, Limits: limits, GroupSizes: []uint32{1}},
+		"max_delay_us: has 2 entries for 3":            {Keys: keys, Limits: limits, MaxDelayUs: []int64{1, 2}},
+		"limits[0]: max_wait_us: -1 is out of range":   {Keys: keys, Limits: []*stintv1.Limit{{Algorithm: "leaky_bucket", Limit: 1, WindowUs: 1e6, MaxWaitUs: -1}}},
 		"group_sizes: has 10001 entries":               {GroupSizes: make([]uint32, 10_001)},
 		"shadow: has 2 entries for 3":                  {Keys: keys, Limits: limits, Shadow: []bool{true, false}},
 		"raw_keys: stands in place of keys":            {Keys: keys, RawKeys: [][]byte{{1}}, Limits: limits},
