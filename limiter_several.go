@@ -55,11 +55,13 @@ func (t *together) join(c *Claim) *joined {
 	if !ok {
 		j = &joined{out: make([]Decision, len(t.limits))}
 		j.group[0].Claims = make([]Claim, len(t.limits))
+		for i, limit := range t.limits {
+			j.group[0].Claims[i].Limit = limit
+		}
 	}
-	for i, limit := range t.limits {
+	for i := range j.group[0].Claims {
 		claim := &j.group[0].Claims[i]
-		*claim = *c
-		claim.Limit = limit
+		claim.Key, claim.Cost, claim.At, claim.MaxDelay = c.Key, c.Cost, c.At, c.MaxDelay // a limiter sets no more
 	}
 	return j
 }

@@ -199,7 +199,7 @@ func drawMaxWait(t *rapid.T, l stint.Limit) stint.Limit {
 	if s.Algorithm != stint.LeakyBucket || rapid.Bool().Draw(t, "any wait") {
 		return l
 	}
-	full := max(1, min(int64(l.Numbers().Fill)+2, stint.MaxWindow.Microseconds()))
+	full := max(1, min(l.Numbers().Fill+2, stint.MaxWindow.Microseconds()))
 	s.MaxWait = time.Duration(rapid.Int64Range(1, full).Draw(t, "max wait µs")) * time.Microsecond
 	return compiled(s)
 }

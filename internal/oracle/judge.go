@@ -38,7 +38,7 @@ func (l *limit) judge(now int64, c stint.Claim, state any) verdict {
 		return verdict{alone, fresh, nil, true}
 	case c.Cost < 0:
 		return l.judgeGiveBack(now, c, alone, state)
-	case c.Cost > 0 && !(before.admits(alone.At, c.Cost) && served(now, before, most)):
+	case c.Cost > 0 && (!before.admits(alone.At, c.Cost) || !served(now, before, most)):
 		alone.Allowed = false
 		alone.RetryAfter = l.retry(now, before, c.Cost, most)
 		return verdict{alone: alone}
