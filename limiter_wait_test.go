@@ -134,6 +134,26 @@ func TestBigCostIsNotStarved(t *testing.T) {
 	}
 }
 
+// What has flowed in is not for those that come later, although it is enough
+// for them.
+func TestBigCostIsNotOvertaken(t *testing.T) {
+	for name, specs := range oneQueueOf {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(t, specs...)
+				q.take(5)
+				q.wait(t.Context(), "big", 10)
+				time.Sleep(100 * time.Millisecond)
+				q.wait(t.Context(), "small", 1)
+				q.wg.Wait()
+				if !strings.HasPrefix(q.served[0], "big") || strings.HasSuffix(q.served[1], "small 100ms") {
+					t.Errorf("served %q; want the big one first", q.served)
+				}
+			})
+		})
+	}
+}
+
 // In a single bucket the costs ahead say how long the wait would be.
 func TestWaitBehindOthersFailsAtOnceWhenItWouldBeTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -63,6 +63,7 @@ func mutants() []mutant {
 		})},
 		{"gives back whatever the age", "3,8,table token bucket takes back", asking(func(c *stint.Claim) { c.At = 0 })},
 		{"grants no more than is asked for twice", "extra,8", asking(func(c *stint.Claim) { c.Extra /= 2 })},
+		{"delays for longer than the caller can use", "2 truthful retry,8,table leaky bucket refuses", asking(func(c *stint.Claim) { c.MaxDelay = 0 })},
 		{"does not forget", "forget,8", asking(func(c *stint.Claim) {
 			if c.Cost == stint.Forget {
 				c.Cost = 0
