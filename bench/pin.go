@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -49,7 +50,16 @@ func (p pinning) hold(ctx context.Context) (release func() error, err error) {
 		if cpus == "" {
 			return nil
 		}
-		return exec.CommandContext(ctx, "taskset", "-a", "-c", "-p", cpus, strconv.Itoa(os.Getpid())).Run()
+		// taskset gives up when a thread ends between its list and its turn.
+		var err error
+		for range 10 {
+			var out []byte
+			if out, err = exec.CommandContext(ctx, "taskset", "-a", "-c", "-p", cpus, strconv.Itoa(os.Getpid())).CombinedOutput(); err == nil {
+				return nil
+			}
+			err = fmt.Errorf("taskset: %w: %s", err, bytes.TrimSpace(out))
+		}
+		return err
 	}
 	return func() error { return move(p.all) }, move(p.client)
 }
