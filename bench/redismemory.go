@@ -14,7 +14,7 @@ import (
 func weighRedis(ctx context.Context, o options, pins pinning, out io.Writer, b *bars) error {
 	n := min(o.keys, 1_000_000)
 	var names []string
-	buckets, err := weigh(ctx, pins, n, func(s *redisServer) error {
+	buckets, err := weigh(ctx, o.findRedis(), pins, n, func(s *redisServer) error {
 		err := s.loadBuckets(identities(n))
 		if err == nil {
 			names, err = s.keys(ctx, n)
@@ -24,7 +24,7 @@ func weighRedis(ctx context.Context, o options, pins pinning, out io.Writer, b *
 	if err != nil {
 		return fmt.Errorf("token buckets: %w", err)
 	}
-	hashes, err := weigh(ctx, pins, n, func(s *redisServer) error { return s.loadHashes(ctx, names) })
+	hashes, err := weigh(ctx, o.findRedis(), pins, n, func(s *redisServer) error { return s.loadHashes(ctx, names) })
 	if err != nil {
 		return fmt.Errorf("hashes: %w", err)
 	}
@@ -37,8 +37,8 @@ func weighRedis(ctx context.Context, o options, pins pinning, out io.Writer, b *
 
 // weigh is how many bytes a key a fresh server gives back when it forgets n of
 // them. What the loading leaves behind (scripts, buffers) is no key's.
-func weigh(ctx context.Context, pins pinning, n int, load func(*redisServer) error) (perKey float64, err error) {
-	s, err := startRedis(ctx, pins.server)
+func weigh(ctx context.Context, program string, pins pinning, n int, load func(*redisServer) error) (perKey float64, err error) {
+	s, err := startRedis(ctx, program, pins.server)
 	if err != nil {
 		return 0, err
 	}
@@ -54,7 +54,8 @@ func weigh(ctx context.Context, pins pinning, n int, load func(*redisServer) err
 	if err != nil {
 		return 0, err
 	}
-	if err := s.admin.FlushAll(ctx).Err(); err != nil {
+	// Valkey frees memory after FLUSHALL has answered, unless told otherwise.
+	if err := s.admin.Do(ctx, "flushall", "sync").Err(); err != nil {
 		return 0, err
 	}
 	empty, err := s.usedMemory(ctx)
