@@ -28,7 +28,7 @@ const leaseNodes = 3
 // limit as fast as they can and over a limit that they all pass, and then asks
 // a server that leases many.
 func overLeases(o options, out io.Writer, b *bars) error {
-	if findRedis() == "" {
+	if o.findRedis() == "" {
 		fmt.Fprintln(out, "\nlease: skipped, no redis-server or valkey-server is installed (apt-get install redis-server)")
 		return nil
 	}
@@ -47,12 +47,16 @@ func pinnedLeases(ctx context.Context, o options, out io.Writer, b *bars) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	s, err := startRedis(ctx, pins.server)
+	s, err := startRedis(ctx, o.findRedis(), pins.server)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	fmt.Fprintf(out, "\nlease: %d nodes, one hot key, %s\n", leaseNodes, pins)
+	version, err := s.version(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\nlease: %d nodes, one hot key, %s, %s\n", leaseNodes, version, pins)
 	for _, one := range []leasing{
 		{"under its limit", stint.Spec{Rule: "under", Limit: 100_000_000, Window: time.Second}, 0},
 		{"over its limit", stint.Spec{Rule: "over", Limit: 10_000, Window: time.Second}, 2 * time.Second},

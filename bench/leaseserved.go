@@ -37,7 +37,7 @@ func servedLeases(ctx context.Context, o options, out io.Writer, b *bars) (err e
 		fmt.Fprintf(out, "  served: skipped, there is no %s (make build)\n", o.stint)
 		return nil
 	}
-	s, err := startRedis(ctx, "")
+	s, err := startRedis(ctx, o.findRedis(), "")
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -18,7 +19,8 @@ type options struct {
 	slice  time.Duration
 	keys   int    // of the parts that need many
 	here   string // work that another process wants done in this one
-	stint  string // the program, for the part that starts it
+	stint  string // the program, for the parts that start it
+	redis  string // the Redis server to start; empty: that of PATH
 	busy   bool   // the machine has other work: count processor time
 }
 
@@ -39,17 +41,24 @@ func (o options) runs(part string) bool {
 var partNames = []string{"hot", "uniform", "zipf", "fill", "batch", "flood", "redis", "lease", "server"}
 
 func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
+	o, err := parse(os.Args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return
+	case err != nil:
+		fail(err, 2)
+	}
+	if err := run(o, os.Stdout); err != nil {
+		fail(err, 1)
 	}
 }
 
-func run(args []string, out io.Writer) error {
-	o, err := parse(args)
-	if err != nil {
-		return err
-	}
+func fail(err error, status int) {
+	fmt.Fprintln(os.Stderr, "bench:", err)
+	os.Exit(status)
+}
+
+func run(o options, out io.Writer) error {
 	if o.here != "" {
 		return here(o.here, o.keys, out)
 	}
@@ -88,7 +97,8 @@ func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	only := flags.String("only", "", "run these parts alone: "+strings.Join(partNames, ","))
 	flags.StringVar(&o.here, "here", "", "do this alone: flood or fill:NAME, and print what it took as JSON, or "+emptyWork)
-	flags.StringVar(&o.stint, "stint", "../bin/stint", "the program that the part server starts")
+	flags.StringVar(&o.stint, "stint", "../bin/stint", "the program that the parts lease, server and envoy start")
+	server := flags.String("server", "", "start this Redis server of .cache/servers, in place of that of PATH: "+strings.Join(redisServers, " or "))
 	flags.IntVar(&o.keys, "keys", 10_000_000, "keys of fill and batch; flood brings twice as many, redis at most 1,000,000")
 	flags.IntVar(&o.rounds, "rounds", 11, "rounds of a race, at least 1; redis has twice as many")
 	flags.DurationVar(&o.slice, "slice", 100*time.Millisecond, "how long a contestant runs in each round")
@@ -103,6 +113,13 @@ func parse(args []string) (options, error) {
 		if !slices.Contains(partNames, part) {
 			return o, fmt.Errorf("-only: %q is no part: use some of %s", part, strings.Join(partNames, ","))
 		}
+	}
+	if *server != "" {
+		path, err := pinnedRedis(*server)
+		if err != nil {
+			return o, fmt.Errorf("-server: %w", err)
+		}
+		o.redis = path
 	}
 	return o, o.check()
 }

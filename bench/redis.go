@@ -27,7 +27,7 @@ func identities(n int) []string {
 // overRedis races those who keep their states on a Redis server, all on one
 // server that is started for it, and weighs the keys.
 func overRedis(o options, out io.Writer, b *bars) (err error) {
-	if findRedis() == "" {
+	if o.findRedis() == "" {
 		fmt.Fprintln(out, "\nredis: skipped, no redis-server or valkey-server is installed (apt-get install redis-server)")
 		return nil
 	}
@@ -47,7 +47,7 @@ func overRedis(o options, out io.Writer, b *bars) (err error) {
 
 // raceOverRedis runs every workload on one server.
 func raceOverRedis(ctx context.Context, o options, pins pinning, out io.Writer, b *bars) (err error) {
-	s, err := startRedis(ctx, pins.server)
+	s, err := startRedis(ctx, o.findRedis(), pins.server)
 	if err != nil {
 		return err
 	}

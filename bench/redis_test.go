@@ -2,29 +2,84 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 func TestRedisPartRunsInSmall(t *testing.T) {
-	if findRedis() == "" {
-		t.Skip("no redis-server or valkey-server is installed")
+	for name, version := range map[string]string{"": "redis: ", "redis-6.2": "redis: Redis 6.2.", "valkey": "redis: Valkey "} {
+		t.Run(name, func(t *testing.T) {
+			o := options{only: []string{"redis"}, rounds: 1, slice: 5 * time.Millisecond, keys: 10_000}
+			if name != "" {
+				o.redis = testserver.Pinned(t, name)
+			}
+			if o.findRedis() == "" {
+				t.Skip("no redis-server or valkey-server is installed")
+			}
+			var out strings.Builder
+			if err := runParts(o, &out); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{
+				version, "distinct keys, 1 goroutine", "one hot key, 256 goroutines", rateName, plainName,
+				"64 to a pipeline", "bytes a key", "of a hash of two fields",
+			} {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("nothing is told of %q in\n%s", want, out.String())
+				}
+			}
+			weighed := regexp.MustCompile(`: (\S+) bytes a key; .*: (\S+)\n`).FindStringSubmatch(out.String())
+			for _, figure := range weighed[1:] {
+				if perKey, err := strconv.ParseFloat(figure, 64); err != nil || perKey < 50 || perKey > 300 {
+					t.Errorf("%s bytes a key (%v); want 50 to 300", figure, err)
+				}
+			}
+		})
 	}
-	var out strings.Builder
-	o := options{only: []string{"redis"}, rounds: 1, slice: 5 * time.Millisecond, keys: 10_000}
-	if err := runParts(o, &out); err != nil {
+}
+
+func TestServersOfTheFolderAreFoundByName(t *testing.T) {
+	text, err := os.ReadFile("../scripts/test-servers.txt")
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{
-		"distinct keys, 1 goroutine", "one hot key, 256 goroutines", rateName, plainName,
-		"64 to a pipeline", "bytes a key", "of a hash of two fields",
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^(\S+) \S+-server `).FindAllStringSubmatch(string(text), -1) {
+		names = append(names, m[1])
+	}
+	if !slices.Equal(names, redisServers) {
+		t.Errorf("scripts/install-wheels installs %v; -server knows %v", names, redisServers)
+	}
+
+	root := t.TempDir()
+	program := filepath.Join(root, ".cache", "servers", "valkey", "valkey-server")
+	for path, mode := range map[string]os.FileMode{filepath.Join(root, "scripts", "test-servers.txt"): 0o600, program: 0o700} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(root)
+	o, err := parse([]string{"-server", "valkey"})
+	if err != nil || o.findRedis() != program {
+		t.Errorf("-server valkey: %q, %v; want %q", o.findRedis(), err, program)
+	}
+	for name, want := range map[string]string{
+		"redis-6.2": "-server: redis-6.2 is not in .cache/servers: run scripts/install-wheels",
+		"caddy":     `-server: "caddy" is unknown: use redis-6.2 or valkey`,
+		"../valkey": `-server: "../valkey" is unknown: use redis-6.2 or valkey`,
 	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("nothing is told of %q in\n%s", want, out.String())
+		if _, err := parse([]string{"-server", name}); err == nil || err.Error() != want {
+			t.Errorf("-server %s: %v; want %s", name, err, want)
 		}
 	}
 }
@@ -38,11 +93,12 @@ func TestRedisPartIsSkippedWithoutAServer(t *testing.T) {
 }
 
 func TestAServerIsGoneWhenStopped(t *testing.T) {
-	if findRedis() == "" {
+	program := options{}.findRedis()
+	if program == "" {
 		t.Skip("no redis-server or valkey-server is installed")
 	}
 	ctx := context.Background()
-	s, err := startRedis(ctx, newPinning().server)
+	s, err := startRedis(ctx, program, newPinning().server)
 	if err != nil {
 		t.Fatal(err)
 	}

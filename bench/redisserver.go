@@ -9,11 +9,14 @@ import (
 	"os/exec"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/stintdev/stint/internal/testserver"
 )
 
 // redisServer is a server of our own, empty and without a disk, on a free
@@ -35,11 +38,31 @@ func findProgram(names ...string) string {
 	return ""
 }
 
-func findRedis() string { return findProgram("redis-server", "valkey-server") }
+// redisServers names the Redis servers of .cache/servers.
+var redisServers = []string{"redis-6.2", "valkey"}
+
+// pinnedRedis is the program of a server of .cache/servers.
+func pinnedRedis(name string) (path string, err error) {
+	if !slices.Contains(redisServers, name) {
+		return "", fmt.Errorf("%q is unknown: use %s", name, strings.Join(redisServers, " or "))
+	}
+	if path, err = testserver.Find(name); err == nil && path == "" {
+		err = fmt.Errorf("%s is not in .cache/servers: run scripts/install-wheels", name)
+	}
+	return path, err
+}
+
+// findRedis is the server that the parts start, or empty when PATH has none.
+func (o options) findRedis() string {
+	if o.redis != "" {
+		return o.redis
+	}
+	return findProgram("redis-server", "valkey-server")
+}
 
 // startRedis starts a server on that CPU and waits until it answers. The
 // caller stops it.
-func startRedis(ctx context.Context, cpu string) (*redisServer, error) {
+func startRedis(ctx context.Context, program, cpu string) (*redisServer, error) {
 	port, err := freePort(ctx)
 	if err != nil {
 		return nil, err
@@ -49,7 +72,7 @@ func startRedis(ctx context.Context, cpu string) (*redisServer, error) {
 		return nil, err
 	}
 	s := &redisServer{port: port, dir: dir}
-	s.process = command(ctx, cpu, findRedis(), "--port", port, "--bind", "127.0.0.1",
+	s.process = command(ctx, cpu, program, "--port", port, "--bind", "127.0.0.1",
 		"--save", "", "--appendonly", "no", "--dir", dir, "--loglevel", "warning")
 	// A server dies with the thread that started it, see diesWithUs: this one
 	// must stay.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"time"
@@ -98,7 +99,7 @@ func pings(int) respCaller {
 // addRESP adds the Redis protocol: one command at a time from callers with a
 // connection each, beside what a Redis server takes of the least that can be
 // asked; and pipelines, one a connection.
-func (f *field) addRESP(ctx context.Context, ours *serverProcess, keys []string) error {
+func (f *field) addRESP(ctx context.Context, o options, ours *serverProcess, keys []string, out io.Writer) error {
 	single, piped := walks(keys, serverCallers), walks(keys, serverConnections)
 	err := f.addRESPCallers(ctx, surface{name: throttleName, process: ours.pid(), callers: serverCallers, checks: 1}, ours.addrs["resp"],
 		func(caller int) respCaller { return throttles(single[caller].keys, 1) })
@@ -107,14 +108,19 @@ func (f *field) addRESP(ctx context.Context, ours *serverProcess, keys []string)
 	}
 	err = f.addRESPCallers(ctx, surface{name: pipelineName, process: ours.pid(), callers: serverConnections, checks: pipelineDepth}, ours.addrs["resp"],
 		func(caller int) respCaller { return throttles(piped[caller].keys, pipelineDepth) })
-	if err != nil || findRedis() == "" {
+	if err != nil || o.findRedis() == "" {
 		return err
 	}
-	redis, err := startRedis(ctx, "")
+	redis, err := startRedis(ctx, o.findRedis(), "")
 	if err != nil {
 		return err
 	}
 	f.closing(redis.stop)
+	version, err := redis.version(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "the Redis server is %s\n", version)
 	return f.addRESPCallers(ctx, surface{name: pingName, process: redis.process.Process.Pid, callers: serverCallers, checks: 1}, redis.addr(), pings)
 }
 

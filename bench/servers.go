@@ -43,7 +43,7 @@ const (
 	streamName    = "native Stream"
 	throttleName  = "CL.THROTTLE"
 	pipelineName  = "CL.THROTTLE, 64 in a pipeline"
-	pingName      = "redis-server's PING"
+	pingName      = "a Redis server's PING"
 	checkName     = "POST /v1/check"
 )
 
@@ -59,7 +59,7 @@ func overServers(o options, out io.Writer, b *bars) (err error) {
 	defer stop()
 	var f field
 	defer func() { err = errors.Join(err, f.close()) }()
-	if err := f.start(ctx, o.stint, out); err != nil {
+	if err := f.start(ctx, o, out); err != nil {
 		return err
 	}
 	if err := f.check(); err != nil {
@@ -90,23 +90,23 @@ func (f *field) close() (err error) {
 }
 
 // start starts the servers and connects to them.
-func (f *field) start(ctx context.Context, program string, out io.Writer) error {
+func (f *field) start(ctx context.Context, o options, out io.Writer) error {
 	keys := newKeyText(serverKeys).list()
 	empty, err := startEmpty(ctx)
 	if err != nil {
 		return err
 	}
 	f.closing(empty.stop)
-	ours, err := startStint(ctx, program)
+	ours, err := startStint(ctx, o.stint)
 	if err != nil {
 		return err
 	}
 	f.closing(ours.stop)
-	fmt.Fprintf(out, "\nserver: %s, its profiles at http://%s/debug/pprof/\n", program, ours.addrs["admin"])
+	fmt.Fprintf(out, "\nserver: %s, its profiles at http://%s/debug/pprof/\n", o.stint, ours.addrs["admin"])
 	if err := f.addGRPC(ctx, empty, ours, keys); err != nil {
 		return err
 	}
-	if err := f.addRESP(ctx, ours, keys); err != nil {
+	if err := f.addRESP(ctx, o, ours, keys, out); err != nil {
 		return err
 	}
 	f.addHTTP(ctx, ours, keys)

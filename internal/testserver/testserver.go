@@ -1,4 +1,4 @@
-// Package testserver finds the server programs that tests run.
+// Package testserver finds the server programs that tests and benchmarks run.
 //
 // scripts/install-wheels keeps pinned versions in .cache/servers, one folder per
 // server. They are independent of what the system has on PATH, so a test can run
@@ -6,30 +6,43 @@
 package testserver
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 )
 
-// Pinned returns the path of a program of .cache/servers: the only program in the
-// folder of that name. It skips the test, and says what to run, when there is none.
+// Pinned returns the path of a program of .cache/servers, as [Find] does. It skips
+// the test, and says what to run, when there is none.
 func Pinned(t testing.TB, name string) string {
 	t.Helper()
-	root, err := moduleRoot()
+	path, err := Find(name)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if path == "" {
+		t.Skipf("needs %s in .cache/servers (run scripts/install-wheels)", name)
+	}
+	return path
+}
+
+// Find returns the path of a program of .cache/servers: the only program in the
+// folder of that name. The path is empty when there is none.
+func Find(name string) (path string, err error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", fmt.Errorf("look for .cache/servers above the working folder: %w", err)
 	}
 	found, err := filepath.Glob(filepath.Join(root, ".cache", "servers", name, "*"))
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	for _, path := range found {
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o100 != 0 {
-			return path
+			return path, nil
 		}
 	}
-	t.Skipf("needs %s in .cache/servers (run scripts/install-wheels)", name)
-	return ""
+	return "", nil
 }
 
 // moduleRoot returns the folder of go.mod at or above the working folder, which
