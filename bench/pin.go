@@ -38,9 +38,9 @@ func (p pinning) String() string {
 // is empty.
 func command(ctx context.Context, cpu, program string, args ...string) *exec.Cmd {
 	if cpu == "" {
-		return exec.CommandContext(ctx, program, args...)
+		return exec.CommandContext(ctx, program, args...) //nolint:gosec // the program is ours, or named by the operator
 	}
-	return exec.CommandContext(ctx, "taskset", append([]string{"-c", cpu, program}, args...)...)
+	return exec.CommandContext(ctx, "taskset", append([]string{"-c", cpu, program}, args...)...) //nolint:gosec // the program is ours, or named by the operator
 }
 
 // hold moves every thread of this process to the client's CPU, and returns

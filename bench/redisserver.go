@@ -102,8 +102,8 @@ func (s *redisServer) addr() string { return net.JoinHostPort("127.0.0.1", s.por
 
 func (s *redisServer) stop() error {
 	err := errors.Join(s.admin.Close(), s.process.Process.Kill())
-	_ = s.process.Wait() // tells that we killed it
-	return errors.Join(err, os.RemoveAll(s.dir))
+	_ = s.process.Wait()                         // tells that we killed it
+	return errors.Join(err, os.RemoveAll(s.dir)) //nolint:gosec // a folder that startRedis made
 }
 
 // info is one field of what the server tells of itself.
