@@ -31,8 +31,11 @@ func apart(work string, keys int, answer any) error {
 // here is what the new process does: "flood", "fill:" and the name of a
 // contestant, or serving.
 func here(work string, keys int, out io.Writer) error {
-	if work == emptyWork {
+	switch work {
+	case emptyWork:
 		return serveEmpty()
+	case applicationWork:
+		return serveApplication()
 	}
 	answer, err := doHere(work, keys)
 	if err != nil {
@@ -47,7 +50,7 @@ func doHere(work string, keys int) (any, error) {
 	}
 	name, found := strings.CutPrefix(work, "fill:")
 	if !found {
-		return nil, fmt.Errorf("-here: %q is neither flood nor fill:NAME nor "+emptyWork, work)
+		return nil, fmt.Errorf("-here: %q is neither flood nor fill:NAME nor "+emptyWork+" nor "+applicationWork, work)
 	}
 	c, err := named(name)
 	if err != nil {

@@ -55,23 +55,25 @@ func bothClock(server, callers int) clock {
 	}
 }
 
-// sharedClock is processorClock for this process and a server, which share so
+// sharedClock is processorClock for this process and servers, which share so
 // many CPUs.
-func sharedClock(server, cpus int) clock {
+func sharedClock(servers []int, cpus int) clock {
 	return func() func() time.Duration {
-		start := processorTime() + threadsTime(server)
-		return func() time.Duration { return (processorTime() + threadsTime(server) - start) / time.Duration(cpus) }
+		start := processorTime() + threadsTime(servers)
+		return func() time.Duration { return (processorTime() + threadsTime(servers) - start) / time.Duration(cpus) }
 	}
 }
 
-// threadsTime is what all threads of another process have used so far.
-func threadsTime(process int) (used time.Duration) {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", process))
-	if err != nil {
-		return 0
-	}
-	for _, thread := range threads {
-		used += scheduled(thread)
+// threadsTime is what all threads of other processes have used so far.
+func threadsTime(processes []int) (used time.Duration) {
+	for _, process := range processes {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", process))
+		if err != nil {
+			return 0
+		}
+		for _, thread := range threads {
+			used += scheduled(thread)
+		}
 	}
 	return used
 }

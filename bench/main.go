@@ -38,7 +38,7 @@ func (o options) runs(part string) bool {
 }
 
 // partNames is what -only understands, in the order in which parts run.
-var partNames = []string{"hot", "uniform", "zipf", "fill", "batch", "flood", "redis", "lease", "server"}
+var partNames = []string{"hot", "uniform", "zipf", "fill", "batch", "flood", "redis", "lease", "server", "envoy"}
 
 func main() {
 	o, err := parse(os.Args[1:])
@@ -80,7 +80,7 @@ func runParts(o options, out io.Writer) error {
 	for _, p := range []struct {
 		name string
 		run  func(options, io.Writer, *bars) error
-	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}, {"lease", overLeases}, {"server", overServers}} {
+	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}, {"lease", overLeases}, {"server", overServers}, {"envoy", overEnvoy}} {
 		if !o.runs(p.name) {
 			continue
 		}
@@ -96,7 +96,7 @@ func parse(args []string) (options, error) {
 	o := options{}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	only := flags.String("only", "", "run these parts alone: "+strings.Join(partNames, ","))
-	flags.StringVar(&o.here, "here", "", "do this alone: flood or fill:NAME, and print what it took as JSON, or "+emptyWork)
+	flags.StringVar(&o.here, "here", "", "do this alone: flood or fill:NAME, and print what it took as JSON, or "+emptyWork+" or "+applicationWork)
 	flags.StringVar(&o.stint, "stint", "../bin/stint", "the program that the parts lease, server and envoy start")
 	server := flags.String("server", "", "start this Redis server of .cache/servers, in place of that of PATH: "+strings.Join(redisServers, " or "))
 	flags.IntVar(&o.keys, "keys", 10_000_000, "keys of fill and batch; flood brings twice as many, redis at most 1,000,000")

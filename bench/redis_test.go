@@ -48,6 +48,21 @@ func TestRedisPartRunsInSmall(t *testing.T) {
 	}
 }
 
+// installOnly changes to a folder whose .cache/servers has one program, and
+// returns its path.
+func installOnly(t *testing.T, name string) (program string) {
+	t.Helper()
+	root := t.TempDir()
+	program = filepath.Join(root, ".cache", "servers", name, name+"-server")
+	for path, mode := range map[string]os.FileMode{filepath.Join(root, "scripts", "test-servers.txt"): 0o600, program: 0o700} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(root)
+	return program
+}
+
 func TestServersOfTheFolderAreFoundByName(t *testing.T) {
 	text, err := os.ReadFile("../scripts/test-servers.txt")
 	if err != nil {
@@ -61,14 +76,7 @@ func TestServersOfTheFolderAreFoundByName(t *testing.T) {
 		t.Errorf("scripts/install-wheels installs %v; -server knows %v", names, redisServers)
 	}
 
-	root := t.TempDir()
-	program := filepath.Join(root, ".cache", "servers", "valkey", "valkey-server")
-	for path, mode := range map[string]os.FileMode{filepath.Join(root, "scripts", "test-servers.txt"): 0o600, program: 0o700} {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, mode)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Chdir(root)
+	program := installOnly(t, "valkey")
 	o, err := parse([]string{"-server", "valkey"})
 	if err != nil || o.findRedis() != program {
 		t.Errorf("-server valkey: %q, %v; want %q", o.findRedis(), err, program)

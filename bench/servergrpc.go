@@ -26,8 +26,8 @@ func (f *field) addGRPC(ctx context.Context, empty, ours *serverProcess, keys []
 	if err != nil {
 		return err
 	}
-	one := surface{callers: serverCallers, checks: 1, process: ours.pid()}
-	f.add(one, emptyName, askEnvoy(ctx, reference, keys)).process = empty.pid()
+	one := surface{callers: serverCallers, checks: 1, processes: []int{ours.pid()}}
+	f.add(one, emptyName, askEnvoy(ctx, reference, keys)).processes = []int{empty.pid()}
 	f.add(one, envoyName, askEnvoy(ctx, conns, keys))
 	f.add(one, unaryName, askTake(ctx, conns, keys))
 	f.add(one, streamName, askStream(streams, keys))

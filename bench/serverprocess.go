@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,19 +20,19 @@ type serverProcess struct {
 	command *exec.Cmd
 	dir     string            // of its files; empty: none
 	addrs   map[string]string // by the names of its listeners
+	ready   string            // stands in its log once it is; empty: msg=ready
 }
 
 // listening is how a server says where it listens.
 var listening = regexp.MustCompile(`listening.* name=(\S+) addr=(\S+)`)
 
-// startEmpty starts this program once more, as the server that decides
-// nothing.
-func startEmpty(ctx context.Context) (*serverProcess, error) {
+// startHere starts this program once more, as a server that -here names.
+func startHere(ctx context.Context, work string) (*serverProcess, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	s := &serverProcess{command: exec.CommandContext(ctx, self, "-here", emptyWork)}
+	s := &serverProcess{command: exec.CommandContext(ctx, self, "-here", work)}
 	return s, s.start()
 }
 
@@ -94,7 +95,7 @@ func (s *serverProcess) listen(log *bufio.Scanner) error {
 		if found := listening.FindStringSubmatch(log.Text()); found != nil {
 			s.addrs[found[1]] = found[2]
 		}
-		if strings.Contains(log.Text(), "msg=ready") {
+		if strings.Contains(log.Text(), cmp.Or(s.ready, "msg=ready")) {
 			return nil
 		}
 	}

@@ -101,12 +101,12 @@ func pings(int) respCaller {
 // asked; and pipelines, one a connection.
 func (f *field) addRESP(ctx context.Context, o options, ours *serverProcess, keys []string, out io.Writer) error {
 	single, piped := walks(keys, serverCallers), walks(keys, serverConnections)
-	err := f.addRESPCallers(ctx, surface{name: throttleName, process: ours.pid(), callers: serverCallers, checks: 1}, ours.addrs["resp"],
+	err := f.addRESPCallers(ctx, surface{name: throttleName, processes: []int{ours.pid()}, callers: serverCallers, checks: 1}, ours.addrs["resp"],
 		func(caller int) respCaller { return throttles(single[caller].keys, 1) })
 	if err != nil {
 		return err
 	}
-	err = f.addRESPCallers(ctx, surface{name: pipelineName, process: ours.pid(), callers: serverConnections, checks: pipelineDepth}, ours.addrs["resp"],
+	err = f.addRESPCallers(ctx, surface{name: pipelineName, processes: []int{ours.pid()}, callers: serverConnections, checks: pipelineDepth}, ours.addrs["resp"],
 		func(caller int) respCaller { return throttles(piped[caller].keys, pipelineDepth) })
 	if err != nil || o.findRedis() == "" {
 		return err
@@ -121,7 +121,7 @@ func (f *field) addRESP(ctx context.Context, o options, ours *serverProcess, key
 		return err
 	}
 	fmt.Fprintf(out, "the Redis server is %s\n", version)
-	return f.addRESPCallers(ctx, surface{name: pingName, process: redis.process.Process.Pid, callers: serverCallers, checks: 1}, redis.addr(), pings)
+	return f.addRESPCallers(ctx, surface{name: pingName, processes: []int{redis.process.Process.Pid}, callers: serverCallers, checks: 1}, redis.addr(), pings)
 }
 
 func (f *field) addRESPCallers(ctx context.Context, s surface, addr string, connected func(caller int) respCaller) error {

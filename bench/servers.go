@@ -25,10 +25,10 @@ const (
 
 // surface is one way to ask one server.
 type surface struct {
-	name    string
-	process int // of the server
-	callers int
-	checks  int // that one call is
+	name      string
+	processes []int // of the server, and of those behind it
+	callers   int
+	checks    int // that one call is
 	// ask is one call on behalf of a caller; it reports whether all was
 	// admitted.
 	ask func(caller int) bool
@@ -92,7 +92,7 @@ func (f *field) close() (err error) {
 // start starts the servers and connects to them.
 func (f *field) start(ctx context.Context, o options, out io.Writer) error {
 	keys := newKeyText(serverKeys).list()
-	empty, err := startEmpty(ctx)
+	empty, err := startHere(ctx, emptyWork)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (r serverRace) runner(s surface) runner {
 		takes[caller] = func(string) bool { return s.ask(caller) }
 	}
 	return runner{
-		name: s.name, callers: s.callers, clock: r.clock(s.process, &used),
+		name: s.name, callers: s.callers, clock: r.clock(s.processes, &used),
 		block: func(caller int) int {
 			seen.ask(caller, takes[caller], "")
 			return s.checks
@@ -164,17 +164,17 @@ func (r serverRace) runner(s surface) runner {
 	}
 }
 
-// clock is that of the race; it keeps, too, what the server used meanwhile.
-func (r serverRace) clock(process int, used *time.Duration) clock {
+// clock is that of the race; it keeps, too, what the servers used meanwhile.
+func (r serverRace) clock(processes []int, used *time.Duration) clock {
 	measure := wallClock
 	if r.busy {
-		measure = sharedClock(process, cpus)
+		measure = sharedClock(processes, cpus)
 	}
 	return func() func() time.Duration {
-		start, elapsed := threadsTime(process), measure()
+		start, elapsed := threadsTime(processes), measure()
 		return func() time.Duration {
 			took := elapsed()
-			*used = threadsTime(process) - start
+			*used = threadsTime(processes) - start
 			return took
 		}
 	}
@@ -195,12 +195,18 @@ func (r serverRace) print(out io.Writer, who []surface) {
 	table.Flush()
 }
 
+// quantiles is one quantile of everyone in each round.
+func (r serverRace) quantiles(of func(*answers) []float64) timings {
+	t := timings{}
+	for name, a := range r.seen {
+		t[name] = of(a)
+	}
+	return t
+}
+
 // judge compares the race with what was promised of it.
 func (r serverRace) judge(b *bars) {
-	tails := timings{}
-	for name, a := range r.seen {
-		tails[name] = a.P99
-	}
+	tails := r.quantiles(func(a *answers) []float64 { return a.P99 })
 	b.judgeLeast(envoyName, r.timings.ratio(emptyName, envoyName), 0.85, "of "+emptyName)
 	b.judge(envoyName+", p99", tails.ratio(envoyName, emptyName), 1.25, "of "+emptyName)
 	r.judgeChecks(b, takeBatchName)
