@@ -135,6 +135,8 @@ func (f *Follower) changed(asked bool) {
 func (f *Follower) follow() error {
 	if target, err := filepath.EvalSymlinks(f.path); err == nil {
 		_ = f.notify.Add(folderOf(target)) // the path's own folder matters more
+	} else if folder, err := filepath.EvalSymlinks(awaitedFolder(f.path)); err == nil {
+		_ = f.notify.Add(folder) // likewise
 	}
 	for _, folder := range linkFolders(f.path) {
 		_ = f.notify.Add(folder) // likewise

@@ -31,3 +31,23 @@ func linkFolders(path string) (folders []string) {
 	}
 	return folders
 }
+
+// awaitedFolder is where the file would have to come that a path links to, when it
+// is not there.
+func awaitedFolder(path string) string {
+	for range maxLinks {
+		target, err := os.Readlink(path)
+		if err != nil {
+			break // no link
+		}
+		if !filepath.IsAbs(target) {
+			folder, err := filepath.EvalSymlinks(filepath.Dir(path))
+			if err != nil {
+				break
+			}
+			target = filepath.Join(folder, target)
+		}
+		path = target
+	}
+	return filepath.Dir(path)
+}

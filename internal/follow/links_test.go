@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestLinkFolders(t *testing.T) {
@@ -33,5 +34,41 @@ func TestLinkFolders(t *testing.T) {
 	}
 	if got := linkFolders(filepath.Join(dir, "none", "there")); len(got) > 0 {
 		t.Errorf("a path that is not there: %q", got)
+	}
+}
+
+// TestAFileThatComesBehindALink is noticed, also when the link came first.
+func TestAFileThatComesBehindALink(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "mounted", "..v1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "mounted", "token")
+	for link, target := range map[string]string{filepath.Join(dir, "mounted", "..data"): "..v1", path: "..data/token"} {
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	changes := make(chan string, 10)
+	f := New(path, func(bool) {
+		content, _ := os.ReadFile(path)
+		changes <- string(content)
+	}, func(err error) { t.Error(err) })
+	running := make(chan struct{})
+	go func() { defer close(running); f.Run(t.Context()) }()
+	t.Cleanup(func() { <-running })
+	if got := <-changes; got != "" {
+		t.Fatalf("%q is there at first", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "mounted", "..v1", "token"), []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case got := <-changes:
+		if got != "secret" {
+			t.Errorf("%q is told", got)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the file is not noticed")
 	}
 }
