@@ -12,11 +12,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // maxFile bounds how much of a file is read, in bytes: a bundle of all public
@@ -108,7 +110,7 @@ func (f *Files) again(asked bool) {
 func (f *Files) read() (contents [][]byte, sum [sha256.Size]byte, err error) {
 	hash := sha256.New()
 	for _, path := range f.paths {
-		data, readError := readFile(path)
+		data, readError := f.readFile(path)
 		err = errors.Join(err, readError)
 		contents = append(contents, data)
 		_, _ = fmt.Fprintf(hash, "%d:%s%v", len(data), data, readError) // a hash never fails
@@ -116,11 +118,31 @@ func (f *Files) read() (contents [][]byte, sum [sha256.Size]byte, err error) {
 	return contents, [sha256.Size]byte(hash.Sum(nil)), err
 }
 
-func readFile(path string) ([]byte, error) {
-	if info, err := os.Stat(path); err == nil && info.Size() > maxFile {
+// readFile reads no more than maxFile. Opening a pipe waits for a writer, so what
+// was a file at first and is a pipe now is refused: whoever needs the secret would
+// wait as well.
+func (f *Files) readFile(path string) ([]byte, error) {
+	flags := os.O_RDONLY
+	if !f.once {
+		flags |= syscall.O_NONBLOCK
+	}
+	file, err := os.OpenFile(path, flags, 0) //nolint:gosec // the operator names the file
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	info, err := file.Stat()
+	if err == nil && !f.once && !info.Mode().IsRegular() && !info.IsDir() {
+		err = fmt.Errorf("%s is not a regular file any more", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if len(data) > maxFile {
 		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
 	}
-	return os.ReadFile(path) //nolint:gosec // the operator names the file
+	return data, err
 }
 
 // isPipe reports whether a path is none of a regular file, of which a second read
