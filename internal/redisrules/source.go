@@ -232,7 +232,11 @@ func (s *Source) connect() (rueidis.Client, error) {
 	return c, nil
 }
 
-// explain says whose error it is. What servers say holds no password.
+// explain says whose error it is. What servers say holds no password. Scripts fail
+// by the error of a command in them.
 func (s *Source) explain(err error) error {
+	if said, ok := rueidis.IsRedisErr(err); ok && strings.Contains(said.Error(), "WRONGTYPE") {
+		err = fmt.Errorf("a key %w, because something else than Stint has written it (run stint rules repair --source URL FILE): %w", ruleset.ErrDamaged, err)
+	}
 	return fmt.Errorf("rules in %s: %w", s.options.String(), err)
 }

@@ -350,6 +350,57 @@ func TestRepairOfWhatIsInNoList(t *testing.T) {
 	}
 }
 
+// TestRepairOfAListOfAnotherType also goes on from the number that nodes run: they
+// would not follow a lower one.
+func TestRepairOfAListOfAnotherType(t *testing.T) {
+	p := redistest.Server(t)
+	const key = "stint:rules:{rules}:"
+	for name, c := range map[string]struct {
+		runs   uint64
+		forged []string // keys
+		want   uint64
+	}{
+		"the list":            {7, []string{"versions"}, 8},
+		"the list and files":  {7, []string{"versions", "files"}, 8},
+		"everything":          {7, []string{"versions", "files", "nodes", "seen"}, 1},
+		"a node from nowhere": {1 << 60, []string{"versions"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p.Must("FLUSHALL")
+			s := open(t, single(p.Addr(), ""))
+			if _, err := s.Publish(t.Context(), 0, ruletest.Rules(7, "seven")); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Announce(t.Context(), ruleset.Node{ID: "n", Version: c.runs}); err != nil {
+				t.Fatal(err)
+			}
+			for _, k := range c.forged {
+				p.Must("SET", key+k, "x")
+			}
+			if _, err := s.History(t.Context(), 1); !errors.Is(err, ruleset.ErrDamaged) || !strings.Contains(err.Error(), "rules repair") {
+				t.Errorf("history: %v", err)
+			}
+			if _, err := s.Publish(t.Context(), 7, ruletest.Rules(8, "eight")); !errors.Is(err, ruleset.ErrDamaged) {
+				t.Errorf("publish: %v", err)
+			}
+			r := ruleset.Repairing{Sure: func(ruleset.Findings) error { return nil }}
+			if _, err := ruleset.Repair(t.Context(), s, r); err == nil {
+				t.Error("rules that nobody can read are published again")
+			}
+			r.Files = ruletest.Rules(1, "mended").Files
+			if v, err := ruleset.Repair(t.Context(), s, r); err != nil || v.Number != c.want {
+				t.Fatalf("%+v, %v, want version %d", v, err, c.want)
+			}
+			if v, err := s.Get(t.Context(), c.want); err != nil || !v.Repaired {
+				t.Errorf("%+v, %v", v, err)
+			}
+			if err := s.Announce(t.Context(), ruleset.Node{ID: "n", Version: c.want}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // An announcement is no reason to number versions beyond what they can have.
 func TestAnAnnouncementUsesUpNoNumbers(t *testing.T) {
 	p := redistest.Server(t)

@@ -40,19 +40,20 @@ func Repair(ctx context.Context, s Source, r Repairing) (Version, error) {
 		return Version{}, errors.New("this source has nothing to repair: its versions are in files (edit them)")
 	}
 	listed, err := source.History(ctx, listedAtAll)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrDamaged) { // a list that cannot be read is written anew
 		return Version{}, err
 	}
 	genuine, forged := split(listed)
-	last := uint64(0)
-	if len(genuine) > 0 {
-		last = genuine[0].Number
-	}
 	v, again, err := r.version(ctx, source, genuine)
 	if err != nil {
 		return Version{}, err
 	}
-	v.Number = last + 1
+	last := uint64(0)
+	if len(genuine) > 0 {
+		last, v.Number = genuine[0].Number, genuine[0].Number+1
+	} else {
+		v.Number = runs(ctx, source) + 1
+	}
 	if err := r.Sure(Findings{Forged: forged, Again: again, Number: v.Number}); err != nil {
 		return Version{}, err
 	}
@@ -60,6 +61,20 @@ func Repair(ctx context.Context, s Source, r Repairing) (Version, error) {
 		return Version{}, err
 	}
 	return source.Publish(ctx, last, v)
+}
+
+// runs is the highest number that a node says it runs, unless that is far ahead: a
+// node follows no number below its own that is near it.
+func runs(ctx context.Context, s Source) uint64 {
+	fleet, ok := s.(Fleet)
+	if !ok {
+		return 0
+	}
+	nodes, err := fleet.Nodes(ctx)
+	if err != nil {
+		return 0 // what nodes say is damaged too
+	}
+	return furthest(nodes, 0).Version
 }
 
 // split parts versions, the newest first, at the first number that is far ahead of
