@@ -49,6 +49,7 @@ func TestPagesOfOtherSitesCannotCharge(t *testing.T) {
 			"the same, of its origin":  {"evil.example:8080", []string{"Origin", "http://evil.example:8080", "Sec-Fetch-Site", "same-origin"}, http.StatusForbidden},
 			"no page":                  {own, nil, http.StatusOK},
 			"by the name of loopback":  {"localhost:99", nil, http.StatusOK},
+			"by that name in capitals": {"LOCALHOST", nil, http.StatusOK},
 			"by IPv6":                  {"[::1]", nil, http.StatusOK},
 		} {
 			if c.want == http.StatusOK {

@@ -3,9 +3,9 @@ package server
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 
-	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -13,32 +13,55 @@ import (
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
-
-	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// calls are all calls of the gRPC listener that decide, as the services list them:
-// one that is added later is tried too.
-func calls(conn *grpc.ClientConn) map[string]func(context.Context) error {
+// calls are all calls of the gRPC listener that decide, by their full names, as
+// the listener itself lists them: one that is added later is tried too.
+func calls(t *testing.T, s *running) map[string]func(context.Context) error {
+	t.Helper()
+	conn := dialGRPC(t, s)
 	all := map[string]func(context.Context) error{}
-	for _, service := range []grpc.ServiceDesc{stintv1.LimiterService_ServiceDesc, ratelimitpb.RateLimitService_ServiceDesc} {
-		for _, m := range service.Methods {
-			all[m.MethodName] = func(ctx context.Context) error {
-				return conn.Invoke(ctx, "/"+service.ServiceName+"/"+m.MethodName, &emptypb.Empty{}, &emptypb.Empty{})
-			}
+	for _, l := range s.listeners {
+		g, ok := l.service.(*grpcListener)
+		if !ok {
+			continue
 		}
-		for _, m := range service.Streams {
-			all[m.StreamName] = func(ctx context.Context) error {
-				stream, err := conn.NewStream(ctx, &m, "/"+service.ServiceName+"/"+m.StreamName)
-				if err != nil {
-					return err
+		for service, info := range g.GetServiceInfo() {
+			if decidesNothing(service) {
+				continue
+			}
+			for _, m := range info.Methods {
+				name := "/" + service + "/" + m.Name
+				all[name] = func(ctx context.Context) error {
+					stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, name)
+					if err != nil {
+						return err
+					}
+					_ = stream.SendMsg(&emptypb.Empty{}) // RecvMsg says how it ended
+					_ = stream.CloseSend()
+					return stream.RecvMsg(&emptypb.Empty{})
 				}
-				_ = stream.CloseSend() // RecvMsg says how it ended
-				return stream.RecvMsg(&emptypb.Empty{})
 			}
 		}
 	}
+	for _, name := range []string{checkName, takeName, rateLimitName, extAuthzName} {
+		if all[name] == nil {
+			t.Errorf("%s is not listed", name)
+		}
+	}
 	return all
+}
+
+const (
+	checkName     = "/stint.v1.LimiterService/Check"
+	takeName      = "/stint.v1.LimiterService/Take"
+	rateLimitName = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
+	extAuthzName  = "/envoy.service.auth.v3.Authorization/Check"
+)
+
+// decidesNothing tells health and reflection.
+func decidesNothing(service string) bool {
+	return strings.HasPrefix(service, "grpc.health.") || strings.HasPrefix(service, "grpc.reflection.")
 }
 
 func withFile(t *testing.T) Config {
@@ -51,8 +74,8 @@ func withFile(t *testing.T) Config {
 func TestEveryCallThatDecidesAsksForTheToken(t *testing.T) {
 	config := withFile(t)
 	config.HTTPToken = "s3cret"
-	conn := dialGRPC(t, run(t, config))
-	for name, call := range calls(conn) {
+	all := calls(t, run(t, config))
+	for name, call := range all {
 		for _, brought := range []string{"", "Bearer ", "Bearer wrong", "s3cret", "Basic s3cret", "Bearer s3cret x"} {
 			ctx := patient(t)
 			if brought != "" {
@@ -63,7 +86,7 @@ func TestEveryCallThatDecidesAsksForTheToken(t *testing.T) {
 			}
 		}
 	}
-	envoy := calls(conn)["ShouldRateLimit"]
+	envoy := all[rateLimitName]
 	for _, brought := range []string{"Bearer s3cret", "bearer s3cret"} {
 		if err := envoy(metadata.AppendToOutgoingContext(patient(t), "authorization", brought)); status.Code(err) != codes.InvalidArgument && err != nil {
 			t.Errorf("%q: %v", brought, err)
@@ -95,9 +118,9 @@ func TestEnvoyAloneGoesWithoutATokenWhereToldSo(t *testing.T) {
 	config := withFile(t)
 	config.HTTPToken, config.EnvoyWithoutToken = "s3cret", true
 	s := run(t, config)
-	for name, call := range calls(dialGRPC(t, s)) {
+	for name, call := range calls(t, s) {
 		err := call(patient(t))
-		if open := status.Code(err) != codes.Unauthenticated; open != (name == "ShouldRateLimit") {
+		if open := status.Code(err) != codes.Unauthenticated; open != (name == rateLimitName || name == extAuthzName) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

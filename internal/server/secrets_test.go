@@ -35,7 +35,6 @@ func TestTokensAreReadAgainWhenTheirFilesChange(t *testing.T) {
 	config := withFile(t)
 	config.HTTPTokenFile, config.AdminTokenFile, config.RESP = token, admin, "127.0.0.1:0"
 	s := run(t, config)
-	conn := dialGRPC(t, s)
 	surfaces := map[string]func(token string) bool{
 		"resp": func(token string) bool {
 			return askRESP(t, dial(t, s.Addr("resp")), "AUTH "+token, 1)[0] == "+OK"
@@ -46,7 +45,7 @@ func TestTokensAreReadAgainWhenTheirFilesChange(t *testing.T) {
 			return s.do(http.MethodPost, "http", path, body, []string{"Authorization", "Bearer " + token}).status != http.StatusUnauthorized
 		}
 	}
-	for name, call := range calls(conn) {
+	for name, call := range calls(t, s) {
 		surfaces[name] = func(token string) bool {
 			ctx := metadata.AppendToOutgoingContext(patient(t), "authorization", "Bearer "+token)
 			return status.Code(call(ctx)) != codes.Unauthenticated
