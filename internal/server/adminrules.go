@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bytes"
+	"fmt"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -79,6 +81,9 @@ func (s *Server) useAdminTokens(contents [][]byte) (err error) {
 	}
 	tokens := adminapi.NewTokens(admin)
 	if path := s.config.AdminTokens; path != "" {
+		if len(bytes.TrimSpace(contents[0])) == 0 {
+			return fmt.Errorf("%s is empty (write the hashes of tokens into it, or a comment to have none)", path)
+		}
 		if tokens, err = adminapi.ParseTokens(rule.File{Name: path, Data: contents[0]}, admin); err != nil {
 			return err
 		}

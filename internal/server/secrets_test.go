@@ -1,6 +1,9 @@
 package server
 
 import (
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -120,5 +123,60 @@ func TestCertificatesAreReadAgainWhenTheirFilesChange(t *testing.T) {
 	s.logs.wait(t, "secret file rejected")
 	if serial(friend) != 2 {
 		t.Errorf("after a mistake: %d", serial(friend))
+	}
+}
+
+// TestAListOfTokensThatIsEmptiedStaysInForce: an editor that begins to write locks
+// nobody out. To have no tokens, the list says so by a comment.
+func TestAListOfTokensThatIsEmptiedStaysInForce(t *testing.T) {
+	list := filepath.Join(t.TempDir(), "tokens")
+	sum := sha256.Sum256([]byte("v1ewer"))
+	writeFile(t, list, "vera viewer "+hex.EncodeToString(sum[:])+"\n")
+	s := run(t, Config{AdminTokens: list})
+	status := func() int { return s.get("admin", "/metrics", "Authorization", "Bearer v1ewer").status }
+	writeFile(t, list, " \n")
+	s.logs.wait(t, "secret file rejected")
+	if got := status(); got != http.StatusOK {
+		t.Errorf("an empty list is in force: status %d", got)
+	}
+	writeFile(t, list, "# Nobody.\n")
+	awaitTrue(t, "nobody may", func() bool { return status() == http.StatusUnauthorized })
+}
+
+// TestARemovedAuthorityEndsItsSessions: a client that resumes one shows no
+// certificate.
+func TestARemovedAuthorityEndsItsSessions(t *testing.T) {
+	ours, others := newAuthority(t, "ours"), newAuthority(t, "others")
+	files, friend := ours.files(), ours.files()
+	ours.issue(1, files)
+	ours.issue(7, friend)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	writeFile(t, ca, readFile(t, ours.file))
+	files.ClientCA = ca
+	s := run(t, Config{TLS: files})
+	config := ours.client(friend)
+	config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	ask := func() (resumed bool, err error) {
+		transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.Addr("http").String()+"/healthz", http.NoBody)
+		if err != nil {
+			return false, err
+		}
+		response, err := transport.RoundTrip(r)
+		if err != nil {
+			return false, err
+		}
+		return response.TLS.DidResume, response.Body.Close()
+	}
+	if _, err := ask(); err != nil {
+		t.Fatal(err)
+	}
+	if resumed, err := ask(); !resumed || err != nil {
+		t.Fatalf("resumed: %v, %v", resumed, err)
+	}
+	writeFile(t, ca, readFile(t, others.file))
+	s.logs.wait(t, "secret file reloaded")
+	if resumed, err := ask(); err == nil {
+		t.Errorf("a client of the removed authority is let in, resumed: %v", resumed)
 	}
 }
