@@ -109,7 +109,7 @@ func fromSource(err error) *apiError {
 	case errors.Is(err, ruleset.ErrNumbers):
 		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: ruleset.ErrNumbers.Error()}
 	case errors.Is(err, ruleset.ErrDamaged):
-		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "what the source keeps of this version is damaged"}
+		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "what the source keeps is damaged (publish the rules as a whole set; if that fails too, run stint rules repair --source URL FILE)"}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "the source of the rules did not answer in time; whether it took a change, the history tells"}
 	}

@@ -55,9 +55,9 @@ type API struct {
 	changing turn // of who changes rules: two at once would be in each other's way
 	reading  turn // of who parses rules to look at them
 
-	// Bodies of requests that look and of those that change. They are apart, so
-	// that viewers cannot keep operators waiting.
-	looked, changed *bodies
+	// Bodies of viewers' requests, and of others' that look and that change. They
+	// are apart, so that viewers cannot keep operators waiting, nor looks changes.
+	viewed, looked, changed *bodies
 }
 
 // New returns an API.
@@ -65,7 +65,8 @@ func New(c Config) *API {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &API{Config: c, mux: http.NewServeMux(), now: time.Now, changing: newTurn(), reading: newTurn(), looked: newBodies(), changed: newBodies()}
+	a := &API{Config: c, mux: http.NewServeMux(), now: time.Now, changing: newTurn(), reading: newTurn()}
+	a.viewed, a.looked, a.changed = newBodies(), newBodies(), newBodies()
 	a.audit.log = c.Logger.With("log", "audit")
 	for _, e := range a.endpoints() {
 		a.mux.Handle(e.pattern, a.handler(e))
@@ -153,10 +154,7 @@ func (a *API) handler(e endpoint) http.Handler {
 			writeError(w, asError(err))
 			return
 		}
-		q := &request{Request: r, w: w, who: who, bodies: a.changed}
-		if e.needs == Viewer {
-			q.bodies = a.looked
-		}
+		q := &request{Request: r, w: w, who: who, bodies: a.bodiesOf(who.role, e.needs)}
 		defer q.end()
 		answer, err := e.answer(q)
 		if err != nil {
@@ -165,6 +163,17 @@ func (a *API) handler(e endpoint) http.Handler {
 		}
 		writeAnswer(w, answer)
 	})
+}
+
+// bodiesOf is what bounds the body of a request by somebody of a role.
+func (a *API) bodiesOf(role, needs Role) *bodies {
+	switch {
+	case role == Viewer:
+		return a.viewed
+	case needs == Viewer:
+		return a.looked
+	}
+	return a.changed
 }
 
 // end makes room for the bodies of others.

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stintdev/stint/rule"
 )
 
 // slowBody is a body of spaces that ends when it is let go. It counts what is
@@ -36,6 +38,7 @@ var spaces = strings.Repeat(" ", 1<<20)
 
 // crowd is requests that all have a large body.
 type crowd struct {
+	token    string // that all of them bring
 	read     atomic.Int64
 	end      chan struct{}
 	done     sync.WaitGroup
@@ -49,6 +52,7 @@ func (c *crowd) send(f *fixture, n int, method, path string, length int64, decla
 			if r.ContentLength = -1; declared {
 				r.ContentLength = length
 			}
+			r.Header.Set("Authorization", "Bearer "+c.token)
 			w := httptest.NewRecorder()
 			f.ServeHTTP(w, r)
 			count, _ := c.statuses.LoadOrStore(w.Code, new(atomic.Int64))
@@ -103,6 +107,30 @@ func TestLargeBodiesAreReadInTurn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestViewersKeepNobodyElseWaiting, however many large bodies they begin and never
+// end.
+func TestViewersKeepNobodyElseWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, shop)
+		var err error
+		if f.Tokens, err = ParseTokens(rule.File{Name: "tokens", Data: []byte("v viewer " + hash("v") + "\no operator " + hash("o") + "\n")}, "root"); err != nil {
+			t.Fatal(err)
+		}
+		c := &crowd{end: make(chan struct{}), token: "v"}
+		c.send(f, 3, "POST", "/rules/validate", maxBody, true)
+		synctest.Wait()
+		began := time.Now()
+		large := shop + strings.Repeat("# Nothing.\n", 10_000)
+		f.want(200, "POST", "/rules/validate", large, "Authorization", "Bearer o")
+		f.want(200, "PUT", "/rules", large, "Authorization", "Bearer root")
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("others have waited %v", waited)
+		}
+		close(c.end)
+		c.done.Wait()
+	})
 }
 
 // TestABodyThatIsTooLargeTakesNoRoom also where it says so itself.

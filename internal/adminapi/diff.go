@@ -121,14 +121,14 @@ func lineDiff(oldName, newName, before, after string) string {
 // given.
 func (a *API) diff(r *request) (any, error) {
 	_, now := a.Rules.Current()
-	to, err := r.number("to", now.Number, 0, 1<<62)
+	to, err := r.number("to", now.Number, 0, ruleset.MaxNumber)
 	if err != nil {
 		return nil, err
 	}
 	if r.URL.Query().Get("from") == "" {
 		return nil, badRequest("from: is missing: say which version, such as /rules/diff?from=1&to=2")
 	}
-	from, err := r.number("from", 0, 0, 1<<62)
+	from, err := r.number("from", 0, 0, ruleset.MaxNumber)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 
 	"github.com/stintdev/stint/internal/ruleset"
@@ -49,7 +48,7 @@ func (a *API) version(r *request) (any, error) {
 // is published again, as a new version.
 func (a *API) rollback(r *request) (any, error) {
 	number := int64(-1)
-	if err := r.decode(fields{"version": wholeField(&number, 0, math.MaxInt64)}); err != nil {
+	if err := r.decode(fields{"version": wholeField(&number, 0, ruleset.MaxNumber)}); err != nil {
 		return nil, err
 	}
 	if number < 0 {
