@@ -94,8 +94,8 @@ type Config struct {
 	// HTTPTokenFile and AdminTokenFile are files with these tokens, which are read
 	// again when they change and by [Server.Reload]. They win over the fields above.
 	HTTPTokenFile, AdminTokenFile string
-	// EnvoyWithoutToken lets Envoy's rate limit service on GRPC answer also those
-	// who bring no token, for gateways that cannot send one.
+	// EnvoyWithoutToken lets Envoy's rate limit and authorization services on GRPC
+	// answer also those who bring no token, for gateways that cannot send one.
 	EnvoyWithoutToken bool
 	// Secrets are further files with secrets, those of the store for example,
 	// which the server watches, and reads again by [Server.Reload].
