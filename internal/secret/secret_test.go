@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -71,12 +70,6 @@ func TestAMistakeKeepsWhatWasRead(t *testing.T) {
 			return os.Mkdir(path, 0o700)
 		},
 		"huge": func(path string) error { return os.Truncate(path, maxFile+1) },
-		"a pipe": func(path string) error {
-			if err := os.Remove(path); err != nil {
-				return err
-			}
-			return syscall.Mkfifo(path, 0o600)
-		},
 		"a link to nothing": func(path string) error {
 			if err := os.Remove(path); err != nil {
 				return err
