@@ -208,3 +208,50 @@ func TestLocalStateIsDroppedInTime(t *testing.T) {
 		}
 	})
 }
+
+// What the store admits at once may be more than the share, or than what is left
+// of it. Then the share is used up.
+func TestStoreThatAdmitsMoreThanTheShareUsesItUp(t *testing.T) {
+	for name, c := range map[string]stint.Claim{
+		"by a great cost":  {Cost: 30},
+		"by what is left":  {Cost: 15},
+		"by a lease":       {Cost: 1, Extra: 29},
+		"on a queue":       {Cost: 30, Limit: mustCompile(t, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 60, Window: time.Hour, Queue: 59})},
+		"with a bound too": {Cost: 30, MaxDelay: time.Hour, Limit: mustCompile(t, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 60, Window: time.Hour, Queue: 59})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &counted{faulty: newFaulty()}
+				store.nodes.Store(3) // a share of 20
+				g := mustNew(t, store, guard.Options{})
+				if c.Key, c.Policy.OnFailure = "user:1", stint.FailLocal; !c.Limit.Valid() {
+					c.Limit = mustLimit(t, "60/h")
+				}
+				opened(t, g, store.faulty, fails(errUnavailable), "user:2")
+				if d, err := g.Take(t.Context(), stint.Claim{Key: "user:2", Limit: mustLimit(t, "60/h"), Cost: 1, Policy: c.Policy}); err != nil || !d.Degraded {
+					t.Fatal(d, err)
+				}
+				store.heal()
+				time.Sleep(time.Second)
+				for range 2 {
+					if d, err := g.Take(t.Context(), c); err != nil || d.Degraded || !d.Allowed {
+						t.Fatal(d, err)
+					}
+				}
+				store.befall(fails(errUnavailable))
+				if d, err := g.Take(t.Context(), stint.Claim{Key: c.Key, Limit: c.Limit, Cost: 1, Policy: c.Policy}); err != nil || !d.Degraded || d.Allowed {
+					t.Error("memory admits what the store has admitted before:", d, err)
+				}
+			})
+		})
+	}
+}
+
+func mustCompile(t *testing.T, s stint.Spec) stint.Limit {
+	t.Helper()
+	l, err := s.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}

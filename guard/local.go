@@ -142,11 +142,11 @@ func (l *local) admitted(c *stint.Claim, d *stint.Decision, nodes int) {
 		return
 	}
 	in, ok := l.standIn(c, nodes)
-	if ok && c.Cost >= 0 {
-		in.Cost += d.Granted
+	if ok && c.Cost >= 0 { // the store may admit more at once than the share: then all of it is used
+		in.Cost, in.Extra, in.MaxDelay = 0, min(c.Cost+d.Granted, stint.MaxCost), 0
 	}
-	if ok && in.Cost != 0 {
-		_, _ = l.store.Take(context.Background(), in) // what it has no room for is more than the share
+	if ok && (in.Cost != 0 || in.Extra != 0) {
+		_, _ = l.store.Take(context.Background(), in)
 	}
 }
 
