@@ -33,8 +33,9 @@
 //   - [New] needs no server, and what was lost is found again by itself: a
 //     restarted server, a promoted replica, a slot that moved.
 //   - The laws are those of one store. A master that is cut off goes on granting
-//     beside its successor, unless min-replicas-to-write is 1; [New] has a warning
-//     logged where it is 0 and there are replicas.
+//     beside its successor, unless min-replicas-to-write is 1 and the server is
+//     Redis 7 or newer, or Valkey: Redis 6.2 does not apply it to scripts. [New]
+//     has a warning logged where there are replicas and one of both is missing.
 //   - A key lives as long as its state says more than a fresh one. The longest
 //     are those of quotas and of the slowest buckets.
 //   - No password is in an error, in a log line, or in printed [Options].

@@ -46,7 +46,7 @@ func (d *dialer) inspect(ctx context.Context, l *link, known *warned) error {
 		return err
 	}
 	d.warnOfEviction(l, memory, known)
-	d.warnOfSettings(l, results[2:asked], known)
+	d.warnOfSettings(l, server, results[2:asked], known)
 	d.warnOfRights(l, results[last], &known.rights)
 	return d.loaded(l, results[asked:last], known)
 }
@@ -85,16 +85,21 @@ func (d *dialer) loaded(l *link, results []rueidis.RedisResult, known *warned) e
 // versionFits refuses servers before 6.2. Who does not tell its version
 // passes. Valkey tells in redis_version what it is compatible with.
 func versionFits(server string) error {
-	version := field(server, "redis_version")
-	var major, minor int
-	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n < 2 || major > 6 || major == 6 && minor >= 2 {
+	major, minor, ok := versionOf(server)
+	if !ok || major > 6 || major == 6 && minor >= 2 {
 		return nil
 	}
 	return &stint.Error{
 		Code: stint.CodeUnavailable, Kind: "version",
-		Problem: "the server's version is " + version,
+		Problem: "the server's version is " + field(server, "redis_version"),
 		Mend:    "use Redis 6.2 or newer, or Valkey",
 	}
+}
+
+// versionOf returns the version that a server tells; not ok when it tells none.
+func versionOf(server string) (major, minor int, ok bool) {
+	n, _ := fmt.Sscanf(field(server, "redis_version"), "%d.%d", &major, &minor)
+	return major, minor, n == 2
 }
 
 // warnOfEviction warns of a server that drops keys when its memory is full:
@@ -111,7 +116,7 @@ func (d *dialer) warnOfEviction(l *link, memory string, known *warned) {
 // warnOfSettings warns of two settings by which limits hold less than an
 // operator may think. The results are INFO's section on replication and both
 // settings. Managed services let nobody ask for those: then nothing is known.
-func (d *dialer) warnOfSettings(l *link, results []rueidis.RedisResult, known *warned) {
+func (d *dialer) warnOfSettings(l *link, server string, results []rueidis.RedisResult, known *warned) {
 	replication, _ := results[0].ToString() // without it the server counts as one without replicas
 	atLeast, err1 := setting(results[1])
 	coverage, err2 := setting(results[2])
@@ -119,14 +124,29 @@ func (d *dialer) warnOfSettings(l *link, results []rueidis.RedisResult, known *w
 		d.log.Debug("the server's settings are not known: CONFIG GET is refused (min-replicas-to-write should be 1 where there are replicas, cluster-require-full-coverage no)",
 			"server", l.addr, "error", err)
 	}
-	replicas := field(replication, "connected_slaves")
-	if replicas != "" && replicas != "0" && atLeast == "0" && !known.splitBrain.Swap(true) {
-		d.log.Warn("a master that is cut off from its replicas goes on granting beside its successor: limits then hold on each side, not together (set min-replicas-to-write 1)",
-			"server", l.addr, "replicas", replicas, "min_replicas_to_write", atLeast)
-	}
+	d.warnOfSplitBrain(l, server, field(replication, "connected_slaves"), atLeast, known)
 	if d.opts.Topology == Cluster && coverage == "yes" && !known.coverage.Swap(true) {
 		d.log.Warn("when one master of the cluster fails without a replica, all the others refuse their keys, too (set cluster-require-full-coverage no)",
 			"server", l.addr, "cluster_require_full_coverage", coverage)
+	}
+}
+
+// warnOfSplitBrain warns of a master with replicas that grants while it is cut off
+// from them. Before version 7 the setting that forbids it does not apply to what
+// scripts write.
+func (d *dialer) warnOfSplitBrain(l *link, server, replicas, atLeast string, known *warned) {
+	if replicas == "" || replicas == "0" {
+		return
+	}
+	mend := "set min-replicas-to-write 1"
+	major, _, ok := versionOf(server)
+	old := ok && major < 7
+	if old {
+		mend = "use Redis 7 or newer, or Valkey, with min-replicas-to-write 1; this version does not apply that setting to scripts, by which limits are counted"
+	}
+	if (old || atLeast == "0") && !known.splitBrain.Swap(true) {
+		d.log.Warn("a master that is cut off from its replicas goes on granting beside its successor: limits then hold on each side, not together ("+mend+")",
+			"server", l.addr, "version", field(server, "redis_version"), "replicas", replicas, "min_replicas_to_write", atLeast)
 	}
 }
 
