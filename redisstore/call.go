@@ -152,6 +152,9 @@ func (c *call) plain() bool {
 		return false
 	}
 	claim := &c.claims[0]
+	if claim.MaxDelay != 0 && claim.Limit.Algorithm() == stint.LeakyBucket {
+		return false // the script reads one bound a line, and callers rarely share theirs
+	}
 	return claim.Cost > 0 && claim.Extra == 0
 }
 

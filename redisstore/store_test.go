@@ -380,3 +380,28 @@ func callerThatGivesUpLeavesAFrozenServerAtOnce(t *testing.T, l stint.Limit) {
 		}
 	}
 }
+
+// Callers who ask the same of a leaky bucket at the same time, each with its own
+// greatest delay, are decided each by its own.
+func TestCallersTogetherKeepTheirGreatestDelays(t *testing.T) {
+	store := open(t, Options{Addrs: []string{redistest.Server(t).Addr()}, Timeout: ample})
+	limit := limitOf(t, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Minute, Queue: 10_000})
+	if _, err := store.Take(t.Context(), stint.Claim{Key: "k", Limit: limit, Cost: 10}); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for i := range 400 {
+		c := stint.Claim{Key: "k", Limit: limit, Cost: 1, MaxDelay: []time.Duration{0, -1, time.Minute, 1000 * time.Hour}[i%4]}
+		wg.Go(func() {
+			d, err := store.Take(t.Context(), c)
+			if wants := i%4 == 0 || i%4 == 3; err != nil || d.Allowed != wants {
+				t.Errorf("with a greatest delay of %v: %+v, %v", c.MaxDelay, d, err)
+			}
+		})
+	}
+	wg.Wait()
+	peek, err := store.Take(t.Context(), stint.Claim{Key: "k", Limit: limit})
+	if want := int64(10_001 - 10 - 200); err != nil || peek.Remaining != want {
+		t.Errorf("%d remain, %v; want %d", peek.Remaining, err, want)
+	}
+}
