@@ -58,7 +58,7 @@ func (r *replay) alone(l *line, dry bool, out []stint.Decision) {
 	for i := range out {
 		r.step(l, dry, &out[i])
 		if out[i].Allowed && !dry {
-			r.allowed++
+			r.count(l, &out[i])
 		}
 	}
 }
@@ -88,6 +88,14 @@ func (r *replay) charge(l *line, d *stint.Decision) {
 	dry := !d.Allowed // of a set of alternatives
 	r.step(l, dry, d)
 	if !dry {
+		r.count(l, d)
+	}
+}
+
+// count counts a caller as the script does: one who asks for nothing but extra
+// units and gets none is not charged.
+func (r *replay) count(l *line, d *stint.Decision) {
+	if l.claim.Cost != 0 || l.claim.Extra == 0 || d.Granted > 0 {
 		r.allowed++
 	}
 }

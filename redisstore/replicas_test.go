@@ -150,12 +150,15 @@ func TestOnlyAChargeWaitsForReplicas(t *testing.T) {
 	}
 	peek, back, reset, never := one, one, one, one
 	peek.Cost, back.Cost, reset.Cost, never.Cost = 0, -1, stint.Forget, 2
+	extra := one
+	extra.Cost, extra.Extra = 0, 5
 	other := stint.Claim{Key: "other", Limit: perHour(t, 100), Cost: 1}
 	shadow := other
 	shadow.Policy = replicas
 	for what, groups := range map[string][]stint.Group{
 		"a denial":                   {{Claims: []stint.Claim{one}}},
 		"a peek":                     {{Claims: []stint.Claim{peek}}},
+		"extra that is not there":    {{Claims: []stint.Claim{extra}}},
 		"a cost that never fits":     {{Claims: []stint.Claim{never}}},
 		"a group that denies":        {{Claims: []stint.Claim{other, never}}},
 		"a denial among others":      {{Claims: []stint.Claim{other}}, {Claims: []stint.Claim{never}}},

@@ -15,11 +15,12 @@
 -- (2^53 - 1: any), because a leaky bucket takes nothing back.
 -- times is how many callers ask the same: as many of them as fit are charged.
 --
--- It returns now i7, the number of callers charged I4, for each key a byte with
--- the length of its state as it was (0: none or a log, 254: a value of another
--- type, 255: no state of its kind), what log.go says for each claim on a log, a
--- byte for each group with the flag 8 (1: it was refused), what decode.go reads of
--- each key of a caller's limit, and the states.
+-- It returns now i7, the number of callers charged I4 (without those who ask for
+-- nothing but extra and get none of it), for each key a byte with the length of its
+-- state as it was (0: none or a log, 254: a value of another type, 255: no state of
+-- its kind), what log.go says for each claim on a log, a byte for each group with
+-- the flag 8 (1: it was refused), what decode.go reads of each key of a caller's
+-- limit, and the states.
 --
 -- The value of a bucket of a caller ends with a byte that has the class of the
 -- limit that wrote it: with another rate or capacity its state can live longer,
@@ -740,8 +741,8 @@ local function decide(claims, flags, bounded)
   for i = 1, #claims do
     local c, granted = claims[i], 0
     if charging and c.fit > 0 then
-      charged = charged + c.fit
       granted = charge(c, c.s, c.l)
+      if granted > 0 or c.cost ~= 0 or c.extra == 0 then charged = charged + c.fit end
     end
     if c.l.kind == LOG then
       logs[#logs + 1] = readable and c.l.steps.tell(c.s, c.l, c.s.t, c.fit > 0, granted, c.cost) or rep('\0', 37)
