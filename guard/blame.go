@@ -50,7 +50,7 @@ func blameFor(ctx context.Context, err error) blame {
 // blameExhausted is the caller's where callers' own limits have used up what the
 // store keeps for them: to decide those without the store would lift the bound.
 func blameExhausted(e *stint.Error) blame {
-	if e.Kind == "caller_budget" {
+	if e.Kind == stint.KindCallerBudget {
 		return blameCaller
 	}
 	return blameNone

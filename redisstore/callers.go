@@ -185,14 +185,11 @@ func (e *encoding) admitAll(claims []stint.Claim) error {
 	return nil
 }
 
-// callersKind is the kind of the error of callers who are over their budget.
-const callersKind = "caller_budget"
-
 // refuse returns the error of a claim that the budget has no room for.
 func (a *account) refuse() error {
 	a.refused.Add(1)
 	return &stint.Error{
-		Code: stint.CodeExhausted, Kind: callersKind,
+		Code: stint.CodeExhausted, Kind: stint.KindCallerBudget,
 		Problem: "the limits that callers bring have used up the room that the store has for them",
 		Mend:    "use fewer keys or shorter windows, count by rules, or raise --max-caller-bytes",
 	}

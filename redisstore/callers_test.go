@@ -182,7 +182,7 @@ func (s *callersStore) flood(l stint.Limit, name string, cost int64, most int) (
 				taken++
 				continue
 			}
-			wantError(s.T, err, stint.CodeExhausted, callersKind)
+			wantError(s.T, err, stint.CodeExhausted, stint.KindCallerBudget)
 			if out[i] != (stint.Decision{}) {
 				s.Fatalf("a group that was refused is decided as %+v", out[i])
 			}
@@ -207,7 +207,7 @@ func (s *callersStore) takes(key string, l stint.Limit, cost, remaining int64) {
 func (s *callersStore) refuses(key string, l stint.Limit, cost int64) {
 	s.Helper()
 	d, err := s.take(key, l, cost)
-	if wantError(s.T, err, stint.CodeExhausted, callersKind); d != (stint.Decision{}) {
+	if wantError(s.T, err, stint.CodeExhausted, stint.KindCallerBudget); d != (stint.Decision{}) {
 		s.Errorf("%s under %v: %+v", key, l, d)
 	}
 }
@@ -307,7 +307,7 @@ func TestGrowingLogsStopAtTheBudget(t *testing.T) {
 	for i := range 60_000 {
 		_, err := s.take(fmt.Sprint("log", i%3), log, 1)
 		if err != nil {
-			wantError(t, err, stint.CodeExhausted, callersKind)
+			wantError(t, err, stint.CodeExhausted, stint.KindCallerBudget)
 			break
 		}
 		admitted++

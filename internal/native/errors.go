@@ -47,7 +47,7 @@ func explain(err error) (code codes.Code, kind, message string) {
 		return codes.Internal, "", "no decision could be made"
 	case failed.Code == stint.CodeInvalid:
 		return codes.InvalidArgument, failed.Kind, failed.Error()
-	case failed.Kind == callersKind:
+	case failed.Kind == stint.KindCallerBudget:
 		return codes.ResourceExhausted, failed.Kind, failed.Error()
 	}
 	return codeOf(failed.Code), failed.Kind, "no decision could be made: the store fails (" + failed.KindName() + ")"
@@ -74,10 +74,6 @@ func failureOf(index int, err error) *stintv1.Failure {
 	return &stintv1.Failure{Index: uint32(index), Code: int32(code), Kind: kind, Message: message}
 }
 
-// callersKind is the kind of error of callers whose own limits have used up the
-// room that the store has for them.
-const callersKind = "caller_budget"
-
 // callersMistake reports whether an error is for its caller alone. A store that
 // is left alone is no news either: that was logged when it began.
 func callersMistake(err error) bool {
@@ -86,5 +82,5 @@ func callersMistake(err error) bool {
 		_, isStatus := status.FromError(err)
 		return isStatus
 	}
-	return failed.Code == stint.CodeInvalid || failed.Kind == "breaker_open" || failed.Kind == callersKind
+	return failed.Code == stint.CodeInvalid || failed.Kind == "breaker_open" || failed.Kind == stint.KindCallerBudget
 }

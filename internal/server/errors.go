@@ -73,7 +73,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // overCallersBudget reports whether limits that callers bring have used up the
 // room that the store has for them. The store and the rules are well.
 func overCallersBudget(e *stint.Error) bool {
-	return e.Code == stint.CodeExhausted && e.Kind == "caller_budget"
+	return e.Code == stint.CodeExhausted && e.Kind == stint.KindCallerBudget
 }
 
 // logFailure logs what is not the caller's mistake. Who gave up is no news, and
