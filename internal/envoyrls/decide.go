@@ -31,7 +31,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *pb.RateLimitRequ
 	if err := s.fill(p, domain, request); err != nil {
 		return nil, err
 	}
-	if err := p.decide(ctx, s.options.Store); err != nil {
+	if err := p.decide(ctx, s.options.Store); err != nil && !p.denyOverBudget(err) {
 		return nil, s.fail(ctx, err)
 	}
 	if p.countFailed() {
@@ -137,9 +137,8 @@ func hits(request *pb.RateLimitRequest, d *common.RateLimitDescriptor) int64 {
 // fail says in gRPC's codes why there is no decision. What is wrong may name
 // servers of the inside; it is for the log, unless the caller did not wait.
 func (s *Service) fail(ctx context.Context, err error) error {
-	code, text, quiet := codes.Internal, "no decision could be made", false
+	code, text := codes.Internal, "no decision could be made"
 	if e, ok := errors.AsType[*stint.Error](err); ok {
-		quiet = e.Kind == stint.KindCallerBudget // which was logged when it began
 		switch e.Code {
 		case stint.CodeUnavailable, stint.CodeExhausted:
 			code, text = codes.Unavailable, text+": the store fails"
@@ -149,7 +148,7 @@ func (s *Service) fail(ctx context.Context, err error) error {
 			return status.Error(codes.Canceled, "the caller gave up")
 		}
 	}
-	if !quiet && !over(ctx) {
+	if !over(ctx) {
 		s.options.Logger.Error("no decision", "error", fmt.Sprint(err))
 	}
 	return status.Error(code, text)
