@@ -17,7 +17,7 @@ func errorText(err error) string {
 	if reply, ok := errors.AsType[replyError](err); ok {
 		return string(reply)
 	}
-	if failed := storeFailure(err); failed != nil {
+	if failed := storeFailure(err); failed != nil && failed.Kind != stint.KindCallerBudget {
 		return "ERR no decision could be made: the store fails (" + failed.KindName() + ")"
 	}
 	return "ERR " + err.Error()

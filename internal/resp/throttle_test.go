@@ -137,6 +137,7 @@ func TestFailingStoreIsAnError(t *testing.T) {
 		want string
 	}{
 		"kind":    {&stint.Error{Code: stint.CodeUnavailable, Kind: "readonly", Problem: "10.0.0.1 is read-only"}, "-ERR no decision could be made: the store fails (readonly)\r\n"},
+		"budget":  {&stint.Error{Code: stint.CodeExhausted, Kind: stint.KindCallerBudget, Problem: "no room for new keys", Mend: "use fewer"}, "-ERR no room for new keys (use fewer)\r\n"},
 		"no kind": {&stint.Error{Code: stint.CodeTimeout, Problem: "10.0.0.1 is slow"}, "-ERR no decision could be made: the store fails (timeout)\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
