@@ -17,15 +17,8 @@ const (
 // from then on a caller whose key was given up has its whole allowance again.
 // What it gives up of callers' own limits is told apart.
 func watchEvictions(ctx context.Context, stats func() stint.MemoryStats, log *slog.Logger) {
-	tick := time.NewTicker(evictionPoll)
-	defer tick.Stop()
 	rules, callers := losses{quiet: evictionQuiet}, losses{quiet: evictionQuiet}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	poll(ctx, func() {
 		now := stats()
 		if rules.areNews(now.Evictions + now.Unstored) {
 			log.Warn("store full: keys are evicted (give a greater --max-keys, or shorter windows)", "keys", now.Keys, "evictions", now.Evictions, "unstored", now.Unstored)
@@ -33,6 +26,32 @@ func watchEvictions(ctx context.Context, stats func() stint.MemoryStats, log *sl
 		if c := now.Callers; callers.areNews(c.Evictions + c.Refused) {
 			log.Warn("the share of limits that callers bring is full: their keys are evicted, new ones may be refused, and no rule is concerned (give a greater --max-caller-keys, or a --http-token-file)",
 				"keys", c.Keys, "limits", c.Limits, "evictions", c.Evictions, "refused", c.Refused)
+		}
+	})
+}
+
+// watchBudget logs when a shared store begins to refuse limits that callers
+// bring, until ctx ends.
+func watchBudget(ctx context.Context, stats func() SharedStats, log *slog.Logger) {
+	refused := losses{quiet: evictionQuiet}
+	poll(ctx, func() {
+		if c := stats().Callers; c != nil && refused.areNews(c.Refused) {
+			log.Warn("the budget of limits that callers bring is used up: new keys of them are refused, and no rule is concerned (give a greater --max-caller-bytes, or a --http-token-file)",
+				"bytes", c.Bytes, "refused", c.Refused)
+		}
+	})
+}
+
+// poll looks once in every evictionPoll until ctx ends.
+func poll(ctx context.Context, look func()) {
+	tick := time.NewTicker(evictionPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			look()
 		}
 	}
 }

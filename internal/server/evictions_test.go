@@ -65,3 +65,23 @@ func TestFullShareOfCallersIsToldApart(t *testing.T) {
 		}
 	})
 }
+
+func TestUsedUpBudgetOfASharedStoreIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var refused atomic.Uint64
+		logs := newLogBuffer()
+		go watchBudget(ctx, func() SharedStats {
+			return SharedStats{Callers: &CallerStats{Bytes: 7, Refused: refused.Load()}}
+		}, slog.New(slog.NewTextHandler(logs, nil)))
+		for range 30 { // a flood
+			refused.Add(1000)
+			time.Sleep(time.Second) // of the bubble's clock
+		}
+		synctest.Wait()
+		if got := strings.Count(logs.String(), "budget of limits that callers bring is used up"); got != 1 || !strings.Contains(logs.String(), "bytes=7 refused=1000") {
+			t.Errorf("%d lines:\n%s", got, logs)
+		}
+	})
+}

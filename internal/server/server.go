@@ -167,6 +167,9 @@ func (s *Server) start(beside context.Context, group *errgroup.Group) {
 	if s.config.Stats != nil {
 		group.Go(func() error { watchEvictions(beside, s.config.Stats, s.log); return nil })
 	}
+	if s.config.Shared != nil {
+		group.Go(func() error { watchBudget(beside, s.config.Shared, s.log); return nil })
+	}
 }
 
 func (s *Server) becomeReady() {
