@@ -120,7 +120,13 @@ func plainSpaces(text string) string {
 	return string(bytes.ReplaceAll([]byte(text), []byte("\u00a0"), []byte(" ")))
 }
 
-// fromStatus says in HTTP what a status of gRPC says.
+// told is an answer whose reason was logged where it arose, or needs no log.
+type told struct{ *apiError }
+
+func (t told) Unwrap() error { return t.apiError }
+
+// fromStatus says in HTTP what a status of gRPC says. Envoy's service has logged
+// what went wrong, unless the caller or the command line is to blame.
 func fromStatus(err error) error {
 	s := status.Convert(err)
 	if s.Code() == codes.InvalidArgument {
@@ -130,5 +136,5 @@ func fromStatus(err error) error {
 	if s.Code() == codes.Unavailable || s.Code() == codes.DeadlineExceeded {
 		code = codeUnavailable
 	}
-	return &apiError{http.StatusInternalServerError, code, s.Message()}
+	return told{&apiError{http.StatusInternalServerError, code, s.Message()}}
 }

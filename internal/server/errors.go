@@ -87,6 +87,9 @@ func (s *Server) logFailure(r *http.Request, err error) {
 
 // leftAlone reports whether an error was logged, or counted, where it began.
 func leftAlone(err error) bool {
+	if _, ok := errors.AsType[told](err); ok {
+		return true
+	}
 	e, ok := errors.AsType[*stint.Error](err)
 	return ok && (e.Kind == "breaker_open" || overCallersBudget(e))
 }

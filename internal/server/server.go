@@ -49,6 +49,7 @@ func New(config Config) (*Server, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
+	config.Logger = boundLog(config.Logger)
 	s := &Server{config: config, log: config.Logger, metrics: newMetrics(), limits: newLimitCache(), nodeID: rand.Text()[:8], opened: make(chan struct{})}
 	s.store = s.measured()
 	var err error

@@ -1,0 +1,94 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// What is logged of single requests can be provoked by whoever sends them, at a
+// store or an upstream that fails as well as by garbage. Of each such message a
+// few lines a second are written, with how many were not in between.
+const linesPerSecond = 10
+
+// perRequest are the messages of single requests, by how they begin.
+func perRequest() []string {
+	return []string{"no decision", "request failed", "http: panic serving", "panic serving gRPC", "panic serving resp"}
+}
+
+// boundedLog is a handler of logs that bounds what single requests say.
+type boundedLog struct {
+	slog.Handler
+
+	kinds map[string]*logBudget // is not written to
+}
+
+// boundLog returns a logger like another one.
+func boundLog(log *slog.Logger) *slog.Logger {
+	b := &boundedLog{log.Handler(), map[string]*logBudget{}}
+	for _, begin := range perRequest() {
+		b.kinds[begin] = &logBudget{}
+	}
+	return slog.New(b)
+}
+
+// Handle implements [slog.Handler].
+func (b *boundedLog) Handle(ctx context.Context, r slog.Record) error { //nolint:gocritic // as the interface has it
+	if budget := b.budgetOf(r.Message); budget != nil {
+		untold, ok := budget.take(r.Time)
+		if !ok {
+			return nil
+		}
+		if untold > 0 {
+			r = r.Clone()
+			r.AddAttrs(slog.Int64("untold", untold))
+		}
+	}
+	return b.Handler.Handle(ctx, r)
+}
+
+func (b *boundedLog) budgetOf(message string) *logBudget {
+	for begin, budget := range b.kinds {
+		if strings.HasPrefix(message, begin) {
+			return budget
+		}
+	}
+	return nil
+}
+
+// WithAttrs implements [slog.Handler].
+func (b *boundedLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &boundedLog{b.Handler.WithAttrs(attrs), b.kinds}
+}
+
+// WithGroup implements [slog.Handler].
+func (b *boundedLog) WithGroup(name string) slog.Handler {
+	return &boundedLog{b.Handler.WithGroup(name), b.kinds}
+}
+
+// logBudget counts the lines of one second, and those that were not written.
+type logBudget struct {
+	mu     sync.Mutex
+	second int64 // Unix time
+	lines  int   // in that second
+	untold int64 // since the last line
+}
+
+// take reports whether a line may be written, and how many were not since the
+// last one.
+func (l *logBudget) take(now time.Time) (untold int64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if second := now.Unix(); second != l.second {
+		l.second, l.lines = second, 0
+	}
+	if l.lines == linesPerSecond {
+		l.untold++
+		return 0, false
+	}
+	l.lines++
+	untold, l.untold = l.untold, 0
+	return untold, true
+}
