@@ -155,7 +155,7 @@ func TestStoreThatIsLeftAloneIsNotLoggedForEachRequest(t *testing.T) {
 		for range requests {
 			s.post("admin", "/v1/reset", `{"key":"k","limit":"1/h"}`)
 		}
-		bounded := s.log.Handler().(*boundedLog) //nolint:forcetypeassert // New made it
+		bounded := s.log.Handler().(*boundedLog)
 		return strings.Count(s.logs.String(), "no decision") + int(bounded.kinds["no decision"].untold)
 	}
 	if before, after := lines(40), lines(20); before == 0 || after != before {

@@ -35,7 +35,7 @@ func boundLog(log *slog.Logger) *slog.Logger {
 }
 
 // Handle implements [slog.Handler].
-func (b *boundedLog) Handle(ctx context.Context, r slog.Record) error { //nolint:gocritic // as the interface has it
+func (b *boundedLog) Handle(ctx context.Context, r slog.Record) error {
 	if budget := b.budgetOf(r.Message); budget != nil {
 		untold, ok := budget.take(r.Time)
 		if !ok {
