@@ -2,6 +2,7 @@ package stint
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -10,7 +11,7 @@ import (
 // Limiter limits one kind of request: it joins a store with the limits that
 // every request is counted under, as one atomic group. It is safe for use by
 // many goroutines at once, and costs microseconds to make. Make one with
-// [NewLimiter]; the zero Limiter has no store, and its methods panic.
+// [NewLimiter]: a nil or zero Limiter answers every request with an error.
 type Limiter struct {
 	taker taker // of a claim on limit: the store, or all
 	limit Limit // the only one; else the zero Limit
@@ -36,7 +37,7 @@ const limiterNamespace = "limiter"
 // (Namespace, Rule or FromCaller).
 func NewLimiter(store Store, name string, limits ...Limit) (*Limiter, error) {
 	switch {
-	case store == nil:
+	case missing(store):
 		return nil, invalid("store: is nil", "pass a store, such as NewMemory(MemoryOptions{})")
 	case name == "":
 		return nil, invalid("name: is missing", "name what is limited, such as login; limiters of one name share state")
@@ -65,6 +66,13 @@ func NewLimiter(store Store, name string, limits ...Limit) (*Limiter, error) {
 	return l, nil
 }
 
+// missing reports whether there is no store: nil, or a nil pointer in an
+// interface, as of a constructor whose error was not looked at.
+func missing(store Store) bool {
+	v := reflect.ValueOf(store)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
 // ownedBy returns the limit in the scope of the limiter of that name.
 func (l Limit) ownedBy(limiter string) (Limit, error) {
 	if !l.Valid() {
@@ -84,11 +92,34 @@ func (l Limit) ownedBy(limiter string) (Limit, error) {
 }
 
 // Name returns the name of the limiter.
-func (l *Limiter) Name() string { return l.name }
+func (l *Limiter) Name() string {
+	if l == nil {
+		return ""
+	}
+	return l.name
+}
 
 // Allow is shorthand for AllowN(ctx, key, 1).
 func (l *Limiter) Allow(ctx context.Context, key string) (Decision, error) {
-	return l.taker.Take(ctx, Claim{Key: key, Limit: l.limit, Cost: 1}) // no more: it is small enough to be inlined
+	if !l.made() {
+		return Decision{}, errNotMade
+	}
+	return l.taker.Take(ctx, Claim{Key: key, Limit: l.limit, Cost: 1})
+}
+
+// made reports whether NewLimiter made the limiter: it is neither nil nor a
+// zero value.
+func (l *Limiter) made() bool { return l != nil && l.taker != nil }
+
+var errNotMade = &Error{Problem: "the limiter is nil or a zero value", Mend: "make it with NewLimiter, and look at its error"}
+
+// take takes a claim on every limit.
+func (l *Limiter) take(ctx context.Context, c Claim) (Decision, error) {
+	if !l.made() {
+		return Decision{}, errNotMade
+	}
+	c.Limit = l.limit
+	return l.taker.Take(ctx, c)
 }
 
 // AllowN decides whether key may use n units now, and charges them if so.
@@ -98,7 +129,7 @@ func (l *Limiter) AllowN(ctx context.Context, key string, n int64) (Decision, er
 	if n < 0 {
 		return Decision{}, refuseNegative()
 	}
-	return l.taker.Take(ctx, Claim{Key: key, Limit: l.limit, Cost: n})
+	return l.take(ctx, Claim{Key: key, Cost: n})
 }
 
 func refuseNegative() error {
@@ -120,6 +151,9 @@ func (l *Limiter) AllowWithin(ctx context.Context, key string, n int64, maxDelay
 	if n < 0 {
 		return -1, Decision{}, refuseNegative()
 	}
+	if !l.made() {
+		return -1, Decision{}, errNotMade
+	}
 	c := Claim{Key: key, Cost: n}
 	if maxDelay == 0 || !l.shapes {
 		return l.all.takeEach(ctx, &c, out)
@@ -131,16 +165,21 @@ func (l *Limiter) AllowWithin(ctx context.Context, key string, n int64, maxDelay
 
 // Limits returns the limits that every request is counted under, in order, in
 // the scope of the limiter.
-func (l *Limiter) Limits() []Limit { return slices.Clone(l.all.limits) }
+func (l *Limiter) Limits() []Limit {
+	if l == nil {
+		return nil
+	}
+	return slices.Clone(l.all.limits)
+}
 
 // Peek reports what key has left, and charges nothing.
 func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
-	return l.taker.Take(ctx, Claim{Key: key, Limit: l.limit})
+	return l.take(ctx, Claim{Key: key})
 }
 
 // Reset forgets what key has used.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
-	_, err := l.taker.Take(ctx, Claim{Key: key, Limit: l.limit, Cost: Forget})
+	_, err := l.take(ctx, Claim{Key: key, Cost: Forget})
 	return err
 }
 

@@ -22,6 +22,7 @@ func TestNewLimiterSaysWhatIsWrong(t *testing.T) {
 		limits []stint.Limit
 	}{
 		{"store: is nil", nil, "login", []stint.Limit{hour}},
+		{"store: is nil", (*stint.Memory)(nil), "login", []stint.Limit{hour}},
 		{"name: is missing", memory, "", []stint.Limit{hour}},
 		{"name: \"log in\" has ' ' at byte 3", memory, "log in", []stint.Limit{hour}},
 		{"is 65 bytes long", memory, strings.Repeat("n", 65), []stint.Limit{hour}},

@@ -34,9 +34,6 @@ func (t *together) takeEach(ctx context.Context, c *Claim, out []Decision) (face
 }
 
 func (t *together) take(ctx context.Context, j *joined, out []Decision) (face int, d Decision, err error) {
-	if len(t.limits) == 0 {
-		return -1, d, invalid("limit: the limiter has none", "pass at least one to NewLimiter")
-	}
 	if err := t.store.TakeGroups(ctx, j.group[:], out); err != nil {
 		return -1, d, err
 	}

@@ -62,7 +62,7 @@ func (l *Limiter) allowNow(ctx context.Context, key string, n int64) (Decision, 
 	if n < 1 {
 		return Decision{}, refuseNothing()
 	}
-	return l.taker.Take(ctx, Claim{Key: key, Limit: l.limit, Cost: n, MaxDelay: -1})
+	return l.take(ctx, Claim{Key: key, Cost: n, MaxDelay: -1})
 }
 
 // turn returns when the key's turn has come, or a denial when it cannot come
@@ -70,6 +70,9 @@ func (l *Limiter) allowNow(ctx context.Context, key string, n int64) (Decision, 
 func (l *Limiter) turn(ctx context.Context, key string, n int64, end time.Time) (Decision, error) {
 	if n < 1 {
 		return Decision{}, refuseNothing()
+	}
+	if !l.made() {
+		return Decision{}, errNotMade
 	}
 	if ctx.Err() != nil {
 		return Decision{}, gaveUp(ctx, "waiting")

@@ -69,8 +69,9 @@ type CallerStats struct {
 }
 
 // Memory is a [Store] in the memory of this process, exact and shared by
-// nothing else. Make one with [NewMemory]. Its calls never wait for anything
-// but each other, so they do not look at their context.
+// nothing else. Make one with [NewMemory]: a nil or zero Memory answers every
+// claim with an error. Its calls never wait for anything but each other, so
+// they do not look at their context.
 //
 // It forgets the states of idle keys as new keys come, without a goroutine of
 // its own, and holds at most [MemoryOptions.MaxKeys]: 43 to 46 bytes each for
@@ -105,6 +106,9 @@ func NewMemory(o MemoryOptions) *Memory {
 
 // Stats locks one part of the store after the other, briefly.
 func (m *Memory) Stats() MemoryStats {
+	if !m.made() {
+		return MemoryStats{}
+	}
 	t := m.table.Stats()
 	s := MemoryStats{Keys: t.Keys, Limits: m.limits.size(), Evictions: t.Evictions, Unstored: t.Unstored, Full: t.Full}
 	if c := m.callers.Load(); c != nil {
@@ -118,6 +122,9 @@ func (m *Memory) Stats() MemoryStats {
 // used again, empty. A store that is no longer used needs no Close: its memory
 // goes with it. The error is nil.
 func (m *Memory) Close() error {
+	if !m.made() {
+		return nil
+	}
 	m.table.Clear()
 	if c := m.callers.Load(); c != nil {
 		c.table.Clear()
@@ -125,10 +132,16 @@ func (m *Memory) Close() error {
 	return nil
 }
 
+// made reports whether NewMemory made the store: it is neither nil nor a zero
+// value.
+func (m *Memory) made() bool { return m != nil && m.table != nil }
+
+var errNoMemory = &Error{Problem: "the memory store is nil or a zero value", Mend: "make it with NewMemory"}
+
 // Take decides one claim and charges it when allowed.
 func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 	n := c.Limit.n
-	if !c.sound() || !n.isBucket() {
+	if m == nil || !c.sound() || !n.isBucket() {
 		return d, m.take(&c, &d)
 	}
 	// Nearly every check, and without a trip through memory.
@@ -162,6 +175,9 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 
 // take is Take for any claim.
 func (m *Memory) take(c *Claim, d *Decision) error {
+	if !m.made() {
+		return errNoMemory
+	}
 	var q query
 	if err := m.prepare(&q, c); err != nil {
 		return err

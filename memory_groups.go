@@ -27,6 +27,9 @@ func (m *Memory) TakeGroups(_ context.Context, groups []Group, out []Decision) e
 	if claims := countClaims(groups); claims != len(out) {
 		return invalid(fmt.Sprintf("out: has room for %d decisions, and there are %d claims", len(out), claims), "pass one for each claim")
 	}
+	if !m.made() {
+		return errNoMemory
+	}
 	if len(out) <= smallBatch {
 		return m.takeFew(groups, out)
 	}

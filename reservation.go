@@ -29,7 +29,7 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (Reservation
 	if n < 1 {
 		return Reservation{}, refuseNothing()
 	}
-	d, err := l.taker.Take(ctx, Claim{Key: key, Limit: l.limit, Cost: n})
+	d, err := l.take(ctx, Claim{Key: key, Cost: n})
 	r := Reservation{Decision: d}
 	if err == nil && d.Allowed && !d.Degraded {
 		r.refund = &refund{limiter: l, claim: l.giveBack(key, n, &d), turn: make(chan struct{}, 1)}

@@ -11,8 +11,8 @@ import (
 // and those whose call fails, are decided as their policies say, after the
 // others.
 func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	if s.store == nil {
-		return errZero
+	if !s.made() {
+		return errNotMade
 	}
 	if err := checkRoom(groups, out); err != nil {
 		return err

@@ -35,7 +35,7 @@ type degradedCounts struct{ open, closed, local atomic.Uint64 }
 
 // Stats may be called at any time; it locks each breaker briefly.
 func (s *Store) Stats() Stats {
-	if s.store == nil {
+	if !s.made() {
 		return Stats{}
 	}
 	stats := Stats{Open: s.degraded.open.Load(), Closed: s.degraded.closed.Load(), Local: s.degraded.local.Load()}
@@ -54,4 +54,4 @@ func (s *Store) Stats() Stats {
 // Up reports whether every server that claims have been of is asked: none is
 // left alone because it failed. Before the first failure it is true. Replicas
 // that fail do not count: their server is up.
-func (s *Store) Up() bool { return s.store != nil && s.shards.up() }
+func (s *Store) Up() bool { return s.made() && s.shards.up() }

@@ -112,8 +112,10 @@ func (s *Store) Unwrap() stint.Store {
 	return s.store
 }
 
-// errZero is of a Store that New did not make.
-var errZero = &stint.Error{Problem: "guard: the store is a zero value", Mend: "make it with guard.New"}
+// made reports whether New made the store: it is neither nil nor a zero value.
+func (s *Store) made() bool { return s != nil && s.store != nil }
+
+var errNotMade = &stint.Error{Problem: "guard: the store is nil or a zero value", Mend: "make it with guard.New, and look at its error"}
 
 func nodesOf(store stint.Store, nodes int) func() int {
 	if c, ok := store.(NodeCounter); ok && nodes == 0 {
@@ -125,7 +127,7 @@ func nodesOf(store stint.Store, nodes int) func() int {
 // Close ends the probes and waits for those in flight. It does not close the
 // store that it guards. A shard that was failing stays so.
 func (s *Store) Close() error {
-	if s.store == nil {
+	if !s.made() {
 		return nil
 	}
 	s.shards.minders.close()
@@ -134,8 +136,8 @@ func (s *Store) Close() error {
 
 // Take decides one claim in the store, or as its policy says.
 func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
-	if s.store == nil {
-		return stint.Decision{}, errZero
+	if !s.made() {
+		return stint.Decision{}, errNotMade
 	}
 	shard, err := s.shards.of(c)
 	if err != nil {

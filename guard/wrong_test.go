@@ -80,14 +80,15 @@ func TestZeroValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim := stint.Claim{Key: "k", Limit: limit, Cost: 1}
-	var s guard.Store
-	if _, err := s.Take(t.Context(), claim); !errors.As(err, new(*stint.Error)) {
-		t.Errorf("Take: %v", err)
-	}
-	if err := s.TakeGroups(t.Context(), []stint.Group{{Claims: []stint.Claim{claim}}}, make([]stint.Decision, 1)); !errors.As(err, new(*stint.Error)) {
-		t.Errorf("TakeGroups: %v", err)
-	}
-	if err := s.Close(); err != nil || s.Up() || len(s.Stats().Shards) != 0 || s.Unwrap() != nil {
-		t.Error("a zero store is up, or has shards")
+	for name, s := range map[string]*guard.Store{"zero": {}, "nil": nil} {
+		if _, err := s.Take(t.Context(), claim); !errors.As(err, new(*stint.Error)) {
+			t.Errorf("%s: Take: %v", name, err)
+		}
+		if err := s.TakeGroups(t.Context(), []stint.Group{{Claims: []stint.Claim{claim}}}, make([]stint.Decision, 1)); !errors.As(err, new(*stint.Error)) {
+			t.Errorf("%s: TakeGroups: %v", name, err)
+		}
+		if err := s.Close(); err != nil || s.Up() || len(s.Stats().Shards) != 0 || s.Unwrap() != nil {
+			t.Errorf("%s: it is up, or has shards", name)
+		}
 	}
 }

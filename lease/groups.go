@@ -10,8 +10,8 @@ import (
 // known well enough, and the others in one call to the store. A shadow group
 // goes with the group that it observes.
 func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	if s.shards == nil {
-		return errZero
+	if !s.made() {
+		return errNotMade
 	}
 	if loosest(groups, out) == stint.Strict {
 		return s.store.TakeGroups(ctx, groups, out)

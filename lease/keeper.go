@@ -84,7 +84,7 @@ func (s *Store) look(turn int) {
 // waits for. It does not close the store that it leases from. Decisions after
 // it ask the store.
 func (s *Store) Close() error {
-	if s.shards == nil {
+	if !s.made() {
 		return nil
 	}
 	s.close.Do(func() {

@@ -24,6 +24,9 @@ type counts struct {
 
 // Stats locks one part of the store after the other, briefly.
 func (s *Store) Stats() Stats {
+	if !s.made() {
+		return Stats{}
+	}
 	t := Stats{Renewed: s.renewed.Load()}
 	now := s.now()
 	for i := range s.shards {

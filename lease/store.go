@@ -72,8 +72,10 @@ func (s *Store) Unwrap() stint.Store {
 	return s.store.store
 }
 
-// errZero is of a Store that New did not make.
-var errZero = &stint.Error{Problem: "lease: the store is a zero value", Mend: "make it with lease.New"}
+// made reports whether New made the store: it is neither nil nor a zero value.
+func (s *Store) made() bool { return s != nil && s.shards != nil }
+
+var errNotMade = &stint.Error{Problem: "lease: the store is nil or a zero value", Mend: "make it with lease.New, and look at its error"}
 
 // now starts at two lease times, so that no mark is ever in the first.
 func (s *Store) now() int64 { return s.clock.now() + 2*s.time }
@@ -87,8 +89,8 @@ func leasable(c *stint.Claim) bool {
 
 // Take decides one claim, locally when it is leased and enough is in hand.
 func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
-	if s.shards == nil {
-		return stint.Decision{}, errZero
+	if !s.made() {
+		return stint.Decision{}, errNotMade
 	}
 	return s.take(ctx, &c)
 }

@@ -51,19 +51,20 @@ func TestZeroValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s lease.Store
-	for _, cost := range []int64{1, 0, stint.Forget} {
-		for _, how := range []stint.Consistency{stint.Strict, stint.Leased, stint.Partitioned} {
-			claim := stint.Claim{Key: "k", Limit: limit, Cost: cost, Policy: stint.Policy{Consistency: how}}
-			if _, err := s.Take(t.Context(), claim); !errors.As(err, new(*stint.Error)) {
-				t.Errorf("Take: %v", err)
-			}
-			if err := s.TakeGroups(t.Context(), []stint.Group{{Claims: []stint.Claim{claim}}}, make([]stint.Decision, 1)); !errors.As(err, new(*stint.Error)) {
-				t.Errorf("TakeGroups: %v", err)
+	for name, s := range map[string]*lease.Store{"zero": {}, "nil": nil} {
+		for _, cost := range []int64{1, 0, stint.Forget} {
+			for _, how := range []stint.Consistency{stint.Strict, stint.Leased, stint.Partitioned} {
+				claim := stint.Claim{Key: "k", Limit: limit, Cost: cost, Policy: stint.Policy{Consistency: how}}
+				if _, err := s.Take(t.Context(), claim); !errors.As(err, new(*stint.Error)) {
+					t.Errorf("%s: Take: %v", name, err)
+				}
+				if err := s.TakeGroups(t.Context(), []stint.Group{{Claims: []stint.Claim{claim}}}, make([]stint.Decision, 1)); !errors.As(err, new(*stint.Error)) {
+					t.Errorf("%s: TakeGroups: %v", name, err)
+				}
 			}
 		}
-	}
-	if err := s.Close(); err != nil || s.Stats() != (lease.Stats{}) || s.Unwrap() != nil {
-		t.Errorf("%v, %+v", err, s.Stats())
+		if err := s.Close(); err != nil || s.Stats() != (lease.Stats{}) || s.Unwrap() != nil {
+			t.Errorf("%s: %v, %+v", name, err, s.Stats())
+		}
 	}
 }
