@@ -57,6 +57,11 @@ const (
 // maxTries bounds how many waiters of one queue ask the store at once.
 const maxTries = 64
 
+// nearby is the longest answer of a store that is asked for one place in a
+// leaky bucket after the other. Of several that ask at once any may be first,
+// and has the shorter delay. A more distant store would hold up the queue.
+const nearby = time.Millisecond
+
 // notLater is how much later a queue may be served, by those who overtake it,
 // before it is looked again who comes too late: each look takes time for each
 // waiter.
@@ -132,15 +137,30 @@ func (g *waiting) openLocked(w *waiter) {
 	q.push(w)
 }
 
-// serve lets a waiter leave that has been charged. Those next to it ask the
-// store at once as far as what remains is enough for them.
-func (g *waiting) serve(l *Limiter, w *waiter, remaining int64) {
+// serve lets a waiter leave that has been charged, by an answer that took so
+// long. Those next to it ask the store at once as far as what remains is enough
+// for them.
+func (g *waiting) serve(l *Limiter, w *waiter, remaining int64, took time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if q := w.queue; q != nil {
 		flowed := l.flow(w.cost)
 		q.from, q.checked = q.from.Add(flowed), q.checked.Add(flowed)
-		g.removeLocked(w, remaining)
+		tries := maxTries
+		if l.shapes && took < nearby {
+			tries = 1
+		}
+		g.removeLocked(w, remaining, tries)
+	}
+}
+
+// expire lets a waiter leave that stood by until its end.
+func (g *waiting) expire(w *waiter) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if q := w.queue; q != nil {
+		w.denial = q.deniedFor(max(time.Until(q.from), time.Microsecond))
+		g.removeLocked(w, 0, 1)
 	}
 }
 
@@ -149,15 +169,15 @@ func (g *waiting) leave(w *waiter) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if w.queue != nil {
-		g.removeLocked(w, 0)
+		g.removeLocked(w, 0, 1)
 	}
 }
 
-func (g *waiting) removeLocked(w *waiter, remaining int64) {
+func (g *waiting) removeLocked(w *waiter, remaining int64, tries int) {
 	q := w.queue
 	q.remove(w)
 	if q.first != nil {
-		q.wake(remaining)
+		q.wake(remaining, tries)
 		return
 	}
 	delete(g.queues, w.key)
@@ -193,15 +213,14 @@ func (q *waitQueue) remove(w *waiter) {
 }
 
 // wake has the first waiter ask the store, and those behind it for whose costs
-// enough remains.
-func (q *waitQueue) wake(remaining int64) {
-	tries := 0
-	for w := q.first; w != nil && tries < maxTries; w = w.after {
+// enough remains, up to so many.
+func (q *waitQueue) wake(remaining int64, tries int) {
+	for w := q.first; w != nil && tries > 0; w = w.after {
 		if w != q.first && w.cost > remaining {
 			return
 		}
 		remaining -= w.cost
-		tries++
+		tries--
 		w.tell(askNow)
 	}
 }
@@ -214,12 +233,21 @@ func (w *waiter) tell(a action) {
 	}
 }
 
-// standBy returns what to do, once a waiter is told so. It is not told when
-// ctx ends before.
-func (w *waiter) standBy(ctx context.Context) (next action, told bool) {
+// standBy returns what to do, once a waiter is told so, or its end comes. It
+// is not told when ctx ends before.
+func (g *waiting) standBy(ctx context.Context, w *waiter) (next action, told bool) {
+	var end <-chan time.Time
+	if deadline, ok := ctx.Deadline(); !w.end.IsZero() && (!ok || w.end.Before(deadline)) {
+		timer := time.NewTimer(time.Until(w.end))
+		defer timer.Stop()
+		end = timer.C
+	}
 	select {
 	case next = <-w.next:
 		return next, true
+	case <-end:
+		g.expire(w)
+		return giveUp, true
 	case <-ctx.Done():
 		return giveUp, false
 	}

@@ -18,7 +18,9 @@ func (l *Limiter) Wait(ctx context.Context, key string) error { return l.WaitN(c
 // token bucket, GCRA or leaky bucket, a wait that those ahead make too long
 // fails at once, too. A leaky bucket keeps its own queue behind that one: with
 // its place there a caller makes way for the next. Allow does not stand in the
-// queue, and neither do other processes: they may be served first.
+// queue, and neither do other processes: they may be served first. A store that
+// takes a millisecond or more to answer is asked for several places in a leaky
+// bucket at once, and may give them out in another order.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	end, _ := ctx.Deadline()
 	d, err := l.turn(ctx, key, n, end)
@@ -47,11 +49,13 @@ func (l *Limiter) WaitWithin(ctx context.Context, key string, n int64, maxWait t
 		return l.allowNow(ctx, key, n)
 	}
 	end := time.Now().Add(maxWait)
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
+	deadline, ok := ctx.Deadline()
+	sooner := ok && deadline.Before(end)
+	if sooner {
 		end = deadline
 	}
 	d, err := l.turn(ctx, key, n, end)
-	if err == nil && !d.Allowed && d.RetryAfter <= maxWait && d.RetryAfter != Never {
+	if err == nil && !d.Allowed && sooner && d.RetryAfter <= maxWait && d.RetryAfter != Never {
 		err = passesDeadline(&d)
 	}
 	return d, err
@@ -84,7 +88,7 @@ func (l *Limiter) turn(ctx context.Context, key string, n int64, end time.Time) 
 		case giveUp:
 			return w.denial, nil
 		case standBy:
-			next, came = w.standBy(ctx)
+			next, came = l.waiting.standBy(ctx, &w)
 			if came {
 				continue
 			}
@@ -96,13 +100,14 @@ func (l *Limiter) turn(ctx context.Context, key string, n int64, end time.Time) 
 			l.waiting.leave(&w)
 			return Decision{}, gaveUp(ctx, "waiting")
 		}
+		asked := time.Now()
 		d, wait, late, err := l.try(ctx, &w, due)
 		switch {
 		case err != nil:
 			l.waiting.leave(&w)
 			return d, err
 		case d.Allowed:
-			l.waiting.serve(l, &w, d.Remaining)
+			l.waiting.serve(l, &w, d.Remaining, time.Since(asked))
 			return l.serveDelay(ctx, &w, d)
 		}
 		next = l.waiting.deny(l, &w, d, wait, late)

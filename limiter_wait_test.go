@@ -3,6 +3,7 @@ package stint_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -411,6 +412,9 @@ func TestWaitWithinTellsOfTheDenial(t *testing.T) {
 			if d, err := limiter.WaitWithin(ctx, "k", 1, time.Hour); codeOf(err) != stint.CodeTimeout || d.Allowed {
 				t.Errorf("%s under a deadline: %+v, %v; want a timeout", name, d, err)
 			}
+			if d, err := limiter.WaitWithin(ctx, "k", 7, math.MaxInt64); err != nil || d.RetryAfter != stint.Never {
+				t.Errorf("%s: 7 at once under a deadline: %+v, %v; want never", name, d, err)
+			}
 			cancel()
 			if _, err := limiter.WaitWithin(ctx, "k", 1, time.Hour); codeOf(err) != stint.CodeCanceled {
 				t.Errorf("%s after the deadline: %v", name, err)
@@ -434,5 +438,63 @@ func TestQueueEndsWithErrorsOfTheStore(t *testing.T) {
 		if err := q.limiter.Wait(t.Context(), "k"); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// Those that get places at the same moment get them in the order in which they
+// came: the first has the least delay.
+func TestLeakyBucketGivesPlacesInOrder(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue(t, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Second, Queue: 9})
+			q.take(4)
+			big, leave := context.WithCancel(t.Context())
+			q.wait(big, "big", 10)
+			for i := range 5 {
+				q.wait(t.Context(), fmt.Sprint(i), 1)
+			}
+			leave()
+			q.want("big failed 0s", "0 400ms", "1 500ms", "2 600ms", "3 700ms", "4 800ms")
+		})
+	}
+}
+
+// stalling is a store that takes a minute for each call while it is stalled.
+type stalling struct {
+	stint.Store
+
+	stalled atomic.Bool
+}
+
+func (s *stalling) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	if s.stalled.Load() {
+		time.Sleep(time.Minute)
+	}
+	return s.Store.Take(ctx, c)
+}
+
+// A call of another waiter that takes long does not hold up those behind it
+// for longer than they wait at most.
+func TestWaitWithinEndsWhileAnotherAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &stalling{Store: stint.NewMemory(stint.MemoryOptions{})}
+		limiter := limiterOver(t, store, mustLimit(t, stint.PerSecond(1)))
+		if d, err := limiter.Allow(t.Context(), "k"); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := limiter.Wait(t.Context(), "k"); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		store.stalled.Store(true)
+		start := time.Now()
+		d, err := limiter.WaitWithin(t.Context(), "k", 1, 3*time.Second)
+		if err != nil || d.Allowed || d.RetryAfter == 0 || time.Since(start) != 3*time.Second {
+			t.Errorf("%+v, %v after %v; want a denial after 3s", d, err, time.Since(start))
+		}
+		wg.Wait()
 	})
 }
