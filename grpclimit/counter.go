@@ -2,6 +2,9 @@ package grpclimit
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/stintdev/stint"
@@ -55,15 +58,26 @@ type Counter struct {
 	// at once. Defaults to none.
 	Jitter float64
 
-	once sync.Once
-	http httplimit.Counter
+	once  sync.Once
+	http  httplimit.Counter
+	wrong error // what is wrong with By, beside what http says
 }
 
 // Validate says what is wrong with a counter: a limiter without limits, or an
 // attribute that no call has. An invalid counter decides nothing: it answers
 // every call with an error.
 func (c *Counter) Validate() error {
-	return (&httplimit.Counter{Limiter: c.Limiter, By: c.By}).Validate()
+	return errors.Join((&httplimit.Counter{Limiter: c.Limiter, By: c.By}).Validate(), c.checkQuery())
+}
+
+// checkQuery refuses what only HTTP has: it would count everybody by ip.
+func (c *Counter) checkQuery() error {
+	for _, name := range c.By {
+		if strings.HasPrefix(name, "query:") {
+			return fmt.Errorf("%.100q: a call has no query (use header:NAME of the metadata)", name)
+		}
+	}
+	return nil
 }
 
 // Decide counts the call.
@@ -79,6 +93,9 @@ func (c *Counter) Decide(ctx context.Context, call *Call) (httplimit.Answer, err
 func (c *Counter) prepare() {
 	c.http.Limiter, c.http.By, c.http.IPv6Prefix = c.Limiter, attributes(c.By), c.IPv6Prefix
 	c.http.Dialect, c.http.Jitter = c.Dialect, c.Jitter
+	if err := c.checkQuery(); err != nil {
+		c.wrong = &stint.Error{Problem: "the calls cannot be counted", Err: err}
+	}
 }
 
 // attributes is by as HTTP names it, where the method of every call is POST.
@@ -99,6 +116,9 @@ func (c *Counter) key(call *Call) (string, error) {
 		if key := c.Key(call); key != "" {
 			return "key:" + key, stint.ValidateKey(key)
 		}
+	}
+	if c.wrong != nil {
+		return "", c.wrong
 	}
 	return c.http.Key(call.Request())
 }

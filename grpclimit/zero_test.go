@@ -21,7 +21,7 @@ func mustLimit(t testing.TB, l *stint.Limiter, opts ...Option) *Server {
 }
 
 func TestUnknownAttributesAreRefused(t *testing.T) {
-	for name, want := range map[string]string{"apikey": `did you mean "api_key"?`, "metod": `did you mean "method"?`, "tenant": "use api_key"} {
+	for name, want := range map[string]string{"apikey": `did you mean "api_key"?`, "metod": `did you mean "method"?`, "tenant": "use api_key", "query:tenant": "a call has no query", "header: tenant": "no header"} {
 		if _, err := Limit(fixed(t), By(name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", name, err, want)
 		}
@@ -39,6 +39,7 @@ func TestZeroValues(t *testing.T) {
 		"a counter without a limiter":    {Decider: &Counter{}},
 		"a counter with a zero limiter":  {Decider: &Counter{Limiter: &stint.Limiter{}}},
 		"an attribute that is not known": {Decider: &Counter{Limiter: fixed(t), By: []string{"apikey"}}},
+		"a query":                        {Decider: &Counter{Limiter: fixed(t), By: []string{"query:tenant"}}},
 		"a claim without tokens":         {Decider: &Counter{Limiter: fixed(t), By: []string{"jwt:sub"}}},
 		"HTTP without a decider":         {Decider: HTTP{}},
 	} {

@@ -36,7 +36,16 @@ func ParseSource(text string) (Source, error) {
 	if !ok {
 		return s, fmt.Errorf("%q is no source of an identity (use bearer, header:NAME, query:NAME, cookie:NAME or jwt:CLAIM)", text)
 	}
+	if (s.kind == fromHeader || s.kind == fromCookie) && strings.ContainsFunc(s.name, notInToken) {
+		return s, fmt.Errorf("%.100q: no %s can have the name %.100q (use letters, digits and -, without spaces)", text, sourceKinds[s.kind], s.name)
+	}
 	return s, nil
+}
+
+// notInToken reports whether a rune cannot be in the name of a header or a
+// cookie (RFC 9110, section 5.6.2).
+func notInToken(r rune) bool {
+	return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }
 
 // parseSource is ParseSource without the cost of an error, for attributes that
@@ -115,8 +124,9 @@ func ValidateAttribute(name string) error {
 	if slices.Contains(plainAttributes[:], name) {
 		return nil
 	}
-	if _, err := ParseSource(name); err == nil {
-		return nil
+	if _, ok := parseSource(name); ok {
+		_, err := ParseSource(name) // which also looks at the name of a header
+		return err
 	}
 	known := "use api_key, ip, method, path, host, header:NAME, query:NAME, cookie:NAME or jwt:CLAIM"
 	if near, ok := nearestAttribute(name); ok {

@@ -21,6 +21,11 @@ func TestSourcesAreReadAsConfigured(t *testing.T) {
 			t.Errorf("ParseSource(%q) = %v, %v; want an error that names the known", text, s, err)
 		}
 	}
+	for _, text := range []string{"header: X-Key", "header:X Key", "header:X:Key", "cookie:s=1"} {
+		if s, err := ParseSource(text); err == nil || !strings.Contains(err.Error(), "can have the name") {
+			t.Errorf("ParseSource(%q) = %v, %v; want an error", text, s, err)
+		}
+	}
 }
 
 func TestAPIKey(t *testing.T) {

@@ -26,6 +26,8 @@ func TestUnknownAttributesAreRefused(t *testing.T) {
 		"apikey": `did you mean "api_key"?`, "API_KEY": `did you mean "api_key"?`, "Path": `did you mean "path"?`, "IP": `did you mean "ip"?`,
 		"heder:x-tenant": `did you mean "header:x-tenant"?`, "coockie:sid": `did you mean "cookie:sid"?`,
 		"header": "use api_key, ip", "header:": "use api_key, ip", "": "use api_key, ip", "user": "use api_key, ip", "bearer:x": "use api_key, ip",
+		"header: x-tenant": `no header can have the name " x-tenant"`, "header:x tenant": "no header", "header:X-T\n": "no header", "header:x:y": "no header",
+		"header:ténant": "no header", "cookie:a b": "no cookie", "cookie:a;b": "no cookie", "cookie:": "use api_key, ip",
 		"jwt:sub": "set Tokens with the keys of the issuer",
 	} {
 		if _, err := Limit(fixed(t), By("ip", name)); err == nil || !strings.Contains(err.Error(), want) {
