@@ -21,6 +21,10 @@ func (l *Limiter) Wait(ctx context.Context, key string) error { return l.WaitN(c
 // queue, and neither do other processes: they may be served first. A store that
 // takes a millisecond or more to answer is asked for several places in a leaky
 // bucket at once, and may give them out in another order.
+//
+// A full bucket takes in nothing: where n is the whole capacity, the time by
+// which a waiter is woken late is lost. A capacity of one unit more keeps the
+// full rate, as does a leaky bucket.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	end, _ := ctx.Deadline()
 	d, err := l.turn(ctx, key, n, end)
