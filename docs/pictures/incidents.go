@@ -92,7 +92,7 @@ func overloadPanel(name string, o *simulate.Overload) panel {
 	return panel{
 		title: name,
 		note:  fmt.Sprintf("%.0f a second in the rush, %.0f of %d after", o.Goodput(), o.After(), simulate.Usual),
-		back:  o.Asked[:], front: o.Good[:], top: 1400, level: simulate.Capacity,
+		back:  o.Asked, front: o.Good, top: 1400, level: simulate.Capacity,
 		from: seconds(simulate.RushFrom), to: seconds(simulate.RushTo),
 	}
 }
