@@ -54,6 +54,7 @@ func (s *Server) grpcOptions() []grpc.ServerOption {
 		grpc.ChainUnaryInterceptor(s.recoverUnary, unfinished.unary),
 		grpc.ChainStreamInterceptor(s.recoverStream, unfinished.stream),
 		grpc.InTapHandle(unfinished.begin),
+		grpc.ForceServerCodecV2(newEnvoyCodec()),
 		grpc.MaxRecvMsgSize(maxBody),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
