@@ -3,6 +3,8 @@ package httplimit
 import (
 	"net/http"
 	"strings"
+
+	"github.com/stintdev/stint/internal/httpfield"
 )
 
 const space = " \t" // around a field value
@@ -26,21 +28,10 @@ func header(r *http.Request, name string) (string, error) {
 		return strings.Trim(lines[0], space), nil // HTTP/2 carries space at the ends, which HTTP/1.1 drops
 	case name == "Cookie":
 		return strings.Join(lines, "; "), nil
-	case isList(name):
+	case httpfield.IsList(name):
 		return strings.Join(lines, ", "), nil
 	}
 	return "", refused(name, "is sent several times", "send it once")
-}
-
-// isList reports whether the value of a field is a list, so that it may be
-// sent in several lines (RFC 9110, section 5.3).
-func isList(name string) bool {
-	switch name {
-	case "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Cache-Control", "Forwarded",
-		"If-Match", "If-None-Match", "Pragma", "Prefer", "Tracestate", "Via", "X-Forwarded-For":
-		return true
-	}
-	return false
 }
 
 // spelledWithUnderscores reports whether a header has a field that is called

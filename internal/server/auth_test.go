@@ -207,3 +207,34 @@ func TestEveryDialectOfRuleFilesIsKnown(t *testing.T) {
 		t.Errorf("rule files know others too: %v", err)
 	}
 }
+
+// Envoy joins the lines of a field by commas before it asks, and sends them apart
+// to the application: a decoy beside a key must not make another key.
+func TestForwardAuthRefusesJoinedLines(t *testing.T) {
+	t.Parallel()
+	s := run(t, Config{Rules: rulesFile(t, `rules:
+  - {id: keys, match: {path: /key}, by: [api_key], missing: deny, limit: 1, window: 60}
+  - {id: tenants, match: {path: /tenant}, by: ["header:x-tenant"], missing: deny, limit: 1, window: 60}
+  - {id: agents, match: {path: /agent}, by: ["header:user-agent"], limit: 1, window: 60}
+`)})
+	for _, c := range []struct {
+		path, name, value string
+		want              int
+	}{
+		{"/key", "X-API-Key", "k", 200},
+		{"/key", "X-API-Key", "decoy,k", 400},
+		{"/key", "X-API-Key", "k, decoy", 400},
+		{"/key", "X-API-Key", "k,", 400},
+		{"/key", "Authorization", "Bearer a,Bearer b", 400},
+		{"/key", "Authorization", "Digest a=\"b,Bearer k", 400},
+		{"/key", "Authorization", "Digest a=b, c=d", 429}, // the key is missing
+		{"/tenant", "X-Tenant", "a,b", 400},
+		{"/tenant", "X-Tenant", "a", 200},
+		{"/agent", "User-Agent", "x (y, like z)", 200},
+		{"/agent", "User-Agent", "x (y, like z)", 429},
+	} {
+		if got := s.get("http", "/v1/auth"+c.path, c.name, c.value); got.status != c.want {
+			t.Errorf("%s with %s: %s: %d %s, want %d", c.path, c.name, c.value, got.status, got.body, c.want)
+		}
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/stintdev/stint/httplimit"
+	"github.com/stintdev/stint/internal/httpfield"
 )
 
 // extAuthz answers Envoy's ext_authz filter over gRPC
@@ -88,11 +89,7 @@ func describedHeader(described *authpb.AttributeContext_HttpRequest) http.Header
 	h := make(http.Header, len(described.GetHeaders()))
 	for name, joined := range described.GetHeaders() {
 		name = textproto.CanonicalMIMEHeaderKey(name)
-		if slices.Contains(textFields[:], name) {
-			addDescribed(h, name, joined)
-			continue
-		}
-		for line := range strings.SplitSeq(joined, ",") {
+		for _, line := range httpfield.Lines(name, joined) {
 			addDescribed(h, name, line)
 		}
 	}
@@ -105,9 +102,6 @@ func describedHeader(described *authpb.AttributeContext_HttpRequest) http.Header
 	}
 	return h
 }
-
-// textFields are fields of one value in which commas are common.
-var textFields = [...]string{"User-Agent", "Referer", "Cookie", "Date", "If-Modified-Since", "If-Unmodified-Since", "If-Range"}
 
 func addDescribed(h http.Header, name, value string) {
 	if !strings.HasPrefix(name, ":") { // a pseudo-header of HTTP/2

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/stintdev/stint/httplimit"
+	"github.com/stintdev/stint/internal/httpfield"
 )
 
 // The headers, in canonical spelling, in which proxies say what their client asked for. nginx is told
@@ -27,7 +28,9 @@ type originals struct {
 	warned  sync.Once
 }
 
-// of returns the original request, which shares its headers with r.
+// of returns the original request. A comma ends a line of its headers, for Envoy and
+// others join the lines of a field before they ask, and the application gets them
+// apart.
 func (o *originals) of(r *http.Request) (*http.Request, error) {
 	uri, method, host := ownTarget(r), r.Method, r.Host
 	if o.clients.TrustsPeer(r) {
@@ -43,6 +46,7 @@ func (o *originals) of(r *http.Request) (*http.Request, error) {
 		o.warnOnce(r)
 	}
 	original := *r
+	original.Header = httpfield.Separate(r.Header)
 	original.URL, original.Method, original.Host = parseTarget(orElse(uri, "/")), method, host
 	return &original, nil
 }
