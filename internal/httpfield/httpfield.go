@@ -48,7 +48,7 @@ func Separate(h http.Header) http.Header {
 				separate[name] = lines
 			}
 		}
-		separate[name] = Lines(name, lines...)
+		separate[name] = apart(name, lines)
 	}
 	if separate == nil {
 		return h
@@ -65,12 +65,8 @@ func anyHas(lines []string, c byte) bool {
 	return false
 }
 
-// Lines returns the lines of one field that joined may have been made of. The name
-// is canonical.
-func Lines(name string, joined ...string) (lines []string) {
-	if hasCommas(name) {
-		return joined
-	}
+// apart returns the lines of one field that joined may have been made of.
+func apart(name string, joined []string) (lines []string) {
 	for _, text := range joined {
 		first := len(lines)
 		for part := range strings.SplitSeq(text, ",") {

@@ -4,7 +4,9 @@ package proxytest
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -25,8 +27,10 @@ func TestSpellingsDoNotEscapeProxies(t *testing.T) {
 					continue // it passes "/..;/key/key" on, and asks about that
 				}
 				_, _, answer := c.raw(fmt.Sprintf("GET %s HTTP/1.1\r\nHost: app.example\r\nConnection: close\r\nAuthorization: Bearer used\r\n\r\n", path))
-				if answer.StatusCode < http.StatusBadRequest {
-					t.Errorf("%s passes: %d", path, answer.StatusCode)
+				body, _ := io.ReadAll(answer.Body)
+				// Traefik resolves the last dot segment for Stint and the application.
+				if answer.StatusCode < http.StatusBadRequest && !strings.Contains(string(body), `"URI":"/..;/key/key"`) {
+					t.Errorf("%s passes: %d %s", path, answer.StatusCode, body)
 				}
 			}
 			for name, lines := range map[string]string{
@@ -41,6 +45,23 @@ func TestSpellingsDoNotEscapeProxies(t *testing.T) {
 				_, _, answer := c.raw("GET /key HTTP/1.1\r\nHost: app.example\r\n" + lines + "\r\n")
 				if answer.StatusCode < http.StatusBadRequest {
 					t.Errorf("%s passes: %d", name, answer.StatusCode)
+				}
+			}
+			for range 2 {
+				got := c.get("/key", "X-API-Key", "worn")
+				got.heard(t)
+			}
+			for name, lines := range map[string]string{
+				"a decoy before":     "X-API-Key: decoy\r\nX-API-Key: worn\r\n",
+				"a decoy behind":     "X-API-Key: worn\r\nX-API-Key: decoy\r\n",
+				"an empty one":       "X-API-Key: worn\r\nX-API-Key:\r\n",
+				"joined":             "X-API-Key: worn,decoy\r\n",
+				"underscores before": "X_API_Key: decoy\r\nX-API-Key: worn\r\n",
+				"an underscore":      "X-API-Key: worn\r\nX-API_Key: decoy\r\n",
+			} {
+				_, _, answer := c.raw("GET /key HTTP/1.1\r\nHost: app.example\r\n" + lines + "\r\n")
+				if answer.StatusCode < http.StatusBadRequest {
+					t.Errorf("X-API-Key, %s passes: %d", name, answer.StatusCode)
 				}
 			}
 			if got := c.get("/key", "Authorization", "Bearer other"); got.status != http.StatusOK {

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -19,7 +20,8 @@ import (
 type application struct {
 	*httptest.Server
 
-	reached atomic.Int64 // requests
+	reached atomic.Int64  // requests
+	next    chan struct{} // the client has an event
 }
 
 // heard is what the application tells of a request.
@@ -31,7 +33,7 @@ type heard struct {
 
 func newApplication(t *testing.T) *application {
 	t.Helper()
-	a := &application{}
+	a := &application{next: make(chan struct{})}
 	a.Server = httptest.NewServer(http.HandlerFunc(a.answer))
 	t.Cleanup(a.Close)
 	return a
@@ -45,11 +47,30 @@ func (a *application) answer(w http.ResponseWriter, r *http.Request) {
 		echo(w, r.Header.Get("Sec-WebSocket-Key"))
 		return
 	}
+	if r.URL.Path == "/events" {
+		a.events(w, r)
+		return
+	}
 	sum := sha256.New()
 	n, _ := io.Copy(sum, r.Body)
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(heard{r.Method, r.RequestURI, r.Host, hex.EncodeToString(sum.Sum(nil)), n, r.Header}); err != nil {
 		panic(http.ErrAbortHandler)
+	}
+}
+
+// events sends three, each once the client has the one before.
+func (a *application) events(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	for i := range 3 {
+		if _, err := fmt.Fprintf(w, "data: %d\n", i); err != nil || http.NewResponseController(w).Flush() != nil {
+			return
+		}
+		select {
+		case <-a.next:
+		case <-r.Context().Done():
+			return
+		}
 	}
 }
 

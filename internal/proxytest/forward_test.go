@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -90,6 +91,7 @@ var facts = []struct {
 	{"Stint counts the host that arrives", hostIsOne},
 	{"bodies pass", bodies},
 	{"upgrades pass", upgrades},
+	{"events pass as they are sent", events},
 	{"denials keep the connection in step", inStep},
 }
 
@@ -443,6 +445,39 @@ func upgrades(t *testing.T, s *site) {
 	}
 	if _, _, second := c.raw(upgrade); second.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("the second: %d", second.StatusCode)
+	}
+}
+
+// events has the application send one event, and the next once the client has
+// the first, as server-sent events do.
+func events(t *testing.T, s *site) {
+	c := s.client(t)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://app.example/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	answer, err := c.http.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if told := answer.Header.Get("X-RateLimit-Limit") == "1"; answer.StatusCode != http.StatusOK || told == s.proxy.quiet {
+		t.Fatalf("got %d, %v", answer.StatusCode, answer.Header)
+	}
+	body := bufio.NewReader(answer.Body)
+	for i := range 3 {
+		line, err := body.ReadString('\n')
+		if want := fmt.Sprintf("data: %d\n", i); err != nil || line != want {
+			t.Fatalf("%q, %v; want %q", line, err, want)
+		}
+		s.application.next <- struct{}{}
+	}
+	if rest, err := io.ReadAll(body); err != nil || len(rest) > 0 {
+		t.Errorf("%q, %v behind the last event", rest, err)
+	}
+	if got := c.get("/events"); got.status != http.StatusTooManyRequests {
+		t.Errorf("the second: %s", &got)
 	}
 }
 

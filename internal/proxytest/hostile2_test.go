@@ -67,20 +67,31 @@ func hostileFields() (all []fields) {
 	return all
 }
 
-// TestNoRequestByHTTP2EscapesItsLimit is TestNoRequestEscapesItsLimit for the one
-// proxy whose file lets clients speak HTTP/2 without TLS.
+// TestNoRequestByHTTP2EscapesItsLimit is TestNoRequestEscapesItsLimit for the
+// proxies whose files let clients speak HTTP/2 without TLS.
 func TestNoRequestByHTTP2EscapesItsLimit(t *testing.T) {
 	t.Parallel()
-	s := newSiteWith(t, proxyNamed(t, "haproxy"), patient, everyRequest)
-	c := s.exhausted(t)
 	all := hostileFields()
 	requests := make([]hostileRequest, len(all))
 	for i, f := range all {
 		requests[i] = hostileRequest{fmt.Sprintf("%d: %.80q", i, f), encoded(t, f)}
 	}
-	denied := s.wantNonePasses(t, requests, func(r hostileRequest) int { return c.status2(r.text) })
-	if denied < len(requests)/3 {
-		t.Errorf("Stint decided %d of %d: the others test nothing of it", denied, len(requests))
+	for _, p := range proxies {
+		if !p.http2 {
+			continue
+		}
+		if p.pinned == "envoy" { // else each malformed request takes a second
+			p.own = append(slices.Clone(p.own), "stat_prefix: web\n", "stat_prefix: web\n                delayed_close_timeout: 0.01s\n")
+		}
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSiteWith(t, &p, patient, everyRequest)
+			c := s.exhausted(t)
+			denied := s.wantNonePasses(t, requests, func(r hostileRequest) int { return c.status2(r.text) })
+			if denied < len(requests)/4 {
+				t.Errorf("Stint decided %d of %d: the others test nothing of it", denied, len(requests))
+			}
+		})
 	}
 }
 

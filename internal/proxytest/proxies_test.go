@@ -54,6 +54,8 @@ type proxy struct {
 	// grpc is set where the proxy asks over gRPC, so that another server's HTTP is
 	// an outage.
 	grpc bool
+	// http2 is set where clients may speak HTTP/2 without TLS.
+	http2 bool
 	// storeDown is the status while the store fails and a rule is closed; 0: 503.
 	storeDown int
 	// mute101 is set where a response that switches protocols cannot tell
@@ -77,6 +79,7 @@ var proxies = []proxy{
 		closed: strings.NewReplacer("8079 open", "8079 closed"),
 		own:    []string{"bind :80", "bind 127.0.0.1:PORT", "/etc/haproxy/", "FOLDER/", "127.0.0.1:8079", "127.0.0.1:SPARE"},
 		args:   []string{"-db", "-f", "FOLDER/haproxy.cfg"}, check: []string{"-c", "-f", "FOLDER/haproxy.cfg"},
+		http2: true,
 	},
 	{
 		name: "caddy", refused: []int{502, 503, 504}, programs: []string{"caddy"}, files: []string{"caddy/Caddyfile"},
@@ -108,19 +111,19 @@ var proxies = []proxy{
 		name: "traefik", pinned: "traefik", refused: []int{500}, files: []string{"traefik/dynamic.yaml"},
 		passes: []int{200, 204},
 		main:   traefikMain, args: []string{"--configfile=FOLDER/main.yaml"},
-		closedOnly: true, quiet: true, mute101: true,
+		closedOnly: true, quiet: true, mute101: true, http2: true,
 	},
 	{
 		name: "envoy", pinned: "envoy", refused: []int{503}, files: []string{"envoy/envoy.yaml"},
 		passes: []int{200, 500, 501, 502, 503, 504, 505, 511}, closed: envoyClosed, slow: envoySlow, own: slices.Concat(envoyOwn, envoyRuleHeader),
 		args: envoyArgs("envoy.yaml"), check: envoyCheck("envoy.yaml"),
-		storeDown: http.StatusTooManyRequests, knownMethods: true,
+		storeDown: http.StatusTooManyRequests, knownMethods: true, http2: true,
 	},
 	{
 		name: "envoy-grpc", pinned: "envoy", refused: []int{503}, files: []string{"envoy/ext-authz-grpc.yaml"},
 		closed: envoyClosed, slow: envoySlow, own: envoyOwn,
 		args: envoyArgs("ext-authz-grpc.yaml"), check: envoyCheck("ext-authz-grpc.yaml"),
-		knownMethods: true, grpc: true,
+		knownMethods: true, grpc: true, http2: true,
 	},
 }
 

@@ -50,6 +50,8 @@ rules:
   - {id: gold, match: {path: /plan, headers: {x-plan: gold}}, by: [ip], limit: 1, window: 1h}
   - {id: dialect, match: {path: /dialect}, by: [ip], limit: 1, window: 1h, headers: ietf-03}
   - {id: sockets, match: {path: /socket}, by: [ip], limit: 1, window: 1h}
+  - {id: events, match: {path: /events}, by: [ip], limit: 1, window: 1h}
+  - {id: soon, match: {path: /soon}, by: [ip], limit: 1, window: 3s}
   - {id: closed, match: {path: /closed}, by: [ip], limit: 1000, window: 1h, on_store_failure: closed}
   - {id: many, match: {path: /many}, by: [ip], limits: [MANY]}
   - {id: more, match: {path: /many}, by: [ip], limits: [MANY]}

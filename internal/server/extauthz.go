@@ -80,18 +80,13 @@ func (s *Server) describedRequest(ctx context.Context, attributes *authpb.Attrib
 	return r.WithContext(ctx), nil
 }
 
-// describedHeader reads either form in which Envoy sends the header fields.
-// header_map has each line by itself. headers joins the lines of one name by
-// commas, so there a comma is read as the end of a line: two API keys of one
-// request must not make a third. Whoever reads a field that has one value finds
-// several lines then, and refuses the request.
+// describedHeader reads either form in which Envoy sends the header fields:
+// header_map has each line by itself, and headers joins the lines of one name by
+// commas. A comma is read as the end of a line in both, as forward auth does.
 func describedHeader(described *authpb.AttributeContext_HttpRequest) http.Header {
 	h := make(http.Header, len(described.GetHeaders()))
 	for name, joined := range described.GetHeaders() {
-		name = textproto.CanonicalMIMEHeaderKey(name)
-		for _, line := range httpfield.Lines(name, joined) {
-			addDescribed(h, name, line)
-		}
+		addDescribed(h, textproto.CanonicalMIMEHeaderKey(name), joined)
 	}
 	for _, line := range described.GetHeaderMap().GetHeaders() {
 		value := line.GetValue()
@@ -100,7 +95,7 @@ func describedHeader(described *authpb.AttributeContext_HttpRequest) http.Header
 		}
 		addDescribed(h, textproto.CanonicalMIMEHeaderKey(line.GetKey()), value)
 	}
-	return h
+	return httpfield.Separate(h)
 }
 
 func addDescribed(h http.Header, name, value string) {

@@ -1,0 +1,61 @@
+//go:build linux
+
+package proxytest
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// TestRetryTimeIsTrue waits as a denial says: then the request passes, and a
+// second earlier it does not.
+func TestRetryTimeIsTrue(t *testing.T) {
+	t.Parallel()
+	for i := range proxies {
+		p := &proxies[i]
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, p, patient)
+			for range 5 {
+				if s.client(t).retries(t) {
+					return
+				}
+			}
+			t.Error("this machine is too busy to ask within a second")
+		})
+	}
+}
+
+// retries returns false where the machine was too slow to see that a request is
+// denied a second before its time. /soon has 1 request in 3 s.
+func (c *client) retries(t *testing.T) (early bool) {
+	t.Helper()
+	began := time.Now()
+	if got := c.get("/soon"); got.status != http.StatusOK {
+		t.Fatal(got.String())
+	}
+	denied := c.get("/soon")
+	told := time.Now()
+	seconds, err := strconv.Atoi(denied.header.Get("Retry-After"))
+	if denied.status == http.StatusOK {
+		return false
+	}
+	if err != nil || denied.status != http.StatusTooManyRequests || seconds < 1 || seconds > 3 {
+		t.Fatal(denied.String())
+	}
+	time.Sleep(time.Until(told.Add(time.Duration(seconds-1) * time.Second)))
+	sooner := c.get("/soon")
+	if early = time.Since(began) < 3*time.Second; early && sooner.status != http.StatusTooManyRequests {
+		t.Errorf("a second before its time: %s", &sooner)
+	}
+	if sooner.status == http.StatusOK {
+		return early
+	}
+	time.Sleep(time.Until(told.Add(time.Duration(seconds) * time.Second)))
+	if got := c.get("/soon"); got.status != http.StatusOK {
+		t.Errorf("after the %d s that it was told: %s", seconds, &got)
+	}
+	return early
+}
