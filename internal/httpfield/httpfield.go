@@ -7,6 +7,7 @@
 package httpfield
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 )
@@ -43,10 +44,7 @@ func Separate(h http.Header) http.Header {
 			continue
 		}
 		if separate == nil {
-			separate = make(http.Header, len(h))
-			for name, lines := range h {
-				separate[name] = lines
-			}
+			separate = maps.Clone(h)
 		}
 		separate[name] = apart(name, lines)
 	}

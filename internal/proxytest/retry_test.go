@@ -45,7 +45,7 @@ func (c *client) retries(t *testing.T) (early bool) {
 	if err != nil || denied.status != http.StatusTooManyRequests || seconds < 1 || seconds > 3 {
 		t.Fatal(denied.String())
 	}
-	time.Sleep(time.Until(told.Add(time.Duration(seconds-1) * time.Second)))
+	<-time.After(time.Until(told.Add(time.Duration(seconds-1) * time.Second))) // the time that Stint tells is a real one
 	sooner := c.get("/soon")
 	if early = time.Since(began) < 3*time.Second; early && sooner.status != http.StatusTooManyRequests {
 		t.Errorf("a second before its time: %s", &sooner)
@@ -53,7 +53,7 @@ func (c *client) retries(t *testing.T) (early bool) {
 	if sooner.status == http.StatusOK {
 		return early
 	}
-	time.Sleep(time.Until(told.Add(time.Duration(seconds) * time.Second)))
+	<-time.After(time.Until(told.Add(time.Duration(seconds) * time.Second))) // the time that Stint tells is a real one
 	if got := c.get("/soon"); got.status != http.StatusOK {
 		t.Errorf("after the %d s that it was told: %s", seconds, &got)
 	}
