@@ -5,6 +5,7 @@ package proxytest
 import (
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -95,6 +96,8 @@ func TestEnvoyRateLimitFile(t *testing.T) {
 			one, other := s.client(t), s.client(t)
 			wantStatuses(t, one.statuses(2, "/z", "X-User", "ann"), "200 200")
 			wantStatuses(t, other.statuses(1, "/z", "X-User", "ann"), "429")
+			wantStatuses(t, s.client(t).statuses(1, "/z", "X-User", "ann", "X-User", "eve"), "429")
+			wantStatuses(t, s.client(t).statuses(1, "/z", "X-User", "eve", "X-User", "ann"), "200") // docs/envoy.md says so
 			got := other.get("/z", "X-User", "bob")
 			wantHeader(t, &got, "X-RateLimit-Limit", "2, 4;w=3600, 2;w=3600")
 			wantHeader(t, &got, "X-RateLimit-Remaining", "1")
@@ -212,45 +215,63 @@ const (
 	healthChecks = "      health_checks: [{timeout: 1s, interval: 0.1s, no_traffic_interval: 0.1s, unhealthy_threshold: 1, healthy_threshold: 1, grpc_health_check: {service_name: ratelimit}}]\n"
 )
 
-// TestEnvoyRateLimitWhileOneOfTwoDrains ends one of two Stints as a deployment
+// TestEnvoyWhileOneOfTwoStintsDrains ends one of two Stints as a deployment
 // does: Envoy leaves it before it stops, so that every request is decided.
-func TestEnvoyRateLimitWhileOneOfTwoDrains(t *testing.T) {
+func TestEnvoyWhileOneOfTwoStintsDrains(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("waits for a drain")
 	}
-	secondAddr := freeAddr(t)
-	second := serveDomain(t, secondAddr)
-	s := newRateLimitSite(t, rateLimitFile, failsOpen, []string{
-		"    - name: stint\n", "    - name: stint\n" + healthChecks,
-		oneEndpoint, strings.ReplaceAll(twoEndpoints, "SECOND", port(secondAddr)),
-		"timeout: 0.5s", "timeout: 5s", // a busy machine is no drained server
-	})
-	c := s.client(t)
+	for name, start := range map[string]func(t *testing.T, replace []string) *site{
+		"rate limit filter": func(t *testing.T, replace []string) *site {
+			t.Helper()
+			return newRateLimitSite(t, rateLimitFile, failsOpen, replace)
+		},
+		"authorization": func(t *testing.T, replace []string) *site {
+			t.Helper()
+			p := *proxyNamed(t, "envoy-grpc")
+			p.own = slices.Concat(replace, p.own)
+			return newSite(t, &p, failsOpen)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			secondAddr := freeAddr(t)
+			second := serveDomain(t, secondAddr)
+			s := start(t, []string{
+				"    - name: stint\n", "    - name: stint\n" + healthChecks,
+				oneEndpoint, strings.ReplaceAll(twoEndpoints, "SECOND", port(secondAddr)),
+				"timeout: 0.5s", "timeout: 5s", // a busy machine is no drained server
+			})
+			s.client(t).wantDecidedWhile(func() error { return second.cmd.Process.Signal(syscall.SIGTERM) }, second.exited)
+		})
+	}
+}
+
+// wantDecidedWhile asks from before stop until after a process has stopped, and
+// wants every request decided.
+func (c *client) wantDecidedWhile(stop func() error, stopped <-chan struct{}) {
+	c.t.Helper()
 	decided := func() bool {
-		got := c.get("/z")
+		got := c.get("/open")
 		return got.header.Get("X-RateLimit-Limit") != ""
 	}
-	for end := time.Now().Add(patience); !decided(); {
-		if time.Now().After(end) {
-			t.Fatal("nothing is decided")
-		}
-	}
-	if err := second.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
+	c.await("/open", func(got *reply) bool { return got.header.Get("X-RateLimit-Limit") != "" })
+	if err := stop(); err != nil {
+		c.t.Fatal(err)
 	}
 	asked, missed := 0, 0
-	for stopped := false; !stopped || asked < 100; asked++ {
+	for over := false; !over || asked < 100; asked++ {
 		if !decided() {
 			missed++
 		}
 		select {
-		case <-second.exited:
-			stopped = true
+		case <-stopped:
+			over = true
 		default:
 		}
 	}
 	if missed > 0 {
-		t.Errorf("%d of %d requests were not decided", missed, asked)
+		c.t.Errorf("%d of %d requests were not decided", missed, asked)
 	}
 }
