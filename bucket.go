@@ -18,7 +18,7 @@ import "time"
 // bucket is the state of a bucket, unpacked.
 type bucket struct{ whole, frac, last int64 }
 
-func (n *numbers) stepBucket(c cell, from *numbers, a *ask, r *result) cell {
+func (n *compiledLimit) stepBucket(c packed, from *compiledLimit, a *input, r *result) packed {
 	var b bucket
 	if from != nil {
 		b = from.unpack(c)
@@ -30,7 +30,7 @@ func (n *numbers) stepBucket(c cell, from *numbers, a *ask, r *result) cell {
 }
 
 // chargeBucket is the step itself. known says that there is a state.
-func (n *numbers) chargeBucket(b bucket, known bool, a *ask, r *result) bucket {
+func (n *compiledLimit) chargeBucket(b bucket, known bool, a *input, r *result) bucket {
 	if known {
 		b = n.refill(b, a.now)
 	} else {
@@ -40,7 +40,7 @@ func (n *numbers) chargeBucket(b bucket, known bool, a *ask, r *result) bucket {
 	switch {
 	case a.cost < 0:
 		r.write = known && !a.dry
-		b = n.giveBack(b, a, r.write)
+		b = n.refund(b, a, r.write)
 	case r.allowed && !a.dry:
 		b.whole -= a.cost * microUnits
 		if a.extra > 0 {
@@ -53,12 +53,12 @@ func (n *numbers) chargeBucket(b bucket, known bool, a *ask, r *result) bucket {
 	return b
 }
 
-func (n *numbers) isBucket() bool { return n.alg <= GCRA }
+func (n *compiledLimit) isBucket() bool { return n.alg <= GCRA }
 
 // takePlain is stepBucket for a sound claim on a state written under the same
 // numbers, in registers alone. What it returns goes to tellPlain.
-func (n *numbers) takePlain(c cell, now, cost int64) (next cell, b bucket, allowed bool) {
-	if !n.short {
+func (n *compiledLimit) takePlain(c packed, now, cost int64) (next packed, b bucket, allowed bool) {
+	if !n.fitsWord {
 		return n.takeLong(c, now, cost)
 	}
 	b = n.unpackShort(c)
@@ -77,7 +77,7 @@ func (n *numbers) takePlain(c cell, now, cost int64) (next cell, b bucket, allow
 }
 
 // takeLong is takePlain for a limit that is not short.
-func (n *numbers) takeLong(c cell, now, cost int64) (next cell, b bucket, allowed bool) {
+func (n *compiledLimit) takeLong(c packed, now, cost int64) (next packed, b bucket, allowed bool) {
 	b = n.refill(n.unpack(c), now)
 	if b, allowed = b.charge(cost); !allowed || cost == 0 {
 		return c, b, allowed
@@ -93,10 +93,10 @@ func (b bucket) charge(cost int64) (left bucket, allowed bool) {
 	return b, allowed
 }
 
-// tellPlain is decide for takePlain.
-func (n *numbers) tellPlain(d *Decision, b bucket, now, cost int64, allowed bool) {
+// reportPlain is decide for takePlain.
+func (n *compiledLimit) reportPlain(d *Decision, b bucket, now, cost int64, allowed bool) {
 	d.Allowed, d.Limit, d.At = allowed, n.max, b.last
-	if allowed && n.short && b.whole < n.full && b.last == now { // nearly always; it is quicker than below
+	if allowed && n.fitsWord && b.whole < n.full && b.last == now { // nearly always; it is quicker than below
 		units := uint64(b.whole) / microUnits
 		d.Remaining = int64(units)
 		d.ResetAfter = time.Duration(n.shortWait(n.full-b.whole, b.frac)) * time.Microsecond
@@ -104,22 +104,22 @@ func (n *numbers) tellPlain(d *Decision, b bucket, now, cost int64, allowed bool
 		return
 	}
 	gap := b.last - now
-	n.tellTokens(d, b.whole, b.frac, gap)
+	n.reportTokens(d, b.whole, b.frac, gap)
 	if !allowed {
-		n.tellRetry(d, b.whole, b.frac, cost, gap)
+		n.reportRetry(d, b.whole, b.frac, cost, gap)
 	}
 }
 
 // refill brings the bucket to max(now, last): with e the time since last, it
 // gains (e·p + frac)/q, capped at a full bucket.
-func (n *numbers) refill(b bucket, now int64) bucket {
+func (n *compiledLimit) refill(b bucket, now int64) bucket {
 	e := max(0, now-b.last)
 	b.last += e
 	if e >= n.fill {
 		return bucket{whole: n.full, last: b.last}
 	}
 	b.frac = min(b.frac, n.q-1)
-	if n.short {
+	if n.fitsWord {
 		return n.gain(b, e)
 	}
 	gained, rest := mulDiv(e, n.p, b.frac, n.q)
@@ -132,7 +132,7 @@ func (n *numbers) refill(b bucket, now int64) bucket {
 
 // gain is what refill does in e microseconds, fewer than fill, under a short
 // limit.
-func (n *numbers) gain(b bucket, e int64) bucket {
+func (n *compiledLimit) gain(b bucket, e int64) bucket {
 	x := uint64(e*n.p + b.frac)
 	gained := n.byQ.quotient(x)
 	b.whole, b.frac = b.whole+int64(gained), int64(x-gained*n.byQ.by)
@@ -142,9 +142,9 @@ func (n *numbers) gain(b bucket, e int64) bucket {
 	return b
 }
 
-// giveBack returns −cost units to the bucket, less what has refilled since
+// refund returns −cost units to the bucket, less what has refilled since
 // they were taken, so that nothing is paid twice.
-func (n *numbers) giveBack(b bucket, a *ask, write bool) bucket {
+func (n *compiledLimit) refund(b bucket, a *input, write bool) bucket {
 	if !write {
 		return b
 	}
@@ -158,7 +158,7 @@ func (n *numbers) giveBack(b bucket, a *ask, write bool) bucket {
 }
 
 // takenAt is when a give-back's units were taken: now unless said.
-func takenAt(a *ask, now int64) int64 {
+func takenAt(a *input, now int64) int64 {
 	if a.at == 0 {
 		return now
 	}
@@ -167,32 +167,32 @@ func takenAt(a *ask, now int64) int64 {
 
 // wait is how long the bucket takes to gain need micro-units: ⌈(need·q −
 // frac)/p⌉.
-func (n *numbers) wait(need, frac int64) int64 {
-	if n.short && need <= n.full {
+func (n *compiledLimit) wait(need, frac int64) int64 {
+	if n.fitsWord && need <= n.full {
 		return n.shortWait(need, frac)
 	}
 	return mulDivUp(need, n.q, -frac, n.p)
 }
 
 // shortWait is wait for a short limit and at most a full bucket.
-func (n *numbers) shortWait(need, frac int64) int64 {
+func (n *compiledLimit) shortWait(need, frac int64) int64 {
 	return int64(n.byP.quotient(uint64(need*n.q - frac + n.p - 1)))
 }
 
-func (n *numbers) tellBucket(d *Decision, r *result, cost, gap int64) {
-	n.tellTokens(d, r.whole, r.frac, gap)
+func (n *compiledLimit) reportBucket(d *Decision, r *result, cost, gap int64) {
+	n.reportTokens(d, r.whole, r.frac, gap)
 	if !r.allowed {
-		n.tellRetry(d, r.whole, r.frac, cost, gap)
+		n.reportRetry(d, r.whole, r.frac, cost, gap)
 	}
 }
 
-func (n *numbers) tellTokens(d *Decision, whole, frac, gap int64) {
+func (n *compiledLimit) reportTokens(d *Decision, whole, frac, gap int64) {
 	d.Remaining = whole / microUnits
 	if whole == n.full {
 		return
 	}
 	missing, next := n.full-whole, (d.Remaining+1)*microUnits-whole
-	if n.short { // twice as fast, on the path of every check
+	if n.fitsWord { // twice as fast, on the path of every check
 		d.ResetAfter = micros(gap + n.shortWait(missing, frac))
 		d.NextAfter = micros(gap + n.shortWait(next, frac))
 		return
@@ -201,7 +201,7 @@ func (n *numbers) tellTokens(d *Decision, whole, frac, gap int64) {
 	d.NextAfter = micros(gap + n.wait(next, frac))
 }
 
-func (n *numbers) tellRetry(d *Decision, whole, frac, cost, gap int64) {
+func (n *compiledLimit) reportRetry(d *Decision, whole, frac, cost, gap int64) {
 	d.RetryAfter = n.retryAfter(cost, gap+n.wait(cost*microUnits-whole, frac))
 }
 
@@ -213,24 +213,24 @@ const (
 	highBits = 64 - timeBits // of whole and frac, in the first word
 )
 
-func (n *numbers) pack(b bucket) cell {
+func (n *compiledLimit) pack(b bucket) packed {
 	low := uint64(b.whole)<<(n.fracBits&63) | uint64(b.frac)
 	high := uint64(b.whole) >> 1 >> (^n.fracBits & 63) // >> (64 - n.fracBits)
-	return cell{uint64(b.last)<<highBits | high, low}
+	return packed{uint64(b.last)<<highBits | high, low}
 }
 
 // packShort is pack for a short limit, whose whole and frac fit into the second
 // word.
-func (n *numbers) packShort(b bucket) cell {
-	return cell{uint64(b.last) << highBits, uint64(b.whole)<<(n.fracBits&63) | uint64(b.frac)}
+func (n *compiledLimit) packShort(b bucket) packed {
+	return packed{uint64(b.last) << highBits, uint64(b.whole)<<(n.fracBits&63) | uint64(b.frac)}
 }
 
-func (n *numbers) unpackShort(c cell) bucket {
+func (n *compiledLimit) unpackShort(c packed) bucket {
 	bits := n.fracBits & 63
 	return bucket{whole: int64(c.Lo >> bits), frac: int64(c.Lo & (1<<bits - 1)), last: int64(c.Hi >> highBits)}
 }
 
-func (n *numbers) unpack(c cell) bucket {
+func (n *compiledLimit) unpack(c packed) bucket {
 	high := c.Hi & (1<<highBits - 1)
 	return bucket{
 		whole: int64(high<<1<<(^n.fracBits&63) | c.Lo>>(n.fracBits&63)),

@@ -15,15 +15,15 @@ func edgesOf(most int64) *rapid.Generator[int64] {
 
 // buckets are limits of many rates and sizes: short ones, and ones that need
 // arithmetic of two words.
-func buckets() map[bool][]*numbers {
-	isShort := map[bool][]*numbers{}
+func buckets() map[bool][]*compiledLimit {
+	isShort := map[bool][]*compiledLimit{}
 	for _, rate := range []string{"1", "1.67", "100000000", "999983", "0.05000003", "0.20000001", "0.0000012347", "1234.5679", "0.00123457", "33.333333"} {
 		for _, capacity := range []int64{1, 2, 10, 1000, 99_991, 1_000_000_000} {
 			l, err := Spec{RefillRate: rate, Capacity: capacity}.Compile()
 			if err != nil {
 				continue // it takes too long to fill
 			}
-			isShort[l.n.short] = append(isShort[l.n.short], l.n)
+			isShort[l.n.fitsWord] = append(isShort[l.n.fitsWord], l.n)
 		}
 	}
 	return isShort
@@ -31,7 +31,7 @@ func buckets() map[bool][]*numbers {
 
 // drawState is a state as a step leaves one: its fraction belongs to a bucket
 // that is not full.
-func drawState(t *rapid.T, n *numbers) bucket {
+func drawState(t *rapid.T, n *compiledLimit) bucket {
 	b := bucket{whole: edgesOf(n.full).Draw(t, "whole"), last: edgesOf(1<<52).Draw(t, "last")}
 	if units := rapid.Bool().Draw(t, "near whole units"); units {
 		b.whole = min(n.full, max(0, b.whole/microUnits*microUnits+rapid.Int64Range(-1, 1).Draw(t, "off")))
@@ -57,7 +57,7 @@ func TestPlainTakeIsTheStep(t *testing.T) {
 				return n.wait(need, b.frac) + rapid.Int64Range(-1, 1).Draw(t, "beside")
 			}),
 		).Draw(t, "since")
-		a := ask{now: min(maxMicros, max(0, b.last+off)), cost: rapid.OneOf(edgesOf(n.max+1), rapid.Just(b.whole/microUnits), rapid.Just(b.whole/microUnits+1)).Draw(t, "cost")}
+		a := input{now: min(maxMicros, max(0, b.last+off)), cost: rapid.OneOf(edgesOf(n.max+1), rapid.Just(b.whole/microUnits), rapid.Just(b.whole/microUnits+1)).Draw(t, "cost")}
 
 		var r result
 		var want, got Decision
@@ -68,7 +68,7 @@ func TestPlainTakeIsTheStep(t *testing.T) {
 			wantState = state
 		}
 		gotState, after, allowed := n.takePlain(state, a.now, a.cost)
-		n.tellPlain(&got, after, a.now, a.cost, allowed)
+		n.reportPlain(&got, after, a.now, a.cost, allowed)
 		if got != want || gotState != wantState {
 			t.Fatalf("%v, %+v, asked %+v:\n%+v, %x\nwant\n%+v, %x", n.spec, b, a, got, gotState, want, wantState)
 		}

@@ -147,7 +147,7 @@ func ExampleStore_takeGroups() {
 		return
 	}
 	for i, user := range []string{"ann", "bob"} {
-		index, d := stint.Face(groups[i].Claims, out[2*i:2*i+2])
+		index, d := stint.Combine(groups[i].Claims, out[2*i:2*i+2])
 		fmt.Println(user, d.Allowed, "decided by", groups[i].Claims[index].Limit.Rule())
 	}
 	// Output:

@@ -2,7 +2,7 @@ package stint
 
 import "time"
 
-// Face returns the answer of a group as one decision, and the index of the
+// Combine returns the answer of a group as one decision, and the index of the
 // claim that it is taken from (−1 for a group without claims, which is
 // admitted).
 //
@@ -12,8 +12,8 @@ import "time"
 // of alternatives counts as one claim: denied, the one with the least retry
 // time; admitted, of those charged the one with the most remaining. Of
 // equals, the first. Delay is the greatest of those charged.
-func Face(claims []Claim, decisions []Decision) (index int, d Decision) {
-	if index = faceOf(claims, decisions); index < 0 {
+func Combine(claims []Claim, decisions []Decision) (index int, d Decision) {
+	if index = bindingOf(claims, decisions); index < 0 {
 		return index, Decision{Allowed: true}
 	}
 	if d = decisions[index]; d.Allowed {
@@ -22,8 +22,8 @@ func Face(claims []Claim, decisions []Decision) (index int, d Decision) {
 	return index, d
 }
 
-// faceOf is the index of the claim that a group's answer is taken from.
-func faceOf(claims []Claim, decisions []Decision) int {
+// bindingOf is the index of the claim that a group's answer is taken from.
+func bindingOf(claims []Claim, decisions []Decision) int {
 	face := -1
 	for i := range claims {
 		f := i
@@ -95,7 +95,7 @@ func greatestDelay(decisions []Decision) (delay time.Duration) {
 
 // admitted reports whether the group as a whole may be charged.
 func admitted(claims []Claim, decisions []Decision) bool {
-	face := faceOf(claims, decisions)
+	face := bindingOf(claims, decisions)
 	return face < 0 || decisions[face].Allowed
 }
 

@@ -33,7 +33,7 @@ func TestFaceOfAGroup(t *testing.T) {
 			for i := range claims {
 				claims[i].Any = c.any[i]
 			}
-			index, d := Face(claims, c.decisions)
+			index, d := Combine(claims, c.decisions)
 			if index != c.index || d.Allowed != c.allowed {
 				t.Errorf("Face = claim %d, allowed %v; want claim %d, %v", index, d.Allowed, c.index, c.allowed)
 			}
@@ -43,7 +43,7 @@ func TestFaceOfAGroup(t *testing.T) {
 
 func TestGroupDelayIsTheGreatestCharged(t *testing.T) {
 	decisions := []Decision{{Allowed: true, Remaining: 1}, {Allowed: true, Remaining: 9, Delay: 5}, {Allowed: true, Remaining: 9, Delay: 2}}
-	if index, d := Face(make([]Claim, 3), decisions); index != 0 || d.Delay != 5 {
+	if index, d := Combine(make([]Claim, 3), decisions); index != 0 || d.Delay != 5 {
 		t.Errorf("Face = claim %d, delay %v; want claim 0 with a delay of 5ns", index, d.Delay)
 	}
 }

@@ -7,7 +7,7 @@ package stint
 // A quota is the same count in the periods of a calendar.
 
 // stepWindow keeps {start of the window or period, count}.
-func (n *numbers) stepWindow(c cell, known bool, a *ask, r *result) cell {
+func (n *compiledLimit) stepWindow(c packed, known bool, a *input, r *result) packed {
 	r.now = a.now
 	if known {
 		r.now = max(a.now, int64(c.Hi))
@@ -31,14 +31,14 @@ func (n *numbers) stepWindow(c cell, known bool, a *ask, r *result) cell {
 		count += a.cost + r.granted
 		r.write = a.cost+r.granted > 0
 	}
-	n.tellWindow(r, count, end)
+	n.reportWindow(r, count, end)
 	if r.write {
-		c = cell{uint64(start), uint64(count)}
+		c = packed{uint64(start), uint64(count)}
 	}
 	return c
 }
 
-func (n *numbers) tellWindow(r *result, count, end int64) {
+func (n *compiledLimit) reportWindow(r *result, count, end int64) {
 	r.remaining = max(0, n.max-count)
 	r.retry = end - r.now
 	if count > 0 {
@@ -48,7 +48,7 @@ func (n *numbers) tellWindow(r *result, count, end int64) {
 
 // period returns the window of a fixed window, or the period of a quota, that
 // t lies in: from start until before end.
-func (n *numbers) period(t int64) (start, end int64) {
+func (n *compiledLimit) period(t int64) (start, end int64) {
 	if n.alg == Quota {
 		return n.calendar.period(t)
 	}

@@ -9,7 +9,7 @@ package stint
 // waits v/r; it is allowed iff v + q ≤ queue + 1 and that wait is at most the
 // lesser of the limit's MaxWait and the claim's MaxDelay; then v becomes v + q.
 
-func (n *numbers) stepLeaky(c cell, from *numbers, a *ask, r *result) cell {
+func (n *compiledLimit) stepLeaky(c packed, from *compiledLimit, a *input, r *result) packed {
 	var b bucket
 	if from != nil {
 		b = from.unpack(c)
@@ -21,7 +21,7 @@ func (n *numbers) stepLeaky(c cell, from *numbers, a *ask, r *result) cell {
 }
 
 // chargeLeaky is the step itself. known says that there is a state.
-func (n *numbers) chargeLeaky(b bucket, known bool, a *ask, r *result) bucket {
+func (n *compiledLimit) chargeLeaky(b bucket, known bool, a *input, r *result) bucket {
 	if known {
 		b = n.drain(b, a.now)
 	} else {
@@ -44,7 +44,7 @@ func (n *numbers) chargeLeaky(b bucket, known bool, a *ask, r *result) bucket {
 }
 
 // drain brings the level to max(now, last): v·q − e·p over q, at least 0.
-func (n *numbers) drain(b bucket, now int64) bucket {
+func (n *compiledLimit) drain(b bucket, now int64) bucket {
 	e := max(0, now-b.last)
 	b.last += e
 	b.frac = min(b.frac, n.q-1)
@@ -61,11 +61,11 @@ func (n *numbers) drain(b bucket, now int64) bucket {
 }
 
 // emptied is how long a level takes to drip out.
-func (n *numbers) emptied(whole, frac int64) int64 { return mulDivUp(whole, n.q, frac, n.p) }
+func (n *compiledLimit) emptied(whole, frac int64) int64 { return mulDivUp(whole, n.q, frac, n.p) }
 
 // maxDelay is the greatest delay that a claim allows, in microseconds;
 // maxMicros stands for any.
-func (n *numbers) maxDelay(a *ask) int64 {
+func (n *compiledLimit) maxDelay(a *input) int64 {
 	switch {
 	case a.maxDelay == 0:
 		return n.maxWait
@@ -82,12 +82,12 @@ func (c *Claim) GreatestDelay() int64 {
 	if c.Limit.n.alg != LeakyBucket {
 		return maxMicros
 	}
-	return c.Limit.n.maxDelay(&ask{maxDelay: c.MaxDelay})
+	return c.Limit.n.maxDelay(&input{maxDelay: c.MaxDelay})
 }
 
 // served is the greatest level that drips out within most of now, when the
 // step's own time is gap ahead of now.
-func (n *numbers) served(most, gap int64) (whole, frac int64) {
+func (n *compiledLimit) served(most, gap int64) (whole, frac int64) {
 	if most == maxMicros {
 		return maxMicros, 0 // above every level
 	}
@@ -96,7 +96,7 @@ func (n *numbers) served(most, gap int64) (whole, frac int64) {
 
 // untilServed is how long until a level drips out within most; 0 when it does
 // now. The wait is exact: each microsecond shortens the delay by one.
-func (n *numbers) untilServed(whole, frac, most, gap int64) int64 {
+func (n *compiledLimit) untilServed(whole, frac, most, gap int64) int64 {
 	w, f := n.served(most, gap)
 	if whole < w || whole == w && frac <= f {
 		return 0
@@ -106,7 +106,7 @@ func (n *numbers) untilServed(whole, frac, most, gap int64) int64 {
 
 // untilRoom is how long until a level leaves room for a cost; 0 when it does
 // now.
-func (n *numbers) untilRoom(whole, frac, cost, gap int64) int64 {
+func (n *compiledLimit) untilRoom(whole, frac, cost, gap int64) int64 {
 	over := whole + cost*microUnits - n.full
 	if over < 0 || over == 0 && frac == 0 {
 		return 0
@@ -114,7 +114,7 @@ func (n *numbers) untilRoom(whole, frac, cost, gap int64) int64 {
 	return gap + n.emptied(over, frac)
 }
 
-func (n *numbers) tellLeaky(d *Decision, r *result, a *ask, gap int64) {
+func (n *compiledLimit) reportLeaky(d *Decision, r *result, a *input, gap int64) {
 	most := n.maxDelay(a)
 	d.Remaining = min(max(0, n.full-r.whole-min(r.frac, 1))/microUnits, n.places(r.whole, r.frac, most, gap))
 	if r.whole > 0 || r.frac > 0 {
@@ -134,7 +134,7 @@ func (n *numbers) tellLeaky(d *Decision, r *result, a *ask, gap int64) {
 
 // places is how many requests of cost 1, one after the other, drip out within
 // most behind a level: the k-th has k − 1 units more ahead of it.
-func (n *numbers) places(whole, frac, most, gap int64) int64 {
+func (n *compiledLimit) places(whole, frac, most, gap int64) int64 {
 	w, f := n.served(most, gap)
 	if w -= whole; frac > f {
 		w--

@@ -11,7 +11,7 @@ import (
 //
 // Keep a Limit and use it again: compiling costs microseconds, using it
 // nothing. Two Limits are equal when they are copies of one compiled Limit.
-type Limit struct{ n *numbers }
+type Limit struct{ n *compiledLimit }
 
 // Valid reports whether the Limit was compiled.
 func (l Limit) Valid() bool { return l.n != nil }

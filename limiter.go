@@ -124,7 +124,7 @@ func (l *Limiter) take(ctx context.Context, c Claim) (Decision, error) {
 
 // AllowN decides whether key may use n units now, and charges them if so.
 // It does not wait: a denial says when to come back. n is at least 0; with 0
-// it is Peek. The decision of several limits is their [Face].
+// it is Peek. The decision of several limits is their [Combine].
 func (l *Limiter) AllowN(ctx context.Context, key string, n int64) (Decision, error) {
 	if n < 0 {
 		return Decision{}, refuseNegative()
@@ -138,7 +138,7 @@ func refuseNegative() error {
 
 // AllowEach is AllowN for callers that tell of every limit: it writes the
 // decision of each into out, in the order of [Limiter.Limits] and of that
-// length, and returns their [Face]. With room for more or fewer it is an error,
+// length, and returns their [Combine]. With room for more or fewer it is an error,
 // and nothing is charged.
 func (l *Limiter) AllowEach(ctx context.Context, key string, n int64, out []Decision) (face int, d Decision, err error) {
 	return l.AllowWithin(ctx, key, n, 0, out)

@@ -18,7 +18,7 @@ type together struct {
 	calls  sync.Pool // of *joined
 }
 
-// Take returns the [Face] of the decisions.
+// Take returns the [Combine] of the decisions.
 func (t *together) Take(ctx context.Context, c Claim) (Decision, error) {
 	j := t.join(&c)
 	defer t.calls.Put(j)
@@ -37,7 +37,7 @@ func (t *together) take(ctx context.Context, j *joined, out []Decision) (face in
 	if err := t.store.TakeGroups(ctx, j.group[:], out); err != nil {
 		return -1, d, err
 	}
-	face, d = Face(j.group[0].Claims, out)
+	face, d = Combine(j.group[0].Claims, out)
 	return face, d, nil
 }
 

@@ -162,7 +162,7 @@ func (l *Limiter) serveDelay(ctx context.Context, w *waiter, d Decision) (Decisi
 		return d, nil
 	}
 	if !d.Degraded {
-		if _, err := l.taker.Take(context.WithoutCancel(ctx), l.giveBack(w.key, w.cost, &d)); err != nil {
+		if _, err := l.taker.Take(context.WithoutCancel(ctx), l.refundClaim(w.key, w.cost, &d)); err != nil {
 			return Decision{}, err
 		}
 	}

@@ -141,7 +141,7 @@ var errNoMemory = &Error{Problem: "the memory store is nil or a zero value", Men
 // Take decides one claim and charges it when allowed.
 func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 	n := c.Limit.n
-	if m == nil || !c.sound() || !n.isBucket() {
+	if m == nil || !c.isPlain() || !n.isBucket() {
 		return d, m.take(&c, &d)
 	}
 	// Nearly every check, and without a trip through memory.
@@ -166,10 +166,10 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 			return d, err
 		}
 	}
-	next, after, allowed := n.takePlain(cell(slot.State), now, c.Cost)
+	next, after, allowed := n.takePlain(packed(slot.State), now, c.Cost)
 	slot.State = table.State(next)
 	shard.Unlock()
-	n.tellPlain(&d, after, now, c.Cost, allowed)
+	n.reportPlain(&d, after, now, c.Cost, allowed)
 	return d, nil
 }
 
@@ -191,9 +191,9 @@ func (m *Memory) take(c *Claim, d *Decision) error {
 
 // takeStep takes the step of one claim whose shard is locked, and unlocks it.
 func (m *Memory) takeStep(shard *table.Shard, q *query, c *Claim, now int64, dry bool, d *Decision) error {
-	a := ask{dry: dry}
+	a := input{dry: dry}
 	var r result
-	c.ask(&a, now)
+	c.asInput(&a, now)
 	ok := q.states.step(shard, q, &a, &r)
 	shard.Release(now)
 	if !ok {
@@ -205,20 +205,20 @@ func (m *Memory) takeStep(shard *table.Shard, q *query, c *Claim, now int64, dry
 
 // query is a claim's limit, and where its state is.
 type query struct {
-	n      *numbers
+	n      *compiledLimit
 	states *states
 	id     table.ID
 
 	// Of a claim that is decided in a group:
 	shard    *table.Shard
-	next     cell   // its state, if the group is admitted
+	next     packed // its state, if the group is admitted
 	done     bool   // it was charged when room was made
 	reserved uint32 // the reference of its limit, held until the group is decided; 0: none
 }
 
 // prepare checks a claim and tells where its state is.
 func (m *Memory) prepare(q *query, c *Claim) error {
-	if !c.sound() {
+	if !c.isPlain() {
 		if err := c.check(); err != nil {
 			return err
 		}

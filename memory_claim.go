@@ -2,14 +2,14 @@ package stint
 
 import "fmt"
 
-// sound reports whether there is certainly nothing wrong with a claim.
-func (c *Claim) sound() bool {
+// isPlain reports whether there is certainly nothing wrong with a claim.
+func (c *Claim) isPlain() bool {
 	return c.Limit.n != nil && uint(len(c.Key)-1) < MaxKey && uint64(c.Cost) <= MaxCost && c.Extra == 0 && c.At == 0
 }
 
 // Validate says what is wrong with a claim: the error that every store gives.
 func (c *Claim) Validate() error {
-	if c.sound() {
+	if c.isPlain() {
 		return nil
 	}
 	return c.check()
@@ -45,8 +45,8 @@ func (c *Claim) check() error {
 	return nil
 }
 
-// ask writes the claim as a step reads it. A give-back asks for nothing extra.
-func (c *Claim) ask(a *ask, now int64) {
+// asInput writes the claim as a step reads it. A give-back asks for nothing extra.
+func (c *Claim) asInput(a *input, now int64) {
 	a.now, a.cost, a.extra, a.at, a.maxDelay = now, c.Cost, c.Extra, c.At, c.MaxDelay
 	if c.Cost < 0 {
 		a.extra = 0

@@ -175,12 +175,12 @@ func (g *groupCall) decideAlone(q *query, c *Claim, d *Decision, charge bool) er
 	shard := q.states.table.Shard(q.id)
 	shard.LockAt(g.now)
 	shard = q.states.table.Relock(shard, q.id)
-	if charge && c.sound() && q.n.isBucket() {
+	if charge && c.isPlain() && q.n.isBucket() {
 		if slot := shard.Find(q.id); slot != nil && slot.Ref() == q.states.limits.cached(q.n) {
-			next, after, allowed := q.n.takePlain(cell(slot.State), g.now, c.Cost)
+			next, after, allowed := q.n.takePlain(packed(slot.State), g.now, c.Cost)
 			slot.State = table.State(next)
 			shard.Unlock()
-			q.n.tellPlain(d, after, g.now, c.Cost, allowed)
+			q.n.reportPlain(d, after, g.now, c.Cost, allowed)
 			return nil
 		}
 	}

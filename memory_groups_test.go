@@ -241,7 +241,7 @@ func TestGroupsAreAtomicForOthers(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if _, face := Face(g.Claims, out[:3]); face.Allowed {
+				if _, face := Combine(g.Claims, out[:3]); face.Allowed {
 					admitted.Add(1)
 				} else {
 					denied.Add(1)

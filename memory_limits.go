@@ -44,7 +44,7 @@ type places []atomic.Pointer[registered]
 
 // registered is a limit that has a reference.
 type registered struct {
-	n     *numbers
+	n     *compiledLimit
 	ref   uint32
 	hash  uint64
 	next  *registered  // another limit of the same hash; guarded by the registry's mu
@@ -78,7 +78,7 @@ func (g *registry) reset() {
 
 // cached returns the reference that the limit has in this store, as far as the
 // limit knows; 0 when it knows none.
-func (g *registry) cached(n *numbers) uint32 {
+func (g *registry) cached(n *compiledLimit) uint32 {
 	ref := n.ref.Load() ^ g.store
 	if ref > table.MaxRef {
 		return 0
@@ -88,7 +88,7 @@ func (g *registry) cached(n *numbers) uint32 {
 
 // hold returns the reference of a limit for one state more. The limit caches
 // it until another store does the same.
-func (g *registry) hold(n *numbers) uint32 {
+func (g *registry) hold(n *compiledLimit) uint32 {
 	if ref := g.cached(n); ref != 0 {
 		if l := g.find(ref); l != nil && l.ref == ref && l.is(n) && l.hold() {
 			return ref
@@ -108,7 +108,7 @@ func (g *registry) hold(n *numbers) uint32 {
 }
 
 // addLocked registers a limit with one user.
-func (g *registry) addLocked(n *numbers, hash uint64) uint32 {
+func (g *registry) addLocked(n *compiledLimit, hash uint64) uint32 {
 	g.count++
 	if g.count > freeLimits && g.charged != nil {
 		g.charged.Charge(limitWeight)
@@ -171,7 +171,7 @@ func (g *registry) size() int {
 func (g *registry) find(ref uint32) *registered { return g.places.Load().at(ref).Load() }
 
 // at returns the limit of a reference that a state uses.
-func (g *registry) at(ref uint32) *numbers { return g.find(ref).n }
+func (g *registry) at(ref uint32) *compiledLimit { return g.find(ref).n }
 
 func (p places) at(ref uint32) *atomic.Pointer[registered] { return &p[int(ref)&(len(p)-1)] }
 
@@ -200,7 +200,7 @@ func (l *registered) hold() bool {
 
 // is reports whether the limit has the numbers of n. A node's share of a limit
 // has the spec of the whole.
-func (l *registered) is(n *numbers) bool {
+func (l *registered) is(n *compiledLimit) bool {
 	return l.n == n || l.n.max == n.max && l.n.p == n.p && l.n.q == n.q && l.n.spec == n.spec
 }
 
@@ -224,7 +224,7 @@ func (g *registry) Idle(ref uint32, state table.State, wide []int64, now int64) 
 	if n.wide() {
 		return n.idleWide(wide, now)
 	}
-	return n.idle(cell(state), now)
+	return n.idle(packed(state), now)
 }
 
 // Left implements [table.Judge].
@@ -233,7 +233,7 @@ func (g *registry) Left(ref uint32, state table.State, wide []int64, now int64) 
 	if n.wide() {
 		return n.leftWide(wide, now)
 	}
-	return n.left(cell(state), now)
+	return n.left(packed(state), now)
 }
 
 // Dropped implements [table.Judge].

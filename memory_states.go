@@ -55,7 +55,7 @@ func errNoRoom() error {
 // step takes the step of one claim on its state. Its shard is locked. It
 // reports false when the charge is refused for want of room: then it was not
 // stored, and r is what it would have been.
-func (s *states) step(shard *table.Shard, q *query, a *ask, r *result) bool {
+func (s *states) step(shard *table.Shard, q *query, a *input, r *result) bool {
 	if q.n.wide() {
 		return s.stepWide(shard, q, a, r)
 	}
@@ -67,7 +67,7 @@ func (s *states) step(shard *table.Shard, q *query, a *ask, r *result) bool {
 	if !same {
 		from = s.limits.at(slot.Ref())
 	}
-	c := q.n.step(cell(slot.State), from, a, r)
+	c := q.n.step(packed(slot.State), from, a, r)
 	if r.write && !r.forget {
 		if !same {
 			if slot = s.rewrite(shard, slot, q, a.now); slot == nil {
@@ -83,8 +83,8 @@ func (s *states) step(shard *table.Shard, q *query, a *ask, r *result) bool {
 }
 
 // stepFresh is step for a key without a state.
-func (s *states) stepFresh(shard *table.Shard, q *query, a *ask, r *result) bool {
-	c := q.n.step(cell{}, nil, a, r)
+func (s *states) stepFresh(shard *table.Shard, q *query, a *input, r *result) bool {
+	c := q.n.step(packed{}, nil, a, r)
 	if !r.write || r.forget {
 		return true
 	}
@@ -118,7 +118,7 @@ func (s *states) rewrite(shard *table.Shard, slot *table.Slot, q *query, now int
 
 // reserve makes room for what a charge to a key that has a state will need, and
 // changes nothing. It reports false when there is none.
-func (s *states) reserve(shard *table.Shard, q *query, a *ask) bool {
+func (s *states) reserve(shard *table.Shard, q *query, a *input) bool {
 	ref := s.limits.hold(q.n)
 	if !shard.Fit(q.id, a.now) || q.n.wide() && !s.growsWide(shard, q, a) {
 		s.limits.release(ref)

@@ -58,8 +58,8 @@ func (g *groupCall) makeRoom(queries []query, claims []Claim, out []Decision) bo
 	}
 	for i := range queries {
 		if q := &queries[i]; q.states.refuses && out[i].Allowed && !q.done {
-			var a ask
-			claims[i].ask(&a, g.now)
+			var a input
+			claims[i].asInput(&a, g.now)
 			if a.cost+a.extra > 0 && !q.states.reserve(q.shard, q, &a) {
 				undo(queries)
 				return false
@@ -106,7 +106,7 @@ func (g *groupCall) chargeAll(queries []query, claims []Claim, out []Decision) b
 // stepAhead takes the step of a claim and keeps the state that follows. It
 // reports false when that is not all there is to do, or the claim is denied.
 func (g *groupCall) stepAhead(q *query, c *Claim, d *Decision) bool {
-	if !c.sound() || q.n.wide() {
+	if !c.isPlain() || q.n.wide() {
 		return false
 	}
 	slot := q.shard.Find(q.id)
@@ -115,14 +115,14 @@ func (g *groupCall) stepAhead(q *query, c *Claim, d *Decision) bool {
 	}
 	*d = Decision{}
 	if q.n.isBucket() {
-		next, after, allowed := q.n.takePlain(cell(slot.State), g.now, c.Cost)
+		next, after, allowed := q.n.takePlain(packed(slot.State), g.now, c.Cost)
 		q.next = next
-		q.n.tellPlain(d, after, g.now, c.Cost, allowed)
+		q.n.reportPlain(d, after, g.now, c.Cost, allowed)
 		return allowed
 	}
-	a := ask{now: g.now, cost: c.Cost, maxDelay: c.MaxDelay}
+	a := input{now: g.now, cost: c.Cost, maxDelay: c.MaxDelay}
 	var r result
-	q.next = q.n.step(cell(slot.State), q.n, &a, &r)
+	q.next = q.n.step(packed(slot.State), q.n, &a, &r)
 	q.n.decide(d, &r, &a)
 	return r.allowed
 }
@@ -130,8 +130,8 @@ func (g *groupCall) stepAhead(q *query, c *Claim, d *Decision) bool {
 // step decides one claim whose shard is locked. It reports false when the
 // charge is refused for want of room.
 func (g *groupCall) step(q *query, c *Claim, dry bool, d *Decision) bool {
-	a := ask{dry: dry}
-	c.ask(&a, g.now)
+	a := input{dry: dry}
+	c.asInput(&a, g.now)
 	var r result
 	ok := q.states.step(q.shard, q, &a, &r)
 	*d = Decision{}

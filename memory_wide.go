@@ -3,7 +3,7 @@ package stint
 import "github.com/stintdev/stint/internal/table"
 
 // stepWide is step for a limit whose state is a slice beside the table.
-func (s *states) stepWide(shard *table.Shard, q *query, a *ask, r *result) bool {
+func (s *states) stepWide(shard *table.Shard, q *query, a *input, r *result) bool {
 	slot := shard.Find(q.id)
 	w := shard.Wide(slot)
 	if room := q.n.wideRoom(len(w), a); cap(w) < room {
@@ -33,7 +33,7 @@ func (s *states) stepWide(shard *table.Shard, q *query, a *ask, r *result) bool 
 }
 
 // growsWide gives a state the room that a charge needs.
-func (s *states) growsWide(shard *table.Shard, q *query, a *ask) bool {
+func (s *states) growsWide(shard *table.Shard, q *query, a *input) bool {
 	var r result
 	w := shard.Wide(shard.Find(q.id))
 	room := q.n.wideRoom(len(w), a)
@@ -53,7 +53,7 @@ func (s *states) widen(shard *table.Shard, q *query, capacity int, now int64) *t
 
 // wouldGrow decides without charging, for a state that lacks room, and
 // reports whether a charge would follow. If not, r is the result.
-func (n *numbers) wouldGrow(w []int64, a *ask, r *result) bool {
+func (n *compiledLimit) wouldGrow(w []int64, a *input, r *result) bool {
 	var fresh [MaxBuckets + 2]int64
 	if n.alg == SlidingWindowCounter {
 		w = fresh[:0]
@@ -66,7 +66,7 @@ func (n *numbers) wouldGrow(w []int64, a *ask, r *result) bool {
 
 // roomAhead is the capacity to give a slice that needs room: twice what it
 // has, so that a log is copied seldom, but no more than it has use for.
-func (n *numbers) roomAhead(room, have int) int {
+func (n *compiledLimit) roomAhead(room, have int) int {
 	if n.alg == SlidingWindowCounter {
 		return room
 	}

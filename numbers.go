@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// numbers is a compiled [Spec]: what the steps compute with. All times are
+// compiledLimit is a compiled [Spec]: what the steps compute with. All times are
 // microseconds. It never changes, but for ref.
-type numbers struct {
+type compiledLimit struct {
 	// What nearly every check reads, in two cache lines.
 	alg        Algorithm
 	rounded    bool
-	short      bool // full·q fits into 61 bits: one-word arithmetic will do
+	fitsWord   bool // full·q fits into 61 bits: one-word arithmetic will do
 	fromCaller bool // as the spec says
 	fracBits   uint
 	max        int64 // Decision.Limit, in units
@@ -40,15 +40,15 @@ type numbers struct {
 	spec Spec // with defaults
 }
 
-func (s Spec) compile() (*numbers, error) {
+func (s Spec) compile() (*compiledLimit, error) {
 	if int(s.Algorithm) >= len(algorithmNames) {
 		return nil, &LimitError{Field: "algorithm", Problem: s.Algorithm.String() + " is not known", Mend: "use a constant of this package"}
 	}
 	if err := s.checkFields(); err != nil {
 		return nil, err
 	}
-	n := &numbers{spec: s, alg: s.Algorithm, fromCaller: s.FromCaller}
-	if err := n.fillIn(); err != nil {
+	n := &compiledLimit{spec: s, alg: s.Algorithm, fromCaller: s.FromCaller}
+	if err := n.compileAlgorithm(); err != nil {
 		return nil, err
 	}
 	if err := n.nameScope(); err != nil {
@@ -58,8 +58,8 @@ func (s Spec) compile() (*numbers, error) {
 	return n, nil
 }
 
-// fillIn compiles the part that belongs to the algorithm.
-func (n *numbers) fillIn() error {
+// compileAlgorithm compiles the part that belongs to the algorithm.
+func (n *compiledLimit) compileAlgorithm() error {
 	switch n.alg {
 	case TokenBucket, GCRA:
 		return n.compileBucket()
@@ -72,7 +72,7 @@ func (n *numbers) fillIn() error {
 	}
 }
 
-func (n *numbers) compileWindow() error {
+func (n *compiledLimit) compileWindow() error {
 	s := &n.spec
 	if err := s.checkLimitWindow(); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (n *numbers) compileWindow() error {
 	return nil
 }
 
-func (n *numbers) compileBuckets() error {
+func (n *compiledLimit) compileBuckets() error {
 	s := &n.spec
 	if s.Buckets == 0 {
 		s.Buckets = 1
@@ -107,7 +107,7 @@ func (n *numbers) compileBuckets() error {
 	return nil
 }
 
-func (n *numbers) compileBucket() error {
+func (n *compiledLimit) compileBucket() error {
 	s := &n.spec
 	rate, err := s.rate()
 	if err != nil {
@@ -122,7 +122,7 @@ func (n *numbers) compileBucket() error {
 	return n.setBucket("capacity", s.Capacity, rate)
 }
 
-func (n *numbers) compileLeaky() error {
+func (n *compiledLimit) compileLeaky() error {
 	s := &n.spec
 	if err := s.checkLimitWindow(); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (n *numbers) compileLeaky() error {
 
 // setBucket fits the rate to the capacity and keeps both. field is where the
 // capacity was said.
-func (n *numbers) setBucket(field string, capacity int64, rate *big.Rat) error {
+func (n *compiledLimit) setBucket(field string, capacity int64, rate *big.Rat) error {
 	n.max, n.full = capacity, capacity*microUnits
 	fitted := fitRate(rate, func(p, q *big.Int) bool { return rateFits(n.full, p, q) })
 	if fitted.Sign() == 0 {
@@ -155,7 +155,7 @@ func (n *numbers) setBucket(field string, capacity int64, rate *big.Rat) error {
 	n.rounded = fitted.Cmp(rate) != 0
 	n.p, n.q = fitted.Num().Int64(), fitted.Denom().Int64()
 	n.byP, n.byQ = divisorOf(n.p), divisorOf(n.q)
-	n.short = bits.Len64(uint64(n.full))+bits.Len64(uint64(n.q)) <= 61
+	n.fitsWord = bits.Len64(uint64(n.full))+bits.Len64(uint64(n.q)) <= 61
 	fill := new(big.Int).Mul(big.NewInt(n.full), fitted.Denom())
 	fill.Add(fill, big.NewInt(n.p-1)).Quo(fill, big.NewInt(n.p))
 	if fill.BitLen() > 52 {
@@ -167,7 +167,7 @@ func (n *numbers) setBucket(field string, capacity int64, rate *big.Rat) error {
 	return nil
 }
 
-func (n *numbers) compileQuota() (err error) {
+func (n *compiledLimit) compileQuota() (err error) {
 	s := &n.spec
 	if s.Limit < 1 || s.Limit > MaxLimit {
 		return outOfRange("limit", s.Limit, 1, MaxLimit)
@@ -241,7 +241,7 @@ func checkWait(field string, w time.Duration) error {
 }
 
 // nameScope fills in the default name and checks the scope.
-func (n *numbers) nameScope() error {
+func (n *compiledLimit) nameScope() error {
 	s := &n.spec
 	if s.Name == "" {
 		s.Name = s.defaultName()
@@ -277,11 +277,11 @@ func windowText(d time.Duration) string {
 }
 
 // shape is what makes another limit of the same name start fresh.
-func (n *numbers) shape() string {
+func (n *compiledLimit) shape() string {
 	return fmt.Sprintf("%s|%d|%d|%s", n.alg, n.window, n.buckets, n.calendar.said)
 }
 
-func (n *numbers) hashScope() (salt [2]uint64) {
+func (n *compiledLimit) hashScope() (salt [2]uint64) {
 	h := sha256.New()
 	for _, part := range []string{n.spec.Namespace, n.spec.Rule, n.spec.Name, n.shape()} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
@@ -293,7 +293,7 @@ func (n *numbers) hashScope() (salt [2]uint64) {
 	return [2]uint64{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:])}
 }
 
-func (n *numbers) describedWindow() time.Duration {
+func (n *compiledLimit) describedWindow() time.Duration {
 	switch {
 	case n.alg == Quota:
 		return n.calendar.longest()
@@ -304,7 +304,7 @@ func (n *numbers) describedWindow() time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-func (n *numbers) String() string {
+func (n *compiledLimit) String() string {
 	s := &n.spec
 	var b strings.Builder
 	b.WriteString(s.Name)

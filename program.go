@@ -61,7 +61,7 @@ func (l Limit) Share(nodes int) (Limit, error) {
 		return l, nil
 	}
 	n := l.n
-	share := numbers{spec: n.spec, alg: n.alg, fromCaller: n.fromCaller, max: part(n.max, nodes), window: n.window, width: n.width,
+	share := compiledLimit{spec: n.spec, alg: n.alg, fromCaller: n.fromCaller, max: part(n.max, nodes), window: n.window, width: n.width,
 		buckets: n.buckets, maxWait: n.maxWait, calendar: n.calendar, salt: n.salt}
 	if n.full > 0 {
 		rate := new(big.Rat).Mul(big.NewRat(n.p, n.q), big.NewRat(1, int64(nodes)))

@@ -32,7 +32,7 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (Reservation
 	d, err := l.take(ctx, Claim{Key: key, Cost: n})
 	r := Reservation{Decision: d}
 	if err == nil && d.Allowed && !d.Degraded {
-		r.refund = &refund{limiter: l, claim: l.giveBack(key, n, &d), turn: make(chan struct{}, 1)}
+		r.refund = &refund{limiter: l, claim: l.refundClaim(key, n, &d), turn: make(chan struct{}, 1)}
 		r.refund.turn <- struct{}{}
 	}
 	return r, err
@@ -40,8 +40,8 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (Reservation
 
 func refuseNothing() error { return invalid("cost: is below 1", "reserve at least one unit") }
 
-// giveBack is the claim that returns what an allowed one was charged.
-func (l *Limiter) giveBack(key string, n int64, d *Decision) Claim {
+// refundClaim is the claim that returns what an allowed one was charged.
+func (l *Limiter) refundClaim(key string, n int64, d *Decision) Claim {
 	return Claim{Key: key, Limit: l.limit, Cost: -n, At: d.At}
 }
 

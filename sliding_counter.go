@@ -38,7 +38,7 @@ func (s *counters) advance(b int64) {
 
 // stepTwoCounters is the classic pair, packed: the number of the newer
 // bucket, and the two counts by bucket mod 2.
-func (n *numbers) stepTwoCounters(c cell, known bool, a *ask, r *result) cell {
+func (n *compiledLimit) stepTwoCounters(c packed, known bool, a *input, r *result) packed {
 	ring := [2]int64{int64(c.Lo >> 32), int64(c.Lo & (1<<32 - 1))}
 	s := counters{newest: int64(c.Hi), ring: ring[:]}
 	if !known {
@@ -47,13 +47,13 @@ func (n *numbers) stepTwoCounters(c cell, known bool, a *ask, r *result) cell {
 	}
 	n.count(&s, a, r)
 	if r.write {
-		c = cell{uint64(s.newest), uint64(ring[0])<<32 | uint64(ring[1])}
+		c = packed{uint64(s.newest), uint64(ring[0])<<32 | uint64(ring[1])}
 	}
 	return c
 }
 
 // stepCounters keeps {number of the newest bucket, counts of S + 1 buckets}.
-func (n *numbers) stepCounters(w []int64, a *ask, r *result) []int64 {
+func (n *compiledLimit) stepCounters(w []int64, a *input, r *result) []int64 {
 	known := len(w) > 0
 	if !known {
 		w = w[:n.buckets+2]
@@ -69,7 +69,7 @@ func (n *numbers) stepCounters(w []int64, a *ask, r *result) []int64 {
 	return w
 }
 
-func (n *numbers) count(s *counters, a *ask, r *result) {
+func (n *compiledLimit) count(s *counters, a *input, r *result) {
 	r.now = max(a.now, s.newest*n.width)
 	current := r.now / n.width
 	room := n.room(s, r.now)
@@ -77,7 +77,7 @@ func (n *numbers) count(s *counters, a *ask, r *result) {
 	switch {
 	case a.dry:
 	case a.cost < 0:
-		r.write = s.giveBack(takenAt(a, r.now)/n.width, current, -a.cost)
+		r.write = s.refund(takenAt(a, r.now)/n.width, current, -a.cost)
 	case r.allowed:
 		r.granted = min(a.extra, max(0, room-a.cost))
 		if r.write = a.cost+r.granted > 0; r.write {
@@ -85,11 +85,11 @@ func (n *numbers) count(s *counters, a *ask, r *result) {
 			s.ring[current%int64(len(s.ring))] += a.cost + r.granted
 		}
 	}
-	n.tellCounters(r, s, a.cost)
+	n.reportCounters(r, s, a.cost)
 }
 
 // room is ⌊N − estimate⌋ at t; below 0 after the limit was lowered.
-func (n *numbers) room(s *counters, t int64) int64 {
+func (n *compiledLimit) room(s *counters, t int64) int64 {
 	current, size := t/n.width, int64(n.buckets)
 	sum := int64(0)
 	for b := current - size + 1; b <= current; b++ {
@@ -99,8 +99,8 @@ func (n *numbers) room(s *counters, t int64) int64 {
 	return n.max - sum - mulDivUp(old, (current+1)*n.width-t, 0, n.width)
 }
 
-// giveBack takes units from bucket b while that has weight.
-func (s *counters) giveBack(b, current, units int64) bool {
+// refund takes units from bucket b while that has weight.
+func (s *counters) refund(b, current, units int64) bool {
 	size := int64(len(s.ring))
 	if b <= current-size || b > current || s.count(b) == 0 {
 		return false
@@ -109,7 +109,7 @@ func (s *counters) giveBack(b, current, units int64) bool {
 	return true
 }
 
-func (n *numbers) tellCounters(r *result, s *counters, cost int64) {
+func (n *compiledLimit) reportCounters(r *result, s *counters, cost int64) {
 	r.remaining = max(0, n.room(s, r.now))
 	if !r.allowed && cost <= n.max {
 		r.retry = n.roomAt(s, r.now, cost) - r.now
@@ -138,7 +138,7 @@ func (s *counters) lastCounted(current int64) int64 {
 // most N, is allowed. The estimate falls in straight pieces, one a bucket:
 // within bucket c+i it is sum + old·(w − o)/w at offset o. The piece that
 // ends at or below K = N − q holds the answer.
-func (n *numbers) roomAt(s *counters, t, cost int64) int64 {
+func (n *compiledLimit) roomAt(s *counters, t, cost int64) int64 {
 	size, allowed := int64(n.buckets), n.max-cost
 	current := t / n.width
 	sum := int64(0)

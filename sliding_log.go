@@ -17,11 +17,11 @@ const runWords = 2
 // logRoom is the greatest capacity that a log is given: a run for each unit
 // that can count at once, and a part more, so that a log whose units all have
 // times of their own moves its runs to the front with one charge in many.
-func (n *numbers) logRoom() int { return runWords * int(n.max+n.max/8) }
+func (n *compiledLimit) logRoom() int { return runWords * int(n.max+n.max/8) }
 
 // stepLog keeps the runs of admitted units, oldest first. Runs that no longer
 // count stay in front until their room is needed.
-func (n *numbers) stepLog(w []int64, a *ask, r *result) []int64 {
+func (n *compiledLimit) stepLog(w []int64, a *input, r *result) []int64 {
 	r.now = a.now
 	if len(w) > 0 {
 		r.now = max(a.now, newestRun(w))
@@ -32,7 +32,7 @@ func (n *numbers) stepLog(w []int64, a *ask, r *result) []int64 {
 	switch {
 	case a.dry:
 	case a.cost < 0:
-		w, r.write = giveBackRun(w, first, takenAt(a, r.now), -a.cost)
+		w, r.write = refundRun(w, first, takenAt(a, r.now), -a.cost)
 	case r.allowed:
 		r.granted = min(a.extra, room-a.cost)
 		if r.write = a.cost+r.granted > 0; r.write {
@@ -42,14 +42,14 @@ func (n *numbers) stepLog(w []int64, a *ask, r *result) []int64 {
 	if r.write && a.cost < 0 {
 		first, r.forget = 0, len(w) == 0
 	}
-	n.tellLog(r, w, first, a.cost)
+	n.reportLog(r, w, first, a.cost)
 	return w
 }
 
 func newestRun(w []int64) int64 { return w[len(w)-runWords] }
 
 // firstLive is where the first run stands that counts at t.
-func (n *numbers) firstLive(w []int64, t int64) int { return findRun(w, t-n.window+1) }
+func (n *compiledLimit) firstLive(w []int64, t int64) int { return findRun(w, t-n.window+1) }
 
 // findRun is where the first run stands that is not before t.
 func findRun(w []int64, t int64) int {
@@ -97,10 +97,10 @@ func dropRuns(w []int64, first int) []int64 {
 	return w[:len(live)]
 }
 
-// giveBackRun removes up to so many units that were admitted exactly at, and
+// refundRun removes up to so many units that were admitted exactly at, and
 // with them the runs that no longer count: the newest time may be less
 // afterwards, and would have them count again.
-func giveBackRun(w []int64, first int, at, units int64) ([]int64, bool) {
+func refundRun(w []int64, first int, at, units int64) ([]int64, bool) {
 	run := max(first, findRun(w, at))
 	if run == len(w) || w[run] != at {
 		return w, false
@@ -117,7 +117,7 @@ func giveBackRun(w []int64, first int, at, units int64) ([]int64, bool) {
 	return w, true
 }
 
-func (n *numbers) tellLog(r *result, w []int64, first int, cost int64) {
+func (n *compiledLimit) reportLog(r *result, w []int64, first int, cost int64) {
 	counted := unitsFrom(w, first)
 	r.remaining = max(0, n.max-counted)
 	if counted == 0 {

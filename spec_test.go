@@ -124,7 +124,7 @@ func TestShortFormIsNumberSlashUnit(t *testing.T) {
 
 func TestScopeAndShapeDecideWhoseStateItIs(t *testing.T) {
 	base := Spec{Rule: "r", Name: "n", Limit: 10, Window: time.Second}
-	change := func(f func(*Spec)) *numbers {
+	change := func(f func(*Spec)) *compiledLimit {
 		s := base
 		f(&s)
 		l, err := s.Compile()

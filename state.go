@@ -13,7 +13,7 @@ import (
 type State struct {
 	known  bool
 	bucket bucket  // bucket, gcra, leaky
-	cell   cell    // fixed window, quota, counter of one bucket
+	cell   packed  // fixed window, quota, counter of one bucket
 	wide   []int64 // log (runs), counter of many buckets
 }
 
@@ -29,15 +29,15 @@ func (l Limit) Step(s *State, now int64, c *Claim, dry bool) (d Decision) {
 		l.n.stepPlain(s, now, c.Cost, &d)
 		return d
 	}
-	a := ask{dry: dry}
-	c.ask(&a, now)
+	a := input{dry: dry}
+	c.asInput(&a, now)
 	var r result
 	l.n.stepState(s, &a, &r)
 	l.n.decide(&d, &r, &a)
 	return d
 }
 
-func (n *numbers) stepState(s *State, a *ask, r *result) {
+func (n *compiledLimit) stepState(s *State, a *input, r *result) {
 	switch {
 	case a.cost == Forget && !a.dry:
 		n.forgotten(a, r)
@@ -60,15 +60,15 @@ func (n *numbers) stepState(s *State, a *ask, r *result) {
 
 // stepPlain is the step for nearly every check: see takePlain. The state may
 // have been written under other numbers.
-func (n *numbers) stepPlain(s *State, now, cost int64, d *Decision) {
+func (n *compiledLimit) stepPlain(s *State, now, cost int64, d *Decision) {
 	b, allowed := n.refill(s.bucket, now).charge(cost)
 	if allowed && cost > 0 {
 		s.bucket = b
 	}
-	n.tellPlain(d, b, now, cost, allowed)
+	n.reportPlain(d, b, now, cost, allowed)
 }
 
-func (n *numbers) stepBucketState(s *State, a *ask, r *result) {
+func (n *compiledLimit) stepBucketState(s *State, a *input, r *result) {
 	if a.cost == Forget {
 		a.cost = 0 // shown, not done
 	}
@@ -83,7 +83,7 @@ func (n *numbers) stepBucketState(s *State, a *ask, r *result) {
 	}
 }
 
-func (n *numbers) stepWideState(s *State, a *ask, r *result) {
+func (n *compiledLimit) stepWideState(s *State, a *input, r *result) {
 	if room := n.wideRoom(len(s.wide), a); cap(s.wide) < room {
 		s.wide = append(make([]int64, 0, room), s.wide...)
 	}
@@ -137,7 +137,7 @@ func (b *bucket) append(to []byte) []byte {
 	return to
 }
 
-func (n *numbers) appendCounters(to []byte, s *State) []byte {
+func (n *compiledLimit) appendCounters(to []byte, s *State) []byte {
 	if n.buckets == 1 {
 		return binary.BigEndian.AppendUint64(appendTime(to, int64(s.cell.Hi)), s.cell.Lo)
 	}
@@ -170,7 +170,7 @@ func (l Limit) DecodeState(data []byte) (s State, err error) {
 	return s, err
 }
 
-func (n *numbers) decodeState(s *State, data []byte) error {
+func (n *compiledLimit) decodeState(s *State, data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
@@ -183,7 +183,7 @@ func (n *numbers) decodeState(s *State, data []byte) error {
 		ok = n.decodeCounters(s, data)
 	case n.buckets > 0 || n.alg == Quota:
 		if ok = len(data) == timeBytes+countBytes; ok {
-			s.cell = cell{uint64(readTime(data)), uint64(binary.BigEndian.Uint32(data[timeBytes:]))}
+			s.cell = packed{uint64(readTime(data)), uint64(binary.BigEndian.Uint32(data[timeBytes:]))}
 		}
 	default:
 		ok = s.bucket.decode(data)
@@ -213,12 +213,12 @@ func (b *bucket) decode(data []byte) bool {
 	return isTime(b.last) && isTime(b.whole) && isTime(b.frac)
 }
 
-func (n *numbers) decodeCounters(s *State, data []byte) bool {
+func (n *compiledLimit) decodeCounters(s *State, data []byte) bool {
 	if len(data) != timeBytes+countBytes*(n.buckets+1) || readTime(data) < 0 || readTime(data) > maxMicros/n.width {
 		return false
 	}
 	if n.buckets == 1 {
-		s.cell = cell{uint64(readTime(data)), binary.BigEndian.Uint64(data[timeBytes:])}
+		s.cell = packed{uint64(readTime(data)), binary.BigEndian.Uint64(data[timeBytes:])}
 		return true
 	}
 	s.wide = append(make([]int64, 0, n.buckets+2), readTime(data))

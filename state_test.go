@@ -69,7 +69,7 @@ func (b *byteStore) take(g *stint.Group, now int64, charge bool, out []stint.Dec
 	for i := range g.Claims {
 		out[i] = b.step(&g.Claims[i], now, true)
 	}
-	_, face := stint.Face(g.Claims, out)
+	_, face := stint.Combine(g.Claims, out)
 	for i := range g.Claims {
 		if face.Allowed && charge && out[i].Allowed {
 			out[i] = b.step(&g.Claims[i], now, false)

@@ -12,13 +12,13 @@ import (
 // than a few words goes through pointers: copies of fresh structs stall the
 // processor for longer than the arithmetic takes.
 
-// cell is the packed state of a narrow limit: every algorithm but the log
+// packed is the packed state of a narrow limit: every algorithm but the log
 // and the counter of many buckets, whose state is a slice.
-type cell struct{ Hi, Lo uint64 }
+type packed struct{ Hi, Lo uint64 }
 
-// ask is what a step reads of a claim and the clock. With dry set it decides
+// input is what a step reads of a claim and the clock. With dry set it decides
 // but charges nothing.
-type ask struct {
+type input struct {
 	now, cost, extra, at int64
 	maxDelay             time.Duration
 	dry                  bool
@@ -41,20 +41,20 @@ type result struct {
 }
 
 // wide reports whether the state is a slice beside the table.
-func (n *numbers) wide() bool {
+func (n *compiledLimit) wide() bool {
 	return n.alg == SlidingWindowLog || n.alg == SlidingWindowCounter && n.buckets > 1
 }
 
 // step decides one claim on a narrow limit. from is the numbers that the
 // state was written under, nil when there is no state: they may differ from n
 // after a change of the limit.
-func (n *numbers) step(c cell, from *numbers, a *ask, r *result) cell {
+func (n *compiledLimit) step(c packed, from *compiledLimit, a *input, r *result) packed {
 	if a.cost == Forget && a.dry {
 		a.cost = 0 // the key shows as it stands
 	}
 	if a.cost == Forget {
 		n.forgotten(a, r)
-		return cell{}
+		return packed{}
 	}
 	switch n.alg {
 	case TokenBucket, GCRA:
@@ -70,7 +70,7 @@ func (n *numbers) step(c cell, from *numbers, a *ask, r *result) cell {
 
 // stepWide decides one claim on a wide limit. It works in place, within the
 // capacity that wideRoom asks for, and allocates nothing.
-func (n *numbers) stepWide(w []int64, a *ask, r *result) []int64 {
+func (n *compiledLimit) stepWide(w []int64, a *input, r *result) []int64 {
 	if a.cost == Forget && a.dry {
 		a.cost = 0 // the key shows as it stands
 	}
@@ -86,7 +86,7 @@ func (n *numbers) stepWide(w []int64, a *ask, r *result) []int64 {
 }
 
 // wideRoom is the capacity that stepWide needs for a state of have words.
-func (n *numbers) wideRoom(have int, a *ask) int {
+func (n *compiledLimit) wideRoom(have int, a *input) int {
 	if n.alg == SlidingWindowCounter {
 		return n.buckets + 2
 	}
@@ -97,7 +97,7 @@ func (n *numbers) wideRoom(have int, a *ask) int {
 }
 
 // forgotten is the result of a reset: the key as if never used.
-func (n *numbers) forgotten(a *ask, r *result) {
+func (n *compiledLimit) forgotten(a *input, r *result) {
 	r.allowed, r.write, r.forget = true, true, true
 	r.now, r.remaining = a.now, n.max
 	if n.alg == TokenBucket || n.alg == GCRA {
@@ -106,21 +106,21 @@ func (n *numbers) forgotten(a *ask, r *result) {
 }
 
 // decide completes the answer in d, which is zero before. It needs no lock.
-func (n *numbers) decide(d *Decision, r *result, a *ask) {
+func (n *compiledLimit) decide(d *Decision, r *result, a *input) {
 	d.Allowed, d.Limit, d.Granted, d.At = r.allowed, n.max, r.granted, r.now
 	gap := r.now - a.now
 	switch n.alg {
 	case TokenBucket, GCRA:
-		n.tellBucket(d, r, a.cost, gap)
+		n.reportBucket(d, r, a.cost, gap)
 	case LeakyBucket:
-		n.tellLeaky(d, r, a, gap)
+		n.reportLeaky(d, r, a, gap)
 	default:
-		n.tellCount(d, r, a.cost, gap)
+		n.reportCount(d, r, a.cost, gap)
 	}
 }
 
-// tellCount tells what an algorithm that counts has already worked out.
-func (n *numbers) tellCount(d *Decision, r *result, cost, gap int64) {
+// reportCount tells what an algorithm that counts has already worked out.
+func (n *compiledLimit) reportCount(d *Decision, r *result, cost, gap int64) {
 	d.Remaining = r.remaining
 	if r.reset > 0 {
 		d.ResetAfter = micros(gap + r.reset)
@@ -134,7 +134,7 @@ func (n *numbers) tellCount(d *Decision, r *result, cost, gap int64) {
 }
 
 // retryAfter is Never for a cost that no wait makes possible.
-func (n *numbers) retryAfter(cost, wait int64) time.Duration {
+func (n *compiledLimit) retryAfter(cost, wait int64) time.Duration {
 	if cost > n.max {
 		return Never
 	}
@@ -142,7 +142,7 @@ func (n *numbers) retryAfter(cost, wait int64) time.Duration {
 }
 
 // idle reports whether the state of a narrow limit is as good as none at now.
-func (n *numbers) idle(c cell, now int64) bool {
+func (n *compiledLimit) idle(c packed, now int64) bool {
 	switch n.alg {
 	case TokenBucket, GCRA:
 		return n.refill(n.unpack(c), now).whole == n.full
@@ -158,7 +158,7 @@ func (n *numbers) idle(c cell, now int64) bool {
 }
 
 // idleWide is idle for a wide limit.
-func (n *numbers) idleWide(w []int64, now int64) bool {
+func (n *compiledLimit) idleWide(w []int64, now int64) bool {
 	switch {
 	case len(w) == 0:
 		return true
@@ -174,23 +174,23 @@ const leftWhole = 1 << 16
 
 // left is the share of a narrow limit that remains, of leftWhole: what a full
 // table sorts its states by when one must go. 0 means exhausted.
-func (n *numbers) left(c cell, now int64) int64 {
+func (n *compiledLimit) left(c packed, now int64) int64 {
 	var r result
 	var d Decision
-	a := ask{now: now}
+	a := input{now: now}
 	n.step(c, n, &a, &r)
 	n.decide(&d, &r, &a)
 	return n.share(d.Remaining)
 }
 
 // leftWide is left for a wide limit.
-func (n *numbers) leftWide(w []int64, now int64) int64 {
+func (n *compiledLimit) leftWide(w []int64, now int64) int64 {
 	var r result
-	n.stepWide(w, &ask{now: now}, &r)
+	n.stepWide(w, &input{now: now}, &r)
 	return n.share(r.remaining)
 }
 
-func (n *numbers) share(remaining int64) int64 {
+func (n *compiledLimit) share(remaining int64) int64 {
 	if remaining == 0 {
 		return 0
 	}

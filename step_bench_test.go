@@ -22,9 +22,9 @@ func BenchmarkStep(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.Run(l.String(), func(b *testing.B) {
-			var c cell
-			var from *numbers
-			a := ask{now: 1_700_000_000_000_000, cost: 1}
+			var c packed
+			var from *compiledLimit
+			a := input{now: 1_700_000_000_000_000, cost: 1}
 			var d Decision
 			for b.Loop() {
 				a.now += 500

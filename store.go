@@ -16,7 +16,7 @@ type Store interface {
 	// TakeGroups decides the groups one after the other, each atomically,
 	// and writes one decision per claim into out, in order. The length of
 	// out must be the number of claims. Whether a group was admitted, and
-	// its face, is read from its decisions with [Face]. An error of one
+	// its face, is read from its decisions with [Combine]. An error of one
 	// group leaves the decisions of the others valid: it is a
 	// [*GroupsError]; any other error means that no group was decided.
 	TakeGroups(ctx context.Context, groups []Group, out []Decision) error

@@ -200,6 +200,6 @@ func (r *round) admitted(l *local, g *stint.Group, decisions []stint.Decision) {
 }
 
 func admits(claims []stint.Claim, decisions []stint.Decision) bool {
-	_, d := stint.Face(claims, decisions)
+	_, d := stint.Combine(claims, decisions)
 	return d.Allowed
 }

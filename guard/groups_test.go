@@ -64,7 +64,7 @@ func TestGroupsWithoutStore(t *testing.T) {
 					if got := answers(out); got != want {
 						t.Errorf("request %d: got %s, want %s", i, got, want)
 					}
-					if face, d := stint.Face(group.Claims, out); !d.Allowed && d.RetryAfter <= 0 {
+					if face, d := stint.Combine(group.Claims, out); !d.Allowed && d.RetryAfter <= 0 {
 						t.Errorf("request %d: denied by claim %d without a time to retry: %+v", i, face, d)
 					}
 				}

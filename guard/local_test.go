@@ -290,7 +290,7 @@ func TestLocalHeedsTheGreatestDelay(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, want := range []bool{true, false, false, true} {
-			if _, d := stint.Face(groups[i].Claims, out[2*i:2*i+2]); d.Allowed != want {
+			if _, d := stint.Combine(groups[i].Claims, out[2*i:2*i+2]); d.Allowed != want {
 				t.Errorf("group %d: %+v; want allowed %v", i, d, want)
 			}
 		}

@@ -298,7 +298,7 @@ func (w *world) index(c *stint.Claim) int {
 func charged(groups []stint.Group, out []stint.Decision) func(yield func(*stint.Claim, *stint.Decision) bool) {
 	return func(yield func(*stint.Claim, *stint.Decision) bool) {
 		for _, g := range groups {
-			_, face := stint.Face(g.Claims, out[:len(g.Claims)])
+			_, face := stint.Combine(g.Claims, out[:len(g.Claims)])
 			for i := range g.Claims {
 				if face.Allowed && !yield(&g.Claims[i], &out[i]) {
 					return

@@ -164,7 +164,7 @@ func (c *call) lack(err error) {
 	out := c.out
 	for i := range c.groups {
 		g := &c.groups[i]
-		if _, face := stint.Face(g.Claims, out[:len(g.Claims)]); c.errs[i] == nil && face.Allowed && g.replicas > 0 {
+		if _, face := stint.Combine(g.Claims, out[:len(g.Claims)]); c.errs[i] == nil && face.Allowed && g.replicas > 0 {
 			c.errs[i] = err
 		}
 		out = out[len(g.Claims):]

@@ -257,7 +257,7 @@ func (p *plan) admitted(index, first int) bool {
 		return false
 	}
 	claims := p.groups[index].Claims
-	_, face := stint.Face(claims, p.out[first:first+len(claims)])
+	_, face := stint.Combine(claims, p.out[first:first+len(claims)])
 	return face.Allowed
 }
 

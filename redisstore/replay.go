@@ -72,7 +72,7 @@ func (r *replay) together(lines []line, charge bool, out []stint.Decision) bool 
 		r.step(&lines[i], true, &out[i])
 	}
 	r.batch.claims = claims
-	_, face := stint.Face(claims, out)
+	_, face := stint.Combine(claims, out)
 	if !face.Allowed || !charge {
 		return face.Allowed
 	}

@@ -71,7 +71,7 @@ func (s *spread) returnable() bool {
 }
 
 func (s *spread) admitted() bool {
-	_, face := stint.Face(s.claims, s.answers)
+	_, face := stint.Combine(s.claims, s.answers)
 	return face.Allowed
 }
 
@@ -169,7 +169,7 @@ func (s *spread) charged() (groups []stint.Group, from []int) {
 		out := s.out[first : first+len(unit.Claims)]
 		places := s.from[first : first+len(unit.Claims)]
 		first += len(unit.Claims)
-		if _, face := stint.Face(unit.Claims, out); !face.Allowed || s.errs != nil && s.errs[i] != nil {
+		if _, face := stint.Combine(unit.Claims, out); !face.Allowed || s.errs != nil && s.errs[i] != nil {
 			continue
 		}
 		for j, c := range unit.Claims {

@@ -38,7 +38,7 @@ func groupOf(limit stint.Limit, keys ...string) (g stint.Group) {
 func takeGroup(ctx context.Context, s stint.Store, g stint.Group) ([]stint.Decision, stint.Decision, error) {
 	out := make([]stint.Decision, len(g.Claims))
 	err := s.TakeGroups(ctx, []stint.Group{g}, out)
-	_, face := stint.Face(g.Claims, out)
+	_, face := stint.Combine(g.Claims, out)
 	return out, face, err
 }
 

@@ -75,7 +75,7 @@ func (j *journey) unload(c *call, from int, out []stint.Decision) {
 			j.fail(g.group, err)
 		}
 		if !g.shadow {
-			_, face := stint.Face(j.groups[g.group].Claims, own)
+			_, face := stint.Combine(j.groups[g.group].Claims, own)
 			j.admitted = err == nil && face.Allowed
 		}
 	}

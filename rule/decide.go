@@ -203,6 +203,6 @@ func (q *request) decided(o *Outcome) {
 		next++
 	}
 	if n := len(q.enforced); n > 0 {
-		o.Face, o.Decision = stint.Face(q.enforced, q.decisions[:n])
+		o.Face, o.Decision = stint.Combine(q.enforced, q.decisions[:n])
 	}
 }

@@ -54,7 +54,7 @@ func (h *history) checkCharged(g stint.Group, before, decisions []stint.Decision
 
 // admitted reads from its decisions whether a group was admitted.
 func admitted(g stint.Group, decisions []stint.Decision) bool {
-	_, face := stint.Face(g.Claims, decisions)
+	_, face := stint.Combine(g.Claims, decisions)
 	return face.Allowed
 }
 

@@ -95,16 +95,16 @@ func truthfulRetryOfGroups(tb rapid.TB, b *bench) {
 		for range h.manySteps() {
 			h.pass(p.limit())
 			g := p.group()
-			_, face := stint.Face(g.Claims, h.takeGroups(g))
+			_, face := stint.Combine(g.Claims, h.takeGroups(g))
 			if face.Allowed || face.RetryAfter == stint.Never || h.now()+face.RetryAfter.Microseconds() > lastTime {
 				continue
 			}
 			h.clock.Add(face.RetryAfter.Microseconds() - 1)
-			if _, early := stint.Face(g.Claims, h.takeGroups(g)); early.Allowed {
+			if _, early := stint.Combine(g.Claims, h.takeGroups(g)); early.Allowed {
 				h.Fatalf("%s: denied for %v, admitted one microsecond before", groupsText([]stint.Group{g}), face.RetryAfter)
 			}
 			h.clock.Add(1)
-			if _, due := stint.Face(g.Claims, h.takeGroups(g)); !due.Allowed {
+			if _, due := stint.Combine(g.Claims, h.takeGroups(g)); !due.Allowed {
 				h.Fatalf("%s: denied for %v, and again after exactly that for %v", groupsText([]stint.Group{g}), face.RetryAfter, due.RetryAfter)
 			}
 		}

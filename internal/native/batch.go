@@ -104,7 +104,7 @@ func (b *batch) count(s *Service, failures []*stintv1.Failure) {
 		case len(own) == 1:
 			s.options.Taken(&own[0], g.Claims[0].Policy.OnFailure)
 		default:
-			_, face := stint.Face(g.Claims, own)
+			_, face := stint.Combine(g.Claims, own)
 			s.options.Taken(&face, g.Claims[0].Policy.OnFailure)
 		}
 	}

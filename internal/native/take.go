@@ -131,7 +131,7 @@ func (s *Service) takeOne(ctx context.Context, t *take) (*stintv1.Decision, []*s
 
 // taken counts a decision and writes it as messages.
 func (s *Service) taken(claims []stint.Claim, decisions []stint.Decision) (*stintv1.Decision, []*stintv1.LimitDecision) {
-	_, face := stint.Face(claims, decisions)
+	_, face := stint.Combine(claims, decisions)
 	s.options.Taken(&face, claims[0].Policy.OnFailure)
 	if len(claims) == 1 {
 		return decision(&face), nil

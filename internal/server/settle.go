@@ -44,7 +44,7 @@ func (b *batch) settleTake(out []byte, i *item) ([]byte, answered, error) {
 		return out, answered{}, b.errs[i.groups.from]
 	}
 	claims, decisions := b.groups[i.groups.from].Claims, b.decisions[i.decisions.from:i.decisions.to]
-	_, face := stint.Face(claims, decisions)
+	_, face := stint.Combine(claims, decisions)
 	onFailure := claims[0].Policy.OnFailure
 	b.server.metrics.countTake(&face, onFailure)
 	return appendTaken(out, &face, claims, decisions), answered{face, closedClaim(&face, onFailure)}, nil

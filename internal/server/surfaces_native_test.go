@@ -186,6 +186,6 @@ func askRemote(t *testing.T, w *world, q question, d decided) (got, want string)
 	if err := w.remote.TakeGroups(patient(t), []stint.Group{group}, out); err != nil {
 		t.Fatal(err)
 	}
-	_, face := stint.Face(group.Claims, out)
+	_, face := stint.Combine(group.Claims, out)
 	return fmt.Sprintf("%+v %+v", face, out), fmt.Sprintf("%+v %+v", d.face, d.lines())
 }
