@@ -8,71 +8,71 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// blame is what an error says of the store, in the order of how much it tells.
-type blame uint8
+// class is what an error says of the store, in the order of how much it tells.
+type class uint8
 
 const (
-	blameCaller    blame = iota // the claim is wrong: nothing
-	blameRule                   // its own demand was not met: nothing of others'
-	blameImpatient              // the caller gave up: only that it took so long
-	blameNone                   // the store answered, if only with an error
-	blameStore                  // it cannot be reached, or did not answer in time
+	classCaller   class = iota // the claim is wrong: nothing
+	classRule                  // its own demand was not met: nothing of others'
+	classCanceled              // the caller gave up: only that it took so long
+	classAnswered              // the store answered, if only with an error
+	classFailure               // it cannot be reached, or did not answer in time
 )
 
 // degrades reports whether the claim is to be decided without the store.
-func (b blame) degrades() bool {
-	return b == blameRule || b == blameNone || b == blameStore
+func (b class) degrades() bool {
+	return b == classRule || b == classAnswered || b == classFailure
 }
 
-// blameFor reads the error of a call that was made with the caller's context.
-func blameFor(ctx context.Context, err error) blame {
+// classify reads the error of a call that was made with the caller's context.
+func classify(ctx context.Context, err error) class {
 	var e *stint.Error
 	if !errors.As(err, &e) {
-		return blameUnknown(ctx, err)
+		return classifyUnknown(ctx, err)
 	}
 	switch e.Code {
 	case stint.CodeInvalid:
-		return blameCaller
+		return classCaller
 	case stint.CodeCanceled:
-		return blameImpatient
+		return classCanceled
 	case stint.CodeTimeout:
-		return blameTimeout(ctx, e)
+		return classifyTimeout(ctx, e)
 	case stint.CodeUnavailable:
-		return blameKind(e)
+		return classifyUnavailable(e)
 	case stint.CodeInternal:
-		return blameInternal(e)
+		return classifyInternal(e)
 	case stint.CodeExhausted:
-		return blameExhausted(e)
+		return classifyExhausted(e)
 	}
-	return blameNone
+	return classAnswered
 }
 
-// blameExhausted is the caller's where callers' own limits have used up what the
+// classifyExhausted is the caller's where callers' own limits have used up what the
 // store keeps for them: to decide those without the store would lift the bound.
-func blameExhausted(e *stint.Error) blame {
+func classifyExhausted(e *stint.Error) class {
 	if e.Kind == stint.KindCallerBudget {
-		return blameCaller
+		return classCaller
 	}
-	return blameNone
+	return classAnswered
 }
 
-// blameInternal is the store's where its server cannot run what decides, or
+// classifyInternal is the store's where its server cannot run what decides, or
 // decides otherwise than this program. Everybody's checks fail there, and
 // nobody would hear of it.
-func blameInternal(e *stint.Error) blame {
+func classifyInternal(e *stint.Error) class {
 	switch e.Kind {
 	case "script", "garbled":
-		return blameStore
+		return classFailure
 	}
-	return blameNone
+	return classAnswered
 }
 
-// blameTimeout is the store's, unless the caller's own deadline was sooner.
-func blameTimeout(ctx context.Context, e *stint.Error) blame {
+// classifyTimeout is the store's, unless the caller's own deadline was sooner.
+func classifyTimeout(ctx context.Context, e *stint.Error) class {
 	if over(ctx) {
-		return blameImpatient
+		return classCanceled
 	}
-	return blameKind(e)
+	return classifyUnavailable(e)
 }
 
 // over reports whether the caller's time is. A store may see that by a timer of
@@ -82,24 +82,24 @@ func over(ctx context.Context) bool {
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
-// blameKind tells errors of one key, of a slot that is on its way to another
+// classifyUnavailable tells errors of one key, of a slot that is on its way to another
 // server, or of what one rule asks for, from those of the server: they must not
 // take the server from all the others.
-func blameKind(e *stint.Error) blame {
+func classifyUnavailable(e *stint.Error) class {
 	switch e.Kind {
 	case "wrongtype", "corrupt":
-		return blameNone
+		return classAnswered
 	case "replicas", "try_again":
-		return blameRule
+		return classRule
 	}
-	return blameStore
+	return classFailure
 }
 
-// blameUnknown is of an error that is no [*stint.Error], as there should be
+// classifyUnknown is of an error that is no [*stint.Error], as there should be
 // none.
-func blameUnknown(ctx context.Context, err error) blame {
+func classifyUnknown(ctx context.Context, err error) class {
 	if over(ctx) && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
-		return blameImpatient
+		return classCanceled
 	}
-	return blameStore
+	return classFailure
 }

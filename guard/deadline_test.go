@@ -98,10 +98,10 @@ func (u until) Deadline() (time.Time, bool) { return u.deadline, true }
 // A store that keeps the deadline of a call by itself may do so before the
 // context hears of it. It is the caller's deadline all the same.
 func TestTimeThatIsOverIsTheCallers(t *testing.T) {
-	for after, want := range map[time.Duration]blame{-time.Microsecond: blameImpatient, time.Hour: blameStore} {
+	for after, want := range map[time.Duration]class{-time.Microsecond: classCanceled, time.Hour: classFailure} {
 		ctx := until{t.Context(), time.Now().Add(after)}
 		for _, err := range []error{&stint.Error{Code: stint.CodeTimeout, Kind: "timeout", Problem: "no answer"}, context.DeadlineExceeded} {
-			if got := blameFor(ctx, err); got != want {
+			if got := classify(ctx, err); got != want {
 				t.Errorf("%v after the deadline, %v: blame %d, want %d", -after, err, got, want)
 			}
 		}

@@ -3,7 +3,7 @@ package guard
 import "github.com/stintdev/stint"
 
 // degradeClaim decides a claim without the store.
-func (s *Store) degradeClaim(c stint.Claim, f fate) (stint.Decision, error) {
+func (s *Store) degradeClaim(c stint.Claim, f outcome) (stint.Decision, error) {
 	if err := c.Validate(); err != nil {
 		return stint.Decision{}, err
 	}
@@ -21,7 +21,7 @@ func (s *Store) degradeClaim(c stint.Claim, f fate) (stint.Decision, error) {
 
 // degrade decides a group without the store. admitted is whether the group
 // that a shadow observes was.
-func (r *round) degrade(g *stint.Group, out []stint.Decision, admitted bool, f fate) error {
+func (r *round) degrade(g *stint.Group, out []stint.Decision, admitted bool, f outcome) error {
 	if err := g.Validate(); err != nil {
 		return err
 	}

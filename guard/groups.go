@@ -18,7 +18,7 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 		return err
 	}
 	r := s.round(groups, out)
-	defer s.giveBack(r)
+	defer s.release(r)
 	r.plan()
 	r.send(ctx)
 	return r.answer()
@@ -41,18 +41,18 @@ type round struct {
 	groups []stint.Group
 	out    []stint.Decision
 
-	fates   []fate // by group
-	visited []visited
-	refused int // groups that the store is not asked for
+	outcomes []outcome // by group
+	calls    []shardCall
+	refused  int // groups that the store is not asked for
 
 	sub       []stint.Group // those that it is, when they are not all
 	decisions []stint.Decision
 	stand     standIns
 }
 
-// fate is why the store did not decide a claim or a group: the error of its
+// outcome is why the store did not decide a claim or a group: the error of its
 // call, or errRefused. Without an error it did.
-type fate struct {
+type outcome struct {
 	shard *shard // one of those that it is of; nil when it is of none
 	err   error
 	final bool // the error is the caller's own
@@ -72,18 +72,18 @@ func (s *Store) round(groups []stint.Group, out []stint.Decision) *round {
 		r = &round{guard: s}
 	}
 	r.groups, r.out = groups, out
-	r.fates = append(r.fates, make([]fate, len(groups))...)
+	r.outcomes = append(r.outcomes, make([]outcome, len(groups))...)
 	return r
 }
 
-// giveBack keeps the room alone for the next call.
-func (s *Store) giveBack(r *round) {
+// release keeps the room alone for the next call.
+func (s *Store) release(r *round) {
 	clear(r.sub)
-	clear(r.fates)
-	clear(r.visited)
+	clear(r.outcomes)
+	clear(r.calls)
 	clear(r.stand.group[0].Claims)
 	r.groups, r.out, r.refused = nil, nil, 0
-	r.fates, r.visited, r.sub, r.decisions = r.fates[:0], r.visited[:0], r.sub[:0], r.decisions[:0]
+	r.outcomes, r.calls, r.sub, r.decisions = r.outcomes[:0], r.calls[:0], r.sub[:0], r.decisions[:0]
 	s.rounds.Put(r)
 }
 
@@ -93,12 +93,12 @@ func (r *round) plan() {
 	var leader error
 	waits := false
 	for i := range r.groups {
-		g, f := &r.groups[i], &r.fates[i]
+		g, f := &r.groups[i], &r.outcomes[i]
 		if !g.Shadow {
 			waits = groupWaits(g)
 		}
 		f.waits = waits // a shadow travels with its leader
-		r.visitShards(g, f)
+		r.beginCalls(g, f)
 		if !g.Shadow {
 			leader = f.err
 		} else if f.err == nil {
@@ -126,9 +126,9 @@ func (r *round) send(ctx context.Context) {
 		r.scatter()
 	}
 	if err == nil && r.refused == 0 {
-		r.praise()
+		r.markHealthy()
 	} else {
-		r.spread(ctx, err, len(groups))
+		r.assignErrors(ctx, err, len(groups))
 	}
 	r.report()
 }
@@ -137,7 +137,7 @@ func (r *round) send(ctx context.Context) {
 func (r *round) part() ([]stint.Group, []stint.Decision) {
 	claims := 0
 	for i := range r.groups {
-		if r.fates[i].err == nil {
+		if r.outcomes[i].err == nil {
 			r.sub = append(r.sub, r.groups[i])
 			claims += len(r.groups[i].Claims)
 		}
@@ -151,7 +151,7 @@ func (r *round) scatter() {
 	from, to := r.decisions, r.out
 	for i := range r.groups {
 		n := len(r.groups[i].Claims)
-		if r.fates[i].err == nil {
+		if r.outcomes[i].err == nil {
 			copy(to[:n], from)
 			from = from[n:]
 		}
@@ -165,7 +165,7 @@ func (r *round) answer() error {
 	admitted, out := true, r.out
 	local := r.guard.local.Load()
 	for i := range r.groups {
-		g, f := &r.groups[i], r.fates[i]
+		g, f := &r.groups[i], r.outcomes[i]
 		decisions := out[:len(g.Claims)]
 		out = out[len(g.Claims):]
 		switch {

@@ -60,7 +60,7 @@ func (s *Store) localNow() *local {
 	}
 	l := &local{store: store}
 	s.local.Store(l)
-	s.shards.minders.run(func(ctx context.Context) { s.keepLocal(ctx, l) })
+	s.shards.background.run(func(ctx context.Context) { s.keepLocal(ctx, l) })
 	return l
 }
 

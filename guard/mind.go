@@ -12,9 +12,9 @@ import (
 // when another server has taken its place, nobody asks for it any more.
 const forgotten = time.Minute
 
-// mind stays with a shard from when its breaker opens to when it closes: it
+// superviseRecovery stays with a shard from when its breaker opens to when it closes: it
 // has the store leave the server alone, and probes it.
-func (s *shards) mind(ctx context.Context, sh *shard, why breaker.Reason) {
+func (s *shards) superviseRecovery(ctx context.Context, sh *shard, why breaker.Reason) {
 	since := time.Now()
 	s.stop(sh)
 	s.tellFailing(ctx, sh, why)

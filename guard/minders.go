@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// minders are goroutines that end with the guard.
-type minders struct {
+// background are goroutines that end with the guard.
+type background struct {
 	ctx    context.Context //nolint:containedctx // it ends with the guard, and they with it
 	cancel context.CancelFunc
 	mu     struct {
@@ -18,10 +18,10 @@ type minders struct {
 	}
 }
 
-func (m *minders) init() { m.ctx, m.cancel = context.WithCancel(context.Background()) }
+func (m *background) init() { m.ctx, m.cancel = context.WithCancel(context.Background()) }
 
 // run starts one, unless the guard is closed.
-func (m *minders) run(f func(context.Context)) {
+func (m *background) run(f func(context.Context)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.mu.closed {
@@ -29,7 +29,7 @@ func (m *minders) run(f func(context.Context)) {
 	}
 }
 
-func (m *minders) close() {
+func (m *background) close() {
 	m.cancel()
 	m.mu.Lock()
 	m.mu.closed = true

@@ -72,7 +72,7 @@ func DefaultBreaker() breaker.Options {
 	}
 }
 
-func (o *Options) complete() {
+func (o *Options) setDefaults() {
 	if o.Deadline == 0 {
 		o.Deadline = DefaultDeadline
 	}

@@ -81,14 +81,14 @@ func (sh *shard) retryAfter() time.Duration {
 const patience = 8
 
 // report tells the breaker how a call ended.
-func (sh *shard) report(call breaker.Call, b blame, err error) {
+func (sh *shard) report(call breaker.Call, b class, err error) {
 	switch b {
-	case blameStore:
+	case classFailure:
 		sh.noteFailure(err)
 		call.Failure()
-	case blameNone:
+	case classAnswered:
 		call.Success()
-	case blameImpatient:
+	case classCanceled:
 		call.Cancel()
 	}
 }
@@ -104,15 +104,15 @@ type shards struct {
 	breaker breaker.Options
 	claims  sync.Pool // of *stint.Claim
 
-	named   atomic.Pointer[map[string]*shard] // replaced under adding
-	adding  sync.Mutex
-	minders minders
+	named      atomic.Pointer[map[string]*shard] // replaced under adding
+	adding     sync.Mutex
+	background background
 }
 
 func (s *shards) init(g *Store) error {
 	s.guard, s.breaker = g, *g.options.Breaker
 	s.breaker.ProbesApart = true
-	s.breaker.Excuse = g.witness.excuses
+	s.breaker.Excuse = g.stalls.excuses
 	if s.breaker.SlowAfter == 0 { // how long a call takes must be known
 		s.breaker.SlowAfter = g.options.Deadline
 	}
@@ -120,7 +120,7 @@ func (s *shards) init(g *Store) error {
 		return fmt.Errorf("guard: Breaker: %w", err)
 	}
 	s.named.Store(&map[string]*shard{})
-	s.minders.init()
+	s.background.init()
 	s.claims.New = func() any { return new(stint.Claim) }
 	if s.sharded, _ = g.store.(Sharded); s.sharded == nil {
 		s.only = s.add("")
@@ -233,7 +233,7 @@ func (s *shards) sorted() []*shard {
 func (s *shards) changed(sh *shard, c breaker.Change) {
 	if c.From == breaker.Closed && c.To == breaker.Open {
 		sh.opened.Add(1)
-		s.minders.run(func(ctx context.Context) { s.mind(ctx, sh, c.Reason) })
+		s.background.run(func(ctx context.Context) { s.superviseRecovery(ctx, sh, c.Reason) })
 	}
 	if s.breaker.OnChange != nil {
 		s.breaker.OnChange(c)

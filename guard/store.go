@@ -24,7 +24,7 @@ type Store struct {
 	local    atomic.Pointer[local] // nil while nothing was decided locally
 	spare    spare
 	nodes    func() int
-	witness  witness
+	stalls   stallDetector
 	degraded degradedCounts
 }
 
@@ -64,7 +64,7 @@ func New(store stint.Store, o Options) (*Store, error) {
 	if err := checkStore(store); err != nil {
 		return nil, err
 	}
-	o.complete()
+	o.setDefaults()
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func New(store stint.Store, o Options) (*Store, error) {
 	if s.spare.store = o.Local(); wrapped.Missing(s.spare.store) {
 		return nil, errors.New("guard: Local: returned nil (return an empty store)")
 	}
-	s.witness.init(&s.shards.minders)
+	s.stalls.init(&s.shards.background)
 	if err := s.shards.init(s); err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (s *Store) Close() error {
 	if !s.made() {
 		return nil
 	}
-	s.shards.minders.close()
+	s.shards.background.close()
 	return nil
 }
 
@@ -145,7 +145,7 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 	}
 	call, ok := shard.begin()
 	if !ok {
-		return s.degradeClaim(c, fate{shard: shard, err: errRefused})
+		return s.degradeClaim(c, outcome{shard: shard, err: errRefused})
 	}
 	v := &visit{Context: ctx, call: call, within: s.within(ctx)}
 	d, err := s.store.Take(v, c)
@@ -157,12 +157,12 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 		}
 		return d, nil
 	}
-	blame := blameFor(ctx, err)
+	blame := classify(ctx, err)
 	shard.report(call, blame, err)
 	if !blame.degrades() {
 		return stint.Decision{}, err
 	}
-	return s.degradeClaim(c, fate{shard: shard, err: err})
+	return s.degradeClaim(c, outcome{shard: shard, err: err})
 }
 
 // leave ends a visit to the store.

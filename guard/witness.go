@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// witness tells a slow store from a process that has no processor to spare. A
+// stallDetector tells a slow store from a process that has no processor to spare. A
 // node under more requests than it can carry sees every call take long, and
 // would leave alone a store that is well, just when limits are needed most.
 //
@@ -15,9 +15,9 @@ import (
 // sleeps, asks itself something, and sees how late it is. A slow call is the
 // store's doing if it was watched from its beginning, and the process was never
 // late meanwhile.
-type witness struct {
-	minders *minders
-	epoch   time.Time
+type stallDetector struct {
+	background *background
+	epoch      time.Time
 
 	watching atomic.Bool
 	since    atomic.Int64 // when the watch began; all in nanoseconds from epoch
@@ -32,19 +32,19 @@ const (
 	lateness   = time.Millisecond // more than timers are late by themselves
 )
 
-func (w *witness) init(m *minders) { w.minders, w.epoch = m, time.Now() }
+func (w *stallDetector) init(m *background) { w.background, w.epoch = m, time.Now() }
 
-func (w *witness) now() int64 { return int64(time.Since(w.epoch)) }
+func (w *stallDetector) now() int64 { return int64(time.Since(w.epoch)) }
 
 // excuses reports whether a slow call that ends now is not the store's doing,
 // as far as is known.
-func (w *witness) excuses(took time.Duration) bool {
+func (w *stallDetector) excuses(took time.Duration) bool {
 	now := w.now()
 	w.until.Store(now + int64(watchFor))
 	if w.watching.CompareAndSwap(false, true) {
 		w.since.Store(now)
 		w.looked.Store(now)
-		w.minders.run(w.watch)
+		w.background.run(w.watch)
 		return true
 	}
 	began := now - int64(took)
@@ -52,7 +52,7 @@ func (w *witness) excuses(took time.Duration) bool {
 }
 
 // watch looks until no call has been slow for a while.
-func (w *witness) watch(ctx context.Context) {
+func (w *stallDetector) watch(ctx context.Context) {
 	answer, end := echo()
 	defer end()
 	for w.looked.Load() < w.until.Load() {
@@ -83,7 +83,7 @@ func echo() (answer, end func()) {
 }
 
 // look notes whether the last look is too long ago.
-func (w *witness) look(now int64) {
+func (w *stallDetector) look(now int64) {
 	if tooLong(now - w.looked.Load()) {
 		w.late.Store(now)
 	}

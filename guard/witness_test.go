@@ -7,12 +7,12 @@ import (
 )
 
 // watched runs a test with a witness that watches already.
-func watched(t *testing.T, test func(t *testing.T, w *witness)) {
+func watched(t *testing.T, test func(t *testing.T, w *stallDetector)) {
 	synctest.Test(t, func(t *testing.T) {
-		var m minders
+		var m background
 		m.init()
 		defer m.close()
-		var w witness
+		var w stallDetector
 		w.init(&m)
 		if !w.excuses(20 * time.Millisecond) {
 			t.Error("a call that nobody watched is held against the store")
@@ -23,7 +23,7 @@ func watched(t *testing.T, test func(t *testing.T, w *witness)) {
 }
 
 func TestSlowCallsOfAProcessInTimeAreTheStores(t *testing.T) {
-	watched(t, func(t *testing.T, w *witness) {
+	watched(t, func(t *testing.T, w *stallDetector) {
 		if w.excuses(50 * time.Millisecond) {
 			t.Error("a slow call is excused, and the process was never late")
 		}
@@ -31,7 +31,7 @@ func TestSlowCallsOfAProcessInTimeAreTheStores(t *testing.T) {
 }
 
 func TestSlowCallsOfALateProcessAreItsOwn(t *testing.T) {
-	watched(t, func(t *testing.T, w *witness) {
+	watched(t, func(t *testing.T, w *stallDetector) {
 		w.look(w.looked.Load() + int64(watchEvery+lateness))
 		if w.excuses(50 * time.Millisecond) {
 			t.Error("a slow call is excused by a timer that was late as they are")
@@ -48,7 +48,7 @@ func TestSlowCallsOfALateProcessAreItsOwn(t *testing.T) {
 }
 
 func TestWatchEndsWhenCallsAreQuickAgain(t *testing.T) {
-	watched(t, func(t *testing.T, w *witness) {
+	watched(t, func(t *testing.T, w *stallDetector) {
 		time.Sleep(watchFor)
 		if w.watching.Load() {
 			t.Error("the watch goes on")
