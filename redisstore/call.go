@@ -14,7 +14,7 @@ import (
 // order. It owns copies of the claims and room for the answers, because a
 // flight may still read and write them after its caller has left.
 type call struct {
-	lane     *lane
+	batcher  *batcher
 	slot     uint16
 	replicas uint8           // that must have what is charged
 	keep     bool            // sent even when its caller has left
@@ -79,7 +79,7 @@ type callState uint8
 const (
 	queued    callState = iota // certain not to be sent while it is there
 	dropped                    // left the queue without being sent
-	aloft                      // sent, or about to be
+	sent                       // sent, or about to be
 	abandoned                  // aloft, and its caller has left: the flight recycles it
 	landed                     // answered: done holds the word
 )
@@ -203,7 +203,7 @@ func (c *call) waits(now time.Time) bool {
 
 // leave ends the wait of a caller whose context has ended.
 func (c *call) leave(ctx context.Context) error {
-	switch state, charged := c.lane.leave(c); {
+	switch state, charged := c.batcher.leave(c); {
 	case state == landed:
 		<-c.done
 		return nil

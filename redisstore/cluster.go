@@ -165,9 +165,9 @@ func (m *slotMap) keep(masters map[*node]bool) {
 // route sends the calls of a node that has left to those that keep their slots
 // now.
 func (m *slotMap) route(ctx context.Context, from *node, calls []invocation, replies []reply, hops int) {
-	var legs []leg
+	var legs []redirect
 	for i := range calls {
-		legs = travel(legs, leg{to: m.nodeOf(slotOf(calls[i].keys[0]))}, i)
+		legs = travel(legs, redirect{to: m.nodeOf(slotOf(calls[i].keys[0]))}, i)
 	}
 	for _, leg := range legs {
 		if leg.to == from {
@@ -183,16 +183,16 @@ const tooMany = 8
 
 // redirect sends calls on that the server of a leg did not run, because their
 // slot is elsewhere, or on its way.
-func (m *slotMap) redirect(ctx context.Context, at leg, l *link, calls []invocation, replies []reply, hops int) {
-	var legs []leg
+func (m *slotMap) redirect(ctx context.Context, at redirect, l *link, calls []invocation, replies []reply, hops int) {
+	var legs []redirect
 	for i := range replies {
 		r, ok := redirected(replies[i].err, l.addr)
 		switch {
 		case !ok:
 		case r.later:
-			legs = travel(legs, leg{to: at.to, asking: at.asking, later: true}, i)
+			legs = travel(legs, redirect{to: at.to, asking: at.asking, later: true}, i)
 		case hops < tooMany:
-			legs = travel(legs, leg{to: m.told(r), asking: r.asking}, i)
+			legs = travel(legs, redirect{to: m.told(r), asking: r.asking}, i)
 		}
 	}
 	for _, leg := range legs {
@@ -228,8 +228,8 @@ func pause(ctx context.Context) bool {
 	}
 }
 
-// leg is the calls that go on together.
-type leg struct {
+// redirect is the calls that go on together.
+type redirect struct {
 	to     *node
 	asking bool  // by ASKING, to a node that the slot is on its way to
 	later  bool  // again, when the slot has moved on
@@ -237,8 +237,8 @@ type leg struct {
 }
 
 // travel adds call i to the leg that goes its way.
-func travel(legs []leg, way leg, i int) []leg {
-	at := slices.IndexFunc(legs, func(l leg) bool { return l.to == way.to && l.asking == way.asking && l.later == way.later })
+func travel(legs []redirect, way redirect, i int) []redirect {
+	at := slices.IndexFunc(legs, func(l redirect) bool { return l.to == way.to && l.asking == way.asking && l.later == way.later })
 	if at < 0 {
 		at = len(legs)
 		legs = append(legs, way)
@@ -247,7 +247,7 @@ func travel(legs []leg, way leg, i int) []leg {
 	return legs
 }
 
-func (l *leg) run(ctx context.Context, calls []invocation, replies []reply, hops int) {
+func (l *redirect) run(ctx context.Context, calls []invocation, replies []reply, hops int) {
 	some, answers := make([]invocation, len(l.calls)), make([]reply, len(l.calls))
 	for i, at := range l.calls {
 		some[i] = calls[at]
@@ -262,7 +262,7 @@ func (l *leg) run(ctx context.Context, calls []invocation, replies []reply, hops
 	}
 }
 
-func (l *leg) fail(replies []reply, err error) {
+func (l *redirect) fail(replies []reply, err error) {
 	for _, at := range l.calls {
 		replies[at] = reply{err: err}
 	}

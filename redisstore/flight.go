@@ -12,10 +12,10 @@ type sender interface {
 	call(ctx context.Context, calls []invocation, replies []reply)
 }
 
-// flight is the calls that travel together: one script call a slot. It is used
+// inFlight is the calls that travel together: one script call a slot. It is used
 // by one goroutine at a time, and again and again.
-type flight struct {
-	lane        *lane
+type inFlight struct {
+	batcher     *batcher
 	encoding    *encoding
 	calls       []*call
 	parts       []*part // in use, or kept for later use
@@ -25,27 +25,27 @@ type flight struct {
 }
 
 // fly sends the calls and fills in their answers.
-func (f *flight) fly(ctx context.Context) {
+func (f *inFlight) fly(ctx context.Context) {
 	for _, c := range f.calls {
 		f.part(c).take(c, len(f.calls) > 1)
 	}
 	for _, p := range f.parts[:f.used] {
 		i := p.batch.invocation()
-		if i.replicas = f.lane.replicas; i.replicas > 0 {
+		if i.replicas = f.batcher.replicas; i.replicas > 0 {
 			i.charged = p.noteCharged
 		}
 		f.invocations = append(f.invocations, i)
 		f.replies = append(f.replies, reply{})
 	}
-	f.lane.sender.call(ctx, f.invocations, f.replies)
+	f.batcher.sender.call(ctx, f.invocations, f.replies)
 	for i, p := range f.parts[:f.used] {
-		p.read(&f.replies[i], f.lane.replicas)
+		p.read(&f.replies[i], f.batcher.replicas)
 	}
 }
 
 // part returns the part that a call travels in. Few slots share a flight, or
 // few calls.
-func (f *flight) part(c *call) *part {
+func (f *inFlight) part(c *call) *part {
 	for _, p := range f.parts[:f.used] {
 		if p.slot == c.slot && p.slow == c.slow {
 			return p
@@ -61,7 +61,7 @@ func (f *flight) part(c *call) *part {
 }
 
 // reset empties a flight for its next departure.
-func (f *flight) reset() {
+func (f *inFlight) reset() {
 	for _, p := range f.parts[:f.used] {
 		p.reset(f.encoding)
 	}

@@ -128,7 +128,7 @@ func (p *plan) take(index, first int) {
 	if one {
 		p.add(a, l)
 	} else {
-		l.known, l.admitted = true, p.spread(a, index, first)
+		l.known, l.admitted = true, p.crossSlot(a, index, first)
 	}
 	p.lead(shadow, l)
 	if p.size() >= maxLines {
@@ -231,7 +231,7 @@ func (p *plan) sendCalls() {
 		return
 	}
 	for _, c := range p.calls {
-		p.store.laneOf(c.slot, c.replicas).send(p.ctx, c, len(p.calls) == 1)
+		p.store.batcherOf(c.slot, c.replicas).send(p.ctx, c, len(p.calls) == 1)
 	}
 	for _, c := range p.calls {
 		p.left = append(p.left, c.wait(p.ctx))

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// lane carries the calls for one server. While flights are in the air the
+// batcher carries the calls for one server. While flights are in the air the
 // calls that come wait in a queue, and the next flight takes all of them that
 // fit into one script call: the busier the server, the more checks share a
 // round trip. When nothing is in the air a call leaves at once.
@@ -17,7 +17,7 @@ import (
 // At most maxFlights flights are in the air, whatever the server does, so a
 // server that freezes holds at most so many times maxLines claims; a call that
 // still waits can leave the queue, and is then certain not to be sent.
-type lane struct {
+type batcher struct {
 	sender   sender
 	store    *Store
 	replicas uint8
@@ -28,17 +28,17 @@ type lane struct {
 
 		first, last *call
 		waiting     int
-		aloft       int       // flights in the air, or boarding
-		boarding    int       // of them: about to leave with those who wait
-		idle        []*flight // landed, kept for the next departure
-		lones       []*lone   // likewise
+		sent        int         // flights in the air, or boarding
+		queueing    int         // of them: about to leave with those who wait
+		idle        []*inFlight // landed, kept for the next departure
+		singles     []*single   // likewise
 	}
 }
 
 const (
-	// maxFlights in the air: while one is at the server, another is read and
+	// maxInFlight in the air: while one is at the server, another is read and
 	// written by the client.
-	maxFlights = 2
+	maxInFlight = 2
 	// maxLines is how many claims one script call takes, but for a single
 	// group that has more: more save no time, and hold up everybody else.
 	maxLines = 256
@@ -46,28 +46,28 @@ const (
 	worthParting = 16
 )
 
-// lanes are those of one server, by the number of replicas that claims ask for,
+// batchers are those of one server, by the number of replicas that claims ask for,
 // so that waiting for replicas holds up nobody else. The zero value is ready.
-type lanes [math.MaxUint8 + 1]atomic.Pointer[lane]
+type batchers [math.MaxUint8 + 1]atomic.Pointer[batcher]
 
 // of returns the lane for a number of replicas.
-func (ls *lanes) of(n sender, s *Store, replicas uint8) *lane {
+func (ls *batchers) of(n sender, s *Store, replicas uint8) *batcher {
 	if l := ls[replicas].Load(); l != nil {
 		return l
 	}
-	ls[replicas].CompareAndSwap(nil, newLane(n, s, replicas))
+	ls[replicas].CompareAndSwap(nil, newBatcher(n, s, replicas))
 	return ls[replicas].Load()
 }
 
-func newLane(n sender, s *Store, replicas uint8) *lane {
-	return &lane{sender: n, store: s, replicas: replicas}
+func newBatcher(n sender, s *Store, replicas uint8) *batcher {
+	return &batcher{sender: n, store: s, replicas: replicas}
 }
 
 // send has a call leave as soon as a flight may. When one may at once, the
 // caller flies it itself where it can: a lone check is not handed around, which
 // would take it half as long again.
-func (l *lane) send(ctx context.Context, c *call, itself bool) {
-	c.lane = l
+func (l *batcher) send(ctx context.Context, c *call, itself bool) {
+	c.batcher = l
 	if !c.keep && ctx.Done() != nil {
 		c.ctx = ctx
 	}
@@ -78,8 +78,8 @@ func (l *lane) send(ctx context.Context, c *call, itself bool) {
 		return
 	}
 	l.countLocked(1, 0)
-	f := l.flightLocked()
-	c.state = aloft
+	f := l.batchLocked()
+	c.state = sent
 	f.calls = append(f.calls, c)
 	l.mu.Unlock()
 	if !itself || c.keep || l.replicas > 0 || !patient(ctx) {
@@ -89,7 +89,7 @@ func (l *lane) send(ctx context.Context, c *call, itself bool) {
 	c.own = true
 	f.fly(ctx)
 	l.land(f)
-	if l.board(f) {
+	if l.queue(f) {
 		go l.fly(f) //nolint:gosec // see above
 	}
 }
@@ -109,8 +109,8 @@ func patient(ctx context.Context) bool {
 }
 
 // fly makes flights for as long as calls wait. The first has boarded.
-func (l *lane) fly(f *flight) {
-	for more := true; more; more = l.board(f) {
+func (l *batcher) fly(f *inFlight) {
+	for more := true; more; more = l.queue(f) {
 		f.fly(context.Background())
 		l.land(f)
 		l.linger()
@@ -120,7 +120,7 @@ func (l *lane) fly(f *flight) {
 // linger lets those who were answered ask again before the next flight leaves:
 // for as long as more do and fit, and no longer. They go with it: a flight of
 // their own would take a few, and the server's time for a call.
-func (l *lane) linger() {
+func (l *batcher) linger() {
 	l.announce(1)
 	defer l.announce(-1)
 	for before, now := -1, l.waiting(); before < now && now < maxLines; before, now = now, l.waiting() {
@@ -129,31 +129,31 @@ func (l *lane) linger() {
 }
 
 // countLocked counts flights in the air and those about to leave.
-func (l *lane) countLocked(aloft, boarding int) {
-	l.mu.aloft += aloft
-	l.mu.boarding += boarding
-	l.full.Store(l.mu.aloft == maxFlights || l.mu.boarding > 0)
+func (l *batcher) countLocked(aloft, boarding int) {
+	l.mu.sent += aloft
+	l.mu.queueing += boarding
+	l.full.Store(l.mu.sent == maxInFlight || l.mu.queueing > 0)
 }
 
-func (l *lane) announce(boarding int) {
+func (l *batcher) announce(boarding int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.countLocked(0, boarding)
 }
 
-func (l *lane) waiting() int {
+func (l *batcher) waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.waiting
 }
 
-// board fills a flight with the calls that wait, but for those whose callers
+// queue fills a flight with the calls that wait, but for those whose callers
 // are about to leave. When none does, the flight is over.
-func (l *lane) board(f *flight) bool {
+func (l *batcher) queue(f *inFlight) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.first != nil {
-		l.boardLocked(f)
+		l.queueLocked(f)
 	}
 	if len(f.calls) == 0 {
 		l.countLocked(-1, 0)
@@ -162,17 +162,17 @@ func (l *lane) board(f *flight) bool {
 	return len(f.calls) > 0
 }
 
-// boardLocked parts many calls between this flight and another, so that the
+// queueLocked parts many calls between this flight and another, so that the
 // server has one to work on while the client reads and writes the other. That
 // holds for equal calls too: the server is quick with their one line, and the
 // client would wait for it.
-func (l *lane) boardLocked(f *flight) {
-	if l.mu.aloft == maxFlights || l.mu.waiting < worthParting {
+func (l *batcher) queueLocked(f *inFlight) {
+	if l.mu.sent == maxInFlight || l.mu.waiting < worthParting {
 		l.fillLocked(f, maxLines)
 		return
 	}
 	l.fillLocked(f, min(maxLines, l.mu.waiting/2))
-	if other := l.flightLocked(); l.fillLocked(other, maxLines) {
+	if other := l.batchLocked(); l.fillLocked(other, maxLines) {
 		l.countLocked(1, 0)
 		go l.fly(other)
 	} else {
@@ -182,7 +182,7 @@ func (l *lane) boardLocked(f *flight) {
 
 // fillLocked boards calls while there is room for their claims, and reports
 // whether any did.
-func (l *lane) fillLocked(f *flight, room int) bool {
+func (l *batcher) fillLocked(f *inFlight, room int) bool {
 	now := time.Now()
 	for c := l.mu.first; c != nil; {
 		next := c.next
@@ -197,9 +197,9 @@ func (l *lane) fillLocked(f *flight, room int) bool {
 	return len(f.calls) > 0
 }
 
-func (l *lane) takeLocked(f *flight, c *call) {
+func (l *batcher) takeLocked(f *inFlight, c *call) {
 	l.unlinkLocked(c)
-	c.state = aloft
+	c.state = sent
 	if c.alone {
 		c.state = abandoned
 	}
@@ -207,7 +207,7 @@ func (l *lane) takeLocked(f *flight, c *call) {
 }
 
 // land wakes the callers of a flight, in the order they came.
-func (l *lane) land(f *flight) {
+func (l *batcher) land(f *inFlight) {
 	l.mu.Lock()
 	for i, c := range f.calls {
 		if c.state == abandoned {
@@ -229,7 +229,7 @@ func (l *lane) land(f *flight) {
 // leave takes a call whose caller gives up out of the queue, or else notes
 // that nobody waits for it. It returns what became of the call, and whether the
 // server has charged it and replicas are waited for.
-func (l *lane) leave(c *call) (state callState, charged bool) {
+func (l *batcher) leave(c *call) (state callState, charged bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -240,7 +240,7 @@ func (l *lane) leave(c *call) (state callState, charged bool) {
 		l.unlinkLocked(c)
 		l.store.calls.put(c)
 		return dropped, false
-	case c.state == aloft:
+	case c.state == sent:
 		charged = c.charged.Load() // read before the flight may recycle the call
 		c.state = abandoned
 		return abandoned, charged
@@ -249,16 +249,16 @@ func (l *lane) leave(c *call) (state callState, charged bool) {
 	}
 }
 
-func (l *lane) flightLocked() *flight {
+func (l *batcher) batchLocked() *inFlight {
 	if n := len(l.mu.idle); n > 0 {
 		f := l.mu.idle[n-1]
 		l.mu.idle = l.mu.idle[:n-1]
 		return f
 	}
-	return &flight{lane: l, encoding: l.store.encoding}
+	return &inFlight{batcher: l, encoding: l.store.encoding}
 }
 
-func (l *lane) pushLocked(c *call) {
+func (l *batcher) pushLocked(c *call) {
 	c.prev, c.next = l.mu.last, nil
 	if c.prev == nil {
 		l.mu.first = c
@@ -269,7 +269,7 @@ func (l *lane) pushLocked(c *call) {
 	l.mu.waiting++
 }
 
-func (l *lane) unlinkLocked(c *call) {
+func (l *batcher) unlinkLocked(c *call) {
 	if c.prev == nil {
 		l.mu.first = c.next
 	} else {

@@ -19,7 +19,7 @@ func BenchmarkLane(b *testing.B) {
 		b.Fatal(err)
 	}
 	n := &node{}
-	n.lanes[0].Store(newLane(generous{}, s, 0))
+	n.batchers[0].Store(newBatcher(generous{}, s, 0))
 	s.topology = &topology{one: n}
 	claim := stint.Claim{Key: "user:00000001", Limit: benchmarkLimit(b), Cost: 1}
 	const callers = 256

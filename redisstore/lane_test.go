@@ -35,7 +35,7 @@ var errTower = errors.New("no server")
 
 // lounge is a lane whose flights end in a tower.
 type lounge struct {
-	*lane
+	*batcher
 	*tower
 
 	t *testing.T
@@ -49,7 +49,7 @@ func newLounge(t *testing.T) *lounge {
 		t.Fatal(err)
 	}
 	w := &tower{release: make(chan struct{})}
-	return &lounge{newLane(w, s, 0), w, t}
+	return &lounge{newBatcher(w, s, 0), w, t}
 }
 
 // take sends a check of a key and returns when it has left the lane or waits
@@ -85,7 +85,7 @@ func (l *lounge) departures(want ...int) {
 
 // clear answers all flights until none is left.
 func (l *lounge) clear() {
-	for l.mu.aloft > 0 {
+	for l.mu.sent > 0 {
 		l.release <- struct{}{}
 		synctest.Wait()
 	}
@@ -114,7 +114,7 @@ func TestLoneCheckLeavesAtOnce(t *testing.T) {
 func TestChecksThatWaitTravelTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLounge(t)
-		for i := range maxFlights {
+		for i := range maxInFlight {
 			l.take(t.Context(), fmt.Sprint("first", i))
 		}
 		for i := range 10 {
@@ -163,7 +163,7 @@ func TestCheckGoesWithTheFlightThatBoards(t *testing.T) {
 func TestEqualChecksTravelAsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLounge(t)
-		for i := range maxFlights {
+		for i := range maxInFlight {
 			l.take(t.Context(), fmt.Sprint("first", i))
 		}
 		var ends []chan error
@@ -197,7 +197,7 @@ func TestFrozenServerHoldsTwoFlights(t *testing.T) {
 func TestCheckThatLeavesTheQueueIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLounge(t)
-		for i := range maxFlights {
+		for i := range maxInFlight {
 			l.take(t.Context(), fmt.Sprint("first", i))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -257,7 +257,7 @@ func TestCallerLeavesWhileItsCheckIsInTheAir(t *testing.T) {
 func TestWhatGivesBackIsSentWithoutItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLounge(t)
-		for i := range maxFlights {
+		for i := range maxInFlight {
 			l.take(t.Context(), fmt.Sprint("first", i))
 		}
 		c := l.store.calls.get()

@@ -6,13 +6,13 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// lone is one claim on a bucket that travels by itself, flown by its caller:
+// single is one claim on a bucket that travels by itself, flown by its caller:
 // what a check of a store is that has nothing else to do. It does what a flight
 // does without what many calls need, because a caller that waits for a server
 // finds little of this program in its processor's cache, and pays for each line
 // of it several times over. It is used by one goroutine at a time, and again
 // and again.
-type lone struct {
+type single struct {
 	encoding *encoding
 	asked    stint.Limit // that argv has
 	limit    *compiled   // of it
@@ -24,10 +24,10 @@ type lone struct {
 	replies  [1]reply
 }
 
-// takeLone decides a claim in a flight of its own where one may leave now, and
+// takeSingle decides a claim in a flight of its own where one may leave now, and
 // reports whether one did.
-func (l *lane) takeLone(ctx context.Context, c *stint.Claim) (d stint.Decision, flew bool, err error) {
-	o := l.departLone()
+func (l *batcher) takeSingle(ctx context.Context, c *stint.Claim) (d stint.Decision, flew bool, err error) {
+	o := l.sendSingle()
 	if o == nil {
 		return d, false, nil
 	}
@@ -41,9 +41,9 @@ func (l *lane) takeLone(ctx context.Context, c *stint.Claim) (d stint.Decision, 
 	return d, true, err
 }
 
-// departLone takes a place in the air for one claim; nil when there is none, or
+// sendSingle takes a place in the air for one claim; nil when there is none, or
 // when a flight is about to leave that it can go with.
-func (l *lane) departLone() *lone {
+func (l *batcher) sendSingle() *single {
 	if l.full.Load() {
 		return nil
 	}
@@ -53,29 +53,29 @@ func (l *lane) departLone() *lone {
 		return nil
 	}
 	l.countLocked(1, 0)
-	n := len(l.mu.lones)
+	n := len(l.mu.singles)
 	if n == 0 {
-		return &lone{encoding: l.store.encoding}
+		return &single{encoding: l.store.encoding}
 	}
-	o := l.mu.lones[n-1]
-	l.mu.lones = l.mu.lones[:n-1]
+	o := l.mu.singles[n-1]
+	l.mu.singles = l.mu.singles[:n-1]
 	return o
 }
 
 // arrive leaves the place to those who wait, if any do, and keeps a lone for
 // the next that comes by itself.
-func (l *lane) arrive(o *lone) {
+func (l *batcher) arrive(o *single) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if o != nil {
-		l.mu.lones = append(l.mu.lones, o)
+		l.mu.singles = append(l.mu.singles, o)
 	}
 	if l.mu.first == nil {
 		l.countLocked(-1, 0)
 		return
 	}
-	f := l.flightLocked()
-	if l.boardLocked(f); len(f.calls) > 0 {
+	f := l.batchLocked()
+	if l.queueLocked(f); len(f.calls) > 0 {
 		go l.fly(f)
 		return
 	}
@@ -84,7 +84,7 @@ func (l *lane) arrive(o *lone) {
 }
 
 // encode makes the script call of a claim.
-func (o *lone) encode(c *stint.Claim) {
+func (o *single) encode(c *stint.Claim) {
 	if o.limit == nil || o.asked != c.Limit || o.cost != c.Cost || o.encoding.clock != nil {
 		o.asked, o.limit, o.cost = c.Limit, o.encoding.limits.of(c.Limit), c.Cost
 		o.argv[0] = string(o.encoding.appendOne(o.text[:0], o.limit, c.Cost))
@@ -96,7 +96,7 @@ func (o *lone) encode(c *stint.Claim) {
 }
 
 // decode is batch.decode for one claim.
-func (o *lone) decode(c *stint.Claim) (stint.Decision, error) {
+func (o *single) decode(c *stint.Claim) (stint.Decision, error) {
 	r := &o.replies[0]
 	if r.err != nil {
 		return stint.Decision{}, r.err

@@ -69,7 +69,7 @@ func TestLoneCheckIsNotSentToAStoppedServer(t *testing.T) {
 	l := newLonely(t, open(t, Options{Addrs: []string{redistest.Server(t).Addr()}, Heartbeat: -1}))
 	l.take()
 	l.store.topology.nodeOf(0).stop()
-	for range 2 * maxFlights {
+	for range 2 * maxInFlight {
 		_, err := l.store.Take(context.Background(), l.claim)
 		wantError(t, err, stint.CodeUnavailable, "stopped")
 	}

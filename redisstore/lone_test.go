@@ -18,7 +18,7 @@ import (
 func (l *lounge) takeLone(key string) chan error {
 	end := make(chan error, 1)
 	go func() {
-		_, flew, err := l.lane.takeLone(l.t.Context(), &stint.Claim{Key: key, Limit: tenASecond(), Cost: 1})
+		_, flew, err := l.batcher.takeSingle(l.t.Context(), &stint.Claim{Key: key, Limit: tenASecond(), Cost: 1})
 		if !flew {
 			err = errNoPlace
 		}
@@ -50,8 +50,8 @@ func TestLoneChecksLeaveTheirPlaceToThoseWhoWait(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if l.mu.aloft != 0 {
-			t.Errorf("%d flights are still in the air", l.mu.aloft)
+		if l.mu.sent != 0 {
+			t.Errorf("%d flights are still in the air", l.mu.sent)
 		}
 	})
 }
@@ -68,7 +68,7 @@ func TestLoneChecksAtOnceAreAsManyAsFlights(t *testing.T) {
 		ready.Add(1)
 		ended.Go(func() {
 			ready.Done()
-			if _, flew, _ := l.lane.takeLone(t.Context(), &stint.Claim{Key: "k", Limit: tenASecond(), Cost: 1}); !flew {
+			if _, flew, _ := l.batcher.takeSingle(t.Context(), &stint.Claim{Key: "k", Limit: tenASecond(), Cost: 1}); !flew {
 				refused.Add(1)
 			}
 		})
@@ -85,8 +85,8 @@ func TestLoneChecksAtOnceAreAsManyAsFlights(t *testing.T) {
 		flights = len(l.departed)
 		return flights+int(refused.Load()) == callers
 	})
-	if flights != maxFlights {
-		t.Errorf("%d flights left at once, want %d", flights, maxFlights)
+	if flights != maxInFlight {
+		t.Errorf("%d flights left at once, want %d", flights, maxInFlight)
 	}
 	close(l.release)
 	ended.Wait()
@@ -151,7 +151,7 @@ func TestRepliesThatAreNotTheScriptsAreRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			claim := stint.Claim{Key: "k", Limit: tenASecond(), Cost: 1}
-			lone := lone{encoding: encodingOf(t, Options{})}
+			lone := single{encoding: encodingOf(t, Options{})}
 			lone.encode(&claim)
 			lone.replies[0].data = c.data
 			d, err := lone.decode(&claim)
@@ -188,7 +188,7 @@ func TestLoneChecksOfManyLimits(t *testing.T) {
 	now := int64(0)
 	limits := []stint.Limit{limitOf(t, stint.PerMinute(100)), limitOf(t, stint.PerMinute(101)), limitOf(t, stint.PerDay(100))}
 	for _, clock := range []func() int64{nil, func() int64 { return now }} {
-		o := lone{encoding: encodingOf(t, Options{Clock: clock})}
+		o := single{encoding: encodingOf(t, Options{Clock: clock})}
 		for now = range 20 {
 			claim := stint.Claim{Key: "k", Limit: limits[now/2%3], Cost: 1 + now/3%2} // now the one changes, now the other
 			o.encode(&claim)
@@ -205,7 +205,7 @@ func TestLoneChecksOfManyLimits(t *testing.T) {
 // A limit that was compiled once more, as all are when rules are read again,
 // is encoded once like the first.
 func TestLoneEncodesALimitOnce(t *testing.T) {
-	o := lone{encoding: encodingOf(t, Options{})}
+	o := single{encoding: encodingOf(t, Options{})}
 	for range 2 {
 		claim := stint.Claim{Key: "k", Limit: limitOf(t, stint.PerMinute(100)), Cost: 1}
 		o.encode(&claim)

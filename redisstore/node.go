@@ -15,12 +15,12 @@ import (
 // to when first needed, and again whenever it was lost. It is safe for use by
 // many goroutines.
 type node struct {
-	name    string // of its shard: the address in a Cluster, else empty
-	dialer  *dialer
-	resolve func(context.Context) (addr string, err error)
-	cluster *slotMap     // nil: there is none
-	probed  atomic.Int64 // where the search for a key to probe by begins
-	lanes   lanes
+	name     string // of its shard: the address in a Cluster, else empty
+	dialer   *dialer
+	resolve  func(context.Context) (addr string, err error)
+	cluster  *slotMap     // nil: there is none
+	probed   atomic.Int64 // where the search for a key to probe by begins
+	batchers batchers
 
 	stopped atomic.Bool
 	gone    atomic.Bool          // from the Cluster
@@ -74,7 +74,7 @@ func (n *node) run(ctx context.Context, calls []invocation, replies []reply, hop
 	defer l.leave()
 	l.run(ctx, n.dialer, calls, replies)
 	if n.cluster != nil {
-		n.cluster.redirect(ctx, leg{to: n}, l, calls, replies, hops)
+		n.cluster.redirect(ctx, redirect{to: n}, l, calls, replies, hops)
 	}
 	n.settle(ctx, l, replies)
 }
@@ -90,7 +90,7 @@ func (n *node) ask(ctx context.Context, calls []invocation, replies []reply, hop
 	for i := range calls {
 		l.ask(ctx, n.dialer, &calls[i], &replies[i])
 	}
-	n.cluster.redirect(ctx, leg{to: n, asking: true}, l, calls, replies, hops)
+	n.cluster.redirect(ctx, redirect{to: n, asking: true}, l, calls, replies, hops)
 	n.settle(ctx, l, replies)
 }
 

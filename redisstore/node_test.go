@@ -18,7 +18,7 @@ var counting = newScript(`return tostring(redis.call('INCRBY', KEYS[1], ARGV[1])
 func newTestTopology(t *testing.T, o Options) *topology {
 	t.Helper()
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second) // for machines that are busy with other tests
-	if err := o.fill(); err != nil {
+	if err := o.setDefaults(); err != nil {
 		t.Fatal(err)
 	}
 	top := newTopology(&o, counting)

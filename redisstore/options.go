@@ -146,8 +146,8 @@ func (o *Options) TLSConfig() *tls.Config {
 	return o.files.Apply(o.TLS)
 }
 
-// fill puts the defaults in, and refuses what cannot work.
-func (o *Options) fill() error {
+// setDefaults puts the defaults in, and refuses what cannot work.
+func (o *Options) setDefaults() error {
 	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
 	o.Timeout = cmp.Or(o.Timeout, time.Second)
 	o.ReplicaTimeout = cmp.Or(o.ReplicaTimeout, 25*time.Millisecond)

@@ -101,7 +101,7 @@ func TestPasswordsOfSentinelsAreRotated(t *testing.T) {
 		_, err := (&sentinels{d}).master(t.Context())
 		return err
 	}
-	if err := o.fill(); err != nil {
+	if err := o.setDefaults(); err != nil {
 		t.Fatal(err)
 	}
 	if err := master(); err != nil {

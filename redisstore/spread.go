@@ -21,8 +21,8 @@ import (
 // it is denied then, nothing was charged. Such a claim stays charged only when
 // another caller took what was left in between.
 
-// spread is one group of several slots, cut into units that each are of one.
-type spread struct {
+// crossSlot is one group of several slots, cut into units that each are of one.
+type crossSlot struct {
 	store   *Store
 	claims  []stint.Claim
 	answers []stint.Decision // one a claim
@@ -32,10 +32,10 @@ type spread struct {
 	errs    []error // by unit; nil when all were decided
 }
 
-// spread decides one group and reports whether it was admitted.
-func (p *plan) spread(a asked, index, first int) bool {
+// crossSlot decides one group and reports whether it was admitted.
+func (p *plan) crossSlot(a asked, index, first int) bool {
 	p.flush()
-	s := p.store.newSpread(a.Claims, p.out[first:first+len(a.Claims)])
+	s := p.store.newCrossSlot(a.Claims, p.out[first:first+len(a.Claims)])
 	if a.replicas == 0 {
 		s.waitForNoReplica()
 	}
@@ -47,7 +47,7 @@ func (p *plan) spread(a asked, index, first int) bool {
 	return s.admitted()
 }
 
-func (s *spread) decide(ctx context.Context, dry bool) error {
+func (s *crossSlot) decide(ctx context.Context, dry bool) error {
 	if dry || !s.returnable() {
 		if err := s.take(ctx, true); err != nil || dry || !s.admitted() {
 			return err
@@ -55,13 +55,13 @@ func (s *spread) decide(ctx context.Context, dry bool) error {
 	}
 	err := s.take(ctx, false)
 	if err != nil || !s.admitted() {
-		s.giveBack(ctx)
+		s.refund(ctx)
 	}
 	return err
 }
 
 // returnable reports whether all that the claims charge can be given back.
-func (s *spread) returnable() bool {
+func (s *crossSlot) returnable() bool {
 	for i := range s.claims {
 		if c := &s.claims[i]; c.Cost < 0 || c.Limit.Algorithm() == stint.LeakyBucket {
 			return false
@@ -70,16 +70,16 @@ func (s *spread) returnable() bool {
 	return true
 }
 
-func (s *spread) admitted() bool {
+func (s *crossSlot) admitted() bool {
 	_, face := stint.Combine(s.claims, s.answers)
 	return face.Allowed
 }
 
-// newSpread cuts a group: the claims of one slot are a unit, but those of a set
+// newCrossSlot cuts a group: the claims of one slot are a unit, but those of a set
 // of alternatives that is of several slots are one each, because none of them
 // has to be allowed.
-func (s *Store) newSpread(claims []stint.Claim, answers []stint.Decision) *spread {
-	sp := &spread{store: s, claims: claims, answers: answers, out: make([]stint.Decision, len(claims))}
+func (s *Store) newCrossSlot(claims []stint.Claim, answers []stint.Decision) *crossSlot {
+	sp := &crossSlot{store: s, claims: claims, answers: answers, out: make([]stint.Decision, len(claims))}
 	slots := make([]uint16, len(claims))
 	for i := range claims {
 		slots[i] = s.slotOfClaim(&claims[i])
@@ -103,7 +103,7 @@ func (s *Store) newSpread(claims []stint.Claim, answers []stint.Decision) *sprea
 
 // waitForNoReplica has the units wait for no replica: their group does not,
 // though its claims may ask for it.
-func (s *spread) waitForNoReplica() {
+func (s *crossSlot) waitForNoReplica() {
 	for i := range s.units {
 		for j := range s.units[i].Claims {
 			s.units[i].Claims[j].Policy.Replicas = 0
@@ -124,7 +124,7 @@ func scattered(claims []stint.Claim, slots []uint16, i int) bool {
 
 // take decides the units at the same time, and charges those that are admitted
 // unless it is dry. The error is the first of theirs.
-func (s *spread) take(ctx context.Context, dry bool) error {
+func (s *crossSlot) take(ctx context.Context, dry bool) error {
 	p := s.store.plan(ctx, s.units, s.out)
 	p.dry = dry
 	p.run()
@@ -144,9 +144,9 @@ func (s *spread) take(ctx context.Context, dry bool) error {
 	return nil
 }
 
-// giveBack returns what was charged and shows those claims as they stand then.
+// refund returns what was charged and shows those claims as they stand then.
 // It is sent also when the caller has left.
-func (s *spread) giveBack(ctx context.Context) {
+func (s *crossSlot) refund(ctx context.Context) {
 	groups, from := s.charged()
 	out := make([]stint.Decision, len(groups))
 	p := s.store.plan(ctx, groups, out)
@@ -163,7 +163,7 @@ func (s *spread) giveBack(ctx context.Context) {
 
 // charged returns what gives back the charges of the units that were admitted,
 // and which claims of the group those are of.
-func (s *spread) charged() (groups []stint.Group, from []int) {
+func (s *crossSlot) charged() (groups []stint.Group, from []int) {
 	first := 0
 	for i, unit := range s.units {
 		out := s.out[first : first+len(unit.Claims)]

@@ -188,7 +188,7 @@ func TestWhatIsGivenBackIsOfATime(t *testing.T) {
 // whatever their cost.
 func TestWhatWasNotChargedIsNotGivenBack(t *testing.T) {
 	slow, fast := named(t, "slow", stint.TokenBucket, 3), named(t, "fast", stint.FixedWindow, 1_000_000_000)
-	s := &spread{
+	s := &crossSlot{
 		units: []stint.Group{{Claims: []stint.Claim{
 			{Key: "back", Limit: slow, Cost: -1}, {Key: "peek", Limit: slow},
 			{Key: "or", Limit: slow, Cost: stint.MaxCost, Any: 1}, {Key: "either", Limit: fast, Cost: stint.MaxCost, Any: 1},

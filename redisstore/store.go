@@ -32,7 +32,7 @@ type Store struct {
 // says what is wrong with the options.
 func New(o Options) (*Store, error) {
 	s := &Store{options: o}
-	err := s.options.fill()
+	err := s.options.setDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -85,9 +85,9 @@ func (s *Store) Take(ctx context.Context, claim stint.Claim) (d stint.Decision, 
 		return d, endedUnsent(ctx)
 	}
 	slot := s.slotOfClaim(&claim)
-	l := s.laneOf(slot, replicasOfClaim(&claim))
+	l := s.batcherOf(slot, replicasOfClaim(&claim))
 	if quickClaim(&claim) && l.replicas == 0 && patient(ctx) {
-		if d, flew, err := l.takeLone(ctx, &claim); flew {
+		if d, flew, err := l.takeSingle(ctx, &claim); flew {
 			return d, err
 		}
 	}
@@ -105,10 +105,10 @@ func (s *Store) Take(ctx context.Context, claim stint.Claim) (d stint.Decision, 
 	return d, err
 }
 
-// laneOf returns the lane to the server that keeps a slot.
-func (s *Store) laneOf(slot uint16, replicas uint8) *lane {
+// batcherOf returns the lane to the server that keeps a slot.
+func (s *Store) batcherOf(slot uint16, replicas uint8) *batcher {
 	n := s.topology.nodeOf(slot)
-	return n.lanes.of(n, s, replicas)
+	return n.batchers.of(n, s, replicas)
 }
 
 // slotOfClaim returns the slot of a claim; away from a Cluster all is one slot.

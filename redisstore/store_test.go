@@ -149,10 +149,10 @@ func forget(s stint.Store, c stint.Claim) error {
 
 // aloft is how many flights of the only lane are in the air.
 func (s *Store) aloft() int {
-	l := s.topology.nodeOf(0).lanes[0].Load()
+	l := s.topology.nodeOf(0).batchers[0].Load()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.mu.aloft
+	return l.mu.sent
 }
 
 func await(t *testing.T, happened func() bool) {
@@ -177,16 +177,16 @@ func TestHotKeyIsServedInOrder(t *testing.T) {
 	}
 	await(t, func() bool { return s.aloft() == 0 }) // nor is that flight about to take others
 	server.Freeze()
-	for i := range maxFlights { // what comes now waits
+	for i := range maxInFlight { // what comes now waits
 		c := stint.Claim{Key: fmt.Sprint(i), Limit: c.Limit, Cost: 1}
 		go func() { _, _ = s.Take(t.Context(), c) }()
 	}
-	await(t, func() bool { return s.aloft() == maxFlights })
+	await(t, func() bool { return s.aloft() == maxInFlight })
 	var calls []*call
 	for range 60 {
 		q := s.calls.get()
 		q.addOne(&c)
-		s.laneOf(q.slot, q.replicas).send(t.Context(), q, false)
+		s.batcherOf(q.slot, q.replicas).send(t.Context(), q, false)
 		calls = append(calls, q)
 	}
 	server.Thaw()
@@ -237,7 +237,7 @@ func frozenServerChargesOnlyWhatWasSent(t *testing.T, l stint.Limit) {
 	server.Thaw()
 	c.Cost = 0
 	d, err := s.Take(t.Context(), c)
-	if charged := 1000 - d.Remaining; err != nil || charged > 1+maxFlights || unsent.Load() != 100-maxFlights {
+	if charged := 1000 - d.Remaining; err != nil || charged > 1+maxInFlight || unsent.Load() != 100-maxInFlight {
 		t.Errorf("%d checks were charged (%v); one before, and %d of 100 were never sent", charged, err, unsent.Load())
 	}
 }
@@ -254,7 +254,7 @@ func TestCloseEndsTheChecksThatWait(t *testing.T) {
 	for range 20 {
 		q := s.calls.get()
 		q.addOne(&c)
-		s.laneOf(q.slot, q.replicas).send(t.Context(), q, false)
+		s.batcherOf(q.slot, q.replicas).send(t.Context(), q, false)
 		wg.Go(func() {
 			if err := q.wait(t.Context()); err != nil || q.errs[0] == nil {
 				t.Errorf("a check on a closed store ended with %v, %v", err, q.errs[0])
@@ -348,7 +348,7 @@ func frozenServerGetsNoMoreThanItsFlights(t *testing.T, l stint.Limit) {
 		_, err := s.Take(t.Context(), stint.Claim{Key: "thawed", Limit: c.Limit})
 		return err == nil
 	})
-	if charged := 100 - remaining(t, s, c.Limit, c.Key); charged > 1+maxFlights {
+	if charged := 100 - remaining(t, s, c.Limit, c.Key); charged > 1+maxInFlight {
 		t.Errorf("a frozen server was sent %d checks of 10", charged-1)
 	}
 }
