@@ -44,13 +44,13 @@ func TestGarbledAnswersAreErrors(t *testing.T) {
 		"its failures are out of order":     {Decisions: &stintv1.Decisions{Limit: []int64{5}}, Failures: []*stintv1.Failure{{Index: 2}, {Index: 0}}},
 		"more groups than were asked for: ": {Failures: []*stintv1.Failure{{Index: 1 << 31}}},
 	} {
-		f := newFlight(s)
+		f := newInFlight(s)
 		for range 3 {
 			c := s.borrow()
 			c.addOne(stint.Claim{Key: "k", Limit: limit, Cost: 1})
 			f.calls = append(f.calls, c)
 			f.columns.add(c)
 		}
-		wantError(t, says, f.spread(m), stint.CodeInternal, strings.TrimSuffix(says, ": "))
+		wantError(t, says, f.assign(m), stint.CodeInternal, strings.TrimSuffix(says, ": "))
 	}
 }

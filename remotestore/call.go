@@ -52,9 +52,9 @@ func (c *call) add(g *stint.Group, group int) {
 	c.bytes += sizeOf(g)
 }
 
-// addFate adds what a shadow group that follows observes: a group that is
+// addOutcome adds what a shadow group that follows observes: a group that is
 // admitted, or one that is denied. Neither charges anything.
-func (c *call) addFate(admitted bool) {
+func (c *call) addOutcome(admitted bool) {
 	if admitted {
 		c.groups = append(c.groups, callGroup{group: -1})
 		return

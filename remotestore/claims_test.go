@@ -123,17 +123,17 @@ func TestFlightsAreBounded(t *testing.T) {
 			}
 		})
 	}
-	for range maxFlights {
+	for range maxInFlight {
 		take()
 	}
-	for range maxFlights {
+	for range maxInFlight {
 		<-g.came
 	}
 	const crowd = 2*maxClaims + maxClaims/2
 	for range crowd {
 		take()
 	}
-	await(t, "the wait of the crowd", func() bool { return s.lane.queued() == crowd })
+	await(t, "the wait of the crowd", func() bool { return s.batcher.queued() == crowd })
 	for range 10 {
 		g.answer <- nil
 	}

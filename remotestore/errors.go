@@ -20,8 +20,8 @@ func endedUnsent(ctx context.Context) error {
 	return ended(ctx, "gave up before the check was sent")
 }
 
-// endedAloft is that of a call that was sent: whether it was charged is unknown.
-func endedAloft(ctx context.Context) error {
+// endedSent is that of a call that was sent: whether it was charged is unknown.
+func endedSent(ctx context.Context) error {
 	return ended(ctx, "gave up before the answer came")
 }
 

@@ -8,17 +8,17 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// flight is one call to the server, for one caller or many.
-type flight struct {
+// inFlight is one call to the server, for one caller or many.
+type inFlight struct {
 	store   *Store
 	calls   []*call
 	columns columns
 }
 
-func newFlight(s *Store) *flight { return &flight{store: s, columns: newColumns(&s.limits)} }
+func newInFlight(s *Store) *inFlight { return &inFlight{store: s, columns: newColumns(&s.limits)} }
 
 // fly sends the calls and writes what came back into them.
-func (f *flight) fly(ctx context.Context) {
+func (f *inFlight) fly(ctx context.Context) {
 	f.columns.reset()
 	for _, c := range f.calls {
 		f.columns.add(c)
@@ -28,7 +28,7 @@ func (f *flight) fly(ctx context.Context) {
 	response, err := f.store.client.TakeBatch(ctx, f.columns.message())
 	f.store.note(status.Code(err))
 	if err == nil {
-		err = f.spread(response)
+		err = f.assign(response)
 	} else {
 		err = f.store.fromStatus(err)
 	}
@@ -37,8 +37,8 @@ func (f *flight) fly(ctx context.Context) {
 	}
 }
 
-// spread writes decisions and errors into the calls.
-func (f *flight) spread(m *stintv1.TakeBatchResponse) error {
+// assign writes decisions and errors into the calls.
+func (f *inFlight) assign(m *stintv1.TakeBatchResponse) error {
 	if err := checkDecisions(m.GetDecisions(), len(f.columns.keys)); err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ func TestConcurrentTakesTravelTogether(t *testing.T) {
 	for range 40 {
 		take()
 	}
-	await(t, "the wait of 40", func() bool { return s.lane.queued() == 40 })
+	await(t, "the wait of 40", func() bool { return s.batcher.queued() == 40 })
 	for range 42 {
 		g.answer <- nil
 	}
@@ -132,7 +132,7 @@ func TestWhoLeavesTheQueueIsNotSent(t *testing.T) {
 	s := open(t, Options{Addr: g.addr, Timeout: patience})
 	claim := stint.Claim{Key: "k", Limit: mustLimit(t, "100/h"), Cost: 1}
 	var wg sync.WaitGroup
-	for range maxFlights {
+	for range maxInFlight {
 		wg.Go(func() { _, _ = s.Take(t.Context(), claim) })
 		<-g.came
 	}
@@ -141,16 +141,16 @@ func TestWhoLeavesTheQueueIsNotSent(t *testing.T) {
 		_, err := s.Take(gone, claim)
 		wantError(t, "canceled in the queue", err, stint.CodeCanceled, "before the check was sent")
 	})
-	await(t, "the wait", func() bool { return s.lane.queued() == 1 })
+	await(t, "the wait", func() bool { return s.batcher.queued() == 1 })
 	cancel()
 	late, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	_, err := s.Take(late, claim)
 	wantError(t, "late in the queue", err, stint.CodeTimeout, "before the check was sent")
 	await(t, "that both have left", func() bool {
-		s.lane.mu.Lock()
-		defer s.lane.mu.Unlock()
-		for _, c := range s.lane.mu.waiting {
+		s.batcher.mu.Lock()
+		defer s.batcher.mu.Unlock()
+		for _, c := range s.batcher.mu.waiting {
 			if c.state != left {
 				return false
 			}
@@ -246,7 +246,7 @@ func TestClosedStoreSaysSo(t *testing.T) {
 	}
 	<-g.came
 	<-g.came
-	await(t, "the wait", func() bool { return s.lane.queued() == 8 })
+	await(t, "the wait", func() bool { return s.batcher.queued() == 8 })
 	_ = s.Close()
 	wg.Wait()
 	_, err := s.Take(t.Context(), claim)

@@ -7,8 +7,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// journey is the groups of one TakeGroups, on their way in one call or more.
-type journey struct {
+// split is the groups of one TakeGroups, on their way in one call or more.
+type split struct {
 	store    *Store
 	groups   []stint.Group
 	out      []stint.Decision
@@ -16,17 +16,17 @@ type journey struct {
 	admitted bool    // the nearest group before that is not Shadow
 }
 
-func (j *journey) run(ctx context.Context) error {
+func (j *split) run(ctx context.Context) error {
 	clear(j.out)
 	for from, at := 0, 0; from < len(j.groups); {
 		c := j.store.borrow()
 		to := j.load(c, from)
 		n := countClaims(j.groups[from:to])
-		if err := j.store.laneOf(c).carry(ctx, c); err != nil {
+		if err := j.store.batcherOf(c).carry(ctx, c); err != nil {
 			return j.broken(from, err)
 		}
 		j.unload(c, from, j.out[at:at+n])
-		j.store.giveBack(c)
+		j.store.release(c)
 		from, at = to, at+n
 	}
 	if j.errs == nil {
@@ -37,9 +37,9 @@ func (j *journey) run(ctx context.Context) error {
 
 // load puts those groups into a call that fit, at least one. In place of a wrong
 // one it puts what makes the others be decided as if it had been asked for.
-func (j *journey) load(c *call, from int) (to int) {
+func (j *split) load(c *call, from int) (to int) {
 	if j.groups[from].Shadow {
-		c.addFate(j.admitted)
+		c.addOutcome(j.admitted)
 	}
 	for to = from; to < len(j.groups) && (to == from || c.fits(&j.groups[to])); to++ {
 		g := &j.groups[to]
@@ -48,7 +48,7 @@ func (j *journey) load(c *call, from int) (to int) {
 		} else {
 			j.fail(to, err)
 			if !g.Shadow {
-				c.addFate(false)
+				c.addOutcome(false)
 			}
 		}
 	}
@@ -56,7 +56,7 @@ func (j *journey) load(c *call, from int) (to int) {
 }
 
 // unload writes the decisions of a call, whose groups begin at from, into out.
-func (j *journey) unload(c *call, from int, out []stint.Decision) {
+func (j *split) unload(c *call, from int, out []stint.Decision) {
 	decisions := c.out
 	for i := range c.groups {
 		g := &c.groups[i]
@@ -81,7 +81,7 @@ func (j *journey) unload(c *call, from int, out []stint.Decision) {
 	}
 }
 
-func (j *journey) fail(group int, err error) {
+func (j *split) fail(group int, err error) {
 	if j.errs == nil {
 		j.errs = make([]error, len(j.groups))
 	}
@@ -89,7 +89,7 @@ func (j *journey) fail(group int, err error) {
 }
 
 // broken ends a journey at a group: those before it were decided.
-func (j *journey) broken(from int, err error) error {
+func (j *split) broken(from int, err error) error {
 	if from == 0 {
 		return err
 	}

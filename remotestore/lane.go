@@ -6,26 +6,26 @@ import (
 	"sync"
 )
 
-// lane carries the calls to the server. While flights are in the air the calls
+// batcher carries the calls to the server. While flights are in the air the calls
 // that come wait, and the next flight takes all of them that fit: the busier
 // the server, the more claims share a round trip. When a flight may leave, a
 // call leaves at once.
-type lane struct {
+type batcher struct {
 	store *Store
 
 	mu struct {
 		sync.Mutex
 
 		waiting  []*call
-		aloft    int       // flights in the air, or boarding
-		boarding int       // of them: about to leave with those who wait
-		idle     []*flight // landed, kept for the next departure
+		sent     int         // flights in the air, or boarding
+		queueing int         // of them: about to leave with those who wait
+		idle     []*inFlight // landed, kept for the next departure
 	}
 }
 
-// maxFlights in the air: while one is at the server, another is written and
+// maxInFlight in the air: while one is at the server, another is written and
 // read here.
-const maxFlights = 2
+const maxInFlight = 2
 
 // state is where a call is.
 type state uint8
@@ -38,7 +38,7 @@ const (
 
 // carry has the server decide a call. On an error of its own the call belongs
 // to nobody; those of its groups are in the call.
-func (l *lane) carry(ctx context.Context, c *call) error {
+func (l *batcher) carry(ctx context.Context, c *call) error {
 	if ctx.Err() != nil {
 		return endedUnsent(ctx)
 	}
@@ -50,35 +50,35 @@ func (l *lane) carry(ctx context.Context, c *call) error {
 	l.land(f)
 	<-c.done
 	err := c.err
-	if l.board(f) {
+	if l.queue(f) {
 		go l.fly(f) //nolint:gosec // not in the caller's context: it carries others
 	}
 	if err != nil && ctx.Err() != nil {
-		return endedAloft(ctx)
+		return endedSent(ctx)
 	}
 	return err
 }
 
 // depart returns a flight that the caller flies itself, for a lone claim is
 // not handed around; nil when the call has to wait.
-func (l *lane) depart(c *call) *flight {
+func (l *batcher) depart(c *call) *inFlight {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.aloft == maxFlights || l.mu.boarding > 0 {
+	if l.mu.sent == maxInFlight || l.mu.queueing > 0 {
 		l.mu.waiting = append(l.mu.waiting, c)
 		return nil
 	}
-	l.mu.aloft++
-	f := l.flightLocked()
+	l.mu.sent++
+	f := l.batchLocked()
 	c.state = flies
 	f.calls = append(f.calls, c)
 	return f
 }
 
-func (l *lane) flightLocked() *flight {
+func (l *batcher) batchLocked() *inFlight {
 	n := len(l.mu.idle)
 	if n == 0 {
-		return newFlight(l.store)
+		return newInFlight(l.store)
 	}
 	f := l.mu.idle[n-1]
 	l.mu.idle = l.mu.idle[:n-1]
@@ -86,7 +86,7 @@ func (l *lane) flightLocked() *flight {
 }
 
 // await waits for a call that others carry.
-func (l *lane) await(ctx context.Context, c *call) error {
+func (l *batcher) await(ctx context.Context, c *call) error {
 	select {
 	case <-c.done:
 		return c.err
@@ -96,7 +96,7 @@ func (l *lane) await(ctx context.Context, c *call) error {
 }
 
 // leave gives a call up.
-func (l *lane) leave(ctx context.Context, c *call) error {
+func (l *batcher) leave(ctx context.Context, c *call) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
@@ -108,12 +108,12 @@ func (l *lane) leave(ctx context.Context, c *call) error {
 		c.state = left
 		return endedUnsent(ctx)
 	}
-	return endedAloft(ctx)
+	return endedSent(ctx)
 }
 
 // fly makes flights for as long as calls wait. The first has boarded.
-func (l *lane) fly(f *flight) {
-	for more := true; more; more = l.board(f) {
+func (l *batcher) fly(f *inFlight) {
+	for more := true; more; more = l.queue(f) {
 		f.fly(context.Background())
 		l.land(f)
 		l.linger()
@@ -121,7 +121,7 @@ func (l *lane) fly(f *flight) {
 }
 
 // land lets those go who were carried.
-func (l *lane) land(f *flight) {
+func (l *batcher) land(f *inFlight) {
 	for _, c := range f.calls {
 		c.done <- struct{}{}
 	}
@@ -131,7 +131,7 @@ func (l *lane) land(f *flight) {
 
 // linger lets those who were answered ask again before the next flight leaves,
 // for as long as more do and fit: they go with it.
-func (l *lane) linger() {
+func (l *batcher) linger() {
 	l.announce(1)
 	defer l.announce(-1)
 	for before, now := -1, l.queued(); before < now && now < maxClaims; before, now = now, l.queued() {
@@ -139,20 +139,20 @@ func (l *lane) linger() {
 	}
 }
 
-func (l *lane) announce(boarding int) {
+func (l *batcher) announce(boarding int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.boarding += boarding
+	l.mu.queueing += boarding
 }
 
-func (l *lane) queued() int {
+func (l *batcher) queued() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.mu.waiting)
 }
 
-// board fills a flight with calls that wait. When none does, it is over.
-func (l *lane) board(f *flight) bool {
+// queue fills a flight with calls that wait. When none does, it is over.
+func (l *batcher) queue(f *inFlight) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	claims, groups, bytes, n := 0, 0, 0, 0
@@ -169,7 +169,7 @@ func (l *lane) board(f *flight) bool {
 	}
 	l.dropLocked(n)
 	if len(f.calls) == 0 {
-		l.mu.aloft--
+		l.mu.sent--
 		l.mu.idle = append(l.mu.idle, f)
 		return false
 	}
@@ -177,7 +177,7 @@ func (l *lane) board(f *flight) bool {
 }
 
 // dropLocked takes the first n out of those who wait.
-func (l *lane) dropLocked(n int) {
+func (l *batcher) dropLocked(n int) {
 	rest := copy(l.mu.waiting, l.mu.waiting[n:])
 	clear(l.mu.waiting[rest:])
 	l.mu.waiting = l.mu.waiting[:rest]

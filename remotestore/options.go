@@ -56,8 +56,8 @@ func (o Options) GoString() string { return o.String() }
 // LogValue is String, for a log line.
 func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }
 
-// fill puts the defaults in, and refuses what cannot work.
-func (o *Options) fill() error {
+// setDefaults puts the defaults in, and refuses what cannot work.
+func (o *Options) setDefaults() error {
 	o.Timeout = cmp.Or(o.Timeout, time.Second)
 	host, port, err := net.SplitHostPort(o.Addr)
 	if err != nil || host == "" {

@@ -29,8 +29,8 @@ type Store struct {
 	options Options
 	conn    *grpc.ClientConn
 	client  stintv1.LimiterServiceClient
-	lane    lane
-	waiting lane // of the calls that wait for replicas of the server's store, so that nobody else waits for those
+	batcher batcher
+	waiting batcher // of the calls that wait for replicas of the server's store, so that nobody else waits for those
 	limits  limitMessages
 	calls   sync.Pool // of *call
 	closed  atomic.Bool
@@ -42,7 +42,7 @@ type Store struct {
 // error says what is wrong with the options.
 func New(o Options) (*Store, error) {
 	s := &Store{options: o}
-	if err := s.options.fill(); err != nil {
+	if err := s.options.setDefaults(); err != nil {
 		return nil, err
 	}
 	conn, err := connect(s)
@@ -50,7 +50,7 @@ func New(o Options) (*Store, error) {
 		return nil, &stint.Error{Code: stint.CodeInvalid, Kind: "options", Problem: "remotestore: Addr", Err: err}
 	}
 	s.conn, s.client = conn, stintv1.NewLimiterServiceClient(conn)
-	s.lane.store, s.waiting.store = s, s
+	s.batcher.store, s.waiting.store = s, s
 	conn.Connect()
 	return s, nil
 }
@@ -101,11 +101,11 @@ func (s *Store) Take(ctx context.Context, claim stint.Claim) (stint.Decision, er
 	}
 	c := s.borrow()
 	c.addOne(claim)
-	if err := s.laneOf(c).carry(ctx, c); err != nil {
+	if err := s.batcherOf(c).carry(ctx, c); err != nil {
 		return stint.Decision{}, err
 	}
 	d, err := c.out[0], c.errorOf(0)
-	s.giveBack(c)
+	s.release(c)
 	return d, err
 }
 
@@ -119,18 +119,18 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	if n := countClaims(groups); n != len(out) {
 		return &stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf("out: has room for %d decisions, and there are %d claims", len(out), n), Mend: "pass one for each claim"}
 	}
-	j := journey{store: s, groups: groups, out: out, admitted: true}
+	j := split{store: s, groups: groups, out: out, admitted: true}
 	return j.run(ctx)
 }
 
-// laneOf returns the lane that a call travels in.
-func (s *Store) laneOf(c *call) *lane {
+// batcherOf returns the lane that a call travels in.
+func (s *Store) batcherOf(c *call) *batcher {
 	for i := range c.claims {
 		if claim := &c.claims[i]; claim.Policy.Replicas > 0 && claim.Cost >= 0 && claim.Cost+claim.Extra > 0 {
 			return &s.waiting
 		}
 	}
-	return &s.lane
+	return &s.batcher
 }
 
 func countClaims(groups []stint.Group) (n int) {
@@ -147,8 +147,8 @@ func (s *Store) borrow() *call {
 	return &call{done: make(chan struct{}, 1)}
 }
 
-// giveBack takes a call back that nobody else holds any more.
-func (s *Store) giveBack(c *call) {
+// release takes a call back that nobody else holds any more.
+func (s *Store) release(c *call) {
 	clear(c.claims)
 	*c = call{claims: c.claims[:0], groups: c.groups[:0], out: c.out[:0], done: c.done}
 	if cap(c.claims) <= 2*maxClaims {
