@@ -113,7 +113,7 @@ func (r *round) want(claim int, single bool) {
 	if e == nil {
 		return
 	}
-	e.pace.add(c.Cost, r.now, e.size.ahead)
+	e.demand.add(c.Cost, r.now, e.size.ahead)
 	if single && e.mayJoin(c) {
 		r.singles[e] = len(r.asks)
 	} else {
@@ -141,7 +141,7 @@ func (r *round) join(group, place int) bool {
 	a.Extra += c.Cost
 	r.joined = append(r.joined, joined{ask, group, place})
 	sh.count.asked++
-	e.pace.add(c.Cost, r.now, e.size.ahead)
+	e.demand.add(c.Cost, r.now, e.size.ahead)
 	return true
 }
 

@@ -13,12 +13,12 @@ import (
 // entry is what a node knows of one hot key under one limit, and what it holds.
 // Its shard's lock guards it.
 type entry struct {
-	claim  stint.Claim // what a renewal asks for, but for Extra
-	size   *size
-	pace   pace
-	grants []grant // oldest first
-	last   answer
-	dry    memory
+	claim       stint.Claim // what a renewal asks for, but for Extra
+	size        *size
+	demand      demand
+	grants      []grant // oldest first
+	last        answer
+	deniedUntil memory
 
 	asking chan struct{} // closed when the call in flight has answered; nil: there is none
 	queued bool          // for a renewal
@@ -103,7 +103,7 @@ func (e *entry) allowed(g *grant, now int64) stint.Decision {
 // remembers reports whether the store would deny a cost, as far as is known. A
 // cost that can never be allowed is for the store to say.
 func (e *entry) remembers(cost, now int64) bool {
-	return now < e.dry.until && cost >= e.dry.cost && cost <= e.size.limit
+	return now < e.deniedUntil.until && cost >= e.deniedUntil.cost && cost <= e.size.limit
 }
 
 // denied is the decision of a claim that the node remembers to be denied.
@@ -111,8 +111,8 @@ func (e *entry) denied(now int64) stint.Decision {
 	passed := now - e.last.received
 	since := time.Duration(passed) * time.Microsecond
 	return stint.Decision{
-		Limit: e.last.Limit, Remaining: min(e.last.Remaining, e.dry.cost-1), At: e.last.At + passed,
-		RetryAfter: time.Duration(max(e.dry.until, e.dry.retry)-now) * time.Microsecond,
+		Limit: e.last.Limit, Remaining: min(e.last.Remaining, e.deniedUntil.cost-1), At: e.last.At + passed,
+		RetryAfter: time.Duration(max(e.deniedUntil.until, e.deniedUntil.retry)-now) * time.Microsecond,
 		ResetAfter: max(0, e.last.ResetAfter-since), NextAfter: max(0, e.last.NextAfter-since),
 	}
 }
@@ -151,5 +151,5 @@ func (e *entry) remember(cost int64, retry time.Duration, received int64) {
 		return
 	}
 	wait := retry.Microseconds()
-	e.dry = memory{cost: cost, retry: received + wait, until: received + e.size.remembered(wait)}
+	e.deniedUntil = memory{cost: cost, retry: received + wait, until: received + e.size.remembered(wait)}
 }

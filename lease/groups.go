@@ -17,7 +17,7 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 		return s.store.TakeGroups(ctx, groups, out)
 	}
 	r := s.round(groups, out)
-	defer s.giveBack(r)
+	defer s.release(r)
 	for first, claim := 0, 0; first < len(groups); {
 		next := first + 1
 		for next < len(groups) && groups[next].Shadow {
@@ -92,8 +92,8 @@ func (s *Store) round(groups []stint.Group, out []stint.Decision) *round {
 // stay for good.
 const mostRoom = 1 << 14
 
-// giveBack keeps the room alone for the next call.
-func (s *Store) giveBack(r *round) {
+// release keeps the room alone for the next call.
+func (s *Store) release(r *round) {
 	if cap(r.claims)+cap(r.joined) > mostRoom {
 		return
 	}
@@ -158,7 +158,7 @@ func (r *round) decideClaim(c *stint.Claim, out *stint.Decision) bool {
 	if !ok {
 		return false
 	}
-	e.pace.add(c.Cost, r.now, e.size.ahead)
+	e.demand.add(c.Cost, r.now, e.size.ahead)
 	if *out = d; from != nil {
 		r.spent = append(r.spent, spent{sh, e, c.Cost, *from, out})
 	}
@@ -183,7 +183,7 @@ func (r *round) refund(from int) {
 func (r *round) uncount() {
 	for _, s := range r.spent {
 		s.shard.Lock()
-		s.entry.pace.undo(s.cost)
+		s.entry.demand.undo(s.cost)
 		s.shard.Unlock()
 	}
 }

@@ -123,7 +123,7 @@ type job struct {
 func (w *work) renew(sh *shard, e *entry, now int64) {
 	w.settle(sh, e, now)
 	c := e.claim
-	if now >= e.dry.until && e.begin(&c, now, false) {
+	if now >= e.deniedUntil.until && e.begin(&c, now, false) {
 		w.jobs = append(w.jobs, job{sh, e, c})
 	}
 }
@@ -134,7 +134,7 @@ func (w *work) patrol(sh *shard, now int64) {
 	sh.Lock()
 	defer sh.Unlock()
 	for _, e := range slices.Backward(sh.list) { // drop moves only what was looked at
-		idle := now - e.pace.since
+		idle := now - e.demand.since
 		busy := e.asking != nil || e.queued
 		switch {
 		case idle > e.size.ahead:
@@ -142,7 +142,7 @@ func (w *work) patrol(sh *shard, now int64) {
 		case !busy && e.isLow(now):
 			w.renew(sh, e, now)
 		}
-		if idle > idleIn*e.size.recall && !busy && now >= e.dry.until && len(e.grants) == 0 {
+		if idle > idleIn*e.size.recall && !busy && now >= e.deniedUntil.until && len(e.grants) == 0 {
 			sh.drop(e)
 		}
 	}

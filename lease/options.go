@@ -24,7 +24,7 @@ type Options struct {
 	MaxKeys int
 }
 
-func (o *Options) complete() error {
+func (o *Options) setDefaults() error {
 	if o.Time == 0 {
 		o.Time = DefaultTime
 	}

@@ -43,7 +43,7 @@ func TestRoomIsKeptEmptyAndSmall(t *testing.T) {
 	for range 5 {
 		if r := call(100); r != nil {
 			checkEmpty(t, r)
-			s.giveBack(r)
+			s.release(r)
 		}
 	}
 }

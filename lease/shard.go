@@ -92,7 +92,7 @@ func (w *warming) warms(hash uint64, now, time int64) bool {
 
 // add looks after the key of a claim.
 func (sh *shard) add(c *stint.Claim, size *size, now int64) *entry {
-	e := &entry{claim: *c, size: size, pace: pace{since: now}, place: len(sh.list)}
+	e := &entry{claim: *c, size: size, demand: demand{since: now}, place: len(sh.list)}
 	e.claim.Cost = 0
 	sh.entries[nameOf(c)] = e
 	sh.list = append(sh.list, e)

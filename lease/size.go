@@ -73,8 +73,8 @@ func (s *size) remembered(wait int64) int64 {
 // anyway, what is asked for and what refills until the next call.
 func (e *entry) wants(now int64, anyway bool) int64 {
 	ahead := float64(e.size.ahead)
-	pace, sure := e.pace.at(now, e.size.ahead)*ahead, e.pace.rate*ahead
-	if pace < leastPace {
+	pace, sure := e.demand.at(now, e.size.ahead)*ahead, e.demand.rate*ahead
+	if pace < leastDemand {
 		return 0
 	}
 	most := e.size.spare(pace, sure, e.last.Remaining)
@@ -95,18 +95,18 @@ func (s *size) spare(pace, sure float64, left int64) int64 {
 	return min(int64(math.Ceil(pace)), left/shareOfRest)
 }
 
-// leastPace is how many units in the time ahead are worth holding one: below,
+// leastDemand is how many units in the time ahead are worth holding one: below,
 // more would go back than is used.
-const leastPace = 0.5
+const leastDemand = 0.5
 
 // isLow reports whether what is in hand will be used up before a renewal that
 // is not asked for now could arrive.
 func (e *entry) isLow(now int64) bool {
-	return float64(e.inHand(now)) <= e.pace.at(now, e.size.ahead)*float64(3*e.size.tick)
+	return float64(e.inHand(now)) <= e.demand.at(now, e.size.ahead)*float64(3*e.size.tick)
 }
 
-// pace is how much is asked for: units a microsecond, what is denied included.
-type pace struct {
+// demand is how much is asked for: units a microsecond, what is denied included.
+type demand struct {
 	since, used int64
 	first       int64 // of what was used: its request ends no gap, and is no pace alone
 	rate        float64
@@ -114,7 +114,7 @@ type pace struct {
 
 // add counts a request. The older a rate, the less it weighs: nothing after
 // the time ahead.
-func (p *pace) add(cost, now, time int64) {
+func (p *demand) add(cost, now, time int64) {
 	if age := now - p.since; age >= time/shareOfTime {
 		fresh := float64(p.used) / float64(age)
 		p.rate += (fresh - p.rate) * min(1, float64(age)/float64(time))
@@ -124,11 +124,11 @@ func (p *pace) add(cost, now, time int64) {
 }
 
 // undo takes back what was counted just now.
-func (p *pace) undo(cost int64) { p.used = max(0, p.used-cost) }
+func (p *demand) undo(cost int64) { p.used = max(0, p.used-cost) }
 
 // at is the pace now: at least what was used lately makes it, and at most what
 // a silence since makes it.
-func (p *pace) at(now, time int64) float64 {
+func (p *demand) at(now, time int64) float64 {
 	age := now - p.since
 	lately := float64(p.used-p.first) / float64(max(age, time/shareOfTime))
 	return min(max(p.rate, lately), float64(p.used+1)/float64(max(age, 1)))

@@ -113,7 +113,7 @@ func TestAGroupIsCountedOnce(t *testing.T) {
 		}
 		sh, _ := s.locate(&hot)
 		sh.Lock()
-		used := sh.find(&hot).pace.used
+		used := sh.find(&hot).demand.used
 		sh.Unlock()
 		if used != 5 || held < 5 { // so much since the last quarter of L began
 			t.Errorf("%d are counted; %d were held", used, held)

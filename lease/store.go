@@ -38,7 +38,7 @@ func New(store stint.Store, o Options) (*Store, error) {
 	if err := check(store); err != nil {
 		return nil, err
 	}
-	if err := o.complete(); err != nil {
+	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
 	s := &Store{
@@ -106,7 +106,7 @@ func (s *Store) take(ctx context.Context, c *stint.Claim) (stint.Decision, error
 	if e == nil {
 		return s.takeCold(ctx, sh, hash, c, now)
 	}
-	e.pace.add(c.Cost, now, e.size.ahead)
+	e.demand.add(c.Cost, now, e.size.ahead)
 	d, _, ok := s.decide(sh, e, c.Cost, now)
 	if ok || e.asking == nil {
 		return s.settle(ctx, sh, e, c, d, ok)
@@ -164,7 +164,7 @@ func (s *Store) decide(sh *shard, e *entry, cost, now int64) (d stint.Decision, 
 	case !ok:
 	case d.Allowed:
 		sh.count.local++
-		if !e.queued && e.asking == nil && now >= e.dry.until && e.isLow(now) {
+		if !e.queued && e.asking == nil && now >= e.deniedUntil.until && e.isLow(now) {
 			e.queued = true
 			s.low.push(sh, e)
 		}
@@ -231,7 +231,7 @@ func (sh *shard) learn(e *entry, d stint.Decision, c *stint.Claim, sent, receive
 // shard.
 func (s *Store) takeCold(ctx context.Context, sh *shard, hash uint64, c *stint.Claim, now int64) (stint.Decision, error) {
 	if e := s.warm(sh, hash, c, now); e != nil {
-		e.pace.add(c.Cost, now, e.size.ahead)
+		e.demand.add(c.Cost, now, e.size.ahead)
 		return s.ask(ctx, sh, e, c)
 	}
 	sh.count.asked++
