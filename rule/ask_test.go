@@ -110,7 +110,7 @@ func TestPolicyTravelsWithTheClaims(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	q := s.borrow(Map{"api_key": "a"}, 1)
-	defer s.giveBack(q)
+	defer s.release(q)
 	q.ask()
 	if got := q.enforced[0].Policy; got != s.Rules()[0].Policy {
 		t.Errorf("the claim has %+v", got)

@@ -63,7 +63,7 @@ func BenchmarkMatchAmong10000Rules(b *testing.B) {
 			for b.Loop() {
 				q := s.borrow(a, 1)
 				q.ask()
-				s.giveBack(q)
+				s.release(q)
 			}
 		})
 	}

@@ -31,7 +31,7 @@ func (s *Set) Decide(ctx context.Context, store stint.Store, a Attributes, cost 
 // allocation.
 func (s *Set) DecideInto(ctx context.Context, store stint.Store, a Attributes, cost int64, o *Outcome) error {
 	q := s.borrow(a, cost)
-	defer s.giveBack(q)
+	defer s.release(q)
 	q.plan()
 	if done, err := q.answer(o); done || err != nil {
 		return err

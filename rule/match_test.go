@@ -74,7 +74,7 @@ func TestMatch(t *testing.T) {
 // matching is the rules that the index finds and that match.
 func matching(s *Set, a Attributes) (found []int32) {
 	q := s.borrow(a, 1)
-	defer s.giveBack(q)
+	defer s.release(q)
 	for _, i := range s.index.collect(q, nil) {
 		if s.rules[i].match.match(q) {
 			found = append(found, i)
@@ -86,7 +86,7 @@ func matching(s *Set, a Attributes) (found []int32) {
 // scanned is what matching must find.
 func scanned(s *Set, a Attributes) (found []int32) {
 	q := s.borrow(a, 1)
-	defer s.giveBack(q)
+	defer s.release(q)
 	for i, r := range s.rules {
 		if r.Mode != Off && r.match.match(q) {
 			found = append(found, int32(i))
@@ -164,7 +164,7 @@ func TestThousandsOfRulesLeaveFewCandidates(t *testing.T) {
 		if found := s.index.collect(q, nil); len(found) > 3 {
 			t.Errorf("%s has %d candidates", name, len(found))
 		}
-		s.giveBack(q)
+		s.release(q)
 	}
 }
 

@@ -76,6 +76,6 @@ func (p Plan) Request() (Attributes, int64) {
 // Release ends the use of the plan.
 func (p Plan) Release() {
 	if p.request != nil {
-		p.request.set.giveBack(p.request)
+		p.request.set.release(p.request)
 	}
 }

@@ -33,7 +33,7 @@ func (s *Set) Rule(id string) *Rule {
 // says which attribute is missing.
 func (s *Set) RuleClaims(r *Rule, a Attributes, cost int64) ([]stint.Claim, error) {
 	q := s.borrow(a, cost)
-	defer s.giveBack(q)
+	defer s.release(q)
 	key, v := q.key(&r.identity)
 	if q.err != nil {
 		return nil, q.err
@@ -58,7 +58,7 @@ func (s *Set) RuleClaims(r *Rule, a Attributes, cost int64) ([]stint.Claim, erro
 // list of all rules, or the rule's own. Who is on several is on the deny list.
 func (s *Set) RuleList(r *Rule, a Attributes) List {
 	q := s.borrow(a, 0)
-	defer s.giveBack(q)
+	defer s.release(q)
 	if q.listed(&s.lists.deny) || q.deniedByRule(r) {
 		return ListDeny
 	}

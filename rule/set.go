@@ -95,8 +95,8 @@ func (s *Set) borrow(a Attributes, cost int64) *request {
 	return q
 }
 
-// giveBack forgets the request, so that nothing of it is kept alive.
-func (s *Set) giveBack(q *request) {
+// release forgets the request, so that nothing of it is kept alive.
+func (s *Set) release(q *request) {
 	clear(q.values)
 	clear(q.parts)
 	q.reset()

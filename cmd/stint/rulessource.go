@@ -40,9 +40,9 @@ func (f *adminFlags) openSource(ctx context.Context) error {
 
 // loadSource reads the newest version. One that cannot be read is no reason to
 // go on as if there were none.
-func loadSource(ctx context.Context, source ruleset.Source, log *slog.Logger) (*ruleset.Keeper, error) {
+func loadSource(ctx context.Context, source ruleset.Source, log *slog.Logger) (*ruleset.Manager, error) {
 	var refused error
-	keeper := ruleset.NewKeeper(ruleset.Options{
+	keeper := ruleset.NewManager(ruleset.Options{
 		Source: source, Logger: log,
 		OnSet:   func(*rule.Set, ruleset.Version) {},
 		OnError: func(err error) { refused = err },

@@ -24,7 +24,7 @@ type fixture struct {
 	*API
 
 	t      *testing.T
-	keeper *ruleset.Keeper
+	keeper *ruleset.Manager
 	store  stint.Store
 	logs   *bytes.Buffer
 	time   time.Time
@@ -50,7 +50,7 @@ func newFixture(t *testing.T, rules string) *fixture {
 	f := &fixture{t: t, logs: &bytes.Buffer{}, time: start}
 	f.store = stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return f.time.UnixMicro() }})
 	source := &ruleset.Memory{}
-	f.keeper = ruleset.NewKeeper(ruleset.Options{Source: source, Local: true, OnSet: func(*rule.Set, ruleset.Version) {}})
+	f.keeper = ruleset.NewManager(ruleset.Options{Source: source, Local: true, OnSet: func(*rule.Set, ruleset.Version) {}})
 	if err := f.keeper.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ func TestANodeThatLagsLosesNothing(t *testing.T) {
 	f := newFixture(t, shop)
 	tag := f.want(200, "GET", "/rules/logins", "").header.Get("ETag")
 	setTag := f.want(200, "GET", "/rules", "").header.Get("ETag")
-	other := ruleset.NewKeeper(ruleset.Options{Source: f.keeper.Source, Local: true, OnSet: func(*rule.Set, ruleset.Version) {}})
+	other := ruleset.NewManager(ruleset.Options{Source: f.keeper.Source, Local: true, OnSet: func(*rule.Set, ruleset.Version) {}})
 	if err := other.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func (*ahead) Nodes(context.Context) ([]ruleset.Node, error) {
 // everywhere.
 func TestANodeThatNeverHadTheRulesLosesNothing(t *testing.T) {
 	f := newFixture(t, "")
-	f.keeper = ruleset.NewKeeper(ruleset.Options{Source: &ahead{}, OnSet: func(*rule.Set, ruleset.Version) {}})
+	f.keeper = ruleset.NewManager(ruleset.Options{Source: &ahead{}, OnSet: func(*rule.Set, ruleset.Version) {}})
 	f.Rules = f.keeper
 	got := f.want(409, "PUT", "/rules/mine", `{"limit":"5/s"}`)
 	if got.at(t, "error.code") != "BEHIND" || !strings.Contains(got.body, "host:8080") {

@@ -27,7 +27,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *pb.RateLimitRequ
 	}
 	domain := (*s.domains.Load())[request.GetDomain()]
 	p := s.borrow()
-	defer s.giveBack(p)
+	defer s.release(p)
 	if err := s.fill(p, domain, request); err != nil {
 		return nil, err
 	}

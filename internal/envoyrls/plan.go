@@ -43,8 +43,8 @@ func (s *Service) borrow() *plan {
 	return p
 }
 
-// giveBack drops what the plan held: it names callers.
-func (s *Service) giveBack(p *plan) {
+// release drops what the plan held: it names callers.
+func (s *Service) release(p *plan) {
 	clear(p.asked)
 	clear(p.claims)
 	clear(p.groups)

@@ -68,7 +68,7 @@ type Service struct {
 // New reads the configuration. An error means that there is none to serve: the
 // folder cannot be read, or none of its files is without mistakes.
 func New(o Options) (*Service, error) {
-	o = o.withDefaults()
+	o = o.setDefaults()
 	s := &Service{options: o, folder: folder{path: o.Dir, merge: o.Merge}, overrides: newOverrides(), unmatched: o.Counters("").Allow}
 	s.follower = follow.New(o.Dir, s.changed, s.unwatched)
 	r, err := s.folder.read()
@@ -82,7 +82,7 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
-func (o Options) withDefaults() Options {
+func (o Options) setDefaults() Options {
 	if o.Counters == nil {
 		o.Counters = noCounters
 	}

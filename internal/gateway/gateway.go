@@ -48,7 +48,7 @@ type Gateway struct {
 // up until a dial or a check of [Gateway.Run] fails. An error names the
 // option that is wrong.
 func New(o Options) (*Gateway, error) {
-	o = o.withDefaults()
+	o = o.setDefaults()
 	if err := validateHealthPath(o.HealthPath); err != nil {
 		return nil, err
 	}

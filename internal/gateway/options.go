@@ -69,7 +69,7 @@ const (
 	HostUpstream            // the host of the upstream's URL
 )
 
-func (o Options) withDefaults() Options {
+func (o Options) setDefaults() Options {
 	o.HealthInterval = orElse(o.HealthInterval, 2*time.Second)
 	o.DialTimeout = orElse(o.DialTimeout, 5*time.Second)
 	o.TLSHandshakeTimeout = orElse(o.TLSHandshakeTimeout, 5*time.Second)

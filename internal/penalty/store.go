@@ -95,7 +95,7 @@ func (s *Store) penaltyOf(c *stint.Claim) *rule.Penalty {
 
 // punished decides a claim of one who is punished for so long.
 func (s *Store) punished(ctx context.Context, c stint.Claim, left time.Duration) (stint.Decision, error) {
-	t := trial{store: s, groups: []stint.Group{{Claims: []stint.Claim{c}}}, out: make([]stint.Decision, 1)}
+	t := evaluation{store: s, groups: []stint.Group{{Claims: []stint.Claim{c}}}, out: make([]stint.Decision, 1)}
 	t.findCallers()
 	for i := range t.callers { // none if the rules have just changed
 		t.callers[i].left = left
@@ -109,7 +109,7 @@ func (s *Store) punished(ctx context.Context, c stint.Claim, left time.Duration)
 
 // struck is the decision on a claim that its limit has denied.
 func (s *Store) struck(ctx context.Context, c stint.Claim, d stint.Decision) stint.Decision {
-	t := trial{store: s, groups: []stint.Group{{Claims: []stint.Claim{c}}}, out: []stint.Decision{d}}
+	t := evaluation{store: s, groups: []stint.Group{{Claims: []stint.Claim{c}}}, out: []stint.Decision{d}}
 	t.findCallers()
 	t.strike(ctx)
 	t.tell()
@@ -130,7 +130,7 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 
 // punishing decides groups of which one at least may be punished.
 func (s *Store) punishing(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	t := trial{store: s, groups: groups, out: out}
+	t := evaluation{store: s, groups: groups, out: out}
 	t.findCallers()
 	if len(t.callers) == 0 || t.lookUp(ctx) != nil {
 		return s.inner.TakeGroups(ctx, groups, out) // which says what is wrong

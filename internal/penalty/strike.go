@@ -17,9 +17,9 @@ const settling = time.Second
 
 // strike counts those who were denied, and punishes who had no strike left. It
 // does so too for a caller that hung up: it was denied all the same.
-func (t *trial) strike(ctx context.Context) {
+func (t *evaluation) strike(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
-	struck := t.those(func(c *caller) bool { return !c.blind && c.strike == nil && t.hit(c) })
+	struck := t.filter(func(c *caller) bool { return !c.blind && c.strike == nil && t.hit(c) })
 	var groups []stint.Group
 	for _, c := range struck {
 		groups = append(groups, c.strikes()...)
@@ -31,13 +31,13 @@ func (t *trial) strike(ctx context.Context) {
 		}
 		shareOut(struck, out)
 	}
-	for _, c := range t.those(func(c *caller) bool { return c.strike != nil }) {
+	for _, c := range t.filter(func(c *caller) bool { return c.strike != nil }) {
 		t.judge(ctx, c)
 	}
 }
 
-// those is the callers of whom something is so.
-func (t *trial) those(so func(*caller) bool) (list []*caller) {
+// filter is the callers of whom something is so.
+func (t *evaluation) filter(so func(*caller) bool) (list []*caller) {
 	for i := range t.callers {
 		if c := &t.callers[i]; so(c) {
 			list = append(list, c)
@@ -64,7 +64,7 @@ func shareOut(struck []*caller, out []stint.Decision) {
 
 // hit reports whether a caller was denied by its punishment, or by a limit of
 // the rule that it could have waited for. Of alternatives all must have denied.
-func (t *trial) hit(c *caller) bool {
+func (t *evaluation) hit(c *caller) bool {
 	switch {
 	case c.peeks:
 		return false
@@ -88,7 +88,7 @@ func (t *trial) hit(c *caller) bool {
 
 // judge says what comes of a strike. A caller has a last strike only once until
 // it is punished: full strikes keep out those that come in between.
-func (t *trial) judge(ctx context.Context, c *caller) {
+func (t *evaluation) judge(ctx context.Context, c *caller) {
 	strike, left, levels := &c.strike[0], c.strike[1].ResetAfter, &c.strike[2]
 	if slices.ContainsFunc(c.strike, func(d stint.Decision) bool { return d.Degraded }) {
 		return
@@ -109,7 +109,7 @@ func (t *trial) judge(ctx context.Context, c *caller) {
 func since(log stint.Limit, d *stint.Decision) time.Duration { return log.Window() - d.ResetAfter }
 
 // punish begins the caller's next punishment; left is what is left of its last.
-func (t *trial) punish(ctx context.Context, c *caller, left time.Duration) {
+func (t *evaluation) punish(ctx context.Context, c *caller, left time.Duration) {
 	p := c.penalty
 	up, err := t.store.inner.Take(ctx, c.claim(p.Levels, 1)[0])
 	if err != nil || up.Degraded {

@@ -9,8 +9,8 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// trial is one call: who asks in it, and who of them is punished.
-type trial struct {
+// evaluation is one call: who asks in it, and who of them is punished.
+type evaluation struct {
 	store   *Store
 	groups  []stint.Group
 	out     []stint.Decision
@@ -39,7 +39,7 @@ func (c *caller) claim(l stint.Limit, cost int64) []stint.Claim {
 
 // findCallers gathers the claims of each rule for each key: those of a rule
 // stand side by side.
-func (t *trial) findCallers() {
+func (t *evaluation) findCallers() {
 	at := 0
 	for g := range t.groups {
 		claims := t.groups[g].Claims
@@ -67,7 +67,7 @@ func together(claims []stint.Claim) int {
 }
 
 // hold decides the groups, when it is known who is punished.
-func (t *trial) hold(ctx context.Context) error {
+func (t *evaluation) hold(ctx context.Context) error {
 	err := t.decide(ctx)
 	if err == nil {
 		t.strike(ctx)
@@ -79,7 +79,7 @@ func (t *trial) hold(ctx context.Context) error {
 }
 
 // lookUp asks how long each caller is still punished, and changes nothing.
-func (t *trial) lookUp(ctx context.Context) error {
+func (t *evaluation) lookUp(ctx context.Context) error {
 	if len(t.callers) == 1 {
 		c := &t.callers[0]
 		d, err := t.store.inner.Take(ctx, c.claim(c.penalty.Gate, 0)[0])
@@ -109,14 +109,14 @@ func (t *trial) lookUp(ctx context.Context) error {
 // decide asks for the groups. One with a caller who is punished follows a group
 // that is never admitted, as its shadow: it is decided, and nothing of it is
 // charged. The strikes of who is punished, which are sure, travel along.
-func (t *trial) decide(ctx context.Context) error {
+func (t *evaluation) decide(ctx context.Context) error {
 	punished := t.punishedGroups()
 	if punished == nil {
 		return t.store.inner.TakeGroups(ctx, t.groups, t.out)
 	}
 	asked := t.behindGroups(punished)
 	plain := len(t.out) + len(asked) - len(t.groups)
-	struck := t.those((*caller).punished)
+	struck := t.filter((*caller).punished)
 	for _, c := range struck {
 		asked = append(asked, c.strikes()...)
 	}
@@ -133,7 +133,7 @@ func (t *trial) decide(ctx context.Context) error {
 }
 
 // behindGroups is the groups, those of who is punished behind others.
-func (t *trial) behindGroups(punished []*caller) (asked []stint.Group) {
+func (t *evaluation) behindGroups(punished []*caller) (asked []stint.Group) {
 	for g, group := range t.groups {
 		if by := punished[g]; by != nil {
 			asked = append(asked, stint.Group{Claims: by.claim(by.penalty.Strikes, stint.MaxCost)})
@@ -149,7 +149,7 @@ func (t *trial) behindGroups(punished []*caller) (asked []stint.Group) {
 func (c *caller) punished() bool { return c.left > 0 && !c.peeks }
 
 // punishedGroups is one caller who is punished in each group, nil where none is.
-func (t *trial) punishedGroups() (list []*caller) {
+func (t *evaluation) punishedGroups() (list []*caller) {
 	for i := range t.callers {
 		c := &t.callers[i]
 		if !c.punished() {
@@ -164,7 +164,7 @@ func (t *trial) punishedGroups() (list []*caller) {
 }
 
 // without takes what was asked for beside the groups out of the answers.
-func (t *trial) without(punished []*caller, answers []stint.Decision, some *stint.GroupsError) error {
+func (t *evaluation) without(punished []*caller, answers []stint.Decision, some *stint.GroupsError) error {
 	var errs []error
 	at, from, asked := 0, 0, 0
 	for g := range t.groups {
@@ -188,7 +188,7 @@ func (t *trial) without(punished []*caller, answers []stint.Decision, some *stin
 
 // tell writes punishments into the decisions, but for those that the store had
 // no part in.
-func (t *trial) tell() {
+func (t *evaluation) tell() {
 	for i := range t.callers {
 		c := &t.callers[i]
 		if c.left <= 0 {

@@ -160,7 +160,7 @@ func TestAnEntryThatIsNoVersion(t *testing.T) {
 	p := redistest.Server(t)
 	s := open(t, single(p.Addr(), ""))
 	sets := make(chan ruleset.Version, 10)
-	k := ruleset.NewKeeper(ruleset.Options{Source: s, OnSet: func(_ *rule.Set, v ruleset.Version) { sets <- v }})
+	k := ruleset.NewManager(ruleset.Options{Source: s, OnSet: func(_ *rule.Set, v ruleset.Version) { sets <- v }})
 	publish := func(after, want uint64) {
 		t.Helper()
 		v, err := k.Publish(t.Context(), ruleset.Change{Files: ruletest.Rules(1, fmt.Sprint("r", after)).Files, After: after})
@@ -405,7 +405,7 @@ func TestRepairOfAListOfAnotherType(t *testing.T) {
 func TestAnAnnouncementUsesUpNoNumbers(t *testing.T) {
 	p := redistest.Server(t)
 	s := open(t, single(p.Addr(), ""))
-	k := ruleset.NewKeeper(ruleset.Options{Source: s, OnSet: func(*rule.Set, ruleset.Version) {}})
+	k := ruleset.NewManager(ruleset.Options{Source: s, OnSet: func(*rule.Set, ruleset.Version) {}})
 	for n, claimed := range []uint64{math.MaxUint64, ruleset.MaxNumber, 1 << 40} {
 		if err := s.Announce(t.Context(), ruleset.Node{ID: "evil", Version: claimed}); err != nil {
 			t.Fatal(err)

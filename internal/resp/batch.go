@@ -32,9 +32,9 @@ func newWork() any {
 	return w
 }
 
-// giveBack keeps the work for the next connection, but not a long answer's
+// release keeps the work for the next connection, but not a long answer's
 // memory.
-func (s *Server) giveBack(w *work) {
+func (s *Server) release(w *work) {
 	if cap(w.out) > 4*maxOut {
 		w.out = nil
 	}

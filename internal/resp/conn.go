@@ -76,7 +76,7 @@ func (c *conn) answer() {
 	c.decide()
 	c.flush()
 	c.work = nil
-	c.server.giveBack(w)
+	c.server.release(w)
 }
 
 // handle answers one command, or queues it.

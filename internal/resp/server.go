@@ -44,7 +44,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-func (o Options) withDefaults() Options {
+func (o Options) setDefaults() Options {
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
@@ -86,7 +86,7 @@ type Server struct {
 
 // New returns a server that serves nothing yet.
 func New(options Options) *Server {
-	s := &Server{options: options.withDefaults(), works: sync.Pool{New: newWork}}
+	s := &Server{options: options.setDefaults(), works: sync.Pool{New: newWork}}
 	s.limits.byQuota = map[quota]stint.Limit{}
 	s.commands, s.byName = allCommands(), map[string]*command{}
 	for _, c := range s.commands {

@@ -1,7 +1,7 @@
 // Package ruleset keeps the rules of a node as versions that live elsewhere:
 // in files, in memory, or, by the packages beside it, in Redis or PostgreSQL.
 //
-// A [Source] has the versions, a [Keeper] the one that this node runs. The
+// A [Source] has the versions, a [Manager] the one that this node runs. The
 // keeper takes each version whole or not at all: what has mistakes, is damaged,
 // or is older than what the node runs is reported and not taken, so that the
 // last good set goes on serving, also across a restart without the source.

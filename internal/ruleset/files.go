@@ -44,7 +44,7 @@ type history interface {
 func NewFiles(path, dir string, log *slog.Logger) *Files {
 	f := &Files{path: path, history: &Memory{}, stale: true, log: log}
 	if dir != "" {
-		f.history = &shelf{dir, wholeOnDisk, listedAtAll}
+		f.history = &archive{dir, wholeOnDisk, listedAtAll}
 	}
 	f.latest = f.history.newest()
 	f.follower = follow.New(path, func(bool) { f.disturbed() }, func(err error) { f.log.Error("rules: " + err.Error()) })

@@ -17,7 +17,7 @@ const patientTime = 20 * time.Second
 
 // followed is a running keeper, and what it has handed over.
 type followed struct {
-	*Keeper
+	*Manager
 	t      *testing.T
 	sets   chan *rule.Set
 	errors chan error
@@ -27,7 +27,7 @@ func newFollowed(t *testing.T, o Options) *followed {
 	f := &followed{t: t, sets: make(chan *rule.Set, 1000), errors: make(chan error, 1000)}
 	o.OnSet = func(s *rule.Set, _ Version) { f.sets <- s }
 	o.OnError = func(err error) { f.errors <- err }
-	f.Keeper = NewKeeper(o)
+	f.Manager = NewManager(o)
 	return f
 }
 

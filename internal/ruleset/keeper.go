@@ -12,7 +12,7 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// Options are what a [Keeper] keeps, and whom it tells. Source and OnSet are
+// Options are what a [Manager] keeps, and whom it tells. Source and OnSet are
 // required.
 type Options struct {
 	Source Source
@@ -37,12 +37,12 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Keeper keeps the rules of a node as its source has them. Make it by
-// [NewKeeper]. Its methods are safe for use by many goroutines at once.
-type Keeper struct {
+// Manager keeps the rules of a node as its source has them. Make it by
+// [NewManager]. Its methods are safe for use by many goroutines at once.
+type Manager struct {
 	Options
 
-	copies    *shelf // nil: none
+	copies    *archive // nil: none
 	current   atomic.Pointer[running]
 	copied    atomic.Bool // what is in force came from the local copy, and the source has not confirmed it
 	wake      chan struct{}
@@ -77,29 +77,29 @@ const (
 // down.
 const downAfter = 3
 
-// NewKeeper returns a keeper with the built-in rules, as version 0. Nobody is
+// NewManager returns a keeper with the built-in rules, as version 0. Nobody is
 // told of those.
-func NewKeeper(o Options) *Keeper {
+func NewManager(o Options) *Manager {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	k := &Keeper{Options: o, wake: make(chan struct{}, 1), renew: make(chan struct{}, 1), following: make(chan struct{})}
+	k := &Manager{Options: o, wake: make(chan struct{}, 1), renew: make(chan struct{}, 1), following: make(chan struct{})}
 	builtin := []rule.File{rule.BuiltinFile()}
 	k.current.Store(&running{rule.Builtin(), Version{Hash: HashOf(builtin), Files: builtin}, time.Now().UTC()})
 	if o.CopyDir != "" {
-		k.copies = &shelf{o.CopyDir, wholeCopies, wholeCopies}
+		k.copies = &archive{o.CopyDir, wholeCopies, wholeCopies}
 	}
 	return k
 }
 
 // Current is the rules in force.
-func (k *Keeper) Current() (*rule.Set, Version) {
+func (k *Manager) Current() (*rule.Set, Version) {
 	r := k.current.Load()
 	return r.set, r.version
 }
 
 // History lists the newest versions of the source.
-func (k *Keeper) History(ctx context.Context, n int) ([]Version, error) {
+func (k *Manager) History(ctx context.Context, n int) ([]Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	return k.Source.History(ctx, n)
@@ -107,7 +107,7 @@ func (k *Keeper) History(ctx context.Context, n int) ([]Version, error) {
 
 // Get returns a version of the source whole; that in force also when the source
 // does not answer, and 0, the built-in rules, always.
-func (k *Keeper) Get(ctx context.Context, number uint64) (Version, error) {
+func (k *Manager) Get(ctx context.Context, number uint64) (Version, error) {
 	if _, v := k.Current(); v.Number == number {
 		return v, nil
 	}
@@ -122,7 +122,7 @@ func (k *Keeper) Get(ctx context.Context, number uint64) (Version, error) {
 
 // Up reports whether the source answers. One that is elsewhere may fail twice
 // in a row.
-func (k *Keeper) Up() bool {
+func (k *Manager) Up() bool {
 	k.looks.Lock()
 	defer k.looks.Unlock()
 	return k.looks.failed == 0 || !k.Local && k.looks.failed < downAfter
@@ -130,12 +130,12 @@ func (k *Keeper) Up() bool {
 
 // Stale reports whether this node started from its local copy and has not heard
 // from the source since that it has nothing newer.
-func (k *Keeper) Stale() bool { return k.copied.Load() }
+func (k *Manager) Stale() bool { return k.copied.Load() }
 
 // Load takes the first version: the source's newest, or while that cannot be
 // reached or used the copy of what was in force last, or the built-in rules. An
 // error means that a local source has none to give.
-func (k *Keeper) Load(ctx context.Context) error {
+func (k *Manager) Load(ctx context.Context) error {
 	k.takeCopy()
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -158,7 +158,7 @@ func (k *Keeper) Load(ctx context.Context) error {
 }
 
 // takeCopy puts in force what was so before a restart.
-func (k *Keeper) takeCopy() {
+func (k *Manager) takeCopy() {
 	if k.copies == nil || k.Local {
 		return
 	}
@@ -176,14 +176,14 @@ func (k *Keeper) takeCopy() {
 }
 
 // install puts a set in force. Nobody else may do so meanwhile.
-func (k *Keeper) install(r *running) {
+func (k *Manager) install(r *running) {
 	k.current.Store(r)
 	k.OnSet(r.set, r.version)
 	poke(k.renew)
 }
 
 // take puts a version in force, unless a newer one is.
-func (k *Keeper) take(v Version, asked bool) error {
+func (k *Manager) take(v Version, asked bool) error {
 	set, err := v.Set()
 	if err != nil {
 		return err
@@ -204,7 +204,7 @@ func (k *Keeper) take(v Version, asked bool) error {
 	return nil
 }
 
-func (k *Keeper) enforce(r *running, asked bool) bool {
+func (k *Manager) enforce(r *running, asked bool) bool {
 	k.taking.Lock()
 	defer k.taking.Unlock()
 	now := k.current.Load()
@@ -218,7 +218,7 @@ func (k *Keeper) enforce(r *running, asked bool) bool {
 }
 
 // report tells OnError what it was not told last.
-func (k *Keeper) report(err error) {
+func (k *Manager) report(err error) {
 	k.looks.Lock()
 	said := k.looks.said == err.Error()
 	k.looks.said = err.Error()
@@ -238,7 +238,7 @@ func poke(c chan struct{}) {
 
 // Nodes lists the nodes that share the source; this one alone where nodes do
 // not announce themselves, and where it is stale and the source does not answer.
-func (k *Keeper) Nodes(ctx context.Context) ([]Node, error) {
+func (k *Manager) Nodes(ctx context.Context) ([]Node, error) {
 	fleet, ok := k.Source.(Fleet)
 	if !ok {
 		return []Node{k.self()}, nil
@@ -252,7 +252,7 @@ func (k *Keeper) Nodes(ctx context.Context) ([]Node, error) {
 	return nodes, err
 }
 
-func (k *Keeper) self() Node {
+func (k *Manager) self() Node {
 	r := k.current.Load()
 	var n Node
 	if k.Node != nil {

@@ -286,7 +286,7 @@ func TestASourceIsDownAfterThreeFailedLooks(t *testing.T) {
 }
 
 func TestOldVersionsInMemoryAndOnDiskLoseTheirFiles(t *testing.T) {
-	disk := &shelf{t.TempDir(), 2, 4}
+	disk := &archive{t.TempDir(), 2, 4}
 	for n := range uint64(6) {
 		must(t, disk.add(Version{Number: n + 1, Author: "Ann", Hash: HashOf(file("a")), Files: file("a")}))
 	}
@@ -363,7 +363,7 @@ func (*fleet) Nodes(context.Context) ([]Node, error) {
 // that the others run: one more, put there, would be all that is left of them.
 func TestAPartIsNotChangedBehindTheOthers(t *testing.T) {
 	source := &fleet{}
-	k := NewKeeper(Options{Source: source, OnSet: func(*rule.Set, Version) {}})
+	k := NewManager(Options{Source: source, OnSet: func(*rule.Set, Version) {}})
 	for number := range uint64(9) {
 		_, newest, err := k.Base(t.Context())
 		if behind, ok := errors.AsType[*BehindError](err); !ok || behind.Ahead.ID != "ahead" || newest.Number != number {
@@ -378,7 +378,7 @@ func TestAPartIsNotChangedBehindTheOthers(t *testing.T) {
 
 // Else that node would not take what is published after a backup was restored.
 func TestAVersionIsNumberedAboveWhatAnyNodeRuns(t *testing.T) {
-	k := NewKeeper(Options{Source: &fleet{}, OnSet: func(*rule.Set, Version) {}})
+	k := NewManager(Options{Source: &fleet{}, OnSet: func(*rule.Set, Version) {}})
 	v, err := k.Publish(t.Context(), Change{Files: []rule.File{{Name: "a.yaml", Data: []byte(rules("one"))}}})
 	if err != nil || v.Number != 10 {
 		t.Errorf("%d, %v", v.Number, err)

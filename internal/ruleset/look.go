@@ -9,11 +9,11 @@ import (
 )
 
 // Following is closed once Run notices every change.
-func (k *Keeper) Following() <-chan struct{} { return k.following }
+func (k *Manager) Following() <-chan struct{} { return k.following }
 
 // Reload asks Run to look at the source now, and to put the rules in force anew
 // though nothing has changed: what SIGHUP does. It does not wait.
-func (k *Keeper) Reload() {
+func (k *Manager) Reload() {
 	if s, ok := k.Source.(interface{ Refresh() }); ok {
 		s.Refresh()
 	}
@@ -22,7 +22,7 @@ func (k *Keeper) Reload() {
 }
 
 // Run follows the source until ctx ends. Call it once.
-func (k *Keeper) Run(ctx context.Context) {
+func (k *Manager) Run(ctx context.Context) {
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	beside.Go(func() { k.Source.Watch(ctx, func() { poke(k.wake) }) })
@@ -41,7 +41,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-func (k *Keeper) lookAgain(ctx context.Context) {
+func (k *Manager) lookAgain(ctx context.Context) {
 	within, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	asked := k.asked.Swap(false)
@@ -58,7 +58,7 @@ func (k *Keeper) lookAgain(ctx context.Context) {
 	}
 }
 
-func (k *Keeper) forgetSaid() {
+func (k *Manager) forgetSaid() {
 	k.looks.Lock()
 	defer k.looks.Unlock()
 	k.looks.said = ""
@@ -66,7 +66,7 @@ func (k *Keeper) forgetSaid() {
 
 // look takes the newest version, if it is a newer one. The error says why it
 // was not taken.
-func (k *Keeper) look(ctx context.Context, asked bool) error {
+func (k *Manager) look(ctx context.Context, asked bool) error {
 	_, now := k.Current()
 	newest, err := k.newest(ctx)
 	if v, ok := k.repaired(ctx, newest, now); ok {
@@ -91,7 +91,7 @@ func (k *Keeper) look(ctx context.Context, asked bool) error {
 
 // repaired returns the newest version of the source if it is one that a repair
 // has numbered far below the version in force.
-func (k *Keeper) repaired(ctx context.Context, newest, now Version) (Version, bool) {
+func (k *Manager) repaired(ctx context.Context, newest, now Version) (Version, bool) {
 	if newest.Number == 0 || newest.Number > now.Number || now.Number-newest.Number <= farAhead {
 		return Version{}, false
 	}
@@ -102,7 +102,7 @@ func (k *Keeper) repaired(ctx context.Context, newest, now Version) (Version, bo
 // newest is the newest version that the source lists; number 0 when there is
 // none. A version that is not the one in force is still to be fetched: only
 // then has the source answered.
-func (k *Keeper) newest(ctx context.Context) (v Version, err error) {
+func (k *Manager) newest(ctx context.Context) (v Version, err error) {
 	listed, err := k.Source.History(ctx, 1)
 	if len(listed) > 0 {
 		v = listed[0]
@@ -114,14 +114,14 @@ func (k *Keeper) newest(ctx context.Context) (v Version, err error) {
 }
 
 // confirm notes that the source has what a local copy brought.
-func (k *Keeper) confirm(now Version) {
+func (k *Manager) confirm(now Version) {
 	if k.copied.Swap(false) {
 		k.Logger.Info("rules: the source has the version of the local copy", "version", now.Number)
 	}
 }
 
 // fetch takes a version that the source has listed.
-func (k *Keeper) fetch(ctx context.Context, listed Version, asked bool) error {
+func (k *Manager) fetch(ctx context.Context, listed Version, asked bool) error {
 	v, err := k.Source.Get(ctx, listed.Number)
 	k.looked(err)
 	if err != nil {
@@ -134,7 +134,7 @@ func (k *Keeper) fetch(ctx context.Context, listed Version, asked bool) error {
 }
 
 // looked counts how looks at the source go. Rules with mistakes were read.
-func (k *Keeper) looked(err error) {
+func (k *Manager) looked(err error) {
 	if _, ok := errors.AsType[*InvalidError](err); ok {
 		err = nil
 	}
@@ -154,7 +154,7 @@ func (k *Keeper) looked(err error) {
 }
 
 // announce tells the other nodes what this one runs, at once when that changes.
-func (k *Keeper) announce(ctx context.Context, fleet Fleet) {
+func (k *Manager) announce(ctx context.Context, fleet Fleet) {
 	tick := time.NewTicker(AnnounceEvery)
 	defer tick.Stop()
 	for {

@@ -38,7 +38,7 @@ const publishTime = 10 * time.Second
 // mistakes, [*ConflictError] when c.After is not the newest version any more,
 // [ErrReadOnly] where nothing can be published; or the source has failed, and
 // whether it took the version is not known then: the history tells.
-func (k *Keeper) Publish(ctx context.Context, c Change) (Version, error) {
+func (k *Manager) Publish(ctx context.Context, c Change) (Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, publishTime)
 	defer cancel()
 	v, err := c.version()
@@ -60,7 +60,7 @@ func (k *Keeper) Publish(ctx context.Context, c Change) (Version, error) {
 // the others. Where another node runs more than both, the error is
 // [*BehindError], and what is returned beside it good for another whole set
 // alone.
-func (k *Keeper) Base(ctx context.Context) (base, newest Version, err error) {
+func (k *Manager) Base(ctx context.Context) (base, newest Version, err error) {
 	announced := k.announced(ctx)    // first: what a node runs is in the source before
 	listed, err := k.History(ctx, 2) // more than one: what is in files now may be no version
 	_, base = k.Current()
@@ -87,7 +87,7 @@ func (k *Keeper) Base(ctx context.Context) (base, newest Version, err error) {
 // published anyway.
 const attempts = 10
 
-func (k *Keeper) publish(ctx context.Context, v Version, c Change) (Version, error) {
+func (k *Manager) publish(ctx context.Context, v Version, c Change) (Version, error) {
 	after := c.After
 	_, now := k.Current()
 	v.Repaired = now.Repaired
@@ -115,7 +115,7 @@ func (k *Keeper) publish(ctx context.Context, v Version, c Change) (Version, err
 }
 
 // above is the highest number that any node is known to run, or after.
-func (k *Keeper) above(ctx context.Context, after uint64) uint64 {
+func (k *Manager) above(ctx context.Context, after uint64) uint64 {
 	_, now := k.Current()
 	known := max(after, now.Number)
 	return max(known, furthest(k.announced(ctx), known).Version)
@@ -123,7 +123,7 @@ func (k *Keeper) above(ctx context.Context, after uint64) uint64 {
 
 // announced is what nodes say that they run; nothing when they cannot be asked:
 // nodes that run more keep that, and say so.
-func (k *Keeper) announced(ctx context.Context) []Node {
+func (k *Manager) announced(ctx context.Context) []Node {
 	nodes, err := k.Nodes(ctx)
 	if err != nil {
 		return nil

@@ -20,9 +20,9 @@ const (
 	wholeCopies   = 3 // of what a node has run, to start from
 )
 
-// shelf keeps versions in a folder, a sealed file each. Several processes may
+// archive keeps versions in a folder, a sealed file each. Several processes may
 // share it.
-type shelf struct {
+type archive struct {
 	dir   string
 	whole int // the newest so many keep their files
 	all   int // older ones are removed
@@ -31,20 +31,20 @@ type shelf struct {
 // errTaken means that there is a version of this number already.
 var errTaken = errors.New("another process has added this version")
 
-const shelfSuffix = ".json"
+const archiveSuffix = ".json"
 
-func (s *shelf) path(number uint64) string {
-	return filepath.Join(s.dir, fmt.Sprintf("%020d", number)+shelfSuffix)
+func (s *archive) path(number uint64) string {
+	return filepath.Join(s.dir, fmt.Sprintf("%020d", number)+archiveSuffix)
 }
 
 // numbers lists what is there, the newest first.
-func (s *shelf) numbers() (all []uint64) {
+func (s *archive) numbers() (all []uint64) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return nil // as if it were empty; put says why
 	}
 	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), shelfSuffix)
+		name, ok := strings.CutSuffix(e.Name(), archiveSuffix)
 		if n, err := strconv.ParseUint(name, 10, 64); ok && err == nil && n <= MaxNumber {
 			all = append(all, n)
 		}
@@ -56,7 +56,7 @@ func (s *shelf) numbers() (all []uint64) {
 
 // list is at most n versions, the newest first, without files. What is damaged
 // is passed over.
-func (s *shelf) list(n int) (all []Version) {
+func (s *archive) list(n int) (all []Version) {
 	for _, number := range s.numbers() {
 		if len(all) >= n {
 			break
@@ -69,7 +69,7 @@ func (s *shelf) list(n int) (all []Version) {
 }
 
 // newest is the newest version that is whole; number 0 when there is none.
-func (s *shelf) newest() Version {
+func (s *archive) newest() Version {
 	for _, number := range s.numbers() {
 		if v, err := s.get(number); err == nil {
 			return v
@@ -78,7 +78,7 @@ func (s *shelf) newest() Version {
 	return Version{}
 }
 
-func (s *shelf) get(number uint64) (Version, error) {
+func (s *archive) get(number uint64) (Version, error) {
 	v, err := s.read(number)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && v.Files == nil {
 		return Version{}, ErrNone
@@ -86,7 +86,7 @@ func (s *shelf) get(number uint64) (Version, error) {
 	return v, err
 }
 
-func (s *shelf) read(number uint64) (Version, error) {
+func (s *archive) read(number uint64) (Version, error) {
 	data, err := os.ReadFile(s.path(number))
 	if err != nil {
 		return Version{}, err
@@ -98,7 +98,7 @@ func (s *shelf) read(number uint64) (Version, error) {
 }
 
 // add puts a version on the shelf; errTaken when its number is there.
-func (s *shelf) add(v Version) error {
+func (s *archive) add(v Version) error {
 	temp, err := s.prepare(v)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func place(temp, path string) error {
 }
 
 // set puts a version on the shelf in place of one of its number.
-func (s *shelf) set(v Version) error {
+func (s *archive) set(v Version) error {
 	temp, err := s.prepare(v)
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func (s *shelf) set(v Version) error {
 }
 
 // prepare writes a version to a file that is not one of the shelf yet.
-func (s *shelf) prepare(v Version) (temp string, err error) {
+func (s *archive) prepare(v Version) (temp string, err error) {
 	data, err := Encode(v)
 	if err == nil {
 		err = os.MkdirAll(s.dir, 0o700)
@@ -148,10 +148,10 @@ func (s *shelf) prepare(v Version) (temp string, err error) {
 	return writeBeside(s.path(v.Number), seal(data), 0o600)
 }
 
-func (s *shelf) remove(number uint64) { _ = os.Remove(s.path(number)) }
+func (s *archive) remove(number uint64) { _ = os.Remove(s.path(number)) }
 
 // removeFarAbove removes versions whose numbers a repair has done away with.
-func (s *shelf) removeFarAbove(number uint64) {
+func (s *archive) removeFarAbove(number uint64) {
 	for _, n := range s.numbers() {
 		if n > number && n-number > farAhead {
 			s.remove(n)
@@ -160,7 +160,7 @@ func (s *shelf) removeFarAbove(number uint64) {
 }
 
 // prune takes the files of old versions, and the oldest versions.
-func (s *shelf) prune() error {
+func (s *archive) prune() error {
 	numbers := s.numbers()
 	if len(numbers) > s.all {
 		for _, n := range numbers[s.all:] {

@@ -158,7 +158,7 @@ func (n *node) check() (d decision, err error) {
 // operator publishes to the source of a fleet.
 type operator struct {
 	t *testing.T
-	*ruleset.Keeper
+	*ruleset.Manager
 }
 
 func newOperator(t *testing.T, addr string) *operator {
@@ -168,7 +168,7 @@ func newOperator(t *testing.T, addr string) *operator {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	return &operator{t, ruleset.NewKeeper(ruleset.Options{Source: s, OnSet: func(*rule.Set, ruleset.Version) {}})}
+	return &operator{t, ruleset.NewManager(ruleset.Options{Source: s, OnSet: func(*rule.Set, ruleset.Version) {}})}
 }
 
 func (o *operator) publish(text string) ruleset.Version {

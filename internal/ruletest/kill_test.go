@@ -35,7 +35,7 @@ func writeFile(t *testing.T, path, text string) {
 var victims = []string{"file", "folder", "copy"}
 
 // keeperOf opens what a victim writes to.
-func keeperOf(kind, dir string, onSet func(*rule.Set, ruleset.Version)) *ruleset.Keeper {
+func keeperOf(kind, dir string, onSet func(*rule.Set, ruleset.Version)) *ruleset.Manager {
 	o := ruleset.Options{OnSet: onSet}
 	path := filepath.Join(dir, "rules")
 	switch kind {
@@ -47,7 +47,7 @@ func keeperOf(kind, dir string, onSet func(*rule.Set, ruleset.Version)) *ruleset
 	default:
 		o.Source, o.CopyDir = &ruleset.Memory{}, filepath.Join(dir, "copy")
 	}
-	return ruleset.NewKeeper(o)
+	return ruleset.NewManager(o)
 }
 
 // victimFiles are big enough that writing them takes a while, and each names its

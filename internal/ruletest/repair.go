@@ -33,7 +33,7 @@ func Repair(t *testing.T, most uint64, open func(t *testing.T) ruleset.Source, f
 			for n := range uint64(2) {
 				publish(t, s, n, Rules(n+1, fmt.Sprint("r", n+1)))
 			}
-			running := keeper(t, s)
+			running := manager(t, s)
 			text := "{"
 			if !forged.junk {
 				data, err := ruleset.Encode(Rules(forged.number, "forged"))
@@ -57,7 +57,7 @@ func Repair(t *testing.T, most uint64, open func(t *testing.T) ruleset.Source, f
 			if listed, err := s.History(t.Context(), 10); err != nil || len(listed) != 3 || listed[0].Number != 3 || listed[0].Author != "ann" {
 				t.Errorf("%+v, %v", listed, err)
 			}
-			late := keeper(t, s) // starts after the repair
+			late := manager(t, s) // starts after the repair
 			next, err := late.Publish(t.Context(), ruleset.Change{Files: Rules(1, "next").Files, After: 3})
 			if err != nil || next.Number != 4 {
 				t.Fatalf("%+v, %v", next, err)
@@ -68,17 +68,17 @@ func Repair(t *testing.T, most uint64, open func(t *testing.T) ruleset.Source, f
 	}
 }
 
-// keeper is a node's, which has looked once.
-func keeper(t *testing.T, s ruleset.Source) *ruleset.Keeper {
+// manager is a node's, which has looked once.
+func manager(t *testing.T, s ruleset.Source) *ruleset.Manager {
 	t.Helper()
-	k := ruleset.NewKeeper(ruleset.Options{Source: s, OnSet: func(*rule.Set, ruleset.Version) {}})
+	k := ruleset.NewManager(ruleset.Options{Source: s, OnSet: func(*rule.Set, ruleset.Version) {}})
 	if err := k.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return k
 }
 
-func wantRunning(t *testing.T, when string, k *ruleset.Keeper, number uint64) {
+func wantRunning(t *testing.T, when string, k *ruleset.Manager, number uint64) {
 	t.Helper()
 	if err := k.Load(t.Context()); err != nil { // as a poll does
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func wantRunning(t *testing.T, when string, k *ruleset.Keeper, number uint64) {
 
 // exhausted publishes until no number is left, which must be at once or after the
 // few that are.
-func exhausted(t *testing.T, k *ruleset.Keeper) {
+func exhausted(t *testing.T, k *ruleset.Manager) {
 	t.Helper()
 	for range 3 {
 		_, newest, err := k.Base(t.Context())

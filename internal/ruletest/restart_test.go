@@ -109,7 +109,7 @@ func TestNodesFollowPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(source.Close)
-	ann := &operator{t, ruleset.NewKeeper(ruleset.Options{Source: source, OnSet: func(*rule.Set, ruleset.Version) {}})}
+	ann := &operator{t, ruleset.NewManager(ruleset.Options{Source: source, OnSet: func(*rule.Set, ruleset.Version) {}})}
 	var fleet []*node
 	for range 3 {
 		fleet = append(fleet, startNode(t, t.TempDir(), "--rules", address))

@@ -27,7 +27,7 @@ func (s *Server) rulesAPI() (folders []folder) {
 	if s.adminTokens != nil {
 		s.metrics.registry.MustRegister(prometheus.NewCounterFunc(tokensRefused("admin"), func() float64 { return float64(s.adminTokens.Refused()) }))
 	}
-	api := adminapi.New(adminapi.Config{Rules: s.rules.keeper, Store: s.store, Tokens: s.adminTokens, Logger: s.log,
+	api := adminapi.New(adminapi.Config{Rules: s.rules.manager, Store: s.store, Tokens: s.adminTokens, Logger: s.log,
 		Sample: s.rules.sample, MostDenied: s.config.MostDenied})
 	for _, path := range adminapi.Paths() {
 		folders = append(folders, folder{path, api.ServeHTTP})

@@ -149,8 +149,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// withDefaults fills in what is zero.
-func (c Config) withDefaults() Config {
+// setDefaults fills in what is zero.
+func (c Config) setDefaults() Config {
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration

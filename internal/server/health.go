@@ -36,15 +36,15 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 
 // health is what the readiness page says of the rules.
 func (r *rules) health() string {
-	_, v := r.keeper.Current()
+	_, v := r.manager.Current()
 	text := fmt.Sprintf("rules: version %d", v.Number)
 	if !v.Time.IsZero() {
 		text += ", published " + v.Time.UTC().Format(time.RFC3339)
 	}
-	if r.keeper.Stale() {
+	if r.manager.Stale() {
 		text += ", STALE (a local copy that the source has not confirmed)"
 	}
-	return text + "\nrules source: " + upOrDown(r.keeper.Up())
+	return text + "\nrules source: " + upOrDown(r.manager.Up())
 }
 
 func upOrDown(up bool) string {

@@ -72,9 +72,9 @@ func TestRulesThatCannotBeFollowedAreServedAndReloaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := make(chan struct{})
-	go func() { r.keeper.Run(t.Context()); close(done) }()
+	go func() { r.manager.Run(t.Context()); close(done) }()
 	t.Cleanup(func() { <-done })
-	<-r.keeper.Following()
+	<-r.manager.Following()
 	logs.wait(t, "cannot be watched")
 	if got := len(r.current.Load().set.Rules()); got != 1 {
 		t.Errorf("%d rules are served", got)

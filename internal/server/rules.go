@@ -25,7 +25,7 @@ type rules struct {
 	store   *penalty.Store
 	metrics *metrics
 	log     *slog.Logger
-	keeper  *ruleset.Keeper
+	manager *ruleset.Manager
 	builtin bool // there is no source
 	loaded  bool // the first version is in force
 	current atomic.Pointer[version]
@@ -61,13 +61,13 @@ func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *me
 		o.Source, o.Local, r.builtin = &ruleset.Memory{}, true, true
 		r.log.Info("no --rules given: serving the built-in rules")
 	}
-	r.keeper = ruleset.NewKeeper(o)
-	m.watchStale(r.keeper.Stale)
-	if err := r.keeper.Load(context.Background()); err != nil {
+	r.manager = ruleset.NewManager(o)
+	m.watchStale(r.manager.Stale)
+	if err := r.manager.Load(context.Background()); err != nil {
 		return nil, err
 	}
 	r.loaded = true
-	if _, v := r.keeper.Current(); v.Number == 0 && !r.builtin {
+	if _, v := r.manager.Current(); v.Number == 0 && !r.builtin {
 		r.log.Warn("rules: there is no version in the source and no local copy: serving the built-in rules until one is published", "source", o.Source.String())
 	}
 	return r, nil
@@ -163,7 +163,7 @@ func (r *rules) onLook(err error) {
 		r.metrics.pollFailures.Inc()
 	}
 	up := 1.0
-	if r.keeper != nil && !r.keeper.Up() {
+	if r.manager != nil && !r.manager.Up() {
 		up = 0
 	}
 	r.metrics.sourceUp.Set(up)
@@ -174,7 +174,7 @@ func (r *rules) reload() {
 	if r.builtin {
 		r.log.Info("nothing to reload: the rules are built in")
 	}
-	r.keeper.Reload()
+	r.manager.Reload()
 }
 
 // node is how this server announces itself to those that share its rules.

@@ -45,7 +45,7 @@ type Server struct {
 // New reads the rules and the certificates and prepares all listeners. An
 // error means that the configuration is wrong; nothing has been opened then.
 func New(config Config) (*Server, error) {
-	config = config.withDefaults()
+	config = config.setDefaults()
 	if err := config.check(); err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer end()
 	group, failed := errgroup.WithContext(ctx)
 	s.start(beside, group)
-	if awaitAll(failed, s.rules.keeper.Following(), s.envoyFollowing()) {
+	if awaitAll(failed, s.rules.manager.Following(), s.envoyFollowing()) {
 		s.becomeReady()
 		<-failed.Done() // ctx has ended, or something has failed
 	}
@@ -157,7 +157,7 @@ func (s *Server) start(beside context.Context, group *errgroup.Group) {
 	for _, l := range s.listeners {
 		group.Go(l.serve)
 	}
-	group.Go(func() error { s.rules.keeper.Run(beside); return nil })
+	group.Go(func() error { s.rules.manager.Run(beside); return nil })
 	group.Go(func() error { s.watchSecrets(beside); return nil })
 	if s.envoy != nil {
 		group.Go(func() error { s.envoy.Run(beside); return nil })

@@ -82,12 +82,12 @@ func (w *windows) window(shard, size int) unsafe.Pointer {
 	return w.at(shard)
 }
 
-// giveBack returns the pages of a window that a shard of the old size no
+// release returns the pages of a window that a shard of the old size no
 // longer needs.
-func (w *windows) giveBack(shard, size, oldSize int) {
+func (w *windows) release(shard, size, oldSize int) {
 	start, end := shard*w.slots, min(oldSize, w.slots)
 	size = (size + slotsPerPage - 1) / slotsPerPage * slotsPerPage
 	if w.memory != nil && size < end {
-		giveBackMemory(w.memory[(start+size)*slotSize : (start+end)*slotSize])
+		releaseMemory(w.memory[(start+size)*slotSize : (start+end)*slotSize])
 	}
 }

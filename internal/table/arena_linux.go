@@ -16,8 +16,8 @@ func choosePages(memory []byte, huge bool) {
 	_ = syscall.Madvise(memory, advice)
 }
 
-// giveBackMemory frees the pages; they read as zero afterwards.
-func giveBackMemory(memory []byte) {
+// releaseMemory frees the pages; they read as zero afterwards.
+func releaseMemory(memory []byte) {
 	if syscall.Madvise(memory, syscall.MADV_DONTNEED) != nil {
 		clear(memory)
 	}

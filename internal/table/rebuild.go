@@ -72,7 +72,7 @@ func (s *Shard) windows() *windows { return s.table.arena.of(s.late()) }
 // resize gives the shard so many slots. What they hold is undefined.
 func (s *Shard) resize(slots int) {
 	w := s.windows()
-	w.giveBack(int(s.number), slots, s.len())
+	w.release(int(s.number), slots, s.len())
 	s.slots = w.window(int(s.number), slots)
 	s.limit = uint32(slots * fullLoadNum / loadDen)
 	s.size.Store(uint32(slots))

@@ -55,7 +55,7 @@ func (s *Shard) split(now int64) {
 		}
 	}
 	if s.windows() != old {
-		old.giveBack(int(s.number), 0, size)
+		old.release(int(s.number), 0, size)
 		s.size.Store(0)
 	}
 	s.restart(wholePages(own), now)

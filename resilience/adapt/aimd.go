@@ -31,7 +31,7 @@ type AIMD struct {
 
 // Next returns the limit after a window.
 func (a *AIMD) Next(limit float64, w Window) float64 {
-	o := a.complete()
+	o := a.setDefaults()
 	if w.Latency > o.Timeout {
 		return limit * o.Backoff
 	}
@@ -43,7 +43,7 @@ func (a *AIMD) Next(limit float64, w Window) float64 {
 	return next
 }
 
-func (a *AIMD) complete() AIMD {
+func (a *AIMD) setDefaults() AIMD {
 	o := *a
 	orDefault(&o.Timeout, time.Second)
 	orDefault(&o.Backoff, 0.9)
@@ -52,7 +52,7 @@ func (a *AIMD) complete() AIMD {
 }
 
 func (a *AIMD) check() error {
-	o := a.complete()
+	o := a.setDefaults()
 	return errors.Join(
 		unless(o.Timeout > 0, "AIMD: Timeout: is %v; use a time above 0", o.Timeout),
 		unless(o.Backoff > 0 && o.Backoff < 1, "AIMD: Backoff: is %v; use a number above 0, below 1", o.Backoff),

@@ -71,7 +71,7 @@ type Concurrency struct {
 // New returns a gate with nothing in flight. The error names every option that
 // cannot be.
 func New(o Options) (*Concurrency, error) {
-	o.complete()
+	o.setDefaults()
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -88,12 +88,12 @@ func (c *Concurrency) startLocked(o Options) {
 func (c *Concurrency) startZeroLocked() {
 	if c.options.Algorithm == nil {
 		var o Options
-		o.complete()
+		o.setDefaults()
 		c.startLocked(o)
 	}
 }
 
-func (o *Options) complete() {
+func (o *Options) setDefaults() {
 	if o.Algorithm == nil {
 		o.Algorithm = &Gradient{}
 	}

@@ -63,7 +63,7 @@ const (
 
 // Next returns the limit after a window.
 func (g *Gradient) Next(limit float64, w Window) float64 {
-	o := g.complete(limit)
+	o := g.setDefaults(limit)
 	if g.probe.running {
 		return g.proceed(limit, w, o.Tolerance)
 	}
@@ -120,8 +120,8 @@ func (g *Gradient) proceed(limit float64, w Window, tolerance float64) float64 {
 	return next
 }
 
-// complete returns the gradient with the defaults for a limit.
-func (g *Gradient) complete(limit float64) Gradient {
+// setDefaults returns the gradient with the defaults for a limit.
+func (g *Gradient) setDefaults(limit float64) Gradient {
 	o := *g
 	orDefault(&o.Tolerance, 1.5)
 	orDefault(&o.Queue, max(4, math.Sqrt(limit)))
@@ -131,7 +131,7 @@ func (g *Gradient) complete(limit float64) Gradient {
 }
 
 func (g *Gradient) check() error {
-	o := g.complete(1)
+	o := g.setDefaults(1)
 	return errors.Join(
 		unless(o.Tolerance >= 1, "Gradient: Tolerance: is %v; use at least 1", o.Tolerance),
 		unless(o.Queue > 0, "Gradient: Queue: is %v; use a number above 0", o.Queue),

@@ -55,7 +55,7 @@ type Throttle struct {
 // NewThrottle returns a throttle that has seen nothing. The error names every
 // option that cannot be.
 func NewThrottle(o ThrottleOptions) (*Throttle, error) {
-	o.complete()
+	o.setDefaults()
 	err := errors.Join(
 		unless(o.K > 1 && o.K < math.Inf(1), "K: is %v; use a number above 1", o.K),
 		unless(o.Window >= tenths, "Window: is %v; use at least %v", o.Window, time.Duration(tenths)),
@@ -66,7 +66,7 @@ func NewThrottle(o ThrottleOptions) (*Throttle, error) {
 	return &Throttle{options: o}, nil
 }
 
-func (o *ThrottleOptions) complete() {
+func (o *ThrottleOptions) setDefaults() {
 	orDefault(&o.K, 2)
 	orDefault(&o.Window, 2*time.Minute)
 	if o.Random == nil {
@@ -79,7 +79,7 @@ func (o *ThrottleOptions) complete() {
 
 // Enter lets a request be sent, or counts it as one that was not.
 func (t *Throttle) Enter() (Call, bool) {
-	t.once.Do(t.options.complete)
+	t.once.Do(t.options.setDefaults)
 	random := t.options.Random()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,7 +112,7 @@ func (t *Throttle) now() time.Duration { return t.options.Clock() }
 
 // Probability is that with which a request is not sent now.
 func (t *Throttle) Probability() float64 {
-	t.once.Do(t.options.complete)
+	t.once.Do(t.options.setDefaults)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.nowLocked()

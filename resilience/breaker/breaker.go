@@ -30,7 +30,7 @@ type Breaker struct {
 
 // New returns a closed breaker. The error names every option that cannot be.
 func New(o Options) (*Breaker, error) {
-	o.complete()
+	o.setDefaults()
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (b *Breaker) started() word {
 	defer b.mu.Unlock()
 	if b.load() == 0 {
 		var o Options
-		o.complete()
+		o.setDefaults()
 		b.startLocked(o)
 	}
 	return b.load()

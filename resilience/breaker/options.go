@@ -113,8 +113,8 @@ const (
 	maxWindowCalls    = 1_000_000
 )
 
-// complete fills in what was left zero.
-func (o *Options) complete() {
+// setDefaults fills in what was left zero.
+func (o *Options) setDefaults() {
 	if o.ConsecutiveFailures == 0 && o.SlowRatio == 0 {
 		orDefault(&o.FailureRatio, defaultRatio)
 	}

@@ -54,7 +54,7 @@ type Budget struct {
 // New returns a budget that has counted nothing. The error names every option
 // that cannot be.
 func New(o Options) (*Budget, error) {
-	o.complete()
+	o.setDefaults()
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (b *Budget) start(o Options) {
 	b.clock = o.Clock
 }
 
-func (o *Options) complete() {
+func (o *Options) setDefaults() {
 	if o.Share == 0 {
 		o.Share = defaultShare
 	}
@@ -160,7 +160,7 @@ func (b *Budget) leftLocked() float64 {
 func (b *Budget) nowLocked() int64 {
 	if b.clock == nil {
 		var o Options
-		o.complete()
+		o.setDefaults()
 		b.start(o)
 	}
 	return int64(b.clock() / b.width)

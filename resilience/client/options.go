@@ -58,7 +58,7 @@ func Outcome(resp *http.Response, err error) breaker.Outcome {
 	return breaker.Classify(err)
 }
 
-func (o *Options) complete() {
+func (o *Options) setDefaults() {
 	if o.Key == nil {
 		o.Key = host
 	}
@@ -84,7 +84,7 @@ func host(r *http.Request) string {
 // New returns a transport of these parts. The error names every option that
 // cannot be.
 func New(o Options) (*Transport, error) {
-	o.complete()
+	o.setDefaults()
 	t := &Transport{options: o, below: o.sender()}
 	wrong := o.check()
 	if o.Retry != nil {
@@ -137,7 +137,7 @@ type silent struct{ retry.Budget }
 
 func (silent) Request() {}
 
-func (o *Options) verdict(resp *http.Response, err error, now time.Time) retry.Verdict {
+func (o *Options) classify(resp *http.Response, err error, now time.Time) retry.Verdict {
 	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
 		return retry.Verdict{}
 	}

@@ -18,16 +18,16 @@ type Transport struct {
 	once    sync.Once         // completes the options of a zero transport
 }
 
-func (t *Transport) complete() {
+func (t *Transport) setDefaults() {
 	if t.below == nil {
-		t.options.complete()
+		t.options.setDefaults()
 		t.below = t.options.sender()
 	}
 }
 
 // RoundTrip makes one call, of as many attempts as it takes.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	t.once.Do(t.complete)
+	t.once.Do(t.setDefaults)
 	start, c := time.Now(), &call{options: &t.options, below: t.below}
 	req, cancel := t.bound(req)
 	returned := false
@@ -61,7 +61,7 @@ func (t *Transport) repeating(c *call) http.RoundTripper {
 		return c
 	}
 	o := &t.options
-	return &retry.Transport{Base: c, Policy: t.policy, Repeatable: o.Repeatable, Classify: o.verdict}
+	return &retry.Transport{Base: c, Policy: t.policy, Repeatable: o.Repeatable, Classify: o.classify}
 }
 
 // CloseIdleConnections closes those of Base, if it can.

@@ -31,7 +31,7 @@ type Timeouts struct {
 // Off as one of the [Timeouts] bounds nothing.
 const Off = -1
 
-func (t Timeouts) complete() Timeouts {
+func (t Timeouts) setDefaults() Timeouts {
 	for _, f := range []struct {
 		field     *time.Duration
 		otherwise time.Duration
@@ -53,7 +53,7 @@ func (t Timeouts) complete() Timeouts {
 // bounds nothing. To an http.Server, only what is below 0 does so in each
 // field.
 func (t Timeouts) client() Timeouts {
-	t = t.complete()
+	t = t.setDefaults()
 	for _, field := range []*time.Duration{&t.Connect, &t.Header, &t.Request, &t.Total, &t.Idle} {
 		*field = max(0, *field)
 	}
@@ -91,7 +91,7 @@ func (t Timeouts) Transport() *http.Transport {
 // Server returns a server of a handler with these timeouts. Set its Addr, or
 // serve on a listener.
 func (t Timeouts) Server(h http.Handler) *http.Server {
-	t = t.complete()
+	t = t.setDefaults()
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: t.Header,

@@ -69,7 +69,7 @@ func repeatable(ctx context.Context, _ string) bool {
 	return len(keys) > 0 && keys[0] != ""
 }
 
-func (o *Options) complete() {
+func (o *Options) setDefaults() {
 	if o.Repeatable == nil {
 		o.Repeatable = repeatable
 	}
@@ -95,7 +95,7 @@ type Client struct {
 // New returns a client of these parts. The error names every option that
 // cannot be.
 func New(o Options) (*Client, error) {
-	o.complete()
+	o.setDefaults()
 	if o.Total < 0 {
 		return nil, fmt.Errorf("grpcclient: Total: is %v, which is below 0", o.Total)
 	}

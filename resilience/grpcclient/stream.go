@@ -16,7 +16,7 @@ import (
 // Stream is a [grpc.StreamClientInterceptor]. The breaker judges a stream by
 // the first message that comes, or by how it ended without one.
 func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	c.once.Do(c.options.complete)
+	c.once.Do(c.options.setDefaults)
 	start := time.Now()
 	pass, err := c.options.Enter(ctx, c.options.Key(ctx, cc.Target(), method))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 // Unary is a [grpc.UnaryClientInterceptor].
 func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	c.once.Do(c.options.complete)
+	c.once.Do(c.options.setDefaults)
 	start := time.Now()
 	if c.options.Total > 0 {
 		var cancel context.CancelFunc

@@ -35,7 +35,7 @@ type run struct {
 }
 
 func (p *Policy) begin(ctx context.Context) *run {
-	p.once.Do(p.complete)
+	p.once.Do(p.setDefaults)
 	if b := p.options.Budget; b != nil {
 		b.Request()
 	}
@@ -121,13 +121,13 @@ func (r *run) tooLate(wait time.Duration) bool {
 func (r *run) sleep(wait time.Duration) bool {
 	err := r.policy.options.Clock.Sleep(r.ctx, wait)
 	if err != nil || r.ctx.Err() != nil {
-		r.giveBack()
+		r.refund()
 		return false
 	}
 	return true
 }
 
-func (r *run) giveBack() {
+func (r *run) refund() {
 	if b := r.policy.options.Budget; b != nil {
 		b.Return()
 	}

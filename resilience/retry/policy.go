@@ -93,26 +93,26 @@ type Policy struct {
 
 // New returns a policy. The error names every option that cannot be.
 func New(o Options) (*Policy, error) {
-	o.complete()
+	o.setDefaults()
 	if err := o.check(); err != nil {
 		return nil, err
 	}
 	p := &Policy{options: o}
-	p.once.Do(p.complete)
+	p.once.Do(p.setDefaults)
 	if o.Source != nil {
 		p.rng = rand.New(o.Source)
 	}
 	return p, nil
 }
 
-// complete fills in what the options leave zero, which of a zero policy is all.
-func (p *Policy) complete() {
+// setDefaults fills in what the options leave zero, which of a zero policy is all.
+func (p *Policy) setDefaults() {
 	o := &p.options
-	o.complete()
+	o.setDefaults()
 	p.backoff = Backoff{Base: o.Base, Cap: o.Cap, Jitter: o.Jitter}
 }
 
-func (o *Options) complete() {
+func (o *Options) setDefaults() {
 	orDefault(&o.Attempts, defaultAttempts)
 	orDefault(&o.Base, defaultBase)
 	orDefault(&o.Cap, max(o.Base, defaultCap))

@@ -60,7 +60,7 @@ func (r *run) resend(req *http.Request, resp *http.Response, v Verdict, s Step) 
 	}
 	next, err := again(req)
 	if err != nil {
-		r.giveBack()
+		r.refund()
 		return nil
 	}
 	keep(resp)
