@@ -19,7 +19,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/envoyrls"
-	"github.com/stintdev/stint/internal/native"
+	"github.com/stintdev/stint/internal/grpcapi"
 	"github.com/stintdev/stint/internal/resp"
 )
 
@@ -111,7 +111,7 @@ func askEnvoyService(t *testing.T) *ratelimitpb.RateLimitResponse {
 func TestNativeProtocolIsAskedByCallBatchAndStream(t *testing.T) {
 	s := grpc.NewServer()
 	// Takes ask no rules.
-	native.New(native.Options{Store: stint.NewMemory(stint.MemoryOptions{}), Rules: func() native.RuleSet { return nil }}).Register(s)
+	grpcapi.New(grpcapi.Options{Store: stint.NewMemory(stint.MemoryOptions{}), Rules: func() grpcapi.RuleSet { return nil }}).Register(s)
 	f := newTestField(t)
 	conns, err := f.dial(listen(t, s.Serve, s.Stop))
 	if err != nil {

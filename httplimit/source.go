@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/internal/nearest"
+	"github.com/stintdev/stint/internal/suggest"
 )
 
 // Source is one place of a request where an identity may stand. The zero
@@ -142,9 +142,9 @@ var plainAttributes = [...]string{"api_key", "ip", "method", "path", "host"}
 func nearestAttribute(name string) (string, bool) {
 	kind, rest, named := strings.Cut(name, ":")
 	if !named {
-		return nearest.Name(name, plainAttributes[:])
+		return suggest.Name(name, plainAttributes[:])
 	}
-	near, ok := nearest.Name(kind, sourceKinds[fromHeader:])
+	near, ok := suggest.Name(kind, sourceKinds[fromHeader:])
 	return near + ":" + rest, ok && rest != ""
 }
 

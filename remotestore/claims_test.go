@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/internal/native"
+	"github.com/stintdev/stint/internal/grpcapi"
 )
 
 // recorder is a store that keeps what it was asked, as text.
@@ -74,7 +74,7 @@ func asCallers(t *testing.T, groups []stint.Group) []stint.Group {
 func TestClaimsArriveAsTheyWereSent(t *testing.T) {
 	store := &recorder{Store: stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000})}
 	server := grpc.NewServer()
-	g := &gate{Service: native.New(native.Options{Store: store, Private: true}), server: server, answer: make(chan error)}
+	g := &gate{Service: grpcapi.New(grpcapi.Options{Store: store, Private: true}), server: server, answer: make(chan error)}
 	g.Register(server)
 	g.listen(t, "127.0.0.1:0")
 	s := open(t, Options{Addr: g.addr, Timeout: patience})

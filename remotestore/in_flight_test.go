@@ -17,12 +17,12 @@ import (
 
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
-	"github.com/stintdev/stint/internal/native"
+	"github.com/stintdev/stint/internal/grpcapi"
 )
 
 // gate is a server whose calls wait until the test lets them.
 type gate struct {
-	*native.Service
+	*grpcapi.Service
 
 	addr   string
 	server *grpc.Server
@@ -50,7 +50,7 @@ func newGateAt(t *testing.T, addr string) *gate {
 	t.Helper()
 	memory := stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000})
 	g := &gate{
-		Service: native.New(native.Options{Store: memory, Private: true}), server: grpc.NewServer(),
+		Service: grpcapi.New(grpcapi.Options{Store: memory, Private: true}), server: grpc.NewServer(),
 		came: make(chan *stintv1.TakeBatchRequest, 1000), answer: make(chan error, 1000),
 	}
 	stintv1.RegisterLimiterServiceServer(g.server, g)

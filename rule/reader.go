@@ -8,7 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/stintdev/stint/internal/nearest"
+	"github.com/stintdev/stint/internal/suggest"
 )
 
 // Bounds of what is read, so that a hostile file costs little.
@@ -264,7 +264,7 @@ func (r *reader) choice(n *yaml.Node, what string, words ...string) int {
 }
 
 func nearestOf(name string, known []string) string {
-	near, _ := nearest.Name(name, known)
+	near, _ := suggest.Name(name, known)
 	return near
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/adminclient"
-	"github.com/stintdev/stint/internal/nearest"
+	"github.com/stintdev/stint/internal/suggest"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -84,7 +84,7 @@ func wrongFlag(c *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var known []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-		if near, ok := nearest.Name(unknown.GetSpecifiedName(), known); ok {
+		if near, ok := suggest.Name(unknown.GetSpecifiedName(), known); ok {
 			return usagef("--%s is not a flag (did you mean --%s?)", unknown.GetSpecifiedName(), near)
 		}
 	}
@@ -100,7 +100,7 @@ func subcommandOnly(c *cobra.Command, args []string) error {
 	for _, sub := range c.Commands() {
 		known = append(known, sub.Name())
 	}
-	if near, ok := nearest.Name(args[0], known); ok {
+	if near, ok := suggest.Name(args[0], known); ok {
 		return usagef("%s: %q is not a command (did you mean %s?)", c.CommandPath(), args[0], near)
 	}
 	return usagef("%s: %q is not a command (see %[1]s --help)", c.CommandPath(), args[0])

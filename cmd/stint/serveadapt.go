@@ -3,11 +3,11 @@ package main
 import (
 	"time"
 
-	"github.com/stintdev/stint/resilience/adapt"
+	"github.com/stintdev/stint/resilience/adaptive"
 )
 
 // adapt returns what moves the gateway's limit, or nil.
-func (f *serveFlags) adapt() (adapt.Algorithm, error) {
+func (f *serveFlags) adapt() (adaptive.Algorithm, error) {
 	if err := f.checkAdapt(); err != nil {
 		return nil, err
 	}
@@ -15,9 +15,9 @@ func (f *serveFlags) adapt() (adapt.Algorithm, error) {
 	case off:
 		return nil, nil //nolint:nilnil // no limit
 	case "aimd":
-		return &adapt.AIMD{Timeout: f.gatewaySlow}, nil
+		return &adaptive.AIMD{Timeout: f.gatewaySlow}, nil
 	case "gradient":
-		return &adapt.Gradient{}, nil
+		return &adaptive.Gradient{}, nil
 	}
 	return nil, usagef("gateway-adapt: %q is not known (use gradient, aimd or off)", f.gatewayAdapt)
 }

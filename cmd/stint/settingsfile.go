@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/stintdev/stint/internal/nearest"
+	"github.com/stintdev/stint/internal/suggest"
 )
 
 // setting is one line of a settings file.
@@ -100,7 +100,7 @@ func settingOf(path string, key, value *yaml.Node, known []string) (setting, err
 }
 
 func unknownSetting(s setting, written string, known []string) error {
-	if near, ok := nearest.Name(s.name, known); ok {
+	if near, ok := suggest.Name(s.name, known); ok {
 		return usagef("%s: %q is not a known setting (did you mean %s?)", s.position, written, near)
 	}
 	return usagef("%s: %q is not a known setting (they have the names of the flags: see stint serve --help)", s.position, written)

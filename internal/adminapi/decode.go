@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stintdev/stint/internal/nearest"
+	"github.com/stintdev/stint/internal/suggest"
 )
 
 // fields are the members that a JSON object may have, each with what reads its
@@ -65,7 +65,7 @@ func member(d *json.Decoder, known fields, seen map[string]bool) error {
 }
 
 func unknownField(name string, known fields) error {
-	if near, ok := nearest.Name(name, slices.Sorted(maps.Keys(known))); ok {
+	if near, ok := suggest.Name(name, slices.Sorted(maps.Keys(known))); ok {
 		return badRequest("%.60q: is not a known field (did you mean %s?)", name, near)
 	}
 	return badRequest("%.60q: is not a known field", name)

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/stintdev/stint/internal/nearest"
+	"github.com/stintdev/stint/internal/suggest"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -193,7 +193,7 @@ func (r *reader) key(key, value *yaml.Node, what string, fields map[string]field
 		return
 	}
 	mend := "remove it"
-	if near, ok := nearest.Name(key.Value, known()); ok {
+	if near, ok := suggest.Name(key.Value, known()); ok {
 		mend = "did you mean " + near + "?"
 	}
 	r.mistake(key, fmt.Sprintf("%q is not a key of a configuration", key.Value), mend)

@@ -10,7 +10,7 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/internal/follow"
+	"github.com/stintdev/stint/internal/filewatch"
 )
 
 // Options are what a [Service] works with.
@@ -58,7 +58,7 @@ type Service struct {
 
 	options   Options
 	folder    folder // of the goroutine of New, then of Run
-	follower  *follow.Follower
+	follower  *filewatch.Follower
 	overrides overrides
 	unmatched Counter   // requests that no limit applied to
 	plans     sync.Pool // of *plan
@@ -70,7 +70,7 @@ type Service struct {
 func New(o Options) (*Service, error) {
 	o = o.setDefaults()
 	s := &Service{options: o, folder: folder{path: o.Dir, merge: o.Merge}, overrides: newOverrides(), unmatched: o.Counters("").Allow}
-	s.follower = follow.New(o.Dir, s.changed, s.unwatched)
+	s.follower = filewatch.New(o.Dir, s.changed, s.unwatched)
 	r, err := s.folder.read()
 	if err != nil {
 		return nil, fmt.Errorf("envoy-config: %w", err)

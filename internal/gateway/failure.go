@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stintdev/stint/resilience/adapt"
+	"github.com/stintdev/stint/resilience/adaptive"
 )
 
 // ErrSlowClient is what the body of a request fails with, by whoever wraps the
@@ -29,7 +29,7 @@ type failure struct {
 // comes says nothing of how busy the upstreams are, unless they were too slow.
 func (f *failure) write(w http.ResponseWriter, id string) {
 	if f.status != http.StatusGatewayTimeout {
-		adapt.Ignore(w)
+		adaptive.Ignore(w)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stintdev/stint/resilience/adapt"
+	"github.com/stintdev/stint/resilience/adaptive"
 )
 
 // windows notes what a gate saw. Each answer that counts is a window.
-type windows []adapt.Window
+type windows []adaptive.Window
 
-func (w *windows) Next(limit float64, seen adapt.Window) float64 {
+func (w *windows) Next(limit float64, seen adaptive.Window) float64 {
 	*w = append(*w, seen)
 	return limit
 }
@@ -47,7 +47,7 @@ func TestOnlyUpstreamsSayHowBusyTheyAre(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var seen windows
 			var now time.Duration
-			gate, err := adapt.New(adapt.Options{Algorithm: &seen, Window: 1, Clock: func() time.Duration { now += time.Second; return now }})
+			gate, err := adaptive.New(adaptive.Options{Algorithm: &seen, Window: 1, Clock: func() time.Duration { now += time.Second; return now }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +58,7 @@ func TestOnlyUpstreamsSayHowBusyTheyAre(t *testing.T) {
 			g := newGateway(t, o)
 			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(bounded(t), c.method, "/", nil)
 			r.URL.Path = c.path
-			adapt.Middleware{Gate: gate}.Wrap(g).ServeHTTP(w, r)
+			adaptive.Middleware{Gate: gate}.Wrap(g).ServeHTTP(w, r)
 			calls, dropped := 0, 0
 			for _, window := range seen {
 				calls, dropped = calls+window.Calls, dropped+window.Dropped

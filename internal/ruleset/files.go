@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stintdev/stint/internal/follow"
+	"github.com/stintdev/stint/internal/filewatch"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -19,7 +19,7 @@ import (
 type Files struct {
 	path     string
 	history  history
-	follower *follow.Follower
+	follower *filewatch.Follower
 	log      *slog.Logger
 
 	mu      sync.Mutex
@@ -47,7 +47,7 @@ func NewFiles(path, dir string, log *slog.Logger) *Files {
 		f.history = &archive{dir, wholeOnDisk, listedAtAll}
 	}
 	f.latest = f.history.newest()
-	f.follower = follow.New(path, func(bool) { f.disturbed() }, func(err error) { f.log.Error("rules: " + err.Error()) })
+	f.follower = filewatch.New(path, func(bool) { f.disturbed() }, func(err error) { f.log.Error("rules: " + err.Error()) })
 	return f
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/ruleset"
 	"github.com/stintdev/stint/internal/secret"
-	"github.com/stintdev/stint/resilience/adapt"
+	"github.com/stintdev/stint/resilience/adaptive"
 )
 
 // Config says what a [Server] serves. A listener whose address is empty is
@@ -74,7 +74,7 @@ type Config struct {
 	// GatewayAdapt moves a limit on the requests in flight through the
 	// gateway; what is over it is answered with 503. Nil: no limit. GatewayMax
 	// is the most that the limit may be; zero: 1000.
-	GatewayAdapt adapt.Algorithm
+	GatewayAdapt adaptive.Algorithm
 	GatewayMax   int
 	// CloseAfter is after how many denials in a row the gateway ends a client's
 	// connection. Zero: never.

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/stintdev/stint/internal/envoyrls"
-	"github.com/stintdev/stint/internal/native"
+	"github.com/stintdev/stint/internal/grpcapi"
 )
 
 // EnvoyHeaders are the names of the headers that say the limit, what remains
@@ -79,7 +79,7 @@ func (s *Server) admitEnvoy(ctx context.Context) error {
 	if s.config.EnvoyWithoutToken {
 		return nil
 	}
-	return native.Admit(ctx, s.httpToken)
+	return grpcapi.Admit(ctx, s.httpToken)
 }
 
 // ShouldRateLimit implements the service.

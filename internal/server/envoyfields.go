@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/stintdev/stint/internal/nearest"
+	"github.com/stintdev/stint/internal/suggest"
 )
 
 // withNearest adds to an error of protojson, if it is of an unknown field, the
@@ -17,7 +17,7 @@ func withNearest(text string, m proto.Message) string {
 		return text
 	}
 	name, _, _ := strings.Cut(rest, `"`)
-	if near, ok := nearest.Name(name, jsonNames(m.ProtoReflect().Descriptor(), map[protoreflect.FullName]bool{})); ok {
+	if near, ok := suggest.Name(name, jsonNames(m.ProtoReflect().Descriptor(), map[protoreflect.FullName]bool{})); ok {
 		return text + " (did you mean " + near + "?)"
 	}
 	return text

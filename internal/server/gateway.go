@@ -8,7 +8,7 @@ import (
 
 	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/internal/gateway"
-	"github.com/stintdev/stint/resilience/adapt"
+	"github.com/stintdev/stint/resilience/adaptive"
 )
 
 // gatewayHandler is the reverse proxy behind the rules.
@@ -40,22 +40,22 @@ func (s *Server) shedding(g http.Handler) (http.Handler, error) {
 	if s.config.GatewayAdapt == nil {
 		return g, nil
 	}
-	gate, err := adapt.New(adapt.Options{Algorithm: s.config.GatewayAdapt, Max: s.config.GatewayMax})
+	gate, err := adaptive.New(adaptive.Options{Algorithm: s.config.GatewayAdapt, Max: s.config.GatewayMax})
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	s.metrics.showShedding(gate)
-	return adapt.Middleware{Gate: gate, Refused: http.HandlerFunc(gateway.Overloaded)}.Wrap(g), nil
+	return adaptive.Middleware{Gate: gate, Refused: http.HandlerFunc(gateway.Overloaded)}.Wrap(g), nil
 }
 
 // showShedding tells of the requests in flight through the gateway.
-func (m *metrics) showShedding(gate *adapt.Concurrency) {
-	gauge := func(name, help string, value func(adapt.Usage) int) prometheus.Collector {
+func (m *metrics) showShedding(gate *adaptive.Concurrency) {
+	gauge := func(name, help string, value func(adaptive.Usage) int) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value(gate.Usage())) })
 	}
 	m.registry.MustRegister(
-		gauge("stint_gateway_limit", "How many requests may be in flight through the gateway now.", func(u adapt.Usage) int { return u.Limit }),
-		gauge("stint_gateway_in_flight", "Requests in flight through the gateway, streams that have begun aside.", func(u adapt.Usage) int { return u.InFlight }),
+		gauge("stint_gateway_limit", "How many requests may be in flight through the gateway now.", func(u adaptive.Usage) int { return u.Limit }),
+		gauge("stint_gateway_in_flight", "Requests in flight through the gateway, streams that have begun aside.", func(u adaptive.Usage) int { return u.InFlight }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_gateway_shed_total",
 			Help: "Requests that the gateway answered with 503 because the limit was reached."}, func() float64 { return float64(gate.Usage().Shed) }),
 	)

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
-	"github.com/stintdev/stint/internal/native"
+	"github.com/stintdev/stint/internal/grpcapi"
 )
 
 // ratelimitService is the name under which Envoy's users ask for health.
@@ -27,7 +27,7 @@ const ratelimitService = "ratelimit"
 type grpcListener struct {
 	*grpc.Server
 	health *health.Server
-	native *native.Service
+	native *grpcapi.Service
 	stream time.Duration // bounds each part of what is written
 }
 

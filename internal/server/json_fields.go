@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/stintdev/stint/internal/nearest"
+	"github.com/stintdev/stint/internal/suggest"
 )
 
 // eachMember calls visit for every member of the object in data, which is
@@ -65,7 +65,7 @@ func countElements(data []byte) (n int) {
 }
 
 func unknownField(name []byte, known []string) error {
-	if near, ok := nearest.Name(string(name), known); ok {
+	if near, ok := suggest.Name(string(name), known); ok {
 		return badRequest("%s: is not a known field (did you mean %s?)", shown(string(name)), near)
 	}
 	return badRequest("%s: is not a known field (use one of %s)", shown(string(name)), strings.Join(known, ", "))

@@ -4,15 +4,15 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/internal/native"
+	"github.com/stintdev/stint/internal/grpcapi"
 	"github.com/stintdev/stint/rule"
 )
 
 // newNative is what answers the native protocol on the gRPC listener.
-func (s *Server) newNative() *native.Service {
-	return native.New(native.Options{
+func (s *Server) newNative() *grpcapi.Service {
+	return grpcapi.New(grpcapi.Options{
 		Store:        s.rules.store,
-		Rules:        func() native.RuleSet { return s.rules.current.Load() },
+		Rules:        func() grpcapi.RuleSet { return s.rules.current.Load() },
 		Token:        s.httpToken,
 		Private:      s.grpcTLS.asksClients() || loopback(s.config.GRPC),
 		WriteTimeout: s.config.HeaderTimeout,

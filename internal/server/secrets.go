@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/stintdev/stint/internal/follow"
+	"github.com/stintdev/stint/internal/filewatch"
 	"github.com/stintdev/stint/internal/secret"
 )
 
@@ -50,7 +50,7 @@ func (s *Server) watchSecrets(ctx context.Context) {
 	var watching sync.WaitGroup
 	for _, files := range s.secrets {
 		for _, path := range files.Paths() {
-			watcher := follow.New(path, func(bool) { files.Refresh() }, func(err error) {
+			watcher := filewatch.New(path, func(bool) { files.Refresh() }, func(err error) {
 				s.log.Warn("secret file: " + err.Error())
 			})
 			watching.Go(func() { watcher.Run(ctx) })

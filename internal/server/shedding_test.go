@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stintdev/stint/resilience/adapt"
+	"github.com/stintdev/stint/resilience/adaptive"
 )
 
 // A request over the limit is told so at once, as every answer of the gateway
@@ -15,7 +15,7 @@ import (
 func TestGatewaySheds(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	s := run(t, Config{
-		Rules: rulesFile(t, orders), Gateway: "127.0.0.1:0", GatewayAdapt: &adapt.AIMD{}, GatewayMax: 1,
+		Rules: rulesFile(t, orders), Gateway: "127.0.0.1:0", GatewayAdapt: &adaptive.AIMD{}, GatewayMax: 1,
 		Upstreams: upstreamOf(t, func(_ http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/slow" {
 				entered <- struct{}{}
@@ -54,7 +54,7 @@ func TestGatewayWithoutLimitHasNoMetricsOfOne(t *testing.T) {
 func TestGatewayThatShedsStreams(t *testing.T) {
 	more := make(chan struct{})
 	s := run(t, Config{
-		Rules: rulesFile(t, orders), Gateway: "127.0.0.1:0", GatewayAdapt: &adapt.Gradient{}, GatewayMax: 1,
+		Rules: rulesFile(t, orders), Gateway: "127.0.0.1:0", GatewayAdapt: &adaptive.Gradient{}, GatewayMax: 1,
 		Upstreams: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/events" {
 				return

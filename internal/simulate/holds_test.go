@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stintdev/stint/resilience/adapt"
+	"github.com/stintdev/stint/resilience/adaptive"
 )
 
 // step is how much is asked of a server from a time on, as a share of what it
@@ -86,8 +86,8 @@ func played(t *testing.T, workers, initial int, end time.Duration, steps []step)
 		service: func(now time.Duration) time.Duration { return time.Duration(max(1, at(now).slow) * float64(service)) },
 		end:     end,
 	}
-	o, err := s.guarded(Seed, func(now func() time.Duration, _ adapt.Load) (adapt.Gate, error) {
-		return adapt.New(adapt.Options{Initial: initial, Clock: now})
+	o, err := s.guarded(Seed, func(now func() time.Duration, _ adaptive.Load) (adaptive.Gate, error) {
+		return adaptive.New(adaptive.Options{Initial: initial, Clock: now})
 	})
 	if err != nil {
 		t.Fatal(err)

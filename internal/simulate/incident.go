@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/stintdev/stint/resilience/breaker"
-	"github.com/stintdev/stint/resilience/budget"
 	"github.com/stintdev/stint/resilience/client"
 	"github.com/stintdev/stint/resilience/retry"
+	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
 // The incident: a server that is well, fails for 30 s, and is well again.
@@ -126,7 +126,7 @@ func (p *play) transport(source rand.Source) (http.RoundTripper, error) {
 		Base:     p,
 	}
 	if p.manners.Budget {
-		if o.Retry.Budget, err = budget.New(budget.Options{PerSecond: budget.NoShare, Clock: p.loop.Now}); err != nil {
+		if o.Retry.Budget, err = retrybudget.New(retrybudget.Options{PerSecond: retrybudget.NoShare, Clock: p.loop.Now}); err != nil {
 			return nil, err
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stintdev/stint/resilience/adapt"
+	"github.com/stintdev/stint/resilience/adaptive"
 )
 
 // The overload: a server for 400 requests a second gets 1,200 for a while.
@@ -59,11 +59,11 @@ func p99(seconds [][]time.Duration) time.Duration {
 // Guarded plays the overload of a server behind a gate, which gets its clock
 // and how busy the server has been since it was asked last. Shedding there
 // costs the server nothing. A nil gate lets all in.
-func Guarded(seed uint64, gate func(now func() time.Duration, busy adapt.Load) (adapt.Gate, error)) (*Overload, error) {
+func Guarded(seed uint64, gate func(now func() time.Duration, busy adaptive.Load) (adaptive.Gate, error)) (*Overload, error) {
 	return theRush().guarded(seed, gate)
 }
 
-func (s scenario) guarded(seed uint64, gate func(now func() time.Duration, busy adapt.Load) (adapt.Gate, error)) (*Overload, error) {
+func (s scenario) guarded(seed uint64, gate func(now func() time.Duration, busy adaptive.Load) (adaptive.Gate, error)) (*Overload, error) {
 	r := s.start(seed)
 	if gate != nil {
 		g, err := gate(r.loop.Now, r.load)
@@ -80,7 +80,7 @@ func (s scenario) guarded(seed uint64, gate func(now func() time.Duration, busy 
 
 // Throttled plays the overload of a server that refuses what it has no room
 // for, at a fifth of the cost of an answer, by callers who each have a gate.
-func Throttled(seed uint64, gate func(now func() time.Duration, random func() float64) (adapt.Gate, error)) (*Overload, error) {
+func Throttled(seed uint64, gate func(now func() time.Duration, random func() float64) (adaptive.Gate, error)) (*Overload, error) {
 	r := theRush().start(seed)
 	r.refuses = true
 	for range callers {
@@ -133,8 +133,8 @@ type rush struct {
 	loop    Loop
 	random  *rand.Rand
 	seen    Overload
-	gate    adapt.Gate
-	callers []adapt.Gate
+	gate    adaptive.Gate
+	callers []adaptive.Gate
 	refuses bool
 
 	idle   int // workers
@@ -175,22 +175,22 @@ func (r *rush) request(t *Task) {
 	}
 }
 
-func (r *rush) enter() (adapt.Call, bool) {
+func (r *rush) enter() (adaptive.Call, bool) {
 	gate := r.gate
 	if len(r.callers) > 0 {
 		gate = r.callers[r.random.IntN(len(r.callers))]
 	}
 	if gate == nil {
-		return adapt.Call{}, true
+		return adaptive.Call{}, true
 	}
 	return gate.Enter()
 }
 
-func verdict(answered bool, took time.Duration) adapt.Outcome {
+func verdict(answered bool, took time.Duration) adaptive.Outcome {
 	if !answered || took > worth {
-		return adapt.Dropped
+		return adaptive.Dropped
 	}
-	return adapt.Served
+	return adaptive.Served
 }
 
 // serve has a worker answer, or refuse.
@@ -227,7 +227,7 @@ func (r *rush) load() (float64, error) {
 
 // watch notes the limit at the end of every second.
 func (r *rush) watch() {
-	c, ok := r.gate.(*adapt.Concurrency)
+	c, ok := r.gate.(*adaptive.Concurrency)
 	if !ok {
 		return
 	}

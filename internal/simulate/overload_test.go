@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stintdev/stint/resilience/adapt"
+	"github.com/stintdev/stint/resilience/adaptive"
 )
 
 // While three times as much is asked of a server as it can answer, a gate has
@@ -38,13 +38,13 @@ func TestLimitsAreFound(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		most int // of the limit
-		new  func(func() time.Duration, adapt.Load) (adapt.Algorithm, error)
+		new  func(func() time.Duration, adaptive.Load) (adaptive.Algorithm, error)
 	}{
-		{"AIMD", 250, func(func() time.Duration, adapt.Load) (adapt.Algorithm, error) {
-			return &adapt.AIMD{Timeout: worth / 2}, nil
+		{"AIMD", 250, func(func() time.Duration, adaptive.Load) (adaptive.Algorithm, error) {
+			return &adaptive.AIMD{Timeout: worth / 2}, nil
 		}},
-		{"gradient", 200, func(func() time.Duration, adapt.Load) (adapt.Algorithm, error) {
-			return &adapt.Gradient{}, nil
+		{"gradient", 200, func(func() time.Duration, adaptive.Load) (adaptive.Algorithm, error) {
+			return &adaptive.Gradient{}, nil
 		}},
 	} {
 		for _, initial := range []int{1, 1000} {

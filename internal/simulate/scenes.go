@@ -3,7 +3,7 @@ package simulate
 import (
 	"time"
 
-	"github.com/stintdev/stint/resilience/adapt"
+	"github.com/stintdev/stint/resilience/adaptive"
 	"github.com/stintdev/stint/resilience/retry"
 )
 
@@ -59,26 +59,26 @@ type Shedding struct {
 func Guards() []Shedding {
 	return []Shedding{
 		{"no limit", func(seed uint64) (*Overload, error) { return Guarded(seed, nil) }},
-		{"AIMD", guarded(0, func(func() time.Duration, adapt.Load) (adapt.Algorithm, error) {
-			return &adapt.AIMD{Timeout: worth / 2}, nil
+		{"AIMD", guarded(0, func(func() time.Duration, adaptive.Load) (adaptive.Algorithm, error) {
+			return &adaptive.AIMD{Timeout: worth / 2}, nil
 		})},
-		{"gradient", guarded(0, func(func() time.Duration, adapt.Load) (adapt.Algorithm, error) {
-			return &adapt.Gradient{}, nil
+		{"gradient", guarded(0, func(func() time.Duration, adaptive.Load) (adaptive.Algorithm, error) {
+			return &adaptive.Gradient{}, nil
 		})},
-		{"600, scaled by CPU", guarded(600, func(now func() time.Duration, busy adapt.Load) (adapt.Algorithm, error) {
-			return adapt.NewCPU(adapt.CPUOptions{Full: 600, Load: busy, Clock: now})
+		{"600, scaled by CPU", guarded(600, func(now func() time.Duration, busy adaptive.Load) (adaptive.Algorithm, error) {
+			return adaptive.NewCPU(adaptive.CPUOptions{Full: 600, Load: busy, Clock: now})
 		})},
 	}
 }
 
-func guarded(initial int, algorithm func(func() time.Duration, adapt.Load) (adapt.Algorithm, error)) func(uint64) (*Overload, error) {
+func guarded(initial int, algorithm func(func() time.Duration, adaptive.Load) (adaptive.Algorithm, error)) func(uint64) (*Overload, error) {
 	return func(seed uint64) (*Overload, error) {
-		return Guarded(seed, func(now func() time.Duration, busy adapt.Load) (adapt.Gate, error) {
+		return Guarded(seed, func(now func() time.Duration, busy adaptive.Load) (adaptive.Gate, error) {
 			a, err := algorithm(now, busy)
 			if err != nil {
 				return nil, err
 			}
-			return adapt.New(adapt.Options{Algorithm: a, Initial: initial, Clock: now})
+			return adaptive.New(adaptive.Options{Algorithm: a, Initial: initial, Clock: now})
 		})
 	}
 }
@@ -95,8 +95,8 @@ func Throttles() []Shedding {
 // throttled looks back 10 s, so that a rush of 30 s shows what it does.
 func throttled(k float64) func(uint64) (*Overload, error) {
 	return func(seed uint64) (*Overload, error) {
-		return Throttled(seed, func(now func() time.Duration, random func() float64) (adapt.Gate, error) {
-			return adapt.NewThrottle(adapt.ThrottleOptions{K: k, Window: 10 * time.Second, Clock: now, Random: random})
+		return Throttled(seed, func(now func() time.Duration, random func() float64) (adaptive.Gate, error) {
+			return adaptive.NewThrottle(adaptive.ThrottleOptions{K: k, Window: 10 * time.Second, Clock: now, Random: random})
 		})
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/stintdev/stint/resilience/breaker"
-	"github.com/stintdev/stint/resilience/budget"
 	"github.com/stintdev/stint/resilience/bulkhead"
 	"github.com/stintdev/stint/resilience/retry"
+	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
 // BenchmarkTransport is what a call costs that nothing holds up.
@@ -22,7 +22,7 @@ func BenchmarkTransport(b *testing.B) {
 		"none": {},
 		"all": {
 			Parts: Parts{Bulkhead: must(bulkhead.New(bulkhead.Options{Limit: 9})), Breaker: must(breaker.New(breaker.Options{}))},
-			Total: time.Minute, Retry: &retry.Options{Budget: must(budget.New(budget.Options{}))},
+			Total: time.Minute, Retry: &retry.Options{Budget: must(retrybudget.New(retrybudget.Options{}))},
 		},
 	} {
 		b.Run(name, func(b *testing.B) {

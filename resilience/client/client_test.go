@@ -16,10 +16,10 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
-	"github.com/stintdev/stint/resilience/budget"
 	"github.com/stintdev/stint/resilience/bulkhead"
 	"github.com/stintdev/stint/resilience/deadline"
 	"github.com/stintdev/stint/resilience/retry"
+	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
 func must[T any](v T, err error) T {
@@ -119,7 +119,7 @@ func TestAllPartsOverRealConnections(t *testing.T) {
 			Limiter: must(stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "client", limit)),
 		},
 		Total:    10 * time.Second,
-		Retry:    &retry.Options{Base: time.Millisecond, Budget: must(budget.New(budget.Options{}))},
+		Retry:    &retry.Options{Base: time.Millisecond, Budget: must(retrybudget.New(retrybudget.Options{}))},
 		Deadline: &deadline.Transport{},
 	}))}
 	defer client.CloseIdleConnections()
@@ -211,7 +211,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			seen := &log{}
-			earned := must(budget.New(budget.Options{}))
+			earned := must(retrybudget.New(retrybudget.Options{}))
 			c.o.Name, c.o.Observer, c.o.Retry = "orders", seen, &retry.Options{Budget: earned}
 			c.o.Base = trip(func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, io.EOF })
 			_, err := (&http.Client{Transport: must(New(c.o))}).Get("http://orders.example/")
@@ -240,7 +240,7 @@ func (never) Wait(context.Context, string) error {
 
 // When a breaker opens between two attempts, the error tells of both.
 func TestRefusalTellsWhatCameBefore(t *testing.T) {
-	b, granted := must(breaker.New(breaker.Options{ConsecutiveFailures: 1})), must(budget.New(budget.Options{}))
+	b, granted := must(breaker.New(breaker.Options{ConsecutiveFailures: 1})), must(retrybudget.New(retrybudget.Options{}))
 	_, err := get(t, must(New(Options{Parts: Parts{Name: "orders", Breaker: b}, Retry: &retry.Options{Base: time.Microsecond, Budget: granted}, Base: answers(503)})))
 	var refused *RefusedError
 	var before *StatusError
@@ -257,7 +257,7 @@ func TestRefusalTellsWhatCameBefore(t *testing.T) {
 
 // An empty budget leaves the answer as it was.
 func TestBudgetKeepsTheAnswer(t *testing.T) {
-	none := must(budget.New(budget.Options{PerSecond: budget.NoShare}))
+	none := must(retrybudget.New(retrybudget.Options{PerSecond: retrybudget.NoShare}))
 	resp, err := get(t, must(New(Options{Retry: &retry.Options{Budget: none}, Base: answers(503)})))
 	if err != nil || resp.StatusCode != 503 || string(must(io.ReadAll(resp.Body))) != "an answer" {
 		t.Errorf("%v, %v", resp, err)

@@ -8,11 +8,11 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
-	"github.com/stintdev/stint/resilience/budget"
 	"github.com/stintdev/stint/resilience/bulkhead"
 	"github.com/stintdev/stint/resilience/client"
 	"github.com/stintdev/stint/resilience/deadline"
 	"github.com/stintdev/stint/resilience/retry"
+	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
 // Every part at once. Each can be left out.
@@ -41,7 +41,7 @@ func Example() {
 }
 
 func newTransport() (*client.Transport, error) {
-	retries, err := budget.New(budget.Options{})
+	retries, err := retrybudget.New(retrybudget.Options{})
 	if err != nil {
 		return nil, err
 	}

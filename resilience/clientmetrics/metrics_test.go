@@ -17,10 +17,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/stintdev/stint/resilience/breaker"
-	"github.com/stintdev/stint/resilience/budget"
 	"github.com/stintdev/stint/resilience/bulkhead"
 	"github.com/stintdev/stint/resilience/client"
 	"github.com/stintdev/stint/resilience/retry"
+	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
 func must[T any](v T, err error) T {
@@ -58,7 +58,7 @@ func TestMetricsOfAClient(t *testing.T) {
 		Bulkhead: must(bulkhead.New(bulkhead.Options{Limit: 3})),
 		Breaker:  must(breaker.New(breaker.Options{})),
 	}
-	retries := must(budget.New(budget.Options{}))
+	retries := must(retrybudget.New(retrybudget.Options{}))
 	m.Watch(parts, retries)
 	c := &http.Client{Transport: must(client.New(client.Options{Parts: parts, Retry: &retry.Options{Base: time.Millisecond, Budget: retries}}))}
 	defer c.CloseIdleConnections()

@@ -6,15 +6,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stintdev/stint/resilience/breaker"
-	"github.com/stintdev/stint/resilience/budget"
 	"github.com/stintdev/stint/resilience/bulkhead"
 	"github.com/stintdev/stint/resilience/client"
+	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
 // Watch shows the state of a client's bulkhead and breaker, and of the budget
 // of its retries, at each scrape; nil is none. Parts of the same name replace
 // those that were there before.
-func (m *Metrics) Watch(p client.Parts, retries *budget.Budget) {
+func (m *Metrics) Watch(p client.Parts, retries *retrybudget.Budget) {
 	m.watched.mu.Lock()
 	defer m.watched.mu.Unlock()
 	if m.watched.all == nil {
@@ -32,7 +32,7 @@ type watched struct {
 type state struct {
 	bulkhead *bulkhead.Bulkhead
 	breaker  *breaker.Breaker
-	budget   *budget.Budget
+	budget   *retrybudget.Budget
 }
 
 func desc(name, help string, labels ...string) *prometheus.Desc {

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/stintdev/stint/resilience/breaker"
-	"github.com/stintdev/stint/resilience/budget"
 	"github.com/stintdev/stint/resilience/bulkhead"
 	"github.com/stintdev/stint/resilience/client"
+	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
 func TestZeroMetrics(t *testing.T) {
@@ -17,7 +17,7 @@ func TestZeroMetrics(t *testing.T) {
 			m.Observe(client.Event{Kind: client.Sent, Name: "orders", Result: "2xx"})
 		},
 		"watching zero values": func(m *Metrics) {
-			m.Watch(client.Parts{Name: "orders", Breaker: &breaker.Breaker{}, Bulkhead: &bulkhead.Bulkhead{}}, &budget.Budget{})
+			m.Watch(client.Parts{Name: "orders", Breaker: &breaker.Breaker{}, Bulkhead: &bulkhead.Bulkhead{}}, &retrybudget.Budget{})
 		},
 	} {
 		m := &Metrics{}

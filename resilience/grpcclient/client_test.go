@@ -22,10 +22,10 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/stintdev/stint/resilience/breaker"
-	"github.com/stintdev/stint/resilience/budget"
 	"github.com/stintdev/stint/resilience/bulkhead"
 	"github.com/stintdev/stint/resilience/client"
 	"github.com/stintdev/stint/resilience/retry"
+	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
 func must[T any](v T, err error) T {
@@ -203,7 +203,7 @@ func TestPushbackAndRetryInfoAreHeeded(t *testing.T) {
 }
 
 func TestBudgetKeepsTheError(t *testing.T) {
-	none := must(budget.New(budget.Options{PerSecond: budget.NoShare}))
+	none := must(retrybudget.New(retrybudget.Options{PerSecond: retrybudget.NoShare}))
 	rpc, s := dial(t, Options{Retry: &retry.Options{Budget: none}}, failing(9, errBusy))
 	_, err := rpc.UnaryCall(withKey(t.Context()), &pb.SimpleRequest{})
 	if status.Convert(err).Message() != "busy" || s.calls.Load() != 1 {
@@ -214,7 +214,7 @@ func TestBudgetKeepsTheError(t *testing.T) {
 // A breaker that opens between two attempts refuses the second, which the
 // budget then has not spent.
 func TestRefusalTellsWhatCameBefore(t *testing.T) {
-	b, granted := must(breaker.New(breaker.Options{ConsecutiveFailures: 1})), must(budget.New(budget.Options{}))
+	b, granted := must(breaker.New(breaker.Options{ConsecutiveFailures: 1})), must(retrybudget.New(retrybudget.Options{}))
 	rpc, s := dial(t, Options{Parts: client.Parts{Breaker: b}, Retry: &retry.Options{Base: time.Microsecond, Budget: granted}}, failing(9, errBusy))
 	_, err := rpc.UnaryCall(withKey(t.Context()), &pb.SimpleRequest{})
 	var refused *client.RefusedError
@@ -251,7 +251,7 @@ func TestRefusals(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			seen := &log{}
 			c.parts.Name, c.parts.Observer = "orders", seen
-			earned := must(budget.New(budget.Options{}))
+			earned := must(retrybudget.New(retrybudget.Options{}))
 			rpc, s := dial(t, Options{Parts: c.parts, Retry: &retry.Options{Budget: earned}}, ok)
 			_, err := rpc.UnaryCall(withKey(t.Context()), &pb.SimpleRequest{})
 			_, streamErr := rpc.FullDuplexCall(t.Context())

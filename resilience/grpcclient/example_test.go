@@ -12,10 +12,10 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/stintdev/stint/resilience/breaker"
-	"github.com/stintdev/stint/resilience/budget"
 	"github.com/stintdev/stint/resilience/client"
 	"github.com/stintdev/stint/resilience/grpcclient"
 	"github.com/stintdev/stint/resilience/retry"
+	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
 // A connection whose calls may all be repeated, within a budget, while the
@@ -48,7 +48,7 @@ func Example() {
 }
 
 func newClient() (*grpcclient.Client, error) {
-	retries, err := budget.New(budget.Options{})
+	retries, err := retrybudget.New(retrybudget.Options{})
 	if err != nil {
 		return nil, err
 	}

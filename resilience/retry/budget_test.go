@@ -8,14 +8,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stintdev/stint/resilience/budget"
+	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
 // While a server fails, all who share a budget send it a tenth more than
 // without retries, and not one request beyond.
 func TestSharedBudgetIsExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, err := budget.New(budget.Options{PerSecond: budget.NoShare, Window: time.Hour})
+		b, err := retrybudget.New(retrybudget.Options{PerSecond: retrybudget.NoShare, Window: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func TestSharedBudgetIsExact(t *testing.T) {
 		if n := sent.Load(); n != 1100 {
 			t.Errorf("1000 requests were sent %d times, want 1100", n)
 		}
-		if u := b.Usage(); u != (budget.Usage{Requests: 1000, Retries: 100}) {
+		if u := b.Usage(); u != (retrybudget.Usage{Requests: 1000, Retries: 100}) {
 			t.Errorf("%+v", u)
 		}
 	})

@@ -8,9 +8,9 @@ import (
 	"net/http/httptest"
 	"time"
 
-	"github.com/stintdev/stint/resilience/budget"
 	"github.com/stintdev/stint/resilience/deadline"
 	"github.com/stintdev/stint/resilience/retry"
+	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
 // A client that comes back when it is told to, never sends more than a tenth
@@ -25,7 +25,7 @@ func ExampleTransport() {
 	}))
 	defer server.Close()
 
-	retries, err := budget.New(budget.Options{})
+	retries, err := retrybudget.New(retrybudget.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -55,7 +55,7 @@ type Options struct {
 	Clock Clock
 }
 
-// Budget grants retries; a *budget.Budget of package resilience/budget is one.
+// Budget grants retries; a *budget.Budget of package resilience/retrybudget is one.
 // It must be safe for use by many goroutines at once.
 type Budget interface {
 	Request()    // counts a first attempt

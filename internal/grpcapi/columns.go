@@ -1,0 +1,180 @@
+package grpcapi
+
+import (
+	"math"
+	"time"
+
+	"github.com/stintdev/stint"
+	stintv1 "github.com/stintdev/stint/api/stint/v1"
+)
+
+// read makes claims and groups of the columns of a message.
+func (b *batch) read(s *Service, m *stintv1.TakeBatchRequest) error {
+	n, err := claimsOf(m)
+	if err != nil {
+		return err
+	}
+	if err := checkColumns(m, n); err != nil {
+		return err
+	}
+	if err := b.readLimits(s, m.GetLimits()); err != nil {
+		return err
+	}
+	b.claims, b.out = sized(b.claims, n), sized(b.out, n)
+	for i := range b.claims {
+		if err := b.readClaim(s, m, i); err != nil {
+			return err
+		}
+	}
+	return b.readGroups(m)
+}
+
+// claimsOf is how many claims the message has.
+func claimsOf(m *stintv1.TakeBatchRequest) (int, error) {
+	n := len(m.GetKeys())
+	switch {
+	case n > 0 && len(m.GetRawKeys()) > 0:
+		return 0, badRequest("raw_keys: stands in place of keys (give one of them)")
+	case n == 0:
+		n = len(m.GetRawKeys())
+	}
+	if n > maxBatch {
+		return 0, badRequest("keys: has %d entries (give at most %d)", n, maxBatch)
+	}
+	return n, nil
+}
+
+func checkColumns(m *stintv1.TakeBatchRequest, n int) error {
+	for _, c := range [...]struct {
+		name    string
+		entries int
+	}{
+		{"limit", len(m.GetLimit())}, {"cost", len(m.GetCost())}, {"extra", len(m.GetExtra())},
+		{"at_us", len(m.GetAtUs())}, {"any", len(m.GetAny())}, {"consistency", len(m.GetConsistency())},
+		{"on_store_failure", len(m.GetOnStoreFailure())}, {"replicas", len(m.GetReplicas())},
+		{"local_limit", len(m.GetLocalLimit())}, {"local_keys", len(m.GetLocalKeys())},
+		{"max_delay_us", len(m.GetMaxDelayUs())},
+	} {
+		if err := checkColumn(c.name, c.entries, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *batch) readLimits(s *Service, limits []*stintv1.Limit) error {
+	if len(limits) > maxBatchLimits {
+		return badRequest("limits: has %d entries (give at most %d)", len(limits), maxBatchLimits)
+	}
+	b.limits = sized(b.limits, len(limits))
+	for i, l := range limits {
+		limit, err := s.limit(l, i)
+		if err != nil {
+			return err
+		}
+		b.limits[i] = limit
+	}
+	return nil
+}
+
+// readClaim reads what the columns have for claim i. Whether it can be decided
+// is for the store to say, of each group by itself.
+func (b *batch) readClaim(s *Service, m *stintv1.TakeBatchRequest, i int) (err error) {
+	c := &b.claims[i]
+	if len(m.GetRawKeys()) > 0 {
+		c.Key = string(m.GetRawKeys()[i])
+	} else {
+		c.Key = m.GetKeys()[i]
+	}
+	place := at(m.GetLimit(), i, 0)
+	if uint64(place) >= uint64(len(b.limits)) {
+		return badRequest("limit: entry %d is %d, and limits has %d entries", i, place, len(b.limits))
+	}
+	c.Limit = b.limits[place]
+	c.Cost, c.Extra, c.At = at(m.GetCost(), i, 1), at(m.GetExtra(), i, 0), at(m.GetAtUs(), i, 0)
+	c.MaxDelay = maxDelay(at(m.GetMaxDelayUs(), i, 0))
+	if c.Cost == stint.Forget && !s.trusted() {
+		return refuse("cost: to forget a key")
+	}
+	if c.Policy, err = policyOf(at(m.GetConsistency(), i, 0), at(m.GetOnStoreFailure(), i, 0), at(m.GetReplicas(), i, 0), i); err != nil {
+		return err
+	}
+	if c.Any, err = small("any", at(m.GetAny(), i, 0), i); err != nil {
+		return err
+	}
+	if len(m.GetLocalLimit()) > 0 {
+		c.Local, err = b.localAt(m, i)
+	}
+	return err
+}
+
+// maxDelay returns a bound in microseconds as a claim has it. What a duration
+// cannot hold is longer than every delay.
+func maxDelay(us int64) time.Duration {
+	const most = math.MaxInt64 / int64(time.Microsecond)
+	return time.Duration(min(max(us, -1), most)) * time.Microsecond
+}
+
+// localAt is what stands in for claim i while the store fails.
+func (b *batch) localAt(m *stintv1.TakeBatchRequest, i int) (*stint.Local, error) {
+	place := at(m.GetLocalLimit(), i, 0)
+	switch {
+	case place == 0:
+		return nil, nil //nolint:nilnil // none is nil in a claim
+	case uint64(place) > uint64(len(b.limits)):
+		return nil, badRequest("local_limit: entry %d is %d, and limits has %d entries (1 is the first)", i, place, len(b.limits))
+	}
+	return &stint.Local{Key: string(at(m.GetLocalKeys(), i, nil)), Limit: b.limits[place-1]}, nil
+}
+
+// policyOf reads a policy, whose enumerations count from 1; 0 is the default.
+func policyOf(c stintv1.Consistency, f stintv1.OnStoreFailure, replicas uint32, i int) (p stint.Policy, err error) {
+	if c < 0 || c > stintv1.Consistency_CONSISTENCY_PARTITIONED {
+		return p, badRequest("consistency: entry %d is %d, which is not known", i, c)
+	}
+	if f < 0 || f > stintv1.OnStoreFailure_ON_STORE_FAILURE_LOCAL {
+		return p, badRequest("on_store_failure: entry %d is %d, which is not known", i, f)
+	}
+	p.Consistency, p.OnFailure = stint.Consistency(max(1, c)-1), stint.OnFailure(max(1, f)-1)
+	p.Replicas, err = small("replicas", replicas, i)
+	return p, err
+}
+
+func small(column string, n uint32, i int) (uint8, error) {
+	if n > math.MaxUint8 {
+		return 0, badRequest("%s: entry %d is %d (give at most %d)", column, i, n, math.MaxUint8)
+	}
+	return uint8(n), nil
+}
+
+// readGroups parts the claims into groups.
+func (b *batch) readGroups(m *stintv1.TakeBatchRequest) error {
+	sizes := m.GetGroupSizes()
+	n := len(sizes)
+	if n == 0 {
+		n = len(b.claims)
+	}
+	if n > maxBatch {
+		return badRequest("group_sizes: has %d entries (give at most %d)", n, maxBatch)
+	}
+	if err := checkColumn("shadow", len(m.GetShadow()), n); err != nil {
+		return err
+	}
+	b.groups = sized(b.groups, n)
+	rest := b.claims
+	for i := range b.groups {
+		size := 1
+		if len(sizes) > 0 {
+			size = int(min(sizes[i], math.MaxInt32))
+		}
+		if size > len(rest) {
+			return badRequest("group_sizes: more than the %d claims", len(b.claims))
+		}
+		b.groups[i] = stint.Group{Claims: rest[:size:size], Shadow: at(m.GetShadow(), i, false)}
+		rest = rest[size:]
+	}
+	if len(rest) > 0 {
+		return badRequest("group_sizes: leaves %d of %d claims without a group", len(rest), len(b.claims))
+	}
+	return nil
+}

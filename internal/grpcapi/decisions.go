@@ -1,0 +1,108 @@
+package grpcapi
+
+import (
+	"time"
+
+	"github.com/stintdev/stint"
+	stintv1 "github.com/stintdev/stint/api/stint/v1"
+)
+
+// decision is a decision as a message.
+func decision(d *stint.Decision) *stintv1.Decision {
+	return &stintv1.Decision{
+		Allowed: d.Allowed, Limit: d.Limit, Remaining: d.Remaining,
+		RetryAfterUs: retry(d), ResetAfterUs: micros(d.ResetAfter),
+		NextAfterUs: micros(d.NextAfter), DelayUs: micros(d.Delay),
+		Granted: d.Granted, AtUs: d.At, Never: d.RetryAfter == stint.Never, Degraded: d.Degraded,
+	}
+}
+
+func micros(d time.Duration) int64 { return int64(d / time.Microsecond) }
+
+// retry is 0 where no wait is long enough.
+func retry(d *stint.Decision) int64 {
+	if d.RetryAfter == stint.Never {
+		return 0
+	}
+	return micros(d.RetryAfter)
+}
+
+// numberColumns are the fields of a decision that are numbers, and where each
+// of them goes.
+var numberColumns = [...]struct {
+	get func(*stint.Decision) int64
+	put func(*stintv1.Decisions, []int64)
+}{
+	{func(d *stint.Decision) int64 { return d.Limit }, func(m *stintv1.Decisions, c []int64) { m.Limit = c }},
+	{func(d *stint.Decision) int64 { return d.Remaining }, func(m *stintv1.Decisions, c []int64) { m.Remaining = c }},
+	{retry, func(m *stintv1.Decisions, c []int64) { m.RetryAfterUs = c }},
+	{func(d *stint.Decision) int64 { return micros(d.ResetAfter) }, func(m *stintv1.Decisions, c []int64) { m.ResetAfterUs = c }},
+	{func(d *stint.Decision) int64 { return micros(d.NextAfter) }, func(m *stintv1.Decisions, c []int64) { m.NextAfterUs = c }},
+	{func(d *stint.Decision) int64 { return micros(d.Delay) }, func(m *stintv1.Decisions, c []int64) { m.DelayUs = c }},
+	{func(d *stint.Decision) int64 { return d.Granted }, func(m *stintv1.Decisions, c []int64) { m.Granted = c }},
+	{func(d *stint.Decision) int64 { return d.At }, func(m *stintv1.Decisions, c []int64) { m.AtUs = c }},
+}
+
+var truthColumns = [...]struct {
+	get func(*stint.Decision) bool
+	put func(*stintv1.Decisions, []bool)
+}{
+	{func(d *stint.Decision) bool { return d.Allowed }, func(m *stintv1.Decisions, c []bool) { m.Allowed = c }},
+	{func(d *stint.Decision) bool { return d.RetryAfter == stint.Never }, func(m *stintv1.Decisions, c []bool) { m.Never = c }},
+	{func(d *stint.Decision) bool { return d.Degraded }, func(m *stintv1.Decisions, c []bool) { m.Degraded = c }},
+}
+
+// decisionColumns are many decisions as one message.
+func decisionColumns(ds []stint.Decision) *stintv1.Decisions {
+	m := new(stintv1.Decisions)
+	for i := range numberColumns {
+		numberColumns[i].put(m, column(ds, numberColumns[i].get))
+	}
+	for i := range truthColumns {
+		truthColumns[i].put(m, column(ds, truthColumns[i].get))
+	}
+	return m
+}
+
+// column is empty where every entry would be zero, and one entry where all are
+// the same.
+func column[E any, V comparable](from []E, get func(*E) V) []V {
+	var zero V
+	if len(from) == 0 {
+		return nil
+	}
+	first, same := get(&from[0]), 1
+	for same < len(from) && get(&from[same]) == first {
+		same++
+	}
+	switch {
+	case same == len(from) && first == zero:
+		return nil
+	case same == len(from):
+		return []V{first}
+	}
+	values := make([]V, len(from))
+	for i := range from {
+		values[i] = get(&from[i])
+	}
+	return values
+}
+
+// at is an entry of a column: none is otherwise for all, one is for all.
+func at[V any](column []V, i int, otherwise V) V {
+	switch len(column) {
+	case 0:
+		return otherwise
+	case 1:
+		return column[0]
+	}
+	return column[i]
+}
+
+// checkColumn refuses a column that is neither empty, nor one entry, nor n.
+func checkColumn(name string, entries, n int) error {
+	if entries <= 1 || entries == n {
+		return nil
+	}
+	return badRequest("%s: has %d entries for %d (give one for each, one for all, or none)", name, entries, n)
+}

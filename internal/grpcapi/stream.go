@@ -1,0 +1,228 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	stintv1 "github.com/stintdev/stint/api/stint/v1"
+)
+
+// What waits on a stream for its answer is bounded: so many requests, and so
+// many bytes of them. A client that sends more is read no further until they
+// are answered.
+const (
+	maxWaiting      = 256
+	maxWaitingBytes = 1 << 20
+)
+
+// Stream answers checks and takes in the order in which they come. Those that
+// have come while others were decided are decided together.
+func (s *Service) Stream(stream stintv1.LimiterService_StreamServer) error {
+	if err := s.admit(stream.Context()); err != nil {
+		return err
+	}
+	p := &pipe{
+		service: s, stream: stream,
+		waiting: make(chan waits, maxWaiting),
+		room:    semaphore.NewWeighted(maxWaitingBytes),
+		ended:   make(chan error, 3),
+	}
+	p.slow = time.AfterFunc(s.options.WriteTimeout, p.cutOff)
+	p.slow.Stop() // it runs while an answer is written
+	go p.guard(p.read)
+	go p.guard(p.answer)
+	return <-p.ended // which ends the context of the stream, and so what still reads or writes
+}
+
+// pipe is one stream.
+type pipe struct {
+	service *Service
+	stream  stintv1.LimiterService_StreamServer
+	waiting chan waits          // closed when no more come
+	room    *semaphore.Weighted // of bytes that wait
+	ended   chan error          // room for each who can end it
+	slow    *time.Timer
+}
+
+// waits is a request that waits for its answer, and its size.
+type waits struct {
+	message *stintv1.StreamRequest
+	size    int64
+}
+
+// guard lets a panic of a part of the stream end that stream, and not the
+// process: interceptors see only the goroutine that they called.
+func (p *pipe) guard(part func()) {
+	defer func() {
+		if bug := recover(); bug != nil {
+			p.ended <- p.service.failed(context.Background(), fmt.Errorf("panic on a stream: %v\n%s", bug, debug.Stack()))
+		}
+	}()
+	part()
+}
+
+// cutOff ends a stream whose answers are not read.
+func (p *pipe) cutOff() {
+	select {
+	case p.ended <- status.Errorf(codes.DeadlineExceeded, "the answers were not read within %v (read them while sending)", p.service.options.WriteTimeout):
+	default: // it ends already
+	}
+}
+
+// read takes in requests until the client, or the server, has no more.
+func (p *pipe) read() {
+	defer close(p.waiting)
+	for {
+		m, err := p.stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return
+		case err != nil:
+			p.ended <- err
+			return
+		}
+		if !p.queue(m) {
+			return
+		}
+	}
+}
+
+// queue lets a request wait, once there is room. It reports false when the
+// stream ends before.
+func (p *pipe) queue(m *stintv1.StreamRequest) bool {
+	ctx := p.stream.Context()
+	w := waits{m, min(int64(proto.Size(m)), maxWaitingBytes)}
+	if p.room.Acquire(ctx, w.size) != nil {
+		return false
+	}
+	select {
+	case p.waiting <- w:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// answer decides what waits until the stream ends.
+func (p *pipe) answer() {
+	for {
+		select {
+		case w, more := <-p.waiting:
+			if !more {
+				p.ended <- nil
+				return
+			}
+			if err := p.round(w); err != nil {
+				p.ended <- err
+				return
+			}
+		case <-p.service.drained:
+			p.ended <- p.leave()
+			return
+		}
+	}
+}
+
+// leave answers what has come, and sends the client elsewhere.
+func (p *pipe) leave() error {
+	for len(p.waiting) > 0 {
+		if err := p.round(<-p.waiting); err != nil {
+			return err
+		}
+	}
+	return status.Error(codes.Unavailable, "the server is stopping: open another stream, and ask again for what has no answer")
+}
+
+// round decides a request together with those that wait behind it.
+func (p *pipe) round(first waits) error {
+	r, size := p.service.borrowRound(), int64(0)
+	defer r.end()
+	for w := first; w.message != nil; w = p.next(r) {
+		r.addMessage(w.message)
+		size += w.size
+	}
+	defer p.room.Release(size)
+	ctx := p.stream.Context()
+	r.decide(ctx)
+	return p.send(r.answers(ctx))
+}
+
+// next is a request that waits already; zero when there is none, or no room.
+func (p *pipe) next(r *round) waits {
+	if len(r.items) >= maxWaiting {
+		return waits{}
+	}
+	select {
+	case w := <-p.waiting:
+		return w // zero once it is closed
+	default:
+		return waits{}
+	}
+}
+
+// send writes an answer, for as long as a client may take to read it.
+func (p *pipe) send(m *stintv1.StreamResponse) error {
+	p.slow.Reset(p.service.options.WriteTimeout)
+	defer p.slow.Stop()
+	return p.stream.Send(m)
+}
+
+// addMessage adds what a message of a stream asks for.
+func (r *round) addMessage(m *stintv1.StreamRequest) {
+	switch {
+	case m.GetCheck() != nil:
+		r.addCheckMessage(m.GetId(), m.GetCheck())
+	case m.GetTake() != nil:
+		t := takeOf(m.GetTake())
+		r.addTake(m.GetId(), &t)
+	default:
+		r.addWrong(m.GetId(), badRequest("request: is missing (give check or take)"))
+	}
+}
+
+// answers are those to every item, in order.
+func (r *round) answers(ctx context.Context) *stintv1.StreamResponse {
+	answers := make([]*stintv1.Answer, len(r.items))
+	var log news
+	for i := range r.items {
+		it := &r.items[i]
+		answers[i] = &stintv1.Answer{Id: it.id}
+		var err error
+		if it.isCheck {
+			err = r.answerCheck(it, answers[i])
+		} else {
+			err = r.answerTake(it, answers[i])
+		}
+		if err != nil {
+			log.hear(err)
+			answers[i].Answer = &stintv1.Answer_Failure{Failure: failureOf(0, err)}
+		}
+	}
+	r.service.log(ctx, log.err)
+	return &stintv1.StreamResponse{Answers: answers}
+}
+
+func (r *round) answerCheck(it *item, a *stintv1.Answer) error {
+	response, err := r.checked(it)
+	a.Answer = &stintv1.Answer_Check{Check: response}
+	return err
+}
+
+func (r *round) answerTake(it *item, a *stintv1.Answer) error {
+	claims, decisions, err := r.take(it)
+	if err != nil {
+		return err
+	}
+	face, limits := r.service.taken(claims, decisions)
+	a.Answer = &stintv1.Answer_Take{Take: &stintv1.TakeResponse{Decision: face, Limits: limits}}
+	return nil
+}

@@ -1,0 +1,61 @@
+package adaptive
+
+import (
+	"errors"
+	"time"
+)
+
+// AIMD raises the limit step by step while all is well, and cuts it by a
+// factor when calls take too long: additive increase, multiplicative decrease,
+// as TCP has controlled congestion since Van Jacobson's "Congestion Avoidance
+// and Control" (1988). It needs to know what is too long; [Gradient] does not.
+// The zero value can be used.
+//
+// Where calls are dropped it cuts in proportion to their share, as Data Center
+// TCP does (RFC 8257, section 3.3), and grows by the share of the others: one
+// path that is always refused must not take the others with it.
+type AIMD struct {
+	// Timeout is the mean latency above which the limit is cut. Above 0.
+	// Defaults to 1 s.
+	Timeout time.Duration
+
+	// Backoff is what the limit is multiplied by when calls take too long, or
+	// all are dropped. Above 0, below 1. Defaults to 0.9.
+	Backoff float64
+
+	// Step is by how much the limit grows in a window in which at least half
+	// of it was in use: a limit that nobody comes near should not run away.
+	// Above 0. Defaults to 1.
+	Step float64
+}
+
+// Next returns the limit after a window.
+func (a *AIMD) Next(limit float64, w Window) float64 {
+	o := a.setDefaults()
+	if w.Latency > o.Timeout {
+		return limit * o.Backoff
+	}
+	dropped := w.dropped()
+	next := limit * (1 - (1-o.Backoff)*dropped)
+	if 2*w.InFlight >= int(limit) {
+		next += o.Step * (1 - dropped)
+	}
+	return next
+}
+
+func (a *AIMD) setDefaults() AIMD {
+	o := *a
+	orDefault(&o.Timeout, time.Second)
+	orDefault(&o.Backoff, 0.9)
+	orDefault(&o.Step, 1)
+	return o
+}
+
+func (a *AIMD) check() error {
+	o := a.setDefaults()
+	return errors.Join(
+		unless(o.Timeout > 0, "AIMD: Timeout: is %v; use a time above 0", o.Timeout),
+		unless(o.Backoff > 0 && o.Backoff < 1, "AIMD: Backoff: is %v; use a number above 0, below 1", o.Backoff),
+		unless(o.Step > 0, "AIMD: Step: is %v; use a number above 0", o.Step),
+	)
+}

@@ -1,0 +1,93 @@
+package adaptive
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// CgroupCPU returns the load of this control group against its quota or, where
+// it has none, all CPUs that the program may use. It reads the files of version
+// 2 or, where those are not, of version 1. root is their folder; nil is
+// sys/fs/cgroup, as containers see their own. clock is the time that has passed
+// since any fixed moment; nil is the monotonic clock.
+func CgroupCPU(root fs.FS, clock func() time.Duration) Load {
+	if root == nil {
+		root = os.DirFS("/sys/fs/cgroup")
+	}
+	if clock == nil {
+		clock = monotonic()
+	}
+	var used, at float64
+	began := false
+	return func() (float64, error) {
+		now, err := readUsed(root)
+		if err != nil {
+			return 0, err
+		}
+		moment := float64(clock()) / float64(time.Microsecond)
+		load := share(now-used, (moment-at)*cpus(root))
+		if !began {
+			load = 0 // since the group was made: that says nothing of now
+		}
+		used, at, began = now, moment, true
+		return load, nil
+	}
+}
+
+// readUsed is how many microseconds of CPU a group has used.
+func readUsed(root fs.FS) (float64, error) {
+	text, err := fs.ReadFile(root, "cpu.stat")
+	if err != nil {
+		if nanoseconds, errV1 := readNumber(root, "cpuacct/cpuacct.usage"); errV1 == nil {
+			return nanoseconds / 1000, nil
+		}
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if n, ok := strings.CutPrefix(line, "usage_usec "); ok {
+			return strconv.ParseFloat(strings.TrimSpace(n), 64)
+		}
+	}
+	return 0, fmt.Errorf("cpu.stat: %w", errFormat)
+}
+
+// cpus is how many CPUs a group may use: its quota, as far as there are so many.
+func cpus(root fs.FS) float64 {
+	quota, ok := readQuota(root)
+	if !ok {
+		return float64(runtime.GOMAXPROCS(0))
+	}
+	return min(quota, float64(runtime.NumCPU()))
+}
+
+// readQuota is quota by period: both in cpu.max or, of version 1, in files of
+// their own.
+func readQuota(root fs.FS) (quota float64, ok bool) {
+	text, err := fs.ReadFile(root, "cpu.max")
+	if err != nil {
+		quota, quotaErr := readNumber(root, "cpu/cpu.cfs_quota_us")
+		period, periodErr := readNumber(root, "cpu/cpu.cfs_period_us")
+		return quota / period, quotaErr == nil && periodErr == nil && quota > 0 && period > 0
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) != 2 {
+		return 0, false
+	}
+	quota, err = strconv.ParseFloat(fields[0], 64)
+	period, periodErr := strconv.ParseFloat(fields[1], 64)
+	return quota / period, err == nil && periodErr == nil && quota > 0 && period > 0
+}
+
+// readNumber reads a file that is one number.
+func readNumber(root fs.FS, name string) (float64, error) {
+	text, err := fs.ReadFile(root, name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
+}

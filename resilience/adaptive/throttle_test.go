@@ -1,0 +1,101 @@
+package adaptive
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The book's formula, number by number.
+func TestThrottleIsTheFormula(t *testing.T) {
+	now, random := time.Duration(0), 1.0 // all are let through
+	th := must(NewThrottle(ThrottleOptions{Clock: func() time.Duration { return now }, Random: func() float64 { return random }}))
+	for i := range 100 {
+		call, ok := th.Enter()
+		if !ok {
+			t.Fatal("a request was shed by a chance of 1")
+		}
+		call.End([]Outcome{Served, Dropped, Dropped, Dropped}[i%4])
+	}
+	if got, want := th.Probability(), 50.0/101; math.Abs(got-want) > 1e-12 {
+		t.Errorf("100 requests, 25 accepts: %v, want %v", got, want)
+	}
+	random = 50.0/101 - 1e-9
+	if _, ok := th.Enter(); ok {
+		t.Error("just below the probability it is shed")
+	}
+	if got, want := th.Probability(), 51.0/102; math.Abs(got-want) > 1e-12 {
+		t.Errorf("what was shed is a request: %v, want %v", got, want)
+	}
+	now = 2 * time.Minute
+	if got := th.Probability(); got != 0 {
+		t.Errorf("after two minutes: %v", got)
+	}
+}
+
+func TestThrottleLetsAllThroughWhileAllIsWell(t *testing.T) {
+	th := must(NewThrottle(ThrottleOptions{Random: func() float64 { return 0 }}))
+	for i := range 100 {
+		call, ok := th.Enter()
+		if !ok {
+			t.Fatalf("request %d was shed", i)
+		}
+		call.End(Served)
+	}
+}
+
+// A caller that gives up says nothing of the server.
+func TestThrottleForgetsWhoGaveUp(t *testing.T) {
+	th := must(NewThrottle(ThrottleOptions{}))
+	for range 10 {
+		call, _ := th.Enter()
+		call.End(Ignored)
+	}
+	if got := th.Probability(); got != 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+// Requests that nobody has answered yet were not refused: many at once, at the
+// start or after a pause, all go to a server that is well.
+func TestManyAtOnceAreNoRefusals(t *testing.T) {
+	now := time.Duration(0)
+	th := must(NewThrottle(ThrottleOptions{Clock: func() time.Duration { return now }, Random: func() float64 { return 0 }}))
+	for _, when := range []string{"at the start", "after a pause"} {
+		var sent []Call
+		for i := range 100 {
+			call, ok := th.Enter()
+			if !ok {
+				t.Fatalf("%s, request %d was shed, and none was refused", when, i)
+			}
+			sent = append(sent, call)
+		}
+		for _, call := range sent {
+			call.End(Served)
+		}
+		now += time.Hour
+	}
+}
+
+// No clock breaks it: not one that begins below zero, nor one that leaps, nor one
+// that runs back, which changes nothing.
+func TestThrottleByAnyClock(t *testing.T) {
+	now := -time.Hour
+	th := must(NewThrottle(ThrottleOptions{Window: tenths, Clock: func() time.Duration { return now }, Random: func() float64 { return 1 }}))
+	for _, now = range []time.Duration{-time.Hour, math.MaxInt64, 0, -1} {
+		call, _ := th.Enter()
+		call.End(Dropped)
+	}
+	if got, want := th.Probability(), 3.0/4; got != want {
+		t.Errorf("after the leap there were three: %v, want %v", got, want)
+	}
+}
+
+func TestThrottleThatCannotBe(t *testing.T) {
+	for field, o := range map[string]ThrottleOptions{"K": {K: 1}, "Window": {Window: 9}} {
+		if _, err := NewThrottle(o); err == nil || !strings.Contains(err.Error(), "adapt: "+field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package adaptive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// Transport is an [http.RoundTripper] that sends requests as a [Gate] says,
+// such as a [Throttle]. Without a Gate it sends all. A place is given back when the answer
+// begins. Answers of 429, 503 and 504 are [Dropped], and so are all errors but
+// that the caller gave up. Put it around a transport with a breaker, not below
+// one, which would take what is shed for failures. Do not change it once it is
+// in use.
+type Transport struct {
+	Gate Gate
+
+	// Outcome says what a round trip says of the load; one of the two is nil.
+	// It is not asked where the caller gave up. Defaults to what is said
+	// above.
+	Outcome func(resp *http.Response, err error) Outcome
+
+	// Base sends the requests. Defaults to http.DefaultTransport.
+	Base http.RoundTripper
+}
+
+// ErrShed says that a gate let a request not be sent.
+var ErrShed = errors.New("adapt: not sent, because too much is refused already")
+
+// RoundTrip sends the request, or returns an error that is [ErrShed].
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	call, ok := enter(t.Gate)
+	if !ok {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		return nil, fmt.Errorf("%s: %w", req.URL.Host, ErrShed)
+	}
+	how := Ignored // where it panics
+	defer func() { call.End(how) }()
+	resp, err := t.base().RoundTrip(req)
+	how = t.outcome(req.Context(), resp, err)
+	return resp, err
+}
+
+func (t *Transport) base() http.RoundTripper {
+	if t.Base != nil {
+		return t.Base
+	}
+	return http.DefaultTransport
+}
+
+func (t *Transport) outcome(ctx context.Context, resp *http.Response, err error) Outcome {
+	switch {
+	case err != nil && errors.Is(ctx.Err(), context.Canceled):
+		return Ignored
+	case t.Outcome != nil:
+		return t.Outcome(resp, err)
+	case err != nil || resp.StatusCode == http.StatusTooManyRequests:
+		return Dropped
+	}
+	return outcome(context.Background(), resp.StatusCode)
+}

@@ -1,0 +1,112 @@
+package adaptive
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// writer tells a call when its answer begins.
+type writer struct {
+	http.ResponseWriter
+
+	call                     Call
+	body                     *body // nil: none
+	request                  *http.Request
+	ignored                  bool // by Ignore
+	answered, left, returned bool
+}
+
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *writer) WriteHeader(status int) {
+	if status >= 200 || status == http.StatusSwitchingProtocols {
+		w.begin(status)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *writer) Write(b []byte) (int, error) {
+	w.begin(http.StatusOK)
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *writer) ReadFrom(r io.Reader) (int64, error) {
+	w.begin(http.StatusOK)
+	return io.Copy(w.ResponseWriter, r)
+}
+
+// Flush is for who does not know of [http.ResponseController].
+func (w *writer) Flush() { _ = w.FlushError() }
+
+func (w *writer) FlushError() error {
+	w.begin(http.StatusOK)
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		w.begin(http.StatusSwitchingProtocols)
+	}
+	return conn, buffered, err
+}
+
+// begin is called when the answer begins; only the first time counts.
+func (w *writer) begin(status int) {
+	if w.answered {
+		return
+	}
+	w.answered = true
+	w.call.start = max(w.call.start, w.body.last())
+	w.call.Answer(w.outcome(status))
+	if status == http.StatusSwitchingProtocols || isStream(w.Header()) {
+		w.leave()
+	}
+}
+
+func (w *writer) outcome(status int) Outcome {
+	if w.ignored {
+		return Ignored
+	}
+	return outcome(w.request.Context(), status)
+}
+
+func (w *writer) leave() {
+	if !w.left {
+		w.left = true
+		w.call.Leave()
+	}
+}
+
+// end is called when the handler has returned, or panics.
+func (w *writer) end() {
+	if !w.answered && !w.returned {
+		w.answered = true
+		w.call.Answer(Ignored)
+	}
+	w.begin(http.StatusOK)
+	w.leave()
+}
+
+func outcome(ctx context.Context, status int) Outcome {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
+		return Dropped
+	case ctx.Err() != nil:
+		return Ignored
+	}
+	return Served
+}
+
+// isStream reports whether an answer may go on for as long as its client stays.
+func isStream(h http.Header) bool {
+	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	return err == nil && (media == "text/event-stream" || media == "multipart/x-mixed-replace" ||
+		strings.HasPrefix(media, "application/grpc")) // -web and +proto, too
+}

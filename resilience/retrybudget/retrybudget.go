@@ -1,0 +1,167 @@
+package retrybudget
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+)
+
+// Options says how many retries there may be. The zero value grants one retry
+// for ten requests, and one a second beside, over 10 s.
+type Options struct {
+	// Share is how many retries there may be for each request, above 0 to 1.
+	// Defaults to 0.1. NoShare: none.
+	Share float64
+
+	// PerSecond is how many retries a second there may be beside the share,
+	// so that who asks rarely can retry at all. They are granted out of the
+	// whole window: at 1 a second over 10 s, ten may come at once. Defaults
+	// to 1. NoShare: none.
+	PerSecond float64
+
+	// Window is the time that the budget looks back, to a tenth of it.
+	// Defaults to 10 s; at least 10 ns.
+	Window time.Duration
+
+	// Clock returns the time that has passed since any fixed moment. It never
+	// runs back. Defaults to the monotonic clock.
+	Clock func() time.Duration
+}
+
+// NoShare as Share or PerSecond grants nothing by it.
+const NoShare = -1
+
+const (
+	defaultShare     = 0.1
+	defaultPerSecond = 1
+	defaultWindow    = 10 * time.Second
+)
+
+// Budget counts requests and grants retries. Make one with [New]; the zero
+// value is one of the zero Options. It is safe for use by many goroutines at once.
+type Budget struct {
+	share float64
+	least float64 // retries in a window without any request
+	width time.Duration
+	clock func() time.Duration
+
+	mu     sync.Mutex
+	window window // guarded by mu
+}
+
+// New returns a budget that has counted nothing. The error names every option
+// that cannot be.
+func New(o Options) (*Budget, error) {
+	o.setDefaults()
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	b := &Budget{}
+	b.start(o)
+	return b, nil
+}
+
+func (b *Budget) start(o Options) {
+	b.share = max(0, o.Share)
+	b.least = max(0, o.PerSecond) * o.Window.Seconds()
+	b.width = o.Window / parts
+	b.clock = o.Clock
+}
+
+func (o *Options) setDefaults() {
+	if o.Share == 0 {
+		o.Share = defaultShare
+	}
+	if o.PerSecond == 0 {
+		o.PerSecond = defaultPerSecond
+	}
+	if o.Window == 0 {
+		o.Window = defaultWindow
+	}
+	if o.Clock == nil {
+		base := time.Now()
+		o.Clock = func() time.Duration { return time.Since(base) }
+	}
+}
+
+func (o *Options) check() error {
+	return errors.Join(
+		unless(o.Share == NoShare || o.Share > 0 && o.Share <= 1, "Share: is %v; use a share above 0, at most 1, or NoShare", o.Share),
+		unless(o.PerSecond == NoShare || o.PerSecond > 0 && o.PerSecond < math.Inf(1), "PerSecond: is %v; use a rate above 0, or NoShare", o.PerSecond),
+		unless(o.Window >= parts, "Window: is %v; use at least %v", o.Window, time.Duration(parts)),
+	)
+}
+
+func unless(right bool, format string, args ...any) error {
+	if right {
+		return nil
+	}
+	return fmt.Errorf("budget: "+format, args...)
+}
+
+// Request counts a request: what is sent first, not what repeats it.
+func (b *Budget) Request() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.window.at(b.nowLocked()).requests++
+	b.window.sum.requests++
+}
+
+// Retry takes one retry from the budget, and reports whether there was one.
+func (b *Budget) Retry() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.window.at(b.nowLocked())
+	if b.leftLocked() < 1 {
+		return false
+	}
+	p.retries++
+	b.window.sum.retries++
+	return true
+}
+
+// Return gives back a retry that was granted but not sent. It does nothing
+// when no retry within the window is left to give back.
+func (b *Budget) Return() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.window.at(b.nowLocked())
+	b.window.takeBack()
+}
+
+// Usage is what a budget counted within its window.
+type Usage struct {
+	Requests int64
+	Retries  int64
+	Left     int64 // retries that would be granted now
+}
+
+// Usage returns what is within the window now.
+func (b *Budget) Usage() Usage {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.window.at(b.nowLocked())
+	s := b.window.sum
+	left := min(b.leftLocked(), math.MaxInt64/2)
+	return Usage{Requests: s.requests, Retries: s.retries, Left: int64(max(0, left))}
+}
+
+// rounding is far more than a share's error in binary, far less than a retry.
+const rounding = 1e-9
+
+func (b *Budget) leftLocked() float64 {
+	s := b.window.sum
+	return b.share*float64(s.requests) + b.least + rounding - float64(s.retries)
+}
+
+// nowLocked is the number of the tenth of a window that it is.
+func (b *Budget) nowLocked() int64 {
+	if b.clock == nil {
+		var o Options
+		o.setDefaults()
+		b.start(o)
+	}
+	return int64(b.clock() / b.width)
+}
