@@ -24,7 +24,7 @@ const testerTime = 15 * time.Second
 // the documents. No answer is 5xx, has a status that its document lacks, or breaks
 // its schema.
 //
-// The seed of a failure is in the output: STINT_TEST_SEED repeats it.
+// The seed is in the output of a failure, and with -v: STINT_TEST_SEED repeats it.
 func TestAPIsAnswerAsTheirDocumentsSay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
@@ -40,6 +40,7 @@ func TestAPIsAnswerAsTheirDocumentsSay(t *testing.T) {
 	if given := os.Getenv("STINT_TEST_SEED"); given != "" {
 		seed = given
 	}
+	t.Log("seed", seed)
 	p := startServer(t, nil, "--envoy-config", filepath.Dir(writeFile(t, filepath.Join(t.TempDir(), "shop.yaml"), envoyDomain)))
 	for _, listener := range []string{"http", "admin"} {
 		t.Run(listener, func(t *testing.T) {
