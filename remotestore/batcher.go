@@ -6,10 +6,14 @@ import (
 	"sync"
 )
 
-// batcher carries the calls to the server. While flights are in the air the calls
-// that come wait, and the next flight takes all of them that fit: the busier
-// the server, the more claims share a round trip. When a flight may leave, a
-// call leaves at once.
+// batcher sends the calls of many goroutines to the server in few round trips.
+//
+// At most maxInFlight batches are at the server at a time. A call that finds fewer is
+// sent at once, by its own goroutine and in its own context. A call that finds
+// maxInFlight waits. When a batch returns, the waiting calls leave as the next batch,
+// as many as fit. So batches grow with load, and a lone call pays no delay and no
+// hand-over. The cost is that a call of a shared batch outlives its caller: such a
+// batch ends by Options.Timeout, not by the context of one of its callers.
 type batcher struct {
 	store *Store
 
@@ -17,27 +21,29 @@ type batcher struct {
 		sync.Mutex
 
 		waiting  []*call
-		sent     int         // flights in the air, or boarding
-		queueing int         // of them: about to leave with those who wait
-		idle     []*inFlight // landed, kept for the next departure
+		sent     int         // batches at the server, or about to be sent
+		queueing int         // of these, the ones about to take the waiting calls
+		idle     []*inFlight // batches that returned, kept for reuse
 	}
 }
 
-// maxInFlight in the air: while one is at the server, another is written and
-// read here.
+// maxInFlight bounds the batches at the server. With two, the client encodes and
+// decodes one while the server decides the other.
 const maxInFlight = 2
 
-// state is where a call is.
+// state says how far a call has come. It decides what a canceled caller is told: waits
+// means that nothing was charged, flies that the charge is unknown.
 type state uint8
 
 const (
 	waits state = iota
 	flies
-	left // its caller did not wait for it
+	left // its caller gave up before it was sent
 )
 
-// carry has the server decide a call. On an error of its own the call belongs
-// to nobody; those of its groups are in the call.
+// carry sends a call, alone or in a batch, and returns when its decisions are in
+// c.out. The error is that of the whole call; errors of single groups are in c.errs.
+// After an error the call must not be reused, because a batch may still hold it.
 func (l *batcher) carry(ctx context.Context, c *call) error {
 	if ctx.Err() != nil {
 		return endedUnsent(ctx)
@@ -51,7 +57,7 @@ func (l *batcher) carry(ctx context.Context, c *call) error {
 	<-c.done
 	err := c.err
 	if l.queue(f) {
-		go l.fly(f) //nolint:gosec // not in the caller's context: it carries others
+		go l.fly(f) //nolint:gosec // not in the caller's context: the batch holds other callers' calls
 	}
 	if err != nil && ctx.Err() != nil {
 		return endedSent(ctx)
@@ -59,8 +65,9 @@ func (l *batcher) carry(ctx context.Context, c *call) error {
 	return err
 }
 
-// depart returns a flight that the caller flies itself, for a lone claim is
-// not handed around; nil when the call has to wait.
+// depart returns a batch of this call alone, which the caller sends itself: handing a
+// lone call to another goroutine would cost two switches. It returns nil when the call
+// has to wait.
 func (l *batcher) depart(c *call) *inFlight {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +92,7 @@ func (l *batcher) batchLocked() *inFlight {
 	return f
 }
 
-// await waits for a call that others carry.
+// await waits for a call that another goroutine sends.
 func (l *batcher) await(ctx context.Context, c *call) error {
 	select {
 	case <-c.done:
@@ -95,7 +102,8 @@ func (l *batcher) await(ctx context.Context, c *call) error {
 	}
 }
 
-// leave gives a call up.
+// leave gives up a call whose context has ended. It returns the call's outcome if that
+// came first.
 func (l *batcher) leave(ctx context.Context, c *call) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,7 +119,8 @@ func (l *batcher) leave(ctx context.Context, c *call) error {
 	return endedSent(ctx)
 }
 
-// fly makes flights for as long as calls wait. The first has boarded.
+// fly sends f, whose first calls are loaded, and then the waiting calls until there
+// are none.
 func (l *batcher) fly(f *inFlight) {
 	for more := true; more; more = l.queue(f) {
 		f.fly(context.Background())
@@ -120,7 +129,7 @@ func (l *batcher) fly(f *inFlight) {
 	}
 }
 
-// land lets those go who were carried.
+// land wakes the callers of a batch.
 func (l *batcher) land(f *inFlight) {
 	for _, c := range f.calls {
 		c.done <- struct{}{}
@@ -129,8 +138,9 @@ func (l *batcher) land(f *inFlight) {
 	f.calls = f.calls[:0]
 }
 
-// linger lets those who were answered ask again before the next flight leaves,
-// for as long as more do and fit: they go with it.
+// linger gives the callers that were just answered the chance to send their next call
+// in the coming batch. It yields while the queue still grows and holds fewer than
+// maxClaims calls, and keeps new calls waiting meanwhile.
 func (l *batcher) linger() {
 	l.announce(1)
 	defer l.announce(-1)
@@ -151,7 +161,8 @@ func (l *batcher) queued() int {
 	return len(l.mu.waiting)
 }
 
-// queue fills a flight with calls that wait. When none does, it is over.
+// queue loads waiting calls into a batch, as many as fit and at least one. It returns
+// false when none waits; the batch is then idle.
 func (l *batcher) queue(f *inFlight) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,7 +187,7 @@ func (l *batcher) queue(f *inFlight) bool {
 	return true
 }
 
-// dropLocked takes the first n out of those who wait.
+// dropLocked removes the first n waiting calls.
 func (l *batcher) dropLocked(n int) {
 	rest := copy(l.mu.waiting, l.mu.waiting[n:])
 	clear(l.mu.waiting[rest:])

@@ -9,18 +9,19 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// columns write claims as the columns of a message. They are kept for the next.
+// columns writes claims as the columns of a TakeBatchRequest: one slice for each field
+// of a claim. It is reused from batch to batch.
 type columns struct {
 	limits *limitMessages
-	places map[stint.Limit]uint32 // in request.Limits
-	last   stint.Limit            // the one looked up before
-	at     uint32                 // its place
+	places map[stint.Limit]uint32 // index in request.Limits
+	last   stint.Limit            // the limit of the last lookup; most neighbors share one
+	at     uint32                 // the index of last
 
 	keys        []string
 	limit       []uint32
 	cost        []int64
 	extra, time []int64
-	maxDelay    []int64 // µs; below 0: none at all
+	maxDelay    []int64 // µs; 0: no bound; below 0: no delay
 	anyOf       []uint32
 	consistency []stintv1.Consistency
 	onFailure   []stintv1.OnStoreFailure
@@ -29,8 +30,8 @@ type columns struct {
 	localKeys   [][]byte
 	sizes       []uint32
 	shadow      []bool
-	plain       bool // every group is one claim, and there is no local
-	local       bool // there is one
+	plain       bool // every group has one claim
+	local       bool // some claim has a local limit
 	request     stintv1.TakeBatchRequest
 }
 
@@ -75,8 +76,8 @@ func (m *columns) addClaim(c *stint.Claim) {
 	m.addLocal(c.Local)
 }
 
-// maxDelayOf is the bound in whole microseconds. Of less than one there is
-// nothing left, which 0 does not say.
+// maxDelayOf returns the bound in whole microseconds. A bound between 0 and 1 µs
+// becomes −1, no delay, because 0 means no bound.
 func maxDelayOf(d time.Duration) int64 {
 	if us := d.Microseconds(); d == 0 || us > 0 {
 		return us
@@ -84,7 +85,8 @@ func maxDelayOf(d time.Duration) int64 {
 	return -1
 }
 
-// consistencyOf leaves the default out.
+// consistencyOf returns 0 for the default, which the message then omits; the other
+// values count from 1.
 func consistencyOf(c stint.Consistency) stintv1.Consistency {
 	if c == stint.Strict {
 		return 0
@@ -108,7 +110,8 @@ func (m *columns) addLocal(l *stint.Local) {
 	m.localLimit, m.localKeys = append(m.localLimit, 1+m.placeOf(l.Limit)), append(m.localKeys, []byte(l.Key))
 }
 
-// placeOf is the place of a limit among those of the message.
+// placeOf returns the index of a limit in the message, and adds the limit when it is
+// new.
 func (m *columns) placeOf(l stint.Limit) uint32 {
 	if l == m.last {
 		return m.at
@@ -123,7 +126,7 @@ func (m *columns) placeOf(l stint.Limit) uint32 {
 	return place
 }
 
-// message is the request. It holds until the next reset.
+// message returns the request. It is valid until the next reset.
 func (m *columns) message() *stintv1.TakeBatchRequest {
 	r := &m.request
 	r.Keys, r.RawKeys = m.keysAsText()
@@ -143,7 +146,8 @@ func (m *columns) message() *stintv1.TakeBatchRequest {
 	return r
 }
 
-// keysAsText are the keys as text, or as bytes where one is none.
+// keysAsText returns the keys as strings, or all of them as bytes when one is not
+// valid UTF-8, which protobuf strings must be.
 func (m *columns) keysAsText() (keys []string, raw [][]byte) {
 	for _, key := range m.keys {
 		if !utf8.ValidString(key) {
@@ -161,8 +165,8 @@ func (m *columns) rawKeys() [][]byte {
 	return raw
 }
 
-// collapsed is a column as short as it can be: none where all are the default,
-// one where all are the same.
+// collapsed returns the shortest form of a column. An empty column means the default
+// for all, and one entry means the same value for all.
 func collapsed[V comparable](column []V, otherwise V) []V {
 	if len(column) == 0 {
 		return nil
@@ -179,17 +183,17 @@ func collapsed[V comparable](column []V, otherwise V) []V {
 	return column[:1]
 }
 
-// maxLimitMessages bounds how many limits are remembered.
+// maxLimitMessages bounds how many limits are cached.
 const maxLimitMessages = 4096
 
-// limitMessages keeps limits as messages. Its zero value is ready.
+// limitMessages caches limits as messages. Its zero value is ready for use.
 type limitMessages struct {
 	mu  sync.Mutex
 	all map[stint.Limit]*stintv1.Limit
 }
 
-// of returns the message of a limit, which nobody changes. Limits that are no
-// longer used go when there are too many.
+// of returns the message of a limit, which must not be changed. A full cache is
+// emptied, which drops the limits that are no longer used.
 func (m *limitMessages) of(l stint.Limit) *stintv1.Limit {
 	m.mu.Lock()
 	defer m.mu.Unlock()

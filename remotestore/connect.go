@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// connect prepares a connection, which is made in the background and made anew
-// when it breaks.
+// connect prepares a connection. gRPC dials it in the background, and dials again when
+// it breaks.
 func connect(s *Store) (*grpc.ClientConn, error) {
 	o := &s.options
 	transport := insecure.NewCredentials()
@@ -22,15 +22,15 @@ func connect(s *Store) (*grpc.ClientConn, error) {
 	}
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(transport),
-		grpc.WithDisableRetry(),         // what may have been charged is not sent again
-		grpc.WithDisableServiceConfig(), // a name server must not ask for it either
+		grpc.WithDisableRetry(),         // a repeated take could be charged twice
+		grpc.WithDisableServiceConfig(), // so that DNS records cannot turn retries on
 		grpc.WithIdleTimeout(0),
-		grpc.WithNoProxy(), // what is meant for web pages in the environment is not for claims
+		grpc.WithNoProxy(), // HTTPS_PROXY is meant for web traffic
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: o.Timeout,
 		}),
-		// The server allows a ping each 10 s.
+		// The server allows one ping every 10 s.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 15 * time.Second, Timeout: max(5*time.Second, o.Timeout), PermitWithoutStream: true}),
 	}
 	if o.Token != "" || o.TokenSource != nil {
@@ -39,9 +39,10 @@ func connect(s *Store) (*grpc.ClientConn, error) {
 	return grpc.NewClient(o.Addr, options...)
 }
 
-// freshTLS shakes hands with what the files of the URL hold at that moment.
+// freshTLS is TLS that reads the files named in the URL again before each handshake,
+// so that rotated certificates need no restart.
 type freshTLS struct {
-	credentials.TransportCredentials // for all but handshakes
+	credentials.TransportCredentials // for everything but handshakes
 
 	options *Options
 }
@@ -59,10 +60,10 @@ func (f *freshTLS) Clone() credentials.TransportCredentials {
 	return &freshTLS{f.TransportCredentials.Clone(), f.options}
 }
 
-// token shows the token of a store with each call.
+// token adds the store's bearer token to each call.
 type token struct {
 	store *Store
-	fixed map[string]string // with Options.Token
+	fixed map[string]string // of Options.Token
 }
 
 func bearer(token string) map[string]string {
@@ -77,6 +78,6 @@ func (t *token) GetRequestMetadata(context.Context, ...string) (map[string]strin
 	return t.fixed, nil
 }
 
-// RequireTransportSecurity implements credentials.PerRPCCredentials: whether the
-// network is to be trusted is for the operator to say, by the URL.
+// RequireTransportSecurity implements credentials.PerRPCCredentials. It allows a token
+// on a plain connection: the operator chooses encryption by the URL.
 func (t *token) RequireTransportSecurity() bool { return false }

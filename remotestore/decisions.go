@@ -7,7 +7,8 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// checkDecisions refuses columns that are not those of n decisions.
+// checkDecisions returns an error if a column is not one of n decisions: empty, one
+// entry for all, or n entries.
 func checkDecisions(m *stintv1.Decisions, n int) error {
 	for _, entries := range [...]int{
 		len(m.GetAllowed()), len(m.GetLimit()), len(m.GetRemaining()), len(m.GetRetryAfterUs()), len(m.GetResetAfterUs()),
@@ -20,7 +21,7 @@ func checkDecisions(m *stintv1.Decisions, n int) error {
 	return nil
 }
 
-// readDecisions reads those from first on.
+// readDecisions reads len(out) decisions, from index first on.
 func readDecisions(out []stint.Decision, m *stintv1.Decisions, first int) {
 	for i := range out {
 		at := first + i
@@ -39,7 +40,8 @@ func readDecisions(out []stint.Decision, m *stintv1.Decisions, first int) {
 
 func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
 
-// entry is one of a column: none is zero for all, one is for all.
+// entry returns entry i of a column. An empty column is zero for all; a column of one
+// entry holds for all.
 func entry[V any](column []V, i int) (zero V) {
 	switch len(column) {
 	case 0:

@@ -1,13 +1,12 @@
-// Package remotestore is a [stint.Store] whose states live in a Stint server:
-// every program that asks the same server decides alike.
+// Package remotestore is a [stint.Store] that keeps its states in a Stint server. All
+// programs that use the same server share their limits.
 //
-// Use it where several processes share limits and one of them, or a server of
-// its own, can keep the counts; where they must outlive that server, have it
-// keep them in Redis and ask it all the same. It speaks stint.v1 over gRPC, to
-// the listener --grpc of stint serve.
+// Use it where several processes share limits and a Stint server can keep the counts.
+// Where the counts must survive a restart of that server, let the server keep them in
+// Redis. The protocol is stint.v1 over gRPC; the server listens for it at --grpc of
+// stint serve.
 //
-// It promises what every store does (package storetest judges it over the
-// wire), and that nothing is sent twice: a claim whose outcome is unknown is an
-// error. Put a guard around it (package guard) to decide while the server
-// cannot be reached.
+// The package promises what every store promises; package storetest checks it over the
+// wire. It never sends a claim twice: a claim whose outcome is unknown is an error.
+// Wrap it in a guard (package guard) to decide while the server cannot be reached.
 package remotestore

@@ -20,7 +20,8 @@ func endedUnsent(ctx context.Context) error {
 	return ended(ctx, "gave up before the check was sent")
 }
 
-// endedSent is that of a call that was sent: whether it was charged is unknown.
+// endedSent is the error of a call whose context ended after it was sent: whether it
+// was charged is unknown.
 func endedSent(ctx context.Context) error {
 	return ended(ctx, "gave up before the answer came")
 }
@@ -33,7 +34,7 @@ func ended(ctx context.Context, problem string) error {
 	return &stint.Error{Code: code, Problem: problem, Err: ctx.Err()}
 }
 
-// fromStatus is the error of a whole call as stores have it.
+// fromStatus translates the status of a whole batch into a store's error.
 func (s *Store) fromStatus(err error) error {
 	st := status.Convert(err)
 	e := &stint.Error{Code: codeFrom(st.Code()), Kind: reasonOf(st), Problem: "the server at " + s.options.Addr + ": " + line(st.Message())}
@@ -54,27 +55,27 @@ func (s *Store) fromStatus(err error) error {
 	return e
 }
 
-// fromFailure is the error of one group.
+// fromFailure translates the failure of one group.
 func fromFailure(f *stintv1.Failure) error {
 	return &stint.Error{Code: codeFrom(codes.Code(uint32(f.GetCode()))), Kind: f.GetKind(), Problem: line(f.GetMessage())}
 }
 
-// line is what a server says, which may be no Stint, as far as it goes into one
-// line.
+// line returns the first line of a server's message, cut to 300 characters. The server
+// may be any program, so its message is not trusted.
 func line(said string) string {
 	first, _, _ := strings.Cut(said, "\n")
 	return fmt.Sprintf("%.300s", first)
 }
 
-// codeFrom is what a code means for who asked. One who may not ask finds no
-// store, whatever it asks.
+// codeFrom translates a gRPC code. A caller without permission gets Unavailable, as if
+// there were no store: no claim of it can be decided.
 func codeFrom(c codes.Code) stint.Code {
 	switch c {
 	case codes.InvalidArgument:
 		return stint.CodeInvalid
 	case codes.Unavailable, codes.Unauthenticated, codes.PermissionDenied, codes.Unimplemented:
 		return stint.CodeUnavailable
-	case codes.DeadlineExceeded, codes.Canceled: // the server may see a deadline end first, and cancels then
+	case codes.DeadlineExceeded, codes.Canceled: // the server may see the deadline first, and then cancels
 		return stint.CodeTimeout
 	case codes.ResourceExhausted:
 		return stint.CodeExhausted
@@ -91,7 +92,7 @@ func reasonOf(st *status.Status) string {
 	return ""
 }
 
-// garbled is an answer that does not fit its question.
+// garbled is the error for an answer that does not match its request.
 func garbled(problem string) error {
 	return &stint.Error{Code: stint.CodeInternal, Kind: "garbled", Problem: "the server's answer: " + problem, Mend: "run the same version here and there"}
 }

@@ -8,7 +8,7 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// inFlight is one call to the server, for one caller or many.
+// inFlight is one batch: a TakeBatch request with the calls of one caller or more.
 type inFlight struct {
 	store   *Store
 	calls   []*call
@@ -17,7 +17,7 @@ type inFlight struct {
 
 func newInFlight(s *Store) *inFlight { return &inFlight{store: s, columns: newColumns(&s.limits)} }
 
-// fly sends the calls and writes what came back into them.
+// fly sends the batch and stores the decisions and errors in its calls.
 func (f *inFlight) fly(ctx context.Context) {
 	f.columns.reset()
 	for _, c := range f.calls {
@@ -37,7 +37,8 @@ func (f *inFlight) fly(ctx context.Context) {
 	}
 }
 
-// assign writes decisions and errors into the calls.
+// assign distributes the decisions and failures of a response to the calls. It returns
+// an error if the response does not match the request.
 func (f *inFlight) assign(m *stintv1.TakeBatchResponse) error {
 	if err := checkDecisions(m.GetDecisions(), len(f.columns.keys)); err != nil {
 		return err

@@ -13,32 +13,32 @@ import (
 	"github.com/stintdev/stint/internal/secret"
 )
 
-// Options are where the server is and how to speak to it. [ParseURL] makes them
-// from a URL. Only Addr is required.
+// Options say where the server is and how to connect to it. [ParseURL] makes them from
+// a URL. Only Addr is required.
 type Options struct {
 	// Addr is host:port of the server's gRPC listener.
 	Addr string
 	// Token is the server's bearer token; empty sends none.
 	Token string
-	// TokenSource, when not nil, returns the token of each call in place of Token,
-	// so that it can change while the store is open. refused says that the server
-	// has refused the token of the call before. It returns at once, and is called by
-	// many goroutines at once.
+	// TokenSource, if not nil, returns the token of each call in place of Token, so
+	// that the token can change while the store is open. refused reports whether the
+	// server refused the token of the previous call. It must not block, and must be
+	// safe for concurrent use.
 	TokenSource func(refused bool) string
-	// TLS is nil for plain connections. Without a ServerName the server must
-	// have a certificate for the host of Addr.
+	// TLS configures encryption; nil means a plain connection. Without a ServerName,
+	// the server's certificate must be valid for the host of Addr.
 	TLS *tls.Config
-	// files, by ParseURL, are read again for each connection that is made.
+	// files are the certificate files that ParseURL found. They are read again for
+	// each new connection.
 	files *secret.ClientTLS
-	// Timeout is the most that one call to the server takes, and that making a
-	// connection takes. 0 means 1 s.
+	// Timeout bounds each call to the server, and each attempt to connect. 0 means 1
+	// s.
 	Timeout time.Duration
-	// Logger hears of files named by the URL that were read again. Nil means
-	// silence.
+	// Logger logs when files named by the URL are read again. Nil means no log.
 	Logger *slog.Logger
 }
 
-// String returns where the server is, without the token.
+// String returns the URL of the server, without the token.
 func (o Options) String() string {
 	s := "stint://"
 	if o.TLS != nil {
@@ -50,13 +50,14 @@ func (o Options) String() string {
 	return s + o.Addr
 }
 
-// GoString is String, so that no way of printing shows a token.
+// GoString is String: no way of printing shows the token.
 func (o Options) GoString() string { return o.String() }
 
 // LogValue is String, for a log line.
 func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }
 
-// setDefaults puts the defaults in, and refuses what cannot work.
+// setDefaults fills in the defaults, and returns an error for options that cannot
+// work.
 func (o *Options) setDefaults() error {
 	o.Timeout = cmp.Or(o.Timeout, time.Second)
 	host, port, err := net.SplitHostPort(o.Addr)

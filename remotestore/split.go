@@ -7,13 +7,13 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// split is the groups of one TakeGroups, on their way in one call or more.
+// split sends the groups of one TakeGroups, in as many calls as their size needs.
 type split struct {
 	store    *Store
 	groups   []stint.Group
 	out      []stint.Decision
-	errs     []error // by group; nil while there is none
-	admitted bool    // the nearest group before that is not Shadow
+	errs     []error // by group; nil while there are no errors
+	admitted bool    // outcome of the nearest earlier group that is not Shadow
 }
 
 func (j *split) run(ctx context.Context) error {
@@ -35,8 +35,9 @@ func (j *split) run(ctx context.Context) error {
 	return &stint.GroupsError{Errs: j.errs}
 }
 
-// load puts those groups into a call that fit, at least one. In place of a wrong
-// one it puts what makes the others be decided as if it had been asked for.
+// load puts the groups that fit into a call, at least one, and returns the index of
+// the first that is left. An invalid group is replaced by a denied one, so that the
+// shadow groups after it are decided as if it had been denied.
 func (j *split) load(c *call, from int) (to int) {
 	if j.groups[from].Shadow {
 		c.addOutcome(j.admitted)
@@ -55,7 +56,7 @@ func (j *split) load(c *call, from int) (to int) {
 	return to
 }
 
-// unload writes the decisions of a call, whose groups begin at from, into out.
+// unload copies the decisions of a call, whose groups begin at from, into out.
 func (j *split) unload(c *call, from int, out []stint.Decision) {
 	decisions := c.out
 	for i := range c.groups {
@@ -88,7 +89,8 @@ func (j *split) fail(group int, err error) {
 	j.errs[group] = err
 }
 
-// broken ends a journey at a group: those before it were decided.
+// broken ends the split when the call that begins with group from failed. The groups
+// before it keep their decisions; that group and all after it get the error.
 func (j *split) broken(from int, err error) error {
 	if from == 0 {
 		return err
@@ -99,7 +101,7 @@ func (j *split) broken(from int, err error) error {
 	return &stint.GroupsError{Errs: j.errs}
 }
 
-// check says what is wrong with a group.
+// check returns an error if a group is invalid or too large for one call.
 func check(g *stint.Group) error {
 	if err := g.Validate(); err != nil {
 		return err
@@ -110,7 +112,7 @@ func check(g *stint.Group) error {
 	return nil
 }
 
-// sizeOf is about how many bytes a group takes in a call.
+// sizeOf estimates how many bytes a group takes in a call.
 func sizeOf(g *stint.Group) (n int) {
 	for i := range g.Claims {
 		n += sizeOfClaim(&g.Claims[i])
@@ -119,7 +121,7 @@ func sizeOf(g *stint.Group) (n int) {
 }
 
 func sizeOfClaim(c *stint.Claim) int {
-	const others = 76 // every other column, at their longest
+	const others = 76 // of all other columns, each at its longest
 	n := len(c.Key) + others
 	if c.Local != nil {
 		n += len(c.Local.Key)
@@ -127,7 +129,7 @@ func sizeOfClaim(c *stint.Claim) int {
 	return n
 }
 
-// limitsOf is how many limits a group has.
+// limitsOf returns how many different limits a group has.
 func limitsOf(g *stint.Group) int {
 	limits := map[stint.Limit]bool{}
 	for i := range g.Claims {

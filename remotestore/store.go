@@ -14,32 +14,31 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// Store is a [stint.Store] whose states live in a Stint server. Make one with
-// [New]. It is safe for use by many goroutines at once, and is best shared by
-// all of a process: claims that wait at the same time travel together.
+// Store is a [stint.Store] that keeps its states in a Stint server. Make one with
+// [New]. It is safe for concurrent use. Share one store in the whole process: claims
+// that wait at the same time travel in one round trip.
 //
-// A claim leaves at once when this process has nothing on its way to the
-// server. At most two calls are on their way at a time, and two more that ask for
-// replicas; one that is given up
-// makes room for the next, and a server that froze may still get it when it
-// wakes. The breaker of a guard bounds how many those are. A claim whose context
-// ends while it waits is never sent; once it was sent its outcome is unknown, and
-// it is not repeated.
+// A claim is sent at once when no other call of this process is at the server. At most
+// two calls are at the server at a time, plus two of claims that wait for replicas. A
+// call that times out makes room for the next, yet a server that was frozen may still
+// execute it when it resumes; the circuit breaker of a guard bounds how many such
+// calls there are. A claim whose context ends while it waits is never sent. Once a
+// claim is sent and its context ends, its outcome is unknown; it is not sent again.
 type Store struct {
 	options Options
 	conn    *grpc.ClientConn
 	client  stintv1.LimiterServiceClient
 	batcher batcher
-	waiting batcher // of the calls that wait for replicas of the server's store, so that nobody else waits for those
+	waiting batcher // of calls that wait for replicas of the server's store: apart, so that they delay no others of the server's store, so that nobody else waits for those
 	limits  limitMessages
 	calls   sync.Pool // of *call
 	closed  atomic.Bool
-	refused atomic.Bool // the last call, whatever it asked for
+	refused atomic.Bool // the server refused the last call; see note
 }
 
-// New returns a store and begins to connect. It does not wait for the server
-// and needs none: until it is reached, claims fail with CodeUnavailable. The
-// error says what is wrong with the options.
+// New returns a store and starts to connect in the background. It does not wait for
+// the server: until the server is reached, claims fail with CodeUnavailable. The error
+// reports invalid options.
 func New(o Options) (*Store, error) {
 	s := &Store{options: o}
 	if err := s.options.setDefaults(); err != nil {
@@ -55,7 +54,7 @@ func New(o Options) (*Store, error) {
 	return s, nil
 }
 
-// String returns where the server is, without the token.
+// String returns the URL of the server, without the token.
 func (s *Store) String() string {
 	if !s.made() {
 		return "remotestore: none"
@@ -63,16 +62,16 @@ func (s *Store) String() string {
 	return s.options.String()
 }
 
-// made reports whether New made the store: it is neither nil nor a zero value.
+// made reports whether New made the store. It is false for nil and for the zero value.
 func (s *Store) made() bool { return s != nil && s.conn != nil }
 
 var errNotMade = &stint.Error{Problem: "remotestore: the store is nil or a zero value", Mend: "make it with remotestore.New, and look at its error"}
 
-// GoString is String, so that no way of printing a store shows its token.
+// GoString is String: no way of printing a store shows its token.
 func (s *Store) GoString() string { return s.String() }
 
-// Close ends the connection. Calls that wait fail with CodeUnavailable, and so
-// do those that come.
+// Close closes the connection. Waiting calls and later calls fail with
+// CodeUnavailable.
 func (s *Store) Close() error {
 	if !s.made() || s.closed.Swap(true) {
 		return nil
@@ -80,13 +79,13 @@ func (s *Store) Close() error {
 	return s.conn.Close()
 }
 
-// Up reports whether there is a connection to a server that takes calls: one
-// that wants another token, or speaks no stint.v1, takes none.
+// Up reports whether the store is connected to a server that accepts its calls. It is
+// false after the server refused the token, or does not implement stint.v1.
 func (s *Store) Up() bool {
 	return s.made() && s.conn.GetState() == connectivity.Ready && !s.refused.Load()
 }
 
-// note hears how each call to the server ended.
+// note records the status of each call to the server, for Up.
 func (s *Store) note(c codes.Code) {
 	s.refused.Store(c == codes.Unauthenticated || c == codes.Unimplemented)
 }
@@ -109,9 +108,9 @@ func (s *Store) Take(ctx context.Context, claim stint.Claim) (stint.Decision, er
 	return d, err
 }
 
-// TakeGroups decides the groups one after the other. Those that do not fit into
-// one call to the server travel in several, each sent when the one before was
-// answered.
+// TakeGroups decides the groups one after the other. Groups that do not fit into one
+// call to the server are sent in several calls, each after the answer to the one
+// before.
 func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	if !s.made() {
 		return errNotMade
@@ -123,7 +122,8 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	return j.run(ctx)
 }
 
-// batcherOf returns the lane that a call travels in.
+// batcherOf returns the batcher for a call: waiting if one of its claims takes tokens
+// and waits for replicas, else batcher.
 func (s *Store) batcherOf(c *call) *batcher {
 	for i := range c.claims {
 		if claim := &c.claims[i]; claim.Policy.Replicas > 0 && claim.Cost >= 0 && claim.Cost+claim.Extra > 0 {
@@ -147,7 +147,7 @@ func (s *Store) borrow() *call {
 	return &call{done: make(chan struct{}, 1)}
 }
 
-// release takes a call back that nobody else holds any more.
+// release puts a call back into the pool. No batch may hold it any more.
 func (s *Store) release(c *call) {
 	clear(c.claims)
 	*c = call{claims: c.claims[:0], groups: c.groups[:0], out: c.out[:0], done: c.done}

@@ -12,24 +12,23 @@ import (
 	"github.com/stintdev/stint/internal/secret"
 )
 
-// defaultPort is that of stint serve's gRPC listener.
+// defaultPort is the port of the gRPC listener of stint serve.
 const defaultPort = "8081"
 
-// ParseURL reads where a server is:
+// ParseURL reads the URL of a server:
 //
 //	stint://[:token@]host[:8081]
 //
-// With stints in place of stint the connection is encrypted. Characters of a
-// URL in the token (@ : / ? # %) are written as %40 and so on. After a ? can
-// stand, joined by &:
+// The scheme stints in place of stint encrypts the connection. In the token, write URL
+// characters (@ : / ? # %) percent-encoded, such as %40. The query may have these
+// parameters:
 //
 //	tls_ca=FILE            trust these authorities instead of the system's
 //	tls_cert, tls_key=FILE the certificate that this client shows
 //	tls_server_name=NAME   the name that the certificate must be for
 //	timeout=1s
 //
-// Errors are an [*stint.Error] of CodeInvalid and never repeat what may be a
-// token.
+// Errors are an [*stint.Error] of CodeInvalid and never contain the token.
 func ParseURL(text string) (Options, error) {
 	u, err := url.Parse(text)
 	if err != nil {
