@@ -9,7 +9,8 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// TakeBatch decides claims in columns.
+// TakeBatch decides many claims, which the message has as columns, by one call of the
+// store.
 func (s *Service) TakeBatch(ctx context.Context, m *stintv1.TakeBatchRequest) (*stintv1.TakeBatchResponse, error) {
 	if err := s.admit(ctx); err != nil {
 		return nil, err
@@ -36,7 +37,7 @@ func (s *Service) TakeBatch(ctx context.Context, m *stintv1.TakeBatchRequest) (*
 	return response, nil
 }
 
-// batch is what a call needs while it is decided, kept for the next.
+// batch holds the slices of one call. It is pooled.
 type batch struct {
 	limits []stint.Limit
 	claims []stint.Claim
@@ -51,8 +52,8 @@ func (s *Service) borrowBatch() *batch {
 	return new(batch)
 }
 
-// returnBatch takes it back without what names callers, unless it has grown
-// large.
+// returnBatch puts a batch back into the pool, unless it has grown large. It clears
+// what identifies callers.
 func (s *Service) returnBatch(b *batch) {
 	if cap(b.claims) > maxMessageSlots || cap(b.limits) > maxMessageSlots {
 		return
@@ -63,8 +64,8 @@ func (s *Service) returnBatch(b *batch) {
 	s.batches.Put(b)
 }
 
-// sized returns a slice of that length, in place where it fits: what names
-// callers was cleared when it was kept, and numbers are written over.
+// sized returns a slice of n entries, in the memory of s if they fit. Old entries
+// remain: the caller must overwrite all of them.
 func sized[E any](s []E, n int) []E {
 	if cap(s) < n {
 		return make([]E, n)
@@ -72,8 +73,8 @@ func sized[E any](s []E, n int) []E {
 	return s[:n]
 }
 
-// failures are those of the groups that have no decision. Their decisions are
-// made zero.
+// failures returns the failures of the groups without a decision, and zeroes their
+// decisions.
 func (b *batch) failures(ctx context.Context, s *Service, errs []error) (failures []*stintv1.Failure) {
 	at, log := 0, news{}
 	for i, err := range errs {
@@ -89,7 +90,7 @@ func (b *batch) failures(ctx context.Context, s *Service, errs []error) (failure
 	return failures
 }
 
-// count tells of the decision of every group that was enforced.
+// count reports the decision of each enforced group to Options.Taken.
 func (b *batch) count(s *Service, failures []*stintv1.Failure) {
 	out := b.out
 	for i := range b.groups {

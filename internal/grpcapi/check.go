@@ -8,7 +8,7 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// Check lets the rules decide a request that the caller describes.
+// Check decides the request that the message describes, by the rules.
 func (s *Service) Check(ctx context.Context, m *stintv1.CheckRequest) (*stintv1.CheckResponse, error) {
 	if err := s.admit(ctx); err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (s *Service) Check(ctx context.Context, m *stintv1.CheckRequest) (*stintv1.
 	return response, nil
 }
 
-// addCheckMessage adds the check that a message asks for.
+// addCheckMessage adds the check of a message.
 func (r *round) addCheckMessage(id uint64, m *stintv1.CheckRequest) {
 	cost := int64(1)
 	if m.Cost != nil {
@@ -40,7 +40,7 @@ func (r *round) addCheckMessage(id uint64, m *stintv1.CheckRequest) {
 	}
 }
 
-// checked is the answer to a check.
+// checked returns the response to a check.
 func (r *round) checked(it *item) (*stintv1.CheckResponse, error) {
 	if it.err != nil {
 		return nil, it.err
@@ -63,8 +63,8 @@ func (r *round) checked(it *item) (*stintv1.CheckResponse, error) {
 	return response, nil
 }
 
-// faceOf is the decision that stands for an outcome. What a list decides has
-// no numbers.
+// faceOf returns the combined decision of an outcome. When a list decided, it has no
+// numbers.
 func faceOf(o *rule.Outcome) *stint.Decision {
 	if o.List != rule.ListNone || o.Face < 0 {
 		return &stint.Decision{Allowed: o.Allowed()}
@@ -72,8 +72,9 @@ func faceOf(o *rule.Outcome) *stint.Decision {
 	return &o.Decision
 }
 
-// unavailable reports whether a request was denied because the store failed:
-// one of its enforced rules is closed, whichever has the longest wait.
+// unavailable reports whether a request was denied because the store failed: some
+// enforced rule fails closed and has a degraded denial, even if another rule has the
+// longest wait.
 func unavailable(o *rule.Outcome) bool {
 	if o.Face < 0 || o.Allowed() {
 		return false

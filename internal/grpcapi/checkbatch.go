@@ -8,7 +8,7 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// CheckBatch lets the rules decide many requests, by one call of the store.
+// CheckBatch decides many requests by the rules, by one call of the store.
 func (s *Service) CheckBatch(ctx context.Context, m *stintv1.CheckBatchRequest) (*stintv1.CheckBatchResponse, error) {
 	if err := s.admit(ctx); err != nil {
 		return nil, err
@@ -28,8 +28,8 @@ func (s *Service) CheckBatch(ctx context.Context, m *stintv1.CheckBatchRequest) 
 // row is the attributes of one check of a batch.
 type row struct{ names, values []string }
 
-// Attribute implements rule.Attributes. The names are few: to look through
-// them is quicker than a map.
+// Attribute implements rule.Attributes. There are few names, so a linear search is
+// faster than a map.
 func (r *row) Attribute(name string) (string, bool) {
 	for i, n := range r.names {
 		if n == name {
@@ -39,7 +39,7 @@ func (r *row) Attribute(name string) (string, bool) {
 	return "", false
 }
 
-// readRows parts the values of a message into rows.
+// readRows splits the values of a message into rows.
 func (r *round) readRows(m *stintv1.CheckBatchRequest) error {
 	names, values := m.GetNames(), m.GetValues()
 	if err := checkNames(names); err != nil {
@@ -73,17 +73,17 @@ func checkNames(names []string) error {
 	return nil
 }
 
-// verdict is what a batch tells of one check.
+// verdict is what a batch response says of one check beside its decision.
 type verdict struct {
 	rule                uint32
 	listed, unavailable bool
 }
 
-// checkedAll is the answer to a batch of checks.
+// checkedAll returns the response to a batch of checks.
 func (r *round) checkedAll(ctx context.Context) *stintv1.CheckBatchResponse {
 	response := new(stintv1.CheckBatchResponse)
 	r.faces, r.verdicts = sized(r.faces, len(r.items)), sized(r.verdicts, len(r.items))
-	places := map[string]uint32{} // 1 + the place of a rule in response.Rules
+	places := map[string]uint32{} // rule id → 1 + its index in response.Rules
 	var log news
 	for i := range r.items {
 		o, err := r.check(&r.items[i])
@@ -107,7 +107,7 @@ func (r *round) checkedAll(ctx context.Context) *stintv1.CheckBatchResponse {
 	return response
 }
 
-// placeOf is 1 + the place of a rule, which is added when it is new.
+// placeOf returns 1 + the index of a rule, and adds the rule when it is new.
 func placeOf(id string, places map[string]uint32, rules *[]string) uint32 {
 	place, ok := places[id]
 	if !ok {

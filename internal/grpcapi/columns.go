@@ -8,7 +8,7 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// read makes claims and groups of the columns of a message.
+// read builds the claims and groups from the columns of a message.
 func (b *batch) read(s *Service, m *stintv1.TakeBatchRequest) error {
 	n, err := claimsOf(m)
 	if err != nil {
@@ -29,7 +29,7 @@ func (b *batch) read(s *Service, m *stintv1.TakeBatchRequest) error {
 	return b.readGroups(m)
 }
 
-// claimsOf is how many claims the message has.
+// claimsOf returns how many claims the message has.
 func claimsOf(m *stintv1.TakeBatchRequest) (int, error) {
 	n := len(m.GetKeys())
 	switch {
@@ -77,8 +77,8 @@ func (b *batch) readLimits(s *Service, limits []*stintv1.Limit) error {
 	return nil
 }
 
-// readClaim reads what the columns have for claim i. Whether it can be decided
-// is for the store to say, of each group by itself.
+// readClaim builds claim i from the columns. It does not validate the claim: the store
+// does, for each group by itself.
 func (b *batch) readClaim(s *Service, m *stintv1.TakeBatchRequest, i int) (err error) {
 	c := &b.claims[i]
 	if len(m.GetRawKeys()) > 0 {
@@ -108,26 +108,28 @@ func (b *batch) readClaim(s *Service, m *stintv1.TakeBatchRequest, i int) (err e
 	return err
 }
 
-// maxDelay returns a bound in microseconds as a claim has it. What a duration
-// cannot hold is longer than every delay.
+// maxDelay converts a bound in microseconds. A bound beyond the range of a
+// time.Duration becomes the largest one, which exceeds every delay.
 func maxDelay(us int64) time.Duration {
 	const most = math.MaxInt64 / int64(time.Microsecond)
 	return time.Duration(min(max(us, -1), most)) * time.Microsecond
 }
 
-// localAt is what stands in for claim i while the store fails.
+// localAt returns the local limit that replaces claim i while the store fails; nil if
+// there is none.
 func (b *batch) localAt(m *stintv1.TakeBatchRequest, i int) (*stint.Local, error) {
 	place := at(m.GetLocalLimit(), i, 0)
 	switch {
 	case place == 0:
-		return nil, nil //nolint:nilnil // none is nil in a claim
+		return nil, nil //nolint:nilnil // a claim without a local limit has nil
 	case uint64(place) > uint64(len(b.limits)):
 		return nil, badRequest("local_limit: entry %d is %d, and limits has %d entries (1 is the first)", i, place, len(b.limits))
 	}
 	return &stint.Local{Key: string(at(m.GetLocalKeys(), i, nil)), Limit: b.limits[place-1]}, nil
 }
 
-// policyOf reads a policy, whose enumerations count from 1; 0 is the default.
+// policyOf reads a policy. The message's enumerations have 0 for the default, and the
+// values from 1 on.
 func policyOf(c stintv1.Consistency, f stintv1.OnStoreFailure, replicas uint32, i int) (p stint.Policy, err error) {
 	if c < 0 || c > stintv1.Consistency_CONSISTENCY_PARTITIONED {
 		return p, badRequest("consistency: entry %d is %d, which is not known", i, c)
@@ -147,7 +149,7 @@ func small(column string, n uint32, i int) (uint8, error) {
 	return uint8(n), nil
 }
 
-// readGroups parts the claims into groups.
+// readGroups splits the claims into groups.
 func (b *batch) readGroups(m *stintv1.TakeBatchRequest) error {
 	sizes := m.GetGroupSizes()
 	n := len(sizes)

@@ -7,7 +7,7 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// decision is a decision as a message.
+// decision converts a decision to its message.
 func decision(d *stint.Decision) *stintv1.Decision {
 	return &stintv1.Decision{
 		Allowed: d.Allowed, Limit: d.Limit, Remaining: d.Remaining,
@@ -19,7 +19,7 @@ func decision(d *stint.Decision) *stintv1.Decision {
 
 func micros(d time.Duration) int64 { return int64(d / time.Microsecond) }
 
-// retry is 0 where no wait is long enough.
+// retry returns RetryAfter in microseconds, 0 for Never.
 func retry(d *stint.Decision) int64 {
 	if d.RetryAfter == stint.Never {
 		return 0
@@ -27,8 +27,7 @@ func retry(d *stint.Decision) int64 {
 	return micros(d.RetryAfter)
 }
 
-// numberColumns are the fields of a decision that are numbers, and where each
-// of them goes.
+// numberColumns maps each numeric field of a decision to its column.
 var numberColumns = [...]struct {
 	get func(*stint.Decision) int64
 	put func(*stintv1.Decisions, []int64)
@@ -52,7 +51,7 @@ var truthColumns = [...]struct {
 	{func(d *stint.Decision) bool { return d.Degraded }, func(m *stintv1.Decisions, c []bool) { m.Degraded = c }},
 }
 
-// decisionColumns are many decisions as one message.
+// decisionColumns converts many decisions to one message.
 func decisionColumns(ds []stint.Decision) *stintv1.Decisions {
 	m := new(stintv1.Decisions)
 	for i := range numberColumns {
@@ -64,8 +63,8 @@ func decisionColumns(ds []stint.Decision) *stintv1.Decisions {
 	return m
 }
 
-// column is empty where every entry would be zero, and one entry where all are
-// the same.
+// column returns the shortest column of values: empty if all are zero, one entry if
+// all are equal.
 func column[E any, V comparable](from []E, get func(*E) V) []V {
 	var zero V
 	if len(from) == 0 {
@@ -88,7 +87,8 @@ func column[E any, V comparable](from []E, get func(*E) V) []V {
 	return values
 }
 
-// at is an entry of a column: none is otherwise for all, one is for all.
+// at returns entry i of a column. An empty column is otherwise for all; a column of
+// one entry holds for all.
 func at[V any](column []V, i int, otherwise V) V {
 	switch len(column) {
 	case 0:
@@ -99,7 +99,7 @@ func at[V any](column []V, i int, otherwise V) V {
 	return column[i]
 }
 
-// checkColumn refuses a column that is neither empty, nor one entry, nor n.
+// checkColumn returns an error unless a column is empty, or has one entry, or n.
 func checkColumn(name string, entries, n int) error {
 	if entries <= 1 || entries == n {
 		return nil

@@ -1,14 +1,12 @@
-// Package grpcapi serves Stint's own protocol over gRPC, stint.v1: checks that
-// rules decide, takes under limits that the caller brings, batches of either,
+// Package grpcapi serves stint.v1, Stint's own protocol over gRPC. It has checks,
+// which rules decide; takes, under limits that the caller sends; batches of either;
 // and a stream of both.
 //
-// [Service] answers from any [stint.Store] and any rule set. What a message
-// carries becomes one call of the store, so that a batch costs one round trip
-// wherever the store is.
+// [Service] answers from any [stint.Store] and any rule set. Each message becomes one
+// call of the store, so a batch costs one round trip to the store.
 //
-// It promises bounds: on the claims and limits of a call, on what a stream
-// holds that was not yet answered, and on the time that a client may take to
-// read an answer. A denial is an answer; an error is a status that says what is
-// wrong, where, and the mend. What fails inside is told to the log, not to the
-// client.
+// The package bounds the claims and limits of a call, the unanswered requests of a
+// stream, and the time in which a client must read an answer. A denial is an answer.
+// An error is a status that says what is wrong, where, and how to fix it. Details of
+// internal failures go to the log and not to the client.
 package grpcapi

@@ -12,14 +12,14 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// domain is whose words the reasons of an ErrorInfo are.
+// domain is the ErrorInfo domain of Stint's reasons.
 const domain = "stint"
 
 func badRequest(format string, args ...any) error {
 	return &stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf(format, args...)}
 }
 
-// statusOf is the one place where errors become those of gRPC.
+// statusOf translates errors to gRPC statuses. No other function does.
 func statusOf(err error) *status.Status {
 	if s, ok := status.FromError(err); ok {
 		return s
@@ -35,8 +35,8 @@ func statusOf(err error) *status.Status {
 	return s
 }
 
-// explain is what a client may know of an error. What is wrong with a store may
-// name servers of the inside; that is for the log.
+// explain returns what a client may know of an error. The cause of a store failure may
+// name internal servers, so only the log gets it.
 func explain(err error) (code codes.Code, kind, message string) {
 	if s, ok := status.FromError(err); ok {
 		return s.Code(), "", s.Message()
@@ -74,8 +74,8 @@ func failureOf(index int, err error) *stintv1.Failure {
 	return &stintv1.Failure{Index: uint32(index), Code: int32(code), Kind: kind, Message: message}
 }
 
-// callersMistake reports whether an error is for its caller alone. A store that
-// is left alone is no news either: that was logged when it began.
+// callersMistake reports whether an error concerns its caller alone and is not logged.
+// An open circuit breaker counts as one: the guard logged it when it opened.
 func callersMistake(err error) bool {
 	failed, ok := errors.AsType[*stint.Error](err)
 	if !ok {

@@ -10,14 +10,15 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// The bounds of a limitCache: so many limits, none of longer text.
+// The bounds of a limitCache: the number of limits, and the length of each limit's
+// text.
 const (
 	maxCachedLimits = 4096
 	maxCachedText   = 512 // bytes
 )
 
-// limitCache keeps the limits that requests bring, compiled: compiling costs
-// microseconds, and most callers bring the same few.
+// limitCache caches the compiled limits of requests. To compile a limit takes
+// microseconds, and most callers send the same few.
 type limitCache struct {
 	mu     sync.RWMutex
 	bySpec map[stint.Spec]stint.Limit
@@ -25,7 +26,7 @@ type limitCache struct {
 
 func (c *limitCache) init() { c.bySpec = map[stint.Spec]stint.Limit{} }
 
-// get returns the limit that a spec describes.
+// get returns the compiled limit of a spec, and caches it.
 func (c *limitCache) get(s *stint.Spec) (stint.Limit, error) {
 	c.mu.RLock()
 	limit, ok := c.bySpec[*s]
@@ -40,7 +41,8 @@ func (c *limitCache) get(s *stint.Spec) (stint.Limit, error) {
 	return limit, err
 }
 
-// put makes room by dropping any other limit: what is in use comes back.
+// put adds a limit. A full cache first drops an arbitrary one; if it is in use, the
+// next request adds it again.
 func (c *limitCache) put(s *stint.Spec, limit stint.Limit) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +55,9 @@ func (c *limitCache) put(s *stint.Spec, limit stint.Limit) {
 	c.bySpec[*s] = limit
 }
 
-// limit is the limit at place i of the limits of a message.
+// limit compiles entry i of a message's limits. Limits of callers have a cache of
+// their own, so that a caller with ever new limits cannot evict those of other
+// servers' rules.
 func (s *Service) limit(l *stintv1.Limit, i int) (stint.Limit, error) {
 	spec, err := specOf(l)
 	if err != nil {
@@ -75,8 +79,8 @@ func within(i int, err error) error { return badRequest("%s: %v", place(i), err)
 
 func place(i int) string { return fmt.Sprintf("limits[%d]", i) }
 
-// specOf reads a limit. A window that a duration cannot hold is out of every
-// range, and must not come back into one by overflowing.
+// specOf converts a limit. It refuses a window that a time.Duration cannot hold,
+// because an overflow could produce one in range.
 func specOf(l *stintv1.Limit) (stint.Spec, error) {
 	const most = math.MaxInt64 / int64(time.Microsecond)
 	window := l.GetWindowUs()

@@ -9,8 +9,8 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// round is checks and takes that are decided by one call of the store, in
-// their order. It is kept for the next.
+// round is one call of the store: checks and takes that are decided together, in
+// order. It is pooled.
 type round struct {
 	service *Service
 	rules   RuleSet
@@ -19,10 +19,10 @@ type round struct {
 	groups  []stint.Group
 	out     []stint.Decision
 	err     error   // of the whole call
-	errs    []error // by group; nil when there are none
+	errs    []error // by group; nil without errors
 	outcome rule.Outcome
 
-	rows     []row // of a batch of checks, and what it tells of them
+	rows     []row // of a batch of checks, with its results below
 	faces    []stint.Decision
 	verdicts []verdict
 }
@@ -30,7 +30,7 @@ type round struct {
 // item is one check, or the group of one take.
 type item struct {
 	id      uint64
-	err     error // why it could not be asked for
+	err     error // why the item is invalid
 	isCheck bool
 	plan    rule.Plan // of a check
 	claims  span      // of a take
@@ -38,7 +38,7 @@ type item struct {
 	decided span
 }
 
-// span is a part of a slice.
+// span is an index range of a slice.
 type span struct{ from, to int }
 
 func part[E any](s []E, p span) []E { return s[p.from:p.to:p.to] }
@@ -52,7 +52,8 @@ func (s *Service) borrowRound() *round {
 	return r
 }
 
-// end releases the plans, and what names callers.
+// end releases the plans, clears what identifies callers and puts the round back into
+// the pool, unless it has grown large.
 func (r *round) end() {
 	for i := range r.items {
 		if r.items[i].isCheck {
@@ -72,12 +73,12 @@ func (r *round) end() {
 	}
 }
 
-// addCheck adds a check of attributes, which must hold until the round ends.
+// addCheck adds a check of attributes, which must not change until the round ends.
 func (r *round) addCheck(id uint64, a rule.Attributes, cost int64) {
 	r.items = append(r.items, item{id: id, isCheck: true, plan: r.rules.RuleSet().Plan(a, cost)})
 }
 
-// addTake adds a take, or what is wrong with it.
+// addTake adds a take, or the error that makes it invalid.
 func (r *round) addTake(id uint64, t *take) {
 	from := len(r.claims)
 	claims, err := t.appendClaims(r.service, r.claims)
@@ -89,12 +90,12 @@ func (r *round) addTake(id uint64, t *take) {
 	r.items = append(r.items, item{id: id, claims: span{from, len(claims)}})
 }
 
-// addWrong adds what cannot be asked for.
+// addWrong adds an invalid item, which is answered with err.
 func (r *round) addWrong(id uint64, err error) {
 	r.items = append(r.items, item{id: id, err: err})
 }
 
-// decide asks the store for all of the round.
+// decide decides all items by one call of the store.
 func (r *round) decide(ctx context.Context) {
 	started, decided, wrong := time.Now(), 0, 0
 	for i := range r.items {
@@ -111,7 +112,8 @@ func (r *round) decide(ctx context.Context) {
 	r.service.options.Observe(time.Since(started), len(r.items)-wrong)
 }
 
-// gather appends the groups of an item.
+// gather appends the groups of an item. decided counts the decisions of all groups so
+// far.
 func (r *round) gather(it *item, decided *int) {
 	it.groups.from, it.decided.from = len(r.groups), *decided
 	switch {
@@ -127,7 +129,8 @@ func (r *round) gather(it *item, decided *int) {
 	it.decided.to = *decided
 }
 
-// ask makes the shortest call that decides the groups.
+// ask calls the store: not at all for no groups, with Take for a single claim, else
+// with TakeGroups.
 func (r *round) ask(ctx context.Context) (err error) {
 	switch {
 	case len(r.groups) == 0:
@@ -139,7 +142,8 @@ func (r *round) ask(ctx context.Context) (err error) {
 	return r.service.options.Store.TakeGroups(ctx, r.groups, r.out)
 }
 
-// check is the outcome of a check. It holds until the next is asked for.
+// check returns the outcome of a check and counts it. The outcome is valid until the
+// next call of check.
 func (r *round) check(it *item) (*rule.Outcome, error) {
 	if r.err != nil && it.groups.from < it.groups.to {
 		return nil, r.err
@@ -155,7 +159,7 @@ func (r *round) check(it *item) (*rule.Outcome, error) {
 	return &r.outcome, nil
 }
 
-// take is the claims of a take and their decisions.
+// take returns the claims of a take and their decisions.
 func (r *round) take(it *item) ([]stint.Claim, []stint.Decision, error) {
 	switch {
 	case it.err != nil:

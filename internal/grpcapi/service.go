@@ -17,43 +17,41 @@ import (
 const (
 	maxLimits       = 32     // limits of one key
 	maxBatchLimits  = 1024   // limits of a batch
-	maxBatch        = 10_000 // claims of a batch, or checks
+	maxBatch        = 10_000 // claims or checks of a batch
 	maxAttributes   = 256    // attributes of a check
 	maxMessageSlots = 4096   // entries of columns that a pooled round keeps
 )
 
-// Options are what a [Service] answers from. Store and Rules are needed.
+// Options configure a [Service]. Store and Rules are required.
 type Options struct {
 	Store stint.Store
 	// Rules returns the rule set in force.
 	Rules func() RuleSet
-	// Token is the bearer token that every call must bring; nil asks for none.
+	// Token is the bearer token that every call must send; nil requires none.
 	Token *secret.Text
-	// Private says that only those can call whom the operator let in, although
-	// there is no Token: by certificates, or because they are on this machine.
-	// Where neither holds, limits cannot name a rule or a namespace, and keys
-	// cannot be forgotten.
+	// Private says that all callers are trusted although there is no Token: they have
+	// client certificates, or are on this machine. Without Token and Private, callers'
+	// limits cannot name a rule or a namespace, and callers cannot forget keys.
 	Private bool
 	// WriteTimeout bounds how long a client of a stream may take to read an
 	// answer. 0 means 5 s.
 	WriteTimeout time.Duration
 
-	// Observe is told how many checks and takes were decided together, and how
-	// long that took. Nil is told nothing.
+	// Observe, if not nil, receives how many checks and takes were decided together,
+	// and how long that took.
 	Observe func(took time.Duration, decisions int)
-	// Taken is told of every decision on limits that the caller brought. Nil
-	// is told nothing.
+	// Taken, if not nil, receives every decision under limits that the caller sent.
 	Taken func(face *stint.Decision, onFailure stint.OnFailure)
-	// Failed is told why there was no decision, unless that is the caller's
-	// mistake or the caller is gone. Nil is told nothing.
+	// Failed, if not nil, receives the error of each failed decision, except the
+	// caller's own mistakes and calls that the caller has given up.
 	Failed func(err error)
 }
 
 // RuleSet is a rule set in force.
 type RuleSet interface {
-	// RuleSet is what decides.
+	// RuleSet returns the rules.
 	RuleSet() *rule.Set
-	// Count is told of every outcome, and of the plan that it settled.
+	// Count receives every outcome, and the plan that it settled.
 	Count(p rule.Plan, o *rule.Outcome)
 }
 
@@ -62,13 +60,13 @@ type Service struct {
 	stintv1.UnimplementedLimiterServiceServer
 
 	options Options
-	limits  limitCache // of the rules of other servers
+	limits  limitCache // limits of other servers' rules
 	rounds  sync.Pool  // of *round
 	batches sync.Pool  // of *batch
 	drained chan struct{}
 	drain   sync.Once
 
-	callersLimits limitCache // apart: ever new ones drop no others
+	callersLimits limitCache // limits of callers: apart, so that they evict no rule's limit
 }
 
 // New returns a service.
@@ -91,14 +89,13 @@ func New(o Options) *Service {
 	return s
 }
 
-// Register lets a server answer for the service.
+// Register registers the service with a gRPC server.
 func (s *Service) Register(r grpc.ServiceRegistrar) { stintv1.RegisterLimiterServiceServer(r, s) }
 
-// Drain ends the streams, each after the answers to what has arrived on it.
+// Drain ends all streams, each after the answers to the requests that have arrived.
 func (s *Service) Drain() { s.drain.Do(func() { close(s.drained) }) }
 
-// failed is the status for an error, which is logged unless it is the
-// caller's.
+// failed returns the status of an error, and logs errors that are not the caller's.
 func (s *Service) failed(ctx context.Context, err error) error {
 	s.log(ctx, err)
 	return statusOf(err).Err()
@@ -110,15 +107,15 @@ func (s *Service) log(ctx context.Context, err error) {
 	}
 }
 
-// over reports whether the caller's time is. A store may see that by a timer of
-// its own, before the context does.
+// over reports whether the caller's time is up. A store may time out by a timer of its
+// own, before the context does.
 func over(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
-// news is what the log hears of a call that carries many: the first error that
-// is for it. When the store fails, all of them say the same.
+// news selects one error of a call with many items for the log: the first that is not
+// a caller's mistake. When the store fails, all items fail alike.
 type news struct{ err error }
 
 func (n *news) hear(err error) {

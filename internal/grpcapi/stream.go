@@ -16,16 +16,16 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// What waits on a stream for its answer is bounded: so many requests, and so
-// many bytes of them. A client that sends more is read no further until they
-// are answered.
+// Bounds of the unanswered requests of one stream: their number and their bytes.
+// Beyond these the server does not read the stream until it has answered.
 const (
 	maxWaiting      = 256
 	maxWaitingBytes = 1 << 20
 )
 
-// Stream answers checks and takes in the order in which they come. Those that
-// have come while others were decided are decided together.
+// Stream answers checks and takes in the order in which they arrive. Requests that
+// arrive while others are decided form the next round, which one call of the store
+// decides.
 func (s *Service) Stream(stream stintv1.LimiterService_StreamServer) error {
 	if err := s.admit(stream.Context()); err != nil {
 		return err
@@ -37,30 +37,31 @@ func (s *Service) Stream(stream stintv1.LimiterService_StreamServer) error {
 		ended:   make(chan error, 3),
 	}
 	p.slow = time.AfterFunc(s.options.WriteTimeout, p.cutOff)
-	p.slow.Stop() // it runs while an answer is written
+	p.slow.Stop() // it runs only while an answer is written
 	go p.guard(p.read)
 	go p.guard(p.answer)
-	return <-p.ended // which ends the context of the stream, and so what still reads or writes
+	return <-p.ended // returning ends the stream's context, and with it read and answer
 }
 
 // pipe is one stream.
 type pipe struct {
 	service *Service
 	stream  stintv1.LimiterService_StreamServer
-	waiting chan waits          // closed when no more come
-	room    *semaphore.Weighted // of bytes that wait
-	ended   chan error          // room for each who can end it
+	waiting chan waits          // closed after the last request
+	room    *semaphore.Weighted // maxWaitingBytes minus the unanswered bytes
+	ended   chan error          // one place for each of read, answer and cutOff
 	slow    *time.Timer
 }
 
-// waits is a request that waits for its answer, and its size.
+// waits is an unanswered request and its size in bytes.
 type waits struct {
 	message *stintv1.StreamRequest
 	size    int64
 }
 
-// guard lets a panic of a part of the stream end that stream, and not the
-// process: interceptors see only the goroutine that they called.
+// guard runs part and turns a panic into the end of this stream. Without it the
+// process would end: interceptors recover panics only on the goroutine that they
+// called.
 func (p *pipe) guard(part func()) {
 	defer func() {
 		if bug := recover(); bug != nil {
@@ -70,15 +71,15 @@ func (p *pipe) guard(part func()) {
 	part()
 }
 
-// cutOff ends a stream whose answers are not read.
+// cutOff ends a stream whose client does not read answers.
 func (p *pipe) cutOff() {
 	select {
 	case p.ended <- status.Errorf(codes.DeadlineExceeded, "the answers were not read within %v (read them while sending)", p.service.options.WriteTimeout):
-	default: // it ends already
+	default: // the stream is already ending
 	}
 }
 
-// read takes in requests until the client, or the server, has no more.
+// read queues requests until the client closes the stream or the stream ends.
 func (p *pipe) read() {
 	defer close(p.waiting)
 	for {
@@ -96,8 +97,8 @@ func (p *pipe) read() {
 	}
 }
 
-// queue lets a request wait, once there is room. It reports false when the
-// stream ends before.
+// queue adds a request when there is room for it. It returns false if the stream ends
+// first.
 func (p *pipe) queue(m *stintv1.StreamRequest) bool {
 	ctx := p.stream.Context()
 	w := waits{m, min(int64(proto.Size(m)), maxWaitingBytes)}
@@ -112,7 +113,7 @@ func (p *pipe) queue(m *stintv1.StreamRequest) bool {
 	}
 }
 
-// answer decides what waits until the stream ends.
+// answer decides queued requests until the stream ends.
 func (p *pipe) answer() {
 	for {
 		select {
@@ -132,7 +133,8 @@ func (p *pipe) answer() {
 	}
 }
 
-// leave answers what has come, and sends the client elsewhere.
+// leave answers the queued requests and ends the stream with Unavailable, so that the
+// client opens one elsewhere.
 func (p *pipe) leave() error {
 	for len(p.waiting) > 0 {
 		if err := p.round(<-p.waiting); err != nil {
@@ -142,7 +144,7 @@ func (p *pipe) leave() error {
 	return status.Error(codes.Unavailable, "the server is stopping: open another stream, and ask again for what has no answer")
 }
 
-// round decides a request together with those that wait behind it.
+// round decides a request together with those queued after it.
 func (p *pipe) round(first waits) error {
 	r, size := p.service.borrowRound(), int64(0)
 	defer r.end()
@@ -156,7 +158,8 @@ func (p *pipe) round(first waits) error {
 	return p.send(r.answers(ctx))
 }
 
-// next is a request that waits already; zero when there is none, or no room.
+// next returns the next queued request. It returns the zero value if there is none, or
+// the round is full.
 func (p *pipe) next(r *round) waits {
 	if len(r.items) >= maxWaiting {
 		return waits{}
@@ -169,14 +172,14 @@ func (p *pipe) next(r *round) waits {
 	}
 }
 
-// send writes an answer, for as long as a client may take to read it.
+// send writes an answer, and bounds the time in which the client reads it.
 func (p *pipe) send(m *stintv1.StreamResponse) error {
 	p.slow.Reset(p.service.options.WriteTimeout)
 	defer p.slow.Stop()
 	return p.stream.Send(m)
 }
 
-// addMessage adds what a message of a stream asks for.
+// addMessage adds the check or take of a stream's message.
 func (r *round) addMessage(m *stintv1.StreamRequest) {
 	switch {
 	case m.GetCheck() != nil:
@@ -189,7 +192,7 @@ func (r *round) addMessage(m *stintv1.StreamRequest) {
 	}
 }
 
-// answers are those to every item, in order.
+// answers returns the answers to all items, in order.
 func (r *round) answers(ctx context.Context) *stintv1.StreamResponse {
 	answers := make([]*stintv1.Answer, len(r.items))
 	var log news

@@ -7,13 +7,13 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// take is what the calls with a key and its limits have in common.
+// take is what Take, Peek, GiveBack and Reset have in common: a key under some limits.
 type take struct {
 	key       string
 	limits    []*stintv1.Limit
 	cost      int64
 	extra, at int64
-	forget    bool // in place of a cost
+	forget    bool // forget the key; cost is then unused
 	onFailure stintv1.OnStoreFailure
 }
 
@@ -25,7 +25,7 @@ func takeOf(m *stintv1.TakeRequest) take {
 	return t
 }
 
-// appendClaims appends one claim a limit.
+// appendClaims appends one claim for each limit.
 func (t *take) appendClaims(s *Service, claims []stint.Claim) ([]stint.Claim, error) {
 	policy, err := t.check()
 	if err != nil {
@@ -44,7 +44,7 @@ func (t *take) appendClaims(s *Service, claims []stint.Claim) ([]stint.Claim, er
 	return claims, nil
 }
 
-// check says what is wrong with all but the limits.
+// check validates everything except the limits.
 func (t *take) check() (p stint.Policy, err error) {
 	if err := stint.ValidateKey(t.key); err != nil {
 		return p, err
@@ -63,7 +63,7 @@ func (t *take) check() (p stint.Policy, err error) {
 	return p, nil
 }
 
-// Take decides a key under the limits that the caller brings.
+// Take decides a request of one key under the limits that the caller sends.
 func (s *Service) Take(ctx context.Context, m *stintv1.TakeRequest) (*stintv1.TakeResponse, error) {
 	t := takeOf(m)
 	face, limits, err := s.takeOne(ctx, &t)
@@ -73,7 +73,7 @@ func (s *Service) Take(ctx context.Context, m *stintv1.TakeRequest) (*stintv1.Ta
 	return &stintv1.TakeResponse{Decision: face, Limits: limits}, nil
 }
 
-// Peek says what a key has left.
+// Peek returns what a key has left, and charges nothing.
 func (s *Service) Peek(ctx context.Context, m *stintv1.PeekRequest) (*stintv1.PeekResponse, error) {
 	face, limits, err := s.takeOne(ctx, &take{key: m.GetKey(), limits: m.GetLimits()})
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Service) Peek(ctx context.Context, m *stintv1.PeekRequest) (*stintv1.Pe
 	return &stintv1.PeekResponse{Decision: face, Limits: limits}, nil
 }
 
-// GiveBack returns what a take was charged.
+// GiveBack refunds what a take was charged.
 func (s *Service) GiveBack(ctx context.Context, m *stintv1.GiveBackRequest) (*stintv1.GiveBackResponse, error) {
 	cost := int64(1)
 	if m.Cost != nil {
@@ -98,7 +98,7 @@ func (s *Service) GiveBack(ctx context.Context, m *stintv1.GiveBackRequest) (*st
 	return &stintv1.GiveBackResponse{Decision: face, Limits: limits}, nil
 }
 
-// Reset forgets what a key has used.
+// Reset forgets what a key has used. Only trusted callers may.
 func (s *Service) Reset(ctx context.Context, m *stintv1.ResetRequest) (*stintv1.ResetResponse, error) {
 	if err := s.admit(ctx); err != nil {
 		return nil, err

@@ -12,12 +12,12 @@ import (
 	"github.com/stintdev/stint/internal/secret"
 )
 
-// admit asks a call for the token, if there is one.
+// admit checks the token of a call, if one is required.
 func (s *Service) admit(ctx context.Context) error { return Admit(ctx, s.options.Token) }
 
 // Admit returns an error of code Unauthenticated unless the metadata of a call
-// brings the token. A nil token admits every call. Other services of the same
-// listener use it too, so that all of them take a token in the same form.
+// contains the token. A nil token admits every call. The other services of the same
+// listener also use Admit, so that all of them accept tokens in the same form.
 func Admit(ctx context.Context, token *secret.Text) error {
 	if token == nil {
 		return nil
@@ -38,23 +38,25 @@ func bearer(authorization string) string {
 	return strings.TrimSpace(token)
 }
 
-// trusted reports whether callers are known, so that they may speak for rules
-// and forget keys. Everyone else could empty the keys of rules.
+// trusted reports whether callers may name rules in their limits and forget keys: they
+// send a token, or Private is set. An untrusted caller could otherwise empty the keys
+// of rules.
 func (s *Service) trusted() bool { return s.options.Token != nil || s.options.Private }
 
-// refuse says who may do what an unknown caller asks for.
+// refuse returns PermissionDenied, and names what only known callers may do.
 func refuse(what string) error {
 	return status.Error(codes.PermissionDenied, what+" is for callers who are known (start the server with --http-token-file or --client-ca, or let --grpc listen on 127.0.0.1)")
 }
 
-// isCallers reports whether a limit is the caller's own, whatever it says: that
-// of one who is not known, or one that names no rule and no namespace. Another
-// Stint speaks for its rules.
+// isCallers reports whether a limit counts as the caller's own, whatever its
+// FromCaller says. All limits of untrusted callers do, and limits that name neither a
+// rule nor a namespace. A trusted caller's other limits are those of rules: it is
+// another Stint server.
 func (s *Service) isCallers(l *stint.Spec) bool {
 	return !s.trusted() || l.Rule == "" && l.Namespace == ""
 }
 
-// checkScope refuses the scope of rules to those who are not known.
+// checkScope returns an error if an untrusted caller names a rule or a namespace.
 func (s *Service) checkScope(limit stint.Limit, field string) error {
 	if s.trusted() || limit.Rule() == "" && limit.Namespace() == "" {
 		return nil
