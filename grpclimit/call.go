@@ -13,19 +13,18 @@ import (
 	"github.com/stintdev/stint/httplimit"
 )
 
-// Call is a call that has come in, or a message of its stream, with what a
-// decider asks of it. A server makes it; the zero value says nothing of itself.
-// It is for one goroutine.
+// Call is an incoming call, or one message of its stream, for a [Decider]. A [Server]
+// makes it; the zero value has no attributes. It is for one goroutine.
 type Call struct {
 	// Method is the full name, such as "/package.Service/Method".
 	Method string
-	// Message is the request of a unary call, or the message of a stream
-	// that is to be counted. It is nil while a stream opens.
+	// Message is the request of a unary call, or the stream message to be counted. It
+	// is nil when a stream opens.
 	Message any
 
 	ctx      context.Context //nolint:containedctx // a call is its context's, as an http.Request is
 	identity *httplimit.Identity
-	request  *httplimit.Request // made when it is asked for
+	request  *httplimit.Request // made by the first call of Request
 }
 
 // Context returns the context of the call.
@@ -36,8 +35,7 @@ func (c *Call) Context() context.Context {
 	return c.ctx
 }
 
-// Metadata returns the first value of that name in the metadata that the
-// client sent, or "".
+// Metadata returns the first value of a name in the client's metadata, or "".
 func (c *Call) Metadata(name string) string {
 	if values := metadata.ValueFromIncomingContext(c.Context(), name); len(values) > 0 {
 		return values[0]
@@ -45,12 +43,12 @@ func (c *Call) Metadata(name string) string {
 	return ""
 }
 
-// Addr returns the address of the client; see [httplimit.Clients]. It is the
-// zero Addr where the connection has none, as on a Unix socket.
+// Addr returns the address of the client; see [httplimit.Clients]. It is the zero Addr
+// if the connection has no address, as on a Unix socket.
 func (c *Call) Addr() netip.Addr { return c.Request().Addr() }
 
-// Request returns the call as the HTTP request that it is: a POST to
-// Method, with the metadata as headers and without a body.
+// Request returns the call as an HTTP request: a POST to Method, with the metadata as
+// headers and without a body.
 func (c *Call) Request() *httplimit.Request {
 	if c.request == nil {
 		c.request = httplimit.NewRequest(c.http(), c.identity)
@@ -73,7 +71,8 @@ func (c *Call) http() *http.Request {
 	return r.WithContext(c.Context())
 }
 
-// headers shares the values of md.
+// headers returns the metadata as HTTP headers, without pseudo-headers. It shares the
+// values of md.
 func headers(md metadata.MD) http.Header {
 	h := make(http.Header, len(md))
 	for name, values := range md {

@@ -12,35 +12,37 @@ import (
 	"github.com/stintdev/stint/httplimit"
 )
 
-// Client lets the calls of this program wait for their turn before they are
-// sent, or refuses them. Its fields must not change once it is in use.
+// Client limits the calls that this program sends: it delays calls that are over the
+// limit until they may pass, or refuses them. Its fields must not change once it is in
+// use.
 type Client struct {
-	// Limiter has the limits; required, with at least one.
+	// Limiter holds the limits; required, with at least one limit.
 	Limiter *stint.Limiter
-	// Key says whose use is counted; not empty. Defaults to the target of
-	// the connection.
+	// Key returns the key that a call is counted under; not empty. Defaults to the
+	// target of the connection.
 	Key func(ctx context.Context, target, method string) string
-	// Cost is how many units a call or a message takes, at least 0; 0 lets it
-	// pass uncounted. message is nil while a stream opens. Defaults to 1.
+	// Cost returns how many units a call or a message takes, at least 0; 0 passes it
+	// uncounted. message is nil when a stream opens. Defaults to 1.
 	Cost func(ctx context.Context, method string, message any) int64
-	// Refuse fails calls that are over the limit at once, with
-	// RESOURCE_EXHAUSTED as a server would, rather than to let them wait.
+	// Refuse fails a call that is over the limit at once, with RESOURCE_EXHAUSTED as a
+	// server would, instead of delaying it.
 	Refuse bool
-	// Messages counts each message that is sent on a stream of many, too. A
-	// message that was refused has not been sent, and the stream goes on.
+	// Messages also counts each message that is sent on a client stream. A refused
+	// message is not sent, and the stream stays open.
 	Messages bool
-	// OnError answers a call that could not be decided, or that cannot wait
-	// so long. It may log err, and return nil to let the call pass. Defaults
-	// to [ErrorStatus].
+	// OnError returns the error of a call that could not be decided, or whose deadline
+	// comes before its turn. It may log err, and return nil to let the call pass.
+	// Defaults to [ErrorStatus], but to DEADLINE_EXCEEDED if the call's own deadline
+	// ends the wait.
 	OnError func(ctx context.Context, err error) error
 
 	once    sync.Once
 	counter httplimit.Counter
 }
 
-// Options returns both interceptors as options of a connection. They run
-// after those that were added before, and before calls are sent: what
-// grpc-go sends again under a retry policy is one call.
+// Options returns both interceptors as dial options. They run after interceptors that
+// were added before, and count a call once, even if grpc-go sends it again under a
+// retry policy.
 func (c *Client) Options() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.Unary), grpc.WithChainStreamInterceptor(c.Stream)}
 }
@@ -67,21 +69,22 @@ func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	return paced, nil
 }
 
-// pacedStream counts what is sent.
+// pacedStream counts the messages that are sent.
 type pacedStream struct {
 	grpc.ClientStream
 
 	client         *Client
 	target, method string
-	oneAnswer      bool // with which the stream ends
-	// waits is the context of the call, until the stream is known to have
-	// ended. To ask the stream for its own would end retries.
+	oneAnswer      bool // the server sends one answer, which ends the stream
+	// waits is the context of the call, canceled when the stream is known to have
+	// ended. The stream's own Context is no substitute: calling it would disable
+	// retries.
 	waits context.Context //nolint:containedctx // a stream has one
 	end   context.CancelCauseFunc
 }
 
-// SendMsg sends m when its turn has come. It returns io.EOF when the stream has
-// ended before.
+// SendMsg waits until m may pass and sends it. It returns io.EOF if the stream ends
+// first.
 func (s *pacedStream) SendMsg(m any) error {
 	err := s.client.admit(s.waits, s.target, s.method, m)
 	switch {
@@ -93,7 +96,7 @@ func (s *pacedStream) SendMsg(m any) error {
 	return err
 }
 
-// RecvMsg lets go of who waits to send, once the stream has ended.
+// RecvMsg cancels a waiting SendMsg when the stream has ended.
 func (s *pacedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err != nil || s.oneAnswer {
@@ -102,7 +105,7 @@ func (s *pacedStream) RecvMsg(m any) error {
 	return err
 }
 
-// admit returns when the call may be sent, or the status that keeps it.
+// admit returns nil once the call may be sent, else the status that refuses it.
 func (c *Client) admit(ctx context.Context, target, method string, message any) error {
 	cost := c.cost(ctx, method, message)
 	if cost == 0 {
@@ -133,8 +136,9 @@ func (c *Client) allow(ctx context.Context, key, method string, cost int64) erro
 	return wait(ctx, answer.Decision.Delay)
 }
 
-// fail: a wait that would pass the deadline is an end that was foreseen. A store
-// that takes too long has failed, unless the call itself has ended.
+// fail translates an error. A wait that would pass the deadline (kind "wait") counts
+// as a deadline that passed. A store timeout counts as a store failure, unless the
+// context of the call has ended.
 func (c *Client) fail(ctx context.Context, err error) error {
 	if c.OnError != nil {
 		return c.OnError(ctx, err)

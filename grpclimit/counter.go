@@ -11,15 +11,15 @@ import (
 	"github.com/stintdev/stint/httplimit"
 )
 
-// Decider decides a call. It is safe for use by many goroutines at once and
-// does not keep the call. A denial is an answer; an error, best a
-// [*stint.Error], means that none could be found.
+// Decider decides a call. It must be safe for concurrent use, and must not keep the
+// call. A denial is an answer. An error, preferably a [*stint.Error], means that no
+// decision could be made.
 type Decider interface {
 	Decide(ctx context.Context, c *Call) (httplimit.Answer, error)
 }
 
-// HTTP lets a decider of HTTP requests decide calls: one by rules, for
-// example, whose paths are then the names of methods.
+// HTTP makes a decider of calls from a decider of HTTP requests, such as one of a rule
+// set. The paths of the rules are then the full names of methods.
 type HTTP struct{ httplimit.Decider }
 
 // Decide implements [Decider].
@@ -30,47 +30,46 @@ func (h HTTP) Decide(ctx context.Context, c *Call) (httplimit.Answer, error) {
 	return h.Decider.Decide(ctx, c.Request())
 }
 
-// Counter is the [Decider] of a program with limits of its own: it counts
-// every call under one limiter. Its fields must not change once it is in use.
+// Counter is a [Decider] that counts every call under one limiter. Use it in programs
+// that define their limits in code. Its fields must not change once it is in use.
 type Counter struct {
-	// Limiter has the limits; required, with at least one.
+	// Limiter holds the limits; required, with at least one limit.
 	Limiter *stint.Limiter
-	// Key, when set, says whose use is counted. A call whose key is empty is
-	// counted as By says.
+	// Key, if not nil, returns the key that a call is counted under. If it returns "",
+	// By applies.
 	Key func(c *Call) string
-	// By is the attributes whose values, taken together, are whose use is
-	// counted: "method" (the full name), "api_key", "ip", "header:NAME" of
-	// the metadata, and others of [httplimit.Request.Attribute]; other
-	// names are refused. A call that
-	// lacks one is counted by ip instead, and one without ip together with
-	// all such. Defaults to ip.
+	// By names the attributes that identify a client; together their values are the
+	// key. They are "method" (the full name), "api_key", "ip", "header:NAME" of the
+	// metadata, and others of [httplimit.Request.Attribute]. Unknown names are an
+	// error. A call without one of the attributes is counted by ip instead; calls
+	// without an ip share one key. Defaults to ip.
 	By []string
-	// IPv6Prefix is how many bits of an IPv6 address tell clients apart, 1
-	// to 128. Defaults to 64: one customer often has a whole /64.
+	// IPv6Prefix is how many leading bits of an IPv6 address identify a client, 1 to
+	// 128. Defaults to 64, because one customer often has a whole /64.
 	IPv6Prefix int
-	// Cost is how many units a call or a message takes, at least 0; 0 lets it
-	// pass uncounted. Defaults to 1.
+	// Cost returns how many units a call or a message takes, at least 0; 0 passes it
+	// uncounted. Defaults to 1.
 	Cost func(c *Call) int64
-	// Dialect chooses the fields of the metadata.
+	// Dialect selects the fields of the metadata.
 	Dialect httplimit.Dialect
-	// Jitter is the greatest share of a retry time, from 0 to 1, that is
-	// added to it at random, so that clients denied at once do not come back
-	// at once. Defaults to none.
+	// Jitter spreads the retries of clients that were denied at the same moment: a
+	// random part, at most Jitter times the retry time, is added to it. From 0 to 1;
+	// defaults to 0.
 	Jitter float64
 
 	once  sync.Once
 	http  httplimit.Counter
-	wrong error // what is wrong with By, beside what http says
+	wrong error // of checkQuery; http reports all other errors
 }
 
-// Validate says what is wrong with a counter: a limiter without limits, or an
-// attribute that no call has. An invalid counter decides nothing: it answers
-// every call with an error.
+// Validate returns an error if the limiter has no limits, or if By has an attribute
+// that calls do not have. An invalid counter answers every call with an error.
 func (c *Counter) Validate() error {
 	return errors.Join((&httplimit.Counter{Limiter: c.Limiter, By: c.By}).Validate(), c.checkQuery())
 }
 
-// checkQuery refuses what only HTTP has: it would count everybody by ip.
+// checkQuery refuses query attributes. Calls have none, so all of them would be
+// counted by ip.
 func (c *Counter) checkQuery() error {
 	for _, name := range c.By {
 		if strings.HasPrefix(name, "query:") {
@@ -98,7 +97,8 @@ func (c *Counter) prepare() {
 	}
 }
 
-// attributes is by as HTTP names it, where the method of every call is POST.
+// attributes returns by in the terms of HTTP: the method of a call is the path of its
+// request, whose own method is always POST.
 func attributes(by []string) []string {
 	named := append([]string(nil), by...)
 	for i, name := range named {
@@ -109,8 +109,8 @@ func attributes(by []string) []string {
 	return named
 }
 
-// key is whose use a call is. One that was given begins with "key:", so that
-// it is never what an attribute makes.
+// key returns the key of a call. A key of Counter.Key gets the prefix "key:", so that
+// it cannot collide with one of an attribute.
 func (c *Counter) key(call *Call) (string, error) {
 	if c.Key != nil {
 		if key := c.Key(call); key != "" {

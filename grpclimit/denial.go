@@ -19,18 +19,18 @@ import (
 	"github.com/stintdev/stint/httplimit"
 )
 
-// pushbackField tells clients with a retry policy when to try again, in
-// milliseconds, and by a number below 0 that they should not (gRFC A6).
+// pushbackField tells clients with a retry policy when to try again, in milliseconds;
+// a negative number forbids retries (gRFC A6).
 const pushbackField = "grpc-retry-pushback-ms"
 
-// mostJitter is enough to spread who was denied at once, however long they wait.
+// mostJitter bounds the jitter. It spreads clients enough, however long their wait.
 const mostJitter = 24 * time.Hour
 
-// denial is what is told of an answer that may not pass.
+// denial is a denied answer with its time to try again.
 type denial struct {
 	answer *httplimit.Answer
 	method string
-	wait   time.Duration // until it is worth to try again; stint.Never: it is not
+	wait   time.Duration // until the next try; stint.Never: no wait helps
 }
 
 func newDenial(a *httplimit.Answer, method string) denial {
@@ -38,15 +38,15 @@ func newDenial(a *httplimit.Answer, method string) denial {
 	switch {
 	case a.Listed:
 		d.wait = stint.Never
-	case d.wait != stint.Never && a.Jitter > 0: // which no NaN is
+	case d.wait != stint.Never && a.Jitter > 0: // false for NaN
 		spread := min(a.Jitter, 1) * float64(d.wait)
 		d.wait += rand.N(time.Duration(min(spread, float64(mostJitter))) + 1)
 	}
 	return d
 }
 
-// pushback is the wait in whole milliseconds, rounded up. Clients read it into
-// 32 bits; what is longer than that, 24 days, is not waited for.
+// pushback returns the wait in whole milliseconds, rounded up. Clients parse it as an
+// int32; a longer wait, of more than 24 days, forbids retries.
 func (d *denial) pushback() string {
 	ms := int64((d.wait-1)/time.Millisecond + 1)
 	if d.wait == stint.Never || ms > math.MaxInt32 {
@@ -66,7 +66,8 @@ func (d *denial) status() *status.Status {
 	return withDetails(status.New(codes.ResourceExhausted, d.message()), details...)
 }
 
-// withDetails keeps a status without details where they cannot be written.
+// withDetails adds details to a status, and returns it unchanged if they cannot be
+// encoded.
 func withDetails(s *status.Status, details ...protoadapt.MessageV1) *status.Status {
 	if detailed, err := s.WithDetails(details...); err == nil {
 		return detailed
@@ -74,7 +75,7 @@ func withDetails(s *status.Status, details ...protoadapt.MessageV1) *status.Stat
 	return s
 }
 
-// retryInfo is absent when no wait helps.
+// retryInfo returns the RetryInfo of a wait, none for stint.Never.
 func retryInfo(wait time.Duration) []protoadapt.MessageV1 {
 	if wait == stint.Never {
 		return nil
@@ -94,7 +95,8 @@ func exceeded(p *httplimit.Policy) string {
 	return fmt.Sprintf("rate limit %s of %d per %v exceeded", p.Name, p.Limit.Max(), p.Limit.Window())
 }
 
-// violations is the limits that denied; the deciding one when none is marked.
+// violations returns the limits that are marked as exceeded, or the deciding one if
+// none is marked.
 func (d *denial) violations() (all []*errdetails.QuotaFailure_Violation) {
 	marked := false
 	for i := range d.answer.Policies {
@@ -108,8 +110,8 @@ func (d *denial) violations() (all []*errdetails.QuotaFailure_Violation) {
 	return all
 }
 
-// violation names the limit and not who exceeded it: a status is logged by
-// many, and whose use is counted may be a secret.
+// violation names the limit but not the key: statuses are widely logged, and the key
+// may be a secret.
 func (d *denial) violation(p *httplimit.Policy) *errdetails.QuotaFailure_Violation {
 	service, _, _ := strings.Cut(strings.TrimPrefix(d.method, "/"), "/")
 	return &errdetails.QuotaFailure_Violation{

@@ -1,16 +1,16 @@
-// Package grpclimit puts rate limits in front of grpc-go services, and before
-// the calls that a program sends.
+// Package grpclimit puts rate limits in front of grpc-go services, and before the
+// calls that a program sends.
 //
-// [Limit] is all that a server with a limit of its own needs: five lines, and
-// calls are counted by client address. [Server] is for whoever decides in
-// another way, by a rule set for example. A gRPC call is a POST over HTTP/2,
-// so that everything of package httplimit that reads a request (identities,
-// tokens, trusted proxies) and everything that decides one ([HTTP]) serves
-// calls as well. [Client] waits its turn before it sends, or refuses.
+// A server that defines its limits in code needs only [Limit]: five lines count calls
+// by client address. A server that decides in another way, by a rule set for example,
+// uses [Server]. A gRPC call is a POST over HTTP/2, so calls can use everything in
+// package httplimit that identifies clients (identities, tokens, trusted proxies) and
+// that decides requests ([HTTP]). [Client] delays the calls that a program sends, or
+// refuses them.
 //
-// It promises that the connection says who a client is unless a trusted proxy
-// speaks; that a denied call never reaches the handler; and that its status is
-// RESOURCE_EXHAUSTED with RetryInfo and QuotaFailure, sent alone with
-// grpc-retry-pushback-ms, so that clients with a retry policy come back at the
-// right time, or not at all when no wait helps (gRFC A6).
+// The package promises the following. The peer of the connection is the client, unless
+// it is a trusted proxy that names another. A denied call never reaches the handler.
+// Its status is RESOURCE_EXHAUSTED with RetryInfo and QuotaFailure, in a trailers-only
+// response with grpc-retry-pushback-ms. Clients with a retry policy therefore retry at
+// the right time, or not at all when no wait helps (gRFC A6).
 package grpclimit

@@ -11,22 +11,22 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// What is said of failures inside.
+// Messages for internal failures.
 const (
 	unavailable = "the limit cannot be checked at the moment"
 	unchecked   = "the limit could not be checked"
 )
 
-// storeRetry is when to try again while a store fails, of which nobody knows
-// how long it does: time enough for one that restarts.
+// storeRetry is the RetryInfo while a store fails. The duration of the failure is
+// unknown; one second is enough for a restart.
 const storeRetry = time.Second
 
-// ErrorStatus returns the status of a call that could not be decided:
-// INVALID_ARGUMENT with the reason when the call itself is at fault; that of
-// its context when it ended; UNAVAILABLE with RetryInfo when the store is at
-// fault, or time ran out; else INTERNAL. The last two say no more than that,
-// since causes may name hosts. An error of a decider that is a status already
-// stays as it is.
+// ErrorStatus returns the status of a call that could not be decided: INVALID_ARGUMENT
+// with the reason if the call is at fault; CANCELED or DEADLINE_EXCEEDED if its
+// context ended; UNAVAILABLE with RetryInfo if the store failed or the time ran out;
+// else INTERNAL. UNAVAILABLE and INTERNAL do not contain the cause, because it may
+// name internal hosts. If err is already a gRPC status, ErrorStatus returns it
+// unchanged.
 func ErrorStatus(err error) *status.Status {
 	coded, ok := errors.AsType[*stint.Error](err)
 	if !ok {
@@ -39,7 +39,7 @@ func ErrorStatus(err error) *status.Status {
 		return ended(err)
 	case stint.CodeUnavailable, stint.CodeTimeout, stint.CodeExhausted:
 		return withDetails(status.New(codes.Unavailable, unavailable), retryInfo(storeRetry)...)
-	case stint.CodeInternal: // as it stands
+	case stint.CodeInternal: // INTERNAL, below
 	}
 	return status.New(codes.Internal, unchecked)
 }
@@ -51,7 +51,7 @@ func uncoded(err error) *status.Status {
 	return status.New(codes.Internal, unchecked)
 }
 
-// ended is the status of a call whose context ended while it waited.
+// ended returns the status of a call whose context ended while it waited.
 func ended(err error) *status.Status {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return status.New(codes.DeadlineExceeded, "the deadline of the call passed before its turn came")
@@ -59,7 +59,7 @@ func ended(err error) *status.Status {
 	return status.New(codes.Canceled, "the call was canceled before its turn came")
 }
 
-// wait serves the delay of a leaky bucket.
+// wait waits for the delay of a leaky bucket, or until ctx ends.
 func wait(ctx context.Context, delay time.Duration) error {
 	if delay <= 0 {
 		return nil

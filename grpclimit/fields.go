@@ -10,8 +10,8 @@ import (
 	"github.com/stintdev/stint/httplimit"
 )
 
-// fields is what the headers of HTTP would tell of an answer, as metadata.
-// What belongs to a status is said there: in RetryInfo and by the pushback.
+// fields returns the HTTP header fields of an answer as metadata. It omits Retry-After
+// and Cache-Control: RetryInfo and the pushback field have the retry time.
 func fields(a *httplimit.Answer, now time.Time) metadata.MD {
 	h := make(http.Header, 8)
 	a.SetHeaders(h, now)

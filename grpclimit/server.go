@@ -11,36 +11,34 @@ import (
 	"github.com/stintdev/stint/httplimit"
 )
 
-// Server asks a decider before it lets calls reach their handlers. Its fields
-// must not change once it is in use.
+// Server asks a decider before it passes a call to its handler. Its fields must not
+// change once it is in use.
 type Server struct {
-	// Decider decides each unary call, and each stream as it opens. Nil lets
-	// all pass.
+	// Decider decides each unary call, and each stream when it opens. Nil allows all
+	// of them.
 	Decider Decider
-	// Messages decides each message that a client sends on a stream of many,
-	// beside what Decider said of the stream. A message that is denied ends
-	// the stream. Defaults to none.
+	// Messages decides each message that a client sends on a client stream, in
+	// addition to Decider. A denied message ends the stream. Nil allows all of them.
 	Messages Decider
-	// Identity says who a call is from.
+	// Identity says how the client of a call is identified.
 	Identity httplimit.Identity
-	// Clock returns the time that metadata is told from. Defaults to
-	// time.Now.
+	// Clock returns the current time for metadata. Defaults to time.Now.
 	Clock func() time.Time
-	// OnError answers a call that could not be decided. It may log err, and
-	// return nil to let the call pass, unless its token is rejected. Defaults
-	// to [ErrorStatus].
+	// OnError returns the error of a call that could not be decided. It may log err,
+	// and return nil to let the call pass, unless its token is rejected. Defaults to
+	// [ErrorStatus].
 	OnError func(c *Call, err error) error
 }
 
-// Options returns both interceptors as options of a server. They run after
-// those that were added before.
+// Options returns both interceptors as server options. They run after interceptors
+// that were added before.
 func (s *Server) Options() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(s.Unary), grpc.ChainStreamInterceptor(s.Stream)}
 }
 
-// Unary is a [grpc.UnaryServerInterceptor]. A call that a leaky bucket delays
-// waits here; when its context ends first, handler is not called. A [Counter]
-// denies what it would delay past the deadline of the call.
+// Unary is a [grpc.UnaryServerInterceptor]. A call that a leaky bucket delays waits
+// here; if its context ends first, Unary does not call handler. A [Counter] denies a
+// call that it would delay past its deadline.
 func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	if err := s.admitCall(&Call{Method: info.FullMethod, Message: req, ctx: ctx, identity: &s.Identity}); err != nil {
 		return nil, err
@@ -60,17 +58,17 @@ func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	return handler(srv, stream)
 }
 
-// countedStream counts what a client sends. RecvMsg is for one goroutine.
+// countedStream counts the messages that a client sends. RecvMsg is for one goroutine.
 type countedStream struct {
 	grpc.ServerStream
 
 	server *Server
 	call   Call
-	ended  error // what ended the stream
+	ended  error // returned by all later calls of RecvMsg
 }
 
-// RecvMsg waits for the next message and for its turn. A handler that goes on
-// after a denial gets no further message.
+// RecvMsg receives the next message and waits until it may pass. After a denial it
+// returns no further message.
 func (s *countedStream) RecvMsg(m any) error {
 	if s.ended != nil {
 		return s.ended
@@ -83,7 +81,8 @@ func (s *countedStream) RecvMsg(m any) error {
 	return s.ended
 }
 
-// admitCall tells the client of its limits, unless none applied.
+// admitCall decides a call and sends the client its limits as header metadata, unless
+// none applied.
 func (s *Server) admitCall(c *Call) error {
 	if s.Decider == nil {
 		return s.rejectToken(c)
@@ -93,12 +92,13 @@ func (s *Server) admitCall(c *Call) error {
 		return err
 	}
 	if fields := fields(&answer, s.now()); len(fields) > 0 {
-		_ = grpc.SetHeader(c.ctx, fields) // fails where somebody has sent them: too late to tell
+		_ = grpc.SetHeader(c.ctx, fields) // fails if the header has been sent: too late to report limits
 	}
 	return wait(c.ctx, answer.Decision.Delay)
 }
 
-// admitMessage tells nothing: the header of a stream is sent but once.
+// admitMessage decides a message. It sends no metadata, because a stream has one
+// header.
 func (s *Server) admitMessage(c *Call) error {
 	answer, err := s.decide(c, s.Messages)
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Server) admitMessage(c *Call) error {
 	return wait(c.ctx, answer.Decision.Delay)
 }
 
-// decide returns the status of what may not pass.
+// decide returns an error for a call or message that may not pass.
 func (s *Server) decide(c *Call, d Decider) (httplimit.Answer, error) {
 	answer, err := d.Decide(c.ctx, c)
 	switch {
@@ -122,13 +122,13 @@ func (s *Server) decide(c *Call, d Decider) (httplimit.Answer, error) {
 	return answer, s.rejectToken(c)
 }
 
-// refuse sends what a denial tells beside its status as trailers. Without
-// headers the answer is one frame, which is what lets a client retry.
+// refuse sends the metadata of a denial as trailers. Without a header the response is
+// one frame (trailers-only), which is what allows a client to retry.
 func (s *Server) refuse(c *Call, a *httplimit.Answer) error {
 	d := newDenial(a, c.Method)
 	trailer := fields(a, s.now())
 	trailer.Set(pushbackField, d.pushback())
-	_ = grpc.SetTrailer(c.ctx, trailer) // fails outside of a server alone
+	_ = grpc.SetTrailer(c.ctx, trailer) // fails only outside a server
 	return d.status().Err()
 }
 

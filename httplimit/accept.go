@@ -24,8 +24,8 @@ func prefersProblem(lines []string) bool {
 	return problem > 0 && problem >= plain
 }
 
-// plainPrecision is how precisely a media range names application/json, 0
-// when it does not.
+// plainPrecision returns how specifically a media range matches application/json: 3 is
+// an exact match, 0 no match.
 func plainPrecision(name string) int {
 	switch name {
 	case "application/json":
@@ -38,8 +38,8 @@ func plainPrecision(name string) int {
 	return 0
 }
 
-// mediaRange reads one element of Accept: its name in lower case, and its
-// quality, 0 when that cannot be read.
+// mediaRange reads one element of Accept. It returns the name in lower case, and the
+// quality, 0 if that is malformed.
 func mediaRange(element string) (name string, quality float64) {
 	name, parameters, _ := strings.Cut(element, ";")
 	quality = 1

@@ -10,7 +10,7 @@ import (
 
 // Policy is one limit that applied to a request.
 type Policy struct {
-	// Name is what clients call it; see [PolicyName].
+	// Name identifies the policy to clients; see [PolicyName].
 	Name string
 	// Limit is the limit itself; it must be valid.
 	Limit stint.Limit
@@ -19,9 +19,9 @@ type Policy struct {
 	Exceeded bool
 }
 
-// PolicyName returns the name of a limit to clients: the id of its rule when
-// the rule has that limit alone, else "rule/limit". Without a rule it is the
-// name of the limit.
+// PolicyName returns the name of a limit for clients: the id of its rule if alone,
+// that is if the rule has no other limit; else "rule/limit". A limit without a rule
+// goes by its own name.
 func PolicyName(limit stint.Limit, alone bool) string {
 	switch {
 	case limit.Rule() == "":
@@ -32,11 +32,11 @@ func PolicyName(limit stint.Limit, alone bool) string {
 	return limit.Rule() + "/" + limit.Name()
 }
 
-// Answer is what a response tells of a decision. It is for one request and
-// one goroutine.
+// Answer is a decision in the form that a response reports to the client. It is for
+// one request and one goroutine.
 type Answer struct {
-	// Decision is the one that decided: the face of all limits that applied.
-	// When none applied it is Allowed, and Face is −1.
+	// Decision is the combined decision of all limits that applied. When none applied
+	// it is Allowed, and Face is −1.
 	Decision stint.Decision
 	// Policies is every limit that applied, in order.
 	Policies []Policy
@@ -44,18 +44,17 @@ type Answer struct {
 	Face int
 	// Dialect chooses the header fields.
 	Dialect Dialect
-	// Jitter is the greatest share of a retry time, from 0 to 1, that is
-	// added to it at random, so that clients denied at once do not come back
-	// at once. It is added in whole seconds, so that short times get none.
-	// Defaults to none.
+	// Jitter spreads the retries of clients that were denied at the same moment. A
+	// random part, at most Jitter times the retry time, is added to it in whole
+	// seconds; short retry times therefore get none. From 0 to 1; defaults to 0.
 	Jitter float64
-	// Listed makes it a denial by a list, whatever Decision says: 403.
+	// Listed says that a deny list denied the request, whatever Decision says: 403.
 	Listed bool
-	// Unavailable makes it a denial for want of a store, whatever Decision
-	// says: 503, with Decision.RetryAfter as the time to try again.
+	// Unavailable says that the request was denied because the store is unavailable,
+	// whatever Decision says: 503, with Decision.RetryAfter as the time to try again.
 	Unavailable bool
 
-	retry int64 // drawn once, so that header and body agree
+	retry int64 // in seconds, with jitter; computed once, so that header and body agree
 }
 
 // Allowed reports whether the request may pass.
@@ -75,7 +74,7 @@ func (a *Answer) Status() int {
 	return http.StatusTooManyRequests
 }
 
-// face is the deciding policy, nil when none applied.
+// face returns the deciding policy, nil when none applied.
 func (a *Answer) face() *Policy {
 	if a.Face < 0 || a.Face >= len(a.Policies) {
 		return nil
@@ -83,8 +82,8 @@ func (a *Answer) face() *Policy {
 	return &a.Policies[a.Face]
 }
 
-// quota is what the i-th policy lets an idle client use at once: nothing, where
-// a rule that denies everything decided.
+// quota returns how much an idle client may use at once under policy i. It is 0 for
+// the deciding policy if that denies everything.
 func (a *Answer) quota(i int) int64 {
 	if d := &a.Decision; i == a.Face && d.Limit == 0 && d.RetryAfter == stint.Never {
 		return 0
@@ -92,11 +91,11 @@ func (a *Answer) quota(i int) int64 {
 	return a.Policies[i].Limit.Max()
 }
 
-// degraded reports whether the answer was found without the store.
+// degraded reports whether the answer was made without the store.
 func (a *Answer) degraded() bool { return a.Decision.Degraded || a.Unavailable }
 
-// retrySeconds is what Retry-After says of a denial: never less than the true
-// wait and at least 1. It is 0 when no wait helps.
+// retrySeconds returns the Retry-After of a denial: the wait rounded up, plus jitter,
+// at least 1. It is 0 when the request was not denied or no wait helps.
 func (a *Answer) retrySeconds() int64 {
 	wait := a.Decision.RetryAfter
 	if a.Allowed() || a.Listed || wait == stint.Never {
@@ -109,9 +108,9 @@ func (a *Answer) retrySeconds() int64 {
 	return a.retry
 }
 
-// resetAt is when the key is as if never used, in Unix seconds rounded up. It
-// counts from the decision rather than from now: a window that ends with a
-// second must not end a second later because the answer came a little after.
+// resetAt returns the time at which the key is as if never used, in Unix seconds
+// rounded up. It counts from the time of the decision rather than from now: otherwise
+// a window that ends on a whole second would be reported one second late.
 func (a *Answer) resetAt(now time.Time) int64 {
 	if decided := time.UnixMicro(a.Decision.At); a.Decision.At > 0 && decided.Before(now) {
 		now = decided
@@ -123,8 +122,8 @@ func (a *Answer) resetAt(now time.Time) int64 {
 	return at.Unix()
 }
 
-// nextSeconds is how long until additional quota is made available, before
-// jitter; 0 when it never is.
+// nextSeconds returns the seconds until more quota becomes available, without jitter;
+// 0 if it never does.
 func (a *Answer) nextSeconds() int64 {
 	switch d := &a.Decision; {
 	case d.Allowed:
@@ -136,7 +135,7 @@ func (a *Answer) nextSeconds() int64 {
 	}
 }
 
-// seconds rounds up.
+// seconds returns d in seconds, rounded up.
 func seconds(d time.Duration) int64 {
 	whole := int64(d / time.Second)
 	if d%time.Second > 0 {

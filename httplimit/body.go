@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The codes of bodies, stable for programs that read them.
+// The error codes of bodies. They are stable: programs may depend on them.
 const (
 	codeExceeded     = "RATE_LIMIT_EXCEEDED"
 	codeListed       = "DENIED_BY_LIST"
@@ -18,14 +18,14 @@ const (
 	codeInternal     = "INTERNAL"
 )
 
-// Problem types, where one is registered; else "about:blank" (RFC 9457).
+// Problem types of RFC 9457: the registered ones, and "about:blank" for all else.
 const (
 	problemQuota    = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	problemCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 	problemNone     = "about:blank"
 )
 
-// refusal is a body before its form is chosen.
+// refusal is the content of an error body, before its media type is chosen.
 type refusal struct {
 	status  int
 	code    string
@@ -36,7 +36,7 @@ type refusal struct {
 	violated       []string
 }
 
-// details of a denial; what does not apply is absent.
+// details are the details of a denial. Fields that do not apply are omitted.
 type details struct {
 	Limit             *int64 `json:"limit,omitempty"` // 0 where a rule denies everything
 	WindowSeconds     int64  `json:"window_seconds,omitempty"`
@@ -49,10 +49,10 @@ func (a *Answer) WriteDenial(w http.ResponseWriter, r *http.Request, now time.Ti
 	a.WriteDenialAs(w, r, now, a.Status())
 }
 
-// WriteDenialAs writes a whole denial: the headers of [Answer.SetHeaders],
-// the status given and, unless the request is HEAD, a body in the form that
-// its Accept prefers. It is for servers that must answer a denial with
-// another status than its own; a must not be Allowed.
+// WriteDenialAs writes a whole denial: the headers of [Answer.SetHeaders], the given
+// status and, unless the request is HEAD, a body in the media type that its Accept
+// prefers. It is for servers that must answer a denial with another status than the
+// answer's own. The answer must not be Allowed.
 func (a *Answer) WriteDenialAs(w http.ResponseWriter, r *http.Request, now time.Time, status int) {
 	a.SetHeaders(w.Header(), now)
 	body := a.refusal(now)
@@ -60,10 +60,9 @@ func (a *Answer) WriteDenialAs(w http.ResponseWriter, r *http.Request, now time.
 	body.write(w, r)
 }
 
-// DenialBody returns the body of a denial as its client should see it, under
-// its true status, and the media type that the Accept of r prefers. It is for
-// servers that hand a denial to somebody who answers in their stead; a must
-// not be Allowed.
+// DenialBody returns the body of a denial, with the answer's own status in it, and its
+// media type, which the Accept of r selects. It is for servers that hand the denial to
+// another server, which answers the client. The answer must not be Allowed.
 func (a *Answer) DenialBody(r *http.Request, now time.Time) (mediaType string, text []byte) {
 	body := a.refusal(now)
 	body.status = a.Status()
@@ -96,7 +95,7 @@ func (a *Answer) exceeded(now time.Time) refusal {
 	return body
 }
 
-// violated is the names of the policies that denied.
+// violated returns the names of the policies that denied.
 func (a *Answer) violated() (names []string) {
 	for i := range a.Policies {
 		if a.Policies[i].Exceeded {
@@ -109,20 +108,20 @@ func (a *Answer) violated() (names []string) {
 	return names
 }
 
-// text is the body in the form that the request prefers.
+// text returns the body and its media type, which the Accept of the request selects.
 func (b *refusal) text(r *http.Request) (kind string, text []byte) {
 	kind, form := "application/json", b.json()
 	if prefersProblem(r.Header["Accept"]) {
 		kind, form = "application/problem+json", b.problemJSON()
 	}
 	text, err := json.Marshal(form)
-	if err != nil { // not of strings and numbers; a bare status is still an answer
+	if err != nil { // strings and numbers never fail; without a body, the status still answers
 		text = nil
 	}
 	return kind, text
 }
 
-// write sends the body in the form that the request prefers.
+// write writes the status and the body.
 func (b *refusal) write(w http.ResponseWriter, r *http.Request) {
 	kind, text := b.text(r)
 	h := w.Header()
@@ -134,7 +133,7 @@ func (b *refusal) write(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// json is Stint's own form.
+// json returns the body in Stint's own format.
 func (b *refusal) json() any {
 	type body struct {
 		Code    string   `json:"code"`
@@ -146,7 +145,7 @@ func (b *refusal) json() any {
 	}{body{b.code, b.message, b.details}}
 }
 
-// problemJSON is the form of RFC 9457.
+// problemJSON returns the body in the format of RFC 9457.
 func (b *refusal) problemJSON() any {
 	form := struct {
 		Type       string   `json:"type"`

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// ForwardedBy is which header trusted proxies name their peers in. The zero
-// value is [EitherHeader].
+// ForwardedBy selects the header in which trusted proxies name the addresses they
+// forward for. The zero value is [EitherHeader].
 type ForwardedBy uint8
 
-// The headers.
+// The values of [ForwardedBy].
 const (
-	// EitherHeader reads X-Forwarded-For where a request has it, and
-	// Forwarded only where it has not. It is safe behind proxies that write
-	// X-Forwarded-For, as nearly all do: what a client sends as Forwarded is
-	// then never read. Behind proxies that write Forwarded alone a client
-	// could send an X-Forwarded-For of its own: set Forwarded there.
+	// EitherHeader reads X-Forwarded-For if the request has it, else Forwarded. It is
+	// safe behind proxies that write X-Forwarded-For, as nearly all do: a client's own
+	// Forwarded is then never read. It is not safe behind proxies that write only
+	// Forwarded, because a client could then send its own X-Forwarded-For. Use
+	// Forwarded there.
 	EitherHeader ForwardedBy = iota
 	// XForwardedFor reads X-Forwarded-For only.
 	XForwardedFor
@@ -26,26 +26,27 @@ const (
 	Forwarded
 )
 
-// Clients finds the address of the client that a request comes from. The zero
-// value trusts nobody: the client is the peer of the connection.
+// Clients finds the client address of a request. The zero value trusts no proxy: the
+// client is the peer of the connection.
 //
-// The peer of a trusted proxy is the hop that its header names last. Hops are
-// read from right to left up to the first that is not trusted, which is the
-// client: everything further left is hearsay. All header lines count as one
-// list, in order. A hop that cannot be read, an obfuscated or unknown one
-// included, ends the reading: the client is then the last good hop. When
-// every hop is trusted, the leftmost is the client.
+// If the peer is a trusted proxy, its header lists the hops of the request, the last
+// one being that proxy's own peer. Clients reads the hops from right to left, up to
+// the first hop that is not trusted: that hop is the client, and everything to its
+// left may be forged. All lines of the header count as one list, in order. A hop that
+// cannot be parsed, such as an obfuscated or unknown one, ends the search, and the hop
+// read before it is the client. If every hop is trusted, the leftmost hop is the
+// client.
 type Clients struct {
-	// Trusted is the proxies whose headers are believed, without IPv4-mapped
-	// networks; see [ParsePrefixes].
+	// Trusted is the networks of the proxies whose headers are believed. IPv4-mapped
+	// IPv6 networks match nothing; [ParsePrefixes] converts them.
 	Trusted []netip.Prefix
-	// Header is the one that these proxies write.
+	// Header selects the header that these proxies write.
 	Header ForwardedBy
 }
 
-// Addr returns the address of the client of a request: IPv4 where it came
-// mapped into IPv6, and without a zone. It is the zero Addr when the peer has
-// none, as on a Unix socket.
+// Addr returns the client address of a request, without a zone; an IPv4-mapped IPv6
+// address becomes IPv4. It is the zero Addr if the peer has no address, as on a Unix
+// socket.
 func (c *Clients) Addr(r *http.Request) netip.Addr {
 	peer := peerOf(r)
 	if !c.trusts(peer) {
@@ -58,8 +59,7 @@ func (c *Clients) Addr(r *http.Request) netip.Addr {
 	return c.walk(peer, lines, element)
 }
 
-// TrustsPeer reports whether the request comes from a trusted proxy, whose
-// headers are believed.
+// TrustsPeer reports whether the peer of the request is a trusted proxy.
 func (c *Clients) TrustsPeer(r *http.Request) bool { return c.trusts(peerOf(r)) }
 
 func peerOf(r *http.Request) netip.Addr {
@@ -67,8 +67,8 @@ func peerOf(r *http.Request) netip.Addr {
 	return peer
 }
 
-// walk follows the hops that lines name, from the right; last cuts the last
-// one from a line.
+// walk reads hops from right to left until one is not trusted. last cuts the last hop
+// from a line.
 func (c *Clients) walk(peer netip.Addr, lines []string, last func(line string) (rest, hop string)) netip.Addr {
 	client := peer
 	for _, line := range slices.Backward(lines) {

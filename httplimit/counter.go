@@ -12,25 +12,26 @@ import (
 	"github.com/stintdev/stint/internal/urlpath"
 )
 
-// Counter is the [Decider] of a program with limits of its own: it counts
-// every request under one limiter. Its fields must not change once it is in
+// Counter is a [Decider] that counts every request under one limiter. Use it in
+// programs that define their limits in code. Its fields must not change once it is in
 // use.
 type Counter struct {
-	// Limiter has the limits; required, with at least one.
+	// Limiter holds the limits; required, with at least one limit.
 	Limiter *stint.Limiter
-	// By is the attributes whose values, taken together, are whose use is
-	// counted, as [Request.Attribute] names them; other names are refused. A request
-	// that lacks one is counted by ip instead, and one without ip together with all
-	// such. One that [Request.Refusal] refuses is not decided. Defaults to ip.
+	// By names the attributes that identify a client, as [Request.Attribute] defines
+	// them; together their values are the key. Unknown names are an error. A request
+	// without one of the attributes is counted by ip instead; requests without an ip
+	// share one key. A request that [Request.Refusal] refuses for one of the
+	// attributes gets an error. Defaults to ip.
 	By []string
-	// IPv6Prefix is how many bits of an IPv6 address tell clients apart, 1
-	// to 128. Defaults to 64: one customer often has a whole /64.
+	// IPv6Prefix is how many leading bits of an IPv6 address identify a client, 1 to
+	// 128. Defaults to 64, because one customer often has a whole /64.
 	IPv6Prefix int
 	// Cost is how many units a request takes, at least 0. Defaults to 1.
 	Cost func(r *http.Request) int64
 	// Dialect chooses the header fields.
 	Dialect Dialect
-	// Jitter is as in [Answer].
+	// Jitter spreads retries; see [Answer].
 	Jitter float64
 
 	once     sync.Once
@@ -40,9 +41,8 @@ type Counter struct {
 	claims   bool     // By has a claim of a token
 }
 
-// Validate says what is wrong with a counter: a limiter without limits, or an
-// attribute that no request has. An invalid counter decides nothing: it
-// answers every request with an error.
+// Validate returns an error if the limiter has no limits, or if By has an unknown
+// attribute. An invalid counter answers every request with an error.
 func (c *Counter) Validate() error {
 	return errors.Join(c.checkLimiter(), c.checkBy())
 }
@@ -66,7 +66,8 @@ func (c *Counter) checkBy() error {
 	return nil
 }
 
-// misconfigured is no fault of a request.
+// misconfigured returns an internal error: the configuration is wrong, and not the
+// request.
 func misconfigured(err error) error {
 	return &stint.Error{Problem: "the requests cannot be counted", Err: err}
 }
@@ -90,9 +91,9 @@ func (c *Counter) Decide(ctx context.Context, r *Request) (Answer, error) {
 	return c.DecideKey(ctx, key, c.cost(r))
 }
 
-// DecideKey counts a request of that cost, at least 0, whose use is counted
-// under a key that the caller has found. A leaky bucket denies one that it
-// would delay past the deadline of ctx, and does not count it.
+// DecideKey counts a request of the given cost, at least 0, under a key that the
+// caller has computed. A leaky bucket denies a request that it would delay past the
+// deadline of ctx, and does not charge it.
 func (c *Counter) DecideKey(ctx context.Context, key string, cost int64) (answer Answer, err error) {
 	c.once.Do(c.prepare)
 	answer = Answer{Policies: c.policies, Dialect: c.Dialect, Jitter: c.Jitter}
@@ -107,7 +108,7 @@ func (c *Counter) DecideKey(ctx context.Context, key string, cost int64) (answer
 	return answer, err
 }
 
-// name makes the policies.
+// name sets the policies.
 func (c *Counter) name() {
 	limits := c.Limiter.Limits()
 	c.policies = make([]Policy, len(limits))
@@ -150,9 +151,9 @@ func (c *Counter) cost(r *Request) int64 {
 // shared is the key of requests without any identity.
 const shared = "shared"
 
-// Key is whose use a request is; see By. Every part begins with its
-// attribute's name, so that an API key that looks like an address is nobody
-// else's.
+// Key returns the key under which a request is counted; see By. Every part has its
+// attribute's name as prefix, so that an API key that looks like an address cannot
+// collide with it.
 func (c *Counter) Key(r *Request) (string, error) {
 	c.once.Do(c.prepare)
 	if c.wrongBy != nil {
@@ -203,7 +204,7 @@ func (c *Counter) value(r *Request, name string) (string, error) {
 	return value, nil
 }
 
-// appendClient appends an address as far as it tells clients apart.
+// appendClient appends the prefix of an address that identifies the client.
 func (c *Counter) appendClient(to []byte, addr netip.Addr) []byte {
 	if addr.Is4() {
 		return addr.AppendTo(to)

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Dialect is which header fields tell a client of its limits. The zero value
-// is [Standard]. Whatever the dialect, a denial carries Retry-After and
-// Cache-Control: they belong to the status, not to a convention on limits.
+// Dialect selects the header fields that report limits to a client. The zero value is
+// [Standard]. In every dialect a denial has Retry-After and Cache-Control: these
+// belong to the status code, and not to a rate limit convention.
 type Dialect uint8
 
 // The dialects.
 const (
-	Standard   Dialect = iota // those of IETF and of XRateLimit
+	Standard   Dialect = iota // the fields of IETF and XRateLimit together
 	IETF                      // RateLimit-Policy and RateLimit, draft-ietf-httpapi-ratelimit-headers-11
 	IETF03                    // RateLimit-Limit, -Remaining and -Reset in seconds, as in that draft's version 03
 	XRateLimit                // X-RateLimit-Limit, -Remaining and -Reset as Unix time
@@ -21,7 +21,7 @@ const (
 
 var dialectNames = [...]string{"standard", "ietf", "ietf-03", "x-ratelimit", "none"}
 
-// String returns the name that rule files use, such as "ietf-03".
+// String returns the dialect's name in rule files, such as "ietf-03".
 func (d Dialect) String() string {
 	if int(d) < len(dialectNames) {
 		return dialectNames[d]
@@ -29,8 +29,8 @@ func (d Dialect) String() string {
 	return fmt.Sprintf("dialect(%d)", uint8(d))
 }
 
-// ParseDialect returns the dialect of a name that rule files use. The empty
-// name is the default, [Standard].
+// ParseDialect returns the dialect with a name of rule files. The empty name is the
+// default, [Standard].
 func ParseDialect(name string) (Dialect, error) {
 	if name == "" {
 		return Standard, nil

@@ -1,14 +1,14 @@
 // Package httplimit puts rate limits in front of net/http handlers.
 //
-// [Limit] is all that a program with a limit of its own needs: five lines,
-// and requests are counted by client address. [Middleware] is for whoever
-// decides in another way, by a rule set for example: it reads who a request
-// is from ([Request], [Identity], [Clients]), asks a [Decider], and tells the
-// client what was decided ([Answer]) in headers and, on a denial, a body.
+// A program that defines its limits in code needs only [Limit]: five lines count
+// requests by client address. A program that decides in another way, by a rule set for
+// example, uses [Middleware]. The middleware identifies the client of a request
+// ([Request], [Identity], [Clients]), asks a [Decider], and reports the decision
+// ([Answer]) in headers and, on a denial, in a body.
 //
-// It promises that the connection says who a client is unless a trusted proxy
-// speaks; that headers are set before the handler runs and the
-// ResponseWriter is passed on as it came, so that streaming, WebSocket and
-// every optional interface of it work as without limits; and that a denied
-// request never reaches the handler.
+// The package promises the following. The peer of the connection is the client, unless
+// it is a trusted proxy that names another. Headers are set before the handler runs,
+// and the handler gets the ResponseWriter unwrapped, so that streaming, WebSocket and
+// all its optional interfaces work as without limits. A denied request never reaches
+// the handler.
 package httplimit

@@ -7,9 +7,10 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// WriteError answers a request that could not be decided: 400 with the reason
-// when the request itself is at fault, 503 when the store is or time ran out,
-// else 500. The last two say no more than that, since causes may name hosts.
+// WriteError answers a request that could not be decided. The status is 400 with the
+// reason if the request is at fault, 503 if the store failed or the time ran out, else
+// 500. The answers 503 and 500 do not contain the cause, because it may name internal
+// hosts.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	body := refusal{status: http.StatusInternalServerError, code: codeInternal,
 		message: "The limit could not be checked", problem: problemNone}
@@ -20,7 +21,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	body.write(w, r)
 }
 
-// translate is the one place where codes become statuses.
+// translate maps error codes to statuses. No other function does.
 func (b *refusal) translate(err *stint.Error) {
 	switch err.Code {
 	case stint.CodeInvalid:
@@ -28,11 +29,11 @@ func (b *refusal) translate(err *stint.Error) {
 	case stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled, stint.CodeExhausted:
 		b.status, b.code = http.StatusServiceUnavailable, codeUnavailable
 		b.message = "The limit cannot be checked at the moment"
-	case stint.CodeInternal: // as it stands
+	case stint.CodeInternal: // 500, as WriteError has set
 	}
 }
 
-// writeInvalidToken answers as RFC 6750, section 3.1.
+// writeInvalidToken writes a 401 as in RFC 6750, section 3.1.
 func writeInvalidToken(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 	w.Header().Set("Cache-Control", "no-store")

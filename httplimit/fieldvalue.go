@@ -9,11 +9,11 @@ import (
 
 const space = " \t" // around a field value
 
-// header returns the value of a header field, Host included; name is
-// canonical. Several lines of a field whose value is a list are one list. Those
-// of any other field are an error: of two lines some servers take the first,
-// some the last, and some join them. So is a field whose name differs in
-// underscores for hyphens alone, which CGI and its heirs read as the same.
+// header returns the value of a header field, Host included; name must be canonical.
+// Several lines of a list-valued field are joined. Several lines of any other field
+// are an error: some servers use the first line, some the last, and some join them. A
+// field whose name differs only by underscores in place of hyphens is an error too,
+// because CGI and its successors treat both names as one.
 func header(r *http.Request, name string) (string, error) {
 	if name == "Host" {
 		return r.Host, nil
@@ -25,7 +25,7 @@ func header(r *http.Request, name string) (string, error) {
 	case len(lines) == 0:
 		return "", nil
 	case len(lines) == 1:
-		return strings.Trim(lines[0], space), nil // HTTP/2 carries space at the ends, which HTTP/1.1 drops
+		return strings.Trim(lines[0], space), nil // HTTP/2 keeps the space around a value, which HTTP/1.1 drops at the ends, which HTTP/1.1 drops
 	case name == "Cookie":
 		return strings.Join(lines, "; "), nil
 	case httpfield.IsList(name):
@@ -34,8 +34,8 @@ func header(r *http.Request, name string) (string, error) {
 	return "", refused(name, "is sent several times", "send it once")
 }
 
-// spelledWithUnderscores reports whether a header has a field that is called
-// name but for underscores in place of hyphens.
+// spelledWithUnderscores reports whether h has a field whose name equals name except
+// for underscores in place of hyphens.
 func spelledWithUnderscores(h http.Header, name string) bool {
 	if strings.IndexByte(name, '-') < 0 {
 		return false
@@ -50,10 +50,10 @@ func spelledWithUnderscores(h http.Header, name string) bool {
 
 const bearerScheme = "bearer"
 
-// bearer returns the token of credentials of RFC 6750; empty for those of
-// another scheme. Servers differ in what they take for space, and in where they
-// take a token to end, so that anything but one word of visible ASCII without a
-// comma is an error.
+// bearer returns the token of Bearer credentials (RFC 6750), "" for another scheme.
+// Servers differ in which characters they skip as space and in where a token ends. So
+// the token must be one word of visible ASCII without a comma; everything else is an
+// error.
 func bearer(credentials string) (string, error) {
 	if len(credentials) < len(bearerScheme) || !strings.EqualFold(credentials[:len(bearerScheme)], bearerScheme) {
 		return "", nil

@@ -2,16 +2,16 @@ package httplimit
 
 import "strings"
 
-// badHop is what lastForwarded returns for an element without a readable
-// "for": no address has this form.
+// badHop is what lastForwarded returns for an element without a valid "for". It is not
+// parsable as an address.
 const badHop = "?"
 
-// lastForwarded cuts the last element from a line of Forwarded (RFC 7239) and
-// returns the node of its "for", unquoted.
+// lastForwarded cuts the last element from a line of Forwarded (RFC 7239) and returns
+// the node of its "for", unquoted.
 //
-// It reads from the right, because only what trusted proxies appended there
-// is known to be well formed: a quote that a client left open further left
-// must not swallow it.
+// It reads from right to left, because only the elements that trusted proxies appended
+// at the end are known to be well formed. A quote that a client left open further left
+// must not hide them.
 func lastForwarded(line string) (rest, hop string) {
 	comma := lastOutsideQuotes(line, ',')
 	element := strings.Trim(line[comma+1:], " \t")
@@ -22,7 +22,7 @@ func lastForwarded(line string) (rest, hop string) {
 	return rest, forNode(element)
 }
 
-// forNode is the value of the one "for" of an element.
+// forNode returns the value of an element's "for", of which there must be exactly one.
 func forNode(element string) string {
 	node := ""
 	for element != "" {
@@ -32,7 +32,7 @@ func forNode(element string) string {
 		if !strings.EqualFold(strings.Trim(name, " \t"), "for") {
 			continue
 		}
-		if node != "" { // a second one: RFC 7239 allows each name once
+		if node != "" { // a duplicate: RFC 7239 allows each name once
 			return badHop
 		}
 		node = unquote(strings.Trim(value, " \t"))
@@ -43,7 +43,8 @@ func forNode(element string) string {
 	return withoutHiddenPort(node)
 }
 
-// withoutHiddenPort cuts an obfuscated port, which says nothing.
+// withoutHiddenPort cuts an obfuscated port (RFC 7239, section 6.3), which parseHop
+// cannot parse.
 func withoutHiddenPort(node string) string {
 	if hidden := strings.LastIndex(node, ":_"); hidden > 0 {
 		return node[:hidden]
@@ -51,8 +52,8 @@ func withoutHiddenPort(node string) string {
 	return node
 }
 
-// lastOutsideQuotes is the index of the last c that stands in no quoted
-// string, −1 if there is none.
+// lastOutsideQuotes returns the index of the last c outside quoted strings, −1 if
+// there is none.
 func lastOutsideQuotes(s string, c byte) int {
 	quoted := false
 	for i := len(s) - 1; i >= 0; i-- {
@@ -75,8 +76,8 @@ func escaped(s string, i int) bool {
 	return (i-n)%2 == 1
 }
 
-// unquote returns the text of a token or a quoted string, badHop for a string
-// that does not end.
+// unquote returns the text of a token or a quoted string, or badHop for an
+// unterminated string.
 func unquote(value string) string {
 	if value == "" || value[0] != '"' {
 		return value

@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// SetHeaders sets every header field that tells of the decision: those of the
-// dialect and, on a denial, Retry-After and Cache-Control. Nothing is set for
-// a request that passed without any limit. now counts where the decision does not say when it was made.
+// SetHeaders sets the header fields that report the decision: the fields of the
+// dialect and, on a denial, Retry-After and Cache-Control. It sets nothing for an
+// allowed request without limits. now replaces the time of the decision if Decision.At
+// is 0.
 //
-// A decision that was made without the store says so in X-RateLimit-Remaining
-// and X-RateLimit-Policy and nothing else, in every dialect but [None]: its
-// numbers would mislead.
+// A decision that was made without the store has numbers that would mislead. It sets
+// only X-RateLimit-Remaining to −1 and X-RateLimit-Policy to "degraded", in every
+// dialect except [None].
 func (a *Answer) SetHeaders(h http.Header, now time.Time) {
 	var room [320]byte // enough for most answers, on the stack
 	var f fields
@@ -31,7 +32,7 @@ func (a *Answer) SetHeaders(h http.Header, now time.Time) {
 	f.set(h, string(text))
 }
 
-// field is a header field that an answer may have.
+// field is a header field of an answer.
 type field uint8
 
 const (
@@ -48,8 +49,8 @@ const (
 	fieldCache
 )
 
-// fieldNames are in the spelling of [http.CanonicalHeaderKey], which
-// http.Header needs.
+// fieldNames are the names in canonical form, which direct writes to an http.Header
+// require.
 var fieldNames = [...]string{
 	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "X-Ratelimit-Policy",
 	"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset", "Ratelimit-Policy", "Ratelimit",
@@ -58,9 +59,9 @@ var fieldNames = [...]string{
 
 const maxFields = 7 // of one answer
 
-// fields knows which parts of one text are whose values, so that all values
-// cost one string and one slice. Its methods append to the text and return
-// it: were it a field, the compiler would move it to the heap.
+// fields collects header values. All values are parts of one text, which costs one
+// string and one slice for all fields. The methods append to the text and return it,
+// instead of keeping it in the struct: in the struct it would escape to the heap.
 type fields struct {
 	which [maxFields]field
 	ends  [maxFields]int
@@ -122,7 +123,7 @@ func (f *fields) integer(text []byte, name field, value int64) []byte {
 	return f.end(strconv.AppendInt(text, value, 10), name)
 }
 
-// end makes what was appended since its last call the value of a field.
+// end ends a field: its value is the text since the previous call.
 func (f *fields) end(text []byte, name field) []byte {
 	f.which[f.count], f.ends[f.count] = name, len(text)
 	f.count++
@@ -144,8 +145,8 @@ func appendParameter(to []byte, name string, value int64) []byte {
 	return strconv.AppendInt(append(to, name...), value, 10)
 }
 
-// appendString appends a String of RFC 9651. Bytes that it cannot hold are
-// percent-encoded.
+// appendString appends a String of RFC 9651. It percent-encodes bytes outside
+// printable ASCII.
 func appendString(to []byte, s string) []byte {
 	const digits = "0123456789ABCDEF"
 	to = append(to, '"')

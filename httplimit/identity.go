@@ -5,31 +5,31 @@ import (
 	"fmt"
 )
 
-// Identity says how the api_key and the ip of requests are read. The zero
-// value reads the token of "Authorization: Bearer", else X-API-Key, and
-// trusts no proxy. It must not change once in use.
+// Identity says how the api_key and the ip of requests are read. The zero value reads
+// the token of "Authorization: Bearer", else X-API-Key, and trusts no proxy. It must
+// not change once it is in use.
 //
-// An API key is what a client claims. Whether it is a key of yours, the
-// handler finds out; only claims of verified tokens are proof.
+// An API key is only what a client claims; the handler must check whether the key
+// exists. Only the claims of verified tokens are proof.
 type Identity struct {
-	// APIKey is where to look for the API key, in order; the first that is
-	// there counts. Defaults to bearer, then header:X-API-Key.
+	// APIKey lists where a request may have its API key; the first source with a value
+	// counts. Defaults to bearer, then header:X-API-Key.
 	APIKey []Source
 	// Clients finds the client's address.
 	Clients Clients
-	// Tokens verifies JSON Web Tokens. Without it no request has a claim.
+	// Tokens verifies JSON Web Tokens. If nil, no request has claims.
 	Tokens *Tokens
 }
 
 var errNoTokens = errors.New("no token can be verified (set Tokens with the keys of the issuer)")
 
-// standardSources is where an API key stands unless configured.
+// standardSources returns the default of Identity.APIKey.
 func standardSources() [2]Source {
 	return [2]Source{{kind: fromBearer}, {kind: fromHeader, name: "X-Api-Key"}}
 }
 
-// Validate says what is wrong with an identity: claims without a way to
-// verify them, or a key of no known kind.
+// Validate returns an error if APIKey has a claim without Tokens to verify it, or if
+// Tokens has no key or a key of an unsupported kind.
 func (id *Identity) Validate() error {
 	for _, s := range id.APIKey {
 		if s.kind == fromClaim && id.Tokens == nil {

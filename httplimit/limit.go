@@ -12,22 +12,20 @@ import (
 // Option changes what [Limit] does.
 type Option func(m *Middleware, c *Counter)
 
-// By counts by these attributes in place of the client's address; see
-// [Counter.By].
+// By counts by these attributes in place of the client's address; see [Counter.By].
 func By(attributes ...string) Option {
 	return func(_ *Middleware, c *Counter) { c.By = attributes }
 }
 
-// Trust believes these proxies about their clients; see [Clients].
+// Trust makes Limit believe the forwarding headers of these proxies; see [Clients].
 func Trust(proxies ...netip.Prefix) Option {
 	return func(m *Middleware, _ *Counter) { m.Identity.Clients.Trusted = proxies }
 }
 
-// Limit returns middleware that counts requests under a limiter, by the
-// client's address unless an option says otherwise. It is shorthand for
-// wrapping handlers in a [Middleware] whose decider is a [Counter]; use these
-// where more is to be said. The error says what is wrong: a limiter without
-// limits, or an attribute that no request has.
+// Limit returns middleware that counts requests under a limiter, by the client's
+// address unless an option says otherwise. It is shorthand for a [Middleware] whose
+// decider is a [Counter]; use these types for all other settings. The error reports a
+// limiter without limits, an unknown attribute, or a claim without Tokens.
 func Limit(limiter *stint.Limiter, opts ...Option) (func(http.Handler) http.Handler, error) {
 	c := &Counter{Limiter: limiter}
 	m := &Middleware{Decider: c}

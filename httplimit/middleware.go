@@ -9,34 +9,33 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// Decider decides a request. It is safe for use by many goroutines at once
-// and does not keep the request. A denial is an answer; an error, best a
-// [*stint.Error], means that none could be found.
+// Decider decides a request. It must be safe for concurrent use, and must not keep the
+// request. A denial is an answer. An error, preferably a [*stint.Error], means that no
+// decision could be made.
 type Decider interface {
 	Decide(ctx context.Context, r *Request) (Answer, error)
 }
 
-// Middleware asks a decider before it lets requests pass. Its fields must not
-// change once it is in use.
+// Middleware asks a decider before it passes a request on. Its fields must not change
+// once it is in use.
 type Middleware struct {
 	// Decider decides; required.
 	Decider Decider
-	// Identity says who a request is from.
+	// Identity says how the client of a request is identified.
 	Identity Identity
-	// Clock returns the time that headers are told from. Defaults to
-	// time.Now.
+	// Clock returns the current time for headers and bodies. Defaults to time.Now.
 	Clock func() time.Time
-	// OnError answers a request that could not be decided. Defaults to
-	// [WriteError]. It may log err, and call next to let the request pass; one
-	// whose token is rejected does not.
+	// OnError answers a request that could not be decided. It may log err, and call
+	// next to let the request pass; a request whose token is rejected gets a 401 from
+	// next. Defaults to [WriteError].
 	OnError func(w http.ResponseWriter, r *http.Request, next http.Handler, err error)
 }
 
-// Wrap returns next behind the middleware. A request that a leaky bucket
-// delays waits here; when its context ends first, next is not called. A
-// [Counter] denies what it would delay past the deadline of the context. Without
-// a Decider, or with an Identity that is not valid, every request is answered
-// by OnError.
+// Wrap returns a handler that calls next for each request that may pass. A request
+// that a leaky bucket delays waits in the handler; if its context ends first, next is
+// not called. A [Counter] denies a request that it would delay past the deadline of
+// the context. Without a Decider, or with an invalid Identity, OnError answers every
+// request.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	decider := m.Decider
 	if err := m.check(); err != nil {
@@ -66,7 +65,7 @@ func (m *Middleware) check() error {
 	return m.Identity.Validate()
 }
 
-// unable is the decider of middleware that is misconfigured.
+// unable is the decider of a misconfigured middleware.
 type unable struct{ err error }
 
 func (u unable) Decide(context.Context, *Request) (Answer, error) {
@@ -88,7 +87,8 @@ func (m *Middleware) fail(w http.ResponseWriter, r *http.Request, next http.Hand
 	m.OnError(w, r, next, err)
 }
 
-// behindToken is next, unless the token of the request is rejected.
+// behindToken returns next, or a handler that answers 401 if the token of the request
+// is rejected.
 func behindToken(q *Request, next http.Handler) http.Handler {
 	if q.RejectsToken() {
 		return http.HandlerFunc(writeInvalidToken)
@@ -96,7 +96,7 @@ func behindToken(q *Request, next http.Handler) http.Handler {
 	return next
 }
 
-// serveAfter calls next after a delay, if the request is still wanted then.
+// serveAfter calls next after a delay, unless the context of the request ends first.
 func serveAfter(w http.ResponseWriter, r *http.Request, next http.Handler, delay time.Duration) {
 	if delay > 0 {
 		if err := wait(r.Context(), delay); err != nil {

@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// query returns the value of a name. It reads as [url.ParseQuery] does, but
-// takes ";" for "&", as some servers do. A name that stands there twice is an
-// error: some servers take the first value, some the last, and some join them.
-// So is a value that cannot be decoded, which some servers take as it stands.
+// query returns the value of a query parameter. It parses as [url.ParseQuery] does,
+// except that ";" separates parameters as "&" does, because some servers split there.
+// A parameter that is given twice is an error: some servers use the first value, some
+// the last, and some join them. A value that cannot be decoded is an error too,
+// because some servers use it undecoded.
 func query(raw, name string) (value string, err error) {
 	found := false
 	for raw != "" {
@@ -33,7 +34,7 @@ func query(raw, name string) (value string, err error) {
 	return value, nil
 }
 
-// spells reports whether key, which may be encoded, is name.
+// spells reports whether key, which may be percent-encoded, decodes to name.
 func spells(key, name string) bool {
 	if !strings.ContainsAny(key, "%+") {
 		return key == name

@@ -9,19 +9,19 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// Request is an HTTP request with what a decider asks of it. Make one with
-// [NewRequest]; the zero value says nothing of itself. It is for one goroutine.
+// Request is an HTTP request with the identity of its client, for a [Decider]. Make
+// one with [NewRequest]; the zero value has no attributes. It is for one goroutine.
 type Request struct {
 	*http.Request
 
 	identity *Identity
 	addr     netip.Addr
-	hasAddr  bool // addr was looked for
+	hasAddr  bool // addr is set
 	claims   jwt.MapClaims
 	token    tokenState
 }
 
-// tokenState is what is known of the request's token.
+// tokenState is the result of verifying the request's token.
 type tokenState uint8
 
 const (
@@ -31,9 +31,9 @@ const (
 	tokenInvalid
 )
 
-// NewRequest returns r as identity reads it; a nil identity is the zero one.
-// A server that decides on behalf of another request passes one that stands
-// for it, with its method, URL, host and headers.
+// NewRequest returns r, with its client identified by identity; nil means the zero
+// Identity. A server that decides for another server passes a request with the method,
+// URL, host and headers of the original.
 func NewRequest(r *http.Request, identity *Identity) *Request {
 	return &Request{Request: r, identity: identity}
 }
@@ -46,27 +46,26 @@ func (r *Request) Addr() netip.Addr {
 	return r.addr
 }
 
-// Attribute returns what the request says of itself under a name, and false
-// for what it does not say: "api_key", "ip" (the whole address), "method",
-// "path" (as it stands in the URL, percent-encoded), "host" (in lower case,
-// without port), "header:NAME", "query:NAME", "cookie:NAME" and "jwt:CLAIM" of
-// a verified token. An empty value counts as absent, and so does one that
-// servers read in different ways; see [Request.Refusal].
+// Attribute returns the value of an attribute, and false if the request has none. The
+// attributes are "api_key", "ip" (the whole address), "method", "path" (as in the URL,
+// percent-encoded), "host" (in lower case, without port), "header:NAME", "query:NAME",
+// "cookie:NAME" and "jwt:CLAIM" of a verified token. An empty value counts as absent,
+// and so does a value that servers read differently; see [Request.Refusal].
 func (r *Request) Attribute(name string) (value string, ok bool) {
 	value, err := r.attribute(name)
 	return value, value != "" && err == nil
 }
 
-// Refusal returns why Attribute has no value for a name although the request
-// says something there: because it says it several times, for example. Such a
-// request is best refused, since the application may find an identity in it
-// that was not counted. The error is a [*stint.Error] of code CodeInvalid.
+// Refusal returns an error if the request has an attribute that servers read
+// differently, for example because it is sent several times. [Request.Attribute] then
+// returns no value. Refuse such a request: the application could see another identity
+// than the one that was counted. The error is a [*stint.Error] of code CodeInvalid.
 func (r *Request) Refusal(name string) error {
 	_, err := r.attribute(name)
 	return err
 }
 
-// who reads the request: the zero identity unless NewRequest was given one.
+// who returns the identity that NewRequest was given, or the zero identity.
 func (r *Request) who() *Identity {
 	if r.identity == nil {
 		r.identity = &Identity{}
@@ -74,7 +73,7 @@ func (r *Request) who() *Identity {
 	return r.identity
 }
 
-// target is the URL of the request; one without has the empty URL.
+// target returns the URL of the request, or an empty URL if it has none.
 func (r *Request) target() *url.URL {
 	if r.URL == nil {
 		return &url.URL{}
@@ -112,7 +111,7 @@ func (r *Request) ip() string {
 	return ""
 }
 
-// method: an empty one is GET, as in http.Request.
+// method returns the request's method. An empty one means GET, as in http.Request.
 func (r *Request) method() string {
 	if r.Method == "" {
 		return http.MethodGet
@@ -120,7 +119,8 @@ func (r *Request) method() string {
 	return r.Method
 }
 
-// hostname is a Host header without its port and a final dot.
+// hostname returns a Host header in lower case, without its port and without a final
+// dot.
 func hostname(host string) string {
 	if colon := strings.LastIndexByte(host, ':'); colon > strings.LastIndexByte(host, ']') {
 		host = host[:colon]

@@ -10,8 +10,8 @@ import (
 	"github.com/stintdev/stint/internal/suggest"
 )
 
-// Source is one place of a request where an identity may stand. The zero
-// value is the token of "Authorization: Bearer".
+// Source is a place in a request that may hold an identity. The zero value is the
+// token of "Authorization: Bearer".
 type Source struct {
 	kind sourceKind
 	name string
@@ -29,8 +29,8 @@ const (
 
 var sourceKinds = [...]string{"bearer", "header", "query", "cookie", "jwt"}
 
-// ParseSource reads a source as configuration names it: "bearer",
-// "header:NAME", "query:NAME", "cookie:NAME" or "jwt:CLAIM".
+// ParseSource parses a source of a configuration: "bearer", "header:NAME",
+// "query:NAME", "cookie:NAME" or "jwt:CLAIM".
 func ParseSource(text string) (Source, error) {
 	s, ok := parseSource(text)
 	if !ok {
@@ -48,8 +48,8 @@ func notInToken(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }
 
-// parseSource is ParseSource without the cost of an error, for attributes that
-// requests do not have.
+// parseSource is ParseSource without the cost of an error. It is called for each
+// attribute of a request.
 func parseSource(text string) (_ Source, ok bool) {
 	kind, name, named := strings.Cut(text, ":")
 	for i, known := range sourceKinds {
@@ -75,8 +75,8 @@ func (s Source) String() string {
 	return sourceKinds[s.kind] + ":" + s.name
 }
 
-// read returns what stands there; empty is nothing. What servers read in
-// different ways is an error.
+// read returns the value of the source in a request, "" if it has none. A value that
+// servers read differently is an error.
 func (s Source) read(r *Request) (string, error) {
 	switch s.kind {
 	case fromHeader:
@@ -96,8 +96,8 @@ func (s Source) read(r *Request) (string, error) {
 	}
 }
 
-// cookie returns the value of a cookie. Of several, some servers take the first
-// and some the last.
+// cookie returns the value of a cookie. Different values are an error: some servers
+// use the first and some the last.
 func cookie(r *http.Request, name string) (string, error) {
 	cookies := r.CookiesNamed(name)
 	if len(cookies) == 0 {
@@ -111,21 +111,20 @@ func cookie(r *http.Request, name string) (string, error) {
 	return cookies[0].Value, nil
 }
 
-// refused is the error of a request that servers read in different ways: a
-// client could show this server one identity and the application another.
+// refused is the error for a request that servers read differently: a client could
+// show one identity to this server and another to the application.
 func refused(place, problem, mend string) error {
 	return &stint.Error{Code: stint.CodeInvalid, Problem: place + ": " + problem, Mend: mend}
 }
 
-// ValidateAttribute says what is wrong with the name of an attribute that
-// requests are to be counted by: that [Request.Attribute] knows no such name.
-// It names the known one that is nearest.
+// ValidateAttribute returns an error if [Request.Attribute] knows no attribute of that
+// name. The error suggests the most similar known name.
 func ValidateAttribute(name string) error {
 	if slices.Contains(plainAttributes[:], name) {
 		return nil
 	}
 	if _, ok := parseSource(name); ok {
-		_, err := ParseSource(name) // which also looks at the name of a header
+		_, err := ParseSource(name) // also checks the characters of the name
 		return err
 	}
 	known := "use api_key, ip, method, path, host, header:NAME, query:NAME, cookie:NAME or jwt:CLAIM"
@@ -137,8 +136,8 @@ func ValidateAttribute(name string) error {
 
 var plainAttributes = [...]string{"api_key", "ip", "method", "path", "host"}
 
-// nearestAttribute is the name that was probably meant. Of "heder:x-tenant" it
-// is "header:x-tenant".
+// nearestAttribute returns the known attribute that was probably meant. For
+// "heder:x-tenant" it returns "header:x-tenant".
 func nearestAttribute(name string) (string, bool) {
 	kind, rest, named := strings.Cut(name, ":")
 	if !named {
@@ -148,7 +147,7 @@ func nearestAttribute(name string) (string, bool) {
 	return near + ":" + rest, ok && rest != ""
 }
 
-// isClaim reports whether an attribute is a claim of a token.
+// isClaim reports whether an attribute is a token claim.
 func isClaim(name string) bool {
 	s, err := ParseSource(name)
 	return err == nil && s.kind == fromClaim

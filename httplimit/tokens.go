@@ -16,32 +16,33 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// Tokens verifies JSON Web Tokens, so that their claims can be identities. A
-// token that cannot be verified gives no claims, as if the request had none.
+// Tokens verifies JSON Web Tokens, so that their claims can be identities. A token
+// that cannot be verified gives no claims, as if the request had no token.
 //
-// The kind of the key says which algorithms it verifies, never the token:
-// []byte for HS256, HS384 and HS512; *rsa.PublicKey for RS and PS;
-// *ecdsa.PublicKey for the ES algorithm of its curve; ed25519.PublicKey for
-// EdDSA. Expiry and "not before" are checked where a token has them. Tokens
-// must not change once in use.
+// The type of the key decides which algorithms it verifies, and the token cannot
+// choose another: []byte verifies HS256, HS384 and HS512; *rsa.PublicKey verifies RS
+// and PS; *ecdsa.PublicKey verifies the ES algorithm of its curve; ed25519.PublicKey
+// verifies EdDSA. Expiry and "not before" are checked if the token has them. Tokens
+// must not change once it is in use.
 type Tokens struct {
-	// Keys has the keys by the key id ("kid") of tokens. The one under ""
-	// verifies tokens that name no key or one that is not here.
+	// Keys maps the key id ("kid") of a token to its key. The key under "" verifies
+	// tokens without an id. Without a KeyFunc it also verifies tokens whose id is not
+	// in Keys.
 	Keys map[string]any
-	// KeyFunc, when set, is asked for keys that Keys has not, the one of
-	// tokens without an id included. It is called once a request at most,
-	// and should remember what it fetched.
+	// KeyFunc, if not nil, returns the keys that Keys does not have; id is "" for
+	// tokens without an id. It is called at most once per request, and should cache
+	// what it fetches.
 	KeyFunc func(ctx context.Context, id string) (key any, err error)
 	// From is where a request has its token. Defaults to bearer.
 	From Source
-	// Issuer and Audience, when set, must be those of the token.
+	// Issuer and Audience, if not empty, must equal those of the token.
 	Issuer, Audience string
-	// Leeway is allowed for clocks that differ. Defaults to none.
+	// Leeway is the clock difference that expiry checks tolerate. Defaults to 0.
 	Leeway time.Duration
-	// Clock returns the time that expiry is checked at. Defaults to time.Now.
+	// Clock returns the current time for expiry checks. Defaults to time.Now.
 	Clock func() time.Time
-	// RejectInvalid makes the middleware answer 401 to a request whose token
-	// cannot be verified. It is counted all the same, without identity.
+	// RejectInvalid makes the middleware answer 401 to a request whose token cannot be
+	// verified. The request is still counted, but not under a claim of the token.
 	RejectInvalid bool
 }
 
@@ -60,7 +61,7 @@ func (t *Tokens) validate() error {
 	return nil
 }
 
-// algorithms is what a key verifies, nil for a key that verifies nothing.
+// algorithms returns the algorithms that a key verifies, nil for an unusable key.
 func algorithms(key any) []string {
 	switch k := key.(type) {
 	case []byte:
@@ -96,8 +97,8 @@ func curveAlgorithm(key *ecdsa.PublicKey) []string {
 	return nil
 }
 
-// verify returns the claims of a token, and false when it is not genuine, not
-// in force or for somebody else.
+// verify returns the claims of a token. It returns false if the signature is wrong,
+// the token is expired or not yet valid, or its issuer or audience differs.
 func (t *Tokens) verify(ctx context.Context, text string) (jwt.MapClaims, bool) {
 	options := []jwt.ParserOption{jwt.WithJSONNumber(), jwt.WithLeeway(t.Leeway)}
 	if t.Issuer != "" {
@@ -116,7 +117,7 @@ func (t *Tokens) verify(ctx context.Context, text string) (jwt.MapClaims, bool) 
 	return claims, err == nil
 }
 
-// key finds the key of a token and checks that it verifies its algorithm.
+// key returns the key of a token, if it verifies the token's algorithm.
 func (t *Tokens) key(ctx context.Context, token *jwt.Token) (any, error) {
 	if _, ok := token.Header["crit"]; ok {
 		return nil, errors.New("the token demands an extension that is not known")
@@ -149,7 +150,7 @@ func (r *Request) RejectsToken() bool {
 	return tokens != nil && r.Request != nil && tokens.RejectInvalid && r.readToken() == tokenInvalid
 }
 
-// readToken verifies the request's token, once.
+// readToken verifies the token of the request, on the first call only.
 func (r *Request) readToken() tokenState {
 	if r.token != tokenUnread {
 		return r.token
@@ -176,8 +177,8 @@ func (r *Request) readToken() tokenState {
 	return r.token
 }
 
-// claim returns a claim of a verified token as text; empty is none. Lists and
-// objects are no identity.
+// claim returns a claim of a verified token as text, "" if there is none. Lists and
+// objects count as none.
 func (r *Request) claim(name string) (string, error) {
 	switch r.readToken() {
 	case tokenVerified:
