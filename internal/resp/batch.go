@@ -7,19 +7,19 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// The bounds of what one connection works on at once.
+// The bounds of the work of one connection.
 const (
-	maxBatch = 256      // claims decided in one call of the store
-	maxOut   = 16 << 10 // bytes of answers, beside the last, before they are written
+	maxBatch = 256      // claims in one call of the store
+	maxOut   = 16 << 10 // bytes of answers after which they are written; the last may exceed this
 )
 
-// work is what answering needs, lent to a connection while it has commands:
-// idle ones hold none of it.
+// work holds the claims, decisions and answers of a connection while it processes
+// commands. It is pooled, so that an idle connection holds none of it.
 type work struct {
 	claims    [maxBatch]stint.Claim
 	groups    [maxBatch]stint.Group // one claim each
 	decisions [maxBatch]stint.Decision
-	n         int // claims not yet decided
+	n         int // claims that are queued
 	out       []byte
 	started   time.Time
 }
@@ -32,8 +32,7 @@ func newWork() any {
 	return w
 }
 
-// release keeps the work for the next connection, but not a long answer's
-// memory.
+// release puts the work back into the pool, without the memory of long answers.
 func (s *Server) release(w *work) {
 	if cap(w.out) > 4*maxOut {
 		w.out = nil
@@ -42,17 +41,18 @@ func (s *Server) release(w *work) {
 	s.works.Put(w)
 }
 
-// Batch is what one call of the store decided.
+// Batch reports one call of the store.
 type Batch struct {
-	Took                      time.Duration // from the commands read to the decisions made
-	Allowed, Denied, Degraded int           // decisions; a degraded one is counted as nothing else
+	Took                      time.Duration // from reading the commands to the decisions
+	Allowed, Denied, Degraded int           // numbers of decisions; a degraded one counts only as Degraded
 }
 
-// throttle queues a CL.THROTTLE for the store.
+// throttle queues a CL.THROTTLE. The queue is decided when it is full, before any
+// other command, and when no further command has arrived.
 func (c *conn) throttle(args [][]byte) {
 	w := c.work
 	if err := c.readThrottle(args, &w.claims[w.n]); err != nil {
-		c.decide() // what came before is answered before
+		c.decide() // answers keep the order of the commands
 		c.fail(err)
 		return
 	}
@@ -62,7 +62,7 @@ func (c *conn) throttle(args [][]byte) {
 	}
 }
 
-// decide decides the claims that are queued, and answers them.
+// decide decides the queued claims by one call of the store, and answers them.
 func (c *conn) decide() {
 	w := c.work
 	n := w.n
@@ -83,7 +83,8 @@ func (c *conn) decide() {
 	c.flushIfLong()
 }
 
-// answerEach answers claims some of which have no decision.
+// answerEach answers the claims of a call of the store that failed, for all claims or
+// for some.
 func (c *conn) answerEach(out []stint.Decision, err error) {
 	groups, some := errors.AsType[*stint.GroupsError](err)
 	failed, told := 0, false
@@ -104,8 +105,7 @@ func (c *conn) answerEach(out []stint.Decision, err error) {
 	c.count(out[failed:], failed)
 }
 
-// tell tells the observer of failures what the store failed with, and reports
-// whether it did.
+// tell reports a store failure to Options.Failed, and returns whether it did.
 func (c *conn) tell(err error) bool {
 	failed := storeFailure(err)
 	if failed == nil || c.server.options.Failed == nil {
@@ -115,7 +115,7 @@ func (c *conn) tell(err error) bool {
 	return true
 }
 
-// count tells the observer of decisions.
+// count reports decisions to Options.Observe.
 func (c *conn) count(decisions []stint.Decision, failed int) {
 	observe := c.server.options.Observe
 	if observe == nil || len(decisions)+failed == 0 {

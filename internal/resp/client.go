@@ -8,7 +8,7 @@ import (
 // maxName bounds the name of a connection, in bytes.
 const maxName = 256
 
-// client answers CLIENT and what comes behind it.
+// client answers CLIENT and its subcommands.
 func (c *conn) client(args [][]byte) {
 	word, rest := strings.ToLower(shown(args[1])), args[2:]
 	switch {
@@ -29,9 +29,9 @@ func (c *conn) client(args [][]byte) {
 	}
 }
 
-// clientIgnores reports whether CLIENT takes a word that has nothing to do
-// here: no command reads what a client could keep, no connection is closed to
-// make room in memory, and nothing is the older for being read.
+// clientIgnores reports whether CLIENT accepts a subcommand without effect. These
+// control client-side caching, the closing of connections to free memory, and the age
+// of keys; this server has none of them.
 func clientIgnores(word string) bool {
 	return word == "tracking" || word == "no-evict" || word == "no-touch"
 }
@@ -53,7 +53,7 @@ func (c *conn) setName(name []byte) {
 	c.ok()
 }
 
-// nameable reports whether a connection may be called so.
+// nameable reports whether a name is valid for a connection.
 func nameable(name []byte) bool {
 	for _, b := range name {
 		if b < '!' || b > '~' {
@@ -63,7 +63,7 @@ func nameable(name []byte) bool {
 	return len(name) <= maxName
 }
 
-// setInfo takes what a client library says of itself.
+// setInfo accepts and ignores the name and version of the client library.
 func (c *conn) setInfo(what []byte) {
 	if !bytes.EqualFold(what, []byte("lib-name")) && !bytes.EqualFold(what, []byte("lib-ver")) {
 		c.error("ERR Unrecognized option '" + shown(what) + "'")
@@ -93,8 +93,8 @@ func (c *conn) command(args [][]byte) {
 	}
 }
 
-// chosen are the commands of these names, nil for those that there are not;
-// all when no name is given.
+// chosen returns the commands of these names, nil for unknown names; all commands if
+// names is empty.
 func (s *Server) chosen(names [][]byte) []*command {
 	if len(names) == 0 {
 		return s.commands
@@ -114,8 +114,8 @@ func (c *conn) list() {
 	c.work.out = out
 }
 
-// describe tells how commands are called, with the six fields that every
-// client can read.
+// describe answers with the first six fields of COMMAND INFO, which every client
+// understands.
 func (c *conn) describe(commands []*command) {
 	out := appendArray(c.work.out, len(commands))
 	for _, d := range commands {
@@ -144,7 +144,7 @@ func (d *command) flag() string {
 	return "readonly"
 }
 
-// document tells what commands are for, of those that there are.
+// document answers COMMAND DOCS for the commands that exist.
 func (c *conn) document(commands []*command) {
 	known := 0
 	for _, d := range commands {

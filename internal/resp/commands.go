@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// command is one that clients may send.
+// command is a command of the protocol.
 type command struct {
 	name    string // in lower case
-	arity   int    // the words, its name included; below 0: at least so many
+	arity   int    // number of words, the name included; below 0: at least −arity
 	open    bool   // may be sent before AUTH
 	keyed   bool   // its first argument is a key
 	summary string
 	run     func(c *conn, args [][]byte)
 }
 
-// allCommands are in the order in which COMMAND tells of them.
+// allCommands returns the commands in the order of COMMAND's answer.
 func allCommands() []*command {
 	return []*command{
 		{throttleName, -1, false, true, "Decides whether a key may be used once more, and counts it.", (*conn).throttleAlone},
@@ -52,7 +52,7 @@ func (d *command) takes(words int) bool {
 	return words == d.arity || d.arity < 0 && words >= -d.arity
 }
 
-// run runs a command that no batch is for.
+// run runs a command other than CL.THROTTLE.
 func (c *conn) run(args [][]byte) {
 	found := c.server.find(args[0])
 	switch {
@@ -69,13 +69,14 @@ func (c *conn) run(args [][]byte) {
 	}
 }
 
-// browser reports whether a line is one of HTTP: a page that someone reads
-// could otherwise make their browser send commands to a server beside it.
+// browser reports whether a command is a line of an HTTP request. Without this check a
+// web page could make a browser send commands to a server that only local programs can
+// reach. Redis has the same check.
 func browser(name []byte) bool {
 	return bytes.EqualFold(name, []byte("POST")) || bytes.EqualFold(name, []byte("Host:"))
 }
 
-// unknown says that there is no such command, as clients know it.
+// unknown returns the error text for an unknown command, in the form of Redis.
 func unknown(args [][]byte) string {
 	var b strings.Builder
 	b.WriteString("ERR unknown command '" + shown(args[0]) + "', with args beginning with: ")
@@ -130,11 +131,12 @@ func (c *conn) reset([][]byte) {
 	c.work.out = appendSimple(c.work.out, "RESET")
 }
 
-// likeVersion is the version of Redis whose answers these are. Clients choose
-// by it what to send.
+// likeVersion is the version of Redis whose answers this server gives. Clients choose
+// commands by it.
 const likeVersion = "7.2.0"
 
-// info answers INFO with what clients wait for before they send anything.
+// info answers INFO with the fields that clients check before they send other
+// commands.
 func (c *conn) info([][]byte) {
 	c.work.out = appendBulk(c.work.out, "# Server\r\nredis_version:"+likeVersion+"\r\nredis_mode:standalone\r\nserver_name:stint\r\n"+
 		"# Clients\r\nconnected_clients:"+strconv.Itoa(c.server.connections())+"\r\n# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\n")

@@ -30,7 +30,8 @@ type conn struct {
 	times deadlines
 }
 
-// serve answers until the client goes, breaks the protocol or is cut off.
+// serve answers commands until the client disconnects, breaks the protocol or exceeds
+// a deadline.
 func (c *conn) serve() {
 	defer c.recover()
 	for ok := c.shakeHands(); ok && !c.quit && c.read(); {
@@ -38,14 +39,14 @@ func (c *conn) serve() {
 	}
 }
 
-// recover keeps a mistake of ours from ending the other connections.
+// recover logs a panic of this connection, so that it does not end the process.
 func (c *conn) recover() {
 	if p := recover(); p != nil {
 		c.server.options.Logger.Error("panic serving resp", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	}
 }
 
-// read waits for more of what the client sends.
+// read waits for more data from the client.
 func (c *conn) read() bool {
 	room := c.in.room()
 	c.limitRead()
@@ -54,7 +55,7 @@ func (c *conn) read() bool {
 	return n > 0 || err == nil
 }
 
-// answer answers every command that has arrived whole.
+// answer processes every complete command that has arrived.
 func (c *conn) answer() {
 	w := c.server.works.Get().(*work) //nolint:forcetypeassert // the pool holds nothing else
 	c.work, w.started = w, time.Now()
@@ -92,7 +93,8 @@ func (c *conn) handle(args [][]byte) {
 	}
 }
 
-// breakOff ends a connection from which nothing more can be read.
+// breakOff answers a protocol error and closes the connection: the parser cannot
+// resume after one.
 func (c *conn) breakOff(err error) {
 	c.decide()
 	c.work.out = appendError(c.work.out, "ERR Protocol error: "+err.Error())
@@ -105,7 +107,8 @@ func (c *conn) flushIfLong() {
 	}
 }
 
-// flush writes the answers. A client that does not read them is cut off.
+// flush writes the answers. It closes the connection if the client does not read them
+// in time.
 func (c *conn) flush() {
 	out := c.work.out
 	c.work.out = out[:0]

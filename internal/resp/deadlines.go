@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// deadlines are those of one connection, as they were last set. To set one
-// costs as much as to decide, so it is done when it has become due, not with
-// every command.
+// deadlines are the deadlines of one connection, as they were last set. To set a
+// deadline costs as much as a decision, so it is not set anew with every command, but
+// only when the old one differs too much from the right one.
 type deadlines struct {
-	now         time.Time // of the last read
+	now         time.Time // when the last data was processed
 	read, write time.Time
-	partial     bool // read is that of a command of which a part has arrived
+	partial     bool // read is the deadline of a command of which a part has arrived
 }
 
-// limitRead bounds the wait for what comes next. The bound of a command counts
-// from its first part, however it trickles in.
+// limitRead sets the read deadline. The deadline of a command starts with its first
+// part, so a client cannot extend it by sending slowly.
 func (c *conn) limitRead() {
 	t, o := &c.times, &c.server.options
 	if t.now.IsZero() {
@@ -44,7 +44,8 @@ func (c *conn) readUntil(at time.Time) {
 	_ = c.net.SetReadDeadline(at)
 }
 
-// limitWrite bounds how long the client may take to read.
+// limitWrite sets the write deadline: the client has between WriteTimeout and twice
+// that to read.
 func (c *conn) limitWrite() {
 	t, timeout := &c.times, c.server.options.WriteTimeout
 	if t.write.Sub(t.now) < timeout {
@@ -53,7 +54,7 @@ func (c *conn) limitWrite() {
 	}
 }
 
-// shakeHands bounds the handshake of TLS like the first command.
+// shakeHands runs the TLS handshake, if any, within CommandTimeout.
 func (c *conn) shakeHands() bool {
 	secured, ok := c.net.(*tls.Conn)
 	if !ok {

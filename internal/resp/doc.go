@@ -1,14 +1,12 @@
-// Package resp serves rate limits over the Redis protocol: whoever has a Redis
-// client has a client of Stint, and whoever used the module redis-cell changes
-// an address.
+// Package resp serves rate limits over the Redis protocol. Every Redis client works as
+// a client of Stint, and a user of the module redis-cell changes only the address.
 //
-// [Server] answers CL.THROTTLE from any [stint.Store], and beside it what
-// clients send when they connect, in RESP2 and RESP3. Commands that arrive
-// together are decided in one call of the store and answered in one write, in
-// their order. A decision takes no memory of its own.
+// [Server] answers CL.THROTTLE from any [stint.Store], and the commands that clients
+// send when they connect, in RESP2 and RESP3. Commands that arrive together are
+// decided by one call of the store and answered by one write, in order. A decision
+// does not allocate.
 //
-// It promises bounds: on connections, on the length of a command, on the time
-// that a connection may be idle, that a command may take to arrive and that
-// answers may take to leave. What a client sends ends its own connection at
-// worst.
+// The package bounds the number of connections, the length of a command, the idle time
+// of a connection, the time in which a command must arrive, and the time in which a
+// client must read answers. Malformed input ends at most its own connection.
 package resp

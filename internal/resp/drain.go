@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// drainTime is how long commands that are on their way are still answered.
+// drainTime is how long the server reads on for commands that are already on their
+// way.
 const drainTime = 100 * time.Millisecond
 
-// Drain stops accepting, answers what has been sent and closes each connection
-// once it is silent, at the latest after a tenth of a second and the call of
-// the store in hand. The error is that of ctx, when it ends first.
+// Drain stops accepting connections, answers the commands that clients have sent, and
+// closes each connection when it is silent, at the latest after 100 ms plus the
+// current call of the store. If ctx ends first, Drain returns its error.
 func (s *Server) Drain(ctx context.Context) error {
 	until := time.Now().Add(drainTime)
 	s.drainEnd.Store(&until)
@@ -28,7 +29,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 }
 
-// Stop closes everything at once.
+// Stop closes all connections at once.
 func (s *Server) Stop() {
 	s.close()
 	s.cut()
@@ -38,7 +39,7 @@ func (s *Server) Stop() {
 	s.serving.Wait()
 }
 
-// close stops accepting.
+// close stops accepting connections.
 func (s *Server) close() {
 	s.draining.Store(true)
 	s.mu.Lock()

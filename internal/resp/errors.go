@@ -6,13 +6,13 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// replyError is an error as a client reads it, its code first.
+// replyError is the text of an error reply; it begins with the error code.
 type replyError string
 
 func (e replyError) Error() string { return string(e) }
 
-// errorText is the one place where errors become RESP. What is wrong with a
-// store may name servers of the inside; it is for the log.
+// errorText translates errors to RESP. No other function does. The cause of a store
+// failure may name internal servers, so only the log gets it.
 func errorText(err error) string {
 	if reply, ok := errors.AsType[replyError](err); ok {
 		return string(reply)
@@ -23,7 +23,8 @@ func errorText(err error) string {
 	return "ERR " + err.Error()
 }
 
-// storeFailure is the error of a store, nil when it is a mistake of the client.
+// storeFailure returns the error of a store, or nil if the error is a mistake of the
+// client.
 func storeFailure(err error) *stint.Error {
 	failed, ok := errors.AsType[*stint.Error](err)
 	if !ok || failed.Code == stint.CodeInvalid {

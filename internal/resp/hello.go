@@ -4,7 +4,7 @@ import (
 	"bytes"
 )
 
-// The errors of a Redis server, to the letter: clients look for their codes.
+// The errors of a Redis server, verbatim, because clients check their codes.
 const (
 	wrongPassword = "WRONGPASS invalid username-password pair or user is disabled."
 	noPassword    = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
@@ -30,8 +30,9 @@ func (c *conn) auth(args [][]byte) {
 	}
 }
 
-// authenticate lets the one user there is pass with the token, or without one
-// with any password.
+// authenticate reports whether user and password are valid, and then authorizes the
+// connection. The only user is "default". The password must be the token; without a
+// token any password is valid.
 func (c *conn) authenticate(user, password []byte) bool {
 	if string(user) != "default" || c.server.options.Token != nil && !c.server.options.Token.Is(password) {
 		return false
@@ -40,15 +41,15 @@ func (c *conn) authenticate(user, password []byte) bool {
 	return true
 }
 
-// greeting is what HELLO asks for.
+// greeting is the parsed arguments of HELLO.
 type greeting struct {
 	proto          int
-	user, password []byte // nil unless given
+	user, password []byte // nil if not given
 	name           []byte
 }
 
-// hello answers HELLO [2|3 [AUTH user password] [SETNAME name]]. It changes
-// all of what it says, or nothing.
+// hello answers HELLO [2|3 [AUTH user password] [SETNAME name]]. It applies all
+// arguments or none.
 func (c *conn) hello(args [][]byte) {
 	g, problem := readGreeting(args, c.proto)
 	switch {
@@ -90,7 +91,7 @@ func readGreeting(args [][]byte, proto int) (g greeting, problem string) {
 	return g, ""
 }
 
-// option reads the option that rest begins with.
+// option parses the option at the start of rest, and returns how many words it has.
 func (g *greeting) option(rest [][]byte) (took int, problem string) {
 	switch {
 	case bytes.EqualFold(rest[0], []byte("AUTH")) && len(rest) >= 3:
@@ -105,7 +106,7 @@ func (g *greeting) option(rest [][]byte) (took int, problem string) {
 	return 0, "ERR Syntax error in HELLO option '" + shown(rest[0]) + "'"
 }
 
-// greet tells who answers.
+// greet writes the server's description, the answer to HELLO.
 func (c *conn) greet() {
 	out := c.appendMap(c.work.out, 7)
 	out = appendBulk(appendBulk(out, "server"), "stint")

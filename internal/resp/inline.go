@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// inline reads a line of words, as people type them: PING hi. A word may stand
-// in quotes: "with\x20escapes" or 'without'.
+// inline parses a line of words, as people type them: PING hi. A word may be quoted:
+// "with\x20escapes" or 'without'.
 func (p *parser) inline(data []byte) (int, error) {
 	end := bytes.IndexByte(data, '\n')
 	if end < 0 {
@@ -36,8 +36,8 @@ func (p *parser) words(line []byte) error {
 	}
 }
 
-// unquote returns the word that line begins with, written over line without
-// its quotes, and how long it was.
+// unquote returns the first word of line without its quotes, and how many bytes it
+// had. It writes the word over line.
 func unquote(line []byte) (word []byte, n int, ok bool) {
 	word = line[:0]
 	for n < len(line) && !space(line[n]) {
@@ -51,14 +51,14 @@ func unquote(line []byte) (word []byte, n int, ok bool) {
 		word, m = quoted(word, line[n:], c)
 		n += m
 		if m == 0 || n < len(line) && !space(line[n]) {
-			return nil, 0, false // no quote at the end, or a word behind it
+			return nil, 0, false // the quote does not end, or no space follows it
 		}
 	}
 	return word, n, true
 }
 
-// quoted appends what stands up to the quote, and returns how long that was
-// with it; 0 when it never comes.
+// quoted appends the text up to the closing quote. It returns the number of bytes
+// read, the quote included; 0 if the quote does not end.
 func quoted(word, text []byte, quote byte) ([]byte, int) {
 	for i := 0; i < len(text); i++ {
 		c := text[i]
@@ -75,8 +75,8 @@ func quoted(word, text []byte, quote byte) ([]byte, int) {
 	return word, 0
 }
 
-// escaped returns the byte that stands for what follows a backslash, and how
-// long that is.
+// escaped returns the byte that an escape sequence means, and the length of the
+// sequence after its backslash.
 func escaped(text []byte, quote byte) (c byte, n int) {
 	if quote == '"' && text[0] == 'x' && len(text) > 2 {
 		high, low := strings.IndexByte(hex, text[1]|0x20), strings.IndexByte(hex, text[2]|0x20)

@@ -1,12 +1,12 @@
 package resp
 
-// The room of an input: what a connection begins with, and what it may get.
+// The first and the largest size of an input's buffer.
 const (
 	firstRoom = 4 << 10
 	mostRoom  = maxCommand
 )
 
-// input is what has been received and not yet been taken.
+// input buffers the data that was received and not yet parsed.
 type input struct {
 	buffer   []byte
 	from, to int
@@ -18,8 +18,9 @@ func (in *input) took(n int) { in.from += n }
 
 func (in *input) filled(n int) { in.to += n }
 
-// room returns where to receive more, never empty: a command that fills
-// mostRoom has been refused. A client that filled all the room gets more.
+// room returns free space for the next read. It is never empty, because the parser
+// refuses a command before it fills mostRoom. The buffer doubles, up to mostRoom, when
+// the client has filled it.
 func (in *input) room() []byte {
 	filled := in.to == len(in.buffer)
 	if size := len(in.buffer); filled && size < mostRoom {

@@ -6,16 +6,17 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// keyRoom is how many bytes of keys are made room for at once: one allocation
-// for some hundred keys, and little to hold for an idle connection.
+// keyRoom is the size of a block of keys in bytes: one allocation for some hundred
+// keys, yet little memory for an idle connection.
 const keyRoom = 4 << 10
 
-// keys makes strings of keys. They stay as they are for as long as a store
-// may look at them, while the buffer that they were read into is used again.
+// keys copies keys into strings. A store may keep a key, while the buffer that the key
+// was read into is reused. Many keys share one block of memory, which saves an
+// allocation for each.
 type keys struct{ room strings.Builder }
 
-// keep returns the key as a string. What was built before is never moved, for
-// the room does not grow.
+// keep returns the key as a string. Earlier strings stay valid: a block never grows,
+// and a full one is replaced.
 func (k *keys) keep(key []byte) string {
 	if len(key) > keyRoom {
 		return string(key)
@@ -29,7 +30,7 @@ func (k *keys) keep(key []byte) string {
 	return k.room.String()[from:]
 }
 
-// checkKey says what is wrong with a key: what every surface says.
+// checkKey is [stint.ValidateKey] with a fast path for printable ASCII.
 func checkKey(key []byte) error {
 	if len(key) > 0 && len(key) <= stint.MaxKey && plain(key) {
 		return nil
@@ -37,7 +38,7 @@ func checkKey(key []byte) error {
 	return stint.ValidateKey(string(key))
 }
 
-// plain reports whether all of the key is printable ASCII.
+// plain reports whether the key is entirely printable ASCII.
 func plain(key []byte) bool {
 	for _, c := range key {
 		if c < ' ' || c > '~' {

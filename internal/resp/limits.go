@@ -9,16 +9,16 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// maxCached bounds how many limits are kept compiled.
+// maxCached bounds how many compiled limits are cached.
 const maxCached = 1024
 
-// quota is the numbers of a command: count in period seconds, and burst at
-// once beside the first.
+// quota is the arguments of CL.THROTTLE: count requests in period seconds, and a burst
+// of 1 + burst.
 type quota struct{ burst, count, period int64 }
 
-// compile makes the limit. The scope names this surface, and none of the
-// numbers: the limits of rules and of /v1/take never share a state with it,
-// and a key keeps what it has used when burst or count change.
+// compile returns the limit of a quota. Its namespace is of this surface alone, so it
+// never shares state with the limits of rules and of /v1/take. Its name contains none
+// of the numbers, so a key keeps what it has used when they change.
 func (q quota) compile() (stint.Limit, error) {
 	const maxPeriod = int64(stint.MaxWindow / time.Second)
 	for _, n := range []struct {
@@ -36,7 +36,7 @@ func (q quota) compile() (stint.Limit, error) {
 	return limit, q.explain(err)
 }
 
-// explain says what does not fit together, in the words of the command.
+// explain translates a limit's error into the terms of the command.
 func (q quota) explain(err error) error {
 	wrong, ok := errors.AsType[*stint.LimitError](err)
 	if !ok {
@@ -48,9 +48,9 @@ func (q quota) explain(err error) error {
 	return fmt.Errorf("count: %d in %d seconds is out of range (use a rate from one in 400 days to %d a second)", q.count, q.period, stint.MaxRate)
 }
 
-// limits keeps the limits that callers bring, compiled: compiling costs
-// microseconds, and most callers bring the same few. Who brings ever new ones
-// only pays for compiling them.
+// limits caches the compiled limits of commands. To compile a limit takes
+// microseconds, and most callers send the same few. A caller with ever new limits pays
+// only for compiling them.
 type limits struct {
 	mu      sync.RWMutex
 	byQuota map[quota]stint.Limit // guarded by mu
@@ -70,7 +70,8 @@ func (l *limits) get(q quota) (stint.Limit, error) {
 	return limit, err
 }
 
-// put makes room by dropping any other limit: what is in use comes back.
+// put adds a limit. A full cache first drops an arbitrary one; if it is in use, the
+// next command adds it again.
 func (l *limits) put(q quota, limit stint.Limit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,14 +10,15 @@ import (
 const (
 	maxCommand = 64 << 10 // bytes, as sent
 	maxArgs    = 1024
-	maxHeader  = 32 // bytes of a line that says a length
+	maxHeader  = 32 // bytes of a line with a length
 
-	// Before AUTH: enough for a long password, and little for a stranger.
+	// Before AUTH: enough for a long password, and little memory for an unknown
+	// client.
 	maxStranger     = 4 << 10
 	maxStrangerArgs = 16
 )
 
-// errProtocol is what cannot be read; the connection ends after it.
+// Protocol errors. The connection ends after one.
 var (
 	errTooLong    = errors.New("too big request")
 	errTooInline  = errors.New("too big inline request")
@@ -27,15 +28,15 @@ var (
 	errUnbalanced = errors.New("unbalanced quotes in request")
 )
 
-// parser reads commands: arrays of bulk strings, or lines of words.
+// parser parses commands: arrays of bulk strings, or inline commands.
 type parser struct {
-	stranger bool     // who sends has not said AUTH
-	args     [][]byte // of the last command; they lie in the data it was read from
+	stranger bool     // the client has not authenticated
+	args     [][]byte // of the last command; they point into its data
 }
 
-// next reads the command that data begins with and returns how many bytes it
-// has: 0 when its end has not arrived. An empty command has no args. An error
-// says what in data cannot be a command; nothing after it can be read.
+// next parses the command at the start of data and returns its length, 0 if it is
+// incomplete. An empty command has no args. After an error the rest of data cannot be
+// parsed.
 //
 // An inline command with quotes is rewritten in place.
 func (p *parser) next(data []byte) (n int, err error) {
@@ -61,7 +62,7 @@ func (p *parser) most() int {
 	return maxCommand
 }
 
-// array reads *2\r\n$4\r\nPING\r\n$2\r\nhi\r\n.
+// array parses *2\r\n$4\r\nPING\r\n$2\r\nhi\r\n.
 func (p *parser) array(data []byte) (int, error) {
 	count, at, err := header(data, errManyArgs)
 	if at == 0 || err != nil {
@@ -80,7 +81,7 @@ func (p *parser) array(data []byte) (int, error) {
 	return at, nil
 }
 
-// bulk reads one argument, $4\r\nPING\r\n.
+// bulk parses one argument, $4\r\nPING\r\n.
 func (p *parser) bulk(data []byte) (int, error) {
 	if len(data) == 0 {
 		return 0, nil
@@ -106,8 +107,8 @@ func (p *parser) bulk(data []byte) (int, error) {
 	return end + 2, nil
 }
 
-// header reads a number after a first byte, up to the end of its line; n is 0
-// while that has not arrived.
+// header parses the number between the first byte and the line end. n is the length of
+// the line, 0 if it is incomplete.
 func header(data []byte, wrong error) (number, n int, err error) {
 	if number, n = shortHeader(data); n > 0 {
 		return number, n, nil
@@ -128,8 +129,8 @@ func header(data []byte, wrong error) (number, n int, err error) {
 	return int(max(value, -1)), end + 1, nil
 }
 
-// shortHeader reads a header of one or two digits, as nearly all are. n is 0
-// for any other.
+// shortHeader is a fast path of header for one or two digits, which nearly all headers
+// have. n is 0 for any other.
 func shortHeader(data []byte) (number, n int) {
 	if len(data) < 4 || data[1]-'0' > 9 {
 		return 0, 0
@@ -144,7 +145,7 @@ func shortHeader(data []byte) (number, n int) {
 	return 0, 0
 }
 
-// parseInt reads a decimal int64 with or without a sign.
+// parseInt parses a decimal int64 with or without a sign.
 func parseInt(text []byte) (int64, bool) {
 	digits := text
 	negative := len(text) > 0 && text[0] == '-'
@@ -152,7 +153,7 @@ func parseInt(text []byte) (int64, bool) {
 		digits = text[1:]
 	}
 	if len(digits) == 0 || len(digits) > 18 {
-		n, err := strconv.ParseInt(string(text), 10, 64) // rare: zeros before it, or near the bound
+		n, err := strconv.ParseInt(string(text), 10, 64) // rare: leading zeros, or near the bounds
 		return n, err == nil
 	}
 	var n int64

@@ -13,34 +13,33 @@ import (
 	"github.com/stintdev/stint/internal/secret"
 )
 
-// Options says what a [Server] serves.
+// Options configure a [Server].
 type Options struct {
-	// Store decides. It must not be nil.
+	// Store decides; required.
 	Store stint.Store
-	// Token, when not nil, is the password that AUTH and HELLO ask for.
-	// Connections that gave an earlier one stay authenticated, as those of a Redis
-	// server do.
+	// Token, if not nil, is the password that AUTH and HELLO require. After a change
+	// of the token, authenticated connections stay authenticated, as in Redis.
 	Token *secret.Text
-	// Observe, when not nil, is told of every call of the store.
+	// Observe, if not nil, receives a report of every call of the store.
 	Observe func(Batch)
-	// Failed, when not nil, is told why a call of the store brought no
-	// decision, mistakes of clients aside.
+	// Failed, if not nil, receives the error of a call of the store that made no
+	// decision, except mistakes of clients.
 	Failed func(*stint.Error)
 
-	// MaxConns bounds the connections at one time. Defaults to 10,000.
+	// MaxConns bounds the number of open connections. Defaults to 10,000.
 	MaxConns int
-	// IdleTimeout is how long a connection may be silent between commands.
-	// Defaults to 10 minutes; it may end an eighth sooner.
+	// IdleTimeout is how long a connection may be silent between commands. It may end
+	// up to an eighth earlier. Defaults to 10 minutes.
 	IdleTimeout time.Duration
 	// CommandTimeout is how long a command may take to arrive, and how long
 	// a new connection may take to authenticate when there is a Token.
 	// Defaults to 5 s.
 	CommandTimeout time.Duration
-	// WriteTimeout is how long a client may take to read answers, at least;
-	// twice as long at most. Defaults to 5 s.
+	// WriteTimeout is how long a client may take to read answers. The server allows up
+	// to twice that. Defaults to 5 s.
 	WriteTimeout time.Duration
 
-	// Logger defaults to one that discards.
+	// Logger defaults to a logger that discards.
 	Logger *slog.Logger
 }
 
@@ -62,7 +61,7 @@ func (o Options) setDefaults() Options {
 	return o
 }
 
-// Server answers the Redis protocol. Make it by [New].
+// Server serves the Redis protocol. Make one with [New].
 type Server struct {
 	options  Options
 	limits   limits
@@ -71,11 +70,11 @@ type Server struct {
 	works    sync.Pool // of *work
 	lastID   atomic.Int64
 
-	base     context.Context //nolint:containedctx // of every call of the store, whoever makes it; ended by Stop
+	base     context.Context //nolint:containedctx // of every call of the store; canceled by Stop
 	cut      context.CancelFunc
 	draining atomic.Bool
-	drainEnd atomic.Pointer[time.Time] // when reading ends
-	serving  sync.WaitGroup            // one a connection
+	drainEnd atomic.Pointer[time.Time] // read deadline of all connections after Drain
+	serving  sync.WaitGroup            // one for each connection
 
 	mu struct {
 		sync.Mutex
@@ -84,7 +83,7 @@ type Server struct {
 	}
 }
 
-// New returns a server that serves nothing yet.
+// New returns a server. Call Serve to accept connections.
 func New(options Options) *Server {
 	s := &Server{options: options.setDefaults(), works: sync.Pool{New: newWork}}
 	s.limits.byQuota = map[quota]stint.Limit{}
@@ -116,7 +115,8 @@ func (s *Server) Serve(l net.Listener) error {
 		case errors.Is(err, net.ErrClosed):
 			return err
 		default:
-			// Out of file descriptors, as a rule: some will be closed.
+			// Usually out of file descriptors. Retry, with increasing pauses, until
+			// some are closed.
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 			s.options.Logger.Warn("connection not accepted", "error", err.Error())
 			s.wait(pause)
@@ -140,12 +140,12 @@ func (s *Server) wait(d time.Duration) {
 	}
 }
 
-// accept serves a connection in a goroutine of its own, unless there are too
-// many.
+// accept serves a connection in its own goroutine, or refuses it if there are MaxConns
+// already.
 func (s *Server) accept(nc net.Conn) {
 	c := &conn{server: s, net: nc, id: s.lastID.Add(1), proto: 2, authorized: s.options.Token == nil}
 	if !s.add(c) {
-		if _, plain := nc.(*net.TCPConn); plain { // no handshake to wait for, and room for a line
+		if _, plain := nc.(*net.TCPConn); plain { // cannot block: no handshake, and one line fits the socket buffer
 			_, _ = nc.Write([]byte("-ERR max number of clients reached\r\n"))
 		}
 		_ = nc.Close()
@@ -157,7 +157,8 @@ func (s *Server) accept(nc net.Conn) {
 	}()
 }
 
-// add counts a connection in, unless there are too many or no more are served.
+// add registers a connection. It returns false if there are too many, or the server is
+// draining.
 func (s *Server) add(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// usage, badInteger and zeroRate are the errors of redis-cell, to the letter.
+// usage, badInteger and zeroRate are the errors of redis-cell, verbatim.
 const (
 	usage      = "Cell error: Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]"
 	badInteger = "Cell error: Couldn't parse as integer: "
@@ -21,7 +21,7 @@ func isThrottle(name []byte) bool {
 	return len(name) == len(throttleName) && sameName(name, throttleName)
 }
 
-// sameName compares with a name in lower case of the same length.
+// sameName compares name, in any case, with a lower-case name of the same length.
 func sameName(name []byte, lower string) bool {
 	for i, c := range name {
 		if c != lower[i] && (c < 'A' || c > 'Z' || c|0x20 != lower[i]) {
@@ -31,7 +31,7 @@ func sameName(name []byte, lower string) bool {
 	return true
 }
 
-// readThrottle reads CL.THROTTLE key max_burst count period [quantity].
+// readThrottle parses CL.THROTTLE key max_burst count period [quantity].
 func (c *conn) readThrottle(args [][]byte, claim *stint.Claim) error {
 	if len(args) != 5 && len(args) != 6 {
 		return replyError(usage)
@@ -55,7 +55,8 @@ func (c *conn) readThrottle(args [][]byte, claim *stint.Claim) error {
 	return checkQuantity(claim.Cost)
 }
 
-// checkQuantity leaves out [stint.Forget] with all that is out of range.
+// checkQuantity refuses a quantity out of range, which includes the value of
+// [stint.Forget].
 func checkQuantity(n int64) error {
 	if n < -stint.MaxCost || n > stint.MaxCost {
 		return fmt.Errorf("quantity: %d is out of range (use a whole number from %d to %d)", n, -stint.MaxCost, stint.MaxCost)
@@ -63,8 +64,8 @@ func checkQuantity(n int64) error {
 	return nil
 }
 
-// limit is the limit of these numbers. A connection asks for the same one
-// again and again.
+// limit returns the compiled limit of a quota. It remembers the last one, because most
+// connections repeat the same quota.
 func (c *conn) limit(q quota) (stint.Limit, error) {
 	if q.count == 0 || q.period == 0 {
 		return stint.Limit{}, replyError(zeroRate)
@@ -79,10 +80,10 @@ func (c *conn) limit(q quota) (stint.Limit, error) {
 	return limit, err
 }
 
-// appendDecision writes the five integers of redis-cell: whether the request
-// is limited, the limit, what remains, and in seconds when to retry (−1: allowed,
-// or never) and when the key is as if never used. What remains is −1 when the
-// store did not answer, so that nobody knows.
+// appendDecision writes the five integers of redis-cell: 1 if the request is limited,
+// else 0; the limit; the remaining requests; the seconds until a retry (−1 if the
+// request was allowed, or no wait helps); and the seconds until the key is as if never
+// used. Remaining is −1 in a degraded decision, because it is unknown.
 func appendDecision(out []byte, d *stint.Decision) []byte {
 	limited, remaining, retry := int64(0), d.Remaining, int64(-1)
 	if !d.Allowed {
@@ -99,8 +100,8 @@ func appendDecision(out []byte, d *stint.Decision) []byte {
 	return appendInt(appendInt(out, retry), seconds(d.ResetAfter))
 }
 
-// seconds rounds as redis-cell does: up, except that less than a millisecond
-// beyond a whole second does not count.
+// seconds rounds as redis-cell does: up, but a fraction below one millisecond is
+// dropped.
 func seconds(d time.Duration) int64 {
 	whole := int64(d / time.Second)
 	if d%time.Second >= time.Millisecond {
@@ -109,7 +110,7 @@ func seconds(d time.Duration) int64 {
 	return whole
 }
 
-// shown is what a client sent, short enough to be said again.
+// shown returns a client's text, cut to 128 bytes, for use in an answer.
 func shown(text []byte) string {
 	const most = 128
 	return string(text[:min(len(text), most)])

@@ -17,8 +17,9 @@ func appendSimple(out []byte, text string) []byte {
 	return append(append(append(out, '+'), text...), lineEnd...)
 }
 
-// appendError writes an error, whose text begins with its code, as ERR. It may
-// hold what a client sent, so no byte of it may end the line.
+// appendError writes an error reply; text begins with its code, such as ERR. The text
+// may contain client data, so control characters, which could end the line, become
+// spaces.
 func appendError(out []byte, text string) []byte {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' {
