@@ -1,9 +1,9 @@
-// Package httpfield knows which header fields of HTTP may have commas in one line,
-// so that two lines of a field are told from one.
+// Package httpfield knows which HTTP header fields may have commas within one line.
+// With that it undoes the joining of several lines of a field into one.
 //
-// A recipient may join the lines of a field by commas (RFC 9110, section 5.3). Some
-// proxies do so before they ask about a request, and send the lines apart to the
-// application.
+// A recipient may join the lines of a field with commas (RFC 9110, section 5.3). Some
+// proxies join them when they ask whether a request may pass, but send them separately
+// to the application.
 package httpfield
 
 import (
@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// IsList reports whether the value of a field is a list, so that it may be sent in
-// several lines. The name is canonical.
+// IsList reports whether the value of a field is a list, so that it may span several
+// lines. The name is canonical.
 func IsList(name string) bool {
 	switch name {
 	case "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Cache-Control", "Forwarded",
@@ -24,7 +24,7 @@ func IsList(name string) bool {
 }
 
 // hasCommas reports whether one line of a field commonly has commas. None of these
-// says who a client is.
+// fields identifies a client.
 func hasCommas(name string) bool {
 	switch name {
 	case "Cookie", "Date", "If-Modified-Since", "If-Range", "If-Unmodified-Since", "Referer", "User-Agent", "X-Forwarded-Proto":
@@ -33,10 +33,11 @@ func hasCommas(name string) bool {
 	return IsList(name) || strings.HasPrefix(name, "Sec-Ch-")
 }
 
-// Separate returns a header in which a comma ends a line, as it may have done before
-// a proxy joined the lines. Whoever reads a field of one value finds several lines
-// then, and refuses the request: two API keys must not count as a third. Names are
-// canonical. The header is returned as it is when nothing in it was joined.
+// Separate splits the header lines that a proxy may have joined: at each comma, except
+// in fields that commonly have commas. A field that must have one value then has
+// several lines, and its reader refuses the request. Otherwise two joined API keys
+// would count as a third key. Names must be canonical. If nothing needs splitting,
+// Separate returns h itself.
 func Separate(h http.Header) http.Header {
 	var separate http.Header
 	for name, lines := range h {
@@ -63,7 +64,7 @@ func anyHas(lines []string, c byte) bool {
 	return false
 }
 
-// apart returns the lines of one field that joined may have been made of.
+// apart splits the joined lines of one field.
 func apart(name string, joined []string) (lines []string) {
 	for _, text := range joined {
 		first := len(lines)
@@ -82,8 +83,8 @@ func apart(name string, joined []string) (lines []string) {
 }
 
 // isParameter reports whether a part of Authorization belongs to the credentials
-// before it: it is a parameter, such as realm="x", and no scheme with a token.
-// Quotes are not followed: one that is never closed would hide the next line.
+// before it: it is a parameter, such as realm="x", and not a scheme with a token. It
+// does not track quotes, because an unclosed quote would hide the next line.
 func isParameter(part string) bool {
 	part = strings.TrimLeft(part, " \t")
 	word, rest := part, ""
