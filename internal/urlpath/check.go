@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// Check returns an error for a path, as it stood in a URL, that some servers
-// read as another path than others do: it has a path parameter, a backslash, an
-// encoded separator, dot segment or NUL, an escape that is encoded twice or
-// encodes nothing, or bytes that are not UTF-8. The error says what is wrong.
+// Check returns an error for a path of a URL that servers read differently. Such a
+// path has a path parameter, a backslash, an encoded separator, dot segment or NUL, an
+// invalid or doubly encoded escape, or bytes that are not UTF-8. The error says what
+// is wrong.
 //
-// [Normalize] and [Decode] give one form for every path that passes.
+// [Normalize] and [Decode] return the same form for every path that passes.
 func Check(path string) error {
 	if end := strings.IndexAny(path, "?#"); end >= 0 {
 		path = path[:end]
@@ -50,7 +50,7 @@ func checkSegment(to []byte, segment string) ([]byte, error) {
 			c, i = decoded, i+2
 		}
 		switch c {
-		case '/': // encoded: the plain ones are between the segments
+		case '/': // encoded: plain slashes are between the segments
 			return to, errors.New("has an encoded /")
 		case ';', '\\', 0:
 			return to, fmt.Errorf("has a %q, plain or encoded", c)
@@ -60,7 +60,7 @@ func checkSegment(to []byte, segment string) ([]byte, error) {
 	return to, nil
 }
 
-// isEscape reports whether s begins with the two digits of an escape.
+// isEscape reports whether s begins with two hexadecimal digits.
 func isEscape(s string) bool {
 	if len(s) < 2 {
 		return false

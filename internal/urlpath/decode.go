@@ -5,25 +5,24 @@ import (
 	"strings"
 )
 
-// ErrAmbiguous is the error of [Decode] for a path that servers read
-// differently.
+// ErrAmbiguous is the error of [Decode] for a path that servers read differently.
 var ErrAmbiguous = errors.New("an encoded / or a ; beside dot segments makes servers disagree on the path")
 
-// Decode returns the one form of a path as it stood in a URL, for servers that
-// decode a path before they split it into segments.
+// Decode returns the canonical form of a path of a URL, for servers that decode a path
+// before they split it into segments.
 //
-// It is the form of [Normalize], but for two things: an encoded slash separates
-// segments as a plain one does, and what follows a ";" in a segment is dropped.
-// Both happen before dot segments are resolved, so that "/a%2F..%2Fb" and
-// "/a/..;x/b" are "/b". Everything is decoded once: "%252F" stays "%252F".
+// The form is that of [Normalize], with two differences: an encoded slash separates
+// segments like a plain one, and the text after a ";" in a segment is dropped. Both
+// happen before dot segments are resolved, so "/a%2F..%2Fb" and "/a/..;x/b" become
+// "/b". Everything is decoded once: "%252F" stays "%252F".
 //
-// Not all servers do all of that. Some find parameters before they decode and
-// some after it, some have no parameters, and some decode after they split. A
-// path that one of them resolves to another path than the others, and whose
-// rule would be another, is [ErrAmbiguous]: "/a/..;/../b" is "/b" or "/a/b".
+// Servers differ in these steps. Some remove parameters before they decode and some
+// after, some do not know parameters, and some split before they decode. If these
+// readings lead to different canonical paths, the error is [ErrAmbiguous]:
+// "/a/..;/../b" is "/b" on some servers and "/a/b" on others.
 //
-// Decode(Decode(p)) equals Decode(p), and so does Normalize(Decode(p)). A path
-// that is in its form already is returned as it is, without allocation.
+// Decode(Decode(p)) equals Decode(p), and so does Normalize(Decode(p)). A path in
+// canonical form is returned as it is, without allocation.
 func Decode(path string) (string, error) {
 	if isNormal(path) && strings.IndexByte(path, ';') < 0 {
 		return path, nil
@@ -43,18 +42,18 @@ func Decode(path string) (string, error) {
 	return form, nil
 }
 
-// hasSeparators reports whether a path has anything that only some servers take
-// for a separator.
+// hasSeparators reports whether a path has a character that only some servers treat as
+// a separator.
 func hasSeparators(path string) bool {
 	return strings.IndexByte(path, ';') >= 0 ||
 		strings.Contains(path, "%2F") || strings.Contains(path, "%2f") || strings.Contains(path, "%3B") || strings.Contains(path, "%3b")
 }
 
-// reading is how servers read a path that decode it before they split it.
+// reading describes one kind of server that decodes a path before splitting it.
 type reading struct {
-	dropsPlain   bool // what follows a ";"
-	dropsEncoded bool // what follows a "%3B"
-	cutsFirst    bool // parameters end at a plain slash alone
+	dropsPlain   bool // drops the text after ";"
+	dropsEncoded bool // drops the text after "%3B"
+	cutsFirst    bool // only a plain slash ends a parameter
 }
 
 var (
@@ -63,10 +62,10 @@ var (
 	noParameters    = reading{}
 )
 
-// resolve returns the path that a server finds, in the form of [Normalize].
+// resolve returns the path that such a server finds, in the form of [Normalize].
 func (r reading) resolve(path string) string {
 	to := append(make([]byte, 0, len(path)+8), '/')
-	dropping := false // up to the next slash
+	dropping := false // in a parameter, up to the next slash
 	for i := 0; i < len(path); i++ {
 		c, encoded := path[i], false
 		if c == '%' {

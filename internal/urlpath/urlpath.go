@@ -1,15 +1,15 @@
-// Package urlpath gives every spelling of a path one form.
+// Package urlpath converts every spelling of a path to one canonical form.
 //
-// Use it before a path is matched or counted: a client that spells one path
-// in many ways ("/v1//orders", "/v1/%6Frders", "/v1/./orders/") must not meet
-// another rule, or a fresh allowance, for each of them.
+// Use it before a path is matched or counted. Otherwise a client could spell one path
+// in many ways ("/v1//orders", "/v1/%6Frders", "/v1/./orders/") and get another rule,
+// or a new allowance, for each of them.
 //
-// Servers differ in what they take for a separator. [Decode] is for those that
-// decode a path whole before they split it, and drop path parameters;
-// [Normalize] is for those that keep "%2F" and ";" within a segment. Each
-// promises that two spellings which a server of its kind reads as the same
-// resource give the same text. [Check] refuses the paths that the two kinds
-// read differently. None of them panics, whatever the input.
+// Servers differ in what separates segments. [Decode] is for servers that decode a
+// whole path before they split it, and drop path parameters. [Normalize] is for
+// servers that keep "%2F" and ";" within a segment. Both promise that two spellings of
+// one resource, as such a server reads them, get the same form. [Check] refuses the
+// paths that the two kinds read differently. No function of this package panics on any
+// input.
 package urlpath
 
 import (
@@ -19,19 +19,18 @@ import (
 
 const upperHex = "0123456789ABCDEF"
 
-// Normalize returns the one form of a path as it stood in a URL, for servers
-// that keep encoded separators.
+// Normalize returns the canonical form of a path of a URL, for servers that keep
+// encoded separators.
 //
-// It begins with "/". What needs no percent-encoding in a path segment
-// (RFC 3986: pchar) is decoded; everything else is encoded with upper-case
-// digits, and so are a "%" that encodes nothing, control characters and bytes
-// beyond ASCII. "%2F" is never a separator and "%25" never decoded again.
-// Segments "." and ".." are resolved and never rise above the root; doubled
-// and trailing slashes go. A raw "?" or "#" ends the path, for callers that
-// bring a whole request target. Case is kept.
+// The form begins with "/". Characters that a path segment may contain (RFC 3986:
+// pchar) are decoded. All others are percent-encoded in upper case, including control
+// characters, bytes beyond ASCII and a "%" that begins no escape. "%2F" is never a
+// separator, and "%25" is never decoded. Segments "." and ".." are resolved and never
+// rise above the root. Empty segments and a trailing slash are removed. A raw "?" or
+// "#" ends the path, so a caller may pass a whole request target. Case is kept.
 //
-// Normalize(Normalize(p)) equals Normalize(p). A path that is in its form
-// already is returned as it is, without allocation.
+// Normalize(Normalize(p)) equals Normalize(p). A path in canonical form is returned as
+// it is, without allocation.
 func Normalize(path string) string {
 	if isNormal(path) {
 		return path
@@ -42,8 +41,8 @@ func Normalize(path string) string {
 	return resolve(recode(append(make([]byte, 0, len(path)+8), '/'), path))
 }
 
-// isNormal reports whether Normalize would change nothing. It may say no to a
-// path in its form, never yes to another.
+// isNormal reports whether a path is in canonical form. It may return false for a
+// canonical path, but never true for another.
 func isNormal(path string) bool {
 	if path == "" || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' {
 		return false
@@ -62,7 +61,7 @@ func isNormal(path string) bool {
 	return true
 }
 
-// recode appends path with every character in its one spelling.
+// recode appends path with every character in its canonical spelling.
 func recode(to []byte, path string) []byte {
 	for i := 0; i < len(path); i++ {
 		c := path[i]
@@ -107,7 +106,8 @@ func resolve(path []byte) string {
 	return string(kept)
 }
 
-// escape decodes the percent-encoded byte that s begins with, if it does.
+// escape decodes the percent-encoded byte at the start of s. It returns false if there
+// is none.
 func escape(s string) (byte, bool) {
 	if len(s) < 3 {
 		return 0, false
@@ -133,7 +133,7 @@ func appendEscape(to []byte, c byte) []byte {
 	return append(to, '%', upperHex[c>>4], upperHex[c&15])
 }
 
-// plain reports whether a character stands for itself in a segment.
+// plain reports whether a character is not encoded in a canonical segment.
 func plain(c byte) bool {
 	switch {
 	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
