@@ -6,11 +6,13 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// Envoy's own service adds to the counter of every descriptor, whatever comes
-// out, and then compares: a request that is over one limit uses up the others,
-// and one that is denied still counts. Here a window without an end counts,
-// each limit is a group of its own, and what it counted is judged afterwards.
-// Limits of other algorithms decide by themselves.
+// This file counts as Envoy's own service does, for Options.CountAll. That service
+// adds to the counter of every descriptor first and compares afterwards. So a request
+// that is over one limit still uses up the others, and a denied request still counts.
+// To do the same on a store, each fixed-window limit becomes a group of its own under
+// a window of the greatest capacity, which counts in nearly every case; judge then
+// compares the count with the real limit. Limits of other algorithms decide by
+// themselves.
 
 // separate makes a group of each limit.
 func (p *plan) separate() {
@@ -25,22 +27,22 @@ func (p *plan) separate() {
 	}
 }
 
-// endless is the claim of a limit that is counted whatever comes out.
+// endless returns the claim that counts a limit whatever the outcome.
 func (a *asked) endless() stint.Claim {
 	if !a.limit.all.Valid() {
 		return a.make()
 	}
 	c := a.claimOf(a.limit.all, a.cost)
-	if a.cost > 1 { // at the end of the counter, what still fits is counted
+	if a.cost > 1 { // near the end of the counter, charges what still fits
 		c.Cost, c.Extra = 1, a.cost-1
 	}
 	return c
 }
 
-// look peeks first, as Envoy's service does where it is to stop counting: once
-// the request would be over one of its limits, only those that it would be
-// over count it, and what is given back is. Like there, others may count between the look and the take;
-// none is admitted over its limit by that.
+// look implements Options.StopWhenOver. It peeks at all limits before the take. If the
+// request would be over a limit, then only the limits that it exceeds count it;
+// negative costs are always refunded. As in Envoy's service, other requests may count
+// between the peek and the take. That admits none of them over its limit.
 func (p *plan) look(ctx context.Context, store stint.Store) error {
 	for i := range p.claims {
 		p.claims[i].Cost, p.claims[i].Extra = 0, 0
@@ -60,8 +62,7 @@ func (p *plan) look(ctx context.Context, store stint.Store) error {
 	return nil
 }
 
-// over reports whether what was looked at is too little. It never is for who
-// gives back.
+// over reports whether a peek shows less than the cost. It is false for a refund.
 func (p *plan) over(a *asked) bool {
 	d := &p.decisions[a.claim]
 	if a.cost < 0 {
@@ -73,7 +74,7 @@ func (p *plan) over(a *asked) bool {
 	return d.Remaining < a.cost
 }
 
-// judge turns what was counted into what is allowed and left.
+// judge sets the decisions of all counted limits.
 func (p *plan) judge() {
 	for i := range p.asked {
 		if a := &p.asked[i]; a.applies() && a.limit.all.Valid() {
@@ -82,9 +83,8 @@ func (p *plan) judge() {
 	}
 }
 
-// judge compares the counter with the limit. One that is at its end, a
-// thousand million, is over every limit. To give back is allowed also where the
-// counter stays above its limit.
+// judge compares the counter with the limit. A counter at its end (stint.MaxLimit) is
+// over every limit. A refund is allowed even if the counter stays above the limit.
 func (l *limit) judge(d *stint.Decision, cost int64) {
 	left := l.left(d)
 	d.Allowed = d.Allowed && (left >= 0 || cost < 0)
@@ -94,8 +94,7 @@ func (l *limit) judge(d *stint.Decision, cost int64) {
 	}
 }
 
-// left is what the limit has left beside its counter, below 0 when more was
-// counted.
+// left returns the limit minus the count, below 0 when the count exceeds the limit.
 func (l *limit) left(d *stint.Decision) int64 {
 	return int64(l.info.GetRequestsPerUnit()) - (stint.MaxLimit - d.Remaining)
 }

@@ -1,11 +1,11 @@
 package envoyrls
 
-// Counter counts. Those of Prometheus do.
+// Counter is a metric that counts. The counters of Prometheus implement it.
 type Counter interface{ Inc() }
 
-// Counters count what one limit decided: requests that it was charged for,
-// those that it denied, those that it would have denied were it not in shadow
-// or quota mode, and those that it denied because the store failed.
+// Counters count the outcomes of one limit: requests that it charged (Allow), requests
+// that it denied (Deny), requests that it would have denied if it were not in shadow
+// or quota mode (ShadowDeny), and requests denied because the store failed (Failed).
 type Counters struct{ Allow, Deny, ShadowDeny, Failed Counter }
 
 type noCounter struct{}

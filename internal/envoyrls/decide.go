@@ -20,7 +20,7 @@ const (
 	maxEntries     = 100 // of a descriptor
 )
 
-// ShouldRateLimit implements the service.
+// ShouldRateLimit implements Envoy's rate limit service.
 func (s *Service) ShouldRateLimit(ctx context.Context, request *pb.RateLimitRequest) (*pb.RateLimitResponse, error) {
 	if err := check(request); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *pb.RateLimitRequ
 	return s.answer(p, request), nil
 }
 
-// answer is the response to a plan that the store has decided.
+// answer returns the response to a plan that the store has decided.
 func (s *Service) answer(p *plan, request *pb.RateLimitRequest) *pb.RateLimitResponse {
 	if p.all {
 		p.judge()
@@ -77,7 +77,7 @@ func check(request *pb.RateLimitRequest) error {
 	return nil
 }
 
-// fill plans a request. A domain that is not there has no limits.
+// fill makes the plan of a request. An unknown domain has no limits.
 func (s *Service) fill(p *plan, domain *file, request *pb.RateLimitRequest) error {
 	for i, d := range request.GetDescriptors() {
 		if err := s.ask(p, i, domain, request, d); err != nil {
@@ -93,7 +93,7 @@ func (s *Service) fill(p *plan, domain *file, request *pb.RateLimitRequest) erro
 	return nil
 }
 
-// ask adds what a descriptor asks for: each of its limits.
+// ask adds one entry to the plan for each limit of a descriptor.
 func (s *Service) ask(p *plan, i int, domain *file, request *pb.RateLimitRequest, d *common.RateLimitDescriptor) error {
 	var f found
 	switch brought := d.GetLimit(); {
@@ -111,7 +111,7 @@ func (s *Service) ask(p *plan, i int, domain *file, request *pb.RateLimitRequest
 		return nil
 	}
 	a := asked{of: i, cost: hits(request, d)}
-	if !f.limits[0].unlimited { // which stands alone
+	if !f.limits[0].unlimited { // an unlimited limit is the only one and needs no key
 		a.key = key(domain.domain, d.GetEntries(), f.shared)
 	}
 	for _, a.limit = range f.limits {
@@ -120,8 +120,8 @@ func (s *Service) ask(p *plan, i int, domain *file, request *pb.RateLimitRequest
 	return nil
 }
 
-// hits is how much a descriptor uses: its own number, else that of the
-// request, in which 0 means 1.
+// hits returns the cost of a descriptor: its own hits_addend, else that of the
+// request, where 0 means 1.
 func hits(request *pb.RateLimitRequest, d *common.RateLimitDescriptor) int64 {
 	n := uint64(max(1, request.GetHitsAddend()))
 	if own := d.GetHitsAddend(); own != nil {
@@ -134,8 +134,8 @@ func hits(request *pb.RateLimitRequest, d *common.RateLimitDescriptor) int64 {
 	return cost
 }
 
-// fail says in gRPC's codes why there is no decision. What is wrong may name
-// servers of the inside; it is for the log, unless the caller did not wait.
+// fail returns the gRPC status of an error. The cause may name internal servers, so
+// only the log gets it; after the caller has given up, nothing is logged.
 func (s *Service) fail(ctx context.Context, err error) error {
 	code, text := codes.Internal, "no decision could be made"
 	if e, ok := errors.AsType[*stint.Error](err); ok {
@@ -154,8 +154,8 @@ func (s *Service) fail(ctx context.Context, err error) error {
 	return status.Error(code, text)
 }
 
-// over reports whether the caller's time is. A store may see that by a timer of
-// its own, before the context does.
+// over reports whether the caller's time is up. A store may time out by a timer of its
+// own, before the context does.
 func over(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)

@@ -1,10 +1,10 @@
-// Package envoyrls is Envoy's rate limit service: it reads the configuration
-// files of envoyproxy/ratelimit as they are, follows them as they change, and
-// answers ShouldRateLimit over a [stint.Store].
+// Package envoyrls is Envoy's rate limit service. It reads the configuration files of
+// envoyproxy/ratelimit unchanged, watches them for changes, and answers
+// ShouldRateLimit over a [stint.Store].
 //
-// What it promises: one status a descriptor, in their order; a descriptor that
-// no limit applies to is OK; the descriptors of one request are charged all or
-// none; no two descriptors share a counter unless their configuration says so.
-// A file with a mistake never takes another one down: its last good version
-// serves on.
+// The package promises the following. A response has one status for each descriptor,
+// in their order. A descriptor without a limit is OK. The descriptors of one request
+// are charged all or none. Two descriptors share a counter only if their configuration
+// says so. A mistake in one file does not affect other files, and the last good
+// version of that file stays in force.
 package envoyrls

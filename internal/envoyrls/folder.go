@@ -14,8 +14,8 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// folder reads the configuration files of a folder, and keeps the last good
-// version of each.
+// folder reads the configuration files of a directory, and keeps the last good version
+// of each.
 type folder struct {
 	path  string
 	merge bool             // files may share a domain
@@ -23,29 +23,29 @@ type folder struct {
 	last  [sha256.Size]byte
 }
 
-// kept is a file as it was read last, and as it was good last.
+// kept is the state of one file: as it was last read, and its last good version.
 type kept struct {
 	sum      [sha256.Size]byte
-	good     *file // nil: it never was
+	good     *file // the last good version; nil: none yet
 	warnings rule.Problems
-	err      error // what is wrong with it now
+	err      error // why the current version is not good
 }
 
-// reading is what a folder says at one time.
+// reading is the result of reading the directory once.
 type reading struct {
 	merge    bool
 	domains  map[string]*file
-	errs     []error // one a file that is not served as it stands
+	errs     []error // one for each file whose current version is not in force
 	warnings rule.Problems
 	changed  bool
 }
 
-// read reads the folder. An error means that it cannot be read at all, so that
-// everything stays as it was.
+// read reads the directory. An error means that the directory cannot be read at all,
+// so nothing changes.
 func (f *folder) read() (*reading, error) {
 	names, overlooked, err := configFiles(f.path)
 	if err != nil {
-		f.last = [sha256.Size]byte{} // what comes back is news
+		f.last = [sha256.Size]byte{} // the next successful read counts as a change
 		return nil, err
 	}
 	r := &reading{merge: f.merge, domains: map[string]*file{}, warnings: overlooked}
@@ -63,7 +63,7 @@ func (f *folder) read() (*reading, error) {
 	return r, nil
 }
 
-// readFile reads one file, unless it is the same as last time.
+// readFile reads one file. An unchanged file keeps its earlier result.
 func (f *folder) readFile(name string) *kept {
 	k := &kept{}
 	before := f.files[name]
@@ -85,8 +85,8 @@ func (f *folder) readFile(name string) *kept {
 	return k
 }
 
-// readAll reads a file, and no more of it than shows that it is too long. What
-// is no file may never end, or never begin.
+// readAll reads a regular file, at most one byte more than maxFile. It refuses other
+// files, because to open or read a pipe or a device may block for ever.
 func readAll(name string) ([]byte, error) {
 	if info, err := os.Stat(name); err != nil {
 		return nil, err
@@ -101,8 +101,8 @@ func readAll(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
-// add puts a file in force, or its last good version. Of two files that name
-// one domain, the first by name has it, unless they are merged.
+// add puts the last good version of a file in force. If two files name one domain, the
+// first by name gets it, unless files are merged.
 func (r *reading) add(k *kept) {
 	r.warnings = append(r.warnings, k.warnings...)
 	if k.err != nil {
@@ -126,8 +126,8 @@ func (r *reading) clash(f *file, what, mend string) {
 	r.errs = append(r.errs, rule.Problems{{File: f.name, Line: f.at.Line, Column: f.at.Column, What: what, Mend: mend}})
 }
 
-// join adds a file to what others say of its domain: all of it, or nothing
-// when a descriptor is in both.
+// join merges a file into the domain that other files have begun. If a descriptor is
+// in both, join reports a mistake and adds nothing.
 func (r *reading) join(first, next *file) {
 	for p := range next.top.children {
 		if first.top.children[p] != nil {
@@ -145,12 +145,12 @@ func (r *reading) join(first, next *file) {
 	}
 }
 
-// err is everything that is wrong.
+// err returns all mistakes as one error.
 func (r *reading) err() error { return errors.Join(r.errs...) }
 
-// configFiles are the files of a folder that end in .yaml or .yml, in order, and
-// what else is in it. Names that begin with a dot are not for us: a mounted
-// ConfigMap has them.
+// configFiles returns the files of a directory that end in .yaml or .yml, in order,
+// and a warning for each other entry. It ignores names that begin with a dot, which a
+// mounted ConfigMap has.
 func configFiles(path string) (names []string, overlooked rule.Problems, err error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {

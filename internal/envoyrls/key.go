@@ -10,18 +10,18 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// hashMark begins a part of a key that is a hash. Text that begins so is
-// itself hashed, so that none can pass for another's hash.
+// hashMark begins a part of a key that is a hash. Text that begins with it is hashed
+// too, so text can never equal the hash of another text.
 const hashMark = '#'
 
 // maxPart bounds the parts of a key, in bytes.
 const maxPart = 256
 
-// key is whose use a descriptor counts: the value and the key of each entry,
-// then the domain. Two different descriptors never have the same one. The
-// value of the first entry is its first part, by which a Cluster spreads keys.
+// key returns the key of a descriptor: the value and the key of each entry, then the
+// domain. Different descriptors have different keys. The value of the first entry
+// comes first, because a Cluster distributes keys by their first part.
 func key(domain string, entries []*common.RateLimitDescriptor_Entry, shared []string) string {
-	var room [9]string // on the stack, for as many entries as are usual
+	var room [9]string // on the stack; enough for as many entries as are usual
 	parts := room[:0]
 	for i, entry := range entries {
 		pattern := ""
@@ -32,25 +32,25 @@ func key(domain string, entries []*common.RateLimitDescriptor_Entry, shared []st
 	}
 	joined := stint.JoinKey(append(parts, part(domain))...)
 	if len(joined) > stint.MaxKey {
-		return string(hashMark) + hashed(joined) // begins with two marks, as no part does
+		return string(hashMark) + hashed(joined) // begins with two marks, unlike every part
 	}
 	return joined
 }
 
-// valuePart is a value as a part of a key, or the pattern that it counts as.
-// Who sends the text of a pattern as a value of his own does not count with
-// those who share that pattern.
+// valuePart returns the part of a key for a value, or for the pattern that the value
+// is counted as. A client that sends the text of a pattern as its value does not share
+// the counter of that pattern.
 func valuePart(value, pattern string) string {
 	switch {
 	case pattern != "":
 		return part(pattern)
 	case strings.IndexByte(value, '*') >= 0:
-		return string(hashMark) + "*" + hashed(value) // as no other part begins
+		return string(hashMark) + "*" + hashed(value) // unlike any other part
 	}
 	return part(value)
 }
 
-// part is text as a part of a key: as it is where that can be.
+// part returns text as a part of a key, unchanged if it is valid there, else hashed.
 func part(text string) string {
 	if len(text) > maxPart || text == "" || text[0] == hashMark || !plain(text) && stint.ValidateKey(text) != nil {
 		return hashed(text)
@@ -58,7 +58,7 @@ func part(text string) string {
 	return text
 }
 
-// plain reports whether all of a text is printable ASCII, as nearly all are.
+// plain reports whether text is entirely printable ASCII, as nearly all is.
 func plain(text string) bool {
 	for i := range len(text) {
 		if text[i]-' ' > '~'-' ' {

@@ -8,41 +8,41 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// limit is the rate_limit of a descriptor, or what a request brings in its
+// limit is the rate_limit of a descriptor, or the override that a request has in its
 // place.
 type limit struct {
 	path      string           // "domain.key_value.key", as Envoy's service names it
 	name      string           // may be empty
-	replaces  []string         // names of limits that do not count beside this one
-	unlimited bool             // then it is the only one of its descriptor
+	replaces  []string         // names of limits that this one replaces in a request
+	unlimited bool             // if true, it is the only one of its descriptor
 	shadow    bool             // shadow_mode: counted, never denied
-	quota     bool             // quota_mode: denies only when all others in quota mode of the request do
-	metadata  *structpb.Struct // told while the limit is kept; may be nil
+	quota     bool             // quota_mode: denies only when all quota-mode descriptors of the request are over
+	metadata  *structpb.Struct // sent to Envoy while the limit allows; may be nil
 
 	counted  stint.Limit
 	kind     string // the same for limits that share the state of a key
 	window   time.Duration
-	banned   bool        // no requests at all: counted allows one, so two are asked of it
-	all      stint.Limit // counts without an end, of a fixed window; else not valid
+	banned   bool        // limit 0: counted allows 1, so claims ask for 2
+	all      stint.Limit // for CountAll: a fixed window that counts past every limit; else not valid
 	info     *limitInfo  // shared by all answers, never changed
 	counters Counters
 }
 
-// numbers is what a limit counts by.
+// numbers is the configuration of a limit's count.
 type numbers struct {
 	requests  uint32
 	window    time.Duration
 	algorithm stint.Algorithm
 	burst     int64 // 0: the algorithm's own
-	brought   bool  // by a request, and not in a file
+	brought   bool  // in a request, not in a file
 }
 
-// namespace keeps these counters apart from those of rules and of /v1/take.
+// namespace separates these counters from those of rules and of /v1/take.
 const namespace = "envoy"
 
-// compile makes the limit that is counted. Its name is that of its algorithm
-// and window alone, so that a key keeps its count when the configuration moves
-// it from one descriptor to another, as it does in Envoy's service.
+// compile returns the limit that counts. Its name has only the algorithm and the
+// window. So, as in Envoy's service, a key keeps its count when the configuration
+// moves it from one descriptor to another.
 func (n numbers) compile() (counted stint.Limit, banned bool, err error) {
 	requests := min(int64(n.requests), stint.MaxLimit)
 	if banned = requests == 0; banned {
@@ -53,7 +53,7 @@ func (n numbers) compile() (counted stint.Limit, banned bool, err error) {
 	return counted, banned, err
 }
 
-// count makes the limit one that counts by n.
+// count sets the limit to count by n.
 func (l *limit) count(n numbers) (err error) {
 	l.window, l.info = n.window, describe(l.name, n.requests, n.window)
 	if l.counted, l.banned, err = n.compile(); err != nil {
@@ -69,7 +69,7 @@ func (l *limit) count(n numbers) (err error) {
 	return err
 }
 
-// endless is a fixed window that counts past every limit.
+// endless returns a fixed window that counts past every limit.
 func endless(window time.Duration, brought bool) (stint.Limit, error) {
 	return stint.Spec{
 		Namespace: namespace, Name: "all:" + window.String(),

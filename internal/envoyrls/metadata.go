@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// metadata tells Envoy of the request, where that is asked for, and what the
-// configuration says of descriptors that are kept. Nil when there is nothing of
-// either.
+// metadata returns the dynamic metadata of a response: the configured metadata of
+// descriptors that were allowed and, if asked, a description of the request. It is nil
+// if there is neither.
 func (p *plan) metadata(request *pb.RateLimitRequest, asked bool) *structpb.Struct {
 	var told map[string]*structpb.Value
 	for i := range p.asked {
@@ -29,7 +29,7 @@ func (p *plan) metadata(request *pb.RateLimitRequest, asked bool) *structpb.Stru
 	return &structpb.Struct{Fields: told}
 }
 
-// kept reports whether every limit of a descriptor is, of which this is one.
+// kept reports whether all limits of entry i's descriptor allowed the request.
 func (p *plan) kept(i int) bool {
 	of := p.asked[i].of
 	for i > 0 && p.asked[i-1].of == of {
@@ -51,7 +51,7 @@ func joined(to, from map[string]*structpb.Value) map[string]*structpb.Value {
 	return to
 }
 
-// describeRequest is what Envoy's service tells of a request.
+// describeRequest returns the description of a request in the form of Envoy's service.
 func describeRequest(request *pb.RateLimitRequest) map[string]*structpb.Value {
 	descriptors := make([]*structpb.Value, len(request.GetDescriptors()))
 	for i, d := range request.GetDescriptors() {

@@ -7,12 +7,13 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// denyOverBudget turns the refusals of overrides that the store has no room for
-// into denials, and reports whether they are all that failed. An error would let
-// these requests pass at an Envoy that passes what it gets no answer to: whoever
-// floods the budget with keys would be rid of every override.
+// denyOverBudget turns failures of overrides into denials if the store failed only
+// because its budget for callers' keys is used up. It returns false in all other
+// cases. With an error instead, an Envoy that passes requests without an answer would
+// let these through: a client could flood the budget with keys and so escape every
+// override.
 //
-// What was asked together with such an override was not charged. Its descriptors
+// The claims of a failed group were not charged. The other descriptors of the group
 // are answered as if no limit applied to them.
 func (p *plan) denyOverBudget(err error) bool {
 	errs := p.errorsOfGroups(err)
@@ -43,7 +44,7 @@ func isOverBudget(err error) bool {
 	return ok && e.Kind == stint.KindCallerBudget
 }
 
-// deny denies the overrides among some claims, which were not decided.
+// deny denies the overrides among undecided claims, and drops the other limits.
 func (p *plan) deny(from, to int) {
 	clear(p.decisions[from:to])
 	for i := range p.asked {

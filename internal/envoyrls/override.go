@@ -11,17 +11,17 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// maxOverrides bounds how many limits that requests bring are kept compiled.
+// maxOverrides bounds how many compiled overrides are cached.
 const maxOverrides = 1024
 
-// overrides keeps the limits that requests bring, compiled. Who brings ever
-// new ones only pays for compiling them.
+// overrides caches compiled overrides. A caller with ever new ones pays only for
+// compiling them.
 type overrides struct {
 	mu  *sync.RWMutex
-	all map[override][]*limit // of one each; guarded by mu
+	all map[override][]*limit // slices of one limit; guarded by mu
 }
 
-// override is a limit that a request brings, and the domain that it counts in.
+// override is a limit that a request has for a descriptor, and its domain.
 type override struct {
 	domain   string
 	requests uint32
@@ -32,7 +32,7 @@ func newOverrides() overrides {
 	return overrides{mu: new(sync.RWMutex), all: map[override][]*limit{}}
 }
 
-// override returns the limit that a descriptor brings with it.
+// override returns the compiled limit of a descriptor's override.
 func (s *Service) override(domain string, asked *common.RateLimitDescriptor_RateLimitOverride) ([]*limit, error) {
 	window, err := windowOf(asked)
 	if err != nil {
@@ -55,8 +55,8 @@ func (s *Service) override(domain string, asked *common.RateLimitDescriptor_Rate
 	return b, nil
 }
 
-// windowOf is how long an override counts. Its units have the numbers that
-// those of a response have.
+// windowOf returns the window of an override. Its unit enumeration has the same values
+// as that of a response.
 func windowOf(asked *common.RateLimitDescriptor_RateLimitOverride) (time.Duration, error) {
 	length := lengthOf(unit(asked.GetUnit()))
 	if length == 0 {
@@ -72,7 +72,8 @@ func windowOf(asked *common.RateLimitDescriptor_RateLimitOverride) (time.Duratio
 	return length * time.Duration(times), nil
 }
 
-// put makes room by dropping any other limit: what is in use comes back.
+// put adds an override. A full cache first drops an arbitrary one; if it is in use,
+// the next request adds it again.
 func (c *overrides) put(o override, b []*limit) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,32 +7,32 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// asked is what one descriptor asks of one limit.
+// asked is one limit of one descriptor of a request.
 type asked struct {
-	of    int    // which descriptor
+	of    int    // index of the descriptor
 	limit *limit // nil: no limit applies
 	key   string
 	cost  int64
-	claim int // where its decision is
+	claim int // index of its claim and decision
 }
 
-// applies reports whether a limit is counted.
+// applies reports whether the limit is counted.
 func (a *asked) applies() bool { return a.limit != nil && !a.limit.unlimited }
 
-// plan is a request as claims on a store: one group of what is enforced, and
-// each observed descriptor as a group of its own; where all is counted, a
-// group for each limit. A plan is used by one call at a time.
+// plan is a request as claims on a store. Enforced limits are one group, and the
+// observed limits of each descriptor are a shadow group. With Options.CountAll each
+// limit is a group of its own. A plan is used by one call at a time.
 type plan struct {
 	all, stop, quota bool // see Options
-	lone             bool // one descriptor is in quota mode, which is then enforced as others are
+	lone             bool // exactly one descriptor is in quota mode; it is then enforced like any other
 	asked            []asked
 	claims           []stint.Claim
 	groups           []stint.Group
 	decisions        []stint.Decision
-	places           map[state]int // of enforced claims, when there are many
+	places           map[state]int // index of each enforced claim; used only for many
 }
 
-// borrow is a plan whose room is used again.
+// borrow returns a plan from the pool.
 func (s *Service) borrow() *plan {
 	p, ok := s.plans.Get().(*plan)
 	if !ok {
@@ -43,20 +43,20 @@ func (s *Service) borrow() *plan {
 	return p
 }
 
-// release drops what the plan held: it names callers.
+// release clears the plan, which identifies callers, and puts it back into the pool.
 func (s *Service) release(p *plan) {
 	clear(p.asked)
 	clear(p.claims)
 	clear(p.groups)
-	if len(p.places) > 0 { // it may have grown
+	if len(p.places) > 0 { // clearing costs time even if the map is empty
 		clear(p.places)
 	}
 	p.asked, p.claims, p.groups, p.decisions = p.asked[:0], p.claims[:0], p.groups[:0], p.decisions[:0]
 	s.plans.Put(p)
 }
 
-// replace drops the limits that others of the request stand in for, also those
-// that others stand in for themselves.
+// replace drops each limit that another limit of the request replaces, even if that
+// one is itself replaced.
 func (p *plan) replace() {
 	var replaced map[string]bool
 	for i := range p.asked {
@@ -81,13 +81,13 @@ func noted(all map[string]bool, names []string) map[string]bool {
 	return all
 }
 
-// inQuota reports whether a limit is in quota mode. Shadow mode goes before it.
+// inQuota reports whether a limit is in quota mode. Shadow mode takes precedence.
 func (p *plan) inQuota(l *limit) bool { return (p.quota || l.quota) && !l.shadow }
 
-// observes reports whether a limit is counted and does not deny by itself.
+// observes reports whether a limit is counted but does not deny by itself.
 func (p *plan) observes(l *limit) bool { return l.shadow || p.inQuota(l) && !p.lone }
 
-// quotas is how many descriptors are in quota mode.
+// quotas returns how many descriptors are in quota mode.
 func (p *plan) quotas() (n int) {
 	of := -1
 	for i := range p.asked {
@@ -99,10 +99,11 @@ func (p *plan) quotas() (n int) {
 	return n
 }
 
-// together makes the group of the limits that can deny, and one of each
-// descriptor whose limits cannot, which is charged if what is enforced is. Where
-// several descriptors are in quota mode, whether all are over shows only once
-// they are counted: then the group stays charged although the request is denied.
+// together groups the claims: one group of the limits that can deny, and a shadow
+// group for each descriptor whose limits cannot, which is charged only if the first
+// group is. Several descriptors in quota mode deny only if all of them are over, which
+// is known after they are counted. The first group then stays charged although the
+// request is denied.
 func (p *plan) together() {
 	p.lone = p.quotas() == 1
 	for i := range p.asked {
@@ -120,7 +121,7 @@ func (p *plan) together() {
 	p.group(enforced)
 }
 
-// group parts the claims, of which the first are enforced.
+// group makes the groups of the claims; the first enforced claims are one group.
 func (p *plan) group(enforced int) {
 	if enforced > 0 {
 		p.groups = append(p.groups, stint.Group{Claims: p.claims[:enforced:enforced]})
@@ -140,15 +141,15 @@ func (p *plan) group(enforced int) {
 	}
 }
 
-// state is what two claims share that count together.
+// state identifies what a claim counts in. Claims of equal state share a counter.
 type state struct{ key, kind string }
 
-// fewClaims are looked through one by one; more are found by a map, because a
-// request may have a thousand.
+// fewClaims is how many claims are searched linearly. More are searched by a map,
+// because a request may have a thousand descriptors.
 const fewClaims = 8
 
-// claim adds a claim, and returns where it is. Two of one state become one
-// that asks for the sum, under the smaller limit.
+// claim adds a claim and returns its index. Two claims of one state become one, for
+// the sum of their costs under the smaller limit.
 func (p *plan) claim(a *asked) int {
 	c := a.make()
 	if i := p.place(a); i < len(p.claims) {
@@ -163,8 +164,8 @@ func (p *plan) claim(a *asked) int {
 	return len(p.claims) - 1
 }
 
-// place is where the claim of the same state is, else where the next one
-// comes.
+// place returns the index of the claim of the same state, or that of the next claim if
+// there is none.
 func (p *plan) place(a *asked) int {
 	if len(p.asked) > fewClaims {
 		return p.mapped(state{a.key, a.limit.kind})
@@ -193,8 +194,8 @@ func (p *plan) mapped(s state) int {
 	return i
 }
 
-// make is the claim of a descriptor. Whether a request passes while the store
-// fails is for Envoy to say (failure_mode_deny), so it is told of the failure.
+// make returns the claim of a limit. It fails closed, so that a store failure becomes
+// an error to Envoy, whose failure_mode_deny decides whether the request passes.
 func (a *asked) make() stint.Claim {
 	cost := a.cost
 	if a.limit.banned && cost > 0 {
@@ -225,13 +226,13 @@ func (p *plan) take(ctx context.Context, store stint.Store) error {
 	return store.TakeGroups(ctx, p.groups, p.decisions) //nolint:wrapcheck // translated at the edge
 }
 
-// degraded reports whether the store has made some of the decisions only.
+// degraded reports whether some decision was made without the store.
 func (p *plan) degraded() bool {
 	return slices.ContainsFunc(p.decisions, func(d stint.Decision) bool { return d.Degraded })
 }
 
-// countFailed reports whether a decision stands for one that the store did not
-// make, and counts those.
+// countFailed reports whether some decision was denied because the store failed, and
+// counts these in Counters.Failed.
 func (p *plan) countFailed() (failed bool) {
 	for i := range p.asked {
 		a := &p.asked[i]

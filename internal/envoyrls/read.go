@@ -18,15 +18,15 @@ import (
 // Bounds of a configuration file.
 const (
 	maxFile  = 8 << 20  // bytes
-	maxDepth = 64       // descriptors in descriptors
+	maxDepth = 64       // levels of nested descriptors
 	maxNodes = 200_000  // descriptors of one file, those of aliases included, and their further limits; names in replaces
-	maxMerge = 4        // << in <<, and mappings in the list of one
+	maxMerge = 4        // nesting of <<, and mappings in the list of one <<
 	maxNames = 64 << 20 // bytes of the names of all its limits, and as many of its metadata
-	maxKeys  = 100      // of a mapping, those that are given twice included
-	maxTold  = 100      // mistakes and warnings that are told one by one
+	maxKeys  = 100      // keys of a mapping, duplicates included
+	maxTold  = 100      // mistakes, and as many warnings, that are reported one by one
 )
 
-// file is what one configuration file says.
+// file is a parsed configuration file.
 type file struct {
 	name   string
 	domain string
@@ -35,7 +35,7 @@ type file struct {
 	limits []*limit
 }
 
-// reader reads one file and gathers what is wrong with it.
+// reader parses one file and collects its mistakes.
 type reader struct {
 	name     string
 	file     *file
@@ -43,14 +43,14 @@ type reader struct {
 	names    int                             // bytes of the names of limits
 	details  int                             // bytes of metadata
 	replaced int                             // names in replaces
-	merging  int                             // how deep in <<
-	told     map[*yaml.Node]*structpb.Struct // metadata, which many may share by an alias
+	merging  int                             // current depth of <<
+	told     map[*yaml.Node]*structpb.Struct // metadata by node; aliases share it
 	mistakes rule.Problems
 	warnings rule.Problems
 }
 
-// parse reads a file. It has no error when it is without mistakes; warnings do
-// not keep it from being used.
+// parse parses a file. It returns an error if the file has a mistake; a file with only
+// warnings is usable.
 func parse(name string, data []byte) (f *file, warnings rule.Problems, err error) {
 	r := &reader{name: name, file: &file{name: name}, told: map[*yaml.Node]*structpb.Struct{}}
 	if top := r.document(data); top != nil {
@@ -78,7 +78,8 @@ func (r *reader) warn(n *yaml.Node, what, mend string) {
 	r.warnings = told(r.warnings, r.problem(n, what, mend))
 }
 
-// told adds to a list that does not grow with the file.
+// told appends a problem, up to maxTold and a last entry that says that there are
+// more.
 func told(all rule.Problems, one rule.Problem) rule.Problems {
 	switch len(all) {
 	case maxTold:
@@ -89,7 +90,7 @@ func told(all rule.Problems, one rule.Problem) rule.Problems {
 	return append(all, one)
 }
 
-// document is the one document of a file.
+// document returns the first YAML document of a file. It warns about a second one.
 func (r *reader) document(data []byte) *yaml.Node {
 	if len(data) > maxFile {
 		r.mistake(nil, fmt.Sprintf("is %d bytes long", len(data)), fmt.Sprintf("split it; a file may have %d", maxFile))
@@ -107,7 +108,7 @@ func (r *reader) document(data []byte) *yaml.Node {
 	return first.Content[0]
 }
 
-// empty reports whether a document has nothing in it, as one after a last ---.
+// empty reports whether a document is empty, such as the one after a final ---.
 func empty(document *yaml.Node) bool {
 	return len(document.Content) == 1 && document.Content[0].Tag == "!!null"
 }
@@ -124,11 +125,11 @@ func (r *reader) syntax(err error) {
 	r.mistake(&yaml.Node{Line: line, Column: 1}, "not YAML: "+text, "mend the syntax here or nearby")
 }
 
-// field is one key of a mapping and what reads its value.
+// field parses the value of one key of a mapping.
 type field func(value *yaml.Node)
 
-// known are the keys of a configuration. Envoy's service knows them all
-// everywhere, and overlooks them where they mean nothing.
+// known returns all keys of a configuration. Envoy's service accepts each of them at
+// every level, and ignores it where it has no meaning.
 func known() []string {
 	return []string{
 		"domain", "key", "value", "descriptors", "rate_limit", "rate_limits", "unit", "requests_per_unit", "unlimited", "name", "replaces",
@@ -137,8 +138,8 @@ func known() []string {
 	}
 }
 
-// mapping reads the keys of a mapping by their fields, those that << brings in
-// first, so that what stands beside it wins.
+// mapping parses the keys of a mapping by their fields. Keys that << merges in are
+// parsed first, so that the mapping's own keys override them.
 func (r *reader) mapping(n *yaml.Node, what string, fields map[string]field) {
 	if n = target(n); n.Kind != yaml.MappingNode {
 		r.mistake(n, what+" must be keys and values", "write it as key: value")
@@ -167,7 +168,7 @@ func (r *reader) mapping(n *yaml.Node, what string, fields map[string]field) {
 	}
 }
 
-// merge reads the mapping, or the list of them, that << names.
+// merge parses the mapping, or the list of mappings, of a <<.
 func (r *reader) merge(n *yaml.Node, what string, fields map[string]field) {
 	if r.merging++; r.merging > maxMerge {
 		r.mistake(n, "<< is nested too deeply", "write out what it stands for")
@@ -199,7 +200,7 @@ func (r *reader) key(key, value *yaml.Node, what string, fields map[string]field
 	r.mistake(key, fmt.Sprintf("%q is not a key of a configuration", key.Value), mend)
 }
 
-// target follows an alias to what it stands for.
+// target resolves an alias.
 func target(n *yaml.Node) *yaml.Node {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -207,8 +208,7 @@ func target(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// text reads a string. Numbers without a fraction, booleans and dates count as
-// they are written.
+// text parses a string. Integers, booleans and dates are taken as they are written.
 func (r *reader) text(what string, to *string) field {
 	return func(n *yaml.Node) {
 		switch {
@@ -224,7 +224,7 @@ func (r *reader) text(what string, to *string) field {
 
 func (r *reader) flag(what string, to *bool) field {
 	return func(n *yaml.Node) {
-		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Decode(to) != nil { // yes and on are true too
+		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Decode(to) != nil { // YAML 1.1: yes and on are true too
 			r.mistake(n, what+" must be true or false", "")
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// root reads the top of a file.
+// root parses the top level of a file.
 func (r *reader) root(n *yaml.Node) {
 	r.file.at, r.file.top = n, newNode()
 	var descriptors *yaml.Node
@@ -28,7 +28,7 @@ func (r *reader) root(n *yaml.Node) {
 
 func newNode() *node { return &node{children: map[pair]*node{}} }
 
-// descriptors reads a list of them into their parent.
+// descriptors parses a list of descriptors and adds them to their parent.
 func (r *reader) descriptors(n *yaml.Node, parent *node, path string, depth int) {
 	switch {
 	case n.Kind != yaml.SequenceNode:
@@ -40,18 +40,18 @@ func (r *reader) descriptors(n *yaml.Node, parent *node, path string, depth int)
 	}
 	for _, one := range n.Content {
 		if r.nodes++; r.nodes > maxNodes {
-			r.mistakes = nil // there may be as many; this one says why
+			r.mistakes = nil // there may be very many; the next one explains them
 			r.mistake(one, fmt.Sprintf("there are more than %d descriptors and limits", maxNodes), "split the file")
 			return
 		}
 		if r.names > maxNames {
-			return // that was told
+			return // reported already
 		}
 		r.descriptor(target(one), parent, path, depth)
 	}
 }
 
-// draft is a descriptor as it is written.
+// draft is a descriptor as written in the file.
 type draft struct {
 	pair
 
@@ -90,7 +90,7 @@ func (r *reader) descriptor(n *yaml.Node, parent *node, path string, depth int) 
 	r.add(d, parent, path+"."+d.text(), depth)
 }
 
-// text is the descriptor as Envoy's service names it.
+// text returns the descriptor's name in Envoy's service.
 func (d *draft) text() string {
 	if d.value == "" {
 		return d.key
@@ -98,7 +98,8 @@ func (d *draft) text() string {
 	return d.key + "_" + d.value
 }
 
-// pattern is what may stand for other text.
+// pattern returns the part that may contain asterisks: the value, or the key if there
+// is no value.
 func (d *draft) pattern() string {
 	if d.value == "" {
 		return d.key
@@ -106,11 +107,11 @@ func (d *draft) pattern() string {
 	return d.value
 }
 
-// wild reports whether a descriptor stands for several values or keys.
+// wild reports whether a descriptor matches several values or keys.
 func (d *draft) wild() bool { return strings.Contains(d.pattern(), "*") }
 
-// checked says what is wrong with a descriptor by itself and among its
-// siblings.
+// checked reports whether a descriptor is valid, by itself and among its siblings. It
+// records a mistake if not.
 func (r *reader) checked(d *draft, parent *node, path string) bool {
 	switch {
 	case d.key == "":
@@ -125,7 +126,7 @@ func (r *reader) checked(d *draft, parent *node, path string) bool {
 	return false
 }
 
-// add makes the node of a descriptor, and those below it.
+// add adds the node of a descriptor, and its nested descriptors.
 func (r *reader) add(d *draft, parent *node, path string, depth int) {
 	if d.metricAt != nil && (d.detailedMetric || d.valueToMetric) {
 		r.warn(d.metricAt, "has no effect: metrics never carry values that callers choose", "")
@@ -144,7 +145,7 @@ func (r *reader) add(d *draft, parent *node, path string, depth int) {
 	}
 }
 
-// describe reads metadata: any mapping.
+// describe parses metadata, which may be any mapping.
 func (r *reader) describe(n *yaml.Node) *structpb.Struct {
 	if n == nil {
 		return nil
@@ -161,10 +162,10 @@ func (r *reader) describe(n *yaml.Node) *structpb.Struct {
 	return read
 }
 
-// weigh adds up how much there is to tell, each time that an alias says it.
-// What is nested too deeply is longer than all.
+// weigh adds the size of metadata to r.details, and counts an alias each time it is
+// used. It exceeds the limit on purpose if the nesting is too deep.
 func (r *reader) weigh(n *yaml.Node, depth int) {
-	const others = 100 // what a value takes beside its text
+	const others = 100 // bytes that a value takes in addition to its text
 	if r.details += others + len(n.Value); depth == 0 {
 		r.details = maxNames + 1
 	}
@@ -184,7 +185,7 @@ func (r *reader) decode(n *yaml.Node) *structpb.Struct {
 	}
 	s, err := structpb.NewStruct(values)
 	if err == nil {
-		_, err = protojson.Marshal(s) // which infinities cannot be
+		_, err = protojson.Marshal(s) // fails for infinities
 	}
 	if err != nil {
 		r.mistake(n, "metadata cannot be told to Envoy: "+err.Error(), "use text, numbers, true, false, lists and mappings with text as keys")

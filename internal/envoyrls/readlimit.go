@@ -10,7 +10,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// limitDraft is a rate_limit as it is written.
+// limitDraft is a rate_limit as written in the file.
 type limitDraft struct {
 	numbers
 
@@ -25,7 +25,7 @@ type limitDraft struct {
 // maxLimits bounds the limits of one descriptor.
 const maxLimits = 16
 
-// limitNodes reads where the limits of a descriptor are: one, or a list.
+// limitNodes collects the nodes of a descriptor's limits: one mapping, or a list.
 func (r *reader) limitNodes(to *[]*yaml.Node) field {
 	return func(n *yaml.Node) {
 		if *to = []*yaml.Node{n}; n.Kind == yaml.SequenceNode {
@@ -34,7 +34,7 @@ func (r *reader) limitNodes(to *[]*yaml.Node) field {
 	}
 }
 
-// limits reads the limits of a descriptor. What is wrong is listed.
+// limits parses the limits of a descriptor, and records mistakes.
 func (r *reader) limits(d *draft, path string) (made []*limit) {
 	if len(d.limits) > maxLimits {
 		r.mistake(d.at, fmt.Sprintf("there are %d limits", len(d.limits)), fmt.Sprintf("a descriptor may have %d", maxLimits))
@@ -59,7 +59,7 @@ func (r *reader) limits(d *draft, path string) (made []*limit) {
 	return made
 }
 
-// label tells the limits of one descriptor apart.
+// label returns the name that distinguishes the limits of one descriptor.
 func (l *limit) label() string {
 	if l.name != "" || !l.counted.Valid() {
 		return l.name
@@ -67,8 +67,8 @@ func (l *limit) label() string {
 	return l.counted.Name()
 }
 
-// limit reads one limit of a descriptor. It cannot count when something is
-// wrong with it, which is listed then.
+// limit parses one limit of a descriptor. If it has a mistake, which is recorded, the
+// returned limit cannot count.
 func (r *reader) limit(d *draft, at *yaml.Node, path string) *limit {
 	l := &limitDraft{at: at}
 	before := len(r.mistakes)
@@ -103,7 +103,7 @@ func (r *reader) limitFields(l *limitDraft) map[string]field {
 	}
 }
 
-// replaces reads the names of the limits that this one stands in for.
+// replaces parses the names of the limits that this one replaces.
 func (r *reader) replaces(l *limitDraft) (names []string) {
 	if l.replaces == nil {
 		return nil
@@ -130,7 +130,7 @@ func (r *reader) replaces(l *limitDraft) (names []string) {
 	return names
 }
 
-// period reads how long the limit counts: a unit, or a window.
+// period parses the time that the limit counts over: a unit, or a window.
 func (r *reader) period(l *limitDraft) {
 	u, valid := parseUnit(l.unit)
 	switch {
@@ -165,8 +165,8 @@ func (r *reader) window(l *limitDraft) {
 	l.numbers.window = window
 }
 
-// algorithm reads how the limit counts: as Envoy's service does unless it says
-// otherwise.
+// algorithm parses how the limit counts. The default is a fixed window, as in Envoy's
+// service.
 func (r *reader) algorithm(l *limitDraft) {
 	l.numbers.algorithm, l.numbers.burst = stint.FixedWindow, int64(l.burst)
 	if l.algorithm != "" {
@@ -202,7 +202,7 @@ func (r *reader) compile(made *limit, l *limitDraft) {
 	}
 }
 
-// refused says at the right field what the limit itself found wrong.
+// refused records an error of the limit at the field that caused it.
 func (r *reader) refused(l *limitDraft, err error) {
 	at := l.at
 	if wrong, ok := errors.AsType[*stint.LimitError](err); ok {

@@ -19,20 +19,21 @@ const (
 	overLimit = pb.RateLimitResponse_OVER_LIMIT
 )
 
-// said is the status of a descriptor, with the parts of it that are its own.
+// said is the memory of one descriptor status and its duration.
 type said struct {
 	status descriptorStatus
 	reset  durationpb.Duration
 }
 
-// saidOnce is a response of one status, as most are: one allocation.
+// saidOnce is the memory of a response with one status, the usual case, in one
+// allocation.
 type saidOnce struct {
 	response pb.RateLimitResponse
 	list     [1]*descriptorStatus
 	said     [1]said
 }
 
-// room is a response with n empty statuses.
+// room returns a response with n empty statuses.
 func room(n int) (*pb.RateLimitResponse, []said) {
 	if n == 1 {
 		one := &saidOnce{}
@@ -42,7 +43,8 @@ func room(n int) (*pb.RateLimitResponse, []said) {
 	return &pb.RateLimitResponse{Statuses: make([]*descriptorStatus, n)}, make([]said, n)
 }
 
-// response is the answer to a decided plan.
+// response returns the response to a decided plan. The status of a descriptor is that
+// of its nearest limit.
 func (p *plan) response() *pb.RateLimitResponse {
 	r, all := room(p.asked[len(p.asked)-1].of + 1)
 	if r.OverallCode = ok; p.denied() {
@@ -61,8 +63,8 @@ func (p *plan) response() *pb.RateLimitResponse {
 	return r
 }
 
-// denied reports whether the request is over limit: a limit that is enforced
-// is, or every descriptor in quota mode is, and there is one.
+// denied reports whether the request is over limit. It is if an enforced limit denies,
+// or if there are descriptors in quota mode and all of them are over.
 func (p *plan) denied() bool {
 	quotas, over, of := p.quotas(), 0, -1
 	for i := range p.asked {
@@ -79,9 +81,9 @@ func (p *plan) denied() bool {
 	return over > 0 && over == quotas
 }
 
-// nearer reports whether of two limits of one descriptor a is the one that
-// decides, b coming first: it denies, and for longer; or both allow, and a has
-// less left.
+// nearer reports whether limit a, rather than the earlier limit b of the same
+// descriptor, decides the status. A denial decides before an allowance, a longer wait
+// before a shorter one, and less remaining before more.
 func (p *plan) nearer(a, b *asked) bool {
 	if !a.applies() || !b.applies() { // one that another limit replaces
 		return a.applies()
@@ -96,7 +98,7 @@ func (p *plan) nearer(a, b *asked) bool {
 	return x.RetryAfter > y.RetryAfter
 }
 
-// say writes the status of a descriptor, given what decides it.
+// say sets the status of a descriptor, from its deciding limit.
 func (p *plan) say(s *said, a *asked) {
 	s.status.Code = ok
 	switch {
@@ -121,9 +123,9 @@ func (l *limit) remaining(d *stint.Decision) uint32 {
 	return uint32(max(0, min(d.Remaining, math.MaxUint32)))
 }
 
-// reset is when there will be more, in whole seconds, at least 1: what reads
-// it drops fractions. A fixed window says when it ends, though nothing of it
-// is used.
+// reset returns the time until more requests are allowed, in whole seconds, at least
+// 1, because readers drop fractions. For a fixed window it is the end of the window,
+// even if nothing is used.
 func (l *limit) reset(d *stint.Decision) time.Duration {
 	wait := d.ResetAfter
 	switch {
@@ -136,8 +138,8 @@ func (l *limit) reset(d *stint.Decision) time.Duration {
 	return max(time.Second, (wait + time.Second - 1).Truncate(time.Second))
 }
 
-// headers tell the client of the limit that decides: the last one that denies,
-// as Envoy's service says it, else the one with the least left.
+// headers returns the headers of the limit that decides: the last one that denies, as
+// in Envoy's service, else the one with the least remaining.
 func (n *HeaderNames) headers(statuses []*descriptorStatus) []*core.HeaderValue {
 	var face *descriptorStatus
 	for _, s := range statuses {
@@ -160,7 +162,7 @@ func (n *HeaderNames) headers(statuses []*descriptorStatus) []*core.HeaderValue 
 	}
 }
 
-// count counts the decisions by limit, and reports whether there was one.
+// count updates the counters of each limit, and reports whether any limit applied.
 func (p *plan) count() bool {
 	denied := p.denied()
 	for i := range p.asked {

@@ -13,51 +13,50 @@ import (
 	"github.com/stintdev/stint/internal/filewatch"
 )
 
-// Options are what a [Service] works with.
+// Options configure a [Service].
 type Options struct {
-	// Dir is the folder of configuration files.
+	// Dir is the directory of the configuration files.
 	Dir string
 	// Merge lets several files describe one domain.
 	Merge bool
 	// Store decides.
 	Store stint.Store
-	// Headers are the names of the headers that Envoy adds to its responses:
-	// of the limit that is nearest to its end, what remains of it, and the
-	// seconds until it is whole. Nil adds none.
+	// Headers names the headers that Envoy adds to its responses, for the deciding
+	// limit: the limit, what remains of it, and the seconds until it resets. Nil adds
+	// none.
 	Headers *HeaderNames
-	// CountAll counts as Envoy's own service does: each limit by itself, and
-	// also what is denied.
+	// CountAll counts as Envoy's own service does: each limit by itself, and denied
+	// requests too.
 	CountAll bool
-	// StopWhenOver, with CountAll, lets a request that would be over one of its
-	// limits count for none but those.
+	// StopWhenOver, with CountAll, lets a request that would be over some of its
+	// limits count only for these.
 	StopWhenOver bool
-	// Shadow answers that a request is OK, whatever its descriptors are.
+	// Shadow answers OK to every request, whatever the statuses of its descriptors.
 	Shadow bool
-	// Quota takes every limit for one in quota mode: a request is over limit
-	// when all its limits are.
+	// Quota puts every limit in quota mode: a request is over limit only if all its
+	// descriptors are.
 	Quota bool
-	// Metadata tells in the metadata of every answer what was asked.
+	// Metadata adds a description of the request to the metadata of every response.
 	Metadata bool
-	// Counters returns the counters of a limit by its name in the
-	// configuration; the empty name is of requests that no limit applied to.
-	// Nil counts nothing.
+	// Counters returns the counters of a limit, by its name in the configuration. The
+	// empty name is for requests without any limit. Nil counts nothing.
 	Counters func(limit string) Counters
-	// Loaded is told of every attempt to read a configuration that has
-	// changed: how many files have a mistake. Nil is told nothing.
+	// Loaded, if not nil, is called after every attempt to load a changed
+	// configuration, with the number of files that have a mistake.
 	Loaded func(mistaken int)
-	// Logger defaults to one that discards.
+	// Logger defaults to a logger that discards.
 	Logger *slog.Logger
 }
 
 // HeaderNames are the names of three headers.
 type HeaderNames struct{ Limit, Remaining, Reset string }
 
-// Service answers Envoy. Make it by [New].
+// Service implements Envoy's rate limit service. Make one with [New].
 type Service struct {
 	pb.UnimplementedRateLimitServiceServer
 
 	options   Options
-	folder    folder // of the goroutine of New, then of Run
+	folder    folder // used by New, then by Run's goroutine only
 	follower  *filewatch.Follower
 	overrides overrides
 	unmatched Counter   // requests that no limit applied to
@@ -65,8 +64,8 @@ type Service struct {
 	domains   atomic.Pointer[map[string]*file]
 }
 
-// New reads the configuration. An error means that there is none to serve: the
-// folder cannot be read, or none of its files is without mistakes.
+// New reads the configuration. It returns an error if there is nothing to serve: the
+// directory cannot be read, or all its files have mistakes.
 func New(o Options) (*Service, error) {
 	o = o.setDefaults()
 	s := &Service{options: o, folder: folder{path: o.Dir, merge: o.Merge}, overrides: newOverrides(), unmatched: o.Counters("").Allow}
@@ -95,16 +94,17 @@ func (o Options) setDefaults() Options {
 	return o
 }
 
-// Run follows the configuration until ctx ends. Call it once.
+// Run watches the configuration until ctx ends. Call it once.
 func (s *Service) Run(ctx context.Context) { s.follower.Run(ctx) }
 
-// Following is closed once changes of the configuration are noticed.
+// Following returns a channel that is closed once changes of the configuration are
+// noticed.
 func (s *Service) Following() <-chan struct{} { return s.follower.Following() }
 
 // Reload asks Run to read the configuration again. It does not wait.
 func (s *Service) Reload() { s.follower.Reload() }
 
-// changed is called by the follower.
+// changed loads the configuration. The follower calls it; asked is true after Reload.
 func (s *Service) changed(asked bool) {
 	r, err := s.folder.read()
 	switch {
@@ -120,12 +120,12 @@ func (s *Service) unwatched(err error) {
 	s.options.Logger.Error("envoy-config: " + err.Error())
 }
 
-// install puts what was read in force. Requests that are being decided keep
-// what they began with.
+// install puts a new configuration in force. Requests in progress finish with the old
+// one.
 func (s *Service) install(r *reading) {
 	for _, f := range r.domains {
 		for _, l := range f.limits {
-			if l.counters.Allow == nil { // in force already otherwise
+			if l.counters.Allow == nil { // else the limit is in force already
 				l.counters = s.options.Counters(l.path)
 			}
 		}

@@ -6,20 +6,20 @@ import (
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 )
 
-// pair is what a node is found by: an exact key and value. A node of a key
-// alone, which stands for every value, has an empty value.
+// pair is the lookup key of a node: an exact key and value. A node that matches every
+// value of its key has an empty value.
 type pair struct{ key, value string }
 
-// node is a descriptor of a configuration, or the top of a domain.
+// node is a descriptor of a configuration, or the root of a domain.
 type node struct {
 	children map[pair]*node
 	wild     []wildcard // in the order of the file
-	limits   []*limit   // none: a step on the way to others
-	share    string     // the pattern that stands for the value when it is counted; may be empty
+	limits   []*limit   // none: an inner node without limits
+	share    string     // share_threshold: the pattern that replaces the value in the counter's key; may be empty
 }
 
-// wildcard is a child whose value, or whose key when it has no value, holds
-// asterisks.
+// wildcard is a child whose value contains asterisks, or whose key does if it has no
+// value.
 type wildcard struct {
 	pair
 	node *node
@@ -32,8 +32,8 @@ func (w *wildcard) matches(key, value string) bool {
 	return w.key == key && glob(w.value, value)
 }
 
-// child finds what an entry of a request leads to: the node of its value, else
-// the first wildcard that matches, else the node of its key.
+// child returns the node for an entry of a request: the node of the exact key and
+// value, else the first matching wildcard, else the node of the key alone.
 func (n *node) child(key, value string) *node {
 	if value != "" {
 		if found := n.children[pair{key, value}]; found != nil {
@@ -48,16 +48,15 @@ func (n *node) child(key, value string) *node {
 	return n.children[pair{key: key}]
 }
 
-// found is the limits of a descriptor, and the values that it is counted by in
-// place of its own (nil, or one an entry; empty means the entry's own).
+// found is the limits of a descriptor, and the patterns that replace its values in the
+// counter's key. shared is nil, or has one entry for each value; "" keeps the value.
 type found struct {
 	limits []*limit
 	shared []string
 }
 
-// find walks down a domain. The limits are those of the last entry: a
-// descriptor that goes on where the configuration ends, or ends where that goes
-// on, has none.
+// find looks up a descriptor. Its limits are those of the node of its last entry. A
+// descriptor that is longer or shorter than the configured path has none.
 func (n *node) find(entries []*common.RateLimitDescriptor_Entry) (f found) {
 	for i, entry := range entries {
 		if n = n.child(entry.GetKey(), entry.GetValue()); n == nil {
@@ -74,8 +73,8 @@ func (n *node) find(entries []*common.RateLimitDescriptor_Entry) (f found) {
 	return f
 }
 
-// glob reports whether text matches a pattern whose asterisks stand for any
-// text, also none.
+// glob reports whether text matches a pattern in which each asterisk matches any text,
+// including none.
 func glob(pattern, text string) bool {
 	first, rest, wild := strings.Cut(pattern, "*")
 	if !wild {

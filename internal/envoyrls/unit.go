@@ -15,8 +15,8 @@ type (
 
 const day = 24 * time.Hour
 
-// lengths are how long the units last, the longest first. A month is 30 days
-// and a year 365, as Envoy's service counts them.
+// lengths returns the durations of the units, the longest first. A month has 30 days
+// and a year 365, as in Envoy's service.
 func lengths() []struct {
 	unit   unit
 	length time.Duration
@@ -35,7 +35,7 @@ func lengths() []struct {
 	}
 }
 
-// lengthOf returns how long a unit lasts, 0 when there is no such unit.
+// lengthOf returns the duration of a unit, 0 for an unknown unit.
 func lengthOf(u unit) time.Duration {
 	for _, l := range lengths() {
 		if l.unit == u {
@@ -45,15 +45,14 @@ func lengthOf(u unit) time.Duration {
 	return 0
 }
 
-// parseUnit returns the unit of a name, in any letter case, and whether there
-// is one.
+// parseUnit returns the unit with a name, in any case, and false if there is none.
 func parseUnit(name string) (unit, bool) {
 	u := unit(pb.RateLimitResponse_RateLimit_Unit_value[strings.ToUpper(name)])
 	return u, lengthOf(u) > 0
 }
 
-// describe says a limit in Envoy's words: so many a unit, or a number of units.
-// The window is whole seconds.
+// describe returns a limit in Envoy's form: requests for each unit, or for a number of
+// units. The window must be whole seconds.
 func describe(name string, requests uint32, window time.Duration) *limitInfo {
 	info := &limitInfo{Name: name, RequestsPerUnit: requests}
 	for _, l := range lengths() {
