@@ -14,7 +14,7 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// Whatever answers, it makes one line of an error.
+// Any program may answer at the address. Its message becomes one line of an error.
 func TestOtherServersAreToldInOneLine(t *testing.T) {
 	web := httptest.NewUnstartedServer(http.NotFoundHandler())
 	web.Config.Protocols = new(http.Protocols)
@@ -33,7 +33,7 @@ func TestOtherServersAreToldInOneLine(t *testing.T) {
 	}
 }
 
-// What does not fit the question is no decision.
+// A response that does not match the request is an error, not a decision.
 func TestGarbledAnswersAreErrors(t *testing.T) {
 	s := remote(t, nil)
 	limit := mustLimit(t, "5/h")

@@ -9,8 +9,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// BenchmarkTake is a claim by way of a server in this process: alone, and from
-// 64 callers at once, whose claims travel together.
+// BenchmarkTake takes one claim through a server in this process: from one caller, and
+// from 64 callers at once, whose claims share round trips.
 func BenchmarkTake(b *testing.B) {
 	s := remote(b, nil)
 	limit := mustLimit(b, "100000000/s")
@@ -36,7 +36,7 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// BenchmarkTakeGroups is 100 claims in one call.
+// BenchmarkTakeGroups takes 100 claims in one call.
 func BenchmarkTakeGroups(b *testing.B) {
 	s := remote(b, nil)
 	limit := mustLimit(b, "100000000/s")

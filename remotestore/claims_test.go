@@ -14,7 +14,7 @@ import (
 	"github.com/stintdev/stint/internal/grpcapi"
 )
 
-// recorder is a store that keeps what it was asked, as text.
+// recorder is a store that records its claims as text.
 type recorder struct {
 	stint.Store
 
@@ -28,7 +28,7 @@ func (r *recorder) TakeGroups(ctx context.Context, groups []stint.Group, out []s
 	return r.Store.TakeGroups(ctx, groups, out)
 }
 
-// groupText is all that a store may know of a group.
+// groupText returns every field of a group that a store sees.
 func groupText(g *stint.Group) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "shadow %v", g.Shadow)
@@ -69,8 +69,8 @@ func asCallers(t *testing.T, groups []stint.Group) []stint.Group {
 	return marked
 }
 
-// Whatever a claim says is what the store of the server is asked; a limit that
-// names no rule and no namespace is its caller's own.
+// Every field of a claim reaches the server's store. A limit that names neither a rule
+// nor a namespace becomes the caller's own.
 func TestClaimsArriveAsTheyWereSent(t *testing.T) {
 	store := &recorder{Store: stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000})}
 	server := grpc.NewServer()
@@ -110,7 +110,7 @@ func TestClaimsArriveAsTheyWereSent(t *testing.T) {
 	}
 }
 
-// A flight has so many claims at most, however many wait.
+// A batch has at most maxClaims claims, however many wait.
 func TestFlightsAreBounded(t *testing.T) {
 	g := newGate(t)
 	s := open(t, Options{Addr: g.addr, Timeout: patience})

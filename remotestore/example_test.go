@@ -10,8 +10,8 @@ import (
 	"github.com/stintdev/stint/remotestore"
 )
 
-// Two programs share what a server counts. The server here is started in place;
-// yours is stint serve.
+// Two programs share the counts of one server. The example starts a server in its own
+// process; in production, run stint serve.
 func Example() {
 	addr, stop := startServer()
 	defer stop()
@@ -42,8 +42,8 @@ func allow(ctx context.Context, addr, token string, limit stint.Limit) (stint.De
 	return limiter.Allow(ctx, "user:42")
 }
 
-// A guard decides while the server cannot be reached. Here none listens:
-// allowed, and degraded.
+// A guard decides while the server cannot be reached. Here no server listens, so the
+// claim is allowed and the decision degraded.
 func Example_guarded() {
 	options, err := remotestore.ParseURL("stint://localhost:1?timeout=100ms")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 // patience bounds every wait of the tests.
 const patience = 20 * time.Second
 
-// serve starts a server on free ports of this machine and returns where it
-// answers gRPC.
+// serve starts a server on free ports of this machine and returns the address of its
+// gRPC listener.
 func serve(t testing.TB, config server.Config) (addr string) {
 	t.Helper()
 	if config.GRPC == "" {
@@ -51,7 +51,7 @@ func open(t testing.TB, o Options) *Store {
 	return s
 }
 
-// remote returns a store that asks a server of its own.
+// remote returns a store that uses a server of its own.
 func remote(t testing.TB, clock func() int64) *Store {
 	t.Helper()
 	memory := stint.NewMemory(stint.MemoryOptions{MaxKeys: 1_000_000, Clock: clock})
@@ -68,7 +68,7 @@ func mustLimit(t testing.TB, text string) stint.Limit {
 	return limit
 }
 
-// counted is a limit that gives nothing back by itself.
+// counted is a limit that does not refill during a test.
 func counted(t testing.TB, n int64) stint.Limit {
 	t.Helper()
 	limit, err := stint.Spec{Algorithm: stint.FixedWindow, Limit: n, Window: 400 * 24 * time.Hour}.Compile()

@@ -20,14 +20,14 @@ import (
 	"github.com/stintdev/stint/internal/grpcapi"
 )
 
-// gate is a server whose calls wait until the test lets them.
+// gate is a server whose calls wait until the test answers them.
 type gate struct {
 	*grpcapi.Service
 
 	addr   string
 	server *grpc.Server
 	came   chan *stintv1.TakeBatchRequest
-	answer chan error // one a call: nil lets the service answer
+	answer chan error // one for each call; nil: the service answers
 	calls  atomic.Int64
 }
 
@@ -69,7 +69,7 @@ func (g *gate) listen(t *testing.T, addr string) {
 	t.Cleanup(func() { close(g.answer); g.server.Stop() })
 }
 
-// await polls for what other goroutines do.
+// await polls until a condition holds that other goroutines bring about.
 func await(t *testing.T, what string, happened func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -81,7 +81,7 @@ func await(t *testing.T, what string, happened func() bool) {
 	}
 }
 
-// wantError says that an error has a code and that its text tells.
+// wantError checks the code of an error, and that its text contains a given part.
 func wantError(t *testing.T, name string, err error, code stint.Code, says string) {
 	t.Helper()
 	var e *stint.Error
@@ -90,7 +90,8 @@ func wantError(t *testing.T, name string, err error, code stint.Code, says strin
 	}
 }
 
-// Two calls are on their way at most; who comes meanwhile goes with the next.
+// At most two batches are at the server. Calls that come meanwhile share the next
+// batch.
 func TestConcurrentTakesTravelTogether(t *testing.T) {
 	g := newGate(t)
 	s := open(t, Options{Addr: g.addr, Timeout: patience})
@@ -167,7 +168,7 @@ func TestWhoLeavesTheQueueIsNotSent(t *testing.T) {
 	}
 }
 
-// What was sent and has no answer is an error, and is not sent again.
+// A call that was sent and not answered returns an error, and is not sent again.
 func TestUnknownOutcomeIsNotRepeated(t *testing.T) {
 	claim := stint.Claim{Key: "k", Limit: mustLimit(t, "100/h"), Cost: 1}
 	for name, c := range map[string]struct {
@@ -204,7 +205,7 @@ func TestUnknownOutcomeIsNotRepeated(t *testing.T) {
 	}
 }
 
-// A deadline of the store's own ends a call to a server that has frozen.
+// The store's timeout ends a call to a server that has frozen.
 func TestFrozenServerTimesOut(t *testing.T) {
 	g := newGate(t)
 	s := open(t, Options{Addr: g.addr, Timeout: 20 * time.Millisecond})
@@ -256,7 +257,8 @@ func TestClosedStoreSaysSo(t *testing.T) {
 	}
 }
 
-// Callers that leave, answers and new callers at once lose nothing.
+// No call is lost when callers give up, answers arrive and new callers come at the
+// same time.
 func TestManyCallersLoseNothing(t *testing.T) {
 	s := remote(t, nil)
 	limit := counted(t, 1_000_000)
@@ -288,8 +290,8 @@ func TestManyCallersLoseNothing(t *testing.T) {
 	}
 }
 
-// Groups that do not fit into one call are decided in order all the same, and a
-// shadow group at the beginning of a call observes the one before it.
+// Groups that do not fit into one call are still decided in order. A shadow group at
+// the beginning of a call observes the group before it.
 func TestGroupsOfSeveralCallsAreDecidedInOrder(t *testing.T) {
 	s := remote(t, nil)
 	limit, narrow := counted(t, 10_000), mustLimit(t, "1/h")
@@ -303,7 +305,7 @@ func TestGroupsOfSeveralCallsAreDecidedInOrder(t *testing.T) {
 		for range 3 * maxClaims {
 			groups = append(groups, stint.Group{Shadow: true, Claims: []stint.Claim{{Key: key, Limit: limit, Cost: 1}}})
 		}
-		groups[1000].Claims = []stint.Claim{{}} // wrong
+		groups[1000].Claims = []stint.Claim{{}} // invalid
 		out := make([]stint.Decision, len(groups))
 		err := s.TakeGroups(t.Context(), groups, out)
 		var partial *stint.GroupsError
@@ -339,8 +341,8 @@ func TestGroupTooLargeIsRefused(t *testing.T) {
 	}
 }
 
-// The longest claims, each with limits of its own, still fit into the megabyte
-// that a server reads.
+// The longest claims, each with limits of its own, still fit into the megabyte that a
+// server accepts.
 func TestLongestClaimsFitIntoACall(t *testing.T) {
 	s := remote(t, nil)
 	name := strings.Repeat("n", 60)

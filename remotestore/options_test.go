@@ -105,7 +105,7 @@ func TestTokenOpensTheServer(t *testing.T) {
 	}
 }
 
-// certificate writes a certificate for 127.0.0.1 that signs itself, and its key.
+// certificate writes a self-signed certificate for 127.0.0.1 and its key.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -135,7 +135,7 @@ func certificate(t *testing.T) (cert, key string) {
 	return cert, key
 }
 
-// With certificates of both sides no token is needed to speak for rules.
+// With mutual TLS no token is needed to name rules.
 func TestCertificatesOfBothSides(t *testing.T) {
 	cert, key := certificate(t)
 	memory := stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000})
@@ -166,8 +166,9 @@ func TestCertificatesOfBothSides(t *testing.T) {
 	wantError(t, "plain", err, stint.CodeUnavailable, addr)
 }
 
-// TestAuthoritiesAreReadAgain: the file that the URL names gets the authority of
-// the server's certificate later, as when certificates are rotated.
+// TestAuthoritiesAreReadAgain adds the authority of the server's certificate to the
+// file named by the URL after the store was opened, as a rotation of certificates
+// does.
 func TestAuthoritiesAreReadAgain(t *testing.T) {
 	cert, key := certificate(t)
 	other, _ := certificate(t)

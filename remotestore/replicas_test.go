@@ -9,8 +9,8 @@ import (
 	"github.com/stintdev/stint/internal/server"
 )
 
-// replicated is a store in which claims that ask for replicas wait until they
-// are let go.
+// replicated is a store that blocks claims that wait for replicas until the test
+// releases them.
 type replicated struct {
 	stint.Store
 
@@ -29,8 +29,8 @@ func (s *replicated) TakeGroups(ctx context.Context, groups []stint.Group, out [
 	return s.Store.TakeGroups(ctx, groups, out)
 }
 
-// Any number of claims that wait for replicas hold up no other: they travel in
-// calls of their own. A peek waits for none.
+// Claims that wait for replicas never delay other claims: they travel in calls of
+// their own. A peek does not wait for replicas.
 func TestClaimsThatWaitForReplicasHoldUpNoOthers(t *testing.T) {
 	memory := stint.NewMemory(stint.MemoryOptions{})
 	t.Cleanup(func() { _ = memory.Close() })
