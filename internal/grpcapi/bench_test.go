@@ -14,7 +14,7 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// idle answers health checks, which stand for a call that does nothing.
+// idle answers health checks, the baseline: a call that does nothing.
 type idle struct {
 	healthpb.UnimplementedHealthServer
 }
@@ -28,8 +28,8 @@ const (
 	benchCallers = 64
 )
 
-// callers calls from many goroutines on several connections until b.N calls
-// are made, each of so many checks, and reports checks a second.
+// callers makes b.N calls from many goroutines on several connections, and reports
+// checks a second. Each call has the given number of checks.
 func callers(b *testing.B, r *running, checks int, call func(c grpc.ClientConnInterface, i int) error) {
 	b.Helper()
 	conns := make([]*grpc.ClientConn, benchConns)
@@ -98,7 +98,7 @@ var keys = func() (keys [10_000]string) {
 	return keys
 }()
 
-// BenchmarkBatch is 100 checks in one call.
+// BenchmarkBatch sends 100 checks in one call.
 func BenchmarkBatch(b *testing.B) {
 	r := benchServer(b)
 	const size = 100
@@ -125,7 +125,7 @@ func BenchmarkBatch(b *testing.B) {
 	})
 }
 
-// BenchmarkStream is 64 checks on their way on each of 8 streams.
+// BenchmarkStream keeps 64 checks unanswered on each of 8 streams.
 func BenchmarkStream(b *testing.B) {
 	r := benchServer(b)
 	b.Run("take", func(b *testing.B) {

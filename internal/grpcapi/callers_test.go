@@ -11,7 +11,7 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// marked is a store that notes of each claim whether its limit is a caller's.
+// marked is a store that records for each claim whether its limit is a caller's own.
 type marked struct {
 	stint.Store
 
@@ -39,8 +39,8 @@ func (m *marked) TakeGroups(ctx context.Context, groups []stint.Group, out []sti
 	return m.Store.TakeGroups(ctx, groups, out)
 }
 
-// Every call that brings limits marks those that are callers' own. Who is not
-// known cannot speak for rules, and nobody's mark is cleared.
+// Every call with limits marks those that are callers' own. An untrusted caller cannot
+// use the limits of rules, and a mark that a caller sets stays set.
 func TestCallersLimitsAreMarked(t *testing.T) {
 	limit := func(rule, namespace string, brought bool) *stintv1.Limit {
 		return &stintv1.Limit{Rule: rule, Namespace: namespace, Limit: 5, WindowUs: 1_000_000, FromCaller: brought}

@@ -20,7 +20,7 @@ import (
 // patience bounds every wait of the tests.
 const patience = 20 * time.Second
 
-// start is when the stores of the tests begin: a whole minute.
+// start is the time at which the stores of the tests begin: a whole minute.
 const start = int64(1_700_000_040_000_000)
 
 // fixed is a rule set that counts its outcomes.
@@ -32,7 +32,7 @@ type fixed struct {
 func (f *fixed) RuleSet() *rule.Set             { return f.set }
 func (f *fixed) Count(rule.Plan, *rule.Outcome) { f.counted.Add(1) }
 
-// running is a service on a socket of its own, and a client of it.
+// running is a service on its own socket, with a client.
 type running struct {
 	stintv1.LimiterServiceClient
 
@@ -44,11 +44,11 @@ type running struct {
 	rules   fixed
 	taken   atomic.Int64
 	failed  atomic.Int64
-	ended   chan error // how streams end
+	ended   chan error // the error with which each stream ends
 }
 
-// run starts a service with someRules; the store, unless o names one, is
-// memory whose time is r.now.
+// run starts a service with someRules. Unless o has a store, it is a memory store with
+// the clock r.now.
 func run(t testing.TB, o Options) *running {
 	t.Helper()
 	r := &running{ended: make(chan error, 1000)}
@@ -72,14 +72,14 @@ func run(t testing.TB, o Options) *running {
 	return r
 }
 
-// watch tells how a stream ends here, before its client knows.
+// watch records how a stream ends on the server, before the client knows.
 func (r *running) watch(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	err := next(service, stream)
 	r.ended <- err
 	return err
 }
 
-// listen lets the server of r answer on a free port.
+// listen serves r on a free port.
 func listen(t testing.TB, r *running) {
 	t.Helper()
 	socket, err := net.Listen("tcp", "127.0.0.1:0")
@@ -113,7 +113,7 @@ func perMinute(n int64) *stintv1.Limit {
 	return &stintv1.Limit{Limit: n, WindowUs: time.Minute.Microseconds()}
 }
 
-// openAndClose opens a stream, asks nothing, and returns how it ends.
+// openAndClose opens a stream, sends nothing, and returns how it ends.
 func (r *running) openAndClose(ctx context.Context) error {
 	stream, err := r.Stream(ctx)
 	if err != nil {

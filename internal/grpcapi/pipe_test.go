@@ -14,8 +14,8 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// hand lets a service answer a stream that the test fills, by a store that
-// waits for the test. The channel gets how the stream ends.
+// hand runs a stream whose requests come from the test, on a store that waits for the
+// test. The channel receives the error with which the stream ends.
 func hand(t *testing.T) (s *Service, store *waiting, stream *handed, ended chan error) {
 	t.Helper()
 	set, err := rule.Parse(rule.File{Name: "rules.yaml", Data: []byte(someRules)})
@@ -34,7 +34,7 @@ func hand(t *testing.T) (s *Service, store *waiting, stream *handed, ended chan 
 	return s, store, stream, ended
 }
 
-// ids are those of all answers so far.
+// ids returns the ids of all answers so far.
 func (h *handed) ids() (ids []uint64) {
 	for len(h.answers) > 0 {
 		for _, a := range (<-h.answers).GetAnswers() {
@@ -44,9 +44,9 @@ func (h *handed) ids() (ids []uint64) {
 	return ids
 }
 
-// What has come when the server stops is answered first. Whether the stream
-// hears of the stop before it looks for what waits is by chance, so that some
-// are needed to see both.
+// Requests that have arrived when the server stops are answered first. The stream
+// notices the stop either before or after it looks for waiting requests, by chance, so
+// the test repeats to see both.
 func TestDrainAnswersWhatHasCome(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -68,13 +68,13 @@ func TestDrainAnswersWhatHasCome(t *testing.T) {
 	}
 }
 
-// A megabyte waits at most, and the first of what does not fit.
+// At most one megabyte waits, plus the first request that does not fit.
 func TestLargeRequestsAreReadAsThereIsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, store, stream, ended := hand(t)
 		for i := range uint64(20) {
 			m := streamTake(i, 100)
-			m.GetTake().Limits[0].RefillRate = strings.Repeat("9", 300_000) // refused, in its turn
+			m.GetTake().Limits[0].RefillRate = strings.Repeat("9", 300_000) // invalid, and answered in its turn
 			if i == 0 {
 				m = streamTake(i, 100)
 			}
@@ -95,7 +95,7 @@ func TestLargeRequestsAreReadAsThereIsRoom(t *testing.T) {
 	})
 }
 
-// However small they are, so many wait at most.
+// At most maxWaiting requests wait, however small they are.
 func TestSmallRequestsWaitUpToANumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, store, stream, ended := hand(t)
@@ -121,13 +121,14 @@ func TestSmallRequestsWaitUpToANumber(t *testing.T) {
 	})
 }
 
-// Who asks nothing for hours is not one who does not read.
+// A client that sends nothing for hours is not cut off: only one that does not read
+// answers is.
 func TestAStreamMayBeIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, store, stream, ended := hand(t)
 		close(store.let)
 		for i := range uint64(2) {
-			time.Sleep(25 * time.Hour) // of the bubble
+			time.Sleep(25 * time.Hour) // in the time of the bubble
 			stream.requests <- streamTake(i, 100)
 		}
 		close(stream.requests)

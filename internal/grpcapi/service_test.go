@@ -18,7 +18,7 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// wantCode says that an error has a code and that its text tells.
+// wantCode checks the code of an error, and that its text contains a given part.
 func wantCode(t *testing.T, name string, err error, code codes.Code, says string) {
 	t.Helper()
 	if status.Code(err) != code || !strings.Contains(status.Convert(err).Message(), says) {
@@ -102,8 +102,8 @@ func TestBatchOfChecksDecidesAsChecks(t *testing.T) {
 	}
 }
 
-// A check that was denied is told to be unavailable when an enforced rule is
-// closed, and the store failed.
+// A denied check is reported as unavailable if an enforced rule fails closed and the
+// store failed.
 func TestWhatIsUnavailable(t *testing.T) {
 	hit := func(d stint.Decision, f stint.OnFailure, shadow bool) rule.Hit {
 		return rule.Hit{Rule: &rule.Rule{Policy: stint.Policy{OnFailure: f}}, Shadow: shadow, Decision: d}
@@ -128,7 +128,7 @@ func TestWhatIsUnavailable(t *testing.T) {
 	}
 }
 
-// decisionAt is one decision of many.
+// decisionAt returns one decision of a batch.
 func decisionAt(m *stintv1.Decisions, i int) *stintv1.Decision {
 	return &stintv1.Decision{
 		Allowed: at(m.GetAllowed(), i, false), Limit: at(m.GetLimit(), i, 0), Remaining: at(m.GetRemaining(), i, 0),
@@ -138,7 +138,7 @@ func decisionAt(m *stintv1.Decisions, i int) *stintv1.Decision {
 	}
 }
 
-// algorithms is a limit of each.
+// algorithms returns a limit of each algorithm.
 func algorithms() []*stintv1.Limit {
 	second := time.Second.Microseconds()
 	return []*stintv1.Limit{
@@ -153,7 +153,7 @@ func algorithms() []*stintv1.Limit {
 	}
 }
 
-// Whichever way a take comes in, its decision is the same.
+// A take has the same decision through every call.
 func TestEveryWayDecidesAlike(t *testing.T) {
 	r := run(t, Options{})
 	stream, err := r.Stream(t.Context())
@@ -236,7 +236,7 @@ func TestPeekGiveBackAndReset(t *testing.T) {
 	if err != nil || got.GetDecision().GetRemaining() != 2 {
 		t.Error(got, err)
 	}
-	if _, err := r.GiveBack(t.Context(), &stintv1.GiveBackRequest{Key: "k", Limits: limits, AtUs: 1}); err != nil { // of another window
+	if _, err := r.GiveBack(t.Context(), &stintv1.GiveBackRequest{Key: "k", Limits: limits, AtUs: 1}); err != nil { // at_us is in another window
 		t.Error(err)
 	}
 	remaining(2)
@@ -264,7 +264,7 @@ func TestWhoIsNotKnownSpeaksForNoRule(t *testing.T) {
 	}
 }
 
-// streamed is the answer to one request of a stream of its own.
+// streamed returns the answer to one request, on a stream of its own.
 func (r *running) streamed(t *testing.T, m *stintv1.StreamRequest) *stintv1.Answer {
 	t.Helper()
 	stream, err := r.Stream(t.Context())

@@ -55,7 +55,7 @@ func TestStreamAnswersInOrder(t *testing.T) {
 			case 1:
 				m = streamCheck(i, "/watched", "a")
 			case 2:
-				m = &stintv1.StreamRequest{Id: i} // wrong
+				m = &stintv1.StreamRequest{Id: i} // invalid
 			case 3:
 				m = streamCheck(i, "/orders", fmt.Sprint("k", i))
 			}
@@ -91,12 +91,12 @@ func TestStreamAnswersInOrder(t *testing.T) {
 	}
 }
 
-// waiting is a store that answers when it is let.
+// waiting is a store that blocks until the test releases it.
 type waiting struct {
 	stint.Store
 
 	let   chan struct{}
-	calls chan int // how many groups each call had
+	calls chan int // number of groups of each call
 }
 
 func (w *waiting) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
@@ -121,7 +121,7 @@ type handed struct {
 
 	ctx      context.Context //nolint:containedctx // a stream has one
 	requests chan *stintv1.StreamRequest
-	asked    chan struct{} // gets one each time that a request is asked for
+	asked    chan struct{} // receives one value for each call of Recv
 	answers  chan *stintv1.StreamResponse
 }
 
@@ -137,7 +137,7 @@ func (h *handed) Recv() (*stintv1.StreamRequest, error) {
 
 func (h *handed) Send(m *stintv1.StreamResponse) error { h.answers <- m; return nil }
 
-// What comes while the store is busy is one call afterwards.
+// Requests that arrive while the store is busy become one call afterwards.
 func TestStreamDecidesTogetherWhatWaits(t *testing.T) {
 	store := newWaiting()
 	s := run(t, Options{Store: store}).service
@@ -196,7 +196,8 @@ func TestClientThatDoesNotReadIsCutOff(t *testing.T) {
 	}
 }
 
-// Requests of any size pass, however little room there is for those that wait.
+// Large requests pass in order, even if together they exceed the bound on waiting
+// bytes.
 func TestLargeRequestsWaitForRoom(t *testing.T) {
 	r := run(t, Options{})
 	stream, err := r.Stream(t.Context())
@@ -243,7 +244,7 @@ func (broken) Take(context.Context, stint.Claim) (stint.Decision, error) { panic
 
 func TestPanicEndsTheStreamAlone(t *testing.T) {
 	r := run(t, Options{Store: broken{}})
-	for n := range int64(2) { // the process is still there
+	for n := range int64(2) { // the process still runs
 		stream, err := r.Stream(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -260,7 +261,7 @@ func TestPanicEndsTheStreamAlone(t *testing.T) {
 	}
 }
 
-// Streams that are dropped in the middle leave nothing behind.
+// Streams that clients drop in the middle leave no goroutine behind.
 func TestDroppedStreamsLeaveNothing(t *testing.T) {
 	r := run(t, Options{})
 	before := runtime.NumGoroutine()
@@ -282,7 +283,7 @@ func TestDroppedStreamsLeaveNothing(t *testing.T) {
 	}
 }
 
-// drop opens a stream, sends, and is gone.
+// drop opens a stream, sends a request, and drops the connection.
 func drop(t *testing.T, conn grpc.ClientConnInterface) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -107,8 +107,8 @@ func TestWrongBatchesSayWhatIsWrong(t *testing.T) {
 	wantCode(t, "no attributes", err, codes.InvalidArgument, "attributes: is missing")
 }
 
-// A wrong group of a batch fails alone, whatever the batch before it left in
-// the room that they share. It is not counted, and neither is a shadow.
+// An invalid group of a batch fails alone, whatever an earlier batch left in the
+// pooled memory. Neither it nor a shadow group is counted.
 func TestWrongGroupsLeaveTheOthers(t *testing.T) {
 	r := run(t, Options{})
 	for i := range int64(5) {
@@ -127,7 +127,7 @@ func TestWrongGroupsLeaveTheOthers(t *testing.T) {
 		if len(f) != 2 || f[0].GetIndex() != 0 || f[1].GetIndex() != 2 || f[1].GetCode() != int32(codes.InvalidArgument) {
 			t.Errorf("failures: %v", f)
 		}
-		for at, remaining := range []int64{0, 49 - i, 0, 49 - i} { // the group before the shadow has failed: nothing is charged
+		for at, remaining := range []int64{0, 49 - i, 0, 49 - i} { // a shadow after a failed group charges nothing
 			if d := decisionAt(got.GetDecisions(), at); d.GetRemaining() != remaining || d.GetAllowed() != (remaining > 0) || (d.GetAtUs() > 0) != (remaining > 0) {
 				t.Errorf("decision %d: %v", at, d)
 			}
@@ -138,7 +138,7 @@ func TestWrongGroupsLeaveTheOthers(t *testing.T) {
 	}
 }
 
-// Why a store that is left alone fails was logged when that began.
+// An open circuit breaker is not logged for each call: it was logged when it opened.
 func TestStoreThatIsLeftAloneIsNoNews(t *testing.T) {
 	r := run(t, Options{Store: failing{&stint.Error{Code: stint.CodeUnavailable, Kind: "breaker_open"}}})
 	_, err := r.Take(t.Context(), &stintv1.TakeRequest{Key: "k", Limits: []*stintv1.Limit{perMinute(5)}})
@@ -148,7 +148,7 @@ func TestStoreThatIsLeftAloneIsNoNews(t *testing.T) {
 	}
 }
 
-// until is a context whose own timer has not fired, whatever its deadline is.
+// until is a context whose deadline is set but whose own timer never fires.
 type until struct {
 	context.Context //nolint:containedctx // it is one
 
@@ -157,8 +157,8 @@ type until struct {
 
 func (u until) Deadline() (time.Time, bool) { return u.deadline, true }
 
-// A store that keeps the time of a call by itself may end before the context
-// does. That its caller had too little of it is no news.
+// A store with a timer of its own may end a call before the context does. A timeout
+// caused by the caller's short deadline is not logged.
 func TestTimeThatIsOverIsNoNews(t *testing.T) {
 	r := run(t, Options{Store: failing{&stint.Error{Code: stint.CodeTimeout, Kind: "timeout"}}})
 	for after, lines := range map[time.Duration]int64{-time.Microsecond: 0, time.Hour: 1} {
@@ -170,7 +170,7 @@ func TestTimeThatIsOverIsNoNews(t *testing.T) {
 	}
 }
 
-// Callers who bring ever new limits do not fill the memory.
+// Callers with ever new limits do not fill the memory.
 func TestLimitsThatAreKeptAreBounded(t *testing.T) {
 	var c limitCache
 	c.init()
@@ -193,8 +193,8 @@ func TestLimitsThatAreKeptAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzMessages asks what no client would: whatever arrives is an answer or a
-// status that blames the caller.
+// FuzzMessages sends messages that no client would. Each gets an answer or a status
+// that blames the caller.
 func FuzzMessages(f *testing.F) {
 	set, err := rule.Parse(rule.File{Name: "rules.yaml", Data: []byte(someRules)})
 	if err != nil {
@@ -230,7 +230,7 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// fuzzed calls with a message of that text.
+// fuzzed makes a call with a message of the given text.
 func fuzzed[M any, A any, P interface {
 	*M
 	proto.Message
