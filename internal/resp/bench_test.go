@@ -12,13 +12,13 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// looped is a client that sends the same commands again and again, without
-// the cost of a socket.
+// looped is a connection whose client repeats the same commands, without the cost of a
+// socket.
 type looped struct {
 	net.Conn
 	sent []byte
 	at   int
-	left int // rounds
+	left int // repetitions left
 }
 
 func (l *looped) Read(p []byte) (int, error) {
@@ -37,7 +37,7 @@ func (*looped) SetReadDeadline(time.Time) error  { return nil }
 func (*looped) SetWriteDeadline(time.Time) error { return nil }
 func (*looped) Close() error                     { return nil }
 
-// pipeline is n checks of many keys.
+// pipeline returns n checks of many keys.
 func pipeline(n int) []byte {
 	var b strings.Builder
 	for i := range n {
@@ -62,8 +62,8 @@ func BenchmarkCommands(b *testing.B) {
 	}
 }
 
-// BenchmarkSocket is a client and the server on one loopback connection. With
-// -cpu 1 both share a core.
+// BenchmarkSocket runs a client and the server on one loopback connection. With -cpu 1
+// both share a core.
 func BenchmarkSocket(b *testing.B) {
 	for _, n := range []int{1, 64} {
 		b.Run(fmt.Sprintf("pipeline=%d", n), func(b *testing.B) { benchmarkSocket(b, n) })

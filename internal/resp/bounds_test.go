@@ -14,8 +14,7 @@ import (
 	"github.com/stintdev/stint/internal/secret"
 )
 
-// TestHostileInputEndsItsOwnConnection has another client that goes on being
-// served.
+// TestHostileInputEndsItsOwnConnection checks that another client is still served.
 func TestHostileInputEndsItsOwnConnection(t *testing.T) {
 	s := run(t, Options{})
 	other := s.dial()
@@ -39,8 +38,8 @@ func TestHostileInputEndsItsOwnConnection(t *testing.T) {
 	other.want(five(0, 1, 0, -1, 1))
 }
 
-// TestStrangersMaySendLittle has who has not said AUTH send more than that
-// takes; afterwards the same is taken.
+// TestStrangersMaySendLittle sends more than an unauthenticated client may. After AUTH
+// the same input is accepted.
 func TestStrangersMaySendLittle(t *testing.T) {
 	s := run(t, Options{Token: secret.Fixed("s3cret")})
 	long := strings.Repeat("x", maxStranger)
@@ -69,7 +68,7 @@ func TestCommandArrivesInAnyParts(t *testing.T) {
 	c.want(five(0, 2, 1, -1, 1) + "+PONG\r\n" + "$2\r\nhi\r\n" + five(0, 2, 0, -1, 2))
 }
 
-// TestAnswersKeepTheirOrder sends more at once than any batch or buffer holds.
+// TestAnswersKeepTheirOrder sends more at once than a batch or a buffer holds.
 func TestAnswersKeepTheirOrder(t *testing.T) {
 	c := run(t, Options{}).dial()
 	const n = 3*maxBatch + 7
@@ -86,7 +85,7 @@ func TestAnswersKeepTheirOrder(t *testing.T) {
 	c.want(want.String())
 }
 
-// TestAHundredThousandCommandsAtOnce are sent before any answer is read.
+// TestAHundredThousandCommandsAtOnce sends all commands before it reads an answer.
 func TestAHundredThousandCommandsAtOnce(t *testing.T) {
 	s := run(t, Options{})
 	c := s.dial()
@@ -124,8 +123,8 @@ func TestSlowClientsAreCut(t *testing.T) {
 	}
 }
 
-// TestSlowReaderIsCut sends commands and reads no answer, until the server has
-// given up; it must not have kept what could not be sent.
+// TestSlowReaderIsCut sends commands and reads no answer, until the server closes the
+// connection. The server must not have buffered the unsent answers.
 func TestSlowReaderIsCut(t *testing.T) {
 	s := run(t, Options{WriteTimeout: 50 * time.Millisecond})
 	c := s.dial()
@@ -162,8 +161,8 @@ func TestTooManyConnectionsAreRefused(t *testing.T) {
 	c.want("+PONG\r\n")
 }
 
-// TestConnectionsThatDropLeaveNothing opens connections, lets them break off in
-// the middle of a command and looks for what they left.
+// TestConnectionsThatDropLeaveNothing opens connections and drops them in the middle
+// of a command. They must leave nothing behind.
 func TestConnectionsThatDropLeaveNothing(t *testing.T) {
 	s := run(t, Options{})
 	before := runtime.NumGoroutine()
@@ -179,7 +178,7 @@ func TestConnectionsThatDropLeaveNothing(t *testing.T) {
 		}
 		_, _ = io.WriteString(conn, parts[i%len(parts)])
 		if i%len(parts) > 0 {
-			_ = conn.(*net.TCPConn).SetLinger(0) // as of a client that was killed; and its port is free at once
+			_ = conn.(*net.TCPConn).SetLinger(0) // like a killed client; also frees the port at once
 		}
 		conn.Close()
 	}
@@ -230,7 +229,7 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 	close(gate)
 }
 
-// gated is a store whose calls wait at a gate.
+// gated is a store whose calls wait until the test releases them.
 type gated struct {
 	stint.Store
 	entered, gate chan struct{}

@@ -11,7 +11,7 @@ import (
 	"github.com/stintdev/stint/internal/secret"
 )
 
-// TestRedisCLI asks as people do.
+// TestRedisCLI runs redis-cli.
 func TestRedisCLI(t *testing.T) {
 	cli, err := exec.LookPath("redis-cli")
 	if err != nil {
@@ -37,8 +37,8 @@ func TestRedisCLI(t *testing.T) {
 	}
 }
 
-// TestRueidis connects with the options of whoever sets none, client-side
-// caching included, and without.
+// TestRueidis connects with default options, which include client-side caching, and
+// without caching.
 func TestRueidis(t *testing.T) {
 	s := run(t, Options{Token: secret.Fixed("s3cret")})
 	for i, option := range []rueidis.ClientOption{

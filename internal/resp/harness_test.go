@@ -13,14 +13,13 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// patience bounds every wait of the tests. No test waits so long when it
-// passes.
+// patience bounds every wait of the tests. A test that passes never waits this long.
 const patience = 20 * time.Second
 
 // start is the time at which the stores of the tests begin.
 const start = int64(1_700_000_040_000_000)
 
-// clock is a store's time, which only the test moves.
+// clock is the clock of a store; only the test moves it.
 type clock struct{ micros atomic.Int64 }
 
 func newClock() *clock {
@@ -62,7 +61,7 @@ func run(t *testing.T, options Options) *running {
 	return r
 }
 
-// client is a connection that speaks by the letter.
+// client is a connection that sends and expects exact bytes.
 type client struct {
 	net.Conn
 	t      *testing.T
@@ -112,7 +111,7 @@ func (c *client) wantEnd(rest string) {
 	}
 }
 
-// encode writes words as clients do.
+// encode encodes words as clients do: an array of bulk strings.
 func encode(words ...string) string {
 	out := appendArray(nil, len(words))
 	for _, w := range words {
@@ -124,7 +123,7 @@ func encode(words ...string) string {
 // words is encode of a line.
 func words(line string) string { return encode(strings.Fields(line)...) }
 
-// failing is a store that never answers.
+// failing is a store that returns an error for every call.
 type failing struct{ err error }
 
 func (f failing) Take(context.Context, stint.Claim) (stint.Decision, error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/stintdev/stint/internal/secret"
 )
 
-// TestNPMRedis runs a program of Node.js that asks by the npm client redis, in
-// both versions of the protocol.
+// TestNPMRedis runs a Node.js program that uses the npm client redis, in both protocol
+// versions.
 func TestNPMRedis(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -64,7 +64,7 @@ func npmAnswers() map[string]any {
 	}
 }
 
-// runNode runs client.mjs and returns what it said, by what it had asked.
+// runNode runs client.mjs and returns its output, by command.
 func runNode(t *testing.T, node string, args ...string) map[string]any {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)

@@ -69,9 +69,8 @@ func TestParseInt(t *testing.T) {
 	}
 }
 
-// FuzzParse looks for bytes that make the parser do anything but take a
-// command, ask for more or refuse, and for a command that is read otherwise
-// when it arrives in two parts.
+// FuzzParse checks that the parser accepts a command, asks for more or refuses, and
+// that a command that arrives in two parts is parsed alike.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		words("CL.THROTTLE user 15 30 60 1"), "PING \"a\\x41\" 'b'\r\n", "*1\r\n$-1\r\n", "*1000000\r\n", "*2\r\n*1\r\n$1\r\na\r\n", "*0\r\n", "\r\n", "$5\r\nhello\r\n",

@@ -10,13 +10,13 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// five is the answer to CL.THROTTLE.
+// five returns the answer to CL.THROTTLE.
 func five(limited, limit, remaining, retry, reset int) string {
 	return fmt.Sprintf("*5\r\n:%d\r\n:%d\r\n:%d\r\n:%d\r\n:%d\r\n", limited, limit, remaining, retry, reset)
 }
 
-// TestAnswersAsRedisCell follows one key that may do 5 at once and one more a
-// second: the table of redis-cell's own test, in its seconds.
+// TestAnswersAsRedisCell uses one key with a burst of 5 and a rate of one a second:
+// the table of redis-cell's own test, in seconds.
 func TestAnswersAsRedisCell(t *testing.T) {
 	s := run(t, Options{})
 	c := s.dial()
@@ -41,7 +41,7 @@ func TestAnswersAsRedisCell(t *testing.T) {
 		{9500 * time.Millisecond, 0, five(0, 5, 4, -1, 1)},
 		{9500 * time.Millisecond, 2, five(0, 5, 2, -1, 3)},
 		{9500 * time.Millisecond, 5, five(1, 5, 2, 3, 3)},
-		{9500 * time.Millisecond, -2, five(0, 5, 4, -1, 1)}, // gives back
+		{9500 * time.Millisecond, -2, five(0, 5, 4, -1, 1)}, // refunds
 		{9500 * time.Millisecond, -9, five(0, 5, 5, -1, 0)}, // never above the full allowance
 	} {
 		s.clock.add(step.when - passed)
