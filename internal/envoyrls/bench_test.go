@@ -10,7 +10,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// benched answers requests of a plenty of the limit.
+// benched answers requests under a limit that is never reached.
 func benched(b *testing.B, options func(*Options), r *pb.RateLimitRequest) {
 	b.Helper()
 	s := serve(b, strings.ReplaceAll(messaging, "_unit: 2", "_unit: 1000000000"), func(o *Options) {

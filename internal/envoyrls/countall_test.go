@@ -26,7 +26,7 @@ func TestCountingAllGoesPastTheLimit(t *testing.T) {
 		want string
 	}{
 		{3, false, "OK | OK 5/DAY left 2 reset 6400"},
-		{3, false, "OVER_LIMIT | OVER_LIMIT 5/DAY left 0 reset 6400"}, // 6 are counted
+		{3, false, "OVER_LIMIT | OVER_LIMIT 5/DAY left 0 reset 6400"}, // the counter is at 6
 		{1, true, "OK | OK 5/DAY left 0 reset 6400"},
 		{2, true, "OK | OK 5/DAY left 2 reset 6400"},
 		{4_000_000_000, false, "OVER_LIMIT | OVER_LIMIT 5/DAY left 0 reset 6400"},

@@ -14,11 +14,12 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// guarded is a store that answers for another one that fails, as guard does.
+// guarded is a store that makes degraded decisions when the store behind it fails, as
+// guard does.
 type guarded struct {
 	stint.Store
 
-	calls, failing int // the call that has no answer
+	calls, failing int // failing is the number of the call that fails
 }
 
 func (g *guarded) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
@@ -31,8 +32,8 @@ func (g *guarded) TakeGroups(ctx context.Context, groups []stint.Group, out []st
 	return nil
 }
 
-// Of the two calls that stopping takes, the second is not made after the first
-// has failed: it would count by what nobody knows.
+// StopWhenOver makes two calls. If the first fails, the second is not made: its claims
+// would depend on unknown counts.
 func TestAStoreThatFailsDuringEitherCallIsToldOf(t *testing.T) {
 	for failing := range 3 {
 		store := &guarded{failing: failing}
@@ -51,14 +52,14 @@ func TestAStoreThatFailsDuringEitherCallIsToldOf(t *testing.T) {
 	}
 }
 
-// slow is a store whose answer nobody waits for.
+// slow is a store that takes longer than its callers wait.
 type slow struct{ stint.Store }
 
 func (slow) TakeGroups(context.Context, []stint.Group, []stint.Decision) error {
 	return &stint.Error{Code: stint.CodeTimeout, Problem: "gave up on 10.0.0.1", Err: errors.New("slow")}
 }
 
-// until is a context whose own timer has not fired, whatever its deadline is.
+// until is a context whose deadline is set but whose own timer never fires.
 type until struct {
 	context.Context //nolint:containedctx // it is one
 
@@ -67,8 +68,7 @@ type until struct {
 
 func (u until) Deadline() (time.Time, bool) { return u.deadline, true }
 
-// Envoy waits 20 ms unless told otherwise: a store that is slower must not fill
-// the log with a line for each request.
+// Envoy waits 20 ms by default. A slower store must not log a line for each request.
 func TestTheLogIsForWhatTheCallerWaitedFor(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -13,9 +13,9 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// FuzzShouldRateLimit says that no message stops the process, however it is
-// told to count: each is answered by a status a descriptor that can be sent, or
-// refused as the caller's mistake.
+// FuzzShouldRateLimit checks that no message causes a panic, in any counting mode.
+// Each gets a response with one valid status for each descriptor, or is refused as the
+// caller's mistake.
 func FuzzShouldRateLimit(f *testing.F) {
 	override := request("model", "user=b")
 	override.Descriptors[0].Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 1, Unit: 99, UnitMultiplier: wrapperspb.UInt32(1 << 31)}

@@ -31,7 +31,7 @@ func TestSeveralLimitsOfADescriptorAreOneGroup(t *testing.T) {
 	user := request("d", "user=1")
 	s.want(user, "OK | OK 2/SECOND left 1 reset 1")
 	s.want(user, "OK | OK 2/SECOND left 0 reset 1")
-	s.want(user, "OVER_LIMIT | OVER_LIMIT 2/SECOND left 0 reset 1") // and the minute keeps its third
+	s.want(user, "OVER_LIMIT | OVER_LIMIT 2/SECOND left 0 reset 1") // the minute is not charged
 	s.clock.add(time.Second)
 	s.want(user, "OK | OK 3/MINUTE left 0 reset 39")
 	s.want(user, "OVER_LIMIT | OVER_LIMIT 3/MINUTE left 0 reset 39") // the longer wait decides
@@ -69,7 +69,7 @@ func TestCountingAllCountsEachOfSeveralLimits(t *testing.T) {
 		s.want(user, want)
 	}
 	s.clock.add(time.Second)
-	s.want(user, "OVER_LIMIT | OVER_LIMIT 3/MINUTE left 0 reset 39") // the denied one has counted
+	s.want(user, "OVER_LIMIT | OVER_LIMIT 3/MINUTE left 0 reset 39") // the denied request counted
 }
 
 func TestEachOfSeveralLimitsIsCountedByItsName(t *testing.T) {
@@ -83,7 +83,7 @@ func TestEachOfSeveralLimitsIsCountedByItsName(t *testing.T) {
 	}
 }
 
-// A thousand descriptors of one counter are asked for their sum, as two are.
+// A thousand descriptors of one counter are charged as their sum, as two are.
 func TestManyDescriptorsOfOneCounter(t *testing.T) {
 	s := serve(t, strings.ReplaceAll(messaging, "_unit: 2", "_unit: 1500"))
 	r := request("messaging", strings.Split(strings.TrimSuffix(strings.Repeat("to_number=1 ", maxDescriptors), " "), " ")...)

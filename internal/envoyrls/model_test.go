@@ -15,19 +15,19 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// modelled is a descriptor of a configuration as the model of Envoy's service
-// has it.
+// modelled is a descriptor of a configuration in the model of Envoy's service.
 type modelled struct {
 	key, value               string
-	unit, requests           int // 0: no limit; of a limit, the seconds
+	unit, requests           int // unit in seconds; 0: no limit
 	unlimited, shadow, quota bool
 	share                    bool
 	name, replaces           string
 	below                    []*modelled
 }
 
-// envoyModel is what Envoy's service is documented to do, written down anew
-// and simply: a counter for each key and window, added to whatever comes out.
+// envoyModel is an independent, simple implementation of the documented behavior of
+// Envoy's service: a counter for each key and window, which is increased whatever the
+// outcome.
 type envoyModel struct {
 	top         []*modelled
 	counters    map[string]int64
@@ -41,7 +41,7 @@ func modelConfig() []*modelled {
 		{key: "user", value: "root", unlimited: true},
 		{key: "user", value: "banned", unit: 1, requests: 0},
 		{key: "path", value: "/a*", unit: 60, requests: 4},
-		{key: "path", value: "/a/b*", unit: 60, requests: 1}, // never: the one before matches first
+		{key: "path", value: "/a/b*", unit: 60, requests: 1}, // never used: the previous one matches first
 		{key: "path", value: "/a/exact", unit: 3600, requests: 2},
 		{key: "path", value: "/in*side", unit: 60, requests: 1},
 		{key: "path", value: "*/mid*dle/*", unit: 60, requests: 5},
@@ -100,7 +100,7 @@ func modelFile(top []*modelled) string {
 	return text
 }
 
-// starred is Envoy's * in a value, by the regular expression that it stands for.
+// starred matches Envoy's * in a value, by an equivalent regular expression.
 func starred(pattern string) *regexp.Regexp {
 	return regexp.MustCompile("(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$")
 }
@@ -124,7 +124,7 @@ func (e *envoyModel) find(entries []*common.RateLimitDescriptor_Entry) (found *m
 		}
 		value := entry.GetValue()
 		if level[at].share {
-			value = "\x00" + level[at].value // not the text that a limit of a request's own counts by
+			value = "\x00" + level[at].value // unlike the value that an override counts by
 		}
 		counter += fmt.Sprintf("%q=%q ", entry.GetKey(), value)
 		if found, level = level[at], level[at].below; i < len(entries)-1 {
@@ -137,7 +137,7 @@ func (e *envoyModel) find(entries []*common.RateLimitDescriptor_Entry) (found *m
 	return nil, ""
 }
 
-// answer is the response in the words of shown.
+// answer returns the response in the format of shown.
 func (e *envoyModel) answer(r *pb.RateLimitRequest, now int64) (text string) {
 	n := len(r.GetDescriptors())
 	limits, counters, hits := make([]*modelled, n), make([]string, n), make([]int64, n)
@@ -146,7 +146,7 @@ func (e *envoyModel) answer(r *pb.RateLimitRequest, now int64) (text string) {
 		limits[i], counters[i] = e.find(d.GetEntries())
 		if o := d.GetLimit(); o != nil {
 			unit := map[typepb.RateLimitUnit]int{typepb.RateLimitUnit_MINUTE: 60, typepb.RateLimitUnit_HOUR: 3600}[o.GetUnit()]
-			limits[i], counters[i] = &modelled{unit: unit, requests: int(o.GetRequestsPerUnit())}, "brought " // apart, unlike there
+			limits[i], counters[i] = &modelled{unit: unit, requests: int(o.GetRequestsPerUnit())}, "brought " // overrides count apart, unlike in Envoy's service
 			for _, entry := range d.GetEntries() {
 				counters[i] += fmt.Sprintf("%q=%q ", entry.GetKey(), entry.GetValue())
 			}
@@ -184,7 +184,7 @@ func (e *envoyModel) answer(r *pb.RateLimitRequest, now int64) (text string) {
 			}
 			if left < 0 {
 				switch left = 0; {
-				case hits[i] < 0: // what is given back is always welcome
+				case hits[i] < 0: // a refund is always allowed
 				case l.shadow:
 				case inQuota:
 					code = "OVER_LIMIT"
@@ -202,7 +202,7 @@ func (e *envoyModel) answer(r *pb.RateLimitRequest, now int64) (text string) {
 	return overall + text
 }
 
-// count adds to the counters, and returns what each was after its turn.
+// count increases the counters, and returns the value of each after its increase.
 func (e *envoyModel) count(limits []*modelled, counters []string, hits []int64) []int64 {
 	near, some := make([]bool, len(limits)), false
 	for i, l := range limits {
@@ -222,8 +222,8 @@ func (e *envoyModel) count(limits []*modelled, counters []string, hits []int64) 
 	return after
 }
 
-// modelRequest is a request of one to four descriptors, some of which have a
-// limit.
+// modelRequest returns a random request of one to four descriptors, some with
+// overrides.
 func modelRequest(random *rand.Rand) *pb.RateLimitRequest {
 	pick := func(all ...string) string { return all[random.IntN(len(all))] }
 	r := &pb.RateLimitRequest{Domain: "model"}
@@ -249,8 +249,8 @@ func modelRequest(random *rand.Rand) *pb.RateLimitRequest {
 	return r
 }
 
-// A random walk through requests and time gives what the model says, status by
-// status, in each of the ways that Envoy's service can be told to count.
+// A random walk through requests and time has the statuses of the model, in each
+// counting mode of Envoy's service.
 func TestCountingAllIsThatOfEnvoysService(t *testing.T) {
 	seeds := uint64(20)
 	if testing.Short() {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// What is in the folder and no file must neither be waited for nor filled into
-// memory.
+// An entry of the directory that is not a regular file must neither block the reader
+// nor fill the memory.
 func TestWhatIsNoFileIsNotRead(t *testing.T) {
 	s := serve(t, messaging, func(o *Options) {
 		if err := os.Mkdir(filepath.Join(o.Dir, "sub"), 0o700); err != nil {
@@ -25,7 +25,7 @@ func TestWhatIsNoFileIsNotRead(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		write(t, filepath.Join(o.Dir, "basic"), limited("basic", "3")) // which Envoy's service reads
+		write(t, filepath.Join(o.Dir, "basic"), limited("basic", "3")) // Envoy's service reads it
 		write(t, filepath.Join(o.Dir, "long.yaml"), strings.Repeat("#", maxFile+2))
 	})
 	s.want(request("messaging", "to_number=1"), "OK | OK 2/MINUTE left 1 reset 40")

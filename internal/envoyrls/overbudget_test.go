@@ -13,8 +13,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// Most Envoys let a request pass when its service answers with an error. A flood
-// of keys under limits that requests bring must not lift those limits.
+// Most Envoys let a request pass when the service returns an error. A flood of keys
+// under overrides must therefore not disable the overrides.
 func TestOverridesWithoutRoomAreOverLimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		set                    func(*Options)
@@ -37,7 +37,7 @@ func TestOverridesWithoutRoomAreOverLimit(t *testing.T) {
 				o.Store = stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000, CallerKeys: 64, Clock: newClock().read})
 				o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 			})
-			for i := range 1000 { // each of them exhausts its key
+			for i := range 1000 { // each exhausts its key
 				flood := bringing(fmt.Sprintf("to_number=flood%d", i))
 				if flood.HitsAddend = 1; strings.HasPrefix(name, "count all") {
 					flood.HitsAddend = stint.MaxLimit // such a counter has no lower end
@@ -58,7 +58,7 @@ func TestOverridesWithoutRoomAreOverLimit(t *testing.T) {
 	}
 }
 
-// bringing is a request that brings the limit of one a minute.
+// bringing returns a request with an override of one a minute.
 func bringing(text string) *pb.RateLimitRequest {
 	r := request("messaging", text)
 	r.Descriptors[0].Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 1, Unit: typepb.RateLimitUnit_MINUTE}

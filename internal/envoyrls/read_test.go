@@ -100,8 +100,8 @@ descriptors:
 	}
 }
 
-// FuzzParse says that no file stops the process, and that what is read can be
-// asked.
+// FuzzParse checks that no file causes a panic, and that a parsed file answers
+// requests.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(messaging), "to_number", "1")
 	f.Add([]byte("domain: d\ndescriptors: &x\n  - key: a*b\n    <<: [{value: v*}]\n    metadata: {a: [1, {b: c}]}\n    descriptors: *x\n"), "a", "v")
@@ -119,7 +119,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What Envoy's service reads without a word is read too, and warned of.
+// A file that Envoy's service reads silently is read too, with warnings.
 func TestWhatEnvoysServiceOverlooksIsAWarning(t *testing.T) {
 	for config, warning := range map[string]string{
 		"domain: d\n---\n":                                                "",
@@ -148,8 +148,8 @@ func TestOnlyPatternsAreShared(t *testing.T) {
 	}
 }
 
-// A small file that stands for a great one, through aliases, is refused or
-// shares what it names.
+// A small file that expands through aliases to a large one is refused, or shares what
+// its aliases name.
 func TestFilesThatGrowAreBounded(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	var names, told strings.Builder
@@ -178,7 +178,7 @@ func TestFilesThatGrowAreBounded(t *testing.T) {
 	}
 }
 
-// An alias is short, and what it stands for may be long.
+// The length of an alias says nothing about the length of its target.
 func TestAliasesAreCountedAsWhatTheyStandFor(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads hundreds of thousands of limits")

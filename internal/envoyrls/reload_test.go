@@ -11,7 +11,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// following is a service that follows its folder, and what it was told.
+// following is a service that watches its directory, with a record of its loads.
 type following struct {
 	*serving
 	loaded chan int
@@ -68,7 +68,7 @@ func TestABadFileTakesNoOtherDomainDown(t *testing.T) {
 	f.wantLoaded(0)
 	f.want(request("a", "k=1"), "OK | OK 9/MINUTE left 6 reset 40")
 	write(t, filepath.Join(dir, "c.yaml"), limited("b", "1"))
-	f.wantLoaded(1) // the domain is that of b.yaml
+	f.wantLoaded(1) // b.yaml has the domain
 	f.want(request("b", "k=2"), "OK | OK 8/MINUTE left 7 reset 40")
 	if err := os.Remove(b); err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestASwappedConfigMapIsRead(t *testing.T) {
 	f.want(request("d", "k=1"), "OK | OK 7/MINUTE left 5 reset 40")
 }
 
-// A folder that comes back as it was is no change, and no mistake any longer.
+// A directory that reappears unchanged counts as a successful load.
 func TestAFolderThatComesBackIsRead(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "config")
 	if err := os.Mkdir(dir, 0o700); err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// RUNTIME_ROOT is a link that those who roll out configurations of Envoy's
-// service set to another folder.
+// RUNTIME_ROOT of Envoy's service is a symbolic link, which a rollout switches to
+// another directory.
 func TestARootThatIsSwappedIsRead(t *testing.T) {
 	dir := t.TempDir()
 	for version, requests := range map[string]string{"v1": "3", "v2": "7"} {

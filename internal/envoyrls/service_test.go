@@ -35,7 +35,7 @@ func newClock() *clock {
 func (c *clock) read() int64         { return c.micros.Load() }
 func (c *clock) add(d time.Duration) { c.micros.Add(d.Microseconds()) }
 
-// serving is a service over a store whose time the test moves.
+// serving is a service over a store whose clock the test moves.
 type serving struct {
 	*Service
 	t     testing.TB
@@ -68,7 +68,7 @@ func write(t testing.TB, path, text string) {
 	}
 }
 
-// descriptor is a descriptor of entries written as key=value,key=value.
+// descriptor returns a descriptor of entries written as key=value,key=value.
 func descriptor(entries string) *common.RateLimitDescriptor {
 	d := &common.RateLimitDescriptor{}
 	for entry := range strings.SplitSeq(entries, ",") {
@@ -86,8 +86,8 @@ func request(domain string, descriptors ...string) *pb.RateLimitRequest {
 	return r
 }
 
-// shown is an answer in few words: the overall code, then of each status its
-// code, limit, what remains, and the seconds to its reset.
+// shown returns a response as short text: the overall code, then for each status its
+// code, limit, remaining requests and the seconds until its reset.
 func shown(r *pb.RateLimitResponse) string {
 	text := r.GetOverallCode().String()
 	for _, s := range r.GetStatuses() {
@@ -267,8 +267,8 @@ descriptors:
 	s.want(request("d", "hard=1", "watched=new"), "OVER_LIMIT | OVER_LIMIT 1/MINUTE left 0 reset 40 | OK 1/MINUTE left 1 reset 40")
 }
 
-// TestQuotaModeDeniesWhenAllQuotasAreOver has two pools of which one is enough,
-// beside limits of their own.
+// TestQuotaModeDeniesWhenAllQuotasAreOver uses two pools in quota mode, one of which
+// suffices, and other limits.
 func TestQuotaModeDeniesWhenAllQuotasAreOver(t *testing.T) {
 	config := `
 domain: d
@@ -293,8 +293,8 @@ descriptors:
 	}
 }
 
-// TestOneQuotaIsAllOrNone has a plain limit beside a single quota: a request that
-// the quota denies leaves it as it is.
+// TestOneQuotaIsAllOrNone has a plain limit and a single quota. A request that the
+// quota denies does not charge the plain limit.
 func TestOneQuotaIsAllOrNone(t *testing.T) {
 	s := serve(t, `
 domain: d
@@ -307,7 +307,7 @@ descriptors:
 	s.want(request("d", "hard=x"), "OK | OK 3/MINUTE left 1 reset 40")
 }
 
-// TestQuotaForAll takes every limit for a quota, as QUOTA_MODE does.
+// TestQuotaForAll puts every limit in quota mode, as QUOTA_MODE does.
 func TestQuotaForAll(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		s := serve(t, `
@@ -342,7 +342,7 @@ func TestWildcards(t *testing.T) {
 	}
 }
 
-// wildcards are the same whichever way is counted.
+// wildcards checks wildcards, which behave alike in all counting modes.
 func wildcards(t *testing.T, all bool) {
 	t.Helper()
 	s := serve(t, `
@@ -388,7 +388,7 @@ descriptors:
 	s.want(request("d", "window=1"), "OK | OK 5/30SECOND left 4 reset 10")
 }
 
-// Plans are used again, so one caller must never see another's.
+// Plans are pooled, so one caller must never see another's data.
 func TestManyAskAtOnce(t *testing.T) {
 	s := serve(t, messaging)
 	var all sync.WaitGroup

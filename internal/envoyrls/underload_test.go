@@ -11,8 +11,8 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 )
 
-// While files come, go, break and are swapped, requests of a domain that is
-// always there in some good version are always limited by one of them.
+// Files appear, disappear, break and are swapped. Meanwhile, requests of a domain that
+// always has some good version are always limited by one of its versions.
 func TestReloadsUnderLoadLoseNoLimit(t *testing.T) {
 	dir := t.TempDir()
 	steady, other := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")
@@ -44,7 +44,7 @@ func TestReloadsUnderLoadLoseNoLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 		case 4:
-			write(t, other, limited("steady", "5")) // a domain that is taken
+			write(t, other, limited("steady", "5")) // another file has this domain
 		case 5:
 			_ = os.Remove(other)
 		}
