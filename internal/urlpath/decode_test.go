@@ -64,7 +64,7 @@ func TestAmbiguousPathsAreRefused(t *testing.T) {
 	for _, p := range []string{
 		"/v1/..;/../orders", "/v1/..%3B/../orders", "/v1/;x/../orders", "/v1/%3Bx/../orders", // are parameters dropped?
 		"/v1/x;a=%2F../orders", "/files;a=%2Fb", // do they end at an encoded slash?
-		"/v1/a%2Fb/../orders", "/v1/a/b%2F../../orders", // is that one segment?
+		"/v1/a%2Fb/../orders", "/v1/a/b%2F../../orders", // is it one segment?
 	} {
 		if got, err := Decode(p); !errors.Is(err, ErrAmbiguous) {
 			t.Errorf("Decode(%q) = %q, %v", p, got, err)
@@ -98,7 +98,7 @@ func TestCheckRefusesWhatServersReadDifferently(t *testing.T) {
 	}
 }
 
-// servers are ways in which servers find the path of a resource.
+// servers are the ways in which servers find the path of a resource.
 var servers = map[string]func(p string) (string, error){
 	"drops parameters, then decodes": func(p string) (string, error) {
 		segments := strings.Split(p, "/")
@@ -118,8 +118,8 @@ var servers = map[string]func(p string) (string, error){
 	"decodes": url.PathUnescape,
 }
 
-// FuzzDecode checks that whatever path a server finds, the rule for that path
-// has the form of the request.
+// FuzzDecode checks that whatever path a server finds, a rule for that path has the
+// same form as the request.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		"/v1%2Forders", "/a/..;/b", "/a/..%3B/b", "/a;x=%2F../b", "/%3B/../b", "/a%3Bx%2Fb", "//a/./../b/", "/%252e%252F", "/a%00\x00é", "/..;%2f..",
@@ -140,14 +140,14 @@ func FuzzDecode(f *testing.F) {
 		for name, resolves := range servers {
 			seen, err := resolves(p)
 			if err != nil {
-				continue // such a server refuses it
+				continue // this server refuses the path
 			}
 			rule, err := Decode((&url.URL{Path: path.Clean("/" + seen)}).EscapedPath())
 			if err != nil || rule != got {
 				t.Errorf("%q: a server that %s finds %q, whose form is %q, %v; got %q", p, name, seen, rule, err, got)
 			}
 		}
-		if rule, err := Decode(Normalize(p)); err == nil && rule != got { // no rule can have a path that is ambiguous
+		if rule, err := Decode(Normalize(p)); err == nil && rule != got { // rules cannot have ambiguous paths
 			t.Errorf("%q: a server that splits before it decodes finds %q, whose form is %q, %v; got %q", p, Normalize(p), rule, err, got)
 		}
 		if Check(p) == nil && Normalize(p) != got {

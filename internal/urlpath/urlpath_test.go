@@ -56,8 +56,8 @@ func TestNormalPathIsReturnedWithoutAllocation(t *testing.T) {
 	}
 }
 
-// FuzzNormalize holds the form itself to its promises, and compares the
-// result with the standard library's reading where that has one.
+// FuzzNormalize checks the properties of the form, and compares the result with the
+// standard library where that defines one.
 func FuzzNormalize(f *testing.F) {
 	for _, seed := range []string{"", "/", "//a/./../b/", "/%2e%2e/%2F%2f", "/a%", "/%00\x00é", "a?b#c", "/..%2f/x", "/%25%32%65"} {
 		f.Add(seed)
@@ -79,8 +79,8 @@ func FuzzNormalize(f *testing.F) {
 	})
 }
 
-// compare checks that decoding whole, as servers do, and cleaning then gives
-// the same path. It cannot say anything of paths with encoded slashes.
+// compare checks that to decode a path whole, as servers do, and then to clean it
+// gives the same path. Paths with encoded slashes are not compared.
 func compare(t *testing.T, p, got string) {
 	t.Helper()
 	decoded, err := url.PathUnescape(p)
