@@ -80,7 +80,7 @@ func TestRefusedMessagesAreNotSent(t *testing.T) {
 	}
 }
 
-// freeStreams is a client whose messages are counted, and its streams are not.
+// freeStreams is a client that counts messages but not streams.
 func freeStreams(t *testing.T) *Client {
 	t.Helper()
 	return &Client{Limiter: fixed(t), Messages: true, Cost: func(_ context.Context, _ string, message any) int64 {
@@ -91,7 +91,7 @@ func freeStreams(t *testing.T) *Client {
 	}}
 }
 
-// A stream that is counted is sent again as one that is not.
+// gRPC retries a stream with counted messages as it retries any other.
 func TestCountedStreamsAreRetried(t *testing.T) {
 	var attempts atomic.Int64
 	once := func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
@@ -107,7 +107,7 @@ func TestCountedStreamsAreRetried(t *testing.T) {
 	}
 }
 
-// A message does not wait for its turn on a stream that has ended.
+// A message does not wait on a stream that has ended.
 func TestTheEndOfAStreamEndsTheWait(t *testing.T) {
 	c := freeStreams(t)
 	stream := open(t.Context(), t, serve(t, &service{}, mustLimit(t, fixed(t), Messages()).Options(), c.Options()...))
@@ -118,7 +118,7 @@ func TestTheEndOfAStreamEndsTheWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	sent := make(chan error, 1)
-	go func() { sent <- stream.Send(&pb.StreamingOutputCallRequest{}) }() // its turn is in half a minute
+	go func() { sent <- stream.Send(&pb.StreamingOutputCallRequest{}) }() // it may pass after half a minute
 	if _, err := stream.Recv(); status.Code(err) != codes.ResourceExhausted {
 		t.Fatal(err)
 	}
@@ -132,13 +132,13 @@ func TestTheEndOfAStreamEndsTheWait(t *testing.T) {
 	}
 }
 
-// answered is a stream whose answer has come.
+// answered is a stream whose answer has arrived.
 type answered struct{ grpc.ClientStream }
 
 func (answered) RecvMsg(any) error { return nil }
 
-// What a stream holds of a context that lives longer is let go at its end, be
-// it an error or the only answer that there is.
+// A stream releases what it holds of a longer-lived context when it ends, by an error
+// or by its only answer.
 func TestStreamsThatEndLetGoOfTheirContext(t *testing.T) {
 	conn, err := grpc.NewClient("passthrough:nowhere", grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -177,8 +177,8 @@ func TestKeysOfAClient(t *testing.T) {
 	}
 }
 
-// caller calls a client's interceptor as grpc-go does, without a server: its
-// time is not that of a synctest bubble.
+// caller calls a client's interceptor as grpc-go does, without a server. A real
+// connection would not run in the time of a synctest bubble.
 func caller(t *testing.T, c *Client) func(ctx context.Context) (time.Duration, error) {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:nowhere", grpc.WithTransportCredentials(insecure.NewCredentials()))

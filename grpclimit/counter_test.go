@@ -16,7 +16,7 @@ import (
 	"github.com/stintdev/stint/httplimit"
 )
 
-// incoming is a call as a server sees it.
+// incoming returns a call as a server sees it.
 func incoming(from string, sent ...string) *Call {
 	ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs(append([]string{":authority", "Orders.example:50051"}, sent...)...))
 	addr := net.Addr(&net.UnixAddr{Name: "@", Net: "unix"})
@@ -56,7 +56,7 @@ func TestWhoseUseIsCounted(t *testing.T) {
 	}
 }
 
-// Servers differ in which of several values they take.
+// Several values of one key are refused, because servers differ in which one they use.
 func TestSeveralValuesOfAnIdentityAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		by   string
@@ -124,7 +124,7 @@ func TestLimiterWithoutLimitsIsNotTheClientsFault(t *testing.T) {
 	}
 }
 
-// byPath decides a request by where it goes, as rules do.
+// byPath decides a request by its path, as rules do.
 type byPath struct{ seen *httplimit.Request }
 
 func (b *byPath) Decide(_ context.Context, r *httplimit.Request) (httplimit.Answer, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// A call whose deadline is nearer than its delay is refused at once and takes
-// no place in the queue: at a server, and at a client of either kind.
+// A call whose deadline is earlier than the end of its delay is refused at once and
+// takes no place in the queue, at a server and at both kinds of client.
 func TestDelayEndsBeforeTheDeadline(t *testing.T) {
 	tenant := func(*Call) string { return "tenant" }
 	for name, c := range map[string]struct {

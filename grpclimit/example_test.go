@@ -21,7 +21,7 @@ import (
 	"github.com/stintdev/stint/httplimit"
 )
 
-// A server limited to 100 calls a minute from each client address.
+// This server allows 100 calls a minute from each client address.
 func Example() {
 	limit, err := stint.PerMinute(100).Compile()
 	if err != nil {
@@ -45,7 +45,8 @@ func Example() {
 	// Output: OK ["orders";q=100;w=60] [99]
 }
 
-// By a key that a function finds: here the tenant that the metadata names.
+// This server counts calls by a key that a function returns: the tenant in the
+// metadata.
 func ExampleByKey() {
 	limiter := newLimiter("tenants", stint.Spec{Limit: 1, Window: time.Minute})
 	tenant := func(c *grpclimit.Call) string { return c.Metadata("x-tenant") }
@@ -74,13 +75,13 @@ func ExampleByKey() {
 	// b OK
 }
 
-// Everything that can be said: API keys that a trusted proxy's clients have,
-// by method, calls that cost what they weigh, messages of streams under a
-// limit of their own, and calls that pass when no decision can be made.
+// This example uses most settings: API keys of a trusted proxy's clients, counts by
+// method, calls that cost their size, a limit of their own for stream messages, and
+// calls that pass when no decision can be made.
 func ExampleServer() {
 	weight := func(c *grpclimit.Call) int64 {
 		switch r := c.Message.(type) {
-		case nil: // a stream opens
+		case nil: // the stream opens
 			return 1
 		case *healthpb.HealthCheckRequest:
 			return 1 + int64(len(r.GetService()))
@@ -107,8 +108,8 @@ func ExampleServer() {
 	// Output: OK ["weight";q=1000;w=3600] ["weight";r=999;t=4]
 }
 
-// A client that never sends more than two calls a minute, and says so instead
-// of waiting.
+// This client sends at most two calls a minute, and refuses further calls instead of
+// delaying them.
 func ExampleClient() {
 	limiter := newLimiter("ours", stint.Spec{Limit: 2, Window: time.Minute})
 	c := &grpclimit.Client{Limiter: limiter, Refuse: true}
@@ -141,7 +142,7 @@ func connect(server *grpc.Server, opts ...grpc.DialOption) (client healthpb.Heal
 }
 
 func newLimiter(name string, specs ...stint.Spec) *stint.Limiter {
-	// Time stands still, so that the examples always print the same.
+	// The clock is fixed, so that the examples always print the same.
 	clock := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC).UnixMicro
 	var limits []stint.Limit
 	for _, spec := range specs {

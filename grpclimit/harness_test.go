@@ -21,8 +21,8 @@ const unaryMethod = "/grpc.testing.TestService/UnaryCall"
 
 var testNow = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// fixed is a limiter whose time stands still at testNow: of two a minute,
-// unless said.
+// fixed returns a limiter whose clock is fixed at testNow. It allows two a minute by
+// default.
 func fixed(t testing.TB, specs ...stint.Spec) *stint.Limiter {
 	t.Helper()
 	return limiter(t, testNow.UnixMicro, specs...)
@@ -54,12 +54,12 @@ func over(t testing.TB, store stint.Store, limits ...stint.Limit) *stint.Limiter
 	return limiter
 }
 
-// service answers what it is asked, and says how often.
+// service answers every call, and reports each one.
 type service struct {
 	pb.UnimplementedTestServiceServer
 
-	served chan string // unless nil, is told of each call and message
-	goesOn bool        // reads on after a message was denied
+	served chan string // if not nil, receives each call and message
+	goesOn bool        // keeps reading after a denial
 }
 
 func (s *service) tell(what string) {
@@ -136,7 +136,7 @@ func serveOn(t testing.TB, l net.Listener, target string, s *service, opts []grp
 	return pb.NewTestServiceClient(conn)
 }
 
-// answers decides every call alike.
+// answers gives every call the same answer.
 type answers struct {
 	answer httplimit.Answer
 	err    error
@@ -148,7 +148,7 @@ func pass() httplimit.Answer {
 	return httplimit.Answer{Decision: stint.Decision{Allowed: true}, Face: -1}
 }
 
-// open opens a stream and reads what became of it.
+// open opens a stream and reads its outcome.
 func open(ctx context.Context, t *testing.T, client pb.TestServiceClient) grpc.BidiStreamingClient[pb.StreamingOutputCallRequest, pb.StreamingOutputCallResponse] {
 	t.Helper()
 	stream, err := client.FullDuplexCall(ctx)

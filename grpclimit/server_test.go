@@ -123,7 +123,7 @@ func TestJitterIsTheSameEverywhere(t *testing.T) {
 	}
 }
 
-// The client of grpc-go, with a retry policy of its own, does as it is told.
+// A grpc-go client with a retry policy of its own obeys the pushback.
 func TestClientsRetryWhenTheyAreTold(t *testing.T) {
 	const policy = `{"methodConfig":[{"name":[{}],"retryPolicy":{"maxAttempts":3,"initialBackoff":"600s","maxBackoff":"600s",
 		"backoffMultiplier":1,"retryableStatusCodes":["RESOURCE_EXHAUSTED","UNAVAILABLE"]}}]}`

@@ -90,7 +90,7 @@ func TestStreamAndItsMessagesShareTheLimiter(t *testing.T) {
 	}
 }
 
-// sent is a stream on which messages come without end.
+// sent is a stream that receives messages without end.
 type sent struct {
 	grpc.ServerStream
 

@@ -26,14 +26,14 @@ func TestUnknownAttributesAreRefused(t *testing.T) {
 			t.Errorf("%q: %v, want %q", name, err, want)
 		}
 	}
-	for _, name := range []string{"method", "api_key", "header:tenant", "jwt:sub"} { // Tokens are set afterwards
+	for _, name := range []string{"method", "api_key", "header:tenant", "jwt:sub"} { // Tokens may be set later
 		if _, err := Limit(fixed(t), By(name)); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// What is missing is an error at once or of each call, and never a panic.
+// A missing field is an error of the constructor or of each call, and never a panic.
 func TestZeroValues(t *testing.T) {
 	for name, s := range map[string]*Server{
 		"a counter without a limiter":    {Decider: &Counter{}},
