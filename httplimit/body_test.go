@@ -82,7 +82,8 @@ func TestAnotherStatusKeepsTheBody(t *testing.T) {
 	}
 }
 
-// Whoever answers in the stead of a server hands on what it would have written.
+// A server that answers in place of this one sends the body that this one would have
+// written.
 func TestDenialBodyIsWhatIsWritten(t *testing.T) {
 	for _, a := range []Answer{
 		{Decision: denied(), Policies: []Policy{orders(t)}},

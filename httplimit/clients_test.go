@@ -165,9 +165,9 @@ func FuzzForwarded(f *testing.F) {
 	})
 }
 
-// checkForwarded checks that whatever clients send, alone it harms nobody but
-// is an address or nothing, and left of what trusted proxies appended, in one
-// line or two, it changes nothing.
+// checkForwarded checks that any header a client sends gives a valid address or none.
+// To the left of what trusted proxies appended, in one line or two, it changes
+// nothing.
 func checkForwarded(t *testing.T, header, client, also, appended string) {
 	t.Helper()
 	c := proxies(t, EitherHeader)

@@ -11,7 +11,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// A request whose deadline is nearer than its delay is denied and takes no
+// A request whose deadline is earlier than the end of its delay is denied and takes no
 // place in the queue.
 func TestDelayEndsBeforeTheDeadline(t *testing.T) {
 	leaky := stint.Spec{Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Second, Queue: 100}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// What docs/http.md shows is what is sent.
+// The responses in docs/http.md are the responses that are sent.
 func TestDocumentShowsWhatIsSent(t *testing.T) {
 	text, err := os.ReadFile("../docs/http.md")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
 
-// A handler limited to 100 requests a minute from each client address.
+// This handler allows 100 requests a minute from each client address.
 func Example() {
 	limit, err := stint.PerMinute(100).Compile()
 	if err != nil {
@@ -37,8 +37,8 @@ func Example() {
 	// Output: 200 "orders";q=100;w=60 99
 }
 
-// Two requests a minute and five a day from each API key: all limits are
-// charged or none.
+// Each API key may make two requests a minute and five a day. A request is charged to
+// all limits or to none.
 func ExampleLimit_byAPIKey() {
 	limiter := newLimiter("orders", stint.Spec{Limit: 2, Window: time.Minute},
 		stint.Spec{Algorithm: stint.Quota, Limit: 5, Period: "day"})
@@ -62,8 +62,8 @@ func ExampleLimit_byAPIKey() {
 	// b 200 1
 }
 
-// Behind a proxy, clients are who the proxy says, and nobody else's word
-// counts.
+// Behind a trusted proxy, the client is the address that the proxy names. Forwarding
+// headers from other peers are ignored.
 func ExampleTrust() {
 	limited, err := httplimit.Limit(newLimiter("orders", stint.Spec{Limit: 1, Window: time.Minute}),
 		httplimit.Trust(netip.MustParsePrefix("192.0.2.0/24")))
@@ -85,9 +85,9 @@ func ExampleTrust() {
 	// 429 198.51.100.9, 203.0.113.1
 }
 
-// Everything that can be said: users by a verified claim, uploads that cost
-// what they weigh, one dialect of headers, and requests that pass when no
-// decision can be made.
+// This example uses most settings: users are identified by a verified claim, uploads
+// cost their size, one dialect of headers is sent, and requests pass when no decision
+// can be made.
 func ExampleMiddleware() {
 	claim, err := httplimit.ParseSource("jwt:sub")
 	if err != nil {
@@ -122,7 +122,7 @@ func ExampleMiddleware() {
 }
 
 func newLimiter(name string, specs ...stint.Spec) *stint.Limiter {
-	// Time stands still, so that the examples always print the same.
+	// The clock is fixed, so that the examples always print the same.
 	clock := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC).UnixMicro
 	var limits []stint.Limit
 	for _, spec := range specs {

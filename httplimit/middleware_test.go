@@ -16,7 +16,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// answers decides every request alike.
+// answers gives every request the same answer.
 type answers struct {
 	answer Answer
 	err    error
@@ -27,7 +27,7 @@ func (a answers) Decide(context.Context, *Request) (Answer, error) { return a.an
 // pass is an answer without any limit.
 func pass() Answer { return Answer{Decision: stint.Decision{Allowed: true}, Face: -1} }
 
-// fixed is a limiter of two a minute whose time stands still at testNow.
+// fixed returns a limiter of two a minute whose clock is fixed at testNow.
 func fixed(t testing.TB, specs ...stint.Spec) *stint.Limiter {
 	t.Helper()
 	store := stint.NewMemory(stint.MemoryOptions{Clock: testNow.UnixMicro})
@@ -256,7 +256,7 @@ func TestFailureToDecideIsAnsweredOrHandedOver(t *testing.T) {
 	}
 }
 
-// undecided has no decision on anything.
+// undecided is a decider that returns an error for every request.
 type undecided struct{}
 
 func (undecided) Decide(context.Context, *Request) (Answer, error) {

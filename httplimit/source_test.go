@@ -70,8 +70,8 @@ func TestAPIKey(t *testing.T) {
 	}
 }
 
-// What servers read in different ways is refused: a client would show each of
-// them another key.
+// A value that servers read differently is refused: otherwise a client could show each
+// server another key.
 func TestAPIKeyThatServersReadDifferentlyIsRefused(t *testing.T) {
 	custom := []string{"query:key", "cookie:session", "bearer"}
 	for name, c := range map[string]struct {
@@ -169,7 +169,7 @@ func TestHostHasNoPort(t *testing.T) {
 	}
 }
 
-// FuzzQuery compares with the standard library's reading.
+// FuzzQuery compares query with the standard library.
 func FuzzQuery(f *testing.F) {
 	for _, seed := range []string{"", "key=1", "k%65y=1&key=2", "key=%zz&key=3", "key;=1&key", "a=b=c&key=x=y", "key=a+b", "k+y=1"} {
 		f.Add(seed, "key")

@@ -60,7 +60,7 @@ func sign(t *testing.T, method jwt.SigningMethod, kid string, key any, claims jw
 	return text
 }
 
-// tokenTime is when the tests verify.
+// tokenTime is the time at which the tests verify tokens.
 var tokenTime = time.Unix(1_700_000_000, 0)
 
 func subject(claims ...any) jwt.MapClaims {
@@ -134,8 +134,8 @@ func TestTamperedTokenIsNone(t *testing.T) {
 	}
 }
 
-// TestAKeyInTheTokenVerifiesNothing: whoever writes a token could else bring the
-// key that verifies it.
+// TestAKeyInTheTokenVerifiesNothing checks that a key inside a token is ignored.
+// Otherwise a forger could send the key that verifies the token.
 func TestAKeyInTheTokenVerifiesNothing(t *testing.T) {
 	i := newIssuer(t)
 	public, private, err := ed25519.GenerateKey(rand.Reader)

@@ -19,8 +19,8 @@ func mustLimit(t *testing.T, l *stint.Limiter, opts ...Option) func(http.Handler
 	return limited
 }
 
-// A name that no request has would count everybody by address, and nobody
-// would see it.
+// An unknown attribute name is an error. Otherwise all requests would silently be
+// counted by address.
 func TestUnknownAttributesAreRefused(t *testing.T) {
 	for name, want := range map[string]string{
 		"apikey": `did you mean "api_key"?`, "API_KEY": `did you mean "api_key"?`, "Path": `did you mean "path"?`, "IP": `did you mean "ip"?`,
@@ -55,8 +55,8 @@ func TestClaimsNeedTokens(t *testing.T) {
 	}
 }
 
-// What is missing is said when the middleware is made, or in each answer: no
-// request makes it panic, and none passes.
+// A missing field is an error of the constructor or of each answer. No request causes
+// a panic, and none passes.
 func TestZeroValues(t *testing.T) {
 	reached := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request passed") })
 	for name, m := range map[string]*Middleware{
