@@ -5,32 +5,32 @@ import (
 	"strings"
 )
 
-// Attributes is what a request says of itself. Names are "api_key", "ip",
-// "method", "path", "host", "tier", "header:NAME" with NAME in lower case, or
-// any other that rules mention. A value is asked for at most once a decision,
-// and only when a rule needs it; an empty value counts as absent.
+// Attributes gives access to the attributes of a request. Names are "api_key",
+// "ip", "method", "path", "host", "tier", "header:NAME" with NAME in lower
+// case, or any other name that rules mention. Each value is read at most once a
+// decision, and only when a rule needs it. An empty value counts as absent.
 type Attributes interface {
 	Attribute(name string) (value string, ok bool)
 }
 
-// Timed is [Attributes] that say when the request came, in µs since the Unix
-// epoch: list entries and overrides that end are judged by it. Those of other
-// requests are judged by the clock of this process.
+// Timed is implemented by [Attributes] that know when the request arrived, in
+// µs since the Unix epoch. That time decides whether list entries and overrides
+// have expired. For other requests, the clock of this process decides.
 type Timed interface {
 	Attributes
 	At() int64
 }
 
-// Refuser is [Attributes] that may refuse to give a value: of a request that
-// says two values where only one can count, for example.
+// Refuser is implemented by [Attributes] that may refuse to return a value, for
+// example because the request has two values where only one is allowed.
 type Refuser interface {
 	Attributes
-	// Refusal returns why Attribute returns no value under that name. It is nil
-	// when the request says nothing there.
+	// Refusal returns the reason why Attribute returns no value under the name. It
+	// returns nil when the request has no such value.
 	Refusal(name string) error
 }
 
-// Map is [Attributes] that are all known beforehand.
+// Map is an [Attributes] of values that are known in advance.
 type Map map[string]string
 
 // Attribute returns the value of a name.
@@ -39,9 +39,8 @@ func (m Map) Attribute(name string) (string, bool) {
 	return value, ok
 }
 
-// AttributeName is an attribute as rules ask for it, however the one who names
-// it writes it: of "header:X-Tenant" it is "header:x-tenant", and others are as
-// they stand.
+// AttributeName returns the name under which rules read an attribute: for
+// "header:X-Tenant" it is "header:x-tenant". Other names are unchanged.
 func AttributeName(text string) string {
 	if strings.HasPrefix(text, "header:") {
 		return strings.ToLower(text)
@@ -49,11 +48,10 @@ func AttributeName(text string) string {
 	return text
 }
 
-// AttributeForm is a value as rules compare and count it, however it was
-// written: of the path "/v1//orders/" it is "/v1/orders". Values of attributes
-// other than path, host and method are as they stand; the form of an address
-// depends on the set, and that of a path is the one without
-// [Set.KeepPathEncoding].
+// AttributeForm returns the form of a value that rules compare and count: for
+// the path "/v1//orders/" it is "/v1/orders". Only values of path, host and
+// method change. The form of an address depends on the set. The form of a path
+// is the one without [Set.KeepPathEncoding].
 func AttributeForm(name, value string) string {
 	if value == "" {
 		return value

@@ -6,19 +6,19 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// claims is what one decision asks of the store, in the room of a request.
+// claims holds the claims and results of one decision. Its slices are reused.
 type claims struct {
 	enforced  []stint.Claim
 	shadow    []stint.Claim
-	hits      []Hit // of enforced
-	shadows   []Hit // of shadow, and of shadow rules that deny by themselves
+	hits      []Hit // hits of the enforced claims
+	shadows   []Hit // hits of the shadow claims, and of shadow rules that deny without the store
 	groups    []stint.Group
 	decisions []stint.Decision
-	any       uint8 // sets of alternatives so far
-	denied    bool  // an enforced rule denies by itself
+	any       uint8 // number of alternative sets so far
+	denied    bool  // an enforced rule denies without the store
 }
 
-// reset keeps the room alone.
+// reset empties the slices and keeps their capacity.
 func (c *claims) reset() {
 	clear(c.enforced)
 	clear(c.shadow)
@@ -31,7 +31,7 @@ func (c *claims) reset() {
 	}
 }
 
-// claim adds what the rule asks for.
+// claim adds the claims of the rule.
 func (q *request) claim(r *Rule) {
 	key, v := q.key(&r.identity)
 	limits := q.limitsOf(r, key)
@@ -51,7 +51,8 @@ func (q *request) claim(r *Rule) {
 	}
 }
 
-// deny notes that the rule denies by itself, once, under its first limit.
+// deny adds one hit for a rule that denies without the store, under its first
+// limit.
 func (q *request) deny(r *Rule, limits []stint.Limit, key string) {
 	never := stint.Decision{Limit: limits[0].Max(), RetryAfter: stint.Never, At: q.time()}
 	if r.denyAll {
@@ -68,7 +69,7 @@ func (q *request) deny(r *Rule, limits []stint.Limit, key string) {
 	q.hits = append(q.hits, h)
 }
 
-// count adds a claim for every limit.
+// count adds a claim for each limit.
 func (q *request) count(r *Rule, limits []stint.Limit, key string, cost int64) {
 	shadow := r.Mode == Shadow
 	claims, hits := &q.enforced, &q.hits
@@ -88,8 +89,9 @@ func (q *request) count(r *Rule, limits []stint.Limit, key string, cost int64) {
 	}
 }
 
-// alternatives numbers the limits of a rule of which any is enough; 0 when all
-// must admit. A shadow rule is a group of its own.
+// alternatives returns the number of the rule's set of alternatives: limits of
+// which one that admits is enough. 0 means that all limits must admit. A shadow
+// rule is a group of its own, so its set is always 1.
 func (q *request) alternatives(r *Rule) (set uint8, ok bool) {
 	switch {
 	case !r.any:
@@ -104,8 +106,8 @@ func (q *request) alternatives(r *Rule) (set uint8, ok bool) {
 	return q.any, true
 }
 
-// cost says what a request uses: a number, an attribute of it, or what the
-// caller says.
+// cost is the configured cost of a request: a fixed number, an attribute of the
+// request, or the caller's value.
 type cost struct {
 	kind   costKind
 	number int64
@@ -120,8 +122,8 @@ const (
 	costAttribute
 )
 
-// costOf is what the request uses of a rule. One that peeks uses nothing,
-// whatever the rule says.
+// costOf returns the cost of the request under a rule. A peek costs 0 under
+// every rule.
 func (q *request) costOf(r *Rule) (n int64, ok bool) {
 	switch {
 	case q.cost == 0 || r.cost.kind == costOfCaller:
@@ -132,7 +134,8 @@ func (q *request) costOf(r *Rule) (n int64, ok bool) {
 	return q.costAttribute(r.cost.slot)
 }
 
-// costAttribute reads the cost that the request says of itself; absent is 1.
+// costAttribute reads the cost from an attribute of the request. An absent
+// attribute is a cost of 1.
 func (q *request) costAttribute(s slot) (n int64, ok bool) {
 	text, present := q.get(s)
 	if !present {

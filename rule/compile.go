@@ -9,22 +9,23 @@ import (
 	"github.com/stintdev/stint/internal/shorthash"
 )
 
-// compiler makes a [Set] of what the files say, and lists what is wrong.
+// compiler builds a [Set] from the drafts of the files and records mistakes.
 type compiler struct {
 	*findings
 	draft   *fileDraft
 	set     *Set
 	regexes map[string]*regexp.Regexp
 	hashes  map[string]limitName
-	// flawed says that a limit of the rule at hand has a mistake: that it has
-	// too few is then no news.
+	// flawed means that a limit of the current rule has a mistake. The error that
+	// the rule has too few limits is then skipped, because it follows from the
+	// first.
 	flawed bool
-	limits int // compiled so far
-	// regexSizes is the size of all expressions so far.
+	limits int // number of limits compiled so far
+	// regexSizes is the total size of all expressions so far.
 	regexSizes int
 }
 
-// limitName is what a short hash stands for.
+// limitName identifies the limit that a short hash stands for.
 type limitName struct{ rule, name, shape string }
 
 func (c *compiler) compile() {
@@ -77,7 +78,8 @@ func (c *compiler) compileTiers() {
 	}
 }
 
-// checkNumbers refuses a place that names one limit and a list of them.
+// checkNumbers rejects a place that has both a single limit and a list of
+// limits.
 func (c *compiler) checkNumbers(n *numbers) {
 	if n.namesLimits() && n.level != nil && (n.level.namesRate() || n.level.has(pCapacity) || n.level.has(pWindow)) {
 		c.mistake(n.at, "one limit and a list of limits are given", "put the one into the list; only its algorithm may stand beside it")
@@ -99,7 +101,7 @@ func (c *compiler) compileLists(lists *lists, d listDraft) {
 	}
 }
 
-// refuseAll refuses a deny list that lists everyone.
+// refuseAll rejects a deny list entry that matches everyone.
 func (c *compiler) refuseAll(entry located) {
 	p, isNetwork := parseNetwork(entry.text)
 	g := newGlob(entry.text)
@@ -117,8 +119,8 @@ func (c *compiler) warnUnverified(entry located) {
 
 var networkLike = regexp.MustCompile(`^[0-9]+\.[0-9.]+(/\d*)?$|^[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*(/\d*)?$`)
 
-// checkEntry refuses an entry that was meant to be an address or a network
-// and is none, or is no good pattern.
+// checkEntry rejects an entry that looks like an address or network but is not
+// valid, and an invalid pattern.
 func (c *compiler) checkEntry(entry located) bool {
 	if _, ok := parseNetwork(entry.text); ok {
 		return true
@@ -130,8 +132,8 @@ func (c *compiler) checkEntry(entry located) bool {
 	return c.checkPattern(entry)
 }
 
-// checkPattern refuses what no key can match. It does not repeat the pattern,
-// which may be a whole key.
+// checkPattern rejects a pattern that no key can match. The message does not
+// repeat the pattern, which may be a whole API key.
 func (c *compiler) checkPattern(pattern located) bool {
 	if len(pattern.text) > maxPattern {
 		c.mistake(pattern.at, fmt.Sprintf("a pattern is %d bytes long", len(pattern.text)), fmt.Sprintf("use at most %d", maxPattern))
@@ -144,8 +146,8 @@ func (c *compiler) checkPattern(pattern located) bool {
 	return true
 }
 
-// checkHash refuses two limits that stores with short names could not tell
-// apart.
+// checkHash rejects two limits with the same short hash: a store that uses
+// short names could not tell them apart.
 func (c *compiler) checkHash(l stint.Limit, at position) {
 	name := limitName{l.Rule(), l.Name(), l.Shape()}
 	hash := shorthash.Of(name.rule, name.name, name.shape)

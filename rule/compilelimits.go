@@ -7,21 +7,21 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// plannedLimit is one limit before it is compiled: the levels that its
-// parameters come from, the nearest first. Those of the far ones that its
-// algorithm does not have are passed over; in a near one they are a mistake.
+// plannedLimit is one limit before it is compiled: the levels that provide its
+// parameters, the nearest first. A parameter that the algorithm does not use is
+// ignored in a far level and a mistake in a near one.
 type plannedLimit struct {
 	at   position
 	name located
 	near []*level
 	far  []*level
-	must bool // name a rate
+	must bool // a rate is required
 }
 
-// variants is the limits of a rule, or of one of its overrides: at 0 those of
-// every request, or when the rule takes the numbers of the request's tier,
-// those of a request without one; then one entry a declared tier. An empty
-// entry says that the rule does not apply.
+// variants holds the limits of a rule or of one of its overrides, by tier. If
+// the limits do not depend on the request's tier, there is one entry. Otherwise
+// entry 0 is for requests without a tier, and one entry follows for each
+// declared tier. An empty entry means that the rule does not apply.
 type variants [][]stint.Limit
 
 func (c *compiler) compileLimits(d *ruleDraft, r *Rule) {
@@ -49,16 +49,17 @@ func (c *compiler) compileLimits(d *ruleDraft, r *Rule) {
 	c.compileOverrides(d, r, tiers)
 }
 
-// denyingLimit names the decisions of a rule that denies everything.
+// denyingLimit returns the limit that appears in the decisions of a rule that
+// denies everything.
 func (c *compiler) denyingLimit(d *ruleDraft) []stint.Limit {
 	l, err := stint.Spec{Rule: d.id.text, Name: "deny_all", Algorithm: stint.FixedWindow, Limit: 1, Window: stint.MinWindow}.Compile()
 	if err != nil {
-		return nil // the id is a mistake, listed already
+		return nil // the id is invalid, which is already recorded
 	}
 	return []stint.Limit{l}
 }
 
-// plan lists the limits of a rule for requests of a tier, which may be nil.
+// plan returns the limits of a rule for requests of a tier. tier may be nil.
 func (c *compiler) plan(d *ruleDraft, tier *numbers) (plans []plannedLimit) {
 	places := []*numbers{&d.numbers, tier, c.draft.defaults}
 	for _, place := range places {
@@ -72,7 +73,7 @@ func (c *compiler) plan(d *ruleDraft, tier *numbers) (plans []plannedLimit) {
 	return []plannedLimit{c.planOne(d, tier)}
 }
 
-// planOne is the one limit that the levels say together.
+// planOne returns the single limit that the levels define together.
 func (c *compiler) planOne(d *ruleDraft, tier *numbers) plannedLimit {
 	return plannedLimit{
 		at: d.at, near: []*level{d.numbers.level},
@@ -80,8 +81,9 @@ func (c *compiler) planOne(d *ruleDraft, tier *numbers) plannedLimit {
 	}
 }
 
-// planList lists limits that are complete in themselves, but that an item
-// without an algorithm counts as the nearest place says.
+// planList plans the items of a list of limits. Each item is complete in
+// itself, except that an item without an algorithm inherits the algorithm and
+// bucket count of the nearest place that sets them.
 func planList(items []limitDraft, places []*numbers) (plans []plannedLimit) {
 	var shapes []*level
 	for _, place := range places {
@@ -95,7 +97,7 @@ func planList(items []limitDraft, places []*numbers) (plans []plannedLimit) {
 	return plans
 }
 
-// compilePlans compiles the limits that have a rate.
+// compilePlans compiles the planned limits and skips those without a rate.
 func (c *compiler) compilePlans(d *ruleDraft, plans []plannedLimit) (limits []stint.Limit) {
 	for i := range plans {
 		if c.tooMany(d) {
@@ -117,7 +119,7 @@ func (c *compiler) compilePlans(d *ruleDraft, plans []plannedLimit) (limits []st
 	return limits
 }
 
-// tooMany counts the limits of the set, and ends at their bound.
+// tooMany counts a limit of the set and reports whether the bound is exceeded.
 func (c *compiler) tooMany(d *ruleDraft) bool {
 	if c.limits++; c.limits > maxLimits && !c.stop {
 		c.stop, c.flawed = true, true
@@ -126,8 +128,8 @@ func (c *compiler) tooMany(d *ruleDraft) bool {
 	return c.stop
 }
 
-// compileLimit compiles one limit; not ok when nothing names its rate, or it
-// has a mistake.
+// compileLimit compiles one limit. It returns false if no level sets a rate or
+// if the limit has a mistake.
 func (c *compiler) compileLimit(p *plannedLimit, rule string) (l stint.Limit, ok bool) {
 	m := p.merged()
 	switch err := m.missing(); {
@@ -153,7 +155,7 @@ func (c *compiler) compileLimit(p *plannedLimit, rule string) (l stint.Limit, ok
 	return l, true
 }
 
-// requireRate lists a limit that names no rate, where it stands for itself.
+// requireRate records a mistake for a limit that must set a rate and does not.
 func (c *compiler) requireRate(p *plannedLimit) {
 	if p.must {
 		c.flawed = true
@@ -161,8 +163,8 @@ func (c *compiler) requireRate(p *plannedLimit) {
 	}
 }
 
-// compileMistakes lists what is wrong with a limit, and then what is wrong
-// without the parameters that were listed.
+// compileMistakes records the mistake of a limit, then compiles again without
+// the faulty parameter to find further mistakes.
 func (c *compiler) compileMistakes(p *plannedLimit, m *level, err error) {
 	c.compileMistake(p, m, err)
 	for wrong, ok := m.fieldOf(err); ok; {
@@ -174,15 +176,15 @@ func (c *compiler) compileMistakes(p *plannedLimit, m *level, err error) {
 	}
 }
 
-// compileMistake lists what is wrong with a limit where that was given; what
-// is missing, where the limit is.
+// compileMistake records a mistake at the position of the parameter, or at the
+// position of the limit if the parameter is missing.
 func (c *compiler) compileMistake(p *plannedLimit, m *level, err error) {
 	c.flawed = true
 	at := m.place(err, p.at)
 	switch wrong, _ := errors.AsType[*stint.LimitError](err); {
 	case wrong == nil:
 	case wrong.Field == "rule":
-		return // the id, listed already
+		return // the id, already recorded
 	case wrong.Field == "name" && p.name.text != "":
 		at = p.name.at
 	}
@@ -198,8 +200,8 @@ func (p *plannedLimit) merged() *level {
 	return merge(levels...)
 }
 
-// checkApplies refuses a rule without numbers, and warns of a tier for which
-// it has none.
+// checkApplies rejects a rule without limits, and warns when the rule has no
+// limits for a tier.
 func (c *compiler) checkApplies(d *ruleDraft, r *Rule) {
 	applies := false
 	for _, limits := range r.byTier {
@@ -216,11 +218,12 @@ func (c *compiler) checkApplies(d *ruleDraft, r *Rule) {
 	}
 }
 
-// checkCost refuses a rule that denies everything without saying so.
+// checkCost rejects a cost too large ever to be admitted. A rule that denies
+// everything must say deny_all.
 func (c *compiler) checkCost(d *ruleDraft, limits []stint.Limit) {
 	n, err := whole("cost", d.cost.text, 0, stint.MaxCost)
 	if err != nil {
-		return // none, an attribute, or a mistake that is listed already
+		return // no cost, an attribute, or a mistake that is already recorded
 	}
 	var least stint.Limit
 	fit := 0

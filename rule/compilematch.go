@@ -9,7 +9,7 @@ import (
 	"github.com/stintdev/stint/internal/urlpath"
 )
 
-// maxRegex bounds an endpoint_regex, in bytes.
+// maxRegex is the longest endpoint_regex, in bytes.
 const maxRegex = 4096
 
 func (c *compiler) compileMatch(d *matchDraft) conditions {
@@ -77,8 +77,8 @@ func (c *compiler) decodedPath(t located, field string) string {
 	return form
 }
 
-// withFinalSlash returns the form of a prefix with the slash that the prefix
-// ends with, since /v1/ is more than /v1.
+// withFinalSlash restores the final slash of a prefix in its normal form,
+// because /v1/ is more specific than /v1.
 func withFinalSlash(prefix, form string) string {
 	if strings.HasSuffix(prefix, "/") && !strings.HasSuffix(form, "/") {
 		form += "/"
@@ -106,7 +106,7 @@ func (c *compiler) compileHeader(h pairDraft) headerCondition {
 	return headerCondition{c.set.slots.of("header:" + h.name.text), newGlob(h.value.text)}
 }
 
-// compileRegex compiles an expression once, however many rules have it.
+// compileRegex compiles an expression once, even if several rules use it.
 func (c *compiler) compileRegex(t located) *regexp.Regexp {
 	if t.text == "" {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// override is the limits of the keys that have others than their rule's.
+// override holds the limits of the keys that replace the rule's limits.
 type override struct {
 	key    string
 	byTier variants
@@ -50,12 +50,12 @@ func (c *compiler) compileOverride(d *ruleDraft, r *Rule, tiers []*numbers, o *o
 	return compiled, true
 }
 
-// overridePlans lists the rule's limits with the override's levels before
-// theirs.
+// overridePlans returns the rule's planned limits with the levels of the
+// override in front.
 func (c *compiler) overridePlans(d *ruleDraft, tier *numbers, o *overrideDraft, base []stint.Limit) []plannedLimit {
 	plans := c.plan(d, tier)
 	if !d.numbers.namesLimits() && o.numbers.level != nil && o.numbers.level.namesRate() {
-		plans = []plannedLimit{c.planOne(d, tier)} // it is nearer than a list of a tier or of defaults
+		plans = []plannedLimit{c.planOne(d, tier)} // the rule's own rate is nearer than a list of the tier or the defaults
 	}
 	if len(o.numbers.limits) > 0 {
 		c.overrideNamed(o, plans, base)
@@ -70,8 +70,9 @@ func (c *compiler) overridePlans(d *ruleDraft, tier *numbers, o *overrideDraft, 
 	return plans
 }
 
-// override puts a level before the others. One that names an algorithm of its
-// own is alone near: the rule's parameters are then taken where they fit.
+// override puts a level in front. If the level sets an algorithm, it becomes
+// the only near level: the parameters of the rule then apply only where the
+// algorithm uses them.
 func (p *plannedLimit) override(l *level, at position) {
 	p.at = at
 	if l.has(pAlgorithm) {
@@ -80,10 +81,11 @@ func (p *plannedLimit) override(l *level, at position) {
 	p.near = append([]*level{l}, p.near...)
 }
 
-// overrideNamed applies each item of an override to the limit of its name.
+// overrideNamed applies each item of an override to the limit with the same
+// name.
 func (c *compiler) overrideNamed(o *overrideDraft, plans []plannedLimit, base []stint.Limit) {
 	if len(base) != len(plans) {
-		return // a limit has a mistake, listed already, or does not apply
+		return // a limit has a recorded mistake or does not apply
 	}
 	names := make([]string, len(base))
 	for i := range base {
@@ -104,7 +106,7 @@ func (c *compiler) overrideNamed(o *overrideDraft, plans []plannedLimit, base []
 	}
 }
 
-// defaultName is the name that an item without one would have.
+// defaultName returns the name that an unnamed item gets.
 func defaultName(item *limitDraft, shapes []*level) string {
 	p := plannedLimit{near: []*level{item.level}, far: shapes}
 	l, err := p.merged().spec.Compile()

@@ -11,7 +11,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// penaltyDraft is a penalty as its file has it.
+// penaltyDraft is a penalty as its file states it.
 type penaltyDraft struct {
 	at                              position
 	after, window, coolDown, factor located
@@ -34,7 +34,7 @@ func readPenalty(r *reader, n *yaml.Node, d *ruleDraft) {
 	readFields(r, n, "penalty", penaltyFields, d.penalty)
 }
 
-// What a penalty has where its file does not say, and its bounds.
+// Defaults and bounds of a penalty.
 const (
 	defaultAfter    = 10
 	defaultWindow   = time.Minute
@@ -87,7 +87,7 @@ func (c *compiler) compilePenaltyLimits(d *ruleDraft, r *Rule, p *Penalty, after
 	for i, spec := range penaltySpecs(d.id.text, p.longest(), after, levels, window, forget) {
 		l, err := spec.Compile()
 		if err != nil {
-			return // the id is a mistake, listed already
+			return // the id is invalid, which is already recorded
 		}
 		*[]*stint.Limit{&p.Gate, &p.Strikes, &p.Levels}[i] = l
 		c.checkHash(l, d.penalty.at)
@@ -111,7 +111,7 @@ func (c *compiler) checkPenaltyNames(d *ruleDraft, limits []stint.Limit) {
 	}
 }
 
-// compileCooldowns lists the cool-downs up to the greatest, or up to the ban.
+// compileCooldowns computes the cool-downs, up to the longest or up to the ban.
 func (c *compiler) compileCooldowns(p *penaltyDraft, out *Penalty) {
 	first := c.penaltyTime("cool_down", p.coolDown, defaultCoolDown, maxPunishment)
 	most := c.penaltyTime("max", p.max, max(defaultMax, first), maxPunishment)
@@ -134,9 +134,10 @@ func (c *compiler) compileCooldowns(p *penaltyDraft, out *Penalty) {
 	}
 }
 
-// growing is cool-downs, each the factor times the one before, in whole
-// microseconds: count of them, or as many as there are below the greatest, which
-// is the last, when count is 0.
+// growing returns cool-downs that each last factor times the one before, in
+// whole microseconds and at most most. It returns count of them. A count of 0
+// ends the list at the first cool-down that equals most, or at the first if
+// factor does not exceed 1. The list has at most maxCooldowns entries.
 func growing(first, most time.Duration, factor *big.Rat, count int64) (list []time.Duration) {
 	grows := factor.Cmp(big.NewRat(1, 1)) > 0
 	for d := min(first, most); ; d = min(times(d, factor), most) {
@@ -148,7 +149,8 @@ func growing(first, most time.Duration, factor *big.Rat, count int64) (list []ti
 	}
 }
 
-// times is so many times d, which is short enough for maxFactor.
+// times returns factor times d. d is short enough for maxFactor not to
+// overflow.
 func times(d time.Duration, factor *big.Rat) time.Duration {
 	us := new(big.Int).Mul(big.NewInt(d.Microseconds()), factor.Num())
 	return time.Duration(us.Quo(us, factor.Denom()).Int64()) * time.Microsecond

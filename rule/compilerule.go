@@ -33,8 +33,8 @@ func (c *compiler) compileRule(d *ruleDraft) *Rule {
 	return r
 }
 
-// checkShaper refuses a leaky bucket that is not strict: a place in its queue
-// cannot be lent.
+// checkShaper rejects a leaky bucket that is not strict, because a place in its
+// queue cannot be leased.
 func (c *compiler) checkShaper(d *ruleDraft, r *Rule) {
 	if r.Policy.Consistency == stint.Strict {
 		return
@@ -48,8 +48,8 @@ func (c *compiler) checkShaper(d *ruleDraft, r *Rule) {
 	}
 }
 
-// tierOf is the declared tier of a rule. A name that is not declared is a
-// label.
+// tierOf returns the index of the rule's declared tier. An undeclared name is
+// only a label.
 func (c *compiler) tierOf(d *ruleDraft) int32 {
 	if d.tier.text == "" {
 		return noTier
@@ -78,7 +78,7 @@ func (c *compiler) jitter(t located) float64 {
 	return f
 }
 
-// identityBy is the attributes of an identity; the API key, unless said.
+// identityBy returns the attributes of an identity, by default the API key.
 func (c *compiler) identityBy(by []located) (slots []slot) {
 	if len(by) > maxOfRule {
 		c.mistake(by[maxOfRule].at, fmt.Sprintf("by: names %d attributes", len(by)), fmt.Sprintf("use at most %d", maxOfRule))
@@ -98,7 +98,8 @@ func (c *compiler) identityBy(by []located) (slots []slot) {
 	return slots
 }
 
-// attributeName is an attribute as requests are asked for it.
+// attributeName returns the name under which the attribute is read from
+// requests.
 func (c *compiler) attributeName(t located) string {
 	name := t.text
 	if header, ok := strings.CutPrefix(name, "header:"); ok {
@@ -118,7 +119,7 @@ func (c *compiler) attributeName(t located) string {
 	return name
 }
 
-// isToken reports whether text can name a header or a method (RFC 9110,
+// isToken reports whether text is a valid header or method name (RFC 9110,
 // §5.6.2).
 func isToken(text string) bool {
 	for _, b := range []byte(text) {
@@ -130,10 +131,11 @@ func isToken(text string) bool {
 	return text != "" && len(text) <= 256
 }
 
-// maxReplicas bounds replicas: a check waits for the slowest of them.
+// maxReplicas is the largest value of replicas. A decision waits for the
+// slowest of them.
 const maxReplicas = 16
 
-// compileReplicas reads how many replicas must have a charge.
+// compileReplicas parses the number of replicas that must have a charge.
 func (c *compiler) compileReplicas(t located) uint8 {
 	if t.text == "" {
 		return 0
@@ -145,7 +147,7 @@ func (c *compiler) compileReplicas(t located) uint8 {
 	return uint8(n)
 }
 
-// compileCost reads a number, or the name of an attribute.
+// compileCost parses a cost: a number or the name of an attribute.
 func (c *compiler) compileCost(t located) cost {
 	if t.text == "" {
 		return cost{}
@@ -160,7 +162,7 @@ func (c *compiler) compileCost(t located) cost {
 	return cost{kind: costNumber, number: n}
 }
 
-// numberLike reports whether text was meant to be a number, be it a bad one.
+// numberLike reports whether text looks like a number, valid or not.
 func numberLike(text string) bool {
 	switch strings.ToLower(text) {
 	case "nan", "inf", "infinity", "true", "false":

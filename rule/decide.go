@@ -8,27 +8,27 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// Decide finds the rules that match the request and takes their claims from
-// the store: the enforced ones as one atomic group, and those of each shadow
-// rule as a group of its own. cost is what the request uses where a rule does
-// not say; 0 peeks.
+// Decide finds the rules that match the request and takes their claims from the
+// store. The enforced claims form one atomic group. The claims of each shadow
+// rule form a group of their own. cost applies where a rule does not configure
+// one; 0 peeks.
 //
-// The error is a [*stint.Error]: with CodeInvalid for a cost or an attribute
-// that cannot be, with CodeExhausted for too many sets of alternatives, else
-// the store's; the Outcome then has the Hits that the store was asked for,
-// without decisions. A shadow rule never causes an error, unless its conditions
-// ask for an attribute that cannot be.
+// The error is a [*stint.Error]. Its code is CodeInvalid for an invalid cost or
+// attribute and CodeExhausted for too many sets of alternatives; otherwise it
+// is the store's error, and the Outcome then holds the Hits that were sent to
+// the store, without decisions. A shadow rule causes an error only if its
+// conditions need an attribute that is invalid.
 //
-// Decide is shorthand for [Set.DecideInto] with an Outcome of its own.
+// Decide is shorthand for [Set.DecideInto] with a new Outcome.
 func (s *Set) Decide(ctx context.Context, store stint.Store, a Attributes, cost int64) (Outcome, error) {
 	var o Outcome
 	err := s.DecideInto(ctx, store, a, cost, &o)
 	return o, err
 }
 
-// DecideInto is [Set.Decide] into an Outcome of the caller's, whose Hits are
-// overwritten: a caller that keeps one for many requests saves the
-// allocation.
+// DecideInto is [Set.Decide] with an Outcome that the caller provides. It
+// overwrites the Hits. A caller that reuses one Outcome for many requests saves
+// the allocation.
 func (s *Set) DecideInto(ctx context.Context, store stint.Store, a Attributes, cost int64, o *Outcome) error {
 	q := s.borrow(a, cost)
 	defer s.release(q)
@@ -43,7 +43,7 @@ func (s *Set) DecideInto(ctx context.Context, store stint.Store, a Attributes, c
 	return nil
 }
 
-// plan gathers what the request asks of a store.
+// plan builds the claims that the request sends to the store.
 func (q *request) plan() {
 	if q.cost < 0 || q.cost > stint.MaxCost {
 		q.err = &stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf("cost: %d is out of range", q.cost), Mend: rangeMend(0, stint.MaxCost)}
@@ -52,7 +52,8 @@ func (q *request) plan() {
 	q.list = q.ask()
 }
 
-// answer begins the outcome, and reports whether it is done without a store.
+// answer initializes the outcome and reports whether the outcome is final
+// without the store.
 func (q *request) answer(o *Outcome) (done bool, err error) {
 	*o = Outcome{Decision: stint.Decision{Allowed: true}, Face: -1, Hits: o.Hits[:0], List: q.list}
 	if q.list == ListDeny {
@@ -69,7 +70,8 @@ func (q *request) answer(o *Outcome) (done bool, err error) {
 	return len(q.enforced)+len(q.shadow) == 0, nil
 }
 
-// ask goes through the lists and the rules that match, and gathers claims.
+// ask checks the lists and collects the claims of the rules that match. It
+// returns the list that decides the request, if any.
 func (q *request) ask() List {
 	s := q.set
 	if q.listed(&s.lists.deny) {
@@ -102,7 +104,8 @@ func listIf(allowed bool) List {
 	return ListNone
 }
 
-// claimSafely keeps what is wrong for a shadow rule alone from the request.
+// claimSafely adds the claims of a rule. It discards the errors of a shadow
+// rule, which must not fail the request.
 func (q *request) claimSafely(r *Rule) {
 	before := q.err
 	q.claim(r)
@@ -122,8 +125,9 @@ func (q *request) listedByRule(r *Rule) bool {
 	return !r.lists.allow.empty() && q.listed(&r.lists.allow)
 }
 
-// denyOutcome answers for the rules that deny by themselves: nothing is
-// counted, not even by shadow rules.
+// denyOutcome builds the outcome of a request that a rule denies without the
+// store. Nothing is counted for the request, by shadow rules either. Of the
+// shadow hits, only the unconditional denials remain.
 func (q *request) denyOutcome(o *Outcome) {
 	n := len(q.hits)
 	o.Hits = o.Hits[:n]
@@ -135,7 +139,8 @@ func (q *request) denyOutcome(o *Outcome) {
 	o.Face, o.Decision = 0, q.hits[0].Decision
 }
 
-// askStore fills q.decisions: those of the enforced claims, then the shadow's.
+// askStore fills q.decisions: first the decisions of the enforced claims, then
+// those of the shadow claims.
 func (q *request) askStore(ctx context.Context, store stint.Store) error {
 	if store == nil {
 		return &stint.Error{Problem: "the store is nil", Mend: "pass the store that counts"}
@@ -155,8 +160,8 @@ func (q *request) askStore(ctx context.Context, store stint.Store) error {
 	return err
 }
 
-// makeGroups puts the enforced claims in one group, and those of each shadow
-// rule in one of its own.
+// makeGroups puts the enforced claims into one group and the claims of each
+// shadow rule into a group of its own.
 func (q *request) makeGroups() {
 	q.groups = q.groups[:0]
 	if len(q.enforced) > 0 {
@@ -172,8 +177,8 @@ func (q *request) makeGroups() {
 	}
 }
 
-// enforcedError is what is left of the errors of the groups when shadow groups
-// do not count: their decisions are allowed and degraded.
+// enforcedError returns the error of the enforced group, if any. Errors of
+// shadow groups are ignored: their decisions become allowed and degraded.
 func (q *request) enforcedError(errs []error) error {
 	at := 0
 	for i, g := range q.groups {
@@ -190,8 +195,9 @@ func (q *request) enforcedError(errs []error) error {
 	return nil
 }
 
-// decided writes the store's decisions to the hits, in the same order (a
-// shadow rule that denies by itself has its own already), and their face.
+// decided copies the store's decisions to the hits, which are in the same
+// order, and combines the enforced ones. A shadow rule that denies without the
+// store keeps the decision that its hit already has.
 func (q *request) decided(o *Outcome) {
 	next := 0
 	for i := range o.Hits {

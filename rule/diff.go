@@ -8,21 +8,21 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// Changes is how one rule set differs from another in what it says: comments
-// and layout do not count. Names are in order of the files.
+// Changes describes how one rule set differs from another. Comments and layout
+// do not count. Names are in file order.
 type Changes struct {
 	Rules, Tiers NameChanges
-	// Moved says that rules which both sets have stand in another order.
+	// Moved means that rules in both sets have another order.
 	Moved bool
-	// Lists says that the lists at the top of the files differ, Defaults that
-	// the defaults or ipv6_prefix do.
+	// Lists means that the top-level lists differ. Defaults means that the defaults
+	// or ipv6_prefix differ.
 	Lists, Defaults bool
 }
 
-// NameChanges says which names came, went, or mean something else.
+// NameChanges lists the names that were added, removed or changed.
 type NameChanges struct{ Added, Removed, Changed []string }
 
-// Changes says how other contents differ.
+// Changes returns the differences between c and after.
 func (c *Contents) Changes(after *Contents) Changes {
 	return Changes{
 		Rules: c.rules.changes(&after.rules), Tiers: c.tiers.changes(&after.tiers),
@@ -31,8 +31,8 @@ func (c *Contents) Changes(after *Contents) Changes {
 	}
 }
 
-// Contents is what the files of a set say, each part as text: comments and
-// layout do not count. It is safe for use by many goroutines at once.
+// Contents holds each part of a rule set as text, without comments and layout.
+// It is safe for concurrent use.
 type Contents struct {
 	rules, tiers named
 	lists        []string
@@ -51,7 +51,7 @@ func (c *Contents) Tier(name string) (text string, ok bool) {
 	return text, ok
 }
 
-// named is parts by their names.
+// named holds parts by name, in order.
 type named struct {
 	order []string
 	text  map[string]string
@@ -82,7 +82,7 @@ func (p *named) changes(after *named) (c NameChanges) {
 	return c
 }
 
-// also lists the names that the other has too.
+// also returns the names that both have.
 func (p *named) also(other *named) (list []string) {
 	for _, name := range p.order {
 		if _, known := other.text[name]; known {
@@ -92,8 +92,8 @@ func (p *named) also(other *named) (list []string) {
 	return list
 }
 
-// ReadContents reads what files say. The error is [Problems] of files that are
-// not YAML.
+// ReadContents parses files into their parts. The error is [Problems] of files
+// that are not valid YAML.
 func ReadContents(files []File) (*Contents, error) {
 	e, err := newEditor(files)
 	if err != nil {
@@ -117,7 +117,7 @@ func ReadContents(files []File) (*Contents, error) {
 	return c, nil
 }
 
-// addTop adds what stands at the top of a document.
+// addTop adds the top-level fields of a document.
 func (c *Contents) addTop(root *yaml.Node) {
 	for i := 0; root.Kind == yaml.MappingNode && i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i].Value, target(root.Content[i+1])
@@ -145,7 +145,7 @@ func (c *Contents) addList(key string, value *yaml.Node) {
 	}
 }
 
-// listNames are the keys of a list.
+// listNames returns the field names of the allow or deny list.
 func listNames(deny bool) []string {
 	if deny {
 		return []string{"deny", "blacklist"}
@@ -153,12 +153,13 @@ func listNames(deny bool) []string {
 	return []string{"allow", "whitelist"}
 }
 
-// FreshLimit is a limit of a rule.
+// FreshLimit names a limit of a rule.
 type FreshLimit struct{ Rule, Limit string }
 
-// Fresh lists the limits of after whose counts begin anew although before had
-// the rule: another name, algorithm, window, bucket count, period or anchor is
-// another limit. Where only numbers differ, what was used stays used.
+// Fresh returns the limits of after that start with empty state although their
+// rule exists in before. A limit with another name, algorithm, window, bucket
+// count, period or anchor is a new limit. A limit of which only the numbers
+// change keeps its state.
 func Fresh(before, after *Set) (fresh []FreshLimit) {
 	had := map[string]map[stint.Limit]bool{}
 	for _, r := range before.rules {

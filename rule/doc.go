@@ -1,17 +1,17 @@
-// Package rule reads rule files and decides requests by them.
+// Package rule parses rule files and decides requests by them.
 //
-// A rule says which requests it counts (match), by whose identity, under
-// which limits, and what happens when they exceed or the store fails. [Parse]
-// and [Load] read rule files into a [Set]: whole, or not at all with every
-// mistake listed. [Set.Decide] asks a request for the few attributes that its
-// candidates need, makes the claims of every rule that matches, and takes
-// them from a [stint.Store] as one atomic group.
+// A rule states which requests it matches, which identity it counts them under,
+// which limits apply, and what happens when a limit is exceeded or the store
+// fails. [Parse] and [Load] turn rule files into a [Set]. They return either a
+// whole set or an error that lists every mistake. [Set.Decide] reads from a
+// request only the attributes that its candidate rules need, builds the claims
+// of every matching rule, and takes them from a [stint.Store] as one atomic
+// group.
 //
-// Use it where operators write the limits; a program that knows its own
-// limits needs only a [stint.Limiter].
+// Use this package where operators write the limits. A program that knows its
+// own limits needs only a [stint.Limiter].
 //
-// It promises that a Set never changes and is safe for use by many
-// goroutines, that two different identities never share a key, and that
-// thousands of rules cost a request about as much as the few that could match
-// it.
+// A Set is immutable and safe for concurrent use. Two different identities
+// never share a key. The cost of a decision depends on the number of rules that
+// could match the request, not on the number of rules in the set.
 package rule

@@ -14,9 +14,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// documents parses a file: as JSON where it is that, which YAML's parser does
-// not wholly read, else as YAML. What is wrong with the syntax is listed, and
-// the documents before it are returned.
+// documents parses a file into its documents. A file that is valid JSON is
+// parsed as JSON, because the YAML parser does not accept all JSON; any other
+// file is parsed as YAML. A syntax mistake is recorded, and the documents
+// before it are returned.
 func (r *reader) documents(file File) (list []*yaml.Node) {
 	if isJSON(file.Data) {
 		return append(list, newJSONReader(file.Data).value())
@@ -41,8 +42,9 @@ func (r *reader) documents(file File) (list []*yaml.Node) {
 
 var yamlLine = regexp.MustCompile(`^line (\d+): `)
 
-// syntaxMistake lists an error of the syntax. That of JSON names a byte, that
-// of YAML a line at most, and not always its own: its place is looked for.
+// syntaxMistake records a syntax error. A JSON error names a byte offset. A
+// YAML error names at most a line, which may be wrong, so the position is
+// searched for.
 func (r *reader) syntaxMistake(file File, err error) {
 	if strings.HasSuffix(file.Name, ".json") {
 		r.jsonMistake(file.Data)
@@ -76,7 +78,8 @@ func (r *reader) jsonMistake(data []byte) {
 	}
 }
 
-// place is a byte's line and column; the first one's when there is none.
+// place returns the line and column of a byte, or those of the first byte when
+// there is none at offset.
 func (r *reader) place(data []byte, offset int) position {
 	before := data[:max(0, offset)]
 	line := bytes.Count(before, []byte("\n"))
@@ -94,7 +97,7 @@ func firstInvalid(data []byte) int {
 	return -1
 }
 
-// jsonReader makes YAML nodes of valid JSON, each with its place.
+// jsonReader converts valid JSON to YAML nodes with positions.
 type jsonReader struct {
 	data    []byte
 	decoder *json.Decoder
@@ -114,7 +117,7 @@ func (j *jsonReader) value() *yaml.Node {
 	n.Line, n.Column = j.next()
 	token, err := j.decoder.Token()
 	if err != nil {
-		return n // the text was checked whole
+		return n // the whole text is known to be valid
 	}
 	switch t := token.(type) {
 	case json.Delim:
@@ -136,7 +139,7 @@ func (j *jsonReader) value() *yaml.Node {
 	return n
 }
 
-// next moves to where the next token begins.
+// next advances to the start of the next token.
 func (j *jsonReader) next() (line, column int) {
 	to := int(j.decoder.InputOffset())
 	for to < len(j.data) && strings.IndexByte(" \t\r\n,:", j.data[to]) >= 0 {

@@ -7,32 +7,31 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// BodyName is the File of a [Problem] in what an edit was given, rather than
-// in the files of the set.
+// BodyName is the File of a [Problem] in the body of an edit, as opposed to the
+// files of the set.
 const BodyName = "body"
 
-// Edit is one change of the text of a rule set. Make it by [PutRule] and its
-// like, and apply it by [Apply].
+// Edit is one change to the text of a rule set. [PutRule] and similar functions
+// make an Edit; [Apply] applies it.
 type Edit struct {
 	what string
 	plan func(e *editor) (*change, error)
 }
 
-// NotFoundError says that the set has nothing of the name that an edit, or a
-// look at its text, is about.
+// NotFoundError means that the set has nothing with the name that an edit or a
+// lookup is about.
 type NotFoundError struct{ What string }
 
-// Error returns what is not there.
+// Error names what is missing.
 func (e *NotFoundError) Error() string { return e.What + " is not in the rules" }
 
-// Apply makes edits, one after the other, and returns files and the set that
-// they are: all edits are made, or none. What an edit does not touch stays as
-// it was written, comments and order included; a file of which nothing changes
-// is returned as it was given.
+// Apply applies the edits in order and returns the new files and their set. It
+// applies all edits or none. Text that no edit touches stays as it is, with its
+// comments and order. A file without changes is returned as it was given.
 //
 // The error is a [*NotFoundError], or [Problems] when the set would have a
-// mistake: those in what the edit was given name the file [BodyName], the
-// others a place in the files as they were given.
+// mistake. Problems in the body of an edit name the file [BodyName]; the others
+// name a place in the files as they were given.
 func Apply(files []File, edits ...Edit) ([]File, *Set, error) {
 	var set *Set
 	for _, edit := range edits {
@@ -74,15 +73,15 @@ func (e Edit) apply(files []File) ([]File, *Set, error) {
 	return w.files, set, nil
 }
 
-// documentsTag marks the list of the documents of a file.
+// documentsTag marks the node that lists the documents of a file.
 const documentsTag = "!documents"
 
-// editor is the nodes of the files of a set.
+// editor holds the YAML nodes of the files of a set.
 type editor struct {
 	files []File
-	tops  []*yaml.Node        // a list of the tops of the documents of each
-	raw   [][]*yaml.Node      // those documents
-	given map[*yaml.Node]bool // nodes of what the edit was given
+	tops  []*yaml.Node        // for each file, a list of the top nodes of its documents
+	raw   [][]*yaml.Node      // for each file, its document nodes
+	given map[*yaml.Node]bool // nodes of the edit's body
 }
 
 func newEditor(files []File) (*editor, error) {
@@ -104,8 +103,8 @@ func newEditor(files []File) (*editor, error) {
 	return e, nil
 }
 
-// body parses what an edit was given: one value, without anchors, which could
-// take the place of those in the file.
+// body parses the body of an edit: one value without anchors. An anchor could
+// replace one of the same name in the file.
 func (e *editor) body(data []byte) (*yaml.Node, error) {
 	if len(data) > maxFile {
 		return nil, bodyProblem(nil, fmt.Sprintf("is %d bytes long", len(data)), fmt.Sprintf("use at most %d", maxFile))
@@ -120,7 +119,7 @@ func (e *editor) body(data []byte) (*yaml.Node, error) {
 	return documents[0].Content[0], e.take(documents[0].Content[0])
 }
 
-// take notes that the nodes were given.
+// take records that the nodes belong to the edit's body.
 func (e *editor) take(n *yaml.Node) error {
 	if n.Anchor != "" || n.Kind == yaml.AliasNode {
 		return bodyProblem(n, "holds an anchor or an alias", "write out what it stands for")
@@ -146,8 +145,8 @@ func (e *editor) bodyMapping(data []byte, what string) (*yaml.Node, error) {
 	return n, err
 }
 
-// checkBody reads what an edit was given as its place in a file is read, so that
-// its mistakes are told before the file is written.
+// checkBody reads the body of an edit as the file reader would, so that its
+// mistakes are reported before the file is written.
 func checkBody(n *yaml.Node, read func(r *reader, n *yaml.Node)) error {
 	r := &reader{findings: &findings{files: []string{BodyName}, seen: map[Problem]bool{}}}
 	read(r, n)
@@ -157,7 +156,7 @@ func checkBody(n *yaml.Node, read func(r *reader, n *yaml.Node)) error {
 	return nil
 }
 
-// twice refuses a mapping that has a key two times.
+// twice rejects a mapping with a repeated key.
 func twice(n *yaml.Node) error {
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -177,7 +176,8 @@ func bodyProblem(n *yaml.Node, what, mend string) error {
 	return Problems{p}
 }
 
-// relocated names the places of problems as the caller of an edit knows them.
+// relocated translates the positions of problems to the files or the body that
+// the caller of the edit knows.
 func (e *editor) relocated(err error, file int, places map[place2]*yaml.Node) error {
 	problems, ok := errors.AsType[Problems](err)
 	if !ok {

@@ -8,19 +8,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// span is lines that hold one entry of a list or mapping, and nothing else.
+// span is a range of lines that hold one entry of a list or mapping and nothing
+// else.
 type span struct {
 	crumb
 	op       op
-	from, to int // lines, counted from 0; to is not within
+	from, to int // lines, counted from 0; to is exclusive
 	margin   int // columns before the entry
 	gap      bool
-	// quiet are nodes whose comments stand before or after the lines, and so
-	// stay where they are.
+	// quiet holds the nodes whose comments stand outside the lines and therefore
+	// are not rewritten.
 	quiet map[*yaml.Node]bool
 }
 
-// spansOf lists the spans of the entries on the way to a change, as far as
+// spansOf returns the spans of the entries on the path to a change, as far as
 // they stand on lines of their own.
 func spansOf(lines []string, c *change) (spans []*span) {
 	end := len(lines)
@@ -39,9 +40,9 @@ func spansOf(lines []string, c *change) (spans []*span) {
 	return spans
 }
 
-// find fills in the lines, and narrows end to where the entry ends. It reports
-// false when entries further down cannot be found either; a margin below 0
-// says that this one shares a line with something else.
+// find sets the lines and moves end to the end of the entry. It returns false
+// when no entry further down can be found either. A margin below 0 means that
+// the entry shares a line with something else.
 func (s *span) find(lines []string, end *int, document bool) bool {
 	if document {
 		return s.findDocument(lines, end)
@@ -67,7 +68,7 @@ func (s *span) find(lines []string, end *int, document bool) bool {
 	return true
 }
 
-// findDocument finds the lines of a document.
+// findDocument sets the lines of a document.
 func (s *span) findDocument(lines []string, end *int) bool {
 	root := child(s.in, s.index)
 	if root == nil || s.op != opReplace || root.Line == 0 || root.Line > len(lines) {
@@ -87,7 +88,7 @@ func (s *span) findDocument(lines []string, end *int) bool {
 	return true
 }
 
-// width is how many nodes an entry is.
+// width returns the number of nodes of an entry.
 func (s *span) width() int {
 	if s.in.Kind == yaml.MappingNode {
 		return 2
@@ -95,8 +96,8 @@ func (s *span) width() int {
 	return 1
 }
 
-// trimmed is where the lines from start on end, without blank lines and
-// comments at the end.
+// trimmed returns the end of the lines from start to end without trailing blank
+// lines and comments.
 func trimmed(lines []string, start, end int) int {
 	for end > start && remark(lines[end-1]) {
 		end--
@@ -109,8 +110,8 @@ func remark(line string) bool {
 	return line == "" || line[0] == '#'
 }
 
-// margin is how many columns stand before an entry, −1 when they are not
-// empty. An item of a list begins at its dash.
+// margin returns the number of columns before an entry, or −1 when they are not
+// empty. A list item begins at its dash.
 func margin(lines []string, n *yaml.Node, item bool) int {
 	line := lines[n.Line-1]
 	if n.Column-1 > len(line) {
@@ -130,8 +131,8 @@ func margin(lines []string, n *yaml.Node, item bool) int {
 	return len(before)
 }
 
-// spaced reports whether an empty line stands before the entry and the
-// comments above it.
+// spaced reports whether a blank line precedes the entry and the comments above
+// it.
 func spaced(lines []string, from int) bool {
 	for from > 0 && strings.HasPrefix(strings.TrimSpace(lines[from-1]), "#") {
 		from--
@@ -139,9 +140,9 @@ func spaced(lines []string, from int) bool {
 	return from > 0 && strings.TrimSpace(lines[from-1]) == ""
 }
 
-// silence notes whose comments stand outside of the lines: above, those of
-// everything that begins where the entry does; below, those of everything
-// that ends with it.
+// silence records the nodes whose comments stand outside the lines. Comments
+// above belong to every node that begins where the entry begins; comments below
+// belong to every node that ends where it ends.
 func (s *span) silence(at int) {
 	first := s.in.Content[at]
 	for n := first; n != nil; n = child(n, 0) {
@@ -167,7 +168,8 @@ func child(n *yaml.Node, i int) *yaml.Node {
 	return n.Content[i]
 }
 
-// splice returns the text with the entry as it is now in place of the lines.
+// splice returns the text with the lines replaced by the entry's current
+// content.
 func (s *span) splice(lines []string) ([]byte, error) {
 	from, written := s.from, []string(nil)
 	if s.op == opRemove {
@@ -188,12 +190,13 @@ func (s *span) splice(lines []string) ([]byte, error) {
 	}
 	rest := lines[s.to:]
 	if len(rest) == 0 {
-		rest = []string{""} // the last line had no end
+		rest = []string{""} // the last line has no newline
 	}
 	return []byte(strings.Join(slices.Concat(lines[:from], written, rest), "\n")), nil
 }
 
-// aboveRemarks is where the comments right above an entry begin.
+// aboveRemarks returns the line at which the comments directly above an entry
+// begin.
 func aboveRemarks(lines []string, from, margin int) int {
 	for from > 0 && strings.HasPrefix(lines[from-1], strings.Repeat(" ", margin)+"#") {
 		from--
@@ -201,7 +204,7 @@ func aboveRemarks(lines []string, from, margin int) int {
 	return from
 }
 
-// encode writes the entry as it is now.
+// encode formats the entry's current content.
 func (s *span) encode() ([]string, error) {
 	n := &yaml.Node{Kind: s.in.Kind, Content: s.in.Content[s.index : s.index+s.width()]}
 	if s.margin == 0 && s.document() {
@@ -227,7 +230,7 @@ func (s *span) encode() ([]string, error) {
 // document reports whether the span is a whole document.
 func (s *span) document() bool { return s.in.Tag == documentsTag }
 
-// quieted copies a tree without the comments that stay where they are.
+// quieted copies a tree without the comments that are not rewritten.
 func (s *span) quieted(n *yaml.Node) *yaml.Node {
 	c := *n
 	if s.quiet[n] {

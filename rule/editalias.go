@@ -2,8 +2,8 @@ package rule
 
 import "go.yaml.in/yaml/v3"
 
-// detach gives whatever repeats a part that is about to change, by an alias or
-// a merge, a copy of its own: an edit of one thing changes no other.
+// detach replaces every alias of a part that is about to change with a copy, so
+// that the places that repeat the part do not change with it.
 func (e *editor) detach(c *change) {
 	anchored := map[*yaml.Node]bool{}
 	for _, crumb := range c.path {
@@ -33,7 +33,7 @@ func noteAnchors(n *yaml.Node, into map[*yaml.Node]bool) {
 	}
 }
 
-// ownCopies replaces aliases of the nodes by copies.
+// ownCopies replaces aliases of the nodes with copies.
 func ownCopies(n *yaml.Node, of map[*yaml.Node]bool) {
 	for i, below := range n.Content {
 		if below.Kind == yaml.AliasNode && of[below.Alias] {

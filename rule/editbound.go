@@ -6,12 +6,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxWrittenOut bounds the values of a file with every alias written out: what
-// an edit copies and a comparison reads.
+// maxWrittenOut bounds the number of nodes in a file with every alias expanded.
+// It limits the nodes that an edit copies and a comparison reads.
 const maxWrittenOut = 4 * maxAliased
 
-// checkAliases refuses a file whose aliases reach too much, or themselves. Where
-// a merged value is not read, no other bound is met.
+// checkAliases rejects a file whose aliases expand to too many nodes or contain
+// themselves. The reader's own bounds do not cover merged values that it skips.
 func checkAliases(file string, top *yaml.Node) error {
 	if size := writtenOut(top, map[*yaml.Node]int{}); size > maxWrittenOut {
 		return Problems{{File: file, What: "aliases reach too much", Mend: fmt.Sprintf("repeat at most %d values by aliases, and none within itself", maxWrittenOut)}}
@@ -19,9 +19,10 @@ func checkAliases(file string, top *yaml.Node) error {
 	return nil
 }
 
-// writtenOut is how many values a node is with its aliases written out, but no
-// more than a little over the bound. known has those of nodes that have an
-// anchor; one that is being counted reaches itself, and has no end.
+// writtenOut returns the number of nodes below a node with its aliases
+// expanded, capped slightly above the bound. known caches the counts of
+// anchored nodes. An anchored node that is still being counted contains itself,
+// so its size is infinite.
 func writtenOut(n *yaml.Node, known map[*yaml.Node]int) int {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias

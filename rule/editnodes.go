@@ -10,14 +10,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// isJSON reports whether a file is read and edited as JSON. The text null is not:
-// it is an empty document, which is extended as YAML.
+// isJSON reports whether a file is read and edited as JSON. The text null is
+// not: it is an empty document, which is extended as YAML.
 func isJSON(data []byte) bool {
 	return json.Valid(data) && string(bytes.TrimSpace(data)) != "null"
 }
 
-// parseNodes parses a file as [reader.documents] does, and keeps what only
-// editing needs: the documents themselves with their comments.
+// parseNodes parses a file as [reader.documents] does and keeps the document
+// nodes with their comments, which only editing needs.
 func parseNodes(file File) (documents []*yaml.Node, err error) {
 	if isJSON(file.Data) {
 		top := newJSONReader(file.Data).value()
@@ -40,7 +40,8 @@ func parseNodes(file File) (documents []*yaml.Node, err error) {
 	}
 }
 
-// resolve gives plain JSON values the tag that YAML gives their text.
+// resolve sets the tags of plain JSON values to those that YAML assigns to
+// their text.
 func resolve(n *yaml.Node) {
 	if n.Tag == "!!scalar" {
 		n.Tag = ""
@@ -51,7 +52,7 @@ func resolve(n *yaml.Node) {
 	}
 }
 
-// entry returns the index of a key in a mapping, −1 when it has none.
+// entry returns the index of a key in a mapping, or −1.
 func entry(n *yaml.Node, key string) int {
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key && n.Content[i].Tag != "!!merge" {
@@ -61,7 +62,7 @@ func entry(n *yaml.Node, key string) int {
 	return -1
 }
 
-// lookup returns the value of a key in a mapping, nil when it has none.
+// lookup returns the value of a key in a mapping, or nil.
 func lookup(n *yaml.Node, key string) *yaml.Node {
 	if i := entry(n, key); i >= 0 {
 		return n.Content[i+1]
@@ -69,7 +70,7 @@ func lookup(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// setEntry gives a key of a mapping a value, at its end when it is new.
+// setEntry sets the value of a key in a mapping. A new key is added at the end.
 func setEntry(n *yaml.Node, key, value *yaml.Node) {
 	if i := entry(n, key.Value); i >= 0 {
 		if value.LineComment == "" {
@@ -87,20 +88,20 @@ func removeEntry(n *yaml.Node, key string) {
 	}
 }
 
-// textNode is a string.
+// textNode returns a string node.
 func textNode(text string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 }
 
-// valueNode is a number or a word as a file has it without quotes.
+// valueNode returns a node for a number or word that needs no quotes.
 func valueNode(text string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Value: text}
 	n.Tag = n.ShortTag()
 	return n
 }
 
-// copied is a node without anchors, aliases resolved: what may be edited in
-// the place of an alias. Its parts do not know where they stand.
+// copied returns a copy of a node without anchors and with aliases resolved,
+// which can be edited in place of an alias. The copies have no positions.
 func copied(n *yaml.Node) *yaml.Node {
 	n = target(n)
 	c := *n
@@ -111,7 +112,7 @@ func copied(n *yaml.Node) *yaml.Node {
 	return &c
 }
 
-// sameNodes reports whether two trees say the same, comments and style aside.
+// sameNodes reports whether two trees are equal, apart from comments and style.
 func sameNodes(a, b *yaml.Node) bool {
 	if a.Kind != b.Kind || len(a.Content) != len(b.Content) || a.Anchor != b.Anchor {
 		return false
@@ -130,8 +131,8 @@ func sameNodes(a, b *yaml.Node) bool {
 	return true
 }
 
-// kindTag is the tag of a plain value as far as rules tell values apart: a
-// time in quotes is one too.
+// kindTag returns the tag of a plain value as far as rules distinguish values.
+// A timestamp counts as a string, as it would in quotes.
 func kindTag(n *yaml.Node) string {
 	if tag := n.ShortTag(); tag != "!!timestamp" {
 		return tag
@@ -139,11 +140,11 @@ func kindTag(n *yaml.Node) string {
 	return "!!str"
 }
 
-// place2 is a line and a column, from 1.
+// place2 is a line and a column, both from 1.
 type place2 struct{ line, column int }
 
-// pairPlaces notes for the place of each node of written, as the tree now, the
-// node that it came from.
+// pairPlaces walks the tree as it was written and the tree that it came from,
+// and maps the place of each written node to its original node.
 func pairPlaces(written, from *yaml.Node, into map[place2]*yaml.Node) {
 	if written.Line > 0 {
 		if _, taken := into[place2{written.Line, written.Column}]; !taken || from.Kind == yaml.ScalarNode {
@@ -155,8 +156,8 @@ func pairPlaces(written, from *yaml.Node, into map[place2]*yaml.Node) {
 	}
 }
 
-// appendJSON appends a node as JSON, keys in their order; the text of numbers
-// stays as it is. An indent of "" writes one line.
+// appendJSON appends a node as JSON. Keys keep their order and numbers their
+// text. An empty indent writes a single line.
 func appendJSON(b []byte, n *yaml.Node, indent, margin string) []byte {
 	n = target(n)
 	switch n.Kind {
@@ -213,6 +214,6 @@ func jsonText(text string) string {
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) //nolint:errchkjson // text can always be written
+	_ = encoder.Encode(text) // encoding a string cannot fail
 	return strings.TrimSuffix(b.String(), "\n")
 }

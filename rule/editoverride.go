@@ -8,11 +8,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// PutOverride says what a rule has for one key, or pattern, or network, instead
-// of its own numbers. The body is a mapping such as {"limit":500}, or one limit
-// such as "500/m", in JSON or YAML. One that ends at until, or at the RFC 3339
-// time that a mapping itself names as until, may give a reason, and counts
-// before an override for good, which it leaves as it is. A zero until is none.
+// PutOverride sets the limits of one key, pattern or network in place of the
+// rule's own. The body is a mapping such as {"limit":500}, or one limit such as
+// "500/m", in JSON or YAML. A temporary override ends at until, or at the RFC
+// 3339 time in the mapping's own until field, and may give a reason. It takes
+// precedence over a permanent override for the same key and leaves that
+// override unchanged. A zero until sets no end.
 func PutOverride(id, key string, body []byte, until time.Time) Edit {
 	return Edit{"override", func(e *editor) (*change, error) {
 		n, err := e.body(body)
@@ -48,7 +49,7 @@ func PutOverride(id, key string, body []byte, until time.Time) Edit {
 	}}
 }
 
-// ending gives an override its end.
+// ending sets the end of an override.
 func ending(n *yaml.Node, until time.Time) *yaml.Node {
 	if n.Kind == yaml.ScalarNode {
 		n = expanded(n)
@@ -57,7 +58,7 @@ func ending(n *yaml.Node, until time.Time) *yaml.Node {
 	return n
 }
 
-// flowOf is the style of a value on one line; a plain value has none.
+// flowOf returns the style of a value on one line. A plain value has none.
 func flowOf(n *yaml.Node) yaml.Style {
 	if n.Kind == yaml.ScalarNode {
 		return 0
@@ -65,7 +66,7 @@ func flowOf(n *yaml.Node) yaml.Style {
 	return yaml.FlowStyle
 }
 
-// keyIf is key of a site that may not be.
+// keyIf is key for a site that may be missing.
 func (s site) keyIf(ok bool, name string) (site, bool) {
 	if !ok {
 		return site{}, false
@@ -81,8 +82,8 @@ func putTemporary(rule site, key string, n *yaml.Node) *change {
 	return rule.add([]string{"temporary"}, yaml.SequenceNode, n)
 }
 
-// DeleteOverride removes what a rule has for a key: its temporary override, and
-// the one for good unless temporary alone is asked for.
+// DeleteOverride removes the temporary override of a key and, unless temporary
+// is true, also the permanent one.
 func DeleteOverride(id, key string, temporary bool) Edit {
 	return Edit{"override", func(e *editor) (*change, error) {
 		rule, ok := e.rule(id)
@@ -100,7 +101,7 @@ func DeleteOverride(id, key string, temporary bool) Edit {
 	}}
 }
 
-// item finds the entry of a list of the mapping here that is for a key.
+// item finds the entry for a key in a list of the mapping here.
 func (s site) item(list, key string) (found site, ok bool) {
 	s.eachIn(list, func(item site) bool {
 		if matchOf(item.read()) == key {
@@ -111,7 +112,7 @@ func (s site) item(list, key string) (found site, ok bool) {
 	return found, ok
 }
 
-// matchOf is whom an entry is about.
+// matchOf returns the key, pattern or network that an entry applies to.
 func matchOf(n *yaml.Node) string {
 	if n.Kind == yaml.MappingNode {
 		if n = lookup(n, "match"); n == nil {
@@ -121,16 +122,16 @@ func matchOf(n *yaml.Node) string {
 	return target(n).Value
 }
 
-// ListEntry is an entry of an allow or deny list.
+// ListEntry is one entry of an allow or deny list.
 type ListEntry struct {
-	Rule   string    `json:"rule,omitempty"` // whose list it is; empty: that of the whole set
-	Deny   bool      `json:"deny"`           // else it is on the allow list
+	Rule   string    `json:"rule,omitempty"` // the rule that has the list; empty: the whole set
+	Deny   bool      `json:"deny"`           // false: allow list
 	Match  string    `json:"match"`          // a key, a pattern of keys, an address or a network
-	Until  time.Time `json:"until,omitzero"` // zero: for good
+	Until  time.Time `json:"until,omitzero"` // zero: permanent
 	Reason string    `json:"reason,omitempty"`
 }
 
-// PutEntry puts an entry on a list, in place of those with the same match.
+// PutEntry adds an entry to a list and replaces entries with the same match.
 func PutEntry(entry ListEntry) Edit {
 	return Edit{"entry", func(e *editor) (*change, error) {
 		n := entry.node()
@@ -148,7 +149,7 @@ func PutEntry(entry ListEntry) Edit {
 	}}
 }
 
-// DeleteEntry takes the entry with this match off a list.
+// DeleteEntry removes the entry with this match from a list.
 func DeleteEntry(entry ListEntry) Edit {
 	return Edit{"entry", func(e *editor) (*change, error) {
 		found, ok, err := e.entry(entry)
@@ -159,7 +160,7 @@ func DeleteEntry(entry ListEntry) Edit {
 			return nil, &NotFoundError{"this entry of the " + listNames(entry.Deny)[0] + " list"}
 		}
 		if found.path[len(found.path)-1].in.Kind == yaml.MappingNode {
-			return found.replace(emptyList()), nil // the list is written as its one entry
+			return found.replace(emptyList()), nil // the list is written as its only entry
 		}
 		return found.remove(emptyList), nil
 	}}
@@ -185,7 +186,7 @@ func quotedNode(text string) *yaml.Node {
 	return n
 }
 
-// entry finds the entry of the same list with the same match.
+// entry finds the entry with the same match in the same list.
 func (e *editor) entry(entry ListEntry) (found site, ok bool, err error) {
 	find := func(s site) {
 		for _, name := range listNames(entry.Deny) {
@@ -209,7 +210,7 @@ func (e *editor) entry(entry ListEntry) (found site, ok bool, err error) {
 	return found, ok, nil
 }
 
-// only finds a list that is written as its one entry.
+// only finds a list that is written as its only entry, without brackets.
 func (s site) only(list, match string) (site, bool) {
 	if n := lookup(s.read(), list); n == nil || target(n).Kind == yaml.SequenceNode || matchOf(target(n)) != match {
 		return site{}, false
@@ -217,7 +218,7 @@ func (s site) only(list, match string) (site, bool) {
 	return s.key(list)
 }
 
-// eachTop visits the documents that are not one rule.
+// eachTop visits the documents, except those that are a single rule.
 func (e *editor) eachTop(visit func(site)) {
 	for file, top := range e.tops {
 		for d, root := range top.Content {
@@ -228,8 +229,8 @@ func (e *editor) eachTop(visit func(site)) {
 	}
 }
 
-// ListEntries lists the entries of all lists: those of the set, then those of
-// its rules, in order of the files.
+// ListEntries returns the entries of all lists: first those of the set, then
+// those of its rules, in file order.
 func ListEntries(files []File) (entries []ListEntry, err error) {
 	e, err := newEditor(files)
 	if err != nil {
@@ -267,7 +268,7 @@ func appendEntries(entries []ListEntry, holder *yaml.Node, rule string) []ListEn
 func entryOf(n *yaml.Node, rule string, deny bool) ListEntry {
 	entry := ListEntry{Rule: rule, Deny: deny, Match: matchOf(n)}
 	if until := lookup(n, "until"); until != nil {
-		entry.Until, _ = time.Parse(time.RFC3339, target(until).Value) // the set has been parsed
+		entry.Until, _ = time.Parse(time.RFC3339, target(until).Value) // the time is valid: the set has been parsed
 	}
 	if reason := lookup(n, "reason"); reason != nil {
 		entry.Reason = target(reason).Value

@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// PutRule replaces a rule, or adds it after the others. The body is the rule
-// in JSON or YAML; its id may be left out.
+// PutRule replaces a rule or adds it after the others. The body is the rule in
+// JSON or YAML. Its id is optional.
 func PutRule(id string, body []byte) Edit {
 	return Edit{"rule " + id, func(e *editor) (*change, error) {
 		n, err := e.bodyMapping(body, "a rule")
@@ -40,14 +40,14 @@ func DeleteRule(id string) Edit {
 		if !ok {
 			return nil, &NotFoundError{fmt.Sprintf("rule %.80q", id)}
 		}
-		if len(found.path) == 1 { // a document of its own
+		if len(found.path) == 1 { // the rule is a whole document
 			return found.replace(&yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{textNode("rules"), emptyList()}}), nil
 		}
 		return found.remove(emptyList), nil
 	}}
 }
 
-// identify gives a rule without an id its id, and refuses another one.
+// identify adds the id to a rule without one and rejects a different id.
 func identify(n *yaml.Node, id string) error {
 	given := lookup(n, "id")
 	if given == nil {
@@ -61,8 +61,8 @@ func identify(n *yaml.Node, id string) error {
 	return nil
 }
 
-// layOut writes what is within the keys of a rule on their lines, but for the
-// long ones.
+// layOut formats each value of a rule on one line. Overrides, limits and lists
+// instead get one line for each item.
 func layOut(n *yaml.Node) {
 	for i := 1; i < len(n.Content); i += 2 {
 		value := n.Content[i]
@@ -91,7 +91,7 @@ func (e *editor) addRule(n *yaml.Node) *change {
 		}
 	}
 	if _, ok := e.front(); !ok && slices.ContainsFunc(e.tops, func(top *yaml.Node) bool { return slices.ContainsFunc(top.Content, isRule) }) {
-		return e.addDocument(n) // a rule a document is the habit here
+		return e.addDocument(n) // these files have one rule in each document
 	}
 	return e.addTop([]string{"rules"}, yaml.SequenceNode, n)
 }
@@ -107,7 +107,7 @@ func (e *editor) rule(id string) (found site, ok bool) {
 	return found, ok
 }
 
-// eachRule visits rules in order of the files, until visit returns false.
+// eachRule visits the rules in file order until visit returns false.
 func (e *editor) eachRule(visit func(site) bool) {
 	for file, top := range e.tops {
 		for d, root := range top.Content {

@@ -6,14 +6,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// site is a place in the nodes of one file.
+// site is a node's place in one file: the path of steps that leads to it.
 type site struct {
 	e    *editor
 	file int
 	path []crumb
 }
 
-// slot is the node of a step: an item, or the value of a key.
+// slot returns a pointer to the node at a step: a list item or the value of a
+// key.
 func (s crumb) slot() **yaml.Node {
 	if s.in.Kind == yaml.MappingNode {
 		return &s.in.Content[s.index+1]
@@ -21,11 +22,11 @@ func (s crumb) slot() **yaml.Node {
 	return &s.in.Content[s.index]
 }
 
-// read is the node there, an alias followed.
+// read returns the node for reading and follows an alias.
 func (s site) read() *yaml.Node { return target(*s.path[len(s.path)-1].slot()) }
 
-// node is the node there to be changed: in place of an alias, a copy of what
-// it stands for.
+// node returns the node for changing. It replaces an alias with a copy of its
+// target.
 func (s site) node() *yaml.Node {
 	slot := s.path[len(s.path)-1].slot()
 	if (*slot).Kind == yaml.AliasNode {
@@ -34,12 +35,12 @@ func (s site) node() *yaml.Node {
 	return *slot
 }
 
-// at is the place of an entry of the node here.
+// at returns the site of an entry of this node.
 func (s site) at(index int) site {
 	return site{s.e, s.file, append(slices.Clone(s.path), crumb{s.node(), index})}
 }
 
-// key is the place of a key's value.
+// key returns the site of the value of a key.
 func (s site) key(names ...string) (site, bool) {
 	for _, name := range names {
 		if i := entry(s.read(), name); i >= 0 {
@@ -49,8 +50,8 @@ func (s site) key(names ...string) (site, bool) {
 	return site{}, false
 }
 
-// eachIn visits the items of a list of the mapping here, until visit returns
-// false. Aliases are followed, and become copies only where they are changed.
+// eachIn visits the items of a list in this mapping until visit returns false.
+// It follows aliases, which are copied only when they are changed.
 func (s site) eachIn(key string, visit func(site) bool) bool {
 	i := entry(s.read(), key)
 	if i < 0 {
@@ -72,7 +73,7 @@ func (s site) eachIn(key string, visit func(site) bool) bool {
 	return true
 }
 
-// owned makes the value of the key at i the mapping's own.
+// owned replaces an aliased value of the key at i with a copy.
 func (s site) owned(i int) site {
 	s.at(i).node()
 	return s
@@ -95,8 +96,8 @@ func (s site) replace(n *yaml.Node) *change {
 	})
 }
 
-// remove takes the entry here out of what holds it. When that would be empty,
-// it becomes what empty returns, or goes too where empty is nil.
+// remove removes this entry from its container. A container that would become
+// empty is replaced with the result of empty, or removed too if empty is nil.
 func (s site) remove(empty func() *yaml.Node) *change {
 	last := s.path[len(s.path)-1]
 	width := 1
@@ -113,8 +114,8 @@ func (s site) remove(empty func() *yaml.Node) *change {
 	return around.replace(empty())
 }
 
-// add adds to the list or mapping under one of the names, the first of which
-// it gets when there is none: an item, or a key and its value.
+// add adds nodes to the list or mapping under one of the names: an item, or a
+// key and its value. A missing container is created under the first name.
 func (s site) add(names []string, kind yaml.Kind, nodes ...*yaml.Node) *change {
 	holder := &yaml.Node{Kind: kind, Content: nodes}
 	section, ok := s.key(names...)
@@ -124,7 +125,7 @@ func (s site) add(names []string, kind yaml.Kind, nodes ...*yaml.Node) *change {
 	}
 	n := section.node()
 	if n.Kind == yaml.ScalarNode && n.ShortTag() != "!!null" && kind == yaml.SequenceNode {
-		holder.Content = append([]*yaml.Node{n}, nodes...) // one value stands for a list of it
+		holder.Content = append([]*yaml.Node{n}, nodes...) // a single value stands for a list of one
 	}
 	if n.Kind != kind || len(n.Content) == 0 {
 		return section.replace(holder)
@@ -137,7 +138,7 @@ func (s site) add(names []string, kind yaml.Kind, nodes ...*yaml.Node) *change {
 	return section.at(len(n.Content)).change(opInsert, func() { n.Content = append(n.Content, nodes...) })
 }
 
-// front is the first document that can hold more than one rule.
+// front returns the first document that can hold more than one rule.
 func (e *editor) front() (site, bool) {
 	for file, top := range e.tops {
 		for d, root := range top.Content {
@@ -149,8 +150,8 @@ func (e *editor) front() (site, bool) {
 	return site{}, false
 }
 
-// addTop adds to a list or mapping at the top of the first file that has it,
-// else of the first that can.
+// addTop adds to a top-level list or mapping in the first file that has it, or
+// in the first file that can hold it.
 func (e *editor) addTop(names []string, kind yaml.Kind, nodes ...*yaml.Node) *change {
 	for file, top := range e.tops {
 		for d := range top.Content {
@@ -168,7 +169,8 @@ func (e *editor) addTop(names []string, kind yaml.Kind, nodes ...*yaml.Node) *ch
 	}})
 }
 
-// addDocument adds a document to the last file, or a file when there is none.
+// addDocument adds a document to the last file, or creates a file when there is
+// none.
 func (e *editor) addDocument(n *yaml.Node) *change {
 	if len(e.files) == 0 {
 		e.files = []File{{Name: "rules.yaml"}}

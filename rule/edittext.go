@@ -9,16 +9,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// change is what an edit does to the nodes of one file.
+// change is an edit of the nodes of one file.
 type change struct {
 	file int
-	path []crumb // to what changes, from the documents of the file down
+	path []crumb // from the file's documents down to the changed node
 	op   op
-	make func() // makes it; the path is that of before
+	make func() // applies the change; path is valid before it runs
 }
 
-// crumb leads from a list or a mapping to one of its entries: the index of an
-// item, or of a key.
+// crumb is one step from a list or mapping to an entry: the index of an item or
+// a key.
 type crumb struct {
 	in    *yaml.Node
 	index int
@@ -28,18 +28,18 @@ type op uint8
 
 const (
 	opReplace op = iota
-	opInsert     // the index is where the container ends
+	opInsert     // the index is the end of the container
 	opRemove
 )
 
-// ErrNotEditable says that a file cannot be edited at one place, because its
-// text, changed there, would not read as what was meant.
+// ErrNotEditable means that a file cannot be edited at one place, because the
+// changed text would not parse as intended.
 var ErrNotEditable = errors.New("the file cannot be edited where it says this (write the whole set instead)")
 
-// write makes the change and returns the files with its text. Of the entries
-// around what changes, the innermost is written anew that stands on lines of
-// its own; the other lines stay as they are. A text is taken only when it
-// reads as what was meant.
+// write applies the change and returns the files with the new text. It rewrites
+// only the innermost enclosing entry that stands on lines of its own; all other
+// lines stay as they are. A text is accepted only if it parses as the changed
+// nodes.
 func (e *editor) write(c *change) (*written, error) {
 	data := e.files[c.file].Data
 	if isJSON(data) {
@@ -69,7 +69,7 @@ func (e *editor) write(c *change) (*written, error) {
 	return e.taken(c, text)
 }
 
-// appended writes a document of its own behind the others.
+// appended writes a new document after the others.
 func (e *editor) appended(c *change) (*written, error) {
 	var b bytes.Buffer
 	b.Write(e.files[c.file].Data)
@@ -89,15 +89,14 @@ func (e *editor) appended(c *change) (*written, error) {
 	return e.taken(c, b.Bytes())
 }
 
-// written is the files with a change in one of them.
+// written holds the files after a change to one of them.
 type written struct {
 	files     []File
-	documents []*yaml.Node          // of that file, read anew
-	places    map[place2]*yaml.Node // where each of their nodes came from
+	documents []*yaml.Node          // the documents of that file, parsed again
+	places    map[place2]*yaml.Node // the original node of each of their nodes
 }
 
-// taken returns the files with the text in place, when it reads as what the
-// nodes say.
+// taken returns the files with the new text if it parses as the nodes say.
 func (e *editor) taken(c *change, data []byte) (*written, error) {
 	documents, err := parseNodes(File{Name: e.files[c.file].Name, Data: data})
 	if err != nil {
@@ -119,7 +118,7 @@ func (e *editor) taken(c *change, data []byte) (*written, error) {
 	return w, nil
 }
 
-// wholly writes every document of a file anew.
+// wholly rewrites every document of a file.
 func (e *editor) wholly(file int) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := newEncoder(&b)
@@ -138,8 +137,8 @@ func newEncoder(b *bytes.Buffer) *yaml.Encoder {
 	return encoder
 }
 
-// indentOf is how far the first line that is indented is; "" for a text of one
-// line.
+// indentOf returns the indentation of the first indented line, or "" when there
+// is none.
 func indentOf(data []byte) string {
 	for line := range bytes.Lines(bytes.TrimSpace(data)) {
 		if text := bytes.TrimLeft(line, " \t"); len(text) > 0 && len(text) < len(line) {

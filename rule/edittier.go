@@ -11,9 +11,9 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// PutTier changes the fields of a tier that the body names and keeps the
-// others; null removes one. A tier that is not declared becomes so. The body
-// is a mapping in JSON or YAML.
+// PutTier sets the fields of a tier that the body names and keeps the others. A
+// null value removes a field. An undeclared tier is declared. The body is a
+// mapping in JSON or YAML.
 func PutTier(tier string, body []byte) Edit {
 	return Edit{"tier " + tier, func(e *editor) (*change, error) {
 		fields, err := e.bodyMapping(body, "a tier")
@@ -36,7 +36,8 @@ func PutTier(tier string, body []byte) Edit {
 	}}
 }
 
-// DeleteTier removes a tier. Rules that name it select by it no longer.
+// DeleteTier removes a tier. The tier name then becomes a mere label in rules
+// that use it.
 func DeleteTier(tier string) Edit {
 	return Edit{"tier " + tier, func(e *editor) (*change, error) {
 		found, ok := e.tier(tier)
@@ -72,8 +73,8 @@ func dropNull(n *yaml.Node) {
 	}
 }
 
-// mergeFields is what a place says of limits with the given fields changed.
-// What it says in a short form is written out, so that half of it can stay.
+// mergeFields returns the limits of a place with the given fields changed. A
+// short form is expanded, so that a part of it can stay.
 func mergeFields(n, fields *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.MappingNode {
 		c := *n
@@ -88,7 +89,7 @@ func mergeFields(n, fields *yaml.Node) *yaml.Node {
 	return n
 }
 
-// expanded is the mapping that a limit in the short form stands for.
+// expanded returns the mapping that a limit in short form stands for.
 func expanded(short *yaml.Node) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle, LineComment: short.LineComment}
 	if short.ShortTag() != "!!null" {
@@ -97,8 +98,8 @@ func expanded(short *yaml.Node) *yaml.Node {
 	return n
 }
 
-// mergeField changes one field where the place has it: beside the others, or
-// within params.
+// mergeField changes one field where the place has it: beside the others or in
+// params.
 func mergeField(n, key, value *yaml.Node) {
 	p, isParameter := parameterOf(key.Value)
 	if isParameter {
@@ -121,7 +122,7 @@ func mergeField(n, key, value *yaml.Node) {
 	setEntry(n, key, value)
 }
 
-// names reports whether the mapping has the parameter, by whichever name.
+// names reports whether the mapping has the parameter under any of its names.
 func names(n *yaml.Node, p parameter) bool {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if q, ok := parameterOf(n.Content[i].Value); ok && (q == p || p == pWindow && q == pLimit) {
@@ -131,7 +132,7 @@ func names(n *yaml.Node, p parameter) bool {
 	return false
 }
 
-// writeOut turns limit: 100/m into a limit and a window.
+// writeOut expands limit: 100/m into a limit and a window.
 func writeOut(n *yaml.Node) {
 	limit := lookup(n, "limit")
 	if limit == nil {

@@ -2,7 +2,7 @@ package rule
 
 import "time"
 
-// list is who is on a list: for good, or until a time.
+// list is an allow or deny list. Entries are permanent or expire at a time.
 type list struct {
 	always selector
 	timed  timed
@@ -18,7 +18,8 @@ func (l *list) add(entry entryDraft) {
 	l.timed.extend(entry.text, entry.until)
 }
 
-// timed is a selector whose values, counted from 0, each end at a time.
+// timed is a selector whose values are consecutive indexes from 0, each with an
+// expiry.
 type timed struct {
 	selector
 
@@ -26,7 +27,7 @@ type timed struct {
 	untils []int64 // in µs
 }
 
-// add names the next value, and reports whether the name is new.
+// add adds the next value under a name and reports whether the name is new.
 func (t *timed) add(text string, until int64) bool {
 	if t.names == nil {
 		t.names = make(map[string]int32)
@@ -38,7 +39,7 @@ func (t *timed) add(text string, until int64) bool {
 	return !taken
 }
 
-// extend is add that keeps the later end of a name that is there already.
+// extend is like add, but for an existing name it keeps the later expiry.
 func (t *timed) extend(text string, until int64) {
 	if i, taken := t.names[text]; taken {
 		t.untils[i] = max(t.untils[i], until)
@@ -56,8 +57,8 @@ func (q *request) listed(l *list) bool {
 	return ok
 }
 
-// live is selected among what has not ended. The clock is read only when
-// something fits.
+// live is selected without expired values. It reads the clock only if a name
+// matches.
 func (q *request) live(t *timed) (value int32, ok bool) {
 	if t.hasTexts() {
 		if key, present := q.get(slotAPIKey); present {
@@ -79,7 +80,7 @@ func (q *request) live(t *timed) (value int32, ok bool) {
 	return 0, false
 }
 
-// liveText is byText among what has not ended.
+// liveText is byText without expired values.
 func (q *request) liveText(t *timed, text string) (value int32, ok bool) {
 	if value, ok = t.exact[text]; ok && q.lasts(t, value) {
 		return value, true
@@ -96,13 +97,14 @@ func (q *request) liveText(t *timed, text string) (value int32, ok bool) {
 	return value, most >= 0
 }
 
-// lasts reports whether a value has not ended: at its end it has.
+// lasts reports whether a value has not expired. It has expired at its end
+// time.
 func (q *request) lasts(t *timed, value int32) bool {
 	return q.time() < t.untils[value]
 }
 
-// time is when the request is decided, where no store says so: one moment for
-// all of its rules.
+// time returns the time of the decision where the store provides none. All
+// rules of one request see the same time.
 func (q *request) time() int64 {
 	if q.now == 0 {
 		if timed, ok := q.attributes.(Timed); ok {

@@ -5,40 +5,41 @@ import (
 	"unicode/utf8"
 )
 
-// maxPattern bounds a pattern of a rule file, in bytes.
+// maxPattern is the longest pattern in a rule file, in bytes.
 const maxPattern = 512
 
-// glob is a pattern in which * stands for any text, also none, and ? for any
-// one character. It has no other special characters.
+// glob is a pattern in which * matches any text, including none, and ? matches
+// any one character. No other character is special.
 type glob struct {
 	text     string
-	segments []string // between the stars; one when there is none
+	segments []string // the texts between the stars; one entry without a star
 }
 
 func newGlob(text string) glob {
 	return glob{text, strings.Split(text, "*")}
 }
 
-// exact reports whether the pattern matches itself alone.
+// exact reports whether the pattern matches only its own text.
 func (g *glob) exact() bool { return len(g.segments) == 1 && !strings.Contains(g.text, "?") }
 
-// prefix is what everything that matches begins with.
+// prefix returns the literal text that every match begins with.
 func (g *glob) prefix() string {
 	prefix, _, _ := strings.Cut(g.segments[0], "?")
 	return prefix
 }
 
-// literals is how many bytes the pattern fixes: the more, the more specific.
+// literals returns the number of bytes that the pattern fixes. More bytes make
+// a pattern more specific.
 func (g *glob) literals() int {
 	return len(g.text) - strings.Count(g.text, "*") - strings.Count(g.text, "?")
 }
 
-// any reports whether everything matches that is long enough.
+// any reports whether the pattern matches every text of some minimum length.
 func (g *glob) any() bool { return len(g.segments) > 1 && g.literals() == 0 }
 
-// match takes the first segment from the front, the last from the back, and
-// the others where each first occurs in between: the earliest place is never
-// worse than a later one.
+// match matches the first segment at the front, the last at the back, and every
+// other segment at its first occurrence in between. The first occurrence leaves
+// the most text for the remaining segments, so no backtracking is needed.
 func (g *glob) match(s string) bool {
 	first, last := g.segments[0], g.segments[len(g.segments)-1]
 	end, ok := segmentEnd(s, first)
@@ -57,7 +58,7 @@ func (g *glob) match(s string) bool {
 	return hasSegmentSuffix(s, last)
 }
 
-// segmentEnd returns where the segment ends in s when s begins with it.
+// segmentEnd returns the end of the segment in s if s begins with the segment.
 func segmentEnd(s, segment string) (end int, ok bool) {
 	if !strings.Contains(segment, "?") {
 		return len(segment), strings.HasPrefix(s, segment)
@@ -107,8 +108,8 @@ func hasSegmentSuffix(s, segment string) bool {
 	return ok && start+end == len(s)
 }
 
-// runeSize is the length of the first character, and 1 at the end so that a
-// loop ends.
+// runeSize returns the length of the first character. It returns 1 at the end
+// of s so that the caller's loop ends.
 func runeSize(s string) int {
 	_, size := utf8.DecodeRuneInString(s)
 	return max(1, size)

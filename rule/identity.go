@@ -8,8 +8,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// missing is what a request counts as that lacks an attribute of its rule's
-// identity.
+// missing selects how a rule counts a request that lacks an attribute of the
+// rule's identity.
 type missing uint8
 
 const (
@@ -19,31 +19,32 @@ const (
 	missingShared
 )
 
-// Marks begin the parts of a key that stand in for a missing attribute. Parts
-// that come from a request hold no control character, so a request without a
-// key from 10.0.0.1 and one whose key is "10.0.0.1" are two identities.
+// Marks are prefixes of key parts that replace a missing attribute. Parts that
+// come from a request contain no control characters, so a request without a key
+// from 10.0.0.1 and a request with the key "10.0.0.1" have different
+// identities.
 const (
 	markIP     = "\x01"
 	markShared = "\x02shared"
 )
 
-// verdict is what finding an identity came to.
+// verdict is the result of building an identity.
 type verdict uint8
 
 const (
 	counted verdict = iota
-	skipped         // the rule does not apply, or the request cannot be: see request.err
-	denied          // without being counted
+	skipped         // the rule does not apply, or the request is invalid: see request.err
+	denied          // the request is denied and not counted
 )
 
-// identity says whose use a rule counts.
+// identity is the list of attributes that a rule counts by.
 type identity struct {
 	by      []slot
 	missing missing
 }
 
-// key returns the key of the request: its one part as it stands, or several
-// joined.
+// key returns the key of the request. A single part is used as it is; several
+// parts are joined.
 func (q *request) key(id *identity) (string, verdict) {
 	if len(id.by) == 1 {
 		return q.part(id.by[0], id.missing)
@@ -66,7 +67,7 @@ func (q *request) key(id *identity) (string, verdict) {
 	return stint.JoinKey(q.parts...), counted
 }
 
-// part is one part of a key, or what stands in for it.
+// part returns one part of a key, or the substitute for a missing attribute.
 func (q *request) part(s slot, missing missing) (string, verdict) {
 	text, ok := q.get(s)
 	switch {
@@ -92,7 +93,7 @@ func (q *request) validPart(s slot, text string) (string, verdict) {
 	return text, counted
 }
 
-// invalidPart says which attribute the error of its text is about.
+// invalidPart prefixes the error with the name of the attribute.
 func (q *request) invalidPart(s slot, err error) error {
 	named := &stint.Error{Code: stint.CodeInvalid, Problem: err.Error()}
 	if known, ok := errors.AsType[*stint.Error](err); ok {
@@ -102,10 +103,10 @@ func (q *request) invalidPart(s slot, err error) error {
 	return named
 }
 
-// KeyText returns how a key of a [Hit] is shown: its parts joined by "|",
-// without the marks of those that stand in for a missing attribute. It is for
-// people: two keys may have one text. A key of one part that a request brought
-// is returned as it stands, without a copy.
+// KeyText returns a readable form of the key of a [Hit]: its parts joined by
+// "|", without the marks of substitutes for missing attributes. Two different
+// keys can have the same text. A key of one part that the request carries is
+// returned unchanged, without a copy.
 func KeyText(key string) string {
 	if !strings.ContainsAny(key, "\x00\x01\x02") {
 		return key

@@ -6,26 +6,27 @@ import (
 	"strings"
 )
 
-// anchor is a condition of a rule by which an index can find it.
+// anchor is a condition under which an index can file a rule.
 type anchor struct {
 	kind anchorKind
-	slot slot // of exact
+	slot slot // the attribute, for kind exact
 	text string
 }
 
 type anchorKind uint8
 
 const (
-	exact     anchorKind = iota // an attribute is this text
-	pathBegin                   // the path begins with it
-	keyBegin                    // the API key begins with it
-	hostBelow                   // the host is a name below it
+	exact     anchorKind = iota // the attribute equals the text
+	pathBegin                   // the path begins with the text
+	keyBegin                    // the API key begins with the text
+	hostBelow                   // the host is a subdomain of the text
 	network                     // the address is in the network
 )
 
-// index finds the rules that a request may match. Every rule stands in it
-// once, under the one of its conditions that it shares with the fewest
-// others, or among the rest, which are looked at for every request.
+// index finds the rules that a request may match, without testing every rule.
+// Each rule is filed under the one of its conditions that the fewest other
+// rules share. A rule that has no such condition is in rest, which is tested
+// for every request.
 type index struct {
 	exact    []exactIndex
 	paths    trie
@@ -41,7 +42,7 @@ type exactIndex struct {
 	values map[string][]int32
 }
 
-// newIndex indexes the rules that are not off.
+// newIndex indexes all rules except those with mode Off.
 func newIndex(rules []*Rule, tiers []string) *index {
 	choices := make([][][]anchor, len(rules))
 	crowd := make(map[anchor]int)
@@ -65,7 +66,7 @@ func newIndex(rules []*Rule, tiers []string) *index {
 	return x
 }
 
-// tierName is the declared tier of a rule; empty when it has none.
+// tierName returns the declared tier of a rule, or "".
 func tierName(r *Rule, tiers []string) string {
 	if r.match.tier == noTier {
 		return ""
@@ -73,7 +74,8 @@ func tierName(r *Rule, tiers []string) string {
 	return tiers[r.match.tier]
 }
 
-// leastCrowded returns the choice whose fullest anchor has the fewest rules.
+// leastCrowded returns the choice whose most crowded anchor holds the fewest
+// rules.
 func leastCrowded(choices [][]anchor, crowd map[anchor]int) (best []anchor) {
 	least := 0
 	for _, anchors := range choices {
@@ -120,9 +122,9 @@ func (x *index) addExact(a anchor, rule int32) {
 	values[a.text] = append(values[a.text], rule)
 }
 
-// collect appends the rules that the request may match, in order of files.
+// collect appends the rules that the request may match, in file order.
 func (x *index) collect(q *request, found []int32) []int32 {
-	if x == nil { // of a zero set
+	if x == nil { // a zero Set has no index
 		return found
 	}
 	found = append(found, x.rest...)
@@ -165,8 +167,8 @@ func (x *index) collectNames(q *request, found []int32) []int32 {
 	return found
 }
 
-// indexed is the attribute by which an exact index looks: for the tier, the
-// declared one.
+// indexed returns the attribute value to look up in an exact index. For the
+// tier it is the declared tier.
 func (q *request) indexed(s slot) (string, bool) {
 	if s != slotTier {
 		return q.get(s)
@@ -177,8 +179,9 @@ func (q *request) indexed(s slot) (string, bool) {
 	return "", false
 }
 
-// anchors lists the conditions by which a rule can be found, those that cost
-// a request least first. Of each, every one of its anchors must be indexed.
+// anchors lists the conditions under which the rule can be filed, the cheapest
+// to look up first. A rule that is filed under a choice must be filed under
+// every anchor of that choice.
 func (c *conditions) anchors(tier string) (choices [][]anchor) {
 	one := func(kind anchorKind, s slot, text string) {
 		if text != "" {
@@ -230,8 +233,9 @@ func (c *conditions) listAnchors() (choices [][]anchor) {
 	return choices
 }
 
-// regexPrefix is the literal text that everything which the expression
-// matches begins with; empty when it is not anchored, or begins otherwise.
+// regexPrefix returns the literal text that every match of the expression
+// begins with. It returns "" when the expression is not anchored or does not
+// begin with a literal.
 func (c *conditions) regexPrefix() string {
 	if c.regex == nil {
 		return ""

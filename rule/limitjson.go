@@ -11,10 +11,10 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// maxLimitJSON bounds a limit that a request brings, in bytes.
+// maxLimitJSON is the largest limit in a request, in bytes.
 const maxLimitJSON = 4096
 
-// ParseLimit is [ParseSpec] and [stint.Spec.Compile] in one.
+// ParseLimit combines [ParseSpec] and [stint.Spec.Compile].
 func ParseLimit(data []byte) (stint.Limit, error) {
 	s, err := ParseSpec(data)
 	if err != nil {
@@ -23,13 +23,13 @@ func ParseLimit(data []byte) (stint.Limit, error) {
 	return s.Compile()
 }
 
-// ParseSpec reads a limit as requests write it: a JSON object such as
+// ParseSpec parses a limit in the form that requests use: a JSON object such as
 // {"algorithm":"gcra","limit":10,"window":"1s","burst":5}, or 100/m with or
-// without quotes. Numbers may stand in quotes; none passes through a float. An
+// without quotes. Numbers may be quoted and never pass through a float. An
 // unknown or repeated field is an error.
 //
-// The error is a [*stint.LimitError]. The spec is not validated whole: that is
-// done by its Compile, before which a caller can set its scope.
+// The error is a [*stint.LimitError]. ParseSpec does not validate the spec as a
+// whole. Its Compile method does, after the caller has set the scope.
 func ParseSpec(data []byte) (stint.Spec, error) {
 	data = bytes.TrimSpace(data)
 	if len(data) > maxLimitJSON {
@@ -75,8 +75,8 @@ func limitSyntax(problem string) error {
 	return &stint.LimitError{Field: "limit", Problem: problem, Mend: `write {"limit":100,"window":"1m"} or "100/m"`}
 }
 
-// eachField calls each for every field of a JSON object of plain values, with
-// the text of numbers as it stands.
+// eachField calls each for every field of a JSON object of plain values.
+// Numbers are passed as their text.
 func eachField(data []byte, each func(field, text string) error) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -125,7 +125,7 @@ func nextField(d *json.Decoder) (field, text string, err error) {
 	return field, text, nil
 }
 
-// endOfObject refuses an object that does not end, and what comes after it.
+// endOfObject rejects an unterminated object and any text after the object.
 func endOfObject(d *json.Decoder) error {
 	if _, err := d.Token(); err != nil {
 		return limitSyntax(jsonProblem(err))

@@ -9,8 +9,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// lint warns of what is no mistake but has no effect: conditions that no
-// request can meet, rules and limits that others always precede.
+// lint warns about valid text without effect: conditions that no request can
+// meet, and rules and limits that others always preempt.
 func (c *compiler) lint() {
 	alike := make(map[string]int32)
 	for i, r := range c.set.rules {
@@ -33,7 +33,7 @@ func (c *compiler) lint() {
 	c.lintTiers()
 }
 
-// lintMatch warns of conditions that contradict each other.
+// lintMatch warns about contradictory conditions.
 func (c *compiler) lintMatch(r *Rule, d *ruleDraft) {
 	m, begin := &r.match, r.match.regexPrefix()
 	begins := func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
@@ -53,14 +53,14 @@ func (c *compiler) lintMatch(r *Rule, d *ruleDraft) {
 	}
 }
 
-// endsInSlash reports whether an expression asks for a / at the end of a path
-// that is not / alone, for sure.
+// endsInSlash reports whether the expression certainly requires a final / in a
+// path other than / itself.
 func endsInSlash(e *regexp.Regexp) bool {
 	text := e.String()
 	return strings.HasSuffix(text, "/$") && !strings.Contains(text, "|") && !e.MatchString("/")
 }
 
-// lintOverrides warns of overrides of keys that the rule does not match.
+// lintOverrides warns about overrides for keys that the rule does not match.
 func (c *compiler) lintOverrides(r *Rule, d *ruleDraft) {
 	if r.match.apiKey == nil || len(r.identity.by) != 1 || r.identity.by[0] != slotAPIKey {
 		return
@@ -75,7 +75,8 @@ func (c *compiler) lintOverrides(r *Rule, d *ruleDraft) {
 	}
 }
 
-// lintLimits warns of a limit that another of the rule always precedes.
+// lintLimits warns about a limit that another limit of the rule always
+// preempts.
 func (c *compiler) lintLimits(r *Rule, d *ruleDraft) {
 	if r.any || len(d.numbers.limits) < 2 || len(r.byTier[0]) != len(d.numbers.limits) {
 		return
@@ -91,8 +92,8 @@ func (c *compiler) lintLimits(r *Rule, d *ruleDraft) {
 	}
 }
 
-// within reports whether whatever the first limit allows the second does too,
-// for the same identity from the beginning on.
+// within reports whether the second limit allows everything that the first
+// allows, for the same identity and from the start.
 func within(first, second stint.Limit) bool {
 	a, b := first.Algorithm(), second.Algorithm()
 	bucket := func(a stint.Algorithm) bool { return a == stint.TokenBucket || a == stint.GCRA }
@@ -109,7 +110,7 @@ func within(first, second stint.Limit) bool {
 	return false
 }
 
-// lintLists warns of a rule whose callers are all on a list of the set.
+// lintLists warns about a rule whose callers are all on a list of the set.
 func (c *compiler) lintLists(r *Rule, d *ruleDraft) {
 	if r.match.apiKey == nil {
 		return
@@ -129,13 +130,13 @@ func (s *selector) covers(pattern *glob) bool {
 		}
 	}
 	return slices.ContainsFunc(s.prefixes.collect(pattern.prefix(), nil), func(i int32) bool {
-		g := &s.globs[i] // which begins as the pattern does
+		g := &s.globs[i] // its prefix begins the pattern
 		return g.text == pattern.text || len(g.segments) == 2 && g.segments[1] == "" && g.prefix() == g.segments[0]
 	})
 }
 
-// lintAlike warns of a rule that matches and counts the same requests as one
-// before it.
+// lintAlike warns about a rule that matches and counts the same requests as an
+// earlier rule.
 func (c *compiler) lintAlike(first, r *Rule, d *ruleDraft) {
 	switch {
 	case first.denyAll:
@@ -145,12 +146,14 @@ func (c *compiler) lintAlike(first, r *Rule, d *ruleDraft) {
 	}
 }
 
-// plain reports whether one limit is all that the rule has.
+// plain reports whether the rule has exactly one limit, and no overrides, lists
+// or cost of its own.
 func (r *Rule) plain() bool {
 	return len(r.byTier) == 1 && len(r.byTier[0]) == 1 && len(r.overrides)+len(r.temporaries) == 0 && r.lists.allow.empty() && r.lists.deny.empty() && r.cost.kind == costOfCaller
 }
 
-// conditionsText tells rules apart by what they match and whom they count.
+// conditionsText returns a text that is equal for rules that match and count
+// the same requests.
 func (r *Rule) conditionsText() string {
 	m := &r.match
 	var b strings.Builder
@@ -167,8 +170,8 @@ func (r *Rule) conditionsText() string {
 	return b.String()
 }
 
-// lintTiers warns of a tier whose pattern another has, and of a set that lets
-// nobody through.
+// lintTiers warns about tiers with the same pattern and about a set that denies
+// everyone.
 func (c *compiler) lintTiers() {
 	first := map[string]string{}
 	for i := range c.draft.tiers {
@@ -186,7 +189,7 @@ func (c *compiler) lintTiers() {
 	}
 }
 
-// anything reports whether every request matches.
+// anything reports whether the conditions match every request.
 func (c *conditions) anything() bool {
 	return c.tier == noTier && len(c.methods)+len(c.headers)+len(c.cidrs) == 0 && c.path == "" && (c.prefix == "" || c.prefix == "/") && c.host == "" && c.apiKey == nil && c.regex == nil
 }

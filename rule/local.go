@@ -24,9 +24,9 @@ func (c *compiler) compileLocal(d *ruleDraft, r *Rule) {
 	}
 }
 
-// standIn is the claim that stands in for those of the rule while the store
-// fails, nil where none does. They share one copy, by which stores know that
-// it counts once.
+// standIn returns the local limit that replaces the rule's limits while the
+// store fails, or nil when the rule has none. All claims of a rule share one
+// *stint.Local, by which stores know to count it once.
 func (q *request) standIn(r *Rule, key string) (*stint.Local, verdict) {
 	if !r.Local.Valid() {
 		return nil, counted

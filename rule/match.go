@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// conditions is what a request must be for a rule to count it. Each that is
-// given must hold.
+// conditions are the match conditions of a rule. Every condition that is set
+// must hold.
 type conditions struct {
-	tier    int32 // of the declared ones; noTier: any
+	tier    int32 // index of a declared tier; noTier matches any
 	methods []string
 	path    string
 	prefix  string
-	kept    pathForms // of path and prefix, for a set that keeps paths encoded
-	host    string    // "*.example.com" is any name below it
+	kept    pathForms // forms of path and prefix for a set with KeepPathEncoding
+	host    string    // "*.example.com" matches every subdomain
 	apiKey  *glob
 	headers []headerCondition
 	cidrs   []netip.Prefix
@@ -29,8 +29,8 @@ type headerCondition struct {
 	glob glob
 }
 
-// match reports whether every condition holds, the cheap ones first. A rule
-// asks for no attribute that it has no condition on.
+// match reports whether every condition holds. Cheap conditions are tested
+// first. A rule reads only the attributes that it has conditions on.
 func (c *conditions) match(q *request) bool {
 	return (c.tier == noTier || q.tierOf() == c.tier) &&
 		(len(c.methods) == 0 || c.matchMethod(q)) &&
@@ -56,8 +56,8 @@ func (c *conditions) matchPath(q *request) bool {
 	return ok && (want.path == "" || want.path == path) && hasPathPrefix(path, want.prefix)
 }
 
-// hasPathPrefix takes the prefix as plain text, but that /v1/ also is the
-// beginning of /v1, which is how a path without its final slash reads.
+// hasPathPrefix compares the prefix as plain text, with one exception: the
+// prefix /v1/ also matches the path /v1, which is the normal form of /v1/.
 func hasPathPrefix(path, prefix string) bool {
 	return strings.HasPrefix(path, prefix) ||
 		len(path)+1 == len(prefix) && prefix[len(path)] == '/' && strings.HasPrefix(prefix, path)

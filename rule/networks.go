@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// networks finds the values of every network that holds an address: one map
-// look-up for each length of prefix that occurs.
+// networks finds the values of every network that contains an address. A lookup
+// costs one map access for each prefix length in use.
 type networks struct {
 	values map[netip.Prefix][]int32
-	bits4  []int // prefix lengths that occur, the longest first
+	bits4  []int // prefix lengths in use, the longest first
 	bits6  []int
 }
 
@@ -29,7 +29,8 @@ func (n *networks) add(p netip.Prefix, value int32) {
 	}
 }
 
-// collect appends the values of the networks that hold a, the smallest first.
+// collect appends the values of the networks that contain a, the smallest
+// network first.
 func (n *networks) collect(a netip.Addr, found []int32) []int32 {
 	bits := n.bits6
 	if a.Is4() {
@@ -43,8 +44,8 @@ func (n *networks) collect(a netip.Addr, found []int32) []int32 {
 	return found
 }
 
-// parseNetwork reads a network, or one address as the network of itself.
-// IPv4-mapped IPv6 becomes IPv4, and bits beyond the prefix are dropped.
+// parseNetwork parses a network, or an address as the network of only that
+// address. An IPv4-mapped IPv6 network becomes IPv4. Host bits are cleared.
 func parseNetwork(text string) (netip.Prefix, bool) {
 	if !strings.Contains(text, "/") {
 		a, err := parseAddress(text)
@@ -63,8 +64,8 @@ func parseNetwork(text string) (netip.Prefix, bool) {
 	return p.Masked(), true
 }
 
-// parseAddress reads an address as identities have it: IPv4-mapped IPv6 as
-// IPv4, without a zone.
+// parseAddress parses an address in the form that identities use: IPv4-mapped
+// IPv6 becomes IPv4, and a zone is removed.
 func parseAddress(text string) (netip.Addr, error) {
 	a, err := netip.ParseAddr(text)
 	return a.Unmap().WithZone(""), err

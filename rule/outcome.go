@@ -2,7 +2,7 @@ package rule
 
 import "github.com/stintdev/stint"
 
-// List says which list a request was found on.
+// List tells which list a request is on.
 type List uint8
 
 // The lists.
@@ -12,30 +12,30 @@ const (
 	ListDeny       // denied without being counted: HTTP's 403
 )
 
-// Outcome is what a rule set says of a request.
+// Outcome is the answer of a rule set to a request.
 type Outcome struct {
 	List List
-	// Decision is the face of the enforced claims. It is allowed, with a
-	// zero Limit, when none applied.
+	// Decision is the combined decision of the enforced claims. It is allowed and
+	// has a zero Limit when no enforced claim applied.
 	Decision stint.Decision
-	// Face is the index in Hits of the claim that decided, −1 when no
-	// enforced claim applied.
+	// Face is the index in Hits of the binding claim. It is −1 when no enforced
+	// claim applied.
 	Face int
-	// Hits has one entry a claim: the enforced ones first, then those of
-	// shadow rules, each in the order of the files.
+	// Hits has one entry for each claim: first the claims of enforced rules, then
+	// those of shadow rules, each in file order.
 	Hits []Hit
 }
 
-// Hit is one claim that a rule made, and its decision.
+// Hit is one claim of a rule together with its decision.
 type Hit struct {
 	Rule     *Rule
 	Limit    stint.Limit
-	Key      string // show it by [KeyText]
+	Key      string // [KeyText] makes it readable
 	Shadow   bool
 	Decision stint.Decision
 }
 
-// Allowed reports whether the request may go on.
+// Allowed reports whether the request is admitted.
 func (o *Outcome) Allowed() bool {
 	return o.List != ListDeny && o.Decision.Allowed
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// parameter is one number or name of a limit, as files name it.
+// parameter is one parameter of a limit in a rule file.
 type parameter uint8
 
 const (
@@ -46,7 +46,8 @@ func parameterOf(name string) (parameter, bool) {
 	return 0, false
 }
 
-// asNamed has an error about a capacity that was written as burst say burst.
+// asNamed renames the field of an error about capacity to burst if the file
+// uses that name.
 func asNamed(name string, err error) error {
 	var wrong *stint.LimitError
 	if name != "burst" || !errors.As(err, &wrong) || wrong.Field != "capacity" {
@@ -55,11 +56,11 @@ func asNamed(name string, err error) error {
 	return &stint.LimitError{Field: name, Problem: wrong.Problem, Mend: wrong.Mend}
 }
 
-// limitKeys is every name that a limit written as a mapping may use.
+// limitKeys returns every field name of a limit that is written as a mapping.
 func limitKeys() []string { return append([]string{"name", "burst"}, parameterNames[:]...) }
 
-// parse reads the text of one parameter into s. Numbers stay decimal text or
-// become whole numbers; none passes through a float.
+// parse parses one parameter into s. Numbers stay decimal text or become
+// integers; they never pass through a float.
 func (p parameter) parse(text string, s *stint.Spec) (err error) {
 	switch p {
 	case pAlgorithm:
@@ -88,7 +89,7 @@ func (p parameter) parse(text string, s *stint.Spec) (err error) {
 	return err
 }
 
-// copy takes the parameter of one spec to another.
+// copy copies the parameter from one spec to another.
 func (p parameter) copy(to, from *stint.Spec) {
 	switch p {
 	case pAlgorithm:
@@ -114,7 +115,7 @@ func (p parameter) copy(to, from *stint.Spec) {
 	}
 }
 
-// takes reports whether an algorithm has the parameter.
+// takes reports whether the algorithm uses the parameter.
 func (p parameter) takes(a stint.Algorithm) bool {
 	bucket := a == stint.TokenBucket || a == stint.GCRA
 	switch p {
@@ -134,8 +135,8 @@ func (p parameter) takes(a stint.Algorithm) bool {
 	return true
 }
 
-// whole reads a whole number from least to most: decimal text, an exponent or
-// a fraction of zeros allowed.
+// whole parses an integer from least to most. It accepts decimal text with an
+// exponent or with a fraction of zeros.
 func whole(field, text string, least, most int64) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
@@ -154,8 +155,8 @@ func rangeMend(least, most int64) string {
 	return fmt.Sprintf("use a whole number from %d to %d", least, most)
 }
 
-// wholeValue reads what strconv does not: 1e3, 100.0, and numbers beyond 64
-// bits, which become the greatest or least that there is.
+// wholeValue parses the integers that strconv does not: 1e3, 100.0, and numbers
+// beyond 64 bits, which become math.MaxInt64 or math.MinInt64.
 func wholeValue(text string) (n int64, problem string) {
 	r, ok := decimal(text)
 	switch {
@@ -171,8 +172,8 @@ func wholeValue(text string) (n int64, problem string) {
 	return math.MaxInt64, ""
 }
 
-// decimal reads decimal text exactly, within bounds of length and exponent
-// that keep it cheap.
+// decimal parses decimal text exactly. Bounds on length and exponent keep it
+// cheap.
 func decimal(text string) (*big.Rat, bool) {
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(text), "e")
 	if len(text) > 400 || len(strings.TrimLeft(exponent, "+-")) > 3 || strings.Trim(mantissa, "+-.0123456789") != "" {
@@ -189,8 +190,8 @@ func parseAlgorithm(text string) (stint.Algorithm, error) {
 	return a, nil
 }
 
-// parseWindow reads whole seconds, a Go duration, or one that begins with
-// days, such as 1d or 1d12h.
+// parseWindow parses whole seconds, a Go duration, or a duration that begins
+// with days, such as 1d or 1d12h.
 func parseWindow(text string) (time.Duration, error) {
 	w, err := parseDuration(text)
 	switch {
@@ -232,8 +233,8 @@ func wholeSeconds(text string) (time.Duration, error) {
 	return scaled(n, time.Second), nil
 }
 
-// scaled is n units, held within what is far out of every range and yet adds
-// up without overflow.
+// scaled returns n units, clamped to a value that is out of every valid range
+// but still small enough to add without overflow.
 func scaled(n int64, unit time.Duration) time.Duration {
 	most := int64(math.MaxInt64/4) / int64(unit)
 	return time.Duration(max(-most, min(n, most))) * unit

@@ -17,18 +17,19 @@ import (
 
 // File is the content of one rule file.
 type File struct {
-	Name string // in messages
+	Name string // used in messages
 	Data []byte // YAML, or JSON, which is YAML too
 }
 
-// Parse reads the files as one rule set: the rules and lists of all, one after
-// the other; a tier, the defaults and ipv6_prefix in one of them. The error is
-// [Problems]: every mistake, and no set.
+// Parse parses the files as one rule set. Rules and lists of all files are
+// combined in order. A tier, the defaults and ipv6_prefix may each be set in
+// only one file. The error is [Problems], which lists every mistake; there is
+// then no set.
 func Parse(files ...File) (*Set, error) {
 	return parse(files, func(int) []*yaml.Node { return nil })
 }
 
-// parse is [Parse] where the documents of some files have been read.
+// parse is [Parse] for files of which some documents may already be parsed.
 func parse(files []File, known func(file int) []*yaml.Node) (*Set, error) {
 	f := &findings{seen: make(map[Problem]bool)}
 	for _, file := range files {
@@ -53,9 +54,9 @@ func parse(files []File, known func(file int) []*yaml.Node) (*Set, error) {
 	return c.set, nil
 }
 
-// Load reads a file, or every *.yaml, *.yml and *.json of a folder in order of
-// their names, as one rule set. Hidden files and folders in the folder are
-// passed over; where nothing is left, a warning says so. The error is [Problems].
+// Load reads one rule set from a file, or from every *.yaml, *.yml and *.json
+// file of a folder in name order. It skips hidden files and folders. If no file
+// is left, the set has a warning. The error is [Problems].
 func Load(path string) (*Set, error) {
 	files, err := ReadFiles(path)
 	if err != nil {
@@ -68,7 +69,7 @@ func Load(path string) (*Set, error) {
 	return set, err
 }
 
-// ReadFiles reads what [Load] would parse. The error is [Problems].
+// ReadFiles reads the files that [Load] would parse. The error is [Problems].
 func ReadFiles(path string) ([]File, error) {
 	names, err := fileNames(path)
 	if err != nil {
@@ -89,8 +90,8 @@ func ReadFiles(path string) ([]File, error) {
 	return files, nil
 }
 
-// reason is an error of the file system without the path, which stands before
-// it already.
+// reason returns a file system error without the path, which the message
+// already names.
 func reason(err error) string {
 	if path, ok := errors.AsType[*os.PathError](err); ok {
 		return path.Err.Error()
@@ -124,24 +125,24 @@ func isRuleFile(name string) bool {
 	return !strings.HasPrefix(name, ".") && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
 }
 
-// isFolder follows links: a mounted ConfigMap has one for every file.
+// isFolder follows symbolic links: each file of a mounted ConfigMap is one.
 func isFolder(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && info.IsDir()
 }
 
-// readTime bounds how long a pipe may take to end.
+// readTime is the longest wait for the end of a pipe.
 const readTime = 5 * time.Second
 
-// readBounded reads a file, but not much more than one may have, and waits for
-// no pipe that nobody writes to.
+// readBounded reads a file up to slightly more than the largest allowed size.
+// It does not block on a pipe without a writer.
 func readBounded(name string) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // which file is the operator's choice.
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	_ = f.SetReadDeadline(time.Now().Add(readTime)) // fails for a file, which needs none
+	_ = f.SetReadDeadline(time.Now().Add(readTime)) // fails for a regular file, which needs no deadline
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if len(data) > maxFile {
 		return nil, fmt.Errorf("it is over %d bytes long", maxFile)

@@ -2,17 +2,17 @@ package rule
 
 import "github.com/stintdev/stint"
 
-// Plan is what one request asks of a store, before the store is asked: it lets
-// a caller decide many requests by one call. In their order, append the groups
-// of all plans, pass them to [stint.Store.TakeGroups], settle each plan with
-// its part of what came back, and release it.
+// Plan holds the claims of one request before they are sent to a store. It lets
+// a caller decide many requests in one call: append the groups of all plans in
+// order, pass them to [stint.Store.TakeGroups], settle each plan with its share
+// of the results, and release it.
 //
-// The zero Plan asks for nothing, and settles with an error. A Plan is for one
-// goroutine at a time.
+// The zero Plan has no claims, and its Settle returns an error. A Plan must not
+// be used by several goroutines at once.
 type Plan struct{ request *request }
 
-// Plan finds the rules that match the request, as [Set.Decide] does. It keeps
-// the attributes until it is released.
+// Plan finds the rules that match the request, as [Set.Decide] does. The plan
+// holds the attributes until it is released.
 func (s *Set) Plan(a Attributes, cost int64) Plan {
 	q := s.borrow(a, cost)
 	q.plan()
@@ -22,13 +22,13 @@ func (s *Set) Plan(a Attributes, cost int64) Plan {
 	return Plan{q}
 }
 
-// asks reports whether there is anything to ask a store for.
+// asks reports whether the request needs the store.
 func (q *request) asks() bool {
 	return q.err == nil && q.list == ListNone && !q.denied && len(q.enforced)+len(q.shadow) > 0
 }
 
-// AppendGroups appends what the request asks for to the groups of one call,
-// and returns them. It appends nothing when the answer needs no store. The
+// AppendGroups appends the groups of the plan to the groups of one call and
+// returns the result. It appends nothing when the outcome needs no store. The
 // groups are valid until the plan is released.
 func (p Plan) AppendGroups(groups []stint.Group) []stint.Group {
 	if p.request == nil {
@@ -36,17 +36,18 @@ func (p Plan) AppendGroups(groups []stint.Group) []stint.Group {
 	}
 	own := p.request.groups
 	if len(groups) > 0 && len(own) > 0 && own[0].Shadow {
-		// What is observed alone must not follow another request's fate: a
-		// group without claims is admitted.
+		// A shadow group is charged only if the group before it is admitted. This plan
+		// has no enforced group, so its shadow groups would depend on another request.
+		// An empty group, which is always admitted, goes before them.
 		groups = append(groups, stint.Group{})
 	}
 	return append(groups, own...)
 }
 
-// Settle writes the outcome of the request into o, whose Hits are overwritten.
-// decisions are those of the claims that AppendGroups appended, and errs the
-// errors of its groups; nil when there are none. The error is that of
-// [Set.Decide].
+// Settle writes the outcome of the request into o and overwrites its Hits.
+// decisions are the decisions of the claims that AppendGroups appended. errs
+// are the errors of their groups, nil when there are none. Settle returns the
+// same errors as [Set.Decide].
 func (p Plan) Settle(decisions []stint.Decision, errs []error, o *Outcome) error {
 	q := p.request
 	if q == nil {
@@ -65,7 +66,8 @@ func (p Plan) Settle(decisions []stint.Decision, errs []error, o *Outcome) error
 	return nil
 }
 
-// Request returns what the plan was made of, until it is released.
+// Request returns the attributes and the cost that the plan was made from. It
+// must not be called after Release.
 func (p Plan) Request() (Attributes, int64) {
 	if p.request == nil {
 		return Map(nil), 0
@@ -73,7 +75,8 @@ func (p Plan) Request() (Attributes, int64) {
 	return p.request.attributes, p.request.cost
 }
 
-// Release ends the use of the plan.
+// Release returns the plan's memory to the pool. The plan must not be used
+// afterwards.
 func (p Plan) Release() {
 	if p.request != nil {
 		p.request.set.release(p.request)

@@ -6,34 +6,34 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxProblems bounds how many mistakes are listed, so that a huge file of
-// nothing else stays cheap.
+// maxProblems bounds the number of recorded mistakes, so that a huge invalid
+// file stays cheap.
 const maxProblems = 10_000
 
 // position is a place in one of the files of a set.
 type position struct{ file, line, column int32 }
 
-// located is text and where it stands.
+// located is a text and its position.
 type located struct {
 	text string
 	at   position
 }
 
-// findings gathers mistakes and warnings as files are read and compiled.
+// findings collects mistakes and warnings while files are read and compiled.
 type findings struct {
 	files    []string
 	mistakes Problems
 	warnings Problems
 	seen     map[Problem]bool
-	stop     bool // a bound was met: there is no point in going on
+	stop     bool // a bound was exceeded; stop reading
 }
 
 func (f *findings) problem(at position, what, mend string) Problem {
 	return Problem{File: f.files[at.file], Line: int(at.line), Column: int(at.column), What: what, Mend: mend}
 }
 
-// mistake adds a problem that refuses the set. The same one twice, as when
-// several rules meet a mistake of one tier, is listed once.
+// mistake records a problem that rejects the set. A duplicate, as when several
+// rules meet the same mistake of one tier, is recorded once.
 func (f *findings) mistake(at position, what, mend string) {
 	p := f.problem(at, what, mend)
 	if len(f.mistakes) >= maxProblems || f.seen[p] {
@@ -52,7 +52,7 @@ func (f *findings) warn(at position, what, mend string) {
 	f.warnings = append(f.warnings, p)
 }
 
-// inOrder returns the problems as a reader of the files meets them.
+// inOrder sorts the problems by position in the files.
 func (f *findings) inOrder(ps Problems) Problems {
 	order := make(map[string]int, len(f.files))
 	for i, name := range f.files {

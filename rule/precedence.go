@@ -8,24 +8,25 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// level is the parameters that one place names: an override, a rule, a tier,
-// the defaults, or one item of a list of limits. A nil level names none.
+// level holds the limit parameters from one place: an override, a rule, a tier,
+// the defaults, or one item of a list of limits. A nil level has no parameters.
 type level struct {
 	spec  stint.Spec
 	given [parameterCount]bool
 	at    [parameterCount]position
-	// spoiled says that a parameter could not be read: what follows from the
-	// rest is no news.
+	// spoiled means that a parameter could not be read. Errors that follow from the
+	// missing parameter are not reported.
 	spoiled bool
 }
 
 func (l *level) has(p parameter) bool { return l != nil && l.given[p] }
 
-// namesRate reports whether the level says how fast. A window alone does not.
+// namesRate reports whether the level sets a rate. A window alone is not a
+// rate.
 func (l *level) namesRate() bool { return l.has(pLimit) || l.has(pRefillRate) }
 
-// set reads one parameter. The limit may be the short form, such as 100/m,
-// which is a limit and a window.
+// set parses one parameter. The limit may have the short form, such as 100/m,
+// which sets both limit and window.
 func (l *level) set(p parameter, t located) error {
 	if p == pLimit {
 		if short, err := stint.ParseSpec(t.text); err == nil {
@@ -55,8 +56,9 @@ func (l *level) take(p parameter, from *level) {
 	l.given[p], l.at[p] = true, from.at[p]
 }
 
-// limited is what the level says that an algorithm can use. A limit goes with
-// the time beside it: one in a window says nothing of a calendar's period.
+// limited returns the parameters of the level that the algorithm uses. A limit
+// belongs to the time unit beside it: a limit per window does not apply to the
+// calendar period of a quota, and the reverse.
 func (l *level) limited(a stint.Algorithm) *level {
 	if l == nil {
 		return nil
@@ -77,9 +79,9 @@ func (l *level) limited(a stint.Algorithm) *level {
 	return used
 }
 
-// merge returns what levels say together, the nearest first. The nearest that
-// names a rate wins, and so for each of the other parameters; a window belongs
-// to the kind of rate that it stands beside.
+// merge combines levels, the nearest first. The nearest level that sets a rate
+// provides the rate. Each other parameter comes from the nearest level that
+// sets it. A window applies only to the kind of rate that it stands beside.
 func merge(levels ...*level) *level {
 	m := &level{}
 	for _, l := range levels {
@@ -113,8 +115,8 @@ func (l *level) takeNearest(p parameter, levels []*level) {
 	}
 }
 
-// takeWindow takes the nearest window that does not stand beside the other
-// kind of rate alone.
+// takeWindow takes the nearest window, except one that stands beside only the
+// other kind of rate.
 func (l *level) takeWindow(levels []*level) {
 	for _, from := range levels {
 		if !from.has(pWindow) {
@@ -127,7 +129,8 @@ func (l *level) takeWindow(levels []*level) {
 	}
 }
 
-// shape is the part that items of a list of limits inherit: how, not how much.
+// shape returns the parameters that the items of a list of limits inherit: the
+// algorithm and the bucket count, but not the rate.
 func (l *level) shape() *level {
 	s := &level{}
 	s.takeNearest(pAlgorithm, []*level{l})
@@ -145,7 +148,7 @@ func algorithmOf(levels ...*level) stint.Algorithm {
 	return stint.TokenBucket
 }
 
-// missing says which half of limit and window is not there.
+// missing returns an error when the limit or the window is missing.
 func (l *level) missing() error {
 	needsLimit := l.spec.Algorithm != stint.TokenBucket || l.has(pWindow) && !l.has(pRefillRate)
 	switch {
@@ -157,8 +160,8 @@ func (l *level) missing() error {
 	return nil
 }
 
-// place returns where the field of a [stint.LimitError] was given, else the
-// fallback.
+// place returns the position of the parameter that a [stint.LimitError] names,
+// or the fallback.
 func (l *level) place(err error, fallback position) position {
 	if p, ok := l.fieldOf(err); ok {
 		return l.at[p]
@@ -166,7 +169,8 @@ func (l *level) place(err error, fallback position) position {
 	return fallback
 }
 
-// fieldOf is the given parameter that a [stint.LimitError] names.
+// fieldOf returns the parameter that a [stint.LimitError] names, if the level
+// sets it.
 func (l *level) fieldOf(err error) (parameter, bool) {
 	wrong, ok := errors.AsType[*stint.LimitError](err)
 	if !ok {
@@ -176,7 +180,7 @@ func (l *level) fieldOf(err error) (parameter, bool) {
 	return p, known && l.given[p]
 }
 
-// drop takes one parameter out.
+// drop removes one parameter.
 func (l *level) drop(p parameter) {
 	p.copy(&l.spec, &stint.Spec{})
 	l.given[p] = false
@@ -187,7 +191,7 @@ func (r *reader) parameter(p parameter, n *yaml.Node, into **level) {
 	r.parameterNamed(parameterNames[p], p, n, into)
 }
 
-// parameterNamed reads a parameter by the name that stands in the file.
+// parameterNamed reads a parameter under the name that the file uses.
 func (r *reader) parameterNamed(name string, p parameter, n *yaml.Node, into **level) {
 	if *into == nil {
 		*into = &level{}
@@ -206,7 +210,8 @@ func (r *reader) parameterNamed(name string, p parameter, n *yaml.Node, into **l
 	}
 }
 
-// mendZero says how to deny everything to whoever wrote a limit of 0.
+// mendZero adds advice for a limit of 0: how to write a rule that denies
+// everything.
 func mendZero(text string, err error) error {
 	var wrong *stint.LimitError
 	if zero, ok := decimal(text); ok && zero.Sign() == 0 && errors.As(err, &wrong) {
@@ -215,7 +220,7 @@ func mendZero(text string, err error) error {
 	return err
 }
 
-// limitMistake lists a [stint.LimitError].
+// limitMistake records a [stint.LimitError].
 func (f *findings) limitMistake(at position, err error) {
 	var wrong *stint.LimitError
 	if !errors.As(err, &wrong) {
@@ -225,8 +230,8 @@ func (f *findings) limitMistake(at position, err error) {
 	f.mistake(at, wrong.Field+": "+wrong.Problem, wrong.Mend)
 }
 
-// withParameters adds the parameters of a limit, and params, a mapping of
-// them, to the fields of what holds a level.
+// withParameters adds the limit parameters, and params, a mapping of them, to
+// the known fields of a mapping that holds a level.
 func withParameters[T any](known fields[T], of func(*T) **level) fields[T] {
 	for p, name := range parameterNames {
 		known[name] = func(r *reader, n *yaml.Node, into *T) { r.parameter(parameter(p), n, of(into)) }

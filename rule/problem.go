@@ -8,7 +8,7 @@ import (
 // Problem is one mistake in a rule file, or one warning about it.
 type Problem struct {
 	File   string
-	Line   int // from 1; 0 when the problem is the file itself
+	Line   int // from 1; 0 when the problem concerns the whole file
 	Column int // from 1
 	What   string
 	Mend   string // may be empty
@@ -28,10 +28,10 @@ func (p Problem) Error() string {
 	return b.String()
 }
 
-// Problems is every mistake that was found, in order of file and line.
+// Problems lists every mistake, in order of file and line.
 type Problems []Problem
 
-// Error returns every problem, a line each.
+// Error returns the problems, one on each line.
 func (p Problems) Error() string {
 	lines := make([]string, len(p))
 	for i := range p {

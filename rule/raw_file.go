@@ -2,7 +2,8 @@ package rule
 
 import "go.yaml.in/yaml/v3"
 
-// numbers is what one place says of limits: parameters of one, or a list.
+// numbers holds the limits from one place in a file: the parameters of one
+// limit, or a list of limits.
 type numbers struct {
 	at     position
 	level  *level
@@ -11,7 +12,7 @@ type numbers struct {
 
 func (n *numbers) namesLimits() bool { return n != nil && len(n.limits) > 0 }
 
-// parameters is the level, nil where there is none.
+// parameters returns the level, or nil when n is nil.
 func (n *numbers) parameters() *level {
 	if n == nil {
 		return nil
@@ -33,24 +34,24 @@ type tierDraft struct {
 	numbers numbers
 }
 
-// overrideDraft is what one key has instead.
+// overrideDraft is one override: a key and its limits.
 type overrideDraft struct {
 	key     located
 	numbers numbers
 	until   int64 // in µs; 0: for good
 }
 
-// listDraft is the entries of the lists of a file or a rule.
+// listDraft holds the list entries of a file or a rule.
 type listDraft struct{ allow, deny []entryDraft }
 
-// entryDraft is one entry.
+// entryDraft is one list entry.
 type entryDraft struct {
 	located
 
 	until int64 // in µs; 0: for good
 }
 
-// fileDraft is the top of the files of a set.
+// fileDraft holds the top-level contents of the files of a set.
 type fileDraft struct {
 	version    located
 	defaults   *numbers
@@ -60,7 +61,7 @@ type fileDraft struct {
 	ipv6Prefix located
 }
 
-// ruleDraft is a rule as its file has it.
+// ruleDraft is a rule as its file states it.
 type ruleDraft struct {
 	at                position
 	id, version, tier located
@@ -82,10 +83,10 @@ type ruleDraft struct {
 	penalty           *penaltyDraft
 	denyAll           bool
 	lists             listDraft
-	flawed            bool // a mistake was found as it was read
+	flawed            bool // reading found a mistake
 }
 
-// matchDraft is the conditions of a rule.
+// matchDraft holds the match conditions of a rule.
 type matchDraft struct {
 	apiKey, regex, path, prefix, host located
 	methods, cidrs                    []located
@@ -94,7 +95,7 @@ type matchDraft struct {
 
 type pairDraft struct{ name, value located }
 
-// localDraft is the limit that stands in while the store fails.
+// localDraft is the limit that applies while the store fails.
 type localDraft struct {
 	at    position
 	level *level
@@ -106,7 +107,7 @@ const localPolicy = 2
 
 var failurePolicies = []string{"open", "closed", "local"}
 
-// Dialects are the names that a rule's headers may have; the first is the
+// dialects returns the valid values of a rule's headers field. The first is the
 // default.
 func dialects() []string { return []string{"standard", "ietf", "ietf-03", "x-ratelimit", "none"} }
 

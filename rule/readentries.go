@@ -7,14 +7,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// entryFields is what an entry of a list may say of itself.
+// entryFields are the fields of a list entry.
 var entryFields = fields[entryDraft]{
 	"match":  func(r *reader, n *yaml.Node, e *entryDraft) { e.located, _ = r.text(n, "match") },
 	"until":  func(r *reader, n *yaml.Node, e *entryDraft) { e.until = r.time(n, "until") },
 	"reason": func(r *reader, n *yaml.Node, _ *entryDraft) { _, _ = r.text(n, "reason") },
 }
 
-// entries reads one entry or a list of them. An entry is text, or a mapping
+// entries reads one entry or a list of entries. An entry is text, or a mapping
 // with an end and a reason.
 func (r *reader) entries(n *yaml.Node, what string) (list []entryDraft) {
 	if target(n).Kind != yaml.SequenceNode {
@@ -44,7 +44,8 @@ func (r *reader) entry(n *yaml.Node, what string, list []entryDraft) []entryDraf
 	return list
 }
 
-// time reads a time as µs since the epoch; 0 when it is a mistake.
+// time reads a time as µs since the Unix epoch. It returns 0 for an invalid
+// time.
 func (r *reader) time(n *yaml.Node, what string) int64 {
 	t, ok := r.text(n, what)
 	if !ok {
@@ -58,7 +59,7 @@ func (r *reader) time(n *yaml.Node, what string) int64 {
 	return at.UnixMicro()
 }
 
-// temporaryFields is what an override that ends may say.
+// temporaryFields are the fields of a temporary override.
 var temporaryFields = withNumbers(fields[overrideDraft]{
 	"match":  func(r *reader, n *yaml.Node, o *overrideDraft) { o.key, _ = r.text(n, "match") },
 	"until":  func(r *reader, n *yaml.Node, o *overrideDraft) { o.until = r.time(n, "until") },

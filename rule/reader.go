@@ -11,14 +11,14 @@ import (
 	"github.com/stintdev/stint/internal/suggest"
 )
 
-// Bounds of what is read, so that a hostile file costs little.
+// Bounds on the input, so that a hostile file stays cheap.
 const (
 	maxFile    = 16 << 20  // bytes of a file
 	maxTiers   = 1_000     // tiers of a set
 	maxRules   = 100_000   // rules of a set
-	maxLimits  = 500_000   // limits of a set, each for every tier and override
+	maxLimits  = 500_000   // limits of a set, counted for every tier and override
 	maxOfRule  = 32        // limits in one list, and parts of one identity
-	maxAliased = 1_000_000 // nodes that are reached through aliases
+	maxAliased = 1_000_000 // nodes reached through aliases
 	maxNested  = 64        // aliases and merges inside one another
 )
 
@@ -26,17 +26,18 @@ const (
 type reader struct {
 	*findings
 	file    int32
-	aliased int // nodes reached through aliases so far
+	aliased int // number of nodes reached through aliases so far
 	nested  int
-	told    bool         // that the bounds of aliases were met
-	known   []*yaml.Node // the documents of the file, when they have been read
-	denying bool         // within a rule that denies everything: its numbers are moot
+	told    bool         // whether exceeding the alias bounds has been reported
+	known   []*yaml.Node // the documents of the file, if already parsed
+	denying bool         // inside a rule that denies everything: its limits do not matter
 }
 
-// fields says what may stand in a mapping, and reads each of it.
+// fields maps each allowed field of a mapping to the function that reads it.
 type fields[T any] map[string]func(r *reader, n *yaml.Node, into *T)
 
-// readFields reads a mapping. what names it in messages, such as "a rule".
+// readFields reads a mapping. what names the mapping in messages, such as "a
+// rule".
 func readFields[T any](r *reader, n *yaml.Node, what string, known fields[T], into *T) {
 	r.pairs(n, what, func(key, value *yaml.Node) {
 		read, ok := known[key.Value]
@@ -60,11 +61,11 @@ func (r *reader) unknown(key *yaml.Node, what string, known []string) {
 	r.wrong(key, fmt.Sprintf("%s has no key %.40q", what, name), nearestMend(key.Value, known))
 }
 
-// longestName is more letters than the fields of rule files have.
+// longestName is an upper bound on the length of field names in rule files.
 const longestName = 18
 
-// shortened is a name that may be an API key, as one that is not indented far
-// enough is: messages are logged.
+// shortened truncates an unknown field name for a message. Messages are logged,
+// and the name may be an API key that is not indented far enough.
 func shortened(name string) string {
 	if letters := []rune(name); len(letters) > longestName {
 		return string(letters[:min(len(letters)/3, 8)]) + "…"
@@ -72,7 +73,8 @@ func shortened(name string) string {
 	return name
 }
 
-// nearestMend names the known name that was probably meant, else all of them.
+// nearestMend suggests the known name that was probably meant, or lists all of
+// them.
 func nearestMend(name string, known []string) string {
 	if near := nearestOf(name, known); near != "" {
 		return "did you mean " + near + "?"
@@ -80,24 +82,23 @@ func nearestMend(name string, known []string) string {
 	return "use one of " + strings.Join(known, ", ")
 }
 
-// pairs calls each for every key and value of a mapping, also of those that
-// are merged in by <<; a key of the mapping itself wins over a merged one.
+// pairs calls each for every key and value of a mapping, including those merged
+// in by <<. A key of the mapping itself wins over a merged one.
 func (r *reader) pairs(n *yaml.Node, what string, each func(key, value *yaml.Node)) {
 	m := merging{reader: r, what: what, each: each, first: make(map[string]place)}
 	m.mapping(n)
 }
 
-// merging reads one mapping and what is merged into it.
+// merging reads one mapping and the mappings merged into it.
 type merging struct {
 	*reader
 	what     string
 	each     func(key, value *yaml.Node)
-	mappings int // read so far, the mapping itself included
+	mappings int // mappings read so far, including the mapping itself
 	first    map[string]place
 }
 
-// place is where a key was read: in which of the mappings, counted, and in
-// which line.
+// place is where a key was read: the number of the mapping and the line.
 type place struct{ mapping, line int }
 
 func (m *merging) mapping(n *yaml.Node) {
@@ -122,8 +123,8 @@ func (m *merging) mapping(n *yaml.Node) {
 	}
 }
 
-// merge reads the value of <<: a mapping, or a list of them of which the
-// earlier win.
+// merge reads the value of <<: a mapping, or a list of mappings in which
+// earlier ones win.
 func (m *merging) merge(n *yaml.Node) {
 	n, done := m.enter(n)
 	defer done()
@@ -139,9 +140,9 @@ func (m *merging) merge(n *yaml.Node) {
 	}
 }
 
-// isFirst reports whether the key is to be read: the first of its name is.
-// Twice in one mapping is a mistake, which does not repeat the key: that of an
-// override may be a caller's.
+// isFirst reports whether this is the first key of its name, which is the one
+// to read. A key that occurs twice in one mapping is a mistake. The message
+// does not repeat the key, because the key of an override may be an API key.
 func (m *merging) isFirst(key *yaml.Node, mapping int) bool {
 	if key.Kind != yaml.ScalarNode {
 		m.wrong(key, "a key is not text", "write key: value")
@@ -165,7 +166,7 @@ func (r *reader) isMapping(n *yaml.Node, what string) bool {
 	return false
 }
 
-// enter follows an alias, within bounds. It returns nil where they end. The
+// enter follows an alias. It returns nil when an alias bound is exceeded. The
 // caller calls done when it leaves the node.
 func (r *reader) enter(n *yaml.Node) (_ *yaml.Node, done func()) {
 	r.nested++
@@ -185,8 +186,8 @@ func (r *reader) enter(n *yaml.Node) (_ *yaml.Node, done func()) {
 	return n, done
 }
 
-// exhausted reports whether the bounds of aliases have been met: nothing more
-// of the file is read then.
+// exhausted reports whether the alias bounds are exceeded. Nothing more of the
+// file is read then.
 func (r *reader) exhausted() bool { return r.aliased > maxAliased }
 
 func (r *reader) mistakeOnce(n *yaml.Node) {
@@ -212,7 +213,7 @@ func (r *reader) items(n *yaml.Node, what string, each func(item *yaml.Node)) {
 	}
 }
 
-// text reads one value.
+// text reads one scalar value.
 func (r *reader) text(n *yaml.Node, what string) (located, bool) {
 	n, done := r.enter(n)
 	defer done()
@@ -226,7 +227,7 @@ func (r *reader) text(n *yaml.Node, what string) (located, bool) {
 	return located{n.Value, r.at(n)}, true
 }
 
-// texts reads one value or a list of them.
+// texts reads one scalar value or a list of them.
 func (r *reader) texts(n *yaml.Node, what string) (list []located) {
 	if target(n).Kind == yaml.ScalarNode {
 		if t, ok := r.text(n, what); ok {
@@ -242,7 +243,8 @@ func (r *reader) texts(n *yaml.Node, what string) (list []located) {
 	return list
 }
 
-// someTexts is texts where an empty list could be read as all or as none.
+// someTexts is texts for fields where an empty list is ambiguous: it could mean
+// all or none.
 func (r *reader) someTexts(n *yaml.Node, what string) []located {
 	if t := target(n); t.Kind == yaml.SequenceNode && len(t.Content) == 0 {
 		r.wrong(n, what+" is empty", "name at least one, or remove it")
@@ -250,7 +252,7 @@ func (r *reader) someTexts(n *yaml.Node, what string) []located {
 	return r.texts(n, what)
 }
 
-// choice reads one of a few words and returns its index, or 0.
+// choice reads one of the words and returns its index, or 0 on a mistake.
 func (r *reader) choice(n *yaml.Node, what string, words ...string) int {
 	t, ok := r.text(n, what)
 	if !ok {
@@ -268,7 +270,7 @@ func nearestOf(name string, known []string) string {
 	return near
 }
 
-// target is the node that an alias stands for, else the node itself.
+// target returns the node that an alias stands for, or the node itself.
 func target(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -276,8 +278,8 @@ func target(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// isValue reports whether one value stands here, rather than a mapping or a
-// list, or nothing.
+// isValue reports whether the node is a scalar, as opposed to a mapping, a list
+// or nothing.
 func isValue(n *yaml.Node) bool {
 	n = target(n)
 	return n.Kind == yaml.ScalarNode && n.Tag != "!!null"

@@ -34,7 +34,8 @@ func (r *reader) readFile(file File, f *fileDraft) {
 	}
 }
 
-// readDocument reads the top of a file, or a document that is one rule alone.
+// readDocument reads the top level of a file, or a document that is a single
+// rule.
 func (r *reader) readDocument(top *yaml.Node, f *fileDraft) {
 	switch {
 	case top.Tag == "!!null":
@@ -119,7 +120,8 @@ func readRule(r *reader, n *yaml.Node, f *fileDraft) {
 	}
 }
 
-// deniesAll looks ahead for deny_all: true.
+// deniesAll reports whether the rule has deny_all: true, before its other
+// fields are read.
 func deniesAll(n *yaml.Node) bool {
 	n = target(n)
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {

@@ -77,8 +77,8 @@ var localFields = withParameters(fields[localDraft]{
 	"by": func(r *reader, n *yaml.Node, l *localDraft) { l.by = r.someTexts(n, "by") },
 }, func(l *localDraft) **level { return &l.level })
 
-// withNumbers adds what a place may say of limits: the parameters of one, the
-// same within params, or a list.
+// withNumbers adds the fields that define limits: the parameters of one limit,
+// directly or in params, or a list of limits.
 func withNumbers[T any](known fields[T], of func(*T) *numbers) fields[T] {
 	known["params"] = func(r *reader, n *yaml.Node, into *T) { readLevel(r, n, &of(into).level) }
 	known["limits"] = func(r *reader, n *yaml.Node, into *T) { readLimits(r, n, of(into)) }
@@ -140,7 +140,7 @@ func readRuleDeny(r *reader, n *yaml.Node, d *ruleDraft) {
 	d.lists.deny = append(d.lists.deny, r.entries(n, "the deny list")...)
 }
 
-// checkName refuses what cannot name a rule, a tier or a limit.
+// checkName rejects text that is not a valid name of a rule, tier or limit.
 func (f *findings) checkName(t located, what string) {
 	if !namePattern.MatchString(t.text) {
 		f.mistake(t.at, fmt.Sprintf("%s %.80q is not a name", what, t.text), "use 1 to 64 letters, digits and _ . : -")

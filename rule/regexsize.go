@@ -5,19 +5,19 @@ import (
 	"regexp/syntax"
 )
 
-// Bounds of expressions, in the steps of the machine that runs them. A match
-// takes at most as many steps for each byte of a path.
+// Bounds on the size of expressions, in instructions of the regexp machine. A
+// match executes at most that many instructions for each byte of a path.
 const (
-	maxRegexSize   = 5_000     // of one
-	maxRegexesSize = 1_000_000 // of all in a set, the same one counted once
+	maxRegexSize   = 5_000     // one expression
+	maxRegexesSize = 1_000_000 // all expressions of a set; repeated expressions count once
 )
 
-// checkRegexSize refuses an expression that is short and yet large, as
-// a{1000}b{1000} is, before it is compiled.
+// checkRegexSize rejects an expression that is short but expands to a large
+// program, such as a{1000}b{1000}, before it is compiled.
 func (c *compiler) checkRegexSize(t located) bool {
 	tree, err := syntax.Parse(t.text, syntax.Perl)
 	if err != nil {
-		return true // for who compiles it to tell
+		return true // compiling reports the error
 	}
 	size := regexSize(tree)
 	c.regexSizes += size
@@ -32,12 +32,12 @@ func (c *compiler) checkRegexSize(t located) bool {
 	return true
 }
 
-// regexSize is about how many steps the expression has, but no more than a
-// little over the bound.
+// regexSize estimates the number of instructions of the expression, capped
+// slightly above the bound.
 func regexSize(tree *syntax.Regexp) int {
 	size := 1 + len(tree.Rune)
 	if tree.Op == syntax.OpCharClass {
-		size = 1 + len(tree.Rune)/16 // one step that looks in a list
+		size = 1 + len(tree.Rune)/16 // one instruction that searches a list
 	}
 	for _, sub := range tree.Sub {
 		if size += regexSize(sub); size > maxRegexSize {

@@ -9,8 +9,9 @@ import (
 	"github.com/stintdev/stint/internal/urlpath"
 )
 
-// slot is the number of an attribute in one set. The first are the same in
-// every set; the others follow as its rules mention them.
+// slot is the index of an attribute in one set. The well-known attributes have
+// the same slots in every set. Other attributes get slots in the order in which
+// the rules mention them.
 type slot int32
 
 const (
@@ -25,11 +26,11 @@ const (
 
 var wellKnownNames = [wellKnownSlots]string{"api_key", "ip", "method", "path", "host", "tier"}
 
-// noTier is the index of the tier of a request that has none.
+// noTier is the tier index of a request without a tier.
 const noTier = -1
 
-// request is what one decision has asked of its request so far, and the room
-// that it works in. It is used again and again.
+// request holds the attributes that one decision has read so far and its
+// scratch buffers. Requests are pooled and reused.
 type request struct {
 	set        *Set
 	attributes Attributes
@@ -38,27 +39,28 @@ type request struct {
 	address    netip.Addr
 	tier       int32
 	tierKnown  bool
-	now        int64 // in µs; 0: not asked for yet
+	now        int64 // in µs; 0: not read yet
 	list       List
-	err        error // the first attribute that cannot be
+	err        error // the first error of an attribute
 
-	found  []int32 // candidates
-	buffer []int32 // of selectors
+	found  []int32 // candidate rules, by index
+	buffer []int32 // scratch for selectors
 	text   []byte
 	parts  []string
 	claims
 }
 
-// attribute is one value, asked for once.
+// attribute is one attribute value. It is read at most once.
 type attribute struct {
 	text    string
 	asked   bool
 	present bool
-	err     error // it cannot be read
+	err     error // set when the value cannot be read
 }
 
-// get returns an attribute as rules compare it; empty counts as absent. Every
-// rule that asks for one that cannot be read fails the request.
+// get returns an attribute in the normal form that rules compare. An empty
+// value counts as absent. An attribute that cannot be read fails the request as
+// soon as any rule needs it.
 func (q *request) get(s slot) (text string, ok bool) {
 	v := &q.values[s]
 	if !v.asked {
@@ -84,7 +86,8 @@ func (q *request) read(s slot, v *attribute) {
 	v.present = v.err == nil
 }
 
-// normal is the one form of an attribute that may be written in several ways.
+// normal returns the canonical form of an attribute that can be written in
+// several ways.
 func (q *request) normal(s slot, text string) (string, error) {
 	switch s {
 	case slotIP:
@@ -106,7 +109,8 @@ func (q *request) normalPath(text string) (string, error) {
 	return form, nil
 }
 
-// formOf is the form of an attribute that one can tell without the set.
+// formOf returns the canonical form of an attribute as far as it does not
+// depend on the set.
 func formOf(s slot, text string) string {
 	switch s {
 	case slotPath:
@@ -132,9 +136,9 @@ func (q *request) normalIP(text string) (string, error) {
 	return q.addressText(text), nil
 }
 
-// addressText is how an address names an identity: itself, or for IPv6 the
-// network that one subscriber has. It is given as it stands where that is the
-// same, to save a copy.
+// addressText returns the text under which an address is counted: for IPv4 the
+// address itself, for IPv6 the network of one subscriber. It returns given when
+// the text is the same, which saves a copy.
 func (q *request) addressText(given string) string {
 	bits := q.set.ipv6Bits
 	q.text = q.text[:0]
@@ -149,7 +153,7 @@ func (q *request) addressText(given string) string {
 	return string(q.text)
 }
 
-// ip returns the whole address.
+// ip returns the full address.
 func (q *request) ip() (netip.Addr, bool) {
 	_, ok := q.get(slotIP)
 	return q.address, ok
@@ -162,7 +166,8 @@ func (q *request) fail(err error) {
 	}
 }
 
-// normalHost is a host name in lower case, without port and final dot.
+// normalHost returns the host name in lower case, without the port and the
+// final dot.
 func normalHost(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.Contains(host[i:], "]") && (host[0] == '[' || strings.Count(host, ":") == 1) {
 		host = host[:i]
@@ -170,9 +175,9 @@ func normalHost(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// tierOf returns the index of the declared tier of the request, or noTier:
-// the one that its attribute names, else the one whose pattern fits its key
-// best.
+// tierOf returns the index of the request's declared tier, or noTier. The tier
+// attribute decides if it names a declared tier; otherwise the tier pattern
+// that matches the API key best decides.
 func (q *request) tierOf() int32 {
 	if !q.tierKnown {
 		q.tier, q.tierKnown = q.findTier(), true
@@ -198,8 +203,8 @@ func (q *request) findTier() int32 {
 	return noTier
 }
 
-// selected returns the value of a selector that fits the request, by its key
-// before its address.
+// selected returns the selector's value for the request. A match by API key
+// comes before a match by address.
 func (q *request) selected(s *selector) (value int32, ok bool) {
 	if s.hasTexts() {
 		if key, present := q.get(slotAPIKey); present {

@@ -6,47 +6,48 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// Mode says what a rule does when its limits exceed.
+// Mode selects what a rule does when a request exceeds its limits.
 type Mode uint8
 
 // The modes.
 const (
-	Enforce Mode = iota // denies
-	Shadow              // decides and counts, never denies
-	Off                 // is not looked at
+	Enforce Mode = iota // deny the request
+	Shadow              // decide and count, but never deny
+	Off                 // ignore the rule
 )
 
-// Rule is one rule of a [Set]. It never changes.
+// Rule is one rule of a [Set]. It is immutable.
 type Rule struct {
 	ID      string
-	Version string // of this rule, as its file says; may be empty
-	Tier    string // the tier or label that the file names; may be empty
+	Version string // the rule's version in its file; may be empty
+	Tier    string // the tier or label in the file; may be empty
 	Mode    Mode
-	// Headers is the dialect of response headers: "standard" (the default),
+	// Headers is the dialect of the response headers: "standard" (the default),
 	// "ietf", "ietf-03", "x-ratelimit" or "none".
 	Headers string
-	// RetryJitter is the share of the retry time, 0 to 1, that is added to
-	// it at random on a denial. 0 adds none.
+	// RetryJitter is the largest share of the retry time, 0 to 1, that is added at
+	// random to the retry time of a denial. 0 adds nothing.
 	RetryJitter float64
-	// Policy travels with every claim of the rule.
+	// Policy is set on every claim of the rule.
 	Policy stint.Policy
-	// Local is the limit that stands in for the rule's own while the store
-	// fails, and LocalBy its identity. Local is invalid when the rule names
-	// none; LocalBy is empty when it is the rule's own identity.
+	// Local is the limit that replaces the rule's own limits while the store fails,
+	// and LocalBy is the identity that it counts by. Local is invalid when the rule
+	// configures none. LocalBy is empty when Local counts by the rule's own
+	// identity.
 	Local   stint.Limit
 	LocalBy []string
-	// Penalty is what happens to who keeps hitting the limits; nil: nothing
-	// but the denials.
+	// Penalty punishes callers that keep exceeding the limits. Nil adds nothing to
+	// the denials.
 	Penalty *Penalty
 
 	match        conditions
 	identity     identity
-	local        identity // of Local; a request without it counts by its address
+	local        identity // identity for Local; a request without these attributes counts by its address
 	cost         cost
 	any          bool // one of the limits that admits is enough
 	denyAll      bool
 	lists        lists
-	perTier      bool // takes the numbers of the request's tier
+	perTier      bool // limits depend on the request's tier
 	byTier       variants
 	overrides    []override
 	overriddenBy selector
@@ -54,20 +55,21 @@ type Rule struct {
 	temporarily  timed
 }
 
-// Effective is the limits that a rule has for some requests.
+// Effective holds the limits that a rule applies to one kind of request.
 type Effective struct {
-	// Tier is whose requests these are; empty for every request or, beside
-	// others with a tier, for those without one.
+	// Tier is the tier of these requests. It is empty for requests of every tier;
+	// in a list that also has entries with a tier, it is empty for requests without
+	// a tier.
 	Tier string
-	// Override is the key, glob or network of an override; empty for all
-	// that no override names.
+	// Override is the key, glob or network of an override. It is empty for requests
+	// that no override matches.
 	Override string
-	// Limits is empty when the rule does not count such requests.
+	// Limits is empty when the rule does not count these requests.
 	Limits []stint.Limit
 }
 
-// Effective lists the limits of the rule with everything taken from tiers and
-// defaults: what each kind of request meets.
+// Effective lists the limits of the rule for each kind of request, with the
+// values inherited from tiers and defaults filled in.
 func (r *Rule) Effective(s *Set) (list []Effective) {
 	list = r.byTier.effective(r, s, "")
 	for i := range r.overrides {
@@ -87,14 +89,15 @@ func (v variants) effective(r *Rule, s *Set, override string) (list []Effective)
 	return list
 }
 
-// Any reports whether one of the limits that admits is enough.
+// Any reports whether a request is admitted as soon as one of the limits admits
+// it.
 func (r *Rule) Any() bool { return r.any }
 
-// DenyAll reports whether the rule denies all that it matches.
+// DenyAll reports whether the rule denies every request that it matches.
 func (r *Rule) DenyAll() bool { return r.denyAll }
 
-// limitsOf returns the limits that the rule has for the request, whose key is
-// given; none when the rule does not apply.
+// limitsOf returns the limits that apply to a request with the given key. The
+// result is empty when the rule does not apply.
 func (q *request) limitsOf(r *Rule, key string) []stint.Limit {
 	if len(r.byTier) == 0 { // a zero rule
 		return nil
@@ -116,7 +119,7 @@ func (q *request) limitsOf(r *Rule, key string) []stint.Limit {
 	return r.byTier[t]
 }
 
-// temporaryOf is overrideOf for those that end, and have not.
+// temporaryOf is overrideOf for the temporary overrides that have not expired.
 func (q *request) temporaryOf(r *Rule, key string) (int32, bool) {
 	if r.named(key) {
 		if i, ok := q.liveText(&r.temporarily, key); ok {
@@ -126,8 +129,8 @@ func (q *request) temporaryOf(r *Rule, key string) (int32, bool) {
 	return q.live(&r.temporarily)
 }
 
-// overrideOf finds an override by the identity, when it is one attribute, then
-// by the API key, then by the address.
+// overrideOf looks for an override by the identity if that is a single
+// attribute, then by the API key, then by the address.
 func (q *request) overrideOf(r *Rule, key string) (int32, bool) {
 	if r.named(key) {
 		if i, ok := r.overriddenBy.byText(key, &q.buffer); ok {
@@ -137,9 +140,9 @@ func (q *request) overrideOf(r *Rule, key string) (int32, bool) {
 	return q.selected(&r.overriddenBy)
 }
 
-// named reports whether an override can name the key by its text: it is one
-// attribute that the request brought, not what stands in for a missing one. So
-// "*" is every API key, and no request without one.
+// named reports whether an override can match the key by its text: the key must
+// be one attribute that the request carries, not a substitute for a missing
+// one. So "*" matches every API key, but not a request without one.
 func (r *Rule) named(key string) bool {
 	return len(r.identity.by) == 1 && !strings.HasPrefix(key, markIP) && key != markShared
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// By returns the attributes that name the identity of a rule of this set.
+// By returns the names of the attributes in the identity of a rule of this set.
 func (s *Set) By(r *Rule) []string {
 	names := make([]string, len(r.identity.by))
 	for i, slot := range r.identity.by {
@@ -16,7 +16,7 @@ func (s *Set) By(r *Rule) []string {
 	return names
 }
 
-// Rule returns the rule of an id, nil when the set has none.
+// Rule returns the rule with the id, or nil when the set has none.
 func (s *Set) Rule(id string) *Rule {
 	for _, r := range s.rules {
 		if r.ID == id {
@@ -26,11 +26,11 @@ func (s *Set) Rule(id string) *Rule {
 	return nil
 }
 
-// RuleClaims returns what a rule asks of a store for a request, whether or not
-// it matches the request: a claim of the given cost for each limit, with the
-// numbers that this caller has, and for those of its penalty. It is for looking
-// at, and mending, what is kept for one caller. The error, a [*stint.Error],
-// says which attribute is missing.
+// RuleClaims returns the claims that a rule makes for a request, whether or not
+// the rule matches the request: one claim of the given cost for each limit that
+// applies to this caller and for each limit of the rule's penalty. Use it to
+// inspect or correct the stored state of one caller. The error, a
+// [*stint.Error], names the missing attribute.
 func (s *Set) RuleClaims(r *Rule, a Attributes, cost int64) ([]stint.Claim, error) {
 	q := s.borrow(a, cost)
 	defer s.release(q)
@@ -54,8 +54,9 @@ func (s *Set) RuleClaims(r *Rule, a Attributes, cost int64) ([]stint.Claim, erro
 	return claims, nil
 }
 
-// RuleList returns the list that a request is on when the rule matches it: the
-// list of all rules, or the rule's own. Who is on several is on the deny list.
+// RuleList returns the list that applies to a request when the rule matches it:
+// a list of the whole set or of the rule. The deny list wins over the allow
+// list.
 func (s *Set) RuleList(r *Rule, a Attributes) List {
 	q := s.borrow(a, 0)
 	defer s.release(q)

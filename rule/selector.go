@@ -2,19 +2,20 @@ package rule
 
 import "net/netip"
 
-// selector chooses, of values that are named by API keys, by globs over them
-// and by networks, the one whose name fits best: a key itself before a glob,
-// among globs the one that fixes most, and before a network; among networks
-// the smallest. Of equals, the first.
+// selector maps API keys, globs over them and networks to values, and finds the
+// most specific match: an exact key before a glob, a glob before a network,
+// among globs the one that fixes the most bytes, among networks the smallest.
+// Among equal matches the first one added wins.
 type selector struct {
 	exact    map[string]int32
-	prefixes trie // of globs, by what they begin with
+	prefixes trie // indexes of globs, by their literal prefix
 	globs    []glob
-	values   []int32 // of globs
+	values   []int32 // the value of each glob
 	networks networks
 }
 
-// add names a value. An address or network is one, and no glob.
+// add adds a value under a key, a glob or a network. Text that parses as an
+// address or network is never a glob.
 func (s *selector) add(text string, value int32) {
 	if p, ok := parseNetwork(text); ok {
 		s.networks.add(p, value)
@@ -23,7 +24,8 @@ func (s *selector) add(text string, value int32) {
 	s.addText(text, value)
 }
 
-// addText is add for a name that is a key or a glob, whatever it looks like.
+// addText is add for a name that is always a key or a glob, even if it looks
+// like a network.
 func (s *selector) addText(text string, value int32) {
 	g := newGlob(text)
 	if g.exact() {
@@ -47,7 +49,8 @@ func (s *selector) hasTexts() bool    { return len(s.exact) > 0 || len(s.globs) 
 func (s *selector) hasNetworks() bool { return len(s.networks.values) > 0 }
 func (s *selector) empty() bool       { return !s.hasTexts() && !s.hasNetworks() }
 
-// byText returns the value whose name fits the text best; buffer is scratch.
+// byText returns the value of the best match for the text. buffer is scratch
+// space.
 func (s *selector) byText(text string, buffer *[]int32) (value int32, ok bool) {
 	if value, ok = s.exact[text]; ok || len(s.globs) == 0 {
 		return value, ok
@@ -64,7 +67,8 @@ func (s *selector) byText(text string, buffer *[]int32) (value int32, ok bool) {
 	return value, most >= 0
 }
 
-// byAddress returns the value of the smallest network that holds the address.
+// byAddress returns the value of the smallest network that contains the
+// address.
 func (s *selector) byAddress(a netip.Addr, buffer *[]int32) (value int32, ok bool) {
 	*buffer = s.networks.collect(a, (*buffer)[:0])
 	if len(*buffer) == 0 {

@@ -4,28 +4,28 @@ import (
 	"sync"
 )
 
-// Set is a whole rule set. The zero value has no rules. It never changes and is safe for use by many
-// goroutines at once.
+// Set is a complete rule set. The zero value has no rules. A Set is immutable
+// and safe for concurrent use.
 type Set struct {
 	rules     []*Rule
 	tiers     tiers
 	lists     lists
-	rulesDeny bool // a rule has a deny list of its own
+	rulesDeny bool // whether any rule has its own deny list
 	ipv6Bits  int
 	version   string
 	warnings  Problems
 
-	keepsPaths bool // see KeepPathEncoding
+	keepsPaths bool // see [Set.KeepPathEncoding]
 
 	slots    slots
 	index    *index
-	requests sync.Pool // of *request, for this set
+	requests sync.Pool // holds *request values sized for this set
 }
 
-// lists is who is not counted, and who is not let in.
+// lists holds the allow list and the deny list.
 type lists struct{ allow, deny list }
 
-// tiers is the declared tiers of a set, in order of their files.
+// tiers holds the declared tiers of a set in file order.
 type tiers struct {
 	names   []string
 	byName  map[string]int32
@@ -33,7 +33,7 @@ type tiers struct {
 	numbers []*numbers
 }
 
-// slots numbers the attributes that a set mentions.
+// slots assigns an index to every attribute that a set mentions.
 type slots struct {
 	names  []string
 	byName map[string]slot
@@ -47,7 +47,7 @@ func newSlots() slots {
 	return s
 }
 
-// of returns the slot of an attribute, a new one for a new name.
+// of returns the slot of an attribute and assigns a new slot to a new name.
 func (s *slots) of(name string) slot {
 	if i, ok := s.byName[name]; ok {
 		return i
@@ -57,23 +57,23 @@ func (s *slots) of(name string) slot {
 	return i
 }
 
-// Rules returns the rules in file order. Do not change them.
+// Rules returns the rules in file order. Callers must not modify the slice.
 func (s *Set) Rules() []*Rule { return s.rules }
 
 // Tiers returns the names of the declared tiers in file order.
 func (s *Set) Tiers() []string { return append([]string(nil), s.tiers.names...) }
 
-// Version returns the version that the files say of the set; it may be empty.
+// Version returns the version that the files give the set. It may be empty.
 func (s *Set) Version() string { return s.version }
 
-// Warnings returns what is no mistake but may not be meant.
+// Warnings returns the findings that are valid but probably unintended.
 func (s *Set) Warnings() Problems { return s.warnings }
 
-// KeepPathEncoding returns the same set for a server that takes "%2F" and ";"
-// for a part of a path's segment. Without it, paths are matched and counted as
-// servers see them that decode a path before they split it, and drop what
-// follows a ";": "/v1%2Forders;a=1" is "/v1/orders". Either way a rule's path
-// is read as a request's.
+// KeepPathEncoding returns the same set for a server that treats "%2F" and ";"
+// as part of a path segment. Without it, paths are matched and counted as by
+// servers that decode a path before they split it and drop the text after a
+// ";": "/v1%2Forders;a=1" is "/v1/orders". In both cases the paths in rules are
+// read in the same way as the paths of requests.
 func (s *Set) KeepPathEncoding() *Set {
 	return &Set{
 		rules: s.rules, tiers: s.tiers, lists: s.lists, rulesDeny: s.rulesDeny, ipv6Bits: s.ipv6Bits, version: s.version, warnings: s.warnings,
@@ -81,8 +81,8 @@ func (s *Set) KeepPathEncoding() *Set {
 	}
 }
 
-// borrow returns a request to work with; giveBack takes it again. A request
-// that is nil says nothing of itself.
+// borrow takes a request from the pool; release puts it back. A nil a stands
+// for a request without attributes.
 func (s *Set) borrow(a Attributes, cost int64) *request {
 	q, ok := s.requests.Get().(*request)
 	if !ok {
@@ -95,7 +95,8 @@ func (s *Set) borrow(a Attributes, cost int64) *request {
 	return q
 }
 
-// release forgets the request, so that nothing of it is kept alive.
+// release clears the request, so that the pool retains none of its data, and
+// returns it to the pool.
 func (s *Set) release(q *request) {
 	clear(q.values)
 	clear(q.parts)
@@ -104,6 +105,6 @@ func (s *Set) release(q *request) {
 	s.requests.Put(q)
 }
 
-// Attributes returns the names of the attributes that the set may ask a request
-// for, the well-known ones first. Do not change them.
+// Attributes returns the names of the attributes that the set may read from a
+// request, the well-known ones first. Callers must not modify the slice.
 func (s *Set) Attributes() []string { return s.slots.names }

@@ -8,18 +8,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxReparsed bounds how many bytes are parsed again to find a mistake: about a
-// second's worth. A file is parsed again about four times at most.
+// maxReparsed bounds the bytes that are parsed again to locate a mistake, to
+// about one second of work. A file is parsed again about four times at most.
 const maxReparsed = 4 << 20
 
-// brokenLine returns the line at which data stops being YAML, and the column
-// at which its text begins. The parser itself names the line where the list or
-// the mapping around the mistake begins, which may be the first of the file.
-// What it has read of data ends at or soon after the mistake; lines are taken
-// off that as long as what is left is no YAML either, which also leads from a
-// bracket or a quote that nothing closes to the line that opens it. It is
-// false where that would take too long: in a huge file, and after an opening
-// long ago, which the parser names.
+// brokenLine returns the line at which data stops being valid YAML and the
+// column at which its text begins.
+//
+// The parser itself names the line at which the enclosing list or mapping
+// begins, which may be the first line of the file. brokenLine starts at the
+// point to which the parser has read, which is at or shortly after the mistake.
+// It removes lines from the end as long as the rest is still invalid. This also
+// leads from an unclosed bracket or quote to the line that opens it. brokenLine
+// returns false when the search would take too long: in a huge file, or when
+// the opening is far back, and then the parser's line is used.
 func brokenLine(data []byte) (line, column int, ok bool) {
 	if len(data) > maxReparsed {
 		return 0, 0, false
@@ -43,7 +45,7 @@ func isYAML(data []byte) bool {
 	return errors.Is(parseYAML(bytes.NewReader(data)), io.EOF)
 }
 
-// parseYAML reads every document, and returns io.EOF or what is wrong.
+// parseYAML parses every document. It returns io.EOF, or the syntax error.
 func parseYAML(r io.Reader) (err error) {
 	for decoder := yaml.NewDecoder(r); err == nil; {
 		var document yaml.Node
@@ -58,8 +60,8 @@ func readUntilMistake(data []byte) []byte {
 	return data[:r.read]
 }
 
-// sipper gives one byte at a time, so that a parser reads no more than it
-// needs.
+// sipper returns one byte for each Read, so that a parser reads no further than
+// it needs.
 type sipper struct {
 	data []byte
 	read int

@@ -7,11 +7,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Text is a part of a rule set as its file says it.
+// Text is a part of a rule set as its file states it.
 type Text struct{ n *yaml.Node }
 
-// JSON returns the part as one line of JSON, keys in their order and numbers
-// as they are written.
+// JSON returns the part as one line of JSON. Keys keep their order and numbers
+// their text.
 func (t Text) JSON() []byte { return appendJSON(nil, t.n, "", "") }
 
 // YAML returns the part as YAML, with its comments.
@@ -19,13 +19,13 @@ func (t Text) YAML() []byte {
 	var b bytes.Buffer
 	encoder := newEncoder(&b)
 	if err := encoder.Encode(copied(t.n)); err != nil {
-		return append(t.JSON(), '\n') // which is YAML too
+		return append(t.JSON(), '\n') // JSON is valid YAML
 	}
-	_ = encoder.Close() // to memory
+	_ = encoder.Close() // writes to memory
 	return b.Bytes()
 }
 
-// TextOfRule returns a rule as its file says it. The error is a
+// TextOfRule returns a rule as its file states it. The error is a
 // [*NotFoundError], or [Problems] of files that cannot be read.
 func TextOfRule(files []File, id string) (Text, error) {
 	e, err := newEditor(files)

@@ -2,16 +2,16 @@ package rule
 
 import "strings"
 
-// trie finds every value whose text a given text begins with. It is a radix
-// tree: looking up costs the length of the text, however many values there
-// are.
+// trie finds all values whose text is a prefix of a given text. It is a radix
+// tree: the cost of a lookup depends on the length of the text, not on the
+// number of values.
 type trie struct {
-	label    string // from the parent
+	label    string // the text on the edge from the parent
 	values   []int32
-	children []*trie // each with another first byte
+	children []*trie // their labels begin with distinct bytes
 }
 
-// add keeps a value under a text.
+// add stores a value under a text.
 func (t *trie) add(text string, value int32) {
 	for text != "" {
 		child := t.child(text[0])
@@ -25,7 +25,8 @@ func (t *trie) add(text string, value int32) {
 	t.values = append(t.values, value)
 }
 
-// splitAt cuts the label after n bytes; what was below the node moves down.
+// splitAt shortens the label to n bytes and moves the values and children to a
+// new child with the rest of the label.
 func (t *trie) splitAt(n int) {
 	if n == len(t.label) {
 		return
@@ -34,7 +35,7 @@ func (t *trie) splitAt(n int) {
 	t.label, t.values, t.children = t.label[:n], nil, []*trie{below}
 }
 
-// collect appends the values of every text that s begins with.
+// collect appends the values of every text that is a prefix of s.
 func (t *trie) collect(s string, found []int32) []int32 {
 	for {
 		found = append(found, t.values...)
