@@ -11,24 +11,25 @@ import (
 	"strings"
 )
 
-// How many versions are kept on a disk or in memory: so many whole, and of
-// older ones all but their files.
+// Bounds on the versions that are kept on disk or in memory. The newest
+// versions are kept whole; of older ones the files are dropped and the metadata
+// is kept.
 const (
 	wholeOnDisk   = 100
 	wholeInMemory = 20
 	listedAtAll   = 1000
-	wholeCopies   = 3 // of what a node has run, to start from
+	wholeCopies   = 3 // versions that a node has run, kept for its next start
 )
 
-// archive keeps versions in a folder, a sealed file each. Several processes may
-// share it.
+// archive keeps versions in a folder, each in a file with a checksum. Several
+// processes may share the folder.
 type archive struct {
 	dir   string
-	whole int // the newest so many keep their files
-	all   int // older ones are removed
+	whole int // number of newest versions that keep their files
+	all   int // number of versions kept at all; older ones are removed
 }
 
-// errTaken means that there is a version of this number already.
+// errTaken means that a version with this number exists.
 var errTaken = errors.New("another process has added this version")
 
 const archiveSuffix = ".json"
@@ -37,11 +38,11 @@ func (s *archive) path(number uint64) string {
 	return filepath.Join(s.dir, fmt.Sprintf("%020d", number)+archiveSuffix)
 }
 
-// numbers lists what is there, the newest first.
+// numbers returns the numbers of the stored versions, the newest first.
 func (s *archive) numbers() (all []uint64) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
-		return nil // as if it were empty; put says why
+		return nil // treated as empty; a write reports the error
 	}
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), archiveSuffix)
@@ -54,8 +55,8 @@ func (s *archive) numbers() (all []uint64) {
 	return all
 }
 
-// list is at most n versions, the newest first, without files. What is damaged
-// is passed over.
+// list returns at most n versions without their files, the newest first. It
+// skips damaged versions.
 func (s *archive) list(n int) (all []Version) {
 	for _, number := range s.numbers() {
 		if len(all) >= n {
@@ -68,7 +69,8 @@ func (s *archive) list(n int) (all []Version) {
 	return all
 }
 
-// newest is the newest version that is whole; number 0 when there is none.
+// newest returns the newest version that is whole, or a version with number 0
+// when there is none.
 func (s *archive) newest() Version {
 	for _, number := range s.numbers() {
 		if v, err := s.get(number); err == nil {
@@ -97,22 +99,24 @@ func (s *archive) read(number uint64) (Version, error) {
 	return DecodeNumbered(number, data)
 }
 
-// add puts a version on the shelf; errTaken when its number is there.
+// add stores a version. It returns errTaken when a version with its number
+// exists.
 func (s *archive) add(v Version) error {
 	temp, err := s.prepare(v)
 	if err != nil {
 		return err
 	}
 	err = place(temp, s.path(v.Number))
-	_ = os.Remove(temp) // a leftover is passed over
+	_ = os.Remove(temp) // a leftover file is ignored
 	if errors.Is(err, fs.ErrExist) {
 		return errTaken
 	}
 	return errors.Join(err, syncFolder(s.dir), s.prune())
 }
 
-// place gives a file its name unless the name is taken. On a disk without hard
-// links two processes at the same moment could both have it.
+// place renames a file unless the new name exists. On a file system without
+// hard links the check and the rename are not atomic, so two processes can both
+// succeed.
 func place(temp, path string) error {
 	err := os.Link(temp, path)
 	if err == nil || errors.Is(err, fs.ErrExist) {
@@ -124,7 +128,7 @@ func place(temp, path string) error {
 	return os.Rename(temp, path)
 }
 
-// set puts a version on the shelf in place of one of its number.
+// set stores a version and replaces one with the same number.
 func (s *archive) set(v Version) error {
 	temp, err := s.prepare(v)
 	if err != nil {
@@ -136,7 +140,7 @@ func (s *archive) set(v Version) error {
 	return errors.Join(syncFolder(s.dir), s.prune())
 }
 
-// prepare writes a version to a file that is not one of the shelf yet.
+// prepare writes a version to a temporary file, which numbers does not list.
 func (s *archive) prepare(v Version) (temp string, err error) {
 	data, err := Encode(v)
 	if err == nil {
@@ -150,7 +154,7 @@ func (s *archive) prepare(v Version) (temp string, err error) {
 
 func (s *archive) remove(number uint64) { _ = os.Remove(s.path(number)) }
 
-// removeFarAbove removes versions whose numbers a repair has done away with.
+// removeFarAbove removes the versions whose numbers a repair has invalidated.
 func (s *archive) removeFarAbove(number uint64) {
 	for _, n := range s.numbers() {
 		if n > number && n-number > farAhead {
@@ -159,7 +163,7 @@ func (s *archive) removeFarAbove(number uint64) {
 	}
 }
 
-// prune takes the files of old versions, and the oldest versions.
+// prune removes the oldest versions, and the files of the next older ones.
 func (s *archive) prune() error {
 	numbers := s.numbers()
 	if len(numbers) > s.all {
@@ -173,7 +177,7 @@ func (s *archive) prune() error {
 	old := numbers[s.whole]
 	v, err := s.read(old)
 	if err != nil || v.Files == nil {
-		return nil //nolint:nilerr // what cannot be read takes no part
+		return nil // an unreadable version is left as it is
 	}
 	temp, err := s.prepare(v.listed())
 	if err != nil {

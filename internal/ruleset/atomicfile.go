@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// writeBeside writes a hidden file in the folder of path, through to the disk,
-// which takes the place of path when it is renamed to it: whoever reads path
-// meets the old content or the new one, whenever this process is killed.
+// writeBeside writes a hidden file in the folder of path and syncs it to disk.
+// The caller renames it to path. A reader of path then sees either the old or
+// the new content, whenever this process is killed.
 func writeBeside(path string, data []byte, mode fs.FileMode) (temp string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".stint-*.tmp")
 	if err != nil {
@@ -22,8 +22,8 @@ func writeBeside(path string, data []byte, mode fs.FileMode) (temp string, err e
 	return f.Name(), nil
 }
 
-// syncFolder makes renames in a folder last. Where folders cannot be synced
-// they last on their own.
+// syncFolder makes renames in a folder durable. The error of a sync is ignored,
+// because some file systems cannot sync folders.
 func syncFolder(dir string) error {
 	f, err := os.Open(dir) //nolint:gosec // a folder of the operator's choice
 	if err != nil {

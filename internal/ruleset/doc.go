@@ -1,10 +1,12 @@
-// Package ruleset keeps the rules of a node as versions that live elsewhere:
-// in files, in memory, or, by the packages beside it, in Redis or PostgreSQL.
+// Package ruleset manages the rules of a node as numbered versions, which are
+// stored in files, in memory or, by the sibling packages, in Redis or
+// PostgreSQL.
 //
-// A [Source] has the versions, a [Manager] the one that this node runs. The
-// keeper takes each version whole or not at all: what has mistakes, is damaged,
-// or is older than what the node runs is reported and not taken, so that the
-// last good set goes on serving, also across a restart without the source.
-// [Keeper.Publish] makes a new version of a change, if nobody else has made one
-// in between.
+// A [Source] stores the versions. A [Manager] runs one of them on this node and
+// replaces it when the source has a newer one. The manager accepts a version
+// whole or not at all. A version that has mistakes, is damaged, or is older
+// than the running one is reported and rejected. The last good version then
+// stays in force, even across a restart without the source. [Manager.Publish]
+// turns a change into a new version, unless another version was published in
+// between.
 package ruleset

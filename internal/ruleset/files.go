@@ -13,9 +13,9 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// Files is a [Source] in a rule file, or a folder of them, that people and
-// programs edit as well. Each content without mistakes that is met there is a
-// version. Make it by [NewFiles].
+// Files is a [Source] in a rule file or a folder of rule files, which people
+// and other programs may also edit. Each valid content that it reads there
+// becomes a version. Make it by [NewFiles].
 type Files struct {
 	path     string
 	history  history
@@ -23,14 +23,14 @@ type Files struct {
 	log      *slog.Logger
 
 	mu      sync.Mutex
-	onwards func() // of Watch
+	onwards func() // the callback of Watch
 	stale   bool   // the files may have changed
-	later   bool   // they are read again soon, for the sake of a pending version
+	later   bool   // a read is scheduled because of a pending version
 	latest  Version
-	refused error // why what is in the files now is no version; nil: it is the latest
+	refused error // why the current files are not a version; nil: they are the latest
 }
 
-// history is what remembers versions.
+// history stores versions.
 type history interface {
 	list(n int) []Version
 	newest() Version
@@ -39,8 +39,9 @@ type history interface {
 	remove(number uint64)
 }
 
-// NewFiles returns the source in a file or folder. The history is kept in the
-// folder dir, which others may share; empty: in memory, numbered from 1.
+// NewFiles returns the source for a file or folder. It keeps the history in the
+// folder dir, which several processes may share. With an empty dir the history
+// is in memory and numbered from 1.
 func NewFiles(path, dir string, log *slog.Logger) *Files {
 	f := &Files{path: path, history: &Memory{}, stale: true, log: log}
 	if dir != "" {
@@ -51,10 +52,10 @@ func NewFiles(path, dir string, log *slog.Logger) *Files {
 	return f
 }
 
-// String is the path.
+// String returns the path.
 func (f *Files) String() string { return f.path }
 
-// Watch follows the files.
+// Watch calls changed whenever the files may have changed, until ctx ends.
 func (f *Files) Watch(ctx context.Context, changed func()) {
 	f.mu.Lock()
 	f.onwards = changed
@@ -62,7 +63,7 @@ func (f *Files) Watch(ctx context.Context, changed func()) {
 	f.follower.Run(ctx)
 }
 
-// Refresh has the files read again though nothing announced a change.
+// Refresh makes the next read go to the files even if no change was announced.
 func (f *Files) Refresh() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,7 +80,7 @@ func (f *Files) disturbed() {
 	}
 }
 
-// History lists the newest versions, after a look at the files if they may have
+// History lists the newest versions. It reads the files first if they may have
 // changed.
 func (f *Files) History(_ context.Context, n int) ([]Version, error) {
 	f.mu.Lock()
@@ -97,8 +98,8 @@ func (f *Files) History(_ context.Context, n int) ([]Version, error) {
 	return []Version{f.latest.listed()}, nil
 }
 
-// listLocked is the history, with the latest version also where that could not
-// be written.
+// listLocked returns the history. It includes the latest version even if that
+// could not be written to the history.
 func (f *Files) listLocked(n int) []Version {
 	all := f.history.list(n)
 	if f.latest.Number > 0 && (len(all) == 0 || all[0].Number < f.latest.Number) {
@@ -107,7 +108,7 @@ func (f *Files) listLocked(n int) []Version {
 	return all
 }
 
-// Get returns a version whole.
+// Get returns a version with its files.
 func (f *Files) Get(_ context.Context, number uint64) (Version, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,7 +118,8 @@ func (f *Files) Get(_ context.Context, number uint64) (Version, error) {
 	return f.history.get(number)
 }
 
-// readLocked makes what is in the files the latest version, unless it is.
+// readLocked reads the files and makes their content the latest version, unless
+// it is already.
 func (f *Files) readLocked() error {
 	files, err := readFiles(f.path)
 	if err != nil {
@@ -139,14 +141,14 @@ func (f *Files) readLocked() error {
 	return nil
 }
 
-// sameLocked is for files that hold the latest version, which another process
-// may have published once more.
+// sameLocked handles files that still hold the latest version. Another process
+// may have published the same content under a newer number.
 func (f *Files) sameLocked(files []rule.File) (err error) {
 	if newest := f.history.newest(); newest.Number > f.latest.Number && newest.Hash == f.latest.Hash {
 		newest.set = f.latest.set
 		f.latest = newest
 	}
-	if f.latest.set == nil { // as the history has it: mistakes are named by path
+	if f.latest.set == nil { // the history holds no parsed set; parse the files so that mistakes name the path
 		f.latest.set, err = rule.Parse(files...)
 	}
 	return err
@@ -159,14 +161,14 @@ func invalid(err error) error {
 	return &InvalidError{Err: err}
 }
 
-// noteLocked numbers a version that was met in the files. That a history cannot
-// be written keeps no rules from being served.
+// noteLocked numbers a version that was read from the files. The version takes
+// effect even if the history cannot be written.
 func (f *Files) noteLocked(v Version) {
 	v.Number = f.latest.Number + 1
 	err := f.history.add(v)
 	if errors.Is(err, errTaken) {
 		newest := f.history.newest()
-		if newest.Hash == v.Hash { // another process has met it first
+		if newest.Hash == v.Hash { // another process was first
 			newest.set, newest.Files = v.set, v.Files
 			f.latest = newest
 			return
@@ -180,7 +182,8 @@ func (f *Files) noteLocked(v Version) {
 	f.latest = v
 }
 
-// lostLocked refuses rules that are gone without anyone having said so.
+// lostLocked rejects files that vanished or became empty, which is more likely
+// an accident than a decision to have no rules.
 func (f *Files) lostLocked(files []rule.File) error {
 	filled := make(map[string]bool)
 	for _, old := range f.latest.Files {
@@ -201,7 +204,7 @@ func (f *Files) lostLocked(files []rule.File) error {
 
 func blank(f rule.File) bool { return len(bytes.TrimSpace(f.Data)) == 0 }
 
-// plainNames is the files without their folder.
+// plainNames returns the files with names relative to their folder.
 func plainNames(files []rule.File) []rule.File {
 	plain := make([]rule.File, len(files))
 	for i, f := range files {

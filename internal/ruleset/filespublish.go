@@ -12,9 +12,9 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// Publish writes a version to its file or folder, all or nothing. A file is
-// replaced by renaming, through links and with its mode; of a folder the rule
-// files are replaced by those of the version.
+// Publish writes a version to the file or folder, all or nothing. A file is
+// replaced by a rename that follows links and keeps the mode. In a folder, the
+// files of the version replace all rule files.
 func (f *Files) Publish(_ context.Context, after uint64, v Version) (Version, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -44,14 +44,15 @@ func (f *Files) Publish(_ context.Context, after uint64, v Version) (Version, er
 	return v, nil
 }
 
-// target is where versions are written: a file, or a folder.
+// target is the place that a version is written to: a file or a folder.
 type target interface{ write(files []rule.File) error }
 
-// writable is where the version goes, which takes the names of files there.
+// writable returns the target of the version. For a single file it renames the
+// version's file to match.
 func (f *Files) writable(v *Version) (target, error) {
 	path, err := filepath.EvalSymlinks(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		path, err = f.path, nil // written anew
+		path, err = f.path, nil // the file is created
 	}
 	if err == nil && mounted(path) {
 		err = errors.New("it is a mounted ConfigMap or Secret")
@@ -72,7 +73,7 @@ func (f *Files) writable(v *Version) (target, error) {
 	return single(path), nil
 }
 
-// mounted tells what the kubelet has written, by the name of its folder: it
+// mounted reports, by folder names, whether the kubelet manages the files. It
 // would undo every change.
 func mounted(path string) bool {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -86,7 +87,7 @@ func readOnly(path string, err error) error {
 	return fmt.Errorf("%w: %s cannot be written: %w (change it where it comes from)", ErrReadOnly, path, err)
 }
 
-// single is a file.
+// single is a target that is one file.
 type single string
 
 func (s single) write(files []rule.File) error {
@@ -97,7 +98,7 @@ func (s single) write(files []rule.File) error {
 	return syncFolder(filepath.Dir(path))
 }
 
-// replace writes a file in one step, with the mode of what it replaces.
+// replace writes a file atomically with the mode of the file that it replaces.
 func replace(path string, data []byte) error {
 	mode := fs.FileMode(0o644)
 	if info, err := os.Stat(path); err == nil {

@@ -10,19 +10,20 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// folder is a folder of rule files. Several files cannot be renamed at once,
-// so that a version is first written whole to the hidden file pendingName. From
-// then on that is what the folder holds, to every reader in this package, until
-// its files are in place and it is removed: by this process, or after a crash
-// or on a disk that was full by whoever reads it later.
+// folder is a folder of rule files.
+//
+// Several files cannot be renamed in one step. A version is therefore first
+// written whole to one hidden file, pendingName. From then on every reader in
+// this package treats that version as the content of the folder. Then the
+// individual files are written and the hidden file is removed. If this process
+// crashes or the disk is full, a later reader finishes the work.
 type folder string
 
 const pendingName = ".stint-publishing.json"
 
 func (d folder) pending() string { return filepath.Join(string(d), pendingName) }
 
-// write makes the files those of the folder, and leaves it to settle to put them
-// in place.
+// write writes the pending version. settle then writes the individual files.
 func (d folder) write(files []rule.File) error {
 	data, err := Encode(Version{Hash: HashOf(files), Files: files})
 	if err == nil {
@@ -34,7 +35,7 @@ func (d folder) write(files []rule.File) error {
 	return err
 }
 
-// since is for how long there has been a pending version.
+// since returns the age of the pending version, if there is one.
 func (d folder) since() (age time.Duration, pending bool) {
 	info, err := os.Stat(d.pending())
 	if err != nil {
@@ -43,7 +44,8 @@ func (d folder) since() (age time.Duration, pending bool) {
 	return time.Since(info.ModTime()), true
 }
 
-// settle puts the files of the pending version in place.
+// settle writes the files of the pending version, removes other rule files, and
+// removes the pending version.
 func (d folder) settle(files []rule.File) error {
 	keep := make(map[string]bool)
 	for _, f := range files {
@@ -76,7 +78,7 @@ func (d folder) settle(files []rule.File) error {
 	return nil
 }
 
-// readPending is the version that a folder is about to hold; nil when there is
+// readPending returns the files of the pending version, or nil when there is
 // none.
 func (d folder) readPending() ([]rule.File, error) {
 	data, err := os.ReadFile(d.pending())
@@ -93,18 +95,19 @@ func (d folder) readPending() ([]rule.File, error) {
 	return v.Files, err
 }
 
-// finish settles what a process left behind that was killed. One that runs has
-// settled long before.
+// finish settles a pending version whose process was killed. A running process
+// settles long before leftBehind.
 func (d folder) finish(files []rule.File) {
 	if age, _ := d.since(); age > leftBehind {
-		_ = d.settle(files) // who may only read finds the same content
+		_ = d.settle(files) // a reader without write access still sees the same content
 	}
 }
 
-// leftBehind is how old a pending version is that nobody is about to settle.
+// leftBehind is the age at which a pending version counts as abandoned.
 const leftBehind = 10 * time.Second
 
-// readFiles reads a file, or a folder as it is or is about to be.
+// readFiles reads a file, or the content of a folder including its pending
+// version.
 func readFiles(path string) ([]rule.File, error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return rule.ReadFiles(path)

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Following is closed once Run notices every change.
+// Following returns a channel that is closed once Run notices every change.
 func (k *Manager) Following() <-chan struct{} { return k.following }
 
-// Reload asks Run to look at the source now, and to put the rules in force anew
-// though nothing has changed: what SIGHUP does. It does not wait.
+// Reload makes Run query the source now and put the rules in force again even
+// if nothing has changed. SIGHUP triggers it. Reload does not wait.
 func (k *Manager) Reload() {
 	if s, ok := k.Source.(interface{ Refresh() }); ok {
 		s.Refresh()
@@ -21,7 +21,8 @@ func (k *Manager) Reload() {
 	poke(k.wake)
 }
 
-// Run follows the source until ctx ends. Call it once.
+// Run watches the source and installs new versions until ctx ends. Call it
+// once.
 func (k *Manager) Run(ctx context.Context) {
 	var beside sync.WaitGroup
 	defer beside.Wait()
@@ -50,7 +51,7 @@ func (k *Manager) lookAgain(ctx context.Context) {
 	}
 	err := k.look(within, asked)
 	switch {
-	case ctx.Err() != nil: // the end
+	case ctx.Err() != nil: // shutdown, not a failure
 	case err != nil:
 		k.report(err)
 	default:
@@ -64,8 +65,8 @@ func (k *Manager) forgetSaid() {
 	k.looks.said = ""
 }
 
-// look takes the newest version, if it is a newer one. The error says why it
-// was not taken.
+// look queries the source and installs the newest version if it is newer. The
+// error says why the version was rejected.
 func (k *Manager) look(ctx context.Context, asked bool) error {
 	_, now := k.Current()
 	newest, err := k.newest(ctx)
@@ -89,8 +90,8 @@ func (k *Manager) look(ctx context.Context, asked bool) error {
 	return err
 }
 
-// repaired returns the newest version of the source if it is one that a repair
-// has numbered far below the version in force.
+// repaired returns the newest version of the source if a repair has numbered it
+// far below the version in force.
 func (k *Manager) repaired(ctx context.Context, newest, now Version) (Version, bool) {
 	if newest.Number == 0 || newest.Number > now.Number || now.Number-newest.Number <= farAhead {
 		return Version{}, false
@@ -99,9 +100,9 @@ func (k *Manager) repaired(ctx context.Context, newest, now Version) (Version, b
 	return v, err == nil && v.Repaired && v.Hash == HashOf(v.Files)
 }
 
-// newest is the newest version that the source lists; number 0 when there is
-// none. A version that is not the one in force is still to be fetched: only
-// then has the source answered.
+// newest returns the newest version that the source lists, or number 0 when
+// there is none. It records the look as successful only if that version need
+// not be fetched; otherwise fetch records it.
 func (k *Manager) newest(ctx context.Context) (v Version, err error) {
 	listed, err := k.Source.History(ctx, 1)
 	if len(listed) > 0 {
@@ -113,14 +114,15 @@ func (k *Manager) newest(ctx context.Context) (v Version, err error) {
 	return v, err
 }
 
-// confirm notes that the source has what a local copy brought.
+// confirm records that the source has the version that was loaded from the
+// local copy.
 func (k *Manager) confirm(now Version) {
 	if k.copied.Swap(false) {
 		k.Logger.Info("rules: the source has the version of the local copy", "version", now.Number)
 	}
 }
 
-// fetch takes a version that the source has listed.
+// fetch gets a version that the source has listed and installs it.
 func (k *Manager) fetch(ctx context.Context, listed Version, asked bool) error {
 	v, err := k.Source.Get(ctx, listed.Number)
 	k.looked(err)
@@ -133,7 +135,8 @@ func (k *Manager) fetch(ctx context.Context, listed Version, asked bool) error {
 	return k.take(v, asked)
 }
 
-// looked counts how looks at the source go. Rules with mistakes were read.
+// looked records the result of a look at the source. Rules with mistakes count
+// as a success, because the source answered.
 func (k *Manager) looked(err error) {
 	if _, ok := errors.AsType[*InvalidError](err); ok {
 		err = nil
@@ -153,7 +156,8 @@ func (k *Manager) looked(err error) {
 	}
 }
 
-// announce tells the other nodes what this one runs, at once when that changes.
+// announce tells the other nodes which version this node runs: periodically,
+// and at once when the version changes.
 func (k *Manager) announce(ctx context.Context, fleet Fleet) {
 	tick := time.NewTicker(AnnounceEvery)
 	defer tick.Stop()

@@ -12,41 +12,40 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// Options are what a [Manager] keeps, and whom it tells. Source and OnSet are
-// required.
+// Options configure a [Manager]. Source and OnSet are required.
 type Options struct {
 	Source Source
-	// CopyDir is a folder for a copy of what was in force last, from which a
-	// node starts while its source cannot be reached. Empty keeps none.
+	// CopyDir is a folder for a copy of the last version in force. A node starts
+	// from the copy while its source is unreachable. Empty keeps no copy.
 	CopyDir string
-	// Local says that the source is on this machine: a first look at it that
-	// fails is a mistake of the configuration, and each later one worth an
-	// alert.
+	// Local means that the source is on this machine. A failure of the first look
+	// is then a configuration error, and each later failure is worth an alert.
 	Local bool
-	// Node is the id and the address of this node, as it announces itself where
-	// nodes do. It is called once Run is. Nil leaves both empty.
+	// Node returns the id and the address that this node announces. It is called
+	// after Run has started. Nil leaves both empty.
 	Node func() Node
-	// OnSet puts rules in force. It is called once at a time, and has done so
+	// OnSet puts rules in force. Calls do not overlap, and the rules are in force
 	// when it returns.
 	OnSet func(*rule.Set, Version)
-	// OnError hears why rules were not taken, once for each reason.
+	// OnError receives the reason why rules were rejected, once for each reason.
 	OnError func(error)
-	// OnLook hears how each look at the source went: nil when it answered.
+	// OnLook receives the result of each look at the source: nil when the source
+	// answered.
 	OnLook func(error)
-	// Logger hears the rest. Nil means silence.
+	// Logger receives everything else. Nil disables logging.
 	Logger *slog.Logger
 }
 
-// Manager keeps the rules of a node as its source has them. Make it by
-// [NewManager]. Its methods are safe for use by many goroutines at once.
+// Manager keeps the rules of a node up to date with its source. Make it by
+// [NewManager]. Its methods are safe for concurrent use.
 type Manager struct {
 	Options
 
 	copies    *archive // nil: none
 	current   atomic.Pointer[running]
-	copied    atomic.Bool // what is in force came from the local copy, and the source has not confirmed it
+	copied    atomic.Bool // the version in force came from the local copy and is not yet confirmed by the source
 	wake      chan struct{}
-	asked     atomic.Bool // by Reload
+	asked     atomic.Bool // set by Reload
 	renew     chan struct{}
 	following chan struct{}
 
@@ -54,31 +53,31 @@ type Manager struct {
 	looks  struct {
 		sync.Mutex
 
-		failed int    // in a row
-		said   string // to OnError, last
+		failed int    // consecutive failures
+		said   string // last error passed to OnError
 	}
 }
 
-// running is what is in force.
+// running is the version in force.
 type running struct {
 	set     *rule.Set
 	version Version
 	since   time.Time
 }
 
-// lookTime is how long a source has to answer, startTime how long at the start
-// of a process.
+// lookTime is the timeout of a query to the source. startTime is the timeout of
+// the first one, when the process starts.
 const (
 	lookTime  = 5 * time.Second
 	startTime = 2 * time.Second
 )
 
-// downAfter is how many looks in a row fail before a source elsewhere counts as
-// down.
+// downAfter is the number of consecutive failures after which a remote source
+// counts as down.
 const downAfter = 3
 
-// NewManager returns a keeper with the built-in rules, as version 0. Nobody is
-// told of those.
+// NewManager returns a manager that runs the built-in rules as version 0. It
+// does not pass them to OnSet yet.
 func NewManager(o Options) *Manager {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -92,7 +91,7 @@ func NewManager(o Options) *Manager {
 	return k
 }
 
-// Current is the rules in force.
+// Current returns the rules in force and their version.
 func (k *Manager) Current() (*rule.Set, Version) {
 	r := k.current.Load()
 	return r.set, r.version
@@ -105,8 +104,8 @@ func (k *Manager) History(ctx context.Context, n int) ([]Version, error) {
 	return k.Source.History(ctx, n)
 }
 
-// Get returns a version of the source whole; that in force also when the source
-// does not answer, and 0, the built-in rules, always.
+// Get returns a version of the source with its files. The version in force and
+// version 0, the built-in rules, are available even while the source is down.
 func (k *Manager) Get(ctx context.Context, number uint64) (Version, error) {
 	if _, v := k.Current(); v.Number == number {
 		return v, nil
@@ -120,21 +119,21 @@ func (k *Manager) Get(ctx context.Context, number uint64) (Version, error) {
 	return k.Source.Get(ctx, number)
 }
 
-// Up reports whether the source answers. One that is elsewhere may fail twice
-// in a row.
+// Up reports whether the source answers. A remote source is still up after two
+// consecutive failures.
 func (k *Manager) Up() bool {
 	k.looks.Lock()
 	defer k.looks.Unlock()
 	return k.looks.failed == 0 || !k.Local && k.looks.failed < downAfter
 }
 
-// Stale reports whether this node started from its local copy and has not heard
-// from the source since that it has nothing newer.
+// Stale reports whether this node started from its local copy and the source
+// has not yet confirmed that there is no newer version.
 func (k *Manager) Stale() bool { return k.copied.Load() }
 
-// Load takes the first version: the source's newest, or while that cannot be
-// reached or used the copy of what was in force last, or the built-in rules. An
-// error means that a local source has none to give.
+// Load installs the first version: the newest of the source, or if that is
+// unreachable or unusable the local copy, or the built-in rules. An error means
+// that a local source has no usable version.
 func (k *Manager) Load(ctx context.Context) error {
 	k.takeCopy()
 	ctx, cancel := context.WithTimeout(ctx, startTime)
@@ -157,7 +156,7 @@ func (k *Manager) Load(ctx context.Context) error {
 	return nil
 }
 
-// takeCopy puts in force what was so before a restart.
+// takeCopy installs the version that was in force before a restart.
 func (k *Manager) takeCopy() {
 	if k.copies == nil || k.Local {
 		return
@@ -175,14 +174,14 @@ func (k *Manager) takeCopy() {
 	k.install(&running{set, v, time.Now().UTC()})
 }
 
-// install puts a set in force. Nobody else may do so meanwhile.
+// install puts a set in force. Calls must not overlap.
 func (k *Manager) install(r *running) {
 	k.current.Store(r)
 	k.OnSet(r.set, r.version)
 	poke(k.renew)
 }
 
-// take puts a version in force, unless a newer one is.
+// take installs a version, unless a newer one is in force.
 func (k *Manager) take(v Version, asked bool) error {
 	set, err := v.Set()
 	if err != nil {
@@ -217,7 +216,7 @@ func (k *Manager) enforce(r *running, asked bool) bool {
 	return true
 }
 
-// report tells OnError what it was not told last.
+// report passes err to OnError unless it repeats the last error.
 func (k *Manager) report(err error) {
 	k.looks.Lock()
 	said := k.looks.said == err.Error()
@@ -228,16 +227,17 @@ func (k *Manager) report(err error) {
 	}
 }
 
-// poke wakes who waits for c, once for many.
+// poke wakes the receiver of c. Several pokes before it wakes count as one.
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // awake already
+	default: // a wake-up is already pending
 	}
 }
 
-// Nodes lists the nodes that share the source; this one alone where nodes do
-// not announce themselves, and where it is stale and the source does not answer.
+// Nodes lists the nodes that share the source. It returns only this node if
+// nodes do not announce themselves to the source, or if this node is stale and
+// the source does not answer.
 func (k *Manager) Nodes(ctx context.Context) ([]Node, error) {
 	fleet, ok := k.Source.(Fleet)
 	if !ok {

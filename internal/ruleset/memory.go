@@ -5,17 +5,18 @@ import (
 	"sync"
 )
 
-// Memory is a [Source] of this process alone: its versions end with it. The
-// zero value is empty and ready. Do not copy it.
+// Memory is a [Source] in the memory of this process. The zero value is empty
+// and ready for use. Do not copy it.
 type Memory struct {
 	mu       sync.Mutex
 	versions []Version // guarded by mu; the oldest first
 }
 
-// String says that it is memory.
+// String returns "memory".
 func (*Memory) String() string { return "memory" }
 
-// Watch waits: what is published here, the publisher puts in force.
+// Watch calls changed once and waits for ctx: the publisher itself puts new
+// versions in force.
 func (*Memory) Watch(ctx context.Context, changed func()) {
 	changed()
 	<-ctx.Done()
@@ -24,7 +25,7 @@ func (*Memory) Watch(ctx context.Context, changed func()) {
 // History lists the newest versions.
 func (m *Memory) History(_ context.Context, n int) ([]Version, error) { return m.list(n), nil }
 
-// Get returns a version whole.
+// Get returns a version with its files.
 func (m *Memory) Get(_ context.Context, number uint64) (Version, error) { return m.get(number) }
 
 // Publish adds a version.

@@ -14,13 +14,13 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// Change is what somebody wants to publish.
+// Change is a request to publish rules.
 type Change struct {
-	Files           []rule.File // the whole set; their folders do not count
-	Set             *rule.Set   // of Files, when somebody has parsed them
+	Files           []rule.File // the whole set; folders in the names are ignored
+	Set             *rule.Set   // the parsed Files, if available
 	Author, Comment string      // at most 200 and 2000 bytes
-	After           uint64      // the version that it was made from
-	Anyway          bool        // publish it whatever the newest version is
+	After           uint64      // the version that the change is based on
+	Anyway          bool        // publish even if After is not the newest version
 }
 
 const (
@@ -28,16 +28,19 @@ const (
 	maxComment = 2000
 )
 
-// publishTime is how long a source has to take a version.
+// publishTime is the timeout of a publish.
 const publishTime = 10 * time.Second
 
 // Publish validates a whole set and makes it the newest version, which is in
-// force on this node when Publish returns. It is numbered above everything that
-// any node runs, so that it counts also after the source was restored from a
-// backup. The error is [rule.Problems] in an [*InvalidError] when the rules have
-// mistakes, [*ConflictError] when c.After is not the newest version any more,
-// [ErrReadOnly] where nothing can be published; or the source has failed, and
-// whether it took the version is not known then: the history tells.
+// force on this node when Publish returns. The number is higher than that of
+// every version that any node runs, so the version also takes effect after the
+// source was restored from a backup.
+//
+// The error is [rule.Problems] in an [*InvalidError] when the rules have
+// mistakes, [*ConflictError] when c.After is no longer the newest version, and
+// [ErrReadOnly] when the source accepts no versions. Any other error is a
+// failure of the source. Whether the version was published is then unknown; the
+// history tells.
 func (k *Manager) Publish(ctx context.Context, c Change) (Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, publishTime)
 	defer cancel()
@@ -47,22 +50,24 @@ func (k *Manager) Publish(ctx context.Context, c Change) (Version, error) {
 	}
 	v, err = k.publish(ctx, v, c)
 	if err != nil {
-		poke(k.wake) // what was published instead
+		poke(k.wake) // fetch the version that was published instead
 		return Version{}, err
 	}
 	return v, k.take(v, false)
 }
 
-// Base is what a change is made on, and the newest version of the source
-// without its files, whose number is [Change.After] then (0: there is none). They
-// are the same version, but where the source went back, or has only what cannot
-// be used, base is what this node runs: who changes one rule there must not lose
-// the others. Where another node runs more than both, the error is
-// [*BehindError], and what is returned beside it good for another whole set
-// alone.
+// Base returns the version that a change should start from, and the newest
+// version of the source without its files. The number of newest is the value
+// for [Change.After]; 0 means that there is none.
+//
+// Both are normally the same version. If the source went back or its newest
+// version is unusable, base is the version that this node runs, so that a
+// change of one rule does not lose the other rules. If another node runs a
+// higher version than both, the error is [*BehindError], and the returned
+// versions may be used only to publish another whole set.
 func (k *Manager) Base(ctx context.Context) (base, newest Version, err error) {
-	announced := k.announced(ctx)    // first: what a node runs is in the source before
-	listed, err := k.History(ctx, 2) // more than one: what is in files now may be no version
+	announced := k.announced(ctx)    // before History: a version that a node runs is already in the source
+	listed, err := k.History(ctx, 2) // 2, because a history of 1 fails while the current files are invalid
 	_, base = k.Current()
 	if err != nil {
 		return base, Version{}, err
@@ -83,8 +88,7 @@ func (k *Manager) Base(ctx context.Context) (base, newest Version, err error) {
 	return whole, newest, err
 }
 
-// attempts is how often somebody may come before a change that is to be
-// published anyway.
+// attempts is the number of conflicts that a change with Anyway survives.
 const attempts = 10
 
 func (k *Manager) publish(ctx context.Context, v Version, c Change) (Version, error) {
@@ -93,7 +97,7 @@ func (k *Manager) publish(ctx context.Context, v Version, c Change) (Version, er
 	v.Repaired = now.Repaired
 	for range attempts {
 		if c.Anyway {
-			listed, err := k.Source.History(ctx, 2) // more than one: what is in files now may be no version
+			listed, err := k.Source.History(ctx, 2) // 2, because a history of 1 fails while the current files are invalid
 			if err != nil {
 				return Version{}, err
 			}
@@ -114,15 +118,17 @@ func (k *Manager) publish(ctx context.Context, v Version, c Change) (Version, er
 	return Version{}, fmt.Errorf("others have published %d times before this change could be (try again)", attempts)
 }
 
-// above is the highest number that any node is known to run, or after.
+// above returns the highest number that any node is known to run, at least
+// after.
 func (k *Manager) above(ctx context.Context, after uint64) uint64 {
 	_, now := k.Current()
 	known := max(after, now.Number)
 	return max(known, furthest(k.announced(ctx), known).Version)
 }
 
-// announced is what nodes say that they run; nothing when they cannot be asked:
-// nodes that run more keep that, and say so.
+// announced returns the nodes that announce themselves. It returns nothing when
+// they cannot be listed; a node that runs a higher version then keeps it and
+// reports that.
 func (k *Manager) announced(ctx context.Context) []Node {
 	nodes, err := k.Nodes(ctx)
 	if err != nil {
@@ -131,9 +137,9 @@ func (k *Manager) announced(ctx context.Context) []Node {
 	return nodes
 }
 
-// furthest is the node that says it runs the highest number, of those that are
-// not far ahead of what is known: whoever can write an announcement could use up
-// all numbers by it.
+// furthest returns the node that announces the highest version number. It
+// ignores numbers far ahead of known: otherwise anyone who can write an
+// announcement could use up all numbers.
 func furthest(nodes []Node, known uint64) (first Node) {
 	for _, n := range nodes {
 		if n.Version > first.Version && (n.Version <= known || n.Version-known <= farAhead) {
@@ -143,7 +149,7 @@ func furthest(nodes []Node, known uint64) (first Node) {
 	return first
 }
 
-// version is a change that is without mistakes.
+// version validates the change and turns it into a version.
 func (c *Change) version() (Version, error) {
 	v := Version{Time: time.Now().UTC(), Author: c.Author, Comment: c.Comment, Files: plainNames(c.Files), set: c.Set}
 	if err := errors.Join(checkText("author", c.Author, maxAuthor), checkText("comment", c.Comment, maxComment), checkNames(v.Files)); err != nil {
@@ -161,7 +167,7 @@ func checkText(what, text string, most int) error {
 	return nil
 }
 
-// checkNames refuses what could not be a file beside others.
+// checkNames rejects file names that are invalid or occur twice.
 func checkNames(files []rule.File) error {
 	var wrong rule.Problems
 	seen := make(map[string]bool)

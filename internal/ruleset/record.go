@@ -12,8 +12,7 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// record is a version as sources and disks keep it: JSON that a person can
-// read.
+// record is the stored form of a version: JSON that a person can read.
 type record struct {
 	Number  uint64    `json:"number"`
 	Time    time.Time `json:"time"`
@@ -26,14 +25,15 @@ type record struct {
 	Files []recordFile `json:"files,omitempty"`
 }
 
-// recordFile is a file by its text, or by its bytes where they are no UTF-8.
+// recordFile is a file as text, or as bytes if it is not valid UTF-8.
 type recordFile struct {
 	Name  string `json:"name"`
 	Text  string `json:"text,omitempty"`
 	Bytes []byte `json:"bytes,omitempty"`
 }
 
-// Encode writes a version, without its files when it has none.
+// Encode returns the stored form of a version. It omits the files if the
+// version has none.
 func Encode(v Version) ([]byte, error) {
 	r := record{Number: v.Number, Time: v.Time.UTC(), Author: v.Author, Comment: v.Comment, Hash: v.Hash, Repaired: v.Repaired}
 	for _, f := range v.Files {
@@ -46,11 +46,11 @@ func Encode(v Version) ([]byte, error) {
 	return json.Marshal(r)
 }
 
-// EncodeListed writes a version without its files.
+// EncodeListed returns the stored form of a version without its files.
 func EncodeListed(v Version) ([]byte, error) { return Encode(v.listed()) }
 
-// Decode reads what [Encode] wrote, and fails when the files are not those
-// that were written.
+// Decode parses the result of [Encode]. It fails when the files do not match
+// the hash.
 func Decode(data []byte) (Version, error) {
 	var r record
 	if err := json.Unmarshal(data, &r); err != nil {
@@ -70,8 +70,8 @@ func Decode(data []byte) (Version, error) {
 	return v, nil
 }
 
-// DecodeNumbered is Decode of the version of a number. One that says that it is
-// another is damaged.
+// DecodeNumbered is Decode for the version with a known number. A record with
+// another number is damaged.
 func DecodeNumbered(number uint64, data []byte) (Version, error) {
 	v, err := Decode(data)
 	if err == nil && v.Number != number {
@@ -80,14 +80,13 @@ func DecodeNumbered(number uint64, data []byte) (Version, error) {
 	return v, err
 }
 
-// seal puts a checksum before a record, so that a disk cannot change it
-// unnoticed.
+// seal prepends a checksum to a record, so that corruption on disk is detected.
 func seal(data []byte) []byte {
 	sum := sha256.Sum256(data)
 	return append([]byte(hex.EncodeToString(sum[:])+"\n"), data...)
 }
 
-// unseal is the record behind a checksum.
+// unseal verifies the checksum and returns the record.
 func unseal(data []byte) ([]byte, error) {
 	sum, rest, _ := strings.Cut(string(data), "\n")
 	if want := sha256.Sum256([]byte(rest)); sum != hex.EncodeToString(want[:]) {

@@ -6,8 +6,9 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// settleLocked puts the files of a folder in place, which are published already:
-// that it cannot, as on a full disk, is no reason to tell their author otherwise.
+// settleLocked writes the files of a folder whose version is already published.
+// A failed write, for example on a full disk, does not undo the publish; it is
+// logged and retried.
 func (f *Files) settleLocked(d folder, files []rule.File) {
 	if err := d.settle(files); err != nil {
 		f.log.Error("rules: a version is published and in force, but its files cannot be put in place; until they are, edits in the folder do not count", "error", err)
@@ -15,9 +16,9 @@ func (f *Files) settleLocked(d folder, files []rule.File) {
 	}
 }
 
-// lookLaterLocked has the folder read again while there is a pending version in
-// it, once it is old enough to be put in place by whoever reads it: left for long,
-// it would take the place of what somebody edits later.
+// lookLaterLocked schedules another read of a folder with a pending version,
+// for the time when a reader may settle it. Without that read, an abandoned
+// pending version could replace later edits of the files.
 func (f *Files) lookLaterLocked(d folder) {
 	if _, pending := d.since(); !pending || f.later {
 		return

@@ -10,27 +10,28 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// Repairing is what a [Repair] is to do.
+// Repairing configures a [Repair].
 type Repairing struct {
-	// Files are the rules to publish. Empty publishes the newest version again that
-	// Stint gave its number, and that is whole and without mistakes.
+	// Files are the rules to publish. If it is empty, Repair publishes again the
+	// newest genuine version that is whole and without mistakes.
 	Files           []rule.File
 	Author, Comment string
-	// Sure is asked before anything is changed; an error ends the repair.
+	// Sure is called before anything is changed. An error cancels the repair.
 	Sure func(Findings) error
 }
 
-// Findings are what a repair has found.
+// Findings are the results of the inspection before a repair.
 type Findings struct {
-	Forged []Version // versions that Stint never numbered, the newest first, as far as they can be listed
-	Again  uint64    // the number of the version that is published again; 0: others are
-	Number uint64    // that the repaired version gets
+	Forged []Version // versions that Stint did not number, the newest first, as far as they can be listed
+	Again  uint64    // the version that is published again; 0: the caller's files are published
+	Number uint64    // number of the repaired version
 }
 
-// Repair takes a source back from somebody who could write to it: it forgets the
-// versions whose numbers Stint never gave out, and publishes rules by the number
-// after the last that it did. Nodes that run a forgotten version follow, though
-// that number is lower. What the source holds below stays.
+// Repair restores a source after somebody else has written versions to it. It
+// forgets the versions whose numbers Stint did not give out, and publishes
+// rules under the next number after the last genuine one. Nodes that run a
+// forgotten version accept the repaired one although its number is lower.
+// Genuine versions stay in the source.
 func Repair(ctx context.Context, s Source, r Repairing) (Version, error) {
 	source, ok := s.(interface {
 		Source
@@ -40,7 +41,7 @@ func Repair(ctx context.Context, s Source, r Repairing) (Version, error) {
 		return Version{}, errors.New("this source has nothing to repair: its versions are in files (edit them)")
 	}
 	listed, err := source.History(ctx, listedAtAll)
-	if err != nil && !errors.Is(err, ErrDamaged) { // a list that cannot be read is written anew
+	if err != nil && !errors.Is(err, ErrDamaged) { // a damaged list is rewritten
 		return Version{}, err
 	}
 	genuine, forged := split(listed)
@@ -63,8 +64,9 @@ func Repair(ctx context.Context, s Source, r Repairing) (Version, error) {
 	return source.Publish(ctx, last, v)
 }
 
-// runs is the highest number that a node says it runs, unless that is far ahead: a
-// node follows no number below its own that is near it.
+// runs returns the highest number that a node announces, unless it is far
+// ahead. Without genuine versions the repaired one needs a higher number: a
+// node ignores a lower number that is close to its own.
 func runs(ctx context.Context, s Source) uint64 {
 	fleet, ok := s.(Fleet)
 	if !ok {
@@ -72,13 +74,14 @@ func runs(ctx context.Context, s Source) uint64 {
 	}
 	nodes, err := fleet.Nodes(ctx)
 	if err != nil {
-		return 0 // what nodes say is damaged too
+		return 0 // the announcements are damaged too
 	}
 	return furthest(nodes, 0).Version
 }
 
-// split parts versions, the newest first, at the first number that is far ahead of
-// the one before: numbers grow by one, or by a few where a source was restored.
+// split separates genuine from forged versions, the newest first in each list.
+// Genuine numbers grow by one, or by a few where a source was restored. The
+// first number far ahead of the one before it begins the forged ones.
 func split(listed []Version) (genuine, forged []Version) {
 	before := uint64(0)
 	for i, v := range slices.Backward(listed) {
@@ -90,7 +93,8 @@ func split(listed []Version) (genuine, forged []Version) {
 	return listed, nil
 }
 
-// version is what is to be published, and the number of which it is again.
+// version returns the version to publish. again is the number of the version
+// that it repeats, or 0.
 func (r *Repairing) version(ctx context.Context, s Source, genuine []Version) (v Version, again uint64, err error) {
 	if len(r.Files) > 0 {
 		c := Change{Files: r.Files, Author: r.Author, Comment: r.Comment}
@@ -101,7 +105,7 @@ func (r *Repairing) version(ctx context.Context, s Source, genuine []Version) (v
 	for _, listed := range genuine {
 		whole, err := s.Get(ctx, listed.Number)
 		if err != nil || whole.Hash != HashOf(whole.Files) {
-			continue // a node would not take it either
+			continue // a node would reject it too
 		}
 		if _, err := whole.Set(); err == nil {
 			comment := r.Comment

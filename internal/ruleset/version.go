@@ -10,32 +10,33 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// Version is a rule set as it was published once. It never changes.
+// Version is a published rule set. It is immutable.
 type Version struct {
-	Number  uint64      // grows with each version, not always by one; 0: the built-in rules, before anything was published
-	Time    time.Time   // when it was published, or met in a file
-	Author  string      // who says so; empty for who edits a file
-	Comment string      // why
+	Number  uint64      // increases with each version, not always by one; 0: the built-in rules, before any publish
+	Time    time.Time   // when it was published, or first read from a file
+	Author  string      // the publisher; empty for an edited file
+	Comment string      // reason for the change
 	Hash    string      // see HashOf
-	Files   []rule.File // what rule.Parse reads; nil in a history, or when only the rest was kept
+	Files   []rule.File // input of rule.Parse; nil in a history, or when only the metadata is kept
 
-	// Repaired says that numbers far above this one were given out by something
-	// else than Stint: see [Repair]. Versions that follow keep it.
+	// Repaired means that another program had given out numbers far above this one:
+	// see [Repair]. Later versions keep the flag.
 	Repaired bool
 
-	set *rule.Set // of Files, when somebody has parsed them
+	set *rule.Set // the parsed Files, if available
 }
 
-// MaxNumber is the highest number that a version can have: the highest whole
-// number that every reader of JSON reads exactly. Publishing never gets there.
-// Sources pass over what is numbered above.
+// MaxNumber is the highest number of a version: the largest integer that every
+// JSON parser reads exactly. Regular publishing never reaches it. Sources
+// ignore versions with higher numbers.
 const MaxNumber = 1<<53 - 1
 
-// farAhead is by how much no number is ever ahead of another that Stint gave out.
+// farAhead bounds the distance between two numbers that Stint gave out. A
+// larger distance means that another program wrote the higher one.
 const farAhead = 1 << 32
 
-// follows reports whether a version takes the place of the one that a node runs:
-// its number is higher, or the node's is one that a repair has done away with.
+// follows reports whether v replaces the version that a node runs: its number
+// is higher, or a repair has invalidated the node's number.
 func (v *Version) follows(now *Version) bool {
 	if v.Number >= now.Number {
 		return v.Number > now.Number
@@ -43,7 +44,7 @@ func (v *Version) follows(now *Version) bool {
 	return v.Repaired && now.Number-v.Number > farAhead
 }
 
-// Set is the rules of the version. The error is [*InvalidError].
+// Set returns the parsed rules of the version. The error is [*InvalidError].
 func (v *Version) Set() (*rule.Set, error) {
 	if v.set != nil {
 		return v.set, nil
@@ -56,18 +57,18 @@ func (v *Version) Set() (*rule.Set, error) {
 	return set, nil
 }
 
-// listed is the version as a history shows it.
+// listed returns the version without its files, as in a history.
 func (v Version) listed() Version {
 	v.Files, v.set = nil, nil
 	return v
 }
 
-// HashOf is the hexadecimal SHA-256 over names and contents, in their order:
-// two versions with the same hash are the same rules.
+// HashOf returns the hexadecimal SHA-256 of the names and contents in order.
+// Versions with equal hashes have the same rules.
 func HashOf(files []rule.File) string {
 	h := sha256.New()
 	for _, f := range files {
-		_, _ = fmt.Fprintf(h, "%d:%s%d:", len(f.Name), f.Name, len(f.Data)) // a hash never fails
+		_, _ = fmt.Fprintf(h, "%d:%s%d:", len(f.Name), f.Name, len(f.Data)) // a hash never returns an error
 		_, _ = io.Writer(h).Write(f.Data)
 	}
 	return hex.EncodeToString(h.Sum(nil))

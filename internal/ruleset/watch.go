@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Hear is [Source.Watch] for a source that announces versions. listen calls
-// changed for each until it fails; it is called again a second later, and polls
-// notice what it misses meanwhile.
+// Hear implements [Source.Watch] for a source that announces versions. listen
+// calls changed for each announcement until it fails. Hear calls it again one
+// second later. Polling finds the versions whose announcements are missed.
 func Hear(ctx context.Context, changed func(), listen func(ctx context.Context, changed func()) error, log *slog.Logger) {
-	changed() // the poll notices what follows, whatever becomes of announcements
+	changed() // later versions are found by polling, even if announcements fail
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	beside.Go(func() { poll(ctx, changed) })
@@ -31,15 +31,15 @@ func Hear(ctx context.Context, changed func(), listen func(ctx context.Context, 
 	}
 }
 
-// poll calls changed every [PollEvery] until ctx ends, from a moment on that
-// differs among nodes.
+// poll calls changed every [PollEvery] until ctx ends. It starts after a random
+// delay so that nodes do not poll at the same moment.
 func poll(ctx context.Context, changed func()) {
 	for wait := rand.N(PollEvery); pause(ctx, wait); wait = PollEvery {
 		changed()
 	}
 }
 
-// pause waits, and reports false when ctx ended before.
+// pause waits for d. It returns false when ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
