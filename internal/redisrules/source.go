@@ -1,11 +1,11 @@
-// Package redisrules keeps versions of the rules in Redis or Valkey, for any
+// Package redisrules stores versions of the rules in Redis or Valkey, for any
 // number of nodes.
 //
-// A version is published by one script, which compares and sets, so that of two
-// operators one is told of the other. It is announced by Pub/Sub; what an
-// announcement misses, a poll finds within [ruleset.PollEvery]. The newest 100
-// versions are kept whole, and the newest 1,000 without their files. All keys
-// begin with PREFIX:rules: and share a slot of a Cluster.
+// One script publishes a version by compare-and-set, so that of two concurrent
+// publishers one gets a conflict. Pub/Sub announces the version; a poll finds
+// missed announcements within [ruleset.PollEvery]. The newest 100 versions are
+// kept whole, and the newest 1,000 without their files. All keys begin with
+// PREFIX:rules: and share one slot of a Cluster.
 package redisrules
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/stintdev/stint/redisstore"
 )
 
-// How many versions are kept, whole and at all.
+// Bounds on the versions that are kept whole and kept at all.
 const (
 	keptWhole  = 100
 	keptListed = 1000
@@ -41,22 +41,22 @@ var truncateScript string
 var announceScript string
 
 // Source is a [ruleset.Source] and a [ruleset.Fleet] in Redis. Make it by
-// [New]. It is safe for use by many goroutines at once.
+// [New]. It is safe for concurrent use.
 type Source struct {
 	options redisstore.Options
 	log     *slog.Logger
-	name    string // of keys and channel
+	name    string // prefix of the keys and name of the channel
 
 	publish, announce, truncate *rueidis.Lua
 
 	mu     sync.Mutex
-	client rueidis.Client // guarded by mu; nil until there was a connection
-	login  login          // guarded by mu; of client
+	client rueidis.Client // guarded by mu; nil before the first connection
+	login  login          // guarded by mu; the credentials of client
 	closed bool           // guarded by mu
 }
 
-// New returns a source on the servers of the options, of which those of a store
-// alone do not count. It makes no connection yet.
+// New returns a source on the servers of the options. It ignores the options
+// that concern only a store. It does not connect yet.
 func New(o redisstore.Options) (*Source, error) {
 	prefix := o.Prefix
 	if prefix == "" {
@@ -76,10 +76,10 @@ func New(o redisstore.Options) (*Source, error) {
 	}, nil
 }
 
-// String says where the versions are, without passwords.
+// String describes where the versions are stored, without passwords.
 func (s *Source) String() string { return s.options.String() + " " + s.name }
 
-// Close ends the connections.
+// Close closes the connections.
 func (s *Source) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,13 +91,13 @@ func (s *Source) Close() {
 
 func (s *Source) key(part string) string { return s.name + ":{rules}:" + part }
 
-// newestID is where a search for the newest version begins: an entry above was
-// not written by Stint.
+// newestID is the start of a search for the newest version. Stint writes no
+// entry above it.
 var newestID = strconv.FormatUint(ruleset.MaxNumber, 10)
 
-// History lists the newest versions. An entry that is none, which somebody else
-// has added, stands for a version that is damaged, so that another one can be
-// published on top of it.
+// History lists the newest versions. An entry of another program that is not a
+// version appears as a damaged version, so that a version can be published on
+// top of it.
 func (s *Source) History(ctx context.Context, n int) ([]ruleset.Version, error) {
 	c, err := s.connect()
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Source) History(ctx context.Context, n int) ([]ruleset.Version, error) 
 	versions := make([]ruleset.Version, len(entries))
 	for i, e := range entries {
 		number, _, _ := strings.Cut(e.ID, "-")
-		n, _ := strconv.ParseUint(number, 10, 64) // ids are numbers
+		n, _ := strconv.ParseUint(number, 10, 64) // Redis guarantees that ids are numbers
 		if versions[i], err = ruleset.DecodeNumbered(n, []byte(e.FieldValues["version"])); err != nil {
 			versions[i] = ruleset.Version{Number: n, Comment: "cannot be read: " + err.Error()}
 		}
@@ -118,7 +118,7 @@ func (s *Source) History(ctx context.Context, n int) ([]ruleset.Version, error) 
 	return versions, nil
 }
 
-// Get returns a version whole.
+// Get returns a version with its files.
 func (s *Source) Get(ctx context.Context, number uint64) (ruleset.Version, error) {
 	c, err := s.connect()
 	if err != nil {
@@ -136,8 +136,8 @@ func (s *Source) Get(ctx context.Context, number uint64) (ruleset.Version, error
 
 func decode(text string) (ruleset.Version, error) { return ruleset.Decode([]byte(text)) }
 
-// Publish adds a version. Where its number was that of one which somebody has
-// deleted, it gets the next: nodes may run the other still.
+// Publish adds a version. If its number belonged to a deleted version, it gets
+// the next number, because nodes may still run the deleted one.
 func (s *Source) Publish(ctx context.Context, after uint64, v ruleset.Version) (ruleset.Version, error) {
 	published, err := s.publishAs(ctx, after, v)
 	if used, taken := errors.AsType[numberTaken](err); taken {
@@ -150,7 +150,8 @@ func (s *Source) Publish(ctx context.Context, after uint64, v ruleset.Version) (
 	return published, err
 }
 
-// numberTaken is the highest number that was ever given out, by an error.
+// numberTaken is the error for a number that was given out before. Its value is
+// the highest number ever given out.
 type numberTaken uint64
 
 func (n numberTaken) Error() string {
@@ -183,11 +184,11 @@ func (s *Source) publishAs(ctx context.Context, after uint64, v ruleset.Version)
 	return v, errors.Join(err, &ruleset.ConflictError{Newest: other})
 }
 
-// login is what connections to the servers show.
+// login holds the credentials of connections to the servers.
 type login struct{ username, password, sentinelUsername, sentinelPassword string }
 
-// Truncate forgets versions above a number, and the ids that were given out to
-// them. The nodes announce themselves anew.
+// Truncate forgets the versions numbered higher than above and the record of
+// their numbers. It also removes the nodes, which announce themselves again.
 func (s *Source) Truncate(ctx context.Context, above uint64) error {
 	c, err := s.connect()
 	if err != nil {
@@ -200,9 +201,10 @@ func (s *Source) Truncate(ctx context.Context, above uint64) error {
 	return nil
 }
 
-// connect returns the client. It is made when it is first needed, again until a
-// server has been reached once, and again when the password has changed: the
-// client would show the old one for each connection that it makes anew.
+// connect returns the client. It creates the client on first use and retries
+// until a server has been reached once. It creates a new client when the
+// password has changed, because the old client would use the old password for
+// new connections.
 func (s *Source) connect() (rueidis.Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,19 +223,19 @@ func (s *Source) connect() (rueidis.Client, error) {
 	c, err := rueidis.NewClient(clientOption(&s.options, now))
 	switch {
 	case err != nil && s.client != nil:
-		return s.client, nil // its connections may have more rights than the new password
+		return s.client, nil // the open connections may still be valid although the new password fails
 	case err != nil:
 		return nil, s.explain(err)
 	}
 	if s.client != nil {
-		go s.client.Close() // which waits for the calls of others
+		go s.client.Close() // Close waits for concurrent calls
 	}
 	s.client, s.login = c, now
 	return c, nil
 }
 
-// explain says whose error it is. What servers say holds no password. Scripts fail
-// by the error of a command in them.
+// explain adds the source to an error. Server messages contain no passwords. A
+// script that fails returns the error of the command that failed in it.
 func (s *Source) explain(err error) error {
 	if said, ok := rueidis.IsRedisErr(err); ok && strings.Contains(said.Error(), "WRONGTYPE") {
 		err = fmt.Errorf("a key %w, because something else than Stint has written it (run stint rules repair --source URL FILE): %w", ruleset.ErrDamaged, err)

@@ -16,11 +16,10 @@ import (
 	"github.com/stintdev/stint/redisstore"
 )
 
-// timeout bounds making a connection, and a silence of a server that owes an
-// answer.
+// timeout bounds connecting, and waiting for a reply.
 const timeout = time.Second
 
-// clientOption is the same servers as those of a store.
+// clientOption returns the client options for the servers of a store.
 func clientOption(o *redisstore.Options, l login) rueidis.ClientOption {
 	return rueidis.ClientOption{
 		InitAddress: o.Addrs, Username: l.username, Password: l.password, SelectDB: o.DB, TLSConfig: o.TLS,
@@ -36,7 +35,7 @@ func clientOption(o *redisstore.Options, l login) rueidis.ClientOption {
 	}
 }
 
-// dial makes a connection with the certificates that there are now.
+// dial connects with the certificates that are current now.
 func dial(ctx context.Context, addr string, d *net.Dialer, secure *tls.Config) (net.Conn, error) {
 	if secure == nil {
 		return d.DialContext(ctx, "tcp", addr)
@@ -45,8 +44,8 @@ func dial(ctx context.Context, addr string, d *net.Dialer, secure *tls.Config) (
 	return t.DialContext(ctx, "tcp", addr)
 }
 
-// retryDelay repeats a read over a connection that has ended, and soon says that
-// there is none. Nothing that changes versions is repeated.
+// retryDelay retries a read whose connection has ended, and gives up soon when
+// there is no connection. Commands that change versions are never retried.
 func retryDelay(attempts int, _ rueidis.Completed, _ error) time.Duration {
 	if attempts > 5 {
 		return -1
@@ -54,13 +53,13 @@ func retryDelay(attempts int, _ rueidis.Completed, _ error) time.Duration {
 	return time.Duration(attempts) * 20 * time.Millisecond
 }
 
-// Watch hears announcements, and polls.
+// Watch listens for announcements and polls.
 func (s *Source) Watch(ctx context.Context, changed func()) {
 	ruleset.Hear(ctx, changed, s.listen, s.log)
 }
 
-// listen hears announcements until that fails. What was published before it
-// heard any is found by a look once it does.
+// listen receives announcements until the subscription fails. It calls changed
+// once after subscribing, for versions that were published before.
 func (s *Source) listen(ctx context.Context, changed func()) error {
 	c, err := s.connect()
 	if err != nil {
@@ -70,7 +69,7 @@ func (s *Source) listen(ctx context.Context, changed func()) error {
 	return c.Receive(ctx, c.B().Subscribe().Channel(s.name).Build(), func(rueidis.PubSubMessage) { changed() })
 }
 
-// Announce says what a node runs.
+// Announce publishes the state of a node.
 func (s *Source) Announce(ctx context.Context, n ruleset.Node) error {
 	said, err := json.Marshal(n)
 	if err != nil {
@@ -88,7 +87,7 @@ func (s *Source) Announce(ctx context.Context, n ruleset.Node) error {
 	return nil
 }
 
-// Nodes lists those that announce themselves.
+// Nodes lists the nodes that have announced themselves.
 func (s *Source) Nodes(ctx context.Context) ([]ruleset.Node, error) {
 	c, err := s.connect()
 	if err != nil {
@@ -101,7 +100,7 @@ func (s *Source) Nodes(ctx context.Context) ([]ruleset.Node, error) {
 	nodes := make([]ruleset.Node, 0, len(said))
 	for _, text := range said {
 		var n ruleset.Node
-		if json.Unmarshal([]byte(text), &n) == nil { // of a later Stint, perhaps
+		if json.Unmarshal([]byte(text), &n) == nil { // a later version of Stint may use another format
 			nodes = append(nodes, n)
 		}
 	}
