@@ -1,11 +1,11 @@
-// Package pgrules keeps versions of the rules in PostgreSQL, for any number of
+// Package pgrules stores versions of the rules in PostgreSQL, for any number of
 // nodes.
 //
-// A version is a row of the table PREFIX_rules, which is made when it is
-// missing. Each names the one that it follows, and no two may follow the same:
-// that compares and sets. A version is announced by NOTIFY; what an announcement
-// misses, a poll finds within [ruleset.PollEvery]. Every version is kept whole;
-// old rows may be deleted by hand.
+// A version is a row of the table PREFIX_rules, which is created if missing.
+// Each row names the version that it follows, and no two rows may follow the
+// same version. This makes a publish a compare-and-set. NOTIFY announces a
+// version; a poll finds missed announcements within [ruleset.PollEvery]. Every
+// version is kept whole. Old rows may be deleted by hand.
 package pgrules
 
 import (
@@ -31,41 +31,42 @@ import (
 	"github.com/stintdev/stint/internal/secret"
 )
 
-// Options are where the database is. URL is required.
+// Options locate the database. URL is required.
 type Options struct {
 	// URL is a postgres:// URL, as libpq reads it.
 	URL string
-	// Password wins over that of the environment. It is read for each connection
-	// that is made, and a mistake where the URL has one. Nil is none.
+	// Password takes precedence over the environment. It is read for each new
+	// connection. It is an error if the URL has a password too. Nil means no
+	// password here.
 	Password *secret.Text
-	// Prefix begins the names of the tables: letters, digits, _, - and :, at
-	// most 40. Empty means "stint".
+	// Prefix is the prefix of the table names: 1 to 40 letters, digits, _, - and :.
+	// Empty means "stint".
 	Prefix string
-	// Logger hears what an operator should mend. Nil means silence.
+	// Logger receives problems that an operator should fix. Nil disables logging.
 	Logger *slog.Logger
 }
 
 // Source is a [ruleset.Source] and a [ruleset.Fleet] in PostgreSQL. Make it by
-// [New]. It is safe for use by many goroutines at once.
+// [New]. It is safe for concurrent use.
 type Source struct {
 	pool    *pgxpool.Pool
 	config  *pgx.ConnConfig
 	renew   func(*pgx.ConnConfig)
 	log     *slog.Logger
-	rules   string // the name of the table, quoted
-	nodes   string // that of the nodes'
+	rules   string // quoted name of the table of versions
+	nodes   string // quoted name of the table of nodes
 	channel string
 
-	making sync.Mutex  // held while tables are made
-	ready  atomic.Bool // the tables are there
+	making sync.Mutex  // held while the tables are created
+	ready  atomic.Bool // whether the tables exist
 }
 
-// connectTime bounds making a connection.
+// connectTime is the timeout of connecting.
 const connectTime = 2 * time.Second
 
 var prefixes = regexp.MustCompile(`^[A-Za-z0-9_:-]{1,40}$`)
 
-// New returns a source. It makes no connection yet. No error shows the URL.
+// New returns a source. It does not connect yet. No error contains the URL.
 func New(o Options) (*Source, error) {
 	if o.Prefix == "" {
 		o.Prefix = "stint"
@@ -96,8 +97,9 @@ func New(o Options) (*Source, error) {
 	}, nil
 }
 
-// settle completes what the URL says. Statements are not prepared, so that a
-// pooler may stand in between; it must then pool sessions, for LISTEN.
+// settle adds defaults to the configuration from the URL. Statements are not
+// prepared, so a connection pooler may stand in between. It must pool sessions,
+// because of LISTEN.
 func settle(config *pgxpool.Config, o *Options) {
 	c := config.ConnConfig
 	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { o.renew(c); return nil }
@@ -111,9 +113,10 @@ func settle(config *pgxpool.Config, o *Options) {
 	config.MaxConns = 2
 }
 
-// renew has a connection that is made now show what the files of the URL and of
-// the password hold now: a certificate, authorities, a .pgpass. The URL was read
-// before, so it fails only for such a file; what was read before is used then.
+// renew updates the configuration of a new connection from the current content
+// of the files that the URL and the password name: certificates, authorities, a
+// .pgpass. The URL itself was valid before, so parsing can fail only because of
+// such a file. The previous content is used then.
 func (o *Options) renew(c *pgx.ConnConfig) {
 	if now, err := pgx.ParseConfig(o.URL); err == nil {
 		c.Password, c.TLSConfig, c.Fallbacks = now.Password, now.TLSConfig, now.Fallbacks
@@ -123,7 +126,7 @@ func (o *Options) renew(c *pgx.ConnConfig) {
 	c.Password = cmp.Or(o.Password.Fresh(), c.Password)
 }
 
-// String says where the versions are, without passwords.
+// String describes where the versions are stored, without passwords.
 func (s *Source) String() string {
 	host := s.config.Host
 	if !strings.HasPrefix(host, "/") {
@@ -132,13 +135,14 @@ func (s *Source) String() string {
 	return fmt.Sprintf("postgres://%s/%s %s", host, s.config.Database, s.channel)
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (s *Source) Close() { s.pool.Close() }
 
 const columns = `number, published, author, comment, hash`
 
-// sane is what rows Stint has written: others may write what no version can have,
-// and must not keep the rest from being read.
+// sane selects the rows that can be versions. Other programs may write rows
+// with values that no version can have; these must not prevent reading the
+// others.
 const (
 	sane        = `number BETWEEN 1 AND 9007199254740991` // ruleset.MaxNumber
 	saneColumns = `number, least(greatest(published, 'epoch'::timestamptz), '9999-01-01 00:00:00+00'::timestamptz), author, comment, hash`
@@ -160,10 +164,10 @@ func (s *Source) History(ctx context.Context, n int) (versions []ruleset.Version
 	return versions, s.explain(err)
 }
 
-// Get returns a version whole.
+// Get returns a version with its files.
 func (s *Source) Get(ctx context.Context, number uint64) (v ruleset.Version, err error) {
 	if number > math.MaxInt64 {
-		return v, ruleset.ErrNone // nor could there be
+		return v, ruleset.ErrNone // a bigint column cannot hold it
 	}
 	if err := s.prepare(ctx); err != nil {
 		return v, err
@@ -179,15 +183,15 @@ func (s *Source) Get(ctx context.Context, number uint64) (v ruleset.Version, err
 	return ruleset.DecodeNumbered(number, []byte(text))
 }
 
-// Truncate forgets versions above a number, and rows that are none. The nodes
-// announce themselves anew.
+// Truncate forgets the versions numbered higher than above, and rows that are
+// not versions. It also removes the nodes, which announce themselves again.
 func (s *Source) Truncate(ctx context.Context, above uint64) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
 	return s.explain(pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		// A version follows one that is below it: a row that says otherwise would keep
-		// the number that it names from being followed.
+		// A version follows one with a lower number. A row that violates this would
+		// block the number that it claims to follow.
 		const forged = ` WHERE number > $1::bigint OR number < 1 OR after >= number OR after < 0`
 		if _, err := tx.Exec(ctx, `DELETE FROM `+s.rules+forged, min(above, math.MaxInt64)); err != nil {
 			return err
@@ -197,7 +201,7 @@ func (s *Source) Truncate(ctx context.Context, above uint64) error {
 	}))
 }
 
-// Publish adds a version, and announces it as it commits.
+// Publish adds a version and announces it in the same transaction.
 func (s *Source) Publish(ctx context.Context, after uint64, v ruleset.Version) (ruleset.Version, error) {
 	text, err := ruleset.Encode(v)
 	if err == nil {
@@ -232,8 +236,9 @@ const (
 	undefinedTable  = "42P01"
 )
 
-// conflict is why a version was not added. Where the newest is still the one that
-// it was to follow, a row that is no version says that it follows that one.
+// conflict returns the reason why a version was not added. If the newest
+// version is still the expected one, a row that is not a version already
+// follows it.
 func (s *Source) conflict(ctx context.Context, after uint64) error {
 	listed, err := s.History(ctx, 1)
 	if err != nil {
@@ -249,8 +254,9 @@ func (s *Source) conflict(ctx context.Context, after uint64) error {
 	return &ruleset.ConflictError{Newest: newest}
 }
 
-// explain says whose error it is. What the server and the client say holds no
-// password. Tables that somebody has dropped are made again by the next call.
+// explain adds the source to an error. Messages of the server and the client
+// contain no passwords. If the tables were dropped, the next call creates them
+// again.
 func (s *Source) explain(err error) error {
 	if err == nil {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// prepare makes the tables when they are missing.
+// prepare creates the tables if they are missing.
 func (s *Source) prepare(ctx context.Context) error {
 	if s.ready.Load() {
 		return nil
@@ -24,15 +24,15 @@ func (s *Source) prepare(ctx context.Context) error {
 	return s.explain(err)
 }
 
-// tables reports whether they are there. A role that may not make tables needs
-// nothing else.
+// tables reports whether the tables exist. The check lets a role work that may
+// not create tables.
 func (s *Source) tables(ctx context.Context) (there bool, err error) {
 	err = s.pool.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL`, s.rules, s.nodes).Scan(&there)
 	return there, err
 }
 
-// create makes the tables. Nodes that start together do so one after the other:
-// IF NOT EXISTS alone fails then.
+// create creates the tables. A lock serializes nodes that start together,
+// because concurrent CREATE TABLE IF NOT EXISTS statements can fail.
 func (s *Source) create(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		for _, statement := range []string{

@@ -10,13 +10,13 @@ import (
 	"github.com/stintdev/stint/internal/ruleset"
 )
 
-// Watch hears announcements, and polls.
+// Watch listens for announcements and polls.
 func (s *Source) Watch(ctx context.Context, changed func()) {
 	ruleset.Hear(ctx, changed, s.listen, s.log)
 }
 
-// listen hears announcements on a connection of its own until that fails. What
-// was published before it heard any is found by a look once it does.
+// listen receives announcements on its own connection until that fails. It
+// calls changed once after LISTEN, for versions that were published before.
 func (s *Source) listen(ctx context.Context, changed func()) error {
 	config := s.config.Copy()
 	s.renew(config)
@@ -27,7 +27,7 @@ func (s *Source) listen(ctx context.Context, changed func()) error {
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = c.Close(closing) // it has failed, or is not needed
+		_ = c.Close(closing) // the connection has failed or is no longer needed
 	}()
 	if _, err := c.Exec(ctx, `LISTEN `+pgx.Identifier{s.channel}.Sanitize()); err != nil {
 		return err
@@ -40,7 +40,8 @@ func (s *Source) listen(ctx context.Context, changed func()) error {
 	}
 }
 
-// Announce says what a node runs, and forgets those that are silent.
+// Announce publishes the state of a node and removes the nodes that have been
+// silent for too long.
 func (s *Source) Announce(ctx context.Context, n ruleset.Node) error {
 	said, err := json.Marshal(n)
 	if err == nil {
@@ -57,7 +58,7 @@ func (s *Source) Announce(ctx context.Context, n ruleset.Node) error {
 	return s.explain(err)
 }
 
-// Nodes lists those that announce themselves.
+// Nodes lists the nodes that have announced themselves.
 func (s *Source) Nodes(ctx context.Context) (nodes []ruleset.Node, err error) {
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func (s *Source) Nodes(ctx context.Context) (nodes []ruleset.Node, err error) {
 	said, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	for _, text := range said {
 		var n ruleset.Node
-		if json.Unmarshal([]byte(text), &n) == nil { // of a later Stint, perhaps
+		if json.Unmarshal([]byte(text), &n) == nil { // a later version of Stint may use another format
 			nodes = append(nodes, n)
 		}
 	}
