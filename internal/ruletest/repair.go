@@ -9,17 +9,18 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// Repair runs the contract of a source that somebody else can write to: a version
-// that Stint never numbered takes nothing from nodes, keeps others from being
-// published at most until a repair, and is forgotten then. open returns another
-// handle of a new, empty source; forge writes a version past it, as what follows
-// after, of any number that the source can hold, most being the highest.
+// Repair tests a source that other programs can write to. A version that Stint
+// did not number must not replace the rules of nodes. At worst it blocks
+// publishing until a repair, which must forget it. open returns a new handle of
+// the same, at first empty, source. forge writes a version around the source,
+// following after, with any number up to most, the highest that the source can
+// hold.
 func Repair(t *testing.T, most uint64, open func(t *testing.T) ruleset.Source, forge func(t *testing.T, number, after uint64, text string)) {
 	t.Helper()
 	for name, forged := range map[string]struct {
 		number uint64
-		junk   bool // of no use to a node
-		taken  bool // by nodes, whose rules it is then
+		junk   bool // the content is not a version
+		taken  bool // nodes accept it and run its rules
 	}{
 		"the highest number of all":     {number: most},
 		"junk of the highest number":    {number: most, junk: true},
@@ -68,7 +69,7 @@ func Repair(t *testing.T, most uint64, open func(t *testing.T) ruleset.Source, f
 	}
 }
 
-// manager is a node's, which has looked once.
+// manager returns the manager of a node that has looked at the source once.
 func manager(t *testing.T, s ruleset.Source) *ruleset.Manager {
 	t.Helper()
 	k := ruleset.NewManager(ruleset.Options{Source: s, OnSet: func(*rule.Set, ruleset.Version) {}})
@@ -88,8 +89,8 @@ func wantRunning(t *testing.T, when string, k *ruleset.Manager, number uint64) {
 	}
 }
 
-// exhausted publishes until no number is left, which must be at once or after the
-// few that are.
+// exhausted publishes until no number is left. This must happen at once or
+// after a few versions.
 func exhausted(t *testing.T, k *ruleset.Manager) {
 	t.Helper()
 	for range 3 {

@@ -1,6 +1,6 @@
-// Package ruletest is the contract of a [ruleset.Source] as a test suite, which
-// every source passes. Its own tests are the bars that a fleet of real servers
-// must meet while rules change; they print their figures.
+// Package ruletest is the test suite that every [ruleset.Source] must pass. Its
+// own tests measure a fleet of real servers while rules change. They print the
+// figures and fail when a bound is exceeded.
 package ruletest
 
 import (
@@ -15,10 +15,10 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// patience bounds every wait. No test waits so long when it passes.
+// patience is the timeout of every wait. A passing test waits much less.
 const patience = 20 * time.Second
 
-// Rules is a version with one rule.
+// Rules returns a version with one rule.
 func Rules(number uint64, id string) ruleset.Version {
 	files := []rule.File{{Name: "rules.yaml", Data: fmt.Appendf(nil, "rules:\n  - {id: %s, limit: 10/s}\n", id)}}
 	return ruleset.Version{
@@ -27,15 +27,15 @@ func Rules(number uint64, id string) ruleset.Version {
 	}
 }
 
-// Source tests a source. open returns it anew on the same, at first empty,
-// place.
+// Source tests a source. open returns a new handle of the same, at first empty,
+// source.
 func Source(t *testing.T, open func(t *testing.T) ruleset.Source) {
 	t.Run("keepsVersions", func(t *testing.T) { keepsVersions(t, open) })
 	t.Run("letsOneOfManyPublish", func(t *testing.T) { letsOnePublish(t, open) })
 	t.Run("tellsWhoWatches", func(t *testing.T) { tellsWhoWatches(t, open) })
 }
 
-// Shared tests that the same versions are seen by all who open the source.
+// Shared tests that every handle of the source sees the same versions.
 func Shared(t *testing.T, open func(t *testing.T) ruleset.Source) {
 	one, other := open(t), open(t)
 	publish(t, one, newest(t, one), Rules(newest(t, one)+5, "shared"))
@@ -78,7 +78,8 @@ func keepsVersions(t *testing.T, open func(t *testing.T) ruleset.Source) {
 	}
 }
 
-// wantVersion compares all but the time, which databases round.
+// wantVersion compares versions. Times may differ by a millisecond, because
+// databases round them.
 func wantVersion(t *testing.T, got, want ruleset.Version, whole bool) {
 	t.Helper()
 	if got.Number != want.Number || got.Author != want.Author || got.Comment != want.Comment || got.Hash != want.Hash {
@@ -123,8 +124,8 @@ func newest(t *testing.T, s ruleset.Source) uint64 {
 	return all[0].Number
 }
 
-// letsOnePublish has many publish after the same version, by several openings
-// where those see each other.
+// letsOnePublish lets many goroutines publish after the same version. Exactly
+// one must succeed.
 func letsOnePublish(t *testing.T, open func(t *testing.T) ruleset.Source) {
 	s := open(t)
 	for round := range 5 {
@@ -177,7 +178,7 @@ func tellsWhoWatches(t *testing.T, open func(t *testing.T) ruleset.Source) {
 	}
 }
 
-// Fleet tests how nodes find each other.
+// Fleet tests the announcements of nodes.
 func Fleet(t *testing.T, f ruleset.Fleet) {
 	ctx := t.Context()
 	if nodes, err := f.Nodes(ctx); err != nil || len(nodes) != 0 {
