@@ -9,7 +9,8 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// evaluation is one call: who asks in it, and who of them is punished.
+// evaluation is the state of one call: its groups, its callers and their
+// punishments.
 type evaluation struct {
 	store   *Store
 	groups  []stint.Group
@@ -23,22 +24,23 @@ type caller struct {
 	rule    string
 	key     string
 	group   int
-	first   int // of its claims, in the decisions of the call
+	first   int // index of its first claim in the decisions of the call
 	claims  []stint.Claim
-	peeks   bool             // it asks for nothing
-	blind   bool             // the store did not say
-	left    time.Duration    // of its punishment
-	strike  []stint.Decision // on what strikes asks for; nil: not asked for yet
+	peeks   bool             // its cost is 0
+	blind   bool             // the store did not tell whether the caller is punished
+	left    time.Duration    // remaining time of its punishment
+	strike  []stint.Decision // decisions on the groups of strikes; nil: not requested yet
 }
 
-// claim is a claim on one of the penalty's limits. It is allowed while the store
-// fails: nobody is punished for that.
+// claim returns a claim on one of the penalty's limits. The claim has the zero
+// policy, which admits it while the store fails: a store failure punishes
+// nobody.
 func (c *caller) claim(l stint.Limit, cost int64) []stint.Claim {
 	return []stint.Claim{{Key: c.key, Limit: l, Cost: cost}}
 }
 
-// findCallers gathers the claims of each rule for each key: those of a rule
-// stand side by side.
+// findCallers collects the callers of the call. The claims of one rule for one
+// key are adjacent in a group.
 func (t *evaluation) findCallers() {
 	at := 0
 	for g := range t.groups {
@@ -55,8 +57,8 @@ func (t *evaluation) findCallers() {
 	}
 }
 
-// together is how many of the claims, from the first on, are of one rule for one
-// key.
+// together returns the length of the prefix of claims that belongs to one rule
+// and one key.
 func together(claims []stint.Claim) int {
 	for i := range claims {
 		if claims[i].Key != claims[0].Key || !claims[i].Limit.Valid() || claims[i].Limit.Rule() != claims[0].Limit.Rule() {
@@ -66,7 +68,7 @@ func together(claims []stint.Claim) int {
 	return len(claims)
 }
 
-// hold decides the groups, when it is known who is punished.
+// hold decides the groups after lookUp has found the punished callers.
 func (t *evaluation) hold(ctx context.Context) error {
 	err := t.decide(ctx)
 	if err == nil {
@@ -78,7 +80,7 @@ func (t *evaluation) hold(ctx context.Context) error {
 	return err
 }
 
-// lookUp asks how long each caller is still punished, and changes nothing.
+// lookUp reads the remaining punishment of each caller. It changes nothing.
 func (t *evaluation) lookUp(ctx context.Context) error {
 	if len(t.callers) == 1 {
 		c := &t.callers[0]
@@ -106,9 +108,11 @@ func (t *evaluation) lookUp(ctx context.Context) error {
 	return nil
 }
 
-// decide asks for the groups. One with a caller who is punished follows a group
-// that is never admitted, as its shadow: it is decided, and nothing of it is
-// charged. The strikes of who is punished, which are sure, travel along.
+// decide takes the groups from the store.
+//
+// A group with a punished caller must be decided but not charged. It is
+// therefore sent as the shadow of an extra group that is never admitted. The
+// strikes of punished callers are certain, so they are sent in the same call.
 func (t *evaluation) decide(ctx context.Context) error {
 	punished := t.punishedGroups()
 	if punished == nil {
@@ -132,7 +136,8 @@ func (t *evaluation) decide(ctx context.Context) error {
 	return t.without(punished, answers, some)
 }
 
-// behindGroups is the groups, those of who is punished behind others.
+// behindGroups returns the groups to send: before each group with a punished
+// caller it inserts the group that is never admitted.
 func (t *evaluation) behindGroups(punished []*caller) (asked []stint.Group) {
 	for g, group := range t.groups {
 		if by := punished[g]; by != nil {
@@ -144,11 +149,12 @@ func (t *evaluation) behindGroups(punished []*caller) (asked []stint.Group) {
 	return asked
 }
 
-// punished reports whether what the caller asks for is denied whatever its
-// limits say.
+// punished reports whether the claims of the caller are denied whatever its
+// limits allow.
 func (c *caller) punished() bool { return c.left > 0 && !c.peeks }
 
-// punishedGroups is one caller who is punished in each group, nil where none is.
+// punishedGroups returns one punished caller for each group, nil for a group
+// without one. The whole list is nil when nobody is punished.
 func (t *evaluation) punishedGroups() (list []*caller) {
 	for i := range t.callers {
 		c := &t.callers[i]
@@ -163,7 +169,8 @@ func (t *evaluation) punishedGroups() (list []*caller) {
 	return list
 }
 
-// without takes what was asked for beside the groups out of the answers.
+// without copies the answers to t.out and leaves out those of the inserted
+// groups.
 func (t *evaluation) without(punished []*caller, answers []stint.Decision, some *stint.GroupsError) error {
 	var errs []error
 	at, from, asked := 0, 0, 0
@@ -186,8 +193,8 @@ func (t *evaluation) without(punished []*caller, answers []stint.Decision, some 
 	return nil
 }
 
-// tell writes punishments into the decisions, but for those that the store had
-// no part in.
+// tell applies the punishments to the decisions, except to degraded ones, in
+// which the store had no part.
 func (t *evaluation) tell() {
 	for i := range t.callers {
 		c := &t.callers[i]
@@ -205,8 +212,8 @@ func (t *evaluation) tell() {
 	}
 }
 
-// tell writes a punishment into a decision. A peek is allowed, as ever, and sees
-// that nothing remains.
+// tell applies a punishment to one decision. A peek stays allowed and sees that
+// nothing remains.
 func (c *caller) tell(d *stint.Decision) {
 	d.Remaining, d.Delay, d.Granted = 0, 0, 0
 	d.ResetAfter, d.NextAfter = max(d.ResetAfter, c.left), max(d.NextAfter, c.left)

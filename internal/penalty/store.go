@@ -1,13 +1,15 @@
-// Package penalty punishes callers that keep hitting their limits: a store that
-// wraps a store, and denies for a while what the limits would allow.
+// Package penalty punishes callers that keep exceeding their limits. It is a
+// store that wraps another store and denies, for a time, requests that the
+// limits would allow.
 //
-// What it knows of a caller is the state of a [rule.Penalty]'s limits in the
-// store that it wraps, so that nodes that share the store punish together, and
-// resetting that state forgives. It keeps nothing itself and reads no clock.
+// The state of a caller is the state of a [rule.Penalty]'s limits in the
+// wrapped store. Nodes that share that store therefore punish together, and
+// resetting the state ends a punishment. The package keeps no state of its own
+// and reads no clock.
 //
-// A claim without [stint.Policy.Penalty] costs one comparison. One with it is
-// looked up first: a call more, which writes nothing. While the store does not
-// answer nobody is punished.
+// A claim without [stint.Policy.Penalty] costs one comparison. A claim with it
+// costs one more call to the wrapped store, which writes nothing. While the
+// store does not answer, nobody is punished.
 package penalty
 
 import (
@@ -20,39 +22,39 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// Observer hears of punishments. Its methods are called by many goroutines at
-// once, and return soon.
+// Observer is notified of punishments. Its methods are called concurrently and
+// must return soon.
 type Observer interface {
-	// Began is called when a punishment begins. What it is given is its own.
+	// Began is called when a punishment begins. The observer may keep the argument.
 	Began(*Punishment)
-	// Denied is called when a punishment of a rule denies what its limits may
-	// have allowed.
+	// Denied is called when a punishment under the rule denies a request that the
+	// limits might have allowed.
 	Denied(rule string)
 }
 
-// Punishment is one that has begun.
+// Punishment is a punishment that has begun.
 type Punishment struct {
-	Rule string        // its id
-	Key  string        // of the caller: not to be shown whole
-	For  time.Duration // from now on
-	Ban  bool          // else a cool-down
+	Rule string        // id of the rule
+	Key  string        // key of the caller; do not show it whole
+	For  time.Duration // duration from now
+	Ban  bool          // false: a cool-down
 }
 
-// Store is a [stint.Store] that punishes. Make it by [New]. It is safe for use
-// by many goroutines at once.
+// Store is a [stint.Store] that punishes. Make it by [New]. It is safe for
+// concurrent use.
 type Store struct {
 	inner    stint.Store
 	observer Observer
-	rules    atomic.Pointer[map[string]*rule.Penalty] // by id
+	rules    atomic.Pointer[map[string]*rule.Penalty] // by rule id
 }
 
-// New returns a store without rules, which punishes nobody.
+// New returns a store without rules. It punishes nobody until Use is called.
 func New(inner stint.Store, o Observer) *Store {
 	return &Store{inner: inner, observer: o}
 }
 
-// Use puts the penalties of a rule set in force. A punishment that has begun
-// goes on.
+// Use puts the penalties of a rule set in force. Punishments that have begun
+// continue.
 func (s *Store) Use(set *rule.Set) {
 	all := make(map[string]*rule.Penalty)
 	for _, r := range set.Rules() {
@@ -74,14 +76,14 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 		return s.punished(ctx, c, gate.ResetAfter)
 	}
 	blind := err != nil || gate.Degraded
-	d, err := s.inner.Take(ctx, c) // which says what is wrong
+	d, err := s.inner.Take(ctx, c) // reports an error of the store itself
 	if err != nil || d.Allowed || blind {
 		return d, err
 	}
 	return s.struck(ctx, c, d), nil
 }
 
-// penaltyOf is what may await who makes the claim; nil: nothing.
+// penaltyOf returns the penalty that applies to the claim, or nil.
 func (s *Store) penaltyOf(c *stint.Claim) *rule.Penalty {
 	if !c.Policy.Penalty || c.Cost < 0 || !c.Limit.Valid() {
 		return nil
@@ -93,11 +95,12 @@ func (s *Store) penaltyOf(c *stint.Claim) *rule.Penalty {
 	return (*rules)[c.Limit.Rule()]
 }
 
-// punished decides a claim of one who is punished for so long.
+// punished decides a claim of a caller whose punishment has the given time
+// left.
 func (s *Store) punished(ctx context.Context, c stint.Claim, left time.Duration) (stint.Decision, error) {
 	t := evaluation{store: s, groups: []stint.Group{{Claims: []stint.Claim{c}}}, out: make([]stint.Decision, 1)}
 	t.findCallers()
-	for i := range t.callers { // none if the rules have just changed
+	for i := range t.callers { // empty if the rules have just changed
 		t.callers[i].left = left
 	}
 	err := t.hold(ctx)
@@ -107,7 +110,8 @@ func (s *Store) punished(ctx context.Context, c stint.Claim, left time.Duration)
 	return t.out[0], err
 }
 
-// struck is the decision on a claim that its limit has denied.
+// struck records the strike for a claim that its limit has denied, and returns
+// the decision.
 func (s *Store) struck(ctx context.Context, c stint.Claim, d stint.Decision) stint.Decision {
 	t := evaluation{store: s, groups: []stint.Group{{Claims: []stint.Claim{c}}}, out: []stint.Decision{d}}
 	t.findCallers()
@@ -128,12 +132,12 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	return s.inner.TakeGroups(ctx, groups, out)
 }
 
-// punishing decides groups of which one at least may be punished.
+// punishing decides groups of which at least one may be punished.
 func (s *Store) punishing(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	t := evaluation{store: s, groups: groups, out: out}
 	t.findCallers()
 	if len(t.callers) == 0 || t.lookUp(ctx) != nil {
-		return s.inner.TakeGroups(ctx, groups, out) // which says what is wrong
+		return s.inner.TakeGroups(ctx, groups, out) // reports an error of the store itself
 	}
 	return t.hold(ctx)
 }

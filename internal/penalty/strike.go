@@ -9,14 +9,16 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// settling is within what time a punishment is in force and its caller can know:
-// until then denials earn no other, so that a burst of requests earns one.
-// Strikes that are full for longer are left over from a node that failed before
-// it punished, or from a rule that allowed more of them.
+// settling bounds the time until a punishment is in force and its caller can
+// know of it. Denials in that time earn no second punishment, so that a burst
+// of requests earns one. Strikes that have been full for longer are left over
+// from a node that failed before it punished, or from a rule that allowed more
+// strikes.
 const settling = time.Second
 
-// strike counts those who were denied, and punishes who had no strike left. It
-// does so too for a caller that hung up: it was denied all the same.
+// strike records a strike for each denied caller and punishes the callers that
+// have no strike left. It ignores the cancellation of ctx, because a caller
+// that hung up was denied all the same.
 func (t *evaluation) strike(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	struck := t.filter(func(c *caller) bool { return !c.blind && c.strike == nil && t.hit(c) })
@@ -27,7 +29,7 @@ func (t *evaluation) strike(ctx context.Context) {
 	if len(groups) > 0 {
 		out := make([]stint.Decision, len(groups))
 		if t.store.inner.TakeGroups(ctx, groups, out) != nil {
-			return // it is counted where errors of the store are; the decision stands
+			return // the store reports its own errors; the decision stands
 		}
 		shareOut(struck, out)
 	}
@@ -36,7 +38,7 @@ func (t *evaluation) strike(ctx context.Context) {
 	}
 }
 
-// filter is the callers of whom something is so.
+// filter returns the callers that match the predicate.
 func (t *evaluation) filter(so func(*caller) bool) (list []*caller) {
 	for i := range t.callers {
 		if c := &t.callers[i]; so(c) {
@@ -46,24 +48,26 @@ func (t *evaluation) filter(so func(*caller) bool) (list []*caller) {
 	return list
 }
 
-// strikeGroups is how many groups strikes makes.
+// strikeGroups is the number of groups that strikes returns.
 const strikeGroups = 3
 
-// strikes asks for a strike, and for the gate and the levels as they are with it.
+// strikes returns the groups that record a strike and read the gate and the
+// levels.
 func (c *caller) strikes() []stint.Group {
 	p := c.penalty
 	return []stint.Group{{Claims: c.claim(p.Strikes, 1)}, {Claims: c.claim(p.Gate, 0)}, {Claims: c.claim(p.Levels, 0)}}
 }
 
-// shareOut gives each caller the answers to what strikes asked for.
+// shareOut assigns each caller the decisions on its strikes groups.
 func shareOut(struck []*caller, out []stint.Decision) {
 	for i, c := range struck {
 		c.strike = out[strikeGroups*i : strikeGroups*(i+1)]
 	}
 }
 
-// hit reports whether a caller was denied by its punishment, or by a limit of
-// the rule that it could have waited for. Of alternatives all must have denied.
+// hit reports whether the caller was denied by its punishment or by a limit
+// that would have admitted it later. A set of alternatives counts as denied if
+// every limit of it denied.
 func (t *evaluation) hit(c *caller) bool {
 	switch {
 	case c.peeks:
@@ -86,8 +90,8 @@ func (t *evaluation) hit(c *caller) bool {
 	return !admitted
 }
 
-// judge says what comes of a strike. A caller has a last strike only once until
-// it is punished: full strikes keep out those that come in between.
+// judge acts on the result of a strike. Between two punishments exactly one
+// strike of a caller is the last one: full strikes reject all others.
 func (t *evaluation) judge(ctx context.Context, c *caller) {
 	strike, left, levels := &c.strike[0], c.strike[1].ResetAfter, &c.strike[2]
 	if slices.ContainsFunc(c.strike, func(d stint.Decision) bool { return d.Degraded }) {
@@ -100,15 +104,16 @@ func (t *evaluation) judge(ctx context.Context, c *caller) {
 	case strike.Allowed && !began:
 		t.punish(ctx, c, left)
 	case strike.Allowed || since(c.penalty.Strikes, strike) > settling:
-		// Where this fails they are stuck, and the next one tries again.
+		// If this fails, the strikes stay full, and the next denial tries again.
 		_, _ = t.store.inner.Take(ctx, c.claim(c.penalty.Strikes, stint.Forget)[0])
 	}
 }
 
-// since is how long ago the newest entry of a log was made.
+// since returns the age of the newest entry of a log.
 func since(log stint.Limit, d *stint.Decision) time.Duration { return log.Window() - d.ResetAfter }
 
-// punish begins the caller's next punishment; left is what is left of its last.
+// punish begins the caller's next punishment. left is the remaining time of the
+// current one.
 func (t *evaluation) punish(ctx context.Context, c *caller, left time.Duration) {
 	p := c.penalty
 	up, err := t.store.inner.Take(ctx, c.claim(p.Levels, 1)[0])
@@ -120,9 +125,9 @@ func (t *evaluation) punish(ctx context.Context, c *caller, left time.Duration) 
 		level -= up.Remaining
 	}
 	d, ban := p.Of(level)
-	units := max(0, int64((d-left)/rule.GateUnit)) // 0: what is left is longer
+	units := max(0, int64((d-left)/rule.GateUnit)) // 0: the current punishment lasts longer
 	groups := []stint.Group{{Claims: c.claim(p.Gate, units)}, {Claims: c.claim(p.Strikes, stint.Forget)}}
-	if !up.Allowed { // as hard again for as long again
+	if !up.Allowed { // keep the highest level for another window
 		groups = append(groups, stint.Group{Claims: c.claim(p.Levels, stint.Forget)}, stint.Group{Claims: c.claim(p.Levels, p.Levels.Max())})
 	}
 	out := make([]stint.Decision, len(groups))
