@@ -12,36 +12,38 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// Result is what rules would do to the requests of a sample. They begin with
-// nothing used, so that a change may turn away a few more than it says.
+// Result is the effect of rules on the requests of a sample. The replay starts
+// with no allowance used, so the change may deny slightly more than the result
+// says.
 type Result struct {
-	Since    time.Time `json:"since,omitzero"`    // the first request
-	Seen     uint64    `json:"seen"`              // about how many requests there were since
-	OneIn    uint64    `json:"one_caller_in"`     // of which the requests were kept
-	Requests int       `json:"requests"`          // of the sample that were tried
-	Allowed  int       `json:"allowed"`           // of them, when they came
-	Denied   int       `json:"denied"`            // of the allowed ones, by these rules
+	Since    time.Time `json:"since,omitzero"`    // time of the first request
+	Seen     uint64    `json:"seen"`              // approximate number of requests since then
+	OneIn    uint64    `json:"one_caller_in"`     // one caller in this many is sampled
+	Requests int       `json:"requests"`          // sampled requests that were replayed
+	Allowed  int       `json:"allowed"`           // of these, allowed originally
+	Denied   int       `json:"denied"`            // of the allowed ones, denied by these rules
 	Share    float64   `json:"share"`             // denied of allowed
-	Rules    []Count   `json:"rules,omitempty"`   // which rules deny them, the most first
-	Keys     []Count   `json:"keys,omitempty"`    // whom, shortened, the most first
-	Callers  int       `json:"callers,omitempty"` // how many are denied
+	Rules    []Count   `json:"rules,omitempty"`   // the rules that deny them, the most denials first
+	Keys     []Count   `json:"keys,omitempty"`    // the denied keys, shortened, the most denials first
+	Callers  int       `json:"callers,omitempty"` // number of denied callers
 }
 
-// Count is how often a rule, or a rule for a key, denies what was allowed.
+// Count is the number of denials of originally allowed requests, by rule or by
+// rule and key.
 type Count struct {
-	Rule   string `json:"rule"` // empty: the deny list of the set
+	Rule   string `json:"rule"` // empty: a deny list
 	Key    string `json:"key,omitempty"`
 	Denied int    `json:"denied"`
 }
 
-// mostShown bounds the lists of a result.
+// mostShown is the longest list of a result.
 const mostShown = 10
 
-// Replay decides the requests of the sample by other rules. The error is that
-// of ctx.
+// Replay decides the requests of the sample under other rules. The only error
+// is that of ctx.
 func (s *Sample) Replay(ctx context.Context, set *rule.Set) (*Result, error) {
 	if s == nil {
-		return nil, nil //nolint:nilnil // nothing was kept, and nothing is known.
+		return nil, nil // a nil sample has no result
 	}
 	if s.KeepPathEncoding {
 		set = set.KeepPathEncoding()
@@ -63,26 +65,27 @@ func (s *Sample) Replay(ctx context.Context, set *rule.Set) (*Result, error) {
 	return r.told(events), nil
 }
 
-// replay counts what comes out.
+// replay is the state of one replay.
 type replay struct {
 	set     *rule.Set
 	now     int64
 	outcome rule.Outcome
 	rules   map[string]int
-	keys    map[Count]int // by rule and key
+	keys    map[Count]int // denials by rule and key
 	gained  map[spent]int64
-	claims  int // so far
+	claims  int // number of claims so far
 	result  *Result
 }
 
-// spent is an allowance that requests use: that of a rule, for a key.
+// spent identifies the allowance of one rule for one key.
 type spent struct {
 	rule *rule.Rule
 	key  string
 }
 
-// mostClaims bounds what a replay takes, in time (about a second) and memory,
-// where a thousand rules count each request: the requests after it are not tried.
+// mostClaims bounds the time (about a second) and memory of a replay where a
+// thousand rules match each request. Requests beyond the bound are not
+// replayed.
 const mostClaims = 1_000_000
 
 func (r *replay) event(ctx context.Context, store stint.Store, e *event) {
@@ -90,7 +93,7 @@ func (r *replay) event(ctx context.Context, store stint.Store, e *event) {
 	err := r.set.DecideInto(ctx, store, e, e.cost, &r.outcome)
 	r.claims += len(r.outcome.Hits)
 	switch allowed := r.outcome.Allowed(); {
-	case err != nil: // a request that these rules cannot read is for them to refuse
+	case err != nil: // an invalid request under these rules does not count
 	case !e.allowed && allowed:
 		r.gain(e)
 	case e.allowed:
@@ -101,7 +104,7 @@ func (r *replay) event(ctx context.Context, store stint.Store, e *event) {
 	}
 }
 
-// gain notes what a request uses that was turned away when it came.
+// gain records the allowance that an originally denied request uses now.
 func (r *replay) gain(e *event) {
 	for i := range r.outcome.Hits {
 		if h := &r.outcome.Hits[i]; !h.Shadow {
@@ -110,9 +113,10 @@ func (r *replay) gain(e *event) {
 	}
 }
 
-// exchanged reports whether a request is denied because one before it, which was
-// turned away when it came, has its place: the caller loses nothing. Whoever
-// hammers at a limit is let through at other moments each time it is told.
+// exchanged reports whether a request is denied only because an earlier request
+// of the same caller, which was originally denied, has used its allowance. The
+// caller then loses nothing. A caller that keeps sending at its limit is
+// admitted at different moments in every replay.
 func (r *replay) exchanged(e *event) bool {
 	if r.outcome.Face < 0 || r.outcome.Decision.RetryAfter == stint.Never {
 		return false
@@ -126,7 +130,7 @@ func (r *replay) exchanged(e *event) bool {
 	return true
 }
 
-// denied counts a request that was allowed when it came.
+// denied counts the denial of an originally allowed request.
 func (r *replay) denied(e *event) {
 	r.result.Denied++
 	who := Count{}
@@ -142,7 +146,7 @@ func (r *replay) denied(e *event) {
 	r.keys[who]++
 }
 
-// told is the result in full.
+// told completes the result.
 func (r *replay) told(events []event) *Result {
 	out := r.result
 	if len(events) > 0 {
@@ -171,8 +175,8 @@ func most(list []Count) []Count {
 	return list[:min(len(list), mostShown)]
 }
 
-// Shorten is how answers and logs show a key: the first third of each of its
-// parts, at most eight characters, without the marks that rules put there.
+// Shorten returns the form of a key for answers and logs: the first third of
+// each part, at most eight characters, without the marks that rules add.
 func Shorten(key string) string {
 	parts := stint.KeyParts(key)
 	for i, part := range parts {
@@ -182,8 +186,9 @@ func Shorten(key string) string {
 	return strings.Join(parts, "|")
 }
 
-// Refused reports whether a change is to be refused that denies more than the
-// given share of what was allowed. Fewer than a hundred requests say nothing.
+// Refused reports whether the change denies more than the given share of the
+// originally allowed requests. A sample of fewer than 100 allowed requests
+// proves nothing.
 func (r *Result) Refused(most float64) bool {
 	return r != nil && r.Allowed >= leastAllowed && r.Share > most
 }

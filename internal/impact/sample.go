@@ -11,61 +11,62 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// The bounds of a sample.
+// Bounds of a sample.
 const (
-	// Window is how far back a sample reaches.
+	// Window is the age of the oldest request in a sample.
 	Window = 5 * time.Minute
 
 	maxEvents = 50_000
 	maxNames  = 32   // attributes of one request
-	maxBytes  = 2048 // of all of them; a request with more is passed over
+	maxBytes  = 2048 // total length of their values; a larger request is not kept
 	burst     = maxEvents / 2
 )
 
-// second is one in µs.
+// second is one second in µs.
 const second = 1_000_000
 
-// perSecond is how many events a second fill the sample in its window.
+// perSecond is the rate of events that fills the sample exactly within its
+// window.
 const perSecond = maxEvents / float64(Window/time.Second)
 
-// Sample keeps requests of the last minutes and how they were decided. A nil
-// Sample keeps none. Make it by [New]; its methods are safe for use by many
-// goroutines at once.
+// Sample keeps requests of the last minutes together with their decisions. A
+// nil Sample keeps nothing. Make it by [New]; its methods are safe for
+// concurrent use.
 type Sample struct {
-	// KeepPathEncoding says that the requests were decided by sets with
-	// [rule.Set.KeepPathEncoding]. It must not change once in use.
+	// KeepPathEncoding means that the requests were decided by sets with
+	// [rule.Set.KeepPathEncoding]. It must not change after the first use.
 	KeepPathEncoding bool
 
 	seed maphash.Seed
 	now  func() time.Time
-	// mask thins out callers: those are kept whose hash has none of its bits.
-	// It grows while there is too much, by one bit at a time, so that who is
-	// kept under a greater mask is under a smaller too. In a pause it is
-	// nobody.
+	// mask selects the callers to keep: those whose hash has no bit in common with
+	// it. The mask gains one low bit at a time while there is too much traffic, and
+	// loses it later. A caller kept under a larger mask is therefore also kept
+	// under a smaller one. During a pause the mask is all ones and keeps nobody.
 	mask atomic.Uint64
 
 	mu     sync.Mutex
-	after  uint64  // guarded by mu; the mask after the pause, if there is one
-	seen   tally   // guarded by mu; about how many requests there were
+	after  uint64  // guarded by mu; the mask after the current pause
+	seen   tally   // guarded by mu; the approximate number of requests
 	events []event // guarded by mu; a ring once it is full
-	next   int     // guarded by mu; where the ring goes on
-	room   float64 // guarded by mu; how many events may be kept right now
-	last   int64   // guarded by mu; when room was reckoned, in µs
+	next   int     // guarded by mu; the next position in the ring
+	room   float64 // guarded by mu; the number of events that may be kept now
+	last   int64   // guarded by mu; when room was updated, in µs
 	roomy  int64   // guarded by mu; since when room has been full, in µs
 }
 
-// event is one request that was decided.
+// event is one decided request.
 type event struct {
 	t       int64 // in µs
 	cost    int64
 	hash    uint64
-	mask    uint64 // in force as it was kept
+	mask    uint64 // the mask when the event was kept
 	allowed bool
 	names   []string // shared by all events of one set
-	values  []string // "" is absent
+	values  []string // an absent value is ""
 }
 
-// New returns an empty sample. now is the time; nil means time.Now.
+// New returns an empty sample. now is its clock; nil means time.Now.
 func New(now func() time.Time) *Sample {
 	if now == nil {
 		now = time.Now
@@ -73,8 +74,8 @@ func New(now func() time.Time) *Sample {
 	return &Sample{seed: maphash.MakeSeed(), now: now, room: burst}
 }
 
-// Add hears of a request that was decided by rules which ask for attributes of
-// these names. Names must not change.
+// Add offers a decided request to the sample. names are the attributes that the
+// rules may read. The slice must not change afterwards.
 func (s *Sample) Add(names []string, a rule.Attributes, cost int64, o *rule.Outcome) {
 	if s == nil || cost == 0 || o.List == rule.ListDeny {
 		return
@@ -87,8 +88,9 @@ func (s *Sample) Add(names []string, a rule.Attributes, cost int64, o *rule.Outc
 	}
 }
 
-// glances is how many requests of callers who are not kept go by between two
-// looks at whether more could be: nobody may be left who is kept.
+// glances is the average number of requests of unsampled callers between two
+// checks whether more callers can be kept. Kept requests alone cannot trigger
+// the check, because there may be none.
 const glances = 64
 
 func (s *Sample) glance() {
@@ -96,12 +98,12 @@ func (s *Sample) glance() {
 	defer s.mu.Unlock()
 	now := s.now().UnixMicro()
 	s.seen.add(now, glances)
-	s.room++ // nothing is kept
+	s.room++ // undo the unit that thinLocked takes for a kept event
 	s.thinLocked(now)
 }
 
-// hash is that of the caller: by whom the first rule counts it, else by what it
-// says of itself.
+// hash returns the hash of the caller: its key in the first hit, or its API key
+// or address.
 func (s *Sample) hash(a rule.Attributes, o *rule.Outcome) uint64 {
 	if len(o.Hits) > 0 {
 		return maphash.String(s.seed, o.Hits[0].Key)
@@ -113,7 +115,7 @@ func (s *Sample) hash(a rule.Attributes, o *rule.Outcome) uint64 {
 	return maphash.String(s.seed, caller)
 }
 
-// keep copies a request, which its caller may use again.
+// keep stores a copy of a request, because the caller may reuse its memory.
 func (s *Sample) keep(names []string, a rule.Attributes, cost int64, hash uint64, o *rule.Outcome) {
 	names = names[:min(len(names), maxNames)]
 	now := s.now().UnixMicro()
@@ -131,7 +133,7 @@ func (s *Sample) keep(names []string, a rule.Attributes, cost int64, hash uint64
 	defer s.mu.Unlock()
 	s.seen.add(now, 1)
 	if e.mask = s.mask.Load(); hash&e.mask != 0 {
-		return // by now
+		return // the mask has grown meanwhile
 	}
 	s.putLocked(e)
 	s.thinLocked(now)
@@ -146,9 +148,10 @@ func (s *Sample) putLocked(e event) {
 	s.next = (s.next + 1) % maxEvents
 }
 
-// decided is when a request was decided, by the clock of the store: a caller
-// who waits exactly as long as it was told would else come too early now and
-// then. A clock that is far from that of this machine does not count.
+// decided returns the time of the decision by the store's clock. With another
+// clock, a caller that waits exactly as long as it was told would sometimes
+// arrive too early in the replay. A store time more than a second from this
+// machine's clock is ignored.
 func decided(o *rule.Outcome, now int64) int64 {
 	if at := o.Decision.At; at > now-second && at < now+second {
 		return at
@@ -156,19 +159,22 @@ func decided(o *rule.Outcome, now int64) int64 {
 	return now
 }
 
-// pause is the mask under which nobody is kept.
+// pause is the mask that keeps nobody.
 const pause = ^uint64(0)
 
-// thinLocked keeps fewer callers while more comes than the sample can hold for
-// its window, and more of them again when it is long past. Where few callers are
-// most of what comes, it keeps all of them, for a stretch at a time: a sample
-// without them would know of nobody whom a change denies.
+// thinLocked adapts the mask to the traffic.
+//
+// It keeps fewer callers while more requests arrive than the sample can hold
+// for its window, and more callers again when the overload is long past. If a
+// few callers make most of the requests, a larger mask could drop all of them,
+// and the sample would not show that a change denies them. The sample then
+// keeps all of them but pauses between stretches of time.
 func (s *Sample) thinLocked(now int64) {
 	switch passed := now - s.last; {
 	case passed > 0:
 		s.room = min(burst, s.room+perSecond*float64(passed)/1e6)
 		s.last = now
-	case passed < -second: // the clock was put back
+	case passed < -second: // the clock was set back
 		s.last, s.roomy = now, now
 	}
 	mask := s.mask.Load()
@@ -192,8 +198,8 @@ func (s *Sample) thinLocked(now int64) {
 	}
 }
 
-// fewLocked reports whether thinning once more would lose far more than half of
-// what is kept: those are few callers, who make most of the requests.
+// fewLocked reports whether one more mask bit would drop far more than half of
+// the kept events. A few callers then make most of the requests.
 func (s *Sample) fewLocked(mask uint64) bool {
 	kept, left := 0, 0
 	for i := range s.events {
@@ -220,8 +226,9 @@ func (e *event) Attribute(name string) (string, bool) {
 // At implements [rule.Timed].
 func (e *event) At() int64 { return e.t }
 
-// recent lists the events of the window that are of callers who were kept all
-// the time, the mask that they are thinned out by, and about how many there were.
+// recent returns the events in the window whose callers were kept throughout
+// it, the mask that selects these callers, and the approximate number of
+// requests in the window.
 func (s *Sample) recent() (list []event, mask, seen uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

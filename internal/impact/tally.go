@@ -1,15 +1,15 @@
 package impact
 
-// tally counts what came within [Window], in slots of a tenth of it. The zero
-// value is empty.
+// tally counts events within [Window], in slots of a tenth of the window. The
+// zero value is empty.
 type tally struct {
 	slots [slots + 1]slot
 }
 
-// slot is one part of the time: the window and what is left of its first part
-// need one more than the window has.
+// slot counts the events of one interval. The current interval is only partly
+// past, so the tally has one slot more than the window.
 type slot struct {
-	number int64 // of slots since the epoch
+	number int64 // interval number since the epoch
 	count  uint64
 }
 
@@ -17,7 +17,7 @@ const slots = 10
 
 func numberOf(now int64) int64 { return now / (Window.Microseconds() / slots) }
 
-// add counts n more now, in µs.
+// add counts n events at now, in µs.
 func (t *tally) add(now int64, n uint64) {
 	number := numberOf(now)
 	at := &t.slots[number%int64(len(t.slots))]
@@ -27,7 +27,8 @@ func (t *tally) add(now int64, n uint64) {
 	at.count += n
 }
 
-// sum is what came in the slots of the window that ends now.
+// sum returns the number of events in the intervals of the window that ends at
+// now.
 func (t *tally) sum(now int64) (n uint64) {
 	for _, s := range t.slots {
 		if s.number >= numberOf(now)-slots && s.number <= numberOf(now) {
