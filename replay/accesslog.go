@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// readAccessLog reads a line of the common or combined log format of web
+// readAccessLog parses a line of the common or combined log format of web
 // servers:
 //
 //	host ident user [17/May/2015:10:05:03 +0000] "GET /path HTTP/1.1" 200 512 "referer" "user agent" …
 //
-// The line is read up to its status; what follows (size, referer, user agent,
-// fields of the operator's own) may be there, be cut off or be something
-// else. A hyphen says that there is no value.
+// The line is required to be complete up to the status. The fields after it
+// (size, referer, user agent, custom fields) are optional; one that is
+// truncated or malformed is ignored. A hyphen means no value.
 func readAccessLog(line string, f fields) (fields, int64, error) {
 	host, rest, _ := strings.Cut(line, " ")
 	names, rest, ok := strings.Cut(rest, " [")
@@ -49,7 +49,7 @@ func appendText(f fields, name, value string) fields {
 	return append(f, field{name, value, kindText})
 }
 
-// appendResponse reads what follows the request.
+// appendResponse parses the part after the request.
 func appendResponse(f fields, rest string) (fields, error) {
 	status, rest, _ := strings.Cut(strings.TrimPrefix(rest, " "), " ")
 	if len(status) != 3 || strings.Trim(status, "0123456789") != "" {
@@ -72,9 +72,9 @@ func appendResponse(f fields, rest string) (fields, error) {
 	return f, nil
 }
 
-// appendRequest reads "GET /path?query HTTP/1.1". What is none, such as the
-// "-" of a connection that never asked, or a TLS handshake on a plain port,
-// has neither method nor path.
+// appendRequest parses "GET /path?query HTTP/1.1". Other text adds neither
+// method nor path, such as the "-" of a connection without a request, or a TLS
+// handshake on a plain port.
 func appendRequest(f fields, request string) fields {
 	method, target, ok := strings.Cut(request, " ")
 	if !ok || !isMethod(method) {
@@ -104,7 +104,7 @@ func isMethod(text string) bool {
 	return text != ""
 }
 
-// cutQuoted cuts text at the quote that ends it and undoes its escapes.
+// cutQuoted cuts text at its closing quote and decodes escapes.
 func cutQuoted(text string) (value, rest string, ok bool) {
 	escaped := false
 	for i := 0; i < len(text); i++ {
@@ -122,8 +122,8 @@ func cutQuoted(text string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
-// unescape undoes the escapes of Apache (\" \\ \n \t \xhh) and nginx (\xhh).
-// One that is neither stays as it is.
+// unescape decodes the escapes of Apache (\" \\ \n \t \r \xhh) and nginx
+// (\xhh). Other escapes stay as they are.
 func unescape(text string) string {
 	var out strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -138,7 +138,7 @@ func unescape(text string) string {
 	return out.String()
 }
 
-// unescapeOne decodes the escape that text begins with, and its length.
+// unescapeOne decodes the escape at the start of text and returns its length.
 func unescapeOne(text string) (byte, int) {
 	if len(text) < 2 {
 		return text[0], 1
@@ -162,7 +162,7 @@ func unescapeOne(text string) (byte, int) {
 	return text[0], 1
 }
 
-// readLogTime reads 17/May/2015:10:05:03 +0000.
+// readLogTime parses 17/May/2015:10:05:03 +0000.
 func readLogTime(text string) (int64, error) {
 	wrong := func() (int64, error) {
 		return 0, fmt.Errorf("has the time %.40q, which is not one such as 17/May/2015:10:05:03 +0000", text)
@@ -180,7 +180,7 @@ func readLogTime(text string) (int64, error) {
 	} else if text[21] != '+' {
 		return wrong()
 	}
-	// A leap second, 60, is the second after it, as in Unix time.
+	// A leap second, 60, counts as the next second, as in Unix time.
 	date := time.Date(year, monthOf(text[3:6]), day, hour, minute, second, 0, time.UTC)
 	if !d.ok || monthOf(text[3:6]) == 0 || hour > 23 || minute > 59 || second > 60 || !sameDay(date, day, second) {
 		return wrong()
@@ -189,7 +189,8 @@ func readLogTime(text string) (int64, error) {
 	return t, checkTime("time", t)
 }
 
-// sameDay reports whether the date did not run over into the next month.
+// sameDay reports whether the day exists in its month: time.Date moves an
+// invalid day to the next month.
 func sameDay(date time.Time, day, second int) bool {
 	return date.Add(-time.Duration(second)*time.Second).Day() == day
 }
@@ -202,7 +203,7 @@ func monthOf(name string) time.Month {
 	return 0
 }
 
-// digits reads numbers of digits alone, and remembers whether all were.
+// digits parses decimal numbers and records whether all of them were valid.
 type digits struct{ ok bool }
 
 func (d *digits) read(text string) int {

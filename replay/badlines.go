@@ -1,17 +1,16 @@
 package replay
 
-// BadLine is a line that could not be read, or whose event could not be
-// decided.
+// BadLine is a line that could not be read or whose event could not be decided.
 type BadLine struct {
 	Input  string `json:"input"`
 	Line   int64  `json:"line"` // from 1
 	Reason string `json:"reason"`
 }
 
-// shownBadLines is how many bad lines a summary shows.
+// shownBadLines is the number of bad lines in a summary.
 const shownBadLines = 5
 
-// badLines counts bad lines and keeps the first.
+// badLines counts bad lines and keeps the first ones.
 type badLines struct {
 	count int64
 	first []BadLine

@@ -60,7 +60,8 @@ func appendDecision(b []byte, p *pending, v *verdict) []byte {
 	return append(b, "}\n"...)
 }
 
-// appendMicroseconds writes never as -1.
+// appendMicroseconds appends a duration in microseconds, and [stint.Never] as
+// -1.
 func appendMicroseconds(b []byte, d time.Duration) []byte {
 	if d == stint.Never {
 		return append(b, "-1"...)

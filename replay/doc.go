@@ -1,13 +1,14 @@
-// Package replay decides recorded traffic as limits would have decided it
-// live: events in, one decision each and a summary out.
+// Package replay decides recorded traffic as limits would have decided it live.
+// It reads events and writes one decision for each and a summary.
 //
-// Use it to try a limit or a rule set on the log of real traffic before it
-// meets real users, and to compare two of them. The command is
-// "stint replay".
+// Use it to test a limit or a rule set on a log of real traffic before real
+// users are affected, and to compare two of them. The command is "stint
+// replay".
 //
-// It promises that time is the traffic's own, to the microsecond; that events
-// are decided in order of (time, input, line) wherever their disorder stays
-// within one reorder window; that a line that cannot be read is counted and
-// shown, never fatal; and that memory holds the keys, one reorder window and
-// a few blocks of each input, however long the traffic is.
+// Time is the time of the traffic, exact to the microsecond. Events are decided
+// in order of (time, input, line) wherever their disorder stays within one
+// reorder window. A line that cannot be read is counted and shown and never
+// ends the replay. Memory grows with the number of keys, plus one reorder
+// window and a few blocks of each input, but not with the length of the
+// traffic.
 package replay

@@ -10,17 +10,17 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// event is one request of the traffic, as its line says it.
+// event is one request of the traffic.
 type event struct {
-	t     int64  // when, in microseconds since the Unix epoch
-	line  int64  // its number in its input, from 1
+	t     int64  // time, in microseconds since the Unix epoch
+	line  int64  // line number in its input, from 1
 	cost  int64  // 1 unless said
-	at    int64  // of a give-back: when it was taken; 0: not said
-	limit string // the limit in force from here on, as JSON; empty: no change
-	text  string // replaying a limit: whose use is counted; rules: the line
+	at    int64  // for a refund: when the cost was taken; 0: unknown
+	limit string // JSON of the limit from this event on; empty: no change
+	text  string // replaying a limit: the key; replaying rules: the whole line
 }
 
-// fieldKind is what a JSON value was written as.
+// fieldKind is the JSON type of a value.
 type fieldKind uint8
 
 const (
@@ -31,20 +31,20 @@ const (
 	kindCompound // an object or array; value is its JSON
 )
 
-// field is one named part of a line. In a line that names one twice, the
-// last counts.
+// field is one named value of a line. If a name occurs twice, the last value
+// counts.
 type field struct {
 	name, value string
 	kind        fieldKind
 }
 
-// fields is what a line says. It implements rule.Attributes: text, numbers
-// and booleans are attributes, null is as if absent, and so are objects and
-// arrays.
+// fields holds the values of a line. It implements rule.Attributes: strings,
+// numbers and booleans are attributes; null, objects and arrays count as
+// absent.
 type fields []field
 
-// Attribute returns the value of a name. The caller's key of an event that
-// names no api_key is its "key".
+// Attribute returns the value of a name. "key" is used as api_key if the event
+// has no api_key.
 func (f fields) Attribute(name string) (string, bool) {
 	value, ok := f.attribute(name)
 	if !ok && name == "api_key" {
@@ -60,7 +60,7 @@ func (f fields) attribute(name string) (string, bool) {
 	return "", false
 }
 
-// find returns the last field of that name that is not null.
+// find returns the last field with the name, or nil if that is null or missing.
 func (f fields) find(name string) *field {
 	for i := len(f) - 1; i >= 0; i-- {
 		if f[i].name == name {
@@ -73,7 +73,7 @@ func (f fields) find(name string) *field {
 	return nil
 }
 
-// maxTime is the last time that can be counted exactly: the year 2255.
+// maxTime is the latest time that can be counted exactly, in the year 2255.
 const maxTime = 1<<53 - 1
 
 func checkTime(name string, t int64) error {
@@ -83,7 +83,7 @@ func checkTime(name string, t int64) error {
 	return nil
 }
 
-// readJSON fills in the event from the members of a JSON line.
+// readJSON sets the event from the members of a JSON line.
 func (e *event) readJSON(f fields) (err error) {
 	if e.t, err = f.time(); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (e *event) readJSON(f fields) (err error) {
 	return nil
 }
 
-// cost is how much the event uses: 1 unless said, below 0 to give back.
+// cost returns the cost of the event: 1 by default, below 0 for a refund.
 func (f fields) cost() (int64, error) {
 	said := f.find("cost")
 	if said == nil {
@@ -111,7 +111,7 @@ func (f fields) cost() (int64, error) {
 	return cost, err
 }
 
-// takenAt is when what is given back was taken.
+// takenAt returns the time at which a refunded cost was taken.
 func (f fields) takenAt() (int64, error) {
 	at := f.find("at_us")
 	if at == nil {
@@ -124,8 +124,7 @@ func (f fields) takenAt() (int64, error) {
 	return t, checkTime("at_us", t)
 }
 
-// time is t_us, or else t as RFC 3339, whose digits below a microsecond are
-// dropped.
+// time returns t_us, or t as RFC 3339. Digits below a microsecond are dropped.
 func (f fields) time() (int64, error) {
 	if us := f.find("t_us"); us != nil {
 		t, err := us.whole()
@@ -138,7 +137,7 @@ func (f fields) time() (int64, error) {
 	if text == nil {
 		return 0, errors.New(`has no time (add "t_us" in microseconds since 1970, or "t" as RFC 3339)`)
 	}
-	t, err := time.Parse(time.RFC3339, strings.ToUpper(text.value)) // T and Z may be small
+	t, err := time.Parse(time.RFC3339, strings.ToUpper(text.value)) // T and Z may be lower case
 	if err != nil || text.kind != kindText {
 		return 0, fmt.Errorf("t: %.40q is not a time (write it as \"2015-05-17T10:05:03Z\", or give t_us)", text.value)
 	}
@@ -154,8 +153,8 @@ func (f *field) whole() (int64, error) {
 	return 0, fmt.Errorf("%s: %.40s is not a whole number of 64 bits", f.name, f.json())
 }
 
-// limit is the JSON of a change of limit. To rules it is an attribute like any
-// other, so it may be anything here.
+// limit returns the JSON of a change of limit. It is not validated here,
+// because rules may use it as an ordinary attribute.
 func (f fields) limit() string {
 	change := f.find("limit")
 	if change == nil {
@@ -164,7 +163,7 @@ func (f fields) limit() string {
 	return change.json()
 }
 
-// json is the value as JSON.
+// json returns the value as JSON.
 func (f *field) json() string {
 	if f.kind == kindText {
 		return string(appendQuoted(nil, f.value))

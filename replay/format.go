@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Format is how the lines of an input are written.
+// Format is the format of the lines of an input.
 type Format uint8
 
-// The formats. Combined is Common with a referer and a user agent, which are
-// attributes wherever they stand; beyond that the two are one.
+// The formats. Combined adds a referer and a user agent to Common. The reader
+// accepts these fields in either format, so the two are read alike.
 const (
 	Auto Format = iota // JSONL for a line that begins with {, else Combined
 	Combined
@@ -27,7 +27,7 @@ func (f Format) String() string {
 	return fmt.Sprintf("format(%d)", uint8(f))
 }
 
-// ParseFormat returns the format of a name: auto, combined, common or jsonl.
+// ParseFormat returns the format with the name auto, combined, common or jsonl.
 func ParseFormat(name string) (Format, error) {
 	for i, known := range formatNames {
 		if name == known {
@@ -37,8 +37,8 @@ func ParseFormat(name string) (Format, error) {
 	return 0, fmt.Errorf("format: %.40q is not known (use one of %s)", name, strings.Join(formatNames[:], ", "))
 }
 
-// read appends what a line says, and fills in when its event was and what it
-// costs.
+// read appends the fields of a line and sets the time and the cost of its
+// event.
 func (f Format) read(line string, all fields, e *event) (fields, error) {
 	all, t, err := f.fields(line, all)
 	if err != nil {
@@ -51,8 +51,8 @@ func (f Format) read(line string, all fields, e *event) (fields, error) {
 	return all, nil
 }
 
-// fields appends what a line says. The time is below 0 when it is one of the
-// fields.
+// fields appends the fields of a line and returns its time. A negative time
+// means that the time is one of the fields.
 func (f Format) fields(line string, all fields) (fields, int64, error) {
 	if f == JSONL || f == Auto && strings.HasPrefix(strings.TrimLeft(line, " \t"), "{") {
 		all, err := readObject(line, all)

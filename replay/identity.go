@@ -7,12 +7,13 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// subscriberBits is how much of an IPv6 address one subscriber is given.
+// subscriberBits is the prefix length of the IPv6 network of one subscriber.
 const subscriberBits = 64
 
-// identity is whose use an attribute names, in the form in which rules count
-// it: a path without doubled slashes, a host without its port. IPv4 in an IPv6 address is IPv4, and IPv6 counts by its /64 network. A
-// host that is not an address, as some servers log it, counts by its name.
+// identity returns an attribute value in the form that rules count: a path
+// without doubled slashes, a host without its port. An IPv4-mapped IPv6 address
+// becomes IPv4, and IPv6 counts by its /64 network. A client that the log names
+// by host name counts by that name.
 func identity(by, value string) string {
 	if by != "ip" {
 		return rule.AttributeForm(by, value)
@@ -27,6 +28,6 @@ func identity(by, value string) string {
 	if address = address.Unmap().WithZone(""); address.Is4() {
 		return address.String()
 	}
-	network, _ := address.Prefix(subscriberBits) // fails only for other sizes of address
+	network, _ := address.Prefix(subscriberBits) // the prefix length is valid for IPv6
 	return network.String()
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// readObject appends the members of a line that is one JSON object. A plain
-// line costs no allocation; whatever is unusual about a line is left to
-// encoding/json, with the same result.
+// readObject appends the members of a line that is one JSON object. A line in
+// common form needs no allocation. encoding/json handles all other lines with
+// the same result.
 func readObject(line string, f fields) (fields, error) {
 	read, ok := scanObject(line, f)
 	if !ok {
@@ -27,9 +27,9 @@ func readObject(line string, f fields) (fields, error) {
 	return read, nil
 }
 
-// scanObject is readObject for objects of plain members: texts, numbers,
-// booleans and nulls. It reports false, and means nothing by what it
-// appended, when the line is anything else.
+// scanObject is readObject for objects whose members are strings, integers,
+// booleans and nulls. It returns false for any other line; the appended fields
+// are then invalid.
 func scanObject(line string, f fields) (fields, bool) {
 	s := scanner{text: line}
 	if !s.symbol('{') {
@@ -50,8 +50,8 @@ func scanObject(line string, f fields) (fields, bool) {
 	}
 }
 
-// scanner reads JSON from left to right. Its methods report false at what
-// they do not know.
+// scanner parses JSON from left to right. Its methods return false for text
+// that they do not handle.
 type scanner struct {
 	text string
 	at   int
@@ -128,7 +128,7 @@ func (s *scanner) string() (string, bool) {
 	return "", false
 }
 
-// unquote decodes one JSON text that has escapes or is not ASCII.
+// unquote decodes a JSON string that has escapes or is not ASCII.
 func unquote(quoted string) (text string, ok bool) {
 	if !utf8.ValidString(quoted) {
 		return "", false
@@ -150,7 +150,7 @@ func (s *scanner) number() (string, bool) {
 		return "", false
 	}
 	if s.at < len(s.text) && (s.text[s.at] == '.' || s.text[s.at]|0x20 == 'e') {
-		return "", false // rare, and encoding/json knows the rest
+		return "", false // rare; encoding/json handles it
 	}
 	return s.text[start:s.at], true
 }
@@ -174,7 +174,7 @@ func (s *scanner) literal() (fieldKind, string, bool) {
 	return 0, "", false
 }
 
-// decodeObject is readObject by encoding/json.
+// decodeObject is readObject with encoding/json.
 func decodeObject(line string, f fields) (fields, error) {
 	if !utf8.ValidString(line) {
 		return f, errors.New("is not valid UTF-8")

@@ -6,30 +6,30 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// judge turns events into decisions, and counts them.
+// judge decides events and counts the decisions.
 type judge interface {
-	// decide decides an event at its time. An error of code CodeInvalid
-	// says what is wrong with the event; any other ends the replay.
+	// decide decides an event at its time. An error with CodeInvalid means that the
+	// event is invalid; any other error ends the replay.
 	decide(ctx context.Context, p *pending, v *verdict) error
-	// perRule returns what each rule did.
+	// perRule returns the counts of each rule.
 	perRule() []RuleCount
 }
 
-// verdict is what a decision line tells, beside the event.
+// verdict is the part of a decision line that does not come from the event.
 type verdict struct {
-	rule, key string // of the deciding claim; empty without one
+	rule, key string // of the binding claim; empty without one
 	decision  stint.Decision
 }
 
-// RuleCount is what one rule did. A rule in shadow mode denies nothing: its
-// counts say what it would have done.
+// RuleCount holds the counts of one rule. A rule in shadow mode denies nothing;
+// its counts are what it would have done.
 type RuleCount struct {
-	Rule    string `json:"rule"` // its id; empty when a limit is replayed
+	Rule    string `json:"rule"` // id of the rule; empty when a limit is replayed
 	Mode    string `json:"mode"` // enforce or shadow
 	Events  int64  `json:"events"`
 	Allowed int64  `json:"allowed"`
-	// Denied are the events whose denial this rule decided: of several that
-	// would deny, the one with the longest wait.
+	// Denied counts the events whose denial this rule decided. If several rules
+	// would deny an event, the rule with the longest wait counts.
 	Denied int64 `json:"denied"`
 }
 

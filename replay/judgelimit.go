@@ -8,13 +8,13 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// limitJudge decides every event by one limit, whose numbers events may
-// change.
+// limitJudge decides every event by one limit. Events may change the limit's
+// numbers.
 type limitJudge struct {
 	store  stint.Store
 	limit  stint.Limit
 	keys   *keyTally
-	show   func(key string) string // in a summary
+	show   func(key string) string // the form of a key in a summary
 	counts RuleCount
 }
 
@@ -46,15 +46,15 @@ func (j *limitJudge) decide(ctx context.Context, p *pending, v *verdict) (err er
 
 func (j *limitJudge) perRule() []RuleCount { return []RuleCount{j.counts} }
 
-// limitReader compiles the changes of limit that events bring, once for each
-// text. A change keeps the scope of the first limit, and its name unless it
-// brings one: the state of a key goes on when only numbers change.
+// limitReader compiles the changes of limit in events, once for each text. A
+// change keeps the scope of the first limit, and its name unless the change has
+// one, so the state of a key continues when only numbers change.
 type limitReader struct {
 	first stint.Limit
 	known map[string]stint.Limit
 }
 
-// rememberedLimits bounds how many texts are remembered.
+// rememberedLimits is the number of cached texts.
 const rememberedLimits = 1024
 
 func (r *limitReader) read(text string) (stint.Limit, error) {

@@ -15,20 +15,20 @@ type rulesJudge struct {
 	store   rulesStore
 	format  Format
 	keys    *keyTally
-	numbers map[*rule.Rule]int // in counts
+	numbers map[*rule.Rule]int // index in counts
 	counts  []RuleCount
 	event   timedFields
 	outcome rule.Outcome
 }
 
-// timedFields are the fields of an event, whose time is its own.
+// timedFields are the fields of an event together with its time.
 type timedFields struct {
 	fields
 
 	t int64
 }
 
-// At returns when the event was.
+// At returns the time of the event.
 func (f *timedFields) At() int64 { return f.t }
 
 func newRulesJudge(store stint.Store, set *rule.Set, format Format, keys *keyTally) *rulesJudge {
@@ -61,8 +61,8 @@ func (j *rulesJudge) decide(ctx context.Context, p *pending, v *verdict) (err er
 	return nil
 }
 
-// tell says which claim decided. An event on a list, or that no enforced rule
-// counted, has none.
+// tell sets the verdict from the outcome. An event on a list, or that no
+// enforced rule counted, has no binding claim.
 func (j *rulesJudge) tell(v *verdict) {
 	*v = verdict{decision: j.outcome.Decision}
 	for i := range j.outcome.Hits {
@@ -80,7 +80,7 @@ func (j *rulesJudge) tell(v *verdict) {
 	}
 }
 
-// face is the claim that decided; nil when none did.
+// face returns the hit of the binding claim, or nil.
 func (j *rulesJudge) face() *rule.Hit {
 	if j.outcome.Face < 0 {
 		return nil
@@ -88,7 +88,7 @@ func (j *rulesJudge) face() *rule.Hit {
 	return &j.outcome.Hits[j.outcome.Face]
 }
 
-// show masks a key that holds a credential of the event at hand.
+// show masks the parts of a key that are credentials of the current event.
 func (j *rulesJudge) show(key string) string {
 	for _, f := range j.event.fields {
 		if f.value != "" && secretAttribute(f.name) {
@@ -98,7 +98,7 @@ func (j *rulesJudge) show(key string) string {
 	return key
 }
 
-// count counts the event once for every rule that matched it.
+// count counts the event once for each rule that matched it.
 func (j *rulesJudge) count() {
 	hits := j.outcome.Hits
 	for len(hits) > 0 {
@@ -114,8 +114,8 @@ func (j *rulesJudge) count() {
 	}
 }
 
-// denies reports whether the rule of these hits decided a denial, or in
-// shadow mode would have.
+// denies reports whether the rule of these hits decided a denial, or would have
+// in shadow mode.
 func (j *rulesJudge) denies(hits []rule.Hit) bool {
 	if !hits[0].Shadow {
 		face := j.face()

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// keyCache gives equal keys one copy of their text, as long as it remembers
-// them. The copy is small and often used: events that wait hold no part of
-// their lines, and the text of a busy key is near when it is decided.
+// keyCache interns keys: equal keys share one copy of their text while the
+// cache holds it. Waiting events then do not keep their lines in memory, and
+// the text of a busy key stays in the CPU cache.
 type keyCache struct {
 	seed maphash.Seed
 	kept [4096]string

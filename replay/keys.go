@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// keyTally counts the keys of the traffic, and the denials of each. Keys that
-// were denied are kept whole.
+// keyTally counts distinct keys and the denials of each key. It keeps the text
+// of denied keys.
 type keyTally struct {
 	seen   *keySet
 	denied map[string]*KeyCount
@@ -17,12 +17,12 @@ func newKeyTally() *keyTally {
 	return &keyTally{seen: newKeySet(), denied: map[string]*KeyCount{}}
 }
 
-// see counts a key that was not seen before.
+// see counts a key if it is new.
 func (k *keyTally) see(key string) { k.seen.add(key) }
 
-// deny counts a denial. When it is the first of the key, show says how a
-// summary writes the key. The key may be part of a greater text: it is
-// copied.
+// deny counts a denial of a key. On the first denial, show returns the form of
+// the key for a summary. The key is copied, because it may be part of a larger
+// text.
 func (k *keyTally) deny(key string, show func(string) string) {
 	if known := k.denied[key]; known != nil {
 		known.Denied++
@@ -32,17 +32,16 @@ func (k *keyTally) deny(key string, show func(string) string) {
 	k.denied[key] = &KeyCount{Key: show(key), Denied: 1}
 }
 
-// KeyCount is a key and how often it was denied.
+// KeyCount is a key and the number of its denials.
 type KeyCount struct {
 	Key    string `json:"key"`
 	Denied int64  `json:"denied"`
 }
 
-// topKeys is how many of the most denied keys a summary names.
+// topKeys is the number of keys in a summary.
 const topKeys = 10
 
-// top returns the keys that were denied most. Of equals, the first in order
-// of text.
+// top returns the keys with the most denials, ordered by text among equals.
 func (k *keyTally) top() []KeyCount {
 	counts := make([]KeyCount, 0, len(k.denied))
 	for _, c := range k.denied {
@@ -59,8 +58,8 @@ func secretAttribute(name string) bool {
 	return name == "api_key" || name == "header:authorization" || name == "header:x-api-key"
 }
 
-// maskKey keeps enough of a credential to recognise it by: a third, at most 8
-// characters.
+// maskKey returns the first third of a credential, at most 8 characters, which
+// is enough to recognise it.
 func maskKey(text string) string {
 	letters := []rune(text)
 	return string(letters[:min(len(letters)/3, 8)]) + "…"

@@ -7,41 +7,41 @@ import (
 	"slices"
 )
 
-// keySet remembers which keys were seen, by 60 bits of each: among ten million
-// keys, the chance that two are taken for one is less than one in ten thousand.
+// keySet counts distinct keys by 60 bits of their hash. Among ten million keys,
+// the chance that two keys collide is less than one in ten thousand.
 //
-// It is parts, chosen by 12 of the bits, that keep the other 48 in open
-// addressing. Each part grows by itself and by an eighth, to the end of what
-// the allocation gets, so that growth needs little memory beside what is kept:
-// about 7 bytes a key. A part is so full that a new key is compared with some
-// dozens of neighbours, which lie in few cache lines.
+// 12 of the bits select a part, which stores the other 48 bits in a hash table
+// with open addressing. Each part grows on its own by an eighth, and uses the
+// full size of the allocation, so growth needs little memory beyond the stored
+// keys: about 7 bytes a key in all. In exchange, a part is so full that a new
+// key is compared with some dozens of neighbours, which lie in few cache lines.
 type keySet struct {
 	seed  maphash.Seed
 	parts [1 << partBits]keyPart
-	count int // keys seen
+	count int // number of distinct keys
 }
 
 const partBits = 12
 
-// keyPart is places of six bytes each. A place that is zero is free.
+// keyPart is a hash table of six-byte places. A zero place is free.
 type keyPart struct {
 	places []byte
 	count  uint32
-	most   uint32 // keys; one more makes it grow
+	most   uint32 // number of keys beyond which the table grows
 }
 
 const (
 	placeBits  = 48
 	placeMask  = 1<<placeBits - 1
 	placeSize  = placeBits / 8
-	placePad   = 8 - placeSize // a place is read by eight bytes
+	placePad   = 8 - placeSize // places are read eight bytes at a time
 	fewPlaces  = 8
-	fullPlaces = 15 // of sixteen
+	fullPlaces = 15 // of sixteen places in use when the table grows
 )
 
 func newKeySet() *keySet { return &keySet{seed: maphash.MakeSeed()} }
 
-// add remembers a key.
+// add adds a key.
 func (s *keySet) add(key string) {
 	hash := maphash.String(s.seed, key)
 	if s.parts[hash>>(64-partBits)].add(max(1, hash&placeMask)) {
@@ -49,7 +49,7 @@ func (s *keySet) add(key string) {
 	}
 }
 
-// add reports whether the bits are new.
+// add adds the bits and reports whether they are new.
 func (p *keyPart) add(kept uint64) bool {
 	if p.count == p.most {
 		p.grow()
@@ -61,7 +61,8 @@ func (p *keyPart) add(kept uint64) bool {
 	return true
 }
 
-// put reports whether the bits are new. At least one place is free.
+// put stores the bits and reports whether they are new. At least one place must
+// be free.
 func (p *keyPart) put(kept uint64) bool {
 	size := p.size()
 	for i, _ := bits.Mul64(kept<<(64-placeBits), size); ; {

@@ -7,35 +7,35 @@ import (
 	"strings"
 )
 
-// maxLine is the length of the longest line that is read, in bytes.
+// maxLine is the longest line that is read, in bytes.
 const maxLine = 1 << 20
 
-// blockSize is how much is read at once. It is small because every input
-// holds a few blocks and a year of rotated logs is hundreds of inputs.
+// blockSize is the size of one read. It is small because every input holds a
+// few blocks, and a year of rotated logs is hundreds of inputs.
 const blockSize = 64 << 10
 
-// block is a piece of an input that ends where a line ends.
+// block is a piece of an input that ends at a line end.
 type block struct {
 	text    string // whole lines; the last one of the input may lack its newline
-	tooLong bool   // in place of text: one line longer than maxLine was skipped
+	tooLong bool   // text is empty because one line longer than maxLine was skipped
 }
 
-// blockReader cuts an input into blocks. The text of a block is a string of
-// its own, so that parts of it can be kept without being copied.
+// blockReader cuts an input into blocks. Each block has a string of its own, so
+// parts of it can be kept without a copy.
 type blockReader struct {
 	in       io.Reader
-	buf      []byte // its length is what may be held at once
-	held     int    // bytes of buf that were read and not yet given out
-	skipping bool   // within a line that is too long
-	err      error  // of the last read; then held is all there is
+	buf      []byte // its length bounds the bytes held at once
+	held     int    // bytes of buf that were read but not returned yet
+	skipping bool   // inside a line that is too long
+	err      error  // error of the last read; no more bytes follow those held
 }
 
 func newBlockReader(in io.Reader) *blockReader {
 	return &blockReader{in: in, buf: make([]byte, blockSize)}
 }
 
-// next returns the next block, or at the end io.EOF or the error of the
-// input. Every whole line before an error is given out first.
+// next returns the next block, or io.EOF at the end, or the error of the input.
+// It returns every complete line before an error first.
 func (r *blockReader) next() (block, error) {
 	for {
 		r.fill()
@@ -66,8 +66,8 @@ func (r *blockReader) fill() {
 	}
 }
 
-// last gives out a last line without newline. After a failed read it is not
-// known to be whole, so it is left out.
+// last returns a last line without a newline. After a failed read the line may
+// be incomplete and is dropped.
 func (r *blockReader) last() (block, error) {
 	if r.held == 0 || !errors.Is(r.err, io.EOF) {
 		return block{}, r.err
@@ -75,7 +75,7 @@ func (r *blockReader) last() (block, error) {
 	return block{text: r.take(r.held)}, nil
 }
 
-// skip drops what is held of a line that is too long, up to its newline. It
+// skip drops the held part of a line that is too long, up to its newline. It
 // reports whether the line has ended.
 func (r *blockReader) skip() bool {
 	end := bytes.IndexByte(r.buf[:r.held], '\n') + 1
@@ -96,14 +96,14 @@ func (r *blockReader) take(n int) string {
 
 func (r *blockReader) drop(n int) { r.held = copy(r.buf, r.buf[n:r.held]) }
 
-// grow makes room for one line of at most maxLine and its newline.
+// grow enlarges the buffer, up to one line of maxLine and its newline.
 func (r *blockReader) grow() {
 	larger := make([]byte, min(2*len(r.buf), maxLine+1))
 	copy(larger, r.buf[:r.held])
 	r.buf = larger
 }
 
-// cutLine cuts the first line off text, without its line ending.
+// cutLine returns the first line without its line ending, and the rest.
 func cutLine(text string) (line, rest string) {
 	line, rest, _ = strings.Cut(text, "\n")
 	return strings.TrimSuffix(line, "\r"), rest

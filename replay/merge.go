@@ -2,19 +2,19 @@ package replay
 
 import "context"
 
-// merger gives out the events of several inputs as if they were one
-// recording. It always reads on where the newest time so far is least, so no
-// input runs ahead of the others by more than its own next event, and each
-// keeps its order.
+// merger returns the events of several inputs as one recording. It always reads
+// from the input with the lowest newest time. No input then runs ahead of the
+// others by more than its own next event, and each input keeps its order.
 type merger struct {
 	sources []*source
 	bad     badLines
 	current *source
-	rival   *source // of the others, the one to read on next; nil: none
+	rival   *source // the input to read from after current; nil: none
 }
 
-// startMerger starts to read every input. The goroutines end when ctx does,
-// or once they notice: one that waits for its input to answer ends with it.
+// startMerger starts a goroutine for each input. The goroutines end when ctx
+// does, but a goroutine that is blocked in a read ends only when the read
+// returns.
 func startMerger(ctx context.Context, how reading, inputs []Input) *merger {
 	m := &merger{}
 	for i, input := range inputs {
@@ -26,8 +26,8 @@ func startMerger(ctx context.Context, how reading, inputs []Input) *merger {
 	return m
 }
 
-// next returns the next event and the number of its input, from 0. The event
-// is valid until the next call. It is nil at the end.
+// next returns the next event and the number of its input, from 0. The event is
+// valid until the next call. It is nil at the end.
 func (m *merger) next() (e *event, input int) {
 	if m.current != nil {
 		m.current.next++
@@ -42,7 +42,8 @@ func (m *merger) next() (e *event, input int) {
 	return e, m.current.number
 }
 
-// choose finds the two sources to read on next. Of equals it takes the first.
+// choose finds the two sources to read from next. Among equals the first input
+// wins.
 func (m *merger) choose() {
 	m.current, m.rival = nil, nil
 	for _, s := range m.sources {
@@ -58,10 +59,10 @@ func (m *merger) choose() {
 	}
 }
 
-// newest is the greatest time that every input has come to.
+// newest returns the greatest time that every input has reached.
 func (m *merger) newest() int64 { return m.current.newest }
 
-// bytes is how much of all inputs was read so far.
+// bytes returns the number of bytes read from all inputs so far.
 func (m *merger) bytes() (n int64) {
 	for _, s := range m.sources {
 		n += s.bytes.Load()

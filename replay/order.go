@@ -1,6 +1,6 @@
 package replay
 
-// entry is what the window sorts by, and where in it the event is.
+// entry is the sort key of an event and its slot.
 type entry struct {
 	t     int64
 	order uint64
@@ -14,9 +14,9 @@ func (a entry) before(b entry) bool {
 	return a.order < b.order
 }
 
-// orderer gives out events in order of (time, input, line). Events that come
-// in order cost no sorting: they queue in a run, and only the others go
-// through a heap.
+// orderer returns events in order of (time, input, line). Events that arrive in
+// order are appended to a queue without sorting. Only the others go through a
+// heap.
 type orderer struct {
 	slots []pending
 	free  []int32
@@ -45,7 +45,8 @@ func (o *orderer) store(p pending) int32 {
 	return int32(len(o.slots) - 1)
 }
 
-// pop gives out the first event, if its time is before the given one.
+// pop removes the first event and reports true, if its time is before the given
+// one.
 func (o *orderer) pop(before int64, p *pending) bool {
 	first, inRun := o.first()
 	if first.slot < 0 || first.t >= before {
@@ -57,7 +58,7 @@ func (o *orderer) pop(before int64, p *pending) bool {
 		o.popHeap()
 	}
 	*p = o.slots[first.slot]
-	o.slots[first.slot].text = "" // the block it is part of may go
+	o.slots[first.slot].text = "" // lets the block that holds the text be freed
 	o.free = append(o.free, first.slot)
 	return true
 }
@@ -82,8 +83,8 @@ func (o *orderer) popHeap() {
 	o.down(0)
 }
 
-// heapWidth is how many children an entry of the heap has: four stand in one
-// or two cache lines, and the heap is half as high.
+// heapWidth is the number of children of a heap entry. Four children fit into
+// one or two cache lines, and the heap is half as high as a binary one.
 const heapWidth = 4
 
 func (o *orderer) up(i int) {
@@ -129,7 +130,7 @@ func (o *orderer) leastChild(i int) int {
 	return least
 }
 
-// queue is entries in ascending order, first in, first out.
+// queue is a FIFO queue of entries in ascending order.
 type queue struct {
 	entries []entry
 	head    int

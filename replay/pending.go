@@ -2,17 +2,17 @@ package replay
 
 import "github.com/stintdev/stint"
 
-// pending is an event that was read and not yet decided.
+// pending is an event that was read but not yet decided.
 type pending struct {
 	t     int64
-	order uint64 // input, then line: what settles equal times
+	order uint64 // input, then line: the order of equal times
 	cost  int64
 	at    int64
-	text  string      // as in the event
-	limit stint.Limit // in force from here on; invalid: no change
+	text  string      // text of the event
+	limit stint.Limit // the limit from this event on; invalid: no change
 }
 
-// Parts of pending.order. Lines are counted to 2^48.
+// lineBits is the number of low bits of pending.order that hold the line.
 const lineBits = 48
 
 func orderOf(input int, line int64) uint64 { return uint64(input)<<lineBits | uint64(line) }

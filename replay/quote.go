@@ -4,8 +4,8 @@ import "unicode/utf8"
 
 const hexDigits = "0123456789abcdef"
 
-// appendQuoted appends text as JSON. What is not valid UTF-8 becomes U+FFFD,
-// as encoding/json writes it; nothing else is escaped but what must be.
+// appendQuoted appends text as a JSON string. Invalid UTF-8 becomes U+FFFD, as
+// in encoding/json. It escapes only what JSON requires.
 func appendQuoted(out []byte, text string) []byte {
 	out = append(out, '"')
 	start := 0
@@ -31,7 +31,7 @@ func appendQuoted(out []byte, text string) []byte {
 	return append(append(out, text[start:]...), '"')
 }
 
-// appendEscape appends a byte that cannot stand in a JSON text as it is.
+// appendEscape appends the escape of a byte that a JSON string cannot contain.
 func appendEscape(out []byte, c byte) []byte {
 	switch {
 	case c >= utf8.RuneSelf:

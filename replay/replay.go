@@ -11,54 +11,53 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// DefaultReorder is how much disorder of time the command mends.
+// DefaultReorder is the reorder window that the command uses.
 const DefaultReorder = 60 * time.Second
 
-// Options says how traffic is decided: by Rules, or by one Limit.
+// Options configure a replay. Set either Rules, or Limit and By.
 type Options struct {
 	// Rules decide each event by its attributes.
 	Rules *rule.Set
 
-	// Limit, when Rules is nil, decides every event, counting by the value
-	// of the attribute By. Events may change its numbers.
+	// Limit decides every event when Rules is nil, and counts by the attribute By.
+	// Events may change its numbers.
 	Limit stint.Limit
 	By    string
 
-	// Format is how lines are written. The zero value finds out, line by
-	// line.
+	// Format is the format of the lines. The zero value detects it for each line.
 	Format Format
 
-	// Reorder is how far behind the newest time an event may come and still
-	// be decided in order. 0 keeps the order of each input. It is counted in
-	// whole microseconds.
+	// Reorder is how far behind the newest time an event may be and still be
+	// decided in order. 0 keeps the order of each input. It is counted in whole
+	// microseconds.
 	Reorder time.Duration
 
-	// Store makes the store that decides, given a clock of the traffic's
-	// own time in microseconds since the Unix epoch. Defaults to a memory
-	// store that forgets nothing.
+	// Store returns the store that decides. now is the clock of the traffic, in
+	// microseconds since the Unix epoch. Nil means a memory store that evicts
+	// nothing.
 	Store func(now func() int64) stint.Store
 
-	// Decisions gets one JSON line for each decided event, in the order of
-	// the decisions. Writes are large. Nil writes none.
+	// Decisions receives one JSON line for each decided event, in the order of the
+	// decisions, in large writes. Nil writes none.
 	Decisions io.Writer
 
-	// Progress is called now and then, from the goroutine of [Run]. It may
-	// be nil.
+	// Progress is called from time to time by the goroutine of [Run]. It may be
+	// nil.
 	Progress func(Progress)
 }
 
-// Progress is how far a replay has come.
+// Progress is the progress of a replay.
 type Progress struct {
 	Events int64 // read
-	Bytes  int64 // read of all inputs, as they are stored
+	Bytes  int64 // bytes read from all inputs, before decompression
 }
 
-// Run replays the inputs, merged by time, and returns what happened. It ends
-// early when ctx is done or a decision can neither be made nor written.
+// Run replays the inputs, merged by time, and returns a summary. It ends early
+// when ctx is done, or when a decision cannot be made or written.
 //
-// An input that cannot be read to its end is decided as far as it was read,
-// and so are the others; the error then comes with a whole summary. So it
-// does when there were lines and none could be read.
+// If an input fails, the events read before the failure and those of the other
+// inputs are still decided, and the error comes with a complete summary. The
+// same holds when no line of any input could be read.
 func Run(ctx context.Context, options Options, inputs ...Input) (Summary, error) {
 	if err := errors.Join(options.check(), checkInputs(inputs)); err != nil {
 		return Summary{}, err
@@ -72,7 +71,7 @@ func Run(ctx context.Context, options Options, inputs ...Input) (Summary, error)
 	}
 	err = r.run(ctx)
 	if ctx.Err() != nil {
-		err = errors.Join(err, r.flush()) // what was decided until then
+		err = errors.Join(err, r.flush()) // write the decisions made so far
 	}
 	return r.summary(), errors.Join(err, r.inputErrors())
 }
@@ -100,7 +99,7 @@ func checkInputs(inputs []Input) error {
 	return nil
 }
 
-// replay is one run.
+// replay is the state of one run.
 type replay struct {
 	options   *Options
 	inputs    []Input
@@ -110,10 +109,10 @@ type replay struct {
 	limits    limitReader
 	keys      *keyTally
 	decisions decisionWriter
-	now       int64 // the time of the event at hand
+	now       int64 // time of the current event
 	leaving   pending
 	verdict   verdict
-	read      int64 // events
+	read      int64 // number of events read
 	counts    Summary
 }
 
@@ -143,7 +142,7 @@ func memoryStore(now func() int64) stint.Store {
 	return stint.NewMemory(stint.MemoryOptions{Clock: now, KeepAll: true})
 }
 
-// run reads every event into the window and decides those that leave it.
+// run reads every event into the window and decides the events that leave it.
 func (r *replay) run(ctx context.Context) error {
 	for {
 		e, input := r.merger.next()
@@ -159,7 +158,7 @@ func (r *replay) run(ctx context.Context) error {
 			}
 		}
 	}
-	if err := ctx.Err(); err != nil { // the inputs may have more
+	if err := ctx.Err(); err != nil { // cancelled: the inputs may have more events
 		return err
 	}
 	if err := r.release(ctx, maxTime+1); err != nil {
@@ -168,7 +167,8 @@ func (r *replay) run(ctx context.Context) error {
 	return r.flush()
 }
 
-// progressEvery is how many events are read between two looks up from work.
+// progressEvery is the number of events between two checks of ctx and reports
+// of progress.
 const progressEvery = 8192
 
 func (r *replay) pause(ctx context.Context) error {
@@ -178,8 +178,8 @@ func (r *replay) pause(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// take puts an event into the window, or decides it at once when the order of
-// the inputs is kept.
+// take adds an event to the window, or decides it at once when the order of the
+// inputs is kept.
 func (r *replay) take(ctx context.Context, e *event, input int) error {
 	p := pending{t: e.t, order: orderOf(input, e.line), cost: e.cost, at: e.at, text: e.text}
 	if e.limit != "" && r.options.Rules == nil {
@@ -196,8 +196,8 @@ func (r *replay) take(ctx context.Context, e *event, input int) error {
 	return r.reorder(ctx, p)
 }
 
-// reorder lets go what the event is too new for, then waits with it; one that
-// comes too late to wait is decided at once.
+// reorder decides the events that are now too old to wait, then adds p to the
+// window. If p itself is too late to wait, it is decided at once.
 func (r *replay) reorder(ctx context.Context, p pending) error {
 	before := r.merger.newest() - r.options.Reorder.Microseconds()
 	if err := r.release(ctx, before); err != nil {
@@ -210,8 +210,7 @@ func (r *replay) reorder(ctx context.Context, p pending) error {
 	return r.release(ctx, before)
 }
 
-// release decides the events of the window whose time is before the given
-// one.
+// release decides the events of the window whose time is before the given one.
 func (r *replay) release(ctx context.Context, before int64) error {
 	for r.window.pop(before, &r.leaving) {
 		if err := r.decide(ctx, &r.leaving); err != nil {
@@ -240,7 +239,8 @@ func (r *replay) flush() error {
 	return nil
 }
 
-// undecided tells an event that makes no sense from a store that fails.
+// undecided records an invalid event as a bad line, and returns any other
+// error.
 func (r *replay) undecided(p *pending, err error) error {
 	if known := (*stint.Error)(nil); errors.As(err, &known) && known.Code == stint.CodeInvalid {
 		r.bad(p, err)
@@ -253,8 +253,8 @@ func (r *replay) bad(p *pending, err error) {
 	r.merger.bad.add(BadLine{Input: r.inputs[p.input()].Name, Line: p.line(), Reason: err.Error()})
 }
 
-// inputErrors are why inputs could not be read on, or that none of their
-// lines could be read.
+// inputErrors returns the read errors of the inputs, and an error if no line
+// could be read.
 func (r *replay) inputErrors() error {
 	var errs []error
 	for _, s := range r.merger.sources {

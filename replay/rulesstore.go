@@ -7,23 +7,22 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// rulesStore lets rules decide events that give back. Rules know only what
-// requests use: they are asked about a request that uses as much, so that one
-// that says itself what a request costs claims that, and what they claim is
-// turned here into giving back.
+// rulesStore lets rules decide refunds. Rules know only positive costs, also
+// where a rule sets its own cost. A refund is therefore decided as a request
+// with the positive cost, and rulesStore negates the cost of its claims.
 type rulesStore struct {
 	stint.Store
-	givesBack bool  // the event at hand does
-	at        int64 // when that was taken; 0: now
+	givesBack bool  // whether the current event is a refund
+	at        int64 // when the cost was taken; 0: now
 }
 
-// Take passes the claim on.
+// Take passes the claim to the store.
 func (s *rulesStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
 	s.turn(&c)
 	return s.Store.Take(ctx, c)
 }
 
-// TakeGroups passes the groups on.
+// TakeGroups passes the groups to the store.
 func (s *rulesStore) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	if !s.givesBack {
 		return s.Store.TakeGroups(ctx, groups, out)
@@ -38,7 +37,7 @@ func (s *rulesStore) TakeGroups(ctx context.Context, groups []stint.Group, out [
 	return s.Store.TakeGroups(ctx, turned, out)
 }
 
-// turn makes a claim give back what it would have taken.
+// turn makes a claim of a refund event a refund.
 func (s *rulesStore) turn(c *stint.Claim) {
 	if s.givesBack {
 		c.Cost, c.At = -c.Cost, s.at

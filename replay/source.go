@@ -14,46 +14,46 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// Input is one recording of traffic. Text that begins as gzip does is
-// unpacked, whatever its name.
+// Input is one recording of traffic. Input that starts with the gzip signature
+// is decompressed, whatever its name.
 type Input struct {
-	Name   string // in messages
+	Name   string // used in messages
 	Reader io.Reader
 }
 
-// batch is the events of one block.
+// batch holds the events of one block.
 type batch struct {
 	events []event
 	bad    badLines
-	line   int64 // the last one that was read
-	err    error // after the events: io.EOF, or why the input could not be read on
+	line   int64 // the last line that was read
+	err    error // io.EOF or the read error that follows the events
 }
 
-// reading is how lines become events: the same for every input.
+// reading configures how lines become events. It is the same for every input.
 type reading struct {
 	format Format
-	by     string // replaying a limit: the attribute that names whose use is counted
+	by     string // replaying a limit: the attribute to count by
 }
 
-// source reads one input ahead, in a goroutine of its own.
+// source reads one input ahead in its own goroutine.
 type source struct {
 	reading
 	input   Input
-	number  int // of the input, from 0
+	number  int // number of the input, from 0
 	batches chan *batch
 	spare   chan *batch
-	done    <-chan struct{} // closed when nobody wants the rest
-	bytes   atomic.Int64    // read of the input so far
+	done    <-chan struct{} // closed when the rest is no longer needed
+	bytes   atomic.Int64    // bytes read so far
 
-	// Of the goroutine that reads.
+	// Used only by the reading goroutine.
 	line    int64
 	scratch fields
 	keys    *keyCache
 
-	// Of the goroutine that merges.
+	// Used only by the merging goroutine.
 	current *batch
 	next    int   // index in current.events
-	newest  int64 // greatest time up to the next event
+	newest  int64 // greatest time up to and including the next event
 	ended   bool
 	err     error // why the input could not be read on
 }
@@ -91,7 +91,7 @@ func (s *source) send(ctx context.Context, b *batch) bool {
 	}
 }
 
-// open looks at the first bytes for those of gzip or a byte order mark.
+// open detects gzip and removes a byte order mark.
 func (s *source) open() (io.Reader, error) {
 	in := bufio.NewReaderSize(countingReader{s.input.Reader, &s.bytes}, blockSize)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -102,7 +102,7 @@ func (s *source) open() (io.Reader, error) {
 		in = bufio.NewReaderSize(unpacked, blockSize)
 	}
 	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
-		_, _ = in.Discard(len(mark)) // it was peeked at
+		_, _ = in.Discard(len(mark)) // cannot fail: the bytes are buffered
 	}
 	return in, nil
 }
@@ -154,8 +154,9 @@ func (s *source) readLine(out *batch, line string) {
 	out.events = append(out.events, e)
 }
 
-// readEvent fills in the event of a line. What it keeps of the line is the
-// identity when that is known already; rules may ask for any of it.
+// readEvent sets the event of a line. When a limit is replayed, it keeps only
+// the identity. Rules may read any attribute later, so it keeps the whole line
+// for them.
 func (s *source) readEvent(e *event, line string) (err error) {
 	if s.scratch, err = s.format.read(line, s.scratch[:0], e); err != nil {
 		return err
@@ -172,8 +173,8 @@ func (s *source) readEvent(e *event, line string) (err error) {
 	return stint.ValidateKey(e.text)
 }
 
-// peek returns the next event, nil at the end of the input. Bad lines before
-// it are added to bad.
+// peek returns the next event, or nil at the end of the input. It adds the bad
+// lines before the event to bad.
 func (s *source) peek(bad *badLines) *event {
 	for s.current == nil || s.next == len(s.current.events) {
 		if s.ended {
@@ -186,7 +187,7 @@ func (s *source) peek(bad *badLines) *event {
 	return e
 }
 
-// advance takes the next batch.
+// advance moves to the next batch.
 func (s *source) advance(bad *badLines) {
 	if s.current != nil {
 		s.recycle()
@@ -194,7 +195,7 @@ func (s *source) advance(bad *badLines) {
 	var next *batch
 	select {
 	case next = <-s.batches: // nil at the end
-	case <-s.done: // the input may never answer
+	case <-s.done: // a blocked input may never send
 	}
 	if next == nil {
 		s.ended = true

@@ -8,27 +8,28 @@ import (
 	"time"
 )
 
-// Summary is what a replay did, and what happened in it.
+// Summary is the result of a replay.
 type Summary struct {
-	Events      int64   `json:"events"` // decided
-	Keys        int64   `json:"keys"`   // different ones that were counted
+	Events      int64   `json:"events"` // number of decided events
+	Keys        int64   `json:"keys"`   // number of distinct keys that were counted
 	Allowed     int64   `json:"allowed"`
 	Denied      int64   `json:"denied"`
-	ShareDenied float64 `json:"share_denied"` // of events, 0 to 1
+	ShareDenied float64 `json:"share_denied"` // share of events, 0 to 1
 
-	// Late events came after a newer one had been decided.
+	// Late counts the events that were decided after an event with a later time.
 	Late int64 `json:"late"`
-	// Unreadable lines are not events. The first of them are shown.
+	// Unreadable counts the lines that could not be read, which are not events.
+	// UnreadableLines are the first of them.
 	Unreadable      int64     `json:"unreadable"`
 	UnreadableLines []BadLine `json:"unreadable_lines"`
 
-	// FirstUS and LastUS are the least and greatest time of an event, in
+	// FirstUS and LastUS are the least and the greatest time of an event, in
 	// microseconds since the Unix epoch.
 	FirstUS int64 `json:"first_us"`
 	LastUS  int64 `json:"last_us"`
 
-	PerRule       []RuleCount `json:"per_rule"`        // in the order of the files
-	TopKeysDenied []KeyCount  `json:"top_keys_denied"` // at most 10; credentials are cut short
+	PerRule       []RuleCount `json:"per_rule"`        // in file order
+	TopKeysDenied []KeyCount  `json:"top_keys_denied"` // at most 10; credentials are shortened
 }
 
 // count counts one decided event.
@@ -62,7 +63,7 @@ func (r *replay) summary() Summary {
 	return s
 }
 
-// WriteTable writes the summary for people.
+// WriteTable writes the summary as a table for people.
 func (s *Summary) WriteTable(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "events\t%d\n", s.Events)
@@ -78,7 +79,8 @@ func (s *Summary) WriteTable(out io.Writer) error {
 
 func timeText(us int64) string { return time.UnixMicro(us).UTC().Format(time.RFC3339Nano) }
 
-// writeRules leaves out the one line that a limit alone would have.
+// writeRules writes the counts of the rules. It writes nothing when a limit is
+// replayed, because its counts equal the totals.
 func (s *Summary) writeRules(w io.Writer) {
 	if !slices.ContainsFunc(s.PerRule, func(c RuleCount) bool { return c.Rule != "" }) {
 		return

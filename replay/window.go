@@ -1,27 +1,27 @@
 package replay
 
-// window holds the events of the last span of time and gives them out in
-// order of (time, input, line).
+// window holds the events of the last span of time and returns them in order of
+// (time, input, line).
 //
-// It is a calendar queue: the span is cut into days, and events wait unsorted
-// until their day comes. So sorting works on little memory at a time, however
-// many events a span has.
+// It is a calendar queue: the span is divided into days, and events wait
+// unsorted until their day comes. Sorting then works on little memory at a
+// time, however many events are in a span.
 type window struct {
-	width   int64 // of a day, in microseconds
-	today   int64 // the day whose events, and all earlier ones, are in first
+	width   int64 // length of a day, in microseconds
+	today   int64 // the current day; its events and all earlier ones are in first
 	first   orderer
-	waiting int // events of later days
+	waiting int // number of events of later days
 	days    [2 * daysOfSpan][]pending
 	spare   [][]pending
 }
 
-// daysOfSpan is how many days a span is cut into.
+// daysOfSpan is the number of days in a span.
 const daysOfSpan = 128
 
 func newWindow(span int64) *window { return &window{width: span/daysOfSpan + 1} }
 
-// push adds an event. Its time is less than a span after the time that pop
-// was asked about last.
+// push adds an event. Its time must be less than one span after the last time
+// given to pop.
 func (w *window) push(p pending) {
 	day := p.t / w.width
 	if day <= w.today {
@@ -45,7 +45,8 @@ func (w *window) emptyDay() []pending {
 	return make([]pending, 0, 16)
 }
 
-// pop gives out the first event, if its time is before the given one.
+// pop removes the first event and reports true, if its time is before the given
+// one.
 func (w *window) pop(before int64, p *pending) bool {
 	for {
 		if w.first.pop(before, p) {
@@ -58,7 +59,8 @@ func (w *window) pop(before int64, p *pending) bool {
 	}
 }
 
-// turn goes on to the next day that has events, at most to the given one.
+// turn advances to the next day, or straight to the given day when no events
+// wait.
 func (w *window) turn(most int64) {
 	if w.waiting == 0 {
 		w.today = most
@@ -72,7 +74,7 @@ func (w *window) turn(most int64) {
 	}
 	w.waiting -= len(day)
 	if day != nil {
-		clear(day) // the blocks that texts are part of may go
+		clear(day) // lets the blocks that hold the texts be freed
 		w.spare = append(w.spare, day[:0])
 		w.days[at] = nil
 	}
