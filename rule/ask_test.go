@@ -11,7 +11,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// asked counts how often each attribute is asked for.
+// asked counts how often each attribute is read.
 type asked struct {
 	Map
 	times map[string]int
@@ -46,7 +46,7 @@ func TestAttributesAreAskedForOnceAndOnlyWhenNeeded(t *testing.T) {
 	}
 }
 
-// failing is a store that cannot decide some of its groups.
+// failing is a store that fails for some of its groups.
 type failing struct {
 	errs  []error
 	calls *int

@@ -8,7 +8,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// manyRules is rules of every kind that an index tells apart.
+// manyRules returns rules of every kind that the index distinguishes.
 func manyRules(n int) File {
 	kinds := []string{
 		`{id: r%[1]d, match: {path: /v1/resource%[1]d, methods: [GET, POST]}, by: [api_key], limit: 100, window: 60}`,
@@ -44,7 +44,8 @@ func BenchmarkParse10000Rules(b *testing.B) {
 	}
 }
 
-// manyRequests meet none, one, one by an expression, and three of manyRules.
+// manyRequests match, in order, none, one, one by an expression, and three of
+// manyRules.
 var manyRequests = map[string]Map{
 	"none":  {"api_key": "sk_1", "method": "GET", "path": "/other/xyz", "host": "api.example.com", "ip": "10.1.2.3"},
 	"path":  {"api_key": "sk_1", "method": "GET", "path": "/v1/resource5000", "host": "api.example.com", "ip": "10.1.2.3"},

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// costOf parses the text and returns the bytes that took, and the error.
+// costOf parses the text and returns the bytes that parsing allocated, and the
+// error.
 func costOf(text string) (bytes uint64, err error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -16,7 +17,7 @@ func costOf(text string) (bytes uint64, err error) {
 	return after.TotalAlloc - before.TotalAlloc, err
 }
 
-// Once the bound of limits is met, the overrides after it cost nothing.
+// After the bound on limits is exceeded, further overrides cost nothing.
 func TestOverridesOfManyTiersAreBounded(t *testing.T) {
 	if testing.Short() || raceDetector {
 		t.Skip("compiles half a million limits")
@@ -80,7 +81,8 @@ func TestLimitsOfARuleAndPartsOfAnIdentityAreBounded(t *testing.T) {
 	}
 }
 
-// The key of an override is a caller's: it is in the file, and not in logs.
+// The key of an override may be an API key: it is in the file but must not be
+// in logs.
 func TestAMistakeDoesNotRepeatTheKeyOfAnOverride(t *testing.T) {
 	_, err := Parse(File{"twice.yaml", []byte("rules:\n- id: r\n  limit: 1/s\n  override:\n    sk_live_secret: 2/s\n    sk_live_secret: 3/s\n")})
 	if got := fmt.Sprint(err); got != "twice.yaml:6:5: override has this key a second time (remove it, or the one in line 5)" {

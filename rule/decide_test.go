@@ -12,7 +12,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// newStore is a memory store whose time is now.
+// newStore returns a memory store whose clock is now.
 func newStore(t *testing.T, now *int64) stint.Store {
 	t.Helper()
 	m := stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000, Clock: func() int64 { return *now }})
@@ -24,7 +24,8 @@ func newStore(t *testing.T, now *int64) stint.Store {
 	return m
 }
 
-// summary is an outcome in a line: the list or the face, then every hit.
+// summary returns an outcome in one line: the list or the binding claim, then
+// every hit.
 func summary(o *Outcome) string {
 	var b strings.Builder
 	switch {
@@ -60,14 +61,14 @@ func verdictOf(h Hit) string {
 	return text
 }
 
-// step is one request, and what is decided.
+// step is one request and the expected decision.
 type step struct {
 	attributes Map
 	cost       int64
 	want       string
 }
 
-// decideSteps gives the steps one after the other to one store.
+// decideSteps decides the steps in order with one store.
 func decideSteps(t *testing.T, rules string, steps []step) {
 	t.Helper()
 	s := mustParse(t, rules)
@@ -345,7 +346,7 @@ func TestDecideIntoDoesNotAllocate(t *testing.T) {
 			t.Fatalf("%+v, %v", o, err)
 		}
 	})
-	if allocs >= 1 { // a pool may be emptied by the garbage collector in between
+	if allocs >= 1 { // the garbage collector may empty a pool in between
 		t.Errorf("%v allocations", allocs)
 	}
 }

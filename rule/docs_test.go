@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Every example of the reference is a file that loads.
+// Every example in the reference is a file that loads.
 func TestTheReferencesExamplesLoad(t *testing.T) {
 	text, err := os.ReadFile("../docs/reference-rules.md")
 	if err != nil {
@@ -24,7 +24,7 @@ func TestTheReferencesExamplesLoad(t *testing.T) {
 	}
 }
 
-// Every key that a file may have is in the reference.
+// The reference documents every key of a rule file.
 func TestTheReferenceNamesEveryKey(t *testing.T) {
 	text, err := os.ReadFile("../docs/reference-rules.md")
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// FuzzEdits edits any file that is a rule set: what comes out is one again, in
-// which the edit is there and everything else says what it said.
+// FuzzEdits edits any file that is a valid rule set. The result must be valid,
+// contain the edit, and be otherwise unchanged.
 func FuzzEdits(f *testing.F) {
 	for _, text := range []string{
 		plain, "", "rules: []\n", "rules:\n- {id: a, limit: 1/s}", "id: a\nlimit: 1/s\n---\nid: b\nlimit: 1/s\n", `{"rules":[{"id":"a","limit":"1/s"}]}`,
@@ -39,7 +39,7 @@ func FuzzEdits(f *testing.F) {
 	})
 }
 
-// wantOnly checks that nothing but what was edited says something else.
+// wantOnly checks that only the edited part differs.
 func wantOnly(t *testing.T, before, after []File, what, id string) {
 	t.Helper()
 	if _, err := Parse(after...); err != nil {

@@ -52,7 +52,7 @@ func edited(t *testing.T, name, text string, edits ...Edit) string {
 	return string(files[0].Data)
 }
 
-// wantDiff compares the lines that an edit took away and put in.
+// wantDiff compares the lines that an edit removed and added.
 func wantDiff(t *testing.T, before, after, want string) {
 	t.Helper()
 	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")

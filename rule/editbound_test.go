@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// bomb is a rule set that parses, because a key of a mapping wins over a merged
-// one, which is not read then: it writes out to ten to the power of n values.
+// bomb returns a rule set that parses, because merged values that a key
+// overrides are not read. With its aliases expanded it has ten to the power of
+// n values.
 func bomb(n int) File {
 	var text strings.Builder
 	text.WriteString("rules:\n- id: a\n  limit: 1/s\n  version: '1'\n  <<:\n")

@@ -8,7 +8,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// at64 is a request that came at a time.
+// at64 is a request that arrived at a given time.
 type at64 struct {
 	Map
 
@@ -68,8 +68,7 @@ rules:
 	}
 }
 
-// TestEveryDecisionSaysWhen holds for rules that deny without asking a store,
-// too.
+// TestEveryDecisionSaysWhen also covers rules that deny without asking a store.
 func TestEveryDecisionSaysWhen(t *testing.T) {
 	const when = 1_700_000_000_000_001
 	for _, text := range []string{"{id: shut, by: [api_key], deny_all: true}", "{id: named, by: [user], missing: deny, limit: 1/s}"} {

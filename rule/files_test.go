@@ -11,7 +11,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the test files say now as what they should")
 
-// golden compares text with the file beside the input.
+// golden compares text with the golden file beside the input.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *rewrite {
@@ -62,7 +62,7 @@ func TestGoodFilesLoad(t *testing.T) {
 	}
 }
 
-// describe is all that a set says, in lines.
+// describe returns the whole content of a set as lines.
 func describe(s *Set) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "version %q, tiers %v\n", s.Version(), s.Tiers())

@@ -44,7 +44,7 @@ func TestGlob(t *testing.T) {
 	}
 }
 
-// FuzzGlob holds globs against the regular expressions that they mean.
+// FuzzGlob compares globs with equivalent regular expressions.
 func FuzzGlob(f *testing.F) {
 	f.Add("a*b?c*", "axxbycz")
 	f.Add("*?a*?", "aaa")

@@ -46,7 +46,7 @@ func TestWhatHasNoEffectIsWarnedAbout(t *testing.T) {
 	}
 }
 
-// What is short may be large.
+// A short expression can be large.
 func TestExpressionsAreBounded(t *testing.T) {
 	for regex, want := range map[string]string{
 		strings.Repeat("a{1000}", 500):                        "takes over 5000 steps a byte",

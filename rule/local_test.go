@@ -7,7 +7,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// claimsOf is what a set asks of the store for a request.
+// claimsOf returns the claims of a set for a request.
 func claimsOf(t *testing.T, text string, a Map) []stint.Claim {
 	t.Helper()
 	s := mustParse(t, text)

@@ -71,7 +71,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// matching is the rules that the index finds and that match.
+// matching returns the rules that the index finds and that match.
 func matching(s *Set, a Attributes) (found []int32) {
 	q := s.borrow(a, 1)
 	defer s.release(q)
@@ -83,7 +83,7 @@ func matching(s *Set, a Attributes) (found []int32) {
 	return found
 }
 
-// scanned is what matching must find.
+// scanned returns the result that matching must have, by testing every rule.
 func scanned(s *Set, a Attributes) (found []int32) {
 	q := s.borrow(a, 1)
 	defer s.release(q)
@@ -95,7 +95,7 @@ func scanned(s *Set, a Attributes) (found []int32) {
 	return found
 }
 
-// pick draws one of the texts; empty ones stand for none.
+// pick returns one of the texts at random. An empty text means no value.
 func pick(r *rand.Rand, texts ...string) string { return texts[r.IntN(len(texts))] }
 
 func randomRule(r *rand.Rand, id int) string {

@@ -116,7 +116,8 @@ func TestAnEmptyFileIsAWarning(t *testing.T) {
 	}
 }
 
-// Where a mistake cannot be found in time, the parser's own line is told.
+// If locating a mistake would take too long, the message names the parser's own
+// line.
 func TestLookingForTheBrokenLineIsBounded(t *testing.T) {
 	text := "rules: [\n" + strings.Repeat("  {id: a, limit: 1/s},\n", 2000) + "}"
 	if line, column, ok := brokenLine([]byte(text)); ok {
@@ -134,7 +135,7 @@ func TestAFolderWithoutRuleFilesIsAWarning(t *testing.T) {
 	}
 }
 
-// The scheme of an address would be taken for the host, which has that name then.
+// Without the check, the scheme of an address would be read as its host.
 func TestAHostIsNoAddress(t *testing.T) {
 	for host, ok := range map[string]bool{
 		"https://api.example.com/": false, "//api.example.com": false, "api.example.com/v1": false, "a@b": false, "a.*.b": false, "*.": false,
@@ -147,8 +148,8 @@ func TestAHostIsNoAddress(t *testing.T) {
 	}
 }
 
-// A key of an override that is not indented far enough stands where a field
-// would, and messages are logged.
+// A key of an override that is not indented far enough is read as a field name.
+// Messages are logged, so they must not contain the whole key.
 func TestMessagesNameNoWholeAPIKey(t *testing.T) {
 	for text, want := range map[string]string{
 		"sk_prod_vip_0123456789: {limit: 1}":                                           `a rule file has no key "sk_prod…"`,
@@ -190,7 +191,7 @@ func TestTiersAreBounded(t *testing.T) {
 	}
 }
 
-// Every rule has a limit for every tier, and for every override of it.
+// Every rule has a limit for each tier and for each tier of every override.
 func TestLimitsAreBounded(t *testing.T) {
 	if testing.Short() || raceDetector {
 		t.Skip("compiles half a million limits")
@@ -249,7 +250,7 @@ func TestTheBuiltinRulesHoldKeysAndAddresses(t *testing.T) {
 	}
 }
 
-// What the rules take of each algorithm is what its limit takes.
+// The rules accept the same parameters of each algorithm as its limit.
 func TestParametersAreThoseOfTheAlgorithms(t *testing.T) {
 	values := map[parameter]string{
 		pLimit: "10", pWindow: "60", pCapacity: "10", pRefillRate: "1", pBuckets: "2", pQueue: "1",
@@ -291,7 +292,8 @@ func TestAWindowBelongsToTheRateBesideIt(t *testing.T) {
 	}
 }
 
-// FuzzParse holds that no file panics, and that every problem can be found.
+// FuzzParse checks that no file causes a panic and that every problem has a
+// position.
 func FuzzParse(f *testing.F) {
 	for _, folder := range []string{"testdata/good", "testdata/bad"} {
 		names, err := fileNames(folder)
@@ -318,7 +320,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		lines := strings.Count(string(data), "\n") + strings.Count(string(data), "\r") + strings.Count(string(data), "\u0085") + strings.Count(string(data), "\u2028") + strings.Count(string(data), "\u2029") + 1
-		for _, p := range err.(Problems) { //nolint:errorlint // that it is, is what is tested.
+		for _, p := range err.(Problems) { // the test requires this type.
 			if p.What == "" || p.Line > lines+1 || p.Line > 0 && p.Column < 1 {
 				t.Fatalf("%d lines, but %#v", lines, p)
 			}
@@ -326,7 +328,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// fuzzDecide asks a set that was read about a request.
+// fuzzDecide decides a request with a set that was parsed.
 func fuzzDecide(t *testing.T, s *Set) {
 	t.Helper()
 	now := int64(0)

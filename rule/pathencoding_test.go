@@ -65,7 +65,7 @@ func TestAmbiguousPathOfARuleIsAMistake(t *testing.T) {
 	}
 }
 
-// refusing is a request that refuses to name some of its attributes.
+// refusing is a request that refuses some of its attributes.
 type refusing struct {
 	Map
 

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// penaltyOf is the penalty of a rule with these fields.
+// penaltyOf returns the penalty of a rule with these fields.
 func penaltyOf(t *testing.T, fields string) *Penalty {
 	t.Helper()
 	set, err := Parse(File{"rules.yaml", []byte("rules:\n  - {id: a, limit: 1, window: 1, penalty: {" + fields + "}}\n")})

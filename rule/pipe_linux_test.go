@@ -27,7 +27,7 @@ func TestAPipeIsReadOnceItHasEnded(t *testing.T) {
 	}
 }
 
-// A file that was replaced by a pipe must not stop who follows it.
+// A file that is replaced by a pipe must not block the watcher.
 func TestAPipeThatNobodyWritesToIsNotWaitedFor(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := syscall.Mkfifo(name, 0o600); err != nil {

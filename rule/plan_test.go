@@ -21,8 +21,8 @@ whitelist: ["sk_in_*"]
 blacklist: ["sk_out_*"]
 `
 
-// plannedRequests has neighbours that would meddle with each other, if groups
-// of one call did.
+// plannedRequests has neighbours that would affect each other if the groups of
+// one call were not independent.
 func plannedRequests() (all []Map) {
 	for _, path := range []string{"/orders", "/orders/new", "/seen", "/shut", "/named", "/none"} {
 		for _, key := range []string{"a", "a", "b", "sk_in_1", "sk_out_1", "a"} {
@@ -33,8 +33,8 @@ func plannedRequests() (all []Map) {
 	return append(all, Map{"path": "/orders", "api_key": "a\nb"}, Map{"path": "/seen", "api_key": "c"})
 }
 
-// TestPlansDecideAsRequestsOneByOne compares one call for all with a call for
-// each.
+// TestPlansDecideAsRequestsOneByOne compares one call for all requests with one
+// call for each.
 func TestPlansDecideAsRequestsOneByOne(t *testing.T) {
 	s := mustParse(t, planned)
 	now := int64(1_700_000_000_000_000)
@@ -50,13 +50,13 @@ func TestPlansDecideAsRequestsOneByOne(t *testing.T) {
 	}
 }
 
-// settled is what one request of many got.
+// settled is the result of one of several requests.
 type settled struct {
 	outcome Outcome
 	err     error
 }
 
-// decidePlans decides the requests of one moment by one call of the store.
+// decidePlans decides requests of the same moment in one call to the store.
 func decidePlans(t *testing.T, s *Set, store stint.Store, now int64, requests []Map, cost int64) []settled {
 	t.Helper()
 	plans, ends, groups := []Plan(nil), []int(nil), []stint.Group(nil)
@@ -94,7 +94,7 @@ func TestPlanOfAFailedGroupHasItsError(t *testing.T) {
 		want bool
 	}{
 		"/orders":     {[]error{context.Canceled}, true},
-		"/orders/new": {[]error{nil, context.Canceled}, false}, // the shadow rule's
+		"/orders/new": {[]error{nil, context.Canceled}, false}, // the error is of the shadow rule
 		"/seen":       {[]error{context.Canceled}, false},
 	} {
 		p := s.Plan(Map{"api_key": "a", "path": path}, 1)

@@ -2,6 +2,6 @@
 
 package rule
 
-// raceDetector says that the race detector is on: pools then forget at random, and
-// compiling is ten times as slow.
+// raceDetector means that the race detector is on. Pools then drop values at
+// random, and compiling is ten times slower.
 const raceDetector = true

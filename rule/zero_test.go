@@ -8,7 +8,7 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// The zero Set has no rules, and a set without a store decides nothing.
+// The zero Set has no rules. A set without a store returns an error.
 func TestZeroValues(t *testing.T) {
 	var s rule.Set
 	store := stint.NewMemory(stint.MemoryOptions{})
