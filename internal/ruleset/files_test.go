@@ -12,10 +12,10 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// patientTime is how long a test waits for what must come.
+// patientTime is the timeout of a wait for an expected event.
 const patientTime = 20 * time.Second
 
-// followed is a running keeper, and what it has handed over.
+// followed is a running manager and the sets that it has installed.
 type followed struct {
 	*Manager
 	t      *testing.T
@@ -129,8 +129,8 @@ func TestReplacingByRenameHandsOverTheNewSet(t *testing.T) {
 	}
 }
 
-// A mounted ConfigMap is links into a folder that is itself a link, and is
-// swapped whole.
+// A mounted ConfigMap consists of links into a folder that is itself a link and
+// is replaced atomically.
 func TestSwappingAConfigMapHandsOverTheNewSet(t *testing.T) {
 	folder := t.TempDir()
 	swap := func(version, text string) {
@@ -200,8 +200,8 @@ func TestAFolderIsOneSet(t *testing.T) {
 	f.wantSet("a")
 }
 
-// The file beside the rules wakes the watcher; that nothing was handed over
-// shows in what comes next.
+// The file beside the rules wakes the watcher. The next set shows that nothing
+// was installed for it.
 func TestWhatDoesNotChangeTheRulesIsNoNewSet(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "rules.yaml")
@@ -224,8 +224,7 @@ func TestReloadHandsOverWhatHasNotChanged(t *testing.T) {
 	f.wantSet("one")
 }
 
-// A release is rolled out by putting another folder in the place of the old one,
-// which may take a while.
+// A release replaces the old folder with another one, which may take a while.
 func TestAnotherFolderInPlaceHandsOverTheNewSet(t *testing.T) {
 	top := t.TempDir()
 	folder, next := filepath.Join(top, "app", "conf"), filepath.Join(top, "next")
@@ -257,8 +256,8 @@ func TestWhatCannotBeWatchedIsReadWhenAsked(t *testing.T) {
 	f.wantSet("one")
 }
 
-// The rules change between the two: they are handed over by Run, and nothing
-// is when they do not.
+// The rules change between Load and Run: Run installs them, and it installs
+// nothing when they do not change.
 func TestRunHandsOverWhatHasChangedSinceLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, path, rules("one"))

@@ -47,8 +47,7 @@ func TestPublishingWritesTheFileThroughItsLinkWithItsMode(t *testing.T) {
 	if info, err = os.Stat(target); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	// What is edited in place is a version of its own, and an old one comes back
-	// as a new one.
+	// An edit in place is a new version, and restored content is a new version too.
 	write(t, target, rules("three"))
 	f.wantSet("three")
 	old, err := f.Get(t.Context(), 1)
@@ -63,7 +62,7 @@ func TestPublishingWritesTheFileThroughItsLinkWithItsMode(t *testing.T) {
 	}
 }
 
-// The history outlives the process; an edit in between is a version more.
+// The history survives a restart, and an edit in between adds a version.
 func TestTheHistoryOfAFileOutlivesTheProcess(t *testing.T) {
 	path, dir := filepath.Join(t.TempDir(), "rules.yaml"), t.TempDir()
 	write(t, path, rules("one"))
@@ -84,8 +83,8 @@ func TestTheHistoryOfAFileOutlivesTheProcess(t *testing.T) {
 	open("three", 3)
 }
 
-// A history that cannot be written is said, and keeps nothing from being served
-// or published.
+// A history that cannot be written is logged. It prevents neither serving nor
+// publishing.
 func TestAHistoryThatCannotBeWrittenStopsNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, path, rules("one"))
@@ -104,7 +103,7 @@ func TestAHistoryThatCannotBeWrittenStopsNothing(t *testing.T) {
 }
 
 // Two processes share a file and its history, as the old and the new one do
-// while a server is replaced: a version has one number, and one author.
+// during a server update. Each version has one number and one author.
 func TestTwoProcessesShareTheHistoryOfAFile(t *testing.T) {
 	path, dir := filepath.Join(t.TempDir(), "rules.yaml"), t.TempDir()
 	write(t, path, rules("one"))
@@ -123,7 +122,7 @@ func TestTwoProcessesShareTheHistoryOfAFile(t *testing.T) {
 	if _, v := other.Current(); v.Number != 2 || v.Author != "Ann" {
 		t.Errorf("the other runs %+v", v.listed())
 	}
-	if v := published(t, other, file("two")); v.Number != 3 { // the same once more
+	if v := published(t, other, file("two")); v.Number != 3 { // the same content again
 		t.Errorf("published as %d", v.Number)
 	}
 	other.wantSet("two")
@@ -132,14 +131,14 @@ func TestTwoProcessesShareTheHistoryOfAFile(t *testing.T) {
 	}
 	one.drain("three")
 	other.wantSet("three")
-	must(t, replace(path, []byte(rules("four")))) // whole: one still looks at what it published
+	must(t, replace(path, []byte(rules("four")))) // atomic, because one still reads what it published
 	one.wantSet("four")
 	other.wantSet("four")
 	one.wantVersion(5)
 	other.wantVersion(5)
 }
 
-// drain takes sets up to one with these rules.
+// drain receives sets until the one with these rules.
 func (f *followed) drain(ids string) {
 	f.t.Helper()
 	for {
@@ -154,7 +153,7 @@ func (f *followed) drain(ids string) {
 	}
 }
 
-// Somebody edits the file that somebody else publishes to.
+// Somebody edits the file while somebody else publishes to it.
 func TestAnEditInBetweenIsAConflict(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, path, rules("one"))
@@ -213,8 +212,8 @@ func TestPublishingReplacesTheFilesOfAFolder(t *testing.T) {
 	}
 }
 
-// A process is killed between any two steps of writing a folder: whoever reads
-// next meets the version before or the version after.
+// A process is killed between any two steps of writing a folder. The next
+// reader sees the version before or the version after.
 func TestAFolderThatIsHalfWrittenIsReadWhole(t *testing.T) {
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "a.yaml"), rules("a"))
@@ -250,8 +249,8 @@ func TestAFolderThatIsHalfWrittenIsReadWhole(t *testing.T) {
 	}
 }
 
-// What a killed process left is put in place by the next that reads, once no
-// process can be about to do so.
+// The next reader settles the pending version of a killed process, once it is
+// too old for a running process to do so.
 func TestWhatAKilledProcessLeftIsPutInPlace(t *testing.T) {
 	folder := t.TempDir()
 	pending := filepath.Join(folder, pendingName)

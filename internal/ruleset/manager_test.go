@@ -12,7 +12,8 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// elsewhere is a source that tests break: a Memory behind it, as the others'.
+// elsewhere is a remote source that tests can break. A Memory holds its
+// versions.
 type elsewhere struct {
 	Memory
 
@@ -42,7 +43,7 @@ func (e *elsewhere) fail(err error) {
 	e.broken.err = err
 }
 
-// restore makes the source what it was at a version.
+// restore resets the source to its state at a version.
 func (e *elsewhere) restore(number uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -64,7 +65,7 @@ func (e *elsewhere) History(ctx context.Context, n int) ([]Version, error) {
 	return e.Memory.History(ctx, n)
 }
 
-// put publishes past every keeper.
+// put publishes to the source without a manager.
 func (e *elsewhere) put(t *testing.T, number uint64, text string) {
 	t.Helper()
 	files := []rule.File{{Name: "rules.yaml", Data: []byte(text)}}
@@ -73,7 +74,7 @@ func (e *elsewhere) put(t *testing.T, number uint64, text string) {
 	}
 }
 
-// start loads and runs a keeper of the source.
+// start loads and runs a manager of the source.
 func start(t *testing.T, e *elsewhere) *followed {
 	t.Helper()
 	f := newFollowed(t, Options{Source: e})
@@ -84,7 +85,7 @@ func start(t *testing.T, e *elsewhere) *followed {
 	return f
 }
 
-// wantBoth is for a set and an error that come at once.
+// wantBoth expects a set and an error, in either order.
 func (f *followed) wantBoth(ids, part string) {
 	f.t.Helper()
 	if got := idsOf(<-f.sets); got != ids {
@@ -148,7 +149,7 @@ func TestASourceThatWentBackIsNotFollowed(t *testing.T) {
 	f.wantError("the source has no version any more")
 	f.wantVersion(2)
 
-	// Publishing numbers it above everything that runs.
+	// A publish gets a number above that of every running version.
 	v, err := f.Publish(t.Context(), Change{Files: []rule.File{{Name: "a.yaml", Data: []byte(rules("new"))}}, Anyway: true, Author: "Ann"})
 	if err != nil || v.Number != 3 || v.Author != "Ann" || v.Time.IsZero() {
 		t.Fatalf("%+v, %v", v, err)
@@ -179,8 +180,8 @@ func TestARestartWithoutTheSourceRunsTheLocalCopy(t *testing.T) {
 	third.wantVersion(7)
 }
 
-// Each byte of the copy is destroyed in turn: a node starts from the copy before
-// it.
+// Each byte of the copy is corrupted in turn. A node then starts from the copy
+// before it.
 func TestADamagedLocalCopyIsNotRun(t *testing.T) {
 	e, dir := newElsewhere(), t.TempDir()
 	f := newFollowed(t, Options{Source: e, CopyDir: dir})
@@ -253,8 +254,8 @@ func TestMistakesAreNotPublished(t *testing.T) {
 	}
 }
 
-// Three looks fail before a source elsewhere counts as down, and one that
-// answers makes it up again.
+// A remote source counts as down after three failed looks and as up after one
+// success.
 func TestASourceIsDownAfterThreeFailedLooks(t *testing.T) {
 	e := newElsewhere()
 	looked := make(chan error, 100)
@@ -316,8 +317,8 @@ func TestOldVersionsInMemoryAndOnDiskLoseTheirFiles(t *testing.T) {
 	}
 }
 
-// A change of one rule is made on what is in force wherever the source has less
-// than that, or what cannot be used: else it would drop all the others.
+// A change of one rule starts from the rules in force if the source has an
+// older or unusable version. Otherwise it would drop all other rules.
 func TestAChangeIsMadeOnWhatIsInForceWhereTheSourceHasLess(t *testing.T) {
 	e := newElsewhere()
 	f := start(t, e)
@@ -351,7 +352,7 @@ func TestAChangeIsMadeOnWhatIsInForceWhereTheSourceHasLess(t *testing.T) {
 	}
 }
 
-// fleet is a source with a node that nobody can reach and that runs more.
+// fleet is a source with an unreachable node that runs a higher version.
 type fleet struct{ Memory }
 
 func (*fleet) Announce(context.Context, Node) error { return nil }
@@ -360,7 +361,8 @@ func (*fleet) Nodes(context.Context) ([]Node, error) {
 }
 
 // A node that starts after the source has lost everything has none of the rules
-// that the others run: one more, put there, would be all that is left of them.
+// that the other nodes run. A rule published through it would be the only one
+// left.
 func TestAPartIsNotChangedBehindTheOthers(t *testing.T) {
 	source := &fleet{}
 	k := NewManager(Options{Source: source, OnSet: func(*rule.Set, Version) {}})
@@ -376,7 +378,8 @@ func TestAPartIsNotChangedBehindTheOthers(t *testing.T) {
 	}
 }
 
-// Else that node would not take what is published after a backup was restored.
+// Otherwise that node would reject what is published after a backup was
+// restored.
 func TestAVersionIsNumberedAboveWhatAnyNodeRuns(t *testing.T) {
 	k := NewManager(Options{Source: &fleet{}, OnSet: func(*rule.Set, Version) {}})
 	v, err := k.Publish(t.Context(), Change{Files: []rule.File{{Name: "a.yaml", Data: []byte(rules("one"))}}})
@@ -385,8 +388,8 @@ func TestAVersionIsNumberedAboveWhatAnyNodeRuns(t *testing.T) {
 	}
 }
 
-// A node that starts from its copy is stale until the source has confirmed it, or
-// has given something newer.
+// A node that starts from its copy is stale until the source has confirmed the
+// copy or provided a newer version.
 func TestALocalCopyIsStaleUntilTheSourceConfirmsIt(t *testing.T) {
 	for name, publish := range map[string]bool{"confirmed": false, "replaced": true} {
 		t.Run(name, func(t *testing.T) {
@@ -436,8 +439,8 @@ func TestALocalCopyIsStaleUntilTheSourceConfirmsIt(t *testing.T) {
 	}
 }
 
-// A source that lists a version and does not give it is down after three looks,
-// too.
+// A source that lists a version but fails to return it is also down after three
+// looks.
 func TestASourceThatGivesNothingIsDown(t *testing.T) {
 	e := newElsewhere()
 	f := start(t, e)

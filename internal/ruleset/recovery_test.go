@@ -13,8 +13,8 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// What every reader takes for the rules of the folder was published, though a
-// file of it cannot be put in place yet.
+// A version is published once readers take it for the rules of the folder, even
+// if one of its files cannot be written yet.
 func TestAVersionThatCannotBePutInPlaceIsPublished(t *testing.T) {
 	dir := t.TempDir()
 	obstacle := filepath.Join(dir, "c.yaml", "sub")
@@ -39,9 +39,9 @@ func TestAVersionThatCannotBePutInPlaceIsPublished(t *testing.T) {
 	}
 }
 
-// A process that starts at once after the crash of another finds what that left
-// too young to be put in place, and comes back to it: an edit an hour later
-// counts.
+// A process that starts right after the crash of another finds a pending
+// version that is too young to settle. It returns to it later, so that an edit
+// an hour later takes effect.
 func TestWhatAKilledProcessLeftIsPutInPlaceSoon(t *testing.T) {
 	dir := t.TempDir()
 	next := []rule.File{{Name: "a.yaml", Data: []byte(rules("b"))}}
