@@ -96,7 +96,8 @@ func watch(t *testing.T, s ruleset.Source) chan struct{} {
 	return told
 }
 
-// A published version is announced, and who may not announce still publishes.
+// A published version is announced. A user that may not announce can still
+// publish.
 func TestAnnouncements(t *testing.T) {
 	p := redistest.Server(t)
 	s := open(t, single(p.Addr(), ""))
@@ -122,7 +123,7 @@ func TestAnnouncements(t *testing.T) {
 	}
 }
 
-// The rights are those that docs/rules-live.md names.
+// The rights are those in docs/rules-live.md.
 func TestTheRightsOfTheDocumentsAreEnough(t *testing.T) {
 	p := redistest.Server(t)
 	document, err := os.ReadFile("../../docs/rules-live.md")
@@ -155,7 +156,7 @@ func TestTheRightsOfTheDocumentsAreEnough(t *testing.T) {
 	}
 }
 
-// What somebody has added by hand is no reason to refuse the next version.
+// An entry that somebody has added by hand does not block the next version.
 func TestAnEntryThatIsNoVersion(t *testing.T) {
 	p := redistest.Server(t)
 	s := open(t, single(p.Addr(), ""))
@@ -180,8 +181,7 @@ func TestAnEntryThatIsNoVersion(t *testing.T) {
 	publish(7, 8)
 }
 
-// A number is given out once, also where somebody has deleted the version that
-// had it.
+// A number is given out once, even if its version was deleted.
 func TestADeletedVersionIsNoReasonToRefuseTheNext(t *testing.T) {
 	p := redistest.Server(t)
 	s := open(t, single(p.Addr(), ""))
@@ -194,7 +194,7 @@ func TestADeletedVersionIsNoReasonToRefuseTheNext(t *testing.T) {
 	if v, err := s.Publish(t.Context(), 9, ruletest.Rules(10, "next")); err != nil || v.Number != 11 {
 		t.Errorf("%+v, %v", v, err)
 	}
-	p.Must("XDEL", "stint:rules:{rules}:versions", "11-0", "9-0") // and none is left
+	p.Must("XDEL", "stint:rules:{rules}:versions", "11-0", "9-0") // no version is left
 	v, err := s.Publish(t.Context(), 0, ruletest.Rules(1, "first"))
 	if err != nil || v.Number != 12 {
 		t.Errorf("%+v, %v", v, err)
@@ -204,7 +204,7 @@ func TestADeletedVersionIsNoReasonToRefuseTheNext(t *testing.T) {
 	}
 }
 
-// A server that is not there yet is found when it comes, and no error shows the
+// A server that starts later is found when it is up, and no error contains the
 // password.
 func TestAServerThatIsAway(t *testing.T) {
 	p := redistest.Server(t, "--requirepass", "hunter2")
@@ -219,7 +219,7 @@ func TestAServerThatIsAway(t *testing.T) {
 	}
 	p.Restart()
 	redistest.Await(t, func() error { _, err := s.History(t.Context(), 1); return err })
-	<-told // by its subscription, or by a poll
+	<-told // from the subscription or a poll
 	p.Kill()
 	if _, err := s.History(t.Context(), 1); err == nil { // and not when the caller's patience is over: there is no bound to that here
 		t.Error("a server that is gone answers")
@@ -234,8 +234,8 @@ func TestWrongPrefixesAreRefused(t *testing.T) {
 	}
 }
 
-// rotate has a user whose password is changed, and whose connections are cut; the
-// source hears of the new one a while later.
+// rotate uses a user whose password is changed and whose connections are
+// closed. The source learns the new password a while later.
 func rotate(t *testing.T, o redisstore.Options, servers []*redistest.Process) {
 	t.Helper()
 	set := func(password string) {
@@ -305,8 +305,8 @@ func TestRepair(t *testing.T) {
 	})
 }
 
-// Ids that only the stream remembers, an announcement of a node that is none, and
-// keys of another type freeze nothing either.
+// Ids that only the stream remembers, an invalid node announcement, and keys of
+// another type do not block the source either.
 func TestRepairOfWhatIsInNoList(t *testing.T) {
 	p := redistest.Server(t)
 	const key = "stint:rules:{rules}:"
@@ -350,8 +350,8 @@ func TestRepairOfWhatIsInNoList(t *testing.T) {
 	}
 }
 
-// TestRepairOfAListOfAnotherType also goes on from the number that nodes run: they
-// would not follow a lower one.
+// TestRepairOfAListOfAnotherType also checks that numbers continue after the
+// number that nodes run, because nodes would reject a lower one.
 func TestRepairOfAListOfAnotherType(t *testing.T) {
 	p := redistest.Server(t)
 	const key = "stint:rules:{rules}:"
@@ -401,7 +401,7 @@ func TestRepairOfAListOfAnotherType(t *testing.T) {
 	}
 }
 
-// An announcement is no reason to number versions beyond what they can have.
+// An announcement cannot push numbers beyond the highest valid one.
 func TestAnAnnouncementUsesUpNoNumbers(t *testing.T) {
 	p := redistest.Server(t)
 	s := open(t, single(p.Addr(), ""))
