@@ -46,7 +46,7 @@ func TestPostgres(t *testing.T) {
 	t.Run("comesBackAfterARestart", func(t *testing.T) { comesBack(t, s) })
 }
 
-// Nodes that start together all want the tables.
+// Nodes that start together all create the tables.
 func makesTablesOnce(t *testing.T, s *pgtest.Server) {
 	var done sync.WaitGroup
 	for range 8 {
@@ -60,7 +60,7 @@ func makesTablesOnce(t *testing.T, s *pgtest.Server) {
 	done.Wait()
 }
 
-// Tables that somebody has dropped are there again for what is published next.
+// Dropped tables are created again for the next publish.
 func makesTablesAgain(t *testing.T, s *pgtest.Server) {
 	source := open(t, s, "dropped")
 	if _, err := source.Publish(t.Context(), 0, ruletest.Rules(1, "one")); err != nil {
@@ -83,8 +83,7 @@ func makesTablesAgain(t *testing.T, s *pgtest.Server) {
 	}
 }
 
-// announces waits far less than a poll could take to be due twice, and does so
-// thrice.
+// announces waits three times, each time far less than a poll interval.
 func announces(t *testing.T, s *pgtest.Server) {
 	one, other := open(t, s, "heard"), open(t, s, "heard")
 	told := watch(t, other)
@@ -99,7 +98,7 @@ func announces(t *testing.T, s *pgtest.Server) {
 	}
 }
 
-// awaitListening waits until a connection to the server hears announcements.
+// awaitListening waits until a connection listens for announcements.
 func awaitListening(t *testing.T, s *pgtest.Server) {
 	t.Helper()
 	c := connect(t, s)
@@ -113,7 +112,7 @@ func awaitListening(t *testing.T, s *pgtest.Server) {
 	})
 }
 
-// connect is a connection of the test's own.
+// connect returns a connection of the test's own.
 func connect(t *testing.T, s *pgtest.Server) *pgx.Conn {
 	t.Helper()
 	c, err := pgx.Connect(t.Context(), strings.Replace(s.URL(), "?", "?password=secret%25%3A%2F%3F%23%40pw&", 1))
@@ -169,8 +168,8 @@ func TestWrongOptionsAreRefusedWithoutThePassword(t *testing.T) {
 	}
 }
 
-// passwordIsRotated: every connection that is made shows the password of the
-// moment, that for announcements too.
+// passwordIsRotated checks that every new connection uses the current password,
+// including the one for announcements.
 func passwordIsRotated(t *testing.T, s *pgtest.Server) {
 	file := filepath.Join(t.TempDir(), "password")
 	write := func(password string) {
@@ -219,7 +218,8 @@ func passwordIsRotated(t *testing.T, s *pgtest.Server) {
 	awaitListening(t, s)
 }
 
-// repairs also forgets rows that no version could be, and reads past them.
+// repairs also checks that rows that cannot be versions are skipped by reads
+// and removed by a repair.
 func repairs(t *testing.T, s *pgtest.Server) {
 	n := 0
 	c := connect(t, s)
