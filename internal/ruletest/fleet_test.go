@@ -22,11 +22,11 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// patience bounds every wait. No test waits so long when it passes.
+// patience is the timeout of every wait. A passing test waits much less.
 const patience = 30 * time.Second
 
-// binary is the program under test, built once; empty when tests are to be
-// short.
+// binary is the path of the program under test, which is built once. It is
+// empty in short mode.
 var binary string
 
 func TestMain(m *testing.M) {
@@ -67,13 +67,13 @@ func skipShort(t *testing.T) {
 type node struct {
 	t      *testing.T
 	cmd    *exec.Cmd
-	log    *bytes.Buffer // read it once ended is closed
+	log    *bytes.Buffer // read it only after ended is closed
 	ended  chan struct{}
 	addr   string // of the check API
 	client *http.Client
 }
 
-// startNode starts a server of these rules and waits until it is ready.
+// startNode starts a server with these rules and waits until it is ready.
 func startNode(t *testing.T, stateDir string, args ...string) *node {
 	t.Helper()
 	n := &node{t: t, log: &bytes.Buffer{}, ended: make(chan struct{}), client: &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}
@@ -119,15 +119,15 @@ func (n *node) read(pipe io.Reader, ready chan<- string) {
 	}
 }
 
-// kill ends the process as a crash does.
+// kill ends the process without a shutdown, as a crash would.
 func (n *node) kill() {
-	_ = n.cmd.Process.Kill() // an error: it has ended
+	_ = n.cmd.Process.Kill() // fails if the process has ended
 	<-n.ended
 	_ = n.cmd.Wait()
 	n.client.CloseIdleConnections()
 }
 
-// decision is what matters here of an answer of the check API.
+// decision is the part of a check API answer that these tests need.
 type decision struct {
 	Allowed bool   `json:"allowed"`
 	Rule    string `json:"rule"`
@@ -138,7 +138,7 @@ type decision struct {
 	} `json:"limits"`
 }
 
-// check asks the rules about one caller.
+// check decides one request of one caller.
 func (n *node) check() (d decision, err error) {
 	r, err := n.client.Post("http://"+n.addr+"/v1/check", "application/json", strings.NewReader(`{"attributes":{"api_key":"k","path":"/"}}`))
 	if err != nil {
@@ -155,7 +155,7 @@ func (n *node) check() (d decision, err error) {
 	return d, json.Unmarshal(body, &d)
 }
 
-// operator publishes to the source of a fleet.
+// operator publishes versions to the source of a fleet.
 type operator struct {
 	t *testing.T
 	*ruleset.Manager
@@ -180,8 +180,8 @@ func (o *operator) publish(text string) ruleset.Version {
 	return v
 }
 
-// push publishes without parsing first, which would take the processor from the
-// servers that are measured.
+// push publishes without parsing first, because parsing would take processor
+// time from the measured servers.
 func (o *operator) push(text string) {
 	o.t.Helper()
 	newest, err := o.History(o.t.Context(), 1)
@@ -195,8 +195,8 @@ func (o *operator) push(text string) {
 	}
 }
 
-// manyRules is a set of n rules that all name a version: requests match the
-// first, the middle and the last of them.
+// manyRules returns a set of n rules that all carry a version. Requests match
+// the first, the middle and the last of them.
 func manyRules(version, n int) string {
 	var b strings.Builder
 	b.WriteString("rules:\n")
@@ -210,7 +210,7 @@ func manyRules(version, n int) string {
 	return b.String()
 }
 
-// server is a Redis of the test's own.
+// server starts a Redis for one test.
 func server(t *testing.T) (*redistest.Process, string) {
 	t.Helper()
 	skipShort(t)

@@ -18,7 +18,8 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// The test runs itself as the process that is killed, by these variables.
+// The test starts itself as the process to kill and configures it by these
+// variables.
 const (
 	victimKind   = "STINT_RULETEST_VICTIM"
 	victimFolder = "STINT_RULETEST_FOLDER"
@@ -50,7 +51,7 @@ func keeperOf(kind, dir string, onSet func(*rule.Set, ruleset.Version)) *ruleset
 	return ruleset.NewManager(o)
 }
 
-// victimFiles are big enough that writing them takes a while, and each names its
+// victimFiles returns files that take a while to write and that each name their
 // version. A folder has two.
 func victimFiles(kind string, n int) []rule.File {
 	a := []byte(manyRules(n, 300))
@@ -60,8 +61,8 @@ func victimFiles(kind string, n int) []rule.File {
 	return []rule.File{{Name: "a.yaml", Data: a}, {Name: "b" + strconv.Itoa(n%3) + ".yaml", Data: fmt.Appendf(nil, "rules: [{id: v%d-b, limit: 1/s}]\n", n)}}
 }
 
-// beVictim publishes versions until it is killed, and prints the number of each
-// once it is published.
+// beVictim publishes versions until it is killed and prints the number of each
+// after it is published.
 func beVictim(kind, dir string) error {
 	k := keeperOf(kind, dir, func(*rule.Set, ruleset.Version) {})
 	if err := k.Load(context.Background()); err != nil {
@@ -76,8 +77,9 @@ func beVictim(kind, dir string) error {
 	}
 }
 
-// A process that writes versions is killed at any instant: the next one meets
-// the version that was last said to be published, or the one after it, whole.
+// A process that writes versions is killed at any instant. The next process
+// reads the last version that was reported as published, or the one after it,
+// complete.
 func TestKilledWhileWritingLeavesTheVersionBeforeOrAfter(t *testing.T) {
 	t.Parallel()
 	kills := 40
@@ -112,8 +114,8 @@ func TestKilledWhileWritingLeavesTheVersionBeforeOrAfter(t *testing.T) {
 	}
 }
 
-// killed runs a victim for some milliseconds after its first version, and
-// returns the last that it said to have published, 0 for none.
+// killed runs a victim for some milliseconds after its first version. It
+// returns the last version that the victim reported as published, or 0.
 func killed(t *testing.T, kind, dir string) (last int) {
 	t.Helper()
 	c := exec.Command(os.Args[0])
@@ -141,15 +143,15 @@ func killed(t *testing.T, kind, dir string) (last int) {
 	}
 	_ = c.Wait() // killed
 	lines := strings.Split(said, "\n")
-	last, err = strconv.Atoi(lines[len(lines)-2]) // what follows the last newline is no whole number
+	last, err = strconv.Atoi(lines[len(lines)-2]) // the text after the last newline may be incomplete
 	if err != nil {
 		t.Fatalf("%q", said)
 	}
 	return last
 }
 
-// survivor loads what is there, holds that it is one version whole, and returns
-// which.
+// survivor loads the rules, checks that they are one complete version, and
+// returns its number.
 func survivor(t *testing.T, kind, dir string) int {
 	t.Helper()
 	var set *rule.Set

@@ -22,8 +22,7 @@ func awaitSubscribers(t *testing.T, p *redistest.Process) {
 	})
 }
 
-// callers check as fast as they are answered, or with pauses, and judge every
-// answer.
+// callers send requests back to back or with pauses, and validate every answer.
 type callers struct {
 	t     *testing.T
 	node  *node
@@ -62,7 +61,7 @@ func (c *callers) run() {
 	}
 }
 
-// whole holds that a request was decided by the three rules of one version.
+// whole checks that a request was decided by the three rules of one version.
 func whole(d decision) error {
 	if len(d.Limits) != 3 {
 		return fmt.Errorf("decided by %d rules, want 3: %+v", len(d.Limits), d)
@@ -76,7 +75,7 @@ func whole(d decision) error {
 	return nil
 }
 
-// end returns the times, sorted.
+// end stops the callers and returns the sorted response times.
 func (c *callers) end() []time.Duration {
 	c.t.Helper()
 	c.stop.Store(true)
@@ -90,8 +89,8 @@ func (c *callers) end() []time.Duration {
 
 func p99(d []time.Duration) time.Duration { return d[len(d)*99/100] }
 
-// While a set of a thousand rules changes a hundred times no request fails, and
-// each is decided by one version whole.
+// While a set of a thousand rules changes a hundred times, no request fails and
+// each is decided by one complete version.
 func TestNoRequestFailsDuringAHundredChanges(t *testing.T) {
 	p, url := server(t)
 	ann := newOperator(t, p.Addr())
@@ -103,9 +102,10 @@ func TestNoRequestFailsDuringAHundredChanges(t *testing.T) {
 	t.Logf("100 changes: %d requests, none failed; p99 %v, most %v", len(took), p99(took), took[len(took)-1])
 }
 
-// How far changes move the p99 is judged by the best of a few rounds, in each of
-// which calm and change take turns, and only where calm is calm: what else the
-// machine does moves it far more.
+// Each round measures the p99 with and without changes in turns. The best round
+// counts, because other load on the machine has a far larger effect than the
+// changes. Rounds whose p99 without changes is not below calmEnough do not
+// count.
 func TestChangesDoNotMoveTheTail(t *testing.T) {
 	p, url := server(t)
 	ann := newOperator(t, p.Addr())
@@ -135,11 +135,11 @@ func TestChangesDoNotMoveTheTail(t *testing.T) {
 	t.Errorf("the p99 moves by × %.2f at best, want 1.2", best)
 }
 
-// calmEnough is a p99 without changes above which the machine, and not the
-// server, is what is measured.
+// calmEnough is the p99 without changes above which the measurement shows the
+// machine's load, not the server.
 const calmEnough = 3 * time.Millisecond
 
-// paced is two seconds of requests, with a change in the first.
+// paced sends requests for two seconds, with a change in the first second.
 func paced(t *testing.T, n *node, change func()) []time.Duration {
 	t.Helper()
 	c := call(t, n, 4, time.Millisecond)
@@ -148,7 +148,7 @@ func paced(t *testing.T, n *node, change func()) []time.Duration {
 	return c.end()
 }
 
-// pauses does something so many times, with a pause after each.
+// pauses calls the function n times, with a pause after each call.
 func pauses(n int, pause time.Duration, do func(i int)) {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()

@@ -13,7 +13,7 @@ import (
 
 const fleetSize = 20
 
-// The bars, and how often a change is made.
+// The bounds to meet, and the interval between changes.
 const (
 	enforcedBy   = 2 * time.Second
 	ninetyNinth  = 500 * time.Millisecond
@@ -36,8 +36,8 @@ func TestAChangeIsEnforcedByAll(t *testing.T) {
 	}
 }
 
-// A change that nobody is told of is found by whoever asks. It takes long, and
-// next to nothing of the processor.
+// Without announcements, a change is found by polling. This takes long, but
+// next to no processor time.
 func TestAChangeIsEnforcedByAllWithoutAnnouncements(t *testing.T) {
 	t.Parallel()
 	p, ann, fleet := announced(t)
@@ -49,7 +49,7 @@ func TestAChangeIsEnforcedByAllWithoutAnnouncements(t *testing.T) {
 	}
 }
 
-// announced is a fleet that is told of changes, and who makes them.
+// announced is a fleet that receives announcements, and its operator.
 func announced(t *testing.T) (*redistest.Process, *operator, []*node) {
 	t.Helper()
 	p, url := server(t)
@@ -69,8 +69,8 @@ func startFleet(t *testing.T, url string) []*node {
 	return fleet
 }
 
-// enforce publishes versions from first on, one after the other, and returns how
-// long each node took to enforce each, sorted.
+// enforce publishes versions from first on, one after the other. It returns the
+// sorted times that the nodes took to enforce them.
 func enforce(t *testing.T, ann *operator, fleet []*node, first, n int) []time.Duration {
 	t.Helper()
 	var mu sync.Mutex
@@ -96,7 +96,7 @@ func enforce(t *testing.T, ann *operator, fleet []*node, first, n int) []time.Du
 	return took
 }
 
-// awaitVersion asks a node until it decides by a version.
+// awaitVersion sends requests to a node until it decides by a version.
 func awaitVersion(n *node, version int, begun time.Time) (time.Duration, error) {
 	tick := time.NewTicker(askedEvery)
 	defer tick.Stop()

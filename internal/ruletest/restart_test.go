@@ -28,9 +28,9 @@ func runs(t *testing.T, n *node, version int) {
 	})
 }
 
-// A node is killed and starts again while the source is away: it decides by what
-// it had, and goes on when the source is back. One that has nothing decides by
-// the built-in rules.
+// A node is killed and starts again while the source is down. It decides by its
+// local copy, and updates when the source is back. A node without a copy
+// decides by the built-in rules.
 func TestANodeStartsWithoutItsSource(t *testing.T) {
 	p, address := server(t)
 	ann := newOperator(t, p.Addr())
@@ -62,8 +62,8 @@ func TestANodeStartsWithoutItsSource(t *testing.T) {
 	}
 }
 
-// awaitHealth waits until a node's readiness page says some things. It says
-// that it is stale exactly when that is one of them.
+// awaitHealth waits until a node's readiness page contains the given texts. The
+// page must say STALE exactly if that is one of them.
 func (n *node) awaitHealth(parts ...string) {
 	n.t.Helper()
 	redistest.Await(n.t, func() error {
@@ -85,7 +85,7 @@ func (n *node) awaitHealth(parts ...string) {
 	})
 }
 
-// A source that accepts connections and answers nothing holds no start up.
+// A source that accepts connections but never answers does not block the start.
 func TestANodeStartsBesideASourceThatIsSilent(t *testing.T) {
 	p, address := server(t)
 	p.Freeze()
@@ -99,7 +99,8 @@ func TestANodeStartsBesideASourceThatIsSilent(t *testing.T) {
 	runs(t, n, 1)
 }
 
-// Three nodes follow PostgreSQL, and each says what it runs.
+// Three nodes use PostgreSQL as their source and announce the version that they
+// run.
 func TestNodesFollowPostgres(t *testing.T) {
 	skipShort(t)
 	s := pgtest.Start(t)

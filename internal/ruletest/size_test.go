@@ -13,9 +13,10 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-const rounds = 5 // the best of which counts: the machine does other things
+const rounds = 5 // the best round counts, because the machine has other load
 
-// tenThousand is rules of which a request for /orders/7 matches one.
+// tenThousand returns ten thousand rules, of which one matches a request for
+// /orders/7.
 func tenThousand() rule.File {
 	var b strings.Builder
 	b.WriteString("rules:\n")
@@ -42,9 +43,8 @@ func TestTenThousandRulesLoadInHalfASecond(t *testing.T) {
 	}
 }
 
-// processorTime is what this process has had of all processors, collecting
-// garbage included: on a machine that does other things, the clock on the wall
-// judges those.
+// processorTime returns the processor time of this process, including garbage
+// collection. Wall-clock time would also measure other load on the machine.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var use syscall.Rusage
@@ -64,7 +64,7 @@ func TestMatchingAmongTenThousandRulesAddsLittle(t *testing.T) {
 	}
 }
 
-// decideTime is the time of one check.
+// decideTime returns the time of one check.
 func decideTime(t *testing.T, file rule.File) time.Duration {
 	t.Helper()
 	set, err := rule.Parse(file)

@@ -11,8 +11,9 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// Two nodes with different versions of one rule count together: raising and
-// lowering the limit hands out nothing anew, and takes nothing that was left.
+// Two nodes with different versions of one rule share one count. Raising or
+// lowering the limit neither grants used allowance again nor removes unused
+// allowance.
 func TestVersionsThatDifferCountTogether(t *testing.T) {
 	p, url := server(t)
 	for _, algorithm := range []string{"token_bucket", "fixed_window", "sliding_window_counter", "sliding_window_log", "quota"} {
@@ -21,7 +22,7 @@ func TestVersionsThatDifferCountTogether(t *testing.T) {
 			low := startNode(t, "off", "--store", url, "--rules", limitFile(t, algorithm, 10))
 			high := startNode(t, "off", "--store", url, "--rules", limitFile(t, algorithm, 30))
 			used := 0
-			for i := range 60 { // by turns, until neither admits
+			for i := range 60 { // alternate between the nodes until both deny
 				n := low
 				if i%2 == 1 {
 					n = high
@@ -35,7 +36,7 @@ func TestVersionsThatDifferCountTogether(t *testing.T) {
 				}
 			}
 			want := 30
-			if algorithm == "token_bucket" { // whoever is capped at 10 lets the rest go
+			if algorithm == "token_bucket" { // a bucket that is capped at 10 discards the rest
 				want = 10
 			}
 			if used < want || used > 30 {
@@ -51,8 +52,9 @@ func TestVersionsThatDifferCountTogether(t *testing.T) {
 	}
 }
 
-// A limit is raised and lowered again and again while two nodes serve a caller
-// that asks for all it can get: in the end it has had the greater limit once.
+// A limit is raised and lowered repeatedly while two nodes serve a caller that
+// takes all it can get. In the end the caller has received the larger limit
+// once.
 func TestALimitThatChangesUnderLoadIsHandedOutOnce(t *testing.T) {
 	p, url := server(t)
 	for _, algorithm := range []string{"token_bucket", "fixed_window", "sliding_window_counter", "sliding_window_log", "quota"} {
@@ -80,10 +82,10 @@ func TestALimitThatChangesUnderLoadIsHandedOutOnce(t *testing.T) {
 			}
 			pauses(20, 10*time.Millisecond, func(i int) { ann.publish(limitText(algorithm, 10+20*(i%2))) })
 			least := int64(30)
-			if algorithm == "token_bucket" { // lowering caps what is left
+			if algorithm == "token_bucket" { // lowering the limit caps the remaining tokens
 				least = 10
 			}
-			redistest.Await(t, func() error { // the last change raised it
+			redistest.Await(t, func() error { // the last change raised the limit
 				if got := admitted.Load(); got < least {
 					return fmt.Errorf("admitted %d, want %d", got, least)
 				}
@@ -106,7 +108,7 @@ func limitFile(t *testing.T, algorithm string, limit int) string {
 	return path
 }
 
-// limitText is one rule of one limit, which a day or more replenishes.
+// limitText returns one rule with one limit that takes a day or more to refill.
 func limitText(algorithm string, limit int) string {
 	window := "window: 24h"
 	if algorithm == "quota" {
