@@ -7,8 +7,8 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// BenchmarkTake is one check of a rule: by the store alone, by the store that
-// punishes, and of a rule with a penalty.
+// BenchmarkTake measures one check of a rule: by the store alone, by the
+// punishing store, and for a rule with a penalty.
 func BenchmarkTake(b *testing.B) {
 	set, err := rule.Parse(rule.File{Name: "rules.yaml", Data: []byte("rules:\n" +
 		"  - {id: plain, match: {path: /plain}, limit: 90000000, window: 1s}\n" +

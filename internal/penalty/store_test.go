@@ -14,7 +14,7 @@ import (
 	"github.com/stintdev/stint/storetest"
 )
 
-// heard counts what an observer hears.
+// heard is an observer that counts its calls.
 type heard struct{ cooldowns, bans, turnedAway atomic.Int64 }
 
 func (h *heard) Began(p *Punishment) {
@@ -26,13 +26,13 @@ func (h *heard) Began(p *Punishment) {
 }
 func (h *heard) Denied(string) { h.turnedAway.Add(1) }
 
-// counted counts the calls to a store, and lets a test come in between two.
+// counted is a store that counts calls and can run a function before one.
 type counted struct {
 	stint.Store
 
 	calls  atomic.Int64
 	fail   atomic.Bool
-	before func(stint.Claim) // once; of a call of groups, the first claim
+	before func(stint.Claim) // runs once; receives the first claim of a group call
 	after  func([]stint.Decision)
 }
 
@@ -57,8 +57,8 @@ func (c *counted) TakeGroups(ctx context.Context, groups []stint.Group, out []st
 	return err
 }
 
-// come counts a call. A store that is reached by a network asks nobody for who
-// has gone.
+// come counts a call. It fails for a cancelled context, as a store behind a
+// network does.
 func (c *counted) come(ctx context.Context, claim stint.Claim) error {
 	c.calls.Add(1)
 	if f := c.before; f != nil {
@@ -67,7 +67,7 @@ func (c *counted) come(ctx context.Context, claim stint.Claim) error {
 	return ctx.Err()
 }
 
-// world is rules over a store that punishes, at a time that the test moves.
+// world holds rules over a punishing store, and a clock that the test advances.
 type world struct {
 	heard
 
@@ -100,7 +100,7 @@ func (w *world) use(rules string) {
 
 func (w *world) pass(d time.Duration) { w.now += d.Microseconds() }
 
-// ask decides a request of a key that costs 1.
+// ask decides a request of a key with cost 1.
 func (w *world) ask(key string) rule.Outcome {
 	w.t.Helper()
 	o, err := w.set.Decide(w.t.Context(), w.store, rule.Map{"api_key": key, "ip": "192.0.2.1", "path": "/"}, 1)
@@ -110,8 +110,8 @@ func (w *world) ask(key string) rule.Outcome {
 	return o
 }
 
-// denied asks n times, each of which must be denied, and returns the last
-// retry time.
+// denied sends n requests that must all be denied and returns the last retry
+// time.
 func (w *world) denied(key string, n int) (retry time.Duration) {
 	w.t.Helper()
 	for range n {
@@ -148,7 +148,7 @@ func TestCooldownsGrowAndEndInABan(t *testing.T) {
 	for i, want := range []time.Duration{10 * time.Second, 30 * time.Second, 40 * time.Second, 30 * time.Minute, 30 * time.Minute} {
 		n := 3
 		if i == 0 {
-			n = 1 // two have struck already
+			n = 1 // two strikes are already recorded
 		}
 		if got := w.denied("k", n); got != want {
 			t.Errorf("punishment %d: %v, want %v", i+1, got, want)
@@ -157,7 +157,7 @@ func TestCooldownsGrowAndEndInABan(t *testing.T) {
 		if o := w.ask("k"); o.Allowed() || o.Decision.RetryAfter != time.Microsecond {
 			t.Errorf("punishment %d: over too early: %+v", i+1, o.Decision)
 		}
-		w.pass(2 * time.Minute) // strikes are forgotten
+		w.pass(2 * time.Minute) // the strikes expire
 		w.allowed("k")
 	}
 	if w.cooldowns.Load() != 3 || w.bans.Load() != 2 {
@@ -202,7 +202,7 @@ func TestPunishmentIsOfOneKeyAndChargesNothing(t *testing.T) {
 	w := newWorld(t, tenASecond+"  - {id: all, by: [ip], limit: 100, window: 1h}\n")
 	w.allowed("k")
 	w.denied("k", 3)
-	w.pass(5 * time.Second) // the limit itself would allow now
+	w.pass(5 * time.Second) // the limit itself would admit now
 	o := w.ask("k")
 	if o.Allowed() || o.Hits[o.Face].Rule.ID != "api" || o.Decision.RetryAfter != 5*time.Second || o.Decision.Remaining != 0 {
 		t.Errorf("%+v", o.Decision)
@@ -289,7 +289,7 @@ rules:
     limits: [{limit: 1, window: 1h}, {limit: 2, window: 60}]
     penalty: {after: 1, cool_down: 2h, max: 2h}
 `)
-	w.allowed("k") // charges both; then one of them denies
+	w.allowed("k") // charges both limits; afterwards one of them denies
 	w.allowed("k")
 	if w.cooldowns.Load() != 0 {
 		t.Error("punished though one of the limits admits")
@@ -346,7 +346,7 @@ func TestNodesThatShareAStorePunishTogether(t *testing.T) {
 		t.Fatal("denied")
 	}
 	var wg sync.WaitGroup
-	for i := range 20 { // strikes of three nodes at once
+	for i := range 20 { // concurrent strikes of three nodes
 		wg.Go(func() { ask(nodes[i%3]) })
 	}
 	wg.Wait()

@@ -15,8 +15,8 @@ rules:
   - {id: api, limit: 1, window: 1h, penalty: {after: 1, cool_down: 2h, max: 8h}}
 `
 
-// inBetween lets something happen once, before the next call for a limit of a
-// name and a cost.
+// inBetween runs a function once, before the next call for a limit with a given
+// name and cost.
 func (w *world) inBetween(name string, cost func(int64) bool, do func()) {
 	w.inner.before = func(c stint.Claim) {
 		if c.Limit.Name() == name && cost(c.Cost) {
@@ -64,7 +64,7 @@ func TestPunishmentsUnderASecondGrowToo(t *testing.T) {
 	}
 }
 
-// gate is how long a key is still punished.
+// gate returns the remaining punishment of a key.
 func (w *world) gate(key string) time.Duration {
 	w.t.Helper()
 	d, err := w.inner.Take(w.t.Context(), stint.Claim{Key: key, Limit: w.set.Rules()[0].Penalty.Gate})
@@ -88,7 +88,7 @@ func TestADenialWhileAPunishmentBeginsDoesNotEarnTheNext(t *testing.T) {
 func TestStrikesOfWhichNothingCameAreCountedAnew(t *testing.T) {
 	w := newWorld(t, tenASecond)
 	w.allowed("k")
-	left := stint.Claim{Key: "k", Limit: w.set.Rules()[0].Penalty.Strikes, Cost: 3} // by a node that ended then
+	left := stint.Claim{Key: "k", Limit: w.set.Rules()[0].Penalty.Strikes, Cost: 3} // by a node that then crashed
 	if _, err := w.inner.Take(t.Context(), left); err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestWhatIsForgottenBeginsAnewAfterTheWorst(t *testing.T) {
 		w.pass(w.denied("k", 3))
 		w.allowed("k")
 	}
-	w.pass(time.Hour) // since the last began: an hour and a half
+	w.pass(time.Hour) // an hour and a half since the last punishment began
 	w.allowed("k")
 	if got := w.denied("k", 3); got != 10*time.Second {
 		t.Errorf("%v", got)
@@ -237,7 +237,7 @@ func TestPeeksSeeAPunishmentAndEarnNone(t *testing.T) {
 	}
 	w.allowed("k")
 	w.denied("k", 3)
-	w.pass(4 * time.Second) // the limit itself is as if never used
+	w.pass(4 * time.Second) // the limit's state has expired
 	turnedAway := w.turnedAway.Load()
 	for range 10 {
 		if d := peek(); d.Remaining != 0 || d.ResetAfter != 6*time.Second || d.NextAfter != 6*time.Second {
@@ -305,7 +305,7 @@ func TestCostsThatNeverFitAreNoStrikes(t *testing.T) {
 func TestOnlyWhoTookTheLastStrikePunishes(t *testing.T) {
 	w := newWorld(t, tenASecond)
 	w.allowed("k")
-	strikes := stint.Claim{Key: "k", Limit: w.set.Rules()[0].Penalty.Strikes, Cost: 3} // another node has, and is about to
+	strikes := stint.Claim{Key: "k", Limit: w.set.Rules()[0].Penalty.Strikes, Cost: 3} // another node has recorded them and is about to punish
 	if _, err := w.inner.Take(t.Context(), strikes); err != nil {
 		t.Fatal(err)
 	}
