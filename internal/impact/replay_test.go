@@ -9,11 +9,11 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// A load test has one key, and a server behind a proxy that it does not trust
-// one address.
+// A load test has one key, and a server behind an untrusted proxy sees one
+// address.
 func TestAFloodOfFewCallersIsKept(t *testing.T) {
 	for _, callers := range []int{1, 3} {
-		samples := 4 // each has a seed of its own
+		samples := 4 // each sample has its own seed
 		if testing.Short() {
 			samples = 1
 		}
@@ -38,7 +38,7 @@ func TestAPauseEnds(t *testing.T) {
 	l := newLive(t, "rules: [{id: r, limit: 100000000/s}]")
 	name := "one"
 	for l.request(name); l.sample.events[len(l.sample.events)-1].hash&1 == 0; l.request(name) {
-		name += "e" // until it is one whom thinning out would lose at once
+		name += "e" // find a name that a larger mask would drop at once
 	}
 	for range 2 * burst {
 		l.request(name)
@@ -55,7 +55,7 @@ func TestAPauseEnds(t *testing.T) {
 	}
 }
 
-// A clock that is put back by an hour blinds nobody for an hour.
+// A clock that is set back by an hour does not stop sampling for an hour.
 func TestAClockThatIsPutBack(t *testing.T) {
 	l := newLive(t, "rules: [{id: r, limit: 100000000/s}]")
 	for range 2 * burst {
@@ -72,13 +72,13 @@ func TestAClockThatIsPutBack(t *testing.T) {
 	}
 }
 
-// Who comes ten times as often as it may is let through at other moments when
-// it is told again, and no less often.
+// A caller at ten times its limit is admitted at different moments in a replay,
+// but no less often.
 func TestWhoHammersAtALimitLosesNothingByTheSameRules(t *testing.T) {
 	l := newLive(t, "rules: [{id: r, limit: 10, window: 1s, capacity: 1}]")
 	for i := range 7000 {
 		l.request("k")
-		if i == 999 { // the first part is forgotten, and with it when the bucket was full
+		if i == 999 { // the sample loses the first part, and with it the time when the bucket was full
 			l.time = l.time.Add(Window - 7*time.Second)
 		}
 		l.time = l.time.Add(9777 * time.Microsecond)
@@ -96,8 +96,8 @@ func TestWhoHammersAtALimitLosesNothingByTheSameRules(t *testing.T) {
 	}
 }
 
-// Who waits exactly as long as it was told is not late by how long it took to
-// keep the request before.
+// A caller that waits exactly as long as it was told is not denied because of
+// the time that sampling took.
 func TestRequestsAreTriedAtTheTimeAtWhichTheyWereDecided(t *testing.T) {
 	l := newLive(t, "rules: [{id: r, limit: 10, window: 1s, capacity: 1}]")
 	decided := l.time
@@ -110,15 +110,14 @@ func TestRequestsAreTriedAtTheTimeAtWhichTheyWereDecided(t *testing.T) {
 	if got := l.replay("rules: [{id: r, limit: 10, window: 1s, capacity: 1}]"); got.Allowed != 200 || got.Denied != 0 {
 		t.Errorf("%+v", got)
 	}
-	l.sample.now = func() time.Time { return l.time.Add(time.Hour) } // as of a store whose clock is wrong
+	l.sample.now = func() time.Time { return l.time.Add(time.Hour) } // simulates a store with a wrong clock
 	l.request("other")
 	if got := l.replay("rules: []"); got.Requests != 1 || !got.Since.Equal(l.sample.now()) {
 		t.Errorf("%+v", got)
 	}
 }
 
-// A set in which every rule counts each request takes neither time nor memory
-// without end.
+// A set in which every rule matches each request has bounded time and memory.
 func TestAReplayIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a second")
@@ -151,7 +150,8 @@ func TestATallyForgets(t *testing.T) {
 	}
 }
 
-// What never fits is no matter of whose turn it is.
+// A request that never fits is not explained by another request taking its
+// place.
 func TestACostThatDoesNotFitAnyMoreIsDenied(t *testing.T) {
 	l := newLive(t, "rules: [{id: r, limit: 10, window: 1s}]")
 	for range 3 {

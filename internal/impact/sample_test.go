@@ -11,8 +11,8 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// live is rules that decide requests, a sample that hears of them, and a time
-// that the test moves.
+// live holds rules that decide requests, a sample that observes them, and a
+// clock that the test advances.
 type live struct {
 	t      *testing.T
 	set    *rule.Set
@@ -72,7 +72,7 @@ func TestReplaySaysWhomAChangeWouldDeny(t *testing.T) {
 	if same.Requests != 660 || same.Allowed != 660 || same.Denied != 0 || same.OneIn != 1 || same.Refused(0) {
 		t.Errorf("the same rules: %+v", same)
 	}
-	// 50 of 60 for each of eleven callers, and what refills within six seconds.
+	// 50 of 60 for each of eleven callers, plus the refill of six seconds.
 	half := l.replay("rules: [{id: r, limit: 50, window: 600s}]")
 	if half.Denied != 11*10 || half.Callers != 11 || !half.Refused(0.16) || half.Refused(0.17) {
 		t.Errorf("half: %+v", half)
@@ -106,7 +106,7 @@ func TestASampleForgets(t *testing.T) {
 	}
 }
 
-// Of a caller who is kept, everything is: a tenth of each caller's requests
+// All requests of a kept caller are kept. A tenth of each caller's requests
 // would look as if nobody were near a limit.
 func TestAFloodThinsOutCallersAndNotRequests(t *testing.T) {
 	l := newLive(t, "rules: [{id: r, limit: 1000000/s}]")
@@ -186,7 +186,7 @@ func BenchmarkAdd(b *testing.B) {
 			var s *Sample
 			if with == "on" {
 				s = New(nil)
-				s.mask.Store(pause >> 1) // as under load
+				s.mask.Store(pause >> 1) // simulates load
 			}
 			b.ReportAllocs()
 			for b.Loop() {
@@ -199,8 +199,8 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// What uses nothing, and who was turned away whatever the limits, would be no
-// part of what a change denies.
+// Requests with cost 0 and requests on a deny list cannot be denied by a change
+// of limits, so they are not sampled.
 func TestPeeksAndThoseOnTheDenyListAreNotKept(t *testing.T) {
 	l := newLive(t, "rules: [{id: a, limit: 100/s}]\ndeny: [banned]")
 	l.request("banned")
