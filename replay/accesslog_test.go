@@ -134,7 +134,7 @@ func FuzzCombined(f *testing.F) {
 			t.Fatalf("%q: read as %+v", line, e)
 		}
 		ip, ok := all.Attribute("ip")
-		if ok == strings.HasPrefix(line, "- ") || strings.Contains(ip, " ") { // a hyphen is no value
+		if ok == strings.HasPrefix(line, "- ") || strings.Contains(ip, " ") { // a hyphen means no value
 			t.Fatalf("%q: ip is %q", line, ip)
 		}
 		for _, f := range all {

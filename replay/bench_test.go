@@ -10,8 +10,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// recording is JSON lines of 1000 events a second by many keys, out of order
-// within the jitter.
+// recording returns JSON lines of 1000 events a second with many keys, out of
+// order within the jitter.
 func recording(events, keys int, jitter int64) []byte {
 	var text bytes.Buffer
 	random := rand.New(rand.NewPCG(1, 2))
@@ -28,8 +28,8 @@ func recording(events, keys int, jitter int64) []byte {
 	return text.Bytes()
 }
 
-// BenchmarkJSONL decides whole recordings under ten a minute by IP and writes
-// every decision. Its unit is events a second.
+// BenchmarkJSONL replays whole recordings under a limit of ten a minute by IP
+// and writes every decision. Its unit is events a second.
 func BenchmarkJSONL(b *testing.B) {
 	limit, err := stint.ParseLimit("10/m")
 	if err != nil {
@@ -63,8 +63,8 @@ func BenchmarkJSONL(b *testing.B) {
 	}
 }
 
-// An event in the steady state allocates nothing of its own: what a replay
-// allocates is its keys, its window and the blocks of its input.
+// In the steady state an event needs no allocation. A replay allocates only for
+// its keys, its window and the blocks of its input.
 func TestEventsDoNotAllocate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds with the race detector")

@@ -27,7 +27,7 @@ type recorded struct {
 	line int64
 }
 
-// decided is a decision line, as encoding/json reads it.
+// decided is a decision line as encoding/json reads it.
 type decided struct {
 	N          int64  `json:"n"`
 	T          int64  `json:"t_us"`
@@ -63,8 +63,8 @@ func readDecided(t rapid.TB, lines []string) (all []decided) {
 	return all
 }
 
-// exactSpecs are limits of every algorithm and, beside each, other numbers of
-// the same.
+// exactSpecs are limits of every algorithm, each with a variant that has other
+// numbers.
 var exactSpecs = [...][2]string{
 	{`{"limit":5,"window":"1s"}`, `{"limit":3,"window":"1s","burst":7}`},
 	{`{"capacity":4,"refill_rate":1.67}`, `{"capacity":2,"refill_rate":0.3}`},
@@ -85,7 +85,8 @@ func compiled(t rapid.TB, text string) stint.Limit {
 	return limit
 }
 
-// traffic draws events of few keys whose disorder goes beyond the window.
+// traffic returns random events of a few keys, with more disorder than the
+// window covers.
 func traffic(t *rapid.T, span int64, other string) (events []recorded) {
 	now := int64(1_431_907_190_000_000) // ten seconds before a midnight
 	for i := range rapid.IntRange(1, 80).Draw(t, "events") {
@@ -103,7 +104,7 @@ func traffic(t *rapid.T, span int64, other string) (events []recorded) {
 	return events
 }
 
-// expected decides events by the exact model, in the order of the book.
+// expected decides events by the exact model, in the specified order.
 func expected(events []recorded, span int64, first, other stint.Limit) (all []decided) {
 	var read []pending
 	for i, e := range events {
@@ -153,7 +154,7 @@ func TestDecisionsEqualTheExactModel(t *testing.T) {
 	}
 }
 
-// The order of several inputs is that of one that holds them all.
+// Several inputs give the same order as one input that holds them all.
 func TestInputsOfDisorderWithinTheWindowAreOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const span = 1000
@@ -185,7 +186,7 @@ func TestInputsOfDisorderWithinTheWindowAreOne(t *testing.T) {
 	})
 }
 
-// accessLogs are the sample and, where the environment names one, a real log.
+// accessLogs are the sample log and, if the environment names one, a real log.
 func accessLogs() []string {
 	logs := []string{"testdata/sample_access.log"}
 	if path := os.Getenv("STINT_ACCESS_LOG"); path != "" {

@@ -46,7 +46,7 @@ func TestReadObjectRefuses(t *testing.T) {
 	}
 }
 
-// A plain line must be read without encoding/json, or replay is slow.
+// A line in common form must be read without encoding/json, which is slow.
 func TestScanObjectKnowsPlainLines(t *testing.T) {
 	for _, line := range []string{`{"t_us":1431857103000001,"key":"a","cost":-1,"path":"/x"}`, `{"a":"é","b":"\u0026","c":true,"d":null}`} {
 		if _, ok := scanObject(line, nil); !ok {

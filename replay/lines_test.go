@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 )
 
-// blocksOf reads an input to its end; a line that was too long is "?".
+// blocksOf reads an input to its end. A line that was too long appears as "?".
 func blocksOf(t *testing.T, in io.Reader) (lines []string, err error) {
 	t.Helper()
 	r := newBlockReader(in)
@@ -58,7 +58,7 @@ func TestBlockReader(t *testing.T) {
 	}
 }
 
-// A line that a failed read may have cut is not given out as if it were whole.
+// A line that a failed read may have truncated is not returned.
 func TestBlockReaderGivesWholeLinesBeforeAnError(t *testing.T) {
 	broken := errors.New("broken")
 	got, err := blocksOf(t, io.MultiReader(strings.NewReader("a\nb\nhalf of"), iotest.ErrReader(broken)))
@@ -77,7 +77,7 @@ func TestBlockReaderHoldsNoMoreThanOneLongestLine(t *testing.T) {
 	}
 }
 
-// endless is one line without end.
+// endless is an input of one infinite line.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {

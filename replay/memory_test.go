@@ -13,7 +13,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// newKeys are JSON lines, each of another key, a hundred a second.
+// newKeys returns JSON lines that each have a new key, a hundred a second.
 type newKeys struct {
 	left, next int
 	line       []byte
@@ -35,7 +35,7 @@ func (k *newKeys) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// resident is how much memory of the process is resident.
+// resident returns the resident memory of the process.
 func resident(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/statm")
@@ -49,9 +49,9 @@ func resident(t *testing.T) int {
 	return pages * os.Getpagesize()
 }
 
-// peak is how much memory is resident when the Go heap is as large as it gets
-// before it is collected. Where the machine is busy that comes late, which is
-// not the fault of what is measured.
+// peak returns the resident memory when the Go heap is at its largest before a
+// collection. On a busy machine the collection comes late, which is not caused
+// by the code under test.
 func peak(t *testing.T) int {
 	t.Helper()
 	var m runtime.MemStats

@@ -10,11 +10,11 @@ import (
 	"github.com/stintdev/stint/internal/oracle"
 )
 
-// accessLine is what an access log line must have to be an event: a reading
-// of the format that shares nothing with the one under test.
+// accessLine matches access log lines that are events. This parser shares
+// nothing with the one under test.
 var accessLine = regexp.MustCompile(`^(\S+) .*?\[([^\]]+)\] "((?:[^"\\]|\\.)*)" \d{3}(?: |$)`)
 
-// modelAccessLog decides an access log by the exact model under a rule of ten
+// modelAccessLog decides an access log by the exact model, under a rule of ten
 // a minute by IP for paths that begin with a slash.
 func modelAccessLog(text, algorithm string, reorder time.Duration) (all []decided, unread int64) {
 	kind, _ := stint.ParseAlgorithm(algorithm)
@@ -51,7 +51,7 @@ func modelAccessLog(text, algorithm string, reorder time.Duration) (all []decide
 
 func modelRequest(model *oracle.Model, limit stint.Limit, p *pending, host, request string) decided {
 	if _, target, _ := strings.Cut(request, " "); !strings.HasPrefix(target, "/") && !strings.Contains(target, "://") {
-		return decidedBy(p, "", "", stint.Decision{Allowed: true}) // nothing asked for: no rule matches
+		return decidedBy(p, "", "", stint.Decision{Allowed: true}) // no request: no rule matches
 	}
 	address := netip.MustParseAddr(host)
 	key := address.String()

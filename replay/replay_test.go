@@ -45,7 +45,7 @@ func replayed(t *testing.T, o Options, inputs ...Input) ([]string, Summary) {
 	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n"), s
 }
 
-// order is the line numbers of decisions.
+// order returns the line numbers of decisions.
 func order(t *testing.T, lines []string) (order []int64) {
 	t.Helper()
 	for _, line := range lines {
@@ -122,7 +122,7 @@ func TestShapedTrafficHasDelays(t *testing.T) {
 	}
 }
 
-// lineAt is an event of second s.
+// lineAt returns an event of second s.
 func lineAt(s float64) string { return fmt.Sprintf(`{"t_us":%d,"key":"a"}`+"\n", int64(s*1e6)) }
 
 func TestOrder(t *testing.T) {
@@ -163,8 +163,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Law 4: a late event is decided as at the newest time of its key, and its
-// waits count from its own.
+// Law 4: a late event is decided as at the newest time of its key. Its waits
+// count from its own time.
 func TestLateEventsDoNotTurnTimeBack(t *testing.T) {
 	o := twoASecond(t)
 	o.Reorder = 0
@@ -175,8 +175,8 @@ func TestLateEventsDoNotTurnTimeBack(t *testing.T) {
 	}
 }
 
-// A memory store may forget a state that equals a fresh one. A replay may
-// not: its time can run back to before.
+// A memory store may evict a state that equals a fresh one. A replay must not,
+// because its time can move back.
 func TestReplayForgetsNothing(t *testing.T) {
 	o := twoASecond(t)
 	o.Reorder = 0
@@ -229,8 +229,8 @@ func TestOnlyLimitsChangeALimit(t *testing.T) {
 	}
 }
 
-// A name says which state a limit counts in; a change of numbers without one
-// goes on with it.
+// The name of a limit selects its state. A change of numbers without a name
+// keeps the state.
 func TestChangedLimitKeepsItsName(t *testing.T) {
 	limit, err := stint.Spec{Name: "mine", Limit: 2, Window: time.Second}.Compile()
 	if err != nil {
@@ -279,8 +279,8 @@ func TestGzipAndByteOrderMarks(t *testing.T) {
 	}
 }
 
-// What was read before an input broke is decided, and the other inputs are
-// read to their ends.
+// Events that were read before an input failed are decided, and the other
+// inputs are read to the end.
 func TestBrokenInput(t *testing.T) {
 	broken := errors.New("disk on fire")
 	inputs := []Input{

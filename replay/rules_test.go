@@ -31,7 +31,7 @@ rules:
   - {id: unused, mode: "off", by: [ip], limit: 2, window: 60}
 `
 
-// request is an event in the first second of 1970, with these members.
+// request returns an event in the first second of 1970 with these members.
 func request(members string) string {
 	return `{"t_us":0,"ip":"192.0.2.1",` + members + "}\n"
 }
@@ -50,9 +50,9 @@ func TestHeadersAreTheSameInAnyCase(t *testing.T) {
 
 func TestRulesDecide(t *testing.T) {
 	events := request(`"path":"/v1/orders","api_key":"k1"`) + // counted by orders and wide
-		request(`"path":"/v1/orders/7","key":"k1"`) + // key stands in for api_key: orders denies
+		request(`"path":"/v1/orders/7","key":"k1"`) + // key replaces api_key: orders denies
 		request(`"path":"/v1/other"`) +
-		request(`"path":"/health"`) + // shadow rules alone
+		request(`"path":"/health"`) + // shadow rules only
 		`{"t_us":0,"ip":"203.0.113.9","path":"/v1/other"}` + "\n" + // allowed by list
 		request(`"path":"/v1/other","api_key":"sk_revoked_1"`) + // denied by list
 		request(`"path":"/v1/other","cost":0`) +
@@ -73,7 +73,7 @@ func TestRulesDecide(t *testing.T) {
 	wantRules := []RuleCount{
 		{"orders", "enforce", 2, 1, 1},
 		{"wide", "enforce", 4, 4, 0},
-		{"watched", "shadow", 5, 4, 1}, // its third charged event was the one too many
+		{"watched", "shadow", 5, 4, 1}, // its third charged event exceeded the limit
 		{"either", "shadow", 5, 5, 0},
 	}
 	if !slices.Equal(s.PerRule, wantRules) {
@@ -87,12 +87,12 @@ func TestRulesDecide(t *testing.T) {
 	}
 }
 
-// A give-back returns what its take was charged, also under a rule that says
-// itself what a request costs.
+// A refund returns what its event was charged, also under a rule that sets its
+// own cost.
 func TestRulesGiveBack(t *testing.T) {
 	for name, test := range map[string]struct {
 		rule string
-		want []int64 // remaining
+		want []int64 // expected remaining
 	}{
 		"costOfTheEvent": {"rules:\n  - {id: one, by: [ip], algorithm: fixed_window, limit: 10, window: 60}", []int64{6, 9, 6, 6}},
 		"costOfTheRule":  {"rules:\n  - {id: one, by: [ip], cost: 2, algorithm: fixed_window, limit: 10, window: 60}", []int64{8, 10, 8, 8}},
@@ -102,7 +102,7 @@ func TestRulesGiveBack(t *testing.T) {
 			events := `{"t_us":1000000,"ip":"192.0.2.1","cost":4}` + "\n" +
 				`{"t_us":2000000,"ip":"192.0.2.1","cost":-3,"at_us":1000000}` + "\n" +
 				`{"t_us":61000000,"ip":"192.0.2.1","cost":4}` + "\n" +
-				`{"t_us":62000000,"ip":"192.0.2.1","cost":-3,"at_us":1000000}` + "\n" // of a window that is over
+				`{"t_us":62000000,"ip":"192.0.2.1","cost":-3,"at_us":1000000}` + "\n" // in a past window
 			lines, _ := replayed(t, Options{Rules: ruleSet(t, test.rule)}, inputsOf(events)...)
 			var got []int64
 			for _, d := range readDecided(t, lines) {
@@ -115,8 +115,8 @@ func TestRulesGiveBack(t *testing.T) {
 	}
 }
 
-// However much an event says, a rule that says what requests cost gives back
-// what it took for one.
+// Whatever cost an event carries, a rule with its own cost refunds the amount
+// that it charged for one event.
 func TestRulesGiveBackTheirOwnCost(t *testing.T) {
 	for cost, want := range map[string][]int64{"5": {15, 10, 15, 20}, "units": {14, 8, 14, 15}, "0": {20, 20, 20, 20}} {
 		events := request(`"cost":3,"units":6`) + request(`"cost":3,"units":6`) + request(`"cost":-1,"units":6`) + request(`"cost":-9`)
@@ -172,7 +172,7 @@ func TestKeyTallyCountsEachOnce(t *testing.T) {
 	}
 }
 
-// Bits that are alike go to neighbouring places, around the end as well.
+// Similar bits go to neighbouring places, also across the end of the table.
 func TestKeySetKeepsBitsThatAreAlike(t *testing.T) {
 	var p keyPart
 	for i := range uint64(1000) {

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// byTheBook is the order that the definition asks for: an event is let go
-// when one more than span newer has been read, or at the end.
+// byTheBook returns the order by definition: an event leaves the window when an
+// event more than one span newer has been read, or at the end.
 func byTheBook(read []pending, span int64) []pending {
 	var out, held []pending
 	letGo := func(before int64) {
@@ -30,7 +30,7 @@ func byTheBook(read []pending, span int64) []pending {
 	return out
 }
 
-// pendings draws events whose times wander, jump, repeat and fall back.
+// pendings returns random events whose times advance, jump, repeat and go back.
 func pendings(t *rapid.T, span int64) (read []pending) {
 	now := rapid.Int64Range(0, 5_000_000).Draw(t, "start")
 	for i := range rapid.IntRange(0, 60).Draw(t, "events") {
@@ -72,7 +72,7 @@ func TestWindowOrdersByTheBook(t *testing.T) {
 	})
 }
 
-// What was let go is used again: memory is that of the events held at once.
+// Released slots are reused: memory is that of the events held at once.
 func TestWindowHoldsOneSpan(t *testing.T) {
 	w := newWindow(1000)
 	var p pending

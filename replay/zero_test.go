@@ -7,7 +7,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// What is missing is an error.
+// A missing option is an error.
 func TestZeroValues(t *testing.T) {
 	limit, err := stint.ParseLimit("1/m")
 	if err != nil {
