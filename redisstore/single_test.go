@@ -18,7 +18,7 @@ import (
 func (l *lounge) takeLone(key string) chan error {
 	end := make(chan error, 1)
 	go func() {
-		_, flew, err := l.batcher.takeSingle(l.t.Context(), &stint.Claim{Key: key, Limit: tenASecond(), Cost: 1})
+		_, flew, err := l.takeSingle(l.t.Context(), &stint.Claim{Key: key, Limit: tenASecond(), Cost: 1})
 		if !flew {
 			err = errNoPlace
 		}
@@ -68,7 +68,7 @@ func TestLoneChecksAtOnceAreAsManyAsFlights(t *testing.T) {
 		ready.Add(1)
 		ended.Go(func() {
 			ready.Done()
-			if _, flew, _ := l.batcher.takeSingle(t.Context(), &stint.Claim{Key: "k", Limit: tenASecond(), Cost: 1}); !flew {
+			if _, flew, _ := l.takeSingle(t.Context(), &stint.Claim{Key: "k", Limit: tenASecond(), Cost: 1}); !flew {
 				refused.Add(1)
 			}
 		})

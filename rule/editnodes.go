@@ -214,6 +214,6 @@ func jsonText(text string) string {
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // encoding a string cannot fail
+	_ = encoder.Encode(text) //nolint:errchkjson // encoding a string cannot fail
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -320,7 +320,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		lines := strings.Count(string(data), "\n") + strings.Count(string(data), "\r") + strings.Count(string(data), "\u0085") + strings.Count(string(data), "\u2028") + strings.Count(string(data), "\u2029") + 1
-		for _, p := range err.(Problems) { // the test requires this type.
+		for _, p := range err.(Problems) { //nolint:errorlint // the test requires this type.
 			if p.What == "" || p.Line > lines+1 || p.Line > 0 && p.Column < 1 {
 				t.Fatalf("%d lines, but %#v", lines, p)
 			}

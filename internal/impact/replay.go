@@ -43,7 +43,7 @@ const mostShown = 10
 // is that of ctx.
 func (s *Sample) Replay(ctx context.Context, set *rule.Set) (*Result, error) {
 	if s == nil {
-		return nil, nil // a nil sample has no result
+		return nil, nil //nolint:nilnil // a nil sample has no result
 	}
 	if s.KeepPathEncoding {
 		set = set.KeepPathEncoding()

@@ -177,7 +177,7 @@ func (s *archive) prune() error {
 	old := numbers[s.whole]
 	v, err := s.read(old)
 	if err != nil || v.Files == nil {
-		return nil // an unreadable version is left as it is
+		return nil //nolint:nilerr // an unreadable version is left as it is
 	}
 	temp, err := s.prepare(v.listed())
 	if err != nil {

@@ -9,6 +9,6 @@ func choosePages([]byte, bool) {}
 
 func populateMemory([]byte) {}
 
-// giveBackMemory keeps the pages: these systems do not promise that pages
+// releaseMemory keeps the pages: these systems do not promise that pages
 // given back read as zero.
-func giveBackMemory(memory []byte) { clear(memory) }
+func releaseMemory(memory []byte) { clear(memory) }

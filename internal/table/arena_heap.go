@@ -8,6 +8,6 @@ func mapMemory(int, bool) []byte { return nil }
 
 func unmapMemory([]byte) {}
 
-func giveBackMemory(memory []byte) { clear(memory) }
+func releaseMemory(memory []byte) { clear(memory) }
 
 func populateMemory([]byte) {}
