@@ -2,10 +2,12 @@ package stint
 
 import "fmt"
 
-// Algorithm is a way to count. The zero value is [TokenBucket].
+// Algorithm is the way in which a limit counts. The zero value is
+// [TokenBucket].
 type Algorithm uint8
 
-// The algorithms. Each is defined in the file of its name.
+// The algorithms. TokenBucket and GCRA are defined in bucket.go, each of the
+// others in the file of its name.
 const (
 	TokenBucket Algorithm = iota
 	GCRA

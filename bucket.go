@@ -2,20 +2,25 @@ package stint
 
 import "time"
 
-// Token bucket, and GCRA, which is the same step said in other words.
+// Token bucket and GCRA. Both are the same step.
 //
 // tokens(t) = min(C, tokens + r·(t − last)); a new key holds C; a request of
 // cost q is allowed iff tokens ≥ q. See J. Turner, "New directions in
 // communications (or which way to the information age?)", IEEE
 // Communications Magazine 24(10), 1986. GCRA (ITU-T I.371, annex A) keeps the
-// theoretical arrival time t + (C − tokens)/r instead; with C = burst and
+// theoretical arrival time t + (C − tokens)/r instead. With C = burst and
 // r = limit/window the two admit the same requests.
 //
 // Tokens are counted in whole micro-units and a fraction: tokens = whole +
-// frac/q micro-units, where the rate is p/q micro-units a microsecond. So
-// refilling is integer arithmetic with a remainder, and nothing drifts.
+// frac/q micro-units, where the rate is p/q micro-units a microsecond. Refilling
+// is therefore integer arithmetic with a remainder, and nothing drifts.
+//
+// Two paths compute the same step. chargeBucket is the general one. takePlain is
+// the fast path for nearly every check; for a limit with fitsWord it computes in
+// single words, without 128-bit products.
 
-// bucket is the state of a bucket, unpacked.
+// bucket is the state of a bucket, unpacked: whole micro-units, the fraction of
+// one in 1/q, and the time of the last change in microseconds.
 type bucket struct{ whole, frac, last int64 }
 
 func (n *compiledLimit) stepBucket(c packed, from *compiledLimit, a *input, r *result) packed {
@@ -29,7 +34,8 @@ func (n *compiledLimit) stepBucket(c packed, from *compiledLimit, a *input, r *r
 	return c
 }
 
-// chargeBucket is the step itself. known says that there is a state.
+// chargeBucket is the step on an unpacked state. known reports whether the key
+// has a state.
 func (n *compiledLimit) chargeBucket(b bucket, known bool, a *input, r *result) bucket {
 	if known {
 		b = n.refill(b, a.now)
@@ -55,14 +61,15 @@ func (n *compiledLimit) chargeBucket(b bucket, known bool, a *input, r *result) 
 
 func (n *compiledLimit) isBucket() bool { return n.alg <= GCRA }
 
-// takePlain is stepBucket for a sound claim on a state written under the same
-// numbers, in registers alone. What it returns goes to tellPlain.
+// takePlain is stepBucket for a plain claim on a state written under the same
+// numbers. All values stay in registers. reportPlain makes a Decision of its
+// results.
 func (n *compiledLimit) takePlain(c packed, now, cost int64) (next packed, b bucket, allowed bool) {
 	if !n.fitsWord {
 		return n.takeLong(c, now, cost)
 	}
 	b = n.unpackShort(c)
-	if e := now - b.last; e > 0 { // a busy key is asked for more than once a microsecond
+	if e := now - b.last; e > 0 { // e is 0 for a busy key, checked several times a microsecond
 		b.last = now
 		if e < n.fill {
 			b = n.gain(b, e)
@@ -76,7 +83,7 @@ func (n *compiledLimit) takePlain(c packed, now, cost int64) (next packed, b buc
 	return n.packShort(b), b, true
 }
 
-// takeLong is takePlain for a limit that is not short.
+// takeLong is takePlain for a limit without fitsWord.
 func (n *compiledLimit) takeLong(c packed, now, cost int64) (next packed, b bucket, allowed bool) {
 	b = n.refill(n.unpack(c), now)
 	if b, allowed = b.charge(cost); !allowed || cost == 0 {
@@ -85,7 +92,7 @@ func (n *compiledLimit) takeLong(c packed, now, cost int64) (next packed, b buck
 	return n.pack(b), b, true
 }
 
-// charge takes a cost from the bucket, if it holds as much.
+// charge takes a cost from the bucket if the bucket holds that much.
 func (b bucket) charge(cost int64) (left bucket, allowed bool) {
 	if allowed = cost*microUnits <= b.whole; allowed {
 		b.whole -= cost * microUnits
@@ -93,10 +100,10 @@ func (b bucket) charge(cost int64) (left bucket, allowed bool) {
 	return b, allowed
 }
 
-// reportPlain is decide for takePlain.
+// reportPlain is decide for the results of takePlain.
 func (n *compiledLimit) reportPlain(d *Decision, b bucket, now, cost int64, allowed bool) {
 	d.Allowed, d.Limit, d.At = allowed, n.max, b.last
-	if allowed && n.fitsWord && b.whole < n.full && b.last == now { // nearly always; it is quicker than below
+	if allowed && n.fitsWord && b.whole < n.full && b.last == now { // the common case, faster than the general code below
 		units := uint64(b.whole) / microUnits
 		d.Remaining = int64(units)
 		d.ResetAfter = time.Duration(n.shortWait(n.full-b.whole, b.frac)) * time.Microsecond
@@ -110,8 +117,8 @@ func (n *compiledLimit) reportPlain(d *Decision, b bucket, now, cost int64, allo
 	}
 }
 
-// refill brings the bucket to max(now, last): with e the time since last, it
-// gains (e·p + frac)/q, capped at a full bucket.
+// refill advances the bucket to max(now, last). With e the time since last, it
+// gains (e·p + frac)/q micro-units, up to a full bucket.
 func (n *compiledLimit) refill(b bucket, now int64) bucket {
 	e := max(0, now-b.last)
 	b.last += e
@@ -130,8 +137,8 @@ func (n *compiledLimit) refill(b bucket, now int64) bucket {
 	return b
 }
 
-// gain is what refill does in e microseconds, fewer than fill, under a short
-// limit.
+// gain refills the bucket for e microseconds, fewer than fill, under a limit
+// with fitsWord.
 func (n *compiledLimit) gain(b bucket, e int64) bucket {
 	x := uint64(e*n.p + b.frac)
 	gained := n.byQ.quotient(x)
@@ -142,13 +149,13 @@ func (n *compiledLimit) gain(b bucket, e int64) bucket {
 	return b
 }
 
-// refund returns −cost units to the bucket, less what has refilled since
-// they were taken, so that nothing is paid twice.
+// refund returns −cost units to the bucket, less the amount that has refilled
+// since they were taken, so that no unit comes back twice.
 func (n *compiledLimit) refund(b bucket, a *input, write bool) bucket {
 	if !write {
 		return b
 	}
-	since := max(0, b.last-takenAt(a, b.last)) // a take yet to come is one of now
+	since := max(0, b.last-takenAt(a, b.last)) // a charge dated in the future counts as one of now
 	gift := max(0, -a.cost*microUnits-mulDivUp(since, n.p, 0, n.q))
 	b.whole += gift
 	if b.whole >= n.full {
@@ -157,7 +164,7 @@ func (n *compiledLimit) refund(b bucket, a *input, write bool) bucket {
 	return b
 }
 
-// takenAt is when a give-back's units were taken: now unless said.
+// takenAt returns when the units of a refund were taken. It defaults to now.
 func takenAt(a *input, now int64) int64 {
 	if a.at == 0 {
 		return now
@@ -165,8 +172,8 @@ func takenAt(a *input, now int64) int64 {
 	return a.at
 }
 
-// wait is how long the bucket takes to gain need micro-units: ⌈(need·q −
-// frac)/p⌉.
+// wait returns how long the bucket takes to gain need micro-units:
+// ⌈(need·q − frac)/p⌉ microseconds.
 func (n *compiledLimit) wait(need, frac int64) int64 {
 	if n.fitsWord && need <= n.full {
 		return n.shortWait(need, frac)
@@ -174,7 +181,8 @@ func (n *compiledLimit) wait(need, frac int64) int64 {
 	return mulDivUp(need, n.q, -frac, n.p)
 }
 
-// shortWait is wait for a short limit and at most a full bucket.
+// shortWait is wait for a limit with fitsWord and a need of at most a full
+// bucket.
 func (n *compiledLimit) shortWait(need, frac int64) int64 {
 	return int64(n.byP.quotient(uint64(need*n.q - frac + n.p - 1)))
 }
@@ -192,7 +200,7 @@ func (n *compiledLimit) reportTokens(d *Decision, whole, frac, gap int64) {
 		return
 	}
 	missing, next := n.full-whole, (d.Remaining+1)*microUnits-whole
-	if n.fitsWord { // twice as fast, on the path of every check
+	if n.fitsWord { // twice as fast
 		d.ResetAfter = micros(gap + n.shortWait(missing, frac))
 		d.NextAfter = micros(gap + n.shortWait(next, frac))
 		return
@@ -205,12 +213,12 @@ func (n *compiledLimit) reportRetry(d *Decision, whole, frac, cost, gap int64) {
 	d.RetryAfter = n.retryAfter(cost, gap+n.wait(cost*microUnits-whole, frac))
 }
 
-// The packed state: 53 bits of last, and 75 bits shared by whole and frac,
-// of which frac takes n.fracBits, fewer than 64. The shifts say so too (&63),
-// because the compiler would test for more each time.
+// The packed state has 53 bits for last and 75 bits shared by whole and frac.
+// frac takes n.fracBits of them, fewer than 64. The shifts mask their counts by
+// &63, because the compiler would otherwise test each count for 64 or more.
 const (
 	timeBits = 53
-	highBits = 64 - timeBits // of whole and frac, in the first word
+	highBits = 64 - timeBits // bits of whole and frac in the first word
 )
 
 func (n *compiledLimit) pack(b bucket) packed {
@@ -219,8 +227,8 @@ func (n *compiledLimit) pack(b bucket) packed {
 	return packed{uint64(b.last)<<highBits | high, low}
 }
 
-// packShort is pack for a short limit, whose whole and frac fit into the second
-// word.
+// packShort is pack for a limit with fitsWord, whose whole and frac fit into the
+// second word.
 func (n *compiledLimit) packShort(b bucket) packed {
 	return packed{uint64(b.last) << highBits, uint64(b.whole)<<(n.fracBits&63) | uint64(b.frac)}
 }

@@ -6,79 +6,82 @@ import (
 	"time"
 )
 
-// Forget is the cost of a claim that drops the key's state: the key is as if
-// never used. It is always allowed.
+// Forget is the cost of a claim that drops the key's state: afterwards the key
+// is as if never used. Such a claim is always allowed.
 const Forget = math.MinInt64
 
-// MaxCost is the greatest cost of a claim, and −MaxCost the least beside
-// [Forget]. No capacity is greater.
+// MaxCost is the greatest cost of a claim. −MaxCost is the least, apart from
+// [Forget]. No capacity is greater than MaxCost.
 const MaxCost = 1_000_000_000
 
 // MaxKey is the greatest length of a key, in bytes.
 const MaxKey = 4096
 
-// Claim is one line of what a request asks for.
+// Claim is one part of a request: a key, a limit and a cost.
 type Claim struct {
-	// Key is whose use is counted; not empty. Keys of several parts are
-	// joined by [JoinKey]. Limits of different scope never share state, even
-	// under the same key.
+	// Key names the user, address or other identity whose use is counted. It
+	// is not empty. [JoinKey] makes a key of several parts. Limits of
+	// different scope never share state, even under the same key.
 	Key string
 	// Limit is what is allowed. The zero Limit is an error.
 	Limit Limit
-	// Cost is how much the request uses. Zero peeks: it is always allowed
-	// and charges nothing. Below zero gives back. [Forget] drops the state.
+	// Cost is how many units the request uses. A cost of zero peeks: it is
+	// always allowed and charges nothing. A cost below zero refunds. [Forget]
+	// drops the state.
 	Cost int64
-	// Extra asks for up to so much more than Cost, if there is that much.
-	// What was granted of it is [Decision.Granted]. At least 0.
+	// Extra asks for up to this many units beside Cost, as far as they are
+	// there. [Decision.Granted] is the number granted. At least 0.
 	Extra int64
-	// At is, for a give-back, the [Decision.At] of its take. Zero means now.
+	// At is, for a refund, the [Decision.At] of the charge. Zero means now.
 	At int64
-	// MaxDelay is the greatest [Decision.Delay] that the caller can use: a
+	// MaxDelay is the greatest [Decision.Delay] that the caller can use. A
 	// leaky bucket that would delay the request for longer refuses it and
-	// charges nothing. Zero means any delay; below zero means none at all.
-	// It is rounded down to whole microseconds. Limits that never delay
-	// ignore it, and so do a peek and a give-back, which are always allowed.
-	// [MaxDelayOf] returns that of a context.
+	// charges nothing. Zero means any delay; below zero means no delay.
+	// MaxDelay is rounded down to whole microseconds. Limits that never delay
+	// ignore it, and so do peeks and refunds, which are always allowed.
+	// [MaxDelayOf] returns the MaxDelay for a context.
 	MaxDelay time.Duration
-	// Local stands in for the claim under [FailLocal] while its store fails.
+	// Local replaces the claim under [FailLocal] while its store fails.
 	// Nil means this node's share of the limit itself.
 	Local *Local
-	// Any, above zero, makes the claim one of a set of alternatives: those
-	// of its [Group] with the same number. Such a set admits when one of it
-	// admits, and every claim of it that does is charged.
+	// Any, above zero, makes the claim one of a set of alternatives: the
+	// claims of its [Group] with the same number. A set admits when one of its
+	// claims admits, and every claim of the set that admits is charged.
 	Any uint8
-	// Policy says how the claim travels. The zero value is strict and open.
+	// Policy says which consistency the claim needs and what happens when its
+	// store fails. The zero value is Strict and FailOpen.
 	Policy Policy
 }
 
-// Policy is how a claim travels and what happens when its store fails. The
-// memory store does not need it; stores that wrap stores do.
+// Policy is the consistency of a claim and what happens when its store fails.
+// The memory store ignores it; stores that wrap other stores follow it.
 type Policy struct {
 	Consistency Consistency
 	OnFailure   OnFailure
 	Replicas    uint8 // how many replicas must have the charge; 0: none
-	// Penalty says that the claim is of a rule that punishes who keeps hitting
-	// its limits. It is for who decides by rules; stores do not need it.
+	// Penalty marks a claim of a rule that penalizes callers which keep
+	// hitting its limits. It is for code that decides by rules; stores ignore
+	// it.
 	Penalty bool
 }
 
-// Local is the key and the limit of a claim that a node decides by itself.
+// Local is the key and the limit under which a node decides a claim by itself.
 type Local struct {
 	Key   string
 	Limit Limit
 }
 
-// Consistency is what a claim asks of a distributed store.
+// Consistency is how a distributed store decides a claim.
 type Consistency uint8
 
 // The kinds of consistency.
 const (
-	Strict      Consistency = iota // every check asks the store
+	Strict      Consistency = iota // every check calls the store
 	Leased                         // decided from a lease when the node holds one
-	Partitioned                    // decided from the node's own part
+	Partitioned                    // decided from the node's own part of the limit
 )
 
-// OnFailure is what happens to a claim while its store fails.
+// OnFailure is how a claim is decided while its store fails.
 type OnFailure uint8
 
 // The failure policies.
@@ -88,21 +91,23 @@ const (
 	FailLocal                   // decided in memory, by this node's share
 )
 
-// Group is claims decided together: all are charged or none.
+// Group is a list of claims that are decided together: all are charged or none.
 type Group struct {
 	Claims []Claim
-	// Shadow makes the group observe only: it is decided, and it is charged
-	// only if the nearest group before it that is not Shadow (if there is
-	// one in the call) was admitted.
+	// Shadow makes the group an observer of the nearest group before it in the
+	// call that is not Shadow. The group is decided, but charged only if that
+	// group was admitted, or if there is no such group.
 	Shadow bool
 }
 
-// isPlain reports whether there is certainly nothing wrong with a claim.
+// isPlain reports whether a claim is valid and is a take or a peek without
+// Extra and At. It is the cheap check for nearly every claim.
 func (c *Claim) isPlain() bool {
 	return c.Limit.n != nil && uint(len(c.Key)-1) < MaxKey && uint64(c.Cost) <= MaxCost && c.Extra == 0 && c.At == 0
 }
 
-// Validate says what is wrong with a claim: the error that every store gives.
+// Validate returns the error that every store returns for an invalid claim, or
+// nil.
 func (c *Claim) Validate() error {
 	if c.isPlain() {
 		return nil
@@ -110,8 +115,8 @@ func (c *Claim) Validate() error {
 	return c.check()
 }
 
-// Validate says what is wrong with the claims of a group, or that two of them
-// are of one state.
+// Validate returns an error if a claim of the group is invalid, or if two of its
+// claims would charge the same state.
 func (g *Group) Validate() error {
 	for i := range g.Claims {
 		if err := g.Claims[i].Validate(); err != nil {
@@ -121,7 +126,7 @@ func (g *Group) Validate() error {
 	return checkDistinct(g.Claims)
 }
 
-// check says what is wrong with a claim.
+// check is Validate for claims that are not plain.
 func (c *Claim) check() error {
 	switch {
 	case c.Limit.n == nil:
@@ -140,7 +145,7 @@ func (c *Claim) check() error {
 	return nil
 }
 
-// asInput writes the claim as a step reads it. A give-back asks for nothing extra.
+// asInput writes the claim into the input of a step. A refund has no Extra.
 func (c *Claim) asInput(a *input, now int64) {
 	a.now, a.cost, a.extra, a.at, a.maxDelay = now, c.Cost, c.Extra, c.At, c.MaxDelay
 	if c.Cost < 0 {

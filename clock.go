@@ -9,40 +9,44 @@ import (
 
 // clock is the time of a memory store in microseconds since the Unix epoch.
 //
-// It reads a steady counter, of nanoseconds or of the processor's cycles,
-// which costs half as much as the wall clock or less, and compares it with
-// the system's clocks once a second. A wall clock that is set ahead is followed
-// at once; so time may leap forward, as it does for everyone. One that is set
-// back is not followed: the clock goes on at its true speed, ahead of the wall
-// clock by so much, until that has caught up. A slower clock would refill
-// buckets late, and make every RetryAfter that it told untrue. Only where the
-// steady clock itself runs fast is it made up for, by running slower for the
-// next second.
+// Every check reads the time, so the clock avoids the system's wall clock. It
+// reads a monotonic counter, of nanoseconds or of the processor's cycles, which
+// costs half as much or less, and compares it with the system's clocks once a
+// second. Its time never runs backwards.
+//
+// When the wall clock is set forward, the clock follows at once, so its time may
+// leap forward. When the wall clock is set back, the clock does not follow: it
+// goes on at its true speed, ahead of the wall clock, until the wall clock has
+// caught up. To run slower instead would refill buckets late, and would make
+// every RetryAfter that was already returned too short. The one correction by
+// running slower is for a monotonic clock that itself runs fast: it is spread
+// over the next second.
 type clock struct {
-	given   func() int64 // the caller's, in place of everything below
-	base    time.Time    // what the steady clock counts from
-	cycles  bool         // count the processor's cycles
+	given   func() int64 // MemoryOptions.Clock; replaces everything below
+	base    time.Time    // zero of the nanosecond counter
+	cycles  bool         // count the processor's cycles instead of nanoseconds
 	from    uint64       // cycles at base
 	anchor  atomic.Pointer[anchor]
 	syncing sync.Mutex
 	lead    lead // guarded by syncing
 }
 
-// lead is how far the wall clock is ahead of the steady one, and how far the
-// clock is. All are nanoseconds.
+// lead is how far the wall clock and this clock are ahead of the monotonic
+// clock. All fields are nanoseconds.
 type lead struct {
-	steady int64 // when last compared
-	wall   int64 // of the wall clock then
-	own    int64 // of the clock
-	drift  int64 // of own that is to be made up for
+	steady int64 // the monotonic clock at the last comparison
+	wall   int64 // lead of the wall clock at that time
+	own    int64 // lead of this clock
+	drift  int64 // part of own that is still to be corrected
 }
 
-// Clocks that are steered drift apart by less than a part in 2,000: system
-// clocks are set right by no more. What is more was set back.
+// driftPart separates drift from a clock that was set back. Systems adjust the
+// speed of their clocks by less than one part in 2,000, so a wall clock that
+// falls behind by more than that was set back.
 const driftPart = 2000
 
-// follow returns the time that the clock should show, in nanoseconds since the
-// Unix epoch, when the system's steady and wall clock show these.
+// follow returns the time that this clock should show, in nanoseconds since the
+// Unix epoch, given the readings of the system's monotonic and wall clock.
 func (l *lead) follow(steady, wall int64) int64 {
 	ahead, passed := wall-steady, steady-l.steady
 	if back := l.wall - ahead; back > 0 && back <= passed/driftPart {
@@ -73,7 +77,7 @@ func (c *clock) now() int64 {
 		return min(max(0, c.given()), maxMicros)
 	}
 	var count uint64
-	if c.cycles { // count, which the compiler does not inline
+	if c.cycles { // c.count by hand: the compiler does not inline it
 		count = cycles()
 	} else {
 		count = uint64(time.Since(c.base))
@@ -85,7 +89,7 @@ func (c *clock) now() int64 {
 	return c.resync(a, count)
 }
 
-// count reads the steady counter.
+// count reads the monotonic counter.
 func (c *clock) count() uint64 {
 	if c.cycles {
 		return cycles()
@@ -93,9 +97,9 @@ func (c *clock) count() uint64 {
 	return uint64(time.Since(c.base))
 }
 
-// resync returns the time outside the span of an anchor: shortly before it,
-// or after it, where the clock is compared with the wall clock unless someone
-// else does already.
+// resync returns the time for a count outside the span of an anchor. A count
+// may lie shortly before the span. After the span, resync compares the clock
+// with the wall clock, unless another goroutine is doing so.
 func (c *clock) resync(a *anchor, count uint64) int64 {
 	if int64(count-a.start) < 0 || !c.syncing.TryLock() {
 		return a.at(count)
@@ -108,9 +112,9 @@ func (c *clock) resync(a *anchor, count uint64) int64 {
 	return a.at(c.count())
 }
 
-// compare reads the steady counter and the time that the clock should show, in
-// nanoseconds, at one moment, and tells the counter's true rate, which was full
-// so far.
+// compare reads, at one moment, the monotonic counter and the time in
+// nanoseconds that the clock should show. It also returns the counter's true
+// rate; full is the rate known so far.
 func (c *clock) compare(full uint64) (count uint64, wall int64, rate uint64) {
 	now := time.Now()
 	if c.cycles {
@@ -121,39 +125,40 @@ func (c *clock) compare(full uint64) (count uint64, wall int64, rate uint64) {
 	return count, c.lead.follow(int64(now.Sub(c.base)), now.UnixNano()), full
 }
 
-// anchor ties the steady counter to the wall clock.
+// anchor maps counts of the monotonic counter to wall time.
 type anchor struct {
-	start uint64 // of the counter
-	span  uint64 // for how many counts from start the rate holds: a second
-	wall  int64  // at start
-	part  uint64 // of a microsecond more, in 2^-64
-	rate  uint64 // microseconds a count, in 2^-64
-	full  uint64 // the rate before start and behind span: that of true time
+	start uint64 // count at which the anchor takes effect
+	span  uint64 // number of counts from start for which rate holds: one second
+	wall  int64  // time at start, in microseconds
+	part  uint64 // the fraction of a microsecond beside wall, in units of 2^-64
+	rate  uint64 // microseconds per count within the span, in units of 2^-64
+	full  uint64 // the true rate, used before start and after the span
 }
 
-// perNanosecond is the rate of a counter of nanoseconds. Rounded up, it is
-// exact for whole microseconds.
+// perNanosecond is the rate of a counter of nanoseconds. It is rounded up, which
+// makes it exact for whole microseconds.
 const perNanosecond = 1<<64/1000 + 1
 
-// headStart is how long before it takes effect an anchor is made, as a part
-// of its span: 16 ms. Whoever reads the clock by the last one meanwhile reads
-// what this one says.
+// headStart is how long before its start an anchor is published, as a fraction
+// of its span: 1/64 of a second, 16 ms. Readers that still use the previous
+// anchor during that time read the same time as from this one.
 const headStart = 64
 
-// after is the time so many counts after start, at a rate.
+// after returns the time that lies counts after start, at the given rate.
 func (a *anchor) after(counts, rate uint64) int64 {
 	whole, part := bits.Mul64(counts, rate)
 	_, carry := bits.Add64(part, a.part, 0)
 	return a.wall + int64(whole+carry)
 }
 
-// at is the time at any count.
+// at returns the time at any count.
 func (a *anchor) at(count uint64) int64 {
 	t, _ := a.exactly(count)
 	return t
 }
 
-// exactly is the time at any count, and the part of a microsecond more.
+// exactly returns the time at any count, and the fraction of a microsecond
+// beside it in units of 2^-64.
 func (a *anchor) exactly(count uint64) (wall int64, part uint64) {
 	counts := count - a.start
 	if int64(counts) < 0 {
@@ -169,11 +174,11 @@ func (a *anchor) exactly(count uint64) (wall int64, part uint64) {
 	return a.wall + int64(whole+more+carry+carry2), part
 }
 
-// next is the anchor after this one, when the clock should show so many
-// nanoseconds at a count, and true time passes at the rate full. A clock that is
-// ahead of that runs slower, by as much as makes the two meet within the next
-// second, but never slower than half: it is ahead by what the counter's rate was
-// off, which is little.
+// next returns the anchor that follows this one. The clock should show wall
+// nanoseconds at count, and full is the true rate. A clock that is behind leaps
+// forward. A clock that is ahead runs slower, so that it is right within the
+// next second, but never at less than half speed. The lead comes from the error
+// of the counter's measured rate and is small, so half speed is enough.
 func (a *anchor) next(count uint64, wall int64, full uint64) *anchor {
 	second := countsOf(1_000_000, full)
 	ahead := second / headStart
@@ -191,7 +196,8 @@ func (a *anchor) next(count uint64, wall int64, full uint64) *anchor {
 	return b
 }
 
-// nanoseconds is microseconds, and a part of one more, to the nearest.
+// nanoseconds converts microseconds and a fraction of one, in units of 2^-64, to
+// the nearest nanosecond.
 func nanoseconds(micros int64, part uint64) int64 {
 	whole, rest := bits.Mul64(part, 1000)
 	return micros*1000 + int64(whole+rest>>63)

@@ -6,21 +6,22 @@ import (
 	"time"
 )
 
-// measureFor is how long the processor's counter is measured when a clock
-// starts. What the rate is off by then, some parts in 10^5, the comparison
-// of each second mends, which also measures it again over a longer time.
+// measureFor is how long the rate of the processor's counter is measured when a
+// clock starts. The error is then some parts in 10^5. The comparison every
+// second corrects it, and measures the rate again over a longer time.
 const measureFor = 2 * time.Millisecond
 
-// frozenAfter is how many looks in a row at a system clock that does not move
-// mean that it never will, as in a bubble of testing/synctest. They take some
-// hundred microseconds.
+// frozenAfter is how many consecutive readings of an unchanged system clock mean
+// that the clock stands still, as in a bubble of testing/synctest. They take
+// some hundred microseconds.
 const frozenAfter = 10_000
 
-// startCounter makes the clock count cycles and returns its first anchor, or
-// the given one when the counter or the system's clock stands still.
+// startCounter makes the clock count cycles and returns its first anchor. It
+// returns otherwise, and changes nothing but base and from, when the counter or
+// the system's clock stands still.
 func (c *clock) startCounter(otherwise *anchor) *anchor {
 	c.base, c.from = time.Now(), cycles()
-	for looks := 0; ; looks++ { // too short a time to sleep for
+	for looks := 0; ; looks++ { // the time is too short for a sleep
 		passed := time.Since(c.base)
 		if passed >= measureFor {
 			break
@@ -37,8 +38,9 @@ func (c *clock) startCounter(otherwise *anchor) *anchor {
 	return &anchor{start: c.from, span: countsOf(1_000_000, full), rate: full, full: full}
 }
 
-// compareCycles is compare for the processor's counter. Of a few attempts the
-// quickest counts: the others may have been interrupted between the clocks.
+// compareCycles is compare for the processor's counter. It makes four attempts
+// and uses the fastest, because the others may have been interrupted between
+// the readings of the two clocks.
 func (c *clock) compareCycles(full uint64) (count uint64, at time.Time, rate uint64) {
 	rate = full
 	for quickest, i := uint64(math.MaxUint64), 0; i < 4; i++ {
@@ -52,9 +54,10 @@ func (c *clock) compareCycles(full uint64) (count uint64, at time.Time, rate uin
 	return count, at, rate
 }
 
-// rateOf is the microseconds a count, in 2^-64, of a counter that counted so
-// much in a time. A counter slower than a count a microsecond, as of a
-// machine that was moved, is taken at the rate otherwise.
+// rateOf returns the rate of a counter in microseconds per count, in units of
+// 2^-64, from its counts during the elapsed time. It returns otherwise for a
+// counter slower than one count per microsecond, which can follow when a virtual
+// machine moves to another host.
 func rateOf(elapsed time.Duration, counts, otherwise uint64) uint64 {
 	high, low := bits.Mul64(uint64(elapsed), perNanosecond)
 	if high >= counts {
@@ -64,7 +67,7 @@ func rateOf(elapsed time.Duration, counts, otherwise uint64) uint64 {
 	return rate
 }
 
-// countsOf is how often a counter counts in so many microseconds.
+// countsOf returns the number of counts in the given microseconds at a rate.
 func countsOf(micros, rate uint64) uint64 {
 	counts, _ := bits.Div64(micros, 0, rate)
 	return counts

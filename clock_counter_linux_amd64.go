@@ -8,8 +8,8 @@ import (
 // cycles reads the processor's time stamp counter.
 func cycles() uint64
 
-// counterKeepsTime reports whether the kernel keeps time by the counter, so
-// that it runs at one rate and agrees between processors.
+// counterKeepsTime reports whether the kernel keeps time by the counter. The
+// counter then runs at a constant rate and agrees between processors.
 func counterKeepsTime() bool {
 	source, err := os.ReadFile("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 	return err == nil && string(bytes.TrimSpace(source)) == "tsc"

@@ -2,16 +2,19 @@ package stint
 
 import "time"
 
-// Combine returns the answer of a group as one decision, and the index of the
-// claim that it is taken from (−1 for a group without claims, which is
-// admitted).
+// Combine returns the answer of a group as one decision, and the index of its
+// binding claim: the claim that the answer is taken from. A group without
+// claims is admitted, and its index is −1.
 //
-// A group is admitted when every claim with Any 0 is allowed and, of each set
-// of alternatives, at least one. Denied, the face is the denied claim with
-// the greatest retry time; admitted, the one with the least remaining. A set
-// of alternatives counts as one claim: denied, the one with the least retry
-// time; admitted, of those charged the one with the most remaining. Of
-// equals, the first. Delay is the greatest of those charged.
+// A group is admitted when every claim with Any 0 is allowed and at least one
+// claim of each set of alternatives is. In a denied group, the denied claim
+// with the greatest retry time binds. In an admitted group, the claim with the
+// least remaining binds.
+//
+// A set of alternatives counts as one claim. When the set denies, its claim
+// with the least retry time represents it; when it admits, the charged claim
+// with the most remaining does. Of equal claims, the first binds. Delay is the
+// greatest delay of the charged claims.
 func Combine(claims []Claim, decisions []Decision) (index int, d Decision) {
 	if index = bindingOf(claims, decisions); index < 0 {
 		return index, Decision{Allowed: true}
@@ -22,7 +25,8 @@ func Combine(claims []Claim, decisions []Decision) (index int, d Decision) {
 	return index, d
 }
 
-// bindingOf is the index of the claim that a group's answer is taken from.
+// bindingOf returns the index of the binding claim of a group; −1 for a group
+// without claims.
 func bindingOf(claims []Claim, decisions []Decision) int {
 	face := -1
 	for i := range claims {
@@ -40,7 +44,8 @@ func bindingOf(claims []Claim, decisions []Decision) int {
 	return face
 }
 
-// decides reports whether a claim decides rather than the one that has so far.
+// decides reports whether a claim binds in place of the one that has bound so
+// far.
 func decides(d, sofar *Decision) bool {
 	if d.Allowed != sofar.Allowed {
 		return !d.Allowed
@@ -60,7 +65,7 @@ func firstOfSet(claims []Claim, i int) bool {
 	return true
 }
 
-// setFace is the index of the claim that speaks for a set of alternatives.
+// setFace returns the index of the claim that represents a set of alternatives.
 func setFace(claims []Claim, decisions []Decision, set uint8) int {
 	face := -1
 	for i := range claims {
@@ -84,8 +89,8 @@ func speaksForSet(d, sofar *Decision) bool {
 	return d.RetryAfter < sofar.RetryAfter
 }
 
-// greatestDelay needs no look at which claims were charged: the others have
-// none.
+// greatestDelay returns the greatest delay of the charged claims. Claims that
+// were not charged have no delay, so it need not tell them apart.
 func greatestDelay(decisions []Decision) (delay time.Duration) {
 	for i := range decisions {
 		delay = max(delay, decisions[i].Delay)
@@ -93,14 +98,15 @@ func greatestDelay(decisions []Decision) (delay time.Duration) {
 	return delay
 }
 
-// admitted reports whether the group as a whole may be charged.
+// admitted reports whether the group may be charged.
 func admitted(claims []Claim, decisions []Decision) bool {
 	face := bindingOf(claims, decisions)
 	return face < 0 || decisions[face].Allowed
 }
 
-// sameState reports whether two claims of a group would charge one state:
-// the same key under limits of the same scope, whatever their numbers.
+// sameState reports whether two claims of a group would charge one state: the
+// same key under limits of the same scope. The numbers of the limits do not
+// matter.
 func sameState(a, b *Claim) bool {
 	if a.Key != b.Key {
 		return false

@@ -11,33 +11,34 @@ import (
 	"time"
 )
 
-// compiledLimit is a compiled [Spec]: what the steps compute with. All times are
-// microseconds. It never changes, but for ref.
+// compiledLimit is a compiled [Spec]: the numbers that the steps compute with.
+// All times are microseconds. Only ref changes after compilation.
 type compiledLimit struct {
-	// What nearly every check reads, in two cache lines.
+	// Nearly every check reads the fields down to ref, which fill two cache
+	// lines.
 	alg        Algorithm
 	rounded    bool
-	fitsWord   bool // full·q fits into 61 bits: one-word arithmetic will do
-	fromCaller bool // as the spec says
+	fitsWord   bool // full·q fits into 61 bits, so one-word arithmetic is exact
+	fromCaller bool // Spec.FromCaller
 	fracBits   uint
 	max        int64 // Decision.Limit, in units
 
-	// Buckets: a capacity of full micro-units, refilled by p/q micro-units a
-	// microsecond; fill is the time from empty to full; the fraction of a
+	// Buckets have a capacity of full micro-units and refill by p/q micro-units
+	// a microsecond. fill is the time from empty to full. The fraction of a
 	// state takes fracBits bits.
 	full, p, q, fill int64
 	byP, byQ         divisor
 
-	salt [2]uint64     // of the scope and shape, mixed into a key's identity
-	ref  atomic.Uint64 // where one memory store has interned this; its business
+	salt [2]uint64     // hash of the scope and shape, mixed into the identity of each key
+	ref  atomic.Uint64 // cached reference of one memory store; only registry uses it
 
-	// Windows, counters, logs: window, and width = window/buckets.
+	// Windows, counters and logs have a window; width = window/buckets.
 	window, width int64
 	buckets       int
-	maxWait       int64    // leaky bucket, the greatest delay; maxMicros: any
-	calendar      calendar // quota
+	maxWait       int64    // greatest delay of a leaky bucket; maxMicros: any
+	calendar      calendar // of a quota
 
-	spec Spec // with defaults
+	spec Spec // with defaults set
 }
 
 func (s Spec) compile() (*compiledLimit, error) {
@@ -58,7 +59,7 @@ func (s Spec) compile() (*compiledLimit, error) {
 	return n, nil
 }
 
-// compileAlgorithm compiles the part that belongs to the algorithm.
+// compileAlgorithm compiles the parameters of the algorithm.
 func (n *compiledLimit) compileAlgorithm() error {
 	switch n.alg {
 	case TokenBucket, GCRA:
@@ -144,8 +145,8 @@ func (n *compiledLimit) compileLeaky() error {
 	return n.setBucket("queue", s.Queue+1, rate)
 }
 
-// setBucket fits the rate to the capacity and keeps both. field is where the
-// capacity was said.
+// setBucket fits the rate to the capacity and sets both. field is the name of
+// the field that gave the capacity, for errors.
 func (n *compiledLimit) setBucket(field string, capacity int64, rate *big.Rat) error {
 	n.max, n.full = capacity, capacity*microUnits
 	fitted := fitRate(rate, func(p, q *big.Int) bool { return rateFits(n.full, p, q) })
@@ -177,7 +178,7 @@ func (n *compiledLimit) compileQuota() (err error) {
 	return err
 }
 
-// checkFields refuses what the algorithm does not take.
+// checkFields refuses fields that the algorithm does not take.
 func (s *Spec) checkFields() error {
 	bucket := s.Algorithm == TokenBucket || s.Algorithm == GCRA
 	for _, f := range []struct {
@@ -240,7 +241,7 @@ func checkWait(field string, w time.Duration) error {
 	return nil
 }
 
-// nameScope fills in the default name and checks the scope.
+// nameScope sets the default name and checks the scope.
 func (n *compiledLimit) nameScope() error {
 	s := &n.spec
 	if s.Name == "" {
@@ -264,7 +265,7 @@ func (s *Spec) defaultName() string {
 	return s.Algorithm.String() + ":" + windowText(s.Window)
 }
 
-// windowText is a duration without the zero parts: 1m, not 1m0s.
+// windowText formats a duration without trailing zero parts: 1m, not 1m0s.
 func windowText(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -276,7 +277,8 @@ func windowText(d time.Duration) string {
 	return text
 }
 
-// shape is what makes another limit of the same name start fresh.
+// shape identifies the meaning of a state: a limit of the same scope and another
+// shape starts fresh.
 func (n *compiledLimit) shape() string {
 	return fmt.Sprintf("%s|%d|%d|%s", n.alg, n.window, n.buckets, n.calendar.said)
 }

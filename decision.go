@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Never is the retry time of a request that can never be allowed: its cost is
-// greater than the limit.
+// Never is the RetryAfter of a request that can never be allowed, because its
+// cost is greater than the limit.
 const Never = time.Duration(math.MaxInt64)
 
 // Decision is the answer to a claim. Durations are whole microseconds and
@@ -19,13 +19,14 @@ type Decision struct {
 	// Remaining is how many more requests of cost 1, with the same
 	// [Claim.MaxDelay], would be allowed right now, rounded down.
 	Remaining int64
-	// RetryAfter is 0 when allowed. Else it is the least wait after which
-	// this same request would be allowed if nothing else came, or [Never].
+	// RetryAfter is 0 when allowed. After a denial it is the least wait after
+	// which this same request would be allowed if nothing else came, or
+	// [Never].
 	RetryAfter time.Duration
 	// ResetAfter is how long until the key, left idle, is as if never used.
 	ResetAfter time.Duration
 	// NextAfter is how long until Remaining grows by one, if nothing else
-	// comes; 0 when it is as great as it gets.
+	// comes; 0 when Remaining is at its maximum.
 	NextAfter time.Duration
 	// Delay is how long the caller must wait before it acts on the
 	// permission. Only a leaky bucket delays.
@@ -33,8 +34,7 @@ type Decision struct {
 	// Granted is how much of [Claim.Extra] was charged beside the cost.
 	Granted int64
 	// At is when the claim was decided, in microseconds since the Unix
-	// epoch, by the clock of the store: what a give-back passes as
-	// [Claim.At].
+	// epoch, by the clock of the store. A refund passes it as [Claim.At].
 	At int64
-	_  int64 // copies of whole 16 bytes do not overlap, which costs a twelfth of a check
+	_  int64 // pads to a multiple of 16 bytes: otherwise copies use overlapping moves, which cost a twelfth of a check
 }

@@ -2,8 +2,8 @@ package stint
 
 import "math/bits"
 
-// divisor divides by one number over and over, by a multiplication and a
-// shift: faster than the processor's division, most of all on older ones. See
+// divisor divides by a fixed number, by a multiplication and a shift. That is
+// faster than the processor's division, most of all on older processors. See
 // T. Granlund and P. Montgomery, "Division by invariant integers using
 // multiplication", PLDI 1994, theorem 4.2.
 type divisor struct {
@@ -12,7 +12,7 @@ type divisor struct {
 	shift   uint8  // ⌈log2 by⌉
 }
 
-// divisorOf is the divisor of a number from 1 to 2^52.
+// divisorOf returns the divisor for a number from 1 to 2^52.
 func divisorOf(by int64) divisor {
 	shift := bits.Len64(uint64(by - 1))
 	inverse, rest := bits.Div64(1<<shift>>1, 1<<shift<<63, uint64(by))

@@ -5,14 +5,14 @@
 // [Limiter] joins the two for the common case: one kind of request, one or
 // more limits, one answer.
 //
-// Use it in a Go program that must protect something by itself with the
-// memory store of [NewMemory], or as the common language of the stores,
-// middleware and servers in the folders below.
+// Use the package with the memory store of [NewMemory] to limit requests
+// inside one Go process. The stores, middleware and servers in the folders
+// below share its types.
 //
-// It promises exact answers: decisions equal rational arithmetic on the
-// definitions of each [Algorithm], to the microsecond; a denied request
-// changes nothing; waiting exactly [Decision.RetryAfter] succeeds, and one
-// microsecond less fails; claims decided together are charged all or none.
+// The package promises exact answers. Decisions equal rational arithmetic on
+// the definitions of each [Algorithm], to the microsecond. A denied request
+// changes nothing. Waiting exactly [Decision.RetryAfter] succeeds, and one
+// microsecond less fails. Claims decided together are charged all or none.
 //
 // Time is counted in whole microseconds since the Unix epoch.
 package stint

@@ -2,35 +2,36 @@ package stint
 
 import "fmt"
 
-// Code says what kind of failure kept a decision from being made. Each
-// surface translates it once, at its own edge.
+// Code is the kind of failure that kept a store from deciding. Each surface
+// (HTTP, gRPC, RESP) translates it in one place, at its own edge.
 type Code uint8
 
-// The codes. A denial is none of them: it is a [Decision].
+// The codes. A denial is not an error: it is a [Decision].
 const (
 	CodeInternal    Code = iota // a bug, or a state that cannot be read
 	CodeInvalid                 // the claim is wrong: key, limit, cost or group
 	CodeUnavailable             // the store cannot be reached or answers with errors
-	CodeTimeout                 // the deadline ended first; the outcome is unknown
+	CodeTimeout                 // the deadline passed before the answer; the outcome is unknown
 	CodeCanceled                // the caller gave up
 	CodeExhausted               // a bound of the store was reached
 )
 
 // KindCallerBudget is the [Error.Kind] of a claim that was refused because the
-// budget of the limits that callers bring is used up. Nothing was charged, and
-// all other limits are decided as ever.
+// budget for limits that callers bring is used up. Nothing was charged. All
+// other limits are decided normally.
 const KindCallerBudget = "caller_budget"
 
-// Error is the one error type of a [Store]: no decision could be made.
+// Error is the only error type of a [Store]. It means that no decision could be
+// made.
 type Error struct {
 	Code    Code
-	Kind    string // finer than Code, one word of few, for metrics: "readonly"; may be empty
+	Kind    string // finer than Code, for metrics: one of a small set of words, such as "readonly"; may be empty
 	Problem string // what is wrong
 	Mend    string // what to do about it; may be empty
 	Err     error  // the cause; may be nil
 }
 
-// Error returns what is wrong, the cause and the mend in one line.
+// Error returns the problem, the cause and the mend in one line.
 func (e *Error) Error() string {
 	s := e.Problem
 	if e.Err != nil {
@@ -65,14 +66,14 @@ func (e *Error) KindName() string {
 	return "internal"
 }
 
-// LimitError says which field of a [Spec] is wrong, and the mend.
+// LimitError says which field of a [Spec] is wrong and how to mend it.
 type LimitError struct {
-	Field   string // as rule files name it: "capacity", "window"
+	Field   string // the name of the field in rule files: "capacity", "window"
 	Problem string
 	Mend    string
 }
 
-// Error returns the field, what is wrong with it and the mend in one line.
+// Error returns the field, the problem and the mend in one line.
 func (e *LimitError) Error() string {
 	if e.Mend == "" {
 		return fmt.Sprintf("%s: %s", e.Field, e.Problem)

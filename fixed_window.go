@@ -1,12 +1,13 @@
 package stint
 
-// Fixed window: a count that starts again at each multiple of the window.
-// Allow iff count + q ≤ N. Two windows side by side can admit 2·N in any
-// window's length, at their seam: that is the algorithm, not an error.
+// Fixed window: a count that restarts at each multiple of the window. Allow iff
+// count + q ≤ N. Around the boundary of two windows, up to 2·N can be admitted
+// within one window's length. That is a property of the algorithm.
 //
 // A quota is the same count in the periods of a calendar.
 
-// stepWindow keeps {start of the window or period, count}.
+// stepWindow is the step of a fixed window or a quota. Its state is {start of
+// the window or period, count}.
 func (n *compiledLimit) stepWindow(c packed, known bool, a *input, r *result) packed {
 	r.now = a.now
 	if known {
@@ -47,7 +48,7 @@ func (n *compiledLimit) reportWindow(r *result, count, end int64) {
 }
 
 // period returns the window of a fixed window, or the period of a quota, that
-// t lies in: from start until before end.
+// contains t. It includes start and excludes end.
 func (n *compiledLimit) period(t int64) (start, end int64) {
 	if n.alg == Quota {
 		return n.calendar.period(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/stintdev/stint/internal/table"
 )
 
-// secrets make the identities of one store unlike those of any other: nobody
-// who does not know them can choose two keys of one identity.
+// secrets seed the hash of one store with random numbers. Without them, an
+// attacker cannot choose two keys that have the same identity.
 type secrets [4]uint64
 
 func newSecrets() (s secrets) {
@@ -21,10 +21,11 @@ func newSecrets() (s secrets) {
 	return s
 }
 
-// identify returns 128 bits for a key under the scope of a limit. They come
-// from two lanes of folded multiplications (Wang Yi, wyhash, 2019), which
-// share no secret before they are mixed: 16 bytes of the key a step, in half the
-// time of two runs of the runtime's hash.
+// identify returns a 128-bit hash of a key under the scope of a limit. It
+// computes two independent 64-bit hashes by folded multiplication (Wang Yi,
+// wyhash, 2019), which share no secret until the end, where they are mixed. Each
+// step reads 16 bytes of the key. The whole takes half the time of two runs of
+// the runtime's hash.
 func (s *secrets) identify(key string, salt *[2]uint64) table.ID {
 	size := uint64(len(key))
 	x, y := s[0], s[2]
@@ -32,8 +33,8 @@ func (s *secrets) identify(key string, salt *[2]uint64) table.ID {
 		a, b := eight(key), eight(key[8:])
 		x, y = fold(a^s[1], b^x), fold(a^s[3], b^y)
 	}
-	// What is left, in two words that may overlap: strings of different lengths
-	// may have the same, so the length is mixed in apart.
+	// The rest of the key is read as two words that may overlap. Keys of
+	// different lengths may give the same words, so the length is mixed in too.
 	var a, b uint64
 	if n := len(key); n >= 8 {
 		a, b = eight(key), eight(key[n-8:])
@@ -44,7 +45,7 @@ func (s *secrets) identify(key string, salt *[2]uint64) table.ID {
 	return table.ID{Hash: fold(x^s[2]^size, y) ^ salt[0], Rest: fold(y^s[0]^size, x) ^ salt[1]}
 }
 
-// short is up to 7 bytes in two words, which may overlap.
+// short returns a string of up to 7 bytes as two words, which may overlap.
 func short(s string) (a, b uint64) {
 	switch n := len(s); {
 	case n >= 4:
@@ -60,7 +61,8 @@ func fold(a, b uint64) uint64 {
 	return hi ^ lo
 }
 
-// eight and four read the first bytes of s; the compiler makes one load of it.
+// eight and four read the first bytes of s. The compiler makes a single load of
+// each.
 func eight(s string) uint64 {
 	_ = s[7]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// partSeparator joins the parts of a key. [ValidateKey] refuses control
-// characters in each part, so no part can forge another.
+// partSeparator separates the parts of a key. [ValidateKey] refuses control
+// characters in each part, so no part can contain the separator.
 const partSeparator = "\x00"
 
 // JoinKey joins the parts of an identity into one key. Two different lists of
@@ -17,9 +17,9 @@ func JoinKey(parts ...string) string { return strings.Join(parts, partSeparator)
 // KeyParts splits a key into the parts that [JoinKey] joined.
 func KeyParts(key string) []string { return strings.Split(key, partSeparator) }
 
-// ValidateKey says what is wrong with a key, or one part of one, that came
-// from outside: it must not be empty, is at most [MaxKey] bytes of valid
-// UTF-8, and holds no control character.
+// ValidateKey returns an error for an invalid key, or an invalid part of a key,
+// that came from outside. A valid key is not empty, is at most [MaxKey] bytes
+// of valid UTF-8, and has no control characters.
 func ValidateKey(key string) error {
 	switch {
 	case key == "":

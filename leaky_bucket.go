@@ -1,9 +1,9 @@
 package stint
 
-// Leaky bucket as a queue, the shaper: requests drip out at r = limit/window,
-// and at most queue of them wait. Turner's bucket (see bucket.go) turned
-// over: the state is the level v of what was admitted and has not dripped
-// out.
+// Leaky bucket as a queue, a shaper: requests drain at r = limit/window, and at
+// most queue of them wait. It is the inverse of the token bucket (see
+// bucket.go): the state is the level v, the units that were admitted and have
+// not drained.
 //
 // v(t) = max(0, v − r·(t − last)); a new key has level 0; a request of cost q
 // waits v/r; it is allowed iff v + q ≤ queue + 1 and that wait is at most the
@@ -20,14 +20,15 @@ func (n *compiledLimit) stepLeaky(c packed, from *compiledLimit, a *input, r *re
 	return c
 }
 
-// chargeLeaky is the step itself. known says that there is a state.
+// chargeLeaky is the step on an unpacked state. known reports whether the key
+// has a state.
 func (n *compiledLimit) chargeLeaky(b bucket, known bool, a *input, r *result) bucket {
 	if known {
 		b = n.drain(b, a.now)
 	} else {
 		b = bucket{last: a.now}
 	}
-	room := n.full - b.whole - min(b.frac, 1) // a started micro-unit takes its whole place
+	room := n.full - b.whole - min(b.frac, 1) // a fraction of a micro-unit takes the room of a whole one
 	r.now = b.last
 	r.allowed = a.cost <= 0 || a.cost*microUnits <= room && n.untilServed(b.whole, b.frac, n.maxDelay(a), b.last-a.now) == 0
 	r.ahead, r.aheadFrac = b.whole, b.frac
@@ -43,7 +44,8 @@ func (n *compiledLimit) chargeLeaky(b bucket, known bool, a *input, r *result) b
 	return b
 }
 
-// drain brings the level to max(now, last): v·q − e·p over q, at least 0.
+// drain advances the level to max(now, last). With e the time since last, the
+// level becomes (v·q − e·p)/q, at least 0.
 func (n *compiledLimit) drain(b bucket, now int64) bucket {
 	e := max(0, now-b.last)
 	b.last += e
@@ -60,11 +62,11 @@ func (n *compiledLimit) drain(b bucket, now int64) bucket {
 	return b
 }
 
-// emptied is how long a level takes to drip out.
+// emptied returns how long a level takes to drain.
 func (n *compiledLimit) emptied(whole, frac int64) int64 { return mulDivUp(whole, n.q, frac, n.p) }
 
-// maxDelay is the greatest delay that a claim allows, in microseconds;
-// maxMicros stands for any.
+// maxDelay returns the greatest delay that the limit and a claim allow, in
+// microseconds; maxMicros stands for any.
 func (n *compiledLimit) maxDelay(a *input) int64 {
 	switch {
 	case a.maxDelay == 0:
@@ -75,9 +77,10 @@ func (n *compiledLimit) maxDelay(a *input) int64 {
 	return min(n.maxWait, a.maxDelay.Microseconds())
 }
 
-// GreatestDelay returns the greatest delay that a valid claim allows, by its
-// MaxDelay and the MaxWait of its limit, in microseconds; 2^53 − 1 stands for
-// any. It is for stores that take their step elsewhere.
+// GreatestDelay returns the greatest delay that a valid claim allows, in
+// microseconds: the lesser of its MaxDelay and the MaxWait of its limit.
+// 2^53 − 1 stands for any. It is for stores that take the step elsewhere, such as
+// in a script on a server.
 func (c *Claim) GreatestDelay() int64 {
 	if c.Limit.n.alg != LeakyBucket {
 		return maxMicros
@@ -85,8 +88,8 @@ func (c *Claim) GreatestDelay() int64 {
 	return c.Limit.n.maxDelay(&input{maxDelay: c.MaxDelay})
 }
 
-// served is the greatest level that drips out within most of now, when the
-// step's own time is gap ahead of now.
+// served returns the greatest level that drains within most microseconds of the
+// caller's now. The step's time is gap ahead of that now.
 func (n *compiledLimit) served(most, gap int64) (whole, frac int64) {
 	if most == maxMicros {
 		return maxMicros, 0 // above every level
@@ -94,8 +97,9 @@ func (n *compiledLimit) served(most, gap int64) (whole, frac int64) {
 	return mulDiv(max(0, most-gap), n.p, 0, n.q)
 }
 
-// untilServed is how long until a level drips out within most; 0 when it does
-// now. The wait is exact: each microsecond shortens the delay by one.
+// untilServed returns how long until a level drains within most microseconds; 0
+// when it does now. The wait is exact: each microsecond shortens the delay by
+// one.
 func (n *compiledLimit) untilServed(whole, frac, most, gap int64) int64 {
 	w, f := n.served(most, gap)
 	if whole < w || whole == w && frac <= f {
@@ -104,8 +108,8 @@ func (n *compiledLimit) untilServed(whole, frac, most, gap int64) int64 {
 	return n.emptied(whole-w, frac-f) + max(0, gap-most)
 }
 
-// untilRoom is how long until a level leaves room for a cost; 0 when it does
-// now.
+// untilRoom returns how long until a level leaves room for a cost; 0 when it
+// does now.
 func (n *compiledLimit) untilRoom(whole, frac, cost, gap int64) int64 {
 	over := whole + cost*microUnits - n.full
 	if over < 0 || over == 0 && frac == 0 {
@@ -132,8 +136,9 @@ func (n *compiledLimit) reportLeaky(d *Decision, r *result, a *input, gap int64)
 	}
 }
 
-// places is how many requests of cost 1, one after the other, drip out within
-// most behind a level: the k-th has k − 1 units more ahead of it.
+// places returns how many requests of cost 1, added one after the other behind a
+// level, are served within most microseconds. The k-th of them has k − 1 more
+// units ahead of it than the first.
 func (n *compiledLimit) places(whole, frac, most, gap int64) int64 {
 	w, f := n.served(most, gap)
 	if w -= whole; frac > f {

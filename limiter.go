@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// Limiter limits one kind of request: it joins a store with the limits that
-// every request is counted under, as one atomic group. It is safe for use by
-// many goroutines at once, and costs microseconds to make. Make one with
+// Limiter limits one kind of request. It counts every request under one or
+// more limits, which the store decides as one atomic group. It is safe for use
+// by many goroutines at once, and costs microseconds to make. Make one with
 // [NewLimiter]: a nil or zero Limiter answers every request with an error.
 type Limiter struct {
-	taker taker // of a claim on limit: the store, or all
-	limit Limit // the only one; else the zero Limit
+	taker taker // takes a claim on limit: the store itself for one limit, &all for more
+	limit Limit // the only limit; the zero Limit when there are several
 	all   together
 
 	name    string
-	shapes  bool         // one of the limits delays
+	shapes  bool         // one of the limits is a leaky bucket, which delays
 	most    int64        // the greatest cost that every limit can allow
-	took    atomic.Int64 // ns that the store lately took to answer, of a limiter that shapes
+	took    atomic.Int64 // recent latency of the store in ns; measured only for calls with a bound on the wait
 	waiting waiting
 }
 
@@ -28,13 +28,17 @@ type Limiter struct {
 // Neither rules nor the callers of a server can name it.
 const limiterNamespace = "limiter"
 
-// NewLimiter returns a limiter of these limits over the store. The name says
-// what is limited, such as "login": 1 to 64 of [A-Za-z0-9_.:-]. It is the scope
-// of the limits: limiters of one name share their state, also across
-// processes that share a store, and limiters of different names never do,
-// whatever their keys. It is an error if there is no name, no store or no
-// limit, if two limits have one name, and if a limit brings a scope of its own
-// (Namespace, Rule or FromCaller).
+// NewLimiter returns a limiter that counts requests under these limits in the
+// store.
+//
+// The name says what is limited, such as "login": 1 to 64 characters of
+// [A-Za-z0-9_.:-]. It becomes the scope of the limits. Limiters of one name
+// share their state, also across processes that share a store. Limiters of
+// different names never share state, even under the same key.
+//
+// It is an error if the name, the store or the limits are missing, if two
+// limits have the same name, or if a limit has a scope of its own (Namespace,
+// Rule or FromCaller).
 func NewLimiter(store Store, name string, limits ...Limit) (*Limiter, error) {
 	switch {
 	case missing(store):
@@ -66,14 +70,14 @@ func NewLimiter(store Store, name string, limits ...Limit) (*Limiter, error) {
 	return l, nil
 }
 
-// missing reports whether there is no store: nil, or a nil pointer in an
-// interface, as of a constructor whose error was not looked at.
+// missing reports whether store is nil or an interface that holds a nil
+// pointer, as from a constructor whose error the program ignored.
 func missing(store Store) bool {
 	v := reflect.ValueOf(store)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// ownedBy returns the limit in the scope of the limiter of that name.
+// ownedBy returns the limit compiled into the scope of the named limiter.
 func (l Limit) ownedBy(limiter string) (Limit, error) {
 	if !l.Valid() {
 		return l, invalid("limit: is the zero Limit", "compile a Spec, or use ParseLimit")
@@ -107,13 +111,13 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Decision, error) {
 	return l.taker.Take(ctx, Claim{Key: key, Limit: l.limit, Cost: 1})
 }
 
-// made reports whether NewLimiter made the limiter: it is neither nil nor a
-// zero value.
+// made reports whether the limiter came from NewLimiter, and so is neither nil
+// nor a zero value.
 func (l *Limiter) made() bool { return l != nil && l.taker != nil }
 
 var errNotMade = &Error{Problem: "the limiter is nil or a zero value", Mend: "make it with NewLimiter, and look at its error"}
 
-// take takes a claim on every limit.
+// take takes the claim on every limit.
 func (l *Limiter) take(ctx context.Context, c Claim) (Decision, error) {
 	if !l.made() {
 		return Decision{}, errNotMade
@@ -122,9 +126,10 @@ func (l *Limiter) take(ctx context.Context, c Claim) (Decision, error) {
 	return l.taker.Take(ctx, c)
 }
 
-// AllowN decides whether key may use n units now, and charges them if so.
-// It does not wait: a denial says when to come back. n is at least 0; with 0
-// it is Peek. The decision of several limits is their [Combine].
+// AllowN decides whether key may use n units now, and charges them if so. It
+// does not wait: a denial says how long to wait in [Decision.RetryAfter]. n is
+// at least 0; AllowN with 0 is [Limiter.Peek]. With several limits, the
+// decision is the one that [Combine] returns.
 func (l *Limiter) AllowN(ctx context.Context, key string, n int64) (Decision, error) {
 	if n < 0 {
 		return Decision{}, refuseNegative()
@@ -136,17 +141,18 @@ func refuseNegative() error {
 	return invalid("cost: is below 0", "use Reserve, and give back by its Cancel")
 }
 
-// AllowEach is AllowN for callers that tell of every limit: it writes the
-// decision of each into out, in the order of [Limiter.Limits] and of that
-// length, and returns their [Combine]. With room for more or fewer it is an error,
-// and nothing is charged.
+// AllowEach is AllowN for callers that report the state of every limit. It
+// writes the decision of each limit into out, in the order of
+// [Limiter.Limits], and returns what [Combine] returns for them: the index of
+// the binding claim and the decision. The length of out must be the number of
+// limits; any other length is an error, and nothing is charged.
 func (l *Limiter) AllowEach(ctx context.Context, key string, n int64, out []Decision) (face int, d Decision, err error) {
 	return l.AllowWithin(ctx, key, n, 0, out)
 }
 
-// AllowWithin is AllowEach for a caller that can use no delay above maxDelay,
-// as [Claim.MaxDelay] says it and counted from the call: the time that the
-// store lately took to answer is taken off.
+// AllowWithin is AllowEach for a caller that can use no delay above maxDelay.
+// maxDelay has the meaning of [Claim.MaxDelay], but counts from this call: the
+// limiter subtracts the recent latency of the store.
 func (l *Limiter) AllowWithin(ctx context.Context, key string, n int64, maxDelay time.Duration, out []Decision) (face int, d Decision, err error) {
 	if n < 0 {
 		return -1, Decision{}, refuseNegative()
@@ -163,8 +169,8 @@ func (l *Limiter) AllowWithin(ctx context.Context, key string, n int64, maxDelay
 	return l.all.takeEach(ctx, &c, out)
 }
 
-// Limits returns the limits that every request is counted under, in order, in
-// the scope of the limiter.
+// Limits returns a copy of the limits that every request is counted under, in
+// the order given to [NewLimiter] and in the scope of the limiter.
 func (l *Limiter) Limits() []Limit {
 	if l == nil {
 		return nil
@@ -172,20 +178,19 @@ func (l *Limiter) Limits() []Limit {
 	return slices.Clone(l.all.limits)
 }
 
-// Peek reports what key has left, and charges nothing.
+// Peek returns what key has left, and charges nothing.
 func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
 	return l.take(ctx, Claim{Key: key})
 }
 
-// Reset forgets what key has used.
+// Reset drops the state of key under every limit: the key is as if never used.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	_, err := l.take(ctx, Claim{Key: key, Cost: Forget})
 	return err
 }
 
-// MaxDelayOf returns what the deadline of ctx lets a caller wait, as
-// [Claim.MaxDelay] says it: zero without a deadline, and below zero when it is
-// over.
+// MaxDelayOf returns the [Claim.MaxDelay] that the deadline of ctx allows: zero
+// without a deadline, below zero when the deadline has passed.
 func MaxDelayOf(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -194,7 +199,8 @@ func MaxDelayOf(ctx context.Context) time.Duration {
 	return atMost(time.Until(deadline))
 }
 
-// atMost is a bound that may be used up, as [Claim.MaxDelay] says it.
+// atMost converts a bound to a [Claim.MaxDelay]. A bound of zero or less
+// becomes −1, because zero would mean any delay.
 func atMost(d time.Duration) time.Duration {
 	if d <= 0 {
 		return -1
@@ -202,16 +208,18 @@ func atMost(d time.Duration) time.Duration {
 	return d
 }
 
-// usable is what a wait of at most d leaves for a delay. A delay begins with
-// the answer, and a place in a queue cannot be given back: without this
-// margin, a limiter under load would hand out places that are too late by the
-// time of the call.
+// usable returns the greatest delay that a caller can use if it waits for at most
+// d from now: d less the recent latency of the store. A delay begins when the
+// answer arrives, and a place in a leaky bucket's queue cannot be refunded.
+// Without this margin, a limiter under load would hand out places that end
+// after the caller's deadline.
 func (l *Limiter) usable(d time.Duration) time.Duration {
 	return atMost(d - time.Duration(l.took.Load()))
 }
 
-// noteTime notes how long a call took: the longest of the latest, which falls
-// slowly. Callers at the same time may lose each other's times.
+// noteTime records the latency of a call that began at start. A longer latency
+// replaces the recorded one at once; a shorter one lowers it by an eighth of
+// the difference. Concurrent calls may overwrite each other's measurements.
 func (l *Limiter) noteTime(start time.Time) {
 	took, now := l.took.Load(), int64(time.Since(start))
 	l.took.Store(max(now, took-(took-now)/8))

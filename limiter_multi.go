@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// taker is who takes one claim, as a [Store] does.
+// taker is the part of a [Store] that takes one claim.
 type taker interface {
 	Take(ctx context.Context, c Claim) (Decision, error)
 }
 
-// together takes a claim on each of its limits, all or none, whatever limit
-// the claim itself names.
+// together takes a claim on each of its limits as one atomic group. It ignores
+// the limit that the claim itself names.
 type together struct {
 	store  Store
 	limits []Limit
-	calls  sync.Pool // of *joined
+	calls  sync.Pool // *joined
 }
 
-// Take returns the [Combine] of the decisions.
+// Take returns the decision of the group, as [Combine] returns it.
 func (t *together) Take(ctx context.Context, c Claim) (Decision, error) {
 	j := t.join(&c)
 	defer t.calls.Put(j)
@@ -26,7 +26,7 @@ func (t *together) Take(ctx context.Context, c Claim) (Decision, error) {
 	return d, err
 }
 
-// takeEach is Take that writes the decision of each limit into out.
+// takeEach is Take, and writes the decision of each limit into out.
 func (t *together) takeEach(ctx context.Context, c *Claim, out []Decision) (face int, d Decision, err error) {
 	j := t.join(c)
 	defer t.calls.Put(j)
@@ -41,7 +41,7 @@ func (t *together) take(ctx context.Context, j *joined, out []Decision) (face in
 	return face, d, nil
 }
 
-// joined is what one call needs, kept for the next.
+// joined holds the buffers of one call. A pool keeps them for later calls.
 type joined struct {
 	group [1]Group
 	out   []Decision
@@ -58,7 +58,7 @@ func (t *together) join(c *Claim) *joined {
 	}
 	for i := range j.group[0].Claims {
 		claim := &j.group[0].Claims[i]
-		claim.Key, claim.Cost, claim.At, claim.MaxDelay = c.Key, c.Cost, c.At, c.MaxDelay // a limiter sets no more
+		claim.Key, claim.Cost, claim.At, claim.MaxDelay = c.Key, c.Cost, c.At, c.MaxDelay // the only fields that a Limiter sets
 	}
 	return j
 }

@@ -6,26 +6,29 @@ import (
 	"time"
 )
 
-// waiting is the queues of those that wait for their turn at a limiter, one
-// for each key that has any. A queue is a list of its waiters and nothing
-// else: it needs no goroutine, and goes with the last of them. Its first
-// waiter asks the store and sleeps as that says; the others stand by until
-// those before them have left.
+// waiting holds the queues of a limiter: one for each key with waiters.
+//
+// The problem: callers that wait for one key must be served in order, and only
+// few of them should poll the store. The approach: a queue is a linked list of
+// its waiters. The first waiter calls the store and sleeps for the retry time
+// of the denial; the others block on a channel until the waiters before them
+// have left. A queue needs no goroutine of its own, and is removed together
+// with its last waiter.
 type waiting struct {
 	mu     sync.Mutex
 	queues map[string]*waitQueue // nil when nobody waits
 }
 
-// waitQueue is those that wait for one key, the first to be served first.
+// waitQueue is the queue of the waiters for one key, first in, first out.
 type waitQueue struct {
 	first, last *waiter
-	costs       int64 // of all of them
-	// from is when the waiters' time begins: one is served when their costs,
-	// up to its own, have flowed through the only bucket since then. Under
-	// other limits only the time of the first is known: nobody is served
-	// before from.
+	costs       int64 // sum over all waiters
+	// from is the time from which the estimates of service times count. Under
+	// a single bucket, a waiter is served once the costs of the queue up to
+	// its own have refilled or drained since from. Under other limits only the
+	// first waiter's time is known, so from is a lower bound for all of them.
 	from    time.Time
-	checked time.Time // what from was when it was last seen who comes too late
+	checked time.Time // the value of from when late waiters were last dropped
 	denial  Decision  // the latest
 }
 
@@ -33,41 +36,44 @@ type waitQueue struct {
 type waiter struct {
 	key  string
 	cost int64
-	end  time.Time // it must be served by then; zero: whenever
+	end  time.Time // deadline for being served; zero: none
 
 	denial Decision    // the latest, with the whole wait as its RetryAfter
-	next   chan action // what to do, for one that stands by
+	next   chan action // the next action, sent to a waiter that stands by
 
-	// Under the lock:
-	queue         *waitQueue // nil: it does not stand in one
+	// Guarded by the lock of waiting:
+	queue         *waitQueue // nil: the waiter is in no queue
 	before, after *waiter
-	standing      bool // by
+	standing      bool // blocked in standBy, or about to be
 }
 
 // action is what a waiter does next.
 type action uint8
 
 const (
-	askNow   action = iota // ask the store
-	askLater               // ask it after the time of the denial
-	standBy                // wait until others have left
-	giveUp                 // it would be served too late
+	askNow   action = iota // call the store
+	askLater               // call the store after the retry time of the denial
+	standBy                // block until the waiters before it have left
+	giveUp                 // return the denial: it would be served too late
 )
 
-// maxTries bounds how many waiters of one queue ask the store at once.
+// maxTries bounds how many waiters of one queue call the store at once.
 const maxTries = 64
 
-// nearby is the longest answer of a store that is asked for one place in a
-// leaky bucket after the other. Of several that ask at once any may be first,
-// and has the shorter delay. A more distant store would hold up the queue.
+// nearby is the latency of a store below which the places in a leaky bucket are
+// requested one after the other, which keeps their order. Several concurrent
+// requests may reach the store in any order, and the first of them gets the
+// shortest delay. From this latency on, requests one by one would hold up the
+// queue, so up to maxTries run at once.
 const nearby = time.Millisecond
 
-// notLater is how much later a queue may be served, by those who overtake it,
-// before it is looked again who comes too late: each look takes time for each
-// waiter.
+// notLater is how far requests that bypass a queue may delay it before the
+// queue drops the waiters that are now too late. Each check visits every
+// waiter, so it does not run for smaller delays.
 const notLater = time.Millisecond
 
-// arrive has a waiter stand in the queue of its key, if there is one.
+// arrive puts a new waiter into the queue of its key, if there is one, and
+// returns its first action.
 func (g *waiting) arrive(l *Limiter, w *waiter) action {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,8 +99,8 @@ func (g *waiting) joinLocked(l *Limiter, q *waitQueue, w *waiter) action {
 	return standBy
 }
 
-// deny says what a waiter does that the store has just denied. late says that
-// the store has no turn for it in time.
+// deny returns the next action of a waiter that the store has just denied. late
+// means that the request cannot be served before the waiter's end.
 func (g *waiting) deny(l *Limiter, w *waiter, d Decision, wait time.Duration, late bool) action {
 	w.denial = d
 	if late {
@@ -127,7 +133,7 @@ func (g *waiting) deny(l *Limiter, w *waiter, d Decision, wait time.Duration, la
 	return askLater
 }
 
-// openLocked makes a queue of one waiter.
+// openLocked makes a queue with one waiter.
 func (g *waiting) openLocked(w *waiter) {
 	if g.queues == nil {
 		g.queues = map[string]*waitQueue{}
@@ -137,9 +143,9 @@ func (g *waiting) openLocked(w *waiter) {
 	q.push(w)
 }
 
-// serve lets a waiter leave that has been charged, by an answer that took so
-// long. Those next to it ask the store at once as far as what remains is enough
-// for them.
+// serve removes a waiter that was allowed, by a call that took the given time.
+// It wakes the next waiter, and those behind it whose costs fit into what
+// remains.
 func (g *waiting) serve(l *Limiter, w *waiter, remaining int64, took time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -154,7 +160,7 @@ func (g *waiting) serve(l *Limiter, w *waiter, remaining int64, took time.Durati
 	}
 }
 
-// expire lets a waiter leave that stood by until its end.
+// expire removes a waiter whose end came while it stood by.
 func (g *waiting) expire(w *waiter) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -164,7 +170,7 @@ func (g *waiting) expire(w *waiter) {
 	}
 }
 
-// leave lets a waiter leave that gives up.
+// leave removes a waiter that gives up.
 func (g *waiting) leave(w *waiter) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -212,8 +218,8 @@ func (q *waitQueue) remove(w *waiter) {
 	q.costs -= w.cost
 }
 
-// wake has the first waiter ask the store, and those behind it for whose costs
-// enough remains, up to so many.
+// wake tells the first waiter to call the store, and the waiters behind it
+// whose costs fit into what remains; at most tries waiters in all.
 func (q *waitQueue) wake(remaining int64, tries int) {
 	for w := q.first; w != nil && tries > 0; w = w.after {
 		if w != q.first && w.cost > remaining {
@@ -225,16 +231,16 @@ func (q *waitQueue) wake(remaining int64, tries int) {
 	}
 }
 
-// tell says what to do to a waiter that stands by.
+// tell sends the next action to the waiter, if it stands by.
 func (w *waiter) tell(a action) {
 	if w.standing {
 		w.standing = false
-		w.next <- a // which has room: a waiter stands by once for each
+		w.next <- a // never blocks: one action is sent for each time the waiter stands by
 	}
 }
 
-// standBy returns what to do, once a waiter is told so, or its end comes. It
-// is not told when ctx ends before.
+// standBy blocks until the waiter is told its next action or its end comes, and
+// returns that action. told is false when ctx ends first.
 func (g *waiting) standBy(ctx context.Context, w *waiter) (next action, told bool) {
 	var end <-chan time.Time
 	if deadline, ok := ctx.Deadline(); !w.end.IsZero() && (!ok || w.end.Before(deadline)) {
@@ -253,7 +259,8 @@ func (g *waiting) standBy(ctx context.Context, w *waiter) (next action, told boo
 	}
 }
 
-// dropLate has those give up who are served too late.
+// dropLate removes the waiters that would be served too late and tells them to
+// give up.
 func (q *waitQueue) dropLate(l *Limiter) {
 	costs := int64(0)
 	for w := q.first; w != nil; {
@@ -268,8 +275,9 @@ func (q *waitQueue) dropLate(l *Limiter) {
 	}
 }
 
-// tooLate reports whether a waiter would be served after its end, when the
-// costs up to its own are these, and keeps the denial that says so.
+// tooLate reports whether a waiter would be served after its end. costs is the
+// sum of the costs up to and including its own. It sets the denial of a waiter
+// that is too late.
 func (q *waitQueue) tooLate(l *Limiter, w *waiter, costs int64) bool {
 	if w.end.IsZero() {
 		return false
@@ -288,8 +296,8 @@ func (q *waitQueue) deniedFor(wait time.Duration) Decision {
 	return d
 }
 
-// flow is how long the only bucket takes for units; 0 where there is none, or
-// other limits.
+// flow returns how long a single bucket takes to refill or drain the units. It
+// returns 0 under several limits and under algorithms without a rate.
 func (l *Limiter) flow(units int64) time.Duration {
 	if !l.limit.Valid() || l.limit.n.p == 0 {
 		return 0
@@ -300,8 +308,9 @@ func (l *Limiter) flow(units int64) time.Duration {
 	return micros(l.limit.n.emptied(units*microUnits, 0))
 }
 
-// awaited is how much of its own cost a waiter waits for: all in a bucket, and
-// nothing in a leaky one, where it waits for those before it alone.
+// awaited returns how much of its own cost a waiter waits for: all of it under
+// a token bucket, and nothing under a leaky bucket, where a request waits only
+// for those before it.
 func (l *Limiter) awaited(cost int64) int64 {
 	if l.shapes {
 		return 0

@@ -8,23 +8,25 @@ import (
 // Wait is shorthand for WaitN(ctx, key, 1).
 func (l *Limiter) Wait(ctx context.Context, key string) error { return l.WaitN(ctx, key, 1) }
 
-// WaitN blocks until key has been allowed n units, and for as long as a leaky
-// bucket delays it. It fails at once, charging nothing, when the wait would
-// never end (CodeInvalid) or would pass the deadline of ctx (CodeTimeout, of
-// the kind "wait"), and when ctx ends (CodeCanceled).
+// WaitN blocks until key is allowed n units, and then for the delay of a leaky
+// bucket. It fails at once and charges nothing when the wait would never end
+// (CodeInvalid), when it would pass the deadline of ctx (CodeTimeout, with the
+// kind "wait"), and when ctx ends (CodeCanceled).
 //
-// Those that wait for one key of one Limiter stand in one queue: they are
-// served in the order in which they came, whatever their costs. Under a single
-// token bucket, GCRA or leaky bucket, a wait that those ahead make too long
-// fails at once, too. A leaky bucket keeps its own queue behind that one: with
-// its place there a caller makes way for the next. Allow does not stand in the
-// queue, and neither do other processes: they may be served first. A store that
-// takes a millisecond or more to answer is asked for several places in a leaky
-// bucket at once, and may give them out in another order.
+// The callers that wait for one key of one Limiter form one queue. The queue is
+// first in, first out, whatever the costs. Under a single token bucket, GCRA or
+// leaky bucket, WaitN also fails at once when the costs ahead in the queue make
+// the wait too long. A leaky bucket has a second queue of its own: a caller
+// with a place there leaves the first queue, and the next caller moves up.
+// Allow and other processes bypass the queue and may be served first. When the
+// store takes a millisecond or more to answer, the queue requests several
+// places in a leaky bucket at once, and the store may hand them out in another
+// order.
 //
-// A full bucket takes in nothing: where n is the whole capacity, the time by
-// which a waiter is woken late is lost. A capacity of one unit more keeps the
-// full rate, as does a leaky bucket.
+// A full bucket stops refilling. When n is the whole capacity, the time
+// between the moment the bucket is full and the moment the waiter runs is
+// therefore lost. A capacity that is one unit greater keeps the full rate, and
+// so does a leaky bucket.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	end, _ := ctx.Deadline()
 	d, err := l.turn(ctx, key, n, end)
@@ -43,11 +45,11 @@ func passesDeadline(d *Decision) error {
 	return &Error{Code: CodeTimeout, Kind: "wait", Problem: "the wait of " + d.RetryAfter.String() + " would pass the deadline", Err: context.DeadlineExceeded}
 }
 
-// WaitWithin is WaitN for a caller that waits for at most maxWait and tells of
-// denials: when maxWait is not long enough, it returns a Decision that is not
-// Allowed, at once and without charging anything, whose RetryAfter is how long
-// the wait would be. With a maxWait of 0 or less it does not wait, and does not
-// stand in the queue.
+// WaitWithin is WaitN for a caller that waits for at most maxWait and handles
+// denials itself. When maxWait is not long enough, it returns at once, charges
+// nothing, and returns a Decision that is not Allowed; RetryAfter is the length
+// of the wait. With a maxWait of 0 or less it neither waits nor joins the
+// queue.
 func (l *Limiter) WaitWithin(ctx context.Context, key string, n int64, maxWait time.Duration) (Decision, error) {
 	if maxWait <= 0 {
 		return l.allowNow(ctx, key, n)
@@ -65,7 +67,7 @@ func (l *Limiter) WaitWithin(ctx context.Context, key string, n int64, maxWait t
 	return d, err
 }
 
-// allowNow is one try that takes no delay.
+// allowNow makes one attempt that accepts no delay.
 func (l *Limiter) allowNow(ctx context.Context, key string, n int64) (Decision, error) {
 	if n < 1 {
 		return Decision{}, refuseNothing()
@@ -73,8 +75,9 @@ func (l *Limiter) allowNow(ctx context.Context, key string, n int64) (Decision, 
 	return l.take(ctx, Claim{Key: key, Cost: n, MaxDelay: -1})
 }
 
-// turn returns when the key's turn has come, or a denial when it cannot come
-// before end; the zero end never comes.
+// turn queues for the key and returns the decision that allows it, after its
+// delay. It returns a denial when the units cannot be had before end. The zero
+// end means no deadline.
 func (l *Limiter) turn(ctx context.Context, key string, n int64, end time.Time) (Decision, error) {
 	if n < 1 {
 		return Decision{}, refuseNothing()
@@ -118,13 +121,13 @@ func (l *Limiter) turn(ctx context.Context, key string, n int64, end time.Time) 
 	}
 }
 
-// leastPause keeps a store that denies without a retry time from being asked
-// all the time.
+// leastPause is the shortest pause between two attempts. It keeps a store that
+// denies without a retry time from being called in a tight loop.
 const leastPause = time.Microsecond
 
-// try asks the store once, at a time that was due. wait is how long a request
-// that was denied would wait until it is served, and late says that this is
-// beyond its end.
+// try makes one attempt, which was due at the given time. After a denial, wait
+// is how long the request would wait until it is served, and late reports
+// whether that is after the waiter's end.
 func (l *Limiter) try(ctx context.Context, w *waiter, due time.Time) (d Decision, wait time.Duration, late bool, err error) {
 	c, left := Claim{Key: w.key, Limit: l.limit, Cost: w.cost}, Never
 	if !w.end.IsZero() {
@@ -133,7 +136,7 @@ func (l *Limiter) try(ctx context.Context, w *waiter, due time.Time) (d Decision
 		defer l.noteTime(due)
 	}
 	if ctx.Err() != nil {
-		ctx = context.WithoutCancel(ctx) // the time was due before ctx ended
+		ctx = context.WithoutCancel(ctx) // the attempt was due before ctx ended
 	}
 	if !l.shapes {
 		d, err = l.taker.Take(ctx, c)
@@ -150,14 +153,15 @@ func (l *Limiter) try(ctx context.Context, w *waiter, due time.Time) (d Decision
 	return d, wait, wait == Never || wait > left, err
 }
 
-// serveDelay returns when the delay of an allowed request is over. A caller
-// that gives up before is refunded by the limits that take something back.
+// serveDelay sleeps for the delay of an allowed request. When ctx or the
+// waiter's end comes first, it refunds the request; limits that accept no
+// refund, such as a leaky bucket, keep the charge.
 func (l *Limiter) serveDelay(ctx context.Context, w *waiter, d Decision) (Decision, error) {
 	if d.Delay == 0 {
 		return d, nil
 	}
 	due := time.Now().Add(d.Delay)
-	late := !w.end.IsZero() && due.After(w.end) // the store took longer than lately
+	late := !w.end.IsZero() && due.After(w.end) // the store took longer than its recent latency
 	if !late && sleepUntil(ctx, due) {
 		return d, nil
 	}
@@ -172,8 +176,8 @@ func (l *Limiter) serveDelay(ctx context.Context, w *waiter, d Decision) (Decisi
 	return Decision{Limit: d.Limit, RetryAfter: d.Delay, At: d.At}, nil
 }
 
-// sleepUntil returns at a time, or when ctx ends, and whether the time has
-// come: it has when both are at once.
+// sleepUntil sleeps until due or until ctx ends. It reports whether due has
+// been reached, which is true when both happen at once.
 func sleepUntil(ctx context.Context, due time.Time) bool {
 	timer := time.NewTimer(time.Until(due))
 	defer timer.Stop()

@@ -12,85 +12,88 @@ import (
 type MemoryOptions struct {
 	// MaxKeys bounds how many keys (states of one limit and key) are held.
 	// Defaults to DefaultMaxKeys. A wide state (a log, a counter of many
-	// buckets) counts as one and one more for every four words it keeps.
-	// When full, the key with the most remaining among those looked at makes
-	// room; when all of those are exhausted, a new key is decided as fresh
-	// and not stored.
+	// buckets) counts as one key, and one more for every four words it keeps.
+	//
+	// When the store is full, it looks at some keys and evicts the one with
+	// the most remaining. When all of them are exhausted, a new key is decided
+	// as fresh and not stored.
 	MaxKeys int
 
 	// CallerKeys bounds the states of limits that callers bring
-	// ([Spec.FromCaller]). They are held apart from all others and never take
-	// their room. Defaults to half of MaxKeys, beside MaxKeys. States count as
-	// they do there; beyond 1,000 limits a limit counts as 40, for as long as
-	// a state is of it. When full, the key with the most remaining among those
-	// looked at makes room; when all of those are exhausted, the charge of a
+	// ([Spec.FromCaller]). These states have their own room and never take
+	// that of others. Defaults to half of MaxKeys, in addition to MaxKeys.
+	// States count as under MaxKeys. Each limit beyond the first 1,000 counts
+	// as 40 keys while any state uses it.
+	//
+	// When the room is full, the store looks at some keys and evicts the one
+	// with the most remaining. When all of them are exhausted, the charge of a
 	// new key is refused with CodeExhausted.
 	CallerKeys int
 
 	// Clock returns now in microseconds since the Unix epoch. Defaults to
-	// the wall clock, read cheaply and never backwards. A test or a replay
-	// brings its own.
+	// the wall clock, read cheaply and never backwards. Tests and replays
+	// set their own.
 	Clock func() int64
 
 	// ProcessorClock reads the time from the processor's own counter, which
-	// takes a third of the time. It is used where that is safe: on amd64
-	// under Linux, when the kernel itself keeps time by that counter.
-	// Elsewhere, or with a Clock, it does nothing.
+	// takes a third of the time. It has an effect only where that is safe: on
+	// amd64 under Linux, when the kernel itself keeps time by that counter,
+	// and without a Clock.
 	ProcessorClock bool
 
-	// KeepAll never forgets a state, however idle, and ignores MaxKeys:
-	// for replay, whose time may run back.
+	// KeepAll keeps every state, however idle, and ignores MaxKeys. It is for
+	// replays, whose time may run back.
 	KeepAll bool
 }
 
-// DefaultMaxKeys is the bound of a memory store that names none.
+// DefaultMaxKeys is the default of [MemoryOptions.MaxKeys].
 const DefaultMaxKeys = 10_000_000
 
-// MemoryStats are counts of a [Memory] store since it was made. Those of limits
-// that callers bring are in Callers alone.
+// MemoryStats are counts of a [Memory] store since it was made. Only Callers
+// counts the limits that callers bring.
 type MemoryStats struct {
-	Keys      int    // held now, idle ones that were not yet reclaimed included
-	Limits    int    // that these are of
-	Evictions uint64 // states given up although they were not idle
-	Unstored  uint64 // charges that were not stored, because nothing could go
-	Full      bool   // the bound has been met at least once
+	Keys      int    // held now, including idle ones that are not yet reclaimed
+	Limits    int    // limits that have a state
+	Evictions uint64 // states evicted although they were not idle
+	Unstored  uint64 // charges not stored, because no state could be evicted
+	Full      bool   // the bound has been reached at least once
 
 	Callers CallerStats
 }
 
-// CallerStats are counts of what a [Memory] store keeps of limits that callers
+// CallerStats are the counts of a [Memory] store for the limits that callers
 // bring.
 type CallerStats struct {
-	Keys      int    // held now, idle ones that were not yet reclaimed included
-	Limits    int    // that these are of
-	Evictions uint64 // states given up although they were not idle
-	Refused   uint64 // charges that were refused, because nothing could go
-	Full      bool   // the bound has been met at least once
+	Keys      int    // held now, including idle ones that are not yet reclaimed
+	Limits    int    // limits that have a state
+	Evictions uint64 // states evicted although they were not idle
+	Refused   uint64 // charges refused, because no state could be evicted
+	Full      bool   // the bound has been reached at least once
 }
 
-// Memory is a [Store] in the memory of this process, exact and shared by
-// nothing else. Make one with [NewMemory]: a nil or zero Memory answers every
-// claim with an error. Its calls never wait for anything but each other, so
-// they do not look at their context.
+// Memory is a [Store] in the memory of this process. It is exact, and no other
+// process shares it. Make one with [NewMemory]: a nil or zero Memory answers
+// every claim with an error. Its calls wait for nothing but each other, so they
+// ignore their context.
 //
-// It forgets the states of idle keys as new keys come, without a goroutine of
-// its own, and holds at most [MemoryOptions.MaxKeys]: 43 to 46 bytes each for
-// narrow states, outside the Go heap where the system allows. A limit costs
-// memory while a state is of it, so there may be any number of limits in the
-// life of a store.
+// Memory forgets the states of idle keys as new keys come. It runs no goroutine
+// for that. It holds at most [MemoryOptions.MaxKeys] keys, at 43 to 46 bytes
+// each for narrow states, outside the Go heap where the system allows it. A
+// limit takes memory only while a state uses it, so a store may see any number
+// of limits in its life.
 type Memory struct {
-	states  // of the limits of programs and rules
+	states  // for the limits of programs and rules
 	clock   clock
 	secrets secrets
 
-	callers    atomic.Pointer[states] // of the limits of callers; nil until there is one
-	opening    sync.Mutex             // held to make callers
+	callers    atomic.Pointer[states] // for the limits of callers; nil until the first such claim
+	opening    sync.Mutex             // held while callers is made
 	callerKeys int
 	keepAll    bool
 }
 
-// NewMemory returns an empty store. A large one takes about half a megabyte for
-// each processor at once, at least three, and more only as keys come.
+// NewMemory returns an empty store. A large store takes about half a megabyte
+// for each processor at once, three at least, and more only as keys come.
 func NewMemory(o MemoryOptions) *Memory {
 	if o.MaxKeys <= 0 {
 		o.MaxKeys = DefaultMaxKeys
@@ -104,7 +107,8 @@ func NewMemory(o MemoryOptions) *Memory {
 	return m
 }
 
-// Stats locks one part of the store after the other, briefly.
+// Stats returns the counts of the store. It locks one part of the store after
+// the other, each briefly.
 func (m *Memory) Stats() MemoryStats {
 	if !m.made() {
 		return MemoryStats{}
@@ -118,9 +122,10 @@ func (m *Memory) Stats() MemoryStats {
 	return s
 }
 
-// Close forgets every key and limit and gives the memory back at once. The store can be
-// used again, empty. A store that is no longer used needs no Close: its memory
-// goes with it. The error is nil.
+// Close forgets every key and limit and returns the memory to the system at
+// once. The store is then empty and can be used again. A store that is no
+// longer used needs no Close: the garbage collector frees its memory. The error
+// is nil.
 func (m *Memory) Close() error {
 	if !m.made() {
 		return nil
@@ -132,8 +137,8 @@ func (m *Memory) Close() error {
 	return nil
 }
 
-// made reports whether NewMemory made the store: it is neither nil nor a zero
-// value.
+// made reports whether the store came from NewMemory, and so is neither nil nor
+// a zero value.
 func (m *Memory) made() bool { return m != nil && m.table != nil }
 
 var errNoMemory = &Error{Problem: "the memory store is nil or a zero value", Mend: "make it with NewMemory"}
@@ -144,9 +149,9 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 	if m == nil || !c.isPlain() || !n.isBucket() {
 		return d, m.take(&c, &d)
 	}
-	// Nearly every check, and without a trip through memory.
+	// The fast path, for nearly every check. Its values stay in registers.
 	ref := m.limits.cached(n)
-	if ref == 0 { // a limit without a state here, or of a caller
+	if ref == 0 { // no state of this store uses the limit, or a caller brought it
 		return d, m.take(&c, &d)
 	}
 	id := m.secrets.identify(c.Key, &n.salt)
@@ -203,20 +208,20 @@ func (m *Memory) takeStep(shard *table.Shard, q *query, c *Claim, now int64, dry
 	return nil
 }
 
-// query is a claim's limit, and where its state is.
+// query is a claim's limit and the place of its state.
 type query struct {
 	n      *compiledLimit
 	states *states
 	id     table.ID
 
-	// Of a claim that is decided in a group:
+	// For a claim that is decided in a group:
 	shard    *table.Shard
-	next     packed // its state, if the group is admitted
-	done     bool   // it was charged when room was made
+	next     packed // the state after the charge, if the group is admitted
+	done     bool   // makeRoom has charged the claim already
 	reserved uint32 // the reference of its limit, held until the group is decided; 0: none
 }
 
-// prepare checks a claim and tells where its state is.
+// prepare checks a claim and finds the place of its state.
 func (m *Memory) prepare(q *query, c *Claim) error {
 	if !c.isPlain() {
 		if err := c.check(); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/stintdev/stint/internal/table"
 )
 
-// decideTogether decides the claims of one group under all their locks.
+// decideTogether decides the claims of one group with all their shards locked.
 func (g *groupCall) decideTogether(queries []query, order []int32, claims []Claim, out []Decision, charge bool) (ok bool, err error) {
 	g.lock(queries, order)
 	if ok = charge && g.chargeAll(queries, claims, out); !ok {
@@ -17,9 +17,10 @@ func (g *groupCall) decideTogether(queries []query, order []int32, claims []Clai
 	return ok, err
 }
 
-// chargeAllowed decides the claims first without charging, then, when the
-// group is admitted, charging those that allow. A charge may be refused for
-// want of room. Those that may be are made first, and undone when one is.
+// chargeAllowed is the general path, in two passes: it decides the claims
+// without charging, then charges the allowed ones if the group is admitted. In
+// a table that refuses, a charge can fail because the table is full. Such
+// charges are made first, in makeRoom, and undone if one of them fails.
 func (g *groupCall) chargeAllowed(queries []query, claims []Claim, out []Decision, charge bool) (bool, error) {
 	for i := range claims {
 		g.step(&queries[i], &claims[i], true, &out[i])
@@ -42,11 +43,12 @@ func (g *groupCall) chargeAllowed(queries []query, claims []Claim, out []Decisio
 	return true, nil
 }
 
-// makeRoom makes the charges that can be refused for want of room certain to
-// find some, and reports false, with nothing charged, when one would not. Keys
-// without a state are charged at once, which deleting the state undoes; for the
-// others room is reserved. (Room for one may come from evicting another of the
-// group, which is decided as fresh then.)
+// makeRoom ensures room for the charges that a full table can refuse. It reports
+// false, with nothing charged, if there is no room for one of them.
+//
+// It charges keys without a state at once, because deleting the state undoes
+// that, and reserves room for the others. Making room for one claim may evict
+// the state of another claim of the group, which is then decided as fresh.
 func (g *groupCall) makeRoom(queries []query, claims []Claim, out []Decision) bool {
 	for i := range queries {
 		if q := &queries[i]; q.states.refuses && out[i].Allowed && q.shard.Find(q.id) == nil {
@@ -69,7 +71,7 @@ func (g *groupCall) makeRoom(queries []query, claims []Claim, out []Decision) bo
 	return true
 }
 
-// undo drops the states that makeRoom has made, and what it reserved.
+// undo deletes the states that makeRoom made and releases what it reserved.
 func undo(queries []query) {
 	for i := range queries {
 		if q := &queries[i]; q.done {
@@ -87,9 +89,9 @@ func releaseReserved(queries []query) {
 	}
 }
 
-// chargeAll is chargeAllowed for nearly every group, in one step a claim: of
-// plain claims on narrow states that are there, and which all allow. It
-// reports false, and has changed no state, when the group is another.
+// chargeAll is the fast path for nearly every group. It takes one step for each
+// claim, and applies when all claims are plain, have an existing narrow state
+// and are allowed. Otherwise it reports false and has changed no state.
 func (g *groupCall) chargeAll(queries []query, claims []Claim, out []Decision) bool {
 	for i := range claims {
 		if !g.stepAhead(&queries[i], &claims[i], &out[i]) {
@@ -103,8 +105,8 @@ func (g *groupCall) chargeAll(queries []query, claims []Claim, out []Decision) b
 	return true
 }
 
-// stepAhead takes the step of a claim and keeps the state that follows. It
-// reports false when that is not all there is to do, or the claim is denied.
+// stepAhead takes the step of a claim and keeps the next state in the query. It
+// reports false if the claim is denied or does not qualify for the fast path.
 func (g *groupCall) stepAhead(q *query, c *Claim, d *Decision) bool {
 	if !c.isPlain() || q.n.wide() {
 		return false
@@ -128,7 +130,7 @@ func (g *groupCall) stepAhead(q *query, c *Claim, d *Decision) bool {
 }
 
 // step decides one claim whose shard is locked. It reports false when the
-// charge is refused for want of room.
+// charge is refused because the table is full.
 func (g *groupCall) step(q *query, c *Claim, dry bool, d *Decision) bool {
 	a := input{dry: dry}
 	c.asInput(&a, g.now)
@@ -139,9 +141,10 @@ func (g *groupCall) step(q *query, c *Claim, dry bool, d *Decision) bool {
 	return ok
 }
 
-// lock locks the shards of the queries, callers' last and each table's in the
-// order of their numbers, so that no two groups wait for each other. It begins again when one of them was
-// parted before it was locked.
+// lock locks the shards of the queries. All groups lock in the same order, so
+// they cannot deadlock: first the shards of the main table, then those of the
+// callers' table, each in the order of their numbers. lock starts again if a
+// shard was split before it was locked and no longer owns its identity.
 func (g *groupCall) lock(queries []query, order []int32) {
 	for {
 		for i := range queries {
@@ -182,7 +185,7 @@ func (g *groupCall) unlock(queries []query, order []int32) {
 	eachShard(queries, order, func(s *table.Shard) { s.Release(g.now) })
 }
 
-// eachShard calls f once for each shard of the queries, which are in order.
+// eachShard calls f once for each shard of the queries, in the given order.
 func eachShard(queries []query, order []int32, f func(*table.Shard)) {
 	for i, o := range order {
 		if i == 0 || queries[order[i-1]].shard != queries[o].shard {

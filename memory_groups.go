@@ -8,21 +8,23 @@ import (
 )
 
 // batchSize is how many claims are looked up before the first of them is
-// decided: enough to wait for memory once, few enough for the stack.
+// decided. It is large enough that their cache misses overlap, and small enough
+// for the stack.
 const batchSize = 32
 
-// smallBatch is for the claims of one request: to clear room for more would
-// take as long as to decide one.
+// smallBatch is the batch size for the claims of one request. Clearing buffers
+// for 32 claims would take as long as deciding one.
 const smallBatch = 4
 
-// batch is the claims of some groups, looked up.
+// batch holds the claims of some groups after the lookup.
 type batch struct {
 	queries []query
 	errs    []error
-	order   []int32 // of the claims of one group, by shard
+	order   []int32 // the claims of one group, sorted by shard
 }
 
-// TakeGroups decides the groups one after the other, all at one time.
+// TakeGroups decides the groups one after the other, all at the same time of
+// the clock.
 func (m *Memory) TakeGroups(_ context.Context, groups []Group, out []Decision) error {
 	if claims := countClaims(groups); claims != len(out) {
 		return invalid(fmt.Sprintf("out: has room for %d decisions, and there are %d claims", len(out), claims), "pass one for each claim")
@@ -73,8 +75,9 @@ func countClaims(groups []Group) (claims int) {
 	return claims
 }
 
-// nextBatch returns the groups from a given one on whose claims fit into a
-// batch, at least one, and the number of claims.
+// nextBatch returns the end of the range of groups, beginning at from, whose
+// claims fit into a batch, and the number of their claims. The range has at
+// least one group.
 func nextBatch(groups []Group, from int) (to, claims int) {
 	for to = from; to < len(groups); to++ {
 		n := len(groups[to].Claims)
@@ -92,7 +95,7 @@ type groupCall struct {
 	now      int64
 	groups   []Group
 	errs     []error // by group; nil while there is none
-	admitted bool    // the nearest group before that is not Shadow
+	admitted bool    // whether the nearest preceding group that is not Shadow was admitted
 }
 
 func (g *groupCall) err() error {
@@ -102,7 +105,7 @@ func (g *groupCall) err() error {
 	return &GroupsError{Errs: g.errs}
 }
 
-// run looks up the claims of groups from up to to, and decides them.
+// run looks up the claims of groups[from:to] and decides them.
 func (g *groupCall) run(b *batch, from, to int, out []Decision) {
 	g.lookUp(b, from, to)
 	first := 0
@@ -121,8 +124,8 @@ func (g *groupCall) run(b *batch, from, to int, out []Decision) {
 	}
 }
 
-// lookUp prepares the claims. It begins to fetch first all their keys and then
-// all their slots, so that their memory is waited for at once.
+// lookUp prepares the claims. It prefetches first all their keys and then all
+// their slots, so that the cache misses overlap.
 func (g *groupCall) lookUp(b *batch, from, to int) {
 	for i := from; i < to; i++ {
 		for j := range g.groups[i].Claims {
@@ -187,11 +190,12 @@ func (g *groupCall) decideAlone(q *query, c *Claim, d *Decision, charge bool) er
 	return g.memory.takeStep(shard, q, c, g.now, !charge, d)
 }
 
-// fewClaims is how many claims of a group are compared one with the other.
+// fewClaims is the greatest number of claims that checkDistinct compares pair by
+// pair.
 const fewClaims = 32
 
-// checkDistinct refuses a group that has one state twice: what each of them
-// could use would depend on the other.
+// checkDistinct refuses a group with two claims on one state, because the answer
+// to each would depend on the other.
 func checkDistinct(claims []Claim) error {
 	if len(claims) > fewClaims {
 		return checkManyDistinct(claims)
@@ -206,7 +210,7 @@ func checkDistinct(claims []Claim) error {
 	return nil
 }
 
-// checkManyDistinct takes as long as there are claims, and not as their square.
+// checkManyDistinct is checkDistinct in linear time, by a map.
 func checkManyDistinct(claims []Claim) error {
 	type state struct {
 		key, name, rule, namespace string

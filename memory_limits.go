@@ -9,33 +9,34 @@ import (
 	"github.com/stintdev/stint/internal/table"
 )
 
-// refBits is how many bits a reference takes. The rest of the cache in a limit
-// is the number of the store that gave it.
+// refBits is the size of a reference in bits. The remaining bits of a limit's
+// cached reference identify the store that assigned it.
 const refBits = 31
 
-// registry gives limits short references, which slots hold in place of a
-// limit, and judges states for the table by them.
+// registry assigns short references to limits. A slot of the table holds a
+// reference in place of a pointer. The registry is also the [table.Judge] of
+// the table: it finds the limit of a state by its reference.
 //
-// A limit has a reference while a state uses it. Every state counts once, from
-// when it is stored until it goes or is written under another limit; with the
-// last of them the registry forgets the limit. So a limit costs memory only
-// beside states, and those are bounded.
+// References are counted. A limit has a reference while any state uses it: from
+// when the state is stored until it is dropped or rewritten under another
+// limit. When the last state goes, the registry forgets the limit. The memory
+// for limits is therefore bounded by the number of states.
 //
-// A reference is a number that counts up, and is not given again before it
-// has passed 2^31 others. A limit may therefore keep the number of a limit that
-// was forgotten: no slot holds it.
+// References are assigned in ascending order and repeat only after 2^31
+// others. A limit may therefore cache the reference of an entry that was
+// forgotten: no slot holds that reference.
 type registry struct {
-	store   uint64 // a random number that names this store in limits' caches
+	store   uint64 // a random number that identifies this store in the caches of limits
 	seed    maphash.Seed
-	charged *table.Table // is charged for each limit beyond the free ones; may be nil
+	charged *table.Table // charged for each limit beyond the free ones; may be nil
 
 	places atomic.Pointer[places] // written with mu held
 
 	mu sync.Mutex
-	// All guarded by mu.
+	// The fields below are guarded by mu.
 	byHash map[uint64]*registered
-	count  int    // of limits
-	last   uint32 // the reference given last
+	count  int    // number of limits
+	last   uint32 // the reference assigned last
 }
 
 // places finds limits by the low bits of their references. Its length is a
@@ -48,14 +49,14 @@ type registered struct {
 	ref   uint32
 	hash  uint64
 	next  *registered  // another limit of the same hash; guarded by the registry's mu
-	users atomic.Int64 // states; forgotten once it is no longer registered
+	users atomic.Int64 // number of states, or the constant forgotten once it is no longer registered
 }
 
 const forgotten = -1
 
-// What limits weigh where they are charged for. A compiled limit and its entry
-// take about 1.3 KB, as much as 40 slots. The first ones are free, so that a
-// small table holds states and not only a few limits.
+// The weight of a limit, in a table that is charged for limits. A compiled limit
+// and its entry take about 1.3 KB, as much as 40 slots. The first limits are
+// free, so that limits do not fill a small table.
 const (
 	limitWeight = 40
 	freeLimits  = 1000
@@ -69,15 +70,15 @@ func (g *registry) init() {
 	g.reset()
 }
 
-// reset makes the registry empty, and small.
+// reset empties the registry and shrinks it to its first size.
 func (g *registry) reset() {
 	g.byHash = map[uint64]*registered{}
 	p := make(places, fewPlaces)
 	g.places.Store(&p)
 }
 
-// cached returns the reference that the limit has in this store, as far as the
-// limit knows; 0 when it knows none.
+// cached returns the limit's reference in this store from the cache in the
+// limit, or 0 when the cache holds none of this store.
 func (g *registry) cached(n *compiledLimit) uint32 {
 	ref := n.ref.Load() ^ g.store
 	if ref > table.MaxRef {
@@ -86,8 +87,8 @@ func (g *registry) cached(n *compiledLimit) uint32 {
 	return uint32(ref)
 }
 
-// hold returns the reference of a limit for one state more. The limit caches
-// it until another store does the same.
+// hold returns the reference of a limit and counts one more state that uses it.
+// The limit caches the reference until another store does the same.
 func (g *registry) hold(n *compiledLimit) uint32 {
 	if ref := g.cached(n); ref != 0 {
 		if l := g.find(ref); l != nil && l.ref == ref && l.is(n) && l.hold() {
@@ -99,7 +100,7 @@ func (g *registry) hold(n *compiledLimit) uint32 {
 	hash := maphash.Comparable(g.seed, n.spec)
 	for l := g.byHash[hash]; l != nil; l = l.next {
 		if l.is(n) {
-			l.users.Add(1) // it is registered as long as mu is held
+			l.users.Add(1) // l cannot be forgotten while mu is held
 			n.ref.Store(g.store | uint64(l.ref))
 			return l.ref
 		}
@@ -130,14 +131,14 @@ func (g *registry) addLocked(n *compiledLimit, hash uint64) uint32 {
 	return ref
 }
 
-// release says that one state less uses a reference.
+// release counts one state less that uses a reference.
 func (g *registry) release(ref uint32) {
 	if l := g.find(ref); l.users.Add(-1) == 0 {
 		g.forget(l)
 	}
 }
 
-// forget drops a limit unless a state has come to use it.
+// forget drops a limit unless a state uses it again.
 func (g *registry) forget(l *registered) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -159,15 +160,16 @@ func (g *registry) forget(l *registered) {
 	}
 }
 
-// size is how many limits are registered.
+// size returns the number of registered limits.
 func (g *registry) size() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.count
 }
 
-// find returns the limit at the place of a reference: its own while a state
-// uses it, which the caller sees to by that state's lock.
+// find returns the limit at the place of a reference. It is the limit of that
+// reference while a state uses it, which the caller ensures by holding the lock
+// of that state's shard. It may be another limit, or nil, otherwise.
 func (g *registry) find(ref uint32) *registered { return g.places.Load().at(ref).Load() }
 
 // at returns the limit of a reference that a state uses.
@@ -185,7 +187,7 @@ func (p places) doubled() places {
 	return twice
 }
 
-// hold counts one user more, unless the limit is forgotten.
+// hold counts one more user. It reports false if the limit is forgotten.
 func (l *registered) hold() bool {
 	for {
 		users := l.users.Load()
@@ -198,13 +200,13 @@ func (l *registered) hold() bool {
 	}
 }
 
-// is reports whether the limit has the numbers of n. A node's share of a limit
-// has the spec of the whole.
+// is reports whether the limit has the spec and the numbers of n. The spec alone
+// is not enough: a node's share of a limit has the spec of the whole limit.
 func (l *registered) is(n *compiledLimit) bool {
 	return l.n == n || l.n.max == n.max && l.n.p == n.p && l.n.q == n.q && l.n.spec == n.spec
 }
 
-// without returns the list that begins with l and lacks gone.
+// without removes gone from the list that begins with l, and returns the list.
 func (l *registered) without(gone *registered) *registered {
 	if l == gone {
 		return gone.next

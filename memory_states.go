@@ -4,14 +4,15 @@ import (
 	"github.com/stintdev/stint/internal/table"
 )
 
-// states are the states of some keys, and the limits that they are of. A
-// memory store has two: what callers bring has one of its own, so that a flood
-// of it takes no room, no lock and no reference from what rules count.
+// states holds the states of keys and the limits that these states use. A
+// memory store has two of them. The limits that callers bring have their own,
+// so that a flood of them takes no room, no lock and no reference from the
+// limits of rules.
 type states struct {
 	table  *table.Table
 	limits registry
-	// refuses says that a charge which finds no room is refused. Otherwise it
-	// is decided as fresh, and not stored.
+	// refuses makes the table refuse a charge that finds no room. Otherwise the
+	// charge is decided as fresh and not stored.
 	refuses bool
 }
 
@@ -20,8 +21,8 @@ func (s *states) init(bound int, keepAll bool) {
 	s.table = table.New(table.Options{Bound: bound, KeepAll: keepAll, Judge: &s.limits})
 }
 
-// newCallers are the states of limits that callers bring. What they keep counts
-// whole, their limits included.
+// newCallers makes the states for the limits that callers bring. Its bound
+// covers the limits as well as the states.
 func newCallers(bound int, keepAll bool) *states {
 	s := &states{refuses: true}
 	s.init(bound, keepAll)
@@ -29,8 +30,9 @@ func newCallers(bound int, keepAll bool) *states {
 	return s
 }
 
-// callerStates returns the states of limits that callers bring. Most programs
-// have none, so they are made with the first: two tables take twice the memory.
+// callerStates returns the states for the limits that callers bring. Most
+// programs have no such limits, and a second table doubles the memory of an
+// empty store, so the first claim makes it.
 func (m *Memory) callerStates() *states {
 	if s := m.callers.Load(); s != nil {
 		return s
@@ -45,16 +47,17 @@ func (m *Memory) callerStates() *states {
 	return s
 }
 
-// errNoRoom refuses a charge of a caller's limit: neither uncounted nor in
-// place of an exhausted key.
+// errNoRoom refuses a charge under a caller's limit. To admit the charge
+// uncounted, or to evict an exhausted key for it, would let callers evade
+// limits.
 func errNoRoom() error {
 	return &Error{Code: CodeExhausted, Kind: KindCallerBudget, Problem: "the memory store has no room for another key of limits that callers bring",
 		Mend: "give it a greater MemoryOptions.CallerKeys (--max-caller-keys), or let fewer callers bring limits of their own"}
 }
 
-// step takes the step of one claim on its state. Its shard is locked. It
-// reports false when the charge is refused for want of room: then it was not
-// stored, and r is what it would have been.
+// step takes the step of one claim on its state, whose shard is locked. It
+// reports false when the charge is refused because the table is full. The
+// charge is then not stored, and r is the result that it would have had.
 func (s *states) step(shard *table.Shard, q *query, a *input, r *result) bool {
 	if q.n.wide() {
 		return s.stepWide(shard, q, a, r)
@@ -82,7 +85,7 @@ func (s *states) step(shard *table.Shard, q *query, a *input, r *result) bool {
 	return true
 }
 
-// stepFresh is step for a key without a state.
+// stepFresh is step for a key that has no state.
 func (s *states) stepFresh(shard *table.Shard, q *query, a *input, r *result) bool {
 	c := q.n.step(packed{}, nil, a, r)
 	if !r.write || r.forget {
@@ -96,7 +99,7 @@ func (s *states) stepFresh(shard *table.Shard, q *query, a *input, r *result) bo
 	return !s.refuses
 }
 
-// rewrite has a state belong to the limit of a claim, and returns its slot. It
+// rewrite assigns a state to the limit of the claim, and returns its slot. It
 // returns nil when there is no room for another limit.
 func (s *states) rewrite(shard *table.Shard, slot *table.Slot, q *query, now int64) *table.Slot {
 	old, ref := slot.Ref(), s.limits.hold(q.n)
@@ -104,7 +107,7 @@ func (s *states) rewrite(shard *table.Shard, slot *table.Slot, q *query, now int
 		s.limits.release(ref)
 		return slot
 	}
-	if s.refuses && q.reserved == 0 { // the limit may be new, and is charged for
+	if s.refuses && q.reserved == 0 { // a new limit adds to the weight of the table
 		if !shard.Fit(q.id, now) {
 			s.limits.release(ref)
 			return nil
@@ -116,8 +119,8 @@ func (s *states) rewrite(shard *table.Shard, slot *table.Slot, q *query, now int
 	return slot
 }
 
-// reserve makes room for what a charge to a key that has a state will need, and
-// changes nothing. It reports false when there is none.
+// reserve makes room for a charge to a key that has a state. It changes neither
+// the count nor the limit of that state. It reports false when there is no room.
 func (s *states) reserve(shard *table.Shard, q *query, a *input) bool {
 	ref := s.limits.hold(q.n)
 	if !shard.Fit(q.id, a.now) || q.n.wide() && !s.growsWide(shard, q, a) {

@@ -24,15 +24,17 @@ func (s *states) stepWide(shard *table.Shard, q *query, a *input, r *result) boo
 	case r.write:
 		shard.SetWide(slot, w)
 		if slot.Ref() != s.limits.cached(q.n) {
-			// Without room it stays a state of the old limit, whose window is
-			// the same: that judges only which state is evicted.
+			// If there is no room, the state keeps the reference of the old
+			// limit. That limit has the same window, and the reference only
+			// serves to choose which state to evict.
 			s.rewrite(shard, slot, q, a.now)
 		}
 	}
 	return true
 }
 
-// growsWide gives a state the room that a charge needs.
+// growsWide gives a state the room that a charge needs. It reports false when
+// there is none.
 func (s *states) growsWide(shard *table.Shard, q *query, a *input) bool {
 	var r result
 	w := shard.Wide(shard.Find(q.id))
@@ -40,8 +42,8 @@ func (s *states) growsWide(shard *table.Shard, q *query, a *input) bool {
 	return cap(w) >= room || !q.n.wouldGrow(w, a, &r) || s.widen(shard, q, q.n.roomAhead(room, cap(w)), a.now) != nil
 }
 
-// widen returns the slot of a claim with a slice of a capacity, nil when there
-// is no room.
+// widen returns the slot of a claim with a slice of the given capacity, or nil
+// when there is no room.
 func (s *states) widen(shard *table.Shard, q *query, capacity int, now int64) *table.Slot {
 	ref := s.limits.hold(q.n)
 	slot, made := shard.Widen(q.id, ref, capacity, now)
@@ -51,8 +53,8 @@ func (s *states) widen(shard *table.Shard, q *query, capacity int, now int64) *t
 	return slot
 }
 
-// wouldGrow decides without charging, for a state that lacks room, and
-// reports whether a charge would follow. If not, r is the result.
+// wouldGrow decides the claim without charging, for a state that lacks room,
+// and reports whether the claim would be charged. If not, r is the result.
 func (n *compiledLimit) wouldGrow(w []int64, a *input, r *result) bool {
 	var fresh [MaxBuckets + 2]int64
 	if n.alg == SlidingWindowCounter {
@@ -64,8 +66,8 @@ func (n *compiledLimit) wouldGrow(w []int64, a *input, r *result) bool {
 	return r.allowed && !a.dry && a.cost+a.extra > 0
 }
 
-// roomAhead is the capacity to give a slice that needs room: twice what it
-// has, so that a log is copied seldom, but no more than it has use for.
+// roomAhead returns the capacity for a slice that needs room. A log doubles, so
+// that it is seldom copied, up to the greatest capacity that it can use.
 func (n *compiledLimit) roomAhead(room, have int) int {
 	if n.alg == SlidingWindowCounter {
 		return room

@@ -5,35 +5,37 @@ import (
 	"math/bits"
 )
 
-// Numbers are what a compiled [Limit] computes with, for a store that takes
-// its step elsewhere, such as a script inside a server. Times are
-// microseconds. Fields that an algorithm does not use are zero.
+// Numbers are the compiled numbers of a [Limit], for a store that takes the step
+// elsewhere, such as in a script on a server. Times are microseconds. Fields
+// that an algorithm does not use are zero.
 type Numbers struct {
 	Algorithm Algorithm
 	Max       int64 // the limit in units: capacity, limit, or queue + 1
 
-	// Buckets (token_bucket, gcra, leaky_bucket): Full micro-units, refilled
-	// by the reduced fraction P/Q of micro-units a microsecond; Fill is the
-	// time from empty to full, rounded up. P·Q, Full and Fill are below 2^52.
+	// Full, P, Q and Fill are for buckets (token_bucket, gcra, leaky_bucket).
+	// Full is the capacity in micro-units. P/Q is the rate as a reduced
+	// fraction of micro-units a microsecond. Fill is the time from empty to
+	// full, rounded up. P·Q, Full and Fill are below 2^52.
 	Full, P, Q, Fill int64
 
 	// MaxWait is the greatest delay of a leaky bucket; 2^53 − 1 stands for
-	// any. [Claim.GreatestDelay] has it too.
+	// any. [Claim.GreatestDelay] takes it into account.
 	MaxWait int64
 
-	// Window is the window of fixed_window and the sliding ones, and Width
-	// is Window/Buckets.
+	// Window is the window of fixed_window, sliding_window_counter and
+	// sliding_window_log. Width is Window/Buckets.
 	Window, Width int64
 	Buckets       int
 
-	// A quota's periods have the length Length and run from Origin in both
-	// directions; or Length is 0 and they are months that begin in local
-	// time, Offset ahead of UTC, on Day (1–31, or the month's last) at
-	// TimeOfDay.
+	// Length, Origin, Offset, Day and TimeOfDay are for quotas. If Length is
+	// above 0, periods have that length and run from Origin in both
+	// directions. If Length is 0, periods are months in local time, which is
+	// Offset ahead of UTC; they begin on Day (1–31, or the last day of a
+	// shorter month) at TimeOfDay.
 	Length, Origin, Offset, Day, TimeOfDay int64
 }
 
-// Numbers returns what the limit computes with.
+// Numbers returns the compiled numbers of the limit.
 func (l Limit) Numbers() Numbers {
 	n := l.n
 	out := Numbers{
@@ -47,15 +49,15 @@ func (l Limit) Numbers() Numbers {
 	return out
 }
 
-// Shape says what a state means beside the numbers: limits of one scope and
-// one shape share it, and one of another shape starts fresh. It is made of the
-// algorithm, the window, the number of buckets and the calendar.
+// Shape identifies the meaning of a state: the algorithm, the window, the number
+// of buckets and the calendar. Limits of one scope and one shape share a state,
+// even when their other numbers differ. A limit of another shape starts fresh.
 func (l Limit) Shape() string { return l.n.shape() }
 
-// Share returns the part of a limit that one of so many nodes may hand out by
-// itself: max(1, ⌈limit/nodes⌉), refilled by the rate divided by nodes
-// exactly. Below 1 node counts as 1. The error says when the rate, so
-// divided, is out of range.
+// Share returns the part of a limit that one of the given number of nodes may
+// hand out by itself: max(1, ⌈limit/nodes⌉), refilled by the rate divided by
+// nodes exactly. A number below 1 counts as 1. It is an error if the divided
+// rate is out of range.
 func (l Limit) Share(nodes int) (Limit, error) {
 	if nodes <= 1 {
 		return l, nil

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Quota: a count in the calendar period of t, by fixed_window.go. The
-// calendar has a fixed offset from UTC, so days are always 24 hours long.
+// Quota: a count in the calendar period of t. The step is in fixed_window.go.
+// The calendar has a fixed offset from UTC, so days are always 24 hours long.
 
 const (
 	microDay  = 24 * 60 * 60 * microUnits
@@ -17,19 +17,20 @@ const (
 	aMonday = 4 * microDay
 )
 
-// calendar cuts time into periods: of one length, running from origin in both
-// directions, or of months.
+// calendar divides time into periods. They are either of one length, from
+// origin in both directions, or months.
 type calendar struct {
-	length int64 // 0: months
-	origin int64 // when one period began, µs since the epoch
+	length int64 // in µs; 0: months
+	origin int64 // when one period began, in µs since the epoch
 
-	// Months begin in local time, on day (1–31) at timeOfDay.
+	// Months begin in local time, on day (1–31) at timeOfDay. offset and
+	// timeOfDay are in µs.
 	offset, day, timeOfDay int64
 
-	said string // period, anchor and offset: another of them starts fresh
+	said string // period, anchor and offset, as part of the shape of the limit
 }
 
-// period returns the period that t lies in.
+// period returns the period that contains t.
 func (c *calendar) period(t int64) (start, end int64) {
 	if c.length > 0 {
 		start = c.origin + floorDiv(t-c.origin, c.length)*c.length
@@ -43,8 +44,9 @@ func (c *calendar) period(t int64) (start, end int64) {
 	return start, c.monthStart(m + 1)
 }
 
-// monthStart is when the period that begins in month number m does. The day
-// always comes from the anchor itself: 31 January, 28 February, 31 March.
+// monthStart returns when the period that begins in month number m starts. Each
+// month uses the anchor's day, or its last day if it is shorter: 31 January, 28
+// February, 31 March.
 func (c *calendar) monthStart(m int64) int64 {
 	year, month := floorDiv(m, 12), m-floorDiv(m, 12)*12+1
 	first := dayNumber(year, month, 1)
@@ -114,8 +116,8 @@ func (s *Spec) parseCalendar() (calendar, error) {
 	return c, nil
 }
 
-// monthly is the calendar of months from the anchor's local date and time;
-// without one, from the first day at 00:00.
+// monthly returns the calendar of months that begin on the anchor's day and
+// time in local time; without an anchor, on the first day at 00:00.
 func monthly(anchor time.Time, offset int64) calendar {
 	if anchor.IsZero() {
 		return calendar{offset: offset, day: 1}
@@ -140,8 +142,8 @@ func (s *Spec) parseAnchor() (time.Time, error) {
 	return t, nil
 }
 
-// parseOffset returns the offset of the calendar in µs: as stated, else the
-// anchor's own.
+// parseOffset returns the offset of the calendar in µs: UTCOffset, or the offset
+// of the anchor if UTCOffset is empty.
 func (s *Spec) parseOffset(anchor time.Time) (int64, error) {
 	switch s.UTCOffset {
 	case "":
@@ -158,13 +160,14 @@ func (s *Spec) parseOffset(anchor time.Time) (int64, error) {
 	return int64(seconds) * microUnits, nil
 }
 
-// sixtyMinutes reports an offset such as +02:60 at the end of text: package
-// time reads it as +03:00.
+// sixtyMinutes reports whether text ends in an invalid offset such as +02:60,
+// which package time accepts as +03:00.
 func sixtyMinutes(text string) bool {
 	return strings.HasSuffix(text, ":60")
 }
 
-// parseLength reads a period that is a length, and writes it the short way.
+// parseLength parses a period that is a length, and rewrites Period in its short
+// form.
 func (s *Spec) parseLength(anchor time.Time) (int64, error) {
 	if s.Period == "" {
 		return 0, &LimitError{Field: "period", Problem: "is missing", Mend: "use day, week, month, or a length such as 30d"}
@@ -196,7 +199,7 @@ func parseDays(text string) (time.Duration, bool) {
 	return d, err == nil
 }
 
-// longest is the longest period of the calendar.
+// longest returns the length of the longest period of the calendar.
 func (c *calendar) longest() time.Duration {
 	if c.length > 0 {
 		return time.Duration(c.length) * time.Microsecond

@@ -69,7 +69,7 @@ func shortDecimal(r *big.Rat) string {
 	return fmt.Sprintf("%.6g", f)
 }
 
-// defaultCapacity is limit, or with a rate alone max(1, ⌈2·rate⌉).
+// defaultCapacity returns limit, or max(1, ⌈2·rate⌉) if there is only a rate.
 func defaultCapacity(limit int64, rate *big.Rat) int64 {
 	if limit != 0 {
 		return limit
@@ -79,9 +79,9 @@ func defaultCapacity(limit int64, rate *big.Rat) int64 {
 	return max(1, ceil.Quo(ceil, twice.Denom()).Int64())
 }
 
-// rateFits reports whether steps with this capacity and rate stay exact:
-// p·q below 2^52, and room for the fraction beside the whole in a state of
-// 16 bytes with 53 bits of time.
+// rateFits reports whether steps with this capacity and rate stay exact. p·q
+// must be below 2^52, and the whole and the fraction must fit into a state of 16
+// bytes beside 53 bits of time.
 func rateFits(full int64, p, q *big.Int) bool {
 	if new(big.Int).Mul(p, q).BitLen() > 52 {
 		return false
@@ -93,9 +93,10 @@ func rateFits(full int64, p, q *big.Int) bool {
 // fits must be monotone: false for p, q is false for all greater ones.
 //
 // It descends the Stern–Brocot tree (Graham, Knuth, Patashnik, Concrete
-// Mathematics, §4.5): between neighbours low ≤ r < high every fraction is at
-// least their mediant in both parts, so when the mediant does not fit,
-// nothing between them does, and low is the answer.
+// Mathematics, §4.5). Take neighbours of the tree, low ≤ r < high. Every fraction
+// between them has a numerator and a denominator at least as great as those of
+// their mediant. When the mediant does not fit, nothing between them fits, and
+// low is the answer.
 func fitRate(r *big.Rat, fits func(p, q *big.Int) bool) *big.Rat {
 	if fits(r.Num(), r.Denom()) {
 		return r
@@ -122,13 +123,14 @@ func fitRate(r *big.Rat, fits func(p, q *big.Int) bool) *big.Rat {
 
 type fraction struct{ p, q *big.Int }
 
-// excess is how far the fraction lies from r, cross-multiplied: |r·q − p|.
+// excess returns the distance of the fraction from r, cross-multiplied:
+// |r·q − p|, times the denominator of r.
 func (f fraction) excess(r *big.Rat) *big.Int {
 	d := new(big.Int).Mul(r.Num(), f.q)
 	return d.Abs(d.Sub(d, new(big.Int).Mul(f.p, r.Denom())))
 }
 
-// plus is the fraction k steps toward g: (p + k·g.p) / (q + k·g.q).
+// plus returns the fraction k steps toward g: (p + k·g.p) / (q + k·g.q).
 func (f fraction) plus(k *big.Int, g fraction) fraction {
 	p, q := new(big.Int).Mul(k, g.p), new(big.Int).Mul(k, g.q)
 	return fraction{p.Add(p, f.p), q.Add(q, f.q)}

@@ -5,26 +5,26 @@ import (
 	"errors"
 )
 
-// Reservation is units that were charged for later use. Its copies stand for
-// the same units.
+// Reservation stands for units that were charged for later use. All copies of
+// a Reservation stand for the same units.
 type Reservation struct {
 	// Decision is how the request was decided. When it is not Allowed,
 	// nothing was charged. Decision.Delay is how long to wait before acting.
 	Decision Decision
 
-	refund *refund // nil when there is nothing to give back
+	refund *refund // nil when there is nothing to refund
 }
 
-// refund is what gives the units of a reservation back, once.
+// refund returns the units of a reservation to the store, at most once.
 type refund struct {
 	limiter *Limiter
 	claim   Claim
-	turn    chan struct{} // holds one while nobody gives back
-	sent    bool          // in one's turn: the store may have got it
+	turn    chan struct{} // a lock that a context can interrupt: holds a token while free
+	sent    bool          // guarded by turn; the store may have received the refund
 }
 
-// Reserve takes n units for key, at least 1, and returns what was decided, for a caller
-// that waits by itself or may change its mind.
+// Reserve takes n units for key and returns the decision as a Reservation. It
+// is for a caller that waits by itself or may cancel. n is at least 1.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (Reservation, error) {
 	if n < 1 {
 		return Reservation{}, refuseNothing()
@@ -40,21 +40,22 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (Reservation
 
 func refuseNothing() error { return invalid("cost: is below 1", "reserve at least one unit") }
 
-// refundClaim is the claim that returns what an allowed one was charged.
+// refundClaim returns the claim that refunds n units of an allowed decision.
 func (l *Limiter) refundClaim(key string, n int64, d *Decision) Claim {
 	return Claim{Key: key, Limit: l.limit, Cost: -n, At: d.At}
 }
 
-// Cancel gives the units back, as far as they have not refilled since. It
-// does nothing when nothing was charged, nor when the decision was degraded:
-// the store, should it answer again, never knew of it. A leaky bucket takes
-// nothing back: the place in the queue has been handed out.
+// Cancel refunds the units that have not refilled since they were taken. It
+// does nothing when nothing was charged, and when the decision was degraded,
+// because the store never recorded that charge. A leaky bucket accepts no
+// refund: the place in its queue has been handed out.
 //
-// The units go back once, however often Cancel is called on the Reservation
-// and its copies. A call that failed can be repeated when its refund has
-// surely changed nothing: when ctx had ended before it was sent, or the error
-// has CodeInvalid. After every other error the outcome is unknown, and further
-// calls do nothing: the units may be in use by others.
+// The units are refunded at most once, however often Cancel is called on the
+// Reservation and its copies. A failed call can be repeated when its refund
+// certainly changed nothing: ctx ended before the refund was sent, or the error
+// has CodeInvalid. After any other error the outcome is unknown, and further
+// calls do nothing, because a second refund could return units that others
+// already use.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if r.refund == nil {
 		return nil
@@ -62,8 +63,8 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	return r.refund.give(ctx)
 }
 
-// give gives back in turn: a call that comes while another is under way waits
-// for its outcome.
+// give sends the refund. A call during another call waits for the outcome of
+// that call.
 func (r *refund) give(ctx context.Context) error {
 	select {
 	case <-r.turn:
@@ -77,14 +78,13 @@ func (r *refund) give(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return gaveUp(ctx, "before the units were given back")
 	}
-	r.sent = true // also should the store panic
+	r.sent = true // before the call, so that it also holds if the store panics
 	_, err := r.limiter.taker.Take(ctx, r.claim)
 	r.sent = !neverSent(err)
 	return err
 }
 
-// neverSent reports whether the call that failed so has surely changed
-// nothing.
+// neverSent reports whether a call with this error certainly changed nothing.
 func neverSent(err error) bool {
 	coded, ok := errors.AsType[*Error](err)
 	return ok && coded.Code == CodeInvalid

@@ -1,8 +1,8 @@
 package stint
 
-// Sliding window counter: the window W is cut into S buckets of width w, and
-// one bucket more, the oldest, counts by the share of it that the window
-// still covers. With c = ⌊t/w⌋,
+// Sliding window counter: the window W is divided into S buckets of width w. One
+// more bucket, the oldest, counts by the fraction of it that the window still
+// covers. With c = ⌊t/w⌋,
 //
 //	estimate = Σ count[c−S+1 … c] + count[c−S]·(1 − (t − c·w)/w)
 //
@@ -10,11 +10,11 @@ package stint
 // classic pair of counters (Cloudflare, "How we built rate limiting capable
 // of scaling to millions of domains", 2017).
 //
-// Counts are whole, so estimate ≤ K for a whole K iff the old bucket's share,
-// rounded up, is: nothing is lost to rounding.
+// Counts are whole. For a whole K, estimate ≤ K therefore holds iff it holds
+// with the oldest bucket's part rounded up, and rounding loses nothing.
 
-// counters are the counts of S + 1 buckets, the newest of which has the
-// number newest; bucket b stands at b mod (S + 1).
+// counters are the counts of S + 1 buckets. newest is the number of the newest
+// bucket since the epoch. Bucket b is at ring[b mod (S + 1)].
 type counters struct {
 	newest int64
 	ring   []int64
@@ -27,7 +27,8 @@ func (s counters) count(b int64) int64 {
 	return s.ring[b%int64(len(s.ring))]
 }
 
-// advance makes b the newest bucket and clears those between.
+// advance makes b the newest bucket and clears the buckets after the previous
+// newest.
 func (s *counters) advance(b int64) {
 	size := int64(len(s.ring))
 	for i := max(s.newest+1, b-size+1); i <= b; i++ {
@@ -36,8 +37,8 @@ func (s *counters) advance(b int64) {
 	s.newest = b
 }
 
-// stepTwoCounters is the classic pair, packed: the number of the newer
-// bucket, and the two counts by bucket mod 2.
+// stepTwoCounters is the step for S = 1. Its state is packed: the number of the
+// newer bucket, and the two counts by bucket number mod 2.
 func (n *compiledLimit) stepTwoCounters(c packed, known bool, a *input, r *result) packed {
 	ring := [2]int64{int64(c.Lo >> 32), int64(c.Lo & (1<<32 - 1))}
 	s := counters{newest: int64(c.Hi), ring: ring[:]}
@@ -52,7 +53,8 @@ func (n *compiledLimit) stepTwoCounters(c packed, known bool, a *input, r *resul
 	return c
 }
 
-// stepCounters keeps {number of the newest bucket, counts of S + 1 buckets}.
+// stepCounters is the step for S > 1. Its state is {number of the newest bucket,
+// counts of S + 1 buckets}.
 func (n *compiledLimit) stepCounters(w []int64, a *input, r *result) []int64 {
 	known := len(w) > 0
 	if !known {
@@ -88,7 +90,7 @@ func (n *compiledLimit) count(s *counters, a *input, r *result) {
 	n.reportCounters(r, s, a.cost)
 }
 
-// room is ⌊N − estimate⌋ at t; below 0 after the limit was lowered.
+// room returns ⌊N − estimate⌋ at t. It is below 0 after the limit was lowered.
 func (n *compiledLimit) room(s *counters, t int64) int64 {
 	current, size := t/n.width, int64(n.buckets)
 	sum := int64(0)
@@ -99,7 +101,8 @@ func (n *compiledLimit) room(s *counters, t int64) int64 {
 	return n.max - sum - mulDivUp(old, (current+1)*n.width-t, 0, n.width)
 }
 
-// refund takes units from bucket b while that has weight.
+// refund removes units from bucket b while b has weight in the estimate. It
+// reports whether anything changed.
 func (s *counters) refund(b, current, units int64) bool {
 	size := int64(len(s.ring))
 	if b <= current-size || b > current || s.count(b) == 0 {
@@ -124,7 +127,8 @@ func (n *compiledLimit) reportCounters(r *result, s *counters, cost int64) {
 	}
 }
 
-// lastCounted is the newest bucket that has a count and weight, or −1.
+// lastCounted returns the newest bucket that has a count and weight in the
+// estimate, or −1.
 func (s *counters) lastCounted(current int64) int64 {
 	for b := s.newest; b > current-int64(len(s.ring)) && b > s.newest-int64(len(s.ring)); b-- {
 		if s.count(b) > 0 {
@@ -134,10 +138,10 @@ func (s *counters) lastCounted(current int64) int64 {
 	return -1
 }
 
-// roomAt returns the first time from t on at which a request of cost q, at
-// most N, is allowed. The estimate falls in straight pieces, one a bucket:
-// within bucket c+i it is sum + old·(w − o)/w at offset o. The piece that
-// ends at or below K = N − q holds the answer.
+// roomAt returns the first time from t on at which a request of the given cost,
+// at most N, is allowed. The estimate is piecewise linear with one piece for
+// each bucket: within bucket c+i it is sum + old·(w − o)/w at offset o. The
+// answer lies in the first piece that ends at or below N − cost.
 func (n *compiledLimit) roomAt(s *counters, t, cost int64) int64 {
 	size, allowed := int64(n.buckets), n.max-cost
 	current := t / n.width

@@ -3,7 +3,7 @@ package stint
 import "sort"
 
 // Sliding window log: a unit admitted at a counts until a + W, that moment
-// excluded. Allow iff counted + q ≤ N. Exact, at the price of one run kept for
+// excluded. Allow iff counted + q ≤ N. The log is exact, and keeps one run for
 // each time at which units were admitted.
 //
 // A run is two words: the time, and how many units the log has admitted up to
@@ -11,16 +11,16 @@ import "sort"
 // so both the number of units that count and the time at which the k-th of them
 // leaves are found by binary search, however many units a run has.
 
-// runWords is the length of a run.
+// runWords is the length of a run in words.
 const runWords = 2
 
-// logRoom is the greatest capacity that a log is given: a run for each unit
-// that can count at once, and a part more, so that a log whose units all have
-// times of their own moves its runs to the front with one charge in many.
+// logRoom returns the greatest capacity of a log in words: one run for each unit
+// that can count at once, and an eighth more. With that spare room, even a log
+// whose units all have different times seldom moves its runs to the front.
 func (n *compiledLimit) logRoom() int { return runWords * int(n.max+n.max/8) }
 
-// stepLog keeps the runs of admitted units, oldest first. Runs that no longer
-// count stay in front until their room is needed.
+// stepLog is the step of a log. Its state is the runs of admitted units, oldest
+// first. Runs that no longer count stay in front until their room is needed.
 func (n *compiledLimit) stepLog(w []int64, a *input, r *result) []int64 {
 	r.now = a.now
 	if len(w) > 0 {
@@ -48,15 +48,15 @@ func (n *compiledLimit) stepLog(w []int64, a *input, r *result) []int64 {
 
 func newestRun(w []int64) int64 { return w[len(w)-runWords] }
 
-// firstLive is where the first run stands that counts at t.
+// firstLive returns the index of the first run that counts at t.
 func (n *compiledLimit) firstLive(w []int64, t int64) int { return findRun(w, t-n.window+1) }
 
-// findRun is where the first run stands that is not before t.
+// findRun returns the index of the first run that is not before t.
 func findRun(w []int64, t int64) int {
 	return runWords * sort.Search(len(w)/runWords, func(i int) bool { return w[runWords*i] >= t })
 }
 
-// unitsBefore is how many units the runs in front of one have.
+// unitsBefore returns the number of units in the runs before a run.
 func unitsBefore(w []int64, run int) int64 {
 	if run == 0 {
 		return 0
@@ -64,7 +64,7 @@ func unitsBefore(w []int64, run int) int64 {
 	return w[run-1]
 }
 
-// unitsFrom is how many units the runs from one on have.
+// unitsFrom returns the number of units in the runs from one run on.
 func unitsFrom(w []int64, run int) int64 {
 	if run == len(w) {
 		return 0
@@ -72,8 +72,8 @@ func unitsFrom(w []int64, run int) int64 {
 	return w[len(w)-1] - unitsBefore(w, run)
 }
 
-// appendRun charges units at a time that is not before the newest, within the
-// capacity. It returns where the first run that counts stands then.
+// appendRun charges units at a time that is not before the newest run, within
+// the capacity. It returns the new index of the first run that counts.
 func appendRun(w []int64, first int, t, units int64) ([]int64, int) {
 	if len(w) > 0 && newestRun(w) == t {
 		w[len(w)-1] += units
@@ -85,7 +85,7 @@ func appendRun(w []int64, first int, t, units int64) ([]int64, int) {
 	return append(w, t, unitsBefore(w, len(w))+units), first
 }
 
-// dropRuns moves the runs from one on to the front.
+// dropRuns drops the runs before first and moves the others to the front.
 func dropRuns(w []int64, first int) []int64 {
 	if first == 0 {
 		return w
@@ -97,9 +97,10 @@ func dropRuns(w []int64, first int) []int64 {
 	return w[:len(live)]
 }
 
-// refundRun removes up to so many units that were admitted exactly at, and
-// with them the runs that no longer count: the newest time may be less
-// afterwards, and would have them count again.
+// refundRun removes up to the given units that were admitted exactly at the time
+// at. It also drops the runs that no longer count: the newest time can become
+// smaller, and those runs would then count again. It reports whether anything
+// changed.
 func refundRun(w []int64, first int, at, units int64) ([]int64, bool) {
 	run := max(first, findRun(w, at))
 	if run == len(w) || w[run] != at {
@@ -123,7 +124,7 @@ func (n *compiledLimit) reportLog(r *result, w []int64, first int, cost int64) {
 	if counted == 0 {
 		return
 	}
-	// leaves is how long until k units have left, oldest first.
+	// leaves returns how long until the k oldest units no longer count.
 	leaves := func(k int64) int64 { return timeOfUnit(w, first, k) + n.window - r.now }
 	r.reset = leaves(counted)
 	r.next = leaves(counted + r.remaining + 1 - n.max)
@@ -132,7 +133,7 @@ func (n *compiledLimit) reportLog(r *result, w []int64, first int, cost int64) {
 	}
 }
 
-// timeOfUnit is when the k-th unit of the runs from one on was admitted.
+// timeOfUnit returns when the k-th unit from run first on was admitted.
 func timeOfUnit(w []int64, first int, k int64) int64 {
 	live, total := w[first:], unitsBefore(w, first)+k
 	if live[1] >= total {

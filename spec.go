@@ -10,71 +10,74 @@ import (
 // Bounds of a [Spec]. Within them no step can overflow.
 const (
 	MaxLimit    = 1_000_000_000        // units
-	MinWindow   = time.Millisecond     // also of a period given as a length
-	MaxWindow   = 400 * 24 * time.Hour // also of a period given as a length
+	MinWindow   = time.Millisecond     // also for a period given as a length
+	MaxWindow   = 400 * 24 * time.Hour // also for a period given as a length
 	MaxBuckets  = 60                   // of a sliding window counter
 	MaxLogLimit = 10_000               // units of a sliding window log
 	MaxRate     = 100_000_000          // units a second
-	minRateDays = 400                  // the least rate is one unit in so many days
+	minRateDays = 400                  // the least rate is one unit in this many days
 	maxName     = 64                   // bytes of a name
-	microUnits  = 1_000_000            // a bucket counts millionths of a unit
+	microUnits  = 1_000_000            // micro-units in a unit
 )
 
 // Spec is a limit as users write it. [Spec.Compile] validates it once and
 // makes the [Limit] that claims carry.
 //
-// Which fields an algorithm takes is said in its own comment; a field that
-// it does not take must be zero.
+// The comment of each field names the algorithms that take it. A field that the
+// algorithm does not take must be zero.
 type Spec struct {
 	// Namespace, Rule and Name are the scope: limits of different scope
 	// never share state. Name defaults to "algorithm:window", such as
-	// "token_bucket:1m". Each is at most 64 of [A-Za-z0-9_.:-]; Namespace
-	// and Rule may be empty.
+	// "token_bucket:1m". Each is at most 64 characters of [A-Za-z0-9_.:-];
+	// Namespace and Rule may be empty.
 	Namespace, Rule, Name string
 
-	// Algorithm defaults to token_bucket.
+	// Algorithm defaults to TokenBucket.
 	Algorithm Algorithm
 
-	// Limit is how many units a Window (or a Period) allows.
+	// Limit is the number of units that a Window (for a quota, a Period)
+	// allows. Every algorithm takes it; a token bucket takes RefillRate
+	// instead if that is set.
 	Limit int64
-	// Window is whole microseconds from 1 ms to 400 days.
+	// Window is the length of time that Limit applies to, in whole
+	// microseconds from 1 ms to 400 days. Every algorithm but quota takes it.
 	Window time.Duration
 
-	// Capacity is the size of a bucket in units, its burst. Defaults to
-	// Limit, or to max(1, ⌈2·RefillRate⌉).
+	// Capacity is the size of a token bucket or GCRA in units, its burst.
+	// Defaults to Limit, or to max(1, ⌈2·RefillRate⌉).
 	Capacity int64
-	// RefillRate is units a second as decimal text, such as "1.67", which is
-	// exactly 167/100. It stands in place of Limit; a Window beside it only
-	// names the limit and describes it to clients.
+	// RefillRate is the rate of a token bucket in units a second, as decimal
+	// text such as "1.67", which is exactly 167/100. It replaces Limit. A
+	// Window beside it only names the limit and describes it to clients.
 	RefillRate string
 
-	// Buckets is how many parts of its window a sliding window counter
-	// counts: 1 (the default, the classic two counters) to 60; it divides
-	// the window.
+	// Buckets is the number of parts into which a sliding window counter
+	// divides its window: 1 (the default, the classic two counters) to 60. It
+	// must divide the window into whole microseconds.
 	Buckets int
 
 	// Queue is how many units may wait in a leaky bucket. Defaults to 0.
 	Queue int64
-	// MaxWait is the greatest delay of a leaky bucket: it refuses what would
-	// wait for longer, although the queue has room. Whole microseconds up to
-	// 400 days; zero means any.
+	// MaxWait is the greatest delay of a leaky bucket. The bucket refuses a
+	// request that would wait longer, even when the queue has room. Whole
+	// microseconds up to 400 days; zero means any.
 	MaxWait time.Duration
 
-	// Period of a quota: "day", "week" (from Monday), "month", or a length
-	// such as "30d" or "12h" that runs from Anchor.
+	// Period is the period of a quota: "day", "week" (from Monday), "month",
+	// or a length such as "30d" or "12h" that runs from Anchor.
 	Period string
-	// Anchor is when a period began, in RFC 3339. Without it, days, weeks
-	// and months begin at 00:00 of UTCOffset.
+	// Anchor is when a period of a quota began, in RFC 3339. Without it,
+	// days, weeks and months begin at 00:00 of UTCOffset. A length needs it.
 	Anchor string
-	// UTCOffset is the fixed offset of the calendar, such as "+02:00".
+	// UTCOffset is the fixed offset of a quota's calendar, such as "+02:00".
 	// Defaults to the offset of Anchor, or UTC.
 	UTCOffset string
 
 	// FromCaller marks a limit that a caller of a server brought with its
 	// request, in contrast to one that an operator or a program wrote. The
-	// mark is part of the scope: a caller's limit never shares state with
-	// any other limit, whatever its names. Stores keep callers' states
-	// within a budget of their own.
+	// mark is part of the scope: a caller's limit never shares state with a
+	// limit that lacks the mark, even under the same names. Stores bound the
+	// states of callers' limits separately.
 	FromCaller bool
 }
 
@@ -123,8 +126,8 @@ func ParseLimit(text string) (Limit, error) {
 	return s.Compile()
 }
 
-// Compile validates the spec and returns its handle. The error is a
-// [*LimitError] that names the field and the mend.
+// Compile validates the spec and returns the handle to its compiled numbers. The
+// error is a [*LimitError] that names the field and says how to mend it.
 func (s Spec) Compile() (Limit, error) {
 	n, err := s.compile()
 	if err != nil {
@@ -138,7 +141,8 @@ func outOfRange(field string, got any, least, most int64) error {
 		Mend: fmt.Sprintf("use a whole number from %d to %d", least, most)}
 }
 
-// validateName checks one part of a scope; empty is for the caller to judge.
+// validateName checks one part of a scope. It accepts the empty name, which its
+// callers handle.
 func validateName(field, name string) error {
 	if len(name) > maxName {
 		return &LimitError{Field: field, Problem: fmt.Sprintf("%.20q… is %d bytes long", name, len(name)),

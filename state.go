@@ -6,24 +6,25 @@ import (
 	"math/bits"
 )
 
-// State is the state of one key where no memory store keeps it: what a store
-// reads from its server, steps, and writes back. The zero State is none: the
-// key is as if never used. A State belongs to limits of one scope and
-// [Limit.Shape], whatever their numbers. It is not safe for concurrent use.
+// State is the state of one key outside a memory store: a store reads it from
+// its server, takes a step, and writes it back. The zero State means that the
+// key has no state and is as if never used. A State belongs to the limits of one
+// scope and one [Limit.Shape], whatever their other numbers. It is not safe for
+// concurrent use.
 type State struct {
 	known  bool
-	bucket bucket  // bucket, gcra, leaky
+	bucket bucket  // token bucket, GCRA, leaky bucket
 	cell   packed  // fixed window, quota, counter of one bucket
 	wide   []int64 // log (runs), counter of many buckets
 }
 
-// Known reports whether there is a state.
+// Known reports whether the key has a state.
 func (s *State) Known() bool { return s.known }
 
 // Step is the pure function (state, limit, now, claim) → (state, decision).
 // now is in microseconds since the Unix epoch. With dry set it decides and
-// changes nothing; shown that way, a claim of cost [Forget] is a peek. The
-// claim's limit and key are not looked at, and the claim must be valid.
+// changes nothing, and a claim of cost [Forget] is a peek. Step ignores the
+// claim's limit and key. The claim must be valid.
 func (l Limit) Step(s *State, now int64, c *Claim, dry bool) (d Decision) {
 	if s.known && !dry && l.n.isBucket() && uint64(c.Cost) <= MaxCost && c.Extra == 0 {
 		l.n.stepPlain(s, now, c.Cost, &d)
@@ -58,8 +59,8 @@ func (n *compiledLimit) stepState(s *State, a *input, r *result) {
 	}
 }
 
-// stepPlain is the step for nearly every check: see takePlain. The state may
-// have been written under other numbers.
+// stepPlain is the fast path for nearly every check, like takePlain. In contrast
+// to takePlain, it allows a state that was written under other numbers.
 func (n *compiledLimit) stepPlain(s *State, now, cost int64, d *Decision) {
 	b, allowed := n.refill(s.bucket, now).charge(cost)
 	if allowed && cost > 0 {
@@ -70,7 +71,7 @@ func (n *compiledLimit) stepPlain(s *State, now, cost int64, d *Decision) {
 
 func (n *compiledLimit) stepBucketState(s *State, a *input, r *result) {
 	if a.cost == Forget {
-		a.cost = 0 // shown, not done
+		a.cost = 0 // a dry Forget is a peek
 	}
 	var b bucket
 	if n.alg == LeakyBucket {
@@ -92,15 +93,21 @@ func (n *compiledLimit) stepWideState(s *State, a *input, r *result) {
 	}
 }
 
-// The encoding is big-endian. A bucket: when it was last changed and its whole
-// micro-units in timeBytes each, then the fraction in as few bytes as it
-// takes; or, so that most fit into 12 bytes, the whole in countBytes and the
-// fraction in one at most, where they do. A window: its start, which may lie before the epoch, and the count. A
-// sliding counter: the number of its newest bucket and the counts, bucket b at
-// b mod (buckets + 1). A log: how many units it had admitted before its first
-// run, then its runs, oldest first: the time, and how many it had admitted up to
-// it. Both are modulo 2^16 in totalBytes: what counts at once is at most
-// MaxLogLimit, so differences tell it.
+// The encoding of a state is big-endian:
+//
+//   - A bucket has the time of its last change and its whole micro-units in
+//     timeBytes each, then the fraction in as few bytes as it needs. If the
+//     whole fits into countBytes and the fraction into one byte, it uses those
+//     instead, so that most buckets take at most 12 bytes.
+//   - A window or quota has its start, which may lie before the epoch, in
+//     timeBytes, and the count in countBytes.
+//   - A sliding counter has the number of its newest bucket in timeBytes, and
+//     each count in countBytes, bucket b at b mod (buckets + 1).
+//   - A log has the number of units admitted before its first run in totalBytes,
+//     then its runs, oldest first. A run is its time in timeBytes and the number
+//     of units admitted up to it in totalBytes. These totals are modulo 2^16.
+//     Differences of totals are exact, because at most MaxLogLimit units count
+//     at once.
 const (
 	timeBytes  = 7
 	countBytes = 4
@@ -108,7 +115,8 @@ const (
 	runBytes   = timeBytes + totalBytes
 )
 
-// AppendState appends the encoding of a state, nothing for none.
+// AppendState appends the encoding of a state to a slice and returns the slice.
+// It appends nothing for the zero State.
 func (l Limit) AppendState(to []byte, s *State) []byte {
 	n := l.n
 	switch {
@@ -162,9 +170,9 @@ func appendTime(to []byte, t int64) []byte {
 	return append(to, word[8-timeBytes:]...)
 }
 
-// DecodeState reads what [Limit.AppendState] wrote under a limit of the same
-// shape. The error is an [*Error] of [CodeInternal]: the bytes are no such
-// state.
+// DecodeState decodes a state that [Limit.AppendState] encoded under a limit of
+// the same shape. For bytes that are not such a state it returns an [*Error]
+// with [CodeInternal].
 func (l Limit) DecodeState(data []byte) (s State, err error) {
 	err = l.n.decodeState(&s, data)
 	return s, err
@@ -249,7 +257,7 @@ func (s *State) decodeRuns(data []byte) bool {
 
 func isTime(t int64) bool { return t >= 0 && t <= maxMicros }
 
-// readTime reads timeBytes with their sign.
+// readTime reads a signed integer of timeBytes.
 func readTime(data []byte) int64 {
 	high := uint64(binary.BigEndian.Uint32(data)) << 32
 	low := uint64(binary.BigEndian.Uint32(data[timeBytes-4:])) << 8

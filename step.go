@@ -6,38 +6,38 @@ import (
 )
 
 // A step is the pure function (state, limit, now, cost) → (state, decision).
-// It is cut in two so that a store holds its lock for the first half only:
-// step and stepWide find whether a claim is allowed and what the state
-// becomes; decide works out the times that the answer tells. What is larger
-// than a few words goes through pointers: copies of fresh structs stall the
+// It has two halves, so that a store holds its lock during the first half only.
+// step and stepWide decide whether a claim is allowed and compute the next
+// state. decide computes the times of the answer. Structs of more than a few
+// words are passed by pointer, because copying a struct just written stalls the
 // processor for longer than the arithmetic takes.
 
-// packed is the packed state of a narrow limit: every algorithm but the log
-// and the counter of many buckets, whose state is a slice.
+// packed is the packed state of a narrow limit. Every algorithm is narrow but
+// the log and the counter of many buckets, whose state is a slice.
 type packed struct{ Hi, Lo uint64 }
 
-// input is what a step reads of a claim and the clock. With dry set it decides
-// but charges nothing.
+// input holds the fields of a claim and the time, for a step. With dry set the
+// step decides but charges nothing.
 type input struct {
 	now, cost, extra, at int64
 	maxDelay             time.Duration
 	dry                  bool
 }
 
-// result is what a step found; a step gets it zeroed. Times are relative to
-// now.
+// result holds the results of a step. The caller passes it zeroed. The durations
+// retry, reset and next count from result.now.
 type result struct {
 	allowed bool
 	write   bool  // the state changed
-	forget  bool  // the state is as good as none: drop it
-	now     int64 // the step's own time: max(ask.now, the newest time in the state)
+	forget  bool  // the state equals a fresh one: drop it
+	now     int64 // the step's own time: max(input.now, the newest time in the state)
 	granted int64
 
 	whole, frac int64 // a bucket's tokens, or a leaky bucket's level, afterwards
-	ahead       int64 // the level that was ahead of the claim, for its delay; frac likewise
-	aheadFrac   int64
+	ahead       int64 // the level ahead of the claim in a leaky bucket, whole micro-units
+	aheadFrac   int64 // and its fraction
 
-	remaining, retry, reset, next int64 // of the algorithms that count
+	remaining, retry, reset, next int64 // set by the windows, counters, logs and quotas
 }
 
 // wide reports whether the state is a slice beside the table.
@@ -45,12 +45,12 @@ func (n *compiledLimit) wide() bool {
 	return n.alg == SlidingWindowLog || n.alg == SlidingWindowCounter && n.buckets > 1
 }
 
-// step decides one claim on a narrow limit. from is the numbers that the
-// state was written under, nil when there is no state: they may differ from n
-// after a change of the limit.
+// step decides one claim on a narrow limit. from is the limit that the state was
+// written under, or nil when there is no state. It differs from n after a change
+// of the limit.
 func (n *compiledLimit) step(c packed, from *compiledLimit, a *input, r *result) packed {
 	if a.cost == Forget && a.dry {
-		a.cost = 0 // the key shows as it stands
+		a.cost = 0 // a dry Forget is a peek
 	}
 	if a.cost == Forget {
 		n.forgotten(a, r)
@@ -68,11 +68,11 @@ func (n *compiledLimit) step(c packed, from *compiledLimit, a *input, r *result)
 	}
 }
 
-// stepWide decides one claim on a wide limit. It works in place, within the
-// capacity that wideRoom asks for, and allocates nothing.
+// stepWide decides one claim on a wide limit. It works in place and allocates
+// nothing: w must have the capacity that wideRoom returns.
 func (n *compiledLimit) stepWide(w []int64, a *input, r *result) []int64 {
 	if a.cost == Forget && a.dry {
-		a.cost = 0 // the key shows as it stands
+		a.cost = 0 // a dry Forget is a peek
 	}
 	switch {
 	case a.cost == Forget:
@@ -85,7 +85,7 @@ func (n *compiledLimit) stepWide(w []int64, a *input, r *result) []int64 {
 	}
 }
 
-// wideRoom is the capacity that stepWide needs for a state of have words.
+// wideRoom returns the capacity that stepWide needs for a state of have words.
 func (n *compiledLimit) wideRoom(have int, a *input) int {
 	if n.alg == SlidingWindowCounter {
 		return n.buckets + 2
@@ -96,7 +96,7 @@ func (n *compiledLimit) wideRoom(have int, a *input) int {
 	return min(have+runWords, max(have, n.logRoom()))
 }
 
-// forgotten is the result of a reset: the key as if never used.
+// forgotten sets the result of a reset: the key is as if never used.
 func (n *compiledLimit) forgotten(a *input, r *result) {
 	r.allowed, r.write, r.forget = true, true, true
 	r.now, r.remaining = a.now, n.max
@@ -105,7 +105,7 @@ func (n *compiledLimit) forgotten(a *input, r *result) {
 	}
 }
 
-// decide completes the answer in d, which is zero before. It needs no lock.
+// decide writes the answer into d, which must be zero. It needs no lock.
 func (n *compiledLimit) decide(d *Decision, r *result, a *input) {
 	d.Allowed, d.Limit, d.Granted, d.At = r.allowed, n.max, r.granted, r.now
 	gap := r.now - a.now
@@ -119,7 +119,8 @@ func (n *compiledLimit) decide(d *Decision, r *result, a *input) {
 	}
 }
 
-// reportCount tells what an algorithm that counts has already worked out.
+// reportCount reports the results of an algorithm that counts. Its step has
+// already computed them.
 func (n *compiledLimit) reportCount(d *Decision, r *result, cost, gap int64) {
 	d.Remaining = r.remaining
 	if r.reset > 0 {
@@ -133,7 +134,7 @@ func (n *compiledLimit) reportCount(d *Decision, r *result, cost, gap int64) {
 	}
 }
 
-// retryAfter is Never for a cost that no wait makes possible.
+// retryAfter converts a wait, and returns Never for a cost above the limit.
 func (n *compiledLimit) retryAfter(cost, wait int64) time.Duration {
 	if cost > n.max {
 		return Never
@@ -141,7 +142,7 @@ func (n *compiledLimit) retryAfter(cost, wait int64) time.Duration {
 	return micros(wait)
 }
 
-// idle reports whether the state of a narrow limit is as good as none at now.
+// idle reports whether the state of a narrow limit equals a fresh one at now.
 func (n *compiledLimit) idle(c packed, now int64) bool {
 	switch n.alg {
 	case TokenBucket, GCRA:
@@ -169,11 +170,11 @@ func (n *compiledLimit) idleWide(w []int64, now int64) bool {
 	}
 }
 
-// leftWhole is what left says of a full allowance.
+// leftWhole is the value of left for a full allowance.
 const leftWhole = 1 << 16
 
-// left is the share of a narrow limit that remains, of leftWhole: what a full
-// table sorts its states by when one must go. 0 means exhausted.
+// left returns the part of a narrow limit that remains, from 0 (exhausted) to
+// leftWhole. A full table compares states by it to choose the one to evict.
 func (n *compiledLimit) left(c packed, now int64) int64 {
 	var r result
 	var d Decision
@@ -197,14 +198,15 @@ func (n *compiledLimit) share(remaining int64) int64 {
 	return max(1, remaining*leftWhole/n.max)
 }
 
-// maxMicros is the longest time told, 2^53 − 1 µs or 285 years. Only a change
-// of limits, or a clock that ran back so far, can reach it.
+// maxMicros is the longest duration of a Decision, 2^53 − 1 µs or 285 years.
+// Only a change of limits, or a clock that ran back that far, can reach it.
 const maxMicros = 1<<53 - 1
 
 func micros(us int64) time.Duration { return time.Duration(min(us, maxMicros)) * time.Microsecond }
 
-// mulDiv returns ⌊a·b/c⌋ and the remainder, exact in two words, or maxMicros
-// when the quotient passes it: a gap can be added to it without overflow.
+// mulDiv returns ⌊(a·b + plus)/c⌋ and the remainder, exact in two words. It
+// returns maxMicros for a quotient above maxMicros, so that a gap can be added
+// to the quotient without overflow.
 func mulDiv(a, b, plus, c int64) (quotient, remainder int64) {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	lo, carry := bits.Add64(lo, uint64(plus), 0)

@@ -5,20 +5,22 @@ import "context"
 // Store keeps the state of keys and takes claims atomically. It is safe for
 // use by many goroutines at once.
 //
-// State belongs to the scope of a limit (namespace, rule, name) and a key.
-// An error is an [*Error] and means that no decision could be made; a denial
-// is a [Decision].
+// A state belongs to the scope of a limit (namespace, rule, name) and a key.
+// An error is an [*Error] and means that no decision could be made. A denial is
+// not an error but a [Decision].
 type Store interface {
-	// Take decides one claim and charges it when allowed. It is what
-	// TakeGroups does with one group of one claim.
+	// Take decides one claim and charges it when allowed. It is shorthand for
+	// TakeGroups with one group of one claim.
 	Take(ctx context.Context, c Claim) (Decision, error)
 
 	// TakeGroups decides the groups one after the other, each atomically,
 	// and writes one decision per claim into out, in order. The length of
-	// out must be the number of claims. Whether a group was admitted, and
-	// its face, is read from its decisions with [Combine]. An error of one
-	// group leaves the decisions of the others valid: it is a
-	// [*GroupsError]; any other error means that no group was decided.
+	// out must be the number of claims. [Combine] returns the answer of a
+	// group from its decisions.
+	//
+	// A [*GroupsError] means that some groups have no decision; the decisions
+	// of the others are valid. Any other error means that no group was
+	// decided.
 	TakeGroups(ctx context.Context, groups []Group, out []Decision) error
 }
 
