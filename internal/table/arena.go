@@ -5,27 +5,27 @@ import (
 	"unsafe"
 )
 
-// arena is the address space of all shards, outside the Go heap: the garbage
-// collector neither scans it nor counts it. Where there is no such space the
-// shards are slices of the Go heap.
+// arena is the address space of all shards. It lies outside the Go heap, so the
+// garbage collector neither scans it nor counts it. Where the system offers no
+// such space, the shards are slices in the Go heap.
 //
-// A shard has two windows, and grows in place in each. The early one is for
-// as long as the shard may still be parted; those of all shards lie together
-// in huge pages, because finding the page is much of a check in a table of a
-// million keys. The late one is in small pages, which become resident as they
-// are written: at that size it is the bytes a key that count.
+// A shard has two windows and grows in place in each. It uses the early window
+// while it may still be split. The early windows of all shards lie together in
+// huge pages, because address translation is a large part of a check in a table
+// of a million keys. The late window is in small pages, which become resident
+// as they are written: in a table of that size, the bytes per key matter more.
 type arena struct{ early, late windows }
 
-// windows are those of one kind, one a shard.
+// windows are the windows of one kind, one for each shard.
 type windows struct {
 	memory []byte
-	slots  int // of each
+	slots  int // size of each window in slots
 }
 
-// smallSlots is the least size of a shard, two kilobytes.
+// smallSlots is the least size of a shard in slots: two kilobytes.
 const smallSlots = 64
 
-// reserve maps the windows, if the system lets it.
+// reserve maps the windows. It returns the zero arena if the system refuses.
 func reserve(early, shards, slots int) arena {
 	a := arena{late: mapWindows(shards, slots, false)}
 	if early > 0 {
@@ -60,21 +60,21 @@ func (a *arena) of(late bool) *windows {
 	return &a.early
 }
 
-// populate makes windows resident before they are needed: where the memory of
-// a machine is itself virtual, the first touch of one huge page can take
-// milliseconds.
+// populate makes a range of windows resident before they are needed. On a
+// virtual machine, the first touch of a huge page can take milliseconds.
 func (w *windows) populate(from, to int) {
 	if w.memory != nil {
 		populateMemory(w.memory[from*w.slots*slotSize : to*w.slots*slotSize])
 	}
 }
 
-// at returns a shard's window.
+// at returns the address of a shard's window.
 func (w *windows) at(shard int) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(w.memory)), shard*w.slots*slotSize)
 }
 
-// window returns the slots of a shard at a size. What they hold is undefined.
+// window returns the slots of a shard of the given size. Their content is
+// undefined.
 func (w *windows) window(shard, size int) unsafe.Pointer {
 	if w.memory == nil || size > w.slots {
 		return unsafe.Pointer(unsafe.SliceData(make([]Slot, size)))
@@ -82,8 +82,8 @@ func (w *windows) window(shard, size int) unsafe.Pointer {
 	return w.at(shard)
 }
 
-// release returns the pages of a window that a shard of the old size no
-// longer needs.
+// release returns to the system the pages of a window that a shard needs no
+// more when it changes from oldSize to size.
 func (w *windows) release(shard, size, oldSize int) {
 	start, end := shard*w.slots, min(oldSize, w.slots)
 	size = (size + slotsPerPage - 1) / slotsPerPage * slotsPerPage

@@ -2,13 +2,13 @@
 
 package table
 
-// noReserve is not needed: these systems do not count what is not written.
+// noReserve is zero: these systems do not count memory that was never written.
 const noReserve = 0
 
 func choosePages([]byte, bool) {}
 
 func populateMemory([]byte) {}
 
-// releaseMemory keeps the pages: these systems do not promise that pages
-// given back read as zero.
+// releaseMemory clears the pages and keeps them: these systems do not promise
+// that released pages read as zero.
 func releaseMemory(memory []byte) { clear(memory) }

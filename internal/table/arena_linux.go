@@ -2,12 +2,12 @@ package table
 
 import "syscall"
 
-// noReserve keeps a large window from counting as memory in use.
+// noReserve keeps the kernel from counting a large window as memory in use.
 const noReserve = syscall.MAP_NORESERVE
 
-// choosePages asks for huge pages, or for small ones: large windows are
-// filled from their beginnings, and huge pages would make their empty ends
-// resident. A kernel without huge pages refuses, which is as good.
+// choosePages requests huge or small pages. Large windows fill up from their
+// beginnings, and huge pages would make their empty ends resident. A kernel
+// without huge pages refuses the request, which does no harm.
 func choosePages(memory []byte, huge bool) {
 	advice := syscall.MADV_NOHUGEPAGE
 	if huge {
@@ -23,9 +23,9 @@ func releaseMemory(memory []byte) {
 	}
 }
 
-// populateWrite is MADV_POPULATE_WRITE, of Linux 5.14.
+// populateWrite is MADV_POPULATE_WRITE, which Linux has since 5.14.
 const populateWrite = 23
 
-// populateMemory makes memory resident. What an older kernel refuses happens
-// when the memory is first written.
+// populateMemory makes memory resident. On an older kernel it has no effect, and
+// memory becomes resident when it is first written.
 func populateMemory(memory []byte) { _ = syscall.Madvise(memory, populateWrite) }

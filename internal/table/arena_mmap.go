@@ -4,8 +4,8 @@ package table
 
 import "syscall"
 
-// mapMemory reserves zeroed memory that costs nothing until it is written,
-// in huge pages or in small ones, or returns nil when the system refuses.
+// mapMemory reserves zeroed memory, in huge or in small pages, that costs
+// nothing until it is written. It returns nil when the system refuses.
 func mapMemory(size int, huge bool) []byte {
 	memory, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE|noReserve)
 	if err != nil {

@@ -4,18 +4,19 @@ package table
 
 import "unsafe"
 
-// touch begins to fetch two cache lines, the first to write it, and waits for
-// neither. An address that is not mapped does no harm.
+// touch prefetches two cache lines, the first of them for writing, and does not
+// wait for them. An address that is not mapped does no harm.
 //
 //go:noescape
 func touch(shard, slot unsafe.Pointer)
 
-// fetch begins to fetch two cache lines, and waits for neither. An address that
+// fetch prefetches two cache lines and does not wait for them. An address that
 // is not mapped does no harm.
 //
 //go:noescape
 func fetch(first, last unsafe.Pointer)
 
-// pause does nothing so many times, some nanoseconds each, and leaves the
-// processor's means to others meanwhile. times is at least 1.
+// pause executes the processor's pause instruction the given number of times,
+// some nanoseconds each. The instruction leaves resources of the core to other
+// threads. times is at least 1.
 func pause(times uint32)

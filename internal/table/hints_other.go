@@ -4,15 +4,15 @@ package table
 
 import "unsafe"
 
-// These are instructions of their own, which Go does not reach without assembly:
-// here none does anything.
+// These hints need special instructions, which Go reaches only by assembly. On
+// these processors they do nothing.
 
-// touch would begin to fetch two cache lines.
+// touch would prefetch two cache lines.
 func touch(_, _ unsafe.Pointer) {}
 
-// fetch would begin to fetch two cache lines.
+// fetch would prefetch two cache lines.
 func fetch(_, _ unsafe.Pointer) {}
 
-// pause would let some time pass, so here the looks of who waits follow each
-// other at once.
+// pause would let some time pass. Without it, a goroutine that waits for a lock
+// retries without pauses.
 func pause(uint32) {}

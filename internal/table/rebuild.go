@@ -1,23 +1,24 @@
 package table
 
-// The load of a shard: rebuilt when it passes 0.80, to at most 0.72. So it
-// grows by about a tenth, and each key is moved some ten times in its life.
+// A shard is rebuilt when its load passes 0.80, to a load of at most 0.72. It
+// therefore grows by about a tenth at a time, and each key moves about ten times
+// in its life.
 const (
 	loadDen     = 100
 	fullLoadNum = 80
 	growLoadNum = 72
 )
 
-// sweepEvery is how often newcomers may have a shard rebuilt to find its idle
-// states, in microseconds.
+// sweepEvery is the least time, in microseconds, between two rebuilds of a shard
+// that only drop idle states. New keys trigger them.
 const sweepEvery = 10_000_000
 
-// linger is for how long a state is kept when it has become idle, in
-// microseconds: a limit that changes meanwhile finds what was used.
+// linger is how long a state is kept after it has become idle, in microseconds.
+// If its limit changes within that time, the new limit still sees the use.
 const linger = 15_000_000
 
-// rebuild drops the idle states and gives the shard the size that suits the
-// rest. It copies to scratch, clears, and puts back.
+// rebuild drops the idle states and resizes the shard for the rest. It copies
+// the states to scratch, clears the shard, and puts them back.
 func (s *Shard) rebuild(now int64) {
 	s.sweep = now + sweepEvery
 	scratch := s.table.borrow(int(s.count))
@@ -31,8 +32,8 @@ func (s *Shard) rebuild(now int64) {
 	}
 }
 
-// collect appends the states that are worth keeping, in the order of the
-// shard.
+// collect drops the idle states and appends the others to kept, in the order of
+// the shard.
 func (s *Shard) collect(kept []Slot, now int64) []Slot {
 	dropped := 0
 	for i := range s.len() {
@@ -56,8 +57,8 @@ func (s *Shard) idle(slot *Slot, now int64) bool {
 	return !s.table.keepAll && s.table.judge.Idle(slot.Ref(), slot.State, s.Wide(slot), now)
 }
 
-// sizeFor is the size for so many keys: as it is unless too small, or more
-// than twice too great.
+// sizeFor returns the size in slots for the given number of keys. It keeps the
+// present size unless that is too small or more than twice too great.
 func (s *Shard) sizeFor(keys int) int {
 	want := min(wholePages(keys), s.table.most)
 	if want > s.len() || want*2 < s.len() {
@@ -66,10 +67,11 @@ func (s *Shard) sizeFor(keys int) int {
 	return s.len()
 }
 
-// windows are where the shard has its slots.
+// windows returns the windows that hold the shard's slots: early or late.
 func (s *Shard) windows() *windows { return s.table.arena.of(s.late()) }
 
-// resize gives the shard so many slots. What they hold is undefined.
+// resize changes the number of slots. The content of the slots is undefined
+// afterwards.
 func (s *Shard) resize(slots int) {
 	w := s.windows()
 	w.release(int(s.number), slots, s.len())
@@ -86,7 +88,7 @@ func (s *Shard) resize(slots int) {
 // clear forgets every state.
 func (s *Shard) clear() {
 	if s.slots == nil {
-		return // there is no such shard yet
+		return // the shard does not exist yet
 	}
 	for i := range s.len() {
 		if slot := s.at(i); slot.ref != 0 {
@@ -103,7 +105,7 @@ func (s *Shard) clear() {
 	clear(s.all())
 }
 
-// borrow returns scratch with room for so many slots.
+// borrow returns a scratch slice with room for the given number of slots.
 func (t *Table) borrow(slots int) *[]Slot {
 	if scratch, ok := t.scratch.Get().(*[]Slot); ok && cap(*scratch) >= slots {
 		return scratch

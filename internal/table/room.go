@@ -1,12 +1,12 @@
 package table
 
-// looked is how many states, from an identity's home on, are judged when one
-// must go. Empty slots are passed: few wide states fill a table's weight, and
-// stand far apart.
+// looked is how many states an eviction compares, from an identity's home on.
+// Empty slots do not count, because a few wide states can fill the weight of a
+// table and lie far apart.
 const looked = 16
 
-// tidy makes a slot free for a newcomer, unless the shard is as great as it
-// gets, and now and then reclaims what is idle.
+// tidy rebuilds the shard when it needs room for a new key and can still grow,
+// and when its sweep for idle states is due.
 func (s *Shard) tidy(now int64) {
 	due := now >= s.sweep && !s.table.keepAll
 	switch {
@@ -17,8 +17,10 @@ func (s *Shard) tidy(now int64) {
 	}
 }
 
-// take takes weight for an identity, and sees that a slot is free: from what
-// is free, else from idle states, else from those with the most left.
+// take reserves weight for an identity, and ensures that a slot is free. It
+// evicts states near the identity's home, those with the most allowance left
+// first, until both are there. It reports false when no more states may be
+// evicted.
 func (s *Shard) take(id ID, weight int, now int64) bool {
 	for s.count >= s.limit || !s.table.hold(weight) {
 		s.table.full.Store(true)
@@ -30,9 +32,9 @@ func (s *Shard) take(id ID, weight int, now int64) bool {
 	return true
 }
 
-// Fit evicts states near an identity's home, but not its own, while more than
-// the bound is held. It reports false when nothing more may go. Slots found
-// before may have moved.
+// Fit evicts states near an identity's home, but not its own, while the weight
+// held exceeds the bound. It reports false when no more states may be evicted.
+// Slots found before may have moved.
 func (s *Shard) Fit(id ID, now int64) bool {
 	for s.table.held.Load() > s.table.bound && !s.table.keepAll {
 		s.table.full.Store(true)
@@ -44,10 +46,10 @@ func (s *Shard) Fit(id ID, now int64) bool {
 	return true
 }
 
-// evict drops the state with the most left among those near an identity's
-// home, but not its own. Where the shard has fewer than are looked at, and all
-// of them are exhausted, it looks at those of other shards too. It reports
-// false when nothing may go.
+// evict drops the state with the most allowance left among those near an
+// identity's home, but not its own. When the shard holds fewer than looked
+// states, and all of them are exhausted, it tries other shards too. It reports
+// false when no state may be evicted.
 func (s *Shard) evict(id ID, now int64) bool {
 	victim, judged := s.victim(s.home(id.Hash), looked, &id, now)
 	if victim >= 0 {
@@ -58,12 +60,12 @@ func (s *Shard) evict(id ID, now int64) bool {
 }
 
 // otherShards is how many other shards are tried for a state to evict. A table
-// of few states has about so many.
+// with few states has about this many shards.
 const otherShards = 256
 
-// evictElsewhere looks at so many states of other shards. It waits for none of
-// them: two that looked at each other would wait for ever, and the caller may
-// have locked some itself.
+// evictElsewhere evicts one of at most most states of other shards. It skips
+// shards that are locked: two shards that waited for each other would deadlock,
+// and the caller may hold the locks of some itself.
 func (s *Shard) evictElsewhere(most int, now int64) bool {
 	t := s.table
 	for range otherShards {
@@ -83,9 +85,10 @@ func (s *Shard) evictElsewhere(most int, now int64) bool {
 	return false
 }
 
-// victim returns the place of the state with the most left among so many, the
-// first from a place on, but not that of an identity; below 0 when all are
-// exhausted.
+// victim returns the place of the state with the most allowance left among the
+// first states from a place on, at most among of them, except the state of the
+// identity but. The place is below 0 when all of them are exhausted. judged is
+// the number of states compared.
 func (s *Shard) victim(from, among int, but *ID, now int64) (place, judged int) {
 	place, most := -1, int64(0)
 	for i, steps := from, s.len(); judged < among && steps > 0 && s.count > 0; steps-- {
@@ -100,7 +103,7 @@ func (s *Shard) victim(from, among int, but *ID, now int64) (place, judged int) 
 	return place, judged
 }
 
-// giveUp drops the state at a place for want of room.
+// giveUp evicts the state at a place.
 func (s *Shard) giveUp(place int, now int64) {
 	if !s.idle(s.at(place), now) {
 		s.table.evictions.Add(1)

@@ -6,64 +6,70 @@ import (
 	"unsafe"
 )
 
-// Shard is a part of a [Table] with its own lock. Every method but Lock,
-// LockAt, TryLock, Wait and Number needs it locked. It fills a cache line.
+// Shard is a part of a [Table] with its own lock. The lock must be held for
+// every method but Lock, LockAt, TryLock, Wait and Number. A Shard fills a cache
+// line.
 type Shard struct {
 	mu    sync.Mutex
 	slots unsafe.Pointer // *[size]Slot
-	size  atomic.Uint32  // changes under the lock, read without it too
+	size  atomic.Uint32  // written with the lock held, also read without it
 	count uint32         // used slots
 	limit uint32         // used slots at which the shard is rebuilt
 
 	number uint32
-	mask   uint32        // the bits of a tag that number is
-	met    atomic.Uint32 // when two last met here, the low bits of it; read without the lock too
-	sweep  int64         // when a newcomer next looks for idle states
+	mask   uint32        // the bits of a tag that must equal number
+	met    atomic.Uint32 // low bits of the time of the last contention; also read without the lock
+	sweep  int64         // when a new key next triggers a search for idle states
 	wides  *wides        // slices beside the table; nil until there is one
 	_      [3 * (8 - pointerSize)]byte
-	table  *Table // the last: after a field of no size there would be a gap
+	table  *Table // the last field: Go adds padding after a final field of size zero
 }
 
 const pointerSize = unsafe.Sizeof(uintptr(0))
 
-// It compiles as long as a shard has that size.
+// This assignment compiles only if a shard has shardSize.
 var _ [shardSize]byte = [unsafe.Sizeof(Shard{})]byte{}
 
-// How often who waits for a shard looks for it before being put to sleep, and
-// how many pauses, of 10 to 40 ns each on processors of today, come before each
-// look: few before the first, unless two have just met at the shard. In all
-// they take 130 µs at most.
+// A goroutine that waits for a shard spins before it blocks. It tries the lock
+// looks times, and executes some pause instructions before each attempt, of 10
+// to 40 ns each on current processors: firstPauses before the first attempt,
+// unless the shard is hot, and pauses before the others. The spinning takes at
+// most 130 µs in all.
 const (
 	looks       = 8
 	firstPauses = 4
 	pauses      = 400
 )
 
-// justMet is how long ago, in microseconds, a meeting tells of a hot key: those
-// of two who have one are some looks apart, those of chance are seldom so near.
+// justMet is the time in microseconds after a contention during which another
+// one means that the shard has a hot key. Goroutines that share a hot key
+// collide every few attempts; chance collisions are seldom this close together.
 const justMet = 32
 
-// Lock waits for the shard, as who comes seldom does.
+// Lock locks the shard. It is for cold paths.
 func (s *Shard) Lock() {
 	if !s.TryLock() {
 		s.wait(firstPauses)
 	}
 }
 
-// LockAt waits for the shard, as who comes often does. It is [Shard.TryLock] and
-// [Shard.Wait].
+// LockAt locks the shard at the time now. It is for hot paths, and is shorthand
+// for [Shard.TryLock] and [Shard.Wait].
 func (s *Shard) LockAt(now int64) {
 	if !s.TryLock() {
 		s.Wait(now)
 	}
 }
 
-// Wait is for who has just found the shard locked, at now. Most who hold it are
-// done in some tens of nanoseconds, so who met them by chance looks soon. Who
-// holds a hot key comes back at once: then all looks are seldom, for each takes
-// cache lines from the one at work, and two who take turns do half as much as
-// one. And they are many, for to be put to sleep and woken costs as much as a
-// hundred checks.
+// Wait locks a shard that TryLock has just found locked, at the time now. It
+// spins briefly, then blocks.
+//
+// Most holders release the lock within some tens of nanoseconds, so after a
+// chance collision the first attempt comes soon. Goroutines that share a hot
+// key return at once, and then all attempts are rare: each attempt takes the
+// cache lines from the holder, and two goroutines that alternate do half the
+// work of one. The spinning is long, because to block and to be woken costs as
+// much as a hundred checks.
 func (s *Shard) Wait(now int64) {
 	first := uint32(firstPauses)
 	if s.isHot(now) {
@@ -73,10 +79,12 @@ func (s *Shard) Wait(now int64) {
 	s.met.Store(uint32(now))
 }
 
-// isHot reports whether others have just met here. It reads without the lock.
+// isHot reports whether goroutines contended for the shard within the last
+// justMet. It needs no lock.
 func (s *Shard) isHot(now int64) bool { return uint32(now)-s.met.Load() < justMet }
 
-// wait looks for the shard, for the first time after so many pauses.
+// wait spins and then blocks for the lock. first is the number of pauses before
+// the first attempt.
 func (s *Shard) wait(first uint32) {
 	for range looks {
 		pause(first)
@@ -88,11 +96,11 @@ func (s *Shard) wait(first uint32) {
 	s.mu.Lock()
 }
 
-// TryLock locks the shard if nobody has. It is small enough to be inlined,
-// which those that wait are not.
+// TryLock locks the shard if it is free, and reports whether it did. In contrast
+// to the methods that wait, it is small enough to be inlined.
 func (s *Shard) TryLock() bool { return s.mu.TryLock() }
 
-// Unlock lets others have the shard.
+// Unlock unlocks the shard.
 func (s *Shard) Unlock() { s.mu.Unlock() }
 
 // at returns slot i, which is below size.
@@ -105,8 +113,9 @@ func (s *Shard) len() int { return int(s.size.Load()) }
 
 func (s *Shard) home(hash uint64) int { return home(hash, s.len()) }
 
-// Find returns the slot of an identity, nil when there is none. The slot
-// stays where it is until the shard is next changed or searched.
+// Find returns the slot of an identity, or nil when there is none. The pointer
+// is valid until the next change or search of the shard, because Find may move
+// slots.
 func (s *Shard) Find(id ID) *Slot {
 	home := s.home(id.Hash)
 	for i := home; s.at(i).ref != 0; i = s.next(i) {
@@ -120,21 +129,22 @@ func (s *Shard) Find(id ID) *Slot {
 	return nil
 }
 
-// bringHome swaps a slot that was found far from its home with the idler of
-// those there, so that what is asked for often is found in one line. Whoever
-// moves away stays within reach: every slot on the way is used.
+// bringHome swaps a slot that was found far from its home with the less recently
+// used of the two slots there, so that probing for a frequent key reads one
+// cache line. Probing still finds the slot that moves away, because every slot
+// in between is used.
 func (s *Shard) bringHome(slot *Slot, home int) *Slot {
 	idler := s.at(home)
-	if other := s.at(home + 1); other.State.Hi < idler.State.Hi { // times lead in most states
+	if other := s.at(home + 1); other.State.Hi < idler.State.Hi { // the high bits of most states are a time
 		idler = other
 	}
 	*slot, *idler = *idler, *slot
 	return idler
 }
 
-// AtHome is Find for an identity whose slot is where probing begins, as most
-// are, and whose state, a narrow one, was stored with a reference; nil for
-// others. It is small enough to be inlined.
+// AtHome is a fast Find for a narrow state that lies in the slot where probing
+// begins, as most do, and was stored with the given reference. It returns nil
+// for every other state. It is small enough to be inlined.
 func (s *Shard) AtHome(id ID, ref uint32) *Slot {
 	slot := s.at(s.home(id.Hash))
 	if slot.is(id) && slot.ref == ref {
@@ -143,8 +153,9 @@ func (s *Shard) AtHome(id ID, ref uint32) *Slot {
 	return nil
 }
 
-// Insert stores the state of an identity that has no slot. It reports false,
-// and counts it, when there is no room and nothing that may go.
+// Insert stores the state of an identity that has no slot. When there is no room
+// and no state may be evicted, it counts the state as unstored and reports
+// false.
 func (s *Shard) Insert(id ID, ref uint32, state State, now int64) bool {
 	s.tidy(now)
 	if !s.take(id, 1, now) {
@@ -154,7 +165,7 @@ func (s *Shard) Insert(id ID, ref uint32, state State, now int64) bool {
 	return true
 }
 
-// Delete drops a slot that [Shard.Find] returned.
+// Delete drops the state of an identity, if there is one.
 func (s *Shard) Delete(id ID) {
 	for i := s.home(id.Hash); s.at(i).ref != 0; i = s.next(i) {
 		if s.at(i).is(id) {
@@ -171,7 +182,7 @@ func (s *Shard) next(i int) int {
 	return i
 }
 
-// put places a slot that is not in the shard.
+// put adds a slot whose identity is not in the shard.
 func (s *Shard) put(slot Slot) {
 	i := s.home(slot.hash)
 	for s.at(i).ref != 0 {
@@ -181,8 +192,8 @@ func (s *Shard) put(slot Slot) {
 	s.count++
 }
 
-// deleteAt empties a slot, gives its weight back, and closes the gap: the
-// slots behind it that probing would no longer reach move up.
+// deleteAt empties a slot and releases its weight. It closes the gap by moving
+// up the slots behind it that probing would no longer reach.
 func (s *Shard) deleteAt(gap int) {
 	s.table.judge.Dropped(s.at(gap).Ref())
 	s.table.release(1 + s.dropWide(s.at(gap)))
@@ -196,7 +207,7 @@ func (s *Shard) deleteAt(gap int) {
 	*s.at(gap) = Slot{}
 }
 
-// comesPast reports whether probing from a home comes past the gap before i.
+// comesPast reports whether probing from a home reaches the gap before i.
 func comesPast(home, gap, i int) bool {
 	if gap <= i {
 		return home <= gap || home > i

@@ -2,10 +2,10 @@ package table
 
 import "math/bits"
 
-// ID is the identity of a state: 96 bits, Hash and the low half of Rest, that
-// are stored and compared. The lowest choose the shard. They must come from a
-// seeded hash: nothing here can tell two equal identities apart, and who can
-// choose identities can make probing slow.
+// ID is the identity of a state. 96 bits of it are stored and compared: Hash and
+// the low half of Rest. The lowest bits of Rest choose the shard. An ID must come
+// from a seeded hash, because the table cannot tell two equal identities apart,
+// and an attacker who can choose identities can make probing slow.
 type ID struct{ Hash, Rest uint64 }
 
 func (id ID) tag() uint32 { return uint32(id.Rest) }
@@ -19,12 +19,12 @@ type Slot struct {
 	State State
 }
 
-// State is what a slot is for. It is a struct and not an array so that it
-// travels in registers.
+// State is the 16 bytes that a slot stores. It is a struct and not an array,
+// because Go passes structs in registers.
 type State struct{ Hi, Lo uint64 }
 
-// wideBit marks, in a slot's ref, that State.Hi is the place of a slice
-// beside the table.
+// wideBit, in a slot's ref, marks a wide state: State.Hi is then the index of its
+// slice beside the table.
 const wideBit = 1 << 31
 
 // MaxRef is the greatest reference of a slot.
@@ -40,9 +40,9 @@ func (s *Slot) wide() bool { return s.ref&wideBit != 0 }
 
 func (s *Slot) is(id ID) bool { return s.hash == id.Hash && s.tag == id.tag() }
 
-// home is where probing for a hash begins among so many slots: a pair that
-// shares a cache line. It keeps the order of hashes, so a rebuild reads and
-// writes the shard from end to end.
+// home returns where probing for a hash begins in a shard of the given number of
+// slots: the first of a pair that shares a cache line. It preserves the order of
+// hashes, so a rebuild reads and writes the shard sequentially.
 func home(hash uint64, slots int) int {
 	pair, _ := bits.Mul64(hash, uint64(slots)/slotsPerLine)
 	return int(pair) * slotsPerLine

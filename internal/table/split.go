@@ -2,17 +2,17 @@ package table
 
 import "runtime"
 
-// A table begins with few shards, and parts a shard in two when it has
-// splitKeys, by the next bit of its identities, until there are as many as
-// suit the bound (R. Fagin et al., "Extendible hashing", ACM TODS 4(3), 1979).
-// So it stays dense while it is small, and takes few pages to look through.
+// A table begins with few shards. It splits a shard in two when that has
+// splitKeys, by the next bit of its identities, until the table has the number
+// of shards that suits the bound (R. Fagin et al., "Extendible hashing", ACM
+// TODS 4(3), 1979). A small table therefore stays dense and covers few pages.
 const (
-	splitKeys  = 625 // half of what suits a shard: a split is no longer than a rebuild
-	earlySlots = 896 // their room at the load that growth leaves, in whole pages
+	splitKeys  = 625 // half of keysPerShard, so that a split takes no longer than a rebuild
+	earlySlots = 896 // slots for splitKeys at the load after growth, in whole pages
 )
 
-// Owns reports whether a shard, which is locked, still holds what there is
-// of an identity: it may have been parted since [Table.Shard] returned it.
+// Owns reports whether a locked shard still owns an identity. The shard may have
+// been split since [Table.Shard] returned it.
 func (s *Shard) Owns(id ID) bool { return id.tag()&s.mask == s.number }
 
 // Relock unlocks a shard that does not own an identity and locks the one that
@@ -26,8 +26,8 @@ func (t *Table) Relock(s *Shard, id ID) *Shard {
 	return s
 }
 
-// Release unlocks a shard to which states may have been added, and parts it
-// first when it has too many.
+// Release unlocks a shard to which states may have been added. It first splits
+// the shard when it holds more than splitKeys.
 func (s *Shard) Release(now int64) {
 	if s.count > splitKeys && !s.late() {
 		s.split(now)
@@ -35,10 +35,12 @@ func (s *Shard) Release(now int64) {
 	s.Unlock()
 }
 
-// late reports whether the shard is never parted again.
+// late reports whether the shard's mask has all bits of the table's, so that the
+// shard is never split again.
 func (s *Shard) late() bool { return s.mask == s.table.mask }
 
-// split moves half of the states to the shard that differs by one bit more.
+// split moves about half of the states to a new shard, whose number differs by
+// the next bit.
 func (s *Shard) split(now int64) {
 	twin := &s.table.shards[s.number|(s.mask+1)]
 	twin.Lock()
@@ -70,14 +72,14 @@ func (s *Shard) split(now int64) {
 	s.table.lead(twin)
 }
 
-// restart makes the shard empty, of a size. It keeps its wide slices.
+// restart empties the shard and sets its size. It keeps the wide slices.
 func (s *Shard) restart(size int, now int64) {
 	s.resize(size)
 	clear(s.all())
 	s.count, s.sweep = 0, now+sweepEvery
 }
 
-// lead sends to a shard all identities that it owns.
+// lead directs lookups of all identities that a shard owns to that shard.
 func (t *Table) lead(s *Shard) {
 	for n := int(s.number); n < len(t.lookup); n += int(s.mask) + 1 {
 		t.lookup[n].Store(s.number)
@@ -87,7 +89,8 @@ func (t *Table) lead(s *Shard) {
 	}
 }
 
-// outgrow does what a table in mapped memory needs on the way to a size.
+// outgrow prepares a table in mapped memory for growth. It turns on prefetching,
+// and makes the early windows of the next shards resident in the background.
 func (t *Table) outgrow(held int64) {
 	if !t.spread.Load() {
 		t.spread.Store(true)
@@ -98,10 +101,10 @@ func (t *Table) outgrow(held int64) {
 	}
 	go func() {
 		t.arena.early.populate(int(born), int(born)*2)
-		runtime.KeepAlive(t) // it frees the arena
+		runtime.KeepAlive(t) // the cleanup of t frees the arena
 	}()
 }
 
-// The windows of the next shards are made resident when those there are have
-// three fifths of the keys at which they are parted, on the average.
+// The windows of the next shards are made resident when the present shards hold,
+// on average, three fifths of splitKeys.
 const aheadNum, aheadDen = 3, 5

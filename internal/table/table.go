@@ -11,74 +11,74 @@ import (
 
 // Options configures a [Table].
 type Options struct {
-	// Bound is the greatest weight held: one for a state, and one more for
+	// Bound is the greatest weight held. A state weighs one, and one more for
 	// every 32 bytes of a slice beside it. At least 1.
 	Bound int
 
 	// KeepAll ignores Bound and never drops a state by itself.
 	KeepAll bool
 
-	// Judge tells which states may go.
+	// Judge decides which states may be dropped.
 	Judge Judge
 }
 
-// Judge tells the worth of a state to a table that looks for room. It is
-// called with the state's shard locked. wide is the slice of a wide state.
+// Judge tells a table which states it may drop. The table calls it with the
+// state's shard locked. wide is the slice of a wide state.
 type Judge interface {
-	// Idle reports whether the state is as good as none at now.
+	// Idle reports whether the state equals a fresh one at now.
 	Idle(ref uint32, state State, wide []int64, now int64) bool
-	// Left says how much of a state's allowance is left: where one must go,
-	// it is the state with the most, and never one with 0.
+	// Left returns how much of a state's allowance is left. An eviction
+	// chooses the state with the most, and never one with 0.
 	Left(ref uint32, state State, wide []int64, now int64) int64
-	// Dropped is called for every state that goes, whatever the reason: its
-	// reference is used by one state less.
+	// Dropped is called for every state that is dropped, for whatever reason:
+	// one state less uses the reference.
 	Dropped(ref uint32)
 }
 
-// Stats are counts since the table was made, but Keys, which are held now.
+// Stats are counts since the table was made. Keys is the number held now.
 type Stats struct {
 	Keys      int
-	Evictions uint64 // states given up although they were not idle
+	Evictions uint64 // states evicted although they were not idle
 	Unstored  uint64 // states for which there was no room
-	Full      bool   // the bound has been met
+	Full      bool   // the bound has been reached at least once
 }
 
 // Table is a table of states. Make one with [New].
 type Table struct {
-	shards      []Shard // a power of two, as many as there may be
+	shards      []Shard // all shards that there may be, a power of two
 	mask        uint32
-	lookup      []atomic.Uint32 // by the low bits of a tag: the number of its shard
-	told        atomic.Uint32   // of those bits, the ones that tell shards apart so far
+	lookup      []atomic.Uint32 // number of the shard, by the low bits of a tag
+	told        atomic.Uint32   // mask of those bits that distinguish shards so far
 	earlyShards int             // shards that have an early window
 	arena       arena
 	judge       Judge
 	keepAll     bool
 	bound       int64
-	most        int // slots of a shard
+	most        int // greatest number of slots of a shard
 
-	sizes  []atomic.Uint32 // of the shards, close together for Touch; with lateBit
-	spread atomic.Bool     // more is held than caches hold, in mapped memory
+	sizes  []atomic.Uint32 // sizes of the shards with lateBit, close together for Touch
+	spread atomic.Bool     // the states no longer fit into processor caches, and memory is mapped
 	born   atomic.Uint32   // shards whose early windows have been made resident
 
 	held      atomic.Int64 // weight
 	evictions atomic.Uint64
 	unstored  atomic.Uint64
 	full      atomic.Bool
-	hand      atomic.Uint32 // goes round the shards, for one to evict from
-	scratch   sync.Pool     // *[]Slot, of rebuilds
+	hand      atomic.Uint32 // rotates over the shards to find one to evict from
+	scratch   sync.Pool     // *[]Slot, for rebuilds
 }
 
 const (
 	keysPerShard = 1250 // small enough to rebuild in tens of microseconds
 	maxShards    = 1 << 16
-	keepShards   = 1 << 12 // when there is no bound
-	keepSlots    = 1 << 18 // of each window then; beyond it, the Go heap
-	spreadFrom   = 1 << 13 // states
-	lateBit      = 1 << 31 // of a size: it is that of a late window
+	keepShards   = 1 << 12 // number of shards with KeepAll
+	keepSlots    = 1 << 18 // slots of each window with KeepAll; larger shards use the Go heap
+	spreadFrom   = 1 << 13 // weight from which spread is set
+	lateBit      = 1 << 31 // in a size: the shard uses its late window
 )
 
-// New makes an empty table. It reserves address space for its bound and uses
-// memory only as states come, but for some megabytes.
+// New makes an empty table. It reserves address space for its bound. Apart from
+// some megabytes, it uses memory only as states come.
 func New(o Options) *Table {
 	t := &Table{judge: o.Judge, keepAll: o.KeepAll, bound: int64(max(1, o.Bound))}
 	shards := keepShards
@@ -101,11 +101,11 @@ func New(o Options) *Table {
 	return t
 }
 
-// firstShards is how many shards a table begins with: enough that processors
-// seldom meet.
+// firstShards returns the initial number of shards: enough that processors
+// seldom contend for one.
 func firstShards() int { return max(64, 16<<bits.Len(uint(runtime.GOMAXPROCS(0)-1))) }
 
-// open makes the first shards.
+// open sets up the initial shards.
 func (t *Table) open(first int) {
 	for i := range t.shards {
 		t.shards[i].table, t.shards[i].number = t, uint32(i)
@@ -120,7 +120,7 @@ func (t *Table) open(first int) {
 	t.arena.early.populate(0, min(first, t.earlyShards))
 }
 
-// shardsFor is the power of two nearest to bound/keysPerShard.
+// shardsFor returns the power of two nearest to bound/keysPerShard.
 func shardsFor(bound int64) int {
 	n := 1
 	for n < maxShards && bound/int64(n) > keysPerShard*4/3 {
@@ -129,16 +129,16 @@ func shardsFor(bound int64) int {
 	return n
 }
 
-// slotsFor is how many slots the fullest shard needs at most: its share of
-// the bound, six standard deviations of chance above it, and the load.
+// slotsFor returns how many slots the fullest shard can need: room, at the load
+// after growth, for its share of the bound and six standard deviations more.
 func slotsFor(bound, shards int) int {
 	keys := min(float64(bound), float64(bound)/float64(shards)+6*math.Sqrt(float64(bound)/float64(shards)))
 	return wholePages(int(keys) + 1)
 }
 
-// wholePages is the room for so many keys at the load that growth leaves, in
-// pages, because what would be left over of a page is resident anyway; or the
-// smallest size, if that is enough.
+// wholePages returns the number of slots for the given number of keys at the
+// load after growth. It rounds up to whole pages, because the rest of a page is
+// resident anyway. It returns smallSlots if that is enough.
 func wholePages(keys int) int {
 	slots := keys*loadDen/growLoadNum + 1
 	if slots <= smallSlots {
@@ -147,21 +147,21 @@ func wholePages(keys int) int {
 	return (slots + slotsPerPage - 1) / slotsPerPage * slotsPerPage
 }
 
-// Shard returns the shard of an identity. Once it is locked, [Shard.Owns]
-// tells whether it still is. Who locks several shards locks them in the order
-// of their numbers.
+// Shard returns the shard of an identity. A split may change that until the
+// shard is locked; check with [Shard.Owns] afterwards. A caller that locks
+// several shards must lock them in the order of their numbers.
 func (t *Table) Shard(id ID) *Shard { return &t.shards[t.shardOf(id)] }
 
-// shardOf returns the number of the shard of an identity. It reads the part of
-// lookup that differs so far, which a cache holds.
+// shardOf returns the number of the shard of an identity. It reads only the part
+// of lookup that the present shards need, which is small enough for a cache.
 func (t *Table) shardOf(id ID) uint32 { return t.lookup[id.tag()&t.told.Load()].Load() }
 
-// Number tells shards apart.
+// Number returns the number of the shard, unique in its table.
 func (s *Shard) Number() uint32 { return s.number }
 
-// Touch begins to bring the shard and the slot of an identity to the cache,
-// without the lock. Who touches first waits for memory while it does something
-// else. It does nothing while the table is small enough to be there anyway.
+// Touch prefetches the shard and the home slot of an identity. It needs no lock.
+// A caller that does other work between Touch and Find hides the latency of
+// memory. Touch does nothing while the table fits into processor caches.
 func (t *Table) Touch(id ID) {
 	if t.spread.Load() {
 		t.touch(id)
@@ -175,8 +175,8 @@ func (t *Table) touch(id ID) {
 	touch(unsafe.Pointer(&t.shards[number]), unsafe.Add(w.at(int(number)), home(id.Hash, int(size&^lateBit))*slotSize))
 }
 
-// Fetch begins to bring a key to the cache, without waiting for it: its first
-// line and its last, which are all but of a long one.
+// Fetch prefetches a key: its first and its last cache line, which cover all but
+// long keys.
 func Fetch(key string) {
 	if key != "" {
 		first := unsafe.Pointer(unsafe.StringData(key))
@@ -184,7 +184,7 @@ func Fetch(key string) {
 	}
 }
 
-// Stats locks one shard after the other.
+// Stats returns the counts of the table. It locks one shard after the other.
 func (t *Table) Stats() Stats {
 	s := Stats{Evictions: t.evictions.Load(), Unstored: t.unstored.Load(), Full: t.full.Load()}
 	for i := range t.shards {
@@ -195,8 +195,8 @@ func (t *Table) Stats() Stats {
 	return s
 }
 
-// Clear forgets every state and gives the memory back to the system. It locks
-// one shard after the other.
+// Clear drops every state and returns the memory to the system. It locks one
+// shard after the other.
 func (t *Table) Clear() {
 	for i := range t.shards {
 		t.shards[i].Lock()
@@ -205,8 +205,9 @@ func (t *Table) Clear() {
 	}
 }
 
-// fits reports whether an empty table would have room for one state of the
-// weight, and counts it when not: nothing need go for a state that cannot stay.
+// fits reports whether an empty table would have room for one state of the given
+// weight. If not, it counts the state as unstored; the check keeps the table from
+// evicting states for one that can never fit.
 func (t *Table) fits(weight int) bool {
 	if t.keepAll || int64(weight) <= t.bound {
 		return true
@@ -216,7 +217,7 @@ func (t *Table) fits(weight int) bool {
 	return false
 }
 
-// hold takes weight from what the bound leaves.
+// hold adds weight if the bound allows it, and reports whether it did.
 func (t *Table) hold(weight int) bool {
 	held := t.held.Add(int64(weight))
 	if held > spreadFrom && t.arena.mapped() {
@@ -232,7 +233,8 @@ func (t *Table) hold(weight int) bool {
 
 func (t *Table) release(weight int) { t.held.Add(-int64(weight)) }
 
-// Charge adds the weight of what is kept beside the states, such as what their
-// references stand for; below 0 it gives weight back. It may pass the bound:
-// then newcomers, and [Shard.Fit], evict until it is kept again.
+// Charge adds the weight of data kept beside the states, such as the limits that
+// references stand for. A weight below 0 releases it. Charge may exceed the
+// bound; [Shard.Fit] and the arrival of new keys then evict states until the
+// bound holds again.
 func (t *Table) Charge(weight int) { t.held.Add(int64(weight)) }

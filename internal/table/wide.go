@@ -1,20 +1,21 @@
 package table
 
-// wides are the slices of a shard's wide states. They live in the Go heap and
-// hold no pointers themselves.
+// wides holds the slices of a shard's wide states. The slices are in the Go heap
+// and contain no pointers.
 type wides struct {
 	slices [][]int64
-	free   []int // places in slices
-	weight int   // of all, beside their slots
+	free   []int // unused indices of slices
+	weight int   // of all slices, without their slots
 }
 
-// wordsPerWeight is how much of a slice weighs as much as a slot.
+// wordsPerWeight is how many words of a slice weigh as much as a slot.
 const wordsPerWeight = slotSize / 8
 
 func weightOf(words int) int { return (words + wordsPerWeight - 1) / wordsPerWeight }
 
-// Wide returns the slice of a wide state, nil for another or a nil slot. It
-// is the table's: what changes its length is told by [Shard.SetWide].
+// Wide returns the slice of a wide state, or nil for a narrow state or a nil
+// slot. The table owns the slice. A caller that changes its length must call
+// [Shard.SetWide].
 func (s *Shard) Wide(slot *Slot) []int64 {
 	if slot == nil || !slot.wide() {
 		return nil
@@ -22,15 +23,17 @@ func (s *Shard) Wide(slot *Slot) []int64 {
 	return s.wides.slices[slot.State.Hi]
 }
 
-// SetWide keeps a slice that was worked on within its capacity.
+// SetWide stores a slice after a change within its capacity.
 func (s *Shard) SetWide(slot *Slot, w []int64) { s.wides.slices[slot.State.Hi] = w }
 
 // Widen returns the slot of an identity with a slice of at least the given
-// capacity beside it, making the slot and the slice as needed; its content is
-// kept. made reports whether the slot was made, with the reference. It returns
-// nil, and counts it, when there is no room and nothing that may go. Slots
-// found before may have moved, and that of the identity may have been idle and
-// gone.
+// capacity beside it. It makes the slot and the slice as needed, and keeps the
+// content of the slice. made reports whether it made the slot, with the given
+// reference. When there is no room and no state may be evicted, it counts the
+// state as unstored and returns nil.
+//
+// Slots found before may have moved. The state of the identity itself may have
+// been dropped as idle.
 func (s *Shard) Widen(id ID, ref uint32, capacity int, now int64) (slot *Slot, made bool) {
 	s.tidy(now)
 	have := 0
@@ -52,7 +55,7 @@ func (s *Shard) Widen(id ID, ref uint32, capacity int, now int64) (slot *Slot, m
 	return slot, made
 }
 
-// newWide returns a free place for a slice.
+// newWide returns a free index for a slice.
 func (s *Shard) newWide() uint64 {
 	if s.wides == nil {
 		s.wides = &wides{}
@@ -67,8 +70,8 @@ func (s *Shard) newWide() uint64 {
 	return uint64(len(w.slices) - 1)
 }
 
-// handOver moves the slice of a slot, if it has one, to another shard, and
-// returns the slot as it is there.
+// handOver moves the slice of a slot, if it has one, to another shard. It
+// returns the slot as the other shard must store it.
 func (s *Shard) handOver(slot Slot, to *Shard) Slot {
 	if slot.wide() {
 		slice := s.wides.slices[slot.State.Hi]
@@ -80,8 +83,7 @@ func (s *Shard) handOver(slot Slot, to *Shard) Slot {
 	return slot
 }
 
-// dropWide frees the slice of a slot, if it has one, and returns the weight
-// of it.
+// dropWide frees the slice of a slot, if it has one, and returns its weight.
 func (s *Shard) dropWide(slot *Slot) int {
 	if !slot.wide() {
 		return 0
