@@ -2,14 +2,15 @@ package oracle
 
 import "math/big"
 
-// parts is the state of a bucket: whole micro-units, the fraction over the
-// denominator of the rate it was written under, and when.
+// parts is the state of a bucket: whole micro-units, the numerator of the
+// fraction, and the time of the last write. The denominator of the fraction is
+// that of the rate at the last write.
 type parts struct {
 	whole, fraction *big.Int
 	last            int64
 }
 
-// over returns the parts as a number of 1/q micro-units. The fraction is read
+// over returns the parts as a number of 1/q micro-units. It reads the fraction
 // as min(f, q − 1).
 func (s *parts) over(q *big.Int) *big.Int {
 	f := s.fraction
@@ -79,7 +80,7 @@ func (b bucket) charge(t, cost int64) any {
 
 // giveBack returns max(0, q·10^6 − ⌈r·(t − at)⌉) micro-units to the bucket.
 func (b bucket) giveBack(t, cost, at int64) any {
-	refilled := b.l.flow(max(0, t-at)) // a take yet to come is one of now
+	refilled := b.l.flow(max(0, t-at)) // a charge dated in the future counts as one of now
 	refilled.Add(refilled, b.l.q).Sub(refilled, big.NewInt(1)).Div(refilled, b.l.q)
 	given := new(big.Int).Mul(big.NewInt(cost), big.NewInt(1_000_000))
 	given.Sub(given, refilled)

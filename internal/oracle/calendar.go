@@ -9,13 +9,13 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// calendar knows when the periods of a quota begin, by package time.
+// calendar computes when the periods of a quota begin, by package time.
 type calendar struct {
 	period string
-	length int64     // µs, of a period given as a length
+	length int64     // in µs, for a period given as a length
 	anchor time.Time // in the zone of the calendar
 
-	anchored bool // by the spec, and not by the 1 January 2001
+	anchored bool // the spec has an anchor; otherwise anchor is 1 January 2001
 }
 
 func newCalendar(s stint.Spec) calendar {
@@ -40,8 +40,9 @@ func newCalendar(s stint.Spec) calendar {
 	return c
 }
 
-// offsetOf is the fixed offset of a parsed time. Its own location will not do:
-// where the offset suits the machine's zone it is that zone, summer time and all.
+// offsetOf returns the fixed offset of a parsed time as a location. The time's
+// own location is unsuitable: if the offset matches the machine's zone, package
+// time uses that zone, with its daylight saving time.
 func offsetOf(t time.Time) *time.Location {
 	_, seconds := t.Zone()
 	return time.FixedZone("", seconds)
@@ -54,13 +55,13 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// cut tells apart calendars of another period, anchor or offset: each is
-// another limit.
+// cut returns text that differs between calendars of different period, anchor or
+// offset. It is part of the shape of a limit.
 func (c calendar) cut() string {
 	return fmt.Sprint(c.period, c.anchored, c.anchor.Format(time.RFC3339Nano))
 }
 
-// start is when the period of t began.
+// start returns when the period of t began.
 func (c calendar) start(t int64) int64 {
 	local := time.UnixMicro(t).In(c.anchor.Location())
 	switch c.period {
@@ -79,7 +80,8 @@ func (c calendar) start(t int64) int64 {
 	return a + floor(t-a, c.length)*c.length
 }
 
-// daily is the last time at or before local that has the anchor's time of day.
+// daily returns the last time at or before local that has the anchor's time of
+// day.
 func (c calendar) daily(local time.Time) time.Time {
 	y, m, d := local.Date()
 	if start := c.clockOn(y, m, d); !start.After(local) {
@@ -88,7 +90,8 @@ func (c calendar) daily(local time.Time) time.Time {
 	return c.clockOn(y, m, d-1)
 }
 
-// monthly is the last anchored day of a month at or before local.
+// monthly returns the last beginning of a month of the calendar at or before
+// local.
 func (c calendar) monthly(local time.Time) time.Time {
 	y, m, _ := local.Date()
 	if start := c.dayOfMonth(y, m); !start.After(local) {
@@ -97,13 +100,14 @@ func (c calendar) monthly(local time.Time) time.Time {
 	return c.dayOfMonth(y, m-1)
 }
 
-// dayOfMonth is the anchor's day in a month, or the month's last.
+// dayOfMonth returns when the calendar's month begins: on the anchor's day, or on
+// the last day of a shorter month.
 func (c calendar) dayOfMonth(y int, m time.Month) time.Time {
 	last := time.Date(y, m+1, 0, 0, 0, 0, 0, time.UTC).Day()
 	return c.clockOn(y, m, min(c.anchor.Day(), last))
 }
 
-// clockOn is the anchor's time of day on a date.
+// clockOn returns the anchor's time of day on a date.
 func (c calendar) clockOn(y int, m time.Month, d int) time.Time {
 	hour, minute, second := c.anchor.Clock()
 	return time.Date(y, m, d, hour, minute, second, c.anchor.Nanosecond(), c.anchor.Location())

@@ -5,8 +5,8 @@ import (
 	"math/big"
 )
 
-// counts is the state of a sliding window counter: what each bucket counted,
-// by the bucket's number since the epoch, and the newest bucket written.
+// counts is the state of a sliding window counter: the count of each bucket, by
+// the number of the bucket since the epoch, and the newest bucket written.
 type counts struct {
 	of  map[int64]int64
 	top int64
@@ -29,7 +29,8 @@ func (c counter) newest() int64 {
 	return c.s.top * c.width()
 }
 
-// estimate is Σ count[c−S+1 … c] + count[c−S]·(1 − (t − c·w)/w), as 1/w units.
+// estimate returns Σ count[c−S+1 … c] + count[c−S]·(1 − (t − c·w)/w), in 1/w
+// units.
 func (c counter) estimate(t int64) *big.Int {
 	sum, w := new(big.Int), c.width()
 	if c.s == nil {
@@ -49,7 +50,7 @@ func (c counter) estimate(t int64) *big.Int {
 	return sum
 }
 
-// space is N − estimate, as 1/w units; below zero after N was lowered.
+// space returns N − estimate, in 1/w units. It is below zero after N was lowered.
 func (c counter) space(t int64) *big.Int {
 	x := new(big.Int).Mul(big.NewInt(c.l.max), big.NewInt(c.width()))
 	return x.Sub(x, c.estimate(t))
@@ -74,12 +75,12 @@ func (c counter) charge(t, cost int64) any {
 	if c.s != nil {
 		after.of = maps.Clone(c.s.of)
 	}
-	maps.DeleteFunc(after.of, func(b, _ int64) bool { return b < after.top-c.l.buckets }) // weighs nothing for good
+	maps.DeleteFunc(after.of, func(b, _ int64) bool { return b < after.top-c.l.buckets }) // no weight from now on
 	after.of[after.top] += cost
 	return after
 }
 
-// giveBack takes from the bucket of at while that has weight.
+// giveBack subtracts from the bucket of at while that has weight.
 func (c counter) giveBack(t, cost, at int64) any {
 	b := c.bucketOf(at)
 	if b < c.bucketOf(t)-c.l.buckets || b > c.bucketOf(t) || c.s.of[b] == 0 {

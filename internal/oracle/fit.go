@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// fits reports whether p·q is under 2^52 and a state has room for its parts
-// (DESIGN.md §4).
+// fits reports whether p·q is below 2^52 and the parts fit into a state (DESIGN.md
+// §4).
 func (l *limit) fits(rate *big.Rat) bool {
 	product := new(big.Int).Mul(rate.Num(), rate.Denom())
 	if product.BitLen() > 52 {
@@ -15,9 +15,10 @@ func (l *limit) fits(rate *big.Rat) bool {
 	return bits.Len64(uint64(l.max)*1_000_000)+bits.Len64(rate.Denom().Uint64()-1) <= 75
 }
 
-// standsFor reports whether chosen is the greatest rate below one that does
-// not fit. Of all fractions between them the simplest has the least numerator
-// and the least denominator: if that does not fit, none does.
+// standsFor reports whether chosen is the greatest rate that fits below rate,
+// which does not fit. Of all fractions between the two, the simplest has the
+// least numerator and the least denominator. If it does not fit, no fraction
+// between them fits.
 func (l *limit) standsFor(chosen, rate *big.Rat) bool {
 	return chosen.Cmp(rate) < 0 && l.fits(chosen) && !l.fits(simplestAbove(chosen, rate))
 }
@@ -28,7 +29,7 @@ func simplestAbove(low, high *big.Rat) *big.Rat {
 	if next := new(big.Rat).Add(whole, one()); next.Cmp(high) <= 0 {
 		return next
 	}
-	var above *big.Rat // 1/(low − whole); nil: beyond all numbers
+	var above *big.Rat // 1/(low − whole); nil: infinity
 	if rest := new(big.Rat).Sub(low, whole); rest.Sign() > 0 {
 		above = rest.Inv(rest)
 	}

@@ -10,15 +10,17 @@ import (
 // mostChoices bounds how many ways of forgetting Follow tries for one call.
 const mostChoices = 1 << 10
 
-// Follow takes the groups and says whether got is the right answer, from a
-// store that may forget a state once it equals a fresh one (law 4), but need
-// not. When some way of forgetting explains the answer, the model goes on
-// from there. Else it returns what a store that forgets nothing answers, and
-// goes on from that.
+// Follow takes the groups and reports whether got is a right answer of a store
+// that may forget a state once it equals a fresh one (law 4), but need not.
+//
+// Follow tries the ways of forgetting one by one. When one of them gives the
+// answer got, Follow returns that answer and keeps the resulting states. When
+// none of them does, it returns the answer of a store that forgets nothing, and
+// keeps the states of such a store.
 func (m *Model) Follow(now int64, groups []stint.Group, got []stint.Decision) (want []stint.Decision, ok bool) {
 	m.see(now)
 	before := maps.Clone(m.keys)
-	most := 0 // choices of any way; fewer where one forgets early what others still have
+	most := 0 // the most choices of any way; a way that forgets a state early meets fewer
 	for way := range mostChoices {
 		m.keys = maps.Clone(before)
 		answer, choices := m.takeForgetting(now, groups, way)
@@ -38,15 +40,15 @@ func (m *Model) Follow(now int64, groups []stint.Group, got []stint.Decision) (w
 	return want, false
 }
 
-// ForgetIdle forgets every state that a store may forget which has seen the
+// ForgetIdle forgets every state that a store may forget once it has seen the
 // time now.
 func (m *Model) ForgetIdle(now int64) {
 	m.see(now)
 	maps.DeleteFunc(m.keys, func(_ identity, k kept) bool { return k.idle() })
 }
 
-// takeForgetting forgets the i-th state that could be, of those met, when bit
-// i of way is set. It returns how many were met.
+// takeForgetting takes the groups. Of the idle states that it meets, it forgets
+// the i-th if bit i of way is set. It returns how many it met.
 func (m *Model) takeForgetting(now int64, groups []stint.Group, way int) (answer []stint.Decision, choices int) {
 	m.forget = func() bool {
 		choices++
@@ -57,7 +59,7 @@ func (m *Model) takeForgetting(now int64, groups []stint.Group, way int) (answer
 	return answer, min(choices, 20)
 }
 
-// see notes for every state that the store has seen the time now.
+// see records in every state that the store has seen the time now.
 func (m *Model) see(now int64) {
 	for id, k := range m.keys {
 		k.seen = max(k.seen, now)
@@ -65,7 +67,7 @@ func (m *Model) see(now int64) {
 	}
 }
 
-// lookup returns the state of a key, nil for none.
+// lookup returns the state of a key, or nil.
 func (m *Model) lookup(id identity) any {
 	k, ok := m.keys[id]
 	if !ok {
@@ -78,7 +80,7 @@ func (m *Model) lookup(id identity) any {
 	return k.state
 }
 
-// idle reports whether the state has equalled a fresh one.
+// idle reports whether the state has equalled a fresh one at some time seen.
 func (k kept) idle() bool {
 	r := k.limit.read(k.state)
 	return r.fresh(max(k.seen, r.newest()))

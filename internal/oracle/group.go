@@ -17,7 +17,7 @@ func (m *Model) group(now int64, claims []stint.Claim, mayCharge bool) (out []st
 	}
 	for i, c := range claims {
 		if !out[i].Allowed {
-			continue // of a set of alternatives
+			continue // a denied alternative of a set that admits
 		}
 		out[i] = verdicts[i].charged
 		if verdicts[i].writes {
@@ -27,8 +27,8 @@ func (m *Model) group(now int64, claims []stint.Claim, mayCharge bool) (out []st
 	return out, true
 }
 
-// admits reports whether every claim that stands alone is allowed, and one of
-// each set of alternatives.
+// admits reports whether every claim with Any 0 is allowed, and at least one
+// claim of each set of alternatives.
 func admits(claims []stint.Claim, decisions []stint.Decision) bool {
 	admitting := map[uint8]bool{}
 	for i, c := range claims {

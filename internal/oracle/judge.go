@@ -8,19 +8,19 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// reading is a state as one limit reads it. Every t is at or after newest.
+// reading is a state as read under one limit. Every t is at or after newest.
 type reading interface {
-	newest() int64                           // the newest time in the state; 0 without one
-	admits(t, cost int64) bool               // would this cost be allowed at t?
-	remaining(t int64) int64                 // whole units that would be
-	fresh(t int64) bool                      // is it at t as if never used?
-	charge(t, cost int64) any                // the state after
-	giveBack(t, cost, at int64) any          // the state after; nil: as it was
-	delay(t int64) (served func(int64) bool) // when what is charged at t is served; nil: at once
+	newest() int64                           // the newest time in the state; 0 without a state
+	admits(t, cost int64) bool               // whether the cost is allowed at t
+	remaining(t int64) int64                 // whole units that are allowed at t
+	fresh(t int64) bool                      // whether the state equals a fresh one at t
+	charge(t, cost int64) any                // returns the state after the charge
+	giveBack(t, cost, at int64) any          // returns the state after the refund; nil: unchanged
+	delay(t int64) (served func(int64) bool) // reports from when on a charge at t is served; nil: at once
 }
 
-// verdict is a claim decided: as it shows when it is not charged, and when it
-// is, with the state after that.
+// verdict is the decision of a claim: alone if the claim is not charged, charged
+// if it is. after is the state after the charge.
 type verdict struct {
 	alone, charged stint.Decision
 	after          any
@@ -48,7 +48,8 @@ func (l *limit) judge(now int64, c stint.Claim, state any) verdict {
 
 func (l *limit) judgeTake(now int64, c stint.Claim, alone stint.Decision, state any) verdict {
 	before, most := l.read(state), l.greatestDelay(c)
-	// What is granted beside the cost has no place of its own in a queue.
+	// Extra units are granted without regard to the delay: they have no place
+	// of their own in a queue.
 	granted := min(c.Extra, before.remaining(alone.At)-c.Cost)
 	v := verdict{alone: alone, charged: alone}
 	if c.Cost+granted > 0 {
@@ -78,12 +79,12 @@ func (l *limit) judgeGiveBack(now int64, c stint.Claim, alone stint.Decision, st
 	}
 	v := verdict{alone: alone, charged: l.stands(now, l.read(after), l.greatestDelay(c)), after: after, writes: true}
 	v.charged.Allowed = true
-	v.charged.At = alone.At // also when the newest entry of a log is gone now
+	v.charged.At = alone.At // even if the refund removed the newest entry of a log
 	return v
 }
 
-// stands is what a decision tells of a state whatever is asked, to a caller
-// that can use delays of at most most.
+// stands returns the part of a decision that depends on the state alone and not
+// on the cost, for a caller that can use delays of at most most.
 func (l *limit) stands(now int64, r reading, most int64) stint.Decision {
 	d := stint.Decision{Limit: l.max, At: max(now, r.newest())}
 	d.Remaining = l.remaining(now, r, most)
@@ -96,7 +97,7 @@ func (l *limit) stands(now int64, r reading, most int64) stint.Decision {
 	return d
 }
 
-// remaining is how many requests of cost 1 are admitted one after the other.
+// remaining returns how many requests of cost 1 are admitted one after the other.
 func (l *limit) remaining(now int64, r reading, most int64) int64 {
 	n := r.remaining(max(now, r.newest()))
 	if most == anyDelay {
@@ -105,8 +106,8 @@ func (l *limit) remaining(now int64, r reading, most int64) int64 {
 	return int64(sort.Search(int(n), func(before int) bool { return !l.admitsAfter(now, r, int64(before), most) }))
 }
 
-// admitsAfter reports whether a request of cost 1 is admitted behind others
-// that have cost so much.
+// admitsAfter reports whether a request of cost 1 is admitted after others whose
+// costs sum to before.
 func (l *limit) admitsAfter(now int64, r reading, before, most int64) bool {
 	t := max(now, r.newest())
 	if r.remaining(t) <= before {
@@ -118,10 +119,11 @@ func (l *limit) admitsAfter(now int64, r reading, before, most int64) bool {
 	return served(now, r, most)
 }
 
-// anyDelay bounds no delay.
+// anyDelay stands for no bound on the delay.
 const anyDelay = math.MaxInt64
 
-// greatestDelay is what a limit and a claim on it allow, in microseconds.
+// greatestDelay returns the greatest delay that a limit and a claim on it allow,
+// in microseconds.
 func (l *limit) greatestDelay(c stint.Claim) int64 {
 	switch {
 	case l.algorithm != stint.LeakyBucket:
@@ -134,7 +136,7 @@ func (l *limit) greatestDelay(c stint.Claim) int64 {
 	return min(l.maxWait, int64(c.MaxDelay/time.Microsecond))
 }
 
-// served reports whether what is charged now is served within most.
+// served reports whether a charge made now is served within most.
 func served(now int64, r reading, most int64) bool {
 	if most == anyDelay {
 		return true
@@ -152,20 +154,20 @@ func (l *limit) retry(now int64, r reading, cost, most int64) time.Duration {
 	}), longest)) * time.Microsecond
 }
 
-// longest is the longest wait told, in microseconds, short of never. Only a
-// change of limits or a clock that ran far back can reach it.
+// longest is the longest wait in a decision other than Never, in microseconds.
+// Only a change of limits or a clock that ran far back can reach it.
 const longest = 1<<53 - 1
 
-// wait is the least time from now after which yes holds, with time standing
-// still at the newest time in the state until now has reached it.
+// wait returns the least time from now after which yes holds. Until now reaches
+// the newest time in the state, yes sees that newest time.
 func wait(now int64, r reading, yes func(t int64) bool) time.Duration {
 	d := least(func(d int64) bool { return yes(max(now+d, r.newest())) })
 	return time.Duration(min(d, longest)) * time.Microsecond
 }
 
-// least returns the least d ≥ 0 for which yes holds. Once yes holds, it holds
-// for all greater d. Beyond 2^60 it does not
-// look.
+// least returns the least d ≥ 0 for which yes holds, by binary search. yes must
+// be monotone: once it holds, it holds for all greater d. The search ends at
+// 2^60.
 func least(yes func(d int64) bool) int64 {
 	if yes(0) {
 		return 0

@@ -2,8 +2,8 @@ package oracle
 
 import "math/big"
 
-// leaky is a leaky bucket: its level falls, v(t) = max(0, v − r·(t − last)),
-// and what is charged is served when it has fallen to nothing.
+// leaky is a leaky bucket. Its level falls, v(t) = max(0, v − r·(t − last)). A
+// charge is served when the level before it has fallen to zero.
 type leaky struct {
 	l *limit
 	s *parts
@@ -28,7 +28,7 @@ func (b leaky) level(t int64) *big.Int {
 	return x
 }
 
-// space is queue + 1 − v; below zero after the queue was shortened.
+// space returns queue + 1 − v. It is below zero after the queue was shortened.
 func (b leaky) space(t int64) *big.Int {
 	x := b.l.units(b.l.max)
 	return x.Sub(x, b.level(t))

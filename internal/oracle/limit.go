@@ -8,7 +8,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// limit is a limit's numbers, read anew from its spec.
+// limit holds a limit's numbers, computed from its spec independently of the
+// limit's own compiled numbers.
 type limit struct {
 	algorithm stint.Algorithm
 	shape     string
@@ -16,7 +17,7 @@ type limit struct {
 	p, q      *big.Int // rate of a bucket: p/q micro-units a microsecond
 	window    int64    // µs
 	buckets   int64    // of a sliding counter
-	maxWait   int64    // µs, of a leaky bucket; anyDelay: any
+	maxWait   int64    // µs, of a leaky bucket; anyDelay: no bound
 	calendar  calendar // of a quota
 }
 
@@ -40,8 +41,8 @@ func newLimit(handle stint.Limit) *limit {
 	return l
 }
 
-// setRate takes the rate as the spec says it when it fits (DESIGN.md §4), else
-// the fraction below it that the handle chose.
+// setRate sets the rate of the spec if it fits (DESIGN.md §4), and otherwise the
+// fraction below it that the handle chose, after a check.
 func (l *limit) setRate(handle stint.Limit) {
 	rate := statedRate(handle.Spec())
 	if !l.fits(rate) {
@@ -87,7 +88,7 @@ func (l *limit) read(state any) reading {
 	return window{l, func(t int64) int64 { return floor(t, l.window) * l.window }, s}
 }
 
-// floor is a/b rounded down, also below zero.
+// floor returns a/b rounded toward minus infinity.
 func floor(a, b int64) int64 {
 	if a < 0 && a%b != 0 {
 		return a/b - 1

@@ -5,8 +5,8 @@ import (
 	"sort"
 )
 
-// entries is the state of a sliding window log: when each unit was admitted,
-// oldest first.
+// entries is the state of a sliding window log: the time at which each unit was
+// admitted, oldest first.
 type entries []int64
 
 // log is a sliding window log: a unit admitted at a counts until a + W.
@@ -37,11 +37,11 @@ func (g log) charge(t, cost int64) any {
 	return append(g.live(t), slices.Repeat(entries{t}, int(cost))...)
 }
 
-// live returns the units that count at t. A write drops the others for good:
-// that the newest entry is given back does not bring them back.
+// live returns the units that count at t. A write drops the others for good, so
+// a later refund of the newest entry does not make them count again.
 func (g log) live(t int64) entries { return slices.Clone(g.s[int64(len(g.s))-g.counted(t):]) }
 
-// giveBack takes entries of exactly at.
+// giveBack removes entries with exactly the time at.
 func (g log) giveBack(t, cost, at int64) any {
 	live := g.live(t)
 	first, _ := slices.BinarySearch(live, at)

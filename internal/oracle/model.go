@@ -1,23 +1,24 @@
-// Package oracle is an exact model of every algorithm: the definitions of
-// DESIGN.md §5 and §6 in whole numbers of any size, slow and obvious.
+// Package oracle is an exact model of every algorithm. It implements the
+// definitions of DESIGN.md §5 and §6 in integers of any size, slowly and
+// plainly.
 //
-// Use it in tests, to judge a store. A wait is not computed but searched: it
-// is the least number of microseconds after which the definition says yes.
-// Nothing is packed, bounded or rounded, so the model has no overflow, and it
-// shares no arithmetic with the steps that it judges.
+// Use it in tests, to check a store. The model searches for waits instead of
+// computing them: a wait is the least number of microseconds after which the
+// definition holds. Nothing is packed, bounded or rounded, so the model cannot
+// overflow. It shares no arithmetic with the steps that it checks.
 //
-// It promises that its answers are those definitions. It does not check
-// claims: what it is given must be valid.
+// The package promises answers that follow those definitions. It does not
+// validate claims: they must be valid.
 package oracle
 
 import "github.com/stintdev/stint"
 
-// Model keeps the state of every key it was asked about. The zero value is
-// not usable; see [New]. It is for one goroutine.
+// Model keeps the state of every key. The zero value is not usable; see [New].
+// It is not safe for concurrent use.
 type Model struct {
 	keys   map[identity]kept
 	limits map[stint.Limit]*limit
-	forget func() bool // asked when a state could have been forgotten; nil: never
+	forget func() bool // reports whether to forget an idle state on lookup; nil: never
 }
 
 // New returns a model in which no key has a state.
@@ -25,17 +26,17 @@ func New() *Model {
 	return &Model{keys: map[identity]kept{}, limits: map[stint.Limit]*limit{}}
 }
 
-// identity is what a state belongs to: never the numbers of its limit.
+// identity identifies a state. It does not include the numbers of the limit.
 type identity struct {
 	namespace, rule, name, shape, key string
 	fromCaller                        bool
 }
 
-// kept is a state at rest.
+// kept is a stored state.
 type kept struct {
-	state any    // of the algorithm; never changed, only replaced
-	limit *limit // it was last written under this one
-	seen  int64  // the latest time that a call brought since then
+	state any    // the algorithm's state; replaced, never modified
+	limit *limit // the limit of the last write
+	seen  int64  // the latest time of any call since the last write
 }
 
 // Take decides one claim at now and charges it when allowed.
@@ -46,7 +47,7 @@ func (m *Model) Take(now int64, c stint.Claim) stint.Decision {
 // TakeGroups decides the groups one after the other, all at now.
 func (m *Model) TakeGroups(now int64, groups []stint.Group) []stint.Decision {
 	var out []stint.Decision
-	enforced := true // was the last group that is not shadow admitted?
+	enforced := true // whether the last group that is not Shadow was admitted
 	for _, g := range groups {
 		decisions, admitted := m.group(now, g.Claims, !g.Shadow || enforced)
 		if !g.Shadow {
@@ -69,7 +70,7 @@ func (m *Model) identify(c stint.Claim) identity {
 	return identity{c.Limit.Namespace(), c.Limit.Rule(), c.Limit.Name(), m.limit(c.Limit).shape, c.Key, c.Limit.FromCaller()}
 }
 
-// write replaces a state; nil removes it.
+// write replaces a state. The nil state removes it.
 func (m *Model) write(now int64, id identity, l *limit, state any) {
 	if state == nil {
 		delete(m.keys, id)

@@ -3,7 +3,7 @@ package oracle
 // period is the state of a fixed window or a quota.
 type period struct{ start, count int64 }
 
-// window is a fixed window or a quota: a count for each window; startOf says
+// window is a fixed window or a quota: a count for each window. startOf returns
 // when the window of a time began.
 type window struct {
 	l       *limit
@@ -33,7 +33,7 @@ func (w window) fresh(t int64) bool { return w.count(t) == 0 }
 
 func (w window) charge(t, cost int64) any { return &period{w.startOf(t), w.count(t) + cost} }
 
-// giveBack is for the current window alone.
+// giveBack refunds in the current window only.
 func (w window) giveBack(t, cost, at int64) any {
 	if w.startOf(at) != w.startOf(t) || w.startOf(t) != w.s.start {
 		return nil
