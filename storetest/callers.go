@@ -6,13 +6,13 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// callersLimitsAreApart says that a limit which a caller brings shares no state
-// with one that is the same but for the mark, alone and in groups of both.
+// callersLimitsAreApart checks that a limit with the mark FromCaller shares no
+// state with the same limit without the mark, alone and in groups of both.
 func callersLimitsAreApart(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		t := h.drawn
 		spec := drawLimit(t, "limit", everyAlgorithm...).Spec()
-		spec.Rule = "rule" // a store may take what has no scope for its caller's own
+		spec.Rule = "rule" // a store may treat a limit without a scope as its caller's own
 		own := stint.Claim{Key: h.scope + "k", Limit: compiled(spec), Cost: 1}
 		spec.FromCaller = true
 		brought := own
@@ -29,7 +29,7 @@ func callersLimitsAreApart(tb rapid.TB, b *bench) {
 	})
 }
 
-// takeAllOf uses up c, which leaves the state of other as it is.
+// takeAllOf uses up c, and checks that the state of other does not change.
 func (h *history) takeAllOf(c, other stint.Claim) {
 	h.Helper()
 	before := h.peek(other)

@@ -9,8 +9,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// used draws a history on one key and returns a claim of it, its state one
-// that no store has ground to forget.
+// used draws a history on one key and returns a claim on it and the latest
+// decision. The state of the key is one that no store may forget.
 func (h *history) used(algorithms ...stint.Algorithm) (c stint.Claim, last stint.Decision) {
 	c = stint.Claim{Key: h.scope, Limit: drawLimit(h.drawn, "limit", algorithms...)}
 	last = h.peek(c)
@@ -26,7 +26,8 @@ func (h *history) used(algorithms ...stint.Algorithm) (c stint.Claim, last stint
 	return c, last
 }
 
-// raisingNeverWaitsLonger is law 5, upward: no more than a micro-unit's refill.
+// raisingNeverWaitsLonger is law 5 for a raised limit: the wait grows by at most
+// the refill of one micro-unit.
 func raisingNeverWaitsLonger(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		c, last := h.used(everyAlgorithm...)
@@ -40,7 +41,8 @@ func raisingNeverWaitsLonger(tb rapid.TB, b *bench) {
 	})
 }
 
-// loweringGivesNothing is law 5, downward.
+// loweringGivesNothing is law 5 for a lowered limit: it hands out no fresh
+// allowance.
 func loweringGivesNothing(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		c, _ := h.used(everyAlgorithm...)
@@ -63,9 +65,9 @@ func loweringGivesNothing(tb rapid.TB, b *bench) {
 	})
 }
 
-// drawRaise draws a limit over the same state that allows no less in any part.
-// A rate that was rounded to fit is left out: a greater capacity can make it
-// less.
+// drawRaise draws a limit over the same state that is at least as great in every
+// parameter. It rejects a limit whose rate was rounded to a smaller one, which
+// can happen with a greater capacity.
 func drawRaise(t *rapid.T, l stint.Limit) stint.Limit {
 	return compiled(rapid.Custom(func(t *rapid.T) stint.Spec {
 		s := l.Spec()
@@ -85,19 +87,19 @@ func drawRaise(t *rapid.T, l stint.Limit) stint.Limit {
 	}).Draw(t, "raised"))
 }
 
-// microUnit is how long a bucket takes to refill a millionth of a unit; 0 for
-// algorithms without a rate.
+// microUnit returns how long a bucket takes to refill one micro-unit, rounded
+// up; 0 for algorithms without a rate.
 func microUnit(l stint.Limit) time.Duration {
 	if l.Rate() == nil {
 		return 0
 	}
-	num, denom := l.Rate().Num(), l.Rate().Denom() // micro-units in so many µs
+	num, denom := l.Rate().Num(), l.Rate().Denom() // num micro-units in denom µs
 	up := new(big.Int).Add(denom, new(big.Int).Sub(num, big.NewInt(1)))
 	return time.Duration(up.Div(up, num).Int64()) * time.Microsecond
 }
 
-// changingBackChangesNothing is law 5 with law 1: looking at a state, or being
-// denied, under another limit leaves it as it was.
+// changingBackChangesNothing combines laws 5 and 1: a peek or a denial under
+// another limit leaves the state unchanged.
 func changingBackChangesNothing(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		c, _ := h.used(everyAlgorithm...)
@@ -115,8 +117,8 @@ func changingBackChangesNothing(tb rapid.TB, b *bench) {
 	})
 }
 
-// anotherShapeIsFresh is law 5's end: another window, bucket count, period or
-// anchor under the same name has a state of its own.
+// anotherShapeIsFresh is the last part of law 5: a limit of the same name with
+// another window, bucket count, period or anchor has its own state.
 func anotherShapeIsFresh(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		t := h.drawn
@@ -139,6 +141,7 @@ func anotherShapeIsFresh(tb rapid.TB, b *bench) {
 }
 
 func sameShape(a, b stint.Spec) bool {
-	// Two anchors may cut time alike: a table tells what another one does.
+	// Two anchors may give the same periods, so this ignores them. A table
+	// tests a change of the anchor.
 	return a.Algorithm == b.Algorithm && a.Window == b.Window && a.Buckets == b.Buckets && a.Period == b.Period
 }

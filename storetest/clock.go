@@ -8,8 +8,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// timeNeverRunsBack is law 4: before the newest time in a state, a claim is
-// decided as at that time, and its waits include the gap.
+// timeNeverRunsBack is law 4: a claim before the newest time in its state is
+// decided as of that time, and its waits include the gap.
 func timeNeverRunsBack(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		t := h.drawn
@@ -30,8 +30,8 @@ func timeNeverRunsBack(tb rapid.TB, b *bench) {
 	})
 }
 
-// standStill takes one claim before the newest time in its state, the other,
-// of the same state, at that time.
+// standStill takes the claim early before the newest time in its state, and the
+// claim due, whose state is the same, at that time. It compares the decisions.
 func (h *history) standStill(early, due stint.Claim) stint.Decision {
 	present := h.now()
 	h.clock.Store(1)
@@ -48,7 +48,7 @@ func (h *history) standStill(early, due stint.Claim) stint.Decision {
 	return got
 }
 
-// late is a decision as its caller sees it whose clock is behind by gap.
+// late returns a decision as a caller sees it whose clock is behind by gap.
 func late(d stint.Decision, gap time.Duration) stint.Decision {
 	for _, wait := range []*time.Duration{&d.RetryAfter, &d.ResetAfter, &d.NextAfter, &d.Delay} {
 		if *wait != 0 && *wait != stint.Never {

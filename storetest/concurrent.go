@@ -14,11 +14,12 @@ import (
 
 const (
 	goroutines = 16
-	admitting  = 100 // the limit that they meet
-	attempts   = 20  // of each
+	admitting  = 100 // the limit
+	attempts   = 20  // calls of each goroutine
 )
 
-// limitsOf returns one limit of each algorithm that an idle key may take n of.
+// limitsOf returns one limit of each algorithm. An idle key may take n units
+// under each.
 func limitsOf(n int64) []stint.Limit {
 	return []stint.Limit{
 		compiled(stint.Spec{Limit: n, Window: time.Hour}),
@@ -31,8 +32,8 @@ func limitsOf(n int64) []stint.Limit {
 	}
 }
 
-// storm runs one call many times on many goroutines and returns how many of
-// them it reported as admitted.
+// storm makes attempts calls on each of many goroutines, and returns how many of
+// the calls were admitted.
 func storm(tb rapid.TB, call func(i int) (bool, error)) int64 {
 	tb.Helper()
 	var total atomic.Int64
@@ -54,8 +55,8 @@ func storm(tb rapid.TB, call func(i int) (bool, error)) int64 {
 	return total.Load()
 }
 
-// concurrentTakes says that any number of goroutines at a limit of K admit
-// exactly K.
+// concurrentTakes checks that goroutines which contend for a limit of K get
+// exactly K units in all.
 func concurrentTakes(tb rapid.TB, b *bench) {
 	for _, limit := range limitsOf(admitting) {
 		c := stint.Claim{Key: b.newScope(), Limit: limit, Cost: 1}
@@ -69,10 +70,10 @@ func concurrentTakes(tb rapid.TB, b *bench) {
 	}
 }
 
-// concurrentGroups says that groups over shared keys, in every order, charge
-// all of their keys or none: each of three keys is in two of three pairs, so
-// what the keys have lost in all is twice what was admitted, and no pair fits
-// any more.
+// concurrentGroups checks that groups over shared keys, in every order, charge
+// all of their keys or none. The groups are pairs of three keys. The units
+// charged to all keys must be twice the number of admitted pairs, and at the end
+// at most one key has units left, so that no pair fits.
 func concurrentGroups(tb rapid.TB, b *bench) {
 	for _, limit := range limitsOf(admitting) {
 		scope := b.newScope()

@@ -6,8 +6,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// denyIsFree is law 1: of two keys with the same history, one of which was
-// also denied and peeked at, nobody can tell which.
+// denyIsFree is law 1: two keys with the same charges have equal states, even if
+// one of them also had denials and peeks.
 func denyIsFree(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		t := h.drawn

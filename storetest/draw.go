@@ -14,7 +14,7 @@ var everyAlgorithm = []stint.Algorithm{
 	stint.SlidingWindowLog, stint.LeakyBucket, stint.Quota,
 }
 
-// drawLimit draws any limit of the algorithms.
+// drawLimit draws a limit of one of the algorithms.
 func drawLimit(t *rapid.T, name string, algorithms ...stint.Algorithm) stint.Limit {
 	return compiled(rapid.Custom(func(t *rapid.T) stint.Spec {
 		s := stint.Spec{Name: name, Algorithm: rapid.SampledFrom(algorithms).Draw(t, "algorithm")}
@@ -35,13 +35,14 @@ func drawChange(t *rapid.T, l stint.Limit) stint.Limit {
 
 func compiles(s stint.Spec) bool { return compiled(s).Valid() }
 
-// compiled returns the limit of a spec, or the zero one.
+// compiled returns the limit of a spec, or the zero Limit if it is invalid.
 func compiled(s stint.Spec) stint.Limit {
 	l, _ := s.Compile()
 	return l
 }
 
-// drawShape draws what makes another limit start fresh.
+// drawShape draws the parameters that are part of the shape of a limit: a limit
+// of another shape starts fresh.
 func drawShape(t *rapid.T, s *stint.Spec) {
 	switch s.Algorithm {
 	case stint.Quota:
@@ -77,7 +78,7 @@ func drawPeriod(t *rapid.T, s *stint.Spec) {
 	s.Anchor = rapid.SampledFrom(anchors).Draw(t, "anchor")
 }
 
-// drawNumbers draws what may change while the state stays.
+// drawNumbers draws the parameters that may change while the state stays.
 func drawNumbers(t *rapid.T, s *stint.Spec) {
 	s.Limit, s.Capacity, s.Queue, s.RefillRate = drawUnits(t, "limit"), 0, 0, ""
 	switch s.Algorithm {
@@ -117,7 +118,7 @@ func drawRate(t *rapid.T) string {
 	return fmt.Sprintf("%d.%d", rapid.IntRange(0, 2000).Draw(t, "rate"), rapid.IntRange(1, 99_999).Draw(t, "decimals"))
 }
 
-// drawCost draws a cost that takes, with last as the latest decision.
+// drawCost draws a cost above zero, given the latest decision.
 func (h *history) drawCost(last stint.Decision) int64 {
 	t, cost := h.drawn, int64(1)
 	switch rapid.IntRange(0, 11).Draw(t, "cost kind") {
@@ -137,8 +138,8 @@ func (h *history) drawCost(last stint.Decision) int64 {
 	return min(max(cost, 1), stint.MaxCost)
 }
 
-// pass lets time pass for a limit: not at all, a little, to a moment at which
-// something changes, the microsecond before or after it, or anywhere.
+// pass advances the clock for a limit: not at all, a little, to a moment at which
+// something changes, to the microsecond before or after it, or to any time.
 func (h *history) pass(l stint.Limit) {
 	t := h.drawn
 	switch kind := rapid.IntRange(0, 9).Draw(t, "pass"); {
@@ -156,7 +157,7 @@ func (h *history) pass(l stint.Limit) {
 	h.clock.Store(min(h.now(), lastTime))
 }
 
-// passOrJump is pass, or now and then a jump back.
+// passOrJump is pass, but sometimes sets the clock back.
 func (h *history) passOrJump(l stint.Limit) {
 	if rapid.IntRange(0, 7).Draw(h.drawn, "jump back") > 0 {
 		h.pass(l)
@@ -166,13 +167,13 @@ func (h *history) passOrJump(l stint.Limit) {
 	h.clock.Store(max(1, h.now()-back))
 }
 
-// manySteps draws how many steps a history takes.
+// manySteps draws the number of steps of a history.
 func (h *history) manySteps() int {
 	return rapid.IntRange(1, h.steps).Draw(h.drawn, "steps")
 }
 
-// drawMaxDelay draws the greatest delay that a claim can use, with last as the
-// latest decision: mostly any, else around the delays that it may meet.
+// drawMaxDelay draws the MaxDelay of a claim, given the latest decision: mostly
+// none, and otherwise a value near the delays that the claim may meet.
 func (h *history) drawMaxDelay(l stint.Limit, last stint.Decision) time.Duration {
 	t := h.drawn
 	if l.Algorithm() != stint.LeakyBucket && rapid.IntRange(0, 7).Draw(t, "bounded anyway") > 0 {
@@ -193,7 +194,7 @@ func (h *history) drawMaxDelay(l stint.Limit, last stint.Decision) time.Duration
 	return 0
 }
 
-// drawMaxWait gives a leaky bucket a greatest delay, now and then.
+// drawMaxWait sometimes sets the MaxWait of a leaky bucket.
 func drawMaxWait(t *rapid.T, l stint.Limit) stint.Limit {
 	s := l.Spec()
 	if s.Algorithm != stint.LeakyBucket || rapid.Bool().Draw(t, "any wait") {

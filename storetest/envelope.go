@@ -10,13 +10,14 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// use is what was taken at a time and kept.
+// use is a charge: its time, the units that were not refunded, and the end of
+// its window.
 type use struct{ at, units, windowEnd int64 }
 
-// envelope is law 3: whatever the history, no stretch of time holds more than
-// the algorithm allows. What was given back does not count. A history either
-// gives back or has time run back: a state whose newest use was given back may
-// equal a fresh one, and then its time may run back too.
+// envelope is law 3: in no interval is more charged than the algorithm allows.
+// Refunded units do not count. A history either refunds or sets the clock back,
+// but not both: a state whose newest charge was refunded may equal a fresh one,
+// and its time may then run back too.
 func envelope(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		t := h.drawn
@@ -54,7 +55,7 @@ func (h *history) returnSome(c stint.Claim, u *use) {
 
 func (h *history) checkEnvelope(l stint.Limit, uses []use) {
 	uses = slices.DeleteFunc(uses, func(u use) bool { return u.units == 0 })
-	slices.SortFunc(uses, func(a, b use) int { return cmp.Compare(a.at, b.at) }) // in one window time may run back
+	slices.SortFunc(uses, func(a, b use) int { return cmp.Compare(a.at, b.at) }) // time may run back within a window
 	for i, first := range uses {
 		sum := int64(0)
 		for _, last := range uses[i:] {
@@ -65,7 +66,8 @@ func (h *history) checkEnvelope(l stint.Limit, uses []use) {
 	}
 }
 
-// within reports whether sum units fit between first and last, both included.
+// within reports whether the limit allows sum units from first to last, both
+// included.
 func within(l stint.Limit, first, last use, sum int64) bool {
 	span, w, s := last.at-first.at, l.Window().Microseconds(), l.Spec()
 	switch l.Algorithm() {

@@ -6,9 +6,10 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// giveBack is law 7: what is given back at once is as if never taken; later it
-// is never more than that; a key without state stays as it is; and no key is
-// lifted above its full allowance.
+// giveBack is law 7. An immediate refund leaves the key as if the units had never
+// been taken, and a later refund returns at most that much. A leaky bucket
+// ignores refunds. A refund to a key without a state changes nothing. No refund
+// lifts a key above its full allowance.
 func giveBack(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		t := h.drawn
@@ -39,8 +40,8 @@ func (h *history) giveBackNothing(c stint.Claim) {
 	}
 }
 
-// takeAndReturn takes a cost from c, which stands like other, and gives it
-// back after a while.
+// takeAndReturn takes a cost from c, whose state equals that of other, and
+// refunds it after some time.
 func (h *history) takeAndReturn(c, other stint.Claim, cost int64) {
 	h.Helper()
 	c.Cost = cost
@@ -66,7 +67,7 @@ func (h *history) takeAndReturn(c, other stint.Claim, cost int64) {
 	}
 }
 
-// forgetDrops says that a forgotten key is as if never used.
+// forgetDrops checks that a forgotten key is as if never used.
 func forgetDrops(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		c, _ := h.used(everyAlgorithm...)
@@ -79,8 +80,8 @@ func forgetDrops(tb rapid.TB, b *bench) {
 	})
 }
 
-// extraTakesWhatThereIs says that beside its cost a claim is granted what it
-// asks for and what remains, whichever is less.
+// extraTakesWhatThereIs checks that a claim is granted, beside its cost, the
+// lesser of its Extra and the units that remain.
 func extraTakesWhatThereIs(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		c, last := h.used(everyAlgorithm...)

@@ -8,8 +8,9 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// allOrNone is law 6: a group that is denied leaves every key as it was; one
-// that is admitted charges every claim, and of alternatives each that admits.
+// allOrNone is law 6: a denied group leaves every key unchanged. An admitted
+// group charges every claim; of a set of alternatives, it charges each claim
+// that admits.
 func allOrNone(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		p := h.drawPool()
@@ -32,7 +33,7 @@ func (h *history) peekAll(g stint.Group) []stint.Decision {
 	return out
 }
 
-// checkCharged checks what a group did to its keys.
+// checkCharged checks the effect of a group on its keys.
 func (h *history) checkCharged(g stint.Group, before, decisions []stint.Decision, charged bool) {
 	h.Helper()
 	after := h.peekAll(g)
@@ -52,14 +53,14 @@ func (h *history) checkCharged(g stint.Group, before, decisions []stint.Decision
 	}
 }
 
-// admitted reads from its decisions whether a group was admitted.
+// admitted reports whether a group was admitted, given its decisions.
 func admitted(g stint.Group, decisions []stint.Decision) bool {
 	_, face := stint.Combine(g.Claims, decisions)
 	return face.Allowed
 }
 
-// shadowFollows is the end of law 6: a shadow group is charged only if it and
-// the enforced group before it are admitted.
+// shadowFollows is the last part of law 6: a shadow group is charged only if it
+// and the enforced group before it are admitted.
 func shadowFollows(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		p, observing := h.drawPool(), h.drawPool()
@@ -81,8 +82,8 @@ func shadowFollows(tb rapid.TB, b *bench) {
 	})
 }
 
-// batchEqualsSingles says that groups of one claim in one call are decided as
-// the same claims one by one.
+// batchEqualsSingles checks that groups of one claim in one call are decided like
+// the same claims in single calls.
 func batchEqualsSingles(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		t, p := h.drawn, h.drawPool()
@@ -103,8 +104,8 @@ func batchEqualsSingles(tb rapid.TB, b *bench) {
 	})
 }
 
-// largeGroups says that a group may have any number of claims, none included,
-// and that one of them denies them all.
+// largeGroups checks that a group may have any number of claims, including zero,
+// and that one denied claim denies the group.
 func largeGroups(tb rapid.TB, b *bench) {
 	h := b.scripted(tb)
 	if out := h.takeGroups(); len(out) != 0 {

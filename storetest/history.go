@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	year2026 = 1_767_225_600_000_000 // most histories begin in it
-	lastTime = 1<<53 - 1             // no history goes beyond the year 2255
+	year2026 = 1_767_225_600_000_000 // most histories begin in 2026 or 2027
+	lastTime = 1<<53 - 1             // the end of time of every history, in the year 2255
 )
 
-// history is one run of calls on a store, under keys of its own.
+// history is one sequence of calls on a store, under its own keys.
 type history struct {
 	rapid.TB
 	*bench
-	drawn   *rapid.T // where it draws from; nil for one that is scripted
+	drawn   *rapid.T // source of random values; nil for a scripted history
 	scope   string
-	model   *oracle.Model // judges every call; nil: nobody does
+	model   *oracle.Model // checks every call; nil: no check
 	moments []int64       // times at which something changes, newest last
 }
 
-// history returns a history that draws what it does.
+// history returns a random history.
 func (b *bench) history(t *rapid.T) *history {
 	h := b.scripted(t)
 	h.drawn = t
@@ -42,7 +42,7 @@ func (b *bench) history(t *rapid.T) *history {
 	return h
 }
 
-// scripted returns a history that knows what it does.
+// scripted returns a history that draws nothing.
 func (b *bench) scripted(tb rapid.TB) *history {
 	return &history{TB: tb, bench: b, scope: b.newScope()}
 }
@@ -81,7 +81,8 @@ func (h *history) takeGroups(groups ...stint.Group) []stint.Decision {
 	return out
 }
 
-// judge compares an answer with the model's, and notes the times it names.
+// judge compares an answer with the model's, and records the times in it as
+// moments.
 func (h *history) judge(groups []stint.Group, got []stint.Decision) {
 	h.Helper()
 	for _, d := range got {
@@ -109,8 +110,8 @@ func (h *history) note(d stint.Decision) {
 	h.moments = h.moments[max(0, len(h.moments)-12):]
 }
 
-// restless reports whether a store that may forget has no ground to forget the
-// state of the claim: then time may run back and its limit may change.
+// restless reports whether no store may forget the state of the claim. Time may
+// then run back, and the limit may change.
 func (h *history) restless(c stint.Claim) bool {
 	return h.keeps || h.peek(c).ResetAfter > 0
 }

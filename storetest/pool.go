@@ -8,8 +8,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// pool is several keys under several limits: where laws about groups draw
-// their claims from.
+// pool is several keys under several limits. Laws about groups draw their claims
+// from it.
 type pool struct {
 	h      *history
 	keys   []string
@@ -27,10 +27,10 @@ func (h *history) drawPool() *pool {
 	return p
 }
 
-// limit returns the limit that time passes for.
+// limit draws the limit that sets the pace of the clock.
 func (p *pool) limit() stint.Limit { return rapid.SampledFrom(p.limits).Draw(p.h.drawn, "pace") }
 
-// group draws a group of claims that take, each on a state of its own.
+// group draws a group of claims with costs above zero on different states.
 func (p *pool) group() stint.Group {
 	var g stint.Group
 	t, sets := p.h.drawn, rapid.Bool().Draw(p.h.drawn, "sets")

@@ -37,9 +37,10 @@ func truthfulRetry(tb rapid.TB, b *bench) {
 	})
 }
 
-// changeLimit changes the numbers of a claim's limit. A store may forget by the
-// limit that a state was last written under: unless this one keeps all, the
-// change holds only once something was charged under it.
+// changeLimit changes the numbers of a claim's limit. A store that may forget
+// does so by the limit under which a state was last written. Unless the store
+// keeps all states, changeLimit therefore charges one unit under the new limit,
+// and keeps the old limit if that charge is denied.
 func (h *history) changeLimit(c *stint.Claim) {
 	before := c.Limit
 	c.Limit = drawMaxWait(h.drawn, drawChange(h.drawn, before))
@@ -48,7 +49,7 @@ func (h *history) changeLimit(c *stint.Claim) {
 	}
 }
 
-// delaysWithin says that an allowed request is delayed for no longer than its
+// delaysWithin checks that the delay of an allowed request is at most what its
 // caller and its limit allow.
 func (h *history) delaysWithin(c stint.Claim, d stint.Decision) {
 	h.Helper()
@@ -88,7 +89,7 @@ func (h *history) tellsTheTruth(c stint.Claim, denied stint.Decision) {
 	}
 }
 
-// truthfulRetryOfGroups is law 2 for the face of a group.
+// truthfulRetryOfGroups is law 2 for the answer of a group.
 func truthfulRetryOfGroups(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		p := h.drawPool()

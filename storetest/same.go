@@ -7,8 +7,8 @@ import (
 	"github.com/stintdev/stint/internal/oracle"
 )
 
-// sameEverywhere is law 8: every field of every decision is the exact model's,
-// whatever is asked in whatever order.
+// sameEverywhere is law 8: every field of every decision equals that of the exact
+// model, for claims of every kind in any order.
 func sameEverywhere(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		h.model = oracle.New()
@@ -26,7 +26,7 @@ func sameEverywhere(tb rapid.TB, b *bench) {
 	})
 }
 
-// change changes the numbers of one limit, or now and then its shape.
+// change changes the numbers of one limit, and sometimes its shape.
 func (p *pool) change() {
 	t := p.h.drawn
 	i := rapid.IntRange(0, len(p.limits)-1).Draw(t, "changed")
@@ -52,7 +52,7 @@ func (p *pool) mixed() []stint.Group {
 	return groups
 }
 
-// vary makes some claims peek, give back, forget or ask for more.
+// vary turns some claims into peeks, refunds or resets, or gives them an Extra.
 func (p *pool) vary(c *stint.Claim) {
 	t := p.h.drawn
 	c.MaxDelay = p.h.drawMaxDelay(c.Limit, p.h.peek(stint.Claim{Key: c.Key, Limit: c.Limit}))

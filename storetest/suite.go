@@ -1,13 +1,13 @@
-// Package storetest is the contract of a [stint.Store] as a test suite: the
-// laws of DESIGN.md §5 as properties of random histories, tables of decisions
-// worked out by hand for every algorithm, and counts under concurrency.
+// Package storetest is the contract of a [stint.Store] as a test suite. It
+// checks the laws of DESIGN.md §5 as properties of random histories, tables of
+// hand-computed decisions for every algorithm, and counts under concurrency.
 //
-// Use it in the tests of every store, one that wraps another included, as the
-// example of this package shows.
+// Use it in the tests of every store, including stores that wrap other stores,
+// as the example of this package shows.
 //
-// It promises that a store which passes decides as the definitions say, to
-// the microsecond, in every field of a decision. A failing property is shrunk
-// to a short history, printed with the seed that repeats it; the flags of
+// The decisions of a store that passes match the definitions, to the
+// microsecond and in every field. The suite shrinks a failing property to a
+// short history, and prints it with the seed that repeats it. The flags of
 // pgregory.net/rapid (-rapid.checks, -rapid.seed) apply.
 package storetest
 
@@ -24,24 +24,25 @@ import (
 // Open returns an empty store that reads its time from clock, in microseconds
 // since the Unix epoch. The clock is safe for use by many goroutines, stands
 // still between calls, and may run back. A store whose states expire by another
-// clock must let them outlive that. Open registers with t what must be closed.
+// clock must keep them long enough for a clock that stands still or runs back.
+// Open registers cleanup with t.
 type Open func(t *testing.T, clock func() int64) stint.Store
 
-// Suite is how a store is tested. Open is needed; the zero value of the rest
-// is useful.
+// Suite configures the tests of a store. Open is required; the other fields have
+// useful zero values.
 type Suite struct {
 	Open Open
 
-	// Keeps holds the store to forgetting nothing. By default a store may
-	// forget a state once it equals a fresh one, so that time may run back
-	// for its key; whatever else differs is still an error.
+	// Keeps requires that the store forgets nothing. By default a store may
+	// forget a state once it equals a fresh one, after which time may run back
+	// for its key. Any other difference is still an error.
 	Keeps bool
 
-	// Runs is how many random histories each law draws at most, for stores
-	// to which a call is dear. Zero: what -rapid.checks says (100).
+	// Runs is the greatest number of random histories for each law, for stores
+	// with expensive calls. Zero: the value of -rapid.checks (100).
 	Runs int
 
-	// Steps is how many calls, about, one random history makes. Zero: 40.
+	// Steps is the approximate number of calls in one random history. Zero: 40.
 	Steps int
 }
 
@@ -51,7 +52,7 @@ func Run(t *testing.T, open Open) {
 	Suite{Open: open}.Run(t)
 }
 
-// Run tests the store, each law as a subtest with a store of its own.
+// Run tests the store. Each law is a subtest with a new store.
 func (s Suite) Run(t *testing.T) {
 	t.Helper()
 	for _, l := range laws() {
@@ -63,7 +64,8 @@ func (s Suite) Run(t *testing.T) {
 	}
 }
 
-// law is one part of the contract. The laws of DESIGN.md bear their number.
+// law is one part of the contract. The names of the laws of DESIGN.md §5 begin
+// with their numbers.
 type law struct {
 	name  string
 	check func(rapid.TB, *bench)
@@ -118,16 +120,17 @@ func (s Suite) bench() *bench {
 	return b
 }
 
-// newScope returns a prefix of keys that nobody else uses: all histories of a
-// law share one store.
+// newScope returns a new prefix for the keys of one history. All histories of a
+// law share one store, so each needs its own keys.
 func (b *bench) newScope() string { return fmt.Sprintf("%d/", b.scopes.Add(1)) }
 
-// check draws histories until one breaks the property, at most runs of them.
+// check draws histories until one breaks the property, at most b.runs of them if
+// that is above zero.
 func (b *bench) check(tb rapid.TB, property func(h *history)) {
 	tb.Helper()
 	done, broken, running := 0, false, false
 	rapid.Check(tb, func(t *rapid.T) {
-		broken = broken || running // then every history counts, to shrink it
+		broken = broken || running // after a failure, b.runs no longer applies: rapid shrinks the history
 		if !broken && b.runs > 0 && done >= b.runs {
 			return
 		}

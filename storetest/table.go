@@ -9,16 +9,16 @@ import (
 	"github.com/stintdev/stint/internal/oracle"
 )
 
-// table is a script on one key with every answer worked out by hand. Its times
+// table is a script of claims on one key, with hand-computed answers. Its times
 // count from start.
 type table struct {
 	name  string
-	start string // RFC 3339; midnight of 1 January 2026 unless said
+	start string // RFC 3339; empty: midnight of 1 January 2026
 	spec  stint.Spec
 	rows  []row
 }
 
-// row is one claim and the decision it must get, or a change of the limit.
+// row is one claim with the expected decision, or a change of the limit.
 type row struct {
 	when        time.Duration
 	cost, extra int64
@@ -37,8 +37,8 @@ func tables() []table {
 	return all
 }
 
-// check runs the script. The model is asked too: it is judged by hand as the
-// store is.
+// check runs the script on the store and on the model, so that the hand-computed
+// answers check both.
 func (s table) check(tb rapid.TB, b *bench) {
 	tb.Helper()
 	h := b.scripted(tb)
@@ -90,17 +90,17 @@ func take(when time.Duration, cost int64, want stint.Decision) row {
 	return row{when: when, cost: cost, want: want, asOf: when}
 }
 
-// more is a row that takes cost and up to extra beside it.
+// more is a row that takes cost, and up to extra units beside it.
 func more(when time.Duration, cost, extra int64, want stint.Decision) row {
 	return row{when: when, cost: cost, extra: extra, want: want, asOf: when}
 }
 
-// back is a row that gives cost back that was taken then.
+// back is a row that refunds cost, which was charged at the time taken.
 func back(when time.Duration, cost int64, taken time.Duration, want stint.Decision) row {
 	return row{when: when, cost: -cost, taken: &taken, want: want, asOf: when}
 }
 
-// backNow is a row that gives cost back without saying when it was taken.
+// backNow is a row that refunds cost without a time of its charge.
 func backNow(when time.Duration, cost int64, want stint.Decision) row {
 	return row{when: when, cost: -cost, want: want, asOf: when}
 }
@@ -110,16 +110,17 @@ func forget(when time.Duration, want stint.Decision) row {
 	return row{when: when, cost: stint.Forget, want: want, asOf: when}
 }
 
-// change is a row from which on another limit holds.
+// change is a row that replaces the limit for the rows after it.
 func change(to stint.Spec) row { return row{change: &to} }
 
-// at says that the row is decided as at another time than its own.
+// at sets the expected time of the decision, for a row that is decided as of
+// another time than its own.
 func (r row) at(asOf time.Duration) row {
 	r.asOf = asOf
 	return r
 }
 
-// within says that the caller can use no longer delay.
+// within sets the MaxDelay of the claim.
 func (r row) within(maxDelay time.Duration) row {
 	r.maxDelay = maxDelay
 	return r
@@ -129,14 +130,14 @@ func yes(remaining int64, reset, next time.Duration) stint.Decision {
 	return stint.Decision{Allowed: true, Remaining: remaining, ResetAfter: reset, NextAfter: next}
 }
 
-// delayed is yes of a leaky bucket.
+// delayed is yes with the delay of a leaky bucket.
 func delayed(delay time.Duration, remaining int64, reset, next time.Duration) stint.Decision {
 	d := yes(remaining, reset, next)
 	d.Delay = delay
 	return d
 }
 
-// granted is yes to a part of what was asked for extra.
+// granted is yes with a part of the Extra granted.
 func granted(extra, remaining int64, reset, next time.Duration) stint.Decision {
 	d := yes(remaining, reset, next)
 	d.Granted = extra

@@ -41,7 +41,7 @@ func bucketRefills() table {
 	}}
 }
 
-// A microsecond refills 0.3 micro-units; the fraction counts.
+// The bucket refills 0.3 micro-units a microsecond, so the fraction counts.
 func bucketSlowerThanTheClock() table {
 	return table{name: "token bucket of 0.3 a second", spec: stint.Spec{Capacity: 1, RefillRate: "0.3"}, rows: []row{
 		take(0, 1, yes(0, 3_333_334*us, 3_333_334*us)),
@@ -53,7 +53,8 @@ func bucketSlowerThanTheClock() table {
 	}}
 }
 
-// 1.67 a second is 167/100 micro-units a microsecond: nothing drifts.
+// The rate of 1.67 a second is exactly 167/100 micro-units a microsecond, so
+// nothing drifts.
 func bucketWaitsForFractions() table {
 	return table{name: "token bucket of 1.67 a second", spec: stint.Spec{Capacity: 100, RefillRate: "1.67"}, rows: []row{
 		take(0, 100, yes(0, 59_880_240*us, 598_803*us)),

@@ -47,7 +47,7 @@ func leakyKeepsItsLevel() table {
 	}}
 }
 
-// A level that takes 400 million weeks to fall is told as 2^53 − 1 µs.
+// The level takes 400 million weeks to fall, which is reported as 2^53 − 1 µs.
 func leakyToldTheLongest() table {
 	const longest = (1<<53 - 1) * us
 	const week = 7 * day
@@ -60,8 +60,8 @@ func leakyToldTheLongest() table {
 	}}
 }
 
-// A claim that cannot use a delay is refused and charges nothing, and is told
-// how long until the delay is short enough.
+// A claim that cannot use the delay is refused and charges nothing. Its retry
+// time is how long until the delay is short enough.
 func leakyBoundsTheDelay() table {
 	return table{name: "leaky bucket refuses delays beyond the claim's", spec: leakyOf(10, 4), rows: []row{
 		take(0, 1, yes(1, 100*ms, 50*ms)).within(150 * ms), // the place at 100 ms remains, that at 200 ms does not

@@ -6,10 +6,11 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// seam is a quota of two, just before a period ends and where the next does.
+// seam is a quota of two units at the boundary of two periods. The script starts
+// shortly before the first period ends.
 type seam struct {
 	name, start, period, anchor, offset string
-	left, next                          time.Duration // of the first period; all of the second
+	left, next                          time.Duration // the rest of the first period, and the length of the second
 }
 
 var seams = []seam{

@@ -10,8 +10,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// wrongClaims says that what cannot be decided is an error that blames the
-// claim, and charges nothing.
+// wrongClaims checks that an invalid claim gets an error with CodeInvalid, and
+// charges nothing.
 func wrongClaims(tb rapid.TB, b *bench) {
 	limit := limitsOf(10)[0]
 	key := b.newScope()
@@ -46,8 +46,8 @@ func blames(tb rapid.TB, name string, err error) {
 	}
 }
 
-// oneWrongGroup says that one wrong group in a call leaves the decisions of
-// the others valid.
+// oneWrongGroup checks that an invalid group in a call leaves the decisions of
+// the other groups valid.
 func oneWrongGroup(tb rapid.TB, b *bench) {
 	h := b.scripted(tb)
 	c := stint.Claim{Key: h.scope, Limit: limitsOf(10)[0], Cost: 3}
