@@ -13,9 +13,9 @@ import (
 
 const module = "github.com/stintdev/stint"
 
-// arrows says who may import whom among the packages of this module, beside
-// what those import in turn. A package that is not named here has not been
-// thought about, and fails the test.
+// arrows lists which packages of this module each package may import. A package
+// may also import what those packages import. A package that is missing here
+// fails the test, so that somebody decides on its imports.
 var arrows = map[string]struct {
 	may     []string // "." is the root; a path ending in /… means all below it
 	because string
@@ -79,8 +79,8 @@ var arrows = map[string]struct {
 	"scripts/checkdeps":    {nil, "it looks at dependencies, and should have none"},
 }
 
-// thirdParty says which packages import nothing but the standard library and
-// this module, and why.
+// thirdParty lists the packages that import nothing but the standard library and
+// this module, with the reason.
 var thirdParty = map[string]string{
 	".":                      "whoever limits by the library downloads nothing else",
 	"internal/table":         "it belongs to the root",
@@ -125,8 +125,8 @@ func allowed(may []string, imported string) bool {
 	})
 }
 
-// imports is what one package imports: packages of this module by their
-// folder, and packages that are neither ours nor the standard library's.
+// imports holds the imports of one package: packages of this module by their
+// folder, and third-party packages.
 type imports struct {
 	name         string
 	ours, others []string

@@ -7,14 +7,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// edgesOf draws a number from 0 to most, often one of the few at either end.
+// edgesOf draws a number from 0 to most, often one near either end.
 func edgesOf(most int64) *rapid.Generator[int64] {
 	end := max(0, min(2, most))
 	return rapid.OneOf(rapid.Int64Range(0, most), rapid.Int64Range(0, end), rapid.Int64Range(most-end, most))
 }
 
-// buckets are limits of many rates and sizes: short ones, and ones that need
-// arithmetic of two words.
+// buckets returns limits of many rates and sizes, some with fitsWord and some
+// that need two-word arithmetic.
 func buckets() map[bool][]*compiledLimit {
 	isShort := map[bool][]*compiledLimit{}
 	for _, rate := range []string{"1", "1.67", "100000000", "999983", "0.05000003", "0.20000001", "0.0000012347", "1234.5679", "0.00123457", "33.333333"} {
@@ -29,8 +29,7 @@ func buckets() map[bool][]*compiledLimit {
 	return isShort
 }
 
-// drawState is a state as a step leaves one: its fraction belongs to a bucket
-// that is not full.
+// drawState draws a state that a step can leave: a full bucket has no fraction.
 func drawState(t *rapid.T, n *compiledLimit) bucket {
 	b := bucket{whole: edgesOf(n.full).Draw(t, "whole"), last: edgesOf(1<<52).Draw(t, "last")}
 	if units := rapid.Bool().Draw(t, "near whole units"); units {
@@ -42,8 +41,8 @@ func drawState(t *rapid.T, n *compiledLimit) bucket {
 	return b
 }
 
-// The short way of nearly every check finds, stores and tells what the step
-// does.
+// The fast path of nearly every check decides, stores and reports the same as
+// the general step.
 func TestPlainTakeIsTheStep(t *testing.T) {
 	all := buckets()
 	rapid.Check(t, func(t *rapid.T) {

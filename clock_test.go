@@ -14,7 +14,7 @@ func firstAnchor() *anchor {
 	return &anchor{wall: wallStart, span: uint64(time.Second), rate: perNanosecond, full: perNanosecond}
 }
 
-// nanos is a time on the steady counter of these tests.
+// nanos is a time on the monotonic counter of these tests.
 func nanos(d time.Duration) uint64 { return uint64(d) }
 
 func TestAnchorCountsWholeMicroseconds(t *testing.T) {
@@ -54,8 +54,8 @@ func TestAnchorFollowsTheWallClock(t *testing.T) {
 	}
 }
 
-// system is the clocks of a system whose wall clock is set, and which drift
-// apart.
+// system simulates the clocks of a system: they drift apart, and the wall clock
+// is set.
 type system struct {
 	steady, wall int64
 	clock        *anchor
@@ -66,8 +66,8 @@ func newSystem() *system {
 	return &system{wall: wallStart * 1000, clock: firstAnchor(), lead: lead{wall: wallStart * 1000, own: wallStart * 1000}}
 }
 
-// pass has time pass, of which the wall clock shows so much more or less in a
-// million, and compares the clocks once a second.
+// pass lets time pass, with a drift of the wall clock in parts per million, and
+// compares the clocks once a second.
 func (s *system) pass(d time.Duration, drift int64) {
 	for ; d > 0; d -= time.Second {
 		step := int64(min(d, time.Second))
@@ -79,11 +79,11 @@ func (s *system) pass(d time.Duration, drift int64) {
 
 func (s *system) now() int64 { return s.clock.at(uint64(s.steady)) }
 
-// gap is how far the clock is ahead of the wall clock.
+// gap returns how far the clock is ahead of the wall clock.
 func (s *system) gap() time.Duration { return time.Duration(s.now()*1000 - s.wall) }
 
-// However far the wall clock is set back, and however often: a minute of the
-// clock is a minute. Only so is a RetryAfter true that was told before.
+// However far and however often the wall clock is set back, a minute of the clock
+// is a minute. Otherwise a RetryAfter returned before would be wrong.
 func TestClockPassesTrulyWhenTheWallClockIsSetBack(t *testing.T) {
 	for _, back := range []time.Duration{2 * time.Millisecond, 100 * time.Millisecond, time.Second, time.Hour, 100 * 24 * time.Hour} {
 		s := newSystem()
@@ -102,7 +102,8 @@ func TestClockPassesTrulyWhenTheWallClockIsSetBack(t *testing.T) {
 	}
 }
 
-// A wall clock that is set right again is met, and passed, at once.
+// When the wall clock is set forward again and passes the clock, the clock
+// follows at once.
 func TestClockMeetsAWallClockThatCatchesUp(t *testing.T) {
 	for _, c := range []struct{ back, ahead, gap time.Duration }{
 		{time.Hour, time.Hour, 0}, {time.Hour, time.Minute, 59 * time.Minute}, {time.Minute, time.Hour, 0}, {0, time.Hour, 0},
@@ -118,8 +119,8 @@ func TestClockMeetsAWallClockThatCatchesUp(t *testing.T) {
 	}
 }
 
-// A steady clock that nobody steers drifts from the wall clock. That is made up
-// for, by no more than the clocks drift apart at most.
+// An unadjusted monotonic clock drifts from the wall clock. The clock corrects
+// the drift, by at most the greatest drift of system clocks.
 func TestClockFollowsAWallClockThatDrifts(t *testing.T) {
 	for _, drift := range []int64{-400, -50, -1, 1, 50, 400} {
 		for _, lead := range []time.Duration{0, time.Hour} {
@@ -144,9 +145,9 @@ func TestClockFollowsAWallClockThatDrifts(t *testing.T) {
 	}
 }
 
-// Readers that still have the last anchor and readers that have the new one
-// must never see time run back between them, unless the wall clock was set
-// forward in between.
+// Time must never run back between readers that still use the previous anchor
+// and readers that use the new one, unless the wall clock was set forward in
+// between.
 func TestClockNeverRunsBack(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -196,8 +197,9 @@ func TestClockPassesWithTheWallClock(t *testing.T) {
 	})
 }
 
-// A bubble's time stands still while anything runs in it, so the processor's
-// counter cannot be measured: the clock then passes with the bubble's.
+// The time of a synctest bubble stands still while a goroutine in it runs, so the
+// processor's counter cannot be measured. The clock then follows the bubble's
+// time.
 func TestProcessorClockInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c clock

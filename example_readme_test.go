@@ -24,7 +24,7 @@ func allow(ctx context.Context) error {
 	return err
 }
 
-// What the README shows first.
+// The first example of the README.
 func Example_library() {
 	fmt.Println(allow(context.Background()))
 	// Output:
@@ -48,7 +48,7 @@ func limited(hello http.Handler) (http.Handler, error) {
 	return limited(hello), nil
 }
 
-// What the README shows of middleware.
+// The middleware example of the README.
 func Example_middleware() {
 	handler, err := limited(http.NotFoundHandler())
 	if err != nil {

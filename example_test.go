@@ -85,7 +85,7 @@ func ExampleLimiter_Peek() {
 	// 5 left
 }
 
-// A leaky bucket shapes: it answers with the time at which to act.
+// A leaky bucket is a shaper: its answer says how long to wait before acting.
 func ExampleLimiter_Reserve() {
 	limit, _ := stint.Spec{Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Second, Queue: 2}.Compile()
 	limiter, _ := stint.NewLimiter(stint.NewMemory(at(noon)), "example", limit)
@@ -101,7 +101,7 @@ func ExampleLimiter_Reserve() {
 	// false act in 0s retry in 100ms
 }
 
-// Units that were not used go back, as far as they have not refilled since.
+// Cancel refunds the units that have not refilled since they were taken.
 func ExampleReservation_Cancel() {
 	limit, _ := stint.ParseLimit("10/h")
 	limiter, _ := stint.NewLimiter(stint.NewMemory(at(noon)), "example", limit)

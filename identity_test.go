@@ -12,7 +12,7 @@ import (
 // testSecrets are fixed, so that a failure repeats.
 var testSecrets = secrets{0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9, 0x94d049bb133111eb, 0x2545f4914f6cdd1d}
 
-// likeKeys are keys as alike as callers can make them.
+// likeKeys returns keys that are as similar as callers can make them.
 func likeKeys() []string {
 	var keys []string
 	for n := range 70 {
@@ -34,8 +34,8 @@ func likeKeys() []string {
 	return keys
 }
 
-// With 10^6 keys, two of which share a half of their identity by chance once
-// in 4·10^7 runs, a shared half is a fault of the hash.
+// Among 10^6 keys, two share a half of their identity by chance once in 4·10^7
+// runs, so a shared half is a fault of the hash.
 func TestAlikeKeysHaveIdentitiesApart(t *testing.T) {
 	hashes, rests := map[uint64]string{}, map[uint64]string{}
 	for _, key := range likeKeys() {
@@ -55,9 +55,9 @@ func differing(a, b table.ID) int {
 	return bits.OnesCount64(a.Hash^b.Hash) + bits.OnesCount64(a.Rest^b.Rest)
 }
 
-// Every bit of a key, of its length and of every secret turns half of the
-// identity's bits. Over so many pairs the mean of a fair coin is within 0.6 of
-// 64 but once in a billion runs.
+// A change of any bit of a key, of its length or of a secret flips half of the
+// identity's bits. Over this many pairs, the mean of a fair coin is outside 64 ±
+// 0.6 only once in a billion runs.
 func TestEveryBitOfAKeyTurnsHalfOfItsIdentity(t *testing.T) {
 	sum, pairs := 0, 0
 	for n := 1; n < 70; n++ {

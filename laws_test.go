@@ -7,8 +7,8 @@ import (
 	"github.com/stintdev/stint/storetest"
 )
 
-// TestMemoryLaws holds the memory store to the contract of a store, both as it
-// is by default and keeping every state as for a replay.
+// TestMemoryLaws checks the contract of a store on the memory store, with default
+// options and with KeepAll.
 func TestMemoryLaws(t *testing.T) {
 	for name, keeps := range map[string]bool{"forgets": false, "keeps": true} {
 		t.Run(name, func(t *testing.T) {

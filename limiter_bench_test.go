@@ -8,7 +8,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// BenchmarkAllow is a check of one hot key through a limiter of so many
+// BenchmarkAllow checks one hot key through limiters with several numbers of
 // limits.
 func BenchmarkAllow(b *testing.B) {
 	var limits []stint.Limit

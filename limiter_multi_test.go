@@ -9,8 +9,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// noted is a store that keeps copies of the claims that it is asked for, and
-// answers with err if there is one.
+// noted is a store that keeps copies of the claims that it receives, and returns
+// err if it is set.
 type noted struct {
 	stint.Store
 
@@ -29,8 +29,8 @@ func (n *noted) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	return n.Store.TakeGroups(ctx, groups, out)
 }
 
-// Room for the claims is used again: nothing of one call may be in the next,
-// however it ended.
+// The buffers of a call are used again. Nothing of one call may appear in the
+// next, however the call ended.
 func TestCallsOverSeveralLimitsLeaveNothingToTheNext(t *testing.T) {
 	a, b := mustLimit(t, stint.PerHour(3)), mustLimit(t, stint.PerDay(9))
 	store := &noted{Store: stint.NewMemory(stint.MemoryOptions{})}
@@ -80,7 +80,7 @@ func TestAllowEachTellsOfEveryLimit(t *testing.T) {
 	}
 }
 
-// What does not fit is refused before anything is charged.
+// An out slice of the wrong length is refused before anything is charged.
 func TestAllowEachNeedsRoomForEveryLimit(t *testing.T) {
 	for _, specs := range [][]stint.Spec{{stint.PerHour(3)}, {stint.PerHour(3), stint.PerDay(3)}} {
 		limiter := newLimiter(t, specs...)

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 )
 
-// Whatever becomes of those that wait, nothing is kept of their keys.
+// However the waiters end, the limiter keeps nothing for their keys.
 func TestIdleKeysHaveNoQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit, err := PerSecond(1).Compile()

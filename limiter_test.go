@@ -149,7 +149,7 @@ func TestCancelGivesBackWhatHasNotRefilled(t *testing.T) {
 			}
 			each := make([]stint.Decision, len(specs))
 			_, _, err = limiter.AllowEach(t.Context(), "k", 0, each)
-			want := []int64{5, 595} // 3 refilled, and 2 of the 5 were given back
+			want := []int64{5, 595} // 3 refilled, and 2 of the 5 were refunded
 			for i, d := range each {
 				if err != nil || d.Remaining != want[i] {
 					t.Errorf("%d left of %d, %v; want %d", d.Remaining, d.Limit, err, want[i])
@@ -201,8 +201,8 @@ func TestLimiterRefusesWhatItCannotDecide(t *testing.T) {
 	}
 }
 
-// Under the race detector a pool forgets one in four, which is less than one
-// allocation a call still.
+// Under the race detector a pool drops one object in four, which is still less
+// than one allocation per call.
 func TestAllowAllocatesNothing(t *testing.T) {
 	specs := []stint.Spec{stint.PerSecond(1000), stint.PerHour(1_000_000), {Algorithm: stint.SlidingWindowCounter, Limit: 1_000_000, Window: time.Hour, Buckets: 6}}
 	for n := 1; n <= len(specs); n++ {

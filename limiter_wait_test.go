@@ -15,7 +15,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// queue starts waiters one after the other and notes who was served when.
+// queue starts waiters one after the other and records when each was served.
 type queue struct {
 	t       *testing.T
 	limiter *stint.Limiter
@@ -31,7 +31,7 @@ func newQueue(t *testing.T, specs ...stint.Spec) *queue {
 	return &queue{t: t, limiter: newLimiter(t, specs...), start: time.Now()}
 }
 
-// wait has one more wait, behind all those before.
+// wait starts one more waiter at the end of the queue.
 func (q *queue) wait(ctx context.Context, name string, n int64) {
 	q.wg.Go(func() {
 		err := q.limiter.WaitN(ctx, "k", n)
@@ -104,8 +104,8 @@ func TestWaitersAreServedInTheOrderInWhichTheyCame(t *testing.T) {
 	}
 }
 
-// A big cost among loops of small ones has its turn when as much has flowed
-// in as it and those before it need.
+// A great cost among loops of small ones is served when the bucket has refilled
+// as much as it and the waiters before it need.
 func TestBigCostIsNotStarved(t *testing.T) {
 	for _, deadline := range []time.Duration{0, 2 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -135,8 +135,8 @@ func TestBigCostIsNotStarved(t *testing.T) {
 	}
 }
 
-// What has flowed in is not for those that come later, although it is enough
-// for them.
+// Later waiters do not get units that have refilled for an earlier one, even if
+// the units would be enough for them.
 func TestBigCostIsNotOvertaken(t *testing.T) {
 	for name, specs := range oneQueueOf {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestBigCostIsNotOvertaken(t *testing.T) {
 	}
 }
 
-// In a single bucket the costs ahead say how long the wait would be.
+// Under a single bucket, the costs ahead give the length of the wait.
 func TestWaitBehindOthersFailsAtOnceWhenItWouldBeTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, stint.PerSecond(10))
@@ -173,7 +173,8 @@ func TestWaitBehindOthersFailsAtOnceWhenItWouldBeTooLong(t *testing.T) {
 	})
 }
 
-// Under other limits the first in the queue says it.
+// Under other limits, the denial of the first waiter gives the length of the
+// wait.
 func TestWaitEndsNotBeforeTheFirstInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: 2, Window: time.Minute})
@@ -210,8 +211,8 @@ func TestWaiterThatLeavesMakesWayAtOnce(t *testing.T) {
 	}
 }
 
-// Allow does not stand in the queue. Those whom it makes late fail when that
-// is known, not at their deadline.
+// Allow bypasses the queue. The waiters that it makes too late fail as soon as
+// that is known, not at their deadline.
 func TestAllowOvertakesAndWaitersLearnOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, stint.PerSecond(10))
@@ -225,8 +226,8 @@ func TestAllowOvertakesAndWaitersLearnOfIt(t *testing.T) {
 	})
 }
 
-// The place in a leaky bucket is what a waiter stands in the queue for, not
-// its delay.
+// A waiter stands in the queue until it has a place in the leaky bucket, not
+// until the end of its delay.
 func TestLeakyBucketServesDelaysBesideEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Second, Queue: 3})
@@ -254,7 +255,7 @@ func TestLeakyBucketGivesNoPlaceThatIsTooLate(t *testing.T) {
 	}
 }
 
-// Costs ahead count for a leaky bucket as well.
+// The costs ahead count under a leaky bucket too.
 func TestLeakyBucketCountsTheCostsAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Second, Queue: 2})
@@ -267,8 +268,8 @@ func TestLeakyBucketCountsTheCostsAhead(t *testing.T) {
 	})
 }
 
-// A hundred workers ask for more than there is, with deadlines: what is
-// allowed is served in time, and denials come at once.
+// A hundred workers request more than the limit allows, with deadlines. Allowed
+// requests are served in time, and denials come at once.
 func TestWaitUnderLoadWastesNothing(t *testing.T) {
 	const limit, lasts, patience = 200, time.Second, 250 * time.Millisecond
 	for name, spec := range map[string]stint.Spec{
@@ -308,7 +309,7 @@ func TestWaitUnderLoadWastesNothing(t *testing.T) {
 	}
 }
 
-// slow is a store at a distance.
+// slow is a store with latency.
 type slow struct {
 	stint.Store
 
@@ -330,7 +331,8 @@ func (s *slow) TakeGroups(ctx context.Context, groups []stint.Group, out []stint
 	return s.Store.TakeGroups(ctx, groups, out)
 }
 
-// When much has flowed in, the queue asks a distant store for many at once.
+// When much has refilled, the queue sends many requests at once to a store with
+// latency.
 func TestQueueDoesNotSlowDownToTheRoundTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{Store: stint.NewMemory(stint.MemoryOptions{}), away: 10 * time.Millisecond}
@@ -354,8 +356,8 @@ func TestQueueDoesNotSlowDownToTheRoundTrip(t *testing.T) {
 	})
 }
 
-// The time that a store takes is no part of a delay: places that are handed
-// out are reached in time.
+// The latency of the store does not add to a delay: waiters reach the places
+// that they get in time.
 func TestDistantStoreHandsOutNoPlaceThatIsTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{Store: stint.NewMemory(stint.MemoryOptions{}), away: 20 * time.Millisecond}
@@ -423,7 +425,7 @@ func TestWaitWithinTellsOfTheDenial(t *testing.T) {
 	})
 }
 
-// A store that fails lets nobody wait for what it does not say.
+// An error of the store ends the wait.
 func TestQueueEndsWithErrorsOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &flaky{Store: stint.NewMemory(stint.MemoryOptions{})}
@@ -441,7 +443,7 @@ func TestQueueEndsWithErrorsOfTheStore(t *testing.T) {
 	})
 }
 
-// Those that get places at the same moment get them in the order in which they
+// Waiters that get places at the same moment get them in the order in which they
 // came: the first has the least delay.
 func TestLeakyBucketGivesPlacesInOrder(t *testing.T) {
 	for range 20 {
@@ -473,8 +475,8 @@ func (s *stalling) Take(ctx context.Context, c stint.Claim) (stint.Decision, err
 	return s.Store.Take(ctx, c)
 }
 
-// A call of another waiter that takes long does not hold up those behind it
-// for longer than they wait at most.
+// A slow call of one waiter does not hold up the waiters behind it beyond their
+// greatest wait.
 func TestWaitWithinEndsWhileAnotherAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &stalling{Store: stint.NewMemory(stint.MemoryOptions{})}

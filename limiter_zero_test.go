@@ -9,8 +9,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// A limiter whose constructor failed is nil, and a program may overlook it:
-// requests get an error then, and no panic.
+// A limiter is nil if its constructor failed, and a program may ignore that
+// error. Its requests then get an error and do not panic.
 func TestLimiterThatWasNotMade(t *testing.T) {
 	for name, l := range map[string]*stint.Limiter{"zero": {}, "nil": nil} {
 		for method, call := range map[string]func(ctx context.Context) error{

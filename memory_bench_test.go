@@ -9,8 +9,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// BenchmarkTake is a check of one hot key through the interface, clock
-// included.
+// BenchmarkTake checks one hot key through the Store interface, including the
+// clock.
 func BenchmarkTake(b *testing.B) {
 	for name, o := range map[string]stint.MemoryOptions{
 		"wall clock":      {},
@@ -33,9 +33,8 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// BenchmarkTakeLog is a check of one full log whose units were all admitted at
-// times of their own: each check is admitted when the oldest unit has just left,
-// or denied.
+// BenchmarkTakeLog checks one full log whose units were all admitted at different
+// times. Each check is admitted because the oldest unit has just left, or denied.
 func BenchmarkTakeLog(b *testing.B) {
 	for _, units := range []int64{10, 10_000} {
 		for _, denied := range []bool{false, true} {

@@ -20,8 +20,8 @@ func TestMemoryForgetsIdleKeys(t *testing.T) {
 	}
 }
 
-// A rate that is lowered finds what was used, also when the bucket would have
-// been full by the old one, and others have come since.
+// A lowered rate keeps what was used, even if the bucket would be full by now
+// under the old rate and other keys have come since.
 func TestMemoryKeepsWhatWasUsedForALoweredRate(t *testing.T) {
 	m, clock := newTestMemory(MemoryOptions{})
 	fast, slow := mustCompile(t, Spec{RefillRate: "10", Capacity: 10}), mustCompile(t, Spec{RefillRate: "0.001", Capacity: 10})
@@ -103,7 +103,7 @@ func TestFullOfExhaustedKeysDecidesNewOnesAsFresh(t *testing.T) {
 	}
 }
 
-// A log cannot grow without bound inside the bound either.
+// A single log cannot grow beyond the bound of the store.
 func TestWideStatesCountAsSeveral(t *testing.T) {
 	m, clock := newTestMemory(MemoryOptions{MaxKeys: 2000})
 	l := mustCompile(t, Spec{Algorithm: SlidingWindowLog, Limit: 1000, Window: time.Hour})
@@ -128,7 +128,8 @@ func TestWideStatesCountAsSeveral(t *testing.T) {
 	}
 }
 
-// What a log weighs is how many times it keeps, not how many units.
+// The weight of a log depends on the number of times that it keeps, not on the
+// number of units.
 func TestUnitsOfOneTimeWeighAsOne(t *testing.T) {
 	m, clock := newTestMemory(MemoryOptions{MaxKeys: 100})
 	l := mustCompile(t, Spec{Algorithm: SlidingWindowLog, Limit: 10_000, Window: MaxWindow})
@@ -147,7 +148,7 @@ func TestUnitsOfOneTimeWeighAsOne(t *testing.T) {
 	}
 }
 
-// A log whose units leave one by one goes on in the room that it has.
+// A log whose units leave one by one stays within its room.
 func TestALogThatSlidesDoesNotGrow(t *testing.T) {
 	m, clock := newTestMemory(MemoryOptions{MaxKeys: 100})
 	l := mustCompile(t, Spec{Algorithm: SlidingWindowLog, Limit: 100, Window: time.Millisecond})

@@ -18,8 +18,8 @@ func brought(t testing.TB, s Spec) Limit {
 	return mustCompile(t, s)
 }
 
-// checkReferences says that every state is counted by the limit that it is of,
-// and that no other limit is kept.
+// checkReferences checks that every state is counted by its limit, and that the
+// registry keeps no other limit.
 func checkReferences(t testing.TB, s *states) {
 	t.Helper()
 	if s == nil {
@@ -40,8 +40,8 @@ func checkReferences(t testing.TB, s *states) {
 	}
 }
 
-// A flood of what callers bring, of the greatest states there are, leaves all
-// that rules count as it is.
+// A flood of callers' limits with the greatest possible states leaves the states
+// of rules unchanged.
 func TestFloodOfCallersLeavesRulesAlone(t *testing.T) {
 	for _, flood := range []Spec{
 		{Algorithm: SlidingWindowLog, Limit: 10_000, Window: MaxWindow},
@@ -86,8 +86,8 @@ func TestFloodOfCallersLeavesRulesAlone(t *testing.T) {
 	}
 }
 
-// What callers' compiled limits take counts against their bound, also when
-// states that are there are written under limits that are new.
+// The memory of callers' compiled limits counts against their bound, even when
+// existing states are rewritten under new limits.
 func TestCallersLimitsCountAgainstTheirBound(t *testing.T) {
 	const bound = 4000
 	most := freeLimits + bound/limitWeight
@@ -113,8 +113,8 @@ func TestCallersLimitsCountAgainstTheirBound(t *testing.T) {
 	}
 }
 
-// full is a store whose room for callers is exhausted but for one key, using,
-// and two keys that are refused under the same limit.
+// full returns a store whose room for callers holds only exhausted keys except
+// one, using, and two keys that are refused under the same limit.
 func full(t *testing.T, s Spec) (m *Memory, l Limit, refused [2]string) {
 	t.Helper()
 	l = brought(t, s)
@@ -139,8 +139,8 @@ func full(t *testing.T, s Spec) (m *Memory, l Limit, refused [2]string) {
 	}
 }
 
-// Newcomers are neither let pass uncounted nor given the place of an exhausted
-// key, alone and in groups; nothing of a refused group is charged.
+// New keys are neither admitted uncounted nor given the place of an exhausted
+// key, alone and in groups. Nothing of a refused group is charged.
 func TestCallersAreRefusedWhenAllIsExhausted(t *testing.T) {
 	for _, s := range everyAlgorithm() {
 		m, l, refused := full(t, s)
