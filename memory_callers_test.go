@@ -179,8 +179,8 @@ func TestCallersAreRefusedWhenAllIsExhausted(t *testing.T) {
 	}
 }
 
-// More limits than a store has references for at a time come and go, of rules
-// and of callers, and none of them is refused or stays.
+// Many more limits than a store can hold at a time come and go, of rules and of
+// callers. The store refuses none of them and keeps none of them.
 func TestLimitsAreForgottenWithTheirStates(t *testing.T) {
 	n := 1<<20 + 1000
 	if testing.Short() {
@@ -267,7 +267,7 @@ func TestShareAndWholeAreTwoLimits(t *testing.T) {
 	}
 }
 
-// Many goroutines change limits, and have states come and go.
+// Many goroutines change limits, and add and remove states.
 func TestReferencesUnderConcurrency(t *testing.T) {
 	m, clock := newTestMemory(MemoryOptions{MaxKeys: 300, CallerKeys: 300})
 	specs := everyAlgorithm()

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// takeDryFirst is TakeGroups for one group of several claims, always the long
-// way: without charging, then charging.
+// takeDryFirst is TakeGroups for one group of several claims, always by the
+// general path: first without charging, then charging.
 func (m *Memory) takeDryFirst(group *Group, out []Decision) {
 	g := groupCall{memory: m, now: m.clock.now(), groups: []Group{*group}}
 	b := batch{make([]query, len(out)), make([]error, len(out)), make([]int32, len(out))}
@@ -22,7 +22,8 @@ func (m *Memory) takeDryFirst(group *Group, out []Decision) {
 	_, _ = g.chargeAllowed(b.queries, group.Claims, out, true) // rules are never refused
 }
 
-// twins are stores alike in all but how they decide a group of several claims.
+// twins are stores that differ only in how they decide a group of several
+// claims.
 type twins struct {
 	triplets   // for its clock and its claims
 	short, dry *Memory
@@ -37,7 +38,7 @@ func newTwins(o MemoryOptions) *twins {
 	return w
 }
 
-// take asks both for one group, and wants the same answers.
+// take sends one group to both stores, and requires equal answers.
 func (w *twins) take(t rapid.TB, claims []Claim) {
 	t.Helper()
 	g := Group{Claims: claims}
@@ -49,7 +50,7 @@ func (w *twins) take(t rapid.TB, claims []Claim) {
 	}
 }
 
-// draw is claims of these limits for one key, plain ones but for some.
+// draw draws claims under these limits for one key, most of them plain.
 func (w *twins) draw(t *rapid.T, key string, limits []Limit) (claims []Claim) {
 	for _, l := range limits {
 		c := Claim{Key: key, Limit: l, Cost: rapid.Int64Range(0, 5).Draw(t, "cost")}
@@ -90,9 +91,9 @@ func severalLimits(t *testing.T) (scopes [][]Limit) {
 	return scopes
 }
 
-// In one step a claim, or first dry and then charging: a group gets the same
-// answers and leaves the same states, to the last bit, under limits of every
-// algorithm that change, while time passes and runs back.
+// The fast path and the general path of a group give the same answers and leave
+// the same states, to the last bit. The limits have every algorithm and change,
+// and time passes and runs back.
 func TestGroupInOneStepIsTheDryAndTheCharge(t *testing.T) {
 	scopes, keys := severalLimits(t), []string{"a", "b"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -126,8 +127,8 @@ func mustPeek(t rapid.TB, m *Memory, c Claim) Decision {
 	return d
 }
 
-// To look for the state of one claim can move that of another of its group,
-// where both belong to one line of a full shard.
+// A search for the state of one claim can move the state of another claim of the
+// group, if both belong to one cache line of a full shard.
 func TestGroupChargesStatesThatItsOwnSearchMoves(t *testing.T) {
 	l := mustCompile(t, Spec{Limit: 1_000_000, Window: time.Hour})
 	w := newTwins(MemoryOptions{MaxKeys: 1000})
@@ -146,8 +147,8 @@ func TestGroupChargesStatesThatItsOwnSearchMoves(t *testing.T) {
 	w.agree(t, keys, []Limit{l})
 }
 
-// Groups that wait for a shard that is parted, or find it parted, charge states
-// where they are by then, and part shards themselves.
+// Groups that wait for a shard during a split, or find it split, charge the
+// states at their new places. Groups also split shards themselves.
 func TestGroupsAtOnceAreExactWhileShardsAreParted(t *testing.T) {
 	m, _ := newTestMemory(MemoryOptions{})
 	l := mustCompile(t, Spec{Limit: 1_000_000, Window: time.Hour})

@@ -93,8 +93,8 @@ func TestGroupsAreDecidedOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// However late the last of them is reached: a clock here runs on each time it is
-// asked.
+// All groups of a call are decided at one time. The clock of this test advances
+// with each reading.
 func TestGroupsOfOneCallAreDecidedAtOneTime(t *testing.T) {
 	now := int64(1_700_000_000_000_000)
 	m := NewMemory(MemoryOptions{Clock: func() int64 { now += 1000; return now }})
@@ -114,7 +114,7 @@ func TestGroupsOfOneCallAreDecidedAtOneTime(t *testing.T) {
 	}
 }
 
-// Large groups are looked through in another way than small ones.
+// Large groups are checked for duplicates in another way than small ones.
 func TestGroupsOfAnySizeAreOfDistinctStates(t *testing.T) {
 	l, changed := mustCompile(t, Spec{Limit: 5, Window: time.Hour, Name: "n"}), mustCompile(t, Spec{Limit: 7, Window: time.Hour, Name: "n"})
 	named := mustCompile(t, Spec{Limit: 5, Window: time.Hour, Name: "o"})
@@ -174,7 +174,7 @@ func TestGroupsNeedRoomForEveryDecision(t *testing.T) {
 	}
 }
 
-// What a caller left in out from the call before must not come through.
+// The previous content of out must not appear in the answer.
 func TestDecisionsDoNotDependOnWhatOutHeld(t *testing.T) {
 	for _, spec := range everyAlgorithm() {
 		l, other := mustCompile(t, spec), mustCompile(t, Spec{Limit: 3, Window: time.Hour, Name: "other"})
@@ -215,8 +215,8 @@ func TestGroupMayBeLarge(t *testing.T) {
 	}
 }
 
-// Groups move units between keys: each takes one of some, and gives it to
-// others. Were one ever half visible, a total would be off.
+// Each group moves a unit from some keys to others. If a group were ever visible
+// in part, a total would be wrong.
 func TestGroupsAreAtomicForOthers(t *testing.T) {
 	m, _ := newTestMemory(MemoryOptions{})
 	const keys, limit = 6, 1000

@@ -13,8 +13,8 @@ import (
 	"github.com/stintdev/stint/internal/table"
 )
 
-// triplets are stores alike in all but how they are asked: by Take and by groups
-// of one claim, which have a short way, and by the step alone.
+// triplets are stores that differ only in how they are called: by Take, by groups
+// of one claim, and by the general step alone. The first two have a fast path.
 type triplets struct {
 	clock                   *testClock
 	alone, grouped, stepped *Memory
@@ -32,7 +32,7 @@ func newTriplets(o MemoryOptions) *triplets {
 	return w
 }
 
-// take asks all for one claim, and wants one answer.
+// take sends one claim to all stores, and requires equal answers.
 func (w *triplets) take(t rapid.TB, c Claim) {
 	t.Helper()
 	alone, aloneErr := w.alone.Take(context.Background(), c)
@@ -70,7 +70,7 @@ func (m *Memory) kept(key string, l Limit) (k kept) {
 	return kept{ref: slot.Ref(), state: slot.State}
 }
 
-// agree wants the same of all to the last bit.
+// agree checks that all stores hold the same states to the last bit.
 func (w *triplets) agree(t rapid.TB, keys []string, limits []Limit) {
 	t.Helper()
 	for _, m := range []*Memory{w.alone, w.grouped} {
@@ -87,7 +87,7 @@ func (w *triplets) agree(t rapid.TB, keys []string, limits []Limit) {
 	}
 }
 
-// variedLimits are of few scopes, so that one finds what another wrote.
+// variedLimits returns limits of few scopes, so that limits share states.
 func variedLimits(t testing.TB) (limits []Limit) {
 	for _, s := range []Spec{
 		{RefillRate: "1", Capacity: 10}, {RefillRate: "1.67", Capacity: 3}, {RefillRate: "0.00123457", Capacity: 1000},
@@ -114,7 +114,7 @@ func crowd(m *Memory, l Limit, n int) (keys []string) {
 	return keys
 }
 
-// drawClaim is a claim near what is left, and most often a plain one.
+// drawClaim draws a claim with a cost near what is left, most often a plain one.
 func (w *triplets) drawClaim(t *rapid.T, key string, l Limit) Claim {
 	near := rapid.OneOf(rapid.Int64Range(0, 2), rapid.SampledFrom([]int64{w.last.Remaining, w.last.Remaining + 1}))
 	c := Claim{Key: key, Limit: l, Cost: near.Draw(t, "cost")}
@@ -138,9 +138,9 @@ func (w *triplets) pass(t *rapid.T) {
 	w.clock.us.Add(wait.Microseconds() + rapid.Int64Range(-2, 2).Draw(t, "off"))
 }
 
-// The short ways answer and keep to the last bit what the step does: whatever the
-// claims, while limits change, other stores use them too, shards are parted, states
-// make room for others, and time runs back.
+// The fast paths give the same answers and states as the general step, to the
+// last bit, for any claims. Meanwhile limits change, other stores use the same
+// limits, shards are split, states are evicted, and time runs back.
 func TestShortWaysAreTheStep(t *testing.T) {
 	limits := variedLimits(t)
 	other := NewMemory(MemoryOptions{})
@@ -177,8 +177,8 @@ func TestShortWaysAreTheStep(t *testing.T) {
 	}
 }
 
-// Whoever waits for a shard that is parted, or finds it parted, charges the
-// state where it is by then.
+// A goroutine that waits for a shard during a split, or finds it split, charges
+// the state at its new place.
 func TestTakesAtOnceAreExactWhileShardsAreParted(t *testing.T) {
 	const limit = 4000
 	m, _ := newTestMemory(MemoryOptions{})

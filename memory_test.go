@@ -220,8 +220,9 @@ func TestMemoryBatchAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Shares of one limit have its spec and other numbers. A store that decides by
-// one and then another keeps what is left, and takes neither for the other.
+// Shares of one limit have the same spec and different numbers. A store that
+// decides by one share and then by another keeps the state, and uses the right
+// numbers for each.
 func TestSharesOfALimitAreToldApart(t *testing.T) {
 	now := int64(1e15)
 	m := NewMemory(MemoryOptions{Clock: func() int64 { return now }})

@@ -29,7 +29,7 @@ func TestMemoryEqualsTheModel(t *testing.T) {
 	}
 }
 
-// FuzzMemoryEqualsTheModel is the same by the seeds that fuzzing finds.
+// FuzzMemoryEqualsTheModel is TestMemoryEqualsTheModel with seeds from fuzzing.
 func FuzzMemoryEqualsTheModel(f *testing.F) {
 	for seed := range uint64(4) {
 		f.Add(seed, seed%2 == 0)
@@ -37,10 +37,10 @@ func FuzzMemoryEqualsTheModel(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, wild bool) { newTraffic(t, seed, wild).run(300) })
 }
 
-// lastTime, in the year 2250, is where traffic ends.
+// lastTime, in the year 2250, is the end of the traffic.
 const lastTime = 1<<53 - 1<<47
 
-// traffic is random calls on a store, judged by the model.
+// traffic makes random calls on a store, and compares the answers with the model.
 type traffic struct {
 	t           *testing.T
 	rng         *rand.Rand
@@ -90,8 +90,8 @@ func (tr *traffic) run(calls int) {
 	}
 }
 
-// crowd adds keys that are idle soon, so that the store often looks for states
-// to forget.
+// crowd adds keys that soon become idle, so that the store often searches for
+// states to forget.
 func (tr *traffic) crowd(call int) {
 	soon, err := stint.Spec{Name: "crowd", Algorithm: stint.FixedWindow, Limit: 1, Window: time.Millisecond}.Compile()
 	if err != nil {
@@ -105,7 +105,7 @@ func (tr *traffic) crowd(call int) {
 	}
 }
 
-// take uses Take where one claim is all there is, every other time.
+// take uses Take for every other call that has a single claim.
 func (tr *traffic) take(groups []stint.Group, out []stint.Decision) {
 	var err error
 	if len(out) == 1 && !groups[0].Shadow && tr.rng.IntN(2) == 0 {
@@ -118,7 +118,7 @@ func (tr *traffic) take(groups []stint.Group, out []stint.Decision) {
 	}
 }
 
-// note keeps the times at which a decision says that something changes.
+// note records the times at which something changes according to a decision.
 func (tr *traffic) note(d stint.Decision) {
 	tr.last = d
 	for i, wait := range []time.Duration{d.RetryAfter, d.ResetAfter, d.NextAfter} {
@@ -128,8 +128,8 @@ func (tr *traffic) note(d stint.Decision) {
 	}
 }
 
-// pass moves to a noted time or a microsecond beside it, or a little on. The
-// clock may fall behind for a while.
+// pass advances to a recorded time, to a microsecond before or after it, or by a
+// little. The store's clock may lag for a while.
 func (tr *traffic) pass() {
 	switch kind := tr.rng.IntN(10); {
 	case kind < 3:
@@ -146,7 +146,7 @@ func (tr *traffic) pass() {
 	}
 }
 
-// magnitude is a random number from least to most, of every size alike.
+// magnitude draws a random number from least to most, uniform in its magnitude.
 func (tr *traffic) magnitude(least, most int64) int64 {
 	low, high := math.Log(float64(least)), math.Log(float64(most))
 	return min(max(int64(math.Exp(low+tr.rng.Float64()*(high-low))), least), most)

@@ -11,7 +11,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// refunding is a store whose refunds take a while and fail as it is told.
+// refunding is a store with slow refunds that fail with the given errors.
 type refunding struct {
 	stint.Store
 
@@ -115,8 +115,8 @@ func TestCancelIsRepeatedOnlyWhenNothingWasSent(t *testing.T) {
 	}
 }
 
-// A call under an ended context sends nothing, and neither does one that ends
-// while another is under way.
+// A call whose context has ended sends nothing. A call whose context ends while
+// another call is in flight sends nothing either.
 func TestCancelUnderAnEndedContextCanBeRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter, store, r := reserved(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/stintdev/stint/storetest"
 )
 
-// byteStore keeps encoded states in a map, as a store in front of a server
-// does, and steps them by Limit.Step.
+// byteStore keeps encoded states in a map, like a store in front of a server, and
+// takes steps by Limit.Step.
 type byteStore struct {
 	clock func() int64
 	mu    sync.Mutex

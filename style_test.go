@@ -25,13 +25,13 @@ func (f *goFile) imports(path string) bool {
 	return slices.ContainsFunc(f.tree.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"`+path+`"` })
 }
 
-// length is how many lines a function's body has, braces excluded.
+// length returns the number of lines of a function's body, without its braces.
 func (f *goFile) length(d *ast.FuncDecl) int {
 	lines := f.set.Position(d.Body.Rbrace).Line - f.set.Position(d.Body.Lbrace).Line
 	return max(1, lines-1)
 }
 
-// goFiles is every Go file that somebody wrote.
+// goFiles returns every Go file that is not generated.
 func goFiles(t *testing.T) (files []*goFile) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -127,7 +127,7 @@ func TestNothingRunsAtInit(t *testing.T) {
 	}
 }
 
-// calls is where a file calls a function of a package.
+// calls returns the places where a file calls a function of a package.
 func calls(f *goFile, pkg, name string) (at []token.Position) {
 	ast.Inspect(f.tree, func(n ast.Node) bool {
 		s, ok := n.(*ast.SelectorExpr)
@@ -142,7 +142,7 @@ func calls(f *goFile, pkg, name string) (at []token.Position) {
 	return at
 }
 
-// Only who runs a program picks its store: libraries are handed one.
+// Only programs choose their store. Libraries receive one.
 func TestStoresArePickedAtTheEdge(t *testing.T) {
 	edges := []string{"cmd/", "examples/", "bench/", "docs/", "replay/", "guard/", "internal/impact/"} // replay's clock is the traffic's own, so its store is too; what guard keeps while the store fails is memory by its promise
 	for _, f := range goFiles(t) {

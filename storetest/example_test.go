@@ -7,8 +7,8 @@ import (
 	"github.com/stintdev/stint/storetest"
 )
 
-// A store is held to its contract by one call in its tests; a store to which a
-// call is dear bounds how many are made.
+// One call in the tests of a store checks its contract. A store with expensive
+// calls bounds their number.
 func Example() {
 	open := func(_ *testing.T, clock func() int64) stint.Store {
 		return stint.NewMemory(stint.MemoryOptions{Clock: clock})

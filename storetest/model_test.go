@@ -11,7 +11,7 @@ import (
 	"github.com/stintdev/stint/internal/oracle"
 )
 
-// modelStore is the exact model as a store: what the suite must pass.
+// modelStore is the exact model as a store. The suite must pass it.
 type modelStore struct {
 	clock   func() int64
 	forgets bool // whatever it may, at once
@@ -96,7 +96,7 @@ func TestForgetfulModelPasses(t *testing.T) {
 	Suite{Open: openForgetful, Runs: 40}.Run(t)
 }
 
-// TestRunsAreBounded says that a suite of few short runs makes few calls.
+// TestRunsAreBounded checks that a suite of few short runs makes few calls.
 func TestRunsAreBounded(t *testing.T) {
 	var calls atomic.Int64
 	Suite{Runs: 2, Steps: 3, Open: func(t *testing.T, clock func() int64) stint.Store {

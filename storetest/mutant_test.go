@@ -13,8 +13,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// mutant is a store that is wrong on purpose, and the laws that must say so,
-// each by itself.
+// mutant is an intentionally wrong store, and the laws that must each detect it.
 type mutant struct {
 	name  string
 	laws  string // their names, or how they begin, parted by commas
@@ -109,7 +108,7 @@ func mutants() []mutant {
 	}
 }
 
-// TestMutantsFail proves of each law that it can fail.
+// TestMutantsFail proves that each law can fail.
 func TestMutantsFail(t *testing.T) {
 	setFlag(t, "rapid.nofailfile", "true")
 	setFlag(t, "rapid.shrinktime", "0s")
@@ -135,7 +134,7 @@ func TestMutantsFail(t *testing.T) {
 	}
 }
 
-// lawOf returns the first law whose name begins so.
+// lawOf returns the first law whose name begins with the given text.
 func lawOf(t *testing.T, name string) law {
 	t.Helper()
 	for _, l := range laws() {
@@ -166,7 +165,7 @@ func setFlag(t *testing.T, name, value string) {
 	t.Cleanup(func() { _ = flag.Set(name, before) })
 }
 
-// recorder is a test of which only failure is told.
+// recorder is a test that records only whether it failed.
 type recorder struct {
 	rapid.TB
 	name   string

@@ -7,10 +7,10 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// Stores that are wrong on purpose, each in one way; see mutants.
+// The stores below are intentionally wrong, each in one way. See mutants.
 
-// tampered is a right store whose claims are changed before, and decisions
-// after.
+// tampered is a right store with changes to the claims before each call and to
+// the decisions after it.
 type tampered struct {
 	stint.Store
 	claim    func(*stint.Claim)
@@ -178,7 +178,7 @@ func (s *slipping) TakeGroups(ctx context.Context, groups []stint.Group, out []s
 	return err
 }
 
-// racy decides on a reading that may be old by the time it charges.
+// racy decides by a state that may be out of date when it charges.
 type racy struct{ stint.Store }
 
 func (s *racy) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
@@ -225,7 +225,7 @@ func (s *strict) TakeGroups(ctx context.Context, groups []stint.Group, out []sti
 	return s.Store.TakeGroups(ctx, groups, out)
 }
 
-// careless answers what it cannot decide with a denial.
+// careless returns a denial in place of an error.
 type careless struct{ stint.Store }
 
 func (s *careless) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {

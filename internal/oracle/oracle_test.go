@@ -10,8 +10,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// The definitions themselves are judged by the tables of package storetest,
-// whose numbers were worked out by hand.
+// The hand-computed tables of package storetest check the definitions
+// themselves.
 
 const start = 1_767_225_600_000_000
 
@@ -36,7 +36,7 @@ func TestLeastFindsTheFirstYes(t *testing.T) {
 	}
 }
 
-// No simpler fraction lies between; found by trying every denominator.
+// No simpler fraction lies between the bounds. The test tries every denominator.
 func TestSimplestAboveIsTheSimplest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		low := big.NewRat(rapid.Int64Range(0, 500).Draw(t, "low"), rapid.Int64Range(1, 90).Draw(t, "over"))
@@ -112,7 +112,7 @@ func TestForgetIdleForgetsNoneTooSoon(t *testing.T) {
 	}
 }
 
-// Every period holds its own start, and begins where the one before ends.
+// Every period contains its own start, and begins where the previous one ends.
 func TestPeriodsAreSeamless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCalendar(stint.Spec{

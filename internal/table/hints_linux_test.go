@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Keys may lie anywhere, and slots may be given back meanwhile: what is only
-// fetched is never read.
+// Keys may lie anywhere, and slots may be released meanwhile. A prefetch never
+// reads memory, so it is safe for any address.
 func TestFetchingReadsNothing(t *testing.T) {
 	const page = 4096
 	memory := mapMemory(page, false)

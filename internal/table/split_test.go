@@ -60,8 +60,8 @@ func TestGrowingTablePartsItsShardsAndLosesNobody(t *testing.T) {
 	}
 }
 
-// Nobody can choose identities, but chance may part one shard twice before
-// another is parted once.
+// Callers cannot choose identities, but by chance one shard may be split twice
+// before another is split once.
 func TestShardsMayBePartedUnequally(t *testing.T) {
 	table := New(Options{Bound: 2_000_000, Judge: shares{}})
 	r := rand.New(rand.NewPCG(7, 8))
@@ -115,7 +115,7 @@ func TestWideStatesGoWithTheirShard(t *testing.T) {
 	}
 }
 
-// Whoever waits for a shard that is being parted finds its state all the same.
+// A goroutine that waits for a shard during a split still finds its state.
 func TestShardsArePartedUnderTheEyesOfMany(t *testing.T) {
 	table := New(Options{Bound: 2_000_000, Judge: shares{}})
 	var wait sync.WaitGroup
@@ -141,8 +141,8 @@ func TestShardsArePartedUnderTheEyesOfMany(t *testing.T) {
 	}
 }
 
-// Whoever clears a table while others fill it, part its shards and keep slices
-// beside them leaves its weight right.
+// The weight stays correct when one goroutine clears a table while others fill
+// it, split its shards and add wide states.
 func TestClearingATableThatIsBeingFilledKeepsItsWeight(t *testing.T) {
 	table := New(Options{Bound: 2_000_000, Judge: shares{}})
 	var wait sync.WaitGroup

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkRebuild is the pause of a shard that grows, at its fullest: what
-// the slowest of many insertions pays.
+// BenchmarkRebuild measures the pause of a full shard that grows, which is the
+// latency of the slowest insertion.
 func BenchmarkRebuild(b *testing.B) {
 	t := New(Options{Bound: keysPerShard, Judge: shares{}})
 	r := rand.New(rand.NewPCG(1, 2))
@@ -19,7 +19,7 @@ func BenchmarkRebuild(b *testing.B) {
 	}
 }
 
-// BenchmarkInsertAndDelete is a newcomer in a table of a million states.
+// BenchmarkInsertAndDelete adds and removes a key in a table of a million states.
 func BenchmarkInsertAndDelete(b *testing.B) {
 	t := New(Options{Bound: 2_000_000, Judge: shares{}})
 	r := rand.New(rand.NewPCG(1, 2))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// shares judges by State.Lo: the share left, 0 to 100, where 100 is idle.
+// shares is a Judge by State.Lo: the percentage left, where 100 is idle.
 type shares struct{}
 
 func (shares) Idle(_ uint32, state State, _ []int64, _ int64) bool { return state.Lo >= 100 }
@@ -81,7 +81,7 @@ func TestTableAgreesWithMap(t *testing.T) {
 	}
 }
 
-// fill inserts so many states that are half used.
+// fill inserts n states that are half used.
 func fill(t *testing.T, table *Table, n int, seed uint64) (ids []ID) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(3, seed))
@@ -136,8 +136,8 @@ func TestFullTableGivesUpTheStateWithTheMostLeft(t *testing.T) {
 	}
 }
 
-// A few wide states fill the weight of a shard of many slots, which are mostly
-// empty: what must go is found however far it stands.
+// A few wide states can fill the weight of a shard whose many slots are mostly
+// empty. An eviction finds a state however far away it is.
 func TestWideNewcomerFindsAStateThatIsFarAway(t *testing.T) {
 	const bound = 1000
 	table := New(Options{Bound: bound, Judge: shares{}})
@@ -229,8 +229,8 @@ func TestWideStatesWeighAsMuchAsTheyTake(t *testing.T) {
 	}
 }
 
-// What is found far from its home comes home, and whoever makes room for it
-// is found still: also after others have gone from between them.
+// A state that is found far from its home moves home. The state that it displaces
+// is still found, also after states between them have been deleted.
 func TestFoundStatesComeHomeAndLoseNobody(t *testing.T) {
 	table := New(Options{Bound: 2000, Judge: shares{}})
 	r := rand.New(rand.NewPCG(3, 4))
@@ -272,7 +272,7 @@ func TestFoundStatesComeHomeAndLoseNobody(t *testing.T) {
 	}
 }
 
-// A bound may be so great that the size of its address space passes a word.
+// A bound may be so great that the size of its address space overflows a word.
 func TestWindowsTooGreatForAWordAreNotMapped(t *testing.T) {
 	const wraps = 2*(math.MaxInt/maxShards/slotSize+1) + slotsPerPage // to a page for each shard
 	if w := mapWindows(maxShards, wraps, false); w.memory != nil {
@@ -281,7 +281,7 @@ func TestWindowsTooGreatForAWordAreNotMapped(t *testing.T) {
 	}
 }
 
-// usersOf counts what a table says of its references.
+// usersOf counts the calls of Dropped for each reference.
 type usersOf struct {
 	shares
 
@@ -290,7 +290,7 @@ type usersOf struct {
 
 func (u usersOf) Dropped(ref uint32) { u.dropped[ref]++ }
 
-// Whatever makes a state go, its reference is told once.
+// Dropped is called exactly once for each state, whatever drops it.
 func TestEveryStateThatGoesIsTold(t *testing.T) {
 	judge := usersOf{dropped: map[uint32]int{}}
 	table := New(Options{Bound: 2000, Judge: judge})
@@ -338,7 +338,7 @@ func TestEveryStateThatGoesIsTold(t *testing.T) {
 	}
 }
 
-// A newcomer whose shard is empty takes the room of a state of another.
+// A new key in an empty shard takes the room of a state in another shard.
 func TestEmptyShardEvictsElsewhere(t *testing.T) {
 	const whole, bound = 200_000, 8 // states in over 64 shards
 	table := New(Options{Bound: whole, Judge: shares{}})
