@@ -8,23 +8,24 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// class is what an error says of the store, in the order of how much it tells.
+// class is what the outcome of a call says of the store. A later class says more.
 type class uint8
 
 const (
-	classCaller   class = iota // the claim is wrong: nothing
-	classRule                  // its own demand was not met: nothing of others'
-	classCanceled              // the caller gave up: only that it took so long
-	classAnswered              // the store answered, if only with an error
-	classFailure               // it cannot be reached, or did not answer in time
+	classCaller   class = iota // the claim is invalid: says nothing of the store
+	classRule                  // the rule's own requirement failed: says nothing of other calls
+	classCanceled              // the caller gave up: only the duration counts
+	classAnswered              // the store answered, possibly with an error
+	classFailure               // the store is unreachable, too late, or decides wrongly
 )
 
-// degrades reports whether the claim is to be decided without the store.
+// degrades reports whether the failure policy decides the claim.
 func (b class) degrades() bool {
 	return b == classRule || b == classAnswered || b == classFailure
 }
 
-// classify reads the error of a call that was made with the caller's context.
+// classify returns the class of a call's error. ctx is the caller's context, without
+// the guard's deadline.
 func classify(ctx context.Context, err error) class {
 	var e *stint.Error
 	if !errors.As(err, &e) {
@@ -47,8 +48,9 @@ func classify(ctx context.Context, err error) class {
 	return classAnswered
 }
 
-// classifyExhausted is the caller's where callers' own limits have used up what the
-// store keeps for them: to decide those without the store would lift the bound.
+// classifyExhausted returns classCaller if limits that callers bring have used up
+// their budget in the store. Deciding those claims without the store would lift
+// that bound.
 func classifyExhausted(e *stint.Error) class {
 	if e.Kind == stint.KindCallerBudget {
 		return classCaller
@@ -56,9 +58,9 @@ func classifyExhausted(e *stint.Error) class {
 	return classAnswered
 }
 
-// classifyInternal is the store's where its server cannot run what decides, or
-// decides otherwise than this program. Everybody's checks fail there, and
-// nobody would hear of it.
+// classifyInternal returns classFailure if the server cannot run the script, or
+// answers in a form that this program cannot read. Every check fails on such a
+// server; classAnswered would keep the breaker closed and the failure unnoticed.
 func classifyInternal(e *stint.Error) class {
 	switch e.Kind {
 	case "script", "garbled":
@@ -67,7 +69,7 @@ func classifyInternal(e *stint.Error) class {
 	return classAnswered
 }
 
-// classifyTimeout is the store's, unless the caller's own deadline was sooner.
+// classifyTimeout returns classCanceled if the caller's own deadline passed first.
 func classifyTimeout(ctx context.Context, e *stint.Error) class {
 	if over(ctx) {
 		return classCanceled
@@ -75,16 +77,16 @@ func classifyTimeout(ctx context.Context, e *stint.Error) class {
 	return classifyUnavailable(e)
 }
 
-// over reports whether the caller's time is. A store may see that by a timer of
-// its own, before the context does.
+// over reports whether the caller's context has ended. It compares the deadline too,
+// because a store's own timer may fire before the context's.
 func over(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
-// classifyUnavailable tells errors of one key, of a slot that is on its way to another
-// server, or of what one rule asks for, from those of the server: they must not
-// take the server from all the others.
+// classifyUnavailable separates failures of the server from errors of one key, of a
+// slot that is moving to another server, and of one rule's requirement. Those must
+// not open the breaker for all other keys.
 func classifyUnavailable(e *stint.Error) class {
 	switch e.Kind {
 	case "wrongtype", "corrupt":
@@ -95,8 +97,8 @@ func classifyUnavailable(e *stint.Error) class {
 	return classFailure
 }
 
-// classifyUnknown is of an error that is no [*stint.Error], as there should be
-// none.
+// classifyUnknown classifies an error that is not a [*stint.Error]. No store should
+// return one.
 func classifyUnknown(ctx context.Context, err error) class {
 	if over(ctx) && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		return classCanceled

@@ -1,38 +1,47 @@
 // Package guard keeps a service answering while its store does not.
 //
-// Use it around a [stint.Store] that is reached over a network: [New] wraps
-// that store in one that gives every call a deadline, stops calling a server
-// that fails (one circuit breaker for each, see [Sharded]), finds out in the
-// background when it works again, and answers meanwhile as each claim's
-// [stint.Policy] says:
+// Use it around a [stint.Store] that is reached over a network. [New] wraps
+// that store in a Store that does three things:
 //
-//   - [stint.FailOpen]: allowed, and nothing is counted.
+//   - It gives every call a deadline.
+//   - It has one circuit breaker for each server (see [Sharded]), and sends no
+//     calls to a server whose breaker is open.
+//   - It probes that server in the background until the server works again.
+//
+// While the store gives no answer, each claim's [stint.Policy] decides:
+//
+//   - [stint.FailOpen]: allowed; nothing is counted.
 //   - [stint.FailClosed]: denied; RetryAfter is the time to the next probe.
 //   - [stint.FailLocal]: decided in memory, under this node's share of the
 //     limit or under [stint.Claim.Local].
 //
-// A group is denied when any of its claims is closed, else it is what its
-// local claims say, else it is allowed. A shadow group follows the group that
-// it observes: it is not charged where that was not admitted, and not asked of
-// the store where that was not. Such decisions are Degraded, and grant nothing
-// extra.
+// A group is denied if any of its claims is closed. Otherwise its local claims
+// decide it. A group of open claims alone is allowed. A shadow group follows the
+// group that it observes: it is charged only if that group was admitted, and sent
+// to the store only if that group is. All these decisions are Degraded, and they
+// grant nothing extra.
 //
-// A peek is answered like any other claim: it says what a check would meet. A
-// give-back is local where its claim is; under the other policies nobody can
-// give to a store that is not there, so it is an error, and so is a reset
-// ([stint.Forget]) under every policy. What was taken then refills as time
-// passes. A claim that is wrong is an error as ever.
+// A peek is answered like any other claim: it shows the answer that a check would
+// get. A refund (a cost below 0) is local under FailLocal, and an error under the
+// other policies, because only the store can take it. A reset ([stint.Forget]) is
+// an error under every policy. What a refund or a reset would have returned
+// refills as time passes. An invalid claim is an error, as in every store.
 //
-// It promises that no call takes longer than its deadline if the store honours
-// its context; that while a breaker is open a check takes less than a
-// microsecond of work and never reaches the store; that no check is ever used
-// as a probe; that a caller's mistake never counts against the store, nor its
-// impatience, unless the store had been slow by then; and that failures together
-// admit a share once: the local state lives on after a recovery until nothing in
-// it counts any more, and the next failure continues it. It starts without its
-// store, and logs changes of state, never single requests.
+// The package promises:
 //
-// What a frozen server's kernel already holds still runs when it thaws: at most
-// the calls sent before the breaker opened, which are those of one deadline,
-// and of those who asked again before enough of these had failed.
+//   - No call takes longer than its deadline, if the store honours its context.
+//   - While a breaker is open, a check takes less than a microsecond of work and
+//     never reaches the store.
+//   - No check is ever used as a probe.
+//   - A caller's mistake never counts against the store. A caller that gives up
+//     counts against it only if the call was slow by then.
+//   - Several failures in a row together admit one local share. The local state
+//     survives a recovery until nothing in it counts any more, and the next
+//     failure continues from it.
+//   - The Store starts while the store that it guards is unreachable.
+//   - It logs changes of state, never single requests.
+//
+// When a frozen server thaws, it still runs the calls that its kernel holds.
+// These are at most the calls sent before the breaker opened: the calls of one
+// deadline, and those that callers repeated before enough calls had failed.
 package guard

@@ -9,25 +9,27 @@ import (
 	"github.com/stintdev/stint/resilience/breaker"
 )
 
-// DefaultDeadline is how long a call may take where Options say nothing.
+// DefaultDeadline is the default of [Options.Deadline].
 const DefaultDeadline = 50 * time.Millisecond
 
 // Options configures a [Store]. The zero value is useful.
 type Options struct {
-	// Deadline is how long a call to the store may take, and a probe.
-	// Defaults to DefaultDeadline. It travels as the deadline of the call's
-	// context, which the store must honour. A caller's own, when it is
-	// sooner, holds instead. Where that context has a method Begun() time.Time,
-	// the check began then, and half of the deadline is left of it at least.
+	// Deadline bounds the time of each call to the store and of each probe.
+	// Defaults to DefaultDeadline. It is the deadline of the call's context,
+	// which the store must honour. The caller's own deadline applies if it is
+	// sooner. If the caller's context has a method Begun() time.Time, the
+	// deadline counts from that time, but the call gets at least half of it.
 	Deadline time.Duration
 
 	// Breaker says when the store counts as failing. Nil means
-	// [DefaultBreaker]. Its OnChange is called too; ProbesApart and Excuse
-	// are always set: a call is not slow while this process itself runs late.
+	// [DefaultBreaker]. Its OnChange is called too. New overrides its
+	// ProbesApart and Excuse: slow calls do not count while this process
+	// itself runs late.
 	Breaker *breaker.Options
 
-	// Nodes is how many nodes share a limit that each decides locally. Zero
-	// asks the store, if it can tell ([NodeCounter]), else it is 1.
+	// Nodes is the number of nodes that share a limit that each decides
+	// locally. Zero means the store's own count if it is a [NodeCounter], and
+	// 1 if it is not.
 	Nodes int
 
 	// Local returns an empty store for local decisions. Defaults to a memory
@@ -38,25 +40,25 @@ type Options struct {
 	// the wall clock.
 	Clock func() int64
 
-	// Logger is told when a server fails and when it answers again. Nil
-	// means silence.
+	// Logger logs when a server fails and when it answers again. Nil logs
+	// nothing.
 	Logger *slog.Logger
 
-	// OnCall is told of every call to the store, and of none that was not
-	// made: how long it took, and its error, which may be a
-	// [*stint.GroupsError]. It runs on the caller's goroutine. Nil costs
-	// nothing.
+	// OnCall runs after every call that was sent to the store, with its
+	// duration and its error, which may be a [*stint.GroupsError]. It does not
+	// run for a call that a breaker refused. It runs on the caller's
+	// goroutine. Nil costs nothing.
 	OnCall func(took time.Duration, err error)
 
-	// OnChange is told of every change of state of a shard, in order, with
-	// the breaker's lock held: be quick, and do not call the Store.
+	// OnChange runs at every change of state of a shard, in order, with the
+	// breaker's lock held. It must return quickly and must not call the Store.
 	OnChange func(shard string, c breaker.Change)
 }
 
-// DefaultBreaker is how a store is judged unless Options say otherwise: it
-// fails when 20 calls in a row fail, when half of at least 20 calls in 3 s do,
-// or when for 3 s 1 % of at least 100 calls take 10 ms or longer. It is probed
-// after 20 ms, then after twice as long each time, up to 250 ms.
+// DefaultBreaker returns the default of [Options.Breaker]. The breaker opens when
+// 20 calls in a row fail, when half of at least 20 calls in 3 s fail, or when 1 %
+// of at least 100 calls in 3 s take 10 ms or longer. The first probe follows
+// after 20 ms. The wait doubles with each further probe, up to 250 ms.
 func DefaultBreaker() breaker.Options {
 	return breaker.Options{
 		ConsecutiveFailures: 20,

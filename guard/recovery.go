@@ -8,12 +8,13 @@ import (
 	"github.com/stintdev/stint/resilience/breaker"
 )
 
-// forgotten is after how long without a check a failing shard is given up:
-// when another server has taken its place, nobody asks for it any more.
+// forgotten is the time without a refused check after which a failing shard is
+// removed. Once another server has replaced it, no check names it.
 const forgotten = time.Minute
 
-// superviseRecovery stays with a shard from when its breaker opens to when it closes: it
-// has the store leave the server alone, and probes it.
+// superviseRecovery stops a shard whose breaker has opened, and probes it until the
+// breaker closes, the shard is forgotten, or the guard is closed. Only a server of a
+// Sharded store is forgotten, and its replicas with it.
 func (s *shards) superviseRecovery(ctx context.Context, sh *shard, why breaker.Reason) {
 	since := time.Now()
 	s.stop(sh)
@@ -37,9 +38,9 @@ func (s *shards) superviseRecovery(ctx context.Context, sh *shard, why breaker.R
 	}
 }
 
-// probe asks the server twice, and reports whether the breaker is closed after.
-// The first time it may take longer, because it has to connect; only the
-// second is judged as a check is. The server is started before the breaker
+// probe sends two requests to the server, and reports whether the breaker is closed
+// afterwards. The first request has to connect, so it may take twice the deadline.
+// Only the second is judged like a check. The server is started before the breaker
 // closes, so that no check finds it stopped.
 func (s *shards) probe(ctx context.Context, sh *shard) bool {
 	err := s.ask(ctx, sh, 2*s.guard.options.Deadline)
@@ -63,7 +64,7 @@ func (s *shards) probe(ctx context.Context, sh *shard) bool {
 	return sh.breaker.State() == breaker.Closed
 }
 
-// ask probes the server: by the store's own means, else by a peek, which
+// ask sends one probe: the store's own if it is Sharded, and a peek otherwise, which
 // charges nothing.
 func (s *shards) ask(ctx context.Context, sh *shard, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -78,7 +79,8 @@ func (s *shards) ask(ctx context.Context, sh *shard, within time.Duration) error
 	return err
 }
 
-// stop leaves the connections open where only replicas fail: others use them.
+// stop has the store stop sending to a server. It does nothing for replicas, because
+// other calls use the same connections.
 func (s *shards) stop(sh *shard) {
 	if sh.server != nil {
 		return
@@ -97,7 +99,7 @@ func (s *shards) start(sh *shard) {
 	}
 }
 
-// up reports whether no shard is left alone.
+// up reports whether the breaker of every server lets calls through.
 func (s *shards) up() bool {
 	for _, sh := range *s.named.Load() {
 		if !sh.up() {

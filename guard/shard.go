@@ -15,24 +15,24 @@ import (
 	"github.com/stintdev/stint/resilience/breaker"
 )
 
-// shard is one server of the store, as the guard sees it.
+// shard is one server of the store, or the replicas of one server.
 type shard struct {
 	name    string
 	breaker *breaker.Breaker
-	opened  atomic.Uint64         // how often
-	refused atomic.Uint64         // calls that were not made
-	failure atomic.Pointer[error] // the last that counted
+	opened  atomic.Uint64         // how often the breaker opened
+	refused atomic.Uint64         // calls that the breaker refused
+	failure atomic.Pointer[error] // the last error that counted as a failure
 
-	// replicas judges the calls to this server that wait for replicas. How
-	// these are is no fault of the server's, and no reason to stop what does
-	// not need them.
+	// replicas has the breaker for the calls to this server that wait for
+	// replicas. Slow or missing replicas are no fault of the server, and must
+	// not stop the calls that do not need them.
 	replicas *shard
-	server   *shard      // of a shard that is the replicas of another; else nil
-	asked    atomic.Bool // for a call that waits for replicas
+	server   *shard      // the server whose replicas this shard is; nil for a server
+	asked    atomic.Bool // whether a call has waited for these replicas
 }
 
-// begin asks the breaker for a call. Calls that wait for replicas need the
-// server, too.
+// begin asks the breaker to let a call through. A call that waits for replicas
+// also needs the breaker of the server to be closed.
 func (sh *shard) begin() (breaker.Call, bool) {
 	if sh.server != nil && !sh.server.up() {
 		sh.server.refuse()
@@ -45,7 +45,7 @@ func (sh *shard) begin() (breaker.Call, bool) {
 	return call, ok
 }
 
-// refuse counts a call that was not made.
+// refuse counts a refused call, and yields the processor on every patience-th one.
 func (sh *shard) refuse() {
 	if sh.refused.Add(1)%patience == 0 {
 		runtime.Gosched()
@@ -58,7 +58,7 @@ func (sh *shard) up() bool {
 	return state == breaker.Closed || state == breaker.Disabled
 }
 
-// place is the name that the store has for the server.
+// place returns the name by which the store knows the server.
 func (sh *shard) place() string {
 	if sh.server != nil {
 		return sh.server.name
@@ -66,7 +66,7 @@ func (sh *shard) place() string {
 	return sh.name
 }
 
-// retryAfter is the time to the next probe; 0 while one is in flight.
+// retryAfter returns the time to the next probe, and 0 while one is in flight.
 func (sh *shard) retryAfter() time.Duration {
 	wait := sh.breaker.RetryAfter()
 	if sh.server != nil {
@@ -75,12 +75,14 @@ func (sh *shard) retryAfter() time.Duration {
 	return wait
 }
 
-// patience is how many calls are refused before one makes way for others.
-// Callers in a loop, who wait for no store now, would else keep the processors
-// from the probe that brings it back: with 64 of them it came a second late.
+// patience is how many refused calls pass between two yields of the processor. A
+// refused call waits for nothing, so callers that retry in a loop can occupy every
+// processor and delay the probe that would close the breaker: without the yield, 64
+// such callers delayed it by a second.
 const patience = 8
 
-// report tells the breaker how a call ended.
+// report reports the end of a call to the breaker. The classes that say nothing of
+// the server are not reported.
 func (sh *shard) report(call breaker.Call, b class, err error) {
 	switch b {
 	case classFailure:
@@ -93,18 +95,19 @@ func (sh *shard) report(call breaker.Call, b class, err error) {
 	}
 }
 
-// noteFailure stands apart so that only here an error moves to the heap.
+// noteFailure stores the error of a failed call. It is a function of its own so
+// that the error moves to the heap only here, not in every call of report.
 func (sh *shard) noteFailure(err error) { sh.failure.Store(&err) }
 
-// shards are those that the store has named so far.
+// shards holds the shards that the store has named so far.
 type shards struct {
 	guard   *Store
-	sharded Sharded // nil: the store is one
-	only    *shard  // of a store that is one
+	sharded Sharded // nil if the store is not Sharded
+	only    *shard  // the one shard of a store that is not Sharded; nil otherwise
 	breaker breaker.Options
 	claims  sync.Pool // of *stint.Claim
 
-	named      atomic.Pointer[map[string]*shard] // replaced under adding
+	named      atomic.Pointer[map[string]*shard] // copied and replaced under adding
 	adding     sync.Mutex
 	background background
 }
@@ -113,7 +116,7 @@ func (s *shards) init(g *Store) error {
 	s.guard, s.breaker = g, *g.options.Breaker
 	s.breaker.ProbesApart = true
 	s.breaker.Excuse = g.stalls.excuses
-	if s.breaker.SlowAfter == 0 { // how long a call takes must be known
+	if s.breaker.SlowAfter == 0 { // the breaker times calls only if SlowAfter is set
 		s.breaker.SlowAfter = g.options.Deadline
 	}
 	if _, err := breaker.New(s.breaker); err != nil {
@@ -128,8 +131,8 @@ func (s *shards) init(g *Store) error {
 	return nil
 }
 
-// of returns the shard of a claim that stands alone; an error when the claim is
-// wrong.
+// of returns the shard of a single claim. It returns an error if the claim is
+// invalid, which only a Sharded store needs to know before the call.
 func (s *shards) of(c stint.Claim) (*shard, error) {
 	if s.only != nil {
 		return s.only.judging(waitsForReplicas(&c)), nil
@@ -155,8 +158,8 @@ func (s *shards) ofValid(c *stint.Claim) *shard {
 	return s.add(name)
 }
 
-// judging returns the shard that judges a call to a server: its replicas if it
-// waits for them.
+// judging returns the shard whose breaker judges a call to a server: the server's
+// replicas if the call waits for them, and the server itself if it does not.
 func (sh *shard) judging(waits bool) *shard {
 	if !waits {
 		return sh
@@ -167,14 +170,14 @@ func (sh *shard) judging(waits bool) *shard {
 	return sh.replicas
 }
 
-// waitsForReplicas reports whether a store may wait for replicas before it
-// answers a claim: only what charges something does.
+// waitsForReplicas reports whether a store may wait for replicas before it answers
+// a claim. Only a claim that can charge something waits.
 func waitsForReplicas(c *stint.Claim) bool {
 	return c.Policy.Replicas > 0 && (c.Cost > 0 || c.Cost == 0 && c.Extra > 0)
 }
 
-// groupWaits is waitsForReplicas for a group that is no shadow: those do not hold
-// up what they observe.
+// groupWaits reports whether a claim of the group waits for replicas. The caller
+// does not pass shadow groups: a shadow never delays the group that it observes.
 func groupWaits(g *stint.Group) bool {
 	for i := range g.Claims {
 		if waitsForReplicas(&g.Claims[i]) {
@@ -192,7 +195,7 @@ func (s *shards) add(name string) *shard {
 	}
 	sh := s.newShard(name, s.breaker)
 	o := s.breaker
-	o.SlowRatio = 0 // how long replicas take says nothing of the server
+	o.SlowRatio = 0 // the time that replicas take says nothing of the server
 	sh.replicas = s.newShard(strings.TrimSpace(name+" replicas"), o)
 	sh.replicas.server = sh
 	named := maps.Clone(*s.named.Load())
@@ -216,7 +219,7 @@ func (s *shards) forget(sh *shard) {
 	s.named.Store(&named)
 }
 
-// forgot reports whether a server has been forgotten.
+// forgot reports whether [shards.forget] has removed a server.
 func (s *shards) forgot(sh *shard) bool { return (*s.named.Load())[sh.name] != sh }
 
 // sorted returns the servers by name, each before its replicas.
@@ -229,7 +232,7 @@ func (s *shards) sorted() []*shard {
 	return all
 }
 
-// changed hears of every change of state, under the lock of the breaker.
+// changed handles a change of state of a breaker, whose lock is held.
 func (s *shards) changed(sh *shard, c breaker.Change) {
 	if c.From == breaker.Closed && c.To == breaker.Open {
 		sh.opened.Add(1)

@@ -7,23 +7,24 @@ import (
 	"time"
 )
 
-// stallDetector tells a slow store from a process that has no processor to spare. A
-// node under more requests than it can carry sees every call take long, and
-// would leave alone a store that is well, just when limits are needed most.
+// stallDetector tells a slow store from a process that is short of processor time.
+// On an overloaded node every call takes long. Without the detector, the breaker
+// would open on a healthy store, just when limits are needed most.
 //
-// It watches while calls are slow, and costs nothing else: a goroutine that
-// sleeps, asks itself something, and sees how late it is. A slow call is the
-// store's doing if it was watched from its beginning, and the process was never
-// late meanwhile.
+// While calls are slow, a goroutine sleeps, exchanges a byte with itself through a
+// pipe, and measures how late it is. The goroutine ends watchFor after the last slow
+// call, so the detector costs nothing while calls are quick. A slow call counts
+// against the store only if the goroutine ran from the beginning of the call and was
+// never late during it. The cost is that the first slow calls are always excused.
 type stallDetector struct {
 	background *background
 	epoch      time.Time
 
 	watching atomic.Bool
-	since    atomic.Int64 // when the watch began; all in nanoseconds from epoch
-	until    atomic.Int64 // when it ends, unless another call is slow
-	looked   atomic.Int64 // when it last looked
-	late     atomic.Int64 // when it last looked too late
+	since    atomic.Int64 // when the watch began; all times in nanoseconds from epoch
+	until    atomic.Int64 // when the watch ends, unless another call is slow
+	looked   atomic.Int64 // the last look
+	late     atomic.Int64 // the last look that came too late
 }
 
 const (
@@ -36,8 +37,8 @@ func (w *stallDetector) init(m *background) { w.background, w.epoch = m, time.No
 
 func (w *stallDetector) now() int64 { return int64(time.Since(w.epoch)) }
 
-// excuses reports whether a slow call that ends now is not the store's doing,
-// as far as is known.
+// excuses reports whether a slow call that ends now may be slow because of this
+// process. It starts the watch if there is none.
 func (w *stallDetector) excuses(took time.Duration) bool {
 	now := w.now()
 	w.until.Store(now + int64(watchFor))
@@ -51,7 +52,7 @@ func (w *stallDetector) excuses(took time.Duration) bool {
 	return w.since.Load() > began || w.late.Load() > began || tooLong(now-w.looked.Load())
 }
 
-// watch looks until no call has been slow for a while.
+// watch looks every watchEvery until no call has been slow for watchFor.
 func (w *stallDetector) watch(ctx context.Context) {
 	answer, end := echo()
 	defer end()
@@ -65,10 +66,10 @@ func (w *stallDetector) watch(ctx context.Context) {
 	w.watching.Store(false)
 }
 
-// echo returns a function that waits for an answer which is given at once, as
-// callers of a store wait for theirs. While all processors are busy the network
-// is looked at last: timers are in time when answers are late. Where no pipe
-// can be had it waits for nothing.
+// echo returns a function that waits for an immediate answer through a pipe, as a
+// caller waits for a store. A timer alone is not enough: while all processors are
+// busy the scheduler polls the network last, so timers fire on time while answers
+// are late. Without a pipe the function is a no-op.
 func echo() (answer, end func()) {
 	out, in, err := os.Pipe()
 	if err != nil {
@@ -82,7 +83,7 @@ func echo() (answer, end func()) {
 	return answer, func() { _, _ = in.Close(), out.Close() }
 }
 
-// look notes whether the last look is too long ago.
+// look records a look, and whether it came too late after the last one.
 func (w *stallDetector) look(now int64) {
 	if tooLong(now - w.looked.Load()) {
 		w.late.Store(now)

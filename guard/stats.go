@@ -8,26 +8,26 @@ import (
 
 // Stats are counts of a [Store] since it was made.
 type Stats struct {
-	// Shards are the servers that claims have been of, by name. Each is followed
-	// by its replicas once a call has waited for them.
+	// Shards lists the servers that claims have used, by name. A server's
+	// replicas follow it once a call has waited for them.
 	Shards []ShardStats
-	// Open, Closed and Local are how many claims were decided without the
-	// store, by how: allowed, denied, or in memory.
+	// Open, Closed and Local count the claims decided without the store:
+	// allowed, denied, and decided in memory.
 	Open, Closed, Local uint64
 }
 
-// ShardStats is how the guard sees one server.
+// ShardStats describes one server, or the replicas of one server.
 type ShardStats struct {
-	// Name is "" in a store of one server. Calls that wait for replicas are
-	// judged apart from the others to their server, and appear under its name
-	// with " replicas" behind it, or under "replicas".
+	// Name is "" in a store of one server. Calls that wait for replicas have
+	// a breaker of their own, and appear under the server's name followed by
+	// " replicas", or under "replicas".
 	Name  string
 	State breaker.State
-	// Replicas says that it is the calls that wait for the server's replicas.
+	// Replicas is true for the calls that wait for the server's replicas.
 	Replicas bool
-	Opened   uint64         // how often it was found to fail
-	Refused  uint64         // calls that were not made because of that
-	Calls    breaker.Counts // of the last while
+	Opened   uint64         // how often the breaker opened
+	Refused  uint64         // calls that the breaker refused
+	Calls    breaker.Counts // calls in the breaker's window
 }
 
 // degradedCounts count claims that were decided without the store.
@@ -51,7 +51,6 @@ func (s *Store) Stats() Stats {
 	return stats
 }
 
-// Up reports whether every server that claims have been of is asked: none is
-// left alone because it failed. Before the first failure it is true. Replicas
-// that fail do not count: their server is up.
+// Up reports whether the breaker of every server lets calls through. It is true
+// before the first failure. Failing replicas do not count.
 func (s *Store) Up() bool { return s.made() && s.shards.up() }

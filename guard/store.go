@@ -13,35 +13,37 @@ import (
 	"github.com/stintdev/stint/lease"
 )
 
-// Store is a [stint.Store] that answers for the one it wraps while that
-// fails. Make one with [New]. It is safe for use by many goroutines at once.
+// Store is a [stint.Store] that decides in place of the store that it wraps while
+// that store fails. Make one with [New]. It is safe for use by many goroutines at
+// once.
 type Store struct {
 	store   stint.Store
 	options Options
 	shards  shards
 	rounds  sync.Pool // of *round
 
-	local    atomic.Pointer[local] // nil while nothing was decided locally
+	local    atomic.Pointer[local] // nil until a claim is decided locally
 	spare    spare
 	nodes    func() int
 	stalls   stallDetector
 	degraded degradedCounts
 }
 
-// Sharded is a store that spreads its keys over several servers, each of
-// which may fail alone. A store that is not Sharded is one shard, named "",
-// and probed by a peek.
+// Sharded is a store that spreads its keys over several servers, each of which
+// may fail alone. The guard treats any other store as one shard, named "", and
+// probes it with a peek.
 type Sharded interface {
-	// ShardOf returns the server that the claim's key lives on; "" in a store
-	// of one server. The claim is valid, and must not be kept.
+	// ShardOf returns the server that holds the claim's key; "" in a store of
+	// one server. The claim is valid. ShardOf must not keep it.
 	ShardOf(c *stint.Claim) string
 
-	// Probe asks the server something harmless, and returns an error unless
-	// it could serve a check. It is called while the shard is stopped.
+	// Probe sends the server a harmless request, and returns an error unless
+	// the server could serve a check. It must also
+	// work while the shard is stopped.
 	Probe(ctx context.Context, shard string) error
 }
 
-// Stopper is a store that can be told to leave a server alone.
+// Stopper is a store that can stop sending to a server.
 type Stopper interface {
 	// Stop closes the connections to a server, so that nothing more is sent.
 	// It may be called again for a shard that is stopped.
@@ -50,16 +52,17 @@ type Stopper interface {
 	Start(shard string)
 }
 
-// NodeCounter is a store that knows how many nodes use it, and that remembers
-// it while the store cannot be reached.
+// NodeCounter is a store that counts the nodes that use it, and that remembers
+// the count while its servers cannot be reached.
 type NodeCounter interface {
 	NodeCount() int // at least 1
 }
 
-// New returns a store that guards another one, which need not be reachable.
-// That one is not guarded already, does not lease ([lease.New] goes around the
-// guard) and hides no shards or number of nodes. The error is of that order, or
-// of the options. Close it when it is no longer used.
+// New returns a Store that guards the given store, which need not be reachable.
+// It returns an error if an option is invalid, or if the layers are in the wrong
+// order: the store is already guarded, it leases ([lease.New] wraps the guard, not
+// the reverse), or it hides the shards or the node count of a store below it.
+// Close the Store when it is no longer used.
 func New(store stint.Store, o Options) (*Store, error) {
 	if err := checkStore(store); err != nil {
 		return nil, err
@@ -97,14 +100,14 @@ func checkStore(store stint.Store) error {
 	return nil
 }
 
-// hides reports whether a store lacks what a layer below it has.
+// hides reports whether a layer implements T and the store around it does not.
 func hides[T any](store, layer stint.Store) bool {
 	_, below := layer.(T)
 	_, above := store.(T)
 	return below && !above
 }
 
-// Unwrap returns the store that this one guards; nil of a nil Store.
+// Unwrap returns the guarded store, and nil for a nil Store.
 func (s *Store) Unwrap() stint.Store {
 	if s == nil {
 		return nil
@@ -125,7 +128,7 @@ func nodesOf(store stint.Store, nodes int) func() int {
 }
 
 // Close ends the probes and waits for those in flight. It does not close the
-// store that it guards. A shard that was failing stays so.
+// guarded store. A breaker that is open stays open.
 func (s *Store) Close() error {
 	if !s.made() {
 		return nil
@@ -134,7 +137,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Take decides one claim in the store, or as its policy says.
+// Take decides one claim in the store. If the store gives no decision, the claim's
+// failure policy decides.
 func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
 	if !s.made() {
 		return stint.Decision{}, errNotMade
@@ -165,7 +169,7 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 	return s.degradeClaim(c, outcome{shard: shard, err: err})
 }
 
-// leave ends a visit to the store.
+// leave ends a call to the store and reports it to OnCall.
 func (s *Store) leave(v *visit, err error) {
 	v.end()
 	if s.options.OnCall != nil {
@@ -173,8 +177,8 @@ func (s *Store) leave(v *visit, err error) {
 	}
 }
 
-// retryAfter is when to ask again: at the next probe, or when the one in
-// flight must have ended.
+// retryAfter returns the time to the next probe, rounded up to a microsecond. While
+// a probe is in flight it returns the deadline, by which the probe has ended.
 func (s *Store) retryAfter(shard *shard) time.Duration {
 	if wait := shard.retryAfter(); wait > 0 {
 		return wait.Truncate(time.Microsecond) + time.Microsecond
