@@ -30,7 +30,7 @@ type stallDetector struct {
 const (
 	watchEvery = 2 * time.Millisecond
 	watchFor   = 3 * time.Second
-	lateness   = time.Millisecond // more than timers are late by themselves
+	lateness   = time.Millisecond // above the usual lateness of a timer
 )
 
 func (w *stallDetector) init(m *background) { w.background, w.epoch = m, time.Now() }

@@ -7,11 +7,11 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// Times in this package are microseconds of the node's own [clock], unless they
-// are called a store's.
+// Times in this package are microseconds of the node's own [clock]. A comment names
+// each time that is by the store's clock.
 
-// entry is what a node knows of one hot key under one limit, and what it holds.
-// Its shard's lock guards it.
+// entry is the state of one hot key under one limit: its leases, its demand and the
+// store's last answer. The lock of its shard guards it.
 type entry struct {
 	claim       stint.Claim // what a renewal asks for, but for Extra
 	size        *size
@@ -20,37 +20,38 @@ type entry struct {
 	last        answer
 	deniedUntil memory
 
-	asking chan struct{} // closed when the call in flight has answered; nil: there is none
-	queued bool          // for a renewal
-	place  int           // in its shard's list; gone: it is no longer looked after
+	asking chan struct{} // closed when the call in flight is answered; nil if there is none
+	queued bool          // waits for a renewal
+	place  int           // index in the shard's list, or gone
 }
 
-// gone is the place of an entry that asks for nothing more: nobody would give
-// back what came.
+// gone is the place of an entry that was removed from its shard, or whose Store is
+// closed. Such an entry asks for nothing more, because fetched tokens would be
+// stranded.
 const gone = -1
 
 // grant is what is left of one lease.
 type grant struct {
 	left  int64
-	at    int64 // when it was charged, by the store's clock
+	at    int64 // when the store charged it, by the store's clock
 	until int64
 }
 
-// answer is what the store said last.
+// answer is the store's last decision.
 type answer struct {
 	stint.Decision
 
 	received int64
 }
 
-// memory is that the store would deny.
+// memory is a remembered denial: one entry of the deny cache.
 type memory struct {
-	cost  int64 // so much and more
-	until int64 // the store is asked again from then on
-	retry int64 // when the store said that it would allow it
+	cost  int64 // the least cost that is denied
+	until int64 // when the node asks the store again
+	retry int64 // when the store would allow the cost, by its answer
 }
 
-// inHand is how much could be spent now.
+// inHand returns how many tokens can be spent now.
 func (e *entry) inHand(now int64) (left int64) {
 	for i := range e.grants {
 		if now < e.grants[i].until {
@@ -60,7 +61,8 @@ func (e *entry) inHand(now int64) (left int64) {
 	return left
 }
 
-// spend takes the cost from one grant. A grant is used up before a newer one.
+// spend takes the cost from the oldest grant that has enough, and returns that grant.
+// It returns nil if no single grant has enough.
 func (e *entry) spend(cost, now int64) *grant {
 	for i := range e.grants {
 		if g := &e.grants[i]; now < g.until && g.left >= cost {
@@ -71,9 +73,9 @@ func (e *entry) spend(cost, now int64) *grant {
 	return nil
 }
 
-// refund puts back what [entry.spend] took. It reports false when the rest of
-// that grant has gone back to the store meanwhile. Where the store's time ran
-// back, grants of one time may end at several.
+// refund puts back what [entry.spend] took. It returns false if the rest of that grant
+// has been refunded to the store meanwhile. It compares the end too, because grants
+// with the same charge time may end at different times if the store's clock ran back.
 func (e *entry) refund(cost int64, from grant) bool {
 	for i := range e.grants {
 		if g := &e.grants[i]; g.at == from.at && g.until == from.until {
@@ -84,13 +86,13 @@ func (e *entry) refund(cost int64, from grant) bool {
 	return false
 }
 
-// add keeps a new grant, and none that is used up.
+// add appends a new grant and removes those that are used up.
 func (e *entry) add(g grant) {
 	e.grants = append(slices.DeleteFunc(e.grants, func(old grant) bool { return old.left == 0 }), g)
 }
 
-// allowed is the decision of a claim that was spent from a grant: as of when
-// that was charged, so that times that count from there are the store's.
+// allowed returns the decision of a claim that was spent from a grant. At is the time
+// of the grant's charge, and the other times count from At, as the store's do.
 func (e *entry) allowed(g *grant, now int64) stint.Decision {
 	ahead := time.Duration(e.last.At-g.at) * time.Microsecond
 	return stint.Decision{
@@ -100,13 +102,13 @@ func (e *entry) allowed(g *grant, now int64) stint.Decision {
 	}
 }
 
-// remembers reports whether the store would deny a cost, as far as is known. A
-// cost that can never be allowed is for the store to say.
+// remembers reports whether the deny cache denies a cost. A cost above the limit can
+// never be allowed; the store answers that.
 func (e *entry) remembers(cost, now int64) bool {
 	return now < e.deniedUntil.until && cost >= e.deniedUntil.cost && cost <= e.size.limit
 }
 
-// denied is the decision of a claim that the node remembers to be denied.
+// denied returns the decision of a claim that the deny cache denies.
 func (e *entry) denied(now int64) stint.Decision {
 	passed := now - e.last.received
 	since := time.Duration(passed) * time.Microsecond
@@ -117,8 +119,8 @@ func (e *entry) denied(now int64) stint.Decision {
 	}
 }
 
-// decide answers a claim by what the node knows and holds, if that is enough.
-// It returns the grant that was spent from, if one was.
+// decide answers a claim from the grants or the deny cache. It returns false if neither
+// can. from is the grant that was spent from, or nil.
 func (e *entry) decide(cost, now int64) (d stint.Decision, from *grant, ok bool) {
 	if g := e.spend(cost, now); g != nil {
 		return e.allowed(g, now), g, true
@@ -129,7 +131,7 @@ func (e *entry) decide(cost, now int64) (d stint.Decision, from *grant, ok bool)
 	return d, nil, false
 }
 
-// learn keeps what the store said to a call that was sent at that time.
+// learn stores the store's decision on a call: its grant, and its denial if it is one.
 func (e *entry) learn(d *stint.Decision, cost, extra, sent, received int64) {
 	if d.Degraded {
 		return

@@ -17,10 +17,10 @@ type Options struct {
 	// to 10 s: a longer one saves calls and loosens the bound.
 	Time time.Duration
 
-	// MaxKeys bounds how many hot keys are looked after, at about 500 bytes
-	// each. Defaults to DefaultMaxKeys. Those beyond are decided by the store.
-	// Beside them, as many as half of that are looked after of limits that
-	// callers bring ([stint.Spec.FromCaller]).
+	// MaxKeys bounds the number of hot keys with leases, at about 500 bytes
+	// each. Defaults to DefaultMaxKeys. The store decides any further keys.
+	// Keys of limits that callers bring ([stint.Spec.FromCaller]) have a bound
+	// of their own, half of MaxKeys.
 	MaxKeys int
 }
 

@@ -10,20 +10,20 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// In the background leases are renewed before they are used up, and what is
-// left of them goes back.
+// A background goroutine renews leases before they are used up, and refunds the tokens
+// that are left when they end.
 
 const (
-	ticks  = 16 // of L: how often keys that run low are renewed
-	rounds = 8  // ticks in which every key is looked at once
-	batch  = 128
-	lanes  = 4  // calls at once
-	idleIn = 10 // lease times after which a key that nobody asks for is cold
+	ticks  = 16  // ticks in one L; each renews the keys that run low
+	rounds = 8   // ticks in which every key is visited once
+	batch  = 128 // jobs in one call
+	lanes  = 4   // calls in flight at once
+	idleIn = 10  // lease times without a request after which a key is cold
 
-	callTime = time.Second // for which the background waits for an answer
+	callTime = time.Second // deadline of a background call
 )
 
-// queue is keys to be renewed.
+// queue holds the keys that wait for a renewal.
 type queue struct {
 	sync.Mutex
 
@@ -41,7 +41,7 @@ func (q *queue) push(sh *shard, e *entry) {
 	q.waiting = append(q.waiting, queued{sh, e})
 }
 
-// take returns all that wait. What it returned before is used again.
+// take returns and removes all waiting keys. The next call but one reuses the slice.
 func (q *queue) take() []queued {
 	q.Lock()
 	defer q.Unlock()
@@ -64,7 +64,7 @@ func (s *Store) run() {
 	}
 }
 
-// look renews what runs low, and looks through a part of all keys.
+// look renews the queued keys, and visits one part of all keys.
 func (s *Store) look(turn int) {
 	var w work
 	now := s.now()
@@ -80,9 +80,8 @@ func (s *Store) look(turn int) {
 	s.carry(&w)
 }
 
-// Close gives back what is held, and what the calls in flight bring, which it
-// waits for. It does not close the store that it leases from. Decisions after
-// it ask the store.
+// Close waits for the calls in flight, and refunds all tokens held. It does not close
+// the store that it leases from. After Close every decision asks the store.
 func (s *Store) Close() error {
 	if !s.made() {
 		return nil
@@ -106,20 +105,20 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// work is what one look asks the store for.
+// work collects the jobs of one look.
 type work struct {
 	jobs []job
 }
 
-// job is a claim of one key: a renewal, or what goes back.
+// job is a claim of one key: a renewal or a refund.
 type job struct {
 	shard *shard
 	entry *entry
 	claim stint.Claim
 }
 
-// renew asks for more of a key, whose shard is locked, and gives back in the
-// same call what has ended of it.
+// renew adds a renewal of a key, whose shard is locked, and the refund of its grants
+// that have ended.
 func (w *work) renew(sh *shard, e *entry, now int64) {
 	w.settle(sh, e, now)
 	c := e.claim
@@ -128,8 +127,8 @@ func (w *work) renew(sh *shard, e *entry, now int64) {
 	}
 }
 
-// patrol gives back what is idle or was not renewed, renews what is used, and
-// forgets the keys that have become cold.
+// patrol visits the keys of a shard. It refunds idle keys, renews keys that run low,
+// and removes cold keys.
 func (w *work) patrol(sh *shard, now int64) {
 	sh.Lock()
 	defer sh.Unlock()
@@ -148,7 +147,7 @@ func (w *work) patrol(sh *shard, now int64) {
 	}
 }
 
-// settle gives back the grants that ended by then.
+// settle refunds the grants that have ended at the given time.
 func (w *work) settle(sh *shard, e *entry, then int64) {
 	kept := e.grants[:0]
 	for _, g := range e.grants {
@@ -164,7 +163,7 @@ func (w *work) settle(sh *shard, e *entry, then int64) {
 	e.grants = kept
 }
 
-// leave has a shard ask for nothing more, and adds the calls in flight.
+// leave stops all leasing in a shard, and appends its calls in flight.
 func (sh *shard) leave(asking []<-chan struct{}) []<-chan struct{} {
 	sh.Lock()
 	defer sh.Unlock()
@@ -177,7 +176,7 @@ func (sh *shard) leave(asking []<-chan struct{}) []<-chan struct{} {
 	return asking
 }
 
-// empty gives back all that a shard holds, and forgets it.
+// empty refunds all tokens that a shard holds, and removes its entries.
 func (w *work) empty(sh *shard) {
 	sh.Lock()
 	defer sh.Unlock()
@@ -188,7 +187,7 @@ func (w *work) empty(sh *shard) {
 	sh.list = nil
 }
 
-// carry takes the work to the store, some calls at once.
+// carry sends the jobs to the store in batches, with up to lanes calls at once.
 func (s *Store) carry(w *work) {
 	if len(w.jobs) == 0 {
 		return
@@ -204,7 +203,7 @@ func (s *Store) carry(w *work) {
 	all.Wait()
 }
 
-// call takes some jobs to the store, each as a group of its own.
+// call sends some jobs to the store, each as a group of its own.
 func (s *Store) call(jobs []job) {
 	groups, out := make([]stint.Group, len(jobs)), make([]stint.Decision, len(jobs))
 	claims := make([]stint.Claim, len(jobs))
@@ -223,7 +222,7 @@ func (s *Store) call(jobs []job) {
 	}
 }
 
-// done keeps what the store said to a job.
+// done handles the store's decision on a job.
 func (j *job) done(d *stint.Decision, ok bool, sent, received int64) {
 	j.shard.Lock()
 	defer j.shard.Unlock()

@@ -8,20 +8,20 @@ import (
 
 // size is how much of a limit a node may hold, and for how long.
 type size struct {
-	life   int64 // L
-	ahead  int64 // for how long a node takes tokens ahead
-	tick   int64 // between two renewals
+	life   int64 // how long a lease lasts, L
+	ahead  int64 // how far ahead a node takes tokens
+	tick   int64 // time between two renewals
 	floor  int64 // the least time for which a denial is remembered
-	recall int64 // the most
-	gather int64 // what refills meanwhile
+	recall int64 // the greatest time for which a denial is remembered
+	gather int64 // units that refill in a quarter of the lease time
 
 	limit   int64
-	ends    bool // with its window
-	refills bool // by itself
+	ends    bool // a lease ends with its window
+	refills bool // the limit is a bucket
 }
 
-// The share of what is left that one lease may be, and the share of L for which
-// a denial is remembered at least.
+// One lease is at most 1/shareOfRest of what the store has left. A denial is
+// remembered for at least 1/shareOfTime of L.
 const (
 	shareOfRest = 8
 	shareOfTime = 4
@@ -30,8 +30,8 @@ const (
 // microUnits is how many micro-units a unit of a bucket has.
 const microUnits = 1_000_000
 
-// newSize is that of a limit whose leases last so long, where a denial is
-// remembered for time at most.
+// newSize returns the size for a limit whose leases last for life. A denial is
+// remembered for at most time.
 func newSize(l stint.Limit, life, time, tick int64) *size {
 	n := l.Numbers()
 	s := &size{life: life, ahead: min(life, max(time, life/partOfTime)), tick: tick, recall: time, limit: n.Max}
@@ -42,7 +42,7 @@ func newSize(l stint.Limit, life, time, tick int64) *size {
 		s.floor = min(time, n.Fill) / shareOfTime
 		s.gather = int64(float64(n.P) / float64(n.Q) / microUnits * quarter)
 	case stint.FixedWindow, stint.Quota:
-		s.ends = true // and begin anew at a known time, until when all is denied
+		s.ends = true // a full window denies until its known end, so there is no floor
 		s.gather = int64(float64(n.Max) / float64(l.Window().Microseconds()) * quarter)
 	default:
 		s.floor = time / shareOfTime
@@ -51,7 +51,7 @@ func newSize(l stint.Limit, life, time, tick int64) *size {
 	return s
 }
 
-// lasts is how long a lease of that answer lasts from when it was asked for.
+// lasts returns how long a lease granted by d lasts, from when its call was sent.
 func (s *size) lasts(d *stint.Decision) int64 {
 	if s.ends {
 		return min(s.life, d.ResetAfter.Microseconds())
@@ -59,8 +59,9 @@ func (s *size) lasts(d *stint.Decision) int64 {
 	return s.life
 }
 
-// remembered is for how long a denial is remembered, whose retry time is that.
-// A rest that is shorter than the least is not left over: it would be too long.
+// remembered returns how long a denial with the given retry time is remembered. If the
+// retry time exceeds recall by less than floor, the next denial would be remembered
+// for floor, past the retry time. In that case remembered leaves exactly floor over.
 func (s *size) remembered(wait int64) int64 {
 	if wait > s.recall && wait < s.recall+s.floor {
 		return wait - s.floor
@@ -68,9 +69,10 @@ func (s *size) remembered(wait int64) int64 {
 	return min(max(wait, s.floor), s.recall)
 }
 
-// wants is how much to ask for beside what is in hand: what is asked for in the
-// time ahead, where the store has plenty. Where it has not, and a check asks it
-// anyway, what is asked for and what refills until the next call.
+// wants returns how many extra tokens to ask for beside those in hand. If the store has
+// plenty, that is the demand of the time ahead. If the store has little and a check
+// calls it anyway, it is at least the demand of a quarter of that time, but no more
+// than what refills until the next call.
 func (e *entry) wants(now int64, anyway bool) int64 {
 	ahead := float64(e.size.ahead)
 	pace, sure := e.demand.at(now, e.size.ahead)*ahead, e.demand.rate*ahead
@@ -84,10 +86,10 @@ func (e *entry) wants(now int64, anyway bool) int64 {
 	return max(0, most-e.inHand(now))
 }
 
-// spare is how much of what is left may go at a pace, of which some is sure.
-// What goes back to a bucket has mostly refilled by then, so it is lost: as soon
-// as a bucket is less than half full, leases become smaller than what is sure
-// to be asked for.
+// spare returns how many of the left tokens a lease may take. pace is the demand in the
+// time ahead, and sure is its smoothed part. Tokens that are refunded to a bucket late
+// are lost, because the bucket has mostly refilled by then. So once a bucket is less
+// than half full, leases are smaller than sure, in proportion.
 func (s *size) spare(pace, sure float64, left int64) int64 {
 	if full := float64(left) * 2 / float64(s.limit); s.refills && full < 1 {
 		pace = math.Floor(min(pace, sure) * full)
@@ -95,25 +97,25 @@ func (s *size) spare(pace, sure float64, left int64) int64 {
 	return min(int64(math.Ceil(pace)), left/shareOfRest)
 }
 
-// leastDemand is how many units in the time ahead are worth holding one: below,
-// more would go back than is used.
+// leastDemand is the least demand, in units in the time ahead, for which a node holds a
+// lease. Below it, more tokens would be refunded than spent.
 const leastDemand = 0.5
 
-// isLow reports whether what is in hand will be used up before a renewal that
-// is not asked for now could arrive.
+// isLow reports whether the tokens in hand last for no more than three ticks. A renewal
+// that starts later could arrive too late.
 func (e *entry) isLow(now int64) bool {
 	return float64(e.inHand(now)) <= e.demand.at(now, e.size.ahead)*float64(3*e.size.tick)
 }
 
-// demand is how much is asked for: units a microsecond, what is denied included.
+// demand measures the requested units per microsecond, denied requests included.
 type demand struct {
-	since, used int64
-	first       int64 // of what was used: its request ends no gap, and is no pace alone
-	rate        float64
+	since, used int64   // the start of the current interval, and the units since then
+	first       int64   // the part of used that began the interval: one request is no rate
+	rate        float64 // the smoothed rate of past intervals
 }
 
-// add counts a request. The older a rate, the less it weighs: nothing after
-// the time ahead.
+// add counts a request. The weight of the old rate falls with its age, to 0 after the
+// given time.
 func (p *demand) add(cost, now, time int64) {
 	if age := now - p.since; age >= time/shareOfTime {
 		fresh := float64(p.used) / float64(age)
@@ -126,8 +128,8 @@ func (p *demand) add(cost, now, time int64) {
 // undo takes back what was counted just now.
 func (p *demand) undo(cost int64) { p.used = max(0, p.used-cost) }
 
-// at is the pace now: at least what was used lately makes it, and at most what
-// a silence since makes it.
+// at returns the demand now: the greater of the smoothed rate and the rate of the
+// current interval, but at most what a silence since the interval's start allows.
 func (p *demand) at(now, time int64) float64 {
 	age := now - p.since
 	lately := float64(p.used-p.first) / float64(max(age, time/shareOfTime))

@@ -1,19 +1,18 @@
 package lease
 
-// Stats are counts of a [Store] since it was made, but Keys and Held, which
-// are now.
+// Stats are counts of a [Store] since it was made. Keys and Held are current values.
 type Stats struct {
-	Keys int   // hot keys that are looked after
+	Keys int   // hot keys with an entry
 	Held int64 // tokens that are charged and not yet spent
 
 	Local   uint64 // checks that were allowed without a call
 	Denied  uint64 // checks that were denied without a call
 	Asked   uint64 // checks that asked the store
-	Renewed uint64 // calls to the store in the background; each is for many keys
+	Renewed uint64 // background calls to the store; each carries many keys
 
 	Granted  uint64 // tokens that leases brought
-	Returned uint64 // tokens that were given back
-	Stranded uint64 // tokens that were neither spent nor given back: the call failed, or their window ended
+	Returned uint64 // tokens that were refunded
+	Stranded uint64 // tokens neither spent nor refunded: the call failed, or their window ended
 }
 
 // counts are those of one shard, under its lock.
@@ -22,7 +21,7 @@ type counts struct {
 	granted, returned, stranded uint64
 }
 
-// Stats locks one part of the store after the other, briefly.
+// Stats returns the current counts. It locks each shard briefly, one after another.
 func (s *Store) Stats() Stats {
 	if !s.made() {
 		return Stats{}

@@ -31,9 +31,9 @@ type Store struct {
 	close   sync.Once
 }
 
-// New returns a store that leases from another one, which may be guarded but
-// does not lease itself. The error is of that order, or of the options. Close it
-// before that other one.
+// New returns a Store that leases from the given store, which may be guarded. It
+// returns an error if the given store leases already or if an option is invalid.
+// Close the Store before the one that it leases from.
 func New(store stint.Store, o Options) (*Store, error) {
 	if err := check(store); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func check(store stint.Store) error {
 	return nil
 }
 
-// Unwrap returns the store that this one leases from; nil of a nil Store.
+// Unwrap returns the store that this one leases from, and nil for a nil Store.
 func (s *Store) Unwrap() stint.Store {
 	if s == nil {
 		return nil
@@ -77,17 +77,19 @@ func (s *Store) made() bool { return s != nil && s.shards != nil }
 
 var errNotMade = &stint.Error{Problem: "lease: the store is nil or a zero value", Mend: "make it with lease.New, and look at its error"}
 
-// now starts at two lease times, so that no mark is ever in the first.
+// now returns the node's time. It starts at two lease times, so that the zero value
+// of a [mark] is never recent.
 func (s *Store) now() int64 { return s.clock.now() + 2*s.time }
 
-// leasable reports whether a claim may be decided from a lease at all. What is
-// wrong with any other is for the store to say.
+// leasable reports whether a lease may decide a claim. Invalid claims go to the
+// store, which reports the error.
 func leasable(c *stint.Claim) bool {
 	return c.Policy.Consistency != stint.Strict && c.Cost > 0 && c.Extra == 0 && c.Any == 0 &&
 		c.Validate() == nil && c.Limit.Algorithm() != stint.LeakyBucket
 }
 
-// Take decides one claim, locally when it is leased and enough is in hand.
+// Take decides one claim. It needs no call to the store if the claim is leased and
+// this node holds enough tokens or remembers a denial.
 func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
 	if !s.made() {
 		return stint.Decision{}, errNotMade
@@ -120,7 +122,7 @@ func (s *Store) take(ctx context.Context, c *stint.Claim) (stint.Decision, error
 	return s.settle(ctx, sh, e, c, d, ok)
 }
 
-// settle unlocks the shard, and asks the store for what was not decided.
+// settle unlocks the shard, and asks the store if the claim is not decided.
 func (s *Store) settle(ctx context.Context, sh *shard, e *entry, c *stint.Claim, d stint.Decision, ok bool) (stint.Decision, error) {
 	if !ok {
 		return s.ask(ctx, sh, e, c)
@@ -129,15 +131,15 @@ func (s *Store) settle(ctx context.Context, sh *shard, e *entry, c *stint.Claim,
 	return d, nil
 }
 
-// For so much of L a check waits for another's call at most, and never longer
-// than that many microseconds, before it makes its own.
+// A check waits for another check's call in flight for at most L/shareOfPatience, and
+// never longer than mostPatience microseconds. After that it makes its own call.
 const (
 	shareOfPatience = 20
 	mostPatience    = 5_000
 )
 
-// began is the context of a call for a check that began before it. A store that
-// bounds the time of a check, as a guard does, finds out by Begun.
+// began is the context of a call whose check began earlier. A store that bounds the
+// time of a check, such as a guard, reads that time from Begun.
 type began struct {
 	context.Context //nolint:containedctx // it is one
 
@@ -157,7 +159,8 @@ func await(ctx context.Context, answered <-chan struct{}, micros int64) {
 	}
 }
 
-// decide answers from what is in hand or remembered, and has it renewed in time.
+// decide answers from the tokens in hand or a remembered denial. It queues the key for
+// renewal when its tokens run low.
 func (s *Store) decide(sh *shard, e *entry, cost, now int64) (d stint.Decision, from *grant, ok bool) {
 	d, from, ok = e.decide(cost, now)
 	switch {
@@ -174,14 +177,14 @@ func (s *Store) decide(sh *shard, e *entry, cost, now int64) (d stint.Decision, 
 	return d, from, ok
 }
 
-// ask takes a claim to the store, and what is wanted beside it. It unlocks the
-// shard.
+// ask sends a claim to the store, with the extra tokens that the key wants. It unlocks
+// the shard.
 func (s *Store) ask(ctx context.Context, sh *shard, e *entry, c *stint.Claim) (stint.Decision, error) {
 	sent := s.now()
 	first := e.begin(c, sent, true)
 	sh.count.asked++
 	sh.Unlock()
-	defer sh.answered(e, first) // also when the store panics: others wait
+	defer sh.answered(e, first) // deferred, because other checks wait even if the store panics
 	d, err := s.store.Take(ctx, *c)
 	if err != nil {
 		return d, err
@@ -191,7 +194,7 @@ func (s *Store) ask(ctx context.Context, sh *shard, e *entry, c *stint.Claim) (s
 	return sh.learn(e, d, c, sent, s.now()), nil
 }
 
-// answered lets those go on that wait for an answer, if they do.
+// answered wakes the checks that wait for this call's answer, if it is the first.
 func (sh *shard) answered(e *entry, first bool) {
 	if first {
 		sh.Lock()
@@ -200,8 +203,8 @@ func (sh *shard) answered(e *entry, first bool) {
 	}
 }
 
-// begin adds to a claim what is wanted beside it, and reports whether that is
-// anything, so that others wait for it.
+// begin adds the wanted extra tokens to a claim. It returns true if there are any;
+// other checks of the key then wait for the answer.
 func (e *entry) begin(c *stint.Claim, now int64, anyway bool) bool {
 	if e.asking != nil || e.place == gone {
 		return false
@@ -218,7 +221,7 @@ func (e *entry) end() {
 	e.asking = nil
 }
 
-// learn keeps what came beside a claim, and returns the decision without it.
+// learn stores the extra tokens of a decision, and returns the decision without them.
 func (sh *shard) learn(e *entry, d stint.Decision, c *stint.Claim, sent, received int64) stint.Decision {
 	e.learn(&d, c.Cost, c.Extra, sent, received)
 	sh.count.granted += uint64(d.Granted)
@@ -227,8 +230,7 @@ func (sh *shard) learn(e *entry, d stint.Decision, c *stint.Claim, sent, receive
 	return d
 }
 
-// takeCold decides a claim of a key that is not looked after. It unlocks the
-// shard.
+// takeCold decides a claim of a key that has no entry. It unlocks the shard.
 func (s *Store) takeCold(ctx context.Context, sh *shard, hash uint64, c *stint.Claim, now int64) (stint.Decision, error) {
 	if e := s.warm(sh, hash, c, now); e != nil {
 		e.demand.add(c.Cost, now, e.size.ahead)
@@ -239,9 +241,9 @@ func (s *Store) takeCold(ctx context.Context, sh *shard, hash uint64, c *stint.C
 	return s.store.Take(ctx, *c)
 }
 
-// warm looks after the key of a claim from the second time on that it is asked
-// for. It returns nil before, when there are too many keys, and when the limit
-// is too small.
+// warm adds an entry for a key that is seen for the second time within two lease
+// times. It returns nil on the first, if there are too many keys, and if the limit is
+// too small for leases.
 func (s *Store) warm(sh *shard, hash uint64, c *stint.Claim, now int64) *entry {
 	hash ^= maphash.Comparable(s.seed, c.Limit)
 	w := sh.warming(c.Limit)
