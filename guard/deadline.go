@@ -8,10 +8,10 @@ import (
 	"github.com/stintdev/stint/resilience/breaker"
 )
 
-// visit is the context of one call to the store: the caller's, with a
-// deadline. It makes a timer only when the store asks for something to wait
-// on, which a store that answers from memory does not: that is dearer than
-// such a call. The deadline counts from the beginning of the call all the same.
+// visit is the context of one call to the store: the caller's context with a deadline.
+// It makes a timer only when the store calls Done or Deadline. A store that answers
+// from memory calls neither, and a timer costs more than such a call. The deadline
+// counts from the beginning of the call in either case.
 type visit struct {
 	context.Context //nolint:containedctx // it is one
 
@@ -20,11 +20,11 @@ type visit struct {
 	timed  atomic.Pointer[timed]
 }
 
-// begun is a context of a check that began before it was asked of the guard.
+// begun is the context of a check that began before the guard was called.
 type begun interface{ Begun() time.Time }
 
-// within is how much of the deadline a check has left. Half of it is left at
-// least: a call with less says nothing of the store.
+// within returns how much of the deadline a check has left, and at least half of the
+// deadline: a timeout after less time would say nothing of the store.
 func (s *Store) within(ctx context.Context) time.Duration {
 	b, ok := ctx.(begun)
 	if !ok {

@@ -39,14 +39,15 @@ func (r *round) degrade(g *stint.Group, out []stint.Decision, admitted bool, f o
 	return nil
 }
 
-// replaceable reports whether somebody else than the store can decide a claim.
-// A reset nobody can, and a give-back only what has the take.
+// replaceable reports whether a failure policy can decide a claim. Only the store can
+// reset. Only a state that holds the take can refund: the store, or the local state.
 func replaceable(c *stint.Claim) bool {
 	return c.Cost >= 0 || c.Policy.OnFailure == stint.FailLocal && c.Cost != stint.Forget
 }
 
-// policyOf is that of a group: closed if any claim is, else local if any is,
-// else open. It is not ok when a claim can be decided by the store alone.
+// policyOf returns the policy of a group: closed if any claim is closed, local if any
+// is local and none is closed, and open otherwise. It returns false if only the store
+// can decide one of the claims.
 func policyOf(claims []stint.Claim) (policy stint.OnFailure, ok bool) {
 	for i := range claims {
 		c := &claims[i]
@@ -60,8 +61,8 @@ func policyOf(claims []stint.Claim) (policy stint.OnFailure, ok bool) {
 	return policy, true
 }
 
-// allowed is the answer to an open claim, and to one that another of its group
-// answers for. It shows the limit as if unused: what is used nobody knows.
+// allowed returns the decision of an open claim. It shows the limit as unused, because
+// the usage is unknown.
 func (s *Store) allowed(c *stint.Claim) stint.Decision {
 	s.degraded.open.Add(1)
 	return s.unused(c)
@@ -72,7 +73,7 @@ func (s *Store) unused(c *stint.Claim) stint.Decision {
 	return stint.Decision{Allowed: true, Degraded: true, Limit: limit, Remaining: limit, At: s.options.Clock()}
 }
 
-// denied is the answer to a closed claim.
+// denied returns the decision of a closed claim.
 func (s *Store) denied(c *stint.Claim, sh *shard) stint.Decision {
 	s.degraded.closed.Add(1)
 	return stint.Decision{Degraded: true, Limit: c.Limit.Max(), RetryAfter: s.retryAfter(sh), At: s.options.Clock()}
@@ -95,8 +96,8 @@ func (s *Store) deny(claims []stint.Claim, out []stint.Decision, sh *shard) {
 	}
 }
 
-// closes reports whether a claim is denied in a closed group: it is closed, or
-// an alternative to one that is, and would else admit in its place.
+// closes reports whether a claim is denied in a closed group: it is closed, or it is an
+// alternative (the same Any) to a closed claim, which it would otherwise replace.
 func closes(claims []stint.Claim, c *stint.Claim) bool {
 	if c.Policy.OnFailure == stint.FailClosed {
 		return true

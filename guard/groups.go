@@ -7,9 +7,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// TakeGroups decides the groups in the store. Those whose shard is left alone,
-// and those whose call fails, are decided as their policies say, after the
-// others.
+// TakeGroups decides the groups in the store in one call. After that call, the failure
+// policies decide the groups whose breaker is open and those whose call failed.
 func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	if !s.made() {
 		return errNotMade
@@ -50,13 +49,13 @@ type round struct {
 	stand     standIns
 }
 
-// outcome is why the store did not decide a claim or a group: the error of its
-// call, or errRefused. Without an error it did.
+// outcome is the result of a claim or a group in the store. err is the error of the
+// call or errRefused, and nil if the store decided.
 type outcome struct {
-	shard *shard // one of those that it is of; nil when it is of none
+	shard *shard // one of the group's shards; nil if there is none
 	err   error
-	final bool // the error is the caller's own
-	waits bool // for replicas, as its leader does if it is a shadow's
+	final bool // the caller gets err: no failure policy applies
+	waits bool // waits for replicas; a shadow has the value of the group it observes
 }
 
 // errRefused says why no call was made.

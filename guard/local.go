@@ -9,11 +9,11 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// local is what is decided in memory while the store fails. It outlives the
-// recovery until nothing that was decided locally counts any more, and the next
-// failure continues it: a store that comes and goes does not hand out the share
-// anew each time. Meanwhile what the store admits is charged here, too, because
-// a share that nobody used would refill while the store is up.
+// local is the state of the decisions made in memory while the store fails. It
+// survives a recovery until no local decision counts any more, and the next failure
+// continues from it. So a store that fails repeatedly does not grant the share anew
+// each time. Meanwhile the claims that the store admits are charged here too, because
+// an unused share would refill while the store is up.
 type local struct {
 	store   stint.Store
 	until   atomic.Int64 // when the last of what was decided here is forgotten, in µs
@@ -36,8 +36,8 @@ type portion struct {
 // maxShares bounds how many limits' shares are remembered, of each kind.
 const maxShares = 10_000
 
-// spare is an empty store for the next failure, made ahead: to make one takes
-// as long as a check may while the store fails.
+// spare is an empty store, made in advance for the next failure. Making one takes as
+// long as a whole check may take while the store fails.
 type spare struct {
 	sync.Mutex
 
@@ -79,9 +79,9 @@ func (s *Store) counts(l *local) time.Duration {
 	return time.Duration(l.until.Load()-s.options.Clock()) * time.Microsecond
 }
 
-// dropLocal drops the local state, and has an empty one ready for the next
-// failure. It reports false where something was decided meanwhile. Whoever
-// still holds the state sees that it was dropped, and decides again.
+// dropLocal drops the local state, and prepares an empty store for the next failure.
+// It returns false, and keeps the state, if a claim was decided meanwhile. A check that
+// still uses a dropped state notices it and decides again.
 func (s *Store) dropLocal(l *local) bool {
 	fresh := s.options.Local()
 	s.spare.Lock()
@@ -135,8 +135,8 @@ func (s *shares) of(p portion) (stint.Limit, bool) {
 	return share, err == nil
 }
 
-// admitted charges here what the store has admitted of a claim. A limit of its
-// own for failures says nothing of what the store admits.
+// admitted charges the local state with what the store has admitted of a claim. It
+// skips a claim with a local limit of its own, which the store's decisions do not use.
 func (l *local) admitted(c *stint.Claim, d *stint.Decision, nodes int) {
 	if c.Policy.OnFailure != stint.FailLocal || c.Local != nil || !d.Allowed {
 		return
@@ -150,8 +150,8 @@ func (l *local) admitted(c *stint.Claim, d *stint.Decision, nodes int) {
 	}
 }
 
-// standIn is the claim that is decided in place of one of the store's; not ok
-// when the limit is too slow to be divided among the nodes.
+// standIn returns the claim that is decided locally in place of c. It returns false if
+// the limit is too slow to be divided among the nodes.
 func (l *local) standIn(c *stint.Claim, nodes int) (in stint.Claim, ok bool) {
 	in = stint.Claim{Key: c.Key, Cost: c.Cost, At: c.At, MaxDelay: c.MaxDelay, Any: c.Any}
 	if c.Local == nil {
@@ -165,8 +165,8 @@ func (l *local) standIn(c *stint.Claim, nodes int) (in stint.Claim, ok bool) {
 	return in, true
 }
 
-// takeLocal decides one claim in memory. A limit too slow to be divided counts
-// as closed: nothing may be had of it here.
+// takeLocal decides one claim in memory. It denies a claim whose limit is too slow to
+// be divided among the nodes.
 func (s *Store) takeLocal(c stint.Claim, sh *shard) (stint.Decision, error) {
 	l := s.localNow()
 	in, ok := l.standIn(&c, s.nodes())
@@ -220,10 +220,10 @@ func (r *round) takeLocal(claims []stint.Claim, out []stint.Decision, sh *shard)
 	return nil
 }
 
-// gather collects the claims that stand in. Several that share one (a rule's
-// own local limit stands in for all of its limits) are one claim, of the
-// greatest cost and the least of their greatest delays. It is not ok when there is
-// none for one of them.
+// gather collects the local claims of a group. Claims that share a local key and limit
+// (a rule's own local limit replaces all of its limits) become one claim, with the
+// greatest cost and the smallest MaxDelay. It returns false if any claim has no local
+// limit.
 func (in *standIns) gather(l *local, claims []stint.Claim, nodes int) (ok bool) {
 	stand := in.group[0].Claims[:0]
 	in.of = in.of[:0]
@@ -250,8 +250,8 @@ func (in *standIns) gather(l *local, claims []stint.Claim, nodes int) (ok bool) 
 	return true
 }
 
-// lesserDelay is the lesser of two bounds as [stint.Claim.MaxDelay] has them,
-// where zero is none.
+// lesserDelay returns the smaller of two values of [stint.Claim.MaxDelay], where zero
+// means no bound.
 func lesserDelay(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return a + b
@@ -259,8 +259,7 @@ func lesserDelay(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// indexOf is where the state of a claim is among others; behind them if it is
-// not.
+// indexOf returns the index of the claim with the same key and limit, or len(claims).
 func indexOf(claims []stint.Claim, c *stint.Claim) int {
 	for i := range claims {
 		if claims[i].Key == c.Key && claims[i].Limit == c.Limit {

@@ -41,7 +41,7 @@ func (q *queue) push(sh *shard, e *entry) {
 	q.waiting = append(q.waiting, queued{sh, e})
 }
 
-// take returns and removes all waiting keys. The next call but one reuses the slice.
+// take returns and removes all waiting keys. The slice is valid until the next call.
 func (q *queue) take() []queued {
 	q.Lock()
 	defer q.Unlock()
