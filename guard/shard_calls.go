@@ -8,7 +8,7 @@ import (
 	"github.com/stintdev/stint/resilience/breaker"
 )
 
-// shardCall is a shard that some group of a round is of.
+// shardCall is the call of a round to one shard.
 type shardCall struct {
 	shard *shard
 	call  breaker.Call
@@ -85,9 +85,9 @@ func (r *round) assignErrors(ctx context.Context, err error, sent int) {
 	}
 }
 
-// assignError notes the error of a group, if it has one, for each of its shards:
-// which of them it was is not known, but only one that fails for good has no
-// successes beside its failures.
+// assignError records the error of a group, or its success, for each of its shards. The
+// failing shard is not known. A shard that works has successes beside such failures; a
+// shard that is down has none.
 func (r *round) assignError(ctx context.Context, group int, err error) {
 	b := classAnswered
 	if err != nil {
@@ -102,8 +102,8 @@ func (r *round) assignError(ctx context.Context, group int, err error) {
 	}
 }
 
-// report tells the breakers. How long a call to several shards took says
-// nothing of any one of them.
+// report reports the calls to the breakers. It skips slow calls to several shards,
+// unless they failed: the duration says nothing of any one shard.
 func (r *round) report() {
 	for i := range r.calls {
 		v := &r.calls[i]
