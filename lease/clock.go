@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// clock is a node's own time, in microseconds: its monotonic clock, which
-// nobody sets. That one stands still while the machine is suspended, and what
-// was held by then must have ended: so what the wall clock gains on it is added.
-// A wall clock that is set ahead ends leases early; one that is set back, nothing.
+// clock is a node's own time, in microseconds. It follows the monotonic clock, which
+// cannot be set but stands still while the machine is suspended. Leases must end during
+// a suspension, so the clock adds what the wall clock gains on the monotonic one. A wall
+// clock that is set ahead ends leases early; one that is set back has no effect.
 type clock struct {
 	began  time.Time
 	ahead  atomic.Int64 // of the monotonic clock: the wall clock, when last it was followed

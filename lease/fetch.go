@@ -10,10 +10,10 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// call is what a round asks the store for. Of single claims of one key the
-// first asks for all: the store charges the others beside it, in the same step,
-// and the round hands that out. So a batch that finds its keys without leases
-// asks for each key once, not for each check.
+// call is the store call of a round. Single claims of one key are joined: the first
+// asks for the others as extra, the store charges them in the same step, and the round
+// hands the granted tokens out. So a batch whose keys have no leases asks for each key
+// once, not for each check.
 type call struct {
 	sub       []stint.Group
 	claims    []stint.Claim
@@ -145,15 +145,15 @@ func (r *round) join(group, place int) bool {
 	return true
 }
 
-// mayJoin reports whether a claim may ask for others, or others for it. What is
-// not enough for one that joined stays with the node, so none is great. Those
-// that a node decides by itself while the store fails count one by one, and must
-// not wait for a second call then.
+// mayJoin reports whether a claim may be joined with others of its key. A great cost
+// may not: tokens too few for a joined claim stay with the node. A claim with FailLocal
+// may not: while the store fails such claims are counted one by one, and must not wait
+// for a second call.
 func (e *entry) mayJoin(c *stint.Claim) bool {
 	return c.Cost <= max(1, e.size.limit/shareOfJoined) && c.Policy.OnFailure != stint.FailLocal
 }
 
-// shareOfJoined is which part of a limit a claim may be to join.
+// A claim may join if its cost is at most 1/shareOfJoined of the limit, or 1.
 const shareOfJoined = 64
 
 // send asks the store, keeps what came beside, and passes the answer on.
@@ -179,8 +179,8 @@ func (r *round) send(ctx context.Context) error {
 	return r.errorOfAll(err)
 }
 
-// share hands out what came for those that joined, in their order, and keeps
-// those for whom it was not enough.
+// share hands the granted tokens to the joined claims in their order. Claims for which
+// too few are left stay in joined.
 func (r *round) share() {
 	rest := r.joined[:0]
 	for _, j := range r.joined {
@@ -222,7 +222,7 @@ func (r *round) learn(err error, sent int64) {
 	r.lease.carry(&late)
 }
 
-// answered lets those go on that wait for this call.
+// answered wakes the checks that wait for this call.
 func (r *round) answered() {
 	for i := range r.asks {
 		a := &r.asks[i]
@@ -231,8 +231,8 @@ func (r *round) answered() {
 	}
 }
 
-// takeRest decides those for whom too little came, by what was learned, or each
-// by the store.
+// takeRest decides the joined claims that got too few tokens: from the state of their
+// key if that suffices, and by a second store call otherwise.
 func (r *round) takeRest(ctx context.Context) {
 	rest := r.joined[:0]
 	for _, j := range r.joined {
@@ -293,8 +293,8 @@ func (r *round) fail(group int, err error) {
 	r.errs[group] = err
 }
 
-// errorOfAll is the error of a call of the store that decided nothing when
-// nothing was decided here either, and else those of the groups that have one.
+// errorOfAll returns the store's error if no group was decided at all, and a
+// [stint.GroupsError] if only some groups have an error.
 func (r *round) errorOfAll(err error) error {
 	if r.errs == nil {
 		return nil

@@ -16,11 +16,11 @@ import (
 // bucket to C + r·(t + L), so the bucket that the store keeps holds C − r·L; a
 // log of W becomes one of W + L. Windows and quotas need no room.
 //
-// What nodes hold are the parts of the limit: they follow demand, only what is
-// unspent moves, and whoever does not renew them loses them with their time.
+// The tokens that nodes hold are the parts of the limit. Parts follow demand, only
+// unspent tokens move, and a part that is not renewed expires.
 
-// partTime is how long a part lasts at most; partOfTime, in which part of that
-// time a node would use it up.
+// partTime is the longest lifetime of a part. A node takes tokens for 1/partOfTime of
+// the lifetime ahead.
 const (
 	partTime   = 3 * time.Second
 	partOfTime = 3
@@ -156,8 +156,8 @@ func newPart(l stint.Limit) *part {
 	return &part{limit, life.Microseconds()}
 }
 
-// keptBack is how many units of a bucket are kept back, at most a quarter, and
-// a time in which no more than that refill.
+// keptBack returns how many units of a bucket are kept back, at most a quarter, and a
+// time in which no more than that number refills.
 func keptBack(n *stint.Numbers) (units, micros int64) {
 	units = min(refilled(n, partTime.Microseconds()), n.Max/4)
 	time := new(big.Int).Mul(big.NewInt(units*microUnits), big.NewInt(n.Q))
@@ -176,8 +176,8 @@ func refilled(n *stint.Numbers, micros int64) int64 {
 	return product.Div(product, unit).Int64()
 }
 
-// stretch is how much longer a window must be, so that what counts in W − W/S
-// counts in so much more. It divides as the window does.
+// stretch returns how much longer a window must be so that the interval W − W/S grows by
+// at least life. The result divides into the window's buckets.
 func stretch(n *stint.Numbers, life time.Duration) time.Duration {
 	if n.Algorithm == stint.SlidingWindowLog || n.Buckets == 1 {
 		return life

@@ -14,12 +14,13 @@ type shard struct {
 	entries map[name]*entry
 	list    []*entry // the same, to be walked in parts
 	rules   warming
-	callers warming // of limits that callers bring: a flood of those takes no other's place
+	callers warming // limits that callers bring: a flood of them cannot displace the rules' keys
 	count   counts
 	_       [64]byte // no line of it is another's
 }
 
-// warming is which keys of one kind of limit may become hot, and how many are.
+// warming records which keys of one kind of limit may become hot, and counts the hot
+// ones.
 type warming struct {
 	marks     []mark // by the low bits of their hash
 	hot, most int
@@ -35,8 +36,8 @@ func (sh *shard) warming(l stint.Limit) *warming {
 	return &sh.rules
 }
 
-// name is what an entry is found by: what one mode holds is held for too long,
-// or comes from too much, for the other.
+// name is the map key of an entry. It includes the mode, because leased and partitioned
+// tokens have different lifetimes and come from different limits.
 type name struct {
 	limit stint.Limit
 	key   string
@@ -45,7 +46,7 @@ type name struct {
 
 func nameOf(c *stint.Claim) name { return name{c.Limit, c.Key, c.Policy.Consistency} }
 
-// mark is that a key was asked for.
+// mark records a request for a key.
 type mark struct {
 	hash uint32
 	when uint32 // in lease times
@@ -81,8 +82,8 @@ func (s *Store) locate(c *stint.Claim) (*shard, uint64) {
 // find returns the entry of a claim that the shard looks after, or nil.
 func (sh *shard) find(c *stint.Claim) *entry { return sh.entries[nameOf(c)] }
 
-// warms notes that a key was asked for under a limit, and reports whether it was in this
-// lease time or the last one too.
+// warms records a request for a key under a limit, and reports whether the key was
+// already requested in this lease time or the last one.
 func (w *warming) warms(hash uint64, now, time int64) bool {
 	m, when := &w.marks[hash/shards%uint64(len(w.marks))], uint32(now/time)
 	again := m.hash == uint32(hash>>32) && when-m.when <= 1
@@ -90,7 +91,7 @@ func (w *warming) warms(hash uint64, now, time int64) bool {
 	return again
 }
 
-// add looks after the key of a claim.
+// add makes an entry for the key of a claim.
 func (sh *shard) add(c *stint.Claim, size *size, now int64) *entry {
 	e := &entry{claim: *c, size: size, demand: demand{since: now}, place: len(sh.list)}
 	e.claim.Cost = 0
@@ -100,7 +101,7 @@ func (sh *shard) add(c *stint.Claim, size *size, now int64) *entry {
 	return e
 }
 
-// drop no longer looks after a key.
+// drop removes an entry.
 func (sh *shard) drop(e *entry) {
 	delete(sh.entries, nameOf(&e.claim))
 	sh.warming(e.claim.Limit).hot--
