@@ -1,5 +1,6 @@
-// Package leasecheck judges what nodes that lease from one store have admitted,
-// from a merged trace. It shares nothing with the package lease but its promise.
+// Package leasecheck checks the admissions of nodes that lease from one store, by a
+// merged trace, against the bounds that package lease promises. It shares no code with
+// that package.
 package leasecheck
 
 import (

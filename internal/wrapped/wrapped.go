@@ -1,8 +1,8 @@
-// Package wrapped looks at stores that are about to be wrapped by another.
+// Package wrapped inspects a store before another store wraps it.
 //
-// Use it where a store is made around one that a program hands over: to refuse
-// one that is missing, and orders that lose something. It sees through stores
-// that have a method Unwrap, which returns the one that they wrap.
+// Use it in the constructor of a store that wraps a given one, to refuse a missing
+// store and a wrong order of layers. It sees through stores that have a method Unwrap,
+// which returns the store that they wrap.
 package wrapped
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// Missing reports whether there is no store: nil, or a nil pointer in an
-// interface, as of a constructor whose error was not looked at.
+// Missing reports whether the store is nil or a nil pointer in an interface. A
+// constructor whose error was ignored may return such a pointer.
 func Missing(store stint.Store) bool {
 	if store == nil {
 		return true
@@ -22,8 +22,8 @@ func Missing(store stint.Store) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// mostLayers ends the search where a store wraps itself by way of another, as
-// one does that embeds what is made around it.
+// mostLayers bounds the search, because a store may wrap itself by way of another: for
+// example a store that embeds the one made around it.
 const mostLayers = 16
 
 // Layers returns a store, the one that it wraps, and so on.
