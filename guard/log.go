@@ -8,7 +8,7 @@ import (
 	"github.com/stintdev/stint/resilience/breaker"
 )
 
-// tellFailing says once that a server is left alone, and why.
+// tellFailing logs that the breaker of a shard has opened, and why.
 func (s *shards) tellFailing(ctx context.Context, sh *shard, why breaker.Reason) {
 	attrs := []slog.Attr{slog.String("shard", sh.name), slog.String("why", why.String())}
 	if err := sh.failure.Load(); err != nil {

@@ -26,7 +26,7 @@ type call struct {
 	errs      []error // by group of all; nil: there are none
 }
 
-// asked is a claim that the store is asked with, of a key that is looked after.
+// asked is a claim of a key with an entry that goes to the store.
 type asked struct {
 	shard *shard
 	entry *entry
@@ -36,7 +36,7 @@ type asked struct {
 	used  int64 // of what was granted, by those that joined
 }
 
-// joined is a group of one claim that another one asks for.
+// joined is a group of one claim for which another claim asks as extra.
 type joined struct {
 	ask   int // in asks
 	group int // among all

@@ -6,9 +6,9 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// TakeGroups decides the groups, those locally whose claims are all leased and
-// known well enough, and the others in one call to the store. A shadow group
-// goes with the group that it observes.
+// TakeGroups decides a group locally if every claim of it is leased and can be answered
+// from this node's state. It decides all other groups in one call to the store. A shadow
+// group goes with the group that it observes.
 func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	if !s.made() {
 		return errNotMade
@@ -35,8 +35,8 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	return r.send(ctx)
 }
 
-// loosest is the loosest consistency among the claims; Strict too when the room
-// does not suit, which is for the store to say.
+// loosest returns the loosest consistency among the claims. It returns Strict if out has
+// the wrong length, so that the store reports the error.
 func loosest(groups []stint.Group, out []stint.Decision) (found stint.Consistency) {
 	if claimsOf(groups) != len(out) {
 		return stint.Strict
@@ -88,8 +88,8 @@ func (s *Store) round(groups []stint.Group, out []stint.Decision) *round {
 	return r
 }
 
-// mostRoom is for how many claims room is kept: that of a huge call would
-// stay for good.
+// mostRoom bounds the claims for which a pooled round keeps memory. Without the bound,
+// the memory of one huge call would stay forever.
 const mostRoom = 1 << 14
 
 // release keeps the room alone for the next call.
@@ -165,7 +165,7 @@ func (r *round) decideClaim(c *stint.Claim, out *stint.Decision) bool {
 	return true
 }
 
-// refund puts back what was spent from that one on.
+// refund puts back the spent tokens from index from on.
 func (r *round) refund(from int) {
 	for _, s := range r.spent[from:] {
 		s.shard.Lock()
@@ -178,8 +178,8 @@ func (r *round) refund(from int) {
 	r.spent = r.spent[:from]
 }
 
-// uncount has the pace of what was spent be as before: it is counted when the
-// store is asked.
+// uncount undoes the demand update of the spent claims, because the call to the store
+// counts them again.
 func (r *round) uncount() {
 	for _, s := range r.spent {
 		s.shard.Lock()

@@ -6,8 +6,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// pass takes to the store what no lease can answer. A peek sees what this node
-// holds, and a reset drops it.
+// pass sends a claim that no lease can answer to the store. A peek includes the tokens
+// that this node holds. A reset drops them.
 func (s *Store) pass(ctx context.Context, c *stint.Claim) (stint.Decision, error) {
 	if c.Cost == stint.Forget {
 		s.forget(c)
@@ -17,8 +17,8 @@ func (s *Store) pass(ctx context.Context, c *stint.Claim) (stint.Decision, error
 	return d, err
 }
 
-// passed adds to the store's answer what this node holds, and drops what was
-// asked for while a reset was on its way.
+// passed adds the tokens that this node holds to a peek's answer. After a reset it drops
+// the tokens that arrived during the call.
 func (s *Store) passed(c *stint.Claim, d *stint.Decision) {
 	switch {
 	case c.Cost == stint.Forget:
