@@ -4,56 +4,56 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// batch is groups on their way to one script call, and back as decisions. It
-// is for one goroutine at a time; reset makes it ready for the next call,
-// whatever became of the last.
+// batch encodes groups into one script call and decodes the reply into decisions. It
+// is used by one goroutine at a time. reset makes it ready for the next call,
+// whatever the outcome of the last one.
 type batch struct {
 	encoding *encoding
 	keys     keySet
 	limits   []*compiled
-	numberOf map[*compiled]int // of limits
+	numberOf map[*compiled]int // index in limits
 	lines    []line
 	groups   []lineGroup
-	plain    bool // bucket.lua or one.lua will do: each line a plain bucket, and a key of its own
+	plain    bool // bucket.lua or one.lua suffices: each line is a plain bucket with a key of its own
 
-	order   []int             // of keys, as the script gets them
+	order   []int             // key numbers in the order in which the script gets them
 	closed  [classes + 1]bool // classes of callers' limits that refuse new states
 	sentAt  int64             // by the clock of the callers' account
-	starts  []int             // of each limit in order; for take.lua, the place of each key
+	starts  []int             // start of each limit in order; for take.lua, the position of each key
 	args    []byte
-	names   []string // of keys
+	names   []string // the keys as strings
 	argv    [1]string
-	firstOn []int // lines, by key
+	firstOn []int // by key: the first line on it
 
-	claims []stint.Claim // of one group
+	claims []stint.Claim // buffer for the claims of one group
 	data   []byte        // the reply
 	states []stint.State // by key
 	faults []error       // by key
 }
 
-// line is one claim as a script gets it, times over.
+// line is one claim as the script gets it, on behalf of one or more callers.
 type line struct {
 	claim *stint.Claim
 	limit *compiled
-	key   int // number
-	index int // of limit
-	times int // callers that ask the same
+	key   int // number of the key
+	index int // index of the limit in the batch
+	times int // number of callers with this claim
 }
 
-// lineGroup is lines decided together: a group of a call.
+// lineGroup is the lines of one group, which are decided together.
 type lineGroup struct {
 	first, lines int
 	flags        groupFlags
 }
 
-// groupFlags tell a script how a group's charge depends on others.
+// groupFlags tell the script where a group ends and when it is charged.
 type groupFlags uint8
 
 const (
-	lastOfGroup groupFlags = 1 << iota // on its last line
-	following                          // charged only if the nearest group before that has no such flag was admitted
+	lastOfGroup groupFlags = 1 << iota // set on the last line of a group
+	following                          // charged only if the nearest earlier group without this flag was admitted
 	dryGroup                           // never charged
-	noNewState                         // on a line: refused if it would make a state
+	noNewState                         // set on a line: refuse the group if the line would create a state
 )
 
 func (e *encoding) newBatch() *batch {
@@ -73,10 +73,10 @@ func (b *batch) reset() {
 	b.firstOn, b.plain = b.firstOn[:0], true
 }
 
-// add appends a valid group, whose claims stay as they are until the batch is
-// reset, and returns its number. With dry set it is decided and not charged. A
-// group that is Shadow follows the nearest group before it in the batch that
-// is not.
+// add appends a valid group and returns its number. The caller must not change the
+// claims until the batch is reset. If dry is set, the group is decided but not
+// charged. A shadow group follows the nearest earlier group of the batch that is not
+// a shadow group.
 func (b *batch) add(g *stint.Group, dry bool) int {
 	group := lineGroup{first: len(b.lines), lines: len(g.Claims)}
 	switch {
@@ -101,16 +101,17 @@ func plainBucket(g *stint.Group, dry bool) bool {
 	return quickClaim(&g.Claims[0])
 }
 
-// quickClaim reports whether they can decide a claim that stands alone. The
-// accounts of callers' limits are take.lua's.
+// quickClaim reports whether bucket.lua and one.lua can decide a group of this one
+// claim. Only take.lua reports what the account of callers' limits needs.
 func quickClaim(c *stint.Claim) bool {
 	return c.Cost >= 0 && c.Extra == 0 && c.Limit.Algorithm() <= stint.GCRA && !c.Limit.FromCaller()
 }
 
 func (b *batch) addLine(c *stint.Claim) {
 	limit, index := b.limitOf(c.Limit)
-	// Should two limits have one hash, against all odds, then a script still
-	// takes their keys for two, and does not read one's state as the other's.
+	// The key set compares keys with the limit's shape appended. If two limits of
+	// different shapes had the same hash, they would still count as two keys, and
+	// the state of one would not be read as the state of the other.
 	b.keys.text = append(b.encoding.appendKey(b.keys.text, c.Key, limit.mark, limit.hash), limit.shape...)
 	key, fresh := b.keys.add()
 	if fresh {
@@ -120,8 +121,8 @@ func (b *batch) addLine(c *stint.Claim) {
 	b.lines = append(b.lines, line{claim: c, limit: limit, key: key, index: index, times: 1})
 }
 
-// limitOf returns a limit's numbers and its own number in the batch. Mostly it
-// is that of the line before.
+// limitOf returns the compiled limit and its index in the batch. Most lines have the
+// same limit as the line before, so that one is checked first.
 func (b *batch) limitOf(l stint.Limit) (*compiled, int) {
 	if n := len(b.lines); n > 0 && b.lines[n-1].claim.Limit == l {
 		return b.lines[n-1].limit, b.lines[n-1].index
@@ -136,8 +137,8 @@ func (b *batch) limitOf(l stint.Limit) (*compiled, int) {
 	return c, index
 }
 
-// again has a group of one claim that asks for nothing but a cost of at least
-// 0 be asked for by one caller more. They are served in order.
+// again adds one more caller to a group of one claim with a cost of at least 0 and no
+// extra. The callers of a line are served in order.
 func (b *batch) again(group int) {
 	b.lines[b.groups[group].first].times++
 }

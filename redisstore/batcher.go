@@ -9,48 +9,50 @@ import (
 	"time"
 )
 
-// batcher carries the calls for one server. While flights are in the air the
-// calls that come wait in a queue, and the next flight takes all of them that
-// fit into one script call: the busier the server, the more checks share a
-// round trip. When nothing is in the air a call leaves at once.
+// batcher combines many callers' calls to one server into batches, one round trip
+// each. While the maximum of batches is in flight, new calls wait in a queue. The
+// next batch takes all queued calls that fit into one script call, so the busier
+// the server is, the more checks share a round trip. Below that maximum, and if no
+// batch is about to be sent, a call is sent at once.
 //
-// At most maxFlights flights are in the air, whatever the server does, so a
-// server that freezes holds at most so many times maxLines claims; a call that
-// still waits can leave the queue, and is then certain not to be sent.
+// At most maxInFlight batches are in flight, whatever the server does. A frozen
+// server therefore holds at most maxInFlight times maxLines claims. A caller whose
+// call is still queued can withdraw it; a withdrawn call is certain not to be sent.
 type batcher struct {
 	sender   sender
 	store    *Store
 	replicas uint8
-	full     atomic.Bool // no flight may leave; written under the lock
+	full     atomic.Bool // a new call must queue; written under mu
 
 	mu struct {
 		sync.Mutex
 
 		first, last *call
 		waiting     int
-		sent        int         // flights in the air, or boarding
-		queueing    int         // of them: about to leave with those who wait
-		idle        []*inFlight // landed, kept for the next departure
-		singles     []*single   // likewise
+		sent        int         // batches in flight or about to be sent
+		queueing    int         // of those, the ones about to be sent with the queued calls
+		idle        []*inFlight // finished batches, kept for reuse
+		singles     []*single   // finished singles, kept for reuse
 	}
 }
 
 const (
-	// maxInFlight in the air: while one is at the server, another is read and
-	// written by the client.
+	// maxInFlight is the maximum of batches in flight. With two, the client encodes
+	// and decodes one while the server runs the other.
 	maxInFlight = 2
-	// maxLines is how many claims one script call takes, but for a single
-	// group that has more: more save no time, and hold up everybody else.
+	// maxLines is the maximum of claims in one script call, unless a single call
+	// has more. A larger batch saves no time and delays other callers.
 	maxLines = 256
-	// worthParting is how many calls are worth two flights.
+	// worthParting is the queue length from which the queue is split in two batches.
 	worthParting = 16
 )
 
-// batchers are those of one server, by the number of replicas that claims ask for,
-// so that waiting for replicas holds up nobody else. The zero value is ready.
+// batchers are the batchers of one server, indexed by the number of replicas that
+// claims ask for. Claims that wait for replicas thus do not delay other claims. The
+// zero value is ready for use.
 type batchers [math.MaxUint8 + 1]atomic.Pointer[batcher]
 
-// of returns the lane for a number of replicas.
+// of returns the batcher for a number of replicas, and makes it on first use.
 func (ls *batchers) of(n sender, s *Store, replicas uint8) *batcher {
 	if l := ls[replicas].Load(); l != nil {
 		return l
@@ -63,9 +65,10 @@ func newBatcher(n sender, s *Store, replicas uint8) *batcher {
 	return &batcher{sender: n, store: s, replicas: replicas}
 }
 
-// send has a call leave as soon as a flight may. When one may at once, the
-// caller flies it itself where it can: a lone check is not handed around, which
-// would take it half as long again.
+// send sends a call at once if a batch may be sent, and queues it otherwise. If
+// itself is set and the caller can wait for the reply, send does the round trip in
+// the caller's goroutine. Handing a lone call to another goroutine would take half
+// as long again.
 func (l *batcher) send(ctx context.Context, c *call, itself bool) {
 	c.batcher = l
 	if !c.keep && ctx.Done() != nil {
@@ -94,12 +97,12 @@ func (l *batcher) send(ctx context.Context, c *call, itself bool) {
 	}
 }
 
-// patience is how much later than it was cancelled a call may end that has a
-// deadline too.
+// patience bounds how long after its cancellation a call with a deadline may end.
 const patience = 100 * time.Millisecond
 
-// patient reports whether a caller can wait for a flight of its own: the
-// connection notices that a deadline ends, and not a cancel.
+// patient reports whether a caller may do the round trip in its own goroutine. The
+// connection observes a deadline but not a cancellation, so patient returns true
+// only if ctx cannot end or if its deadline is less than patience away.
 func patient(ctx context.Context) bool {
 	if ctx.Done() == nil {
 		return true
@@ -108,7 +111,8 @@ func patient(ctx context.Context) bool {
 	return ok && time.Until(deadline) < patience
 }
 
-// fly makes flights for as long as calls wait. The first has boarded.
+// fly sends f, which already has its calls, and then batches of queued calls until
+// the queue is empty.
 func (l *batcher) fly(f *inFlight) {
 	for more := true; more; more = l.queue(f) {
 		f.fly(context.Background())
@@ -117,9 +121,11 @@ func (l *batcher) fly(f *inFlight) {
 	}
 }
 
-// linger lets those who were answered ask again before the next flight leaves:
-// for as long as more do and fit, and no longer. They go with it: a flight of
-// their own would take a few, and the server's time for a call.
+// linger lets callers that were just answered send their next call before the next
+// batch is taken from the queue. It yields the processor while the queue still
+// grows and the batch has room. Without it the first callers to come back would
+// fill a small batch of their own, which costs the server as much time per script
+// call as a large one. While linger runs, new calls queue.
 func (l *batcher) linger() {
 	l.announce(1)
 	defer l.announce(-1)
@@ -128,7 +134,8 @@ func (l *batcher) linger() {
 	}
 }
 
-// countLocked counts flights in the air and those about to leave.
+// countLocked adds to the number of batches in flight and to the number of those
+// about to be sent with the queued calls, and updates full.
 func (l *batcher) countLocked(aloft, boarding int) {
 	l.mu.sent += aloft
 	l.mu.queueing += boarding
@@ -147,8 +154,8 @@ func (l *batcher) waiting() int {
 	return l.mu.waiting
 }
 
-// queue fills a flight with the calls that wait, but for those whose callers
-// are about to leave. When none does, the flight is over.
+// queue fills f with queued calls, except those whose context has ended. It returns
+// false if f stays empty; f is then idle.
 func (l *batcher) queue(f *inFlight) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,10 +169,11 @@ func (l *batcher) queue(f *inFlight) bool {
 	return len(f.calls) > 0
 }
 
-// queueLocked parts many calls between this flight and another, so that the
-// server has one to work on while the client reads and writes the other. That
-// holds for equal calls too: the server is quick with their one line, and the
-// client would wait for it.
+// queueLocked fills f from the queue. If the queue is long and another batch may be
+// sent, it splits the calls between f and that batch, so that the server runs one
+// while the client encodes and decodes the other. Splitting helps equal calls too,
+// although they share one line: the server is fast with that line, and the client
+// would otherwise wait for it.
 func (l *batcher) queueLocked(f *inFlight) {
 	if l.mu.sent == maxInFlight || l.mu.waiting < worthParting {
 		l.fillLocked(f, maxLines)
@@ -180,8 +188,8 @@ func (l *batcher) queueLocked(f *inFlight) {
 	}
 }
 
-// fillLocked boards calls while there is room for their claims, and reports
-// whether any did.
+// fillLocked moves queued calls to f while there is room for their claims, and
+// reports whether f has any call. The first call always fits.
 func (l *batcher) fillLocked(f *inFlight, room int) bool {
 	now := time.Now()
 	for c := l.mu.first; c != nil; {
@@ -206,7 +214,8 @@ func (l *batcher) takeLocked(f *inFlight, c *call) {
 	f.calls = append(f.calls, c)
 }
 
-// land wakes the callers of a flight, in the order they came.
+// land wakes the callers of a batch in the order in which they came, recycles
+// abandoned calls and resets the batch.
 func (l *batcher) land(f *inFlight) {
 	l.mu.Lock()
 	for i, c := range f.calls {
@@ -226,9 +235,10 @@ func (l *batcher) land(f *inFlight) {
 	f.reset()
 }
 
-// leave takes a call whose caller gives up out of the queue, or else notes
-// that nobody waits for it. It returns what became of the call, and whether the
-// server has charged it and replicas are waited for.
+// leave is called when the caller of c gives up. It removes a queued call from the
+// queue, unless the call must be sent anyway, and marks any other unfinished call as
+// abandoned. It returns the call's state, and whether the server has charged the
+// call and only the wait for replicas is left.
 func (l *batcher) leave(c *call) (state callState, charged bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -241,7 +251,7 @@ func (l *batcher) leave(c *call) (state callState, charged bool) {
 		l.store.calls.put(c)
 		return dropped, false
 	case c.state == sent:
-		charged = c.charged.Load() // read before the flight may recycle the call
+		charged = c.charged.Load() // read before the batch may recycle the call
 		c.state = abandoned
 		return abandoned, charged
 	default:

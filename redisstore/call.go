@@ -10,34 +10,34 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// call is what one caller asks of one lane: groups of one slot, decided in
-// order. It owns copies of the claims and room for the answers, because a
-// flight may still read and write them after its caller has left.
+// call is one caller's request to one batcher: groups of one slot, decided in order.
+// It owns copies of the claims and space for the answers, because the batch may
+// still read and write them after the caller has given up.
 type call struct {
 	batcher  *batcher
 	slot     uint16
-	replicas uint8           // that must have what is charged
-	keep     bool            // sent even when its caller has left
-	slow     bool            // beyond the quick script
-	charged  atomic.Bool     // the server has answered, and replicas are waited for
+	replicas uint8           // number of replicas that must confirm a charge
+	keep     bool            // sent even if its caller gives up
+	slow     bool            // needs take.lua; bucket.lua cannot decide it
+	charged  atomic.Bool     // the server has charged it and the wait for replicas is left
 	ctx      context.Context //nolint:containedctx // of the caller, for as long as it waits; nil: none that ends
 	groups   []asked         // at least one
 	claims   []stint.Claim   // of all groups
 
-	out  []stint.Decision // one a claim
-	errs []error          // one a group
+	out  []stint.Decision // one per claim
+	errs []error          // one per group
 
-	done chan struct{} // holds one: the call has landed
-	own  bool          // its caller flies it: nobody need be told
+	done chan struct{} // receives one value when the call is answered; its capacity is 1
+	own  bool          // the caller does the round trip itself, so done is not used
 
-	// Guarded by the lock of the lane.
+	// Guarded by the batcher's mu.
 	state      callState
-	alone      bool  // kept, and its caller has left
+	alone      bool  // keep is set and the caller has given up
 	prev, next *call // in the queue
 
-	same *call // in a flight: the next call that travels on the same line
+	same *call // in a batch: the next call that shares the same line
 
-	one struct { // room for one claim, which most calls have, beside the rest
+	one struct { // inline space for one claim, which suffices for most calls
 		group    [1]asked
 		claim    [1]stint.Claim
 		decision [1]stint.Decision
@@ -49,13 +49,13 @@ type call struct {
 type asked struct {
 	stint.Group
 
-	dry      bool  // decide, charge nothing
-	replicas uint8 // that must have what it charges; 0: none
+	dry      bool  // decide without charging
+	replicas uint8 // number of replicas that must confirm a charge
 }
 
-// replicasOf returns how many replicas must have what a group charges. A group
-// that charges nothing asks for none; neither does a shadow group, which must
-// not hold up the group that it observes.
+// replicasOf returns how many replicas must confirm the charge of a group. It
+// returns 0 for a group that charges nothing, and for a shadow group, which must not
+// delay the group that it observes.
 func replicasOf(g *stint.Group) (n uint8) {
 	if g.Shadow {
 		return 0
@@ -73,18 +73,18 @@ func replicasOfClaim(c *stint.Claim) uint8 {
 	return 0
 }
 
-// callState is where a call is.
+// callState is the progress of a call.
 type callState uint8
 
 const (
-	queued    callState = iota // certain not to be sent while it is there
-	dropped                    // left the queue without being sent
+	queued    callState = iota // in the queue: not sent yet
+	dropped                    // removed from the queue: never sent
 	sent                       // sent, or about to be
-	abandoned                  // aloft, and its caller has left: the flight recycles it
-	landed                     // answered: done holds the word
+	abandoned                  // sent, and its caller has given up: the batch recycles it
+	landed                     // answered
 )
 
-// callPool keeps calls between their uses.
+// callPool keeps calls for reuse.
 type callPool struct{ pool sync.Pool }
 
 func (p *callPool) get() *call {
@@ -96,9 +96,9 @@ func (p *callPool) get() *call {
 	return c
 }
 
-// put takes back a call that no lane and no caller holds.
+// put recycles a call. Neither a batcher nor a caller may hold it.
 func (p *callPool) put(c *call) {
-	if len(c.claims) == 1 && len(c.groups) == 1 { // clear is slow with so few
+	if len(c.claims) == 1 && len(c.groups) == 1 { // clear is slow for one element
 		c.claims[0], c.groups[0], c.errs[0] = stint.Claim{}, asked{}, nil
 	} else {
 		c.letGo()
@@ -113,12 +113,13 @@ func (p *callPool) put(c *call) {
 	p.pool.Put(c)
 }
 
-// letGo forgets the claims of many.
+// letGo clears a call of several claims or groups, so that the pool holds no
+// references to them.
 func (c *call) letGo() {
 	clear(c.claims)
 	clear(c.groups)
 	clear(c.errs)
-	clear(c.one.claim[:]) // from where the first may have moved away
+	clear(c.one.claim[:]) // append may have moved the slices away from one
 	clear(c.one.group[:])
 }
 
@@ -136,7 +137,7 @@ func (c *call) add(a asked) {
 	}
 }
 
-// addOne is add for a group of one claim, the first and last of the call.
+// addOne is add for a call of one group with one claim.
 func (c *call) addOne(claim *stint.Claim) {
 	c.claims, c.groups = c.claims[:1], c.groups[:1]
 	c.out, c.errs = c.out[:1], c.errs[:1]
@@ -145,21 +146,21 @@ func (c *call) addOne(claim *stint.Claim) {
 	c.groups[0].replicas = c.replicas
 }
 
-// plain reports whether equal calls may travel as one line: the script
-// charges as many of them as fit, and they are served in order.
+// plain reports whether equal calls may share one line of the batch. For such a line
+// the script charges as many of the calls as fit, in order.
 func (c *call) plain() bool {
 	if len(c.claims) != 1 || len(c.groups) != 1 || c.groups[0].dry || c.groups[0].Shadow {
 		return false
 	}
 	claim := &c.claims[0]
 	if claim.MaxDelay != 0 && claim.Limit.Algorithm() == stint.LeakyBucket {
-		return false // the script reads one bound a line, and callers rarely share theirs
+		return false // the script reads one bound per line, and callers rarely have the same
 	}
 	return claim.Cost > 0 && claim.Extra == 0
 }
 
-// lack is the error of the groups that ask for replicas and were charged, when
-// too few replicas have it.
+// lack sets err on the groups that asked for replicas and were charged. The caller
+// has found that too few replicas confirmed the charge.
 func (c *call) lack(err error) {
 	out := c.out
 	for i := range c.groups {
@@ -171,8 +172,8 @@ func (c *call) lack(err error) {
 	}
 }
 
-// wait returns when the call has landed, or when ctx ends. In the first case
-// the caller puts the call back; in the second it must not touch it again.
+// wait returns nil when the call is answered, or an error when ctx ends. With nil
+// the caller recycles the call; with an error it must not touch the call again.
 func (c *call) wait(ctx context.Context) error {
 	stop := ctx.Done()
 	switch {
@@ -190,18 +191,20 @@ func (c *call) wait(ctx context.Context) error {
 	}
 }
 
-// waits reports whether a call's caller is not about to leave.
+// waits reports whether the caller still waits at now. It returns false if the
+// caller's context has ended or its deadline has passed.
 func (c *call) waits(now time.Time) bool {
 	if c.ctx == nil {
 		return true
 	}
 	if deadline, ok := c.ctx.Deadline(); ok && !now.Before(deadline) {
-		return false // and its timer is about to say so
+		return false // the context's own timer may be late
 	}
 	return c.ctx.Err() == nil
 }
 
-// leave ends the wait of a caller whose context has ended.
+// leave ends the wait of a caller whose context has ended. It returns nil if the call
+// was answered in the meantime.
 func (c *call) leave(ctx context.Context) error {
 	switch state, charged := c.batcher.leave(c); {
 	case state == landed:
@@ -220,7 +223,7 @@ func endedUnsent(ctx context.Context) *stint.Error {
 	return ended(ctx, "the caller's time was over before the check was sent: nothing was charged")
 }
 
-// ended is the error of a context that ended before there was a decision.
+// ended returns the error of a check whose context ended before it was decided.
 func ended(ctx context.Context, problem string) *stint.Error {
 	err := ctx.Err()
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -8,10 +8,10 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// TakeGroups decides the groups one after the other, each atomically, and
-// writes one decision per claim into out. Groups are sent together where that
-// changes nothing. On a Cluster a group whose keys are of several slots is
-// atomic up to a round trip: the package comment says how.
+// TakeGroups decides the groups in order, each atomically, and writes one decision
+// per claim into out. It sends groups together if that does not change a decision.
+// On a Cluster a group with keys in several slots is not strictly atomic: see the
+// package comment.
 func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	if !s.made() {
 		return errNotMade
@@ -29,38 +29,40 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	return p.end()
 }
 
-// plan is one run over groups: which of them travel together, and which wait
-// for the answer to others. Groups of one slot are one call, decided in order.
+// plan is one run over the groups of TakeGroups. It decides which groups are sent
+// together and which must wait for the answer to earlier groups. Groups in one slot
+// form one call and are decided in order.
 type plan struct {
 	store  *Store
 	ctx    context.Context //nolint:containedctx // a plan lives as long as the call that it is of
 	groups []stint.Group
 	out    []stint.Decision
-	errs   []error // by group; nil while there is none
-	dry    bool    // decide only
-	keep   bool    // send although ctx has ended
+	errs   []error // by group; nil while no group has failed
+	dry    bool    // decide without charging
+	keep   bool    // send even if ctx has ended
 
-	calls  []*call // to be sent, one a slot
+	calls  []*call // to be sent, one for each slot and number of replicas
 	unsent []sending
-	left   []error // by call: why it was left
+	left   []error // by call: why the plan gave it up, or nil
 	leader leader
 }
 
-// sending is a group on its way: where its answers will be, and where they go.
+// sending locates a group of an unsent call, so that its answers can be copied from
+// the call to the plan.
 type sending struct {
-	index, first   int // of the group and of its first claim, in the plan
-	claims         int
-	call           int // of the plan
-	group, fromOut int // in the call
+	index, first   int // index in the plan of the group and of its first claim
+	claims         int // number of claims
+	call           int // index of the call in the plan
+	group, fromOut int // index in the call of the group and of its first decision
 }
 
-// leader is the nearest group before that is not Shadow; those that are follow
-// it.
+// leader is the nearest earlier group that is not a shadow group. Shadow groups are
+// charged only if their leader was admitted.
 type leader struct {
 	index, first int
 	slot         uint16
 	replicas     uint8 // of its call
-	known        bool  // it was decided, or there is none
+	known        bool  // the leader was decided, or there is none
 	admitted     bool
 }
 
@@ -74,7 +76,7 @@ func (s *Store) plan(ctx context.Context, groups []stint.Group, out []stint.Deci
 	return p
 }
 
-// end returns the errors and the plan to its pool.
+// end returns the errors of the groups and recycles the plan.
 func (p *plan) end() (err error) {
 	if p.errs != nil {
 		err = &stint.GroupsError{Errs: p.errs}
@@ -93,7 +95,8 @@ func (p *plan) run() {
 	p.flush()
 }
 
-// take puts a group on its way.
+// take adds a group to the call of its slot. It first flushes the unsent calls if the
+// group depends on their answers. A group in several slots is decided at once.
 func (p *plan) take(index, first int) {
 	a := asked{Group: p.groups[index], dry: p.dry}
 	if !p.dry {
@@ -114,7 +117,7 @@ func (p *plan) take(index, first int) {
 	l.slot, one = p.store.slotOf(a.Claims)
 	shadow := a.Shadow
 	if l.replicas = a.replicas; shadow && !p.leader.known {
-		l.replicas = p.leader.replicas // it travels with its leader, if it can
+		l.replicas = p.leader.replicas // so that it can share the leader's call
 	}
 	if one && p.overtakes(&a.Group, l.slot, l.replicas) {
 		p.flush()
@@ -122,7 +125,7 @@ func (p *plan) take(index, first int) {
 	if shadow {
 		p.follow(&a, l.slot, one)
 	}
-	if !a.Shadow { // it does not travel with its leader
+	if !a.Shadow { // it does not share the leader's call
 		l.replicas = a.replicas
 	}
 	if one {
@@ -142,8 +145,10 @@ func (p *plan) lead(shadow bool, l leader) {
 	}
 }
 
-// follow makes a shadow group one that needs no leader, unless it travels with
-// it.
+// follow prepares a shadow group. If the group can share the leader's call, the
+// script applies the leader's result. Otherwise follow waits for the leader's answer
+// and turns the shadow group into a normal one, which is dry unless the leader was
+// admitted.
 func (p *plan) follow(a *asked, slot uint16, one bool) {
 	if !p.leader.known && (!one || slot != p.leader.slot) {
 		p.flush()
@@ -153,7 +158,7 @@ func (p *plan) follow(a *asked, slot uint16, one bool) {
 	}
 }
 
-// add puts a group of one slot into the call of that slot.
+// add appends a group in one slot to the call of that slot.
 func (p *plan) add(a asked, at leader) {
 	i := p.callOf(at.slot, at.replicas)
 	c := p.calls[i]
@@ -161,7 +166,7 @@ func (p *plan) add(a asked, at leader) {
 	c.add(a)
 }
 
-// size is the claims of the fullest call.
+// size returns the number of claims of the largest unsent call.
 func (p *plan) size() (claims int) {
 	for _, c := range p.calls {
 		claims = max(claims, len(c.claims))
@@ -169,8 +174,8 @@ func (p *plan) size() (claims int) {
 	return claims
 }
 
-// callOf returns the call of a slot and a number of replicas: groups that wait
-// for replicas do not hold up others.
+// callOf returns the index of the call for a slot and a number of replicas. Groups
+// that wait for replicas have a call of their own and do not delay other groups.
 func (p *plan) callOf(slot uint16, replicas uint8) int {
 	for i, c := range p.calls {
 		if c.slot == slot && c.replicas == replicas {
@@ -183,9 +188,9 @@ func (p *plan) callOf(slot uint16, replicas uint8) int {
 	return len(p.calls) - 1
 }
 
-// overtakes reports whether a group could be decided before one that comes
-// first and shares the state of a key with it, because another call of the same
-// slot has that one.
+// overtakes reports whether a group could be decided before an earlier group that
+// uses the same state. That can happen if the earlier group is in another call of the
+// same slot.
 func (p *plan) overtakes(g *stint.Group, slot uint16, replicas uint8) bool {
 	for _, c := range p.calls {
 		if c.slot != slot || c.replicas == replicas {
@@ -200,7 +205,7 @@ func (p *plan) overtakes(g *stint.Group, slot uint16, replicas uint8) bool {
 	return false
 }
 
-// flush sends what is to be sent and waits for the answers.
+// flush sends the unsent calls, waits for them and collects the answers.
 func (p *plan) flush() {
 	if len(p.calls) == 0 {
 		return
@@ -221,7 +226,8 @@ func (p *plan) flush() {
 	}
 }
 
-// sendCalls returns when each call has landed or was left.
+// sendCalls sends the calls and returns when each is answered or given up. left then
+// has the reason for each call that was given up.
 func (p *plan) sendCalls() {
 	p.left = p.left[:0]
 	if !p.keep && p.ctx.Err() != nil {
@@ -238,7 +244,7 @@ func (p *plan) sendCalls() {
 	}
 }
 
-// collect takes over the answers to a group.
+// collect copies a group's decisions or error from its call to the plan.
 func (p *plan) collect(s *sending) {
 	if err := p.left[s.call]; err != nil {
 		p.fail(s.index, err)

@@ -6,25 +6,25 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// sender carries script calls to one server and returns when each has a reply
-// or the time for it is over.
+// sender sends script calls to one server. call returns when each of them has a
+// reply or an error, which includes a timeout.
 type sender interface {
 	call(ctx context.Context, calls []invocation, replies []reply)
 }
 
-// inFlight is the calls that travel together: one script call a slot. It is used
-// by one goroutine at a time, and again and again.
+// inFlight is one batch: the calls that share a round trip, as one script call for
+// each slot and script. It is used by one goroutine at a time, and is reused.
 type inFlight struct {
 	batcher     *batcher
 	encoding    *encoding
 	calls       []*call
-	parts       []*part // in use, or kept for later use
+	parts       []*part // the first used are in use; the others are kept for reuse
 	used        int
 	invocations []invocation
 	replies     []reply
 }
 
-// fly sends the calls and fills in their answers.
+// fly sends the calls, waits for the replies and stores the answers in the calls.
 func (f *inFlight) fly(ctx context.Context) {
 	for _, c := range f.calls {
 		f.part(c).take(c, len(f.calls) > 1)
@@ -43,8 +43,8 @@ func (f *inFlight) fly(ctx context.Context) {
 	}
 }
 
-// part returns the part that a call travels in. Few slots share a flight, or
-// few calls.
+// part returns the part that a call belongs to. A linear search suffices: a batch
+// has either few slots or few calls.
 func (f *inFlight) part(c *call) *part {
 	for _, p := range f.parts[:f.used] {
 		if p.slot == c.slot && p.slow == c.slow {
@@ -60,7 +60,7 @@ func (f *inFlight) part(c *call) *part {
 	return p
 }
 
-// reset empties a flight for its next departure.
+// reset empties a batch for reuse.
 func (f *inFlight) reset() {
 	for _, p := range f.parts[:f.used] {
 		p.reset(f.encoding)
@@ -72,30 +72,30 @@ func (f *inFlight) reset() {
 	f.invocations, f.replies = f.invocations[:0], f.replies[:0]
 }
 
-// part is the calls of a flight for one slot that travel by the same script:
-// those that need more than the quick one do not slow down the others.
+// part is the calls of a batch that share one slot and one kind of script. Calls that
+// need take.lua are separate, so that they do not slow down the others.
 type part struct {
 	slot    uint16
-	slow    bool // beyond the quick script
+	slow    bool // needs take.lua
 	failed  bool
 	batch   *batch
 	entries []entry
 	equal   map[sameness]int // entries of plain calls
-	latest  sameness         // what was last looked up there, and
-	at      int              // where it was
-	claims  int              // of the calls
-	groups  int              // of the entries
+	latest  sameness         // the last key looked up in equal
+	at      int              // the entry of latest
+	claims  int              // number of claims of the calls
+	groups  int              // number of groups of the entries
 	out     []stint.Decision
 	errs    []error
 }
 
-// entry is one call, or several equal plain ones that travel as one line.
+// entry is one call, or several equal plain calls that share one line.
 type entry struct {
 	first, last *call
-	group       int // of the batch; the first, when the call has several
+	group       int // number in the batch of the call's first group
 }
 
-// sameness is what makes plain calls equal.
+// sameness is the map key under which plain calls are equal.
 type sameness struct {
 	key   string
 	limit stint.Limit
@@ -104,8 +104,8 @@ type sameness struct {
 
 func newPart(e *encoding) *part { return &part{batch: e.newBatch(), equal: map[sameness]int{}} }
 
-// take adds a call to the part. among says that others travel too, which may
-// be its equals.
+// take adds a call to the part. among says that the batch has other calls too, some
+// of which may be equal to c.
 func (p *part) take(c *call, among bool) {
 	p.claims += len(c.claims)
 	if !among || !c.plain() {
@@ -114,7 +114,7 @@ func (p *part) take(c *call, among bool) {
 	}
 	claim := &c.claims[0]
 	same := sameness{claim.Key, claim.Limit, claim.Cost}
-	if same != p.latest || len(p.entries) == 0 { // a hot key's calls come in a row
+	if same != p.latest || len(p.entries) == 0 { // calls on a hot key come in runs
 		at, ok := p.equal[same]
 		if !ok {
 			at = len(p.entries)
@@ -141,8 +141,8 @@ func (p *part) append(c *call) {
 	p.entries = append(p.entries, e)
 }
 
-// read hands the answers of a reply to the calls, equal ones in the order
-// they came.
+// read decodes a reply into the answers of the calls. Equal calls get theirs in the
+// order in which they came.
 func (p *part) read(r *reply, replicas uint8) {
 	if r.err != nil {
 		if mayHaveRun(r.err) {
@@ -166,7 +166,7 @@ func (p *part) read(r *reply, replicas uint8) {
 	}
 }
 
-// noteCharged tells the calls that the server has answered, and that they wait
+// noteCharged marks the calls as charged: the server has answered and they now wait
 // for its replicas.
 func (p *part) noteCharged() {
 	for _, e := range p.entries {
@@ -176,7 +176,7 @@ func (p *part) noteCharged() {
 	}
 }
 
-// lack tells those whose charge too few replicas have.
+// lack sets err on the calls whose charge too few replicas have confirmed.
 func (p *part) lack(err error) {
 	for _, e := range p.entries {
 		for c := e.first; c != nil; c = c.same {
@@ -209,8 +209,8 @@ func (p *part) reset(e *encoding) {
 	p.entries, p.claims, p.groups = p.entries[:0], 0, 0
 }
 
-// grow returns a slice of n zero elements in the room of another where that
-// suffices.
+// grow returns a slice of n zero elements, and reuses the memory of s if its
+// capacity suffices.
 func grow[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)

@@ -13,88 +13,88 @@ import (
 	"github.com/stintdev/stint/internal/secret"
 )
 
-// Topology is how the servers of a store belong together.
+// Topology is how a store's servers are deployed.
 type Topology uint8
 
 // The topologies.
 const (
 	// Single is one server.
 	Single Topology = iota
-	// Cluster is keys spread over several masters. All limits of one identity
-	// are on one of them, so that a group of them is atomic. A group of several
-	// identities is charged at each and given back where another one denies:
-	// for up to one round trip others may see those charges, and what a bucket
-	// would have refilled meanwhile is lost to it; a charge whose outcome is
-	// unknown stays. While a slot is on its way to another master, a script
-	// call with keys on both sides waits, for at most Options.Timeout.
+	// Cluster is several masters with the keys spread over them. One master has
+	// all limits of an identity, so a group on one identity is atomic. A group on
+	// several identities is charged at each master and refunded if one of them
+	// denies it. For up to one round trip other callers may see those charges, and
+	// a charged bucket loses what it would have refilled in that time. A charge
+	// whose outcome is unknown stays. While a slot migrates, a script call with
+	// keys on both masters waits, for at most Options.Timeout.
 	Cluster
-	// Sentinel is one master at a time, which sentinels name. Replication is
-	// asynchronous: what the old master had not passed on when it failed is
-	// forgotten (see Policy.Replicas).
+	// Sentinel is one master at a time, named by sentinels. Replication is
+	// asynchronous: a failover loses the writes that the old master had not
+	// replicated (see Policy.Replicas).
 	Sentinel
 )
 
-// Options are where the servers are and how to speak to them. [ParseURL] makes
-// them from a URL. Only Addrs is required.
+// Options configure a store: the servers and the way to connect to them. [ParseURL]
+// makes them from a URL. Only Addrs is required.
 type Options struct {
 	Topology Topology
-	// Addrs are host:port of the server, of some nodes of the Cluster, or of
-	// the sentinels.
+	// Addrs are the host:port addresses of the server, of some nodes of the
+	// Cluster, or of the sentinels.
 	Addrs []string
-	// Master is the name of the master that the sentinels watch.
+	// Master is the name by which the sentinels know the master.
 	Master string
-	// Username and Password are those of the servers. An empty name means the
-	// default user; an empty password with it means no authentication.
+	// Username and Password authenticate to the servers. An empty name means the
+	// default user. If both are empty, connections do not authenticate.
 	Username, Password string
-	// Credentials, when not nil, returns the user name and password of each
-	// connection that is made, in place of Username and Password, so that they can
-	// change while the store is open. It returns at once, and is called by many
-	// goroutines at once. With an error the connection is not made.
+	// Credentials, if not nil, replaces Username and Password. The store calls it
+	// for each new connection, so the credentials can change while the store is
+	// open. It must not block and must be safe for concurrent use. If it returns an
+	// error, the connection is not made.
 	Credentials func() (username, password string, err error)
-	// SentinelUsername and SentinelPassword are those of the sentinels.
+	// SentinelUsername and SentinelPassword authenticate to the sentinels.
 	SentinelUsername, SentinelPassword string
 	// DB is the number of the database; 0 on a Cluster.
 	DB int
-	// TLS is nil for plain connections. Without a ServerName each server must
-	// have a certificate for the host that it is called by.
+	// TLS configures encrypted connections; nil means plain connections. Without a
+	// ServerName each server must have a certificate for the host in its address.
 	TLS *tls.Config
-	// sentinel, by ParseURL, is a file with SentinelPassword.
+	// sentinel is the file with the sentinels' password. ParseURL sets it.
 	sentinel *secret.Text
-	// files, by ParseURL, are read again for each connection that is made.
+	// files are the TLS files that are read again for each new connection. ParseURL
+	// sets them.
 	files *secret.ClientTLS
 
 	// Prefix begins every key: at most 64 bytes of text without braces and
 	// spaces. Empty means "stint".
 	Prefix string
-	// Clock returns the time in microseconds since the Unix epoch that claims
-	// are decided at. Nil means the server's own clock.
+	// Clock returns the time of decisions, in microseconds since the Unix epoch.
+	// Nil means the server's own clock.
 	Clock func() int64
-	// KeepFor is how much longer than its state a key lives, rounded up to a
-	// millisecond.
+	// KeepFor is how long a key outlives its state, rounded up to a millisecond.
 	KeepFor time.Duration
-	// Timeout is the most that one call to a server takes, and that making a
-	// connection takes. 0 means 1 s.
+	// Timeout bounds one call to a server, and also the making of a connection. 0
+	// means 1 s.
 	Timeout time.Duration
-	// ReplicaTimeout is the most that a call waits for the replicas that its
-	// claims' policy asks for. 0 means 25 ms.
+	// ReplicaTimeout bounds how long a call waits for the replicas that its claims'
+	// policy asks for. 0 means 25 ms.
 	ReplicaTimeout time.Duration
-	// Heartbeat is how often the store announces itself and compares clocks. 0
-	// means once a second; below 0 means never.
+	// Heartbeat is the interval at which the store announces itself and compares
+	// clocks. 0 means 1 s; below 0 means never.
 	Heartbeat time.Duration
-	// CallerBytes bounds what this store keeps in the servers for limits that
-	// callers of a server bring (stint.Spec.FromCaller). Beyond it their new
-	// keys are refused with CodeExhausted; what exists, and all other limits,
-	// go on. Each of four classes of lifetimes has a quarter of it: up to 3
-	// minutes, 3 hours, 3 days, and longer. Every node has a budget of its own,
-	// and a new one when it starts. 0 means 256 MiB.
+	// CallerBytes bounds the bytes that this store keeps in the servers for limits
+	// that callers bring (stint.Spec.FromCaller). Beyond it the store refuses new
+	// keys of such limits with CodeExhausted. Existing keys and all other limits
+	// are not affected. Each of four lifetime classes (up to 3 minutes, up to 3
+	// hours, up to 3 days, longer) has a quarter of the budget. Every node has its
+	// own budget, which starts afresh with the process. 0 means 256 MiB.
 	CallerBytes int64
-	// Logger hears of servers found and lost, and of what an operator should
-	// mend. Nil means silence.
+	// Logger receives messages about connections to servers and about problems
+	// that an operator should fix. Nil means no logging.
 	Logger *slog.Logger
 }
 
-// String returns where the servers are, without passwords. A user who has none
-// is not shown either: it may be a password without the colon before it.
+// String returns the addresses of the servers, without passwords. It also hides a
+// user name without a password, which may be a password whose colon was forgotten.
 func (o Options) String() string {
 	s := o.scheme() + "://"
 	switch {
@@ -113,13 +113,13 @@ func (o Options) String() string {
 	return s
 }
 
-// GoString is String, so that no way of printing shows a password.
+// GoString returns String, so that no way of printing shows a password.
 func (o Options) GoString() string { return o.String() }
 
-// LogValue is String, for a log line.
+// LogValue returns String for a log line.
 func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }
 
-// Login returns the user name and password for a connection that is made now.
+// Login returns the user name and password for a new connection.
 func (o *Options) Login() (username, password string, err error) {
 	if o.Credentials != nil {
 		return o.Credentials()
@@ -127,7 +127,8 @@ func (o *Options) Login() (username, password string, err error) {
 	return o.Username, o.Password, nil
 }
 
-// SentinelLogin is Login for the sentinels.
+// SentinelLogin returns the user name and password for a new connection to a
+// sentinel.
 func (o *Options) SentinelLogin() (username, password string) {
 	if o.sentinel == nil {
 		return o.SentinelUsername, o.SentinelPassword
@@ -136,9 +137,9 @@ func (o *Options) SentinelLogin() (username, password string) {
 	return o.SentinelUsername, o.sentinel.Fresh()
 }
 
-// TLSConfig returns TLS for a connection that is made now. Files that the URL
-// named are read again if they have changed, and Logger hears of it. What they
-// held before stays in use while they have a mistake.
+// TLSConfig returns the TLS configuration for a new connection. It reads the files
+// that the URL named again if they have changed, and logs the change. If a changed
+// file is invalid, its last valid content stays in use.
 func (o *Options) TLSConfig() *tls.Config {
 	if o.files != nil {
 		o.files.LogTo(o.Logger)
@@ -146,7 +147,7 @@ func (o *Options) TLSConfig() *tls.Config {
 	return o.files.Apply(o.TLS)
 }
 
-// setDefaults puts the defaults in, and refuses what cannot work.
+// setDefaults fills in the defaults and returns an error if an option is invalid.
 func (o *Options) setDefaults() error {
 	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
 	o.Timeout = cmp.Or(o.Timeout, time.Second)

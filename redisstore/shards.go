@@ -7,26 +7,26 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// Stats is what a store knows of itself.
+// Stats is a snapshot of a store's counters and gauges.
 type Stats struct {
-	// NoScript is how many calls found that the server had lost their script,
-	// and brought it.
+	// NoScript is how many calls found their script missing on the server and were
+	// sent again with the script's text.
 	NoScript uint64
-	// ClockSkew is how far the store's clock is ahead of this process's (or of
-	// Options.Clock), as of the last heartbeat, give or take half a round trip.
+	// ClockSkew is how far the store's clock is ahead of this process's clock (or of
+	// Options.Clock). The last heartbeat measured it, to within half a round trip.
 	ClockSkew time.Duration
-	// Nodes is how many nodes announce themselves in the store, this one
-	// included; 0 while it has never been reached.
+	// Nodes is how many nodes announce themselves in the store, including this one.
+	// It is 0 until the store is first reached.
 	Nodes int
-	// CallerBytes is what callers' states take of their budget, as of now, and
-	// CallersRefused how many groups were refused because of it.
+	// CallerBytes is how much of Options.CallerBytes is in use. CallersRefused is how
+	// many groups were refused because that budget was used up.
 	CallerBytes    int64
 	CallersRefused uint64
-	// Up says whether there is a connection to every server that keeps keys.
+	// Up says whether the store is connected to every server that has keys.
 	Up bool
 }
 
-// Stats returns what the store knows of itself now. It asks no server.
+// Stats returns the store's current counters and gauges. It asks no server.
 func (s *Store) Stats() Stats {
 	if !s.made() {
 		return Stats{}
@@ -43,8 +43,8 @@ func (s *Store) Stats() Stats {
 	}
 }
 
-// NodeCount returns how many nodes announced themselves in the store when it
-// was last reached; at least 1.
+// NodeCount returns how many nodes announced themselves as of the last successful
+// heartbeat, and at least 1.
 func (s *Store) NodeCount() int {
 	if !s.made() {
 		return 1
@@ -52,8 +52,8 @@ func (s *Store) NodeCount() int {
 	return max(1, int(s.topology.heartbeat.nodes.Load()))
 }
 
-// ShardOf returns the address of the server that a claim's key lives on, as
-// far as is known; empty when the store has one server.
+// ShardOf returns the address of the server that has a claim's key, as far as the
+// store knows. It is empty if the store has one server.
 func (s *Store) ShardOf(c *stint.Claim) string {
 	if !s.made() || s.options.Topology != Cluster {
 		return ""
@@ -61,10 +61,10 @@ func (s *Store) ShardOf(c *stint.Claim) string {
 	return s.topology.nodeOf(s.slotOfClaim(c)).name
 }
 
-// Probe reports whether a shard serves: it connects to it if need be, and has
-// it run a script that writes. It works also while the shard is stopped, and
-// takes at most Options.Timeout. A shard that the Cluster does not have any more
-// is well: its keys are served by another.
+// Probe reports whether a shard works. It connects to the shard if necessary and runs
+// a script that writes. It also works while the shard is stopped, and takes at most
+// Options.Timeout. For a shard that has left the Cluster it returns nil, because
+// another shard serves its keys.
 func (s *Store) Probe(ctx context.Context, shard string) error {
 	if !s.made() {
 		return errNotMade
@@ -75,9 +75,9 @@ func (s *Store) Probe(ctx context.Context, shard string) error {
 	return nil
 }
 
-// Stop closes the connections to a shard at once, so that nothing more is sent
-// there. Until [Store.Start] its checks fail with CodeUnavailable; those in the
-// air fail with CodeTimeout, for they may have been charged.
+// Stop closes the connections to a shard at once, so that nothing more is sent to it.
+// Until [Store.Start] its checks fail with CodeUnavailable. Checks in flight fail
+// with CodeTimeout, because they may have been charged.
 func (s *Store) Stop(shard string) {
 	if !s.made() {
 		return
@@ -87,7 +87,7 @@ func (s *Store) Stop(shard string) {
 	}
 }
 
-// Start ends a [Store.Stop].
+// Start undoes [Store.Stop].
 func (s *Store) Start(shard string) {
 	if !s.made() {
 		return

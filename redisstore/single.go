@@ -6,26 +6,25 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// single is one claim on a bucket that travels by itself, flown by its caller:
-// what a check of a store is that has nothing else to do. It does what a flight
-// does without what many calls need, because a caller that waits for a server
-// finds little of this program in its processor's cache, and pays for each line
-// of it several times over. It is used by one goroutine at a time, and again
-// and again.
+// single is a script call for one claim on a bucket, sent by the caller's own
+// goroutine. It is the path of most checks in an idle store. It does the work of
+// inFlight and batch without what several calls need. The short code path matters
+// because a caller that waited for a server finds little of this program left in the
+// processor's cache. A single is used by one goroutine at a time, and is reused.
 type single struct {
 	encoding *encoding
-	asked    stint.Limit // that argv has
-	limit    *compiled   // of it
-	cost     int64       // that argv has
-	text     []byte      // the key, and then the reply
+	asked    stint.Limit // the limit that argv encodes
+	limit    *compiled   // asked, compiled
+	cost     int64       // the cost that argv encodes
+	text     []byte      // buffer for the key, and then for the reply
 	keys     [1]string
 	argv     [1]string
 	calls    [1]invocation
 	replies  [1]reply
 }
 
-// takeSingle decides a claim in a flight of its own where one may leave now, and
-// reports whether one did.
+// takeSingle decides a claim in a round trip of its own if a batch may be sent now.
+// flew reports whether it did.
 func (l *batcher) takeSingle(ctx context.Context, c *stint.Claim) (d stint.Decision, flew bool, err error) {
 	o := l.sendSingle()
 	if o == nil {
@@ -41,8 +40,8 @@ func (l *batcher) takeSingle(ctx context.Context, c *stint.Claim) (d stint.Decis
 	return d, true, err
 }
 
-// sendSingle takes a place in the air for one claim; nil when there is none, or
-// when a flight is about to leave that it can go with.
+// sendSingle reserves one of the places in flight for a single. It returns nil if no
+// place is free, or if a batch is about to be sent that can carry the claim.
 func (l *batcher) sendSingle() *single {
 	if l.full.Load() {
 		return nil
@@ -62,8 +61,8 @@ func (l *batcher) sendSingle() *single {
 	return o
 }
 
-// arrive leaves the place to those who wait, if any do, and keeps a lone for
-// the next that comes by itself.
+// arrive passes the place of a finished single to the queued calls, and frees the
+// place if no call is queued. It keeps o for reuse, unless o is nil.
 func (l *batcher) arrive(o *single) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +82,8 @@ func (l *batcher) arrive(o *single) {
 	l.mu.idle = append(l.mu.idle, f)
 }
 
-// encode makes the script call of a claim.
+// encode builds the script call of a claim. It reuses the last argument if the limit
+// and the cost are the same and the server's clock decides.
 func (o *single) encode(c *stint.Claim) {
 	if o.limit == nil || o.asked != c.Limit || o.cost != c.Cost || o.encoding.clock != nil {
 		o.asked, o.limit, o.cost = c.Limit, o.encoding.limits.of(c.Limit), c.Cost

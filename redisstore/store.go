@@ -7,18 +7,19 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// Store is a [stint.Store] whose states live in Redis or Valkey: every node
-// that asks the same servers decides alike. Make one with [New]. It is safe for
-// use by many goroutines at once, and is best shared by all of a process: checks
-// that wait at the same time travel together.
+// Store is a [stint.Store] whose states live in Redis or Valkey, so all nodes that
+// use the same servers share one count. Make one with [New]. It is safe for
+// concurrent use. Share one store in a process: checks that wait at the same time
+// then share a round trip.
 //
-// At most two flights of 256 claims each are in the air to one server (and to
-// each number of replicas that claims ask for), so that is the most that a
-// frozen server can still hold. A check leaves at once while there are fewer,
-// unless one is about to leave that it can go with. A check whose context ends
-// while it waits to be sent is never sent; once it was sent its outcome is
-// unknown, and it is not repeated. Of a check in the air a cancel may go
-// unnoticed where a deadline is less than 100 ms away, until that.
+// At most two batches of 256 claims each are in flight to one server, for each
+// number of replicas that claims ask for. A frozen server therefore holds no more
+// than that. A check is sent at once while fewer batches are in flight, unless
+// another batch is about to be sent and can carry it. A check whose context ends
+// before it is sent is never sent. Once a check is sent and its context ends, its
+// outcome is unknown, and the store does not repeat it. If the context's deadline
+// is less than 100 ms away when a check is sent, a cancellation may go unnoticed
+// until that deadline.
 type Store struct {
 	options  Options
 	topology *topology
@@ -27,9 +28,9 @@ type Store struct {
 	plans    sync.Pool
 }
 
-// New returns a store and begins to connect. It does not wait for a server and
-// needs none: until one is reached, checks fail with CodeUnavailable. The error
-// says what is wrong with the options.
+// New returns a store and begins to connect in the background. It does not wait for
+// a server. Until a server is reached, checks fail with CodeUnavailable. New returns
+// an error only if the options are invalid.
 func New(o Options) (*Store, error) {
 	s := &Store{options: o}
 	err := s.options.setDefaults()
@@ -43,7 +44,7 @@ func New(o Options) (*Store, error) {
 	return s, nil
 }
 
-// String returns where the servers are, without passwords.
+// String returns the addresses of the servers, without passwords.
 func (s *Store) String() string {
 	if !s.made() {
 		return "redisstore: none"
@@ -51,11 +52,11 @@ func (s *Store) String() string {
 	return s.options.String()
 }
 
-// GoString is String, so that no way of printing a store shows a password.
+// GoString returns String, so that no way of printing a store shows a password.
 func (s *Store) GoString() string { return s.String() }
 
-// Close ends the connections. Calls that wait fail with CodeUnavailable, and
-// so do those that come. The error is nil.
+// Close closes the connections. Calls that are queued and later calls fail with
+// CodeUnavailable. The error is always nil.
 func (s *Store) Close() error {
 	if s.made() {
 		s.topology.close()
@@ -63,12 +64,13 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// made reports whether New made the store: it is neither nil nor a zero value.
+// made reports whether New made the store. It returns false for a nil store and for
+// a zero value.
 func (s *Store) made() bool { return s != nil && s.topology != nil }
 
 var errNotMade = &stint.Error{Problem: "redisstore: the store is nil or a zero value", Mend: "make it with redisstore.New, and look at its error"}
 
-// Take decides one claim and charges it when allowed.
+// Take decides one claim and charges it if it is allowed.
 func (s *Store) Take(ctx context.Context, claim stint.Claim) (d stint.Decision, err error) {
 	if !s.made() {
 		return d, errNotMade
@@ -105,13 +107,15 @@ func (s *Store) Take(ctx context.Context, claim stint.Claim) (d stint.Decision, 
 	return d, err
 }
 
-// batcherOf returns the lane to the server that keeps a slot.
+// batcherOf returns the batcher for the server that owns slot and for a number of
+// replicas.
 func (s *Store) batcherOf(slot uint16, replicas uint8) *batcher {
 	n := s.topology.nodeOf(slot)
 	return n.batchers.of(n, s, replicas)
 }
 
-// slotOfClaim returns the slot of a claim; away from a Cluster all is one slot.
+// slotOfClaim returns the hash slot of a claim. Without a Cluster all claims are in
+// slot 0.
 func (s *Store) slotOfClaim(claim *stint.Claim) uint16 {
 	if s.options.Topology != Cluster {
 		return 0
@@ -119,7 +123,7 @@ func (s *Store) slotOfClaim(claim *stint.Claim) uint16 {
 	return s.encoding.slotOf(claim)
 }
 
-// slotOf returns the slot of the first claim, and whether all are of it.
+// slotOf returns the slot of the first claim, and whether all claims are in it.
 func (s *Store) slotOf(claims []stint.Claim) (slot uint16, one bool) {
 	slot = s.slotOfClaim(&claims[0])
 	for i := range claims[1:] {
