@@ -8,37 +8,36 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// Whoever can reach a server can bring limits of its own (stint.Spec.FromCaller)
-// and make up keys for them, whose states stay in Redis for as long as the limit
-// says: up to 400 days, and buckets longer. Every node therefore keeps an account
-// of the bytes that such states take until they expire, and refuses new ones
-// beyond a budget.
+// Any client of a Stint server can bring limits of its own (stint.Spec.FromCaller)
+// and invent keys for them. Their states stay in Redis for as long as the limit says:
+// up to 400 days, and longer for buckets. Every node therefore accounts for the bytes
+// of such states until they expire, and refuses new states beyond a budget.
 //
-// The account does not know keys, so a flood cannot make it grow. It is a sum,
-// and for each of a few dozen times to come how much of it ends then. With every
-// state of a caller that it writes the script tells how long the key had left to
-// live, how long it has now, and how many bytes it had and has. A new key adds
-// its bytes until it ends; a key that lives longer now moves its bytes to the
-// later end; a log that grew adds what it grew by. All of this is rounded up and
-// nothing is taken back when a key is reset, so the account is an upper bound of
-// what the states that this node wrote take. It is lost when the process ends.
+// The account does not store keys, so a flood of keys cannot make it grow. It is a
+// sum, split by expiry into a fixed number of future time steps. For each state of a
+// caller's limit that a script writes, the reply has the key's remaining lifetime and
+// its bytes, before and after the write. A new key adds its bytes until its expiry. A
+// key whose expiry moves moves its bytes to the later step. A log that grows adds the
+// growth. All numbers are rounded up, and a reset key is not subtracted, so the
+// account is an upper bound on the bytes of the states that this node wrote. The
+// account is lost when the process ends.
 //
-// Limits are of one of four classes, by how long their states can live, and each
-// class has a quarter of the budget: a flood of states that stay for a year keeps
-// out newcomers that would stay as long, and no others. A class is full for
-// newcomers before it is full for logs that grow, and last of all for other
-// states that exist: those take no more room unless another node made them.
+// Limits fall into four classes by the longest lifetime of their states, and each
+// class has a quarter of the budget. A flood of states that live for a year thus only
+// excludes new states of that class. A class refuses new states first, then growing
+// logs, and last other existing states. The latter take no more space, unless another
+// node created them.
 
-// DefaultCallerBytes is [Options.CallerBytes] of a store that names none.
+// DefaultCallerBytes is the default of [Options.CallerBytes].
 const DefaultCallerBytes = 256 << 20
 
-// callerClass is how long the states of a caller's limit can live; 0 is of all
-// other limits.
+// callerClass is the lifetime class of a caller's limit, from 1 to classes. It is 0
+// for all other limits.
 type callerClass uint8
 
-// lifetimes are the longest lives of the states of each class, and how exactly
-// their ends are known. They fit windows of a minute, of an hour and of a day, with what a sliding
-// counter needs behind its window, and the time that keys outlive a bucket.
+// lifetimes are the longest lifetime of the states of each class and the resolution
+// of their expiries. They suit windows of a minute, an hour and a day, including the
+// extra width of a sliding counter and the time by which a key outlives a bucket.
 var lifetimes = [...]struct{ longest, step time.Duration }{
 	{3 * time.Minute, 3 * time.Second},
 	{3 * time.Hour, 3 * time.Minute},
@@ -49,15 +48,15 @@ var lifetimes = [...]struct{ longest, step time.Duration }{
 // classes is the number of classes.
 const classes = len(lifetimes)
 
-// steps is how many ends to come a class tells apart. What ends later counts as
-// ending with the last: 570 days from now in the last class.
+// steps is the number of future time steps of a class. A later expiry counts in the
+// last step, which in the last class is 570 days from now.
 const steps = 64
 
-// lingering is how much longer than its state the key of a bucket lives.
+// lingering is how long the key of a bucket outlives its state.
 const lingering = 15 * time.Second
 
-// classOf returns the class of a limit whose keys are kept for so many
-// milliseconds longer than their states.
+// classOf returns the class of a limit. keep is how many milliseconds a key outlives
+// its state.
 func classOf(l stint.Limit, keep int64) callerClass {
 	if !l.FromCaller() {
 		return 0
@@ -71,7 +70,7 @@ func classOf(l stint.Limit, keep int64) callerClass {
 	return callerClass(classes)
 }
 
-// lifeOf is the longest that a state of a limit lives, in milliseconds.
+// lifeOf returns the longest lifetime of a limit's state, in milliseconds.
 func lifeOf(l stint.Limit) int64 {
 	n := l.Numbers()
 	us := n.Window
@@ -87,8 +86,8 @@ func lifeOf(l stint.Limit) int64 {
 	return us/1000 + 1
 }
 
-// account is what the states of callers' limits take. It is safe for use by many
-// goroutines.
+// account counts the bytes of the states of callers' limits. It is safe for
+// concurrent use.
 type account struct {
 	share   int64        // bytes of each class
 	now     func() int64 // milliseconds of a clock that never runs back
@@ -101,16 +100,16 @@ type account struct {
 	}
 }
 
-// classAccount is the account of one class. Bytes that end at a step count until
+// classAccount is the account of one class. Bytes that expire at a step count until
 // that step begins.
 type classAccount struct {
 	width int64 // of a step, in milliseconds
-	at    int64 // the step that it is now
+	at    int64 // the current step
 	bytes int64
-	ends  [steps]int64 // by step, modulo steps
+	ends  [steps]int64 // bytes that expire, by step modulo steps
 }
 
-// newAccount returns an account that is empty.
+// newAccount returns an empty account.
 func newAccount(budget int64, now func() int64) *account {
 	a := &account{share: budget / int64(classes), now: now}
 	for i := range a.mu.classes {
@@ -121,19 +120,19 @@ func newAccount(budget int64, now func() int64) *account {
 	return a
 }
 
-// sinceStart returns a clock for an account.
+// sinceStart returns a monotonic clock for an account, in milliseconds.
 func sinceStart() func() int64 {
 	start := time.Now()
 	return func() int64 { return time.Since(start).Milliseconds() }
 }
 
-// newcomersFull, growthFull: how much of its share a class takes before it
-// refuses new states, and before it refuses charges on logs that exist. The
-// rest is for what other nodes made and this one keeps alive.
+// newcomersFull and growthFull are the bytes from which a class refuses new states
+// and refuses charges on existing logs. The rest of the share is for states that
+// other nodes created and this node keeps alive.
 func (a *account) newcomersFull() int64 { return a.share / 4 * 3 }
 func (a *account) growthFull() int64    { return a.share / 8 * 7 }
 
-// level returns the bytes of a class as of now.
+// level returns the bytes of a class now.
 func (a *account) level(class callerClass) int64 {
 	now := a.now()
 	a.mu.Lock()
@@ -143,7 +142,7 @@ func (a *account) level(class callerClass) int64 {
 	return c.bytes
 }
 
-// bytes returns those of all classes.
+// bytes returns the sum over all classes.
 func (a *account) bytes() (sum int64) {
 	for i := range classes {
 		sum += a.level(callerClass(i + 1))
@@ -154,8 +153,8 @@ func (a *account) bytes() (sum int64) {
 // closed reports whether new states of a class are refused.
 func (a *account) closed(class callerClass) bool { return a.level(class) >= a.newcomersFull() }
 
-// admit refuses a claim that charges a state, should it exist or not, when not
-// even that has room.
+// admit returns an error if the class has no room even for a charge on an existing
+// state.
 func (a *account) admit(l *compiled) error {
 	most := a.share
 	if l.kind == logKind {
@@ -167,7 +166,8 @@ func (a *account) admit(l *compiled) error {
 	return a.refuse()
 }
 
-// admit is account.admit for a claim, if it is of a caller and charges.
+// admit checks a claim against the account. It returns nil for a claim that charges
+// nothing and for a limit that no caller brought.
 func (e *encoding) admit(c *stint.Claim) error {
 	if !c.Limit.FromCaller() || c.Cost+c.Extra <= 0 {
 		return nil
@@ -195,8 +195,9 @@ func (a *account) refuse() error {
 	}
 }
 
-// wrote is what the script tells of a state that it has written: how long the
-// key had left and has left, in milliseconds, and its bytes. A new key had 0.
+// wrote is the script's report on one state that it wrote: the key's remaining
+// lifetime in milliseconds and the size of its value, before and after. For a new key
+// both were 0.
 type wrote struct {
 	class              callerClass
 	before, after      int64
@@ -206,9 +207,9 @@ type wrote struct {
 	log                bool  // the server gives its value up to twice the room
 }
 
-// note takes what was written into the account. What ends is taken as of when the
-// call was sent, and what begins as of its answer, so that the server's time lies
-// between.
+// note adds a written state to the account. It counts the old expiry from the time
+// when the call was sent and the new expiry from the time of the answer. The server
+// ran the script between these two times.
 func (a *account) note(w *wrote) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -232,9 +233,9 @@ func (a *account) note(w *wrote) {
 	}
 }
 
-// cost is how many bytes a state takes in the server, at most: the key and the
-// value, which the allocator rounds up by a quarter, two entries of hash tables
-// half full, and headers.
+// cost returns an upper bound on the bytes of a state in the server: the key and the
+// value, which the allocator rounds up by a quarter, two entries in half-full hash
+// tables, and headers.
 func (w *wrote) cost(value int64) int64 {
 	if w.log {
 		value *= 2
@@ -242,10 +243,10 @@ func (w *wrote) cost(value int64) int64 {
 	return 160 + (w.keyBytes+value)*5/4
 }
 
-// step is that at whose beginning a time has passed.
+// step returns the first step that begins after ms.
 func (c *classAccount) step(ms int64) int64 { return ms/c.width + 1 }
 
-// end has so many bytes end at a step.
+// end makes bytes expire at a step.
 func (c *classAccount) end(step, bytes int64) {
 	if step <= c.at {
 		c.bytes -= bytes
@@ -254,7 +255,7 @@ func (c *classAccount) end(step, bytes int64) {
 	c.ends[min(step, c.at+steps-1)%steps] += bytes
 }
 
-// advance ends what has ended by now.
+// advance moves to the current step and subtracts what has expired.
 func (c *classAccount) advance(now int64) {
 	to := now / c.width
 	for passed := 0; c.at < to && passed < steps; passed++ {

@@ -12,14 +12,13 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// slotMap is which node of a Cluster keeps which slot. It learns from the
-// nodes: from their list of slots, and from each that answers that a slot is
-// elsewhere.
+// slotMap maps each slot of a Cluster to the node that owns it. It learns from the
+// nodes' lists of slots and from redirections.
 type slotMap struct {
 	dialer *dialer
 	owners [slots]atomic.Pointer[node] // nil: not known
-	entry  atomic.Pointer[node]        // who is asked about a slot that nobody is known to keep
-	stale  atomic.Bool                 // something says that the map is out of date
+	entry  atomic.Pointer[node]        // the node for slots without a known owner
+	stale  atomic.Bool                 // the map may be out of date
 
 	mu struct {
 		sync.Mutex
@@ -29,9 +28,9 @@ type slotMap struct {
 }
 
 const (
-	// glance is how often it is looked whether the map must be learnt anew.
+	// glance is how often the slot map is checked for staleness.
 	glance = 500 * time.Millisecond
-	// glances is after how many of them it is learnt anew anyway.
+	// glances is the number of checks after which the map is refreshed anyway.
 	glances = 20
 )
 
@@ -54,7 +53,7 @@ func newSlotMap(ctx context.Context, d *dialer) *slotMap {
 	return m
 }
 
-// nodeOf returns the node that keeps a slot, as far as is known; never nil.
+// nodeOf returns the node that owns a slot, as far as is known. It is never nil.
 func (m *slotMap) nodeOf(slot uint16) *node {
 	if n := m.owners[slot].Load(); n != nil && !n.gone.Load() {
 		return n
@@ -64,7 +63,7 @@ func (m *slotMap) nodeOf(slot uint16) *node {
 
 func (m *slotMap) keeps(n *node, slot uint16) bool { return m.owners[slot].Load() == n }
 
-// nodeAt returns the node of an address, and begins to connect to a new one.
+// nodeAt returns the node at an address. If the node is new, it begins to connect.
 func (m *slotMap) nodeAt(addr string) *node {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,8 +98,8 @@ func (m *slotMap) anyStopped() bool {
 	return slices.ContainsFunc(m.all(), func(n *node) bool { return n.stopped.Load() })
 }
 
-// refresh learns the map from the first node that tells it: of those that are
-// known and in use, else of the given addresses.
+// refresh learns the map from the first node that answers. It asks the known nodes
+// that are not stopped, and then the addresses of the options.
 func (m *slotMap) refresh(ctx context.Context) {
 	m.stale.Store(false) // before asking: what happens meanwhile may not be in the answer
 	for _, n := range m.all() {
@@ -119,7 +118,7 @@ func (m *slotMap) refresh(ctx context.Context) {
 	m.stale.Store(true)
 }
 
-// learn takes over the map of one node; false when it does not tell.
+// learn adopts the map of one node, and returns false if the node does not answer.
 func (m *slotMap) learn(ctx context.Context, n *node) bool {
 	ctx, cancel := context.WithTimeout(ctx, min(m.dialer.opts.Timeout, glance))
 	defer cancel()
@@ -132,7 +131,7 @@ func (m *slotMap) learn(ctx context.Context, n *node) bool {
 	return true
 }
 
-// adopt makes the shards the map. Nodes that keep no slot any more are left.
+// adopt replaces the map by the shards, and closes the nodes that own no slot.
 func (m *slotMap) adopt(shards []shard) {
 	var owners [slots]*node
 	masters := map[*node]bool{}
@@ -162,8 +161,8 @@ func (m *slotMap) keep(masters map[*node]bool) {
 	}
 }
 
-// route sends the calls of a node that has left to those that keep their slots
-// now.
+// route sends the calls of a node that has left the Cluster to the current owners of
+// their slots.
 func (m *slotMap) route(ctx context.Context, from *node, calls []invocation, replies []reply, hops int) {
 	var legs []redirect
 	for i := range calls {
@@ -178,11 +177,11 @@ func (m *slotMap) route(ctx context.Context, from *node, calls []invocation, rep
 	}
 }
 
-// tooMany is how often a call is sent on before the cluster counts as confused.
+// tooMany bounds how often a call follows redirections before its error is returned.
 const tooMany = 8
 
-// redirect sends calls on that the server of a leg did not run, because their
-// slot is elsewhere, or on its way.
+// redirect sends again the calls that a server did not run, because their slot is at
+// another server or migrates.
 func (m *slotMap) redirect(ctx context.Context, at redirect, l *link, calls []invocation, replies []reply, hops int) {
 	var legs []redirect
 	for i := range replies {
@@ -204,8 +203,8 @@ func (m *slotMap) redirect(ctx context.Context, at redirect, l *link, calls []in
 	}
 }
 
-// told is the node that a redirection names. MOVED changes the map; ASK is
-// about one call.
+// told returns the node that a redirection names. MOVED changes the map; ASK concerns
+// only one call.
 func (m *slotMap) told(r redirection) *node {
 	n := m.nodeAt(r.addr)
 	if !r.asking {
@@ -215,8 +214,8 @@ func (m *slotMap) told(r redirection) *node {
 	return n
 }
 
-// pause waits until it is worth trying a slot again that is on its way; false
-// when the time of the call is over.
+// pause waits before another try on a migrating slot. It returns false if ctx ends
+// first.
 func pause(ctx context.Context) bool {
 	t := time.NewTimer(5 * time.Millisecond)
 	defer t.Stop()
@@ -228,15 +227,15 @@ func pause(ctx context.Context) bool {
 	}
 }
 
-// redirect is the calls that go on together.
+// redirect is a set of calls that are redirected together.
 type redirect struct {
 	to     *node
-	asking bool  // by ASKING, to a node that the slot is on its way to
-	later  bool  // again, when the slot has moved on
-	calls  []int // where they stand
+	asking bool  // with ASKING, because the node is importing the slot
+	later  bool  // after a pause, because the slot's migration must proceed
+	calls  []int // indexes of the calls
 }
 
-// travel adds call i to the leg that goes its way.
+// travel adds call i to the set with the same destination, or to a new set.
 func travel(legs []redirect, way redirect, i int) []redirect {
 	at := slices.IndexFunc(legs, func(l redirect) bool { return l.to == way.to && l.asking == way.asking && l.later == way.later })
 	if at < 0 {
@@ -268,7 +267,7 @@ func (l *redirect) fail(replies []reply, err error) {
 	}
 }
 
-// confused reports whether an error says that the cluster may not be as it was.
+// confused reports whether an error suggests that the Cluster's topology has changed.
 func confused(err error) bool {
 	var e *stint.Error
 	return errors.As(err, &e) && slices.Contains([]string{"connection", "timeout", "cluster_down", "readonly", "master_down"}, e.Kind)

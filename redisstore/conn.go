@@ -9,9 +9,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// link is one client of one server, with the connections under it. It knows
-// them, because a client that waits for its pending calls cannot be closed at
-// once.
+// link is a client of one server and the connections of that client. It tracks the
+// connections to be able to cut them, because closing a client waits for its pending
+// calls.
 type link struct {
 	addr   string
 	client rueidis.Client
@@ -36,8 +36,8 @@ func newLink(addr string) *link {
 	return l
 }
 
-// enter keeps the link open until leave; false when it is closed already, or
-// waits to be: whoever enters then would wait for the calls of others to end.
+// enter keeps the link open until leave. It returns false if the link is closed or
+// about to be closed: a caller that entered then would wait for other calls to end.
 func (l *link) enter() bool {
 	if !l.use.TryRLock() {
 		return false
@@ -51,7 +51,7 @@ func (l *link) enter() bool {
 
 func (l *link) leave() { l.use.RUnlock() }
 
-// notConnected wraps errors of making a connection: nothing was sent.
+// notConnected wraps an error of connecting: nothing was sent.
 type notConnected struct{ err error }
 
 func (e *notConnected) Error() string { return e.err.Error() }
@@ -59,7 +59,7 @@ func (e *notConnected) Unwrap() error { return e.err }
 
 var errCut = &notConnected{errors.New("the connection was closed from this side")}
 
-// keep adds a connection that was made to those that end with the link.
+// keep adds a connection to those that are cut with the link.
 func (l *link) keep(c net.Conn) (net.Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +72,7 @@ func (l *link) keep(c net.Conn) (net.Conn, error) {
 	return kept, nil
 }
 
-// keptConn is forgotten by its link when it closes.
+// keptConn is a connection that its link stops tracking on Close.
 type keptConn struct {
 	net.Conn
 
@@ -86,8 +86,8 @@ func (c *keptConn) Close() error {
 	return c.Conn.Close()
 }
 
-// cut ends the connections at once; what the kernel has not sent yet is
-// dropped. Calls that wait for replies fail.
+// cut closes the connections at once and drops what the kernel has not sent yet.
+// Calls that wait for replies fail.
 func (l *link) cut() {
 	l.end()
 	l.mu.Lock()
@@ -110,7 +110,7 @@ func drop(c net.Conn) {
 	_ = under.Close() // likewise
 }
 
-// close closes the client when the calls that are in the air have ended.
+// close closes the client after the calls in flight have ended.
 func (l *link) close() {
 	l.use.Lock()
 	l.closed = true

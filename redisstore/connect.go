@@ -8,15 +8,15 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// dialing is a connection in the making, which several calls may wait for.
+// dialing is a connection attempt that several calls may wait for.
 type dialing struct {
 	done chan struct{}
 	link *link // set before done is closed
 	err  error
 }
 
-// connected enters the link, made anew when there is none, which it waits for
-// at most until ctx ends. Whoever is done with the link leaves it.
+// connected returns an entered link, and connects if there is none. It waits at most
+// until ctx ends. The caller must leave the link when it is done.
 func (n *node) connected(ctx context.Context, probe bool) (*link, error) {
 	for {
 		l := n.link.Load()
@@ -32,7 +32,7 @@ func (n *node) connected(ctx context.Context, probe bool) (*link, error) {
 	}
 }
 
-// connect waits for the connection in the making.
+// connect starts or joins a connection attempt and waits for its result.
 func (n *node) connect(ctx context.Context, probe bool) (*link, error) {
 	d := n.dial(probe)
 	if d == nil {
@@ -46,8 +46,9 @@ func (n *node) connect(ctx context.Context, probe bool) (*link, error) {
 	}
 }
 
-// unconnected is the error of a call whose time is over before there is a
-// connection. Where that is the caller's own, it says nothing of the server.
+// unconnected returns the error of a call whose time ended before there was a
+// connection. If the caller's own deadline ended it, the error does not blame the
+// server.
 func (n *node) unconnected(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), errOverdue) {
 		return n.dialer.explain(errOverdue, n.place())
@@ -57,9 +58,9 @@ func (n *node) unconnected(ctx context.Context) error {
 	return e
 }
 
-// explain is the error of a call that was made. A link connects anew by itself
-// when its connection broke, and takes as long for it as the call may: a caller
-// with little time must not make the server look as if it were gone.
+// explain returns the error that a caller gets for a failed call. A link reconnects by
+// itself, within the time of the call. A failed reconnection therefore does not mean
+// that the server is down if the caller had little time.
 func (n *node) explain(ctx context.Context, err error, l *link) error {
 	if _, never := errors.AsType[*notConnected](err); never && timedOut(err) && over(ctx) {
 		return n.unconnected(ctx)
@@ -67,7 +68,8 @@ func (n *node) explain(ctx context.Context, err error, l *link) error {
 	return n.dialer.explain(err, l.addr)
 }
 
-// over reports whether the time of a context is. Its own timer may be late.
+// over reports whether ctx has ended. If the deadline has passed but the context's
+// timer is late, over waits for it.
 func over(ctx context.Context) bool {
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		<-ctx.Done()
@@ -75,8 +77,8 @@ func over(ctx context.Context) bool {
 	return ctx.Err() != nil
 }
 
-// dial joins the connection in the making, or begins one; nil when the node is
-// closed, or stopped and this is no probe.
+// dial joins the connection attempt in progress, or starts one. It returns nil if the
+// node is closed, or if it is stopped and probe is not set.
 func (n *node) dial(probe bool) *dialing {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,7 +100,7 @@ func (n *node) dial(probe bool) *dialing {
 	return n.mu.dialing
 }
 
-// establish makes a connection for those who wait for it.
+// establish runs a connection attempt and wakes the calls that wait for it.
 func (n *node) establish(d *dialing) {
 	defer close(d.done)
 	ctx, cancel := context.WithTimeout(context.Background(), n.dialer.opts.Timeout)
@@ -116,8 +118,8 @@ func (n *node) establish(d *dialing) {
 	n.made(d, l, n.dialer.open(l, &n.warned))
 }
 
-// begin notes the link in the making, so that stop can cut it; false when it
-// has already been called off.
+// begin stores the link of an attempt, so that stop can cut it. It returns false if
+// the attempt has been aborted.
 func (n *node) begin(d *dialing, l *link) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -148,7 +150,7 @@ func (n *node) made(d *dialing, l *link, err error) {
 	d.link, d.err = nil, n.dialer.explain(unsent(err), addr)
 }
 
-// unsent marks an error of connecting: whatever it is, no call was sent.
+// unsent marks an error of connecting, which means that no call was sent.
 func unsent(err error) error {
 	if _, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		return err

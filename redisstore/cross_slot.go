@@ -8,26 +8,25 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// A group whose keys are of several slots of a Cluster cannot be one script
-// call. Its claims are taken slot by slot, at the same time, and given back
-// when one of them denies the group. While such a group is under way others may
-// see its charges, for up to one round trip until they are given back: they may
-// be denied because of them, and never get more than their limit. What a key
-// would have refilled in that time is lost to it. A charge whose outcome is
-// unknown, or whose giving back is, stays.
+// A group with keys in several slots of a Cluster cannot be one script call. The
+// store charges its claims slot by slot, in parallel, and refunds them if one slot
+// denies the group. For up to one round trip, until the refund, other callers see
+// the temporary charges. Those may deny other callers but never let them exceed
+// their limit. A charged key loses what it would have refilled in that time. A
+// charge stays if its outcome, or the outcome of its refund, is unknown.
 //
-// A group with a claim that cannot be given back (of a leaky bucket, or one
-// that itself gives back) is asked about first, in a round trip of its own: when
-// it is denied then, nothing was charged. Such a claim stays charged only when
-// another caller took what was left in between.
+// Some claims cannot be refunded: claims on leaky buckets, and refunds. A group with
+// such a claim is first decided dry, in a round trip of its own. If that denies the
+// group, nothing was charged. Such a claim stays charged only if another caller took
+// the rest between the dry run and the charge.
 
-// crossSlot is one group of several slots, cut into units that each are of one.
+// crossSlot is one group in several slots, cut into units that are in one slot each.
 type crossSlot struct {
 	store   *Store
 	claims  []stint.Claim
-	answers []stint.Decision // one a claim
+	answers []stint.Decision // one per claim
 	units   []stint.Group
-	from    []int // by claim of the units, in order: its place in the group
+	from    []int // for each claim of the units, in order: its index in the group
 	out     []stint.Decision
 	errs    []error // by unit; nil when all were decided
 }
@@ -60,7 +59,7 @@ func (s *crossSlot) decide(ctx context.Context, dry bool) error {
 	return err
 }
 
-// returnable reports whether all that the claims charge can be given back.
+// returnable reports whether the charges of all claims can be refunded.
 func (s *crossSlot) returnable() bool {
 	for i := range s.claims {
 		if c := &s.claims[i]; c.Cost < 0 || c.Limit.Algorithm() == stint.LeakyBucket {
@@ -75,9 +74,9 @@ func (s *crossSlot) admitted() bool {
 	return face.Allowed
 }
 
-// newCrossSlot cuts a group: the claims of one slot are a unit, but those of a set
-// of alternatives that is of several slots are one each, because none of them
-// has to be allowed.
+// newCrossSlot cuts a group into units. The claims in one slot form a unit. If a set
+// of alternatives spans several slots, each of its claims is a unit of its own,
+// because a denial of one alternative must not deny the rest of a unit.
 func (s *Store) newCrossSlot(claims []stint.Claim, answers []stint.Decision) *crossSlot {
 	sp := &crossSlot{store: s, claims: claims, answers: answers, out: make([]stint.Decision, len(claims))}
 	slots := make([]uint16, len(claims))
@@ -101,8 +100,8 @@ func (s *Store) newCrossSlot(claims []stint.Claim, answers []stint.Decision) *cr
 	return sp
 }
 
-// waitForNoReplica has the units wait for no replica: their group does not,
-// though its claims may ask for it.
+// waitForNoReplica clears the number of replicas of all claims, for a group that does
+// not wait for replicas although its claims ask for them.
 func (s *crossSlot) waitForNoReplica() {
 	for i := range s.units {
 		for j := range s.units[i].Claims {
@@ -111,8 +110,8 @@ func (s *crossSlot) waitForNoReplica() {
 	}
 }
 
-// scattered reports whether a claim is one of a set of alternatives of several
-// slots.
+// scattered reports whether a claim belongs to a set of alternatives that spans
+// several slots.
 func scattered(claims []stint.Claim, slots []uint16, i int) bool {
 	for j := range claims {
 		if claims[i].Any > 0 && claims[j].Any == claims[i].Any && slots[j] != slots[i] {
@@ -122,8 +121,8 @@ func scattered(claims []stint.Claim, slots []uint16, i int) bool {
 	return false
 }
 
-// take decides the units at the same time, and charges those that are admitted
-// unless it is dry. The error is the first of theirs.
+// take decides the units in parallel and, unless dry is set, charges those that are
+// admitted. It returns the first error of a unit.
 func (s *crossSlot) take(ctx context.Context, dry bool) error {
 	p := s.store.plan(ctx, s.units, s.out)
 	p.dry = dry
@@ -144,15 +143,15 @@ func (s *crossSlot) take(ctx context.Context, dry bool) error {
 	return nil
 }
 
-// refund returns what was charged and shows those claims as they stand then.
-// It is sent also when the caller has left.
+// refund refunds what was charged and updates the answers of those claims. It is sent
+// even if the caller's context has ended.
 func (s *crossSlot) refund(ctx context.Context) {
 	groups, from := s.charged()
 	out := make([]stint.Decision, len(groups))
 	p := s.store.plan(ctx, groups, out)
 	p.keep = true
 	p.run()
-	_ = p.end() // what could not be given back stays charged
+	_ = p.end() // a charge whose refund failed stays
 	for i, at := range from {
 		if d := &s.answers[at]; out[i].Allowed {
 			d.Remaining, d.ResetAfter, d.NextAfter = out[i].Remaining, out[i].ResetAfter, out[i].NextAfter
@@ -161,8 +160,8 @@ func (s *crossSlot) refund(ctx context.Context) {
 	}
 }
 
-// charged returns what gives back the charges of the units that were admitted,
-// and which claims of the group those are of.
+// charged returns the refunds for the units that were admitted, one group for each
+// charged claim. from has the index of each of these claims in the group.
 func (s *crossSlot) charged() (groups []stint.Group, from []int) {
 	first := 0
 	for i, unit := range s.units {
@@ -183,12 +182,14 @@ func (s *crossSlot) charged() (groups []stint.Group, from []int) {
 	return groups, from
 }
 
-// refilledFrom is from when on what a bucket refilled is not given back as
-// well: from when it would have been full without the charge, for until then it
-// refills all the same. From the charge itself on, each denial would cost up to
-// a micro-unit, for good: thousands a second would eat up a slow limit. It is
-// taken a little too early rather than too late. The others are given back as
-// of the charge.
+// refilledFrom returns the time At of a refund. A refund does not restore what the
+// bucket would have refilled since At.
+//
+// For a bucket At is the moment when it would have been full without the charge:
+// until then the bucket refills with the charge just as without it. If At were the
+// time of the charge, each refund would lose up to a micro-unit for good, and
+// thousands of denials a second would use up a slow limit. Rounding makes At a little
+// too early rather than too late. For other algorithms At is the time of the charge.
 func refilledFrom(c *stint.Claim, charged *stint.Decision) int64 {
 	n := c.Limit.Numbers()
 	if n.P == 0 { // no bucket
@@ -198,8 +199,8 @@ func refilledFrom(c *stint.Claim, charged *stint.Decision) int64 {
 	return min(charged.At+max(0, full), maxMicros)
 }
 
-// refillTime is how long a bucket takes to refill so many units, which it has
-// room for, in µs and rounded up.
+// refillTime returns how long a bucket takes to refill units, in µs, rounded up. units
+// is at most the bucket's capacity.
 func refillTime(n stint.Numbers, units int64) int64 {
 	hi, lo := bits.Mul64(uint64(units)*1_000_000, uint64(n.Q))
 	p := uint64(n.P)

@@ -11,19 +11,18 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// node is one server, or the master that a Sentinel set names. It is connected
-// to when first needed, and again whenever it was lost. It is safe for use by
-// many goroutines.
+// node is one server, or the master that the sentinels name. It connects on first
+// use, and again after it lost the connection. It is safe for concurrent use.
 type node struct {
-	name     string // of its shard: the address in a Cluster, else empty
+	name     string // of its shard: the address in a Cluster, empty otherwise
 	dialer   *dialer
 	resolve  func(context.Context) (addr string, err error)
-	cluster  *slotMap     // nil: there is none
-	probed   atomic.Int64 // where the search for a key to probe by begins
+	cluster  *slotMap     // nil outside a Cluster
+	probed   atomic.Int64 // number at which the search for a probe key begins
 	batchers batchers
 
 	stopped atomic.Bool
-	gone    atomic.Bool          // from the Cluster
+	gone    atomic.Bool          // has left the Cluster
 	link    atomic.Pointer[link] // nil: not connected
 	warned  warned
 	mu      struct {
@@ -38,7 +37,7 @@ func newNode(addr string, d *dialer, m *slotMap) *node {
 	return &node{name: addr, dialer: d, cluster: m, resolve: func(context.Context) (string, error) { return addr, nil }}
 }
 
-// call runs scripts in one round trip, in order, and fills one reply each. It
+// call runs scripts in one round trip, in order, and stores one reply for each. It
 // takes at most Options.Timeout. A call that may have run is never repeated.
 func (n *node) call(ctx context.Context, calls []invocation, replies []reply) {
 	if !n.timed(calls) {
@@ -49,17 +48,16 @@ func (n *node) call(ctx context.Context, calls []invocation, replies []reply) {
 	n.run(ctx, calls, replies, 0)
 }
 
-// errOverdue says that it was Options.Timeout that ended, not the caller.
+// errOverdue is the cause of a context that Options.Timeout ended, not the caller.
 var errOverdue = &notConnected{context.DeadlineExceeded}
 
-// timed reports whether the connection itself ends these calls in time. Then
-// no timer of our own is needed, which is a large part of what a lone check
-// costs its caller.
+// timed reports whether the connection's own timeout suffices for these calls. A
+// separate timer is a large part of the cost of a lone check, so call skips it then.
 func (n *node) timed(calls []invocation) bool {
 	return n.cluster == nil && n.link.Load() != nil && calls[0].replicas == 0
 }
 
-// run is call for calls that have been sent on a number of times.
+// run is call without the timeout. hops is how often the calls were redirected.
 func (n *node) run(ctx context.Context, calls []invocation, replies []reply, hops int) {
 	l, err := n.open(ctx)
 	switch {
@@ -79,7 +77,7 @@ func (n *node) run(ctx context.Context, calls []invocation, replies []reply, hop
 	n.settle(ctx, l, replies)
 }
 
-// ask is run at a node that the slots of the calls are on their way to.
+// ask is run at the node that imports the slots of the calls, with ASKING.
 func (n *node) ask(ctx context.Context, calls []invocation, replies []reply, hops int) {
 	l, err := n.open(ctx)
 	if err != nil {
@@ -94,10 +92,10 @@ func (n *node) ask(ctx context.Context, calls []invocation, replies []reply, hop
 	n.settle(ctx, l, replies)
 }
 
-// probing is what alone is sent to a node that is stopped.
+// probing marks a connection attempt as a probe. Only probes reach a stopped node.
 const probing = true
 
-// open is connected, unless the node is stopped.
+// open returns an entered link, or an error if the node is stopped.
 func (n *node) open(ctx context.Context) (*link, error) {
 	if n.stopped.Load() {
 		return nil, n.refusal()
@@ -111,8 +109,8 @@ func failAll(replies []reply, err error) {
 	}
 }
 
-// settle explains the errors of a call, and lets go of a link that is no good
-// any more.
+// settle replaces the errors of a call by their explanation, and drops a link that is
+// useless.
 func (n *node) settle(ctx context.Context, l *link, replies []reply) {
 	for i := range replies {
 		err := replies[i].err
@@ -132,8 +130,8 @@ func (n *node) settle(ctx context.Context, l *link, replies []reply) {
 	}
 }
 
-// useless reports whether an error calls for a new connection: the old one
-// broke, or it leads to a server that is no master any more.
+// useless reports whether an error calls for a new connection: the old connection
+// broke, does not authenticate, or leads to a server that is not a master any more.
 func useless(err error) bool {
 	if _, ok := errors.AsType[*stint.Error](err); ok { // of another node, and settled there
 		return false
@@ -152,8 +150,7 @@ func (n *node) lose(l *link) {
 	}
 }
 
-// stop closes the connections at once: nothing more is sent, and calls fail
-// until start.
+// stop closes the connections at once. Until start, nothing is sent and calls fail.
 func (n *node) stop() {
 	n.stopped.Store(true)
 	n.disconnect()
@@ -162,7 +159,7 @@ func (n *node) stop() {
 // start lets calls through again.
 func (n *node) start() { n.stopped.Store(false) }
 
-// close is stop for good.
+// close stops the node permanently.
 func (n *node) close() {
 	n.mu.Lock()
 	n.mu.closed = true
@@ -170,8 +167,8 @@ func (n *node) close() {
 	n.stop()
 }
 
-// leave is close for a node of a Cluster that keeps nothing any more: calls in
-// the air may end, and those that come go where their slot is.
+// leave closes a node that owns no slot of the Cluster any more. Calls in flight may
+// finish, and later calls go to the owner of their slot.
 func (n *node) leave() {
 	n.gone.Store(true)
 	n.mu.Lock()
@@ -192,7 +189,8 @@ func (n *node) disconnect() {
 	n.callOffLocked()
 }
 
-// callOffLocked ends the connection in the making: nobody would close it.
+// callOffLocked aborts a connection attempt in progress, because nothing would close
+// its connection later.
 func (n *node) callOffLocked() {
 	d := n.mu.dialing
 	n.mu.dialing = nil
@@ -201,7 +199,7 @@ func (n *node) callOffLocked() {
 	}
 }
 
-// refusal is the error of a call while nothing is sent.
+// refusal is the error of a call to a node that is stopped or closed.
 func (n *node) refusal() error {
 	return &stint.Error{
 		Code: stint.CodeUnavailable, Kind: "stopped",
@@ -209,7 +207,7 @@ func (n *node) refusal() error {
 	}
 }
 
-// place is where the node is, as far as it is known.
+// place returns the node's address, or the store's addresses if the node has no name.
 func (n *node) place() string {
 	if n.name != "" {
 		return n.name

@@ -13,16 +13,15 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// watch is how often the sentinels are asked who the master is.
+// watch is the interval at which the sentinels are asked for the master.
 const watch = time.Second
 
-// sentinels are asked who the master is. Each is connected to only for the
-// asking: it is asked seldom, and a connection that is kept would have to be
-// watched itself.
+// sentinels asks the sentinels for the master. It connects to each sentinel for each
+// question: questions are rare, and a lasting connection would need supervision.
 type sentinels struct{ dialer *dialer }
 
-// newWatched returns the node of the master that sentinels name, and follows
-// it when they name another, until ctx ends.
+// newWatched returns the node of the master that the sentinels name. Until ctx ends,
+// the node switches to another master when the sentinels name one.
 func newWatched(ctx context.Context, d *dialer) *node {
 	s := &sentinels{d}
 	n := &node{dialer: d, resolve: s.master}
@@ -30,8 +29,8 @@ func newWatched(ctx context.Context, d *dialer) *node {
 	return n
 }
 
-// follow lets go of the connection to a server that is not the master any
-// more. A master that was cut off from its sentinels would go on answering.
+// follow drops the connection to a server that is not the master any more. A master
+// that was cut off from its sentinels would keep answering.
 func (n *node) follow(ctx context.Context, s *sentinels) {
 	l := n.link.Load()
 	if l == nil {
@@ -45,8 +44,8 @@ func (n *node) follow(ctx context.Context, s *sentinels) {
 	}
 }
 
-// master returns the address that most of the sentinels that answer name; of
-// equals, the one whose sentinel stands first.
+// master returns the address that most of the answering sentinels name. In a tie the
+// sentinel that is first in Addrs decides.
 func (s *sentinels) master(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.dialer.opts.Timeout/2) // a silent one must not use up the time to connect
 	defer cancel()

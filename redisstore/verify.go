@@ -2,12 +2,12 @@ package redisstore
 
 import "github.com/stintdev/stint"
 
-// replay takes the steps of a batch, in Go, on the states that the script
-// found. It decides groups as the memory store does.
+// replay repeats the steps of a batch in Go, on the states that the script found. It
+// decides groups as the memory store does.
 type replay struct {
 	batch    *batch
 	answers  answers
-	admitted bool // the nearest group before that leads
+	admitted bool // the nearest earlier leader was admitted
 	allowed  int  // callers whose claims were charged
 }
 
@@ -34,8 +34,8 @@ func (r *replay) group(g *lineGroup, out []stint.Decision) error {
 	return err
 }
 
-// fault is the first error of the keys of some lines. What a key holds need not
-// be a state to be forgotten.
+// fault returns the first error of the lines' keys. It ignores claims that forget
+// their key, because a key without a valid state can be forgotten.
 func (r *replay) fault(lines []line) error {
 	for i := range lines {
 		if err := r.batch.faults[lines[i].key]; err != nil && lines[i].claim.Cost != stint.Forget {
@@ -45,15 +45,15 @@ func (r *replay) fault(lines []line) error {
 	return nil
 }
 
-// wasRefused reports whether the script refused a group, which it got as so many.
-// All of them found the same state.
+// wasRefused reports whether the script refused a group, which the script got as a
+// number of parts. All parts found the same state, so the first one tells.
 func (r *replay) wasRefused(parts int) bool {
 	refused := r.answers.refused[0] == 1
 	r.answers.refused = r.answers.refused[parts:]
 	return refused
 }
 
-// alone decides the callers of one line, one after the other.
+// alone decides the callers of one line in order.
 func (r *replay) alone(l *line, dry bool, out []stint.Decision) {
 	for i := range out {
 		r.step(l, dry, &out[i])
@@ -76,7 +76,7 @@ func (r *replay) together(lines []line, charge bool, out []stint.Decision) bool 
 	if !face.Allowed || !charge {
 		return face.Allowed
 	}
-	r.answers.logs = logs // told once, and read again
+	r.answers.logs = logs // the reply has one entry per claim, read by both passes
 	for i := range lines {
 		r.charge(&lines[i], &out[i])
 	}
@@ -85,14 +85,14 @@ func (r *replay) together(lines []line, charge bool, out []stint.Decision) bool 
 
 // charge charges a line of a group that was admitted, if it was allowed.
 func (r *replay) charge(l *line, d *stint.Decision) {
-	dry := !d.Allowed // of a set of alternatives
+	dry := !d.Allowed // a denied alternative of a set
 	r.step(l, dry, d)
 	if !dry {
 		r.count(l, d)
 	}
 }
 
-// count counts a caller as the script does: one who asks for nothing but extra
+// count counts a charged caller as the script does. A caller that asks only for extra
 // units and gets none is not charged.
 func (r *replay) count(l *line, d *stint.Decision) {
 	if l.claim.Cost != 0 || l.claim.Extra == 0 || d.Granted > 0 {
