@@ -14,20 +14,20 @@ import (
 //go:embed rights.lua
 var rightsText string
 
-// rights is what has been said of what the user of a server may not do. A
-// right that only some algorithms need fails their checks alone, and the
-// server does not pass for down: it is the log that tells which one is missing.
-// Its zero value is ready for use by many goroutines.
+// rights records which missing permissions of a server's user have been logged. A
+// missing permission that only some algorithms need fails only their checks, and the
+// server does not count as down, so a log line names the missing permission. The
+// zero value is ready for use and safe for concurrent use.
 type rights struct {
 	mu   sync.Mutex
-	told string    // what was last found missing
-	next time.Time // when a check that is refused has it looked at again
+	told string    // the missing permissions that were found last
+	next time.Time // earliest time of the next look after a refused check
 }
 
-// rightsEvery is how often checks that are refused have the rights looked at.
+// rightsEvery is the shortest interval between looks that refused checks cause.
 const rightsEvery = 10 * time.Second
 
-// due reports whether to look again, and if so not again for a while.
+// due reports whether to look again, and sets the time of the next look if so.
 func (r *rights) due(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,7 +38,7 @@ func (r *rights) due(now time.Time) bool {
 	return true
 }
 
-// news reports whether what is missing has changed, and something is.
+// news stores what is missing, and reports whether that has changed and is not empty.
 func (r *rights) news(missing string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,8 +53,7 @@ func (d *dialer) askRights(b rueidis.Builder) rueidis.Completed {
 	return b.Eval().Script(rightsText).Numkeys(0).Arg(d.opts.Prefix + ":rights").Build()
 }
 
-// warnOfRights tells of rights that are missing. What the server does not
-// answer is not held against it.
+// warnOfRights logs missing permissions. If the server does not answer, it logs nothing.
 func (d *dialer) warnOfRights(l *link, result rueidis.RedisResult, known *rights) {
 	missing, err := result.ToString()
 	if err == nil && known.news(missing) {
@@ -69,7 +68,7 @@ func lacksRight(err error) bool {
 	return ok && codeOf(answer.Error()) == "NOPERM"
 }
 
-// refusedRight has a look at the rights, after a check that was refused one.
+// refusedRight checks the permissions in the background after a refused check.
 func (n *node) refusedRight(l *link) {
 	if !n.warned.rights.due(time.Now()) {
 		return

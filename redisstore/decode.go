@@ -6,16 +6,16 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// What stands in a reply in place of the length of a state.
+// Values in a reply that replace the length of a state.
 const (
 	wrongType = 254 // the key holds a value of another type
 	corrupt   = 255 // its value is no state
 )
 
-// decode takes the steps of the script again, on the states that it found, and
-// writes the decisions: one for each caller of each line in the order of add,
-// those of one line in the order of again. errs has one for each group, nil
-// where it was decided.
+// decode repeats the steps of the script on the states that the script found, and
+// writes the decisions: one for each caller of each line in the order of add, and
+// within a line in the order of again. errs has one entry per group, nil if the group
+// was decided.
 func (b *batch) decode(data string, out []stint.Decision, errs []error) {
 	r, err := b.open(data)
 	if err == nil {
@@ -29,7 +29,7 @@ func (b *batch) decode(data string, out []stint.Decision, errs []error) {
 	}
 }
 
-// answers is a reply, taken apart.
+// answers is a reply, split into its parts.
 type answers struct {
 	now     int64
 	allowed int    // callers, by the script's count
@@ -59,7 +59,8 @@ func (b *batch) open(data string) (r answers, err error) {
 	return r, nil
 }
 
-// readHead reads what a reply begins with. The rest has at least so many bytes.
+// readHead reads the head of a reply and returns the rest, which has at least least
+// bytes.
 func readHead(data []byte, least int) (now int64, allowed int, rest []byte, err error) {
 	if len(data) < answerHead+least {
 		return 0, 0, nil, garbled("is too short")
@@ -82,8 +83,8 @@ func (b *batch) countLogs() (n int) {
 	return n
 }
 
-// countBounded is the number of groups that may make no state, as the script
-// gets them.
+// countBounded is the number of groups that may not create a state, as the script
+// counts groups.
 func (b *batch) countBounded() (n int) {
 	for i := range b.groups {
 		if g := &b.groups[i]; b.boundedGroup(g) {
@@ -93,8 +94,8 @@ func (b *batch) countBounded() (n int) {
 	return n
 }
 
-// parts is how many groups the script gets a group as: claims on a log are
-// always one caller's.
+// parts returns as how many groups the script gets a group. A line on a log becomes
+// one group per caller.
 func (b *batch) parts(g *lineGroup) int {
 	if l := &b.lines[g.first]; g.lines == 1 && l.limit.kind == logKind {
 		return l.times
@@ -112,12 +113,12 @@ func (b *batch) countCallers() (n int) {
 	return n
 }
 
-// wroteBytes is what the script tells of each key of a caller's limit: class B,
-// ms left before i7 and now i7, bytes before I4 and now I4; all 0 when it was not
-// written.
+// wroteBytes is the length of the script's report on a key of a caller's limit: class
+// (B), remaining ms before and after (i7 each), bytes before and after (I4 each). All
+// are 0 if the key was not written.
 const wroteBytes = 1 + 7 + 7 + 4 + 4
 
-// noteWritten has the account of callers' limits follow what was written.
+// noteWritten adds the written states to the account of callers' limits.
 func (b *batch) noteWritten(data []byte) {
 	w := wrote{sentAt: b.sentAt, answeredAt: b.encoding.callers.now()}
 	for _, i := range b.order {
@@ -135,8 +136,8 @@ func (b *batch) noteWritten(data []byte) {
 	}
 }
 
-// assumeWritten has the account take all states that a call without an answer
-// may have made.
+// assumeWritten adds all states that a call without an answer may have created to the
+// account.
 func (b *batch) assumeWritten() {
 	w := wrote{answeredAt: b.encoding.callers.now()}
 	for i := range b.lines {
@@ -153,8 +154,9 @@ func (b *batch) assumeWritten() {
 // maxFresh is the longest value of a new state: a sliding counter of 60 buckets.
 const maxFresh = 7 + 4*(stint.MaxBuckets+1)
 
-// answer decides all groups. Since the script took the same steps, it allowed
-// as many callers; if not, what it charged is not what would be said.
+// answer decides all groups. The script took the same steps, so both must allow the
+// same number of callers. A difference is an error, because the decisions would not
+// match the charges.
 func (b *batch) answer(r answers, out []stint.Decision, errs []error) error {
 	if err := b.readStates(&r); err != nil {
 		return err
@@ -203,7 +205,7 @@ func (b *batch) readStates(r *answers) error {
 	return nil
 }
 
-// unreadable is the error of a key that holds no state.
+// unreadable is the error of a key whose value is not a state.
 func unreadable(size int, c *stint.Claim) error {
 	e := &stint.Error{
 		Code: stint.CodeInternal, Kind: "corrupt", Problem: "state: the value of a key is no state of " + c.Limit.Name(),
@@ -215,8 +217,7 @@ func unreadable(size int, c *stint.Claim) error {
 	return e
 }
 
-// disagreement is the error of a script that took other steps than this
-// program.
+// disagreement is the error of a script whose steps differ from this program's.
 func disagreement() error { return garbled("does not agree with the steps of this program") }
 
 // garbled is the error of a reply that is not the script's.

@@ -30,11 +30,11 @@ type dialer struct {
 	}
 }
 
-// login is what the connection made last has shown.
+// login is the credentials of the most recent connection.
 type login struct{ username, password string }
 
-// credentials returns what a connection to a server of keys shows that is made
-// now, and keeps it, so that errors can hide the password and name the user.
+// credentials returns the credentials for a new connection to a server (not a
+// sentinel). It keeps them, so that errors can hide the password and name the user.
 func (d *dialer) credentials(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 	username, password, err := d.opts.Login()
 	if err != nil {
@@ -44,7 +44,7 @@ func (d *dialer) credentials(rueidis.AuthCredentialsContext) (rueidis.AuthCreden
 	return rueidis.AuthCredentials{Username: username, Password: password}, nil
 }
 
-// shown is the login of the connection made last.
+// shown returns the login of the most recent connection.
 func (d *dialer) shown() login {
 	if l := d.login.Load(); l != nil {
 		return *l
@@ -52,8 +52,8 @@ func (d *dialer) shown() login {
 	return login{d.opts.Username, d.opts.Password}
 }
 
-// background runs f in a goroutine that close waits for; false when the store
-// is closed.
+// background runs f in a goroutine that close waits for. It returns false if the
+// store is closed.
 func (d *dialer) background(f func()) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -63,7 +63,7 @@ func (d *dialer) background(f func()) bool {
 	return !d.mu.closed
 }
 
-// close waits for what runs in the background, and lets nothing more begin.
+// close prevents new background goroutines and waits for the running ones.
 func (d *dialer) close() {
 	d.mu.Lock()
 	d.mu.closed = true
@@ -71,8 +71,8 @@ func (d *dialer) close() {
 	d.work.Wait()
 }
 
-// open connects to a server, loads the scripts there and looks whether it will
-// do. It takes at most Options.Timeout.
+// open connects to a server, loads the scripts and checks that the server is usable.
+// It takes at most Options.Timeout.
 func (d *dialer) open(l *link, known *warned) error {
 	late := time.AfterFunc(d.opts.Timeout, l.cut)
 	option := d.clientOption(l, d.opts.DB)
@@ -88,8 +88,7 @@ func (d *dialer) open(l *link, known *warned) error {
 	return err
 }
 
-// buffer is the size of a connection's read and write buffers: a full flight
-// fits.
+// buffer is the size of a connection's read and write buffers. A full batch fits.
 const buffer = 64 << 10
 
 func (d *dialer) clientOption(l *link, db int) rueidis.ClientOption {
@@ -110,11 +109,12 @@ func (d *dialer) clientOption(l *link, db int) rueidis.ClientOption {
 		DisableRetry:        true, // a call whose outcome is unknown is never repeated
 		DisableCache:        true,
 
-		// Flights are few and large: each writes and reads a connection of its
-		// own by itself, which spares two switches of goroutines a flight.
+		// Batches are few and large. Each uses a connection of its own and writes and
+		// reads it in its own goroutine, which saves two goroutine switches.
 		DisableAutoPipelining: true,
-		// One that idles is closed before a server or a balancer does so, for a
-		// call cannot know that from one that broke after it had been read.
+		// Idle connections are closed before a server or a load balancer closes them.
+		// A call on a connection that was closed while idle cannot be told from a
+		// call whose connection broke after the server read it.
 		BlockingPoolCleanup: 10 * time.Second,
 		BlockingPoolMinSize: 1,
 	}
@@ -140,7 +140,7 @@ func connect(ctx context.Context, addr string, d *net.Dialer, secure *tls.Config
 	return t.DialContext(ctx, "tcp", addr)
 }
 
-// retire closes a link in the background, when its pending calls are over.
+// retire closes a link in the background, after its pending calls have ended.
 func (d *dialer) retire(l *link) {
 	if !d.background(l.close) {
 		l.close()

@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 )
 
-// invocation returns the script call of the batch, which has a group. It is
-// good until the batch is reset.
+// invocation returns the script call of the batch, which must not be empty. The call
+// is valid until the batch is reset.
 func (b *batch) invocation() invocation {
 	if b.plain && len(b.lines) == 1 && b.lines[0].times == 1 {
 		b.order = append(b.order[:0], 0)
@@ -32,8 +32,8 @@ func (e *encoding) appendOne(to []byte, l *compiled, cost int64) []byte {
 // maxPlain bounds the keys of bucket.lua, which puts them on Lua's stack.
 const maxPlain = 4000
 
-// invoke is the call of a script with the keys in the order of b.order. All
-// strings are cut from one.
+// invoke returns the call of a script with the keys in the order of b.order. All keys
+// are substrings of one string, which saves allocations.
 func (b *batch) invoke(s *script) invocation {
 	text := string(b.keys.text)
 	for _, i := range b.order {
@@ -104,8 +104,8 @@ func (b *batch) orderByLimit() {
 	}
 }
 
-// encodeAll writes the lines in order, for take.lua. It puts the keys of logs
-// behind the others, whose values the script reads at once.
+// encodeAll writes the lines in order, for take.lua. It puts the keys of logs after
+// the others, because the script reads the values of the others with one command.
 func (b *batch) encodeAll() {
 	b.order = b.order[:0]
 	b.starts = grow(b.starts, len(b.keys.ends))
@@ -118,9 +118,8 @@ func (b *batch) encodeAll() {
 	}
 }
 
-// placeKeys puts the keys that are of logs, or those that are not, into the
-// order, and returns how many keys have their place then. starts has the place of
-// each.
+// placeKeys appends the keys of logs, or the keys of the other limits, to the order,
+// and stores their positions in starts. It returns how many keys have a position.
 func (b *batch) placeKeys(logs bool) int {
 	for i := range b.keys.ends {
 		if (b.lines[b.firstOn[i]].limit.kind == logKind) == logs {
@@ -161,7 +160,7 @@ func (b *batch) askAccount() {
 	}
 }
 
-// bounded reports whether a line of a group may not make a state.
+// bounded reports whether a line of a group may not create a state.
 func (b *batch) bounded(g *lineGroup, l *line) bool {
 	return b.closed[l.limit.class] && g.flags&dryGroup == 0
 }
@@ -184,7 +183,7 @@ func (l *line) append(to []byte, place, times int, flags groupFlags) []byte {
 		at = c.GreatestDelay()
 	}
 	if c.Cost < 0 {
-		extra = 0 // a give-back asks for nothing
+		extra = 0 // a refund asks for nothing
 	}
 	to = appendInt7(to, int64(place)<<24|int64(l.index))
 	to = appendInt7(to, max(c.Cost, forgetCost))

@@ -30,7 +30,7 @@ func (l *link) run(ctx context.Context, d *dialer, calls []invocation, replies [
 	}
 }
 
-// runOne is run for the call that most flights are.
+// runOne is run for a batch of one call without replicas, the most common case.
 func (l *link) runOne(ctx context.Context, d *dialer, call *invocation, r *reply) {
 	r.data, r.err = textOf(l.client.Do(ctx, evalsha(l.client.B(), call)))
 	if r.err != nil && lacksScript(r.err) {
@@ -39,8 +39,8 @@ func (l *link) runOne(ctx context.Context, d *dialer, call *invocation, r *reply
 	}
 }
 
-// ask is run after the ASKING that lets one call through to a slot that is
-// still on its way here.
+// ask runs one call behind ASKING, which lets it use a slot that this server is still
+// importing.
 func (l *link) ask(ctx context.Context, d *dialer, call *invocation, r *reply) {
 	for _, build := range []builder{evalsha, eval} {
 		b := l.client.B()
@@ -67,8 +67,8 @@ func eval(b rueidis.Builder, i *invocation) rueidis.Completed {
 	return b.Eval().Script(i.script.text).Numkeys(int64(len(i.keys))).Key(i.keys...).Arg(i.args...).Build()
 }
 
-// send sends the calls. When one that asks for replicas has charged something,
-// it waits for them.
+// send sends the calls. If a call that asks for replicas charged something, send then
+// waits for the replicas.
 func (l *link) send(ctx context.Context, d *dialer, calls []invocation, replies []reply, build builder) {
 	commands := make(rueidis.Commands, 0, len(calls))
 	for i := range calls {
@@ -87,8 +87,8 @@ func (l *link) send(ctx context.Context, d *dialer, calls []invocation, replies 
 	}
 }
 
-// lastCharged returns the last call that asks for replicas and has charged
-// something, and tells all such calls; -1 when there is none.
+// lastCharged returns the index of the last call that asks for replicas and charged
+// something, and -1 if there is none. It marks all such calls as charged.
 func lastCharged(calls []invocation, replies []reply) (last int) {
 	last = -1
 	for i := range calls {
@@ -110,18 +110,18 @@ func charged(r *reply) bool {
 	return err == nil && allowed > 0
 }
 
-// asking says that the slot of a call is still on its way to the server.
+// asking says that the server is still importing the slot of a call.
 const asking = true
 
-// awaitReplicas waits until as many replicas as a call asks for have what the
-// server has written so far, and returns how many have it; 0 where that cannot
-// be found out in time.
+// awaitReplicas waits until as many replicas as a call asks for have everything that
+// the server has written so far. It returns how many replicas have it, and 0 if it
+// cannot find out in time.
 //
-// It is a round trip of its own, so that a call that charges nothing does not
-// wait, and a slow replica is not taken for a slow server. WAIT is about what
-// its own connection has written, and the call may have used another one.
-// Replicas receive all writes in one order, so a write of no consequence
-// before the WAIT stands for all that came before it.
+// The wait is a separate round trip, so that a call that charges nothing does not
+// wait and a slow replica does not look like a slow server. WAIT covers only the
+// writes of its own connection, and the call may have used another one. Replicas
+// receive all writes in one order, so a dummy write just before the WAIT covers all
+// earlier writes.
 func (l *link) awaitReplicas(ctx context.Context, d *dialer, call *invocation, asking bool) int {
 	timer := l.nudge(ctx, d)
 	defer timer.Stop()
@@ -141,20 +141,20 @@ func (l *link) awaitReplicas(ctx context.Context, d *dialer, call *invocation, a
 	return int(acked)
 }
 
-// waitSuffix makes a key of a call one that no claim has, in the same slot: the
-// last part of a claim's key is a hash without a colon.
+// waitSuffix turns a key of a call into a key of the same slot that no claim has. The
+// last part of a claim's key is a hash, which has no colon.
 const waitSuffix = ":wait"
 
-// nudge asks the server something when the time of a WAIT is over. One with
-// nothing else to do looks only ten times a second whose time is.
+// nudge sends the server a PING when the timeout of a WAIT is over. An idle server
+// checks for expired timeouts only ten times a second.
 func (l *link) nudge(ctx context.Context, d *dialer) *time.Timer {
 	return time.AfterFunc(d.opts.ReplicaTimeout+time.Millisecond, func() {
-		_ = l.client.Do(ctx, l.client.B().Ping().Build()).Error() // that it was asked is all
+		_ = l.client.Do(ctx, l.client.B().Ping().Build()).Error() // the reply does not matter
 	})
 }
 
-// textOf is what a script returned. Anything but a text is a bug, and has
-// nothing to do with the connection.
+// textOf returns the text that a script returned. Any other type of reply is a bug and
+// not a connection error.
 func textOf(r rueidis.RedisResult) (string, error) {
 	m, err := r.ToMessage()
 	if err != nil {
@@ -167,8 +167,7 @@ func textOf(r rueidis.RedisResult) (string, error) {
 	return text, err
 }
 
-// missing returns the calls whose script the server has lost, and where they
-// stand.
+// missing returns the calls whose script the server has lost, and their indexes.
 func missing(calls []invocation, replies []reply) (again []invocation, at []int) {
 	for i := range replies {
 		if err := replies[i].err; err != nil && lacksScript(err) {

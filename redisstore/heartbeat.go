@@ -17,11 +17,11 @@ var heartbeatText string
 
 var heartbeatScript = newScript(heartbeatText)
 
-// beatsMissed is after how many heartbeats a silent node counts as gone.
+// beatsMissed is the number of heartbeats after which a silent node counts as gone.
 const beatsMissed = 5
 
-// heartbeat announces a node in a sorted set of the store, counts those that
-// do, and compares the node's clock with the store's.
+// heartbeat announces this node in a sorted set of the store, counts the announced
+// nodes, and compares the node's clock with the store's.
 type heartbeat struct {
 	topology *topology
 	id       string // of this node, random
@@ -55,7 +55,7 @@ func newHeartbeat(ctx context.Context, t *topology) *heartbeat {
 	return h
 }
 
-// beat announces the node once. What it learnt before stands when it fails.
+// beat announces the node once. If that fails, the previous results stay.
 func (h *heartbeat) beat(ctx context.Context) {
 	n := h.topology.nodeOf(slotOf(h.key))
 	if !n.reached(ctx) { // connecting is no part of the round trip that is measured
@@ -78,11 +78,11 @@ func (h *heartbeat) beat(ctx context.Context) {
 	})
 }
 
-// count keeps the number of nodes. A store that has forgotten this node has
-// forgotten the others too, or the time of all ran out while it could not be
-// reached: until they have had time to announce themselves anew, fewer nodes
-// are not believed. Else a store that failed once more would find each node
-// with a share that is too large.
+// count stores the number of nodes. If the store no longer has this node, it lost the
+// announcements, or all of them expired during an outage. The count then does not
+// fall for beatsMissed heartbeats, which gives the other nodes time to announce
+// themselves again. With too small a count each node would use too large a share of
+// the limits if the store failed again.
 func (h *heartbeat) count(a announced) {
 	if !a.known && h.nodes.Load() > 0 {
 		h.doubt.Store(beatsMissed)
@@ -94,8 +94,7 @@ func (h *heartbeat) count(a announced) {
 	h.nodes.Store(a.nodes)
 }
 
-// leave takes the announcement back, so that the others need not wait for it
-// to run out.
+// leave withdraws the announcement, so that other nodes need not wait for its expiry.
 func (h *heartbeat) leave() {
 	n := h.topology.nodeOf(slotOf(h.key))
 	if !h.begun.Load() || n.link.Load() == nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// warned is what has been said of a server, so that it is said once.
+// warned records which warnings about a server have been logged, so that each is
+// logged once.
 type warned struct {
 	eviction, scripts, splitBrain, coverage, settings atomic.Bool
 	rights                                            rights
@@ -82,8 +83,9 @@ func (d *dialer) loaded(l *link, results []rueidis.RedisResult, known *warned) e
 	return nil
 }
 
-// versionFits refuses servers before 6.2. Who does not tell its version
-// passes. Valkey tells in redis_version what it is compatible with.
+// versionFits returns an error for servers before 6.2. A server that does not tell
+// its version passes. Valkey reports in redis_version the version that it is
+// compatible with.
 func versionFits(server string) error {
 	major, minor, ok := versionOf(server)
 	if !ok || major > 6 || major == 6 && minor >= 2 {
@@ -102,8 +104,8 @@ func versionOf(server string) (major, minor int, ok bool) {
 	return major, minor, n == 2
 }
 
-// warnOfEviction warns of a server that drops keys when its memory is full:
-// who loses a key has a full allowance again.
+// warnOfEviction warns of a server that evicts keys when its memory is full: an
+// evicted key gets a full allowance again.
 func (d *dialer) warnOfEviction(l *link, memory string, known *warned) {
 	policy := field(memory, "maxmemory_policy")
 	if policy == "" || policy == "noeviction" || known.eviction.Swap(true) {
@@ -115,7 +117,7 @@ func (d *dialer) warnOfEviction(l *link, memory string, known *warned) {
 
 // warnOfSettings warns of two settings by which limits hold less than an
 // operator may think. The results are INFO's section on replication and both
-// settings. Managed services let nobody ask for those: then nothing is known.
+// settings. Managed services refuse CONFIG GET; the settings are then unknown.
 func (d *dialer) warnOfSettings(l *link, server string, results []rueidis.RedisResult, known *warned) {
 	replication, _ := results[0].ToString() // without it the server counts as one without replicas
 	atLeast, err1 := setting(results[1])

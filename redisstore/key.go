@@ -14,29 +14,28 @@ import (
 //	prefix:{part}hash       of an identity of one part
 //	prefix:{part}:parthash  of one of several
 //
-// and hash is 7 characters for the limit (see limits.go). What stands between
-// the braces is what a Cluster picks the slot by: all limits of one caller
-// share one. For an identity of 13 characters a key has 28 bytes.
+// where hash is 7 characters for the limit (see limits.go). A Cluster computes the slot
+// from the text between the braces, so all limits of one identity share a slot. With
+// the default prefix an identity of 13 characters has a key of 28 bytes.
 //
 // The key of a limit that a caller of a server brought (stint.Spec.FromCaller)
-// has callerMark behind the braces, and 22 characters of hash:
+// has callerMark after the braces, and a hash of 22 characters:
 //
 //	prefix:{part}~hash
 //	prefix:{part}~:parthash
 //
-// In every other key the braces are followed by a colon or by a character of
-// base64url, and neither a prefix nor a part can hold a brace: no name and no
-// identity makes a caller's key that of another limit. Callers choose names, so
-// their hash is long enough that they cannot search for two names that share
-// one.
+// In every other key a colon or a base64url character follows the braces, and neither
+// a prefix nor a part can contain a brace. A caller's key therefore never equals the
+// key of another limit. Callers choose names, so their hash is long enough that they
+// cannot search for two names with the same hash.
 //
-// A part is written as it is, but %, braces, control characters and bytes that
-// are no UTF-8 as %XX, and colons too where they would part it. What is longer
-// than maxPart then is written as its hash behind %~, an empty first part as
-// %-: no part looks like that by itself, since its own % is escaped. So no two
-// identities share a key.
+// A part is written as it is, except that spaces, %, braces, control characters and
+// bytes that are not UTF-8 become %XX. Colons are escaped too, in the parts after the
+// first. A part that is then longer than maxPart is replaced by %~ and its hash, and
+// an empty first part by %-. No other part looks like these, because its own % is
+// escaped. No two identities share a key.
 
-// maxPart is the longest part of an identity that stands in a key, in bytes.
+// maxPart is the length in bytes beyond which a part is replaced by its hash.
 const maxPart = 64
 
 const (
@@ -59,7 +58,7 @@ func prefixOf(prefix string) (string, error) {
 	return prefix, nil
 }
 
-// callerMark stands behind the braces in the keys of callers' limits alone.
+// callerMark follows the braces in the keys of callers' limits, and in no other key.
 const callerMark = "~"
 
 // appendKey appends the key of a state, whose limit has a mark (or none) and a
@@ -99,8 +98,8 @@ func plainPart(s string) bool {
 	return true
 }
 
-// appendTag appends the part that stands between the braces: never empty, for
-// then the braces would not count.
+// appendTag appends the part between the braces. It is never empty, because Redis
+// ignores empty braces.
 func appendTag(to []byte, part string) []byte {
 	if part == "" {
 		return append(to, emptyPart...)
@@ -108,7 +107,7 @@ func appendTag(to []byte, part string) []byte {
 	return appendPart(to, part, '%')
 }
 
-// appendPart appends a part of an identity, escaped, one more byte included.
+// appendPart appends an escaped part of an identity, and also escapes the byte also.
 func appendPart(to []byte, part string, also byte) []byte {
 	start := len(to)
 	if len(part) <= maxPart {

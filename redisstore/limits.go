@@ -9,7 +9,7 @@ import (
 	"github.com/stintdev/stint/internal/shorthash"
 )
 
-// compiled is what the store needs of a limit, worked out once.
+// compiled holds what the store needs of a limit, computed once.
 type compiled struct {
 	limit stint.Limit
 	kind  kind
@@ -95,9 +95,9 @@ func appendInt7(to []byte, x int64) []byte {
 	return append(to, word[1:]...)
 }
 
-// limitCache keeps compiled limits by their handles. Limits that are equal to
-// a script share one, so that their claims can too. The zero value is ready for keys that
-// are not kept.
+// limitCache caches compiled limits. Limits that are equal to a script share one
+// compiled value, so that their claims can share a line. The zero value is ready for
+// use with keys that do not outlive their states.
 type limitCache struct {
 	keep     int64    // ms that a key lives longer than its state
 	byLimit  sync.Map // stint.Limit → *compiled
@@ -126,7 +126,7 @@ func (k *limitCache) add(l stint.Limit) *compiled {
 	return known.(*compiled) //nolint:forcetypeassert // nothing else is in it
 }
 
-// clear empties the cache; those in use stay whole.
+// clear empties the cache. Compiled limits in use stay valid.
 func (k *limitCache) clear() {
 	k.clearing.Lock()
 	defer k.clearing.Unlock()

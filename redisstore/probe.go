@@ -11,8 +11,8 @@ var probeText string
 
 var probeScript = newScript(probeText)
 
-// probe reports whether the server takes a script call that writes. It works
-// while the node is stopped; the connection that it made is kept.
+// probe returns nil if the server runs a script that writes. It also works while the
+// node is stopped, and keeps the connection that it made.
 func (n *node) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, n.dialer.opts.Timeout)
 	defer cancel()
@@ -24,12 +24,12 @@ func (n *node) probe(ctx context.Context) error {
 	replies := make([]reply, 1)
 	calls := []invocation{{script: probeScript, keys: []string{n.probeKey()}}}
 	l.run(ctx, n.dialer, calls, replies)
-	n.settle(context.Background(), l, replies) // whose time it is, is no caller's
+	n.settle(context.Background(), l, replies) // the timeout is the probe's own, not a caller's
 	return replies[0].err
 }
 
-// probeKey is a key that lives on the node. On a Cluster its name is found by
-// trying, and again when the slot has moved.
+// probeKey returns a key in a slot that the node owns. On a Cluster it tries numbered
+// names, and searches again after the slot has moved.
 func (n *node) probeKey() string {
 	prefix := n.dialer.opts.Prefix + ":probe"
 	if n.cluster == nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// redirection is the answer of a Cluster's node that has not run a call,
-// because the slot is elsewhere.
+// redirection is the answer of a Cluster node that did not run a call, because
+// another node owns the slot or the slot migrates.
 type redirection struct {
 	slot   uint16
 	addr   string
-	asking bool // ASK: the slot is on its way there, and keys that are gone here may be there already
-	later  bool // TRYAGAIN: of the call's keys some are here and some there
+	asking bool // ASK: the slot migrates to addr, which may already have the missing keys
+	later  bool // TRYAGAIN: the slot migrates, and each side has some of the call's keys
 }
 
 // redirected reads a redirection out of an error of the server at from.
@@ -42,9 +42,10 @@ func redirected(err error, from string) (redirection, bool) {
 	}, true
 }
 
-// reachable is the address of a server that another one names. One that does
-// not know its own name leaves it out; and what is a loopback address there is
-// none here when the one who says it is far away, behind a forwarded port.
+// reachable returns the address of a server that the server at from names. A server
+// that does not know its own host leaves the host out. A loopback address from a
+// server that is not on loopback is wrong for this process. In both cases the host of
+// from replaces it.
 func reachable(host, port, from string) string {
 	asked, _, err := net.SplitHostPort(from)
 	if err == nil && (host == "" || host == "?" || loopback(host) && !loopback(asked)) {
