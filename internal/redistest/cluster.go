@@ -15,20 +15,20 @@ const Slots = 16384
 
 // ClusterServers is a Cluster that is formed and ready.
 type ClusterServers struct {
-	// Nodes is every server: those that were made masters first, which share
-	// the slots evenly in this order, then the replicas. Who is master
-	// changes with a failover.
+	// Nodes are all servers: first the initial masters, which share the slots
+	// evenly in this order, then the replicas. A failover changes the masters.
 	Nodes []*Process
 	t     testing.TB
 }
 
-// NodeTimeout is after what silence the other masters replace one, and not
-// before: long enough for a busy machine, short enough for a test to wait for.
+// NodeTimeout is how long a master must be silent before the other masters replace it:
+// long enough for a busy machine, short enough for a test to wait for.
 const NodeTimeout = 1500 * time.Millisecond
 
-// Cluster starts a Cluster of so many masters and so many replicas in all,
-// dealt to the masters in turn. It is ready when Cluster returns: every node
-// says so, and every replica is in step. The options are those of each server.
+// Cluster starts a Cluster with a number of masters and a total number of replicas,
+// which it assigns to the masters in turn. When Cluster returns, every node reports
+// that the Cluster is ready and every replica is in sync. The options apply to each
+// server.
 func Cluster(t testing.TB, masters, replicas int, options ...string) *ClusterServers {
 	t.Helper()
 	c := &ClusterServers{t: t}
@@ -48,8 +48,8 @@ func Cluster(t testing.TB, masters, replicas int, options ...string) *ClusterSer
 	return c
 }
 
-// deal gives each master its slots, and an epoch of its own so that none has
-// to be settled later.
+// deal gives each master its slots and a distinct epoch, so that the masters need not
+// resolve an epoch conflict later.
 func (c *ClusterServers) deal(masters int) {
 	c.t.Helper()
 	for i, p := range c.Nodes[:masters] {
@@ -62,8 +62,7 @@ func (c *ClusterServers) deal(masters int) {
 	}
 }
 
-// meet introduces every node to every other, which is faster than to let
-// word get around.
+// meet introduces every node to every other, which is faster than gossip.
 func (c *ClusterServers) meet() {
 	c.t.Helper()
 	for i, p := range c.Nodes {
@@ -81,9 +80,8 @@ func (c *ClusterServers) meet() {
 	})
 }
 
-// AwaitReady waits until every node that answers says that the Cluster is whole,
-// all of them agree on who has which slots and who follows whom, and every
-// replica is in step.
+// AwaitReady waits until every node that answers reports a complete Cluster, all nodes
+// agree on the slots and the masters of each node, and every replica is in sync.
 func (c *ClusterServers) AwaitReady() {
 	c.t.Helper()
 	Await(c.t, func() error {

@@ -2,13 +2,13 @@
 // one, a Cluster, a master under Sentinel, and a proxy that injects faults of
 // the network.
 //
-// Use it in the test of whatever speaks to a server; nothing stands in for
-// the server itself. A test skips, and says why, where no server is installed
-// (scripts/install-test-servers installs one).
+// Use it in tests of code that talks to a server; there is no fake server. A test is
+// skipped, with a reason, if no server is installed (scripts/install-test-servers
+// installs one).
 //
-// It promises servers of the test's own, on free loopback ports, empty and
-// without persistence, that end with the test, and on Linux also with a test
-// binary that is killed. The environment variable STINT_TEST_REDIS names the
+// Each server belongs to one test. It listens on a free loopback port, starts empty,
+// does not persist, and ends with the test. On Linux it also ends if the test binary
+// is killed. The environment variable STINT_TEST_REDIS names the
 // server of .cache/servers to run: valkey or redis-6.2. Without it the server is
 // that of PATH, Valkey before Redis.
 package redistest
@@ -26,8 +26,8 @@ import (
 	"github.com/stintdev/stint/internal/testserver"
 )
 
-// patience is how long anything here may take before a test fails: far more
-// than it takes, for machines that are busy with other tests.
+// patience is the timeout of every operation in this package. It is generous, for
+// machines that are busy with other tests.
 const patience = 30 * time.Second
 
 // longestPause is the most between two looks at a condition. Looking takes
@@ -86,8 +86,8 @@ func IsRedis6(t testing.TB) bool {
 	return major < 7
 }
 
-// Await waits until a condition holds, and fails the test with what it still
-// misses when it does not in time.
+// Await waits until missing returns nil. If that takes longer than patience, Await
+// fails the test with the last error.
 func Await(t testing.TB, missing func() error) {
 	t.Helper()
 	pause := time.Millisecond

@@ -42,10 +42,10 @@ func Sentinel(t testing.TB, options ...string) *SentinelServers {
 	return s
 }
 
-// slowDown has the Sentinels that know each other say less. One that sees a
-// replica promoted, and for four of these periods hears nothing of it from the
-// others, takes that back; and to see its success, the one that promotes needs
-// a second, because servers drop their connections then.
+// slowDown lengthens the publish period of the Sentinels once they know each other. A
+// Sentinel that sees a promoted replica reverts the promotion if it hears nothing of
+// it from the others for four periods. The promoting Sentinel needs a second to see
+// its success, because servers drop their connections at a promotion.
 func (s *SentinelServers) slowDown() {
 	for _, p := range s.Watchers {
 		_, _ = p.Do("SENTINEL", "DEBUG", "PUBLISH-PERIOD", "500")
@@ -68,8 +68,8 @@ func (s *SentinelServers) watcher(master *Process) *Process {
 	}
 	p.options = []string{file, "--sentinel"}
 	p.launch()
-	// Word of each other gets around every two seconds, unless told to go
-	// faster. Versions that cannot be told take as long.
+	// Sentinels publish themselves every two seconds by default. Versions without
+	// this command keep that period.
 	_, _ = p.Do("SENTINEL", "DEBUG", "PUBLISH-PERIOD", "100", "INFO-PERIOD", "200")
 	return p
 }
@@ -140,11 +140,10 @@ func (s *SentinelServers) AwaitPromotion(from *Process) *Process {
 	return master
 }
 
-// CutOff parts the master from its replicas and from the Sentinels, for good,
-// and leaves it to users other than the default one: as if a network had split
-// with some clients on the master's side. The servers need a password for the
-// default user. The Sentinels replace the master when it has been silent for as
-// long as they wait.
+// CutOff separates the master from its replicas and the Sentinels permanently. Only
+// users other than the default one still reach the master, as in a network partition
+// with some clients on the master's side. The servers need a password for the default
+// user. The Sentinels replace the master after their usual time of silence.
 func (s *SentinelServers) CutOff(master *Process) {
 	s.t.Helper()
 	if _, err := master.converse(
@@ -155,7 +154,7 @@ func (s *SentinelServers) CutOff(master *Process) {
 	}
 }
 
-// Failover has the Sentinels replace the master in good order.
+// Failover makes the Sentinels replace the working master, and returns the new one.
 func (s *SentinelServers) Failover() *Process {
 	s.t.Helper()
 	from := s.Master()

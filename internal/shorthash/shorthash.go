@@ -1,12 +1,12 @@
-// Package shorthash names a limit in few bytes.
+// Package shorthash hashes the name of a limit to a few characters.
 //
-// A store with many keys writes the hash in each of them in place of the
-// rule, the limit and its shape, and the rules refuse to load when two of
-// their limits share one. It promises 42 bits of SHA-256 in 7 characters of
-// A-Z, a-z, 0-9, - and _, the same in every version.
+// A store writes the hash into each key in place of the rule, the limit's name and its
+// shape. A rule set does not load if two of its limits have the same hash. A hash is
+// 42 bits of SHA-256 in 7 characters of A-Z, a-z, 0-9, - and _, and is the same in
+// every version.
 //
-// Names that callers make up are hashed by [Long]: nobody checks those for
-// collisions, and whoever chooses a name can try many.
+// Use [Long] for names that callers choose. No check finds their collisions, and a
+// caller can search for a collision.
 package shorthash
 
 import (
@@ -21,8 +21,9 @@ const Length = 7
 // LongLength is how many characters a long hash has: 132 bits.
 const LongLength = 22
 
-// Of returns the hash of a limit: of its rule, its name in the rule, and the
-// shape of what it counts. No two different triples are hashed as the same text.
+// Of returns the hash of a limit's rule, its name in the rule and the shape of its
+// state. Each part is hashed with its length, so two different triples are never the
+// same text.
 func Of(rule, name, shape string) string {
 	return encode(rule, name, shape)[:Length]
 }

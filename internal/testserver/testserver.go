@@ -45,8 +45,8 @@ func Find(name string) (path string, err error) {
 	return "", nil
 }
 
-// moduleRoot returns the folder of go.mod at or above the working folder, which
-// for a test is the folder of its package.
+// moduleRoot returns the folder with scripts/test-servers.txt at or above the working
+// folder, which for a test is the folder of its package.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	for err == nil {
