@@ -7,17 +7,16 @@ import (
 	"testing"
 )
 
-// Ports below those that the kernel hands to clients, so that a server that
-// restarts finds its own still free. A Cluster node also listens 10,000
-// above.
+// The ports are below the kernel's range for clients, so that a restarted server finds
+// its port still free. A Cluster node also listens on its port plus 10,000.
 const (
 	firstPort = 11_000
 	lastPort  = 21_999
 	busOffset = 10_000
 )
 
-// freePort returns a port of which a server can have both: itself and the one
-// of its Cluster bus. It may be gone when the server starts.
+// freePort returns a port that is free together with the port of its Cluster bus.
+// Another process may take the port before the server starts.
 func freePort(t testing.TB) int {
 	t.Helper()
 	for range 1000 {

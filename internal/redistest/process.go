@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Process is one server. Its methods are for the goroutine of the test,
-// except Addr, Port and Do, which are safe for use by many.
+// Process is one server. Call its methods from the test's goroutine only, except Addr,
+// Port and Do, which are safe for concurrent use.
 type Process struct {
 	t       testing.TB
 	binary  string
@@ -41,7 +41,7 @@ func newProcess(t testing.TB, binary string) *Process {
 // same when it restarts.
 func (p *Process) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
 
-// Port returns the port alone.
+// Port returns the port that the server listens on.
 func (p *Process) Port() int { return p.port }
 
 // Pid returns the process id of the server as it runs now.
@@ -53,15 +53,15 @@ func (p *Process) Dir() string { return p.dir }
 // Log returns the end of what the server wrote to its log since it started.
 func (p *Process) Log() string { return p.log.tail() }
 
-// Kill ends the server as a crash does (SIGKILL): its connections are reset,
-// nothing is saved. It returns when the process is gone.
+// Kill ends the server like a crash (SIGKILL): its connections are reset and nothing
+// is saved. Kill returns when the process has ended.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // an error: it has ended already
 	<-p.exited
 }
 
-// Restart starts the server anew on its port, after a Kill if it still runs.
-// It is empty; a member of a Cluster remembers its place.
+// Restart kills the server if it still runs and starts it again on the same port. The
+// server is then empty; a member of a Cluster keeps its role.
 func (p *Process) Restart() {
 	p.t.Helper()
 	p.Kill()
@@ -70,15 +70,15 @@ func (p *Process) Restart() {
 	}
 }
 
-// Freeze stops the server where it is (SIGSTOP): its kernel still accepts
-// connections and bytes, and nothing answers until Thaw.
+// Freeze suspends the server (SIGSTOP). The kernel still accepts connections and
+// bytes, but the server does not answer until Thaw.
 func (p *Process) Freeze() {
 	p.t.Helper()
 	p.frozen = true
 	p.signal(freeze)
 }
 
-// Thaw lets a frozen server go on, beginning with what waits for it.
+// Thaw resumes a frozen server, which then handles what has arrived in the meantime.
 func (p *Process) Thaw() {
 	p.t.Helper()
 	p.signal(thaw)
@@ -153,9 +153,8 @@ func (p *Process) portOption() string {
 	return "--port"
 }
 
-// run starts the program from a thread that lives as long as the program: to
-// the kernel the thread, not the process, is the parent that a server dies
-// with.
+// run starts the program from a thread that lives as long as the program. For the
+// kernel, the parent whose death ends the server is that thread, not the process.
 func (p *Process) run() error {
 	cmd, exited, started := p.cmd, p.exited, make(chan error)
 	go func() {

@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// Fault is a proxy before a server, for faults of the network between the two
-// ends. Its methods are safe for use by many goroutines. Each sets what
-// holds from now on, for connections there are and those to come, in place of
-// what held before.
+// Fault is a proxy in front of a server that injects network faults. Its methods are
+// safe for concurrent use. Each method that sets a fault replaces the previous one,
+// for existing and for new connections.
 type Fault struct {
 	listener *net.TCPListener
 	target   *net.TCPAddr
@@ -29,7 +28,7 @@ type weather struct {
 	refuse            bool
 }
 
-// passage is what happens to bytes of one direction when they are due.
+// passage is how the proxy treats the bytes of one direction when they are due.
 type passage uint8
 
 const (
@@ -38,8 +37,8 @@ const (
 	hold
 )
 
-// Proxy starts a proxy before the target's address that passes everything on
-// until it is told otherwise. It ends with the test.
+// Proxy starts a proxy in front of the target's address. It forwards everything until
+// a method of Fault is called, and ends with the test.
 func Proxy(t testing.TB, target string) *Fault {
 	t.Helper()
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -65,20 +64,19 @@ func Proxy(t testing.TB, target string) *Fault {
 // Addr returns the host and port that the proxy listens on.
 func (f *Fault) Addr() string { return f.listener.Addr().String() }
 
-// Delay lets everything arrive so much later, in both directions.
+// Delay delays all bytes by a duration, in both directions.
 func (f *Fault) Delay(d time.Duration) { f.set(weather{delay: d}) }
 
-// Partition swallows everything in both directions: connections stay open at
-// both ends and nothing arrives, nor does their end. New connections are
-// accepted and then silent, as those through a dead link or to a full backlog
-// look.
+// Partition drops everything in both directions. Connections stay open at both ends,
+// and neither bytes nor the end of a stream arrive. New connections are accepted and
+// then silent, like connections over a dead link or to a full backlog.
 func (f *Fault) Partition() { f.set(weather{requests: swallow, replies: swallow}) }
 
-// Hold is a partition that loses nothing: what was sent meanwhile arrives at
-// [Fault.Heal], as the retransmissions of TCP do after a short one.
+// Hold is a partition without loss. What is sent in the meantime arrives at
+// [Fault.Heal], like TCP retransmissions after a short partition.
 func (f *Fault) Hold() { f.set(weather{requests: hold, replies: hold}) }
 
-// DropReplies lets requests arrive and swallows their replies.
+// DropReplies delivers requests and drops their replies.
 func (f *Fault) DropReplies() { f.set(weather{replies: swallow}) }
 
 // Reset resets all connections, and each new one as soon as it is open.
@@ -87,14 +85,14 @@ func (f *Fault) Reset() {
 	f.Cut()
 }
 
-// Heal passes everything on again. Connections that lost bytes are reset:
-// their streams cannot go on.
+// Heal forwards everything again. It resets connections that lost bytes, because
+// their streams cannot continue.
 func (f *Fault) Heal() {
 	f.set(weather{})
 	f.cut(func(l *link) bool { return l.lost.Load() })
 }
 
-// Cut resets the connections there are. What holds for new ones stays.
+// Cut resets the existing connections. The current fault stays for new ones.
 func (f *Fault) Cut() { f.cut(func(*link) bool { return true }) }
 
 func (f *Fault) set(w weather) {
