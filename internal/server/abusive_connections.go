@@ -13,18 +13,17 @@ import (
 	"github.com/stintdev/stint/httplimit"
 )
 
-// closer ends connections to the gateway whose requests are denied all the
-// time: a client that never backs off costs a connection of its own then, and
-// whatever it takes to open another. What it keeps is a number in each
-// connection. Connections of trusted proxies carry many clients and are left
-// alone.
+// closer ends a connection to the gateway after a number of denials in a row. A client
+// that never backs off then pays for a new connection each time. The cost is one counter
+// per connection. Connections from trusted proxies carry many clients and are never
+// ended.
 type closer struct {
-	most    int64 // denials in a row; above 0
+	most    int64 // denials in a row that end a connection; above 0
 	trusted []netip.Prefix
 	closed  prometheus.Counter
 }
 
-// newCloser is that of the gateway; nil: no connection is ended.
+// newCloser returns the closer of the gateway, or nil if CloseAfter is 0 or less.
 func (s *Server) newCloser() *closer {
 	if s.config.CloseAfter <= 0 {
 		return nil
@@ -36,9 +35,9 @@ func (s *Server) newCloser() *closer {
 	return p
 }
 
-// connection is what is kept beside a connection of a client.
+// connection is the state of one client connection.
 type connection struct {
-	denials atomic.Int64 // in a row
+	denials atomic.Int64 // consecutive denials
 	ended   atomic.Bool
 }
 
@@ -47,7 +46,8 @@ type (
 	responseKey   struct{}
 )
 
-// connContext is for [http.Server.ConnContext].
+// connContext implements [http.Server.ConnContext]. It attaches no state for trusted
+// proxies.
 func (p *closer) connContext(ctx context.Context, c net.Conn) context.Context {
 	if addr, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil {
 		from := addr.Addr().Unmap().WithZone("")
@@ -58,8 +58,8 @@ func (p *closer) connContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, &connection{})
 }
 
-// wrap lets a decision end the connection of a request that could be one too
-// many.
+// wrap passes the response writer on to the decider for a request whose denial would
+// reach the limit, so that end can close the connection.
 func (p *closer) wrap(next http.Handler) http.Handler {
 	if p == nil {
 		return next
@@ -73,7 +73,7 @@ func (p *closer) wrap(next http.Handler) http.Handler {
 	})
 }
 
-// decider counts what another decides.
+// decider wraps next and counts its denials per connection.
 func (p *closer) decider(next httplimit.Decider) httplimit.Decider {
 	if p == nil {
 		return next
@@ -87,8 +87,8 @@ type closingDecider struct {
 	next httplimit.Decider
 }
 
-// Decide implements httplimit.Decider. What is denied for want of a store is not
-// the client's doing.
+// Decide implements httplimit.Decider. A denial caused by an unavailable store does not
+// count against the client.
 func (d *closingDecider) Decide(ctx context.Context, r *httplimit.Request) (httplimit.Answer, error) {
 	a, err := d.next.Decide(ctx, r)
 	c, ok := ctx.Value(connectionKey{}).(*connection)
@@ -104,12 +104,12 @@ func (d *closingDecider) Decide(ctx context.Context, r *httplimit.Request) (http
 	return a, err
 }
 
-// end has the answer be the last of its connection: net/http closes one of
-// HTTP/1.1 after it, and says GOAWAY on one of HTTP/2.
+// end makes this response the last of its connection: net/http then closes an HTTP/1.1
+// connection and sends GOAWAY on an HTTP/2 connection.
 func (d *closingDecider) end(ctx context.Context, c *connection) {
 	w, ok := ctx.Value(responseKey{}).(http.ResponseWriter)
 	if !ok {
-		return // the next one
+		return // wrap did not attach the writer; the next denial ends the connection
 	}
 	w.Header().Set("Connection", "close")
 	if !c.ended.Swap(true) {

@@ -8,7 +8,7 @@ import (
 	"github.com/stintdev/stint/internal/adminapi"
 )
 
-// adminHandler is what the admin listener answers.
+// adminHandler returns the handler of the admin listener.
 func (s *Server) adminHandler() http.Handler {
 	t := &router{server: s, paths: s.healthRoutes()}
 	t.paths["/metrics"] = route{http.MethodGet, s.forRole(adminapi.Viewer, s.metrics.handler().ServeHTTP)}
@@ -22,10 +22,10 @@ func (s *Server) adminHandler() http.Handler {
 	return t
 }
 
-// fromThisMachine refuses what a page in a browser on this machine sends:
-// without a token, listening on loopback is all that protects the listener,
-// and a browser is inside of it. A page of another site is known by its
-// origin, one that has pointed its own name here by the name.
+// fromThisMachine refuses requests that a browser on this machine sends for another site.
+// Without a token, listening on loopback is the only protection of the listener, and a
+// browser on the machine bypasses it. The Origin identifies a page of another site. The
+// Host identifies a page whose own name was pointed at this machine (DNS rebinding).
 func (s *Server) fromThisMachine(next http.Handler) http.Handler {
 	const refusal = "without --admin-token-file, pages of other sites are refused"
 	return s.loopbackHostOnly(s.ownPagesOnly(next.ServeHTTP, refusal), refusal)
@@ -33,7 +33,7 @@ func (s *Server) fromThisMachine(next http.Handler) http.Handler {
 
 const profilePath = "/debug/pprof"
 
-// profile serves the profiles of this process.
+// profile serves the runtime profiles of this process.
 func profile(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case profilePath + "/profile":
@@ -49,8 +49,8 @@ func profile(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// commandName stands for pprof.Cmdline, which shows every argument: a URL on the
-// command line may have a password in it.
+// commandName replaces pprof.Cmdline, which shows every argument: a URL on the command
+// line may contain a password.
 func commandName(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = io.WriteString(w, "stint") // the client may be gone

@@ -12,7 +12,7 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// keep lets the sample hear of a request.
+// keep adds a request and its outcome to the sample, if one is kept.
 func (v *version) keep(p rule.Plan, o *rule.Outcome) {
 	if v.sample == nil {
 		return
@@ -21,8 +21,8 @@ func (v *version) keep(p rule.Plan, o *rule.Outcome) {
 	v.sample.Add(v.set.Attributes(), a, cost, o)
 }
 
-// rulesAPI is what the admin listener answers about rules and keys. It knows
-// tokens by itself.
+// rulesAPI returns the routes of the admin API for rules and keys. The API checks tokens
+// itself.
 func (s *Server) rulesAPI() (folders []folder) {
 	if s.adminTokens != nil {
 		s.metrics.registry.MustRegister(prometheus.NewCounterFunc(tokensRefused("admin"), func() float64 { return float64(s.adminTokens.Refused()) }))
@@ -35,8 +35,8 @@ func (s *Server) rulesAPI() (folders []folder) {
 	return folders
 }
 
-// forRole lets those pass whose token has at least the role; where no token is
-// asked for, everyone.
+// forRole requires a token with at least the given role. Without configured tokens it
+// lets every request pass.
 func (s *Server) forRole(role adminapi.Role, next http.HandlerFunc) http.HandlerFunc {
 	if s.adminTokens == nil {
 		return next
@@ -52,8 +52,8 @@ func (s *Server) forRole(role adminapi.Role, next http.HandlerFunc) http.Handler
 	}
 }
 
-// openAdminTokens reads who may use the admin listener, and returns the files
-// that say so. Without tokens everyone may.
+// openAdminTokens loads the tokens of the admin listener and returns the files that hold
+// them. Without any token the listener is open to everyone.
 func (s *Server) openAdminTokens() (*secret.Files, error) {
 	one, list := s.config.AdminTokenFile, s.config.AdminTokens
 	switch {
@@ -70,7 +70,7 @@ func (s *Server) openAdminTokens() (*secret.Files, error) {
 	return secret.Open("admin-token-file, admin-tokens-file", []string{one, list}, s.useAdminTokens)
 }
 
-// useAdminTokens puts the tokens in force that the files hold.
+// useAdminTokens parses the contents of the token files and puts the tokens in force.
 func (s *Server) useAdminTokens(contents [][]byte) (err error) {
 	admin := s.config.AdminToken
 	if path := s.config.AdminTokenFile; path != "" {

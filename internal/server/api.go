@@ -7,12 +7,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// call is an endpoint that answers a JSON body with a JSON value.
+// call handles a request with a JSON body and returns the status and the JSON value to
+// answer.
 type call func(r *http.Request, body []byte) (status int, answer any, err error)
 
-// api makes an endpoint of a call. What duration measures (nil measures
-// nothing) is from the body read to the decision made, without the pace of
-// the client.
+// api wraps a call as an HTTP handler. The duration histogram, if not nil, measures from
+// the end of reading the body to the decision, so a slow client does not count.
 func (s *Server) api(duration prometheus.Observer, answer call) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := readBody(w, r, nil)

@@ -7,7 +7,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// members are those of a body, or of an item of a batch: a set.
+// members is a set of the fields that a body, or an item of a batch, may contain.
 type members uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	memberOnFailure
 )
 
-// What the members say together: which rules to ask, or which limits to take.
+// The fields that each endpoint accepts.
 const (
 	checkMembers    = memberAttributes | memberCost
 	limitMembers    = memberKey | memberLimit | memberLimits | memberOnFailure
@@ -32,7 +32,7 @@ const (
 
 var memberNames = [...]string{"attributes", "key", "limit", "limits", "cost", "at_us", "on_store_failure"}
 
-// memberOf returns the member of a name, 0 for none.
+// memberOf returns the member with this name, or 0 if there is none.
 func memberOf(name []byte) members {
 	for i, known := range memberNames {
 		if string(name) == known {
@@ -50,25 +50,25 @@ func (m members) names() (names []string) {
 	return names
 }
 
-// ask is what a caller asks for, as it stands: what the members mean together
-// is known when all have been read.
+// ask is one parsed request body or batch item. The fields are interpreted only after all
+// of them have been read, because their meaning depends on each other.
 type ask struct {
 	given      members
 	attributes attributes
 	key        string
 	limits     []stint.Limit
 	onFailure  stint.OnFailure
-	cost, at   []byte // digits of the body; nil when not given
+	cost, at   []byte // digits as in the body; nil if absent
 }
 
-// reset keeps the room alone.
+// reset clears the ask but keeps its allocated slices.
 func (a *ask) reset() {
 	a.attributes.reset()
 	clear(a.limits)
 	*a = ask{attributes: a.attributes, limits: a.limits[:0]}
 }
 
-// read reads an object of the known members.
+// read parses a JSON object whose fields must be among the known members.
 func (a *ask) read(raw []byte, known members, limits *limitCache, t *texts) error {
 	return eachMember(raw, func(name, raw []byte) error {
 		m := memberOf(name)
@@ -103,7 +103,8 @@ func (a *ask) member(m members, raw []byte, limits *limitCache, t *texts) (err e
 	return nil
 }
 
-// isCheck reports whether the rules are asked, and not limits of the caller's.
+// isCheck reports whether the ask is a check against the rules rather than a take of
+// limits that the caller brings.
 func (a *ask) isCheck() (bool, error) {
 	check, take := a.given&memberAttributes != 0, a.given&limitMembers != 0
 	switch {
@@ -115,7 +116,8 @@ func (a *ask) isCheck() (bool, error) {
 	return check, nil
 }
 
-// costWithin reads the cost; 1 when it is not given.
+// costWithin parses the cost, which must be at least least. It returns 1 if none is
+// given.
 func (a *ask) costWithin(least int64) (cost int64, err error) {
 	if a.cost == nil {
 		return 1, nil

@@ -2,19 +2,19 @@ package server
 
 import "github.com/stintdev/stint/rule"
 
-// attributes are what a caller says of a request: a [rule.Attributes] that is
-// read into the room of the one before it.
+// attributes implements [rule.Attributes] for the attributes that a caller sends. It is
+// reused between requests to avoid allocations.
 type attributes struct {
 	few  []attribute
-	many map[string]string // those beyond the few
+	many map[string]string // attributes beyond maxFew
 }
 
 type attribute struct{ name, value string }
 
-// maxFew is how many attributes are looked for one by one.
+// maxFew is the number of attributes that are searched linearly.
 const maxFew = 16
 
-// Attribute returns the value of a name.
+// Attribute returns the value of the named attribute.
 func (a *attributes) Attribute(name string) (string, bool) {
 	for i := range a.few {
 		if a.few[i].name == name {
@@ -36,14 +36,14 @@ func (a *attributes) add(name, value string) {
 	a.many[name] = value
 }
 
-// reset keeps the room alone, and nothing of the caller's.
+// reset drops the caller's values but keeps the slice.
 func (a *attributes) reset() {
 	clear(a.few)
 	a.few, a.many = a.few[:0], nil
 }
 
-// read reads the members of a JSON object. Numbers and booleans count as their
-// text.
+// read parses the members of a JSON object. The value of a number or a boolean is its
+// JSON text.
 func (a *attributes) read(raw []byte, t *texts) error {
 	return eachMember(raw, func(name, raw []byte) error {
 		value, err := attributeText(raw)
@@ -55,8 +55,8 @@ func (a *attributes) read(raw []byte, t *texts) error {
 	})
 }
 
-// attributeName is a name as rules ask for it. It saves a copy of those that
-// nearly all requests have.
+// attributeName returns the canonical name of an attribute, as rules use it. The most
+// common names need no allocation.
 func attributeName(name []byte, t *texts) string {
 	switch string(name) {
 	case "api_key":

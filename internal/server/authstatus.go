@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// statuses are what a proxy can be told in place of the true status, where it
-// does not understand that one. 0 changes nothing.
+// statuses are HTTP statuses that replace the true one for proxies that do not understand
+// it. Zero replaces nothing.
 type statuses struct {
-	deny   int // deny_status: for every denial. nginx understands 401 and 403 alone
-	failed int // error_status: for 500 and above. Envoy takes those for a failure, and may let the request pass
+	deny   int // deny_status: replaces the status of every denial; nginx understands only 401 and 403
+	failed int // error_status: replaces 500 and above, which Envoy treats as a failure and may let the request pass
 }
 
-// of is what stands for a status.
+// of returns the status to send in place of the given one.
 func (s statuses) of(status int) int {
 	if s.failed != 0 && status >= http.StatusInternalServerError {
 		return s.failed
@@ -22,10 +22,10 @@ func (s statuses) of(status int) int {
 	return status
 }
 
-// statusesOf reads the parameters of a URL, as the proxy's configuration wrote
-// them: the query of /v1/auth, or what follows in the same segment of the path,
-// as in /v1/auth;error_status=429/orders. A query behind a longer path is part
-// of the original request, and its client's.
+// statusesOf parses the parameters that the proxy's configuration put into the URL: the
+// query of /v1/auth, or the parameters in the same path segment, as in
+// /v1/auth;error_status=429/orders. If the path goes on after /v1/auth, the query belongs
+// to the original request and is under the client's control, so it is not read.
 func statusesOf(u *url.URL) (s statuses, err error) {
 	text := parametersOf(strings.TrimPrefix(u.Path, authPath))
 	if u.Path == authPath {
@@ -42,8 +42,8 @@ func statusesOf(u *url.URL) (s statuses, err error) {
 	return s, err
 }
 
-// parametersOf is what stands in the path between the name auth and the path of
-// the original request.
+// parametersOf returns the parameters between "auth" and the path of the original
+// request.
 func parametersOf(rest string) string {
 	text, ok := strings.CutPrefix(rest, ";")
 	if !ok {
@@ -53,7 +53,7 @@ func parametersOf(rest string) string {
 	return text
 }
 
-// statusIn returns 0 when the parameter is not given.
+// statusIn returns the status in the named parameter, or 0 if the parameter is absent.
 func statusIn(given url.Values, name string) (int, error) {
 	if !given.Has(name) {
 		return 0, nil

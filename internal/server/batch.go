@@ -9,41 +9,41 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// batch is what one request asks for: a check, a take, or many of both. All of
-// them are decided by one call of the store, one after the other. It is lent
-// to one request at a time.
+// batch is the work of one API request: one check, one take, or many of both. One call to
+// the store decides all of its items in order. A batch is pooled and serves one request
+// at a time.
 type batch struct {
 	server  *Server
-	version *version // of the rules, for the whole batch
+	version *version // the rule set of the whole batch
 	texts   texts
 
 	items     []item
-	asks      []*ask        // the room to read items into, one each
-	claims    []stint.Claim // of takes
+	asks      []*ask        // reused buffers, one per item
+	claims    []stint.Claim // of all takes
 	groups    []stint.Group
 	decisions []stint.Decision
-	outcome   rule.Outcome // of one check after the other
+	outcome   rule.Outcome // reused for each check in turn
 
-	err  error   // no group was decided
-	errs []error // by group; nil while there is none
+	err  error   // set if no group was decided
+	errs []error // by group; nil if no group failed
 }
 
-// item is one of what is asked for.
+// item is one check or take of a batch.
 type item struct {
 	isCheck   bool
 	plan      rule.Plan // of a check
-	err       error     // it could not be read
+	err       error     // why the item could not be read
 	groups    span
 	decisions span
 }
 
-// span is a part of a slice.
+// span is an index range of a slice.
 type span struct{ from, to int }
 
-// begin makes the batch ready for a request.
+// begin prepares the batch for a request.
 func (b *batch) begin() { b.version = b.server.rules.current.Load() }
 
-// end drops what belongs to a request, and keeps the room.
+// end drops the data of a request but keeps the allocated slices.
 func (b *batch) end() {
 	for i := range b.items {
 		if b.items[i].isCheck {
@@ -60,8 +60,8 @@ func (b *batch) end() {
 	b.version, b.err, b.errs = nil, nil, nil
 }
 
-// read adds one item: an object of the known members, which add understands.
-// An item that is wrong stays, with its error.
+// read parses one item, an object of the known members, and calls add to append its
+// claims. An invalid item stays in the batch with its error.
 func (b *batch) read(raw []byte, known members, add func(*batch, *ask) error) error {
 	n := len(b.items)
 	b.items = append(b.items, item{groups: span{len(b.groups), len(b.groups)}, decisions: span{len(b.decisions), len(b.decisions)}})
@@ -76,7 +76,7 @@ func (b *batch) read(raw []byte, known members, add func(*batch, *ask) error) er
 	return err
 }
 
-// plan makes the last item a check, which keeps the attributes.
+// plan makes the last item a check. The plan keeps a reference to the attributes.
 func (b *batch) plan(a rule.Attributes, cost int64) error {
 	if err := b.server.rules.checkPath(a); err != nil {
 		return err
@@ -88,14 +88,14 @@ func (b *batch) plan(a rule.Attributes, cost int64) error {
 	return nil
 }
 
-// group makes the last item a take of these claims.
+// group makes the last item a take of the claims.
 func (b *batch) group(claims []stint.Claim) {
 	b.groups = append(b.groups, stint.Group{Claims: claims})
 	b.makeRoom(&b.items[len(b.items)-1])
 }
 
-// makeRoom gives an item the groups that were added, and room for the
-// decisions on their claims.
+// makeRoom assigns to an item the groups appended since it began, and reserves a decision
+// for each of their claims.
 func (b *batch) makeRoom(i *item) {
 	i.groups.to = len(b.groups)
 	for _, g := range b.groups[i.groups.from:] {
@@ -104,8 +104,8 @@ func (b *batch) makeRoom(i *item) {
 	i.decisions.to = len(b.decisions)
 }
 
-// decide decides all items. A check takes the time since started, when the
-// request had been read: each as long as all.
+// decide decides all items in one store call. Every item records the same duration: the
+// time since started, when the body had been read.
 func (b *batch) decide(ctx context.Context, started time.Time) {
 	if len(b.groups) > 0 {
 		err := b.askStore(ctx)
@@ -118,8 +118,8 @@ func (b *batch) decide(ctx context.Context, started time.Time) {
 	b.observe(time.Since(started))
 }
 
-// askStore asks for a claim alone as such: stores answer it in fewer steps,
-// and together with those of other requests.
+// askStore calls the store. A single claim goes through Take, which stores answer in
+// fewer steps and can batch with claims of other requests.
 func (b *batch) askStore(ctx context.Context) (err error) {
 	if first := &b.groups[0]; len(b.groups) == 1 && len(first.Claims) == 1 && !first.Shadow {
 		b.decisions[0], err = b.server.rules.store.Take(ctx, first.Claims[0])

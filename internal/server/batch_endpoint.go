@@ -5,11 +5,11 @@ import (
 	"net/http"
 )
 
-// maxItems bounds how much one batch may ask for.
+// maxItems bounds the number of items in one batch.
 const maxItems = 1000
 
-// many answers POST /v1/batch: many checks and takes, each decided as if it
-// were alone, in order. What is wrong with one fails that one.
+// many handles POST /v1/batch: a list of checks and takes, decided in order, each as if
+// it were alone. An invalid item fails only itself.
 func (b *batch) many(body []byte) error {
 	given := false
 	err := eachMember(body, func(name, raw []byte) error {
@@ -33,13 +33,13 @@ func (b *batch) readItems(raw []byte) error {
 		return badRequest("items: has %d items (give at most %d)", n, maxItems)
 	}
 	_, err := eachElement(raw, func(raw []byte) error {
-		_ = b.read(raw, itemMembers, (*batch).addItem) // told in its place
+		_ = b.read(raw, itemMembers, (*batch).addItem) // the error is answered in the item's place
 		return nil
 	})
 	return err
 }
 
-// addItem adds a check or a take, whichever an ask is.
+// addItem adds an ask as a check or as a take.
 func (b *batch) addItem(a *ask) error {
 	check, err := a.isCheck()
 	switch {
@@ -53,7 +53,7 @@ func (b *batch) addItem(a *ask) error {
 	return b.addCheck(a)
 }
 
-// answerMany writes the answers to all items, in order.
+// answerMany writes the answers to all items in order.
 func (p *workPool) answerMany(w http.ResponseWriter, r *http.Request, k *work) {
 	told := false
 	k.out = append(k.out[:0], `{"answers":[`...)
@@ -67,7 +67,7 @@ func (p *workPool) answerMany(w http.ResponseWriter, r *http.Request, k *work) {
 		}
 		e := asAPIError(err)
 		k.out = appendError(k.out, e)
-		if e.status >= http.StatusInternalServerError && !told { // once for all of them
+		if e.status >= http.StatusInternalServerError && !told { // log the failure once per batch
 			told = true
 			p.server.logFailure(r, err)
 		}
@@ -76,10 +76,10 @@ func (p *workPool) answerMany(w http.ResponseWriter, r *http.Request, k *work) {
 	k.write(w, http.StatusOK)
 }
 
-// appendError appends an error body.
+// appendError appends a JSON error body.
 func appendError(out []byte, e *apiError) []byte {
 	body, err := json.Marshal(errorBody{errorDetail{e.code, e.message}})
-	if err != nil { // two strings can always be written
+	if err != nil { // cannot happen: both fields are strings
 		return append(out, "null"...)
 	}
 	return append(out, body...)

@@ -10,12 +10,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxBody bounds the body of an API request, in bytes. A greater one is
-// answered with 413 before it is read to its end.
+// maxBody bounds the body of an API request, in bytes. A longer body is answered with 413
+// without being read to its end.
 const maxBody = 1 << 20
 
-// readBody reads the whole body, and no more than maxBody of it, into buffer,
-// which grows as needed. It is valid JSON, and nothing else.
+// readBody reads the body into buffer, which grows as needed, up to maxBody bytes. It
+// returns an error unless the body is one valid JSON value in UTF-8.
 func readBody(w http.ResponseWriter, r *http.Request, buffer []byte) ([]byte, error) {
 	body, err := appendAll(buffer[:0], http.MaxBytesReader(w, r.Body, maxBody))
 	var tooLarge *http.MaxBytesError
@@ -35,7 +35,7 @@ func readBody(w http.ResponseWriter, r *http.Request, buffer []byte) ([]byte, er
 	return body, nil
 }
 
-// appendAll is io.ReadAll into a buffer that its caller has.
+// appendAll is io.ReadAll into the caller's buffer.
 func appendAll(b []byte, r io.Reader) ([]byte, error) {
 	for {
 		if len(b) == cap(b) {

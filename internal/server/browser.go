@@ -2,20 +2,20 @@ package server
 
 import "net/http"
 
-// ownPagesOnly refuses requests that a browser sends for a page of another site.
-// A page can make every visitor's browser send such requests to addresses that
-// the page's author cannot reach, and would so charge the keys of others. The
-// browser names the page's site in Origin or Sec-Fetch-Site.
+// ownPagesOnly refuses requests that a browser sends for a page of another site. A
+// malicious page can make each visitor's browser send requests to addresses that the
+// page's author cannot reach, and so charge other callers' keys. The browser names the
+// page's site in Origin or Sec-Fetch-Site.
 func (s *Server) ownPagesOnly(next http.HandlerFunc, refusal string) http.HandlerFunc {
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(s.forbid(refusal))
 	return origins.Handler(next).ServeHTTP
 }
 
-// loopbackHostOnly refuses requests whose Host is not a name of this machine. A
-// page whose author has pointed the page's own name at 127.0.0.1 (DNS rebinding)
-// is of the same site for the browser, and only that name tells. A browser always
-// sends one, so a request without a Host is let through.
+// loopbackHostOnly refuses requests whose Host does not name this machine. In a DNS
+// rebinding attack, the author of a page points the page's own name at 127.0.0.1. The
+// browser then treats the request as same-site, and only the Host reveals the attack.
+// Browsers always send a Host, so a request without one passes.
 func (s *Server) loopbackHostOnly(next http.HandlerFunc, refusal string) http.HandlerFunc {
 	refuse := s.forbid(refusal)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -33,9 +33,9 @@ func (s *Server) forbid(refusal string) http.HandlerFunc {
 	}
 }
 
-// notFromPages guards an endpoint of the check API against pages of other sites.
-// The Host is checked where loopback and no token is all that protects the
-// listener. On others operators name their servers as they like.
+// notFromPages guards an endpoint of the check API against pages of other sites. It
+// checks the Host only if the listener is on loopback without a token. On other
+// listeners, operators may use any host name.
 func (s *Server) notFromPages(next http.HandlerFunc) http.HandlerFunc {
 	const refusal = "pages of other sites are refused: call the check API from a server, not from a browser"
 	if s.httpToken == nil && loopback(s.config.HTTP) {
@@ -44,7 +44,8 @@ func (s *Server) notFromPages(next http.HandlerFunc) http.HandlerFunc {
 	return s.ownPagesOnly(next, refusal)
 }
 
-// warnOpen names the listeners that decide for everyone who reaches them.
+// warnOpen logs the listeners that anyone on the network can use without a token or a
+// client certificate.
 func (s *Server) warnOpen() {
 	if s.httpToken != nil {
 		return

@@ -17,50 +17,50 @@ import (
 	"github.com/stintdev/stint/resilience/adaptive"
 )
 
-// Config says what a [Server] serves. A listener whose address is empty is
-// not opened; port 0 picks a free port.
+// Config configures a [Server]. A listener with an empty address is off; port 0 picks a
+// free port.
 type Config struct {
-	// Store decides. It must not be nil.
+	// Store makes the decisions. It must not be nil.
 	Store stint.Store
-	// Stats counts what the store holds. Nil hides those metrics, and the
-	// log line that says when the store begins to evict.
+	// Stats returns the statistics of the memory store. Nil omits their metrics and the
+	// log line that reports the first evictions.
 	Stats func() stint.MemoryStats
-	// Shared says how a store is that nodes share. Nil means that Store is
-	// the node's own, and up while its calls succeed.
+	// Shared returns the state of a store that nodes share. Nil means that Store is local
+	// to this node, and counts as up while its calls succeed.
 	Shared func() SharedStats
-	// StoreCalls is told of the calls to the store by a Store that also
-	// answers without it. Nil measures the calls to Store.
+	// StoreCalls receives the measurements of store calls from a Store that also answers
+	// without calling the backend. Nil measures every call to Store.
 	StoreCalls *StoreCalls
 
-	// Rules is the path of a rule file, or of a folder of them, which is
-	// followed as it changes. Empty serves [rule.Builtin].
+	// Rules is the path of a rule file, or of a folder of them, which is watched for
+	// changes. Empty serves [rule.Builtin].
 	Rules string
-	// RuleSource, when not nil, is where the rules live, instead of Rules.
+	// RuleSource, if not nil, provides the rules instead of Rules.
 	RuleSource ruleset.Source
-	// StateDir is a folder for what outlives the process: the history of
-	// Rules, and a copy of what RuleSource had. Empty keeps neither.
+	// StateDir is a folder for data that outlives the process: the version history of
+	// Rules, and a local copy of the rules from RuleSource. Empty keeps neither.
 	StateDir string
 
-	// EnvoyConfig is a folder with the configuration files of Envoy's rate
-	// limit service, which is followed as it changes. Empty serves none.
+	// EnvoyConfig is a folder of configuration files for Envoy's rate limit service,
+	// which is watched for changes. Empty serves none.
 	EnvoyConfig string
-	// EnvoyHeaders are the headers by which Envoy tells its clients of the
-	// limit that is nearest to its end. Nil adds none.
+	// EnvoyHeaders names the headers by which Envoy reports to its clients the limit that
+	// is closest to exhaustion. Nil adds none.
 	EnvoyHeaders *EnvoyHeaders
-	// EnvoyCompat counts as Envoy's own service does: each descriptor by
-	// itself, and also what is denied.
+	// EnvoyCompat counts as Envoy's own service does: each descriptor on its own, denied
+	// requests included.
 	EnvoyCompat bool
 	// EnvoyMerge lets several files of EnvoyConfig describe one domain.
 	EnvoyMerge bool
-	// EnvoyShadow answers Envoy that every request is OK.
+	// EnvoyShadow answers OK to every request from Envoy.
 	EnvoyShadow bool
-	// EnvoyQuota takes every limit for one in quota mode: a request is over limit
-	// when all its limits are.
+	// EnvoyQuota treats every limit as being in quota mode: a request is over limit only
+	// if all of its limits are.
 	EnvoyQuota bool
-	// EnvoyStop, with EnvoyCompat, lets a request that would be over one of its
-	// limits count for none but those.
+	// EnvoyStop, with EnvoyCompat, charges a request that exceeds some of its limits to
+	// those limits only.
 	EnvoyStop bool
-	// EnvoyMetadata tells in the metadata of every answer what was asked.
+	// EnvoyMetadata includes the request in the dynamic metadata of every answer.
 	EnvoyMetadata bool
 
 	HTTP    string // the check API, forward auth and health
@@ -69,87 +69,86 @@ type Config struct {
 	Admin   string // metrics and what changes state
 	Gateway string // the reverse proxy; needs Upstreams
 
-	// Upstreams are the base URLs that the gateway passes requests on to.
+	// Upstreams are the base URLs to which the gateway forwards requests.
 	Upstreams []*url.URL
-	// GatewayAdapt moves a limit on the requests in flight through the
-	// gateway; what is over it is answered with 503. Nil: no limit. GatewayMax
-	// is the most that the limit may be; zero: 1000.
+	// GatewayAdapt adjusts a limit on the requests in flight through the gateway;
+	// requests over it are answered with 503. Nil sets no limit. GatewayMax is the upper
+	// bound on that limit; zero means 1000.
 	GatewayAdapt adaptive.Algorithm
 	GatewayMax   int
-	// CloseAfter is after how many denials in a row the gateway ends a client's
-	// connection. Zero: never.
+	// CloseAfter is the number of consecutive denials after which the gateway ends a
+	// client's connection. Zero never ends one.
 	CloseAfter int
-	// TrustedProxies may say who their client is, and what it asked for.
+	// TrustedProxies are the peers whose forwarding headers are believed.
 	TrustedProxies []netip.Prefix
 
-	// PathEncoding is what paths are taken to be, by the rules and in what
-	// they match.
+	// PathEncoding selects how paths are decoded, both in rules and in the requests that
+	// the rules match.
 	PathEncoding PathEncoding
 
-	// HTTPToken, when not empty, is the bearer token that every surface asks for
-	// that decides, but the gateway: HTTP, health aside, GRPC, and RESP, whose
-	// password it is. AdminToken is that of Admin, which refuses to listen beyond
-	// loopback without one.
+	// HTTPToken, if not empty, is the bearer token that every deciding surface except the
+	// gateway requires: HTTP (except health), GRPC, and RESP, where it is the password.
+	// AdminToken is the token of Admin. Without an admin token, Admin refuses to listen
+	// beyond loopback.
 	HTTPToken, AdminToken string
-	// HTTPTokenFile and AdminTokenFile are files with these tokens, which are read
-	// again when they change and by [Server.Reload]. They win over the fields above.
+	// HTTPTokenFile and AdminTokenFile are files that hold these tokens. The server reads
+	// them again when they change and on [Server.Reload]. They take precedence over the
+	// fields above.
 	HTTPTokenFile, AdminTokenFile string
-	// EnvoyWithoutToken lets Envoy's rate limit and authorization services on GRPC
-	// answer also those who bring no token, for gateways that cannot send one.
+	// EnvoyWithoutToken lets callers without a token use Envoy's rate limit and
+	// authorization services on GRPC, for gateways that cannot send a token.
 	EnvoyWithoutToken bool
-	// Secrets are further files with secrets, those of the store for example,
-	// which the server watches, and reads again by [Server.Reload].
+	// Secrets are further files with secrets, for example those of the store. The server
+	// watches them and reads them again on [Server.Reload].
 	Secrets []*secret.Files
-	// MostDenied is the share, 0 to 1, of the requests that were allowed in the
-	// last minutes which another rule set may deny: one that denies more is
-	// refused unless forced. Zero keeps no requests, and refuses nothing.
+	// MostDenied is the largest share, 0 to 1, of the recently allowed requests that a
+	// new rule set may deny. A rule set that would deny more is refused unless forced.
+	// Zero keeps no sample of requests and refuses nothing.
 	MostDenied float64
-	// AdminTokens is a file of further tokens for Admin, each with a name and a
-	// role. It is read again when it changes, and by [Server.Reload].
+	// AdminTokens is a file of further tokens for Admin, each with a name and a role. The
+	// server reads it again when it changes and on [Server.Reload].
 	AdminTokens string
 
-	// TLS, when it names a certificate, is spoken on every listener.
+	// TLS, if it names a certificate, applies to every listener.
 	TLS TLSFiles
-	// GRPCTLS, when it is not zero, is spoken on GRPC in place of TLS.
+	// GRPCTLS, if not zero, replaces TLS on GRPC.
 	GRPCTLS TLSFiles
-	// GRPCMaxAge bounds how long a connection to GRPC may last, give or take a
-	// tenth, so that clients look anew for servers; calls in flight then have
-	// GRPCMaxAgeGrace. Zero bounds neither.
+	// GRPCMaxAge bounds the age of a GRPC connection, plus or minus a tenth, so that
+	// clients resolve the servers again. Calls in flight then have GRPCMaxAgeGrace to
+	// finish. Zero sets no bound for either.
 	GRPCMaxAge, GRPCMaxAgeGrace time.Duration
 
 	// Profiling serves net/http/pprof on Admin.
 	Profiling bool
 
-	// DrainDelay is how long a server that was told to stop goes on to
-	// accept connections, unready, so that load balancers notice first.
+	// DrainDelay is how long a stopping server goes on accepting connections while it
+	// reports unready, so that load balancers notice first.
 	DrainDelay time.Duration
-	// DrainTimeout bounds the whole of draining. Defaults to 9 s.
+	// DrainTimeout bounds the whole drain. Defaults to 9 s.
 	DrainTimeout time.Duration
-	// HeaderTimeout bounds how long a client may take to send the headers of
-	// a request. Defaults to 5 s.
+	// HeaderTimeout bounds the time a client may take to send the headers of a request.
+	// Defaults to 5 s.
 	HeaderTimeout time.Duration
-	// BodyTimeout bounds a whole request to HTTP or Admin, its body included,
-	// and the wait for the one message of a call to GRPC, which has ended a
-	// tenth of a second later. Defaults to 15 s. The gateway streams, so it has
-	// no such bound.
+	// BodyTimeout bounds the time to receive a whole request on HTTP or Admin, body
+	// included. On GRPC it bounds the wait for the single message of a call; the call
+	// ends at most a tenth of a second later. Defaults to 15 s. The gateway streams
+	// bodies, so it has no such bound.
 	BodyTimeout time.Duration
-	// IdleTimeout bounds how long a kept connection over HTTP may be silent
-	// between requests, and the wait for each message of a stream to GRPC on
-	// which many may come. Defaults to 2 min.
+	// IdleTimeout bounds the idle time of a kept-alive HTTP connection between requests,
+	// and the wait for each message of a client stream on GRPC. Defaults to 2 min.
 	IdleTimeout time.Duration
-	// StreamTimeout bounds how long a client may take nothing of an answer,
-	// where the answer as a whole has no bound (Gateway, GRPC, Admin), and send
-	// nothing of a body that it has begun, to the gateway. A client that takes
-	// a little may have half as long again. A silent client of GRPC is asked
-	// for a sign of life after that time, and has a third of it. Defaults to
-	// 1 min.
+	// StreamTimeout bounds how long a client may accept no part of a response that has no
+	// bound as a whole (Gateway, GRPC, Admin), and how long it may send nothing of a body
+	// that it has begun to send to the gateway. A client that accepts some data may take
+	// half as long again. A silent GRPC client is pinged after StreamTimeout and has a
+	// third of it to answer. Defaults to 1 min.
 	StreamTimeout time.Duration
 
-	// Logger defaults to one that discards.
+	// Logger defaults to one that discards everything.
 	Logger *slog.Logger
 }
 
-// setDefaults fills in what is zero.
+// setDefaults returns the configuration with defaults in place of zero values.
 func (c Config) setDefaults() Config {
 	for _, d := range []struct {
 		field *time.Duration
@@ -168,8 +167,7 @@ func (c Config) setDefaults() Config {
 	return c
 }
 
-// check says what is wrong with the settings as a whole, in the words of the
-// flags of stint serve.
+// check validates combinations of settings. Its errors name the flags of stint serve.
 func (c *Config) check() error {
 	for _, a := range []struct{ flag, address string }{
 		{"http", c.HTTP}, {"grpc", c.GRPC}, {"resp", c.RESP}, {"admin", c.Admin}, {"gateway", c.Gateway},

@@ -2,8 +2,8 @@ package server
 
 import "strconv"
 
-// wholeField reads a whole number, written in digits, within bounds. Floats
-// are refused rather than rounded: a cost of 0.5 that counts as 0 is free.
+// wholeField returns a parser for an integer in decimal digits between least and most. It
+// refuses fractions instead of rounding them: a cost of 0.5 that became 0 would be free.
 func wholeField(field string, out *int64, least, most int64) func([]byte) error {
 	return func(raw []byte) error {
 		n, err := strconv.ParseInt(string(raw), 10, 64)

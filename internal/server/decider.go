@@ -9,19 +9,19 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// view is what is kept beside a rule, looked up once when it loads.
+// view holds what the server needs for each rule, looked up once when the rule loads.
 type view struct {
 	counters ruleCounters
 	dialect  httplimit.Dialect
 }
 
 func newView(r *rule.Rule, m *metrics) *view {
-	// The rule set refuses a dialect that is not known.
+	// The error is ignored: the rule set refuses unknown dialects.
 	dialect, _ := httplimit.ParseDialect(r.Headers)
 	return &view{counters: m.countersOf(r.ID), dialect: dialect}
 }
 
-// decider lets the rules decide the requests that come in by one surface.
+// decider decides the requests of one surface by the rules.
 type decider struct {
 	server  *Server
 	surface surface
@@ -40,8 +40,8 @@ func (d *decider) Decide(ctx context.Context, r *httplimit.Request) (httplimit.A
 	return v.answer(o), nil
 }
 
-// answer is what the headers of a response tell of an outcome. It keeps
-// nothing of the outcome.
+// answer converts an outcome to the answer that response headers are made from. The
+// answer keeps no reference to the outcome.
 func (v *version) answer(o *rule.Outcome) httplimit.Answer {
 	a := httplimit.Answer{Decision: o.Decision, Face: o.Face, Listed: o.List == rule.ListDeny, Unavailable: closed(o)}
 	if o.Face < 0 {
@@ -58,7 +58,7 @@ func (v *version) answer(o *rule.Outcome) httplimit.Answer {
 	return a
 }
 
-// appendPolicies tells of the limits of one rule.
+// appendPolicies appends the policies of one rule's limits.
 func appendPolicies(policies []httplimit.Policy, hits []rule.Hit) []httplimit.Policy {
 	for i := range hits {
 		policies = append(policies, httplimit.Policy{
@@ -70,8 +70,8 @@ func appendPolicies(policies []httplimit.Policy, hits []rule.Hit) []httplimit.Po
 	return policies
 }
 
-// decidingLimit is the limit that a hit was decided by: while the store fails,
-// the one that its rule names for then.
+// decidingLimit returns the limit that decided a hit: for a degraded decision, the local
+// limit of its rule if it has one.
 func decidingLimit(h *rule.Hit) stint.Limit {
 	if h.Decision.Degraded && h.Rule.Local.Valid() {
 		return h.Rule.Local

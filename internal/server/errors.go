@@ -35,7 +35,7 @@ func badRequest(format string, args ...any) error {
 	return &apiError{http.StatusBadRequest, codeInvalid, fmt.Sprintf(format, args...)}
 }
 
-// asAPIError is the one place where the errors of a store become HTTP.
+// asAPIError is the only place that translates store errors to HTTP.
 func asAPIError(err error) *apiError {
 	if api, ok := errors.AsType[*apiError](err); ok {
 		return api
@@ -57,7 +57,7 @@ func fromStore(e *stint.Error) *apiError {
 	case stint.CodeInvalid:
 		return &apiError{http.StatusBadRequest, codeInvalid, e.Error()}
 	case stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled, stint.CodeExhausted:
-		// What is wrong may name servers of the inside; it is for the log.
+		// The cause may name internal servers, so it goes only to the log.
 		return &apiError{http.StatusServiceUnavailable, codeUnavailable, "no decision could be made: the store fails (" + e.KindName() + ")"}
 	}
 	return &apiError{http.StatusInternalServerError, codeInternal, "no decision could be made"}
@@ -70,22 +70,22 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	writeJSON(w, e.status, errorBody{errorDetail{e.code, e.message}})
 }
 
-// overCallersBudget reports whether limits that callers bring have used up the
-// room that the store has for them. The store and the rules are well.
+// overCallersBudget reports whether the error means that caller-supplied limits have used
+// up their budget in the store. The store itself and the rules are unaffected.
 func overCallersBudget(e *stint.Error) bool {
 	return e.Code == stint.CodeExhausted && e.Kind == stint.KindCallerBudget
 }
 
-// logFailure logs what is not the caller's mistake. Who gave up is no news, and
-// neither is a store that is left alone: that was logged when it began. Callers
-// over their budget are counted, because a flood of them would fill the log.
+// logFailure logs an error unless the caller caused it. It skips canceled requests, and
+// errors of an open circuit, which was logged when it opened. Callers over their budget
+// are only counted, because a flood of them would fill the log.
 func (s *Server) logFailure(r *http.Request, err error) {
 	if asAPIError(err).status >= http.StatusInternalServerError && r.Context().Err() == nil && !leftAlone(err) {
 		s.log.Error("no decision", errorAttr(err))
 	}
 }
 
-// leftAlone reports whether an error was logged, or counted, where it began.
+// leftAlone reports whether an error was logged or counted where it arose.
 func leftAlone(err error) bool {
 	if _, ok := errors.AsType[told](err); ok {
 		return true
@@ -103,7 +103,7 @@ type errorDetail struct {
 	Message string `json:"message"`
 }
 
-// writeJSON answers with the value, which can be written as JSON.
+// writeJSON answers with the value as JSON. The value must be encodable.
 func writeJSON(w http.ResponseWriter, status int, value any) {
 	setJSON(w.Header())
 	w.WriteHeader(status)
@@ -112,8 +112,8 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 	_ = e.Encode(value) //nolint:errchkjson // none of our values can fail; the client may be gone
 }
 
-// setJSON says what an answer of the API is. It is true only at the moment it
-// is given, so no cache may keep it.
+// setJSON sets the headers of an API answer. A decision is valid only at the moment it is
+// made, so no cache may keep it.
 func setJSON(h http.Header) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")

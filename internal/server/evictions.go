@@ -10,12 +10,11 @@ import (
 
 const (
 	evictionPoll  = time.Second
-	evictionQuiet = time.Minute // without an eviction, after which the next is news again
+	evictionQuiet = time.Minute // time without an eviction after which the next one is logged
 )
 
-// watchEvictions logs when the store begins to give up keys, until ctx ends:
-// from then on a caller whose key was given up has its whole allowance again.
-// What it gives up of callers' own limits is told apart.
+// watchEvictions logs when the store begins to evict keys, until ctx ends. An evicted key
+// gets a full allowance again. Evictions of caller-supplied limits are logged separately.
 func watchEvictions(ctx context.Context, stats func() stint.MemoryStats, log *slog.Logger) {
 	rules, callers := losses{quiet: evictionQuiet}, losses{quiet: evictionQuiet}
 	poll(ctx, func() {
@@ -30,8 +29,8 @@ func watchEvictions(ctx context.Context, stats func() stint.MemoryStats, log *sl
 	})
 }
 
-// watchBudget logs when a shared store begins to refuse limits that callers
-// bring, until ctx ends.
+// watchBudget logs when a shared store begins to refuse caller-supplied limits, until ctx
+// ends.
 func watchBudget(ctx context.Context, stats func() SharedStats, log *slog.Logger) {
 	refused := losses{quiet: evictionQuiet}
 	poll(ctx, func() {
@@ -42,7 +41,7 @@ func watchBudget(ctx context.Context, stats func() SharedStats, log *slog.Logger
 	})
 }
 
-// poll looks once in every evictionPoll until ctx ends.
+// poll calls look every evictionPoll until ctx ends.
 func poll(ctx context.Context, look func()) {
 	tick := time.NewTicker(evictionPoll)
 	defer tick.Stop()
@@ -56,7 +55,7 @@ func poll(ctx context.Context, look func()) {
 	}
 }
 
-// losses tells when a count that grows is news.
+// losses decides when the growth of a counter is worth a log line.
 type losses struct {
 	last  uint64
 	quiet time.Duration

@@ -9,14 +9,15 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// A client of HTTP/2 says how much may be written to it: its windows. One that
-// keeps them shut, and answers pings, would have grpc-go keep the answers to all
-// of its calls for as long as the connection lasts, since a call ends there only
-// when its answer has been written. So what is said of windows is read along,
-// and whoever lets too little be written is cut off.
+// An HTTP/2 client limits by flow-control windows how much the server may write to it. A
+// client that keeps its windows closed but answers pings would make grpc-go hold the
+// answers to all of its calls for the life of the connection, because a call ends only
+// when its answer has been written. This file therefore tracks the windows by reading the
+// frames on the connection, and closes the connection of a client that lets too little be
+// written.
 
-// windowedCredentials are those of a listener whose connections are looked
-// after so, within their encryption.
+// windowedCredentials wrap the connections of a listener in a windowedConn, inside their
+// encryption.
 type windowedCredentials struct {
 	credentials.TransportCredentials
 
@@ -31,36 +32,36 @@ func (c *windowedCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentia
 	return newWindowedConn(conn, c.timeout), info, nil
 }
 
-// windowedConn is a server's connection of HTTP/2. One goroutine at a time may
-// read, and one write.
+// windowedConn is the server side of an HTTP/2 connection. One goroutine may read while
+// one other writes.
 type windowedConn struct {
 	net.Conn
 
 	timeout time.Duration
 
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards all fields below
 	in, out frames
-	initial int64  // what the window of a stream begins with
-	whole   window // of the connection
+	initial int64  // initial window of every stream
+	whole   window // window of the connection
 	streams map[uint32]window
 	timer   *time.Timer
 	armed   bool
 }
 
-// window is how much may be written, and whether that has been nothing for long.
+// window is a flow-control window, and since when it has been closed.
 type window struct {
-	left    int64 // of a stream, beside what all begin with
+	left    int64 // bytes that may be written; for a stream, relative to initial
 	written int64
-	shut    time.Time // since when looks have found it so; zero: the last did not
-	before  int64     // written by then
+	shut    time.Time // when a check first found it closed; zero if the last check found it open
+	before  int64     // value of written at that time
 }
 
 const (
 	firstWindow = 64<<10 - 1 // RFC 9113, section 6.9.2
 	mostStreams = 4 * maxStreams
-	looks       = 4 // in the time that a window may be shut
-	// enough is how much a client must let be written in that time. With less,
-	// the answer to a large batch would last for hours.
+	looks       = 4 // checks per timeout
+	// enough is the minimum number of bytes that a client must accept per timeout. With
+	// less, the answer to a large batch would take hours.
 	enough = 16 << 10
 )
 
@@ -79,7 +80,8 @@ func (c *windowedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write counts before it writes: what the client says to that may come at once.
+// Write scans before it writes, because the client can react as soon as the bytes are
+// out.
 func (c *windowedConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	c.out.scan(p, c.goesLocked)
@@ -130,7 +132,7 @@ func (c *windowedConn) beginLocked(stream uint32) {
 	}
 }
 
-// addLocked changes the window of a stream, or of the connection: stream 0.
+// addLocked adds n to the window of a stream, or of the connection for stream 0.
 func (c *windowedConn) addLocked(stream uint32, n int64) {
 	if stream == 0 {
 		c.whole.add(n)
@@ -165,8 +167,8 @@ func (c *windowedConn) lookSoonLocked() {
 	c.armed = true
 }
 
-// look ends the connection when a window has been shut for too long, and looks
-// again while one is shut.
+// look closes the connection if a window has been closed for too long. It schedules the
+// next check while any window is closed.
 func (c *windowedConn) look() {
 	c.mu.Lock()
 	c.armed = false
@@ -176,12 +178,12 @@ func (c *windowedConn) look() {
 	}
 	c.mu.Unlock()
 	if tooLong {
-		_ = c.Close() // whoever reads learns of it
+		_ = c.Close() // unblocks the reader with an error
 	}
 }
 
 func (c *windowedConn) lookAtAllLocked(now time.Time) (shut, tooLong bool) {
-	if len(c.streams) == 0 { // there is nothing to write
+	if len(c.streams) == 0 { // nothing is left to write
 		c.whole.shut = time.Time{}
 		return false, false
 	}
@@ -194,8 +196,9 @@ func (c *windowedConn) lookAtAllLocked(now time.Time) (shut, tooLong bool) {
 	return shut, tooLong
 }
 
-// look reports whether a window is shut, and has been for too long. Who lets
-// enough be written meanwhile is slow, and no more.
+// look reports whether the window is closed, and whether it has been closed for the
+// timeout without the client accepting enough bytes. A slow client that accepts enough is
+// not cut off.
 func (w *window) look(initial int64, now time.Time, timeout time.Duration) (shut, tooLong bool) {
 	if initial+w.left > 0 {
 		w.shut = time.Time{}

@@ -13,24 +13,24 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Forward auth gets the headers of every client of a proxy, so the HTTP
-// listener reads as much as the proxies of docs/forward-auth.md pass on: a
-// request that is too large for Stint is one that Stint cannot count.
+// Forward auth receives the headers of every client of a proxy, so the HTTP listener
+// accepts headers as large as the proxies of docs/forward-auth.md forward. Stint cannot
+// count a request that it refuses as too large.
 const (
 	maxCheckHeaderBytes = 64 << 10
-	// freeHeaderBytes is what each connection may hold, about what the
-	// connection itself costs.
+	// freeHeaderBytes is the header size that every connection may hold without a
+	// reservation, about the memory that the connection itself costs.
 	freeHeaderBytes = 8 << 10
-	// headerRoomBytes bounds what all connections together hold beyond that.
+	// headerRoomBytes bounds the memory that all connections together hold beyond that.
 	headerRoomBytes = 64 << 20
-	// lingerTime is how long a refused connection may go on sending, as in
-	// net/http after a 431.
+	// lingerTime is how long a refused connection may go on sending, as in net/http after
+	// a 431.
 	lingerTime = time.Second / 2
 )
 
 var errNoHeaderRoom = errors.New("the large headers of other connections take all memory that is set aside for them")
 
-// newCheckListener serves the check API: as newHTTPListener, with larger
+// newCheckListener returns the listener of the check API: newHTTPListener with larger
 // headers, whose memory is bounded over all connections.
 func (s *Server) newCheckListener(handler http.Handler, body time.Duration) *httpListener {
 	room := &headerRoom{}
@@ -40,13 +40,13 @@ func (s *Server) newCheckListener(handler http.Handler, body time.Duration) *htt
 	return h
 }
 
-// headerRoom is the memory for large headers. Without it, each of a million
-// connections that send a header slowly could hold 64 KiB. A connection that
-// finds no room is answered with 400 while all others go on; header timeouts
-// free the room again.
+// headerRoom is the memory budget for large headers. Without it, each of a million
+// connections that send a header slowly could hold 64 KiB. A connection that finds the
+// budget used up is answered with 400; all others go on. Header timeouts release the
+// memory again.
 type headerRoom struct{ left atomic.Int64 }
 
-// take reports whether there was room for n bytes.
+// take reserves n bytes, and reports false if the budget has no room for them.
 func (m *headerRoom) take(n int64) bool {
 	if m.left.Add(-n) >= 0 {
 		return true
@@ -55,7 +55,7 @@ func (m *headerRoom) take(n int64) bool {
 	return false
 }
 
-// roomListener counts what its connections read before a request is decided.
+// roomListener charges the budget for the headers that its connections read.
 type roomListener struct {
 	net.Listener
 
@@ -70,20 +70,20 @@ func (l *roomListener) Accept() (net.Conn, error) {
 	return &roomConn{Conn: conn, room: l.room}, nil
 }
 
-// roomConn holds room while a request's header arrives and is decided. It
-// counts HTTP/1 alone: see wrap.
+// roomConn holds a reservation while a request header arrives and is decided. It counts
+// only HTTP/1; wrap counts HTTP/2.
 type roomConn struct {
 	net.Conn
 
 	room *headerRoom
 	mu   struct {
 		sync.Mutex
-		decided bool  // the header has arrived, and what follows is a body; or the connection is closed
+		decided bool  // the header has arrived and the body follows, or the connection is closed
 		http2   bool  // it speaks HTTP/2
-		preface int   // how many bytes of HTTP/2's have come
+		preface int   // bytes of the HTTP/2 preface that have matched; -1 after a mismatch
 		read    int64 // bytes of the header so far
-		held    int64 // bytes of room
-		refused bool  // there was no room
+		held    int64 // reserved bytes
+		refused bool  // the budget had no room
 	}
 }
 
@@ -95,7 +95,7 @@ func (c *roomConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// hold takes the room that a part of a header needs.
+// hold reserves the memory for a part of a header.
 func (c *roomConn) hold(part []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +114,7 @@ func (c *roomConn) hold(part []byte) bool {
 	return true
 }
 
-// speaksHTTP2Locked looks for the bytes with which HTTP/2 without TLS begins.
+// speaksHTTP2Locked detects the preface of HTTP/2 without TLS.
 func (c *roomConn) speaksHTTP2Locked(part []byte) bool {
 	for _, b := range part {
 		if c.mu.http2 || c.mu.preface < 0 {
@@ -130,8 +130,8 @@ func (c *roomConn) speaksHTTP2Locked(part []byte) bool {
 	return c.mu.http2
 }
 
-// set says whether what is read from now on is no header, and gives the room
-// back unless it is still in use.
+// set records whether the bytes that follow belong to no header, and optionally releases
+// the reservation.
 func (c *roomConn) set(decided, release bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,9 +142,9 @@ func (c *roomConn) set(decided, release bool) {
 	}
 }
 
-// Close first reads what a refused client still sends: the kernel answers bytes
-// that nobody reads by a reset, which can overtake the 400, and a proxy that
-// gets a reset takes Stint for unreachable.
+// Close first drains what a refused client still sends. The kernel answers unread bytes
+// with a reset, which can overtake the 400, and a proxy that gets a reset considers Stint
+// unreachable.
 func (c *roomConn) Close() error {
 	c.set(true, true)
 	c.mu.Lock()
@@ -157,7 +157,7 @@ func (c *roomConn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite lets net/http end a connection in order.
+// CloseWrite lets net/http shut down a connection in order.
 func (c *roomConn) CloseWrite() error {
 	if conn, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return conn.CloseWrite()
@@ -165,7 +165,7 @@ func (c *roomConn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// changed follows the states of a connection.
+// changed handles a state change of a connection; it implements [http.Server.ConnState].
 func (m *headerRoom) changed(conn net.Conn, state http.ConnState) {
 	secure, _ := conn.(*tls.Conn)
 	if secure != nil {
@@ -185,8 +185,8 @@ func (m *headerRoom) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// wrap counts the headers of HTTP/2, whose connections carry many requests at
-// one time. Those of HTTP/1 are counted as they arrive.
+// wrap counts the headers of HTTP/2, whose connections carry many requests at once.
+// Headers of HTTP/1 are counted as they arrive.
 func (m *headerRoom) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor > 1 {

@@ -6,16 +6,14 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// frameHeaderSize is what each frame of HTTP/2 begins with: RFC 9113, section
-// 4.1.
+// frameHeaderSize is the size of an HTTP/2 frame header: RFC 9113, section 4.1.
 const frameHeaderSize = 9
 
-// maxFrame is the longest frame that is looked into. Nobody here has allowed
-// longer ones, so they end the connection.
+// maxFrame is the longest frame whose payload is read. This server allows no longer
+// frames, so they end the connection.
 const maxFrame = 16 << 10
 
-// frame is one of HTTP/2, with its payload where that says something of
-// windows.
+// frame is an HTTP/2 frame. Its payload is kept only for SETTINGS and WINDOW_UPDATE.
 type frame struct {
 	kind    http2.FrameType
 	flags   http2.Flags
@@ -24,17 +22,17 @@ type frame struct {
 	payload []byte
 }
 
-// frames finds the frames in what comes or goes over a connection, in whatever
-// parts. It keeps a few bytes only. It is not safe for use by many goroutines
-// at once.
+// frames splits the byte stream of a connection into frames, however it is divided into
+// reads or writes. It buffers only frame headers and the payloads it needs. It is not
+// safe for concurrent use.
 type frames struct {
-	skip int // bytes until the next of interest
-	need int // bytes of the header and payload that is being kept
+	skip int // bytes to skip before the next frame header
+	need int // bytes of header and payload to buffer
 	kept []byte
 }
 
-// scan calls found for every frame of interest that is whole with this part,
-// and for all others once their header is.
+// scan calls found for each frame. A SETTINGS or WINDOW_UPDATE frame is reported when it
+// is complete, any other frame when its header is.
 func (s *frames) scan(part []byte, found func(frame)) {
 	for len(part) > 0 {
 		if s.skip > 0 {
@@ -48,7 +46,7 @@ func (s *frames) scan(part []byte, found func(frame)) {
 	}
 }
 
-// tell looks at what is kept: a header, a whole frame, or a part of either.
+// tell processes the buffer once it holds a complete header or a complete frame.
 func (s *frames) tell(found func(frame)) {
 	if len(s.kept) < max(s.need, frameHeaderSize) {
 		return
@@ -76,8 +74,7 @@ func (f *frame) speaksOfWindows() bool {
 	return f.size <= maxFrame && (f.kind == http2.FrameSettings || f.kind == http2.FrameWindowUpdate)
 }
 
-// endsStream reports whether nothing comes after the frame on its stream, from
-// who sends it.
+// endsStream reports whether the frame is the last that its sender sends on its stream.
 func (f *frame) endsStream() bool {
 	switch f.kind {
 	case http2.FrameRSTStream:
@@ -88,7 +85,7 @@ func (f *frame) endsStream() bool {
 	return false
 }
 
-// increment is what a WINDOW_UPDATE adds.
+// increment returns the increment of a WINDOW_UPDATE frame.
 func (f *frame) increment() int64 {
 	if len(f.payload) != 4 {
 		return 0
@@ -96,7 +93,7 @@ func (f *frame) increment() int64 {
 	return int64(binary.BigEndian.Uint32(f.payload) &^ (1 << 31))
 }
 
-// initialWindow is the one that a SETTINGS says, last if more than once.
+// initialWindow returns the initial window size in a SETTINGS frame; the last one counts.
 func (f *frame) initialWindow() (size int64, said bool) {
 	for p := f.payload; len(p) >= 6; p = p[6:] {
 		if http2.SettingID(binary.BigEndian.Uint16(p)) == http2.SettingInitialWindowSize {

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// What is logged of single requests can be provoked by whoever sends them, at a
-// store or an upstream that fails as well as by garbage. Of each such message a
-// few lines a second are written, with how many were not in between.
+// Any client can provoke log lines about single requests, for example by garbage or while
+// a store or an upstream fails. Each such message is limited to a few lines a second, and
+// the next line reports the number of suppressed ones.
 const linesPerSecond = 10
 
-// perRequest are the messages of single requests, by how they begin.
+// perRequest returns the prefixes of messages about single requests.
 func perRequest() []string {
 	return []string{"no decision", "request failed", "http: panic serving", "panic serving gRPC", "panic serving resp"}
 }
 
-// boundedLog is a handler of logs that bounds what single requests say.
+// boundedLog is a log handler that bounds the messages about single requests.
 type boundedLog struct {
 	slog.Handler
 
-	kinds map[string]*logBudget // is not written to
+	kinds map[string]*logBudget // by prefix; read-only
 }
 
-// boundLog returns a logger like another one.
+// boundLog returns a logger that wraps log with that bound.
 func boundLog(log *slog.Logger) *slog.Logger {
 	b := &boundedLog{log.Handler(), map[string]*logBudget{}}
 	for _, begin := range perRequest() {
@@ -68,16 +68,16 @@ func (b *boundedLog) WithGroup(name string) slog.Handler {
 	return &boundedLog{b.Handler.WithGroup(name), b.kinds}
 }
 
-// logBudget counts the lines of one second, and those that were not written.
+// logBudget counts the lines of the current second and the suppressed lines.
 type logBudget struct {
 	mu     sync.Mutex
 	second int64 // Unix time
-	lines  int   // in that second
-	untold int64 // since the last line
+	lines  int   // lines written in that second
+	untold int64 // lines suppressed since the last one written
 }
 
-// take reports whether a line may be written, and how many were not since the
-// last one.
+// take reports whether a line may be written, and how many were suppressed since the last
+// one.
 func (l *logBudget) take(now time.Time) (untold int64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,31 +20,31 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// rules are the rule set in force, over the store.
+// rules hold the rule set in force and the store that it decides by.
 type rules struct {
 	store   *penalty.Store
 	metrics *metrics
 	log     *slog.Logger
 	manager *ruleset.Manager
-	builtin bool // there is no source
+	builtin bool // there is no rule source
 	loaded  bool // the first version is in force
 	current atomic.Pointer[version]
-	sample  *impact.Sample // nil: none
+	sample  *impact.Sample // nil if no sample is kept
 
 	pathEncoding PathEncoding
 }
 
-// version is one rule set and what is kept beside each of its rules.
+// version is a rule set and the view of each of its rules.
 type version struct {
 	number  uint64
 	set     *rule.Set
 	views   map[*rule.Rule]*view
 	metrics *metrics
-	sample  *impact.Sample  // nil: none
-	headers map[string]bool // that the rules ask for
+	sample  *impact.Sample  // nil if no sample is kept
+	headers map[string]bool // canonical names of the headers that the rules read
 }
 
-// newRules takes the first version of the rules.
+// newRules loads the first version of the rules.
 func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *metrics) (*rules, error) {
 	r := &rules{store: penalty.New(store, m.newPenalties(config.Logger)), metrics: m, log: config.Logger, pathEncoding: config.PathEncoding}
 	if config.MostDenied > 0 {
@@ -73,7 +73,7 @@ func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *me
 	return r, nil
 }
 
-// fileHistory is where the history of the rule files is kept.
+// fileHistory returns the folder for the history of the rule files.
 func fileHistory(config *Config) string {
 	path, err := filepath.Abs(config.Rules)
 	if err != nil {
@@ -82,8 +82,9 @@ func fileHistory(config *Config) string {
 	return stateFolder(config.StateDir, path)
 }
 
-// stateFolder is the folder for what is kept of one source, so that servers of
-// several can share a state folder. It is empty when there is none.
+// stateFolder returns the folder for the state of one rule source, or "" without a state
+// folder. The name contains a hash of the source, so servers with different sources can
+// share dir.
 func stateFolder(dir, source string) string {
 	if dir == "" {
 		return ""
@@ -92,7 +93,7 @@ func stateFolder(dir, source string) string {
 	return filepath.Join(dir, "rules-"+hex.EncodeToString(sum[:8]))
 }
 
-// onSet puts a set in force. Requests that are being decided keep theirs.
+// onSet puts a rule set in force. Requests that are being decided keep the previous one.
 func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 	if r.pathEncoding == PathKeep {
 		set = set.KeepPathEncoding()
@@ -118,7 +119,7 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 	}
 }
 
-// headersOf returns the canonical names of the headers that a set may ask for.
+// headersOf returns the canonical names of the headers that a rule set may read.
 func headersOf(set *rule.Set) map[string]bool {
 	headers := map[string]bool{}
 	for _, name := range set.Attributes() {
@@ -129,11 +130,11 @@ func headersOf(set *rule.Set) map[string]bool {
 	return headers
 }
 
-// readsHeader reports whether the rules in force may ask for a header, whose
-// name is canonical.
+// readsHeader reports whether the rules in force may read the header with this canonical
+// name.
 func (r *rules) readsHeader(name string) bool { return r.current.Load().headers[name] }
 
-// forget removes the metrics of rules that a set has no more.
+// forget removes the metrics of the rules that the new set no longer has.
 func (r *rules) forget(old, set *rule.Set) {
 	for _, one := range old.Rules() {
 		if set.Rule(one.ID) == nil {
@@ -151,13 +152,13 @@ func (r *rules) warn(set *rule.Set) {
 	}
 }
 
-// onError is called by the keeper when it does not take what there is.
+// onError is called by the manager when it rejects a new version.
 func (r *rules) onError(err error) {
 	r.metrics.reloads.WithLabelValues("error").Inc()
 	r.log.Error("rules kept", errorAttr(err))
 }
 
-// onLook is called by the keeper after each look at the source.
+// onLook is called by the manager after each poll of the source.
 func (r *rules) onLook(err error) {
 	if err != nil {
 		r.metrics.pollFailures.Inc()
@@ -177,7 +178,7 @@ func (r *rules) reload() {
 	r.manager.Reload()
 }
 
-// node is how this server announces itself to those that share its rules.
+// node returns how this server announces itself to the servers that share its rules.
 func (s *Server) node() ruleset.Node {
 	host, err := os.Hostname()
 	if err != nil {
@@ -196,8 +197,8 @@ func (s *Server) node() ruleset.Node {
 	return n
 }
 
-// decideBy decides a request by the rules in force, counts what came out, and
-// returns what is kept beside the rules.
+// decideBy decides a request by the rules in force and counts the outcome. It returns the
+// version that decided.
 func (r *rules) decideBy(ctx context.Context, a rule.Attributes, cost int64, o *rule.Outcome) (*version, error) {
 	v := r.current.Load()
 	if err := r.checkPath(a); err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/stintdev/stint/internal/secret"
 )
 
-// Server is all listeners over one store and one rule set. Make it by [New]
-// and run it once.
+// Server runs all listeners over one store and one rule set. Make it with [New] and run
+// it once.
 type Server struct {
 	config   Config
 	log      *slog.Logger
@@ -27,23 +27,23 @@ type Server struct {
 	rules    *rules
 	limits   *limitCache
 	outcomes outcomePool
-	nodeID   string            // of this process, among those that share its rules
+	nodeID   string            // identifies this process among those that share its rules
 	certs    *certificates     // nil without TLS
-	grpcTLS  *certificates     // those of gRPC; nil without TLS
+	grpcTLS  *certificates     // for gRPC; nil without TLS
 	gateway  *gateway.Gateway  // nil when off
-	envoy    *envoyrls.Service // nil without its configuration
+	envoy    *envoyrls.Service // nil without EnvoyConfig
 
-	httpToken   *secret.Text     // nil: nobody is asked for one
-	adminTokens *adminapi.Tokens // nil: admin asks for none
-	secrets     []*secret.Files  // that are watched
+	httpToken   *secret.Text     // nil if no token is required
+	adminTokens *adminapi.Tokens // nil if admin requires no token
+	secrets     []*secret.Files  // the watched files
 
 	listeners []*listener
 	isReady   atomic.Bool
 	opened    chan struct{} // closed when all listeners are open
 }
 
-// New reads the rules and the certificates and prepares all listeners. An
-// error means that the configuration is wrong; nothing has been opened then.
+// New reads the rules and the certificates and prepares all listeners. An error means
+// that the configuration is wrong; no listener has been opened then.
 func New(config Config) (*Server, error) {
 	config = config.setDefaults()
 	if err := config.check(); err != nil {
@@ -65,7 +65,7 @@ func New(config Config) (*Server, error) {
 	return s, s.prepare()
 }
 
-// measured is the store, measured here unless that is done below it.
+// measured returns the store, wrapped in a meter unless StoreCalls already measures it.
 func (s *Server) measured() stint.Store {
 	store, calls := s.config.Store, s.config.StoreCalls
 	if calls == nil {
@@ -76,8 +76,7 @@ func (s *Server) measured() stint.Store {
 	return store
 }
 
-// prepare makes the listeners that have an address, in the order in which
-// they are drained.
+// prepare creates the configured listeners, in the order in which they are drained.
 func (s *Server) prepare() error {
 	if s.config.Gateway != "" {
 		if err := s.listenGateway(); err != nil {
@@ -126,7 +125,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	// What runs beside the listeners runs to the end of the drain.
+	// Background tasks run until the end of the drain.
 	beside, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	group, failed := errgroup.WithContext(ctx)
@@ -140,7 +139,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// awaitAll waits for all, and reports false when ctx ends before.
+// awaitAll waits for all channels, and returns false if ctx ends first.
 func awaitAll(ctx context.Context, all ...<-chan struct{}) bool {
 	for _, one := range all {
 		select {
@@ -186,8 +185,8 @@ func (s *Server) becomeReady() {
 // Opened is closed when all listeners are open and the server is ready.
 func (s *Server) Opened() <-chan struct{} { return s.opened }
 
-// Addr returns where the listener of that name (http, grpc, resp, admin,
-// gateway) listens, or nil. It is valid once Opened is closed.
+// Addr returns the address of the named listener (http, grpc, resp, admin or gateway), or
+// nil. It is valid once Opened is closed.
 func (s *Server) Addr(name string) net.Addr {
 	for _, l := range s.listeners {
 		if l.name == name {
@@ -197,8 +196,8 @@ func (s *Server) Addr(name string) net.Addr {
 	return nil
 }
 
-// Reload reads the rules, tokens, passwords and certificates again, as far as
-// they come from files. What has a mistake is logged, and what was in force stays.
+// Reload reads the rules, tokens, passwords and certificates again, as far as they come
+// from files. Invalid files are logged, and the previous version stays in force.
 func (s *Server) Reload() {
 	s.rules.reload()
 	if s.envoy != nil {

@@ -13,14 +13,14 @@ import (
 	"google.golang.org/grpc/tap"
 )
 
-// unfinished bounds how long a client may take to send a message. One that
-// answers pings is alive to HTTP/2, and grpc-go would wait for the rest until
-// the deadline that the client itself has set, if it has. A timer for each call
-// would cost more than this list, which is looked through a few times a second
-// while there is any. Its methods are safe for use by many goroutines at once.
+// unfinished bounds how long a client may take to send a message. HTTP/2 considers a
+// client alive that answers pings, and grpc-go waits for the rest of a message until the
+// client's own deadline, if there is one. A timer per call would cost more than this
+// list, which is scanned every lookEvery while it is not empty. Its methods are safe for
+// concurrent use.
 type unfinished struct {
-	within time.Duration // for the one message of a call
-	idle   time.Duration // for each message of a stream on which many may come
+	within time.Duration // bound for the single message of a call
+	idle   time.Duration // bound for each message of a client stream
 	began  time.Time
 
 	mu    sync.Mutex
@@ -29,8 +29,8 @@ type unfinished struct {
 	armed bool
 }
 
-// lookEvery is how often the list is looked through, for the late and for
-// those that ended in another way.
+// lookEvery is the interval between scans of the list, which remove late calls and calls
+// that have ended otherwise.
 const lookEvery = 100 * time.Millisecond
 
 func newUnfinished(within, idle time.Duration) *unfinished {
@@ -39,25 +39,25 @@ func newUnfinished(within, idle time.Duration) *unfinished {
 	return u
 }
 
-// awaitedCall is one of which a message is awaited, or a stream.
+// awaitedCall is a call whose next message is awaited, or a stream.
 type awaitedCall struct {
 	context.Context //nolint:containedctx // it is one itself
 
 	cancel context.CancelFunc
-	until  atomic.Int64 // nanoseconds since the list began; or one of those below
-	place  int          // in calls; gone: no longer there
+	until  atomic.Int64 // deadline in nanoseconds since unfinished.began, or one of the constants below
+	place  int          // index in calls, or gone
 }
 
 const (
 	served = -1 // no message is awaited
-	late   = -2 // cut off; for good
+	late   = -2 // the call was cut off; final
 
 	gone = -1
 )
 
 type awaitedKey struct{}
 
-// Value finds the call itself among those of its context.
+// Value returns the awaitedCall itself for its own key.
 func (c *awaitedCall) Value(key any) any {
 	if key == (awaitedKey{}) {
 		return c
@@ -65,16 +65,18 @@ func (c *awaitedCall) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Err tells the client that was late so.
+// Err returns DeadlineExceeded for a call that was cut off, so that its client learns
+// why.
 func (c *awaitedCall) Err() error {
 	err := c.Context.Err()
-	if err != nil && c.until.Load() == late { // which is decided before it ends
+	if err != nil && c.until.Load() == late { // until is set to late before the context is canceled
 		return context.DeadlineExceeded
 	}
 	return err
 }
 
-// begin is told of each call when its header has come.
+// begin registers a call when its headers have arrived. A call whose own deadline is
+// nearer needs no bound.
 func (u *unfinished) begin(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	if own, ok := ctx.Deadline(); ok && time.Until(own) < u.within {
 		return ctx, nil
@@ -93,23 +95,25 @@ func (u *unfinished) begin(ctx context.Context, _ *tap.Info) (context.Context, e
 	return c, nil
 }
 
-// await gives a message of a call its time. A call that was cut off stays so.
+// await sets the deadline for the next message of a call. A call that was cut off stays
+// so.
 func (u *unfinished) await(c *awaitedCall, within time.Duration) {
 	if until := c.until.Load(); until != late {
 		c.until.CompareAndSwap(until, int64(time.Since(u.began)+within))
 	}
 }
 
-// received ends the time of a message. It reports false when that was too late.
+// received clears the deadline. It reports false if the call was already cut off.
 func (c *awaitedCall) received() bool {
 	until := c.until.Load()
 	return until != late && c.until.CompareAndSwap(until, served)
 }
 
-// errLate is for who comes as its call is cut off. Others are told by grpc-go.
+// errLate answers a message that arrives just as its call is cut off. In other cases
+// grpc-go reports the error.
 var errLate = status.Error(codes.DeadlineExceeded, "the message took too long to come")
 
-// unary runs when the message of a call has come, the only one.
+// unary runs after the single message of a call has arrived.
 func (u *unfinished) unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if c, ok := ctx.Value(awaitedKey{}).(*awaitedCall); ok {
 		if !c.received() {
@@ -134,8 +138,7 @@ func (u *unfinished) stream(service any, stream grpc.ServerStream, info *grpc.St
 	return next(service, stream)
 }
 
-// awaitedStream is a stream each message of which must come in time, counted
-// from when the server is ready for it.
+// awaitedStream bounds the wait for each message, measured from the call of RecvMsg.
 type awaitedStream struct {
 	grpc.ServerStream
 
@@ -153,7 +156,7 @@ func (s *awaitedStream) RecvMsg(m any) error {
 	return err
 }
 
-// forget drops a call from the list, if it is still there.
+// forget removes a call from the list, if it is still there.
 func (u *unfinished) forget(c *awaitedCall) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -171,12 +174,12 @@ func (u *unfinished) removeLocked(c *awaitedCall) {
 	c.place = gone
 }
 
-// look cuts off the late, and forgets them and those that have ended.
+// look cuts off late calls, and removes them and the calls that have ended.
 func (u *unfinished) look() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := int64(time.Since(u.began))
-	for _, c := range slices.Backward(u.calls) { // removing moves what was looked at
+	for _, c := range slices.Backward(u.calls) { // backward, because removeLocked moves the last call into the freed place
 		until := c.until.Load()
 		cut := until >= 0 && until <= now && c.until.CompareAndSwap(until, late)
 		if cut || c.Context.Err() != nil {

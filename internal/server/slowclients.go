@@ -14,12 +14,12 @@ import (
 	"github.com/stintdev/stint/internal/gateway"
 )
 
-// An answer that may be of any length has no bound as a whole, and neither has
-// a body that is passed on. What bounds them is that each part of them gets
-// through in time: who takes nothing, or sends nothing, is cut off.
+// A response or a forwarded body of any length cannot have a bound as a whole. Instead,
+// each part of it must make progress within a timeout; a client that neither reads nor
+// sends within it is cut off.
 
-// readers is a listener whose connections end when a client does not read what
-// is written to it.
+// readers is a listener that closes a connection whose client does not read what is
+// written to it.
 type readers struct {
 	net.Listener
 
@@ -34,26 +34,25 @@ func (l *readers) Accept() (net.Conn, error) {
 	return &readerConn{Conn: conn, timeout: l.timeout}, nil
 }
 
-// readerConn gives each write the timeout to get through, at least, and half as
-// long again at most.
+// readerConn gives each write at least the timeout to complete, and at most half as long
+// again.
 type readerConn struct {
 	net.Conn
 
 	timeout time.Duration
-	until   atomic.Int64 // the deadline, in nanoseconds since the Unix epoch; 0: another's
-	setting sync.Mutex   // what until says and the deadline itself change together
+	until   atomic.Int64 // the deadline, in nanoseconds since the Unix epoch; 0 if the caller has set its own
+	setting sync.Mutex   // makes the deadline and until change together
 }
 
 func (c *readerConn) Write(p []byte) (int, error) {
-	if now := time.Now(); c.until.Load() < now.Add(c.timeout).UnixNano() { // seldom: it costs more than reading the time
+	if now := time.Now(); c.until.Load() < now.Add(c.timeout).UnixNano() { // extends rarely: setting a deadline costs more than reading the time
 		if err := c.extend(now); err != nil {
 			return 0, err
 		}
 	}
 	n, err := c.Conn.Write(p)
 	if err != nil {
-		// Whoever reads from the connection must learn of it, too: grpc-go
-		// relies on that.
+		// Close makes the reader of the connection fail too; grpc-go relies on that.
 		_ = c.Close()
 	}
 	return n, err
@@ -67,7 +66,7 @@ func (c *readerConn) extend(now time.Time) error {
 	return c.Conn.SetWriteDeadline(until)
 }
 
-// SetDeadline is SetReadDeadline and SetWriteDeadline.
+// SetDeadline calls SetReadDeadline and SetWriteDeadline.
 func (c *readerConn) SetDeadline(t time.Time) error {
 	if err := c.SetReadDeadline(t); err != nil {
 		return err
@@ -75,9 +74,9 @@ func (c *readerConn) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
-// SetWriteDeadline puts another deadline in place of the connection's own until
-// the next write. None at all, which would free a write that is under way, is
-// the connection's own.
+// SetWriteDeadline replaces the connection's own deadline until the next write. A zero
+// time restores the connection's own deadline: no deadline at all would let a write that
+// is under way block forever.
 func (c *readerConn) SetWriteDeadline(t time.Time) error {
 	if t.IsZero() {
 		return c.extend(time.Now())
@@ -88,7 +87,7 @@ func (c *readerConn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// CloseWrite lets net/http end a connection in order.
+// CloseWrite lets net/http shut down a connection in order.
 func (c *readerConn) CloseWrite() error {
 	if conn, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return conn.CloseWrite()
@@ -96,18 +95,17 @@ func (c *readerConn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// fromWriters cuts off requests of which nothing comes for the timeout although
-// their body has not ended. The streams of gRPC are meant to be silent. The
-// body is put into a copy of the request: net/http looks at its own to see
-// whether the client waits for a 100 Continue, and who is denied shall not be
-// waited for in turn.
+// fromWriters cuts off a request whose body sends nothing for the timeout. gRPC streams
+// may be silent, so they are exempt. The body is replaced in a copy of the request:
+// net/http checks its own request to see whether the client waits for 100 Continue, and a
+// denied request must not make the server wait for the body.
 func fromWriters(timeout time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		stream := r.ProtoMajor > 1 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 		if r.ContentLength != 0 && !stream {
 			body := &writerBody{r.Body, http.NewResponseController(w), timeout}
 			if r.ProtoMajor == 1 {
-				body.bound() // also of what nobody reads: net/http does, before it answers
+				body.bound() // bound unread bodies too: net/http reads them before it answers
 			}
 			r = r.WithContext(r.Context())
 			r.Body = body
@@ -116,7 +114,7 @@ func fromWriters(timeout time.Duration, next http.Handler) http.Handler {
 	})
 }
 
-// writerBody is a body each part of which must come in time.
+// writerBody is a request body each part of which must arrive in time.
 type writerBody struct {
 	io.ReadCloser
 
@@ -124,7 +122,7 @@ type writerBody struct {
 	timeout time.Duration
 }
 
-// bound gives the next part its time; a connection that cannot has no bound.
+// bound sets the deadline of the next part. A connection without deadlines has no bound.
 func (b *writerBody) bound() { _ = b.control.SetReadDeadline(time.Now().Add(b.timeout)) }
 
 func (b *writerBody) Read(p []byte) (int, error) {
@@ -132,7 +130,7 @@ func (b *writerBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	switch {
 	case errors.Is(err, io.EOF):
-		_ = b.control.SetReadDeadline(time.Time{}) // the answer may take longer
+		_ = b.control.SetReadDeadline(time.Time{}) // the body has ended; the answer may take longer
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = gateway.ErrSlowClient
 	}

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// toReaders cuts off who lets no part of an answer be written for the timeout.
-// Over HTTP/2 a connection may be well and one answer's window shut; a
-// connection's own bound does not see that.
+// toReaders cuts off a client that accepts no part of an answer for the timeout. Over
+// HTTP/2 the window of a single answer may be closed on a healthy connection, which the
+// bound of the connection does not detect.
 func toReaders(timeout time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor < 2 {
@@ -16,14 +16,14 @@ func toReaders(timeout time.Duration, next http.Handler) http.Handler {
 		}
 		a := &awaitedAnswer{ResponseWriter: w, control: http.NewResponseController(w), timeout: timeout}
 		next.ServeHTTP(a, r)
-		if a.unflushed { // else it would be written when nobody looks
+		if a.unflushed { // otherwise net/http would write it without a deadline
 			_ = a.FlushError()
 		}
 	})
 }
 
-// awaitedAnswer is an answer each part of which must be taken in time.
-// Between parts it may be silent.
+// awaitedAnswer is an answer each part of which the client must accept in time. There is
+// no bound between parts.
 type awaitedAnswer struct {
 	http.ResponseWriter
 
@@ -32,10 +32,11 @@ type awaitedAnswer struct {
 	unflushed bool
 }
 
-// answerPart is a frame of HTTP/2: a slow client takes that in time.
+// answerPart is the size of one HTTP/2 frame, small enough for a slow client to accept in
+// time.
 const answerPart = 16 << 10
 
-// Unwrap is for [http.ResponseController].
+// Unwrap lets [http.ResponseController] find the underlying writer.
 func (a *awaitedAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 func (a *awaitedAnswer) Write(p []byte) (n int, err error) {
@@ -51,7 +52,7 @@ func (a *awaitedAnswer) Write(p []byte) (n int, err error) {
 	}
 }
 
-// FlushError is for [http.ResponseController].
+// FlushError is called by [http.ResponseController].
 func (a *awaitedAnswer) FlushError() error {
 	a.unflushed = false
 	a.begin()
