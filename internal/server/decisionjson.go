@@ -8,11 +8,11 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// A decision is written by hand: its members and their order are a contract
-// with callers, a batch has a thousand of them, and none of its texts needs
-// an escape, because rules and limits are named in letters, digits and _.:-
+// Decisions are encoded by hand: the members and their order are a contract with callers,
+// and a batch has up to a thousand of them. No text needs escaping, because the names of
+// rules and limits consist of letters, digits and _.:-
 
-// appendNumbers appends what a decision and each of its lines have in common.
+// appendNumbers appends the members that a decision and each of its lines share.
 func appendNumbers(b []byte, d *stint.Decision) []byte {
 	b = strconv.AppendBool(append(b, `"allowed":`...), d.Allowed)
 	b = strconv.AppendInt(append(b, `,"limit":`...), d.Limit, 10)
@@ -28,13 +28,12 @@ func appendNumbers(b []byte, d *stint.Decision) []byte {
 	return strconv.AppendInt(append(b, `,"at_us":`...), d.At, 10)
 }
 
-// milliseconds rounds up, so that a caller who waits so long never comes
-// early.
+// milliseconds rounds up, so that a caller who waits that long never returns too early.
 func milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// appendOutcome appends what the rules decided.
+// appendOutcome appends the outcome of a check.
 func appendOutcome(b []byte, o *rule.Outcome) []byte {
 	if o.List != rule.ListNone || o.Face < 0 {
 		b = strconv.AppendBool(append(b, `{"allowed":`...), o.Allowed())
@@ -49,7 +48,7 @@ func appendOutcome(b []byte, o *rule.Outcome) []byte {
 	for i := range o.Hits {
 		h := &o.Hits[i]
 		b = appendLine(b, i, h.Rule.ID, h.Limit.Name(), &h.Decision)
-		if h.Shadow { // decided, and never denies
+		if h.Shadow { // decided, but never denies
 			b = append(b, `,"shadow":true`...)
 		}
 		b = append(b, '}')
@@ -57,8 +56,8 @@ func appendOutcome(b []byte, o *rule.Outcome) []byte {
 	return append(b, ']', '}')
 }
 
-// appendTaken appends what the claims of one group got, behind the decision
-// that speaks for them.
+// appendTaken appends the answer to a take: the combined decision of its group, then one
+// line per claim.
 func appendTaken(b []byte, face *stint.Decision, claims []stint.Claim, decisions []stint.Decision) []byte {
 	b = appendNumbers(append(b, '{'), face)
 	b = append(b, `,"rule":"","limits":[`...)
@@ -68,7 +67,7 @@ func appendTaken(b []byte, face *stint.Decision, claims []stint.Claim, decisions
 	return append(b, ']', '}')
 }
 
-// appendLine appends the decision of one claim, the i-th, without its end.
+// appendLine appends the decision of the i-th claim, without the closing brace.
 func appendLine(b []byte, i int, rule, name string, d *stint.Decision) []byte {
 	if i > 0 {
 		b = append(b, ',')

@@ -9,8 +9,8 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// statusOf is 200 for every decision, but for one that stands for a decision
-// that could not be made.
+// statusOf returns 200 for every decision, and 503 if the request was denied because the
+// store failed.
 func statusOf(closed bool) int {
 	if closed {
 		return http.StatusServiceUnavailable
@@ -18,8 +18,8 @@ func statusOf(closed bool) int {
 	return http.StatusOK
 }
 
-// closed reports whether a request was denied because the store failed: one of
-// its enforced rules is closed, whichever has the longest wait.
+// closed reports whether a request was denied because the store failed: at least one of
+// its enforced rules fails closed, whichever rule has the longest wait.
 func closed(o *rule.Outcome) bool {
 	if o.Face < 0 || o.Allowed() {
 		return false
@@ -37,7 +37,7 @@ func closedClaim(d *stint.Decision, onFailure stint.OnFailure) bool {
 	return d.Degraded && !d.Allowed && onFailure == stint.FailClosed
 }
 
-// setRetry tells when to try again, in whole seconds.
+// setRetry sets Retry-After in whole seconds, at least 1.
 func setRetry(h http.Header, wait time.Duration) {
 	if wait != stint.Never {
 		h.Set("Retry-After", strconv.FormatInt(max(1, (milliseconds(wait)+999)/1000), 10))

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// drain ends serving without breaking requests: it says unready, goes on to
-// accept for DrainDelay so that load balancers notice first, and then closes
-// one part of the listeners after the other. The gateway comes first, so that
-// the health endpoints on http still answer while its long requests end;
+// drain stops serving without breaking requests. It reports unready, goes on accepting
+// for DrainDelay so that load balancers notice first, and then closes the listeners in
+// groups. The gateway comes first, so that the health endpoints on http still answer
+// while its long requests end; admin with its metrics comes last.
 // metrics come last.
 func (s *Server) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTimeout)
@@ -26,7 +26,7 @@ func (s *Server) drain() {
 	s.log.Info("stopped")
 }
 
-// drainOnly drains these listeners side by side.
+// drainOnly drains the named listeners concurrently.
 func (s *Server) drainOnly(ctx context.Context, names ...string) {
 	var all sync.WaitGroup
 	for _, l := range s.listeners {
@@ -46,7 +46,7 @@ func (s *Server) drainOne(ctx context.Context, l *listener) {
 	l.service.stop()
 }
 
-// pause waits, but not longer than ctx.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -16,8 +16,8 @@ import (
 	"github.com/stintdev/stint/internal/grpcapi"
 )
 
-// EnvoyHeaders are the names of the headers that say the limit, what remains
-// of it, and the seconds until it is whole.
+// EnvoyHeaders are the names of the headers that report the limit, the remaining
+// allowance, and the seconds until it is full again.
 type EnvoyHeaders struct{ Limit, Remaining, Reset string }
 
 // DefaultEnvoyHeaders are the names that Envoy's own service uses.
@@ -25,7 +25,7 @@ func DefaultEnvoyHeaders() *EnvoyHeaders {
 	return &EnvoyHeaders{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}
 }
 
-// readEnvoyConfig prepares Envoy's rate limit service, if it has files.
+// readEnvoyConfig prepares Envoy's rate limit service if it is configured.
 func (s *Server) readEnvoyConfig() (err error) {
 	if s.config.EnvoyConfig == "" {
 		return nil
@@ -48,17 +48,17 @@ func (s *Server) readEnvoyConfig() (err error) {
 	return err
 }
 
-// envoyFollowing is closed when changes of its files are noticed.
+// envoyFollowing is closed once changes of Envoy's files are noticed.
 func (s *Server) envoyFollowing() <-chan struct{} {
 	if s.envoy == nil {
-		never := make(chan struct{}) // there is nothing to notice
+		never := make(chan struct{}) // without files there is nothing to wait for
 		close(never)
 		return never
 	}
 	return s.envoy.Following()
 }
 
-// shouldRateLimit answers Envoy, by whichever way it asks.
+// shouldRateLimit decides a request from Envoy, over gRPC or JSON.
 func (s *Server) shouldRateLimit(ctx context.Context, request *ratelimitpb.RateLimitRequest) (*ratelimitpb.RateLimitResponse, error) {
 	if s.envoy == nil {
 		return nil, status.Error(codes.FailedPrecondition, "no rate limit configuration loaded (start stint serve with --envoy-config DIR)")
@@ -66,15 +66,15 @@ func (s *Server) shouldRateLimit(ctx context.Context, request *ratelimitpb.RateL
 	return s.envoy.ShouldRateLimit(ctx, request)
 }
 
-// envoyServer is the service over gRPC.
+// envoyServer is Envoy's rate limit service over gRPC.
 type envoyServer struct {
 	ratelimitpb.UnimplementedRateLimitServiceServer
 
 	server *Server
 }
 
-// admitEnvoy asks a call of Envoy's for the token, unless the operator has said
-// that Envoy need not send one.
+// admitEnvoy requires the token of a call from Envoy, unless EnvoyWithoutToken exempts
+// it.
 func (s *Server) admitEnvoy(ctx context.Context) error {
 	if s.config.EnvoyWithoutToken {
 		return nil
@@ -93,7 +93,7 @@ func (e *envoyServer) ShouldRateLimit(ctx context.Context, request *ratelimitpb.
 	return response, err
 }
 
-// envoyJSON answers POST /json: the service's request and response as JSON.
+// envoyJSON handles POST /json: the service's request and response as JSON.
 func (s *Server) envoyJSON(r *http.Request, body []byte) (code int, answer any, err error) {
 	var request ratelimitpb.RateLimitRequest
 	if err := protojson.Unmarshal(body, &request); err != nil {
@@ -114,19 +114,19 @@ func (s *Server) envoyJSON(r *http.Request, body []byte) (code int, answer any, 
 	return code, json.RawMessage(written), nil
 }
 
-// plainSpaces mends the text of protojson's errors, which varies its spaces so
-// that nobody relies on it.
+// plainSpaces replaces the non-breaking spaces in protojson's errors. protojson varies
+// its spaces so that nobody relies on its texts.
 func plainSpaces(text string) string {
 	return string(bytes.ReplaceAll([]byte(text), []byte("\u00a0"), []byte(" ")))
 }
 
-// told is an answer whose reason was logged where it arose, or needs no log.
+// told is an answer whose cause has been logged already or needs no log.
 type told struct{ *apiError }
 
 func (t told) Unwrap() error { return t.apiError }
 
-// fromStatus says in HTTP what a status of gRPC says. Envoy's service has logged
-// what went wrong, unless the caller or the command line is to blame.
+// fromStatus translates a gRPC status to an HTTP answer. Envoy's service has already
+// logged the cause, unless the caller or the command line caused it.
 func fromStatus(err error) error {
 	s := status.Convert(err)
 	if s.Code() == codes.InvalidArgument {

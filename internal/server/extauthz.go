@@ -23,18 +23,18 @@ import (
 	"github.com/stintdev/stint/internal/httpfield"
 )
 
-// extAuthz answers Envoy's ext_authz filter over gRPC
-// (envoy.service.auth.v3.Authorization/Check), which Istio and Envoy Gateway use
-// too. It is forward auth in another form: the same rules decide, and the headers
-// and bodies for the client are the same.
+// extAuthz implements Envoy's ext_authz filter over gRPC
+// (envoy.service.auth.v3.Authorization/Check), which Istio and Envoy Gateway use too. It
+// is forward auth in another protocol: the same rules decide, and the client gets the
+// same headers and bodies.
 type extAuthz struct {
 	authpb.UnimplementedAuthorizationServer
 
 	auth *auth
 }
 
-// Check implements the service. A request that forward auth would answer with 400
-// or 503 is denied with that status: an error of the call would let it pass where
+// Check implements the service. A request that forward auth would answer with 400 or 503
+// is denied with that status, because Envoy lets a request pass after a failed call if
 // failure_mode_allow is set.
 func (e *extAuthz) Check(ctx context.Context, request *authpb.CheckRequest) (*authpb.CheckResponse, error) {
 	a := e.auth
@@ -55,12 +55,12 @@ func (e *extAuthz) Check(ctx context.Context, request *authpb.CheckRequest) (*au
 	return w.response(), nil
 }
 
-// describedRequest is the HTTP request that the attributes describe.
+// describedRequest returns the HTTP request that the attributes describe.
 //
-// Who the client is follows the rule of every other surface: a peer that is not
-// trusted speaks for itself alone, so its own address counts. For a trusted one
-// the address is the source that Envoy names, and X-Forwarded-For is read where
-// that source is a trusted proxy itself.
+// The client address follows the rule of every other surface. A peer that is not trusted
+// speaks only for itself, so its own address counts. For a trusted peer the address is
+// the source that Envoy names, and X-Forwarded-For is read if that source is a trusted
+// proxy itself.
 func (s *Server) describedRequest(ctx context.Context, attributes *authpb.AttributeContext) (*http.Request, error) {
 	described := attributes.GetRequest().GetHttp()
 	if described == nil {
@@ -80,9 +80,9 @@ func (s *Server) describedRequest(ctx context.Context, attributes *authpb.Attrib
 	return r.WithContext(ctx), nil
 }
 
-// describedHeader reads either form in which Envoy sends the header fields:
-// header_map has each line by itself, and headers joins the lines of one name by
-// commas. A comma is read as the end of a line in both, as forward auth does.
+// describedHeader reads both forms in which Envoy sends header fields: header_map has one
+// entry per line, and headers joins the lines of one name with commas. In both, a comma
+// ends a line, as in forward auth.
 func describedHeader(described *authpb.AttributeContext_HttpRequest) http.Header {
 	h := make(http.Header, len(described.GetHeaders()))
 	for name, joined := range described.GetHeaders() {
@@ -104,7 +104,7 @@ func addDescribed(h http.Header, name, value string) {
 	}
 }
 
-// answerWriter keeps an answer of forward auth.
+// answerWriter records an answer of forward auth.
 type answerWriter struct {
 	header http.Header
 	status int
@@ -132,8 +132,8 @@ func (w *answerWriter) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
-// response is the answer as Envoy reads it. The delay of a leaky bucket is for a
-// filter behind this one, so it is metadata.
+// response converts the recorded answer for Envoy. The delay of a leaky bucket goes into
+// the dynamic metadata, for a filter behind this one.
 func (w *answerWriter) response() *authpb.CheckResponse {
 	if w.status == http.StatusOK {
 		return &authpb.CheckResponse{
@@ -156,7 +156,7 @@ func (w *answerWriter) response() *authpb.CheckResponse {
 	}
 }
 
-// delay is how long the request should wait, nil when not at all.
+// delay returns how long the request should wait, or nil for no delay.
 func (w *answerWriter) delay() *structpb.Struct {
 	ms, err := strconv.ParseInt(w.header.Get(delayHeader), 10, 64)
 	if err != nil {
@@ -165,15 +165,14 @@ func (w *answerWriter) delay() *structpb.Struct {
 	return &structpb.Struct{Fields: map[string]*structpb.Value{"delay_ms": structpb.NewNumberValue(float64(ms))}}
 }
 
-// proxyFields are the header fields of an answer that are not for the client, in
-// canonical spelling.
+// proxyFields are the canonical names of the header fields that are not for the client.
 var proxyFields = [...]string{
 	textproto.CanonicalMIMEHeaderKey(statusHeader), textproto.CanonicalMIMEHeaderKey(delayHeader), "Content-Length",
 }
 
-// options is the header fields for the client, in a fixed order. They replace what
-// the application sends under the same name. Envoy writes the length by itself, and
-// what is for proxies alone stays with it.
+// options returns the header fields for the client, sorted by name. They replace fields
+// of the same name from the application. Content-Length is omitted because Envoy sets it;
+// fields for proxies are omitted too.
 func (w *answerWriter) options() (options []*corepb.HeaderValueOption) {
 	names := make([]string, 0, len(w.header))
 	for name := range w.header {

@@ -15,13 +15,13 @@ const (
 	bodyHeader   = "X-RateLimit-Body"
 )
 
-// maxBodyHeader bounds the body that a header carries. The header fields of an
-// answer must fit into one buffer of the proxy, 4 KiB by default in nginx,
-// or it takes the answer for a failure.
+// maxBodyHeader bounds the body that a header carries. The response headers must fit into
+// one buffer of the proxy (4 KiB by default in nginx), or the proxy treats the answer as
+// a failure.
 const maxBodyHeader = 1 << 10
 
-// auth answers forward auth: a proxy asks whether it may pass a request on,
-// and gets headers, and on a denial a body, that it can hand to the client.
+// auth handles forward auth: a proxy asks whether it may forward a request, and gets
+// headers, and for a denial a body, that it can pass to the client.
 type auth struct {
 	server   *Server
 	original originals
@@ -38,7 +38,7 @@ func (s *Server) newAuth() *auth {
 	}
 }
 
-// identity is how requests that pass through the server say who they are from.
+// identity returns how the server identifies the clients of proxied requests.
 func (s *Server) identity() httplimit.Identity {
 	return httplimit.Identity{Clients: httplimit.Clients{Trusted: s.config.TrustedProxies}}
 }
@@ -65,7 +65,7 @@ func (a *auth) fail(w http.ResponseWriter, r *http.Request, err error, s statuse
 	writeJSON(w, s.of(e.status), errorBody{errorDetail{e.code, e.message}})
 }
 
-// decide decides the request that r asks about.
+// decide decides the original request that r describes.
 func (a *auth) decide(r *http.Request) (answer httplimit.Answer, err error) {
 	original, err := a.original.of(r)
 	if err != nil {
@@ -74,7 +74,7 @@ func (a *auth) decide(r *http.Request) (answer httplimit.Answer, err error) {
 	return a.decider.Decide(r.Context(), httplimit.NewRequest(original, &a.identity))
 }
 
-// write tells the decision.
+// write answers with the decision.
 func (s statuses) write(w http.ResponseWriter, r *http.Request, answer *httplimit.Answer) {
 	status, now := answer.Status(), time.Now()
 	w.Header().Set(statusHeader, strconv.Itoa(status))
@@ -93,9 +93,9 @@ func (s statuses) write(w http.ResponseWriter, r *http.Request, answer *httplimi
 	answer.WriteDenialAs(w, r, now, s.of(status))
 }
 
-// setBody puts the body of a denial into a header too: a proxy that understands
-// a few statuses only drops the body of this answer, and writes its own. A
-// body that is too long is left out.
+// setBody copies the body of a denial into a header: a proxy that understands only a few
+// statuses drops the body of this answer and writes its own. A body that is too long is
+// omitted.
 func setBody(h http.Header, r *http.Request, answer *httplimit.Answer, now time.Time) {
 	if _, text := answer.DenialBody(r, now); len(text) <= maxBodyHeader {
 		h.Set(bodyHeader, string(text))

@@ -11,7 +11,7 @@ import (
 	"github.com/stintdev/stint/resilience/adaptive"
 )
 
-// gatewayHandler is the reverse proxy behind the rules.
+// gatewayHandler returns the reverse proxy behind the rules.
 func (s *Server) gatewayHandler(p *closer) (http.Handler, error) {
 	g, err := gateway.New(gateway.Options{Upstreams: s.config.Upstreams, Trusted: s.config.TrustedProxies, Logger: s.log})
 	if err != nil {
@@ -34,8 +34,8 @@ func (s *Server) gatewayHandler(p *closer) (http.Handler, error) {
 	return fromWriters(s.config.StreamTimeout, gateway.WithoutHopByHop(s.rules.readsHeader, decided)), nil
 }
 
-// shedding is the gateway behind a limit on the requests in flight, where one
-// is wanted. What rules deny never gets there.
+// shedding wraps the gateway in a limit on the requests in flight, if one is configured.
+// Requests that the rules deny do not count towards it.
 func (s *Server) shedding(g http.Handler) (http.Handler, error) {
 	if s.config.GatewayAdapt == nil {
 		return g, nil
@@ -48,7 +48,7 @@ func (s *Server) shedding(g http.Handler) (http.Handler, error) {
 	return adaptive.Middleware{Gate: gate, Refused: http.HandlerFunc(gateway.Overloaded)}.Wrap(g), nil
 }
 
-// showShedding tells of the requests in flight through the gateway.
+// showShedding registers the metrics of the requests in flight through the gateway.
 func (m *metrics) showShedding(gate *adaptive.Concurrency) {
 	gauge := func(name, help string, value func(adaptive.Usage) int) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value(gate.Usage())) })

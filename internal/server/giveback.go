@@ -1,6 +1,6 @@
 package server
 
-// giveBack answers POST /v1/giveback: what a take charged was not used.
+// giveBack handles POST /v1/giveback: it refunds what a take charged.
 func (b *batch) giveBack(body []byte) error {
 	return b.read(body, giveBackMembers, (*batch).addGiveBack)
 }
@@ -17,8 +17,8 @@ func (b *batch) addGiveBack(a *ask) error {
 	return b.addClaims(a, -units, at)
 }
 
-// giveBackTime reads the time of the take that is given back; 0, which means
-// now, when it is not given.
+// giveBackTime parses the time of the take to refund. It returns 0, which means now, if
+// none is given.
 func (a *ask) giveBackTime(givesBack bool) (at int64, err error) {
 	if a.at == nil {
 		return 0, nil

@@ -13,10 +13,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// envoyCodec reads the requests of Envoy's filters also where a text in them is no
-// UTF-8. Envoy copies header fields into descriptors as the client sent them, but
-// protobuf refuses such a message, and Envoy lets a request pass whose check has
-// failed: one byte in one header would lift every limit of the request.
+// envoyCodec also reads requests of Envoy's filters that contain invalid UTF-8. Envoy
+// copies header fields into descriptors as the client sent them. protobuf refuses such a
+// message, and Envoy lets a request pass if its check fails, so one invalid byte in a
+// header would lift every limit.
 type envoyCodec struct{ encoding.CodecV2 }
 
 func newEnvoyCodec() envoyCodec { return envoyCodec{encoding.GetCodecV2(proto.Name)} }
@@ -43,12 +43,12 @@ func (c envoyCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// mostNested bounds the messages within messages that are read. Envoy's have a
-// dozen.
+// mostNested bounds the nesting depth of messages. Envoy's messages have about a dozen
+// levels.
 const mostNested = 64
 
-// withValidText returns a message in which U+FFFD stands for what is no UTF-8 in its
-// texts, and false for one that cannot be read.
+// withValidText returns the encoded message with U+FFFD in place of invalid UTF-8 in its
+// string fields, and false if the message cannot be parsed.
 func withValidText(message []byte, of protoreflect.MessageDescriptor, nested int) (to []byte, ok bool) {
 	if nested == 0 {
 		return nil, false

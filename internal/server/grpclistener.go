@@ -19,7 +19,7 @@ import (
 	"github.com/stintdev/stint/internal/grpcapi"
 )
 
-// ratelimitService is the name under which Envoy's users ask for health.
+// ratelimitService is the service name that Envoy's users pass to the health service.
 const ratelimitService = "ratelimit"
 
 // grpcListener serves gRPC: the native protocol, Envoy's rate limit service,
@@ -28,7 +28,7 @@ type grpcListener struct {
 	*grpc.Server
 	health *health.Server
 	native *grpcapi.Service
-	stream time.Duration // bounds each part of what is written
+	stream time.Duration // bounds each write
 }
 
 func (s *Server) newGRPCListener() *grpcListener {
@@ -44,10 +44,10 @@ func (s *Server) newGRPCListener() *grpcListener {
 	return g
 }
 
-// maxStreams is how many calls at once a connection may have.
+// maxStreams bounds the concurrent calls of a connection.
 const maxStreams = 1000
 
-// grpcOptions bound what one client can cost.
+// grpcOptions bound the resources that one client can use.
 func (s *Server) grpcOptions() []grpc.ServerOption {
 	unfinished := newUnfinished(s.config.BodyTimeout, s.config.IdleTimeout)
 	options := []grpc.ServerOption{
@@ -61,7 +61,7 @@ func (s *Server) grpcOptions() []grpc.ServerOption {
 		grpc.ConnectionTimeout(s.config.HeaderTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
-			// Who stops in the middle of a call and answers no ping is cut off.
+			// Cuts off a client that stops in the middle of a call and answers no ping.
 			Time: s.config.StreamTimeout, Timeout: s.config.StreamTimeout / 3,
 			MaxConnectionAge: s.config.GRPCMaxAge, MaxConnectionAgeGrace: s.config.GRPCMaxAgeGrace,
 		}),
@@ -76,7 +76,7 @@ func (s *Server) grpcCredentials() credentials.TransportCredentials {
 	return insecure.NewCredentials()
 }
 
-// loadGRPCCertificates are those of all listeners, unless gRPC has its own.
+// loadGRPCCertificates returns the certificates of GRPCTLS, or those of all listeners.
 func (s *Server) loadGRPCCertificates() (*certificates, error) {
 	if s.config.GRPCTLS == (TLSFiles{}) {
 		return s.certs, nil
@@ -91,17 +91,17 @@ func (g *grpcListener) serve(l net.Listener) error {
 	return nil
 }
 
-// ready lets the health service say that requests are served.
+// ready reports SERVING to the health service.
 func (g *grpcListener) ready() { g.health.Resume() }
 
-// unready lets it say the opposite, to those who watch it too.
+// unready reports NOT_SERVING, also to clients that watch health.
 func (g *grpcListener) unready() { g.health.Shutdown() }
 
-// streamGrace bounds the wait for calls in flight: calls of this service take
+// streamGrace bounds the wait for calls in flight. Calls of this service take
 // milliseconds, and streams that watch health never end by themselves.
 const streamGrace = 2 * time.Second
 
-// drain waits for the calls in flight, but not long for streams.
+// drain waits for the calls in flight, up to streamGrace.
 func (g *grpcListener) drain(ctx context.Context) error {
 	g.native.Drain()
 	ctx, cancel := context.WithTimeout(ctx, streamGrace)

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// recoverUnary keeps a panic of one call from ending the process, which
-// grpc-go leaves to its users.
+// recoverUnary keeps a panic in one call from ending the process. grpc-go does not
+// recover panics.
 func (s *Server) recoverUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -23,13 +23,13 @@ type httpListener struct {
 	*http.Server
 	stream  time.Duration      // bounds each part of an answer that has no bound as a whole
 	cut     context.CancelFunc // ends the context of every request
-	room    *headerRoom        // nil: large headers are not read at all
-	leaving atomic.Bool        // unready: every answer is the last of its connection
+	room    *headerRoom        // nil: headers over maxHeaderBytes are refused
+	leaving atomic.Bool        // unready: every answer closes its connection
 }
 
-// newHTTPListener returns a listener that gives a request the time read to
-// arrive, and the time write from the end of its headers to be answered. Zero
-// is no bound; then each part of an answer has one.
+// newHTTPListener returns a listener that allows a request the time read to arrive, and
+// the time write from the end of its headers to be answered. Zero sets no bound; with
+// write 0 each part of an answer has a bound instead.
 func (s *Server) newHTTPListener(handler http.Handler, read, write time.Duration) *httpListener {
 	base, cut := context.WithCancel(context.Background())
 	if write == 0 {
@@ -56,9 +56,9 @@ func (s *Server) newHTTPListener(handler http.Handler, read, write time.Duration
 	return h
 }
 
-// closing asks clients to come back by another connection, once the listener
-// is unready. Idle connections stay open until it drains: on any of them a
-// request may be on its way, which SetKeepAlivesEnabled would cut.
+// closing asks clients to reconnect elsewhere once the listener is unready. Idle
+// connections stay open until the drain, because a request may be on its way on any of
+// them, and SetKeepAlivesEnabled would cut it off.
 func (h *httpListener) closing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.leaving.Load() && r.Header.Get("Upgrade") == "" {
@@ -87,23 +87,23 @@ func (h *httpListener) serve(l net.Listener) error {
 	return err
 }
 
-// ready does nothing: the handlers know.
+// ready does nothing: the handlers report readiness.
 func (h *httpListener) ready() {}
 
-// unready tells clients to come back by another connection.
+// unready asks clients to reconnect elsewhere.
 func (h *httpListener) unready() { h.leaving.Store(true) }
 
 // drain stops accepting and waits for the requests in flight.
 func (h *httpListener) drain(ctx context.Context) error { return h.Shutdown(ctx) }
 
-// stop cuts what is still open, upgraded connections too.
+// stop closes all remaining connections, upgraded ones included.
 func (h *httpListener) stop() {
 	h.cut()
 	_ = h.Close() // only reports that a listener was closed before
 }
 
-// serverLog takes what net/http has to say. Most of it is about clients that
-// break the protocol, which anyone can do as often as they like.
+// serverLog receives the log lines of net/http. Most of them report protocol violations,
+// which any client can provoke without limit, so they are logged at debug level.
 type serverLog struct{ log *slog.Logger }
 
 func (l serverLog) Write(p []byte) (int, error) {

@@ -8,15 +8,15 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// The bounds of a limitCache: so many limits, none of longer text.
+// Bounds of a limitCache: the number of limits, and the length of a limit's text.
 const (
 	maxCachedLimits = 1024
 	maxCachedText   = 512 // bytes
 )
 
-// limitCache keeps the limits that callers bring, compiled, by their text:
-// compiling costs microseconds, and most callers bring the same few. Who
-// brings ever new ones only pays for compiling them.
+// limitCache caches compiled caller-supplied limits by their JSON text. Compiling costs
+// microseconds, and most callers send the same few limits. A caller that keeps sending
+// new ones only pays for compiling them.
 type limitCache struct {
 	mu     sync.RWMutex
 	byText map[string]stint.Limit
@@ -24,8 +24,7 @@ type limitCache struct {
 
 func newLimitCache() *limitCache { return &limitCache{byText: map[string]stint.Limit{}} }
 
-// get returns the limit that the JSON text describes. It is safe for use by
-// many goroutines at once.
+// get returns the limit that the JSON text describes. It is safe for concurrent use.
 func (c *limitCache) get(text []byte) (stint.Limit, error) {
 	c.mu.RLock()
 	limit, ok := c.byText[string(text)]
@@ -49,7 +48,8 @@ func compileCallers(text []byte) (stint.Limit, error) {
 	return spec.Compile()
 }
 
-// put makes room by dropping any other limit: what is in use comes back.
+// put evicts an arbitrary limit if the cache is full; a limit in use is soon cached
+// again.
 func (c *limitCache) put(text string, limit stint.Limit) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,8 +11,9 @@ import (
 	"github.com/stintdev/stint/internal/httpfield"
 )
 
-// The headers, in canonical spelling, in which proxies say what their client asked for. nginx is told
-// to send the first ones; Traefik and Caddy send the second ones by themselves.
+// The headers, in canonical spelling, in which proxies describe the original request.
+// nginx is configured to send the first of each pair; Traefik and Caddy send the second
+// by default.
 var (
 	uriHeaders    = [...]string{"X-Original-Uri", "X-Forwarded-Uri"}
 	methodHeaders = [...]string{"X-Original-Method", "X-Forwarded-Method"}
@@ -20,17 +21,16 @@ var (
 
 const hostHeader = "X-Forwarded-Host"
 
-// originals finds the request that a proxy asks about. Who is not trusted
-// speaks for itself alone: then it is the path after /v1/auth and the method.
+// originals finds the request that a proxy asks about. A peer that is not trusted speaks
+// only for itself: the original request is then the path after /v1/auth and the method.
 type originals struct {
 	clients httplimit.Clients
 	log     *slog.Logger
 	warned  sync.Once
 }
 
-// of returns the original request. A comma ends a line of its headers, for Envoy and
-// others join the lines of a field before they ask, and the application gets them
-// apart.
+// of returns the original request. A comma ends a line of its headers: Envoy and others
+// join the lines of a field before they ask, while the application gets them separately.
 func (o *originals) of(r *http.Request) (*http.Request, error) {
 	uri, method, host := ownTarget(r), r.Method, r.Host
 	if o.clients.TrustsPeer(r) {
@@ -51,7 +51,7 @@ func (o *originals) of(r *http.Request) (*http.Request, error) {
 	return &original, nil
 }
 
-// ownTarget is the path after /v1/auth with the query, "" when there is none.
+// ownTarget returns the path after /v1/auth with the query, or "" if there is none.
 func ownTarget(r *http.Request) string {
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), authPath)
 	if !ok { // the prefix itself was written with escapes
@@ -67,7 +67,7 @@ func ownTarget(r *http.Request) string {
 	return rest
 }
 
-// withoutParameters removes those that statusesOf reads.
+// withoutParameters removes the parameters that statusesOf reads.
 func withoutParameters(rest string) string {
 	if !strings.HasPrefix(rest, ";") {
 		return rest
@@ -78,10 +78,10 @@ func withoutParameters(rest string) string {
 	return ""
 }
 
-// spoken is what the headers say, else otherwise. A proxy passes on those
-// headers of its client that it does not write itself, and some add a line to
-// one that they do write, so two that differ are refused: one of them is the
-// client's, who would choose its own rule.
+// spoken returns the value of the headers, or otherwise if there is none. A proxy
+// forwards client headers that it does not write itself, and some proxies append a line
+// to a header that they write. Two different values are therefore refused: one comes from
+// the client, who could choose its own rule with it.
 func spoken(h http.Header, names [2]string, otherwise string) (string, error) {
 	said := otherwise
 	for _, name := range names {
@@ -95,9 +95,9 @@ func spoken(h http.Header, names [2]string, otherwise string) (string, error) {
 	return said, nil
 }
 
-// parseTarget reads what a proxy passed on. A target that is no URL is
-// decided by its bytes rather than refused: the rules may well count it. A
-// fragment, which no server looks at, must not make it another path.
+// parseTarget parses a forwarded target. A target that is not a URL is decided by its raw
+// bytes rather than refused, because rules may still count it. The fragment is dropped:
+// servers ignore it, so it must not change the path.
 func parseTarget(target string) *url.URL {
 	target, _, _ = strings.Cut(target, "#")
 	if u, err := url.ParseRequestURI(target); err == nil && u.Opaque == "" {
@@ -107,7 +107,7 @@ func parseTarget(target string) *url.URL {
 	return &url.URL{Path: path, RawQuery: query}
 }
 
-// warnOnce tells operators of the likely mistake: a proxy that is not trusted.
+// warnOnce logs the likely mistake once: a proxy that is not in TrustedProxies.
 func (o *originals) warnOnce(r *http.Request) {
 	for _, name := range uriHeaders {
 		if r.Header.Get(name) != "" {
@@ -118,8 +118,7 @@ func (o *originals) warnOnce(r *http.Request) {
 	}
 }
 
-// lastOf is the last value of the lines of a header: the one that the nearest
-// proxy added.
+// lastOf returns the last value in the lines of a header, which the nearest proxy added.
 func lastOf(lines []string) string {
 	if len(lines) == 0 {
 		return ""

@@ -6,14 +6,14 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// answered is what one item of a batch got, beside its text.
+// answered is the result of one item of a batch, apart from its JSON.
 type answered struct {
 	face   stint.Decision
 	closed bool // denied because the store failed
 }
 
-// settle appends the answer to an item, and counts it. The error says why
-// there is none.
+// settle appends the answer to an item and counts it, or returns the error that prevented
+// a decision.
 func (b *batch) settle(out []byte, i *item) ([]byte, answered, error) {
 	switch {
 	case i.err != nil:
@@ -50,7 +50,7 @@ func (b *batch) settleTake(out []byte, i *item) ([]byte, answered, error) {
 	return appendTaken(out, &face, claims, decisions), answered{face, closedClaim(&face, onFailure)}, nil
 }
 
-// observe counts the items that were understood, and how long they took.
+// observe records the duration of every item that could be read.
 func (b *batch) observe(took time.Duration) {
 	for i := range b.items {
 		switch it := &b.items[i]; {

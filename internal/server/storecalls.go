@@ -10,15 +10,15 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// StoreCalls measures the calls to a store. It is safe for use by many
-// goroutines at once. Make it by [NewStoreCalls].
+// StoreCalls measures the calls to a store. It is safe for concurrent use. Make it with
+// [NewStoreCalls].
 type StoreCalls struct {
 	duration prometheus.Histogram
 	errors   *prometheus.CounterVec // by kind
 	down     atomic.Bool            // the last call found the store failing
 }
 
-// NewStoreCalls returns one that has measured nothing.
+// NewStoreCalls returns a StoreCalls without measurements.
 func NewStoreCalls() *StoreCalls {
 	c := &StoreCalls{
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "stint_store_duration_seconds",
@@ -32,9 +32,9 @@ func NewStoreCalls() *StoreCalls {
 	return c
 }
 
-// Observe counts one call that took so long and ended with err, which may be a
-// [*stint.GroupsError]: each error by its [stint.Error.Kind]. A wrong claim is
-// its caller's mistake and is not counted.
+// Observe counts one call of duration took that ended with err. For a
+// [*stint.GroupsError] it counts each error by its [stint.Error.Kind]. An invalid claim
+// is the caller's mistake and is not counted.
 func (c *StoreCalls) Observe(took time.Duration, err error) {
 	c.duration.Observe(took.Seconds())
 	down := false
@@ -42,14 +42,14 @@ func (c *StoreCalls) Observe(took time.Duration, err error) {
 		c.errors.WithLabelValues(e.KindName()).Inc()
 		down = down || e.Code == stint.CodeUnavailable || e.Code == stint.CodeTimeout
 	})
-	if c.down.Load() != down { // every processor reads this line all the time
+	if c.down.Load() != down { // store only on change: every processor reads this cache line
 		c.down.Store(down)
 	}
 }
 
 func (c *StoreCalls) up() bool { return !c.down.Load() }
 
-// eachError calls each for every error of a store that is not its caller's.
+// eachError calls each for every store error that the caller did not cause.
 func eachError(err error, each func(*stint.Error)) {
 	if err == nil {
 		return
@@ -65,7 +65,7 @@ func eachError(err error, each func(*stint.Error)) {
 	}
 }
 
-// storeError is the error as stores have it, nil for nil.
+// storeError converts err to a *stint.Error; nil stays nil.
 func storeError(err error) *stint.Error {
 	if err == nil {
 		return nil

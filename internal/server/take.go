@@ -7,14 +7,13 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// maxLimits bounds how many limits one request may bring.
+// maxLimits bounds the limits of one request.
 const maxLimits = 32
 
-// take answers POST /v1/take: the caller brings the key and its limits.
+// take handles POST /v1/take: the caller supplies the key and its limits.
 func (b *batch) take(body []byte) error { return b.read(body, takeMembers, (*batch).addTake) }
 
-// addTake adds a take of what an ask brings, or a give-back where its cost is
-// below 0.
+// addTake adds a take of the limits in an ask, or a refund if its cost is below 0.
 func (b *batch) addTake(a *ask) error {
 	cost, err := a.costWithin(-stint.MaxCost)
 	if err != nil {
@@ -27,7 +26,7 @@ func (b *batch) addTake(a *ask) error {
 	return b.addClaims(a, cost, at)
 }
 
-// addClaims adds one claim a limit.
+// addClaims adds one claim per limit.
 func (b *batch) addClaims(a *ask, cost, at int64) error {
 	if err := a.checkLimits(); err != nil {
 		return err
@@ -40,7 +39,7 @@ func (b *batch) addClaims(a *ask, cost, at int64) error {
 	return nil
 }
 
-// checkLimits checks what no single field shows.
+// checkLimits validates the fields in combination.
 func (a *ask) checkLimits() error {
 	if (a.given&memberLimit == 0) == (a.given&memberLimits == 0) {
 		return badRequest("limit: give either limit, or limits with a list of them")
@@ -58,8 +57,7 @@ func (a *ask) checkLimits() error {
 	return nil
 }
 
-// failureField reads what happens while the store fails: the words that rules
-// have for it.
+// failureField parses the policy for store failures, in the words that rules use.
 func failureField(raw []byte, out *stint.OnFailure) error {
 	words := []string{"open", "closed", "local"}
 	word, err := jsonText(raw)

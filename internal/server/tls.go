@@ -10,14 +10,14 @@ import (
 	"github.com/stintdev/stint/internal/secret"
 )
 
-// TLSFiles names PEM files. The zero value is no TLS.
+// TLSFiles names PEM files. The zero value means no TLS.
 type TLSFiles struct {
 	Cert, Key string
-	// ClientCA, when not empty, makes every listener ask for a client
-	// certificate that one of these authorities has signed.
+	// ClientCA, if not empty, makes every listener require a client certificate signed by
+	// one of these authorities.
 	ClientCA string
-	// ClientName, when not empty, is a host name that the certificate of every
-	// client must be for, beside being signed by ClientCA.
+	// ClientName, if not empty, is a host name for which every client certificate must be
+	// valid, in addition to being signed by ClientCA.
 	ClientName string
 }
 
@@ -33,8 +33,8 @@ func (f TLSFiles) check() error {
 	return nil
 }
 
-// certificates hold the TLS configuration in force, which the files can
-// replace while connections stay open.
+// certificates hold the TLS configuration in force. New files can replace it while
+// connections stay open.
 type certificates struct {
 	named   TLSFiles
 	files   *secret.Files
@@ -58,7 +58,7 @@ func loadCertificates(files TLSFiles) (*certificates, error) {
 	return c, nil
 }
 
-// secret is the files to watch; nil without TLS.
+// secret returns the files to watch, or nil without TLS.
 func (c *certificates) secret() *secret.Files {
 	if c == nil {
 		return nil
@@ -69,7 +69,7 @@ func (c *certificates) secret() *secret.Files {
 // asksClients reports whether clients need a certificate.
 func (c *certificates) asksClients() bool { return c != nil && c.named.ClientCA != "" }
 
-// use puts what the files hold in force for the handshakes to come.
+// use puts the contents of the files in force for later handshakes.
 func (c *certificates) use(contents [][]byte) error {
 	pair, err := tls.X509KeyPair(contents[0], contents[1])
 	if err != nil {
@@ -89,12 +89,12 @@ func (c *certificates) use(contents [][]byte) error {
 	return nil
 }
 
-// protocols are what a handshake may settle on, the best first. HTTP/1.0 is
-// spoken without TLS too, and a client that names nothing else would be refused.
+// protocols returns the ALPN protocols in order of preference. HTTP/1.0 is listed because
+// a client that offers nothing else would be refused otherwise.
 func protocols() []string { return []string{"h2", "http/1.1", "http/1.0"} }
 
-// config is the configuration of one listener: it asks for the one in force
-// at every handshake.
+// config returns the configuration of one listener, which looks up the certificates in
+// force at every handshake.
 func (c *certificates) config() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,

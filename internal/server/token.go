@@ -7,11 +7,11 @@ import (
 	"github.com/stintdev/stint/internal/secret"
 )
 
-// tokenHeader carries the token of a proxy, whose Authorization field is its
-// client's.
+// tokenHeader carries the token of a proxy whose Authorization field belongs to its
+// client.
 const tokenHeader = "X-Stint-Token"
 
-// guard asks every request for a token. A nil guard asks for none.
+// guard requires a token from every request. A nil guard requires none.
 type guard struct {
 	server *Server
 	token  *secret.Text
@@ -24,8 +24,8 @@ func (s *Server) newGuard(token *secret.Text) *guard {
 	return &guard{s, token}
 }
 
-// wrap lets those requests pass that bring the token, without it: nothing
-// behind the guard may take it for the identity of a caller.
+// wrap passes on requests that carry the token, with the token removed: nothing behind
+// the guard may mistake it for the identity of a caller.
 func (g *guard) wrap(next http.HandlerFunc) http.HandlerFunc {
 	if g == nil {
 		return next
@@ -42,7 +42,7 @@ func (g *guard) wrap(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// take reports whether the headers bring the token, and removes it.
+// take reports whether the headers carry the token, and removes it from them.
 func (g *guard) take(h http.Header) bool {
 	if own := h.Get(tokenHeader); own != "" {
 		h.Del(tokenHeader)

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// work is what answering a request needs, lent to it.
+// work holds the buffers for answering one request.
 type work struct {
 	*batch
 
 	body, out []byte
 }
 
-// maxKept is how many bytes a buffer may have that is kept for the next
-// request, and how many items a batch.
+// Bounds on what the pool keeps for the next request: bytes of a buffer, and items of a
+// batch.
 const (
 	maxKept      = 256 << 10
 	maxKeptItems = 256
 )
 
-// workPool keeps work, so that a decision needs no new one.
+// workPool reuses work, so that a decision allocates none.
 type workPool struct {
 	server *Server
 	pool   sync.Pool
@@ -43,8 +43,7 @@ func (p *workPool) put(k *work) {
 	}
 }
 
-// deciding makes an endpoint whose body asks for one decision, which read
-// understands.
+// deciding returns a handler for an endpoint whose body asks for one decision.
 func (p *workPool) deciding(read func(b *batch, body []byte) error) http.HandlerFunc {
 	return p.working(read, func(w http.ResponseWriter, r *http.Request, k *work) {
 		out, got, err := k.settle(k.out[:0], &k.items[0])
@@ -60,8 +59,7 @@ func (p *workPool) deciding(read func(b *batch, body []byte) error) http.Handler
 	})
 }
 
-// working makes an endpoint that reads its body, decides what it asks for, and
-// then answers.
+// working returns a handler that reads the body, decides its items, and then answers.
 func (p *workPool) working(read func(b *batch, body []byte) error, answer func(http.ResponseWriter, *http.Request, *work)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		k := p.get()
@@ -81,7 +79,7 @@ func (p *workPool) working(read func(b *batch, body []byte) error, answer func(h
 	}
 }
 
-// write answers with what was written to out.
+// write sends the buffered answer.
 func (k *work) write(w http.ResponseWriter, status int) {
 	k.out = append(k.out, '\n')
 	h := w.Header()
