@@ -11,13 +11,12 @@ import (
 	"time"
 )
 
-// Run checks the health of every upstream, at once and then at each
-// HealthInterval, until ctx ends. One that is not up at first is checked more
-// often, since it is likely to start together with the gateway. An upstream
-// whose check fails gets no request before a check succeeds, unless no other
-// upstream is up. Without Run the dials of requests alone tell: an upstream
-// that cannot be reached is left alone for half a second, then for twice as
-// long after each failure, at most 15 s.
+// Run checks the health of every upstream, at once and then at each HealthInterval, until
+// ctx ends. An upstream that is not up at first is checked more often, because it
+// probably starts together with the gateway. An upstream whose check fails gets no
+// request until a check succeeds, unless no other upstream is up. Without Run, health
+// depends on the dials of requests: an upstream that cannot be reached is skipped for
+// half a second, then for twice as long after each further failure, at most 15 s.
 func (g *Gateway) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, u := range g.upstreams {
@@ -26,12 +25,12 @@ func (g *Gateway) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// firstPause is how long after its first check an upstream is checked again
-// that has never been up; the pause doubles up to the interval.
+// firstPause is the time until the second check of an upstream that has never been up.
+// The pause doubles up to the interval.
 const firstPause = 50 * time.Millisecond
 
 func (g *Gateway) watch(ctx context.Context, u *upstream) {
-	defer u.health.checked(true) // no check is left that could mend it
+	defer u.health.checked(true) // without further checks, a failed one must not stay in force
 	interval := g.options.HealthInterval
 	pause := min(firstPause, interval)
 	for {
@@ -46,9 +45,8 @@ func (g *Gateway) watch(ctx context.Context, u *upstream) {
 	}
 }
 
-// sleep returns when the next check is due: a pause after the last one started,
-// or when a request asks for it, but no sooner than the first pause. It reports
-// false when ctx has ended.
+// sleep waits until the next check is due: pause after the last one started, or earlier
+// if a request asks for one, but never before firstPause. It returns false when ctx ends.
 func (u *upstream) sleep(ctx context.Context, started time.Time, pause time.Duration) bool {
 	next := time.NewTimer(time.Until(started.Add(pause)))
 	defer next.Stop()
@@ -81,7 +79,7 @@ func (g *Gateway) checkOnce(ctx context.Context, u *upstream) bool {
 	return err == nil
 }
 
-// checkUpstream asks for the health path, or connects if there is none.
+// checkUpstream requests the health path, or only connects if there is none.
 func (g *Gateway) checkUpstream(ctx context.Context, u *upstream) error {
 	if g.options.HealthPath == "" {
 		return g.connect(ctx, u)
@@ -94,7 +92,7 @@ func (g *Gateway) checkUpstream(ctx context.Context, u *upstream) error {
 	if err != nil {
 		return err
 	}
-	_ = res.Body.Close() // the status is all that counts
+	_ = res.Body.Close() // only the status matters
 	if res.StatusCode >= http.StatusBadRequest {
 		return fmt.Errorf("it answers %d", res.StatusCode)
 	}

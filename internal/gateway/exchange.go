@@ -10,17 +10,17 @@ const requestIDHeader = "X-Request-Id"
 
 type exchangeKey struct{}
 
-// exchange is one request and its answer on their way through.
+// exchange is one request and its response while they pass through the gateway.
 type exchange struct {
 	w    http.ResponseWriter
-	kept http.Header // what stood in the response before the upstream's answer
+	kept http.Header // header fields of the response before the upstream's answer
 	id   string
-	at   *upstream // where the request is; nil: nowhere yet
-	body *upload   // nil: none
+	at   *upstream // the upstream that serves the request; nil before one is chosen
+	body *upload   // nil without a body
 }
 
-// newExchange takes what others wrote into the response out of it, so that
-// informational responses do not carry it, nor wash it away.
+// newExchange removes the header fields that others have written into the response, so
+// that informational responses neither carry nor overwrite them. putBack restores them.
 func newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{w: w, kept: w.Header().Clone(), id: requestID(r.Header)}
 	clear(w.Header())
@@ -38,7 +38,7 @@ func (x *exchange) moveTo(u *upstream) {
 	x.at = u
 }
 
-// finish counts the request out of its upstream.
+// finish removes the request from the in-flight count of its upstream.
 func (x *exchange) finish() {
 	if x.at != nil {
 		x.at.inFlight.Add(-1)
@@ -46,19 +46,19 @@ func (x *exchange) finish() {
 	}
 }
 
-// modifyResponse is called once an answer's final header is there.
+// modifyResponse runs when the final header of a response has arrived.
 func modifyResponse(res *http.Response) error {
 	x := exchangeOf(res.Request)
 	x.putBack(res.Header)
 	x.answerEarly()
 	if len(res.Trailer) > 0 {
-		res.Header.Del("Content-Length") // HTTP/1.1 has trailers after chunks alone
+		res.Header.Del("Content-Length") // HTTP/1.1 allows trailers only after a chunked body
 	}
 	return nil
 }
 
-// putBack returns what stood in the response, and takes from the upstream's
-// header what that contradicts: one account of the limit, one request id.
+// putBack restores the saved fields and removes conflicting fields from the upstream's
+// header: rate limit fields and the request id appear only once.
 func (x *exchange) putBack(upstream http.Header) {
 	if hasRateLimit(x.kept) {
 		maps.DeleteFunc(upstream, func(name string, _ []string) bool { return isRateLimit(name) })
@@ -78,7 +78,7 @@ func hasRateLimit(h http.Header) bool {
 	return false
 }
 
-// isRateLimit takes the names as net/http writes them: Ratelimit.
+// isRateLimit accepts names as net/http spells them, such as Ratelimit.
 func isRateLimit(name string) bool {
 	rest, _ := strings.CutPrefix(strings.ToLower(name), "x-")
 	return rest == "ratelimit" || strings.HasPrefix(rest, "ratelimit-")

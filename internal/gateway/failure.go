@@ -13,20 +13,20 @@ import (
 	"github.com/stintdev/stint/resilience/adaptive"
 )
 
-// ErrSlowClient is what the body of a request fails with, by whoever wraps the
-// gateway, when its client has stopped sending it.
+// ErrSlowClient is the error that a wrapper of the request body returns when the client
+// has stopped sending.
 var ErrSlowClient = errors.New("the client stopped in the middle of the body")
 
-// failure is an answer that the gateway gives itself.
+// failure is an answer that the gateway itself gives.
 type failure struct {
 	status     int
 	code       string // stable, for programs
 	message    string
-	retryAfter int64 // seconds; 0: not said
+	retryAfter int64 // seconds; 0 omits it
 }
 
-// write answers with JSON of the form that every error of Stint has. How fast it
-// comes says nothing of how busy the upstreams are, unless they were too slow.
+// write answers with the JSON form of every Stint error. Its latency says nothing about
+// the load of the upstreams, except for a timeout.
 func (f *failure) write(w http.ResponseWriter, id string) {
 	if f.status != http.StatusGatewayTimeout {
 		adaptive.Ignore(w)
@@ -43,14 +43,14 @@ func (f *failure) write(w http.ResponseWriter, id string) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"error": body}) //nolint:errchkjson // all of it encodes; the client may be gone
 }
 
-// Overloaded answers, in place of a gateway, that a request is not passed on
-// because there is too much to do. It is an [http.HandlerFunc].
+// Overloaded answers that a request was not forwarded because of overload. It is an
+// [http.HandlerFunc].
 func Overloaded(w http.ResponseWriter, r *http.Request) {
 	f := &failure{http.StatusServiceUnavailable, "OVERLOADED", "There is more to do than can be done in time; nothing was sent", 1}
 	f.write(w, requestID(r.Header))
 }
 
-// fail is called when there is no answer of an upstream to pass on.
+// fail answers a request that has no response from an upstream.
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	x := exchangeOf(r)
 	x.putBack(nil)
@@ -78,7 +78,7 @@ func (g *Gateway) failureOf(r *http.Request, err error) *failure {
 	return &failure{http.StatusBadGateway, "UPSTREAM_FAILED", "The upstream gave no valid answer", 0}
 }
 
-// logFailure names no path, query or header: they may hold secrets.
+// logFailure omits the path, query and headers, because they may hold secrets.
 func (g *Gateway) logFailure(r *http.Request, x *exchange, f *failure, err error) {
 	log, name := g.options.Logger.Warn, ""
 	if r.Context().Err() != nil || x.clientStopped(err) {
@@ -90,7 +90,7 @@ func (g *Gateway) logFailure(r *http.Request, x *exchange, f *failure, err error
 	log("request failed", "status", f.status, "method", r.Method, "upstream", name, "request_id", x.id, "error", short(err))
 }
 
-// short bounds what an upstream's garbage can do to a log line.
+// short bounds the length of an upstream's error in a log line.
 func short(err error) string {
 	const most = 200
 	text := err.Error()
@@ -100,7 +100,7 @@ func short(err error) string {
 	return text
 }
 
-// refuse returns the answer to a request that is never passed on, or nil.
+// refuse returns the answer to a request that is never forwarded, or nil.
 func refuse(r *http.Request) *failure {
 	if r.Method == http.MethodConnect {
 		return &failure{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "This is no forward proxy: CONNECT is not allowed", 0}
@@ -114,8 +114,9 @@ func refuse(r *http.Request) *failure {
 	return nil
 }
 
-// climbs reports whether dot segments lead above the root, and so out of the
-// path of an upstream's URL, for servers with path parameters or without.
+// climbs reports whether dot segments lead above the root, and so out of the path of an
+// upstream's URL. It considers servers that support path parameters and servers that do
+// not.
 func climbs(decoded string) bool {
 	return leavesRoot(decoded) || strings.Contains(decoded, ";") && leavesRoot(withoutParameters(decoded))
 }

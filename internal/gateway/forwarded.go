@@ -15,8 +15,8 @@ const (
 	forwardedProto = "X-Forwarded-Proto"
 )
 
-// setForwarded says who the client is. What the request says itself is
-// continued if its peer is trusted, and else dropped in every spelling.
+// setForwarded describes the client to the upstream. The request's own forwarding fields
+// are continued if its peer is trusted, and otherwise dropped in every spelling.
 func (g *Gateway) setForwarded(in *http.Request, out http.Header) {
 	maps.DeleteFunc(out, func(name string, _ []string) bool { return isForwarded(name) })
 	peer := peerOf(in)
@@ -29,7 +29,7 @@ func (g *Gateway) setForwarded(in *http.Request, out http.Header) {
 	out.Set(forwardedProto, scheme(in))
 }
 
-// continueForwarded keeps what a trusted proxy says and adds the proxy.
+// continueForwarded keeps the fields of a trusted proxy and appends the proxy's address.
 func (g *Gateway) continueForwarded(in *http.Request, out http.Header, peer netip.Addr) {
 	for name, values := range in.Header {
 		if isForwarded(name) && !strings.Contains(name, "_") {
@@ -48,14 +48,14 @@ func (g *Gateway) continueForwarded(in *http.Request, out http.Header, peer neti
 	}
 }
 
-// isForwarded takes underscores for hyphens, as many an application does.
+// isForwarded treats underscores as hyphens, as many applications do.
 func isForwarded(name string) bool {
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	return name == "forwarded" || name == "x-real-ip" || strings.HasPrefix(name, "x-forwarded-")
 }
 
-// peerOf is the address of the other end of the connection, unmapped and
-// without zone; the zero Addr for a connection without one.
+// peerOf returns the remote address of the connection, unmapped and without zone, or the
+// zero Addr if the connection has none.
 func peerOf(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -87,7 +87,7 @@ func addrText(a netip.Addr) string {
 	return a.String()
 }
 
-// forwardedElement is one hop in the form of RFC 7239.
+// forwardedElement returns one hop in the form of RFC 7239.
 func forwardedElement(r *http.Request, peer netip.Addr) string {
 	node := addrText(peer)
 	if peer.Is6() {

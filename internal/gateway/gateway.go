@@ -33,20 +33,19 @@ import (
 	"time"
 )
 
-// Gateway is an [http.Handler]. It is safe for use by many goroutines.
+// Gateway is an [http.Handler]. It is safe for concurrent use.
 type Gateway struct {
 	options   Options
 	upstreams []*upstream
 	proxy     *httputil.ReverseProxy
 	wire      transports
-	turns     atomic.Uint64 // how many choices of an upstream there were
+	turns     atomic.Uint64 // number of upstream choices so far
 	now       func() time.Time
 	check     func(context.Context, *upstream) error
 }
 
-// New makes a gateway. It connects to nothing yet: upstreams are taken to be
-// up until a dial or a check of [Gateway.Run] fails. An error names the
-// option that is wrong.
+// New makes a gateway. It opens no connection: upstreams count as up until a dial or a
+// check of [Gateway.Run] fails. An error names the invalid option.
 func New(o Options) (*Gateway, error) {
 	o = o.setDefaults()
 	if err := validateHealthPath(o.HealthPath); err != nil {
@@ -72,7 +71,7 @@ func (g *Gateway) newProxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite:        g.rewrite,
 		Transport:      roundTripper(g.roundTrip),
-		FlushInterval:  -1, // every write is passed on at once
+		FlushInterval:  -1, // forward every write at once
 		ErrorLog:       debugLog(g.options.Logger),
 		BufferPool:     &buffers{},
 		ModifyResponse: modifyResponse,
@@ -80,9 +79,9 @@ func (g *Gateway) newProxy() *httputil.ReverseProxy {
 	}
 }
 
-// ServeHTTP passes the request on. It panics with [http.ErrAbortHandler] when
-// an upstream breaks off in the middle of its answer: the server then breaks
-// the client's connection too, which is the only honest way to say so.
+// ServeHTTP forwards the request. It panics with [http.ErrAbortHandler] if an upstream
+// breaks off in the middle of its response. The server then breaks the client's
+// connection too, which is the only way to signal a truncated response.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := newExchange(w, r)
 	defer x.finish()
@@ -96,6 +95,5 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.proxy.ServeHTTP(w, r)
 }
 
-// CloseIdleConnections closes the connections to upstreams that serve no
-// request now.
+// CloseIdleConnections closes the upstream connections that serve no request.
 func (g *Gateway) CloseIdleConnections() { g.wire.closeIdle() }

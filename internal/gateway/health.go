@@ -11,14 +11,14 @@ const (
 	maxBackOff = 15 * time.Second
 )
 
-// health is what the gateway believes of one upstream. The zero value is up.
-// Time is an argument; it is safe for use by many goroutines.
+// health is the known state of one upstream. The zero value is up. Methods take the time
+// as an argument and are safe for concurrent use.
 type health struct {
 	mu struct {
 		sync.Mutex
-		failures int       // dials that failed, in a row
-		until    time.Time // not tried before; zero: up
-		sick     bool      // the last check failed; only a check can mend it
+		failures int       // consecutive failed dials
+		until    time.Time // not tried before this time; zero: up
+		sick     bool      // the last check failed; only a successful check clears it
 	}
 }
 
@@ -33,9 +33,9 @@ func (h *health) usableLocked(now time.Time) bool {
 	return !h.mu.sick && !now.Before(h.mu.until)
 }
 
-// claim is usable for the one who then sends. When a pause has just ended it
-// begins another, so that one request finds out and the others wait. What it
-// returns goes to dialFailed.
+// claim is usable for a caller that then sends a request. If a pause has just ended,
+// claim begins another, so that one request tries the upstream while the others wait. The
+// returned count of failures must be passed to dialFailed.
 func (h *health) claim(now time.Time) (failures int, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -48,9 +48,9 @@ func (h *health) claim(now time.Time) (failures int, ok bool) {
 	return h.mu.failures, true
 }
 
-// dialFailed begins a pause, longer than the one before it. Of dials that
-// were under way together, claimed after the same number of failures, the
-// first alone counts. It reports whether the upstream was up before.
+// dialFailed begins a pause, longer than the last one. Of concurrent dials that were
+// claimed after the same number of failures, only the first counts. It reports whether
+// the upstream was up.
 func (h *health) dialFailed(now time.Time, claimed int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,8 +62,8 @@ func (h *health) dialFailed(now time.Time, claimed int) bool {
 	return h.mu.failures == 1 && !h.mu.sick
 }
 
-// connected ends every pause. It reports whether there was one. A check that
-// failed stands.
+// connected ends any pause and reports whether there was one. It does not clear a failed
+// check.
 func (h *health) connected() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,8 +72,7 @@ func (h *health) connected() bool {
 	return was && !h.mu.sick
 }
 
-// checked takes the outcome of a check. It reports whether that changed
-// anything.
+// checked records the outcome of a check and reports whether the state changed.
 func (h *health) checked(healthy bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,8 +84,8 @@ func (h *health) checked(healthy bool) bool {
 	return changed
 }
 
-// retryAfter is how long until the upstream is tried again: the rest of the
-// pause, or the next check.
+// retryAfter returns the time until the upstream is tried again: the rest of the pause,
+// or the time of the next check.
 func (h *health) retryAfter(now time.Time, interval time.Duration) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

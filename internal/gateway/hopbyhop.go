@@ -7,18 +7,17 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// hopByHop are the fields that end at a connection whether Connection names
-// them or not, but for those of WebSocket and trailers.
+// hopByHop are the fields that are always removed, whether Connection names them or not.
+// WebSocket and trailer fields are handled separately.
 var hopByHop = [...]string{"Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Http2-Settings"}
 
-// WithoutHopByHop drops the fields of a request that are for the connection
-// alone, those that Connection names included, before next sees them: what
-// decides about a request then decides about the fields that an upstream gets.
+// WithoutHopByHop removes the hop-by-hop fields of a request, including those that
+// Connection names, before next sees it. Decisions are then based on the same fields that
+// an upstream receives.
 //
-// A Connection that names a field which says who the client is, or one that
-// reads says yes to, is answered with 400. No client has a reason to send it,
-// and dropping the field would let the client choose among the rules of
-// requests with it and of those without.
+// A Connection that names an identity field, or a field for which reads returns true, is
+// answered with 400. No client has a reason to send it, and dropping the field would let
+// the client choose between the rules for requests with and without it.
 func WithoutHopByHop(reads func(name string) bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name := dropHopByHop(r.Header, reads); name != "" {
@@ -32,7 +31,8 @@ func WithoutHopByHop(reads func(name string) bool, next http.Handler) http.Handl
 	})
 }
 
-// dropHopByHop returns the name of a field that must not be dropped, or "".
+// dropHopByHop removes the fields. It returns the name of a field that must not be
+// dropped, or "".
 func dropHopByHop(h http.Header, reads func(name string) bool) (wrong string) {
 	connection, upgrades := h["Connection"], false
 	for _, line := range connection {
@@ -62,7 +62,7 @@ func dropHopByHop(h http.Header, reads func(name string) bool) (wrong string) {
 	return ""
 }
 
-// keepTrailers drops everything from TE but that trailers may follow.
+// keepTrailers reduces TE to "trailers", or removes it.
 func keepTrailers(h http.Header) {
 	switch te := h["Te"]; {
 	case len(te) == 0:
@@ -73,8 +73,8 @@ func keepTrailers(h http.Header) {
 	}
 }
 
-// saysWho reports whether a field says who the client is, what it asks for, or
-// how long its body is, whatever the rules ask for.
+// saysWho reports whether a field identifies the client, the target or the body length,
+// regardless of the rules.
 func saysWho(name string) bool {
 	switch name {
 	case "Authorization", "Cookie", "Host", "Content-Length", "X-Api-Key":

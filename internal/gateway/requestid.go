@@ -7,9 +7,8 @@ import (
 
 const maxRequestID = 128 // characters
 
-// WithRequestID gives every request an id, and writes it into the response,
-// before next sees them: so the answers of a limiter between this and the
-// gateway carry it as those of the gateway do.
+// WithRequestID gives every request an id and writes it into the response before next
+// sees it, so that the answers of a limiter in front of the gateway carry the id too.
 func WithRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := requestID(r.Header)
@@ -19,8 +18,8 @@ func WithRequestID(next http.Handler) http.Handler {
 	})
 }
 
-// requestID returns the id that the request brings, if it brings one and that
-// is fit for logs, else a new one of 26 letters and digits.
+// requestID returns the id in the request if it is fit for logs, or a new id of 26
+// letters and digits.
 func requestID(h http.Header) string {
 	if ids := h[requestIDHeader]; len(ids) == 1 && saneID(ids[0]) {
 		return ids[0]

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// errAllDown is the failure of a request of which nothing was sent.
+// errAllDown is the error of a request that could not be sent to any upstream.
 var errAllDown = errors.New("no upstream can be reached")
 
-// roundTrip sends the request to the first upstream that a connection can be
-// made to, and to none after it. Where none is up, it tries one that is not.
+// roundTrip sends the request to the first upstream that accepts a connection, and to no
+// other. If no upstream is up, it tries one that is down.
 func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
 	x := exchangeOf(r)
 	var tried []*upstream
@@ -32,15 +32,15 @@ func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
 			return res, err
 		}
 		if !a.dialFailed.Load() || r.Context().Err() != nil {
-			return nil, err // the request's own form, or its client, is at fault
+			return nil, err // the request itself or its client is at fault
 		}
 		g.unreachable(u, failures, err)
 		tried = append(tried, u)
 	}
 }
 
-// tryAnyhow sends the request to an upstream that is not up. A failure says
-// nothing new; a connection ends the pause, and has the upstream checked now.
+// tryAnyhow sends the request to an upstream that is down. A failure changes nothing; a
+// connection ends the pause and triggers a health check.
 func (g *Gateway) tryAnyhow(r *http.Request, tried []*upstream) (*http.Response, error) {
 	u := g.chooseAnyhow(tried)
 	if u == nil {
@@ -72,16 +72,15 @@ func (g *Gateway) unreachable(u *upstream, failures int, err error) {
 	}
 }
 
-// attempt is one try of one upstream. What the trace tells comes from other
-// goroutines, also after the try has ended.
+// attempt is one try of one upstream. The trace sets its fields from other goroutines,
+// possibly after the try has ended.
 type attempt struct {
-	reached    atomic.Bool // a connection was there: something may have been sent
-	dialFailed atomic.Bool // connecting failed, and not the request's own form
+	reached    atomic.Bool // a connection was made: something may have been sent
+	dialFailed atomic.Bool // connecting failed for a reason other than the request itself
 }
 
-// request returns a copy of r for the upstream. Its body stays open when the
-// attempt ends without reading it, for the next one; the reverse proxy closes
-// it in the end.
+// request returns a copy of r for the upstream. An attempt that ends without reading the
+// body leaves it open for the next one; the reverse proxy closes it in the end.
 func (a *attempt) request(r *http.Request, u *upstream) *http.Request {
 	out := r.WithContext(httptrace.WithClientTrace(r.Context(), a.trace()))
 	target := *r.URL

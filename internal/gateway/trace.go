@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// W3C Trace Context (https://www.w3.org/TR/trace-context/). The gateway
-// records no span of its own, so that it passes a valid context on as it is:
-// a span id that nobody reports would tear the trace apart. Without a valid
-// one it begins a trace.
+// W3C Trace Context (https://www.w3.org/TR/trace-context/). The gateway records no span
+// of its own, so it forwards a valid context unchanged: a span id that is never reported
+// would break the trace. Without a valid context it begins a trace.
 
 const maxTraceMembers = 32
 
-// setTrace gives out a valid trace context, made from the request's.
+// setTrace writes a valid trace context, derived from the request, to out.
 func setTrace(in, out http.Header) {
 	parents, state := in["Traceparent"], strings.Join(in["Tracestate"], ",")
 	out.Del("Tracestate")
@@ -28,8 +27,8 @@ func setTrace(in, out http.Header) {
 	}
 }
 
-// newTraceparent begins a trace. It is marked as sampled, because an upstream
-// that follows its caller would else record nothing any more.
+// newTraceparent begins a trace. It is marked as sampled, because an upstream that
+// follows its caller's decision would otherwise record nothing.
 func newTraceparent() string {
 	var id [24]byte
 	_, _ = rand.Read(id[:]) // never fails
@@ -38,8 +37,8 @@ func newTraceparent() string {
 	return fmt.Sprintf("00-%x-%x-01", id[:16], id[16:])
 }
 
-// validTraceparent reads version-traceid-parentid-flags in lower-case
-// hexadecimal. A version after 00 may say more behind another hyphen.
+// validTraceparent accepts version-traceid-parentid-flags in lower-case hexadecimal. A
+// version after 00 may append more after another hyphen.
 func validTraceparent(s string) bool {
 	parts := strings.SplitN(s, "-", 5)
 	if len(parts) < 4 || len(parts) > 4 && parts[0] == "00" {
@@ -53,10 +52,10 @@ func isHex(s string, length int) bool {
 	return len(s) == length && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// isID reads an id, which is never all zero.
+// isID accepts an id of the given length that is not all zero.
 func isID(s string, length int) bool { return isHex(s, length) && strings.Trim(s, "0") != "" }
 
-// validTracestate reads a list of at most 32 members key=value, each key once.
+// validTracestate accepts a list of at most 32 members key=value with unique keys.
 func validTracestate(s string) bool {
 	seen := make(map[string]bool)
 	for member := range strings.SplitSeq(s, ",") {
@@ -73,7 +72,7 @@ func validTracestate(s string) bool {
 	return len(seen) > 0 && len(seen) <= maxTraceMembers
 }
 
-// validStateKey reads a name, or tenant@system.
+// validStateKey accepts a name, or tenant@system.
 func validStateKey(key string) bool {
 	tenant, system, several := strings.Cut(key, "@")
 	if !several {
@@ -88,8 +87,8 @@ func isStateName(s, first string) bool {
 		strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_-*/") == ""
 }
 
-// validStateValue allows 1 to 256 printable characters without comma and
-// equals sign, the last no space.
+// validStateValue accepts 1 to 256 printable characters without comma and equals sign;
+// the last is not a space.
 func validStateValue(value string) bool {
 	if value == "" || len(value) > 256 || value[len(value)-1] == ' ' {
 		return false

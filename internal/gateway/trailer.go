@@ -8,19 +8,19 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// passTrailers lets the trailers that the request announced follow its body.
-// The server fills in theirs when the body has been read to its end, after
-// the request was copied, so that they are copied once more then.
+// passTrailers forwards the trailers that the request announced. The server fills in its
+// trailers at the end of the body, after the request was copied, so they are copied again
+// then.
 func passTrailers(p *httputil.ProxyRequest) {
 	p.Out.Trailer = announced(p.In.Trailer)
 	if p.Out.Body != nil && len(p.Out.Trailer) > 0 {
-		p.Out.ContentLength = -1 // HTTP/1.1 has trailers after chunks alone
+		p.Out.ContentLength = -1 // HTTP/1.1 allows trailers only after a chunked body
 		p.Out.Body = &trailedBody{ReadCloser: p.Out.Body, from: p.In.Trailer, to: p.Out.Trailer}
 	}
 }
 
-// announced returns the names that may follow a body. An application that
-// merges trailers into headers must not be told there who the client is.
+// announced returns the trailers that may follow a body. Fields that identify the client
+// are excluded, because some applications merge trailers into headers.
 func announced(names http.Header) http.Header {
 	passed := make(http.Header, len(names))
 	for name := range names {
@@ -37,8 +37,8 @@ type trailedBody struct {
 	from, to http.Header
 }
 
-// Read copies the trailers before it reports the end. The transport reads
-// them after that, in the same goroutine.
+// Read copies the trailers before it returns io.EOF. The transport reads them afterwards,
+// in the same goroutine.
 func (b *trailedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {

@@ -10,7 +10,6 @@ import (
 // for DrainDelay so that load balancers notice first, and then closes the listeners in
 // groups. The gateway comes first, so that the health endpoints on http still answer
 // while its long requests end; admin with its metrics comes last.
-// metrics come last.
 func (s *Server) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTimeout)
 	defer cancel()
