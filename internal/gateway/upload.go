@@ -8,13 +8,12 @@ import (
 	"sync/atomic"
 )
 
-// upload is the body of an HTTP/1.1 request, which knows how its reading
-// ended.
+// upload is the body of an HTTP/1.1 request. It records how reading it ended.
 type upload struct {
 	io.ReadCloser
 	ended atomic.Bool
-	slow  atomic.Bool // ErrSlowClient
-	bad   atomic.Bool // what came is no body
+	slow  atomic.Bool // the read failed with ErrSlowClient
+	bad   atomic.Bool // the client sent a malformed body
 }
 
 func (u *upload) Read(p []byte) (int, error) {
@@ -31,8 +30,8 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// isMalformed reports whether reading a body failed with neither its end, nor
-// the connection, nor a bound. What net/http says of a wrong chunk has no type.
+// isMalformed reports whether reading a body failed for a reason other than its end, the
+// connection or a bound. The errors of net/http for a malformed chunk have no type.
 func isMalformed(err error) bool {
 	var network net.Error
 	var tooLarge *http.MaxBytesError
@@ -44,15 +43,14 @@ func isMalformed(err error) bool {
 	return !errors.As(err, &network) && !errors.As(err, &tooLarge)
 }
 
-// clientStopped reports whether an exchange failed because its client did. The
-// server of net/http ends the request's context then, which may be all that
-// the error says.
+// clientStopped reports whether an exchange failed because of its client. The server of
+// net/http then cancels the request's context, which may be all that the error shows.
 func (x *exchange) clientStopped(err error) bool {
 	return errors.Is(err, ErrSlowClient) || x.body != nil && x.body.slow.Load()
 }
 
-// malformed reports whether what the client sent was no body; a nil upload is
-// none that was watched.
+// malformed reports whether the client sent a malformed body. A nil upload was not
+// watched.
 func (u *upload) malformed() bool { return u != nil && u.bad.Load() }
 
 func (x *exchange) watch(r *http.Request) {
@@ -62,12 +60,12 @@ func (x *exchange) watch(r *http.Request) {
 	}
 }
 
-// answerEarly lets an answer begin while the body is still on its way. An
-// HTTP/1.1 server swallows up to 256 KiB of the body else, before it writes
-// the header, and the upstream would miss that part.
+// answerEarly lets a response begin while the body still arrives. Otherwise an HTTP/1.1
+// server discards up to 256 KiB of the body before it writes the header, and the upstream
+// would miss that part.
 //
-// The connection is not used again: the server of net/http panics on its next
-// request if a body that runs beside its answer ends after the handler.
+// The connection is not reused: the server of net/http panics on its next request if a
+// body that is read beside its response ends after the handler.
 func (x *exchange) answerEarly() {
 	if x.body == nil || x.body.ended.Load() {
 		return

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// upstream is one place where requests go.
+// upstream is one destination of requests.
 type upstream struct {
 	target       *url.URL // scheme http or https, host, path
 	name         string   // for logs: scheme and host as configured
 	http2        bool     // without TLS: the scheme h2c
-	upstreamHost bool     // ask for the target's own host
+	upstreamHost bool     // send the target's own host
 	inFlight     atomic.Int64
-	turn         atomic.Uint64 // when it was chosen last, by the gateway's turns
+	turn         atomic.Uint64 // turn at which it was chosen last
 	health       health
-	trials       atomic.Int64  // requests in flight to it although it is not up
-	look         chan struct{} // asks for a check now
+	trials       atomic.Int64  // requests in flight that were sent although it is down
+	look         chan struct{} // requests an immediate check
 }
 
-// maxTrials bounds the requests that wait for an upstream which is not up: a
-// dial that is not answered holds each of them for the dial timeout.
+// maxTrials bounds the requests that try an upstream that is down: an unanswered dial
+// holds each of them for the dial timeout.
 const maxTrials = 64
 
 func newUpstream(target *url.URL, o *Options) (*upstream, error) {
@@ -39,7 +39,8 @@ func newUpstream(target *url.URL, o *Options) (*upstream, error) {
 	return u, nil
 }
 
-// validateUpstream shows the host alone of a URL that may hold a password.
+// validateUpstream shows only the host of the URL in errors, because the URL may hold a
+// password.
 func validateUpstream(target *url.URL) error {
 	bad := func(problem, mend string) error {
 		return fmt.Errorf("gateway: upstream %q: %s (%s)", target.Host, problem, mend)
@@ -57,9 +58,8 @@ func validateUpstream(target *url.URL) error {
 	return nil
 }
 
-// choose returns the upstream with the fewest requests in flight among those
-// that are up and were not tried yet, nil if there is none, and how often it
-// had failed. Of equals, each has its turn.
+// choose returns the upstream with the fewest requests in flight among those that are up
+// and not yet tried, or nil, and the count of its failures. Ties go round robin.
 func (g *Gateway) choose(now time.Time, tried []*upstream) (*upstream, int) {
 	for {
 		best := g.leastBusy(now, tried)
@@ -87,13 +87,12 @@ func (g *Gateway) leastBusy(now time.Time, tried []*upstream) (best *upstream) {
 	return best
 }
 
-// chooseAnyhow returns the upstream with the fewest requests in flight among
-// those that were not tried yet, up or not, and nil if it may have no other
-// trial. The caller ends the trial by subtracting it from trials.
+// chooseAnyhow returns the upstream with the fewest requests in flight among those not
+// yet tried, up or down. It returns nil if that upstream has maxTrials trials. The caller
+// ends the trial by subtracting it from trials.
 //
-// When no upstream is believed to be up, that belief may be older than the
-// upstream's return: to ask one costs a dial, and to wait for the next check
-// costs all requests until then.
+// When every upstream is considered down, that information may be out of date. Trying one
+// costs a dial; waiting for the next check would cost all requests until then.
 func (g *Gateway) chooseAnyhow(tried []*upstream) (best *upstream) {
 	for _, u := range g.upstreams {
 		if !slices.Contains(tried, u) && (best == nil || u.before(best)) {
@@ -111,22 +110,22 @@ func (g *Gateway) chooseAnyhow(tried []*upstream) (best *upstream) {
 	return best
 }
 
-// lookNow asks for a check without waiting for it.
+// lookNow requests a check without waiting for it.
 func (u *upstream) lookNow() {
 	select {
 	case u.look <- struct{}{}:
-	default: // somebody has asked
+	default: // a check is already requested
 	}
 }
 
-// before prefers who has fewer requests in flight and, of equals, who had its
-// turn longer ago: the turns of one that is down fall to all others alike.
+// before prefers the upstream with fewer requests in flight and, on a tie, the one chosen
+// longer ago. The turns of an upstream that is down are thus shared evenly by the others.
 func (u *upstream) before(other *upstream) bool {
 	mine, others := u.inFlight.Load(), other.inFlight.Load()
 	return mine < others || mine == others && u.turn.Load() < other.turn.Load()
 }
 
-// retryAfter is how long until the first of the upstreams is tried again.
+// retryAfter returns the time until the first of the upstreams is tried again.
 func (g *Gateway) retryAfter(now time.Time) time.Duration {
 	least := maxBackOff
 	for _, u := range g.upstreams {
