@@ -17,7 +17,7 @@ type Version struct {
 	Comment string    `json:"comment"`
 }
 
-// Set is a version whole.
+// Set is a complete version.
 type Set struct {
 	Version
 
@@ -30,13 +30,13 @@ type File struct {
 	Text string `json:"text"`
 }
 
-// History is versions, the newest first.
+// History is a list of versions, newest first.
 type History struct {
 	Current  uint64    `json:"current"` // that the node runs
 	Versions []Version `json:"versions"`
 }
 
-// Diff is how two versions differ.
+// Diff is the difference between two versions.
 type Diff struct {
 	From     uint64  `json:"from"`
 	To       uint64  `json:"to"`
@@ -50,33 +50,33 @@ type Diff struct {
 	Text     string  `json:"text"` // as diff -u writes it
 }
 
-// Names are what was added, removed and changed.
+// Names lists the added, removed and changed names.
 type Names struct {
 	Added   []string `json:"added"`
 	Removed []string `json:"removed"`
 	Changed []string `json:"changed"`
 }
 
-// Fresh is a limit whose counts begin anew.
+// Fresh is a limit whose counts restart.
 type Fresh struct {
 	Rule  string `json:"rule"`
 	Limit string `json:"limit"`
 }
 
-// Outcome is what a change did.
+// Outcome is the result of a change.
 type Outcome struct {
-	Version  uint64         `json:"version"` // that is the newest now
+	Version  uint64         `json:"version"` // the newest version after the change
 	Hash     string         `json:"hash"`
 	Changed  bool           `json:"changed"`
 	DryRun   bool           `json:"dry_run"`
 	Warnings rule.Problems  `json:"warnings"`
 	Diff     *Diff          `json:"diff"`
-	Impact   *impact.Result `json:"impact"` // nil when it is not known
-	// Penalties is how many were ended.
+	Impact   *impact.Result `json:"impact"` // nil if unknown
+	// Penalties is the number of penalties that were ended.
 	Penalties int `json:"penalties"`
 }
 
-// Valid is what a set without mistakes would change.
+// Valid describes what a valid rule set would change.
 type Valid struct {
 	Rules    int            `json:"rules"`
 	Warnings rule.Problems  `json:"warnings"`

@@ -1,9 +1,9 @@
-// Package adminclient asks the admin API of a server, for the commands that
-// change rules and keys.
+// Package adminclient calls the admin API of a server, for the commands that change rules
+// and keys.
 //
-// A [Client] sends a [Request] and returns what was answered, or an [*Error]
-// that says what the server refused and why. It never follows a redirection,
-// which could carry the token elsewhere, and bounds what it reads.
+// A [Client] sends a [Request] and returns the answer, or an [*Error] that says what the
+// server refused and why. It never follows redirects, which could leak the token, and
+// bounds the size of the answer.
 package adminclient
 
 import (
@@ -21,51 +21,51 @@ import (
 	"time"
 )
 
-// Timeout is how long a server has to answer. It may try rules on some minutes
-// of traffic, and then publish them.
+// Timeout bounds the wait for an answer. A server may evaluate new rules on some minutes
+// of traffic before it publishes them.
 const Timeout = time.Minute
 
-// maxAnswer bounds what is read of an answer, in bytes. It holds a set of ten
-// thousand rules, and its difference from another.
+// maxAnswer bounds the size of an answer, in bytes. It is enough for ten thousand rules
+// and their difference from another set.
 const maxAnswer = 256 << 20
 
-// Client speaks to one server. Its fields are not to change once it is used; it
-// is safe for use by many goroutines at once then.
+// Client calls one server. It is safe for concurrent use as long as its fields do not
+// change.
 type Client struct {
-	// URL is where the server's admin listener is.
+	// URL is the address of the server's admin listener.
 	URL *url.URL
-	// Token is sent when it is not empty.
+	// Token is sent if it is not empty.
 	Token string
-	// Author is who changes rules where no token tells it; may be empty.
+	// Author names the author of a change if no token does; may be empty.
 	Author string
 	// Transport sends requests. Nil is http.DefaultTransport.
 	Transport http.RoundTripper
 }
 
-// Request is one thing to ask.
+// Request is one API request.
 type Request struct {
 	Method string
 	Path   string // escaped
 	Query  url.Values
-	// IfMatch is the tag of what is to be changed; empty: whatever is there.
+	// IfMatch is the expected tag of the object to change; empty matches any.
 	IfMatch string
-	// Comment is why, for the record; without control characters.
+	// Comment is the reason for the audit log, without control characters.
 	Comment string
-	// Change says that it changes something. An error tells then where it is not
-	// known whether that was done.
+	// Change marks a request that changes state. An error then reports if the outcome is
+	// unknown.
 	Change bool
-	// Body is sent as it is. Nil sends none.
+	// Body is sent unchanged. Nil sends none.
 	Body []byte
 }
 
-// Answer is what was asked for.
+// Answer is the answer to a request.
 type Answer struct {
 	Body []byte
 	Tag  string // of what was read or changed; may be empty
 }
 
-// Do asks. The error is [*Error] when the server refuses; else there was no
-// answer of a server of Stint.
+// Do sends the request. The error is an [*Error] if the server refuses; any other error
+// means that no Stint server answered.
 func (c *Client) Do(ctx context.Context, q Request) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -95,8 +95,8 @@ func (c *Client) do(ctx context.Context, q *Request) (Answer, error) {
 	case response.StatusCode != http.StatusOK:
 		return Answer{}, refusal(response, body)
 	}
-	// What compresses answers on their way marks tags as weak. The server's are
-	// of the content itself, and it knows them without the mark.
+	// Proxies that compress answers mark tags as weak. The server's tags identify the
+	// content itself, so the mark is removed.
 	return Answer{body, strings.TrimPrefix(response.Header.Get("ETag"), "W/")}, nil
 }
 
@@ -106,7 +106,7 @@ type Object interface {
 	member() string
 }
 
-// Into is [Client.Do] for an answer in JSON, which is read into out as well.
+// Into is [Client.Do] for a JSON answer, which it also decodes into out.
 func (c *Client) Into(ctx context.Context, q Request, out Object) (Answer, error) {
 	a, err := c.Do(ctx, q)
 	if err != nil {

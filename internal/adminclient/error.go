@@ -10,23 +10,23 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// Error is what a server refused.
+// Error is a refusal by the server.
 type Error struct {
 	Status   int           `json:"-"`
 	Code     string        `json:"code"`
 	Message  string        `json:"message"`
 	Problems rule.Problems `json:"problems"` // in rules; the file "body" is what was sent
-	// Diff is what somebody else has changed in between.
+	// Diff is what somebody else has changed in the meantime.
 	Diff *Diff `json:"diff"`
-	// Impact is what the change would deny of the last minutes' requests.
+	// Impact is what the change would deny among the requests of the last minutes.
 	Impact *impact.Result `json:"impact"`
 }
 
-// The codes that callers tell apart.
+// The codes that callers distinguish.
 const (
 	CodeImpact       = "IMPACT"              // too much would be denied
-	CodePrecondition = "PRECONDITION_FAILED" // somebody else was first
-	CodeConflict     = "CONFLICT"            // others publish all the time
+	CodePrecondition = "PRECONDITION_FAILED" // somebody else changed it first
+	CodeConflict     = "CONFLICT"            // repeated concurrent publishes
 )
 
 func (e *Error) Error() string {
@@ -43,7 +43,7 @@ func (e *Error) mend() string {
 	return ""
 }
 
-// Unwrap is the mistakes in rules, if there are any.
+// Unwrap returns the mistakes in the rules, if there are any.
 func (e *Error) Unwrap() error {
 	if len(e.Problems) == 0 {
 		return nil
@@ -51,10 +51,10 @@ func (e *Error) Unwrap() error {
 	return e.Problems
 }
 
-// notStint is what is wrong with an answer of something else.
+// notStint is the error for an answer that is not from a Stint server.
 const notStint = "the answer is none of a stint server's admin listener (--server is the address of --admin, by default http://127.0.0.1:6070)"
 
-// refusal is the error of an answer that is not 200.
+// refusal converts an answer other than 200 to an error.
 func refusal(r *http.Response, body []byte) error {
 	var b struct {
 		Error *Error `json:"error"`

@@ -7,11 +7,11 @@ import (
 	"strconv"
 )
 
-// InProcess is a transport to a handler of this process: for work on rules
-// where no server runs.
+// InProcess is a transport to a handler of this process, for work on rules without a
+// running server.
 type InProcess struct{ Handler http.Handler }
 
-// RoundTrip has the handler answer.
+// RoundTrip calls the handler.
 func (p InProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := &kept{header: http.Header{}, status: http.StatusOK}
 	r.RequestURI = r.URL.RequestURI()
@@ -23,7 +23,7 @@ func (p InProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// kept is an answer in memory.
+// kept is a response in memory.
 type kept struct {
 	header http.Header
 	status int
