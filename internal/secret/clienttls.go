@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// ClientTLS is what a client reads from files for its connections: the
-// authorities that it trusts and the certificate that it shows. A nil *ClientTLS
-// reads nothing. The methods are safe for use by many goroutines at once.
+// ClientTLS holds what a client reads from files for its connections: the trusted
+// authorities and its own certificate. A nil *ClientTLS reads nothing. The methods are
+// safe for concurrent use.
 type ClientTLS struct {
 	*Files
 
@@ -18,12 +18,11 @@ type ClientTLS struct {
 
 type clientTLS struct {
 	authorities  *x509.CertPool    // nil: those of the system
-	certificates []tls.Certificate // none: it shows none
+	certificates []tls.Certificate // empty: no client certificate
 }
 
-// OpenClientTLS reads the PEM files of authorities and of a certificate and its
-// key. An empty ca, or an empty cert and key, leaves that out; without both the
-// result is nil.
+// OpenClientTLS reads the PEM files of authorities, and of a certificate and its key. An
+// empty ca, or an empty cert and key, omits that part; without both the result is nil.
 func OpenClientTLS(name, ca, cert, key string) (*ClientTLS, error) {
 	var paths []string
 	if ca != "" {
@@ -64,8 +63,8 @@ func (t *ClientTLS) use(contents [][]byte, authorities bool) error {
 	return nil
 }
 
-// Apply returns the configuration for a connection that is made now: base, with
-// what the files hold. They are read again if they have changed.
+// Apply returns the configuration for a new connection: base, with the contents of the
+// files. It reads the files again if they have changed.
 func (t *ClientTLS) Apply(base *tls.Config) *tls.Config {
 	if t == nil || base == nil {
 		return base

@@ -1,10 +1,10 @@
-// Package secret reads passwords, tokens and certificates from files, and reads
-// them again when they have changed.
+// Package secret reads passwords, tokens and certificates from files, and reads them
+// again when they have changed.
 //
-// What a file held last stays in force while its new content cannot be used: a
-// mistake made while rotating a password must not stop a server. The package
-// does not watch files. Its callers decide when to look: on an event of the file
-// system, on a signal, before a connection is made.
+// The last valid content of a file stays in force while its new content is invalid: a
+// mistake in rotating a password must not stop a server. The package does not watch
+// files. Its callers decide when to read again: on a file system event, on a signal,
+// before a connection is made.
 package secret
 
 import (
@@ -21,28 +21,27 @@ import (
 	"syscall"
 )
 
-// maxFile bounds how much of a file is read, in bytes: a bundle of all public
-// authorities is a quarter of a megabyte.
+// maxFile bounds the bytes read from a file. A bundle of all public authorities is a
+// quarter of a megabyte.
 const maxFile = 4 << 20
 
-// Files are files that are of use only together, such as a certificate and its
-// key. Make them by [Open]. A nil *Files has nothing to read. The methods are
-// safe for use by many goroutines at once.
+// Files are files that belong together, such as a certificate and its key. Make them with
+// [Open]. A nil *Files has nothing to read. The methods are safe for concurrent use.
 type Files struct {
 	name  string // the flag or parameter that names them
 	paths []string
 	use   func(contents [][]byte) error
-	once  bool // one of them is a pipe, which has nothing more to say
+	once  bool // one of them is a pipe, which can be read only once
 
 	mu  sync.Mutex
 	log *slog.Logger      // guarded by mu
-	sum [sha256.Size]byte // guarded by mu; of what was read last, be it of use or not
+	sum [sha256.Size]byte // guarded by mu; hash of the last read contents, valid or not
 }
 
-// Open reads the files and hands their contents, in the order of the paths, to
-// use, which puts them in force whole or returns an error and changes nothing.
-// name is the flag or parameter that names the files, and is what errors and log
-// lines begin with. use is called by one goroutine at a time.
+// Open reads the files and passes their contents, in the order of the paths, to use. It
+// puts them in force as a whole, or returns an error and changes nothing. name is the
+// flag or parameter that names the files; errors and log lines begin with it. use is
+// called by one goroutine at a time.
 func Open(name string, paths []string, use func(contents [][]byte) error) (*Files, error) {
 	f := &Files{name: name, paths: slices.Clone(paths), use: use, log: slog.New(slog.DiscardHandler)}
 	f.once = slices.ContainsFunc(paths, isPipe)
@@ -57,7 +56,7 @@ func Open(name string, paths []string, use func(contents [][]byte) error) (*File
 	return f, nil
 }
 
-// LogTo says who hears of files that were read again. Nil means silence.
+// LogTo sets the logger for later reads. Nil discards.
 func (f *Files) LogTo(log *slog.Logger) {
 	if f == nil || log == nil {
 		return
@@ -67,8 +66,8 @@ func (f *Files) LogTo(log *slog.Logger) {
 	f.log = log
 }
 
-// Paths are the files, as far as they can be read again. A pipe cannot, such as
-// what a shell makes of <(command).
+// Paths returns the files that can be read again. A pipe cannot, such as what a shell
+// makes of <(command).
 func (f *Files) Paths() []string {
 	if f == nil || f.once {
 		return nil
@@ -76,12 +75,12 @@ func (f *Files) Paths() []string {
 	return slices.Clone(f.paths)
 }
 
-// Refresh reads the files, and puts them in force when they are not what was
-// read last. It logs what it did; the same mistake is logged once.
+// Refresh reads the files and puts them in force if they have changed since the last
+// read. It logs the result; the same mistake is logged once.
 func (f *Files) Refresh() { f.again(false) }
 
-// Reload is Refresh, and logs also when nothing has changed: an operator who has
-// asked wants to know that the files were read.
+// Reload is Refresh, but also logs if nothing has changed, so that an operator sees that
+// the files were read.
 func (f *Files) Reload() { f.again(true) }
 
 func (f *Files) again(asked bool) {
@@ -105,8 +104,8 @@ func (f *Files) again(asked bool) {
 	f.log.Info("secret file reloaded", "flag", f.name, "file", f.shown())
 }
 
-// read returns the contents and a sum of them. A file that cannot be read has a
-// sum too, that of its error, so that the error is reported once.
+// read returns the contents and their hash. For a file that cannot be read, the error is
+// hashed, so that it is reported once.
 func (f *Files) read() (contents [][]byte, sum [sha256.Size]byte, err error) {
 	hash := sha256.New()
 	for _, path := range f.paths {
@@ -118,9 +117,9 @@ func (f *Files) read() (contents [][]byte, sum [sha256.Size]byte, err error) {
 	return contents, [sha256.Size]byte(hash.Sum(nil)), err
 }
 
-// readFile reads no more than maxFile. Opening a pipe waits for a writer, so what
-// was a file at first and is a pipe now is refused: whoever needs the secret would
-// wait as well.
+// readFile reads at most maxFile bytes. It refuses a pipe where there was a file at
+// first: opening a pipe blocks until there is a writer, and everyone who needs the secret
+// would wait too.
 func (f *Files) readFile(path string) ([]byte, error) {
 	flags := os.O_RDONLY
 	if !f.once {
@@ -145,8 +144,8 @@ func (f *Files) readFile(path string) ([]byte, error) {
 	return data, err
 }
 
-// isPipe reports whether a path is none of a regular file, of which a second read
-// would wait for a writer or find nothing.
+// isPipe reports whether a path is not a regular file, so that a second read would wait
+// for a writer or find nothing.
 func isPipe(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
@@ -154,8 +153,8 @@ func isPipe(path string) bool {
 
 func (f *Files) shown() string { return strings.Join(f.paths, ", ") }
 
-// trimmed is the text of a file without a byte order mark, which some editors
-// write, and without space around it.
+// trimmed returns the text of a file without surrounding space and without a byte order
+// mark, which some editors write.
 func trimmed(data []byte) string {
 	return string(bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff"))))
 }
