@@ -10,8 +10,8 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// openOrShut shows the gate of a penalty as what it is to a caller: one request
-// at a time while it is open, none until the penalty is over.
+// openOrShut shows the gate of a penalty as a caller sees it: open admits one request at
+// a time, shut admits none until the penalty ends.
 func openOrShut(d stint.Decision) stint.Decision {
 	d.Limit, d.Remaining = 1, 1
 	if d.ResetAfter > 0 {
@@ -20,9 +20,8 @@ func openOrShut(d stint.Decision) stint.Decision {
 	return d
 }
 
-// forgiven ends the penalties of whom an entry names, once the change of the
-// lists is made or there was none to make. What only punishments kept out has
-// no entry.
+// forgiven ends the penalties of the callers that an entry names, after the change of the
+// lists succeeded or found no entry. A caller that only a penalty kept out has no entry.
 func (a *API) forgiven(r *request, entry rule.ListEntry, answer any, err error) (any, error) {
 	_, unlisted := errors.AsType[*rule.NotFoundError](err)
 	if dry, wrong := r.flag("dry_run"); dry || wrong != nil || err != nil && !unlisted {
@@ -45,8 +44,8 @@ func (a *API) forgiven(r *request, entry rule.ListEntry, answer any, err error) 
 	return answer, nil
 }
 
-// forgive ends the penalties of a key, by every rule that counts it by one
-// attribute, or by one rule, and returns how many there were.
+// forgive ends the penalties of a key, by one rule or by every rule that counts it by one
+// attribute, and returns their number.
 func (a *API) forgive(r *request, entry rule.ListEntry) (n int, err error) {
 	set, _ := a.Rules.Current()
 	var groups []stint.Group
@@ -72,10 +71,10 @@ func (a *API) forgive(r *request, entry rule.ListEntry) (n int, err error) {
 	return n, err
 }
 
-// penaltyGroups is how many groups end one penalty.
+// penaltyGroups is the number of groups that end one penalty.
 const penaltyGroups = 4
 
-// forgiving is the groups that look at a penalty, and end it.
+// forgiving returns the groups that read a penalty and end it.
 func forgiving(p *rule.Penalty, key string) []stint.Group {
 	groups := []stint.Group{{Claims: []stint.Claim{{Key: key, Limit: p.Gate}}}}
 	for _, l := range p.Limits() {
@@ -84,8 +83,7 @@ func forgiving(p *rule.Penalty, key string) []stint.Group {
 	return groups
 }
 
-// forgiveSome ends penalties by one call of the store, and returns how many there
-// were.
+// forgiveSome ends penalties with one store call and returns their number.
 func (a *API) forgiveSome(ctx context.Context, groups []stint.Group) (n int, err error) {
 	out := make([]stint.Decision, len(groups))
 	err = a.Store.TakeGroups(ctx, groups, out)

@@ -15,7 +15,7 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// Role says what somebody may do: an operator also what a viewer may, an admin
+// Role is a set of permissions. An operator may do all that a viewer may; an admin may do
 // everything.
 type Role string
 
@@ -28,13 +28,13 @@ const (
 
 func roles() []Role { return []Role{Viewer, Operator, Admin} }
 
-// allows reports whether the role may do what needs another.
+// allows reports whether the role includes the needed one.
 func (r Role) allows(needed Role) bool {
 	return slices.Index(roles(), r) >= slices.Index(roles(), needed)
 }
 
-// Tokens are who may use the API; when there are none, nobody. They may be
-// replaced while it serves.
+// Tokens are the tokens of the API; an empty list admits nobody. They can be replaced
+// while serving.
 type Tokens struct {
 	list    atomic.Pointer[[]token]
 	refused atomic.Uint64
@@ -46,8 +46,8 @@ type token struct {
 	sum  [sha256.Size]byte
 }
 
-// NewTokens returns tokens of which one, given in plain text, is an admin
-// named "admin"; empty is none.
+// NewTokens returns tokens with one admin named "admin", whose token is given in plain
+// text. An empty text adds none.
 func NewTokens(admin string) *Tokens {
 	t := &Tokens{}
 	var list []token
@@ -90,8 +90,8 @@ func ParseTokens(file rule.File, admin string) (*Tokens, error) {
 	return t, nil
 }
 
-// parseToken reads a line. The hash of an empty text, which a variable of a shell
-// that is not set gives, would let everybody in who brings nothing.
+// parseToken parses a line. It refuses the hash of an empty text, as produced from an
+// unset shell variable, because that hash would admit requests with an empty token.
 func parseToken(words []string, others []token) (t token, problem string) {
 	if len(words) != 3 {
 		return t, fmt.Sprintf("has %d words", len(words))
@@ -116,8 +116,8 @@ func parseToken(words []string, others []token) (t token, problem string) {
 // Replace takes the list of other tokens.
 func (t *Tokens) Replace(by *Tokens) { t.list.Store(by.list.Load()) }
 
-// find returns whose token it is. All are compared, and sums of one length, so
-// that the time taken tells nothing.
+// find returns the owner of a token. It compares all tokens, as hashes of equal length,
+// so that the duration reveals nothing.
 func (t *Tokens) find(text string) (found token, ok bool) {
 	sum := sha256.Sum256([]byte(text))
 	for _, one := range *t.list.Load() {
@@ -131,23 +131,24 @@ func (t *Tokens) find(text string) (found token, ok bool) {
 	return found, ok
 }
 
-// Refused is how many requests brought no token, or a wrong one.
+// Refused returns the number of requests with a missing or wrong token.
 func (t *Tokens) Refused() uint64 { return t.refused.Load() }
 
-// Allow reports whether the headers bring a token of at least the role.
+// Allow reports whether the headers carry a token of at least the needed role.
 func (t *Tokens) Allow(h http.Header, needed Role) bool {
 	found, ok := t.find(bearer(h))
 	return ok && found.role.allows(needed)
 }
 
-// identity is who sent a request.
+// identity is the sender of a request.
 type identity struct {
 	name string
 	role Role
 }
 
-// who says who sent a request, and refuses who may not do it. Where no token is
-// asked for, it is whoever reaches this listener, by the name that they give.
+// who returns the sender of a request, and refuses a sender whose role is too low. Where
+// no token is required, the sender is anyone who reaches this listener, under the name
+// that they claim.
 func (a *API) who(r *http.Request, needed Role) (identity, error) {
 	if a.Tokens == nil {
 		return identity{claimed(r), Admin}, nil
@@ -167,7 +168,7 @@ func (a *API) who(r *http.Request, needed Role) (identity, error) {
 	return identity{found.name, found.role}, nil
 }
 
-// claimed is the name that an unknown caller gives itself.
+// claimed returns the name that an unauthenticated caller claims.
 func claimed(r *http.Request) string {
 	name := r.Header.Get("X-Stint-Author")
 	if name == "" || len(name) > 64 || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }) {

@@ -2,13 +2,13 @@ package adminapi
 
 import "context"
 
-// turn lets one request at a time do what takes time and memory by the size of
-// the rules: many at once would take that of the requests that are decided.
+// turn serializes work whose time and memory grow with the size of the rules. Many such
+// requests at once would starve the requests that are being decided.
 type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }
 
-// take waits for the turn, as long as ctx lasts.
+// take waits for the turn, or until ctx ends.
 func (t turn) take(ctx context.Context) error {
 	select {
 	case t <- struct{}{}:
