@@ -9,11 +9,11 @@ import (
 	"github.com/stintdev/stint/internal/penalty"
 )
 
-// penaltyLog tells whom rules punish: one a second, since they may be many at
-// once, and how many it has kept to itself since then.
+// penaltyLog logs the start of penalties, at most one a second, with the number of
+// suppressed lines.
 type penaltyLog struct {
 	log    *slog.Logger
-	second atomic.Int64 // the last that a line was written in, Unix time
+	second atomic.Int64 // Unix time of the last line
 	untold atomic.Int64
 }
 

@@ -8,28 +8,28 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// SharedStats is what a store that nodes share knows of itself.
+// SharedStats is the state of a store that nodes share.
 type SharedStats struct {
-	Up       bool   // it answers
-	NoScript uint64 // calls that found their script missing and brought it
-	// ClockSkew is how far the clock of the store is ahead of this process's.
+	Up       bool   // the store answers
+	NoScript uint64 // calls that found their script missing and loaded it
+	// ClockSkew is how far the store's clock is ahead of this process's.
 	ClockSkew time.Duration
-	Nodes     int            // that share the store, as far as is known; 0 hides it
-	Callers   *CallerStats   // nil where the store has no budget for callers' limits
-	Breakers  []BreakerStats // one a server of the store
-	Lease     *LeaseStats    // nil when nothing is leased from it
+	Nodes     int            // nodes that share the store, as far as known; 0 hides the metric
+	Callers   *CallerStats   // nil if the store has no budget for caller-supplied limits
+	Breakers  []BreakerStats // one per server of the store
+	Lease     *LeaseStats    // nil if nothing is leased
 }
 
-// CallerStats is what the limits that callers bring take in a store.
+// CallerStats is the use of a store by caller-supplied limits.
 type CallerStats struct {
-	Bytes   int64  // now, at most
-	Refused uint64 // groups of claims, because of the budget
+	Bytes   int64  // upper bound on the current use
+	Refused uint64 // groups refused because of the budget
 }
 
-// BreakerStats is the circuit breaker before one server of a store.
+// BreakerStats is the state of the circuit breaker of one store server.
 type BreakerStats struct {
-	Shard string // names the server; empty where the store has one
-	Open  bool   // the server is not asked
+	Shard string // the circuit is open
+	Open  bool   // number of times it has opened
 	Opens uint64 // how often it has opened
 }
 

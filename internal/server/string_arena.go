@@ -2,17 +2,16 @@ package server
 
 import "strings"
 
-// textRoom is how many bytes of texts are made room for at once: one
-// allocation for some hundred keys. A store that keeps one of them keeps no
-// more than this, however long the body was that it came in.
+// textRoom is the size of a block of texts: one allocation for some hundred keys. A store
+// that keeps one key retains at most this much memory, however long the body was.
 const textRoom = 4 << 10
 
-// texts makes strings of what is read. They stay as they are for as long as
-// anyone holds them, while the buffer that they were read into is used again.
+// texts converts parsed bytes to strings, which stay valid while the input buffer is
+// reused.
 type texts struct{ room strings.Builder }
 
-// keep returns the text as a string. What was built before is never moved, for
-// the room does not grow.
+// keep returns the text as a string. A block never grows, so earlier strings are never
+// moved.
 func (t *texts) keep(text []byte) string {
 	if len(text) > textRoom/4 {
 		return string(text)
