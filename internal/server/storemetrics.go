@@ -28,9 +28,9 @@ type CallerStats struct {
 
 // BreakerStats is the state of the circuit breaker of one store server.
 type BreakerStats struct {
-	Shard string // the circuit is open
-	Open  bool   // number of times it has opened
-	Opens uint64 // how often it has opened
+	Shard string // name of the server; empty if the store has only one
+	Open  bool   // the circuit is open
+	Opens uint64 // number of times it has opened
 }
 
 // showStore adds what the store itself knows.
