@@ -8,27 +8,26 @@ import (
 	"time"
 )
 
-// Breaker lets calls through or refuses them. Make one with [New]; the zero
-// value is one of the zero Options. It is safe for use by many goroutines at
-// once.
+// Breaker lets calls through or refuses them. Make one with [New]; the zero value behaves
+// like New(Options{}). It is safe for concurrent use.
 type Breaker struct {
 	options Options
 	slow    int64 // nanoseconds; 0: no call is slow
 	base    time.Time
 
 	word   atomic.Uint64 // of type word; written under mu
-	until  atomic.Int64  // when an open breaker lets a probe through; written under mu
+	until  atomic.Int64  // when an open breaker lets a probe through, in time of now; written under mu
 	window window
 
 	mu        sync.Mutex
-	openFor   int64 // guarded by mu, as all below: how long it was open last
-	since     int64 // when the state last changed or, half-open, lost probes were replaced
+	openFor   int64 // guarded by mu, as all below: length of the last open period, in ns
+	since     int64 // when the state last changed or lost probes were last replaced
 	probing   int   // probes let through since then
-	probed    int64 // when the newest of them was
+	probed    int64 // when the newest of them began
 	succeeded int   // probes that succeeded
 }
 
-// New returns a closed breaker. The error names every option that cannot be.
+// New returns a closed breaker. The error lists every invalid option.
 func New(o Options) (*Breaker, error) {
 	o.setDefaults()
 	if err := o.check(); err != nil {
@@ -39,8 +38,8 @@ func New(o Options) (*Breaker, error) {
 	return b, nil
 }
 
-// startLocked closes a breaker that has no options yet. From then on its word
-// is not 0.
+// startLocked sets the options of a new breaker and closes it. From then on its word is
+// not 0.
 func (b *Breaker) startLocked(o Options) {
 	b.options, b.slow, b.base = o, int64(o.SlowAfter), time.Now()
 	b.window.width, b.window.calls = int64(o.Window)/parts, o.WindowCalls
@@ -50,8 +49,8 @@ func (b *Breaker) startLocked(o Options) {
 	b.word.Store(uint64(closed))
 }
 
-// started returns the word of a breaker that may be a zero one, which it
-// starts.
+// started returns the current word. It first starts a breaker that is still the zero
+// value.
 func (b *Breaker) started() word {
 	if w := b.load(); w != 0 {
 		return w
@@ -66,7 +65,7 @@ func (b *Breaker) started() word {
 	return b.load()
 }
 
-// now is the time since any fixed moment in nanoseconds.
+// now returns the time since a fixed moment, in nanoseconds.
 func (b *Breaker) now() int64 {
 	if b.options.Clock == nil {
 		return int64(time.Since(b.base))
@@ -76,12 +75,12 @@ func (b *Breaker) now() int64 {
 
 func (b *Breaker) load() word { return word(b.word.Load()) }
 
-// State returns the state. A breaker whose time to be open is over is still
-// open: what makes it half-open is the next call that asks.
+// State returns the state. A breaker whose open period has passed is still Open: the next
+// call makes it half-open.
 func (b *Breaker) State() State { return b.load().state() }
 
-// Counts returns how the calls in the window ended. Opening, closing and
-// Reset begin a new window.
+// Counts returns the results of the calls in the window. Every change of state, and
+// Reset, begins a new window.
 func (b *Breaker) Counts() Counts {
 	b.started()
 	b.mu.Lock()
@@ -89,9 +88,8 @@ func (b *Breaker) Counts() Counts {
 	return b.window.countsLocked(b.now())
 }
 
-// RetryAfter returns how long an open breaker will go on refusing calls: 0 in
-// any other state but [ForcedOpen], which has no end that the breaker knows
-// and returns MaxOpenFor.
+// RetryAfter returns how long an open breaker will still refuse calls. It returns
+// MaxOpenFor in state [ForcedOpen], which lasts until Reset, and 0 in every other state.
 func (b *Breaker) RetryAfter() time.Duration {
 	switch b.State() {
 	case Open:
@@ -105,10 +103,10 @@ func (b *Breaker) RetryAfter() time.Duration {
 // ForceOpen refuses every call until Reset.
 func (b *Breaker) ForceOpen() { b.force(ForcedOpen) }
 
-// Disable lets every call through, and counts none, until Reset.
+// Disable lets every call through and counts none, until Reset.
 func (b *Breaker) Disable() { b.force(Disabled) }
 
-// Reset closes the breaker, whatever its state, and forgets what it counted.
+// Reset closes the breaker from any state and clears its counts.
 func (b *Breaker) Reset() { b.force(Closed) }
 
 func (b *Breaker) force(s State) {
@@ -119,8 +117,9 @@ func (b *Breaker) force(s State) {
 	b.changeLocked(s, ReasonCaller, b.now())
 }
 
-// changeLocked enters a state afresh. The window goes first: no call of the
-// new state ends before it is there.
+// changeLocked changes the state and clears the counts. It renews the window before it
+// stores the new word, so that the new window exists before any call of the new state can
+// end.
 func (b *Breaker) changeLocked(to State, why Reason, now int64) {
 	w := b.load()
 	b.since, b.probing, b.succeeded = now, 0, 0
@@ -135,8 +134,7 @@ func (b *Breaker) changeLocked(to State, why Reason, now int64) {
 	}
 }
 
-// openLocked opens the breaker, for longer than the last time if that is not
-// long ago.
+// openLocked opens the breaker. The open period grows if the breaker opened not long ago.
 func (b *Breaker) openLocked(why Reason, now int64) {
 	b.openFor = b.nextOpenForLocked(now)
 	b.until.Store(after(now, b.openFor))
@@ -153,7 +151,7 @@ func (b *Breaker) nextOpenForLocked(now int64) int64 {
 	return int64(b.options.MaxOpenFor)
 }
 
-// after is a while after now, or the end of time.
+// after returns now + while, or the greatest int64 if that overflows.
 func after(now, while int64) int64 { return now + min(while, math.MaxInt64-now) }
 
 // settledLocked reports whether the state has lasted for a whole window.
@@ -164,17 +162,16 @@ func (b *Breaker) settledLocked(now int64) bool {
 	return now-b.since >= int64(b.options.Window)
 }
 
-// RefusedError says that a breaker refused a call.
+// RefusedError reports that a breaker refused a call.
 type RefusedError struct {
 	State      State
-	RetryAfter time.Duration // as Breaker.RetryAfter
+	RetryAfter time.Duration // as returned by Breaker.RetryAfter
 }
 
-// Error returns the state and how long it lasts.
+// Error returns the state and the time until the next attempt can succeed.
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("circuit breaker is %v (ask again in %v)", e.State, e.RetryAfter)
 }
 
-// Retryable is false, for package retry: a retry would ask what has just said
-// no.
+// Retryable returns false: package retry does not repeat a call that the breaker refused.
 func (e *RefusedError) Retryable() bool { return false }

@@ -2,18 +2,17 @@ package breaker
 
 import "time"
 
-// Call is a call that a [Breaker] let through. End it exactly once, by
-// Success, Failure or Cancel. The zero Call belongs to no breaker, and may be
-// ended too.
+// Call is a call that a [Breaker] let through. End it exactly once, by Success, Failure
+// or Cancel. The zero Call belongs to no breaker; ending it does nothing.
 type Call struct {
 	breaker *Breaker
 	word    word
-	start   int64 // 0 unless calls can be slow
-	early   bool  // it began at start or later
+	start   int64 // when the call began; 0 unless SlowAfter is set
+	early   bool  // start is approximate: the call began at start or later
 }
 
-// Begin asks whether a call may go ahead. If so, end the Call that it
-// returns. Half-open, that call is a probe.
+// Begin reports whether a call may go ahead. If ok, the caller must end the Call. While
+// the breaker is half-open, the call is a probe.
 func (b *Breaker) Begin() (c Call, ok bool) {
 	w := b.started()
 	if w.state() != Closed {
@@ -30,7 +29,7 @@ func (b *Breaker) Begin() (c Call, ok bool) {
 	return c, true
 }
 
-// BeginProbe is Begin for a caller whose call is meant to be a probe, with
+// BeginProbe is Begin for a call that is meant as a probe, for use with
 // [Options.ProbesApart].
 func (b *Breaker) BeginProbe() (c Call, ok bool) {
 	if s := b.State(); s == Open || s == HalfOpen {
@@ -39,7 +38,7 @@ func (b *Breaker) BeginProbe() (c Call, ok bool) {
 	return b.Begin()
 }
 
-// beginUnusual is Begin where the breaker was not closed.
+// beginUnusual is Begin for every state but Closed.
 func (b *Breaker) beginUnusual(w word) (Call, bool) {
 	switch w.state() {
 	case Disabled:
@@ -63,7 +62,7 @@ func (b *Breaker) beginProbe() (Call, bool) {
 	defer b.mu.Unlock()
 	now := b.now()
 	switch b.State() {
-	case Closed: // somebody else's probe was faster
+	case Closed: // another probe has closed the breaker meanwhile
 		return Call{breaker: b, word: b.load(), start: now}, true
 	case Disabled:
 		return Call{}, true
@@ -85,19 +84,18 @@ func (b *Breaker) beginProbe() (Call, bool) {
 	return Call{breaker: b, word: b.load(), start: now}, true
 }
 
-// replaceLostLocked makes room for other probes when the newest of those let
-// through has had as long as the breaker was open, and they have not ended:
-// their callers may have forgotten them. If not, how they end counts still: a
-// callee may well need longer than that.
+// replaceLostLocked allows new probes when the newest outstanding one has run for as long
+// as the breaker was open: the callers may never end the old ones. The results of old
+// probes still count, because a slow dependency may need that long.
 func (b *Breaker) replaceLostLocked(now int64) {
 	if b.probing == b.options.Probes && now-b.probed >= b.openFor {
 		b.since, b.probing = now, 0
 	}
 }
 
-// Elapsed returns how long the call has taken so far, in a crowd with the time
-// since a call before it ended (see [Options.SlowAfter]); 0 where no call can be
-// slow, because then nobody looked at the clock.
+// Elapsed returns how long the call has taken so far. Under high load the time may begin
+// at the end of an earlier call (see [Options.SlowAfter]). Without SlowAfter it is 0,
+// because the breaker did not read the clock.
 func (c Call) Elapsed() time.Duration {
 	if c.breaker == nil || c.breaker.slow == 0 {
 		return 0
@@ -105,16 +103,16 @@ func (c Call) Elapsed() time.Duration {
 	return time.Duration(c.breaker.now() - c.start)
 }
 
-// Success says that the call did not fail. It may still have been slow.
+// Success reports that the call did not fail. It may still count as slow.
 func (c Call) Success() { c.end(false) }
 
-// Failure says that the call failed.
+// Failure reports that the call failed.
 func (c Call) Failure() { c.end(true) }
 
-// Cancel says that the caller gave up before the outcome was known. The call
-// does not count, and the place of a probe is free again; but where SlowRatio
-// is set and it was slow by then, it counts as slow, neither as a failure nor
-// as a success that ends a row of them.
+// Cancel reports that the caller gave up before the outcome was known. The call does not
+// count, and a probe makes room for another. But if SlowRatio is set and the call was
+// already slow, it counts as slow: neither as a failure nor as a success that ends a run
+// of consecutive failures.
 func (c Call) Cancel() {
 	b := c.breaker
 	if b == nil {
@@ -134,7 +132,7 @@ func (c Call) Cancel() {
 	}
 }
 
-// giveUpProbe frees the place of a probe, unless another has taken it.
+// giveUpProbe makes room for another probe, unless this one was already replaced as lost.
 func (c Call) giveUpProbe() {
 	b := c.breaker
 	b.mu.Lock()
@@ -157,24 +155,25 @@ func (c Call) end(failed bool) {
 		c.endAs(failed, c.slow(now), now)
 		return
 	}
-	// Nearly every call is a quick success, and counts beside the one before it.
+	// The common case: a quick success counts in the same part of the window as the call
+	// before.
 	p.run.continueRow(false)
 	p.count(false, false)
 	p.note(now, b.slow)
 }
 
-// timeAll has every call timed from its beginning for a whole Window.
+// timeAll makes every call read the clock when it begins, for one Window.
 func (b *Breaker) timeAll(now int64) {
 	b.window.current.Load().run.timeAllUntil.Store(after(now, int64(b.options.Window)))
 }
 
-// Where no call can be slow, a crowd looks at the clock at every sixteenth
-// success only: that is most of what a call costs. Fifteen successes at most
-// then count in the tenth before the one they ended in.
+// Reading the clock is most of what a call costs. Where SlowAfter is not set and a part
+// of the window is crowded, only every sixteenth success reads it. The trade-off: after a
+// part ends, at most fifteen successes still count in it.
 const crowdLooks = 16
 
-// countUntimed counts a success without the clock, where that is allowed: in a
-// crowd, and in a window by calls.
+// countUntimed counts a success without reading the clock, if it may: in a crowded part,
+// or where the window is a number of calls.
 func (b *Breaker) countUntimed(w word) bool {
 	p := b.window.current.Load()
 	if p.run.word != w {
@@ -203,7 +202,7 @@ func (c Call) endAs(failed, slow bool, now int64) {
 	}
 }
 
-// tally counts a call in a part, and opens the breaker if that was one too many.
+// tally counts a call in a part, and opens the breaker if the call reaches a threshold.
 func (b *Breaker) tally(p *part, failed, slow bool, now int64) {
 	p.count(failed, slow)
 	if b.slow > 0 {
@@ -214,20 +213,21 @@ func (b *Breaker) tally(p *part, failed, slow bool, now int64) {
 	}
 }
 
-// slow reports whether the call has taken too long by now, and is to blame.
+// slow reports whether the call counts as slow: it took at least SlowAfter, and Excuse
+// does not excuse it.
 func (c Call) slow(now int64) bool {
 	b, took := c.breaker, now-c.start
 	if b.slow == 0 || took < b.slow {
 		return false
 	}
-	if c.early { // it may have been quick after a pause: only time will tell
+	if c.early { // start is too early after a pause without calls, so the call may have been quick
 		b.timeAll(now)
 		return false
 	}
 	return b.options.Excuse == nil || c.word.state() == HalfOpen || !b.options.Excuse(time.Duration(took))
 }
 
-// part returns the part of the window that now is in.
+// part returns the part of the window that contains now.
 func (b *Breaker) part(now int64) *part {
 	if p := b.window.current.Load(); now < p.until {
 		return p
@@ -242,7 +242,7 @@ func (b *Breaker) advance(now int64) *part {
 	return b.window.current.Load()
 }
 
-// judge opens the breaker if a call that failed or was slow was one too many.
+// judge opens the breaker if a call that failed or was slow reached a threshold.
 func (b *Breaker) judge(r *run, failed, slow bool, now int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -269,13 +269,14 @@ func (b *Breaker) verdictLocked(r *run, failed, slow bool, now int64) Reason {
 	return 0
 }
 
-// reached divides, because 7 of 100 is 0.07 in binary too, and 0.07 · 100 is
-// more than 7.
+// reached reports whether n of calls is at least ratio. It divides because a product
+// rounds up: 7/100 equals the constant 0.07 in binary, but 0.07·100 is more than 7.
 func reached(n, calls, minimum int, ratio float64) bool {
 	return ratio > 0 && calls >= minimum && float64(n)/float64(calls) >= ratio
 }
 
-// endProbe closes the breaker after enough probes, or opens it again.
+// endProbe closes the breaker after enough successful probes, or opens it again on a
+// failed one.
 func (b *Breaker) endProbe(w word, failed bool, now int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

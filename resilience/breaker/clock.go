@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// CoarseClock returns a clock for [Options] that any number of breakers may
-// share, and what stops it. Reading it costs a nanosecond where the system's
-// costs twenty to thirty, and a call through a breaker that looks for slow
-// ones reads twice. Its time stands still between ticks, so a call seems to
-// take up to a tick more or less than it does, or as much more as a busy
-// machine is late with a tick: choose a hundredth of the shortest SlowAfter,
-// but not much under a millisecond, because one goroutine wakes at each tick.
-// A tick of 0 or less is a millisecond. Once stopped, it tells the system's
-// time; stop may be called more than once.
+// CoarseClock returns a clock for [Options] that any number of breakers may share, and a
+// function that stops it. A read costs about 1 ns instead of the 20 to 30 ns of the
+// system's clock; a call through a breaker with SlowAfter reads it twice.
+//
+// The clock advances only at each tick. A measured duration is therefore off by up to a
+// tick, or by more when a busy machine delays the tick. Choose a hundredth of the
+// shortest SlowAfter, but not much less than 1 ms, because a goroutine wakes at each
+// tick. A tick of 0 or less means 1 ms. A stopped clock returns the system's time; stop
+// may be called more than once.
 func CoarseClock(tick time.Duration) (clock func() time.Duration, stop func()) {
 	if tick <= 0 {
 		tick = time.Millisecond

@@ -7,100 +7,96 @@ import (
 	"time"
 )
 
-// Options says when a [Breaker] opens, for how long, and how it closes again.
-// The zero value opens when half of at least 20 calls in 10 s failed, for 1 s,
-// and lets one probe through.
+// Options says when a [Breaker] opens, for how long, and how it closes again. The zero
+// value opens for 1 s when half of at least 20 calls in 10 s failed, and then lets one
+// probe through.
 type Options struct {
-	// ConsecutiveFailures opens the breaker after so many failures with no
-	// success between them, in whatever time. Zero: never.
+	// ConsecutiveFailures opens the breaker after this many failures without a success
+	// between them, over any time. Zero: never.
 	ConsecutiveFailures int
 
-	// FailureRatio opens the breaker when a call fails and at least this
-	// share of the calls in the window failed, from above 0 to 1. Zero:
-	// never, but 0.5 where neither of the other two is set.
+	// FailureRatio opens the breaker when a call fails and at least this share of the
+	// calls in the window failed; above 0, at most 1. Zero: never. It defaults to 0.5 if
+	// ConsecutiveFailures and SlowRatio are both zero.
 	FailureRatio float64
 
-	// MinimumCalls is how many calls the window must hold for FailureRatio
-	// to be judged. Defaults to 20, or to WindowCalls if that is less.
+	// MinimumCalls is the number of calls in the window below which FailureRatio does not
+	// apply. Defaults to 20, or to WindowCalls if that is less.
 	MinimumCalls int
 
-	// SlowRatio opens the breaker when a call was slow and at least this
-	// share of the calls in the window were, from above 0 to 1: 0.01 opens
-	// it when the 99th percentile is over SlowAfter. It is judged once the
-	// breaker has been closed for a whole window, so that neither the first
-	// connections nor a short burst open it. Zero: never.
+	// SlowRatio opens the breaker when a call is slow and at least this share of the
+	// calls in the window were slow; above 0, at most 1. For example, 0.01 opens it when
+	// the 99th percentile exceeds SlowAfter. It applies once the breaker has been closed
+	// for a whole window, so that neither the first connections nor a short burst open
+	// it. Zero: never.
 	SlowRatio float64
 
-	// SlowAfter is how long a call takes at least that is slow, whether it
-	// failed or not. Needed with SlowRatio; without it slow calls are counted
-	// and open nothing. Zero: no call is slow.
+	// SlowAfter is the duration from which a call counts as slow, whether it failed or
+	// not. SlowRatio requires it; without SlowRatio, slow calls are counted and have no
+	// effect. Zero: no call is slow.
 	//
-	// Once a tenth of the Window (or WindowCalls) has seen a thousand calls,
-	// each is taken to begin when the last one ended, or up to a thousandth of
-	// SlowAfter before, which spares a look at the clock. A call that may be
-	// slow by this is not counted as slow, and all are timed exactly for the
-	// next Window; so what a dependency that turns slow escapes with is the
-	// calls then in flight.
+	// To spare reads of the clock, a breaker under high load approximates. Once a tenth
+	// of the Window (or WindowCalls) has seen 1000 calls, each call's beginning is taken
+	// to be the end of a recent call, or up to a thousandth of SlowAfter earlier. A call
+	// that seems slow by this estimate is not counted as slow; instead every call is
+	// timed exactly for the next Window. The cost: when a dependency becomes slow, the
+	// calls then in flight are not counted as slow.
 	SlowAfter time.Duration
 
-	// Excuse says of a slow call, and how long it took, that this was not the
-	// callee's doing: it then counts as one that was not slow. It is not
-	// asked about probes. Defaults to no call.
+	// Excuse reports whether a slow call was not the dependency's fault; the call then
+	// does not count as slow. It receives the call's duration and is not called for
+	// probes. Defaults to no excuse.
 	Excuse func(took time.Duration) bool
 
-	// SlowMinimumCalls is how many calls the window must hold for SlowRatio
-	// to be judged. Defaults to MinimumCalls or 2/SlowRatio, whichever is
-	// more, so that no single slow call opens the breaker, or to WindowCalls
-	// if that is less.
+	// SlowMinimumCalls is the number of calls in the window below which SlowRatio does
+	// not apply. Defaults to the greater of MinimumCalls and 2/SlowRatio, so that a
+	// single slow call never opens the breaker, or to WindowCalls if that is less.
 	SlowMinimumCalls int
 
-	// Window is the time that the ratios look back, to a tenth of it. Where
-	// a tenth holds over a thousand calls and none can be slow, up to fifteen
-	// successes may count as of the tenth before. Defaults to 10 s; at least
-	// 10 ns.
+	// Window is the time over which the ratios count calls, to a precision of a tenth.
+	// Where a tenth holds over 1000 calls and SlowAfter is zero, up to fifteen successes
+	// may count in the tenth before. Defaults to 10 s; at least 10 ns.
 	Window time.Duration
 
-	// WindowCalls lets the ratios look back on so many calls, however long
-	// ago, in place of a time: for who calls rarely. A whole window is then
-	// as many calls since the breaker closed. At most a million, of four
-	// bytes each. Zero: the window is a time.
+	// WindowCalls makes the ratios count the last WindowCalls calls instead of a time,
+	// for dependencies that are called rarely. A whole window is then WindowCalls calls
+	// since the breaker closed. At most 1,000,000, at 4 bytes each. Zero: the window is a
+	// time.
 	WindowCalls int
 
-	// OpenFor is how long the breaker refuses calls before it lets a probe
-	// through. Defaults to 1 s; the longest time there is means until Reset.
+	// OpenFor is how long the breaker refuses calls before it lets a probe through.
+	// Defaults to 1 s; the greatest Duration means until Reset.
 	OpenFor time.Duration
 
-	// Growth is what that time is multiplied by whenever the breaker opens
-	// again before it has been closed for a whole window. At least 1, which
-	// is the default.
+	// Growth multiplies the open period each time the breaker opens again before it has
+	// been closed for a whole window. At least 1, the default.
 	Growth float64
 
-	// MaxOpenFor is what that time grows to at most. Defaults to a minute, or
-	// to OpenFor if that is more.
+	// MaxOpenFor bounds the open period as it grows. Defaults to a minute, or to OpenFor
+	// if that is more.
 	MaxOpenFor time.Duration
 
-	// Probes is how many calls are let through half-open. When as many have
-	// succeeded the breaker closes; the first that fails, or is slow where
-	// SlowRatio is set, opens it again. Those that have not ended when the
-	// newest has taken as long as the breaker was open may be lost: as many
-	// others are then let through beside them, and however each ends counts.
-	// Defaults to 1.
+	// Probes is how many calls are let through while half-open. The breaker closes when
+	// this many have succeeded. It opens again at the first that fails or, where
+	// SlowRatio is set, is slow. Probes may be lost: if they have not ended by the time
+	// the newest has taken as long as the breaker was open, the same number of further
+	// probes is let through, and the result of each probe still counts. Defaults to 1.
 	Probes int
 
-	// ProbesApart keeps ordinary calls from being probes: half-open, Begin
-	// refuses, and only BeginProbe lets through.
+	// ProbesApart keeps ordinary calls from being probes: once the breaker has opened,
+	// Begin refuses until it closes, and only BeginProbe starts a probe.
 	ProbesApart bool
 
-	// Classify says what the error of a call means, nil included, for Do.
+	// Classify tells Do what the error of a call means; it is also called with nil.
 	// Defaults to [Classify].
 	Classify func(error) Outcome
 
-	// OnChange is told of every change of state, in order, one at a time. It
-	// must be quick, and of the breaker's methods it may call only State.
+	// OnChange is called at every change of state, in order, one call at a time. It must
+	// return quickly, and State is the only method of the breaker that it may call.
 	OnChange func(Change)
 
-	// Clock returns the time that has passed since any fixed moment. It never
-	// runs back. Defaults to the monotonic clock.
+	// Clock returns the time since a fixed moment. It must never go back. Defaults to the
+	// monotonic clock.
 	Clock func() time.Duration
 }
 
@@ -113,7 +109,7 @@ const (
 	maxWindowCalls    = 1_000_000
 )
 
-// setDefaults fills in what was left zero.
+// setDefaults sets the default of every field that is zero.
 func (o *Options) setDefaults() {
 	if o.ConsecutiveFailures == 0 && o.SlowRatio == 0 {
 		orDefault(&o.FailureRatio, defaultRatio)
@@ -143,7 +139,7 @@ func orDefault[T int | float64 | time.Duration](v *T, otherwise T) {
 	}
 }
 
-// check says everything that is wrong with complete options.
+// check returns every error in options whose defaults are set.
 func (o *Options) check() error {
 	return errors.Join(
 		o.checkNumbers(),

@@ -5,18 +5,18 @@ import (
 	"errors"
 )
 
-// Outcome is what the end of a call says of the callee.
+// Outcome is what the end of a call tells about the dependency.
 type Outcome uint8
 
 // The outcomes.
 const (
-	Success Outcome = iota // it answered as it should; it may still have been slow
-	Failure                // it did not
-	Ignored                // nothing is known of it: the caller gave up
+	Success Outcome = iota // it answered correctly; it may still have been slow
+	Failure                // it failed
+	Ignored                // unknown: the caller gave up
 )
 
-// Classify is the default of [Options]: every error is a failure, but for
-// [context.Canceled], which is ignored, because callers cancel.
+// Classify is the default of [Options]. Every error is a failure, except
+// [context.Canceled], which is ignored: the caller canceled.
 func Classify(err error) Outcome {
 	switch {
 	case err == nil:
@@ -27,7 +27,7 @@ func Classify(err error) Outcome {
 	return Failure
 }
 
-// End says how the call ended: it is Success, Failure or Cancel.
+// End ends the call with an outcome: it calls Success, Failure or Cancel.
 func (c Call) End(o Outcome) {
 	switch o {
 	case Success:
@@ -39,9 +39,9 @@ func (c Call) End(o Outcome) {
 	}
 }
 
-// Do calls f unless the breaker refuses; it then returns a [*RefusedError] and
-// the zero value. What the call says of the callee is for [Options.Classify] to
-// say; a panic is a failure.
+// Do calls f unless the breaker refuses; then it returns a [*RefusedError] and the zero
+// value. [Options.Classify] decides what the error of f means. A panic counts as a
+// failure.
 func Do[T any](b *Breaker, f func() (T, error)) (v T, err error) {
 	c, ok := b.Begin()
 	if !ok {

@@ -2,11 +2,11 @@ package breaker
 
 import "sync/atomic"
 
-// ring is how the last calls ended. Adding needs no lock: whoever swaps a call
-// into a place takes the one that was there out of the sums.
+// ring holds the results of the last calls. Adding needs no lock: the goroutine that
+// swaps a result into a place subtracts the previous result from the sums.
 type ring struct {
-	ended    atomic.Uint64   // calls, ever
-	places   []atomic.Uint32 // of a call: failedBit, slowBit
+	ended    atomic.Uint64   // calls since the ring was made
+	places   []atomic.Uint32 // failedBit and slowBit of one call
 	failures atomic.Int64
 	slow     atomic.Int64
 }
@@ -18,12 +18,12 @@ const (
 
 func newRing(calls int) *ring { return &ring{places: make([]atomic.Uint32, calls)} }
 
-// add puts a call in the place of the oldest.
+// add replaces the oldest result.
 func (r *ring) add(failed, slow bool) {
 	call := bit(failed, failedBit) | bit(slow, slowBit)
 	place := &r.places[(r.ended.Add(1)-1)%uint64(len(r.places))]
 	if place.Load() == call {
-		return // nearly always; a swap would take the line from the other processors
+		return // the common case; a swap would invalidate the cache line for the other processors
 	}
 	if old := place.Swap(call); old != call {
 		r.failures.Add(int64(call&failedBit) - int64(old&failedBit))

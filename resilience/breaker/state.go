@@ -2,13 +2,13 @@ package breaker
 
 import "time"
 
-// State is what a [Breaker] does with the calls that it is asked about.
+// State is the state of a [Breaker].
 type State uint8
 
 // The states.
 const (
 	Closed     State = iota // lets calls through and counts how they end
-	Open                    // refuses calls until its time is over
+	Open                    // refuses calls until the open period has passed
 	HalfOpen                // lets a few calls through, as probes
 	ForcedOpen              // refuses calls until Reset
 	Disabled                // lets calls through and counts nothing, until Reset
@@ -36,15 +36,15 @@ type Reason uint8
 
 // The reasons.
 const (
-	ReasonConsecutive Reason = iota + 1 // so many failures in a row
-	ReasonFailures                      // the share of failures in the window
-	ReasonSlow                          // the share of slow calls in the window
-	ReasonProbe                         // how a probe ended
-	ReasonTime                          // the time to be open is over
+	ReasonConsecutive Reason = iota + 1 // ConsecutiveFailures is reached
+	ReasonFailures                      // FailureRatio is reached
+	ReasonSlow                          // SlowRatio is reached
+	ReasonProbe                         // a probe failed, was slow, or was the last that had to succeed
+	ReasonTime                          // the open period has passed
 	ReasonCaller                        // ForceOpen, Disable or Reset
 )
 
-// String returns the reason as a log would have it.
+// String returns the reason in the form used in logs: "failures in a row".
 func (r Reason) String() string {
 	switch r {
 	case ReasonConsecutive:
@@ -70,9 +70,9 @@ type Change struct {
 	OpenFor  time.Duration // how long it will be open; 0 unless To is Open
 }
 
-// word is a state and, above it, how many changes there have been. A call
-// remembers the word that it began under: its result counts only while that
-// still stands.
+// word is a state in the low 8 bits and, above them, the number of changes so far. A call
+// stores the word under which it began; its result counts only while the breaker still
+// has that word.
 type word uint64
 
 const stateBits = 8

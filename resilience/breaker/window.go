@@ -5,23 +5,24 @@ import (
 	"sync/atomic"
 )
 
-// parts is how many parts a window has. The oldest leaves whole.
+// parts is how many parts a window has. The oldest part expires as a whole.
 const parts = 10
 
-// part counts the calls that ended in one tenth of a window. It has a line of
-// the processor's cache to itself, because every call writes to it.
+// part counts the calls that ended in one tenth of a window. It is padded to a cache line
+// of its own, because every call writes to it.
 type part struct {
 	run      *run
-	number   int64 // how many tenths since time began
+	number   int64 // time since the clock's zero, in parts
 	until    int64 // when it ends, on the breaker's clock
 	calls    atomic.Uint64
 	failures atomic.Uint64
 	slow     atomic.Uint64
-	seen     atomic.Int64 // when a call of a crowd ended lately, where calls can be slow; 0: none did
+	seen     atomic.Int64 // when a call ended recently; set only if crowded and SlowAfter is set; 0: unknown
 	_        [8]byte
 }
 
-// crowd is how many calls make a part so busy that the clock is spared.
+// crowd is how many calls in a part make it crowded. In a crowded part most calls do not
+// read the clock.
 const crowd = 1000
 
 func (p *part) crowded() bool {
@@ -31,21 +32,21 @@ func (p *part) crowded() bool {
 	return p.calls.Load() >= crowd
 }
 
-// run is what the parts between two changes of state share. Calls that began
-// before or after count in another.
+// run is the state that all parts between two changes of the breaker's state share. A
+// call counts only in the run in which it began.
 type run struct {
 	word   word
 	ring   *ring        // nil: the parts count
 	inARow atomic.Int64 // failures since the last success
 
-	timeAllUntil atomic.Int64 // until then no call is taken for quick untimed
+	timeAllUntil atomic.Int64 // until then, every call reads the clock when it begins
 }
 
-// window is the parts of the last while. Counting needs no lock: who reports
-// to a part that has just ended still counts in it, and who reports to a run
-// that has ended counts in none.
+// window holds the parts of the last Window. Counting needs no lock: a result that
+// arrives just after a part has ended still counts in that part, and a result of a run
+// that has ended is discarded.
 //
-// A window by calls is one part without end, whose run counts in a ring.
+// A window of calls is one part that never ends; its run counts in a ring.
 type window struct {
 	width   int64
 	calls   int // 0: the window is a time
@@ -53,17 +54,17 @@ type window struct {
 	past    [parts]*part // by number; guarded by the breaker's lock
 }
 
-// renewLocked forgets all counts and begins the run of a word.
+// renewLocked clears all counts and begins the run of a word.
 func (w *window) renewLocked(in word, now int64) {
 	w.past = [parts]*part{}
 	r := &run{word: in}
-	if w.calls > 0 && in.state() == Closed { // in no other state do calls count in it
+	if w.calls > 0 && in.state() == Closed { // calls count in the window only while closed
 		r.ring = newRing(w.calls)
 	}
 	w.beginLocked(r, now)
 }
 
-// advanceLocked begins the part that now is in, unless somebody did.
+// advanceLocked begins the part that contains now, unless another goroutine did.
 func (w *window) advanceLocked(now int64) {
 	if p := w.current.Load(); now >= p.until {
 		w.beginLocked(p.run, now)
@@ -80,14 +81,14 @@ func (w *window) beginLocked(r *run, now int64) {
 	w.current.Store(p)
 }
 
-// Counts is how the calls in the window ended.
+// Counts are the results of the calls in the window.
 type Counts struct {
 	Calls    int // all of them
 	Failures int
 	Slow     int // those that took at least SlowAfter, failed or not
 }
 
-// countsLocked sums the parts that are not too old.
+// countsLocked sums the parts that are still in the window.
 func (w *window) countsLocked(now int64) (c Counts) {
 	if r := w.current.Load().run.ring; r != nil {
 		return r.counts()
@@ -103,20 +104,20 @@ func (w *window) countsLocked(now int64) (c Counts) {
 	return c
 }
 
-// sightings is how often a crowd notes the time in each SlowAfter: a note at
-// every call would cost more than the call's look at the clock.
+// sightings is how many times per SlowAfter a crowded part stores the time. Storing it at
+// every call would cost more than the read of the clock that it saves.
 const sightings = 1024
 
-// note remembers when calls end in a crowd where they can be slow.
+// note stores the time at which a call ended, in a crowded part.
 func (p *part) note(now, slow int64) {
 	if seen := p.seen.Load(); (now-seen >= slow/sightings || seen == 0) && p.crowded() {
 		p.seen.Store(now)
 	}
 }
 
-// lately is when a call of a crowd ended that is as good as the time for one
-// that begins: it saves a look at the clock, and tells of nearly all calls that
-// they are not slow. It is 0 when there is none.
+// lately returns when a call ended recently, as the beginning of a call that starts now.
+// This saves a read of the clock and still shows for nearly every call that it was not
+// slow. It returns 0 when no such time is known.
 func (p *part) lately() int64 {
 	seen := p.seen.Load()
 	if seen < p.run.timeAllUntil.Load() {
@@ -125,7 +126,7 @@ func (p *part) lately() int64 {
 	return seen
 }
 
-// count adds a call, and returns how many the part then has, or 0 for a ring.
+// count adds a call. It returns the number of calls in the part, or 0 for a ring.
 func (p *part) count(failed, slow bool) (n uint64) {
 	if r := p.run.ring; r != nil {
 		r.add(failed, slow)
@@ -135,7 +136,7 @@ func (p *part) count(failed, slow bool) (n uint64) {
 	return n
 }
 
-// continueRow adds a failure to the row, which a success ends.
+// continueRow counts a consecutive failure; a success resets the count.
 func (r *run) continueRow(failed bool) {
 	if failed {
 		r.inARow.Add(1)
