@@ -10,10 +10,13 @@
 // slow calls, over a window of time or of calls ([Options]).
 //
 // It promises:
-//   - A call through a closed breaker costs about a thousandth of a network call and allocates nothing.
-//   - Each result counts in the window exactly once, however many goroutines report results.
+//   - A call through a closed breaker costs about a thousandth of a network call and
+//     allocates nothing.
+//   - Each result counts in the window exactly once, however many goroutines report
+//     results.
 //   - A result is discarded if the breaker changed its state after the call began.
-//   - While half-open, it lets at most Options.Probes probes through in each period as long as the breaker was open.
+//   - While half-open, it lets at most Options.Probes probes through in each period as
+//     long as the breaker was open.
 //
 // A breaker has no goroutine and no timer; it reads the clock when a method is called.
 // Most of its cost is that read: at most one per call, or two where SlowAfter is set.
