@@ -5,31 +5,29 @@ import (
 	"time"
 )
 
-// AIMD raises the limit step by step while all is well, and cuts it by a
-// factor when calls take too long: additive increase, multiplicative decrease,
-// as TCP has controlled congestion since Van Jacobson's "Congestion Avoidance
-// and Control" (1988). It needs to know what is too long; [Gradient] does not.
-// The zero value can be used.
+// AIMD raises the limit by a step while calls are quick, and multiplies it by a factor
+// below 1 when they take too long: additive increase, multiplicative decrease, as in TCP
+// congestion control (Van Jacobson, "Congestion Avoidance and Control", 1988). It needs a
+// configured latency; [Gradient] does not. The zero value can be used.
 //
-// Where calls are dropped it cuts in proportion to their share, as Data Center
-// TCP does (RFC 8257, section 3.3), and grows by the share of the others: one
-// path that is always refused must not take the others with it.
+// Where calls are dropped, it cuts in proportion to their share, as Data Center TCP does
+// (RFC 8257, section 3.3), and grows by the share of the others. One path that is always
+// refused must not hold back the others.
 type AIMD struct {
 	// Timeout is the mean latency above which the limit is cut. Above 0.
 	// Defaults to 1 s.
 	Timeout time.Duration
 
-	// Backoff is what the limit is multiplied by when calls take too long, or
-	// all are dropped. Above 0, below 1. Defaults to 0.9.
+	// Backoff multiplies the limit when calls take too long or all are dropped. Above 0,
+	// below 1. Defaults to 0.9.
 	Backoff float64
 
-	// Step is by how much the limit grows in a window in which at least half
-	// of it was in use: a limit that nobody comes near should not run away.
-	// Above 0. Defaults to 1.
+	// Step is how much the limit grows in a window in which at least half of it was in
+	// use. A limit that is not in use must not keep growing. Above 0. Defaults to 1.
 	Step float64
 }
 
-// Next returns the limit after a window.
+// Next returns the limit that follows a window.
 func (a *AIMD) Next(limit float64, w Window) float64 {
 	o := a.setDefaults()
 	if w.Latency > o.Timeout {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// watch returns the request with a body that knows when it was read last.
+// watch returns the request with a body that records when it was last read.
 func (w *writer) watch(r *http.Request) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody || w.call.gate == nil {
 		return r
@@ -18,7 +18,7 @@ func (w *writer) watch(r *http.Request) *http.Request {
 	return &watched
 }
 
-// body is a request's body. It may be read while the answer begins.
+// body is a request's body. The handler may read it while the response begins.
 type body struct {
 	io.ReadCloser
 
@@ -32,7 +32,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// last is when it was read last. A nil body never was.
+// last returns when the body was last read, or 0 for a nil body.
 func (b *body) last() time.Duration {
 	if b == nil {
 		return 0

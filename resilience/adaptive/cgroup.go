@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// CgroupCPU returns the load of this control group against its quota or, where
-// it has none, all CPUs that the program may use. It reads the files of version
-// 2 or, where those are not, of version 1. root is their folder; nil is
-// sys/fs/cgroup, as containers see their own. clock is the time that has passed
-// since any fixed moment; nil is the monotonic clock.
+// CgroupCPU returns the load of this control group, relative to its quota or, without a
+// quota, to all CPUs that the program may use. It reads the files of cgroup version 2 or,
+// if those are missing, of version 1. root is the folder of these files; nil means
+// /sys/fs/cgroup, which in a container is the container's own group. clock returns the
+// time since a fixed moment; nil means the monotonic clock.
 func CgroupCPU(root fs.FS, clock func() time.Duration) Load {
 	if root == nil {
 		root = os.DirFS("/sys/fs/cgroup")
@@ -32,14 +32,14 @@ func CgroupCPU(root fs.FS, clock func() time.Duration) Load {
 		moment := float64(clock()) / float64(time.Microsecond)
 		load := share(now-used, (moment-at)*cpus(root))
 		if !began {
-			load = 0 // since the group was made: that says nothing of now
+			load = 0 // the average since the group was made is not the current load
 		}
 		used, at, began = now, moment, true
 		return load, nil
 	}
 }
 
-// readUsed is how many microseconds of CPU a group has used.
+// readUsed returns the CPU time that the group has used, in microseconds.
 func readUsed(root fs.FS) (float64, error) {
 	text, err := fs.ReadFile(root, "cpu.stat")
 	if err != nil {
@@ -56,7 +56,8 @@ func readUsed(root fs.FS) (float64, error) {
 	return 0, fmt.Errorf("cpu.stat: %w", errFormat)
 }
 
-// cpus is how many CPUs a group may use: its quota, as far as there are so many.
+// cpus returns how many CPUs the group may use: its quota, at most the CPUs of the
+// machine.
 func cpus(root fs.FS) float64 {
 	quota, ok := readQuota(root)
 	if !ok {
@@ -65,7 +66,7 @@ func cpus(root fs.FS) float64 {
 	return min(quota, float64(runtime.NumCPU()))
 }
 
-// readQuota is quota by period: both in cpu.max or, of version 1, in files of
+// readQuota returns quota / period. Both are in cpu.max or, in version 1, in files of
 // their own.
 func readQuota(root fs.FS) (quota float64, ok bool) {
 	text, err := fs.ReadFile(root, "cpu.max")
@@ -83,7 +84,7 @@ func readQuota(root fs.FS) (quota float64, ok bool) {
 	return quota / period, err == nil && periodErr == nil && quota > 0 && period > 0
 }
 
-// readNumber reads a file that is one number.
+// readNumber reads a file that contains one number.
 func readNumber(root fs.FS, name string) (float64, error) {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {

@@ -8,68 +8,66 @@ import (
 	"time"
 )
 
-// Options says between what bounds a limit moves, and by what. The zero value
-// is a [Gradient] from 20, between 1 and 1000.
+// Options configures a [Concurrency]. The zero value is a [Gradient] that starts at 20
+// and stays between 1 and 1000.
 type Options struct {
-	// Algorithm moves the limit. It belongs to one Concurrency. Defaults to
-	// a *Gradient.
+	// Algorithm computes the limit. It must not be shared between Concurrencies. Defaults
+	// to a *Gradient.
 	Algorithm Algorithm
 
-	// Initial is the limit to begin with. Defaults to 20, or to all that a
-	// *CPU scales, or to what is nearest between Min and Max.
+	// Initial is the first limit. Defaults to 20, or to Full for a *CPU, brought between
+	// Min and Max.
 	Initial int
 
-	// Min and Max bound the limit. They default to 1 and 1000, Max to more
-	// where Min or what a *CPU scales is more.
+	// Min and Max bound the limit. They default to 1 and 1000. Max defaults to more where
+	// Min or the Full of a *CPU is more.
 	Min, Max int
 
-	// Window is how long calls are gathered for one step of the algorithm:
-	// so long and ten calls at least, or ten times as long where there are
-	// fewer. Defaults to 100 ms.
+	// Window is how long calls are measured for one step of the algorithm. A window lasts
+	// until it has at least ten calls, but at most ten times Window. Defaults to 100 ms.
 	Window time.Duration
 
-	// Clock returns the time that has passed since any fixed moment. It never
-	// runs back. Defaults to the monotonic clock.
+	// Clock returns the time since a fixed moment. It must never go back. Defaults to the
+	// monotonic clock.
 	Clock func() time.Duration
 }
 
-// Algorithm says how a limit of calls in flight moves. It is asked by one
+// Algorithm computes the limit of calls in flight. A Concurrency calls it from one
 // goroutine at a time.
 type Algorithm interface {
-	// Next returns the limit after a window, given the one in it. What is
-	// outside of the bounds, or no number, is brought between them.
+	// Next returns the limit that follows a window, given the limit in force during it.
+	// The caller brings the result between Min and Max; NaN leaves the limit as it was.
 	Next(limit float64, w Window) float64
 }
 
-// Window is what was seen of the calls that were answered in one window.
+// Window is the measurement of the calls that were answered in one window.
 type Window struct {
 	Calls    int           // at least 1
-	Dropped  int           // of those
-	Latency  time.Duration // the mean of the others; 0 when there are none
-	InFlight int           // the most that were in flight at once
+	Dropped  int           // how many of Calls were dropped
+	Latency  time.Duration // mean of the calls that were not dropped; 0 if all were
+	InFlight int           // maximum in flight at once
 }
 
-// dropped is their share of the calls.
+// dropped returns the share of calls that were dropped.
 func (w *Window) dropped() float64 { return float64(w.Dropped) / float64(max(1, w.Calls)) }
 
-// calls is how many calls a window should have.
+// calls is the number of calls that a window should have.
 const calls = 10
 
-// Concurrency is a [Gate] that bounds the calls in flight. Make one with
-// [New]; the zero value is one of the zero Options.
+// Concurrency is a [Gate] that bounds the calls in flight. Make one with [New]; the zero
+// value behaves like New(Options{}).
 type Concurrency struct {
 	options Options
 
 	mu     sync.Mutex
 	limit  float64 // guarded by mu, as all below
-	usage  Usage   // Limit is filled in when asked
-	window Window  // Latency is filled in at its end
+	usage  Usage   // Limit is set by Usage
+	window Window  // Latency is set when the window ends
 	sum    time.Duration
 	since  time.Duration // when the window began
 }
 
-// New returns a gate with nothing in flight. The error names every option that
-// cannot be.
+// New returns a gate with no calls in flight. The error lists every invalid option.
 func New(o Options) (*Concurrency, error) {
 	o.setDefaults()
 	if err := o.check(); err != nil {
@@ -131,7 +129,7 @@ func (o *Options) check() error {
 	)
 }
 
-// checkAlgorithm is of the algorithms of this package, whose fields anyone sets.
+// checkAlgorithm checks the algorithms of this package, whose fields are exported.
 func (o *Options) checkAlgorithm() error {
 	if a, ok := o.Algorithm.(interface{ check() error }); ok {
 		return a.check()
@@ -139,8 +137,8 @@ func (o *Options) checkAlgorithm() error {
 	return nil
 }
 
-// bounded brings a limit between Min and Max, and to where a float64 has every
-// whole number.
+// bounded brings a limit between Min and Max, and at most to 2^53, below which float64
+// represents every integer.
 func (o *Options) bounded(limit float64) float64 {
 	const most = 1 << 53
 	return min(max(limit, float64(o.Min)), float64(o.Max), most)
@@ -153,7 +151,7 @@ func unless(right bool, format string, args ...any) error {
 	return fmt.Errorf("adapt: "+format, args...)
 }
 
-// Enter lets a call in while fewer than the limit are in flight.
+// Enter admits a call while fewer calls than the limit are in flight.
 func (c *Concurrency) Enter() (Call, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,7 +209,7 @@ func (c *Concurrency) leave() {
 
 func (c *Concurrency) now() time.Duration { return c.options.Clock() }
 
-// Usage is how a [Concurrency] is used now, and what it did since it was made.
+// Usage is the current use of a [Concurrency] and its counts since it was made.
 type Usage struct {
 	Limit    int
 	InFlight int
@@ -219,7 +217,7 @@ type Usage struct {
 	Shed     int64
 }
 
-// Usage returns the usage now.
+// Usage returns the current usage.
 func (c *Concurrency) Usage() Usage {
 	c.mu.Lock()
 	defer c.mu.Unlock()

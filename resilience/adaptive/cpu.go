@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Linear is the share of a limit that is left at a load, both from 0 to 1: all
-// of it up to 0.8, half of it at 1, and in between in proportion. What is no
-// number is no load.
+// Linear returns the share of a limit that is left at a load; both are from 0 to 1. The
+// share is 1 up to a load of 0.8, falls linearly, and is 0.5 at a load of 1. A load of
+// NaN counts as 0.
 func Linear(load float64) float64 {
 	const full, half = 0.8, 0.5
 	if !(load > full) {
@@ -16,40 +16,38 @@ func Linear(load float64) float64 {
 	return half + (1-half)*(1-min(load, 1))/(1-full)
 }
 
-// CPU scales limits by how busy the machine is, by [Linear]. Make one with
-// [NewCPU]. It is an [Algorithm], of a limit that Full is all of; and by Scale
-// it scales any number, such as the limit of a rate. It is safe for use by
-// many goroutines at once.
+// CPU scales limits by the load of the machine, with [Linear]. Make one with [NewCPU]. It
+// is an [Algorithm] whose limit is Full under little load. Its method Scale scales any
+// other number, such as the limit of a rate. It is safe for concurrent use.
 type CPU struct {
 	full   int
 	source *sampler
 }
 
-// CPUOptions says what to scale, and by what. Full is needed for an Algorithm.
+// CPUOptions configures a [CPU]. An Algorithm needs Full.
 type CPUOptions struct {
 	// Full is the limit while there is little load.
 	Full int
 
-	// Load returns how busy the machine has been since it was asked last, from
-	// 0 to 1. It is called by one goroutine at a time. Defaults to that of
-	// [MachineCPU]; [CgroupCPU] is for containers.
+	// Load returns the load of the machine since the last call, from 0 to 1. It is called
+	// by one goroutine at a time. Defaults to [MachineCPU]; use [CgroupCPU] in
+	// containers.
 	Load Load
 
-	// Every is how long a load counts before it is read again. Defaults to
-	// 1 s.
+	// Every is how long a load is used before it is read again. Defaults to 1 s.
 	Every time.Duration
 
-	// Clock returns the time that has passed since any fixed moment. It never
-	// runs back. Defaults to the monotonic clock.
+	// Clock returns the time since a fixed moment. It must never go back. Defaults to the
+	// monotonic clock.
 	Clock func() time.Duration
 }
 
-// Load returns how busy something has been since the last call, from 0 to 1.
-// An error means that this is not known; the last load then goes on to count.
+// Load returns how busy something has been since the last call, from 0 to 1. An error
+// means that the load is unknown; the previous load then stays in use.
 type Load func() (float64, error)
 
-// NewCPU returns a scale by the load. The error names every option that cannot
-// be, or says why the load cannot be read.
+// NewCPU returns a CPU. The error lists every invalid option, or says why the load cannot
+// be read.
 func NewCPU(o CPUOptions) (*CPU, error) {
 	orDefault(&o.Every, time.Second)
 	if o.Clock == nil {
@@ -72,15 +70,15 @@ func NewCPU(o CPUOptions) (*CPU, error) {
 	return &CPU{full: o.Full, source: s}, nil
 }
 
-// Next returns the limit at the load of now, whatever the window.
+// Next returns the limit at the current load, whatever the window.
 func (c *CPU) Next(_ float64, _ Window) float64 { return float64(c.full) * Linear(c.Load()) }
 
-// Scale returns what is left of n, rounded down, but 1 at least of what is 1
-// or more.
+// Scale returns n scaled by the current load, rounded down, but at least 1 if n is at
+// least 1.
 func (c *CPU) Scale(n int64) int64 {
 	left := Linear(c.Load())
 	if left == 1 {
-		return n // of which a float64 may lack the last digits
+		return n // a float64 might not represent n exactly
 	}
 	return max(min(n, 1), int64(float64(n)*left))
 }
@@ -89,7 +87,7 @@ func (c *CPU) check() error {
 	return unless(c.full >= 1, "CPU: Full: is %d; use at least 1, which the limit is while there is little load", c.full)
 }
 
-// Load is the load that counts now. The zero CPU has none.
+// Load returns the load that is in use. The zero CPU returns 0.
 func (c *CPU) Load() float64 {
 	if c.source == nil {
 		return 0

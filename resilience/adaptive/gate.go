@@ -2,14 +2,13 @@ package adaptive
 
 import "time"
 
-// Gate lets calls in or sheds them. It is safe for use by many goroutines at
-// once.
+// Gate admits calls or sheds them. It is safe for concurrent use.
 type Gate interface {
-	// Enter asks whether a call may go ahead. If so, end the Call.
+	// Enter reports whether a call may go ahead. If ok, the caller must end the Call.
 	Enter() (c Call, ok bool)
 }
 
-// enter asks a gate, or lets in where there is none.
+// enter calls the gate's Enter. A nil gate admits every call.
 func enter(g Gate) (Call, bool) {
 	if g == nil {
 		return Call{}, true
@@ -17,19 +16,19 @@ func enter(g Gate) (Call, bool) {
 	return g.Enter()
 }
 
-// Outcome is what a call says of the load.
+// Outcome is what a call tells about the load.
 type Outcome uint8
 
 // The outcomes.
 const (
-	Served  Outcome = iota // it was answered, well or not
-	Dropped                // there was too much load: refused further on, or too late
-	Ignored                // nothing: its caller gave up
+	Served  Outcome = iota // it was answered, successfully or not
+	Dropped                // overload: it was refused further on, or was too late
+	Ignored                // unknown: its caller gave up
 )
 
-// Call is a call that a [Gate] let in. Say once by Answer how it went, and
-// once by Leave that it is over, or both by End. The zero Call belongs to no
-// gate, and may be ended too.
+// Call is a call that a [Gate] admitted. Report its outcome once by Answer and its end
+// once by Leave, or both by End. The zero Call belongs to no gate; ending it does
+// nothing.
 type Call struct {
 	gate  ender
 	start time.Duration
@@ -41,14 +40,15 @@ type ender interface {
 	now() time.Duration
 }
 
-// Answer says how the call went; its latency is the time until then.
+// Answer reports the outcome of the call. The call's latency is the time from Enter until
+// Answer.
 func (c Call) Answer(o Outcome) {
 	if c.gate != nil {
 		c.gate.answer(c, o)
 	}
 }
 
-// Leave says that the call holds nothing up any more.
+// Leave frees the call's place.
 func (c Call) Leave() {
 	if c.gate != nil {
 		c.gate.leave()

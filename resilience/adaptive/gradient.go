@@ -5,47 +5,45 @@ import (
 	"math"
 )
 
-// Gradient compares the latency now with a baseline, the latency of a server
-// that is not overloaded: while they are alike the limit grows by a small
-// queue, and as latency rises the limit falls in proportion. It needs no
-// number for what is slow. The zero value can be used.
+// Gradient compares the current latency with a baseline, the latency of the server when
+// it is not overloaded. While the two are alike, the limit grows by a small queue. When
+// latency rises above the baseline, the limit falls in proportion. It needs no configured
+// latency. The zero value can be used.
 //
-// The idea is that of TCP Vegas (Brakmo and Peterson, 1995), which takes the
-// growth of the round trip for the length of the queue; in the form that
-// Netflix gave it for servers in concurrency-limits, as Gradient2.
+// The idea is that of TCP Vegas (Brakmo and Peterson, 1995), which estimates the length
+// of a queue from the growth of the round-trip time, in the form of Gradient2 of
+// Netflix's concurrency-limits.
 //
-// The baseline is the mean latency of windows in which less than half of the
-// limit was in use. Windows under load do not teach it: a server that starts
-// overloaded, or stays so for minutes, would make the overload its baseline.
-// While the gate is full the baseline is measured instead, as Envoy's adaptive
-// concurrency and TCP BBR do: at first, after every hundred full windows, and
-// when the limit has fallen to a quarter. The limit is halved for some windows.
-// If latency falls with it, calls were queueing, and it is halved again; if
-// not, this latency is the baseline, and the limit returns to where the
-// baseline allows it. In an overload that lasts this costs a few calls in a
-// hundred.
+// The baseline is the mean latency of windows in which less than half of the limit was in
+// use. Windows under load are not part of it: otherwise a server that starts overloaded,
+// or stays so for minutes, would make the overload its baseline.
 //
-// Dropped calls lower the limit too, by a tenth of their share, but for
-// Smoothing: latency alone does not show a server that refuses quickly. Their own
-// latency counts for nothing: what is served after refusals that came at once
-// would look slow.
+// While the gate is full, a probe measures the baseline instead, as in Envoy's adaptive
+// concurrency and TCP BBR. A probe runs at first, after every hundred full windows, and
+// when the limit has fallen to a quarter. It halves the limit for some windows. If
+// latency falls with the limit, calls were queueing and the probe halves it again. If
+// not, this latency is the baseline, and the limit returns to the value that the baseline
+// allows. In a lasting overload, probes cost a few calls in a hundred.
+//
+// Dropped calls also lower the limit, by a tenth of their share before Smoothing, because
+// latency does not show a server that refuses quickly. The latency of dropped calls is
+// not measured: next to quick refusals, served calls would look slow.
 type Gradient struct {
-	// Tolerance is how much higher than its baseline latency may be before
-	// the limit falls: 1.5 is half as much again. At least 1. Defaults to
-	// 1.5.
+	// Tolerance is the ratio of latency to baseline above which the limit falls: 1.5
+	// allows half as much again. At least 1. Defaults to 1.5.
 	Tolerance float64
 
-	// Queue is how many calls more than now may wait: what the limit grows by
-	// while all is well, but for Smoothing. Above 0. Defaults to the square root of
-	// the limit, at least 4.
+	// Queue is how many more calls may wait: the limit grows by Queue, before Smoothing,
+	// while latency is near the baseline. Above 0. Defaults to the square root of the
+	// limit, at least 4.
 	Queue float64
 
 	// Smoothing is the weight of a new limit against the one before, above 0
 	// to 1. Defaults to 0.2.
 	Smoothing float64
 
-	// Windows is over how many windows the baseline is an average. At least
-	// 1. Defaults to 600, a minute if windows are 100 ms.
+	// Windows is the number of windows that the baseline averages. At least 1. Defaults
+	// to 600, a minute if windows are 100 ms.
 	Windows float64
 
 	baseline float64
@@ -56,9 +54,9 @@ type Gradient struct {
 }
 
 const (
-	fullWindows = 100  // in which the gate is full, from one probe to the next
-	probeCost   = 20   // or as many for each window that the last probe took, if that is more
-	fallen      = 0.25 // the share of the highest limit at which the baseline is doubted
+	fullWindows = 100  // full windows between two probes, at least
+	probeCost   = 20   // full windows between probes for each window that the last probe took, if that is more
+	fallen      = 0.25 // share of the highest limit since the last probe at which a new probe starts
 )
 
 // Next returns the limit after a window.
@@ -74,7 +72,7 @@ func (g *Gradient) Next(limit float64, w Window) float64 {
 	return limit
 }
 
-// law is the gradient: the limit after a window without a probe.
+// law returns the limit after a window without a probe.
 func (g *Gradient) law(o *Gradient, limit float64, w Window) float64 {
 	dropped, light := w.dropped(), 2*w.InFlight < int(limit)
 	latency := max(1, float64(w.Latency))
@@ -86,15 +84,15 @@ func (g *Gradient) law(o *Gradient, limit float64, w Window) float64 {
 	if answered && g.baseline > 0 {
 		gradient = min(1, max(0.5, o.Tolerance*g.baseline/latency))
 	}
-	if light { // what nobody comes near tells nothing
+	if light { // a limit that is not in use tells nothing
 		gradient, queue = 1, 0
 	}
 	gradient = min(gradient, 1-dropped/10)
 	return limit*(1-o.Smoothing) + (limit*gradient+queue)*o.Smoothing
 }
 
-// due reports whether the baseline must be measured now. A gate that is not
-// full sheds nothing, and a probe of it could.
+// due reports whether a probe must start now. A gate that is not full sheds nothing, and
+// a probe could make it shed.
 func (g *Gradient) due(limit float64, w Window) bool {
 	g.highest = max(g.highest, limit)
 	if w.InFlight < int(limit) || w.Dropped == w.Calls {
@@ -140,8 +138,8 @@ func (g *Gradient) check() error {
 	)
 }
 
-// learn adds a latency to the baseline: at first it is the mean of all. When
-// load has gone, it comes down at once by a twentieth a window.
+// learn adds a latency to the baseline. At first the baseline is the mean of all
+// latencies. When the load has gone, it falls by a twentieth per window.
 func (g *Gradient) learn(latency, windows float64) {
 	g.seen = min(g.seen+1, windows)
 	g.baseline += (latency - g.baseline) / g.seen

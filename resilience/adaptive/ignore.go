@@ -2,10 +2,10 @@ package adaptive
 
 import "net/http"
 
-// Ignore has the gates that let this request in learn nothing from its answer,
-// which then is [Ignored]: that of a long poll, which takes as long as nothing
-// happens, or an error that says nothing of the load. Call it before the answer
-// begins. Where no [Middleware] is around it does nothing.
+// Ignore makes the gates that admitted this request learn nothing from its response: the
+// outcome is [Ignored]. Use it for a long poll, whose latency is not load, or for an
+// error that is not about load. Call it before the response begins. Without a
+// [Middleware] around the handler it does nothing.
 func Ignore(w http.ResponseWriter) {
 	for {
 		if gated, ok := w.(*writer); ok {

@@ -7,22 +7,23 @@ import (
 	"time"
 )
 
-// Middleware has a [Gate] guard a handler. Without one it lets all in.
+// Middleware puts a [Gate] before a handler. Without a Gate it admits every request.
 type Middleware struct {
 	Gate Gate
 
-	// Refused answers what is shed. Defaults to 503 with a body that says so
+	// Refused answers requests that are shed. Defaults to 503 with a body that says so
 	// and a Retry-After of one second.
 	Refused http.Handler
 }
 
-// Wrap returns a handler that lets requests in as the gate says. Their latency
-// is the time until the answer begins, since what was read of the body last, so
-// that clients which send slowly do not look like load. Their place is given
-// back at its end, or when the connection becomes something else: WebSocket, or
-// a stream of events. Answers of 503 and 504 are [Dropped], and so is what comes
-// after the deadline of the request's context; requests whose client has left,
-// and those of which [Ignore] was told, are [Ignored].
+// Wrap returns a handler that admits requests through the gate. A request's latency ends
+// when the response begins. It starts at the last read of the request's body, so that
+// clients which send slowly do not look like load.
+//
+// A request frees its place when the handler returns, or when the connection becomes a
+// WebSocket or a stream of events. Responses of 503 and 504 are [Dropped], and so are
+// responses after the deadline of the request's context. Requests whose client has left,
+// and those passed to [Ignore], are [Ignored].
 func (m Middleware) Wrap(next http.Handler) http.Handler {
 	if m.Refused == nil {
 		m.Refused = Refusal(time.Second)
@@ -40,8 +41,8 @@ func (m Middleware) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// Refusal returns a handler that answers 503 and when to come back, in whole
-// seconds, rounded up.
+// Refusal returns a handler that answers 503 with a Retry-After in whole seconds, rounded
+// up.
 func Refusal(retryAfter time.Duration) http.Handler {
 	seconds := strconv.FormatInt(int64((max(retryAfter, 1)+time.Second-1)/time.Second), 10)
 	body := `{"error":{"code":"OVERLOADED","message":"The server has more to do than it can; nothing was done","details":{"retry_after_seconds":` + seconds + `}}}` + "\n"

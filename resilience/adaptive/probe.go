@@ -1,37 +1,37 @@
 package adaptive
 
-// probe measures the latency of a server without its queue: first at the limit
-// as it is, then at half of it, and so on for as long as that lowers latency.
+// probe measures the latency of a server without its queue. It measures at the current
+// limit, then at half of it, and keeps halving while that lowers latency.
 type probe struct {
 	running bool
 	took    int     // windows so far
-	limit   float64 // before the probe
+	limit   float64 // when the probe began
 	latency float64 // at that limit
 	lowest  float64 // limit at which calls still queued
 
 	last     float64 // latency at the limit before; 0 at first
-	settling int     // calls to be answered until those from before the last step are gone
+	settling int     // calls still to be answered that began before the last change of the limit
 	windows  int     // measured at this limit
 	refused  int     // windows at this limit whose calls were all dropped
 	calls    int     // measured at this limit
 	sum      float64 // of their latencies
-	baseline float64 // the result; 0 without one
+	baseline float64 // the result; 0 if there is none
 }
 
 const (
-	probeWindows = 3   // are measured at each limit, at least
-	probeCalls   = 50  // as well: their mean is then good to 15 %, if latency varies as exponential
-	probeRefused = 10  // windows without a latency end the probe: the server refuses
-	queueing     = 0.7 // half the calls had less of a queue, if latency fell to this share: by half where they all queued
+	probeWindows = 3   // windows measured at each limit, at least
+	probeCalls   = 50  // calls measured at each limit, at least: their mean is good to 15 % if latency is exponentially distributed
+	probeRefused = 10  // windows with only dropped calls that end the probe
+	queueing     = 0.7 // share to which latency must fall to show queueing; halving the limit halves latency if all calls queued
 )
 
-// startProbe begins at a limit that the gate has reached.
+// startProbe begins a probe at the current limit.
 func startProbe(limit float64, w Window) probe {
 	return probe{running: true, limit: limit, lowest: limit, settling: w.InFlight}
 }
 
-// next returns the limit for the next window. The probe ends with a baseline,
-// or without one when the load has gone meanwhile or the server refuses.
+// next returns the limit for the next window. The probe ends with a baseline, or without
+// one if the load has gone meanwhile or the server refuses.
 func (p *probe) next(limit float64, w Window) float64 {
 	p.took++
 	if p.settling > 0 {
@@ -58,8 +58,8 @@ func (p *probe) add(w Window) {
 	p.sum += float64(w.Latency) * float64(answered)
 }
 
-// judge compares the latency at one limit with that at the last one, and
-// halves the limit if that may lower it further.
+// judge compares the latency at this limit with the latency at the last one, and halves
+// the limit if that may lower latency further.
 func (p *probe) judge(limit float64, inFlight int) float64 {
 	latency, first := max(1, p.sum/float64(p.calls)), p.last == 0
 	if first {

@@ -11,8 +11,8 @@ import (
 
 var errFormat = errors.New("has an unknown form")
 
-// MachineCPU returns the load of all CPUs of the machine, from Linux's
-// proc/stat. root is where that is; nil is the machine's own.
+// MachineCPU returns the load of all CPUs of the machine, from Linux's proc/stat. root is
+// the folder that contains proc; nil means /.
 func MachineCPU(root fs.FS) Load {
 	if root == nil {
 		root = os.DirFS("/")
@@ -25,14 +25,14 @@ func MachineCPU(root fs.FS) Load {
 		}
 		load := share(now.busy-last.busy, now.total-last.total)
 		if last.total == 0 {
-			load = 0 // since the machine started: that says nothing of now
+			load = 0 // the average since the machine started is not the current load
 		}
 		last = now
 		return load, nil
 	}
 }
 
-// share is a part of a whole, and 0 of none.
+// share returns part / whole, brought between 0 and 1, or 0 if whole is not above 0.
 func share(part, whole float64) float64 {
 	if !(whole > 0) {
 		return 0
@@ -40,13 +40,13 @@ func share(part, whole float64) float64 {
 	return min(1, max(0, part/whole))
 }
 
-// ticks are how long all CPUs have worked, and how long they were there.
+// ticks are the busy time and the total time of all CPUs.
 type ticks struct{ busy, total float64 }
 
 const statFile = "proc/stat"
 
-// readTicks reads the first line of proc/stat: "cpu user nice system idle
-// iowait irq softirq steal", then what is part of user and nice already.
+// readTicks reads the first line of proc/stat: "cpu user nice system idle iowait irq
+// softirq steal". The fields after that are already part of user and nice.
 func readTicks(root fs.FS) (t ticks, err error) {
 	text, err := fs.ReadFile(root, statFile)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// sampler reads a load when the last one is too old.
+// sampler caches a load and reads it again when the cached one is too old.
 type sampler struct {
 	load  Load
 	every time.Duration
@@ -14,7 +14,7 @@ type sampler struct {
 
 	mu   sync.Mutex
 	last float64       // guarded by mu, as all below
-	read time.Duration // when it was read, or tried to be
+	read time.Duration // when a read was last attempted
 }
 
 func (s *sampler) begin() error {

@@ -8,52 +8,50 @@ import (
 	"time"
 )
 
-// ThrottleOptions says how hard a [Throttle] works. The zero value is that of
-// the book.
+// ThrottleOptions configures a [Throttle]. The zero value has the book's numbers.
 type ThrottleOptions struct {
-	// K is how many requests are sent for each that the server accepts, above
-	// 1. Near 1 the server is spared more, and it takes longer until it is
-	// noticed that it accepts again. Defaults to 2.
+	// K is how many requests are sent for each that the server accepts; above 1. Near 1
+	// the throttle spares the server more, and takes longer to notice that the server
+	// accepts again. Defaults to 2.
 	K float64
 
-	// Window is the time that it looks back, to a tenth of it. Defaults to
-	// two minutes.
+	// Window is the time over which requests are counted, to a precision of a tenth.
+	// Defaults to two minutes.
 	Window time.Duration
 
-	// Random returns a number from 0 to below 1, by chance. It must be safe
-	// for use by many goroutines at once. Defaults to rand.Float64 of
-	// math/rand/v2.
+	// Random returns a random number in [0, 1). It must be safe for concurrent use.
+	// Defaults to rand.Float64 of math/rand/v2.
 	Random func() float64
 
-	// Clock returns the time that has passed since any fixed moment. It never
-	// runs back. Defaults to the monotonic clock.
+	// Clock returns the time since a fixed moment. It must never go back. Defaults to the
+	// monotonic clock.
 	Clock func() time.Duration
 }
 
-// Throttle is a [Gate] for the clients of a server that refuses what is too
-// much: it sheds by chance what would be refused anyway, because refusing
-// costs the server too. A call is accepted when it was Served.
+// Throttle is a [Gate] for the clients of a server that refuses requests under overload.
+// Refusing costs the server too, so the throttle sheds at random about as many requests
+// as the server would refuse. A call is accepted if its outcome is Served.
 //
-// It is the adaptive throttling of Google's book "Site Reliability
-// Engineering", chapter 21, "Handling Overload". With requests and accepts of
-// the last two minutes, a request is not sent with the probability
+// It is the adaptive throttling of Google's book "Site Reliability Engineering", chapter
+// 21, "Handling Overload". With the requests and accepts of the last two minutes, the
+// probability that a request is not sent is
 //
 //	max(0, (requests − K · accepts) / (requests + 1))
 //
-// where those that were not sent are requests too. Those that were sent count
-// once they are answered: until then nobody knows whether they are accepted, and
-// many at once, as after a start, would look like as many refusals. Make one
-// with [NewThrottle]; the zero value is one of the zero ThrottleOptions.
+// where requests include those that were not sent. A request that is sent counts once it
+// is answered: before that its outcome is unknown, and many requests at once, as after a
+// start, would look like refusals. Make a Throttle with [NewThrottle]; the zero value
+// behaves like one with zero ThrottleOptions.
 type Throttle struct {
 	options ThrottleOptions
-	once    sync.Once // completes the options of a zero throttle
+	once    sync.Once // sets the defaults of a zero throttle
 
 	mu     sync.Mutex
 	counts counts // guarded by mu
 }
 
-// NewThrottle returns a throttle that has seen nothing. The error names every
-// option that cannot be.
+// NewThrottle returns a throttle that has counted nothing. The error lists every invalid
+// option.
 func NewThrottle(o ThrottleOptions) (*Throttle, error) {
 	o.setDefaults()
 	err := errors.Join(
@@ -77,7 +75,7 @@ func (o *ThrottleOptions) setDefaults() {
 	}
 }
 
-// Enter lets a request be sent, or counts it as one that was not.
+// Enter admits a request, or counts it as shed.
 func (t *Throttle) Enter() (Call, bool) {
 	t.once.Do(t.options.setDefaults)
 	random := t.options.Random()
@@ -91,8 +89,7 @@ func (t *Throttle) Enter() (Call, bool) {
 	return Call{gate: t}, true
 }
 
-// answer counts a request that was answered. One that nobody waits for any
-// more is none.
+// answer counts a request that was answered. Abandoned requests are not counted.
 func (t *Throttle) answer(_ Call, o Outcome) {
 	if o == Ignored {
 		return
@@ -110,7 +107,7 @@ func (t *Throttle) leave() {}
 
 func (t *Throttle) now() time.Duration { return t.options.Clock() }
 
-// Probability is that with which a request is not sent now.
+// Probability returns the current probability that a request is not sent.
 func (t *Throttle) Probability() float64 {
 	t.once.Do(t.options.setDefaults)
 	t.mu.Lock()
@@ -128,20 +125,20 @@ func (t *Throttle) nowLocked() *count {
 	return t.counts.at(int64(max(0, t.options.Clock()) / (t.options.Window / tenths)))
 }
 
-// tenths is how many parts a window has. The oldest leaves whole.
+// tenths is how many parts a window has. The oldest part expires as a whole.
 const tenths = 10
 
-// count is what was counted in one tenth of a window.
+// count holds the counts of one tenth of a window.
 type count struct{ requests, accepts int64 }
 
-// counts are the tenths of the last window, and their sum.
+// counts holds the tenths of the last window and their sum.
 type counts struct {
 	tenths [tenths]count // by number
 	newest int64
 	sum    count
 }
 
-// add counts in a tenth.
+// add adds counts to a tenth and to the sum.
 func (c *counts) add(tenth *count, more count) {
 	for _, n := range []*count{tenth, &c.sum} {
 		n.requests += more.requests
@@ -149,8 +146,8 @@ func (c *counts) add(tenth *count, more count) {
 	}
 }
 
-// at returns the tenth of a number, after those that are then too old have
-// left.
+// at returns the tenth with a number, after it has dropped the tenths that are then too
+// old.
 func (c *counts) at(number int64) *count {
 	c.newest = max(c.newest, number-tenths)
 	for c.newest < number {

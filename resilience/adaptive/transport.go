@@ -7,25 +7,24 @@ import (
 	"net/http"
 )
 
-// Transport is an [http.RoundTripper] that sends requests as a [Gate] says,
-// such as a [Throttle]. Without a Gate it sends all. A place is given back when the answer
-// begins. Answers of 429, 503 and 504 are [Dropped], and so are all errors but
-// that the caller gave up. Put it around a transport with a breaker, not below
-// one, which would take what is shed for failures. Do not change it once it is
-// in use.
+// Transport is an [http.RoundTripper] that sends requests through a [Gate], such as a
+// [Throttle]. Without a Gate it sends every request. A request frees its place when the
+// response begins. Responses of 429, 503 and 504 are [Dropped], and so are errors, unless
+// the caller gave up. Put Transport around a transport with a breaker, not below one: the
+// breaker would count shed requests as failures. Do not change it once it is in use.
 type Transport struct {
 	Gate Gate
 
-	// Outcome says what a round trip says of the load; one of the two is nil.
-	// It is not asked where the caller gave up. Defaults to what is said
-	// above.
+	// Outcome returns what a round trip tells about the load; either resp or err is nil.
+	// It is not called if the caller gave up. Defaults to the outcomes listed at
+	// Transport.
 	Outcome func(resp *http.Response, err error) Outcome
 
 	// Base sends the requests. Defaults to http.DefaultTransport.
 	Base http.RoundTripper
 }
 
-// ErrShed says that a gate let a request not be sent.
+// ErrShed reports that the gate shed a request, which was not sent.
 var ErrShed = errors.New("adapt: not sent, because too much is refused already")
 
 // RoundTrip sends the request, or returns an error that is [ErrShed].
@@ -37,7 +36,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, fmt.Errorf("%s: %w", req.URL.Host, ErrShed)
 	}
-	how := Ignored // where it panics
+	how := Ignored // if it panics
 	defer func() { call.End(how) }()
 	resp, err := t.base().RoundTrip(req)
 	how = t.outcome(req.Context(), resp, err)

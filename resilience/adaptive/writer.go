@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// writer tells a call when its answer begins.
+// writer reports to a call when its response begins.
 type writer struct {
 	http.ResponseWriter
 
 	call                     Call
-	body                     *body // nil: none
+	body                     *body // nil if the request has no body
 	request                  *http.Request
-	ignored                  bool // by Ignore
+	ignored                  bool // set by Ignore
 	answered, left, returned bool
 }
 
@@ -41,7 +41,7 @@ func (w *writer) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(w.ResponseWriter, r)
 }
 
-// Flush is for who does not know of [http.ResponseController].
+// Flush serves callers that do not use [http.ResponseController].
 func (w *writer) Flush() { _ = w.FlushError() }
 
 func (w *writer) FlushError() error {
@@ -57,7 +57,7 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, buffered, err
 }
 
-// begin is called when the answer begins; only the first time counts.
+// begin is called when the response begins; only the first call has an effect.
 func (w *writer) begin(status int) {
 	if w.answered {
 		return
@@ -84,7 +84,7 @@ func (w *writer) leave() {
 	}
 }
 
-// end is called when the handler has returned, or panics.
+// end is called when the handler has returned or panics.
 func (w *writer) end() {
 	if !w.answered && !w.returned {
 		w.answered = true
@@ -104,7 +104,7 @@ func outcome(ctx context.Context, status int) Outcome {
 	return Served
 }
 
-// isStream reports whether an answer may go on for as long as its client stays.
+// isStream reports whether a response may last as long as its client stays.
 func isStream(h http.Header) bool {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	return err == nil && (media == "text/event-stream" || media == "multipart/x-mixed-replace" ||
