@@ -9,13 +9,13 @@ import (
 	"github.com/stintdev/stint/resilience/deadline"
 )
 
-// call is one call: its attempts, which come one after the other.
+// call is one call with its attempts, which are made one after the other.
 type call struct {
 	options *Options
 	below   http.RoundTripper
 
 	attempt int            // from 1
-	before  error          // why the attempt before failed, if it did
+	before  error          // the error of the attempt before; nil before the first
 	pass    *Pass          // of the last attempt that was let through
 	resp    *http.Response // the last answer
 }
@@ -58,7 +58,7 @@ func (c *call) send(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// judge tells the breaker how an attempt ended.
+// judge reports the outcome of an attempt to the breaker.
 func (c *call) judge(ctx context.Context, resp *http.Response, err error) {
 	var late *deadline.RefusedError
 	if gaveUp(ctx, err) || errors.As(err, &late) {
@@ -68,9 +68,9 @@ func (c *call) judge(ctx context.Context, resp *http.Response, err error) {
 	c.pass.Answer(c.options.Outcome(resp, err))
 }
 
-// refused adds to a refusal what came before. Errors of the context are none,
-// and stay as they are. Either way nothing was sent, and what the budget granted
-// for it is given back.
+// refused adds the error of the attempt before to a refusal. An error of the context is
+// returned unchanged. In both cases nothing was sent, so a retry that the budget granted
+// is returned to it.
 func (c *call) refused(err error) error {
 	if o := c.options.Retry; c.attempt > 1 && o.Budget != nil {
 		o.Budget.Return()
@@ -82,7 +82,7 @@ func (c *call) refused(err error) error {
 	return err
 }
 
-// abandon lets go of all that an attempt holds, because something panics.
+// abandon releases everything that an attempt holds, when something panics.
 func (c *call) abandon() {
 	if c.pass != nil {
 		c.pass.Failure()

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// atEnd has a function called once, when the response has been read to its
-// end or closed, or at once where there is none. A nil function is not called.
+// atEnd calls end once, when the response has been read to its end or closed, or at once
+// if there is no body. end may be nil.
 func atEnd(resp *http.Response, err error, end func()) (*http.Response, error) {
 	if end == nil {
 		return resp, err
@@ -19,21 +19,21 @@ func atEnd(resp *http.Response, err error, end func()) (*http.Response, error) {
 	}
 	b := &body{ReadCloser: resp.Body, end: end}
 	resp.Body = b
-	if w, ok := b.ReadCloser.(io.Writer); ok { // a connection that changed its protocol
+	if w, ok := b.ReadCloser.(io.Writer); ok { // a connection that has changed its protocol
 		resp.Body = &tunnel{b, w}
 	}
 	return resp, nil
 }
 
-// hasBody reports whether there is something to read, or to close for its own
-// sake: many leave a body of nothing open, which harms nobody else.
+// hasBody reports whether there is a body to read or close. An empty body does not count:
+// many callers leave one open, which does no harm.
 func hasBody(resp *http.Response, err error) bool {
 	return err == nil && resp.Body != nil && resp.Body != http.NoBody
 }
 
-// untilOver has a function called when an answer has been read or closed, or
-// its context ends: with that its connection ends, too, unless it has changed
-// its protocol.
+// untilOver calls end when the response has been read or closed, or when its context
+// ends. The end of the context also ends the connection, unless the connection has
+// changed its protocol.
 func untilOver(ctx context.Context, resp *http.Response, err error, end func()) (*http.Response, error) {
 	if end == nil || !hasBody(resp, err) || resp.StatusCode == http.StatusSwitchingProtocols {
 		return atEnd(resp, err, end)

@@ -8,39 +8,37 @@ import (
 	"github.com/stintdev/stint/resilience/bulkhead"
 )
 
-// Limiter has a caller wait for its turn: it returns nil when that has come,
-// and an error when it will not come in time. A *stint.Limiter is one; with a
-// leaky bucket it shapes what is sent. It must be safe for use by many
-// goroutines at once.
+// Limiter makes a caller wait for its turn. Wait returns nil when the turn has come, and
+// an error if it will not come in time. A *stint.Limiter is a Limiter; with a leaky
+// bucket it shapes the traffic. A Limiter must be safe for concurrent use.
 type Limiter interface {
 	Wait(ctx context.Context, key string) error
 }
 
-// Parts are what every attempt passes on its way to one dependency, in this
-// order. Those that are nil are left out; the zero value lets everything pass.
-// Do not change it once it is in use.
+// Parts are the parts that every attempt to one dependency passes, in this order. Nil
+// parts are skipped; the zero value lets every attempt through. Do not change it once it
+// is in use.
 type Parts struct {
-	// Name is the dependency's, for errors and metrics. It should be one of a
-	// few, and not made of what a request says.
+	// Name is the name of the dependency, for errors and metrics. Use a small fixed set
+	// of names, not values taken from requests.
 	Name string
 
 	Bulkhead *bulkhead.Bulkhead
 	Breaker  *breaker.Breaker
 	Limiter  Limiter
 
-	// Observer is told what happens. Defaults to nobody.
+	// Observer receives the events of calls. Nil: no events.
 	Observer Observer
 }
 
-// Enter takes a place in the bulkhead, asks the breaker and waits for the
-// limiter. The key is the limiter's: whose turn it is. If all let the attempt
-// go ahead, end the Pass. Otherwise the error is a [*RefusedError], or the
-// context's where that has ended, and nothing is held.
+// Enter takes a place in the bulkhead, checks the breaker and waits for the limiter; key
+// is the limiter's key. If all of them let the attempt through, the caller must end the
+// Pass. Otherwise the error is a [*RefusedError], or the context's error if the context
+// has ended, and no place is held.
 //
-// The breaker is asked again after the wait, and times the attempt from
-// there: that others were first is not the dependency's doing. So an attempt
-// may have taken its turn and be refused even so, where the breaker opened
-// meanwhile.
+// The breaker is asked again after the wait and times the attempt from then on, because
+// the wait is not the dependency's fault. If the breaker opened during the wait, the
+// attempt is refused although it has used its turn.
 func (p *Parts) Enter(ctx context.Context, key string) (*Pass, error) {
 	pass := &Pass{}
 	entered := false
@@ -66,7 +64,7 @@ func (p *Parts) enter(ctx context.Context, key string, pass *Pass) error {
 	if err := p.turn(ctx, key); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil { // nothing would be sent, and the breaker would hold it against the dependency
+	if err := ctx.Err(); err != nil { // nothing would be sent, but the breaker would count a failure
 		return err
 	}
 	return p.begin(pass)
@@ -83,8 +81,8 @@ func (p *Parts) place(ctx context.Context, pass *Pass) (err error) {
 	return err
 }
 
-// expectRefusal spares an attempt the wait for its turn where the breaker
-// would refuse it after that.
+// expectRefusal refuses an attempt before the wait for its turn if the breaker would
+// refuse it afterwards.
 func (p *Parts) expectRefusal() error {
 	if p.Breaker == nil {
 		return nil
@@ -130,25 +128,25 @@ func (p *Parts) named(err error) error {
 	return err
 }
 
-// Pass is an attempt that was let through. Say how it ended, by Success,
-// Failure, Cancel or Answer, of which only the first counts, and then Leave. Before it
-// is said, a Pass is for one goroutine at a time.
+// Pass is an attempt that was let through. Report its outcome by Success, Failure, Cancel
+// or Answer, of which only the first call counts, and then call Leave. Until the outcome
+// is reported, a Pass must not be used by two goroutines at once.
 type Pass struct {
 	slot *bulkhead.Slot // nil without a bulkhead
 	call breaker.Call
 	told bool
 }
 
-// Success tells the breaker that the dependency answered as it should.
+// Success reports to the breaker that the dependency answered correctly.
 func (p *Pass) Success() { p.tell(breaker.Call.Success) }
 
-// Failure tells the breaker that it did not.
+// Failure reports to the breaker that the dependency failed.
 func (p *Pass) Failure() { p.tell(breaker.Call.Failure) }
 
-// Cancel tells the breaker that nobody will know: the caller gave up.
+// Cancel reports to the breaker that the outcome is unknown: the caller gave up.
 func (p *Pass) Cancel() { p.tell(breaker.Call.Cancel) }
 
-// Answer tells the breaker what the outcome was.
+// Answer reports the outcome to the breaker.
 func (p *Pass) Answer(o breaker.Outcome) {
 	p.tell(func(c breaker.Call) { c.End(o) })
 }
@@ -160,7 +158,7 @@ func (p *Pass) tell(how func(breaker.Call)) {
 	}
 }
 
-// end is Leave where there is a place to give back, else nil.
+// end returns Leave, or nil if there is no place to release.
 func (p *Pass) end() func() {
 	if p.slot == nil {
 		return nil
@@ -168,8 +166,8 @@ func (p *Pass) end() func() {
 	return p.Leave
 }
 
-// Leave gives the place back. Only the first call does. Where nobody said how
-// the attempt ended, it is Cancel too.
+// Leave releases the place; only the first call does. If no outcome was reported, it also
+// reports Cancel.
 func (p *Pass) Leave() {
 	p.Cancel()
 	if p.slot != nil {

@@ -13,7 +13,7 @@ type Part uint8
 const (
 	Bulkhead Part = iota // Err is a *bulkhead.RefusedError
 	Breaker              // Err is a *breaker.RefusedError
-	Limit                // Err is the limiter's
+	Limit                // Err is the limiter's error
 	Deadline             // Err is a *deadline.RefusedError
 	partCount
 )
@@ -26,20 +26,19 @@ func (p Part) String() string {
 	return [partCount]string{"bulkhead", "breaker", "limiter", "deadline"}[p]
 }
 
-// RefusedError says that a part refused an attempt, which therefore was not
-// sent. [errors.As] finds the part's own error in it.
+// RefusedError reports that a part refused an attempt, so that it was not sent.
+// [errors.As] finds the part's own error in it.
 type RefusedError struct {
 	Name string // the dependency
 	Part Part
-	Err  error // the part's own
+	Err  error // the part's own error
 
-	// Before is why the attempt before this one failed: its error, or a
-	// [*StatusError]. Nil where this was the first. [errors.Is] and
-	// [errors.As] do not look into it.
+	// Before is the error of the attempt before this one, or a [*StatusError]. It is nil
+	// for the first attempt. [errors.Is] and [errors.As] do not look into it.
 	Before error
 }
 
-// Error returns who refused, why, and what came before.
+// Error returns the name, the reason and the error of the attempt before.
 func (e *RefusedError) Error() string {
 	text := fmt.Sprintf("not sent: %v", e.Err)
 	if e.Name != "" {
@@ -54,17 +53,16 @@ func (e *RefusedError) Error() string {
 // Unwrap returns the part's own error.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// Timeout reports whether there was no time for the attempt.
+// Timeout reports whether the part refused for lack of time.
 func (e *RefusedError) Timeout() bool {
 	var timeout interface{ Timeout() bool }
 	return errors.As(e.Err, &timeout) && timeout.Timeout()
 }
 
-// Retryable is false, for a package retry around the client: it would ask what
-// has just said no.
+// Retryable returns false: a retry around the client would be refused again.
 func (e *RefusedError) Retryable() bool { return false }
 
-// StatusError is an answer that was given up for another attempt.
+// StatusError is the status of a response that was discarded for another attempt.
 type StatusError struct{ Status int }
 
 // Error returns the status: "503 Service Unavailable".

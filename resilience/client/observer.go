@@ -6,18 +6,18 @@ import (
 	"github.com/stintdev/stint/resilience/retry"
 )
 
-// Observer is told what happens to the calls of a client. Its method is called
-// by many goroutines at once, in the middle of calls, so it should be quick.
-// Package clientmetrics has one for Prometheus.
+// Observer receives the events of a client's calls. Observe is called by many goroutines
+// at once, in the middle of calls, so it must return quickly. Package clientmetrics has
+// an Observer for Prometheus.
 type Observer interface {
 	Observe(e Event)
 }
 
-// Event is one thing that happened.
+// Event is one event of a call.
 type Event struct {
 	Kind    Kind
 	Name    string // the dependency
-	Attempt int    // from 1; of Ended: how many there were
+	Attempt int    // counts from 1; of Ended: the number of attempts
 
 	Took   time.Duration // of Sent and Ended, to the answer's header
 	Result string        // of Sent and Ended: "1xx" to "5xx" (429 is "429") or "UNAVAILABLE", "error", "timeout", "canceled", "refused"
@@ -34,7 +34,7 @@ const (
 	Sent    Kind = iota // an attempt was sent, and answered or not
 	Refused             // a part refused an attempt
 	Decided             // an attempt failed, and a retry was decided on or against
-	Ended               // the call is over, but for its body
+	Ended               // the call has ended, except for its body
 )
 
 // String returns the kind in lower case: "sent".
@@ -52,7 +52,7 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Observe tells the Observer, if there is one, and whose name it is.
+// Observe passes an event to the Observer, if there is one, with the dependency's name.
 func (p *Parts) Observe(e Event) {
 	if p.Observer != nil {
 		e.Name = p.Name

@@ -16,41 +16,39 @@ import (
 type Options struct {
 	Parts
 
-	// Total is the time of a whole call: all attempts, the waits between them
-	// and the response's body, but not a connection that has changed its
-	// protocol. A context that ends earlier does so. Zero: as long as the
-	// context lets it.
+	// Total bounds the whole call: all attempts, the waits between them and the
+	// response's body, but not a connection that has changed its protocol. An earlier
+	// deadline of the context still applies. Zero: no bound.
 	Total time.Duration
 
-	// Retry repeats attempts by a policy of these options; its Budget bounds
-	// how many. Its Classify is not asked. Nil: no retries.
+	// Retry repeats attempts by a policy of these options; its Budget bounds the retries.
+	// Its Classify is not called. Nil: no retries.
 	Retry *retry.Options
 
-	// Deadline tells the server how much time is left. Its Base is not used.
-	// Nil: nobody is told.
+	// Deadline sends the time left to the server. Its Base is not used. Nil: the time is
+	// not sent.
 	Deadline *deadline.Transport
 
-	// Key says whose turn an attempt is, to the Limiter. Defaults to the host
-	// of the URL.
+	// Key returns the Limiter's key for an attempt. Defaults to the host of the URL.
 	Key func(*http.Request) string
 
-	// Repeatable and Classify are those of retry.Transport. Classify is not
-	// asked about attempts that were refused: those are not repeated.
+	// Repeatable and Classify are those of retry.Transport. Classify is not called for
+	// attempts that a part refused: those are not repeated.
 	Repeatable func(*http.Request) bool
 	Classify   func(resp *http.Response, err error, now time.Time) retry.Verdict
 
-	// Outcome says what an attempt tells the breaker of the dependency; one of
-	// the two is nil. It must leave the body unread. It is not asked where the
-	// caller gave up, or nothing was sent. Defaults to [Outcome].
+	// Outcome returns what an attempt tells the breaker about the dependency; either resp
+	// or err is nil. It must leave the body unread. It is not called if the caller gave
+	// up or nothing was sent. Defaults to [Outcome].
 	Outcome func(resp *http.Response, err error) breaker.Outcome
 
 	// Base sends the requests. Defaults to http.DefaultTransport.
 	Base http.RoundTripper
 }
 
-// Outcome is what an attempt says of a dependency. It failed by an error, a
-// status of 500 or more, or a number that is no status. A 429 is none: it is up
-// and says so. An attempt that was canceled says nothing.
+// Outcome returns what an attempt tells about a dependency. An error, a status of 500 or
+// more and an invalid status are failures. A 429 is not: the dependency works. A canceled
+// attempt is ignored.
 func Outcome(resp *http.Response, err error) breaker.Outcome {
 	if err == nil && (resp.StatusCode >= http.StatusInternalServerError || !valid(resp.StatusCode)) {
 		return breaker.Failure
@@ -73,7 +71,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// host is a request's, if it has a URL: what has none is for Base to refuse.
+// host returns the host of a request, or "" without a URL: Base refuses such a request.
 func host(r *http.Request) string {
 	if r.URL == nil {
 		return ""
@@ -81,8 +79,7 @@ func host(r *http.Request) string {
 	return r.URL.Host
 }
 
-// New returns a transport of these parts. The error names every option that
-// cannot be.
+// New returns a transport of these parts. The error lists every invalid option.
 func New(o Options) (*Transport, error) {
 	o.setDefaults()
 	t := &Transport{options: o, below: o.sender()}
@@ -104,7 +101,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// sender is Base, which says how much time is left if it should.
+// sender returns Base, wrapped by Deadline if that is set.
 func (o *Options) sender() http.RoundTripper {
 	if o.Deadline == nil {
 		return o.Base
@@ -114,10 +111,10 @@ func (o *Options) sender() http.RoundTripper {
 	return &told
 }
 
-// Policy returns a policy of these options that also tells the Observer of its
-// steps. It does not tell the Budget of requests: whoever sends them does, once
-// they are sent, or else what the parts refuse would earn retries. Who does
-// not send a retry returns it.
+// Policy returns a retry policy of these options that also passes its steps to the
+// Observer. It does not count requests in the Budget: the caller counts a request once it
+// is sent, because requests that a part refuses must not earn retries. A caller that does
+// not send a granted retry must return it to the Budget.
 func (p *Parts) Policy(o retry.Options) (*retry.Policy, error) {
 	observe := o.Observe
 	o.Observe = func(s retry.Step) {
@@ -132,7 +129,7 @@ func (p *Parts) Policy(o retry.Options) (*retry.Policy, error) {
 	return retry.New(o)
 }
 
-// silent is a budget that does not hear of requests.
+// silent is a budget that ignores Request.
 type silent struct{ retry.Budget }
 
 func (silent) Request() {}

@@ -34,17 +34,19 @@ func class(status int) string {
 	return strconv.Itoa(status/100) + "xx"
 }
 
-// valid reports whether a number is a status. Servers can send any, over HTTP/2
-// of any length; others are to be taken for a 5xx (RFC 9110, section 15).
+// valid reports whether a number is a valid status. Servers can send any number, and over
+// HTTP/2 one of any length. A client treats an invalid status as a 5xx (RFC 9110, section
+// 15).
 func valid(status int) bool { return status >= 100 && status < 600 }
 
-// gaveUp reports whether an attempt failed because its caller left.
+// gaveUp reports whether an attempt failed because its caller canceled it.
 func gaveUp(ctx context.Context, err error) bool {
 	return err != nil && errors.Is(ctx.Err(), context.Canceled)
 }
 
-// timedOut reports whether an attempt failed because it took too long. By
-// http.Client.Timeout it ends with another error, sometimes before its context.
+// timedOut reports whether an attempt failed because it took too long. With
+// http.Client.Timeout an attempt ends with another error, sometimes before its context
+// ends.
 func timedOut(ctx context.Context, err error) bool {
 	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
 		return true

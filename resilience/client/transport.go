@@ -9,13 +9,13 @@ import (
 	"github.com/stintdev/stint/resilience/retry"
 )
 
-// Transport is an [http.RoundTripper] of several parts. Make one with [New];
-// the zero value has none. It is safe for use by many goroutines at once.
+// Transport is an [http.RoundTripper] of several parts. Make one with [New]; the zero
+// value has no parts. It is safe for concurrent use.
 type Transport struct {
 	options Options
 	policy  *retry.Policy     // nil: no retries
-	below   http.RoundTripper // what an attempt is sent by
-	once    sync.Once         // completes the options of a zero transport
+	below   http.RoundTripper // sends each attempt
+	once    sync.Once         // sets the defaults of a zero transport
 }
 
 func (t *Transport) setDefaults() {
@@ -25,7 +25,7 @@ func (t *Transport) setDefaults() {
 	}
 }
 
-// RoundTrip makes one call, of as many attempts as it takes.
+// RoundTrip makes one call with its retries.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.once.Do(t.setDefaults)
 	start, c := time.Now(), &call{options: &t.options, below: t.below}
@@ -45,8 +45,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return atEnd(resp, err, cancel)
 }
 
-// bound returns a request that ends after Total, and what ends it earlier. It
-// is nil without a Total.
+// bound returns a request that ends after Total, and its cancel function, which is nil
+// without a Total.
 func (t *Transport) bound(req *http.Request) (*http.Request, context.CancelFunc) {
 	if t.options.Total == 0 {
 		return req, nil
@@ -55,7 +55,7 @@ func (t *Transport) bound(req *http.Request) (*http.Request, context.CancelFunc)
 	return req.WithContext(ctx), cancel
 }
 
-// repeating is a call with its retries.
+// repeating wraps a call with its retries.
 func (t *Transport) repeating(c *call) http.RoundTripper {
 	if t.policy == nil {
 		return c
@@ -64,7 +64,7 @@ func (t *Transport) repeating(c *call) http.RoundTripper {
 	return &retry.Transport{Base: c, Policy: t.policy, Repeatable: o.Repeatable, Classify: o.classify}
 }
 
-// CloseIdleConnections closes those of Base, if it can.
+// CloseIdleConnections closes the idle connections of Base, if Base supports it.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.options.Base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
