@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Verdict is what the end of an attempt means. The zero value: no retry.
+// Verdict says whether a failed attempt is worth a retry. The zero value: no retry.
 type Verdict struct {
 	Retry bool
-	After time.Duration // the least wait, to which the backoff is added, and chance up to a third of it
+	After time.Duration // the least wait; the backoff and a random part of up to a third of After are added
 }
 
-// Classify is the verdict on an error of any call: no retry for none, for
-// [context.Canceled] and for [Permanent], a retry after its time for [After],
-// none for an error that has a method Retryable which says false, as the
-// refusals of a breaker, a bulkhead and a deadline have, and a retry for
-// everything else. That an attempt ran out of a time of its
-// own is worth a retry; when the context of all attempts has ended, there is
-// none whatever the verdict.
+// Classify returns the verdict on an error of any call. There is no retry for nil, for
+// [context.Canceled], for [Permanent] and for an error whose method Retryable returns
+// false, such as the refusals of a breaker, a bulkhead and a deadline. There is a retry
+// after its wait for [After], and a retry for every other error.
+//
+// An attempt that exceeds a deadline of its own is worth a retry. If the context of the
+// whole call has ended, there is no retry, whatever the verdict.
 func Classify(err error) Verdict {
 	var permanent *permanentError
 	var after *afterError
@@ -31,14 +31,14 @@ func Classify(err error) Verdict {
 	return Verdict{Retry: !refusal(err)}
 }
 
-// refusal reports whether an error says of itself that a retry is in vain.
+// refusal reports whether an error has a method Retryable that returns false.
 func refusal(err error) bool {
 	var r interface{ Retryable() bool }
 	return errors.As(err, &r) && !r.Retryable()
 }
 
-// Permanent marks an error that no retry mends. Its text stays, and
-// [errors.Is] and [errors.As] see through it. Of nil it is nil.
+// Permanent marks an error that no retry can cure. Its text stays the same, and
+// [errors.Is] and [errors.As] see through it. Permanent(nil) is nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -50,9 +50,9 @@ type permanentError struct{ error }
 
 func (e *permanentError) Unwrap() error { return e.error }
 
-// After marks an error that asks for a wait of at least that long before the
-// retry. Its text stays, and [errors.Is] and [errors.As] see through it. Of
-// nil it is nil.
+// After marks an error that asks for a wait of at least that long before the retry. Its
+// text stays the same, and [errors.Is] and [errors.As] see through it. After(nil, wait)
+// is nil.
 func After(err error, wait time.Duration) error {
 	if err == nil {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Do calls f until it succeeds or the policy stops, and returns what the last
-// call returned, its error unchanged: also when the context ends during a
-// wait. The first call is made whatever the context.
+// Do calls f until it succeeds or the policy stops. It returns the unchanged result of
+// the last call, also when the context ends during a wait. It makes the first call even
+// if the context has ended.
 func Do[T any](ctx context.Context, p *Policy, f func(context.Context) (T, error)) (T, error) {
 	r := p.begin(ctx)
 	for {
@@ -48,8 +48,8 @@ func (r *run) again(v Verdict, s Step) bool {
 	return ok && r.sleep(wait)
 }
 
-// decide reports whether there is to be another attempt, after which wait. The
-// step says what is known of the one that failed.
+// decide reports whether to make another attempt, and the wait before it. s describes the
+// attempt that failed.
 func (r *run) decide(v Verdict, s Step) (wait time.Duration, ok bool) {
 	r.attempt++
 	s.Attempt = r.attempt
@@ -62,7 +62,7 @@ func (r *run) decide(v Verdict, s Step) (wait time.Duration, ok bool) {
 	return s.Wait, s.Stop == Continue
 }
 
-// stop is the reason to stop that can be known without a wait.
+// stop returns the reason to stop that is known before the wait is drawn, or Continue.
 func (r *run) stop(v Verdict) Stop {
 	switch o := &r.policy.options; {
 	case !v.Retry:
@@ -77,9 +77,8 @@ func (r *run) stop(v Verdict) Stop {
 	return Continue
 }
 
-// schedule draws the wait. The budget is asked last, so that it gives no retry
-// to who cannot use it, and before the wait, so that who gets none need not
-// wait.
+// schedule draws the wait. It asks the budget last, so that no retry is granted that
+// cannot be used, and before the wait, so that a refused caller does not wait.
 func (r *run) schedule(v Verdict, s *Step) {
 	r.last = r.policy.backoff.Wait(r.attempt-1, r.last, r.policy.random)
 	wait := sum(r.last, r.spread(v.After))
@@ -93,8 +92,9 @@ func (r *run) schedule(v Verdict, s *Step) {
 	}
 }
 
-// spread adds up to a third to the wait that a server asks for, by chance: it may
-// have asked many to come back at one moment. Without jitter nothing is drawn.
+// spread adds a random part, up to a third, to the wait that a server asks for, because
+// the server may have asked many clients to return at the same time. With Jitter None it
+// adds nothing.
 func (r *run) spread(hint time.Duration) time.Duration {
 	if r.policy.options.Jitter == None || hint < hintSpread {
 		return hint
@@ -102,7 +102,7 @@ func (r *run) spread(hint time.Duration) time.Duration {
 	return sum(hint, time.Duration(r.policy.random(int64(hint/hintSpread))))
 }
 
-// hintSpread is the part of a hint that chance may add.
+// hintSpread is the divisor of a hint that gives the greatest random addition.
 const hintSpread = 3
 
 // tooLate reports whether an attempt after this wait would begin with no time
@@ -116,8 +116,9 @@ func (r *run) tooLate(wait time.Duration) bool {
 	return ok && wait >= end.Sub(now)
 }
 
-// sleep reports whether the wait went by before the context ended: a timer may
-// be late. If not, the retry is not sent.
+// sleep waits, and reports whether the wait ended before the context. It checks the
+// context again because a timer may be late. If the context ended, the retry is returned
+// to the budget.
 func (r *run) sleep(wait time.Duration) bool {
 	err := r.policy.options.Clock.Sleep(r.ctx, wait)
 	if err != nil || r.ctx.Err() != nil {
@@ -133,7 +134,8 @@ func (r *run) refund() {
 	}
 }
 
-// sum adds two times of which neither is below 0, as far as there are numbers.
+// sum adds two durations, taking those below 0 as 0. If the sum overflows it is the
+// greatest Duration.
 func sum(a, b time.Duration) time.Duration {
 	a, b = max(0, a), max(0, b)
 	if a > math.MaxInt64-b {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// An answer after which there is to be another attempt is read so far, for so
-// long: that frees its connection before the wait.
+// Before a retry, up to keepBytes of the response are read, for up to keepTime, so that
+// its connection is free during the wait.
 const (
 	keepBytes = 16 << 10
 	keepTime  = 50 * time.Millisecond
@@ -17,8 +17,8 @@ const (
 
 var errCut = errors.New("retry: the rest of the answer was given up for another attempt, which was not sent")
 
-// keep closes a response, and keeps of its body what it could read, for who
-// gets it when there is no other attempt after all.
+// keep closes a response and keeps the part of its body that it could read, for the
+// caller that gets the response if the retry is not sent.
 func keep(resp *http.Response) {
 	if resp == nil || resp.Body == nil {
 		return
@@ -31,7 +31,7 @@ func keep(resp *http.Response) {
 	resp.Body = &kept{read: bytes.NewReader(read), end: endOf(len(read), err, inTime)}
 }
 
-// endOf is how an answer ends of which so much was kept.
+// endOf returns the error at the end of a kept body.
 func endOf(read int, err error, inTime bool) error {
 	switch {
 	case read > keepBytes:

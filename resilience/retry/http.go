@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// ClassifyHTTP is the verdict on a round trip: a retry for 408, 429, 500, 502,
-// 503 and 504, after the wait that [Hint] reads, unless that forbids it, and
-// for what [NetworkError] says is one. No other status is worth a retry, no
-// other 4xx above all.
+// ClassifyHTTP returns the verdict on a round trip. Statuses 408, 429, 500, 502, 503 and
+// 504 are retried after the wait that [Hint] returns, unless the server forbids the
+// retry. Errors are retried if [NetworkError] reports true. No other status is retried.
 func ClassifyHTTP(resp *http.Response, err error, now time.Time) Verdict {
 	if err != nil {
 		return Verdict{Retry: NetworkError(err)}
@@ -38,12 +37,11 @@ func RetryableStatus(status int) bool {
 	return false
 }
 
-// NetworkError reports whether an error of a round trip came from the network
-// on the way, so that the next may succeed: not connected, broken off, timed
-// out. A name that does not exist, an address that cannot be and a handshake
-// that either side of TLS refuses are none: they stay as they are. Nor is what
-// has a method Retryable that says false. Of an error of http.Client, the one
-// in it counts.
+// NetworkError reports whether an error of a round trip came from the network, so that
+// the next attempt may succeed: connection refused, broken off or timed out. It reports
+// false for permanent errors: a name that does not exist, an invalid address, a TLS
+// handshake that either side refuses, and an error whose method Retryable returns false.
+// It looks at the error inside an error of http.Client.
 func NetworkError(err error) bool {
 	if client, ok := errors.AsType[*url.Error](err); ok && !refusal(err) {
 		err = client.Err
@@ -62,15 +60,15 @@ func NetworkError(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || brokenOff(err)
 }
 
-// refusedByTLS reports whether the other side ended a handshake by an alert.
-// What this side does not trust is no error of net at all.
+// refusedByTLS reports whether the other side ended a handshake with an alert. If this
+// side does not trust the other, the error is not of package net.
 func refusedByTLS(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "remote error"
 }
 
-// brokenOff reports whether net/http says in words alone, as it does for
-// HTTP/2, that a connection or stream has ended.
+// brokenOff reports whether the error's text says that a connection or stream has ended.
+// For HTTP/2, net/http reports this only in the text.
 func brokenOff(err error) bool {
 	text := err.Error()
 	return slices.ContainsFunc([]string{"http2: ", "stream error: ", "connection error: ", "http: server closed idle connection"}, func(begin string) bool {
@@ -78,9 +76,8 @@ func brokenOff(err error) bool {
 	})
 }
 
-// Repeatable reports whether sending a request twice does no more than sending
-// it once: its method is idempotent (RFC 9110, section 9.2.2), or it has an
-// Idempotency-Key or X-Idempotency-Key.
+// Repeatable reports whether a request is safe to send twice: its method is idempotent
+// (RFC 9110, section 9.2.2), or it has an Idempotency-Key or X-Idempotency-Key.
 func Repeatable(req *http.Request) bool {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
@@ -89,8 +86,8 @@ func Repeatable(req *http.Request) bool {
 	return hasKey(req.Header, "Idempotency-Key") || hasKey(req.Header, "X-Idempotency-Key")
 }
 
-// hasKey reports whether a header names a key. An empty list of values stands
-// for one that is not sent, as net/http has it.
+// hasKey reports whether a header has a key. An empty list of values means, as in
+// net/http, that the header is not sent but the request is idempotent.
 func hasKey(h http.Header, name string) bool {
 	values, ok := h[name]
 	return ok && (len(values) == 0 || values[0] != "")

@@ -9,11 +9,10 @@ import (
 	"time"
 )
 
-// Options says how often to retry, and when. The zero value tries three times
-// in all, with full jitter of 100 ms, then 200 ms.
+// Options configures a [Policy]. The zero value makes three attempts in all, with full
+// jitter of 100 ms, then 200 ms.
 type Options struct {
-	// Attempts is how often to try in all, the first time included. Defaults
-	// to 3.
+	// Attempts is the number of attempts, the first included. Defaults to 3.
 	Attempts int
 
 	// Base is the first wait before jitter; each is twice the one before.
@@ -27,40 +26,40 @@ type Options struct {
 	// Jitter draws each wait by chance. Defaults to Full.
 	Jitter Jitter
 
-	// TotalTime is how long after the first attempt's beginning the last one
-	// may begin. Zero: as long as the context lets it.
+	// TotalTime bounds the time from the beginning of the first attempt to the beginning
+	// of the last. Zero: no bound but the context's.
 	TotalTime time.Duration
 
-	// MaxHint is the longest wait asked for by a server that is waited for at
-	// all; for a longer one there is no retry. It keeps a server from putting
-	// its clients to sleep for a day. Defaults to a minute.
+	// MaxHint is the longest wait that a server may ask for. If a server asks for more,
+	// there is no retry, so that a server cannot put its clients to sleep for a day.
+	// Defaults to a minute.
 	MaxHint time.Duration
 
-	// Budget bounds the retries of all who share it. Defaults to none.
+	// Budget bounds the retries of all callers that share it. Nil: no bound.
 	Budget Budget
 
 	// Classify says what an error means, for Do. Defaults to [Classify].
 	Classify func(error) Verdict
 
-	// Observe is told what follows from every attempt that failed, before
-	// the wait. It may be called by many goroutines at once.
+	// Observe is called with the decision after every failed attempt, before the wait. It
+	// may be called by many goroutines at once.
 	Observe func(Step)
 
-	// Source is where chance comes from: rand.NewPCG(seed1, seed2) makes a
-	// run that can be repeated. Only this policy may use it. Defaults to the
-	// generator of math/rand/v2, seeded by the system.
+	// Source is the source of randomness; rand.NewPCG(seed1, seed2) makes a run
+	// repeatable. Only this policy may use it. Defaults to the generator of math/rand/v2,
+	// seeded by the system.
 	Source rand.Source
 
-	// Clock is the time to wait by. Defaults to the system's.
+	// Clock tells the time and sleeps. Defaults to the system's clock.
 	Clock Clock
 }
 
-// Budget grants retries; a *budget.Budget of package resilience/retrybudget is one.
-// It must be safe for use by many goroutines at once.
+// Budget grants retries; *retrybudget.Budget implements it. It must be safe for
+// concurrent use.
 type Budget interface {
 	Request()    // counts a first attempt
 	Retry() bool // takes a retry, and reports whether there was one
-	Return()     // gives back a retry that was not sent
+	Return()     // returns a granted retry that was not sent
 }
 
 // Clock tells the time and waits. Its times are compared with the deadlines of
@@ -79,19 +78,19 @@ const (
 	defaultMaxHint  = time.Minute
 )
 
-// Policy decides about retries. Make one with [New] and use it for many calls;
-// the zero value is one of the zero Options. It is safe for use by many goroutines at once.
+// Policy decides about retries. Make one with [New] and use it for many calls; the zero
+// value behaves like New(Options{}). It is safe for concurrent use.
 type Policy struct {
 	options Options
 	backoff Backoff
 
-	once sync.Once // completes a zero policy
+	once sync.Once // sets the defaults of a zero policy
 
 	mu  sync.Mutex
 	rng *rand.Rand // guarded by mu; nil: the global generator
 }
 
-// New returns a policy. The error names every option that cannot be.
+// New returns a policy. The error lists every invalid option.
 func New(o Options) (*Policy, error) {
 	o.setDefaults()
 	if err := o.check(); err != nil {
@@ -105,7 +104,7 @@ func New(o Options) (*Policy, error) {
 	return p, nil
 }
 
-// setDefaults fills in what the options leave zero, which of a zero policy is all.
+// setDefaults sets the default of every option that is zero.
 func (p *Policy) setDefaults() {
 	o := &p.options
 	o.setDefaults()
@@ -149,7 +148,7 @@ func unless(right bool, format string, args ...any) error {
 	return fmt.Errorf("retry: "+format, args...)
 }
 
-// random is rand.Int64N of the policy's source.
+// random is rand.Int64N with the policy's source.
 func (p *Policy) random(n int64) int64 {
 	if p.rng == nil {
 		return rand.Int64N(n)
