@@ -7,23 +7,21 @@ import (
 	"time"
 )
 
-// Bulkhead holds the places of one dependency. Make one with [New]: the
-// zero value has none, and refuses. It is safe for use by many goroutines at
-// once.
+// Bulkhead holds the places of one dependency. Make one with [New]; the zero value has no
+// places and refuses every call. It is safe for concurrent use.
 type Bulkhead struct {
 	options Options
 	name    string
-	set     *Set // nil outside of one
+	set     *Set // nil if the bulkhead is not in a set
 
 	mu    sync.Mutex
-	usage Usage // guarded by mu, as all below; Limit and Waiting are filled in when asked
+	usage Usage // guarded by mu, as all below; Limit and Waiting are set by Usage
 	queue queue
 
 	users int // callers that hold or want a place; guarded by the set's lock
 }
 
-// New returns a bulkhead with all its places free. The error names every
-// option that cannot be.
+// New returns a bulkhead with all its places free. The error lists every invalid option.
 func New(o Options) (*Bulkhead, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -31,14 +29,14 @@ func New(o Options) (*Bulkhead, error) {
 	return &Bulkhead{options: o}, nil
 }
 
-// Slot is one place that a caller holds until it releases it.
+// Slot is a place that a caller holds until it releases it.
 type Slot struct {
 	bulkhead *Bulkhead
 	released atomic.Bool
 }
 
-// Release gives the place to the caller that waits longest, or frees it. Only
-// the first call does. The zero Slot holds none.
+// Release passes the place to the caller that has waited longest, or frees it. Only the
+// first call has an effect. The zero Slot holds no place.
 func (s *Slot) Release() {
 	if s.bulkhead != nil && !s.released.Swap(true) {
 		s.bulkhead.release()
@@ -46,9 +44,9 @@ func (s *Slot) Release() {
 	}
 }
 
-// Acquire takes a place, waiting for one if it must and may. The error is a
-// [*RefusedError], or the context's: then no place is held, also where one
-// came free in that moment.
+// Acquire takes a place, and waits for one if necessary and allowed. The error is a
+// [*RefusedError], or the context's error. With an error no place is held, even if one
+// was granted at the moment when the context ended.
 func (b *Bulkhead) Acquire(ctx context.Context) (*Slot, error) {
 	if ctx.Err() != nil {
 		return nil, b.gaveUp(ctx)
@@ -63,7 +61,7 @@ func (b *Bulkhead) Acquire(ctx context.Context) (*Slot, error) {
 	return &Slot{bulkhead: b}, nil
 }
 
-// TryAcquire takes a place if one is free and nobody waits.
+// TryAcquire takes a place if one is free, without waiting.
 func (b *Bulkhead) TryAcquire() (*Slot, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,7 +83,7 @@ func (b *Bulkhead) Do(ctx context.Context, f func(context.Context) error) error 
 	return f(ctx)
 }
 
-// enter takes a place or, if there is none, a place in the queue.
+// enter takes a free place or, if there is none, joins the queue.
 func (b *Bulkhead) enter() (*waiter, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,8 +100,8 @@ func (b *Bulkhead) enter() (*waiter, error) {
 	return w, nil
 }
 
-// takeLocked takes a free place. While one is free, nobody waits: release
-// hands places on before it frees them.
+// takeLocked takes a free place. While one is free nobody waits: release passes a place
+// to a waiter before it frees it.
 func (b *Bulkhead) takeLocked() bool {
 	if b.usage.InUse >= b.options.Limit {
 		return false
@@ -114,8 +112,8 @@ func (b *Bulkhead) takeLocked() bool {
 	return true
 }
 
-// wait waits for a place to be granted. It returns without one in no other
-// state than out of the queue.
+// wait waits for a place to be granted. If it returns an error, the waiter is out of the
+// queue and holds no place.
 func (b *Bulkhead) wait(ctx context.Context, w *waiter) error {
 	start := time.Now()
 	over, stop := b.patience()
@@ -129,7 +127,7 @@ func (b *Bulkhead) wait(ctx context.Context, w *waiter) error {
 	case <-ctx.Done():
 	}
 	if ctx.Err() == nil {
-		b.countAdmitted() // if only in the moment in which it was over
+		b.countAdmitted() // the place may have been granted just as MaxWait ended
 		return nil
 	}
 	if !b.leave(w) {
@@ -138,7 +136,8 @@ func (b *Bulkhead) wait(ctx context.Context, w *waiter) error {
 	return b.gaveUp(ctx)
 }
 
-// patience returns what says that a caller has waited for long enough.
+// patience returns a channel that receives when MaxWait is over, and a function that
+// stops its timer.
 func (b *Bulkhead) patience() (over <-chan time.Time, stop func()) {
 	if b.options.MaxWait == 0 {
 		return nil, func() {}
@@ -147,8 +146,8 @@ func (b *Bulkhead) patience() (over <-chan time.Time, stop func()) {
 	return t.C, func() { t.Stop() }
 }
 
-// leave takes a waiter out of the queue, and reports whether it was there: if
-// not, it was granted a place.
+// leave removes a waiter from the queue and reports whether it was there. If not, it has
+// been granted a place.
 func (b *Bulkhead) leave(w *waiter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,13 +1,16 @@
-// Package bulkhead bounds how many calls to one dependency run at once, so
-// that one which hangs takes its own places, not those of everyone.
+// Package bulkhead bounds how many calls to one dependency run at once, so that a
+// dependency which hangs uses up its own places and not those of others.
 //
-// Use one [Bulkhead] for each thing that can hang, or a [Set] where they have
-// names. Hand the call to [Bulkhead.Do], or take a place by
-// [Bulkhead.Acquire] and release it yourself. Who finds no place waits in a
-// queue of bounded length, for a bounded time.
+// Use one [Bulkhead] for each dependency that can hang, or a [Set] for dependencies with
+// names. Pass the call to [Bulkhead.Do], or take a place with [Bulkhead.Acquire] and
+// release it yourself. A caller that finds no free place waits in a queue of bounded
+// length, for a bounded time.
 //
-// It promises that no more calls than Limit hold a place, that who waits gets
-// a place in the order of asking, that no place is lost when a caller gives
-// up, panics or releases twice, and that who finds the queue full is refused at
-// once. It has no goroutine of its own.
+// It promises:
+//   - At most Limit calls hold a place.
+//   - Waiting callers get places in the order in which they came.
+//   - No place is lost when a caller gives up, panics or releases twice.
+//   - A caller that finds the queue full is refused at once.
+//
+// It has no goroutine of its own.
 package bulkhead
