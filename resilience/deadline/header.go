@@ -11,17 +11,17 @@ import (
 // DefaultHeader carries the time left in whole milliseconds: "850".
 const DefaultHeader = "X-Deadline-Ms"
 
-// Two headers of others that are understood, too.
+// Two headers of other systems that are also read.
 const (
 	grpcHeader  = "Grpc-Timeout"                   // gRPC over HTTP/2
 	envoyHeader = "X-Envoy-Expected-Rq-Timeout-Ms" // in whole milliseconds
 )
 
-// Left is the time that a request has left by its headers: the least of what
-// the named one, grpc-timeout and x-envoy-expected-rq-timeout-ms say. It is 0
-// where that is over, also by a number below 0 in the named one. Values that
-// cannot be read say nothing; when none can, ok is false. A name of "" is
-// [DefaultHeader]; the other two may be named, and are read as what they are.
+// Left returns the time that a request has left by its headers: the least value of the
+// named header, grpc-timeout and x-envoy-expected-rq-timeout-ms. It returns 0 if the time
+// is over, which a number below 0 in the named header also says. Invalid values are
+// ignored; without a valid value ok is false. A name of "" means [DefaultHeader]. The
+// other two headers may also be named, and keep their own format.
 func Left(h http.Header, name string) (left time.Duration, ok bool) {
 	for _, name := range []string{orDefault(name), grpcHeader, envoyHeader} {
 		if d, said := least(h, name); said && (!ok || d < left) {
@@ -31,7 +31,7 @@ func Left(h http.Header, name string) (left time.Duration, ok bool) {
 	return left, ok
 }
 
-// least is the least of what a header's values say.
+// least returns the least valid value of a header.
 func least(h http.Header, name string) (left time.Duration, ok bool) {
 	read := reader(name)
 	for _, value := range h.Values(name) {
@@ -59,8 +59,8 @@ func orDefault(name string) string {
 	return name
 }
 
-// Milliseconds reads a whole number of milliseconds. One below 0 is 0, one too
-// great for a time the greatest there is.
+// Milliseconds parses a whole number of milliseconds. A number below 0 is 0; a number too
+// great for a Duration is the greatest Duration.
 func Milliseconds(value string) (time.Duration, bool) {
 	digits, below := strings.CutPrefix(strings.TrimSpace(value), "-")
 	if !isDigits(digits) {
@@ -72,14 +72,14 @@ func Milliseconds(value string) (time.Duration, bool) {
 	return times(digits, time.Millisecond), true
 }
 
-// envoyTimeout is Milliseconds, of which Envoy takes 0 for no deadline.
+// envoyTimeout is Milliseconds, except that 0 means no deadline, as in Envoy.
 func envoyTimeout(value string) (time.Duration, bool) {
 	d, ok := Milliseconds(value)
 	return d, ok && d > 0
 }
 
-// GRPCTimeout reads grpc-timeout: one to eight digits and a unit, H, M, S, m
-// (milliseconds), u or n. Hours too many for a time are the greatest there is.
+// GRPCTimeout parses grpc-timeout: one to eight digits and a unit, H, M, S, m
+// (milliseconds), u or n. A value too great for a Duration is the greatest Duration.
 func GRPCTimeout(value string) (time.Duration, bool) {
 	if len(value) < 2 || len(value) > 9 {
 		return 0, false
@@ -111,7 +111,8 @@ func grpcUnit(letter byte) time.Duration {
 
 func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// times is a number in digits times a unit, or the greatest time there is.
+// times multiplies a decimal number by a unit. If the product overflows it is the
+// greatest Duration.
 func times(digits string, unit time.Duration) time.Duration {
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n > math.MaxInt64/int64(unit) {
@@ -120,10 +121,9 @@ func times(digits string, unit time.Duration) time.Duration {
 	return time.Duration(n) * unit
 }
 
-// Set writes the time left into the named header, rounded down. Where the
-// headers already have grpc-timeout or Envoy's, as of a request that is passed
-// on, it brings those down to no more, but Envoy's to 1 at least: 0 would be no
-// deadline.
+// Set writes the time left into the named header, rounded down. If the headers already
+// have grpc-timeout or Envoy's header, as in a request that is passed on, Set lowers
+// those to the time left, but Envoy's at least to 1, because there 0 means no deadline.
 func Set(h http.Header, name string, left time.Duration) {
 	left = max(0, left)
 	write(h, orDefault(name), left)
@@ -145,7 +145,7 @@ func write(h http.Header, name string, left time.Duration) {
 	h.Set(name, value)
 }
 
-// formatGRPC is the greatest value of grpc-timeout that is no more.
+// formatGRPC returns the greatest value of grpc-timeout that does not exceed d.
 func formatGRPC(d time.Duration) string {
 	const most = 99_999_999 // eight digits
 	for _, letter := range []byte("numSM") {

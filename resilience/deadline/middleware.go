@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Middleware gives the requests to a server their deadlines. The zero value
-// takes what callers say, and bounds nothing else.
+// Middleware applies deadlines to the requests of a server. The zero value applies the
+// deadlines that callers send, and no other.
 type Middleware struct {
-	// Header is where callers say how many milliseconds they have left.
+	// Header is the header in which callers send their time left, in milliseconds.
 	// Defaults to DefaultHeader.
 	Header string
 
-	// Default is the time of a request that says nothing. Zero: any.
+	// Default is the time of a request without a deadline. Zero: no bound.
 	Default time.Duration
 
-	// Max is the most time that a request gets, whatever it says. Zero: any.
+	// Max bounds the time of every request, whatever its caller sends. Zero: no bound.
 	Max time.Duration
 
-	// Expired answers requests whose time is over before anything was
-	// answered. Defaults to 504 with a body that says so.
+	// Expired answers requests whose time is over before the response began. Defaults to
+	// 504 with a body that says so.
 	Expired http.Handler
 }
 
@@ -46,7 +46,7 @@ func (m Middleware) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// left is how much time a request gets.
+// left returns how much time a request gets.
 func (m *Middleware) left(h http.Header) (left time.Duration, ok bool) {
 	left, ok = Left(h, m.Header)
 	if !ok && m.Default > 0 {
@@ -58,10 +58,10 @@ func (m *Middleware) left(h http.Header) (left time.Duration, ok bool) {
 	return left, ok
 }
 
-// grace is how much longer than the context reads go on, and writes than reads:
-// the context ends first, and there is time for an answer that the handler had,
-// also where it was stuck in a read. Over HTTP/2 the deadline of writes ends the
-// whole stream, whether anything is written or not.
+// grace is how much later than the context reads end, and writes than reads. The context
+// ends first, so that a handler has time to send its response, even one that was blocked
+// in a read. Over HTTP/2 the deadline of writes ends the whole stream, whether or not
+// anything is written.
 const grace = 20 * time.Millisecond
 
 func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request, left time.Duration) {
@@ -79,9 +79,9 @@ func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Req
 	}
 }
 
-// bound ends reads and writes soon after the context. Where the server's own
-// timeouts end them earlier, those stay: no caller can lengthen them. The
-// errors of conn say that its writer knows no deadlines.
+// bound ends reads and writes soon after the context. It keeps the server's own timeouts
+// where they are earlier, so that no caller can lengthen them. It ignores the errors of
+// conn, which mean that the writer does not support deadlines.
 func bound(conn *http.ResponseController, r *http.Request, end time.Time) {
 	read, write := serverTimeouts(r.Context())
 	if r.ContentLength != 0 && sooner(end, read) {
@@ -99,13 +99,13 @@ func serverTimeouts(ctx context.Context) (read, write time.Duration) {
 	return read, write
 }
 
-// sooner reports whether a deadline comes before one of the server's, which
-// began a moment ago.
+// sooner reports whether a deadline comes before a timeout of the server, which began a
+// moment ago.
 func sooner(end time.Time, timeout time.Duration) bool {
 	return timeout <= 0 || time.Until(end) < timeout-2*grace
 }
 
-// forget drops what a handler said of an answer that it did not give.
+// forget removes the headers of a response that the handler did not send.
 func forget(h http.Header) {
 	for _, name := range []string{"Content-Length", "Content-Type", "Content-Encoding", "Content-Range", "Etag", "Last-Modified", "Cache-Control"} {
 		h.Del(name)

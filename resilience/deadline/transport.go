@@ -8,25 +8,26 @@ import (
 	"time"
 )
 
-// Transport is an [http.RoundTripper] that tells the server how much time is
-// left. The zero value tells the time until the context's deadline, or the less
-// that a request which is passed on already says. Put it below whatever repeats
-// requests, so that each attempt is told what is left by then. It is safe for
-// use by many goroutines at once; do not change it then.
+// Transport is an [http.RoundTripper] that sends the time left to the server. The zero
+// value sends the time until the context's deadline, or the time in the request's headers
+// if that is less, as in a request that is passed on. Put it below the transport that
+// retries, so that each attempt carries the time left by then. It is safe for concurrent
+// use; do not change it once it is in use.
 type Transport struct {
 	// Base sends the requests. Defaults to http.DefaultTransport.
 	Base http.RoundTripper
 
-	// Header is where the time is told. Defaults to DefaultHeader.
+	// Header is the header that carries the time. Defaults to DefaultHeader.
 	Header string
 
-	// Total is the time of a request whose context has no deadline, from here
-	// to the end of the response's body: of each attempt, below what repeats
-	// requests. Zero: any, and nothing is told.
+	// Total is the time of a request whose context has no deadline, from RoundTrip to the
+	// end of the response's body. Below a transport that retries, it is the time of each
+	// attempt. Zero: no bound, and no time is sent.
 	Total time.Duration
 
-	// Reserve is taken off what is told: the time to connect and to send, for
-	// the answer to come back, and to make something of it. Zero: none.
+	// Reserve is subtracted from the time that is sent. It accounts for the time to
+	// connect, to send, to receive the response and to process it. Zero: nothing is
+	// subtracted.
 	Reserve time.Duration
 }
 
@@ -52,8 +53,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return withEnd(resp, err, cancel)
 }
 
-// left is what is told: the time to the end, no more than the request says
-// already, as one does that is passed on for another caller.
+// left returns the time to send: the time until end, or the time in the request's headers
+// if that is less, minus Reserve.
 func (t *Transport) left(h http.Header, end time.Time) time.Duration {
 	left := time.Until(end)
 	if said, ok := Left(h, t.Header); ok {
@@ -62,7 +63,7 @@ func (t *Transport) left(h http.Header, end time.Time) time.Duration {
 	return left - max(0, t.Reserve)
 }
 
-// CloseIdleConnections closes those of Base, if it can.
+// CloseIdleConnections closes the idle connections of Base, if Base supports it.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
@@ -76,8 +77,8 @@ func (t *Transport) base() http.RoundTripper {
 	return http.DefaultTransport
 }
 
-// bound gives a context the deadline of Total if it has none. The cancel is
-// nil if it has.
+// bound gives a context without a deadline the deadline of Total. cancel is nil if the
+// context is unchanged.
 func (t *Transport) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok || t.Total <= 0 {
 		return ctx, nil
@@ -95,9 +96,8 @@ func refuse(req *http.Request, cancel context.CancelFunc, left time.Duration) er
 	return &RefusedError{Left: max(0, left)}
 }
 
-// RefusedError says that a request was not sent, because there was no time
-// left for it. It is a timeout to net/http, and a [context.DeadlineExceeded]
-// to [errors.Is].
+// RefusedError reports that a request was not sent because no time was left. It is a
+// timeout to net/http, and a [context.DeadlineExceeded] to [errors.Is].
 type RefusedError struct {
 	Left time.Duration // less than a millisecond
 }
@@ -107,17 +107,17 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("deadline: nothing was sent with %v left; give the call more time, or a smaller Reserve", e.Left)
 }
 
-// Timeout is true.
+// Timeout returns true.
 func (e *RefusedError) Timeout() bool { return true }
 
-// Retryable is false, for package retry: there will be no more time.
+// Retryable returns false: a retry would have no more time.
 func (e *RefusedError) Retryable() bool { return false }
 
 // Unwrap returns [context.DeadlineExceeded].
 func (e *RefusedError) Unwrap() error { return context.DeadlineExceeded }
 
-// withEnd lets go of a context when the response has been read. A connection
-// that now speaks another protocol keeps it until its deadline.
+// withEnd cancels a context when the response's body is closed. A connection that has
+// changed its protocol keeps the context until its deadline.
 func withEnd(resp *http.Response, err error, cancel context.CancelFunc) (*http.Response, error) {
 	switch {
 	case cancel == nil:

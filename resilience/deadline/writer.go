@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// writer knows whether an answer has begun. It is all that the server's writer
-// is, to those who ask for it by type and by http.ResponseController.
+// writer records whether the response has begun. It implements http.Flusher,
+// http.Hijacker and io.ReaderFrom, and Unwrap for http.ResponseController.
 type writer struct {
 	http.ResponseWriter
 	begun bool
@@ -32,7 +32,7 @@ func (w *writer) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
-// Flush is for who does not know of [http.ResponseController].
+// Flush serves callers that do not use [http.ResponseController].
 func (w *writer) Flush() { _ = w.FlushError() }
 
 func (w *writer) FlushError() error {
