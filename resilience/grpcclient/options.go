@@ -21,36 +21,35 @@ import (
 type Options struct {
 	client.Parts
 
-	// Total is the time of a unary call: all attempts and the waits between
-	// them. A context that ends earlier does so. Zero: as long as the context
-	// lets it.
+	// Total bounds a unary call: all attempts and the waits between them. An earlier
+	// deadline of the context still applies. Zero: no bound.
 	Total time.Duration
 
-	// Retry repeats unary calls by a policy of these options; its Budget
-	// bounds how many. Its Classify is not asked. Nil: no retries.
+	// Retry repeats unary calls by a policy of these options; its Budget bounds the
+	// retries. Its Classify is not called. Nil: no retries.
 	Retry *retry.Options
 
-	// Repeatable says which calls may be sent more than once. Defaults to
-	// those with an idempotency-key in their metadata: no method tells by its
-	// name what it does.
+	// Repeatable reports whether a call may be sent more than once. Defaults to calls
+	// with an idempotency-key in their metadata, because a method's name does not show
+	// whether it is idempotent.
 	Repeatable func(ctx context.Context, method string) bool
 
-	// Retryable says which codes are worth another attempt. Defaults to
-	// UNAVAILABLE and RESOURCE_EXHAUSTED.
+	// Retryable reports whether a code is worth another attempt. Defaults to UNAVAILABLE
+	// and RESOURCE_EXHAUSTED.
 	Retryable func(codes.Code) bool
 
-	// Outcome says what a code tells the breaker of the server. It is not
-	// asked where the caller gave up. Defaults to [Outcome].
+	// Outcome returns what a code tells the breaker about the server. It is not called if
+	// the caller gave up. Defaults to [Outcome].
 	Outcome func(codes.Code) breaker.Outcome
 
-	// Key says whose turn an attempt is, to the Limiter. Defaults to the
-	// target of the connection.
+	// Key returns the Limiter's key for an attempt. Defaults to the target of the
+	// connection.
 	Key func(ctx context.Context, target, method string) string
 }
 
-// Outcome is what a code says of the server. It failed by UNAVAILABLE,
-// DEADLINE_EXCEEDED, INTERNAL, UNKNOWN and DATA_LOSS; CANCELED says nothing;
-// the others are answers.
+// Outcome returns what a code tells about the server. UNAVAILABLE, DEADLINE_EXCEEDED,
+// INTERNAL, UNKNOWN and DATA_LOSS are failures. CANCELED is ignored. All other codes are
+// successes.
 func Outcome(c codes.Code) breaker.Outcome {
 	switch c {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.DataLoss:
@@ -84,16 +83,15 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Client has the interceptors. Make one with [New]; the zero value has no
-// parts. It is safe for use by many goroutines at once.
+// Client has the interceptors. Make one with [New]; the zero value has no parts. It is
+// safe for concurrent use.
 type Client struct {
 	options Options
 	policy  *retry.Policy // nil: no retries
-	once    sync.Once     // completes the options of a zero client
+	once    sync.Once     // sets the defaults of a zero client
 }
 
-// New returns a client of these parts. The error names every option that
-// cannot be.
+// New returns a client of these parts. The error lists every invalid option.
 func New(o Options) (*Client, error) {
 	o.setDefaults()
 	if o.Total < 0 {
@@ -105,15 +103,15 @@ func New(o Options) (*Client, error) {
 		return c, nil
 	}
 	with := *o.Retry
-	with.Classify = nil // errors say it themselves
+	with.Classify = nil // the errors carry their verdict
 	var err error
 	c.policy, err = o.Policy(with)
 	return c, err
 }
 
 // Options returns both interceptors as options of a connection. They run after
-// those that were added before. An interceptor that opens streams anew belongs
-// before them: to these a stream is over when the first has ended.
+// interceptors that were added before. Add an interceptor that reopens streams before
+// these: for them a stream ends when the first attempt ends.
 func (c *Client) Options() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.Unary), grpc.WithChainStreamInterceptor(c.Stream)}
 }

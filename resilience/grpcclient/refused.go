@@ -11,8 +11,8 @@ import (
 	"github.com/stintdev/stint/resilience/client"
 )
 
-// refused gives a refusal its status, and tells of it. Nothing was sent, and
-// what the budget granted for it is given back.
+// refused gives a refusal its gRPC status and reports it to the Observer. Nothing was
+// sent, so a retry that the budget granted is returned to it.
 func (c *Client) refused(err error, attempt int, before error) error {
 	if o := c.options.Retry; attempt > 1 && o.Budget != nil {
 		o.Budget.Return()
@@ -32,7 +32,7 @@ type refusal struct{ *client.RefusedError }
 // Unwrap returns the [*client.RefusedError].
 func (r *refusal) Unwrap() error { return r.RefusedError }
 
-// GRPCStatus is for [status.FromError].
+// GRPCStatus returns the status, for [status.FromError].
 func (r *refusal) GRPCStatus() *status.Status { return status.New(r.code(), r.Error()) }
 
 func (r *refusal) code() codes.Code {
@@ -47,8 +47,8 @@ func (r *refusal) code() codes.Code {
 	return codes.ResourceExhausted
 }
 
-// codeName is a code as gRPC's documents write it: RESOURCE_EXHAUSTED. What
-// servers make up is UNKNOWN.
+// codeName returns a code as gRPC's documents write it: RESOURCE_EXHAUSTED. A code that
+// gRPC does not define is UNKNOWN.
 func codeName(c codes.Code) string {
 	if c > codes.Unauthenticated {
 		c = codes.Unknown

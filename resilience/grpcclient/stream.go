@@ -13,8 +13,8 @@ import (
 	"github.com/stintdev/stint/resilience/client"
 )
 
-// Stream is a [grpc.StreamClientInterceptor]. The breaker judges a stream by
-// the first message that comes, or by how it ended without one.
+// Stream is a [grpc.StreamClientInterceptor]. The breaker counts a stream as a success at
+// its first message; a stream without one counts by its final status.
 func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	c.once.Do(c.options.setDefaults)
 	start := time.Now()
@@ -79,9 +79,8 @@ func (s *stream) judge(err error) {
 	})
 }
 
-// end is called by whichever sees it first, gRPC or who reads: gRPC alone knows
-// of a context that has ended, a connection that was closed and messages that
-// could not be sent.
+// end is called by gRPC or by the reader, whichever sees the end first. Only gRPC sees
+// that a context has ended, a connection was closed or messages could not be sent.
 func (s *stream) end(err error) {
 	if errors.Is(err, io.EOF) {
 		err = nil

@@ -34,7 +34,7 @@ func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *g
 	return err
 }
 
-// unary is one call, of as many attempts as it takes.
+// unary is one call with its retries.
 type unary struct {
 	client      *Client
 	method, key string
@@ -50,8 +50,8 @@ func (u *unary) run(ctx context.Context) error {
 	return errors.Unwrap(u.client.policy.Do(ctx, u.try))
 }
 
-// try makes one attempt. Its error is wrapped once, by what it means for the
-// policy: [retry.After] or [retry.Permanent].
+// try makes one attempt. It wraps the error once, in [retry.After] or [retry.Permanent],
+// to tell the policy whether to retry.
 func (u *unary) try(ctx context.Context) error {
 	u.attempt++
 	pass, err := u.client.options.Enter(ctx, u.key)
@@ -74,7 +74,7 @@ func (u *unary) try(ctx context.Context) error {
 	return u.marked(ctx, how, trailer)
 }
 
-// judge tells the breaker how an attempt ended.
+// judge reports the outcome of an attempt to the breaker.
 func (c *Client) judge(ctx context.Context, pass *client.Pass, err error) {
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		pass.Cancel()
@@ -95,8 +95,8 @@ func (u *unary) marked(ctx context.Context, err error, trailer metadata.MD) erro
 	return retry.After(err, wait)
 }
 
-// hint is the least wait that a server asks for: by pushback (gRFC A6) if it
-// has that, else by RetryInfo.
+// hint returns the least wait that a server asks for: its pushback (gRFC A6) or, without
+// one, its RetryInfo.
 func hint(s *status.Status, trailer metadata.MD) (wait time.Duration, again bool) {
 	if values := trailer.Get("grpc-retry-pushback-ms"); len(values) > 0 {
 		wait, again = retry.ParsePushback(values[0])
