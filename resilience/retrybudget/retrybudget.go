@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// Options says how many retries there may be. The zero value grants one retry
-// for ten requests, and one a second beside, over 10 s.
+// Options configures a [Budget]. The zero value grants one retry for ten requests plus
+// one per second, over 10 s.
 type Options struct {
-	// Share is how many retries there may be for each request, above 0 to 1.
-	// Defaults to 0.1. NoShare: none.
+	// Share is the number of retries per request, above 0, at most 1. Defaults to 0.1.
+	// NoShare: none.
 	Share float64
 
-	// PerSecond is how many retries a second there may be beside the share,
-	// so that who asks rarely can retry at all. They are granted out of the
-	// whole window: at 1 a second over 10 s, ten may come at once. Defaults
-	// to 1. NoShare: none.
+	// PerSecond is the number of retries per second in addition to Share, so that clients
+	// with few requests can retry. The allowance is for the whole window: at 1 per second
+	// over 10 s, ten retries may come at once. Defaults to 1. NoShare: none.
 	PerSecond float64
 
 	// Window is the time that the budget looks back, to a tenth of it.
@@ -30,7 +29,7 @@ type Options struct {
 	Clock func() time.Duration
 }
 
-// NoShare as Share or PerSecond grants nothing by it.
+// NoShare turns off Share or PerSecond.
 const NoShare = -1
 
 const (
@@ -39,8 +38,8 @@ const (
 	defaultWindow    = 10 * time.Second
 )
 
-// Budget counts requests and grants retries. Make one with [New]; the zero
-// value is one of the zero Options. It is safe for use by many goroutines at once.
+// Budget counts requests and grants retries. Make one with [New]; the zero value behaves
+// like New(Options{}). It is safe for concurrent use.
 type Budget struct {
 	share float64
 	least float64 // retries in a window without any request
@@ -51,8 +50,7 @@ type Budget struct {
 	window window // guarded by mu
 }
 
-// New returns a budget that has counted nothing. The error names every option
-// that cannot be.
+// New returns a budget that has counted nothing. The error lists every invalid option.
 func New(o Options) (*Budget, error) {
 	o.setDefaults()
 	if err := o.check(); err != nil {
@@ -101,7 +99,7 @@ func unless(right bool, format string, args ...any) error {
 	return fmt.Errorf("budget: "+format, args...)
 }
 
-// Request counts a request: what is sent first, not what repeats it.
+// Request counts the first attempt of a request, not its retries.
 func (b *Budget) Request() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -122,8 +120,8 @@ func (b *Budget) Retry() bool {
 	return true
 }
 
-// Return gives back a retry that was granted but not sent. It does nothing
-// when no retry within the window is left to give back.
+// Return returns a retry that was granted but not sent. It does nothing when the window
+// holds no retry.
 func (b *Budget) Return() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -148,7 +146,8 @@ func (b *Budget) Usage() Usage {
 	return Usage{Requests: s.requests, Retries: s.retries, Left: int64(max(0, left))}
 }
 
-// rounding is far more than a share's error in binary, far less than a retry.
+// rounding is far greater than the binary rounding error of a share, and far less than a
+// retry.
 const rounding = 1e-9
 
 func (b *Budget) leftLocked() float64 {
@@ -156,7 +155,7 @@ func (b *Budget) leftLocked() float64 {
 	return b.share*float64(s.requests) + b.least + rounding - float64(s.retries)
 }
 
-// nowLocked is the number of the tenth of a window that it is.
+// nowLocked returns the number of the current part of the window.
 func (b *Budget) nowLocked() int64 {
 	if b.clock == nil {
 		var o Options
