@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Options says how many calls there may be. Limit is needed; with nothing else
-// nobody waits.
+// Options configures a [Bulkhead]. Limit is required; with nothing else set, no caller
+// waits.
 type Options struct {
 	// Limit is how many calls may run at once. At least 1; it has no default.
 	Limit int
 
-	// Queue is how many callers may wait for a place. Zero: none waits.
+	// Queue is how many callers may wait for a place. Zero: no caller waits.
 	Queue int
 
-	// MaxWait is how long a caller waits at most, beside its context's
-	// deadline. Zero: as long as the context lets it.
+	// MaxWait bounds the wait of a caller, in addition to its context's deadline. Zero:
+	// no bound but the context's.
 	MaxWait time.Duration
 }
 

@@ -7,26 +7,24 @@ import (
 
 // SetOptions says which bulkheads a [Set] makes.
 type SetOptions struct {
-	// Each is for every name that For does not change.
+	// Each is the options of every name, unless For changes them.
 	Each Options
 
-	// For returns the options of one name, given Each. Options that cannot be
-	// fail the calls of that name. The whole set waits for it: it must be
-	// quick, and may not use the set. Defaults to Each for all.
+	// For returns the options of one name, given Each. If they are invalid, the calls of
+	// that name fail. For runs under the set's lock: it must be quick and must not use
+	// the set. Nil: Each for every name.
 	For func(name string, each Options) Options
 
-	// MaxNames is how many names the set knows at once, so that names which
-	// come from outside, such as hosts, cannot fill the memory. When there
-	// are more, one that nobody uses is forgotten, with what it counted.
-	// Defaults to 1024.
+	// MaxNames bounds the names that the set holds, so that names from outside, such as
+	// hosts, cannot fill the memory. When a new name would exceed it, the set drops a
+	// name that is not in use, with its counts. Defaults to 1024.
 	MaxNames int
 }
 
 const defaultMaxNames = 1024
 
-// Set is a bulkhead for each name: the places of one dependency are not those
-// of another. Make one with [NewSet]. It is safe for use by many goroutines at
-// once.
+// Set has a bulkhead for each name, so that each dependency has its own places. Make one
+// with [NewSet]. It is safe for concurrent use.
 type Set struct {
 	options SetOptions
 
@@ -34,8 +32,7 @@ type Set struct {
 	members map[string]*Bulkhead // guarded by mu
 }
 
-// NewSet returns a set without names. The error names every option that cannot
-// be.
+// NewSet returns a set without names. The error lists every invalid option.
 func NewSet(o SetOptions) (*Set, error) {
 	if o.MaxNames == 0 {
 		o.MaxNames = defaultMaxNames
@@ -84,8 +81,7 @@ func (s *Set) Usage() map[string]Usage {
 	return all
 }
 
-// join returns the name's bulkhead, which is not forgotten before its caller
-// leaves.
+// join returns the name's bulkhead. The set keeps it until the caller calls leave.
 func (s *Set) join(name string) (*Bulkhead, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,8 +114,7 @@ func (s *Set) addLocked(name string) (*Bulkhead, error) {
 	return b, nil
 }
 
-// forgetLocked forgets a name that nobody uses, and reports whether there was
-// one.
+// forgetLocked drops a name that is not in use, and reports whether there was one.
 func (s *Set) forgetLocked() bool {
 	for name, b := range s.members {
 		if b.users == 0 {
@@ -130,7 +125,7 @@ func (s *Set) forgetLocked() bool {
 	return false
 }
 
-// leave is the end of what join began. A nil set has no names.
+// leave ends the use of a bulkhead that join began. On a nil set it does nothing.
 func (s *Set) leave(b *Bulkhead) {
 	if s == nil {
 		return
