@@ -1,13 +1,13 @@
-// Package filewatch notices when a file, or what is in a folder, may have
-// changed.
+// Package filewatch reports when a file, or the contents of a folder, may have changed.
 //
-// A [Follower] watches the folders in which a change of its path would show:
-// that of the path, that of what it links to, and those of the links on the
-// way, so that a file replaced by renaming, or by another link at any level (as
-// a mounted ConfigMap or a rolled out release is), counts, and so does a folder
-// that takes the place of the path's own. It reports
-// once a disturbance is over, reads nothing itself, and may report what turns
-// out to be no change.
+// A [Follower] watches every folder in which a change of its path would show: the folder
+// of the path, the folder of the file that it links to, and the folders of the links
+// between them. It therefore notices a file that is replaced by a rename or by another
+// link at any level, as in a mounted ConfigMap or a rolled-out release, and a folder that
+// replaces the path's own.
+//
+// It reports once a series of events has ended. It does not read the file, and may report
+// when nothing changed.
 package filewatch
 
 import (
@@ -21,48 +21,47 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Editors and copies write a file in several steps: it is read when its folder
-// has been quiet for so long, and at the latest so long after the first step.
+// Editors and copy tools write a file in several steps. A change is reported once the
+// folder has been quiet for quietTime, and at the latest patience after the first event.
 const (
 	quietTime = 100 * time.Millisecond
 	patience  = time.Second
 )
 
-// Follower follows one path. Make it by [New].
+// Follower watches one path. Make one with [New].
 type Follower struct {
 	path      string
 	onChange  func(asked bool)
 	onError   func(error)
 	reload    chan struct{}
 	following chan struct{}
-	notify    *fsnotify.Watcher // of Run; nil: what changes is not noticed
-	above     string            // watched by Run while the folder of the path is gone; empty: it is there
+	notify    *fsnotify.Watcher // made by Run; nil: changes are not noticed
+	above     string            // folder that Run watches while the path's own folder is missing; empty: it exists
 }
 
-// New returns a follower of a file or folder, which need not exist yet.
-// onChange is called by the goroutine of [Follower.Run], once at its beginning
-// and then whenever something may have changed; asked is true when
-// [Follower.Reload] asked for it. onError is told what keeps changes from being
-// noticed.
+// New returns a follower of a file or folder, which need not exist yet. The goroutine of
+// [Follower.Run] calls onChange once at its beginning, and then whenever something may
+// have changed; asked is true if [Follower.Reload] requested the report. onError receives
+// the errors that keep changes from being noticed.
 func New(path string, onChange func(asked bool), onError func(error)) *Follower {
 	return &Follower{path: path, onChange: onChange, onError: onError, reload: make(chan struct{}, 1), following: make(chan struct{})}
 }
 
-// Following is closed once Run notices every change.
+// Following returns a channel that is closed once Run notices every change.
 func (f *Follower) Following() <-chan struct{} { return f.following }
 
-// Reload asks Run to report a change now. It does not wait. It is safe for use
-// by many goroutines at once.
+// Reload makes Run report a change now, and does not wait for it. It is safe for
+// concurrent use.
 func (f *Follower) Reload() {
 	select {
 	case f.reload <- struct{}{}:
-	default: // asked for already
+	default: // already requested
 	}
 }
 
-// Run follows the path until ctx ends. Call it once. When its folder cannot be
-// watched, as on a machine whose watches are used up, onError is told that
-// Reload alone makes a change known.
+// Run watches the path until ctx ends. Call it once. If the folder cannot be watched, for
+// example because the machine has no watches left, Run calls onError, and from then on
+// reports only on Reload.
 func (f *Follower) Run(ctx context.Context) {
 	if err := f.watch(); err != nil {
 		f.onError(fmt.Errorf("%s cannot be watched; send SIGHUP when it has changed: %w", f.path, err))
@@ -74,21 +73,21 @@ func (f *Follower) Run(ctx context.Context) {
 	f.loop(ctx)
 }
 
-// watch begins to notice changes.
+// watch starts the watcher.
 func (f *Follower) watch() (err error) {
 	if f.notify, err = fsnotify.NewWatcher(); err != nil {
 		f.notify = nil
 		return err
 	}
 	if err = f.follow(); err != nil {
-		_ = f.notify.Close() // the first error says more
+		_ = f.notify.Close() // the first error is the useful one
 		f.notify = nil
 	}
 	return err
 }
 
-// loop waits for what happens first: the end, a wish to reload, an event, or
-// the quiet after events.
+// loop handles events until ctx ends: requests to reload, changes, and the end of a quiet
+// period.
 func (f *Follower) loop(ctx context.Context) {
 	var quiet settling
 	var events <-chan fsnotify.Event
@@ -121,8 +120,8 @@ func (f *Follower) failed(err error) {
 	}
 }
 
-// changed follows links anew before it reports, so that what changes in
-// between is noticed.
+// changed watches the current links before it reports, so that no change in between is
+// missed.
 func (f *Follower) changed(asked bool) {
 	if f.notify != nil {
 		f.followOn()
@@ -130,11 +129,11 @@ func (f *Follower) changed(asked bool) {
 	f.onChange(asked)
 }
 
-// follow watches the folders in which a change may show. Watching one again
-// does nothing.
+// follow watches the folders in which a change may show. Adding a folder twice does
+// nothing.
 func (f *Follower) follow() error {
 	if target, err := filepath.EvalSymlinks(f.path); err == nil {
-		_ = f.notify.Add(folderOf(target)) // the path's own folder matters more
+		_ = f.notify.Add(folderOf(target)) // best effort: only the path's own folder is required
 	} else if folder, err := filepath.EvalSymlinks(awaitedFolder(f.path)); err == nil {
 		_ = f.notify.Add(folder) // likewise
 	}
@@ -150,9 +149,9 @@ func (f *Follower) follow() error {
 	return nil
 }
 
-// followOn is follow where the folder may be gone for now, as while another takes
-// its place: the nearest folder above is watched until it is there again. Whoever
-// reads tells of it.
+// followOn is follow for a path whose folder may be missing for now, for example while
+// another replaces it. It watches the nearest existing parent until the folder exists
+// again. It reports no error: the reader of the path does.
 func (f *Follower) followOn() {
 	for f.follow() != nil {
 		above := nearestFolder(filepath.Dir(f.path))
@@ -160,21 +159,21 @@ func (f *Follower) followOn() {
 			return
 		}
 		f.leaveAbove()
-		f.above = above // and once more: the folder may have come before it was watched
+		f.above = above // try again: the folder may have appeared before the watch began
 	}
 	f.leaveAbove()
 }
 
-// leaveAbove watches no more than the path needs.
+// leaveAbove stops watching the parent folder.
 func (f *Follower) leaveAbove() {
 	if f.above != "" {
-		_ = f.notify.Remove(f.above) // it may be gone as well
+		_ = f.notify.Remove(f.above) // the parent may be gone too
 		f.above = ""
 	}
-	_ = f.follow() // which may have needed it, too
+	_ = f.follow() // the path itself may need that folder
 }
 
-// nearestFolder is the folder, or the nearest above it that is there.
+// nearestFolder returns the folder, or its nearest parent that exists.
 func nearestFolder(path string) string {
 	for path != filepath.Dir(path) {
 		if info, err := os.Stat(path); err == nil && info.IsDir() {

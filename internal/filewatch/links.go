@@ -5,12 +5,11 @@ import (
 	"path/filepath"
 )
 
-// maxLinks bounds how many links are followed: they may go around.
+// maxLinks bounds how many links are resolved, because links may form a cycle.
 const maxLinks = 32
 
-// linkFolders are the folders of the links on the way to a path, whatever
-// those stand for: who puts another link in their place changes what the path
-// means, and nothing in the folders of its end.
+// linkFolders returns the folders of all links on the way to a path. Replacing such a
+// link changes the target of the path without a change in the target's folder.
 func linkFolders(path string) (folders []string) {
 	for waiting := []string{path}; len(waiting) > 0 && len(folders) < maxLinks; waiting = waiting[1:] {
 		at, err := filepath.Abs(waiting[0])
@@ -32,8 +31,8 @@ func linkFolders(path string) (folders []string) {
 	return folders
 }
 
-// awaitedFolder is where the file would have to come that a path links to, when it
-// is not there.
+// awaitedFolder returns the folder in which the target of a path's links would appear, if
+// the target does not exist.
 func awaitedFolder(path string) string {
 	for range maxLinks {
 		target, err := os.Readlink(path)

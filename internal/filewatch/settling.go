@@ -2,13 +2,13 @@ package filewatch
 
 import "time"
 
-// settling waits until disturbances end. The zero value is at rest.
+// settling waits until a series of events ends. The zero value waits for nothing.
 type settling struct {
-	over  <-chan time.Time // fires when quiet; nil at rest
-	first time.Time        // of the disturbances since
+	over  <-chan time.Time // fires when the folder is quiet; nil without events
+	first time.Time        // time of the first event since then
 }
 
-// disturb starts the wait again, but for no longer than patience in all.
+// disturb restarts the wait for quietTime, within patience of the first event.
 func (s *settling) disturb() {
 	now := time.Now()
 	if s.over == nil {
@@ -17,5 +17,5 @@ func (s *settling) disturb() {
 	s.over = time.After(min(quietTime, patience-now.Sub(s.first)))
 }
 
-// settled is at rest again.
+// settled ends the wait.
 func (s *settling) settled() { s.over = nil }
