@@ -1,20 +1,19 @@
-// Package suggest finds the name that a misspelt one was probably meant to be.
+// Package suggest finds the known name that a misspelled name probably means.
 //
-// Use it to end an error about an unknown name with "did you mean". It
-// promises to be quiet rather than to guess: a name that is far from all known
-// ones has no nearest.
+// Use it to end an error about an unknown name with "did you mean". It makes no
+// suggestion for a name that is far from all known names.
 package suggest
 
-// Name returns the known name that is nearest to name by edit distance, and
-// whether it is near enough to be a likely mistake: at most one edit in every
-// three characters of the longer. Letter case is no difference. Of equals, the
-// first of known.
+// Name returns the known name that is nearest to name by edit distance, and whether it is
+// near enough to be a likely misspelling: at most one edit in every three characters of
+// the longer name. Letter case is ignored. Of equally near names, it returns the first in
+// known.
 func Name(name string, known []string) (string, bool) {
 	best, least := "", 0
 	for _, k := range known {
 		longer, shorter := max(len(name), len(k)), min(len(name), len(k))
 		if 3*(longer-shorter) > longer {
-			continue // too far by length alone: a name of a megabyte costs nothing
+			continue // too far by length alone, so a very long name costs nothing
 		}
 		d := distance(name, k)
 		if 3*d <= longer && (best == "" || d < least) {
