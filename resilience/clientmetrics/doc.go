@@ -1,9 +1,9 @@
-// Package clientmetrics shows Prometheus what clients made of package client
-// and grpcclient do.
+// Package clientmetrics exports to Prometheus what clients of packages client and
+// grpcclient do.
 //
-// Use one [Metrics] for all clients of a program: register it, make it the
-// Observer of their Parts, and Watch those.
+// Use one [Metrics] for all clients of a program: register it, set it as the Observer of
+// their Parts, and call Watch for each of the Parts.
 //
-// It promises that no label has a value which servers or requests choose:
-// dependencies are what Parts are named, results and codes are of fixed sets.
+// It promises that servers and requests choose no label value: dependencies are the names
+// of Parts, and results and codes come from fixed sets.
 package clientmetrics

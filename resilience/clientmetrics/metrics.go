@@ -10,8 +10,8 @@ import (
 	"github.com/stintdev/stint/resilience/retry"
 )
 
-// Metrics is a [prometheus.Collector], and a client.Observer. Make one with
-// [New]; the zero value is the same. It is safe for use by many goroutines at once.
+// Metrics is a [prometheus.Collector] and a client.Observer. Make one with [New]; the
+// zero value is ready to use. It is safe for concurrent use.
 type Metrics struct {
 	calls     *prometheus.CounterVec   // by dependency, result
 	durations *prometheus.HistogramVec // of calls, by dependency
@@ -22,7 +22,7 @@ type Metrics struct {
 	once      sync.Once // makes the vectors
 }
 
-// New returns metrics of nothing yet.
+// New returns metrics without values.
 func New() *Metrics { return &Metrics{} }
 
 func (m *Metrics) start() {
@@ -55,10 +55,10 @@ func (m *Metrics) Observe(e client.Event) {
 	}
 }
 
-// shown is a name as a label has it: Prometheus takes UTF-8 alone.
+// shown returns a name as a valid label value: Prometheus accepts only UTF-8.
 func shown(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
-// decision is a step's as a label has it.
+// decision returns the label value of a step.
 func decision(s retry.Step) string {
 	switch s.Stop {
 	case retry.Continue:

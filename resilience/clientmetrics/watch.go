@@ -11,9 +11,8 @@ import (
 	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
-// Watch shows the state of a client's bulkhead and breaker, and of the budget
-// of its retries, at each scrape; nil is none. Parts of the same name replace
-// those that were there before.
+// Watch exports the state of a client's bulkhead and breaker, and of its retry budget, at
+// each scrape. Nil parts are skipped. Parts replace earlier Parts of the same name.
 func (m *Metrics) Watch(p client.Parts, retries *retrybudget.Budget) {
 	m.watched.mu.Lock()
 	defer m.watched.mu.Unlock()
@@ -23,7 +22,7 @@ func (m *Metrics) Watch(p client.Parts, retries *retrybudget.Budget) {
 	m.watched.all[shown(p.Name)] = state{p.Bulkhead, p.Breaker, retries}
 }
 
-// watched is what is read at each scrape.
+// watched holds what is read at each scrape.
 type watched struct {
 	mu  sync.Mutex
 	all map[string]state // by the dependency's name; guarded by mu
@@ -99,7 +98,7 @@ func oneIf(is bool) float64 {
 	return 0
 }
 
-// label is a state as a label has it.
+// label returns the label value of a state.
 func label(s breaker.State) string {
 	switch s {
 	case breaker.HalfOpen:
