@@ -17,7 +17,7 @@ import (
 // sum, split by expiry into a fixed number of future time steps. For each state of a
 // caller's limit that a script writes, the reply has the key's remaining lifetime and
 // its bytes, before and after the write. A new key adds its bytes until its expiry. A
-// key whose expiry moves moves its bytes to the later step. A log that grows adds the
+// key with another expiry carries its bytes to the later step. A log that grows adds the
 // growth. All numbers are rounded up, and a reset key is not subtracted, so the
 // account is an upper bound on the bytes of the states that this node wrote. The
 // account is lost when the process ends.

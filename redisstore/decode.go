@@ -59,8 +59,8 @@ func (b *batch) open(data string) (r answers, err error) {
 	return r, nil
 }
 
-// readHead reads the head of a reply and returns the rest, which has at least least
-// bytes.
+// readHead reads the head of a reply and returns the rest, which has the given length in
+// bytes or more.
 func readHead(data []byte, least int) (now int64, allowed int, rest []byte, err error) {
 	if len(data) < answerHead+least {
 		return 0, 0, nil, garbled("is too short")

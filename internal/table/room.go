@@ -63,7 +63,7 @@ func (s *Shard) evict(id ID, now int64) bool {
 // with few states has about this many shards.
 const otherShards = 256
 
-// evictElsewhere evicts one of at most most states of other shards. It skips
+// evictElsewhere looks at no more than most states of other shards and evicts one. It skips
 // shards that are locked: two shards that waited for each other would deadlock,
 // and the caller may hold the locks of some itself.
 func (s *Shard) evictElsewhere(most int, now int64) bool {
