@@ -65,7 +65,7 @@ func crowd(t *testing.T, wait waitN) (served, late int64) {
 }
 
 // TestWaitUnderLoadBesideXTimeRate holds waiting to the measure of
-// golang.org/x/time/rate: as many are served, and who is not fails at once.
+// golang.org/x/time/rate: Stint serves as many callers, and a caller that it does not serve fails at once.
 func TestWaitUnderLoadBesideXTimeRate(t *testing.T) {
 	measure, measureLate := crowd(t, theirs(1))
 	t.Logf("x/time/rate: %d served, %d late", measure, measureLate)

@@ -100,7 +100,8 @@ func floodedServer(t *testing.T, args ...string) *process {
 	return startServer(t, nil, append([]string{"--rules", rules, "--envoy-config", envoy, "--resp", "127.0.0.1:0", "--grpc", "0.0.0.0:0"}, args...)...)
 }
 
-// Of each surface of rules so many keys are exhausted, and as many in use.
+// countedKeys is the number of exhausted keys, and the number of keys in use, for each
+// surface that rules count.
 const countedKeys = 100
 
 // use uses what check looks at.

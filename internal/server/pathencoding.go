@@ -19,8 +19,9 @@ const (
 	PathReject
 )
 
-// checkPath refuses a request whose path servers read differently, where that
-// is wanted: whatever the rules ask for, since it is they that it could escape.
+// checkPath refuses, under PathReject, a request whose path servers read in different
+// ways. It does so whether or not a rule reads the path, since such a path could escape
+// any rule.
 func (r *rules) checkPath(a rule.Attributes) error {
 	if r.pathEncoding != PathReject {
 		return nil
