@@ -51,7 +51,7 @@ func (c *clocks) warnOfJump(d *dialer, now reading) {
 	if back-now.unsure-c.last.unsure < jumpMatters {
 		return
 	}
-	d.log.Warn("the clock of the store went back: callers that it has counted wait so much longer, once (keep the clocks of all servers in step)",
+	d.log.Warn("the clock of the store went back: callers that it has counted wait longer by that time, once (keep the clocks of all servers in step)",
 		"back", back.Round(time.Millisecond))
 }
 

@@ -56,7 +56,7 @@ func (f *serveFlags) openRemote(c *server.Config, log *slog.Logger) (closeStore 
 		return nil, usagef("store: %w", err)
 	}
 	if f.nodes == 0 {
-		log.Warn("a Stint server as the store does not count its nodes: while it fails, each of them takes the whole limit where rules say on_store_failure: local (give --nodes, 1 when there is no other)")
+		log.Warn("the store is another Stint, which does not count the nodes that use it: while it fails, each node grants the whole limit of every rule with on_store_failure: local (give --nodes; 1 for a single node)")
 	}
 	return f.guardStore(c, &sharedStore{
 		Store: store, url: options, close: store.Close,

@@ -23,7 +23,7 @@ func watchEvictions(ctx context.Context, stats func() stint.MemoryStats, log *sl
 			log.Warn("store full: keys are evicted (give a greater --max-keys, or shorter windows)", "keys", now.Keys, "evictions", now.Evictions, "unstored", now.Unstored)
 		}
 		if c := now.Callers; callers.areNews(c.Evictions + c.Refused) {
-			log.Warn("the share of limits that callers bring is full: their keys are evicted, new ones may be refused, and no rule is concerned (give a greater --max-caller-keys, or a --http-token-file)",
+			log.Warn("the share of limits that callers bring is full: their keys are evicted, new ones may be refused, and rules are not affected (give a greater --max-caller-keys, or a --http-token-file)",
 				"keys", c.Keys, "limits", c.Limits, "evictions", c.Evictions, "refused", c.Refused)
 		}
 	})
@@ -35,7 +35,7 @@ func watchBudget(ctx context.Context, stats func() SharedStats, log *slog.Logger
 	refused := losses{quiet: evictionQuiet}
 	poll(ctx, func() {
 		if c := stats().Callers; c != nil && refused.areNews(c.Refused) {
-			log.Warn("the budget of limits that callers bring is used up: new keys of them are refused, and no rule is concerned (give a greater --max-caller-bytes, or a --http-token-file)",
+			log.Warn("the budget of limits that callers bring is used up: new keys of them are refused, and rules are not affected (give a greater --max-caller-bytes, or a --http-token-file)",
 				"bytes", c.Bytes, "refused", c.Refused)
 		}
 	})

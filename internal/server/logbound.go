@@ -43,7 +43,7 @@ func (b *boundedLog) Handle(ctx context.Context, r slog.Record) error {
 		}
 		if untold > 0 {
 			r = r.Clone()
-			r.AddAttrs(slog.Int64("untold", untold))
+			r.AddAttrs(slog.Int64("suppressed", untold))
 		}
 	}
 	return b.Handler.Handle(ctx, r)

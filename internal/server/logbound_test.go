@@ -38,7 +38,7 @@ func TestWhatRequestsProvokeIsLoggedAFewTimesASecond(t *testing.T) {
 			time.Sleep(time.Second) // of the bubble's clock
 			log.Error(message)
 			log.Error(message)
-			if n := strings.Count(logs.String(), "untold=990\n"); n != 1 || strings.Count(logs.String(), "untold") != 1 {
+			if n := strings.Count(logs.String(), "suppressed=990\n"); n != 1 || strings.Count(logs.String(), "suppressed") != 1 {
 				t.Errorf("%s: not told how many were left out:\n%s", message, logs)
 			}
 		})

@@ -23,7 +23,7 @@ func (l *penaltyLog) began(p *penalty.Punishment, now time.Time) {
 		l.untold.Add(1)
 		return
 	}
-	l.log.Info("penalty begins", "rule", p.Rule, "caller", impact.Shorten(p.Key), "kind", kindOf(p), "for", p.For, "untold", l.untold.Swap(0))
+	l.log.Info("penalty begins", "rule", p.Rule, "caller", impact.Shorten(p.Key), "kind", kindOf(p), "for", p.For, "suppressed", l.untold.Swap(0))
 }
 
 // kindOf is what logs and metrics call a punishment.

@@ -19,8 +19,8 @@ func TestOnePenaltyASecondIsTold(t *testing.T) {
 	}
 	text := logs.String()
 	for _, want := range []string{
-		`msg="penalty begins" rule=api caller=sk_li… kind=cool_down for=1h0m0s untold=0`,
-		`rule=api caller=203… kind=ban for=1h0m0s untold=2`,
+		`msg="penalty begins" rule=api caller=sk_li… kind=cool_down for=1h0m0s suppressed=0`,
+		`rule=api caller=203… kind=ban for=1h0m0s suppressed=2`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)
