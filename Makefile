@@ -9,8 +9,7 @@ FUZZTIME ?= 3s
 GO ?= go
 export GO
 # What is tested with the race detector too, the four that wait longest first.
-# The simulations of internal/simulate take turns, so no two of them could race.
-RACED = ./redisstore ./internal/server . ./lease $(shell $(GO) list ./internal/... | grep -v /simulate$$) ./grpclimit ./guard ./httplimit ./remotestore ./replay ./resilience/... ./rule ./storetest
+RACED = ./redisstore ./cmd/stint/internal/server . ./lease ./cmd/stint/internal/... ./internal/... ./grpclimit ./guard ./httplimit ./remotestore ./resilience/... ./rule ./storetest
 # As many packages at once: one more than processors, for many tests wait.
 PACKAGES := $(shell expr $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)
 # Compiling takes a fifth longer with what only a debugger reads. For one, build
@@ -47,10 +46,10 @@ test: ## everything that can be tested; without a server, what needs none
 	$(MAKE) --no-print-directory -j 2 vet servers
 	$(GO) test -vet=off -p $(PACKAGES) -race -short $(RACED)
 	scripts/test-left $(PACKAGES) $(RACED)
-	$(GO) test -vet=off -v ./internal/ruletest # alone, for it measures time; it prints its figures
-	$(GO) test -vet=off -v ./internal/failuretest # alone, for it measures time; it prints its figures
+	$(GO) test -vet=off -v ./cmd/stint/internal/ruletest # alone, for it measures time; it prints its figures
+	$(GO) test -vet=off -v ./cmd/stint/internal/failuretest # alone, for it measures time; it prints its figures
 	scripts/test-redis-versions
-	cd bench && $(GO) vet . && $(GO) test -vet=off .
+	cd bench && $(GO) vet ./... && $(GO) test -vet=off ./...
 	cd contrib/stintpolicy && $(GO) vet . && $(GO) test -vet=off -race .
 	scripts/fuzz $(FUZZTIME)
 	scripts/test-readme

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,12 +16,6 @@ import (
 
 func TestEveryWayThroughEnvoyIsAskedAndDecided(t *testing.T) {
 	envoy := testserver.Pinned(t, "envoy")
-	program := filepath.Join(t.TempDir(), "stint")
-	build := exec.Command("go", "build", "-o", program, "./cmd/stint")
-	build.Dir = ".."
-	if said, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
 	application := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/orders" || r.Header.Get("X-User") == "" {
 			w.WriteHeader(http.StatusTeapot)
@@ -35,10 +28,7 @@ func TestEveryWayThroughEnvoyIsAskedAndDecided(t *testing.T) {
 		}
 		return nil
 	}, func() { _ = application.Close() })
-	ours, err := startStint(t.Context(), program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ours := stintServer(t)
 	f := newTestField(t)
 	if err := f.addEnvoys(t.Context(), envoy, envoyTargets{application: addr, stint: ours.addrs["grpc"]}); err != nil {
 		t.Fatal(errors.Join(err, ours.stop()))

@@ -3,36 +3,25 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/internal/resp"
-	"github.com/stintdev/stint/internal/secret"
 )
 
 // TestGoRedisAsksStint connects the other Go client of Redis to Stint's own
 // listener, with the options of whoever sets none. The test is here because
 // the client is: users of Stint need not download it.
 func TestGoRedisAsksStint(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("s3cret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := resp.New(resp.Options{Store: stint.NewMemory(stint.MemoryOptions{}), Token: secret.Fixed("s3cret")})
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
-	defer func() {
-		s.Stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	}()
+	addr := stintServer(t, "--http-token-file", token).addrs["resp"]
 	for _, protocol := range []int{0, 2, 3} {
-		client := redis.NewClient(&redis.Options{Addr: l.Addr().String(), Password: "s3cret", ClientName: "web", Protocol: protocol})
+		client := redis.NewClient(&redis.Options{Addr: addr, Password: "s3cret", ClientName: "web", Protocol: protocol})
 		defer client.Close()
 		askByGoRedis(t, client, fmt.Sprintf("k%d", protocol))
 	}

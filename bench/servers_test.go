@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -16,11 +15,6 @@ import (
 
 	ratelimitcommon "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-
-	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/internal/envoyrls"
-	"github.com/stintdev/stint/internal/grpcapi"
-	"github.com/stintdev/stint/internal/resp"
 )
 
 // listen serves on a free port until the test is over.
@@ -39,6 +33,23 @@ func listen(t *testing.T, serve func(net.Listener) error, stop func()) (addr str
 		}
 	})
 	return l.Addr().String()
+}
+
+// stintServer starts the program of this tree, built anew, until the test is over.
+func stintServer(t *testing.T, more ...string) *serverProcess {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "stint")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/stint")
+	build.Dir = ".." // the program's module
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s, err := startStint(t.Context(), program, more...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.stop() })
+	return s
 }
 
 // newTestField is a field whose connections close before its servers.
@@ -88,32 +99,28 @@ func envoyRequest() *ratelimitpb.RateLimitRequest {
 	}}
 }
 
-// askEnvoyService is the answer of Stint's own service, half way through a
-// window.
+// askEnvoyService returns the answer of Stint's own service, as it is half way through
+// a window.
 func askEnvoyService(t *testing.T) *ratelimitpb.RateLimitResponse {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "bench.yaml"), []byte(benchEnvoy), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	half := time.Date(2026, 1, 2, 12, 30, 0, 1000, time.UTC)
-	s, err := envoyrls.New(envoyrls.Options{Dir: dir, Store: stint.NewMemory(stint.MemoryOptions{Clock: half.UnixMicro})})
+	conns, err := newTestField(t).dial(stintServer(t).addrs["grpc"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := s.ShouldRateLimit(t.Context(), envoyRequest())
+	answer, err := ratelimitpb.NewRateLimitServiceClient(conns[0]).ShouldRateLimit(t.Context(), envoyRequest())
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(answer.GetStatuses()) != 1 || answer.GetStatuses()[0].GetDurationUntilReset() == nil {
+		t.Fatalf("%v: want one status with the time of its reset", answer)
+	}
+	answer.GetStatuses()[0].DurationUntilReset.Seconds = 1800
 	return answer
 }
 
 func TestNativeProtocolIsAskedByCallBatchAndStream(t *testing.T) {
-	s := grpc.NewServer()
-	// Takes ask no rules.
-	grpcapi.New(grpcapi.Options{Store: stint.NewMemory(stint.MemoryOptions{}), Rules: func() grpcapi.RuleSet { return nil }}).Register(s)
 	f := newTestField(t)
-	conns, err := f.dial(listen(t, s.Serve, s.Stop))
+	conns, err := f.dial(stintServer(t).addrs["grpc"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +142,7 @@ func TestNativeProtocolIsAskedByCallBatchAndStream(t *testing.T) {
 }
 
 func TestRedisProtocolIsAskedAsItIsAnswered(t *testing.T) {
-	s := resp.New(resp.Options{Store: stint.NewMemory(stint.MemoryOptions{})})
-	addr := listen(t, s.Serve, s.Stop)
+	addr := stintServer(t).addrs["resp"]
 	f := newTestField(t)
 	keys := newKeyText(256).list()
 	for name, c := range map[string]func(int) respCaller{

@@ -1,42 +1,25 @@
 package remotestore
 
 import (
-	"fmt"
-	"net/http"
-	"net/http/httptest"
+	"errors"
 	"strings"
 	"testing"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// Any program may answer at the address. Its message becomes one line of an error.
-func TestOtherServersAreToldInOneLine(t *testing.T) {
-	web := httptest.NewUnstartedServer(http.NotFoundHandler())
-	web.Config.Protocols = new(http.Protocols)
-	web.Config.Protocols.SetUnencryptedHTTP2(true)
-	web.Start()
-	t.Cleanup(web.Close)
-	_, err := open(t, Options{Addr: web.Listener.Addr().String(), Timeout: patience}).Take(t.Context(), stint.Claim{Key: "k", Limit: mustLimit(t, "5/h"), Cost: 1})
-	wantError(t, "a web server", err, stint.CodeUnavailable, "point at the --grpc listener")
-	g := newGate(t)
-	g.answer <- status.Error(codes.Internal, strings.Repeat("x", 5000)+"\nlevel=ERROR")
-	_, err2 := open(t, Options{Addr: g.addr, Timeout: patience}).Take(t.Context(), stint.Claim{Key: "k", Limit: mustLimit(t, "5/h"), Cost: 1})
-	for _, text := range []string{fmt.Sprint(err), fmt.Sprint(err2)} {
-		if strings.Contains(text, "\n") || len(text) > 500 {
-			t.Errorf("%d bytes: %.600q", len(text), text)
-		}
-	}
-}
-
 // A response that does not match the request is an error, not a decision.
 func TestGarbledAnswersAreErrors(t *testing.T) {
-	s := remote(t, nil)
-	limit := mustLimit(t, "5/h")
+	s, err := New(Options{Addr: "127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	limit, err := stint.ParseLimit("5/h")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for says, m := range map[string]*stintv1.TakeBatchResponse{
 		"it decides nothing":                {},
 		"a column does not fit":             {Decisions: &stintv1.Decisions{Limit: []int64{5}, Allowed: []bool{true, true}}},
@@ -51,6 +34,9 @@ func TestGarbledAnswersAreErrors(t *testing.T) {
 			f.calls = append(f.calls, c)
 			f.columns.add(c)
 		}
-		wantError(t, says, f.assign(m), stint.CodeInternal, strings.TrimSuffix(says, ": "))
+		err, text := f.assign(m), strings.TrimSuffix(says, ": ")
+		if coded := new(stint.Error); !errors.As(err, &coded) || coded.Code != stint.CodeInternal || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v: want an internal error that says %q", err, text)
+		}
 	}
 }

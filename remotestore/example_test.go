@@ -2,31 +2,26 @@ package remotestore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/guard"
-	"github.com/stintdev/stint/internal/server"
 	"github.com/stintdev/stint/remotestore"
 )
 
-// Two programs share the counts of one server. The example starts a server in its own
-// process; in production, run stint serve.
+// Programs that use the same server, token and name share their counts. Here no server
+// listens, and no guard decides without it.
 func Example() {
-	addr, stop := startServer()
-	defer stop()
 	limit, err := stint.ParseLimit("1/h")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	for _, program := range []string{"one", "two"} {
-		d, err := allow(context.Background(), addr, "", limit)
-		fmt.Println(program, d.Allowed, err)
-	}
-	// Output:
-	// one true <nil>
-	// two false <nil>
+	_, err = allow(context.Background(), "localhost:1", "s3cret", limit)
+	var coded *stint.Error
+	fmt.Println(errors.As(err, &coded) && coded.Code == stint.CodeUnavailable)
+	// Output: true
 }
 
 func allow(ctx context.Context, addr, token string, limit stint.Limit) (stint.Decision, error) {
@@ -75,17 +70,4 @@ func Example_guarded() {
 	d, err := limiter.Allow(context.Background(), "user:42")
 	fmt.Println(d.Allowed, d.Degraded, err)
 	// Output: true true <nil>
-}
-
-// startServer serves gRPC on a free port of this machine.
-func startServer() (addr string, stop func()) {
-	s, err := server.New(server.Config{Store: stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000}), GRPC: "127.0.0.1:0"})
-	if err != nil {
-		panic(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	<-s.Opened()
-	return s.Addr("grpc").String(), func() { cancel(); <-ended }
 }

@@ -122,6 +122,15 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	return j.run(ctx)
 }
 
+// Queued returns the number of calls that wait to be sent, those that wait for replicas
+// included. It may be called at any time.
+func (s *Store) Queued() int {
+	if s == nil {
+		return 0
+	}
+	return s.batcher.queued() + s.waiting.queued()
+}
+
 // batcherOf returns the batcher for a call: waiting if one of its claims takes tokens
 // and waits for replicas, else batcher.
 func (s *Store) batcherOf(c *call) *batcher {

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/stintdev/stint/internal/adminclient"
+	"github.com/stintdev/stint/cmd/stint/internal/adminclient"
 )
 
 // defaultAdmin is where stint serve administers unless told otherwise.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/stintdev/stint/internal/adminclient"
+	"github.com/stintdev/stint/cmd/stint/internal/adminclient"
 )
 
 // confirm shows a dangerous change and asks for it. It fails unless the answer

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/stintdev/stint/internal/server"
+	"github.com/stintdev/stint/cmd/stint/internal/server"
 )
 
 // envoySettings are what the environment variables of Envoy's rate limit

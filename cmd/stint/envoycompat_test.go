@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/stintdev/stint/internal/server"
+	"github.com/stintdev/stint/cmd/stint/internal/server"
 )
 
 func compat(t *testing.T, args []string, variables ...string) (*serveFlags, error) {

@@ -3,7 +3,7 @@ package main
 import (
 	"strings"
 
-	"github.com/stintdev/stint/internal/server"
+	"github.com/stintdev/stint/cmd/stint/internal/server"
 )
 
 // refuse names what would be counted, configured or served otherwise than it

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/internal/adminclient"
+	"github.com/stintdev/stint/cmd/stint/internal/adminclient"
 	"github.com/stintdev/stint/internal/suggest"
 	"github.com/stintdev/stint/rule"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stintdev/stint/internal/adminclient"
+	"github.com/stintdev/stint/cmd/stint/internal/adminclient"
 )
 
 // banFlags are those of stint key ban and unban.

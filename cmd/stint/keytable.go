@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"text/tabwriter"
 
-	"github.com/stintdev/stint/internal/adminclient"
+	"github.com/stintdev/stint/cmd/stint/internal/adminclient"
 )
 
 // printStates prints what a key has left, a line a limit.

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/server"
 	"github.com/stintdev/stint/internal/secret"
-	"github.com/stintdev/stint/internal/server"
 	"github.com/stintdev/stint/remotestore"
 )
 

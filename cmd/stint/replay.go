@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stintdev/stint/replay"
+	"github.com/stintdev/stint/cmd/stint/internal/replay"
 	"github.com/stintdev/stint/rule"
 )
 

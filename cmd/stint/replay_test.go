@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stintdev/stint/replay"
+	"github.com/stintdev/stint/cmd/stint/internal/replay"
 )
 
-const sampleLog = "../../replay/testdata/sample_access.log"
+const sampleLog = "internal/replay/testdata/sample_access.log"
 
 // runIn runs the program in this process.
 func runIn(t *testing.T, stdin string, args ...string) result {

@@ -5,7 +5,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/stintdev/stint/replay"
+	"github.com/stintdev/stint/cmd/stint/internal/replay"
 )
 
 // replayInputs are the opened inputs of a replay.

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/stintdev/stint/replay"
+	"github.com/stintdev/stint/cmd/stint/internal/replay"
 )
 
 // progressLine shows on a terminal how far a replay has come. Without a

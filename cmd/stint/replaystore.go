@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/replay"
 	"github.com/stintdev/stint/redisstore"
-	"github.com/stintdev/stint/replay"
 )
 
 // replayStore is a shared store that a replay decides on, under keys of its

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stintdev/stint"
-	"github.com/stintdev/stint/internal/impact"
+	"github.com/stintdev/stint/cmd/stint/internal/impact"
 	"github.com/stintdev/stint/rule"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stintdev/stint/internal/ruleset"
-	"github.com/stintdev/stint/internal/server"
+	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
+	"github.com/stintdev/stint/cmd/stint/internal/server"
 	"github.com/stintdev/stint/rule"
 )
 

@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"net/url"
 
-	"github.com/stintdev/stint/internal/adminapi"
-	"github.com/stintdev/stint/internal/adminclient"
-	"github.com/stintdev/stint/internal/ruleset"
-	"github.com/stintdev/stint/internal/server"
+	"github.com/stintdev/stint/cmd/stint/internal/adminapi"
+	"github.com/stintdev/stint/cmd/stint/internal/adminclient"
+	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
+	"github.com/stintdev/stint/cmd/stint/internal/server"
 	"github.com/stintdev/stint/rule"
 )
 

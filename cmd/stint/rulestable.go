@@ -8,8 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/stintdev/stint/internal/adminclient"
-	"github.com/stintdev/stint/internal/impact"
+	"github.com/stintdev/stint/cmd/stint/internal/adminclient"
+	"github.com/stintdev/stint/cmd/stint/internal/impact"
 	"github.com/stintdev/stint/rule"
 )
 

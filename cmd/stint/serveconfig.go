@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stintdev/stint/cmd/stint/internal/server"
 	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/internal/secret"
-	"github.com/stintdev/stint/internal/server"
 )
 
 // logWriter is where log lines go.

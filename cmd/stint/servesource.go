@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/stintdev/stint/internal/pgrules"
-	"github.com/stintdev/stint/internal/redisrules"
+	"github.com/stintdev/stint/cmd/stint/internal/pgrules"
+	"github.com/stintdev/stint/cmd/stint/internal/redisrules"
+	"github.com/stintdev/stint/cmd/stint/internal/server"
 	"github.com/stintdev/stint/internal/secret"
-	"github.com/stintdev/stint/internal/server"
 	"github.com/stintdev/stint/redisstore"
 )
 

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/server"
 	"github.com/stintdev/stint/guard"
 	"github.com/stintdev/stint/internal/secret"
-	"github.com/stintdev/stint/internal/server"
 	"github.com/stintdev/stint/lease"
 	"github.com/stintdev/stint/redisstore"
 	"github.com/stintdev/stint/resilience/breaker"

@@ -1,0 +1,156 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/impact"
+	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
+	"github.com/stintdev/stint/rule"
+)
+
+// apiError is an answer that is not what was asked for.
+type apiError struct {
+	Status   int       `json:"-"`
+	Code     string    `json:"code"`
+	Message  string    `json:"message"`
+	Problems []problem `json:"problems,omitempty"` // in rules
+	Diff     *diff     `json:"diff,omitempty"`     // what somebody else has changed
+	Version  uint64    `json:"version,omitempty"`  // that is in force instead
+	// Impact is what the change would deny.
+	Impact *impact.Result `json:"impact,omitempty"`
+}
+
+func (e *apiError) Error() string { return e.Message }
+
+// problem is a [rule.Problem] as answers show it.
+type problem struct {
+	File   string `json:"file"`
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+	What   string `json:"what"`
+	Mend   string `json:"mend,omitempty"`
+}
+
+func problemsOf(list rule.Problems) []problem {
+	out := make([]problem, len(list))
+	for i, p := range list {
+		out[i] = problem(p)
+	}
+	return out
+}
+
+func badRequest(format string, args ...any) error {
+	return &apiError{Status: http.StatusBadRequest, Code: "INVALID_REQUEST", Message: fmt.Sprintf(format, args...)}
+}
+
+func notFound(format string, args ...any) error {
+	return &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Message: fmt.Sprintf(format, args...)}
+}
+
+// asError is the one place where errors become answers.
+func asError(err error) *apiError {
+	if e, ok := errors.AsType[*apiError](err); ok {
+		return e
+	}
+	if problems, ok := errors.AsType[rule.Problems](err); ok {
+		return &apiError{Status: http.StatusBadRequest, Code: "INVALID_RULES", Message: "the rules have mistakes: " + first(problems), Problems: problemsOf(problems)}
+	}
+	if missing, ok := errors.AsType[*rule.NotFoundError](err); ok {
+		return &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Message: missing.Error()}
+	}
+	if wrong, ok := errors.AsType[*stint.LimitError](err); ok {
+		return &apiError{Status: http.StatusBadRequest, Code: "INVALID_REQUEST", Message: wrong.Error()}
+	}
+	if failed, ok := errors.AsType[*stint.Error](err); ok {
+		return fromStore(failed)
+	}
+	if errors.Is(err, rule.ErrNotEditable) {
+		return &apiError{Status: http.StatusConflict, Code: "NOT_EDITABLE", Message: err.Error()}
+	}
+	return fromSource(err)
+}
+
+func first(problems rule.Problems) string {
+	if len(problems) == 1 {
+		return problems[0].Error()
+	}
+	return fmt.Sprintf("%v, and %d more", problems[0], len(problems)-1)
+}
+
+func fromStore(e *stint.Error) *apiError {
+	if e.Code == stint.CodeInvalid {
+		return &apiError{Status: http.StatusBadRequest, Code: "INVALID_REQUEST", Message: e.Error()}
+	}
+	// What is wrong may name servers of the inside; it is for the log.
+	return &apiError{Status: http.StatusServiceUnavailable, Code: "STORE_UNAVAILABLE", Message: "the store fails (" + e.KindName() + ")"}
+}
+
+// codeSource is that of answers where the source of the rules fails.
+const codeSource = "SOURCE_UNAVAILABLE"
+
+// fromSource is what the source of the rules says.
+func fromSource(err error) *apiError {
+	conflict, isConflict := errors.AsType[*ruleset.ConflictError](err)
+	behind, isBehind := errors.AsType[*ruleset.BehindError](err)
+	switch {
+	case isBehind:
+		return &apiError{Status: http.StatusConflict, Code: "BEHIND", Message: behind.Error(), Version: behind.Ahead.Version}
+	case isConflict:
+		return &apiError{Status: http.StatusConflict, Code: "CONFLICT", Message: conflict.Error(), Version: conflict.Newest.Number}
+	case errors.Is(err, ruleset.ErrNone):
+		return &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Message: err.Error()}
+	case errors.Is(err, ruleset.ErrReadOnly):
+		return &apiError{Status: http.StatusForbidden, Code: "READ_ONLY", Message: err.Error()}
+	case errors.Is(err, ruleset.ErrNumbers):
+		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: ruleset.ErrNumbers.Error()}
+	case errors.Is(err, ruleset.ErrDamaged):
+		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "what the source keeps is damaged (publish the rules as a whole set; if that fails too, run stint rules repair --source URL FILE)"}
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "the source of the rules did not answer in time; whether it took a change, the history tells"}
+	}
+	return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "the source of the rules fails; whether it took a change, the history tells"}
+}
+
+// plainText is an answer that is no JSON.
+type plainText struct {
+	kind string
+	text []byte
+}
+
+// writeAnswer answers with a value; nil is nothing.
+func writeAnswer(w http.ResponseWriter, value any) {
+	if text, ok := value.(plainText); ok {
+		setHeader(w, text.kind)
+		_, _ = w.Write(text.text) // the client may be gone
+		return
+	}
+	writeJSON(w, http.StatusOK, value)
+}
+
+func writeError(w http.ResponseWriter, e *apiError) {
+	if e.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="stint"`)
+	}
+	writeJSON(w, e.Status, struct {
+		Error *apiError `json:"error"`
+	}{e})
+}
+
+func setHeader(w http.ResponseWriter, kind string) {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+}
+
+func writeJSON(w http.ResponseWriter, status int, value any) {
+	setHeader(w, "application/json")
+	w.WriteHeader(status)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(value) //nolint:errchkjson // none of our values can fail; the client may be gone
+}

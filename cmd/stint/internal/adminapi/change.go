@@ -1,0 +1,209 @@
+package adminapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/stintdev/stint/cmd/stint/internal/impact"
+	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
+	"github.com/stintdev/stint/rule"
+)
+
+// edit is one change that somebody asks for.
+type edit struct {
+	what string // for the audit log, such as "put rule orders"
+	why  string // unless there is a comment
+	// whole says that another set takes the place of all: it is refused when
+	// it would deny too much, for nobody sees that in a set.
+	whole bool
+	tag   tagger
+	// make returns the files with the change made.
+	make func(files []rule.File) ([]rule.File, *rule.Set, error)
+}
+
+// outcome is the answer to a change.
+type outcome struct {
+	Version  uint64    `json:"version"`
+	Hash     string    `json:"hash"`
+	Changed  bool      `json:"changed"` // false: the rules said so already, and no version was published
+	DryRun   bool      `json:"dry_run,omitempty"`
+	Warnings []problem `json:"warnings,omitempty"`
+	Diff     *diff     `json:"diff,omitempty"`
+	// Impact is what the rules deny of the last minutes' requests.
+	Impact *impact.Result `json:"impact,omitempty"`
+	// Penalties is how many were ended.
+	Penalties int `json:"penalties,omitempty"`
+}
+
+// attempts bounds how often an unconditional change is made anew on what
+// others have published meanwhile, at random moments up to breath later, so that
+// nodes whose operators' programs all change something are not in step.
+const (
+	attempts = 50
+	breath   = 20 * time.Millisecond
+)
+
+// change makes an edit on the newest rules and publishes them. Without
+// If-Match it is made anew when somebody else comes between; with it, only as
+// long as what it changes is as the caller has seen it.
+func (a *API) change(r *request, e edit) (any, error) {
+	o, err := r.options()
+	o.comment = cmp.Or(o.comment, e.why)
+	o.force = o.force || e.whole && slices.Contains([]string{impactReport, impactOff}, o.impact)
+	if err != nil {
+		a.audited(r, e.what, &o, nil, err)
+		return nil, err
+	}
+	if err := a.changing.take(r.Context()); err != nil {
+		return nil, err
+	}
+	defer a.changing.end()
+	for range attempts {
+		answer, err := a.attempt(r, &e, &o)
+		if _, conflict := errors.AsType[*ruleset.ConflictError](err); !conflict {
+			a.audited(r, e.what, &o, answer, err)
+			return told(answer, err)
+		}
+		select {
+		case <-r.Context().Done():
+		case <-time.After(rand.N(breath)):
+		}
+	}
+	err = &apiError{Status: http.StatusConflict, Code: "CONFLICT", Message: "others publish all the time (try again)"}
+	a.audited(r, e.what, &o, nil, err)
+	return nil, err
+}
+
+// told is an answer as an endpoint has it: nil where there is an error.
+func told(answer *outcome, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// attempt makes the edit on what is the newest version now.
+func (a *API) attempt(r *request, e *edit, o *options) (*outcome, error) {
+	base, newest, err := a.Rules.Base(r.Context())
+	if _, behind := errors.AsType[*ruleset.BehindError](err); err != nil && (!behind || !e.whole) {
+		return nil, err
+	}
+	was := contentsOf(base.Files)
+	if err := a.precondition(r, e, o, base, was); err != nil {
+		return nil, err
+	}
+	files, set, err := e.make(base.Files)
+	if err != nil {
+		return nil, err
+	}
+	is := contentsOf(files)
+	d := a.compareRead(base, ruleset.Version{Number: base.Number, Files: files}, was, is, set)
+	changed := d.Changed || base.Number == 0 || base.Number != newest.Number || base.Hash != newest.Hash
+	out := &outcome{Version: base.Number, Hash: base.Hash, Changed: changed, DryRun: o.dryRun, Warnings: problemsOf(set.Warnings()), Diff: d}
+	if !changed {
+		return out, tell(r, e, was)
+	}
+	if out.Impact, err = a.impact(r, e, o, set); err != nil {
+		return nil, err
+	}
+	if o.dryRun {
+		out.Hash = ruleset.HashOf(files)
+		return out, nil
+	}
+	published, err := a.Rules.Publish(r.Context(), ruleset.Change{Files: files, Set: set, Author: r.who.name, Comment: o.comment, After: newest.Number})
+	if err != nil {
+		return nil, err
+	}
+	out.Version, out.Hash, d.To = published.Number, published.Hash, published.Number
+	return out, tell(r, e, is)
+}
+
+// impact tries a set on the requests of the last minutes, and refuses it when
+// it would deny too many of them.
+func (a *API) impact(r *request, e *edit, o *options, set *rule.Set) (*impact.Result, error) {
+	if o.impact == impactOff {
+		return nil, nil //nolint:nilnil // nobody wants to know.
+	}
+	result, err := a.Sample.Replay(r.Context(), set)
+	refuse := (o.impact == impactRefuse || o.impact == "" && e.whole) && !o.force && !o.dryRun
+	if err != nil || !refuse || !result.Refused(a.MostDenied) {
+		return result, err
+	}
+	return nil, &apiError{Status: http.StatusConflict, Code: "IMPACT", Impact: result, Message: fmt.Sprintf(
+		"these rules would have denied %.1f %% of what was allowed in the last minutes, and at most %.1f %% is let through (look at impact, or say ?force=true)",
+		100*result.Share, 100*a.MostDenied)}
+}
+
+// tell says the new tag of what was changed.
+func tell(r *request, e *edit, is *contents) error {
+	tag, err := e.tag(is)
+	if tag != "" {
+		r.w.Header().Set("ETag", tag)
+	}
+	return err
+}
+
+// precondition fails when what is to be changed is not what the caller has
+// seen, with what somebody else has changed since.
+func (a *API) precondition(r *request, e *edit, o *options, base ruleset.Version, was *contents) error {
+	if o.match == nil && o.none == nil {
+		return nil
+	}
+	tag, err := e.tag(was)
+	switch {
+	case err != nil:
+		return err
+	case among(o.none, tag):
+		r.w.Header().Set("ETag", tag)
+		return &apiError{Status: http.StatusPreconditionFailed, Code: "PRECONDITION_FAILED", Version: base.Number,
+			Message: "it is in the rules already: read it, and change it with If-Match"}
+	case o.matches(tag):
+		return nil
+	}
+	failed := &apiError{Status: http.StatusPreconditionFailed, Code: "PRECONDITION_FAILED", Version: base.Number,
+		Message: "somebody else has changed it since you read it: look at diff, read it again and make your change on that"}
+	if tag == "" {
+		failed.Message = "it is not in the rules"
+	} else {
+		r.w.Header().Set("ETag", tag)
+	}
+	if seen, ok := a.seen(r.Context(), e, o); ok {
+		failed.Diff = a.compare(seen, base)
+	}
+	return failed
+}
+
+// How many versions are searched for the one that a caller saw, and how long.
+const (
+	lookBack     = 50
+	lookBackTime = 2 * time.Second
+)
+
+// seen finds the version that a caller with these tags has read.
+func (a *API) seen(ctx context.Context, e *edit, o *options) (ruleset.Version, bool) {
+	listed, err := a.Rules.History(ctx, lookBack)
+	if err != nil {
+		return ruleset.Version{}, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookBackTime)
+	defer cancel()
+	for _, v := range append(listed, ruleset.Version{}) { // 0: the built-in rules
+		if ctx.Err() != nil {
+			break
+		}
+		whole, err := a.Rules.Get(ctx, v.Number)
+		if err != nil {
+			continue
+		}
+		if tag, err := e.tag(contentsOf(whole.Files)); err == nil && o.matches(tag) {
+			return whole, true
+		}
+	}
+	return ruleset.Version{}, false
+}

@@ -1,0 +1,75 @@
+package adminapi
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
+	"github.com/stintdev/stint/rule"
+)
+
+type historyBody struct {
+	Current  uint64        `json:"current"` // the version that this node runs
+	Versions []versionBody `json:"versions"`
+}
+
+// history answers GET /rules/history?n=50, the newest first.
+func (a *API) history(r *request) (any, error) {
+	n, err := r.number("n", 50, 1, 1000)
+	if err != nil {
+		return nil, err
+	}
+	listed, err := a.Rules.History(r.Context(), int(n))
+	if err != nil {
+		return nil, err
+	}
+	_, now := a.Rules.Current()
+	body := historyBody{Current: now.Number, Versions: []versionBody{}}
+	for _, v := range listed {
+		body.Versions = append(body.Versions, versionOf(v))
+	}
+	return body, nil
+}
+
+// version answers GET /rules/versions/{version}; 0 is the built-in rules.
+func (a *API) version(r *request) (any, error) {
+	n, err := strconv.ParseUint(r.PathValue("version"), 10, 64)
+	if err != nil {
+		return nil, badRequest("version: %.40q is no number", r.PathValue("version"))
+	}
+	v, err := a.Rules.Get(r.Context(), n)
+	if err != nil {
+		return nil, err
+	}
+	return showVersion(r, v)
+}
+
+// rollback answers POST /rules/rollback {"version":3}: what was in force then
+// is published again, as a new version.
+func (a *API) rollback(r *request) (any, error) {
+	number := int64(-1)
+	if err := r.decode(fields{"version": wholeField(&number, 0, ruleset.MaxNumber)}); err != nil {
+		return nil, err
+	}
+	if number < 0 {
+		return nil, badRequest(`body: say which version, such as {"version":3}`)
+	}
+	old, err := a.Rules.Get(r.Context(), uint64(number))
+	if err != nil {
+		return nil, err
+	}
+	return a.change(r, edit{what: fmt.Sprintf("roll back to version %d", old.Number), whole: true, tag: setTag, make: func([]rule.File) ([]rule.File, *rule.Set, error) {
+		set, err := rule.Parse(old.Files...)
+		return old.Files, set, err
+	}})
+}
+
+type nodesBody struct {
+	Nodes []ruleset.Node `json:"nodes"`
+}
+
+// nodes answers GET /nodes: who runs which version.
+func (a *API) nodes(r *request) (any, error) {
+	nodes, err := a.Rules.Nodes(r.Context())
+	return nodesBody{nodes}, err
+}

@@ -1,0 +1,157 @@
+package adminapi
+
+import (
+	"time"
+
+	"github.com/stintdev/stint/cmd/stint/internal/impact"
+	"github.com/stintdev/stint/rule"
+)
+
+type listsBody struct {
+	Entries []listed `json:"entries"`
+}
+
+// listed is an entry, and whether it has ended.
+type listed struct {
+	rule.ListEntry
+
+	Ended bool `json:"ended,omitempty"`
+}
+
+// lists answers GET /lists: every entry of every list, those that have ended
+// too.
+func (a *API) lists(r *request) (any, error) {
+	if err := a.reading.take(r.Context()); err != nil {
+		return nil, err
+	}
+	defer a.reading.end()
+	_, now := a.Rules.Current()
+	entries, err := rule.ListEntries(now.Files)
+	body := listsBody{Entries: []listed{}}
+	for _, e := range entries {
+		body.Entries = append(body.Entries, listed{e, !e.Until.IsZero() && !e.Until.After(a.now())})
+	}
+	return body, err
+}
+
+// putEntry answers PUT /lists/{list}/{match}?rule=…: an entry of a list, until a
+// time or for good.
+func (a *API) putEntry(r *request) (any, error) {
+	entry, err := r.entry()
+	if err != nil {
+		return nil, err
+	}
+	data, err := r.bodyUpTo(maxObject)
+	if err == nil && len(data) > 0 {
+		err = decode(data, fields{
+			"until": a.untilField(&entry.Until), "for": a.forField(&entry.Until), "reason": textField(&entry.Reason),
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.changeEntry(r, "put", entry, rule.PutEntry(entry))
+}
+
+// deleteEntry answers DELETE /lists/{list}/{match}?rule=….
+func (a *API) deleteEntry(r *request) (any, error) {
+	entry, err := r.entry()
+	if err != nil {
+		return nil, err
+	}
+	return a.changeEntry(r, "delete", entry, rule.DeleteEntry(entry))
+}
+
+// entry is the entry that the path names.
+func (r *request) entry() (rule.ListEntry, error) {
+	entry := rule.ListEntry{Match: r.PathValue("match"), Rule: r.URL.Query().Get("rule")}
+	switch list := r.PathValue("list"); list {
+	case "deny", "blacklist":
+		entry.Deny = true
+	case "allow", "whitelist":
+	default:
+		return entry, notFound("list: %.40q is none (use allow or deny)", list)
+	}
+	return entry, nil
+}
+
+func (a *API) changeEntry(r *request, verb string, entry rule.ListEntry, e rule.Edit) (any, error) {
+	if err := checkWhy("reason", entry.Reason); err != nil {
+		return nil, err
+	}
+	list := "allow"
+	if entry.Deny {
+		list = "deny"
+	}
+	what := verb + " " + short(entry.Match) + " on the " + list + " list"
+	if entry.Rule != "" {
+		what += " of rule " + entry.Rule
+	}
+	if !entry.Until.IsZero() {
+		what += " until " + entry.Until.UTC().Format(time.RFC3339)
+	}
+	return a.change(r, edit{what: what, why: entry.Reason, tag: setTag, make: func(files []rule.File) ([]rule.File, *rule.Set, error) { return rule.Apply(files, e) }})
+}
+
+// ban answers POST /v1/ban {"key":…,"for":"1h","reason":…}: a deny list entry.
+func (a *API) ban(r *request) (any, error) {
+	entry := rule.ListEntry{Deny: true}
+	err := r.decode(fields{
+		"key": textField(&entry.Match), "rule": textField(&entry.Rule), "reason": textField(&entry.Reason),
+		"until": a.untilField(&entry.Until), "for": a.forField(&entry.Until),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if entry.Match == "" {
+		return nil, badRequest("key: is missing: say whom, by an API key, a pattern, an address or a network")
+	}
+	return a.changeEntry(r, "put", entry, rule.PutEntry(entry))
+}
+
+// unban answers POST /v1/unban {"key":…}: off the deny list, and free of
+// penalties.
+func (a *API) unban(r *request) (any, error) {
+	entry := rule.ListEntry{Deny: true}
+	if err := r.decode(fields{"key": textField(&entry.Match), "rule": textField(&entry.Rule)}); err != nil {
+		return nil, err
+	}
+	if entry.Match == "" {
+		return nil, badRequest("key: is missing: say whom")
+	}
+	answer, err := a.changeEntry(r, "delete", entry, rule.DeleteEntry(entry))
+	return a.forgiven(r, entry, answer, err)
+}
+
+// putOverride answers PUT /rules/{id}/override/{key}?for=1h.
+func (a *API) putOverride(r *request) (any, error) {
+	id, key := r.PathValue("id"), r.PathValue("key")
+	var until time.Time
+	if text := r.URL.Query().Get("for"); text != "" {
+		if err := a.endAfter(text, &until); err != nil {
+			return nil, badRequest("for: %v", err)
+		}
+	}
+	return a.editBy(r, "put override of "+short(key)+" in rule "+id, ruleTag(id), func(body []byte) rule.Edit { return rule.PutOverride(id, key, body, until) })
+}
+
+// deleteOverride answers DELETE /rules/{id}/override/{key}?temporary=true.
+func (a *API) deleteOverride(r *request) (any, error) {
+	id, key := r.PathValue("id"), r.PathValue("key")
+	temporary, err := r.flag("temporary")
+	if err != nil {
+		return nil, err
+	}
+	return a.editBy(r, "delete override of "+short(key)+" in rule "+id, ruleTag(id), func([]byte) rule.Edit { return rule.DeleteOverride(id, key, temporary) })
+}
+
+// short is a key as answers and logs show it.
+func short(key string) string { return impact.Shorten(key) }
+
+func (r *request) decode(known fields) error {
+	data, err := r.bodyUpTo(maxObject)
+	if err != nil {
+		return err
+	}
+	return decode(data, known)
+}

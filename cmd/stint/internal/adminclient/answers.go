@@ -1,0 +1,116 @@
+package adminclient
+
+import (
+	"time"
+
+	"github.com/stintdev/stint/cmd/stint/internal/impact"
+	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
+	"github.com/stintdev/stint/rule"
+)
+
+// Version is a version of the rules without its files.
+type Version struct {
+	Version uint64    `json:"version"`
+	Hash    string    `json:"hash"`
+	Time    time.Time `json:"time"` // zero for the built-in rules
+	Author  string    `json:"author"`
+	Comment string    `json:"comment"`
+}
+
+// Set is a complete version.
+type Set struct {
+	Version
+
+	Files []File `json:"files"`
+}
+
+// File is a rule file.
+type File struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// History is a list of versions, newest first.
+type History struct {
+	Current  uint64    `json:"current"` // that the node runs
+	Versions []Version `json:"versions"`
+}
+
+// Diff is the difference between two versions.
+type Diff struct {
+	From     uint64  `json:"from"`
+	To       uint64  `json:"to"`
+	Changed  bool    `json:"changed"`
+	Rules    Names   `json:"rules"`
+	Tiers    Names   `json:"tiers"`
+	Moved    bool    `json:"rules_moved"`
+	Lists    bool    `json:"lists"`
+	Defaults bool    `json:"defaults"`
+	Fresh    []Fresh `json:"starts_fresh"`
+	Text     string  `json:"text"` // as diff -u writes it
+}
+
+// Names lists the added, removed and changed names.
+type Names struct {
+	Added   []string `json:"added"`
+	Removed []string `json:"removed"`
+	Changed []string `json:"changed"`
+}
+
+// Fresh is a limit whose counts restart.
+type Fresh struct {
+	Rule  string `json:"rule"`
+	Limit string `json:"limit"`
+}
+
+// Outcome is the result of a change.
+type Outcome struct {
+	Version  uint64         `json:"version"` // the newest version after the change
+	Hash     string         `json:"hash"`
+	Changed  bool           `json:"changed"`
+	DryRun   bool           `json:"dry_run"`
+	Warnings rule.Problems  `json:"warnings"`
+	Diff     *Diff          `json:"diff"`
+	Impact   *impact.Result `json:"impact"` // nil if unknown
+	// Penalties is the number of penalties that were ended.
+	Penalties int `json:"penalties"`
+}
+
+// Valid describes what a valid rule set would change.
+type Valid struct {
+	Rules    int            `json:"rules"`
+	Warnings rule.Problems  `json:"warnings"`
+	Diff     Diff           `json:"diff"`
+	Impact   *impact.Result `json:"impact"`
+}
+
+// States is the state of a key.
+type States struct {
+	Key    string  `json:"key"` // shortened
+	Limits []State `json:"limits"`
+}
+
+// State is the state of one limit of a key.
+type State struct {
+	Rule      string `json:"rule"`
+	Name      string `json:"name"`
+	Limit     int64  `json:"limit"`
+	Remaining int64  `json:"remaining"`
+	Before    *int64 `json:"remaining_before"` // of a grant
+	ResetMS   int64  `json:"reset_after_ms"`
+	Degraded  bool   `json:"degraded"`
+	Listed    string `json:"listed"` // deny, allow, or empty
+}
+
+// Nodes are the nodes that share their rules.
+type Nodes struct {
+	Nodes []ruleset.Node `json:"nodes"`
+}
+
+func (*Set) member() string     { return "files" }
+func (*History) member() string { return "versions" }
+func (*Diff) member() string    { return "changed" }
+func (*Outcome) member() string { return "changed" }
+func (*Valid) member() string   { return "diff" }
+func (*States) member() string  { return "limits" }
+func (*Nodes) member() string   { return "nodes" }

@@ -1,0 +1,149 @@
+package envoyrls
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/filewatch"
+)
+
+// Options configure a [Service].
+type Options struct {
+	// Dir is the directory of the configuration files.
+	Dir string
+	// Merge lets several files describe one domain.
+	Merge bool
+	// Store decides.
+	Store stint.Store
+	// Headers names the headers that Envoy adds to its responses, for the deciding
+	// limit: the limit, what remains of it, and the seconds until it resets. Nil adds
+	// none.
+	Headers *HeaderNames
+	// CountAll counts as Envoy's own service does: each limit by itself, and denied
+	// requests too.
+	CountAll bool
+	// StopWhenOver, with CountAll, lets a request that would be over some of its
+	// limits count only for these.
+	StopWhenOver bool
+	// Shadow answers OK to every request, whatever the statuses of its descriptors.
+	Shadow bool
+	// Quota puts every limit in quota mode: a request is over limit only if all its
+	// descriptors are.
+	Quota bool
+	// Metadata adds a description of the request to the metadata of every response.
+	Metadata bool
+	// Counters returns the counters of a limit, by its name in the configuration. The
+	// empty name is for requests without any limit. Nil counts nothing.
+	Counters func(limit string) Counters
+	// Loaded, if not nil, is called after every attempt to load a changed
+	// configuration, with the number of files that have a mistake.
+	Loaded func(mistaken int)
+	// Logger defaults to a logger that discards.
+	Logger *slog.Logger
+}
+
+// HeaderNames are the names of three headers.
+type HeaderNames struct{ Limit, Remaining, Reset string }
+
+// Service implements Envoy's rate limit service. Make one with [New].
+type Service struct {
+	pb.UnimplementedRateLimitServiceServer
+
+	options   Options
+	folder    folder // used by New, then by Run's goroutine only
+	follower  *filewatch.Follower
+	overrides overrides
+	unmatched Counter   // requests that no limit applied to
+	plans     sync.Pool // of *plan
+	domains   atomic.Pointer[map[string]*file]
+}
+
+// New reads the configuration. It returns an error if there is nothing to serve: the
+// directory cannot be read, or all its files have mistakes.
+func New(o Options) (*Service, error) {
+	o = o.setDefaults()
+	s := &Service{options: o, folder: folder{path: o.Dir, merge: o.Merge}, overrides: newOverrides(), unmatched: o.Counters("").Allow}
+	s.follower = filewatch.New(o.Dir, s.changed, s.unwatched)
+	r, err := s.folder.read()
+	if err != nil {
+		return nil, fmt.Errorf("envoy-config: %w", err)
+	}
+	if len(r.domains) == 0 && len(r.errs) > 0 {
+		return nil, fmt.Errorf("envoy-config: %w", r.err())
+	}
+	s.install(r)
+	return s, nil
+}
+
+func (o Options) setDefaults() Options {
+	if o.Counters == nil {
+		o.Counters = noCounters
+	}
+	if o.Loaded == nil {
+		o.Loaded = func(int) {}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Run watches the configuration until ctx ends. Call it once.
+func (s *Service) Run(ctx context.Context) { s.follower.Run(ctx) }
+
+// Following returns a channel that is closed once changes of the configuration are
+// noticed.
+func (s *Service) Following() <-chan struct{} { return s.follower.Following() }
+
+// Reload asks Run to read the configuration again. It does not wait.
+func (s *Service) Reload() { s.follower.Reload() }
+
+// changed loads the configuration. The follower calls it; asked is true after Reload.
+func (s *Service) changed(asked bool) {
+	r, err := s.folder.read()
+	switch {
+	case err != nil:
+		s.options.Loaded(1)
+		s.options.Logger.Error("envoy-config kept", slog.String("error", err.Error()))
+	case r.changed || asked:
+		s.install(r)
+	}
+}
+
+func (s *Service) unwatched(err error) {
+	s.options.Logger.Error("envoy-config: " + err.Error())
+}
+
+// install puts a new configuration in force. Requests in progress finish with the old
+// one.
+func (s *Service) install(r *reading) {
+	for _, f := range r.domains {
+		for _, l := range f.limits {
+			if l.counters.Allow == nil { // else the limit is in force already
+				l.counters = s.options.Counters(l.path)
+			}
+		}
+	}
+	s.domains.Store(&r.domains)
+	s.options.Loaded(len(r.errs))
+	s.tell(r)
+}
+
+func (s *Service) tell(r *reading) {
+	for _, w := range r.warnings {
+		s.options.Logger.Warn("envoy-config: " + w.Error())
+	}
+	for _, err := range r.errs {
+		s.options.Logger.Error("envoy-config: the last good version of this file serves, if there is one", slog.String("error", err.Error()))
+	}
+	if len(r.domains) == 0 {
+		s.options.Logger.Warn("envoy-config: there is no domain, so that nothing is limited")
+	}
+	s.options.Logger.Info("envoy-config read", "domains", len(r.domains), "files_with_mistakes", len(r.errs))
+}

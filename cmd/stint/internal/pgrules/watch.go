@@ -1,0 +1,78 @@
+package pgrules
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
+)
+
+// Watch listens for announcements and polls.
+func (s *Source) Watch(ctx context.Context, changed func()) {
+	ruleset.Hear(ctx, changed, s.listen, s.log)
+}
+
+// listen receives announcements on its own connection until that fails. It
+// calls changed once after LISTEN, for versions that were published before.
+func (s *Source) listen(ctx context.Context, changed func()) error {
+	config := s.config.Copy()
+	s.renew(config)
+	c, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = c.Close(closing) // the connection has failed or is no longer needed
+	}()
+	if _, err := c.Exec(ctx, `LISTEN `+pgx.Identifier{s.channel}.Sanitize()); err != nil {
+		return err
+	}
+	for {
+		changed()
+		if _, err := c.WaitForNotification(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// Announce publishes the state of a node and removes the nodes that have been
+// silent for too long.
+func (s *Source) Announce(ctx context.Context, n ruleset.Node) error {
+	said, err := json.Marshal(n)
+	if err == nil {
+		err = s.prepare(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err = s.pool.Exec(ctx, `INSERT INTO `+s.nodes+` (id, node, seen) VALUES ($1, $2, now())
+		ON CONFLICT (id) DO UPDATE SET node = excluded.node, seen = excluded.seen`, n.ID, string(said)); err != nil {
+		return s.explain(err)
+	}
+	_, err = s.pool.Exec(ctx, `DELETE FROM `+s.nodes+` WHERE seen < now() - make_interval(secs => $1)`, ruleset.ForgetAfter.Seconds())
+	return s.explain(err)
+}
+
+// Nodes lists the nodes that have announced themselves.
+func (s *Source) Nodes(ctx context.Context) (nodes []ruleset.Node, err error) {
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
+	rows, err := s.pool.Query(ctx, `SELECT node FROM `+s.nodes+` WHERE seen >= now() - make_interval(secs => $1) ORDER BY id`, ruleset.ForgetAfter.Seconds())
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	said, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	for _, text := range said {
+		var n ruleset.Node
+		if json.Unmarshal([]byte(text), &n) == nil { // a later version of Stint may use another format
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes, s.explain(err)
+}

@@ -1,0 +1,109 @@
+package redisrules
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
+	"github.com/stintdev/stint/redisstore"
+)
+
+// timeout bounds connecting, and waiting for a reply.
+const timeout = time.Second
+
+// clientOption returns the client options for the servers of a store.
+func clientOption(o *redisstore.Options, l login) rueidis.ClientOption {
+	return rueidis.ClientOption{
+		InitAddress: o.Addrs, Username: l.username, Password: l.password, SelectDB: o.DB, TLSConfig: o.TLS,
+		Sentinel: rueidis.SentinelOption{
+			MasterSet: o.Master, Username: l.sentinelUsername, Password: l.sentinelPassword, TLSConfig: o.TLS, ClientName: "stint-rules",
+		},
+		ClientName: "stint-rules", DisableCache: true, ForceSingleClient: o.Topology == redisstore.Single,
+		Dialer: net.Dialer{Timeout: timeout, KeepAlive: timeout}, ConnWriteTimeout: timeout, PipelineMultiplex: -1,
+		RetryDelay: retryDelay,
+		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return dial(ctx, addr, d, o.TLSConfig())
+		},
+	}
+}
+
+// dial connects with the certificates that are current now.
+func dial(ctx context.Context, addr string, d *net.Dialer, secure *tls.Config) (net.Conn, error) {
+	if secure == nil {
+		return d.DialContext(ctx, "tcp", addr)
+	}
+	t := &tls.Dialer{NetDialer: d, Config: secure}
+	return t.DialContext(ctx, "tcp", addr)
+}
+
+// retryDelay retries a read whose connection has ended, and gives up soon when
+// there is no connection. Commands that change versions are never retried.
+func retryDelay(attempts int, _ rueidis.Completed, _ error) time.Duration {
+	if attempts > 5 {
+		return -1
+	}
+	return time.Duration(attempts) * 20 * time.Millisecond
+}
+
+// Watch listens for announcements and polls.
+func (s *Source) Watch(ctx context.Context, changed func()) {
+	ruleset.Hear(ctx, changed, s.listen, s.log)
+}
+
+// listen receives announcements until the subscription fails. It calls changed
+// once after subscribing, for versions that were published before.
+func (s *Source) listen(ctx context.Context, changed func()) error {
+	c, err := s.connect()
+	if err != nil {
+		return err
+	}
+	ctx = rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { changed() })
+	return c.Receive(ctx, c.B().Subscribe().Channel(s.name).Build(), func(rueidis.PubSubMessage) { changed() })
+}
+
+// Announce publishes the state of a node.
+func (s *Source) Announce(ctx context.Context, n ruleset.Node) error {
+	said, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	c, err := s.connect()
+	if err != nil {
+		return err
+	}
+	lasts := strconv.FormatInt(ruleset.ForgetAfter.Milliseconds(), 10)
+	err = s.announce.Exec(ctx, c, []string{s.key("nodes"), s.key("seen")}, []string{n.ID, string(said), lasts}).Error()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return s.explain(err)
+	}
+	return nil
+}
+
+// Nodes lists the nodes that have announced themselves.
+func (s *Source) Nodes(ctx context.Context) ([]ruleset.Node, error) {
+	c, err := s.connect()
+	if err != nil {
+		return nil, err
+	}
+	said, err := c.Do(ctx, c.B().Hvals().Key(s.key("nodes")).Build()).AsStrSlice()
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	nodes := make([]ruleset.Node, 0, len(said))
+	for _, text := range said {
+		var n ruleset.Node
+		if json.Unmarshal([]byte(text), &n) == nil { // a later version of Stint may use another format
+			nodes = append(nodes, n)
+		}
+	}
+	slices.SortFunc(nodes, func(a, b ruleset.Node) int { return strings.Compare(a.ID, b.ID) })
+	return nodes, nil
+}

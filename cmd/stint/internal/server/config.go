@@ -1,0 +1,214 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
+	"github.com/stintdev/stint/internal/secret"
+	"github.com/stintdev/stint/resilience/adaptive"
+)
+
+// Config configures a [Server]. A listener with an empty address is off; port 0 picks a
+// free port.
+type Config struct {
+	// Store makes the decisions. It must not be nil.
+	Store stint.Store
+	// Stats returns the statistics of the memory store. Nil omits their metrics and the
+	// log line that reports the first evictions.
+	Stats func() stint.MemoryStats
+	// Shared returns the state of a store that nodes share. Nil means that Store is local
+	// to this node, and counts as up while its calls succeed.
+	Shared func() SharedStats
+	// StoreCalls receives the measurements of store calls from a Store that also answers
+	// without calling the backend. Nil measures every call to Store.
+	StoreCalls *StoreCalls
+
+	// Rules is the path of a rule file, or of a folder of them, which is watched for
+	// changes. Empty serves [rule.Builtin].
+	Rules string
+	// RuleSource, if not nil, provides the rules instead of Rules.
+	RuleSource ruleset.Source
+	// StateDir is a folder for data that outlives the process: the version history of
+	// Rules, and a local copy of the rules from RuleSource. Empty keeps neither.
+	StateDir string
+
+	// EnvoyConfig is a folder of configuration files for Envoy's rate limit service,
+	// which is watched for changes. Empty serves none.
+	EnvoyConfig string
+	// EnvoyHeaders names the headers by which Envoy reports to its clients the limit that
+	// is closest to exhaustion. Nil adds none.
+	EnvoyHeaders *EnvoyHeaders
+	// EnvoyCompat counts as Envoy's own service does: each descriptor on its own, denied
+	// requests included.
+	EnvoyCompat bool
+	// EnvoyMerge lets several files of EnvoyConfig describe one domain.
+	EnvoyMerge bool
+	// EnvoyShadow answers OK to every request from Envoy.
+	EnvoyShadow bool
+	// EnvoyQuota treats every limit as being in quota mode: a request is over limit only
+	// if all of its limits are.
+	EnvoyQuota bool
+	// EnvoyStop, with EnvoyCompat, charges a request that exceeds some of its limits to
+	// those limits only.
+	EnvoyStop bool
+	// EnvoyMetadata includes the request in the dynamic metadata of every answer.
+	EnvoyMetadata bool
+
+	HTTP    string // the check API, forward auth and health
+	GRPC    string // Envoy's rate limit service, health and reflection
+	RESP    string // the Redis protocol
+	Admin   string // metrics and what changes state
+	Gateway string // the reverse proxy; needs Upstreams
+
+	// Upstreams are the base URLs to which the gateway forwards requests.
+	Upstreams []*url.URL
+	// GatewayAdapt adjusts a limit on the requests in flight through the gateway;
+	// requests over it are answered with 503. Nil sets no limit. GatewayMax is the upper
+	// bound on that limit; zero means 1000.
+	GatewayAdapt adaptive.Algorithm
+	GatewayMax   int
+	// CloseAfter is the number of consecutive denials after which the gateway ends a
+	// client's connection. Zero never ends one.
+	CloseAfter int
+	// TrustedProxies are the peers whose forwarding headers are believed.
+	TrustedProxies []netip.Prefix
+
+	// PathEncoding selects how paths are decoded, both in rules and in the requests that
+	// the rules match.
+	PathEncoding PathEncoding
+
+	// HTTPToken, if not empty, is the bearer token that every deciding surface except the
+	// gateway requires: HTTP (except health), GRPC, and RESP, where it is the password.
+	// AdminToken is the token of Admin. Without an admin token, Admin refuses to listen
+	// beyond loopback.
+	HTTPToken, AdminToken string
+	// HTTPTokenFile and AdminTokenFile are files that hold these tokens. The server reads
+	// them again when they change and on [Server.Reload]. They take precedence over the
+	// fields above.
+	HTTPTokenFile, AdminTokenFile string
+	// EnvoyWithoutToken lets callers without a token use Envoy's rate limit and
+	// authorization services on GRPC, for gateways that cannot send a token.
+	EnvoyWithoutToken bool
+	// Secrets are further files with secrets, for example those of the store. The server
+	// watches them and reads them again on [Server.Reload].
+	Secrets []*secret.Files
+	// MostDenied is the largest share, 0 to 1, of the recently allowed requests that a
+	// new rule set may deny. A rule set that would deny more is refused unless forced.
+	// Zero keeps no sample of requests and refuses nothing.
+	MostDenied float64
+	// AdminTokens is a file of further tokens for Admin, each with a name and a role. The
+	// server reads it again when it changes and on [Server.Reload].
+	AdminTokens string
+
+	// TLS, if it names a certificate, applies to every listener.
+	TLS TLSFiles
+	// GRPCTLS, if not zero, replaces TLS on GRPC.
+	GRPCTLS TLSFiles
+	// GRPCMaxAge bounds the age of a GRPC connection, plus or minus a tenth, so that
+	// clients resolve the servers again. Calls in flight then have GRPCMaxAgeGrace to
+	// finish. Zero sets no bound for either.
+	GRPCMaxAge, GRPCMaxAgeGrace time.Duration
+
+	// Profiling serves net/http/pprof on Admin.
+	Profiling bool
+
+	// DrainDelay is how long a stopping server goes on accepting connections while it
+	// reports unready, so that load balancers notice first.
+	DrainDelay time.Duration
+	// DrainTimeout bounds the whole drain. Defaults to 9 s.
+	DrainTimeout time.Duration
+	// HeaderTimeout bounds the time a client may take to send the headers of a request.
+	// Defaults to 5 s.
+	HeaderTimeout time.Duration
+	// BodyTimeout bounds the time to receive a whole request on HTTP or Admin, body
+	// included. On GRPC it bounds the wait for the single message of a call; the call
+	// ends at most a tenth of a second later. Defaults to 15 s. The gateway streams
+	// bodies, so it has no such bound.
+	BodyTimeout time.Duration
+	// IdleTimeout bounds the idle time of a kept-alive HTTP connection between requests,
+	// and the wait for each message of a client stream on GRPC. Defaults to 2 min.
+	IdleTimeout time.Duration
+	// StreamTimeout bounds how long a client may accept no part of a response that has no
+	// bound as a whole (Gateway, GRPC, Admin), and how long it may send nothing of a body
+	// that it has begun to send to the gateway. A client that accepts some data may take
+	// half as long again. A silent GRPC client is pinged after StreamTimeout and has a
+	// third of it to answer. Defaults to 1 min.
+	StreamTimeout time.Duration
+
+	// Logger defaults to one that discards everything.
+	Logger *slog.Logger
+}
+
+// setDefaults returns the configuration with defaults in place of zero values.
+func (c Config) setDefaults() Config {
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&c.DrainTimeout, 9 * time.Second}, {&c.HeaderTimeout, 5 * time.Second}, {&c.BodyTimeout, 15 * time.Second},
+		{&c.IdleTimeout, 2 * time.Minute}, {&c.StreamTimeout, time.Minute},
+	} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// check validates combinations of settings. Its errors name the flags of stint serve.
+func (c *Config) check() error {
+	for _, a := range []struct{ flag, address string }{
+		{"http", c.HTTP}, {"grpc", c.GRPC}, {"resp", c.RESP}, {"admin", c.Admin}, {"gateway", c.Gateway},
+	} {
+		if err := checkAddress(a.flag, a.address); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.Gateway != "" && len(c.Upstreams) == 0:
+		return errors.New("gateway: has nowhere to pass requests on to (give --upstream URL)")
+	case c.EnvoyWithoutToken && c.HTTPToken == "" && c.HTTPTokenFile == "":
+		return errors.New("envoy-without-token: makes an exception of --http-token-file, which is not given (leave it out)")
+	case c.Gateway == "" && len(c.Upstreams) > 0:
+		return errors.New("upstream: is for the gateway, which is off (give --gateway ADDR)")
+	case c.Admin != "" && c.AdminToken == "" && c.AdminTokenFile == "" && c.AdminTokens == "" && !loopback(c.Admin):
+		return fmt.Errorf("admin: %s can be reached from other machines (listen on 127.0.0.1, or give --admin-token-file or --admin-tokens-file)", c.Admin)
+	}
+	return nil
+}
+
+func checkAddress(flag, address string) error {
+	if address == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = new(net.Resolver).LookupPort(context.Background(), "tcp", port)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %q is not an address (write host:port or :port, or off)", flag, address)
+	}
+	return nil
+}
+
+// loopback reports whether only this machine can reach the address.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+}

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	authpb "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/stintdev/stint/cmd/stint/internal/grpcapi"
+)
+
+// ratelimitService is the service name that Envoy's users pass to the health service.
+const ratelimitService = "ratelimit"
+
+// grpcListener serves gRPC: the native protocol, Envoy's rate limit service,
+// health and reflection.
+type grpcListener struct {
+	*grpc.Server
+	health *health.Server
+	native *grpcapi.Service
+	stream time.Duration // bounds each write
+}
+
+func (s *Server) newGRPCListener() *grpcListener {
+	g := &grpcListener{grpc.NewServer(s.grpcOptions()...), health.NewServer(), s.newNative(), s.config.StreamTimeout}
+	for _, service := range []string{"", ratelimitService} {
+		g.health.SetServingStatus(service, healthpb.HealthCheckResponse_NOT_SERVING)
+	}
+	g.native.Register(g.Server)
+	ratelimitpb.RegisterRateLimitServiceServer(g.Server, &envoyServer{server: s})
+	authpb.RegisterAuthorizationServer(g.Server, &extAuthz{auth: s.newAuth()})
+	healthpb.RegisterHealthServer(g.Server, g.health)
+	reflection.Register(g.Server)
+	return g
+}
+
+// maxStreams bounds the concurrent calls of a connection.
+const maxStreams = 1000
+
+// grpcOptions bound the resources that one client can use.
+func (s *Server) grpcOptions() []grpc.ServerOption {
+	unfinished := newUnfinished(s.config.BodyTimeout, s.config.IdleTimeout)
+	options := []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(s.recoverUnary, unfinished.unary),
+		grpc.ChainStreamInterceptor(s.recoverStream, unfinished.stream),
+		grpc.InTapHandle(unfinished.begin),
+		grpc.ForceServerCodecV2(newEnvoyCodec()),
+		grpc.MaxRecvMsgSize(maxBody),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ConnectionTimeout(s.config.HeaderTimeout),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			// Cuts off a client that stops in the middle of a call and answers no ping.
+			Time: s.config.StreamTimeout, Timeout: s.config.StreamTimeout / 3,
+			MaxConnectionAge: s.config.GRPCMaxAge, MaxConnectionAgeGrace: s.config.GRPCMaxAgeGrace,
+		}),
+	}
+	return append(options, grpc.Creds(&windowedCredentials{s.grpcCredentials(), s.config.StreamTimeout}))
+}
+
+func (s *Server) grpcCredentials() credentials.TransportCredentials {
+	if s.grpcTLS != nil {
+		return credentials.NewTLS(s.grpcTLS.config())
+	}
+	return insecure.NewCredentials()
+}
+
+// loadGRPCCertificates returns the certificates of GRPCTLS, or those of all listeners.
+func (s *Server) loadGRPCCertificates() (*certificates, error) {
+	if s.config.GRPCTLS == (TLSFiles{}) {
+		return s.certs, nil
+	}
+	return loadCertificates(s.config.GRPCTLS)
+}
+
+func (g *grpcListener) serve(l net.Listener) error {
+	if err := g.Serve(&readers{l, g.stream}); !errors.Is(err, grpc.ErrServerStopped) {
+		return err
+	}
+	return nil
+}
+
+// ready reports SERVING to the health service.
+func (g *grpcListener) ready() { g.health.Resume() }
+
+// unready reports NOT_SERVING, also to clients that watch health.
+func (g *grpcListener) unready() { g.health.Shutdown() }
+
+// streamGrace bounds the wait for calls in flight. Calls of this service take
+// milliseconds, and streams that watch health never end by themselves.
+const streamGrace = 2 * time.Second
+
+// drain waits for the calls in flight, up to streamGrace.
+func (g *grpcListener) drain(ctx context.Context) error {
+	g.native.Drain()
+	ctx, cancel := context.WithTimeout(ctx, streamGrace)
+	defer cancel()
+	done := make(chan struct{})
+	go func() { g.GracefulStop(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (g *grpcListener) stop() { g.Stop() }

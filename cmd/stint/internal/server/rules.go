@@ -1,0 +1,213 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/impact"
+	"github.com/stintdev/stint/cmd/stint/internal/penalty"
+	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
+	"github.com/stintdev/stint/rule"
+)
+
+// rules hold the rule set in force and the store that it decides by.
+type rules struct {
+	store   *penalty.Store
+	metrics *metrics
+	log     *slog.Logger
+	manager *ruleset.Manager
+	builtin bool // there is no rule source
+	loaded  bool // the first version is in force
+	current atomic.Pointer[version]
+	sample  *impact.Sample // nil if no sample is kept
+
+	pathEncoding PathEncoding
+}
+
+// version is a rule set and the view of each of its rules.
+type version struct {
+	number  uint64
+	set     *rule.Set
+	views   map[*rule.Rule]*view
+	metrics *metrics
+	sample  *impact.Sample  // nil if no sample is kept
+	headers map[string]bool // canonical names of the headers that the rules read
+}
+
+// newRules loads the first version of the rules.
+func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *metrics) (*rules, error) {
+	r := &rules{store: penalty.New(store, m.newPenalties(config.Logger)), metrics: m, log: config.Logger, pathEncoding: config.PathEncoding}
+	if config.MostDenied > 0 {
+		r.sample = impact.New(nil)
+		r.sample.KeepPathEncoding = config.PathEncoding == PathKeep
+	}
+	o := ruleset.Options{Node: node, OnSet: r.onSet, OnError: r.onError, OnLook: r.onLook, Logger: r.log}
+	switch {
+	case config.RuleSource != nil:
+		o.Source, o.CopyDir = config.RuleSource, stateFolder(config.StateDir, config.RuleSource.String())
+	case config.Rules != "":
+		o.Source, o.Local = ruleset.NewFiles(config.Rules, fileHistory(config), r.log), true
+	default:
+		o.Source, o.Local, r.builtin = &ruleset.Memory{}, true, true
+		r.log.Info("no --rules given: serving the built-in rules")
+	}
+	r.manager = ruleset.NewManager(o)
+	m.watchStale(r.manager.Stale)
+	if err := r.manager.Load(context.Background()); err != nil {
+		return nil, err
+	}
+	r.loaded = true
+	if _, v := r.manager.Current(); v.Number == 0 && !r.builtin {
+		r.log.Warn("rules: there is no version in the source and no local copy: serving the built-in rules until one is published", "source", o.Source.String())
+	}
+	return r, nil
+}
+
+// fileHistory returns the folder for the history of the rule files.
+func fileHistory(config *Config) string {
+	path, err := filepath.Abs(config.Rules)
+	if err != nil {
+		path = config.Rules
+	}
+	return stateFolder(config.StateDir, path)
+}
+
+// stateFolder returns the folder for the state of one rule source, or "" without a state
+// folder. The name contains a hash of the source, so servers with different sources can
+// share dir.
+func stateFolder(dir, source string) string {
+	if dir == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(source))
+	return filepath.Join(dir, "rules-"+hex.EncodeToString(sum[:8]))
+}
+
+// onSet puts a rule set in force. Requests that are being decided keep the previous one.
+func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
+	if r.pathEncoding == PathKeep {
+		set = set.KeepPathEncoding()
+	}
+	v := &version{number: from.Number, set: set, views: make(map[*rule.Rule]*view, len(set.Rules())), metrics: r.metrics, sample: r.sample,
+		headers: headersOf(set)}
+	for _, one := range set.Rules() {
+		v.views[one] = newView(one, r.metrics)
+	}
+	r.store.Use(set)
+	if old := r.current.Swap(v); old != nil {
+		r.forget(old.set, set)
+	}
+	r.metrics.version.Set(float64(from.Number))
+	r.warn(set)
+	if r.loaded {
+		r.metrics.reloads.WithLabelValues("ok").Inc()
+		r.log.Info("rules reloaded", "version", from.Number, "rules", len(set.Rules()), "author", from.Author)
+		return
+	}
+	if from.Number > 0 {
+		r.log.Info("rules loaded", "version", from.Number, "rules", len(set.Rules()))
+	}
+}
+
+// headersOf returns the canonical names of the headers that a rule set may read.
+func headersOf(set *rule.Set) map[string]bool {
+	headers := map[string]bool{}
+	for _, name := range set.Attributes() {
+		if header, ok := strings.CutPrefix(name, "header:"); ok {
+			headers[http.CanonicalHeaderKey(header)] = true
+		}
+	}
+	return headers
+}
+
+// readsHeader reports whether the rules in force may read the header with this canonical
+// name.
+func (r *rules) readsHeader(name string) bool { return r.current.Load().headers[name] }
+
+// forget removes the metrics of the rules that the new set no longer has.
+func (r *rules) forget(old, set *rule.Set) {
+	for _, one := range old.Rules() {
+		if set.Rule(one.ID) == nil {
+			r.metrics.forget(one.ID)
+		}
+	}
+}
+
+func (r *rules) warn(set *rule.Set) {
+	if len(set.Rules()) == 0 {
+		r.log.Warn("rules: there is none, so that nothing is limited")
+	}
+	for _, w := range set.Warnings() {
+		r.log.Warn("rules: " + w.Error())
+	}
+}
+
+// onError is called by the manager when it rejects a new version.
+func (r *rules) onError(err error) {
+	r.metrics.reloads.WithLabelValues("error").Inc()
+	r.log.Error("rules kept", errorAttr(err))
+}
+
+// onLook is called by the manager after each poll of the source.
+func (r *rules) onLook(err error) {
+	if err != nil {
+		r.metrics.pollFailures.Inc()
+	}
+	up := 1.0
+	if r.manager != nil && !r.manager.Up() {
+		up = 0
+	}
+	r.metrics.sourceUp.Set(up)
+}
+
+// reload reads the rules again now.
+func (r *rules) reload() {
+	if r.builtin {
+		r.log.Info("nothing to reload: the rules are built in")
+	}
+	r.manager.Reload()
+}
+
+// node returns how this server announces itself to the servers that share its rules.
+func (s *Server) node() ruleset.Node {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	n := ruleset.Node{ID: s.nodeID, Address: host}
+	for _, name := range []string{"http", "gateway", "grpc", "resp", "admin"} {
+		if addr, ok := s.Addr(name).(*net.TCPAddr); ok {
+			if _, port, err := net.SplitHostPort(addr.String()); err == nil {
+				n.Address = net.JoinHostPort(host, port)
+				break
+			}
+		}
+	}
+	n.ID = cmp.Or(n.ID, n.Address)
+	return n
+}
+
+// decideBy decides a request by the rules in force and counts the outcome. It returns the
+// version that decided.
+func (r *rules) decideBy(ctx context.Context, a rule.Attributes, cost int64, o *rule.Outcome) (*version, error) {
+	v := r.current.Load()
+	if err := r.checkPath(a); err != nil {
+		return v, err
+	}
+	if err := v.set.DecideInto(ctx, r.store, a, cost, o); err != nil {
+		return v, err
+	}
+	v.count(o)
+	v.sample.Add(v.set.Attributes(), a, cost, o)
+	return v, nil
+}

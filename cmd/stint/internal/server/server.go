@@ -1,0 +1,211 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/adminapi"
+	"github.com/stintdev/stint/cmd/stint/internal/envoyrls"
+	"github.com/stintdev/stint/cmd/stint/internal/gateway"
+	"github.com/stintdev/stint/internal/secret"
+)
+
+// Server runs all listeners over one store and one rule set. Make it with [New] and run
+// it once.
+type Server struct {
+	config   Config
+	log      *slog.Logger
+	metrics  *metrics
+	store    stint.Store
+	rules    *rules
+	limits   *limitCache
+	outcomes outcomePool
+	nodeID   string            // identifies this process among those that share its rules
+	certs    *certificates     // nil without TLS
+	grpcTLS  *certificates     // for gRPC; nil without TLS
+	gateway  *gateway.Gateway  // nil when off
+	envoy    *envoyrls.Service // nil without EnvoyConfig
+
+	httpToken   *secret.Text     // nil if no token is required
+	adminTokens *adminapi.Tokens // nil if admin requires no token
+	secrets     []*secret.Files  // the watched files
+
+	listeners []*listener
+	isReady   atomic.Bool
+	opened    chan struct{} // closed when all listeners are open
+}
+
+// New reads the rules and the certificates and prepares all listeners. An error means
+// that the configuration is wrong; no listener has been opened then.
+func New(config Config) (*Server, error) {
+	config = config.setDefaults()
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	config.Logger = boundLog(config.Logger)
+	s := &Server{config: config, log: config.Logger, metrics: newMetrics(), limits: newLimitCache(), nodeID: rand.Text()[:8], opened: make(chan struct{})}
+	s.store = s.measured()
+	var err error
+	if err = s.openSecrets(); err != nil {
+		return nil, err
+	}
+	if s.rules, err = newRules(&s.config, s.store, s.node, s.metrics); err != nil {
+		return nil, err
+	}
+	if err = s.readEnvoyConfig(); err != nil {
+		return nil, err
+	}
+	return s, s.prepare()
+}
+
+// measured returns the store, wrapped in a meter unless StoreCalls already measures it.
+func (s *Server) measured() stint.Store {
+	store, calls := s.config.Store, s.config.StoreCalls
+	if calls == nil {
+		calls = NewStoreCalls()
+		store = &meter{store, calls}
+	}
+	s.metrics.showStore(calls, &s.config)
+	return store
+}
+
+// prepare creates the configured listeners, in the order in which they are drained.
+func (s *Server) prepare() error {
+	if s.config.Gateway != "" {
+		if err := s.listenGateway(); err != nil {
+			return err
+		}
+	}
+	body := s.config.BodyTimeout
+	if s.config.HTTP != "" {
+		s.listen("http", s.config.HTTP, s.newCheckListener(s.httpHandler(), body))
+	}
+	if s.config.GRPC != "" {
+		s.listen("grpc", s.config.GRPC, s.newGRPCListener())
+	}
+	if s.config.RESP != "" {
+		s.listen("resp", s.config.RESP, s.newRESPListener())
+	}
+	if s.config.Admin != "" {
+		// No bound on writing: a profile may take minutes.
+		s.listen("admin", s.config.Admin, s.newHTTPListener(s.adminHandler(), body, 0))
+	}
+	return nil
+}
+
+func (s *Server) listenGateway() error {
+	p := s.newCloser()
+	handler, err := s.gatewayHandler(p)
+	if err != nil {
+		return err
+	}
+	l := s.newHTTPListener(handler, 0, 0)
+	if p != nil {
+		l.ConnContext = p.connContext
+	}
+	s.listen("gateway", s.config.Gateway, l)
+	return nil
+}
+
+func (s *Server) listen(name, address string, service service) {
+	s.listeners = append(s.listeners, &listener{name: name, address: address, service: service})
+}
+
+// Run opens the listeners and serves until ctx ends, then drains and returns
+// nil. An error means that a listener could not be opened or failed;
+// everything is closed then.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	// Background tasks run until the end of the drain.
+	beside, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	group, failed := errgroup.WithContext(ctx)
+	s.start(beside, group)
+	if awaitAll(failed, s.rules.manager.Following(), s.envoyFollowing()) {
+		s.becomeReady()
+		<-failed.Done() // ctx has ended, or something has failed
+	}
+	s.drain()
+	end()
+	return group.Wait()
+}
+
+// awaitAll waits for all channels, and returns false if ctx ends first.
+func awaitAll(ctx context.Context, all ...<-chan struct{}) bool {
+	for _, one := range all {
+		select {
+		case <-one:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// start runs everything that lives as long as the server.
+func (s *Server) start(beside context.Context, group *errgroup.Group) {
+	for _, l := range s.listeners {
+		group.Go(l.serve)
+	}
+	group.Go(func() error { s.rules.manager.Run(beside); return nil })
+	group.Go(func() error { s.watchSecrets(beside); return nil })
+	if s.envoy != nil {
+		group.Go(func() error { s.envoy.Run(beside); return nil })
+	}
+	if s.gateway != nil {
+		group.Go(func() error { s.gateway.Run(beside); return nil })
+	}
+	if s.config.Stats != nil {
+		group.Go(func() error { watchEvictions(beside, s.config.Stats, s.log); return nil })
+	}
+	if s.config.Shared != nil {
+		group.Go(func() error { watchBudget(beside, s.config.Shared, s.log); return nil })
+	}
+}
+
+func (s *Server) becomeReady() {
+	s.warnOpen()
+	s.isReady.Store(true)
+	for _, l := range s.listeners {
+		l.service.ready()
+	}
+	close(s.opened)
+	s.log.Info("ready")
+}
+
+// Opened is closed when all listeners are open and the server is ready.
+func (s *Server) Opened() <-chan struct{} { return s.opened }
+
+// Addr returns the address of the named listener (http, grpc, resp, admin or gateway), or
+// nil. It is valid once Opened is closed.
+func (s *Server) Addr(name string) net.Addr {
+	for _, l := range s.listeners {
+		if l.name == name {
+			return l.socket.Addr()
+		}
+	}
+	return nil
+}
+
+// Reload reads the rules, tokens, passwords and certificates again, as far as they come
+// from files. Invalid files are logged, and the previous version stays in force.
+func (s *Server) Reload() {
+	s.rules.reload()
+	if s.envoy != nil {
+		s.envoy.Reload()
+	}
+	for _, files := range s.secrets {
+		files.Reload()
+	}
+}
+
+func errorAttr(err error) slog.Attr { return slog.String("error", fmt.Sprint(err)) }
