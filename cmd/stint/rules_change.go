@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -192,4 +196,108 @@ func localProblems(list rule.Problems, files []rule.File) error {
 		}
 	}
 	return list
+}
+
+func newApplyCommand() *cobra.Command {
+	f := &changeFlags{}
+	c := &cobra.Command{
+		Use:   "apply FILE",
+		Short: "Publish a rule file, or a folder of them, as the rules of all nodes",
+		Long: `Publish a rule file, or a folder of them, as the whole set of rules, also as the
+first version; - is standard input. It is in force on the node that is asked when the command ends,
+and on every other within seconds.` + dangerHelp,
+		Example: `  stint rules apply rules.yaml
+  stint rules apply --comment "more for free users" --base 12 rules.yaml
+  stint rules apply --yes --json rules/
+  STINT_TOKEN=secret stint rules apply --server https://limits.example.com:6070 rules.yaml
+  stint rules apply --source redis://10.0.0.5:6379/0 rules.yaml`,
+		Args: exactly("a file", "rules.yaml"),
+		RunE: f.running(func(ctx context.Context, args []string) error {
+			files, err := readRules(args[0], f.in)
+			if err != nil {
+				return err
+			}
+			body, err := setBody(files, args[0])
+			if err != nil {
+				return err
+			}
+			return f.publish(ctx, adminclient.Request{Method: http.MethodPut, Path: "/rules", Body: body}, files)
+		}),
+	}
+	f.define(c)
+	return c
+}
+
+func newRollbackCommand() *cobra.Command {
+	f := &changeFlags{}
+	c := &cobra.Command{
+		Use:   "rollback VERSION",
+		Short: "Publish an old version again, as a new one",
+		Long: `Publish what was in force as VERSION again, as a new version. stint rules history
+lists them; 0 is the built-in rules.` + dangerHelp,
+		Example: "  stint rules rollback 11\n  stint rules rollback --yes --comment \"12 was wrong\" 11",
+		Args:    exactly("a version", "11"),
+		RunE: f.running(func(ctx context.Context, args []string) error {
+			n, err := versionOf(args[0])
+			if err != nil {
+				return err
+			}
+			body := []byte(`{"version":` + strconv.FormatUint(n, 10) + `}`)
+			return f.publish(ctx, adminclient.Request{Method: http.MethodPost, Path: "/rules/rollback", Body: body}, nil)
+		}),
+	}
+	f.define(c)
+	return c
+}
+
+// setBody is the body of a request about rules that have no mistake. One file
+// takes the name of the only one that there was.
+func setBody(files []rule.File, path string) ([]byte, error) {
+	if _, err := rule.Parse(files...); err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, usagef("%s: holds no rule file (to have no rules, write one that says rules: [])", path)
+	}
+	if len(files) == 1 {
+		return files[0].Data, nil
+	}
+	var body struct {
+		Files []adminclient.File `json:"files"`
+	}
+	for _, f := range files {
+		body.Files = append(body.Files, adminclient.File{Name: filepath.Base(f.Name), Text: string(f.Data)})
+	}
+	return json.Marshal(body)
+}
+
+func versionOf(text string) (uint64, error) {
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return 0, usagef("%.40q is not a version (give a number that stint rules history lists)", text)
+	}
+	return n, nil
+}
+
+// confirm shows a dangerous change and asks for it. It fails unless the answer
+// is yes. All of it is beside the result, on standard error.
+func (c *wholeChange) confirm(d *adminclient.Diff, o *adminclient.Outcome, dangers []string) error {
+	if d != nil {
+		_ = printDiff(c.errs, d) // whether it was seen, the answer tells
+	}
+	_ = printImpact(c.errs, o.Impact)
+	_, _ = fmt.Fprintln(c.errs, "This is dangerous: "+cell(strings.Join(dangers, "; "))+".")
+	if !isTerminal(c.in) {
+		return errors.New("not published: it is dangerous, and there is no terminal to ask at (look at the above, then say --yes)")
+	}
+	_, _ = fmt.Fprint(c.errs, "Publish it? [y/N] ")
+	line, err := bufio.NewReader(io.LimitReader(c.in, 1000)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("not published: %w", err)
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return nil
+	}
+	return errors.New("not published")
 }

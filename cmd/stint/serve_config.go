@@ -3,12 +3,14 @@ package main
 import (
 	"io"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/server"
 	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/internal/secret"
+	"github.com/stintdev/stint/resilience/adaptive"
 )
 
 // logWriter is where log lines go.
@@ -162,4 +164,54 @@ func openSecret(flag, what, path string) (*secret.Text, error) {
 		return nil, usagef("%w", err)
 	}
 	return text, nil
+}
+
+// adapt returns what moves the gateway's limit, or nil.
+func (f *serveFlags) adapt() (adaptive.Algorithm, error) {
+	if err := f.checkAdapt(); err != nil {
+		return nil, err
+	}
+	switch f.gatewayAdapt {
+	case off:
+		return nil, nil //nolint:nilnil // no limit
+	case "aimd":
+		return &adaptive.AIMD{Timeout: f.gatewaySlow}, nil
+	case "gradient":
+		return &adaptive.Gradient{}, nil
+	}
+	return nil, usagef("gateway-adapt: %q is not known (use gradient, aimd or off)", f.gatewayAdapt)
+}
+
+// checkAdapt refuses numbers that would bound nothing, rather than to start
+// without the bound that somebody counts on.
+func (f *serveFlags) checkAdapt() error {
+	switch {
+	case f.gatewayMax < 1:
+		return usagef("gateway-max: %d is below 1", f.gatewayMax)
+	case f.gatewaySlow < time.Millisecond:
+		return usagef("gateway-slow: %v is below 1ms (use what is too long for a request, such as 1s)", f.gatewaySlow)
+	case f.gatewayAdapt != off && address(f.gateway) == "":
+		return usagef("gateway-adapt: is for the gateway, which is off (give --gateway ADDR)")
+	case f.gatewayMax != defaultGatewayMax && f.gatewayAdapt == off:
+		return usagef("gateway-max: bounds what the gateway sheds by, which is off (give --gateway-adapt gradient or aimd)")
+	case f.gatewaySlow != defaultGatewaySlow && f.gatewayAdapt != "aimd":
+		return usagef("gateway-slow: is for aimd (give --gateway-adapt aimd)")
+	}
+	return nil
+}
+
+// parseShare reads a share such as 5% or 0.05; off is 0.
+func parseShare(flag, text string) (float64, error) {
+	if text == off {
+		return 0, nil
+	}
+	number, percent := strings.CutSuffix(text, "%")
+	share, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		share /= 100
+	}
+	if err != nil || !(share > 0 && share <= 1) {
+		return 0, usagef("%s: %.40q is no share (write it as 5%% or 0.05, or off)", flag, text)
+	}
+	return share, nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -12,6 +14,7 @@ import (
 	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/lease"
 	"github.com/stintdev/stint/redisstore"
+	"github.com/stintdev/stint/remotestore"
 	"github.com/stintdev/stint/resilience/breaker"
 )
 
@@ -174,4 +177,130 @@ func redisStats(s redisstore.Stats) server.SharedStats {
 		Up: s.Up, NoScript: s.NoScript, ClockSkew: s.ClockSkew, Nodes: s.Nodes,
 		Callers: &server.CallerStats{Bytes: s.CallerBytes, Refused: s.CallersRefused},
 	}
+}
+
+// isRemote reports whether a store is another Stint server.
+func isRemote(url string) bool {
+	return strings.HasPrefix(url, "stint://") || strings.HasPrefix(url, "stints://")
+}
+
+// remoteOptions reads where a Stint server is. Its token may stand in a file
+// instead of the URL; no error shows either.
+func (f *serveFlags) remoteOptions(token *secret.Text) (o remotestore.Options, err error) {
+	if o, err = remotestore.ParseURL(f.store); err != nil {
+		return o, usagef("%w", err)
+	}
+	switch {
+	case token != nil && o.Token != "":
+		return o, usagef("store: the URL has a token, and so has %s (remove it from the URL)", f.storePasswordFile)
+	case f.storeClock == clockOfNode:
+		return o, usagef("store-clock: a Stint server counts by its own clock (leave it out)")
+	case f.keyPrefix != defaultKeyPrefix:
+		return o, usagef("key-prefix: a Stint server has its own (leave it out, and give it there)")
+	case token != nil:
+		o.TokenSource = func(refused bool) string {
+			if refused {
+				return token.Fresh()
+			}
+			return token.Value()
+		}
+	}
+	return o, nil
+}
+
+// openRemote opens another Stint server as the store.
+func (f *serveFlags) openRemote(c *server.Config, log *slog.Logger) (closeStore func() error, err error) {
+	token, err := f.storeSecret(c, "token")
+	if err != nil {
+		return nil, err
+	}
+	options, err := f.remoteOptions(token)
+	if err != nil {
+		return nil, err
+	}
+	options.Logger = log
+	store, err := remotestore.New(options)
+	if err != nil {
+		return nil, usagef("store: %w", err)
+	}
+	if f.nodes == 0 {
+		log.Warn("the store is another Stint, which does not count the nodes that use it: while it fails, each node grants the whole limit of every rule with on_store_failure: local (give --nodes; 1 for a single node)")
+	}
+	return f.guardStore(c, &sharedStore{
+		Store: store, url: options, close: store.Close,
+		stats: func() server.SharedStats { return server.SharedStats{Up: store.Up()} },
+		probe: func(ctx context.Context) error { return peek(ctx, store) },
+	}, log)
+}
+
+// peek asks a store for something that charges nothing.
+func peek(ctx context.Context, store stint.Store) error {
+	limit, err := stint.ParseLimit("1/s")
+	if err == nil {
+		_, err = store.Take(ctx, stint.Claim{Key: "start", Limit: limit})
+	}
+	return err
+}
+
+// memoryStore, as a store, is the memory of the process.
+const memoryStore = "memory"
+
+// storeOptions reads where a shared store is. The password may stand in a file
+// instead of the URL; no error shows either.
+func storeOptions(url, passwordFile string) (o redisstore.Options, err error) {
+	password, err := openSecret("store-password-file", "password", passwordFile)
+	if err != nil {
+		return o, err
+	}
+	return storeOptionsWith(url, password)
+}
+
+// storeOptionsWith is storeOptions with a password that has been read.
+func storeOptionsWith(url string, password *secret.Text) (o redisstore.Options, err error) {
+	if !strings.HasPrefix(url, "redis") {
+		return o, usagef("store: %s is not a store of this version (use memory, or redis://, redis-cluster://, redis-sentinel:// or one of these with rediss; stint serve also takes stint:// and stints://)", schemeOf(url))
+	}
+	if o, err = redisstore.ParseURL(url); err != nil {
+		return o, usagef("%w", err)
+	}
+	if password != nil && o.Password != "" {
+		return o, usagef("store: the URL has a password, and --store-password-file is given (remove it from the URL)")
+	}
+	loginBy(&o, password)
+	return o, nil
+}
+
+// loginBy lets every connection that is made show the password that its file has
+// then.
+func loginBy(o *redisstore.Options, password *secret.Text) {
+	if password == nil {
+		return
+	}
+	username := o.Username
+	o.Credentials = func() (string, string, error) { return username, password.Fresh(), nil }
+}
+
+// secretsOnCommandLine names the flags that were given on the command line with a
+// password in a URL.
+func (f *serveFlags) secretsOnCommandLine(from origins) (flags []string) {
+	for _, given := range []struct{ flag, urls string }{
+		{"store", f.store}, {"rules", f.rules}, {"upstream", strings.Join(f.upstreams, " ")},
+	} {
+		if origin, ok := from[given.flag]; ok && origin == "" && passwordInURL.MatchString(given.urls) {
+			flags = append(flags, given.flag)
+		}
+	}
+	return flags
+}
+
+// passwordInURL finds the password of a user, and one that is a parameter.
+var passwordInURL = regexp.MustCompile(`://[^/?#\s]*:[^/?#\s]+@|[?&][a-z_]*password=.`)
+
+// schemeOf names a URL without what may be secret in it.
+func schemeOf(text string) string {
+	scheme, _, found := strings.Cut(text, "://")
+	if !found {
+		return "this"
+	}
+	return scheme + "://"
 }

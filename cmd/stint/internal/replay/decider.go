@@ -2,8 +2,10 @@ package replay
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
 )
 
 // judge decides events and counts the decisions.
@@ -40,4 +42,83 @@ func (c *RuleCount) count(denied bool) {
 	} else {
 		c.Allowed++
 	}
+}
+
+// limitJudge decides every event by one limit. Events may change the limit's
+// numbers.
+type limitJudge struct {
+	store  stint.Store
+	limit  stint.Limit
+	keys   *keyTally
+	show   func(key string) string // the form of a key in a summary
+	counts RuleCount
+}
+
+func newLimitJudge(store stint.Store, limit stint.Limit, by string, keys *keyTally) *limitJudge {
+	j := &limitJudge{store: store, limit: limit, keys: keys, show: maskKey}
+	j.counts = RuleCount{Rule: limit.Rule(), Mode: "enforce"}
+	if !secretAttribute(by) {
+		j.show = func(key string) string { return key }
+	}
+	return j
+}
+
+func (j *limitJudge) decide(ctx context.Context, p *pending, v *verdict) (err error) {
+	if p.limit.Valid() {
+		j.limit = p.limit
+	}
+	v.rule, v.key = j.counts.Rule, p.text
+	v.decision, err = j.store.Take(ctx, stint.Claim{Key: p.text, Limit: j.limit, Cost: p.cost, At: p.at})
+	if err != nil {
+		return err
+	}
+	j.keys.see(p.text)
+	j.counts.count(!v.decision.Allowed)
+	if !v.decision.Allowed {
+		j.keys.deny(p.text, j.show)
+	}
+	return nil
+}
+
+func (j *limitJudge) perRule() []RuleCount { return []RuleCount{j.counts} }
+
+// limitReader compiles the changes of limit in events, once for each text. A
+// change keeps the scope of the first limit, and its name unless the change has
+// one, so the state of a key continues when only numbers change.
+type limitReader struct {
+	first stint.Limit
+	known map[string]stint.Limit
+}
+
+// rememberedLimits is the number of cached texts.
+const rememberedLimits = 1024
+
+func (r *limitReader) read(text string) (stint.Limit, error) {
+	if limit, ok := r.known[text]; ok {
+		return limit, nil
+	}
+	limit, err := r.compile(text)
+	if err != nil {
+		return limit, err
+	}
+	if len(r.known) >= rememberedLimits {
+		clear(r.known)
+	}
+	r.known[text] = limit
+	return limit, nil
+}
+
+func (r *limitReader) compile(text string) (stint.Limit, error) {
+	if text[0] != '{' && text[0] != '"' {
+		return stint.Limit{}, fmt.Errorf(`limit: %.40s is not a limit (write an object, or a text such as "100/m")`, text)
+	}
+	spec, err := rule.ParseSpec([]byte(text))
+	if err != nil {
+		return stint.Limit{}, err
+	}
+	spec.Namespace, spec.Rule = r.first.Namespace(), r.first.Rule()
+	if spec.Name == "" {
+		spec.Name = r.first.Name()
+	}
+	return spec.Compile()
 }

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"hash/maphash"
 	"slices"
 	"strings"
 )
@@ -63,4 +64,22 @@ func secretAttribute(name string) bool {
 func maskKey(text string) string {
 	letters := []rune(text)
 	return string(letters[:min(len(letters)/3, 8)]) + "…"
+}
+
+// keyCache interns keys: equal keys share one copy of their text while the
+// cache holds it. Waiting events then do not keep their lines in memory, and
+// the text of a busy key stays in the CPU cache.
+type keyCache struct {
+	seed maphash.Seed
+	kept [4096]string
+}
+
+func newKeyCache() *keyCache { return &keyCache{seed: maphash.MakeSeed()} }
+
+func (c *keyCache) own(key string) string {
+	slot := &c.kept[maphash.String(c.seed, key)%uint64(len(c.kept))]
+	if *slot != key {
+		*slot = strings.Clone(key)
+	}
+	return *slot
 }
