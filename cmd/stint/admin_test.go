@@ -85,7 +85,7 @@ func TestRulesAreAppliedFromTheFirstVersionOn(t *testing.T) {
 	a.run(exitDone, []string{"nothing was published"}, "rules", "history")
 	a.run(exitDone, []string{"dry run on version 0", "2 added (a, b)"}, "rules", "apply", "--dry-run", first)
 	a.run(exitDone, []string{"version 1 is published", "tiers: 1 added (free)"}, "rules", "apply", "--comment", "the first", first)
-	a.run(exitDone, []string{"nothing to change: version 1 says so"}, "rules", "apply", first)
+	a.run(exitDone, []string{"nothing to change: version 1 has the same rules"}, "rules", "apply", first)
 	a.run(exitDone, []string{"1 changed (a)", "\n-  - {id: a, limit: 10", "\n+  - {id: a, limit: 20"}, "rules", "diff", raised)
 	if v := a.json("rules", "apply", raised); v["version"] != 2.0 || v["changed"] != true {
 		t.Errorf("%v", v)
@@ -143,14 +143,14 @@ func TestADangerousChangeIsNotMadeUnasked(t *testing.T) {
 	a.run(exitDone, nil, "rules", "apply", a.file("first.yaml", adminRules))
 	removed := a.file("removed.yaml", adminRemoved)
 	a.run(exitFailed, []string{"-  - {id: b", "it removes 1 rule (b)", "there is no terminal", "--yes"}, "rules", "apply", removed)
-	if got := a.run(exitDone, []string{"dry run on version 1"}, "rules", "apply", "--dry-run", removed); !strings.Contains(got.errors, "would be asked about: it removes 1 rule (b).") {
+	if got := a.run(exitDone, []string{"dry run on version 1"}, "rules", "apply", "--dry-run", removed); !strings.Contains(got.errors, "would need confirmation: it removes 1 rule (b).") {
 		t.Error(got.errors)
 	}
 	a.run(exitDone, []string{"1*"}, "rules", "history")
 	a.run(exitDone, []string{"version 2 is published", "1 removed (b)"}, "rules", "apply", "--yes", removed)
 	a.run(exitFailed, []string{"it removes 1 tier (free)"}, "rules", "apply", a.file("c.yaml", "rules:\n  - {id: a, limit: 10, window: 60}\n"))
 	fresh := a.file("fresh.yaml", "tiers:\n  free: {limit: 5, window: 60}\nrules:\n  - {id: a, limit: 10, window: 61}\n")
-	a.run(exitFailed, []string{"1 limit starts fresh", " of a"}, "rules", "apply", fresh)
+	a.run(exitFailed, []string{"it resets the counts of 1 limit", " of a"}, "rules", "apply", fresh)
 	a.run(exitFailed, []string{"it removes 1 rule (a); it removes 1 tier (free)"}, "rules", "rollback", "0")
 	a.run(exitDone, []string{"version 3 is published", "default"}, "rules", "rollback", "--yes", "--comment", "again", "0")
 }
@@ -158,7 +158,7 @@ func TestADangerousChangeIsNotMadeUnasked(t *testing.T) {
 func TestTheImpactIsShownAndRefused(t *testing.T) {
 	a := administer(t)
 	strict := a.file("strict.yaml", "rules:\n  - {id: a, limit: 1, window: 1h}\n")
-	a.run(exitDone, []string{"impact: no request was allowed"}, "rules", "impact", strict)
+	a.run(exitDone, []string{"impact: unknown, no request was allowed"}, "rules", "impact", strict)
 	a.run(exitDone, nil, "rules", "apply", a.file("wide.yaml", "rules:\n  - {id: a, limit: 1000, window: 1m}\n"))
 	a.traffic(120)
 	a.run(exitDone, []string{"impact: denies 119 of the 120 requests", "(99.2 %), of 1 caller", "a     all"}, "rules", "impact", strict)
@@ -253,8 +253,8 @@ func TestAKeyIsReadFromStandardInput(t *testing.T) {
 	for given, want := range map[string]string{
 		"\ufeffsk_live_777\r\nrest": "sk_… is banned",
 		"sk_live_888":               "sk_… is banned",
-		"\nsk_live_999\n":           "key: there is none in the first line of standard input",
-		"":                          "key: there is none in the first line of standard input",
+		"\nsk_live_999\n":           "key: the first line of standard input is empty",
+		"":                          "key: the first line of standard input is empty",
 		"sk_\xff":                   "key: is not UTF-8",
 	} {
 		if got := a.piped(given, "key", "ban", "-"); !strings.HasPrefix(got.out+got.errors, want) || strings.Contains(got.errors, "%!") {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -17,13 +16,13 @@ import (
 )
 
 const (
-	checkTimeout = 10 * time.Second
-	maxAnswer    = 1 << 20 // bytes of an answer that are read
+	checkTimeout   = 10 * time.Second
+	maxCheckAnswer = 1 << 20 // bytes
 )
 
-// checkFlags are the flags of stint check as they were given.
+// checkFlags are the flags of stint check.
 type checkFlags struct {
-	callerFlags
+	clientFlags
 
 	server string
 	json   bool
@@ -34,19 +33,19 @@ func newCheckCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check KEY=VALUE...",
 		Short: "Ask a running server to decide one request",
-		Long: `Ask a running server to decide one request, and print what its rules say. The
-request is described by its attributes: api_key, ip, method, path, host, tier,
-header:NAME or any that the rules mention. cost=N is what it uses (1 unless
-said; 0 looks without counting).
+		Long: `Ask a running server to decide one request, and print the decision of its rules.
+Attributes describe the request: api_key, ip, method, path, host, tier,
+header:NAME, and any other that the rules use. cost=N is the cost of the request
+(default 1; 0 looks without charging).
 
-The exit status is 0 when there is a decision, allowed or not, so that scripts
-can tell a denial from a server that does not answer: read the first line, or
-the member allowed of --json. The token of a server that asks for one is read
-from the environment variable STINT_TOKEN or from --token-file.`,
+The exit status is 0 for every decision, allowed or denied, so that scripts can
+tell a denial from a failure: read the first line, or the member "allowed" of
+--json. If the server requires a token, put it into the environment variable
+STINT_TOKEN or into a file for --token-file.`,
 		Example: `  stint check api_key=alice method=GET path=/v1/orders
   stint check ip=203.0.113.9 cost=5 --json
   STINT_TOKEN=secret stint check --server https://limits.example.com path=/`,
-		Args: atLeastOne("an attribute", "api_key=alice"),
+		Args: arguments(1, noMaximum, "at least one attribute", "api_key=alice"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := checkGiven(c.Flags()); err != nil {
 				return err
@@ -80,8 +79,8 @@ func (f *checkFlags) run(ctx context.Context, args []string, out io.Writer) erro
 	return printDecision(out, answer)
 }
 
-// checkBody is the body of the request that the arguments describe. A cost is
-// passed on as it stands: the server says what is wrong with it.
+// checkBody returns the body of the request that the arguments describe. It
+// passes the cost on unchanged, because the server explains a wrong one.
 func checkBody(args []string) ([]byte, error) {
 	var body struct {
 		Attributes map[string]string `json:"attributes"`
@@ -108,8 +107,17 @@ func checkBody(args []string) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// post returns the decision that the server answered with.
+// post sends the request and returns the decision. It does not follow
+// redirects, which could carry the token and the attributes elsewhere.
 func (f *checkFlags) post(ctx context.Context, target string, body []byte) ([]byte, error) {
+	token, err := f.token()
+	if err != nil {
+		return nil, err
+	}
+	transport, err := f.transport()
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
@@ -117,37 +125,24 @@ func (f *checkFlags) post(ctx context.Context, target string, body []byte) ([]by
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	response, err := f.send(r)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(r)
 	if err != nil {
 		return nil, err
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxCheckAnswer))
 	if err != nil {
 		return nil, err
 	}
 	return answer, refusal(response, answer)
 }
 
-// send asks as the flags say. It goes nowhere else, which could carry the token
-// and the attributes there.
-func (f *checkFlags) send(r *http.Request) (*http.Response, error) {
-	token, err := f.token()
-	if err != nil {
-		return nil, err
-	}
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	transport, err := f.transport()
-	if err != nil {
-		return nil, err
-	}
-	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	return client.Do(r)
-}
-
-// refusal is the error that an answer reports instead of a decision.
+// refusal returns the error of an answer that is not a decision. A decision may
+// come with any status: 503 is one that was made without the store.
 func refusal(r *http.Response, answer []byte) error {
 	var body struct {
 		Allowed *bool `json:"allowed"`
@@ -164,24 +159,24 @@ func refusal(r *http.Response, answer []byte) error {
 	case err == nil && body.Error.Message != "":
 		return errors.New(r.Status + ": " + body.Error.Message)
 	}
-	return fmt.Errorf("%s: the answer is no decision (is this a stint server?)", r.Status)
+	return fmt.Errorf("%s: the answer is not a decision (is this a stint server?)", r.Status)
 }
 
-// answered is a decision as the server writes it, as far as it is printed.
-type answered struct {
-	answeredNumbers
-	Listed bool           `json:"listed"`
-	Limits []answeredLine `json:"limits"`
+// decisionAnswer is the part of a server's decision that is printed.
+type decisionAnswer struct {
+	decisionNumbers
+	Listed bool            `json:"listed"`
+	Limits []limitDecision `json:"limits"`
 }
 
-type answeredLine struct {
-	answeredNumbers
+type limitDecision struct {
+	decisionNumbers
 	Rule   string `json:"rule"`
 	Name   string `json:"name"`
 	Shadow bool   `json:"shadow"`
 }
 
-type answeredNumbers struct {
+type decisionNumbers struct {
 	Allowed    bool  `json:"allowed"`
 	Limit      int64 `json:"limit"`
 	Remaining  int64 `json:"remaining"`
@@ -192,38 +187,36 @@ type answeredNumbers struct {
 	Degraded   bool  `json:"degraded"`
 }
 
-// printDecision prints one line that says what was decided, and a table with
-// a line for every limit.
+// printDecision prints one line with the decision, and a table with a line for
+// each limit.
 func printDecision(out io.Writer, answer []byte) error {
-	var a answered
+	var a decisionAnswer
 	if err := json.Unmarshal(answer, &a); err != nil {
 		return fmt.Errorf("check: %w", err)
 	}
-	if _, err := fmt.Fprintln(out, a.verdict()); err != nil || len(a.Limits) == 0 {
+	text := a.text()
+	if a.Degraded {
+		text += degradedText
+	}
+	if _, err := fmt.Fprintln(out, text); err != nil || len(a.Limits) == 0 {
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "RULE\tLIMIT\tVERDICT\tOF\tREMAINING\tRETRY AFTER\tRESET AFTER\tDELAY")
+	t := newTable(out, "RULE", "LIMIT", "DECISION", "OF", "REMAINING", "RETRY AFTER", "RESET AFTER", "DELAY")
 	for _, l := range a.Limits {
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", cell(l.Rule), cell(l.Name), l.verdict(),
-			l.Limit, l.Remaining, l.retry(), duration(l.ResetAfter), duration(l.Delay))
+		t.row(cell(l.Rule), cell(l.Name), l.text(), l.Limit, l.Remaining, l.retry(), milliseconds(l.ResetAfter), milliseconds(l.Delay))
 	}
-	return w.Flush() // reports what the writes before it met
+	return t.Flush()
 }
 
-func (a *answered) verdict() string {
-	if a.Degraded {
-		return a.decided() + " (degraded: the store does not answer)"
-	}
-	return a.decided()
-}
+// degradedText marks a decision that was made without the store.
+const degradedText = " (degraded: the store does not answer)"
 
-func (a *answered) decided() string {
+func (a *decisionAnswer) text() string {
 	switch {
 	case a.Listed:
 		return "denied: on the deny list"
 	case !a.Allowed && a.Never && a.Limit == 0:
-		return "denied: by the rule itself, whatever the wait"
+		return "denied: by the rule itself, however long the wait"
 	case !a.Allowed && a.Never:
 		return "denied: the cost is greater than the limit"
 	case !a.Allowed:
@@ -231,30 +224,31 @@ func (a *answered) decided() string {
 	case len(a.Limits) == 0:
 		return "allowed: no limit applied"
 	case a.Delay > 0:
-		return "allowed: after a delay of " + duration(a.Delay)
+		return "allowed: after a delay of " + milliseconds(a.Delay)
 	}
 	return "allowed"
 }
 
-func (l *answeredLine) verdict() string {
-	verdict := "denied"
+func (l *limitDecision) text() string {
+	text := "denied"
 	if l.Allowed {
-		verdict = "allowed"
+		text = "allowed"
 	}
 	if l.Shadow {
-		verdict += " (shadow)"
+		text += " (shadow)"
 	}
 	if l.Degraded {
-		verdict += " (degraded)"
+		text += " (degraded)"
 	}
-	return verdict
+	return text
 }
 
-func (n *answeredNumbers) retry() string {
+func (n *decisionNumbers) retry() string {
 	if n.Never {
 		return "never"
 	}
-	return duration(n.RetryAfter)
+	return milliseconds(n.RetryAfter)
 }
 
-func duration(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
+// milliseconds returns a number of milliseconds as a duration.
+func milliseconds(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }

@@ -76,7 +76,7 @@ func TestCheckTellsFailureFromWrongUsage(t *testing.T) {
 		status int
 		want   string
 	}{
-		"no attribute":          {nil, exitUsage, "an attribute is missing (give at least one, such as api_key=alice)"},
+		"no attribute":          {nil, exitUsage, "got 0 arguments (give at least one attribute, such as api_key=alice)"},
 		"no value":              {[]string{"api_key"}, exitUsage, "key=value"},
 		"no name":               {[]string{"=k"}, exitUsage, "key=value"},
 		"an attribute twice":    {[]string{"path=/a", "path=/b"}, exitUsage, "given twice"},

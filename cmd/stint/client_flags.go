@@ -28,36 +28,38 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// callerFlags say as whom a server is asked, and how it is known to be the one.
-type callerFlags struct {
+// clientFlags are the credentials and the TLS settings of a command that calls
+// a server.
+type clientFlags struct {
 	tokenFile              string
 	tlsCA, tlsCert, tlsKey string
 }
 
-func (f *callerFlags) define(flags *pflag.FlagSet) {
-	flags.StringVar(&f.tokenFile, "token-file", "", "`FILE` with the token, in place of $STINT_TOKEN")
+func (f *clientFlags) define(flags *pflag.FlagSet) {
+	flags.StringVar(&f.tokenFile, "token-file", "", "`FILE` with the token (default $STINT_TOKEN)")
 	flags.StringVar(&f.tlsCA, "tls-ca", "", "PEM `FILE` of the authorities that sign the server's certificate (default the system's)")
-	flags.StringVar(&f.tlsCert, "tls-cert", "", "PEM `FILE` of a client certificate")
-	flags.StringVar(&f.tlsKey, "tls-key", "", "PEM `FILE` of its key")
+	flags.StringVar(&f.tlsCert, "tls-cert", "", "PEM `FILE` of the client certificate")
+	flags.StringVar(&f.tlsKey, "tls-key", "", "PEM `FILE` of the client certificate's key")
 }
 
-// token is that of the file, else that of the environment; empty: none.
-func (f *callerFlags) token() (string, error) {
-	token, err := readToken("token-file", f.tokenFile)
+// token returns the token of the file or else of the environment. It is empty
+// if neither has one.
+func (f *clientFlags) token() (string, error) {
+	text, err := openSecret("token-file", "token", f.tokenFile)
 	if err != nil {
 		return "", err
 	}
+	token := text.Value()
 	if token == "" {
 		token = os.Getenv("STINT_TOKEN")
 	}
 	if strings.ContainsFunc(token, unicode.IsControl) {
-		return "", usagef("token: has control characters, which no token has")
+		return "", usagef("token: contains control characters, such as a line break (remove them)")
 	}
 	return token, nil
 }
 
-// transport is how the server is reached.
-func (f *callerFlags) transport() (http.RoundTripper, error) {
+func (f *clientFlags) transport() (http.RoundTripper, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if f.tlsCA != "" {
 		pem, err := os.ReadFile(f.tlsCA)
@@ -79,106 +81,182 @@ func (f *callerFlags) transport() (http.RoundTripper, error) {
 	return &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config}, nil
 }
 
-// defaultAdmin is where stint serve administers unless told otherwise.
+// sourceFlags name the database that holds the rules, for commands that work
+// without a server.
+type sourceFlags struct {
+	url, passwordFile, keyPrefix string
+}
+
+func (f *sourceFlags) define(flags *pflag.FlagSet, usage string) {
+	flags.StringVar(&f.url, "source", "", usage)
+	flags.StringVar(&f.passwordFile, "source-password-file", "", "`FILE` with the password of --source")
+	flags.StringVar(&f.keyPrefix, "key-prefix", defaultKeyPrefix, "prefix of the keys or tables of --source")
+}
+
+// open opens the database. The caller closes it.
+func (f *sourceFlags) open(log *slog.Logger) (ruleset.Source, func(), error) {
+	serve := serveFlags{rules: f.url, rulesPasswordFile: f.passwordFile, keyPrefix: f.keyPrefix, stateDir: off}
+	var config server.Config
+	closeSource, err := serve.openRules(&config, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	if config.RuleSource == nil {
+		return nil, nil, usagef("source: %s is a file or folder, not a database (edit it; its servers reload it)", f.url)
+	}
+	return config.RuleSource, closeSource, nil
+}
+
+// errorLog returns a logger for a library that works for a command: it shows
+// errors only.
+func errorLog(errs io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(errs, &slog.HandlerOptions{Level: slog.LevelError}))
+}
+
+// defaultAdmin is the default admin listener of stint serve.
 const defaultAdmin = "http://127.0.0.1:6070"
 
-// adminHelp ends the help of every command that asks a server.
+// adminHelp ends the help of every command that calls the admin API.
 const adminHelp = `
 
-The server is asked on its --admin listener: --server, or the environment
-variable STINT_SERVER. A token, where it asks for one, is read from STINT_TOKEN
-or from --token-file. With --json the answer is printed as the server gave it.`
+The command calls the --admin listener of a server: the URL of --server, or of
+the environment variable STINT_SERVER. If the server requires a token, put it
+into STINT_TOKEN or into a file for --token-file. With --json the server's answer
+is printed unchanged.`
 
-// adminFlags say which server is asked, as whom, and how its answer is printed.
+// adminFlags are the flags of a command that calls the admin API, and what the
+// command needs while it runs.
 type adminFlags struct {
-	callerFlags
+	clientFlags
 
-	server                 string
-	source, sourcePassword string
-	sourcePrefix           string
-	json                   bool
-	client                 *adminclient.Client
-	closeSource            func()
-	in                     io.Reader
-	out, errs              io.Writer
+	source    sourceFlags
+	server    string
+	json      bool
+	client    *adminclient.Client
+	in        io.Reader
+	out, errs io.Writer
 }
 
 func (f *adminFlags) define(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.server, "server", "", "`URL` of the server's --admin listener (default $STINT_SERVER, else "+defaultAdmin+")")
-	f.callerFlags.define(flags)
+	f.clientFlags.define(flags)
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	c.Long += adminHelp
 }
 
-// defineSource lets the command work where no server runs.
+// defineSource also lets the command work without a server.
 func (f *adminFlags) defineSource(c *cobra.Command) {
-	flags := c.Flags()
-	flags.StringVar(&f.source, "source", "", "in place of a server: the `URL` of the rules themselves, redis://… or postgres://…, as stint serve --rules takes it")
-	flags.StringVar(&f.sourcePassword, "source-password-file", "", "`FILE` with the password of --source")
-	flags.StringVar(&f.sourcePrefix, "key-prefix", defaultKeyPrefix, "what begins the keys or tables of --source")
+	f.source.define(c.Flags(), "`URL` of the rules, redis://… or postgres://…, to use them without a server, as in stint serve --rules")
 }
 
-// running makes a command's RunE of what it does once it knows whom to ask.
+// running returns a RunE that connects, calls do and disconnects.
 func (f *adminFlags) running(do func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		f.in, f.out, f.errs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 		if err := checkGiven(c.Flags()); err != nil {
 			return err
 		}
-		if err := f.connect(c.Context()); err != nil {
+		disconnect, err := f.connect(c.Context())
+		if err != nil {
 			return err
 		}
-		if f.closeSource != nil {
-			defer f.closeSource()
-		}
-		err := do(c.Context(), args)
+		defer disconnect()
+		err = do(c.Context(), args)
 		_, refused := errors.AsType[*adminclient.Error](err)
-		if err == nil || !refused && exitStatus(err) == exitUsage { // which begins with where the mistake is
+		if err == nil || !refused && exitStatus(err) == exitUsage { // a usage error begins with its place
 			return err
 		}
 		return fmt.Errorf("%s: %w", strings.TrimPrefix(c.CommandPath(), "stint "), err)
 	}
 }
 
-// ofServer and ofSource are flags of the one way to reach rules, which would not
-// be heeded on the other.
-func ofServer() []string { return []string{"server", "token-file", "tls-ca", "tls-cert", "tls-key"} }
-func ofSource() []string { return []string{"source-password-file", "key-prefix"} }
-
-// checkGiven refuses what was given and would not be heeded. A flag that is
-// empty is that of a variable that is not set, and its default somebody else's.
+// checkGiven rejects flags that would have no effect, and flags that are given
+// but empty: an empty one usually comes from a shell variable that is not set,
+// and its default could mean another server or every rule.
 func checkGiven(flags *pflag.FlagSet) (err error) {
 	source := flags.Changed("source")
+	serverOnly := []string{"server", "token-file", "tls-ca", "tls-cert", "tls-key"}
+	sourceOnly := []string{"source-password-file", "key-prefix"}
 	flags.Visit(func(given *pflag.Flag) {
 		name, mayBeEmpty := given.Name, given.Value.Type() != "string" || given.Name == "comment" || given.Name == "reason"
 		switch {
 		case given.Value.String() == "" && !mayBeEmpty:
 			err = usagef("%s: is given, and empty (give a value, or leave it out)", name)
-		case source && slices.Contains(ofServer(), name):
+		case source && slices.Contains(serverOnly, name):
 			err = usagef("source: and --%s are both given (give one of them)", name)
-		case !source && slices.Contains(ofSource(), name):
-			err = usagef("%s: is given without --source (give both, or none)", name)
+		case !source && slices.Contains(sourceOnly, name):
+			err = usagef("%s: is given without --source (give both, or neither)", name)
 		}
 	})
 	return err
 }
 
-// connect makes the client. It sends nothing.
-func (f *adminFlags) connect(ctx context.Context) error {
+// connect makes the client, and returns the function that closes what it uses.
+// It sends nothing to a server.
+func (f *adminFlags) connect(ctx context.Context) (disconnect func(), err error) {
 	f.client = &adminclient.Client{Author: author()}
-	if f.source != "" {
-		return f.openSource(ctx)
+	if f.source.url != "" {
+		return f.connectSource(ctx)
 	}
-	var err error
 	if f.client.URL, err = f.address(); err != nil {
-		return err
+		return nil, err
 	}
 	if f.client.Token, err = f.token(); err != nil {
-		return err
+		return nil, err
 	}
 	f.client.Transport, err = f.transport()
-	return err
+	return func() {}, err
+}
+
+// author returns the name of the user, for changes on a server that does not
+// learn a name from a token.
+func author() string {
+	u, err := user.Current()
+	if err != nil || strings.ContainsFunc(u.Username, unicode.IsControl) {
+		return ""
+	}
+	return u.Username
+}
+
+// connectSource serves the admin API within this process, on the database that
+// --source names. Nodes follow a version published there, and the first node
+// finds it when it starts.
+func (f *adminFlags) connectSource(ctx context.Context) (disconnect func(), err error) {
+	log := errorLog(f.errs)
+	source, closeSource, err := f.source.open(log)
+	if err != nil {
+		return nil, err
+	}
+	manager, err := loadSource(ctx, source, log)
+	if err != nil {
+		closeSource()
+		return nil, err
+	}
+	f.client.URL = &url.URL{Scheme: "http", Host: "localhost"}
+	f.client.Transport = adminclient.InProcess{Handler: adminapi.New(adminapi.Config{Rules: manager, Logger: log})}
+	return closeSource, nil
+}
+
+// loadSource reads the newest version. It fails if that version cannot be read,
+// so that no change replaces it unseen.
+func loadSource(ctx context.Context, source ruleset.Source, log *slog.Logger) (*ruleset.Manager, error) {
+	var rejected error
+	manager := ruleset.NewManager(ruleset.Options{
+		Source: source, Logger: log,
+		OnSet:   func(*rule.Set, ruleset.Version) {},
+		OnError: func(err error) { rejected = err },
+	})
+	if err := manager.Load(ctx); err != nil {
+		return nil, err
+	}
+	if errors.Is(rejected, ruleset.ErrDamaged) {
+		return nil, fmt.Errorf("source: %w (publish another version through a running server, with --server)", rejected)
+	}
+	if rejected != nil {
+		return nil, fmt.Errorf("source: %w", rejected)
+	}
+	return manager, nil
 }
 
 func (f *adminFlags) address() (*url.URL, error) {
@@ -189,35 +267,28 @@ func (f *adminFlags) address() (*url.URL, error) {
 	if text == "" {
 		text = defaultAdmin
 	}
-	return serverURL(name, text, "http://host:6070; rules in Redis or PostgreSQL are reached by --source")
+	return serverURL(name, text, "http://host:6070; for rules in Redis or PostgreSQL use --source")
 }
 
-// serverURL is the address of a server, which name has. such is how to write it.
-func serverURL(name, text, such string) (*url.URL, error) {
+// serverURL parses the address of a server. name is the flag or variable that
+// has it, and example shows how to write one.
+func serverURL(name, text, example string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "":
-		return nil, usagef("%s: %q is not a URL (write it as %s)", name, redacted(u), such)
+		return nil, usagef("%s: %q is not a URL (write it as %s)", name, redacted(u), example)
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, usagef("%s: %s is not the address of a server (write it as %s)", name, schemeOf(text), such)
+		return nil, usagef("%s: %s is not the address of a server (write it as %s)", name, schemeOf(text), example)
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, usagef("%s: has a query or a fragment, which no address of a server has (write it as %s)", name, such)
+		return nil, usagef("%s: has a query or a fragment, which the address of a server has not (write it as %s)", name, example)
 	case u.User != nil:
-		return nil, usagef("%s: has a user or a password in it (put the token into STINT_TOKEN)", name)
+		return nil, usagef("%s: contains a user or a password (put the token into STINT_TOKEN)", name)
 	}
 	return u, nil
 }
 
-// author is who runs this, where the server does not know it by a token.
-func author() string {
-	u, err := user.Current()
-	if err != nil || strings.ContainsFunc(u.Username, unicode.IsControl) {
-		return ""
-	}
-	return u.Username
-}
-
-// ask asks, and prints the answer: as it is, or by the given function.
+// ask sends a request and prints the answer: as JSON with --json, and else by
+// calling table after the answer is decoded into the given object.
 func (f *adminFlags) ask(ctx context.Context, q adminclient.Request, into adminclient.Object, table func(io.Writer) error) error {
 	a, err := f.client.Into(ctx, q, into)
 	if err != nil {
@@ -230,59 +301,14 @@ func (f *adminFlags) print(a adminclient.Answer, table func(io.Writer) error) er
 	if !f.json {
 		return table(f.out)
 	}
-	_, err := fmt.Fprintln(f.out, exact(f.out, string(bytes.TrimSpace(a.Body))))
+	_, err := fmt.Fprintln(f.out, sanitizeFor(f.out, string(bytes.TrimSpace(a.Body))))
 	return err
 }
 
-// checkComment refuses what cannot travel in a header.
+// checkComment rejects a comment that an HTTP header cannot carry.
 func checkComment(flag, text string) error {
 	if len(text) > 2000 || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
 		return usagef("%s: is longer than 2000 bytes, or not UTF-8, or has line breaks or other control characters", flag)
 	}
 	return nil
-}
-
-// openSource makes this process the server that is asked: what it publishes,
-// the nodes follow, and the first of them finds there.
-func (f *adminFlags) openSource(ctx context.Context) error {
-	log := slog.New(slog.NewTextHandler(f.errs, &slog.HandlerOptions{Level: slog.LevelError}))
-	serve := serveFlags{rules: f.source, rulesPasswordFile: f.sourcePassword, keyPrefix: f.sourcePrefix, stateDir: off}
-	var config server.Config
-	closeRules, err := serve.openRules(&config, log)
-	if err != nil {
-		return err
-	}
-	if config.RuleSource == nil {
-		return usagef("source: a file or folder is its own source (edit it, and its servers follow)")
-	}
-	f.closeSource = closeRules
-	keeper, err := loadSource(ctx, config.RuleSource, log)
-	if err != nil {
-		closeRules()
-		return err
-	}
-	f.client.URL = &url.URL{Scheme: "http", Host: "localhost"}
-	f.client.Transport = adminclient.InProcess{Handler: adminapi.New(adminapi.Config{Rules: keeper, Logger: log})}
-	return nil
-}
-
-// loadSource reads the newest version. One that cannot be read is no reason to
-// go on as if there were none.
-func loadSource(ctx context.Context, source ruleset.Source, log *slog.Logger) (*ruleset.Manager, error) {
-	var refused error
-	keeper := ruleset.NewManager(ruleset.Options{
-		Source: source, Logger: log,
-		OnSet:   func(*rule.Set, ruleset.Version) {},
-		OnError: func(err error) { refused = err },
-	})
-	if err := keeper.Load(ctx); err != nil {
-		return nil, err
-	}
-	if errors.Is(refused, ruleset.ErrDamaged) {
-		return nil, fmt.Errorf("source: %w (publish others by a server that runs, with --server)", refused)
-	}
-	if refused != nil {
-		return nil, fmt.Errorf("source: %w", refused)
-	}
-	return keeper, nil
 }

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"log/slog"
+	"cmp"
 	"net"
 	"path"
 	"strconv"
@@ -13,19 +13,19 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/server"
 )
 
-// envoySettings are what the environment variables of Envoy's rate limit
-// service say that no flag does.
+// envoySettings are settings that only the environment variables of Envoy's rate
+// limit service can make, and no flag.
 type envoySettings struct {
 	shadow, quota, stop, metadata bool
 	merge                         bool                 // several files may describe one domain
-	headers                       *server.EnvoyHeaders // nil: the usual names
+	headers                       *server.EnvoyHeaders // nil: the default names
 	grpcTLS                       server.TLSFiles      // of gRPC alone; zero: those of the flags
 	maxAge, maxAgeGrace           time.Duration        // of a connection to gRPC
-	anyRedisName                  bool                 // the certificate of Redis may be for another host
-	told                          []string             // what the log says of variables
+	anyRedisName                  bool                 // accept a certificate of Redis for another host
+	notes                         []string             // variables without effect, for the log
 }
 
-// environment is variables by name, the empty ones left out.
+// environment holds variables by name. Empty ones are left out.
 type environment map[string]string
 
 func newEnvironment(variables []string) environment {
@@ -38,15 +38,12 @@ func newEnvironment(variables []string) environment {
 	return e
 }
 
-// or is a variable, or what it is when it is not there.
-func (e environment) or(name, otherwise string) string {
-	if value := e[name]; value != "" {
-		return value
-	}
-	return otherwise
+// or returns a variable, or its default.
+func (e environment) or(name, byDefault string) string {
+	return cmp.Or(e[name], byDefault)
 }
 
-// truth is a variable that is true or false.
+// truth returns a variable that is true or false, by default false.
 func (e environment) truth(name string) (bool, error) {
 	value, err := strconv.ParseBool(e.or(name, "false"))
 	if err != nil {
@@ -55,23 +52,24 @@ func (e environment) truth(name string) (bool, error) {
 	return value, nil
 }
 
-// duration is a variable that is a length of time, 0 when it is not there.
+// duration returns a variable that is a length of time, by default 0.
 func (e environment) duration(name string) (time.Duration, error) {
 	d, err := time.ParseDuration(e.or(name, "0s"))
 	if err != nil || d < 0 {
-		return 0, usagef("%s: %q is not a length of time (write it as 30m)", name, e[name])
+		return 0, usagef("%s: %q is not a duration (write it as 30m)", name, e[name])
 	}
 	return d, nil
 }
 
-// layerEnvoy completes the flags that nothing of Stint's has set from the
-// environment variables of Envoy's rate limit service.
-func (f *serveFlags) layerEnvoy(flags *pflag.FlagSet, variables []string) error {
+// applyEnvoy sets the flags that still have their defaults from the environment
+// variables of Envoy's rate limit service. It does nothing without
+// --envoy-compat.
+func (f *serveFlags) applyEnvoy(flags *pflag.FlagSet, variables []string) error {
 	if !f.envoyCompat {
 		return nil
 	}
 	env := newEnvironment(variables)
-	if err := env.refuse(); err != nil {
+	if err := env.checkSupported(); err != nil {
 		return err
 	}
 	settings, err := env.flags()
@@ -96,7 +94,7 @@ func (f *serveFlags) layerEnvoy(flags *pflag.FlagSet, variables []string) error 
 	return f.envoy.read(env)
 }
 
-// read is what the variables say that no flag does.
+// read sets the settings that have no flag.
 func (s *envoySettings) read(env environment) (err error) {
 	for _, t := range []struct {
 		name string
@@ -118,30 +116,30 @@ func (s *envoySettings) read(env environment) (err error) {
 	if s.grpcTLS, err = env.grpcTLS(); err != nil {
 		return err
 	}
-	s.headers, s.told = env.headers(), env.told()
+	defaults := server.DefaultEnvoyHeaders()
+	s.headers = &server.EnvoyHeaders{
+		Limit:     env.or("LIMIT_LIMIT_HEADER", defaults.Limit),
+		Remaining: env.or("LIMIT_REMAINING_HEADER", defaults.Remaining),
+		Reset:     env.or("LIMIT_RESET_HEADER", defaults.Reset),
+	}
+	s.notes = env.notes()
 	return nil
 }
 
-// apply completes the configuration.
+// apply sets the settings in the configuration.
 func (s *envoySettings) apply(c *server.Config) {
 	c.EnvoyShadow, c.EnvoyQuota, c.EnvoyStop, c.EnvoyMetadata, c.EnvoyMerge = s.shadow, s.quota, s.stop, s.metadata, s.merge
 	c.GRPCMaxAge, c.GRPCMaxAgeGrace = s.maxAge, s.maxAgeGrace
-	if c.TLS.Cert == "" { // a flag wins
+	if c.TLS.Cert == "" { // flags take precedence
 		c.GRPCTLS = s.grpcTLS
 	}
 }
 
-// tell says what comes of variables that are accepted and not followed.
-func (s *envoySettings) tell(log *slog.Logger) {
-	for _, line := range s.told {
-		log.Info("envoy-compat: " + line)
-	}
-}
-
-// envoySetting is what a variable makes of a flag.
+// envoySetting is the value of a flag that a variable sets; empty: the variable
+// is absent.
 type envoySetting struct{ flag, from, value string }
 
-// flags are the settings of a variable that a flag has too.
+// flags returns the settings that have a flag.
 func (e environment) flags() ([]envoySetting, error) {
 	store, err := e.store()
 	if err != nil {
@@ -159,15 +157,15 @@ func (e environment) flags() ([]envoySetting, error) {
 	}, err
 }
 
-// address is where to listen, if a variable says so.
-func (e environment) address(host, port, usual string) string {
+// address returns the address to listen on, or "" if no variable sets it.
+func (e environment) address(host, port, defaultPort string) string {
 	if e[host] == "" && e[port] == "" {
 		return ""
 	}
-	return net.JoinHostPort(e[host], e.or(port, usual))
+	return net.JoinHostPort(e[host], e.or(port, defaultPort))
 }
 
-// folder is where the configuration is, if a variable says so.
+// folder returns the folder of the configuration, or "" if no variable sets it.
 func (e environment) folder() string {
 	if e["RUNTIME_ROOT"] == "" && e["RUNTIME_SUBDIRECTORY"] == "" && e["RUNTIME_APPDIRECTORY"] == "" {
 		return ""
@@ -175,16 +173,8 @@ func (e environment) folder() string {
 	return path.Join(e.or("RUNTIME_ROOT", "/srv/runtime_data/current"), e["RUNTIME_SUBDIRECTORY"], e.or("RUNTIME_APPDIRECTORY", "config"))
 }
 
-func (e environment) headers() *server.EnvoyHeaders {
-	usual := server.DefaultEnvoyHeaders()
-	return &server.EnvoyHeaders{
-		Limit:     e.or("LIMIT_LIMIT_HEADER", usual.Limit),
-		Remaining: e.or("LIMIT_REMAINING_HEADER", usual.Remaining),
-		Reset:     e.or("LIMIT_RESET_HEADER", usual.Reset),
-	}
-}
-
-// envoyHeaderNames are the headers that Envoy adds, nil for none.
+// envoyHeaderNames returns the names of the headers that Envoy adds, or nil if it
+// adds none.
 func (f *serveFlags) envoyHeaderNames() *server.EnvoyHeaders {
 	switch {
 	case !f.envoyHeaders:
@@ -195,27 +185,27 @@ func (f *serveFlags) envoyHeaderNames() *server.EnvoyHeaders {
 	return f.envoy.headers
 }
 
-// refuse names what would be counted, configured or served otherwise than it
-// is asked for.
-func (e environment) refuse() error {
-	for _, v := range []struct{ name, serves, because string }{
-		{"BACKEND_TYPE", "redis", "counters are in Redis, or in memory"},
+// checkSupported rejects variables that ask for something that Stint does
+// differently or not at all. Each row has the only value that is supported.
+func (e environment) checkSupported() error {
+	for _, v := range []struct{ name, supported, reason string }{
+		{"BACKEND_TYPE", "redis", "counters live in Redis or in memory"},
 		{"CONFIG_TYPE", "FILE", "the configuration is read from files"},
-		{"REDIS_SOCKET_TYPE", "tcp", "Redis is reached by TCP; give REDIS_URL as host:port"},
+		{"REDIS_SOCKET_TYPE", "tcp", "connections to Redis use TCP; give REDIS_URL as host:port"},
 		{"USE_CALENDAR_MONTH_RATE_LIMIT", "false", "a month is 30 days here; a rule file can count by calendar months"},
-		{"GRPC_UDS", "", "gRPC is served by TCP; give GRPC_HOST and GRPC_PORT"},
+		{"GRPC_UDS", "", "gRPC listens on TCP; give GRPC_HOST and GRPC_PORT"},
 	} {
-		if value := e.or(v.name, v.serves); !strings.EqualFold(value, v.serves) {
-			return usagef("%s: %q is not served (%s)", v.name, value, v.because)
+		if value := e.or(v.name, v.supported); !strings.EqualFold(value, v.supported) {
+			return usagef("%s: %q is not supported (%s)", v.name, value, v.reason)
 		}
 	}
 	if strings.HasPrefix(e["REDIS_URL"], "/") {
-		return usagef("REDIS_URL: %q is a socket of this machine, which is not served (give host:port)", e["REDIS_URL"])
+		return usagef("REDIS_URL: %q is a Unix socket, which is not supported (give host:port)", e["REDIS_URL"])
 	}
 	return nil
 }
 
-// grpcTLS is the TLS of gRPC alone, if it is asked for.
+// grpcTLS returns the TLS files of gRPC alone, if the variables enable it.
 func (e environment) grpcTLS() (files server.TLSFiles, err error) {
 	used, err := e.truth("GRPC_SERVER_USE_TLS")
 	if err != nil || !used {
@@ -226,28 +216,28 @@ func (e environment) grpcTLS() (files server.TLSFiles, err error) {
 	case files.Cert == "" || files.Key == "":
 		err = usagef("GRPC_SERVER_USE_TLS: needs a certificate and its key (give GRPC_SERVER_TLS_CERT and GRPC_SERVER_TLS_KEY)")
 	case files.ClientName != "" && files.ClientCA == "":
-		err = usagef("GRPC_CLIENT_TLS_SAN: needs GRPC_CLIENT_TLS_CACERT, which vouches for the name")
+		err = usagef("GRPC_CLIENT_TLS_SAN: needs GRPC_CLIENT_TLS_CACERT, the authority that signs that name")
 	}
 	return files, err
 }
 
-// told are lines for the log: what comes of variables that are there and not
-// followed.
-func (e environment) told() (lines []string) {
-	if apart, _ := e.truth("REDIS_PERSECOND"); apart {
-		lines = append(lines, "REDIS_PERSECOND: limits of a second are counted in the same store as all others")
+// notes returns a log line for each kind of variable that is set but has no
+// effect.
+func (e environment) notes() (lines []string) {
+	if separate, _ := e.truth("REDIS_PERSECOND"); separate {
+		lines = append(lines, "REDIS_PERSECOND: limits per second are counted in the same store as all others")
 	}
 	if e["LOG_LEVEL"] != "" {
-		lines = append(lines, "LOG_LEVEL: is not followed, because lines have other levels here (give --log-level)")
+		lines = append(lines, "LOG_LEVEL: has no effect, because Stint logs at other levels (give --log-level)")
 	}
-	if idle := e.idle(); len(idle) > 0 {
-		lines = append(lines, "nothing is left to do for these variables: "+strings.Join(idle, " "))
+	if names := e.withoutEffect(); len(names) > 0 {
+		lines = append(lines, "these variables have no effect: "+strings.Join(names, " "))
 	}
 	return lines
 }
 
-// idle are the variables that are there and have nothing left to do.
-func (e environment) idle() (names []string) {
+// withoutEffect returns the variables that are set and that Stint needs not.
+func (e environment) withoutEffect() (names []string) {
 	for _, name := range []string{
 		"CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", "CONFIG_GRPC_XDS_CLIENT_TLS_CERT", "CONFIG_GRPC_XDS_CLIENT_TLS_KEY", "CONFIG_GRPC_XDS_NODE_ID",
 		"CONFIG_GRPC_XDS_NODE_METADATA", "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", "CONFIG_GRPC_XDS_SERVER_TLS_CACERT",

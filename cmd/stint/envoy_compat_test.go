@@ -24,7 +24,7 @@ func compat(t *testing.T, args []string, variables ...string) (*serveFlags, erro
 	if err := set.Parse(append(args, "--envoy-compat")); err != nil {
 		t.Fatal(err)
 	}
-	return f, f.layerEnvoy(set, variables)
+	return f, f.applyEnvoy(set, variables)
 }
 
 func TestVariablesOfEnvoysService(t *testing.T) {
@@ -35,8 +35,8 @@ func TestVariablesOfEnvoysService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := strings.Join([]string{f.http, f.grpc, f.envoyConfig, f.store, f.keyPrefix, f.envoyHeaderNames().Limit, f.envoyHeaderNames().Reset, strings.Join(f.envoy.told, "+")}, " ")
-	want := ":9080 127.0.0.1:9081 /data/ratelimit/config redis://:p%40ss@r:6379 mine RateLimit-Limit X-Reset nothing is left to do for these variables: LOCAL_CACHE_SIZE_IN_BYTES NEAR_LIMIT_RATIO"
+	got := strings.Join([]string{f.http, f.grpc, f.envoyConfig, f.store, f.keyPrefix, f.envoyHeaderNames().Limit, f.envoyHeaderNames().Reset, strings.Join(f.envoy.notes, "+")}, " ")
+	want := ":9080 127.0.0.1:9081 /data/ratelimit/config redis://:p%40ss@r:6379 mine RateLimit-Limit X-Reset these variables have no effect: LOCAL_CACHE_SIZE_IN_BYTES NEAR_LIMIT_RATIO"
 	if got != want || !f.envoy.shadow || !f.envoy.merge {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -63,7 +63,7 @@ func TestVariablesThatNameARedis(t *testing.T) {
 		if want == "memory" {
 			continue
 		}
-		if _, err := storeOptions(strings.ReplaceAll(f.store, "?tls_ca=%2Fca", ""), ""); err != nil {
+		if _, err := storeOptions(strings.ReplaceAll(f.store, "?tls_ca=%2Fca", ""), nil); err != nil {
 			t.Errorf("%s: %v", f.store, err)
 		}
 	}
@@ -83,7 +83,7 @@ func TestVariablesThatCannotBeFollowedAreRefused(t *testing.T) {
 	}
 	f, set := new(serveFlags), pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	f.define(set)
-	if err := f.layerEnvoy(set, []string{"PORT=1", "BACKEND_TYPE=memcache"}); err != nil || f.http != ":8080" {
+	if err := f.applyEnvoy(set, []string{"PORT=1", "BACKEND_TYPE=memcache"}); err != nil || f.http != ":8080" {
 		t.Errorf("without --envoy-compat: %s, %v", f.http, err)
 	}
 }
@@ -108,9 +108,9 @@ func TestVariablesThatNoFlagSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := fmt.Sprint(c.HTTP, c.GRPC, f.logFormat, c.GRPCMaxAge, c.GRPCMaxAgeGrace, c.EnvoyQuota && c.EnvoyMetadata && c.EnvoyStop && !c.EnvoyShadow, c.GRPCTLS, c.TLS, f.envoy.told)
+	got := fmt.Sprint(c.HTTP, c.GRPC, f.logFormat, c.GRPCMaxAge, c.GRPCMaxAgeGrace, c.EnvoyQuota && c.EnvoyMetadata && c.EnvoyStop && !c.EnvoyShadow, c.GRPCTLS, c.TLS, f.envoy.notes)
 	want := "[::1]:8080127.0.0.1:8081text30m0s 1m0s true {c.pem k.pem ca.pem envoy} {   } " +
-		"[REDIS_PERSECOND: limits of a second are counted in the same store as all others LOG_LEVEL: is not followed, because lines have other levels here (give --log-level) nothing is left to do for these variables: REDIS_PERSECOND_URL]"
+		"[REDIS_PERSECOND: limits per second are counted in the same store as all others LOG_LEVEL: has no effect, because Stint logs at other levels (give --log-level) these variables have no effect: REDIS_PERSECOND_URL]"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -134,7 +134,7 @@ func TestARedisUnderAnyNameIsTrustedOnlyIfItIsSigned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := storeOptions(f.store, "")
+		o, err := storeOptions(f.store, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,17 +4,16 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/stintdev/stint/redisstore"
 )
 
-// store is the URL of the Redis that the variables of Envoy's rate limit
-// service name, empty when they name none.
+// store returns the URL of the Redis that the variables of Envoy's rate limit
+// service name, or "" if they name none.
 func (e environment) store() (string, error) {
-	where := e["REDIS_URL"]
-	if where == "" {
+	addresses := e["REDIS_URL"]
+	if addresses == "" {
 		return "", nil
 	}
 	encrypted, err := e.truth("REDIS_TLS")
@@ -26,7 +25,7 @@ func (e environment) store() (string, error) {
 		return "", err
 	}
 	kind := strings.ToUpper(e.or("REDIS_TYPE", "SINGLE"))
-	hosts := strings.Split(where, ",")
+	hosts := strings.Split(addresses, ",")
 	if kind == "SENTINEL" {
 		u.Path, hosts = "/"+hosts[0], hosts[1:] // the name of the master comes first
 	}
@@ -50,15 +49,15 @@ func (e environment) store() (string, error) {
 	return u.String(), nil
 }
 
-// host takes what is in an address that is itself a URL, which REDIS_URL may
-// hold too. What stands there wins over other variables.
+// host handles an address of REDIS_URL that is itself a URL. Its user, password,
+// database and scheme take precedence over other variables.
 func (e environment) host(u *url.URL, host *string, encrypted bool) (bool, error) {
 	if !strings.Contains(*host, "://") {
 		return encrypted, nil
 	}
 	own, err := url.Parse(*host)
 	if err != nil || own.Host == "" || own.Scheme != "redis" && own.Scheme != "rediss" {
-		return false, usagef("REDIS_URL: is not host:port, nor redis://host:port (write @ : and / in a password as %%40 %%3A and %%2F)")
+		return false, usagef("REDIS_URL: is neither host:port nor redis://host:port (write @ : and / in a password as %%40 %%3A and %%2F)")
 	}
 	*host = own.Host
 	if own.User != nil {
@@ -73,20 +72,19 @@ func (e environment) host(u *url.URL, host *string, encrypted bool) (bool, error
 	return encrypted || own.Scheme == "rediss", nil
 }
 
-// user is who speaks to Redis: password, or user:password.
+// user returns the credentials for Redis, or nil. The variable has the form
+// password or user:password.
 func (e environment) user() (*url.Userinfo, error) {
-	auth := e["REDIS_AUTH"]
-	if path := e["REDIS_AUTH_FILE"]; path != "" {
-		if auth != "" {
-			return nil, usagef("REDIS_AUTH_FILE: REDIS_AUTH says it already (remove one of them)")
-		}
-		var err error
-		if auth, err = readSecret("REDIS_AUTH_FILE", path); err != nil {
-			return nil, err
-		}
+	if e["REDIS_AUTH"] != "" && e["REDIS_AUTH_FILE"] != "" {
+		return nil, usagef("REDIS_AUTH_FILE: REDIS_AUTH is also set (remove one of them)")
 	}
+	file, err := openSecret("REDIS_AUTH_FILE", "password", e["REDIS_AUTH_FILE"])
+	if err != nil {
+		return nil, err
+	}
+	auth := e.or("REDIS_AUTH", file.Value())
 	if auth == "" {
-		return nil, nil //nolint:nilnil // nobody is named
+		return nil, nil //nolint:nilnil // no credentials
 	}
 	if user, password, both := strings.Cut(auth, ":"); both {
 		return url.UserPassword(user, password), nil
@@ -94,47 +92,31 @@ func (e environment) user() (*url.Userinfo, error) {
 	return url.UserPassword("", auth), nil
 }
 
-// readSecret reads a file but for the ends of its lines.
-func readSecret(name, path string) (string, error) {
-	data, err := os.ReadFile(path) //nolint:gosec // the operator names the file
-	if err != nil {
-		return "", usagef("%s: %w", name, err)
-	}
-	secret := strings.TrimRight(string(data), "\r\n")
-	if secret == "" {
-		return "", usagef("%s: %s is empty (write the password into it)", name, path)
-	}
-	return secret, nil
-}
-
-// options are what stands after the ? of the URL.
+// options returns the query parameters of the URL.
 func (e environment) options(encrypted bool) url.Values {
 	options := url.Values{}
-	if auth := e["REDIS_SENTINEL_AUTH"]; auth != "" {
-		user, password, both := strings.Cut(auth, ":")
-		if !both {
-			user, password = "", auth
+	set := func(name, value string) {
+		if value != "" {
+			options.Set(name, value)
 		}
-		put(options, "sentinel_username", user)
-		put(options, "sentinel_password", password)
 	}
+	user, password, both := strings.Cut(e["REDIS_SENTINEL_AUTH"], ":")
+	if !both {
+		user, password = "", user
+	}
+	set("sentinel_username", user)
+	set("sentinel_password", password)
 	if encrypted {
-		put(options, "tls_ca", e["REDIS_TLS_CACERT"])
-		put(options, "tls_cert", e["REDIS_TLS_CLIENT_CERT"])
-		put(options, "tls_key", e["REDIS_TLS_CLIENT_KEY"])
+		set("tls_ca", e["REDIS_TLS_CACERT"])
+		set("tls_cert", e["REDIS_TLS_CLIENT_CERT"])
+		set("tls_key", e["REDIS_TLS_CLIENT_KEY"])
 	}
 	return options
 }
 
-func put(options url.Values, name, value string) {
-	if value != "" {
-		options.Set(name, value)
-	}
-}
-
-// trustAnyName takes certificates of Redis for another host too, as long as an
-// authority has signed them, where REDIS_TLS_SKIP_HOSTNAME_VERIFICATION says
-// so.
+// trustAnyName accepts a certificate of Redis for another host, if
+// REDIS_TLS_SKIP_HOSTNAME_VERIFICATION is true. An authority must still have
+// signed the certificate.
 func (s *envoySettings) trustAnyName(o *redisstore.Options) {
 	if !s.anyRedisName || o.TLS == nil {
 		return

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -21,29 +20,21 @@ import (
 )
 
 func newKeyCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use:     "key",
-		Short:   "Look at one key, and change what it has left",
-		Example: "  stint key peek sk_live_42\n  stint key ban --for 1h 203.0.113.9",
-		Args:    subcommandOnly,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return usagef("say what to do with a key (see %s --help)", c.CommandPath())
-		},
-	}
-	c.AddCommand(newPeekCommand(), newResetCommand(), newGrantCommand(), newBanCommand(), newUnbanCommand())
-	return c
+	return newGroupCommand("key", "Show, reset, refund or ban a key",
+		"  stint key peek sk_live_42\n  stint key ban --for 1h 203.0.113.9",
+		newPeekCommand(), newResetCommand(), newGrantCommand(), newBanCommand(), newUnbanCommand())
 }
 
-// keyHelp says how the commands of keyFlags are told whose state is meant.
+// keyHelp describes how the commands of keyFlags select a state.
 const keyHelp = `
 
-KEY is whom the rules count by one attribute, such as an API key; - reads it
-from standard input, where no list of processes shows it. --rule names one rule;
-without it, it is every rule that counts by API key. Where a rule counts by
-something else, or by several attributes, name them by --attribute in place of
-KEY. --limit is for keys whose limit the caller brings to /v1/take.`
+KEY is a value that rules count by, such as an API key. - reads it from standard
+input, which keeps it out of the list of processes. --rule selects one rule; by
+default the command covers every rule that counts by API key. For a rule that
+counts by another attribute, or by several, use --attribute instead of KEY. Use
+--limit for a key whose limit the caller sends to /v1/take.`
 
-// keyFlags say whose state is meant.
+// keyFlags select the states of a key.
 type keyFlags struct {
 	adminFlags
 
@@ -53,45 +44,42 @@ type keyFlags struct {
 
 func (f *keyFlags) define(c *cobra.Command, changes bool) {
 	flags := c.Flags()
-	flags.StringVar(&f.rule, "rule", "", "the rule of this `ID` (default every rule that counts the key)")
-	flags.StringVar(&f.limit, "limit", "", "the `LIMIT` that the caller brings, such as 100/m")
-	flags.StringArrayVarP(&f.attributes, "attribute", "a", nil, "whom, as `NAME=VALUE`, in place of KEY; may be repeated")
+	flags.StringVar(&f.rule, "rule", "", "only the rule of this `ID` (default every rule that counts the key)")
+	flags.StringVar(&f.limit, "limit", "", "the `LIMIT` that the caller sends to /v1/take, such as 100/m")
+	flags.StringArrayVarP(&f.attributes, "attribute", "a", nil, "an attribute as `NAME=VALUE`, instead of KEY; may be repeated")
 	if changes {
-		flags.StringVar(&f.comment, "comment", "", "why, for the record")
+		flags.StringVar(&f.comment, "comment", "", "reason for the change, for the audit log")
 	}
 	c.Long += keyHelp
 	f.adminFlags.define(c)
 }
 
-// peekPath is where states are looked at; what else is asked of them changes
-// them.
+// peekPath is the endpoint that reads states. The others change them.
 const peekPath = "/v1/peek"
 
 func newPeekCommand() *cobra.Command {
-	f := &keyFlags{}
-	c := &cobra.Command{
+	return newStateCommand(peekPath, &cobra.Command{
 		Use:     "peek [KEY]",
-		Short:   "Show what a key has left, using nothing",
-		Long:    "Show what a key has left of each limit that counts it, using nothing, and whether\nit is on the deny or the allow list.",
+		Short:   "Show what a key has left, charging nothing",
+		Long:    "Show what a key has left of each limit that counts it, charging nothing, and\nwhether it is on the deny or the allow list.",
 		Example: "  stint key peek sk_live_42\n  stint key peek --rule logins --attribute ip=203.0.113.9\n  stint key peek --limit 100/m user:42 --json",
-		Args:    atMostOne("a key", "sk_live_42"),
-		RunE:    f.running(func(ctx context.Context, args []string) error { return f.states(ctx, peekPath, args, 0) }),
-	}
-	f.define(c, false)
-	return c
+	})
 }
 
 func newResetCommand() *cobra.Command {
-	f := &keyFlags{}
-	c := &cobra.Command{
+	return newStateCommand("/v1/reset", &cobra.Command{
 		Use:     "reset [KEY]",
 		Short:   "Forget what a key has used",
 		Long:    "Forget what a key has used of each limit that counts it, and show what it has now.",
 		Example: "  stint key reset sk_live_42\n  stint key reset --rule orders --comment \"ticket 81\" sk_live_42",
-		Args:    atMostOne("a key", "sk_live_42"),
-		RunE:    f.running(func(ctx context.Context, args []string) error { return f.states(ctx, "/v1/reset", args, 0) }),
-	}
-	f.define(c, true)
+	})
+}
+
+func newStateCommand(path string, c *cobra.Command) *cobra.Command {
+	f := &keyFlags{}
+	c.Args = arguments(0, 1, "at most one key", "sk_live_42")
+	c.RunE = f.running(func(ctx context.Context, args []string) error { return f.states(ctx, path, args, 0) })
+	f.define(c, path != peekPath)
 	return c
 }
 
@@ -99,21 +87,16 @@ func newGrantCommand() *cobra.Command {
 	f := &keyFlags{}
 	c := &cobra.Command{
 		Use:   "grant [KEY] UNITS",
-		Short: "Give units back to a key, as if they had not been used",
-		Long: `Give units back to a key, as if they had not been used. Nobody has more than a
-full allowance by it: for that, give the key an override.`,
+		Short: "Refund units to a key, as if they had not been used",
+		Long: `Refund units to a key, as if they had not been used. A refund never exceeds the
+full allowance; to give a key a greater allowance, write an override.`,
 		Example: "  stint key grant --rule orders sk_live_42 50\n  stint key grant --rule logins --attribute ip=203.0.113.9 5",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 || len(args) == 2 {
-				return nil
-			}
-			return usagef("%s: give a key and how many units, such as sk_live_42 50", c.CommandPath())
-		},
+		Args:    arguments(1, 2, "a key and a number of units", "sk_live_42 50"),
 		RunE: f.running(func(ctx context.Context, args []string) error {
 			last := len(args) - 1
 			units, err := strconv.ParseInt(args[last], 10, 64)
 			if err != nil || units < 1 || units > stint.MaxCost {
-				return usagef("%.40q is not how many units (give a whole number from 1 to %d)", args[last], stint.MaxCost)
+				return usagef("%.40q is not a number of units (give a whole number from 1 to %d)", args[last], stint.MaxCost)
 			}
 			return f.states(ctx, "/v1/grant", args[:last], units)
 		}),
@@ -122,7 +105,7 @@ full allowance by it: for that, give the key an override.`,
 	return c
 }
 
-// states asks for something that is answered by states.
+// states calls an endpoint that answers with states, and prints them.
 func (f *keyFlags) states(ctx context.Context, path string, args []string, units int64) error {
 	body, err := f.body(args, units)
 	if err == nil {
@@ -136,7 +119,7 @@ func (f *keyFlags) states(ctx context.Context, path string, args []string, units
 	return f.ask(ctx, q, &s, func(w io.Writer) error { return printStates(w, &s) })
 }
 
-// body is the body of a request about a key.
+// body returns the body of a request about a key.
 func (f *keyFlags) body(args []string, units int64) ([]byte, error) {
 	body := map[string]any{}
 	switch {
@@ -145,7 +128,7 @@ func (f *keyFlags) body(args []string, units int64) ([]byte, error) {
 	case len(args) > 0 && len(f.attributes) > 0:
 		return nil, usagef("key: is given, and so is --attribute (give one of them)")
 	case f.limit != "" && (f.rule != "" || len(f.attributes) > 0):
-		return nil, usagef("limit: is for keys whose limit callers bring (give it, or --rule and --attribute)")
+		return nil, usagef("limit: --limit excludes --rule and --attribute (give --limit for a limit that callers bring, and the others for rules)")
 	case len(args) > 0:
 		key, err := f.key(args[0])
 		if err != nil {
@@ -162,7 +145,19 @@ func (f *keyFlags) body(args []string, units int64) ([]byte, error) {
 	if units > 0 {
 		body["units"] = units
 	}
-	return f.whose(body)
+	switch {
+	case f.limit != "":
+		raw := limitJSON(f.limit)
+		if _, err := rule.ParseLimit(raw); err != nil {
+			return nil, usagef("limit: %w", err)
+		}
+		body["limit"] = raw
+	case f.rule != "":
+		body["rule"] = f.rule
+	default:
+		body["rule"] = "*"
+	}
+	return json.Marshal(body)
 }
 
 func attributesOf(list []string) (map[string]string, error) {
@@ -177,25 +172,9 @@ func attributesOf(list []string) (map[string]string, error) {
 	return all, nil
 }
 
-// whose adds the limit or the rule.
-func (f *keyFlags) whose(body map[string]any) ([]byte, error) {
-	switch {
-	case f.limit != "":
-		raw := limitText(f.limit)
-		if _, err := rule.ParseLimit(raw); err != nil {
-			return nil, usagef("limit: %w", err)
-		}
-		body["limit"] = raw
-	case f.rule != "":
-		body["rule"] = f.rule
-	default:
-		body["rule"] = "*"
-	}
-	return json.Marshal(body)
-}
-
-// limitText is a limit as JSON: an object as it stands, or short.
-func limitText(text string) json.RawMessage {
+// limitJSON returns a limit as JSON. The flag has a JSON object or the short
+// form, such as 100/m.
+func limitJSON(text string) json.RawMessage {
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
 		return json.RawMessage(text)
 	}
@@ -203,11 +182,14 @@ func limitText(text string) json.RawMessage {
 	return short
 }
 
-// maxKeyLine bounds what is read of standard input for a key, in bytes.
+// maxKeyLine bounds the read of a key on standard input, in bytes.
 const maxKeyLine = 64 << 10
 
-// key is an argument, or the first line of standard input. JSON would carry
-// what is no UTF-8 as the key of somebody else.
+// byteOrderMark begins text files of some systems.
+const byteOrderMark = "\ufeff"
+
+// key returns the key of an argument, or the first line of standard input. It
+// rejects invalid UTF-8, because JSON would change it to another key.
 func (f *adminFlags) key(arg string) (string, error) {
 	key := arg
 	if arg == "-" {
@@ -219,26 +201,22 @@ func (f *adminFlags) key(arg string) (string, error) {
 	}
 	switch {
 	case key == "" && arg == "-":
-		return "", usagef("key: there is none in the first line of standard input")
+		return "", usagef("key: the first line of standard input is empty")
 	case key == "":
 		return "", usagef("key: is empty (give one, such as sk_live_42)")
 	case !utf8.ValidString(key):
-		return "", usagef("key: is not UTF-8, and cannot be sent as it is")
+		return "", usagef("key: is not UTF-8, so it cannot be sent")
 	}
 	return key, nil
 }
 
-// byteOrderMark is what some systems begin text with.
-const byteOrderMark = "\ufeff"
-
-// printStates prints what a key has left, a line a limit.
+// printStates prints a line for each limit of a key.
 func printStates(out io.Writer, s *adminclient.States) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "RULE\tLIMIT\tOF\tREMAINING\tRESET AFTER")
+	t := newTable(out, "RULE", "LIMIT", "OF", "REMAINING", "RESET AFTER")
 	for _, l := range s.Limits {
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", cell(l.Rule), cell(l.Name), l.Limit, remaining(&l), duration(l.ResetMS))
+		t.row(cell(l.Rule), cell(l.Name), l.Limit, remaining(&l), milliseconds(l.ResetMS))
 	}
-	return w.Flush() // reports what the writes before it met
+	return t.Flush()
 }
 
 func remaining(l *adminclient.State) string {
@@ -250,7 +228,7 @@ func remaining(l *adminclient.State) string {
 		text += " (on the " + cell(l.Listed) + " list)"
 	}
 	if l.Degraded {
-		text += " (degraded: the store does not answer)"
+		text += degradedText
 	}
 	return text
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 
@@ -12,7 +11,7 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/adminclient"
 )
 
-// banFlags are those of stint key ban and unban.
+// banFlags are the flags of stint key ban and stint key unban.
 type banFlags struct {
 	adminFlags
 
@@ -23,18 +22,20 @@ func newBanCommand() *cobra.Command {
 	f := &banFlags{}
 	c := &cobra.Command{
 		Use:   "ban KEY",
-		Short: "Put a key on the deny list, for good or until a time",
-		Long: `Put an API key, a pattern of keys, an address or a network on the deny list, for
-good or until a time. It is a change of the rules like others: a new version, in
-force on every node. KEY may be -, to read it from standard input.`,
+		Short: "Put a key on the deny list, permanently or until a time",
+		Long: `Put an API key, a pattern of keys, an address or a network on the deny list,
+permanently or until a time. The command publishes a new version of the rules,
+which takes effect on every node. - reads KEY from standard input.`,
 		Example: "  stint key ban --for 1h --reason \"tried passwords\" sk_live_42\n  stint key ban 203.0.113.0/24\n  stint key ban --rule orders --until 2026-12-01T00:00:00Z 'sk_trial_*'",
-		Args:    exactly("a key", "sk_live_42"),
-		RunE:    f.running(func(ctx context.Context, args []string) error { return f.change(ctx, "/v1/ban", args[0], f.banned) }),
+		Args:    arguments(1, 1, "a key", "sk_live_42"),
+		RunE: f.running(func(ctx context.Context, args []string) error {
+			return f.change(ctx, "/v1/ban", args[0], f.printBan)
+		}),
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.duration, "for", "", "how long, such as 15m, 12h or 30d (default for good)")
+	flags.StringVar(&f.duration, "for", "", "how long, such as 15m, 12h or 30d (default permanently)")
 	flags.StringVar(&f.until, "until", "", "until this `TIME`, such as 2026-12-01T00:00:00Z")
-	flags.StringVar(&f.reason, "reason", "", "why; it stands in the rules")
+	flags.StringVar(&f.reason, "reason", "", "reason for the ban, kept in the rules")
 	f.define(c)
 	return c
 }
@@ -44,14 +45,14 @@ func newUnbanCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "unban KEY",
 		Short: "Take a key off the deny list, and end its penalties",
-		Long: `Take a key off the deny list, as it was put there by stint key ban or stands in
-a rule file, and end the penalties that rules have for it. Another entry that
-names it too, such as a pattern, stays. KEY may be -, to read it from standard
+		Long: `Take a key off the deny list, whether stint key ban or a rule file put it there,
+and end its penalties. The command removes only the entry that equals KEY; another
+entry that matches the key, such as a pattern, stays. - reads KEY from standard
 input.`,
 		Example: "  stint key unban sk_live_42\n  stint key unban --rule orders 'sk_trial_*'",
-		Args:    exactly("a key", "sk_live_42"),
+		Args:    arguments(1, 1, "a key", "sk_live_42"),
 		RunE: f.running(func(ctx context.Context, args []string) error {
-			return f.change(ctx, "/v1/unban", args[0], unbanned)
+			return f.change(ctx, "/v1/unban", args[0], printUnban)
 		}),
 	}
 	f.define(c)
@@ -59,13 +60,13 @@ input.`,
 }
 
 func (f *banFlags) define(c *cobra.Command) {
-	c.Flags().StringVar(&f.rule, "rule", "", "the list of the rule of this `ID` (default that of all rules)")
+	c.Flags().StringVar(&f.rule, "rule", "", "the deny list of the rule of this `ID` (default that of all rules)")
 	f.adminFlags.define(c)
 }
 
-// change makes a change of a list. done prints what it did for a key, shown
-// shortened.
-func (f *banFlags) change(ctx context.Context, path, arg string, done func(l *lines, key string, o *adminclient.Outcome)) error {
+// change changes a list and prints the result. show prints what happened to the
+// key, which it gets shortened.
+func (f *banFlags) change(ctx context.Context, path, arg string, show func(l *printer, key string, o *adminclient.Outcome)) error {
 	key, err := f.key(arg)
 	if err == nil {
 		err = checkComment("reason", f.reason)
@@ -89,16 +90,16 @@ func (f *banFlags) change(ctx context.Context, path, arg string, done func(l *li
 	var o adminclient.Outcome
 	q := adminclient.Request{Method: http.MethodPost, Path: path, Body: data, Comment: f.reason, Change: true}
 	return f.ask(ctx, q, &o, func(w io.Writer) error {
-		l := &lines{w: w}
-		done(l, cell(masked(key)), &o)
-		if o.Penalties > 0 && !o.Changed {
+		l := &printer{w: w}
+		show(l, cell(masked(key)), &o)
+		if l.err != nil || o.Penalties > 0 && !o.Changed {
 			return l.err
 		}
-		return errors.Join(l.err, printOutcome(w, &o))
+		return printOutcome(w, &o)
 	})
 }
 
-func (f *banFlags) banned(l *lines, key string, _ *adminclient.Outcome) {
+func (f *banFlags) printBan(l *printer, key string, _ *adminclient.Outcome) {
 	l.printf("%s is banned", key)
 	if f.duration != "" {
 		l.printf(" for %s", cell(f.duration))
@@ -109,9 +110,9 @@ func (f *banFlags) banned(l *lines, key string, _ *adminclient.Outcome) {
 	l.printf("\n")
 }
 
-// unbanned says no more than what was done: another entry, such as a pattern,
-// may still name the key.
-func unbanned(l *lines, key string, o *adminclient.Outcome) {
+// printUnban does not claim that the key is allowed now: another entry, such as
+// a pattern, may still match it.
+func printUnban(l *printer, key string, o *adminclient.Outcome) {
 	if o.Changed {
 		l.printf("%s is taken off the deny list\n", key)
 	}

@@ -1,11 +1,11 @@
 // Command stint is the rate limiter as a program: the server, and the tools
 // around it.
 //
-// Run it where the limits of one or many services are to stand in one place;
-// a Go program can have the same limits inside, by the package
-// github.com/stintdev/stint. It promises stable commands, flags and exit
-// statuses: 0 done, 1 failed while running, 2 wrong usage or configuration.
-// Logs and errors go to standard error, results to standard output.
+// Use it where the limits of one or several services belong in one place. A Go
+// program can instead embed the same limits with the package
+// github.com/stintdev/stint. Commands, flags and exit statuses are stable: 0
+// done, 1 failed while running, 2 wrong usage or configuration. Logs and errors
+// go to standard error, results to standard output.
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is the whole program, without the process around it.
+// run runs the command that args name and returns the exit status.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) (status int) {
 	root := newRootCommand()
 	root.SetArgs(args)
@@ -31,7 +31,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	root.SetErr(errs)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
-		_, _ = fmt.Fprintln(errs, plain(err.Error()))
+		_, _ = fmt.Fprintln(errs, sanitize(err.Error()))
 	}
 	return exitStatus(err)
 }
@@ -39,9 +39,9 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "stint",
-		Short: "Stint limits how often something may happen",
-		Long: `Stint limits how often something may happen: requests of a caller, jobs of a
-tenant, attempts of an address.
+		Short: "Stint is a rate limiter: a server, and tools for its rules and keys",
+		Long: `Stint is a rate limiter: a server that decides whether a caller may make one
+more request, and tools for its rules and keys.
 
 Exit status: 0 done, 1 failed while running, 2 wrong usage or configuration.
 Logs and errors go to standard error, results to standard output.`,
@@ -63,6 +63,18 @@ Logs and errors go to standard error, results to standard output.`,
 	return root
 }
 
+// newGroupCommand returns a command that does nothing but hold others.
+func newGroupCommand(use, short, example string, commands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use: use, Short: short, Example: example, Args: subcommandOnly,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return usagef("%s: a command is missing (see %[1]s --help)", c.CommandPath())
+		},
+	}
+	c.AddCommand(commands...)
+	return c
+}
+
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
@@ -70,14 +82,13 @@ func newVersionCommand() *cobra.Command {
 		Example: "  stint version",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(c.OutOrStdout(), versionText(debug.ReadBuildInfo()))
+			_, err := fmt.Fprintln(c.OutOrStdout(), c.Root().Version)
 			return err
 		},
 	}
 }
 
-// versionText is what the build says of itself. A build without version
-// control says so.
+// versionText returns the version, the commit and the Go version of a build.
 func versionText(info *debug.BuildInfo, ok bool) string {
 	if !ok {
 		return "stint (unknown version)"

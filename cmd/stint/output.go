@@ -17,24 +17,12 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// lines prints to w, and keeps the first error.
-type lines struct {
-	w   io.Writer
-	err error
-}
-
-func (l *lines) printf(format string, args ...any) {
-	if _, err := fmt.Fprintf(l.w, format, args...); l.err == nil {
-		l.err = err
-	}
-}
-
-// printOutcome says what a change did.
+// printOutcome prints the result of a change.
 func printOutcome(w io.Writer, o *adminclient.Outcome) error {
-	l := &lines{w: w}
+	l := &printer{w: w}
 	switch {
 	case !o.Changed && (o.DryRun || o.Version > 0):
-		l.printf("nothing to change: version %d says so already\n", o.Version)
+		l.printf("nothing to change: version %d has the same rules\n", o.Version)
 		return l.err
 	case o.DryRun:
 		l.printf("dry run on version %d: nothing is published\n", o.Version)
@@ -42,30 +30,68 @@ func printOutcome(w io.Writer, o *adminclient.Outcome) error {
 		l.printf("version %d is published\n", o.Version)
 	}
 	l.summary(o.Diff)
-	return errors.Join(l.err, printImpact(w, o.Impact))
+	l.impact(o.Impact)
+	return l.err
 }
 
-// summary says in words how versions differ.
-func (l *lines) summary(d *adminclient.Diff) {
+// printDiff prints a summary of the difference between two versions, and the
+// lines that differ.
+func printDiff(w io.Writer, d *adminclient.Diff) error {
+	l := &printer{w: w}
+	if !d.Changed {
+		l.printf("no difference\n")
+		return l.err
+	}
+	l.summary(d)
+	l.printf("%s", sanitize(d.Text))
+	if !strings.HasSuffix(d.Text, "\n") {
+		l.printf("\n")
+	}
+	return l.err
+}
+
+// printWarnings prints the warnings about valid rules.
+func printWarnings(errs io.Writer, list rule.Problems) {
+	for _, w := range list {
+		w.What = "warning: " + w.What
+		_, _ = fmt.Fprintln(errs, sanitize(w.Error()))
+	}
+}
+
+// printer prints to w and keeps the first error.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (l *printer) printf(format string, args ...any) {
+	if _, err := fmt.Fprintf(l.w, format, args...); l.err == nil {
+		l.err = err
+	}
+}
+
+// summary prints which parts of the rules differ.
+func (l *printer) summary(d *adminclient.Diff) {
 	if d == nil {
 		return
 	}
 	l.names("rules", d.Rules)
 	l.names("tiers", d.Tiers)
-	for _, also := range []struct {
-		is   bool
-		what string
-	}{{d.Moved, "rules: in another order"}, {d.Lists, "lists: changed"}, {d.Defaults, "defaults: changed"}} {
-		if also.is {
-			l.printf("%s\n", also.what)
-		}
+	if d.Moved {
+		l.printf("rules: in another order\n")
+	}
+	if d.Lists {
+		l.printf("lists: changed\n")
+	}
+	if d.Defaults {
+		l.printf("defaults: changed\n")
 	}
 	if len(d.Fresh) > 0 {
 		l.printf("starts fresh: %s\n", several(freshNames(d.Fresh)))
 	}
 }
 
-func (l *lines) names(what string, n adminclient.Names) {
+func (l *printer) names(what string, n adminclient.Names) {
 	var parts []string
 	for _, p := range []struct {
 		verb  string
@@ -80,13 +106,40 @@ func (l *lines) names(what string, n adminclient.Names) {
 	}
 }
 
-// shown bounds how many names one line has.
-const shown = 10
+// impact prints what rules would do to the requests of the last minutes.
+func (l *printer) impact(r *impact.Result) {
+	switch {
+	case r == nil:
+		return
+	case r.Allowed == 0:
+		l.printf("impact: unknown, no request was allowed in the last minutes\n")
+		return
+	case r.Denied == 0:
+		l.printf("impact: none on the %s allowed since %s\n", counted(r.Allowed, "request"), timestamp(r.Since))
+		return
+	}
+	l.printf("impact: denies %d of the %s allowed since %s (%.1f %%), of %s\n",
+		r.Denied, counted(r.Allowed, "request"), timestamp(r.Since), 100*r.Share, counted(r.Callers, "caller"))
+	if r.OneIn > 1 {
+		l.printf("sampled: the requests of one caller in %d\n", r.OneIn)
+	}
+	if r.Seen > 2*uint64(r.Requests) {
+		l.printf("sampled: %d of about %d requests\n", r.Requests, r.Seen)
+	}
+	t := newTable(l.w, "RULE", "KEY", "DENIED")
+	for _, c := range append(r.Rules, r.Keys...) {
+		t.row(cellOr(c.Rule, "the deny list"), cellOr(c.Key, "all"), c.Denied)
+	}
+	l.err = errors.Join(l.err, t.Flush())
+}
+
+// maxNames is the greatest number of names in one line.
+const maxNames = 10
 
 func several(names []string) string {
-	text := cell(strings.Join(names[:min(len(names), shown)], ", "))
-	if len(names) > shown {
-		text += fmt.Sprintf(" and %d more", len(names)-shown)
+	text := cell(strings.Join(names[:min(len(names), maxNames)], ", "))
+	if len(names) > maxNames {
+		text += fmt.Sprintf(" and %d more", len(names)-maxNames)
 	}
 	return text
 }
@@ -98,83 +151,49 @@ func freshNames(list []adminclient.Fresh) (names []string) {
 	return names
 }
 
-// printDiff says how two versions differ, in words and lines.
-func printDiff(w io.Writer, d *adminclient.Diff) error {
-	l := &lines{w: w}
-	if !d.Changed {
-		l.printf("no difference\n")
-		return l.err
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
 	}
-	l.summary(d)
-	l.printf("%s", plain(d.Text))
-	if !strings.HasSuffix(d.Text, "\n") {
-		l.printf("\n")
-	}
-	return l.err
+	return fmt.Sprintf("%d %s", n, what)
 }
 
-// printImpact says what rules would do to the last minutes' requests.
-func printImpact(w io.Writer, r *impact.Result) error {
-	l := &lines{w: w}
-	switch {
-	case r == nil:
-		return nil
-	case r.Allowed == 0:
-		l.printf("impact: no request was allowed in the last minutes to try it on\n")
-		return l.err
-	case r.Denied == 0:
-		l.printf("impact: none on the %s allowed since %s\n", counted(r.Allowed, "request"), clock(r.Since))
-		return l.err
-	}
-	l.printf("impact: denies %d of the %s allowed since %s (%.1f %%), of %s\n",
-		r.Denied, counted(r.Allowed, "request"), clock(r.Since), 100*r.Share, counted(r.Callers, "caller"))
-	if r.OneIn > 1 {
-		l.printf("the requests of one caller in %d were kept\n", r.OneIn)
-	}
-	if r.Seen > 2*uint64(r.Requests) {
-		l.printf("of about %d requests %d were tried\n", r.Seen, r.Requests)
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(t, "RULE\tKEY\tDENIED")
-	for _, c := range append(r.Rules, r.Keys...) {
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%d\n", ruleOrList(c.Rule), orAll(c.Key), c.Denied)
-	}
-	return errors.Join(l.err, t.Flush())
-}
-
-func ruleOrList(id string) string {
-	if id == "" {
-		return "the deny list"
-	}
-	return cell(id)
-}
-
-func orAll(key string) string {
-	if key == "" {
-		return "all"
-	}
-	return cell(key)
-}
-
-// printWarnings prints what is no mistake but may not be meant.
-func printWarnings(errs io.Writer, list rule.Problems) {
-	for _, w := range list {
-		w.What = "warning: " + w.What
-		_, _ = fmt.Fprintln(errs, plain(w.Error()))
-	}
-}
-
-// clock is a time as tables show it; that of the built-in rules is none.
-func clock(t time.Time) string {
+// timestamp returns a time as tables show it. The zero time is that of the
+// built-in rules.
+func timestamp(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
 	return t.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-// plain is text of others, made harmless for whoever reads it at a terminal: it
-// moves no cursor, and says things in the order that it has them.
-func plain(text string) string {
+// table prints rows in aligned columns. Its Flush reports the first error.
+type table struct{ *tabwriter.Writer }
+
+func newTable(out io.Writer, headings ...any) table {
+	t := table{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
+	t.row(headings...)
+	return t
+}
+
+func (t table) row(cells ...any) {
+	_, _ = fmt.Fprintf(t, strings.Repeat("%v\t", len(cells)-1)+"%v\n", cells...)
+}
+
+// cell returns untrusted text as one line for a table. Empty text becomes "-".
+func cell(text string) string { return cellOr(text, "-") }
+
+func cellOr(text, ifEmpty string) string {
+	if text = strings.Join(strings.Fields(sanitize(text)), " "); text == "" {
+		return ifEmpty
+	}
+	return text
+}
+
+// sanitize makes untrusted text safe to show on a terminal: it replaces control
+// characters, which could move the cursor, and characters that reverse the
+// direction of text, which could make it read differently.
+func sanitize(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
 			return unicode.ReplacementChar
@@ -183,16 +202,11 @@ func plain(text string) string {
 	}, strings.ReplaceAll(strings.ToValidUTF8(text, string(unicode.ReplacementChar)), "\r\n", "\n"))
 }
 
-// cell is text of others in one line, as a cell of a table.
-func cell(text string) string {
-	return orDash(strings.Join(strings.Fields(plain(text)), " "))
-}
-
-// exact is text of others as it is, for a program or a file that reads it; for
-// a terminal it is plain.
-func exact(out any, text string) string {
+// sanitizeFor sanitizes text if out is a terminal. A file or a program gets the
+// text unchanged.
+func sanitizeFor(out any, text string) string {
 	if isTerminal(out) {
-		return plain(text)
+		return sanitize(text)
 	}
 	return text
 }

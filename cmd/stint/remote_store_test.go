@@ -67,7 +67,7 @@ func TestStintServerAsksItsFrontsForItsToken(t *testing.T) {
 				text := p.metrics()
 				return strings.Contains(text, `stint_store_errors_total{kind="noauth"} `), text
 			})
-			p.wait("the store takes no checks yet")
+			p.wait("the store accepts no checks yet")
 		}
 		if log := strings.Join(p.logged(), "\n"); strings.Contains(log, "s3cret") {
 			t.Errorf("the log shows the token:\n%s", log)

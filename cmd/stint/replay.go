@@ -14,7 +14,7 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// replayFlags are the flags of "stint replay" as they were given.
+// replayFlags are the flags of stint replay.
 type replayFlags struct {
 	rules, limit, by         string
 	store, storePasswordFile string
@@ -24,41 +24,37 @@ type replayFlags struct {
 }
 
 func newReplayCommand() *cobra.Command {
-	var flags replayFlags
-	cmd := &cobra.Command{
+	var f replayFlags
+	c := &cobra.Command{
 		Use:   "replay (--rules FILE | --limit LIMIT --by ATTR) INPUT…",
 		Short: "Show what rules or a limit would have done to recorded traffic",
-		Long: `Replay decides recorded traffic at the traffic's own time and sums up what
+		Long: `Decide recorded traffic at the times in the recording, and print how much of it
 would have been allowed and denied.
 
 An INPUT is an access log in common or combined format, or JSON lines such as
-{"t_us":1431857103000001,"key":"a","cost":1}; - is standard input, and gzip is
-unpacked. Several inputs are merged by time.
+{"t_us":1431857103000001,"key":"a","cost":1}. - is standard input. The command
+decompresses gzip, and merges several inputs by time.
 
-A LIMIT is 100/m (also s, h, d) or a JSON object. ATTR names whose use is
-counted: ip, user, method, path, header:user-agent, or any member of a JSON
-line, such as key.`,
+A LIMIT is 100/m (also s, h, d) or a JSON object. ATTR is the attribute to count
+by: ip, user, method, path, header:user-agent, or any member of a JSON line, such
+as key.`,
 		Example: `  stint replay --limit 10/m --by ip access.log
   stint replay --rules rules.yaml --json access.log access.log.1.gz
   stint replay --limit '{"algorithm":"sliding_window_log","limit":5,"window":"1h"}' --by key --decisions - events.jsonl`,
-		Args: atLeastOne("an input", "access.log, or - for standard input"),
-		RunE: flags.run,
+		Args: arguments(1, noMaximum, "at least one input", "access.log, or - for standard input"),
+		RunE: f.run,
 	}
-	flags.define(cmd)
-	return cmd
-}
-
-func (f *replayFlags) define(cmd *cobra.Command) {
-	flags := cmd.Flags()
+	flags := c.Flags()
 	flags.StringVar(&f.rules, "rules", "", "decide by this rule `FILE`, or a folder of them")
 	flags.StringVar(&f.limit, "limit", "", "decide by this one `LIMIT`, such as 100/m")
-	flags.StringVar(&f.by, "by", "", "the attribute `ATTR` that says whose use --limit counts")
-	flags.StringVar(&f.store, "store", memoryStore, "the store that decides, as a `URL`; keys live apart from live ones, and are deleted at the end")
+	flags.StringVar(&f.by, "by", "", "the attribute `ATTR` that --limit counts by")
+	flags.StringVar(&f.store, "store", memoryStore, "`URL` of the store that decides; the replay uses keys of its own there and deletes them at the end")
 	flags.StringVar(&f.storePasswordFile, "store-password-file", os.Getenv("STINT_STORE_PASSWORD_FILE"), "`FILE` with the password of the store")
-	flags.StringVar(&f.format, "format", "auto", "how lines are written: auto, combined, common or jsonl")
-	flags.StringVar(&f.decisions, "decisions", "", "write one JSON line a decision to `FILE`; - is standard output")
-	flags.BoolVar(&f.json, "json", false, "write the summary as JSON")
-	flags.DurationVar(&f.reorder, "reorder", replay.DefaultReorder, "mend disorder of time up to this; 0 keeps the order of each file")
+	flags.StringVar(&f.format, "format", "auto", "format of the lines: auto, combined, common or jsonl")
+	flags.StringVar(&f.decisions, "decisions", "", "write each decision as a JSON line to `FILE`; - is standard output")
+	flags.BoolVar(&f.json, "json", false, "print the summary as JSON")
+	flags.DurationVar(&f.reorder, "reorder", replay.DefaultReorder, "put events in order that are late by at most this; 0 keeps the order of each file")
+	return c
 }
 
 func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
@@ -85,12 +81,12 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 	summary, err := replay.Run(ctx, options, inputs.named...)
 	progress.clear()
 	if ctx.Err() != nil {
-		err = errors.New("replay: interrupted: the summary is of what was decided until then")
+		err = errors.New("replay: interrupted: the summary covers the events decided so far")
 	}
-	return errors.Join(err, store.end(ctx), decisions.close(), f.report(cmd, &summary))
+	return errors.Join(err, store.cleanUp(ctx), decisions.close(), f.report(cmd, &summary))
 }
 
-// options reads what the flags ask for.
+// options checks the flags and converts them.
 func (f *replayFlags) options(warnings io.Writer) (o replay.Options, err error) {
 	if f.reorder < 0 {
 		return o, usagef("--reorder: %v is below 0 (use 0 to keep the order of each file)", f.reorder)
@@ -103,12 +99,15 @@ func (f *replayFlags) options(warnings io.Writer) (o replay.Options, err error) 
 	case (f.rules == "") == (f.limit == ""):
 		return o, usagef("replay: give either --rules FILE, or --limit LIMIT and --by ATTR")
 	case f.rules != "" && f.by != "":
-		return o, usagef("--by: belongs to --limit; rules say themselves what they count by (remove it)")
+		return o, usagef("--by: belongs to --limit; each rule says what it counts by (remove it)")
 	case f.rules != "":
-		o.Rules, err = loadReplayRules(f.rules, warnings)
-		return o, err
+		if o.Rules, err = rule.Load(f.rules); err != nil {
+			return o, usagef("%w", err)
+		}
+		printWarnings(warnings, o.Rules.Warnings())
+		return o, nil
 	case f.by == "":
-		return o, usagef("--by: is missing beside --limit (name whose use is counted, such as --by ip or --by key)")
+		return o, usagef("--by: is missing beside --limit (name the attribute to count by, such as --by ip or --by key)")
 	}
 	o.By = f.by
 	if o.Limit, err = rule.ParseLimit([]byte(f.limit)); err != nil {
@@ -117,25 +116,14 @@ func (f *replayFlags) options(warnings io.Writer) (o replay.Options, err error) 
 	return o, nil
 }
 
-func loadReplayRules(path string, warnings io.Writer) (*rule.Set, error) {
-	set, err := rule.Load(path)
-	if err != nil {
-		return nil, usagef("%w", err)
-	}
-	for _, w := range set.Warnings() {
-		fmt.Fprintf(warnings, "warning: %v\n", w)
-	}
-	return set, nil
-}
-
-// report writes the summary to standard output, or to standard error when
-// decisions are there, and shows the first bad lines.
+// report prints the first unreadable lines, and then the summary: on standard
+// output, or on standard error if the decisions are on standard output.
 func (f *replayFlags) report(cmd *cobra.Command, summary *replay.Summary) error {
 	for _, bad := range summary.UnreadableLines {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s:%d: %s\n", bad.Input, bad.Line, bad.Reason)
 	}
 	if more := summary.Unreadable - int64(len(summary.UnreadableLines)); more > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "and %d more lines that cannot be read\n", more)
+		fmt.Fprintf(cmd.ErrOrStderr(), "and %d more unreadable lines\n", more)
 	}
 	out := cmd.OutOrStdout()
 	if f.decisions == "-" {

@@ -6,8 +6,6 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/stintdev/stint/cmd/stint/internal/replay"
 )
 
@@ -15,11 +13,11 @@ import (
 type replayInputs struct {
 	named []replay.Input
 	files []*os.File
-	size  int64 // of all inputs; 0: not known
+	size  int64 // of all inputs, in bytes; 0: unknown
 }
 
-// openInputs opens every input before the first is read, so that a wrong name
-// at the end of a long list is found at once.
+// openInputs opens all inputs before the first is read, so that a wrong name at
+// the end of a long list is found at once.
 func openInputs(names []string, stdin io.Reader) (*replayInputs, error) {
 	in := &replayInputs{}
 	known := true
@@ -43,7 +41,7 @@ func openInputs(names []string, stdin io.Reader) (*replayInputs, error) {
 }
 
 func (in *replayInputs) open(name string) (regular bool, err error) {
-	file, err := os.Open(name) //nolint:gosec // which files are read is for the user to say
+	file, err := os.Open(name) //nolint:gosec // the user names the files to read
 	if err != nil {
 		return false, fmt.Errorf("input: %w", err)
 	}
@@ -66,8 +64,8 @@ func (in *replayInputs) close() {
 	}
 }
 
-// holds reports whether the file at path is one of the inputs.
-func (in *replayInputs) holds(path string) bool {
+// contains reports whether the file at path is one of the inputs.
+func (in *replayInputs) contains(path string) bool {
 	target, err := os.Stat(path)
 	if err != nil {
 		return false
@@ -80,8 +78,8 @@ func (in *replayInputs) holds(path string) bool {
 	return false
 }
 
-// decisionsOutput is where decisions go. Its Writer is nil when they are not
-// asked for.
+// decisionsOutput is the output of --decisions. Without the flag its Writer is
+// nil.
 type decisionsOutput struct {
 	io.Writer
 	file *os.File // nil: nothing to close
@@ -93,7 +91,7 @@ func (f *replayFlags) openDecisions(stdout io.Writer, in *replayInputs) (decisio
 		return decisionsOutput{}, nil
 	case f.decisions == "-":
 		return decisionsOutput{Writer: stdout}, nil
-	case in.holds(f.decisions):
+	case in.contains(f.decisions):
 		return decisionsOutput{}, usagef("--decisions: %s is an input (name another file)", f.decisions)
 	}
 	file, err := os.Create(f.decisions)
@@ -110,11 +108,11 @@ func (d decisionsOutput) close() error {
 	return d.file.Close()
 }
 
-// progressLine shows on a terminal how far a replay has come. Without a
-// terminal it shows nothing.
+// progressLine shows the progress of a replay on a terminal. Without a terminal
+// it shows nothing.
 type progressLine struct {
-	terminal io.Writer // nil: none
-	size     int64     // of all inputs, in bytes; 0: not known
+	terminal io.Writer // nil: no terminal
+	size     int64     // of all inputs, in bytes; 0: unknown
 	start    time.Time
 	shown    time.Time
 }
@@ -122,13 +120,13 @@ type progressLine struct {
 func newProgressLine(out io.Writer, size int64) *progressLine {
 	now := time.Now()
 	p := &progressLine{size: size, start: now, shown: now}
-	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+	if isTerminal(out) {
 		p.terminal = out
 	}
 	return p
 }
 
-// show writes the line anew, twice a second at most.
+// show rewrites the line, at most twice a second.
 func (p *progressLine) show(at replay.Progress) {
 	now := time.Now()
 	if p.terminal == nil || now.Sub(p.shown) < time.Second/2 {
@@ -138,14 +136,14 @@ func (p *progressLine) show(at replay.Progress) {
 	_, _ = fmt.Fprint(p.terminal, clearLine, p.text(at, now.Sub(p.start)))
 }
 
-// clear leaves the line empty for what comes next.
+// clear empties the line for the next output.
 func (p *progressLine) clear() {
 	if p.terminal != nil && p.shown != p.start {
 		_, _ = fmt.Fprint(p.terminal, clearLine)
 	}
 }
 
-// clearLine goes to the start of the terminal's line and empties it.
+// clearLine moves the cursor to the start of the line and empties the line.
 const clearLine = "\r\x1b[K"
 
 func (p *progressLine) text(at replay.Progress, spent time.Duration) string {

@@ -35,7 +35,7 @@ func TestReplayRefusesWrongUsage(t *testing.T) {
 		want   string
 		args   []string
 	}{
-		"noInput":         {2, "an input is missing", []string{"--limit", "10/m", "--by", "ip"}},
+		"noInput":         {2, "give at least one input, such as access.log", []string{"--limit", "10/m", "--by", "ip"}},
 		"nothingToDecide": {2, "either --rules FILE, or --limit LIMIT and --by ATTR", []string{sampleLog}},
 		"both":            {2, "either --rules FILE", []string{"--rules", "r.yaml", "--limit", "10/m", sampleLog}},
 		"byBesideRules":   {2, "--by: belongs to --limit", []string{"--rules", "r.yaml", "--by", "ip", sampleLog}},

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/netip"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -17,18 +16,10 @@ import (
 )
 
 func newRulesCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use:     "rules",
-		Short:   "Work with rule files, and with the rules of running servers",
-		Example: "  stint rules validate rules.yaml\n  stint rules apply rules.yaml\n  stint rules history",
-		Args:    subcommandOnly,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return usagef("say what to do with rules (see %s --help)", c.CommandPath())
-		},
-	}
-	c.AddCommand(newValidateCommand(), newShowCommand(), newDiffCommand(), newImpactCommand(),
+	return newGroupCommand("rules", "Work with rule files, and with the rules of running servers",
+		"  stint rules validate rules.yaml\n  stint rules apply rules.yaml\n  stint rules history",
+		newValidateCommand(), newShowCommand(), newDiffCommand(), newImpactCommand(),
 		newApplyCommand(), newHistoryCommand(), newRollbackCommand(), newRepairCommand())
-	return c
 }
 
 func newValidateCommand() *cobra.Command {
@@ -36,16 +27,16 @@ func newValidateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate FILE...",
 		Short: "Check rule files, and print every mistake in them",
-		Long: `Check rule files. Each FILE is one rule set of its own; a folder is read as one
-set, as stint serve --rules reads it, and - is standard input.
+		Long: `Check rule files. Each FILE is a rule set of its own. A folder is read as one
+set, as stint serve --rules reads it; - is standard input.
 
-Without a mistake, what is in force is printed: every limit of every rule, with
-the exact rate that it has (rates that do not fit are rounded down) and the
-warnings. With one, every mistake is printed as file:line:column: what (the
-mend), and the exit status is 2. With --json all of it is an array of objects,
-one for each FILE, on standard output.`,
+For a valid file the command prints what would be in force: every limit of every
+rule with its exact rate (rates that do not fit are rounded down), and the
+warnings. For a file with mistakes it prints each one as file:line:column: what
+is wrong (how to fix it), and the exit status is 2. --json prints all of it as
+an array with one object for each FILE.`,
 		Example: "  stint rules validate rules.yaml\n  stint rules validate /etc/stint/rules/\n  stint rules validate --json rules.yaml",
-		Args:    atLeastOne("a file", "rules.yaml"),
+		Args:    arguments(1, noMaximum, "at least one file", "rules.yaml"),
 		RunE: func(c *cobra.Command, paths []string) error {
 			if asJSON {
 				return validateJSON(paths, c.InOrStdin(), c.OutOrStdout())
@@ -57,14 +48,14 @@ one for each FILE, on standard output.`,
 	return c
 }
 
-// validate reads every path, also after one that has mistakes.
+// validate reads every path, also after one with mistakes.
 func validate(paths []string, in io.Reader, out, errs io.Writer) error {
-	wrong := 0
+	mistakes := 0
 	for _, path := range paths {
 		set, err := loadRules(path, in)
 		if err != nil {
-			wrong += problems(err)
-			_, _ = fmt.Fprintln(errs, plain(err.Error())) // the exit status tells all the same
+			mistakes += len(problemsOf(path, err))
+			_, _ = fmt.Fprintln(errs, sanitize(err.Error())) // the exit status reports it too
 			continue
 		}
 		printWarnings(errs, set.Warnings())
@@ -72,21 +63,26 @@ func validate(paths []string, in io.Reader, out, errs io.Writer) error {
 			return err
 		}
 	}
-	if wrong > 0 {
-		return usagef("%s", counted(wrong, "mistake"))
-	}
-	return nil
+	return mistakesError(mistakes)
 }
 
-func problems(err error) int {
-	var all rule.Problems
-	if errors.As(err, &all) && len(all) > 0 {
-		return len(all)
+func mistakesError(n int) error {
+	if n == 0 {
+		return nil
 	}
-	return 1
+	return usagef("%s", counted(n, "mistake"))
 }
 
-// printRules prints what is in force, a line a limit.
+// problemsOf returns the mistakes that err lists. Another error, such as that of
+// a missing file, counts as one mistake.
+func problemsOf(path string, err error) rule.Problems {
+	if list, ok := errors.AsType[rule.Problems](err); ok && len(list) > 0 {
+		return list
+	}
+	return rule.Problems{{File: path, What: err.Error()}}
+}
+
+// printRules prints a line for each limit that would be in force.
 func printRules(out io.Writer, path string, set *rule.Set) error {
 	if _, err := fmt.Fprintf(out, "%s: OK, %s\n", path, counted(len(set.Rules()), "rule")); err != nil {
 		return err
@@ -94,28 +90,25 @@ func printRules(out io.Writer, path string, set *rule.Set) error {
 	if len(set.Rules()) == 0 {
 		return nil
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "RULE\tMODE\tTIER\tOVERRIDE\tLIMIT\tRATE PER SECOND")
+	t := newTable(out, "RULE", "MODE", "TIER", "OVERRIDE", "LIMIT", "RATE PER SECOND")
 	for _, r := range set.Rules() {
 		for _, e := range r.Effective(set) {
-			printEffective(w, r, e)
+			row := func(limit any, rate string) {
+				t.row(r.ID, modeText(r), cell(e.Tier), cell(masked(e.Override)), limit, rate)
+			}
+			if len(e.Limits) == 0 {
+				row("not counted", "-")
+			}
+			for _, l := range e.Limits {
+				if r.DenyAll() {
+					row("denies all", "-")
+					continue
+				}
+				row(l, rateText(l))
+			}
 		}
 	}
-	return w.Flush() // reports what the writes before it met
-}
-
-func printEffective(w io.Writer, r *rule.Rule, e rule.Effective) {
-	of := fmt.Sprintf("%s\t%s\t%s\t%s", r.ID, modeText(r), cell(e.Tier), cell(masked(e.Override)))
-	if len(e.Limits) == 0 {
-		_, _ = fmt.Fprintf(w, "%s\tnot counted\t-\n", of)
-	}
-	for _, l := range e.Limits {
-		if r.DenyAll() {
-			_, _ = fmt.Fprintf(w, "%s\tdenies all\t-\n", of)
-			continue
-		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\n", of, l, rateText(l))
-	}
+	return t.Flush()
 }
 
 func modeText(r *rule.Rule) string {
@@ -128,8 +121,8 @@ func modeText(r *rule.Rule) string {
 	return "enforce"
 }
 
-// masked shows patterns and networks whole, and keys shortened: what is printed
-// here ends up in build logs.
+// masked shortens a key, because this output ends up in build logs. Patterns,
+// addresses and networks stay whole.
 func masked(override string) string {
 	_, notNetwork := netip.ParsePrefix(override)
 	_, notAddress := netip.ParseAddr(override)
@@ -139,14 +132,7 @@ func masked(override string) string {
 	return impact.Shorten(override)
 }
 
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
-// rateText is the exact rate of a limit that has one.
+// rateText returns the exact rate of a limit, or "-" if it has no rate.
 func rateText(l stint.Limit) string {
 	rate := l.Rate()
 	if rate == nil {
@@ -159,24 +145,17 @@ func rateText(l stint.Limit) string {
 	return text
 }
 
-func counted(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
-
-// checkedJSON is what is found in one rule file or folder.
-type checkedJSON struct {
+// validatedJSON is the result for one rule file or folder.
+type validatedJSON struct {
 	Path     string          `json:"path"`
 	Valid    bool            `json:"valid"`
 	Rules    int             `json:"rules"`
 	Problems []problemJSON   `json:"problems"`
 	Warnings []problemJSON   `json:"warnings"`
-	Limits   []effectiveJSON `json:"limits"` // what is in force
+	Limits   []effectiveJSON `json:"limits"` // that would be in force
 }
 
-// problemJSON is as the admin API writes problems.
+// problemJSON has the form of problems in the admin API.
 type problemJSON struct {
 	File   string `json:"file"`
 	Line   int    `json:"line,omitempty"`
@@ -196,41 +175,34 @@ type effectiveJSON struct {
 }
 
 func validateJSON(paths []string, in io.Reader, out io.Writer) error {
-	list, wrong := make([]checkedJSON, 0, len(paths)), 0
+	list, mistakes := make([]validatedJSON, 0, len(paths)), 0
 	for _, path := range paths {
-		one := checked(path, in)
-		wrong += len(one.Problems)
-		list = append(list, one)
+		v := validated(path, in)
+		mistakes += len(v.Problems)
+		list = append(list, v)
 	}
 	e := json.NewEncoder(out)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(list); err != nil {
 		return err
 	}
-	if wrong > 0 {
-		return usagef("%s", counted(wrong, "mistake"))
-	}
-	return nil
+	return mistakesError(mistakes)
 }
 
-func checked(path string, in io.Reader) checkedJSON {
-	c := checkedJSON{Path: path, Problems: []problemJSON{}, Warnings: []problemJSON{}, Limits: []effectiveJSON{}}
+func validated(path string, in io.Reader) validatedJSON {
+	v := validatedJSON{Path: path, Problems: []problemJSON{}, Warnings: []problemJSON{}, Limits: []effectiveJSON{}}
 	set, err := loadRules(path, in)
 	if err != nil {
-		list, ok := errors.AsType[rule.Problems](err)
-		if !ok {
-			list = rule.Problems{{File: path, What: err.Error()}}
-		}
-		c.Problems = problemsJSON(list)
-		return c
+		v.Problems = problemsJSON(problemsOf(path, err))
+		return v
 	}
-	c.Valid, c.Rules, c.Warnings = true, len(set.Rules()), problemsJSON(set.Warnings())
+	v.Valid, v.Rules, v.Warnings = true, len(set.Rules()), problemsJSON(set.Warnings())
 	for _, r := range set.Rules() {
 		for _, e := range r.Effective(set) {
-			c.Limits = append(c.Limits, effectiveOf(r, e))
+			v.Limits = append(v.Limits, effectiveOf(r, e))
 		}
 	}
-	return c
+	return v
 }
 
 func problemsJSON(list rule.Problems) []problemJSON {
@@ -243,35 +215,35 @@ func problemsJSON(list rule.Problems) []problemJSON {
 
 func effectiveOf(r *rule.Rule, e rule.Effective) effectiveJSON {
 	out := effectiveJSON{Rule: r.ID, Mode: modeText(r), Tier: e.Tier, Override: masked(e.Override), DenyAll: r.DenyAll(), Limits: []string{}, Rates: []string{}}
+	if out.DenyAll {
+		return out
+	}
 	for _, l := range e.Limits {
-		if r.DenyAll() {
-			continue
-		}
 		out.Limits, out.Rates = append(out.Limits, l.String()), append(out.Rates, rateText(l))
 	}
 	return out
 }
 
-// standardInput stands for rules that are piped in.
+// standardInput is the path that means rules on standard input.
 const standardInput = "-"
 
-// mostPiped bounds what is read of standard input, in bytes: over what a rule
-// file may have, so that one is refused and not cut.
-const mostPiped = 32 << 20
+// maxPipedRules bounds the read of standard input, in bytes. It is larger than a
+// rule file may be, so that a file that is too large is rejected and not cut.
+const maxPipedRules = 32 << 20
 
-// readRules reads a file, a folder of them, or standard input.
+// readRules reads a rule file, a folder of them, or standard input.
 func readRules(path string, in io.Reader) ([]rule.File, error) {
 	if path != standardInput {
 		return rule.ReadFiles(path)
 	}
-	data, err := io.ReadAll(io.LimitReader(in, mostPiped))
+	data, err := io.ReadAll(io.LimitReader(in, maxPipedRules))
 	if err != nil {
 		return nil, fmt.Errorf("standard input: %w", err)
 	}
 	return []rule.File{{Name: standardInput, Data: data}}, nil
 }
 
-// loadRules is [readRules] for one who wants to know what they say.
+// loadRules reads rules and compiles them.
 func loadRules(path string, in io.Reader) (*rule.Set, error) {
 	if path != standardInput {
 		return rule.Load(path)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -18,18 +17,14 @@ func newDiffCommand() *cobra.Command {
 	f := &adminFlags{}
 	c := &cobra.Command{
 		Use:   "diff FILE | VERSION [VERSION]",
-		Short: "Show how rules differ from those in force, or versions from each other",
-		Long: `Show what a rule file, or a folder of them, would change of the rules in force;
-or what has changed since a version, or between two. Nothing is published. A
-number is a version; a file of that name is ./3, and - is standard input.`,
+		Short: "Show how a file differs from the rules in force, or versions from each other",
+		Long: `Show what a rule file, or a folder of them, would change in the rules in force,
+what has changed since a version, or what has changed between two versions.
+Nothing is published. A number is a version: write ./3 for a file of that name.
+- is standard input.`,
 		Example: "  stint rules diff rules.yaml\n  stint rules diff 11\n  stint rules diff 11 12 --json",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 || len(args) == 2 {
-				return nil
-			}
-			return usagef("%s: give a file, or one or two versions, such as rules.yaml, or 11 12", c.CommandPath())
-		},
-		RunE: f.running(func(ctx context.Context, args []string) error { return f.diff(ctx, args) }),
+		Args:    arguments(1, 2, "a file, or one or two versions", "rules.yaml, or 11 12"),
+		RunE:    f.running(f.diff),
 	}
 	f.define(c)
 	f.defineSource(c)
@@ -61,7 +56,7 @@ func versionsQuery(args []string) (url.Values, error) {
 }
 
 func (f *adminFlags) diffFile(ctx context.Context, path string) error {
-	v, _, err := f.tried(ctx, path)
+	v, _, err := f.validate(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -72,13 +67,10 @@ func (f *adminFlags) diffFile(ctx context.Context, path string) error {
 	return f.print(adminclient.Answer{Body: body}, func(w io.Writer) error { return printDiff(w, &v.Diff) })
 }
 
-// tried is what the server says of the rules in a file or folder.
-func (f *adminFlags) tried(ctx context.Context, path string) (*adminclient.Valid, adminclient.Answer, error) {
-	files, err := readRules(path, f.in)
-	if err != nil {
-		return nil, adminclient.Answer{}, err
-	}
-	body, err := setBody(files, path)
+// validate has the server validate the rules of a file or folder, without
+// publishing them.
+func (f *adminFlags) validate(ctx context.Context, path string) (*adminclient.Valid, adminclient.Answer, error) {
+	files, body, err := rulesBody(path, f.in)
 	if err != nil {
 		return nil, adminclient.Answer{}, err
 	}
@@ -98,33 +90,33 @@ func newImpactCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "impact FILE",
 		Short: "Try rules on the requests of the last minutes, without publishing them",
-		Long: `Try a rule file, or a folder of them, on the requests that the node has decided
-in the last minutes: how many of those that were allowed these rules would deny,
-by which rule, and of whom. Nothing is published. FILE may be -, for standard
-input.`,
+		Long: `Try a rule file, or a folder of them, on the requests that the node decided in
+the last minutes. The command shows how many of the allowed requests these rules
+would deny, by which rule, and of which callers. Nothing is published. - is
+standard input.`,
 		Example: "  stint rules impact rules.yaml\n  stint rules impact --json rules/",
-		Args:    exactly("a file", "rules.yaml"),
-		RunE:    f.running(func(ctx context.Context, args []string) error { return f.impact(ctx, args[0]) }),
+		Args:    arguments(1, 1, "a file", "rules.yaml"),
+		RunE:    f.running(f.impact),
 	}
 	f.define(c)
 	return c
 }
 
-func (f *adminFlags) impact(ctx context.Context, path string) error {
-	v, a, err := f.tried(ctx, path)
+func (f *adminFlags) impact(ctx context.Context, args []string) error {
+	v, a, err := f.validate(ctx, args[0])
 	if err != nil {
 		return err
 	}
 	return f.print(a, func(w io.Writer) error {
-		l := &lines{w: w}
+		l := &printer{w: w}
 		if !v.Diff.Changed {
-			l.printf("nothing to change: version %d says so already\n", v.Diff.From)
+			l.printf("nothing to change: version %d has the same rules\n", v.Diff.From)
 		}
 		l.summary(&v.Diff)
 		if v.Impact == nil {
-			_, err := fmt.Fprintln(w, "impact: not known, for the server keeps no requests (--impact-limit off)")
-			return errors.Join(l.err, err)
+			l.printf("impact: unknown, the server keeps no requests (--impact-limit off)\n")
 		}
-		return errors.Join(l.err, printImpact(w, v.Impact))
+		l.impact(v.Impact)
+		return l.err
 	})
 }

@@ -31,7 +31,7 @@ func TestRulesArePipedIn(t *testing.T) {
 		{adminRules, exitDone, "-: OK, 2 rules\n", []string{"rules", "validate", "-"}},
 		{adminRules, exitDone, `"path":"-","valid":true`, []string{"rules", "validate", "--json", "-"}},
 		{adminRules, exitDone, "2 added (a, b)", []string{"rules", "diff", "-"}},
-		{adminRules, exitDone, "impact: no request", []string{"rules", "impact", "-"}},
+		{adminRules, exitDone, "impact: unknown, no request", []string{"rules", "impact", "-"}},
 		{adminRules, exitDone, "version 1 is published", []string{"rules", "apply", "-"}},
 		{adminRemoved, exitFailed, "there is no terminal to ask at", []string{"rules", "apply", "-"}},
 		{adminRemoved, exitDone, "version 2 is published", []string{"rules", "apply", "--yes", "-"}},
@@ -53,7 +53,7 @@ func TestAFolderWithoutRulesIsNotApplied(t *testing.T) {
 	a := administer(t)
 	a.file("notes.txt", "none")
 	for _, what := range []string{"apply", "diff", "impact"} {
-		a.run(exitUsage, []string{"holds no rule file (to have no rules, write one that says rules: [])"}, "rules", what, a.folder)
+		a.run(exitUsage, []string{"holds no rule file (to have no rules, write a file with rules: [])"}, "rules", what, a.folder)
 	}
 }
 

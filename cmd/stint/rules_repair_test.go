@@ -30,7 +30,7 @@ func TestForgedNumbersAreRepaired(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"source: is missing":         {"rules", "repair"},
-		"has nothing to repair":      {"rules", "repair", "--source", filepath.Join(t.TempDir(), "rules.yaml")},
+		"is a file or folder":        {"rules", "repair", "--source", filepath.Join(t.TempDir(), "rules.yaml")},
 		"etcd:// is not a source of": {"rules", "repair", "--source", "etcd://u:secret@h"},
 	} {
 		if got := command(t, nil, args...); got.status != exitUsage || !strings.Contains(got.errors, want) || strings.Contains(got.errors, "secret") {

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -21,8 +20,8 @@ func newHistoryCommand() *cobra.Command {
 	f, n := &adminFlags{}, 0
 	c := &cobra.Command{
 		Use:     "history",
-		Short:   "List the versions of the rules, the newest first",
-		Long:    "List the versions of the rules, the newest first: who published them, when and why.\nThe star is at the version that the node runs.",
+		Short:   "List the versions of the rules, newest first",
+		Long:    "List the versions of the rules, newest first: who published each, when and why.\nA star marks the version that the node runs.",
 		Example: "  stint rules history\n  stint rules history -n 5 --json",
 		Args:    noArguments,
 		RunE: f.running(func(ctx context.Context, _ []string) error {
@@ -34,35 +33,67 @@ func newHistoryCommand() *cobra.Command {
 			return f.ask(ctx, q, &h, func(w io.Writer) error { return printHistory(w, &h) })
 		}),
 	}
-	c.Flags().IntVarP(&n, "number", "n", 50, "list at most so many")
+	c.Flags().IntVarP(&n, "number", "n", 50, "list at most this number of versions, 1 to 1000")
 	f.define(c)
 	f.defineSource(c)
 	return c
 }
 
 func printHistory(out io.Writer, h *adminclient.History) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "VERSION\tTIME\tAUTHOR\tHASH\tCOMMENT")
+	t := newTable(out, "VERSION", "TIME", "AUTHOR", "HASH", "COMMENT")
 	for _, v := range h.Versions {
 		mark := ""
 		if v.Version == h.Current {
 			mark = "*"
 		}
-		_, _ = fmt.Fprintf(w, "%d%s\t%s\t%s\t%s\t%s\n", v.Version, mark, clock(v.Time), cell(v.Author), cell(shortHash(v.Hash)), cell(v.Comment))
+		t.row(fmt.Sprint(v.Version, mark), timestamp(v.Time), cell(v.Author), cell(shortHash(v.Hash)), cell(v.Comment))
 	}
 	switch {
 	case len(h.Versions) > 0:
 	case h.Current > 0:
-		_, _ = fmt.Fprintf(w, "%d*\t-\t-\t-\twhat the node runs; the source has no version any more\n", h.Current)
+		t.row(fmt.Sprint(h.Current, "*"), "-", "-", "-", "the version that the node runs; the source has no version any more")
 	default:
-		_, _ = fmt.Fprintln(w, "0*\t-\t-\t-\tthe built-in rules; nothing was published")
+		t.row("0*", "-", "-", "-", "the built-in rules; nothing was published")
 	}
-	return w.Flush() // reports what the writes before it met
+	return t.Flush()
 }
 
 func shortHash(hash string) string { return hash[:min(len(hash), 12)] }
 
-// showFlags are those of stint rules show.
+func newNodesCommand() *cobra.Command {
+	f := &adminFlags{}
+	c := &cobra.Command{
+		Use:   "nodes",
+		Short: "Show which node runs which version of the rules",
+		Long: `Show the nodes that share their rules, which version each node runs, and since
+when. With rules in files a node shares with no other, so it shows only itself.
+STALE marks a node that started from its local copy and has not reached the
+source of its rules since.`,
+		Example: "  stint nodes\n  stint nodes --json",
+		Args:    noArguments,
+		RunE: f.running(func(ctx context.Context, _ []string) error {
+			var n adminclient.Nodes
+			return f.ask(ctx, adminclient.Request{Method: http.MethodGet, Path: "/nodes"}, &n, func(w io.Writer) error { return printNodes(w, &n) })
+		}),
+	}
+	f.define(c)
+	f.defineSource(c)
+	return c
+}
+
+func printNodes(out io.Writer, n *adminclient.Nodes) error {
+	t := newTable(out, "NODE", "ADDRESS", "VERSION", "HASH", "SINCE", "STATE")
+	for _, node := range n.Nodes {
+		state := "current"
+		if node.Stale {
+			state = "STALE: runs a local copy that the source has not confirmed"
+		}
+		t.row(cell(node.ID), cell(node.Address), node.Version, cell(shortHash(node.Hash)), timestamp(node.Since), state)
+	}
+	return t.Flush()
+}
+
+// showFlags are the flags of stint rules show.
 type showFlags struct {
 	adminFlags
 
@@ -74,15 +105,15 @@ func newShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show [VERSION]",
 		Short: "Print the rules in force, or those of a version",
-		Long: `Print the rules that the node runs, or those of a version, as their files say
-them; which version it is, goes to standard error. Several files are printed as
-one, which can be applied as it is. A terminal is shown no control characters.`,
+		Long: `Print the text of the rules that the node runs, or of a version. Standard error
+says which version it is. Several files are printed as one text, which "stint
+rules apply" accepts. Control characters are replaced on a terminal.`,
 		Example: "  stint rules show > rules.yaml\n  stint rules show 11\n  stint rules show --rule orders\n  stint rules show --tier free --json",
-		Args:    atMostOne("a version", "11"),
+		Args:    arguments(0, 1, "at most one version", "11"),
 		RunE:    f.running(f.run),
 	}
-	c.Flags().StringVar(&f.rule, "rule", "", "print the rule of this `ID` alone")
-	c.Flags().StringVar(&f.tier, "tier", "", "print this tier alone")
+	c.Flags().StringVar(&f.rule, "rule", "", "print only the rule of this `ID`")
+	c.Flags().StringVar(&f.tier, "tier", "", "print only this tier")
 	f.define(c)
 	f.defineSource(c)
 	return c
@@ -114,17 +145,25 @@ func (f *showFlags) run(ctx context.Context, args []string) error {
 	return f.print(a, func(w io.Writer) error { return printFiles(w, s.Files) })
 }
 
+func versionOf(text string) (uint64, error) {
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return 0, usagef("%.40q is not a version (give a number that stint rules history lists)", text)
+	}
+	return n, nil
+}
+
 func versionPath(n uint64) string { return "/rules/versions/" + strconv.FormatUint(n, 10) }
 
 func versionLine(v *adminclient.Version) string {
 	if v.Version == 0 {
 		return "version 0: the built-in rules"
 	}
-	return fmt.Sprintf("version %d, by %s at %s", v.Version, cell(v.Author), clock(v.Time))
+	return fmt.Sprintf("version %d, by %s at %s", v.Version, cell(v.Author), timestamp(v.Time))
 }
 
-// part prints one rule or tier. It is looked for here: names of rules are any,
-// also such as the API has below /rules.
+// part prints one rule or tier. It finds the part in the files instead of asking
+// the API for it: an id may equal a path that the API has below /rules.
 func (f *showFlags) part(all []adminclient.File) error {
 	files := make([]rule.File, len(all))
 	for i, one := range all {
@@ -139,12 +178,12 @@ func (f *showFlags) part(all []adminclient.File) error {
 		return err
 	}
 	return f.print(adminclient.Answer{Body: text.JSON()}, func(w io.Writer) error {
-		_, err := io.WriteString(w, exact(w, string(text.YAML())))
+		_, err := io.WriteString(w, sanitizeFor(w, string(text.YAML())))
 		return err
 	})
 }
 
-// printFiles prints files as one text of several documents.
+// printFiles prints files as one text, each file as a YAML document.
 func printFiles(w io.Writer, files []adminclient.File) error {
 	var all error
 	for _, file := range files {
@@ -155,41 +194,8 @@ func printFiles(w io.Writer, files []adminclient.File) error {
 		if len(files) > 1 {
 			text = "---\n# " + cell(file.Name) + "\n" + text
 		}
-		_, err := io.WriteString(w, exact(w, text))
+		_, err := io.WriteString(w, sanitizeFor(w, text))
 		all = errors.Join(all, err)
 	}
 	return all
-}
-
-func newNodesCommand() *cobra.Command {
-	f := &adminFlags{}
-	c := &cobra.Command{
-		Use:   "nodes",
-		Short: "Show which node runs which version of the rules",
-		Long: `Show the nodes that share their rules, and which version each runs since when.
-Where rules are in files each node stands alone, and shows itself. So does a node
-that started from its local copy while the source does not answer: it is STALE.`,
-		Example: "  stint nodes\n  stint nodes --json",
-		Args:    noArguments,
-		RunE: f.running(func(ctx context.Context, _ []string) error {
-			var n adminclient.Nodes
-			return f.ask(ctx, adminclient.Request{Method: http.MethodGet, Path: "/nodes"}, &n, func(w io.Writer) error { return printNodes(w, &n) })
-		}),
-	}
-	f.define(c)
-	f.defineSource(c)
-	return c
-}
-
-func printNodes(out io.Writer, n *adminclient.Nodes) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "NODE\tADDRESS\tVERSION\tHASH\tSINCE\tSTATE")
-	for _, node := range n.Nodes {
-		state := "current"
-		if node.Stale {
-			state = "STALE: a local copy that the source has not confirmed"
-		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", cell(node.ID), cell(node.Address), node.Version, cell(shortHash(node.Hash)), clock(node.Since), state)
-	}
-	return w.Flush() // reports what the writes before it met
 }

@@ -10,16 +10,16 @@ import (
 	"unicode"
 )
 
-// hostile is what whoever writes rules, comments or answers may try on whoever
-// reads them: to move the cursor, to retitle the window, to turn the text round.
+// hostile is text that moves the cursor, sets the title of the window and
+// reverses the direction of text.
 const hostile = "\x1b]0;owned\x07\u009b31m\r\x7f\u202enimda\u2066"
 
-func TestPlainTextIsHarmless(t *testing.T) {
-	got := plain("a" + hostile + "\xff\nb\tc é 日本")
+func TestSanitizedTextIsHarmless(t *testing.T) {
+	got := sanitize("a" + hostile + "\xff\nb\tc é 日本")
 	if !strings.HasPrefix(got, "a") || !strings.HasSuffix(got, "\ufffd\nb\tc é 日本") || harmful(got) {
 		t.Errorf("%q", got)
 	}
-	if got := plain("a\r\nb\rc\r\r\n"); got != "a\nb\ufffdc\ufffd\n" {
+	if got := sanitize("a\r\nb\rc\r\r\n"); got != "a\nb\ufffdc\ufffd\n" {
 		t.Errorf("%q", got)
 	}
 	if got := cell("a\nb\t c"); got != "a b c" {
@@ -33,7 +33,7 @@ func harmful(text string) bool {
 	})
 }
 
-// answering is a server that answers everything alike.
+// answering returns the URL of a server that answers every request alike.
 func answering(t *testing.T, status int, answer any) string {
 	t.Helper()
 	body, err := json.Marshal(answer)
@@ -49,7 +49,7 @@ func answering(t *testing.T, status int, answer any) string {
 	return s.URL
 }
 
-func TestWhatOthersWroteIsPrintedPlain(t *testing.T) {
+func TestUntrustedTextIsSanitized(t *testing.T) {
 	type object = map[string]any
 	refusal := answering(t, 400, object{"error": object{"code": "X", "message": hostile}})
 	rules := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), adminRules)

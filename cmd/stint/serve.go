@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -19,18 +20,19 @@ func newServeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the server: check API, forward auth, gateway, metrics",
-		Long: `Run the server. No flag is needed: it keeps its keys in memory and serves
-built-in example rules on the default ports. With --store, any number of
-processes count together in Redis or Valkey.
+		Long: `Run the server. No flag is required: by default the server counts in memory and
+serves built-in example rules on the default ports. With --store, any number of
+servers count together in Redis or Valkey.
 
 Every flag is also an environment variable (--max-keys is STINT_MAX_KEYS) and a
-key of the file that --config names (max-keys: 1000000). A flag wins over the
-environment, which wins over the file. An address of off disables a listener;
-port 0 picks a free one, and the log says which.
+key of the file that --config names (max-keys: 1000000). A flag overrides the
+environment, which overrides the file. The address off disables a listener; port
+0 picks a free port, and the log says which.
 
-SIGTERM and SIGINT drain and exit 0 within 10 s. SIGHUP reads the rules, passwords,
-tokens and certificates again, which are also read when their files change; what
-has a mistake is logged, and what was in force stays.`,
+SIGTERM and SIGINT drain the server, which then exits with status 0 within 10 s.
+SIGHUP reloads the rules, passwords, tokens and certificates, which are also
+reloaded when their files change. A file with a mistake is logged, and its
+previous content stays in force.`,
 		Example: `  stint serve
   stint serve --rules rules.yaml --store redis://10.0.0.5:6379/0
   stint serve --rules redis://10.0.0.5:6379/0 --store redis://10.0.0.5:6379/0
@@ -38,36 +40,32 @@ has a mistake is logged, and what was in force stays.`,
   STINT_RULES=/etc/stint/rules stint serve --config stint.yaml --http 127.0.0.1:0`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			from, err := layer(c.Flags(), os.LookupEnv)
+			from, err := applySettings(c.Flags(), os.LookupEnv)
 			if err != nil {
 				return err
 			}
-			if err := flags.layerEnvoy(c.Flags(), os.Environ()); err != nil {
+			if err := flags.applyEnvoy(c.Flags(), os.Environ()); err != nil {
 				return err
 			}
-			flags.shown = flags.secretsOnCommandLine(from)
-			return from.place(serve(c.Context(), &flags, c.ErrOrStderr()))
+			flags.exposed = flags.passwordsOnCommandLine(from)
+			return from.locate(serve(c.Context(), &flags, c.ErrOrStderr()))
 		},
 	}
 	flags.define(c.Flags())
 	return c
 }
 
-// serve runs the server until a signal or ctx ends it. Signals count from the
-// beginning: a store that does not answer takes seconds to open. The second
-// one that ends the server ends the process at once.
-func serve(ctx context.Context, flags *serveFlags, logs logWriter) error {
+// serve runs the server until a signal or ctx ends it. Signals take effect from
+// the start, because opening a store that does not answer takes seconds. The
+// second signal that ends the server ends the process at once.
+func serve(ctx context.Context, flags *serveFlags, logs io.Writer) error {
 	ctx, restore := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer restore()
 	context.AfterFunc(ctx, restore)
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	return openAndRun(ctx, hangups, flags, logs)
-}
 
-// openAndRun opens what the flags name, and runs the server over it.
-func openAndRun(ctx context.Context, hangups <-chan os.Signal, flags *serveFlags, logs logWriter) error {
 	log, err := flags.logger(logs)
 	if err != nil {
 		return err
@@ -94,7 +92,7 @@ func openAndRun(ctx context.Context, hangups <-chan os.Signal, flags *serveFlags
 	return errors.Join(runServer(ctx, s, hangups, log), closeStore())
 }
 
-// runServer reloads at each hangup until ctx ends the server.
+// runServer runs the server until ctx ends, and reloads it at each hangup.
 func runServer(ctx context.Context, s *server.Server, hangups <-chan os.Signal, log *slog.Logger) error {
 	go func() {
 		for {

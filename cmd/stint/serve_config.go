@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -13,15 +12,8 @@ import (
 	"github.com/stintdev/stint/resilience/adaptive"
 )
 
-// logWriter is where log lines go.
-type logWriter = io.Writer
-
-// maxDrainDelay leaves the requests in flight a second of the ten that
-// SIGTERM allows.
-const maxDrainDelay = 8 * time.Second
-
-// config translates the flags. The store, the rules and the logger are for the
-// caller.
+// config checks the flags and converts them. The caller adds the store, the
+// rules and the logger.
 func (f *serveFlags) config() (server.Config, error) {
 	c := server.Config{
 		EnvoyConfig: f.envoyConfig, EnvoyHeaders: f.envoyHeaderNames(), EnvoyCompat: f.envoyCompat,
@@ -32,28 +24,26 @@ func (f *serveFlags) config() (server.Config, error) {
 		Profiling: f.profiling, DrainDelay: f.drainDelay, GatewayMax: f.gatewayMax, CloseAfter: f.closeAfter,
 	}
 	f.envoy.apply(&c)
-	for _, check := range []error{f.named(), f.served(), f.bounds()} {
-		if check != nil {
-			return c, check
+	for _, err := range []error{f.checkAddresses(), f.checkEnvoy(), f.checkRanges(), f.checkAdapt()} {
+		if err != nil {
+			return c, err
 		}
 	}
+	c.GatewayAdapt = f.adaptAlgorithm()
 	var err error
-	if c.GatewayAdapt, err = f.adapt(); err != nil {
-		return c, err
-	}
 	if c.Upstreams, err = parseURLs(f.upstreams); err != nil {
 		return c, err
 	}
 	if c.TrustedProxies, err = httplimit.ParsePrefixes(f.trusted...); err != nil {
 		return c, usagef("trusted-proxies: %w", err)
 	}
-	if c.PathEncoding, err = parsePathEncoding(f.pathEncoding); err != nil {
-		return c, err
+	encodings := map[string]server.PathEncoding{"decode": server.PathDecode, "keep": server.PathKeep, "reject": server.PathReject}
+	var known bool
+	if c.PathEncoding, known = encodings[f.pathEncoding]; !known {
+		return c, usagef("path-encoding: %q is not known (use keep, decode or reject)", f.pathEncoding)
 	}
-	if c.MostDenied, err = parseShare("impact-limit", f.impactLimit); err != nil {
-		return c, err
-	}
-	return c, nil
+	c.MostDenied, err = parseShare("impact-limit", f.impactLimit)
+	return c, err
 }
 
 func address(flag string) string {
@@ -63,9 +53,9 @@ func address(flag string) string {
 	return flag
 }
 
-// named refuses an address of nothing, which would open no listener: it is
-// more likely a variable that was not set.
-func (f *serveFlags) named() error {
+// checkAddresses rejects empty addresses. An empty one usually comes from a
+// variable that is not set, and would silently open no listener.
+func (f *serveFlags) checkAddresses() error {
 	for _, a := range []struct{ flag, address string }{
 		{"http", f.http}, {"grpc", f.grpc}, {"admin", f.admin}, {"resp", f.resp}, {"gateway", f.gateway},
 	} {
@@ -76,34 +66,38 @@ func (f *serveFlags) named() error {
 	return nil
 }
 
-// served refuses what a later version will serve, rather than to start
-// without it.
-func (f *serveFlags) served() error {
+// checkEnvoy rejects settings of Envoy's rate limit service that would have no
+// effect.
+func (f *serveFlags) checkEnvoy() error {
 	switch {
 	case f.envoyCompat && f.envoyConfig == "":
-		return usagef("envoy-compat: is for Envoy's rate limit service, which has no configuration (give --envoy-config DIR, or RUNTIME_ROOT)")
+		return usagef("envoy-compat: Envoy's rate limit service has no configuration (give --envoy-config DIR, or RUNTIME_ROOT)")
 	case f.envoyHeaders && f.envoyConfig == "":
-		return usagef("envoy-headers: is for Envoy's rate limit service, which has no configuration (give --envoy-config DIR)")
+		return usagef("envoy-headers: Envoy's rate limit service has no configuration (give --envoy-config DIR)")
 	case f.envoyConfig != "" && address(f.grpc) == "" && address(f.http) == "":
-		return usagef("envoy-config: is served on --grpc and --http, which are both off (give one of them)")
+		return usagef("envoy-config: is served on --grpc and --http, which are both off (enable one of them)")
 	}
 	return nil
 }
 
-func (f *serveFlags) bounds() error {
+// maxDrainDelay leaves requests in flight at least one second of the ten within
+// which the server exits after SIGTERM.
+const maxDrainDelay = 8 * time.Second
+
+func (f *serveFlags) checkRanges() error {
 	switch {
 	case f.nodes < 0:
-		return usagef("nodes: %d is below 0 (use 0 to count those that are there)", f.nodes)
+		return usagef("nodes: %d is below 0 (use 0 to count the nodes that announce themselves)", f.nodes)
 	case f.storeDeadline <= 0:
-		return usagef("store-deadline: %v is not above 0 (a check must have time to ask, such as 50ms)", f.storeDeadline)
+		return usagef("store-deadline: %v is not above 0 (use a time such as 50ms)", f.storeDeadline)
 	case f.storeSlow < 0:
-		return usagef("store-slow: %v is below 0 (use a time such as 10ms, or 0 for never)", f.storeSlow)
+		return usagef("store-slow: %v is below 0 (use a time such as 10ms, or 0 to disable)", f.storeSlow)
 	case f.leaseTime < 10*time.Millisecond || f.leaseTime > 10*time.Second:
 		return usagef("lease-time: %v is out of range (use 10ms to 10s)", f.leaseTime)
 	case f.storeClock != clockOfStore && f.storeClock != clockOfNode:
 		return usagef("store-clock: %q is not a clock (use %s or %s)", f.storeClock, clockOfStore, clockOfNode)
 	case f.closeAfter < 0:
-		return usagef("gateway-close-after: %d is below 0 (use 0 for never)", f.closeAfter)
+		return usagef("gateway-close-after: %d is below 0 (use 0 to disable)", f.closeAfter)
 	case f.maxKeys < 1:
 		return usagef("max-keys: %d is below 1", f.maxKeys)
 	case f.maxCallerKeys < 0:
@@ -116,16 +110,36 @@ func (f *serveFlags) bounds() error {
 	return nil
 }
 
-func parsePathEncoding(text string) (server.PathEncoding, error) {
-	switch text {
-	case "decode":
-		return server.PathDecode, nil
-	case "keep":
-		return server.PathKeep, nil
-	case "reject":
-		return server.PathReject, nil
+// checkAdapt rejects bounds that would bound nothing. The operator would rely on
+// a bound that is not there.
+func (f *serveFlags) checkAdapt() error {
+	switch {
+	case f.gatewayAdapt != off && f.gatewayAdapt != "aimd" && f.gatewayAdapt != "gradient":
+		return usagef("gateway-adapt: %q is not known (use gradient, aimd or off)", f.gatewayAdapt)
+	case f.gatewayMax < 1:
+		return usagef("gateway-max: %d is below 1", f.gatewayMax)
+	case f.gatewaySlow < time.Millisecond:
+		return usagef("gateway-slow: %v is below 1ms (use a latency that is too long, such as 1s)", f.gatewaySlow)
+	case f.gatewayAdapt != off && address(f.gateway) == "":
+		return usagef("gateway-adapt: the gateway is off (give --gateway ADDR)")
+	case f.gatewayMax != defaultGatewayMax && f.gatewayAdapt == off:
+		return usagef("gateway-max: load shedding is off (give --gateway-adapt gradient or aimd)")
+	case f.gatewaySlow != defaultGatewaySlow && f.gatewayAdapt != "aimd":
+		return usagef("gateway-slow: applies to aimd alone (give --gateway-adapt aimd)")
 	}
-	return 0, usagef("path-encoding: %q is not known (use keep, decode or reject)", text)
+	return nil
+}
+
+// adaptAlgorithm returns the algorithm that adjusts the gateway's limit on
+// requests in flight, or nil for no limit.
+func (f *serveFlags) adaptAlgorithm() adaptive.Algorithm {
+	switch f.gatewayAdapt {
+	case "aimd":
+		return &adaptive.AIMD{Timeout: f.gatewaySlow}
+	case "gradient":
+		return &adaptive.Gradient{}
+	}
+	return nil
 }
 
 func parseURLs(texts []string) (urls []*url.URL, err error) {
@@ -139,7 +153,8 @@ func parseURLs(texts []string) (urls []*url.URL, err error) {
 	return urls, nil
 }
 
-// redacted is a URL that may be shown. One that cannot be read is not shown.
+// redacted returns a URL without its password. It hides a URL that cannot be
+// parsed.
 func redacted(u *url.URL) string {
 	if u == nil {
 		return "…"
@@ -147,14 +162,8 @@ func redacted(u *url.URL) string {
 	return u.Redacted()
 }
 
-// readToken returns the secret that a file holds now; "" when no file is named.
-func readToken(flag, path string) (string, error) {
-	text, err := openSecret(flag, "token", path)
-	return text.Value(), err
-}
-
-// openSecret reads a file with a secret, which can be read again; nil when no
-// file is named.
+// openSecret opens a file with a secret, which can be read again. It returns nil
+// if path is empty.
 func openSecret(flag, what, path string) (*secret.Text, error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // there is no secret
@@ -166,41 +175,7 @@ func openSecret(flag, what, path string) (*secret.Text, error) {
 	return text, nil
 }
 
-// adapt returns what moves the gateway's limit, or nil.
-func (f *serveFlags) adapt() (adaptive.Algorithm, error) {
-	if err := f.checkAdapt(); err != nil {
-		return nil, err
-	}
-	switch f.gatewayAdapt {
-	case off:
-		return nil, nil //nolint:nilnil // no limit
-	case "aimd":
-		return &adaptive.AIMD{Timeout: f.gatewaySlow}, nil
-	case "gradient":
-		return &adaptive.Gradient{}, nil
-	}
-	return nil, usagef("gateway-adapt: %q is not known (use gradient, aimd or off)", f.gatewayAdapt)
-}
-
-// checkAdapt refuses numbers that would bound nothing, rather than to start
-// without the bound that somebody counts on.
-func (f *serveFlags) checkAdapt() error {
-	switch {
-	case f.gatewayMax < 1:
-		return usagef("gateway-max: %d is below 1", f.gatewayMax)
-	case f.gatewaySlow < time.Millisecond:
-		return usagef("gateway-slow: %v is below 1ms (use what is too long for a request, such as 1s)", f.gatewaySlow)
-	case f.gatewayAdapt != off && address(f.gateway) == "":
-		return usagef("gateway-adapt: is for the gateway, which is off (give --gateway ADDR)")
-	case f.gatewayMax != defaultGatewayMax && f.gatewayAdapt == off:
-		return usagef("gateway-max: bounds what the gateway sheds by, which is off (give --gateway-adapt gradient or aimd)")
-	case f.gatewaySlow != defaultGatewaySlow && f.gatewayAdapt != "aimd":
-		return usagef("gateway-slow: is for aimd (give --gateway-adapt aimd)")
-	}
-	return nil
-}
-
-// parseShare reads a share such as 5% or 0.05; off is 0.
+// parseShare parses a share such as 5% or 0.05. It returns 0 for off.
 func parseShare(flag, text string) (float64, error) {
 	if text == off {
 		return 0, nil
@@ -211,7 +186,7 @@ func parseShare(flag, text string) (float64, error) {
 		share /= 100
 	}
 	if err != nil || !(share > 0 && share <= 1) {
-		return 0, usagef("%s: %.40q is no share (write it as 5%% or 0.05, or off)", flag, text)
+		return 0, usagef("%s: %.40q is not a share (write it as 5%% or 0.05, or off)", flag, text)
 	}
 	return share, nil
 }

@@ -15,21 +15,20 @@ import (
 	"github.com/stintdev/stint/redisstore"
 )
 
-// openRules puts where the rules live into the configuration. The caller
-// closes it.
+// openRules sets the source of the rules in the configuration: a path, or a
+// database. The caller closes it.
 func (f *serveFlags) openRules(c *server.Config, log *slog.Logger) (closeRules func(), err error) {
-	closeRules = func() {}
-	c.StateDir = f.stateFolder(log)
+	c.StateDir = f.openStateDir(log)
 	if !strings.Contains(f.rules, "://") {
 		if f.rulesPasswordFile != "" {
-			return closeRules, usagef("rules-password-file: is for rules in Redis or PostgreSQL (give --rules a URL, or leave it out)")
+			return nil, usagef("rules-password-file: is for rules in Redis or PostgreSQL (give --rules a URL, or leave it out)")
 		}
 		c.Rules = f.rules
-		return closeRules, nil
+		return func() {}, nil
 	}
 	password, err := openSecret("rules-password-file", "password", f.rulesPasswordFile)
 	if err != nil {
-		return closeRules, err
+		return nil, err
 	}
 	if password != nil {
 		password.LogTo(log)
@@ -39,9 +38,14 @@ func (f *serveFlags) openRules(c *server.Config, log *slog.Logger) (closeRules f
 	case strings.HasPrefix(scheme, "redis"):
 		return f.openRedisRules(c, password, log)
 	case scheme == "postgres://" || scheme == "postgresql://":
-		return f.openPostgresRules(c, password, log)
+		source, err := pgrules.New(pgrules.Options{URL: f.rules, Password: password, Prefix: f.keyPrefix, Logger: log})
+		if err != nil {
+			return nil, usagef("%w", err)
+		}
+		c.RuleSource = source
+		return source.Close, nil
 	default:
-		return closeRules, usagef("rules: %s is not a source of rules (give a file, a folder, redis://, redis-cluster://, redis-sentinel://, one of these with rediss, or postgres://)", schemeOf(f.rules))
+		return nil, usagef("rules: %s is not a source of rules (give a file, a folder, redis://, redis-cluster://, redis-sentinel://, one of these with rediss, or postgres://)", schemeOf(f.rules))
 	}
 }
 
@@ -53,7 +57,7 @@ func (f *serveFlags) openRedisRules(c *server.Config, password *secret.Text, log
 	case password != nil && options.Password != "":
 		return nil, usagef("rules: the URL has a password, and so has %s (remove it from the URL)", f.rulesPasswordFile)
 	}
-	loginBy(&options, password)
+	setPassword(&options, password)
 	options.Prefix, options.Logger = f.keyPrefix, log
 	source, err := redisrules.New(options)
 	if err != nil {
@@ -63,18 +67,10 @@ func (f *serveFlags) openRedisRules(c *server.Config, password *secret.Text, log
 	return source.Close, nil
 }
 
-func (f *serveFlags) openPostgresRules(c *server.Config, password *secret.Text, log *slog.Logger) (func(), error) {
-	source, err := pgrules.New(pgrules.Options{URL: f.rules, Password: password, Prefix: f.keyPrefix, Logger: log})
-	if err != nil {
-		return nil, usagef("%w", err)
-	}
-	c.RuleSource = source
-	return source.Close, nil
-}
-
-// stateFolder is the folder that outlives the process, or "" where there is
-// none to write to: that costs what it is for, and keeps nothing from serving.
-func (f *serveFlags) stateFolder(log *slog.Logger) string {
+// openStateDir returns a writable folder for state that outlives the process, or
+// "" without one. The server runs without the folder too: it then keeps the
+// history of rule files in memory, and no local copy of rules in a database.
+func (f *serveFlags) openStateDir(log *slog.Logger) string {
 	dir := f.stateDir
 	switch {
 	case dir == off || f.rules == "":
@@ -82,7 +78,7 @@ func (f *serveFlags) stateFolder(log *slog.Logger) string {
 	case dir == "":
 		dir = defaultStateDir(os.Getenv, os.UserHomeDir)
 	}
-	err := writable(dir)
+	err := checkWritable(dir)
 	if err == nil {
 		return dir
 	}
@@ -90,12 +86,12 @@ func (f *serveFlags) stateFolder(log *slog.Logger) string {
 	if f.stateDir != "" {
 		level = slog.LevelWarn
 	}
-	log.Log(context.Background(), level, "nothing outlives this process: the history of rule files is kept in memory, and no copy of rules that are elsewhere (give --state-dir a folder to write to)", "error", err)
+	log.Log(context.Background(), level, "no state folder: the history of rule files is kept in memory only, and no local copy of rules in a database is kept (give --state-dir a writable folder)", "error", err)
 	return ""
 }
 
-// defaultStateDir is where a system keeps the state of a service, or of what a
-// user runs.
+// defaultStateDir returns the folder in which the system keeps the state of a
+// service, or else of a program that a user runs.
 func defaultStateDir(environment func(string) string, home func() (string, error)) string {
 	if dir, _, _ := strings.Cut(environment("STATE_DIRECTORY"), ":"); dir != "" { // systemd's StateDirectory=
 		return dir
@@ -110,9 +106,9 @@ func defaultStateDir(environment func(string) string, home func() (string, error
 	return filepath.Join(dir, ".local", "state", "stint")
 }
 
-// writable tries a folder.
-func writable(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil { // "" is none
+// checkWritable creates a folder if it is missing, and a file in it as a test.
+func checkWritable(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil { // fails if dir is ""
 		return err
 	}
 	probe, err := os.CreateTemp(dir, ".stint-*")

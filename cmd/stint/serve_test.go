@@ -154,7 +154,7 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		"no duration":              {[]string{"--drain-delay", "1"}, "--drain-delay: \"1\" is not a valid duration (write it as 1s)"},
 		"no truth value":           {[]string{"--pprof=maybe"}, "--pprof: \"maybe\" is not a valid truth value (use true or false)"},
 		"unknown flag":             {[]string{"--htp", "off"}, "--htp is not a flag (did you mean --http?)"},
-		"an argument":              {[]string{"rules.yaml"}, `takes no argument, but "rules.yaml" is one`},
+		"an argument":              {[]string{"rules.yaml"}, `takes no arguments, got "rules.yaml"`},
 		"rules with mistakes":      {[]string{"--rules", bad}, "bad.yaml:3:"},
 		"rules that are not there": {[]string{"--rules", filepath.Join(folder, "none.yaml")}, "none.yaml"},
 		"rules elsewhere":          {[]string{"--rules", "etcd://u:secret@h/0"}, "rules: etcd:// is not a source of rules"},

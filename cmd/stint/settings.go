@@ -17,51 +17,32 @@ import (
 	"github.com/stintdev/stint/internal/suggest"
 )
 
-// layer completes the flags that were not given from the environment, and
-// those that are not there either from the file that --config names.
-func layer(flags *pflag.FlagSet, environment func(string) (string, bool)) (origins, error) {
+// origins holds where each setting was made: file:line:column, an environment
+// variable, or "" for a flag on the command line. Settings that keep their
+// default are absent.
+type origins map[string]string
+
+// applySettings sets the flags that the command line does not set: from the
+// environment, or else from the file that --config names.
+func applySettings(flags *pflag.FlagSet, environment func(string) (string, bool)) (origins, error) {
 	from := origins{}
 	flags.Visit(func(f *pflag.Flag) { from[f.Name] = "" })
-	if err := layerEnvironment(flags, from, environment); err != nil {
+	if err := applyEnvironment(flags, from, environment); err != nil {
 		return nil, err
 	}
-	path := flags.Lookup("config").Value.String()
-	if path == "" {
-		return from, from.checkClosing(flags)
-	}
-	settings, err := readSettings(path, settingNames(flags))
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range settings {
-		if _, given := from[s.name]; given {
-			continue
-		}
-		from[s.name] = s.position
-		if err := set(flags.Lookup(s.name), s.position+": "+s.name, s.value); err != nil {
+	if path := flags.Lookup("config").Value.String(); path != "" {
+		if err := applyFile(flags, from, path); err != nil {
 			return nil, err
 		}
 	}
-	return from, from.checkClosing(flags)
+	return from, from.checkCredentials(flags)
 }
 
-// checkClosing refuses a setting that is to keep strangers out and was given
-// empty, as by a script whose variable is not set: it would leave open what was
-// meant to be closed.
-func (o origins) checkClosing(flags *pflag.FlagSet) error {
-	for _, name := range []string{"http-token-file", "admin-token-file", "admin-tokens-file", "tls-cert", "tls-key", "client-ca"} {
-		if _, given := o[name]; given && flags.Lookup(name).Value.String() == "" {
-			return o.place(usagef("%s: is given, and empty (name a file, or leave it out)", name))
-		}
-	}
-	return nil
-}
-
-// layerEnvironment notes what it sets. An empty variable counts as absent,
-// because many who start processes cannot leave one out.
-func layerEnvironment(flags *pflag.FlagSet, from origins, environment func(string) (string, bool)) (err error) {
+// applyEnvironment treats an empty variable as absent, because many tools that
+// start processes cannot leave a variable out.
+func applyEnvironment(flags *pflag.FlagSet, from origins, environment func(string) (string, bool)) (err error) {
 	flags.VisitAll(func(f *pflag.Flag) {
-		name := variableOf(f.Name)
+		name := "STINT_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		value, ok := environment(name)
 		if _, given := from[f.Name]; !ok || value == "" || given || f.Name == "help" || err != nil {
 			return
@@ -72,12 +53,31 @@ func layerEnvironment(flags *pflag.FlagSet, from origins, environment func(strin
 	return err
 }
 
-// variableOf is the environment variable of a flag: max-keys is STINT_MAX_KEYS.
-func variableOf(flag string) string {
-	return "STINT_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+func applyFile(flags *pflag.FlagSet, from origins, path string) error {
+	var known []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name != "config" && f.Name != "help" { // only for a command line
+			known = append(known, f.Name)
+		}
+	})
+	settings, err := readSettings(path, known)
+	if err != nil {
+		return err
+	}
+	for _, s := range settings {
+		if _, given := from[s.name]; given {
+			continue
+		}
+		from[s.name] = s.position
+		if err := set(flags.Lookup(s.name), s.position+": "+s.name, s.value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// set sets a flag from where; the error names the place and the kind of value.
+// set sets a flag. The error names where the value comes from and which kind of
+// value the flag takes.
 func set(f *pflag.Flag, where, value string) error {
 	if err := f.Value.Set(value); err != nil {
 		return usagef("%s: %q is not a valid %s", where, value, kindOf(f))
@@ -99,28 +99,22 @@ func kindOf(f *pflag.Flag) string {
 	return f.Value.Type()
 }
 
-// settingNames are the flags that a settings file may set: all but those that
-// only make sense on a command line.
-func settingNames(flags *pflag.FlagSet) (names []string) {
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Name != "config" && f.Name != "help" {
-			names = append(names, f.Name)
+// checkCredentials rejects a setting that restricts access and is given but
+// empty, usually from a script whose variable is not set. With the default the
+// server would be open to everybody.
+func (o origins) checkCredentials(flags *pflag.FlagSet) error {
+	for _, name := range []string{"http-token-file", "admin-token-file", "admin-tokens-file", "tls-cert", "tls-key", "client-ca"} {
+		if _, given := o[name]; given && flags.Lookup(name).Value.String() == "" {
+			return o.locate(usagef("%s: is given, and empty (name a file, or leave it out)", name))
 		}
-	})
-	return names
+	}
+	return nil
 }
 
-// placed is a position in a file, as errors begin.
-func placed(file string, line, column int) string { return fmt.Sprintf("%s:%d:%d", file, line, column) }
-
-// origins says where each setting was made: file:line:column, an environment
-// variable, or "" for a flag on the command line.
-type origins map[string]string
-
-// place puts before a mistake where its setting was made. A mistake in what a
-// setting says begins with the name of its flag.
-func (o origins) place(err error) error {
-	if _, mistaken := errors.AsType[usageError](err); !mistaken {
+// locate puts the origin of a setting before an error about its value. Such an
+// error begins with the name of the flag.
+func (o origins) locate(err error) error {
+	if _, ok := errors.AsType[usageError](err); !ok {
 		return err
 	}
 	text := err.Error()
@@ -131,16 +125,16 @@ func (o origins) place(err error) error {
 	return usagef("%s: %w", o[text[:end]], err)
 }
 
-// setting is one line of a settings file.
+// setting is one entry of a settings file.
 type setting struct {
-	name     string // the flag
-	value    string // as it would be written behind the flag
+	name     string // of the flag
+	value    string // as on a command line
 	position string // file:line:column
 }
 
-// readSettings reads the file that --config names: one YAML mapping from the
-// names of flags to values or lists of values. Underscores in names count as
-// dashes, as rule files write them.
+// readSettings reads the file that --config names: a YAML mapping from names of
+// flags to values or lists of values. A name may have underscores for dashes, as
+// in rule files.
 func readSettings(path string, known []string) ([]setting, error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the operator names the file
 	if err != nil {
@@ -152,7 +146,7 @@ func readSettings(path string, known []string) ([]setting, error) {
 	case errors.Is(err, io.EOF):
 		return nil, nil
 	case err != nil:
-		return nil, notYAML(path, err)
+		return nil, syntaxError(path, err)
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, usagef("%s: holds more than one document (keep one)", path)
@@ -162,9 +156,9 @@ func readSettings(path string, known []string) ([]setting, error) {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// notYAML places a mistake of the syntax. The parser tells its line at most,
-// and counts from 0 where its scanner counts from 1.
-func notYAML(path string, err error) error {
+// syntaxError adds the line to an error of the YAML parser. The parser reports
+// at most a line. Its scanner counts lines from 1, its other parts from 0.
+func syntaxError(path string, err error) error {
 	line, text := 1, err.Error()
 	if m := yamlLine.FindStringSubmatch(text); m != nil {
 		text = strings.TrimPrefix(text, m[0])
@@ -175,54 +169,55 @@ func notYAML(path string, err error) error {
 			line++
 		}
 	}
-	return usagef("%s: not YAML: %s (mend the syntax here or below)", placed(path, line, 1), text)
+	return usagef("%s:%d:1: not YAML: %s (correct the syntax in this line or below)", path, line, text)
 }
 
-// settingsOf lists every mistake, not only the first.
+// settingsOf returns the entries of a mapping. The error lists every mistake.
 func settingsOf(path string, top *yaml.Node, known []string) (settings []setting, err error) {
 	if top.Kind == yaml.ScalarNode && top.ShortTag() == "!!null" {
 		return nil, nil
 	}
 	if top.Kind != yaml.MappingNode {
-		return nil, usagef("%s: is not a list of settings (write lines such as http: \":8080\")", placed(path, top.Line, top.Column))
+		return nil, usagef("%s: is not a mapping of settings (write lines such as http: \":8080\")", position(path, top))
 	}
-	var wrong []error
+	var mistakes []error
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		s, err := settingOf(path, top.Content[i], top.Content[i+1], known)
 		switch {
 		case err != nil:
-			wrong = append(wrong, err)
+			mistakes = append(mistakes, err)
 		case seen[s.name]:
-			wrong = append(wrong, usagef("%s: %s is set twice (remove one)", s.position, s.name))
+			mistakes = append(mistakes, usagef("%s: %s is set twice (remove one)", s.position, s.name))
 		}
 		seen[s.name] = true
 		settings = append(settings, s)
 	}
-	return settings, errors.Join(wrong...)
+	return settings, errors.Join(mistakes...)
 }
 
 func settingOf(path string, key, value *yaml.Node, known []string) (setting, error) {
-	s := setting{name: strings.ReplaceAll(key.Value, "_", "-"), position: placed(path, key.Line, key.Column)}
+	s := setting{name: strings.ReplaceAll(key.Value, "_", "-"), position: position(path, value)}
 	if !slices.Contains(known, s.name) {
-		return s, unknownSetting(s, key.Value, known)
+		hint := "settings have the names of flags: see stint serve --help"
+		if near, ok := suggest.Name(s.name, known); ok {
+			hint = "did you mean " + near + "?"
+		}
+		return s, usagef("%s: %q is not a known setting (%s)", position(path, key), key.Value, hint)
 	}
-	text, ok := settingText(value)
-	if !ok {
-		return s, usagef("%s: %s is neither a value nor a list of values", placed(path, value.Line, value.Column), s.name)
+	var ok bool
+	if s.value, ok = settingText(value); !ok {
+		return s, usagef("%s: %s is neither a value nor a list of values", s.position, s.name)
 	}
-	s.value, s.position = text, placed(path, value.Line, value.Column)
 	return s, nil
 }
 
-func unknownSetting(s setting, written string, known []string) error {
-	if near, ok := suggest.Name(s.name, known); ok {
-		return usagef("%s: %q is not a known setting (did you mean %s?)", s.position, written, near)
-	}
-	return usagef("%s: %q is not a known setting (they have the names of the flags: see stint serve --help)", s.position, written)
+// position returns where a node begins, in the form that errors begin with.
+func position(path string, n *yaml.Node) string {
+	return fmt.Sprintf("%s:%d:%d", path, n.Line, n.Column)
 }
 
-// settingText is a value as it would be written behind its flag.
+// settingText returns a value as on a command line.
 func settingText(node *yaml.Node) (string, bool) {
 	switch node.Kind {
 	case yaml.ScalarNode:

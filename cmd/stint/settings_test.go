@@ -12,7 +12,7 @@ import (
 func TestFlagBeatsEnvironmentBeatsFile(t *testing.T) {
 	file := writeFile(t, filepath.Join(t.TempDir(), "stint.yaml"), "http: file:1\nmax-keys: 7\nkey_prefix: fromfile\n")
 	env := map[string]string{"STINT_CONFIG": file, "STINT_HTTP": "env:1", "STINT_MAX_KEYS": "8", "STINT_GRPC": ""}
-	flags := layered(t, env, "--http", "flag:1")
+	flags := withSettings(t, env, "--http", "flag:1")
 	for _, c := range []struct{ name, got, want string }{
 		{"flag over all", flags.http, "flag:1"},
 		{"file where nothing else", flags.keyPrefix, "fromfile"},
@@ -33,7 +33,7 @@ func TestListsAreWrittenWithCommasOrAsYAML(t *testing.T) {
 		"commas.yaml": "trusted-proxies: 10.0.0.0/8,192.168.0.0/16\n",
 		"list.yaml":   "trusted-proxies:\n  - 10.0.0.0/8\n  - 192.168.0.0/16\n",
 	} {
-		flags := layered(t, nil, "--config", writeFile(t, filepath.Join(folder, name), text))
+		flags := withSettings(t, nil, "--config", writeFile(t, filepath.Join(folder, name), text))
 		if want := []string{"10.0.0.0/8", "192.168.0.0/16"}; !slices.Equal(flags.trusted, want) {
 			t.Errorf("%s: %q, want %q", name, flags.trusted, want)
 		}
@@ -42,7 +42,7 @@ func TestListsAreWrittenWithCommasOrAsYAML(t *testing.T) {
 
 func TestEmptySettingsFileSetsNothing(t *testing.T) {
 	for _, text := range []string{"", "# nothing\n", "---\n", "null\n"} {
-		flags := layered(t, nil, "--config", writeFile(t, filepath.Join(t.TempDir(), "stint.yaml"), text))
+		flags := withSettings(t, nil, "--config", writeFile(t, filepath.Join(t.TempDir(), "stint.yaml"), text))
 		if flags.http != ":8080" {
 			t.Errorf("%q: http is %q", text, flags.http)
 		}
@@ -52,15 +52,15 @@ func TestEmptySettingsFileSetsNothing(t *testing.T) {
 func TestWrongSettingsAreNamedWithTheirPlace(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"unknown key":        {"http: off\nmaxkeys: 5\n", "stint.yaml:2:1: \"maxkeys\" is not a known setting (did you mean max-keys?)"},
-		"far key":            {"colour: red\n", "stint.yaml:1:1: \"colour\" is not a known setting (they have"},
+		"far key":            {"colour: red\n", "stint.yaml:1:1: \"colour\" is not a known setting (settings have the names of flags"},
 		"config in config":   {"config: a.yaml\n", "stint.yaml:1:1: \"config\" is not a known setting"},
 		"wrong type":         {"max-keys: many\n", "stint.yaml:1:11: max-keys: \"many\" is not a valid whole number"},
 		"mapping as value":   {"http:\n  port: 1\n", "stint.yaml:2:3: http is neither a value nor a list"},
 		"nothing as value":   {"http:\n", "stint.yaml:1:6: http is neither a value nor a list"},
 		"the same key twice": {"max-keys: 1\nmax_keys: 2\n", "stint.yaml:2:11: max-keys is set twice"},
-		"no mapping":         {"- http\n", "stint.yaml:1:1: is not a list of settings"},
+		"no mapping":         {"- http\n", "stint.yaml:1:1: is not a mapping of settings"},
 		"two documents":      {"http: off\n---\nhttp: off\n", "more than one document"},
-		"no YAML":            {"http: off\ngrpc: [\n", "stint.yaml:3:1: not YAML: did not find expected node content (mend"},
+		"no YAML":            {"http: off\ngrpc: [\n", "stint.yaml:3:1: not YAML: did not find expected node content (correct"},
 		"out of range":       {"http: off\ndrain-delay: 20s\n", "stint.yaml:2:14: drain-delay: 20s is out of range (use 0s to 8s)"},
 		"an empty address":   {"http: ''\n", "stint.yaml:1:7: http: is empty (write host:port or :port, or off)"},
 		"an empty name":      {"http: off\nclient-ca: ''\n", "stint.yaml:2:12: client-ca: is given, and empty (name a file"},
@@ -69,7 +69,7 @@ func TestWrongSettingsAreNamedWithTheirPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := writeFile(t, filepath.Join(t.TempDir(), "stint.yaml"), c.text)
-			err := tryLayers(nil, "--config", file)
+			err := trySettings(nil, "--config", file)
 			if err == nil || !strings.Contains(err.Error(), c.want) || exitStatus(err) != exitUsage {
 				t.Errorf("error %v (status %d), want one with %q", err, exitStatus(err), c.want)
 			}
@@ -78,24 +78,24 @@ func TestWrongSettingsAreNamedWithTheirPlace(t *testing.T) {
 }
 
 func TestWrongVariableIsNamed(t *testing.T) {
-	err := tryLayers(map[string]string{"STINT_NODES": "x"})
+	err := trySettings(map[string]string{"STINT_NODES": "x"})
 	if err == nil || !strings.Contains(err.Error(), `STINT_NODES: "x" is not a valid whole number`) {
 		t.Errorf("error %v", err)
 	}
 }
 
-// TestAMistakeNamesWhoMadeIt wants the place of the value in force, not of one
-// that another hides.
-func TestAMistakeNamesWhoMadeIt(t *testing.T) {
+// TestAMistakeNamesItsOrigin wants the origin of the value in force, not of one
+// that it overrides.
+func TestAMistakeNamesItsOrigin(t *testing.T) {
 	file := writeFile(t, filepath.Join(t.TempDir(), "stint.yaml"), "max-keys: 0\n")
 	env := map[string]string{"STINT_CONFIG": file, "STINT_MAX_KEYS": "-1"}
 	for name, c := range map[string]struct {
 		err  error
 		want string
 	}{
-		"file":        {tryLayers(nil, "--config", file), file + ":1:11: max-keys: 0 is below 1"},
-		"environment": {tryLayers(env), "STINT_MAX_KEYS: max-keys: -1 is below 1"},
-		"flag":        {tryLayers(env, "--max-keys", "-2"), "max-keys: -2 is below 1"},
+		"file":        {trySettings(nil, "--config", file), file + ":1:11: max-keys: 0 is below 1"},
+		"environment": {trySettings(env), "STINT_MAX_KEYS: max-keys: -1 is below 1"},
+		"flag":        {trySettings(env, "--max-keys", "-2"), "max-keys: -2 is below 1"},
 	} {
 		if c.err == nil || c.err.Error() != c.want || exitStatus(c.err) != exitUsage {
 			t.Errorf("%s: error %v, want %q", name, c.err, c.want)
@@ -104,35 +104,35 @@ func TestAMistakeNamesWhoMadeIt(t *testing.T) {
 }
 
 func TestMissingSettingsFileIsAMistake(t *testing.T) {
-	err := tryLayers(nil, "--config", filepath.Join(t.TempDir(), "none.yaml"))
+	err := trySettings(nil, "--config", filepath.Join(t.TempDir(), "none.yaml"))
 	if exitStatus(err) != exitUsage {
 		t.Errorf("error %v", err)
 	}
 }
 
-func layered(t *testing.T, env map[string]string, args ...string) serveFlags {
+func withSettings(t *testing.T, env map[string]string, args ...string) serveFlags {
 	t.Helper()
 	var flags serveFlags
-	if err := parseLayers(&flags, env, args); err != nil {
+	if err := parseSettings(&flags, env, args); err != nil {
 		t.Fatal(err)
 	}
 	return flags
 }
 
-func tryLayers(env map[string]string, args ...string) error {
-	return parseLayers(new(serveFlags), env, args)
+func trySettings(env map[string]string, args ...string) error {
+	return parseSettings(new(serveFlags), env, args)
 }
 
-func parseLayers(flags *serveFlags, env map[string]string, args []string) error {
+func parseSettings(flags *serveFlags, env map[string]string, args []string) error {
 	set := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	flags.define(set)
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	from, err := layer(set, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+	from, err := applySettings(set, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
 	if err == nil {
 		_, err = flags.config()
-		err = from.place(err)
+		err = from.locate(err)
 	}
 	return err
 }

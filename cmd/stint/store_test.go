@@ -249,7 +249,7 @@ func TestStartSaysWhatIsWrongWithItsStore(t *testing.T) {
 		}
 	}
 	redis.Must("ACL", "SETUSER", "weak", "on", ">weak", "~*", "+@all", "-eval", "-evalsha")
-	startShared(t, "redis://weak:weak@"+redis.Addr()).wait("takes no checks yet")
+	startShared(t, "redis://weak:weak@"+redis.Addr()).wait("accepts no checks yet")
 }
 
 func TestTermEndsAServerWhoseStoreIsFrozen(t *testing.T) {
@@ -316,7 +316,7 @@ func TestPasswordsOnTheCommandLineAreFound(t *testing.T) {
 	} {
 		f := serveFlags{store: url, rules: url}
 		for origin, want := range map[string]bool{"": found, "STINT_STORE": false} {
-			if got := f.secretsOnCommandLine(origins{"store": origin}); slices.Contains(got, "store") != want || slices.Contains(got, "rules") {
+			if got := f.passwordsOnCommandLine(origins{"store": origin}); slices.Contains(got, "store") != want || slices.Contains(got, "rules") {
 				t.Errorf("%s by %q: %v", url, origin, got)
 			}
 		}

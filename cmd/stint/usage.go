@@ -21,61 +21,55 @@ const (
 	exitUsage  = 2
 )
 
-// usageError is wrong usage or configuration: exit status 2.
+// exitStatus returns the exit status of a command that ended with err. Mistakes
+// in rules and limits are wrong configuration, whether this program or the
+// server found them.
+func exitStatus(err error) int {
+	var usage usageError
+	var problems rule.Problems
+	var limit *stint.LimitError
+	var refused *adminclient.Error
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &usage), errors.As(err, &problems), errors.As(err, &limit):
+		return exitUsage
+	case errors.As(err, &refused) && refused.Status == http.StatusBadRequest:
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// usageError marks wrong usage or configuration: exit status 2.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// atLeastOne asks for arguments, and says what they would be.
-func atLeastOne(what, such string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return usagef("%s: %s is missing (give at least one, such as %s)", c.CommandPath(), what, such)
-		}
-		return nil
-	}
-}
+// noMaximum, as the greatest number of arguments, sets no bound.
+const noMaximum = -1
 
-// exactly asks for one argument, and says what it would be.
-func exactly(what, such string) cobra.PositionalArgs {
+// arguments returns a check of the number of arguments. The error says what the
+// command takes and gives an example.
+func arguments(least, most int, what, example string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return usagef("%s: give %s, such as %s; %s given", c.CommandPath(), what, such, areOrIs(len(args)))
+		if len(args) >= least && (len(args) <= most || most == noMaximum) {
+			return nil
 		}
-		return nil
+		return usagef("%s: got %s (give %s, such as %s)", c.CommandPath(), counted(len(args), "argument"), what, example)
 	}
-}
-
-func atMostOne(what, such string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			return usagef("%s: give %s at most, such as %s; %s given", c.CommandPath(), what, such, areOrIs(len(args)))
-		}
-		return nil
-	}
-}
-
-func areOrIs(n int) string {
-	switch n {
-	case 0:
-		return "none is"
-	case 1:
-		return "1 is"
-	}
-	return fmt.Sprintf("%d are", n)
 }
 
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("%s: takes no argument, but %q is one (see %[1]s --help)", c.CommandPath(), args[0])
+		return usagef("%s: takes no arguments, got %q (see %[1]s --help)", c.CommandPath(), args[0])
 	}
 	return nil
 }
 
-// wrongFlag names the flag that an unknown one is near, and what a value should
-// be.
+// wrongFlag explains an error of parsing flags: which kind of value a flag
+// takes, or which flag an unknown one resembles.
 func wrongFlag(c *cobra.Command, err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		f := invalid.GetFlag()
@@ -91,7 +85,7 @@ func wrongFlag(c *cobra.Command, err error) error {
 	return usagef("%v (see %s --help)", err, c.CommandPath())
 }
 
-// subcommandOnly refuses arguments that name none of the commands below.
+// subcommandOnly rejects an argument that is not the name of a subcommand.
 func subcommandOnly(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -106,7 +100,8 @@ func subcommandOnly(c *cobra.Command, args []string) error {
 	return usagef("%s: %q is not a command (see %[1]s --help)", c.CommandPath(), args[0])
 }
 
-// knownCommand refuses arguments that lead to no command from the root.
+// knownCommand rejects arguments that are not the path of a command, as "stint
+// help" takes it.
 func knownCommand(c *cobra.Command, args []string) error {
 	for at := c.Root(); len(args) > 0; args = args[1:] {
 		next, _, err := at.Find(args[:1])
@@ -116,23 +111,4 @@ func knownCommand(c *cobra.Command, args []string) error {
 		at = next
 	}
 	return nil
-}
-
-// exitStatus is the exit status of a command that ended with err. Mistakes in
-// rules and limits are configuration wherever they are found, and what a server
-// cannot read as a request is wrong usage.
-func exitStatus(err error) int {
-	var usage usageError
-	var problems rule.Problems
-	var limit *stint.LimitError
-	var refused *adminclient.Error
-	switch {
-	case err == nil:
-		return exitDone
-	case errors.As(err, &usage), errors.As(err, &problems), errors.As(err, &limit):
-		return exitUsage
-	case errors.As(err, &refused) && refused.Status == http.StatusBadRequest:
-		return exitUsage
-	}
-	return exitFailed
 }
