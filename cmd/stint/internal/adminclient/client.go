@@ -25,9 +25,9 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// Timeout bounds the wait for an answer. A server may evaluate new rules on some minutes
+// timeout bounds the wait for an answer. A server may evaluate new rules on some minutes
 // of traffic before it publishes them.
-const Timeout = time.Minute
+const timeout = time.Minute
 
 // maxAnswer bounds the size of an answer, in bytes. It is enough for ten thousand rules
 // and their difference from another set.
@@ -71,12 +71,12 @@ type Answer struct {
 // Do sends the request. The error is an [*Error] if the server refuses; any other error
 // means that no Stint server answered.
 func (c *Client) Do(ctx context.Context, q Request) (Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var sent atomic.Bool
 	a, err := c.do(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}), &q)
 	if _, refused := errors.AsType[*Error](err); err != nil && !refused && q.Change && sent.Load() {
-		err = fmt.Errorf("%w; whether it was done is not known (stint rules history tells, or stint key peek)", err)
+		err = fmt.Errorf("%w; it is not known whether the change took effect (check with stint rules history or stint key peek)", err)
 	}
 	return a, err
 }
@@ -95,7 +95,7 @@ func (c *Client) do(ctx context.Context, q *Request) (Answer, error) {
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	switch {
 	case err != nil:
-		return Answer{}, fmt.Errorf("the answer breaks off: %w", err)
+		return Answer{}, fmt.Errorf("the answer is incomplete: %w", err)
 	case response.StatusCode != http.StatusOK:
 		return Answer{}, refusal(response, body)
 	}
@@ -106,7 +106,7 @@ func (c *Client) do(ctx context.Context, q *Request) (Answer, error) {
 
 // Object is an answer in JSON.
 type Object interface {
-	// member names what every such answer has, and others would not.
+	// member returns the name of a member that every such answer has.
 	member() string
 }
 
@@ -148,7 +148,7 @@ type InProcess struct{ Handler http.Handler }
 
 // RoundTrip calls the handler.
 func (p InProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := &kept{header: http.Header{}, status: http.StatusOK}
+	w := &bufferedResponse{header: http.Header{}, status: http.StatusOK}
 	r.RequestURI = r.URL.RequestURI()
 	p.Handler.ServeHTTP(w, r)
 	return &http.Response{
@@ -158,16 +158,16 @@ func (p InProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// kept is a response in memory.
-type kept struct {
+// bufferedResponse is a response in memory.
+type bufferedResponse struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
-func (k *kept) Header() http.Header         { return k.header }
-func (k *kept) WriteHeader(status int)      { k.status = status }
-func (k *kept) Write(p []byte) (int, error) { return k.body.Write(p) }
+func (r *bufferedResponse) Header() http.Header         { return r.header }
+func (r *bufferedResponse) WriteHeader(status int)      { r.status = status }
+func (r *bufferedResponse) Write(p []byte) (int, error) { return r.body.Write(p) }
 
 // Error is a refusal by the server.
 type Error struct {
@@ -185,7 +185,6 @@ type Error struct {
 const (
 	CodeImpact       = "IMPACT"              // too much would be denied
 	CodePrecondition = "PRECONDITION_FAILED" // somebody else changed it first
-	CodeConflict     = "CONFLICT"            // repeated concurrent publishes
 )
 
 func (e *Error) Error() string {
@@ -195,7 +194,7 @@ func (e *Error) Error() string {
 func (e *Error) mend() string {
 	switch e.Status {
 	case http.StatusUnauthorized:
-		return " (put it into STINT_TOKEN, or into a file for --token-file)"
+		return " (put the token into STINT_TOKEN, or into a file for --token-file)"
 	case http.StatusPreconditionFailed:
 		return " (stint rules show prints what is in force)"
 	}
@@ -211,7 +210,7 @@ func (e *Error) Unwrap() error {
 }
 
 // notStint is the error for an answer that is not from a Stint server.
-const notStint = "the answer is none of a stint server's admin listener (--server is the address of --admin, by default http://127.0.0.1:6070)"
+const notStint = "the answer is not from the admin listener of a stint server (give --server the address of --admin, by default http://127.0.0.1:6070)"
 
 // refusal converts an answer other than 200 to an error.
 func refusal(r *http.Response, body []byte) error {
@@ -219,7 +218,7 @@ func refusal(r *http.Response, body []byte) error {
 		Error *Error `json:"error"`
 	}
 	if to := r.Header.Get("Location"); to != "" {
-		return fmt.Errorf("%s to %.200q, which is not followed, for the token is not for others (give --server the address that answers itself)", r.Status, to)
+		return fmt.Errorf("%s to %.200q: redirects are not followed, because they would carry the token elsewhere (give --server the final address)", r.Status, to)
 	}
 	if json.Unmarshal(body, &b) != nil || b.Error == nil || b.Error.Message == "" {
 		return errors.New(r.Status + ": " + notStint)

@@ -8,17 +8,17 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// judge decides events and counts the decisions.
-type judge interface {
+// decider decides events and counts the decisions.
+type decider interface {
 	// decide decides an event at its time. An error with CodeInvalid means that the
 	// event is invalid; any other error ends the replay.
-	decide(ctx context.Context, p *pending, v *verdict) error
+	decide(ctx context.Context, p *pending, out *result) error
 	// perRule returns the counts of each rule.
 	perRule() []RuleCount
 }
 
-// verdict is the part of a decision line that does not come from the event.
-type verdict struct {
+// result is the part of a decision line that does not come from the event.
+type result struct {
 	rule, key string // of the binding claim; empty without one
 	decision  stint.Decision
 }
@@ -44,9 +44,9 @@ func (c *RuleCount) count(denied bool) {
 	}
 }
 
-// limitJudge decides every event by one limit. Events may change the limit's
+// limitDecider decides every event by one limit. Events may change the limit's
 // numbers.
-type limitJudge struct {
+type limitDecider struct {
 	store  stint.Store
 	limit  stint.Limit
 	keys   *keyTally
@@ -54,33 +54,33 @@ type limitJudge struct {
 	counts RuleCount
 }
 
-func newLimitJudge(store stint.Store, limit stint.Limit, by string, keys *keyTally) *limitJudge {
-	j := &limitJudge{store: store, limit: limit, keys: keys, show: maskKey}
-	j.counts = RuleCount{Rule: limit.Rule(), Mode: "enforce"}
+func newLimitDecider(store stint.Store, limit stint.Limit, by string, keys *keyTally) *limitDecider {
+	d := &limitDecider{store: store, limit: limit, keys: keys, show: maskKey}
+	d.counts = RuleCount{Rule: limit.Rule(), Mode: "enforce"}
 	if !secretAttribute(by) {
-		j.show = func(key string) string { return key }
+		d.show = func(key string) string { return key }
 	}
-	return j
+	return d
 }
 
-func (j *limitJudge) decide(ctx context.Context, p *pending, v *verdict) (err error) {
+func (d *limitDecider) decide(ctx context.Context, p *pending, out *result) (err error) {
 	if p.limit.Valid() {
-		j.limit = p.limit
+		d.limit = p.limit
 	}
-	v.rule, v.key = j.counts.Rule, p.text
-	v.decision, err = j.store.Take(ctx, stint.Claim{Key: p.text, Limit: j.limit, Cost: p.cost, At: p.at})
+	out.rule, out.key = d.counts.Rule, p.text
+	out.decision, err = d.store.Take(ctx, stint.Claim{Key: p.text, Limit: d.limit, Cost: p.cost, At: p.at})
 	if err != nil {
 		return err
 	}
-	j.keys.see(p.text)
-	j.counts.count(!v.decision.Allowed)
-	if !v.decision.Allowed {
-		j.keys.deny(p.text, j.show)
+	d.keys.see(p.text)
+	d.counts.count(!out.decision.Allowed)
+	if !out.decision.Allowed {
+		d.keys.deny(p.text, d.show)
 	}
 	return nil
 }
 
-func (j *limitJudge) perRule() []RuleCount { return []RuleCount{j.counts} }
+func (d *limitDecider) perRule() []RuleCount { return []RuleCount{d.counts} }
 
 // limitReader compiles the changes of limit in events, once for each text. A
 // change keeps the scope of the first limit, and its name unless the change has

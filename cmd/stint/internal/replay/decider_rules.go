@@ -9,8 +9,8 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// rulesJudge decides every event by a rule set.
-type rulesJudge struct {
+// rulesDecider decides every event by a rule set.
+type rulesDecider struct {
 	set     *rule.Set
 	store   rulesStore
 	format  Format
@@ -31,8 +31,8 @@ type timedFields struct {
 // At returns the time of the event.
 func (f *timedFields) At() int64 { return f.t }
 
-func newRulesJudge(store stint.Store, set *rule.Set, format Format, keys *keyTally) *rulesJudge {
-	j := &rulesJudge{set: set, store: rulesStore{Store: store}, format: format, keys: keys, numbers: map[*rule.Rule]int{}}
+func newRulesDecider(store stint.Store, set *rule.Set, format Format, keys *keyTally) *rulesDecider {
+	d := &rulesDecider{set: set, store: rulesStore{Store: store}, format: format, keys: keys, numbers: map[*rule.Rule]int{}}
 	for _, r := range set.Rules() {
 		if r.Mode == rule.Off {
 			continue
@@ -41,56 +41,56 @@ func newRulesJudge(store stint.Store, set *rule.Set, format Format, keys *keyTal
 		if r.Mode == rule.Shadow {
 			mode = "shadow"
 		}
-		j.numbers[r] = len(j.counts)
-		j.counts = append(j.counts, RuleCount{Rule: r.ID, Mode: mode})
+		d.numbers[r] = len(d.counts)
+		d.counts = append(d.counts, RuleCount{Rule: r.ID, Mode: mode})
 	}
-	return j
+	return d
 }
 
-func (j *rulesJudge) decide(ctx context.Context, p *pending, v *verdict) (err error) {
-	if j.event.fields, _, err = j.format.fields(p.text, j.event.fields[:0]); err != nil {
+func (d *rulesDecider) decide(ctx context.Context, p *pending, out *result) (err error) {
+	if d.event.fields, _, err = d.format.fields(p.text, d.event.fields[:0]); err != nil {
 		return err
 	}
-	j.event.t = p.t
-	j.store.givesBack, j.store.at = p.cost < 0, p.at
-	if err = j.set.DecideInto(ctx, &j.store, &j.event, max(p.cost, -p.cost), &j.outcome); err != nil {
+	d.event.t = p.t
+	d.store.refund, d.store.at = p.cost < 0, p.at
+	if err = d.set.DecideInto(ctx, &d.store, &d.event, max(p.cost, -p.cost), &d.outcome); err != nil {
 		return err
 	}
-	j.tell(v)
-	j.count()
+	d.report(out)
+	d.count()
 	return nil
 }
 
-// tell sets the verdict from the outcome. An event on a list, or that no
+// report sets the result from the outcome. An event on a list, or that no
 // enforced rule counted, has no binding claim.
-func (j *rulesJudge) tell(v *verdict) {
-	*v = verdict{decision: j.outcome.Decision}
-	for i := range j.outcome.Hits {
-		if key := j.outcome.Hits[i].Key; key != "" {
-			j.keys.see(key)
+func (d *rulesDecider) report(out *result) {
+	*out = result{decision: d.outcome.Decision}
+	for i := range d.outcome.Hits {
+		if key := d.outcome.Hits[i].Key; key != "" {
+			d.keys.see(key)
 		}
 	}
-	face := j.face()
-	if face == nil {
+	binding := d.binding()
+	if binding == nil {
 		return
 	}
-	v.rule, v.key = face.Rule.ID, rule.KeyText(face.Key)
-	if !v.decision.Allowed && v.key != "" {
-		j.keys.deny(v.key, j.show)
+	out.rule, out.key = binding.Rule.ID, rule.KeyText(binding.Key)
+	if !out.decision.Allowed && out.key != "" {
+		d.keys.deny(out.key, d.show)
 	}
 }
 
-// face returns the hit of the binding claim, or nil.
-func (j *rulesJudge) face() *rule.Hit {
-	if j.outcome.Face < 0 {
+// binding returns the hit of the binding claim, or nil.
+func (d *rulesDecider) binding() *rule.Hit {
+	if d.outcome.Face < 0 {
 		return nil
 	}
-	return &j.outcome.Hits[j.outcome.Face]
+	return &d.outcome.Hits[d.outcome.Face]
 }
 
 // show masks the parts of a key that are credentials of the current event.
-func (j *rulesJudge) show(key string) string {
-	for _, f := range j.event.fields {
+func (d *rulesDecider) show(key string) string {
+	for _, f := range d.event.fields {
 		if f.value != "" && secretAttribute(f.name) {
 			key = strings.ReplaceAll(key, f.value, maskKey(f.value))
 		}
@@ -99,16 +99,16 @@ func (j *rulesJudge) show(key string) string {
 }
 
 // count counts the event once for each rule that matched it.
-func (j *rulesJudge) count() {
-	hits := j.outcome.Hits
+func (d *rulesDecider) count() {
+	hits := d.outcome.Hits
 	for len(hits) > 0 {
 		r := hits[0].Rule
 		end := slices.IndexFunc(hits, func(h rule.Hit) bool { return h.Rule != r })
 		if end < 0 {
 			end = len(hits)
 		}
-		if n, ok := j.numbers[r]; ok {
-			j.counts[n].count(j.denies(hits[:end]))
+		if n, ok := d.numbers[r]; ok {
+			d.counts[n].count(d.denies(hits[:end]))
 		}
 		hits = hits[end:]
 	}
@@ -116,10 +116,10 @@ func (j *rulesJudge) count() {
 
 // denies reports whether the rule of these hits decided a denial, or would have
 // in shadow mode.
-func (j *rulesJudge) denies(hits []rule.Hit) bool {
+func (d *rulesDecider) denies(hits []rule.Hit) bool {
 	if !hits[0].Shadow {
-		face := j.face()
-		return face != nil && face.Rule == hits[0].Rule && !j.outcome.Allowed()
+		binding := d.binding()
+		return binding != nil && binding.Rule == hits[0].Rule && !d.outcome.Allowed()
 	}
 	denied := func(h rule.Hit) bool { return !h.Decision.Allowed }
 	if hits[0].Rule.Any() {
@@ -128,41 +128,41 @@ func (j *rulesJudge) denies(hits []rule.Hit) bool {
 	return slices.ContainsFunc(hits, denied)
 }
 
-func (j *rulesJudge) perRule() []RuleCount { return j.counts }
+func (d *rulesDecider) perRule() []RuleCount { return d.counts }
 
 // rulesStore lets rules decide refunds. Rules know only positive costs, also
 // where a rule sets its own cost. A refund is therefore decided as a request
 // with the positive cost, and rulesStore negates the cost of its claims.
 type rulesStore struct {
 	stint.Store
-	givesBack bool  // whether the current event is a refund
-	at        int64 // when the cost was taken; 0: now
+	refund bool  // whether the current event is a refund
+	at     int64 // when the cost was taken; 0: now
 }
 
 // Take passes the claim to the store.
 func (s *rulesStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
-	s.turn(&c)
+	s.negate(&c)
 	return s.Store.Take(ctx, c)
 }
 
 // TakeGroups passes the groups to the store.
 func (s *rulesStore) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	if !s.givesBack {
+	if !s.refund {
 		return s.Store.TakeGroups(ctx, groups, out)
 	}
-	turned := slices.Clone(groups)
-	for i := range turned {
-		turned[i].Claims = slices.Clone(turned[i].Claims)
-		for c := range turned[i].Claims {
-			s.turn(&turned[i].Claims[c])
+	refunds := slices.Clone(groups)
+	for i := range refunds {
+		refunds[i].Claims = slices.Clone(refunds[i].Claims)
+		for c := range refunds[i].Claims {
+			s.negate(&refunds[i].Claims[c])
 		}
 	}
-	return s.Store.TakeGroups(ctx, turned, out)
+	return s.Store.TakeGroups(ctx, refunds, out)
 }
 
-// turn makes a claim of a refund event a refund.
-func (s *rulesStore) turn(c *stint.Claim) {
-	if s.givesBack {
+// negate makes a claim of a refund event a refund.
+func (s *rulesStore) negate(c *stint.Claim) {
+	if s.refund {
 		c.Cost, c.At = -c.Cost, s.at
 	}
 }

@@ -15,11 +15,11 @@ type decisionWriter struct {
 	buf []byte
 }
 
-func (w *decisionWriter) write(p *pending, v *verdict) error {
+func (w *decisionWriter) write(p *pending, r *result) error {
 	if w.out == nil {
 		return nil
 	}
-	w.buf = appendDecision(w.buf, p, v)
+	w.buf = appendDecision(w.buf, p, r)
 	if len(w.buf) < blockSize {
 		return nil
 	}
@@ -35,36 +35,30 @@ func (w *decisionWriter) flush() error {
 	return err
 }
 
-func appendDecision(b []byte, p *pending, v *verdict) []byte {
-	d := &v.decision
-	b = append(b, `{"n":`...)
-	b = strconv.AppendInt(b, p.line(), 10)
-	b = append(b, `,"t_us":`...)
-	b = strconv.AppendInt(b, p.t, 10)
-	b = append(b, `,"rule":`...)
-	b = appendQuoted(b, v.rule)
-	b = append(b, `,"key":`...)
-	b = appendQuoted(b, v.key)
-	b = append(b, `,"allowed":`...)
-	b = strconv.AppendBool(b, d.Allowed)
-	b = append(b, `,"limit":`...)
-	b = strconv.AppendInt(b, d.Limit, 10)
-	b = append(b, `,"remaining":`...)
-	b = strconv.AppendInt(b, d.Remaining, 10)
-	b = append(b, `,"retry_after_us":`...)
-	b = appendMicroseconds(b, d.RetryAfter)
-	b = append(b, `,"reset_after_us":`...)
-	b = appendMicroseconds(b, d.ResetAfter)
-	b = append(b, `,"delay_us":`...)
-	b = appendMicroseconds(b, d.Delay)
+func appendDecision(b []byte, p *pending, r *result) []byte {
+	d := &r.decision
+	b = appendNumber(b, `{"n":`, p.line())
+	b = appendNumber(b, `,"t_us":`, p.t)
+	b = appendQuoted(append(b, `,"rule":`...), r.rule)
+	b = appendQuoted(append(b, `,"key":`...), r.key)
+	b = strconv.AppendBool(append(b, `,"allowed":`...), d.Allowed)
+	b = appendNumber(b, `,"limit":`, d.Limit)
+	b = appendNumber(b, `,"remaining":`, d.Remaining)
+	b = appendNumber(b, `,"retry_after_us":`, microseconds(d.RetryAfter))
+	b = appendNumber(b, `,"reset_after_us":`, microseconds(d.ResetAfter))
+	b = appendNumber(b, `,"delay_us":`, microseconds(d.Delay))
 	return append(b, "}\n"...)
 }
 
-// appendMicroseconds appends a duration in microseconds, and [stint.Never] as
-// -1.
-func appendMicroseconds(b []byte, d time.Duration) []byte {
+// appendNumber appends a member of a JSON object, given what precedes its value.
+func appendNumber(b []byte, name string, n int64) []byte {
+	return strconv.AppendInt(append(b, name...), n, 10)
+}
+
+// microseconds returns a duration in microseconds, and -1 for [stint.Never].
+func microseconds(d time.Duration) int64 {
 	if d == stint.Never {
-		return append(b, "-1"...)
+		return -1
 	}
-	return strconv.AppendInt(b, d.Microseconds(), 10)
+	return d.Microseconds()
 }

@@ -187,14 +187,6 @@ const (
 
 var formatNames = [...]string{"auto", "combined", "common", "jsonl"}
 
-// String returns the name that the command uses.
-func (f Format) String() string {
-	if int(f) < len(formatNames) {
-		return formatNames[f]
-	}
-	return fmt.Sprintf("format(%d)", uint8(f))
-}
-
 // ParseFormat returns the format with the name auto, combined, common or jsonl.
 func ParseFormat(name string) (Format, error) {
 	for i, known := range formatNames {

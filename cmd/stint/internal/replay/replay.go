@@ -105,13 +105,13 @@ type replay struct {
 	inputs    []Input
 	merger    *merger
 	window    *window
-	judge     judge
+	decider   decider
 	limits    limitReader
 	keys      *keyTally
 	decisions decisionWriter
 	now       int64 // time of the current event
 	leaving   pending
-	verdict   verdict
+	result    result
 	read      int64 // number of events read
 	counts    Summary
 }
@@ -130,9 +130,9 @@ func newReplay(ctx context.Context, o *Options, inputs []Input) (*replay, error)
 		return nil, errors.New("replay: Store returned nil (return an empty store)")
 	}
 	if o.Rules != nil {
-		r.judge = newRulesJudge(store, o.Rules, o.Format, r.keys)
+		r.decider = newRulesDecider(store, o.Rules, o.Format, r.keys)
 	} else {
-		r.judge = newLimitJudge(store, o.Limit, o.By, r.keys)
+		r.decider = newLimitDecider(store, o.Limit, o.By, r.keys)
 	}
 	r.merger = startMerger(ctx, reading{format: o.Format, by: o.By}, inputs)
 	return r, nil
@@ -222,11 +222,11 @@ func (r *replay) release(ctx context.Context, before int64) error {
 
 func (r *replay) decide(ctx context.Context, p *pending) error {
 	r.now = p.t
-	if err := r.judge.decide(ctx, p, &r.verdict); err != nil {
+	if err := r.decider.decide(ctx, p, &r.result); err != nil {
 		return r.undecided(p, err)
 	}
-	r.count(p, &r.verdict)
-	if err := r.decisions.write(p, &r.verdict); err != nil {
+	r.count(p, &r.result)
+	if err := r.decisions.write(p, &r.result); err != nil {
 		return fmt.Errorf("decisions cannot be written: %w", err)
 	}
 	return nil

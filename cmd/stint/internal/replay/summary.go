@@ -33,7 +33,7 @@ type Summary struct {
 }
 
 // count counts one decided event.
-func (r *replay) count(p *pending, v *verdict) {
+func (r *replay) count(p *pending, of *result) {
 	c := &r.counts
 	if c.Events == 0 {
 		c.FirstUS, c.LastUS = p.t, p.t
@@ -43,7 +43,7 @@ func (r *replay) count(p *pending, v *verdict) {
 		c.Late++
 	}
 	c.FirstUS, c.LastUS = min(c.FirstUS, p.t), max(c.LastUS, p.t)
-	if v.decision.Allowed {
+	if of.decision.Allowed {
 		c.Allowed++
 		return
 	}
@@ -58,7 +58,7 @@ func (r *replay) summary() Summary {
 	}
 	s.Unreadable = r.merger.bad.count
 	s.UnreadableLines = append([]BadLine{}, r.merger.bad.first...)
-	s.PerRule = append([]RuleCount{}, r.judge.perRule()...)
+	s.PerRule = append([]RuleCount{}, r.decider.perRule()...)
 	s.TopKeysDenied = r.keys.top()
 	return s
 }
