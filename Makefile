@@ -1,4 +1,4 @@
-# What can be done here. `make help` lists it.
+# `make help` lists the targets.
 
 GOLANGCI_LINT := v2.15.0
 GOVULNCHECK := v1.9.0
@@ -8,24 +8,26 @@ PROTOC_GEN_GO_GRPC := v1.6.2
 FUZZTIME ?= 3s
 GO ?= go
 export GO
-# What is tested with the race detector too, the four that wait longest first.
+# Packages that are also tested with the race detector; the four that wait longest
+# come first.
 RACED = ./redisstore ./cmd/stint/internal/server . ./lease ./cmd/stint/internal/... ./internal/... ./grpclimit ./guard ./httplimit ./remotestore ./resilience/... ./rule ./storetest
-# As many packages at once: one more than processors, for many tests wait.
+# The number of packages tested at once: one more than processors, because many
+# tests wait.
 PACKAGES := $(shell expr $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)
-# Compiling takes a fifth longer with what only a debugger reads. For one, build
-# with `go build`; for an image, deploy/Dockerfile does, without paths of sources.
+# Debug information makes compiling a fifth slower, so it is left out. Use `go build`
+# for a program to debug, and deploy/Dockerfile for an image.
 LEAN := -gcflags=all=-dwarf=false
 GOFLAGS := $(filter-out $(LEAN),$(shell $(GO) env GOFLAGS)) $(LEAN)
 export GOFLAGS
-# Every program with the race detector waits before it ends, by default a second,
-# for races that others may be about to report. Who is left behind by the last
-# test of a package, and races later than this, is not seen.
+# A program with the race detector waits before it exits, by default for a second, so
+# that other goroutines can still report races. The shorter wait misses only races
+# that occur more than 50 ms after the last test of a package.
 export GORACE ?= atexit_sleep_ms=50
 
 .DEFAULT_GOAL := help
 
 .PHONY: help
-help: ## list what make can do
+help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 
 .PHONY: build
@@ -33,21 +35,21 @@ build: ## build bin/stint
 	$(GO) build -o bin/stint ./cmd/stint
 
 .PHONY: run
-run: build ## serve: gateway on :8000 before a small application, check API on :8080
+run: build ## run the demo: gateway on :8000 in front of a small application, check API on :8080
 	$(GO) run ./examples/demo
 
 .PHONY: check
-check: vet lint ## what to run before every commit: build, vet, lint, short tests
+check: vet lint ## run before every commit: build, vet, lint, short tests
 	$(GO) build ./...
 	$(GO) test -short ./...
 
 .PHONY: test
-test: ## everything that can be tested; without a server, what needs none
+test: ## run all tests; tests whose server is missing are skipped
 	$(MAKE) --no-print-directory -j 2 vet servers
 	$(GO) test -vet=off -p $(PACKAGES) -race -short $(RACED)
 	scripts/test-left $(PACKAGES) $(RACED)
-	$(GO) test -vet=off -v ./cmd/stint/internal/ruletest # alone, for it measures time; it prints its figures
-	$(GO) test -vet=off -v ./cmd/stint/internal/failuretest # alone, for it measures time; it prints its figures
+	$(GO) test -vet=off -v ./cmd/stint/internal/ruletest # alone, because it measures time
+	$(GO) test -vet=off -v ./cmd/stint/internal/failuretest # alone, because it measures time
 	scripts/test-redis-versions
 	cd bench && $(GO) vet ./... && $(GO) test -vet=off ./...
 	cd contrib/stintpolicy && $(GO) vet . && $(GO) test -vet=off -race .
@@ -56,7 +58,7 @@ test: ## everything that can be tested; without a server, what needs none
 	scripts/report-test-servers
 
 .PHONY: servers
-servers: ## install what tests start: Redis, Valkey, PostgreSQL, proxies, Node.js
+servers: ## install the programs that tests start: Redis, Valkey, PostgreSQL, proxies, Node.js
 	scripts/install-test-servers
 	scripts/install-wheels
 
@@ -65,7 +67,7 @@ vet:
 	$(GO) vet ./...
 
 .PHONY: lint
-lint: bin/golangci-lint ## every linter, with the exceptions of .golangci.yml
+lint: bin/golangci-lint ## run every linter, with the exceptions of .golangci.yml
 	bin/golangci-lint run ./...
 	cd bench && ../bin/golangci-lint run ./...
 	cd contrib/stintpolicy && ../../bin/golangci-lint run ./...
@@ -83,11 +85,11 @@ bin/govulncheck: Makefile
 	@touch $@
 
 .PHONY: generate
-generate: bin/buf ## write the Go code of api/ anew from its .proto files
+generate: bin/buf ## generate the Go code of api/ from its .proto files
 	cd api && PATH="$(CURDIR)/bin:$$PATH" buf lint && PATH="$(CURDIR)/bin:$$PATH" buf generate
 
 .PHONY: generated
-generated: bin/buf ## fail unless the code of api/ is what make generate writes
+generated: bin/buf ## fail unless the code of api/ equals the output of make generate
 	rm -rf bin/.generated && cd api && PATH="$(CURDIR)/bin:$$PATH" buf generate --output ../bin/.generated
 	diff -r -x '*.proto' -x '*_test.go' api/stint bin/.generated/stint
 
@@ -98,17 +100,17 @@ bin/buf: Makefile
 	@touch $@
 
 .PHONY: fuzz
-fuzz: ## look for new failures; make fuzz FUZZTIME=1m
+fuzz: ## run every fuzz target; make fuzz FUZZTIME=1m
 	scripts/fuzz $(FUZZTIME)
 
 .PHONY: bench
-bench: ## the memory store and the Redis store beside their rivals, and the bars it must meet; make bench ARGS="-only hot"
+bench: ## compare the memory and Redis stores with other limiters, and check the bars; make bench ARGS="-only hot"
 	cd bench && $(GO) run . $(ARGS)
 
 .PHONY: bench-server
-bench-server: build ## the server's protocols beside an empty gRPC server and redis-server, and their bars
+bench-server: build ## compare the server's protocols with an empty gRPC server and redis-server, and check the bars
 	cd bench && $(GO) run . -only server -rounds 21 -slice 200ms $(ARGS)
 
 .PHONY: clean
-clean: ## remove what was built
+clean: ## remove built programs
 	rm -rf bin

@@ -4,5 +4,5 @@ package main
 
 import "os/exec"
 
-// ownGroup has nothing to do where there are no process groups.
+// ownGroup does nothing on systems without process groups.
 func ownGroup(*exec.Cmd) {}

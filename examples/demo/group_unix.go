@@ -7,6 +7,7 @@ import (
 	"syscall"
 )
 
-// ownGroup keeps the terminal's Ctrl-C from the server, which gets a SIGTERM
-// from here: a second signal would cut its draining short.
+// ownGroup puts the server into a process group of its own, so that Ctrl-C does not
+// reach it. It gets a SIGTERM from the demo, and a second signal would end it
+// before it has drained.
 func ownGroup(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

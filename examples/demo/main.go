@@ -1,11 +1,11 @@
-// Command demo shows Stint at work: it starts a small application and, in
-// front of it, stint serve with the gateway and the rules of rules.yaml, and
-// prints what to try. Use it to look at Stint for the first time:
+// Command demo shows Stint at work. It starts a small application and, in front of
+// it, stint serve with the gateway and the rules of rules.yaml, and prints commands
+// to try:
 //
 //	go build -o bin/stint ./cmd/stint && go run ./examples/demo
 //
-// It promises to leave nothing behind: Ctrl-C, a SIGTERM, the end of the
-// server or of the process that started it ends all of it.
+// It leaves nothing running: Ctrl-C, a SIGTERM, the end of the server, and the end
+// of the parent process each stop both the server and the application.
 package main
 
 import (
@@ -50,14 +50,14 @@ func main() {
 	}
 }
 
-func env(name, otherwise string) string {
+func env(name, byDefault string) string {
 	if v := os.Getenv(name); v != "" {
 		return v
 	}
-	return otherwise
+	return byDefault
 }
 
-// run serves until a signal, or until either half ends.
+// run serves until a signal, or until the server or the parent process ends.
 func run(o *options) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -69,10 +69,10 @@ func run(o *options) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = application.Close() }() // last, so that what the server drains is answered
+	defer func() { _ = application.Close() }() // after the server, which drains requests to it
 	err = serve(ctx, o, target)
 	if ctx.Err() != nil {
-		return nil // asked to stop, and stopped
+		return nil // stopped as requested
 	}
 	return err
 }
@@ -88,8 +88,8 @@ func startUpstream(ctx context.Context) (s *http.Server, target string, err erro
 	return s, "http://" + l.Addr().String(), nil
 }
 
-// serve runs stint serve until ctx ends: it then gets a SIGTERM, and is
-// killed if it takes too long.
+// serve runs stint serve until ctx ends. It then sends SIGTERM, and after
+// stopTimeout SIGKILL.
 func serve(ctx context.Context, o *options, target string) error {
 	c := exec.CommandContext(ctx, o.stint, "serve", "--rules", o.rules, "--http", o.http,
 		"--gateway", o.gateway, "--upstream", target, "--log-format", "text")
@@ -110,12 +110,12 @@ func serve(ctx context.Context, o *options, target string) error {
 
 func startError(program string, err error) error {
 	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%s is not there (build it: go build -o bin/stint ./cmd/stint)", program)
+		return fmt.Errorf("%s does not exist (build it: go build -o bin/stint ./cmd/stint)", program)
 	}
 	return err
 }
 
-// relay copies log lines, and calls ready after the one that says so.
+// relay copies log lines, and calls ready after the line that reports readiness.
 func relay(w io.Writer, logs io.Reader, ready func()) {
 	lines := bufio.NewReader(logs)
 	for {
@@ -130,8 +130,8 @@ func relay(w io.Writer, logs io.Reader, ready func()) {
 	}
 }
 
-// watchParent stops the demo when the process that started it is gone, which
-// no signal tells.
+// watchParent stops the demo when its parent process has ended. No signal reports
+// that, so it polls.
 func watchParent(ctx context.Context, stop func()) {
 	parent := os.Getppid()
 	ticks := time.NewTicker(parentCheck)
@@ -161,13 +161,13 @@ Stint guards a small application: five requests in any ten seconds.
   Send six, and see the sixth denied:
     for i in 1 2 3 4 5 6; do curl -i http://localhost:%[1]s/; done
 
-  Another key is another count, and this one has more:
+  Each key has a count of its own, and this key has a higher limit:
     curl -i -H 'X-API-Key: vip' http://localhost:%[1]s/
 
   Streams pass through:
     curl -N 'http://localhost:%[1]s/events?n=3'
 
-  Ask without a gateway:
+  Ask the server directly, without the gateway:
     curl http://localhost:%[2]s/v1/check -d '{"attributes":{"api_key":"alice","path":"/"}}'
 
 Change examples/demo/rules.yaml while it runs. Ctrl-C stops everything.

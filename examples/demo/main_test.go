@@ -17,6 +17,7 @@ import (
 	"time"
 )
 
+// patience bounds every wait.
 const patience = time.Minute
 
 // build compiles a command of this module, as make run does.
@@ -89,7 +90,7 @@ func TestSixthRequestIsDeniedAndNothingIsLeftBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := demo.Wait(); err != nil {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the demo ended with %v", err)
 	}
 	if res, err := http.Get("http://" + gateway); err == nil {
 		_ = res.Body.Close()
@@ -114,17 +115,17 @@ func get(t *testing.T, addr, key string) *http.Response {
 	return res
 }
 
-func TestServerThatIsNotBuiltIsSaid(t *testing.T) {
+func TestMissingServerNamesTheBuildCommand(t *testing.T) {
 	err := run(&options{stint: filepath.Join(t.TempDir(), "stint"), http: ":0", gateway: ":0"})
 	if err == nil || !strings.Contains(err.Error(), "go build") {
-		t.Errorf("got %v, want how to build it", err)
+		t.Errorf("got %v, want the command that builds it", err)
 	}
 }
 
-func TestReadyIsToldOnceItIsLogged(t *testing.T) {
-	told := ""
-	relay(&strings.Builder{}, strings.NewReader("level=INFO msg=listening\nlevel=INFO msg=ready\nlevel=INFO msg=more\n"), func() { told += "ready" })
-	if told != "ready" {
-		t.Errorf("told %q", told)
+func TestReadyIsCalledAfterTheReadyLine(t *testing.T) {
+	calls := ""
+	relay(&strings.Builder{}, strings.NewReader("level=INFO msg=listening\nlevel=INFO msg=ready\nlevel=INFO msg=more\n"), func() { calls += "ready" })
+	if calls != "ready" {
+		t.Errorf("calls: %q", calls)
 	}
 }

@@ -1,5 +1,5 @@
-// Command library limits by the stint package alone: no server, no network.
-// Run it to see ten requests meet a limit of five a second and 100 an hour.
+// Command library uses the stint package alone, without a server or a network. Run
+// it to see a limit of five a second and 100 an hour decide ten requests.
 package main
 
 import (
@@ -36,12 +36,12 @@ func run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		tell(i, d)
+		report(i, d)
 	}
-	return limiter.Wait(ctx, "user:42") // as long as it takes
+	return limiter.Wait(ctx, "user:42") // until one more request is allowed
 }
 
-func tell(i int, d stint.Decision) {
+func report(i int, d stint.Decision) {
 	if d.Allowed {
 		fmt.Printf("%2d: allowed, %d left\n", i, d.Remaining)
 		return

@@ -1,5 +1,5 @@
-// Command middleware is a web server that limits itself: each client address
-// may ask ten times a second. Run it and send requests to port 8090.
+// Command middleware is a web server with a limit of ten requests a second for each
+// client address. Run it and send requests to port 8090.
 package main
 
 import (

@@ -1,12 +1,12 @@
-// Checkdeps looks at the dependencies of every module of this repository. It
-// fails when one has a known vulnerability that our code can reach, and when a
-// newer patch release of one is older than 30 days.
+// Checkdeps checks the dependencies of every module of this repository. It fails
+// if a dependency has a known vulnerability that our code can reach, or if a newer
+// patch release of a dependency has been out for more than 30 days.
 //
 //	go run ./scripts/checkdeps [-govulncheck PROGRAM]
 //
-// Without a network it fails, for then it knows nothing of releases. The
-// database of vulnerabilities is at another address than the releases, which
-// some networks do not reach: then that part is skipped, and the output says so.
+// It needs the module proxy, and fails without a network. Some networks reach the
+// module proxy but not the database of vulnerabilities: checkdeps then skips that
+// part and says so.
 package main
 
 import (
@@ -20,15 +20,15 @@ import (
 	"time"
 )
 
-// Bounds of a run. What takes longer is a failure.
+// Bounds of a run. A part that takes longer fails.
 const (
 	releasesTime        = 3 * time.Minute // of all modules
 	vulnerabilitiesTime = 10 * time.Minute
-	databaseTime        = 15 * time.Second // until the database answers
+	databaseTime        = 15 * time.Second // for the database to answer
 )
 
 func main() {
-	govulncheck := flag.String("govulncheck", "bin/govulncheck", "the `program` that looks for vulnerabilities")
+	govulncheck := flag.String("govulncheck", "bin/govulncheck", "the govulncheck `program`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := check(ctx, ".", *govulncheck, os.Stdout)
@@ -39,8 +39,7 @@ func main() {
 	}
 }
 
-// check looks at every module below a folder. What one part finds does not hide
-// what the other does.
+// check checks every module below a folder. It returns the findings of both parts.
 func check(ctx context.Context, root, govulncheck string, out io.Writer) error {
 	modules, err := modulesBelow(root)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// proxy writes a module proxy of files, as GOPROXY=file://… reads it: versions
-// of modules, and how many days each is out.
+// proxy writes a module proxy of files for GOPROXY=file://…. published has the
+// versions of modules and the age of each in days.
 func proxy(t *testing.T, published map[string]map[string]int) {
 	t.Helper()
 	root := t.TempDir()
@@ -33,7 +33,7 @@ func proxy(t *testing.T, published map[string]map[string]int) {
 	t.Setenv("GOFLAGS", "-mod=mod -modcacherw")
 	t.Setenv("GONOSUMDB", "*")
 	t.Setenv("GOWORK", "off")
-	// No test asks the public database.
+	// No test uses the public database.
 	t.Setenv("GOVULNDB", "http://127.0.0.1:1")
 }
 
@@ -47,7 +47,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// tree is a repository of two modules, of which one uses the other.
+// tree writes a repository of two modules, one of which uses the other.
 func tree(t *testing.T, requires, nested string) (root string) {
 	t.Helper()
 	root = t.TempDir()
@@ -69,7 +69,7 @@ func TestOldPatchReleasesFail(t *testing.T) {
 	if err == nil || strings.Count(err.Error(), "\n") != 0 {
 		t.Fatalf("got %v", err)
 	}
-	for _, want := range []string{"sub/go.mod", "example.com/late v0.4.9", "v0.4.10 is out for 31 days", "go get example.com/late@v0.4.11"} {
+	for _, want := range []string{"sub/go.mod", "example.com/late v0.4.9", "v0.4.10 has been out for 31 days", "go get example.com/late@v0.4.11"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)
 		}
@@ -126,9 +126,9 @@ func TestNoNetworkIsAClearError(t *testing.T) {
 	}
 }
 
-// TestVulnerabilitiesAreLookedForInEveryModule has a program in the place of
-// govulncheck, which finds something in one of two modules.
-func TestVulnerabilitiesAreLookedForInEveryModule(t *testing.T) {
+// TestEveryModuleIsCheckedForVulnerabilities replaces govulncheck with a program
+// that finds something in one of two modules.
+func TestEveryModuleIsCheckedForVulnerabilities(t *testing.T) {
 	proxy(t, nil)
 	root, program := tree(t, "", ""), filepath.Join(t.TempDir(), "govulncheck")
 	script := "#!/bin/sh\necho \"looked in $(basename \"$PWD\") with $*\"\ncase $PWD in */sub) exit 3;; esac\n"

@@ -18,11 +18,11 @@ import (
 	"time"
 )
 
-// grace is how long a patch release may be out before a build must have it:
-// time to notice it, and for its own faults to show.
+// grace is how long a patch release may be out before a build must use it. It
+// leaves time to notice the release, and for its own faults to show.
 const grace = 30 * 24 * time.Hour
 
-// modulesBelow are the folders that have a go.mod.
+// modulesBelow returns the folders with a go.mod.
 func modulesBelow(root string) (folders []string, err error) {
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -46,8 +46,8 @@ func modulesBelow(root string) (folders []string, err error) {
 // dependency is a module that a go.mod requires.
 type dependency struct{ path, version string }
 
-// checkReleases fails when a module has a newer patch release that is older
-// than the grace.
+// checkReleases fails if a dependency has a newer patch release that is older than
+// the grace period.
 func checkReleases(ctx context.Context, modules []string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, releasesTime)
 	defer cancel()
@@ -67,8 +67,8 @@ func checkReleases(ctx context.Context, modules []string, out io.Writer) error {
 	return errors.Join(old...)
 }
 
-// requirements are those of a go.mod that a release can replace: not those
-// whose code is in this repository.
+// requirements returns the dependencies that a go.mod names, except those whose
+// code is in this repository.
 func requirements(ctx context.Context, folder string) ([]dependency, error) {
 	var file struct {
 		Require []struct{ Path, Version string }
@@ -90,7 +90,7 @@ func requirements(ctx context.Context, folder string) ([]dependency, error) {
 	return all, nil
 }
 
-// overdue are those dependencies that should have been updated at the time now.
+// overdue returns an error for each dependency that should have been updated.
 func overdue(ctx context.Context, folder string, all []dependency, now time.Time) (late []error, err error) {
 	for _, d := range all {
 		var published struct{ Versions []string }
@@ -106,19 +106,19 @@ func overdue(ctx context.Context, folder string, all []dependency, now time.Time
 			return nil, err
 		}
 		if age := now.Sub(first.Time); age > grace {
-			late = append(late, fmt.Errorf("%s: %s %s, but %s is out for %d days (go get %s@%s)",
+			late = append(late, fmt.Errorf("%s: %s %s, but %s has been out for %d days (go get %s@%s)",
 				filepath.Join(folder, "go.mod"), d.path, d.version, patches[0], age/(24*time.Hour), d.path, patches[len(patches)-1]))
 		}
 	}
 	return late, nil
 }
 
-// release is a version without the names of pre-releases and pseudo-versions.
+// release matches released versions, not pre-releases and pseudo-versions.
 var release = regexp.MustCompile(`^(v\d+\.\d+)\.(\d+)(\+incompatible)?$`)
 
-// newerPatches are the releases that differ from a version in the last number
-// alone and are newer, in order. A pre-release is older than all of them; a
-// pseudo-version of v0.0.0 stands for no release at all.
+// newerPatches returns the newer releases that differ from a version only in the
+// last number, in order. A pre-release is older than the release of its number. A
+// pseudo-version of v0.0.0 has no newer patch.
 func newerPatches(version string, published []string) (newer []string) {
 	base, after := version, -1
 	if m := release.FindStringSubmatch(version); m != nil {
@@ -138,14 +138,13 @@ func newerPatches(version string, published []string) (newer []string) {
 	return newer
 }
 
-// number is that of digits; one that is too long for an int counts as the
-// greatest.
+// number returns the value of digits, or the greatest int if they do not fit.
 func number(digits string) int {
 	n, _ := strconv.Atoi(digits)
 	return n
 }
 
-// goTool runs the go command in a folder and reads what it prints as JSON.
+// goTool runs the go command in a folder and decodes its JSON output.
 func goTool(ctx context.Context, folder string, into any, args ...string) error {
 	program := os.Getenv("GO")
 	if program == "" {
@@ -153,14 +152,14 @@ func goTool(ctx context.Context, folder string, into any, args ...string) error 
 	}
 	command := exec.CommandContext(ctx, program, args...) //nolint:gosec // the go command that its caller builds with
 	command.Dir, command.WaitDelay = folder, time.Second
-	var said bytes.Buffer
-	command.Stderr = &said
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
 	text, err := command.Output()
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: go %s: stopped after %v: is the module proxy reachable? (go env GOPROXY)", folder, strings.Join(args, " "), releasesTime)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: go %s: %w: is the module proxy reachable? (go env GOPROXY)\n%s", folder, strings.Join(args, " "), err, bytes.TrimSpace(said.Bytes()))
+		return fmt.Errorf("%s: go %s: %w: is the module proxy reachable? (go env GOPROXY)\n%s", folder, strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
 	}
 	if err := json.Unmarshal(text, into); err != nil {
 		return fmt.Errorf("%s: go %s: %w", folder, strings.Join(args, " "), err)

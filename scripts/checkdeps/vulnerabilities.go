@@ -13,18 +13,19 @@ import (
 	"time"
 )
 
-// publicDatabase is where govulncheck looks unless GOVULNDB says otherwise.
+// publicDatabase is the database of govulncheck unless GOVULNDB names another.
 const publicDatabase = "https://vuln.go.dev"
 
-// checkVulnerabilities runs govulncheck in each module, with the tests: they
-// run on the machines of contributors. Its database may be out of reach.
+// checkVulnerabilities runs govulncheck in each module. It includes the tests,
+// because they run on the machines of contributors. It skips the check if the
+// database cannot be reached.
 func checkVulnerabilities(ctx context.Context, modules []string, govulncheck string, out io.Writer) error {
 	database := os.Getenv("GOVULNDB")
 	if database == "" {
 		database = publicDatabase
 	}
 	if err := reach(ctx, database); err != nil {
-		fmt.Fprintf(out, "SKIPPED: known vulnerabilities were not looked for: their database cannot be reached: %v\n", err)
+		fmt.Fprintf(out, "SKIPPED: no check for known vulnerabilities, because their database cannot be reached: %v\n", err)
 		return nil
 	}
 	program, err := filepath.Abs(govulncheck)
@@ -45,8 +46,8 @@ func checkVulnerabilities(ctx context.Context, modules []string, govulncheck str
 	return errors.Join(found...)
 }
 
-// reach asks a database for the small file by which its readers know how new it
-// is. A database in the file system is left to govulncheck.
+// reach fetches the small index file of a database. It leaves a database in the
+// file system to govulncheck.
 func reach(ctx context.Context, database string) error {
 	if strings.HasPrefix(database, "file:") {
 		return nil

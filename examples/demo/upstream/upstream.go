@@ -1,6 +1,6 @@
 // Package upstream is the small application that the demo puts behind the
-// gateway. It shows what a gateway must let through: plain answers, bodies
-// that are echoed while they come, and events that arrive one by one.
+// gateway. It shows what a gateway must pass through: plain answers, bodies that
+// are echoed while they arrive, and events that are sent one by one.
 package upstream
 
 import (
@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Handler serves / (a greeting), /echo (the request's body) and /events (the
-// time as server-sent events, one each interval until the client leaves, or
-// as many as ?n= says).
+// Handler serves / (a greeting), /echo (the request's body) and /events (the time
+// as server-sent events, one each interval until the client leaves, or the number
+// of events in ?n=).
 func Handler(interval time.Duration) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", greet)
@@ -35,7 +35,7 @@ func greet(w http.ResponseWriter, r *http.Request) {
 
 func echo(w http.ResponseWriter, r *http.Request) {
 	out := http.NewResponseController(w)
-	_ = out.EnableFullDuplex() // always there over HTTP/2
+	_ = out.EnableFullDuplex() // an error: HTTP/2, which is always full duplex
 	w.Header().Set("Content-Type", "application/octet-stream")
 	buf := make([]byte, 32<<10)
 	for {
@@ -51,7 +51,7 @@ func events(w http.ResponseWriter, r *http.Request, interval time.Duration) {
 	w.Header().Set("Cache-Control", "no-store")
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
-	most, _ := strconv.Atoi(r.URL.Query().Get("n")) // 0: no bound
+	most, _ := strconv.Atoi(r.URL.Query().Get("n")) // 0: unlimited
 	for n := 1; send(w, n); n++ {
 		if n == most {
 			return
@@ -64,7 +64,7 @@ func events(w http.ResponseWriter, r *http.Request, interval time.Duration) {
 	}
 }
 
-// send reports whether the client is still there.
+// send sends one event and reports whether the client is still connected.
 func send(w io.Writer, n int) bool {
 	_, err := fmt.Fprintf(w, "id: %d\ndata: %s\n\n", n, time.Now().UTC().Format(time.RFC3339Nano))
 	flusher, ok := w.(http.Flusher)
