@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestAdminCommandsTellFailureFromWrongUsage(t *testing.T) {
+func TestAdminCommandsDistinguishFailureFromWrongUsage(t *testing.T) {
 	other := httptest.NewServer(http.RedirectHandler("/elsewhere", http.StatusFound))
 	defer other.Close()
 	rules := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), adminRules)
@@ -64,7 +64,7 @@ func TestAdminCommandsTellFailureFromWrongUsage(t *testing.T) {
 func TestWithoutATagNothingIsPublished(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet {
-			t.Error("a change is made on what nobody knows")
+			t.Error("a change was sent without a tag")
 		}
 		_, _ = w.Write([]byte(`{"files":[],"changed":true}`))
 	}))
@@ -75,7 +75,7 @@ func TestWithoutATagNothingIsPublished(t *testing.T) {
 	}
 }
 
-func TestAServerThatGoesMeanwhileIsTold(t *testing.T) {
+func TestALostConnectionLeavesTheOutcomeUnknown(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.URL.RawQuery == "" {
 			panic(http.ErrAbortHandler)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// administered is a real server, and the commands that administer it.
+// administered is a real server, with the environment in which commands call it.
 type administered struct {
 	*process
 
@@ -30,8 +30,8 @@ func (a *administered) file(name, text string) string {
 	return writeFile(a.t, filepath.Join(a.folder, name), text)
 }
 
-// run expects a status, and texts in what is printed: on standard output, or
-// beside it when the status is not 0.
+// run runs a command and checks its exit status, and that the output contains
+// texts: standard output if the status is 0, else standard error.
 func (a *administered) run(status int, want []string, args ...string) result {
 	a.t.Helper()
 	got := command(a.t, a.env, args...)
@@ -50,7 +50,7 @@ func (a *administered) run(status int, want []string, args ...string) result {
 	return got
 }
 
-// json expects an object on standard output.
+// json runs a command with --json and returns the object that it prints.
 func (a *administered) json(args ...string) (v map[string]any) {
 	a.t.Helper()
 	got := command(a.t, a.env, append(args, "--json")...)
@@ -60,7 +60,7 @@ func (a *administered) json(args ...string) (v map[string]any) {
 	return v
 }
 
-// traffic is n requests of one caller.
+// traffic sends n requests of one caller.
 func (a *administered) traffic(n int) {
 	a.t.Helper()
 	body := `{"attributes":{"api_key":"sk_live_somebody","path":"/"}}`
@@ -134,11 +134,11 @@ func TestAFolderIsAppliedAndShownAsOneSet(t *testing.T) {
 	one := filepath.Join(t.TempDir(), "one.yaml")
 	writeFile(t, one, shown.out)
 	if got := a.run(exitDone, nil, "rules", "diff", one); strings.Contains(got.out, "rules: ") || strings.Contains(got.out, "tiers: ") {
-		t.Errorf("what is shown says something else than what was applied:\n%s", got.out)
+		t.Errorf("the rules shown differ from those applied:\n%s", got.out)
 	}
 }
 
-func TestADangerousChangeIsNotMadeUnasked(t *testing.T) {
+func TestADangerousChangeNeedsConfirmation(t *testing.T) {
 	a := administer(t)
 	a.run(exitDone, nil, "rules", "apply", a.file("first.yaml", adminRules))
 	removed := a.file("removed.yaml", adminRemoved)
@@ -275,7 +275,7 @@ func TestNodesAreListed(t *testing.T) {
 	}
 }
 
-func TestRolesAreHeldAgainstCommands(t *testing.T) {
+func TestRolesLimitCommands(t *testing.T) {
 	sum := func(token string) string {
 		h := sha256.Sum256([]byte(token))
 		return hex.EncodeToString(h[:])

@@ -26,8 +26,8 @@ func TestCheckPrintsATable(t *testing.T) {
 	}
 }
 
-// Two kinds of denial that no wait ends.
-func TestCheckSaysWhoDeniesForGood(t *testing.T) {
+// A rule that denies all is distinguished from a cost above the limit.
+func TestCheckNamesAPermanentDenial(t *testing.T) {
 	const rules = "rules:\n  - {id: closed, deny_all: true}\n"
 	p := startServer(t, nil, "--rules", writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), rules))
 	got := command(t, nil, "check", "--server", "http://"+p.addr("http"), "api_key=k")
@@ -46,7 +46,7 @@ func TestCheckPrintsJSON(t *testing.T) {
 }
 
 func TestCheckSendsTheTokenOfTheEnvironment(t *testing.T) {
-	token := writeFile(t, filepath.Join(t.TempDir(), "token"), "\ufeffs3cret\r\n") // as an editor of Windows writes it
+	token := writeFile(t, filepath.Join(t.TempDir(), "token"), "\ufeffs3cret\r\n") // with a byte order mark and CRLF, as Windows editors write it
 	p := startServer(t, nil, "--http-token-file", token)
 	target := "http://" + p.addr("http")
 	if got := command(t, []string{"STINT_TOKEN=s3cret"}, "check", "--server", target, "path=/"); got.status != exitDone {
@@ -57,8 +57,8 @@ func TestCheckSendsTheTokenOfTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestCheckTakesTheTokenNowhereElse(t *testing.T) {
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirection is followed") }))
+func TestCheckFollowsNoRedirect(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
 	defer elsewhere.Close()
 	server := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
 	defer server.Close()
@@ -67,7 +67,7 @@ func TestCheckTakesTheTokenNowhereElse(t *testing.T) {
 	}
 }
 
-func TestCheckTellsFailureFromWrongUsage(t *testing.T) {
+func TestCheckDistinguishesFailureFromWrongUsage(t *testing.T) {
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
 	p := startServer(t, nil)

@@ -16,21 +16,20 @@ import (
 	"time"
 )
 
-// selfSigned writes a certificate of this machine, which is its own authority,
-// and its key.
+// selfSigned writes a self-signed certificate for 127.0.0.1 and its key.
 func selfSigned(t *testing.T) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	says := &x509.Certificate{
+	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "stint"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
-	signed, err := x509.CreateCertificate(rand.Reader, says, says, private.Public(), private)
+	signed, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +43,7 @@ func selfSigned(t *testing.T) (certificate, key string) {
 	return file("cert.pem", "CERTIFICATE", signed), file("key.pem", "PRIVATE KEY", secret)
 }
 
-func TestCheckReachesAServerThatAsksForCertificates(t *testing.T) {
+func TestCheckReachesAServerThatRequiresCertificates(t *testing.T) {
 	certificate, key := selfSigned(t)
 	token := writeFile(t, filepath.Join(t.TempDir(), "token"), "s3cret\n")
 	p := startServer(t, nil, "--tls-cert", certificate, "--tls-key", key, "--client-ca", certificate, "--http-token-file", token)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is a pseudo-terminal: what is typed into the first is read from the
-// second.
+// terminal opens a pseudo-terminal: a command reads from the second file what the
+// test types into the first.
 func terminal(t *testing.T) (typed, read *os.File) {
 	t.Helper()
 	typed, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -35,7 +35,7 @@ func terminal(t *testing.T) (typed, read *os.File) {
 	return typed, read
 }
 
-// asked starts a command at a terminal, and returns it once it asks.
+// asked starts a command at a terminal, and returns when the command asks.
 func (a *administered) asked(args ...string) (*process, *os.File) {
 	a.t.Helper()
 	typed, read := terminal(a.t)
@@ -44,7 +44,7 @@ func (a *administered) asked(args ...string) (*process, *os.File) {
 	return p, typed
 }
 
-func TestATerminalIsShownRulesPlain(t *testing.T) {
+func TestRulesAreSanitizedForATerminal(t *testing.T) {
 	set := map[string]any{"files": []map[string]any{{"name": "a.yaml", "text": "rules: [] #" + hostile}}}
 	server := "STINT_SERVER=" + answering(t, 200, set)
 	shown, screen := terminal(t)
@@ -60,7 +60,7 @@ func TestATerminalIsShownRulesPlain(t *testing.T) {
 		}
 	}
 	if got := command(t, []string{server}, "rules", "show"); got.out != "rules: [] #"+hostile+"\n" {
-		t.Errorf("what is no terminal is given something else: %q", got.out)
+		t.Errorf("output that is not a terminal is changed: %q", got.out)
 	}
 }
 
@@ -71,7 +71,7 @@ func answer(t *testing.T, typed *os.File, text string) {
 	}
 }
 
-func TestWhoIsAskedDecides(t *testing.T) {
+func TestTheAnswerDecides(t *testing.T) {
 	a := administer(t)
 	a.run(exitDone, nil, "rules", "apply", a.file("first.yaml", adminRules))
 	removed := a.file("removed.yaml", adminRemoved)
@@ -91,7 +91,7 @@ func TestWhoIsAskedDecides(t *testing.T) {
 	a.run(exitDone, []string{"2*"}, "rules", "history")
 }
 
-func TestWhatIsPublishedWhileSomebodyIsAskedIsNotLost(t *testing.T) {
+func TestAVersionPublishedDuringTheQuestionIsNotLost(t *testing.T) {
 	a := administer(t)
 	a.run(exitDone, nil, "rules", "apply", a.file("first.yaml", adminRules))
 	p, typed := a.asked("rules", "apply", a.file("removed.yaml", adminRemoved))
@@ -105,7 +105,7 @@ func TestWhatIsPublishedWhileSomebodyIsAskedIsNotLost(t *testing.T) {
 	a.run(exitDone, []string{"2*"}, "rules", "history")
 }
 
-func TestWhatTheServerRefusesIsForcedByWhoHasSeenIt(t *testing.T) {
+func TestAConfirmedImpactIsForced(t *testing.T) {
 	a := administer(t)
 	a.run(exitDone, nil, "rules", "apply", a.file("wide.yaml", "rules:\n  - {id: a, limit: 1000, window: 1m}\n"))
 	a.traffic(120)
@@ -120,7 +120,7 @@ func TestWhatTheServerRefusesIsForcedByWhoHasSeenIt(t *testing.T) {
 	a.wait("forced=true version=2")
 }
 
-func TestWhoIsSureIsAskedOnce(t *testing.T) {
+func TestOneConfirmationCoversDangerAndImpact(t *testing.T) {
 	a := administer(t)
 	a.run(exitDone, nil, "rules", "apply", a.file("wide.yaml", "rules:\n  - {id: a, limit: 1000, window: 1m}\n  - {id: b, by: [ip], limit: 1000, window: 1m}\n"))
 	a.traffic(120)

@@ -33,25 +33,24 @@ const (
 	floodedEnvoy = "domain: flooded\ndescriptors:\n  - {key: user, rate_limit: {unit: year, requests_per_unit: 20}}\n"
 )
 
-// flooded is a server that is flooded with limits and keys that callers make
-// up, as a stranger would.
+// flooded is a server that a stranger floods with invented limits and keys.
 type flooded struct {
 	*process
 
 	t     *testing.T
-	n     int   // requests, more or less, of each surface
-	units int64 // of each, all that its limit has
+	n     int   // approximate number of requests to each surface
+	units int64 // whole allowance of each key
 	conn  *grpc.ClientConn
 }
 
-// A flood of what callers make up, through any surface, leaves what rules count
-// as it is.
+// A flood of invented limits and keys, through any surface, does not change what
+// rules have counted.
 func TestFloodsOfCallersLeaveRulesAlone(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) *flooded{
 		"memory": func(t *testing.T) *flooded {
 			return &flooded{process: floodedServer(t, "--max-keys", "1000"), n: 1000, units: 10_000}
 		},
-		// The budget of callers in Redis belongs here, as small as it can be.
+		// The smallest possible budget of callers in Redis.
 		"Redis": func(t *testing.T) *flooded {
 			redis := redistest.Server(t)
 			return &flooded{process: floodedServer(t, "--store", "redis://"+redis.Addr(), "--store-deadline", "10s", "--store-slow", "0"), n: 300, units: 100}
@@ -87,8 +86,8 @@ func TestFloodsOfCallersLeaveRulesAlone(t *testing.T) {
 	}
 }
 
-// floodedServer listens for gRPC on all addresses, so that callers are not
-// known.
+// floodedServer starts a server whose gRPC listens on all addresses, so that it does
+// not trust its callers.
 func floodedServer(t *testing.T, args ...string) *process {
 	t.Helper()
 	folder := t.TempDir()
@@ -100,11 +99,11 @@ func floodedServer(t *testing.T, args ...string) *process {
 	return startServer(t, nil, append([]string{"--rules", rules, "--envoy-config", envoy, "--resp", "127.0.0.1:0", "--grpc", "0.0.0.0:0"}, args...)...)
 }
 
-// countedKeys is the number of exhausted keys, and the number of keys in use, for each
-// surface that rules count.
+// countedKeys is the number of exhausted keys, and the number of partly used keys, for
+// each surface that rules count.
 const countedKeys = 100
 
-// use uses what check looks at.
+// use charges the keys that check examines.
 func (f *flooded) use() {
 	for i := range countedKeys {
 		for key, cost := range map[string]int{"used": 20, "using": 3} {
@@ -130,8 +129,8 @@ func (f *flooded) envoy(user string, hits int) (code string, left int) {
 	return answer.OverallCode, answer.Statuses[0].LimitRemaining
 }
 
-// check says that exhausted keys stay denied, keys in use keep what they have,
-// and new ones are counted.
+// check verifies that exhausted keys stay denied, partly used keys keep their rest,
+// and new keys are counted.
 func (f *flooded) check(surface string) {
 	f.t.Helper()
 	for i := range countedKeys {
@@ -157,8 +156,8 @@ func (f *flooded) check(surface string) {
 	}
 }
 
-// checkMetrics says that no key of a rule was given up, and that what callers
-// brought is within its bound.
+// checkMetrics verifies that no key of a rule was evicted, and that the state of
+// callers' limits is within its bound.
 func (f *flooded) checkMetrics() {
 	_, metrics := do(f.t, http.MethodGet, "http://"+f.addr("admin")+"/metrics", "")
 	for _, line := range []string{"stint_evictions_total 0", "stint_unstored_total 0", "stint_store_up 1"} {
@@ -177,12 +176,12 @@ func (f *flooded) checkMetrics() {
 	}
 }
 
-// madeUp is the ith limit that nobody has asked for.
+// madeUp returns the ith invented limit.
 func (f *flooded) madeUp(i int) string {
 	return fmt.Sprintf(`{"name":"made-up-%d","algorithm":"sliding_window_log","limit":%d,"window":"9600h"}`, i, f.units)
 }
 
-// post sends a body that may be refused for want of room.
+// post sends a body. The server may refuse it for lack of room.
 func (f *flooded) post(path, body string) {
 	f.t.Helper()
 	code, answer := do(f.t, http.MethodPost, "http://"+f.addr("http")+path, body)
@@ -214,7 +213,7 @@ func (f *flooded) limit(i int) *stintv1.Limit {
 	return &stintv1.Limit{Name: fmt.Sprint("native-", i), Algorithm: "sliding_window_log", Limit: f.units, WindowUs: (9600 * time.Hour).Microseconds()}
 }
 
-// passed fails the test for an error other than that there is no room.
+// passed fails the test for any error except a lack of room.
 func (f *flooded) passed(err error) {
 	f.t.Helper()
 	if err != nil && status.Code(err) != codes.ResourceExhausted && status.Code(err) != codes.Unavailable {
@@ -295,8 +294,8 @@ func (f *flooded) byRESP() {
 	}
 }
 
-// days is how long an override counts: half of them as long as the limit of the
-// file, which they must not share a state with.
+// days returns the window of an override. Every second one equals the window of the
+// limit in the file, with which an override must not share a state.
 func days(i int) int {
 	if i%2 == 0 {
 		return 365

@@ -16,16 +16,15 @@ domain: shop
 descriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 5}}]
 `
 
-// testerTime bounds what schemathesis spends on one document.
+// testerTime bounds the time of schemathesis for one document.
 const testerTime = 15 * time.Second
 
-// TestAPIsAnswerAsTheirDocumentsSay has schemathesis make up requests from the
-// OpenAPI documents, valid and invalid ones, and chains of them along the links of
-// the documents. No answer is 5xx, has a status that its document lacks, or breaks
-// its schema.
+// TestAPIsMatchTheirDocuments has schemathesis generate valid and invalid requests
+// from the OpenAPI documents, and chains of requests along their links. No answer may
+// be 5xx, have an undocumented status, or violate its schema.
 //
-// The seed is in the output of a failure, and with -v: STINT_TEST_SEED repeats it.
-func TestAPIsAnswerAsTheirDocumentsSay(t *testing.T) {
+// A failure prints the seed, and so does -v; STINT_TEST_SEED repeats a run.
+func TestAPIsMatchTheirDocuments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
@@ -50,7 +49,7 @@ func TestAPIsAnswerAsTheirDocumentsSay(t *testing.T) {
 				"--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance",
 				"--max-time", strconv.Itoa(int(testerTime.Seconds())), "--seed", seed, "--continue-on-failure",
 				"--suppress-health-check", "all", "--warnings", "off", "--no-color")
-			cmd.Dir = t.TempDir() // it keeps files of its own in its working folder
+			cmd.Dir = t.TempDir() // schemathesis writes files to its working folder
 			cmd.Env = append(os.Environ(), "PYTHONPATH="+folder, "PYTHONDONTWRITEBYTECODE=1", "HOME="+cmd.Dir)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("seed %s: %v\n%s", seed, err, out)

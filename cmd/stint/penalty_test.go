@@ -20,7 +20,8 @@ const punishing = `rules:
     penalty: {after: 3, window: 10m, cool_down: 1h, max: 1h, ban_after: 1, ban: 20h, forget: 2h}
 `
 
-// Two servers share a store: what one punishes, the other denies; both forgive.
+// Two servers share a store: a penalty by one is enforced by the other, and ends on
+// both.
 func TestPenaltiesAreSharedShownAndReversible(t *testing.T) {
 	redis := redistest.Server(t)
 	args := []string{"--store", "redis://" + redis.Addr(), "--store-deadline", "5s", "--store-slow", "0"}
@@ -41,7 +42,7 @@ func TestPenaltiesAreSharedShownAndReversible(t *testing.T) {
 		}
 		return d["retry_after_ms"].(float64)
 	}
-	for range 100 { // a second allows one, and three denials begin the cool-down
+	for range 100 { // one request a second is allowed, and three denials begin the cool-down
 		if retry(a) > 3_500_000 {
 			break
 		}
@@ -68,8 +69,8 @@ func TestPenaltiesAreSharedShownAndReversible(t *testing.T) {
 	}
 }
 
-// The gateway ends the connection of a client that never backs off.
-func TestTheGatewayEndsConnectionsAsTold(t *testing.T) {
+// The gateway closes the connection of a client that never backs off.
+func TestTheGatewayClosesConnectionsAfterTheSetDenials(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
 	rules := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), oneAMinute)

@@ -38,13 +38,13 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// result is how a command ended.
+// result is the exit status and the output of a command.
 type result struct {
 	status      int
 	out, errors string
 }
 
-// command runs one to its end.
+// command runs a command to its end.
 func command(t *testing.T, env []string, args ...string) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -69,7 +69,7 @@ func cleanEnvironment() (env []string) {
 	return append(env, "STATE_DIRECTORY="+filepath.Join(filepath.Dir(binary), "state"))
 }
 
-// process is a running server whose log is read line by line.
+// process is a running server and the lines of its log.
 type process struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -81,8 +81,8 @@ type process struct {
 	done  bool
 }
 
-// startServer starts the server on free ports and waits until it is ready. Flags
-// that are given again win.
+// startServer starts the server on free ports and waits until it is ready. The given
+// flags override its own.
 func startServer(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
 	p := startProcess(t, env, append([]string{"serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...)...)
@@ -133,13 +133,13 @@ func (p *process) read(pipe io.Reader) {
 	p.more.Broadcast()
 }
 
-// wait returns the first log line that holds text.
+// wait waits for a log line that contains text, and returns the first.
 func (p *process) wait(text string) string {
 	p.t.Helper()
 	return p.waitNth(text, 1)
 }
 
-// waitNth returns the nth log line that holds text.
+// waitNth waits for the nth log line that contains text, and returns it.
 func (p *process) waitNth(text string, n int) string {
 	p.t.Helper()
 	late := false
@@ -168,14 +168,14 @@ func (p *process) waitNth(text string, n int) string {
 	}
 }
 
-// logged is the log until now.
+// logged returns the log so far.
 func (p *process) logged() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.lines...)
 }
 
-// addr is where the listener of that name listens.
+// addr returns the address of the listener with that name.
 func (p *process) addr(name string) string {
 	p.t.Helper()
 	_, addr, _ := strings.Cut(p.wait("listening name="+name+" addr="), "addr=")
@@ -201,8 +201,8 @@ func (p *process) exit() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// writeFile replaces a file in one step, as editors do: who follows it must
-// not meet it half written.
+// writeFile replaces a file in one step, as editors do, so that a server that watches
+// the file never reads a part of it.
 func writeFile(t *testing.T, path, text string) string {
 	t.Helper()
 	next := path + ".next"

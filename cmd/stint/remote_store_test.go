@@ -29,7 +29,7 @@ func TestServersShareALimitInAStintServer(t *testing.T) {
 	}
 }
 
-func TestKilledStintServerIsAnsweredForAndComesBack(t *testing.T) {
+func TestRulesDecideWhileTheStintServerIsDown(t *testing.T) {
 	counting := startServer(t, nil)
 	addr := counting.addr("grpc")
 	p := startShared(t, "stint://"+addr)
@@ -53,7 +53,7 @@ func TestKilledStintServerIsAnsweredForAndComesBack(t *testing.T) {
 	p.awaitMetric("stint_store_up 1\n")
 }
 
-func TestStintServerAsksItsFrontsForItsToken(t *testing.T) {
+func TestStintServerRequiresItsTokenOfNodes(t *testing.T) {
 	folder := t.TempDir()
 	right := writeFile(t, filepath.Join(folder, "right"), "s3cret+/token\n")
 	wrong := writeFile(t, filepath.Join(folder, "wrong"), "another")
@@ -99,9 +99,9 @@ func TestWrongSettingsOfAStintServer(t *testing.T) {
 	}
 }
 
-// A Stint server does not count the nodes that ask it, so a node that is not told
-// their number warns.
-func TestNodeOfAStintServerAsksForTheNumberOfNodes(t *testing.T) {
+// A Stint server as the store does not count its nodes, so a node without --nodes
+// logs a warning.
+func TestNodeOfAStintServerWarnsWithoutNodes(t *testing.T) {
 	counting := startServer(t, nil)
 	for _, c := range []struct {
 		args  []string
@@ -109,7 +109,7 @@ func TestNodeOfAStintServerAsksForTheNumberOfNodes(t *testing.T) {
 	}{{nil, true}, {[]string{"--nodes", "1"}, false}, {[]string{"--nodes", "3"}, false}} {
 		p := startShared(t, "stint://"+counting.addr("grpc"), c.args...)
 		if warned := strings.Contains(strings.Join(p.logged(), "\n"), "give --nodes"); warned != c.warns {
-			t.Errorf("%v: that it warns is %v:\n%s", c.args, warned, strings.Join(p.logged(), "\n"))
+			t.Errorf("%v: warned is %v:\n%s", c.args, warned, strings.Join(p.logged(), "\n"))
 		}
 	}
 	if text := strings.Join(counting.logged(), "\n"); strings.Contains(text, "give --nodes") {

@@ -12,7 +12,7 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// replayLimits are one of each kind, of numbers that deny.
+// replayLimits has a limit of each algorithm, with numbers that deny some traffic.
 var replayLimits = []string{
 	`{"algorithm":"token_bucket","capacity":4,"refill_rate":"1.67"}`,
 	`{"algorithm":"gcra","limit":10,"window":"3s","burst":3}`,
@@ -23,7 +23,7 @@ var replayLimits = []string{
 	`{"algorithm":"quota","limit":9,"period":"10s","anchor":"2026-01-31T00:00:00Z"}`,
 }
 
-// traffic is events of a few keys, in no good order, that also give back.
+// traffic returns events of a few keys, out of order and with refunds.
 func traffic(seed uint64, n int) string {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var b strings.Builder
@@ -43,7 +43,7 @@ func traffic(seed uint64, n int) string {
 	return b.String()
 }
 
-// replayed returns the decisions and the summary of a replay.
+// replayed runs a replay and returns its decisions and its summary.
 func replayed(t *testing.T, stdin string, args ...string) (decisions, summary string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "decisions")

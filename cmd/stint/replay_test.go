@@ -16,7 +16,7 @@ import (
 
 const sampleLog = "internal/replay/testdata/sample_access.log"
 
-// runIn runs the program in this process.
+// runIn runs a command within this process.
 func runIn(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -119,8 +119,8 @@ var (
 	fileBlock    = regexp.MustCompile("(?s)`([a-z.]+)`:\n\n```(?:yaml|json)\n(.*?)```")
 )
 
-// Every command of the document is run, in a folder with its files, and
-// prints what the document says.
+// Every command in the document prints what the document shows, in a folder with the
+// files of the document.
 func TestReplayDocumentHolds(t *testing.T) {
 	text, err := os.ReadFile("../../docs/replay.md")
 	if err != nil {
@@ -152,7 +152,7 @@ func TestReplayDocumentHolds(t *testing.T) {
 	}
 }
 
-// shell runs a line with the program under test in its path.
+// shell runs a shell command with the program under test in PATH.
 func shell(t *testing.T, folder, line string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "sh", "-c", line)

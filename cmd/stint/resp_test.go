@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestServeSpeaksTheRedisProtocol asks the program itself, with a password,
-// and ends it while a connection is open.
+// TestServeSpeaksTheRedisProtocol queries the program with a password, and ends it
+// while a connection is open.
 func TestServeSpeaksTheRedisProtocol(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("s3cret\n"), 0o600); err != nil {

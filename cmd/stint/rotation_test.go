@@ -11,7 +11,7 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// rewrite puts another content in place of a file in one step.
+// rewrite replaces the content of a file in one step.
 func rewrite(t *testing.T, path, content string) {
 	t.Helper()
 	writeFile(t, path+".next", content)
@@ -20,9 +20,9 @@ func rewrite(t *testing.T, path, content string) {
 	}
 }
 
-// TestPasswordsOfRedisAreRotatedWhileServing: that of the store and that of the
-// rules, which are on one server here. The server's connections are cut, so that
-// it must show the new password.
+// TestPasswordsOfRedisAreRotatedWhileServing rotates the password of the store and
+// that of the rules, which use one Redis here. It cuts the server's connections, so
+// that the server must log in with the new password.
 func TestPasswordsOfRedisAreRotatedWhileServing(t *testing.T) {
 	redis := redistest.Server(t)
 	folder := t.TempDir()
@@ -68,7 +68,7 @@ func TestPasswordsOfRedisAreRotatedWhileServing(t *testing.T) {
 		})
 	}
 
-	rewrite(t, store, "\n") // and the connections go on
+	rewrite(t, store, "\n") // the connections stay open
 	await(t, "the mistake is logged", func() (bool, string) {
 		log := strings.Join(p.logged(), "\n")
 		return strings.Contains(log, "secret file rejected") && strings.Contains(log, store), log
@@ -82,8 +82,8 @@ func TestPasswordsOfRedisAreRotatedWhileServing(t *testing.T) {
 	}
 }
 
-// TestTokensOfAStintAreRotatedWhileServing: one server counts in another, first
-// with one token, then with the next.
+// TestTokensOfAStintAreRotatedWhileServing rotates the token with which one server
+// counts in another.
 func TestTokensOfAStintAreRotatedWhileServing(t *testing.T) {
 	folder := t.TempDir()
 	theirs, ours := filepath.Join(folder, "theirs"), filepath.Join(folder, "ours")

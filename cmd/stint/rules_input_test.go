@@ -16,7 +16,7 @@ func (a *administered) piped(text string, args ...string) result {
 	var out, errs bytes.Buffer
 	c := exec.Command(binary, args...)
 	c.Env, c.Stdin, c.Stdout, c.Stderr = append(cleanEnvironment(), a.env...), strings.NewReader(text), &out, &errs
-	_ = c.Run() // the status tells
+	_ = c.Run() // the exit status reports the error
 	return result{c.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
@@ -57,8 +57,8 @@ func TestAFolderWithoutRulesIsNotApplied(t *testing.T) {
 	}
 }
 
-// A server may know mistakes that this program does not.
-func TestWhatAServerFindsIsPlacedInTheFiles(t *testing.T) {
+// A newer server may find mistakes that this program does not know.
+func TestMistakesFoundByAServerNameTheLocalFiles(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			w.Header().Set("ETag", `"a"`)

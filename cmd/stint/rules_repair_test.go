@@ -8,8 +8,8 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// TestForgedNumbersAreRepaired is what an operator meets: a change is refused with
-// the command to run, the command asks, and the servers follow.
+// TestForgedNumbersAreRepaired follows the steps of an operator: a change is refused
+// with the command to run, the command asks for confirmation, and the servers follow.
 func TestForgedNumbersAreRepaired(t *testing.T) {
 	redis := redistest.Server(t)
 	url := "redis://" + redis.Addr()

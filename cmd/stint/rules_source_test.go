@@ -19,7 +19,8 @@ func TestRulesArePublishedInPostgreSQLBeforeAServerRuns(t *testing.T) {
 	publishedWithoutServer(t, server.URL(), "password-file", writeFile(t, filepath.Join(t.TempDir(), "password"), pgtest.Password))
 }
 
-// publishedWithoutServer works on a source, then starts a server on it.
+// publishedWithoutServer changes the rules in a source without a server, and then
+// starts a server with that source.
 func publishedWithoutServer(t *testing.T, source string, password ...string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -45,7 +46,7 @@ func publishedWithoutServer(t *testing.T, source string, password ...string) {
 		t.Errorf("%s%s", got.out, got.errors)
 	}
 	p.wait("version=3")
-	for range 100 { // nodes announce themselves a moment after they serve
+	for range 100 { // nodes announce themselves shortly after they are ready
 		if got := command(t, nil, append([]string{"nodes"}, at...)...); strings.Contains(got.out, "  3        ") {
 			return
 		}
@@ -53,9 +54,9 @@ func publishedWithoutServer(t *testing.T, source string, password ...string) {
 	t.Error("the node is not listed")
 }
 
-// A source that was emptied, or is gone, is told apart from one that never had
-// a version.
-func TestASourceThatLostItsVersionsIsTold(t *testing.T) {
+// The commands distinguish a source that was emptied, or that does not answer, from a
+// source that never had a version.
+func TestASourceThatLostItsVersionsIsReported(t *testing.T) {
 	redis := redistest.Server(t)
 	a := administer(t, "--rules", "redis://"+redis.Addr())
 	a.run(exitDone, []string{"0*", "nothing was published"}, "rules", "history")
@@ -74,8 +75,8 @@ func TestASourceThatLostItsVersionsIsTold(t *testing.T) {
 	}
 }
 
-// What is damaged is not taken for what is not there.
-func TestADamagedVersionIsTold(t *testing.T) {
+// A damaged version is not treated as a missing one.
+func TestADamagedVersionIsReported(t *testing.T) {
 	redis := redistest.Server(t)
 	source := "redis://" + redis.Addr()
 	a := administer(t, "--rules", source)

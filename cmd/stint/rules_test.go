@@ -40,7 +40,7 @@ rules:
 	}
 }
 
-func TestKeysAreCutBetweenLetters(t *testing.T) {
+func TestKeysAreShortenedBetweenLetters(t *testing.T) {
 	for key, want := range map[string]string{"": "", "é": "…", "日本語キー": "日…", "sk_prod_vip_001": "sk_pr…", "sk[1]sk[1]": "sk[…", "sk_*": "sk_*", "10.0.0.0/8": "10.0.0.0/8", "::1": "::1"} {
 		if got := masked(key); got != want {
 			t.Errorf("%q is shown as %q, want %q", key, got, want)
@@ -79,7 +79,7 @@ func TestValidateOfAMissingFileIsAMistake(t *testing.T) {
 	}
 }
 
-func TestRulesWithoutAWordIsWrongUsage(t *testing.T) {
+func TestRulesWithoutACommandIsWrongUsage(t *testing.T) {
 	for _, args := range [][]string{{"rules"}, {"rules", "validate"}, {"rules", "valdate"}} {
 		if got := command(t, nil, args...); got.status != exitUsage || got.errors == "" {
 			t.Errorf("%v: status %d, %q", args, got.status, got.errors)

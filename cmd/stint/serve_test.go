@@ -28,7 +28,7 @@ func TestListenersSayWhereTheyAreAndThenReady(t *testing.T) {
 		t.Errorf("the last line is %q", last)
 	}
 	if strings.Contains(strings.Join(p.lines, "\n"), "name=gateway") {
-		t.Error("the gateway listens although nobody asked for it")
+		t.Error("the gateway listens by default")
 	}
 }
 
@@ -86,7 +86,7 @@ func TestInterruptExitsWithDone(t *testing.T) {
 	}
 }
 
-func TestSignalsCountWhileTheStoreIsOpened(t *testing.T) {
+func TestSignalsTakeEffectWhileTheStoreIsOpened(t *testing.T) {
 	p := startProcess(t, nil, "serve", "--store", "redis-cluster://127.0.0.1:1", "--http", "127.0.0.1:0", "--grpc", "off", "--admin", "off")
 	p.wait("counting in a shared store")
 	p.signal(syscall.SIGHUP)
@@ -367,7 +367,7 @@ func (w wire) readAll() string {
 	return string(got)
 }
 
-func TestSharesAreRead(t *testing.T) {
+func TestSharesAreParsed(t *testing.T) {
 	for text, want := range map[string]float64{"5%": 0.05, "0.05": 0.05, "100%": 1, "off": 0, "0.5 %": 0.005} {
 		if got, err := parseShare("f", text); err != nil || got != want {
 			t.Errorf("%q: %v, %v", text, got, err)

@@ -49,7 +49,7 @@ func TestEmptySettingsFileSetsNothing(t *testing.T) {
 	}
 }
 
-func TestWrongSettingsAreNamedWithTheirPlace(t *testing.T) {
+func TestWrongSettingsAreReportedWithTheirPosition(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"unknown key":        {"http: off\nmaxkeys: 5\n", "stint.yaml:2:1: \"maxkeys\" is not a known setting (did you mean max-keys?)"},
 		"far key":            {"colour: red\n", "stint.yaml:1:1: \"colour\" is not a known setting (settings have the names of flags"},

@@ -29,7 +29,7 @@ func startShared(t *testing.T, store string, args ...string) *process {
 	return startServer(t, []string{"STINT_STORE=" + store}, append([]string{"--rules", rules}, args...)...)
 }
 
-// check asks for one decision by a rule of failureRules.
+// check has one of the failureRules decide a request.
 func check(t *testing.T, p *process, path, key string) (status int, answer string) {
 	t.Helper()
 	return do(t, http.MethodPost, "http://"+p.addr("http")+"/v1/check", fmt.Sprintf(`{"attributes":{"api_key":%q,"path":%q}}`, key, path))
@@ -38,7 +38,7 @@ func check(t *testing.T, p *process, path, key string) (status int, answer strin
 func isDegraded(answer string) bool { return strings.Contains(answer, `"degraded":true`) }
 func isAllowed(answer string) bool  { return strings.HasPrefix(answer, `{"allowed":true`) }
 
-// await asks again and again until the answer is as wanted.
+// await polls until a condition holds.
 func await(t *testing.T, what string, ask func() (as bool, answer string)) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -67,9 +67,9 @@ func (p *process) awaitMetric(line string) {
 	})
 }
 
-// inTime runs a case under another key each time until none of its checks was
-// late: a check has 50 ms, which a busy host may take from it. The case returns
-// what is wrong, and whether a check was degraded.
+// inTime repeats a case, each time with a new key, until no check of it was
+// degraded: a check has a deadline of 50 ms, which a busy host may exceed. The case
+// returns what is wrong, and whether a check was degraded.
 func inTime(t *testing.T, run func(key string) (wrong string, degraded bool)) {
 	t.Helper()
 	const attempts = 5
@@ -130,7 +130,7 @@ func TestPrefixesCountApart(t *testing.T) {
 	})
 }
 
-func TestKilledStoreIsAnsweredForAndComesBack(t *testing.T) {
+func TestRulesDecideWhileTheStoreIsDown(t *testing.T) {
 	redis := redistest.Server(t)
 	p := startShared(t, "redis://"+redis.Addr())
 	p.awaitMetric("stint_store_up 1\n")
@@ -160,7 +160,7 @@ func TestKilledStoreIsAnsweredForAndComesBack(t *testing.T) {
 	await(t, "the store is back", func() (bool, string) { _, a := check(t, p, "/open", "back"); return !isDegraded(a), a })
 	t.Logf("counted again %v after the restart", time.Since(killed).Round(time.Millisecond))
 	if _, answer := check(t, p, "/local", "k"); !isAllowed(answer) {
-		t.Errorf("what was counted locally still counts: %s", answer)
+		t.Errorf("local counts still apply: %s", answer)
 	}
 	p.awaitMetric("stint_store_up 1\n")
 	opened := 0
@@ -174,7 +174,7 @@ func TestKilledStoreIsAnsweredForAndComesBack(t *testing.T) {
 	}
 }
 
-func TestNodesPartTheLocalLimit(t *testing.T) {
+func TestNodesDivideTheLocalLimit(t *testing.T) {
 	redis := redistest.Server(t)
 	store := "redis://" + redis.Addr()
 	servers := []*process{startShared(t, store), startShared(t, store), startShared(t, store, "--nodes", "1")}
@@ -182,7 +182,7 @@ func TestNodesPartTheLocalLimit(t *testing.T) {
 		s.awaitMetric("stint_store_nodes 3\n")
 	}
 	redis.Kill()
-	for i, want := range []int{1, 1, 3} { // of 3
+	for i, want := range []int{1, 1, 3} { // of a limit of 3
 		admitted := 0
 		for range 5 {
 			if _, answer := check(t, servers[i], "/local", "k"); isAllowed(answer) {
@@ -195,7 +195,7 @@ func TestNodesPartTheLocalLimit(t *testing.T) {
 	}
 }
 
-func TestChargeThatNoReplicaHasIsTheRules(t *testing.T) {
+func TestRulesDecideAChargeThatNoReplicaHas(t *testing.T) {
 	redis := redistest.Server(t)
 	rules := writeFile(t, filepath.Join(t.TempDir(), "rules.yaml"), `rules:
   - {id: sure, match: {path: /sure}, by: [api_key], limit: 3, window: 3600, replicas: 1, on_store_failure: closed}
@@ -213,7 +213,7 @@ func TestChargeThatNoReplicaHasIsTheRules(t *testing.T) {
 		t.Errorf("without replicas: %d %s", status, answer)
 	}
 	await(t, "the kind of error", func() (bool, string) {
-		check(t, p, "/open", "k") // the first may have taken longer than its deadline
+		check(t, p, "/open", "k") // the first check may have missed its deadline
 		text := p.metrics()
 		return strings.Contains(text, `stint_store_errors_total{kind="replicas"} `), text
 	})
@@ -233,7 +233,7 @@ func TestServesBeforeTheStoreIsThere(t *testing.T) {
 	await(t, "the store is there", func() (bool, string) { _, a := check(t, p, "/open", "k"); return !isDegraded(a), a })
 }
 
-func TestStartSaysWhatIsWrongWithItsStore(t *testing.T) {
+func TestStartLogsWhyTheStoreIsNotReady(t *testing.T) {
 	redis := redistest.Server(t, "--requirepass", "right")
 	gone := redistest.Server(t)
 	gone.Kill()

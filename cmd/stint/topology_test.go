@@ -10,7 +10,7 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// wantOneLimit checks that two servers on the store admit a limit of 3 once.
+// wantOneLimit checks that two servers on the store together admit a limit of 3.
 func wantOneLimit(t *testing.T, store string) {
 	t.Helper()
 	servers := []*process{startShared(t, store), startShared(t, store)}
@@ -26,8 +26,8 @@ func wantOneLimit(t *testing.T, store string) {
 	})
 }
 
-// wantReplay checks that a replay on the store decides as in memory, and
-// leaves nothing on its servers.
+// wantReplay checks that a replay decides on the store as in memory, and leaves no
+// keys on its servers.
 func wantReplay(t *testing.T, store string, servers []*redistest.Process) {
 	t.Helper()
 	events := traffic(3, 300)
@@ -74,8 +74,8 @@ func TestSentinelsNameTheStore(t *testing.T) {
 
 var aclLine = regexp.MustCompile(`(?m)^ACL SETUSER stint .*$`)
 
-// The user that the document makes may do all that a server does.
-func TestDocumentedUserIsAllowedEnough(t *testing.T) {
+// The documented user of Redis has every right that a server needs.
+func TestDocumentedUserHasTheNeededRights(t *testing.T) {
 	text, err := os.ReadFile("../../docs/redis.md")
 	if err != nil {
 		t.Fatal(err)
