@@ -18,8 +18,8 @@ func TestAdminCommandsDistinguishFailureFromWrongUsage(t *testing.T) {
 		want   string
 	}{
 		"nobody there":      {[]string{"rules", "history", "--server", "http://127.0.0.1:1"}, exitFailed, "127.0.0.1:1"},
-		"not a stint":       {[]string{"rules", "history", "--server", other.URL}, exitFailed, "which is not followed"},
-		"something else":    {[]string{"rules", "apply", "--yes", rules, "--server", answering(t, 200, map[string]any{})}, exitFailed, "--server is the address of --admin"},
+		"not a stint":       {[]string{"rules", "history", "--server", other.URL}, exitFailed, "redirects are not followed"},
+		"something else":    {[]string{"rules", "apply", "--yes", rules, "--server", answering(t, 200, map[string]any{})}, exitFailed, "give --server the address of --admin"},
 		"no URL":            {[]string{"nodes", "--server", "localhost"}, exitUsage, "server: "},
 		"a store":           {[]string{"nodes", "--server", "redis://u:hunter2@h"}, exitUsage, "--source"},
 		"a query in it":     {[]string{"nodes", "--server", "http://h?dry_run=true"}, exitUsage, "has a query"},
