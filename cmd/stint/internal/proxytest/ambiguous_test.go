@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestSpellingsDoNotEscapeProxies uses up the limit of a key, and then spells
-// the key and the path in the ways in which servers may read them.
+// TestSpellingsDoNotEscapeProxies exhausts the limit of a key, and then repeats the
+// request with every spelling of the key and the path that servers may accept.
 func TestSpellingsDoNotEscapeProxies(t *testing.T) {
 	for i := range proxies {
 		p := &proxies[i]
@@ -20,11 +20,11 @@ func TestSpellingsDoNotEscapeProxies(t *testing.T) {
 			c := s.client(t)
 			for range 2 {
 				got := c.get("/key", "Authorization", "Bearer used")
-				got.heard(t)
+				got.received(t)
 			}
 			for _, path := range []string{"/key;a=1", "/;x/key", "/x/..;/key", "/x%2F..%2Fkey", "/%2Fkey", "/%6bey%2F", "/key%3Ba", "/..;/key/..;/../key"} {
 				if p.name == "traefik" && path == "/..;/key/..;/../key" {
-					continue // it passes "/..;/key/key" on, and asks about that
+					continue // it forwards "/..;/key/key", and queries that path
 				}
 				_, _, answer := c.raw(fmt.Sprintf("GET %s HTTP/1.1\r\nHost: app.example\r\nConnection: close\r\nAuthorization: Bearer used\r\n\r\n", path))
 				body, _ := io.ReadAll(answer.Body)
@@ -49,7 +49,7 @@ func TestSpellingsDoNotEscapeProxies(t *testing.T) {
 			}
 			for range 2 {
 				got := c.get("/key", "X-API-Key", "worn")
-				got.heard(t)
+				got.received(t)
 			}
 			for name, lines := range map[string]string{
 				"a decoy before":     "X-API-Key: decoy\r\nX-API-Key: worn\r\n",

@@ -16,16 +16,17 @@ import (
 	"testing"
 )
 
-// application is what stands behind a proxy. It tells what reached it.
+// application is the server behind a proxy. It answers with the request that it
+// received.
 type application struct {
 	*httptest.Server
 
 	reached atomic.Int64  // requests
-	next    chan struct{} // the client has an event
+	next    chan struct{} // a receive: the client has an event
 }
 
-// heard is what the application tells of a request.
-type heard struct {
+// received describes a request that the application received.
+type received struct {
 	Method, URI, Host, Sum string
 	Length                 int64
 	Header                 http.Header
@@ -54,12 +55,12 @@ func (a *application) answer(w http.ResponseWriter, r *http.Request) {
 	sum := sha256.New()
 	n, _ := io.Copy(sum, r.Body)
 	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(heard{r.Method, r.RequestURI, r.Host, hex.EncodeToString(sum.Sum(nil)), n, r.Header}); err != nil {
+	if err := json.NewEncoder(w).Encode(received{r.Method, r.RequestURI, r.Host, hex.EncodeToString(sum.Sum(nil)), n, r.Header}); err != nil {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// events sends three, each once the client has the one before.
+// events sends three events, each after the client has received the last one.
 func (a *application) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for i := range 3 {
@@ -74,7 +75,7 @@ func (a *application) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// echo switches protocols and sends back what comes.
+// echo switches protocols and echoes the bytes that arrive.
 func echo(w http.ResponseWriter, key string) {
 	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) // RFC 6455, section 4.2.2
 	accept := base64.StdEncoding.EncodeToString(sum[:])

@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// client asks a proxy from an address of its own.
+// client sends requests to a proxy from an address of its own.
 type client struct {
 	t     *testing.T
 	proxy string
 	http  *http.Client
-	quiet bool // the proxy tells the application what it cannot tell the client
+	quiet bool // the proxy adds limit fields to the request instead of the response
 }
 
-// newClient makes one whose address is the n-th of loopback that no other
-// client and no proxy has.
+// newClient returns a client with the n-th loopback address for clients, which no
+// other client or proxy uses.
 func newClient(t *testing.T, proxy string, n int) *client {
 	t.Helper()
 	from := &net.TCPAddr{IP: net.IPv4(127, 0, 1+byte(n>>8), byte(n))}
@@ -35,7 +35,7 @@ func newClient(t *testing.T, proxy string, n int) *client {
 	return &client{t: t, proxy: proxy, http: &http.Client{Transport: transport, Timeout: 20 * time.Second}}
 }
 
-// reply is what the client got.
+// reply is the response that the client received.
 type reply struct {
 	proto  string
 	status int
@@ -43,7 +43,7 @@ type reply struct {
 	body   string
 }
 
-// get asks for a path, with headers as name and value in turn.
+// get requests a path. header has names and values in turn.
 func (c *client) get(path string, header ...string) reply {
 	c.t.Helper()
 	return c.do(http.MethodGet, path, nil, header...)
@@ -72,15 +72,15 @@ func (c *client) do(method, path string, body io.Reader, header ...string) reply
 	}
 	got := reply{answer.Proto, answer.StatusCode, answer.Header, string(text)}
 	if c.quiet {
-		got.tellWhatTheApplicationHeard()
+		got.addReceivedLimits()
 	}
 	return got
 }
 
-// tellWhatTheApplicationHeard adds the fields about limits that reached the
-// application, when the request did.
-func (r *reply) tellWhatTheApplicationHeard() {
-	var h heard
+// addReceivedLimits adds the limit fields that the application received, if the
+// request reached it.
+func (r *reply) addReceivedLimits() {
+	var h received
 	if json.Unmarshal([]byte(r.body), &h) != nil {
 		return
 	}
@@ -91,8 +91,8 @@ func (r *reply) tellWhatTheApplicationHeard() {
 	}
 }
 
-// heard is what the application told, when the request reached it.
-func (r *reply) heard(t *testing.T) (h heard) {
+// received returns the request as the application received it.
+func (r *reply) received(t *testing.T) (h received) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(r.body), &h); err != nil || r.status != http.StatusOK || h.Method == "" {
 		t.Fatalf("not of the application: %v, %s", err, r)

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// soon is how long a request may take while Stint does not answer: the time
-// that the files of deploy/ give it, and room for a busy machine.
+// soon bounds a request while Stint does not answer: the timeout in the files of
+// deploy/, and a reserve for a busy machine.
 const soon = 10 * time.Second
 
 func TestLimiterIsDown(t *testing.T) {
-	t.Parallel() // most of it is waiting
+	t.Parallel() // the test mostly waits
 	if testing.Short() {
 		t.Skip("waits for time-outs")
 	}
@@ -47,7 +47,7 @@ func TestLimiterIsDown(t *testing.T) {
 	}
 }
 
-// wantUndecided asks while Stint does not answer.
+// wantUndecided sends a request while Stint does not answer.
 func (c *client) wantUndecided(s *site, open bool) {
 	c.t.Helper()
 	for range 3 {
@@ -61,13 +61,13 @@ func (c *client) wantUndecided(s *site, open bool) {
 		}
 		c.t.Logf("status %d after %v", got.status, time.Since(began))
 		if got.header.Get("X-RateLimit-Limit") != "" {
-			c.t.Errorf("it tells a limit that nobody knows: %s", &got)
+			c.t.Errorf("the response has a limit without a decision: %s", &got)
 		}
 	}
 }
 
-// awaitCounted asks until requests are counted, as they are from the start, or
-// soon after Stint has come back.
+// awaitCounted sends requests until they are counted: at once after a start, or soon
+// after Stint is back.
 func (c *client) awaitCounted() {
 	c.t.Helper()
 	end := time.Now().Add(patience)
@@ -83,8 +83,8 @@ func (c *client) awaitCounted() {
 	}
 }
 
-// TestStoreIsDown has Stint decide without its store: that is a decision, which
-// no proxy takes for a failure.
+// TestStoreIsDown has Stint decide without its store. No proxy may treat that
+// decision as a failure.
 func TestStoreIsDown(t *testing.T) {
 	t.Parallel()
 	for i := range proxies {
@@ -100,7 +100,7 @@ func TestStoreIsDown(t *testing.T) {
 				t.Errorf("got %s", &got)
 			}
 			open := c.get("/open")
-			open.heard(t)
+			open.received(t)
 			for _, got := range []reply{got, open} {
 				wantHeader(t, &got, "X-RateLimit-Policy", "degraded")
 				wantHeader(t, &got, "X-RateLimit-Remaining", "-1")

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// envoyDomain is what deploy/envoy/ratelimit.yaml has in its comment, with small
-// numbers, and a descriptor for each route of testdata/envoy-ratelimit.yaml.
+// envoyDomain is the configuration in the comment of deploy/envoy/ratelimit.yaml, with
+// small numbers and a descriptor for each route of testdata/envoy-ratelimit.yaml.
 const envoyDomain = `
 domain: shop
 descriptors:
@@ -30,7 +30,7 @@ descriptors:
   - {key: kind, value: narrow, descriptors: [{key: remote_address, rate_limit: {unit: hour, requests_per_unit: 1}}]}
 `
 
-// newRateLimitSite is an Envoy whose rate limit filter asks Stint.
+// newRateLimitSite starts an Envoy whose rate limit filter queries Stint.
 func newRateLimitSite(t *testing.T, file string, how mode, replace []string, more ...string) *site {
 	t.Helper()
 	p := &proxy{
@@ -58,10 +58,10 @@ const (
 	featuresFile  = "../cmd/stint/internal/proxytest/testdata/envoy-ratelimit.yaml"
 )
 
-// compat is the ways of counting; both hold for what one limit decides.
+// compat has the flags of both ways of counting, which decide one limit alike.
 var compat = map[string][]string{"as Stint counts": nil, "as Envoy's service counts": {"--envoy-compat"}}
 
-// statuses asks n times and returns the statuses in one text.
+// statuses sends n requests and returns their statuses in one text.
 func (c *client) statuses(n int, path string, header ...string) string {
 	c.t.Helper()
 	var all []string
@@ -125,7 +125,7 @@ func TestEnvoyRateLimitFeatures(t *testing.T) {
 			})
 			t.Run("apply_on_stream_done", func(t *testing.T) {
 				c := s.client(t)
-				first := c.get("/after") // looks, and is charged once it has ended
+				first := c.get("/after") // peeks, and is charged after it has ended
 				wantHeader(t, &first, "X-RateLimit-Remaining", "5")
 				c.await("/after", func(got *reply) bool { return got.header.Get("X-RateLimit-Remaining") != "5" })
 			})
@@ -152,7 +152,7 @@ func TestEnvoyRateLimitMetadata(t *testing.T) {
 	}
 }
 
-// await asks until an answer is as wanted.
+// await repeats a request until the reply is as wanted.
 func (c *client) await(path string, wanted func(*reply) bool) {
 	c.t.Helper()
 	for end := time.Now().Add(patience); ; <-time.After(20 * time.Millisecond) {
@@ -166,9 +166,9 @@ func (c *client) await(path string, wanted func(*reply) bool) {
 	}
 }
 
-// TestEnvoyRateLimitWithoutStint kills, freezes and restarts Stint behind Envoy:
-// requests pass or are refused as failure_mode_deny says, and are counted again
-// once Stint is back.
+// TestEnvoyRateLimitWithoutStint kills, freezes and restarts Stint behind Envoy.
+// Meanwhile failure_mode_deny decides whether requests pass; they are counted again
+// when Stint is back.
 func TestEnvoyRateLimitWithoutStint(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -206,8 +206,8 @@ func TestEnvoyRateLimitWithoutStint(t *testing.T) {
 	}
 }
 
-// twoEndpoints has Envoy look at the health of two Stints. The second is at the
-// port SECOND.
+// twoEndpoints makes Envoy check the health of two Stints. The second one is at port
+// SECOND.
 const (
 	oneEndpoint  = "endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: 8081}}}}]}]"
 	twoEndpoints = "endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: 8081}}}}," +
@@ -215,8 +215,8 @@ const (
 	healthChecks = "      health_checks: [{timeout: 1s, interval: 0.1s, no_traffic_interval: 0.1s, unhealthy_threshold: 1, healthy_threshold: 1, grpc_health_check: {service_name: ratelimit}}]\n"
 )
 
-// TestEnvoyWhileOneOfTwoStintsDrains ends one of two Stints as a deployment
-// does: Envoy leaves it before it stops, so that every request is decided.
+// TestEnvoyWhileOneOfTwoStintsDrains ends one of two Stints as a deployment does.
+// Envoy stops using it before it exits, so every request is decided.
 func TestEnvoyWhileOneOfTwoStintsDrains(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -241,15 +241,15 @@ func TestEnvoyWhileOneOfTwoStintsDrains(t *testing.T) {
 			s := start(t, []string{
 				"    - name: stint\n", "    - name: stint\n" + healthChecks,
 				oneEndpoint, strings.ReplaceAll(twoEndpoints, "SECOND", port(secondAddr)),
-				"timeout: 0.5s", "timeout: 5s", // a busy machine is no drained server
+				"timeout: 0.5s", "timeout: 5s", // a busy machine must not count as drained
 			})
 			s.client(t).wantDecidedWhile(func() error { return second.cmd.Process.Signal(syscall.SIGTERM) }, second.exited)
 		})
 	}
 }
 
-// wantDecidedWhile asks from before stop until after a process has stopped, and
-// wants every request decided.
+// wantDecidedWhile sends requests from before the call of stop until after the process
+// has exited, and checks that each was decided.
 func (c *client) wantDecidedWhile(stop func() error, stopped <-chan struct{}) {
 	c.t.Helper()
 	decided := func() bool {
@@ -260,8 +260,8 @@ func (c *client) wantDecidedWhile(stop func() error, stopped <-chan struct{}) {
 	if err := stop(); err != nil {
 		c.t.Fatal(err)
 	}
-	asked, missed := 0, 0
-	for over := false; !over || asked < 100; asked++ {
+	sent, missed := 0, 0
+	for over := false; !over || sent < 100; sent++ {
 		if !decided() {
 			missed++
 		}
@@ -272,6 +272,6 @@ func (c *client) wantDecidedWhile(stop func() error, stopped <-chan struct{}) {
 		}
 	}
 	if missed > 0 {
-		c.t.Errorf("%d of %d requests were not decided", missed, asked)
+		c.t.Errorf("%d of %d requests were not decided", missed, sent)
 	}
 }

@@ -16,8 +16,8 @@ const (
 	someMetadata = `initial_metadata: [{key: authorization, value: "Bearer s3cret"}]`
 )
 
-// TestEnvoySendsTheToken has a Stint that asks for a token, and the files of
-// deploy/envoy as they say that Envoy sends it, and as they stand.
+// TestEnvoySendsTheToken uses a Stint that requires a token, and the files of
+// deploy/envoy both unchanged and changed to send the token as their comments say.
 func TestEnvoySendsTheToken(t *testing.T) {
 	t.Parallel()
 	token := filepath.Join(folder(t), "token")
@@ -40,8 +40,8 @@ func TestEnvoySendsTheToken(t *testing.T) {
 	}
 }
 
-// wantCounted asks once more than the limit has: without the token each check
-// fails, and the files let requests pass then.
+// wantCounted sends one request more than the limit allows. Without the token each
+// check fails, and the files then let requests pass.
 func wantCounted(t *testing.T, s *site, counted bool, limit int) {
 	t.Helper()
 	c := s.client(t)
@@ -51,15 +51,14 @@ func wantCounted(t *testing.T, s *site, counted bool, limit int) {
 		if counted && i == limit {
 			want = http.StatusTooManyRequests
 		}
-		if told := strings.HasPrefix(got.header.Get("X-RateLimit-Limit"), fmt.Sprint(limit)); got.status != want || told != counted {
+		if hasLimit := strings.HasPrefix(got.header.Get("X-RateLimit-Limit"), fmt.Sprint(limit)); got.status != want || hasLimit != counted {
 			t.Errorf("%d: want %d, counted %v; got %s", i, want, counted, &got)
 		}
 	}
 }
 
-// TestNoRequestEscapesEnvoysRateLimit is TestNoRequestEscapesItsLimit for Envoy's
-// rate limit filter: what a client writes into a header that is a descriptor must
-// not make an error of the check.
+// TestNoRequestEscapesEnvoysRateLimit is TestNoRequestEscapesItsLimit for Envoy's rate
+// limit filter: no content of a header that is a descriptor may make the check fail.
 func TestNoRequestEscapesEnvoysRateLimit(t *testing.T) {
 	t.Parallel()
 	s := newRateLimitSite(t, rateLimitFile, patient, nil)

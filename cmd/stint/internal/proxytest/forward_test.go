@@ -46,7 +46,7 @@ func newSiteWith(t *testing.T, p *proxy, how mode, rules string, more ...string)
 	return s
 }
 
-// newSiteAt is one whose Stint, or what stands in its place, listens already.
+// newSiteAt is newSite with a Stint, or its substitute, that already listens.
 func newSiteAt(t *testing.T, p *proxy, how mode, stintAddr string) *site {
 	t.Helper()
 	s := &site{proxy: p, stintAddr: stintAddr, application: newApplication(t)}
@@ -56,7 +56,7 @@ func newSiteAt(t *testing.T, p *proxy, how mode, stintAddr string) *site {
 	return s
 }
 
-// client is one that nobody has counted yet.
+// client returns a client with an address that was not counted yet.
 func (s *site) client(t *testing.T) *client {
 	t.Helper()
 	s.clients++
@@ -70,21 +70,21 @@ func (s *site) client(t *testing.T) *client {
 	return c
 }
 
-// facts hold of every proxy while Stint answers.
+// facts are true of every proxy while Stint answers.
 var facts = []struct {
 	name  string
 	holds func(t *testing.T, s *site)
 }{
-	{"allowed requests tell the limit", allowedTells},
-	{"denied requests tell why and when", deniedTells},
-	{"problem details where asked for", problemDetails},
+	{"allowed requests show the limit", allowedShowsLimit},
+	{"denied requests show why and when", deniedShowsReason},
+	{"problem details on request", problemDetails},
 	{"a list denies with 403", listedIs403},
 	{"rules choose the dialect", dialects},
 	{"answers may be long", longAnswers},
-	{"nothing is told of what is not counted", uncounted},
+	{"uncounted requests show no limit", uncounted},
 	{"a client cannot be another", spoofedAddress},
-	{"a client cannot ask for another request", spoofedRequest},
-	{"keys are told apart", keysApart},
+	{"a client cannot name another request", spoofedRequest},
+	{"keys are distinguished", keysApart},
 	{"paths arrive as they are", paths},
 	{"methods arrive as they are", methods},
 	{"host and headers arrive", hostAndHeaders},
@@ -107,9 +107,9 @@ func TestForwardAuth(t *testing.T) {
 	}
 }
 
-func allowedTells(t *testing.T, s *site) {
+func allowedShowsLimit(t *testing.T, s *site) {
 	got := s.client(t).get("/ip")
-	got.heard(t)
+	got.received(t)
 	wantHeader(t, &got, "X-RateLimit-Limit", "2")
 	wantHeader(t, &got, "X-RateLimit-Remaining", "1")
 	wantHeader(t, &got, "RateLimit-Policy", `"by-ip";q=2;w=3600`)
@@ -131,7 +131,7 @@ func wantHeader(t *testing.T, got *reply, name, want string) {
 	}
 }
 
-// denial is the body of one.
+// denial is the body of a denial.
 type denial struct {
 	Error struct {
 		Code    string
@@ -153,7 +153,7 @@ func wantDenied(t *testing.T, got *reply, status int, code string) (d denial) {
 	return d
 }
 
-func deniedTells(t *testing.T, s *site) {
+func deniedShowsReason(t *testing.T, s *site) {
 	c := s.client(t)
 	c.get("/ip")
 	c.get("/ip")
@@ -212,7 +212,7 @@ func dialects(t *testing.T, s *site) {
 func longAnswers(t *testing.T, s *site) {
 	c := s.client(t)
 	first := c.get("/many")
-	first.heard(t)
+	first.received(t)
 	second := c.get("/many", "Accept", "application/problem+json")
 	if second.status != http.StatusTooManyRequests || second.header.Get("Retry-After") != "3600" {
 		t.Errorf("got %s", &second)
@@ -226,7 +226,7 @@ func longAnswers(t *testing.T, s *site) {
 
 func uncounted(t *testing.T, s *site) {
 	got := s.client(t).get("/uncounted")
-	got.heard(t)
+	got.received(t)
 	for name := range got.header {
 		if strings.HasPrefix(name, "X-Ratelimit") || strings.HasPrefix(name, "Ratelimit") || name == "Retry-After" {
 			t.Errorf("%s in\n%s", name, &got)
@@ -234,7 +234,7 @@ func uncounted(t *testing.T, s *site) {
 	}
 }
 
-// ways in which clients say that they are somebody else.
+// ways in which clients claim to be somebody else.
 var ways = []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "X-Client-IP", "True-Client-IP"}
 
 func spoofedAddress(t *testing.T, s *site) {
@@ -258,8 +258,8 @@ func spoofedAddress(t *testing.T, s *site) {
 	}
 }
 
-// spoofedRequest asks for a counted path as if it were another, and for
-// another as if it were the counted one.
+// spoofedRequest requests a counted path with headers that name another path, and the
+// reverse.
 func spoofedRequest(t *testing.T, s *site) {
 	for _, name := range []string{"X-Original-URI", "X-Forwarded-Uri", "X-Original-Method", "X-Forwarded-Method", "X-Forwarded-Host", "X-Original-URL", "X-Rewrite-URL", "X-HTTP-Method-Override"} {
 		value := "/uncounted"
@@ -268,7 +268,7 @@ func spoofedRequest(t *testing.T, s *site) {
 		}
 		c := s.client(t)
 		first := c.get("/ip", name, value)
-		first.heard(t)
+		first.received(t)
 		wantHeader(t, &first, "X-RateLimit-Remaining", "1")
 		second := c.get("/ip", name, "/ip")
 		wantHeader(t, &second, "X-RateLimit-Remaining", "0")
@@ -285,7 +285,7 @@ func keysApart(t *testing.T, s *site) {
 		client := s.client(t)
 		for range 2 {
 			got := client.get("/key", c.name, c.value)
-			got.heard(t)
+			got.received(t)
 		}
 		if got := s.client(t).get("/key", c.name, c.value); got.status != http.StatusTooManyRequests {
 			t.Errorf("%d: the key is not counted: %s", i, &got)
@@ -302,7 +302,7 @@ func paths(t *testing.T, s *site) {
 	} {
 		c := s.client(t)
 		first := c.do(http.MethodPost, path, nil)
-		first.heard(t)
+		first.received(t)
 		wantHeader(t, &first, "X-RateLimit-Limit", "1")
 		if got := c.do(http.MethodPost, path, nil); got.status != http.StatusTooManyRequests {
 			t.Errorf("%s is not counted: %s", path, &got)
@@ -311,8 +311,8 @@ func paths(t *testing.T, s *site) {
 	c := s.client(t)
 	for _, path := range []string{"/x?a=%20b&c=%2F%3f", "/x%2Fy/%C3%A9", "/x;y=1?z", "/x?"} {
 		got := c.get(path)
-		if uri := got.heard(t).URI; uri != path {
-			t.Errorf("the application heard %s, not %s", uri, path)
+		if uri := got.received(t).URI; uri != path {
+			t.Errorf("the application received %s, not %s", uri, path)
 		}
 	}
 }
@@ -321,14 +321,14 @@ func methods(t *testing.T, s *site) {
 	c := s.client(t)
 	for range 3 {
 		got := c.get("/a%20b/%C3%A9") // its rule counts POST
-		got.heard(t)
+		got.received(t)
 	}
 	for _, method := range []string{"PATCH", "BREW", "HEAD"} {
 		if method == "BREW" && s.proxy.knownMethods {
 			continue
 		}
 		first := c.do(method, "/pot", nil)
-		if !s.proxy.quiet || method != "HEAD" { // the application's answer to HEAD has no body to tell it
+		if !s.proxy.quiet || method != "HEAD" { // the answer to HEAD has no body with the received request
 			wantHeader(t, &first, "X-RateLimit-Limit", "1")
 		}
 		if first.status != http.StatusOK {
@@ -341,7 +341,7 @@ func methods(t *testing.T, s *site) {
 	}
 	for _, method := range []string{"PUT", "DELETE", "OPTIONS"} {
 		got := c.do(method, "/pot", nil)
-		if h := got.heard(t); h.Method != method {
+		if h := got.received(t); h.Method != method {
 			t.Errorf("%s arrived as %s", method, h.Method)
 		}
 	}
@@ -351,7 +351,7 @@ func hostAndHeaders(t *testing.T, s *site) {
 	c := s.client(t)
 	for range 2 {
 		got := c.get("/host", "Host", "other.example")
-		got.heard(t)
+		got.received(t)
 		if got := c.get("/plan", "X-Plan", "free"); got.status != http.StatusOK {
 			t.Errorf("got %s", &got)
 		}
@@ -371,8 +371,8 @@ func hostAndHeaders(t *testing.T, s *site) {
 	}
 }
 
-// hostIsOne has clients name two hosts, or one in odd ways: a rule by host
-// counts the host that the application sees, or the request is refused.
+// hostIsOne has clients name two hosts, or one host in an unusual form. Either a rule
+// by host counts the host that the application sees, or the request is refused.
 func hostIsOne(t *testing.T, s *site) {
 	counted := 0
 	for _, target := range []string{"", "http://shop.example", "http://SHOP.example", "http://other.example", "http://shop.example:80"} {
@@ -387,14 +387,14 @@ func hostIsOne(t *testing.T, s *site) {
 			}
 			got := reply{answer.Proto, answer.StatusCode, answer.Header, string(body)}
 			if s.proxy.quiet {
-				got.tellWhatTheApplicationHeard()
+				got.addReceivedLimits()
 			}
-			heard, _, _ := strings.Cut(strings.ToLower(got.heard(t).Host), ":")
-			told := got.header.Get("X-RateLimit-Limit") == "1"
-			if told != (heard == "shop.example") {
-				t.Errorf("%s with %q: the application heard %s, counted is %v", target, host, heard, told)
+			seen, _, _ := strings.Cut(strings.ToLower(got.received(t).Host), ":")
+			hasLimit := got.header.Get("X-RateLimit-Limit") == "1"
+			if hasLimit != (seen == "shop.example") {
+				t.Errorf("%s with %q: the application received %s, counted is %v", target, host, seen, hasLimit)
 			}
-			if told {
+			if hasLimit {
 				counted++
 			}
 		}
@@ -404,21 +404,21 @@ func hostIsOne(t *testing.T, s *site) {
 	}
 }
 
-// bodies are sent with a length, and in chunks.
+// bodies sends bodies with a length, and in chunks.
 func bodies(t *testing.T, s *site) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 60_000) // just below what nginx takes by default
 	sum := sha256.Sum256(body)
 	c := s.client(t)
 	for name, reader := range map[string]io.Reader{"length": bytes.NewReader(body), "chunks": io.MultiReader(bytes.NewReader(body))} {
 		got := c.do(http.MethodPost, "/uncounted", reader)
-		if h := got.heard(t); h.Length != int64(len(body)) || h.Sum != hex.EncodeToString(sum[:]) {
+		if h := got.received(t); h.Length != int64(len(body)) || h.Sum != hex.EncodeToString(sum[:]) {
 			t.Errorf("%s: %d bytes arrived", name, h.Length)
 		}
 	}
-	if got := c.do(http.MethodPost, "/uncounted", bytes.NewReader(body), "Expect", "100-continue"); got.heard(t).Length != int64(len(body)) {
+	if got := c.do(http.MethodPost, "/uncounted", bytes.NewReader(body), "Expect", "100-continue"); got.received(t).Length != int64(len(body)) {
 		t.Errorf("after a while: %s", &got)
 	}
-	if got := c.do(http.MethodPost, "/ip", bytes.NewReader(body)); got.heard(t).Length != int64(len(body)) {
+	if got := c.do(http.MethodPost, "/ip", bytes.NewReader(body)); got.received(t).Length != int64(len(body)) {
 		t.Errorf("a counted one: %s", &got)
 	}
 	c.get("/ip")
@@ -433,7 +433,7 @@ const upgrade = "GET /socket HTTP/1.1\r\nHost: app.example\r\nUpgrade: websocket
 func upgrades(t *testing.T, s *site) {
 	c := s.client(t)
 	conn, r, first := c.raw(upgrade)
-	if told := first.Header.Get("X-RateLimit-Limit") == "1"; first.StatusCode != http.StatusSwitchingProtocols || told == s.proxy.mute101 {
+	if hasLimit := first.Header.Get("X-RateLimit-Limit") == "1"; first.StatusCode != http.StatusSwitchingProtocols || hasLimit == s.proxy.mute101 {
 		t.Fatalf("got %d, %v", first.StatusCode, first.Header)
 	}
 	if _, err := io.WriteString(conn, "hello"); err != nil {
@@ -448,8 +448,8 @@ func upgrades(t *testing.T, s *site) {
 	}
 }
 
-// events has the application send one event, and the next once the client has
-// the first, as server-sent events do.
+// events has the application send server-sent events, each after the client has
+// received the last one.
 func events(t *testing.T, s *site) {
 	c := s.client(t)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://app.example/events", nil)
@@ -462,7 +462,7 @@ func events(t *testing.T, s *site) {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	if told := answer.Header.Get("X-RateLimit-Limit") == "1"; answer.StatusCode != http.StatusOK || told == s.proxy.quiet {
+	if hasLimit := answer.Header.Get("X-RateLimit-Limit") == "1"; answer.StatusCode != http.StatusOK || hasLimit == s.proxy.quiet {
 		t.Fatalf("got %d, %v", answer.StatusCode, answer.Header)
 	}
 	body := bufio.NewReader(answer.Body)
@@ -481,7 +481,7 @@ func events(t *testing.T, s *site) {
 	}
 }
 
-// raw sends text over a connection of its own and reads one answer.
+// raw sends text over a new connection and reads one answer.
 func (c *client) raw(text string) (net.Conn, *bufio.Reader, *http.Response) {
 	c.t.Helper()
 	conn, err := c.http.Transport.(*http.Transport).DialContext(c.t.Context(), "tcp", "")
@@ -501,8 +501,8 @@ func (c *client) raw(text string) (net.Conn, *bufio.Reader, *http.Response) {
 	return conn, r, answer
 }
 
-// inStep sends denied and allowed requests in turn over kept connections, with
-// bodies that nobody reads in some: each gets its own answer.
+// inStep alternates denied and allowed requests on persistent connections, some with
+// bodies that nobody reads. Each request must get its own answer.
 func inStep(t *testing.T, s *site) {
 	c := s.client(t)
 	c.get("/ip")
@@ -513,13 +513,13 @@ func inStep(t *testing.T, s *site) {
 		}
 		path := "/uncounted/" + strconv.Itoa(i)
 		got := c.get(path)
-		if uri := got.heard(t).URI; uri != path {
+		if uri := got.received(t).URI; uri != path {
 			t.Fatalf("%s got the answer of %s", path, uri)
 		}
 	}
 }
 
-// HAProxy speaks HTTP/2 to whoever begins with it, and then hears whole URLs.
+// HAProxy speaks HTTP/2 to clients that begin with it, and then receives absolute URLs.
 func TestHAProxySpeaksHTTP2(t *testing.T) {
 	for i := range proxies {
 		if p := &proxies[i]; p.name == "haproxy" {
@@ -528,7 +528,7 @@ func TestHAProxySpeaksHTTP2(t *testing.T) {
 			if got := s.client(t).get("/"); got.proto != "HTTP/2.0" {
 				t.Errorf("it speaks %s", got.proto)
 			}
-			for _, f := range []func(*testing.T, *site){allowedTells, deniedTells, spoofedRequest, paths, bodies} {
+			for _, f := range []func(*testing.T, *site){allowedShowsLimit, deniedShowsReason, spoofedRequest, paths, bodies} {
 				f(t, s)
 			}
 		}

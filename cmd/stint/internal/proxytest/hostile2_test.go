@@ -17,12 +17,12 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// fields are those of a request by HTTP/2, name and value in turn, in the order
-// in which they are sent.
+// fields are the header fields of an HTTP/2 request in the order in which they are
+// sent, with names and values in turn.
 type fields []string
 
-// request2 is one for /, with more fields; a value given here replaces the
-// pseudo-header of that name.
+// request2 returns the fields of a request for / with further fields. A given value
+// replaces the pseudo-header of that name.
 func request2(more ...string) fields {
 	all := fields{":method", "GET", ":scheme", "http", ":authority", "app.example", ":path", "/"}
 	for i := 0; i < len(more); i += 2 {
@@ -39,7 +39,7 @@ func request2(more ...string) fields {
 	return all
 }
 
-// hostileFields are as hostileRequests.
+// hostileFields are the hostileRequests of HTTP/2.
 func hostileFields() (all []fields) {
 	for c := range 256 {
 		odd := string([]byte{'a', byte(c), 'b'})
@@ -67,8 +67,8 @@ func hostileFields() (all []fields) {
 	return all
 }
 
-// TestNoRequestByHTTP2EscapesItsLimit is TestNoRequestEscapesItsLimit for the
-// proxies whose files let clients speak HTTP/2 without TLS.
+// TestNoRequestByHTTP2EscapesItsLimit is TestNoRequestEscapesItsLimit for the proxies
+// whose files allow HTTP/2 without TLS.
 func TestNoRequestByHTTP2EscapesItsLimit(t *testing.T) {
 	t.Parallel()
 	all := hostileFields()
@@ -80,7 +80,7 @@ func TestNoRequestByHTTP2EscapesItsLimit(t *testing.T) {
 		if !p.http2 {
 			continue
 		}
-		if p.pinned == "envoy" { // else each malformed request takes a second
+		if p.pinned == "envoy" { // otherwise each malformed request takes a second
 			p.own = append(slices.Clone(p.own), "stat_prefix: web\n", "stat_prefix: web\n                delayed_close_timeout: 0.01s\n")
 		}
 		t.Run(p.name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestNoRequestByHTTP2EscapesItsLimit(t *testing.T) {
 	}
 }
 
-// encoded is a connection's bytes that ask by one stream.
+// encoded returns the bytes of a connection with one request.
 func encoded(t *testing.T, f fields) string {
 	t.Helper()
 	var block, text bytes.Buffer
@@ -117,8 +117,8 @@ func encoded(t *testing.T, f fields) string {
 	return text.String()
 }
 
-// status2 is as status: 0 where the stream or the connection ends without an
-// answer.
+// status2 is status for HTTP/2. It returns 0 if the stream or the connection ends
+// without an answer.
 func (c *client) status2(text string) int {
 	c.t.Helper()
 	conn, err := c.http.Transport.(*http.Transport).DialContext(c.t.Context(), "tcp", "")
@@ -127,7 +127,7 @@ func (c *client) status2(text string) int {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
-	go func() { _, _ = io.WriteString(conn, text) }() // fails where the proxy has read enough
+	go func() { _, _ = io.WriteString(conn, text) }() // fails if the proxy stops reading
 	framer := http2.NewFramer(io.Discard, conn)
 	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	for {

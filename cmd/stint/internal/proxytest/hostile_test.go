@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// hostileRequest is one that a client may write by hand.
+// hostileRequest is a request that a client may write by hand.
 type hostileRequest struct{ name, text string }
 
-// headerLine is a request for / with one header line more.
+// headerLine returns a request for / with one further header line.
 func headerLine(name, line string) hostileRequest {
 	return hostileRequest{name, "GET / HTTP/1.1\r\nHost: app.example\r\n" + line + "\r\n\r\n"}
 }
 
-// requestLine is a request with another first line.
+// requestLine returns a request with the given first line.
 func requestLine(line string) hostileRequest {
 	return hostileRequest{fmt.Sprintf("%.60q", line), line + "\r\nHost: app.example\r\n\r\n"}
 }
@@ -37,8 +37,8 @@ func headerLines(n, length int) hostileRequest {
 	return headerLine(fmt.Sprintf("%d headers of %d bytes", n, length), strings.TrimSuffix(all.String(), "\r\n"))
 }
 
-// hostileRequests are malformed, oversized or odd in each way that net/http, or
-// a proxy that asks it, may answer by itself.
+// hostileRequests are malformed, oversized or unusual in every way in which net/http,
+// or a proxy that queries it, may answer by itself.
 func hostileRequests() []hostileRequest {
 	return slices.Concat(oddBytes(), oddHeaders(), oversized(), oddRequestLines(), oddHosts())
 }
@@ -72,7 +72,7 @@ func oddHeaders() (all []hostileRequest) {
 	return all
 }
 
-// oversized has each size at which one of the programs may stop reading.
+// oversized has requests of each size at which one of the programs may stop reading.
 func oversized() (all []hostileRequest) {
 	for _, size := range [][2]int{
 		{1, 4_000}, {1, 8_000}, {1, 14_000}, {1, 16_000}, {1, 17_000}, {1, 26_000}, {1, 30_000}, {1, 33_000}, {1, 58_000}, {1, 66_000}, {1, 200_000}, {1, 900_000},
@@ -81,7 +81,7 @@ func oversized() (all []hostileRequest) {
 	} {
 		all = append(all, headerLines(size[0], size[1]))
 	}
-	// Where HAProxy's buffer ends: the question is longer than the request.
+	// Around the end of HAProxy's buffer: the query to Stint is longer than the request.
 	for length := 15_000; length <= 15_400; length += 8 {
 		all = append(all, headerLines(1, length), requestLine("GET /"+strings.Repeat("x", length)+" HTTP/1.1"))
 	}
@@ -96,7 +96,7 @@ func oversized() (all []hostileRequest) {
 	return all
 }
 
-// aboutHundred are numbers of header lines about what HAProxy and Apache take.
+// aboutHundred are numbers of header lines around the limits of HAProxy and Apache.
 func aboutHundred() (all []int) {
 	for n := 85; n <= 105; n++ {
 		all = append(all, n)
@@ -139,10 +139,10 @@ func oddHosts() (all []hostileRequest) {
 	return all
 }
 
-// everyRequest is a rule that no request escapes.
+// everyRequest is a rule that counts every request.
 const everyRequest = "rules: [{id: every, by: [ip], limit: 1, window: 1h}]\n"
 
-// exhausted is a client that has nothing left of it.
+// exhausted returns a client that has used up the limit of everyRequest.
 func (s *site) exhausted(t *testing.T) *client {
 	t.Helper()
 	c := s.client(t)
@@ -155,9 +155,9 @@ func (s *site) exhausted(t *testing.T) *client {
 	return nil
 }
 
-// TestNoRequestEscapesItsLimit sends what is malformed or too large from a
-// client that has nothing left: a proxy that fails open must not take the
-// answer for an outage.
+// TestNoRequestEscapesItsLimit sends malformed and oversized requests from a client
+// that has used up its limit. A proxy that fails open must not treat the answer as an
+// outage.
 func TestNoRequestEscapesItsLimit(t *testing.T) {
 	t.Parallel()
 	requests := hostileRequests()
@@ -175,7 +175,8 @@ func TestNoRequestEscapesItsLimit(t *testing.T) {
 	}
 }
 
-// wantNonePasses returns how many requests were denied by their limit.
+// wantNonePasses checks that no request passes, and returns the number of requests
+// that their limit denied.
 func (s *site) wantNonePasses(t *testing.T, requests []hostileRequest, send func(hostileRequest) int) (denied int) {
 	t.Helper()
 	before := s.application.reached.Load()
@@ -192,8 +193,8 @@ func (s *site) wantNonePasses(t *testing.T, requests []hostileRequest, send func
 	return denied
 }
 
-// TestHAProxyRefusesWhatItCannotAsk leaves HAProxy no room for what the question
-// has more than the request, so that its client for HTTP fails.
+// TestHAProxyRefusesWhatItCannotAsk leaves HAProxy no room for the headers that its
+// query to Stint has beyond the request, so that its HTTP client fails.
 func TestHAProxyRefusesWhatItCannotAsk(t *testing.T) {
 	t.Parallel()
 	p := *proxyNamed(t, "haproxy")
@@ -218,7 +219,7 @@ func proxyNamed(t *testing.T, name string) *proxy {
 	return nil
 }
 
-// TestClientsSetNoParameters has clients say what only the proxy may.
+// TestClientsSetNoParameters has clients send parameters that only the proxy may set.
 func TestClientsSetNoParameters(t *testing.T) {
 	t.Parallel()
 	for i := range proxies {
@@ -238,8 +239,8 @@ func TestClientsSetNoParameters(t *testing.T) {
 	}
 }
 
-// TestAnswersWithoutADecision has another server in Stint's place: an answer
-// that is complete refuses, unless it says that Stint cannot be reached.
+// TestAnswersWithoutADecision replaces Stint with another server. A complete answer
+// refuses the request, unless it says that Stint cannot be reached.
 func TestAnswersWithoutADecision(t *testing.T) {
 	t.Parallel()
 	for i := range proxies {
@@ -248,12 +249,12 @@ func TestAnswersWithoutADecision(t *testing.T) {
 			t.Parallel()
 			p.find(t)
 			if p.grpc {
-				t.Skip("it asks over gRPC")
+				t.Skip("this proxy queries Stint over gRPC")
 			}
 			var status atomic.Int64
 			status.Store(http.StatusOK)
 			other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path != "/readyz" { // HAProxy looks at it
+				if r.URL.Path != "/readyz" { // for HAProxy's health check
 					w.WriteHeader(int(status.Load()))
 				}
 				_, _ = io.WriteString(w, "of another server")
@@ -273,8 +274,8 @@ func TestAnswersWithoutADecision(t *testing.T) {
 	}
 }
 
-// status sends text over a connection of its own, and returns the status of the
-// answer, or 0 when the connection ends without one.
+// status sends text over a new connection. It returns the status of the answer, or 0 if
+// the connection ends without an answer.
 func (c *client) status(text string) int {
 	c.t.Helper()
 	conn, err := c.http.Transport.(*http.Transport).DialContext(c.t.Context(), "tcp", "")
@@ -283,7 +284,7 @@ func (c *client) status(text string) int {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
-	go func() { _, _ = io.WriteString(conn, text) }() // fails where the proxy has read enough
+	go func() { _, _ = io.WriteString(conn, text) }() // fails if the proxy stops reading
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		return 0
@@ -293,9 +294,9 @@ func (c *client) status(text string) int {
 	return answer.StatusCode
 }
 
-// TestClientsThatLeaveOpenNothing has clients that end their connections at any
-// point of a request, while another has nothing left: a proxy must not take
-// that for an outage of Stint, and let others pass.
+// TestClientsThatLeaveOpenNothing has clients close their connections at any point of
+// a request, while another client has used up its limit. The proxy must not treat the
+// closed connections as an outage of Stint and let the other client pass.
 func TestClientsThatLeaveOpenNothing(t *testing.T) {
 	t.Parallel()
 	for i := range proxies {
@@ -321,7 +322,7 @@ func TestClientsThatLeaveOpenNothing(t *testing.T) {
 	}
 }
 
-// leave begins a request, in one of several ways, and cuts its connection.
+// leave begins a request in one of several ways, and closes its connection.
 func (c *client) leave(n int) {
 	c.t.Helper()
 	conn, err := c.http.Transport.(*http.Transport).DialContext(c.t.Context(), "tcp", "")
@@ -337,7 +338,7 @@ func (c *client) leave(n int) {
 		"POST / HTTP/1.1\r\nHost: app.example\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost: app.example\r\nX-Odd: ",
 	}
-	_, _ = io.WriteString(conn, texts[n%len(texts)]) // the proxy may have cut it first
+	_, _ = io.WriteString(conn, texts[n%len(texts)]) // the proxy may have closed the connection first
 	if n%2 == 0 {
 		_ = conn.(*net.TCPConn).SetLinger(0) // a reset
 	}

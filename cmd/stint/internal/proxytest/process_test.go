@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// patience is how long a program may take to start: far more than it takes,
-// for machines that are busy with other tests.
+// patience bounds the start of a program. It is long, because the machine may be busy
+// with other tests.
 const patience = 30 * time.Second
 
 // process is a program that a test started. It ends with the test.
@@ -32,7 +32,7 @@ type process struct {
 	log    *record
 }
 
-// record keeps what a process writes.
+// record is the output of a process.
 type record struct {
 	mu   sync.Mutex
 	text []byte
@@ -76,8 +76,8 @@ func environment() (env []string) {
 	return env
 }
 
-// run starts the program from a thread that lives as long as the program: the
-// kernel kills it with that thread, also when the test binary ends without a
+// run starts the program from a thread that lives as long as the program. The kernel
+// kills the program together with that thread, also if the test binary ends without a
 // cleanup.
 func (p *process) run() error {
 	started := make(chan error)
@@ -109,19 +109,18 @@ func (p *process) awaitPort(addr string) {
 	p.t.Fatalf("%s does not listen at %s:\n%s", p.cmd, addr, p.log)
 }
 
-// kill ends the process, and what it has started, as a crash does.
+// kill ends the process and its children as a crash does.
 func (p *process) kill() {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // an error: it has ended already
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // an error: the process has already ended
 	<-p.exited
 }
 
-// freeze stops the process where it is: its kernel still accepts connections,
-// and nothing answers until thaw. A signal takes its time to reach every
-// thread, and freeze waits for that.
+// freeze stops the process. The kernel still accepts connections, but nothing answers
+// them until thaw. freeze waits until the signal has stopped every thread.
 func (p *process) freeze() {
 	p.t.Helper()
 	p.signal(syscall.SIGSTOP)
-	for end := time.Now().Add(patience); !p.stands(); <-time.After(time.Millisecond) {
+	for end := time.Now().Add(patience); !p.stopped(); <-time.After(time.Millisecond) {
 		if time.Now().After(end) {
 			p.t.Fatal("it does not stop")
 		}
@@ -130,8 +129,8 @@ func (p *process) freeze() {
 
 func (p *process) thaw() { p.signal(syscall.SIGCONT) }
 
-// stands reports whether every thread has stopped.
-func (p *process) stands() bool {
+// stopped reports whether every thread has stopped.
+func (p *process) stopped() bool {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
 	for _, thread := range threads {
 		text, err := os.ReadFile(thread)
@@ -157,21 +156,22 @@ func (p *process) end() {
 	}
 }
 
-// Ports below those that the kernel hands to clients, so that a server that
-// restarts finds its own free.
+// Ports below those that the kernel assigns to clients, so that the port of a server
+// stays free while the server restarts.
 const (
 	firstPort = 22_000
 	manyPorts = 10_000
 )
 
-// nextPort counts from anywhere: tests run at once, and other processes too.
+// nextPort starts at a random port, because other tests and processes run at the same
+// time.
 var nextPort = func() *atomic.Uint32 {
 	var n atomic.Uint32
 	n.Store(rand.Uint32N(manyPorts))
 	return &n
 }()
 
-// freeAddr is an address that nobody listens at and no other test gets.
+// freeAddr returns an address that no process and no other test uses.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	for range 1000 {
@@ -186,7 +186,7 @@ func freeAddr(t *testing.T) string {
 	return ""
 }
 
-// folder is a new one that every user of this machine may read: proxies give up root.
+// folder returns a new folder that every user may read, because proxies give up root.
 func folder(t *testing.T) string {
 	t.Helper()
 	path, err := os.MkdirTemp("", "proxytest") //nolint:usetesting // a folder of t.TempDir is closed to them

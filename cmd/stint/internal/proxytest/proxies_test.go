@@ -16,50 +16,49 @@ import (
 	"github.com/stintdev/stint/internal/testserver"
 )
 
-// proxy is one that asks Stint, set up by the files of deploy/.
+// proxy is a program that queries Stint, as configured by the files of deploy/.
 type proxy struct {
 	name     string
-	programs []string // the first that is found
-	// needs says what the program still misses to run the files, or nothing.
+	programs []string // the first one found is used
+	// needs returns what the program lacks to run the files, or "".
 	needs func(program string) string
-	files []string // under deploy/; all are copied
-	// closed turns the files into those that fail closed, as they say.
+	files []string // below deploy/, all copied
+	// closed changes the files to fail closed, as their comments say.
 	closed *strings.Replacer // nil: without the lines marked "fail open"
-	// own are what the files say of paths and addresses, beside those of
-	// Stint and the application: "FOLDER", "PORT" and "SPARE" stand for the test's.
+	// own replaces further paths and addresses in the files. "FOLDER", "PORT" and
+	// "SPARE" stand for those of the test.
 	own []string
-	// slow is what the files say of how long Stint may take, and what a test
-	// says that must not fail because its machine is busy.
+	// slow replaces the timeouts for Stint, for tests that must not fail on a busy
+	// machine.
 	slow []string
-	// main is the file that includes the first of files, and args and check
-	// run the program on it, with its path in place of MAIN.
+	// main is a file that includes the first of files. args and check run the program on
+	// it, with its path in place of MAIN.
 	main        func(program string) string
 	args, check []string
-	// refused is what clients get where it fails closed.
+	// refused is the status for clients if the proxy fails closed.
 	refused []int
-	// passes are the statuses with which another server in Stint's place lets
-	// requests pass, where it fails open: docs/forward-auth.md has them.
+	// passes are the statuses of another server in Stint's place for which a proxy that
+	// fails open lets requests pass; see docs/forward-auth.md.
 	passes []int
-	// pinned is the server of .cache/servers that runs in place of a program of
-	// the system.
+	// pinned names the program in .cache/servers to run instead of one of the system.
 	pinned string
-	// closedOnly is set where the proxy has no way to fail open, and none to bound
-	// how long it waits for an answer but its own half a minute.
+	// closedOnly marks a proxy that cannot fail open, and whose timeout for an answer is
+	// fixed at half a minute.
 	closedOnly bool
-	// quiet is set where an allowed response cannot tell the client its limit:
-	// the proxy tells the application.
+	// quiet marks a proxy that cannot add the limit to an allowed response. It adds the
+	// limit to the request instead.
 	quiet bool
-	// knownMethods is set where the proxy refuses methods that no RFC has.
+	// knownMethods marks a proxy that refuses methods that no RFC defines.
 	knownMethods bool
-	// grpc is set where the proxy asks over gRPC, so that another server's HTTP is
-	// an outage.
+	// grpc marks a proxy that queries Stint over gRPC, so that an HTTP server in Stint's
+	// place is an outage.
 	grpc bool
-	// http2 is set where clients may speak HTTP/2 without TLS.
+	// http2 marks a proxy that accepts HTTP/2 without TLS.
 	http2 bool
 	// storeDown is the status while the store fails and a rule is closed; 0: 503.
 	storeDown int
-	// mute101 is set where a response that switches protocols cannot tell
-	// the limit.
+	// mute101 marks a proxy that cannot add the limit to a response that switches
+	// protocols.
 	mute101 bool
 }
 
@@ -127,12 +126,12 @@ var proxies = []proxy{
 	},
 }
 
-// Both files of Envoy differ in the same places.
+// The replacements are the same for both files of Envoy.
 var (
 	envoyClosed = strings.NewReplacer("failure_mode_allow: true", "failure_mode_allow: false")
 	envoySlow   = []string{"timeout: 0.25s", "timeout: 20s", "timeout: 0.5s", "timeout: 20s"}
 	envoyOwn    = []string{"0.0.0.0, port_value: 80}", "127.0.0.1, port_value: PORT}", "port_value: 3000}", "port_value: APPLICATION}"}
-	// Over HTTP Envoy passes on only the headers that the file names.
+	// Over HTTP, Envoy forwards only the headers that the file names.
 	envoyRuleHeader = []string{"- {exact: accept}", "- {exact: accept}\n                          - {exact: x-plan}"}
 )
 
@@ -160,13 +159,13 @@ func nginxMain(string) string {
 	return text + "include FOLDER/stint.conf; }\n"
 }
 
-// caddyOptions go into the global options, which must be the first of a file.
+// caddyOptions are global options, which must come first in a file.
 const caddyOptions = "\tadmin off\n\tauto_https off\n\tdefault_bind 127.0.0.1\n\tstorage file_system FOLDER\n"
 
 func apacheMain(string) string {
 	text := "ServerRoot FOLDER\nPidFile FOLDER/pid\nErrorLog /dev/stderr\nLogLevel warn\nServerName localhost\nListen 127.0.0.1:PORT\n"
 	for _, module := range []string{"mpm_event", "unixd", "authz_core", "lua", "proxy", "proxy_http"} {
-		if file := apacheModule(module); file != "" { // others are built in
+		if file := apacheModule(module); file != "" { // the other modules are built in
 			text += fmt.Sprintf("LoadModule %s_module %s\n", module, file)
 		}
 	}
@@ -180,7 +179,7 @@ func apacheModule(name string) string {
 	return firstOf("/usr/lib*/apache2/modules/mod_"+name+".so", "/usr/lib*/httpd/modules/mod_"+name+".so", "/usr/lib/apache2/mod_"+name+".so")
 }
 
-// firstOf is the first file that a pattern finds.
+// firstOf returns the first file that matches a pattern.
 func firstOf(patterns ...string) string {
 	for _, pattern := range patterns {
 		if found, err := filepath.Glob(pattern); err == nil && len(found) > 0 {
@@ -207,7 +206,7 @@ func luaBuiltIn(program string) string {
 	return ""
 }
 
-// find returns the program, and skips the test when there is none.
+// find returns the program, and skips the test if it is missing.
 func (p *proxy) find(t *testing.T) string {
 	t.Helper()
 	if p.pinned != "" {
@@ -229,16 +228,16 @@ func (p *proxy) find(t *testing.T) string {
 	return ""
 }
 
-// mode is what a test makes of the files.
+// mode is how a test changes the files.
 type mode string
 
 const (
-	failsOpen   mode = "open" // as they stand
+	failsOpen   mode = "open" // unchanged
 	failsClosed mode = "closed"
-	patient     mode = "patient" // open, but not because the machine is busy
+	patient     mode = "patient" // open, with timeouts for a busy machine
 )
 
-// set is a proxy as configured for one test.
+// set is a proxy configured for one test.
 type set struct {
 	proxy   *proxy
 	program string
@@ -247,7 +246,7 @@ type set struct {
 	fill    *strings.Replacer
 }
 
-// configure copies the files of deploy/ with the test's addresses in them.
+// configure copies the files of deploy/ and inserts the test's addresses.
 func (p *proxy) configure(t *testing.T, stint, application string, how mode) *set {
 	t.Helper()
 	s := &set{proxy: p, program: p.find(t), folder: folder(t), addr: freeAddr(t)}
@@ -274,7 +273,7 @@ func (p *proxy) configure(t *testing.T, stint, application string, how mode) *se
 	return s
 }
 
-// failClosed does to a file what its comments say.
+// failClosed changes a file to fail closed, as its comments say.
 func (p *proxy) failClosed(text string) string {
 	if p.closed != nil {
 		return p.closed.Replace(text)
@@ -321,7 +320,7 @@ func awaitRoutes(t *testing.T, addr string) {
 	t.Fatal("the proxy reads no routes")
 }
 
-// TestProxiesAcceptTheirFiles lets each proxy's own checker judge them.
+// TestProxiesAcceptTheirFiles runs each proxy's own configuration check.
 func TestProxiesAcceptTheirFiles(t *testing.T) {
 	for i := range proxies {
 		p := &proxies[i]
@@ -340,8 +339,8 @@ func TestProxiesAcceptTheirFiles(t *testing.T) {
 	}
 }
 
-// TestFilesSayWhatIsReplaced guards against a test of something else than what
-// users read: all that it replaces stands in the files, and no mark is left.
+// TestFilesSayWhatIsReplaced verifies that the tests run the files that users read:
+// every replaced text is in the files, and no placeholder is left.
 func TestFilesSayWhatIsReplaced(t *testing.T) {
 	for i := range proxies {
 		p := &proxies[i]

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestRetryTimeIsTrue waits as a denial says: then the request passes, and a
-// second earlier it does not.
+// TestRetryTimeIsTrue waits for the retry time of a denial. The request then passes,
+// and a second earlier it does not.
 func TestRetryTimeIsTrue(t *testing.T) {
 	t.Parallel()
 	for i := range proxies {
@@ -23,13 +23,13 @@ func TestRetryTimeIsTrue(t *testing.T) {
 					return
 				}
 			}
-			t.Error("this machine is too busy to ask within a second")
+			t.Error("this machine is too busy to send a request within a second")
 		})
 	}
 }
 
-// retries returns false where the machine was too slow to see that a request is
-// denied a second before its time. /soon has 1 request in 3 s.
+// retries returns false if the machine was too slow to observe the denial one second
+// before the retry time. /soon allows 1 request in 3 s.
 func (c *client) retries(t *testing.T) (early bool) {
 	t.Helper()
 	began := time.Now()
@@ -37,7 +37,7 @@ func (c *client) retries(t *testing.T) (early bool) {
 		t.Fatal(got.String())
 	}
 	denied := c.get("/soon")
-	told := time.Now()
+	deniedAt := time.Now()
 	seconds, err := strconv.Atoi(denied.header.Get("Retry-After"))
 	if denied.status == http.StatusOK {
 		return false
@@ -45,7 +45,7 @@ func (c *client) retries(t *testing.T) (early bool) {
 	if err != nil || denied.status != http.StatusTooManyRequests || seconds < 1 || seconds > 3 {
 		t.Fatal(denied.String())
 	}
-	<-time.After(time.Until(told.Add(time.Duration(seconds-1) * time.Second))) // the time that Stint tells is a real one
+	<-time.After(time.Until(deniedAt.Add(time.Duration(seconds-1) * time.Second))) // Stint reports real time
 	sooner := c.get("/soon")
 	if early = time.Since(began) < 3*time.Second; early && sooner.status != http.StatusTooManyRequests {
 		t.Errorf("a second before its time: %s", &sooner)
@@ -53,9 +53,9 @@ func (c *client) retries(t *testing.T) (early bool) {
 	if sooner.status == http.StatusOK {
 		return early
 	}
-	<-time.After(time.Until(told.Add(time.Duration(seconds) * time.Second))) // the time that Stint tells is a real one
+	<-time.After(time.Until(deniedAt.Add(time.Duration(seconds) * time.Second))) // Stint reports real time
 	if got := c.get("/soon"); got.status != http.StatusOK {
-		t.Errorf("after the %d s that it was told: %s", seconds, &got)
+		t.Errorf("after a retry time of %d s: %s", seconds, &got)
 	}
 	return early
 }

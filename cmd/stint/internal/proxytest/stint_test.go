@@ -1,12 +1,11 @@
 //go:build linux
 
-// Package proxytest tests forward auth end to end: the real program, real
-// proxies with the configurations that deploy/ has for them, an application
-// behind, and clients before them.
+// Package proxytest tests forward auth end to end: the real program, real proxies with
+// the configurations of deploy/, an application behind them, and clients.
 //
-// It is tests alone, and needs Linux, which has all of 127.0.0.0/8 for clients to
-// come from. A proxy that is not installed is skipped
-// (scripts/install-test-servers installs them).
+// It contains only tests. It needs Linux, where clients can use all addresses of
+// 127.0.0.0/8. A proxy that is not installed is skipped;
+// scripts/install-test-servers installs the proxies.
 package proxytest
 
 import (
@@ -18,7 +17,7 @@ import (
 	"testing"
 )
 
-// program is the built stint.
+// program is the path of the stint program under test.
 var program string
 
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
@@ -38,8 +37,8 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// rules has a limit for each thing that is looked at. Requests that no rule
-// matches are not counted.
+// rules has a limit for each property that a test checks. Requests that match no rule
+// are not counted.
 const rules = `
 rules:
   - {id: by-ip, match: {path: /ip}, by: [ip], limit: 2, window: 1h}
@@ -59,8 +58,8 @@ rules:
 blacklist: [revoked]
 `
 
-// many is how many limits each of two rules has, whose names make an answer of
-// many kilobytes.
+// many is the number of limits of each of two rules, whose names make the answer many
+// kilobytes long.
 const many = 30
 
 func limitsOf(n int) string {
@@ -71,11 +70,11 @@ func limitsOf(n int) string {
 	return strings.Join(limits, ", ")
 }
 
-// grpcHost is the address of Stint's gRPC, at the same port as its HTTP.
+// grpcHost is the address of Stint's gRPC, with the same port as its HTTP.
 const grpcHost = "127.0.0.2"
 
-// serve starts Stint at addr. It trusts the proxies of this machine, which
-// speak from 127.0.0.1; clients speak from other addresses of loopback.
+// serve starts Stint at addr. It trusts the proxies, which connect from 127.0.0.1;
+// clients use other loopback addresses.
 func serve(t *testing.T, addr string, more ...string) *process {
 	t.Helper()
 	return serveRules(t, addr, strings.ReplaceAll(rules, "MANY", limitsOf(many)), more...)
