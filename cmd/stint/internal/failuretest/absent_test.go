@@ -8,7 +8,8 @@ import (
 	"github.com/stintdev/stint/redisstore"
 )
 
-// A node that starts without its store serves at once, and finds it by itself.
+// A node that starts while its store is down serves at once, and connects when the
+// store comes up.
 func TestStoreIsNotThereAtFirst(t *testing.T) {
 	skipShort(t)
 	t.Run("single", func(t *testing.T) {
@@ -31,9 +32,9 @@ func TestStoreIsNotThereAtFirst(t *testing.T) {
 			each(c.Nodes, (*redistest.Process).Kill)
 			f := absent(t, cluster(c), afterPromotion, func() {
 				each(c.Nodes, (*redistest.Process).Restart)
-				c.AwaitReady() // a Cluster that starts refuses everything for two seconds
+				c.AwaitReady() // a starting Cluster refuses all commands for two seconds
 			})
-			f.openMost = 0 // its addresses are tried in turn, each with a breaker of its own
+			f.openMost = 0 // the node tries the addresses in turn, each with its own breaker
 			return f
 		})
 	})
@@ -45,7 +46,7 @@ func each(all []*redistest.Process, do func(*redistest.Process)) {
 	}
 }
 
-// absent lets a node begin without its store, and the store come.
+// absent starts a node while its store is down, and then starts the store.
 func absent(t *testing.T, o redisstore.Options, bar time.Duration, come func()) *figures {
 	t.Helper()
 	n := newNode(t, o, patient())
@@ -59,6 +60,6 @@ func absent(t *testing.T, o redisstore.Options, bar time.Duration, come func()) 
 	samples, spans := l.stop(), n.changes.open()
 	f := read(samples, spans, begun)
 	f.normal, f.normalBar = back, bar
-	judgePolicies(t, samples, spans)
+	checkPolicies(t, samples, spans)
 	return f
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// Nodes whose clocks are two hours apart share one bucket as if they had one
-// clock: the server's.
+// Nodes whose clocks differ by two hours decide alike, because they use the server's
+// clock.
 func TestNodesWhoseClocksDifferDecideAlike(t *testing.T) {
 	p := redistest.Server(t)
 	early, late := nodeAt(t, p, -time.Hour), nodeAt(t, p, time.Hour)
-	limit, err := stint.Spec{Limit: 100, Window: time.Hour}.Compile() // one in 36 s
+	limit, err := stint.Spec{Limit: 100, Window: time.Hour}.Compile() // one token in 36 s
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestNodesWhoseClocksDifferDecideAlike(t *testing.T) {
 func nodeAt(t *testing.T, p *redistest.Process, ahead time.Duration) *node {
 	t.Helper()
 	o := patient()
-	o.Deadline = time.Second // a count needs every answer
+	o.Deadline = time.Second // the test needs every answer
 	o.Clock = func() int64 { return time.Now().Add(ahead).UnixMicro() }
 	return newNode(t, single(p.Addr()), o)
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// spread is one claim for each of the load's workers, keys of which the
-// masters have a share each, and where each of them is.
+// spread returns one claim for each worker of the load, with keys spread over the
+// masters, and the slot of each key.
 func spread(t *testing.T, c *redistest.ClusterServers, limit stint.Limit) (claims []stint.Claim, slots []int) {
 	t.Helper()
 	for i := range workers {
 		key := fmt.Sprintf("key%d", i)
 		claims = append(claims, stint.Claim{Key: key, Limit: limit, Cost: 1})
-		slots = append(slots, c.Slot(key)) // of a key's first part, which stands in braces
+		slots = append(slots, c.Slot(key)) // of the first part of the key, which is in braces
 	}
 	return claims, slots
 }
@@ -30,9 +30,10 @@ func TestClusterMovesSlotsUnderLoad(t *testing.T) {
 	t.Run("claims", func(t *testing.T) {
 		store := newStore(t, cluster(c))
 		claims, slots := spread(t, c, limitOf(t, plenty))
-		judgeAllCharges(t, store, claims, moveUnderLoad(t, c, store, claims, slots))
+		checkAllCharges(t, store, claims, moveUnderLoad(t, c, store, claims, slots))
 	})
-	// Two keys of a slot are apart while it moves, and charged together.
+	// While a slot moves, its keys are on two servers. A group of them is still charged
+	// together.
 	t.Run("groups", func(t *testing.T) {
 		other, err := stint.Spec{Rule: "failures", Name: "other", Limit: plenty, Window: stint.MaxWindow, Algorithm: stint.FixedWindow}.Compile()
 		if err != nil {
@@ -46,13 +47,13 @@ func TestClusterMovesSlotsUnderLoad(t *testing.T) {
 		one, slots := spread(t, c, first)
 		two, _ := spread(t, c, other)
 		samples := moveUnderLoad(t, c, &inPairs{Store: store, other: other}, one, slots)
-		judgeAllCharges(t, store, one, samples)
-		judgeAllCharges(t, store, two, samples)
+		checkAllCharges(t, store, one, samples)
+		checkAllCharges(t, store, two, samples)
 	})
 }
 
-// moveUnderLoad moves each slot to the next master and lets checks happen at
-// every step of the way. None of them may fail.
+// moveUnderLoad moves each slot to the next master, with checks at every step of the
+// move. No check may fail.
 func moveUnderLoad(t *testing.T, c *redistest.ClusterServers, store stint.Store, claims []stint.Claim, slots []int) []sample {
 	t.Helper()
 	awaitAnswer(t, store, claims[0])
@@ -80,8 +81,8 @@ func moveUnderLoad(t *testing.T, c *redistest.ClusterServers, store stint.Store,
 	return samples
 }
 
-// inPairs takes each claim together with one of another limit, whose key is in
-// the same slot.
+// inPairs takes each claim together with a claim of another limit, whose key is in the
+// same slot.
 type inPairs struct {
 	stint.Store
 
@@ -96,8 +97,8 @@ func (p *inPairs) Take(ctx context.Context, c stint.Claim) (stint.Decision, erro
 	return out[0], err
 }
 
-// judgeAllCharges judges the charges of every claim.
-func judgeAllCharges(t *testing.T, store stint.Store, claims []stint.Claim, samples []sample) {
+// checkAllCharges checks the charges of every claim.
+func checkAllCharges(t *testing.T, store stint.Store, claims []stint.Claim, samples []sample) {
 	t.Helper()
 	var all charges
 	for i := range claims {
@@ -110,9 +111,8 @@ func judgeAllCharges(t *testing.T, store stint.Store, claims []stint.Claim, samp
 	t.Logf("%d checks answered, %d without an answer, %d in the store", all.answered, all.unknown, all.counted)
 }
 
-// A failover in good order loses nothing; calls that were on their way may
-// have no answer.
-func TestClusterFailsOverInGoodOrder(t *testing.T) {
+// A coordinated failover loses no charge. Calls in flight may get no answer.
+func TestClusterFailsOverByCoordination(t *testing.T) {
 	skipShort(t)
 	c := redistest.Cluster(t, 3, 3)
 	store := newStore(t, cluster(c))
@@ -125,7 +125,7 @@ func TestClusterFailsOverInGoodOrder(t *testing.T) {
 	t.Logf("normal %v after it began", l.awaitNormal(t, begun))
 	samples := l.stop()
 	t.Log(read(samples, nil, begun))
-	judgeAllCharges(t, store, claims, samples)
+	checkAllCharges(t, store, claims, samples)
 }
 
 func TestClusterReplacesAMaster(t *testing.T) {
@@ -143,9 +143,9 @@ func TestClusterReplacesAMaster(t *testing.T) {
 	}
 }
 
-// takeOver lets one of three masters fail. Checks of its keys are answered by
-// their policy until its replica takes over, and all others as ever. What the
-// replica had not heard of is lost with the master.
+// takeOver makes one of three masters fail. The failure policy decides checks of its
+// keys until its replica takes over; other checks are not affected. Charges that the
+// replica had not received are lost with the master.
 func takeOver(t *testing.T, strike func(*redistest.Process)) *figures {
 	t.Helper()
 	c := redistest.Cluster(t, 3, 3, "--cluster-require-full-coverage", "no")
@@ -175,18 +175,18 @@ func takeOver(t *testing.T, strike func(*redistest.Process)) *figures {
 		}
 	}
 	t.Logf("%d of %d keys were on the master that failed, taken over after %v; elsewhere: %v", len(hit), len(claims), taken.Sub(broken), read(elsewhere, nil, broken))
-	judgeOpen(t, there)
-	for i := range spans { // that of the master never ends, but another has its keys by and by
+	checkOpen(t, there)
+	for i := range spans { // the span of the failed master never ends, but another server takes over its keys
 		spans[i].to = earlier(spans[i].to, broken.Add(redistest.NodeTimeout))
 	}
 	f := read(there, spans, broken)
-	f.normal, f.normalBar, f.opens, f.astray = back, afterPromotion, len(spans), astray(elsewhere)
+	f.normal, f.normalBar, f.opens, f.misrouted = back, afterPromotion, len(spans), misrouted(elsewhere)
 	return f
 }
 
-// judgeOpen checks that every check of an open claim of plenty was let through,
-// with the store or without.
-func judgeOpen(t *testing.T, samples []sample) {
+// checkOpen checks that every check of an open claim with a large limit was allowed,
+// with or without the store.
+func checkOpen(t *testing.T, samples []sample) {
 	t.Helper()
 	for i := range samples {
 		if s := &samples[i]; s.err != nil || !s.d.Allowed {
@@ -195,9 +195,9 @@ func judgeOpen(t *testing.T, samples []sample) {
 	}
 }
 
-// astray counts the checks for which their server, which did not fail, was not
-// asked or not waited for.
-func astray(samples []sample) (n int) {
+// misrouted counts the checks that were answered without their server although it had
+// not failed.
+func misrouted(samples []sample) (n int) {
 	for i := range samples {
 		if s := &samples[i]; s.err != nil || s.d.Degraded && s.took < guard.DefaultDeadline {
 			n++

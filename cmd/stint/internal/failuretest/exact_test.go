@@ -20,18 +20,18 @@ import (
 
 const (
 	processes = 8
-	tries     = 50_000 // of all together
-	hot       = 20_000 // what the limit admits
+	tries     = 50_000 // of all processes together
+	hot       = 20_000 // tokens of the limit
 	callers   = 32     // in each process
 )
 
-// The environment of a process that is one of several.
+// The environment variables of one of several processes.
 const (
 	envURL       = "FAILURETEST_URL"
 	envAlgorithm = "FAILURETEST_ALGORITHM"
 )
 
-// hotLimits are limits that admit so many within a test, and no more.
+// hotLimits are limits that admit exactly hot requests within a test.
 var hotLimits = map[string]stint.Spec{
 	"token_bucket":           {Limit: 1, Window: 24 * time.Hour, Capacity: hot},
 	"fixed_window":           {Algorithm: stint.FixedWindow, Limit: hot, Window: stint.MaxWindow},
@@ -52,7 +52,7 @@ func hotClaim(t *testing.T, algorithm string) stint.Claim {
 	return stint.Claim{Key: "hot", Limit: limit, Cost: 1}
 }
 
-// Eight processes ask for one key at once, far more often than its limit
+// Eight processes check one key at the same time, far more often than its limit
 // admits.
 func TestManyProcessesAdmitExactlyTheLimit(t *testing.T) {
 	if url := os.Getenv(envURL); url != "" {
@@ -85,7 +85,7 @@ func exactly(t *testing.T, url, algorithm string) {
 	}
 	begun := time.Now()
 	for _, p := range all {
-		_ = p.in.Close() // off they go
+		_ = p.in.Close() // starts the process
 	}
 	var admitted, failed int64
 	for _, p := range all {
@@ -102,13 +102,13 @@ func exactly(t *testing.T, url, algorithm string) {
 	}
 }
 
-// beOne is what each of the processes does.
+// beOne is the work of each process.
 func beOne(t *testing.T, url, algorithm string) {
 	o, err := redisstore.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Timeout = 30 * time.Second // a count needs every answer
+	o.Timeout = 30 * time.Second // the test needs every answer
 	store, claim := newStore(t, o), hotClaim(t, algorithm)
 	awaitAnswer(t, store, claim)
 	fmt.Println("ready")
@@ -133,7 +133,7 @@ func beOne(t *testing.T, url, algorithm string) {
 	fmt.Printf("admitted %d failed %d\n", admitted.Load(), failed.Load())
 }
 
-// process is another process of this test binary.
+// process runs this test binary again.
 type process struct {
 	in  io.WriteCloser
 	out *bufio.Reader

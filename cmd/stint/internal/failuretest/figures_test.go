@@ -11,29 +11,29 @@ import (
 	"github.com/stintdev/stint/guard"
 )
 
-// The bars of time.
+// The bounds of time.
 const (
 	mostAtAll  = guard.DefaultDeadline + 10*time.Millisecond
 	mostOpen   = time.Millisecond
-	mostNormal = time.Second // until service is normal, from when the server is back
+	mostNormal = time.Second // from the return of the server until service is normal
 )
 
-// figures is what a load saw of one failure. The longest checks are given
-// without what the host took from them, and with it.
+// figures are the measurements of one failure. The longest checks are given both
+// without the delays of the host and with them.
 type figures struct {
 	checks, degraded, failed int
 	p50, p999, most          time.Duration
-	slowest                  string        // when the slowest began, and how it ended
+	slowest                  string        // start and result of the slowest check
 	openP999, openMost       time.Duration // of checks refused by an open breaker
-	raw, rawOpen             time.Duration // the most of each with all that the host took
-	opened                   time.Duration // from the failure to the breaker
-	opens                    int           // how often it opened, where that is asserted
-	astray                   int           // degraded checks of servers that did not fail
-	normal, normalBar        time.Duration // from when the server was back to the last degraded answer
+	raw, rawOpen             time.Duration // longest of each, delays of the host included
+	opened                   time.Duration // from the failure until the breaker opened
+	opens                    int           // number of openings, where that is asserted
+	misrouted                int           // degraded checks of servers that had not failed
+	normal, normalBar        time.Duration // from the return of the server to the last degraded answer
 }
 
 func (f *figures) String() string {
-	return fmt.Sprintf("%d checks, %d degraded, %d errors; p50 %v, p99.9 %v, most %v (%s); breaker open after %v, then p99.9 %v, most %v; normal after %v; with what the host took: most %v, open %v",
+	return fmt.Sprintf("%d checks, %d degraded, %d errors; p50 %v, p99.9 %v, most %v (%s); breaker open after %v, then p99.9 %v, most %v; normal after %v; with delays of the host: most %v, open %v",
 		f.checks, f.degraded, f.failed, f.p50, f.p999, f.most, f.slowest, f.opened, f.openP999, f.openMost, f.normal, f.raw, f.rawOpen)
 }
 
@@ -45,7 +45,7 @@ func read(samples []sample, open []span, broken time.Time) *figures {
 		s := &samples[i]
 		all, f.raw = append(all, s.took), max(f.raw, s.took)
 		if s.net() > f.most {
-			f.most, f.slowest = s.net(), fmt.Sprintf("begun %v after the failure, degraded %t, error %v", s.begun.Sub(broken), s.d.Degraded, s.err)
+			f.most, f.slowest = s.net(), fmt.Sprintf("began %v after the failure, degraded %t, error %v", s.begun.Sub(broken), s.d.Degraded, s.err)
 		}
 		if s.err != nil {
 			f.failed++
@@ -72,7 +72,7 @@ func quantile(d []time.Duration, q float64) time.Duration {
 	return d[min(len(d)-1, int(q*float64(len(d))))].Round(time.Microsecond)
 }
 
-// late is the bars of time that were missed.
+// late returns an error for each bound that was exceeded.
 func (f *figures) late() error {
 	var late []error
 	for _, bar := range []struct {
@@ -87,8 +87,8 @@ func (f *figures) late() error {
 			late = append(late, fmt.Errorf("%s took %v, want at most %v", bar.what, bar.took, bar.bar))
 		}
 	}
-	if f.astray > 0 {
-		late = append(late, fmt.Errorf("%d checks of servers that did not fail were answered without them", f.astray))
+	if f.misrouted > 0 {
+		late = append(late, fmt.Errorf("%d checks of servers that did not fail were answered without them", f.misrouted))
 	}
 	if f.opens > 1 {
 		late = append(late, fmt.Errorf("the breaker opened %d times in one failure", f.opens))
@@ -96,11 +96,11 @@ func (f *figures) late() error {
 	return errors.Join(late...)
 }
 
-// attempts is how often a case is measured at most (see the package comment).
+// attempts bounds the measurements of a case (see the package comment).
 const attempts = 5
 
-// measure runs a case until it has met its bars of time more often than it
-// missed them, and prints its figures.
+// measure runs a case until it has met its bounds of time more often than it has
+// exceeded them, and prints its figures.
 func measure(t *testing.T, run func(t *testing.T) *figures) {
 	t.Helper()
 	var late error
@@ -122,7 +122,7 @@ func measure(t *testing.T, run func(t *testing.T) *figures) {
 	t.Error(late)
 }
 
-// limitOf is a limit of so many that give back less than one in a test.
+// limitOf returns a limit of n tokens that refills less than one during a test.
 func limitOf(t *testing.T, n int64) stint.Limit {
 	t.Helper()
 	l, err := stint.Spec{Rule: "failures", Name: "limit", Limit: 1, Window: 24 * time.Hour, Capacity: n}.Compile()

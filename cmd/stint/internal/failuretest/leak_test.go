@@ -10,15 +10,15 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// held is how many goroutines and files the process holds. Systems that do not
-// tell of files count none.
+// held returns the number of goroutines and open files of the process. The number of
+// files is 0 on systems that do not report it.
 func held() (goroutines, files int) {
 	entries, _ := os.ReadDir("/proc/self/fd")
 	return runtime.NumGoroutine(), len(entries)
 }
 
-// What a failure takes to live through is given back: connections, probes,
-// calls that nobody waits for.
+// After a failure the process releases everything that it used to survive it:
+// connections, probes, and abandoned calls.
 func TestFailuresLeaveNothingBehind(t *testing.T) {
 	skipShort(t)
 	p := redistest.Server(t)
@@ -39,7 +39,7 @@ func TestFailuresLeaveNothingBehind(t *testing.T) {
 	}
 	redistest.Await(t, func() error {
 		g, f := held()
-		if g > goroutines+2 || f > files+2 { // a heartbeat, a look at /proc
+		if g > goroutines+2 || f > files+2 { // the heartbeat, and the read of /proc
 			return fmt.Errorf("%d goroutines and %d files are held, and %d and %d before the failures", g, f, goroutines, files)
 		}
 		return nil

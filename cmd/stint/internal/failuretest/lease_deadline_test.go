@@ -13,11 +13,11 @@ import (
 	"github.com/stintdev/stint/lease"
 )
 
-// frozen is a store that answers until it is frozen, and then nothing.
+// frozen is a store that answers until it is frozen, and then never.
 type frozen struct {
 	stint.Store
 
-	now chan struct{} // closed: it is
+	now chan struct{} // closed: the store is frozen
 }
 
 func (s *frozen) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
@@ -44,9 +44,9 @@ func (s *frozen) freeze(ctx context.Context) error {
 	return &stint.Error{Code: stint.CodeTimeout, Kind: "timeout", Problem: "no answer", Err: ctx.Err()}
 }
 
-// A check of a leased key that finds nothing in hand waits for the call of
-// another one first. That counts: no check of a store that is frozen takes more
-// than one deadline.
+// A check of a leased key that finds no local tokens first waits for the call of
+// another check. That wait counts: no check of a frozen store takes longer than one
+// deadline.
 func TestLeasedChecksOfAFrozenStoreEndInTime(t *testing.T) {
 	for _, deadline := range []time.Duration{20 * time.Millisecond, guard.DefaultDeadline, 200 * time.Millisecond} {
 		for _, mode := range []stint.Consistency{stint.Leased, stint.Partitioned} {
@@ -76,7 +76,7 @@ func leasedChecksEndInTime(t *testing.T, deadline time.Duration, mode stint.Cons
 		t.Fatal(err)
 	}
 	c := stint.Claim{Key: "k", Limit: limit, Cost: 1, Policy: stint.Policy{Consistency: mode}}
-	for range 500 { // it is leased
+	for range 500 { // enough to lease the key
 		if _, err := leased.Take(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func leasedChecksEndInTime(t *testing.T, deadline time.Duration, mode stint.Cons
 	}
 	close(store.now)
 	var checks sync.WaitGroup
-	for range 4000 { // more than is in hand
+	for range 4000 { // more than the local tokens
 		checks.Go(func() {
 			begun := time.Now()
 			d, err := leased.Take(t.Context(), c)

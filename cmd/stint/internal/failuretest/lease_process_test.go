@@ -20,13 +20,13 @@ import (
 	"github.com/stintdev/stint/redisstore"
 )
 
-// The environment of a process that leases, and where it writes its trace.
+// The environment variables of a process that leases, and of the file for its trace.
 const (
 	envLeaseURL   = "FAILURETEST_LEASE_URL"
 	envLeaseTrace = "FAILURETEST_LEASE_TRACE"
 )
 
-// leasedLimits are asked for more than they admit.
+// leasedLimits admit less than the load requests.
 var leasedLimits = []stint.Spec{
 	{Rule: "lease", Name: "bucket", Limit: 1000, Window: time.Second},
 	{Rule: "lease", Name: "fixed", Algorithm: stint.FixedWindow, Limit: 500, Window: 500 * time.Millisecond},
@@ -46,8 +46,8 @@ func leasedClaims(t *testing.T) (claims []stint.Claim) {
 	return claims
 }
 
-// Four processes lease from one server and are killed and replaced; what they
-// wrote down until then is judged as one trace.
+// Four processes lease from one server, and are killed and replaced. Their traces
+// together must obey the limits.
 func TestProcessesThatLeaseAreKilled(t *testing.T) {
 	skipShort(t)
 	p := redistest.Server(t)
@@ -66,14 +66,14 @@ func TestProcessesThatLeaseAreKilled(t *testing.T) {
 		<-time.After(300 * time.Millisecond)
 		i := rng.IntN(len(running))
 		_ = running[i].Process.Kill()
-		_ = running[i].Wait() // tells that we killed it
+		_ = running[i].Wait() // the error is that the test killed it
 		running[i] = begin()
 	}
 	for _, one := range running {
 		_ = one.Process.Kill()
 		_ = one.Wait()
 	}
-	judgeTraces(t, claims, dir, traces)
+	checkTraces(t, claims, dir, traces)
 }
 
 func leasingProcess(t *testing.T, addr, trace string) *exec.Cmd {
@@ -93,7 +93,7 @@ func leasingProcess(t *testing.T, addr, trace string) *exec.Cmd {
 	return cmd
 }
 
-// TestLeasingProcess is one of the processes, until it is killed.
+// TestLeasingProcess is the work of one process, until it is killed.
 func TestLeasingProcess(t *testing.T) {
 	addr, path := os.Getenv(envLeaseURL), os.Getenv(envLeaseTrace)
 	if addr == "" {
@@ -116,7 +116,7 @@ func TestLeasingProcess(t *testing.T) {
 	callers.Wait()
 }
 
-// ask asks some thousand times a second, for a minute at most.
+// ask makes some thousand checks a second, for at most a minute.
 func ask(ctx context.Context, store stint.Store, c stint.Claim, index int, trace *traceFile) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -130,8 +130,7 @@ func ask(ctx context.Context, store stint.Store, c stint.Claim, index int, trace
 	}
 }
 
-// traceFile is written a line at a time, so that a killed process leaves whole
-// lines.
+// traceFile writes one line at a time, so that a killed process leaves whole lines.
 type traceFile struct {
 	mutex sync.Mutex
 	file  *os.File
@@ -143,7 +142,7 @@ func (f *traceFile) writef(format string, args ...any) {
 	_, _ = fmt.Fprintf(f.file, format, args...)
 }
 
-// tracedStore writes down what it brings before anybody can spend it.
+// tracedStore records the tokens that it fetches before anybody can spend them.
 type tracedStore struct {
 	*redisstore.Store
 	trace *traceFile
@@ -159,7 +158,7 @@ func (s *tracedStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, 
 
 func (s *tracedStore) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	err := s.Store.TakeGroups(ctx, groups, out)
-	for i := range groups { // of one claim each
+	for i := range groups { // each has one claim
 		if err == nil {
 			s.note(&groups[i].Claims[0], &out[i])
 		}
@@ -179,8 +178,8 @@ func (s *tracedStore) note(c *stint.Claim, d *stint.Decision) {
 	}
 }
 
-// judgeTraces reads what all processes wrote, and judges it limit by limit.
-func judgeTraces(t *testing.T, claims []stint.Claim, dir string, n int) {
+// checkTraces reads the traces of all processes, and checks each limit.
+func checkTraces(t *testing.T, claims []stint.Claim, dir string, n int) {
 	t.Helper()
 	traces := make([]leasecheck.Trace, len(claims))
 	for i := range traces {

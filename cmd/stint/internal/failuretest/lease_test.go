@@ -9,8 +9,8 @@ import (
 	"github.com/stintdev/stint/lease"
 )
 
-// warmLimit is far above what the load asks for, so that what it admits is
-// decided by leases and by the store, not by the limit.
+// warmLimit is far above the rate of the load, so that leases and the store decide
+// which checks are admitted, and not the limit.
 func warmClaims(t *testing.T) []stint.Claim {
 	t.Helper()
 	l, err := stint.Spec{Rule: "failures", Name: "warm", Limit: 100_000, Window: time.Second}.Compile()
@@ -23,8 +23,9 @@ func warmClaims(t *testing.T) []stint.Claim {
 	}
 }
 
-// A node goes on from what it holds when its server stops, for no longer than a
-// lease lasts, and then as the rules say. No check waits for more than one call.
+// When its server stops, a node decides with the tokens that it holds until their lease
+// ends, and then by the failure policy of the rules. No check waits for more than one
+// call.
 func TestServerStopsUnderLeases(t *testing.T) {
 	skipShort(t)
 	measure(t, func(t *testing.T) *figures {
@@ -50,13 +51,13 @@ func TestServerStopsUnderLeases(t *testing.T) {
 		samples, spans := l.stop(), n.changes.open()
 		f := read(samples, spans, broken)
 		f.normal = back
-		judgePolicies(t, samples, spans)
-		judgeLeases(t, samples, broken, mended)
+		checkPolicies(t, samples, spans)
+		checkLeases(t, samples, broken, mended)
 		return f
 	})
 }
 
-// awaitTime lets checks go on until then.
+// awaitTime lets the load run until the given time.
 func (l *load) awaitTime(t *testing.T, then time.Time) {
 	t.Helper()
 	select {
@@ -65,9 +66,9 @@ func (l *load) awaitTime(t *testing.T, then time.Time) {
 	}
 }
 
-// judgeLeases checks that while the server was stopped every admission that was
-// not degraded came from a lease that had not ended.
-func judgeLeases(t *testing.T, samples []sample, broken, mended time.Time) {
+// checkLeases checks that every admission during the stop of the server was degraded or
+// came from a lease that had not ended.
+func checkLeases(t *testing.T, samples []sample, broken, mended time.Time) {
 	t.Helper()
 	fromLeases := 0
 	for i := range samples {

@@ -15,22 +15,22 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// sample is one check as its caller saw it.
+// sample is one check as its caller observed it.
 type sample struct {
-	claim int // which of the load's
+	claim int // index in the claims of the load
 	begun time.Time
 	took  time.Duration
 	d     stint.Decision
 	err   error
-	// stalled is how much of took the process was kept from running.
+	// stalled is the part of took during which the process did not run.
 	stalled time.Duration
-	// ran is for how long the check ran, where atOnce says that it did not
+	// ran is the processor time of the check. It is valid if atOnce: the check did not
 	// wait.
 	ran    time.Duration
 	atOnce bool
 }
 
-// net is what the check took beside what the host took from it.
+// net returns the duration of the check without the delays of the host.
 func (s *sample) net() time.Duration {
 	if s.atOnce {
 		return min(s.took, s.ran)
@@ -38,13 +38,12 @@ func (s *sample) net() time.Duration {
 	return s.took - s.stalled
 }
 
-// load is checks that go on while servers fail. Its pace leaves the
-// processors idle most of the time.
+// load makes checks while servers fail. Its pace leaves the processors mostly idle.
 type load struct {
 	store    stint.Store
 	claims   []stint.Claim
-	done     atomic.Int64 // samples taken
-	degraded atomic.Int64 // when the last one that was degraded or failed ended, in ns since begun
+	done     atomic.Int64 // number of samples
+	degraded atomic.Int64 // end of the last check that was degraded or failed, in ns since begun
 	begun    time.Time
 
 	stopping chan struct{}
@@ -56,15 +55,15 @@ type load struct {
 const (
 	workers = 32
 	pace    = 10 * time.Millisecond // of each worker
-	normal  = 300                   // samples in a row that say that service is normal
+	normal  = 300                   // successful samples in a row until service counts as normal
 )
 
-// start begins a load of claims, dealt to the workers in turn.
+// start starts a load. It assigns the claims to the workers in turn.
 func start(t *testing.T, store stint.Store, claims ...stint.Claim) *load {
 	t.Helper()
 	l := &load{store: store, claims: claims, begun: time.Now(), stopping: make(chan struct{}), samples: make([][]sample, workers)}
-	// A collection stops every thread, and so takes as long as a busy host
-	// keeps the slowest of them waiting. There is memory enough without.
+	// No garbage collection: it stops every thread, so on a busy host it waits for the
+	// slowest one. The memory suffices without it.
 	runtime.GC()
 	collect := debug.SetGCPercent(-1)
 	t.Cleanup(func() { debug.SetGCPercent(collect) })
@@ -76,8 +75,8 @@ func start(t *testing.T, store stint.Store, claims ...stint.Claim) *load {
 	return l
 }
 
-// work is one worker. They begin one after the other, so that checks do not
-// wait for each other's turn on the processors.
+// work is the loop of one worker. The workers start at different times, so that their
+// checks do not compete for the processors.
 func (l *load) work(w int) {
 	<-time.After(pace * time.Duration(w) / workers)
 	tick := time.NewTicker(pace)
@@ -105,7 +104,7 @@ func (l *load) take(i int) sample {
 	return s
 }
 
-// stop ends the load and returns what it saw.
+// stop ends the load and returns its samples.
 func (l *load) stop() (all []sample) {
 	select {
 	case <-l.stopping:
@@ -123,7 +122,7 @@ func (l *load) stop() (all []sample) {
 	return all
 }
 
-// await lets so many more checks happen.
+// await waits for n further checks.
 func (l *load) await(t *testing.T, n int64) {
 	t.Helper()
 	before := l.done.Load()
@@ -135,8 +134,8 @@ func (l *load) await(t *testing.T, n int64) {
 	})
 }
 
-// awaitNormal waits until the store answers every check again, for a while,
-// and returns how long after a moment the last one was answered without it.
+// awaitNormal waits until the store has answered every check for a while. It returns
+// the time from since to the last check that was answered without the store.
 func (l *load) awaitNormal(t *testing.T, since time.Time) time.Duration {
 	t.Helper()
 	last, from := l.degraded.Load(), l.done.Load()

@@ -14,16 +14,16 @@ import (
 	"github.com/stintdev/stint/resilience/breaker"
 )
 
-// nodes is how many nodes a node believes to be one of.
+// nodes is the number of nodes for which a node divides local limits.
 const nodes = 4
 
-// node is what one process of a fleet decides by.
+// node is the store of one process, behind its guard.
 type node struct {
 	*guard.Store
 	changes *changes
 }
 
-// newNode makes a node with the deadline and the breaker that nodes have.
+// newNode returns a node with the default deadline and breaker.
 func newNode(t *testing.T, o redisstore.Options, g guard.Options) *node {
 	t.Helper()
 	n := &node{changes: &changes{}}
@@ -36,9 +36,9 @@ func newNode(t *testing.T, o redisstore.Options, g guard.Options) *node {
 	return n
 }
 
-// patient is for a node that does not judge its store by the p99. On a busy
-// host one call in a hundred takes 10 ms whatever the store does, so only the
-// test about slow calls does.
+// patient returns options of a node whose breaker ignores slow calls. On a busy host
+// one call in a hundred takes 10 ms, whatever the store does, so only the test of slow
+// calls measures them.
 func patient() guard.Options {
 	b := guard.DefaultBreaker()
 	b.SlowRatio = 0
@@ -55,7 +55,7 @@ func newStore(t *testing.T, o redisstore.Options) *redisstore.Store {
 	return store
 }
 
-// awaitAnswer waits until a store answers a peek for a claim.
+// awaitAnswer waits until a store answers a peek of a claim.
 func awaitAnswer(t *testing.T, store stint.Store, c stint.Claim) (d stint.Decision) {
 	t.Helper()
 	c.Cost = 0
@@ -78,7 +78,7 @@ func cluster(c *redistest.ClusterServers) redisstore.Options {
 	return redisstore.Options{Topology: redisstore.Cluster, Addrs: c.Addrs()}
 }
 
-// changes is the states that the breakers of a node went through.
+// changes records the changes of state of a node's breakers.
 type changes struct {
 	mu  sync.Mutex
 	all []change // guarded by mu
@@ -105,17 +105,17 @@ func (c *changes) last() change {
 	return c.all[len(c.all)-1]
 }
 
-// span is a time in which a breaker let nothing through.
+// span is a time during which a breaker was open.
 type span struct{ from, to time.Time }
 
-// refused reports whether a check was not sent for certain: a breaker was open
-// from its begin to its end.
+// refused reports whether a check was certainly not sent: a breaker was open from its
+// start to its end.
 func refused(open []span, s *sample) bool {
 	end := s.begun.Add(s.took)
 	return s.d.Degraded && slices.ContainsFunc(open, func(o span) bool { return !s.begun.Before(o.from) && end.Before(o.to) })
 }
 
-// open is the spans in which a breaker was not closed, in order.
+// open returns the spans in which a breaker was not closed, in order.
 func (c *changes) open() (spans []span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,14 +11,14 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// The claims of a load of which one asks for a replica.
+// The claims of a load, one of which waits for a replica.
 const (
 	waitsForOne = iota
 	needsNone
 )
 
-// A rule that waits for a replica takes the store from no other rule: neither
-// when the replica is 12 ms away, nor when it is frozen.
+// A rule that waits for a replica does not affect other rules, neither if the replica
+// is 12 ms away, nor if it is frozen.
 func TestRuleThatWaitsForReplicasLeavesTheStoreToOthers(t *testing.T) {
 	skipShort(t)
 	master := redistest.Server(t, "--repl-diskless-sync", "no")
@@ -28,8 +28,8 @@ func TestRuleThatWaitsForReplicasLeavesTheStoreToOthers(t *testing.T) {
 	master.AwaitReplicas(1)
 	way.Delay(6 * time.Millisecond)
 
-	// Two in five checks wait for the replica. A busy host makes some of the
-	// others slow, too, but not one in seven, and has a second for each.
+	// Two in five checks wait for the replica. A busy host makes some of the others slow
+	// too, but fewer than one in seven. Each has a deadline of a second.
 	b := guard.DefaultBreaker()
 	b.SlowRatio = 0.15
 	n := newNode(t, single(master.Addr()), guard.Options{Breaker: &b, Deadline: time.Second})
@@ -38,27 +38,27 @@ func TestRuleThatWaitsForReplicasLeavesTheStoreToOthers(t *testing.T) {
 		needsNone:   {Key: "none", Limit: limitOf(t, plenty), Cost: 1, Policy: stint.Policy{OnFailure: stint.FailClosed}},
 	}
 	awaitAnswer(t, n, claims[needsNone])
-	slow := judgeBeside(t, n, claims)
+	slow := checkBeside(t, n, claims)
 	if slow.took < 10*time.Millisecond || slow.degraded > slow.answered {
 		t.Errorf("the replica is 12 ms away: its checks took %v, and %d of %d were answered without it", slow.took, slow.degraded, slow.degraded+slow.answered)
 	}
 	replica.Freeze()
 	defer replica.Thaw()
-	if frozen := judgeBeside(t, n, claims); frozen.answered > 0 || frozen.counted == 0 {
+	if frozen := checkBeside(t, n, claims); frozen.answered > 0 || frozen.counted == 0 {
 		t.Errorf("the replica is frozen: %d checks were answered as if it were not, and %d were charged", frozen.answered, frozen.counted)
 	}
 }
 
-// beside is what became of the checks that wait for a replica.
+// beside counts the results of the checks that wait for a replica.
 type beside struct {
 	answered, degraded int
 	counted            int64         // by the store
-	took               time.Duration // in the median
+	took               time.Duration // median
 }
 
-// judgeBeside has a load go on for longer than a breaker's window. It fails the
-// test when a breaker opens, or a check that needs no replica notices anything.
-func judgeBeside(t *testing.T, n *node, claims []stint.Claim) (b beside) {
+// checkBeside runs a load for longer than a breaker's window. It fails the test if a
+// breaker opens, or if a check that needs no replica is affected.
+func checkBeside(t *testing.T, n *node, claims []stint.Claim) (b beside) {
 	t.Helper()
 	before := plenty - awaitAnswer(t, n, claims[waitsForOne]).Remaining
 	l := start(t, n, claims...)

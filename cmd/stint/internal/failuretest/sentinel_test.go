@@ -9,8 +9,8 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// afterPromotion is how long after another server became master service is
-// normal again.
+// afterPromotion bounds the time from the promotion of another server until service is
+// normal.
 const afterPromotion = 5 * time.Second
 
 func TestSentinelReplacesTheMaster(t *testing.T) {
@@ -41,10 +41,10 @@ func TestSentinelReplacesTheMaster(t *testing.T) {
 	}
 }
 
-// replace lets Sentinel replace the master under load, and the old one come
-// back as a replica. It judges every answer, and returns the figures. Charges
-// that no replica had heard of are lost with the old master; there must be
-// none too many.
+// replace has Sentinel replace the master under load, and the old master return as a
+// replica. It checks every answer, and returns the figures. Charges that no replica
+// had received are lost with the old master, but the store must not count more than was
+// sent.
 func replace(t *testing.T, strike, mend func(*redistest.SentinelServers, *redistest.Process)) *figures {
 	t.Helper()
 	s := redistest.Sentinel(t)
@@ -64,7 +64,7 @@ func replace(t *testing.T, strike, mend func(*redistest.SentinelServers, *redist
 	samples, spans := l.stop(), n.changes.open()
 	f := read(samples, spans, broken)
 	f.normal, f.normalBar = back, afterPromotion
-	judgePolicies(t, samples, spans)
+	checkPolicies(t, samples, spans)
 	c := chargesOf(t, n, claims, opens, samples, spans)
 	t.Logf("promoted after %v; %d checks answered, %d without an answer, %d in the store", promoted.Sub(broken), c.answered, c.unknown, c.counted)
 	if c.counted > c.answered+c.unknown {
@@ -83,8 +83,8 @@ func awaitReplica(t *testing.T, old *redistest.Process) {
 	})
 }
 
-// awaitPromotion returns when another server than the old master said that it
-// is master, which is before the Sentinels agree.
+// awaitPromotion returns the time at which another server reported that it is master,
+// which is before the Sentinels agree.
 func awaitPromotion(t *testing.T, s *redistest.SentinelServers, old *redistest.Process) (at time.Time) {
 	t.Helper()
 	redistest.Await(t, func() error {
@@ -97,13 +97,13 @@ func awaitPromotion(t *testing.T, s *redistest.SentinelServers, old *redistest.P
 				return nil
 			}
 		}
-		return fmt.Errorf("nobody replaces %s", old.Addr())
+		return fmt.Errorf("no server has replaced %s", old.Addr())
 	})
 	return at
 }
 
-// A claim that asks for a replica is answered only when one has its charge, and
-// Sentinel promotes the one that has the most: nothing answered is lost.
+// A claim that waits for a replica is answered only after a replica has its charge, and
+// Sentinel promotes the replica with the most data. So no answered charge is lost.
 func TestSentinelLosesNothingThatAReplicaHas(t *testing.T) {
 	skipShort(t)
 	s := redistest.Sentinel(t)
@@ -116,5 +116,5 @@ func TestSentinelLosesNothingThatAReplicaHas(t *testing.T) {
 	promoted := awaitPromotion(t, s, master)
 	t.Logf("normal %v after the promotion", l.awaitNormal(t, promoted))
 	samples := l.stop()
-	judgeCharges(t, n, claims, 0, samples, n.changes.open())
+	checkCharges(t, n, claims, 0, samples, n.changes.open())
 }

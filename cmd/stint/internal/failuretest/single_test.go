@@ -10,7 +10,7 @@ import (
 	"github.com/stintdev/stint/resilience/breaker"
 )
 
-// failure is one way in which a server, or the network before it, fails.
+// failure is one way in which a server, or the network in front of it, fails.
 type failure struct {
 	name    string
 	strike  func(p *redistest.Process, f *redistest.Fault)
@@ -46,8 +46,8 @@ func TestSingleServerFails(t *testing.T) {
 	}
 }
 
-// fail lets a server fail under load and come back, judges every answer, and
-// returns the figures.
+// fail makes a server fail under load and return. It checks every answer, and returns
+// the figures.
 func fail(t *testing.T, c failure) *figures {
 	t.Helper()
 	p := redistest.Server(t)
@@ -70,9 +70,9 @@ func fail(t *testing.T, c failure) *figures {
 	f := read(samples, spans, broken)
 	f.normal = back
 	f.opens = len(spans)
-	judgePolicies(t, samples, spans)
+	checkPolicies(t, samples, spans)
 	if !c.forgets {
-		judgeCharges(t, n, claims, opens, samples, spans)
+		checkCharges(t, n, claims, opens, samples, spans)
 	}
 	return f
 }
@@ -94,8 +94,8 @@ func skipShort(t *testing.T) {
 	}
 }
 
-// A restart so fast that the breaker may not even open is the one in which
-// nobody may act on what is gone.
+// A server restarts empty, so fast that the breaker may not open. No node may then rely
+// on state that the server has lost.
 func TestServerRestartsEmpty(t *testing.T) {
 	skipShort(t)
 	measure(t, func(t *testing.T) *figures {
@@ -104,7 +104,7 @@ func TestServerRestartsEmpty(t *testing.T) {
 		claims := claims(t)
 		awaitAnswer(t, n, claims[opens])
 		l := start(t, n, claims...)
-		l.await(t, 5*scarce) // the scarce limit is used up
+		l.await(t, 5*scarce) // uses up the scarce limit
 		broken := time.Now()
 		p.Restart()
 		back := l.awaitNormal(t, broken)
@@ -112,7 +112,7 @@ func TestServerRestartsEmpty(t *testing.T) {
 		samples, spans := l.stop(), n.changes.open()
 		f := read(samples, spans, broken)
 		f.normal = back
-		judgePolicies(t, samples, spans)
+		checkPolicies(t, samples, spans)
 		admitted, unknown := admittedAnew(samples, spans, broken)
 		if admitted > scarce || admitted < scarce-unknown {
 			t.Errorf("the empty server admitted %d, and %d had no answer; want its whole limit of %d", admitted, unknown, scarce)
@@ -121,8 +121,8 @@ func TestServerRestartsEmpty(t *testing.T) {
 	})
 }
 
-// admittedAnew counts what the store admitted of the scarce limit after a
-// moment, and the checks of it that were sent and had no answer.
+// admittedAnew counts the checks of the scarce limit that the store admitted after the
+// given time, and those that were sent and got no answer.
 func admittedAnew(samples []sample, open []span, since time.Time) (admitted, unknown int) {
 	for i := range samples {
 		s := &samples[i]
@@ -137,7 +137,7 @@ func admittedAnew(samples []sample, open []span, since time.Time) (admitted, unk
 	return admitted, unknown
 }
 
-// Slow is as bad as gone: the breaker opens although every call succeeds.
+// The breaker opens for a slow server although every call succeeds.
 func TestServerIsSlow(t *testing.T) {
 	skipShort(t)
 	measure(t, func(t *testing.T) *figures {
@@ -158,8 +158,8 @@ func TestServerIsSlow(t *testing.T) {
 		samples, spans := l.stop(), n.changes.open()
 		f := read(samples, spans, broken)
 		f.normal = back
-		judgePolicies(t, samples, spans)
-		judgeCharges(t, n, claims, opens, samples, spans)
+		checkPolicies(t, samples, spans)
+		checkCharges(t, n, claims, opens, samples, spans)
 		return f
 	})
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/stintdev/stint/redisstore"
 )
 
-// A network splits: on one side the master and one node, on the other its
-// replicas, the sentinels and another node. The sentinels promote a replica.
+// A network splits: the master and one node are on one side; its replicas, the sentinels
+// and another node are on the other side. The sentinels promote a replica.
 //
-// With min-replicas-to-write 1 the old master refuses, so that the limits hold
-// over both sides. Without it each side grants a whole limit for as long as the
-// network is split, which shows that the test can tell.
+// With min-replicas-to-write 1 the old master refuses writes, so the limits hold over
+// both sides. Without it, each side grants the whole limit while the network is split.
+// The second case proves that the test detects a violation.
 func TestSplitNetworkGrantsOnceWhereReplicasAreRequired(t *testing.T) {
 	skipShort(t)
 	for _, c := range []struct {
@@ -39,11 +39,11 @@ func TestSplitNetworkGrantsOnceWhereReplicasAreRequired(t *testing.T) {
 	}
 }
 
-// split is what became of one key in a split network.
+// split counts the results of one key in a split network.
 type split struct {
 	claim    stint.Claim
 	admitted atomic.Int64 // by both nodes
-	late     atomic.Int64 // by the old master's side, when there was another
+	late     atomic.Int64 // by the side of the old master, after the promotion
 	took     time.Duration
 }
 
@@ -52,7 +52,7 @@ const (
 	splitTime = 8 * time.Second
 )
 
-// most is the bound of the mode: C + r·t, and for a lease r·L more. The time is
+// most returns the bound of the mode: C + r·t, and for a lease r·L more. The time is
 // rounded up.
 func (s *split) most() int64 {
 	t := s.took
@@ -99,7 +99,7 @@ func splitNetwork(t *testing.T, minReplicas string) map[stint.Consistency]*split
 			callers.Go(func() { key.ask(side, i == 0, &promoted, stop) })
 		}
 	}
-	<-time.After(2 * time.Second) // of a load before the split
+	<-time.After(2 * time.Second) // load before the split
 	servers.CutOff(master)
 	awaitPromotion(t, servers, master)
 	promoted.Store(true)
@@ -112,7 +112,7 @@ func splitNetwork(t *testing.T, minReplicas string) map[stint.Consistency]*split
 	return keys
 }
 
-// ask asks a node for a key again and again.
+// ask checks a key on a node until stop is closed.
 func (s *split) ask(node *lease.Store, old bool, promoted *atomic.Bool, stop <-chan struct{}) {
 	tick := time.NewTicker(4 * time.Millisecond)
 	defer tick.Stop()

@@ -6,17 +6,16 @@ import (
 )
 
 const (
-	pulse = 500 * time.Microsecond // how often stalls looks whether the process runs
-	stall = time.Millisecond       // how late it then is at least that was stalled
+	pulse = 500 * time.Microsecond // interval of the timer
+	stall = time.Millisecond       // least delay of the timer that counts as a stall
 )
 
-// stalls is the times in which the host kept this process from running what
-// was ready to run: a timer that was due and did not fire. The longest check
-// is judged without them, for they say nothing of the store. On a host that is
-// not busy there are none; the figures give both.
+// stalls records the times in which the host did not run this process although a timer
+// was due. The longest check is measured without them, because they do not depend on
+// the store. On an idle host there are no stalls. The figures print both values.
 type stalls struct{ all []span }
 
-// watch notes stalls until done is closed.
+// watch records stalls until done is closed.
 func (s *stalls) watch(done <-chan struct{}) {
 	timer := time.NewTimer(pulse)
 	defer timer.Stop()
@@ -33,7 +32,7 @@ func (s *stalls) watch(done <-chan struct{}) {
 	}
 }
 
-// within is how much of a time was stalls.
+// within returns the sum of the stalls between two times.
 func (s *stalls) within(from, to time.Time) (sum time.Duration) {
 	first, _ := slices.BinarySearchFunc(s.all, from, func(late span, t time.Time) int { return late.to.Compare(t) })
 	for _, late := range s.all[first:] {

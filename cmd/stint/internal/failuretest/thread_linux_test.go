@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// threadNow is what the thread that runs the caller has used and done so far.
+// threadNow returns the usage of the thread that runs the caller.
 func threadNow() thread {
 	const ofThread = 1 // RUSAGE_THREAD
 	var r syscall.Rusage

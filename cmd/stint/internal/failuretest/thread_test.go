@@ -2,16 +2,15 @@ package failuretest
 
 import "time"
 
-// thread is what a thread has used and done so far.
+// thread is the usage of a thread since its start.
 type thread struct {
-	id    int           // 0: the system does not tell
+	id    int           // 0: unknown
 	ran   time.Duration // on a processor
-	waits int64         // how often it gave its processor up to wait
+	waits int64         // number of waits
 }
 
-// ranSince is for how long a caller ran that has neither waited nor changed its
-// thread since then. What it took beyond that, the kernel gave to others: it
-// is no time of the caller's.
+// ranSince returns the processor time since then of a caller that has neither waited nor
+// changed its thread. The rest of the elapsed time, the kernel ran other threads.
 func (now thread) ranSince(then thread) (ran time.Duration, ok bool) {
 	return now.ran - then.ran, now.id != 0 && now.id == then.id && now.waits == then.waits
 }

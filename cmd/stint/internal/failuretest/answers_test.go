@@ -8,10 +8,9 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// judgePolicies checks every answer that was given without the store: open
-// admits, closed denies and says when to ask again, local admits exactly its
-// share.
-func judgePolicies(t *testing.T, samples []sample, open []span) {
+// checkPolicies checks every answer that was given without the store: open admits,
+// closed denies with a retry time, local admits exactly its share.
+func checkPolicies(t *testing.T, samples []sample, open []span) {
 	t.Helper()
 	for i := range samples {
 		s := &samples[i]
@@ -25,12 +24,13 @@ func judgePolicies(t *testing.T, samples []sample, open []span) {
 			t.Fatalf("closed answered %+v, want a denial until the next probe", s.d)
 		}
 	}
-	judgeShares(t, samples, open)
+	checkShares(t, samples, open)
 }
 
-// judgeShares checks what local admitted: its share in all failures together,
-// less what the store admitted after the first of them, which counts there, too.
-func judgeShares(t *testing.T, samples []sample, open []span) {
+// checkShares checks the number of requests that local admitted: its share in all
+// failures together, less the requests that the store admitted after the first
+// failure, which the local limit counts too.
+func checkShares(t *testing.T, samples []sample, open []span) {
 	t.Helper()
 	samples = slices.Clone(samples)
 	slices.SortFunc(samples, func(a, b sample) int { return a.begun.Compare(b.begun) })
@@ -51,15 +51,15 @@ func judgeShares(t *testing.T, samples []sample, open []span) {
 	}
 }
 
-// charges is what became of one claim's checks, all of cost 1.
+// charges counts the results of one claim's checks, each of cost 1.
 type charges struct {
 	answered int64 // admitted by the store
-	unknown  int64 // without an answer, so sent or not
+	unknown  int64 // without an answer: the store may have charged them
 	counted  int64 // by the store
 }
 
-// chargesOf counts what became of a claim of plenty. Checks begun while the
-// breaker was open were not sent.
+// chargesOf counts the results of a claim with a large limit. Checks that began while
+// the breaker was open were not sent.
 func chargesOf(t *testing.T, store stint.Store, claims []stint.Claim, claim int, samples []sample, open []span) (c charges) {
 	t.Helper()
 	for i := range samples {
@@ -76,10 +76,9 @@ func chargesOf(t *testing.T, store stint.Store, claims []stint.Claim, claim int,
 	return c
 }
 
-// judgeCharges checks what the store has counted of a claim: every check that
-// it admitted, and beside those at most the ones that were sent and never
-// answered.
-func judgeCharges(t *testing.T, store stint.Store, claims []stint.Claim, claim int, samples []sample, open []span) {
+// checkCharges checks the count of a claim in the store: every check that the store
+// admitted, plus at most the checks that were sent and never answered.
+func checkCharges(t *testing.T, store stint.Store, claims []stint.Claim, claim int, samples []sample, open []span) {
 	t.Helper()
 	c := chargesOf(t, store, claims, claim, samples, open)
 	t.Logf("%s: %d checks answered, %d without an answer, %d in the store", claims[claim].Key, c.answered, c.unknown, c.counted)
