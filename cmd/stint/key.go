@@ -28,11 +28,11 @@ func newKeyCommand() *cobra.Command {
 // keyHelp describes how the commands of keyFlags select a state.
 const keyHelp = `
 
-KEY is a value that rules count by, such as an API key. - reads it from standard
-input, which keeps it out of the list of processes. --rule selects one rule; by
-default the command covers every rule that counts by API key. For a rule that
-counts by another attribute, or by several, use --attribute instead of KEY. Use
---limit for a key whose limit the caller sends to /v1/take.`
+KEY is a value that rules count by, such as an API key. A KEY of - is read from
+standard input, which keeps it out of the list of processes. --rule selects one
+rule; by default the command covers every rule that counts by API key. For a rule
+that counts by another attribute, or by several, use --attribute instead of KEY.
+Use --limit for a key whose limit the caller sends to /v1/take.`
 
 // keyFlags select the states of a key.
 type keyFlags struct {

@@ -25,7 +25,7 @@ func newBanCommand() *cobra.Command {
 		Short: "Put a key on the deny list, permanently or until a time",
 		Long: `Put an API key, a pattern of keys, an address or a network on the deny list,
 permanently or until a time. The command publishes a new version of the rules,
-which takes effect on every node. - reads KEY from standard input.`,
+which takes effect on every node. A KEY of - is read from standard input.`,
 		Example: "  stint key ban --for 1h --reason \"tried passwords\" sk_live_42\n  stint key ban 203.0.113.0/24\n  stint key ban --rule orders --until 2026-12-01T00:00:00Z 'sk_trial_*'",
 		Args:    arguments(1, 1, "a key", "sk_live_42"),
 		RunE: f.running(func(ctx context.Context, args []string) error {
@@ -47,8 +47,8 @@ func newUnbanCommand() *cobra.Command {
 		Short: "Take a key off the deny list, and end its penalties",
 		Long: `Take a key off the deny list, whether stint key ban or a rule file put it there,
 and end its penalties. The command removes only the entry that equals KEY; another
-entry that matches the key, such as a pattern, stays. - reads KEY from standard
-input.`,
+entry that matches the key, such as a pattern, stays. A KEY of - is read from
+standard input.`,
 		Example: "  stint key unban sk_live_42\n  stint key unban --rule orders 'sk_trial_*'",
 		Args:    arguments(1, 1, "a key", "sk_live_42"),
 		RunE: f.running(func(ctx context.Context, args []string) error {

@@ -25,8 +25,9 @@ func newApplyCommand() *cobra.Command {
 		Use:   "apply FILE",
 		Short: "Publish a rule file, or a folder of them, as the rules of all nodes",
 		Long: `Publish a rule file, or a folder of them, as the whole rule set, also as the
-first version. - is standard input. When the command ends, the new version is in
-force on the node that it called; other nodes follow within seconds.` + dangerHelp,
+first version. A FILE of - is standard input. When the command ends, the new
+version is in force on the node that it called; other nodes follow within
+seconds.` + dangerHelp,
 		Example: `  stint rules apply rules.yaml
   stint rules apply --comment "more for free users" --base 12 rules.yaml
   stint rules apply --yes --json rules/

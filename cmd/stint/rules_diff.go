@@ -21,7 +21,7 @@ func newDiffCommand() *cobra.Command {
 		Long: `Show what a rule file, or a folder of them, would change in the rules in force,
 what has changed since a version, or what has changed between two versions.
 Nothing is published. A number is a version: write ./3 for a file of that name.
-- is standard input.`,
+A FILE of - is standard input.`,
 		Example: "  stint rules diff rules.yaml\n  stint rules diff 11\n  stint rules diff 11 12 --json",
 		Args:    arguments(1, 2, "a file, or one or two versions", "rules.yaml, or 11 12"),
 		RunE:    f.running(f.diff),
@@ -92,8 +92,8 @@ func newImpactCommand() *cobra.Command {
 		Short: "Try rules on the requests of the last minutes, without publishing them",
 		Long: `Try a rule file, or a folder of them, on the requests that the node decided in
 the last minutes. The command shows how many of the allowed requests these rules
-would deny, by which rule, and of which callers. Nothing is published. - is
-standard input.`,
+would deny, by which rule, and of which callers. Nothing is published. A FILE of -
+is standard input.`,
 		Example: "  stint rules impact rules.yaml\n  stint rules impact --json rules/",
 		Args:    arguments(1, 1, "a file", "rules.yaml"),
 		RunE:    f.running(f.impact),

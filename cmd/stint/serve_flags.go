@@ -85,7 +85,7 @@ func (f *serveFlags) defineStore(flags *pflag.FlagSet) {
 	flags.IntVar(&f.nodes, "nodes", 0, "number of nodes that share the limits while a shared store fails; 0 counts the nodes that announce themselves in it")
 	flags.Int64Var(&f.maxCallerBytes, "max-caller-bytes", redisstore.DefaultCallerBytes, "most bytes that this node keeps in Redis for limits that callers bring")
 	flags.IntVar(&f.maxKeys, "max-keys", stint.DefaultMaxKeys, "most keys that the memory store holds")
-	flags.IntVar(&f.maxCallerKeys, "max-caller-keys", 0, "most further keys that it holds for limits that callers bring, as to /v1/take; 0 is half of --max-keys")
+	flags.IntVar(&f.maxCallerKeys, "max-caller-keys", 0, "most further keys that the memory store holds for limits that callers bring, as to /v1/take; 0 is half of --max-keys")
 }
 
 func (f *serveFlags) defineListeners(flags *pflag.FlagSet) {
