@@ -22,7 +22,7 @@ func TestAdminCommandsDistinguishFailureFromWrongUsage(t *testing.T) {
 		"something else":    {[]string{"rules", "apply", "--yes", rules, "--server", answering(t, 200, map[string]any{})}, exitFailed, "give --server the address of --admin"},
 		"no URL":            {[]string{"nodes", "--server", "localhost"}, exitUsage, "server: "},
 		"a store":           {[]string{"nodes", "--server", "redis://u:hunter2@h"}, exitUsage, "--source"},
-		"a query in it":     {[]string{"nodes", "--server", "http://h?dry_run=true"}, exitUsage, "has a query"},
+		"a query in it":     {[]string{"nodes", "--server", "http://h?dry_run=true"}, exitUsage, "contains a query"},
 		"a password in it":  {[]string{"nodes", "--server", "http://u:hunter2@h"}, exitUsage, "STINT_TOKEN"},
 		"no file":           {[]string{"rules", "apply"}, exitUsage, "got 0 arguments (give a file, such as rules.yaml)"},
 		"two files":         {[]string{"rules", "apply", rules, rules}, exitUsage, "got 2 arguments"},

@@ -93,14 +93,14 @@ func checkBody(args []string) ([]byte, error) {
 			return nil, usagef("%q is not an attribute (write it as key=value in UTF-8, such as api_key=alice)", arg)
 		}
 		if _, twice := body.Attributes[name]; twice || name == "cost" && body.Cost != nil {
-			return nil, usagef("%s: is given twice", name)
+			return nil, usagef("%s: is given twice (remove one)", name)
 		}
 		if name != "cost" {
 			body.Attributes[name] = value
 			continue
 		}
 		if !json.Valid([]byte(value)) {
-			return nil, usagef("cost: %q is not a whole number", value)
+			return nil, usagef("cost: %q is not a whole number (write it as cost=5)", value)
 		}
 		body.Cost = json.RawMessage(value)
 	}

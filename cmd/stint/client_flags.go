@@ -280,7 +280,7 @@ func serverURL(name, text, example string) (*url.URL, error) {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, usagef("%s: %s is not the address of a server (write it as %s)", name, schemeOf(text), example)
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, usagef("%s: has a query or a fragment, which the address of a server has not (write it as %s)", name, example)
+		return nil, usagef("%s: contains a query or a fragment (write it as %s)", name, example)
 	case u.User != nil:
 		return nil, usagef("%s: contains a user or a password (put the token into STINT_TOKEN)", name)
 	}

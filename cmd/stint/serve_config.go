@@ -99,11 +99,11 @@ func (f *serveFlags) checkRanges() error {
 	case f.closeAfter < 0:
 		return usagef("gateway-close-after: %d is below 0 (use 0 to disable)", f.closeAfter)
 	case f.maxKeys < 1:
-		return usagef("max-keys: %d is below 1", f.maxKeys)
+		return usagef("max-keys: %d is below 1 (use 1 or more)", f.maxKeys)
 	case f.maxCallerKeys < 0:
 		return usagef("max-caller-keys: %d is below 0 (use 0 for half of --max-keys)", f.maxCallerKeys)
 	case f.maxCallerBytes < 1:
-		return usagef("max-caller-bytes: %d is below 1", f.maxCallerBytes)
+		return usagef("max-caller-bytes: %d is below 1 (use 1 or more)", f.maxCallerBytes)
 	case f.drainDelay < 0 || f.drainDelay > maxDrainDelay:
 		return usagef("drain-delay: %v is out of range (use 0s to %v)", f.drainDelay, maxDrainDelay)
 	}
@@ -117,7 +117,7 @@ func (f *serveFlags) checkAdapt() error {
 	case f.gatewayAdapt != off && f.gatewayAdapt != "aimd" && f.gatewayAdapt != "gradient":
 		return usagef("gateway-adapt: %q is not known (use gradient, aimd or off)", f.gatewayAdapt)
 	case f.gatewayMax < 1:
-		return usagef("gateway-max: %d is below 1", f.gatewayMax)
+		return usagef("gateway-max: %d is below 1 (use 1 or more)", f.gatewayMax)
 	case f.gatewaySlow < time.Millisecond:
 		return usagef("gateway-slow: %v is below 1ms (use a latency that is too long, such as 1s)", f.gatewaySlow)
 	case f.gatewayAdapt != off && address(f.gateway) == "":

@@ -93,9 +93,9 @@ func TestAMistakeNamesItsOrigin(t *testing.T) {
 		err  error
 		want string
 	}{
-		"file":        {trySettings(nil, "--config", file), file + ":1:11: max-keys: 0 is below 1"},
-		"environment": {trySettings(env), "STINT_MAX_KEYS: max-keys: -1 is below 1"},
-		"flag":        {trySettings(env, "--max-keys", "-2"), "max-keys: -2 is below 1"},
+		"file":        {trySettings(nil, "--config", file), file + ":1:11: max-keys: 0 is below 1 (use 1 or more)"},
+		"environment": {trySettings(env), "STINT_MAX_KEYS: max-keys: -1 is below 1 (use 1 or more)"},
+		"flag":        {trySettings(env, "--max-keys", "-2"), "max-keys: -2 is below 1 (use 1 or more)"},
 	} {
 		if c.err == nil || c.err.Error() != c.want || exitStatus(c.err) != exitUsage {
 			t.Errorf("%s: error %v, want %q", name, c.err, c.want)
