@@ -20,7 +20,8 @@ var arrows = map[string]struct {
 	may     []string // "." is the root; a path ending in /… means all below it
 	because string
 }{
-	".":                              {[]string{"internal/table"}, "whoever limits by the library must not download a server"},
+	".":                              {[]string{"internal/clock", "internal/table"}, "whoever limits by the library must not download a server"},
+	"internal/clock":                 {nil, "it tells the time, whatever the time is for"},
 	"internal/table":                 {nil, "a table of bytes knows nothing of limits"},
 	"internal/suggest":               {nil, "it compares words"},
 	"internal/urlpath":               {nil, "it rewrites a path"},
@@ -82,6 +83,7 @@ var arrows = map[string]struct {
 // this module, with the reason.
 var thirdParty = map[string]string{
 	".":                       "whoever limits by the library downloads nothing else",
+	"internal/clock":          "it belongs to the root",
 	"internal/table":          "it belongs to the root",
 	"resilience/breaker":      "whoever breaks circuits downloads nothing else",
 	"resilience/retrybudget":  "whoever bounds retries downloads nothing else",

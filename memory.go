@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/stintdev/stint/internal/clock"
 	"github.com/stintdev/stint/internal/table"
 )
 
@@ -83,7 +84,7 @@ type CallerStats struct {
 // of limits in its life.
 type Memory struct {
 	states  // for the limits of programs and rules
-	clock   clock
+	clock   clock.Clock
 	secrets secrets
 
 	callers    atomic.Pointer[states] // for the limits of callers; nil until the first such claim
@@ -102,7 +103,7 @@ func NewMemory(o MemoryOptions) *Memory {
 		o.CallerKeys = max(1, o.MaxKeys/2)
 	}
 	m := &Memory{secrets: newSecrets(), callerKeys: o.CallerKeys, keepAll: o.KeepAll}
-	m.clock.init(o.Clock, o.ProcessorClock)
+	m.clock.Init(o.Clock, o.ProcessorClock)
 	m.init(o.MaxKeys, o.KeepAll)
 	return m
 }
@@ -156,7 +157,7 @@ func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 	}
 	id := m.secrets.identify(c.Key, &n.salt)
 	m.table.Touch(id)
-	now := m.clock.now()
+	now := m.clock.Now()
 	shard := m.table.Shard(id)
 	if !shard.TryLock() {
 		shard.Wait(now)
@@ -188,7 +189,7 @@ func (m *Memory) take(c *Claim, d *Decision) error {
 		return err
 	}
 	q.states.table.Touch(q.id)
-	now := m.clock.now()
+	now := m.clock.Now()
 	shard := q.states.table.Shard(q.id)
 	shard.LockAt(now)
 	return m.takeStep(q.states.table.Relock(shard, q.id), &q, c, now, false, d)

@@ -14,7 +14,7 @@ import (
 // takeDryFirst is TakeGroups for one group of several claims, always by the
 // general path: first without charging, then charging.
 func (m *Memory) takeDryFirst(group *Group, out []Decision) {
-	g := groupCall{memory: m, now: m.clock.now(), groups: []Group{*group}}
+	g := groupCall{memory: m, now: m.clock.Now(), groups: []Group{*group}}
 	b := batch{make([]query, len(out)), make([]error, len(out)), make([]int32, len(out))}
 	g.lookUp(&b, 0, 1)
 	g.lock(b.queries, b.order)

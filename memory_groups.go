@@ -44,7 +44,7 @@ func (m *Memory) takeFew(groups []Group, out []Decision) error {
 		errs    [smallBatch]error
 		order   [smallBatch]int32
 	)
-	call := groupCall{memory: m, now: m.clock.now(), groups: groups, admitted: true}
+	call := groupCall{memory: m, now: m.clock.Now(), groups: groups, admitted: true}
 	call.run(&batch{queries[:], errs[:], order[:]}, 0, len(groups), out)
 	return call.err()
 }
@@ -56,7 +56,7 @@ func (m *Memory) takeMany(groups []Group, out []Decision) error {
 		order   [batchSize]int32
 	)
 	b := batch{queries[:], errs[:], order[:]}
-	call := groupCall{memory: m, now: m.clock.now(), groups: groups, admitted: true}
+	call := groupCall{memory: m, now: m.clock.Now(), groups: groups, admitted: true}
 	for from := 0; from < len(groups); {
 		to, claims := nextBatch(groups, from)
 		if claims > batchSize {

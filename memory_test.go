@@ -8,8 +8,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
+
+// wallStart is the first time of the clocks that tests set.
+const wallStart = int64(1_700_000_000_000_000)
 
 // testClock is a clock that tests set.
 type testClock struct{ us atomic.Int64 }
@@ -20,7 +24,7 @@ func (c *testClock) pass(d time.Duration) { c.us.Add(d.Microseconds()) }
 
 func newTestMemory(o MemoryOptions) (*Memory, *testClock) {
 	c := &testClock{}
-	c.us.Store(1_700_000_000_000_000)
+	c.us.Store(wallStart)
 	o.Clock = c.now
 	return NewMemory(o), c
 }
@@ -183,6 +187,24 @@ func TestMemoryRefusesBadClaims(t *testing.T) {
 	if m.Stats().Keys != 0 {
 		t.Errorf("bad claims left %d keys", m.Stats().Keys)
 	}
+}
+
+// A store without options follows the time of a synctest bubble. The time stands
+// still while a goroutine in the bubble runs, so the processor's counter cannot
+// be measured there, and ProcessorClock has no effect.
+func TestMemoryFollowsTheTimeOfABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := mustCompile(t, PerMinute(1))
+		for _, store := range []*Memory{NewMemory(MemoryOptions{}), NewMemory(MemoryOptions{ProcessorClock: true})} {
+			for i, want := range []bool{true, false, true} {
+				time.Sleep(time.Duration(i) * 20 * time.Second)
+				d := mustTake(t, store, Claim{Key: "k", Limit: limit, Cost: 1})
+				if now := time.Now().UnixMicro(); d.Allowed != want || d.At != now {
+					t.Errorf("take %d: %+v at %d, want allowed %t", i, d, now, want)
+				}
+			}
+		}
+	})
 }
 
 func TestMemoryTakeAllocatesNothing(t *testing.T) {

@@ -1,4 +1,4 @@
-package stint
+package clock
 
 import (
 	"bytes"

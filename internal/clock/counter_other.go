@@ -1,6 +1,6 @@
 //go:build !(linux && amd64)
 
-package stint
+package clock
 
 func cycles() uint64 { return 0 }
 

@@ -1,4 +1,4 @@
-package stint
+package clock
 
 import (
 	"math/bits"
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// clock is the time of a memory store in microseconds since the Unix epoch.
+// Clock is the time of a memory store in microseconds since the Unix epoch.
 //
 // Every check reads the time, so the clock avoids the system's wall clock. It
 // reads a monotonic counter, of nanoseconds or of the processor's cycles, which
@@ -21,7 +21,7 @@ import (
 // every RetryAfter that was already returned too short. The one correction by
 // running slower is for a monotonic clock that itself runs fast: it is spread
 // over the next second.
-type clock struct {
+type Clock struct {
 	given   func() int64 // MemoryOptions.Clock; replaces everything below
 	base    time.Time    // zero of the nanosecond counter
 	cycles  bool         // count the processor's cycles instead of nanoseconds
@@ -61,7 +61,11 @@ func (l *lead) follow(steady, wall int64) int64 {
 	return steady + l.own
 }
 
-func (c *clock) init(given func() int64, processor bool) {
+// latest is the latest time that a clock shows, in the year 2255. Lua's doubles
+// are exact up to it.
+const latest = 1<<53 - 1
+
+func (c *Clock) Init(given func() int64, processor bool) {
 	c.given, c.base = given, time.Now()
 	a := &anchor{span: uint64(time.Second), rate: perNanosecond, full: perNanosecond}
 	if processor && given == nil && counterKeepsTime() {
@@ -72,9 +76,9 @@ func (c *clock) init(given func() int64, processor bool) {
 	c.anchor.Store(a)
 }
 
-func (c *clock) now() int64 {
+func (c *Clock) Now() int64 {
 	if c.given != nil {
-		return min(max(0, c.given()), maxMicros)
+		return min(max(0, c.given()), latest)
 	}
 	var count uint64
 	if c.cycles { // c.count by hand: the compiler does not inline it
@@ -90,7 +94,7 @@ func (c *clock) now() int64 {
 }
 
 // count reads the monotonic counter.
-func (c *clock) count() uint64 {
+func (c *Clock) count() uint64 {
 	if c.cycles {
 		return cycles()
 	}
@@ -100,7 +104,7 @@ func (c *clock) count() uint64 {
 // resync returns the time for a count outside the span of an anchor. A count
 // may lie shortly before the span. After the span, resync compares the clock
 // with the wall clock, unless another goroutine is doing so.
-func (c *clock) resync(a *anchor, count uint64) int64 {
+func (c *Clock) resync(a *anchor, count uint64) int64 {
 	if int64(count-a.start) < 0 || !c.syncing.TryLock() {
 		return a.at(count)
 	}
@@ -115,7 +119,7 @@ func (c *clock) resync(a *anchor, count uint64) int64 {
 // compare reads, at one moment, the monotonic counter and the time in
 // nanoseconds that the clock should show. It also returns the counter's true
 // rate; full is the rate known so far.
-func (c *clock) compare(full uint64) (count uint64, wall int64, rate uint64) {
+func (c *Clock) compare(full uint64) (count uint64, wall int64, rate uint64) {
 	now := time.Now()
 	if c.cycles {
 		count, now, full = c.compareCycles(full)

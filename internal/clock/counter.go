@@ -1,4 +1,4 @@
-package stint
+package clock
 
 import (
 	"math"
@@ -19,7 +19,7 @@ const frozenAfter = 10_000
 // startCounter makes the clock count cycles and returns its first anchor. It
 // returns otherwise, and changes nothing but base and from, when the counter or
 // the system's clock stands still.
-func (c *clock) startCounter(otherwise *anchor) *anchor {
+func (c *Clock) startCounter(otherwise *anchor) *anchor {
 	c.base, c.from = time.Now(), cycles()
 	for looks := 0; ; looks++ { // the time is too short for a sleep
 		passed := time.Since(c.base)
@@ -41,7 +41,7 @@ func (c *clock) startCounter(otherwise *anchor) *anchor {
 // compareCycles is compare for the processor's counter. It makes four attempts
 // and uses the fastest, because the others may have been interrupted between
 // the readings of the two clocks.
-func (c *clock) compareCycles(full uint64) (count uint64, at time.Time, rate uint64) {
+func (c *Clock) compareCycles(full uint64) (count uint64, at time.Time, rate uint64) {
 	rate = full
 	for quickest, i := uint64(math.MaxUint64), 0; i < 4; i++ {
 		before := cycles()
