@@ -39,8 +39,14 @@ type MemoryOptions struct {
 	// ProcessorClock reads the time from the processor's own counter, which
 	// takes a third of the time. It has an effect only where that is safe: on
 	// amd64 under Linux, when the kernel itself keeps time by that counter,
-	// and without a Clock.
+	// and without a Clock. The store compares the counter with the system's
+	// clocks once a second, and uses Go's clock from when they disagree.
 	ProcessorClock bool
+
+	// OnClockFallback is called, with the reason, when the store has given up
+	// the processor's counter: at most once. It delays the claim that found
+	// the reason, so it should be quick.
+	OnClockFallback func(reason string)
 
 	// KeepAll keeps every state, however idle, and ignores MaxKeys. It is for
 	// replays, whose time may run back.
@@ -103,7 +109,7 @@ func NewMemory(o MemoryOptions) *Memory {
 		o.CallerKeys = max(1, o.MaxKeys/2)
 	}
 	m := &Memory{secrets: newSecrets(), callerKeys: o.CallerKeys, keepAll: o.KeepAll}
-	m.clock.Init(o.Clock, o.ProcessorClock)
+	m.clock.Init(clock.Options{Given: o.Clock, Processor: o.ProcessorClock, OnFallback: o.OnClockFallback})
 	m.init(o.MaxKeys, o.KeepAll)
 	return m
 }

@@ -1,7 +1,6 @@
 package clock
 
 import (
-	"math/bits"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -175,19 +174,25 @@ func TestClockNeverRunsBack(t *testing.T) {
 func TestClockIsTheWallClock(t *testing.T) {
 	for _, processor := range []bool{false, true} {
 		var c Clock
-		c.Init(nil, processor)
-		before := time.Now().UnixMicro()
-		got := c.Now()
-		if after := time.Now().UnixMicro(); got < before-1000 || got > after+1000 {
-			t.Errorf("processor's %t: the clock says %d, the wall clock %d to %d", processor, got, before, after)
-		}
+		c.Init(Options{Processor: processor})
+		showsTheWallClock(t, &c)
+	}
+}
+
+// showsTheWallClock requires that a clock shows the time to a millisecond.
+func showsTheWallClock(t *testing.T, c *Clock) {
+	t.Helper()
+	before := time.Now().UnixMicro()
+	got := c.Now()
+	if after := time.Now().UnixMicro(); got < before-1000 || got > after+1000 {
+		t.Errorf("the clock says %d, the wall clock %d to %d", got, before, after)
 	}
 }
 
 func TestClockPassesWithTheWallClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c Clock
-		c.Init(nil, false)
+		c.Init(Options{})
 		for _, d := range []time.Duration{1500, time.Millisecond, 3 * time.Second, time.Hour, time.Second / 3, 200 * 24 * time.Hour} {
 			time.Sleep(d)
 			if got, want := c.Now(), time.Now().UnixMicro(); got != want {
@@ -203,8 +208,8 @@ func TestClockPassesWithTheWallClock(t *testing.T) {
 func TestProcessorClockInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c Clock
-		c.Init(nil, true)
-		if c.startCounter(nil) != nil || c.cycles {
+		c.Init(Options{Processor: true})
+		if c.cycles.start() != 0 || c.anchor.Load().cycles {
 			t.Error("the counter was measured against time that stands still")
 		}
 		for i := range 3 {
@@ -219,26 +224,9 @@ func TestProcessorClockInABubble(t *testing.T) {
 func TestGivenClockStaysInRange(t *testing.T) {
 	for _, given := range []struct{ says, want int64 }{{-1, 0}, {0, 0}, {wallStart, wallStart}, {1 << 60, latest}} {
 		var c Clock
-		c.Init(func() int64 { return given.says }, false)
+		c.Init(Options{Given: func() int64 { return given.says }})
 		if got := c.Now(); got != given.want {
 			t.Errorf("given %d: %d, want %d", given.says, got, given.want)
-		}
-	}
-}
-
-func TestCounterRateIsExact(t *testing.T) {
-	for _, c := range []struct {
-		elapsed time.Duration
-		counts  uint64
-		micros  uint64 // of a million counts
-	}{
-		{time.Second, 1_000_000_000, 1000}, {2 * time.Millisecond, 2_000_000, 1000}, {time.Hour, 3600 * 2_500_000_000, 400},
-		{time.Second, 1_000_001, 999_999}, {time.Second, 1000, 5}, {time.Second, 0, 5},
-	} {
-		otherwise, _ := bits.Div64(5, 0, 1_000_000)
-		rate := rateOf(c.elapsed, c.counts, otherwise)
-		if got := countsOf(c.micros, rate); got < 999_999 || got > 1_000_002 {
-			t.Errorf("%d counts in %v: %d counts in %d µs", c.counts, c.elapsed, got, c.micros)
 		}
 	}
 }
