@@ -96,6 +96,8 @@ func (f *serveFlags) checkRanges() error {
 		return usagef("lease-time: %v is out of range (use 10ms to 10s)", f.leaseTime)
 	case f.storeClock != clockOfStore && f.storeClock != clockOfNode:
 		return usagef("store-clock: %q is not a clock (use %s or %s)", f.storeClock, clockOfStore, clockOfNode)
+	case f.clock != clockAuto && f.clock != clockKernel:
+		return usagef("clock: %q is not a clock (use %s or %s)", f.clock, clockAuto, clockKernel)
 	case f.closeAfter < 0:
 		return usagef("gateway-close-after: %d is below 0 (use 0 to disable)", f.closeAfter)
 	case f.maxKeys < 1:

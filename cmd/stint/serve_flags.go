@@ -21,7 +21,7 @@ type serveFlags struct {
 	configFile                       string
 	rules, store, storePasswordFile  string
 	rulesPasswordFile, stateDir      string
-	keyPrefix, storeClock            string
+	keyPrefix, storeClock, clock     string
 	storeDeadline, storeSlow         time.Duration
 	leaseTime                        time.Duration
 	http, grpc, admin, resp, gateway string
@@ -86,6 +86,7 @@ func (f *serveFlags) defineStore(flags *pflag.FlagSet) {
 	flags.Int64Var(&f.maxCallerBytes, "max-caller-bytes", redisstore.DefaultCallerBytes, "most bytes that this node keeps in Redis for limits that callers bring")
 	flags.IntVar(&f.maxKeys, "max-keys", stint.DefaultMaxKeys, "most keys that the memory store holds")
 	flags.IntVar(&f.maxCallerKeys, "max-caller-keys", 0, "most further keys that the memory store holds for limits that callers bring, as to /v1/take; 0 is half of --max-keys")
+	flags.StringVar(&f.clock, "clock", clockAuto, "what the memory store reads the time from: auto (the processor's counter where the kernel itself keeps time by it, else the kernel) or kernel")
 }
 
 func (f *serveFlags) defineListeners(flags *pflag.FlagSet) {

@@ -23,12 +23,18 @@ const (
 	clockOfNode  = "node"
 )
 
+// The clocks that the memory store can read.
+const (
+	clockAuto   = "auto" // the processor's counter, where that is safe
+	clockKernel = "kernel"
+)
+
 // openStore sets the store that the flags name in the configuration. The caller
 // closes it.
 func (f *serveFlags) openStore(c *server.Config, log *slog.Logger) (closeStore func() error, err error) {
 	switch scheme := schemeOf(f.store); {
 	case f.store == memoryStore:
-		store := f.newMemory()
+		store := stint.NewMemory(f.memoryOptions(log))
 		c.Store, c.Stats = store, store.Stats
 		return func() error { return nil }, nil
 	case scheme == "stint://" || scheme == "stints://":
@@ -37,8 +43,21 @@ func (f *serveFlags) openStore(c *server.Config, log *slog.Logger) (closeStore f
 	return f.openRedis(c, log)
 }
 
-// newMemory returns a store for decisions that this node makes alone.
-func (f *serveFlags) newMemory() *stint.Memory {
+// memoryOptions configures the memory store that every check takes from.
+func (f *serveFlags) memoryOptions(log *slog.Logger) stint.MemoryOptions {
+	return stint.MemoryOptions{
+		MaxKeys: f.maxKeys, CallerKeys: f.maxCallerKeys, ProcessorClock: f.clock == clockAuto,
+		OnClockFallback: func(reason string) {
+			log.Warn("the memory store reads the time from the kernel from now on: the processor's counter disagrees "+
+				"(--clock kernel never uses the counter)", "reason", reason)
+		},
+	}
+}
+
+// openLocal returns a store for what this node decides while a shared store
+// fails. It reads the kernel's clock: it is seldom used, and measuring the
+// processor's counter takes milliseconds for each new store.
+func (f *serveFlags) openLocal() stint.Store {
 	return stint.NewMemory(stint.MemoryOptions{MaxKeys: f.maxKeys, CallerKeys: f.maxCallerKeys})
 }
 
@@ -196,7 +215,7 @@ func (f *serveFlags) guardStore(c *server.Config, shared *sharedStore, log *slog
 	calls := server.NewStoreCalls()
 	guarded, err := guard.New(shared.Store, guard.Options{
 		Deadline: f.storeDeadline, Breaker: &circuit, Nodes: f.nodes, Logger: log, OnCall: calls.Observe,
-		Local: func() stint.Store { return f.newMemory() },
+		Local: f.openLocal,
 	})
 	if err != nil {
 		return nil, errors.Join(err, shared.close())

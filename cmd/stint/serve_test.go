@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -36,6 +37,24 @@ func TestOffDisablesAListener(t *testing.T) {
 	p := startServer(t, []string{"STINT_GRPC=127.0.0.1:0"}, "--grpc", "off")
 	if log := strings.Join(p.lines, "\n"); strings.Contains(log, "name=grpc") {
 		t.Error(log)
+	}
+}
+
+func TestClockOfTheMemoryStore(t *testing.T) {
+	for clock, processor := range map[string]bool{clockAuto: true, clockKernel: false} {
+		var log bytes.Buffer
+		options := (&serveFlags{clock: clock}).memoryOptions(slog.New(slog.NewTextHandler(&log, nil)))
+		if options.ProcessorClock != processor {
+			t.Errorf("--clock %s: %+v", clock, options)
+		}
+		options.OnClockFallback("it ran backwards")
+		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, `reason="it ran backwards"`) {
+			t.Errorf("--clock %s: a fallback logs %q", clock, got)
+		}
+		p := startServer(t, nil, "--clock", clock)
+		if got := post(t, p, "/v1/take", `{"key":"k","limit":"1/s"}`); !strings.Contains(got, `"allowed":true`) {
+			t.Errorf("--clock %s: %s", clock, got)
+		}
 	}
 }
 
@@ -171,6 +190,7 @@ func TestWrongConfigurationExitsWithTwoAndSaysWhy(t *testing.T) {
 		"empty password file":      {[]string{"--store", "redis://h/0", "--store-password-file", empty}, "is empty (write the password into it)"},
 		"prefix that picks a slot": {[]string{"--store", "redis://h/0", "--key-prefix", "{a}"}, "brace"},
 		"no clock":                 {[]string{"--store", "redis://h/0", "--store-clock", "moon"}, "store-clock: "},
+		"no clock of the node":     {[]string{"--clock", "moon"}, `clock: "moon" is not a clock (use auto or kernel)`},
 		"no time for the store":    {[]string{"--store-deadline", "0s"}, "store-deadline: "},
 		"slow before it began":     {[]string{"--store-slow", "-1ms"}, "store-slow: "},
 		"resp":                     {[]string{"--resp", "6379"}, `resp: "6379" is not an address`},
