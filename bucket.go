@@ -23,44 +23,6 @@ import "time"
 // one in 1/q, and the time of the last change in microseconds.
 type bucket struct{ whole, frac, last int64 }
 
-func (n *compiledLimit) stepBucket(c packed, from *compiledLimit, a *input, r *result) packed {
-	var b bucket
-	if from != nil {
-		b = from.unpack(c)
-	}
-	if b = n.chargeBucket(b, from != nil, a, r); r.write {
-		c = n.pack(b)
-	}
-	return c
-}
-
-// chargeBucket is the step on an unpacked state. known reports whether the key
-// has a state.
-func (n *compiledLimit) chargeBucket(b bucket, known bool, a *input, r *result) bucket {
-	if known {
-		b = n.refill(b, a.now)
-	} else {
-		b = bucket{whole: n.full, last: a.now}
-	}
-	r.allowed, r.now = a.cost*microUnits <= b.whole, b.last
-	switch {
-	case a.cost < 0:
-		r.write = known && !a.dry
-		b = n.refund(b, a, r.write)
-	case r.allowed && !a.dry:
-		b.whole -= a.cost * microUnits
-		if a.extra > 0 {
-			r.granted = min(a.extra, b.whole/microUnits)
-			b.whole -= r.granted * microUnits
-		}
-		r.write = a.cost+r.granted > 0
-	}
-	r.whole, r.frac = b.whole, b.frac
-	return b
-}
-
-func (n *compiledLimit) isBucket() bool { return n.alg <= GCRA }
-
 // takePlain is stepBucket for a plain claim on a state written under the same
 // numbers. All values stay in registers. reportPlain makes a Decision of its
 // results.
@@ -117,6 +79,42 @@ func (n *compiledLimit) reportPlain(d *Decision, b bucket, now, cost int64, allo
 	}
 }
 
+func (n *compiledLimit) stepBucket(c packed, from *compiledLimit, a *input, r *result) packed {
+	var b bucket
+	if from != nil {
+		b = from.unpack(c)
+	}
+	if b = n.chargeBucket(b, from != nil, a, r); r.write {
+		c = n.pack(b)
+	}
+	return c
+}
+
+// chargeBucket is the step on an unpacked state. known reports whether the key
+// has a state.
+func (n *compiledLimit) chargeBucket(b bucket, known bool, a *input, r *result) bucket {
+	if known {
+		b = n.refill(b, a.now)
+	} else {
+		b = bucket{whole: n.full, last: a.now}
+	}
+	r.allowed, r.now = a.cost*microUnits <= b.whole, b.last
+	switch {
+	case a.cost < 0:
+		r.write = known && !a.dry
+		b = n.refund(b, a, r.write)
+	case r.allowed && !a.dry:
+		b.whole -= a.cost * microUnits
+		if a.extra > 0 {
+			r.granted = min(a.extra, b.whole/microUnits)
+			b.whole -= r.granted * microUnits
+		}
+		r.write = a.cost+r.granted > 0
+	}
+	r.whole, r.frac = b.whole, b.frac
+	return b
+}
+
 // refill advances the bucket to max(now, last). With e the time since last, it
 // gains (e·p + frac)/q micro-units, up to a full bucket.
 func (n *compiledLimit) refill(b bucket, now int64) bucket {
@@ -164,29 +162,6 @@ func (n *compiledLimit) refund(b bucket, a *input, write bool) bucket {
 	return b
 }
 
-// takenAt returns when the units of a refund were taken. It defaults to now.
-func takenAt(a *input, now int64) int64 {
-	if a.at == 0 {
-		return now
-	}
-	return a.at
-}
-
-// wait returns how long the bucket takes to gain need micro-units:
-// ⌈(need·q − frac)/p⌉ microseconds.
-func (n *compiledLimit) wait(need, frac int64) int64 {
-	if n.fitsWord && need <= n.full {
-		return n.shortWait(need, frac)
-	}
-	return mulDivUp(need, n.q, -frac, n.p)
-}
-
-// shortWait is wait for a limit with fitsWord and a need of at most a full
-// bucket.
-func (n *compiledLimit) shortWait(need, frac int64) int64 {
-	return int64(n.byP.quotient(uint64(need*n.q - frac + n.p - 1)))
-}
-
 func (n *compiledLimit) reportBucket(d *Decision, r *result, cost, gap int64) {
 	n.reportTokens(d, r.whole, r.frac, gap)
 	if !r.allowed {
@@ -213,6 +188,21 @@ func (n *compiledLimit) reportRetry(d *Decision, whole, frac, cost, gap int64) {
 	d.RetryAfter = n.retryAfter(cost, gap+n.wait(cost*microUnits-whole, frac))
 }
 
+// wait returns how long the bucket takes to gain need micro-units:
+// ⌈(need·q − frac)/p⌉ microseconds.
+func (n *compiledLimit) wait(need, frac int64) int64 {
+	if n.fitsWord && need <= n.full {
+		return n.shortWait(need, frac)
+	}
+	return mulDivUp(need, n.q, -frac, n.p)
+}
+
+// shortWait is wait for a limit with fitsWord and a need of at most a full
+// bucket.
+func (n *compiledLimit) shortWait(need, frac int64) int64 {
+	return int64(n.byP.quotient(uint64(need*n.q - frac + n.p - 1)))
+}
+
 // The packed state has 53 bits for last and 75 bits shared by whole and frac.
 // frac takes n.fracBits of them, fewer than 64. The shifts mask their counts by
 // &63, because the compiler would otherwise test each count for 64 or more.
@@ -221,21 +211,15 @@ const (
 	highBits = 64 - timeBits // bits of whole and frac in the first word
 )
 
-func (n *compiledLimit) pack(b bucket) packed {
-	low := uint64(b.whole)<<(n.fracBits&63) | uint64(b.frac)
-	high := uint64(b.whole) >> 1 >> (^n.fracBits & 63) // >> (64 - n.fracBits)
-	return packed{uint64(b.last)<<highBits | high, low}
+func (n *compiledLimit) unpackShort(c packed) bucket {
+	bits := n.fracBits & 63
+	return bucket{whole: int64(c.Lo >> bits), frac: int64(c.Lo & (1<<bits - 1)), last: int64(c.Hi >> highBits)}
 }
 
 // packShort is pack for a limit with fitsWord, whose whole and frac fit into the
 // second word.
 func (n *compiledLimit) packShort(b bucket) packed {
 	return packed{uint64(b.last) << highBits, uint64(b.whole)<<(n.fracBits&63) | uint64(b.frac)}
-}
-
-func (n *compiledLimit) unpackShort(c packed) bucket {
-	bits := n.fracBits & 63
-	return bucket{whole: int64(c.Lo >> bits), frac: int64(c.Lo & (1<<bits - 1)), last: int64(c.Hi >> highBits)}
 }
 
 func (n *compiledLimit) unpack(c packed) bucket {
@@ -245,4 +229,10 @@ func (n *compiledLimit) unpack(c packed) bucket {
 		frac:  int64(c.Lo & (1<<(n.fracBits&63) - 1)),
 		last:  int64(c.Hi >> highBits),
 	}
+}
+
+func (n *compiledLimit) pack(b bucket) packed {
+	low := uint64(b.whole)<<(n.fracBits&63) | uint64(b.frac)
+	high := uint64(b.whole) >> 1 >> (^n.fracBits & 63) // >> (64 - n.fracBits)
+	return packed{uint64(b.last)<<highBits | high, low}
 }

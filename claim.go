@@ -144,11 +144,3 @@ func (c *Claim) check() error {
 	}
 	return nil
 }
-
-// asInput writes the claim into the input of a step. A refund has no Extra.
-func (c *Claim) asInput(a *input, now int64) {
-	a.now, a.cost, a.extra, a.at, a.maxDelay = now, c.Cost, c.Extra, c.At, c.MaxDelay
-	if c.Cost < 0 {
-		a.extra = 0
-	}
-}

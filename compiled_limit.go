@@ -41,6 +41,14 @@ type compiledLimit struct {
 	spec Spec // with defaults set
 }
 
+// isBucket reports whether the state is a bucket's tokens.
+func (n *compiledLimit) isBucket() bool { return n.alg <= GCRA }
+
+// wide reports whether the state is a slice beside the table.
+func (n *compiledLimit) wide() bool {
+	return n.alg == SlidingWindowLog || n.alg == SlidingWindowCounter && n.buckets > 1
+}
+
 func (s Spec) compile() (*compiledLimit, error) {
 	if int(s.Algorithm) >= len(algorithmNames) {
 		return nil, &LimitError{Field: "algorithm", Problem: s.Algorithm.String() + " is not known", Mend: "use a constant of this package"}

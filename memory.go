@@ -1,12 +1,10 @@
 package stint
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 
 	"github.com/stintdev/stint/internal/clock"
-	"github.com/stintdev/stint/internal/table"
 )
 
 // MemoryOptions configures a [Memory] store. The zero value is useful.
@@ -149,96 +147,3 @@ func (m *Memory) Close() error {
 func (m *Memory) made() bool { return m != nil && m.table != nil }
 
 var errNoMemory = &Error{Problem: "the memory store is nil or a zero value", Mend: "make it with NewMemory"}
-
-// Take decides one claim and charges it when allowed.
-func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
-	n := c.Limit.n
-	if m == nil || !c.isPlain() || !n.isBucket() {
-		return d, m.take(&c, &d)
-	}
-	// The fast path, for nearly every check. Its values stay in registers.
-	ref := m.limits.cached(n)
-	if ref == 0 { // no state of this store uses the limit, or a caller brought it
-		return d, m.take(&c, &d)
-	}
-	id := m.secrets.identify(c.Key, &n.salt)
-	m.table.Touch(id)
-	now := m.clock.Now()
-	shard := m.table.Shard(id)
-	if !shard.TryLock() {
-		shard.Wait(now)
-	}
-	if !shard.Owns(id) {
-		shard = m.table.Relock(shard, id)
-	}
-	slot := shard.AtHome(id, ref)
-	if slot == nil {
-		if slot = shard.Find(id); slot == nil || slot.Ref() != ref {
-			err = m.takeStep(shard, &query{n: n, states: &m.states, id: id}, &c, now, false, &d)
-			return d, err
-		}
-	}
-	next, after, allowed := n.takePlain(packed(slot.State), now, c.Cost)
-	slot.State = table.State(next)
-	shard.Unlock()
-	n.reportPlain(&d, after, now, c.Cost, allowed)
-	return d, nil
-}
-
-// take is Take for any claim.
-func (m *Memory) take(c *Claim, d *Decision) error {
-	if !m.made() {
-		return errNoMemory
-	}
-	var q query
-	if err := m.prepare(&q, c); err != nil {
-		return err
-	}
-	q.states.table.Touch(q.id)
-	now := m.clock.Now()
-	shard := q.states.table.Shard(q.id)
-	shard.LockAt(now)
-	return m.takeStep(q.states.table.Relock(shard, q.id), &q, c, now, false, d)
-}
-
-// takeStep takes the step of one claim whose shard is locked, and unlocks it.
-func (m *Memory) takeStep(shard *table.Shard, q *query, c *Claim, now int64, dry bool, d *Decision) error {
-	a := input{dry: dry}
-	var r result
-	c.asInput(&a, now)
-	ok := q.states.step(shard, q, &a, &r)
-	shard.Release(now)
-	if !ok {
-		return errNoRoom()
-	}
-	q.n.decide(d, &r, &a)
-	return nil
-}
-
-// query is a claim's limit and the place of its state.
-type query struct {
-	n      *compiledLimit
-	states *states
-	id     table.ID
-
-	// For a claim that is decided in a group:
-	shard    *table.Shard
-	next     packed // the state after the charge, if the group is admitted
-	done     bool   // makeRoom has charged the claim already
-	reserved uint32 // the reference of its limit, held until the group is decided; 0: none
-}
-
-// prepare checks a claim and finds the place of its state.
-func (m *Memory) prepare(q *query, c *Claim) error {
-	if !c.isPlain() {
-		if err := c.check(); err != nil {
-			return err
-		}
-	}
-	*q = query{n: c.Limit.n, states: &m.states}
-	if q.n.fromCaller {
-		q.states = m.callerStates()
-	}
-	q.id = m.secrets.identify(c.Key, &q.n.salt)
-	return nil
-}

@@ -1,9 +1,6 @@
 package stint
 
-import (
-	"math/bits"
-	"time"
-)
+import "time"
 
 // A step is the pure function (state, limit, now, cost) → (state, decision).
 // It has two halves, so that a store holds its lock during the first half only.
@@ -24,6 +21,22 @@ type input struct {
 	dry                  bool
 }
 
+// asInput writes the claim into the input of a step. A refund has no Extra.
+func (c *Claim) asInput(a *input, now int64) {
+	a.now, a.cost, a.extra, a.at, a.maxDelay = now, c.Cost, c.Extra, c.At, c.MaxDelay
+	if c.Cost < 0 {
+		a.extra = 0
+	}
+}
+
+// takenAt returns when the units of a refund were taken. It defaults to now.
+func takenAt(a *input, now int64) int64 {
+	if a.at == 0 {
+		return now
+	}
+	return a.at
+}
+
 // result holds the results of a step. The caller passes it zeroed. The durations
 // retry, reset and next count from result.now.
 type result struct {
@@ -38,11 +51,6 @@ type result struct {
 	aheadFrac   int64 // and its fraction
 
 	remaining, retry, reset, next int64 // set by the windows, counters, logs and quotas
-}
-
-// wide reports whether the state is a slice beside the table.
-func (n *compiledLimit) wide() bool {
-	return n.alg == SlidingWindowLog || n.alg == SlidingWindowCounter && n.buckets > 1
 }
 
 // step decides one claim on a narrow limit. from is the limit that the state was
@@ -196,57 +204,4 @@ func (n *compiledLimit) share(remaining int64) int64 {
 		return 0
 	}
 	return max(1, remaining*leftWhole/n.max)
-}
-
-// maxMicros is the longest duration of a Decision, 2^53 − 1 µs or 285 years.
-// Only a change of limits, or a clock that ran back that far, can reach it.
-const maxMicros = 1<<53 - 1
-
-func micros(us int64) time.Duration { return time.Duration(min(us, maxMicros)) * time.Microsecond }
-
-// mulDiv returns ⌊(a·b + plus)/c⌋ and the remainder, exact in two words. It
-// returns maxMicros for a quotient above maxMicros, so that a gap can be added
-// to the quotient without overflow.
-func mulDiv(a, b, plus, c int64) (quotient, remainder int64) {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	lo, carry := bits.Add64(lo, uint64(plus), 0)
-	hi += carry
-	if hi >= uint64(c) {
-		return maxMicros, 0
-	}
-	q, r := bits.Div64(hi, lo, uint64(c))
-	if q > maxMicros {
-		return maxMicros, 0
-	}
-	return int64(q), int64(r)
-}
-
-// mulDivUp returns ⌈(a·b + plus)/c⌉, saturated like mulDiv. plus may be
-// negative down to −a·b.
-func mulDivUp(a, b, plus, c int64) int64 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	var carry uint64
-	if plus >= 0 {
-		lo, carry = bits.Add64(lo, uint64(plus), 0)
-		hi += carry
-	} else {
-		lo, carry = bits.Sub64(lo, uint64(-plus), 0)
-		hi -= carry
-	}
-	lo, carry = bits.Add64(lo, uint64(c-1), 0)
-	hi += carry
-	if hi >= uint64(c) {
-		return maxMicros
-	}
-	q, _ := bits.Div64(hi, lo, uint64(c))
-	return int64(min(q, maxMicros))
-}
-
-// floorDiv is division rounded toward minus infinity; b is above 0.
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
 }
