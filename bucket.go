@@ -79,19 +79,28 @@ func (n *compiledLimit) reportPlain(d *Decision, b bucket, now, cost int64, allo
 	}
 }
 
+// stepBucket is the step of a bucket or a leaky bucket.
 func (n *compiledLimit) stepBucket(c packed, from *compiledLimit, a *input, r *result) packed {
 	var b bucket
 	if from != nil {
 		b = from.unpack(c)
 	}
-	if b = n.chargeBucket(b, from != nil, a, r); r.write {
+	if b = n.stepUnpacked(b, from != nil, a, r); r.write {
 		c = n.pack(b)
 	}
 	return c
 }
 
-// chargeBucket is the step on an unpacked state. known reports whether the key
+// stepUnpacked is stepBucket on an unpacked state. known reports whether the key
 // has a state.
+func (n *compiledLimit) stepUnpacked(b bucket, known bool, a *input, r *result) bucket {
+	if n.alg == LeakyBucket {
+		return n.chargeLeaky(b, known, a, r)
+	}
+	return n.chargeBucket(b, known, a, r)
+}
+
+// chargeBucket is the step of a bucket on its tokens.
 func (n *compiledLimit) chargeBucket(b bucket, known bool, a *input, r *result) bucket {
 	if known {
 		b = n.refill(b, a.now)

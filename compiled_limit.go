@@ -49,22 +49,20 @@ func (n *compiledLimit) wide() bool {
 	return n.alg == SlidingWindowLog || n.alg == SlidingWindowCounter && n.buckets > 1
 }
 
-func (s Spec) compile() (*compiledLimit, error) {
+// Compile validates the spec and returns the handle to its compiled numbers. The
+// error is a [*LimitError] that names the field and says how to mend it.
+func (s Spec) Compile() (Limit, error) {
 	if int(s.Algorithm) >= len(algorithmNames) {
-		return nil, &LimitError{Field: "algorithm", Problem: s.Algorithm.String() + " is not known", Mend: "use a constant of this package"}
-	}
-	if err := s.checkFields(); err != nil {
-		return nil, err
+		return Limit{}, &LimitError{Field: "algorithm", Problem: s.Algorithm.String() + " is not known", Mend: "use a constant of this package"}
 	}
 	n := &compiledLimit{spec: s, alg: s.Algorithm, fromCaller: s.FromCaller}
-	if err := n.compileAlgorithm(); err != nil {
-		return nil, err
-	}
-	if err := n.nameScope(); err != nil {
-		return nil, err
+	for _, part := range []func() error{n.spec.checkFields, n.compileAlgorithm, n.nameScope} {
+		if err := part(); err != nil {
+			return Limit{}, err
+		}
 	}
 	n.salt = n.hashScope()
-	return n, nil
+	return Limit{n}, nil
 }
 
 // compileAlgorithm compiles the parameters of the algorithm.
@@ -145,7 +143,7 @@ func (n *compiledLimit) compileLeaky() error {
 	}
 	n.maxWait = maxMicros
 	if s.MaxWait != 0 {
-		if err := checkWait("max_wait", s.MaxWait); err != nil {
+		if err := checkTime("max_wait", s.MaxWait, time.Microsecond, "use a time from 1µs to 9600h (400 days); queue: 0 lets nothing wait"); err != nil {
 			return err
 		}
 		n.maxWait = s.MaxWait.Microseconds()
@@ -228,23 +226,19 @@ func (s *Spec) checkLimitWindow() error {
 }
 
 func checkWindow(field string, w time.Duration) error {
-	switch {
-	case w == 0:
+	if w == 0 {
 		return &LimitError{Field: field, Problem: "is missing", Mend: "give a time such as 1m"}
-	case w < MinWindow || w > MaxWindow:
-		return &LimitError{Field: field, Problem: fmt.Sprintf("%v is out of range", w), Mend: "use a time from 1ms to 9600h (400 days)"}
-	case w%time.Microsecond != 0:
-		return &LimitError{Field: field, Problem: fmt.Sprintf("%v is not whole microseconds", w), Mend: "round it"}
 	}
-	return nil
+	return checkTime(field, w, MinWindow, "use a time from 1ms to 9600h (400 days)")
 }
 
-func checkWait(field string, w time.Duration) error {
+// checkTime checks that a time is from least to MaxWindow and whole microseconds.
+func checkTime(field string, t, least time.Duration, mend string) error {
 	switch {
-	case w < time.Microsecond || w > MaxWindow:
-		return &LimitError{Field: field, Problem: fmt.Sprintf("%v is out of range", w), Mend: "use a time from 1µs to 9600h (400 days); queue: 0 lets nothing wait"}
-	case w%time.Microsecond != 0:
-		return &LimitError{Field: field, Problem: fmt.Sprintf("%v is not whole microseconds", w), Mend: "round it"}
+	case t < least || t > MaxWindow:
+		return &LimitError{Field: field, Problem: fmt.Sprintf("%v is out of range", t), Mend: mend}
+	case t%time.Microsecond != 0:
+		return &LimitError{Field: field, Problem: fmt.Sprintf("%v is not whole microseconds", t), Mend: "round it"}
 	}
 	return nil
 }
@@ -301,43 +295,4 @@ func (n *compiledLimit) hashScope() (salt [2]uint64) {
 	}
 	sum := h.Sum(nil)
 	return [2]uint64{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:])}
-}
-
-func (n *compiledLimit) describedWindow() time.Duration {
-	switch {
-	case n.alg == Quota:
-		return n.calendar.longest()
-	case n.window > 0:
-		return time.Duration(n.window) * time.Microsecond
-	}
-	seconds := (n.fill + microUnits - 1) / microUnits
-	return time.Duration(seconds) * time.Second
-}
-
-func (n *compiledLimit) String() string {
-	s := &n.spec
-	var b strings.Builder
-	b.WriteString(s.Name)
-	if s.Limit > 0 {
-		per := s.Period
-		if s.Window > 0 {
-			per = windowText(s.Window)
-		}
-		fmt.Fprintf(&b, " %d per %s", s.Limit, per)
-	}
-	switch n.alg {
-	case TokenBucket, GCRA:
-		fmt.Fprintf(&b, ", capacity %d", n.max)
-		if s.RefillRate != "" {
-			fmt.Fprintf(&b, ", %s a second", big.NewRat(n.p, n.q).RatString())
-		}
-	case LeakyBucket:
-		fmt.Fprintf(&b, ", queue %d", s.Queue)
-		if s.MaxWait > 0 {
-			fmt.Fprintf(&b, ", waits at most %s", windowText(s.MaxWait))
-		}
-	case SlidingWindowCounter:
-		fmt.Fprintf(&b, ", %d buckets", n.buckets)
-	}
-	return b.String()
 }

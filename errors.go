@@ -51,20 +51,13 @@ func (e *Error) KindName() string {
 	if e.Kind != "" {
 		return e.Kind
 	}
-	switch e.Code {
-	case CodeInvalid:
-		return "invalid"
-	case CodeUnavailable:
-		return "unavailable"
-	case CodeTimeout:
-		return "timeout"
-	case CodeCanceled:
-		return "canceled"
-	case CodeExhausted:
-		return "exhausted"
+	if int(e.Code) < len(codeNames) {
+		return codeNames[e.Code]
 	}
-	return "internal"
+	return codeNames[CodeInternal]
 }
+
+var codeNames = [...]string{"internal", "invalid", "unavailable", "timeout", "canceled", "exhausted"}
 
 // LimitError says which field of a [Spec] is wrong and how to mend it.
 type LimitError struct {

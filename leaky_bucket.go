@@ -9,19 +9,8 @@ package stint
 // waits v/r; it is allowed iff v + q ≤ queue + 1 and that wait is at most the
 // lesser of the limit's MaxWait and the claim's MaxDelay; then v becomes v + q.
 
-func (n *compiledLimit) stepLeaky(c packed, from *compiledLimit, a *input, r *result) packed {
-	var b bucket
-	if from != nil {
-		b = from.unpack(c)
-	}
-	if b = n.chargeLeaky(b, from != nil, a, r); r.write {
-		c = n.pack(b)
-	}
-	return c
-}
-
-// chargeLeaky is the step on an unpacked state. known reports whether the key
-// has a state.
+// chargeLeaky is the step of a leaky bucket on its level. known reports whether
+// the key has a state.
 func (n *compiledLimit) chargeLeaky(b bucket, known bool, a *input, r *result) bucket {
 	if known {
 		b = n.drain(b, a.now)

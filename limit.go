@@ -1,8 +1,10 @@
 package stint
 
 import (
+	"fmt"
 	"math/big"
 	"math/bits"
+	"strings"
 	"time"
 )
 
@@ -46,7 +48,17 @@ func (l Limit) Max() int64 { return l.n.max }
 // window it is capacity/rate, rounded up to a second. For a quota it is the
 // length of the longest period: 24 h for a day, 7 days for a week, 31 days for
 // a month.
-func (l Limit) Window() time.Duration { return l.n.describedWindow() }
+func (l Limit) Window() time.Duration {
+	n := l.n
+	switch {
+	case n.alg == Quota:
+		return n.calendar.longest()
+	case n.window > 0:
+		return time.Duration(n.window) * time.Microsecond
+	}
+	seconds := (n.fill + microUnits - 1) / microUnits
+	return time.Duration(seconds) * time.Second
+}
 
 // Rate returns the rate of a bucket in units a second, as the reduced
 // fraction that the steps use. It is nil for algorithms without a rate.
@@ -67,7 +79,31 @@ func (l Limit) String() string {
 	if l.n == nil {
 		return "invalid limit"
 	}
-	return l.n.String()
+	n, s := l.n, &l.n.spec
+	var b strings.Builder
+	b.WriteString(s.Name)
+	if s.Limit > 0 {
+		per := s.Period
+		if s.Window > 0 {
+			per = windowText(s.Window)
+		}
+		fmt.Fprintf(&b, " %d per %s", s.Limit, per)
+	}
+	switch n.alg {
+	case TokenBucket, GCRA:
+		fmt.Fprintf(&b, ", capacity %d", n.max)
+		if s.RefillRate != "" {
+			fmt.Fprintf(&b, ", %s a second", big.NewRat(n.p, n.q).RatString())
+		}
+	case LeakyBucket:
+		fmt.Fprintf(&b, ", queue %d", s.Queue)
+		if s.MaxWait > 0 {
+			fmt.Fprintf(&b, ", waits at most %s", windowText(s.MaxWait))
+		}
+	case SlidingWindowCounter:
+		fmt.Fprintf(&b, ", %d buckets", n.buckets)
+	}
+	return b.String()
 }
 
 // Numbers are the compiled numbers of a [Limit], for a store that takes the step

@@ -61,7 +61,7 @@ func (n *compiledLimit) wouldGrow(w []int64, a *input, r *result) bool {
 		w = fresh[:0]
 	}
 	dry := *a
-	dry.dry = true
+	dry.dry, dry.cost = true, max(0, a.cost) // dry, a refund or a Forget is a peek
 	n.stepWide(w, &dry, r)
 	return r.allowed && !a.dry && a.cost+a.extra > 0
 }

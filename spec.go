@@ -1,8 +1,9 @@
 package stint
 
 import (
+	"errors"
 	"fmt"
-	"math/big"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -102,11 +103,11 @@ func ParseSpec(text string) (Spec, error) {
 	if !found || len(number) > 30 {
 		return Spec{}, wrong
 	}
-	n, ok := new(big.Int).SetString(number, 10)
-	if !ok || strings.ContainsAny(number, "+_") {
+	n, err := strconv.ParseInt(number, 10, 64)
+	if errors.Is(err, strconv.ErrSyntax) || strings.HasPrefix(number, "+") {
 		return Spec{}, wrong
 	}
-	if n.Sign() <= 0 || !n.IsInt64() || n.Int64() > MaxLimit {
+	if err != nil || n < 1 || n > MaxLimit {
 		return Spec{}, outOfRange("limit", number, 1, MaxLimit)
 	}
 	windows := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
@@ -114,7 +115,7 @@ func ParseSpec(text string) (Spec, error) {
 	if !ok {
 		return Spec{}, wrong
 	}
-	return Spec{Limit: n.Int64(), Window: window}, nil
+	return Spec{Limit: n, Window: window}, nil
 }
 
 // ParseLimit is [ParseSpec] and [Spec.Compile] in one.
@@ -124,16 +125,6 @@ func ParseLimit(text string) (Limit, error) {
 		return Limit{}, err
 	}
 	return s.Compile()
-}
-
-// Compile validates the spec and returns the handle to its compiled numbers. The
-// error is a [*LimitError] that names the field and says how to mend it.
-func (s Spec) Compile() (Limit, error) {
-	n, err := s.compile()
-	if err != nil {
-		return Limit{}, err
-	}
-	return Limit{n}, nil
 }
 
 func outOfRange(field string, got any, least, most int64) error {

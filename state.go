@@ -14,12 +14,9 @@ import (
 type State struct {
 	known  bool
 	bucket bucket  // token bucket, GCRA, leaky bucket
-	cell   packed  // fixed window, quota, counter of one bucket
+	packed packed  // fixed window, quota, counter of one bucket
 	wide   []int64 // log (runs), counter of many buckets
 }
-
-// Known reports whether the key has a state.
-func (s *State) Known() bool { return s.known }
 
 // Step is the pure function (state, limit, now, claim) → (state, decision).
 // now is in microseconds since the Unix epoch. With dry set it decides and
@@ -40,18 +37,20 @@ func (l Limit) Step(s *State, now int64, c *Claim, dry bool) (d Decision) {
 
 func (n *compiledLimit) stepState(s *State, a *input, r *result) {
 	switch {
-	case a.cost == Forget && !a.dry:
+	case a.cost == Forget:
 		n.forgotten(a, r)
 	case n.wide():
 		n.stepWideState(s, a, r)
 	case n.buckets == 0 && n.alg != Quota:
-		n.stepBucketState(s, a, r)
+		if b := n.stepUnpacked(s.bucket, s.known, a, r); r.write {
+			s.bucket = b
+		}
 	default:
 		from := n
 		if !s.known {
 			from = nil
 		}
-		s.cell = n.step(s.cell, from, a, r)
+		s.packed = n.step(s.packed, from, a, r)
 	}
 	s.known = s.known || r.write
 	if r.forget {
@@ -67,21 +66,6 @@ func (n *compiledLimit) stepPlain(s *State, now, cost int64, d *Decision) {
 		s.bucket = b
 	}
 	n.reportPlain(d, b, now, cost, allowed)
-}
-
-func (n *compiledLimit) stepBucketState(s *State, a *input, r *result) {
-	if a.cost == Forget {
-		a.cost = 0 // a dry Forget is a peek
-	}
-	var b bucket
-	if n.alg == LeakyBucket {
-		b = n.chargeLeaky(s.bucket, s.known, a, r)
-	} else {
-		b = n.chargeBucket(s.bucket, s.known, a, r)
-	}
-	if r.write {
-		s.bucket = b
-	}
 }
 
 func (n *compiledLimit) stepWideState(s *State, a *input, r *result) {
@@ -127,7 +111,7 @@ func (l Limit) AppendState(to []byte, s *State) []byte {
 	case n.alg == SlidingWindowCounter:
 		return n.appendCounters(to, s)
 	case n.buckets > 0 || n.alg == Quota:
-		return binary.BigEndian.AppendUint32(appendTime(to, int64(s.cell.Hi)), uint32(s.cell.Lo))
+		return binary.BigEndian.AppendUint32(appendTime(to, int64(s.packed.Hi)), uint32(s.packed.Lo))
 	}
 	return s.bucket.append(to)
 }
@@ -147,7 +131,7 @@ func (b *bucket) append(to []byte) []byte {
 
 func (n *compiledLimit) appendCounters(to []byte, s *State) []byte {
 	if n.buckets == 1 {
-		return binary.BigEndian.AppendUint64(appendTime(to, int64(s.cell.Hi)), s.cell.Lo)
+		return binary.BigEndian.AppendUint64(appendTime(to, int64(s.packed.Hi)), s.packed.Lo)
 	}
 	to = appendTime(to, s.wide[0])
 	for _, count := range s.wide[1:] {
@@ -191,7 +175,7 @@ func (n *compiledLimit) decodeState(s *State, data []byte) error {
 		ok = n.decodeCounters(s, data)
 	case n.buckets > 0 || n.alg == Quota:
 		if ok = len(data) == timeBytes+countBytes; ok {
-			s.cell = packed{uint64(readTime(data)), uint64(binary.BigEndian.Uint32(data[timeBytes:]))}
+			s.packed = packed{uint64(readTime(data)), uint64(binary.BigEndian.Uint32(data[timeBytes:]))}
 		}
 	default:
 		ok = s.bucket.decode(data)
@@ -226,7 +210,7 @@ func (n *compiledLimit) decodeCounters(s *State, data []byte) bool {
 		return false
 	}
 	if n.buckets == 1 {
-		s.cell = packed{uint64(readTime(data)), binary.BigEndian.Uint64(data[timeBytes:])}
+		s.packed = packed{uint64(readTime(data)), binary.BigEndian.Uint64(data[timeBytes:])}
 		return true
 	}
 	s.wide = append(make([]int64, 0, n.buckets+2), readTime(data))

@@ -21,11 +21,15 @@ type input struct {
 	dry                  bool
 }
 
-// asInput writes the claim into the input of a step. A refund has no Extra.
+// asInput writes the claim into the input of a step, whose dry is set already. A
+// refund has no Extra, and a dry Forget is a peek.
 func (c *Claim) asInput(a *input, now int64) {
 	a.now, a.cost, a.extra, a.at, a.maxDelay = now, c.Cost, c.Extra, c.At, c.MaxDelay
 	if c.Cost < 0 {
 		a.extra = 0
+	}
+	if c.Cost == Forget && a.dry {
+		a.cost = 0
 	}
 }
 
@@ -57,18 +61,13 @@ type result struct {
 // written under, or nil when there is no state. It differs from n after a change
 // of the limit.
 func (n *compiledLimit) step(c packed, from *compiledLimit, a *input, r *result) packed {
-	if a.cost == Forget && a.dry {
-		a.cost = 0 // a dry Forget is a peek
-	}
 	if a.cost == Forget {
 		n.forgotten(a, r)
 		return packed{}
 	}
 	switch n.alg {
-	case TokenBucket, GCRA:
+	case TokenBucket, GCRA, LeakyBucket:
 		return n.stepBucket(c, from, a, r)
-	case LeakyBucket:
-		return n.stepLeaky(c, from, a, r)
 	case SlidingWindowCounter:
 		return n.stepTwoCounters(c, from != nil, a, r)
 	default:
@@ -79,9 +78,6 @@ func (n *compiledLimit) step(c packed, from *compiledLimit, a *input, r *result)
 // stepWide decides one claim on a wide limit. It works in place and allocates
 // nothing: w must have the capacity that wideRoom returns.
 func (n *compiledLimit) stepWide(w []int64, a *input, r *result) []int64 {
-	if a.cost == Forget && a.dry {
-		a.cost = 0 // a dry Forget is a peek
-	}
 	switch {
 	case a.cost == Forget:
 		n.forgotten(a, r)
