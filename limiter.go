@@ -138,22 +138,18 @@ func (l *Limiter) AllowN(ctx context.Context, key string, n int64) (Decision, er
 }
 
 func refuseNegative() error {
-	return invalid("cost: is below 0", "use Reserve, and give back by its Cancel")
+	return invalid("cost: is below 0", "use Reserve, and refund with its Cancel")
 }
 
-// AllowEach is AllowN for callers that report the state of every limit. It
-// writes the decision of each limit into out, in the order of
-// [Limiter.Limits], and returns what [Combine] returns for them: the index of
-// the binding claim and the decision. The length of out must be the number of
-// limits; any other length is an error, and nothing is charged.
-func (l *Limiter) AllowEach(ctx context.Context, key string, n int64, out []Decision) (face int, d Decision, err error) {
-	return l.AllowWithin(ctx, key, n, 0, out)
-}
-
-// AllowWithin is AllowEach for a caller that can use no delay above maxDelay.
+// AllowEach is AllowN for callers that report the state of every limit, or that
+// can use no delay above maxDelay. It writes the decision of each limit into out,
+// in the order of [Limiter.Limits], and returns what [Combine] returns for them:
+// the index of the binding claim and the decision. The length of out must be the
+// number of limits; any other length is an error, and nothing is charged.
+//
 // maxDelay has the meaning of [Claim.MaxDelay], but counts from this call: the
 // limiter subtracts the recent latency of the store.
-func (l *Limiter) AllowWithin(ctx context.Context, key string, n int64, maxDelay time.Duration, out []Decision) (face int, d Decision, err error) {
+func (l *Limiter) AllowEach(ctx context.Context, key string, n int64, maxDelay time.Duration, out []Decision) (binding int, d Decision, err error) {
 	if n < 0 {
 		return -1, Decision{}, refuseNegative()
 	}

@@ -27,18 +27,18 @@ func (t *together) Take(ctx context.Context, c Claim) (Decision, error) {
 }
 
 // takeEach is Take, and writes the decision of each limit into out.
-func (t *together) takeEach(ctx context.Context, c *Claim, out []Decision) (face int, d Decision, err error) {
+func (t *together) takeEach(ctx context.Context, c *Claim, out []Decision) (binding int, d Decision, err error) {
 	j := t.join(c)
 	defer t.calls.Put(j)
 	return t.take(ctx, j, out)
 }
 
-func (t *together) take(ctx context.Context, j *joined, out []Decision) (face int, d Decision, err error) {
+func (t *together) take(ctx context.Context, j *joined, out []Decision) (binding int, d Decision, err error) {
 	if err := t.store.TakeGroups(ctx, j.group[:], out); err != nil {
 		return -1, d, err
 	}
-	face, d = Combine(j.group[0].Claims, out)
-	return face, d, nil
+	binding, d = Combine(j.group[0].Claims, out)
+	return binding, d, nil
 }
 
 // joined holds the buffers of one call. A pool keeps them for later calls.

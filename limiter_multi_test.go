@@ -51,7 +51,7 @@ func TestCallsOverSeveralLimitsLeaveNothingToTheNext(t *testing.T) {
 		{"reset", nil, func() { _ = limiter.Reset(t.Context(), "k") }, stint.Claim{Key: "k", Cost: stint.Forget}},
 		{"peek", nil, func() { _, _ = limiter.Peek(t.Context(), "k") }, stint.Claim{Key: "k"}},
 		{"failing", errors.New("down"), func() { _, _ = limiter.AllowN(t.Context(), "f", 3) }, stint.Claim{Key: "f", Cost: 3}},
-		{"each", nil, func() { _, _, _ = limiter.AllowEach(t.Context(), "e", 2, make([]stint.Decision, 2)) }, stint.Claim{Key: "e", Cost: 2}},
+		{"each", nil, func() { _, _, _ = limiter.AllowEach(t.Context(), "e", 2, 0, make([]stint.Decision, 2)) }, stint.Claim{Key: "e", Cost: 2}},
 	} {
 		store.err = c.err
 		c.call()
@@ -68,14 +68,14 @@ func TestAllowEachTellsOfEveryLimit(t *testing.T) {
 	for _, specs := range [][]stint.Spec{{hour}, {hour, day}} {
 		limiter, out := newLimiter(t, specs...), make([]stint.Decision, len(specs))
 		for range 2 {
-			if _, d, err := limiter.AllowEach(t.Context(), "k", 1, out); err != nil || !d.Allowed {
+			if _, d, err := limiter.AllowEach(t.Context(), "k", 1, 0, out); err != nil || !d.Allowed {
 				t.Fatal(d, err)
 			}
 		}
-		face, d, err := limiter.AllowEach(t.Context(), "k", 2, out)
+		binding, d, err := limiter.AllowEach(t.Context(), "k", 2, 0, out)
 		last := len(specs) - 1
-		if err != nil || face != last || d != out[last] || d.Allowed || out[0].Limit != 3 || out[0].Remaining != 1 {
-			t.Errorf("%d limits: claim %d, %+v of %+v, %v", len(specs), face, d, out, err)
+		if err != nil || binding != last || d != out[last] || d.Allowed || out[0].Limit != 3 || out[0].Remaining != 1 {
+			t.Errorf("%d limits: claim %d, %+v of %+v, %v", len(specs), binding, d, out, err)
 		}
 	}
 }
@@ -86,8 +86,8 @@ func TestAllowEachNeedsRoomForEveryLimit(t *testing.T) {
 		limiter := newLimiter(t, specs...)
 		outs := [][]stint.Decision{make([]stint.Decision, len(specs)+1), make([]stint.Decision, max(0, len(specs)-1)), nil}
 		for _, out := range outs {
-			if face, d, err := limiter.AllowEach(t.Context(), "k", 1, out); codeOf(err) != stint.CodeInvalid || face != -1 || d.Allowed {
-				t.Errorf("%d limits, room for %d: claim %d, %+v, %v; want it refused", len(specs), len(out), face, d, err)
+			if binding, d, err := limiter.AllowEach(t.Context(), "k", 1, 0, out); codeOf(err) != stint.CodeInvalid || binding != -1 || d.Allowed {
+				t.Errorf("%d limits, room for %d: claim %d, %+v, %v; want it refused", len(specs), len(out), binding, d, err)
 			}
 		}
 		if d, _ := limiter.Peek(t.Context(), "k"); d.Remaining != 3 {

@@ -148,7 +148,7 @@ func TestCancelGivesBackWhatHasNotRefilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			each := make([]stint.Decision, len(specs))
-			_, _, err = limiter.AllowEach(t.Context(), "k", 0, each)
+			_, _, err = limiter.AllowEach(t.Context(), "k", 0, 0, each)
 			want := []int64{5, 595} // 3 refilled, and 2 of the 5 were refunded
 			for i, d := range each {
 				if err != nil || d.Remaining != want[i] {
@@ -209,7 +209,7 @@ func TestAllowAllocatesNothing(t *testing.T) {
 		limiter, out := newLimiter(t, specs[:n]...), make([]stint.Decision, n)
 		for name, allow := range map[string]func(){
 			"Allow":     func() { _, _ = limiter.Allow(context.Background(), "key") },
-			"AllowEach": func() { _, _, _ = limiter.AllowEach(context.Background(), "key", 1, out) },
+			"AllowEach": func() { _, _, _ = limiter.AllowEach(context.Background(), "key", 1, 0, out) },
 		} {
 			if got := testing.AllocsPerRun(1000, allow); got != 0 {
 				t.Errorf("%s of %d limits allocates %v times; want 0", name, n, got)

@@ -14,16 +14,16 @@ import (
 func TestLimiterThatWasNotMade(t *testing.T) {
 	for name, l := range map[string]*stint.Limiter{"zero": {}, "nil": nil} {
 		for method, call := range map[string]func(ctx context.Context) error{
-			"Allow":       func(ctx context.Context) error { _, err := l.Allow(ctx, "k"); return err },
-			"AllowN":      func(ctx context.Context) error { _, err := l.AllowN(ctx, "k", 2); return err },
-			"AllowEach":   func(ctx context.Context) error { _, _, err := l.AllowEach(ctx, "k", 2, nil); return err },
-			"AllowWithin": func(ctx context.Context) error { _, _, err := l.AllowWithin(ctx, "k", 2, time.Second, nil); return err },
-			"Wait":        func(ctx context.Context) error { return l.Wait(ctx, "k") },
-			"WaitWithin":  func(ctx context.Context) error { _, err := l.WaitWithin(ctx, "k", 1, time.Second); return err },
-			"not waiting": func(ctx context.Context) error { _, err := l.WaitWithin(ctx, "k", 1, 0); return err },
-			"Peek":        func(ctx context.Context) error { _, err := l.Peek(ctx, "k"); return err },
-			"Reset":       func(ctx context.Context) error { return l.Reset(ctx, "k") },
-			"Reserve":     func(ctx context.Context) error { _, err := l.Reserve(ctx, "k", 1); return err },
+			"Allow":             func(ctx context.Context) error { _, err := l.Allow(ctx, "k"); return err },
+			"AllowN":            func(ctx context.Context) error { _, err := l.AllowN(ctx, "k", 2); return err },
+			"AllowEach":         func(ctx context.Context) error { _, _, err := l.AllowEach(ctx, "k", 2, 0, nil); return err },
+			"AllowEach in time": func(ctx context.Context) error { _, _, err := l.AllowEach(ctx, "k", 2, time.Second, nil); return err },
+			"Wait":              func(ctx context.Context) error { return l.Wait(ctx, "k") },
+			"WaitWithin":        func(ctx context.Context) error { _, err := l.WaitWithin(ctx, "k", 1, time.Second); return err },
+			"not waiting":       func(ctx context.Context) error { _, err := l.WaitWithin(ctx, "k", 1, 0); return err },
+			"Peek":              func(ctx context.Context) error { _, err := l.Peek(ctx, "k"); return err },
+			"Reset":             func(ctx context.Context) error { return l.Reset(ctx, "k") },
+			"Reserve":           func(ctx context.Context) error { _, err := l.Reserve(ctx, "k", 1); return err },
 		} {
 			if err := call(t.Context()); !errors.As(err, new(*stint.Error)) {
 				t.Errorf("%s, %s: %v", name, method, err)

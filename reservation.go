@@ -69,14 +69,14 @@ func (r *refund) give(ctx context.Context) error {
 	select {
 	case <-r.turn:
 	case <-ctx.Done():
-		return gaveUp(ctx, "before the units were given back")
+		return gaveUp(ctx, "before the refund was sent")
 	}
 	defer func() { r.turn <- struct{}{} }()
 	switch {
 	case r.sent:
 		return nil
 	case ctx.Err() != nil:
-		return gaveUp(ctx, "before the units were given back")
+		return gaveUp(ctx, "before the refund was sent")
 	}
 	r.sent = true // before the call, so that it also holds if the store panics
 	_, err := r.limiter.taker.Take(ctx, r.claim)

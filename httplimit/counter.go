@@ -123,14 +123,14 @@ func (c *Counter) decideOne(ctx context.Context, key string, cost int64) (stint.
 		return c.Limiter.AllowN(ctx, key, cost)
 	}
 	var one [1]stint.Decision
-	_, d, err := c.Limiter.AllowWithin(ctx, key, cost, stint.MaxDelayOf(ctx), one[:])
+	_, d, err := c.Limiter.AllowEach(ctx, key, cost, stint.MaxDelayOf(ctx), one[:])
 	return d, err
 }
 
 // decideAll fills the answer from the decisions of several limits.
 func (c *Counter) decideAll(ctx context.Context, key string, cost int64, answer *Answer) (err error) {
 	decisions := make([]stint.Decision, len(c.policies))
-	answer.Face, answer.Decision, err = c.Limiter.AllowWithin(ctx, key, cost, stint.MaxDelayOf(ctx), decisions)
+	answer.Face, answer.Decision, err = c.Limiter.AllowEach(ctx, key, cost, stint.MaxDelayOf(ctx), decisions)
 	if err != nil || answer.Decision.Allowed {
 		return err
 	}

@@ -161,7 +161,7 @@ func (r *reference) decide(t *testing.T, m moment) (d decided, ok bool) {
 		r.taken = stint.Reservation{}
 	case len(r.shape.limits) > 1:
 		d.each = make([]stint.Decision, len(r.shape.limits))
-		_, d.face, err = r.limiter.AllowEach(t.Context(), r.key, m.cost, d.each)
+		_, d.face, err = r.limiter.AllowEach(t.Context(), r.key, m.cost, 0, d.each)
 	case m.cost == 0:
 		d.face, err = r.limiter.Peek(t.Context(), r.key)
 	default:
