@@ -1,7 +1,6 @@
 package stint
 
 import (
-	"hash/maphash"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -26,17 +25,15 @@ const refBits = 31
 // others. A limit may therefore cache the reference of an entry that was
 // forgotten: no slot holds that reference.
 type registry struct {
-	store   uint64 // a random number that identifies this store in the caches of limits
-	seed    maphash.Seed
+	store   uint64       // a random number that identifies this store in the caches of limits
 	charged *table.Table // charged for each limit beyond the free ones; may be nil
 
 	places atomic.Pointer[places] // written with mu held
 
 	mu sync.Mutex
 	// The fields below are guarded by mu.
-	byHash map[uint64]*registered
-	count  int    // number of limits
-	last   uint32 // the reference assigned last
+	byNumbers map[limitNumbers]*registered
+	last      uint32 // the reference assigned last
 }
 
 // places finds limits by the low bits of their references. Its length is a
@@ -47,15 +44,22 @@ type places []atomic.Pointer[registered]
 type registered struct {
 	n     *compiledLimit
 	ref   uint32
-	hash  uint64
-	next  *registered  // another limit of the same hash; guarded by the registry's mu
 	users atomic.Int64 // number of states, or the constant forgotten once it is no longer registered
 }
 
 const forgotten = -1
 
+// limitNumbers tells limits apart. The spec alone is not enough: a node's share of
+// a limit has the spec of the whole limit.
+type limitNumbers struct {
+	spec      Spec
+	max, p, q int64
+}
+
+func numbersOf(n *compiledLimit) limitNumbers { return limitNumbers{n.spec, n.max, n.p, n.q} }
+
 // The weight of a limit, in a table that is charged for limits. A compiled limit
-// and its entry take about 1.3 KB, as much as 40 slots. The first limits are
+// and its entry take about 1.5 KB, less than 40 slots. The first limits are
 // free, so that limits do not fill a small table.
 const (
 	limitWeight = 40
@@ -66,13 +70,12 @@ const fewPlaces = 64
 
 func (g *registry) init() {
 	g.store = rand.Uint64() >> refBits << refBits
-	g.seed = maphash.MakeSeed()
 	g.reset()
 }
 
 // reset empties the registry and shrinks it to its first size.
 func (g *registry) reset() {
-	g.byHash = map[uint64]*registered{}
+	g.byNumbers = map[limitNumbers]*registered{}
 	p := make(places, fewPlaces)
 	g.places.Store(&p)
 }
@@ -91,44 +94,39 @@ func (g *registry) cached(n *compiledLimit) uint32 {
 // The limit caches the reference until another store does the same.
 func (g *registry) hold(n *compiledLimit) uint32 {
 	if ref := g.cached(n); ref != 0 {
-		if l := g.find(ref); l != nil && l.ref == ref && l.is(n) && l.hold() {
+		if l := g.find(ref); l != nil && l.ref == ref && (l.n == n || numbersOf(l.n) == numbersOf(n)) && l.hold() {
 			return ref
 		}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	hash := maphash.Comparable(g.seed, n.spec)
-	for l := g.byHash[hash]; l != nil; l = l.next {
-		if l.is(n) {
-			l.users.Add(1) // l cannot be forgotten while mu is held
-			n.ref.Store(g.store | uint64(l.ref))
-			return l.ref
-		}
+	l := g.byNumbers[numbersOf(n)]
+	if l == nil {
+		l = g.addLocked(n)
 	}
-	return g.addLocked(n, hash)
+	l.users.Add(1) // l cannot be forgotten while mu is held
+	n.ref.Store(g.store | uint64(l.ref))
+	return l.ref
 }
 
-// addLocked registers a limit with one user.
-func (g *registry) addLocked(n *compiledLimit, hash uint64) uint32 {
-	g.count++
-	if g.count > freeLimits && g.charged != nil {
+// addLocked registers a limit.
+func (g *registry) addLocked(n *compiledLimit) *registered {
+	l := &registered{n: n}
+	g.byNumbers[numbersOf(n)] = l
+	if len(g.byNumbers) > freeLimits && g.charged != nil {
 		g.charged.Charge(limitWeight)
 	}
 	p := *g.places.Load()
-	if g.count > len(p)/2 {
+	if len(g.byNumbers) > len(p)/2 {
 		p = p.doubled()
 		g.places.Store(&p)
 	}
-	ref := g.last
-	for ok := false; !ok; ok = ref != 0 && p.at(ref).Load() == nil {
-		ref = (ref + 1) & table.MaxRef
+	for ok := false; !ok; ok = g.last != 0 && p.at(g.last).Load() == nil {
+		g.last = (g.last + 1) & table.MaxRef
 	}
-	l := &registered{n: n, ref: ref, hash: hash, next: g.byHash[hash]}
-	l.users.Store(1)
-	g.last, g.byHash[hash] = ref, l
-	p.at(ref).Store(l)
-	n.ref.Store(g.store | uint64(ref))
-	return ref
+	l.ref = g.last
+	p.at(l.ref).Store(l)
+	return l
 }
 
 // release counts one state less that uses a reference.
@@ -145,26 +143,22 @@ func (g *registry) forget(l *registered) {
 	if !l.users.CompareAndSwap(0, forgotten) {
 		return
 	}
-	if g.count > freeLimits && g.charged != nil {
+	if len(g.byNumbers) > freeLimits && g.charged != nil {
 		g.charged.Charge(-limitWeight)
 	}
-	if g.count--; g.count == 0 {
+	delete(g.byNumbers, numbersOf(l.n))
+	if len(g.byNumbers) == 0 {
 		g.reset()
 		return
 	}
 	g.places.Load().at(l.ref).Store(nil)
-	if first := g.byHash[l.hash]; first == l && l.next == nil {
-		delete(g.byHash, l.hash)
-	} else {
-		g.byHash[l.hash] = first.without(l)
-	}
 }
 
 // size returns the number of registered limits.
 func (g *registry) size() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.count
+	return len(g.byNumbers)
 }
 
 // find returns the limit at the place of a reference. It is the limit of that
@@ -198,26 +192,6 @@ func (l *registered) hold() bool {
 			return true
 		}
 	}
-}
-
-// is reports whether the limit has the spec and the numbers of n. The spec alone
-// is not enough: a node's share of a limit has the spec of the whole limit.
-func (l *registered) is(n *compiledLimit) bool {
-	return l.n == n || l.n.max == n.max && l.n.p == n.p && l.n.q == n.q && l.n.spec == n.spec
-}
-
-// without removes gone from the list that begins with l, and returns the list.
-func (l *registered) without(gone *registered) *registered {
-	if l == gone {
-		return gone.next
-	}
-	for at := l; at.next != nil; at = at.next {
-		if at.next == gone {
-			at.next = gone.next
-			break
-		}
-	}
-	return l
 }
 
 // Idle implements [table.Judge].
