@@ -52,17 +52,23 @@ func (n *compiledLimit) wide() bool {
 // Compile validates the spec and returns the handle to its compiled numbers. The
 // error is a [*LimitError] that names the field and says how to mend it.
 func (s Spec) Compile() (Limit, error) {
+	n, err := s.compile()
+	return Limit{n}, err
+}
+
+// compile returns nil with an error.
+func (s Spec) compile() (*compiledLimit, error) {
 	if int(s.Algorithm) >= len(algorithmNames) {
-		return Limit{}, &LimitError{Field: "algorithm", Problem: s.Algorithm.String() + " is not known", Mend: "use a constant of this package"}
+		return nil, &LimitError{Field: "algorithm", Problem: s.Algorithm.String() + " is not known", Mend: "use a constant of this package"}
 	}
 	n := &compiledLimit{spec: s, alg: s.Algorithm, fromCaller: s.FromCaller}
 	for _, part := range []func() error{n.spec.checkFields, n.compileAlgorithm, n.nameScope} {
 		if err := part(); err != nil {
-			return Limit{}, err
+			return nil, err
 		}
 	}
 	n.salt = n.hashScope()
-	return Limit{n}, nil
+	return n, nil
 }
 
 // compileAlgorithm compiles the parameters of the algorithm.
