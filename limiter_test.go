@@ -251,6 +251,6 @@ func TestCancelGivesNothingBackThatTheStoreNeverCharged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d, err := limiter.Peek(t.Context(), "k"); err != nil || d.Remaining != 5 {
-		t.Errorf("%d remain, %v; want the 5 that nobody gave back", d.Remaining, err)
+		t.Errorf("%d remain, %v; want the 5 that were not refunded", d.Remaining, err)
 	}
 }

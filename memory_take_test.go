@@ -47,7 +47,7 @@ func (w *triplets) take(t rapid.TB, c Claim) {
 	w.last = want
 }
 
-// kept is the state of a key as it is stored, and what stored it.
+// kept is the state of a key as it is stored, and the reference beside it.
 type kept struct {
 	ref   uint32
 	state table.State

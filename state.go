@@ -182,7 +182,7 @@ func (n *compiledLimit) decodeState(s *State, data []byte) error {
 	}
 	if !ok {
 		return &Error{Code: CodeInternal, Kind: "corrupt", Problem: fmt.Sprintf("state: %d bytes are not those of a %s", len(data), n.alg),
-			Mend: "let nobody else write under the prefix of the store's keys; reset the key"}
+			Mend: "make sure that nothing else writes under the prefix of the store's keys, and reset the key"}
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// kilobytes reads a line of what the kernel says of this process.
+// kilobytes reads a size that the kernel reports for this process.
 func kilobytes(t *testing.T, name string) (n int) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

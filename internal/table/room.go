@@ -53,7 +53,7 @@ func (s *Shard) Fit(id ID, now int64) bool {
 func (s *Shard) evict(id ID, now int64) bool {
 	victim, judged := s.victim(s.home(id.Hash), looked, &id, now)
 	if victim >= 0 {
-		s.giveUp(victim, now)
+		s.evictAt(victim, now)
 		return true
 	}
 	return judged < looked && s.evictElsewhere(looked-judged, now)
@@ -63,19 +63,19 @@ func (s *Shard) evict(id ID, now int64) bool {
 // with few states has about this many shards.
 const otherShards = 256
 
-// evictElsewhere looks at no more than most states of other shards and evicts one. It skips
-// shards that are locked: two shards that waited for each other would deadlock,
-// and the caller may hold the locks of some itself.
+// evictElsewhere compares at most the given number of states of other shards and
+// evicts one. It skips shards that are locked: two shards that waited for each
+// other would deadlock, and the caller may hold the locks of some itself.
 func (s *Shard) evictElsewhere(most int, now int64) bool {
 	t := s.table
 	for range otherShards {
-		other := &t.shards[t.lookup[t.hand.Add(1)&t.told.Load()].Load()]
+		other := &t.shards[t.lookup[t.hand.Add(1)&t.tagBits.Load()].Load()]
 		if other == s || !other.TryLock() {
 			continue
 		}
 		victim, judged := other.victim(0, most, nil, now)
 		if victim >= 0 {
-			other.giveUp(victim, now)
+			other.evictAt(victim, now)
 		}
 		other.Unlock()
 		if most -= judged; victim >= 0 || most <= 0 {
@@ -103,8 +103,8 @@ func (s *Shard) victim(from, among int, but *ID, now int64) (place, judged int) 
 	return place, judged
 }
 
-// giveUp evicts the state at a place.
-func (s *Shard) giveUp(place int, now int64) {
+// evictAt evicts the state at a place.
+func (s *Shard) evictAt(place int, now int64) {
 	if !s.idle(s.at(place), now) {
 		s.table.evictions.Add(1)
 	}

@@ -16,13 +16,13 @@ type Shard struct {
 	count uint32         // used slots
 	limit uint32         // used slots at which the shard is rebuilt
 
-	number uint32
-	mask   uint32        // the bits of a tag that must equal number
-	met    atomic.Uint32 // low bits of the time of the last contention; also read without the lock
-	sweep  int64         // when a new key next triggers a search for idle states
-	wides  *wides        // slices beside the table; nil until there is one
-	_      [3 * (8 - pointerSize)]byte
-	table  *Table // the last field: Go adds padding after a final field of size zero
+	number    uint32
+	mask      uint32        // the bits of a tag that must equal number
+	contended atomic.Uint32 // low bits of the time of the last contention; also read without the lock
+	sweep     int64         // when a new key next triggers a search for idle states
+	wides     *wides        // slices beside the table; nil until there is one
+	_         [3 * (8 - pointerSize)]byte
+	table     *Table // the last field: Go adds padding after a final field of size zero
 }
 
 const pointerSize = unsafe.Sizeof(uintptr(0))
@@ -41,10 +41,10 @@ const (
 	pauses      = 400
 )
 
-// justMet is the time in microseconds after a contention during which another
+// hotWithin is the time in microseconds after a contention during which another
 // one means that the shard has a hot key. Goroutines that share a hot key
 // collide every few attempts; chance collisions are seldom this close together.
-const justMet = 32
+const hotWithin = 32
 
 // Lock locks the shard. It is for cold paths.
 func (s *Shard) Lock() {
@@ -76,12 +76,12 @@ func (s *Shard) Wait(now int64) {
 		first = pauses
 	}
 	s.wait(first)
-	s.met.Store(uint32(now))
+	s.contended.Store(uint32(now))
 }
 
 // isHot reports whether goroutines contended for the shard within the last
-// justMet. It needs no lock.
-func (s *Shard) isHot(now int64) bool { return uint32(now)-s.met.Load() < justMet }
+// hotWithin. It needs no lock.
+func (s *Shard) isHot(now int64) bool { return uint32(now)-s.contended.Load() < hotWithin }
 
 // wait spins and then blocks for the lock. first is the number of pauses before
 // the first attempt.
@@ -102,6 +102,21 @@ func (s *Shard) TryLock() bool { return s.mu.TryLock() }
 
 // Unlock unlocks the shard.
 func (s *Shard) Unlock() { s.mu.Unlock() }
+
+// Owns reports whether a locked shard still owns an identity. The shard may have
+// been split since [Table.Shard] returned it.
+func (s *Shard) Owns(id ID) bool { return id.tag()&s.mask == s.number }
+
+// Relock unlocks a shard that does not own an identity and locks the one that
+// does.
+func (t *Table) Relock(s *Shard, id ID) *Shard {
+	for !s.Owns(id) {
+		s.Unlock()
+		s = t.Shard(id)
+		s.Lock()
+	}
+	return s
+}
 
 // at returns slot i, which is below size.
 func (s *Shard) at(i int) *Slot { return (*Slot)(unsafe.Add(s.slots, i*slotSize)) }

@@ -39,16 +39,16 @@ func TestWhoWaitsForAShardGetsIt(t *testing.T) {
 	}
 }
 
-func TestMeetingsNearEachOtherTellOfAHotKey(t *testing.T) {
-	const met = 1<<40 + 1<<32 - 3 // soon after it the low half begins anew
+func TestContentionsNearEachOtherMeanAHotKey(t *testing.T) {
+	const contended = 1<<40 + 1<<32 - 3 // its low half overflows soon
 	var s Shard
-	if s.isHot(met) {
-		t.Error("nobody has met, and it is hot")
+	if s.isHot(contended) {
+		t.Error("the shard is hot without a contention")
 	}
-	s.Wait(met)
-	for after, want := range map[int64]bool{0: true, justMet - 1: true, justMet: false, -1: false, 1 << 31: false} {
-		if s.isHot(met+after) != want {
-			t.Errorf("%d µs after two have met: hot is %t", after, !want)
+	s.Wait(contended)
+	for after, want := range map[int64]bool{0: true, hotWithin - 1: true, hotWithin: false, -1: false, 1 << 31: false} {
+		if s.isHot(contended+after) != want {
+			t.Errorf("%d µs after a contention: hot is %t", after, !want)
 		}
 	}
 }

@@ -11,21 +11,6 @@ const (
 	earlySlots = 896 // slots for splitKeys at the load after growth, in whole pages
 )
 
-// Owns reports whether a locked shard still owns an identity. The shard may have
-// been split since [Table.Shard] returned it.
-func (s *Shard) Owns(id ID) bool { return id.tag()&s.mask == s.number }
-
-// Relock unlocks a shard that does not own an identity and locks the one that
-// does.
-func (t *Table) Relock(s *Shard, id ID) *Shard {
-	for !s.Owns(id) {
-		s.Unlock()
-		s = t.Shard(id)
-		s.Lock()
-	}
-	return s
-}
-
 // Release unlocks a shard to which states may have been added. It first splits
 // the shard when it holds more than splitKeys.
 func (s *Shard) Release(now int64) {
@@ -84,8 +69,8 @@ func (t *Table) lead(s *Shard) {
 	for n := int(s.number); n < len(t.lookup); n += int(s.mask) + 1 {
 		t.lookup[n].Store(s.number)
 	}
-	for told := t.told.Load(); told < s.mask && !t.told.CompareAndSwap(told, s.mask); {
-		told = t.told.Load()
+	for bits := t.tagBits.Load(); bits < s.mask && !t.tagBits.CompareAndSwap(bits, s.mask); {
+		bits = t.tagBits.Load()
 	}
 }
 
@@ -95,12 +80,12 @@ func (t *Table) outgrow(held int64) {
 	if !t.spread.Load() {
 		t.spread.Store(true)
 	}
-	born := t.born.Load()
-	if held*aheadDen < int64(born)*splitKeys*aheadNum || int(born)*2 > t.earlyShards || !t.born.CompareAndSwap(born, born*2) {
+	resident := t.resident.Load()
+	if held*aheadDen < int64(resident)*splitKeys*aheadNum || int(resident)*2 > t.earlyShards || !t.resident.CompareAndSwap(resident, resident*2) {
 		return
 	}
 	go func() {
-		t.arena.early.populate(int(born), int(born)*2)
+		t.arena.early.populate(int(resident), int(resident)*2)
 		runtime.KeepAlive(t) // the cleanup of t frees the arena
 	}()
 }

@@ -48,7 +48,7 @@ type Table struct {
 	shards      []Shard // all shards that there may be, a power of two
 	mask        uint32
 	lookup      []atomic.Uint32 // number of the shard, by the low bits of a tag
-	told        atomic.Uint32   // mask of those bits that distinguish shards so far
+	tagBits     atomic.Uint32   // mask of those bits that distinguish shards so far
 	earlyShards int             // shards that have an early window
 	arena       arena
 	judge       Judge
@@ -56,9 +56,9 @@ type Table struct {
 	bound       int64
 	most        int // greatest number of slots of a shard
 
-	sizes  []atomic.Uint32 // sizes of the shards with lateBit, close together for Touch
-	spread atomic.Bool     // the states no longer fit into processor caches, and memory is mapped
-	born   atomic.Uint32   // shards whose early windows have been made resident
+	sizes    []atomic.Uint32 // sizes of the shards with lateBit, close together for Touch
+	spread   atomic.Bool     // the states no longer fit into processor caches, and memory is mapped
+	resident atomic.Uint32   // shards whose early windows have been made resident
 
 	held      atomic.Int64 // weight
 	evictions atomic.Uint64
@@ -116,7 +116,7 @@ func (t *Table) open(first int) {
 		s.resize(smallSlots)
 		t.lead(s)
 	}
-	t.born.Store(uint32(first))
+	t.resident.Store(uint32(first))
 	t.arena.early.populate(0, min(first, t.earlyShards))
 }
 
@@ -154,7 +154,7 @@ func (t *Table) Shard(id ID) *Shard { return &t.shards[t.shardOf(id)] }
 
 // shardOf returns the number of the shard of an identity. It reads only the part
 // of lookup that the present shards need, which is small enough for a cache.
-func (t *Table) shardOf(id ID) uint32 { return t.lookup[id.tag()&t.told.Load()].Load() }
+func (t *Table) shardOf(id ID) uint32 { return t.lookup[id.tag()&t.tagBits.Load()].Load() }
 
 // Number returns the number of the shard, unique in its table.
 func (s *Shard) Number() uint32 { return s.number }

@@ -324,13 +324,13 @@ func TestEveryStateThatGoesIsTold(t *testing.T) {
 	}
 	for ref, n := range stored {
 		if judge.dropped[ref]+left[ref] != n {
-			t.Errorf("reference %d: %d stored, %d told to go, %d left", ref, n, judge.dropped[ref], left[ref])
+			t.Errorf("reference %d: %d stored, %d reported as dropped, %d left", ref, n, judge.dropped[ref], left[ref])
 		}
 	}
 	table.Clear()
 	for ref, n := range stored {
 		if judge.dropped[ref] != n {
-			t.Errorf("reference %d after Clear: %d stored, %d told to go", ref, n, judge.dropped[ref])
+			t.Errorf("reference %d after Clear: %d stored, %d reported as dropped", ref, n, judge.dropped[ref])
 		}
 	}
 	if held := table.held.Load(); held != 0 {
