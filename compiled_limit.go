@@ -56,7 +56,8 @@ func (s Spec) Compile() (Limit, error) {
 	return Limit{n}, err
 }
 
-// compile returns nil with an error.
+// compile does the work of Compile, which is small enough to be inlined. It
+// returns nil with an error.
 func (s Spec) compile() (*compiledLimit, error) {
 	if int(s.Algorithm) >= len(algorithmNames) {
 		return nil, &LimitError{Field: "algorithm", Problem: s.Algorithm.String() + " is not known", Mend: "use a constant of this package"}

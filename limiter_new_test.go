@@ -66,7 +66,7 @@ func TestLimitersShareStateByTheirName(t *testing.T) {
 	if api.Name() != "api" {
 		t.Error(api.Name())
 	}
-	// Nor do a limit without a scope, and one of a rule of that name.
+	// A limit without a scope, and a limit of a rule named login, have states of their own.
 	for _, spec := range []stint.Spec{stint.PerMinute(5), {Rule: "login", Limit: 5, Window: time.Minute}} {
 		if d, err := store.Take(t.Context(), stint.Claim{Key: "k", Limit: mustLimit(t, spec), Cost: 5}); err != nil || !d.Allowed {
 			t.Errorf("rule %q shares the limiter's state: %+v, %v", spec.Rule, d, err)

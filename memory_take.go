@@ -6,6 +6,22 @@ import (
 	"github.com/stintdev/stint/internal/table"
 )
 
+// One claim takes this path through the store:
+//
+//   - isPlain (claim.go) checks the claim, cached (memory_limits.go) finds the
+//     short reference of its limit, and identify (key.go) hashes its key.
+//   - Touch (internal/table) prefetches the slot of the state, and the clock
+//     (internal/clock) is read while the memory answers.
+//   - The shard is locked and the slot is found (internal/table).
+//   - The step (step.go, and one file for each algorithm) decides and computes the
+//     next state, which is stored.
+//   - The shard is unlocked, and the times of the answer are computed.
+//
+// take is that path for any claim. Take is the same path in one function for a
+// plain claim on a bucket that has a state, which nearly every check is. It keeps
+// its values in registers: to write them into structs and to read those again
+// takes longer than the arithmetic. A test compares both paths to the last bit.
+
 // Take decides one claim and charges it when allowed.
 func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {
 	n := c.Limit.n

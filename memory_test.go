@@ -47,7 +47,7 @@ func mustTake(t testing.TB, s Store, c Claim) Decision {
 	return d
 }
 
-// everyAlgorithm allows 10 and then nothing for a while.
+// everyAlgorithm returns a limit of each algorithm that allows 10 and then nothing for a while.
 func everyAlgorithm() []Spec {
 	return []Spec{
 		{Limit: 10, Window: time.Hour},

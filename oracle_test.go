@@ -49,10 +49,10 @@ type traffic struct {
 	store       *stint.Memory
 	model       *oracle.Model
 	limits      []stint.Limit
-	focus, left int             // the limit that most claims are of, for so many calls
-	last        stint.Decision  // of it
-	moments     [6]int64        // times at which something changes for it
-	taken       [64]stint.Claim // what could be given back
+	focus, left int             // the index of the limit of most claims, and for how many calls more
+	last        stint.Decision  // under that limit
+	moments     [6]int64        // times at which something changes under that limit
+	taken       [64]stint.Claim // charges that can be refunded
 }
 
 func newTraffic(t *testing.T, seed uint64, wild bool) *traffic {
