@@ -97,27 +97,19 @@ func (n *compiledLimit) compileWindow() error {
 	}
 	n.max, n.window, n.buckets = s.Limit, s.Window.Microseconds(), 1
 	if n.alg == SlidingWindowCounter {
-		if err := n.compileBuckets(); err != nil {
-			return err
+		if s.Buckets == 0 {
+			s.Buckets = 1
+		}
+		n.buckets = s.Buckets
+		if n.buckets < 1 || n.buckets > MaxBuckets {
+			return outOfRange("buckets", n.buckets, 1, MaxBuckets)
+		}
+		if n.window%int64(n.buckets) != 0 {
+			return &LimitError{Field: "buckets", Problem: fmt.Sprintf("%d does not divide the window of %s into whole microseconds", n.buckets, windowText(s.Window)),
+				Mend: "use a number that divides the window, such as 1, 2, 5 or 10"}
 		}
 	}
 	n.width = n.window / int64(n.buckets)
-	return nil
-}
-
-func (n *compiledLimit) compileBuckets() error {
-	s := &n.spec
-	if s.Buckets == 0 {
-		s.Buckets = 1
-	}
-	if s.Buckets < 1 || s.Buckets > MaxBuckets {
-		return outOfRange("buckets", s.Buckets, 1, MaxBuckets)
-	}
-	if n.window%int64(s.Buckets) != 0 {
-		return &LimitError{Field: "buckets", Problem: fmt.Sprintf("%d does not divide the window of %s into whole microseconds", s.Buckets, windowText(s.Window)),
-			Mend: "use a number that divides the window, such as 1, 2, 5 or 10"}
-	}
-	n.buckets = s.Buckets
 	return nil
 }
 

@@ -3,7 +3,6 @@ package stint
 import (
 	"fmt"
 	"math/big"
-	"math/bits"
 	"strings"
 	"time"
 )
@@ -164,7 +163,7 @@ func (l Limit) Share(nodes int) (Limit, error) {
 		return l, nil
 	}
 	n := l.n
-	share := compiledLimit{spec: n.spec, alg: n.alg, fromCaller: n.fromCaller, max: part(n.max, nodes), window: n.window, width: n.width,
+	share := compiledLimit{spec: n.spec, alg: n.alg, fromCaller: n.fromCaller, max: (n.max-1)/int64(nodes) + 1, window: n.window, width: n.width,
 		buckets: n.buckets, maxWait: n.maxWait, calendar: n.calendar, salt: n.salt}
 	if n.full > 0 {
 		rate := new(big.Rat).Mul(big.NewRat(n.p, n.q), big.NewRat(1, int64(nodes)))
@@ -173,12 +172,4 @@ func (l Limit) Share(nodes int) (Limit, error) {
 		}
 	}
 	return Limit{&share}, nil
-}
-
-func part(limit int64, nodes int) int64 {
-	whole, rest := bits.Div64(0, uint64(limit), uint64(nodes))
-	if rest > 0 {
-		whole++
-	}
-	return int64(max(1, whole))
 }

@@ -114,7 +114,12 @@ func (g *waiting) deny(l *Limiter, w *waiter, d Decision, wait time.Duration, la
 		if q := g.queues[w.key]; q != nil {
 			return g.joinLocked(l, q, w)
 		}
-		g.openLocked(w)
+		if g.queues == nil {
+			g.queues = map[string]*waitQueue{}
+		}
+		q := &waitQueue{}
+		g.queues[w.key] = q
+		q.push(w)
 	}
 	q := w.queue
 	if q.first != w {
@@ -131,16 +136,6 @@ func (g *waiting) deny(l *Limiter, w *waiter, d Decision, wait time.Duration, la
 		q.dropLate(l)
 	}
 	return askLater
-}
-
-// openLocked makes a queue with one waiter.
-func (g *waiting) openLocked(w *waiter) {
-	if g.queues == nil {
-		g.queues = map[string]*waitQueue{}
-	}
-	q := &waitQueue{}
-	g.queues[w.key] = q
-	q.push(w)
 }
 
 // serve removes a waiter that was allowed, by a call that took the given time.

@@ -51,8 +51,11 @@ func passesDeadline(d *Decision) error {
 // of the wait. With a maxWait of 0 or less it neither waits nor joins the
 // queue.
 func (l *Limiter) WaitWithin(ctx context.Context, key string, n int64, maxWait time.Duration) (Decision, error) {
+	if n < 1 {
+		return Decision{}, refuseNothing()
+	}
 	if maxWait <= 0 {
-		return l.allowNow(ctx, key, n)
+		return l.take(ctx, Claim{Key: key, Cost: n, MaxDelay: -1})
 	}
 	end := time.Now().Add(maxWait)
 	deadline, ok := ctx.Deadline()
@@ -65,14 +68,6 @@ func (l *Limiter) WaitWithin(ctx context.Context, key string, n int64, maxWait t
 		err = passesDeadline(&d)
 	}
 	return d, err
-}
-
-// allowNow makes one attempt that accepts no delay.
-func (l *Limiter) allowNow(ctx context.Context, key string, n int64) (Decision, error) {
-	if n < 1 {
-		return Decision{}, refuseNothing()
-	}
-	return l.take(ctx, Claim{Key: key, Cost: n, MaxDelay: -1})
 }
 
 // turn queues for the key and returns the decision that allows it, after its

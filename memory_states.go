@@ -21,15 +21,6 @@ func (s *states) init(bound int, keepAll bool) {
 	s.table = table.New(table.Options{Bound: bound, KeepAll: keepAll, Judge: &s.limits})
 }
 
-// newCallers makes the states for the limits that callers bring. Its bound
-// covers the limits as well as the states.
-func newCallers(bound int, keepAll bool) *states {
-	s := &states{refuses: true}
-	s.init(bound, keepAll)
-	s.limits.charged = s.table
-	return s
-}
-
 // callerStates returns the states for the limits that callers bring. Most
 // programs have no such limits, and a second table doubles the memory of an
 // empty store, so the first claim makes it.
@@ -41,7 +32,9 @@ func (m *Memory) callerStates() *states {
 	defer m.opening.Unlock()
 	s := m.callers.Load()
 	if s == nil {
-		s = newCallers(m.callerKeys, m.keepAll)
+		s = &states{refuses: true}
+		s.init(m.callerKeys, m.keepAll)
+		s.limits.charged = s.table // the bound covers the limits as well as the states
 		m.callers.Store(s)
 	}
 	return s

@@ -58,15 +58,11 @@ func parseDecimal(text string) (*big.Rat, error) {
 func checkRate(field string, rate *big.Rat) error {
 	least := big.NewRat(1, minRateDays*24*60*60)
 	if rate.Cmp(least) < 0 || rate.Cmp(big.NewRat(MaxRate, 1)) > 0 {
-		return &LimitError{Field: field, Problem: fmt.Sprintf("makes a rate of %s units a second, which is out of range", shortDecimal(rate)),
+		about, _ := rate.Float64()
+		return &LimitError{Field: field, Problem: fmt.Sprintf("makes a rate of %.6g units a second, which is out of range", about),
 			Mend: "use a rate from one in 400 days to 100000000 a second"}
 	}
 	return nil
-}
-
-func shortDecimal(r *big.Rat) string {
-	f, _ := r.Float64()
-	return fmt.Sprintf("%.6g", f)
 }
 
 // defaultCapacity returns limit, or max(1, ⌈2·rate⌉) if there is only a rate.
