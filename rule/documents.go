@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/stintdev/stint/internal/jsonpos"
 )
 
 // documents parses a file into its documents. A file that is valid JSON is
@@ -19,11 +21,8 @@ import (
 // file is parsed as YAML. A syntax mistake is recorded, and the documents
 // before it are returned.
 func (r *reader) documents(file File) (list []*yaml.Node) {
-	if isJSON(file.Data) {
-		return append(list, newJSONReader(file.Data).value())
-	}
-	if r.known != nil {
-		return r.known
+	if jsonpos.IsDocument(file.Data) {
+		return append(list, jsonNode(jsonpos.Parse(file.Data)))
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(file.Data))
 	for {
@@ -97,59 +96,19 @@ func firstInvalid(data []byte) int {
 	return -1
 }
 
-// jsonReader converts valid JSON to YAML nodes with positions.
-type jsonReader struct {
-	data    []byte
-	decoder *json.Decoder
-	line    int // of the byte at offset
-	column  int
-	offset  int
-}
-
-func newJSONReader(data []byte) *jsonReader {
-	j := &jsonReader{data: data, decoder: json.NewDecoder(bytes.NewReader(data)), line: 1, column: 1}
-	j.decoder.UseNumber()
-	return j
-}
-
-func (j *jsonReader) value() *yaml.Node {
-	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str"}
-	n.Line, n.Column = j.next()
-	token, err := j.decoder.Token()
-	if err != nil {
-		return n // the whole text is known to be valid
-	}
-	switch t := token.(type) {
-	case json.Delim:
+// jsonNode converts a JSON value to a YAML node.
+func jsonNode(v *jsonpos.Value) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: v.Text, Line: v.Line, Column: v.Column}
+	switch v.Kind {
+	case jsonpos.Object:
+		n.Kind, n.Tag = yaml.MappingNode, "!!map"
+	case jsonpos.Array:
 		n.Kind, n.Tag = yaml.SequenceNode, "!!seq"
-		if t == '{' {
-			n.Kind, n.Tag = yaml.MappingNode, "!!map"
-		}
-		for j.decoder.More() {
-			n.Content = append(n.Content, j.value())
-		}
-		_, _ = j.decoder.Token()
-	case string:
-		n.Value = t
-	case nil:
+	case jsonpos.Null:
 		n.Tag = "!!null"
-	default:
-		n.Tag, n.Value = "!!scalar", fmt.Sprint(t)
+	}
+	for _, item := range v.Items {
+		n.Content = append(n.Content, jsonNode(item))
 	}
 	return n
-}
-
-// next advances to the start of the next token.
-func (j *jsonReader) next() (line, column int) {
-	to := int(j.decoder.InputOffset())
-	for to < len(j.data) && strings.IndexByte(" \t\r\n,:", j.data[to]) >= 0 {
-		to++
-	}
-	for ; j.offset < to; j.offset++ {
-		j.column++
-		if j.data[j.offset] == '\n' {
-			j.line, j.column = j.line+1, 1
-		}
-	}
-	return j.line, j.column
 }

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // File is the content of one rule file.
@@ -26,18 +24,13 @@ type File struct {
 // only one file. The error is [Problems], which lists every mistake; there is
 // then no set.
 func Parse(files ...File) (*Set, error) {
-	return parse(files, func(int) []*yaml.Node { return nil })
-}
-
-// parse is [Parse] for files of which some documents may already be parsed.
-func parse(files []File, known func(file int) []*yaml.Node) (*Set, error) {
 	f := &findings{seen: make(map[Problem]bool)}
 	for _, file := range files {
 		f.files = append(f.files, file.Name)
 	}
 	draft := &fileDraft{}
 	for i, file := range files {
-		r := reader{findings: f, file: int32(i), known: known(i)}
+		r := reader{findings: f, file: int32(i)}
 		r.readFile(file, draft)
 	}
 	c := compiler{

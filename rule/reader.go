@@ -28,9 +28,8 @@ type reader struct {
 	file    int32
 	aliased int // number of nodes reached through aliases so far
 	nested  int
-	told    bool         // whether exceeding the alias bounds has been reported
-	known   []*yaml.Node // the documents of the file, if already parsed
-	denying bool         // inside a rule that denies everything: its limits do not matter
+	told    bool // whether exceeding the alias bounds has been reported
+	denying bool // inside a rule that denies everything: its limits do not matter
 }
 
 // fields maps each allowed field of a mapping to the function that reads it.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stintdev/stint/cmd/stint/internal/adminclient"
+	"github.com/stintdev/stint/cmd/stint/internal/ruleedit"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -169,9 +170,9 @@ func (f *showFlags) part(all []adminclient.File) error {
 	for i, one := range all {
 		files[i] = rule.File{Name: one.Name, Data: []byte(one.Text)}
 	}
-	find, name := rule.TextOfRule, f.rule
+	find, name := ruleedit.TextOfRule, f.rule
 	if f.tier != "" {
-		find, name = rule.TextOfTier, f.tier
+		find, name = ruleedit.TextOfTier, f.tier
 	}
 	text, err := find(files, name)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
+	"github.com/stintdev/stint/cmd/stint/internal/ruleedit"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/rule"
 )
@@ -60,7 +61,7 @@ func asError(err error) *apiError {
 	if problems, ok := errors.AsType[rule.Problems](err); ok {
 		return &apiError{Status: http.StatusBadRequest, Code: "INVALID_RULES", Message: "the rules have mistakes: " + first(problems), Problems: problemsOf(problems)}
 	}
-	if missing, ok := errors.AsType[*rule.NotFoundError](err); ok {
+	if missing, ok := errors.AsType[*ruleedit.NotFoundError](err); ok {
 		return &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Message: missing.Error()}
 	}
 	if wrong, ok := errors.AsType[*stint.LimitError](err); ok {
@@ -69,7 +70,7 @@ func asError(err error) *apiError {
 	if failed, ok := errors.AsType[*stint.Error](err); ok {
 		return fromStore(failed)
 	}
-	if errors.Is(err, rule.ErrNotEditable) {
+	if errors.Is(err, ruleedit.ErrNotEditable) {
 		return &apiError{Status: http.StatusConflict, Code: "NOT_EDITABLE", Message: err.Error()}
 	}
 	return fromSource(err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
+	"github.com/stintdev/stint/cmd/stint/internal/ruleedit"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/rule"
 )
@@ -57,7 +58,7 @@ func (a *API) compareRead(from, to ruleset.Version, was, is *contents, after *ru
 		after = a.setOf(to)
 	}
 	if before != nil && after != nil {
-		for _, f := range rule.Fresh(before, after) {
+		for _, f := range ruleedit.Fresh(before, after) {
 			d.Fresh = append(d.Fresh, freshDiff(f))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 
+	"github.com/stintdev/stint/cmd/stint/internal/ruleedit"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/rule"
 )
@@ -17,12 +18,12 @@ func tagOf(text []byte) string {
 // contents is files and what they say, which is read once.
 type contents struct {
 	files []rule.File
-	said  *rule.Contents // nil where err is not
-	err   error          // of files that are not YAML
+	said  *ruleedit.Contents // nil where err is not
+	err   error              // of files that are not YAML
 }
 
 func contentsOf(files []rule.File) *contents {
-	said, err := rule.ReadContents(files)
+	said, err := ruleedit.ReadContents(files)
 	return &contents{files, said, err}
 }
 
@@ -36,14 +37,14 @@ func hashTag(files []rule.File) string { return `"` + ruleset.HashOf(files)[:24]
 
 // ruleTag is the tag of one rule, which other rules leave as it is.
 func ruleTag(id string) tagger {
-	return partTag(func(said *rule.Contents) (string, bool) { return said.Rule(id) })
+	return partTag(func(said *ruleedit.Contents) (string, bool) { return said.Rule(id) })
 }
 
 func tierTag(tier string) tagger {
-	return partTag(func(said *rule.Contents) (string, bool) { return said.Tier(tier) })
+	return partTag(func(said *ruleedit.Contents) (string, bool) { return said.Tier(tier) })
 }
 
-func partTag(find func(*rule.Contents) (string, bool)) tagger {
+func partTag(find func(*ruleedit.Contents) (string, bool)) tagger {
 	return func(c *contents) (string, error) {
 		if c.err != nil {
 			return "", c.err

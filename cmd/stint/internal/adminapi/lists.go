@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
+	"github.com/stintdev/stint/cmd/stint/internal/ruleedit"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -13,7 +14,7 @@ type listsBody struct {
 
 // listed is an entry, and whether it has ended.
 type listed struct {
-	rule.ListEntry
+	ruleedit.ListEntry
 
 	Ended bool `json:"ended,omitempty"`
 }
@@ -26,7 +27,7 @@ func (a *API) lists(r *request) (any, error) {
 	}
 	defer a.reading.end()
 	_, now := a.Rules.Current()
-	entries, err := rule.ListEntries(now.Files)
+	entries, err := ruleedit.ListEntries(now.Files)
 	body := listsBody{Entries: []listed{}}
 	for _, e := range entries {
 		body.Entries = append(body.Entries, listed{e, !e.Until.IsZero() && !e.Until.After(a.now())})
@@ -50,7 +51,7 @@ func (a *API) putEntry(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.changeEntry(r, "put", entry, rule.PutEntry(entry))
+	return a.changeEntry(r, "put", entry, ruleedit.PutEntry(entry))
 }
 
 // deleteEntry answers DELETE /lists/{list}/{match}?rule=….
@@ -59,12 +60,12 @@ func (a *API) deleteEntry(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.changeEntry(r, "delete", entry, rule.DeleteEntry(entry))
+	return a.changeEntry(r, "delete", entry, ruleedit.DeleteEntry(entry))
 }
 
 // entry is the entry that the path names.
-func (r *request) entry() (rule.ListEntry, error) {
-	entry := rule.ListEntry{Match: r.PathValue("match"), Rule: r.URL.Query().Get("rule")}
+func (r *request) entry() (ruleedit.ListEntry, error) {
+	entry := ruleedit.ListEntry{Match: r.PathValue("match"), Rule: r.URL.Query().Get("rule")}
 	switch list := r.PathValue("list"); list {
 	case "deny", "blacklist":
 		entry.Deny = true
@@ -75,7 +76,7 @@ func (r *request) entry() (rule.ListEntry, error) {
 	return entry, nil
 }
 
-func (a *API) changeEntry(r *request, verb string, entry rule.ListEntry, e rule.Edit) (any, error) {
+func (a *API) changeEntry(r *request, verb string, entry ruleedit.ListEntry, e ruleedit.Edit) (any, error) {
 	if err := checkWhy("reason", entry.Reason); err != nil {
 		return nil, err
 	}
@@ -90,12 +91,12 @@ func (a *API) changeEntry(r *request, verb string, entry rule.ListEntry, e rule.
 	if !entry.Until.IsZero() {
 		what += " until " + entry.Until.UTC().Format(time.RFC3339)
 	}
-	return a.change(r, edit{what: what, why: entry.Reason, tag: setTag, make: func(files []rule.File) ([]rule.File, *rule.Set, error) { return rule.Apply(files, e) }})
+	return a.change(r, edit{what: what, why: entry.Reason, tag: setTag, make: func(files []rule.File) ([]rule.File, *rule.Set, error) { return ruleedit.Apply(files, e) }})
 }
 
 // ban answers POST /v1/ban {"key":…,"for":"1h","reason":…}: a deny list entry.
 func (a *API) ban(r *request) (any, error) {
-	entry := rule.ListEntry{Deny: true}
+	entry := ruleedit.ListEntry{Deny: true}
 	err := r.decode(fields{
 		"key": textField(&entry.Match), "rule": textField(&entry.Rule), "reason": textField(&entry.Reason),
 		"until": a.untilField(&entry.Until), "for": a.forField(&entry.Until),
@@ -106,20 +107,20 @@ func (a *API) ban(r *request) (any, error) {
 	if entry.Match == "" {
 		return nil, badRequest("key: is missing: say whom, by an API key, a pattern, an address or a network")
 	}
-	return a.changeEntry(r, "put", entry, rule.PutEntry(entry))
+	return a.changeEntry(r, "put", entry, ruleedit.PutEntry(entry))
 }
 
 // unban answers POST /v1/unban {"key":…}: off the deny list, and free of
 // penalties.
 func (a *API) unban(r *request) (any, error) {
-	entry := rule.ListEntry{Deny: true}
+	entry := ruleedit.ListEntry{Deny: true}
 	if err := r.decode(fields{"key": textField(&entry.Match), "rule": textField(&entry.Rule)}); err != nil {
 		return nil, err
 	}
 	if entry.Match == "" {
 		return nil, badRequest("key: is missing: say whom")
 	}
-	answer, err := a.changeEntry(r, "delete", entry, rule.DeleteEntry(entry))
+	answer, err := a.changeEntry(r, "delete", entry, ruleedit.DeleteEntry(entry))
 	return a.forgiven(r, entry, answer, err)
 }
 
@@ -132,7 +133,7 @@ func (a *API) putOverride(r *request) (any, error) {
 			return nil, badRequest("for: %v", err)
 		}
 	}
-	return a.editBy(r, "put override of "+short(key)+" in rule "+id, ruleTag(id), func(body []byte) rule.Edit { return rule.PutOverride(id, key, body, until) })
+	return a.editBy(r, "put override of "+short(key)+" in rule "+id, ruleTag(id), func(body []byte) ruleedit.Edit { return ruleedit.PutOverride(id, key, body, until) })
 }
 
 // deleteOverride answers DELETE /rules/{id}/override/{key}?temporary=true.
@@ -142,7 +143,7 @@ func (a *API) deleteOverride(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.editBy(r, "delete override of "+short(key)+" in rule "+id, ruleTag(id), func([]byte) rule.Edit { return rule.DeleteOverride(id, key, temporary) })
+	return a.editBy(r, "delete override of "+short(key)+" in rule "+id, ruleTag(id), func([]byte) ruleedit.Edit { return ruleedit.DeleteOverride(id, key, temporary) })
 }
 
 // short is a key as answers and logs show it.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stintdev/stint/cmd/stint/internal/ruleedit"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/rule"
 )
@@ -20,7 +21,7 @@ func TestANodeThatLagsLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, base := other.Current()
-	files, _, err := rule.Apply(base.Files, rule.PutRule("logins", []byte(`{"by":["ip"],"limit":"77/m"}`)))
+	files, _, err := ruleedit.Apply(base.Files, ruleedit.PutRule("logins", []byte(`{"by":["ip"],"limit":"77/m"}`)))
 	if err != nil {
 		t.Fatal(err)
 	}

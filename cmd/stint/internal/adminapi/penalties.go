@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/ruleedit"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -22,8 +23,8 @@ func openOrShut(d stint.Decision) stint.Decision {
 
 // forgiven ends the penalties of the callers that an entry names, after the change of the
 // lists succeeded or found no entry. A caller that only a penalty kept out has no entry.
-func (a *API) forgiven(r *request, entry rule.ListEntry, answer any, err error) (any, error) {
-	_, unlisted := errors.AsType[*rule.NotFoundError](err)
+func (a *API) forgiven(r *request, entry ruleedit.ListEntry, answer any, err error) (any, error) {
+	_, unlisted := errors.AsType[*ruleedit.NotFoundError](err)
 	if dry, wrong := r.flag("dry_run"); dry || wrong != nil || err != nil && !unlisted {
 		return answer, err
 	}
@@ -46,7 +47,7 @@ func (a *API) forgiven(r *request, entry rule.ListEntry, answer any, err error) 
 
 // forgive ends the penalties of a key, by one rule or by every rule that counts it by one
 // attribute, and returns their number.
-func (a *API) forgive(r *request, entry rule.ListEntry) (n int, err error) {
+func (a *API) forgive(r *request, entry ruleedit.ListEntry) (n int, err error) {
 	set, _ := a.Rules.Current()
 	var groups []stint.Group
 	for _, one := range set.Rules() {

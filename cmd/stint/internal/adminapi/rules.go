@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
+	"github.com/stintdev/stint/cmd/stint/internal/ruleedit"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/rule"
 )
@@ -150,16 +151,16 @@ type validBody struct {
 
 // readRule answers GET /rules/{id}.
 func (a *API) readRule(r *request) (any, error) {
-	return a.showText(r, func(files []rule.File) (rule.Text, error) { return rule.TextOfRule(files, r.PathValue("id")) })
+	return a.showText(r, func(files []rule.File) (ruleedit.Text, error) { return ruleedit.TextOfRule(files, r.PathValue("id")) })
 }
 
 // readTier answers GET /rules/tier/{tier}.
 func (a *API) readTier(r *request) (any, error) {
-	return a.showText(r, func(files []rule.File) (rule.Text, error) { return rule.TextOfTier(files, r.PathValue("tier")) })
+	return a.showText(r, func(files []rule.File) (ruleedit.Text, error) { return ruleedit.TextOfTier(files, r.PathValue("tier")) })
 }
 
 // showText answers with a part of the rules in force.
-func (a *API) showText(r *request, find func([]rule.File) (rule.Text, error)) (any, error) {
+func (a *API) showText(r *request, find func([]rule.File) (ruleedit.Text, error)) (any, error) {
 	if err := a.reading.take(r.Context()); err != nil {
 		return nil, err
 	}
@@ -179,29 +180,29 @@ func (a *API) showText(r *request, find func([]rule.File) (rule.Text, error)) (a
 // putRule answers PUT /rules/{id}.
 func (a *API) putRule(r *request) (any, error) {
 	id := r.PathValue("id")
-	return a.editBy(r, "put rule "+id, ruleTag(id), func(body []byte) rule.Edit { return rule.PutRule(id, body) })
+	return a.editBy(r, "put rule "+id, ruleTag(id), func(body []byte) ruleedit.Edit { return ruleedit.PutRule(id, body) })
 }
 
 // deleteRule answers DELETE /rules/{id}.
 func (a *API) deleteRule(r *request) (any, error) {
 	id := r.PathValue("id")
-	return a.editBy(r, "delete rule "+id, ruleTag(id), func([]byte) rule.Edit { return rule.DeleteRule(id) })
+	return a.editBy(r, "delete rule "+id, ruleTag(id), func([]byte) ruleedit.Edit { return ruleedit.DeleteRule(id) })
 }
 
 // putTier answers PUT /rules/tier/{tier}.
 func (a *API) putTier(r *request) (any, error) {
 	tier := r.PathValue("tier")
-	return a.editBy(r, "put tier "+tier, tierTag(tier), func(body []byte) rule.Edit { return rule.PutTier(tier, body) })
+	return a.editBy(r, "put tier "+tier, tierTag(tier), func(body []byte) ruleedit.Edit { return ruleedit.PutTier(tier, body) })
 }
 
 // deleteTier answers DELETE /rules/tier/{tier}.
 func (a *API) deleteTier(r *request) (any, error) {
 	tier := r.PathValue("tier")
-	return a.editBy(r, "delete tier "+tier, tierTag(tier), func([]byte) rule.Edit { return rule.DeleteTier(tier) })
+	return a.editBy(r, "delete tier "+tier, tierTag(tier), func([]byte) ruleedit.Edit { return ruleedit.DeleteTier(tier) })
 }
 
 // editBy makes an edit of the text of the set, with the body of the request.
-func (a *API) editBy(r *request, what string, tag tagger, of func(body []byte) rule.Edit) (any, error) {
+func (a *API) editBy(r *request, what string, tag tagger, of func(body []byte) ruleedit.Edit) (any, error) {
 	var body []byte
 	if r.Method != http.MethodDelete {
 		var err error
@@ -209,5 +210,5 @@ func (a *API) editBy(r *request, what string, tag tagger, of func(body []byte) r
 			return nil, err
 		}
 	}
-	return a.change(r, edit{what: what, tag: tag, make: func(files []rule.File) ([]rule.File, *rule.Set, error) { return rule.Apply(files, of(body)) }})
+	return a.change(r, edit{what: what, tag: tag, make: func(files []rule.File) ([]rule.File, *rule.Set, error) { return ruleedit.Apply(files, of(body)) }})
 }

@@ -1,4 +1,4 @@
-package rule
+package ruleedit
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/stintdev/stint/rule"
 )
 
 // PutOverride sets the limits of one key, pattern or network in place of the
@@ -23,12 +25,7 @@ func PutOverride(id, key string, body []byte, until time.Time) Edit {
 		if err := twice(n); err != nil {
 			return nil, err
 		}
-		if n.Kind != yaml.ScalarNode {
-			if err := checkBody(n, func(r *reader, n *yaml.Node) { readFields(r, n, "an override", temporaryFields, &overrideDraft{}) }); err != nil {
-				return nil, err
-			}
-		}
-		rule, ok := e.rule(id)
+		holder, ok := e.rule(id)
 		if !ok {
 			return nil, &NotFoundError{fmt.Sprintf("rule %.80q", id)}
 		}
@@ -39,13 +36,13 @@ func PutOverride(id, key string, body []byte, until time.Time) Edit {
 			n = ending(n, until)
 		}
 		if lookup(n, "until") != nil {
-			return putTemporary(rule, key, n), nil
+			return putTemporary(holder, key, n), nil
 		}
-		overrides, ok := rule.key("override")
+		overrides, ok := holder.key("override")
 		if found, known := overrides.keyIf(ok, key); known {
 			return found.replace(n), nil
 		}
-		return rule.add([]string{"override"}, yaml.MappingNode, textNode(key), n), nil
+		return holder.add([]string{"override"}, yaml.MappingNode, textNode(key), n), nil
 	}}
 }
 
@@ -74,26 +71,26 @@ func (s site) keyIf(ok bool, name string) (site, bool) {
 	return s.key(name)
 }
 
-func putTemporary(rule site, key string, n *yaml.Node) *change {
+func putTemporary(holder site, key string, n *yaml.Node) *change {
 	n.Content = append([]*yaml.Node{textNode("match"), textNode(key)}, n.Content...)
-	if found, ok := rule.item("temporary", key); ok {
+	if found, ok := holder.item("temporary", key); ok {
 		return found.replace(n)
 	}
-	return rule.add([]string{"temporary"}, yaml.SequenceNode, n)
+	return holder.add([]string{"temporary"}, yaml.SequenceNode, n)
 }
 
 // DeleteOverride removes the temporary override of a key and, unless temporary
 // is true, also the permanent one.
 func DeleteOverride(id, key string, temporary bool) Edit {
 	return Edit{"override", func(e *editor) (*change, error) {
-		rule, ok := e.rule(id)
+		holder, ok := e.rule(id)
 		if !ok {
 			return nil, &NotFoundError{fmt.Sprintf("rule %.80q", id)}
 		}
-		if found, ok := rule.item("temporary", key); ok {
+		if found, ok := holder.item("temporary", key); ok {
 			return found.remove(nil), nil
 		}
-		overrides, ok := rule.key("override")
+		overrides, ok := holder.key("override")
 		if found, known := overrides.keyIf(ok && !temporary, key); known {
 			return found.remove(nil), nil
 		}
@@ -144,8 +141,8 @@ func PutEntry(entry ListEntry) Edit {
 		case entry.Rule == "":
 			return e.addTop(listNames(entry.Deny), yaml.SequenceNode, n), nil
 		}
-		rule, _ := e.rule(entry.Rule)
-		return rule.add(listNames(entry.Deny), yaml.SequenceNode, n), nil
+		holder, _ := e.rule(entry.Rule)
+		return holder.add(listNames(entry.Deny), yaml.SequenceNode, n), nil
 	}}
 }
 
@@ -199,11 +196,11 @@ func (e *editor) entry(entry ListEntry) (found site, ok bool, err error) {
 		}
 	}
 	if entry.Rule != "" {
-		rule, known := e.rule(entry.Rule)
+		holder, known := e.rule(entry.Rule)
 		if !known {
 			return site{}, false, &NotFoundError{fmt.Sprintf("rule %.80q", entry.Rule)}
 		}
-		find(rule)
+		find(holder)
 		return found, ok, nil
 	}
 	e.eachTop(find)
@@ -231,7 +228,7 @@ func (e *editor) eachTop(visit func(site)) {
 
 // ListEntries returns the entries of all lists: first those of the set, then
 // those of its rules, in file order.
-func ListEntries(files []File) (entries []ListEntry, err error) {
+func ListEntries(files []rule.File) (entries []ListEntry, err error) {
 	e, err := newEditor(files)
 	if err != nil {
 		return nil, err
@@ -246,7 +243,7 @@ func ListEntries(files []File) (entries []ListEntry, err error) {
 	return entries, nil
 }
 
-func appendEntries(entries []ListEntry, holder *yaml.Node, rule string) []ListEntry {
+func appendEntries(entries []ListEntry, holder *yaml.Node, id string) []ListEntry {
 	for _, deny := range []bool{true, false} {
 		for _, name := range listNames(deny) {
 			list := lookup(holder, name)
@@ -258,15 +255,15 @@ func appendEntries(entries []ListEntry, holder *yaml.Node, rule string) []ListEn
 				items = list.Content
 			}
 			for _, item := range items {
-				entries = append(entries, entryOf(target(item), rule, deny))
+				entries = append(entries, entryOf(target(item), id, deny))
 			}
 		}
 	}
 	return entries
 }
 
-func entryOf(n *yaml.Node, rule string, deny bool) ListEntry {
-	entry := ListEntry{Rule: rule, Deny: deny, Match: matchOf(n)}
+func entryOf(n *yaml.Node, id string, deny bool) ListEntry {
+	entry := ListEntry{Rule: id, Deny: deny, Match: matchOf(n)}
 	if until := lookup(n, "until"); until != nil {
 		entry.Until, _ = time.Parse(time.RFC3339, target(until).Value) // the time is valid: the set has been parsed
 	}

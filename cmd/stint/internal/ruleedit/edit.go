@@ -1,15 +1,20 @@
-package rule
+package ruleedit
 
 import (
 	"errors"
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/stintdev/stint/rule"
 )
 
-// BodyName is the File of a [Problem] in the body of an edit, as opposed to the
+// BodyName is the File of a [rule.Problem] in the body of an edit, as opposed to the
 // files of the set.
 const BodyName = "body"
+
+// maxBody is the largest body of an edit, in bytes.
+const maxBody = 16 << 20
 
 // Edit is one change to the text of a rule set. [PutRule] and similar functions
 // make an Edit; [Apply] applies it.
@@ -29,11 +34,11 @@ func (e *NotFoundError) Error() string { return e.What + " is not in the rules" 
 // applies all edits or none. Text that no edit touches stays as it is, with its
 // comments and order. A file without changes is returned as it was given.
 //
-// The error is a [*NotFoundError], or [Problems] when the set would have a
+// The error is a [*NotFoundError], or [rule.Problems] when the set would have a
 // mistake. Problems in the body of an edit name the file [BodyName]; the others
 // name a place in the files as they were given.
-func Apply(files []File, edits ...Edit) ([]File, *Set, error) {
-	var set *Set
+func Apply(files []rule.File, edits ...Edit) ([]rule.File, *rule.Set, error) {
+	var set *rule.Set
 	for _, edit := range edits {
 		var err error
 		if files, set, err = edit.apply(files); err != nil {
@@ -42,13 +47,13 @@ func Apply(files []File, edits ...Edit) ([]File, *Set, error) {
 	}
 	if set == nil {
 		var err error
-		set, err = Parse(files...)
+		set, err = rule.Parse(files...)
 		return files, set, err
 	}
 	return files, set, nil
 }
 
-func (e Edit) apply(files []File) ([]File, *Set, error) {
+func (e Edit) apply(files []rule.File) ([]rule.File, *rule.Set, error) {
 	ed, err := newEditor(files)
 	if err != nil {
 		return nil, nil, err
@@ -61,12 +66,7 @@ func (e Edit) apply(files []File) ([]File, *Set, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", e.what, err)
 	}
-	set, err := parse(w.files, func(file int) []*yaml.Node {
-		if file == c.file {
-			return w.documents
-		}
-		return nil
-	})
+	set, err := rule.Parse(w.files...)
 	if err != nil {
 		return nil, nil, ed.relocated(err, c.file, w.places)
 	}
@@ -78,13 +78,13 @@ const documentsTag = "!documents"
 
 // editor holds the YAML nodes of the files of a set.
 type editor struct {
-	files []File
+	files []rule.File
 	tops  []*yaml.Node        // for each file, a list of the top nodes of its documents
 	raw   [][]*yaml.Node      // for each file, its document nodes
 	given map[*yaml.Node]bool // nodes of the edit's body
 }
 
-func newEditor(files []File) (*editor, error) {
+func newEditor(files []rule.File) (*editor, error) {
 	e := &editor{files: files, given: map[*yaml.Node]bool{}}
 	for _, file := range files {
 		raw, err := parseNodes(file)
@@ -106,10 +106,10 @@ func newEditor(files []File) (*editor, error) {
 // body parses the body of an edit: one value without anchors. An anchor could
 // replace one of the same name in the file.
 func (e *editor) body(data []byte) (*yaml.Node, error) {
-	if len(data) > maxFile {
-		return nil, bodyProblem(nil, fmt.Sprintf("is %d bytes long", len(data)), fmt.Sprintf("use at most %d", maxFile))
+	if len(data) > maxBody {
+		return nil, bodyProblem(nil, fmt.Sprintf("is %d bytes long", len(data)), fmt.Sprintf("use at most %d", maxBody))
 	}
-	documents, err := parseNodes(File{Name: BodyName, Data: data})
+	documents, err := parseNodes(rule.File{Name: BodyName, Data: data})
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +125,9 @@ func (e *editor) take(n *yaml.Node) error {
 		return bodyProblem(n, "holds an anchor or an alias", "write out what it stands for")
 	}
 	e.given[n] = true
+	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
+		n.Value = "null" // the encoder would write an absent value as an empty text
+	}
 	for _, below := range n.Content {
 		if err := e.take(below); err != nil {
 			return err
@@ -137,23 +140,12 @@ func (e *editor) take(n *yaml.Node) error {
 func (e *editor) bodyMapping(data []byte, what string) (*yaml.Node, error) {
 	n, err := e.body(data)
 	if err == nil && n.Kind != yaml.MappingNode {
-		err = bodyProblem(n, fmt.Sprintf("%s is %s", what, kindOf(n)), `write it as {"key": value}`)
+		err = bodyProblem(n, what+" is not a mapping", `write it as {"key": value}`)
 	}
 	if err == nil {
 		err = twice(n)
 	}
 	return n, err
-}
-
-// checkBody reads the body of an edit as the file reader would, so that its
-// mistakes are reported before the file is written.
-func checkBody(n *yaml.Node, read func(r *reader, n *yaml.Node)) error {
-	r := &reader{findings: &findings{files: []string{BodyName}, seen: map[Problem]bool{}}}
-	read(r, n)
-	if len(r.mistakes) > 0 {
-		return r.inOrder(r.mistakes)
-	}
-	return nil
 }
 
 // twice rejects a mapping with a repeated key.
@@ -169,17 +161,17 @@ func twice(n *yaml.Node) error {
 }
 
 func bodyProblem(n *yaml.Node, what, mend string) error {
-	p := Problem{File: BodyName, What: what, Mend: mend}
+	p := rule.Problem{File: BodyName, What: what, Mend: mend}
 	if n != nil {
 		p.Line, p.Column = n.Line, n.Column
 	}
-	return Problems{p}
+	return rule.Problems{p}
 }
 
 // relocated translates the positions of problems to the files or the body that
 // the caller of the edit knows.
 func (e *editor) relocated(err error, file int, places map[place2]*yaml.Node) error {
-	problems, ok := errors.AsType[Problems](err)
+	problems, ok := errors.AsType[rule.Problems](err)
 	if !ok {
 		return err
 	}

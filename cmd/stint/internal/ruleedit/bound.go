@@ -1,20 +1,22 @@
-package rule
+package ruleedit
 
 import (
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/stintdev/stint/rule"
 )
 
 // maxWrittenOut bounds the number of nodes in a file with every alias expanded.
 // It limits the nodes that an edit copies and a comparison reads.
-const maxWrittenOut = 4 * maxAliased
+const maxWrittenOut = 4_000_000
 
 // checkAliases rejects a file whose aliases expand to too many nodes or contain
 // themselves. The reader's own bounds do not cover merged values that it skips.
 func checkAliases(file string, top *yaml.Node) error {
 	if size := writtenOut(top, map[*yaml.Node]int{}); size > maxWrittenOut {
-		return Problems{{File: file, What: "aliases reach too much", Mend: fmt.Sprintf("repeat at most %d values by aliases, and none within itself", maxWrittenOut)}}
+		return rule.Problems{{File: file, What: "aliases reach too much", Mend: fmt.Sprintf("repeat at most %d values by aliases, and none within itself", maxWrittenOut)}}
 	}
 	return nil
 }

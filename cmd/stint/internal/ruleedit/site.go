@@ -1,9 +1,11 @@
-package rule
+package ruleedit
 
 import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/stintdev/stint/rule"
 )
 
 // site is a node's place in one file: the path of steps that leads to it.
@@ -173,7 +175,7 @@ func (e *editor) addTop(names []string, kind yaml.Kind, nodes ...*yaml.Node) *ch
 // none.
 func (e *editor) addDocument(n *yaml.Node) *change {
 	if len(e.files) == 0 {
-		e.files = []File{{Name: "rules.yaml"}}
+		e.files = []rule.File{{Name: "rules.yaml"}}
 		e.tops, e.raw = []*yaml.Node{{Kind: yaml.SequenceNode, Tag: documentsTag}}, [][]*yaml.Node{nil}
 	}
 	file := len(e.files) - 1

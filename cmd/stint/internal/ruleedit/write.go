@@ -1,4 +1,4 @@
-package rule
+package ruleedit
 
 import (
 	"bytes"
@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/stintdev/stint/internal/jsonpos"
+	"github.com/stintdev/stint/rule"
 )
 
 // change is an edit of the nodes of one file.
@@ -42,7 +45,7 @@ var ErrNotEditable = errors.New("the file cannot be edited where it says this (w
 // nodes.
 func (e *editor) write(c *change) (*written, error) {
 	data := e.files[c.file].Data
-	if isJSON(data) {
+	if jsonpos.IsDocument(data) {
 		c.make()
 		return e.taken(c, append(appendJSON(nil, e.tops[c.file].Content[0], indentOf(data), ""), '\n'))
 	}
@@ -91,14 +94,13 @@ func (e *editor) appended(c *change) (*written, error) {
 
 // written holds the files after a change to one of them.
 type written struct {
-	files     []File
-	documents []*yaml.Node          // the documents of that file, parsed again
-	places    map[place2]*yaml.Node // the original node of each of their nodes
+	files  []rule.File
+	places map[place2]*yaml.Node // the original node of each of their nodes
 }
 
 // taken returns the files with the new text if it parses as the nodes say.
 func (e *editor) taken(c *change, data []byte) (*written, error) {
-	documents, err := parseNodes(File{Name: e.files[c.file].Name, Data: data})
+	documents, err := parseNodes(rule.File{Name: e.files[c.file].Name, Data: data})
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +115,6 @@ func (e *editor) taken(c *change, data []byte) (*written, error) {
 			return nil, ErrNotEditable
 		}
 		pairPlaces(document.Content[0], top.Content[i], w.places)
-		w.documents = append(w.documents, document.Content[0])
 	}
 	return w, nil
 }

@@ -1,10 +1,12 @@
-package rule
+package ruleedit
 
 import (
 	"bytes"
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/stintdev/stint/rule"
 )
 
 // Text is a part of a rule set as its file states it.
@@ -26,8 +28,8 @@ func (t Text) YAML() []byte {
 }
 
 // TextOfRule returns a rule as its file states it. The error is a
-// [*NotFoundError], or [Problems] of files that cannot be read.
-func TextOfRule(files []File, id string) (Text, error) {
+// [*NotFoundError], or [rule.Problems] of files that cannot be read.
+func TextOfRule(files []rule.File, id string) (Text, error) {
 	e, err := newEditor(files)
 	if err != nil {
 		return Text{}, err
@@ -40,7 +42,7 @@ func TextOfRule(files []File, id string) (Text, error) {
 }
 
 // TextOfTier is [TextOfRule] for a declared tier.
-func TextOfTier(files []File, tier string) (Text, error) {
+func TextOfTier(files []rule.File, tier string) (Text, error) {
 	e, err := newEditor(files)
 	if err != nil {
 		return Text{}, err

@@ -1,8 +1,10 @@
-package rule
+package ruleedit
 
 import (
 	"testing"
 	"time"
+
+	"github.com/stintdev/stint/rule"
 )
 
 func TestEditsOfOverridesAndLists(t *testing.T) {
@@ -53,7 +55,7 @@ func TestEditsOfOverridesAndLists(t *testing.T) {
 }
 
 func TestEntriesAreListed(t *testing.T) {
-	entries, err := ListEntries([]File{{"a.yaml", []byte("deny: {match: x, until: 2026-01-02T03:04:05Z, reason: r}\nwhitelist: [y]\nrules: [{id: a, limit: 1/s, deny: [z]}]\n")}})
+	entries, err := ListEntries([]rule.File{file("a.yaml", "deny: {match: x, until: 2026-01-02T03:04:05Z, reason: r}\nwhitelist: [y]\nrules: [{id: a, limit: 1/s, deny: [z]}]\n")})
 	want := []ListEntry{
 		{Deny: true, Match: "x", Until: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Reason: "r"},
 		{Match: "y"}, {Rule: "a", Deny: true, Match: "z"},

@@ -1,4 +1,4 @@
-package rule
+package ruleedit
 
 import (
 	"encoding/json"
@@ -17,9 +17,6 @@ func PutRule(id string, body []byte) Edit {
 			return nil, err
 		}
 		if err := identify(n, id); err != nil {
-			return nil, err
-		}
-		if err := checkBody(n, func(r *reader, n *yaml.Node) { readRule(r, n, &fileDraft{}) }); err != nil {
 			return nil, err
 		}
 		if json.Valid(body) {

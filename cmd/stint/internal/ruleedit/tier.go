@@ -1,8 +1,7 @@
-package rule
+package ruleedit
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -18,11 +17,6 @@ func PutTier(tier string, body []byte) Edit {
 	return Edit{"tier " + tier, func(e *editor) (*change, error) {
 		fields, err := e.bodyMapping(body, "a tier")
 		if err != nil {
-			return nil, err
-		}
-		kept := &yaml.Node{Kind: yaml.MappingNode, Content: slices.Clone(fields.Content)}
-		dropNull(kept)
-		if err := checkBody(kept, func(r *reader, n *yaml.Node) { readFields(r, n, "a tier", tierFields, &tierDraft{}) }); err != nil {
 			return nil, err
 		}
 		found, ok := e.tier(tier)
@@ -101,19 +95,16 @@ func expanded(short *yaml.Node) *yaml.Node {
 // mergeField changes one field where the place has it: beside the others or in
 // params.
 func mergeField(n, key, value *yaml.Node) {
-	p, isParameter := parameterOf(key.Value)
-	if isParameter {
-		if inner := lookup(n, "params"); inner != nil && inner.Kind == yaml.MappingNode && names(inner, p) {
-			mergeField(inner, key, value)
-			return
-		}
-		if p == pLimit || p == pWindow {
-			writeOut(n)
-		}
-		if p == pCapacity {
-			renameEntry(n, "burst", key.Value)
-			renameEntry(n, "capacity", key.Value)
-		}
+	if inner := lookup(n, "params"); inner != nil && inner.Kind == yaml.MappingNode && setsParameter(inner, key.Value) {
+		mergeField(inner, key, value)
+		return
+	}
+	switch key.Value {
+	case "limit", "window":
+		writeOut(n)
+	case "capacity", "burst":
+		renameEntry(n, "burst", key.Value)
+		renameEntry(n, "capacity", key.Value)
 	}
 	if value.ShortTag() == "!!null" {
 		removeEntry(n, key.Value)
@@ -122,14 +113,16 @@ func mergeField(n, key, value *yaml.Node) {
 	setEntry(n, key, value)
 }
 
-// names reports whether the mapping has the parameter under any of its names.
-func names(n *yaml.Node, p parameter) bool {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if q, ok := parameterOf(n.Content[i].Value); ok && (q == p || p == pWindow && q == pLimit) {
-			return true
-		}
+// setsParameter reports whether the mapping sets a parameter of a limit: burst
+// is another name of capacity, and a limit may name its window.
+func setsParameter(n *yaml.Node, name string) bool {
+	switch name {
+	case "capacity", "burst":
+		return entry(n, "capacity") >= 0 || entry(n, "burst") >= 0
+	case "window":
+		return entry(n, "window") >= 0 || entry(n, "limit") >= 0
 	}
-	return false
+	return entry(n, name) >= 0
 }
 
 // writeOut expands limit: 100/m into a limit and a window.

@@ -1,4 +1,4 @@
-package rule
+package ruleedit
 
 import (
 	"bytes"
@@ -8,21 +8,15 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/stintdev/stint/internal/jsonpos"
+	"github.com/stintdev/stint/rule"
 )
 
-// isJSON reports whether a file is read and edited as JSON. The text null is
-// not: it is an empty document, which is extended as YAML.
-func isJSON(data []byte) bool {
-	return json.Valid(data) && string(bytes.TrimSpace(data)) != "null"
-}
-
-// parseNodes parses a file as [reader.documents] does and keeps the document
-// nodes with their comments, which only editing needs.
-func parseNodes(file File) (documents []*yaml.Node, err error) {
-	if isJSON(file.Data) {
-		top := newJSONReader(file.Data).value()
-		resolve(top)
-		return []*yaml.Node{{Kind: yaml.DocumentNode, Content: []*yaml.Node{top}}}, nil
+// parseNodes parses a file into its documents. The error is [rule.Problems].
+func parseNodes(file rule.File) (documents []*yaml.Node, err error) {
+	if jsonpos.IsDocument(file.Data) {
+		return []*yaml.Node{{Kind: yaml.DocumentNode, Content: []*yaml.Node{jsonNode(jsonpos.Parse(file.Data))}}}, nil
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(file.Data))
 	for {
@@ -32,24 +26,46 @@ func parseNodes(file File) (documents []*yaml.Node, err error) {
 			return documents, nil
 		}
 		if err != nil {
-			f := &findings{files: []string{file.Name}, seen: map[Problem]bool{}}
-			(&reader{findings: f}).syntaxMistake(file, err)
-			return nil, f.mistakes
+			if _, located := rule.Parse(file); located != nil {
+				return nil, located
+			}
+			return nil, err
 		}
 		documents = append(documents, document)
 	}
 }
 
-// resolve sets the tags of plain JSON values to those that YAML assigns to
-// their text.
-func resolve(n *yaml.Node) {
-	if n.Tag == "!!scalar" {
-		n.Tag = ""
-		n.Tag = n.ShortTag()
+// jsonNode converts a JSON value to the node that YAML makes of it.
+func jsonNode(v *jsonpos.Value) *yaml.Node {
+	var n *yaml.Node
+	switch v.Kind {
+	case jsonpos.Object:
+		n = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	case jsonpos.Array:
+		n = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+	case jsonpos.String:
+		n = textNode(v.Text)
+	case jsonpos.Literal:
+		n = valueNode(v.Text)
+	default:
+		n = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
 	}
-	for _, below := range n.Content {
-		resolve(below)
+	n.Line, n.Column = v.Line, v.Column
+	for _, item := range v.Items {
+		n.Content = append(n.Content, jsonNode(item))
 	}
+	return n
+}
+
+// isRule reports whether a document is a single rule.
+func isRule(n *yaml.Node) bool { return entry(n, "id") >= 0 }
+
+// target returns the node that an alias stands for, or the node itself.
+func target(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
 }
 
 // entry returns the index of a key in a mapping, or −1.

@@ -1,9 +1,11 @@
-package rule
+package ruleedit
 
 import (
 	"bytes"
 	"testing"
 	"time"
+
+	"github.com/stintdev/stint/rule"
 )
 
 // FuzzEdits edits any file that is a valid rule set. The result must be valid,
@@ -19,8 +21,8 @@ func FuzzEdits(f *testing.F) {
 		f.Add(text, []byte(`{"limit":7,"window":60}`), "a", "k")
 	}
 	f.Fuzz(func(t *testing.T, text string, body []byte, id, key string) {
-		files := []File{{"rules.yaml", []byte(text)}}
-		if _, err := Parse(files...); err != nil {
+		files := []rule.File{file("rules.yaml", text)}
+		if _, err := rule.Parse(files...); err != nil {
 			return
 		}
 		for _, e := range []Edit{
@@ -40,9 +42,9 @@ func FuzzEdits(f *testing.F) {
 }
 
 // wantOnly checks that only the edited part differs.
-func wantOnly(t *testing.T, before, after []File, what, id string) {
+func wantOnly(t *testing.T, before, after []rule.File, what, id string) {
 	t.Helper()
-	if _, err := Parse(after...); err != nil {
+	if _, err := rule.Parse(after...); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
 	was, err := ReadContents(before)

@@ -1,4 +1,4 @@
-package rule
+package ruleedit
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
 )
 
 // Changes describes how one rule set differs from another. Comments and layout
@@ -92,9 +93,9 @@ func (p *named) also(other *named) (list []string) {
 	return list
 }
 
-// ReadContents parses files into their parts. The error is [Problems] of files
+// ReadContents parses files into their parts. The error is [rule.Problems] of files
 // that are not valid YAML.
-func ReadContents(files []File) (*Contents, error) {
+func ReadContents(files []rule.File) (*Contents, error) {
 	e, err := newEditor(files)
 	if err != nil {
 		return nil, err
@@ -160,17 +161,21 @@ type FreshLimit struct{ Rule, Limit string }
 // rule exists in before. A limit with another name, algorithm, window, bucket
 // count, period or anchor is a new limit. A limit of which only the numbers
 // change keeps its state.
-func Fresh(before, after *Set) (fresh []FreshLimit) {
+func Fresh(before, after *rule.Set) (fresh []FreshLimit) {
 	had := map[string]map[stint.Limit]bool{}
-	for _, r := range before.rules {
-		had[r.ID] = r.states(before)
+	for _, r := range before.Rules() {
+		states := map[stint.Limit]bool{}
+		for _, l := range limitsInOrder(before, r) {
+			states[l] = true
+		}
+		had[r.ID] = states
 	}
-	for _, r := range after.rules {
+	for _, r := range after.Rules() {
 		states, known := had[r.ID]
 		if !known {
 			continue
 		}
-		for _, l := range r.limitsInOrder(after) {
+		for _, l := range limitsInOrder(after, r) {
 			one := FreshLimit{r.ID, l.Name()}
 			if !hasState(states, l) && !slices.Contains(fresh, one) {
 				fresh = append(fresh, one)
@@ -180,19 +185,11 @@ func Fresh(before, after *Set) (fresh []FreshLimit) {
 	return fresh
 }
 
-func (r *Rule) limitsInOrder(s *Set) (limits []stint.Limit) {
+func limitsInOrder(s *rule.Set, r *rule.Rule) (limits []stint.Limit) {
 	for _, e := range r.Effective(s) {
 		limits = append(limits, e.Limits...)
 	}
 	return limits
-}
-
-func (r *Rule) states(s *Set) map[stint.Limit]bool {
-	states := map[stint.Limit]bool{}
-	for _, l := range r.limitsInOrder(s) {
-		states[l] = true
-	}
-	return states
 }
 
 func hasState(states map[stint.Limit]bool, l stint.Limit) bool {

@@ -1,4 +1,4 @@
-package rule
+package ruleedit
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stintdev/stint/rule"
 )
 
 const plain = `# The rules of a shop.
@@ -39,10 +41,12 @@ rules:
 whitelist: ["sk_internal"]
 `
 
+func file(name, text string) rule.File { return rule.File{Name: name, Data: []byte(text)} }
+
 // edited applies edits to one file and returns its text.
 func edited(t *testing.T, name, text string, edits ...Edit) string {
 	t.Helper()
-	files, set, err := Apply([]File{{Name: name, Data: []byte(text)}}, edits...)
+	files, set, err := Apply([]rule.File{{Name: name, Data: []byte(text)}}, edits...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +187,7 @@ func TestEditsOfJSON(t *testing.T) {
 
 func TestEditsOfEmptyDocuments(t *testing.T) {
 	for _, text := range []string{"", "null", " null\n", "~", "{}", "# empty\n", "---\n", "---\n---\n"} {
-		files, _, err := Apply([]File{{Name: "rules.yaml", Data: []byte(text)}}, PutTier("gold", []byte(`{"limit":5,"window":"1m"}`)))
+		files, _, err := Apply([]rule.File{{Name: "rules.yaml", Data: []byte(text)}}, PutTier("gold", []byte(`{"limit":5,"window":"1m"}`)))
 		if err != nil || !strings.Contains(string(files[0].Data), "gold") {
 			t.Errorf("%q became %v: %v", text, files, err)
 		}
@@ -198,7 +202,7 @@ func TestMistakesInAnEditSayWhereTheyAre(t *testing.T) {
 		"an unknown key":    {PutRule("rest", []byte(`{"limmit":7,"window":"1m"}`)), "body:1:2: a rule has no key \"limmit\" (did you mean limit?)"},
 		"a bad number":      {PutTier("pro", []byte("window: 60\nlimit: -5\n")), "body:2:8: limit: -5 is out of range"},
 		"another id":        {PutRule("rest", []byte(`{"id":"other","limit":"1/s"}`)), "body:1:7: the rule's id is \"other\""},
-		"no mapping":        {PutRule("rest", []byte(`[1]`)), "body:1:1: a rule is a list"},
+		"no mapping":        {PutRule("rest", []byte(`[1]`)), "body:1:1: a rule is not a mapping"},
 		"not YAML":          {PutRule("rest", []byte("a: [")), "body:1:1: not YAML"},
 		"nothing":           {PutRule("rest", nil), "body: holds 0 documents"},
 		"odd YAML":          {PutRule("rest", []byte("{ limit\":7,\"window\":60}")), "body:1:3: a rule has no key"},
@@ -209,7 +213,7 @@ func TestMistakesInAnEditSayWhereTheyAre(t *testing.T) {
 		"harm done further": {PutTier("tiny", []byte(`{"limit":null,"window":null,"capacity":5}`)), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			files := []File{{Name: "rules.yaml", Data: []byte(plain)}}
+			files := []rule.File{{Name: "rules.yaml", Data: []byte(plain)}}
 			_, _, err := Apply(files, test.edit)
 			if test.want == "" {
 				if err != nil {
@@ -227,14 +231,14 @@ func TestMistakesInAnEditSayWhereTheyAre(t *testing.T) {
 
 func TestAMistakeElsewhereIsNamedWhereItWas(t *testing.T) {
 	const text = "tiers:\n  a: {limit: 10, window: 60}\nrules:\n- id: x\n  tier: a\n  cost: 5\n"
-	_, _, err := Apply([]File{{Name: "other.yaml"}, {Name: "rules.yaml", Data: []byte(text)}}, PutTier("a", []byte("limit:\n  3\n")))
+	_, _, err := Apply([]rule.File{{Name: "other.yaml"}, {Name: "rules.yaml", Data: []byte(text)}}, PutTier("a", []byte("limit:\n  3\n")))
 	if err == nil || !strings.HasPrefix(err.Error(), "rules.yaml:6:9: cost: 5 is more than") {
 		t.Error(err)
 	}
 }
 
 func TestAnEditTakesTheFileThatHasTheRule(t *testing.T) {
-	files := []File{{"a.yaml", []byte("rules:\n- {id: a, limit: 1/s}\n")}, {"b.json", []byte(`{"rules":[{"id":"b","limit":"1/s"}]}`)}}
+	files := []rule.File{file("a.yaml", "rules:\n- {id: a, limit: 1/s}\n"), file("b.json", `{"rules":[{"id":"b","limit":"1/s"}]}`)}
 	got, _, err := Apply(files, PutRule("b", []byte("limit: 2/s")), PutRule("a", []byte("limit: 3/s")))
 	if err != nil {
 		t.Fatal(err)
