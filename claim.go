@@ -59,10 +59,6 @@ type Policy struct {
 	Consistency Consistency
 	OnFailure   OnFailure
 	Replicas    uint8 // how many replicas must have the charge; 0: none
-	// Penalty marks a claim of a rule that penalizes callers which keep
-	// hitting its limits. It is for code that decides by rules; stores ignore
-	// it.
-	Penalty bool
 }
 
 // Local is the key and the limit under which a node decides a claim by itself.

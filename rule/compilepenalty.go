@@ -3,7 +3,6 @@ package rule
 import (
 	"fmt"
 	"math/big"
-	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -92,23 +91,12 @@ func (c *compiler) compilePenaltyLimits(d *ruleDraft, r *Rule, p *Penalty, after
 		*[]*stint.Limit{&p.Gate, &p.Strikes, &p.Levels}[i] = l
 		c.checkHash(l, d.penalty.at)
 	}
-	for _, limits := range r.byTier {
-		c.checkPenaltyNames(d, limits)
-	}
-	for _, o := range slices.Concat(r.overrides, r.temporaries) {
-		for _, limits := range o.byTier {
-			c.checkPenaltyNames(d, limits)
-		}
-	}
-	r.Penalty, r.Policy.Penalty = p, r.Mode == Enforce
-}
-
-func (c *compiler) checkPenaltyNames(d *ruleDraft, limits []stint.Limit) {
-	for _, l := range limits {
+	for _, l := range r.everyLimit() {
 		if name := l.Name(); name == gateName || name == strikesName || name == levelsName {
 			c.mistake(d.penalty.at, fmt.Sprintf("penalty: a limit of rule %s is named %s, as one of its own is", d.id.text, name), "give the limit another name")
 		}
 	}
+	r.Penalty = p
 }
 
 // compileCooldowns computes the cool-downs, up to the longest or up to the ban.

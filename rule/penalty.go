@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -47,6 +48,31 @@ func (p *Penalty) Limits() []stint.Limit { return []stint.Limit{p.Gate, p.Strike
 // Has reports whether l is one of the penalty's limits. p may be nil.
 func (p *Penalty) Has(l stint.Limit) bool {
 	return p != nil && (l == p.Gate || l == p.Strikes || l == p.Levels)
+}
+
+// Penalties returns the penalties of the enforced rules, by each limit of such a
+// rule. The key is the limit itself, because the id of a rule can also be the
+// scope of limits that are no part of the rule set, and those are not punished.
+func (s *Set) Penalties() map[stint.Limit]*Penalty {
+	all := make(map[stint.Limit]*Penalty)
+	for _, r := range s.rules {
+		if r.Penalty == nil || r.Mode != Enforce {
+			continue
+		}
+		for _, l := range r.everyLimit() {
+			all[l] = r.Penalty
+		}
+	}
+	return all
+}
+
+// everyLimit returns the limits of the rule for every tier and override.
+func (r *Rule) everyLimit() []stint.Limit {
+	limits := slices.Concat(r.byTier...)
+	for _, o := range slices.Concat(r.overrides, r.temporaries) {
+		limits = append(limits, slices.Concat(o.byTier...)...)
+	}
+	return limits
 }
 
 // The names of a penalty's limits. The rule's own limits must not use them.

@@ -7,14 +7,15 @@
 // resetting the state ends a punishment. The package keeps no state of its own
 // and reads no clock.
 //
-// A claim without [stint.Policy.Penalty] costs one comparison. A claim with it
-// costs one more call to the wrapped store, which writes nothing. While the
-// store does not answer, nobody is punished.
+// A claim of a rule with a penalty costs one more call to the wrapped store,
+// which writes nothing. Any other claim costs a map lookup, or only a load while
+// no rule has a penalty. While the store does not answer, nobody is punished.
 package penalty
 
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -45,7 +46,16 @@ type Punishment struct {
 type Store struct {
 	inner    stint.Store
 	observer Observer
-	rules    atomic.Pointer[map[string]*rule.Penalty] // by rule id
+	inForce  atomic.Pointer[inForce]
+}
+
+// inForce holds the penalties of a rule set.
+type inForce struct {
+	penalties map[stint.Limit]*rule.Penalty
+	// byLimit holds penalties, and those of the same rules under the limits of the
+	// set before: requests that are being decided while the rules change still
+	// claim those.
+	byLimit map[stint.Limit]*rule.Penalty
 }
 
 // New returns a store without rules. It punishes nobody until Use is called.
@@ -54,15 +64,22 @@ func New(inner stint.Store, o Observer) *Store {
 }
 
 // Use puts the penalties of a rule set in force. Punishments that have begun
-// continue.
+// continue. Use must not be called concurrently.
 func (s *Store) Use(set *rule.Set) {
-	all := make(map[string]*rule.Penalty)
-	for _, r := range set.Rules() {
-		if r.Policy.Penalty {
-			all[r.ID] = r.Penalty
+	now := &inForce{penalties: set.Penalties()}
+	now.byLimit = maps.Clone(now.penalties)
+	byRule := make(map[string]*rule.Penalty)
+	for l, p := range now.penalties {
+		byRule[l.Rule()] = p
+	}
+	if before := s.inForce.Load(); before != nil {
+		for l := range before.penalties {
+			if p := byRule[l.Rule()]; p != nil {
+				now.byLimit[l] = p
+			}
 		}
 	}
-	s.rules.Store(&all)
+	s.inForce.Store(now)
 }
 
 // Take decides one claim.
@@ -85,14 +102,11 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 
 // penaltyOf returns the penalty that applies to the claim, or nil.
 func (s *Store) penaltyOf(c *stint.Claim) *rule.Penalty {
-	if !c.Policy.Penalty || c.Cost < 0 || !c.Limit.Valid() {
+	now := s.inForce.Load()
+	if now == nil || len(now.byLimit) == 0 || c.Cost < 0 {
 		return nil
 	}
-	rules := s.rules.Load()
-	if rules == nil {
-		return nil
-	}
-	return (*rules)[c.Limit.Rule()]
+	return now.byLimit[c.Limit]
 }
 
 // punished decides a claim of a caller whose punishment has the given time
@@ -124,7 +138,7 @@ func (s *Store) struck(ctx context.Context, c stint.Claim, d stint.Decision) sti
 func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	for i := range groups {
 		for j := range groups[i].Claims {
-			if groups[i].Claims[j].Policy.Penalty {
+			if s.penaltyOf(&groups[i].Claims[j]) != nil {
 				return s.punishing(ctx, groups, out)
 			}
 		}

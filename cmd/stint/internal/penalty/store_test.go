@@ -2,6 +2,7 @@ package penalty
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -264,6 +265,39 @@ func TestRulesWithoutAPenaltyCostNoCall(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { _, _ = w.store.Take(t.Context(), claim) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
+}
+
+// Callers of RESP and the protocols choose scopes that may equal the id of a rule.
+func TestALimitInTheScopeOfARuleIsNotPunished(t *testing.T) {
+	w := newWorld(t, tenASecond)
+	l, err := stint.Spec{Rule: "api", Limit: 1, Window: time.Second}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if _, err := w.store.Take(t.Context(), stint.Claim{Key: "k", Limit: l, Cost: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if calls := w.inner.calls.Load(); calls != 10 || w.cooldowns.Load() != 0 {
+		t.Errorf("%d calls, %d cool-downs", calls, w.cooldowns.Load())
+	}
+}
+
+// A request that is being decided while the rules change has the limits of the
+// previous set.
+func TestAChangeOfRulesLetsNoPunishedCallerThrough(t *testing.T) {
+	w := newWorld(t, tenASecond)
+	w.allowed("k")
+	w.denied("k", 3)
+	w.pass(2 * time.Second) // the limit itself would admit now
+	before := w.set
+	w.use(strings.ReplaceAll(tenASecond, "limit: 1", "limit: 2"))
+	w.set = before
+	w.denied("k", 1)
+	w.use("rules: [{id: api, limit: 1, window: 1s}]")
+	w.set = before
+	w.allowed("k")
 }
 
 func TestNobodyIsPunishedWhileTheStoreDoesNotSay(t *testing.T) {
