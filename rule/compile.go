@@ -9,10 +9,10 @@ import (
 	"github.com/stintdev/stint/internal/shorthash"
 )
 
-// compiler builds a [Set] from the drafts of the files and records mistakes.
+// compiler builds a [Set] from the raw contents of the files and records mistakes.
 type compiler struct {
 	*findings
-	draft   *fileDraft
+	raw     *rawFile
 	set     *Set
 	regexes map[string]*regexp.Regexp
 	hashes  map[string]limitName
@@ -29,16 +29,16 @@ type compiler struct {
 type limitName struct{ rule, name, shape string }
 
 func (c *compiler) compile() {
-	c.set.version = c.draft.version.text
+	c.set.version = c.raw.version.text
 	c.set.ipv6Bits = 64
-	if bits, err := strconv.Atoi(c.draft.ipv6Prefix.text); err == nil {
+	if bits, err := strconv.Atoi(c.raw.ipv6Prefix.text); err == nil {
 		c.set.ipv6Bits = bits
 	}
-	c.checkNumbers(c.draft.defaults)
+	c.checkNumbers(c.raw.defaults)
 	c.compileTiers()
-	c.compileLists(&c.set.lists, c.draft.lists)
-	ids := make(map[string]position, len(c.draft.rules))
-	for _, d := range c.draft.rules {
+	c.compileLists(&c.set.lists, c.raw.lists)
+	ids := make(map[string]position, len(c.raw.rules))
+	for _, d := range c.raw.rules {
 		if c.stop {
 			return
 		}
@@ -51,7 +51,7 @@ func (c *compiler) compile() {
 	}
 }
 
-func (c *compiler) checkID(d *ruleDraft, ids map[string]position) {
+func (c *compiler) checkID(d *rawRule, ids map[string]position) {
 	if d.id.text == "" {
 		c.mistake(d.at, "a rule has no id", "give it one of letters, digits and _ . : -; its counts are kept under it")
 		return
@@ -66,9 +66,9 @@ func (c *compiler) checkID(d *ruleDraft, ids map[string]position) {
 
 func (c *compiler) compileTiers() {
 	t := &c.set.tiers
-	t.byName = make(map[string]int32, len(c.draft.tiers))
-	for i := range c.draft.tiers {
-		d := &c.draft.tiers[i]
+	t.byName = make(map[string]int32, len(c.raw.tiers))
+	for i := range c.raw.tiers {
+		d := &c.raw.tiers[i]
 		t.names, t.numbers = append(t.names, d.name.text), append(t.numbers, &d.numbers)
 		t.byName[d.name.text] = int32(i)
 		c.checkNumbers(&d.numbers)
@@ -86,7 +86,7 @@ func (c *compiler) checkNumbers(n *numbers) {
 	}
 }
 
-func (c *compiler) compileLists(lists *lists, d listDraft) {
+func (c *compiler) compileLists(lists *lists, d rawLists) {
 	for _, entry := range d.deny {
 		if c.checkEntry(entry.located) {
 			c.refuseAll(entry.located)

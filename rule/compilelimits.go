@@ -24,7 +24,7 @@ type plannedLimit struct {
 // declared tier. An empty entry means that the rule does not apply.
 type variants [][]stint.Limit
 
-func (c *compiler) compileLimits(d *ruleDraft, r *Rule) {
+func (c *compiler) compileLimits(d *rawRule, r *Rule) {
 	c.flawed = d.flawed
 	c.checkNumbers(&d.numbers)
 	if d.denyAll {
@@ -32,7 +32,7 @@ func (c *compiler) compileLimits(d *ruleDraft, r *Rule) {
 		return
 	}
 	own := d.numbers.namesLimits() || d.numbers.level.namesRate()
-	r.perTier = !own && r.match.tier == noTier && len(c.draft.tiers) > 0
+	r.perTier = !own && r.match.tier == noTier && len(c.raw.tiers) > 0
 	tiers := []*numbers{nil}
 	switch {
 	case r.perTier:
@@ -51,7 +51,7 @@ func (c *compiler) compileLimits(d *ruleDraft, r *Rule) {
 
 // denyingLimit returns the limit that appears in the decisions of a rule that
 // denies everything.
-func (c *compiler) denyingLimit(d *ruleDraft) []stint.Limit {
+func (c *compiler) denyingLimit(d *rawRule) []stint.Limit {
 	l, err := stint.Spec{Rule: d.id.text, Name: "deny_all", Algorithm: stint.FixedWindow, Limit: 1, Window: stint.MinWindow}.Compile()
 	if err != nil {
 		return nil // the id is invalid, which is already recorded
@@ -60,8 +60,8 @@ func (c *compiler) denyingLimit(d *ruleDraft) []stint.Limit {
 }
 
 // plan returns the limits of a rule for requests of a tier. tier may be nil.
-func (c *compiler) plan(d *ruleDraft, tier *numbers) (plans []plannedLimit) {
-	places := []*numbers{&d.numbers, tier, c.draft.defaults}
+func (c *compiler) plan(d *rawRule, tier *numbers) (plans []plannedLimit) {
+	places := []*numbers{&d.numbers, tier, c.raw.defaults}
 	for _, place := range places {
 		if place.namesLimits() {
 			return planList(place.limits, places)
@@ -74,17 +74,17 @@ func (c *compiler) plan(d *ruleDraft, tier *numbers) (plans []plannedLimit) {
 }
 
 // planOne returns the single limit that the levels define together.
-func (c *compiler) planOne(d *ruleDraft, tier *numbers) plannedLimit {
+func (c *compiler) planOne(d *rawRule, tier *numbers) plannedLimit {
 	return plannedLimit{
 		at: d.at, near: []*level{d.numbers.level},
-		far: []*level{tier.parameters(), c.draft.defaults.parameters()},
+		far: []*level{tier.parameters(), c.raw.defaults.parameters()},
 	}
 }
 
 // planList plans the items of a list of limits. Each item is complete in
 // itself, except that an item without an algorithm inherits the algorithm and
 // bucket count of the nearest place that sets them.
-func planList(items []limitDraft, places []*numbers) (plans []plannedLimit) {
+func planList(items []rawLimit, places []*numbers) (plans []plannedLimit) {
 	var shapes []*level
 	for _, place := range places {
 		if l := place.parameters(); l != nil {
@@ -98,7 +98,7 @@ func planList(items []limitDraft, places []*numbers) (plans []plannedLimit) {
 }
 
 // compilePlans compiles the planned limits and skips those without a rate.
-func (c *compiler) compilePlans(d *ruleDraft, plans []plannedLimit) (limits []stint.Limit) {
+func (c *compiler) compilePlans(d *rawRule, plans []plannedLimit) (limits []stint.Limit) {
 	for i := range plans {
 		if c.tooMany(d) {
 			return nil
@@ -120,7 +120,7 @@ func (c *compiler) compilePlans(d *ruleDraft, plans []plannedLimit) (limits []st
 }
 
 // tooMany counts a limit of the set and reports whether the bound is exceeded.
-func (c *compiler) tooMany(d *ruleDraft) bool {
+func (c *compiler) tooMany(d *rawRule) bool {
 	if c.limits++; c.limits > maxLimits && !c.stop {
 		c.stop, c.flawed = true, true
 		c.mistake(d.at, fmt.Sprintf("more than %d limits, counting each for every tier and override", maxLimits), "give rules a rate or a tier of their own")
@@ -202,7 +202,7 @@ func (p *plannedLimit) merged() *level {
 
 // checkApplies rejects a rule without limits, and warns when the rule has no
 // limits for a tier.
-func (c *compiler) checkApplies(d *ruleDraft, r *Rule) {
+func (c *compiler) checkApplies(d *rawRule, r *Rule) {
 	applies := false
 	for _, limits := range r.byTier {
 		applies = applies || len(limits) > 0
@@ -220,7 +220,7 @@ func (c *compiler) checkApplies(d *ruleDraft, r *Rule) {
 
 // checkCost rejects a cost too large ever to be admitted. A rule that denies
 // everything must say deny_all.
-func (c *compiler) checkCost(d *ruleDraft, limits []stint.Limit) {
+func (c *compiler) checkCost(d *rawRule, limits []stint.Limit) {
 	n, err := whole("cost", d.cost.text, 0, stint.MaxCost)
 	if err != nil {
 		return // no cost, an attribute, or a mistake that is already recorded

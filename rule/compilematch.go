@@ -12,7 +12,7 @@ import (
 // maxRegex is the longest endpoint_regex, in bytes.
 const maxRegex = 4096
 
-func (c *compiler) compileMatch(d *matchDraft) conditions {
+func (c *compiler) compileMatch(d *rawMatch) conditions {
 	m := conditions{tier: noTier, methods: c.compileMethods(d.methods), cidrs: c.compileNetworks(d.cidrs)}
 	if c.checkPath(d.path, "path") {
 		m.kept.path = urlpath.Normalize(d.path.text)
@@ -98,7 +98,7 @@ func (c *compiler) compileHost(t located) string {
 	return host
 }
 
-func (c *compiler) compileHeader(h pairDraft) headerCondition {
+func (c *compiler) compileHeader(h rawPair) headerCondition {
 	if !isToken(h.name.text) {
 		c.mistake(h.name.at, fmt.Sprintf("headers: %.80q names no header", h.name.text), "write it as {x-plan: gold}")
 	}

@@ -13,7 +13,7 @@ type override struct {
 	byTier variants
 }
 
-func (c *compiler) compileOverrides(d *ruleDraft, r *Rule, tiers []*numbers) {
+func (c *compiler) compileOverrides(d *rawRule, r *Rule, tiers []*numbers) {
 	for i := range d.override {
 		if compiled, ok := c.compileOverride(d, r, tiers, &d.override[i]); ok {
 			r.overriddenBy.add(compiled.key, int32(len(r.overrides)))
@@ -31,7 +31,7 @@ func (c *compiler) compileOverrides(d *ruleDraft, r *Rule, tiers []*numbers) {
 	}
 }
 
-func (c *compiler) compileOverride(d *ruleDraft, r *Rule, tiers []*numbers, o *overrideDraft) (compiled override, ok bool) {
+func (c *compiler) compileOverride(d *rawRule, r *Rule, tiers []*numbers, o *rawOverride) (compiled override, ok bool) {
 	if c.stop {
 		return compiled, false
 	}
@@ -52,7 +52,7 @@ func (c *compiler) compileOverride(d *ruleDraft, r *Rule, tiers []*numbers, o *o
 
 // overridePlans returns the rule's planned limits with the levels of the
 // override in front.
-func (c *compiler) overridePlans(d *ruleDraft, tier *numbers, o *overrideDraft, base []stint.Limit) []plannedLimit {
+func (c *compiler) overridePlans(d *rawRule, tier *numbers, o *rawOverride, base []stint.Limit) []plannedLimit {
 	plans := c.plan(d, tier)
 	if !d.numbers.namesLimits() && o.numbers.level != nil && o.numbers.level.namesRate() {
 		plans = []plannedLimit{c.planOne(d, tier)} // the rule's own rate is nearer than a list of the tier or the defaults
@@ -83,7 +83,7 @@ func (p *plannedLimit) override(l *level, at position) {
 
 // overrideNamed applies each item of an override to the limit with the same
 // name.
-func (c *compiler) overrideNamed(o *overrideDraft, plans []plannedLimit, base []stint.Limit) {
+func (c *compiler) overrideNamed(o *rawOverride, plans []plannedLimit, base []stint.Limit) {
 	if len(base) != len(plans) {
 		return // a limit has a recorded mistake or does not apply
 	}
@@ -107,7 +107,7 @@ func (c *compiler) overrideNamed(o *overrideDraft, plans []plannedLimit, base []
 }
 
 // defaultName returns the name that an unnamed item gets.
-func defaultName(item *limitDraft, shapes []*level) string {
+func defaultName(item *rawLimit, shapes []*level) string {
 	p := plannedLimit{near: []*level{item.level}, far: shapes}
 	l, err := p.merged().spec.Compile()
 	if err != nil {

@@ -10,26 +10,26 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// penaltyDraft is a penalty as its file states it.
-type penaltyDraft struct {
+// rawPenalty is a penalty as its file states it.
+type rawPenalty struct {
 	at                              position
 	after, window, coolDown, factor located
 	max, banAfter, ban, forget      located
 }
 
-var penaltyFields = fields[penaltyDraft]{
-	"after":     func(r *reader, n *yaml.Node, p *penaltyDraft) { p.after, _ = r.text(n, "after") },
-	"window":    func(r *reader, n *yaml.Node, p *penaltyDraft) { p.window, _ = r.text(n, "window") },
-	"cool_down": func(r *reader, n *yaml.Node, p *penaltyDraft) { p.coolDown, _ = r.text(n, "cool_down") },
-	"factor":    func(r *reader, n *yaml.Node, p *penaltyDraft) { p.factor, _ = r.text(n, "factor") },
-	"max":       func(r *reader, n *yaml.Node, p *penaltyDraft) { p.max, _ = r.text(n, "max") },
-	"ban_after": func(r *reader, n *yaml.Node, p *penaltyDraft) { p.banAfter, _ = r.text(n, "ban_after") },
-	"ban":       func(r *reader, n *yaml.Node, p *penaltyDraft) { p.ban, _ = r.text(n, "ban") },
-	"forget":    func(r *reader, n *yaml.Node, p *penaltyDraft) { p.forget, _ = r.text(n, "forget") },
+var penaltyFields = fields[rawPenalty]{
+	"after":     func(r *reader, n *yaml.Node, p *rawPenalty) { p.after, _ = r.text(n, "after") },
+	"window":    func(r *reader, n *yaml.Node, p *rawPenalty) { p.window, _ = r.text(n, "window") },
+	"cool_down": func(r *reader, n *yaml.Node, p *rawPenalty) { p.coolDown, _ = r.text(n, "cool_down") },
+	"factor":    func(r *reader, n *yaml.Node, p *rawPenalty) { p.factor, _ = r.text(n, "factor") },
+	"max":       func(r *reader, n *yaml.Node, p *rawPenalty) { p.max, _ = r.text(n, "max") },
+	"ban_after": func(r *reader, n *yaml.Node, p *rawPenalty) { p.banAfter, _ = r.text(n, "ban_after") },
+	"ban":       func(r *reader, n *yaml.Node, p *rawPenalty) { p.ban, _ = r.text(n, "ban") },
+	"forget":    func(r *reader, n *yaml.Node, p *rawPenalty) { p.forget, _ = r.text(n, "forget") },
 }
 
-func readPenalty(r *reader, n *yaml.Node, d *ruleDraft) {
-	d.penalty = &penaltyDraft{at: r.at(n)}
+func readPenalty(r *reader, n *yaml.Node, d *rawRule) {
+	d.penalty = &rawPenalty{at: r.at(n)}
 	readFields(r, n, "penalty", penaltyFields, d.penalty)
 }
 
@@ -46,7 +46,7 @@ const (
 )
 
 // compilePenalty compiles the penalty of a rule, if it has one.
-func (c *compiler) compilePenalty(d *ruleDraft, r *Rule) {
+func (c *compiler) compilePenalty(d *rawRule, r *Rule) {
 	p := d.penalty
 	if p == nil {
 		return
@@ -78,7 +78,7 @@ func (c *compiler) compilePenalty(d *ruleDraft, r *Rule) {
 	}
 }
 
-func (c *compiler) compilePenaltyLimits(d *ruleDraft, r *Rule, p *Penalty, after int64, window, forget time.Duration) {
+func (c *compiler) compilePenaltyLimits(d *rawRule, r *Rule, p *Penalty, after int64, window, forget time.Duration) {
 	levels := int64(len(p.cooldowns))
 	if p.ban > 0 {
 		levels++
@@ -100,7 +100,7 @@ func (c *compiler) compilePenaltyLimits(d *ruleDraft, r *Rule, p *Penalty, after
 }
 
 // compileCooldowns computes the cool-downs, up to the longest or up to the ban.
-func (c *compiler) compileCooldowns(p *penaltyDraft, out *Penalty) {
+func (c *compiler) compileCooldowns(p *rawPenalty, out *Penalty) {
 	first := c.penaltyTime("cool_down", p.coolDown, defaultCoolDown, maxPunishment)
 	most := c.penaltyTime("max", p.max, max(defaultMax, first), maxPunishment)
 	if first > most {

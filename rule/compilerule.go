@@ -8,7 +8,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-func (c *compiler) compileRule(d *ruleDraft) *Rule {
+func (c *compiler) compileRule(d *rawRule) *Rule {
 	r := &Rule{
 		ID: d.id.text, Version: d.version.text, Tier: d.tier.text, Mode: d.mode,
 		Headers: dialects()[d.dialect], RetryJitter: c.jitter(d.retryJitter),
@@ -35,7 +35,7 @@ func (c *compiler) compileRule(d *ruleDraft) *Rule {
 
 // checkShaper rejects a leaky bucket that is not strict, because a place in its
 // queue cannot be leased.
-func (c *compiler) checkShaper(d *ruleDraft, r *Rule) {
+func (c *compiler) checkShaper(d *rawRule, r *Rule) {
 	if r.Policy.Consistency == stint.Strict {
 		return
 	}
@@ -50,7 +50,7 @@ func (c *compiler) checkShaper(d *ruleDraft, r *Rule) {
 
 // tierOf returns the index of the rule's declared tier. An undeclared name is
 // only a label.
-func (c *compiler) tierOf(d *ruleDraft) int32 {
+func (c *compiler) tierOf(d *rawRule) int32 {
 	if d.tier.text == "" {
 		return noTier
 	}

@@ -10,7 +10,7 @@ type list struct {
 
 func (l *list) empty() bool { return l.always.empty() && l.timed.empty() }
 
-func (l *list) add(entry entryDraft) {
+func (l *list) add(entry rawEntry) {
 	if entry.until == 0 {
 		l.always.add(entry.text, 0)
 		return

@@ -14,7 +14,7 @@ import (
 func (c *compiler) lint() {
 	alike := make(map[string]int32)
 	for i, r := range c.set.rules {
-		d := c.draft.rules[i]
+		d := c.raw.rules[i]
 		if r.Mode == Off {
 			continue
 		}
@@ -34,7 +34,7 @@ func (c *compiler) lint() {
 }
 
 // lintMatch warns about contradictory conditions.
-func (c *compiler) lintMatch(r *Rule, d *ruleDraft) {
+func (c *compiler) lintMatch(r *Rule, d *rawRule) {
 	m, begin := &r.match, r.match.regexPrefix()
 	begins := func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
 	switch {
@@ -61,11 +61,11 @@ func endsInSlash(e *regexp.Regexp) bool {
 }
 
 // lintOverrides warns about overrides for keys that the rule does not match.
-func (c *compiler) lintOverrides(r *Rule, d *ruleDraft) {
+func (c *compiler) lintOverrides(r *Rule, d *rawRule) {
 	if r.match.apiKey == nil || len(r.identity.by) != 1 || r.identity.by[0] != slotAPIKey {
 		return
 	}
-	for _, list := range [][]overrideDraft{d.override, d.temporary} {
+	for _, list := range [][]rawOverride{d.override, d.temporary} {
 		for i := range list {
 			g := newGlob(list[i].key.text)
 			if _, isNetwork := parseNetwork(g.text); !isNetwork && g.exact() && !r.match.apiKey.match(g.text) {
@@ -77,7 +77,7 @@ func (c *compiler) lintOverrides(r *Rule, d *ruleDraft) {
 
 // lintLimits warns about a limit that another limit of the rule always
 // preempts.
-func (c *compiler) lintLimits(r *Rule, d *ruleDraft) {
+func (c *compiler) lintLimits(r *Rule, d *rawRule) {
 	if r.any || len(d.numbers.limits) < 2 || len(r.byTier[0]) != len(d.numbers.limits) {
 		return
 	}
@@ -111,7 +111,7 @@ func within(first, second stint.Limit) bool {
 }
 
 // lintLists warns about a rule whose callers are all on a list of the set.
-func (c *compiler) lintLists(r *Rule, d *ruleDraft) {
+func (c *compiler) lintLists(r *Rule, d *rawRule) {
 	if r.match.apiKey == nil {
 		return
 	}
@@ -137,7 +137,7 @@ func (s *selector) covers(pattern *glob) bool {
 
 // lintAlike warns about a rule that matches and counts the same requests as an
 // earlier rule.
-func (c *compiler) lintAlike(first, r *Rule, d *ruleDraft) {
+func (c *compiler) lintAlike(first, r *Rule, d *rawRule) {
 	switch {
 	case first.denyAll:
 		c.warn(d.at, fmt.Sprintf("rule %s counts nothing: rule %s denies everything that it matches", r.ID, first.ID), "remove one of them")
@@ -174,8 +174,8 @@ func (r *Rule) conditionsText() string {
 // everyone.
 func (c *compiler) lintTiers() {
 	first := map[string]string{}
-	for i := range c.draft.tiers {
-		t := &c.draft.tiers[i]
+	for i := range c.raw.tiers {
+		t := &c.raw.tiers[i]
 		if other, known := first[t.pattern.text]; known && t.pattern.text != "" {
 			c.warn(t.pattern.at, fmt.Sprintf("tier %s selects no key: tier %s has the same pattern", t.name.text, other), "give it a pattern of its own, or none")
 		} else {
@@ -184,7 +184,7 @@ func (c *compiler) lintTiers() {
 	}
 	for i, r := range c.set.rules {
 		if r.denyAll && r.Mode == Enforce && r.identity.missing != missingSkip && r.match.anything() {
-			c.warn(c.draft.rules[i].at, "rule "+r.ID+" denies every request", "give it a match, unless that is meant")
+			c.warn(c.raw.rules[i].at, "rule "+r.ID+" denies every request", "give it a match, unless that is meant")
 		}
 	}
 }

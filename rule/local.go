@@ -2,7 +2,7 @@ package rule
 
 import "github.com/stintdev/stint"
 
-func (c *compiler) compileLocal(d *ruleDraft, r *Rule) {
+func (c *compiler) compileLocal(d *rawRule, r *Rule) {
 	if d.local == nil {
 		return
 	}

@@ -28,13 +28,13 @@ func Parse(files ...File) (*Set, error) {
 	for _, file := range files {
 		f.files = append(f.files, file.Name)
 	}
-	draft := &fileDraft{}
+	raw := &rawFile{}
 	for i, file := range files {
 		r := reader{findings: f, file: int32(i)}
-		r.readFile(file, draft)
+		r.readFile(file, raw)
 	}
 	c := compiler{
-		findings: f, draft: draft, set: &Set{slots: newSlots()},
+		findings: f, raw: raw, set: &Set{slots: newSlots()},
 		regexes: make(map[string]*regexp.Regexp), hashes: make(map[string]limitName),
 	}
 	if !f.stop {

@@ -7,7 +7,7 @@ import "go.yaml.in/yaml/v3"
 type numbers struct {
 	at     position
 	level  *level
-	limits []limitDraft
+	limits []rawLimit
 }
 
 func (n *numbers) namesLimits() bool { return n != nil && len(n.limits) > 0 }
@@ -20,83 +20,83 @@ func (n *numbers) parameters() *level {
 	return n.level
 }
 
-// limitDraft is one item of a list of limits.
-type limitDraft struct {
+// rawLimit is one item of a list of limits.
+type rawLimit struct {
 	at    position
 	name  located
 	level *level
 }
 
-// tierDraft is a declared tier.
-type tierDraft struct {
+// rawTier is a declared tier.
+type rawTier struct {
 	name    located
 	pattern located
 	numbers numbers
 }
 
-// overrideDraft is one override: a key and its limits.
-type overrideDraft struct {
+// rawOverride is one override: a key and its limits.
+type rawOverride struct {
 	key     located
 	numbers numbers
 	until   int64 // in µs; 0: for good
 }
 
-// listDraft holds the list entries of a file or a rule.
-type listDraft struct{ allow, deny []entryDraft }
+// rawLists holds the list entries of a file or a rule.
+type rawLists struct{ allow, deny []rawEntry }
 
-// entryDraft is one list entry.
-type entryDraft struct {
+// rawEntry is one list entry.
+type rawEntry struct {
 	located
 
 	until int64 // in µs; 0: for good
 }
 
-// fileDraft holds the top-level contents of the files of a set.
-type fileDraft struct {
+// rawFile holds the top-level contents of the files of a set.
+type rawFile struct {
 	version    located
 	defaults   *numbers
-	tiers      []tierDraft
-	rules      []*ruleDraft
-	lists      listDraft
+	tiers      []rawTier
+	rules      []*rawRule
+	lists      rawLists
 	ipv6Prefix located
 }
 
-// ruleDraft is a rule as its file states it.
-type ruleDraft struct {
+// rawRule is a rule as its file states it.
+type rawRule struct {
 	at                position
 	id, version, tier located
-	match             matchDraft
+	match             rawMatch
 	by                []located
 	missing           missing
 	numbers           numbers
-	override          []overrideDraft
-	temporary         []overrideDraft
+	override          []rawOverride
+	temporary         []rawOverride
 	any               bool
 	mode              Mode
 	consistency       int
 	consistencyAt     position
 	onFailure         int
-	local             *localDraft
+	local             *rawLocal
 	replicas          located
 	retryJitter, cost located
 	dialect           int
-	penalty           *penaltyDraft
+	penalty           *rawPenalty
 	denyAll           bool
-	lists             listDraft
+	lists             rawLists
 	flawed            bool // reading found a mistake
 }
 
-// matchDraft holds the match conditions of a rule.
-type matchDraft struct {
+// rawMatch holds the match conditions of a rule.
+type rawMatch struct {
 	apiKey, regex, path, prefix, host located
 	methods, cidrs                    []located
-	headers                           []pairDraft
+	headers                           []rawPair
 }
 
-type pairDraft struct{ name, value located }
+type rawPair struct{ name, value located }
 
-// localDraft is the limit that applies while the store fails.
-type localDraft struct {
+// rawLocal is the limit that applies while the store fails.
+type rawLocal struct {
 	at    position
 	level *level
 	by    []located

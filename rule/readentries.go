@@ -8,15 +8,15 @@ import (
 )
 
 // entryFields are the fields of a list entry.
-var entryFields = fields[entryDraft]{
-	"match":  func(r *reader, n *yaml.Node, e *entryDraft) { e.located, _ = r.text(n, "match") },
-	"until":  func(r *reader, n *yaml.Node, e *entryDraft) { e.until = r.time(n, "until") },
-	"reason": func(r *reader, n *yaml.Node, _ *entryDraft) { _, _ = r.text(n, "reason") },
+var entryFields = fields[rawEntry]{
+	"match":  func(r *reader, n *yaml.Node, e *rawEntry) { e.located, _ = r.text(n, "match") },
+	"until":  func(r *reader, n *yaml.Node, e *rawEntry) { e.until = r.time(n, "until") },
+	"reason": func(r *reader, n *yaml.Node, _ *rawEntry) { _, _ = r.text(n, "reason") },
 }
 
 // entries reads one entry or a list of entries. An entry is text, or a mapping
 // with an end and a reason.
-func (r *reader) entries(n *yaml.Node, what string) (list []entryDraft) {
+func (r *reader) entries(n *yaml.Node, what string) (list []rawEntry) {
 	if target(n).Kind != yaml.SequenceNode {
 		return r.entry(n, what, list)
 	}
@@ -24,14 +24,14 @@ func (r *reader) entries(n *yaml.Node, what string) (list []entryDraft) {
 	return list
 }
 
-func (r *reader) entry(n *yaml.Node, what string, list []entryDraft) []entryDraft {
+func (r *reader) entry(n *yaml.Node, what string, list []rawEntry) []rawEntry {
 	if target(n).Kind != yaml.MappingNode {
 		if t, ok := r.text(n, what); ok {
-			list = append(list, entryDraft{located: t})
+			list = append(list, rawEntry{located: t})
 		}
 		return list
 	}
-	var e entryDraft
+	var e rawEntry
 	before := len(r.mistakes)
 	readFields(r, n, "an entry of a list", entryFields, &e)
 	switch {
@@ -60,14 +60,14 @@ func (r *reader) time(n *yaml.Node, what string) int64 {
 }
 
 // temporaryFields are the fields of a temporary override.
-var temporaryFields = withNumbers(fields[overrideDraft]{
-	"match":  func(r *reader, n *yaml.Node, o *overrideDraft) { o.key, _ = r.text(n, "match") },
-	"until":  func(r *reader, n *yaml.Node, o *overrideDraft) { o.until = r.time(n, "until") },
-	"reason": func(r *reader, n *yaml.Node, _ *overrideDraft) { _, _ = r.text(n, "reason") },
-}, func(o *overrideDraft) *numbers { return &o.numbers })
+var temporaryFields = withNumbers(fields[rawOverride]{
+	"match":  func(r *reader, n *yaml.Node, o *rawOverride) { o.key, _ = r.text(n, "match") },
+	"until":  func(r *reader, n *yaml.Node, o *rawOverride) { o.until = r.time(n, "until") },
+	"reason": func(r *reader, n *yaml.Node, _ *rawOverride) { _, _ = r.text(n, "reason") },
+}, func(o *rawOverride) *numbers { return &o.numbers })
 
-func readTemporary(r *reader, n *yaml.Node, d *ruleDraft) {
-	var o overrideDraft
+func readTemporary(r *reader, n *yaml.Node, d *rawRule) {
+	var o rawOverride
 	o.numbers.at = r.at(n)
 	before := len(r.mistakes)
 	readFields(r, n, "a temporary override", temporaryFields, &o)

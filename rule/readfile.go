@@ -6,8 +6,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var fileFields = fields[fileDraft]{
-	"version":     func(r *reader, n *yaml.Node, f *fileDraft) { f.version, _ = r.text(n, "version") },
+var fileFields = fields[rawFile]{
+	"version":     func(r *reader, n *yaml.Node, f *rawFile) { f.version, _ = r.text(n, "version") },
 	"defaults":    readDefaults,
 	"tiers":       readTiers,
 	"rules":       readRules,
@@ -19,7 +19,7 @@ var fileFields = fields[fileDraft]{
 }
 
 // readFile reads every document of one file into f.
-func (r *reader) readFile(file File, f *fileDraft) {
+func (r *reader) readFile(file File, f *rawFile) {
 	if len(file.Data) > maxFile {
 		r.mistake(position{file: r.file}, fmt.Sprintf("is %d bytes long", len(file.Data)), fmt.Sprintf("split it; a file may have %d", maxFile))
 		return
@@ -36,7 +36,7 @@ func (r *reader) readFile(file File, f *fileDraft) {
 
 // readDocument reads the top level of a file, or a document that is a single
 // rule.
-func (r *reader) readDocument(top *yaml.Node, f *fileDraft) {
+func (r *reader) readDocument(top *yaml.Node, f *rawFile) {
 	switch {
 	case top.Tag == "!!null":
 	case isRule(top):
@@ -55,7 +55,7 @@ func isRule(n *yaml.Node) bool {
 	return false
 }
 
-func readDefaults(r *reader, n *yaml.Node, f *fileDraft) {
+func readDefaults(r *reader, n *yaml.Node, f *rawFile) {
 	if f.defaults != nil {
 		r.wrong(n, "defaults are given twice", "keep one, in one of the files")
 		return
@@ -64,7 +64,7 @@ func readDefaults(r *reader, n *yaml.Node, f *fileDraft) {
 	readFields(r, n, "defaults", numbersFields, f.defaults)
 }
 
-func readTiers(r *reader, n *yaml.Node, f *fileDraft) {
+func readTiers(r *reader, n *yaml.Node, f *rawFile) {
 	r.pairs(n, "tiers", func(key, value *yaml.Node) {
 		if len(f.tiers) < maxTiers {
 			f.tiers = append(f.tiers, readTier(r, key, value, f.tiers))
@@ -75,8 +75,8 @@ func readTiers(r *reader, n *yaml.Node, f *fileDraft) {
 	})
 }
 
-func readTier(r *reader, key, value *yaml.Node, others []tierDraft) tierDraft {
-	t := tierDraft{name: located{key.Value, r.at(key)}}
+func readTier(r *reader, key, value *yaml.Node, others []rawTier) rawTier {
+	t := rawTier{name: located{key.Value, r.at(key)}}
 	t.numbers.at = t.name.at
 	r.checkName(t.name, "tier")
 	for i := range others {
@@ -92,14 +92,14 @@ func readTier(r *reader, key, value *yaml.Node, others []tierDraft) tierDraft {
 	return t
 }
 
-func readRules(r *reader, n *yaml.Node, f *fileDraft) {
+func readRules(r *reader, n *yaml.Node, f *rawFile) {
 	if n.Tag == "!!null" {
 		return
 	}
 	r.items(n, "rules", func(item *yaml.Node) { readRule(r, item, f) })
 }
 
-func readRule(r *reader, n *yaml.Node, f *fileDraft) {
+func readRule(r *reader, n *yaml.Node, f *rawFile) {
 	if r.stop {
 		return
 	}
@@ -108,7 +108,7 @@ func readRule(r *reader, n *yaml.Node, f *fileDraft) {
 		r.wrong(n, fmt.Sprintf("more than %d rules", maxRules), "say with fewer what they have in common, by tiers or overrides")
 		return
 	}
-	d := &ruleDraft{at: r.at(n)}
+	d := &rawRule{at: r.at(n)}
 	d.numbers.at = d.at
 	before := len(r.mistakes)
 	r.denying = deniesAll(n)
@@ -132,7 +132,7 @@ func deniesAll(n *yaml.Node) bool {
 	return false
 }
 
-func readIPv6Prefix(r *reader, n *yaml.Node, f *fileDraft) {
+func readIPv6Prefix(r *reader, n *yaml.Node, f *rawFile) {
 	t, ok := r.text(n, "ipv6_prefix")
 	if !ok {
 		return
@@ -147,10 +147,10 @@ func readIPv6Prefix(r *reader, n *yaml.Node, f *fileDraft) {
 	f.ipv6Prefix = t
 }
 
-func readAllow(r *reader, n *yaml.Node, f *fileDraft) {
+func readAllow(r *reader, n *yaml.Node, f *rawFile) {
 	f.lists.allow = append(f.lists.allow, r.entries(n, "the allow list")...)
 }
 
-func readDeny(r *reader, n *yaml.Node, f *fileDraft) {
+func readDeny(r *reader, n *yaml.Node, f *rawFile) {
 	f.lists.deny = append(f.lists.deny, r.entries(n, "the deny list")...)
 }

@@ -12,70 +12,70 @@ var namePattern = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 
 var numbersFields = withNumbers(fields[numbers]{}, func(n *numbers) *numbers { return n })
 
-var tierFields = withNumbers(fields[tierDraft]{
-	"api_key_pattern": func(r *reader, n *yaml.Node, t *tierDraft) { t.pattern, _ = r.text(n, "api_key_pattern") },
-}, func(t *tierDraft) *numbers { return &t.numbers })
+var tierFields = withNumbers(fields[rawTier]{
+	"api_key_pattern": func(r *reader, n *yaml.Node, t *rawTier) { t.pattern, _ = r.text(n, "api_key_pattern") },
+}, func(t *rawTier) *numbers { return &t.numbers })
 
-var ruleFields = withNumbers(fields[ruleDraft]{
-	"id":      func(r *reader, n *yaml.Node, d *ruleDraft) { d.id, _ = r.text(n, "id") },
-	"version": func(r *reader, n *yaml.Node, d *ruleDraft) { d.version, _ = r.text(n, "version") },
-	"tier":    func(r *reader, n *yaml.Node, d *ruleDraft) { d.tier, _ = r.text(n, "tier") },
-	"match": func(r *reader, n *yaml.Node, d *ruleDraft) {
+var ruleFields = withNumbers(fields[rawRule]{
+	"id":      func(r *reader, n *yaml.Node, d *rawRule) { d.id, _ = r.text(n, "id") },
+	"version": func(r *reader, n *yaml.Node, d *rawRule) { d.version, _ = r.text(n, "version") },
+	"tier":    func(r *reader, n *yaml.Node, d *rawRule) { d.tier, _ = r.text(n, "tier") },
+	"match": func(r *reader, n *yaml.Node, d *rawRule) {
 		readFields(r, n, "match", matchFields, &d.match)
 	},
-	"by":       func(r *reader, n *yaml.Node, d *ruleDraft) { d.by = r.someTexts(n, "by") },
+	"by":       func(r *reader, n *yaml.Node, d *rawRule) { d.by = r.someTexts(n, "by") },
 	"override": readOverride,
-	"temporary": func(r *reader, n *yaml.Node, d *ruleDraft) {
+	"temporary": func(r *reader, n *yaml.Node, d *rawRule) {
 		r.items(n, "temporary", func(item *yaml.Node) { readTemporary(r, item, d) })
 	},
-	"missing": func(r *reader, n *yaml.Node, d *ruleDraft) {
+	"missing": func(r *reader, n *yaml.Node, d *rawRule) {
 		d.missing = missing(r.choice(n, "missing", "ip", "skip", "deny", "shared"))
 	},
-	"combine": func(r *reader, n *yaml.Node, d *ruleDraft) { d.any = r.choice(n, "combine", "all", "any") == 1 },
-	"mode": func(r *reader, n *yaml.Node, d *ruleDraft) {
+	"combine": func(r *reader, n *yaml.Node, d *rawRule) { d.any = r.choice(n, "combine", "all", "any") == 1 },
+	"mode": func(r *reader, n *yaml.Node, d *rawRule) {
 		d.mode = Mode(r.choice(n, "mode", "enforce", "shadow", "off"))
 	},
-	"consistency": func(r *reader, n *yaml.Node, d *ruleDraft) {
+	"consistency": func(r *reader, n *yaml.Node, d *rawRule) {
 		d.consistency, d.consistencyAt = r.choice(n, "consistency", "strict", "leased", "partitioned"), r.at(n)
 	},
 	"on_store_failure": readFailure,
-	"replicas":         func(r *reader, n *yaml.Node, d *ruleDraft) { d.replicas, _ = r.text(n, "replicas") },
-	"retry_jitter":     func(r *reader, n *yaml.Node, d *ruleDraft) { d.retryJitter, _ = r.text(n, "retry_jitter") },
+	"replicas":         func(r *reader, n *yaml.Node, d *rawRule) { d.replicas, _ = r.text(n, "replicas") },
+	"retry_jitter":     func(r *reader, n *yaml.Node, d *rawRule) { d.retryJitter, _ = r.text(n, "retry_jitter") },
 	"penalty":          readPenalty,
-	"headers":          func(r *reader, n *yaml.Node, d *ruleDraft) { d.dialect = r.choice(n, "headers", dialects()...) },
-	"cost":             func(r *reader, n *yaml.Node, d *ruleDraft) { d.cost, _ = r.text(n, "cost") },
-	"deny_all":         func(r *reader, n *yaml.Node, d *ruleDraft) { d.denyAll = r.choice(n, "deny_all", "false", "true") == 1 },
+	"headers":          func(r *reader, n *yaml.Node, d *rawRule) { d.dialect = r.choice(n, "headers", dialects()...) },
+	"cost":             func(r *reader, n *yaml.Node, d *rawRule) { d.cost, _ = r.text(n, "cost") },
+	"deny_all":         func(r *reader, n *yaml.Node, d *rawRule) { d.denyAll = r.choice(n, "deny_all", "false", "true") == 1 },
 	"whitelist":        readRuleAllow,
 	"allow":            readRuleAllow,
 	"blacklist":        readRuleDeny,
 	"deny":             readRuleDeny,
-}, func(d *ruleDraft) *numbers { return &d.numbers })
+}, func(d *rawRule) *numbers { return &d.numbers })
 
-var matchFields = fields[matchDraft]{
-	"api_key_pattern": func(r *reader, n *yaml.Node, m *matchDraft) { m.apiKey, _ = r.text(n, "api_key_pattern") },
-	"endpoint_regex":  func(r *reader, n *yaml.Node, m *matchDraft) { m.regex, _ = r.text(n, "endpoint_regex") },
-	"path":            func(r *reader, n *yaml.Node, m *matchDraft) { m.path, _ = r.text(n, "path") },
-	"path_prefix":     func(r *reader, n *yaml.Node, m *matchDraft) { m.prefix, _ = r.text(n, "path_prefix") },
-	"host":            func(r *reader, n *yaml.Node, m *matchDraft) { m.host, _ = r.text(n, "host") },
-	"methods":         func(r *reader, n *yaml.Node, m *matchDraft) { m.methods = r.someTexts(n, "methods") },
-	"cidr":            func(r *reader, n *yaml.Node, m *matchDraft) { m.cidrs = r.someTexts(n, "cidr") },
-	"headers": func(r *reader, n *yaml.Node, m *matchDraft) {
+var matchFields = fields[rawMatch]{
+	"api_key_pattern": func(r *reader, n *yaml.Node, m *rawMatch) { m.apiKey, _ = r.text(n, "api_key_pattern") },
+	"endpoint_regex":  func(r *reader, n *yaml.Node, m *rawMatch) { m.regex, _ = r.text(n, "endpoint_regex") },
+	"path":            func(r *reader, n *yaml.Node, m *rawMatch) { m.path, _ = r.text(n, "path") },
+	"path_prefix":     func(r *reader, n *yaml.Node, m *rawMatch) { m.prefix, _ = r.text(n, "path_prefix") },
+	"host":            func(r *reader, n *yaml.Node, m *rawMatch) { m.host, _ = r.text(n, "host") },
+	"methods":         func(r *reader, n *yaml.Node, m *rawMatch) { m.methods = r.someTexts(n, "methods") },
+	"cidr":            func(r *reader, n *yaml.Node, m *rawMatch) { m.cidrs = r.someTexts(n, "cidr") },
+	"headers": func(r *reader, n *yaml.Node, m *rawMatch) {
 		r.pairs(n, "headers", func(key, value *yaml.Node) {
 			if t, ok := r.text(value, "a header"); ok {
-				m.headers = append(m.headers, pairDraft{located{strings.ToLower(key.Value), r.at(key)}, t})
+				m.headers = append(m.headers, rawPair{located{strings.ToLower(key.Value), r.at(key)}, t})
 			}
 		})
 	},
 }
 
-var limitFields = withParameters(fields[limitDraft]{
-	"name":   func(r *reader, n *yaml.Node, l *limitDraft) { l.name, _ = r.text(n, "name") },
-	"params": func(r *reader, n *yaml.Node, l *limitDraft) { readLevel(r, n, &l.level) },
-}, func(l *limitDraft) **level { return &l.level })
+var limitFields = withParameters(fields[rawLimit]{
+	"name":   func(r *reader, n *yaml.Node, l *rawLimit) { l.name, _ = r.text(n, "name") },
+	"params": func(r *reader, n *yaml.Node, l *rawLimit) { readLevel(r, n, &l.level) },
+}, func(l *rawLimit) **level { return &l.level })
 
-var localFields = withParameters(fields[localDraft]{
-	"by": func(r *reader, n *yaml.Node, l *localDraft) { l.by = r.someTexts(n, "by") },
-}, func(l *localDraft) **level { return &l.level })
+var localFields = withParameters(fields[rawLocal]{
+	"by": func(r *reader, n *yaml.Node, l *rawLocal) { l.by = r.someTexts(n, "by") },
+}, func(l *rawLocal) **level { return &l.level })
 
 // withNumbers adds the fields that define limits: the parameters of one limit,
 // directly or in params, or a list of limits.
@@ -87,7 +87,7 @@ func withNumbers[T any](known fields[T], of func(*T) *numbers) fields[T] {
 
 func readLimits(r *reader, n *yaml.Node, into *numbers) {
 	r.items(n, "limits", func(item *yaml.Node) {
-		l := limitDraft{at: r.at(item)}
+		l := rawLimit{at: r.at(item)}
 		if isValue(item) {
 			r.parameter(pLimit, item, &l.level)
 		} else {
@@ -104,9 +104,9 @@ func readLimits(r *reader, n *yaml.Node, into *numbers) {
 	}
 }
 
-func readOverride(r *reader, n *yaml.Node, d *ruleDraft) {
+func readOverride(r *reader, n *yaml.Node, d *rawRule) {
 	r.pairs(n, "override", func(key, value *yaml.Node) {
-		o := overrideDraft{key: located{key.Value, r.at(key)}}
+		o := rawOverride{key: located{key.Value, r.at(key)}}
 		o.numbers.at = o.key.at
 		if isValue(value) {
 			r.parameter(pLimit, value, &o.numbers.level)
@@ -117,7 +117,7 @@ func readOverride(r *reader, n *yaml.Node, d *ruleDraft) {
 	})
 }
 
-func readFailure(r *reader, n *yaml.Node, d *ruleDraft) {
+func readFailure(r *reader, n *yaml.Node, d *rawRule) {
 	if isValue(n) {
 		d.onFailure = r.choice(n, "on_store_failure", failurePolicies...)
 		return
@@ -125,18 +125,18 @@ func readFailure(r *reader, n *yaml.Node, d *ruleDraft) {
 	readFields(r, n, "on_store_failure", failureFields, d)
 }
 
-var failureFields = fields[ruleDraft]{
-	"local": func(r *reader, n *yaml.Node, d *ruleDraft) {
-		d.onFailure, d.local = localPolicy, &localDraft{at: r.at(n)}
+var failureFields = fields[rawRule]{
+	"local": func(r *reader, n *yaml.Node, d *rawRule) {
+		d.onFailure, d.local = localPolicy, &rawLocal{at: r.at(n)}
 		readFields(r, n, "local", localFields, d.local)
 	},
 }
 
-func readRuleAllow(r *reader, n *yaml.Node, d *ruleDraft) {
+func readRuleAllow(r *reader, n *yaml.Node, d *rawRule) {
 	d.lists.allow = append(d.lists.allow, r.entries(n, "the allow list")...)
 }
 
-func readRuleDeny(r *reader, n *yaml.Node, d *ruleDraft) {
+func readRuleDeny(r *reader, n *yaml.Node, d *rawRule) {
 	d.lists.deny = append(d.lists.deny, r.entries(n, "the deny list")...)
 }
 

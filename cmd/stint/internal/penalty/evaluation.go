@@ -68,8 +68,8 @@ func together(claims []stint.Claim) int {
 	return len(claims)
 }
 
-// hold decides the groups after lookUp has found the punished callers.
-func (t *evaluation) hold(ctx context.Context) error {
+// apply decides the groups after lookUp has found the punished callers.
+func (t *evaluation) apply(ctx context.Context) error {
 	err := t.decide(ctx)
 	if err == nil {
 		t.strike(ctx)

@@ -117,7 +117,7 @@ func (s *Store) punished(ctx context.Context, c stint.Claim, left time.Duration)
 	for i := range t.callers { // empty if the rules have just changed
 		t.callers[i].left = left
 	}
-	err := t.hold(ctx)
+	err := t.apply(ctx)
 	if groups, ok := errors.AsType[*stint.GroupsError](err); ok {
 		err = groups.Errs[0]
 	}
@@ -153,5 +153,5 @@ func (s *Store) punishing(ctx context.Context, groups []stint.Group, out []stint
 	if len(t.callers) == 0 || t.lookUp(ctx) != nil {
 		return s.inner.TakeGroups(ctx, groups, out) // reports an error of the store itself
 	}
-	return t.hold(ctx)
+	return t.apply(ctx)
 }

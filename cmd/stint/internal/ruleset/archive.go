@@ -17,7 +17,7 @@ import (
 const (
 	wholeOnDisk   = 100
 	wholeInMemory = 20
-	listedAtAll   = 1000
+	listedOnDisk  = 1000
 	wholeCopies   = 3 // versions that a node has run, kept for its next start
 )
 

@@ -17,17 +17,17 @@ import (
 // and other programs may also edit. Each valid content that it reads there
 // becomes a version. Make it by [NewFiles].
 type Files struct {
-	path     string
-	history  history
-	follower *filewatch.Follower
-	log      *slog.Logger
+	path    string
+	history history
+	watcher *filewatch.Follower
+	log     *slog.Logger
 
-	mu      sync.Mutex
-	onwards func() // the callback of Watch
-	stale   bool   // the files may have changed
-	later   bool   // a read is scheduled because of a pending version
-	latest  Version
-	refused error // why the current files are not a version; nil: they are the latest
+	mu        sync.Mutex
+	changed   func() // the callback of Watch
+	stale     bool   // the files may have changed
+	scheduled bool   // a read is scheduled because of a pending version
+	latest    Version
+	rejected  error // why the current files are not a version; nil: they are the latest
 }
 
 // history stores versions.
@@ -45,10 +45,10 @@ type history interface {
 func NewFiles(path, dir string, log *slog.Logger) *Files {
 	f := &Files{path: path, history: &Memory{}, stale: true, log: log}
 	if dir != "" {
-		f.history = &archive{dir, wholeOnDisk, listedAtAll}
+		f.history = &archive{dir, wholeOnDisk, listedOnDisk}
 	}
 	f.latest = f.history.newest()
-	f.follower = filewatch.New(path, func(bool) { f.disturbed() }, func(err error) { f.log.Error("rules: " + err.Error()) })
+	f.watcher = filewatch.New(path, func(bool) { f.markStale() }, func(err error) { f.log.Error("rules: " + err.Error()) })
 	return f
 }
 
@@ -58,9 +58,9 @@ func (f *Files) String() string { return f.path }
 // Watch calls changed whenever the files may have changed, until ctx ends.
 func (f *Files) Watch(ctx context.Context, changed func()) {
 	f.mu.Lock()
-	f.onwards = changed
+	f.changed = changed
 	f.mu.Unlock()
-	f.follower.Run(ctx)
+	f.watcher.Run(ctx)
 }
 
 // Refresh makes the next read go to the files even if no change was announced.
@@ -70,10 +70,10 @@ func (f *Files) Refresh() {
 	f.stale = true
 }
 
-func (f *Files) disturbed() {
+func (f *Files) markStale() {
 	f.mu.Lock()
 	f.stale = true
-	onwards := f.onwards
+	onwards := f.changed
 	f.mu.Unlock()
 	if onwards != nil {
 		onwards()
@@ -86,14 +86,14 @@ func (f *Files) History(_ context.Context, n int) ([]Version, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.stale {
-		f.refused = f.readLocked()
+		f.rejected = f.readLocked()
 		f.stale = false
 	}
 	switch {
 	case n > 1:
 		return f.listLocked(n), nil
-	case f.refused != nil:
-		return nil, f.refused
+	case f.rejected != nil:
+		return nil, f.rejected
 	}
 	return []Version{f.latest.listed()}, nil
 }
@@ -125,19 +125,19 @@ func (f *Files) readLocked() error {
 	if err != nil {
 		return err
 	}
-	f.lookLaterLocked(folder(f.path))
+	f.checkLaterLocked(folder(f.path))
 	plain := plainNames(files)
 	v := Version{Time: time.Now().UTC(), Comment: "met in " + f.path, Hash: HashOf(plain), Files: plain}
 	if f.latest.Hash == v.Hash {
 		return invalid(f.sameLocked(files))
 	}
-	if err := f.lostLocked(files); err != nil {
+	if err := f.checkVanishedLocked(files); err != nil {
 		return invalid(err)
 	}
 	if v.set, err = rule.Parse(files...); err != nil {
 		return invalid(err)
 	}
-	f.noteLocked(v)
+	f.numberLocked(v)
 	return nil
 }
 
@@ -161,9 +161,9 @@ func invalid(err error) error {
 	return &InvalidError{Err: err}
 }
 
-// noteLocked numbers a version that was read from the files. The version takes
+// numberLocked numbers a version that was read from the files. The version takes
 // effect even if the history cannot be written.
-func (f *Files) noteLocked(v Version) {
+func (f *Files) numberLocked(v Version) {
 	v.Number = f.latest.Number + 1
 	err := f.history.add(v)
 	if errors.Is(err, errTaken) {
@@ -182,9 +182,9 @@ func (f *Files) noteLocked(v Version) {
 	f.latest = v
 }
 
-// lostLocked rejects files that vanished or became empty, which is more likely
+// checkVanishedLocked rejects files that vanished or became empty, which is more likely
 // an accident than a decision to have no rules.
-func (f *Files) lostLocked(files []rule.File) error {
+func (f *Files) checkVanishedLocked(files []rule.File) error {
 	filled := make(map[string]bool)
 	for _, old := range f.latest.Files {
 		if !blank(old) {

@@ -9,69 +9,69 @@ import (
 )
 
 // Following returns a channel that is closed once Run notices every change.
-func (k *Manager) Following() <-chan struct{} { return k.following }
+func (m *Manager) Following() <-chan struct{} { return m.following }
 
 // Reload makes Run query the source now and put the rules in force again even
 // if nothing has changed. SIGHUP triggers it. Reload does not wait.
-func (k *Manager) Reload() {
-	if s, ok := k.Source.(interface{ Refresh() }); ok {
+func (m *Manager) Reload() {
+	if s, ok := m.Source.(interface{ Refresh() }); ok {
 		s.Refresh()
 	}
-	k.asked.Store(true)
-	poke(k.wake)
+	m.forced.Store(true)
+	poke(m.wake)
 }
 
 // Run watches the source and installs new versions until ctx ends. Call it
 // once.
-func (k *Manager) Run(ctx context.Context) {
+func (m *Manager) Run(ctx context.Context) {
 	var beside sync.WaitGroup
 	defer beside.Wait()
-	beside.Go(func() { k.Source.Watch(ctx, func() { poke(k.wake) }) })
-	if fleet, ok := k.Source.(Fleet); ok {
-		beside.Go(func() { k.announce(ctx, fleet) })
+	beside.Go(func() { m.Source.Watch(ctx, func() { poke(m.wake) }) })
+	if fleet, ok := m.Source.(Fleet); ok {
+		beside.Go(func() { m.announce(ctx, fleet) })
 	}
 	var once sync.Once
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-k.wake:
-			k.lookAgain(ctx)
-			once.Do(func() { close(k.following) })
+		case <-m.wake:
+			m.checkAgain(ctx)
+			once.Do(func() { close(m.following) })
 		}
 	}
 }
 
-func (k *Manager) lookAgain(ctx context.Context) {
-	within, cancel := context.WithTimeout(ctx, lookTime)
+func (m *Manager) checkAgain(ctx context.Context) {
+	within, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	asked := k.asked.Swap(false)
+	asked := m.forced.Swap(false)
 	if asked {
-		k.forgetSaid()
+		m.forgetReported()
 	}
-	err := k.look(within, asked)
+	err := m.check(within, asked)
 	switch {
 	case ctx.Err() != nil: // shutdown, not a failure
 	case err != nil:
-		k.report(err)
+		m.report(err)
 	default:
-		k.forgetSaid()
+		m.forgetReported()
 	}
 }
 
-func (k *Manager) forgetSaid() {
-	k.looks.Lock()
-	defer k.looks.Unlock()
-	k.looks.said = ""
+func (m *Manager) forgetReported() {
+	m.checks.Lock()
+	defer m.checks.Unlock()
+	m.checks.said = ""
 }
 
-// look queries the source and installs the newest version if it is newer. The
+// check queries the source and installs the newest version if it is newer. The
 // error says why the version was rejected.
-func (k *Manager) look(ctx context.Context, asked bool) error {
-	_, now := k.Current()
-	newest, err := k.newest(ctx)
-	if v, ok := k.repaired(ctx, newest, now); ok {
-		return k.take(v, asked)
+func (m *Manager) check(ctx context.Context, asked bool) error {
+	_, now := m.Current()
+	newest, err := m.newest(ctx)
+	if v, ok := m.repaired(ctx, newest, now); ok {
+		return m.accept(v, asked)
 	}
 	switch {
 	case err != nil:
@@ -83,95 +83,95 @@ func (k *Manager) look(ctx context.Context, asked bool) error {
 	case newest.Number == now.Number && newest.Hash != now.Hash:
 		err = fmt.Errorf("version %d of the source is another than version %d that this node runs and keeps (publish the rules again, which numbers them anew)", newest.Number, now.Number)
 	case newest.Number == now.Number && !asked:
-		k.confirm(now)
+		m.confirm(now)
 	default:
-		return k.fetch(ctx, newest, asked)
+		return m.fetch(ctx, newest, asked)
 	}
 	return err
 }
 
 // repaired returns the newest version of the source if a repair has numbered it
 // far below the version in force.
-func (k *Manager) repaired(ctx context.Context, newest, now Version) (Version, bool) {
+func (m *Manager) repaired(ctx context.Context, newest, now Version) (Version, bool) {
 	if newest.Number == 0 || newest.Number > now.Number || now.Number-newest.Number <= farAhead {
 		return Version{}, false
 	}
-	v, err := k.Source.Get(ctx, newest.Number)
+	v, err := m.Source.Get(ctx, newest.Number)
 	return v, err == nil && v.Repaired && v.Hash == HashOf(v.Files)
 }
 
 // newest returns the newest version that the source lists, or number 0 when
 // there is none. It records the look as successful only if that version need
 // not be fetched; otherwise fetch records it.
-func (k *Manager) newest(ctx context.Context) (v Version, err error) {
-	listed, err := k.Source.History(ctx, 1)
+func (m *Manager) newest(ctx context.Context) (v Version, err error) {
+	listed, err := m.Source.History(ctx, 1)
 	if len(listed) > 0 {
 		v = listed[0]
 	}
-	if _, now := k.Current(); err != nil || v.Number <= now.Number {
-		k.looked(err)
+	if _, now := m.Current(); err != nil || v.Number <= now.Number {
+		m.checked(err)
 	}
 	return v, err
 }
 
 // confirm records that the source has the version that was loaded from the
 // local copy.
-func (k *Manager) confirm(now Version) {
-	if k.copied.Swap(false) {
-		k.Logger.Info("rules: the source has the version of the local copy", "version", now.Number)
+func (m *Manager) confirm(now Version) {
+	if m.copied.Swap(false) {
+		m.Logger.Info("rules: the source has the version of the local copy", "version", now.Number)
 	}
 }
 
 // fetch gets a version that the source has listed and installs it.
-func (k *Manager) fetch(ctx context.Context, listed Version, asked bool) error {
-	v, err := k.Source.Get(ctx, listed.Number)
-	k.looked(err)
+func (m *Manager) fetch(ctx context.Context, listed Version, asked bool) error {
+	v, err := m.Source.Get(ctx, listed.Number)
+	m.checked(err)
 	if err != nil {
 		return fmt.Errorf("version %d: %w", listed.Number, err)
 	}
 	if v.Number != listed.Number || v.Hash != HashOf(v.Files) {
 		return fmt.Errorf("version %d of the source %w: its files are not those of its hash (publish the rules again)", listed.Number, ErrDamaged)
 	}
-	return k.take(v, asked)
+	return m.accept(v, asked)
 }
 
-// looked records the result of a look at the source. Rules with mistakes count
+// checked records the result of a look at the source. Rules with mistakes count
 // as a success, because the source answered.
-func (k *Manager) looked(err error) {
+func (m *Manager) checked(err error) {
 	if _, ok := errors.AsType[*InvalidError](err); ok {
 		err = nil
 	}
-	k.looks.Lock()
-	k.looks.failed++
+	m.checks.Lock()
+	m.checks.failed++
 	if err == nil {
-		k.looks.failed = 0
+		m.checks.failed = 0
 	}
-	failed := k.looks.failed
-	k.looks.Unlock()
+	failed := m.checks.failed
+	m.checks.Unlock()
 	if failed == downAfter {
-		k.Logger.Error("rules: the source does not answer; the last good version is served on", "source", k.Source.String(), "looks", failed, "error", err)
+		m.Logger.Error("rules: the source does not answer; the last good version is served on", "source", m.Source.String(), "looks", failed, "error", err)
 	}
-	if k.OnLook != nil {
-		k.OnLook(err)
+	if m.OnCheck != nil {
+		m.OnCheck(err)
 	}
 }
 
 // announce tells the other nodes which version this node runs: periodically,
 // and at once when the version changes.
-func (k *Manager) announce(ctx context.Context, fleet Fleet) {
+func (m *Manager) announce(ctx context.Context, fleet Fleet) {
 	tick := time.NewTicker(AnnounceEvery)
 	defer tick.Stop()
 	for {
 		within, cancel := context.WithTimeout(ctx, AnnounceEvery)
-		if err := fleet.Announce(within, k.self()); err != nil {
-			k.Logger.Debug("rules: this node cannot announce itself", "error", err)
+		if err := fleet.Announce(within, m.self()); err != nil {
+			m.Logger.Debug("rules: this node cannot announce itself", "error", err)
 		}
 		cancel()
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-k.renew:
+		case <-m.renew:
 		}
 	}
 }

@@ -29,9 +29,9 @@ type Options struct {
 	OnSet func(*rule.Set, Version)
 	// OnError receives the reason why rules were rejected, once for each reason.
 	OnError func(error)
-	// OnLook receives the result of each look at the source: nil when the source
+	// OnCheck receives the result of each look at the source: nil when the source
 	// answered.
-	OnLook func(error)
+	OnCheck func(error)
 	// Logger receives everything else. Nil disables logging.
 	Logger *slog.Logger
 }
@@ -45,12 +45,12 @@ type Manager struct {
 	current   atomic.Pointer[running]
 	copied    atomic.Bool // the version in force came from the local copy and is not yet confirmed by the source
 	wake      chan struct{}
-	asked     atomic.Bool // set by Reload
+	forced    atomic.Bool // set by Reload
 	renew     chan struct{}
 	following chan struct{}
 
-	taking sync.Mutex // held while a set is put in force
-	looks  struct {
+	accepting sync.Mutex // held while a set is put in force
+	checks    struct {
 		sync.Mutex
 
 		failed int    // consecutive failures
@@ -68,7 +68,7 @@ type running struct {
 // lookTime is the timeout of a query to the source. startTime is the timeout of
 // the first one, when the process starts.
 const (
-	lookTime  = 5 * time.Second
+	checkTime = 5 * time.Second
 	startTime = 2 * time.Second
 )
 
@@ -82,148 +82,148 @@ func NewManager(o Options) *Manager {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	k := &Manager{Options: o, wake: make(chan struct{}, 1), renew: make(chan struct{}, 1), following: make(chan struct{})}
+	m := &Manager{Options: o, wake: make(chan struct{}, 1), renew: make(chan struct{}, 1), following: make(chan struct{})}
 	builtin := []rule.File{rule.BuiltinFile()}
-	k.current.Store(&running{rule.Builtin(), Version{Hash: HashOf(builtin), Files: builtin}, time.Now().UTC()})
+	m.current.Store(&running{rule.Builtin(), Version{Hash: HashOf(builtin), Files: builtin}, time.Now().UTC()})
 	if o.CopyDir != "" {
-		k.copies = &archive{o.CopyDir, wholeCopies, wholeCopies}
+		m.copies = &archive{o.CopyDir, wholeCopies, wholeCopies}
 	}
-	return k
+	return m
 }
 
 // Current returns the rules in force and their version.
-func (k *Manager) Current() (*rule.Set, Version) {
-	r := k.current.Load()
+func (m *Manager) Current() (*rule.Set, Version) {
+	r := m.current.Load()
 	return r.set, r.version
 }
 
 // History lists the newest versions of the source.
-func (k *Manager) History(ctx context.Context, n int) ([]Version, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+func (m *Manager) History(ctx context.Context, n int) ([]Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	return k.Source.History(ctx, n)
+	return m.Source.History(ctx, n)
 }
 
 // Get returns a version of the source with its files. The version in force and
 // version 0, the built-in rules, are available even while the source is down.
-func (k *Manager) Get(ctx context.Context, number uint64) (Version, error) {
-	if _, v := k.Current(); v.Number == number {
+func (m *Manager) Get(ctx context.Context, number uint64) (Version, error) {
+	if _, v := m.Current(); v.Number == number {
 		return v, nil
 	}
 	if number == 0 {
 		builtin := []rule.File{rule.BuiltinFile()}
 		return Version{Hash: HashOf(builtin), Files: builtin}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	return k.Source.Get(ctx, number)
+	return m.Source.Get(ctx, number)
 }
 
 // Up reports whether the source answers. A remote source is still up after two
 // consecutive failures.
-func (k *Manager) Up() bool {
-	k.looks.Lock()
-	defer k.looks.Unlock()
-	return k.looks.failed == 0 || !k.Local && k.looks.failed < downAfter
+func (m *Manager) Up() bool {
+	m.checks.Lock()
+	defer m.checks.Unlock()
+	return m.checks.failed == 0 || !m.Local && m.checks.failed < downAfter
 }
 
 // Stale reports whether this node started from its local copy and the source
 // has not yet confirmed that there is no newer version.
-func (k *Manager) Stale() bool { return k.copied.Load() }
+func (m *Manager) Stale() bool { return m.copied.Load() }
 
 // Load installs the first version: the newest of the source, or if that is
 // unreachable or unusable the local copy, or the built-in rules. An error means
 // that a local source has no usable version.
-func (k *Manager) Load(ctx context.Context) error {
-	k.takeCopy()
+func (m *Manager) Load(ctx context.Context) error {
+	m.acceptCopy()
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	err := k.look(ctx, false)
+	err := m.check(ctx, false)
 	switch {
 	case err == nil:
-	case k.Local:
+	case m.Local:
 		return err
 	default:
-		k.report(err)
+		m.report(err)
 	}
-	if _, v := k.Current(); k.Stale() {
-		k.Logger.Error("rules: STALE: serving the local copy of an earlier run, because the source does not confirm it; newer versions are not known",
-			"version", v.Number, "published", v.Time, "source", k.Source.String())
+	if _, v := m.Current(); m.Stale() {
+		m.Logger.Error("rules: STALE: serving the local copy of an earlier run, because the source does not confirm it; newer versions are not known",
+			"version", v.Number, "published", v.Time, "source", m.Source.String())
 	}
-	if _, v := k.Current(); v.Number == 0 {
-		k.install(k.current.Load())
+	if _, v := m.Current(); v.Number == 0 {
+		m.install(m.current.Load())
 	}
 	return nil
 }
 
-// takeCopy installs the version that was in force before a restart.
-func (k *Manager) takeCopy() {
-	if k.copies == nil || k.Local {
+// acceptCopy installs the version that was in force before a restart.
+func (m *Manager) acceptCopy() {
+	if m.copies == nil || m.Local {
 		return
 	}
-	v := k.copies.newest()
+	v := m.copies.newest()
 	if v.Number == 0 {
 		return
 	}
 	set, err := v.Set()
 	if err != nil {
-		k.report(fmt.Errorf("the local copy is of no use: %w", err))
+		m.report(fmt.Errorf("the local copy is of no use: %w", err))
 		return
 	}
-	k.copied.Store(true)
-	k.install(&running{set, v, time.Now().UTC()})
+	m.copied.Store(true)
+	m.install(&running{set, v, time.Now().UTC()})
 }
 
 // install puts a set in force. Calls must not overlap.
-func (k *Manager) install(r *running) {
-	k.current.Store(r)
-	k.OnSet(r.set, r.version)
-	poke(k.renew)
+func (m *Manager) install(r *running) {
+	m.current.Store(r)
+	m.OnSet(r.set, r.version)
+	poke(m.renew)
 }
 
-// take installs a version, unless a newer one is in force.
-func (k *Manager) take(v Version, asked bool) error {
+// accept installs a version, unless a newer one is in force.
+func (m *Manager) accept(v Version, asked bool) error {
 	set, err := v.Set()
 	if err != nil {
 		return err
 	}
-	if !k.enforce(&running{set, v, time.Now().UTC()}, asked) {
+	if !m.enforce(&running{set, v, time.Now().UTC()}, asked) {
 		return nil
 	}
-	k.copied.Store(false)
-	if k.copies == nil {
+	m.copied.Store(false)
+	if m.copies == nil {
 		return nil
 	}
 	if v.Repaired {
-		k.copies.removeFarAbove(v.Number)
+		m.copies.removeFarAbove(v.Number)
 	}
-	if err := k.copies.set(v); err != nil {
-		k.Logger.Warn("rules: no local copy can be kept (give --state-dir a folder to write to)", "error", err)
+	if err := m.copies.set(v); err != nil {
+		m.Logger.Warn("rules: no local copy can be kept (give --state-dir a folder to write to)", "error", err)
 	}
 	return nil
 }
 
-func (k *Manager) enforce(r *running, asked bool) bool {
-	k.taking.Lock()
-	defer k.taking.Unlock()
-	now := k.current.Load()
+func (m *Manager) enforce(r *running, asked bool) bool {
+	m.accepting.Lock()
+	defer m.accepting.Unlock()
+	now := m.current.Load()
 	if asked && now.version.Number == r.version.Number && now.version.Hash == r.version.Hash {
 		r.since = now.since
 	} else if !r.version.follows(&now.version) {
 		return false
 	}
-	k.install(r)
+	m.install(r)
 	return true
 }
 
 // report passes err to OnError unless it repeats the last error.
-func (k *Manager) report(err error) {
-	k.looks.Lock()
-	said := k.looks.said == err.Error()
-	k.looks.said = err.Error()
-	k.looks.Unlock()
-	if !said && k.OnError != nil {
-		k.OnError(err)
+func (m *Manager) report(err error) {
+	m.checks.Lock()
+	said := m.checks.said == err.Error()
+	m.checks.said = err.Error()
+	m.checks.Unlock()
+	if !said && m.OnError != nil {
+		m.OnError(err)
 	}
 }
 
@@ -238,27 +238,27 @@ func poke(c chan struct{}) {
 // Nodes lists the nodes that share the source. It returns only this node if
 // nodes do not announce themselves to the source, or if this node is stale and
 // the source does not answer.
-func (k *Manager) Nodes(ctx context.Context) ([]Node, error) {
-	fleet, ok := k.Source.(Fleet)
+func (m *Manager) Nodes(ctx context.Context) ([]Node, error) {
+	fleet, ok := m.Source.(Fleet)
 	if !ok {
-		return []Node{k.self()}, nil
+		return []Node{m.self()}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	nodes, err := fleet.Nodes(ctx)
-	if err != nil && k.Stale() {
-		return []Node{k.self()}, nil
+	if err != nil && m.Stale() {
+		return []Node{m.self()}, nil
 	}
 	return nodes, err
 }
 
-func (k *Manager) self() Node {
-	r := k.current.Load()
+func (m *Manager) self() Node {
+	r := m.current.Load()
 	var n Node
-	if k.Node != nil {
-		n = k.Node()
+	if m.Node != nil {
+		n = m.Node()
 	}
-	n.Version, n.Hash, n.Since, n.Stale = r.version.Number, r.version.Hash, r.since, k.Stale()
+	n.Version, n.Hash, n.Since, n.Stale = r.version.Number, r.version.Hash, r.since, m.Stale()
 	return n
 }
 

@@ -124,7 +124,7 @@ func TestANodeRunsWhatIsPublished(t *testing.T) {
 	e.changed()
 	f.wantSet("two")
 	_, v := f.Current()
-	must(t, f.take(v, false)) // as a look does that comes while it is published
+	must(t, f.accept(v, false)) // as a look does that comes while it is published
 	if len(f.sets) != 0 {
 		t.Error("a version was put in force twice")
 	}
@@ -259,7 +259,7 @@ func TestMistakesAreNotPublished(t *testing.T) {
 func TestASourceIsDownAfterThreeFailedLooks(t *testing.T) {
 	e := newElsewhere()
 	looked := make(chan error, 100)
-	f := newFollowed(t, Options{Source: e, OnLook: func(err error) { looked <- err }})
+	f := newFollowed(t, Options{Source: e, OnCheck: func(err error) { looked <- err }})
 	must(t, f.Load(t.Context()))
 	must(t, <-looked)
 	f.run()
@@ -407,7 +407,7 @@ func TestALocalCopyIsStaleUntilTheSourceConfirmsIt(t *testing.T) {
 
 			e.fail(errors.New("the source is away"))
 			looked := make(chan error, 10)
-			f := newFollowed(t, Options{Source: e, CopyDir: dir, OnLook: func(err error) { looked <- err }})
+			f := newFollowed(t, Options{Source: e, CopyDir: dir, OnCheck: func(err error) { looked <- err }})
 			must(t, f.Load(t.Context()))
 			f.wantBoth("seven", "the source is away")
 			f.run()
@@ -447,7 +447,7 @@ func TestASourceThatGivesNothingIsDown(t *testing.T) {
 	f.wantSet("default ip-backstop")
 	must(t, e.add(Version{Number: 3, Hash: "of files that are lost"}))
 	for n := 1; n <= 3; n++ {
-		if err := f.look(t.Context(), false); !errors.Is(err, ErrNone) {
+		if err := f.check(t.Context(), false); !errors.Is(err, ErrNone) {
 			t.Fatal(err)
 		}
 		if f.Up() != (n < 3) {
@@ -455,7 +455,7 @@ func TestASourceThatGivesNothingIsDown(t *testing.T) {
 		}
 	}
 	e.put(t, 4, rules("four"))
-	must(t, f.look(t.Context(), false))
+	must(t, f.check(t.Context(), false))
 	if !f.Up() {
 		t.Error("down though the source answers")
 	}

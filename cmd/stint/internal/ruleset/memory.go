@@ -84,7 +84,7 @@ func (m *Memory) add(v Version) error {
 
 func (m *Memory) addLocked(v Version) {
 	m.versions = append(m.versions, v)
-	if len(m.versions) > listedAtAll {
+	if len(m.versions) > listedOnDisk {
 		m.versions = m.versions[1:]
 	}
 	if old := len(m.versions) - 1 - wholeInMemory; old >= 0 {

@@ -41,19 +41,19 @@ const publishTime = 10 * time.Second
 // [ErrReadOnly] when the source accepts no versions. Any other error is a
 // failure of the source. Whether the version was published is then unknown; the
 // history tells.
-func (k *Manager) Publish(ctx context.Context, c Change) (Version, error) {
+func (m *Manager) Publish(ctx context.Context, c Change) (Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, publishTime)
 	defer cancel()
 	v, err := c.version()
 	if err != nil {
 		return Version{}, err
 	}
-	v, err = k.publish(ctx, v, c)
+	v, err = m.publish(ctx, v, c)
 	if err != nil {
-		poke(k.wake) // fetch the version that was published instead
+		poke(m.wake) // fetch the version that was published instead
 		return Version{}, err
 	}
-	return v, k.take(v, false)
+	return v, m.accept(v, false)
 }
 
 // Base returns the version that a change should start from, and the newest
@@ -65,10 +65,10 @@ func (k *Manager) Publish(ctx context.Context, c Change) (Version, error) {
 // change of one rule does not lose the other rules. If another node runs a
 // higher version than both, the error is [*BehindError], and the returned
 // versions may be used only to publish another whole set.
-func (k *Manager) Base(ctx context.Context) (base, newest Version, err error) {
-	announced := k.announced(ctx)    // before History: a version that a node runs is already in the source
-	listed, err := k.History(ctx, 2) // 2, because a history of 1 fails while the current files are invalid
-	_, base = k.Current()
+func (m *Manager) Base(ctx context.Context) (base, newest Version, err error) {
+	announced := m.announced(ctx)    // before History: a version that a node runs is already in the source
+	listed, err := m.History(ctx, 2) // 2, because a history of 1 fails while the current files are invalid
+	_, base = m.Current()
 	if err != nil {
 		return base, Version{}, err
 	}
@@ -81,7 +81,7 @@ func (k *Manager) Base(ctx context.Context) (base, newest Version, err error) {
 	if newest.Number <= base.Number {
 		return base, newest, nil
 	}
-	whole, err := k.Get(ctx, newest.Number)
+	whole, err := m.Get(ctx, newest.Number)
 	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNone) {
 		return base, newest, nil
 	}
@@ -91,13 +91,13 @@ func (k *Manager) Base(ctx context.Context) (base, newest Version, err error) {
 // attempts is the number of conflicts that a change with Anyway survives.
 const attempts = 10
 
-func (k *Manager) publish(ctx context.Context, v Version, c Change) (Version, error) {
+func (m *Manager) publish(ctx context.Context, v Version, c Change) (Version, error) {
 	after := c.After
-	_, now := k.Current()
+	_, now := m.Current()
 	v.Repaired = now.Repaired
 	for range attempts {
 		if c.Anyway {
-			listed, err := k.Source.History(ctx, 2) // 2, because a history of 1 fails while the current files are invalid
+			listed, err := m.Source.History(ctx, 2) // 2, because a history of 1 fails while the current files are invalid
 			if err != nil {
 				return Version{}, err
 			}
@@ -106,11 +106,11 @@ func (k *Manager) publish(ctx context.Context, v Version, c Change) (Version, er
 				after = listed[0].Number
 			}
 		}
-		v.Number = k.above(ctx, after) + 1
+		v.Number = m.above(ctx, after) + 1
 		if v.Number > MaxNumber {
 			return Version{}, ErrNumbers
 		}
-		published, err := k.Source.Publish(ctx, after, v)
+		published, err := m.Source.Publish(ctx, after, v)
 		if _, conflict := errors.AsType[*ConflictError](err); !conflict || !c.Anyway {
 			return published, err
 		}
@@ -120,17 +120,17 @@ func (k *Manager) publish(ctx context.Context, v Version, c Change) (Version, er
 
 // above returns the highest number that any node is known to run, at least
 // after.
-func (k *Manager) above(ctx context.Context, after uint64) uint64 {
-	_, now := k.Current()
+func (m *Manager) above(ctx context.Context, after uint64) uint64 {
+	_, now := m.Current()
 	known := max(after, now.Number)
-	return max(known, furthest(k.announced(ctx), known).Version)
+	return max(known, furthest(m.announced(ctx), known).Version)
 }
 
 // announced returns the nodes that announce themselves. It returns nothing when
 // they cannot be listed; a node that runs a higher version then keeps it and
 // reports that.
-func (k *Manager) announced(ctx context.Context) []Node {
-	nodes, err := k.Nodes(ctx)
+func (m *Manager) announced(ctx context.Context) []Node {
+	nodes, err := m.Nodes(ctx)
 	if err != nil {
 		return nil
 	}

@@ -12,22 +12,22 @@ import (
 func (f *Files) settleLocked(d folder, files []rule.File) {
 	if err := d.settle(files); err != nil {
 		f.log.Error("rules: a version is published and in force, but its files cannot be put in place; until they are, edits in the folder do not count", "error", err)
-		f.lookLaterLocked(d)
+		f.checkLaterLocked(d)
 	}
 }
 
-// lookLaterLocked schedules another read of a folder with a pending version,
+// checkLaterLocked schedules another read of a folder with a pending version,
 // for the time when a reader may settle it. Without that read, an abandoned
 // pending version could replace later edits of the files.
-func (f *Files) lookLaterLocked(d folder) {
-	if _, pending := d.since(); !pending || f.later {
+func (f *Files) checkLaterLocked(d folder) {
+	if _, pending := d.since(); !pending || f.scheduled {
 		return
 	}
-	f.later = true
+	f.scheduled = true
 	time.AfterFunc(leftBehind+time.Second, func() {
 		f.mu.Lock()
-		f.later = false
+		f.scheduled = false
 		f.mu.Unlock()
-		f.disturbed()
+		f.markStale()
 	})
 }

@@ -53,7 +53,7 @@ func TestWhatAKilledProcessLeftIsPutInPlaceSoon(t *testing.T) {
 		must(t, os.Chtimes(folder(dir).pending(), time.Time{}, time.Now()))
 		looks := 0
 		f := NewFiles(dir, "", quiet())
-		f.onwards = func() { looks++; _, _ = f.History(t.Context(), 1) }
+		f.changed = func() { looks++; _, _ = f.History(t.Context(), 1) }
 		for range 3 {
 			_, err := f.History(t.Context(), 1)
 			must(t, err)

@@ -40,7 +40,7 @@ func Repair(ctx context.Context, s Source, r Repairing) (Version, error) {
 	if !ok {
 		return Version{}, errors.New("this source has nothing to repair: its versions are in files (edit them)")
 	}
-	listed, err := source.History(ctx, listedAtAll)
+	listed, err := source.History(ctx, listedOnDisk)
 	if err != nil && !errors.Is(err, ErrDamaged) { // a damaged list is rewritten
 		return Version{}, err
 	}

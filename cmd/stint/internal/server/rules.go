@@ -51,7 +51,7 @@ func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *me
 		r.sample = impact.New(nil)
 		r.sample.KeepPathEncoding = config.PathEncoding == PathKeep
 	}
-	o := ruleset.Options{Node: node, OnSet: r.onSet, OnError: r.onError, OnLook: r.onLook, Logger: r.log}
+	o := ruleset.Options{Node: node, OnSet: r.onSet, OnError: r.onError, OnCheck: r.onLook, Logger: r.log}
 	switch {
 	case config.RuleSource != nil:
 		o.Source, o.CopyDir = config.RuleSource, stateFolder(config.StateDir, config.RuleSource.String())

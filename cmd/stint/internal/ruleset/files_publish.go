@@ -37,7 +37,7 @@ func (f *Files) Publish(_ context.Context, after uint64, v Version) (Version, er
 		f.history.remove(v.Number)
 		return Version{}, readOnly(f.path, err)
 	}
-	f.latest, f.refused = v, nil
+	f.latest, f.rejected = v, nil
 	if d, ok := target.(folder); ok {
 		f.settleLocked(d, v.Files)
 	}
