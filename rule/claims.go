@@ -35,7 +35,7 @@ func (c *claims) reset() {
 func (q *request) claim(r *Rule) {
 	key, v := q.key(&r.identity)
 	limits := q.limitsOf(r, key)
-	if len(limits) == 0 || q.listedByRule(r) {
+	if len(limits) == 0 || q.listed(&r.lists.allow) {
 		return
 	}
 	if v == counted && r.denyAll {

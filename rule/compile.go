@@ -90,13 +90,13 @@ func (c *compiler) compileLists(lists *lists, d rawLists) {
 	for _, entry := range d.deny {
 		if c.checkEntry(entry.located) {
 			c.refuseAll(entry.located)
-			lists.deny.add(entry)
+			lists.deny.addUntil(entry.text, entry.until)
 		}
 	}
 	for _, entry := range d.allow {
 		if c.checkEntry(entry.located) {
 			c.warnUnverified(entry.located)
-			lists.allow.add(entry)
+			lists.allow.addUntil(entry.text, entry.until)
 		}
 	}
 }

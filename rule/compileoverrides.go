@@ -20,12 +20,17 @@ func (c *compiler) compileOverrides(d *rawRule, r *Rule, tiers []*numbers) {
 			r.overrides = append(r.overrides, compiled)
 		}
 	}
+	seen := make(map[string]bool, len(d.temporary))
 	for i := range d.temporary {
 		o := &d.temporary[i]
-		if compiled, ok := c.compileOverride(d, r, tiers, o); ok {
-			if !r.temporarily.add(o.key.text, o.until) {
-				c.mistake(o.key.at, "temporary has an entry for this key already", "remove one")
-			}
+		compiled, ok := c.compileOverride(d, r, tiers, o)
+		switch {
+		case !ok:
+		case seen[o.key.text]:
+			c.mistake(o.key.at, "temporary has an entry for this key already", "remove one")
+		default:
+			seen[o.key.text] = true
+			r.temporarily.addUntil(o.key.text, o.until)
 			r.temporaries = append(r.temporaries, compiled)
 		}
 	}

@@ -115,14 +115,13 @@ func (q *request) claimSafely(r *Rule) {
 }
 
 func (q *request) deniedByRule(r *Rule) bool {
-	if r.lists.deny.empty() || r.Mode == Shadow {
-		return false
-	}
-	return q.listed(&r.lists.deny)
+	return r.Mode != Shadow && q.listed(&r.lists.deny)
 }
 
-func (q *request) listedByRule(r *Rule) bool {
-	return !r.lists.allow.empty() && q.listed(&r.lists.allow)
+// listed reports whether the request is on the list.
+func (q *request) listed(list *selector) bool {
+	_, ok := q.selected(list)
+	return ok
 }
 
 // denyOutcome builds the outcome of a request that a rule denies without the

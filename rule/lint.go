@@ -115,23 +115,23 @@ func (c *compiler) lintLists(r *Rule, d *rawRule) {
 	if r.match.apiKey == nil {
 		return
 	}
-	for name, list := range map[string]*list{"allow": &c.set.lists.allow, "deny": &c.set.lists.deny} {
-		if list.always.covers(r.match.apiKey) {
+	for name, list := range map[string]*selector{"allow": &c.set.lists.allow, "deny": &c.set.lists.deny} {
+		if list.covers(r.match.apiKey) {
 			c.warn(d.match.apiKey.at, fmt.Sprintf("rule %s counts nobody: every key that it matches is on the %s list", r.ID, name), "remove it, or the entry")
 		}
 	}
 }
 
-// covers reports whether every text that the pattern matches has a value.
+// covers reports whether every text that the pattern matches has a value that
+// does not expire.
 func (s *selector) covers(pattern *glob) bool {
-	if pattern.exact() {
-		if _, ok := s.exact[pattern.text]; ok {
-			return true
-		}
+	stays := func(value int32) bool { return s.untils == nil || s.untils[value] == forever }
+	if value, ok := s.exact[pattern.text]; ok && pattern.exact() && stays(value) {
+		return true
 	}
 	return slices.ContainsFunc(s.prefixes.collect(pattern.prefix(), nil), func(i int32) bool {
 		g := &s.globs[i] // its prefix begins the pattern
-		return g.text == pattern.text || len(g.segments) == 2 && g.segments[1] == "" && g.prefix() == g.segments[0]
+		return stays(s.values[i]) && (g.text == pattern.text || len(g.segments) == 2 && g.segments[1] == "" && g.prefix() == g.segments[0])
 	})
 }
 

@@ -196,27 +196,9 @@ func (q *request) findTier() int32 {
 		return noTier
 	}
 	if key, ok := q.get(slotAPIKey); ok {
-		if i, ok := tiers.byKey.byText(key, &q.buffer); ok {
+		if i, ok := q.selectedByText(&tiers.byKey, key); ok {
 			return i
 		}
 	}
 	return noTier
-}
-
-// selected returns the selector's value for the request. A match by API key
-// comes before a match by address.
-func (q *request) selected(s *selector) (value int32, ok bool) {
-	if s.hasTexts() {
-		if key, present := q.get(slotAPIKey); present {
-			if value, ok = s.byText(key, &q.buffer); ok {
-				return value, true
-			}
-		}
-	}
-	if s.hasNetworks() {
-		if a, present := q.ip(); present {
-			return s.byAddress(a, &q.buffer)
-		}
-	}
-	return 0, false
 }

@@ -52,7 +52,7 @@ type Rule struct {
 	overrides    []override
 	overriddenBy selector
 	temporaries  []override
-	temporarily  timed
+	temporarily  selector
 }
 
 // Effective holds the limits that a rule applies to one kind of request.
@@ -106,38 +106,27 @@ func (q *request) limitsOf(r *Rule, key string) []stint.Limit {
 	if r.perTier {
 		t = int(q.tierOf()) + 1
 	}
-	if !r.temporarily.empty() {
-		if i, ok := q.temporaryOf(r, key); ok {
-			return r.temporaries[i].byTier[t]
-		}
+	if i, ok := q.overrideOf(r, &r.temporarily, key); ok {
+		return r.temporaries[i].byTier[t]
 	}
-	if !r.overriddenBy.empty() {
-		if i, ok := q.overrideOf(r, key); ok {
-			return r.overrides[i].byTier[t]
-		}
+	if i, ok := q.overrideOf(r, &r.overriddenBy, key); ok {
+		return r.overrides[i].byTier[t]
 	}
 	return r.byTier[t]
 }
 
-// temporaryOf is overrideOf for the temporary overrides that have not expired.
-func (q *request) temporaryOf(r *Rule, key string) (int32, bool) {
-	if r.named(key) {
-		if i, ok := q.liveText(&r.temporarily, key); ok {
-			return i, true
-		}
-	}
-	return q.live(&r.temporarily)
-}
-
 // overrideOf looks for an override by the identity if that is a single
 // attribute, then by the API key, then by the address.
-func (q *request) overrideOf(r *Rule, key string) (int32, bool) {
+func (q *request) overrideOf(r *Rule, overrides *selector, key string) (int32, bool) {
+	if overrides.empty() {
+		return 0, false
+	}
 	if r.named(key) {
-		if i, ok := r.overriddenBy.byText(key, &q.buffer); ok {
+		if i, ok := q.selectedByText(overrides, key); ok {
 			return i, true
 		}
 	}
-	return q.selected(&r.overriddenBy)
+	return q.selected(overrides)
 }
 
 // named reports whether an override can match the key by its text: the key must

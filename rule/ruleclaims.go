@@ -63,5 +63,5 @@ func (s *Set) RuleList(r *Rule, a Attributes) List {
 	if q.listed(&s.lists.deny) || q.deniedByRule(r) {
 		return ListDeny
 	}
-	return listIf(q.listed(&s.lists.allow) || q.listedByRule(r))
+	return listIf(q.listed(&s.lists.allow) || q.listed(&r.lists.allow))
 }

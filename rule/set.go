@@ -23,7 +23,7 @@ type Set struct {
 }
 
 // lists holds the allow list and the deny list.
-type lists struct{ allow, deny list }
+type lists struct{ allow, deny selector }
 
 // tiers holds the declared tiers of a set in file order.
 type tiers struct {
