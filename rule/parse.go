@@ -1,6 +1,7 @@
 package rule
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -141,4 +142,21 @@ func readBounded(name string) ([]byte, error) {
 		return nil, fmt.Errorf("it is over %d bytes long", maxFile)
 	}
 	return data, err
+}
+
+//go:embed builtin.yaml
+var builtinFile []byte
+
+// BuiltinFile returns the rule file of [Builtin].
+func BuiltinFile() File { return File{Name: "builtin.yaml", Data: append([]byte(nil), builtinFile...)} }
+
+// Builtin returns the rule set of a server without configured rules: 100
+// requests a minute for each API key, or for the address of a request without a
+// key, and 1000 requests a minute for each address in total.
+func Builtin() *Set {
+	s, err := Parse(BuiltinFile())
+	if err != nil {
+		return nil // a test checks that the embedded file has no mistakes
+	}
+	return s
 }
