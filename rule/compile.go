@@ -88,32 +88,24 @@ func (c *compiler) checkNumbers(n *numbers) {
 
 func (c *compiler) compileLists(lists *lists, d rawLists) {
 	for _, entry := range d.deny {
-		if c.checkEntry(entry.located) {
-			c.refuseAll(entry.located)
-			lists.deny.addUntil(entry.text, entry.until)
+		if !c.checkEntry(entry.located) {
+			continue
 		}
+		p, isNetwork := parseNetwork(entry.text)
+		if g := newGlob(entry.text); isNetwork && p.Bits() == 0 || g.any() {
+			c.mistake(entry.at, fmt.Sprintf("%q on the deny list would deny everyone", entry.text), "name fewer, or write a rule with deny_all: true")
+		}
+		lists.deny.addUntil(entry.text, entry.until)
 	}
 	for _, entry := range d.allow {
-		if c.checkEntry(entry.located) {
-			c.warnUnverified(entry.located)
-			lists.allow.addUntil(entry.text, entry.until)
+		if !c.checkEntry(entry.located) {
+			continue
 		}
-	}
-}
-
-// refuseAll rejects a deny list entry that matches everyone.
-func (c *compiler) refuseAll(entry located) {
-	p, isNetwork := parseNetwork(entry.text)
-	g := newGlob(entry.text)
-	if isNetwork && p.Bits() == 0 || g.any() {
-		c.mistake(entry.at, fmt.Sprintf("%q on the deny list would deny everyone", entry.text), "name fewer, or write a rule with deny_all: true")
-	}
-}
-
-func (c *compiler) warnUnverified(entry located) {
-	if _, isNetwork := parseNetwork(entry.text); !isNetwork {
-		c.warn(entry.at, "an API key on the allow list is not verified: whoever sends one that fits is not limited",
-			"verify keys before Stint sees them, or list networks")
+		if _, isNetwork := parseNetwork(entry.text); !isNetwork {
+			c.warn(entry.at, "an API key on the allow list is not verified: a caller that sends a matching key is not limited",
+				"verify keys before Stint sees them, or list networks")
+		}
+		lists.allow.addUntil(entry.text, entry.until)
 	}
 }
 

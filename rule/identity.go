@@ -72,7 +72,11 @@ func (q *request) part(s slot, missing missing) (string, verdict) {
 	text, ok := q.get(s)
 	switch {
 	case ok:
-		return q.validPart(s, text)
+		if err := stint.ValidateKey(text); err != nil {
+			q.fail(q.invalidPart(s, err))
+			return "", skipped
+		}
+		return text, counted
 	case missing == missingSkip:
 		return "", skipped
 	case missing == missingDeny:
@@ -83,14 +87,6 @@ func (q *request) part(s slot, missing missing) (string, verdict) {
 		}
 	}
 	return markShared, counted
-}
-
-func (q *request) validPart(s slot, text string) (string, verdict) {
-	if err := stint.ValidateKey(text); err != nil {
-		q.fail(q.invalidPart(s, err))
-		return "", skipped
-	}
-	return text, counted
 }
 
 // invalidPart prefixes the error with the name of the attribute.

@@ -58,17 +58,22 @@ func parseShort(data []byte) (stint.Spec, error) {
 	text := string(data)
 	if len(data) > 0 && data[0] == '"' {
 		if err := json.Unmarshal(data, &text); err != nil {
-			return stint.Spec{}, limitSyntax(jsonProblem(err))
+			return stint.Spec{}, limitSyntax(err.Error())
 		}
 	}
 	return stint.ParseSpec(text)
 }
 
-func jsonProblem(err error) string {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return "ends too soon"
+// next returns the next token of a limit.
+func next(d *json.Decoder) (json.Token, error) {
+	token, err := d.Token()
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, limitSyntax("ends too soon")
+	case err != nil:
+		return nil, limitSyntax(err.Error())
 	}
-	return err.Error()
+	return token, nil
 }
 
 func limitSyntax(problem string) error {
@@ -80,8 +85,8 @@ func limitSyntax(problem string) error {
 func eachField(data []byte, each func(field, text string) error) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	if _, err := d.Token(); err != nil {
-		return limitSyntax(jsonProblem(err))
+	if _, err := next(d); err != nil {
+		return err
 	}
 	var seen []string
 	for d.More() {
@@ -97,21 +102,26 @@ func eachField(data []byte, each func(field, text string) error) error {
 			return err
 		}
 	}
-	return endOfObject(d)
+	if _, err := next(d); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return limitSyntax("something follows it")
+	}
+	return nil
 }
 
 func nextField(d *json.Decoder) (field, text string, err error) {
-	token, err := d.Token()
+	token, err := next(d)
 	if err != nil {
-		return "", "", limitSyntax(jsonProblem(err))
+		return "", "", err
 	}
 	field, _ = token.(string)
 	if _, known := parameterOf(field); !known && field != "name" {
 		return "", "", &stint.LimitError{Field: "limit", Problem: fmt.Sprintf("has no field %.40q", field), Mend: nearestMend(field, limitKeys())}
 	}
-	token, err = d.Token()
-	if err != nil {
-		return "", "", limitSyntax(jsonProblem(err))
+	if token, err = next(d); err != nil {
+		return "", "", err
 	}
 	switch value := token.(type) {
 	case string:
@@ -123,15 +133,4 @@ func nextField(d *json.Decoder) (field, text string, err error) {
 		return "", "", &stint.LimitError{Field: field, Problem: "is neither a number nor text", Mend: "give it one, or remove it"}
 	}
 	return field, text, nil
-}
-
-// endOfObject rejects an unterminated object and any text after the object.
-func endOfObject(d *json.Decoder) error {
-	if _, err := d.Token(); err != nil {
-		return limitSyntax(jsonProblem(err))
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return limitSyntax("something follows it")
-	}
-	return nil
 }

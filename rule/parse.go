@@ -107,22 +107,16 @@ func fileNames(path string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) {
+			continue
+		}
 		name := filepath.Join(path, e.Name())
-		if isRuleFile(e.Name()) && !isFolder(name) {
+		// Stat follows symbolic links: each file of a mounted ConfigMap is one.
+		if info, err := os.Stat(name); err != nil || !info.IsDir() {
 			names = append(names, name)
 		}
 	}
 	return names, nil
-}
-
-func isRuleFile(name string) bool {
-	return !strings.HasPrefix(name, ".") && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
-}
-
-// isFolder follows symbolic links: each file of a mounted ConfigMap is one.
-func isFolder(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && info.IsDir()
 }
 
 // readTime is the longest wait for the end of a pipe.

@@ -1,11 +1,10 @@
 package rule
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Problem is one mistake in a rule file, or one warning about it.
@@ -65,28 +64,20 @@ type findings struct {
 	stop     bool // a bound was exceeded; stop reading
 }
 
-func (f *findings) problem(at position, what, mend string) Problem {
-	return Problem{File: f.files[at.file], Line: int(at.line), Column: int(at.column), What: what, Mend: mend}
-}
+// mistake records a problem that rejects the set.
+func (f *findings) mistake(at position, what, mend string) { f.add(&f.mistakes, at, what, mend) }
 
-// mistake records a problem that rejects the set. A duplicate, as when several
-// rules meet the same mistake of one tier, is recorded once.
-func (f *findings) mistake(at position, what, mend string) {
-	p := f.problem(at, what, mend)
-	if len(f.mistakes) >= maxProblems || f.seen[p] {
-		return
-	}
-	f.seen[p] = true
-	f.mistakes = append(f.mistakes, p)
-}
+// warn records a problem that the set is used in spite of.
+func (f *findings) warn(at position, what, mend string) { f.add(&f.warnings, at, what, mend) }
 
-func (f *findings) warn(at position, what, mend string) {
-	p := f.problem(at, what, mend)
-	if len(f.warnings) >= maxProblems || f.seen[p] {
-		return
+// add records a problem once, although several rules can meet the same mistake
+// of one tier.
+func (f *findings) add(to *Problems, at position, what, mend string) {
+	p := Problem{File: f.files[at.file], Line: int(at.line), Column: int(at.column), What: what, Mend: mend}
+	if len(*to) < maxProblems && !f.seen[p] {
+		f.seen[p] = true
+		*to = append(*to, p)
 	}
-	f.seen[p] = true
-	f.warnings = append(f.warnings, p)
 }
 
 // inOrder sorts the problems by position in the files.
@@ -96,17 +87,7 @@ func (f *findings) inOrder(ps Problems) Problems {
 		order[name] = i
 	}
 	slices.SortStableFunc(ps, func(a, b Problem) int {
-		if a.File != b.File {
-			return order[a.File] - order[b.File]
-		}
-		if a.Line != b.Line {
-			return a.Line - b.Line
-		}
-		return a.Column - b.Column
+		return cmp.Or(order[a.File]-order[b.File], a.Line-b.Line, a.Column-b.Column)
 	})
 	return ps
-}
-
-func at(file int32, n *yaml.Node) position {
-	return position{file, int32(min(n.Line, 1<<30)), int32(min(n.Column, 1<<30))}
 }

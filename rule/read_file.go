@@ -7,17 +7,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var fileFields = fields[rawFile]{
-	"version":     func(r *reader, n *yaml.Node, f *rawFile) { f.version, _ = r.text(n, "version") },
-	"defaults":    readDefaults,
-	"tiers":       readTiers,
-	"rules":       readRules,
+var fileFields = withLists(fields[rawFile]{
+	"version":  func(r *reader, n *yaml.Node, f *rawFile) { f.version, _ = r.text(n, "version") },
+	"defaults": readDefaults,
+	"tiers":    readTiers,
+	"rules": func(r *reader, n *yaml.Node, f *rawFile) {
+		if n.Tag != "!!null" {
+			r.items(n, "rules", func(item *yaml.Node) { readRule(r, item, f) })
+		}
+	},
 	"ipv6_prefix": readIPv6Prefix,
-	"whitelist":   readAllow,
-	"allow":       readAllow,
-	"blacklist":   readDeny,
-	"deny":        readDeny,
-}
+}, func(f *rawFile) *rawLists { return &f.lists })
 
 // readFile reads every document of one file into f.
 func (r *reader) readFile(file File, f *rawFile) {
@@ -40,20 +40,21 @@ func (r *reader) readFile(file File, f *rawFile) {
 func (r *reader) readDocument(top *yaml.Node, f *rawFile) {
 	switch {
 	case top.Tag == "!!null":
-	case isRule(top):
+	case lookup(top, "id") != nil:
 		readRule(r, top, f)
 	default:
 		readFields(r, top, "a rule file", fileFields, f)
 	}
 }
 
-func isRule(n *yaml.Node) bool {
-	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
-		if n.Content[i].Value == "id" {
-			return true
+// lookup returns the value of a key in a mapping, or nil.
+func lookup(n *yaml.Node, key string) *yaml.Node {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
 		}
 	}
-	return false
+	return nil
 }
 
 func readDefaults(r *reader, n *yaml.Node, f *rawFile) {
@@ -93,13 +94,6 @@ func readTier(r *reader, key, value *yaml.Node, others []rawTier) rawTier {
 	return t
 }
 
-func readRules(r *reader, n *yaml.Node, f *rawFile) {
-	if n.Tag == "!!null" {
-		return
-	}
-	r.items(n, "rules", func(item *yaml.Node) { readRule(r, item, f) })
-}
-
 func readRule(r *reader, n *yaml.Node, f *rawFile) {
 	if r.stop {
 		return
@@ -112,25 +106,14 @@ func readRule(r *reader, n *yaml.Node, f *rawFile) {
 	d := &rawRule{at: r.at(n)}
 	d.numbers.at = d.at
 	before := len(r.mistakes)
-	r.denying = deniesAll(n)
+	denyAll := lookup(target(n), "deny_all")
+	r.denying = denyAll != nil && target(denyAll).Value == "true"
 	readFields(r, n, "a rule", ruleFields, d)
 	r.denying = false
 	d.flawed = len(r.mistakes) > before
-	if target(n).Kind == yaml.MappingNode && !r.exhausted() {
+	if target(n).Kind == yaml.MappingNode && !r.exhausted {
 		f.rules = append(f.rules, d)
 	}
-}
-
-// deniesAll reports whether the rule has deny_all: true, before its other
-// fields are read.
-func deniesAll(n *yaml.Node) bool {
-	n = target(n)
-	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == "deny_all" {
-			return target(n.Content[i+1]).Value == "true"
-		}
-	}
-	return false
 }
 
 func readIPv6Prefix(r *reader, n *yaml.Node, f *rawFile) {
@@ -148,12 +131,16 @@ func readIPv6Prefix(r *reader, n *yaml.Node, f *rawFile) {
 	f.ipv6Prefix = t
 }
 
-func readAllow(r *reader, n *yaml.Node, f *rawFile) {
-	f.lists.allow = append(f.lists.allow, r.entries(n, "the allow list")...)
-}
-
-func readDeny(r *reader, n *yaml.Node, f *rawFile) {
-	f.lists.deny = append(f.lists.deny, r.entries(n, "the deny list")...)
+// withLists adds the fields of the allow list and the deny list.
+func withLists[T any](known fields[T], of func(*T) *rawLists) fields[T] {
+	allow := func(r *reader, n *yaml.Node, into *T) {
+		of(into).allow = append(of(into).allow, r.entries(n, "the allow list")...)
+	}
+	deny := func(r *reader, n *yaml.Node, into *T) {
+		of(into).deny = append(of(into).deny, r.entries(n, "the deny list")...)
+	}
+	known["allow"], known["whitelist"], known["deny"], known["blacklist"] = allow, allow, deny, deny
+	return known
 }
 
 // entryFields are the fields of a list entry.

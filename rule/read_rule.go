@@ -16,7 +16,7 @@ var tierFields = withNumbers(fields[rawTier]{
 	"api_key_pattern": func(r *reader, n *yaml.Node, t *rawTier) { t.pattern, _ = r.text(n, "api_key_pattern") },
 }, func(t *rawTier) *numbers { return &t.numbers })
 
-var ruleFields = withNumbers(fields[rawRule]{
+var ruleFields = withLists(withNumbers(fields[rawRule]{
 	"id":      func(r *reader, n *yaml.Node, d *rawRule) { d.id, _ = r.text(n, "id") },
 	"version": func(r *reader, n *yaml.Node, d *rawRule) { d.version, _ = r.text(n, "version") },
 	"tier":    func(r *reader, n *yaml.Node, d *rawRule) { d.tier, _ = r.text(n, "tier") },
@@ -45,11 +45,7 @@ var ruleFields = withNumbers(fields[rawRule]{
 	"headers":          func(r *reader, n *yaml.Node, d *rawRule) { d.dialect = r.choice(n, "headers", dialects()...) },
 	"cost":             func(r *reader, n *yaml.Node, d *rawRule) { d.cost, _ = r.text(n, "cost") },
 	"deny_all":         func(r *reader, n *yaml.Node, d *rawRule) { d.denyAll = r.choice(n, "deny_all", "false", "true") == 1 },
-	"whitelist":        readRuleAllow,
-	"allow":            readRuleAllow,
-	"blacklist":        readRuleDeny,
-	"deny":             readRuleDeny,
-}, func(d *rawRule) *numbers { return &d.numbers })
+}, func(d *rawRule) *numbers { return &d.numbers }), func(d *rawRule) *rawLists { return &d.lists })
 
 var matchFields = fields[rawMatch]{
 	"api_key_pattern": func(r *reader, n *yaml.Node, m *rawMatch) { m.apiKey, _ = r.text(n, "api_key_pattern") },
@@ -98,7 +94,7 @@ func readLimits(r *reader, n *yaml.Node, into *numbers) {
 	if n = target(n); n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
 		r.wrong(n, "limits is an empty list", "name a limit, or remove it")
 	}
-	if given := len(into.limits); given > maxOfRule && !r.exhausted() {
+	if given := len(into.limits); given > maxOfRule && !r.exhausted {
 		into.limits = nil
 		r.wrong(n, fmt.Sprintf("limits is a list of %d", given), fmt.Sprintf("name at most %d: each is counted for every request", maxOfRule))
 	}
@@ -130,14 +126,6 @@ var failureFields = fields[rawRule]{
 		d.onFailure, d.local = localPolicy, &rawLocal{at: r.at(n)}
 		readFields(r, n, "local", localFields, d.local)
 	},
-}
-
-func readRuleAllow(r *reader, n *yaml.Node, d *rawRule) {
-	d.lists.allow = append(d.lists.allow, r.entries(n, "the allow list")...)
-}
-
-func readRuleDeny(r *reader, n *yaml.Node, d *rawRule) {
-	d.lists.deny = append(d.lists.deny, r.entries(n, "the deny list")...)
 }
 
 // checkName rejects text that is not a valid name of a rule, tier or limit.

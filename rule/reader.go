@@ -28,8 +28,10 @@ type reader struct {
 	file    int32
 	aliased int // number of nodes reached through aliases so far
 	nested  int
-	told    bool // whether exceeding the alias bounds has been reported
-	denying bool // inside a rule that denies everything: its limits do not matter
+	// exhausted means that the alias bounds are exceeded. Nothing more of the file
+	// is read then.
+	exhausted bool
+	denying   bool // inside a rule that denies everything: its limits do not matter
 }
 
 // fields maps each allowed field of a mapping to the function that reads it.
@@ -48,7 +50,9 @@ func readFields[T any](r *reader, n *yaml.Node, what string, known fields[T], in
 	})
 }
 
-func (r *reader) at(n *yaml.Node) position { return at(r.file, n) }
+func (r *reader) at(n *yaml.Node) position {
+	return position{r.file, int32(min(n.Line, 1<<30)), int32(min(n.Column, 1<<30))}
+}
 
 func (r *reader) wrong(n *yaml.Node, what, mend string) { r.mistake(r.at(n), what, mend) }
 
@@ -84,8 +88,7 @@ func nearestMend(name string, known []string) string {
 // pairs calls each for every key and value of a mapping, including those merged
 // in by <<. A key of the mapping itself wins over a merged one.
 func (r *reader) pairs(n *yaml.Node, what string, each func(key, value *yaml.Node)) {
-	m := merging{reader: r, what: what, each: each, first: make(map[string]place)}
-	m.mapping(n)
+	(&merging{reader: r, what: what, each: each, first: make(map[string]place)}).mapping(n)
 }
 
 // merging reads one mapping and the mappings merged into it.
@@ -103,7 +106,11 @@ type place struct{ mapping, line int }
 func (m *merging) mapping(n *yaml.Node) {
 	n, done := m.enter(n)
 	defer done()
-	if n == nil || !m.isMapping(n, m.what) {
+	if n == nil {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		m.wrong(n, fmt.Sprintf("%s is %s", m.what, kindOf(n)), "write it as key: value")
 		return
 	}
 	m.mappings++
@@ -130,11 +137,11 @@ func (m *merging) merge(n *yaml.Node) {
 	if n == nil {
 		return
 	}
-	sources := []*yaml.Node{n}
-	if n.Kind == yaml.SequenceNode {
-		sources = n.Content
+	if n.Kind != yaml.SequenceNode {
+		m.mapping(n)
+		return
 	}
-	for _, source := range sources {
+	for _, source := range n.Content {
 		m.mapping(source)
 	}
 }
@@ -157,14 +164,6 @@ func (m *merging) isFirst(key *yaml.Node, mapping int) bool {
 	return !given
 }
 
-func (r *reader) isMapping(n *yaml.Node, what string) bool {
-	if n.Kind == yaml.MappingNode {
-		return true
-	}
-	r.wrong(n, fmt.Sprintf("%s is %s", what, kindOf(n)), "write it as key: value")
-	return false
-}
-
 // enter follows an alias. It returns nil when an alias bound is exceeded. The
 // caller calls done when it leaves the node.
 func (r *reader) enter(n *yaml.Node) (_ *yaml.Node, done func()) {
@@ -178,22 +177,14 @@ func (r *reader) enter(n *yaml.Node) (_ *yaml.Node, done func()) {
 		r.aliased += len(n.Content)
 	}
 	if r.aliased > maxAliased || r.nested > maxNested {
+		if !r.exhausted {
+			r.exhausted, r.stop = true, true
+			r.wrong(n, "aliases reach too much", fmt.Sprintf("repeat at most %d values by aliases, and none within itself", maxAliased))
+		}
 		r.aliased = maxAliased + 1
-		r.mistakeOnce(n)
 		return nil, done
 	}
 	return n, done
-}
-
-// exhausted reports whether the alias bounds are exceeded. Nothing more of the
-// file is read then.
-func (r *reader) exhausted() bool { return r.aliased > maxAliased }
-
-func (r *reader) mistakeOnce(n *yaml.Node) {
-	if !r.told {
-		r.told, r.stop = true, true
-		r.wrong(n, "aliases reach too much", fmt.Sprintf("repeat at most %d values by aliases, and none within itself", maxAliased))
-	}
 }
 
 // items calls each for every item of a list.
