@@ -125,7 +125,7 @@ const (
 )
 
 // costOf returns the cost of the request under a rule. A peek costs 0 under
-// every rule.
+// every rule. An absent attribute is a cost of 1.
 func (q *request) costOf(r *Rule) (n int64, ok bool) {
 	switch {
 	case q.cost == 0 || r.cost.kind == costOfCaller:
@@ -133,17 +133,11 @@ func (q *request) costOf(r *Rule) (n int64, ok bool) {
 	case r.cost.kind == costNumber:
 		return r.cost.number, true
 	}
-	return q.costAttribute(r.cost.slot)
-}
-
-// costAttribute reads the cost from an attribute of the request. An absent
-// attribute is a cost of 1.
-func (q *request) costAttribute(s slot) (n int64, ok bool) {
-	text, present := q.get(s)
+	text, present := q.get(r.cost.slot)
 	if !present {
 		return 1, true
 	}
-	n, err := whole(q.set.slots.names[s], text, 0, stint.MaxCost)
+	n, err := whole(q.set.slots.names[r.cost.slot], text, 0, stint.MaxCost)
 	if err != nil {
 		q.fail(&stint.Error{Code: stint.CodeInvalid, Problem: err.Error()})
 		return 0, false

@@ -137,7 +137,10 @@ func (c *compiler) compileLimit(p *plannedLimit, rule string) (l stint.Limit, ok
 		c.flawed = true
 		return stint.Limit{}, false
 	case !m.namesRate():
-		c.requireRate(p)
+		if p.must {
+			c.flawed = true
+			c.mistake(p.at, "a limit names no rate", "give it limit and window, or refill_rate")
+		}
 		return stint.Limit{}, false
 	case err != nil:
 		c.compileMistake(p, m, err)
@@ -153,14 +156,6 @@ func (c *compiler) compileLimit(p *plannedLimit, rule string) (l stint.Limit, ok
 		c.warn(m.place(&stint.LimitError{Field: "refill_rate"}, p.at), "the rate does not fit beside its capacity and is rounded down to "+l.Rate().RatString()+" a second", "")
 	}
 	return l, true
-}
-
-// requireRate records a mistake for a limit that must set a rate and does not.
-func (c *compiler) requireRate(p *plannedLimit) {
-	if p.must {
-		c.flawed = true
-		c.mistake(p.at, "a limit names no rate", "give it limit and window, or refill_rate")
-	}
 }
 
 // compileMistakes records the mistake of a limit, then compiles again without
@@ -193,9 +188,10 @@ func (c *compiler) compileMistake(p *plannedLimit, m *level, err error) {
 
 func (p *plannedLimit) merged() *level {
 	levels := append(append([]*level(nil), p.near...), p.far...)
-	algorithm := algorithmOf(levels...)
+	nearest := &level{} // the default algorithm is the zero one
+	nearest.takeNearest(pAlgorithm, levels)
 	for i := len(p.near); i < len(levels); i++ {
-		levels[i] = levels[i].limited(algorithm)
+		levels[i] = levels[i].limited(nearest.spec.Algorithm)
 	}
 	return merge(levels...)
 }

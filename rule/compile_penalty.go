@@ -73,30 +73,32 @@ func (c *compiler) compilePenalty(d *rawRule, r *Rule) {
 	if forget <= longest {
 		c.mistake(p.forget.at, "penalty: forget is over before the longest cool-down is, so that none would be longer than the first", "make it longer than max")
 	}
-	if len(c.mistakes) == before {
-		c.compilePenaltyLimits(d, r, out, after, window, forget)
+	if len(c.mistakes) > before {
+		return
 	}
-}
-
-func (c *compiler) compilePenaltyLimits(d *rawRule, r *Rule, p *Penalty, after int64, window, forget time.Duration) {
-	levels := int64(len(p.cooldowns))
-	if p.ban > 0 {
+	levels := int64(len(out.cooldowns))
+	if out.ban > 0 {
 		levels++
 	}
-	for i, spec := range penaltySpecs(d.id.text, p.longest(), after, levels, window, forget) {
-		l, err := spec.Compile()
-		if err != nil {
-			return // the id is invalid, which is already recorded
-		}
-		*[]*stint.Limit{&p.Gate, &p.Strikes, &p.Levels}[i] = l
-		c.checkHash(l, d.penalty.at)
-	}
+	c.compilePenaltyLimit(d, &out.Gate, stint.Spec{Name: gateName, Algorithm: stint.LeakyBucket, Limit: 1, Window: GateUnit, Queue: int64(out.longest() / GateUnit)})
+	c.compilePenaltyLimit(d, &out.Strikes, stint.Spec{Name: strikesName, Algorithm: stint.SlidingWindowLog, Limit: after, Window: window})
+	c.compilePenaltyLimit(d, &out.Levels, stint.Spec{Name: levelsName, Algorithm: stint.SlidingWindowLog, Limit: levels, Window: forget})
 	for _, l := range r.everyLimit() {
 		if name := l.Name(); name == gateName || name == strikesName || name == levelsName {
 			c.mistake(d.penalty.at, fmt.Sprintf("penalty: a limit of rule %s is named %s, as one of its own is", d.id.text, name), "give the limit another name")
 		}
 	}
-	r.Penalty = p
+	r.Penalty = out
+}
+
+func (c *compiler) compilePenaltyLimit(d *rawRule, into *stint.Limit, spec stint.Spec) {
+	spec.Rule = d.id.text
+	l, err := spec.Compile()
+	if err != nil {
+		return // the id is invalid, which is already recorded
+	}
+	*into = l
+	c.checkHash(l, d.penalty.at)
 }
 
 // compileCooldowns computes the cool-downs, up to the longest or up to the ban.

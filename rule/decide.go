@@ -91,7 +91,11 @@ func (q *request) ask() List {
 			return ListDeny
 		}
 		if !allowed {
-			q.claimSafely(r)
+			before := q.err
+			q.claim(r)
+			if r.Mode == Shadow { // its errors must not fail the request
+				q.err = before
+			}
 		}
 	}
 	return listIf(allowed)
@@ -102,16 +106,6 @@ func listIf(allowed bool) List {
 		return ListAllow
 	}
 	return ListNone
-}
-
-// claimSafely adds the claims of a rule. It discards the errors of a shadow
-// rule, which must not fail the request.
-func (q *request) claimSafely(r *Rule) {
-	before := q.err
-	q.claim(r)
-	if r.Mode == Shadow {
-		q.err = before
-	}
 }
 
 func (q *request) deniedByRule(r *Rule) bool {

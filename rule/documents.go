@@ -131,23 +131,21 @@ func brokenLine(data []byte) (line, column int, ok bool) {
 	if len(data) > maxReparsed {
 		return 0, 0, false
 	}
-	read := readUntilMistake(data)
+	parsed := &sipper{data: data}
+	_ = parseYAML(parsed)
+	read := data[:parsed.read]
 	for spent := 0; ; {
 		if spent += len(read); spent > min(maxReparsed, 4*len(data)+64<<10) {
 			return 0, 0, false
 		}
 		before := read[:bytes.LastIndexByte(bytes.TrimRight(read, "\r\n"), '\n')+1]
-		if isYAML(before) {
+		if errors.Is(parseYAML(bytes.NewReader(before)), io.EOF) {
 			text := data[len(before):]
 			line = bytes.Count(before, []byte("\n")) + 1
 			return line, len(text) - len(bytes.TrimLeft(text, " ")) + 1, true
 		}
 		read = before
 	}
-}
-
-func isYAML(data []byte) bool {
-	return errors.Is(parseYAML(bytes.NewReader(data)), io.EOF)
 }
 
 // parseYAML parses every document. It returns io.EOF, or the syntax error.
@@ -157,12 +155,6 @@ func parseYAML(r io.Reader) (err error) {
 		err = decoder.Decode(&document)
 	}
 	return err
-}
-
-func readUntilMistake(data []byte) []byte {
-	r := &sipper{data: data}
-	_ = parseYAML(r)
-	return data[:r.read]
 }
 
 // sipper returns one byte for each Read, so that a parser reads no further than

@@ -50,7 +50,11 @@ func newIndex(rules []*Rule, tiers []string) *index {
 		if r.Mode == Off {
 			continue
 		}
-		choices[i] = r.match.anchors(tierName(r, tiers))
+		tier := ""
+		if r.match.tier != noTier {
+			tier = tiers[r.match.tier]
+		}
+		choices[i] = r.match.anchors(tier)
 		for _, anchors := range choices[i] {
 			for _, a := range anchors {
 				crowd[a]++
@@ -64,14 +68,6 @@ func newIndex(rules []*Rule, tiers []string) *index {
 		}
 	}
 	return x
-}
-
-// tierName returns the declared tier of a rule, or "".
-func tierName(r *Rule, tiers []string) string {
-	if r.match.tier == noTier {
-		return ""
-	}
-	return tiers[r.match.tier]
 }
 
 // leastCrowded returns the choice whose most crowded anchor holds the fewest
@@ -98,7 +94,12 @@ func (x *index) add(anchors []anchor, rule int32) {
 		x.used[a.kind] = true
 		switch a.kind {
 		case exact:
-			x.addExact(a, rule)
+			at := slices.IndexFunc(x.exact, func(e exactIndex) bool { return e.slot == a.slot })
+			if at < 0 {
+				at = len(x.exact)
+				x.exact = append(x.exact, exactIndex{a.slot, make(map[string][]int32)})
+			}
+			x.exact[at].values[a.text] = append(x.exact[at].values[a.text], rule)
 		case pathBegin:
 			x.paths.add(a.text, rule)
 		case keyBegin:
@@ -110,16 +111,6 @@ func (x *index) add(anchors []anchor, rule int32) {
 			x.networks.add(p, rule)
 		}
 	}
-}
-
-func (x *index) addExact(a anchor, rule int32) {
-	i := slices.IndexFunc(x.exact, func(e exactIndex) bool { return e.slot == a.slot })
-	if i < 0 {
-		i = len(x.exact)
-		x.exact = append(x.exact, exactIndex{a.slot, make(map[string][]int32)})
-	}
-	values := x.exact[i].values
-	values[a.text] = append(values[a.text], rule)
 }
 
 // collect appends the rules that the request may match, in file order.
@@ -214,10 +205,6 @@ func (c *conditions) anchors(tier string) (choices [][]anchor) {
 		}
 	}
 	one(exact, slotTier, tier)
-	return append(choices, c.listAnchors()...)
-}
-
-func (c *conditions) listAnchors() (choices [][]anchor) {
 	var methods, networks []anchor
 	for _, m := range c.methods {
 		methods = append(methods, anchor{exact, slotMethod, m})
@@ -244,11 +231,7 @@ func (c *conditions) regexPrefix() string {
 	if err != nil {
 		return ""
 	}
-	return anchoredLiteral(tree.Simplify())
-}
-
-func anchoredLiteral(tree *syntax.Regexp) string {
-	if tree.Op != syntax.OpConcat || tree.Sub[0].Op != syntax.OpBeginText {
+	if tree = tree.Simplify(); tree.Op != syntax.OpConcat || tree.Sub[0].Op != syntax.OpBeginText {
 		return ""
 	}
 	var prefix strings.Builder

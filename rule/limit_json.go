@@ -118,7 +118,7 @@ func nextField(d *json.Decoder) (field, text string, err error) {
 	}
 	field, _ = token.(string)
 	if _, known := parameterOf(field); !known && field != "name" {
-		return "", "", &stint.LimitError{Field: "limit", Problem: fmt.Sprintf("has no field %.40q", field), Mend: nearestMend(field, limitKeys())}
+		return "", "", &stint.LimitError{Field: "limit", Problem: fmt.Sprintf("has no field %.40q", field), Mend: nearestMend(field, append([]string{"name", "burst"}, parameterNames[:]...))}
 	}
 	if token, err = next(d); err != nil {
 		return "", "", err

@@ -32,28 +32,51 @@ type headerCondition struct {
 // match reports whether every condition holds. Cheap conditions are tested
 // first. A rule reads only the attributes that it has conditions on.
 func (c *conditions) match(q *request) bool {
-	return (c.tier == noTier || q.tierOf() == c.tier) &&
-		(len(c.methods) == 0 || c.matchMethod(q)) &&
-		(c.path == "" && c.prefix == "" || c.matchPath(q)) &&
-		(c.host == "" || c.matchHost(q)) &&
-		(c.apiKey == nil || c.matchKey(q)) &&
-		c.matchHeaders(q) &&
-		(len(c.cidrs) == 0 || c.matchIP(q)) &&
-		(c.regex == nil || c.matchRegex(q))
-}
-
-func (c *conditions) matchMethod(q *request) bool {
-	method, ok := q.get(slotMethod)
-	return ok && slices.Contains(c.methods, method)
-}
-
-func (c *conditions) matchPath(q *request) bool {
-	path, ok := q.get(slotPath)
-	want := pathForms{c.path, c.prefix}
-	if q.set.keepsPaths {
-		want = c.kept
+	if c.tier != noTier && q.tierOf() != c.tier {
+		return false
 	}
-	return ok && (want.path == "" || want.path == path) && hasPathPrefix(path, want.prefix)
+	if len(c.methods) > 0 {
+		if method, ok := q.get(slotMethod); !ok || !slices.Contains(c.methods, method) {
+			return false
+		}
+	}
+	if c.path != "" || c.prefix != "" {
+		want := pathForms{c.path, c.prefix}
+		if q.set.keepsPaths {
+			want = c.kept
+		}
+		path, ok := q.get(slotPath)
+		if !ok || want.path != "" && want.path != path || !hasPathPrefix(path, want.prefix) {
+			return false
+		}
+	}
+	if c.host != "" {
+		if host, ok := q.get(slotHost); !ok || !matchHost(c.host, host) {
+			return false
+		}
+	}
+	if c.apiKey != nil {
+		if key, ok := q.get(slotAPIKey); !ok || !c.apiKey.match(key) {
+			return false
+		}
+	}
+	for i := range c.headers {
+		if value, ok := q.get(c.headers[i].slot); !ok || !c.headers[i].glob.match(value) {
+			return false
+		}
+	}
+	if len(c.cidrs) > 0 {
+		a, ok := q.ip()
+		if !ok || !slices.ContainsFunc(c.cidrs, func(p netip.Prefix) bool { return p.Contains(a) }) {
+			return false
+		}
+	}
+	if c.regex != nil {
+		if path, ok := q.get(slotPath); !ok || !c.regex.MatchString(path) {
+			return false
+		}
+	}
+	return true
 }
 
 // hasPathPrefix compares the prefix as plain text, with one exception: the
@@ -63,46 +86,9 @@ func hasPathPrefix(path, prefix string) bool {
 		len(path)+1 == len(prefix) && prefix[len(path)] == '/' && strings.HasPrefix(prefix, path)
 }
 
-func (c *conditions) matchHost(q *request) bool {
-	host, ok := q.get(slotHost)
-	if !ok {
-		return false
-	}
-	if suffix, wild := strings.CutPrefix(c.host, "*"); wild {
+func matchHost(pattern, host string) bool {
+	if suffix, wild := strings.CutPrefix(pattern, "*"); wild {
 		return strings.HasSuffix(host, suffix)
 	}
-	return host == c.host
-}
-
-func (c *conditions) matchKey(q *request) bool {
-	key, ok := q.get(slotAPIKey)
-	return ok && c.apiKey.match(key)
-}
-
-func (c *conditions) matchHeaders(q *request) bool {
-	for i := range c.headers {
-		value, ok := q.get(c.headers[i].slot)
-		if !ok || !c.headers[i].glob.match(value) {
-			return false
-		}
-	}
-	return true
-}
-
-func (c *conditions) matchIP(q *request) bool {
-	a, ok := q.ip()
-	if !ok {
-		return false
-	}
-	for _, p := range c.cidrs {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	return false
-}
-
-func (c *conditions) matchRegex(q *request) bool {
-	path, ok := q.get(slotPath)
-	return ok && c.regex.MatchString(path)
+	return host == pattern
 }

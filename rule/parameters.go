@@ -56,15 +56,14 @@ func asNamed(name string, err error) error {
 	return &stint.LimitError{Field: name, Problem: wrong.Problem, Mend: wrong.Mend}
 }
 
-// limitKeys returns every field name of a limit that is written as a mapping.
-func limitKeys() []string { return append([]string{"name", "burst"}, parameterNames[:]...) }
-
 // parse parses one parameter into s. Numbers stay decimal text or become
 // integers; they never pass through a float.
 func (p parameter) parse(text string, s *stint.Spec) (err error) {
 	switch p {
 	case pAlgorithm:
-		s.Algorithm, err = parseAlgorithm(text)
+		if s.Algorithm, err = stint.ParseAlgorithm(text); err != nil {
+			err = &stint.LimitError{Field: "algorithm", Problem: fmt.Sprintf("%.40q is not known", text), Mend: nearestMend(text, stint.Algorithms())}
+		}
 	case pLimit:
 		s.Limit, err = whole("limit", text, 1, stint.MaxLimit)
 	case pWindow:
@@ -72,7 +71,8 @@ func (p parameter) parse(text string, s *stint.Spec) (err error) {
 	case pCapacity:
 		s.Capacity, err = whole("capacity", text, 1, stint.MaxLimit)
 	case pRefillRate:
-		s.RefillRate, err = text, checkRate(text)
+		s.RefillRate = text
+		_, err = stint.Spec{RefillRate: text, Capacity: 1}.Compile()
 	case pBuckets:
 		var n int64
 		n, err = whole("buckets", text, 1, stint.MaxBuckets)
@@ -182,14 +182,6 @@ func decimal(text string) (*big.Rat, bool) {
 	return new(big.Rat).SetString(text)
 }
 
-func parseAlgorithm(text string) (stint.Algorithm, error) {
-	a, err := stint.ParseAlgorithm(text)
-	if err != nil {
-		return a, &stint.LimitError{Field: "algorithm", Problem: fmt.Sprintf("%.40q is not known", text), Mend: nearestMend(text, stint.Algorithms())}
-	}
-	return a, nil
-}
-
 // parseWindow parses whole seconds, a Go duration, or a duration that begins
 // with days, such as 1d or 1d12h.
 func parseWindow(text string) (time.Duration, error) {
@@ -207,7 +199,11 @@ func parseWindow(text string) (time.Duration, error) {
 
 func parseDuration(text string) (time.Duration, error) {
 	if _, isNumber := decimal(text); isNumber {
-		return wholeSeconds(text)
+		n, problem := wholeValue(text)
+		if problem != "" {
+			return 0, &stint.LimitError{Field: "window", Problem: problem, Mend: "a number is whole seconds; write a shorter time as 500ms"}
+		}
+		return scaled(n, time.Second), nil
 	}
 	days, rest, hasDays := strings.Cut(text, "d")
 	if !hasDays {
@@ -225,22 +221,9 @@ func parseDuration(text string) (time.Duration, error) {
 	return scaled(int64(n), 24*time.Hour) + min(d, math.MaxInt64/4), nil
 }
 
-func wholeSeconds(text string) (time.Duration, error) {
-	n, problem := wholeValue(text)
-	if problem != "" {
-		return 0, &stint.LimitError{Field: "window", Problem: problem, Mend: "a number is whole seconds; write what is less as 500ms"}
-	}
-	return scaled(n, time.Second), nil
-}
-
 // scaled returns n units, clamped to a value that is out of every valid range
 // but still small enough to add without overflow.
 func scaled(n int64, unit time.Duration) time.Duration {
 	most := int64(math.MaxInt64/4) / int64(unit)
 	return time.Duration(max(-most, min(n, most))) * unit
-}
-
-func checkRate(text string) error {
-	_, err := stint.Spec{RefillRate: text, Capacity: 1}.Compile()
-	return err
 }

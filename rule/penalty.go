@@ -84,12 +84,3 @@ const (
 
 // longest returns the longest punishment.
 func (p *Penalty) longest() time.Duration { return max(p.ban, p.cooldowns[len(p.cooldowns)-1]) }
-
-// penaltySpecs returns the limits of a rule's penalty.
-func penaltySpecs(rule string, longest time.Duration, after, levels int64, window, forget time.Duration) [3]stint.Spec {
-	return [3]stint.Spec{
-		{Rule: rule, Name: gateName, Algorithm: stint.LeakyBucket, Limit: 1, Window: GateUnit, Queue: int64(longest / GateUnit)},
-		{Rule: rule, Name: strikesName, Algorithm: stint.SlidingWindowLog, Limit: after, Window: window},
-		{Rule: rule, Name: levelsName, Algorithm: stint.SlidingWindowLog, Limit: levels, Window: forget},
-	}
-}

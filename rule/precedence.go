@@ -138,16 +138,6 @@ func (l *level) shape() *level {
 	return s
 }
 
-// algorithmOf returns the algorithm that the nearest level names.
-func algorithmOf(levels ...*level) stint.Algorithm {
-	for _, l := range levels {
-		if l.has(pAlgorithm) {
-			return l.spec.Algorithm
-		}
-	}
-	return stint.TokenBucket
-}
-
 // missing returns an error when the limit or the window is missing.
 func (l *level) missing() error {
 	needsLimit := l.spec.Algorithm != stint.TokenBucket || l.has(pWindow) && !l.has(pRefillRate)

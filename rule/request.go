@@ -93,20 +93,16 @@ func (q *request) normal(s slot, text string) (string, error) {
 	case slotIP:
 		return q.normalIP(text)
 	case slotPath:
-		return q.normalPath(text)
+		if q.set.keepsPaths {
+			return urlpath.Normalize(text), nil
+		}
+		form, err := urlpath.Decode(text)
+		if err != nil {
+			return "", &stint.Error{Code: stint.CodeInvalid, Problem: "path: " + err.Error(), Mend: "send them unencoded"}
+		}
+		return form, nil
 	}
 	return formOf(s, text), nil
-}
-
-func (q *request) normalPath(text string) (string, error) {
-	if q.set.keepsPaths {
-		return urlpath.Normalize(text), nil
-	}
-	form, err := urlpath.Decode(text)
-	if err != nil {
-		return "", &stint.Error{Code: stint.CodeInvalid, Problem: "path: " + err.Error(), Mend: "send them unencoded"}
-	}
-	return form, nil
 }
 
 // formOf returns the canonical form of an attribute as far as it does not
