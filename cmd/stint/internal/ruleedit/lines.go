@@ -1,7 +1,6 @@
 package ruleedit
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -99,15 +98,13 @@ func (s *span) width() int {
 // trimmed returns the end of the lines from start to end without trailing blank
 // lines and comments.
 func trimmed(lines []string, start, end int) int {
-	for end > start && remark(lines[end-1]) {
+	for end > start {
+		if line := strings.TrimSpace(lines[end-1]); line != "" && line[0] != '#' {
+			break
+		}
 		end--
 	}
 	return end
-}
-
-func remark(line string) bool {
-	line = strings.TrimSpace(line)
-	return line == "" || line[0] == '#'
 }
 
 // margin returns the number of columns before an entry, or −1 when they are not
@@ -173,7 +170,9 @@ func child(n *yaml.Node, i int) *yaml.Node {
 func (s *span) splice(lines []string) ([]byte, error) {
 	from, written := s.from, []string(nil)
 	if s.op == opRemove {
-		from = aboveRemarks(lines, from, s.margin)
+		for from > 0 && strings.HasPrefix(lines[from-1], strings.Repeat(" ", s.margin)+"#") {
+			from-- // the comments directly above belong to the entry
+		}
 	} else {
 		var err error
 		if written, err = s.encode(); err != nil {
@@ -195,30 +194,17 @@ func (s *span) splice(lines []string) ([]byte, error) {
 	return []byte(strings.Join(slices.Concat(lines[:from], written, rest), "\n")), nil
 }
 
-// aboveRemarks returns the line at which the comments directly above an entry
-// begin.
-func aboveRemarks(lines []string, from, margin int) int {
-	for from > 0 && strings.HasPrefix(lines[from-1], strings.Repeat(" ", margin)+"#") {
-		from--
-	}
-	return from
-}
-
 // encode formats the entry's current content.
 func (s *span) encode() ([]string, error) {
 	n := &yaml.Node{Kind: s.in.Kind, Content: s.in.Content[s.index : s.index+s.width()]}
-	if s.margin == 0 && s.document() {
+	if s.margin == 0 && s.in.Tag == documentsTag {
 		n = s.in.Content[s.index]
 	}
-	var b bytes.Buffer
-	encoder := newEncoder(&b)
-	if err := encoder.Encode(s.quieted(n)); err != nil {
+	text, err := encode(s.quieted(n))
+	if err != nil {
 		return nil, err
 	}
-	if err := encoder.Close(); err != nil {
-		return nil, err
-	}
-	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 	for i := range lines {
 		if lines[i] != "" {
 			lines[i] = strings.Repeat(" ", s.margin) + lines[i]
@@ -226,9 +212,6 @@ func (s *span) encode() ([]string, error) {
 	}
 	return lines, nil
 }
-
-// document reports whether the span is a whole document.
-func (s *span) document() bool { return s.in.Tag == documentsTag }
 
 // quieted copies a tree without the comments that are not rewritten.
 func (s *span) quieted(n *yaml.Node) *yaml.Node {

@@ -2,7 +2,6 @@ package ruleedit
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -25,21 +24,24 @@ func PutOverride(id, key string, body []byte, until time.Time) Edit {
 		if err := twice(n); err != nil {
 			return nil, err
 		}
-		holder, ok := e.rule(id)
-		if !ok {
-			return nil, &NotFoundError{fmt.Sprintf("rule %.80q", id)}
+		holder, err := e.rule(id)
+		if err != nil {
+			return nil, err
 		}
-		if json.Valid(body) {
-			n.Style |= yaml.FlowStyle & flowOf(n)
+		if json.Valid(body) && n.Kind != yaml.ScalarNode {
+			n.Style |= yaml.FlowStyle
 		}
 		if !until.IsZero() {
 			n = ending(n, until)
 		}
 		if lookup(n, "until") != nil {
-			return putTemporary(holder, key, n), nil
+			n.Content = append([]*yaml.Node{textNode("match"), textNode(key)}, n.Content...)
+			if found, ok := holder.item("temporary", key); ok {
+				return found.replace(n), nil
+			}
+			return holder.add([]string{"temporary"}, yaml.SequenceNode, n), nil
 		}
-		overrides, ok := holder.key("override")
-		if found, known := overrides.keyIf(ok, key); known {
+		if found, ok := holder.override(key); ok {
 			return found.replace(n), nil
 		}
 		return holder.add([]string{"override"}, yaml.MappingNode, textNode(key), n), nil
@@ -55,43 +57,27 @@ func ending(n *yaml.Node, until time.Time) *yaml.Node {
 	return n
 }
 
-// flowOf returns the style of a value on one line. A plain value has none.
-func flowOf(n *yaml.Node) yaml.Style {
-	if n.Kind == yaml.ScalarNode {
-		return 0
-	}
-	return yaml.FlowStyle
-}
-
-// keyIf is key for a site that may be missing.
-func (s site) keyIf(ok bool, name string) (site, bool) {
+// override finds the permanent override of a key in the rule here.
+func (s site) override(key string) (site, bool) {
+	overrides, ok := s.key("override")
 	if !ok {
 		return site{}, false
 	}
-	return s.key(name)
-}
-
-func putTemporary(holder site, key string, n *yaml.Node) *change {
-	n.Content = append([]*yaml.Node{textNode("match"), textNode(key)}, n.Content...)
-	if found, ok := holder.item("temporary", key); ok {
-		return found.replace(n)
-	}
-	return holder.add([]string{"temporary"}, yaml.SequenceNode, n)
+	return overrides.key(key)
 }
 
 // DeleteOverride removes the temporary override of a key and, unless temporary
 // is true, also the permanent one.
 func DeleteOverride(id, key string, temporary bool) Edit {
 	return Edit{"override", func(e *editor) (*change, error) {
-		holder, ok := e.rule(id)
-		if !ok {
-			return nil, &NotFoundError{fmt.Sprintf("rule %.80q", id)}
+		holder, err := e.rule(id)
+		if err != nil {
+			return nil, err
 		}
 		if found, ok := holder.item("temporary", key); ok {
 			return found.remove(nil), nil
 		}
-		overrides, ok := holder.key("override")
-		if found, known := overrides.keyIf(ok && !temporary, key); known {
+		if found, ok := holder.override(key); ok && !temporary {
 			return found.remove(nil), nil
 		}
 		return nil, &NotFoundError{"an override of this key in rule " + id}
@@ -196,14 +182,16 @@ func (e *editor) entry(entry ListEntry) (found site, ok bool, err error) {
 		}
 	}
 	if entry.Rule != "" {
-		holder, known := e.rule(entry.Rule)
-		if !known {
-			return site{}, false, &NotFoundError{fmt.Sprintf("rule %.80q", entry.Rule)}
+		holder, err := e.rule(entry.Rule)
+		if err != nil {
+			return site{}, false, err
 		}
 		find(holder)
 		return found, ok, nil
 	}
-	e.eachTop(find)
+	for s := range e.documents() {
+		find(s)
+	}
 	return found, ok, nil
 }
 
@@ -215,17 +203,6 @@ func (s site) only(list, match string) (site, bool) {
 	return s.key(list)
 }
 
-// eachTop visits the documents, except those that are a single rule.
-func (e *editor) eachTop(visit func(site)) {
-	for file, top := range e.tops {
-		for d, root := range top.Content {
-			if !isRule(root) {
-				visit(site{e, file, []crumb{{top, d}}})
-			}
-		}
-	}
-}
-
 // ListEntries returns the entries of all lists: first those of the set, then
 // those of its rules, in file order.
 func ListEntries(files []rule.File) (entries []ListEntry, err error) {
@@ -233,13 +210,14 @@ func ListEntries(files []rule.File) (entries []ListEntry, err error) {
 	if err != nil {
 		return nil, err
 	}
-	e.eachTop(func(s site) { entries = appendEntries(entries, s.read(), "") })
-	e.eachRule(func(s site) bool {
+	for s := range e.documents() {
+		entries = appendEntries(entries, s.read(), "")
+	}
+	for s := range e.rules() {
 		if id := lookup(s.read(), "id"); id != nil {
 			entries = appendEntries(entries, s.read(), target(id).Value)
 		}
-		return true
-	})
+	}
 	return entries, nil
 }
 

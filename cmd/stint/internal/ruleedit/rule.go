@@ -3,6 +3,7 @@ package ruleedit
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -22,9 +23,9 @@ func PutRule(id string, body []byte) Edit {
 		if json.Valid(body) {
 			layOut(n)
 		}
-		found, ok := e.rule(id)
-		if !ok {
-			return e.addRule(n), nil
+		found, err := e.rule(id)
+		if err != nil {
+			return e.addRule(n), nil //nolint:nilerr // the rule is new
 		}
 		return found.replace(n), nil
 	}}
@@ -33,9 +34,9 @@ func PutRule(id string, body []byte) Edit {
 // DeleteRule removes a rule.
 func DeleteRule(id string) Edit {
 	return Edit{"rule " + id, func(e *editor) (*change, error) {
-		found, ok := e.rule(id)
-		if !ok {
-			return nil, &NotFoundError{fmt.Sprintf("rule %.80q", id)}
+		found, err := e.rule(id)
+		if err != nil {
+			return nil, err
 		}
 		if len(found.path) == 1 { // the rule is a whole document
 			return found.replace(&yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{textNode("rules"), emptyList()}}), nil
@@ -87,36 +88,28 @@ func (e *editor) addRule(n *yaml.Node) *change {
 			}
 		}
 	}
-	if _, ok := e.front(); !ok && slices.ContainsFunc(e.tops, func(top *yaml.Node) bool { return slices.ContainsFunc(top.Content, isRule) }) {
-		return e.addDocument(n) // these files have one rule in each document
-	}
 	return e.addTop([]string{"rules"}, yaml.SequenceNode, n)
 }
 
-// rule finds a rule by its id.
-func (e *editor) rule(id string) (found site, ok bool) {
-	e.eachRule(func(s site) bool {
+// rule finds a rule by its id. The error is a [*NotFoundError].
+func (e *editor) rule(id string) (site, error) {
+	for s := range e.rules() {
 		if at := lookup(s.read(), "id"); at != nil && target(at).Value == id {
-			found, ok = s, true
+			return s, nil
 		}
-		return !ok
-	})
-	return found, ok
+	}
+	return site{}, &NotFoundError{fmt.Sprintf("rule %.80q", id)}
 }
 
-// eachRule visits the rules in file order until visit returns false.
-func (e *editor) eachRule(visit func(site) bool) {
-	for file, top := range e.tops {
-		for d, root := range top.Content {
-			s := site{e, file, []crumb{{top, d}}}
-			if isRule(root) {
-				if !visit(s) {
+// rules visits the rules in file order.
+func (e *editor) rules() iter.Seq[site] {
+	return func(yield func(site) bool) {
+		for file, top := range e.tops {
+			for d, root := range top.Content {
+				s := site{e, file, []crumb{{top, d}}}
+				if more := isRule(root) && yield(s) || !isRule(root) && s.eachIn("rules", yield); !more {
 					return
 				}
-				continue
-			}
-			if !s.eachIn("rules", visit) {
-				return
 			}
 		}
 	}

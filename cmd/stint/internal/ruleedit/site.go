@@ -1,6 +1,7 @@
 package ruleedit
 
 import (
+	"iter"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -140,31 +141,37 @@ func (s site) add(names []string, kind yaml.Kind, nodes ...*yaml.Node) *change {
 	return section.at(len(n.Content)).change(opInsert, func() { n.Content = append(n.Content, nodes...) })
 }
 
-// front returns the first document that can hold more than one rule.
-func (e *editor) front() (site, bool) {
-	for file, top := range e.tops {
-		for d, root := range top.Content {
-			if root.Kind == yaml.MappingNode && !isRule(root) {
-				return site{e, file, []crumb{{top, d}}}, true
+// documents visits the documents, except those that are a single rule.
+func (e *editor) documents() iter.Seq[site] {
+	return func(yield func(site) bool) {
+		for file, top := range e.tops {
+			for d, root := range top.Content {
+				if !isRule(root) && !yield(site{e, file, []crumb{{top, d}}}) {
+					return
+				}
 			}
 		}
 	}
-	return site{}, false
 }
 
-// addTop adds to a top-level list or mapping in the first file that has it, or
-// in the first file that can hold it.
+// addTop adds to a top-level list or mapping in the first document that has it,
+// or in the first that can hold it. Files with one rule in each document get the
+// rule as a new document.
 func (e *editor) addTop(names []string, kind yaml.Kind, nodes ...*yaml.Node) *change {
-	for file, top := range e.tops {
-		for d := range top.Content {
-			s := site{e, file, []crumb{{top, d}}}
-			if !isRule(s.read()) && slices.ContainsFunc(names, func(name string) bool { return entry(s.read(), name) >= 0 }) {
-				return s.add(names, kind, nodes...)
-			}
+	var first *site
+	for s := range e.documents() {
+		if slices.ContainsFunc(names, func(name string) bool { return entry(s.read(), name) >= 0 }) {
+			return s.add(names, kind, nodes...)
+		}
+		if first == nil && s.read().Kind == yaml.MappingNode {
+			first = &s
 		}
 	}
-	if s, ok := e.front(); ok {
-		return s.add(names, kind, nodes...)
+	switch oneRuleEach := slices.ContainsFunc(e.tops, func(top *yaml.Node) bool { return slices.ContainsFunc(top.Content, isRule) }); {
+	case first != nil:
+		return first.add(names, kind, nodes...)
+	case names[0] == "rules" && oneRuleEach:
+		return e.addDocument(nodes[0])
 	}
 	return e.addDocument(&yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
 		textNode(names[0]), {Kind: kind, Content: nodes},

@@ -19,11 +19,11 @@ func PutTier(tier string, body []byte) Edit {
 		if err != nil {
 			return nil, err
 		}
-		found, ok := e.tier(tier)
-		if !ok {
+		found, err := e.tier(tier)
+		if err != nil { // the tier is new
 			dropNull(fields)
 			fields.Style |= yaml.FlowStyle
-			return e.addTop([]string{"tiers"}, yaml.MappingNode, textNode(tier), fields), nil
+			return e.addTop([]string{"tiers"}, yaml.MappingNode, textNode(tier), fields), nil //nolint:nilerr // see above
 		}
 		n := found.node()
 		return found.change(opReplace, func() { *found.path[len(found.path)-1].slot() = mergeFields(n, fields) }), nil
@@ -34,29 +34,24 @@ func PutTier(tier string, body []byte) Edit {
 // that use it.
 func DeleteTier(tier string) Edit {
 	return Edit{"tier " + tier, func(e *editor) (*change, error) {
-		found, ok := e.tier(tier)
-		if !ok {
-			return nil, &NotFoundError{fmt.Sprintf("tier %.80q", tier)}
+		found, err := e.tier(tier)
+		if err != nil {
+			return nil, err
 		}
 		return found.remove(func() *yaml.Node { return &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle} }), nil
 	}}
 }
 
-// tier finds a declared tier.
-func (e *editor) tier(name string) (site, bool) {
-	for file, top := range e.tops {
-		for d, root := range top.Content {
-			if isRule(root) {
-				continue
-			}
-			if tiers, ok := (site{e, file, []crumb{{top, d}}}).key("tiers"); ok {
-				if found, ok := tiers.key(name); ok {
-					return found, true
-				}
+// tier finds a declared tier. The error is a [*NotFoundError].
+func (e *editor) tier(name string) (site, error) {
+	for s := range e.documents() {
+		if tiers, ok := s.key("tiers"); ok {
+			if found, ok := tiers.key(name); ok {
+				return found, nil
 			}
 		}
 	}
-	return site{}, false
+	return site{}, &NotFoundError{fmt.Sprintf("tier %.80q", name)}
 }
 
 func dropNull(n *yaml.Node) {

@@ -65,7 +65,11 @@ func (e *editor) write(c *change) (*written, error) {
 			return w, nil
 		}
 	}
-	text, err := e.wholly(c.file)
+	documents := e.raw[c.file]
+	for i, document := range documents {
+		document.Content[0] = e.tops[c.file].Content[i]
+	}
+	text, err := encode(documents...)
 	if err != nil {
 		return nil, ErrNotEditable
 	}
@@ -82,13 +86,11 @@ func (e *editor) appended(c *change) (*written, error) {
 	if c.path[0].index > 0 {
 		b.WriteString("---\n")
 	}
-	encoder := newEncoder(&b)
-	if err := encoder.Encode(c.path[0].in.Content[c.path[0].index]); err != nil {
+	text, err := encode(c.path[0].in.Content[c.path[0].index])
+	if err != nil {
 		return nil, err
 	}
-	if err := encoder.Close(); err != nil {
-		return nil, err
-	}
+	b.Write(text)
 	return e.taken(c, b.Bytes())
 }
 
@@ -119,23 +121,17 @@ func (e *editor) taken(c *change, data []byte) (*written, error) {
 	return w, nil
 }
 
-// wholly rewrites every document of a file.
-func (e *editor) wholly(file int) ([]byte, error) {
+// encode returns the documents as YAML.
+func encode(documents ...*yaml.Node) ([]byte, error) {
 	var b bytes.Buffer
-	encoder := newEncoder(&b)
-	for i, document := range e.raw[file] {
-		document.Content[0] = e.tops[file].Content[i]
+	encoder := yaml.NewEncoder(&b)
+	encoder.SetIndent(2)
+	for _, document := range documents {
 		if err := encoder.Encode(document); err != nil {
 			return nil, err
 		}
 	}
 	return b.Bytes(), encoder.Close()
-}
-
-func newEncoder(b *bytes.Buffer) *yaml.Encoder {
-	encoder := yaml.NewEncoder(b)
-	encoder.SetIndent(2)
-	return encoder
 }
 
 // indentOf returns the indentation of the first indented line, or "" when there

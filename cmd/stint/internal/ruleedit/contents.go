@@ -1,6 +1,7 @@
 package ruleedit
 
 import (
+	"iter"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -21,7 +22,11 @@ type Changes struct {
 }
 
 // NameChanges lists the names that were added, removed or changed.
-type NameChanges struct{ Added, Removed, Changed []string }
+type NameChanges struct {
+	Added   []string `json:"added,omitempty"`
+	Removed []string `json:"removed,omitempty"`
+	Changed []string `json:"changed,omitempty"`
+}
 
 // Changes returns the differences between c and after.
 func (c *Contents) Changes(after *Contents) Changes {
@@ -101,18 +106,13 @@ func ReadContents(files []rule.File) (*Contents, error) {
 		return nil, err
 	}
 	c := &Contents{rules: named{text: map[string]string{}}, tiers: named{text: map[string]string{}}}
-	e.eachRule(func(s site) bool {
+	for s := range e.rules() {
 		if id := lookup(s.read(), "id"); id != nil {
 			c.rules.add(target(id).Value, s.read())
 		}
-		return true
-	})
-	for _, top := range e.tops {
-		for _, root := range top.Content {
-			if !isRule(root) {
-				c.addTop(target(root))
-			}
-		}
+	}
+	for s := range e.documents() {
+		c.addTop(s.read())
 	}
 	slices.Sort(c.lists)
 	return c, nil
@@ -155,48 +155,80 @@ func listNames(deny bool) []string {
 }
 
 // FreshLimit names a limit of a rule.
-type FreshLimit struct{ Rule, Limit string }
+type FreshLimit struct {
+	Rule  string `json:"rule"`
+	Limit string `json:"limit"`
+}
 
 // Fresh returns the limits of after that start with empty state although their
 // rule exists in before. A limit with another name, algorithm, window, bucket
 // count, period or anchor is a new limit. A limit of which only the numbers
 // change keeps its state.
 func Fresh(before, after *rule.Set) (fresh []FreshLimit) {
-	had := map[string]map[stint.Limit]bool{}
-	for _, r := range before.Rules() {
-		states := map[stint.Limit]bool{}
-		for _, l := range limitsInOrder(before, r) {
-			states[l] = true
-		}
-		had[r.ID] = states
+	type state struct{ rule, name, shape string }
+	had := map[state]bool{}
+	for r, l := range everyLimit(before) {
+		had[state{r.ID, l.Name(), l.Shape()}] = true
 	}
-	for _, r := range after.Rules() {
-		states, known := had[r.ID]
-		if !known {
-			continue
-		}
-		for _, l := range limitsInOrder(after, r) {
-			one := FreshLimit{r.ID, l.Name()}
-			if !hasState(states, l) && !slices.Contains(fresh, one) {
-				fresh = append(fresh, one)
-			}
+	for r, l := range everyLimit(after) {
+		one := FreshLimit{r.ID, l.Name()}
+		if before.Rule(r.ID) != nil && !had[state{r.ID, l.Name(), l.Shape()}] && !slices.Contains(fresh, one) {
+			fresh = append(fresh, one)
 		}
 	}
 	return fresh
 }
 
-func limitsInOrder(s *rule.Set, r *rule.Rule) (limits []stint.Limit) {
-	for _, e := range r.Effective(s) {
-		limits = append(limits, e.Limits...)
-	}
-	return limits
-}
-
-func hasState(states map[stint.Limit]bool, l stint.Limit) bool {
-	for known := range states {
-		if known.Name() == l.Name() && known.Shape() == l.Shape() {
-			return true
+// everyLimit visits the limits of a set in the order of its rules.
+func everyLimit(s *rule.Set) iter.Seq2[*rule.Rule, stint.Limit] {
+	return func(yield func(*rule.Rule, stint.Limit) bool) {
+		for _, r := range s.Rules() {
+			for _, e := range r.Effective(s) {
+				for _, l := range e.Limits {
+					if !yield(r, l) {
+						return
+					}
+				}
+			}
 		}
 	}
-	return states[l]
+}
+
+// Text is a part of a rule set as its file states it.
+type Text struct{ n *yaml.Node }
+
+// JSON returns the part as one line of JSON. Keys keep their order and numbers
+// their text.
+func (t Text) JSON() []byte { return appendJSON(nil, t.n, "", "") }
+
+// YAML returns the part as YAML, with its comments.
+func (t Text) YAML() []byte {
+	text, err := encode(copied(t.n))
+	if err != nil {
+		return append(t.JSON(), '\n') // JSON is valid YAML
+	}
+	return text
+}
+
+// TextOfRule returns a rule as its file states it. The error is a
+// [*NotFoundError], or [rule.Problems] of files that cannot be read.
+func TextOfRule(files []rule.File, id string) (Text, error) {
+	return textOf(files, id, (*editor).rule)
+}
+
+// TextOfTier is [TextOfRule] for a declared tier.
+func TextOfTier(files []rule.File, tier string) (Text, error) {
+	return textOf(files, tier, (*editor).tier)
+}
+
+func textOf(files []rule.File, name string, find func(e *editor, name string) (site, error)) (Text, error) {
+	e, err := newEditor(files)
+	if err != nil {
+		return Text{}, err
+	}
+	found, err := find(e, name)
+	if err != nil {
+		return Text{}, err
+	}
+	return Text{found.read()}, nil
 }
