@@ -134,7 +134,7 @@ func TestHangupReloadsRulesWholeOrNot(t *testing.T) {
 	p := startServer(t, nil, "--rules", file)
 	writeFile(t, file, "rules:\n  - {id: one, limit: 1, windw: 60}\n")
 	p.signal(syscall.SIGHUP)
-	if line := p.wait("rules kept"); !strings.Contains(line, "rules.yaml:2:") || !strings.Contains(line, "window") {
+	if line := p.wait("rules rejected"); !strings.Contains(line, "rules.yaml:2:") || !strings.Contains(line, "window") {
 		t.Error(line)
 	}
 	if rule := ruleThatDecides(t, p); rule != "one" {

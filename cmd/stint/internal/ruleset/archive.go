@@ -102,7 +102,11 @@ func (s *archive) read(number uint64) (Version, error) {
 // add stores a version. It returns errTaken when a version with its number
 // exists.
 func (s *archive) add(v Version) error {
-	temp, err := s.prepare(v)
+	data, err := s.encoded(v)
+	if err != nil {
+		return err
+	}
+	temp, err := writeBeside(s.path(v.Number), data, 0o600)
 	if err != nil {
 		return err
 	}
@@ -130,26 +134,27 @@ func place(temp, path string) error {
 
 // set stores a version and replaces one with the same number.
 func (s *archive) set(v Version) error {
-	temp, err := s.prepare(v)
-	if err != nil {
+	if err := s.write(v); err != nil {
 		return err
-	}
-	if err := os.Rename(temp, s.path(v.Number)); err != nil {
-		return errors.Join(err, os.Remove(temp))
 	}
 	return errors.Join(syncFolder(s.dir), s.prune())
 }
 
-// prepare writes a version to a temporary file, which numbers does not list.
-func (s *archive) prepare(v Version) (temp string, err error) {
-	data, err := Encode(v)
-	if err == nil {
-		err = os.MkdirAll(s.dir, 0o700)
-	}
+func (s *archive) write(v Version) error {
+	data, err := s.encoded(v)
 	if err != nil {
-		return "", err
+		return err
 	}
-	return writeBeside(s.path(v.Number), seal(data), 0o600)
+	return replaceFile(s.path(v.Number), data, 0o600)
+}
+
+// encoded returns the content of a version's file, and creates the folder.
+func (s *archive) encoded(v Version) ([]byte, error) {
+	data, err := Encode(v)
+	if err != nil {
+		return nil, err
+	}
+	return seal(data), os.MkdirAll(s.dir, 0o700)
 }
 
 func (s *archive) remove(number uint64) { _ = os.Remove(s.path(number)) }
@@ -166,10 +171,8 @@ func (s *archive) removeFarAbove(number uint64) {
 // prune removes the oldest versions, and the files of the next older ones.
 func (s *archive) prune() error {
 	numbers := s.numbers()
-	if len(numbers) > s.all {
-		for _, n := range numbers[s.all:] {
-			s.remove(n)
-		}
+	for _, n := range numbers[min(s.all, len(numbers)):] {
+		s.remove(n)
 	}
 	if len(numbers) <= s.whole || s.whole >= s.all {
 		return nil
@@ -179,9 +182,43 @@ func (s *archive) prune() error {
 	if err != nil || v.Files == nil {
 		return nil //nolint:nilerr // an unreadable version is left as it is
 	}
-	temp, err := s.prepare(v.listed())
+	return s.write(v.listed())
+}
+
+// replaceFile writes a file by a rename. A reader sees either the old or the new
+// content, whenever this process is killed.
+func replaceFile(path string, data []byte, mode fs.FileMode) error {
+	temp, err := writeBeside(path, data, mode)
 	if err != nil {
 		return err
 	}
-	return os.Rename(temp, s.path(old))
+	if err := os.Rename(temp, path); err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	return nil
+}
+
+// writeBeside writes a hidden file in the folder of path and syncs it to disk.
+// The caller renames it to path.
+func writeBeside(path string, data []byte, mode fs.FileMode) (temp string, err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".stint-*.tmp")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
+}
+
+// syncFolder makes renames in a folder durable. The error of a sync is ignored,
+// because some file systems cannot sync folders.
+func syncFolder(dir string) error {
+	f, err := os.Open(dir) //nolint:gosec // a folder of the operator's choice
+	if err != nil {
+		return err
+	}
+	_ = f.Sync()
+	return f.Close()
 }

@@ -39,6 +39,10 @@ type history interface {
 	remove(number uint64)
 }
 
+// historyNotWritten is the log message when a version is in force but not in the
+// history.
+const historyNotWritten = "rules: the history of versions cannot be written (set --state-dir to a writable folder)"
+
 // NewFiles returns the source for a file or folder. It keeps the history in the
 // folder dir, which several processes may share. With an empty dir the history
 // is in memory and numbered from 1.
@@ -127,7 +131,7 @@ func (f *Files) readLocked() error {
 	}
 	f.checkLaterLocked(folder(f.path))
 	plain := plainNames(files)
-	v := Version{Time: time.Now().UTC(), Comment: "met in " + f.path, Hash: HashOf(plain), Files: plain}
+	v := Version{Time: time.Now().UTC(), Comment: "read from " + f.path, Hash: HashOf(plain), Files: plain}
 	if f.latest.Hash == v.Hash {
 		return invalid(f.sameLocked(files))
 	}
@@ -177,7 +181,7 @@ func (f *Files) numberLocked(v Version) {
 		err = f.history.add(v)
 	}
 	if err != nil {
-		f.log.Warn("rules: their history cannot be written (give --state-dir a folder to write to)", "error", err)
+		f.log.Warn(historyNotWritten, "error", err)
 	}
 	f.latest = v
 }
@@ -192,7 +196,7 @@ func (f *Files) checkVanishedLocked(files []rule.File) error {
 		}
 	}
 	if len(files) == 0 && len(filled) > 0 {
-		return rule.Problems{{File: f.path, What: "holds no rule file any more", Mend: "to have no rules, leave one that says rules: []"}}
+		return rule.Problems{{File: f.path, What: "no longer holds a rule file", Mend: "to have no rules, leave one that says rules: []"}}
 	}
 	for _, now := range files {
 		if blank(now) && filled[filepath.Base(now.Name)] {
@@ -211,4 +215,30 @@ func plainNames(files []rule.File) []rule.File {
 		plain[i] = rule.File{Name: filepath.Base(f.Name), Data: f.Data}
 	}
 	return plain
+}
+
+// settleLocked writes the files of a folder whose version is already published.
+// A failed write, for example on a full disk, does not undo the publish; it is
+// logged and retried.
+func (f *Files) settleLocked(d folder, files []rule.File) {
+	if err := d.settle(files); err != nil {
+		f.log.Error("rules: the published version is in force, but its files cannot be written to the folder; edits in the folder are ignored until they are", "error", err)
+		f.checkLaterLocked(d)
+	}
+}
+
+// checkLaterLocked schedules another read of a folder with a pending version,
+// for the time when a reader may settle it. Without that read, an abandoned
+// pending version could replace later edits of the files.
+func (f *Files) checkLaterLocked(d folder) {
+	if _, pending := d.since(); !pending || f.scheduled {
+		return
+	}
+	f.scheduled = true
+	time.AfterFunc(leftBehind+time.Second, func() {
+		f.mu.Lock()
+		f.scheduled = false
+		f.mu.Unlock()
+		f.markStale()
+	})
 }

@@ -19,7 +19,7 @@ func (f *Files) Publish(_ context.Context, after uint64, v Version) (Version, er
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.readLocked(); err != nil {
-		f.log.Warn("rules: what is in the files is replaced, for it is no version", "error", err)
+		f.log.Warn("rules: the files are not a valid version; the published version replaces them", "error", err)
 	}
 	if f.latest.Number != after {
 		return Version{}, &ConflictError{f.latest.listed()}
@@ -31,7 +31,7 @@ func (f *Files) Publish(_ context.Context, after uint64, v Version) (Version, er
 	if err := f.history.add(v); errors.Is(err, errTaken) {
 		return Version{}, &ConflictError{f.history.newest().listed()}
 	} else if err != nil {
-		f.log.Warn("rules: their history cannot be written (give --state-dir a folder to write to)", "error", err)
+		f.log.Warn(historyNotWritten, "error", err)
 	}
 	if err := target.write(v.Files); err != nil {
 		f.history.remove(v.Number)
@@ -64,7 +64,7 @@ func (f *Files) writable(v *Version) (target, error) {
 		return folder(path), nil
 	}
 	if len(v.Files) != 1 {
-		return nil, fmt.Errorf("%w: %s is one file, and a version of %d cannot be written to it (publish one, or follow a folder)", ErrReadOnly, f.path, len(v.Files))
+		return nil, fmt.Errorf("%w: %s is one file, and the version has %d (publish one file, or serve a folder)", ErrReadOnly, f.path, len(v.Files))
 	}
 	if name := filepath.Base(f.path); v.Files[0].Name != name {
 		v.Files = []rule.File{{Name: name, Data: v.Files[0].Data}}
@@ -84,7 +84,7 @@ func mounted(path string) bool {
 }
 
 func readOnly(path string, err error) error {
-	return fmt.Errorf("%w: %s cannot be written: %w (change it where it comes from)", ErrReadOnly, path, err)
+	return fmt.Errorf("%w: %s cannot be written: %w (change the rules at their origin)", ErrReadOnly, path, err)
 }
 
 // single is a target that is one file.
@@ -104,12 +104,5 @@ func replace(path string, data []byte) error {
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
 	}
-	temp, err := writeBeside(path, data, mode)
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return errors.Join(err, os.Remove(temp))
-	}
-	return nil
+	return replaceFile(path, data, mode)
 }

@@ -288,7 +288,7 @@ func TestRulesThatAreGoneAreKept(t *testing.T) {
 	whole.wantSet("two")
 	must(t, os.Remove(path))
 	file.wantError("no such file")
-	whole.wantError(folder + ": holds no rule file any more")
+	whole.wantError(folder + ": no longer holds a rule file")
 	write(t, path, "rules: []\n")
 	file.wantSet("")
 	whole.wantSet("")

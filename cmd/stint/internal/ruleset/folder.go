@@ -89,7 +89,7 @@ func (d folder) readPending() ([]rule.File, error) {
 		data, err = unseal(data)
 	}
 	if err != nil {
-		return nil, rule.Problems{{File: d.pending(), What: err.Error(), Mend: "remove it: the files beside it are whole, but may be of two versions"}}
+		return nil, rule.Problems{{File: d.pending(), What: err.Error(), Mend: "remove it: each file beside it is whole, but they may belong to two versions"}}
 	}
 	v, err := Decode(data)
 	return v.Files, err

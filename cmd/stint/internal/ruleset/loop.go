@@ -76,14 +76,16 @@ func (m *Manager) check(ctx context.Context, asked bool) error {
 	switch {
 	case err != nil:
 	case newest.Number == 0 && now.Number > 0:
-		err = errGone
+		err = errors.New("the source no longer has any version; this node keeps what it runs (publish the rules again: they get a new number)")
 	case newest.Number == 0:
 	case newest.Number < now.Number:
-		err = fmt.Errorf("the newest version of the source is %d, as if it had been restored from a backup, and this node keeps %d, which it runs (publish the rules again, which numbers them anew)", newest.Number, now.Number)
+		err = fmt.Errorf("the newest version of the source is %d, as if restored from a backup; this node keeps version %d, which it runs (publish the rules again: they get a new number)", newest.Number, now.Number)
 	case newest.Number == now.Number && newest.Hash != now.Hash:
-		err = fmt.Errorf("version %d of the source is another than version %d that this node runs and keeps (publish the rules again, which numbers them anew)", newest.Number, now.Number)
+		err = fmt.Errorf("version %d of the source differs from version %d of this node, which keeps its own (publish the rules again: they get a new number)", newest.Number, now.Number)
 	case newest.Number == now.Number && !asked:
-		m.confirm(now)
+		if m.copied.Swap(false) {
+			m.Logger.Info("rules: the source confirms the version of the local copy", "version", now.Number)
+		}
 	default:
 		return m.fetch(ctx, newest, asked)
 	}
@@ -101,7 +103,7 @@ func (m *Manager) repaired(ctx context.Context, newest, now Version) (Version, b
 }
 
 // newest returns the newest version that the source lists, or number 0 when
-// there is none. It records the look as successful only if that version need
+// there is none. It records the check as successful only if that version need
 // not be fetched; otherwise fetch records it.
 func (m *Manager) newest(ctx context.Context) (v Version, err error) {
 	listed, err := m.Source.History(ctx, 1)
@@ -114,14 +116,6 @@ func (m *Manager) newest(ctx context.Context) (v Version, err error) {
 	return v, err
 }
 
-// confirm records that the source has the version that was loaded from the
-// local copy.
-func (m *Manager) confirm(now Version) {
-	if m.copied.Swap(false) {
-		m.Logger.Info("rules: the source has the version of the local copy", "version", now.Number)
-	}
-}
-
 // fetch gets a version that the source has listed and installs it.
 func (m *Manager) fetch(ctx context.Context, listed Version, asked bool) error {
 	v, err := m.Source.Get(ctx, listed.Number)
@@ -130,12 +124,12 @@ func (m *Manager) fetch(ctx context.Context, listed Version, asked bool) error {
 		return fmt.Errorf("version %d: %w", listed.Number, err)
 	}
 	if v.Number != listed.Number || v.Hash != HashOf(v.Files) {
-		return fmt.Errorf("version %d of the source %w: its files are not those of its hash (publish the rules again)", listed.Number, ErrDamaged)
+		return fmt.Errorf("version %d of the source %w: its files do not match its hash (publish the rules again)", listed.Number, ErrDamaged)
 	}
 	return m.accept(v, asked)
 }
 
-// checked records the result of a look at the source. Rules with mistakes count
+// checked records the result of a check of the source. Rules with mistakes count
 // as a success, because the source answered.
 func (m *Manager) checked(err error) {
 	if _, ok := errors.AsType[*InvalidError](err); ok {
@@ -149,7 +143,7 @@ func (m *Manager) checked(err error) {
 	failed := m.checks.failed
 	m.checks.Unlock()
 	if failed == downAfter {
-		m.Logger.Error("rules: the source does not answer; the last good version is served on", "source", m.Source.String(), "looks", failed, "error", err)
+		m.Logger.Error("rules: the source does not answer; the last good version stays in force", "source", m.Source.String(), "failures", failed, "error", err)
 	}
 	if m.OnCheck != nil {
 		m.OnCheck(err)

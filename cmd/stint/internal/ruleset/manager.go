@@ -2,7 +2,6 @@ package ruleset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -18,7 +17,7 @@ type Options struct {
 	// CopyDir is a folder for a copy of the last version in force. A node starts
 	// from the copy while its source is unreachable. Empty keeps no copy.
 	CopyDir string
-	// Local means that the source is on this machine. A failure of the first look
+	// Local means that the source is on this machine. A failure of the first check
 	// is then a configuration error, and each later failure is worth an alert.
 	Local bool
 	// Node returns the id and the address that this node announces. It is called
@@ -29,7 +28,7 @@ type Options struct {
 	OnSet func(*rule.Set, Version)
 	// OnError receives the reason why rules were rejected, once for each reason.
 	OnError func(error)
-	// OnCheck receives the result of each look at the source: nil when the source
+	// OnCheck receives the result of each check of the source: nil when the source
 	// answered.
 	OnCheck func(error)
 	// Logger receives everything else. Nil disables logging.
@@ -65,7 +64,7 @@ type running struct {
 	since   time.Time
 }
 
-// lookTime is the timeout of a query to the source. startTime is the timeout of
+// checkTime is the timeout of a query to the source. startTime is the timeout of
 // the first one, when the process starts.
 const (
 	checkTime = 5 * time.Second
@@ -147,7 +146,7 @@ func (m *Manager) Load(ctx context.Context) error {
 		m.report(err)
 	}
 	if _, v := m.Current(); m.Stale() {
-		m.Logger.Error("rules: STALE: serving the local copy of an earlier run, because the source does not confirm it; newer versions are not known",
+		m.Logger.Error("rules: STALE: serving the local copy of an earlier run, because the source does not confirm it; there may be a newer version",
 			"version", v.Number, "published", v.Time, "source", m.Source.String())
 	}
 	if _, v := m.Current(); v.Number == 0 {
@@ -167,7 +166,7 @@ func (m *Manager) acceptCopy() {
 	}
 	set, err := v.Set()
 	if err != nil {
-		m.report(fmt.Errorf("the local copy is of no use: %w", err))
+		m.report(fmt.Errorf("the local copy cannot be used: %w", err))
 		return
 	}
 	m.copied.Store(true)
@@ -198,7 +197,7 @@ func (m *Manager) accept(v Version, asked bool) error {
 		m.copies.removeFarAbove(v.Number)
 	}
 	if err := m.copies.set(v); err != nil {
-		m.Logger.Warn("rules: no local copy can be kept (give --state-dir a folder to write to)", "error", err)
+		m.Logger.Warn("rules: no local copy can be kept (set --state-dir to a writable folder)", "error", err)
 	}
 	return nil
 }
@@ -261,5 +260,3 @@ func (m *Manager) self() Node {
 	n.Version, n.Hash, n.Since, n.Stale = r.version.Number, r.version.Hash, r.since, m.Stale()
 	return n
 }
-
-var errGone = errors.New("the source has no version any more, and this node keeps what it runs (publish the rules again, which numbers them anew)")

@@ -140,13 +140,13 @@ func TestASourceThatWentBackIsNotFollowed(t *testing.T) {
 	f.wantSet("two")
 	e.restore(1)
 	e.changed()
-	f.wantError("the newest version of the source is 1, as if it had been restored from a backup")
+	f.wantError("the newest version of the source is 1, as if restored from a backup")
 	e.put(t, 2, rules("other"))
 	e.changed()
-	f.wantError("version 2 of the source is another than version 2 that this node runs")
+	f.wantError("version 2 of the source differs from version 2 of this node")
 	e.restore(0)
 	e.changed()
-	f.wantError("the source has no version any more")
+	f.wantError("the source no longer has any version")
 	f.wantVersion(2)
 
 	// A publish gets a number above that of every running version.
@@ -237,8 +237,8 @@ func TestMistakesAreNotPublished(t *testing.T) {
 	good := []byte(rules("a"))
 	for want, c := range map[string]Change{
 		"did you mean":           {Files: []rule.File{{Name: "a.yaml", Data: []byte("rules: [{id: a, limt: 1/s}]")}}},
-		"hold no file":           {},
-		"is there twice":         {Files: []rule.File{{Name: "x/a.yaml", Data: good}, {Name: "y/a.yaml", Data: nil}}},
+		"contain no file":           {},
+		"occurs twice":         {Files: []rule.File{{Name: "x/a.yaml", Data: good}, {Name: "y/a.yaml", Data: nil}}},
 		"not the name of a rule": {Files: []rule.File{{Name: "../..", Data: good}}},
 		"author":                 {Files: file("a"), Author: strings.Repeat("x", 201)},
 		"comment":                {Files: file("a"), Comment: "\xff"},

@@ -115,7 +115,7 @@ func (m *Manager) publish(ctx context.Context, v Version, c Change) (Version, er
 			return published, err
 		}
 	}
-	return Version{}, fmt.Errorf("others have published %d times before this change could be (try again)", attempts)
+	return Version{}, fmt.Errorf("other publishes came first %d times in a row (try again)", attempts)
 }
 
 // above returns the highest number that any node is known to run, at least
@@ -162,7 +162,7 @@ func (c *Change) version() (Version, error) {
 
 func checkText(what, text string, most int) error {
 	if len(text) > most || !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-		return &InvalidError{Err: rule.Problems{{File: what, What: "is longer than it may be, or no text", Mend: fmt.Sprintf("write at most %d bytes", most)}}}
+		return &InvalidError{Err: rule.Problems{{File: what, What: "is too long or not valid text", Mend: fmt.Sprintf("write at most %d bytes", most)}}}
 	}
 	return nil
 }
@@ -174,14 +174,14 @@ func checkNames(files []rule.File) error {
 	for _, f := range files {
 		switch {
 		case seen[f.Name]:
-			wrong = append(wrong, rule.Problem{File: f.Name, What: "is there twice", Mend: "give each file a name of its own"})
+			wrong = append(wrong, rule.Problem{File: f.Name, What: "occurs twice", Mend: "give each file its own name"})
 		case !ruleFileName(f.Name):
 			wrong = append(wrong, rule.Problem{File: f.Name, What: "is not the name of a rule file", Mend: "name it like rules.yaml"})
 		}
 		seen[f.Name] = true
 	}
 	if len(files) == 0 {
-		wrong = append(wrong, rule.Problem{File: "rules", What: "hold no file", Mend: "to have no rules, publish one that says rules: []"})
+		wrong = append(wrong, rule.Problem{File: "rules", What: "contain no file", Mend: "to have no rules, publish one that says rules: []"})
 	}
 	if wrong == nil {
 		return nil

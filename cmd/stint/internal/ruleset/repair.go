@@ -115,5 +115,5 @@ func (r *Repairing) version(ctx context.Context, s Source, genuine []Version) (v
 			return Version{Time: time.Now().UTC(), Author: r.Author, Comment: comment, Hash: whole.Hash, Files: whole.Files, Repaired: true}, whole.Number, nil
 		}
 	}
-	return v, 0, errors.New("no version is left that could be published again (name the file with the rules)")
+	return v, 0, errors.New("no genuine version is left to publish again (name the file with the rules)")
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
 	"time"
 )
 
@@ -82,7 +85,7 @@ var ErrDamaged = errors.New("is damaged")
 
 // ErrNumbers means that no version can be published, because another program
 // has written a version whose number leaves no valid number after it.
-var ErrNumbers = errors.New("the source has numbers of versions that Stint never gave out, and none is left to publish by (run stint rules repair --source URL; of rule files, remove the newest version from --state-dir)")
+var ErrNumbers = errors.New("the source has version numbers that Stint never gave out, and no higher number is left (run stint rules repair --source URL; for rule files, remove the newest version from --state-dir)")
 
 // ErrReadOnly means that a source does not accept the version. A mounted
 // ConfigMap accepts none. A single file does not accept a version of several
@@ -95,7 +98,7 @@ type ConflictError struct {
 }
 
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("the newest version of the rules is %d by now (look at what it changed, then publish on top of it)", e.Newest.Number)
+	return fmt.Sprintf("another version was published: the newest is now %d (see what it changed, then publish on top of it)", e.Newest.Number)
 }
 
 // BehindError means that another node runs a version that the source has lost
@@ -123,3 +126,46 @@ func (e *InvalidError) Error() string {
 }
 
 func (e *InvalidError) Unwrap() error { return e.Err }
+
+// Hear implements [Source.Watch] for a source that announces versions. listen
+// calls changed for each announcement until it fails. Hear calls it again one
+// second later. Polling finds the versions whose announcements are missed.
+func Hear(ctx context.Context, changed func(), listen func(ctx context.Context, changed func()) error, log *slog.Logger) {
+	changed() // later versions are found by polling, even if announcements fail
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { poll(ctx, changed) })
+	for said := ""; ; {
+		err := listen(ctx, changed)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && err.Error() != said {
+			said = err.Error()
+			log.Warn("rules: announcements of new versions do not arrive; the source is polled until they do", "every", PollEvery, "error", err)
+		}
+		if !pause(ctx, time.Second) {
+			return
+		}
+	}
+}
+
+// poll calls changed every [PollEvery] until ctx ends. It starts after a random
+// delay so that nodes do not poll at the same moment.
+func poll(ctx context.Context, changed func()) {
+	for wait := rand.N(PollEvery); pause(ctx, wait); wait = PollEvery {
+		changed()
+	}
+}
+
+// pause waits for d. It returns false when ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -20,7 +20,7 @@ func TestReloadIsWholeOrNot(t *testing.T) {
 
 	writeFile(t, file, strings.Replace(orders, "limit: 2", "limmit: 2", 1))
 	s.Reload()
-	s.logs.wait(t, "rules kept")
+	s.logs.wait(t, "rules rejected")
 	if rule := deciding(); rule != "orders" {
 		t.Errorf("rule %v decides, want the last good one", rule)
 	}
@@ -99,7 +99,7 @@ func TestMetricsTellOfASourceThatFails(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	s.logs.wait(t, "rules kept")
+	s.logs.wait(t, "rules rejected")
 	s.wantMetric(`stint_rules_source_up 0`, true)
 	s.wantMetric(`stint_rules_poll_failures_total 0`, false)
 	writeFile(t, file, strings.Replace(orders, "limit: 2", "limit: 3", 1))

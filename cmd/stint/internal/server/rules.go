@@ -155,7 +155,7 @@ func (r *rules) warn(set *rule.Set) {
 // onError is called by the manager when it rejects a new version.
 func (r *rules) onError(err error) {
 	r.metrics.reloads.WithLabelValues("error").Inc()
-	r.log.Error("rules kept", errorAttr(err))
+	r.log.Error("rules rejected; the previous version stays in force", errorAttr(err))
 }
 
 // onLook is called by the manager after each poll of the source.

@@ -29,7 +29,7 @@ func TestAVersionThatCannotBePutInPlaceIsPublished(t *testing.T) {
 	if listed, err := f.History(t.Context(), 1); err != nil || listed[0].Number != v.Number || listed[0].Author != "Ann" {
 		t.Errorf("%+v, %v", listed, err)
 	}
-	if !strings.Contains(logs.String(), "cannot be put in place") {
+	if !strings.Contains(logs.String(), "cannot be written to the folder") {
 		t.Error(logs.String())
 	}
 	must(t, os.RemoveAll(filepath.Dir(obstacle)))
