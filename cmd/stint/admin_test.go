@@ -237,7 +237,7 @@ func TestOneKeyIsAdministered(t *testing.T) {
 		t.Errorf("%v", v)
 	}
 	a.run(exitDone, []string{"sk_* is banned until 2030-01-01T00:00:00Z\n"}, "key", "ban", "--until", "2030-01-01T00:00:00Z", "sk_*")
-	a.run(exitUsage, []string{"key ban: 400 Bad Request: for: the end is to lie ahead"}, "key", "ban", "--for", "0s", "sk_live_12345")
+	a.run(exitUsage, []string{"key ban: 400 Bad Request: for: the end must be in the future"}, "key", "ban", "--for", "0s", "sk_live_12345")
 	a.run(exitUsage, []string{"key peek: 400", "is not an address"}, "key", "peek", "--rule", "b", "somebody")
 	a.run(exitUsage, []string{"key ban: 400", "would deny everyone"}, "key", "ban", "*")
 	a.run(exitFailed, []string{"404", "is not in the rules"}, "key", "unban", "nobody_here")

@@ -64,12 +64,12 @@ func TestASourceThatLostItsVersionsIsReported(t *testing.T) {
 	if _, err := redis.Do("FLUSHALL"); err != nil {
 		t.Fatal(err)
 	}
-	a.run(exitDone, []string{"1*", "the source has no version any more"}, "rules", "history")
+	a.run(exitDone, []string{"1*", "the source no longer has any version"}, "rules", "history")
 	redis.Kill()
 	if got := a.run(exitFailed, []string{"503", "does not answer"}, "rules", "history"); strings.Contains(got.errors, "took a change") {
 		t.Error(got.errors)
 	}
-	a.run(exitFailed, []string{"503", "whether it took a change"}, "rules", "apply", "--yes", a.file("raised.yaml", adminRaised))
+	a.run(exitFailed, []string{"503", "whether a change was published"}, "rules", "apply", "--yes", a.file("raised.yaml", adminRaised))
 	if got := a.run(exitDone, nil, "rules", "show"); got.out != adminRules {
 		t.Error(got.out)
 	}
@@ -84,8 +84,8 @@ func TestADamagedVersionIsReported(t *testing.T) {
 	a.run(exitDone, []string{"version 1 is published"}, "rules", "apply", first)
 	a.run(exitDone, []string{"version 2 is published"}, "rules", "apply", raised)
 	redis.Must("HSET", "stint:rules:{rules}:files", "1", "junk")
-	a.run(exitFailed, []string{"what the source keeps is damaged"}, "rules", "show", "1")
-	a.run(exitFailed, []string{"what the source keeps is damaged"}, "rules", "rollback", "1")
+	a.run(exitFailed, []string{"the versions in the source are damaged"}, "rules", "show", "1")
+	a.run(exitFailed, []string{"the versions in the source are damaged"}, "rules", "rollback", "1")
 	a.run(exitDone, []string{"2*"}, "rules", "history", "--source", source)
 	redis.Must("HSET", "stint:rules:{rules}:files", "2", "junk")
 	a.run(exitFailed, []string{"is damaged", "--server"}, "rules", "history", "--source", source)

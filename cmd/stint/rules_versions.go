@@ -52,7 +52,7 @@ func printHistory(out io.Writer, h *adminclient.History) error {
 	switch {
 	case len(h.Versions) > 0:
 	case h.Current > 0:
-		t.row(fmt.Sprint(h.Current, "*"), "-", "-", "-", "the version that the node runs; the source has no version any more")
+		t.row(fmt.Sprint(h.Current, "*"), "-", "-", "-", "the version that the node runs; the source no longer has any version")
 	default:
 		t.row("0*", "-", "-", "-", "the built-in rules; nothing was published")
 	}

@@ -14,21 +14,21 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// apiError is an answer that is not what was asked for.
+// apiError is an error as the API answers it.
 type apiError struct {
 	Status   int       `json:"-"`
 	Code     string    `json:"code"`
 	Message  string    `json:"message"`
-	Problems []problem `json:"problems,omitempty"` // in rules
-	Diff     *diff     `json:"diff,omitempty"`     // what somebody else has changed
-	Version  uint64    `json:"version,omitempty"`  // that is in force instead
-	// Impact is what the change would deny.
+	Problems []problem `json:"problems,omitempty"` // mistakes in rules
+	Diff     *diff     `json:"diff,omitempty"`     // the change by somebody else
+	Version  uint64    `json:"version,omitempty"`  // the version in force
+	// Impact is the effect of a refused change.
 	Impact *impact.Result `json:"impact,omitempty"`
 }
 
 func (e *apiError) Error() string { return e.Message }
 
-// problem is a [rule.Problem] as answers show it.
+// problem is a [rule.Problem] in JSON.
 type problem struct {
 	File   string `json:"file"`
 	Line   int    `json:"line,omitempty"`
@@ -53,13 +53,17 @@ func notFound(format string, args ...any) error {
 	return &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Message: fmt.Sprintf(format, args...)}
 }
 
-// asError is the one place where errors become answers.
+// asError translates every error of the API to its answer.
 func asError(err error) *apiError {
 	if e, ok := errors.AsType[*apiError](err); ok {
 		return e
 	}
 	if problems, ok := errors.AsType[rule.Problems](err); ok {
-		return &apiError{Status: http.StatusBadRequest, Code: "INVALID_RULES", Message: "the rules have mistakes: " + first(problems), Problems: problemsOf(problems)}
+		first := problems[0].Error()
+		if len(problems) > 1 {
+			first = fmt.Sprintf("%s, and %d more", first, len(problems)-1)
+		}
+		return &apiError{Status: http.StatusBadRequest, Code: "INVALID_RULES", Message: "the rules have mistakes: " + first, Problems: problemsOf(problems)}
 	}
 	if missing, ok := errors.AsType[*ruleedit.NotFoundError](err); ok {
 		return &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Message: missing.Error()}
@@ -76,25 +80,18 @@ func asError(err error) *apiError {
 	return fromSource(err)
 }
 
-func first(problems rule.Problems) string {
-	if len(problems) == 1 {
-		return problems[0].Error()
-	}
-	return fmt.Sprintf("%v, and %d more", problems[0], len(problems)-1)
-}
-
 func fromStore(e *stint.Error) *apiError {
 	if e.Code == stint.CodeInvalid {
 		return &apiError{Status: http.StatusBadRequest, Code: "INVALID_REQUEST", Message: e.Error()}
 	}
-	// What is wrong may name servers of the inside; it is for the log.
+	// The details may name internal servers. Only the log shows them.
 	return &apiError{Status: http.StatusServiceUnavailable, Code: "STORE_UNAVAILABLE", Message: "the store fails (" + e.KindName() + ")"}
 }
 
-// codeSource is that of answers where the source of the rules fails.
+// codeSource is the code of answers while the source of the rules fails.
 const codeSource = "SOURCE_UNAVAILABLE"
 
-// fromSource is what the source of the rules says.
+// fromSource translates an error of the source of the rules.
 func fromSource(err error) *apiError {
 	conflict, isConflict := errors.AsType[*ruleset.ConflictError](err)
 	behind, isBehind := errors.AsType[*ruleset.BehindError](err)
@@ -110,20 +107,20 @@ func fromSource(err error) *apiError {
 	case errors.Is(err, ruleset.ErrNumbers):
 		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: ruleset.ErrNumbers.Error()}
 	case errors.Is(err, ruleset.ErrDamaged):
-		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "what the source keeps is damaged (publish the rules as a whole set; if that fails too, run stint rules repair --source URL FILE)"}
+		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "the versions in the source are damaged (publish the rules as a whole set; if that fails too, run stint rules repair --source URL FILE)"}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "the source of the rules did not answer in time; whether it took a change, the history tells"}
+		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "the source of the rules did not answer in time; the history tells whether a change was published"}
 	}
-	return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "the source of the rules fails; whether it took a change, the history tells"}
+	return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "the source of the rules fails; the history tells whether a change was published"}
 }
 
-// plainText is an answer that is no JSON.
+// plainText is an answer in another format than JSON.
 type plainText struct {
 	kind string
 	text []byte
 }
 
-// writeAnswer answers with a value; nil is nothing.
+// writeAnswer answers with a value.
 func writeAnswer(w http.ResponseWriter, value any) {
 	if text, ok := value.(plainText); ok {
 		setHeader(w, text.kind)
@@ -153,5 +150,5 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 	w.WriteHeader(status)
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(value) //nolint:errchkjson // none of our values can fail; the client may be gone
+	_ = e.Encode(value) //nolint:errchkjson // every value can be encoded; the client may be gone
 }

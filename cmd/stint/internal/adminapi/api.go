@@ -9,42 +9,44 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
+	"github.com/stintdev/stint/cmd/stint/internal/ruleedit"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/rule"
 )
 
-// Rules is where rules are read and published: a [ruleset.Keeper].
+// Rules reads and publishes rules. [ruleset.Manager] implements it.
 type Rules interface {
-	// Current is what this node runs.
+	// Current returns the rules that this node runs.
 	Current() (*rule.Set, ruleset.Version)
 	History(ctx context.Context, n int) ([]ruleset.Version, error)
 	Get(ctx context.Context, number uint64) (ruleset.Version, error)
-	// Base is what a change is made on, and the version that it is to follow.
+	// Base returns the version to change and the newest version, which the changed
+	// one must follow.
 	Base(ctx context.Context) (base, newest ruleset.Version, err error)
 	// Publish returns once the version is in force on this node.
 	Publish(ctx context.Context, c ruleset.Change) (ruleset.Version, error)
 	Nodes(ctx context.Context) ([]ruleset.Node, error)
 }
 
-// Config is what the API works with. Rules and Store are required.
+// Config configures an [API]. Rules and Store are required.
 type Config struct {
 	Rules Rules
-	// Store keeps the state of keys.
+	// Store holds the state of keys.
 	Store stint.Store
-	// Tokens says who may do what. Nil lets everyone do everything, which is
-	// for listeners that only this machine reaches.
+	// Tokens holds the permissions. Nil permits everyone everything; use it only
+	// for a listener on loopback.
 	Tokens *Tokens
-	// Sample is the traffic that changes are tried on. Nil tries them on none.
+	// Sample holds the traffic that changes are replayed on. Nil skips the replay.
 	Sample *impact.Sample
-	// MostDenied is the share of what was allowed that another set may deny
-	// before it is refused.
+	// MostDenied is the largest share of formerly allowed requests that a new set
+	// may deny. A set that denies more is refused.
 	MostDenied float64
-	// Logger hears of every change and of what fails. Nil means silence.
+	// Logger receives every change and every failure. Nil disables logging.
 	Logger *slog.Logger
 }
 
-// API answers requests. Make it by [New]. It is safe for use by many
-// goroutines at once.
+// API is the handler of the admin API. Make it by [New]. It is safe for
+// concurrent use.
 type API struct {
 	Config
 
@@ -52,11 +54,12 @@ type API struct {
 	audit audit
 	now   func() time.Time
 
-	changing turn // of who changes rules: two at once would be in each other's way
-	reading  turn // of who parses rules to look at them
+	changing turn // held by a change of the rules: concurrent changes would conflict
+	reading  turn // held by a request that parses rules without changing them
 
-	// Bodies of viewers' requests, and of others' that look and that change. They
-	// are apart, so that viewers cannot keep operators waiting, nor looks changes.
+	// The bodies of viewers' requests, of other roles' read requests and of changes
+	// have separate bounds. Viewers then cannot keep operators waiting, and reads
+	// cannot keep changes waiting.
 	viewed, looked, changed *bodies
 }
 
@@ -75,14 +78,14 @@ func New(c Config) *API {
 	return a
 }
 
-// Paths are the paths that the API answers, itself and all below.
+// Paths returns the paths that the API serves, each with everything below it.
 func Paths() []string {
 	return []string{"/rules", "/lists", "/nodes", "/audit", "/v1", "/openapi.yaml"}
 }
 
-// endpoint is one thing to ask for.
+// endpoint is one route of the API.
 type endpoint struct {
-	pattern string // method and path, as http.ServeMux has them
+	pattern string // method and path in the syntax of [http.ServeMux]
 	needs   Role
 	answer  func(r *request) (any, error)
 }
@@ -92,12 +95,12 @@ func (a *API) endpoints() []endpoint {
 		{"GET /rules", Viewer, a.readSet},
 		{"PUT /rules", Admin, a.putSet},
 		{"POST /rules/validate", Viewer, a.validate},
-		{"GET /rules/{id}", Viewer, a.readRule},
-		{"PUT /rules/{id}", Operator, a.putRule},
-		{"DELETE /rules/{id}", Operator, a.deleteRule},
-		{"GET /rules/tier/{tier}", Viewer, a.readTier},
-		{"PUT /rules/tier/{tier}", Operator, a.putTier},
-		{"DELETE /rules/tier/{tier}", Operator, a.deleteTier},
+		{"GET /rules/{id}", Viewer, a.read(ruleedit.TextOfRule)},
+		{"PUT /rules/{id}", Operator, a.put("rule", ruleTag, ruleedit.PutRule)},
+		{"DELETE /rules/{id}", Operator, a.remove("rule", ruleTag, ruleedit.DeleteRule)},
+		{"GET /rules/tier/{tier}", Viewer, a.read(ruleedit.TextOfTier)},
+		{"PUT /rules/tier/{tier}", Operator, a.put("tier", tierTag, ruleedit.PutTier)},
+		{"DELETE /rules/tier/{tier}", Operator, a.remove("tier", tierTag, ruleedit.DeleteTier)},
 		{"GET /rules/history", Viewer, a.history},
 		{"GET /rules/versions/{version}", Viewer, a.version},
 		{"GET /rules/diff", Viewer, a.diff},
@@ -126,7 +129,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)
 }
 
-// unknown answers what has no endpoint, in the form of every other answer.
+// unknown answers a request without an endpoint, in the format of the API.
 func (a *API) unknown(w http.ResponseWriter, r *http.Request, handler http.Handler) {
 	probe := statusOnly{header: http.Header{}}
 	handler.ServeHTTP(&probe, r)
@@ -138,15 +141,15 @@ func (a *API) unknown(w http.ResponseWriter, r *http.Request, handler http.Handl
 	writeError(w, &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Message: "there is nothing here; see /openapi.yaml"})
 }
 
-// statusOnly hears what a handler would answer.
+// statusOnly is a ResponseWriter that keeps only the headers.
 type statusOnly struct{ header http.Header }
 
 func (s *statusOnly) Header() http.Header         { return s.header }
 func (s *statusOnly) Write(p []byte) (int, error) { return len(p), nil }
 func (s *statusOnly) WriteHeader(int)             {}
 
-// handler makes an endpoint a handler: who asks is known, and what fails is
-// answered in one form.
+// handler returns the handler of an endpoint. It checks the sender's role and
+// answers errors.
 func (a *API) handler(e endpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := a.who(r, e.needs)
@@ -155,7 +158,11 @@ func (a *API) handler(e endpoint) http.Handler {
 			return
 		}
 		q := &request{Request: r, w: w, who: who, bodies: a.bodiesOf(who.role, e.needs)}
-		defer q.end()
+		defer func() {
+			if q.release != nil {
+				q.release()
+			}
+		}()
 		answer, err := e.answer(q)
 		if err != nil {
 			a.fail(q, err)
@@ -165,7 +172,7 @@ func (a *API) handler(e endpoint) http.Handler {
 	})
 }
 
-// bodiesOf is what bounds the body of a request by somebody of a role.
+// bodiesOf returns the bound on the body of a request by a role.
 func (a *API) bodiesOf(role, needs Role) *bodies {
 	switch {
 	case role == Viewer:
@@ -176,23 +183,16 @@ func (a *API) bodiesOf(role, needs Role) *bodies {
 	return a.changed
 }
 
-// end makes room for the bodies of others.
-func (r *request) end() {
-	if r.release != nil {
-		r.release()
-	}
-}
-
-// fail answers an error, and logs what is not the caller's mistake.
+// fail answers an error, and logs it unless the caller caused it.
 func (a *API) fail(q *request, err error) {
 	e := asError(err)
 	if e.Code == codeSource && !isChange(q.Request) && !errors.Is(err, ruleset.ErrDamaged) {
-		e.Message = "the source of the rules does not answer, or fails"
+		e.Message = "the source of the rules does not answer or fails"
 	}
 	store, isStore := errors.AsType[*stint.Error](err)
 	switch {
 	case e.Status < http.StatusInternalServerError || e.Code == codeBusy || q.Context().Err() != nil:
-	case isStore && store.Kind == "breaker_open": // that was logged when it began
+	case isStore && store.Kind == "breaker_open": // logged when the circuit opened
 	case isStore:
 		a.Logger.Error("no decision", "endpoint", q.Pattern, "error", err)
 	default:

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// maxAudit bounds how many entries are kept to be asked for. The log has them
-// all, and the versions of the rules who published them.
+// maxAudit is the number of entries that GET /audit can return. The log has all
+// entries, and each version of the rules names its author.
 const maxAudit = 1000
 
-// audit is the record of who changed what.
+// audit records every change and its author.
 type audit struct {
 	log *slog.Logger
 
@@ -22,11 +22,11 @@ type audit struct {
 	entries []auditEntry // guarded by mu; the oldest first
 }
 
-// maxWhat bounds what an entry says was done, in bytes: names of rules are the
-// caller's choice.
+// maxWhat bounds the description of a change, in bytes: callers choose the names
+// of rules.
 const maxWhat = 400
 
-// auditEntry is one change, or the attempt at one.
+// auditEntry is one change, done or refused.
 type auditEntry struct {
 	Time    time.Time `json:"time"`
 	Who     string    `json:"who"`
@@ -36,7 +36,7 @@ type auditEntry struct {
 	Why     string    `json:"why,omitempty"`
 	Result  string    `json:"result"` // done, unchanged, dry run, or the code of the error
 	Forced  bool      `json:"forced,omitempty"`
-	Version uint64    `json:"version,omitempty"` // that came of it
+	Version uint64    `json:"version,omitempty"` // the published version
 }
 
 func (l *audit) add(e auditEntry) {
@@ -49,15 +49,15 @@ func (l *audit) add(e auditEntry) {
 	l.entries = append(l.entries, e)
 }
 
-// write writes an entry to the log whatever the log's level is: who wants no
-// news has not asked for changes to leave no trace.
+// write writes an entry to the log whatever the log's level is, because changes
+// must leave a trace.
 func (l *audit) write(e auditEntry) {
 	line := slog.NewRecord(e.Time, slog.LevelInfo, "admin change", 0)
 	line.Add("who", e.Who, "role", e.Role, "from", e.From, "what", e.What, "why", e.Why, "result", e.Result, "forced", e.Forced, "version", e.Version)
-	_ = l.log.Handler().Handle(context.Background(), line) // as a logger does
+	_ = l.log.Handler().Handle(context.Background(), line) // a [slog.Logger] ignores the error too
 }
 
-// newest lists entries, the newest first.
+// newest returns the last n entries, the newest first.
 func (l *audit) newest(n int) []auditEntry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,16 +91,13 @@ type auditBody struct {
 	Entries []auditEntry `json:"entries"`
 }
 
-// auditLog answers GET /audit?n=100: the changes since this process began.
+// auditLog answers GET /audit?n=100 with the changes since this process started.
 func (a *API) auditLog(r *request) (any, error) {
 	n, err := r.number("n", 100, 1, maxAudit)
-	if err != nil {
-		return nil, err
-	}
-	return auditBody{a.audit.newest(int(n))}, nil
+	return auditBody{a.audit.newest(int(n))}, err
 }
 
-// isChange reports whether a request may change anything.
+// isChange reports whether a request may change something.
 func isChange(r *http.Request) bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodHead
 }

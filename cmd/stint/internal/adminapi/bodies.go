@@ -8,20 +8,20 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// smallBody is what a body may have, by its own word, without waiting for others:
-// no more than the connection costs that it comes on.
+// smallBody is the declared length up to which a body need not wait. It costs no
+// more memory than its connection.
 const smallBody = 64 << 10
 
-// bodyWait is how long a request waits until its body can be read.
+// bodyWait is the longest wait until a body can be read.
 const bodyWait = 10 * time.Second
 
-// codeBusy is what a request is told that has waited so long.
+// codeBusy is the code of the answer after that wait.
 const codeBusy = "BUSY"
 
-// bodies bounds the bytes of the bodies that are held at once. A request reserves
-// the length of its body before the first byte of it is read, and keeps that until
-// it is answered: what waits is in the buffers of the kernel and of the client, not
-// here. Requests are served in the order in which they came.
+// bodies bounds the total length of the bodies in memory. A request reserves the
+// length of its body before the first byte is read, and holds it until the
+// request is answered. Bodies that wait stay in the buffers of the kernel and of
+// the client. Requests are served in order of arrival.
 type bodies struct {
 	held *semaphore.Weighted
 	wait time.Duration
@@ -29,12 +29,12 @@ type bodies struct {
 
 func newBodies() *bodies { return &bodies{semaphore.NewWeighted(maxBody), bodyWait} }
 
-// reserve waits for room for a body of at most that many bytes. The caller calls
-// release when the body is not needed any more.
+// reserve waits for room for a body of at most the given length. The caller calls
+// release when it no longer needs the body.
 func (b *bodies) reserve(ctx context.Context, r *http.Request, most int64) (release func(), err error) {
 	size := r.ContentLength
 	switch {
-	case size < 0: // it is sent in chunks, and does not say
+	case size < 0: // a chunked body has no declared length
 		size = most
 	case size <= smallBody:
 		return func() {}, nil
@@ -43,7 +43,25 @@ func (b *bodies) reserve(ctx context.Context, r *http.Request, most int64) (rele
 	defer cancel()
 	if b.held.Acquire(ctx, size) != nil {
 		return nil, &apiError{Status: http.StatusServiceUnavailable, Code: codeBusy,
-			Message: "body: others of this size are being read, and this one has waited too long (try again)"}
+			Message: "body: waited too long for the bodies of other requests (try again)"}
 	}
 	return func() { b.held.Release(size) }, nil
 }
+
+// turn serializes work whose time and memory grow with the size of the rules. Many such
+// requests at once would starve the requests that are being decided.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+// take waits for the turn, or until ctx ends.
+func (t turn) take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t turn) end() { <-t }

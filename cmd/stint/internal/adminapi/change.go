@@ -15,12 +15,12 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// edit is one change that somebody asks for.
+// edit is one requested change of the rules.
 type edit struct {
 	what string // for the audit log, such as "put rule orders"
-	why  string // unless there is a comment
-	// whole says that another set takes the place of all: it is refused when
-	// it would deny too much, for nobody sees that in a set.
+	why  string // the reason, if the request has no comment
+	// whole means that the change replaces the whole set. It is refused if it would
+	// deny too much, because a person does not see that in a large set.
 	whole bool
 	tag   tagger
 	// make returns the files with the change made.
@@ -31,27 +31,27 @@ type edit struct {
 type outcome struct {
 	Version  uint64    `json:"version"`
 	Hash     string    `json:"hash"`
-	Changed  bool      `json:"changed"` // false: the rules said so already, and no version was published
+	Changed  bool      `json:"changed"` // false: the rules were the same already, and no version was published
 	DryRun   bool      `json:"dry_run,omitempty"`
 	Warnings []problem `json:"warnings,omitempty"`
 	Diff     *diff     `json:"diff,omitempty"`
-	// Impact is what the rules deny of the last minutes' requests.
+	// Impact is the effect of the rules on the requests of the last minutes.
 	Impact *impact.Result `json:"impact,omitempty"`
-	// Penalties is how many were ended.
+	// Penalties is the number of penalties that were ended.
 	Penalties int `json:"penalties,omitempty"`
 }
 
-// attempts bounds how often an unconditional change is made anew on what
-// others have published meanwhile, at random moments up to breath later, so that
-// nodes whose operators' programs all change something are not in step.
+// attempts bounds how often an unconditional change is repeated after somebody
+// else has published a version. The pause before a repetition is random up to
+// maxPause, so that concurrent changes do not stay in step.
 const (
 	attempts = 50
-	breath   = 20 * time.Millisecond
+	maxPause = 20 * time.Millisecond
 )
 
-// change makes an edit on the newest rules and publishes them. Without
-// If-Match it is made anew when somebody else comes between; with it, only as
-// long as what it changes is as the caller has seen it.
+// change makes an edit of the newest rules and publishes the result. After a
+// conflict it repeats the edit on the new version. With If-Match it does so only
+// while the edited part is the one that the caller has seen.
 func (a *API) change(r *request, e edit) (any, error) {
 	o, err := r.options()
 	o.comment = cmp.Or(o.comment, e.why)
@@ -72,15 +72,15 @@ func (a *API) change(r *request, e edit) (any, error) {
 		}
 		select {
 		case <-r.Context().Done():
-		case <-time.After(rand.N(breath)):
+		case <-time.After(rand.N(maxPause)):
 		}
 	}
-	err = &apiError{Status: http.StatusConflict, Code: "CONFLICT", Message: "others publish all the time (try again)"}
+	err = &apiError{Status: http.StatusConflict, Code: "CONFLICT", Message: "other publishes came first every time (try again)"}
 	a.audited(r, e.what, &o, nil, err)
 	return nil, err
 }
 
-// told is an answer as an endpoint has it: nil where there is an error.
+// told returns the answer of an endpoint: an untyped nil if there is an error.
 func told(answer *outcome, err error) (any, error) {
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func told(answer *outcome, err error) (any, error) {
 	return answer, nil
 }
 
-// attempt makes the edit on what is the newest version now.
+// attempt makes the edit on the version that is newest now.
 func (a *API) attempt(r *request, e *edit, o *options) (*outcome, error) {
 	base, newest, err := a.Rules.Base(r.Context())
 	if _, behind := errors.AsType[*ruleset.BehindError](err); err != nil && (!behind || !e.whole) {
@@ -124,11 +124,11 @@ func (a *API) attempt(r *request, e *edit, o *options) (*outcome, error) {
 	return out, tell(r, e, is)
 }
 
-// impact tries a set on the requests of the last minutes, and refuses it when
-// it would deny too many of them.
+// impact replays the requests of the last minutes under a set, and refuses a set
+// that denies too many of them.
 func (a *API) impact(r *request, e *edit, o *options, set *rule.Set) (*impact.Result, error) {
 	if o.impact == impactOff {
-		return nil, nil //nolint:nilnil // nobody wants to know.
+		return nil, nil //nolint:nilnil // the replay is switched off
 	}
 	result, err := a.Sample.Replay(r.Context(), set)
 	refuse := (o.impact == impactRefuse || o.impact == "" && e.whole) && !o.force && !o.dryRun
@@ -140,7 +140,7 @@ func (a *API) impact(r *request, e *edit, o *options, set *rule.Set) (*impact.Re
 		100*result.Share, 100*a.MostDenied)}
 }
 
-// tell says the new tag of what was changed.
+// tell sets the entity tag of the edited part.
 func tell(r *request, e *edit, is *contents) error {
 	tag, err := e.tag(is)
 	if tag != "" {
@@ -149,8 +149,8 @@ func tell(r *request, e *edit, is *contents) error {
 	return err
 }
 
-// precondition fails when what is to be changed is not what the caller has
-// seen, with what somebody else has changed since.
+// precondition fails if the edited part is not the one that the caller has seen.
+// The error shows what has changed since.
 func (a *API) precondition(r *request, e *edit, o *options, base ruleset.Version, was *contents) error {
 	if o.match == nil && o.none == nil {
 		return nil
@@ -179,13 +179,13 @@ func (a *API) precondition(r *request, e *edit, o *options, base ruleset.Version
 	return failed
 }
 
-// How many versions are searched for the one that a caller saw, and how long.
+// Bounds on the search for the version that a caller saw.
 const (
 	lookBack     = 50
 	lookBackTime = 2 * time.Second
 )
 
-// seen finds the version that a caller with these tags has read.
+// seen finds the version that the caller has read, by its tags.
 func (a *API) seen(ctx context.Context, e *edit, o *options) (ruleset.Version, bool) {
 	listed, err := a.Rules.History(ctx, lookBack)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/stintdev/stint/internal/suggest"
 )
 
-// fields are the members that a JSON object may have, each with what reads its
+// fields maps each allowed member of a JSON object to the function that reads its
 // value.
 type fields map[string]func(raw json.RawMessage) error
 
-// decode reads one JSON object of these fields, each at most once.
+// decode reads one JSON object. Each field may occur once.
 func decode(data []byte, known fields) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if token, err := d.Token(); err != nil || token != json.Delim('{') {
@@ -92,7 +92,7 @@ func wholeField(out *int64, least, most int64) func(json.RawMessage) error {
 	}
 }
 
-// untilField reads an RFC 3339 time, which is not over.
+// untilField reads an RFC 3339 time in the future.
 func (a *API) untilField(out *time.Time) func(json.RawMessage) error {
 	return func(raw json.RawMessage) error {
 		var text string
@@ -101,13 +101,13 @@ func (a *API) untilField(out *time.Time) func(json.RawMessage) error {
 		}
 		at, err := time.Parse(time.RFC3339, text)
 		if err != nil {
-			return fmt.Errorf("%.40q is no time (write it as 2026-01-31T12:00:00Z)", text)
+			return fmt.Errorf("%.40q is not a time (write it as 2026-01-31T12:00:00Z)", text)
 		}
 		return a.end(at, out)
 	}
 }
 
-// forField reads how long from now on.
+// forField reads a duration from now.
 func (a *API) forField(out *time.Time) func(json.RawMessage) error {
 	return func(raw json.RawMessage) error {
 		var text string
@@ -126,23 +126,23 @@ func (a *API) endAfter(text string, out *time.Time) error {
 	return a.end(a.now().Add(d), out)
 }
 
-// mostYears bounds how far away an end may be: what lasts longer is for good.
+// mostYears is the largest distance of an end: a longer one is permanent.
 const mostYears = 10
 
-// end sets an end that lies ahead, in whole seconds, rounded up.
+// end sets an end in the future, rounded up to whole seconds.
 func (a *API) end(at time.Time, out *time.Time) error {
 	now := a.now()
 	if !at.After(now) || at.After(now.AddDate(mostYears, 0, 0)) {
-		return fmt.Errorf("the end is to lie ahead, by at most %d years", mostYears)
+		return fmt.Errorf("the end must be in the future, at most %d years from now", mostYears)
 	}
 	*out = at.Add(time.Second - 1).Truncate(time.Second)
 	return nil
 }
 
-// mostDays is more than an end may be away.
+// mostDays is more than any valid number of days, so that none overflows.
 const mostDays = 100 * 366
 
-// span reads a length of time such as 90s, 12h or 30d.
+// span parses a duration such as 90s, 12h or 30d.
 func span(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.ParseUint(days, 10, 63); err == nil {
@@ -151,7 +151,7 @@ func span(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, fmt.Errorf("%.40q is no length of time (write it as 15m, 12h or 30d)", text)
+		return 0, fmt.Errorf("%.40q is not a duration (write it as 15m, 12h or 30d)", text)
 	}
 	return d, nil
 }

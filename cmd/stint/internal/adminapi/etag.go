@@ -9,39 +9,40 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// tagOf is the entity tag of a text.
+// tagOf returns the entity tag of a text.
 func tagOf(text []byte) string {
 	sum := sha256.Sum256(text)
 	return `"` + hex.EncodeToString(sum[:12]) + `"`
 }
 
-// contents is files and what they say, which is read once.
+// contents holds files and their parsed parts.
 type contents struct {
 	files []rule.File
-	said  *ruleedit.Contents // nil where err is not
-	err   error              // of files that are not YAML
+	parts *ruleedit.Contents // nil if err is not nil
+	err   error              // the files are not valid YAML
 }
 
 func contentsOf(files []rule.File) *contents {
-	said, err := ruleedit.ReadContents(files)
-	return &contents{files, said, err}
+	parts, err := ruleedit.ReadContents(files)
+	return &contents{files, parts, err}
 }
 
-// tagger finds the entity tag of what is changed, "" when it is not there.
+// tagger returns the entity tag of the edited part, or "" if the part does not
+// exist.
 type tagger func(c *contents) (string, error)
 
-// setTag is the tag of a whole set.
+// setTag returns the tag of a whole set.
 func setTag(c *contents) (string, error) { return hashTag(c.files), nil }
 
 func hashTag(files []rule.File) string { return `"` + ruleset.HashOf(files)[:24] + `"` }
 
-// ruleTag is the tag of one rule, which other rules leave as it is.
+// ruleTag returns the tag of one rule. Changes of other rules do not affect it.
 func ruleTag(id string) tagger {
-	return partTag(func(said *ruleedit.Contents) (string, bool) { return said.Rule(id) })
+	return partTag(func(parts *ruleedit.Contents) (string, bool) { return parts.Rule(id) })
 }
 
 func tierTag(tier string) tagger {
-	return partTag(func(said *ruleedit.Contents) (string, bool) { return said.Tier(tier) })
+	return partTag(func(parts *ruleedit.Contents) (string, bool) { return parts.Tier(tier) })
 }
 
 func partTag(find func(*ruleedit.Contents) (string, bool)) tagger {
@@ -49,7 +50,7 @@ func partTag(find func(*ruleedit.Contents) (string, bool)) tagger {
 		if c.err != nil {
 			return "", c.err
 		}
-		text, ok := find(c.said)
+		text, ok := find(c.parts)
 		if !ok {
 			return "", nil
 		}

@@ -13,7 +13,7 @@ type historyBody struct {
 	Versions []versionBody `json:"versions"`
 }
 
-// history answers GET /rules/history?n=50, the newest first.
+// history answers GET /rules/history?n=50 with versions, the newest first.
 func (a *API) history(r *request) (any, error) {
 	n, err := r.number("n", 50, 1, 1000)
 	if err != nil {
@@ -31,11 +31,11 @@ func (a *API) history(r *request) (any, error) {
 	return body, nil
 }
 
-// version answers GET /rules/versions/{version}; 0 is the built-in rules.
+// version answers GET /rules/versions/{version}. Version 0 is the built-in rules.
 func (a *API) version(r *request) (any, error) {
 	n, err := strconv.ParseUint(r.PathValue("version"), 10, 64)
 	if err != nil {
-		return nil, badRequest("version: %.40q is no number", r.PathValue("version"))
+		return nil, badRequest("version: %.40q is not a number", r.PathValue("version"))
 	}
 	v, err := a.Rules.Get(r.Context(), n)
 	if err != nil {
@@ -44,15 +44,15 @@ func (a *API) version(r *request) (any, error) {
 	return showVersion(r, v)
 }
 
-// rollback answers POST /rules/rollback {"version":3}: what was in force then
-// is published again, as a new version.
+// rollback answers POST /rules/rollback {"version":3}. It publishes an old set as
+// a new version.
 func (a *API) rollback(r *request) (any, error) {
 	number := int64(-1)
 	if err := r.decode(fields{"version": wholeField(&number, 0, ruleset.MaxNumber)}); err != nil {
 		return nil, err
 	}
 	if number < 0 {
-		return nil, badRequest(`body: say which version, such as {"version":3}`)
+		return nil, badRequest(`version: is missing (name one, such as {"version":3})`)
 	}
 	old, err := a.Rules.Get(r.Context(), uint64(number))
 	if err != nil {
@@ -68,7 +68,7 @@ type nodesBody struct {
 	Nodes []ruleset.Node `json:"nodes"`
 }
 
-// nodes answers GET /nodes: who runs which version.
+// nodes answers GET /nodes with the version that each node runs.
 func (a *API) nodes(r *request) (any, error) {
 	nodes, err := a.Rules.Nodes(r.Context())
 	return nodesBody{nodes}, err

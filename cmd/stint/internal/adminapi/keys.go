@@ -10,8 +10,8 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// keyRequest names the state of one caller: by the key and a limit that the
-// caller of /v1/take brought, or as rules count a request.
+// keyRequest names the state of one caller: by its key and a limit in the form of
+// /v1/take, or by the rules that count its requests.
 type keyRequest struct {
 	key        string
 	limit      stint.Limit
@@ -21,12 +21,12 @@ type keyRequest struct {
 	why        string
 }
 
-// claim is one state, and where it comes from.
+// claim addresses the state of one limit for a key.
 type claim struct {
 	stint.Claim
 
 	rule string
-	gate bool // of a penalty
+	gate bool // the limit is the gate of a penalty
 	list rule.List
 }
 
@@ -37,9 +37,9 @@ type limitBody struct {
 	Limit        int64  `json:"limit"`
 	Remaining    int64  `json:"remaining"`
 	ResetAfterMS int64  `json:"reset_after_ms"`
-	Before       *int64 `json:"remaining_before,omitempty"` // of a grant
+	Before       *int64 `json:"remaining_before,omitempty"` // set by a grant
 	Degraded     bool   `json:"degraded,omitempty"`
-	Listed       string `json:"listed,omitempty"` // deny or allow: nothing is counted
+	Listed       string `json:"listed,omitempty"` // deny or allow: the key is on that list and is not counted
 }
 
 type keyBody struct {
@@ -48,7 +48,8 @@ type keyBody struct {
 	Limits    []limitBody `json:"limits"`
 }
 
-// peek answers POST /v1/peek: what a key has left, using nothing.
+// peek answers POST /v1/peek with the remaining allowance of a key. It charges
+// nothing.
 func (a *API) peek(r *request) (any, error) {
 	k, err := readKey(r, nil)
 	if err != nil {
@@ -57,7 +58,7 @@ func (a *API) peek(r *request) (any, error) {
 	return a.eachState(k, func(c claim) (limitBody, error) { return a.state(r, c) })
 }
 
-// reset answers POST /v1/reset: it forgets what a key has used.
+// reset answers POST /v1/reset. It resets the state of a key.
 func (a *API) reset(r *request) (any, error) {
 	k, err := readKey(r, nil)
 	if err != nil {
@@ -75,12 +76,12 @@ func (a *API) reset(r *request) (any, error) {
 	return body, err
 }
 
-// grant answers POST /v1/grant: it gives units back as if they had not been
-// used, which no key can have more of than its full allowance.
+// grant answers POST /v1/grant. It refunds units to a key, up to its full
+// allowance.
 func (a *API) grant(r *request) (any, error) {
 	k, err := readKey(r, fields{})
 	if err == nil && k.units == 0 {
-		err = badRequest("units: is missing: say how many to give")
+		err = badRequest("units: is missing (say how many to refund)")
 	}
 	if err != nil {
 		return nil, err
@@ -90,7 +91,7 @@ func (a *API) grant(r *request) (any, error) {
 	return body, err
 }
 
-// give gives units back to one state.
+// give refunds units to one state.
 func (a *API) give(r *request, c claim, units int64) (limitBody, error) {
 	before, err := a.state(r, c)
 	if err != nil {
@@ -105,24 +106,24 @@ func (a *API) give(r *request, c claim, units int64) (limitBody, error) {
 	return after, err
 }
 
-// grantable refuses algorithms whose past cannot be undone without knowing when
-// units were taken.
+// grantable refuses algorithms that can refund units only if the time of the
+// charge is known.
 func grantable(list []claim) error {
 	for _, c := range list {
 		switch c.Limit.Algorithm() {
 		case stint.SlidingWindowLog, stint.LeakyBucket, stint.SlidingWindowCounter:
-			return badRequest("%s of rule %q cannot be granted units: what was used is tied to its times (name another rule, reset the key, or give it a temporary override)", c.Limit.Name(), c.rule)
+			return badRequest("%s of rule %q cannot be granted units: its algorithm counts units by their times (name another rule, reset the key, or give it a temporary override)", c.Limit.Name(), c.rule)
 		}
 	}
 	return nil
 }
 
-// listName is a list as answers name it, empty for none.
+// listName returns the name of a list in answers, or "".
 func listName(l rule.List) string {
 	return [...]string{rule.ListNone: "", rule.ListAllow: "allow", rule.ListDeny: "deny"}[l]
 }
 
-// state asks for the state of a claim without using anything.
+// state reads the state of a claim. It charges nothing.
 func (a *API) state(r *request, c claim) (limitBody, error) {
 	c.Cost, c.At = 0, 0
 	d, err := a.Store.Take(r.Context(), c.Claim)
@@ -133,8 +134,8 @@ func (a *API) state(r *request, c claim) (limitBody, error) {
 		ResetAfterMS: (d.ResetAfter.Microseconds() + 999) / 1000, Degraded: d.Degraded, Listed: listName(c.list)}, err
 }
 
-// eachState does something with every state that is asked for; with none when
-// one of them cannot have it.
+// eachState calls do for every state that the request names. It calls it for none
+// if one of them is not grantable.
 func (a *API) eachState(k *keyRequest, do func(claim) (limitBody, error)) (keyBody, error) {
 	body := keyBody{Key: short(k.name()), Limits: []limitBody{}}
 	claims, err := a.claims(k)
@@ -152,7 +153,7 @@ func (a *API) eachState(k *keyRequest, do func(claim) (limitBody, error)) (keyBo
 	return body, err
 }
 
-// readKey reads whom a request is about. extra, unless nil, lets it say units.
+// readKey reads the key of a request. With extra, the request may name units.
 func readKey(r *request, extra fields) (*keyRequest, error) {
 	k := &keyRequest{}
 	known := fields{
@@ -160,7 +161,7 @@ func readKey(r *request, extra fields) (*keyRequest, error) {
 		"limit": func(raw json.RawMessage) error {
 			spec, err := rule.ParseSpec(raw)
 			if err == nil {
-				spec.FromCaller = true // the state that /v1/take counts in
+				spec.FromCaller = true // as /v1/take does
 				k.limit, err = spec.Compile()
 			}
 			return err
@@ -202,16 +203,16 @@ func (k *keyRequest) check() error {
 	case !k.limit.Valid() && k.rule == "":
 		return badRequest(`limit: is missing (or give "rule", or "rule":"*" for every rule that counts this key)`)
 	case k.limit.Valid() && (k.rule != "" || k.attributes != nil):
-		return badRequest("limit: is for keys whose limits callers bring; give either it or a rule")
+		return badRequest("limit: is for keys of /v1/take (give either limit or rule)")
 	case k.attributes != nil && k.key != "":
-		return badRequest("attributes: say who it is, and so does key; give one of them")
+		return badRequest("attributes: name the caller, as key does (give one of them)")
 	case k.attributes == nil:
 		return stint.ValidateKey(k.key)
 	}
 	return nil
 }
 
-// name is the key, or what stands for it.
+// name returns the key, or a text for the attributes.
 func (k *keyRequest) name() string {
 	if k.key != "" {
 		return k.key
@@ -222,11 +223,11 @@ func (k *keyRequest) name() string {
 // everyRule stands for every rule that counts a caller.
 const everyRule = "*"
 
-// mostStates bounds how many states one request is about.
+// mostStates is the largest number of states that one request may name.
 const mostStates = 1000
 
-// claims finds the states that are asked for: of the limit that was brought,
-// of one rule, or of every rule that counts a caller of this name.
+// claims returns the states that the request names: of its own limit, of one
+// rule, or of every rule that counts the caller.
 func (a *API) claims(k *keyRequest) (list []claim, err error) {
 	if k.limit.Valid() {
 		return []claim{{Claim: stint.Claim{Key: k.key, Limit: k.limit}}}, nil
@@ -252,13 +253,13 @@ func (a *API) claims(k *keyRequest) (list []claim, err error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, badRequest("rule: none counts by this alone (give attributes)")
+		return nil, badRequest("rule: no rule counts by this key alone (give attributes)")
 	}
 	return list, nil
 }
 
-// tells reports whether the request says all of an identity. A key alone is an
-// API key.
+// tells reports whether the request names every attribute of an identity. A key
+// alone is an API key.
 func (k *keyRequest) tells(by []string) bool {
 	for _, name := range by {
 		if k.attributes[name] == "" && (k.attributes != nil || name != "api_key") {
@@ -279,14 +280,14 @@ func (k *keyRequest) ofRule(set *rule.Set, one *rule.Rule) (list []claim, err er
 	on := set.RuleList(one, attributes)
 	for _, c := range claims {
 		if k.units > 0 && one.Penalty.Has(c.Limit) {
-			continue // what is given back is no forgiveness
+			continue // a refund does not end a penalty
 		}
 		list = append(list, claim{c, one.ID, one.Penalty != nil && c.Limit == one.Penalty.Gate, on})
 	}
 	return list, err
 }
 
-// auditedKey records what was done to the state of a key.
+// auditedKey records a change of the state of a key.
 func (a *API) auditedKey(r *request, what string, k *keyRequest, err error) {
 	what += " for " + short(k.name())
 	if k.rule != "" {

@@ -78,7 +78,7 @@ func TestBadKeyRequestsSayWhatIsWrong(t *testing.T) {
 		`{"key":"k","rule":"orders","units":-1}`:              "not a whole number",
 		`{"rule":"orders","units":1}`:                         "key: is empty",
 		`{"key":"k","units":1}`:                               "limit: is missing",
-		`{"key":"k","rule":"orders","limit":"1/s","units":1}`: "give either it or a rule",
+		`{"key":"k","rule":"orders","limit":"1/s","units":1}`: "give either limit or rule",
 		`{"key":"k","keys":"k","units":1}`:                    "did you mean key?",
 		`{"key":"k","key":"k"}`:                               "is given twice",
 		`[]`:                                                  "a JSON object is expected",
@@ -96,11 +96,11 @@ func TestEndsLieAheadAndAreRoundedUp(t *testing.T) {
 	f := newFixture(t, shop)
 	f.time = start.Add(600 * time.Millisecond)
 	for given, want := range map[string]string{
-		`"for":"0s"`:                         "is to lie ahead",
-		`"for":"-1ms"`:                       "is to lie ahead",
-		`"for":"4000d"`:                      "is to lie ahead, by at most 10 years",
-		`"for":"99999999999d"`:               "is to lie ahead, by at most 10 years",
-		`"until":"2026-03-01T12:00:00.600Z"`: "is to lie ahead",
+		`"for":"0s"`:                         "must be in the future",
+		`"for":"-1ms"`:                       "must be in the future",
+		`"for":"4000d"`:                      "must be in the future, at most 10 years",
+		`"for":"99999999999d"`:               "must be in the future, at most 10 years",
+		`"until":"2026-03-01T12:00:00.600Z"`: "must be in the future",
 	} {
 		if got := f.want(400, "POST", "/v1/ban", `{"key":"k",`+given+`}`); !strings.Contains(got.body, want) {
 			t.Errorf("%s: %s", given, got.body)
@@ -188,10 +188,10 @@ func TestABanEndsByItself(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"key":"*"}`:              "would deny everyone",
 		`{}`:                       "key: is missing",
-		`{"key":"k","for":"-1h"}`:  "lie ahead",
-		`{"key":"k","for":"soon"}`: "no length of time",
-		`{"key":"k","until":"2026-03-01T12:00:00"}`:  "is no time",
-		`{"key":"k","until":"2026-01-01T12:00:00Z"}`: "lie ahead",
+		`{"key":"k","for":"-1h"}`:  "must be in the future",
+		`{"key":"k","for":"soon"}`: "is not a duration",
+		`{"key":"k","until":"2026-03-01T12:00:00"}`:  "is not a time",
+		`{"key":"k","until":"2026-01-01T12:00:00Z"}`: "must be in the future",
 	} {
 		if got := f.do("POST", "/v1/ban", body); got.status != 400 || !strings.Contains(got.body, want) {
 			t.Errorf("%s: status %d, %s, want %s", body, got.status, got.body, want)

@@ -5,22 +5,20 @@ import (
 
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleedit"
-	"github.com/stintdev/stint/rule"
 )
 
 type listsBody struct {
 	Entries []listed `json:"entries"`
 }
 
-// listed is an entry, and whether it has ended.
+// listed is an entry of a list.
 type listed struct {
 	ruleedit.ListEntry
 
 	Ended bool `json:"ended,omitempty"`
 }
 
-// lists answers GET /lists: every entry of every list, those that have ended
-// too.
+// lists answers GET /lists with every entry of every list, expired ones included.
 func (a *API) lists(r *request) (any, error) {
 	if err := a.reading.take(r.Context()); err != nil {
 		return nil, err
@@ -35,8 +33,8 @@ func (a *API) lists(r *request) (any, error) {
 	return body, err
 }
 
-// putEntry answers PUT /lists/{list}/{match}?rule=…: an entry of a list, until a
-// time or for good.
+// putEntry answers PUT /lists/{list}/{match}?rule=…: it adds an entry, temporary
+// or permanent.
 func (a *API) putEntry(r *request) (any, error) {
 	entry, err := r.entry()
 	if err != nil {
@@ -63,7 +61,7 @@ func (a *API) deleteEntry(r *request) (any, error) {
 	return a.changeEntry(r, "delete", entry, ruleedit.DeleteEntry(entry))
 }
 
-// entry is the entry that the path names.
+// entry returns the list entry that the URL names.
 func (r *request) entry() (ruleedit.ListEntry, error) {
 	entry := ruleedit.ListEntry{Match: r.PathValue("match"), Rule: r.URL.Query().Get("rule")}
 	switch list := r.PathValue("list"); list {
@@ -71,7 +69,7 @@ func (r *request) entry() (ruleedit.ListEntry, error) {
 		entry.Deny = true
 	case "allow", "whitelist":
 	default:
-		return entry, notFound("list: %.40q is none (use allow or deny)", list)
+		return entry, notFound("list: %.40q is not a list (use allow or deny)", list)
 	}
 	return entry, nil
 }
@@ -91,10 +89,11 @@ func (a *API) changeEntry(r *request, verb string, entry ruleedit.ListEntry, e r
 	if !entry.Until.IsZero() {
 		what += " until " + entry.Until.UTC().Format(time.RFC3339)
 	}
-	return a.change(r, edit{what: what, why: entry.Reason, tag: setTag, make: func(files []rule.File) ([]rule.File, *rule.Set, error) { return ruleedit.Apply(files, e) }})
+	return a.apply(r, what, entry.Reason, setTag, e)
 }
 
-// ban answers POST /v1/ban {"key":…,"for":"1h","reason":…}: a deny list entry.
+// ban answers POST /v1/ban {"key":…,"for":"1h","reason":…}. It adds an entry to
+// the deny list.
 func (a *API) ban(r *request) (any, error) {
 	entry := ruleedit.ListEntry{Deny: true}
 	err := r.decode(fields{
@@ -105,20 +104,20 @@ func (a *API) ban(r *request) (any, error) {
 		return nil, err
 	}
 	if entry.Match == "" {
-		return nil, badRequest("key: is missing: say whom, by an API key, a pattern, an address or a network")
+		return nil, badRequest("key: is missing (give an API key, a pattern, an address or a network)")
 	}
 	return a.changeEntry(r, "put", entry, ruleedit.PutEntry(entry))
 }
 
-// unban answers POST /v1/unban {"key":…}: off the deny list, and free of
-// penalties.
+// unban answers POST /v1/unban {"key":…}. It removes the entry from the deny list
+// and ends the key's penalties.
 func (a *API) unban(r *request) (any, error) {
 	entry := ruleedit.ListEntry{Deny: true}
 	if err := r.decode(fields{"key": textField(&entry.Match), "rule": textField(&entry.Rule)}); err != nil {
 		return nil, err
 	}
 	if entry.Match == "" {
-		return nil, badRequest("key: is missing: say whom")
+		return nil, badRequest("key: is missing (give an API key, a pattern, an address or a network)")
 	}
 	answer, err := a.changeEntry(r, "delete", entry, ruleedit.DeleteEntry(entry))
 	return a.forgiven(r, entry, answer, err)
@@ -133,7 +132,11 @@ func (a *API) putOverride(r *request) (any, error) {
 			return nil, badRequest("for: %v", err)
 		}
 	}
-	return a.editBy(r, "put override of "+short(key)+" in rule "+id, ruleTag(id), func(body []byte) ruleedit.Edit { return ruleedit.PutOverride(id, key, body, until) })
+	body, err := r.body()
+	if err != nil {
+		return nil, err
+	}
+	return a.apply(r, "put override of "+short(key)+" in rule "+id, "", ruleTag(id), ruleedit.PutOverride(id, key, body, until))
 }
 
 // deleteOverride answers DELETE /rules/{id}/override/{key}?temporary=true.
@@ -143,10 +146,10 @@ func (a *API) deleteOverride(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.editBy(r, "delete override of "+short(key)+" in rule "+id, ruleTag(id), func([]byte) ruleedit.Edit { return ruleedit.DeleteOverride(id, key, temporary) })
+	return a.apply(r, "delete override of "+short(key)+" in rule "+id, "", ruleTag(id), ruleedit.DeleteOverride(id, key, temporary))
 }
 
-// short is a key as answers and logs show it.
+// short returns the form of a key in answers and logs.
 func short(key string) string { return impact.Shorten(key) }
 
 func (r *request) decode(known fields) error {

@@ -5,13 +5,13 @@ import (
 	"net/http"
 )
 
-// openapiDocument describes what the API answers.
+// openapiDocument describes the API.
 //
 //go:embed openapi.yaml
 var openapiDocument []byte
 
-// openapi answers GET /openapi.yaml, to everyone: the document holds nothing of
-// this server's.
+// openapi answers GET /openapi.yaml to everyone: the document is the same for all
+// servers.
 func openapi(w http.ResponseWriter, _ *http.Request) {
 	setHeader(w, "application/yaml")
 	_, _ = w.Write(openapiDocument) // the client may be gone

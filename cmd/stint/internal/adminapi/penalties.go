@@ -96,9 +96,9 @@ func (a *API) forgiveSome(ctx context.Context, groups []stint.Group) (n int, err
 	return n, err
 }
 
-// keysOf is under what a rule counts whom a name stands for: an address also
-// where a request without the rule's own attribute counts as one. A name that
-// the rule could not count, such as a network, has none.
+// keysOf returns the keys under which a rule counts a name: as the rule's own
+// attribute, and an address also as the substitute for a missing attribute. A
+// name that the rule cannot count, such as a network, has no keys.
 func keysOf(set *rule.Set, one *rule.Rule, by, name string) (keys []string) {
 	who := []rule.Map{{by: name}}
 	if _, err := netip.ParseAddr(name); err == nil && by != "ip" {

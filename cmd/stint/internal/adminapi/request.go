@@ -13,17 +13,17 @@ import (
 	"unicode/utf8"
 )
 
-// maxBody bounds what a request may send, in bytes. It holds a set of ten
-// thousand rules.
+// maxBody is the largest body of a request, in bytes: enough for a set of 10,000
+// rules.
 const maxBody = 32 << 20
 
-// maxObject bounds a body that is a few fields.
+// maxObject is the largest body that is one JSON object with a few fields.
 const maxObject = 1 << 20
 
-// maxWhy bounds a comment, in bytes.
+// maxWhy is the longest comment, in bytes.
 const maxWhy = 2000
 
-// request is one request and who sent it.
+// request is one request and its sender.
 type request struct {
 	*http.Request
 
@@ -31,14 +31,14 @@ type request struct {
 	who identity
 
 	bodies  *bodies
-	release func() // of the body; nil until it is read
+	release func() // releases the reserved body length; nil until the body is read
 }
 
 // body reads the whole body.
 func (r *request) body() ([]byte, error) { return r.bodyUpTo(maxBody) }
 
-// bodyUpTo reads the body when there is room for it. The room is held until the
-// request is answered. Call it once.
+// bodyUpTo waits for room and reads the body. The room is held until the request
+// is answered. Call it once.
 func (r *request) bodyUpTo(most int64) (data []byte, err error) {
 	tooLarge := &apiError{Status: http.StatusRequestEntityTooLarge, Code: "BODY_TOO_LARGE", Message: fmt.Sprintf("body: is larger than %d bytes", most)}
 	if r.ContentLength > most {
@@ -64,17 +64,17 @@ func (r *request) bodyUpTo(most int64) (data []byte, err error) {
 	return data, nil
 }
 
-// options are what every change takes beside what it is about.
+// options are the options of every change.
 type options struct {
 	dryRun  bool
 	force   bool
 	comment string
-	match   []string // of If-Match; nil: unconditional
-	none    []string // of If-None-Match
-	impact  string   // one of the constants; empty: as the kind of change has it
+	match   []string // the tags of If-Match; nil: unconditional
+	none    []string // the tags of If-None-Match
+	impact  string   // one of the constants; empty: the default of the kind of change
 }
 
-// What is to be done with a change that denies too much.
+// The ways to handle a change that denies too much.
 const (
 	impactRefuse = "refuse"
 	impactReport = "report"
@@ -102,7 +102,7 @@ func (r *request) options() (o options, err error) {
 	return o, nil
 }
 
-// comment is why somebody asks for it.
+// comment returns the reason for the change.
 func (r *request) comment() (string, error) {
 	why := r.Header.Get("X-Stint-Comment")
 	if why == "" {
@@ -111,16 +111,17 @@ func (r *request) comment() (string, error) {
 	return why, checkWhy("comment", why)
 }
 
-// checkWhy refuses what would write on the terminal of who reads it.
+// checkWhy refuses control characters, which could change the terminal of a
+// reader.
 func checkWhy(name, why string) error {
 	control := func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }
 	if len(why) > maxWhy || !utf8.ValidString(why) || strings.ContainsFunc(why, control) {
-		return badRequest("%s: is longer than %d bytes, or no plain text", name, maxWhy)
+		return badRequest("%s: is longer than %d bytes or not plain text", name, maxWhy)
 	}
 	return nil
 }
 
-// flag reads a query parameter that is true or false; alone it is true.
+// flag reads a boolean query parameter. Without a value it is true.
 func (r *request) flag(name string) (bool, error) {
 	values, given := r.URL.Query()[name]
 	if !given || values[0] == "" {
@@ -133,7 +134,7 @@ func (r *request) flag(name string) (bool, error) {
 	return on, nil
 }
 
-// number reads a whole number from the query.
+// number reads a whole number from the query, with a default.
 func (r *request) number(name string, otherwise, least, most uint64) (uint64, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -146,7 +147,7 @@ func (r *request) number(name string, otherwise, least, most uint64) (uint64, er
 	return n, nil
 }
 
-// wantsYAML reports whether the request would rather read YAML than JSON.
+// wantsYAML reports whether the request prefers YAML or plain text to JSON.
 func (r *request) wantsYAML() bool {
 	for _, accept := range r.Header.Values("Accept") {
 		for part := range strings.SplitSeq(accept, ",") {
@@ -162,8 +163,8 @@ func (r *request) wantsYAML() bool {
 	return false
 }
 
-// tags reads a list of entity tags; nil when there is no such field. An empty
-// one is a tag of nothing.
+// tags parses the entity tags of a header. It returns nil only if the header is
+// absent: an empty header matches nothing.
 func tags(fields []string) (list []string) {
 	if fields != nil {
 		list = []string{}
@@ -178,12 +179,11 @@ func tags(fields []string) (list []string) {
 	return list
 }
 
-// matches reports whether one of the tags, if there are any, is that of the
-// thing as it is. A thing that is not there has the tag "".
+// matches reports whether If-Match is absent or has the tag of the current state.
+// A part that does not exist has the tag "".
 func (o *options) matches(tag string) bool { return o.match == nil || among(o.match, tag) }
 
-// among reports whether the tag of a thing that is there is one of the list, in
-// which * stands for all.
+// among reports whether the list has the tag of an existing part, or *.
 func among(list []string, tag string) bool {
 	return tag != "" && (slices.Contains(list, tag) || slices.Contains(list, "*"))
 }

@@ -2,8 +2,8 @@ package adminapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
-	"net/http"
 	"path/filepath"
 	"time"
 
@@ -13,7 +13,7 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// setBody is a whole set as it is read, and as it may be written.
+// setBody is a whole set, as GET returns it and PUT accepts it.
 type setBody struct {
 	versionBody
 
@@ -42,7 +42,7 @@ func versionOf(v ruleset.Version) versionBody {
 	return b
 }
 
-// readSet answers GET /rules: the set that this node runs.
+// readSet answers GET /rules with the set that this node runs.
 func (a *API) readSet(r *request) (any, error) {
 	_, v := a.Rules.Current()
 	return showVersion(r, v)
@@ -60,7 +60,7 @@ func showVersion(r *request, v ruleset.Version) (any, error) {
 	return body, nil
 }
 
-// oneText is a set as one text of several documents.
+// oneText returns a set as one text with a document for each file.
 func oneText(files []rule.File) []byte {
 	if len(files) == 1 {
 		return files[0].Data
@@ -76,8 +76,8 @@ func oneText(files []rule.File) []byte {
 	return b.Bytes()
 }
 
-// filesOf reads a whole set: {"files":[{"name":…,"text":…}]}, or the text of
-// one file, which takes the name of the only one there was.
+// filesOf parses a whole set: {"files":[{"name":…,"text":…}]}, or the text of
+// one file. The latter gets the name of the base's file if that has only one.
 func filesOf(data []byte, base []rule.File) []rule.File {
 	var several struct {
 		Files []fileBody `json:"files"`
@@ -96,7 +96,7 @@ func filesOf(data []byte, base []rule.File) []rule.File {
 	return files
 }
 
-// rules is a body that says something.
+// rules returns the body, and refuses an empty one.
 func (r *request) rules() ([]byte, error) {
 	data, err := r.body()
 	if err == nil && len(bytes.TrimSpace(data)) == 0 {
@@ -105,7 +105,7 @@ func (r *request) rules() ([]byte, error) {
 	return data, err
 }
 
-// putSet answers PUT /rules: another set as a whole.
+// putSet answers PUT /rules: it replaces the whole set.
 func (a *API) putSet(r *request) (any, error) {
 	data, err := r.rules()
 	if err != nil {
@@ -118,8 +118,8 @@ func (a *API) putSet(r *request) (any, error) {
 	}})
 }
 
-// validate answers POST /rules/validate: what is wrong with a set, and what
-// it would change.
+// validate answers POST /rules/validate with the mistakes of a set or with its
+// effects.
 func (a *API) validate(r *request) (any, error) {
 	data, err := r.rules()
 	if err != nil {
@@ -149,66 +149,50 @@ type validBody struct {
 	Impact *impact.Result `json:"impact,omitempty"`
 }
 
-// readRule answers GET /rules/{id}.
-func (a *API) readRule(r *request) (any, error) {
-	return a.showText(r, func(files []rule.File) (ruleedit.Text, error) { return ruleedit.TextOfRule(files, r.PathValue("id")) })
-}
-
-// readTier answers GET /rules/tier/{tier}.
-func (a *API) readTier(r *request) (any, error) {
-	return a.showText(r, func(files []rule.File) (ruleedit.Text, error) { return ruleedit.TextOfTier(files, r.PathValue("tier")) })
-}
-
-// showText answers with a part of the rules in force.
-func (a *API) showText(r *request, find func([]rule.File) (ruleedit.Text, error)) (any, error) {
-	if err := a.reading.take(r.Context()); err != nil {
-		return nil, err
-	}
-	defer a.reading.end()
-	_, now := a.Rules.Current()
-	text, err := find(now.Files)
-	if err != nil {
-		return nil, err
-	}
-	r.w.Header().Set("ETag", tagOf(text.JSON()))
-	if r.wantsYAML() {
-		return plainText{"application/yaml", text.YAML()}, nil
-	}
-	return json.RawMessage(text.JSON()), nil
-}
-
-// putRule answers PUT /rules/{id}.
-func (a *API) putRule(r *request) (any, error) {
-	id := r.PathValue("id")
-	return a.editBy(r, "put rule "+id, ruleTag(id), func(body []byte) ruleedit.Edit { return ruleedit.PutRule(id, body) })
-}
-
-// deleteRule answers DELETE /rules/{id}.
-func (a *API) deleteRule(r *request) (any, error) {
-	id := r.PathValue("id")
-	return a.editBy(r, "delete rule "+id, ruleTag(id), func([]byte) ruleedit.Edit { return ruleedit.DeleteRule(id) })
-}
-
-// putTier answers PUT /rules/tier/{tier}.
-func (a *API) putTier(r *request) (any, error) {
-	tier := r.PathValue("tier")
-	return a.editBy(r, "put tier "+tier, tierTag(tier), func(body []byte) ruleedit.Edit { return ruleedit.PutTier(tier, body) })
-}
-
-// deleteTier answers DELETE /rules/tier/{tier}.
-func (a *API) deleteTier(r *request) (any, error) {
-	tier := r.PathValue("tier")
-	return a.editBy(r, "delete tier "+tier, tierTag(tier), func([]byte) ruleedit.Edit { return ruleedit.DeleteTier(tier) })
-}
-
-// editBy makes an edit of the text of the set, with the body of the request.
-func (a *API) editBy(r *request, what string, tag tagger, of func(body []byte) ruleedit.Edit) (any, error) {
-	var body []byte
-	if r.Method != http.MethodDelete {
-		var err error
-		if body, err = r.body(); err != nil {
+// read answers GET of a rule or a tier of the rules in force.
+func (a *API) read(find func(files []rule.File, name string) (ruleedit.Text, error)) func(*request) (any, error) {
+	return func(r *request) (any, error) {
+		if err := a.reading.take(r.Context()); err != nil {
 			return nil, err
 		}
+		defer a.reading.end()
+		_, now := a.Rules.Current()
+		text, err := find(now.Files, r.part())
+		if err != nil {
+			return nil, err
+		}
+		r.w.Header().Set("ETag", tagOf(text.JSON()))
+		if r.wantsYAML() {
+			return plainText{"application/yaml", text.YAML()}, nil
+		}
+		return json.RawMessage(text.JSON()), nil
 	}
-	return a.change(r, edit{what: what, tag: tag, make: func(files []rule.File) ([]rule.File, *rule.Set, error) { return ruleedit.Apply(files, of(body)) }})
+}
+
+// part returns the id of the rule or the name of the tier in the path.
+func (r *request) part() string { return cmp.Or(r.PathValue("id"), r.PathValue("tier")) }
+
+// put answers PUT of a rule or a tier.
+func (a *API) put(kind string, tag func(id string) tagger, edit func(id string, body []byte) ruleedit.Edit) func(*request) (any, error) {
+	return func(r *request) (any, error) {
+		body, err := r.body()
+		if err != nil {
+			return nil, err
+		}
+		id := r.part()
+		return a.apply(r, "put "+kind+" "+id, "", tag(id), edit(id, body))
+	}
+}
+
+// remove answers DELETE of a rule or a tier.
+func (a *API) remove(kind string, tag func(id string) tagger, edit func(id string) ruleedit.Edit) func(*request) (any, error) {
+	return func(r *request) (any, error) {
+		id := r.part()
+		return a.apply(r, "delete "+kind+" "+id, "", tag(id), edit(id))
+	}
+}
+
+// apply makes one edit of the text of the rules.
+func (a *API) apply(r *request, what, why string, tag tagger, e ruleedit.Edit) (any, error) {
+	return a.change(r, edit{what: what, why: why, tag: tag, make: func(files []rule.File) ([]rule.File, *rule.Set, error) { return ruleedit.Apply(files, e) }})
 }

@@ -60,8 +60,8 @@ func NewTokens(admin string) *Tokens {
 
 // ParseTokens reads a file of tokens, a line each: a name, a role and the
 // hexadecimal SHA-256 of the token, with comments after #. admin is as for
-// [NewTokens]. The error is [rule.Problems]; it repeats nothing of the file but
-// names.
+// [NewTokens]. The error is [rule.Problems]. It repeats only names from
+// the file.
 func ParseTokens(file rule.File, admin string) (*Tokens, error) {
 	t := NewTokens(admin)
 	list := *t.list.Load()
@@ -104,16 +104,16 @@ func parseToken(words []string, others []token) (t token, problem string) {
 	case taken:
 		return t, fmt.Sprintf("the name %q is taken", words[0])
 	case !slices.Contains(roles(), Role(words[1])):
-		return t, fmt.Sprintf("%.20q is no role", words[1])
+		return t, fmt.Sprintf("%.20q is not a role", words[1])
 	case err != nil || len(sum) != sha256.Size:
-		return t, "the hash of " + words[0] + " is no SHA-256 in hexadecimal"
+		return t, "the hash of " + words[0] + " is not a SHA-256 in hexadecimal"
 	case [sha256.Size]byte(sum) == sha256.Sum256(nil):
-		return t, "the hash of " + words[0] + " is that of no token at all"
+		return t, "the hash of " + words[0] + " is the hash of an empty token"
 	}
 	return token{words[0], Role(words[1]), [sha256.Size]byte(sum)}, ""
 }
 
-// Replace takes the list of other tokens.
+// Replace replaces the tokens by those of another list.
 func (t *Tokens) Replace(by *Tokens) { t.list.Store(by.list.Load()) }
 
 // find returns the owner of a token. It compares all tokens, as hashes of equal length,

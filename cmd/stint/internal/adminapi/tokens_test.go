@@ -60,7 +60,7 @@ func TestRolesMayWhatTheyMay(t *testing.T) {
 func TestMistakesInTokensAreListed(t *testing.T) {
 	_, err := ParseTokens(rule.File{Name: "tokens", Data: []byte("a b\nx viewer 12\ny king " + hash("k") + "\nz viewer " + hash("z") + "\nz admin " + hash("z") + "\nadmin viewer " + hash("q") + "\n")}, "root")
 	for _, want := range []string{
-		"tokens:1:1: has 2 words", "tokens:2:1: the hash of x is no SHA-256", `tokens:3:1: "king" is no role`, `tokens:5:1: the name "z" is taken`, `tokens:6:1: the name "admin" is taken`,
+		"tokens:1:1: has 2 words", "tokens:2:1: the hash of x is not a SHA-256", `tokens:3:1: "king" is not a role`, `tokens:5:1: the name "z" is taken`, `tokens:6:1: the name "admin" is taken`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
@@ -70,7 +70,7 @@ func TestMistakesInTokensAreListed(t *testing.T) {
 
 func TestNoFileOfTokensLetsInWhoBringsNone(t *testing.T) {
 	for file, want := range map[string]string{
-		"eve admin " + hash(""): "tokens:1:1: the hash of eve is that of no token at all",
+		"eve admin " + hash(""): "tokens:1:1: the hash of eve is the hash of an empty token",
 		"vera viewer " + hash("v") + "\n#" + strings.Repeat("x", 1<<17) + "\nadam admin " + hash("a"): "tokens: cannot be read",
 	} {
 		if _, err := ParseTokens(rule.File{Name: "tokens", Data: []byte(file)}, ""); err == nil || !strings.Contains(err.Error(), want) {

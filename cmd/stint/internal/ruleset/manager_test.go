@@ -237,8 +237,8 @@ func TestMistakesAreNotPublished(t *testing.T) {
 	good := []byte(rules("a"))
 	for want, c := range map[string]Change{
 		"did you mean":           {Files: []rule.File{{Name: "a.yaml", Data: []byte("rules: [{id: a, limt: 1/s}]")}}},
-		"contain no file":           {},
-		"occurs twice":         {Files: []rule.File{{Name: "x/a.yaml", Data: good}, {Name: "y/a.yaml", Data: nil}}},
+		"contain no file":        {},
+		"occurs twice":           {Files: []rule.File{{Name: "x/a.yaml", Data: good}, {Name: "y/a.yaml", Data: nil}}},
 		"not the name of a rule": {Files: []rule.File{{Name: "../..", Data: good}}},
 		"author":                 {Files: file("a"), Author: strings.Repeat("x", 201)},
 		"comment":                {Files: file("a"), Comment: "\xff"},
