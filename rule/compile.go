@@ -3,7 +3,6 @@ package rule
 import (
 	"fmt"
 	"regexp"
-	"strconv"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/shorthash"
@@ -30,10 +29,7 @@ type limitName struct{ rule, name, shape string }
 
 func (c *compiler) compile() {
 	c.set.version = c.raw.version.text
-	c.set.ipv6Bits = 64
-	if bits, err := strconv.Atoi(c.raw.ipv6Prefix.text); err == nil {
-		c.set.ipv6Bits = bits
-	}
+	c.set.ipv6Bits = int(c.whole("ipv6_prefix", c.raw.ipv6Prefix, 64, 32, 128))
 	c.checkNumbers(c.raw.defaults)
 	c.compileTiers()
 	c.compileLists(&c.set.lists, c.raw.lists)

@@ -67,7 +67,7 @@ func (c *compiler) compilePenalty(d *rawRule, r *Rule) {
 	out := &Penalty{}
 	c.compileCooldowns(p, out)
 	longest := out.cooldowns[len(out.cooldowns)-1]
-	after := c.penaltyCount("after", p.after, defaultAfter, maxAfter)
+	after := c.whole("penalty: after", p.after, defaultAfter, 1, maxAfter)
 	window := c.penaltyTime("window", p.window, defaultWindow, stint.MaxWindow)
 	forget := c.penaltyTime("forget", p.forget, max(leastForget, 2*out.longest()), stint.MaxWindow)
 	if forget <= longest {
@@ -108,7 +108,7 @@ func (c *compiler) compileCooldowns(p *rawPenalty, out *Penalty) {
 	if first > most {
 		c.mistake(p.at, fmt.Sprintf("penalty: cool_down %v is longer than max %v", first, most), "lower it, or raise max")
 	}
-	banAfter := c.penaltyCount("ban_after", p.banAfter, 0, maxCooldowns)
+	banAfter := c.whole("penalty: ban_after", p.banAfter, 0, 1, maxCooldowns)
 	out.ban = c.penaltyTime("ban", p.ban, 0, maxPunishment)
 	out.cooldowns = growing(first, most, c.penaltyFactor(p.factor), banAfter)
 	longest := out.cooldowns[len(out.cooldowns)-1]
@@ -156,18 +156,6 @@ func (c *compiler) penaltyTime(field string, t located, otherwise, most time.Dur
 		return otherwise
 	}
 	return d
-}
-
-func (c *compiler) penaltyCount(field string, t located, otherwise, most int64) int64 {
-	if t.text == "" {
-		return otherwise
-	}
-	n, err := whole("penalty: "+field, t.text, 1, most)
-	if err != nil {
-		c.limitMistake(t.at, err)
-		return otherwise
-	}
-	return n
 }
 
 func (c *compiler) penaltyFactor(t located) *big.Rat {

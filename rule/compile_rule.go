@@ -13,7 +13,7 @@ func (c *compiler) compileRule(d *rawRule) *Rule {
 		ID: d.id.text, Version: d.version.text, Tier: d.tier.text, Mode: d.mode,
 		Headers: dialects()[d.dialect], RetryJitter: c.jitter(d.retryJitter),
 		Policy: stint.Policy{
-			Consistency: stint.Consistency(d.consistency), OnFailure: stint.OnFailure(d.onFailure), Replicas: c.compileReplicas(d.replicas),
+			Consistency: stint.Consistency(d.consistency), OnFailure: stint.OnFailure(d.onFailure), Replicas: uint8(c.whole("replicas", d.replicas, 0, 0, maxReplicas)),
 		},
 		any:     d.any,
 		denyAll: d.denyAll,
@@ -135,18 +135,6 @@ func isToken(text string) bool {
 // slowest of them.
 const maxReplicas = 16
 
-// compileReplicas parses the number of replicas that must have a charge.
-func (c *compiler) compileReplicas(t located) uint8 {
-	if t.text == "" {
-		return 0
-	}
-	n, err := whole("replicas", t.text, 0, maxReplicas)
-	if err != nil {
-		c.limitMistake(t.at, err)
-	}
-	return uint8(n)
-}
-
 // compileCost parses a cost: a number or the name of an attribute.
 func (c *compiler) compileCost(t located) cost {
 	if t.text == "" {
@@ -155,11 +143,7 @@ func (c *compiler) compileCost(t located) cost {
 	if !numberLike(t.text) {
 		return cost{kind: costAttribute, slot: c.set.slots.of(c.attributeName(t))}
 	}
-	n, err := whole("cost", t.text, 0, stint.MaxCost)
-	if err != nil {
-		c.limitMistake(t.at, err)
-	}
-	return cost{kind: costNumber, number: n}
+	return cost{kind: costNumber, number: c.whole("cost", t, 0, 0, stint.MaxCost)}
 }
 
 // numberLike reports whether text looks like a number, valid or not.

@@ -176,13 +176,10 @@ func (l *level) drop(p parameter) {
 	l.given[p] = false
 }
 
-// parameter reads one parameter of a limit into the level.
-func (r *reader) parameter(p parameter, n *yaml.Node, into **level) {
-	r.parameterNamed(parameterNames[p], p, n, into)
-}
-
-// parameterNamed reads a parameter under the name that the file uses.
-func (r *reader) parameterNamed(name string, p parameter, n *yaml.Node, into **level) {
+// parameter reads one parameter of a limit into the level, under the name that
+// the file uses.
+func (r *reader) parameter(name string, n *yaml.Node, into **level) {
+	p, _ := parameterOf(name)
 	if *into == nil {
 		*into = &level{}
 	}
@@ -210,6 +207,20 @@ func mendZero(text string, err error) error {
 	return err
 }
 
+// whole parses the integer of a field. It returns otherwise for an absent one and
+// after a mistake.
+func (f *findings) whole(field string, t located, otherwise, least, most int64) int64 {
+	if t.text == "" {
+		return otherwise
+	}
+	n, err := whole(field, t.text, least, most)
+	if err != nil {
+		f.limitMistake(t.at, err)
+		return otherwise
+	}
+	return n
+}
+
 // limitMistake records a [stint.LimitError].
 func (f *findings) limitMistake(at position, err error) {
 	var wrong *stint.LimitError
@@ -223,9 +234,8 @@ func (f *findings) limitMistake(at position, err error) {
 // withParameters adds the limit parameters, and params, a mapping of them, to
 // the known fields of a mapping that holds a level.
 func withParameters[T any](known fields[T], of func(*T) **level) fields[T] {
-	for p, name := range parameterNames {
-		known[name] = func(r *reader, n *yaml.Node, into *T) { r.parameter(parameter(p), n, of(into)) }
+	for _, name := range append([]string{"burst"}, parameterNames[:]...) {
+		known[name] = func(r *reader, n *yaml.Node, into *T) { r.parameter(name, n, of(into)) }
 	}
-	known["burst"] = func(r *reader, n *yaml.Node, into *T) { r.parameterNamed("burst", pCapacity, n, of(into)) }
 	return known
 }

@@ -87,7 +87,7 @@ func readTier(r *reader, key, value *yaml.Node, others []rawTier) rawTier {
 		}
 	}
 	if isValue(value) {
-		r.parameter(pLimit, value, &t.numbers.level)
+		r.parameter("limit", value, &t.numbers.level)
 	} else {
 		readFields(r, value, "a tier", tierFields, &t)
 	}
@@ -123,10 +123,6 @@ func readIPv6Prefix(r *reader, n *yaml.Node, f *rawFile) {
 	}
 	if f.ipv6Prefix.text != "" && f.ipv6Prefix.text != t.text {
 		r.mistake(t.at, "ipv6_prefix is given twice", "keep one, in one of the files")
-	}
-	if _, err := whole("ipv6_prefix", t.text, 32, 128); err != nil {
-		r.limitMistake(t.at, err)
-		return
 	}
 	f.ipv6Prefix = t
 }

@@ -23,7 +23,7 @@ var ruleFields = withLists(withNumbers(fields[rawRule]{
 	"match": func(r *reader, n *yaml.Node, d *rawRule) {
 		readFields(r, n, "match", matchFields, &d.match)
 	},
-	"by":       func(r *reader, n *yaml.Node, d *rawRule) { d.by = r.someTexts(n, "by") },
+	"by":       func(r *reader, n *yaml.Node, d *rawRule) { d.by = r.texts(n, "by") },
 	"override": readOverride,
 	"temporary": func(r *reader, n *yaml.Node, d *rawRule) {
 		r.items(n, "temporary", func(item *yaml.Node) { readTemporary(r, item, d) })
@@ -53,8 +53,8 @@ var matchFields = fields[rawMatch]{
 	"path":            func(r *reader, n *yaml.Node, m *rawMatch) { m.path, _ = r.text(n, "path") },
 	"path_prefix":     func(r *reader, n *yaml.Node, m *rawMatch) { m.prefix, _ = r.text(n, "path_prefix") },
 	"host":            func(r *reader, n *yaml.Node, m *rawMatch) { m.host, _ = r.text(n, "host") },
-	"methods":         func(r *reader, n *yaml.Node, m *rawMatch) { m.methods = r.someTexts(n, "methods") },
-	"cidr":            func(r *reader, n *yaml.Node, m *rawMatch) { m.cidrs = r.someTexts(n, "cidr") },
+	"methods":         func(r *reader, n *yaml.Node, m *rawMatch) { m.methods = r.texts(n, "methods") },
+	"cidr":            func(r *reader, n *yaml.Node, m *rawMatch) { m.cidrs = r.texts(n, "cidr") },
 	"headers": func(r *reader, n *yaml.Node, m *rawMatch) {
 		r.pairs(n, "headers", func(key, value *yaml.Node) {
 			if t, ok := r.text(value, "a header"); ok {
@@ -70,7 +70,7 @@ var limitFields = withParameters(fields[rawLimit]{
 }, func(l *rawLimit) **level { return &l.level })
 
 var localFields = withParameters(fields[rawLocal]{
-	"by": func(r *reader, n *yaml.Node, l *rawLocal) { l.by = r.someTexts(n, "by") },
+	"by": func(r *reader, n *yaml.Node, l *rawLocal) { l.by = r.texts(n, "by") },
 }, func(l *rawLocal) **level { return &l.level })
 
 // withNumbers adds the fields that define limits: the parameters of one limit,
@@ -85,7 +85,7 @@ func readLimits(r *reader, n *yaml.Node, into *numbers) {
 	r.items(n, "limits", func(item *yaml.Node) {
 		l := rawLimit{at: r.at(item)}
 		if isValue(item) {
-			r.parameter(pLimit, item, &l.level)
+			r.parameter("limit", item, &l.level)
 		} else {
 			readFields(r, item, "a limit", limitFields, &l)
 		}
@@ -105,7 +105,7 @@ func readOverride(r *reader, n *yaml.Node, d *rawRule) {
 		o := rawOverride{key: located{key.Value, r.at(key)}}
 		o.numbers.at = o.key.at
 		if isValue(value) {
-			r.parameter(pLimit, value, &o.numbers.level)
+			r.parameter("limit", value, &o.numbers.level)
 		} else {
 			readFields(r, value, "an override", numbersFields, &o.numbers)
 		}

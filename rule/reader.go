@@ -217,8 +217,12 @@ func (r *reader) text(n *yaml.Node, what string) (located, bool) {
 	return located{n.Value, r.at(n)}, true
 }
 
-// texts reads one scalar value or a list of them.
+// texts reads one scalar value or a list of them. An empty list is ambiguous: it
+// could mean all or none.
 func (r *reader) texts(n *yaml.Node, what string) (list []located) {
+	if t := target(n); t.Kind == yaml.SequenceNode && len(t.Content) == 0 {
+		r.wrong(n, what+" is empty", "name at least one, or remove it")
+	}
 	if target(n).Kind == yaml.ScalarNode {
 		if t, ok := r.text(n, what); ok {
 			list = append(list, t)
@@ -231,15 +235,6 @@ func (r *reader) texts(n *yaml.Node, what string) (list []located) {
 		}
 	})
 	return list
-}
-
-// someTexts is texts for fields where an empty list is ambiguous: it could mean
-// all or none.
-func (r *reader) someTexts(n *yaml.Node, what string) []located {
-	if t := target(n); t.Kind == yaml.SequenceNode && len(t.Content) == 0 {
-		r.wrong(n, what+" is empty", "name at least one, or remove it")
-	}
-	return r.texts(n, what)
 }
 
 // choice reads one of the words and returns its index, or 0 on a mistake.

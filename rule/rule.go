@@ -71,20 +71,14 @@ type Effective struct {
 // Effective lists the limits of the rule for each kind of request, with the
 // values inherited from tiers and defaults filled in.
 func (r *Rule) Effective(s *Set) (list []Effective) {
-	list = r.byTier.effective(r, s, "")
-	for i := range r.overrides {
-		list = append(list, r.overrides[i].byTier.effective(r, s, r.overrides[i].key)...)
-	}
-	return list
-}
-
-func (v variants) effective(r *Rule, s *Set, override string) (list []Effective) {
-	for i, limits := range v {
-		e := Effective{Tier: r.Tier, Override: override, Limits: limits}
-		if r.perTier && i > 0 {
-			e.Tier = s.tiers.names[i-1]
+	for _, o := range append([]override{{byTier: r.byTier}}, r.overrides...) {
+		for i, limits := range o.byTier {
+			e := Effective{Tier: r.Tier, Override: o.key, Limits: limits}
+			if r.perTier && i > 0 {
+				e.Tier = s.tiers.names[i-1]
+			}
+			list = append(list, e)
 		}
-		list = append(list, e)
 	}
 	return list
 }

@@ -199,7 +199,7 @@ type Text struct{ n *yaml.Node }
 
 // JSON returns the part as one line of JSON. Keys keep their order and numbers
 // their text.
-func (t Text) JSON() []byte { return appendJSON(nil, t.n, "", "") }
+func (t Text) JSON() []byte { return appendJSON(nil, t.n) }
 
 // YAML returns the part as YAML, with its comments.
 func (t Text) YAML() []byte {

@@ -172,46 +172,32 @@ func pairPlaces(written, from *yaml.Node, into map[place2]*yaml.Node) {
 	}
 }
 
-// appendJSON appends a node as JSON. Keys keep their order and numbers their
-// text. An empty indent writes a single line.
-func appendJSON(b []byte, n *yaml.Node, indent, margin string) []byte {
+// appendJSON appends a node as one line of JSON. Keys keep their order and
+// numbers their text.
+func appendJSON(b []byte, n *yaml.Node) []byte {
 	n = target(n)
 	switch n.Kind {
 	case yaml.MappingNode:
-		return appendJSONList(b, n, indent, margin, '{', '}', 2)
+		b = append(b, '{')
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(append(b, jsonText(n.Content[i].Value)...), ':')
+			b = appendJSON(b, n.Content[i+1])
+		}
+		return append(b, '}')
 	case yaml.SequenceNode:
-		return appendJSONList(b, n, indent, margin, '[', ']', 1)
+		b = append(b, '[')
+		for i, item := range n.Content {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendJSON(b, item)
+		}
+		return append(b, ']')
 	}
 	return append(b, jsonScalar(n)...)
-}
-
-func appendJSONList(b []byte, n *yaml.Node, indent, margin string, open, end byte, step int) []byte {
-	b = append(b, open)
-	inner := margin + indent
-	for i := 0; i+step <= len(n.Content); i += step {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendBreak(b, indent, inner)
-		if step == 2 {
-			b = append(append(b, jsonText(n.Content[i].Value)...), ':')
-			if indent != "" {
-				b = append(b, ' ')
-			}
-		}
-		b = appendJSON(b, n.Content[i+step-1], indent, inner)
-	}
-	if len(n.Content) > 0 {
-		b = appendBreak(b, indent, margin)
-	}
-	return append(b, end)
-}
-
-func appendBreak(b []byte, indent, margin string) []byte {
-	if indent == "" {
-		return b
-	}
-	return append(append(b, '\n'), margin...)
 }
 
 func jsonScalar(n *yaml.Node) string {

@@ -2,6 +2,7 @@ package ruleedit
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -47,7 +48,15 @@ func (e *editor) write(c *change) (*written, error) {
 	data := e.files[c.file].Data
 	if jsonpos.IsDocument(data) {
 		c.make()
-		return e.taken(c, append(appendJSON(nil, e.tops[c.file].Content[0], indentOf(data), ""), '\n'))
+		text := appendJSON(nil, e.tops[c.file].Content[0])
+		if indent := indentOf(data); indent != "" {
+			var b bytes.Buffer
+			if err := json.Indent(&b, text, "", indent); err != nil {
+				return nil, err
+			}
+			text = b.Bytes()
+		}
+		return e.taken(c, append(text, '\n'))
 	}
 	lines := strings.Split(string(data), "\n")
 	spans := spansOf(lines, c)
