@@ -46,7 +46,11 @@ var yamlLine = regexp.MustCompile(`^line (\d+): `)
 // searched for.
 func (r *reader) syntaxMistake(file File, err error) {
 	if strings.HasSuffix(file.Name, ".json") {
-		r.jsonMistake(file.Data)
+		var wrong *json.SyntaxError
+		var value any
+		if err := json.Unmarshal(file.Data, &value); errors.As(err, &wrong) {
+			r.mistake(r.place(file.Data, int(wrong.Offset)-1), "not JSON: "+wrong.Error(), "mend the syntax; nothing of the file was read")
+		}
 		return
 	}
 	data, text := file.Data, strings.TrimPrefix(err.Error(), "yaml: ")
@@ -67,14 +71,6 @@ func (r *reader) syntaxMistake(file File, err error) {
 		}
 	}
 	r.mistake(at, "not YAML: "+text, "mend the syntax here or below; nothing after it was read")
-}
-
-func (r *reader) jsonMistake(data []byte) {
-	var wrong *json.SyntaxError
-	var value any
-	if err := json.Unmarshal(data, &value); errors.As(err, &wrong) {
-		r.mistake(r.place(data, int(wrong.Offset)-1), "not JSON: "+wrong.Error(), "mend the syntax; nothing of the file was read")
-	}
 }
 
 // place returns the line and column of a byte, or those of the first byte when

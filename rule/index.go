@@ -134,12 +134,6 @@ func (x *index) collect(q *request, found []int32) []int32 {
 			found = x.keys.collect(key, found)
 		}
 	}
-	found = x.collectNames(q, found)
-	slices.Sort(found)
-	return slices.Compact(found)
-}
-
-func (x *index) collectNames(q *request, found []int32) []int32 {
 	if x.used[hostBelow] {
 		host, _ := q.get(slotHost)
 		for {
@@ -155,7 +149,8 @@ func (x *index) collectNames(q *request, found []int32) []int32 {
 			found = x.networks.collect(a, found)
 		}
 	}
-	return found
+	slices.Sort(found)
+	return slices.Compact(found)
 }
 
 // indexed returns the attribute value to look up in an exact index. For the

@@ -68,7 +68,10 @@ func (a *API) change(r *request, e edit) (any, error) {
 		answer, err := a.attempt(r, &e, &o)
 		if _, conflict := errors.AsType[*ruleset.ConflictError](err); !conflict {
 			a.audited(r, e.what, &o, answer, err)
-			return told(answer, err)
+			if err != nil {
+				return nil, err // not the typed nil pointer
+			}
+			return answer, nil
 		}
 		select {
 		case <-r.Context().Done():
@@ -78,14 +81,6 @@ func (a *API) change(r *request, e edit) (any, error) {
 	err = &apiError{Status: http.StatusConflict, Code: "CONFLICT", Message: "other publishes came first every time (try again)"}
 	a.audited(r, e.what, &o, nil, err)
 	return nil, err
-}
-
-// told returns the answer of an endpoint: an untyped nil if there is an error.
-func told(answer *outcome, err error) (any, error) {
-	if err != nil {
-		return nil, err
-	}
-	return answer, nil
 }
 
 // attempt makes the edit on the version that is newest now.

@@ -94,27 +94,28 @@ func wholeField(out *int64, least, most int64) func(json.RawMessage) error {
 
 // untilField reads an RFC 3339 time in the future.
 func (a *API) untilField(out *time.Time) func(json.RawMessage) error {
-	return func(raw json.RawMessage) error {
-		var text string
-		if err := textField(&text)(raw); err != nil {
-			return err
-		}
+	return parsedField(func(text string) error {
 		at, err := time.Parse(time.RFC3339, text)
 		if err != nil {
 			return fmt.Errorf("%.40q is not a time (write it as 2026-01-31T12:00:00Z)", text)
 		}
 		return a.end(at, out)
-	}
+	})
 }
 
 // forField reads a duration from now.
 func (a *API) forField(out *time.Time) func(json.RawMessage) error {
+	return parsedField(func(text string) error { return a.endAfter(text, out) })
+}
+
+// parsedField reads a string and parses it.
+func parsedField(parse func(text string) error) func(json.RawMessage) error {
 	return func(raw json.RawMessage) error {
 		var text string
 		if err := textField(&text)(raw); err != nil {
 			return err
 		}
-		return a.endAfter(text, out)
+		return parse(text)
 	}
 }
 

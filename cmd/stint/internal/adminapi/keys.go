@@ -64,13 +64,7 @@ func (a *API) reset(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := a.eachState(k, func(c claim) (limitBody, error) {
-		c.Cost = stint.Forget
-		if _, err := a.Store.Take(r.Context(), c.Claim); err != nil {
-			return limitBody{}, err
-		}
-		return a.state(r, c)
-	})
+	body, err := a.eachState(k, func(c claim) (limitBody, error) { return a.charge(r, c, stint.Forget) })
 	a.auditedKey(r, "reset", k, err)
 	body.Forgotten = true
 	return body, err
@@ -86,24 +80,26 @@ func (a *API) grant(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := a.eachState(k, func(c claim) (limitBody, error) { return a.give(r, c, k.units) })
+	body, err := a.eachState(k, func(c claim) (limitBody, error) {
+		before, err := a.state(r, c)
+		if err != nil {
+			return before, err
+		}
+		after, err := a.charge(r, c, -k.units)
+		after.Before = &before.Remaining
+		return after, err
+	})
 	a.auditedKey(r, fmt.Sprintf("grant %d", k.units), k, err)
 	return body, err
 }
 
-// give refunds units to one state.
-func (a *API) give(r *request, c claim, units int64) (limitBody, error) {
-	before, err := a.state(r, c)
-	if err != nil {
-		return before, err
-	}
-	c.Cost = -units
+// charge takes a cost from one state and returns the new state.
+func (a *API) charge(r *request, c claim, cost int64) (limitBody, error) {
+	c.Cost = cost
 	if _, err := a.Store.Take(r.Context(), c.Claim); err != nil {
-		return before, err
+		return limitBody{}, err
 	}
-	after, err := a.state(r, c)
-	after.Before = &before.Remaining
-	return after, err
+	return a.state(r, c)
 }
 
 // grantable refuses algorithms that can refund units only if the time of the
@@ -118,20 +114,21 @@ func grantable(list []claim) error {
 	return nil
 }
 
-// listName returns the name of a list in answers, or "".
-func listName(l rule.List) string {
-	return [...]string{rule.ListNone: "", rule.ListAllow: "allow", rule.ListDeny: "deny"}[l]
-}
-
-// state reads the state of a claim. It charges nothing.
+// state reads the state of a claim. It charges nothing. The gate of a penalty is
+// shown as a caller sees it: open admits one request at a time, shut admits none
+// until the penalty ends.
 func (a *API) state(r *request, c claim) (limitBody, error) {
 	c.Cost, c.At = 0, 0
 	d, err := a.Store.Take(r.Context(), c.Claim)
 	if c.gate {
-		d = openOrShut(d)
+		d.Limit, d.Remaining = 1, 1
+		if d.ResetAfter > 0 {
+			d.Remaining = 0
+		}
 	}
+	list := [...]string{rule.ListNone: "", rule.ListAllow: "allow", rule.ListDeny: "deny"}[c.list]
 	return limitBody{Rule: c.rule, Name: c.Limit.Name(), Limit: d.Limit, Remaining: d.Remaining,
-		ResetAfterMS: (d.ResetAfter.Microseconds() + 999) / 1000, Degraded: d.Degraded, Listed: listName(c.list)}, err
+		ResetAfterMS: (d.ResetAfter.Microseconds() + 999) / 1000, Degraded: d.Degraded, Listed: list}, err
 }
 
 // eachState calls do for every state that the request names. It calls it for none

@@ -1,7 +1,6 @@
 package adminapi
 
 import (
-	"context"
 	"errors"
 	"net/netip"
 	"slices"
@@ -10,16 +9,6 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/ruleedit"
 	"github.com/stintdev/stint/rule"
 )
-
-// openOrShut shows the gate of a penalty as a caller sees it: open admits one request at
-// a time, shut admits none until the penalty ends.
-func openOrShut(d stint.Decision) stint.Decision {
-	d.Limit, d.Remaining = 1, 1
-	if d.ResetAfter > 0 {
-		d.Remaining = 0
-	}
-	return d
-}
 
 // forgiven ends the penalties of the callers that an entry names, after the change of the
 // lists succeeded or found no entry. A caller that only a penalty kept out has no entry.
@@ -60,11 +49,15 @@ func (a *API) forgive(r *request, entry ruleedit.ListEntry) (n int, err error) {
 		}
 	}
 	for some := range slices.Chunk(groups, 100*penaltyGroups) {
-		var found int
-		if found, err = a.forgiveSome(r.Context(), some); err != nil {
+		out := make([]stint.Decision, len(some))
+		if err = a.Store.TakeGroups(r.Context(), some, out); err != nil {
 			break
 		}
-		n += found
+		for i := 0; i < len(out); i += penaltyGroups {
+			if out[i].ResetAfter > 0 {
+				n++
+			}
+		}
 	}
 	if n > 0 {
 		a.audit.add(a.entry(r, "end penalties of "+short(entry.Match), ""))
@@ -82,18 +75,6 @@ func forgiving(p *rule.Penalty, key string) []stint.Group {
 		groups = append(groups, stint.Group{Claims: []stint.Claim{{Key: key, Limit: l, Cost: stint.Forget}}})
 	}
 	return groups
-}
-
-// forgiveSome ends penalties with one store call and returns their number.
-func (a *API) forgiveSome(ctx context.Context, groups []stint.Group) (n int, err error) {
-	out := make([]stint.Decision, len(groups))
-	err = a.Store.TakeGroups(ctx, groups, out)
-	for i := 0; i < len(out); i += penaltyGroups {
-		if out[i].ResetAfter > 0 {
-			n++
-		}
-	}
-	return n, err
 }
 
 // keysOf returns the keys under which a rule counts a name: as the rule's own

@@ -66,7 +66,7 @@ func (s site) eachIn(key string, visit func(site) bool) bool {
 	}
 	for item := range list.Content {
 		if list != s.read().Content[i+1] { // the list is an alias
-			s = s.owned(i)
+			s.at(i).node() // replaces the alias with a copy
 			list = s.read().Content[i+1]
 		}
 		if !visit(site{s.e, s.file, append(slices.Clone(s.path), crumb{s.read(), i}, crumb{list, item})}) {
@@ -74,12 +74,6 @@ func (s site) eachIn(key string, visit func(site) bool) bool {
 		}
 	}
 	return true
-}
-
-// owned replaces an aliased value of the key at i with a copy.
-func (s site) owned(i int) site {
-	s.at(i).node()
-	return s
 }
 
 func (s site) change(op op, doIt func()) *change { return &change{s.file, s.path, op, doIt} }

@@ -24,7 +24,7 @@ func (f *Files) Publish(_ context.Context, after uint64, v Version) (Version, er
 	if f.latest.Number != after {
 		return Version{}, &ConflictError{f.latest.listed()}
 	}
-	target, err := f.writable(&v)
+	path, isFolder, err := f.writable(&v)
 	if err != nil {
 		return Version{}, err
 	}
@@ -33,24 +33,26 @@ func (f *Files) Publish(_ context.Context, after uint64, v Version) (Version, er
 	} else if err != nil {
 		f.log.Warn(historyNotWritten, "error", err)
 	}
-	if err := target.write(v.Files); err != nil {
+	if isFolder {
+		err = folder(path).write(v.Files)
+	} else if err = replace(path, v.Files[0].Data); err == nil {
+		err = syncFolder(filepath.Dir(path))
+	}
+	if err != nil {
 		f.history.remove(v.Number)
 		return Version{}, readOnly(f.path, err)
 	}
 	f.latest, f.rejected = v, nil
-	if d, ok := target.(folder); ok {
-		f.settleLocked(d, v.Files)
+	if isFolder {
+		f.settleLocked(folder(path), v.Files)
 	}
 	return v, nil
 }
 
-// target is the place that a version is written to: a file or a folder.
-type target interface{ write(files []rule.File) error }
-
-// writable returns the target of the version. For a single file it renames the
-// version's file to match.
-func (f *Files) writable(v *Version) (target, error) {
-	path, err := filepath.EvalSymlinks(f.path)
+// writable returns the path to write the version to. For a single file it renames
+// the version's file to match.
+func (f *Files) writable(v *Version) (path string, isFolder bool, err error) {
+	path, err = filepath.EvalSymlinks(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		path, err = f.path, nil // the file is created
 	}
@@ -58,19 +60,19 @@ func (f *Files) writable(v *Version) (target, error) {
 		err = errors.New("it is a mounted ConfigMap or Secret")
 	}
 	if err != nil {
-		return nil, readOnly(f.path, err)
+		return "", false, readOnly(f.path, err)
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return folder(path), nil
+		return path, true, nil
 	}
 	if len(v.Files) != 1 {
-		return nil, fmt.Errorf("%w: %s is one file, and the version has %d (publish one file, or serve a folder)", ErrReadOnly, f.path, len(v.Files))
+		return "", false, fmt.Errorf("%w: %s is one file, and the version has %d (publish one file, or serve a folder)", ErrReadOnly, f.path, len(v.Files))
 	}
 	if name := filepath.Base(f.path); v.Files[0].Name != name {
 		v.Files = []rule.File{{Name: name, Data: v.Files[0].Data}}
 		v.Hash, v.set = HashOf(v.Files), nil
 	}
-	return single(path), nil
+	return path, false, nil
 }
 
 // mounted reports, by folder names, whether the kubelet manages the files. It
@@ -85,17 +87,6 @@ func mounted(path string) bool {
 
 func readOnly(path string, err error) error {
 	return fmt.Errorf("%w: %s cannot be written: %w (change the rules at their origin)", ErrReadOnly, path, err)
-}
-
-// single is a target that is one file.
-type single string
-
-func (s single) write(files []rule.File) error {
-	path := string(s)
-	if err := replace(path, files[0].Data); err != nil {
-		return err
-	}
-	return syncFolder(filepath.Dir(path))
 }
 
 // replace writes a file atomically with the mode of the file that it replaces.
