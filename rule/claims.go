@@ -216,7 +216,7 @@ func (s *Set) RuleClaims(r *Rule, a Attributes, cost int64) ([]stint.Claim, erro
 	}
 	if v != counted {
 		return nil, &stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf("rule %s does not count such a request", r.ID),
-			Mend: "say its " + strings.Join(s.By(r), ", ")}
+			Mend: "give its " + strings.Join(s.By(r), ", ")}
 	}
 	var claims []stint.Claim
 	for _, l := range q.limitsOf(r, key) {

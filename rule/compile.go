@@ -78,7 +78,7 @@ func (c *compiler) compileTiers() {
 // limits.
 func (c *compiler) checkNumbers(n *numbers) {
 	if n.namesLimits() && n.level != nil && (n.level.namesRate() || n.level.has(pCapacity) || n.level.has(pWindow)) {
-		c.mistake(n.at, "one limit and a list of limits are given", "put the one into the list; only its algorithm may stand beside it")
+		c.mistake(n.at, "a limit and a list of limits are given", "move the limit into the list; only an algorithm may stand beside the list")
 	}
 }
 
@@ -114,7 +114,7 @@ func (c *compiler) checkEntry(entry located) bool {
 		return true
 	}
 	if networkLike.MatchString(entry.text) {
-		c.mistake(entry.at, fmt.Sprintf("%q is no address or network", entry.text), "write it as 10.1.0.0/16 or 2001:db8::/32")
+		c.mistake(entry.at, fmt.Sprintf("%q is not an address or network", entry.text), "write it as 10.1.0.0/16 or 2001:db8::/32")
 		return false
 	}
 	return c.checkPattern(entry)
@@ -128,7 +128,7 @@ func (c *compiler) checkPattern(pattern located) bool {
 		return false
 	}
 	if err := stint.ValidateKey(pattern.text); err != nil {
-		c.mistake(pattern.at, "a pattern holds what no key does", "remove control characters, and write it in UTF-8")
+		c.mistake(pattern.at, "a pattern has characters that no key can have", "remove control characters, and write it in UTF-8")
 		return false
 	}
 	return true
@@ -141,7 +141,7 @@ func (c *compiler) checkHash(l stint.Limit, at position) {
 	hash := shorthash.Of(name.rule, name.name, name.shape)
 	other, taken := c.hashes[hash]
 	if taken && other != name {
-		c.mistake(at, fmt.Sprintf("limit %s of rule %s and limit %s of rule %s have one short hash (%s)", name.name, name.rule, other.name, other.rule, hash),
+		c.mistake(at, fmt.Sprintf("limit %s of rule %s and limit %s of rule %s have the same short hash (%s)", name.name, name.rule, other.name, other.rule, hash),
 			"rename one of the limits")
 	}
 	c.hashes[hash] = name

@@ -109,7 +109,7 @@ func (c *compiler) compilePlans(d *rawRule, plans []plannedLimit) (limits []stin
 		}
 		for _, other := range limits {
 			if other.Name() == l.Name() {
-				c.mistake(plans[i].at, fmt.Sprintf("rule %s has two limits named %s", d.id.text, l.Name()), "give one another name: {name: …}")
+				c.mistake(plans[i].at, fmt.Sprintf("rule %s has two limits named %s", d.id.text, l.Name()), "give one of them another name: {name: …}")
 			}
 		}
 		limits = append(limits, l)
@@ -139,7 +139,7 @@ func (c *compiler) compileLimit(p *plannedLimit, rule string) (l stint.Limit, ok
 	case !m.namesRate():
 		if p.must {
 			c.flawed = true
-			c.mistake(p.at, "a limit names no rate", "give it limit and window, or refill_rate")
+			c.mistake(p.at, "a limit has no rate", "give it limit and window, or refill_rate")
 		}
 		return stint.Limit{}, false
 	case err != nil:
@@ -209,7 +209,7 @@ func (c *compiler) checkApplies(d *rawRule, r *Rule) {
 	}
 	for i, limits := range r.byTier {
 		if r.perTier && i > 0 && len(limits) == 0 {
-			c.warn(d.at, fmt.Sprintf("rule %s has no limit for tier %s and does not count it", d.id.text, c.set.tiers.names[i-1]), "give the tier, the rule or defaults one, if it is meant to")
+			c.warn(d.at, fmt.Sprintf("rule %s has no limit for tier %s and does not count it", d.id.text, c.set.tiers.names[i-1]), "give the tier, the rule or defaults a limit, unless this is intended")
 		}
 	}
 }
@@ -234,5 +234,5 @@ func (c *compiler) checkCost(d *rawRule, limits []stint.Limit) {
 		return
 	}
 	c.mistake(d.cost.at, fmt.Sprintf("cost: %d is more than limit %s ever allows at once (%d): everything would be denied", n, least.Name(), least.Max()),
-		"raise the limit, lower the cost, or say deny_all: true")
+		"raise the limit, lower the cost, or write deny_all: true")
 }

@@ -38,7 +38,7 @@ func (c *compiler) compileMatch(d *rawMatch) conditions {
 func (c *compiler) compileMethods(list []located) (methods []string) {
 	for _, t := range list {
 		if !isToken(t.text) {
-			c.mistake(t.at, fmt.Sprintf("methods: %.40q is no method", t.text), "write it as GET or POST")
+			c.mistake(t.at, fmt.Sprintf("methods: %.40q is not a method", t.text), "write it as GET or POST")
 		}
 		methods = append(methods, strings.ToUpper(t.text))
 	}
@@ -49,7 +49,7 @@ func (c *compiler) compileNetworks(list []located) (networks []netip.Prefix) {
 	for _, t := range list {
 		p, ok := parseNetwork(t.text)
 		if !ok {
-			c.mistake(t.at, fmt.Sprintf("cidr: %.80q is no network", t.text), "write it as 10.0.0.0/8 or 2001:db8::/32")
+			c.mistake(t.at, fmt.Sprintf("cidr: %.80q is not a network", t.text), "write it as 10.0.0.0/8 or 2001:db8::/32")
 		}
 		networks = append(networks, p)
 	}
@@ -61,10 +61,10 @@ func (c *compiler) checkPath(t located, field string) bool {
 	case t.text == "":
 		return false
 	case !strings.HasPrefix(t.text, "/"):
-		c.mistake(t.at, fmt.Sprintf("%s: %.80q does not begin with /", field, t.text), fmt.Sprintf("paths do: write /%.80s", t.text))
+		c.mistake(t.at, fmt.Sprintf("%s: %.80q does not begin with /", field, t.text), fmt.Sprintf("write /%.80s", t.text))
 		return false
 	case strings.ContainsAny(t.text, "?#"):
-		c.mistake(t.at, fmt.Sprintf("%s: %.80q has a query or fragment, which is no part of a path", field, t.text), "end it before ? and #")
+		c.mistake(t.at, fmt.Sprintf("%s: %.80q has a query or fragment, which is not part of a path", field, t.text), "remove the text from ? or # on")
 		return false
 	}
 	return true
@@ -73,7 +73,7 @@ func (c *compiler) checkPath(t located, field string) bool {
 func (c *compiler) decodedPath(t located, field string) string {
 	form, err := urlpath.Decode(t.text)
 	if err != nil {
-		c.mistake(t.at, fmt.Sprintf("%s: %.80q: %v", field, t.text, err), "write the path that the server finds, such as /v1/orders")
+		c.mistake(t.at, fmt.Sprintf("%s: %.80q: %v", field, t.text, err), "write the decoded path, such as /v1/orders")
 	}
 	return form
 }
@@ -94,14 +94,14 @@ func (c *compiler) compileHost(t located) string {
 	host := normalHost(t.text)
 	name := strings.TrimPrefix(host, "*.")
 	if name == "" || len(name) > 255 || strings.ContainsAny(name, "* @") || strings.Contains(t.text, "/") {
-		c.mistake(t.at, fmt.Sprintf("host: %.80q is no host name", t.text), "write it as api.example.com, or *.example.com for every name below it")
+		c.mistake(t.at, fmt.Sprintf("host: %.80q is not a host name", t.text), "write it as api.example.com, or *.example.com for every name below it")
 	}
 	return host
 }
 
 func (c *compiler) compileHeader(h rawPair) headerCondition {
 	if !isToken(h.name.text) {
-		c.mistake(h.name.at, fmt.Sprintf("headers: %.80q names no header", h.name.text), "write it as {x-plan: gold}")
+		c.mistake(h.name.at, fmt.Sprintf("headers: %.80q is not a header name", h.name.text), "write it as {x-plan: gold}")
 	}
 	c.checkPattern(h.value)
 	return headerCondition{c.set.slots.of("header:" + h.name.text), newGlob(h.value.text)}
@@ -150,10 +150,10 @@ func (c *compiler) checkRegexSize(t located) bool {
 	c.regexSizes += size
 	switch {
 	case size > maxRegexSize:
-		c.mistake(t.at, fmt.Sprintf("endpoint_regex: takes over %d steps a byte", maxRegexSize), "repeat less, or use path or path_prefix")
+		c.mistake(t.at, fmt.Sprintf("endpoint_regex: needs more than %d steps for each byte of a path", maxRegexSize), "repeat less, or use path or path_prefix")
 		return false
 	case c.regexSizes > maxRegexesSize:
-		c.mistake(t.at, fmt.Sprintf("endpoint_regex: all expressions together take over %d steps", maxRegexesSize), "use path or path_prefix where they do")
+		c.mistake(t.at, fmt.Sprintf("endpoint_regex: all expressions together need more than %d steps", maxRegexesSize), "use path or path_prefix where they suffice")
 		return false
 	}
 	return true

@@ -45,7 +45,7 @@ func (c *compiler) compileOverride(d *rawRule, r *Rule, tiers []*numbers, o *raw
 		return compiled, false
 	}
 	if o.numbers.level == nil && len(o.numbers.limits) == 0 && !d.flawed {
-		c.mistake(o.key.at, "an override names no number", "give it what differs, such as {capacity: 1000}, or remove it")
+		c.mistake(o.key.at, "an override sets no parameter", "set the parameters that differ, such as {capacity: 1000}, or remove it")
 		return compiled, false
 	}
 	compiled.key = o.key.text
@@ -68,7 +68,7 @@ func (c *compiler) overridePlans(d *rawRule, tier *numbers, o *rawOverride, base
 	}
 	if len(plans) > 1 {
 		c.flawed = true
-		c.mistake(o.key.at, "an override does not say which of the rule's limits it means", "name them: limits: [{name: …, limit: …}]")
+		c.mistake(o.key.at, "an override does not name the limits of the rule that it changes", "name them: limits: [{name: …, limit: …}]")
 		return nil
 	}
 	plans[0].override(o.numbers.level, o.key.at)

@@ -53,15 +53,15 @@ func (c *compiler) compilePenalty(d *rawRule, r *Rule) {
 	}
 	switch {
 	case d.denyAll:
-		c.mistake(p.at, "penalty: the rule denies everything as it is", "remove it")
+		c.mistake(p.at, "penalty: the rule denies everything already", "remove it")
 		return
 	case r.Policy.Consistency != stint.Strict:
-		c.mistake(p.at, "penalty: is for rules whose every check asks the store", "remove it, or consistency")
+		c.mistake(p.at, "penalty: the rule must be strict", "remove it, or consistency")
 		return
 	case r.Mode != Enforce:
 		c.warn(p.at, "penalty: a rule in mode shadow or off punishes nobody", "")
 	case r.identity.missing == missingShared:
-		c.warn(p.at, "penalty: requests without their identity share one key, so each of them is punished for the others", "say missing: ip, skip or deny")
+		c.warn(p.at, "penalty: requests without their identity share one key, so they are punished for one another", "set missing to ip, skip or deny")
 	}
 	before := len(c.mistakes)
 	out := &Penalty{}
@@ -71,7 +71,7 @@ func (c *compiler) compilePenalty(d *rawRule, r *Rule) {
 	window := c.penaltyTime("window", p.window, defaultWindow, stint.MaxWindow)
 	forget := c.penaltyTime("forget", p.forget, max(leastForget, 2*out.longest()), stint.MaxWindow)
 	if forget <= longest {
-		c.mistake(p.forget.at, "penalty: forget is over before the longest cool-down is, so that none would be longer than the first", "make it longer than max")
+		c.mistake(p.forget.at, "penalty: forget is not longer than the longest cool-down, so cool-downs would never grow", "make it longer than max")
 	}
 	if len(c.mistakes) > before {
 		return
@@ -85,7 +85,7 @@ func (c *compiler) compilePenalty(d *rawRule, r *Rule) {
 	c.compilePenaltyLimit(d, &out.Levels, stint.Spec{Name: levelsName, Algorithm: stint.SlidingWindowLog, Limit: levels, Window: forget})
 	for _, l := range r.everyLimit() {
 		if name := l.Name(); name == gateName || name == strikesName || name == levelsName {
-			c.mistake(d.penalty.at, fmt.Sprintf("penalty: a limit of rule %s is named %s, as one of its own is", d.id.text, name), "give the limit another name")
+			c.mistake(d.penalty.at, fmt.Sprintf("penalty: a limit of rule %s is named %s, as a limit of the penalty is", d.id.text, name), "give the limit another name")
 		}
 	}
 	r.Penalty = out
@@ -114,13 +114,13 @@ func (c *compiler) compileCooldowns(p *rawPenalty, out *Penalty) {
 	longest := out.cooldowns[len(out.cooldowns)-1]
 	switch {
 	case p.ban.text != "" && p.banAfter.text == "":
-		c.mistake(p.ban.at, "penalty: ban has no ban_after", "say after how many cool-downs, such as ban_after: 5")
+		c.mistake(p.ban.at, "penalty: ban has no ban_after", "set the number of cool-downs before it, such as ban_after: 5")
 	case p.ban.text == "" && p.banAfter.text != "":
-		c.mistake(p.banAfter.at, "penalty: ban_after has no ban", "say how long, such as ban: 1h")
+		c.mistake(p.banAfter.at, "penalty: ban_after has no ban", "set its duration, such as ban: 1h")
 	case out.ban > 0 && out.ban < longest:
 		c.mistake(p.ban.at, fmt.Sprintf("penalty: ban %v is shorter than the cool-down %v before it", out.ban, longest), "raise it, or lower max")
 	case p.ban.text == "" && longest < most && len(out.cooldowns) == maxCooldowns:
-		c.warn(p.factor.at, fmt.Sprintf("penalty: cool-downs end at the %dth, %v, far from max", maxCooldowns, longest.Round(time.Millisecond)), "raise factor")
+		c.warn(p.factor.at, fmt.Sprintf("penalty: cool-downs end with the %dth, %v, which is less than max", maxCooldowns, longest.Round(time.Millisecond)), "raise factor")
 	}
 }
 
@@ -152,7 +152,7 @@ func (c *compiler) penaltyTime(field string, t located, otherwise, most time.Dur
 	}
 	d, err := parseDuration(t.text)
 	if err != nil || d < GateUnit || d > most || d%time.Microsecond != 0 {
-		c.mistake(t.at, fmt.Sprintf("penalty: %s: %.40q is not a time that it can have", field, t.text), fmt.Sprintf("write 10s, 5m or 1h, from %v to %dd", GateUnit, most/(24*time.Hour)))
+		c.mistake(t.at, fmt.Sprintf("penalty: %s: %.40q is not a time in its range", field, t.text), fmt.Sprintf("write 10s, 5m or 1h, from %v to %dd", GateUnit, most/(24*time.Hour)))
 		return otherwise
 	}
 	return d

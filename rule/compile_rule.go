@@ -42,7 +42,7 @@ func (c *compiler) checkShaper(d *rawRule, r *Rule) {
 	for _, limits := range r.byTier {
 		for _, l := range limits {
 			if l.Algorithm() == stint.LeakyBucket {
-				c.mistake(d.consistencyAt, "consistency: a leaky_bucket is strict only", "remove it, or use another algorithm")
+				c.mistake(d.consistencyAt, "consistency: a leaky_bucket must be strict", "remove it, or use another algorithm")
 			}
 		}
 	}
@@ -71,7 +71,7 @@ func (c *compiler) jitter(t located) float64 {
 	}
 	share, ok := decimal(t.text)
 	if !ok || share.Sign() < 0 || share.Num().Cmp(share.Denom()) > 0 {
-		c.mistake(t.at, fmt.Sprintf("retry_jitter: %.40q is no share", t.text), "use a number from 0 to 1, such as 0.2")
+		c.mistake(t.at, fmt.Sprintf("retry_jitter: %.40q is not a share", t.text), "use a number from 0 to 1, such as 0.2")
 		return 0
 	}
 	f, _ := share.Float64()
@@ -104,7 +104,7 @@ func (c *compiler) attributeName(t located) string {
 	name := t.text
 	if header, ok := strings.CutPrefix(name, "header:"); ok {
 		if !isToken(header) {
-			c.mistake(t.at, fmt.Sprintf("%.80q names no header", t.text), "write it as header:X-Tenant")
+			c.mistake(t.at, fmt.Sprintf("%.80q is not a header name", t.text), "write it as header:X-Tenant")
 		}
 		return AttributeName(name)
 	}
@@ -114,7 +114,7 @@ func (c *compiler) attributeName(t located) string {
 	}
 	known := wellKnownNames[:]
 	if near := nearestOf(name, known); near != "" && near != name {
-		c.warn(t.at, fmt.Sprintf("attribute %.80q is not one that HTTP requests have", name), "did you mean "+near+"?")
+		c.warn(t.at, fmt.Sprintf("HTTP requests have no attribute %.80q", name), "did you mean "+near+"?")
 	}
 	return name
 }

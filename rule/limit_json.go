@@ -106,7 +106,7 @@ func eachField(data []byte, each func(field, text string) error) error {
 		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return limitSyntax("something follows it")
+		return limitSyntax("other text follows the limit")
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (c *compiler) lintMatch(r *Rule, d *rawRule) {
 	case m.path != "" && m.regex != nil && !m.regex.MatchString(m.path):
 		c.warn(d.match.regex.at, "rule "+r.ID+" matches nothing: its endpoint_regex does not match its path", "remove one of them")
 	case m.regex != nil && endsInSlash(m.regex):
-		c.warn(d.match.regex.at, "rule "+r.ID+" matches nothing: paths are matched without a / at their end", "leave it out before the $")
+		c.warn(d.match.regex.at, "rule "+r.ID+" matches nothing: paths are matched without a / at their end", "remove the / before the $")
 	case begin != "" && begin[0] != '/':
 		c.warn(d.match.regex.at, "rule "+r.ID+" matches nothing: paths begin with /", "write ^/")
 	case m.regex != nil && strings.Contains(strings.ToUpper(m.regex.String()), "%2F"):
@@ -184,7 +184,7 @@ func (c *compiler) lintTiers() {
 	}
 	for i, r := range c.set.rules {
 		if r.denyAll && r.Mode == Enforce && r.identity.missing != missingSkip && r.match.anything() {
-			c.warn(c.raw.rules[i].at, "rule "+r.ID+" denies every request", "give it a match, unless that is meant")
+			c.warn(c.raw.rules[i].at, "rule "+r.ID+" denies every request", "give it a match, unless this is intended")
 		}
 	}
 }

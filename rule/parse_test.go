@@ -142,7 +142,7 @@ func TestAHostIsNoAddress(t *testing.T) {
 		"api.example.com": true, "API.example.com:443": true, "*.example.com": true, "[::1]:80": true,
 	} {
 		_, err := Parse(File{"a.yaml", []byte("rules: [{id: a, limit: 1/s, match: {host: '" + host + "'}}]")})
-		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "is no host name") {
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "is not a host name") {
 			t.Errorf("%s: %v", host, err)
 		}
 	}

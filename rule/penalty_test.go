@@ -75,10 +75,10 @@ func TestMistakesInPenaltiesAreListed(t *testing.T) {
 		"penalty: {factor: 1e300}":                                    "use a number from 1 to 100",
 		"penalty: {ban: 1h}":                                          "ban has no ban_after",
 		"penalty: {ban_after: 3}":                                     "ban_after has no ban",
-		"penalty: {forget: 1m}":                                       "forget is over before",
+		"penalty: {forget: 1m}":                                       "forget is not longer than",
 		"penalty: {ban_after: 2, ban: 19s}":                           "ban 19s is shorter than the cool-down 20s before it",
-		"penalty: {}, consistency: leased":                            "every check asks the store",
-		"penalty: {}, deny_all: true":                                 "denies everything as it is",
+		"penalty: {}, consistency: leased":                            "must be strict",
+		"penalty: {}, deny_all: true":                                 "denies everything already",
 		"penalty: {}, limits: [{name: penalty, limit: 1, window: 1}]": "give the limit another name",
 	} {
 		_, err := Parse(File{"rules.yaml", []byte("rules:\n  - {id: a, limit: 1, window: 1, " + fields + "}\n")})
@@ -99,8 +99,8 @@ func TestAMistakeInAPenaltyIsNotTakenForAnother(t *testing.T) {
 
 func TestPenaltiesThatSurpriseAreWarnedAbout(t *testing.T) {
 	for fields, want := range map[string]string{
-		"penalty: {factor: 1.01}":                           "cool-downs end at the 100th, 26.78s, far from max",
-		"penalty: {}, missing: shared":                      "each of them is punished for the others",
+		"penalty: {factor: 1.01}":                           "cool-downs end with the 100th, 26.78s, which is less than max",
+		"penalty: {}, missing: shared":                      "they are punished for one another",
 		"penalty: {factor: 1}":                              "",
 		"penalty: {}, missing: skip":                        "",
 		"penalty: {ban_after: 100, ban: 30s, factor: 1.01}": "",

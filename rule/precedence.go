@@ -143,7 +143,7 @@ func (l *level) missing() error {
 	needsLimit := l.spec.Algorithm != stint.TokenBucket || l.has(pWindow) && !l.has(pRefillRate)
 	switch {
 	case !l.has(pLimit) && needsLimit && !l.has(pRefillRate):
-		return &stint.LimitError{Field: "limit", Problem: "is missing", Mend: "say how many units the window or period allows"}
+		return &stint.LimitError{Field: "limit", Problem: "is missing", Mend: "give the number of units that the window or period allows"}
 	case l.has(pLimit) && !l.has(pWindow) && l.spec.Algorithm != stint.Quota && !l.has(pRefillRate):
 		return &stint.LimitError{Field: "window", Problem: "is missing beside limit", Mend: "give one, such as 60 or 1m, or write the limit as 100/m"}
 	}
@@ -202,7 +202,7 @@ func (r *reader) parameter(name string, n *yaml.Node, into **level) {
 func mendZero(text string, err error) error {
 	var wrong *stint.LimitError
 	if zero, ok := decimal(text); ok && zero.Sign() == 0 && errors.As(err, &wrong) {
-		return &stint.LimitError{Field: wrong.Field, Problem: wrong.Problem, Mend: wrong.Mend + "; a rule that is to deny everything says deny_all: true"}
+		return &stint.LimitError{Field: wrong.Field, Problem: wrong.Problem, Mend: wrong.Mend + "; to deny everything, write deny_all: true"}
 	}
 	return err
 }

@@ -72,7 +72,7 @@ func readTiers(r *reader, n *yaml.Node, f *rawFile) {
 			f.tiers = append(f.tiers, readTier(r, key, value, f.tiers))
 		} else if !r.stop {
 			r.stop = true
-			r.wrong(key, fmt.Sprintf("more than %d tiers", maxTiers), "say by overrides what is for few")
+			r.wrong(key, fmt.Sprintf("more than %d tiers", maxTiers), "use overrides in place of tiers with few keys")
 		}
 	})
 }
@@ -100,7 +100,7 @@ func readRule(r *reader, n *yaml.Node, f *rawFile) {
 	}
 	if len(f.rules) >= maxRules {
 		r.stop = true
-		r.wrong(n, fmt.Sprintf("more than %d rules", maxRules), "say with fewer what they have in common, by tiers or overrides")
+		r.wrong(n, fmt.Sprintf("more than %d rules", maxRules), "replace similar rules by tiers or overrides")
 		return
 	}
 	d := &rawRule{at: r.at(n)}
@@ -169,7 +169,7 @@ func (r *reader) entry(n *yaml.Node, what string, list []rawEntry) []rawEntry {
 	switch {
 	case len(r.mistakes) > before:
 	case e.text == "":
-		r.wrong(n, "an entry of a list says nobody", "give it match: a key, a pattern, an address or a network")
+		r.wrong(n, "an entry of a list has no match", "give it match: a key, a pattern, an address or a network")
 	default:
 		list = append(list, e)
 	}
@@ -185,7 +185,7 @@ func (r *reader) time(n *yaml.Node, what string) int64 {
 	}
 	at, err := time.Parse(time.RFC3339, t.text)
 	if err != nil || at.Year() < 1971 || at.Year() > 2200 {
-		r.mistake(t.at, fmt.Sprintf("%s: %.40q is no time", what, t.text), "write it as 2026-01-31T12:00:00Z")
+		r.mistake(t.at, fmt.Sprintf("%s: %.40q is not a time", what, t.text), "write it as 2026-01-31T12:00:00Z")
 		return 0
 	}
 	return at.UnixMicro()
@@ -206,7 +206,7 @@ func readTemporary(r *reader, n *yaml.Node, d *rawRule) {
 	switch {
 	case len(r.mistakes) > before:
 	case o.key.text == "":
-		r.wrong(n, "a temporary override says for nobody", "give it match: a key, a pattern, an address or a network")
+		r.wrong(n, "a temporary override has no match", "give it match: a key, a pattern, an address or a network")
 	case o.until == 0:
 		r.wrong(n, "a temporary override has no end", "give it until: 2026-01-31T12:00:00Z, or write it under override")
 	default:

@@ -179,7 +179,7 @@ func (r *reader) enter(n *yaml.Node) (_ *yaml.Node, done func()) {
 	if r.aliased > maxAliased || r.nested > maxNested {
 		if !r.exhausted {
 			r.exhausted, r.stop = true, true
-			r.wrong(n, "aliases reach too much", fmt.Sprintf("repeat at most %d values by aliases, and none within itself", maxAliased))
+			r.wrong(n, "aliases expand to too many values", fmt.Sprintf("repeat at most %d values by aliases, and none within itself", maxAliased))
 		}
 		r.aliased = maxAliased + 1
 		return nil, done

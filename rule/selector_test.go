@@ -98,12 +98,12 @@ func TestTheClockDecidesForRequestsWithoutATime(t *testing.T) {
 
 func TestMistakesOfEntries(t *testing.T) {
 	for text, want := range map[string]string{
-		"deny: [{until: 2026-01-02T00:00:00Z}]":            "f.yaml:1:8: an entry of a list says nobody (give it match: a key, a pattern, an address or a network)",
-		"deny: [{match: x, until: tomorrow}]":              "f.yaml:1:26: until: \"tomorrow\" is no time (write it as 2026-01-31T12:00:00Z)",
+		"deny: [{until: 2026-01-02T00:00:00Z}]":            "f.yaml:1:8: an entry of a list has no match (give it match: a key, a pattern, an address or a network)",
+		"deny: [{match: x, until: tomorrow}]":              "f.yaml:1:26: until: \"tomorrow\" is not a time (write it as 2026-01-31T12:00:00Z)",
 		"deny: [{match: x, untils: 2026-01-02T00:00:00Z}]": "f.yaml:1:19: an entry of a list has no key \"untils\" (did you mean until?)",
 		"deny: ['?*?']": "f.yaml:1:8: \"?*?\" on the deny list would deny everyone (name fewer, or write a rule with deny_all: true)",
 		"deny: [{match: '*', until: 2026-01-02T00:00:00Z}]":                 "f.yaml:1:16: \"*\" on the deny list would deny everyone (name fewer, or write a rule with deny_all: true)",
-		"rules: [{id: r, limit: 1/s, temporary: [{limit: 2/s}]}]":           "f.yaml:1:41: a temporary override says for nobody (give it match: a key, a pattern, an address or a network)",
+		"rules: [{id: r, limit: 1/s, temporary: [{limit: 2/s}]}]":           "f.yaml:1:41: a temporary override has no match (give it match: a key, a pattern, an address or a network)",
 		"rules: [{id: r, limit: 1/s, temporary: [{match: x, limit: 2/s}]}]": "f.yaml:1:41: a temporary override has no end (give it until: 2026-01-31T12:00:00Z, or write it under override)",
 	} {
 		if _, err := Parse(File{"f.yaml", []byte(text)}); err == nil || err.Error() != want {

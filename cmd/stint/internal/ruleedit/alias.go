@@ -50,7 +50,7 @@ const maxWrittenOut = 4_000_000
 // themselves. The reader's own bounds do not cover merged values that it skips.
 func checkAliases(file string, top *yaml.Node) error {
 	if size := writtenOut(top, map[*yaml.Node]int{}); size > maxWrittenOut {
-		return rule.Problems{{File: file, What: "aliases reach too much", Mend: fmt.Sprintf("repeat at most %d values by aliases, and none within itself", maxWrittenOut)}}
+		return rule.Problems{{File: file, What: "aliases expand to too many values", Mend: fmt.Sprintf("repeat at most %d values by aliases, and none within itself", maxWrittenOut)}}
 	}
 	return nil
 }

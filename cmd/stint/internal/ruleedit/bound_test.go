@@ -40,7 +40,7 @@ func TestWhatParsesMayStillBeTooMuchToWriteOut(t *testing.T) {
 		"its text":     func(f rule.File) error { _, err := TextOfRule([]rule.File{f}, "a"); return err },
 		"its lists":    func(f rule.File) error { _, err := ListEntries([]rule.File{f}); return err },
 	} {
-		if err := do(bomb(12)); err == nil || !strings.Contains(err.Error(), "aliases reach too much") {
+		if err := do(bomb(12)); err == nil || !strings.Contains(err.Error(), "aliases expand to too many values") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -122,7 +122,7 @@ func (e *editor) body(data []byte) (*yaml.Node, error) {
 // take records that the nodes belong to the edit's body.
 func (e *editor) take(n *yaml.Node) error {
 	if n.Anchor != "" || n.Kind == yaml.AliasNode {
-		return bodyProblem(n, "holds an anchor or an alias", "write out what it stands for")
+		return bodyProblem(n, "holds an anchor or an alias", "write out its value")
 	}
 	e.given[n] = true
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {

@@ -54,7 +54,7 @@ func identify(n *yaml.Node, id string) error {
 	}
 	if given.Value != id {
 		return bodyProblem(given, fmt.Sprintf("the rule's id is %.80q, but %.80q is to be replaced", given.Value, id),
-			"leave the id out; a rule is renamed by deleting it and adding another, whose counts begin anew")
+			"leave the id out; to rename a rule, delete it and add another, whose counts start fresh")
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ const (
 
 // ErrNotEditable means that a file cannot be edited at one place, because the
 // changed text would not parse as intended.
-var ErrNotEditable = errors.New("the file cannot be edited where it says this (write the whole set instead)")
+var ErrNotEditable = errors.New("the text of the rules cannot be edited at this place (write the whole set instead)")
 
 // write applies the change and returns the files with the new text. It rewrites
 // only the innermost enclosing entry that stands on lines of its own; all other
