@@ -28,7 +28,12 @@ func (c *compiler) compileLimits(d *rawRule, r *Rule) {
 	c.flawed = d.flawed
 	c.checkNumbers(&d.numbers)
 	if d.denyAll {
-		r.byTier = variants{c.denyingLimit(d)}
+		// The decisions of a rule that denies everything name this limit. An invalid id,
+		// which is already recorded, makes it fail to compile.
+		l, err := stint.Spec{Rule: d.id.text, Name: "deny_all", Algorithm: stint.FixedWindow, Limit: 1, Window: stint.MinWindow}.Compile()
+		if err == nil {
+			r.byTier = variants{{l}}
+		}
 		return
 	}
 	own := d.numbers.namesLimits() || d.numbers.level.namesRate()
@@ -47,16 +52,6 @@ func (c *compiler) compileLimits(d *rawRule, r *Rule) {
 		c.checkApplies(d, r)
 	}
 	c.compileOverrides(d, r, tiers)
-}
-
-// denyingLimit returns the limit that appears in the decisions of a rule that
-// denies everything.
-func (c *compiler) denyingLimit(d *rawRule) []stint.Limit {
-	l, err := stint.Spec{Rule: d.id.text, Name: "deny_all", Algorithm: stint.FixedWindow, Limit: 1, Window: stint.MinWindow}.Compile()
-	if err != nil {
-		return nil // the id is invalid, which is already recorded
-	}
-	return []stint.Limit{l}
 }
 
 // plan returns the limits of a rule for requests of a tier. tier may be nil.
@@ -163,7 +158,8 @@ func (c *compiler) compileLimit(p *plannedLimit, rule string) (l stint.Limit, ok
 func (c *compiler) compileMistakes(p *plannedLimit, m *level, err error) {
 	c.compileMistake(p, m, err)
 	for wrong, ok := m.fieldOf(err); ok; {
-		m.drop(wrong)
+		wrong.copy(&m.spec, &stint.Spec{})
+		m.given[wrong] = false
 		_, err = m.spec.Compile()
 		if wrong, ok = m.fieldOf(err); ok {
 			c.compileMistake(p, m, err)

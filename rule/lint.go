@@ -2,7 +2,6 @@ package rule
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -35,29 +34,22 @@ func (c *compiler) lint() {
 
 // lintMatch warns about contradictory conditions.
 func (c *compiler) lintMatch(r *Rule, d *rawRule) {
-	m, begin := &r.match, r.match.regexPrefix()
+	m, begin, regex := &r.match, r.match.regexPrefix(), d.match.regex.text
 	begins := func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
 	switch {
 	case m.path != "" && !hasPathPrefix(m.path, m.prefix):
 		c.warn(d.match.path.at, "rule "+r.ID+" matches nothing: its path does not begin with its path_prefix", "remove one of them")
 	case m.path != "" && m.regex != nil && !m.regex.MatchString(m.path):
 		c.warn(d.match.regex.at, "rule "+r.ID+" matches nothing: its endpoint_regex does not match its path", "remove one of them")
-	case m.regex != nil && endsInSlash(m.regex):
+	case strings.HasSuffix(regex, "/$") && !strings.Contains(regex, "|") && !m.regex.MatchString("/"):
 		c.warn(d.match.regex.at, "rule "+r.ID+" matches nothing: paths are matched without a / at their end", "remove the / before the $")
 	case begin != "" && begin[0] != '/':
 		c.warn(d.match.regex.at, "rule "+r.ID+" matches nothing: paths begin with /", "write ^/")
-	case m.regex != nil && strings.Contains(strings.ToUpper(m.regex.String()), "%2F"):
+	case strings.Contains(strings.ToUpper(regex), "%2F"):
 		c.warn(d.match.regex.at, "rule "+r.ID+" matches nothing unless the server keeps paths encoded: its endpoint_regex has an encoded slash", "write /, or serve with --path-encoding keep")
 	case begin != "" && m.prefix != "" && !begins(begin, m.prefix) && !begins(begin+"/", m.prefix):
 		c.warn(d.match.regex.at, "rule "+r.ID+" matches nothing: its endpoint_regex and its path_prefix begin differently", "remove one of them")
 	}
-}
-
-// endsInSlash reports whether the expression certainly requires a final / in a
-// path other than / itself.
-func endsInSlash(e *regexp.Regexp) bool {
-	text := e.String()
-	return strings.HasSuffix(text, "/$") && !strings.Contains(text, "|") && !e.MatchString("/")
 }
 
 // lintOverrides warns about overrides for keys that the rule does not match.

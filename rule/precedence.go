@@ -170,12 +170,6 @@ func (l *level) fieldOf(err error) (parameter, bool) {
 	return p, known && l.given[p]
 }
 
-// drop removes one parameter.
-func (l *level) drop(p parameter) {
-	p.copy(&l.spec, &stint.Spec{})
-	l.given[p] = false
-}
-
 // parameter reads one parameter of a limit into the level, under the name that
 // the file uses.
 func (r *reader) parameter(name string, n *yaml.Node, into **level) {

@@ -19,7 +19,11 @@ func (t *trie) add(text string, value int32) {
 			child = &trie{label: text}
 			t.children = append(t.children, child)
 		}
-		child.splitAt(commonLength(child.label, text))
+		n := 0
+		for n < len(child.label) && n < len(text) && child.label[n] == text[n] {
+			n++
+		}
+		child.splitAt(n)
 		t, text = child, text[len(child.label):]
 	}
 	t.values = append(t.values, value)
@@ -57,12 +61,4 @@ func (t *trie) child(first byte) *trie {
 		}
 	}
 	return nil
-}
-
-func commonLength(a, b string) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
 }

@@ -62,7 +62,7 @@ func (s *Sample) Replay(ctx context.Context, set *rule.Set) (*Result, error) {
 			break
 		}
 	}
-	return r.told(events), nil
+	return r.finish(events), nil
 }
 
 // replay is the state of one replay.
@@ -146,8 +146,8 @@ func (r *replay) denied(e *event) {
 	r.keys[who]++
 }
 
-// told completes the result.
-func (r *replay) told(events []event) *Result {
+// finish completes the result.
+func (r *replay) finish(events []event) *Result {
 	out := r.result
 	if len(events) > 0 {
 		out.Since = time.UnixMicro(events[0].t).UTC()

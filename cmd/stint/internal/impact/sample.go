@@ -135,17 +135,13 @@ func (s *Sample) keep(names []string, a rule.Attributes, cost int64, hash uint64
 	if e.mask = s.mask.Load(); hash&e.mask != 0 {
 		return // the mask has grown meanwhile
 	}
-	s.putLocked(e)
-	s.thinLocked(now)
-}
-
-func (s *Sample) putLocked(e event) {
 	if len(s.events) < maxEvents {
 		s.events = append(s.events, e)
-		return
+	} else {
+		s.events[s.next] = e
+		s.next = (s.next + 1) % maxEvents
 	}
-	s.events[s.next] = e
-	s.next = (s.next + 1) % maxEvents
+	s.thinLocked(now)
 }
 
 // decided returns the time of the decision by the store's clock. With another

@@ -1,12 +1,6 @@
 package ruleedit
 
-import (
-	"fmt"
-
-	"go.yaml.in/yaml/v3"
-
-	"github.com/stintdev/stint/rule"
-)
+import "go.yaml.in/yaml/v3"
 
 // detach replaces every alias of a part that is about to change with a copy, so
 // that the places that repeat the part do not change with it.
@@ -42,39 +36,29 @@ func ownCopies(n *yaml.Node, of map[*yaml.Node]bool) {
 	}
 }
 
-// maxWrittenOut bounds the number of nodes in a file with every alias expanded.
-// It limits the nodes that an edit copies and a comparison reads.
-const maxWrittenOut = 4_000_000
+// maxNodes bounds the number of nodes in a file with every alias expanded: the
+// nodes that an edit copies and a comparison reads. The bounds of package rule do
+// not cover merged values that it skips.
+const maxNodes = 4_000_000
 
-// checkAliases rejects a file whose aliases expand to too many nodes or contain
-// themselves. The reader's own bounds do not cover merged values that it skips.
-func checkAliases(file string, top *yaml.Node) error {
-	if size := writtenOut(top, map[*yaml.Node]int{}); size > maxWrittenOut {
-		return rule.Problems{{File: file, What: "aliases expand to too many values", Mend: fmt.Sprintf("repeat at most %d values by aliases, and none within itself", maxWrittenOut)}}
-	}
-	return nil
-}
-
-// writtenOut returns the number of nodes below a node with its aliases
-// expanded, capped slightly above the bound. known caches the counts of
-// anchored nodes. An anchored node that is still being counted contains itself,
-// so its size is infinite.
-func writtenOut(n *yaml.Node, known map[*yaml.Node]int) int {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	if size, ok := known[n]; ok {
-		return size
+// nodesBelow returns the number of nodes in a tree with its aliases expanded,
+// capped slightly above the bound. known caches the counts of anchored nodes. An
+// anchored node that is still being counted contains itself, so its count is over
+// the bound.
+func nodesBelow(n *yaml.Node, known map[*yaml.Node]int) int {
+	n = target(n)
+	if count, ok := known[n]; ok {
+		return count
 	}
 	if n.Anchor != "" {
-		known[n] = maxWrittenOut + 1
+		known[n] = maxNodes + 1
 	}
-	size := 1
+	count := 1
 	for _, below := range n.Content {
-		size = min(size+writtenOut(below, known), maxWrittenOut+1)
+		count = min(count+nodesBelow(below, known), maxNodes+1)
 	}
 	if n.Anchor != "" {
-		known[n] = size
+		known[n] = count
 	}
-	return size
+	return count
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// BodyName is the File of a [rule.Problem] in the body of an edit, as opposed to the
+// bodyName is the File of a [rule.Problem] in the body of an edit, as opposed to the
 // files of the set.
-const BodyName = "body"
+const bodyName = "body"
 
 // maxBody is the largest body of an edit, in bytes.
 const maxBody = 16 << 20
@@ -35,7 +35,7 @@ func (e *NotFoundError) Error() string { return e.What + " is not in the rules" 
 // comments and order. A file without changes is returned as it was given.
 //
 // The error is a [*NotFoundError], or [rule.Problems] when the set would have a
-// mistake. Problems in the body of an edit name the file [BodyName]; the others
+// mistake. Problems in the body of an edit name the file "body"; the others
 // name a place in the files as they were given.
 func Apply(files []rule.File, edits ...Edit) ([]rule.File, *rule.Set, error) {
 	var set *rule.Set
@@ -95,8 +95,8 @@ func newEditor(files []rule.File) (*editor, error) {
 		for _, document := range raw {
 			top.Content = append(top.Content, document.Content...)
 		}
-		if err := checkAliases(file.Name, top); err != nil {
-			return nil, err
+		if nodesBelow(top, map[*yaml.Node]int{}) > maxNodes {
+			return nil, rule.Problems{{File: file.Name, What: "aliases expand to too many values", Mend: fmt.Sprintf("repeat at most %d values by aliases, and none within itself", maxNodes)}}
 		}
 		e.tops, e.raw = append(e.tops, top), append(e.raw, raw)
 	}
@@ -109,7 +109,7 @@ func (e *editor) body(data []byte) (*yaml.Node, error) {
 	if len(data) > maxBody {
 		return nil, bodyProblem(nil, fmt.Sprintf("is %d bytes long", len(data)), fmt.Sprintf("use at most %d", maxBody))
 	}
-	documents, err := parseNodes(rule.File{Name: BodyName, Data: data})
+	documents, err := parseNodes(rule.File{Name: bodyName, Data: data})
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func twice(n *yaml.Node) error {
 }
 
 func bodyProblem(n *yaml.Node, what, mend string) error {
-	p := rule.Problem{File: BodyName, What: what, Mend: mend}
+	p := rule.Problem{File: bodyName, What: what, Mend: mend}
 	if n != nil {
 		p.Line, p.Column = n.Line, n.Column
 	}
@@ -183,7 +183,7 @@ func (e *editor) relocated(err error, file int, places map[place2]*yaml.Node) er
 		}
 		p.Line, p.Column = n.Line, n.Column
 		if e.given[n] {
-			p.File = BodyName
+			p.File = bodyName
 		}
 	}
 	return problems

@@ -32,7 +32,10 @@ func PutOverride(id, key string, body []byte, until time.Time) Edit {
 			n.Style |= yaml.FlowStyle
 		}
 		if !until.IsZero() {
-			n = ending(n, until)
+			if n.Kind == yaml.ScalarNode {
+				n = expanded(n)
+			}
+			setEntry(n, textNode("until"), quotedNode(until.UTC().Format(time.RFC3339)))
 		}
 		if lookup(n, "until") != nil {
 			n.Content = append([]*yaml.Node{textNode("match"), textNode(key)}, n.Content...)
@@ -46,15 +49,6 @@ func PutOverride(id, key string, body []byte, until time.Time) Edit {
 		}
 		return holder.add([]string{"override"}, yaml.MappingNode, textNode(key), n), nil
 	}}
-}
-
-// ending sets the end of an override.
-func ending(n *yaml.Node, until time.Time) *yaml.Node {
-	if n.Kind == yaml.ScalarNode {
-		n = expanded(n)
-	}
-	setEntry(n, textNode("until"), quotedNode(until.UTC().Format(time.RFC3339)))
-	return n
 }
 
 // override finds the permanent override of a key in the rule here.

@@ -11,18 +11,18 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// asked counts how often each attribute is read.
-type asked struct {
+// countingMap counts how often each attribute is read.
+type countingMap struct {
 	Map
 	times map[string]int
 }
 
-func (a asked) Attribute(name string) (string, bool) {
+func (a countingMap) Attribute(name string) (string, bool) {
 	a.times[name]++
 	return a.Map.Attribute(name)
 }
 
-func TestAttributesAreAskedForOnceAndOnlyWhenNeeded(t *testing.T) {
+func TestAttributesAreReadOnceAndOnlyWhenNeeded(t *testing.T) {
 	s := mustParse(t, `rules:
   - {id: a, match: {path: /a, headers: {x-plan: gold}}, limit: 10/s}
   - {id: b, match: {path: /b, cidr: [10.0.0.0/8]}, limit: 10/s}
@@ -35,7 +35,7 @@ func TestAttributesAreAskedForOnceAndOnlyWhenNeeded(t *testing.T) {
 		{"/a", "map[api_key:1 header:x-plan:1 method:1 path:1]"},
 		{"/b", "map[ip:1 path:1]"},
 	} {
-		a := asked{Map{"path": c.path, "method": "GET", "api_key": "k", "header:x-plan": "gold", "ip": "192.0.2.1"}, map[string]int{}}
+		a := countingMap{Map{"path": c.path, "method": "GET", "api_key": "k", "header:x-plan": "gold", "ip": "192.0.2.1"}, map[string]int{}}
 		now := int64(0)
 		if _, err := s.Decide(t.Context(), newStore(t, &now), a, 1); err != nil {
 			t.Fatal(err)
