@@ -34,14 +34,14 @@ func (t *evaluation) strike(ctx context.Context) {
 		shareOut(struck, out)
 	}
 	for _, c := range t.filter(func(c *caller) bool { return c.strike != nil }) {
-		t.judge(ctx, c)
+		t.actOn(ctx, c)
 	}
 }
 
 // filter returns the callers that match the predicate.
-func (t *evaluation) filter(so func(*caller) bool) (list []*caller) {
+func (t *evaluation) filter(match func(*caller) bool) (list []*caller) {
 	for i := range t.callers {
-		if c := &t.callers[i]; so(c) {
+		if c := &t.callers[i]; match(c) {
 			list = append(list, c)
 		}
 	}
@@ -90,9 +90,9 @@ func (t *evaluation) hit(c *caller) bool {
 	return !admitted
 }
 
-// judge acts on the result of a strike. Between two punishments exactly one
+// actOn acts on the result of a strike. Between two punishments exactly one
 // strike of a caller is the last one: full strikes reject all others.
-func (t *evaluation) judge(ctx context.Context, c *caller) {
+func (t *evaluation) actOn(ctx context.Context, c *caller) {
 	strike, left, levels := &c.strike[0], c.strike[1].ResetAfter, &c.strike[2]
 	if slices.ContainsFunc(c.strike, func(d stint.Decision) bool { return d.Degraded }) {
 		return

@@ -6,10 +6,10 @@ import "go.yaml.in/yaml/v3"
 // that the places that repeat the part do not change with it.
 func (e *editor) detach(c *change) {
 	changing := map[*yaml.Node]bool{}
-	for _, crumb := range c.path {
-		changing[crumb.in] = true
-		if crumb.index < len(crumb.in.Content) {
-			changing[*crumb.slot()] = true
+	for _, step := range c.path {
+		changing[step.in] = true
+		if step.index < len(step.in.Content) {
+			changing[*step.slot()] = true
 		}
 	}
 	if last := c.path[len(c.path)-1]; c.op != opInsert {

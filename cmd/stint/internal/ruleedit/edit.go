@@ -116,11 +116,11 @@ func (e *editor) body(data []byte) (*yaml.Node, error) {
 	if len(documents) != 1 || len(documents[0].Content) != 1 {
 		return nil, bodyProblem(nil, fmt.Sprintf("holds %d documents", len(documents)), "send one, in JSON or YAML")
 	}
-	return documents[0].Content[0], e.take(documents[0].Content[0])
+	return documents[0].Content[0], e.markGiven(documents[0].Content[0])
 }
 
-// take records that the nodes belong to the edit's body.
-func (e *editor) take(n *yaml.Node) error {
+// markGiven records that the nodes belong to the edit's body.
+func (e *editor) markGiven(n *yaml.Node) error {
 	if n.Anchor != "" || n.Kind == yaml.AliasNode {
 		return bodyProblem(n, "holds an anchor or an alias", "write out its value")
 	}
@@ -129,7 +129,7 @@ func (e *editor) take(n *yaml.Node) error {
 		n.Value = "null" // the encoder would write an absent value as an empty text
 	}
 	for _, below := range n.Content {
-		if err := e.take(below); err != nil {
+		if err := e.markGiven(below); err != nil {
 			return err
 		}
 	}
@@ -143,13 +143,13 @@ func (e *editor) bodyMapping(data []byte, what string) (*yaml.Node, error) {
 		err = bodyProblem(n, what+" is not a mapping", `write it as {"key": value}`)
 	}
 	if err == nil {
-		err = twice(n)
+		err = checkRepeatedKeys(n)
 	}
 	return n, err
 }
 
-// twice rejects a mapping with a repeated key.
-func twice(n *yaml.Node) error {
+// checkRepeatedKeys rejects a mapping with a repeated key.
+func checkRepeatedKeys(n *yaml.Node) error {
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if seen[n.Content[i].Value] {
@@ -170,14 +170,14 @@ func bodyProblem(n *yaml.Node, what, mend string) error {
 
 // relocated translates the positions of problems to the files or the body that
 // the caller of the edit knows.
-func (e *editor) relocated(err error, file int, places map[place2]*yaml.Node) error {
+func (e *editor) relocated(err error, file int, places map[place]*yaml.Node) error {
 	problems, ok := errors.AsType[rule.Problems](err)
 	if !ok {
 		return err
 	}
 	for i := range problems {
 		p := &problems[i]
-		n := places[place2{p.Line, p.Column}]
+		n := places[place{p.Line, p.Column}]
 		if p.File != e.files[file].Name || n == nil {
 			continue
 		}

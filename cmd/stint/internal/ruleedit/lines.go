@@ -10,22 +10,22 @@ import (
 // span is a range of lines that hold one entry of a list or mapping and nothing
 // else.
 type span struct {
-	crumb
+	step
 	op       op
 	from, to int // lines, counted from 0; to is exclusive
 	margin   int // columns before the entry
 	gap      bool
-	// quiet holds the nodes whose comments stand outside the lines and therefore
+	// outside holds the nodes whose comments stand outside the lines and therefore
 	// are not rewritten.
-	quiet map[*yaml.Node]bool
+	outside map[*yaml.Node]bool
 }
 
 // spansOf returns the spans of the entries on the path to a change, as far as
 // they stand on lines of their own.
 func spansOf(lines []string, c *change) (spans []*span) {
 	end := len(lines)
-	for i, crumb := range c.path {
-		s := &span{crumb: crumb, op: opReplace, quiet: map[*yaml.Node]bool{}}
+	for i, at := range c.path {
+		s := &span{step: at, op: opReplace, outside: map[*yaml.Node]bool{}}
 		if i == len(c.path)-1 {
 			s.op = c.op
 		}
@@ -60,7 +60,7 @@ func (s *span) find(lines []string, end *int, document bool) bool {
 	s.from, s.to = first.Line-1, trimmed(lines, first.Line, *end)
 	s.margin = margin(lines, first, s.in.Kind == yaml.SequenceNode)
 	s.gap = s.from > 0 && spaced(lines, s.from)
-	s.silence(at)
+	s.markOutside(at)
 	if s.op == opInsert {
 		s.from = s.to
 	}
@@ -83,7 +83,7 @@ func (s *span) findDocument(lines []string, end *int) bool {
 	if root.Column != 1 {
 		s.margin = -1
 	}
-	s.silence(s.index)
+	s.markOutside(s.index)
 	return true
 }
 
@@ -137,23 +137,23 @@ func spaced(lines []string, from int) bool {
 	return from > 0 && strings.TrimSpace(lines[from-1]) == ""
 }
 
-// silence records the nodes whose comments stand outside the lines. Comments
+// markOutside records the nodes whose comments stand outside the lines. Comments
 // above belong to every node that begins where the entry begins; comments below
 // belong to every node that ends where it ends.
-func (s *span) silence(at int) {
+func (s *span) markOutside(at int) {
 	first := s.in.Content[at]
 	for n := first; n != nil; n = child(n, 0) {
 		if n.Line != first.Line {
 			break
 		}
-		s.quiet[n] = true
+		s.outside[n] = true
 	}
 	last := s.in.Content[at+s.width()-1]
-	s.quiet[first] = true
+	s.outside[first] = true
 	for n := last; n != nil; n = child(n, len(n.Content)-1) {
-		s.quiet[n] = true
+		s.outside[n] = true
 		if n.Kind == yaml.MappingNode && len(n.Content) > 1 {
-			s.quiet[n.Content[len(n.Content)-2]] = true
+			s.outside[n.Content[len(n.Content)-2]] = true
 		}
 	}
 }
@@ -200,7 +200,7 @@ func (s *span) encode() ([]string, error) {
 	if s.margin == 0 && s.in.Tag == documentsTag {
 		n = s.in.Content[s.index]
 	}
-	text, err := encode(s.quieted(n))
+	text, err := encode(s.withoutOutside(n))
 	if err != nil {
 		return nil, err
 	}
@@ -213,15 +213,15 @@ func (s *span) encode() ([]string, error) {
 	return lines, nil
 }
 
-// quieted copies a tree without the comments that are not rewritten.
-func (s *span) quieted(n *yaml.Node) *yaml.Node {
+// withoutOutside copies a tree without the comments that are not rewritten.
+func (s *span) withoutOutside(n *yaml.Node) *yaml.Node {
 	c := *n
-	if s.quiet[n] {
+	if s.outside[n] {
 		c.HeadComment, c.FootComment = "", ""
 	}
 	c.Content = nil
 	for _, below := range n.Content {
-		c.Content = append(c.Content, s.quieted(below))
+		c.Content = append(c.Content, s.withoutOutside(below))
 	}
 	return &c
 }

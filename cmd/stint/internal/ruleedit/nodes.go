@@ -156,15 +156,15 @@ func kindTag(n *yaml.Node) string {
 	return "!!str"
 }
 
-// place2 is a line and a column, both from 1.
-type place2 struct{ line, column int }
+// place is a line and a column, both from 1.
+type place struct{ line, column int }
 
 // pairPlaces walks the tree as it was written and the tree that it came from,
 // and maps the place of each written node to its original node.
-func pairPlaces(written, from *yaml.Node, into map[place2]*yaml.Node) {
+func pairPlaces(written, from *yaml.Node, into map[place]*yaml.Node) {
 	if written.Line > 0 {
-		if _, taken := into[place2{written.Line, written.Column}]; !taken || from.Kind == yaml.ScalarNode {
-			into[place2{written.Line, written.Column}] = from
+		if _, taken := into[place{written.Line, written.Column}]; !taken || from.Kind == yaml.ScalarNode {
+			into[place{written.Line, written.Column}] = from
 		}
 	}
 	for i := range written.Content {

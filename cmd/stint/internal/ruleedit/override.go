@@ -21,7 +21,7 @@ func PutOverride(id, key string, body []byte, until time.Time) Edit {
 		if err != nil {
 			return nil, err
 		}
-		if err := twice(n); err != nil {
+		if err := checkRepeatedKeys(n); err != nil {
 			return nil, err
 		}
 		holder, err := e.rule(id)

@@ -82,7 +82,7 @@ func emptyList() *yaml.Node { return &yaml.Node{Kind: yaml.SequenceNode, Style: 
 func (e *editor) addRule(n *yaml.Node) *change {
 	for file, top := range slices.Backward(e.tops) {
 		for d := range slices.Backward(top.Content) {
-			s := site{e, file, []crumb{{top, d}}}
+			s := site{e, file, []step{{top, d}}}
 			if entry(s.node(), "rules") >= 0 {
 				return s.add([]string{"rules"}, yaml.SequenceNode, n)
 			}
@@ -106,7 +106,7 @@ func (e *editor) rules() iter.Seq[site] {
 	return func(yield func(site) bool) {
 		for file, top := range e.tops {
 			for d, root := range top.Content {
-				s := site{e, file, []crumb{{top, d}}}
+				s := site{e, file, []step{{top, d}}}
 				if more := isRule(root) && yield(s) || !isRule(root) && s.eachIn("rules", yield); !more {
 					return
 				}

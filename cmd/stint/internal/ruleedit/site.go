@@ -13,12 +13,12 @@ import (
 type site struct {
 	e    *editor
 	file int
-	path []crumb
+	path []step
 }
 
 // slot returns a pointer to the node at a step: a list item or the value of a
 // key.
-func (s crumb) slot() **yaml.Node {
+func (s step) slot() **yaml.Node {
 	if s.in.Kind == yaml.MappingNode {
 		return &s.in.Content[s.index+1]
 	}
@@ -40,7 +40,7 @@ func (s site) node() *yaml.Node {
 
 // at returns the site of an entry of this node.
 func (s site) at(index int) site {
-	return site{s.e, s.file, append(slices.Clone(s.path), crumb{s.node(), index})}
+	return site{s.e, s.file, append(slices.Clone(s.path), step{s.node(), index})}
 }
 
 // key returns the site of the value of a key.
@@ -69,7 +69,7 @@ func (s site) eachIn(key string, visit func(site) bool) bool {
 			s.at(i).node() // replaces the alias with a copy
 			list = s.read().Content[i+1]
 		}
-		if !visit(site{s.e, s.file, append(slices.Clone(s.path), crumb{s.read(), i}, crumb{list, item})}) {
+		if !visit(site{s.e, s.file, append(slices.Clone(s.path), step{s.read(), i}, step{list, item})}) {
 			return false
 		}
 	}
@@ -140,7 +140,7 @@ func (e *editor) documents() iter.Seq[site] {
 	return func(yield func(site) bool) {
 		for file, top := range e.tops {
 			for d, root := range top.Content {
-				if !isRule(root) && !yield(site{e, file, []crumb{{top, d}}}) {
+				if !isRule(root) && !yield(site{e, file, []step{{top, d}}}) {
 					return
 				}
 			}
@@ -181,7 +181,7 @@ func (e *editor) addDocument(n *yaml.Node) *change {
 	}
 	file := len(e.files) - 1
 	top := e.tops[file]
-	return &change{file, []crumb{{top, len(top.Content)}}, opInsert, func() {
+	return &change{file, []step{{top, len(top.Content)}}, opInsert, func() {
 		top.Content = append(top.Content, n)
 		e.raw[file] = append(e.raw[file], &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{n}})
 	}}

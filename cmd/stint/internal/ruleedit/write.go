@@ -15,15 +15,15 @@ import (
 
 // change is an edit of the nodes of one file.
 type change struct {
-	file int
-	path []crumb // from the file's documents down to the changed node
-	op   op
-	make func() // applies the change; path is valid before it runs
+	file  int
+	path  []step // from the file's documents down to the changed node
+	op    op
+	apply func() // applies the change; path is valid before it runs
 }
 
-// crumb is one step from a list or mapping to an entry: the index of an item or
+// step is one step from a list or mapping to an entry: the index of an item or
 // a key.
-type crumb struct {
+type step struct {
 	in    *yaml.Node
 	index int
 }
@@ -44,10 +44,10 @@ var ErrNotEditable = errors.New("the text of the rules cannot be edited at this 
 // only the innermost enclosing entry that stands on lines of its own; all other
 // lines stay as they are. A text is accepted only if it parses as the changed
 // nodes.
-func (e *editor) write(c *change) (*written, error) {
+func (e *editor) write(c *change) (*accepted, error) {
 	data := e.files[c.file].Data
 	if jsonpos.IsDocument(data) {
-		c.make()
+		c.apply()
 		text := appendJSON(nil, e.tops[c.file].Content[0])
 		if indent := indentOf(data); indent != "" {
 			var b bytes.Buffer
@@ -56,12 +56,12 @@ func (e *editor) write(c *change) (*written, error) {
 			}
 			text = b.Bytes()
 		}
-		return e.taken(c, append(text, '\n'))
+		return e.accept(c, append(text, '\n'))
 	}
 	lines := strings.Split(string(data), "\n")
 	spans := spansOf(lines, c)
 	e.detach(c)
-	c.make()
+	c.apply()
 	if c.op == opInsert && len(c.path) == 1 {
 		return e.appended(c)
 	}
@@ -70,7 +70,7 @@ func (e *editor) write(c *change) (*written, error) {
 		if err != nil {
 			continue
 		}
-		if w, err := e.taken(c, text); err == nil {
+		if w, err := e.accept(c, text); err == nil {
 			return w, nil
 		}
 	}
@@ -82,11 +82,11 @@ func (e *editor) write(c *change) (*written, error) {
 	if err != nil {
 		return nil, ErrNotEditable
 	}
-	return e.taken(c, text)
+	return e.accept(c, text)
 }
 
 // appended writes a new document after the others.
-func (e *editor) appended(c *change) (*written, error) {
+func (e *editor) appended(c *change) (*accepted, error) {
 	var b bytes.Buffer
 	b.Write(e.files[c.file].Data)
 	if b.Len() > 0 && !bytes.HasSuffix(b.Bytes(), []byte("\n")) {
@@ -100,17 +100,17 @@ func (e *editor) appended(c *change) (*written, error) {
 		return nil, err
 	}
 	b.Write(text)
-	return e.taken(c, b.Bytes())
+	return e.accept(c, b.Bytes())
 }
 
-// written holds the files after a change to one of them.
-type written struct {
+// accepted holds the files after a change to one of them.
+type accepted struct {
 	files  []rule.File
-	places map[place2]*yaml.Node // the original node of each of their nodes
+	places map[place]*yaml.Node // the original node of each of their nodes
 }
 
-// taken returns the files with the new text if it parses as the nodes say.
-func (e *editor) taken(c *change, data []byte) (*written, error) {
+// accept returns the files with the new text if it parses as the nodes say.
+func (e *editor) accept(c *change, data []byte) (*accepted, error) {
 	documents, err := parseNodes(rule.File{Name: e.files[c.file].Name, Data: data})
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (e *editor) taken(c *change, data []byte) (*written, error) {
 	if len(documents) != len(top.Content) {
 		return nil, ErrNotEditable
 	}
-	w := &written{places: make(map[place2]*yaml.Node), files: slices.Clone(e.files)}
+	w := &accepted{places: make(map[place]*yaml.Node), files: slices.Clone(e.files)}
 	w.files[c.file].Data = data
 	for i, document := range documents {
 		if !sameNodes(document.Content[0], top.Content[i]) {
