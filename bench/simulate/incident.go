@@ -120,7 +120,7 @@ func (p *play) transport(source rand.Source) (http.RoundTripper, error) {
 		return nil, err
 	}
 	o := client.Options{
-		Parts:    client.Parts{Breaker: b},
+		Chain:    client.Chain{Breaker: b},
 		Retry:    &retry.Options{Attempts: 20, Jitter: p.manners.Jitter, Source: source, Clock: clock{&p.loop}},
 		Classify: p.classify,
 		Base:     p,
@@ -140,7 +140,7 @@ func (p *play) breaker() (*breaker.Breaker, error) {
 	return breaker.New(breaker.Options{ConsecutiveFailures: 3, Growth: 2, MaxOpenFor: 5 * time.Second, Clock: p.loop.Now})
 }
 
-func (p *play) classify(resp *http.Response, err error, now time.Time) retry.Verdict {
+func (p *play) classify(resp *http.Response, err error, now time.Time) retry.Classification {
 	v := retry.ClassifyHTTP(resp, err, now)
 	if !p.manners.Heeded {
 		v.After = 0

@@ -148,7 +148,7 @@ func unless(right bool, format string, args ...any) error {
 	if right {
 		return nil
 	}
-	return fmt.Errorf("adapt: "+format, args...)
+	return fmt.Errorf("adaptive: "+format, args...)
 }
 
 // Enter admits a call while fewer calls than the limit are in flight.

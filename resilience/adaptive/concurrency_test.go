@@ -154,7 +154,7 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		"Gradient: Smoothing": {Algorithm: &Gradient{Smoothing: 1.1}}, "Gradient: Windows": {Algorithm: &Gradient{Windows: nan}},
 		"CPU: Full": {Algorithm: must(NewCPU(CPUOptions{Load: func() (float64, error) { return 0, nil }}))},
 	} {
-		if _, err := New(o); err == nil || !strings.Contains(err.Error(), "adapt: "+field) {
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), "adaptive: "+field) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

@@ -22,7 +22,7 @@ func (s *sampler) begin() error {
 	defer s.mu.Unlock()
 	load, err := s.load()
 	if err != nil {
-		return fmt.Errorf("adapt: the load cannot be read (use another Load): %w", err)
+		return fmt.Errorf("adaptive: the load cannot be read (use another Load): %w", err)
 	}
 	s.last, s.read = load, s.clock()
 	return nil

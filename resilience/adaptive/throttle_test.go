@@ -94,7 +94,7 @@ func TestThrottleByAnyClock(t *testing.T) {
 
 func TestThrottleThatCannotBe(t *testing.T) {
 	for field, o := range map[string]ThrottleOptions{"K": {K: 1}, "Window": {Window: 9}} {
-		if _, err := NewThrottle(o); err == nil || !strings.Contains(err.Error(), "adapt: "+field) {
+		if _, err := NewThrottle(o); err == nil || !strings.Contains(err.Error(), "adaptive: "+field) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package adaptive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ type Transport struct {
 }
 
 // ErrShed reports that the gate shed a request, which was not sent.
-var ErrShed = errors.New("adapt: not sent, because too much is refused already")
+var ErrShed = errors.New("adaptive: not sent, because the server refuses too many requests")
 
 // RoundTrip sends the request, or returns an error that is [ErrShed].
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -44,10 +45,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (t *Transport) base() http.RoundTripper {
-	if t.Base != nil {
-		return t.Base
-	}
-	return http.DefaultTransport
+	return cmp.Or(t.Base, http.DefaultTransport)
 }
 
 func (t *Transport) outcome(ctx context.Context, resp *http.Response, err error) Outcome {

@@ -249,12 +249,12 @@ func (b *Breaker) judge(r *run, failed, slow bool, now int64) {
 	if b.load() != r.word {
 		return
 	}
-	if why := b.verdictLocked(r, failed, slow, now); why != 0 {
+	if why := b.reasonLocked(r, failed, slow, now); why != 0 {
 		b.openLocked(why, now)
 	}
 }
 
-func (b *Breaker) verdictLocked(r *run, failed, slow bool, now int64) Reason {
+func (b *Breaker) reasonLocked(r *run, failed, slow bool, now int64) Reason {
 	o := &b.options
 	if failed && o.ConsecutiveFailures > 0 && r.inARow.Load() >= int64(o.ConsecutiveFailures) {
 		return ReasonConsecutive

@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -100,42 +101,29 @@ type Options struct {
 	Clock func() time.Duration
 }
 
-const (
-	defaultRatio      = 0.5
-	defaultMinimum    = 20
-	defaultWindow     = 10 * time.Second
-	defaultOpenFor    = time.Second
-	defaultMaxOpenFor = time.Minute
-	maxWindowCalls    = 1_000_000
-)
+const maxWindowCalls = 1_000_000
 
 // setDefaults sets the default of every field that is zero.
 func (o *Options) setDefaults() {
 	if o.ConsecutiveFailures == 0 && o.SlowRatio == 0 {
-		orDefault(&o.FailureRatio, defaultRatio)
+		o.FailureRatio = cmp.Or(o.FailureRatio, 0.5)
 	}
 	most := math.MaxInt32
 	if o.WindowCalls > 0 {
 		most = o.WindowCalls
 	}
-	orDefault(&o.MinimumCalls, min(defaultMinimum, most))
+	o.MinimumCalls = cmp.Or(o.MinimumCalls, min(20, most))
 	if o.SlowRatio > 0 {
 		twoSlow := int(min(math.Ceil(2/o.SlowRatio), math.MaxInt32))
-		orDefault(&o.SlowMinimumCalls, min(max(o.MinimumCalls, twoSlow), most))
+		o.SlowMinimumCalls = cmp.Or(o.SlowMinimumCalls, min(max(o.MinimumCalls, twoSlow), most))
 	}
-	orDefault(&o.Window, defaultWindow)
-	orDefault(&o.OpenFor, defaultOpenFor)
-	orDefault(&o.Growth, 1)
-	orDefault(&o.MaxOpenFor, max(o.OpenFor, defaultMaxOpenFor))
-	orDefault(&o.Probes, 1)
+	o.Window = cmp.Or(o.Window, 10*time.Second)
+	o.OpenFor = cmp.Or(o.OpenFor, time.Second)
+	o.Growth = cmp.Or(o.Growth, 1)
+	o.MaxOpenFor = cmp.Or(o.MaxOpenFor, max(o.OpenFor, time.Minute))
+	o.Probes = cmp.Or(o.Probes, 1)
 	if o.Classify == nil {
 		o.Classify = Classify
-	}
-}
-
-func orDefault[T int | float64 | time.Duration](v *T, otherwise T) {
-	if *v == 0 {
-		*v = otherwise
 	}
 }
 

@@ -16,19 +16,11 @@ const (
 
 // String returns the state in lower case: "half-open".
 func (s State) String() string {
-	switch s {
-	case Closed:
-		return "closed"
-	case Open:
-		return "open"
-	case HalfOpen:
-		return "half-open"
-	case ForcedOpen:
-		return "forced open"
-	case Disabled:
-		return "disabled"
+	names := [...]string{"closed", "open", "half-open", "forced open", "disabled"}
+	if int(s) >= len(names) {
+		return "unknown"
 	}
-	return "unknown"
+	return names[s]
 }
 
 // Reason is why a [Breaker] changed its state.
@@ -46,21 +38,11 @@ const (
 
 // String returns the reason in the form used in logs: "failures in a row".
 func (r Reason) String() string {
-	switch r {
-	case ReasonConsecutive:
-		return "failures in a row"
-	case ReasonFailures:
-		return "failure ratio"
-	case ReasonSlow:
-		return "slow calls"
-	case ReasonProbe:
-		return "probe"
-	case ReasonTime:
-		return "time"
-	case ReasonCaller:
-		return "caller"
+	names := [...]string{"unknown", "failures in a row", "failure ratio", "slow calls", "probe", "time", "caller"}
+	if int(r) >= len(names) {
+		return "unknown"
 	}
-	return "unknown"
+	return names[r]
 }
 
 // Change is one change of state.

@@ -17,10 +17,10 @@ type call struct {
 	attempt int            // from 1
 	before  error          // the error of the attempt before; nil before the first
 	pass    *Pass          // of the last attempt that was let through
-	resp    *http.Response // the last answer
+	resp    *http.Response // the last response
 }
 
-var errNoAnswer = errors.New("client: Base returned neither an answer nor an error")
+var errNoResponse = errors.New("client: Base returned neither a response nor an error")
 
 // RoundTrip makes one attempt.
 func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -44,10 +44,10 @@ func (c *call) send(req *http.Request) (*http.Response, error) {
 	resp, err := c.below.RoundTrip(req)
 	took := time.Since(start)
 	if resp == nil && err == nil {
-		err = errNoAnswer
+		err = errNoResponse
 	}
 	c.resp = resp
-	c.judge(req.Context(), resp, err)
+	c.reportOutcome(req.Context(), resp, err)
 	if late := (*deadline.RefusedError)(nil); errors.As(err, &late) {
 		return nil, c.refused(&RefusedError{Name: c.options.Name, Part: Deadline, Err: err})
 	}
@@ -58,8 +58,8 @@ func (c *call) send(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// judge reports the outcome of an attempt to the breaker.
-func (c *call) judge(ctx context.Context, resp *http.Response, err error) {
+// reportOutcome reports the outcome of an attempt to the breaker.
+func (c *call) reportOutcome(ctx context.Context, resp *http.Response, err error) {
 	var late *deadline.RefusedError
 	if gaveUp(ctx, err) || errors.As(err, &late) {
 		c.pass.Cancel()

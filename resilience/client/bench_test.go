@@ -21,7 +21,7 @@ func BenchmarkTransport(b *testing.B) {
 	for name, o := range map[string]Options{
 		"none": {},
 		"all": {
-			Parts: Parts{Bulkhead: must(bulkhead.New(bulkhead.Options{Limit: 9})), Breaker: must(breaker.New(breaker.Options{}))},
+			Chain: Chain{Bulkhead: must(bulkhead.New(bulkhead.Options{Limit: 9})), Breaker: must(breaker.New(breaker.Options{}))},
 			Total: time.Minute, Retry: &retry.Options{Budget: must(retrybudget.New(retrybudget.Options{}))},
 		},
 	} {

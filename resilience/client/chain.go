@@ -15,10 +15,10 @@ type Limiter interface {
 	Wait(ctx context.Context, key string) error
 }
 
-// Parts are the parts that every attempt to one dependency passes, in this order. Nil
-// parts are skipped; the zero value lets every attempt through. Do not change it once it
-// is in use.
-type Parts struct {
+// Chain is the sequence of parts that every attempt to one dependency passes, in this
+// order. Nil parts are skipped; the zero value lets every attempt through. Do not change
+// it once it is in use.
+type Chain struct {
 	// Name is the name of the dependency, for errors and metrics. Use a small fixed set
 	// of names, not values taken from requests.
 	Name string
@@ -39,22 +39,26 @@ type Parts struct {
 // The breaker is asked again after the wait and times the attempt from then on, because
 // the wait is not the dependency's fault. If the breaker opened during the wait, the
 // attempt is refused although it has used its turn.
-func (p *Parts) Enter(ctx context.Context, key string) (*Pass, error) {
+func (p *Chain) Enter(ctx context.Context, key string) (*Pass, error) {
 	pass := &Pass{}
 	entered := false
 	defer func() {
-		if !entered {
+		if !entered { // refused, or a part panics
 			pass.Leave()
 		}
 	}()
-	if err := p.enter(ctx, key, pass); err != nil {
-		return nil, p.named(err)
+	err := p.enter(ctx, key, pass)
+	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
+		refused.Name = p.Name
+	}
+	if err != nil {
+		return nil, err
 	}
 	entered = true
 	return pass, nil
 }
 
-func (p *Parts) enter(ctx context.Context, key string, pass *Pass) error {
+func (p *Chain) enter(ctx context.Context, key string, pass *Pass) error {
 	if err := p.place(ctx, pass); err != nil {
 		return err
 	}
@@ -70,7 +74,7 @@ func (p *Parts) enter(ctx context.Context, key string, pass *Pass) error {
 	return p.begin(pass)
 }
 
-func (p *Parts) place(ctx context.Context, pass *Pass) (err error) {
+func (p *Chain) place(ctx context.Context, pass *Pass) (err error) {
 	if p.Bulkhead == nil {
 		return nil
 	}
@@ -83,7 +87,7 @@ func (p *Parts) place(ctx context.Context, pass *Pass) (err error) {
 
 // expectRefusal refuses an attempt before the wait for its turn if the breaker would
 // refuse it afterwards.
-func (p *Parts) expectRefusal() error {
+func (p *Chain) expectRefusal() error {
 	if p.Breaker == nil {
 		return nil
 	}
@@ -93,12 +97,12 @@ func (p *Parts) expectRefusal() error {
 	return nil
 }
 
-func (p *Parts) broken() error {
+func (p *Chain) broken() error {
 	err := &breaker.RefusedError{State: p.Breaker.State(), RetryAfter: p.Breaker.RetryAfter()}
 	return &RefusedError{Part: Breaker, Err: err}
 }
 
-func (p *Parts) turn(ctx context.Context, key string) error {
+func (p *Chain) turn(ctx context.Context, key string) error {
 	if p.Limiter == nil {
 		return nil
 	}
@@ -109,7 +113,7 @@ func (p *Parts) turn(ctx context.Context, key string) error {
 	return &RefusedError{Part: Limit, Err: err}
 }
 
-func (p *Parts) begin(pass *Pass) error {
+func (p *Chain) begin(pass *Pass) error {
 	if p.Breaker == nil {
 		return nil
 	}
@@ -121,39 +125,32 @@ func (p *Parts) begin(pass *Pass) error {
 	return nil
 }
 
-func (p *Parts) named(err error) error {
-	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
-		refused.Name = p.Name
-	}
-	return err
-}
-
 // Pass is an attempt that was let through. Report its outcome by Success, Failure, Cancel
 // or Answer, of which only the first call counts, and then call Leave. Until the outcome
 // is reported, a Pass must not be used by two goroutines at once.
 type Pass struct {
-	slot *bulkhead.Slot // nil without a bulkhead
-	call breaker.Call
-	told bool
+	slot     *bulkhead.Slot // nil without a bulkhead
+	call     breaker.Call
+	reported bool
 }
 
 // Success reports to the breaker that the dependency answered correctly.
-func (p *Pass) Success() { p.tell(breaker.Call.Success) }
+func (p *Pass) Success() { p.report(breaker.Call.Success) }
 
 // Failure reports to the breaker that the dependency failed.
-func (p *Pass) Failure() { p.tell(breaker.Call.Failure) }
+func (p *Pass) Failure() { p.report(breaker.Call.Failure) }
 
 // Cancel reports to the breaker that the outcome is unknown: the caller gave up.
-func (p *Pass) Cancel() { p.tell(breaker.Call.Cancel) }
+func (p *Pass) Cancel() { p.report(breaker.Call.Cancel) }
 
 // Answer reports the outcome to the breaker.
 func (p *Pass) Answer(o breaker.Outcome) {
-	p.tell(func(c breaker.Call) { c.End(o) })
+	p.report(func(c breaker.Call) { c.End(o) })
 }
 
-func (p *Pass) tell(how func(breaker.Call)) {
-	if !p.told {
-		p.told = true
+func (p *Pass) report(how func(breaker.Call)) {
+	if !p.reported {
+		p.reported = true
 		how(p.call)
 	}
 }

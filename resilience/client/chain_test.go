@@ -22,7 +22,7 @@ func (k *keys) Wait(_ context.Context, key string) error { k.asked = append(k.as
 
 func TestTheLimiterIsAskedForTheHost(t *testing.T) {
 	k := &keys{}
-	must(get(t, must(New(Options{Parts: Parts{Limiter: k}, Base: answers(200)})))).Body.Close()
+	must(get(t, must(New(Options{Chain: Chain{Limiter: k}, Base: answers(200)})))).Body.Close()
 	if len(k.asked) != 1 || k.asked[0] != "orders.example" {
 		t.Errorf("asked for %q", k.asked)
 	}
@@ -36,7 +36,7 @@ func TestAnOpenBreakerSparesTheTurn(t *testing.T) {
 	} {
 		k, b := &keys{}, must(breaker.New(breaker.Options{ConsecutiveFailures: 1, OpenFor: time.Hour}))
 		open(b)
-		if _, err := (&Parts{Breaker: b, Limiter: k}).Enter(t.Context(), "a"); err == nil || len(k.asked) != 0 {
+		if _, err := (&Chain{Breaker: b, Limiter: k}).Enter(t.Context(), "a"); err == nil || len(k.asked) != 0 {
 			t.Errorf("%s: %v, asked for %q", name, err, k.asked)
 		}
 	}
@@ -48,8 +48,8 @@ func TestRefusedRequestsAreClosedAndNotCounted(t *testing.T) {
 	full := must(bulkhead.New(bulkhead.Options{Limit: 1}))
 	must(full.Acquire(t.Context()))
 	for name, o := range map[string]Options{
-		"bulkhead": {Parts: Parts{Bulkhead: full}},
-		"limiter":  {Parts: Parts{Limiter: never{}}},
+		"bulkhead": {Chain: Chain{Bulkhead: full}},
+		"limiter":  {Chain: Chain{Limiter: never{}}},
 		"deadline": {Total: time.Second, Deadline: &deadline.Transport{Reserve: time.Hour}},
 	} {
 		o.Breaker = must(breaker.New(breaker.Options{}))

@@ -114,7 +114,7 @@ func TestAllPartsOverRealConnections(t *testing.T) {
 	seen, limit := &log{}, must(stint.Spec{Limit: 1000, Window: time.Second}.Compile())
 	places := must(bulkhead.New(bulkhead.Options{Limit: 1, Queue: 50}))
 	client := &http.Client{Transport: must(New(Options{
-		Parts: Parts{
+		Chain: Chain{
 			Name: "echo", Bulkhead: places, Breaker: must(breaker.New(breaker.Options{})), Observer: seen,
 			Limiter: must(stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "client", limit)),
 		},
@@ -160,7 +160,7 @@ func TestNoPlaceIsLost(t *testing.T) {
 	}))
 	defer server.Close()
 	places := must(bulkhead.New(bulkhead.Options{Limit: 4, Queue: 100}))
-	client := &http.Client{Transport: must(New(Options{Parts: Parts{Bulkhead: places}, Retry: &retry.Options{Base: time.Microsecond}}))}
+	client := &http.Client{Transport: must(New(Options{Chain: Chain{Bulkhead: places}, Retry: &retry.Options{Base: time.Microsecond}}))}
 	defer client.CloseIdleConnections()
 	var wg sync.WaitGroup
 	for i := range 60 {
@@ -204,9 +204,9 @@ func TestRefusals(t *testing.T) {
 		part   Part
 		target any
 	}{
-		{"bulkhead", Options{Parts: Parts{Bulkhead: full}}, Bulkhead, new(*bulkhead.RefusedError)},
-		{"breaker", Options{Parts: Parts{Breaker: open}}, Breaker, new(*breaker.RefusedError)},
-		{"limiter", Options{Parts: Parts{Limiter: never{}}}, Limit, new(*stint.Error)},
+		{"bulkhead", Options{Chain: Chain{Bulkhead: full}}, Bulkhead, new(*bulkhead.RefusedError)},
+		{"breaker", Options{Chain: Chain{Breaker: open}}, Breaker, new(*breaker.RefusedError)},
+		{"limiter", Options{Chain: Chain{Limiter: never{}}}, Limit, new(*stint.Error)},
 		{"deadline", Options{Total: time.Second, Deadline: &deadline.Transport{Reserve: time.Hour}}, Deadline, new(*deadline.RefusedError)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -241,7 +241,7 @@ func (never) Wait(context.Context, string) error {
 // When a breaker opens between two attempts, the error tells of both.
 func TestRefusalTellsWhatCameBefore(t *testing.T) {
 	b, granted := must(breaker.New(breaker.Options{ConsecutiveFailures: 1})), must(retrybudget.New(retrybudget.Options{}))
-	_, err := get(t, must(New(Options{Parts: Parts{Name: "orders", Breaker: b}, Retry: &retry.Options{Base: time.Microsecond, Budget: granted}, Base: answers(503)})))
+	_, err := get(t, must(New(Options{Chain: Chain{Name: "orders", Breaker: b}, Retry: &retry.Options{Base: time.Microsecond, Budget: granted}, Base: answers(503)})))
 	var refused *RefusedError
 	var before *StatusError
 	if !errors.As(err, &refused) || !errors.As(refused.Before, &before) || before.Status != 503 {
@@ -270,7 +270,7 @@ func TestWaitingHoldsNoPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		places := must(bulkhead.New(bulkhead.Options{Limit: 1}))
 		rt := must(New(Options{
-			Parts: Parts{Bulkhead: places},
+			Chain: Chain{Bulkhead: places},
 			Retry: &retry.Options{Jitter: retry.None, Base: time.Second},
 			Base:  answers(503, 200),
 		}))
@@ -292,7 +292,7 @@ func TestWaitingHoldsNoPlace(t *testing.T) {
 func TestBreakerDoesNotCountWhoGaveUp(t *testing.T) {
 	b := must(breaker.New(breaker.Options{}))
 	ctx, cancel := context.WithCancel(t.Context())
-	rt := must(New(Options{Parts: Parts{Breaker: b}, Base: trip(func(*http.Request) (*http.Response, error) { cancel(); return nil, context.Canceled })}))
+	rt := must(New(Options{Chain: Chain{Breaker: b}, Base: trip(func(*http.Request) (*http.Response, error) { cancel(); return nil, context.Canceled })}))
 	if _, err := rt.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, "http://h/", nil)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
@@ -305,7 +305,7 @@ func TestBreakerDoesNotCountWhoGaveUp(t *testing.T) {
 func TestBreakerDoesNotTimeTheWaitForATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := must(breaker.New(breaker.Options{SlowAfter: 100 * time.Millisecond, SlowRatio: 1}))
-		rt := must(New(Options{Parts: Parts{Breaker: b, Limiter: turn(time.Second)}, Base: answers(200)}))
+		rt := must(New(Options{Chain: Chain{Breaker: b, Limiter: turn(time.Second)}, Base: answers(200)}))
 		if _, err := get(t, rt); err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +328,7 @@ func TestStintShapes(t *testing.T) {
 		var mu sync.Mutex
 		var sent []time.Duration
 		rt := must(New(Options{
-			Parts: Parts{Limiter: must(stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "client", limit))},
+			Chain: Chain{Limiter: must(stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "client", limit))},
 			Base: trip(func(r *http.Request) (*http.Response, error) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -359,7 +359,7 @@ func TestStintShapes(t *testing.T) {
 func TestUpgradedConnectionsStayWritable(t *testing.T) {
 	places := must(bulkhead.New(bulkhead.Options{Limit: 1}))
 	one, other := io.Pipe()
-	rt := must(New(Options{Parts: Parts{Bulkhead: places}, Base: trip(func(*http.Request) (*http.Response, error) {
+	rt := must(New(Options{Chain: Chain{Bulkhead: places}, Base: trip(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 101, Body: struct {
 			io.ReadCloser
 			io.Writer

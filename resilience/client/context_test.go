@@ -22,7 +22,7 @@ func getIn(ctx context.Context, rt http.RoundTripper) (*http.Response, error) {
 // A caller without time is not the dependency's doing, and sends nothing.
 func TestNothingIsSentInAContextThatHasEnded(t *testing.T) {
 	b, seen := must(breaker.New(breaker.Options{ConsecutiveFailures: 1})), &log{}
-	rt := must(New(Options{Parts: Parts{Breaker: b, Observer: seen}, Retry: &retry.Options{}, Base: trip(func(r *http.Request) (*http.Response, error) {
+	rt := must(New(Options{Chain: Chain{Breaker: b, Observer: seen}, Retry: &retry.Options{}, Base: trip(func(r *http.Request) (*http.Response, error) {
 		t.Error("sent")
 		return nil, r.Context().Err()
 	})}))
@@ -41,7 +41,7 @@ func TestWaitForATurnEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit, seen := must(stint.Spec{Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Hour, Queue: 10}.Compile()), &log{}
 		limiter := must(stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "client", limit))
-		rt := must(New(Options{Parts: Parts{Limiter: limiter, Observer: seen}, Base: answers(200)}))
+		rt := must(New(Options{Chain: Chain{Limiter: limiter, Observer: seen}, Base: answers(200)}))
 		must(get(t, rt)).Body.Close()
 		ctx, leave := context.WithCancel(t.Context())
 		time.AfterFunc(time.Minute, leave)
@@ -61,7 +61,7 @@ func TestLeavingWithACauseIsCanceled(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer server.Close()
 	ctx, leave := context.WithCancelCause(t.Context())
-	rt := must(New(Options{Parts: Parts{Observer: seen}, Base: trip(func(r *http.Request) (*http.Response, error) {
+	rt := must(New(Options{Chain: Chain{Observer: seen}, Base: trip(func(r *http.Request) (*http.Response, error) {
 		time.AfterFunc(time.Millisecond, func() { leave(cause) })
 		return http.DefaultTransport.RoundTrip(r)
 	})}))
@@ -101,7 +101,7 @@ func TestTimeoutsShow(t *testing.T) {
 		}
 	}
 	seen := &log{}
-	_, _ = get(t, must(New(Options{Parts: Parts{Observer: seen}, Base: trip(func(*http.Request) (*http.Response, error) { return nil, io.EOF })})))
+	_, _ = get(t, must(New(Options{Chain: Chain{Observer: seen}, Base: trip(func(*http.Request) (*http.Response, error) { return nil, io.EOF })})))
 	if want := " sent=error ended=error"; seen.kinds() != want {
 		t.Errorf("broken off: got %s, want %s", seen.kinds(), want)
 	}

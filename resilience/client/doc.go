@@ -3,7 +3,7 @@
 // limiter that makes attempts wait, and the transport.
 //
 // Use one [Transport] for each dependency, so that a dependency which hangs or fails does
-// not use up what calls to others need. Every part is optional. [Parts] alone is the
+// not use up what calls to others need. Every part is optional. [Chain] alone is the
 // chain that each attempt passes, for clients of other protocols; package grpcclient uses
 // it.
 //

@@ -23,7 +23,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 		var steps []retry.Step
 		seen, slow := &all{}, answers(503, 200)
 		resp, err := get(t, must(New(Options{
-			Parts: Parts{Name: "orders", Observer: seen},
+			Chain: Chain{Name: "orders", Observer: seen},
 			Retry: &retry.Options{Jitter: retry.None, Base: time.Minute, Observe: func(s retry.Step) { steps = append(steps, s) }},
 			Base:  trip(func(r *http.Request) (*http.Response, error) { time.Sleep(time.Second); return slow(r) }),
 		})))
@@ -48,7 +48,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 func TestRefusalHasItsNumber(t *testing.T) {
 	seen, b := &all{}, must(breaker.New(breaker.Options{ConsecutiveFailures: 1}))
 	_, err := get(t, must(New(Options{
-		Parts: Parts{Name: "orders", Breaker: b, Observer: seen},
+		Chain: Chain{Name: "orders", Breaker: b, Observer: seen},
 		Retry: &retry.Options{Base: time.Microsecond},
 		Base:  trip(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }),
 	})))

@@ -62,7 +62,7 @@ func newTransport() (*client.Transport, error) {
 		return nil, err
 	}
 	return client.New(client.Options{
-		Parts: client.Parts{
+		Chain: client.Chain{
 			Name:     "orders",
 			Bulkhead: places,
 			Breaker:  fuse,

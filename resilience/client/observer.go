@@ -19,11 +19,11 @@ type Event struct {
 	Name    string // the dependency
 	Attempt int    // counts from 1; of Ended: the number of attempts
 
-	Took   time.Duration // of Sent and Ended, to the answer's header
+	Took   time.Duration // of Sent and Ended, until the header of the response
 	Result string        // of Sent and Ended: "1xx" to "5xx" (429 is "429") or "UNAVAILABLE", "error", "timeout", "canceled", "refused"
 	Part   Part          // of Refused
 	Step   retry.Step    // of Decided
-	Err    error         // of all but Decided; nil where there was an answer
+	Err    error         // of all but Decided; nil if there was a response
 }
 
 // Kind is what an [Event] is about.
@@ -39,21 +39,15 @@ const (
 
 // String returns the kind in lower case: "sent".
 func (k Kind) String() string {
-	switch k {
-	case Sent:
-		return "sent"
-	case Refused:
-		return "refused"
-	case Decided:
-		return "decided"
-	case Ended:
-		return "ended"
+	names := [...]string{"sent", "refused", "decided", "ended"}
+	if int(k) >= len(names) {
+		return "unknown"
 	}
-	return "unknown"
+	return names[k]
 }
 
 // Observe passes an event to the Observer, if there is one, with the dependency's name.
-func (p *Parts) Observe(e Event) {
+func (p *Chain) Observe(e Event) {
 	if p.Observer != nil {
 		e.Name = p.Name
 		p.Observer.Observe(e)

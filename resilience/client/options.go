@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,10 +12,10 @@ import (
 	"github.com/stintdev/stint/resilience/retry"
 )
 
-// Options says which parts a [Transport] has. The zero value has none, and
-// sends requests as Base does.
+// Options configures a [Transport]. The zero value has no parts and sends requests with
+// Base.
 type Options struct {
-	Parts
+	Chain
 
 	// Total bounds the whole call: all attempts, the waits between them and the
 	// response's body, but not a connection that has changed its protocol. An earlier
@@ -35,7 +36,7 @@ type Options struct {
 	// Repeatable and Classify are those of retry.Transport. Classify is not called for
 	// attempts that a part refused: those are not repeated.
 	Repeatable func(*http.Request) bool
-	Classify   func(resp *http.Response, err error, now time.Time) retry.Verdict
+	Classify   func(resp *http.Response, err error, now time.Time) retry.Classification
 
 	// Outcome returns what an attempt tells the breaker about the dependency; either resp
 	// or err is nil. It must leave the body unread. It is not called if the caller gave
@@ -66,9 +67,7 @@ func (o *Options) setDefaults() {
 	if o.Outcome == nil {
 		o.Outcome = Outcome
 	}
-	if o.Base == nil {
-		o.Base = http.DefaultTransport
-	}
+	o.Base = cmp.Or(o.Base, http.DefaultTransport)
 }
 
 // host returns the host of a request, or "" without a URL: Base refuses such a request.
@@ -83,7 +82,10 @@ func host(r *http.Request) string {
 func New(o Options) (*Transport, error) {
 	o.setDefaults()
 	t := &Transport{options: o, below: o.sender()}
-	wrong := o.check()
+	var wrong error
+	if o.Total < 0 {
+		wrong = fmt.Errorf("client: Total: is %v, which is below 0", o.Total)
+	}
 	if o.Retry != nil {
 		policy, err := t.options.Policy(*o.Retry)
 		t.policy, wrong = policy, errors.Join(wrong, err)
@@ -94,28 +96,21 @@ func New(o Options) (*Transport, error) {
 	return t, nil
 }
 
-func (o *Options) check() error {
-	if o.Total < 0 {
-		return fmt.Errorf("client: Total: is %v, which is below 0", o.Total)
-	}
-	return nil
-}
-
 // sender returns Base, wrapped by Deadline if that is set.
 func (o *Options) sender() http.RoundTripper {
 	if o.Deadline == nil {
 		return o.Base
 	}
-	told := *o.Deadline
-	told.Base = o.Base
-	return &told
+	sender := *o.Deadline
+	sender.Base = o.Base
+	return &sender
 }
 
 // Policy returns a retry policy of these options that also passes its steps to the
 // Observer. It does not count requests in the Budget: the caller counts a request once it
 // is sent, because requests that a part refuses must not earn retries. A caller that does
 // not send a granted retry must return it to the Budget.
-func (p *Parts) Policy(o retry.Options) (*retry.Policy, error) {
+func (p *Chain) Policy(o retry.Options) (*retry.Policy, error) {
 	observe := o.Observe
 	o.Observe = func(s retry.Step) {
 		if observe != nil {
@@ -134,9 +129,9 @@ type silent struct{ retry.Budget }
 
 func (silent) Request() {}
 
-func (o *Options) classify(resp *http.Response, err error, now time.Time) retry.Verdict {
+func (o *Options) classify(resp *http.Response, err error, now time.Time) retry.Classification {
 	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
-		return retry.Verdict{}
+		return retry.Classification{}
 	}
 	return o.Classify(resp, err, now)
 }

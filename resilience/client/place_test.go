@@ -19,11 +19,11 @@ func TestLastAnswerHoldsItsPlace(t *testing.T) {
 	places := must(bulkhead.New(bulkhead.Options{Limit: 1}))
 	asked := 0
 	resp, err := get(t, must(New(Options{
-		Parts: Parts{Bulkhead: places},
+		Chain: Chain{Bulkhead: places},
 		Retry: &retry.Options{Attempts: 1},
-		Classify: func(*http.Response, error, time.Time) retry.Verdict {
+		Classify: func(*http.Response, error, time.Time) retry.Classification {
 			asked++
-			return retry.Verdict{Retry: true}
+			return retry.Classification{Retry: true}
 		},
 		Base: answers(503),
 	})))
@@ -61,7 +61,7 @@ func TestPanicsLoseNothing(t *testing.T) {
 		"key":     func(o *Options) { o.Key = func(*http.Request) string { panic("key") } },
 		"outcome": func(o *Options) { o.Outcome = func(*http.Response, error) breaker.Outcome { panic("outcome") } },
 		"classify": func(o *Options) {
-			o.Classify = func(*http.Response, error, time.Time) retry.Verdict { panic("classify") }
+			o.Classify = func(*http.Response, error, time.Time) retry.Classification { panic("classify") }
 		},
 		"repeatable":       func(o *Options) { o.Repeatable = func(*http.Request) bool { panic("repeatable") } },
 		"observerOfSent":   func(o *Options) { o.Observer = panicking(Sent) },
@@ -72,7 +72,7 @@ func TestPanicsLoseNothing(t *testing.T) {
 			places, probed := must(bulkhead.New(bulkhead.Options{Limit: 1})), halfOpen()
 			body := &closing{Reader: strings.NewReader("an answer")}
 			o := Options{
-				Parts: Parts{Bulkhead: places, Breaker: probed}, Total: time.Hour, Retry: &retry.Options{Base: time.Microsecond},
+				Chain: Chain{Bulkhead: places, Breaker: probed}, Total: time.Hour, Retry: &retry.Options{Base: time.Microsecond},
 				Base: trip(func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: 503, Body: body}, nil }),
 			}
 			with(&o)
@@ -115,7 +115,7 @@ func panics(f func()) (did bool) {
 // A base that breaks its contract is an error of its own.
 func TestBaseThatAnswersNothing(t *testing.T) {
 	places := must(bulkhead.New(bulkhead.Options{Limit: 1}))
-	rt := must(New(Options{Parts: Parts{Bulkhead: places}, Base: trip(func(*http.Request) (*http.Response, error) { return nil, nil })})) //nolint:nilnil // that is the point
+	rt := must(New(Options{Chain: Chain{Bulkhead: places}, Base: trip(func(*http.Request) (*http.Response, error) { return nil, nil })})) //nolint:nilnil // that is the point
 	if _, err := get(t, rt); err == nil || places.Usage().InUse != 0 {
 		t.Errorf("%v, %+v", err, places.Usage())
 	}
@@ -127,7 +127,7 @@ func TestPlacesOfBodiesThatNobodyCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		places := must(bulkhead.New(bulkhead.Options{Limit: 3}))
 		send := func(status int, body io.ReadCloser) {
-			_, err := get(t, must(New(Options{Parts: Parts{Bulkhead: places}, Total: time.Second, Base: trip(func(*http.Request) (*http.Response, error) {
+			_, err := get(t, must(New(Options{Chain: Chain{Bulkhead: places}, Total: time.Second, Base: trip(func(*http.Request) (*http.Response, error) {
 				return &http.Response{StatusCode: status, Body: body}, nil
 			})})))
 			if err != nil {

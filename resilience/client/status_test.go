@@ -14,7 +14,7 @@ func TestResultsAreOfAFixedSet(t *testing.T) {
 		600: "5xx", 999: "5xx", 99: "5xx", 0: "5xx", -200: "5xx", 123456789: "5xx",
 	} {
 		seen := &log{}
-		resp, err := get(t, must(New(Options{Parts: Parts{Observer: seen}, Base: answers(status)})))
+		resp, err := get(t, must(New(Options{Chain: Chain{Observer: seen}, Base: answers(status)})))
 		if err != nil || resp.StatusCode != status {
 			t.Errorf("%d: %v, %v", status, resp, err)
 		}

@@ -19,7 +19,7 @@ func TestZeroValues(t *testing.T) {
 	defer server.Close()
 	for name, tr := range map[string]*Transport{
 		"a transport":     {},
-		"a breaker":       must(New(Options{Parts: Parts{Breaker: &breaker.Breaker{}}})),
+		"a breaker":       must(New(Options{Chain: Chain{Breaker: &breaker.Breaker{}}})),
 		"options":         must(New(Options{})),
 		"options of them": must(New(Options{Retry: &retry.Options{}})),
 	} {
@@ -31,7 +31,7 @@ func TestZeroValues(t *testing.T) {
 		}
 		_ = resp.Body.Close()
 	}
-	pass, err := (&Parts{}).Enter(t.Context(), "")
+	pass, err := (&Chain{}).Enter(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestZeroValues(t *testing.T) {
 	pass.Leave()
 	(&Pass{}).Leave()
 	var refused *RefusedError
-	if _, err := (&Parts{Bulkhead: &bulkhead.Bulkhead{}}).Enter(t.Context(), ""); !errors.As(err, &refused) {
+	if _, err := (&Chain{Bulkhead: &bulkhead.Bulkhead{}}).Enter(t.Context(), ""); !errors.As(err, &refused) {
 		t.Errorf("a bulkhead: %v", err)
 	}
 }

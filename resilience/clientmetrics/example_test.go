@@ -52,7 +52,7 @@ func newTransport(metrics *clientmetrics.Metrics) (*client.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := client.Parts{Name: "orders", Breaker: fuse, Observer: metrics}
+	parts := client.Chain{Name: "orders", Breaker: fuse, Observer: metrics}
 	metrics.Watch(parts, nil)
-	return client.New(client.Options{Parts: parts})
+	return client.New(client.Options{Chain: parts})
 }

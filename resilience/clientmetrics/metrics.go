@@ -63,7 +63,7 @@ func decision(s retry.Step) string {
 	switch s.Stop {
 	case retry.Continue:
 		return "retry"
-	case retry.StopVerdict:
+	case retry.StopNotRetryable:
 		return "not_to_be_repeated"
 	case retry.StopAttempts:
 		return "attempts_used_up"
@@ -71,7 +71,7 @@ func decision(s retry.Step) string {
 		return "context_ended"
 	case retry.StopDeadline:
 		return "deadline_too_near"
-	case retry.StopHint:
+	case retry.StopRetryAfter:
 		return "asked_to_wait_too_long"
 	case retry.StopBudget:
 		return "budget_used_up"

@@ -53,14 +53,14 @@ func TestMetricsOfAClient(t *testing.T) {
 	}))
 	defer server.Close()
 	m := New()
-	parts := client.Parts{
+	parts := client.Chain{
 		Name: "orders", Observer: m,
 		Bulkhead: must(bulkhead.New(bulkhead.Options{Limit: 3})),
 		Breaker:  must(breaker.New(breaker.Options{})),
 	}
 	retries := must(retrybudget.New(retrybudget.Options{}))
 	m.Watch(parts, retries)
-	c := &http.Client{Transport: must(client.New(client.Options{Parts: parts, Retry: &retry.Options{Base: time.Millisecond, Budget: retries}}))}
+	c := &http.Client{Transport: must(client.New(client.Options{Chain: parts, Retry: &retry.Options{Base: time.Millisecond, Budget: retries}}))}
 	defer c.CloseIdleConnections()
 	get := func() {
 		resp, err := c.Get(server.URL)
@@ -115,7 +115,7 @@ func TestEveryDecisionHasALabel(t *testing.T) {
 
 func TestPartsThatAreMissingAreNotShown(t *testing.T) {
 	m := New()
-	m.Watch(client.Parts{Name: "bare"}, nil)
+	m.Watch(client.Chain{Name: "bare"}, nil)
 	if got := page(t, m); strings.Contains(got, "bare") {
 		t.Error(got)
 	}
@@ -123,7 +123,7 @@ func TestPartsThatAreMissingAreNotShown(t *testing.T) {
 
 func TestNamesOfAnyBytesAreShown(t *testing.T) {
 	m := New()
-	m.Watch(client.Parts{Name: "a\xff", Breaker: must(breaker.New(breaker.Options{}))}, nil)
+	m.Watch(client.Chain{Name: "a\xff", Breaker: must(breaker.New(breaker.Options{}))}, nil)
 	m.Observe(client.Event{Kind: client.Sent, Name: "a\xff", Result: "2xx"})
 	for _, want := range []string{"stint_client_attempts_total{dependency=\"a\uFFFD\",", "stint_client_breaker_state{dependency=\"a\uFFFD\","} {
 		if got := page(t, m); !strings.Contains(got, want) {
@@ -135,7 +135,7 @@ func TestNamesOfAnyBytesAreShown(t *testing.T) {
 // What is held, who waits and what state it is shows as it is at the scrape.
 func TestPartsShowAsTheyAre(t *testing.T) {
 	var now time.Duration
-	parts := client.Parts{
+	parts := client.Chain{
 		Name:     "orders",
 		Bulkhead: must(bulkhead.New(bulkhead.Options{Limit: 1, Queue: 1})),
 		Breaker:  must(breaker.New(breaker.Options{ConsecutiveFailures: 1, OpenFor: time.Second, Clock: func() time.Duration { return now }})),
@@ -179,7 +179,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	for i := range 4 {
 		wg.Go(func() {
 			for kind := client.Sent; kind <= client.Ended; kind++ {
-				m.Watch(client.Parts{Name: string(rune('a' + i)), Breaker: must(breaker.New(breaker.Options{}))}, nil)
+				m.Watch(client.Chain{Name: string(rune('a' + i)), Breaker: must(breaker.New(breaker.Options{}))}, nil)
 				m.Observe(client.Event{Kind: kind, Name: "orders", Result: "2xx"})
 				page(t, m)
 			}

@@ -13,7 +13,7 @@ import (
 
 // Watch exports the state of a client's bulkhead and breaker, and of its retry budget, at
 // each scrape. Nil parts are skipped. Parts replace earlier Parts of the same name.
-func (m *Metrics) Watch(p client.Parts, retries *retrybudget.Budget) {
+func (m *Metrics) Watch(p client.Chain, retries *retrybudget.Budget) {
 	m.watched.mu.Lock()
 	defer m.watched.mu.Unlock()
 	if m.watched.all == nil {

@@ -17,7 +17,7 @@ func TestZeroMetrics(t *testing.T) {
 			m.Observe(client.Event{Kind: client.Sent, Name: "orders", Result: "2xx"})
 		},
 		"watching zero values": func(m *Metrics) {
-			m.Watch(client.Parts{Name: "orders", Breaker: &breaker.Breaker{}, Bulkhead: &bulkhead.Bulkhead{}}, &retrybudget.Budget{})
+			m.Watch(client.Chain{Name: "orders", Breaker: &breaker.Breaker{}, Bulkhead: &bulkhead.Bulkhead{}}, &retrybudget.Budget{})
 		},
 	} {
 		m := &Metrics{}

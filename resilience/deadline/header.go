@@ -1,6 +1,7 @@
 package deadline
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"strconv"
@@ -23,8 +24,8 @@ const (
 // ignored; without a valid value ok is false. A name of "" means [DefaultHeader]. The
 // other two headers may also be named, and keep their own format.
 func Left(h http.Header, name string) (left time.Duration, ok bool) {
-	for _, name := range []string{orDefault(name), grpcHeader, envoyHeader} {
-		if d, said := least(h, name); said && (!ok || d < left) {
+	for _, name := range []string{cmp.Or(name, DefaultHeader), grpcHeader, envoyHeader} {
+		if d, valid := least(h, name); valid && (!ok || d < left) {
 			left, ok = d, true
 		}
 	}
@@ -33,30 +34,19 @@ func Left(h http.Header, name string) (left time.Duration, ok bool) {
 
 // least returns the least valid value of a header.
 func least(h http.Header, name string) (left time.Duration, ok bool) {
-	read := reader(name)
+	parse := Milliseconds
+	switch http.CanonicalHeaderKey(name) {
+	case grpcHeader:
+		parse = GRPCTimeout
+	case envoyHeader:
+		parse = envoyTimeout
+	}
 	for _, value := range h.Values(name) {
-		if d, said := read(value); said && (!ok || d < left) {
+		if d, valid := parse(value); valid && (!ok || d < left) {
 			left, ok = d, true
 		}
 	}
 	return left, ok
-}
-
-func reader(name string) func(string) (time.Duration, bool) {
-	switch http.CanonicalHeaderKey(name) {
-	case grpcHeader:
-		return GRPCTimeout
-	case envoyHeader:
-		return envoyTimeout
-	}
-	return Milliseconds
-}
-
-func orDefault(name string) string {
-	if name == "" {
-		return DefaultHeader
-	}
-	return name
 }
 
 // Milliseconds parses a whole number of milliseconds. A number below 0 is 0; a number too
@@ -126,7 +116,7 @@ func times(digits string, unit time.Duration) time.Duration {
 // those to the time left, but Envoy's at least to 1, because there 0 means no deadline.
 func Set(h http.Header, name string, left time.Duration) {
 	left = max(0, left)
-	write(h, orDefault(name), left)
+	write(h, cmp.Or(name, DefaultHeader), left)
 	for _, other := range []string{grpcHeader, envoyHeader} {
 		if d, ok := least(h, other); ok && d > left {
 			write(h, other, left)

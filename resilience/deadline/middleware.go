@@ -24,12 +24,13 @@ type Middleware struct {
 	Expired http.Handler
 }
 
-// Wrap returns a handler whose context ends when the time of its request is
-// over. Reads of the request's body and writes of the response end shortly
-// after, or by the timeouts of the http.Server where those are shorter. It
-// runs in the goroutine of the server; if it returns too late and has not
-// answered, Expired does. Over HTTP/2, a client whose handler goes on for longer
-// is told at once, by a reset of its stream.
+// Wrap returns a handler whose context ends when the time of its request is over. Reads
+// of the request's body and writes of the response end shortly after, or by the timeouts
+// of the http.Server where those are shorter.
+//
+// The handler runs in the goroutine of the server. If it returns too late without an
+// answer, Expired answers. Over HTTP/2, a stream whose handler runs longer is reset at
+// once.
 func (m Middleware) Wrap(next http.Handler) http.Handler {
 	if m.Expired == nil {
 		m.Expired = http.HandlerFunc(expired)

@@ -1,13 +1,14 @@
 package deadline
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"time"
 )
 
-// Timeouts bound what a deadline does not, for clients and servers alike. Zero
-// values take their defaults; Off, or anything below 0, bounds nothing.
+// Timeouts bound what a deadline does not, for clients and servers alike. A zero field
+// takes its default. Off, like any value below 0, means no bound.
 //
 //	         in http.Client and its transport  in http.Server
 //	Connect  dialling, and the TLS handshake   -
@@ -18,8 +19,8 @@ import (
 //	Idle     three quarters: a connection      a connection without a request
 //	         without a request
 //
-// The client gives up an idle connection before the server does, so that it
-// sends nothing into one that is just being closed.
+// The client closes an idle connection before the server does, so that it does not send
+// a request on a connection that is just being closed.
 type Timeouts struct {
 	Connect time.Duration // defaults to 3 s
 	Header  time.Duration // defaults to 5 s
@@ -28,40 +29,31 @@ type Timeouts struct {
 	Idle    time.Duration // defaults to 90 s
 }
 
-// Off as one of the [Timeouts] bounds nothing.
+// Off turns off one of the [Timeouts].
 const Off = -1
 
 func (t Timeouts) setDefaults() Timeouts {
-	for _, f := range []struct {
-		field     *time.Duration
-		otherwise time.Duration
-	}{
-		{&t.Connect, 3 * time.Second},
-		{&t.Header, 5 * time.Second},
-		{&t.Request, 30 * time.Second},
-		{&t.Total, time.Minute},
-		{&t.Idle, 90 * time.Second},
-	} {
-		if *f.field == 0 {
-			*f.field = f.otherwise
-		}
+	return Timeouts{
+		Connect: cmp.Or(t.Connect, 3*time.Second),
+		Header:  cmp.Or(t.Header, 5*time.Second),
+		Request: cmp.Or(t.Request, 30*time.Second),
+		Total:   cmp.Or(t.Total, time.Minute),
+		Idle:    cmp.Or(t.Idle, 90*time.Second),
 	}
-	return t
 }
 
-// client is complete as an http.Client and its transport have it, where 0
-// bounds nothing. To an http.Server, only what is below 0 does so in each
-// field.
+// client returns the timeouts with defaults, in the form of an http.Client and its
+// transport: there 0 means no bound. In an http.Server, a value below 0 does.
 func (t Timeouts) client() Timeouts {
 	t = t.setDefaults()
-	for _, field := range []*time.Duration{&t.Connect, &t.Header, &t.Request, &t.Total, &t.Idle} {
+	for _, field := range []*time.Duration{&t.Connect, &t.Request, &t.Total, &t.Idle} {
 		*field = max(0, *field)
 	}
 	return t
 }
 
-// Client returns a client with these timeouts. A nil transport is one of
-// [Timeouts.Transport]; to others only Total applies.
+// Client returns a client with these timeouts. If transport is nil, the client uses
+// [Timeouts.Transport]. To any other transport only Total applies.
 func (t Timeouts) Client(transport http.RoundTripper) *http.Client {
 	if transport == nil {
 		transport = t.Transport()
@@ -69,9 +61,9 @@ func (t Timeouts) Client(transport http.RoundTripper) *http.Client {
 	return &http.Client{Transport: transport, Timeout: t.client().Total}
 }
 
-// Transport returns a transport with these timeouts, otherwise as
-// http.DefaultTransport begins. An HTTP/2 connection that says nothing for as
-// long as Request must answer a ping within Connect, or is closed.
+// Transport returns a transport with these timeouts. Its other settings are those of
+// http.DefaultTransport. An HTTP/2 connection that has been silent for the time of
+// Request must answer a ping within the time of Connect; otherwise it is closed.
 func (t Timeouts) Transport() *http.Transport {
 	t = t.client()
 	dialer := &net.Dialer{Timeout: t.Connect, KeepAlive: 30 * time.Second}
@@ -88,8 +80,8 @@ func (t Timeouts) Transport() *http.Transport {
 	}
 }
 
-// Server returns a server of a handler with these timeouts. Set its Addr, or
-// serve on a listener.
+// Server returns a server of a handler with these timeouts. Set its Addr, or call Serve
+// with a listener.
 func (t Timeouts) Server(h http.Handler) *http.Server {
 	t = t.setDefaults()
 	return &http.Server{

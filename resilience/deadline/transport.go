@@ -1,6 +1,7 @@
 package deadline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -31,8 +32,8 @@ type Transport struct {
 	Reserve time.Duration
 }
 
-// RoundTrip sends the request with the time that is left for it. With less
-// than a millisecond it sends nothing, and the error is a [*RefusedError].
+// RoundTrip sends the request with the time that is left for it. If less than a
+// millisecond is left, it sends nothing and returns a [*RefusedError].
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := t.bound(req.Context())
 	end, ok := ctx.Deadline()
@@ -43,13 +44,13 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if left < time.Millisecond {
 		return nil, refuse(req, cancel, left)
 	}
-	told := req.WithContext(ctx)
-	told.Header = req.Header.Clone()
-	if told.Header == nil {
-		told.Header = http.Header{}
+	out := req.WithContext(ctx)
+	out.Header = req.Header.Clone()
+	if out.Header == nil {
+		out.Header = http.Header{}
 	}
-	Set(told.Header, t.Header, left)
-	resp, err := t.base().RoundTrip(told)
+	Set(out.Header, t.Header, left)
+	resp, err := t.base().RoundTrip(out)
 	return withEnd(resp, err, cancel)
 }
 
@@ -57,8 +58,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // if that is less, minus Reserve.
 func (t *Transport) left(h http.Header, end time.Time) time.Duration {
 	left := time.Until(end)
-	if said, ok := Left(h, t.Header); ok {
-		left = min(left, said)
+	if sent, ok := Left(h, t.Header); ok {
+		left = min(left, sent)
 	}
 	return left - max(0, t.Reserve)
 }
@@ -71,10 +72,7 @@ func (t *Transport) CloseIdleConnections() {
 }
 
 func (t *Transport) base() http.RoundTripper {
-	if t.Base != nil {
-		return t.Base
-	}
-	return http.DefaultTransport
+	return cmp.Or(t.Base, http.DefaultTransport)
 }
 
 // bound gives a context without a deadline the deadline of Total. cancel is nil if the

@@ -215,7 +215,7 @@ func TestBudgetKeepsTheError(t *testing.T) {
 // budget then has not spent.
 func TestRefusalTellsWhatCameBefore(t *testing.T) {
 	b, granted := must(breaker.New(breaker.Options{ConsecutiveFailures: 1})), must(retrybudget.New(retrybudget.Options{}))
-	rpc, s := dial(t, Options{Parts: client.Parts{Breaker: b}, Retry: &retry.Options{Base: time.Microsecond, Budget: granted}}, failing(9, errBusy))
+	rpc, s := dial(t, Options{Chain: client.Chain{Breaker: b}, Retry: &retry.Options{Base: time.Microsecond, Budget: granted}}, failing(9, errBusy))
 	_, err := rpc.UnaryCall(withKey(t.Context()), &pb.SimpleRequest{})
 	var refused *client.RefusedError
 	if !errors.As(err, &refused) || status.Convert(refused.Before).Message() != "busy" || s.calls.Load() != 1 {
@@ -238,21 +238,21 @@ func TestRefusals(t *testing.T) {
 	open.ForceOpen()
 	for _, c := range []struct {
 		name  string
-		parts client.Parts
+		parts client.Chain
 		part  client.Part
 		want  codes.Code
 	}{
-		{"bulkhead", client.Parts{Bulkhead: full}, client.Bulkhead, codes.ResourceExhausted},
-		{"breaker", client.Parts{Breaker: open}, client.Breaker, codes.Unavailable},
-		{"limiter", client.Parts{Limiter: limiter{errors.New("limit")}}, client.Limit, codes.ResourceExhausted},
-		{"limiterTooLate", client.Parts{Limiter: limiter{context.DeadlineExceeded}}, client.Limit, codes.DeadlineExceeded},
-		{"limiterCanceled", client.Parts{Limiter: limiter{context.Canceled}}, client.Limit, codes.Canceled},
+		{"bulkhead", client.Chain{Bulkhead: full}, client.Bulkhead, codes.ResourceExhausted},
+		{"breaker", client.Chain{Breaker: open}, client.Breaker, codes.Unavailable},
+		{"limiter", client.Chain{Limiter: limiter{errors.New("limit")}}, client.Limit, codes.ResourceExhausted},
+		{"limiterTooLate", client.Chain{Limiter: limiter{context.DeadlineExceeded}}, client.Limit, codes.DeadlineExceeded},
+		{"limiterCanceled", client.Chain{Limiter: limiter{context.Canceled}}, client.Limit, codes.Canceled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			seen := &log{}
 			c.parts.Name, c.parts.Observer = "orders", seen
 			earned := must(retrybudget.New(retrybudget.Options{}))
-			rpc, s := dial(t, Options{Parts: c.parts, Retry: &retry.Options{Budget: earned}}, ok)
+			rpc, s := dial(t, Options{Chain: c.parts, Retry: &retry.Options{Budget: earned}}, ok)
 			_, err := rpc.UnaryCall(withKey(t.Context()), &pb.SimpleRequest{})
 			_, streamErr := rpc.FullDuplexCall(t.Context())
 			for _, err := range []error{err, streamErr} {
@@ -274,7 +274,7 @@ func TestRefusals(t *testing.T) {
 func TestContextOverRefusesWithItsStatus(t *testing.T) {
 	places := must(bulkhead.New(bulkhead.Options{Limit: 1, Queue: 1}))
 	must(places.Acquire(t.Context()))
-	rpc, _ := dial(t, Options{Parts: client.Parts{Bulkhead: places}, Total: 10 * time.Millisecond}, ok)
+	rpc, _ := dial(t, Options{Chain: client.Chain{Bulkhead: places}, Total: 10 * time.Millisecond}, ok)
 	if _, err := rpc.UnaryCall(t.Context(), &pb.SimpleRequest{}); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("got %v", err)
 	}
@@ -294,7 +294,7 @@ func TestBreakerCounts(t *testing.T) {
 		{"down", errBusy, breaker.Counts{Calls: 1, Failures: 1}},
 	} {
 		b := must(breaker.New(breaker.Options{}))
-		rpc, _ := dial(t, Options{Parts: client.Parts{Breaker: b}}, func(context.Context, int64) error { return c.err })
+		rpc, _ := dial(t, Options{Chain: client.Chain{Breaker: b}}, func(context.Context, int64) error { return c.err })
 		_, _ = rpc.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		if got := b.Counts(); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
@@ -302,7 +302,7 @@ func TestBreakerCounts(t *testing.T) {
 	}
 	b := must(breaker.New(breaker.Options{}))
 	ctx, leave := context.WithCancel(t.Context())
-	rpc, _ := dial(t, Options{Parts: client.Parts{Breaker: b}}, func(ctx context.Context, _ int64) error { leave(); <-ctx.Done(); return nil })
+	rpc, _ := dial(t, Options{Chain: client.Chain{Breaker: b}}, func(ctx context.Context, _ int64) error { leave(); <-ctx.Done(); return nil })
 	_, _ = rpc.UnaryCall(ctx, &pb.SimpleRequest{})
 	if got := b.Counts(); got.Calls != 0 {
 		t.Errorf("who left counts: %+v", got)
@@ -313,8 +313,8 @@ func TestEvents(t *testing.T) {
 	seen := &log{}
 	var step retry.Step
 	rpc, _ := dial(t, Options{
-		Parts: client.Parts{Observer: seen},
-		Retry: &retry.Options{Base: time.Microsecond, Observe: func(s retry.Step) { step = s }, Classify: func(error) retry.Verdict { return retry.Verdict{} }},
+		Chain: client.Chain{Observer: seen},
+		Retry: &retry.Options{Base: time.Microsecond, Observe: func(s retry.Step) { step = s }, Classify: func(error) retry.Classification { return retry.Classification{} }},
 	}, failing(2, errBusy))
 	_, _ = rpc.UnaryCall(withKey(t.Context()), &pb.SimpleRequest{})
 	if status.Code(step.Err) != codes.Unavailable {

@@ -32,7 +32,7 @@ func (l *log) numbered(t *testing.T) (all []int) {
 
 func TestEventsAreNumbered(t *testing.T) {
 	seen := &log{}
-	rpc, _ := dial(t, Options{Parts: client.Parts{Observer: seen}, Retry: &retry.Options{Base: time.Microsecond}}, failing(2, errBusy))
+	rpc, _ := dial(t, Options{Chain: client.Chain{Observer: seen}, Retry: &retry.Options{Base: time.Microsecond}}, failing(2, errBusy))
 	if _, err := rpc.UnaryCall(withKey(t.Context()), &pb.SimpleRequest{}); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestEventsAreNumbered(t *testing.T) {
 
 func TestRefusalsNameTheirPart(t *testing.T) {
 	seen := &log{}
-	rpc, _ := dial(t, Options{Parts: client.Parts{Limiter: limiter{context.DeadlineExceeded}, Observer: seen}}, ok)
+	rpc, _ := dial(t, Options{Chain: client.Chain{Limiter: limiter{context.DeadlineExceeded}, Observer: seen}}, ok)
 	_, _ = rpc.UnaryCall(t.Context(), &pb.SimpleRequest{})
 	if e := seen.events[0]; e.Kind != client.Refused || e.Part != client.Limit || e.Attempt != 1 {
 		t.Errorf("got %+v", e)
@@ -64,7 +64,7 @@ func (s *turns) Wait(_ context.Context, key string) error { *s = append(*s, key)
 
 func TestTheLimiterIsAskedForTheTarget(t *testing.T) {
 	asked := &turns{}
-	rpc, _ := dial(t, Options{Parts: client.Parts{Limiter: asked}}, ok)
+	rpc, _ := dial(t, Options{Chain: client.Chain{Limiter: asked}}, ok)
 	_, _ = rpc.UnaryCall(t.Context(), &pb.SimpleRequest{})
 	must(rpc.FullDuplexCall(t.Context()))
 	if want := []string{"passthrough:orders", "passthrough:orders"}; !slices.Equal(*asked, want) {

@@ -57,7 +57,7 @@ func newClient() (*grpcclient.Client, error) {
 		return nil, err
 	}
 	return grpcclient.New(grpcclient.Options{
-		Parts:      client.Parts{Name: "health", Breaker: fuse},
+		Chain:      client.Chain{Name: "health", Breaker: fuse},
 		Total:      10 * time.Second,
 		Retry:      &retry.Options{Budget: retries},
 		Repeatable: func(context.Context, string) bool { return true },

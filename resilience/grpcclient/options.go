@@ -19,7 +19,7 @@ import (
 
 // Options says which parts a [Client] has. The zero value has none.
 type Options struct {
-	client.Parts
+	client.Chain
 
 	// Total bounds a unary call: all attempts and the waits between them. An earlier
 	// deadline of the context still applies. Zero: no bound.
@@ -103,7 +103,7 @@ func New(o Options) (*Client, error) {
 		return c, nil
 	}
 	with := *o.Retry
-	with.Classify = nil // the errors carry their verdict
+	with.Classify = nil // try marks its errors with retry.After and retry.Permanent
 	var err error
 	c.policy, err = o.Policy(with)
 	return c, err

@@ -74,7 +74,7 @@ func (s *stream) RecvMsg(m any) error {
 
 func (s *stream) judge(err error) {
 	s.judged.Do(func() {
-		s.client.judge(s.ctx, s.pass, err)
+		s.client.reportOutcome(s.ctx, s.pass, err)
 		s.client.options.Observe(client.Event{Kind: client.Sent, Attempt: 1, Took: time.Since(s.start), Result: result(err), Err: err})
 	})
 }

@@ -20,7 +20,7 @@ import (
 // A stream holds its place until it ends: read to its end, or left.
 func TestStreamsHoldTheirPlace(t *testing.T) {
 	places, b := must(bulkhead.New(bulkhead.Options{Limit: 1})), must(breaker.New(breaker.Options{}))
-	rpc, _ := dial(t, Options{Parts: client.Parts{Bulkhead: places, Breaker: b}}, ok)
+	rpc, _ := dial(t, Options{Chain: client.Chain{Bulkhead: places, Breaker: b}}, ok)
 	stream := must(rpc.FullDuplexCall(t.Context()))
 	_ = stream.Send(&pb.StreamingOutputCallRequest{})
 	must(stream.Recv())
@@ -82,7 +82,7 @@ func TestStreamsEndInEveryWay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			places, seen := must(bulkhead.New(bulkhead.Options{Limit: 1})), &log{}
-			conn, _ := connect(t, Options{Parts: client.Parts{Bulkhead: places, Observer: seen}}, failing(9, errBusy), grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(tooLong)))
+			conn, _ := connect(t, Options{Chain: client.Chain{Bulkhead: places, Observer: seen}}, failing(9, errBusy), grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(tooLong)))
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			stream := must(pb.NewTestServiceClient(conn).FullDuplexCall(ctx))
@@ -99,7 +99,7 @@ func TestStreamsEndInEveryWay(t *testing.T) {
 // What panics below, before there is a stream, loses no place and no probe.
 func TestPanicsLoseNothing(t *testing.T) {
 	places, b := must(bulkhead.New(bulkhead.Options{Limit: 1})), must(breaker.New(breaker.Options{ConsecutiveFailures: 1}))
-	conn, _ := connect(t, Options{Parts: client.Parts{Bulkhead: places, Breaker: b}}, ok, grpc.WithChainStreamInterceptor(
+	conn, _ := connect(t, Options{Chain: client.Chain{Bulkhead: places, Breaker: b}}, ok, grpc.WithChainStreamInterceptor(
 		func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, grpc.Streamer, ...grpc.CallOption) (grpc.ClientStream, error) {
 			panic("below")
 		}), grpc.WithChainUnaryInterceptor(
@@ -125,7 +125,7 @@ func TestPanicsLoseNothing(t *testing.T) {
 func TestPanicOfOutcomeLosesNothing(t *testing.T) {
 	var now time.Duration
 	b := must(breaker.New(breaker.Options{ConsecutiveFailures: 1, OpenFor: time.Hour, Clock: func() time.Duration { return now }}))
-	rpc, _ := dial(t, Options{Parts: client.Parts{Breaker: b}, Outcome: func(codes.Code) breaker.Outcome { panic("outcome") }}, ok)
+	rpc, _ := dial(t, Options{Chain: client.Chain{Breaker: b}, Outcome: func(codes.Code) breaker.Outcome { panic("outcome") }}, ok)
 	c, _ := b.Begin()
 	c.Failure()
 	now += time.Hour

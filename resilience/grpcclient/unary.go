@@ -64,7 +64,7 @@ func (u *unary) try(ctx context.Context) error {
 	}
 	var trailer metadata.MD
 	start, how := time.Now(), status.Error(codes.Unknown, "it panics")
-	defer func() { u.client.judge(ctx, pass, how) }()
+	defer func() { u.client.reportOutcome(ctx, pass, how) }()
 	how = u.send(ctx, &trailer)
 	u.client.options.Observe(client.Event{Kind: client.Sent, Attempt: u.attempt, Took: time.Since(start), Result: result(how), Err: how})
 	if how == nil {
@@ -74,8 +74,8 @@ func (u *unary) try(ctx context.Context) error {
 	return u.marked(ctx, how, trailer)
 }
 
-// judge reports the outcome of an attempt to the breaker.
-func (c *Client) judge(ctx context.Context, pass *client.Pass, err error) {
+// reportOutcome reports the outcome of an attempt to the breaker.
+func (c *Client) reportOutcome(ctx context.Context, pass *client.Pass, err error) {
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		pass.Cancel()
 		return
@@ -88,16 +88,16 @@ func (u *unary) marked(ctx context.Context, err error, trailer metadata.MD) erro
 	if !u.client.options.Retryable(s.Code()) || !u.client.options.Repeatable(ctx, u.method) {
 		return retry.Permanent(err)
 	}
-	wait, again := hint(s, trailer)
+	wait, again := retryAfter(s, trailer)
 	if !again {
 		return retry.Permanent(err)
 	}
 	return retry.After(err, wait)
 }
 
-// hint returns the least wait that a server asks for: its pushback (gRFC A6) or, without
+// retryAfter returns the least wait that a server asks for: its pushback (gRFC A6) or, without
 // one, its RetryInfo.
-func hint(s *status.Status, trailer metadata.MD) (wait time.Duration, again bool) {
+func retryAfter(s *status.Status, trailer metadata.MD) (wait time.Duration, again bool) {
 	if values := trailer.Get("grpc-retry-pushback-ms"); len(values) > 0 {
 		wait, again = retry.ParsePushback(values[0])
 		return wait, again && len(values) == 1

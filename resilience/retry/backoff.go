@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Jitter is how a wait is drawn by chance, so that callers who failed together
-// do not come back together.
+// Jitter selects how a wait is drawn at random, so that callers that failed at the same
+// time do not retry at the same time.
 //
-// The four are those of Marc Brooker, "Exponential Backoff And Jitter", AWS
+// The four algorithms are those of Marc Brooker, "Exponential Backoff And Jitter", AWS
 // Architecture Blog, 4 March 2015
-// (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/),
-// where random_between(a, b) is uniform:
+// (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/), where
+// random_between(a, b) is uniform:
 //
 //	None          sleep = min(cap, base * 2 ** attempt)
 //	Full          sleep = random_between(0, min(cap, base * 2 ** attempt))
@@ -19,13 +19,12 @@ import (
 //	              sleep = temp / 2 + random_between(0, temp / 2)
 //	Decorrelated  sleep = min(cap, random_between(base, sleep * 3))
 //
-// Here the attempt counts from 0, so that the first step is the base (in the
-// simulator of the article it counts from 1), and the sleep before the first
-// is base.
+// Here attempt counts from 0, so that the first step is base; in the simulator of the
+// article it counts from 1. The sleep before the first wait is base.
 type Jitter uint8
 
-// The jitters. Full is the zero value, and of the four the one with the least
-// work for the server.
+// The jitters. Full is the zero value. Of the four it causes the least load on the
+// server.
 const (
 	Full Jitter = iota
 	Equal
@@ -35,32 +34,24 @@ const (
 
 // String returns the jitter in lower case: "decorrelated".
 func (j Jitter) String() string {
-	switch j {
-	case Full:
-		return "full"
-	case Equal:
-		return "equal"
-	case Decorrelated:
-		return "decorrelated"
-	case None:
-		return "none"
+	names := [...]string{"full", "equal", "decorrelated", "none"}
+	if int(j) >= len(names) {
+		return "unknown"
 	}
-	return "unknown"
+	return names[j]
 }
 
-// Backoff is the arithmetic of waits: a plain value without clock or state.
-// The zero value waits for no time; a time below 0 is 0, and a Base over the
-// Cap is the Cap.
+// Backoff computes waits. It is a plain value without clock or state. The zero value
+// returns waits of 0. A negative time counts as 0, and a Base above the Cap as the Cap.
 type Backoff struct {
 	Base   time.Duration // the first wait before jitter
 	Cap    time.Duration // the longest wait
 	Jitter Jitter
 }
 
-// Wait returns how long to wait before retry n, counted from 0, when the wait
-// before that was last (0 if there was none). random returns a whole number
-// from 0 to below its argument, each as likely as the others; rand.Int64N of
-// math/rand/v2 is one.
+// Wait returns how long to wait before retry n, counted from 0. last is the previous
+// wait, 0 if there was none. random(n) returns a uniformly distributed integer in [0, n),
+// as rand.Int64N of math/rand/v2 does.
 func (b Backoff) Wait(n int, last time.Duration, random func(int64) int64) time.Duration {
 	b.Cap = max(0, b.Cap)
 	b.Base = min(max(0, b.Base), b.Cap)
@@ -76,7 +67,7 @@ func (b Backoff) Wait(n int, last time.Duration, random func(int64) int64) time.
 	return step
 }
 
-// step is min(cap, base · 2^n), which passes no int64 on the way.
+// step returns min(cap, base · 2^n) without an overflow.
 func (b Backoff) step(n int) time.Duration {
 	n = max(0, n)
 	if b.Base > b.Cap>>n {
@@ -92,7 +83,7 @@ func triple(d time.Duration) time.Duration {
 	return 3 * d
 }
 
-// between is uniform over every nanosecond from a to b, both included.
+// between returns a uniformly distributed time from a to b, both included.
 func between(a, b time.Duration, random func(int64) int64) time.Duration {
 	width := int64(b - a)
 	if width < math.MaxInt64 {

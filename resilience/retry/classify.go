@@ -6,29 +6,30 @@ import (
 	"time"
 )
 
-// Verdict says whether a failed attempt is worth a retry. The zero value: no retry.
-type Verdict struct {
+// Classification says whether a failed attempt is worth a retry. The zero value: no
+// retry.
+type Classification struct {
 	Retry bool
 	After time.Duration // the least wait; the backoff and a random part of up to a third of After are added
 }
 
-// Classify returns the verdict on an error of any call. There is no retry for nil, for
+// Classify classifies the error of any call. There is no retry for nil, for
 // [context.Canceled], for [Permanent] and for an error whose method Retryable returns
 // false, such as the refusals of a breaker, a bulkhead and a deadline. There is a retry
 // after its wait for [After], and a retry for every other error.
 //
 // An attempt that exceeds a deadline of its own is worth a retry. If the context of the
-// whole call has ended, there is no retry, whatever the verdict.
-func Classify(err error) Verdict {
+// whole call has ended, there is no retry, whatever Classify returns.
+func Classify(err error) Classification {
 	var permanent *permanentError
 	var after *afterError
 	switch {
 	case err == nil, errors.As(err, &permanent), errors.Is(err, context.Canceled):
-		return Verdict{}
+		return Classification{}
 	case errors.As(err, &after):
-		return Verdict{Retry: true, After: after.wait}
+		return Classification{Retry: true, After: after.wait}
 	}
-	return Verdict{Retry: !refusal(err)}
+	return Classification{Retry: !refusal(err)}
 }
 
 // refusal reports whether an error has a method Retryable that returns false.

@@ -43,14 +43,14 @@ func (p *Policy) begin(ctx context.Context) *run {
 }
 
 // again waits for the next attempt, and reports whether to make it.
-func (r *run) again(v Verdict, s Step) bool {
+func (r *run) again(v Classification, s Step) bool {
 	wait, ok := r.decide(v, s)
 	return ok && r.sleep(wait)
 }
 
 // decide reports whether to make another attempt, and the wait before it. s describes the
 // attempt that failed.
-func (r *run) decide(v Verdict, s Step) (wait time.Duration, ok bool) {
+func (r *run) decide(v Classification, s Step) (wait time.Duration, ok bool) {
 	r.attempt++
 	s.Attempt = r.attempt
 	if s.Stop = r.stop(v); s.Stop == Continue {
@@ -63,23 +63,23 @@ func (r *run) decide(v Verdict, s Step) (wait time.Duration, ok bool) {
 }
 
 // stop returns the reason to stop that is known before the wait is drawn, or Continue.
-func (r *run) stop(v Verdict) Stop {
+func (r *run) stop(v Classification) Stop {
 	switch o := &r.policy.options; {
 	case !v.Retry:
-		return StopVerdict
+		return StopNotRetryable
 	case r.attempt >= o.Attempts:
 		return StopAttempts
 	case r.ctx.Err() != nil:
 		return StopContext
-	case v.After > o.MaxHint:
-		return StopHint
+	case v.After > o.MaxRetryAfter:
+		return StopRetryAfter
 	}
 	return Continue
 }
 
 // schedule draws the wait. It asks the budget last, so that no retry is granted that
 // cannot be used, and before the wait, so that a refused caller does not wait.
-func (r *run) schedule(v Verdict, s *Step) {
+func (r *run) schedule(v Classification, s *Step) {
 	r.last = r.policy.backoff.Wait(r.attempt-1, r.last, r.policy.random)
 	wait := sum(r.last, r.spread(v.After))
 	switch b := r.policy.options.Budget; {
@@ -88,22 +88,23 @@ func (r *run) schedule(v Verdict, s *Step) {
 	case b != nil && !b.Retry():
 		s.Stop = StopBudget
 	default:
-		s.Wait, s.Hint = wait, max(0, v.After)
+		s.Wait, s.RetryAfter = wait, max(0, v.After)
 	}
 }
 
 // spread adds a random part, up to a third, to the wait that a server asks for, because
 // the server may have asked many clients to return at the same time. With Jitter None it
 // adds nothing.
-func (r *run) spread(hint time.Duration) time.Duration {
-	if r.policy.options.Jitter == None || hint < hintSpread {
-		return hint
+func (r *run) spread(asked time.Duration) time.Duration {
+	if r.policy.options.Jitter == None || asked < retryAfterSpread {
+		return asked
 	}
-	return sum(hint, time.Duration(r.policy.random(int64(hint/hintSpread))))
+	return sum(asked, time.Duration(r.policy.random(int64(asked/retryAfterSpread))))
 }
 
-// hintSpread is the divisor of a hint that gives the greatest random addition.
-const hintSpread = 3
+// retryAfterSpread is the divisor that turns the wait that a server asks for into the
+// greatest random addition to it.
+const retryAfterSpread = 3
 
 // tooLate reports whether an attempt after this wait would begin with no time
 // left.

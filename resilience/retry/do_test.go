@@ -56,20 +56,20 @@ func TestAttempts(t *testing.T) {
 		{"threeUnlessSaid", Options{}, 0, []error{errDown}, []time.Duration{0, 100 * ms, 300 * ms}, StopAttempts},
 		{"waitsDoubleToTheCap", Options{Attempts: 6, Base: s, Cap: 3 * s}, 0, []error{errDown}, []time.Duration{0, s, 3 * s, 6 * s, 9 * s, 12 * s}, StopAttempts},
 		{"oneAttemptIsOne", Options{Attempts: 1}, 0, []error{errDown}, []time.Duration{0}, StopAttempts},
-		{"permanentEndsIt", Options{}, 0, []error{errDown, Permanent(errDown)}, []time.Duration{0, 100 * ms}, StopVerdict},
-		{"canceledEndsIt", Options{}, 0, []error{context.Canceled}, []time.Duration{0}, StopVerdict},
+		{"permanentEndsIt", Options{}, 0, []error{errDown, Permanent(errDown)}, []time.Duration{0, 100 * ms}, StopNotRetryable},
+		{"canceledEndsIt", Options{}, 0, []error{context.Canceled}, []time.Duration{0}, StopNotRetryable},
 		{"timeoutOfOneAttemptDoesNot", Options{Attempts: 2}, 0, []error{context.DeadlineExceeded}, []time.Duration{0, 100 * ms}, StopAttempts},
-		{"hintIsAddedTo", Options{Attempts: 2}, 0, []error{After(errDown, s)}, []time.Duration{0, 1100 * ms}, StopAttempts},
-		{"hintMayPassTheCap", Options{Attempts: 2, Cap: s}, 0, []error{After(errDown, 30*s)}, []time.Duration{0, 30100 * ms}, StopAttempts},
-		{"tooLongAHintEndsIt", Options{MaxHint: s}, 0, []error{After(errDown, s+1)}, []time.Duration{0}, StopHint},
-		{"aHintOfTheMostIsWaitedFor", Options{Attempts: 2, MaxHint: s}, 0, []error{After(errDown, s)}, []time.Duration{0, 1100 * ms}, StopAttempts},
-		{"hintBelowZeroIsNone", Options{Attempts: 2}, 0, []error{After(errDown, -s)}, []time.Duration{0, 100 * ms}, StopAttempts},
+		{"retryAfterIsAddedTo", Options{Attempts: 2}, 0, []error{After(errDown, s)}, []time.Duration{0, 1100 * ms}, StopAttempts},
+		{"retryAfterMayPassTheCap", Options{Attempts: 2, Cap: s}, 0, []error{After(errDown, 30*s)}, []time.Duration{0, 30100 * ms}, StopAttempts},
+		{"tooLongARetryAfterEndsIt", Options{MaxRetryAfter: s}, 0, []error{After(errDown, s+1)}, []time.Duration{0}, StopRetryAfter},
+		{"theLongestRetryAfterIsWaitedFor", Options{Attempts: 2, MaxRetryAfter: s}, 0, []error{After(errDown, s)}, []time.Duration{0, 1100 * ms}, StopAttempts},
+		{"retryAfterBelowZeroIsNone", Options{Attempts: 2}, 0, []error{After(errDown, -s)}, []time.Duration{0, 100 * ms}, StopAttempts},
 		{"totalTimeEndsIt", Options{Attempts: 9, TotalTime: s}, 0, []error{errDown}, []time.Duration{0, 100 * ms, 300 * ms, 700 * ms}, StopDeadline},
 		{"totalTimeIsReachedExactly", Options{Attempts: 9, TotalTime: 300 * ms}, 0, []error{errDown}, []time.Duration{0, 100 * ms, 300 * ms}, StopDeadline},
 		{"deadlineEndsItAtOnce", Options{Attempts: 9}, 400 * ms, []error{errDown}, []time.Duration{0, 100 * ms, 300 * ms}, StopDeadline},
 		{"noTimeLeftIsTooLittle", Options{}, 100 * ms, []error{errDown}, []time.Duration{0}, StopDeadline},
 		{"aNanosecondIsEnough", Options{}, 100*ms + 1, []error{errDown}, []time.Duration{0, 100 * ms}, StopDeadline},
-		{"hintPastTheDeadlineEndsIt", Options{}, 10 * s, []error{After(errDown, 20*s)}, []time.Duration{0}, StopDeadline},
+		{"retryAfterPastTheDeadlineEndsIt", Options{}, 10 * s, []error{After(errDown, 20*s)}, []time.Duration{0}, StopDeadline},
 		{"budgetEndsItAtOnce", Options{Attempts: 9, Budget: &purse{left: 1}}, 0, []error{errDown}, []time.Duration{0, 100 * ms}, StopBudget},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -155,31 +155,31 @@ func TestEndedContextIsNotRetried(t *testing.T) {
 	}
 }
 
-// The waits of a policy are within their bounds, and no wait is shorter than
-// its hint, whatever the jitter.
-func TestWaitsKeepTheirHints(t *testing.T) {
+// The waits of a policy are within their bounds, and no wait is shorter than the server
+// asks for, whatever the jitter.
+func TestWaitsAreAtLeastTheRetryAfter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		jitter := rapid.SampledFrom([]Jitter{Full, Equal, Decorrelated, None}).Draw(t, "jitter")
-		hint := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "hint"))
+		asked := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "asked"))
 		clock := &instant{now: time.Unix(0, 0)}
 		p, err := New(Options{
-			Attempts: 5, Base: time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "base")), Cap: time.Hour, MaxHint: time.Hour,
+			Attempts: 5, Base: time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "base")), Cap: time.Hour, MaxRetryAfter: time.Hour,
 			Jitter: jitter, Clock: clock, Source: rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = p.Do(t.Context(), func(context.Context) error { return After(errDown, hint) })
+		_ = p.Do(t.Context(), func(context.Context) error { return After(errDown, asked) })
 		if len(clock.slept) != 4 {
 			t.Fatalf("slept %v", clock.slept)
 		}
-		most := hint + time.Hour
+		most := asked + time.Hour
 		if jitter != None {
-			most += hint / hintSpread
+			most += asked / retryAfterSpread
 		}
 		for _, d := range clock.slept {
-			if d < hint || d > most {
-				t.Fatalf("slept %v with a hint of %v", d, hint)
+			if d < asked || d > most {
+				t.Fatalf("slept %v with a retry-after of %v", d, asked)
 			}
 		}
 	})
@@ -212,25 +212,25 @@ func TestSameSeedSameWaits(t *testing.T) {
 
 func TestStepsTellWhatHappened(t *testing.T) {
 	clock := &instant{now: time.Unix(0, 0)}
-	var told []Step
-	p := mustNew(t, Options{Jitter: None, Clock: clock, Observe: func(s Step) { told = append(told, s) }})
+	var steps []Step
+	p := mustNew(t, Options{Jitter: None, Clock: clock, Observe: func(s Step) { steps = append(steps, s) }})
 	_ = p.Do(t.Context(), func(context.Context) error { return After(errDown, time.Second) })
 	want := []string{
 		"attempt 1: retry in 1.1s, asked for 1s", "attempt 2: retry in 1.2s, asked for 1s", "attempt 3: attempts used up in 0s, asked for 0s",
 	}
-	for i, s := range told {
-		if got := fmt.Sprintf("attempt %d: %v in %v, asked for %v", s.Attempt, s.Stop, s.Wait, s.Hint); i >= len(want) || got != want[i] || !errors.Is(s.Err, errDown) {
+	for i, s := range steps {
+		if got := fmt.Sprintf("attempt %d: %v in %v, asked for %v", s.Attempt, s.Stop, s.Wait, s.RetryAfter); i >= len(want) || got != want[i] || !errors.Is(s.Err, errDown) {
 			t.Errorf("step %d: %s (%v)", i, got, s.Err)
 		}
 	}
-	if len(told) != len(want) {
-		t.Errorf("%d steps", len(told))
+	if len(steps) != len(want) {
+		t.Errorf("%d steps", len(steps))
 	}
 }
 
 // What a server asks for is spread over a third more, and never shortened.
-func TestHintsAreSpread(t *testing.T) {
-	const hint, waits = 10 * time.Second, 2000
+func TestRetryAfterIsSpread(t *testing.T) {
+	const asked, waits = 10 * time.Second, 2000
 	var least, most time.Duration = math.MaxInt64, 0
 	p := mustNew(t, Options{
 		Attempts: waits, Base: time.Nanosecond, Cap: time.Nanosecond, Clock: &instant{now: noon}, Source: rand.NewPCG(1, 2),
@@ -240,24 +240,24 @@ func TestHintsAreSpread(t *testing.T) {
 			}
 		},
 	})
-	_ = p.Do(t.Context(), func(context.Context) error { return After(errDown, hint) })
-	if least < hint || least > hint+hint/100 || most > hint+hint/3 || most < hint+hint/3-hint/100 {
-		t.Errorf("waits from %v to %v; want them all over %v to %v", least, most, hint, hint+hint/3)
+	_ = p.Do(t.Context(), func(context.Context) error { return After(errDown, asked) })
+	if least < asked || least > asked+asked/100 || most > asked+asked/3 || most < asked+asked/3-asked/100 {
+		t.Errorf("waits from %v to %v; want them all over %v to %v", least, most, asked, asked+asked/3)
 	}
 }
 
-// A verdict of a caller's own may be anything.
-func TestVerdictBelowZeroIsNoHint(t *testing.T) {
+// A Classify of the caller may return any value.
+func TestNegativeRetryAfterCountsAsZero(t *testing.T) {
 	clock := &instant{now: noon}
-	var told []Step
+	var steps []Step
 	p := mustNew(t, Options{
 		Attempts: 2, Jitter: None, Clock: clock,
-		Classify: func(error) Verdict { return Verdict{Retry: true, After: math.MinInt64} },
-		Observe:  func(s Step) { told = append(told, s) },
+		Classify: func(error) Classification { return Classification{Retry: true, After: math.MinInt64} },
+		Observe:  func(s Step) { steps = append(steps, s) },
 	})
 	_ = p.Do(t.Context(), func(context.Context) error { return errDown })
-	if len(told) != 2 || told[0].Hint != 0 || told[0].Wait != 100*time.Millisecond {
-		t.Errorf("%+v", told)
+	if len(steps) != 2 || steps[0].RetryAfter != 0 || steps[0].Wait != 100*time.Millisecond {
+		t.Errorf("%+v", steps)
 	}
 }
 
@@ -279,7 +279,7 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 		"Cap: 1ns is less than":     {Cap: 1},
 		"Jitter: is 4":              {Jitter: 4},
 		"TotalTime: is -1":          {TotalTime: -1},
-		"MaxHint: is -1":            {MaxHint: -1},
+		"MaxRetryAfter: is -1":      {MaxRetryAfter: -1},
 		"Cap: -1ns is less than Ba": {Cap: -1},
 	} {
 		if p, err := New(o); err == nil || p != nil || !strings.Contains(err.Error(), name) {

@@ -11,30 +11,30 @@ import (
 // Before a retry, up to keepBytes of the response are read, for up to keepTime, so that
 // its connection is free during the wait.
 const (
-	keepBytes = 16 << 10
-	keepTime  = 50 * time.Millisecond
+	drainBytes = 16 << 10
+	drainTime  = 50 * time.Millisecond
 )
 
-var errCut = errors.New("retry: the rest of the answer was given up for another attempt, which was not sent")
+var errCut = errors.New("retry: the response was cut off to free its connection for a retry, which was not sent")
 
-// keep closes a response and keeps the part of its body that it could read, for the
+// drain closes a response and keeps the part of its body that it could read, for the
 // caller that gets the response if the retry is not sent.
-func keep(resp *http.Response) {
+func drain(resp *http.Response) {
 	if resp == nil || resp.Body == nil {
 		return
 	}
 	body := resp.Body
-	closing := time.AfterFunc(keepTime, func() { _ = body.Close() })
-	read, err := io.ReadAll(io.LimitReader(body, keepBytes+1))
+	closing := time.AfterFunc(drainTime, func() { _ = body.Close() })
+	read, err := io.ReadAll(io.LimitReader(body, drainBytes+1))
 	inTime := closing.Stop()
 	_ = body.Close()
-	resp.Body = &kept{read: bytes.NewReader(read), end: endOf(len(read), err, inTime)}
+	resp.Body = &drained{read: bytes.NewReader(read), end: endOf(len(read), err, inTime)}
 }
 
 // endOf returns the error at the end of a kept body.
 func endOf(read int, err error, inTime bool) error {
 	switch {
-	case read > keepBytes:
+	case read > drainBytes:
 		return errCut
 	case err == nil:
 		return io.EOF
@@ -44,17 +44,17 @@ func endOf(read int, err error, inTime bool) error {
 	return err
 }
 
-// kept is a body that has been read.
-type kept struct {
+// drained is a body that has been read.
+type drained struct {
 	read *bytes.Reader
 	end  error
 }
 
-func (k *kept) Read(p []byte) (int, error) {
+func (k *drained) Read(p []byte) (int, error) {
 	if k.read.Len() == 0 {
 		return 0, k.end
 	}
 	return k.read.Read(p)
 }
 
-func (k *kept) Close() error { return nil }
+func (k *drained) Close() error { return nil }

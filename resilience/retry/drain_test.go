@@ -19,7 +19,7 @@ func TestConnectionIsFreeDuringTheWait(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if calls.Add(1) == 1 {
 			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = io.WriteString(w, strings.Repeat("x", keepBytes))
+			_, _ = io.WriteString(w, strings.Repeat("x", drainBytes))
 		}
 	}))
 	defer server.Close()
@@ -68,8 +68,8 @@ func TestAnswerOutlivesItsContext(t *testing.T) {
 		end  error
 	}{
 		{"none", strings.NewReader(""), 0, nil},
-		{"whole", strings.NewReader(strings.Repeat("x", keepBytes)), keepBytes, nil},
-		{"tooLong", strings.NewReader(strings.Repeat("x", keepBytes+1)), keepBytes + 1, errCut},
+		{"whole", strings.NewReader(strings.Repeat("x", drainBytes)), drainBytes, nil},
+		{"tooLong", strings.NewReader(strings.Repeat("x", drainBytes+1)), drainBytes + 1, errCut},
 		{"stuck", io.MultiReader(strings.NewReader("abc"), stuck), 3, errCut},
 		{"broken", io.MultiReader(strings.NewReader("abc"), broken{}), 3, io.ErrUnexpectedEOF},
 	} {

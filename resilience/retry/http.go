@@ -12,18 +12,19 @@ import (
 	"time"
 )
 
-// ClassifyHTTP returns the verdict on a round trip. Statuses 408, 429, 500, 502, 503 and
-// 504 are retried after the wait that [Hint] returns, unless the server forbids the
-// retry. Errors are retried if [NetworkError] reports true. No other status is retried.
-func ClassifyHTTP(resp *http.Response, err error, now time.Time) Verdict {
+// ClassifyHTTP classifies the result of a round trip. Statuses 408, 429, 500, 502, 503
+// and 504 are retried after the wait that [RetryAfter] returns, unless the server forbids
+// the retry. Errors are retried if [NetworkError] reports true. No other status is
+// retried.
+func ClassifyHTTP(resp *http.Response, err error, now time.Time) Classification {
 	if err != nil {
-		return Verdict{Retry: NetworkError(err)}
+		return Classification{Retry: NetworkError(err)}
 	}
 	if !RetryableStatus(resp.StatusCode) {
-		return Verdict{}
+		return Classification{}
 	}
-	wait, retry := Hint(resp, now)
-	return Verdict{Retry: retry, After: wait}
+	wait, retry := RetryAfter(resp, now)
+	return Classification{Retry: retry, After: wait}
 }
 
 // RetryableStatus reports whether a status says that the same request may

@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,27 +20,27 @@ type Options struct {
 	// Defaults to 100 ms.
 	Base time.Duration
 
-	// Cap is the longest wait before what the server asks for is added.
-	// Defaults to 10 s, or to Base if that is more.
+	// Cap is the longest backoff. The wait that a server asks for is added to the
+	// backoff. Defaults to 10 s, or to Base if that is more.
 	Cap time.Duration
 
-	// Jitter draws each wait by chance. Defaults to Full.
+	// Jitter selects how each wait is drawn at random. Defaults to Full.
 	Jitter Jitter
 
 	// TotalTime bounds the time from the beginning of the first attempt to the beginning
 	// of the last. Zero: no bound but the context's.
 	TotalTime time.Duration
 
-	// MaxHint is the longest wait that a server may ask for. If a server asks for more,
-	// there is no retry, so that a server cannot put its clients to sleep for a day.
-	// Defaults to a minute.
-	MaxHint time.Duration
+	// MaxRetryAfter is the longest wait that a server may ask for. If a server asks for
+	// more, there is no retry, so that a server cannot put its clients to sleep for a
+	// day. Defaults to a minute.
+	MaxRetryAfter time.Duration
 
 	// Budget bounds the retries of all callers that share it. Nil: no bound.
 	Budget Budget
 
-	// Classify says what an error means, for Do. Defaults to [Classify].
-	Classify func(error) Verdict
+	// Classify classifies the errors of calls in Do. Defaults to [Classify].
+	Classify func(error) Classification
 
 	// Observe is called with the decision after every failed attempt, before the wait. It
 	// may be called by many goroutines at once.
@@ -50,7 +51,7 @@ type Options struct {
 	// seeded by the system.
 	Source rand.Source
 
-	// Clock tells the time and sleeps. Defaults to the system's clock.
+	// Clock reads the time and sleeps. Defaults to the system's clock.
 	Clock Clock
 }
 
@@ -62,21 +63,13 @@ type Budget interface {
 	Return()     // returns a granted retry that was not sent
 }
 
-// Clock tells the time and waits. Its times are compared with the deadlines of
-// contexts. It must be safe for use by many goroutines at once.
+// Clock reads the time and sleeps. Its times are compared with the deadlines of contexts.
+// It must be safe for concurrent use.
 type Clock interface {
 	Now() time.Time
-	// Sleep waits for that long or until the context ends; it then returns
-	// an error.
+	// Sleep waits for d, or until the context ends and then returns an error.
 	Sleep(ctx context.Context, d time.Duration) error
 }
-
-const (
-	defaultAttempts = 3
-	defaultBase     = 100 * time.Millisecond
-	defaultCap      = 10 * time.Second
-	defaultMaxHint  = time.Minute
-)
 
 // Policy decides about retries. Make one with [New] and use it for many calls; the zero
 // value behaves like New(Options{}). It is safe for concurrent use.
@@ -112,21 +105,13 @@ func (p *Policy) setDefaults() {
 }
 
 func (o *Options) setDefaults() {
-	orDefault(&o.Attempts, defaultAttempts)
-	orDefault(&o.Base, defaultBase)
-	orDefault(&o.Cap, max(o.Base, defaultCap))
-	orDefault(&o.MaxHint, defaultMaxHint)
+	o.Attempts = cmp.Or(o.Attempts, 3)
+	o.Base = cmp.Or(o.Base, 100*time.Millisecond)
+	o.Cap = cmp.Or(o.Cap, max(o.Base, 10*time.Second))
+	o.MaxRetryAfter = cmp.Or(o.MaxRetryAfter, time.Minute)
+	o.Clock = cmp.Or[Clock](o.Clock, systemClock{})
 	if o.Classify == nil {
 		o.Classify = Classify
-	}
-	if o.Clock == nil {
-		o.Clock = systemClock{}
-	}
-}
-
-func orDefault[T int | time.Duration](v *T, otherwise T) {
-	if *v == 0 {
-		*v = otherwise
 	}
 }
 
@@ -137,7 +122,7 @@ func (o *Options) check() error {
 		unless(o.Cap >= o.Base, "Cap: %v is less than Base, %v", o.Cap, o.Base),
 		unless(o.Jitter <= None, "Jitter: is %d, which is none of the four", o.Jitter),
 		unless(o.TotalTime >= 0, "TotalTime: is %v, which is below 0", o.TotalTime),
-		unless(o.MaxHint >= 0, "MaxHint: is %v, which is below 0", o.MaxHint),
+		unless(o.MaxRetryAfter >= 0, "MaxRetryAfter: is %v, which is below 0", o.MaxRetryAfter),
 	)
 }
 

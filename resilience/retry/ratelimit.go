@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// ParseRateLimit reads a RateLimit field (draft-ietf-httpapi-ratelimit-headers-11),
-// a list such as
+// ParseRateLimit parses a RateLimit field (draft-ietf-httpapi-ratelimit-headers-11), a
+// list such as
 //
 //	"burst";r=0;t=2, "daily";r=970;t=41000
 //
-// and returns how long until the limits that are used up, those with r=0, give
-// something again: the greatest t among them, or, when none is, the greatest
-// of all. A field that is no list of items (RFC 9651), or in which no item has
-// an r and a t that are numbers of at least 0, is not ok.
+// and returns the time until the exhausted limits, those with r=0, have quota again: the
+// greatest t among them or, if no limit is exhausted, the greatest t of all. ok is false
+// if the field is not a list of items (RFC 9651), or if no item has both an r and a t that
+// are numbers of at least 0.
 func ParseRateLimit(field string) (wait time.Duration, ok bool) {
 	var usedUp, greatest time.Duration
 	var found, out bool
@@ -23,7 +23,7 @@ func ParseRateLimit(field string) (wait time.Duration, ok bool) {
 		if !good {
 			return 0, false
 		}
-		if item.complete() {
+		if item.hasR && item.hasT {
 			found = true
 			greatest = max(greatest, item.wait)
 			if item.remaining == 0 {
@@ -42,14 +42,12 @@ func ParseRateLimit(field string) (wait time.Duration, ok bool) {
 
 // item is one limit of the field.
 type item struct {
-	remaining, wait time.Duration // the first counts, in seconds' place
+	remaining, wait time.Duration // remaining is a count, parsed like a number of seconds
 	hasR, hasT      bool
 }
 
-func (i item) complete() bool { return i.hasR && i.hasT }
-
-// scanner reads structured fields (RFC 9651) as far as RateLimit uses them:
-// lists of strings or tokens with parameters.
+// scanner parses the structured fields (RFC 9651) that RateLimit uses: lists of strings
+// or tokens with parameters.
 type scanner struct{ rest string }
 
 func (s *scanner) item() (i item, ok bool) {
@@ -102,8 +100,8 @@ func (s *scanner) key() string {
 	return s.span(func(c byte) bool { return isLower(c) || isDigit(c) || strings.IndexByte("_-.*", c) >= 0 })
 }
 
-// value reads a bare item; a string or bytes keep their first mark, so that
-// none is taken for a number.
+// value parses a bare item. The result of a string or a byte sequence begins with its
+// delimiter, so that it is not taken for a number.
 func (s *scanner) value() (string, bool) {
 	if s.take('"') {
 		return s.text()
@@ -118,7 +116,7 @@ func (s *scanner) value() (string, bool) {
 	return word, word != ""
 }
 
-// text reads a string whose first quote has been read.
+// text parses a string after its opening quote.
 func (s *scanner) text() (string, bool) {
 	for i := 0; i < len(s.rest); i++ {
 		switch c := s.rest[i]; {
@@ -135,7 +133,7 @@ func (s *scanner) text() (string, bool) {
 	return "", false
 }
 
-// span reads the bytes that are of a kind.
+// span reads bytes while of returns true.
 func (s *scanner) span(of func(byte) bool) string {
 	i := 0
 	for i < len(s.rest) && of(s.rest[i]) {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// ParseRetryAfter reads a Retry-After field (RFC 9110, section 10.2.3): a whole
-// number of seconds, or a date, of which now is taken off. A date in the past
-// is no wait, a number too great for a time the greatest there is. Anything
-// else, such as a date that is not in GMT, is not ok.
+// ParseRetryAfter parses a Retry-After field (RFC 9110, section 10.2.3): a whole number
+// of seconds, or a date, from which it subtracts now. A date in the past is a wait of 0.
+// A number too great for a Duration is the greatest Duration. For any other value, such
+// as a date that is not in GMT, ok is false.
 func ParseRetryAfter(value string, now time.Time) (wait time.Duration, ok bool) {
 	value = strings.TrimSpace(value)
 	if wait, ok := seconds(value); ok {
@@ -24,9 +24,9 @@ func ParseRetryAfter(value string, now time.Time) (wait time.Duration, ok bool) 
 	return max(0, date.Sub(now)), true
 }
 
-// parseDate reads a date in one of the three formats of RFC 9110, section
-// 5.6.7. Unlike http.ParseTime it takes GMT alone for a zone: of others it
-// would read the letters and not the hours.
+// parseDate parses a date in one of the three formats of RFC 9110, section 5.6.7. Unlike
+// http.ParseTime it accepts only the zone GMT: of another zone, http.ParseTime reads the
+// name and ignores the offset.
 func parseDate(value string) (date time.Time, ok bool) {
 	for _, layout := range []string{http.TimeFormat, "Monday, 02-Jan-06 15:04:05 GMT", time.ANSIC} {
 		if date, err := time.Parse(layout, value); err == nil {
@@ -36,7 +36,7 @@ func parseDate(value string) (date time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// seconds reads a whole number of seconds, without a sign.
+// seconds parses a whole number of seconds without a sign.
 func seconds(s string) (time.Duration, bool) {
 	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, false
@@ -44,7 +44,8 @@ func seconds(s string) (time.Duration, bool) {
 	return times(s, time.Second), true
 }
 
-// times is a number in digits times a unit, or the greatest time there is.
+// times multiplies a decimal number by a unit. If the product overflows it is the
+// greatest Duration.
 func times(digits string, unit time.Duration) time.Duration {
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n > math.MaxInt64/int64(unit) {
@@ -53,9 +54,8 @@ func times(digits string, unit time.Duration) time.Duration {
 	return time.Duration(n) * unit
 }
 
-// ParsePushback reads the value of gRPC's trailer grpc-retry-pushback-ms (gRFC A6):
-// a 32-bit number of milliseconds. One below 0, or that is none, forbids the
-// retry.
+// ParsePushback parses the value of gRPC's trailer grpc-retry-pushback-ms (gRFC A6): a
+// 32-bit number of milliseconds. A number below 0 and an invalid value forbid the retry.
 func ParsePushback(value string) (wait time.Duration, retry bool) {
 	ms, err := strconv.ParseInt(strings.TrimSpace(value), 10, 32)
 	if err != nil || ms < 0 {
@@ -66,12 +66,12 @@ func ParsePushback(value string) (wait time.Duration, retry bool) {
 
 const pushbackHeader = "Grpc-Retry-Pushback-Ms"
 
-// Hint is the least wait that a response asks for: by grpc-retry-pushback-ms
-// if it has that, else by Retry-After, the longest where there are several,
-// else, on a 429 or 503, by RateLimit. It reports false when the server forbids
-// the retry. A date is compared with the response's own Date where it has one,
-// so that no clock need be right.
-func Hint(resp *http.Response, now time.Time) (wait time.Duration, retry bool) {
+// RetryAfter returns the least wait that a response asks for. It reads
+// grpc-retry-pushback-ms, else the longest of the valid Retry-After fields, else RateLimit
+// if the status is 429 or 503. retry is false if the server forbids the retry. A
+// Retry-After that is a date is compared with the response's own Date field if there is
+// one, so that the clocks of client and server need not agree.
+func RetryAfter(resp *http.Response, now time.Time) (wait time.Duration, retry bool) {
 	h := resp.Header
 	if values := h[pushbackHeader]; len(values) > 0 {
 		wait, retry := ParsePushback(values[0])
@@ -80,21 +80,17 @@ func Hint(resp *http.Response, now time.Time) (wait time.Duration, retry bool) {
 	if date, ok := parseDate(h.Get("Date")); ok {
 		now = date
 	}
-	if wait, ok := greatest(h.Values("Retry-After"), now); ok {
+	var ok bool
+	for _, value := range h.Values("Retry-After") {
+		if w, valid := ParseRetryAfter(value, now); valid {
+			wait, ok = max(wait, w), true
+		}
+	}
+	if ok {
 		return wait, true
 	}
 	if s := resp.StatusCode; s == http.StatusTooManyRequests || s == http.StatusServiceUnavailable {
 		wait, _ = ParseRateLimit(strings.Join(h.Values("RateLimit"), ", "))
 	}
 	return wait, true
-}
-
-// greatest is of the values that are a Retry-After.
-func greatest(values []string, now time.Time) (wait time.Duration, ok bool) {
-	for _, value := range values {
-		if w, is := ParseRetryAfter(value, now); is {
-			wait, ok = max(wait, w), true
-		}
-	}
-	return wait, ok
 }

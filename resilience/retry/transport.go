@@ -1,59 +1,65 @@
 package retry
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 )
 
-// Transport is an [http.RoundTripper] that repeats requests by a policy. A
-// request with a body is repeated only when it has GetBody, as
-// [http.NewRequest] gives it for bytes, strings and their readers. What it
-// returns is what the last attempt returned, body unread; when the context
-// ends during a wait, of a body that was too long or too slow to be read
-// before it (16 KiB, 50 ms) only the beginning is left. No connection is held
-// during a wait. It is safe for use by many goroutines at once; do not change
-// it then.
+// Transport is an [http.RoundTripper] that retries requests by a policy. It retries a
+// request with a body only if the request has GetBody, which [http.NewRequest] sets for
+// bytes, strings and their readers.
+//
+// It returns the result of the last attempt, with the body unread. It holds no connection
+// during a wait: before the wait it reads up to 16 KiB of the response, for up to 50 ms,
+// and closes it. If the context then ends during the wait, the caller gets that response,
+// and a body that was longer or slower is cut off with an error.
+//
+// Transport is safe for concurrent use; do not change it once it is in use.
 type Transport struct {
 	// Base makes each attempt. Defaults to http.DefaultTransport.
 	Base http.RoundTripper
 
-	// Policy says how often, and when. Defaults to that of zero Options,
-	// without a budget. Its Classify is not asked.
+	// Policy decides about retries. Its Classify is not called. Defaults to a policy of
+	// zero Options, which has no budget.
 	Policy *Policy
 
-	// Repeatable says which requests may be sent more than once. Defaults to
+	// Repeatable reports whether a request may be sent more than once. Defaults to
 	// [Repeatable].
 	Repeatable func(*http.Request) bool
 
-	// Classify says what an attempt means; one of the two is nil. It must
-	// leave the body unread. Defaults to [ClassifyHTTP].
-	Classify func(resp *http.Response, err error, now time.Time) Verdict
+	// Classify classifies an attempt; either resp or err is nil. It must leave the body
+	// unread. Defaults to [ClassifyHTTP].
+	Classify func(resp *http.Response, err error, now time.Time) Classification
 }
 
-// RoundTrip sends the request, more than once if that helps and does no harm.
+// RoundTrip sends the request, and sends it again while the policy allows.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	p := t.policy()
 	r := p.begin(req.Context())
 	for attempt := req; ; {
 		resp, err := t.base().RoundTrip(attempt)
-		if resp == nil && err == nil { // for net/http to complain of
+		if resp == nil && err == nil { // net/http reports this error of Base
 			return nil, nil //nolint:nilnil // as Base did
 		}
-		v := t.verdict(req, resp, err, p.options.Clock.Now())
-		if err == nil && !t.failed(resp, v) {
-			return resp, nil
+		v, step := t.classify(req, resp, err, p.options.Clock.Now()), Step{Err: err}
+		if resp != nil {
+			step.Status = resp.StatusCode
 		}
-		if attempt = r.resend(req, resp, v, stepOf(resp, err)); attempt == nil {
+		if err == nil && !v.Retry && !RetryableStatus(resp.StatusCode) {
+			return resp, nil // no failure, so the policy does not observe a step
+		}
+		if attempt = r.resend(req, resp, v, step); attempt == nil {
 			return resp, err
 		}
 	}
 }
 
-// resend waits for the next attempt and returns its request, or nil if there
-// is none. What can refuse the retry comes before the wait.
-func (r *run) resend(req *http.Request, resp *http.Response, v Verdict, s Step) *http.Request {
+// resend waits for the next attempt and returns its request, or nil if there is none.
+// Everything that can refuse the retry is checked before the wait.
+func (r *run) resend(req *http.Request, resp *http.Response, v Classification, s Step) *http.Request {
 	clock := r.policy.options.Clock
-	heard := clock.Now()
+	began := clock.Now()
 	wait, ok := r.decide(v, s)
 	if !ok {
 		return nil
@@ -63,15 +69,15 @@ func (r *run) resend(req *http.Request, resp *http.Response, v Verdict, s Step) 
 		r.refund()
 		return nil
 	}
-	keep(resp)
-	if !r.sleep(max(0, wait-clock.Now().Sub(heard))) {
+	drain(resp)
+	if !r.sleep(max(0, wait-clock.Now().Sub(began))) {
 		closeBody(next)
 		return nil
 	}
 	return next
 }
 
-// CloseIdleConnections closes those of Base, if it can.
+// CloseIdleConnections closes the idle connections of Base, if Base supports it.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
@@ -86,20 +92,11 @@ func (t *Transport) policy() *Policy {
 }
 
 func (t *Transport) base() http.RoundTripper {
-	if t.Base != nil {
-		return t.Base
-	}
-	return http.DefaultTransport
+	return cmp.Or(t.Base, http.DefaultTransport)
 }
 
-// failed reports whether a response is worth being told of: a retry was
-// thought of, or the status alone would have asked for one.
-func (t *Transport) failed(resp *http.Response, v Verdict) bool {
-	return v.Retry || RetryableStatus(resp.StatusCode)
-}
-
-// verdict is Classify's, of requests that may be sent again.
-func (t *Transport) verdict(req *http.Request, resp *http.Response, err error, now time.Time) Verdict {
+// classify calls Classify. It allows no retry of a request that must not be sent again.
+func (t *Transport) classify(req *http.Request, resp *http.Response, err error, now time.Time) Classification {
 	classify, repeatable := t.Classify, t.Repeatable
 	if classify == nil {
 		classify = ClassifyHTTP
@@ -116,15 +113,7 @@ func rewindable(req *http.Request) bool {
 	return req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
 }
 
-func stepOf(resp *http.Response, err error) Step {
-	s := Step{Err: err}
-	if resp != nil {
-		s.Status = resp.StatusCode
-	}
-	return s
-}
-
-// again returns the request with its body at the beginning.
+// again returns a copy of the request with its body at the beginning.
 func again(req *http.Request) (*http.Request, error) {
 	next := req.WithContext(req.Context())
 	if req.Body == nil || req.Body == http.NoBody {

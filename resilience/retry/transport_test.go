@@ -131,8 +131,10 @@ func TestCallerMaySayWhatIsRepeatable(t *testing.T) {
 	tr := &Transport{
 		Policy:     quick(t, Options{}),
 		Repeatable: func(*http.Request) bool { return true },
-		Classify:   func(resp *http.Response, _ error, _ time.Time) Verdict { return Verdict{Retry: resp.StatusCode == 409} },
-		Base:       trip(func(*http.Request) (*http.Response, error) { n++; return answer(409), nil }),
+		Classify: func(resp *http.Response, _ error, _ time.Time) Classification {
+			return Classification{Retry: resp.StatusCode == 409}
+		},
+		Base: trip(func(*http.Request) (*http.Response, error) { n++; return answer(409), nil }),
 	}
 	if resp, err := tr.RoundTrip(request(t.Context(), t, "POST", nil)); err != nil || resp.StatusCode != 409 || n != 3 {
 		t.Errorf("%v, %v after %d attempts", resp, err, n)
@@ -281,33 +283,33 @@ func TestBrokenConnectionsAreRetried(t *testing.T) {
 		}))
 		server.EnableHTTP2 = http2
 		server.StartTLS()
-		var told []Step
+		var steps []Step
 		client := server.Client()
-		client.Transport = &Transport{Base: client.Transport, Policy: quick(t, Options{Observe: func(s Step) { told = append(told, s) }})}
+		client.Transport = &Transport{Base: client.Transport, Policy: quick(t, Options{Observe: func(s Step) { steps = append(steps, s) }})}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, server.URL, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		resp, err := client.Do(req)
-		if err != nil || resp.StatusCode != 200 || http2 != (resp.ProtoMajor == 2) || len(told) != 2 {
-			t.Errorf("HTTP/2 %v: %v, %v after %+v", http2, resp, err, told)
+		if err != nil || resp.StatusCode != 200 || http2 != (resp.ProtoMajor == 2) || len(steps) != 2 {
+			t.Errorf("HTTP/2 %v: %v, %v after %+v", http2, resp, err, steps)
 		}
 		server.Close()
 	}
 }
 
-// What failed and is not repeated is told of; what did not fail is not.
+// What failed and is not repeated is steps of; what did not fail is not.
 func TestFailuresThatAreNotRepeatedAreTold(t *testing.T) {
 	for status, want := range map[int]int{503: 1, 200: 0, 404: 0} {
-		var told []Step
+		var steps []Step
 		tr := &Transport{
-			Policy: quick(t, Options{Observe: func(s Step) { told = append(told, s) }}),
+			Policy: quick(t, Options{Observe: func(s Step) { steps = append(steps, s) }}),
 			Base:   trip(func(*http.Request) (*http.Response, error) { return answer(status), nil }),
 		}
-		if resp, err := tr.RoundTrip(request(t.Context(), t, "POST", nil)); err != nil || len(told) != want {
-			t.Errorf("%v, %v: %+v", resp, err, told)
-		} else if want > 0 && (told[0].Stop != StopVerdict || told[0].Status != status) {
-			t.Errorf("%+v", told)
+		if resp, err := tr.RoundTrip(request(t.Context(), t, "POST", nil)); err != nil || len(steps) != want {
+			t.Errorf("%v, %v: %+v", resp, err, steps)
+		} else if want > 0 && (steps[0].Stop != StopNotRetryable || steps[0].Status != status) {
+			t.Errorf("%+v", steps)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package retrybudget
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -20,23 +21,17 @@ type Options struct {
 	// over 10 s, ten retries may come at once. Defaults to 1. NoShare: none.
 	PerSecond float64
 
-	// Window is the time that the budget looks back, to a tenth of it.
-	// Defaults to 10 s; at least 10 ns.
+	// Window is the time over which requests and retries are counted, to a precision of a
+	// tenth. Defaults to 10 s; at least 10 ns.
 	Window time.Duration
 
-	// Clock returns the time that has passed since any fixed moment. It never
-	// runs back. Defaults to the monotonic clock.
+	// Clock returns the time since a fixed moment. It must never go back. Defaults to the
+	// monotonic clock.
 	Clock func() time.Duration
 }
 
 // NoShare turns off Share or PerSecond.
 const NoShare = -1
-
-const (
-	defaultShare     = 0.1
-	defaultPerSecond = 1
-	defaultWindow    = 10 * time.Second
-)
 
 // Budget counts requests and grants retries. Make one with [New]; the zero value behaves
 // like New(Options{}). It is safe for concurrent use.
@@ -69,15 +64,9 @@ func (b *Budget) start(o Options) {
 }
 
 func (o *Options) setDefaults() {
-	if o.Share == 0 {
-		o.Share = defaultShare
-	}
-	if o.PerSecond == 0 {
-		o.PerSecond = defaultPerSecond
-	}
-	if o.Window == 0 {
-		o.Window = defaultWindow
-	}
+	o.Share = cmp.Or(o.Share, 0.1)
+	o.PerSecond = cmp.Or(o.PerSecond, 1)
+	o.Window = cmp.Or(o.Window, 10*time.Second)
 	if o.Clock == nil {
 		base := time.Now()
 		o.Clock = func() time.Duration { return time.Since(base) }
@@ -96,7 +85,7 @@ func unless(right bool, format string, args ...any) error {
 	if right {
 		return nil
 	}
-	return fmt.Errorf("budget: "+format, args...)
+	return fmt.Errorf("retrybudget: "+format, args...)
 }
 
 // Request counts the first attempt of a request, not its retries.
@@ -129,14 +118,14 @@ func (b *Budget) Return() {
 	b.window.takeBack()
 }
 
-// Usage is what a budget counted within its window.
+// Usage holds the counts of a budget's window.
 type Usage struct {
 	Requests int64
 	Retries  int64
 	Left     int64 // retries that would be granted now
 }
 
-// Usage returns what is within the window now.
+// Usage returns the current usage.
 func (b *Budget) Usage() Usage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
