@@ -1,8 +1,11 @@
 package adaptive
 
 import (
+	"cmp"
 	"errors"
 	"time"
+
+	"github.com/stintdev/stint/resilience/internal/check"
 )
 
 // AIMD raises the limit by a step while calls are quick, and multiplies it by a factor
@@ -43,17 +46,17 @@ func (a *AIMD) Next(limit float64, w Window) float64 {
 
 func (a *AIMD) setDefaults() AIMD {
 	o := *a
-	orDefault(&o.Timeout, time.Second)
-	orDefault(&o.Backoff, 0.9)
-	orDefault(&o.Step, 1)
+	o.Timeout = cmp.Or(o.Timeout, time.Second)
+	o.Backoff = cmp.Or(o.Backoff, 0.9)
+	o.Step = cmp.Or(o.Step, 1)
 	return o
 }
 
 func (a *AIMD) check() error {
 	o := a.setDefaults()
 	return errors.Join(
-		unless(o.Timeout > 0, "AIMD: Timeout: is %v; use a time above 0", o.Timeout),
-		unless(o.Backoff > 0 && o.Backoff < 1, "AIMD: Backoff: is %v; use a number above 0, below 1", o.Backoff),
-		unless(o.Step > 0, "AIMD: Step: is %v; use a number above 0", o.Step),
+		check.Unless(o.Timeout > 0, "adaptive: AIMD: Timeout: is %v; use a time above 0", o.Timeout),
+		check.Unless(o.Backoff > 0 && o.Backoff < 1, "adaptive: AIMD: Backoff: is %v; use a number above 0, below 1", o.Backoff),
+		check.Unless(o.Step > 0, "adaptive: AIMD: Step: is %v; use a number above 0", o.Step),
 	)
 }

@@ -1,11 +1,13 @@
 package adaptive
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"sync"
 	"time"
+
+	"github.com/stintdev/stint/resilience/internal/check"
 )
 
 // Options configures a [Concurrency]. The zero value is a [Gradient] that starts at 20
@@ -99,18 +101,12 @@ func (o *Options) setDefaults() {
 	if c, ok := o.Algorithm.(*CPU); ok {
 		initial = c.full
 	}
-	orDefault(&o.Min, 1)
-	orDefault(&o.Max, max(o.Min, initial, 1000))
-	orDefault(&o.Initial, min(max(initial, o.Min), o.Max))
-	orDefault(&o.Window, 100*time.Millisecond)
+	o.Min = cmp.Or(o.Min, 1)
+	o.Max = cmp.Or(o.Max, max(o.Min, initial, 1000))
+	o.Initial = cmp.Or(o.Initial, min(max(initial, o.Min), o.Max))
+	o.Window = cmp.Or(o.Window, 100*time.Millisecond)
 	if o.Clock == nil {
 		o.Clock = monotonic()
-	}
-}
-
-func orDefault[T int | float64 | time.Duration](v *T, otherwise T) {
-	if *v == 0 {
-		*v = otherwise
 	}
 }
 
@@ -121,10 +117,10 @@ func monotonic() func() time.Duration {
 
 func (o *Options) check() error {
 	return errors.Join(
-		unless(o.Min >= 1, "Min: is %d; use at least 1", o.Min),
-		unless(o.Max >= o.Min, "Max: %d is less than Min, %d", o.Max, o.Min),
-		unless(o.Initial >= o.Min && o.Initial <= o.Max, "Initial: %d is not between %d and %d", o.Initial, o.Min, o.Max),
-		unless(o.Window > 0, "Window: is %v; use a time above 0", o.Window),
+		check.Unless(o.Min >= 1, "adaptive: Min: is %d; use at least 1", o.Min),
+		check.Unless(o.Max >= o.Min, "adaptive: Max: %d is less than Min, %d", o.Max, o.Min),
+		check.Unless(o.Initial >= o.Min && o.Initial <= o.Max, "adaptive: Initial: %d is not between %d and %d", o.Initial, o.Min, o.Max),
+		check.Unless(o.Window > 0, "adaptive: Window: is %v; use a time above 0", o.Window),
 		o.checkAlgorithm(),
 	)
 }
@@ -142,13 +138,6 @@ func (o *Options) checkAlgorithm() error {
 func (o *Options) bounded(limit float64) float64 {
 	const most = 1 << 53
 	return min(max(limit, float64(o.Min)), float64(o.Max), most)
-}
-
-func unless(right bool, format string, args ...any) error {
-	if right {
-		return nil
-	}
-	return fmt.Errorf("adaptive: "+format, args...)
 }
 
 // Enter admits a call while fewer calls than the limit are in flight.

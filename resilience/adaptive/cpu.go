@@ -1,8 +1,13 @@
 package adaptive
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"sync"
 	"time"
+
+	"github.com/stintdev/stint/resilience/internal/check"
 )
 
 // Linear returns the share of a limit that is left at a load; both are from 0 to 1. The
@@ -49,7 +54,7 @@ type Load func() (float64, error)
 // NewCPU returns a CPU. The error lists every invalid option, or says why the load cannot
 // be read.
 func NewCPU(o CPUOptions) (*CPU, error) {
-	orDefault(&o.Every, time.Second)
+	o.Every = cmp.Or(o.Every, time.Second)
 	if o.Clock == nil {
 		o.Clock = monotonic()
 	}
@@ -58,8 +63,8 @@ func NewCPU(o CPUOptions) (*CPU, error) {
 	}
 	s := &sampler{load: o.Load, every: o.Every, clock: o.Clock}
 	err := errors.Join(
-		unless(o.Full >= 0, "Full: is %d, which is below 0", o.Full),
-		unless(o.Every > 0, "Every: is %v; use a time above 0", o.Every),
+		check.Unless(o.Full >= 0, "adaptive: Full: is %d, which is below 0", o.Full),
+		check.Unless(o.Every > 0, "adaptive: Every: is %v; use a time above 0", o.Every),
 	)
 	if err == nil {
 		err = s.begin()
@@ -84,7 +89,7 @@ func (c *CPU) Scale(n int64) int64 {
 }
 
 func (c *CPU) check() error {
-	return unless(c.full >= 1, "CPU: Full: is %d; use at least 1, which the limit is while there is little load", c.full)
+	return check.Unless(c.full >= 1, "adaptive: CPU: Full: is %d; use at least 1, which the limit is while there is little load", c.full)
 }
 
 // Load returns the load that is in use. The zero CPU returns 0.
@@ -93,4 +98,38 @@ func (c *CPU) Load() float64 {
 		return 0
 	}
 	return c.source.now()
+}
+
+// sampler caches a load and reads it again when the cached one is too old.
+type sampler struct {
+	load  Load
+	every time.Duration
+	clock func() time.Duration
+
+	mu   sync.Mutex
+	last float64       // guarded by mu, as all below
+	read time.Duration // when a read was last attempted
+}
+
+func (s *sampler) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	load, err := s.load()
+	if err != nil {
+		return fmt.Errorf("adaptive: the load cannot be read (use another Load): %w", err)
+	}
+	s.last, s.read = load, s.clock()
+	return nil
+}
+
+func (s *sampler) now() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := s.clock(); now-s.read >= s.every {
+		s.read = now
+		if load, err := s.load(); err == nil {
+			s.last = load
+		}
+	}
+	return s.last
 }

@@ -1,8 +1,11 @@
 package adaptive
 
 import (
+	"cmp"
 	"errors"
 	"math"
+
+	"github.com/stintdev/stint/resilience/internal/check"
 )
 
 // Gradient compares the current latency with a baseline, the latency of the server when
@@ -121,20 +124,20 @@ func (g *Gradient) proceed(limit float64, w Window, tolerance float64) float64 {
 // setDefaults returns the gradient with the defaults for a limit.
 func (g *Gradient) setDefaults(limit float64) Gradient {
 	o := *g
-	orDefault(&o.Tolerance, 1.5)
-	orDefault(&o.Queue, max(4, math.Sqrt(limit)))
-	orDefault(&o.Smoothing, 0.2)
-	orDefault(&o.Windows, 600)
+	o.Tolerance = cmp.Or(o.Tolerance, 1.5)
+	o.Queue = cmp.Or(o.Queue, max(4, math.Sqrt(limit)))
+	o.Smoothing = cmp.Or(o.Smoothing, 0.2)
+	o.Windows = cmp.Or(o.Windows, 600)
 	return o
 }
 
 func (g *Gradient) check() error {
 	o := g.setDefaults(1)
 	return errors.Join(
-		unless(o.Tolerance >= 1, "Gradient: Tolerance: is %v; use at least 1", o.Tolerance),
-		unless(o.Queue > 0, "Gradient: Queue: is %v; use a number above 0", o.Queue),
-		unless(o.Smoothing > 0 && o.Smoothing <= 1, "Gradient: Smoothing: is %v; use a number above 0, up to 1", o.Smoothing),
-		unless(o.Windows >= 1, "Gradient: Windows: is %v; use at least 1", o.Windows),
+		check.Unless(o.Tolerance >= 1, "adaptive: Gradient: Tolerance: is %v; use at least 1", o.Tolerance),
+		check.Unless(o.Queue > 0, "adaptive: Gradient: Queue: is %v; use a number above 0", o.Queue),
+		check.Unless(o.Smoothing > 0 && o.Smoothing <= 1, "adaptive: Gradient: Smoothing: is %v; use a number above 0, up to 1", o.Smoothing),
+		check.Unless(o.Windows >= 1, "adaptive: Gradient: Windows: is %v; use at least 1", o.Windows),
 	)
 }
 

@@ -1,11 +1,15 @@
 package adaptive
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/stintdev/stint/resilience/internal/check"
+	"github.com/stintdev/stint/resilience/internal/tenths"
 )
 
 // ThrottleOptions configures a [Throttle]. The zero value has the book's numbers.
@@ -47,16 +51,22 @@ type Throttle struct {
 	once    sync.Once // sets the defaults of a zero throttle
 
 	mu     sync.Mutex
-	counts counts // guarded by mu
+	window tenths.Window // guarded by mu
 }
+
+// The kinds of events in the window.
+const (
+	requests = iota
+	accepts
+)
 
 // NewThrottle returns a throttle that has counted nothing. The error lists every invalid
 // option.
 func NewThrottle(o ThrottleOptions) (*Throttle, error) {
 	o.setDefaults()
 	err := errors.Join(
-		unless(o.K > 1 && o.K < math.Inf(1), "K: is %v; use a number above 1", o.K),
-		unless(o.Window >= tenths, "Window: is %v; use at least %v", o.Window, time.Duration(tenths)),
+		check.Unless(o.K > 1 && o.K < math.Inf(1), "adaptive: K: is %v; use a number above 1", o.K),
+		check.Unless(o.Window >= tenths.Parts, "adaptive: Window: is %v; use at least %v", o.Window, time.Duration(tenths.Parts)),
 	)
 	if err != nil {
 		return nil, err
@@ -65,8 +75,8 @@ func NewThrottle(o ThrottleOptions) (*Throttle, error) {
 }
 
 func (o *ThrottleOptions) setDefaults() {
-	orDefault(&o.K, 2)
-	orDefault(&o.Window, 2*time.Minute)
+	o.K = cmp.Or(o.K, 2)
+	o.Window = cmp.Or(o.Window, 2*time.Minute)
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
@@ -81,9 +91,9 @@ func (t *Throttle) Enter() (Call, bool) {
 	random := t.options.Random()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.nowLocked()
+	t.advanceLocked()
 	if random < t.probabilityLocked() {
-		t.counts.add(now, count{requests: 1})
+		t.window.Add(requests)
 		return Call{}, false
 	}
 	return Call{gate: t}, true
@@ -96,11 +106,11 @@ func (t *Throttle) answer(_ Call, o Outcome) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	seen := count{requests: 1}
+	t.advanceLocked()
+	t.window.Add(requests)
 	if o == Served {
-		seen.accepts = 1
+		t.window.Add(accepts)
 	}
-	t.counts.add(t.nowLocked(), seen)
 }
 
 func (t *Throttle) leave() {}
@@ -112,50 +122,16 @@ func (t *Throttle) Probability() float64 {
 	t.once.Do(t.options.setDefaults)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.nowLocked()
+	t.advanceLocked()
 	return t.probabilityLocked()
 }
 
 func (t *Throttle) probabilityLocked() float64 {
-	requests, accepts := float64(t.counts.sum.requests), float64(t.counts.sum.accepts)
-	return max(0, (requests-t.options.K*accepts)/(requests+1))
+	sent, accepted := float64(t.window.Sum[requests]), float64(t.window.Sum[accepts])
+	return max(0, (sent-t.options.K*accepted)/(sent+1))
 }
 
-func (t *Throttle) nowLocked() *count {
-	return t.counts.at(int64(max(0, t.options.Clock()) / (t.options.Window / tenths)))
-}
-
-// tenths is how many parts a window has. The oldest part expires as a whole.
-const tenths = 10
-
-// count holds the counts of one tenth of a window.
-type count struct{ requests, accepts int64 }
-
-// counts holds the tenths of the last window and their sum.
-type counts struct {
-	tenths [tenths]count // by number
-	newest int64
-	sum    count
-}
-
-// add adds counts to a tenth and to the sum.
-func (c *counts) add(tenth *count, more count) {
-	for _, n := range []*count{tenth, &c.sum} {
-		n.requests += more.requests
-		n.accepts += more.accepts
-	}
-}
-
-// at returns the tenth with a number, after it has dropped the tenths that are then too
-// old.
-func (c *counts) at(number int64) *count {
-	c.newest = max(c.newest, number-tenths)
-	for c.newest < number {
-		c.newest++
-		old := &c.tenths[c.newest%tenths]
-		c.sum.requests -= old.requests
-		c.sum.accepts -= old.accepts
-		*old = count{}
-	}
-	return &c.tenths[c.newest%tenths]
+// advanceLocked moves the window to the current time.
+func (t *Throttle) advanceLocked() {
+	t.window.Advance(int64(max(0, t.options.Clock()) / (t.options.Window / tenths.Parts)))
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stintdev/stint/resilience/internal/tenths"
 )
 
 // The book's formula, number by number.
@@ -82,7 +84,7 @@ func TestManyAtOnceAreNoRefusals(t *testing.T) {
 // that runs back, which changes nothing.
 func TestThrottleByAnyClock(t *testing.T) {
 	now := -time.Hour
-	th := must(NewThrottle(ThrottleOptions{Window: tenths, Clock: func() time.Duration { return now }, Random: func() float64 { return 1 }}))
+	th := must(NewThrottle(ThrottleOptions{Window: tenths.Parts, Clock: func() time.Duration { return now }, Random: func() float64 { return 1 }}))
 	for _, now = range []time.Duration{-time.Hour, math.MaxInt64, 0, -1} {
 		call, _ := th.Enter()
 		call.End(Dropped)

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
+	"time"
 )
 
 // writer reports to a call when its response begins.
@@ -109,4 +111,54 @@ func isStream(h http.Header) bool {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	return err == nil && (media == "text/event-stream" || media == "multipart/x-mixed-replace" ||
 		strings.HasPrefix(media, "application/grpc")) // -web and +proto, too
+}
+
+// watch returns the request with a body that records when it was last read.
+func (w *writer) watch(r *http.Request) *http.Request {
+	if r.Body == nil || r.Body == http.NoBody || w.call.gate == nil {
+		return r
+	}
+	w.body = &body{ReadCloser: r.Body, now: w.call.gate.now}
+	watched := *r
+	watched.Body = w.body
+	return &watched
+}
+
+// body is a request's body. The handler may read it while the response begins.
+type body struct {
+	io.ReadCloser
+
+	now  func() time.Duration
+	read atomic.Int64
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.read.Store(int64(b.now()))
+	return n, err
+}
+
+// last returns when the body was last read, or 0 for a nil body.
+func (b *body) last() time.Duration {
+	if b == nil {
+		return 0
+	}
+	return time.Duration(b.read.Load())
+}
+
+// Ignore makes the gates that admitted this request learn nothing from its response: the
+// outcome is [Ignored]. Use it for a long poll, whose latency is not load, or for an
+// error that is not about load. Call it before the response begins. Without a
+// [Middleware] around the handler it does nothing.
+func Ignore(w http.ResponseWriter) {
+	for {
+		if gated, ok := w.(*writer); ok {
+			gated.ignored = true
+		}
+		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return
+		}
+		w = wrapper.Unwrap()
+	}
 }

@@ -3,9 +3,10 @@ package breaker
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"time"
+
+	"github.com/stintdev/stint/resilience/internal/check"
 )
 
 // Options says when a [Breaker] opens, for how long, and how it closes again. The zero
@@ -134,12 +135,12 @@ func (o *Options) check() error {
 		o.checkWindowCalls(),
 		checkRatio("FailureRatio", o.FailureRatio),
 		checkRatio("SlowRatio", o.SlowRatio),
-		unless(o.SlowAfter >= 0, "SlowAfter: is %v, which is below 0", o.SlowAfter),
-		unless(o.SlowRatio == 0 || o.SlowAfter != 0, "SlowAfter: is %v, and SlowRatio needs it above 0", o.SlowAfter),
-		unless(o.Window >= parts, "Window: is %v; use at least %v", o.Window, time.Duration(parts)),
-		unless(o.Growth >= 1 && o.Growth < math.Inf(1), "Growth: is %v; use a number of at least 1", o.Growth),
-		unless(o.OpenFor > 0, "OpenFor: is %v; use a time above 0", o.OpenFor),
-		unless(o.MaxOpenFor >= o.OpenFor, "MaxOpenFor: %v is less than OpenFor, %v", o.MaxOpenFor, o.OpenFor),
+		check.Unless(o.SlowAfter >= 0, "breaker: SlowAfter: is %v, which is below 0", o.SlowAfter),
+		check.Unless(o.SlowRatio == 0 || o.SlowAfter != 0, "breaker: SlowAfter: is %v, and SlowRatio needs it above 0", o.SlowAfter),
+		check.Unless(o.Window >= parts, "breaker: Window: is %v; use at least %v", o.Window, time.Duration(parts)),
+		check.Unless(o.Growth >= 1 && o.Growth < math.Inf(1), "breaker: Growth: is %v; use a number of at least 1", o.Growth),
+		check.Unless(o.OpenFor > 0, "breaker: OpenFor: is %v; use a time above 0", o.OpenFor),
+		check.Unless(o.MaxOpenFor >= o.OpenFor, "breaker: MaxOpenFor: %v is less than OpenFor, %v", o.MaxOpenFor, o.OpenFor),
 	)
 }
 
@@ -152,7 +153,7 @@ func (o *Options) checkNumbers() error {
 		{"ConsecutiveFailures", o.ConsecutiveFailures}, {"MinimumCalls", o.MinimumCalls},
 		{"SlowMinimumCalls", o.SlowMinimumCalls}, {"Probes", o.Probes},
 	} {
-		errs = append(errs, unless(n.value >= 0, "%s: is %d, which is below 0", n.name, n.value))
+		errs = append(errs, check.Unless(n.value >= 0, "breaker: %s: is %d, which is below 0", n.name, n.value))
 	}
 	return errors.Join(errs...)
 }
@@ -160,19 +161,12 @@ func (o *Options) checkNumbers() error {
 func (o *Options) checkWindowCalls() error {
 	n := o.WindowCalls
 	return errors.Join(
-		unless(n >= 0 && n <= maxWindowCalls, "WindowCalls: is %d; use 1 to %d, or 0 for a time", n, maxWindowCalls),
-		unless(n <= 0 || o.MinimumCalls <= n, "MinimumCalls: is %d, which WindowCalls, %d, never holds", o.MinimumCalls, n),
-		unless(n <= 0 || o.SlowMinimumCalls <= n, "SlowMinimumCalls: is %d, which WindowCalls, %d, never holds", o.SlowMinimumCalls, n),
+		check.Unless(n >= 0 && n <= maxWindowCalls, "breaker: WindowCalls: is %d; use 1 to %d, or 0 for a time", n, maxWindowCalls),
+		check.Unless(n <= 0 || o.MinimumCalls <= n, "breaker: MinimumCalls: is %d, which WindowCalls, %d, never holds", o.MinimumCalls, n),
+		check.Unless(n <= 0 || o.SlowMinimumCalls <= n, "breaker: SlowMinimumCalls: is %d, which WindowCalls, %d, never holds", o.SlowMinimumCalls, n),
 	)
 }
 
 func checkRatio(name string, r float64) error {
-	return unless(r >= 0 && r <= 1, "%s: is %v; use a share above 0, at most 1", name, r)
-}
-
-func unless(right bool, format string, args ...any) error {
-	if right {
-		return nil
-	}
-	return fmt.Errorf("breaker: "+format, args...)
+	return check.Unless(r >= 0 && r <= 1, "breaker: %s: is %v; use a share above 0, at most 1", name, r)
 }

@@ -1,11 +1,38 @@
 package bulkhead
 
 import (
+	"container/list"
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stintdev/stint/resilience/internal/check"
 )
+
+// Options configures a [Bulkhead]. Limit is required; with nothing else set, no caller
+// waits.
+type Options struct {
+	// Limit is how many calls may run at once. At least 1; it has no default.
+	Limit int
+
+	// Queue is how many callers may wait for a place. Zero: no caller waits.
+	Queue int
+
+	// MaxWait bounds the wait of a caller, in addition to its context's deadline. Zero:
+	// no bound but the context's.
+	MaxWait time.Duration
+}
+
+func (o *Options) check() error {
+	return errors.Join(
+		check.Unless(o.Limit >= 1, "bulkhead: Limit: is %d; use at least 1", o.Limit),
+		check.Unless(o.Queue >= 0, "bulkhead: Queue: is %d, which is below 0", o.Queue),
+		check.Unless(o.MaxWait >= 0, "bulkhead: MaxWait: is %v, which is below 0", o.MaxWait),
+	)
+}
 
 // Bulkhead holds the places of one dependency. Make one with [New]; the zero value has no
 // places and refuses every call. It is safe for concurrent use.
@@ -15,10 +42,24 @@ type Bulkhead struct {
 	set     *Set // nil if the bulkhead is not in a set
 
 	mu    sync.Mutex
-	usage Usage // guarded by mu, as all below; Limit and Waiting are set by Usage
-	queue queue
+	usage Usage     // guarded by mu, as all below; Limit and Waiting are set by Usage
+	queue list.List // of chan struct{}, closed when the place is granted; the longest waiting first
 
 	users int // callers that hold or want a place; guarded by the set's lock
+}
+
+// Usage is the current use of a bulkhead and its counts since it was made.
+type Usage struct {
+	Limit      int
+	InUse      int // places held
+	Waiting    int // callers in the queue
+	MaxInUse   int // the maximum of InUse so far
+	MaxWaiting int // the maximum of Waiting so far
+
+	Admitted int64 // calls that got a place
+	Full     int64 // refused: no place was free, and the queue was full
+	Waited   int64 // refused: MaxWait was over
+	GaveUp   int64 // the caller's context had ended
 }
 
 // New returns a bulkhead with all its places free. The error lists every invalid option.
@@ -51,9 +92,9 @@ func (b *Bulkhead) Acquire(ctx context.Context) (*Slot, error) {
 	if ctx.Err() != nil {
 		return nil, b.gaveUp(ctx)
 	}
-	w, err := b.enter()
-	if err == nil && w != nil {
-		err = b.wait(ctx, w)
+	waiter, err := b.enter()
+	if err == nil && waiter != nil {
+		err = b.wait(ctx, waiter)
 	}
 	if err != nil {
 		return nil, err
@@ -72,8 +113,8 @@ func (b *Bulkhead) TryAcquire() (*Slot, bool) {
 	return &Slot{bulkhead: b}, true
 }
 
-// Do calls f with a place, and releases it when f returns or panics. Without a
-// place it returns the error of [Bulkhead.Acquire], and does not call f.
+// Do calls f with a place, and releases it when f returns or panics. Without a place it
+// returns the error of [Bulkhead.Acquire] and does not call f.
 func (b *Bulkhead) Do(ctx context.Context, f func(context.Context) error) error {
 	s, err := b.Acquire(ctx)
 	if err != nil {
@@ -83,25 +124,33 @@ func (b *Bulkhead) Do(ctx context.Context, f func(context.Context) error) error 
 	return f(ctx)
 }
 
+// Usage returns the current usage.
+func (b *Bulkhead) Usage() Usage {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	u := b.usage
+	u.Limit, u.Waiting = b.options.Limit, b.queue.Len()
+	return u
+}
+
 // enter takes a free place or, if there is none, joins the queue.
-func (b *Bulkhead) enter() (*waiter, error) {
+func (b *Bulkhead) enter() (waiter *list.Element, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.takeLocked() {
-		return nil, nil //nolint:nilnil // nobody to wait for, nothing wrong
+		return nil, nil //nolint:nilnil // there is nothing to wait for
 	}
-	if b.queue.length >= b.options.Queue {
+	if b.queue.Len() >= b.options.Queue {
 		b.usage.Full++
 		return nil, b.refusal(ErrFull, 0)
 	}
-	w := &waiter{granted: make(chan struct{})}
-	b.queue.push(w)
-	b.usage.MaxWaiting = max(b.usage.MaxWaiting, b.queue.length)
-	return w, nil
+	waiter = b.queue.PushBack(make(chan struct{}))
+	b.usage.MaxWaiting = max(b.usage.MaxWaiting, b.queue.Len())
+	return waiter, nil
 }
 
-// takeLocked takes a free place. While one is free nobody waits: release passes a place
-// to a waiter before it frees it.
+// takeLocked takes a free place. While a place is free, no caller waits: release passes a
+// place to a waiter before it frees it.
 func (b *Bulkhead) takeLocked() bool {
 	if b.usage.InUse >= b.options.Limit {
 		return false
@@ -114,14 +163,14 @@ func (b *Bulkhead) takeLocked() bool {
 
 // wait waits for a place to be granted. If it returns an error, the waiter is out of the
 // queue and holds no place.
-func (b *Bulkhead) wait(ctx context.Context, w *waiter) error {
+func (b *Bulkhead) wait(ctx context.Context, waiter *list.Element) error {
 	start := time.Now()
 	over, stop := b.patience()
 	defer stop()
 	select {
-	case <-w.granted:
+	case <-waiter.Value.(chan struct{}): //nolint:forcetypeassert // the queue holds nothing else
 	case <-over:
-		if b.leave(w) {
+		if b.leave(waiter) {
 			return b.countWaited(time.Since(start))
 		}
 	case <-ctx.Done():
@@ -130,7 +179,7 @@ func (b *Bulkhead) wait(ctx context.Context, w *waiter) error {
 		b.countAdmitted() // the place may have been granted just as MaxWait ended
 		return nil
 	}
-	if !b.leave(w) {
+	if !b.leave(waiter) {
 		b.release()
 	}
 	return b.gaveUp(ctx)
@@ -146,24 +195,80 @@ func (b *Bulkhead) patience() (over <-chan time.Time, stop func()) {
 	return t.C, func() { t.Stop() }
 }
 
-// leave removes a waiter from the queue and reports whether it was there. If not, it has
-// been granted a place.
-func (b *Bulkhead) leave(w *waiter) bool {
+// leave removes a waiter from the queue. It returns false if the waiter was granted a
+// place before.
+func (b *Bulkhead) leave(waiter *list.Element) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	waits := w.queued
-	if waits {
-		b.queue.remove(w)
-	}
-	return waits
+	before := b.queue.Len()
+	b.queue.Remove(waiter) // does nothing if the waiter is out of the queue
+	return b.queue.Len() < before
 }
 
 func (b *Bulkhead) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if w := b.queue.pop(); w != nil {
-		close(w.granted)
+	if longest := b.queue.Front(); longest != nil {
+		close(b.queue.Remove(longest).(chan struct{})) //nolint:forcetypeassert // the queue holds nothing else
 		return
 	}
 	b.usage.InUse--
 }
+
+// countAdmitted counts a caller that was granted a place while it waited. The count is
+// late, because a caller that has given up meanwhile does not take the place.
+func (b *Bulkhead) countAdmitted() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.usage.Admitted++
+}
+
+func (b *Bulkhead) countWaited(d time.Duration) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.usage.Waited++
+	return b.refusal(ErrWaited, d)
+}
+
+func (b *Bulkhead) gaveUp(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.usage.GaveUp++
+	return ctx.Err()
+}
+
+func (b *Bulkhead) refusal(why error, waited time.Duration) *RefusedError {
+	return &RefusedError{Name: b.name, Reason: why, Limit: b.options.Limit, Waited: waited}
+}
+
+// The reasons of a [*RefusedError]; [errors.Is] finds them in it.
+var (
+	ErrFull   = errors.New("bulkhead is full")                      // and so is its queue
+	ErrWaited = errors.New("bulkhead was full for too long")        // MaxWait is over
+	ErrNames  = errors.New("bulkhead set has no room for the name") // all its names are in use
+)
+
+// RefusedError reports that there was no place for a call. A caller whose context has
+// ended gets the context's error instead.
+type RefusedError struct {
+	Name   string // the name in a Set; "" outside of one
+	Reason error  // ErrFull, ErrWaited or ErrNames
+	Limit  int
+	Waited time.Duration // 0 unless it waited
+}
+
+// Error returns the name, the reason and the limit.
+func (e *RefusedError) Error() string {
+	text := fmt.Sprintf("%v (limit %d, waited %v)", e.Reason, e.Limit, e.Waited)
+	if e.Name == "" {
+		return text
+	}
+	return fmt.Sprintf("%q: %s", e.Name, text)
+}
+
+// Unwrap returns the reason.
+func (e *RefusedError) Unwrap() error { return e.Reason }
+
+// Retryable returns false: package retry does not repeat a call that the bulkhead
+// refused.
+func (e *RefusedError) Retryable() bool { return false }

@@ -245,7 +245,7 @@ func TestGrantedWhenAllEnds(t *testing.T) {
 			b.mu.Lock() // nobody leaves the queue meanwhile
 			time.Sleep(time.Second)
 			ctx.ended.Store(true)
-			close(b.queue.pop().granted)
+			close(b.queue.Remove(b.queue.Front()).(chan struct{}))
 			b.mu.Unlock()
 			if err := <-got; !errors.Is(err, context.Canceled) || b.Usage().InUse != 0 {
 				t.Fatalf("%v, and then %+v", err, b.Usage())

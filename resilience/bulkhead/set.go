@@ -1,8 +1,11 @@
 package bulkhead
 
 import (
+	"cmp"
 	"context"
 	"sync"
+
+	"github.com/stintdev/stint/resilience/internal/check"
 )
 
 // SetOptions says which bulkheads a [Set] makes.
@@ -21,8 +24,6 @@ type SetOptions struct {
 	MaxNames int
 }
 
-const defaultMaxNames = 1024
-
 // Set has a bulkhead for each name, so that each dependency has its own places. Make one
 // with [NewSet]. It is safe for concurrent use.
 type Set struct {
@@ -34,10 +35,8 @@ type Set struct {
 
 // NewSet returns a set without names. The error lists every invalid option.
 func NewSet(o SetOptions) (*Set, error) {
-	if o.MaxNames == 0 {
-		o.MaxNames = defaultMaxNames
-	}
-	if err := unless(o.MaxNames > 0, "MaxNames: is %d, which is below 0", o.MaxNames); err != nil {
+	o.MaxNames = cmp.Or(o.MaxNames, 1024)
+	if err := check.Unless(o.MaxNames > 0, "bulkhead: MaxNames: is %d, which is below 0", o.MaxNames); err != nil {
 		return nil, err
 	}
 	if err := o.Each.check(); err != nil && o.For == nil {

@@ -2,8 +2,8 @@
 // grpcclient do.
 //
 // Use one [Metrics] for all clients of a program: register it, set it as the Observer of
-// their Parts, and call Watch for each of the Parts.
+// their Chains, and call Watch for each Chain.
 //
 // It promises that servers and requests choose no label value: dependencies are the names
-// of Parts, and results and codes come from fixed sets.
+// of Chains, and results and codes come from fixed sets.
 package clientmetrics

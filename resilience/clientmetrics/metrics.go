@@ -6,8 +6,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stintdev/stint/resilience/breaker"
+	"github.com/stintdev/stint/resilience/bulkhead"
 	"github.com/stintdev/stint/resilience/client"
-	"github.com/stintdev/stint/resilience/retry"
+	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
 // Metrics is a [prometheus.Collector] and a client.Observer. Make one with [New]; the
@@ -18,15 +20,28 @@ type Metrics struct {
 	attempts  *prometheus.CounterVec   // by dependency, result
 	refused   *prometheus.CounterVec   // by dependency, part
 	decisions *prometheus.CounterVec   // by dependency, decision
-	watched   watched
-	once      sync.Once // makes the vectors
+	gauges    gauges
+	once      sync.Once // makes the vectors and the descriptions of the gauges
+
+	mu      sync.Mutex
+	watched map[string]watched // by the dependency's name; guarded by mu
+}
+
+// gauges describes what is read at each scrape.
+type gauges struct{ breakerState, bulkheadLimit, bulkheadInUse, bulkheadWaiting, budgetLeft *prometheus.Desc }
+
+// watched holds the parts of one dependency whose state is exported. Parts may be nil.
+type watched struct {
+	bulkhead *bulkhead.Bulkhead
+	breaker  *breaker.Breaker
+	budget   *retrybudget.Budget
 }
 
 // New returns metrics without values.
 func New() *Metrics { return &Metrics{} }
 
 func (m *Metrics) start() {
-	counter := func(name, help string, label string) *prometheus.CounterVec {
+	counter := func(name, help, label string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"dependency", label})
 	}
 	m.calls = counter("stint_client_calls_total", "Calls by how they ended, their attempts taken together.", "result")
@@ -36,48 +51,53 @@ func (m *Metrics) start() {
 		"What followed from attempts that failed: a retry, or why not.", "decision")
 	m.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "stint_client_call_duration_seconds",
 		Help: "Time from a call's beginning to its answer, waits and retries included.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}, []string{"dependency"})
+
+	gauge := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("stint_client_"+name, help, append([]string{"dependency"}, labels...), nil)
+	}
+	m.gauges = gauges{
+		breakerState:    gauge("breaker_state", "1 for the state that the breaker is in.", "state"),
+		bulkheadLimit:   gauge("bulkhead_limit", "Places that the bulkhead has."),
+		bulkheadInUse:   gauge("bulkhead_in_use", "Places of the bulkhead that are held."),
+		bulkheadWaiting: gauge("bulkhead_waiting", "Callers that wait for a place of the bulkhead."),
+		budgetLeft:      gauge("budget_left", "Retries that the budget would grant now."),
+	}
 }
 
 // Observe counts an event.
 func (m *Metrics) Observe(e client.Event) {
 	m.once.Do(m.start)
-	e.Name = shown(e.Name)
+	e.Name = dependency(e.Name)
 	switch e.Kind {
 	case client.Sent:
 		m.attempts.WithLabelValues(e.Name, e.Result).Inc()
 	case client.Refused:
 		m.refused.WithLabelValues(e.Name, e.Part.String()).Inc()
 	case client.Decided:
-		m.decisions.WithLabelValues(e.Name, decision(e.Step)).Inc()
+		m.decisions.WithLabelValues(e.Name, label(e.Step.Stop.String())).Inc()
 	case client.Ended:
 		m.calls.WithLabelValues(e.Name, e.Result).Inc()
 		m.durations.WithLabelValues(e.Name).Observe(e.Took.Seconds())
 	}
 }
 
-// shown returns a name as a valid label value: Prometheus accepts only UTF-8.
-func shown(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
-
-// decision returns the label value of a step.
-func decision(s retry.Step) string {
-	switch s.Stop {
-	case retry.Continue:
-		return "retry"
-	case retry.StopNotRetryable:
-		return "not_to_be_repeated"
-	case retry.StopAttempts:
-		return "attempts_used_up"
-	case retry.StopContext:
-		return "context_ended"
-	case retry.StopDeadline:
-		return "deadline_too_near"
-	case retry.StopRetryAfter:
-		return "asked_to_wait_too_long"
-	case retry.StopBudget:
-		return "budget_used_up"
+// Watch exports the state of a chain's bulkhead and breaker, and of its retry budget, at
+// each scrape. Nil parts are skipped. A chain replaces an earlier chain of the same name.
+func (m *Metrics) Watch(c client.Chain, retries *retrybudget.Budget) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.watched == nil {
+		m.watched = map[string]watched{}
 	}
-	return "unknown"
+	m.watched[dependency(c.Name)] = watched{c.Bulkhead, c.Breaker, retries}
 }
+
+// dependency returns a name as a valid label value: Prometheus accepts only UTF-8.
+func dependency(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
+
+// label returns the name of a state or a reason as a label value: "half-open" becomes
+// "half_open".
+func label(name string) string { return strings.NewReplacer("-", "_", " ", "_").Replace(name) }
 
 func (m *Metrics) vectors() []prometheus.Collector {
 	m.once.Do(m.start)
@@ -89,7 +109,10 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, v := range m.vectors() {
 		v.Describe(to)
 	}
-	m.watched.describe(to)
+	g := m.gauges
+	for _, d := range []*prometheus.Desc{g.breakerState, g.bulkheadLimit, g.bulkheadInUse, g.bulkheadWaiting, g.budgetLeft} {
+		to <- d
+	}
 }
 
 // Collect implements [prometheus.Collector].
@@ -97,5 +120,34 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, v := range m.vectors() {
 		v.Collect(to)
 	}
-	m.watched.collect(to)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, w := range m.watched {
+		m.gauges.collect(name, w, to)
+	}
+}
+
+func (g *gauges) collect(name string, w watched, to chan<- prometheus.Metric) {
+	send := func(d *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, append([]string{name}, labels...)...)
+	}
+	if w.breaker != nil {
+		current := w.breaker.State()
+		for _, s := range []breaker.State{breaker.Closed, breaker.Open, breaker.HalfOpen, breaker.ForcedOpen, breaker.Disabled} {
+			value := 0.0
+			if s == current {
+				value = 1
+			}
+			send(g.breakerState, value, label(s.String()))
+		}
+	}
+	if w.bulkhead != nil {
+		u := w.bulkhead.Usage()
+		send(g.bulkheadLimit, float64(u.Limit))
+		send(g.bulkheadInUse, float64(u.InUse))
+		send(g.bulkheadWaiting, float64(u.Waiting))
+	}
+	if w.budget != nil {
+		send(g.budgetLeft, float64(w.budget.Usage().Left))
+	}
 }

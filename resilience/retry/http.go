@@ -13,7 +13,7 @@ import (
 )
 
 // ClassifyHTTP classifies the result of a round trip. Statuses 408, 429, 500, 502, 503
-// and 504 are retried after the wait that [RetryAfter] returns, unless the server forbids
+// and 504 are retried after the wait that [RequestedWait] returns, unless the server forbids
 // the retry. Errors are retried if [NetworkError] reports true. No other status is
 // retried.
 func ClassifyHTTP(resp *http.Response, err error, now time.Time) Classification {
@@ -23,7 +23,7 @@ func ClassifyHTTP(resp *http.Response, err error, now time.Time) Classification 
 	if !RetryableStatus(resp.StatusCode) {
 		return Classification{}
 	}
-	wait, retry := RetryAfter(resp, now)
+	wait, retry := RequestedWait(resp, now)
 	return Classification{Retry: retry, After: wait}
 }
 

@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/stintdev/stint/resilience/internal/check"
 )
 
 // Options configures a [Policy]. The zero value makes three attempts in all, with full
@@ -117,20 +118,13 @@ func (o *Options) setDefaults() {
 
 func (o *Options) check() error {
 	return errors.Join(
-		unless(o.Attempts >= 1, "Attempts: is %d; use at least 1", o.Attempts),
-		unless(o.Base > 0, "Base: is %v; use a time above 0", o.Base),
-		unless(o.Cap >= o.Base, "Cap: %v is less than Base, %v", o.Cap, o.Base),
-		unless(o.Jitter <= None, "Jitter: is %d, which is none of the four", o.Jitter),
-		unless(o.TotalTime >= 0, "TotalTime: is %v, which is below 0", o.TotalTime),
-		unless(o.MaxRetryAfter >= 0, "MaxRetryAfter: is %v, which is below 0", o.MaxRetryAfter),
+		check.Unless(o.Attempts >= 1, "retry: Attempts: is %d; use at least 1", o.Attempts),
+		check.Unless(o.Base > 0, "retry: Base: is %v; use a time above 0", o.Base),
+		check.Unless(o.Cap >= o.Base, "retry: Cap: %v is less than Base, %v", o.Cap, o.Base),
+		check.Unless(o.Jitter <= None, "retry: Jitter: is %d, which is none of the four", o.Jitter),
+		check.Unless(o.TotalTime >= 0, "retry: TotalTime: is %v, which is below 0", o.TotalTime),
+		check.Unless(o.MaxRetryAfter >= 0, "retry: MaxRetryAfter: is %v, which is below 0", o.MaxRetryAfter),
 	)
-}
-
-func unless(right bool, format string, args ...any) error {
-	if right {
-		return nil
-	}
-	return fmt.Errorf("retry: "+format, args...)
 }
 
 // random is rand.Int64N with the policy's source.

@@ -11,7 +11,7 @@ var noon = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 const forbidden = -1 // no retry
 
-func TestRetryAfter(t *testing.T) {
+func TestRequestedWait(t *testing.T) {
 	const s = time.Second
 	for _, c := range []struct {
 		name   string
@@ -53,7 +53,7 @@ func TestRetryAfter(t *testing.T) {
 			for name, value := range c.header {
 				resp.Header.Set(name, value)
 			}
-			wait, retry := RetryAfter(resp, noon)
+			wait, retry := RequestedWait(resp, noon)
 			if !retry {
 				wait = forbidden
 			}
@@ -66,7 +66,7 @@ func TestRetryAfter(t *testing.T) {
 
 func TestTwoPushbacksForbid(t *testing.T) {
 	resp := &http.Response{StatusCode: 503, Header: http.Header{pushbackHeader: {"5", "6"}}}
-	if _, retry := RetryAfter(resp, noon); retry {
+	if _, retry := RequestedWait(resp, noon); retry {
 		t.Error("retried")
 	}
 }
@@ -78,7 +78,7 @@ func TestGreatestOfSeveralRetryAfters(t *testing.T) {
 		{"2", "36"}, {"36", "2"}, {"0", "soon", "36"}, {"2", "Sun, 01 Mar 2026 12:00:36 GMT"},
 	} {
 		resp := &http.Response{StatusCode: 503, Header: http.Header{"Retry-After": values}}
-		if wait, retry := RetryAfter(resp, noon); wait != 36*time.Second || !retry {
+		if wait, retry := RequestedWait(resp, noon); wait != 36*time.Second || !retry {
 			t.Errorf("%q: %v, %v", values, wait, retry)
 		}
 	}
@@ -86,7 +86,7 @@ func TestGreatestOfSeveralRetryAfters(t *testing.T) {
 
 func TestRateLimitOfSeveralLines(t *testing.T) {
 	resp := &http.Response{StatusCode: 429, Header: http.Header{"Ratelimit": {`"a";r=9;t=2`, `"b";r=0;t=7`}}}
-	if wait, retry := RetryAfter(resp, noon); wait != 7*time.Second || !retry {
+	if wait, retry := RequestedWait(resp, noon); wait != 7*time.Second || !retry {
 		t.Errorf("%v, %v", wait, retry)
 	}
 }
@@ -134,13 +134,13 @@ func TestRateLimitFields(t *testing.T) {
 
 // Whatever a server sends, the wait is never below 0. A wait that is written as a
 // Retry-After and parsed again stays the same.
-func FuzzRetryAfter(f *testing.F) {
+func FuzzRequestedWait(f *testing.F) {
 	for _, value := range []string{"", "36", "-1", "99999999999999999999", "Sun, 01 Mar 1970 12:00:30 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", `"a";r=0;t=3`, `"a";r=0;t=99999999999999999, b`, `"\`, "\x00", "1e9", "0x10", "٣"} {
 		f.Add(429, value, value, value)
 	}
 	f.Fuzz(func(t *testing.T, status int, after, limit, date string) {
 		resp := &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {after}, "Ratelimit": {limit, limit}, "Date": {date}}}
-		if wait, retry := RetryAfter(resp, noon); wait < 0 || !retry {
+		if wait, retry := RequestedWait(resp, noon); wait < 0 || !retry {
 			t.Errorf("%v, %v", wait, retry)
 		}
 		if wait, ok := ParseRateLimit(limit); wait < 0 || !ok && wait != 0 {

@@ -3,10 +3,12 @@ package retrybudget
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"sync"
 	"time"
+
+	"github.com/stintdev/stint/resilience/internal/check"
+	"github.com/stintdev/stint/resilience/internal/tenths"
 )
 
 // Options configures a [Budget]. The zero value grants one retry for ten requests plus
@@ -42,8 +44,14 @@ type Budget struct {
 	clock func() time.Duration
 
 	mu     sync.Mutex
-	window window // guarded by mu
+	window tenths.Window // guarded by mu
 }
+
+// The kinds of events in the window.
+const (
+	requests = iota
+	retries
+)
 
 // New returns a budget that has counted nothing. The error lists every invalid option.
 func New(o Options) (*Budget, error) {
@@ -59,7 +67,7 @@ func New(o Options) (*Budget, error) {
 func (b *Budget) start(o Options) {
 	b.share = max(0, o.Share)
 	b.least = max(0, o.PerSecond) * o.Window.Seconds()
-	b.width = o.Window / parts
+	b.width = o.Window / tenths.Parts
 	b.clock = o.Clock
 }
 
@@ -75,37 +83,29 @@ func (o *Options) setDefaults() {
 
 func (o *Options) check() error {
 	return errors.Join(
-		unless(o.Share == NoShare || o.Share > 0 && o.Share <= 1, "Share: is %v; use a share above 0, at most 1, or NoShare", o.Share),
-		unless(o.PerSecond == NoShare || o.PerSecond > 0 && o.PerSecond < math.Inf(1), "PerSecond: is %v; use a rate above 0, or NoShare", o.PerSecond),
-		unless(o.Window >= parts, "Window: is %v; use at least %v", o.Window, time.Duration(parts)),
+		check.Unless(o.Share == NoShare || o.Share > 0 && o.Share <= 1, "retrybudget: Share: is %v; use a share above 0, at most 1, or NoShare", o.Share),
+		check.Unless(o.PerSecond == NoShare || o.PerSecond > 0 && o.PerSecond < math.Inf(1), "retrybudget: PerSecond: is %v; use a rate above 0, or NoShare", o.PerSecond),
+		check.Unless(o.Window >= tenths.Parts, "retrybudget: Window: is %v; use at least %v", o.Window, time.Duration(tenths.Parts)),
 	)
-}
-
-func unless(right bool, format string, args ...any) error {
-	if right {
-		return nil
-	}
-	return fmt.Errorf("retrybudget: "+format, args...)
 }
 
 // Request counts the first attempt of a request, not its retries.
 func (b *Budget) Request() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.window.at(b.nowLocked()).requests++
-	b.window.sum.requests++
+	b.advanceLocked()
+	b.window.Add(requests)
 }
 
 // Retry takes one retry from the budget, and reports whether there was one.
 func (b *Budget) Retry() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p := b.window.at(b.nowLocked())
+	b.advanceLocked()
 	if b.leftLocked() < 1 {
 		return false
 	}
-	p.retries++
-	b.window.sum.retries++
+	b.window.Add(retries)
 	return true
 }
 
@@ -114,8 +114,8 @@ func (b *Budget) Retry() bool {
 func (b *Budget) Return() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.window.at(b.nowLocked())
-	b.window.takeBack()
+	b.advanceLocked()
+	b.window.Remove(retries)
 }
 
 // Usage holds the counts of a budget's window.
@@ -129,10 +129,9 @@ type Usage struct {
 func (b *Budget) Usage() Usage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.window.at(b.nowLocked())
-	s := b.window.sum
+	b.advanceLocked()
 	left := min(b.leftLocked(), math.MaxInt64/2)
-	return Usage{Requests: s.requests, Retries: s.retries, Left: int64(max(0, left))}
+	return Usage{Requests: b.window.Sum[requests], Retries: b.window.Sum[retries], Left: int64(max(0, left))}
 }
 
 // rounding is far greater than the binary rounding error of a share, and far less than a
@@ -140,16 +139,15 @@ func (b *Budget) Usage() Usage {
 const rounding = 1e-9
 
 func (b *Budget) leftLocked() float64 {
-	s := b.window.sum
-	return b.share*float64(s.requests) + b.least + rounding - float64(s.retries)
+	return b.share*float64(b.window.Sum[requests]) + b.least + rounding - float64(b.window.Sum[retries])
 }
 
-// nowLocked returns the number of the current part of the window.
-func (b *Budget) nowLocked() int64 {
+// advanceLocked moves the window to the current time.
+func (b *Budget) advanceLocked() {
 	if b.clock == nil {
 		var o Options
 		o.setDefaults()
 		b.start(o)
 	}
-	return int64(b.clock() / b.width)
+	b.window.Advance(int64(b.clock() / b.width))
 }

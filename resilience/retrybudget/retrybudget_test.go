@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/stintdev/stint/resilience/internal/tenths"
 )
 
 func mustNew(tb testing.TB, o Options) *Budget {
@@ -168,7 +170,7 @@ func TestBudgetIsItsModel(t *testing.T) {
 		var requests, retries []time.Duration
 		within := func(all []time.Duration) (n int) {
 			for _, at := range all {
-				if clock.read()/(time.Second/parts)-at/(time.Second/parts) < parts {
+				if clock.read()/(time.Second/tenths.Parts)-at/(time.Second/tenths.Parts) < tenths.Parts {
 					n++
 				}
 			}
@@ -217,7 +219,7 @@ func TestRetriesOverAnyTime(t *testing.T) {
 				if earned < 0 {
 					earned = len(requests)
 				}
-				most := o.Share*float64(len(requests)-earned) + o.PerSecond*(now-from+window+window/parts).Seconds()
+				most := o.Share*float64(len(requests)-earned) + o.PerSecond*(now-from+window+window/tenths.Parts).Seconds()
 				if got := len(retries) - i; float64(got) > most {
 					t.Fatalf("%d retries from %v to %v, want at most %v", got, from, now, most)
 				}
