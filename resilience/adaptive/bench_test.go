@@ -2,7 +2,7 @@ package adaptive
 
 import "testing"
 
-// BenchmarkGates is what it costs to let a call in and out.
+// BenchmarkGates measures admitting a call and ending it.
 func BenchmarkGates(b *testing.B) {
 	for name, gate := range map[string]Gate{
 		"aimd":     must(New(Options{Algorithm: &AIMD{}})),

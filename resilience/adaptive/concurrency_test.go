@@ -15,7 +15,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// by is an algorithm that says what it is told to.
+// by makes an algorithm of a function.
 type by func(limit float64, w Window) float64
 
 func (f by) Next(limit float64, w Window) float64 { return f(limit, w) }
@@ -29,27 +29,27 @@ func TestLimitBoundsCallsInFlight(t *testing.T) {
 	}
 	one.End(Served)
 	if _, ok := c.Enter(); !ok {
-		t.Error("a place that was left is free")
+		t.Error("the freed place was not used again")
 	}
 	if u := c.Usage(); u != (Usage{Limit: 2, InFlight: 2, Admitted: 3, Shed: 1}) {
 		t.Errorf("%+v", u)
 	}
 }
 
-// The algorithm is asked once a window, of all that was answered in it.
+// The algorithm is called once per window, with all calls that were answered in it.
 func TestWindows(t *testing.T) {
 	now, seen := time.Duration(0), []Window(nil)
 	c := must(New(Options{Clock: func() time.Duration { return now }, Algorithm: by(func(limit float64, w Window) float64 {
 		seen = append(seen, w)
 		return limit
 	})}))
-	for i := range 10 { // what is dropped comes at once, and adds nothing to the latency
+	for i := range 10 { // dropped calls end at once, and add nothing to the latency
 		call, _ := c.Enter()
 		now += []time.Duration{20 * time.Millisecond, time.Millisecond, 20 * time.Millisecond}[i%3]
 		call.End([]Outcome{Served, Dropped, Ignored}[i%3])
 	}
 	if len(seen) != 0 {
-		t.Fatalf("three were ignored, so seven are too few, yet it was asked: %+v", seen)
+		t.Fatalf("three calls were ignored and seven are too few for a window, but the algorithm was called: %+v", seen)
 	}
 	now = 990 * time.Millisecond
 	call, _ := c.Enter()
@@ -61,8 +61,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// A window has the most that were in flight at once, and begins with those that
-// still are, when the one before it ends.
+// A window reports the maximum of calls in flight. It begins with the calls that are
+// still in flight when the window before it ends.
 func TestWindowsKnowWhatIsInFlight(t *testing.T) {
 	now, seen := time.Duration(0), []Window(nil)
 	c := must(New(Options{Window: time.Second, Clock: func() time.Duration { return now }, Algorithm: by(func(limit float64, w Window) float64 {
@@ -132,11 +132,12 @@ func TestLimitStaysInBounds(t *testing.T) {
 	call, _ := c.Enter()
 	call.End(Served)
 	if got := c.Usage().Limit; got != 20 {
-		t.Errorf("no number: %d", got)
+		t.Errorf("NaN: %d", got)
 	}
 }
 
-// The greatest number is a limit that nobody reaches, and not one below zero.
+// An infinite limit is one that no number of calls reaches, and does not overflow below
+// zero.
 func TestGreatestLimit(t *testing.T) {
 	c := must(New(Options{Initial: math.MaxInt, Max: math.MaxInt}))
 	if _, ok := c.Enter(); !ok || c.Usage().Limit < 1<<30 {
@@ -203,7 +204,7 @@ func TestAIMD(t *testing.T) {
 	}
 }
 
-// learned is a gradient that has seen 50 ms for a while.
+// learned returns a gradient that has measured 50 ms for a while.
 func learned() *Gradient {
 	g := &Gradient{Queue: 5}
 	for range 100 {
@@ -236,8 +237,8 @@ func TestGradient(t *testing.T) {
 	}
 }
 
-// A path that is always refused, by a server that has room for the others, does
-// not take their places.
+// A path that is always refused does not take places from the others while the server has
+// room for them.
 func TestFewRefusalsAreNoOverload(t *testing.T) {
 	for name, a := range map[string]Algorithm{"AIMD": &AIMD{}, "gradient": &Gradient{}} {
 		limit := 100.0
@@ -250,7 +251,7 @@ func TestFewRefusalsAreNoOverload(t *testing.T) {
 	}
 }
 
-// A baseline that is far too high comes down in seconds, not in minutes.
+// A baseline that is far too high falls in seconds, not in minutes.
 func TestGradientForgetsWhatWasSlow(t *testing.T) {
 	g := &Gradient{}
 	for range 600 {
@@ -264,8 +265,8 @@ func TestGradientForgetsWhatWasSlow(t *testing.T) {
 	}
 }
 
-// While everything is refused at once, nothing is learned of how long answers
-// take: those that come after it are as fast as those before.
+// While every call is refused at once, the baseline does not change: the served calls
+// after the outage are as fast as those before it.
 func TestGradientOutlivesAnOutage(t *testing.T) {
 	g := learned()
 	for range 300 {

@@ -29,9 +29,9 @@ func TestCPUScales(t *testing.T) {
 		scale int64 // of 100
 	}{
 		{0, 0.5, nil, 40, 100},
-		{time.Second - 1, 1, nil, 40, 100}, // not read yet
+		{time.Second - 1, 1, nil, 40, 100}, // the load is not read again yet
 		{time.Second, 1, nil, 20, 50},
-		{3 * time.Second, 0, errors.New("gone"), 20, 50}, // the last one goes on to count
+		{3 * time.Second, 0, errors.New("gone"), 20, 50}, // the last load stays in use
 		{4 * time.Second, 0.9, nil, 30, 75},
 	} {
 		now, load, broken = step.at, step.load, step.err
@@ -44,7 +44,7 @@ func TestCPUScales(t *testing.T) {
 	}
 }
 
-// A limit by CPU begins with all of it, however much that is.
+// A limit by CPU starts at Full, however great that is.
 func TestCPUBeginsFull(t *testing.T) {
 	for _, full := range []int{5, 5000} {
 		c := must(New(Options{Algorithm: must(NewCPU(CPUOptions{Full: full, Load: func() (float64, error) { return 0, nil }}))}))
@@ -63,7 +63,7 @@ func TestCPUScalesTheGreatestNumbers(t *testing.T) {
 	}
 }
 
-// A load that is to count for ever is read once.
+// With the greatest Every, the load is read once.
 func TestLoadThatIsReadOnce(t *testing.T) {
 	now, read := time.Hour, 0
 	c := must(NewCPU(CPUOptions{Every: math.MaxInt64, Clock: func() time.Duration { return now }, Load: func() (float64, error) { read++; return 0, nil }}))
@@ -98,9 +98,9 @@ func TestMachineCPU(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	if got, err := load(); err != nil || got != 0 {
-		t.Errorf("no time went by: %v, %v", got, err)
+		t.Errorf("no time has passed: %v, %v", got, err)
 	}
-	write("cpu  1140 10 20 970 5 3 2 0 0 0\n") // idle may run back
+	write("cpu  1140 10 20 970 5 3 2 0 0 0\n") // the idle time may go back
 	if got, err := load(); err != nil || got != 1 {
 		t.Errorf("more than all: %v, %v", got, err)
 	}
@@ -116,7 +116,7 @@ func TestMachineCPU(t *testing.T) {
 	}
 }
 
-// group is the files of a control group.
+// group holds the files of a control group.
 type group struct{ fstest.MapFS }
 
 func (g group) write(name, text string) { g.MapFS[name] = &fstest.MapFile{Data: []byte(text)} }
@@ -136,7 +136,7 @@ func TestCgroupCPU(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	now += time.Second
-	g.write("cpu.max", "max 100000\n") // all that there are
+	g.write("cpu.max", "max 100000\n") // no quota: all CPUs
 	if got, err := load(); err != nil || got != 0 {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -165,7 +165,7 @@ func TestCgroupCPUOfVersionOne(t *testing.T) {
 	}
 }
 
-// How many CPUs a group may use: no more than there are, whatever its quota.
+// A group may use as many CPUs as the machine has, at most, whatever its quota.
 func TestCPUsOfAGroup(t *testing.T) {
 	all, there := float64(runtime.GOMAXPROCS(0)), float64(runtime.NumCPU())
 	for text, want := range map[string]float64{

@@ -11,7 +11,7 @@ import (
 	"github.com/stintdev/stint/resilience/adaptive"
 )
 
-// A handler that is never asked for more at once than it can do in time.
+// A handler that gets only as many concurrent requests as it can answer in time.
 func ExampleMiddleware() {
 	gate, err := adaptive.New(adaptive.Options{Algorithm: &adaptive.AIMD{Timeout: 300 * time.Millisecond}})
 	if err != nil {
@@ -31,7 +31,7 @@ func ExampleMiddleware() {
 	// Output: 200 of a limit of 20
 }
 
-// A client that spares a server which refuses.
+// A client that sends less to a server that refuses.
 func ExampleThrottle() {
 	throttle, err := adaptive.NewThrottle(adaptive.ThrottleOptions{})
 	if err != nil {
@@ -47,8 +47,8 @@ func ExampleThrottle() {
 	// Output: 0.9 of the next are not sent
 }
 
-// A rate that is halved when the machine is fully busy. What a key has used
-// stays when its numbers change.
+// A rate that is halved when the machine is fully busy. The usage of a key is kept when
+// the numbers of its limit change.
 func ExampleCPU_Scale() {
 	cpu, err := adaptive.NewCPU(adaptive.CPUOptions{Load: func() (float64, error) { return 0.9, nil }})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// tally is a gate that remembers how calls ended.
+// tally is a gate that records the outcomes of calls.
 type tally struct {
 	*Concurrency
 
@@ -30,8 +30,8 @@ func (t *tally) answer(_ Call, o Outcome) { t.outcomes = append(t.outcomes, o) }
 
 func newTally() *tally { return &tally{Concurrency: must(New(Options{Initial: 1, Max: 1}))} }
 
-// Over real connections: what an answer says of the load, and that its place
-// comes back.
+// What responses over real connections report about the load, and that their places are
+// freed.
 func TestMiddleware(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -65,7 +65,7 @@ func TestMiddleware(t *testing.T) {
 	}
 }
 
-// wrapped is a writer as other middleware has one.
+// wrapped is a ResponseWriter like those of other middleware.
 type wrapped struct{ http.ResponseWriter }
 
 func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }
@@ -78,7 +78,7 @@ func TestIgnoreWithoutAGate(t *testing.T) {
 	}
 }
 
-// A client that takes its time to send a body is no load.
+// A client that sends its body slowly does not count as load.
 func TestSlowUploadsAreNoLatency(t *testing.T) {
 	now, latency := time.Duration(0), time.Duration(0)
 	gate := must(New(Options{Window: 1, Clock: func() time.Duration { return now }, Algorithm: by(func(limit float64, w Window) float64 {
@@ -97,7 +97,7 @@ func TestSlowUploadsAreNoLatency(t *testing.T) {
 	}
 }
 
-// Latency ends when the answer begins, in whatever way.
+// Latency ends when the response begins, however it begins.
 func TestLatencyEndsWithTheFirstByte(t *testing.T) {
 	for name, begin := range map[string]func(w http.ResponseWriter){
 		"writes":  func(w http.ResponseWriter) { _, _ = io.WriteString(w, "hello") },
@@ -120,7 +120,7 @@ func TestLatencyEndsWithTheFirstByte(t *testing.T) {
 	}
 }
 
-// always is a gate of somebody else's, whose calls belong to no gate.
+// always is a foreign gate, whose calls belong to no gate of this package.
 type always struct{}
 
 func (always) Enter() (Call, bool) { return Call{}, true }
@@ -147,7 +147,7 @@ func TestRefusalRoundsUp(t *testing.T) {
 func TestShedRequestsAreToldWhenToComeBack(t *testing.T) {
 	gate := newTally()
 	gate.Enter()
-	handler := Middleware{Gate: gate}.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was let in") }))
+	handler := Middleware{Gate: gate}.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the request was admitted") }))
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 	if w.Code != 503 || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), `"OVERLOADED"`) || w.Header().Get("Cache-Control") != "no-store" {
@@ -165,7 +165,7 @@ func TestClientsThatLeftSayNothing(t *testing.T) {
 	}
 }
 
-// Streams and WebSockets go on for hours, and hold no place for it.
+// Streams and WebSockets last for hours and hold no place meanwhile.
 func TestLongConnectionsHoldNoPlace(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -236,7 +236,7 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// Who gives up after the answer has come does not unsay it.
+// A caller that gives up after the response has begun does not change its outcome.
 func TestAnswerBeforeTheCallerLeft(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	gate := newTally()
@@ -278,7 +278,7 @@ func TestCallerMaySayWhatIsLoad(t *testing.T) {
 	}
 }
 
-// A caller that gives up says nothing, over real connections too.
+// A caller that gives up over a real connection tells nothing about the load.
 func TestTransportIgnoresWhoGaveUp(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { leave(); <-r.Context().Done() }))

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// queueAt is the mean latency of a server that serves so many calls at once, at
-// a limit that is always reached.
+// queueAt returns the mean latency of a server that serves a fixed number of calls at
+// once, under a limit that is always reached.
 func queueAt(limit float64, atOnce int, service time.Duration) Window {
 	inFlight := int(limit)
 	latency := service * time.Duration(max(inFlight, atOnce)) / time.Duration(atOnce)
 	return Window{Calls: 20, Latency: latency, InFlight: inFlight}
 }
 
-// under returns the limits of so many windows of an overload.
+// under returns the limits of a number of windows of an overload.
 func under(g *Gradient, limit float64, windows, atOnce int, service time.Duration) (limits []float64) {
 	for range windows {
 		limit = max(1, g.Next(limit, queueAt(limit, atOnce, service)))
@@ -42,8 +42,8 @@ func TestProbeFindsTheLatencyWithoutAQueue(t *testing.T) {
 	}
 }
 
-// Answers that take longer for another reason than load are no queue: the
-// limit comes back, although the gate was never less than full.
+// If responses take longer for a reason other than load, that is not a queue: the limit
+// recovers, although the gate was always full.
 func TestProbeLearnsThatAnswersTakeLonger(t *testing.T) {
 	g := &Gradient{}
 	limits := under(g, 100, 150, 100, 50*time.Millisecond)
@@ -63,7 +63,7 @@ func TestProbeEndsWithoutAResult(t *testing.T) {
 		"when the server refuses all": {Calls: 10, Dropped: 10, InFlight: 100},
 	} {
 		g := &Gradient{}
-		for range 7 { // the first limit is settled and measured, the second begins
+		for range 7 { // the first limit has settled and is measured, the second begins
 			g.Next(100, full(100))
 		}
 		if !g.probe.running {
@@ -81,7 +81,7 @@ func TestProbeEndsWithoutAResult(t *testing.T) {
 	}
 }
 
-// A gate that is not full sheds nothing, and no probe makes it.
+// A gate that is not full sheds nothing, and no probe makes it shed.
 func TestNoProbeWithoutNeed(t *testing.T) {
 	g := &Gradient{}
 	limit := 20.0

@@ -9,9 +9,9 @@ import (
 	"github.com/stintdev/stint/resilience/internal/tenths"
 )
 
-// The book's formula, number by number.
+// The throttle computes the formula of the book exactly.
 func TestThrottleIsTheFormula(t *testing.T) {
-	now, random := time.Duration(0), 1.0 // all are let through
+	now, random := time.Duration(0), 1.0 // with this number every request is sent
 	th := must(NewThrottle(ThrottleOptions{Clock: func() time.Duration { return now }, Random: func() float64 { return random }}))
 	for i := range 100 {
 		call, ok := th.Enter()
@@ -25,10 +25,10 @@ func TestThrottleIsTheFormula(t *testing.T) {
 	}
 	random = 50.0/101 - 1e-9
 	if _, ok := th.Enter(); ok {
-		t.Error("just below the probability it is shed")
+		t.Error("a random number just below the probability did not shed")
 	}
 	if got, want := th.Probability(), 51.0/102; math.Abs(got-want) > 1e-12 {
-		t.Errorf("what was shed is a request: %v, want %v", got, want)
+		t.Errorf("after a shed request: %v, want %v", got, want)
 	}
 	now = 2 * time.Minute
 	if got := th.Probability(); got != 0 {
@@ -47,7 +47,7 @@ func TestThrottleLetsAllThroughWhileAllIsWell(t *testing.T) {
 	}
 }
 
-// A caller that gives up says nothing of the server.
+// A caller that gives up tells nothing about the server.
 func TestThrottleForgetsWhoGaveUp(t *testing.T) {
 	th := must(NewThrottle(ThrottleOptions{}))
 	for range 10 {
@@ -59,8 +59,8 @@ func TestThrottleForgetsWhoGaveUp(t *testing.T) {
 	}
 }
 
-// Requests that nobody has answered yet were not refused: many at once, at the
-// start or after a pause, all go to a server that is well.
+// Requests without an answer yet were not refused: many at once, at the start or after a
+// pause, are all sent to a healthy server.
 func TestManyAtOnceAreNoRefusals(t *testing.T) {
 	now := time.Duration(0)
 	th := must(NewThrottle(ThrottleOptions{Clock: func() time.Duration { return now }, Random: func() float64 { return 0 }}))
@@ -69,7 +69,7 @@ func TestManyAtOnceAreNoRefusals(t *testing.T) {
 		for i := range 100 {
 			call, ok := th.Enter()
 			if !ok {
-				t.Fatalf("%s, request %d was shed, and none was refused", when, i)
+				t.Fatalf("%s, request %d was shed although no request was refused", when, i)
 			}
 			sent = append(sent, call)
 		}
@@ -80,8 +80,8 @@ func TestManyAtOnceAreNoRefusals(t *testing.T) {
 	}
 }
 
-// No clock breaks it: not one that begins below zero, nor one that leaps, nor one
-// that runs back, which changes nothing.
+// The throttle survives any clock: one that starts below zero, one that leaps, and one
+// that goes back, which changes nothing.
 func TestThrottleByAnyClock(t *testing.T) {
 	now := -time.Hour
 	th := must(NewThrottle(ThrottleOptions{Window: tenths.Parts, Clock: func() time.Duration { return now }, Random: func() float64 { return 1 }}))
@@ -90,7 +90,7 @@ func TestThrottleByAnyClock(t *testing.T) {
 		call.End(Dropped)
 	}
 	if got, want := th.Probability(), 3.0/4; got != want {
-		t.Errorf("after the leap there were three: %v, want %v", got, want)
+		t.Errorf("three requests after the leap: %v, want %v", got, want)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The zero values are those of zero options, whatever is called first.
+// The zero values behave like those with zero options, whichever method is called first.
 func TestZeroValues(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T){
 		"Concurrency": func(t *testing.T) {
@@ -20,7 +20,7 @@ func TestZeroValues(t *testing.T) {
 				t.Errorf("%+v", c.Usage())
 			}
 		},
-		"Concurrency that is only looked at": func(t *testing.T) {
+		"Concurrency whose usage is read first": func(t *testing.T) {
 			var c Concurrency
 			if got := c.Usage(); got != (Usage{Limit: 20}) {
 				t.Errorf("%+v", got)
@@ -33,7 +33,7 @@ func TestZeroValues(t *testing.T) {
 				t.Errorf("%v, %v", ok, c.Probability())
 			}
 		},
-		"Throttle that is only looked at": func(t *testing.T) {
+		"Throttle whose probability is read first": func(t *testing.T) {
 			var c Throttle
 			if c.Probability() != 0 {
 				t.Error(c.Probability())

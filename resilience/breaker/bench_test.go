@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// closed are breakers, each beside the others in one run: ratios of their costs
-// mean something where the machine is busy, too.
+// closed returns the breakers that are measured in one run, so that the ratios of their
+// costs are meaningful even on a busy machine.
 func closed(b *testing.B, measure func(b *testing.B, breaker *Breaker)) {
 	clock, stop := CoarseClock(time.Millisecond)
 	defer stop()
@@ -18,7 +18,7 @@ func closed(b *testing.B, measure func(b *testing.B, breaker *Breaker)) {
 	for _, c := range []struct {
 		name  string
 		o     Options
-		exact bool // as where calls are few, or some slow: the clock is spared none
+		exact bool // every call reads the clock, as where calls are few or some are slow
 	}{
 		{"ratio", Options{}, false},
 		{"ratioAndSlow", slow, false},
@@ -39,9 +39,8 @@ func closed(b *testing.B, measure func(b *testing.B, breaker *Breaker)) {
 	}
 }
 
-// best calls f for the benchmark, and reports beside the mean how long it took
-// in the best of a few thousand calls in a row: what it costs while no other
-// program has the processor.
+// best calls f for the benchmark. Beside the mean it reports the cost in the best of a
+// few thousand consecutive calls: the cost while no other program uses the processor.
 func best(b *testing.B, f func()) {
 	for b.Loop() {
 		f()
@@ -58,8 +57,8 @@ func best(b *testing.B, f func()) {
 	b.ReportMetric(float64(shortest)/row, "best-ns/op")
 }
 
-// BenchmarkClosed is what a call through a closed breaker costs: the check
-// before it and the record after it.
+// BenchmarkClosed measures a call through a closed breaker: the check before it and the
+// record after it.
 func BenchmarkClosed(b *testing.B) {
 	closed(b, func(b *testing.B, breaker *Breaker) {
 		best(b, func() {
@@ -82,7 +81,7 @@ func BenchmarkClosed(b *testing.B) {
 	})
 }
 
-// BenchmarkClosedContended is the same from all processors at once.
+// BenchmarkClosedContended measures the same from all processors at once.
 func BenchmarkClosedContended(b *testing.B) {
 	closed(b, func(b *testing.B, breaker *Breaker) {
 		b.RunParallel(func(pb *testing.PB) {

@@ -21,14 +21,14 @@ func mustNew(tb testing.TB, o Options) *Breaker {
 	return b
 }
 
-// clock is a time that a test sets.
+// clock is a clock that a test sets.
 type clock struct{ now atomic.Int64 }
 
 func (c *clock) read() time.Duration  { return time.Duration(c.now.Load()) }
 func (c *clock) pass(d time.Duration) { c.now.Add(int64(d)) }
 
-// step is one call, and the state after it. The call begins after a pause, if
-// it is let through, takes a while and ends.
+// step is one call and the state after it. The call begins after a pause and, if it is
+// let through, takes a while and ends.
 type step struct {
 	after time.Duration
 	ends  byte // 's' succeeds, 'f' fails, 'c' is canceled, 'r' is refused
@@ -146,8 +146,8 @@ func walk(t *testing.T, b *Breaker, clock *clock, s step) {
 	}
 }
 
-// A ratio of so many in a hundred opens by exactly so many, whatever its error
-// in binary.
+// A ratio of n in a hundred opens at exactly n failures, whatever its rounding error in
+// binary.
 func TestRatiosAreExactInDecimal(t *testing.T) {
 	for percent := 1; percent <= 100; percent++ {
 		for _, failures := range []int{percent - 1, percent} {
@@ -186,12 +186,12 @@ func TestForcedStates(t *testing.T) {
 		}
 	}
 	b.Reset()
-	b.Reset() // is no change
+	b.Reset() // the state is closed already, so this is no change
 	if c := b.Counts(); c != (Counts{}) || b.State() != Closed {
 		t.Errorf("%v after Reset, with %+v", b.State(), c)
 	}
 	if want := []string{"forced open caller", "disabled caller", "closed caller"}; !slices.Equal(changes, want) {
-		t.Errorf("told %q, want %q", changes, want)
+		t.Errorf("changes %q, want %q", changes, want)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestResetForgetsGrowth(t *testing.T) {
 	}
 }
 
-// Whatever a call meets that began before a change, it counts nowhere after.
+// A call that began before a change counts nowhere after it.
 func TestLateResultsDoNotCount(t *testing.T) {
 	var clock clock
 	b := mustNew(t, Options{ConsecutiveFailures: 1, OpenFor: time.Second, Clock: clock.read})
@@ -228,7 +228,7 @@ func TestLateResultsDoNotCount(t *testing.T) {
 	}
 }
 
-// The longest times there are do not run over.
+// The greatest durations do not overflow.
 func TestOpenForEver(t *testing.T) {
 	const most = time.Duration(math.MaxInt64)
 	for _, o := range []Options{{OpenFor: most}, {OpenFor: most, Growth: 2}, {Growth: 1e300, MaxOpenFor: most}} {
@@ -292,7 +292,7 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// Time is the process's own when nobody brings another.
+// Without a Clock, the breaker reads the monotonic clock.
 func TestOwnClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := mustNew(t, Options{ConsecutiveFailures: 1, OpenFor: time.Second, SlowAfter: time.Millisecond})

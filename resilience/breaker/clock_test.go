@@ -22,11 +22,11 @@ func TestCoarseClockStandsBetweenTicks(t *testing.T) {
 		stop()
 		synctest.Wait()
 		if now := clock(); now != 300*time.Millisecond {
-			t.Errorf("stopped, it tells %v", now)
+			t.Errorf("the stopped clock returns %v", now)
 		}
 		time.Sleep(time.Millisecond)
 		if now := clock(); now != 301*time.Millisecond {
-			t.Errorf("stopped, it tells %v", now)
+			t.Errorf("the stopped clock returns %v", now)
 		}
 	})
 }

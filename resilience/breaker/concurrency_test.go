@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The last calls are counted right once all are in, however many come at once.
+// The last calls are counted correctly once all have ended, however many end at once.
 func TestConcurrentResultsFillARing(t *testing.T) {
 	b := mustNew(t, Options{FailureRatio: 1, WindowCalls: 64})
 	var wg sync.WaitGroup
@@ -40,7 +40,7 @@ func TestConcurrentResultsFillARing(t *testing.T) {
 	}
 }
 
-// Every result counts once, also while the window moves on.
+// Every result counts once, even while the window advances.
 func TestConcurrentResultsCountOnce(t *testing.T) {
 	var clock clock
 	b := mustNew(t, Options{MinimumCalls: 1 << 30, Window: time.Hour, Clock: clock.read})
@@ -64,7 +64,7 @@ func TestConcurrentResultsCountOnce(t *testing.T) {
 	}
 }
 
-// In a crowd the clock is looked at rarely, and calls still leave the window.
+// In a crowded part few calls read the clock, and calls still leave the window.
 func TestCrowdLeavesTheWindow(t *testing.T) {
 	var looks int
 	var now time.Duration
@@ -77,10 +77,10 @@ func TestCrowdLeavesTheWindow(t *testing.T) {
 	}
 	succeed(17_000)
 	if looks > 1+1000+16_000/16 {
-		t.Errorf("%d looks at the clock", looks)
+		t.Errorf("%d reads of the clock", looks)
 	}
 	now = 5 * time.Second
-	succeed(1015) // fifteen of them count before
+	succeed(1015) // fifteen of them count in the tenth before
 	now = 10*time.Second - 1
 	if c := b.Counts(); c.Calls != 18_015 {
 		t.Errorf("%+v", c)
@@ -90,15 +90,15 @@ func TestCrowdLeavesTheWindow(t *testing.T) {
 		t.Errorf("%+v after the first tenth has left", c)
 	}
 	call, _ := b.Begin()
-	call.Failure() // looks at the clock, whatever the crowd
+	call.Failure() // reads the clock, however crowded the part is
 	now = 15 * time.Second
 	if c := b.Counts(); c != (Counts{Calls: 1, Failures: 1}) {
 		t.Errorf("%+v after the crowd has left", c)
 	}
 }
 
-// Under contention the changes of state are told in order, each from where the
-// last one led.
+// Under contention the changes of state are reported in order, each from the state to
+// which the last one led.
 func TestChangesFormAChain(t *testing.T) {
 	var clock clock
 	at, changes := Closed, 0

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// crowded is a breaker that has seen a crowd of quick calls, and a clock that
-// counts how often it was read.
+// crowded is a breaker that has counted a crowd of quick calls, with a clock that counts
+// how often it is read.
 type crowded struct {
 	*Breaker
 	now   time.Duration
@@ -26,7 +26,7 @@ func newCrowd(t *testing.T, o Options) *crowded {
 	return c
 }
 
-// call makes calls, one after the other, which take so long each.
+// call makes consecutive calls that each take the same time.
 func (c *crowded) call(n int, takes time.Duration) {
 	for range n {
 		call, _ := c.Begin()
@@ -45,12 +45,12 @@ func TestCrowdOfQuickCallsIsTimedOnce(t *testing.T) {
 		c.looks = 0
 		c.call(500, time.Microsecond)
 		if c.looks != 500 {
-			t.Errorf("%d looks at the clock for 500 calls", c.looks)
+			t.Errorf("%d reads of the clock for 500 calls", c.looks)
 		}
 	})
 }
 
-// A quick call after a pause is no slow one, however long the pause.
+// A quick call after a pause is not slow, however long the pause.
 func TestPauseOfACrowdIsNotSlow(t *testing.T) {
 	eachCrowd(t, func(t *testing.T, c *crowded) {
 		for range 5 {
@@ -58,17 +58,18 @@ func TestPauseOfACrowdIsNotSlow(t *testing.T) {
 			c.call(1, time.Microsecond)
 		}
 		if n := c.Counts().Slow; n != 0 {
-			t.Errorf("%d quick calls are slow", n)
+			t.Errorf("%d quick calls count as slow", n)
 		}
 	})
 }
 
-// One slow call escapes the crowd; for a whole window then none does.
+// One slow call in a crowded part is not counted as slow; for a whole window after it,
+// every slow call is.
 func TestSlownessIsFoundInACrowd(t *testing.T) {
 	eachCrowd(t, func(t *testing.T, c *crowded) {
 		c.call(1, 10*time.Millisecond)
 		if n := c.Counts().Slow; n != 0 {
-			t.Errorf("%d slow calls, and the first is not known to be one", n)
+			t.Errorf("%d slow calls, want none: the first is not known to be slow", n)
 		}
 		c.call(20, 10*time.Millisecond)
 		if n := c.Counts().Slow; n != 20 {
@@ -76,7 +77,7 @@ func TestSlownessIsFoundInACrowd(t *testing.T) {
 		}
 		c.call(1, 10*time.Millisecond-1)
 		if n := c.Counts().Slow; n != 20 {
-			t.Error("one that was not is counted as slow")
+			t.Error("a call that was not slow is counted as slow")
 		}
 	})
 }
@@ -89,11 +90,12 @@ func TestCrowdIsSparedAgainAfterAWindow(t *testing.T) {
 	c.looks = 0
 	c.call(10, 0)
 	if c.looks != 10 {
-		t.Errorf("%d looks at the clock for 10 calls", c.looks)
+		t.Errorf("%d reads of the clock for 10 calls", c.looks)
 	}
 }
 
-// Who gives up in a crowd counts as what is known of the call: nothing.
+// The end of a call whose caller gives up in a crowded part counts for nothing, because
+// its duration is unknown.
 func TestGivingUpInACrowd(t *testing.T) {
 	eachCrowd(t, func(t *testing.T, c *crowded) {
 		before := c.Counts()
@@ -108,11 +110,11 @@ func TestGivingUpInACrowd(t *testing.T) {
 	})
 }
 
-// Whatever comes after a crowd, every call counts once, no quick one as slow,
-// and for a whole window after a slow one that escaped no other does.
+// After a crowd every call counts once, and no quick call counts as slow. For a whole
+// window after a slow call that was not counted as slow, every slow call is.
 func TestNoSecondSlowCallEscapesACrowd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		const window, slowAfter = 100 * time.Second, 10 * time.Millisecond // nothing leaves that window here
+		const window, slowAfter = 100 * time.Second, 10 * time.Millisecond // long enough that nothing leaves the window
 		var clock clock
 		clock.pass(rapid.SampledFrom([]time.Duration{0, 1, time.Hour}).Draw(t, "began"))
 		o := Options{MinimumCalls: math.MaxInt32, Window: window, SlowAfter: slowAfter, Clock: clock.read}
@@ -133,7 +135,7 @@ func TestNoSecondSlowCallEscapesACrowd(t *testing.T) {
 			want.Calls, want.Failures = want.Calls+1, want.Failures+one(failed)
 			switch escaped := takes >= slowAfter && got.Slow == want.Slow; {
 			case escaped && began < exactUntil:
-				t.Fatalf("one that took %v escaped at %v", takes, began)
+				t.Fatalf("a slow call of %v was not counted at %v", takes, began)
 			case escaped:
 				exactUntil = clock.read() + window
 			default:
@@ -154,7 +156,8 @@ func TestNoSecondSlowCallEscapesACrowd(t *testing.T) {
 	})
 }
 
-// A call is not taken to begin long before it did, which would have all timed.
+// The estimated beginning of a call is not long before its real beginning, because then
+// every call would be timed.
 func TestCallsOfACrowdBeginWhereTheLastEnded(t *testing.T) {
 	eachCrowd(t, func(t *testing.T, c *crowded) {
 		c.call(1, 5*time.Millisecond)
@@ -162,12 +165,12 @@ func TestCallsOfACrowdBeginWhereTheLastEnded(t *testing.T) {
 		c.looks = 0
 		c.call(1, 0)
 		if c.looks != 1 {
-			t.Errorf("%d looks at the clock", c.looks)
+			t.Errorf("%d reads of the clock", c.looks)
 		}
 	})
 }
 
-// A call that began before a Reset counts in none of what comes after.
+// A call that began before a Reset does not count after it.
 func TestQuickCallOfAnotherRunDoesNotCount(t *testing.T) {
 	eachCrowd(t, func(t *testing.T, c *crowded) {
 		old, _ := c.Begin()

@@ -8,7 +8,8 @@ import (
 	"github.com/stintdev/stint/resilience/breaker"
 )
 
-// Do is enough for most: it asks, calls, and reports how the call ended.
+// Do is enough for most callers: it checks the breaker, makes the call, and reports how
+// the call ended.
 func ExampleBreaker_Do() {
 	b, err := breaker.New(breaker.Options{ConsecutiveFailures: 3, OpenFor: time.Minute})
 	if err != nil {
@@ -28,8 +29,8 @@ func ExampleBreaker_Do() {
 	// true open
 }
 
-// Begin and its Call are for callers who must tell a failure from an answer
-// that they do not like, or who gave up themselves.
+// Begin and its Call are for callers that must distinguish a failure from an unwanted
+// answer, or that gave up themselves.
 func ExampleBreaker_Begin() {
 	b, err := breaker.New(breaker.Options{
 		ConsecutiveFailures: 1,
@@ -57,13 +58,13 @@ func ExampleBreaker_Begin() {
 	// let through: false
 }
 
-// Breakers that look for slow calls read the clock twice a call. A coarse one,
-// shared by all of them, costs next to nothing.
+// Breakers with SlowAfter read the clock twice per call. A coarse clock, which all of
+// them share, costs next to nothing.
 func ExampleCoarseClock() {
 	clock, stop := breaker.CoarseClock(time.Millisecond)
 	defer stop()
 	b, err := breaker.New(breaker.Options{
-		WindowCalls: 100, // the last hundred calls, however long ago
+		WindowCalls: 100, // the window is the last hundred calls, over any time
 		SlowRatio:   0.5,
 		SlowAfter:   200 * time.Millisecond,
 		Clock:       clock,

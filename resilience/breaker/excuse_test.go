@@ -43,6 +43,6 @@ func TestExcusedCallsAreNotSlow(t *testing.T) {
 		t.Error("a slow probe was excused")
 	}
 	if len(asked) != 5 {
-		t.Errorf("asked of %v, want the five slow calls", asked)
+		t.Errorf("Excuse was called for %v, want the five slow calls", asked)
 	}
 }

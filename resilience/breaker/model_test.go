@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is a breaker as simple as can be: it remembers every call.
+// model is the simplest possible breaker: it remembers every call.
 type model struct {
 	o       Options
 	state   State
@@ -65,8 +65,8 @@ func (m *model) tooMany(r result) bool {
 		r.slow && m.o.SlowRatio > 0 && m.settled(r.at) && c.Calls >= m.o.SlowMinimumCalls && float64(c.Slow)/float64(c.Calls) >= m.o.SlowRatio
 }
 
-// counts is of the tenth of the window that now is in, and the nine before.
-// A window by calls is the last of them.
+// counts sums the current tenth of the window and the nine before it. A window of calls
+// is the last of them.
 func (m *model) counts(now time.Duration) (c Counts) {
 	tenth, n := m.o.Window/10, m.o.WindowCalls
 	for i, e := range m.ended {
@@ -102,7 +102,7 @@ func (m *model) open(now time.Duration) {
 	m.enter(Open, now)
 }
 
-// A breaker does what the model does, whatever its options, calls and times.
+// With any options, calls and times, a breaker behaves like the model.
 func TestBreakerIsItsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var clock clock

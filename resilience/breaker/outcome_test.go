@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Callers that give up say nothing of the callee: they neither open the
-// breaker, nor end a row of failures, nor close it as probes.
+// Calls whose caller gives up say nothing about the dependency: they do not open the
+// breaker, do not end a run of consecutive failures, and do not close it as probes.
 func TestIgnoredOutcomes(t *testing.T) {
 	var clock clock
 	canceled := fmt.Errorf("GET: %w", context.Canceled)
@@ -27,7 +27,7 @@ func TestIgnoredOutcomes(t *testing.T) {
 	_ = do(down)
 	_ = do(canceled)
 	if _ = do(down); b.State() != Open {
-		t.Error("a call that was given up ended a row of failures")
+		t.Error("an ignored call ended a run of consecutive failures")
 	}
 	clock.pass(time.Second)
 	for range 3 { // each probe frees its place
@@ -71,7 +71,7 @@ func TestOutcomeOfOnesOwn(t *testing.T) {
 	}
 }
 
-// The zero Breaker is one of the zero Options, whatever is called first.
+// The zero Breaker behaves like one with zero Options, whichever method is called first.
 func TestZeroBreaker(t *testing.T) {
 	for name, use := range map[string]func(b *Breaker){
 		"Begin":      func(b *Breaker) { c, _ := b.Begin(); c.Success() },

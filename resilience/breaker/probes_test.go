@@ -28,7 +28,7 @@ func TestProbesAreBounded(t *testing.T) {
 	}
 }
 
-// Probes whose callers forgot to end them do not close the way for ever.
+// Probes that their callers never end do not block further probes for ever.
 func TestLostProbesAreReplaced(t *testing.T) {
 	var clock clock
 	b := mustNew(t, Options{ConsecutiveFailures: 1, OpenFor: time.Second, Clock: clock.read})
@@ -45,7 +45,7 @@ func TestLostProbesAreReplaced(t *testing.T) {
 	if !ok {
 		t.Fatal("no probe in place of the lost one")
 	}
-	lost.Cancel() // its place is another's by now
+	lost.Cancel() // its place has been given to the new probe
 	if _, ok := b.Begin(); ok {
 		t.Error("a second probe beside the one in place of the lost")
 	}
@@ -56,8 +56,8 @@ func TestLostProbesAreReplaced(t *testing.T) {
 	}
 }
 
-// A probe is not taken for lost before it has had as long as the breaker was
-// open, however long ago another began.
+// A probe does not count as lost before it has run as long as the breaker was open,
+// however long ago another probe began.
 func TestProbesAreReplacedAfterTheirOwnTime(t *testing.T) {
 	var clock clock
 	b := mustNew(t, Options{ConsecutiveFailures: 1, OpenFor: time.Second, Probes: 2, Clock: clock.read})
@@ -74,8 +74,8 @@ func TestProbesAreReplacedAfterTheirOwnTime(t *testing.T) {
 	}
 }
 
-// A dependency that needs longer than the breaker is open closes it again, and
-// one that fails late opens it.
+// A dependency whose calls take longer than the open period closes the breaker again if
+// they succeed, and opens it if they fail late.
 func TestProbesThatTakeLongCount(t *testing.T) {
 	for _, c := range []struct {
 		fails  bool
@@ -88,7 +88,7 @@ func TestProbesThatTakeLongCount(t *testing.T) {
 		call.Failure()
 		clock.pass(time.Second)
 		var calls []Call
-		for i := range 4 * c.probes { // as many each second, and none has ended
+		for i := range 4 * c.probes { // the same number each second; none has ended
 			if i > 0 && i%c.probes == 0 {
 				clock.pass(time.Second)
 			}
@@ -110,7 +110,7 @@ func TestProbesThatTakeLongCount(t *testing.T) {
 func TestProbesApartKeepsCallsFromProbing(t *testing.T) {
 	var clock clock
 	b := mustNew(t, Options{ConsecutiveFailures: 1, OpenFor: time.Second, ProbesApart: true, Clock: clock.read})
-	call, ok := b.BeginProbe() // closed, it is a call like any other
+	call, ok := b.BeginProbe() // in a closed breaker it is an ordinary call
 	if !ok {
 		t.Fatal("refused")
 	}

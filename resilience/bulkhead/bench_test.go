@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkAcquire is a place taken and released while some are free.
+// BenchmarkAcquire measures taking and releasing a place while some are free.
 func BenchmarkAcquire(b *testing.B) {
 	bulkhead := mustNew(b, Options{Limit: 100})
 	b.ReportAllocs()
@@ -15,7 +15,7 @@ func BenchmarkAcquire(b *testing.B) {
 	}
 }
 
-// BenchmarkQueued is the same where callers wait for each other.
+// BenchmarkQueued measures the same while callers wait for each other.
 func BenchmarkQueued(b *testing.B) {
 	bulkhead := mustNew(b, Options{Limit: 1, Queue: 1 << 20})
 	b.ReportAllocs()
@@ -31,7 +31,7 @@ func BenchmarkQueued(b *testing.B) {
 	})
 }
 
-// BenchmarkSet is a place by name.
+// BenchmarkSet measures taking and releasing a place by name.
 func BenchmarkSet(b *testing.B) {
 	set := mustNewSet(b, SetOptions{Each: Options{Limit: 100}})
 	b.ReportAllocs()

@@ -60,7 +60,7 @@ func TestWaitersAreServedInTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := mustNew(t, Options{Limit: 1, Queue: 10})
 		held := mustAcquire(t, b)
-		var served []int // guarded by the one place
+		var served []int // written only by the holder of the one place
 		for i := range 10 {
 			go func() {
 				s := mustAcquire(t, b)
@@ -73,7 +73,7 @@ func TestWaitersAreServedInTheirOrder(t *testing.T) {
 			t.Errorf("an eleventh waiter: %v", err)
 		}
 		if _, ok := b.TryAcquire(); ok {
-			t.Error("somebody passed the queue")
+			t.Error("TryAcquire passed the queue")
 		}
 		held.Release()
 		synctest.Wait()
@@ -86,13 +86,13 @@ func TestWaitersAreServedInTheirOrder(t *testing.T) {
 	})
 }
 
-// Who gives up leaves the others in their order, wherever it stood.
+// A caller that gives up leaves the others in their order, wherever in the queue it was.
 func TestGivingUpKeepsTheOrder(t *testing.T) {
 	for leaves := range 3 {
 		synctest.Test(t, func(t *testing.T) {
 			b := mustNew(t, Options{Limit: 1, Queue: 3})
 			held := mustAcquire(t, b)
-			var served []int // guarded by the one place
+			var served []int // written only by the holder of the one place
 			for i := range 3 {
 				ctx, cancel := context.WithCancel(t.Context())
 				if i == leaves {
@@ -163,8 +163,8 @@ func TestEndedContextTakesNoPlace(t *testing.T) {
 	}
 }
 
-// A place that is granted to a caller in the moment in which it gives up goes
-// to the next.
+// A place that is granted to a caller at the moment when it gives up goes to the next
+// caller.
 func TestGrantedTooLateGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := mustNew(t, Options{Limit: 1, Queue: 2})
@@ -180,7 +180,7 @@ func TestGrantedTooLateGoesOn(t *testing.T) {
 		go func() { next <- mustAcquire(t, b) }()
 		synctest.Wait()
 		cancel()
-		held.Release() // the caller that gave up cannot have run yet, or has: both end well
+		held.Release() // the caller that gave up has already left the queue, or is still in it: both are correct
 		if err := <-got; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
@@ -191,7 +191,7 @@ func TestGrantedTooLateGoesOn(t *testing.T) {
 	})
 }
 
-// ending is a context that has ended before those who wait for it know.
+// ending is a context that reports its end only later to those that wait for it.
 type ending struct {
 	context.Context //nolint:containedctx // it is one
 
@@ -205,7 +205,7 @@ func (e *ending) Err() error {
 	return nil
 }
 
-// Who is granted a place first and then finds its context ended gives it back.
+// A caller that is granted a place and then finds its context ended releases the place.
 func TestGrantedAndThenEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := mustNew(t, Options{Limit: 1, Queue: 1})
@@ -228,10 +228,10 @@ func TestGrantedAndThenEnded(t *testing.T) {
 	})
 }
 
-// Who has waited for too long, and in that moment is granted a place and finds
-// its context ended, gives the place back.
+// A caller whose MaxWait ends, that is granted a place in the same moment and then finds
+// its context ended, releases the place.
 func TestGrantedWhenAllEnds(t *testing.T) {
-	for range 50 { // who is first of those who are ready at once is chance
+	for range 50 { // select chooses at random among the channels that are ready
 		synctest.Test(t, func(t *testing.T) {
 			b := mustNew(t, Options{Limit: 1, Queue: 1, MaxWait: time.Second})
 			mustAcquire(t, b)
@@ -242,7 +242,7 @@ func TestGrantedWhenAllEnds(t *testing.T) {
 				got <- err
 			}()
 			synctest.Wait()
-			b.mu.Lock() // nobody leaves the queue meanwhile
+			b.mu.Lock() // keeps every waiter in the queue
 			time.Sleep(time.Second)
 			ctx.ended.Store(true)
 			close(b.queue.Remove(b.queue.Front()).(chan struct{}))
@@ -254,7 +254,7 @@ func TestGrantedWhenAllEnds(t *testing.T) {
 	}
 }
 
-// A goroutine that ends within its call loses no place either.
+// A goroutine that ends within its call does not lose its place.
 func TestGoexitLosesNoPlace(t *testing.T) {
 	b := mustNew(t, Options{Limit: 1})
 	ended := make(chan struct{})
@@ -289,7 +289,7 @@ func TestPanicLosesNoPlace(t *testing.T) {
 	}
 }
 
-// Whatever callers do, no more than the limit hold a place, and none is lost.
+// Whatever callers do, at most Limit of them hold a place, and no place is lost.
 func TestNoPlaceIsLostUnderStress(t *testing.T) {
 	const limit = 3
 	b := mustNew(t, Options{Limit: limit, Queue: 8, MaxWait: 50 * time.Microsecond})
@@ -330,7 +330,7 @@ func stress(b *Bulkhead, random *rand.Rand, inside, most *atomic.Int64) {
 	})
 }
 
-// raise makes a number the greatest so far.
+// raise sets the maximum of itself and n.
 func raise(most *atomic.Int64, n int64) {
 	for {
 		m := most.Load()
@@ -350,7 +350,7 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 			t.Errorf("%s: got %v, want an error that says so", name, err)
 		}
 		if s, err := NewSet(SetOptions{Each: o}); err == nil || s != nil {
-			t.Errorf("a set took what a bulkhead does not: %s", name)
+			t.Errorf("a set accepted options that a bulkhead refuses: %s", name)
 		}
 	}
 	if _, err := NewSet(SetOptions{Each: Options{Limit: 1}, MaxNames: -1}); err == nil {

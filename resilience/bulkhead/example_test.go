@@ -9,8 +9,8 @@ import (
 	"github.com/stintdev/stint/resilience/bulkhead"
 )
 
-// Each dependency has places of its own: the one that hangs fills its own, and
-// calls to the other go ahead.
+// Each dependency has its own places: the one that hangs fills its own places, and calls
+// to the other go ahead.
 func ExampleSet() {
 	s, err := bulkhead.NewSet(bulkhead.SetOptions{Each: bulkhead.Options{Limit: 1}})
 	if err != nil {
@@ -33,7 +33,7 @@ func ExampleSet() {
 	// search false
 }
 
-// A call that finds no place waits in the queue, no longer than MaxWait.
+// A call that finds no free place waits in the queue, at most for MaxWait.
 func ExampleBulkhead_Do() {
 	b, err := bulkhead.New(bulkhead.Options{Limit: 1, Queue: 1, MaxWait: time.Millisecond})
 	if err != nil {
@@ -42,7 +42,7 @@ func ExampleBulkhead_Do() {
 	}
 	ctx := context.Background()
 	err = b.Do(ctx, func(ctx context.Context) error {
-		return b.Do(ctx, func(context.Context) error { return nil }) // waits for itself
+		return b.Do(ctx, func(context.Context) error { return nil }) // waits for the place that the outer call holds
 	})
 	fmt.Println(errors.Is(err, bulkhead.ErrWaited), b.Usage().InUse)
 	// Output: true 0

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// process is a program with a bounded number of workers, which calls two
-// dependencies for its callers, each in a worker.
+// process is a program with a bounded number of workers. For its callers it calls two
+// dependencies, each call in a worker.
 type process struct {
 	workers *Bulkhead
 	each    *Set // nil: the dependencies share all workers
@@ -18,8 +18,8 @@ type process struct {
 
 const (
 	callers = 1000
-	answers = 10 * time.Millisecond // how long a dependency takes that does not hang
-	givesUp = 30 * time.Second      // when a caller does
+	answers = 10 * time.Millisecond // how long a call to a healthy dependency takes
+	givesUp = 30 * time.Second      // the timeout of a caller
 )
 
 func (p *process) call(dependency string) error {
@@ -41,9 +41,8 @@ func (p *process) call(dependency string) error {
 	return p.each.Do(ctx, dependency, work)
 }
 
-// p99OfHealthy is how long the slowest of a hundred calls to the healthy
-// dependency takes, when half of the callers call the other one, each once a
-// second, ten times over.
+// p99OfHealthy returns the longest of a hundred calls to the healthy dependency, while
+// half of the callers call the other one. Each caller calls once a second, ten times.
 func (p *process) p99OfHealthy(t *testing.T) (p99 time.Duration) {
 	synctest.Test(t, func(*testing.T) {
 		var took [callers / 2][]time.Duration
@@ -71,8 +70,8 @@ func (p *process) p99OfHealthy(t *testing.T) (p99 time.Duration) {
 	return p99
 }
 
-// A dependency that hangs leaves the other as fast as it was, when each has
-// places of its own. When they share, the other hangs too.
+// If each dependency has its own places, one that hangs does not slow down the other. If
+// they share places, the other hangs too.
 func TestHungDependencyLeavesTheOtherAlone(t *testing.T) {
 	workers := func() *Bulkhead { return mustNew(t, Options{Limit: 100, Queue: callers}) }
 	own := func() *Set { return mustNewSet(t, SetOptions{Each: Options{Limit: 50}}) }

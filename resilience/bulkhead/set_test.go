@@ -41,7 +41,7 @@ func TestNamesHaveTheirOwnPlaces(t *testing.T) {
 	}
 }
 
-// A name in use is never forgotten, and there are never more than MaxNames.
+// A name in use is never dropped, and there are never more than MaxNames.
 func TestNamesAreBounded(t *testing.T) {
 	s := mustNewSet(t, SetOptions{Each: Options{Limit: 1}, MaxNames: 2})
 	held, err := s.Acquire(t.Context(), "held")
@@ -54,7 +54,7 @@ func TestNamesAreBounded(t *testing.T) {
 		}
 	}
 	if _, err := s.Acquire(t.Context(), "held"); !errors.Is(err, ErrFull) {
-		t.Errorf("a name in use was forgotten: %v", err)
+		t.Errorf("a name in use was dropped: %v", err)
 	}
 	other, err := s.Acquire(t.Context(), "other")
 	if err != nil {
@@ -87,7 +87,7 @@ func TestWrongOptionsOfANameFailItAlone(t *testing.T) {
 	}
 }
 
-// Under contention for few names, no name's bulkhead is ever there twice.
+// Under contention for few names, a name never has two bulkheads.
 func TestNameHasOneBulkhead(t *testing.T) {
 	s := mustNewSet(t, SetOptions{Each: Options{Limit: 1}, MaxNames: 4})
 	var held [8]sync.Mutex

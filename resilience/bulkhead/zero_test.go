@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// Nobody knows how many places a dependency has, so a zero value has none: it
-// refuses.
+// There is no default number of places, so a zero value has none: it refuses every call.
 func TestZeroValues(t *testing.T) {
 	called := func(context.Context) error { t.Error("called"); return nil }
 	var b Bulkhead

@@ -12,7 +12,7 @@ import (
 	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
-// BenchmarkTransport is what a call costs that nothing holds up.
+// BenchmarkTransport measures a call that no part delays.
 func BenchmarkTransport(b *testing.B) {
 	base := trip(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/stintdev/stint/resilience/deadline"
 )
 
-// keys is a limiter that remembers whose turn it was.
+// keys is a limiter that records the keys of its turns.
 type keys struct{ asked []string }
 
 func (k *keys) Wait(_ context.Context, key string) error { k.asked = append(k.asked, key); return nil }
@@ -28,7 +28,7 @@ func TestTheLimiterIsAskedForTheHost(t *testing.T) {
 	}
 }
 
-// Where the breaker would refuse an attempt after its turn, it takes none.
+// An attempt that the breaker would refuse after its turn takes no turn.
 func TestAnOpenBreakerSparesTheTurn(t *testing.T) {
 	for name, open := range map[string]func(*breaker.Breaker){
 		"forced": (*breaker.Breaker).ForceOpen,
@@ -42,8 +42,8 @@ func TestAnOpenBreakerSparesTheTurn(t *testing.T) {
 	}
 }
 
-// A request that is not sent has its body closed, as net/http asks, and is not
-// held against the dependency.
+// The body of a request that is not sent is closed, as net/http requires, and the request
+// does not count against the dependency.
 func TestRefusedRequestsAreClosedAndNotCounted(t *testing.T) {
 	full := must(bulkhead.New(bulkhead.Options{Limit: 1}))
 	must(full.Acquire(t.Context()))
@@ -72,7 +72,7 @@ func TestRefusalsAreTimeoutsWhereTimeWasShort(t *testing.T) {
 	}
 }
 
-// idle is a base that knows whether it was told to close idle connections.
+// idle is a Base that records whether its idle connections were closed.
 type idle struct {
 	http.RoundTripper
 
@@ -85,7 +85,7 @@ func TestIdleConnectionsCanBeClosed(t *testing.T) {
 	base := &idle{}
 	(&http.Client{Transport: must(New(Options{Base: base, Deadline: &deadline.Transport{}}))}).CloseIdleConnections()
 	if !base.closed {
-		t.Error("they are left")
+		t.Error("idle connections are left open")
 	}
-	must(New(Options{Base: answers(200)})).CloseIdleConnections() // it cannot
+	must(New(Options{Base: answers(200)})).CloseIdleConnections() // this Base does not support it
 }

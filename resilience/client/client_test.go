@@ -33,7 +33,7 @@ type trip func(*http.Request) (*http.Response, error)
 
 func (f trip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// answers is a base that gives these statuses, the last again and again.
+// answers returns a Base that answers with these statuses; the last one repeats.
 func answers(statuses ...int) trip {
 	var n atomic.Int64
 	return func(*http.Request) (*http.Response, error) {
@@ -47,7 +47,7 @@ func get(t *testing.T, rt http.RoundTripper) (*http.Response, error) {
 	return rt.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://orders.example/", nil))
 }
 
-// log is an observer that remembers.
+// log is an observer that records events.
 type log struct {
 	mu     sync.Mutex
 	events []Event
@@ -96,13 +96,13 @@ func TestOptionsThatCannotBe(t *testing.T) {
 	}
 }
 
-// All parts at once, over a real connection: two failures, then an answer.
+// All parts together over a real connection: two failures, then a success.
 func TestAllPartsOverRealConnections(t *testing.T) {
 	defer nothingRunsOn(t, runtime.NumGoroutine())
 	var calls atomic.Int64
 	server := httptest.NewServer(deadline.Middleware{}.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := r.Context().Deadline(); !ok {
-			t.Error("the server was not told of the deadline")
+			t.Error("the server did not receive the deadline")
 		}
 		if calls.Add(1) < 3 {
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -149,7 +149,7 @@ func nothingRunsOn(t *testing.T, before int) {
 	}
 }
 
-// Many callers, some of whom leave, lose no place.
+// No place is lost when some of many callers leave.
 func TestNoPlaceIsLost(t *testing.T) {
 	defer nothingRunsOn(t, runtime.NumGoroutine())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -182,7 +182,7 @@ func TestNoPlaceIsLost(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for end := time.Now().Add(10 * time.Second); places.Usage().InUse > 0; runtime.Gosched() { // a context's end gives back beside its caller
+	for end := time.Now().Add(10 * time.Second); places.Usage().InUse > 0; runtime.Gosched() { // the place of a context that ends is released concurrently
 		if time.Now().After(end) {
 			t.Fatalf("%+v", places.Usage())
 		}
@@ -192,7 +192,7 @@ func TestNoPlaceIsLost(t *testing.T) {
 	}
 }
 
-// What each part's refusal looks like, and that it is not repeated.
+// Each part's refusal has its error, and is not retried.
 func TestRefusals(t *testing.T) {
 	full := must(bulkhead.New(bulkhead.Options{Limit: 1}))
 	must(full.Acquire(t.Context()))
@@ -220,7 +220,7 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			if u := earned.Usage(); u.Requests != 0 || u.Retries != 0 {
-				t.Errorf("what was not sent earns retries: %+v", u)
+				t.Errorf("a request that was not sent earned retries: %+v", u)
 			}
 			if retry.Classify(err).Retry || retry.NetworkError(err) {
 				t.Error("a retry around the client would repeat it")
@@ -238,7 +238,7 @@ func (never) Wait(context.Context, string) error {
 	return &stint.Error{Code: stint.CodeTimeout, Problem: "no turn", Err: context.DeadlineExceeded}
 }
 
-// When a breaker opens between two attempts, the error tells of both.
+// If a breaker opens between two attempts, the error contains both errors.
 func TestRefusalTellsWhatCameBefore(t *testing.T) {
 	b, granted := must(breaker.New(breaker.Options{ConsecutiveFailures: 1})), must(retrybudget.New(retrybudget.Options{}))
 	_, err := get(t, must(New(Options{Chain: Chain{Name: "orders", Breaker: b}, Retry: &retry.Options{Base: time.Microsecond, Budget: granted}, Base: answers(503)})))
@@ -248,14 +248,14 @@ func TestRefusalTellsWhatCameBefore(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	if u := granted.Usage(); u.Requests != 1 || u.Retries != 0 {
-		t.Errorf("what was not sent counts as a retry: %+v", u)
+		t.Errorf("a retry that was not sent was charged to the budget: %+v", u)
 	}
 	if text := err.Error(); !strings.HasPrefix(text, "orders: not sent: circuit breaker is open") || !strings.HasSuffix(text, "(the attempt before: 503 Service Unavailable)") {
 		t.Errorf("got %s", text)
 	}
 }
 
-// An empty budget leaves the answer as it was.
+// With an empty budget the response is returned unchanged.
 func TestBudgetKeepsTheAnswer(t *testing.T) {
 	none := must(retrybudget.New(retrybudget.Options{PerSecond: retrybudget.NoShare}))
 	resp, err := get(t, must(New(Options{Retry: &retry.Options{Budget: none}, Base: answers(503)})))
@@ -264,7 +264,7 @@ func TestBudgetKeepsTheAnswer(t *testing.T) {
 	}
 }
 
-// Who waits for a retry holds no place, and no probe is lost by a caller that
+// A call that waits for a retry holds no place, and no probe is lost when its caller
 // gives up.
 func TestWaitingHoldsNoPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -280,7 +280,7 @@ func TestWaitingHoldsNoPlace(t *testing.T) {
 			t.Fatalf("%v, %v", resp, err)
 		}
 		if u := places.Usage(); u.InUse != 1 || u.Full != 0 {
-			t.Errorf("an answer that is read holds its place: %+v", u)
+			t.Errorf("a response that has been read holds its place: %+v", u)
 		}
 		_ = must(io.ReadAll(resp.Body))
 		if u := places.Usage(); u.InUse != 0 {
@@ -301,7 +301,7 @@ func TestBreakerDoesNotCountWhoGaveUp(t *testing.T) {
 	}
 }
 
-// The wait for a turn is not the dependency's slowness.
+// The wait for a turn does not make the dependency slow.
 func TestBreakerDoesNotTimeTheWaitForATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := must(breaker.New(breaker.Options{SlowAfter: 100 * time.Millisecond, SlowRatio: 1}))
@@ -315,12 +315,12 @@ func TestBreakerDoesNotTimeTheWaitForATurn(t *testing.T) {
 	})
 }
 
-// turn is a limiter whose turns come after a time.
+// turn is a limiter whose turns come after a fixed time.
 type turn time.Duration
 
 func (d turn) Wait(context.Context, string) error { time.Sleep(time.Duration(d)); return nil }
 
-// A leaky bucket at the client shapes what it sends.
+// A leaky bucket in the client shapes the traffic that it sends.
 func TestStintShapes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := must(stint.Spec{Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Second, Queue: 100}.Compile())

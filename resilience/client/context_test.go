@@ -19,7 +19,7 @@ func getIn(ctx context.Context, rt http.RoundTripper) (*http.Response, error) {
 	return rt.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, "http://orders.example/", nil))
 }
 
-// A caller without time is not the dependency's doing, and sends nothing.
+// A call whose context has ended sends nothing and does not count against the dependency.
 func TestNothingIsSentInAContextThatHasEnded(t *testing.T) {
 	b, seen := must(breaker.New(breaker.Options{ConsecutiveFailures: 1})), &log{}
 	rt := must(New(Options{Chain: Chain{Breaker: b, Observer: seen}, Retry: &retry.Options{}, Base: trip(func(r *http.Request) (*http.Response, error) {
@@ -36,7 +36,7 @@ func TestNothingIsSentInAContextThatHasEnded(t *testing.T) {
 	}
 }
 
-// Who leaves while it waits for its turn was not refused.
+// A caller that leaves while it waits for its turn is not reported as refused.
 func TestWaitForATurnEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit, seen := must(stint.Spec{Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Hour, Queue: 10}.Compile()), &log{}
@@ -55,7 +55,7 @@ func TestWaitForATurnEndsWithTheContext(t *testing.T) {
 	})
 }
 
-// Base returns a context's cause; that a caller left shows even so.
+// Base returns the cause of a context that ended; the result is canceled nevertheless.
 func TestLeavingWithACauseIsCanceled(t *testing.T) {
 	cause, seen := errors.New("mine"), &log{}
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
@@ -75,7 +75,7 @@ func TestLeavingWithACauseIsCanceled(t *testing.T) {
 	}
 }
 
-// Whoever's time is over, the result says so.
+// Whichever deadline ends the call, the result is a timeout.
 func TestTimeoutsShow(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer server.Close()

@@ -12,12 +12,12 @@ import (
 	"github.com/stintdev/stint/resilience/retry"
 )
 
-// all is an observer that keeps events as they are.
+// all is an observer that keeps whole events.
 type all struct{ events []Event }
 
 func (a *all) Observe(e Event) { a.events = append(a.events, e) }
 
-// Each attempt, decision and call is told of, with its number and its time.
+// Each attempt, decision and call has an event with its number and its duration.
 func TestEventsTellWhatHappened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var steps []retry.Step
@@ -44,7 +44,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 	})
 }
 
-// A refusal has the number of its attempt, and the error before it.
+// A refusal has the number of its attempt and the error of the attempt before.
 func TestRefusalHasItsNumber(t *testing.T) {
 	seen, b := &all{}, must(breaker.New(breaker.Options{ConsecutiveFailures: 1}))
 	_, err := get(t, must(New(Options{

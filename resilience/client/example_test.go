@@ -15,7 +15,7 @@ import (
 	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
-// Every part at once. Each can be left out.
+// All parts together. Each is optional.
 func Example() {
 	calls := 0
 	orders := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -13,8 +13,8 @@ import (
 	"github.com/stintdev/stint/resilience/retry"
 )
 
-// An answer that might have been repeated, but is the last, holds its place
-// like any other: its body is on its way still.
+// A response that could have been retried, but is the last, holds its place like any
+// other: its body is still being read.
 func TestLastAnswerHoldsItsPlace(t *testing.T) {
 	places := must(bulkhead.New(bulkhead.Options{Limit: 1}))
 	asked := 0
@@ -36,7 +36,7 @@ func TestLastAnswerHoldsItsPlace(t *testing.T) {
 	}
 }
 
-// closing is a body that knows whether it was closed.
+// closing is a body that records whether it was closed.
 type closing struct {
 	io.Reader
 
@@ -54,7 +54,7 @@ func (p panicking) Observe(e Event) {
 	}
 }
 
-// Whoever's function panics, no place, no probe and no answer is lost.
+// Whichever function panics, no place, no probe and no response body is lost.
 func TestPanicsLoseNothing(t *testing.T) {
 	for name, with := range map[string]func(*Options){
 		"base":    func(o *Options) { o.Base = trip(func(*http.Request) (*http.Response, error) { panic("base") }) },
@@ -84,7 +84,7 @@ func TestPanicsLoseNothing(t *testing.T) {
 				t.Error("nothing panicked")
 			}
 			if over != nil && over() == nil {
-				t.Error("the time of the whole call runs on")
+				t.Error("the context of the whole call was not canceled")
 			}
 			if _, ok := probed.Begin(); probed.State() == breaker.HalfOpen && !ok {
 				t.Error("the probe is lost")
@@ -96,7 +96,7 @@ func TestPanicsLoseNothing(t *testing.T) {
 	}
 }
 
-// halfOpen is a breaker that lets its one probe through.
+// halfOpen returns a breaker that lets its one probe through.
 func halfOpen() *breaker.Breaker {
 	var now time.Duration
 	b := must(breaker.New(breaker.Options{ConsecutiveFailures: 1, OpenFor: time.Hour, Clock: func() time.Duration { return now }}))
@@ -112,7 +112,7 @@ func panics(f func()) (did bool) {
 	return false
 }
 
-// A base that breaks its contract is an error of its own.
+// A Base that violates its contract causes an error of its own.
 func TestBaseThatAnswersNothing(t *testing.T) {
 	places := must(bulkhead.New(bulkhead.Options{Limit: 1}))
 	rt := must(New(Options{Chain: Chain{Bulkhead: places}, Base: trip(func(*http.Request) (*http.Response, error) { return nil, nil })})) //nolint:nilnil // that is the point
@@ -121,8 +121,8 @@ func TestBaseThatAnswersNothing(t *testing.T) {
 	}
 }
 
-// Who forgets to close a body holds its place until the context ends, but for
-// a body of nothing.
+// A response whose body the caller does not close holds its place until the context ends,
+// unless its body is empty.
 func TestPlacesOfBodiesThatNobodyCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		places := must(bulkhead.New(bulkhead.Options{Limit: 3}))
@@ -136,7 +136,7 @@ func TestPlacesOfBodiesThatNobodyCloses(t *testing.T) {
 		}
 		held := func() int { synctest.Wait(); return places.Usage().InUse }
 		if send(204, http.NoBody); held() != 0 {
-			t.Error("nothing to read holds a place")
+			t.Error("a response without a body holds a place")
 		}
 		send(200, &closing{Reader: strings.NewReader("an answer")})
 		send(101, &closing{Reader: strings.NewReader("another protocol, that no context ends")})

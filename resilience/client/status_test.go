@@ -7,7 +7,7 @@ import (
 	"github.com/stintdev/stint/resilience/breaker"
 )
 
-// Servers cannot choose what results there are.
+// The results are from a fixed set, whatever status a server sends.
 func TestResultsAreOfAFixedSet(t *testing.T) {
 	for status, want := range map[int]string{
 		200: "2xx", 404: "4xx", 429: "429", 503: "5xx", 101: "1xx",

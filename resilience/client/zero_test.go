@@ -13,7 +13,7 @@ import (
 	"github.com/stintdev/stint/resilience/retry"
 )
 
-// The zero values have no parts, and parts may be zero values themselves.
+// The zero values have no parts, and the parts may be zero values themselves.
 func TestZeroValues(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
@@ -44,8 +44,8 @@ func TestZeroValues(t *testing.T) {
 	}
 }
 
-// An attempt may say nothing of the dependency, by what is asked as by being
-// canceled: then the breaker does not hear of it, and a probe frees its place.
+// An ignored attempt, whether Outcome returned Ignored or its caller canceled, is not
+// counted by the breaker, and as a probe it makes room for another.
 func TestAttemptsThatSayNothing(t *testing.T) {
 	for name, o := range map[string]Options{
 		"canceled below": {Base: trip(func(*http.Request) (*http.Response, error) { return nil, context.Canceled })},

@@ -12,7 +12,7 @@ import (
 	"github.com/stintdev/stint/resilience/clientmetrics"
 )
 
-// One Metrics for all clients of a program.
+// One Metrics serves all clients of a program.
 func Example() {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()

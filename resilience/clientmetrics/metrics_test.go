@@ -30,7 +30,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// page is what a scrape shows, over a pedantic registry.
+// page returns the result of a scrape, from a pedantic registry.
 func page(t *testing.T, m *Metrics) string {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -42,8 +42,7 @@ func page(t *testing.T, m *Metrics) string {
 	return w.Body.String()
 }
 
-// A real client against a real server: what happened, and the state of its
-// parts.
+// The metrics of a real client with a real server: its events and the state of its parts.
 func TestMetricsOfAClient(t *testing.T) {
 	var calls atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -136,7 +135,7 @@ func TestNamesOfAnyBytesAreShown(t *testing.T) {
 	}
 }
 
-// What is held, who waits and what state it is shows as it is at the scrape.
+// A scrape shows the current state of the parts.
 func TestPartsShowAsTheyAre(t *testing.T) {
 	var now time.Duration
 	parts := client.Chain{
@@ -151,7 +150,7 @@ func TestPartsShowAsTheyAre(t *testing.T) {
 	go func() { served <- parts.Bulkhead.Do(t.Context(), func(context.Context) error { return nil }) }()
 	for end := time.Now().Add(10 * time.Second); parts.Bulkhead.Usage().Waiting == 0; runtime.Gosched() {
 		if time.Now().After(end) {
-			t.Fatal("nobody waits")
+			t.Fatal("no caller waits")
 		}
 	}
 	failed, _ := parts.Breaker.Begin()
@@ -176,7 +175,7 @@ func TestPartsShowAsTheyAre(t *testing.T) {
 	}
 }
 
-// Clients come, work and are scraped at the same time.
+// Clients are added, work and are scraped at the same time.
 func TestEverythingAtOnce(t *testing.T) {
 	m := New()
 	var wg sync.WaitGroup

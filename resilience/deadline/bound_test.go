@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ends is how long reads and writes of one request go on at a server with
-// timeouts, when its caller sends no body and reads none.
+// ends returns how long reads and writes of one request last at a server with timeouts,
+// if its client sends no body and reads nothing.
 func ends(t *testing.T, server *http.Server, wrap func(http.Handler) http.Handler, value string) (read, write time.Duration) {
 	t.Helper()
 	n := pipes()
@@ -40,8 +40,8 @@ func ends(t *testing.T, server *http.Server, wrap func(http.Handler) http.Handle
 	return read, write
 }
 
-// Reads and writes end by the least of what bounds them, and no caller makes
-// that later than the server would have it.
+// Reads and writes end at the earliest of their bounds, and no client can make that later
+// than the server's timeouts.
 func TestLeastTimeBoundsReadsAndWrites(t *testing.T) {
 	const s = time.Second
 	twice := func(h http.Handler) http.Handler { return Middleware{Max: s}.Wrap(Middleware{}.Wrap(h)) }
@@ -70,8 +70,8 @@ func TestLeastTimeBoundsReadsAndWrites(t *testing.T) {
 	}
 }
 
-// What a handler says of an answer that it does not give is not said of the
-// one in its place.
+// Headers that a handler set for a response that it did not send are not part of the
+// response that replaces it.
 func TestLateAnswerIsWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		serve(t, Middleware{Default: time.Second}, func(w http.ResponseWriter, r *http.Request) {

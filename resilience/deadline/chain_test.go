@@ -13,21 +13,20 @@ import (
 	"time"
 )
 
-// chain is four services in a row, of which the last hangs, and the client of
-// the first.
+// chain is a row of four services and the client of the first. The last service hangs.
 type chain struct {
 	client  *http.Client
 	servers []*http.Server
 	urls    []string
 
-	spends time.Duration // what each service does itself before it asks the next
+	spends time.Duration // how long each service works before it calls the next
 
-	mu      sync.Mutex
-	told    []string    // guarded by mu: the time left as each service was told
-	stopped []time.Time // guarded by mu: when each service's work ended
+	mu       sync.Mutex
+	received []string    // guarded by mu: the time left that each service received
+	stopped  []time.Time // guarded by mu: when each service's work ended
 }
 
-// network is how services reach each other.
+// network connects the services.
 type network struct {
 	listen func(i int) (net.Listener, string)
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
@@ -51,11 +50,11 @@ func newChain(tb testing.TB, n network) *chain {
 	return c
 }
 
-// service asks the next one, or hangs for a minute.
+// service calls the next one, or hangs for a minute.
 func (c *chain) service(tb testing.TB, i int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
-		c.told = append(c.told, r.Header.Get(DefaultHeader))
+		c.received = append(c.received, r.Header.Get(DefaultHeader))
 		c.mu.Unlock()
 		defer func() {
 			c.mu.Lock()
@@ -94,7 +93,7 @@ func (c *chain) get(ctx context.Context, i int) (*http.Response, error) {
 	return c.client.Do(req)
 }
 
-// run makes one request of a second and returns how far from its end each of
+// run makes one request with one second, and returns how long after its deadline each of
 // the services, and the client, stopped.
 func (c *chain) run(ctx context.Context, timeout time.Duration) (off []time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -113,7 +112,7 @@ func (c *chain) run(ctx context.Context, timeout time.Duration) (off []time.Dura
 	return off
 }
 
-// close returns when no handler runs any more.
+// close returns when no handler is running.
 func (c *chain) close() {
 	for _, s := range c.servers {
 		_ = s.Shutdown(context.Background())
@@ -132,9 +131,8 @@ func within(off []time.Duration) bool {
 	return true
 }
 
-// Over real connections, all four services stop with the client, and nothing
-// runs on. A machine that is busy with something else may be late, so the best
-// of a few runs counts.
+// Over real connections, all four services stop with the client, and nothing keeps
+// running. A busy machine may be late, so the best of a few runs counts.
 func TestChainStopsAtTheDeadline(t *testing.T) {
 	before := runtime.NumGoroutine()
 	n := network{
@@ -152,7 +150,7 @@ func TestChainStopsAtTheDeadline(t *testing.T) {
 		if within(off) {
 			break
 		}
-		t.Logf("stopped %v after the deadline; once more", off)
+		t.Logf("stopped %v after the deadline; trying again", off)
 		off = newChain(t, n).run(t.Context(), time.Second)
 	}
 	t.Logf("client and services stopped %v after the deadline", off)
@@ -164,7 +162,7 @@ func TestChainStopsAtTheDeadline(t *testing.T) {
 	}
 }
 
-// leftOver waits until no more goroutines run than before, for ten seconds.
+// leftOver waits up to ten seconds until no more goroutines run than before.
 func leftOver(before int) string {
 	for patience := time.After(10 * time.Second); runtime.NumGoroutine() > before; {
 		select {
@@ -177,8 +175,8 @@ func leftOver(before int) string {
 	return ""
 }
 
-// In virtual time the same is exact, and nothing may be left when the test
-// ends: each service gets what the one before has left, to the millisecond.
+// In virtual time the same is exact, and nothing may be left when the test ends: each
+// service receives the time that the one before has left, to the millisecond.
 func TestChainStopsExactly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newChain(t, pipes())
@@ -188,13 +186,13 @@ func TestChainStopsExactly(t *testing.T) {
 				t.Errorf("%d stopped %v after the deadline", i, d)
 			}
 		}
-		if want := []string{"1000", "899", "798", "697"}; !slices.Equal(c.told, want) {
-			t.Errorf("services were told %v ms, want %v", c.told, want)
+		if want := []string{"1000", "899", "798", "697"}; !slices.Equal(c.received, want) {
+			t.Errorf("services received %v ms, want %v", c.received, want)
 		}
 	})
 }
 
-// A client that leaves takes all services with it, long before the deadline.
+// A client that leaves ends the work of all services, long before the deadline.
 func TestChainStopsWhenTheClientLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -207,7 +205,7 @@ func TestChainStopsWhenTheClientLeaves(t *testing.T) {
 	})
 }
 
-// pipes is a network in memory.
+// pipes is an in-memory network.
 func pipes() network {
 	listeners := map[string]*pipeListener{}
 	return network{

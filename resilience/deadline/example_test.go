@@ -10,7 +10,7 @@ import (
 	"github.com/stintdev/stint/resilience/deadline"
 )
 
-// The time that a caller has left arrives in the handler's context.
+// The time that a client sends arrives in the handler's context.
 func Example() {
 	hello := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		end, ok := r.Context().Deadline()
@@ -36,7 +36,7 @@ func Example() {
 	// Output: true true
 }
 
-// One value bounds both sides.
+// One value configures both sides.
 func ExampleTimeouts() {
 	t := deadline.Timeouts{Total: 10 * time.Second}
 	server, client := t.Server(http.NotFoundHandler()), t.Client(nil)

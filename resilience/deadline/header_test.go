@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-const none = -1 // nothing was said
+const none = -1 // no deadline was sent
 
 func TestLeft(t *testing.T) {
 	const ms, s = time.Millisecond, time.Second
@@ -53,7 +53,7 @@ func TestLeft(t *testing.T) {
 		})
 	}
 	if left, ok := Left(http.Header{"Budget": {"7"}, "X-Deadline-Ms": {"1"}}, "Budget"); !ok || left != 7*time.Millisecond {
-		t.Errorf("by another name: %v, %v", left, ok)
+		t.Errorf("with a named header: %v, %v", left, ok)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestSetNeverSaysMore(t *testing.T) {
 	}
 	Set(h, "", time.Hour)
 	if h.Get(DefaultHeader) != "3600000" || h.Get(envoyHeader) != "1499" || h.Get(grpcHeader) != "1499999u" {
-		t.Errorf("the less that others said is gone: %v", h)
+		t.Errorf("a lower value of another header was overwritten: %v", h)
 	}
 	h = http.Header{}
 	Set(h, "Budget", -time.Second)
@@ -76,7 +76,7 @@ func TestSetNeverSaysMore(t *testing.T) {
 	}
 }
 
-// To Envoy 0 is no deadline at all.
+// For Envoy, 0 means no deadline, so Set writes at least 1.
 func TestSetTellsEnvoyOfNoTime(t *testing.T) {
 	h := http.Header{envoyHeader: {"5000"}}
 	Set(h, "", time.Millisecond-1)
@@ -85,7 +85,7 @@ func TestSetTellsEnvoyOfNoTime(t *testing.T) {
 	}
 }
 
-// The headers of others may be chosen, too, and are then what they are.
+// The headers of other systems may be named too, and keep their format.
 func TestHeadersOfOthersAsOnes(t *testing.T) {
 	for name, want := range map[string]string{"grpc-timeout": "850000u", "x-envoy-expected-rq-timeout-ms": "850"} {
 		h := http.Header{}
@@ -114,9 +114,9 @@ func TestGRPCFormatsFitTheirUnits(t *testing.T) {
 	}
 }
 
-// Whatever a caller sends, what is left is never below 0, and what is passed
-// on is never more, and less by a millisecond, or what gRPC's eight digits do
-// not hold, at most.
+// Whatever a client sends, the time left is never below 0. The time that is passed on is
+// never more, and at most a millisecond less, or by what eight digits of grpc-timeout
+// cannot express.
 func FuzzLeft(f *testing.F) {
 	for _, v := range []string{"", "850", "-1", "0", "99999999999999999999", "1e9", "0x10", "٣", " 5 ", "5m", "99999999H", "-5S", "\x00"} {
 		f.Add(v, v, v)
@@ -138,7 +138,8 @@ func FuzzLeft(f *testing.F) {
 	})
 }
 
-// A time written for gRPC is read as no more, and as most of it.
+// A time in the format of gRPC is parsed as no more than the original, and as nearly all
+// of it.
 func FuzzGRPCTimeout(f *testing.F) {
 	for _, d := range []int64{0, 1, 99_999_999, 100_000_000, int64(time.Hour), math.MaxInt64} {
 		f.Add(d)

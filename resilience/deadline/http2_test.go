@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Over HTTP/2 a write deadline ends the whole stream, also one on which
-// nothing is written. So it leaves time for an answer to who was stuck.
+// Over HTTP/2 a write deadline ends the whole stream, even if nothing is written. So it
+// leaves time for the response of a handler that was blocked.
 func TestLateAnswersOverHTTP2(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
 		"whoHeedsItsContext": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 		"whoReads":           func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range 20 { // who is first of those who are ready at once is chance
+			for range 20 { // which of the ready goroutines runs first is random
 				synctest.Test(t, func(t *testing.T) { lateOverHTTP2(t, h) })
 			}
 		})
@@ -32,7 +32,7 @@ func lateOverHTTP2(t *testing.T, h http.HandlerFunc) {
 	}
 }
 
-// A handler that does not end has its client told all the same, by a reset.
+// The client of a handler that does not end is informed by a reset.
 func TestNoAnswerOverHTTP2IsAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -40,11 +40,11 @@ func TestNoAnswerOverHTTP2IsAReset(t *testing.T) {
 		if took := time.Since(start); err == nil || took != time.Second+2*grace {
 			t.Errorf("%v, %q, %v after %v", resp, text, err, took)
 		}
-		time.Sleep(time.Minute) // nothing is left when the test ends
+		time.Sleep(time.Minute) // outlives the client; ends before the test does
 	})
 }
 
-// overHTTP2 is what a client gets that sends no end of its body.
+// overHTTP2 returns the response to a client that never ends its body.
 func overHTTP2(t *testing.T, h http.HandlerFunc) (resp *http.Response, text string, err error) {
 	t.Helper()
 	n := pipes()

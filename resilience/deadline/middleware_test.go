@@ -66,7 +66,8 @@ func TestNoTimeLeftIsNotBegun(t *testing.T) {
 	}
 }
 
-// Who has not answered by the deadline is answered for; who has is left alone.
+// A handler that has not answered by the deadline is replaced by Expired; one that has is
+// left alone.
 func TestLateAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -133,7 +134,7 @@ func TestOwnAnswerForExpired(t *testing.T) {
 	}
 }
 
-// serve runs one request against a handler over a pipe, in virtual time.
+// serve runs one request through a handler over a pipe, in virtual time.
 func serve(t *testing.T, m Middleware, h http.HandlerFunc, ask func(client *http.Client)) {
 	t.Helper()
 	n := pipes()
@@ -146,8 +147,8 @@ func serve(t *testing.T, m Middleware, h http.HandlerFunc, ask func(client *http
 	_ = s.Close()
 }
 
-// A handler that reads a body which does not come is let go at the deadline,
-// and the client is answered.
+// A handler that reads a body which does not arrive is released at the deadline, and the
+// client gets an answer.
 func TestStuckReadEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Duration, 1)
@@ -174,7 +175,7 @@ func TestStuckReadEnds(t *testing.T) {
 	})
 }
 
-// Also a handler that does not heed its context is answered for, when it ends.
+// Expired also answers for a handler that ignores its context, once the handler ends.
 func TestVeryLateHandlerIsAnsweredFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		serve(t, Middleware{Default: time.Second}, func(http.ResponseWriter, *http.Request) {
@@ -190,7 +191,7 @@ func TestVeryLateHandlerIsAnsweredFor(t *testing.T) {
 	})
 }
 
-// A handler that writes to a client which does not read is let go, too.
+// A handler that writes to a client which does not read is released too.
 func TestStuckWriteEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Duration, 1)
@@ -215,7 +216,7 @@ func TestStuckWriteEnds(t *testing.T) {
 	})
 }
 
-// The deadline of one request is not that of the next on its connection.
+// The deadline of one request does not affect the next one on its connection.
 func TestConnectionOutlivesTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conns := map[string]bool{}
@@ -245,7 +246,7 @@ func TestConnectionOutlivesTheDeadline(t *testing.T) {
 	})
 }
 
-// What handlers ask of the server's writer, they get through the middleware.
+// The optional methods of the server's ResponseWriter work through the middleware.
 func TestHijackGetsThrough(t *testing.T) {
 	server := httptest.NewServer(Middleware{Default: time.Minute}.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -264,7 +265,7 @@ func TestHijackGetsThrough(t *testing.T) {
 	resp.Body.Close()
 }
 
-// trip is an http.RoundTripper by a function.
+// trip makes an http.RoundTripper of a function.
 type trip func(*http.Request) (*http.Response, error)
 
 func (f trip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
@@ -275,7 +276,7 @@ func TestTransportTellsWhatIsLeft(t *testing.T) {
 		name    string
 		tr      Transport
 		timeout time.Duration // of the context; 0: none
-		want    string        // "": nothing is told; "refused": nothing is sent
+		want    string        // "": no header is sent; "refused": nothing is sent
 	}{
 		{"theContextsTime", Transport{}, 850 * ms, "850"},
 		{"roundedDown", Transport{}, 850*ms - 1, "849"},
@@ -296,9 +297,9 @@ func TestTransportTellsWhatIsLeft(t *testing.T) {
 					defer cancel()
 					ctx = limited
 				}
-				told := "refused"
+				header := "refused"
 				c.tr.Base = trip(func(req *http.Request) (*http.Response, error) {
-					told = req.Header.Get(DefaultHeader)
+					header = req.Header.Get(DefaultHeader)
 					return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
 				})
 				req, err := http.NewRequestWithContext(ctx, "POST", "http://example.com/", strings.NewReader("a body"))
@@ -308,8 +309,8 @@ func TestTransportTellsWhatIsLeft(t *testing.T) {
 				closed := &closing{Reader: req.Body}
 				req.Body = closed
 				resp, err := c.tr.RoundTrip(req)
-				if told != c.want || len(req.Header) != 0 {
-					t.Errorf("told %q, want %q; the caller's header: %v", told, c.want, req.Header)
+				if header != c.want || len(req.Header) != 0 {
+					t.Errorf("sent %q, want %q; the caller's header: %v", header, c.want, req.Header)
 				}
 				if refused := c.want == "refused"; refused != errors.Is(err, context.DeadlineExceeded) || refused != closed.done {
 					t.Errorf("error %v, body closed: %v", err, closed.done)
@@ -322,8 +323,8 @@ func TestTransportTellsWhatIsLeft(t *testing.T) {
 	}
 }
 
-// A request that is passed on, as by a proxy, tells of no more than its caller
-// said, whatever the proxy's own time.
+// A request that is passed on, for example by a proxy, carries no more time than its
+// client sent, whatever the proxy's own deadline.
 func TestTransportTellsNoMoreThanTheCaller(t *testing.T) {
 	for _, c := range []struct{ name, value, want string }{
 		{DefaultHeader, "500", "500"},
@@ -334,16 +335,16 @@ func TestTransportTellsNoMoreThanTheCaller(t *testing.T) {
 		{"X-Envoy-Expected-Rq-Timeout-Ms", "500", "500"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			told := "refused"
+			header := "refused"
 			tr := &Transport{Total: time.Second, Base: trip(func(req *http.Request) (*http.Response, error) {
-				told = req.Header.Get(DefaultHeader)
+				header = req.Header.Get(DefaultHeader)
 				return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
 			})}
 			req := httptest.NewRequest("GET", "http://example.com/", nil)
 			req.Header.Set(c.name, c.value)
 			resp, err := tr.RoundTrip(req)
-			if told != c.want || (err != nil) != (c.want == "refused") {
-				t.Errorf("%s: %s: told %q, %v; want %q", c.name, c.value, told, err, c.want)
+			if header != c.want || (err != nil) != (c.want == "refused") {
+				t.Errorf("%s: %s: sent %q, %v; want %q", c.name, c.value, header, err, c.want)
 			}
 			if err == nil {
 				resp.Body.Close()
@@ -352,7 +353,7 @@ func TestTransportTellsNoMoreThanTheCaller(t *testing.T) {
 	}
 }
 
-// What else a request says is passed on, also where it says nothing.
+// All other headers of a request are passed on, also if a request has no headers.
 func TestTransportKeepsTheHeader(t *testing.T) {
 	for _, h := range []http.Header{{"Accept": {"text/plain"}}, {}, nil} {
 		var sent http.Header
@@ -373,7 +374,7 @@ func TestTransportKeepsTheHeader(t *testing.T) {
 	}
 }
 
-// Idle connections are those of the base, as http.Client asks for it.
+// CloseIdleConnections reaches the Base, as http.Client requires.
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	closed := 0
 	for _, base := range []http.RoundTripper{idle{closed: &closed}, trip(nil)} {
@@ -399,7 +400,7 @@ type closing struct {
 
 func (c *closing) Close() error { c.done = true; return nil }
 
-// Total lasts until the body is read, and lets go of its timer with it.
+// Total lasts until the body has been read, and its timer is released then.
 func TestTotalCoversTheBody(t *testing.T) {
 	for _, status := range []int{200, 101} {
 		synctest.Test(t, func(t *testing.T) {

@@ -28,7 +28,7 @@ func TestTimeoutsOfClients(t *testing.T) {
 	}
 	own := &http.Transport{}
 	if (Timeouts{}).Client(own).Transport != own {
-		t.Error("the caller's transport is gone")
+		t.Error("the caller's transport was replaced")
 	}
 }
 
@@ -44,8 +44,8 @@ func TestTimeoutsOfServers(t *testing.T) {
 	}
 }
 
-// A server by these timeouts lets go of who sends half a request, and of who
-// is idle.
+// A server with these timeouts closes connections that send half a request and
+// connections that are idle.
 func TestServerLetsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := pipes()
@@ -76,7 +76,7 @@ func TestServerLetsGo(t *testing.T) {
 	})
 }
 
-// A client by these timeouts does not wait for ever for an answer.
+// A client with these timeouts does not wait for a response for ever.
 func TestClientLetsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := pipes()

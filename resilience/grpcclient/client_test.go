@@ -35,7 +35,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// service is a server that answers call n as it is told.
+// service is a server whose answers a test sets by the number of the call.
 type service struct {
 	pb.UnimplementedTestServiceServer
 
@@ -66,14 +66,14 @@ func (s *service) StreamingInputCall(stream pb.TestService_StreamingInputCallSer
 	}
 }
 
-// dial connects to a server through the parts.
+// dial connects to a server through a client's chain.
 func dial(t *testing.T, o Options, answer func(ctx context.Context, n int64) error) (pb.TestServiceClient, *service) {
 	t.Helper()
 	conn, s := connect(t, o, answer)
 	return pb.NewTestServiceClient(conn), s
 }
 
-// connect is dial, for who needs the connection.
+// connect is dial, and also returns the connection.
 func connect(t *testing.T, o Options, answer func(ctx context.Context, n int64) error, more ...grpc.DialOption) (*grpc.ClientConn, *service) {
 	t.Helper()
 	before := runtime.NumGoroutine()
@@ -102,7 +102,7 @@ func connect(t *testing.T, o Options, answer func(ctx context.Context, n int64) 
 
 func ok(context.Context, int64) error { return nil }
 
-// failing fails the calls before one.
+// failing fails all calls before this one.
 func failing(until int64, err error) func(context.Context, int64) error {
 	return func(_ context.Context, n int64) error {
 		if n < until {
@@ -166,7 +166,7 @@ func TestRetriesWhatMayBeRepeated(t *testing.T) {
 	}
 }
 
-// A server that says when to come back is not asked earlier.
+// A call is not retried before the time that the server asks for.
 func TestPushbackAndRetryInfoAreHeeded(t *testing.T) {
 	info := must(status.New(codes.ResourceExhausted, "limit").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(40 * time.Millisecond)}))
 	for _, c := range []struct {
@@ -211,8 +211,8 @@ func TestBudgetKeepsTheError(t *testing.T) {
 	}
 }
 
-// A breaker that opens between two attempts refuses the second, which the
-// budget then has not spent.
+// A breaker that opens between two attempts refuses the second one, and the budget is not
+// charged for it.
 func TestRefusalTellsWhatCameBefore(t *testing.T) {
 	b, granted := must(breaker.New(breaker.Options{ConsecutiveFailures: 1})), must(retrybudget.New(retrybudget.Options{}))
 	rpc, s := dial(t, Options{Chain: client.Chain{Breaker: b}, Retry: &retry.Options{Base: time.Microsecond, Budget: granted}}, failing(9, errBusy))
@@ -222,7 +222,7 @@ func TestRefusalTellsWhatCameBefore(t *testing.T) {
 		t.Errorf("%v after %d calls", err, s.calls.Load())
 	}
 	if u := granted.Usage(); u.Requests != 1 || u.Retries != 0 {
-		t.Errorf("what was not sent counts as a retry: %+v", u)
+		t.Errorf("a retry that was not sent was charged to the budget: %+v", u)
 	}
 }
 
@@ -230,7 +230,7 @@ type limiter struct{ err error }
 
 func (l limiter) Wait(context.Context, string) error { return l.err }
 
-// What is refused has a status, and is a *client.RefusedError.
+// A refusal has a status, and is a *client.RefusedError.
 func TestRefusals(t *testing.T) {
 	full := must(bulkhead.New(bulkhead.Options{Limit: 1}))
 	must(full.Acquire(t.Context()))
@@ -262,7 +262,7 @@ func TestRefusals(t *testing.T) {
 				}
 			}
 			if u := earned.Usage(); u.Requests != 0 {
-				t.Errorf("what was not sent earns retries: %+v", u)
+				t.Errorf("a call that was not sent earned retries: %+v", u)
 			}
 			if want := " refused decided ended=refused refused ended=refused"; s.calls.Load() != 0 || seen.kinds() != want {
 				t.Errorf("%d calls; got%s, want%s", s.calls.Load(), seen.kinds(), want)
@@ -280,8 +280,8 @@ func TestContextOverRefusesWithItsStatus(t *testing.T) {
 	}
 }
 
-// The breaker counts failures of the server, not its answers nor callers who
-// leave.
+// The breaker counts failures of the server. It does not count its other answers, or
+// callers that leave.
 func TestBreakerCounts(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -305,7 +305,7 @@ func TestBreakerCounts(t *testing.T) {
 	rpc, _ := dial(t, Options{Chain: client.Chain{Breaker: b}}, func(ctx context.Context, _ int64) error { leave(); <-ctx.Done(); return nil })
 	_, _ = rpc.UnaryCall(ctx, &pb.SimpleRequest{})
 	if got := b.Counts(); got.Calls != 0 {
-		t.Errorf("who left counts: %+v", got)
+		t.Errorf("a caller that left counts: %+v", got)
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 	"github.com/stintdev/stint/resilience/retry"
 )
 
-// numbered is what the events say of attempts; each sent or ended took time.
+// numbered returns the kinds and attempts of the events. It checks that the durations of
+// Sent and Ended are above 0.
 func (l *log) numbered(t *testing.T) (all []int) {
 	t.Helper()
 	l.mu.Lock()
@@ -57,7 +58,7 @@ func TestRefusalsNameTheirPart(t *testing.T) {
 	}
 }
 
-// turns is a limiter that remembers whose turn it was.
+// turns is a limiter that records the keys of its turns.
 type turns []string
 
 func (s *turns) Wait(_ context.Context, key string) error { *s = append(*s, key); return nil }
@@ -72,10 +73,11 @@ func TestTheLimiterIsAskedForTheTarget(t *testing.T) {
 	}
 }
 
-// The default asks for a key that is one, an option for the method.
+// By default, a call is repeatable if it has a key that is not empty; the option gets the
+// method.
 func TestWhatIsRepeatable(t *testing.T) {
 	if repeatable(metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", ""), "") {
-		t.Error("an empty key is none")
+		t.Error("a call with an empty key is repeatable")
 	}
 	var asked string
 	rpc, s := dial(t, Options{Retry: &retry.Options{Base: time.Microsecond}, Repeatable: func(_ context.Context, method string) bool { asked = method; return true }}, failing(2, errBusy))
@@ -84,14 +86,14 @@ func TestWhatIsRepeatable(t *testing.T) {
 	}
 }
 
-// Options of a call that a caller shares among calls stay as they are.
+// The call options that a caller shares among calls are not modified.
 func TestOptionsOfCallsAreNotWrittenTo(t *testing.T) {
 	conn, _ := connect(t, Options{}, ok)
 	rpc := must(New(Options{}))
 	shared := append(make([]grpc.CallOption, 0, 2), grpc.WaitForReady(true))
 	invoke := func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return nil }
 	open := func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-		return nil, nil //nolint:nilnil // nobody reads it
+		return nil, nil //nolint:nilnil // the result is not used
 	}
 	_ = rpc.Unary(t.Context(), "/s/m", nil, nil, conn, invoke, shared...)
 	_, _ = rpc.Stream(t.Context(), &grpc.StreamDesc{}, conn, "/s/m", open, shared...)
@@ -112,7 +114,7 @@ func TestWhatCountsAsFailure(t *testing.T) {
 	}
 }
 
-// The time of a call is over with the call.
+// The context of a call is canceled when the call ends.
 func TestTotalEndsWithTheCall(t *testing.T) {
 	conn, _ := connect(t, Options{}, ok)
 	var over func() error

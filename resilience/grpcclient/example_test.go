@@ -18,8 +18,8 @@ import (
 	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
-// A connection whose calls may all be repeated, within a budget, while the
-// breaker is closed.
+// A connection whose calls may all be retried within a budget, while the breaker is
+// closed.
 func Example() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/stintdev/stint/resilience/client"
 )
 
-// A stream holds its place until it ends: read to its end, or left.
+// A stream holds its place until it ends: it was read to its end, or its caller left.
 func TestStreamsHoldTheirPlace(t *testing.T) {
 	places, b := must(bulkhead.New(bulkhead.Options{Limit: 1})), must(breaker.New(breaker.Options{}))
 	rpc, _ := dial(t, Options{Chain: client.Chain{Bulkhead: places, Breaker: b}}, ok)
@@ -55,7 +55,7 @@ func free(t *testing.T, places *bulkhead.Bulkhead) {
 	}
 }
 
-// Each of the ways in which a stream ends for gRPC ends it here, too, and once.
+// Every way in which a stream can end for gRPC ends it here too, exactly once.
 func TestStreamsEndInEveryWay(t *testing.T) {
 	const tooLong = 10
 	for name, c := range map[string]struct {
@@ -96,7 +96,7 @@ func TestStreamsEndInEveryWay(t *testing.T) {
 	}
 }
 
-// What panics below, before there is a stream, loses no place and no probe.
+// A panic before there is a stream loses no place and no probe.
 func TestPanicsLoseNothing(t *testing.T) {
 	places, b := must(bulkhead.New(bulkhead.Options{Limit: 1})), must(breaker.New(breaker.Options{ConsecutiveFailures: 1}))
 	conn, _ := connect(t, Options{Chain: client.Chain{Bulkhead: places, Breaker: b}}, ok, grpc.WithChainStreamInterceptor(
@@ -121,7 +121,7 @@ func TestPanicsLoseNothing(t *testing.T) {
 	}
 }
 
-// A panic of Outcome gives the probe back.
+// A panic in Outcome frees the probe.
 func TestPanicOfOutcomeLosesNothing(t *testing.T) {
 	var now time.Duration
 	b := must(breaker.New(breaker.Options{ConsecutiveFailures: 1, OpenFor: time.Hour, Clock: func() time.Duration { return now }}))

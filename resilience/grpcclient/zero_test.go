@@ -16,7 +16,7 @@ func TestZeroClient(t *testing.T) {
 	}
 	open := func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 		called++
-		return nil, nil //nolint:nilnil // nobody reads it
+		return nil, nil //nolint:nilnil // the result is not used
 	}
 	if err := (&Client{}).Unary(t.Context(), "/s/m", nil, nil, conn, invoke); err != nil {
 		t.Error(err)

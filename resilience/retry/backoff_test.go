@@ -10,7 +10,7 @@ import (
 
 const draws = 40_000
 
-// chance is a new source each time, whose seed a failure shows.
+// chance returns a new source of random numbers; a failure shows its seed.
 func chance(t *testing.T) *rand.Rand {
 	t.Helper()
 	a, b := rand.Uint64(), rand.Uint64()
@@ -18,10 +18,10 @@ func chance(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(a, b))
 }
 
-// uniform is what must hold of many independent draws between 0 and 1: their
-// range, their mean, their whole distribution (Kolmogorov and Smirnov), and
-// that none tells of the next. Each bound is missed by chance less than once
-// in ten thousand million.
+// uniform checks many draws for what must hold if they are independent and uniform
+// between 0 and 1: their range, their mean, their distribution (Kolmogorov and Smirnov),
+// and that no draw predicts the next. Correct draws miss each bound less than once in ten
+// thousand million runs.
 func uniform(t *testing.T, draws []float64) {
 	t.Helper()
 	n := float64(len(draws))
@@ -33,7 +33,7 @@ func uniform(t *testing.T, draws []float64) {
 		t.Errorf("mean %v is %.1f deviations from 1/2", mean, off)
 	}
 	if r := correlation(draws); math.Abs(r) > 6.5/math.Sqrt(n) {
-		t.Errorf("a draw tells of the next: correlation %v", r)
+		t.Errorf("a draw predicts the next: correlation %v", r)
 	}
 	if d := distance(draws); d > 3.5/math.Sqrt(n) {
 		t.Errorf("distance %v from uniform", d)
@@ -47,7 +47,7 @@ func average(x []float64) (mean float64) {
 	return mean
 }
 
-// correlation is that of each draw with the next.
+// correlation returns the correlation of each draw with the next.
 func correlation(x []float64) float64 {
 	mean, with, own := average(x), 0.0, 0.0
 	for i, v := range x {
@@ -59,8 +59,8 @@ func correlation(x []float64) float64 {
 	return with / own
 }
 
-// distance is the greatest between the share of draws up to a number and that
-// number.
+// distance returns the greatest difference between a number and the share of draws up to
+// it.
 func distance(x []float64) (d float64) {
 	x = slices.Sorted(slices.Values(x))
 	for i, v := range x {
@@ -69,7 +69,7 @@ func distance(x []float64) (d float64) {
 	return d
 }
 
-// steps are the exponential steps of base 100 ms, cap 1 s.
+// steps are the exponential steps of a base of 100 ms and a cap of 1 s.
 var (
 	steps   = []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond, time.Second, time.Second}
 	backoff = Backoff{Base: 100 * time.Millisecond, Cap: time.Second}
@@ -84,7 +84,7 @@ func TestNoneIsTheStep(t *testing.T) {
 		}
 	}
 	if got := b.Wait(1<<30, 0, nil); got != b.Cap {
-		t.Errorf("far away: %v", got)
+		t.Errorf("retry of a great number: %v", got)
 	}
 	if got := (Backoff{Cap: time.Hour, Jitter: None}).Wait(1<<30, 0, nil); got != 0 {
 		t.Errorf("without a base: %v", got)
@@ -114,8 +114,8 @@ func TestEqualIsUniformFromHalfTheStep(t *testing.T) {
 	}
 }
 
-// Each wait is uniform between base and three times the one before, whatever
-// came before that.
+// Each wait is uniform between base and three times the last wait, whatever the waits
+// before that were.
 func TestDecorrelatedIsUniformToThreeTimesTheLast(t *testing.T) {
 	random := chance(t)
 	b := Backoff{Base: 100 * time.Millisecond, Cap: math.MaxInt64, Jitter: Decorrelated}
@@ -151,7 +151,7 @@ func TestDecorrelatedIsCapped(t *testing.T) {
 	uniform(t, below)
 }
 
-// Whatever the numbers, a wait is never below 0 or over the cap.
+// With any numbers, a wait is never below 0 or above the cap.
 func TestWaitsOfExtremesStayWithinTheCap(t *testing.T) {
 	random := chance(t)
 	for _, j := range []Jitter{Full, Equal, Decorrelated, None} {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// BenchmarkDo is what a call costs that succeeds at once.
+// BenchmarkDo measures a call that succeeds at once.
 func BenchmarkDo(b *testing.B) {
 	p := mustNew(b, Options{})
 	b.ReportAllocs()

@@ -11,8 +11,8 @@ import (
 	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
-// While a server fails, all who share a budget send it a tenth more than
-// without retries, and not one request beyond.
+// While a server fails, all callers that share a budget send it a tenth more requests
+// than without retries, and not one request beyond.
 func TestSharedBudgetIsExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, err := retrybudget.New(retrybudget.Options{PerSecond: retrybudget.NoShare, Window: time.Hour})

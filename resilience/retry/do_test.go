@@ -24,7 +24,7 @@ func mustNew(tb testing.TB, o Options) *Policy {
 	return p
 }
 
-// purse is a budget of so many retries.
+// purse is a budget with a fixed number of retries.
 type purse struct{ requests, left, returned int }
 
 func (p *purse) Request() { p.requests++ }
@@ -39,8 +39,8 @@ func (p *purse) Retry() bool {
 
 var errDown = errors.New("down")
 
-// Each attempt comes exactly when it should, and what is returned is what the
-// last one returned.
+// Each attempt is made exactly when it should be, and the result is that of the last
+// attempt.
 func TestAttempts(t *testing.T) {
 	const ms, s = time.Millisecond, time.Second
 	for _, c := range []struct {
@@ -93,15 +93,15 @@ func TestAttempts(t *testing.T) {
 					t.Errorf("attempts at %v, then %q; want %v, then %q", at, last.Stop, c.want, c.stop)
 				}
 				if took := time.Since(start); took != c.want[len(c.want)-1] {
-					t.Errorf("returned after %v: it waited for nothing", took)
+					t.Errorf("returned after %v: it waited before giving up", took)
 				}
 			})
 		})
 	}
 }
 
-// Who gives up during a wait gets the last error at once, and the retry goes
-// back to the budget.
+// A caller that gives up during a wait gets the last error at once, and the retry is
+// returned to the budget.
 func TestCancelEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget := &purse{left: 1}
@@ -120,7 +120,7 @@ func TestCancelEndsTheWait(t *testing.T) {
 	})
 }
 
-// Also where the wait goes by in the moment in which the context ends.
+// The same holds if the wait ends at the moment when the context ends.
 func TestContextThatEndsWithTheWait(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -185,7 +185,7 @@ func TestWaitsAreAtLeastTheRetryAfter(t *testing.T) {
 	})
 }
 
-// instant is a clock on which sleep takes no time but its own.
+// instant is a clock that only its own sleeps advance.
 type instant struct {
 	now   time.Time
 	slept []time.Duration
@@ -228,7 +228,7 @@ func TestStepsTellWhatHappened(t *testing.T) {
 	}
 }
 
-// What a server asks for is spread over a third more, and never shortened.
+// The wait that a server asks for is lengthened by up to a third, and never shortened.
 func TestRetryAfterIsSpread(t *testing.T) {
 	const asked, waits = 10 * time.Second, 2000
 	var least, most time.Duration = math.MaxInt64, 0
@@ -268,7 +268,7 @@ func TestMarksKeepTheError(t *testing.T) {
 		}
 	}
 	if Permanent(nil) != nil || After(nil, 1) != nil {
-		t.Error("nothing is marked as something")
+		t.Error("After(nil) or Permanent(nil) is not nil")
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Who waits for a retry holds no connection: another uses the only one.
+// A caller that waits for a retry holds no connection: another caller uses the only one.
 func TestConnectionIsFreeDuringTheWait(t *testing.T) {
 	var calls atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -32,7 +32,7 @@ func TestConnectionIsFreeDuringTheWait(t *testing.T) {
 		defer cancel()
 		resp, err := base.RoundTrip(req.WithContext(ctx))
 		if err != nil {
-			t.Errorf("nobody else is let through: %v", err)
+			t.Errorf("another request fails: %v", err)
 			return err
 		}
 		return resp.Body.Close()
@@ -47,7 +47,7 @@ func TestConnectionIsFreeDuringTheWait(t *testing.T) {
 	resp.Body.Close()
 }
 
-// during is a clock that calls a function in place of a wait.
+// during is a clock that calls a function instead of sleeping.
 type during struct {
 	instant
 
@@ -57,7 +57,7 @@ type during struct {
 func (d during) Now() time.Time                                   { return d.now }
 func (d during) Sleep(ctx context.Context, _ time.Duration) error { return d.f(ctx) }
 
-// Who gives up during a wait gets the answer as far as it was read before.
+// A caller that gives up during a wait gets the response as far as it was read before.
 func TestAnswerOutlivesItsContext(t *testing.T) {
 	stuck, w := io.Pipe()
 	defer w.Close()
@@ -101,8 +101,8 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// ofContext is a body as of net/http: it ends with its context, and Close ends
-// a Read that is stuck.
+// ofContext is a body like those of net/http: it ends with its context, and Close ends a
+// blocked Read.
 type ofContext struct {
 	io.Reader
 
@@ -138,7 +138,7 @@ func (b *ofContext) Close() error {
 	return nil
 }
 
-// A body that was made for a retry which is not sent is closed.
+// The new body of a retry that is not sent is closed.
 func TestUnsentBodyIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

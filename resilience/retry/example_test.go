@@ -13,8 +13,8 @@ import (
 	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
-// A client that comes back when it is told to, never sends more than a tenth
-// again, and repeats no POST by itself.
+// A client that waits as long as the server asks, repeats at most a tenth of its
+// requests, and does not repeat a POST by itself.
 func ExampleTransport() {
 	calls := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -46,8 +46,8 @@ func ExampleTransport() {
 	// Output: 200 after 2 calls
 }
 
-// Ten seconds for a call and its retries; the server is told at each attempt
-// what is left of them.
+// Ten seconds for a call and its retries; each attempt sends the server the time that is
+// left.
 func ExampleTransport_deadline() {
 	server := httptest.NewServer(deadline.Middleware{}.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		left, ok := deadline.Left(r.Header, "")
@@ -68,8 +68,8 @@ func ExampleTransport_deadline() {
 	// Output: true true
 }
 
-// Any call can be repeated. It says itself when that would not help, or how
-// long to wait at least.
+// Any call can be retried. It can report that a retry would not help, or the least wait
+// before one.
 func ExampleDo() {
 	policy, err := retry.New(retry.Options{Attempts: 5, Base: time.Millisecond})
 	if err != nil {
@@ -90,7 +90,7 @@ func ExampleDo() {
 	// Output: 42 no such order 3
 }
 
-// The arithmetic alone: without jitter the waits double up to the cap.
+// The computation of waits alone: without jitter the waits double up to the cap.
 func ExampleBackoff() {
 	b := retry.Backoff{Base: 100 * time.Millisecond, Cap: time.Second, Jitter: retry.None}
 	for n := range 5 {

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// What TLS refuses, and an address that is none, are not repeated: by the
-// errors that net/http really gives.
+// Handshakes that TLS refuses and invalid addresses are not retried, with the errors that
+// net/http really returns.
 func TestRefusedHandshakesAreNotRepeated(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -56,8 +56,8 @@ func TestRefusedHandshakesAreNotRepeated(t *testing.T) {
 	}
 }
 
-// What http.Client wraps its errors in is an error of the network by its
-// methods, whatever it wraps.
+// An error of http.Client always has the methods of a network error, whatever it wraps;
+// the wrapped error decides.
 func TestErrorsOfClients(t *testing.T) {
 	for err, want := range map[error]bool{
 		errors.New("unsupported protocol scheme"): false,

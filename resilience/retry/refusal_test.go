@@ -12,7 +12,8 @@ import (
 	"github.com/stintdev/stint/resilience/deadline"
 )
 
-// What the other parts refuse is not repeated, unless it is marked.
+// Calls that another resilience package refuses are not retried, unless their error is
+// marked.
 func TestRefusalsAreNotRepeated(t *testing.T) {
 	broken, err := breaker.New(breaker.Options{})
 	if err != nil {

@@ -71,7 +71,7 @@ func TestTwoPushbacksForbid(t *testing.T) {
 	}
 }
 
-// A gateway may have added its own to what the server said: no earlier than
+// A gateway may have added a field to that of the server: the retry must not come before
 // either.
 func TestGreatestOfSeveralRetryAfters(t *testing.T) {
 	for _, values := range [][]string{

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// trip is an http.RoundTripper by a function.
+// trip makes an http.RoundTripper of a function.
 type trip func(*http.Request) (*http.Response, error)
 
 func (f trip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
@@ -41,14 +41,14 @@ func request(ctx context.Context, tb testing.TB, method string, body io.Reader) 
 	return req
 }
 
-// quick is a policy that waits no time.
+// quick returns a policy that does not really sleep.
 func quick(tb testing.TB, o Options) *Policy {
 	tb.Helper()
 	o.Clock = &instant{now: noon}
 	return mustNew(tb, o)
 }
 
-// attempts is how often a request is sent that always ends so.
+// attempts returns how often a request is sent if every attempt ends this way.
 func attempts(t *testing.T, req *http.Request, resp *http.Response, err error) (n int) {
 	t.Helper()
 	tr := &Transport{Policy: quick(t, Options{}), Base: trip(func(*http.Request) (*http.Response, error) {
@@ -190,8 +190,8 @@ func text(resp *http.Response) string {
 	return string(b)
 }
 
-// What is returned at the end is the last answer with its body unread, and
-// nobody waited for a retry that was not to be.
+// The result is the last response with its body unread, and a caller does not wait for a
+// retry that will not be made.
 func TestAnswerIsKept(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -231,7 +231,7 @@ func TestAnswerIsKept(t *testing.T) {
 	}
 }
 
-// The time that a client sets is a deadline like any other.
+// The timeout of a client is a deadline like any other.
 func TestClientTimeoutIsADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -246,7 +246,7 @@ func TestClientTimeoutIsADeadline(t *testing.T) {
 	})
 }
 
-// An unwanted body that never ends holds up no retry: reading it is part of
+// The body of a discarded response that never ends delays no retry: reading it is part of
 // the wait.
 func TestHungBodyIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -272,7 +272,7 @@ func TestHungBodyIsClosed(t *testing.T) {
 	})
 }
 
-// Streams that break off are errors of the network, over HTTP/1.1 and HTTP/2.
+// Streams that break off are network errors, over HTTP/1.1 and HTTP/2.
 func TestBrokenConnectionsAreRetried(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		var calls atomic.Int64
@@ -298,7 +298,7 @@ func TestBrokenConnectionsAreRetried(t *testing.T) {
 	}
 }
 
-// What failed and is not repeated is steps of; what did not fail is not.
+// Observe is called for a failure that is not retried, but not for a success.
 func TestFailuresThatAreNotRepeatedAreTold(t *testing.T) {
 	for status, want := range map[int]int{503: 1, 200: 0, 404: 0} {
 		var steps []Step
@@ -314,8 +314,8 @@ func TestFailuresThatAreNotRepeatedAreTold(t *testing.T) {
 	}
 }
 
-// A base that returns nothing at all is no reason to panic: net/http says of it
-// what is wrong.
+// A Base that returns neither a response nor an error causes no panic; net/http reports
+// the mistake.
 func TestNoAnswerAndNoErrorIsPassedOn(t *testing.T) {
 	n := 0
 	tr := &Transport{Policy: quick(t, Options{}), Base: trip(func(*http.Request) (*http.Response, error) { n++; return nil, nil })} //nolint:nilnil // as none should
@@ -324,7 +324,7 @@ func TestNoAnswerAndNoErrorIsPassedOn(t *testing.T) {
 	}
 }
 
-// Idle connections are those of the base, as http.Client asks for it.
+// CloseIdleConnections reaches the Base, as http.Client requires.
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	closed := 0
 	for _, base := range []http.RoundTripper{idle{closed: &closed}, trip(nil)} {
@@ -343,7 +343,7 @@ type idle struct {
 
 func (i idle) CloseIdleConnections() { *i.closed++ }
 
-// The request is the caller's: it is the same after as before.
+// The request belongs to the caller and is not modified.
 func TestRequestIsNotChanged(t *testing.T) {
 	req := request(t.Context(), t, "PUT", strings.NewReader("a body"))
 	body, url := req.Body, *req.URL

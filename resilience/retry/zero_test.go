@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The zero values are those of zero options.
+// The zero values behave like those with zero options.
 func TestZeroValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p Policy

@@ -6,7 +6,7 @@ import (
 	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
-// Of a hundred requests to a server that is down, ten are repeated, not all.
+// A hundred requests to a server that is down cause ten retries, not a hundred.
 func Example() {
 	b, err := retrybudget.New(retrybudget.Options{Share: 0.1, PerSecond: retrybudget.NoShare})
 	if err != nil {
@@ -17,7 +17,7 @@ func Example() {
 	for range 100 {
 		b.Request()
 		sent++
-		if b.Retry() { // before the wait, so that who gets none need not wait
+		if b.Retry() { // before the wait, so that a refused caller does not wait
 			sent++
 		}
 	}

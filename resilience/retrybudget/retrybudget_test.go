@@ -23,13 +23,13 @@ func mustNew(tb testing.TB, o Options) *Budget {
 	return b
 }
 
-// clock is a time that a test sets.
+// clock is a clock that a test sets.
 type clock struct{ now atomic.Int64 }
 
 func (c *clock) read() time.Duration  { return time.Duration(c.now.Load()) }
 func (c *clock) pass(d time.Duration) { c.now.Add(int64(d)) }
 
-// granted asks until the budget refuses.
+// granted returns how many retries are granted until the budget refuses one.
 func granted(b *Budget) (n int) {
 	for b.Retry() {
 		n++
@@ -77,7 +77,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// However many ask at once, no more are granted than there are.
+// However many goroutines ask at once, the budget grants exactly its retries.
 func TestGoroutinesGetExactlyTheBudget(t *testing.T) {
 	b := mustNew(t, Options{PerSecond: 1, Window: time.Hour, Clock: new(clock).read})
 	var sent, got atomic.Int64
@@ -104,7 +104,7 @@ func TestGoroutinesGetExactlyTheBudget(t *testing.T) {
 func TestReturnMakesRoom(t *testing.T) {
 	var clock clock
 	b := mustNew(t, Options{Share: NoShare, PerSecond: 0.2, Clock: clock.read})
-	b.Return() // nothing to give back
+	b.Return() // there is no retry to return
 	if n := granted(b); n != 2 {
 		t.Fatalf("granted %d, want 2", n)
 	}
@@ -114,14 +114,14 @@ func TestReturnMakesRoom(t *testing.T) {
 		t.Errorf("%+v", u)
 	}
 	clock.pass(1)
-	b.Return() // what it would give back has left the window
+	b.Return() // the retry has left the window
 	if u := b.Usage(); u != (Usage{Left: 2}) {
 		t.Errorf("%+v", u)
 	}
 }
 
-// A clock that runs back, against its promise, forgets nothing and grants
-// nothing more.
+// A clock that goes back, against its contract, loses no counts and grants no further
+// retries.
 func TestClockThatRunsBack(t *testing.T) {
 	var clock clock
 	b := mustNew(t, Options{Clock: clock.read})
@@ -142,7 +142,7 @@ func TestClockThatRunsBack(t *testing.T) {
 	}
 }
 
-// Before time began, by a clock that says so, is when it began.
+// A clock below zero counts as zero.
 func TestClockBelowZero(t *testing.T) {
 	var clock clock
 	clock.pass(-time.Hour)
@@ -153,7 +153,7 @@ func TestClockBelowZero(t *testing.T) {
 	}
 }
 
-// A model that remembers everything grants the same.
+// The budget grants the same retries as a model that remembers every request.
 func TestBudgetIsItsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var clock clock
@@ -193,7 +193,7 @@ func TestBudgetIsItsModel(t *testing.T) {
 	})
 }
 
-// Over any time, retries are no more than the package promises.
+// Over any time, the retries are at most what the package promises.
 func TestRetriesOverAnyTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const window = time.Second

@@ -2,7 +2,7 @@ package retrybudget
 
 import "testing"
 
-// The zero Budget is one of the zero Options, whatever is called first.
+// The zero Budget behaves like one with zero Options, whichever method is called first.
 func TestZeroBudget(t *testing.T) {
 	for name, use := range map[string]func(b *Budget){
 		"Request": func(b *Budget) { b.Request() }, "Retry": func(b *Budget) { b.Retry() }, "Return": func(b *Budget) { b.Return() }, "Usage": func(b *Budget) { b.Usage() },
