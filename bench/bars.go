@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// bar is something that was promised, and what was measured.
+// bar is a promised bound and the measured figure.
 type bar struct {
 	what         string
 	bound, found float64
-	least        bool // whether bound is the least that was promised, not the most
+	least        bool // bound is a minimum, not a maximum
 	unit         string
 }
 
@@ -22,7 +22,7 @@ func (b bar) met() bool {
 	return b.found <= b.bound
 }
 
-// limit is the bound as it is read.
+// limit returns the bound as text.
 func (b bar) limit() string {
 	if b.least {
 		return fmt.Sprintf("at least %.4g", b.bound)
@@ -30,20 +30,20 @@ func (b bar) limit() string {
 	return fmt.Sprintf("at most %.4g", b.bound)
 }
 
-// bars is every promise that the parts that ran have judged.
+// bars holds the bars of the parts that ran.
 type bars []bar
 
 func (b *bars) judge(what string, found, most float64, unit string) {
 	*b = append(*b, bar{what: what, bound: most, found: found, unit: unit})
 }
 
-// judgeLeast is judge where more is better.
+// judgeLeast adds a bar whose bound is a minimum.
 func (b *bars) judgeLeast(what string, found, least float64, unit string) {
 	*b = append(*b, bar{what: what, bound: least, found: found, least: true, unit: unit})
 }
 
-// judgeSpeed compares a race with what was promised of it, by the ordinary
-// clock and by the processor's counter.
+// judgeSpeed adds the bars of a race in memory, by the ordinary clock and by the
+// processor's counter.
 func (b *bars) judgeSpeed(workload string, cpus int, t timings) {
 	title := fmt.Sprintf("%s, %d CPU", workload, cpus)
 	counter := title + ", processor clock"
@@ -57,8 +57,7 @@ func (b *bars) judgeSpeed(workload string, cpus int, t timings) {
 	b.judge(counter, t.ratio(counterName, referenceName), promised[1], "of "+referenceName)
 }
 
-// judgeFilling compares what it took Stint to hold many keys with what was
-// promised.
+// judgeFilling adds the bars of holding many keys.
 func (b *bars) judgeFilling(f filling) {
 	b.judge("fill: memory", f.BytesPerKey, 48, "bytes a key")
 	b.judge("fill: memory at its peak", f.PeakPerKey, 64, "bytes a key")
@@ -69,7 +68,7 @@ func (b *bars) judgeFilling(f filling) {
 
 func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// print shows each bar, met or missed.
+// print prints each bar, met or missed.
 func (b *bars) print(out io.Writer) {
 	if len(*b) == 0 {
 		return
@@ -77,11 +76,11 @@ func (b *bars) print(out io.Writer) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprint(table, "\nbar\tmeasured\tpromised\t\t\n")
 	for _, one := range *b {
-		verdict := "met"
+		result := "met"
 		if !one.met() {
-			verdict = "MISSED"
+			result = "MISSED"
 		}
-		fmt.Fprintf(table, "%s\t%.4g\t%s\t%s\t%s\n", one.what, one.found, one.limit(), one.unit, verdict)
+		fmt.Fprintf(table, "%s\t%.4g\t%s\t%s\t%s\n", one.what, one.found, one.limit(), one.unit, result)
 	}
 	table.Flush()
 }

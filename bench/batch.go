@@ -13,7 +13,7 @@ import (
 // batchSize is how many claims one call carries.
 const batchSize = 32
 
-// batcher asks one store for the same keys, one by one or many in a call.
+// batcher takes the same keys from one store, one in a call or many in a call.
 type batcher struct {
 	store  *stint.Memory
 	limit  stint.Limit
@@ -49,7 +49,7 @@ func (b *batcher) claim(i int) stint.Claim {
 	return stint.Claim{Key: b.keys.key(i), Limit: b.limit, Cost: 1}
 }
 
-// draw returns the next keys to ask for.
+// draw returns the indexes of the next batch of keys.
 func (b *batcher) draw() []uint32 {
 	if b.next+batchSize > len(b.order) {
 		b.next = 0
@@ -58,7 +58,7 @@ func (b *batcher) draw() []uint32 {
 	return b.order[b.next-batchSize : b.next]
 }
 
-// one takes a batch's keys by a call each.
+// one takes the keys of a batch with one call for each.
 func (b *batcher) one(int) int {
 	for _, i := range b.draw() {
 		if _, err := b.store.Take(context.Background(), b.claim(int(i))); err != nil {
@@ -68,7 +68,7 @@ func (b *batcher) one(int) int {
 	return batchSize
 }
 
-// many takes a batch's keys in one call, each a group of its own.
+// many takes the keys of a batch in one call, each as a group.
 func (b *batcher) many(int) int {
 	for n, i := range b.draw() {
 		b.claims[n] = b.claim(int(i))
@@ -79,13 +79,14 @@ func (b *batcher) many(int) int {
 	return batchSize
 }
 
-// allocations is what a block of calls allocates.
+// allocations returns the number of allocations of a block.
 func allocations(block func(int) int) float64 {
 	return testing.AllocsPerRun(100, func() { block(0) })
 }
 
-// batch compares batches with single calls where every key misses the cache.
-func batch(o options, out io.Writer, b *bars) (err error) {
+// batch compares batches with single calls, over so many keys that every key misses the
+// cache.
+func batch(_ context.Context, o options, out io.Writer, b *bars) (err error) {
 	s, err := newBatcher(o.keys)
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func TestKeysAreDifferentAndOfOneLength(t *testing.T) {
 	seen := map[string]bool{}
 	for _, key := range newKeyText(10_000).list() {
 		if len(key) != keyLength || seen[key] {
-			t.Fatalf("key %q: of another length, or twice", key)
+			t.Fatalf("key %q has another length, or comes twice", key)
 		}
 		seen[key] = true
 	}
@@ -41,7 +41,7 @@ func TestZipfAsksForFewKeysOften(t *testing.T) {
 		most = max(most, counts[i])
 	}
 	if share := float64(most) / orderLength; share < 0.1 || share > 0.3 || len(counts) < 900 {
-		t.Errorf("the most wanted of %d keys gets a share of %.2f", len(counts), share)
+		t.Errorf("the most frequent of %d keys has a share of %.2f", len(counts), share)
 	}
 }
 
@@ -68,17 +68,17 @@ func TestBarsAreMetOrMissed(t *testing.T) {
 	}
 }
 
-// The parts that have a process of their own are run in this one: there is
-// no program to start while testing.
+// The parts that run in processes of their own run in this one: a test has no program to
+// start.
 func TestPartsRunInSmall(t *testing.T) {
 	o := options{only: []string{"hot", "batch"}, rounds: 1, slice: time.Millisecond, keys: 10_000}
 	var out strings.Builder
-	if err := runParts(o, &out); err != nil {
+	if err := runParts(t.Context(), o, &out); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"hot: 1 keys, 2 CPU", referenceName, "batches of 32"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("nothing is told of %q in\n%s", want, out.String())
+			t.Errorf("the output lacks %q:\n%s", want, out.String())
 		}
 	}
 	for work, want := range map[string]string{"flood": `"Slipped":0`, "fill:" + stintName: `"BytesPerKey":`} {

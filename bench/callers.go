@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// calling is a workload over the network: so many callers, each of whom waits
-// for an answer before it asks again.
+// calling is a workload over the network: a number of callers, each of which waits for an
+// answer before it asks again.
 type calling struct {
 	callers int
-	hot     bool // all ask for one key; else each walks through keys of its own
+	hot     bool // all callers use one key; otherwise each has its own keys
 }
 
-// mostCallers is as many as ever call at once.
+// mostCallers is the greatest number of concurrent callers.
 const mostCallers = 256
 
-// parts is into how many a slice is cut. One caller uses little of the machine,
-// and feels all that others do on it: what lasts longer than a contestant's part
-// falls on everyone alike.
+// parts returns into how many parts a slice is cut. One caller uses little of the
+// machine, so other load affects it most. With short parts that alternate, a disturbance
+// that lasts longer than one part affects all contestants alike.
 func (c calling) parts() int {
 	if c.callers == 1 {
 		return 10
@@ -25,14 +25,14 @@ func (c calling) parts() int {
 	return 1
 }
 
-// callings is every workload, the loneliest first.
+// callings returns every workload, the one with the fewest callers first.
 func callings() []calling {
 	return []calling{{1, false}, {16, false}, {64, false}, {mostCallers, false}, {mostCallers, true}}
 }
 
-// race is as long for every workload: a round of it is a part of a slice. Two
-// processes and the system between them are less steady than one, so there are
-// twice as many slices as elsewhere.
+// race returns a race that takes equally long for every workload, because a round of it
+// is one part of a slice. Two processes and the network between them are less steady than
+// one process, so there are twice as many slices as in memory.
 func (c calling) race(o options) race {
 	parts := c.parts()
 	return race{
@@ -41,11 +41,11 @@ func (c calling) race(o options) race {
 	}
 }
 
-// answers is what the callers of one contestant saw in a slice, and, a figure
-// a slice, what came of it. Each caller writes to its own.
+// answers records the calls to one contestant. The exported figures have one value for
+// each slice. Each caller writes to its own index.
 type answers struct {
 	base           time.Time
-	parts, part    int             // that make up a slice; how many of them are over
+	parts, part    int             // parts of a slice; how many of them have ended
 	at             []time.Duration // when each caller's last call ended, from base; 0 before its first
 	seen           [][]uint32      // nanoseconds a call, for each caller
 	refused        []int           // calls that were not admitted, or failed
@@ -60,8 +60,8 @@ func newAnswers(callers, parts int) *answers {
 	}
 }
 
-// ask is one call. It begins where the caller's last one ended: one look at
-// the clock a call is enough, which counts where a call takes a microsecond.
+// ask makes one call. It begins where the caller's last call ended, so that one read of
+// the clock per call is enough. That matters where a call takes a microsecond.
 func (a *answers) ask(caller int, t take, key string) {
 	at := a.last(caller)
 	if !t(key) {
@@ -72,7 +72,7 @@ func (a *answers) ask(caller int, t take, key string) {
 	a.at[caller] = now
 }
 
-// last is when a caller's last call ended, from base.
+// last returns when a caller's last call ended, since base.
 func (a *answers) last(caller int) time.Duration {
 	if a.at[caller] == 0 {
 		a.at[caller] = time.Since(a.base)
@@ -80,7 +80,7 @@ func (a *answers) last(caller int) time.Duration {
 	return a.at[caller]
 }
 
-// calls is how many have ended in this slice.
+// calls returns how many calls have ended in this slice.
 func (a *answers) calls() (n int) {
 	for _, seen := range a.seen {
 		n += len(seen)
@@ -88,8 +88,7 @@ func (a *answers) calls() (n int) {
 	return n
 }
 
-// close ends a slice, or a part of one, and keeps its figures if its round
-// counts.
+// close ends a slice, or a part of one. It keeps the figures if counts is true.
 func (a *answers) close(counts bool) {
 	clear(a.at)
 	if a.part++; counts && a.part%a.parts != 0 {
@@ -113,13 +112,13 @@ func (a *answers) close(counts bool) {
 	a.P999 = append(a.P999, quantile(all, 999))
 }
 
-// quantile is the value that so many of 1000 sorted ones do not exceed.
+// quantile returns the value that of1000 of 1000 sorted values do not exceed.
 func quantile(sorted []uint32, of1000 int) float64 {
 	at := (len(sorted)*of1000+999)/1000 - 1
 	return float64(sorted[max(at, 0)])
 }
 
-// runner walks through this workload with one contestant.
+// runner returns a runner of this workload for one contestant.
 func (c calling) runner(name string, t take, keys []string, seen *answers) runner {
 	if c.hot {
 		keys = keys[:1]
@@ -138,6 +137,5 @@ func (c calling) runner(name string, t take, keys []string, seen *answers) runne
 	}}
 }
 
-// stretch is how long a caller goes on before it looks whether its slice is
-// over.
+// stretch is how long a caller makes calls before it checks whether its slice is over.
 const stretch = time.Millisecond

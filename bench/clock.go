@@ -10,19 +10,18 @@ import (
 	"time"
 )
 
-// clock begins to measure time and returns what tells how much has passed.
+// clock starts a measurement and returns a function that returns the elapsed time.
 type clock func() (elapsed func() time.Duration)
 
-// wallClock is the time that passes.
+// wallClock measures the time that passes.
 func wallClock() func() time.Duration {
 	start := time.Now()
 	return func() time.Duration { return time.Since(start) }
 }
 
-// processorClock is what this process has used of all CPUs, as if it were the
-// only one on them: cpus of them pass an hour in an hour. On a machine that
-// is busy with other things it tells more than the wall clock; but time that
-// a call waits for another is not in it.
+// processorClock measures the processor time of this process, divided by the number of
+// CPUs, as if it were the only process on them. On a busy machine it tells more than the
+// wall clock. It does not include the time that a call waits for another.
 func processorClock(cpus int) clock {
 	return func() func() time.Duration {
 		start := processorTime()
@@ -30,7 +29,7 @@ func processorClock(cpus int) clock {
 	}
 }
 
-// processorTime is what this process has used of all CPUs so far.
+// processorTime returns the processor time that this process has used so far.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -39,9 +38,9 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// bothClock is processorClock for this process and a server that have a CPU
-// each. One caller waits while the server works, so the times add up; while
-// many ask, the busier of the two decides how long it takes.
+// bothClock measures the processor time of this process and a server that have a CPU
+// each. A single caller waits while the server works, so the two times add up. With many
+// callers, the busier of the two decides how long the work takes.
 func bothClock(server, callers int) clock {
 	return func() func() time.Duration {
 		ours, theirs := processorTime(), threadTime(server)
@@ -55,8 +54,7 @@ func bothClock(server, callers int) clock {
 	}
 }
 
-// sharedClock is processorClock for this process and servers, which share so
-// many CPUs.
+// sharedClock is processorClock for this process and servers that share the CPUs.
 func sharedClock(servers []int, cpus int) clock {
 	return func() func() time.Duration {
 		start := processorTime() + threadsTime(servers)
@@ -64,7 +62,8 @@ func sharedClock(servers []int, cpus int) clock {
 	}
 }
 
-// threadsTime is what all threads of other processes have used so far.
+// threadsTime returns the processor time that all threads of other processes have used so
+// far.
 func threadsTime(processes []int) (used time.Duration) {
 	for _, process := range processes {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", process))
@@ -78,13 +77,13 @@ func threadsTime(processes []int) (used time.Duration) {
 	return used
 }
 
-// threadTime is what the first thread of another process has used so far; 0
-// where the system does not tell.
+// threadTime returns the processor time of the first thread of another process, or 0
+// where the system does not report it.
 func threadTime(process int) time.Duration {
 	return scheduled(fmt.Sprintf("/proc/%d", process))
 }
 
-// scheduled reads what a thread has used of its folder in /proc.
+// scheduled returns the processor time of a thread, from its folder in /proc.
 func scheduled(folder string) time.Duration {
 	text, err := os.ReadFile(filepath.Join(folder, "schedstat")) //nolint:gosec // a file of /proc
 	if err != nil {

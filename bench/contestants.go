@@ -12,13 +12,13 @@ type take func(key string) bool
 // contestant is a rate limiter in the race.
 type contestant struct {
 	name string
-	// keepsKeys reports whether it holds on to the strings it is given, so
-	// that their bytes are part of what a key costs.
+	// keepsKeys is true if it keeps the strings that it is given, so that their bytes are
+	// part of the cost of a key.
 	keepsKeys bool
 	build     func(allowance) (take, error)
 }
 
-// The names that results are read by.
+// The names of contestants in results.
 const (
 	bareName      = "fetch and hash alone"
 	stintName     = "stint"
@@ -26,7 +26,7 @@ const (
 	referenceName = "go-limiter"
 )
 
-// contestants is everyone, the floor first, then Stint, then the best rival.
+// contestants returns all contestants: the floor first, then Stint, then the best rival.
 func contestants() []contestant {
 	return []contestant{
 		{bareName, false, newBare},
@@ -40,19 +40,8 @@ func contestants() []contestant {
 	}
 }
 
-// named returns the contestant of that name.
-func named(name string) (contestant, error) {
-	for _, c := range contestants() {
-		if c.name == name {
-			return c, nil
-		}
-	}
-	return contestant{}, fmt.Errorf("no contestant is called %q", name)
-}
-
-// allowance is what every key gets: burst at once, and then one more each
-// time of every. Limiters that count in windows get burst in the time that a
-// bucket takes to fill.
+// allowance is the limit of every key: burst at once, and then one more every so often.
+// Limiters that count in windows get burst in the time in which a bucket fills.
 type allowance struct {
 	burst int64
 	every time.Duration
@@ -60,15 +49,15 @@ type allowance struct {
 
 func (a allowance) window() time.Duration { return time.Duration(a.burst) * a.every }
 
-// ample is so much that nobody is ever denied, and so slow to come back that
-// no key is idle, and may be forgotten, before a race is over.
+// ample returns an allowance that never denies. It refills so slowly that no key becomes
+// idle, and could be dropped, before a race is over.
 func ample() allowance { return allowance{50_000_000, time.Minute} }
 
-// heldLong is what one request holds for an hour.
+// heldLong returns an allowance under which one request is remembered for an hour.
 func heldLong() allowance { return allowance{1000, time.Hour} }
 
-// checkLimits refuses a contestant that does not limit, or limits too early:
-// of more than limit requests it admits limit, for each of two keys.
+// checkLimits returns an error for a contestant that does not limit correctly: for each
+// of two keys it must admit exactly the limit.
 func (c contestant) checkLimits() error {
 	t, err := c.build(checked())
 	if err != nil || c.name == bareName {
@@ -77,7 +66,7 @@ func (c contestant) checkLimits() error {
 	return checkTake(c.name, t)
 }
 
-// checked is the allowance by which contestants are checked.
+// checked returns the allowance of checkLimits.
 func checked() allowance { return allowance{100, time.Hour} }
 
 func checkTake(name string, t take) error {

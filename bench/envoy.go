@@ -8,20 +8,16 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
-	"os/signal"
 	"regexp"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/stintdev/stint/internal/testserver"
 )
 
-// overEnvoy races requests through Envoy, each limited in another way, beside
-// requests that nothing limits.
-func overEnvoy(o options, out io.Writer, _ *bars) (err error) {
+// overEnvoy compares ways to limit requests in Envoy with no limit.
+func overEnvoy(ctx context.Context, o options, out io.Writer, _ *bars) (err error) {
 	program, err := testserver.Find("envoy")
 	if err != nil {
 		return err
@@ -30,12 +26,9 @@ func overEnvoy(o options, out io.Writer, _ *bars) (err error) {
 		fmt.Fprintln(out, "\nenvoy: skipped, envoy is not in .cache/servers (scripts/install-wheels)")
 		return nil
 	}
-	if _, err := os.Stat(o.stint); err != nil {
-		fmt.Fprintf(out, "\nenvoy: skipped, there is no %s (make build)\n", o.stint)
+	if o.lacksStint(out, "\nenvoy") {
 		return nil
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	version, err := envoyVersion(ctx, program)
 	if err != nil {
 		return err
@@ -50,11 +43,11 @@ func overEnvoy(o options, out io.Writer, _ *bars) (err error) {
 		return err
 	}
 	f.race(o).printEnvoy(out, f.surfaces)
-	return ctx.Err()
+	return nil
 }
 
-// envoyVersionText is how the program tells its version: a revision, the
-// version, and how it was built.
+// envoyVersionText matches the output of envoy --version: a revision, the version, and
+// build information.
 var envoyVersionText = regexp.MustCompile(`version: [^/]*/([^/]+)/`)
 
 func envoyVersion(ctx context.Context, program string) (string, error) {
@@ -69,7 +62,7 @@ func envoyVersion(ctx context.Context, program string) (string, error) {
 	return string(found[1]), nil
 }
 
-// startEnvoys starts an application, Stint, and an Envoy for each way to limit.
+// startEnvoys starts an application, Stint, and one Envoy for each way to limit.
 func (f *field) startEnvoys(ctx context.Context, o options, program string) error {
 	application, err := startHere(ctx, applicationWork)
 	if err != nil {
@@ -88,7 +81,7 @@ func (f *field) startEnvoys(ctx context.Context, o options, program string) erro
 	return f.addEnvoys(ctx, program, at)
 }
 
-// addEnvoys adds every way to limit.
+// addEnvoys adds all ways to limit.
 func (f *field) addEnvoys(ctx context.Context, program string, at envoyTargets) error {
 	keys := newKeyText(serverKeys).list()
 	for _, l := range envoyLimits() {
@@ -99,7 +92,7 @@ func (f *field) addEnvoys(ctx context.Context, program string, at envoyTargets) 
 	return nil
 }
 
-// addEnvoy starts an Envoy that limits in one way, and connects its callers.
+// addEnvoy starts an Envoy that limits in one way, and connects the callers.
 func (f *field) addEnvoy(ctx context.Context, program string, l envoyLimit, at envoyTargets, keys []string) error {
 	envoy, err := startEnvoy(ctx, program, l, at)
 	if err != nil {
@@ -120,19 +113,19 @@ func (f *field) addEnvoy(ctx context.Context, program string, l envoyLimit, at e
 	return nil
 }
 
-// httpCaller is a client with a connection of its own, cheaper than that of the
-// standard library, so that more of the machine is left to the servers.
+// httpCaller is an HTTP client with its own connection. It is cheaper than the client of
+// the standard library, so that more of the machine is left to the servers.
 type httpCaller struct {
 	conn    net.Conn
 	reader  *bufio.Reader
 	keys    *walk
-	limited bool // whether answers must have the headers of a limit
+	limited bool // responses must have the headers of a limit
 	request []byte
 }
 
-// ask reports whether the application answered, after a limit allowed it if there
-// is one. Envoy lets requests pass while Stint cannot be reached: these lack the
-// headers, and count as not decided.
+// ask reports whether the application answered and, if there is a limit, Stint allowed
+// the request. Envoy lets requests pass while Stint cannot be reached. Their responses
+// lack the headers of a limit, so they count as not decided.
 func (c *httpCaller) ask() bool {
 	key := c.keys.take(1)[0]
 	c.request = fmt.Appendf(c.request[:0], "GET /v1/orders HTTP/1.1\r\nhost: shop.example\r\nx-user: %s\r\nx-api-key: %s\r\n\r\n", key, key)
@@ -151,7 +144,7 @@ func (c *httpCaller) ask() bool {
 	return err == nil && answer.StatusCode == http.StatusOK && (answer.Header.Get("X-Ratelimit-Limit") != "") == c.limited
 }
 
-// printEnvoy shows each way to limit beside none, which is the first.
+// printEnvoy prints each way to limit beside the first one, which is no limit.
 func (r serverRace) printEnvoy(out io.Writer, who []surface) {
 	what := "requests/s"
 	if r.busy {

@@ -63,7 +63,7 @@ func TestEnvoyPartIsSkippedWithWhatToRun(t *testing.T) {
 		t.Run(c.mend, func(t *testing.T) {
 			installOnly(t, c.installed)
 			var out strings.Builder
-			if err := runParts(options{only: []string{"envoy"}, stint: "nowhere"}, &out); err != nil || out.String() != "\nenvoy: skipped, "+c.mend+"\n" {
+			if err := runParts(t.Context(), options{only: []string{"envoy"}, stint: "nowhere"}, &out); err != nil || out.String() != "\nenvoy: skipped, "+c.mend+"\n" {
 				t.Errorf("%v: %q", err, out.String())
 			}
 		})

@@ -1,23 +1,27 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
 
-// filling is what it took a contestant to hold many keys.
+// filling is the cost of holding many keys.
 type filling struct {
 	BytesPerKey, PeakPerKey        float64
 	Median, P9999, Slowest, FullGC time.Duration
 }
 
-// fillOne gives a fresh contestant n keys it has never seen, one call each.
-// What it allocates meanwhile is collected as it would be in a server, whose
-// heap also holds other things: here the text of the keys.
+// fillOne makes one call to a fresh contestant for each of n new keys. Its garbage is
+// collected as in a server whose heap holds other data too: here the text of the keys.
 func fillOne(c contestant, n int) (f filling, err error) {
 	empty, err := residentIdle()
 	if err != nil {
@@ -43,8 +47,7 @@ func fillOne(c contestant, n int) (f filling, err error) {
 	return f, err
 }
 
-// peakOf is by how many bytes a key the resident memory grew at most during
-// work.
+// peakOf returns the greatest growth of resident memory during work, in bytes per key.
 func peakOf(work func(), keys int) (float64, error) {
 	before, err := residentIdle()
 	if err != nil {
@@ -58,7 +61,7 @@ func peakOf(work func(), keys int) (float64, error) {
 	return float64(peak-before) / float64(keys), err
 }
 
-// fullGC is the median time of a whole collection, both processors helping.
+// fullGC returns the median time of a full collection.
 func fullGC() time.Duration {
 	var times []float64
 	for range 5 {
@@ -69,10 +72,10 @@ func fullGC() time.Duration {
 	return time.Duration(median(times))
 }
 
-// latencies is how long each call took, in nanoseconds.
+// latencies holds the duration of each call in nanoseconds.
 type latencies []uint32
 
-// newLatencies has every page in memory, so that none is paid for later.
+// newLatencies writes to every page, so that no call pays for a page fault.
 func newLatencies(n int) latencies {
 	l := make(latencies, n)
 	for i := range l {
@@ -81,7 +84,7 @@ func newLatencies(n int) latencies {
 	return l
 }
 
-// fill times each call on its own. Reading the clock is in every figure.
+// fill times each call by itself. Every figure includes one read of the clock.
 func (l latencies) fill(t take, keys keyText) {
 	base := time.Now()
 	last := time.Since(base)
@@ -98,15 +101,15 @@ func (l latencies) quantiles() (middle, p9999, slowest time.Duration) {
 	return time.Duration(l[len(l)/2]), time.Duration(l[len(l)-1-len(l)/10_000]), time.Duration(l[len(l)-1])
 }
 
-// fill fills every contestant, each in a process of its own: what one leaves
-// behind is not in the way of the next.
-func fill(o options, out io.Writer, b *bars) error {
+// fill measures every contestant in its own process, so that the memory of one does not
+// affect the next.
+func fill(ctx context.Context, o options, out io.Writer, b *bars) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(table, "\nfill: %d keys\t\n\tbytes a key\tat peak\tmedian call\tp99.99\tslowest\tfull GC\t\n", o.keys)
 	for _, c := range contestants() {
-		f, err := fillApart(c.name, o.keys)
-		if err != nil {
-			return fmt.Errorf("filling %s: %w", c.name, err)
+		var f filling
+		if err := apart(ctx, "fill:"+c.name, o.keys, &f); err != nil {
+			return err
 		}
 		fmt.Fprintf(table, "%s\t%.1f\t%.1f\t%v\t%v\t%v\t%v\t\n", c.name, f.BytesPerKey, f.PeakPerKey,
 			f.Median, f.P9999, f.Slowest, f.FullGC.Round(time.Microsecond))
@@ -117,7 +120,38 @@ func fill(o options, out io.Writer, b *bars) error {
 	return table.Flush()
 }
 
-// fillApart is fillOne in a process of its own.
-func fillApart(name string, keys int) (f filling, err error) {
-	return f, apart("fill:"+name, keys, &f)
+// resident returns the resident memory of this process, and its peak since resetPeak, in
+// bytes.
+func resident() (now, peak int64, err error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, 0, fmt.Errorf("memory is measured on Linux alone: %w", err)
+	}
+	if now, err = statusBytes(string(status), "VmRSS:"); err != nil {
+		return 0, 0, err
+	}
+	peak, err = statusBytes(string(status), "VmHWM:")
+	return now, peak, err
+}
+
+// resetPeak resets the peak to the current resident memory.
+func resetPeak() error { return os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }
+
+// residentIdle returns the resident memory after the collector has returned what it can
+// to the system.
+func residentIdle() (int64, error) {
+	debug.FreeOSMemory()
+	now, _, err := resident()
+	return now, err
+}
+
+// statusBytes parses a line such as "VmRSS:         1234 kB".
+func statusBytes(status, field string) (int64, error) {
+	_, rest, found := strings.Cut(status, field)
+	line, _, _ := strings.Cut(rest, "\n")
+	kilobytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(line), " kB"), 10, 64)
+	if !found || err != nil {
+		return 0, fmt.Errorf("/proc/self/status has no %s in kB", field)
+	}
+	return kilobytes << 10, nil
 }

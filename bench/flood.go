@@ -9,18 +9,18 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// flood is many keys that come once against a store that holds a twentieth of
-// them, while some keys are under denial.
+// flood sends many keys, each once, to a store that holds a twentieth of them, while some
+// keys stay denied.
 type flood struct {
 	store   *stint.Memory
 	limit   stint.Limit
 	denied  keyText
-	slipped int // how often a key under denial was let through
+	slipped int // how often a denied key was admitted
 }
 
 const (
-	floodShare = 20  // a store holds one in so many of the keys that come
-	deniedKeys = 256 // spread over the store, asking all the time
+	floodShare = 20  // the store holds one in this many keys
+	deniedKeys = 256 // spread over the store, asked regularly
 	floodLimit = 10
 )
 
@@ -53,8 +53,7 @@ func (f *flood) askDenied() {
 	}
 }
 
-// pour brings keys that nobody has seen, from number first on, and lets the
-// denied ones ask now and then.
+// pour sends n new keys, from number first on, and asks for the denied keys regularly.
 func (f *flood) pour(first, n int) {
 	const between = 50_000
 	var key [keyLength]byte
@@ -66,15 +65,15 @@ func (f *flood) pour(first, n int) {
 	}
 }
 
-// flooded is what came of a flood.
+// flooded is the result of a flood.
 type flooded struct {
 	Took       time.Duration
 	PeakPerKey float64 // bytes resident at most, for each key of the bound
-	Slipped    int     // how often a key under denial was let through
+	Slipped    int     // how often a denied key was admitted
 	Stats      stint.MemoryStats
 }
 
-// pourAll floods a store that nobody has used.
+// pourAll floods a fresh store.
 func pourAll(keys int) (w flooded, err error) {
 	f, err := newFlood(keys)
 	if err != nil {
@@ -86,12 +85,12 @@ func pourAll(keys int) (w flooded, err error) {
 	return w, err
 }
 
-// flooding brings twice the keys of a filling.
-func flooding(o options, out io.Writer, b *bars) error {
+// flooding sends twice as many keys as fill.
+func flooding(ctx context.Context, o options, out io.Writer, b *bars) error {
 	keys := 2 * o.keys
 	bound := keys / floodShare
 	var w flooded
-	if err := apart("flood", keys, &w); err != nil {
+	if err := apart(ctx, "flood", keys, &w); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "\nflood: %d keys against a bound of %d: %d held, %.1f bytes each, %d evicted, %d not stored, %.0f ns a call\n",

@@ -11,8 +11,8 @@ import (
 // address with a prefix.
 const keyLength = 24
 
-// keyText is n different keys, one behind the other: fetching one costs no
-// look at a second array, and a limiter that keeps keys keeps these bytes.
+// keyText is n different keys in one string. Fetching a key needs no access to a second
+// array. A limiter that keeps its keys keeps these bytes.
 type keyText string
 
 func newKeyText(n int) keyText {
@@ -38,7 +38,7 @@ func (t keyText) len() int { return len(t) / keyLength }
 
 func (t keyText) key(i int) string { return string(t[i*keyLength:][:keyLength]) }
 
-// list is the keys as an array of strings.
+// list returns the keys as a slice of strings.
 func (t keyText) list() []string {
 	keys := make([]string, t.len())
 	for i := range keys {
@@ -47,9 +47,9 @@ func (t keyText) list() []string {
 	return keys
 }
 
-// mix spreads the bits of x over the whole word; different numbers stay
-// different (Steele, Lea and Flood, "Fast splittable pseudorandom number
-// generators", 2014).
+// mix spreads the bits of x over the whole word. It maps different numbers to different
+// numbers (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
+// 2014).
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -57,17 +57,17 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// orderLength is how many accesses are drawn before a race. Longer than any
-// cache of keys, short enough to be read without misses of its own.
+// orderLength is the number of accesses that are drawn before a race: longer than any
+// cache of keys, short enough to be read without cache misses of its own.
 const orderLength = 1 << 21
 
-// randomSource is the same for every run, so that runs can be compared.
+// randomSource returns the same numbers in every run, so that runs can be compared.
 func randomSource() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
-// hotOrder always asks for the first key.
+// hotOrder accesses only the first key.
 func hotOrder() []uint32 { return make([]uint32, orderLength) }
 
-// uniformOrder asks for each of n keys equally often.
+// uniformOrder accesses each of n keys equally often.
 func uniformOrder(n int) []uint32 {
 	r := randomSource()
 	order := make([]uint32, orderLength)
@@ -77,8 +77,8 @@ func uniformOrder(n int) []uint32 {
 	return order
 }
 
-// zipfOrder asks for few of n keys often, by Zipf's law with exponent s. Which
-// keys those are has nothing to do with where they lie in memory.
+// zipfOrder accesses few of n keys often, by Zipf's law with exponent s. The rank of a
+// key is independent of its place in memory.
 func zipfOrder(n int, s float64) []uint32 {
 	r := randomSource()
 	place := r.Perm(n)

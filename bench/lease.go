@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -21,19 +18,15 @@ import (
 	"github.com/stintdev/stint/lease"
 )
 
-// leaseNodes share one server and one hot key.
+// leaseNodes is the number of nodes that share one server and one hot key.
 const leaseNodes = 3
 
-// overLeases has some nodes lease one hot key from a Redis server, below its
-// limit as fast as they can and over a limit that they all pass, and then asks
-// a server that leases many.
-func overLeases(o options, out io.Writer, b *bars) error {
-	if o.findRedis() == "" {
-		fmt.Fprintln(out, "\nlease: skipped, no redis-server or valkey-server is installed (apt-get install redis-server)")
+// overLeases measures nodes that lease one hot key from a Redis server: below its limit
+// at full speed, and beyond a limit. Then it measures a server that leases many keys.
+func overLeases(ctx context.Context, o options, out io.Writer, b *bars) error {
+	if o.lacksRedis(out, "lease") {
 		return nil
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	if err := pinnedLeases(ctx, o, out, b); err != nil {
 		return err
 	}
@@ -47,15 +40,11 @@ func pinnedLeases(ctx context.Context, o options, out io.Writer, b *bars) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	s, err := startRedis(ctx, o.findRedis(), pins.server)
+	s, version, err := startVersionedRedis(ctx, o.findRedis(), pins.server)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	version, err := s.version(ctx)
-	if err != nil {
-		return err
-	}
 	fmt.Fprintf(out, "\nlease: %d nodes, one hot key, %s, %s\n", leaseNodes, version, pins)
 	for _, one := range []leasing{
 		{"under its limit", stint.Spec{Rule: "under", Limit: 100_000_000, Window: time.Second}, 0},
@@ -68,14 +57,14 @@ func pinnedLeases(ctx context.Context, o options, out io.Writer, b *bars) (err e
 	return nil
 }
 
-// leasing is one workload: a limit, and how long its burst lasts.
+// leasing is one workload: a limit, and how long its initial burst lasts.
 type leasing struct {
 	name string
 	spec stint.Spec
 	warm time.Duration
 }
 
-// lease runs a workload, and says what came of it.
+// lease runs a workload and reports it.
 func (s *redisServer) lease(ctx context.Context, o options, l leasing, out io.Writer, b *bars) error {
 	limit, err := l.spec.Compile()
 	if err != nil {
@@ -100,7 +89,7 @@ func (s *redisServer) lease(ctx context.Context, o options, l leasing, out io.Wr
 	return nil
 }
 
-// leasers are nodes as stint serve makes them.
+// leasers returns nodes that are configured as stint serve does.
 func (s *redisServer) leasers() (nodes []stint.Store, leave func(), err error) {
 	var leaves []func() error
 	leave = func() {
@@ -127,14 +116,14 @@ func (s *redisServer) leasers() (nodes []stint.Store, leave func(), err error) {
 	return nodes, leave, nil
 }
 
-// leaseSeen is what the callers of all nodes saw.
+// leaseSeen is what the callers of all nodes measured.
 type leaseSeen struct {
 	checks, admitted int64
 	took             time.Duration
 	p99, p999        time.Duration // of every hundredth check
 }
 
-// drive asks every node for one key, one caller each, as fast as they answer.
+// drive checks one key on every node, with one caller each at full speed.
 func drive(nodes []stint.Store, limit stint.Limit, d time.Duration) (seen leaseSeen) {
 	var wait sync.WaitGroup
 	var mutex sync.Mutex
@@ -181,7 +170,7 @@ func driveOne(node stint.Store, limit stint.Limit, end time.Time) (samples []tim
 
 var scriptStat = regexp.MustCompile(`cmdstat_evalsha:calls=([0-9]+)`)
 
-// scriptCalls is how many times a script has been called.
+// scriptCalls returns how many times the server has run a script.
 func (s *redisServer) scriptCalls(ctx context.Context) (int64, error) {
 	text, err := s.admin.Info(ctx, "commandstats").Result()
 	if err != nil {

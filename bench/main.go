@@ -1,30 +1,33 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
-// options is which parts run, and for how long.
+// options says which parts run, and for how long.
 type options struct {
 	only   []string // the parts to run; empty: all
-	rounds int      // of a race; the first, which does not count, is extra
+	rounds int      // of a race; one more, which does not count, runs first
 	slice  time.Duration
 	keys   int    // of the parts that need many
-	here   string // work that another process wants done in this one
+	here   string // the work of -here; empty: run the parts
 	stint  string // the program, for the parts that start it
-	redis  string // the Redis server to start; empty: that of PATH
-	busy   bool   // the machine has other work: count processor time
+	redis  string // the Redis server to start; empty: the one in PATH
+	busy   bool   // the machine has other load: measure processor time
 }
 
-// race is the options as a race on so many CPUs.
+// race returns a race on a number of CPUs with these options.
 func (o options) race(cpus int) race {
 	r := race{rounds: o.rounds, slice: o.slice, cpus: cpus, callers: cpus, clock: wallClock}
 	if o.busy {
@@ -37,7 +40,7 @@ func (o options) runs(part string) bool {
 	return len(o.only) == 0 || slices.Contains(o.only, part)
 }
 
-// partNames is what -only understands, in the order in which parts run.
+// partNames are the values of -only, in the order in which the parts run.
 var partNames = []string{"hot", "uniform", "zipf", "fill", "batch", "flood", "redis", "lease", "server", "envoy"}
 
 func main() {
@@ -48,7 +51,7 @@ func main() {
 	case err != nil:
 		fail(err, 2)
 	}
-	if err := run(o, os.Stdout); err != nil {
+	if err := run(context.Background(), o, os.Stdout); err != nil {
 		fail(err, 1)
 	}
 }
@@ -58,7 +61,7 @@ func fail(err error, status int) {
 	os.Exit(status)
 }
 
-func run(o options, out io.Writer) error {
+func run(ctx context.Context, o options, out io.Writer) error {
 	if o.here != "" {
 		return here(o.here, o.keys, out)
 	}
@@ -68,23 +71,26 @@ func run(o options, out io.Writer) error {
 		}
 	}
 	fmt.Fprintf(out, "%s, %d CPUs, %s\n", runtime.Version(), runtime.NumCPU(), time.Now().UTC().Format(time.DateTime))
-	return runParts(o, out)
+	return runParts(ctx, o, out)
 }
 
-// runParts runs what was asked for, and then tells which bars were met.
-func runParts(o options, out io.Writer) error {
+// runParts runs the selected parts and then prints which bars were met.
+func runParts(ctx context.Context, o options, out io.Writer) error {
 	var b bars
 	if err := speed(o, out, &b); err != nil {
 		return err
 	}
+	// The parts below start processes, which they stop when a signal comes.
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	for _, p := range []struct {
 		name string
-		run  func(options, io.Writer, *bars) error
+		run  func(context.Context, options, io.Writer, *bars) error
 	}{{"fill", fill}, {"batch", batch}, {"flood", flooding}, {"redis", overRedis}, {"lease", overLeases}, {"server", overServers}, {"envoy", overEnvoy}} {
 		if !o.runs(p.name) {
 			continue
 		}
-		if err := p.run(o, out, &b); err != nil {
+		if err := errors.Join(p.run(ctx, o, out, &b), ctx.Err()); err != nil {
 			return err
 		}
 	}
@@ -111,7 +117,7 @@ func parse(args []string) (options, error) {
 	}
 	for _, part := range o.only {
 		if !slices.Contains(partNames, part) {
-			return o, fmt.Errorf("-only: %q is no part: use some of %s", part, strings.Join(partNames, ","))
+			return o, fmt.Errorf("-only: %q is unknown: use some of %s", part, strings.Join(partNames, ","))
 		}
 	}
 	if *server != "" {
@@ -124,7 +130,7 @@ func parse(args []string) (options, error) {
 	return o, o.check()
 }
 
-// check refuses what would measure nothing, and call every bar met.
+// check refuses options under which nothing would be measured and every bar would be met.
 func (o options) check() error {
 	switch {
 	case o.rounds < 1:

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// pinning gives a server one CPU and this process another, so that neither
-// waits for the other's. The zero pinning leaves both where they are.
+// pinning gives a server one CPU and this process another, so that neither waits for the
+// other's CPU. The zero pinning changes nothing.
 type pinning struct {
 	all            string // the CPUs of this process before, as taskset lists them
 	server, client string
 }
 
-// newPinning chooses two CPUs. Without taskset, or with one CPU, it chooses
-// none.
+// newPinning chooses two CPUs. Without taskset, or with one CPU, it returns the zero
+// pinning.
 func newPinning() pinning {
 	all, cpus := allowedCPUs()
 	if _, err := exec.LookPath("taskset"); err != nil || len(cpus) < 2 {
@@ -34,8 +34,7 @@ func (p pinning) String() string {
 	return fmt.Sprintf("server pinned to CPU %s, client to CPU %s", p.server, p.client)
 }
 
-// command is a program that runs on that CPU, or wherever it likes when cpu
-// is empty.
+// command returns a command that runs on one CPU, or on any if cpu is empty.
 func command(ctx context.Context, cpu, program string, args ...string) *exec.Cmd {
 	if cpu == "" {
 		return exec.CommandContext(ctx, program, args...) //nolint:gosec // the program is ours, or named by the operator
@@ -43,8 +42,8 @@ func command(ctx context.Context, cpu, program string, args ...string) *exec.Cmd
 	return exec.CommandContext(ctx, "taskset", append([]string{"-c", cpu, program}, args...)...) //nolint:gosec // the program is ours, or named by the operator
 }
 
-// hold moves every thread of this process to the client's CPU, and returns
-// what lets them go again.
+// hold moves every thread of this process to the client's CPU, and returns a function
+// that undoes it.
 func (p pinning) hold(ctx context.Context) (release func() error, err error) {
 	move := func(cpus string) error {
 		if cpus == "" {
@@ -64,8 +63,8 @@ func (p pinning) hold(ctx context.Context) (release func() error, err error) {
 	return func() error { return move(p.all) }, move(p.client)
 }
 
-// allowedCPUs is where this process may run: as a list such as 0-3,8, and
-// each by itself. Where the system does not tell, both are empty.
+// allowedCPUs returns the CPUs on which this process may run: as a list such as 0-3,8,
+// and one by one. Where the system does not report them, both are empty.
 func allowedCPUs() (list string, each []string) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -77,7 +76,7 @@ func allowedCPUs() (list string, each []string) {
 	return list, eachCPU(list)
 }
 
-// eachCPU spells out a list such as 0-3,8.
+// eachCPU expands a list such as 0-3,8.
 func eachCPU(list string) (each []string) {
 	for part := range strings.SplitSeq(list, ",") {
 		first, last, isRange := strings.Cut(part, "-")

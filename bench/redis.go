@@ -5,17 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 	"text/tabwriter"
 	"time"
 )
 
-// identityLength is the length of the identities that Redis is asked for.
+// identityLength is the length of the identities in the keys of Redis.
 const identityLength = 13
 
-// identities is n different ones.
+// identities returns n different identities.
 func identities(n int) []string {
 	list := make([]string, n)
 	for i := range list {
@@ -24,15 +21,12 @@ func identities(n int) []string {
 	return list
 }
 
-// overRedis races those who keep their states on a Redis server, all on one
-// server that is started for it, and weighs the keys.
-func overRedis(o options, out io.Writer, b *bars) (err error) {
-	if o.findRedis() == "" {
-		fmt.Fprintln(out, "\nredis: skipped, no redis-server or valkey-server is installed (apt-get install redis-server)")
+// overRedis compares the limiters that keep their states on a Redis server, all on one
+// server that it starts, and measures the memory of a key.
+func overRedis(ctx context.Context, o options, out io.Writer, b *bars) (err error) {
+	if o.lacksRedis(out, "redis") {
 		return nil
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	pins := newPinning()
 	release, err := pins.hold(ctx)
 	if err != nil {
@@ -47,15 +41,11 @@ func overRedis(o options, out io.Writer, b *bars) (err error) {
 
 // raceOverRedis runs every workload on one server.
 func raceOverRedis(ctx context.Context, o options, pins pinning, out io.Writer, b *bars) (err error) {
-	s, err := startRedis(ctx, o.findRedis(), pins.server)
+	s, version, err := startVersionedRedis(ctx, o.findRedis(), pins.server)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	version, err := s.version(ctx)
-	if err != nil {
-		return err
-	}
 	fmt.Fprintf(out, "\nredis: %s, %s\n", version, pins)
 	if err := s.checkLimits(); err != nil {
 		return err
@@ -69,7 +59,7 @@ func raceOverRedis(ctx context.Context, o options, pins pinning, out io.Writer, 
 			return err
 		}
 	}
-	return s.tellCeiling(ctx, o, pins, out)
+	return s.reportCeiling(ctx, o, pins, out)
 }
 
 // checkLimits is contestant.checkLimits over the network.
@@ -88,8 +78,7 @@ func (s *redisServer) checkLimits() error {
 	return s.admin.FlushAll(context.Background()).Err()
 }
 
-// race runs one workload with everyone, on one CPU when the client has only
-// one.
+// race runs one workload with all contestants, on one CPU if the client has only one.
 func (s *redisServer) race(o options, c calling, keys []string, out io.Writer, b *bars) error {
 	var runners []runner
 	seen := map[string]*answers{}
@@ -112,7 +101,7 @@ func (s *redisServer) race(o options, c calling, keys []string, out io.Writer, b
 	return nil
 }
 
-// networkRace is what came of a workload.
+// networkRace is the result of a workload.
 type networkRace struct {
 	calling
 
@@ -142,7 +131,7 @@ func (n networkRace) print(out io.Writer, who []networked) {
 	table.Flush()
 }
 
-// tails is the p99 of everyone in each round.
+// tails returns the p99 of every contestant in each round.
 func (n networkRace) tails() timings {
 	t := timings{}
 	for name, a := range n.seen {
@@ -151,12 +140,12 @@ func (n networkRace) tails() timings {
 	return t
 }
 
-// readable is the median of figures in nanoseconds.
+// readable returns the median of figures in nanoseconds.
 func readable(ns []float64) time.Duration {
 	return time.Duration(median(ns)).Round(time.Microsecond)
 }
 
-// judge compares a workload with what was promised of it.
+// judge adds the bars of a workload.
 func (n networkRace) judge(b *bars) {
 	ahead := func(of string) float64 { return n.timings.ratio(of, stintName) }
 	title := n.String()
@@ -172,8 +161,9 @@ func (n networkRace) judge(b *bars) {
 	}
 }
 
-// tellCeiling measures what the server can do at all, by its own benchmark.
-func (s *redisServer) tellCeiling(ctx context.Context, o options, pins pinning, out io.Writer) error {
+// reportCeiling measures the maximum throughput of the server with its own benchmark
+// program.
+func (s *redisServer) reportCeiling(ctx context.Context, o options, pins pinning, out io.Writer) error {
 	calls, err := s.ceiling(ctx, pins.client, min(o.keys, 100_000), o.rounds*20_000)
 	if err != nil {
 		return err

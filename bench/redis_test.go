@@ -27,7 +27,7 @@ func TestRedisPartRunsInSmall(t *testing.T) {
 				t.Skip("no redis-server or valkey-server is installed")
 			}
 			var out strings.Builder
-			if err := runParts(o, &out); err != nil {
+			if err := runParts(t.Context(), o, &out); err != nil {
 				t.Fatal(err)
 			}
 			for _, want := range []string{
@@ -35,7 +35,7 @@ func TestRedisPartRunsInSmall(t *testing.T) {
 				"64 to a pipeline", "bytes a key", "of a hash of two fields",
 			} {
 				if !strings.Contains(out.String(), want) {
-					t.Errorf("nothing is told of %q in\n%s", want, out.String())
+					t.Errorf("the output lacks %q:\n%s", want, out.String())
 				}
 			}
 			weighed := regexp.MustCompile(`: (\S+) bytes a key; .*: (\S+)\n`).FindStringSubmatch(out.String())
@@ -48,8 +48,8 @@ func TestRedisPartRunsInSmall(t *testing.T) {
 	}
 }
 
-// installOnly changes to a folder whose .cache/servers has one program, and
-// returns its path.
+// installOnly changes to a folder whose .cache/servers has one program, and returns the
+// program's path.
 func installOnly(t *testing.T, name string) (program string) {
 	t.Helper()
 	root := t.TempDir()
@@ -95,7 +95,7 @@ func TestServersOfTheFolderAreFoundByName(t *testing.T) {
 func TestRedisPartIsSkippedWithoutAServer(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var out strings.Builder
-	if err := runParts(options{only: []string{"redis"}}, &out); err != nil || !strings.Contains(out.String(), "skipped") {
+	if err := runParts(t.Context(), options{only: []string{"redis"}}, &out); err != nil || !strings.Contains(out.String(), "skipped") {
 		t.Errorf("%v: %q", err, out.String())
 	}
 }
@@ -123,7 +123,7 @@ func TestAServerIsGoneWhenStopped(t *testing.T) {
 
 func TestBothClocksTellProcessorTime(t *testing.T) {
 	if threadTime(os.Getpid()) == 0 {
-		t.Skip("the system does not tell how busy a thread was")
+		t.Skip("the system does not report the processor time of threads")
 	}
 	self := os.Getpid()
 	one, many := bothClock(self, 1)(), bothClock(self, 2)()

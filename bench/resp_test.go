@@ -11,9 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestGoRedisAsksStint connects the other Go client of Redis to Stint's own
-// listener, with the options of whoever sets none. The test is here because
-// the client is: users of Stint need not download it.
+// TestGoRedisAsksStint connects the other Go client of Redis to Stint's own listener,
+// with default options. The test is in this module because the client is: users of Stint
+// need not download it.
 func TestGoRedisAsksStint(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("s3cret\n"), 0o600); err != nil {

@@ -8,37 +8,36 @@ import (
 	"time"
 )
 
-// runner is one of those whose slices alternate.
+// runner is one contestant of a race.
 type runner struct {
 	name string
-	// block does some work on behalf of one CPU and says how many calls it
-	// was. Blocks of one runner run at once, one a caller, and each caller
-	// has a number of its own.
+	// block makes some calls on behalf of one caller and returns their number. Blocks of
+	// one runner run concurrently, one for each caller.
 	block func(caller int) (calls int)
-	// callers, unless 0, is how many run at once, in place of the race's.
+	// callers, unless 0, replaces the number of callers of the race.
 	callers int
-	// clock, unless nil, is in place of the race's.
+	// clock, unless nil, replaces the clock of the race.
 	clock clock
-	// after, unless nil, is told that a slice is over, and whether its round
-	// counts.
+	// after, unless nil, is called after each slice; counts is false for the first round.
 	after func(counts bool)
 }
 
-// timings is what a call cost each runner in each round, in nanoseconds.
+// timings holds the cost of a call in each round, in nanoseconds, by the name of the
+// runner.
 type timings map[string][]float64
 
-// race is how long the runners race, and on what.
+// race says how long the runners race, and on what.
 type race struct {
-	rounds  int           // that count; one more goes before them
+	rounds  int           // that count; one more runs first
 	slice   time.Duration // of one runner in one round
 	cpus    int
 	callers int // goroutines that run blocks at once
 	clock   clock
 }
 
-// interleave runs a slice of every runner in each round, and a first round
-// that does not count. No two rounds have the same order of runners next to
-// each other, so nobody always follows the same one.
+// interleave runs a slice of every runner in each round, and a first round that does not
+// count. It shuffles the runners in every round, so that a runner does not always follow
+// the same one.
 func (c race) interleave(runners []runner) timings {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(c.cpus))
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
@@ -61,7 +60,7 @@ func (c race) interleave(runners []runner) timings {
 	return t
 }
 
-// asked is the race as a runner wants it.
+// asked returns the race with the settings of a runner.
 func (c race) asked(r runner) race {
 	if r.callers > 0 {
 		c.callers = r.callers
@@ -72,8 +71,8 @@ func (c race) asked(r runner) race {
 	return c
 }
 
-// timeSlice lets every caller run blocks for about slice, and returns the
-// time that passed by the calls of all.
+// timeSlice runs blocks of every caller for about one slice, and returns the elapsed time
+// divided by the number of calls.
 func (c race) timeSlice(r runner) float64 {
 	c = c.asked(r)
 	var wait sync.WaitGroup
@@ -97,11 +96,11 @@ func (c race) timeSlice(r runner) float64 {
 	return float64(elapsed.Nanoseconds()) / float64(total)
 }
 
-// ns is the median cost of a call.
+// ns returns the median cost of a call.
 func (t timings) ns(name string) float64 { return median(t[name]) }
 
-// ratio is the median over rounds of what name cost beside other in the same
-// round.
+// ratio returns the median over rounds of the cost of name divided by the cost of other
+// in the same round.
 func (t timings) ratio(name, other string) float64 {
 	ratios := make([]float64, len(t[name]))
 	for i := range ratios {
@@ -110,8 +109,8 @@ func (t timings) ratio(name, other string) float64 {
 	return median(ratios)
 }
 
-// median is the middle value, or the mean of the two in the middle; 0 of
-// none.
+// median returns the middle value, or the mean of the two in the middle, or 0 without
+// values.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -10,14 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
-
 	ratelimitcommon "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 )
 
-// listen serves on a free port until the test is over.
+// listen serves on a free port until the test ends.
 func listen(t *testing.T, serve func(net.Listener) error, stop func()) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -35,7 +34,7 @@ func listen(t *testing.T, serve func(net.Listener) error, stop func()) (addr str
 	return l.Addr().String()
 }
 
-// stintServer starts the program of this tree, built anew, until the test is over.
+// stintServer builds the program of this tree and runs it until the test ends.
 func stintServer(t *testing.T, more ...string) *serverProcess {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "stint")
@@ -52,7 +51,7 @@ func stintServer(t *testing.T, more ...string) *serverProcess {
 	return s
 }
 
-// newTestField is a field whose connections close before its servers.
+// newTestField returns a field that closes its connections before its servers.
 func newTestField(t *testing.T) *field {
 	t.Helper()
 	f := &field{}
@@ -99,8 +98,8 @@ func envoyRequest() *ratelimitpb.RateLimitRequest {
 	}}
 }
 
-// askEnvoyService returns the answer of Stint's own service, as it is half way through
-// a window.
+// askEnvoyService returns the answer of Stint's own service, with the reset time of the
+// middle of a window.
 func askEnvoyService(t *testing.T) *ratelimitpb.RateLimitResponse {
 	t.Helper()
 	conns, err := newTestField(t).dial(stintServer(t).addrs["grpc"])
@@ -154,7 +153,7 @@ func TestRedisProtocolIsAskedAsItIsAnswered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 5 { // around all requests, and from the first again
+	for range 5 { // all requests, and then the first again
 		if err := f.check(); err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +186,7 @@ func TestServerSaysWhereItListens(t *testing.T) {
 func TestServersAreSkippedWithoutTheProgram(t *testing.T) {
 	var out strings.Builder
 	var b bars
-	if err := overServers(options{stint: "nowhere"}, &out, &b); err != nil || len(b) > 0 || !strings.Contains(out.String(), "skipped") {
+	if err := overServers(t.Context(), options{stint: "nowhere"}, &out, &b); err != nil || len(b) > 0 || !strings.Contains(out.String(), "skipped") {
 		t.Errorf("%v, %v, %s", err, b, out.String())
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// workload is which keys are asked for, in which order.
+// workload says which keys are accessed, in which order.
 type workload struct {
 	name  string
 	keys  int
@@ -24,11 +24,11 @@ func workloads() []workload {
 	}
 }
 
-// blockCalls is how many calls pass between two looks at the clock: few
-// enough to end a slice in time, many enough not to count.
+// blockCalls is the number of calls between two reads of the clock: few enough to end a
+// slice in time, so many that the reads do not matter.
 const blockCalls = 1024
 
-// run times every contestant on a workload with so many CPUs.
+// run measures every contestant on a workload with a number of CPUs.
 func (w workload) run(o options, cpus int) (timings, error) {
 	keys, order := newKeyText(w.keys).list(), w.order()
 	var runners []runner
@@ -45,11 +45,11 @@ func (w workload) run(o options, cpus int) (timings, error) {
 	return o.race(cpus).interleave(runners), nil
 }
 
-// blocks walks through order in a circle, each CPU from its own place.
+// blocks accesses the keys in a circle of order, each CPU from its own position.
 func blocks(t take, keys []string, order []uint32, cpus int) func(cpu int) int {
 	type cursor struct {
 		next int
-		_    [56]byte // a cache line each
+		_    [56]byte // padding to a cache line
 	}
 	cursors := make([]cursor, cpus)
 	for cpu := range cursors {
@@ -68,7 +68,7 @@ func blocks(t take, keys []string, order []uint32, cpus int) func(cpu int) int {
 	}
 }
 
-// speed races every workload on one CPU and on two.
+// speed measures every workload on one CPU and on two.
 func speed(o options, out io.Writer, b *bars) error {
 	for _, w := range workloads() {
 		if !o.runs(w.name) {

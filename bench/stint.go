@@ -6,21 +6,21 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// bound is how many keys a store may hold: the default, and room for the
-// part that brings as many.
+// bound is the maximum number of keys in a store: the default and a quarter, for the part
+// with that many keys.
 const bound = stint.DefaultMaxKeys * 5 / 4
 
 func newStint(a allowance) (take, error) {
 	return takeOf(stint.NewMemory(stint.MemoryOptions{MaxKeys: bound}), a)
 }
 
-// newCounterStint reads the time from the processor's own counter, where that
-// is safe.
+// newCounterStint returns a store that reads the time from the processor's own counter
+// where that is safe.
 func newCounterStint(a allowance) (take, error) {
 	return takeOf(stint.NewMemory(stint.MemoryOptions{MaxKeys: bound, ProcessorClock: true}), a)
 }
 
-// takeOf calls a store as its users do: through the interface, with a limit
+// takeOf calls a store as its users do: through the interface, with a limit that is
 // compiled once.
 func takeOf(s stint.Store, a allowance) (take, error) {
 	l, err := compile(a)
@@ -34,7 +34,7 @@ func takeOf(s stint.Store, a allowance) (take, error) {
 	}, nil
 }
 
-// compile makes a token bucket with the scope that a rule would give it.
+// compile returns a token bucket with the scope of a rule.
 func compile(a allowance) (stint.Limit, error) {
 	return stint.Spec{Namespace: "bench", Rule: "race", Limit: 1, Window: a.every, Capacity: a.burst}.Compile()
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// waitN is how one waits for n units.
+// waitN waits for n units.
 type waitN func(ctx context.Context, n int) error
 
-// ours waits for 200 a second.
+// ours returns a wait of Stint for 200 units a second.
 func ours(t *testing.T, s stint.Spec) waitN {
 	t.Helper()
 	s.Limit, s.Window = 200, time.Second
@@ -33,8 +33,8 @@ func ours(t *testing.T, s stint.Spec) waitN {
 
 func theirs(burst int) waitN { return rate.NewLimiter(200, burst).WaitN }
 
-// crowd is a hundred workers that wait for a unit each, again and again for a
-// second, and no longer than 250 ms. late is how many failed and had waited.
+// crowd runs a hundred workers for a second. Each waits for one unit at a time, for at
+// most 250 ms. late is how many waits failed after some time.
 func crowd(t *testing.T, wait waitN) (served, late int64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -64,8 +64,8 @@ func crowd(t *testing.T, wait waitN) (served, late int64) {
 	return served, late
 }
 
-// TestWaitUnderLoadBesideXTimeRate holds waiting to the measure of
-// golang.org/x/time/rate: Stint serves as many callers, and a caller that it does not serve fails at once.
+// TestWaitUnderLoadBesideXTimeRate compares waiting with golang.org/x/time/rate: Stint
+// serves as many callers, and a caller that it does not serve fails at once.
 func TestWaitUnderLoadBesideXTimeRate(t *testing.T) {
 	measure, measureLate := crowd(t, theirs(1))
 	t.Logf("x/time/rate: %d served, %d late", measure, measureLate)
@@ -82,7 +82,7 @@ func TestWaitUnderLoadBesideXTimeRate(t *testing.T) {
 	}
 }
 
-// bigCost is how long WaitN(10) takes among loops of Wait(1).
+// bigCost returns how long a wait for 10 units takes beside loops that wait for 1.
 func bigCost(t *testing.T, wait waitN) (took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

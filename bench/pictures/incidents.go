@@ -9,7 +9,7 @@ import (
 	"github.com/stintdev/stint/bench/simulate"
 )
 
-// sheets are the pictures of resilience.md, by the names of their files.
+// sheets returns the pictures of resilience.md by their file names.
 func sheets() map[string]func() (*sheet, error) {
 	return map[string]func() (*sheet, error){"incident.svg": incident, "overload.svg": overload}
 }
@@ -30,23 +30,23 @@ func write(folder string) error {
 
 func seconds(d time.Duration) int { return int(d / time.Second) }
 
-// incident is what a failing server sees of a thousand clients.
+// incident draws the load of a thousand clients on a failing server.
 func incident() (*sheet, error) {
 	s := &sheet{
 		title:   "Requests a second to a server that fails from second 20 to 50, by how its 1,000 clients retry",
 		legend:  "Dashed: without retries. Load: attempts for each request while it fails. Wave: the busiest second after that, against the mean.",
 		seconds: seconds(simulate.Ends),
 	}
-	for _, ear := range simulate.Ears() {
+	for _, advice := range simulate.Advices() {
 		var row []panel
 		for _, scene := range simulate.Scenes() {
-			i, err := simulate.Play(scene.Heard(ear), simulate.Seed)
+			i, err := simulate.Play(scene.With(advice), simulate.Seed)
 			if err != nil {
 				return nil, err
 			}
 			row = append(row, incidentPanel(scene.Name, i))
 		}
-		s.names, s.rows = append(s.names, ear.Name), append(s.rows, row)
+		s.names, s.rows = append(s.names, advice.Name), append(s.rows, row)
 	}
 	return s, nil
 }
@@ -61,7 +61,7 @@ func incidentPanel(name string, i *simulate.Incident) panel {
 	}
 }
 
-// overload is what comes of three times as many requests as can be answered.
+// overload draws a server that receives three times as many requests as it can answer.
 func overload() (*sheet, error) {
 	s := &sheet{
 		title:   "A server that can answer 400 requests a second is asked 1,200 from second 15 to 45",

@@ -1,8 +1,8 @@
-// Command pictures draws what each algorithm admits of the same requests, as
-// text for docs/choosing-an-algorithm.md, and given a folder also the SVG
-// files of docs/resilience.md, which show incidents in virtual time. Use it
-// when what they show or a guide changes: cd bench; go run ./pictures ../docs. It
-// promises that the pictures are what the library does: its tests compare.
+// Command pictures draws how many requests each algorithm admits of the same load, as
+// text for docs/choosing-an-algorithm.md. With a folder as argument it also writes the
+// SVG files of docs/resilience.md, which show incidents in virtual time. Run it when the
+// scenarios or a guide change: cd bench; go run ./pictures ../docs. It promises that the
+// pictures show what the library does: its tests compare them.
 package main
 
 import (
@@ -27,8 +27,8 @@ const (
 	each   = 3
 )
 
-// start lies on a multiple of the window, as fixed windows do.
-var start = time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant, were there such
+// start is a multiple of the window, like the beginnings of fixed windows.
+var start = time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // Go has no constants of this type
 
 type row struct {
 	name string
@@ -80,7 +80,7 @@ func asked() (acts []time.Duration) {
 	return acts
 }
 
-// admitted returns when the requests that are allowed may act.
+// admitted returns when the admitted requests may act.
 func admitted(spec stint.Spec) (acts []time.Duration, err error) {
 	limit, err := spec.Compile()
 	if err != nil {
@@ -104,7 +104,7 @@ func admitted(spec stint.Spec) (acts []time.Duration, err error) {
 	return acts, nil
 }
 
-// line shows how many act in each half second.
+// line returns the number of requests that act in each half second.
 func line(acts []time.Duration) string {
 	counts := make([]int, end/column)
 	for _, t := range acts {
@@ -119,7 +119,7 @@ func line(acts []time.Duration) string {
 	return s.String()
 }
 
-// most is the greatest number in any time of one window, its end excluded.
+// most returns the greatest number of acts in any time of one window, its end excluded.
 func most(acts []time.Duration) (n int) {
 	for i, from := range acts {
 		k := i

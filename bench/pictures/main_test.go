@@ -23,8 +23,8 @@ func TestGuideShowsWhatTheLibraryDoes(t *testing.T) {
 	}
 }
 
-// The numbers are those of floating-point arithmetic, which Go fuses on other
-// machines.
+// The numbers depend on floating-point arithmetic, in which Go fuses operations on some
+// architectures.
 func TestPicturesShowWhatTheLibraryDoes(t *testing.T) {
 	if testing.Short() || runtime.GOARCH != "amd64" {
 		t.Skip("takes seconds, and is drawn on amd64")
@@ -44,10 +44,10 @@ func TestPicturesShowWhatTheLibraryDoes(t *testing.T) {
 	}
 }
 
-// The figures in the guide are those in its pictures.
+// The figures in the text of the guide equal those in its pictures.
 func TestGuideSaysWhatThePicturesShow(t *testing.T) {
 	guide := strings.Join(strings.Fields(read(t, "../../docs/resilience.md")), " ")
-	incident := figures(t, "../../docs/incident.svg", `load ([0-9.]+), wave ([0-9.]+)`)        // four manners, each in three ears
+	incident := figures(t, "../../docs/incident.svg", `load ([0-9.]+), wave ([0-9.]+)`)        // four behavior, each in three advice
 	overload := figures(t, "../../docs/overload.svg", `>([0-9]+) a second in the rush, (.*)<`) // four servers, then three clients
 	const load, wave = 1, 2
 	for _, want := range []string{

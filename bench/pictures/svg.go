@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// panel is one small chart: bars behind, a line before them.
+// panel is one small chart: bars in the background, an area in front of them.
 type panel struct {
 	title, note string
 	back, front []int // a value a second
 	top         int   // of the scale
 	level       int   // a dashed line; 0: none
-	from, to    int   // seconds that are marked
+	from, to    int   // marked seconds
 }
 
 const (
@@ -24,7 +24,7 @@ const (
 	above                   = 58 // for the title
 )
 
-// sheet is rows of panels on one scale each.
+// sheet is a set of rows of panels with one scale for each row.
 type sheet struct {
 	title   string
 	legend  string
@@ -33,8 +33,8 @@ type sheet struct {
 	seconds int
 }
 
-// svg draws the sheet. Its coordinates are whole numbers or tenths, so that
-// every machine draws the same.
+// svg returns the drawing. Its coordinates are integers or tenths, so that every machine
+// draws the same.
 func (s *sheet) svg() string {
 	var b strings.Builder
 	columns := 0
@@ -75,7 +75,7 @@ func (s *sheet) draw(b *strings.Builder, p *panel, x, y int, scale bool) {
 	b.WriteString("</g>\n</g>\n")
 }
 
-// grid is the scale: its top and half of it, and every twenty seconds.
+// grid draws the scale: its top, half of it, and every twenty seconds.
 func (s *sheet) grid(b *strings.Builder, p *panel, scale bool) {
 	for i := range 3 {
 		y := i * plotHeight / 2
@@ -93,7 +93,7 @@ func (s *sheet) grid(b *strings.Builder, p *panel, scale bool) {
 	}
 }
 
-// area is a path of steps, a second each.
+// area returns a path of steps, one for each second.
 func (s *sheet) area(p *panel, values []int) string {
 	var d strings.Builder
 	fmt.Fprintf(&d, "M0 %d", plotHeight)
@@ -105,7 +105,7 @@ func (s *sheet) area(p *panel, values []int) string {
 	return d.String()
 }
 
-// across is where a second is, in tenths.
+// across returns the x coordinate of a second, in tenths.
 func (s *sheet) across(second int) int { return second * plotWidth * 10 / s.seconds }
 
 func tenths(n int) string {

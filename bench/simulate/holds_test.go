@@ -8,24 +8,24 @@ import (
 	"github.com/stintdev/stint/resilience/adaptive"
 )
 
-// step is how much is asked of a server from a time on, as a share of what it
-// can do at first.
+// step is the load on a server from a time on, as a share of its initial capacity.
 type step struct {
 	from time.Duration
 	load float64
 	slow float64 // how many times the usual service an answer takes; 0 is 1
 }
 
-// phase is a time in seconds of which something is expected.
+// phase is a range of seconds and what is expected in it.
 type phase struct {
 	from, to int
 	slow     float64 // as of the step
 }
 
-// The default has no number for what is slow, so it must find out: by a server
-// that is overloaded from its first second on, for minutes, as by one that was
-// not for long. What can be done is done in time, by a limit near what the
-// server can do at once, and nothing is shed once the load has gone.
+// The default is not configured with a latency, so it must find the baseline itself: with
+// a server that is overloaded from its first second on for minutes, as well as with one
+// that is overloaded for a short time. The server answers in time nearly as many requests
+// as it can, the limit is near the number that it can serve at once, and nothing is shed
+// after the overload.
 func TestDefaultHoldsUnderOverload(t *testing.T) {
 	t.Parallel()
 	sizes := []int{4, 20, 50}

@@ -13,47 +13,47 @@ import (
 	"github.com/stintdev/stint/resilience/retrybudget"
 )
 
-// The incident: a server that is well, fails for 30 s, and is well again.
+// The incident: a server that works, fails for 30 s, and works again.
 const (
-	Clients  = 1000             // each sends one request a second, at moments of its own
-	Fails    = 20 * time.Second // when the server begins to fail
-	Recovers = 50 * time.Second // and when it ends
+	Clients  = 1000             // each sends one request a second on average, at random moments
+	Fails    = 20 * time.Second // when the server starts to fail
+	Recovers = 50 * time.Second // when the server works again
 	Ends     = 80 * time.Second // no request begins after that
-	patience = 10 * time.Second // of the one who makes a request
+	patience = 10 * time.Second // after which a caller gives up
 	latency  = 20 * time.Millisecond
 )
 
-// Manners are how clients behave.
-type Manners struct {
-	Jitter  retry.Jitter
-	Budget  bool // each client its own: a tenth of its requests
-	Breaker bool // each client its own: open after three failures in a row
-	Hint    Hint // what the failing server says of when to come back
-	Heeded  bool // and whether it is heard
+// Behavior says how clients retry.
+type Behavior struct {
+	Jitter     retry.Jitter
+	Budget     bool       // each client has its own, a tenth of its requests
+	Breaker    bool       // each client has its own, which opens after three consecutive failures
+	RetryAfter RetryAfter // what the failing server sends
+	Respected  bool       // whether clients respect it
 }
 
-// Hint is how a failing server says when to come back.
-type Hint uint8
+// RetryAfter selects the Retry-After of a failing server.
+type RetryAfter uint8
 
-// The hints.
+// The values of [RetryAfter].
 const (
-	Fixed  Hint = iota // Retry-After: 5, whenever it is asked
-	Moment             // Retry-After: what is left until it is well, to all the same moment
+	Fixed  RetryAfter = iota // Retry-After: 5 in every response
+	Moment                   // Retry-After: the time until it works again, the same moment for all clients
 )
 
-// Incident is what the server saw.
+// Incident holds what the server received.
 type Incident struct {
-	Requests int // begun while it failed
+	Requests int // that began while it failed
 	Attempts int // sent to it while it failed
-	Answered int // of all requests, those answered well in the end
+	Answered int // requests that succeeded in the end
 	All      int // requests
 	tenths   [900]int
 }
 
-// Amplification is how many attempts the failing server got for each request.
+// Amplification returns the number of attempts per request while the server failed.
 func (i *Incident) Amplification() float64 { return float64(i.Attempts) / float64(i.Requests) }
 
-// PerSecond is how many attempts came in each second.
+// PerSecond returns the number of attempts in each second.
 func (i *Incident) PerSecond() (n []int) {
 	for t := time.Duration(0); t < Ends; t += time.Second {
 		n = append(n, i.second(t))
@@ -61,7 +61,7 @@ func (i *Incident) PerSecond() (n []int) {
 	return n
 }
 
-// second is how many attempts came in the second that begins then.
+// second returns the number of attempts in the second that begins at from.
 func (i *Incident) second(from time.Duration) (n int) {
 	tenth := int(from / (time.Second / 10))
 	for _, more := range i.tenths[tenth : tenth+10] {
@@ -70,8 +70,8 @@ func (i *Incident) second(from time.Duration) (n int) {
 	return n
 }
 
-// Wave is the most attempts in any second after the recovery, wherever it
-// begins, to a tenth of a second, and their mean.
+// Wave returns the most attempts in any second after the recovery, searched in steps of a
+// tenth of a second, and the mean of these seconds.
 func (i *Incident) Wave() (peak int, mean float64) {
 	for t := Recovers; t <= Ends-time.Second; t += time.Second / 10 {
 		peak = max(peak, i.second(t))
@@ -81,8 +81,8 @@ func (i *Incident) Wave() (peak int, mean float64) {
 }
 
 // Play plays the incident.
-func Play(m Manners, seed uint64) (*Incident, error) {
-	p := &play{manners: m}
+func Play(m Behavior, seed uint64) (*Incident, error) {
+	p := &play{behavior: m}
 	for n := range uint64(Clients) {
 		if err := p.join(rand.NewPCG(seed, n)); err != nil {
 			return nil, err
@@ -93,12 +93,12 @@ func Play(m Manners, seed uint64) (*Incident, error) {
 }
 
 type play struct {
-	loop    Loop
-	manners Manners
-	seen    Incident
+	loop     Loop
+	behavior Behavior
+	seen     Incident
 }
 
-// join has one more client send its requests.
+// join adds a client that sends its requests.
 func (p *play) join(source rand.Source) error {
 	transport, err := p.transport(source)
 	if err != nil {
@@ -113,7 +113,7 @@ func (p *play) join(source rand.Source) error {
 
 func gap(r *rand.Rand) time.Duration { return time.Duration(r.ExpFloat64() * float64(time.Second)) }
 
-// transport is a client as a program would make it, but for the clock.
+// transport returns a client as a program would make it, except for the clock.
 func (p *play) transport(source rand.Source) (http.RoundTripper, error) {
 	b, err := p.breaker()
 	if err != nil {
@@ -121,11 +121,11 @@ func (p *play) transport(source rand.Source) (http.RoundTripper, error) {
 	}
 	o := client.Options{
 		Chain:    client.Chain{Breaker: b},
-		Retry:    &retry.Options{Attempts: 20, Jitter: p.manners.Jitter, Source: source, Clock: clock{&p.loop}},
+		Retry:    &retry.Options{Attempts: 20, Jitter: p.behavior.Jitter, Source: source, Clock: clock{&p.loop}},
 		Classify: p.classify,
 		Base:     p,
 	}
-	if p.manners.Budget {
+	if p.behavior.Budget {
 		if o.Retry.Budget, err = retrybudget.New(retrybudget.Options{PerSecond: retrybudget.NoShare, Clock: p.loop.Now}); err != nil {
 			return nil, err
 		}
@@ -134,7 +134,7 @@ func (p *play) transport(source rand.Source) (http.RoundTripper, error) {
 }
 
 func (p *play) breaker() (*breaker.Breaker, error) {
-	if !p.manners.Breaker {
+	if !p.behavior.Breaker {
 		return nil, nil //nolint:nilnil // a client without one
 	}
 	return breaker.New(breaker.Options{ConsecutiveFailures: 3, Growth: 2, MaxOpenFor: 5 * time.Second, Clock: p.loop.Now})
@@ -142,7 +142,7 @@ func (p *play) breaker() (*breaker.Breaker, error) {
 
 func (p *play) classify(resp *http.Response, err error, now time.Time) retry.Classification {
 	v := retry.ClassifyHTTP(resp, err, now)
-	if !p.manners.Heeded {
+	if !p.behavior.Respected {
 		v.After = 0
 	}
 	return v
@@ -179,14 +179,14 @@ func (p *play) RoundTrip(req *http.Request) (*http.Response, error) {
 	if p.failing() {
 		p.seen.Attempts++
 		resp.StatusCode = http.StatusServiceUnavailable
-		resp.Header.Set("Retry-After", p.hint())
+		resp.Header.Set("Retry-After", p.retryAfter())
 	}
 	taskOf(req.Context()).Sleep(latency)
 	return resp, nil
 }
 
-func (p *play) hint() string {
-	if p.manners.Hint == Fixed {
+func (p *play) retryAfter() string {
+	if p.behavior.RetryAfter == Fixed {
 		return "5"
 	}
 	left := (Recovers - p.loop.Now() + time.Second - 1) / time.Second

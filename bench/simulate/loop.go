@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Loop is a clock and what is to happen by it. The zero value stands at 0.
+// Loop is a virtual clock and the events to come. The zero value is at time 0.
 type Loop struct {
 	now    time.Duration
 	events events
 	count  int
 }
 
-// Now is the virtual time.
+// Now returns the virtual time.
 func (l *Loop) Now() time.Duration { return l.now }
 
-// At calls f at a time, after what was asked for that time before.
+// At calls f at a time, after earlier events of the same time.
 func (l *Loop) At(t time.Duration, f func()) {
 	l.count++
 	l.events.push(event{max(t, l.now), l.count, f})
 }
 
-// Run goes on until nothing is left to happen.
+// Run runs all events.
 func (l *Loop) Run() {
 	for len(l.events) > 0 {
 		e := l.events.pop()
@@ -31,7 +31,7 @@ func (l *Loop) Run() {
 	}
 }
 
-// Go starts a task at a time. Tasks take turns: each runs until it sleeps.
+// Go starts a task at a time. Tasks take turns: each runs until it sleeps or parks.
 func (l *Loop) Go(at time.Duration, f func(*Task)) {
 	l.At(at, func() {
 		t := &Task{loop: l}
@@ -51,23 +51,23 @@ type Task struct {
 	yield  func(struct{}) bool
 }
 
-// Sleep lets others run until the time has passed.
+// Sleep lets other tasks run until the time has passed.
 func (t *Task) Sleep(d time.Duration) {
 	t.loop.At(t.loop.now+max(0, d), t.resume)
 	t.yield(struct{}{})
 }
 
-// Park lets others run until one of them calls wake, once.
+// Park lets other tasks run until one of them calls wake, once.
 func (t *Task) Park(park func(wake func())) {
 	park(func() { t.loop.At(t.loop.now, t.resume) })
 	t.yield(struct{}{})
 }
 
-// epoch is 0 as a moment. It lies so far ahead that no deadline in virtual
-// time has passed by the system's clock.
+// epoch returns time 0 as a time.Time. It is so far in the future that no deadline in
+// virtual time has passed by the system's clock.
 func epoch() time.Time { return time.Date(2200, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
-// clock is the loop's time for a retry.Policy.
+// clock gives a retry.Policy the loop's time.
 type clock struct{ loop *Loop }
 
 func (c clock) Now() time.Time { return epoch().Add(c.loop.now) }
@@ -77,7 +77,7 @@ func (c clock) Sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// life is the context of a call: its task, and when its time is over.
+// life is the context of a call: it holds the call's task and the end of its time.
 type life struct {
 	context.Context //nolint:containedctx // it is one
 
@@ -105,4 +105,49 @@ type taskKey struct{}
 
 func taskOf(ctx context.Context) *Task {
 	return ctx.Value(taskKey{}).(*Task) //nolint:forcetypeassert // every call here has one
+}
+
+// event is a function to call at a time. Events of the same time run in order.
+type event struct {
+	at    time.Duration
+	order int
+	f     func()
+}
+
+func (e *event) before(other *event) bool {
+	return e.at < other.at || e.at == other.at && e.order < other.order
+}
+
+// events is a binary heap: the event at place i comes before those at 2i+1 and 2i+2.
+type events []event
+
+func (e *events) push(x event) {
+	h := append(*e, x)
+	for i := len(h) - 1; i > 0 && h[i].before(&h[(i-1)/2]); i = (i - 1) / 2 {
+		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
+	}
+	*e = h
+}
+
+// pop removes the first event.
+func (e *events) pop() event {
+	h := *e
+	first, last := h[0], len(h)-1
+	h[0], h[last] = h[last], event{}
+	h = h[:last]
+	for i := 0; ; {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
+			if h[child].before(&h[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			break
+		}
+		h[i], h[least] = h[least], h[i]
+		i = least
+	}
+	*e = h
+	return first
 }

@@ -8,34 +8,34 @@ import (
 	"github.com/stintdev/stint/resilience/adaptive"
 )
 
-// The overload: a server for 400 requests a second gets 1,200 for a while.
+// The overload: a server that can answer 400 requests a second gets 1,200 for a while.
 const (
 	Capacity  = 400 // requests a second that the server can answer
-	Usual     = 200 // requests a second at first and at the end
+	Usual     = 200 // requests a second before and after the rush
 	Rush      = 1200
 	RushFrom  = 15 * time.Second
 	RushTo    = 45 * time.Second
 	OverAt    = 60 * time.Second // no request comes after that
-	worth     = time.Second      // an answer later than this is worth nothing
+	worth     = time.Second      // a later answer is useless
 	service   = 50 * time.Millisecond
 	workers   = int(Capacity * service / time.Second)
-	refusing  = service / 5 // what a refusal costs a server that has read the request
-	callers   = 100         // who send the requests, each as many
-	maxQueued = 40          // of a server that refuses
+	refusing  = service / 5 // the cost of a refusal, for a server that has read the request
+	callers   = 100         // that send the requests, equally many each
+	maxQueued = 40          // requests in the queue of a server that refuses
 )
 
-// Overload is what came of the requests.
+// Overload is the result of the requests.
 type Overload struct {
-	Asked, Good []int             // in each second, by when they were asked: good is answered in time
-	Limit       []int             // of calls in flight at its end; 0 without one
-	latencies   [][]time.Duration // of the answers, by the second in which they were asked for
+	Asked, Good []int             // in each second, by the time of the request; good ones are answered in time
+	Limit       []int             // limit of calls in flight at the end of each second; 0 without one
+	latencies   [][]time.Duration // of the answers, by the second of the request
 }
 
-// Goodput is how many requests a second were answered in time during the rush,
-// once it has lasted for five seconds.
+// Goodput returns how many requests a second were answered in time during the rush, from
+// its sixth second on.
 func (o *Overload) Goodput() float64 { return mean(o.Good[20:45]) }
 
-// After is the same of ten seconds after the rush, once it is over for five.
+// After returns the same for the ten seconds that begin five seconds after the rush.
 func (o *Overload) After() float64 { return mean(o.Good[50:60]) }
 
 func mean(n []int) (m float64) {
@@ -45,7 +45,7 @@ func mean(n []int) (m float64) {
 	return m
 }
 
-// P99 is the latency that one answer in a hundred passes, of all answers.
+// P99 returns the 99th percentile of the latency of all answers.
 func (o *Overload) P99() time.Duration { return p99(o.latencies) }
 
 func p99(seconds [][]time.Duration) time.Duration {
@@ -56,9 +56,9 @@ func p99(seconds [][]time.Duration) time.Duration {
 	return all[len(all)*99/100]
 }
 
-// Guarded plays the overload of a server behind a gate, which gets its clock
-// and how busy the server has been since it was asked last. Shedding there
-// costs the server nothing. A nil gate lets all in.
+// Guarded plays the overload of a server behind a gate. gate gets the clock, and a
+// function that returns how busy the server has been since its last call. Requests that
+// the gate sheds cost the server nothing. A nil gate admits every request.
 func Guarded(seed uint64, gate func(now func() time.Duration, busy adaptive.Load) (adaptive.Gate, error)) (*Overload, error) {
 	return theRush().guarded(seed, gate)
 }
@@ -78,8 +78,8 @@ func (s scenario) guarded(seed uint64, gate func(now func() time.Duration, busy 
 	return &r.seen, nil
 }
 
-// Throttled plays the overload of a server that refuses what it has no room
-// for, at a fifth of the cost of an answer, by callers who each have a gate.
+// Throttled plays the overload of a server that refuses requests when its queue is full,
+// at a fifth of the cost of an answer. Each of its callers has a gate.
 func Throttled(seed uint64, gate func(now func() time.Duration, random func() float64) (adaptive.Gate, error)) (*Overload, error) {
 	r := theRush().start(seed)
 	r.refuses = true
@@ -98,15 +98,15 @@ func Throttled(seed uint64, gate func(now func() time.Duration, random func() fl
 	return &r.seen, nil
 }
 
-// scenario is a server and how many requests it gets.
+// scenario is a server and its load.
 type scenario struct {
 	workers int
-	service func(at time.Duration) time.Duration // the mean; it varies by chance
+	service func(at time.Duration) time.Duration // mean time to answer; the real one is random
 	rate    func(at time.Duration) float64       // requests a second
 	end     time.Duration                        // no request comes after that
 }
 
-// theRush is the scenario of the pictures.
+// theRush returns the scenario of the pictures.
 func theRush() scenario {
 	return scenario{
 		workers: workers,
@@ -140,16 +140,16 @@ type rush struct {
 	idle   int // workers
 	queue  []func()
 	worked time.Duration // by all workers
-	asked  time.Duration // worked when load was asked last
+	asked  time.Duration // value of worked at the last call of load
 	askedT time.Duration
 }
 
-// gap is the time to the next request, by chance.
+// gap returns a random time to the next request.
 func (r *rush) gap(at time.Duration) time.Duration {
 	return time.Duration(r.random.ExpFloat64() / r.rate(at) * float64(time.Second))
 }
 
-// ask has the requests come.
+// ask schedules the requests.
 func (r *rush) ask() {
 	for at := r.gap(0); at < r.end; at += r.gap(at) {
 		r.loop.Go(at, r.request)
@@ -166,7 +166,7 @@ func (r *rush) request(t *Task) {
 	}
 	answered := r.serve(t)
 	took := r.loop.Now() - start
-	call.End(verdict(answered, took))
+	call.End(outcomeOf(answered, took))
 	if answered {
 		r.seen.latencies[second] = append(r.seen.latencies[second], took)
 	}
@@ -186,14 +186,14 @@ func (r *rush) enter() (adaptive.Call, bool) {
 	return gate.Enter()
 }
 
-func verdict(answered bool, took time.Duration) adaptive.Outcome {
+func outcomeOf(answered bool, took time.Duration) adaptive.Outcome {
 	if !answered || took > worth {
 		return adaptive.Dropped
 	}
 	return adaptive.Served
 }
 
-// serve has a worker answer, or refuse.
+// serve lets a worker answer or refuse the request.
 func (r *rush) serve(t *Task) (answered bool) {
 	refused := r.refuses && len(r.queue) >= maxQueued
 	if r.idle == 0 {
@@ -217,7 +217,7 @@ func (r *rush) serve(t *Task) (answered bool) {
 	return !refused
 }
 
-// load is how busy the workers have been since it was asked last.
+// load returns how busy the workers have been since its last call.
 func (r *rush) load() (float64, error) {
 	now := r.loop.Now()
 	busy := float64(r.worked-r.asked) / float64(r.workers) / max(1, float64(now-r.askedT))
@@ -225,7 +225,7 @@ func (r *rush) load() (float64, error) {
 	return min(1, busy), nil
 }
 
-// watch notes the limit at the end of every second.
+// watch records the limit at the end of every second.
 func (r *rush) watch() {
 	c, ok := r.gate.(*adaptive.Concurrency)
 	if !ok {

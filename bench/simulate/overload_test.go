@@ -9,9 +9,9 @@ import (
 	"github.com/stintdev/stint/resilience/adaptive"
 )
 
-// While three times as much is asked of a server as it can answer, a gate has
-// it answer nearly as much as it can in time; without one, nothing. Run with
-// -v for the figures.
+// While a server receives three times the load that it can handle, a gate keeps its
+// goodput near its capacity; without a gate the goodput is 0. Run with -v for the
+// figures.
 func TestGuards(t *testing.T) {
 	for i, g := range Guards() {
 		o := overload(t, g)
@@ -31,9 +31,9 @@ func TestGuards(t *testing.T) {
 	}
 }
 
-// Wherever a limit begins, it comes to what the server can do: nobody had to
-// know that. Where it begins too high the first seconds are lost, and what it
-// admits must be answered well within a second after those.
+// Whatever its initial value, the limit converges to what the server can do. If it starts
+// too high, the first seconds are lost; what it admits after those must be answered well
+// within a second.
 func TestLimitsAreFound(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -58,7 +58,7 @@ func TestLimitsAreFound(t *testing.T) {
 	}
 }
 
-// Where refusing costs a fifth of answering, clients that send less get more:
+// Where a refusal costs a fifth of an answer, clients that send less get more answers:
 // 400 = good + 0.2 · (sent − good), with sent = 1200, or K times good.
 func TestThrottles(t *testing.T) {
 	for i, want := range []float64{200, 333, 392} {

@@ -7,55 +7,55 @@ import (
 	"github.com/stintdev/stint/resilience/retry"
 )
 
-// Seed is that of the numbers and pictures in the documentation.
+// Seed is the seed of the numbers and pictures in the documentation.
 const Seed = 1
 
-// Scene is manners with a name.
+// Scene is a named way to retry.
 type Scene struct {
-	Name    string
-	Manners Manners
+	Name     string
+	Behavior Behavior
 }
 
-// Scenes are the four ways to behave, each better than the one before.
+// Scenes returns four ways to retry, each better than the one before.
 func Scenes() []Scene {
 	return []Scene{
-		{"plain retries", Manners{Jitter: retry.None}},
-		{"with jitter", Manners{Jitter: retry.Full}},
-		{"jitter and budget", Manners{Jitter: retry.Full, Budget: true}},
-		{"jitter, budget, breaker", Manners{Jitter: retry.Full, Budget: true, Breaker: true}},
+		{"plain retries", Behavior{Jitter: retry.None}},
+		{"with jitter", Behavior{Jitter: retry.Full}},
+		{"jitter and budget", Behavior{Jitter: retry.Full, Budget: true}},
+		{"jitter, budget, breaker", Behavior{Jitter: retry.Full, Budget: true, Breaker: true}},
 	}
 }
 
-// Ear is what clients are told of when to come back, and whether they heed it.
-type Ear struct {
-	Name   string
-	Hint   Hint
-	Heeded bool
+// Advice says which Retry-After clients receive, and whether they respect it.
+type Advice struct {
+	Name       string
+	RetryAfter RetryAfter
+	Respected  bool
 }
 
-// Ears are the three ways to hear.
-func Ears() []Ear {
-	return []Ear{
+// Advices returns three cases.
+func Advices() []Advice {
+	return []Advice{
 		{"Retry-After is ignored", Fixed, false},
 		{"Retry-After: 5, heeded", Fixed, true},
 		{"Retry-After: one moment for all, heeded", Moment, true},
 	}
 }
 
-// Heard is the scene's manners with that ear.
-func (s Scene) Heard(e Ear) Manners {
-	m := s.Manners
-	m.Hint, m.Heeded = e.Hint, e.Heeded
+// With returns the behavior of the scene with an advice.
+func (s Scene) With(e Advice) Behavior {
+	m := s.Behavior
+	m.RetryAfter, m.Respected = e.RetryAfter, e.Respected
 	return m
 }
 
-// Shedding is a way to meet the overload.
+// Shedding is a named way to handle the overload.
 type Shedding struct {
 	Name string
 	Play func(seed uint64) (*Overload, error)
 }
 
-// Guards are the ways of a server.
+// Guards returns ways to shed load in the server.
 func Guards() []Shedding {
 	return []Shedding{
 		{"no limit", func(seed uint64) (*Overload, error) { return Guarded(seed, nil) }},
@@ -83,7 +83,7 @@ func guarded(initial int, algorithm func(func() time.Duration, adaptive.Load) (a
 	}
 }
 
-// Throttles are the ways of the clients of a server that refuses.
+// Throttles returns ways to shed load in the clients of a server that refuses.
 func Throttles() []Shedding {
 	return []Shedding{
 		{"clients send all", func(seed uint64) (*Overload, error) { return Throttled(seed, nil) }},
@@ -92,7 +92,7 @@ func Throttles() []Shedding {
 	}
 }
 
-// throttled looks back 10 s, so that a rush of 30 s shows what it does.
+// throttled counts over 10 s, so that it has an effect within a rush of 30 s.
 func throttled(k float64) func(uint64) (*Overload, error) {
 	return func(seed uint64) (*Overload, error) {
 		return Throttled(seed, func(now func() time.Duration, random func() float64) (adaptive.Gate, error) {

@@ -4,6 +4,6 @@ package main
 
 import "os/exec"
 
-// diesWithUs does nothing: only Linux ends a process with the one that
+// diesWithUs does nothing: only Linux can end a process together with the one that
 // started it.
 func diesWithUs(*exec.Cmd) {}

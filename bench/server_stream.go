@@ -9,8 +9,7 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// sharedStream is one stream that several callers ask by, each with one
-// request in flight.
+// sharedStream is a stream that several callers share, each with one request in flight.
 type sharedStream struct {
 	mu struct { // guards Send
 		sync.Mutex
@@ -20,7 +19,7 @@ type sharedStream struct {
 	waiting []chan bool // by the id of the request; closed when the stream ends
 }
 
-// openStreams opens one stream a connection.
+// openStreams opens one stream on each connection.
 func openStreams(ctx context.Context, conns []*grpc.ClientConn) ([]*sharedStream, error) {
 	streams := make([]*sharedStream, len(conns))
 	for i, conn := range conns {
@@ -39,7 +38,7 @@ func openStreams(ctx context.Context, conns []*grpc.ClientConn) ([]*sharedStream
 	return streams, nil
 }
 
-// read hands every answer to who waits for it, until the connection closes.
+// read passes every answer to the caller that waits for it, until the connection closes.
 func (s *sharedStream) read(stream grpc.BidiStreamingClient[stintv1.StreamRequest, stintv1.StreamResponse]) {
 	for {
 		r, err := stream.Recv()
@@ -62,7 +61,7 @@ func (s *sharedStream) ask(r *stintv1.StreamRequest) bool {
 	return err == nil && <-s.waiting[r.GetId()]
 }
 
-// askStream asks for one key at a time by the stream of the connection.
+// askStream takes one key at a time over the stream of a connection.
 func askStream(streams []*sharedStream, keys []string) func(caller int) bool {
 	takes, walks := takeRequests(), walks(keys, serverCallers)
 	requests := make([]*stintv1.StreamRequest, serverCallers)

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// The files of Envoy whose filters are raced. The first is the frame of all: one
-// listener, the descriptors of a request, and the clusters.
+// The Envoy files whose filters are compared. The first one is the frame of all
+// configurations: one listener, the descriptors of a request, and the clusters.
 const (
 	envoyFrame   = "../deploy/envoy/ratelimit.yaml"
 	envoyAuthz   = "../deploy/envoy/ext-authz-grpc.yaml"
@@ -20,8 +20,7 @@ const (
 	filtersEnd   = "                  - name: envoy.filters.http.router\n"
 )
 
-// envoyLocal is Envoy's own limit: one bucket for all requests, as large as Envoy
-// takes.
+// envoyLocal is Envoy's own limit: one bucket for all requests, as large as Envoy allows.
 const envoyLocal = `                  - name: envoy.filters.http.local_ratelimit
                     typed_config:
                       "@type": type.googleapis.com/envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit
@@ -35,10 +34,10 @@ const envoyLocal = `                  - name: envoy.filters.http.local_ratelimit
 // envoyLimit is one way to limit requests.
 type envoyLimit struct {
 	name   string
-	filter func() (string, error) // its text in Envoy's file; nil: nothing limits
+	filter func() (string, error) // returns its YAML text; nil: no limit
 }
 
-// envoyLimits is every way that is raced, none first.
+// envoyLimits returns all ways, the one without a limit first.
 func envoyLimits() []envoyLimit {
 	return []envoyLimit{
 		{"no limit", nil},
@@ -48,13 +47,13 @@ func envoyLimits() []envoyLimit {
 	}
 }
 
-// deployedFilter is the filter of a file of deploy/envoy.
+// deployedFilter returns the filter in a file of deploy/envoy.
 func deployedFilter(file string) (string, error) {
 	_, filter, _, err := envoyParts(file)
 	return filter, err
 }
 
-// envoyParts cuts a file at its filter, which stands before the router.
+// envoyParts splits a file around its filter, which stands before the router.
 func envoyParts(file string) (before, filter, after string, err error) {
 	text, err := os.ReadFile(file) //nolint:gosec // one of the files above
 	if err != nil {
@@ -68,19 +67,18 @@ func envoyParts(file string) (before, filter, after string, err error) {
 	return head + filtersBegin, filter, filtersEnd + tail, nil
 }
 
-// envoyTargets is where an Envoy finds the others.
+// envoyTargets holds the servers that Envoy connects to.
 type envoyTargets struct {
 	application, stint string // their addresses
 	processes          []int
 }
 
-// envoyBench is what the race changes in every filter and in the frame: the name
-// of the domain, and timeouts that a busy machine would miss, after which requests
-// pass without a decision.
+// envoyBench replaces the domain, and timeouts that a busy machine would miss: after a
+// timeout, Envoy lets requests pass without a decision.
 var envoyBench = strings.NewReplacer("domain: shop", "domain: bench", " timeout: 0.5s", " timeout: 10s", "connect_timeout: 0.25s", "connect_timeout: 10s")
 
-// config is what Envoy reads: all limits have one frame, so that they differ by
-// their filter alone.
+// config returns Envoy's configuration. All ways share one frame, so that they differ
+// only in their filter.
 func (l envoyLimit) config(port string, at envoyTargets) (string, error) {
 	before, _, after, err := envoyParts(envoyFrame)
 	if err != nil {

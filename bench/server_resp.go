@@ -11,22 +11,22 @@ import (
 	"time"
 )
 
-// respPatience is how long an answer may take before the race is lost.
+// respPatience is the timeout of an answer.
 const respPatience = 10 * time.Second
 
-// respCaller is a connection of a client that does nothing but send what was
-// written before and count the lines that come back.
+// respCaller is a client connection that sends prepared requests and counts the lines of
+// the answers.
 type respCaller struct {
 	conn     net.Conn
 	requests [][]byte
 	next     int
 	lines    int    // of the answer to one request
-	want     []byte // stands in the answer
-	times    int    // that often
+	want     []byte // expected in the answer
+	times    int    // how often want is expected
 	answer   []byte
 }
 
-// ask sends the next request.
+// ask sends the next request and reports whether the answer is as expected.
 func (c *respCaller) ask() bool {
 	if err := c.conn.SetDeadline(time.Now().Add(respPatience)); err != nil {
 		return false
@@ -47,7 +47,7 @@ func (c *respCaller) ask() bool {
 	return bytes.Count(c.answer[:read], c.want) == c.times
 }
 
-// respCallers connects so many callers to a server.
+// respCallers connects a number of callers to a server.
 func (f *field) respCallers(ctx context.Context, addr string, callers int, connected func(caller int) respCaller) ([]respCaller, error) {
 	all := []respCaller{}
 	for caller := range callers {
@@ -68,8 +68,9 @@ func (f *field) respCallers(ctx context.Context, addr string, callers int, conne
 	return all, nil
 }
 
-// throttles asks for each of the keys, depth to a request. An answer is a line
-// that says five, and five numbers, of which the first is 0.
+// throttles returns a caller that asks for each of the keys, depth of them in a request.
+// An answer is a line that announces five values, and five numbers, of which the first is
+// 0.
 func throttles(keys []string, depth int) respCaller {
 	c := respCaller{lines: 6 * depth, want: []byte("*5\r\n:0\r\n"), times: depth, answer: make([]byte, 128*depth)}
 	for w := (&walk{keys: keys}); w.next+depth <= len(keys); {
@@ -82,8 +83,8 @@ func throttles(keys []string, depth int) respCaller {
 	return c
 }
 
-// appendThrottle writes a command. A bucket of the module's kind holds one more
-// than its burst.
+// appendThrottle appends a command. A bucket of the Redis module holds one more than its
+// burst.
 func appendThrottle(to []byte, key string, a allowance) []byte {
 	to = append(to, "*5\r\n$11\r\nCL.THROTTLE\r\n"...)
 	for _, word := range []string{key, strconv.FormatInt(a.burst-1, 10), "1", strconv.Itoa(int(a.every.Seconds()))} {
@@ -96,9 +97,8 @@ func pings(int) respCaller {
 	return respCaller{lines: 1, want: []byte("+PONG\r\n"), times: 1, answer: make([]byte, 64), requests: [][]byte{[]byte("*1\r\n$4\r\nPING\r\n")}}
 }
 
-// addRESP adds the Redis protocol: one command at a time from callers with a
-// connection each, beside what a Redis server takes of the least that can be
-// asked; and pipelines, one a connection.
+// addRESP adds the Redis protocol: single commands from callers with a connection each,
+// with a Redis server's PING for comparison, and pipelines, one on each connection.
 func (f *field) addRESP(ctx context.Context, o options, ours *serverProcess, keys []string, out io.Writer) error {
 	single, piped := walks(keys, serverCallers), walks(keys, serverConnections)
 	err := f.addRESPCallers(ctx, surface{name: throttleName, processes: []int{ours.pid()}, callers: serverCallers, checks: 1}, ours.addrs["resp"],
@@ -111,15 +111,11 @@ func (f *field) addRESP(ctx context.Context, o options, ours *serverProcess, key
 	if err != nil || o.findRedis() == "" {
 		return err
 	}
-	redis, err := startRedis(ctx, o.findRedis(), "")
+	redis, version, err := startVersionedRedis(ctx, o.findRedis(), "")
 	if err != nil {
 		return err
 	}
 	f.closing(redis.stop)
-	version, err := redis.version(ctx)
-	if err != nil {
-		return err
-	}
 	fmt.Fprintf(out, "the Redis server is %s\n", version)
 	return f.addRESPCallers(ctx, surface{name: pingName, processes: []int{redis.process.Process.Pid}, callers: serverCallers, checks: 1}, redis.addr(), pings)
 }

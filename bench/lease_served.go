@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,22 +18,21 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// What published designs give to 20 gateways and 6 Redis shards.
+// The published throughput of a design with 20 gateways and 6 Redis shards.
 const servedPromise = 1_700_000 // checks a second
 
-// servedBatch is how many checks a call is, of so many hot keys, and
-// servedCallers how many call at a time.
+// servedBatch is the number of checks in one call, over servedKeys hot keys;
+// servedCallers call concurrently.
 const (
 	servedBatch   = 1000
 	servedKeys    = 100
 	servedCallers = 8
 )
 
-// servedLeases asks stint serve, which leases from a Redis server, by batches
-// of the native protocol. Redis, the server and the load share the CPUs.
+// servedLeases measures stint serve, which leases from a Redis server, with batches of
+// the native protocol. Redis, the server and the load share the CPUs.
 func servedLeases(ctx context.Context, o options, out io.Writer, b *bars) (err error) {
-	if _, err := os.Stat(o.stint); err != nil {
-		fmt.Fprintf(out, "  served: skipped, there is no %s (make build)\n", o.stint)
+	if o.lacksStint(out, "  served") {
 		return nil
 	}
 	s, err := startRedis(ctx, o.findRedis(), "")
@@ -74,9 +72,9 @@ func servedLeases(ctx context.Context, o options, out io.Writer, b *bars) (err e
 	return err
 }
 
-// askLeased is a load on all connections for a time. It returns how many
-// checks were admitted. The request is written once, and of the answers only
-// the verdicts are read: the load should leave the CPUs to the server.
+// askLeased loads all connections for a time. It returns how many checks were admitted.
+// To leave the CPUs to the server, it encodes the request once and reads only the
+// decisions of the answers.
 func askLeased(ctx context.Context, conns []*grpc.ClientConn, callers int, d time.Duration) (int64, error) {
 	request, err := proto.Marshal(&stintv1.TakeBatchRequest{Limits: []*stintv1.Limit{leasedLimit()},
 		Keys: slices.Repeat(newKeyText(servedKeys).list(), servedBatch/servedKeys), Consistency: []stintv1.Consistency{stintv1.Consistency_CONSISTENCY_LEASED}})
@@ -109,8 +107,8 @@ func askLeased(ctx context.Context, conns []*grpc.ClientConn, callers int, d tim
 	return admitted.Load(), <-problems // nil when there is none
 }
 
-// allAllowed reads the verdicts of an answer: the first column of its first
-// field, in which one entry is that of all.
+// allAllowed returns an error unless all checks of an answer were allowed. The decisions
+// are the first column of the first field; a single entry stands for all.
 func allAllowed(answer []byte) error {
 	for range 2 {
 		field, _, n := protowire.ConsumeTag(answer)
@@ -127,10 +125,10 @@ func allAllowed(answer []byte) error {
 	return nil
 }
 
-// raw is a codec of messages that are encoded already.
+// raw is a codec of messages that are already encoded.
 type raw struct{}
 
-// Name is what the server takes them for.
+// Name returns the codec's name for the server.
 func (raw) Name() string { return "proto" }
 
 // Marshal returns the bytes themselves.
@@ -143,7 +141,7 @@ func (raw) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// leasedLimit is above what is asked for.
+// leasedLimit returns a limit that the load does not reach.
 func leasedLimit() *stintv1.Limit {
 	return &stintv1.Limit{Limit: 1_000_000, WindowUs: time.Second.Microseconds()}
 }

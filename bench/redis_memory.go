@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// weighRedis tells what a key costs a server that holds many: Stint's token
+// weighRedis measures the memory of a key on a server that holds many: Stint's token
 // buckets, and hashes of two fields under the very same keys.
 func weighRedis(ctx context.Context, o options, pins pinning, out io.Writer, b *bars) error {
 	n := min(o.keys, 1_000_000)
@@ -35,8 +35,8 @@ func weighRedis(ctx context.Context, o options, pins pinning, out io.Writer, b *
 	return nil
 }
 
-// weigh is how many bytes a key a fresh server gives back when it forgets n of
-// them. What the loading leaves behind (scripts, buffers) is no key's.
+// weigh returns how many bytes per key a fresh server frees when it deletes n keys. What
+// loading leaves behind (scripts, buffers) is not part of any key.
 func weigh(ctx context.Context, program string, pins pinning, n int, load func(*redisServer) error) (perKey float64, err error) {
 	s, err := startRedis(ctx, program, pins.server)
 	if err != nil {
@@ -62,7 +62,7 @@ func weigh(ctx context.Context, program string, pins pinning, n int, load func(*
 	return float64(full-empty) / float64(n), err
 }
 
-// keys is the name of every key on the server, about n of them.
+// keys returns the names of all keys on the server, about n.
 func (s *redisServer) keys(ctx context.Context, n int) ([]string, error) {
 	names := make([]string, 0, n)
 	each := s.admin.Scan(ctx, 0, "*", 10_000).Iterator()
@@ -72,8 +72,8 @@ func (s *redisServer) keys(ctx context.Context, n int) ([]string, error) {
 	return names, each.Err()
 }
 
-// hashScript makes each key a hash of two fields with short names, tokens in
-// micro-units and microseconds, which expires as a bucket does.
+// hashScript makes each key a hash of two fields with short names, tokens in micro-units
+// and microseconds. It expires as a bucket does.
 const hashScript = `for _, key in ipairs(KEYS) do
   redis.call('HSET', key, 't', ARGV[1], 'l', ARGV[2])
   redis.call('PEXPIRE', key, ARGV[3])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -19,8 +20,8 @@ import (
 	"github.com/stintdev/stint/internal/testserver"
 )
 
-// redisServer is a server of our own, empty and without a disk, on a free
-// port of this machine.
+// redisServer is a server that this program started, empty and without persistence, on a
+// free port of the loopback interface.
 type redisServer struct {
 	port    string
 	process *exec.Cmd
@@ -28,7 +29,7 @@ type redisServer struct {
 	admin   *redis.Client
 }
 
-// findProgram is the first of names that is installed, or empty.
+// findProgram returns the path of the first of names that is installed, or "".
 func findProgram(names ...string) string {
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
@@ -41,7 +42,7 @@ func findProgram(names ...string) string {
 // redisServers names the Redis servers of .cache/servers.
 var redisServers = []string{"redis-6.2", "valkey"}
 
-// pinnedRedis is the program of a server of .cache/servers.
+// pinnedRedis returns the program of a server of .cache/servers.
 func pinnedRedis(name string) (path string, err error) {
 	if !slices.Contains(redisServers, name) {
 		return "", fmt.Errorf("%q is unknown: use %s", name, strings.Join(redisServers, " or "))
@@ -52,7 +53,7 @@ func pinnedRedis(name string) (path string, err error) {
 	return path, err
 }
 
-// findRedis is the server that the parts start, or empty when PATH has none.
+// findRedis returns the server that the parts start, or "" if none is in PATH.
 func (o options) findRedis() string {
 	if o.redis != "" {
 		return o.redis
@@ -60,8 +61,28 @@ func (o options) findRedis() string {
 	return findProgram("redis-server", "valkey-server")
 }
 
-// startRedis starts a server on that CPU and waits until it answers. The
-// caller stops it.
+// lacksRedis reports whether no server is installed, and says that the part is skipped.
+func (o options) lacksRedis(out io.Writer, part string) bool {
+	lacks := o.findRedis() == ""
+	if lacks {
+		fmt.Fprintf(out, "\n%s: skipped, no redis-server or valkey-server is installed (apt-get install redis-server)\n", part)
+	}
+	return lacks
+}
+
+// startVersionedRedis is startRedis, and also returns the name and version of the server.
+func startVersionedRedis(ctx context.Context, program, cpu string) (s *redisServer, version string, err error) {
+	if s, err = startRedis(ctx, program, cpu); err != nil {
+		return nil, "", err
+	}
+	if version, err = s.version(ctx); err != nil {
+		return nil, "", errors.Join(err, s.stop())
+	}
+	return s, version, nil
+}
+
+// startRedis starts a server on one CPU, or on any if cpu is empty, and waits until it
+// answers. The caller stops it.
 func startRedis(ctx context.Context, program, cpu string) (*redisServer, error) {
 	port, err := freePort(ctx)
 	if err != nil {
@@ -88,7 +109,7 @@ func startRedis(ctx context.Context, program, cpu string) (*redisServer, error) 
 	return s, nil
 }
 
-// freePort is a port of the loopback interface that nobody listens on.
+// freePort returns a free port of the loopback interface.
 func freePort(ctx context.Context) (string, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -102,11 +123,11 @@ func (s *redisServer) addr() string { return net.JoinHostPort("127.0.0.1", s.por
 
 func (s *redisServer) stop() error {
 	err := errors.Join(s.admin.Close(), s.process.Process.Kill())
-	_ = s.process.Wait()                         // tells that we killed it
+	_ = s.process.Wait()                         // the error reports the kill
 	return errors.Join(err, os.RemoveAll(s.dir)) //nolint:gosec // a folder that startRedis made
 }
 
-// info is one field of what the server tells of itself.
+// info returns one field of the server's INFO.
 func (s *redisServer) info(ctx context.Context, section, field string) (string, error) {
 	text, err := s.admin.Info(ctx, section).Result()
 	if err != nil {
@@ -114,13 +135,13 @@ func (s *redisServer) info(ctx context.Context, section, field string) (string, 
 	}
 	_, rest, found := strings.Cut(text, "\n"+field+":")
 	if !found {
-		return "", fmt.Errorf("the server tells no %s", field)
+		return "", fmt.Errorf("the server reports no %s", field)
 	}
 	value, _, _ := strings.Cut(rest, "\r")
 	return value, nil
 }
 
-// usedMemory is what the server has allocated, in bytes.
+// usedMemory returns the memory that the server has allocated, in bytes.
 func (s *redisServer) usedMemory(ctx context.Context) (int64, error) {
 	text, err := s.info(ctx, "memory", "used_memory")
 	if err != nil {
@@ -129,7 +150,7 @@ func (s *redisServer) usedMemory(ctx context.Context) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// version is the name and the version of the server.
+// version returns the name and the version of the server.
 func (s *redisServer) version(ctx context.Context) (string, error) {
 	if v, err := s.info(ctx, "server", "valkey_version"); err == nil {
 		return "Valkey " + v, nil
@@ -138,12 +159,12 @@ func (s *redisServer) version(ctx context.Context) (string, error) {
 	return "Redis " + v, err
 }
 
-// benchmarkLine is how redis-benchmark --csv tells its result.
+// benchmarkLine matches the result of redis-benchmark --csv.
 var benchmarkLine = regexp.MustCompile(`(?m)^"[^"]*","([0-9.]+)"`)
 
-// ceiling is how many calls a second of the plain script the server takes
-// from its own benchmark, 64 to a pipeline, over so many keys. Without that
-// program it is 0.
+// ceiling returns how many calls of the plain script per second the server handles from
+// its own benchmark program, 64 in a pipeline, over a number of keys. It is 0 without
+// that program.
 func (s *redisServer) ceiling(ctx context.Context, cpu string, keys, calls int) (float64, error) {
 	program := findProgram("redis-benchmark", "valkey-benchmark")
 	if program == "" {
@@ -161,7 +182,7 @@ func (s *redisServer) ceiling(ctx context.Context, cpu string, keys, calls int) 
 	}
 	found := benchmarkLine.FindSubmatch(out)
 	if found == nil {
-		return 0, fmt.Errorf("redis-benchmark told no figure: %q", out)
+		return 0, fmt.Errorf("redis-benchmark printed no result: %q", out)
 	}
 	return strconv.ParseFloat(string(found[1]), 64)
 }

@@ -15,18 +15,18 @@ import (
 	"strings"
 )
 
-// serverProcess is a server of our own in a process of its own.
+// serverProcess is a server in a process that this program started.
 type serverProcess struct {
 	command *exec.Cmd
-	dir     string            // of its files; empty: none
-	addrs   map[string]string // by the names of its listeners
-	ready   string            // stands in its log once it is; empty: msg=ready
+	dir     string            // the folder of its files; empty: none
+	addrs   map[string]string // addresses by the names of the listeners
+	ready   string            // log text that shows that it is ready; empty: msg=ready
 }
 
-// listening is how a server says where it listens.
+// listening matches the log line with the address of a listener.
 var listening = regexp.MustCompile(`listening.* name=(\S+) addr=(\S+)`)
 
-// startHere starts this program once more, as a server that -here names.
+// startHere starts this program again as a server that -here names.
 func startHere(ctx context.Context, work string) (*serverProcess, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -36,8 +36,8 @@ func startHere(ctx context.Context, work string) (*serverProcess, error) {
 	return s, s.start()
 }
 
-// The files of the server allow what everyone is ample with, and Envoy's as
-// much in an hour.
+// The limits in the files of the server are never reached; Envoy's is as large, for each
+// hour.
 const (
 	benchRules = `rules:
   - {id: race, by: [api_key], limit: 1, window: 1m, burst: 50000000}
@@ -49,7 +49,7 @@ descriptors:
 `
 )
 
-// startStint starts the program as its users do, with more flags.
+// startStint starts the program as its users do, with additional flags.
 func startStint(ctx context.Context, program string, more ...string) (*serverProcess, error) {
 	dir, err := os.MkdirTemp("", "stint-bench-")
 	if err != nil {
@@ -82,11 +82,11 @@ func (s *serverProcess) start() error {
 	if err := s.listen(bufio.NewScanner(log)); err != nil {
 		return errors.Join(err, s.stop())
 	}
-	go func() { _, _ = io.Copy(io.Discard, log) }() // until it ends
+	go func() { _, _ = io.Copy(io.Discard, log) }() // until the process ends
 	return nil
 }
 
-// listen reads where it listens.
+// listen reads the addresses of the listeners from the log, until the server is ready.
 func (s *serverProcess) listen(log *bufio.Scanner) error {
 	s.addrs = map[string]string{}
 	var said strings.Builder
@@ -102,11 +102,21 @@ func (s *serverProcess) listen(log *bufio.Scanner) error {
 	return fmt.Errorf("%s ended before it was ready:\n%s", s.command.Path, said.String())
 }
 
+// lacksStint reports whether the program to start is missing, and says that the part is
+// skipped.
+func (o options) lacksStint(out io.Writer, part string) bool {
+	_, err := os.Stat(o.stint)
+	if err != nil {
+		fmt.Fprintf(out, "%s: skipped, there is no %s (make build)\n", part, o.stint)
+	}
+	return err != nil
+}
+
 func (s *serverProcess) pid() int { return s.command.Process.Pid }
 
 func (s *serverProcess) stop() error {
 	err := s.command.Process.Kill()
-	_ = s.command.Wait() // tells that we killed it
+	_ = s.command.Wait() // the error reports the kill
 	if s.dir != "" {
 		err = errors.Join(err, os.RemoveAll(s.dir))
 	}

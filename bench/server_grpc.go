@@ -12,7 +12,7 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// addGRPC adds the empty server and every way to ask Stint over gRPC.
+// addGRPC adds the empty server and all surfaces of Stint over gRPC.
 func (f *field) addGRPC(ctx context.Context, empty, ours *serverProcess, keys []string) error {
 	reference, err := f.dial(empty.addrs["grpc"])
 	if err != nil {
@@ -35,7 +35,7 @@ func (f *field) addGRPC(ctx context.Context, empty, ours *serverProcess, keys []
 	return nil
 }
 
-// add adds a surface that is like another, and returns it.
+// add adds a copy of a surface with another name and function, and returns it.
 func (f *field) add(like surface, name string, ask func(caller int) bool) *surface {
 	like.name, like.ask = name, ask
 	f.surfaces = append(f.surfaces, like)
@@ -56,11 +56,11 @@ func (f *field) dial(addr string) ([]*grpc.ClientConn, error) {
 	return conns, nil
 }
 
-// walk lets each caller walk through a share of the keys of its own.
+// walk is a caller's position in its own share of the keys.
 type walk struct {
 	keys []string
 	next int
-	_    [32]byte // a cache line each
+	_    [32]byte // padding to a cache line
 }
 
 func walks(keys []string, callers int) []walk {
@@ -81,8 +81,8 @@ func (w *walk) take(n int) []string {
 	return w.keys[w.next-n : w.next]
 }
 
-// askEnvoy asks as Envoy does. Each caller uses its request again: it has been
-// sent when the answer is there.
+// askEnvoy asks as Envoy does. Each caller reuses its request, which has been sent when
+// the answer arrives.
 func askEnvoy(ctx context.Context, conns []*grpc.ClientConn, keys []string) func(caller int) bool {
 	requests, walks := make([]*ratelimitpb.RateLimitRequest, serverCallers), walks(keys, serverCallers)
 	for i := range requests {
@@ -100,7 +100,7 @@ func askEnvoy(ctx context.Context, conns []*grpc.ClientConn, keys []string) func
 	}
 }
 
-// each makes a client of each connection.
+// each makes a client for each connection.
 func each[C any](conns []*grpc.ClientConn, client func(grpc.ClientConnInterface) C) []C {
 	clients := make([]C, len(conns))
 	for i, conn := range conns {
@@ -109,7 +109,7 @@ func each[C any](conns []*grpc.ClientConn, client func(grpc.ClientConnInterface)
 	return clients
 }
 
-// benchLimit is what everyone is ample with.
+// benchLimit returns the limit of ample.
 func benchLimit() *stintv1.Limit {
 	a := ample()
 	return &stintv1.Limit{Limit: 1, WindowUs: a.every.Microseconds(), Capacity: a.burst}
@@ -123,7 +123,7 @@ func takeRequests() []*stintv1.TakeRequest {
 	return requests
 }
 
-// askTake asks for one key in a call.
+// askTake takes one key per call.
 func askTake(ctx context.Context, conns []*grpc.ClientConn, keys []string) func(caller int) bool {
 	requests, walks := takeRequests(), walks(keys, serverCallers)
 	clients := each(conns, stintv1.NewLimiterServiceClient)
@@ -134,7 +134,7 @@ func askTake(ctx context.Context, conns []*grpc.ClientConn, keys []string) func(
 	}
 }
 
-// askTakeBatch asks for many keys in a call.
+// askTakeBatch takes many keys per call.
 func askTakeBatch(ctx context.Context, conns []*grpc.ClientConn, keys []string) func(caller int) bool {
 	requests, walks := make([]*stintv1.TakeBatchRequest, serverCallers), walks(keys, serverCallers)
 	for i := range requests {
