@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -118,4 +119,18 @@ func (d *denial) violation(p *httplimit.Policy) *errdetails.QuotaFailure_Violati
 		Subject: p.Name, Description: exceeded(p),
 		ApiService: service, QuotaId: p.Name, QuotaValue: p.Limit.Max(),
 	}
+}
+
+// fields returns the HTTP header fields of an answer as metadata. It omits Retry-After
+// and Cache-Control: RetryInfo and the pushback field have the retry time.
+func fields(a *httplimit.Answer, now time.Time) metadata.MD {
+	h := make(http.Header, 8)
+	a.SetHeaders(h, now)
+	md := make(metadata.MD, len(h)+1)
+	for name, values := range h {
+		if name != "Retry-After" && name != "Cache-Control" {
+			md[strings.ToLower(name)] = values
+		}
+	}
+	return md
 }

@@ -35,12 +35,12 @@ func PolicyName(limit stint.Limit, alone bool) string {
 // Answer is a decision in the form that a response reports to the client. It is for
 // one request and one goroutine.
 type Answer struct {
-	// Decision is the combined decision of all limits that applied. When none applied
-	// it is Allowed, and Face is −1.
+	// Decision is the combined decision of all limits that applied. If no limit applied,
+	// it is Allowed and Face is −1.
 	Decision stint.Decision
 	// Policies is every limit that applied, in order.
 	Policies []Policy
-	// Face is the index of the deciding policy, −1 when none applied.
+	// Face is the index of the deciding policy, or −1 if no limit applied.
 	Face int
 	// Dialect chooses the header fields.
 	Dialect Dialect
@@ -74,8 +74,8 @@ func (a *Answer) Status() int {
 	return http.StatusTooManyRequests
 }
 
-// face returns the deciding policy, nil when none applied.
-func (a *Answer) face() *Policy {
+// deciding returns the deciding policy, or nil if no limit applied.
+func (a *Answer) deciding() *Policy {
 	if a.Face < 0 || a.Face >= len(a.Policies) {
 		return nil
 	}

@@ -2,10 +2,14 @@ package httplimit
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/stintdev/stint"
 )
 
 // The error codes of bodies. They are stable: programs may depend on them.
@@ -86,9 +90,9 @@ func (a *Answer) exceeded(now time.Time) refusal {
 		details: &details{RetryAfterSeconds: a.retrySeconds()}, problem: problemQuota,
 		title:    "Request cannot be satisfied as assigned quota has been exceeded",
 		violated: a.violated()}
-	if face := a.face(); face != nil {
+	if deciding := a.deciding(); deciding != nil {
 		d, limit := body.details, a.Decision.Limit
-		d.Limit, d.WindowSeconds = &limit, seconds(face.Limit.Window())
+		d.Limit, d.WindowSeconds = &limit, seconds(deciding.Limit.Window())
 		d.ResetAt = time.Unix(a.resetAt(now), 0).UTC().Format(time.RFC3339)
 		body.message = fmt.Sprintf("Rate limit of %d requests per %d seconds exceeded", limit, d.WindowSeconds)
 	}
@@ -102,8 +106,8 @@ func (a *Answer) violated() (names []string) {
 			names = append(names, a.Policies[i].Name)
 		}
 	}
-	if face := a.face(); face != nil && names == nil {
-		names = []string{face.Name}
+	if deciding := a.deciding(); deciding != nil && names == nil {
+		names = []string{deciding.Name}
 	}
 	return names
 }
@@ -163,4 +167,91 @@ func (b *refusal) problemJSON() any {
 		form.RetryAfter = b.details.RetryAfterSeconds
 	}
 	return form
+}
+
+// prefersProblem reports whether a client that sent these Accept lines
+// (RFC 9110, section 12.5.1) asks for application/problem+json: it names that
+// type, and gives plain JSON no greater quality. A wildcard does not ask for
+// it, so that only clients that know the type get it.
+func prefersProblem(lines []string) bool {
+	problem, plain, precision := 0.0, 0.0, 0
+	for _, line := range lines {
+		for element := range strings.SplitSeq(line, ",") {
+			name, quality := mediaRange(element)
+			if name == "application/problem+json" {
+				problem = max(problem, quality)
+			} else if p := plainPrecision(name); p > precision {
+				plain, precision = quality, p
+			}
+		}
+	}
+	return problem > 0 && problem >= plain
+}
+
+// plainPrecision returns how specifically a media range matches application/json: 3 is
+// an exact match, 0 no match.
+func plainPrecision(name string) int {
+	switch name {
+	case "application/json":
+		return 3
+	case "application/*":
+		return 2
+	case "*/*":
+		return 1
+	}
+	return 0
+}
+
+// mediaRange reads one element of Accept. It returns the name in lower case, and the
+// quality, 0 if that is malformed.
+func mediaRange(element string) (name string, quality float64) {
+	name, parameters, _ := strings.Cut(element, ";")
+	quality = 1
+	for parameter := range strings.SplitSeq(parameters, ";") {
+		key, value, _ := strings.Cut(parameter, "=")
+		if !strings.EqualFold(strings.TrimSpace(key), "q") {
+			continue
+		}
+		q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+		if err != nil || !(q >= 0 && q <= 1) {
+			q = 0
+		}
+		quality = q
+	}
+	return strings.ToLower(strings.TrimSpace(name)), quality
+}
+
+// WriteError answers a request that could not be decided. The status is 400 with the
+// reason if the request is at fault, 503 if the store failed or the time ran out, else
+// 500. The answers 503 and 500 do not contain the cause, because it may name internal
+// hosts.
+func WriteError(w http.ResponseWriter, r *http.Request, err error) {
+	body := refusal{status: http.StatusInternalServerError, code: codeInternal,
+		message: "The limit could not be checked", problem: problemNone}
+	if coded, ok := errors.AsType[*stint.Error](err); ok {
+		body.translate(coded)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	body.write(w, r)
+}
+
+// translate maps error codes to statuses. No other function does.
+func (b *refusal) translate(err *stint.Error) {
+	switch err.Code {
+	case stint.CodeInvalid:
+		b.status, b.code, b.message = http.StatusBadRequest, codeInvalid, err.Error()
+	case stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled, stint.CodeExhausted:
+		b.status, b.code = http.StatusServiceUnavailable, codeUnavailable
+		b.message = "The limit cannot be checked at the moment"
+	case stint.CodeInternal: // 500, as WriteError has set
+	}
+}
+
+// writeInvalidToken writes a 401 as in RFC 6750, section 3.1.
+func writeInvalidToken(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+	w.Header().Set("Cache-Control", "no-store")
+	body := refusal{status: http.StatusUnauthorized, code: codeInvalidToken,
+		message: "The token cannot be verified", problem: problemNone}
+	body.write(w, r)
 }

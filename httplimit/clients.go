@@ -91,12 +91,7 @@ func (c *Clients) walk(peer netip.Addr, lines []string, last func(line string) (
 }
 
 func (c *Clients) trusts(addr netip.Addr) bool {
-	for _, network := range c.Trusted {
-		if network.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 // lastListed cuts the last element from a line of X-Forwarded-For. An empty
@@ -120,14 +115,7 @@ func parseHop(hop string) (netip.Addr, bool) {
 	return addr.Unmap().WithZone(""), err == nil
 }
 
-func blank(lines []string) bool {
-	for _, line := range lines {
-		if strings.Trim(line, " \t,") != "" {
-			return false
-		}
-	}
-	return true
-}
+func blank(lines []string) bool { return strings.Trim(strings.Join(lines, ","), " \t,") == "" }
 
 // ParsePrefixes reads networks, such as "10.0.0.0/8", and single addresses.
 // IPv4-mapped networks become those of IPv4.

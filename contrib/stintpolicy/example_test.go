@@ -11,8 +11,8 @@ import (
 	"github.com/stintdev/stint/contrib/stintpolicy"
 )
 
-// Stint among the policies of failsafe-go: attempts over the limit come back
-// when it says.
+// Stint among the policies of failsafe-go: an attempt over the limit is retried at the
+// time that the limiter names.
 func Example() {
 	limit, err := stint.Spec{Limit: 100, Window: time.Second}.Compile()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/failsafe-go/failsafe-go/policy"
 )
 
-// ToExecutor is for failsafe-go.
+// ToExecutor implements failsafe.Policy.
 func (p *Policy[R]) ToExecutor(_ R) any {
 	e := &executor[R]{policy: p}
 	e.Executor = e
@@ -24,7 +24,7 @@ type executor[R any] struct {
 
 var _ policy.Executor[any] = (*executor[any])(nil)
 
-// Apply has an execution wait for its turn, or fail.
+// Apply makes an execution wait for its turn, or fail.
 func (e *executor[R]) Apply(inner func(failsafe.Execution[R]) *common.PolicyResult[R]) func(failsafe.Execution[R]) *common.PolicyResult[R] {
 	return func(exec failsafe.Execution[R]) *common.PolicyResult[R] {
 		err := e.policy.acquire(exec.Context())
@@ -36,21 +36,21 @@ func (e *executor[R]) Apply(inner func(failsafe.Execution[R]) *common.PolicyResu
 				return result
 			}
 		}
-		e.policy.tell(exec, err)
+		e.policy.report(exec, err)
 		return &common.PolicyResult[R]{Error: err, Done: true}
 	}
 }
 
-func (p *Policy[R]) tell(exec failsafe.Execution[R], err error) {
+func (p *Policy[R]) report(exec failsafe.Execution[R], err error) {
 	var denied *DeniedError
 	if errors.As(err, &denied) && p.options.OnDenied != nil {
 		p.options.OnDenied(failsafe.ExecutionEvent[R]{ExecutionAttempt: exec}, denied.Decision)
 	}
 }
 
-var errZero = errors.New("stintpolicy: the policy is a zero value (make it with New)")
+var errZero = errors.New("stintpolicy: the policy is a zero value (make one with New)")
 
-// acquire returns when the execution may run, or says why it may not.
+// acquire returns nil once the execution may run, or an error if it may not.
 func (p *Policy[R]) acquire(ctx context.Context) error {
 	if p.options.Limiter == nil {
 		return errZero

@@ -12,38 +12,38 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// Options says what a [Policy] counts.
+// Options configures a [Policy].
 type Options[R any] struct {
-	// Limiter has the limits; required.
+	// Limiter holds the limits; required.
 	Limiter *stint.Limiter
 
-	// Key says whose use an execution is, from its context. Defaults to one
-	// key for all, "failsafe".
+	// Key returns the key that an execution is counted under, from its context. Defaults
+	// to one key for all executions, "failsafe".
 	Key func(ctx context.Context) string
 
 	// Cost is how many units an execution takes, at least 1. Defaults to 1.
 	Cost int64
 
-	// MaxWait is how long an execution waits for its turn at most, and for
-	// the delay of a leaky bucket. It is denied at once, and not counted, when
-	// that is not enough; when the deadline of its context is not, it fails at
-	// once with context.DeadlineExceeded. Those that wait for one key are
-	// served in the order in which they came. Zero: it does not wait.
+	// MaxWait bounds how long an execution waits for its turn and for the delay of a
+	// leaky bucket. If the wait would be longer, the execution is denied at once and not
+	// counted. If the deadline of its context comes before its turn, it fails at once
+	// with context.DeadlineExceeded. Executions that wait for one key are served in the
+	// order in which they came. Zero: no execution waits.
 	MaxWait time.Duration
 
-	// OnDenied is told of every execution that is denied. It may be called by
-	// many goroutines at once.
+	// OnDenied is called for every execution that is denied. It must be safe for
+	// concurrent use.
 	OnDenied func(failsafe.ExecutionEvent[R], stint.Decision)
 }
 
-// Policy is a failsafe.Policy. Make one with [New]: the zero value runs nothing. It is safe for use by many
-// executors and goroutines at once. A Policy of any can be composed with
-// policies of every result type, by ComposeAny.
+// Policy is a failsafe.Policy. Make one with [New]; the zero value fails every execution.
+// It is safe for use by many executors and goroutines at once. A Policy[any] can be
+// composed with policies of every result type, by ComposeAny.
 type Policy[R any] struct{ options Options[R] }
 
 var _ failsafe.ResultAgnosticPolicy[any] = (*Policy[any])(nil)
 
-// New returns a policy. The error names every option that cannot be.
+// New returns a policy. The error lists every invalid option.
 func New[R any](o Options[R]) (*Policy[R], error) {
 	if o.Key == nil {
 		o.Key = func(context.Context) string { return "failsafe" }
@@ -69,10 +69,12 @@ func unless(right bool, format string, args ...any) error {
 	return fmt.Errorf("stintpolicy: "+format, args...)
 }
 
-// ResultAgnostic says that the policy makes no results of its own.
+// ResultAgnostic implements failsafe.ResultAgnosticPolicy: the policy makes no results of
+// its own.
 func (p *Policy[R]) ResultAgnostic() {}
 
-// DeniedError says that an execution was denied, and when to come back.
+// DeniedError reports that an execution was denied. Its decision has the time to try
+// again.
 type DeniedError struct{ Decision stint.Decision }
 
 // Error returns the limit and the time to wait.
@@ -83,13 +85,13 @@ func (e *DeniedError) Error() string {
 	return fmt.Sprintf("rate limit of %d exceeded (try again in %v)", e.Decision.Limit, e.Decision.RetryAfter)
 }
 
-// Is reports whether the target is failsafe-go's ratelimiter.ErrExceeded, so
-// that policies which handle that handle this.
+// Is reports whether the target is failsafe-go's ratelimiter.ErrExceeded, so that
+// policies which handle that error also handle this one.
 func (e *DeniedError) Is(target error) bool { return target == ratelimiter.ErrExceeded }
 
-// Delay is a DelayFunc for retry policies around this one: the time after
-// which the limiter would allow what it has just denied, and none after
-// everything else, where the policy's own delay then applies.
+// Delay is a DelayFunc for retry policies around this one. For a denied execution it
+// returns the time after which the limiter would allow it. For any other error it returns
+// −1, and the policy's own delay applies.
 func Delay[R any](exec failsafe.ExecutionAttempt[R]) time.Duration {
 	var denied *DeniedError
 	if !errors.As(exec.LastError(), &denied) || denied.Decision.RetryAfter == stint.Never {

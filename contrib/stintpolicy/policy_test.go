@@ -26,7 +26,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// limiter allows two a second, of a bucket unless said.
+// limiter returns a limiter of two a second, a token bucket by default.
 func limiter(s stint.Spec) *stint.Limiter {
 	s.Limit, s.Window = 2, time.Second
 	return must(stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return time.Now().UnixMicro() }}), "policy", must(s.Compile())))
@@ -51,7 +51,7 @@ func TestDeniedExecutionsDoNotRun(t *testing.T) {
 			}
 		}
 		if told != 1 || ran != 2 {
-			t.Errorf("told %d times, ran %d times", told, ran)
+			t.Errorf("OnDenied was called %d times, ran %d times", told, ran)
 		}
 	})
 }
@@ -89,7 +89,7 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// What can never be allowed is denied at once, however long it may wait.
+// An execution that can never be allowed is denied at once, whatever MaxWait.
 func TestNeverIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -102,7 +102,7 @@ func TestNeverIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// An execution that cannot wait leaves the queue as it was.
+// An execution that cannot wait leaves the queue unchanged.
 func TestQueueIsNotJoinedInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limiter(stint.Spec{Algorithm: stint.LeakyBucket, Queue: 10})
@@ -116,8 +116,8 @@ func TestQueueIsNotJoinedInVain(t *testing.T) {
 	})
 }
 
-// Executions with a bound below what they would have to wait are not counted,
-// and those that wait take turns.
+// Executions whose MaxWait is shorter than their wait are not counted; those that wait
+// take turns.
 func TestExecutionsUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, spec := range []stint.Spec{{Capacity: 1}, {Algorithm: stint.LeakyBucket, Queue: 100}} {
@@ -137,14 +137,14 @@ func TestExecutionsUnderLoad(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			if n := ran.Load(); n < 20 || n > 26 || late.Load() > 0 { // and those that waited at the end
+			if n := ran.Load(); n < 20 || n > 26 || late.Load() > 0 { // including those that still waited at the end
 				t.Errorf("%v: %d ran and %d were denied late; want two a second and none", spec.Algorithm, n, late.Load())
 			}
 		}
 	})
 }
 
-// A retry policy around it comes back when the limiter says.
+// A retry policy around this one retries at the time that the limiter names.
 func TestRetriesComeBackInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := must(New(Options[any]{Limiter: limiter(stint.Spec{})}))
@@ -172,7 +172,7 @@ func TestDelayLeavesOtherErrorsAlone(t *testing.T) {
 	_ = failsafe.With[any](retries).Run(func() error { return &DeniedError{stint.Decision{RetryAfter: stint.Never}} })
 }
 
-// Who gives up gives back what it was charged.
+// An execution that gives up refunds its charge.
 func TestGivingUpGivesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limiter(stint.Spec{})
@@ -191,7 +191,7 @@ func TestGivingUpGivesBack(t *testing.T) {
 	})
 }
 
-// A timeout of failsafe-go around it ends the wait.
+// A timeout policy around this one ends the wait.
 func TestTimeoutEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limiter(stint.Spec{})
@@ -222,7 +222,7 @@ func TestKeysCountApart(t *testing.T) {
 	})
 }
 
-// A policy of any stands beside policies of every result.
+// A Policy[any] works beside policies of every result type.
 func TestAnyComposes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := must(New(Options[any]{Limiter: limiter(stint.Spec{})}))
@@ -260,7 +260,7 @@ func TestOptionsThatCannotBe(t *testing.T) {
 	}
 }
 
-// A policy that New did not make runs nothing, and has an error for it.
+// A policy that was not made with New fails every execution with an error that says so.
 func TestZeroValues(t *testing.T) {
 	var p Policy[int]
 	if _, err := failsafe.With[int](&p).Get(func() (int, error) { t.Error("it ran"); return 0, nil }); !errors.Is(err, errZero) {

@@ -15,44 +15,42 @@ import (
 
 // Admission is a request that a node let through.
 type Admission struct {
-	// Asked and When are the request and its answer, in microseconds by the
-	// one clock of the trace. What the store decided happened in between.
+	// Asked and When are the times of the request and its answer, in microseconds by the
+	// one clock of the trace. The store decided in between.
 	Asked, When int64
 
 	Cost int64
-	At   int64 // Decision.At: when its token was charged, by the store's clock
-	// Batch says that the answer waited for those to other requests: a node
-	// that decided it by itself did so when it was asked.
+	At   int64 // Decision.At: the time of the charge, by the store's clock
+	// Batch is true if the answer waited for answers to other requests. A node that
+	// decides by itself decides at Asked.
 	Batch bool
 }
 
-// Charge is what the store charged with one answer, whether or not the answer
-// arrived.
+// Charge is the charge of one answer of the store, whether or not the answer arrived.
 type Charge struct {
 	When int64 // by the clock of the trace
 	At   int64 // by the store's clock
-	Cost int64 // what was asked for and granted beside it, together
+	Cost int64 // of the request and of the tokens granted with it
 }
 
-// Return is what a node sent back.
+// Return is a refund by a node.
 type Return struct {
 	At   int64 // of its charge
 	Cost int64
 }
 
-// Trace is what happened to one key under one limit.
+// Trace holds the events of one key under one limit.
 type Trace struct {
 	Limit      stint.Limit
 	Lease      time.Duration // how long a token may be held
-	Stretch    time.Duration // by how much the bound is stretched: Lease, or 0 when partitioned
+	Stretch    time.Duration // added to the time of the bound: Lease, or 0 if the limit is partitioned
 	Admissions []Admission
-	Charges    []Charge // of all nodes and of all calls
+	Charges    []Charge // of all calls of all nodes
 	Returns    []Return
 }
 
-// Tokens checks that every admission spent a token that was charged for it
-// alone, at most one lease time before, and that nothing went back that was
-// spent.
+// Tokens checks that every admission spent a token that was charged for it alone, at most
+// one lease time before, and that no spent token was refunded.
 func (t *Trace) Tokens() error {
 	charged := make(map[int64]Charge)
 	for _, c := range t.Charges {
@@ -85,7 +83,7 @@ func (t *Trace) Tokens() error {
 	return nil
 }
 
-// Stranded is how many tokens were neither admitted nor returned.
+// Stranded returns how many tokens were neither admitted nor refunded.
 func (t *Trace) Stranded() (n int64) {
 	for _, c := range t.Charges {
 		n += c.Cost
@@ -99,13 +97,13 @@ func (t *Trace) Stranded() (n int64) {
 	return n
 }
 
-// decided is when the admission happened: when its token was charged, if that
-// was for this very request.
+// decided returns the time of the admission: that of the charge if the charge was made
+// for this request.
 func (a *Admission) decided() int64 { return min(max(a.At, a.Asked), a.When) }
 
-// Bound checks the admissions against the bound of the limit's algorithm,
-// stretched. It looks at nothing else of the trace, and takes
-// the store's clock for that of the trace.
+// Bound checks the admissions against the bound of the limit's algorithm, with the
+// stretch. It reads nothing else of the trace, and assumes that the store's clock equals
+// the clock of the trace.
 func (t *Trace) Bound() error {
 	slices.SortStableFunc(t.Admissions, func(a, b Admission) int { return cmp.Compare(a.decided(), b.decided()) })
 	n, stretch := t.Limit.Numbers(), t.Stretch.Microseconds()
@@ -122,9 +120,8 @@ func (t *Trace) Bound() error {
 	return fmt.Errorf("no bound is known of %s", n.Algorithm)
 }
 
-// envelope checks that any t admits at most C + r·(t + stretch): with S the sum of
-// costs until an admission, S − r·time never rises by more than
-// C + r·stretch.
+// envelope checks that at most C + r·(t + stretch) is admitted in any time t: with S the
+// sum of costs up to an admission, S − r·time never rises by more than C + r·stretch.
 func (t *Trace) envelope(n *stint.Numbers, stretch int64) error {
 	rate := big.NewRat(n.P, n.Q)
 	most := new(big.Rat).Add(micro(n.Max), new(big.Rat).Mul(rate, big.NewRat(stretch, 1)))

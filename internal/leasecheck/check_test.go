@@ -19,7 +19,7 @@ func trace(t *testing.T, spec stint.Spec) *leasecheck.Trace {
 	return &leasecheck.Trace{Limit: l, Lease: 100 * time.Millisecond, Stretch: 100 * time.Millisecond}
 }
 
-// admit adds n admissions of cost 1 at a time, charged then.
+// admit adds n admissions of cost 1 at a time, each with its charge.
 func admit(t *leasecheck.Trace, when int64, n int) {
 	for range n {
 		t.Admissions = append(t.Admissions, leasecheck.Admission{Asked: when, When: when, Cost: 1, At: when})
@@ -27,7 +27,8 @@ func admit(t *leasecheck.Trace, when int64, n int) {
 	}
 }
 
-// What the store decided in one window and was told in the next is of the one.
+// A decision that the store made in one window and that arrived in the next belongs to
+// the first.
 func TestAnAdmissionIsOfItsCharge(t *testing.T) {
 	tr := trace(t, stint.Spec{Algorithm: stint.FixedWindow, Limit: 1, Window: time.Second})
 	tr.Admissions = []leasecheck.Admission{{Asked: second - 9, At: second - 5, When: second + 1, Cost: 1}, {Asked: second + 2, At: second + 2, When: second + 2, Cost: 1}}
@@ -40,14 +41,14 @@ func TestAnAdmissionIsOfItsCharge(t *testing.T) {
 	}
 }
 
-// Each case is the most that the bound admits, and then one more.
+// Each case is the maximum that the bound admits, and then one more.
 func TestBoundIsSharp(t *testing.T) {
 	ten := stint.Spec{Limit: 10, Window: time.Second}
 	as := func(a stint.Algorithm) stint.Spec { s := ten; s.Algorithm = a; return s }
 	for _, test := range []struct {
 		name string
 		spec stint.Spec
-		when []int64 // of the most
+		when []int64 // of the maximum
 		then int64   // of one more
 	}{
 		{"a burst and what refills in a lease", ten, many(11, 0), 0},
@@ -104,7 +105,7 @@ func TestTokensAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		tr.Admissions[2].When += 100_001
-		if tr.Admissions[2].Batch = true; tr.Tokens() != nil { // it only waited for others
+		if tr.Admissions[2].Batch = true; tr.Tokens() != nil { // it waited for other answers
 			t.Error(tr.Tokens())
 		}
 		if test.spoil(tr); tr.Tokens() == nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestAFileThatBecomesAPipeIsRefused: opening it would wait for a writer.
+// TestAFileThatBecomesAPipeIsRefused: opening the pipe would wait for a writer.
 func TestAFileThatBecomesAPipeIsRefused(t *testing.T) {
 	text, path, log := open(t, "hidden0")
 	if err := os.Remove(path); err != nil {
@@ -26,6 +26,6 @@ func TestAFileThatBecomesAPipeIsRefused(t *testing.T) {
 	}
 	write(t, path, "mended")
 	if text.Fresh() != "mended" {
-		t.Error("the mended file does not count")
+		t.Error("the corrected file was not read")
 	}
 }

@@ -38,11 +38,11 @@ func TestATextIsReadAgain(t *testing.T) {
 	}
 	text.Refresh()
 	if log.Len() > 0 {
-		t.Errorf("what has not changed is logged: %s", log)
+		t.Errorf("an unchanged file was logged: %s", log)
 	}
 	write(t, path, "new\n")
 	if text.Value() != "old" {
-		t.Error("it is read before anybody has asked")
+		t.Error("the file was read without Refresh")
 	}
 	if text.Fresh() != "new" || !text.Is([]byte("new")) || text.Is([]byte("old")) {
 		t.Errorf("after a change: %q", text.Value())
@@ -53,11 +53,12 @@ func TestATextIsReadAgain(t *testing.T) {
 	log.Reset()
 	text.Reload()
 	if !strings.Contains(log.String(), "secret file reloaded") {
-		t.Error("an operator who asked hears nothing")
+		t.Error("Reload logged nothing")
 	}
 }
 
-// TestAMistakeKeepsWhatWasRead also says it once, and takes the next good content.
+// TestAMistakeKeepsWhatWasRead also checks that the mistake is logged once and that the
+// next valid content is read.
 func TestAMistakeKeepsWhatWasRead(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
 		"empty":         func(path string) error { return os.WriteFile(path, []byte(" \n"), 0o600) },
@@ -100,7 +101,7 @@ func TestAMistakeKeepsWhatWasRead(t *testing.T) {
 			}
 			write(t, path, "mended")
 			if text.Fresh() != "mended" {
-				t.Error("the mended file does not count")
+				t.Error("the corrected file was not read")
 			}
 		})
 	}
@@ -109,12 +110,12 @@ func TestAMistakeKeepsWhatWasRead(t *testing.T) {
 func TestNoSecretIsNobodysSecret(t *testing.T) {
 	var none *Text
 	if none.Is(nil) || none.Is([]byte("x")) || none.Value() != "" || none.Fresh() != "" || Fixed("") != nil {
-		t.Error("no secret is one")
+		t.Error("an empty secret matches")
 	}
 	fixed := Fixed("hidden")
 	fixed.Refresh()
 	if !fixed.Is([]byte("hidden")) || fixed.Fresh() != "hidden" || fixed.Paths() != nil {
-		t.Error("a fixed secret is not itself")
+		t.Error("a fixed secret does not match itself")
 	}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 		if shown := fmt.Sprintf(format, fixed); strings.Contains(shown, "hidden") {
@@ -123,7 +124,7 @@ func TestNoSecretIsNobodysSecret(t *testing.T) {
 	}
 }
 
-// TestFilesThatBelongTogether are taken together or not at all.
+// TestFilesThatBelongTogether checks that files take effect together or not at all.
 func TestFilesThatBelongTogether(t *testing.T) {
 	dir := t.TempDir()
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")

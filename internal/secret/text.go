@@ -9,21 +9,20 @@ import (
 	"unicode"
 )
 
-// Text is one secret: the password or token that a file holds, or one that never
-// changes. A nil *Text is no secret at all. The methods are safe for use by many
-// goroutines at once.
+// Text is one secret: the password or token in a file, or a fixed value. A nil *Text
+// holds no secret. The methods are safe for concurrent use.
 type Text struct {
-	*Files // nil: it never changes
+	*Files // nil: the secret never changes
 
 	current atomic.Pointer[text]
 }
 
 type text struct {
 	secret string
-	sum    [sha256.Size]byte // sums have one length, so comparing tells nothing of the secret's
+	sum    [sha256.Size]byte // hashes have one length, so comparing them does not reveal the length of the secret
 }
 
-// Fixed returns a secret that never changes; nil when it is empty.
+// Fixed returns a secret that never changes, or nil if it is empty.
 func Fixed(secret string) *Text {
 	if secret == "" {
 		return nil
@@ -33,9 +32,9 @@ func Fixed(secret string) *Text {
 	return t
 }
 
-// OpenText reads a secret from a file. what says what it is in errors: a token
-// or a password. An empty file is a mistake: it would leave open what was meant
-// to be closed. So is one of several lines, which no header can carry.
+// OpenText reads a secret from a file. what is the word for the secret in errors: token
+// or password. An empty file is an error, because it would disable a check that was meant
+// to be enabled. So is a file of several lines, because no header can carry them.
 func OpenText(flag, what, path string) (*Text, error) {
 	t := &Text{}
 	var err error
@@ -52,8 +51,8 @@ func OpenText(flag, what, path string) (*Text, error) {
 	return t, nil
 }
 
-// ParseText reads a secret from the content of a file, as [OpenText] does. No
-// error shows it.
+// ParseText parses the content of a file as [OpenText] does. No error contains the
+// secret.
 func ParseText(what, path string, data []byte) (string, error) {
 	secret := trimmed(data)
 	switch {
@@ -69,7 +68,7 @@ func (t *Text) set(secret string) {
 	t.current.Store(&text{secret, sha256.Sum256([]byte(secret))})
 }
 
-// Value returns the secret in force; empty when there is none.
+// Value returns the current secret, or "" if there is none.
 func (t *Text) Value() string {
 	if t == nil {
 		return ""
@@ -77,8 +76,8 @@ func (t *Text) Value() string {
 	return t.current.Load().secret
 }
 
-// Fresh returns the secret in force after a look at its file: for callers that
-// need it seldom, to make a connection for example.
+// Fresh reads the file again if it has changed and returns the secret. It is for
+// infrequent uses, such as making a connection.
 func (t *Text) Fresh() string {
 	if t != nil {
 		t.Refresh()
@@ -86,8 +85,8 @@ func (t *Text) Fresh() string {
 	return t.Value()
 }
 
-// Is reports whether a candidate is the secret in force, in a time that tells
-// nothing of it. Nothing is the secret where there is none.
+// Is reports whether a candidate equals the current secret, in a time that does not
+// depend on the secret. It returns false if there is none.
 func (t *Text) Is(candidate []byte) bool {
 	if t == nil {
 		return false

@@ -2,7 +2,7 @@ package shorthash
 
 import "testing"
 
-// The hashes are in the keys of live stores: they never change.
+// The hashes are in the keys of live stores, so they must never change.
 func TestHashesStayTheSame(t *testing.T) {
 	for _, c := range []struct{ rule, name, shape, want string }{
 		{"r5644568", "token_bucket:1s", "token_bucket", "ZkuURLG"},

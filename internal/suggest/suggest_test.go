@@ -38,8 +38,8 @@ func TestDistanceCountsSwapsAsOne(t *testing.T) {
 	}
 }
 
-// A request may name a field by a megabyte: to look for what it meant would
-// take milliseconds.
+// A request may use a name of a megabyte; a search for similar names would take
+// milliseconds.
 func TestALongNameIsNotCompared(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	if n := testing.AllocsPerRun(10, func() { _, _ = Name(long, []string{"limit", "window"}) }); n != 0 {

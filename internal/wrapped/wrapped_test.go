@@ -30,6 +30,6 @@ func TestLayers(t *testing.T) {
 	var loop wrapper
 	loop.Store = &loop
 	if got := slices.Collect(wrapped.Layers(&loop)); len(got) == 0 {
-		t.Error("a store that wraps itself is none")
+		t.Error("a store that wraps itself counts as missing")
 	}
 }

@@ -30,14 +30,15 @@ func TestLinkFolders(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if n := len(linkFolders(filepath.Join(dir, "data", "v1", "config", "a"))); n != maxLinks {
-		t.Errorf("%d folders of two links that go around, want no more than %d", n, maxLinks)
+		t.Errorf("%d folders for two links that form a cycle, want at most %d", n, maxLinks)
 	}
 	if got := linkFolders(filepath.Join(dir, "none", "there")); len(got) > 0 {
-		t.Errorf("a path that is not there: %q", got)
+		t.Errorf("a missing path: %q", got)
 	}
 }
 
-// TestAFileThatComesBehindALink is noticed, also when the link came first.
+// TestAFileThatComesBehindALink checks that the file is noticed, also if the link came
+// first.
 func TestAFileThatComesBehindALink(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "mounted", "..v1"), 0o700); err != nil {
@@ -58,7 +59,7 @@ func TestAFileThatComesBehindALink(t *testing.T) {
 	go func() { defer close(running); f.Run(t.Context()) }()
 	t.Cleanup(func() { <-running })
 	if got := <-changes; got != "" {
-		t.Fatalf("%q is there at first", got)
+		t.Fatalf("%q exists at first", got)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "mounted", "..v1", "token"), []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
@@ -66,7 +67,7 @@ func TestAFileThatComesBehindALink(t *testing.T) {
 	select {
 	case got := <-changes:
 		if got != "secret" {
-			t.Errorf("%q is told", got)
+			t.Errorf("%q was reported", got)
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("the file is not noticed")

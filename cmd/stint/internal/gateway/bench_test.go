@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// BenchmarkRequest sends small requests over kept connections, straight to
-// the upstream and through the gateway: the difference is what it costs.
+// BenchmarkRequest sends small requests over kept connections, straight to the upstream
+// and through the gateway. The difference is the cost of the gateway.
 func BenchmarkRequest(b *testing.B) {
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
 	upstream := serve(b, http1, hello).URL

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"crypto/rand"
 	"maps"
 	"net/http"
 	"strings"
@@ -60,8 +61,11 @@ func modifyResponse(res *http.Response) error {
 // putBack restores the saved fields and removes conflicting fields from the upstream's
 // header: rate limit fields and the request id appear only once.
 func (x *exchange) putBack(upstream http.Header) {
-	if hasRateLimit(x.kept) {
-		maps.DeleteFunc(upstream, func(name string, _ []string) bool { return isRateLimit(name) })
+	for name := range x.kept {
+		if isRateLimit(name) {
+			maps.DeleteFunc(upstream, func(name string, _ []string) bool { return isRateLimit(name) })
+			break
+		}
 	}
 	upstream.Del(requestIDHeader)
 	clear(x.w.Header())
@@ -69,17 +73,43 @@ func (x *exchange) putBack(upstream http.Header) {
 	x.w.Header().Set(requestIDHeader, x.id)
 }
 
-func hasRateLimit(h http.Header) bool {
-	for name := range h {
-		if isRateLimit(name) {
-			return true
-		}
-	}
-	return false
-}
-
 // isRateLimit accepts names as net/http spells them, such as Ratelimit.
 func isRateLimit(name string) bool {
 	rest, _ := strings.CutPrefix(strings.ToLower(name), "x-")
 	return rest == "ratelimit" || strings.HasPrefix(rest, "ratelimit-")
+}
+
+const maxRequestID = 128 // characters
+
+// WithRequestID gives every request an id and writes it into the response before next
+// sees it, so that the answers of a limiter in front of the gateway carry the id too.
+func WithRequestID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := requestID(r.Header)
+		r.Header.Set(requestIDHeader, id)
+		w.Header().Set(requestIDHeader, id)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// requestID returns the id in the request if it is fit for logs, or a new id of 26
+// letters and digits.
+func requestID(h http.Header) string {
+	if ids := h[requestIDHeader]; len(ids) == 1 && saneID(ids[0]) {
+		return ids[0]
+	}
+	return rand.Text()
+}
+
+// saneID allows 1 to 128 visible ASCII characters.
+func saneID(id string) bool {
+	if id == "" || len(id) > maxRequestID {
+		return false
+	}
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return false
+		}
+	}
+	return true
 }

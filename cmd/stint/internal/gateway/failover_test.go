@@ -19,13 +19,13 @@ import (
 	"time"
 )
 
-// clock is a time that only the test moves.
+// clock is a clock that a test sets.
 type clock struct{ at atomic.Int64 }
 
 func (c *clock) now() time.Time          { return time.Unix(1_700_000_000, c.at.Load()) }
 func (c *clock) advance(d time.Duration) { c.at.Add(int64(d)) }
 
-// freePort returns an address that nobody listens on.
+// freePort returns an address without a listener.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l := listen(t, "127.0.0.1:0")
@@ -42,7 +42,7 @@ func listen(t *testing.T, addr string) net.Listener {
 	return l
 }
 
-// startOn serves on an address that was in use before.
+// startOn serves on an address that was used before.
 func startOn(t *testing.T, addr string, h http.Handler) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
@@ -103,13 +103,13 @@ func TestUpstreamsThatAreAllDownAreTriedOneByOne(t *testing.T) {
 	back.health.checked(false)
 	pause := dead.health.retryAfter(c.now(), time.Hour)
 	back.trials.Store(maxTrials)
-	for range 4 { // the dead one has its turn first, and the other has no room for a trial
+	for range 4 { // the dead upstream is tried first, and the other has no free trial
 		if w := handle(t, g, http.MethodPost, "body"); w.Code != http.StatusServiceUnavailable || errorCode(t, w.Body.String()) != "UPSTREAM_UNAVAILABLE" {
 			t.Fatalf("got %d %s", w.Code, w.Body)
 		}
 	}
 	if got := dead.health.retryAfter(c.now(), time.Hour); got != pause {
-		t.Errorf("trials that failed made the pause %v; it was %v", got, pause)
+		t.Errorf("failed trials changed the pause to %v; it was %v", got, pause)
 	}
 	back.trials.Store(0)
 	statuses := map[int]int{}
@@ -117,10 +117,10 @@ func TestUpstreamsThatAreAllDownAreTriedOneByOne(t *testing.T) {
 		statuses[handle(t, g, http.MethodPost, "body").Code]++
 	}
 	if statuses[http.StatusOK] == 0 || len(back.look) != 1 || back.health.usable(c.now()) {
-		t.Errorf("got %v; %d checks asked for; want an answer of the one that is back, and its check", statuses, len(back.look))
+		t.Errorf("got %v; %d checks requested; want an answer of the upstream that is up again, and one check of it", statuses, len(back.look))
 	}
 	if dead.trials.Load()+back.trials.Load() != 0 {
-		t.Error("trials that have ended are counted")
+		t.Error("ended trials are still counted")
 	}
 }
 
@@ -137,14 +137,14 @@ func TestFailedDialGoesToTheNextUpstreamWithItsBody(t *testing.T) {
 				}
 			}
 			if g.upstreams[0].health.usable(g.now()) {
-				t.Error("the dead upstream is taken to be up")
+				t.Error("the dead upstream counts as up")
 			}
 		})
 	}
 }
 
 func TestHandshakeThatFailsCountsAsADial(t *testing.T) {
-	stranger := serve(t, http2, echo) // its certificate is not known
+	stranger := serve(t, http2, echo) // the gateway does not trust its certificate
 	g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, stranger.URL)}})
 	if w := handle(t, g, http.MethodGet, ""); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("got %d %s", w.Code, w.Body)
@@ -161,7 +161,7 @@ func TestConnectionThatWasThereIsNoFailedDial(t *testing.T) {
 	}
 }
 
-// firstAddressFails dials as for a name of two addresses, the first dead.
+// firstAddressFails dials as for a name with two addresses, the first of them dead.
 func firstAddressFails(port string) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, _ string) (net.Conn, error) {
 		var d net.Dialer
@@ -206,7 +206,7 @@ func TestManyRequestsSurviveTheFallOfOneUpstream(t *testing.T) {
 	}
 	all.Wait()
 	client.CloseIdleConnections()
-	front.Close() // waits for handlers that have answered and not yet returned
+	front.Close() // waits for handlers that have answered but not returned
 	if n := failed.Load(); n > 2*clients {
 		t.Errorf("%d of %d requests failed, more than could have been under way", n, clients*each)
 	}
@@ -217,8 +217,8 @@ func TestManyRequestsSurviveTheFallOfOneUpstream(t *testing.T) {
 	}
 }
 
-// echoes reports whether the request was answered, and fails the test if with
-// another one's answer.
+// echoes reports whether the request was answered. It fails the test if the answer
+// belongs to another request.
 func echoes(t *testing.T, c *http.Client, target, body string) bool {
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, target, strings.NewReader(body))
 	if err != nil {
@@ -237,7 +237,8 @@ func echoes(t *testing.T, c *http.Client, target, body string) bool {
 	return err == nil && res.StatusCode == http.StatusOK
 }
 
-// rude answers each connection's first request with a fixed text, and hangs up.
+// rude answers the first request of each connection with a fixed text, and closes the
+// connection.
 func rude(t *testing.T, answer string) (target *url.URL, asked *atomic.Int64) {
 	t.Helper()
 	l := listen(t, "127.0.0.1:0")
@@ -275,7 +276,7 @@ func TestRequestThatWasSentIsNeverSentAgain(t *testing.T) {
 					t.Errorf("sent %d times", n)
 				}
 				if w.Header().Get("Retry-After") != "" {
-					t.Error("invited to send it again")
+					t.Error("the answer asks the client to retry")
 				}
 			})
 		}
@@ -321,7 +322,7 @@ func TestFailuresKeepTheLimitersHeadersAndTellNoSecret(t *testing.T) {
 		t.Errorf("got %v", w.Header())
 	}
 	if text := logged.String() + w.Body.String(); strings.Contains(text, "secret") || !strings.Contains(text, "request_id=id-1") {
-		t.Errorf("the log or the answer tells too much, or too little: %s", text)
+		t.Errorf("the log or the answer reveals too much, or lacks something: %s", text)
 	}
 }
 

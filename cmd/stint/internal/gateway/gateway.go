@@ -1,32 +1,31 @@
-// Package gateway is a streaming reverse proxy: it passes requests on to one
-// of several upstreams, and their answers back, as they come.
+// Package gateway is a streaming reverse proxy. It forwards requests to one of several
+// upstreams and streams the responses back.
 //
-// Use it behind something that decides, such as the middleware of httplimit:
-// the gateway itself limits nothing and counts nothing. Serve it from an
-// http.Server that bounds the reading of headers and idle connections, and
-// neither whole requests nor whole responses, because streams have no end.
+// Use it behind a handler that decides, such as the middleware of httplimit: the gateway
+// itself does not limit or count. Serve it from an http.Server that bounds the reading of
+// headers and idle connections, but not whole requests or responses, because streams have
+// no end.
 //
 // It promises:
 //
-//   - Bodies are never buffered whole. WebSocket, server-sent events, HTTP/2
-//     with trailers (gRPC) and informational responses pass through, and a
-//     client that leaves cancels the request at the upstream.
-//   - A request is sent at most once, but for what [http.Transport] itself
-//     repeats: a GET, HEAD, OPTIONS or TRACE without a body whose idle
-//     connection had died. Another upstream is asked only if nothing was sent.
-//   - An answer of 503 means that nothing was sent, so that asking again is
-//     safe; 502 and 504 mean that the upstream may have acted.
-//   - An upstream learns from X-Forwarded-For, -Proto and -Host what the
-//     connection says; what the client says there counts only if the peer is
-//     trusted.
-//   - What the limiter wrote into the response wins over the upstream: when
-//     any X-RateLimit-* or RateLimit* field stands there, those of the
-//     upstream are dropped.
+//   - Bodies are never buffered whole. WebSocket, server-sent events, HTTP/2 with trailers
+//     (gRPC) and informational responses pass through. A client that leaves cancels the
+//     request at the upstream.
+//   - A request is sent at most once, except for what [http.Transport] itself repeats: a
+//     GET, HEAD, OPTIONS or TRACE without a body whose idle connection had died. Another
+//     upstream is tried only if nothing was sent.
+//   - An answer of 503 means that nothing was sent, so that a retry is safe; 502 and 504
+//     mean that the upstream may have acted.
+//   - X-Forwarded-For, -Proto and -Host describe the connection to the upstream. Values
+//     from the client count only if the peer is trusted.
+//   - Rate limit fields that the limiter wrote take precedence: if the response has any
+//     X-RateLimit-* or RateLimit* field, those of the upstream are dropped.
 package gateway
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"sync/atomic"
@@ -71,8 +70,8 @@ func (g *Gateway) newProxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite:        g.rewrite,
 		Transport:      roundTripper(g.roundTrip),
-		FlushInterval:  -1, // forward every write at once
-		ErrorLog:       debugLog(g.options.Logger),
+		FlushInterval:  -1,                                                             // forward every write at once
+		ErrorLog:       slog.NewLogLogger(g.options.Logger.Handler(), slog.LevelDebug), // about truncated responses
 		BufferPool:     &buffers{},
 		ModifyResponse: modifyResponse,
 		ErrorHandler:   g.fail,
@@ -96,4 +95,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // CloseIdleConnections closes the upstream connections that serve no request.
-func (g *Gateway) CloseIdleConnections() { g.wire.closeIdle() }
+func (g *Gateway) CloseIdleConnections() {
+	g.wire.standard.CloseIdleConnections()
+	g.wire.http2.CloseIdleConnections()
+}

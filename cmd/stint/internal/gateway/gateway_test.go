@@ -14,14 +14,15 @@ import (
 	"time"
 )
 
-// The protocols that a connection can speak here.
+// The protocols of connections in these tests.
 const (
 	http1 = "HTTP/1.1"
 	http2 = "HTTP/2 over TLS"
 	h2c   = "HTTP/2 without TLS"
 )
 
-// patience bounds a test that would otherwise hang; no test waits for it.
+// patience is the timeout of tests that would otherwise hang; no passing test waits for
+// it.
 const patience = 20 * time.Second
 
 func serve(t testing.TB, protocol string, h http.Handler) *httptest.Server {
@@ -40,7 +41,7 @@ func serve(t testing.TB, protocol string, h http.Handler) *httptest.Server {
 	return s
 }
 
-// clientOf returns a client that speaks the protocol and nothing else.
+// clientOf returns a client that speaks only one protocol.
 func clientOf(t *testing.T, protocol string, s *httptest.Server) *http.Client {
 	t.Helper()
 	tr := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
@@ -72,7 +73,7 @@ func urlOf(t testing.TB, text string) *url.URL {
 	return u
 }
 
-// behind makes a gateway in front of an upstream that speaks the protocol.
+// behind returns a gateway in front of an upstream that speaks the protocol.
 func behind(t *testing.T, protocol string, h http.Handler, o Options) *Gateway {
 	t.Helper()
 	s := serve(t, protocol, h)

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// limited writes what a limiter writes before it passes a request on.
+// limited writes the headers that a limiter writes before it passes a request on.
 func limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["X-RateLimit-Limit"] = []string{"10"}
@@ -22,8 +22,7 @@ func limited(next http.Handler) http.Handler {
 	})
 }
 
-// seenBy returns the request that an upstream gets for one that a client at
-// the address sends.
+// seenBy returns the request that an upstream gets if a client with this address sends r.
 func seenBy(t *testing.T, o Options, remote string, header http.Header) *http.Request {
 	t.Helper()
 	var seen *http.Request
@@ -249,7 +248,8 @@ func TestATargetThatIsNoPathIsRefused(t *testing.T) {
 	}
 }
 
-// net/http/httputil drops what it cannot read of a query, and sorts the rest.
+// net/http/httputil drops the parts of a query that it cannot parse, and sorts the
+// others.
 func TestQueryArrivesAsItWasSent(t *testing.T) {
 	for _, query := range []string{"b=100%&a=1", "b=1;c=2&a=%zz", "%", "&&=", "b=1&a=2"} {
 		var got string

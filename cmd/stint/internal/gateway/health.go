@@ -1,6 +1,12 @@
 package gateway
 
 import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"sync"
 	"time"
 )
@@ -100,4 +106,116 @@ func backOff(failures int) time.Duration {
 		return maxBackOff
 	}
 	return min(maxBackOff, minBackOff<<(failures-1))
+}
+
+// Run checks the health of every upstream, at once and then at each HealthInterval, until
+// ctx ends. An upstream that is not up at first is checked more often, because it
+// probably starts together with the gateway. An upstream whose check fails gets no
+// request until a check succeeds, unless no other upstream is up. Without Run, health
+// depends on the dials of requests: an upstream that cannot be reached is skipped for
+// half a second, then for twice as long after each further failure, at most 15 s.
+func (g *Gateway) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, u := range g.upstreams {
+		all.Go(func() { g.watch(ctx, u) })
+	}
+	all.Wait()
+}
+
+// firstPause is the time until the second check of an upstream that has never been up.
+// The pause doubles up to the interval.
+const firstPause = 50 * time.Millisecond
+
+func (g *Gateway) watch(ctx context.Context, u *upstream) {
+	defer u.health.checked(true) // without further checks, a failed one must not stay in force
+	interval := g.options.HealthInterval
+	pause := min(firstPause, interval)
+	for {
+		started := time.Now()
+		if g.checkOnce(ctx, u) {
+			pause = interval
+		}
+		if !u.sleep(ctx, started, pause) {
+			return
+		}
+		pause = min(2*pause, interval)
+	}
+}
+
+// sleep waits until the next check is due: pause after the last one started, or earlier
+// if a request asks for one, but never before firstPause. It returns false when ctx ends.
+func (u *upstream) sleep(ctx context.Context, started time.Time, pause time.Duration) bool {
+	next := time.NewTimer(time.Until(started.Add(pause)))
+	defer next.Stop()
+	look := u.look
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-look:
+			next.Reset(time.Until(started.Add(min(firstPause, pause))))
+			look = nil
+		case <-next.C:
+			return true
+		}
+	}
+}
+
+// checkOnce reports whether the upstream is healthy.
+func (g *Gateway) checkOnce(ctx context.Context, u *upstream) bool {
+	bounded, cancel := context.WithTimeout(ctx, g.options.HealthInterval)
+	defer cancel()
+	err := g.check(bounded, u)
+	switch {
+	case ctx.Err() != nil || !u.health.checked(err == nil):
+	case err == nil:
+		g.options.Logger.Info("upstream is healthy", "upstream", u.name)
+	default:
+		g.options.Logger.Warn("upstream is not healthy", "upstream", u.name, "error", short(err))
+	}
+	return err == nil
+}
+
+// checkUpstream requests the health path, or only connects if there is none.
+func (g *Gateway) checkUpstream(ctx context.Context, u *upstream) error {
+	if g.options.HealthPath == "" {
+		return g.connect(ctx, u)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, g.options.HealthPath, http.NoBody)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("User-Agent", "stint-health")
+	(&httputil.ProxyRequest{Out: r}).SetURL(u.target)
+	res, err := g.wire.of(u, r).RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	_ = res.Body.Close() // only the status matters
+	if res.StatusCode >= http.StatusBadRequest {
+		return fmt.Errorf("it answers %d", res.StatusCode)
+	}
+	return nil
+}
+
+func validateHealthPath(path string) error {
+	if path == "" {
+		return nil
+	}
+	if u, err := url.ParseRequestURI(path); err != nil || u.Host != "" || path[0] != '/' {
+		return fmt.Errorf("gateway: health path %q is not a path (write it like /healthz)", path)
+	}
+	return nil
+}
+
+func (g *Gateway) connect(ctx context.Context, u *upstream) error {
+	port := u.target.Port()
+	if port == "" {
+		port = u.target.Scheme // net knows http and https
+	}
+	conn, err := g.wire.standard.DialContext(ctx, "tcp", net.JoinHostPort(u.target.Hostname(), port))
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }

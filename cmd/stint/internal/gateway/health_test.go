@@ -25,20 +25,20 @@ func TestPausesGrowAndOneRequestFindsOut(t *testing.T) {
 	}
 	first, together := claim(true), claim(true)
 	if !h.dialFailed(now, first) || h.dialFailed(now, together) {
-		t.Error("the first failure is news, the one beside it is none")
+		t.Error("want a change for the first failure and none for the concurrent one")
 	}
 	for _, pause := range []int{500, 1000, 2000, 4000, 8000, 15000, 15000} {
 		now = now.Add(time.Duration(pause)*time.Millisecond - 1)
 		claim(false)
 		now = now.Add(1)
 		probe := claim(true)
-		claim(false) // another request while the first one finds out
+		claim(false) // another request while the first one tries the upstream
 		h.dialFailed(now, probe)
 	}
 	now = now.Add(maxBackOff)
 	claim(true)
 	if !h.connected() || h.connected() {
-		t.Error("the first success is news, the second is none")
+		t.Error("want a change for the first success and none for the second")
 	}
 	claim(true)
 	claim(true)
@@ -48,7 +48,7 @@ func TestOnlyACheckMendsWhatACheckFound(t *testing.T) {
 	var h health
 	now := time.Unix(1_700_000_000, 0)
 	if h.checked(true) || !h.checked(false) || h.checked(false) {
-		t.Error("only a change is news")
+		t.Error("want a change to be reported once")
 	}
 	h.connected()
 	if h.usable(now.Add(time.Hour)) {
@@ -102,12 +102,12 @@ func TestRunChecksAtOnceAndAtEachInterval(t *testing.T) {
 		expect(5, false)
 		stop()
 		<-done
-		expect(5, true) // nobody is left who could mend it
+		expect(5, true) // without Run, no check could clear the failed one
 	})
 }
 
-// An upstream that starts together with the gateway is found soon, and a
-// request that reaches one which was down has it checked.
+// An upstream that starts together with the gateway is found soon. A request that reaches
+// an upstream which was down triggers its check.
 func TestUpstreamThatComesUpIsFoundSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, Options{Upstreams: []*url.URL{urlOf(t, "http://a")}, HealthInterval: 2 * time.Second})

@@ -15,8 +15,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// eachProtocol runs a test for each protocol of the client's side with each
-// of the upstream's.
+// eachProtocol runs a test for each pair of a client's protocol and an upstream's.
 func eachProtocol(t *testing.T, test func(t *testing.T, front, back string)) {
 	for _, front := range []string{http1, http2, h2c} {
 		for _, back := range []string{http1, http2, h2c} {
@@ -41,10 +40,10 @@ func TestRequestArrivesAsItWasSent(t *testing.T) {
 			t.Errorf("got %d %q, want 418 %q", res.StatusCode, body, want)
 		}
 		if res.Close {
-			t.Error("the connection is not kept")
+			t.Error("the connection is not reused")
 		}
 		if got, want := res.Header.Get("X-Upstream"), map[bool]string{true: "HTTP/1.1", false: "HTTP/2.0"}[back == http1]; got != want {
-			t.Errorf("the upstream was spoken to by %s, want %s", got, want)
+			t.Errorf("the upstream got a request over %s, want %s", got, want)
 		}
 	})
 }
@@ -203,7 +202,7 @@ func TestEchoRunsWhileTheUploadLasts(t *testing.T) {
 	})
 }
 
-// noticed is a body that says whether anybody read it.
+// noticed is a body that records whether it was read.
 type noticed struct {
 	io.Reader
 	read atomic.Bool

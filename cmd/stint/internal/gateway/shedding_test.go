@@ -10,7 +10,7 @@ import (
 	"github.com/stintdev/stint/resilience/adaptive"
 )
 
-// windows notes what a gate saw. Each answer that counts is a window.
+// windows records what a gate measures. Each response that counts is a window.
 type windows []adaptive.Window
 
 func (w *windows) Next(limit float64, seen adaptive.Window) float64 {
@@ -18,8 +18,8 @@ func (w *windows) Next(limit float64, seen adaptive.Window) float64 {
 	return limit
 }
 
-// What the gateway answers itself is no sign of load, however fast it is, but
-// that an upstream was too slow.
+// The answers of the gateway itself do not count as load, however fast they are, except
+// for the timeout of an upstream.
 func TestOnlyUpstreamsSayHowBusyTheyAre(t *testing.T) {
 	answering := func(status int) *url.URL {
 		return urlOf(t, serve(t, "http", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })).URL)

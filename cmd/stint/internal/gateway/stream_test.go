@@ -13,8 +13,8 @@ const (
 	heapBound = 10 << 20 // bytes, less than a third of what passes through
 )
 
-// watched passes n bytes through and notes the highest the heap stood above
-// where it stood at the start.
+// watched passes n bytes through and records the greatest growth of the heap since the
+// start.
 type watched struct {
 	left     int64
 	from, by uint64
@@ -29,7 +29,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// Read gives zeros, and looks at the heap each 8 MiB.
+// Read returns zeros, and measures the heap every 8 MiB.
 func (s *watched) Read(p []byte) (int, error) {
 	n := min(int64(len(p)), s.left)
 	if n == 0 {
@@ -82,7 +82,7 @@ func TestAnswerThatBreaksOffIsNotTakenForWhole(t *testing.T) {
 		r, _ := http.NewRequestWithContext(bounded(t), http.MethodGet, s.URL, http.NoBody)
 		res, err := clientOf(t, front, s).Do(r)
 		if err != nil {
-			return // it broke off before the header was passed on
+			return // it was cut off before the header was passed on
 		}
 		defer res.Body.Close()
 		if body, err := io.ReadAll(res.Body); err == nil {

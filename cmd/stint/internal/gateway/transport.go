@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"log"
-	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -18,9 +16,9 @@ const (
 	bufferSize        = 32 << 10
 )
 
-// transports are the connections to upstreams, by protocol.
+// transports holds one transport for each protocol of upstreams.
 type transports struct {
-	standard *http.Transport // HTTP/1.1, and HTTP/2 where TLS agrees on it
+	standard *http.Transport // HTTP/1.1, and HTTP/2 if TLS negotiates it
 	http2    *http.Transport // HTTP/2 without TLS
 }
 
@@ -42,14 +40,14 @@ func newTransport(o *Options, protocols *http.Protocols) *http.Transport {
 		IdleConnTimeout:        idleTimeout,
 		MaxIdleConnsPerHost:    o.MaxIdlePerUpstream,
 		MaxResponseHeaderBytes: maxResponseHeader,
-		DisableCompression:     true, // what to accept is between client and upstream
+		DisableCompression:     true, // the client and the upstream negotiate compression
 		Protocols:              protocols,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 	}
 }
 
-// of returns the transport for a request. HTTP/2 has no Upgrade, so that a
-// WebSocket goes to an h2c upstream by HTTP/1.1.
+// of returns the transport for a request. HTTP/2 has no Upgrade, so WebSocket requests to
+// an h2c upstream use HTTP/1.1.
 func (t *transports) of(u *upstream, r *http.Request) *http.Transport {
 	if u.http2 && r.Header.Get("Upgrade") == "" {
 		return t.http2
@@ -57,16 +55,11 @@ func (t *transports) of(u *upstream, r *http.Request) *http.Transport {
 	return t.standard
 }
 
-func (t *transports) closeIdle() {
-	t.standard.CloseIdleConnections()
-	t.http2.CloseIdleConnections()
-}
-
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// buffers lends the memory that bodies are copied through.
+// buffers is the pool of the buffers through which bodies are copied.
 type buffers struct{ pool sync.Pool }
 
 func (b *buffers) Get() []byte {
@@ -77,8 +70,3 @@ func (b *buffers) Get() []byte {
 }
 
 func (b *buffers) Put(p []byte) { b.pool.Put((*[bufferSize]byte)(p)) }
-
-// debugLog takes what the reverse proxy says of answers that broke off.
-func debugLog(l *slog.Logger) *log.Logger {
-	return slog.NewLogLogger(l.Handler(), slog.LevelDebug)
-}

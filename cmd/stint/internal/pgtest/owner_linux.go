@@ -7,10 +7,11 @@ import (
 	"syscall"
 )
 
-// nobody is who runs servers for root, which they refuse to be.
+// nobody is the user id that servers run as if the tests run as root and there is no user
+// postgres or nobody.
 const nobody = 65534
 
-// ownFolder gives a folder to who runs the server.
+// ownFolder gives a folder to the user that runs the server.
 func ownFolder(dir string) error {
 	if os.Getuid() != 0 {
 		return nil
@@ -19,7 +20,7 @@ func ownFolder(dir string) error {
 	return os.Chown(dir, uid, gid)
 }
 
-// asOwner makes a process run as who runs the server.
+// asOwner makes a process run as the user that runs the server.
 func asOwner() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{}
 	if os.Getuid() == 0 {

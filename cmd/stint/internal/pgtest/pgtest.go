@@ -1,12 +1,11 @@
 // Package pgtest starts real PostgreSQL servers for tests.
 //
-// Use it in the test of whatever speaks to one; nothing stands in for the
-// server itself. A test skips, and says why, where none is installed
-// (scripts/install-test-servers installs one).
+// Use it in tests of code that connects to PostgreSQL. A test is skipped, with the
+// reason, if no server is installed (scripts/install-test-servers installs one).
 //
-// It promises an empty server of the test's own on a free loopback port, whose
-// data is not synced to the disk, and which ends with the test. The server
-// refuses to run as root, so that root's tests run it as another user.
+// Each test gets its own empty server on a free loopback port. The server does not sync
+// its data to disk, and ends with the test. PostgreSQL refuses to run as root, so tests
+// that run as root start it as another user.
 package pgtest
 
 import (
@@ -23,21 +22,21 @@ import (
 	"time"
 )
 
-// patience is how long a server may take to begin or end.
+// patience bounds the start and the end of a server.
 const patience = 60 * time.Second
 
 // Server is one server. Its methods are for the goroutine of the test.
 type Server struct {
 	t      testing.TB
 	bin    string
-	dir    string // for everything
+	dir    string // of all files
 	port   int
 	cmd    *exec.Cmd
 	exited chan struct{}
 	log    bytes.Buffer // read once it has exited
 }
 
-// Password is that of the user stint, which the URL leaves out.
+// Password is the password of the user stint. The URL does not contain it.
 const Password = "secret%:/?#@pw"
 
 // Start starts a server that accepts connections when Start returns.
@@ -61,15 +60,15 @@ func Start(t testing.TB) *Server {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// URL is the server's, for the user stint, without the password.
+// URL returns the server's URL for the user stint, without the password.
 func (s *Server) URL() string {
 	return fmt.Sprintf("postgres://stint@127.0.0.1:%d/postgres?sslmode=disable", s.port)
 }
 
-// Addr is where the server listens.
+// Addr returns the server's address.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// Kill ends the server as a crash does. It returns when the process is gone.
+// Kill ends the server as a crash would. It returns when the process has ended.
 func (s *Server) Kill() {
 	if s.cmd != nil {
 		_ = s.cmd.Process.Kill() // an error: it has ended already
@@ -77,8 +76,7 @@ func (s *Server) Kill() {
 	}
 }
 
-// Restart starts the server anew on its port, with the data that it had, after a
-// Kill if it still runs.
+// Restart kills the server if it runs, and starts it on the same port with its data.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
@@ -87,7 +85,7 @@ func (s *Server) Restart() {
 		"-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=150"), make(chan struct{})
 	s.cmd.Stdout, s.cmd.Stderr, s.cmd.WaitDelay = &s.log, &s.log, time.Second
 	s.must(s.cmd.Start())
-	go func() { _ = s.cmd.Wait(); close(s.exited) }() // killed is how they end
+	go func() { _ = s.cmd.Wait(); close(s.exited) }() // the error reports the kill
 	for end := time.Now().Add(patience); ; {
 		if s.command("pg_isready", "-q", "-h", "127.0.0.1", "-p", strconv.Itoa(s.port)).Run() == nil {
 			return
@@ -98,7 +96,7 @@ func (s *Server) Restart() {
 		case <-time.After(50 * time.Millisecond):
 		}
 		if time.Now().After(end) {
-			s.t.Fatal("postgres does not begin")
+			s.t.Fatal("postgres does not become ready")
 		}
 	}
 }
@@ -123,8 +121,8 @@ func (s *Server) must(err error) {
 	}
 }
 
-// programs is the folder of the newest server that is installed. Debian keeps
-// those off PATH.
+// programs returns the folder of the newest installed server. Debian does not put it in
+// PATH.
 func programs(t testing.TB) string {
 	t.Helper()
 	folders, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // the pattern is well formed
@@ -144,7 +142,7 @@ func programs(t testing.TB) string {
 }
 
 func major(folder string) int {
-	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(folder))) // 0 is last
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(folder))) // a folder without a number comes last
 	return n
 }
 

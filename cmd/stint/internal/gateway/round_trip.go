@@ -34,7 +34,9 @@ func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
 		if !a.dialFailed.Load() || r.Context().Err() != nil {
 			return nil, err // the request itself or its client is at fault
 		}
-		g.unreachable(u, failures, err)
+		if u.health.dialFailed(g.now(), failures) {
+			g.options.Logger.Warn("upstream cannot be reached", "upstream", u.name, "error", short(err))
+		}
 		tried = append(tried, u)
 	}
 }
@@ -63,12 +65,6 @@ func (g *Gateway) tryAnyhow(r *http.Request, tried []*upstream) (*http.Response,
 func (g *Gateway) reached(u *upstream) {
 	if u.health.connected() {
 		g.options.Logger.Info("upstream is back", "upstream", u.name)
-	}
-}
-
-func (g *Gateway) unreachable(u *upstream, failures int, err error) {
-	if u.health.dialFailed(g.now(), failures) {
-		g.options.Logger.Warn("upstream cannot be reached", "upstream", u.name, "error", short(err))
 	}
 }
 

@@ -25,7 +25,7 @@ func header(r *http.Request, name string) (string, error) {
 	case len(lines) == 0:
 		return "", nil
 	case len(lines) == 1:
-		return strings.Trim(lines[0], space), nil // HTTP/2 keeps the space around a value, which HTTP/1.1 drops at the ends, which HTTP/1.1 drops
+		return strings.Trim(lines[0], space), nil // HTTP/2 keeps the space around a value; HTTP/1.1 drops it
 	case name == "Cookie":
 		return strings.Join(lines, "; "), nil
 	case httpfield.IsList(name):
