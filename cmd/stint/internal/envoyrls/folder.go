@@ -19,12 +19,12 @@ import (
 type folder struct {
 	path  string
 	merge bool             // files may share a domain
-	files map[string]*kept // by name
+	files map[string]*fileState // by name
 	last  [sha256.Size]byte
 }
 
-// kept is the state of one file: as it was last read, and its last good version.
-type kept struct {
+// fileState is the state of one file: as it was last read, and its last good version.
+type fileState struct {
 	sum      [sha256.Size]byte
 	good     *file // the last good version; nil: none yet
 	warnings rule.Problems
@@ -50,7 +50,7 @@ func (f *folder) read() (*reading, error) {
 	}
 	r := &reading{merge: f.merge, domains: map[string]*file{}, warnings: overlooked}
 	all := sha256.New()
-	files := make(map[string]*kept, len(names))
+	files := make(map[string]*fileState, len(names))
 	for _, name := range names {
 		k := f.readFile(name)
 		files[name] = k
@@ -64,8 +64,8 @@ func (f *folder) read() (*reading, error) {
 }
 
 // readFile reads one file. An unchanged file keeps its earlier result.
-func (f *folder) readFile(name string) *kept {
-	k := &kept{}
+func (f *folder) readFile(name string) *fileState {
+	k := &fileState{}
 	before := f.files[name]
 	if before != nil {
 		k.good = before.good
@@ -103,7 +103,7 @@ func readAll(name string) ([]byte, error) {
 
 // add puts the last good version of a file in force. If two files name one domain, the
 // first by name gets it, unless files are merged.
-func (r *reading) add(k *kept) {
+func (r *reading) add(k *fileState) {
 	r.warnings = append(r.warnings, k.warnings...)
 	if k.err != nil {
 		r.errs = append(r.errs, k.err)
@@ -131,7 +131,7 @@ func (r *reading) clash(f *file, what, mend string) {
 func (r *reading) join(first, next *file) {
 	for p := range next.top.children {
 		if first.top.children[p] != nil {
-			d := draft{pair: p}
+			d := rawDescriptor{pair: p}
 			r.clash(next, fmt.Sprintf("duplicate descriptor composite key '%s.%s', which another file of the domain has", next.domain, d.text()), "keep one")
 			return
 		}
@@ -161,11 +161,11 @@ func configFiles(path string) (names []string, overlooked rule.Problems, err err
 		switch name := filepath.Join(path, e.Name()); {
 		case strings.HasPrefix(e.Name(), "."):
 		case e.IsDir():
-			overlooked = told(overlooked, rule.Problem{File: name, What: "is a folder, and what is in it is not read", Mend: "move its files up"})
+			overlooked = appendProblem(overlooked, rule.Problem{File: name, What: "is a folder, and what is in it is not read", Mend: "move its files up"})
 		case extension == ".yaml" || extension == ".yml":
 			names = append(names, name)
 		default:
-			overlooked = told(overlooked, rule.Problem{File: name, What: "is not read, because its name does not end in .yaml or .yml", Mend: "rename it, or move it elsewhere"})
+			overlooked = appendProblem(overlooked, rule.Problem{File: name, What: "is not read, because its name does not end in .yaml or .yml", Mend: "rename it, or move it elsewhere"})
 		}
 	}
 	slices.Sort(names)

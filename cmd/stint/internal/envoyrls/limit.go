@@ -1,9 +1,12 @@
 package envoyrls
 
 import (
+	"strings"
 	"time"
 
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/stintdev/stint"
 )
@@ -30,11 +33,11 @@ type limit struct {
 
 // numbers is the configuration of a limit's count.
 type numbers struct {
-	requests  uint32
-	window    time.Duration
-	algorithm stint.Algorithm
-	burst     int64 // 0: the algorithm's own
-	brought   bool  // in a request, not in a file
+	requests   uint32
+	window     time.Duration
+	algorithm  stint.Algorithm
+	burst      int64 // 0: the algorithm's own
+	fromCaller bool  // in a request, not in a file
 }
 
 // namespace separates these counters from those of rules and of /v1/take.
@@ -46,9 +49,9 @@ const namespace = "envoy"
 func (n numbers) compile() (counted stint.Limit, banned bool, err error) {
 	requests := min(int64(n.requests), stint.MaxLimit)
 	if banned = requests == 0; banned {
-		n, requests = numbers{window: n.window, algorithm: stint.FixedWindow, brought: n.brought}, 1
+		n, requests = numbers{window: n.window, algorithm: stint.FixedWindow, fromCaller: n.fromCaller}, 1
 	}
-	spec := stint.Spec{Namespace: namespace, Algorithm: n.algorithm, Limit: requests, Window: n.window, Capacity: n.burst, FromCaller: n.brought}
+	spec := stint.Spec{Namespace: namespace, Algorithm: n.algorithm, Limit: requests, Window: n.window, Capacity: n.burst, FromCaller: n.fromCaller}
 	counted, err = spec.Compile()
 	return counted, banned, err
 }
@@ -60,11 +63,11 @@ func (l *limit) count(n numbers) (err error) {
 		return err
 	}
 	l.kind = l.counted.Name() + " " + l.counted.Shape()
-	if n.brought {
+	if n.fromCaller {
 		l.kind += " brought"
 	}
 	if l.counted.Algorithm() == stint.FixedWindow {
-		l.all, err = endless(n.window, n.brought)
+		l.all, err = endless(n.window, n.fromCaller)
 	}
 	return err
 }
@@ -75,4 +78,63 @@ func endless(window time.Duration, brought bool) (stint.Limit, error) {
 		Namespace: namespace, Name: "all:" + window.String(),
 		Algorithm: stint.FixedWindow, Limit: stint.MaxLimit, Window: window, FromCaller: brought,
 	}.Compile()
+}
+
+type (
+	unit      = pb.RateLimitResponse_RateLimit_Unit
+	limitInfo = pb.RateLimitResponse_RateLimit
+)
+
+const day = 24 * time.Hour
+
+// lengths returns the durations of the units, the longest first. A month has 30 days
+// and a year 365, as in Envoy's service.
+func lengths() []struct {
+	unit   unit
+	length time.Duration
+} {
+	return []struct {
+		unit   unit
+		length time.Duration
+	}{
+		{pb.RateLimitResponse_RateLimit_YEAR, 365 * day},
+		{pb.RateLimitResponse_RateLimit_MONTH, 30 * day},
+		{pb.RateLimitResponse_RateLimit_WEEK, 7 * day},
+		{pb.RateLimitResponse_RateLimit_DAY, day},
+		{pb.RateLimitResponse_RateLimit_HOUR, time.Hour},
+		{pb.RateLimitResponse_RateLimit_MINUTE, time.Minute},
+		{pb.RateLimitResponse_RateLimit_SECOND, time.Second},
+	}
+}
+
+// lengthOf returns the duration of a unit, 0 for an unknown unit.
+func lengthOf(u unit) time.Duration {
+	for _, l := range lengths() {
+		if l.unit == u {
+			return l.length
+		}
+	}
+	return 0
+}
+
+// parseUnit returns the unit with a name, in any case, and false if there is none.
+func parseUnit(name string) (unit, bool) {
+	u := unit(pb.RateLimitResponse_RateLimit_Unit_value[strings.ToUpper(name)])
+	return u, lengthOf(u) > 0
+}
+
+// describe returns a limit in Envoy's form: requests for each unit, or for a number of
+// units. The window must be whole seconds.
+func describe(name string, requests uint32, window time.Duration) *limitInfo {
+	info := &limitInfo{Name: name, RequestsPerUnit: requests}
+	for _, l := range lengths() {
+		if window%l.length == 0 {
+			info.Unit = l.unit
+			if n := window / l.length; n > 1 {
+				info.UnitMultiplier = wrapperspb.UInt32(uint32(n))
+			}
+			break
+		}
+	}
+	return info
 }

@@ -13,24 +13,24 @@ import (
 // descriptors that were allowed and, if asked, a description of the request. It is nil
 // if there is neither.
 func (p *plan) metadata(request *pb.RateLimitRequest, asked bool) *structpb.Struct {
-	var told map[string]*structpb.Value
+	var fields map[string]*structpb.Value
 	for i := range p.asked {
 		a := &p.asked[i]
-		if a.applies() && p.decisions[a.claim].Allowed && a.limit.metadata != nil && p.kept(i) {
-			told = joined(told, a.limit.metadata.GetFields())
+		if a.applies() && p.decisions[a.claim].Allowed && a.limit.metadata != nil && p.descriptorAllowed(i) {
+			fields = joined(fields, a.limit.metadata.GetFields())
 		}
 	}
 	if asked {
-		told = joined(told, describeRequest(request))
+		fields = joined(fields, describeRequest(request))
 	}
-	if told == nil {
+	if fields == nil {
 		return nil
 	}
-	return &structpb.Struct{Fields: told}
+	return &structpb.Struct{Fields: fields}
 }
 
-// kept reports whether all limits of entry i's descriptor allowed the request.
-func (p *plan) kept(i int) bool {
+// descriptorAllowed reports whether all limits of entry i's descriptor allowed the request.
+func (p *plan) descriptorAllowed(i int) bool {
 	of := p.asked[i].of
 	for i > 0 && p.asked[i-1].of == of {
 		i--
@@ -57,14 +57,14 @@ func describeRequest(request *pb.RateLimitRequest) map[string]*structpb.Value {
 	for i, d := range request.GetDescriptors() {
 		descriptors[i] = structpb.NewStructValue(describeDescriptor(d))
 	}
-	told := map[string]*structpb.Value{
+	fields := map[string]*structpb.Value{
 		"domain":      structpb.NewStringValue(request.GetDomain()),
 		"descriptors": list(descriptors),
 	}
 	if n := request.GetHitsAddend(); n > 0 {
-		told["hitsAddend"] = structpb.NewNumberValue(float64(n))
+		fields["hitsAddend"] = structpb.NewNumberValue(float64(n))
 	}
-	return told
+	return fields
 }
 
 func describeDescriptor(d *common.RateLimitDescriptor) *structpb.Struct {
@@ -72,14 +72,14 @@ func describeDescriptor(d *common.RateLimitDescriptor) *structpb.Struct {
 	for i, e := range d.GetEntries() {
 		entries[i] = structpb.NewStringValue(e.GetKey() + "=" + e.GetValue())
 	}
-	told := &structpb.Struct{Fields: map[string]*structpb.Value{"entries": list(entries)}}
+	fields := &structpb.Struct{Fields: map[string]*structpb.Value{"entries": list(entries)}}
 	if l := d.GetLimit(); l != nil {
-		told.Fields["limit"] = structpb.NewStringValue(fmt.Sprintf("requests_per_unit:%d unit:%s", l.GetRequestsPerUnit(), l.GetUnit()))
+		fields.Fields["limit"] = structpb.NewStringValue(fmt.Sprintf("requests_per_unit:%d unit:%s", l.GetRequestsPerUnit(), l.GetUnit()))
 	}
 	if own := d.GetHitsAddend(); own != nil {
-		told.Fields["hitsAddend"] = structpb.NewNumberValue(float64(own.GetValue()))
+		fields.Fields["hitsAddend"] = structpb.NewNumberValue(float64(own.GetValue()))
 	}
-	return told
+	return fields
 }
 
 func list(values []*structpb.Value) *structpb.Value {

@@ -17,7 +17,7 @@ const maxOverrides = 1024
 // overrides caches compiled overrides. A caller with ever new ones pays only for
 // compiling them.
 type overrides struct {
-	mu  *sync.RWMutex
+	mu  sync.RWMutex
 	all map[override][]*limit // slices of one limit; guarded by mu
 }
 
@@ -26,10 +26,6 @@ type override struct {
 	domain   string
 	requests uint32
 	window   time.Duration
-}
-
-func newOverrides() overrides {
-	return overrides{mu: new(sync.RWMutex), all: map[override][]*limit{}}
 }
 
 // override returns the compiled limit of a descriptor's override.
@@ -47,7 +43,7 @@ func (s *Service) override(domain string, asked *common.RateLimitDescriptor_Rate
 		return b, nil
 	}
 	l := &limit{path: domain, counters: s.options.Counters(domain)}
-	if err := l.count(numbers{requests: o.requests, window: window, algorithm: stint.FixedWindow, brought: true}); err != nil {
+	if err := l.count(numbers{requests: o.requests, window: window, algorithm: stint.FixedWindow, fromCaller: true}); err != nil {
 		return nil, status.Error(codes.InvalidArgument, "rate limit override: "+err.Error())
 	}
 	b = []*limit{l}

@@ -61,7 +61,12 @@ func (p *plan) replace() {
 	var replaced map[string]bool
 	for i := range p.asked {
 		if l := p.asked[i].limit; l != nil && len(l.replaces) > 0 {
-			replaced = noted(replaced, l.replaces)
+			if replaced == nil {
+				replaced = make(map[string]bool, len(l.replaces))
+			}
+			for _, name := range l.replaces {
+				replaced[name] = true
+			}
 		}
 	}
 	for i := range p.asked {
@@ -69,16 +74,6 @@ func (p *plan) replace() {
 			a.limit = nil
 		}
 	}
-}
-
-func noted(all map[string]bool, names []string) map[string]bool {
-	if all == nil {
-		all = make(map[string]bool, len(names))
-	}
-	for _, name := range names {
-		all[name] = true
-	}
-	return all
 }
 
 // inQuota reports whether a limit is in quota mode. Shadow mode takes precedence.
@@ -168,7 +163,14 @@ func (p *plan) claim(a *asked) int {
 // there is none.
 func (p *plan) place(a *asked) int {
 	if len(p.asked) > fewClaims {
-		return p.mapped(state{a.key, a.limit.kind})
+		if p.places == nil {
+			p.places = map[state]int{}
+		}
+		s := state{a.key, a.limit.kind}
+		if _, known := p.places[s]; !known {
+			p.places[s] = len(p.claims)
+		}
+		return p.places[s]
 	}
 	for i := range p.asked {
 		b := &p.asked[i]
@@ -180,18 +182,6 @@ func (p *plan) place(a *asked) int {
 		}
 	}
 	return len(p.claims)
-}
-
-func (p *plan) mapped(s state) int {
-	if p.places == nil {
-		p.places = map[state]int{}
-	}
-	i, there := p.places[s]
-	if !there {
-		i = len(p.claims)
-		p.places[s] = i
-	}
-	return i
 }
 
 // make returns the claim of a limit. It fails closed, so that a store failure becomes
@@ -214,7 +204,7 @@ func (p *plan) decide(ctx context.Context, store stint.Store) error {
 		return nil
 	}
 	if p.all && p.stop && len(p.groups) > 1 {
-		if err := p.look(ctx, store); err != nil || p.degraded() {
+		if err := p.peek(ctx, store); err != nil || p.degraded() {
 			return err
 		}
 	}

@@ -23,7 +23,7 @@ const (
 	maxMerge = 4        // nesting of <<, and mappings in the list of one <<
 	maxNames = 64 << 20 // bytes of the names of all its limits, and as many of its metadata
 	maxKeys  = 100      // keys of a mapping, duplicates included
-	maxTold  = 100      // mistakes, and as many warnings, that are reported one by one
+	maxProblems  = 100      // mistakes, and as many warnings, that are reported one by one
 )
 
 // file is a parsed configuration file.
@@ -44,7 +44,7 @@ type reader struct {
 	details  int                             // bytes of metadata
 	replaced int                             // names in replaces
 	merging  int                             // current depth of <<
-	told     map[*yaml.Node]*structpb.Struct // metadata by node; aliases share it
+	metadata     map[*yaml.Node]*structpb.Struct // metadata by node; aliases share it
 	mistakes rule.Problems
 	warnings rule.Problems
 }
@@ -52,7 +52,7 @@ type reader struct {
 // parse parses a file. It returns an error if the file has a mistake; a file with only
 // warnings is usable.
 func parse(name string, data []byte) (f *file, warnings rule.Problems, err error) {
-	r := &reader{name: name, file: &file{name: name}, told: map[*yaml.Node]*structpb.Struct{}}
+	r := &reader{name: name, file: &file{name: name}, metadata: map[*yaml.Node]*structpb.Struct{}}
 	if top := r.document(data); top != nil {
 		r.root(top)
 	}
@@ -71,20 +71,20 @@ func (r *reader) problem(n *yaml.Node, what, mend string) rule.Problem {
 }
 
 func (r *reader) mistake(n *yaml.Node, what, mend string) {
-	r.mistakes = told(r.mistakes, r.problem(n, what, mend))
+	r.mistakes = appendProblem(r.mistakes, r.problem(n, what, mend))
 }
 
 func (r *reader) warn(n *yaml.Node, what, mend string) {
-	r.warnings = told(r.warnings, r.problem(n, what, mend))
+	r.warnings = appendProblem(r.warnings, r.problem(n, what, mend))
 }
 
-// told appends a problem, up to maxTold and a last entry that says that there are
+// appendProblem appends a problem, up to maxProblems and a last entry that says that there are
 // more.
-func told(all rule.Problems, one rule.Problem) rule.Problems {
+func appendProblem(all rule.Problems, one rule.Problem) rule.Problems {
 	switch len(all) {
-	case maxTold:
+	case maxProblems:
 		return append(all, rule.Problem{File: one.File, Line: one.Line, Column: one.Column, What: "there is more from here on"})
-	case maxTold + 1:
+	case maxProblems + 1:
 		return all
 	}
 	return append(all, one)

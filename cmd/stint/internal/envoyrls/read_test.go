@@ -38,7 +38,7 @@ func TestMistakesAreToldWithTheirPlace(t *testing.T) {
 		"one window twice":   {"domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day}, rate_limits: [{window: 24h}]}\n", "c.yaml:3:53: two limits of one descriptor count the same window"},
 		"unlimited and more": {"domain: d\ndescriptors:\n  - {key: a, rate_limits: [{unit: day}, {unlimited: true}]}\n", "c.yaml:3:41: unlimited means nothing beside other limits"},
 		"a word for a limit": {"domain: d\ndescriptors:\n  - {key: a, rate_limits: [many]}\n", "c.yaml:3:28: a rate_limit must be keys and values"},
-		"endless metadata":   {"domain: d\ndescriptors:\n  - {key: a, metadata: {x: .inf}, rate_limit: {unit: day}}\n", "c.yaml:3:24: metadata cannot be told to Envoy"},
+		"endless metadata":   {"domain: d\ndescriptors:\n  - {key: a, metadata: {x: .inf}, rate_limit: {unit: day}}\n", "c.yaml:3:24: metadata cannot be sent to Envoy"},
 		"merge of itself":    {"domain: d\ndescriptors:\n  - &x\n    key: a\n    <<: *x\n", "<< is nested too deeply"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -166,8 +166,8 @@ func TestFilesThatGrowAreBounded(t *testing.T) {
 	if err != nil || len(f.limits) != 10_001 || f.limits[0].metadata != f.limits[10_000].metadata {
 		t.Errorf("%.200v: %d limits", err, len(f.limits))
 	}
-	if len(warnings) != maxTold+1 {
-		t.Errorf("%d warnings, want %d and one that says so", len(warnings), maxTold)
+	if len(warnings) != maxProblems+1 {
+		t.Errorf("%d warnings, want %d and one that says so", len(warnings), maxProblems)
 	}
 	bomb := "domain: d\nx: &a0 [z,z,z,z,z,z,z,z,z]\n"
 	for i := range 12 {

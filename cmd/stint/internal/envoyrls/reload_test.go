@@ -11,15 +11,15 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// following is a service that watches its directory, with a record of its loads.
-type following struct {
+// watching is a service that watches its directory, with a record of its loads.
+type watching struct {
 	*serving
 	loaded chan int
 }
 
-func followed(t *testing.T, dir string) *following {
+func watched(t *testing.T, dir string) *watching {
 	t.Helper()
-	f := &following{loaded: make(chan int, 100)}
+	f := &watching{loaded: make(chan int, 100)}
 	store := stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000, Clock: func() int64 { return start }})
 	service, err := New(Options{Dir: dir, Store: store, Loaded: func(n int) { f.loaded <- n }})
 	if err != nil {
@@ -31,11 +31,11 @@ func followed(t *testing.T, dir string) *following {
 	go func() { f.Run(ctx); close(done) }()
 	t.Cleanup(func() { end(); <-done })
 	f.wantLoaded(0)
-	<-f.Following()
+	<-f.Watching()
 	return f
 }
 
-func (f *following) wantLoaded(mistaken int) {
+func (f *watching) wantLoaded(mistaken int) {
 	f.t.Helper()
 	select {
 	case n := <-f.loaded:
@@ -56,7 +56,7 @@ func TestABadFileTakesNoOtherDomainDown(t *testing.T) {
 	a, b := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")
 	write(t, a, limited("a", "3"))
 	write(t, b, limited("b", "3"))
-	f := followed(t, dir)
+	f := watched(t, dir)
 	write(t, a, limited("a", "minus"))
 	f.wantLoaded(1)
 	f.want(request("a", "k=1"), "OK | OK 3/MINUTE left 2 reset 40")
@@ -96,7 +96,7 @@ func TestASwappedConfigMapIsRead(t *testing.T) {
 	if err := os.Symlink(filepath.Join("..data", "config.yaml"), filepath.Join(dir, "config.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	f := followed(t, dir)
+	f := watched(t, dir)
 	f.want(request("d", "k=1"), "OK | OK 3/MINUTE left 2 reset 40")
 	swap("..2", limited("d", "7"))
 	f.wantLoaded(0)
@@ -110,7 +110,7 @@ func TestAFolderThatComesBackIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "a.yaml"), limited("a", "3"))
-	f := followed(t, dir)
+	f := watched(t, dir)
 	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestAFolderThatComesBackIsRead(t *testing.T) {
 func TestReloadReadsAgain(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "a.yaml"), limited("a", "3"))
-	f := followed(t, dir)
+	f := watched(t, dir)
 	f.Reload()
 	f.wantLoaded(0)
 }

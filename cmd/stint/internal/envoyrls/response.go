@@ -19,28 +19,28 @@ const (
 	overLimit = pb.RateLimitResponse_OVER_LIMIT
 )
 
-// said is the memory of one descriptor status and its duration.
-type said struct {
+// statusRoom is the memory of one descriptor status and its duration.
+type statusRoom struct {
 	status descriptorStatus
 	reset  durationpb.Duration
 }
 
-// saidOnce is the memory of a response with one status, the usual case, in one
+// singleStatus is the memory of a response with one status, the usual case, in one
 // allocation.
-type saidOnce struct {
+type singleStatus struct {
 	response pb.RateLimitResponse
 	list     [1]*descriptorStatus
-	said     [1]said
+	room     [1]statusRoom
 }
 
 // room returns a response with n empty statuses.
-func room(n int) (*pb.RateLimitResponse, []said) {
+func room(n int) (*pb.RateLimitResponse, []statusRoom) {
 	if n == 1 {
-		one := &saidOnce{}
+		one := &singleStatus{}
 		one.response.Statuses = one.list[:]
-		return &one.response, one.said[:]
+		return &one.response, one.room[:]
 	}
-	return &pb.RateLimitResponse{Statuses: make([]*descriptorStatus, n)}, make([]said, n)
+	return &pb.RateLimitResponse{Statuses: make([]*descriptorStatus, n)}, make([]statusRoom, n)
 }
 
 // response returns the response to a decided plan. The status of a descriptor is that
@@ -51,13 +51,13 @@ func (p *plan) response() *pb.RateLimitResponse {
 		r.OverallCode = overLimit
 	}
 	for i := 0; i < len(p.asked); {
-		of, face := p.asked[i].of, &p.asked[i]
+		of, deciding := p.asked[i].of, &p.asked[i]
 		for i++; i < len(p.asked) && p.asked[i].of == of; i++ {
-			if p.nearer(&p.asked[i], face) {
-				face = &p.asked[i]
+			if p.nearer(&p.asked[i], deciding) {
+				deciding = &p.asked[i]
 			}
 		}
-		p.say(&all[of], face)
+		p.setStatus(&all[of], deciding)
 		r.Statuses[of] = &all[of].status
 	}
 	return r
@@ -98,8 +98,8 @@ func (p *plan) nearer(a, b *asked) bool {
 	return x.RetryAfter > y.RetryAfter
 }
 
-// say sets the status of a descriptor, from its deciding limit.
-func (p *plan) say(s *said, a *asked) {
+// setStatus sets the status of a descriptor, from its deciding limit.
+func (p *plan) setStatus(s *statusRoom, a *asked) {
 	s.status.Code = ok
 	switch {
 	case a.limit == nil:
@@ -141,24 +141,24 @@ func (l *limit) reset(d *stint.Decision) time.Duration {
 // headers returns the headers of the limit that decides: the last one that denies, as
 // in Envoy's service, else the one with the least remaining.
 func (n *HeaderNames) headers(statuses []*descriptorStatus) []*core.HeaderValue {
-	var face *descriptorStatus
+	var deciding *descriptorStatus
 	for _, s := range statuses {
 		switch {
 		case s.GetCurrentLimit() == nil:
 		case s.GetCode() == overLimit,
-			face == nil,
-			face.GetCode() != overLimit && s.GetLimitRemaining() < face.GetLimitRemaining():
-			face = s
+			deciding == nil,
+			deciding.GetCode() != overLimit && s.GetLimitRemaining() < deciding.GetLimitRemaining():
+			deciding = s
 		}
 	}
-	if face == nil {
+	if deciding == nil {
 		return nil
 	}
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	return []*core.HeaderValue{
-		{Key: n.Limit, Value: number(int64(face.GetCurrentLimit().GetRequestsPerUnit()))},
-		{Key: n.Remaining, Value: number(int64(face.GetLimitRemaining()))},
-		{Key: n.Reset, Value: number(face.GetDurationUntilReset().GetSeconds())},
+		{Key: n.Limit, Value: number(int64(deciding.GetCurrentLimit().GetRequestsPerUnit()))},
+		{Key: n.Remaining, Value: number(int64(deciding.GetLimitRemaining()))},
+		{Key: n.Reset, Value: number(deciding.GetDurationUntilReset().GetSeconds())},
 	}
 }
 

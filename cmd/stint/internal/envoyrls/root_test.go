@@ -27,7 +27,7 @@ func TestARootThatIsSwappedIsRead(t *testing.T) {
 		}
 	}
 	point("v1")
-	f := followed(t, filepath.Join(dir, "current", "ratelimit", "config"))
+	f := watched(t, filepath.Join(dir, "current", "ratelimit", "config"))
 	f.want(request("d", "k=1"), "OK | OK 3/MINUTE left 2 reset 40")
 	point("v2")
 	f.wantLoaded(0)

@@ -57,7 +57,7 @@ type Service struct {
 
 	options   Options
 	folder    folder // used by New, then by Run's goroutine only
-	follower  *filewatch.Follower
+	watcher   *filewatch.Watcher
 	overrides overrides
 	unmatched Counter   // requests that no limit applied to
 	plans     sync.Pool // of *plan
@@ -68,8 +68,9 @@ type Service struct {
 // directory cannot be read, or all its files have mistakes.
 func New(o Options) (*Service, error) {
 	o = o.setDefaults()
-	s := &Service{options: o, folder: folder{path: o.Dir, merge: o.Merge}, overrides: newOverrides(), unmatched: o.Counters("").Allow}
-	s.follower = filewatch.New(o.Dir, s.changed, s.unwatched)
+	s := &Service{options: o, folder: folder{path: o.Dir, merge: o.Merge}, unmatched: o.Counters("").Allow}
+	s.overrides.all = map[override][]*limit{}
+	s.watcher = filewatch.New(o.Dir, s.changed, func(err error) { o.Logger.Error("envoy-config: " + err.Error()) })
 	r, err := s.folder.read()
 	if err != nil {
 		return nil, fmt.Errorf("envoy-config: %w", err)
@@ -95,29 +96,25 @@ func (o Options) setDefaults() Options {
 }
 
 // Run watches the configuration until ctx ends. Call it once.
-func (s *Service) Run(ctx context.Context) { s.follower.Run(ctx) }
+func (s *Service) Run(ctx context.Context) { s.watcher.Run(ctx) }
 
-// Following returns a channel that is closed once changes of the configuration are
+// Watching returns a channel that is closed once changes of the configuration are
 // noticed.
-func (s *Service) Following() <-chan struct{} { return s.follower.Following() }
+func (s *Service) Watching() <-chan struct{} { return s.watcher.Watching() }
 
 // Reload asks Run to read the configuration again. It does not wait.
-func (s *Service) Reload() { s.follower.Reload() }
+func (s *Service) Reload() { s.watcher.Reload() }
 
-// changed loads the configuration. The follower calls it; asked is true after Reload.
+// changed loads the configuration. The watcher calls it; asked is true after Reload.
 func (s *Service) changed(asked bool) {
 	r, err := s.folder.read()
 	switch {
 	case err != nil:
 		s.options.Loaded(1)
-		s.options.Logger.Error("envoy-config kept", slog.String("error", err.Error()))
+		s.options.Logger.Error("envoy-config rejected; the previous configuration stays in force", slog.String("error", err.Error()))
 	case r.changed || asked:
 		s.install(r)
 	}
-}
-
-func (s *Service) unwatched(err error) {
-	s.options.Logger.Error("envoy-config: " + err.Error())
 }
 
 // install puts a new configuration in force. Requests in progress finish with the old
@@ -132,10 +129,10 @@ func (s *Service) install(r *reading) {
 	}
 	s.domains.Store(&r.domains)
 	s.options.Loaded(len(r.errs))
-	s.tell(r)
+	s.logReading(r)
 }
 
-func (s *Service) tell(r *reading) {
+func (s *Service) logReading(r *reading) {
 	for _, w := range r.warnings {
 		s.options.Logger.Warn("envoy-config: " + w.Error())
 	}
@@ -146,4 +143,20 @@ func (s *Service) tell(r *reading) {
 		s.options.Logger.Warn("envoy-config: there is no domain, so that nothing is limited")
 	}
 	s.options.Logger.Info("envoy-config read", "domains", len(r.domains), "files_with_mistakes", len(r.errs))
+}
+
+// Counter is a metric that counts. The counters of Prometheus implement it.
+type Counter interface{ Inc() }
+
+// Counters count the outcomes of one limit: requests that it charged (Allow), requests
+// that it denied (Deny), requests that it would have denied if it were not in shadow
+// or quota mode (ShadowDeny), and requests denied because the store failed (Failed).
+type Counters struct{ Allow, Deny, ShadowDeny, Failed Counter }
+
+type noCounter struct{}
+
+func (noCounter) Inc() {}
+
+func noCounters(string) Counters {
+	return Counters{noCounter{}, noCounter{}, noCounter{}, noCounter{}}
 }

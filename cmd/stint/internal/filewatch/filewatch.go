@@ -1,6 +1,6 @@
 // Package filewatch reports when a file, or the contents of a folder, may have changed.
 //
-// A [Follower] watches every folder in which a change of its path would show: the folder
+// A [Watcher] watches every folder in which a change of its path would show: the folder
 // of the path, the folder of the file that it links to, and the folders of the links
 // between them. It therefore notices a file that is replaced by a rename or by another
 // link at any level, as in a mounted ConfigMap or a rolled-out release, and a folder that
@@ -28,31 +28,31 @@ const (
 	patience  = time.Second
 )
 
-// Follower watches one path. Make one with [New].
-type Follower struct {
+// Watcher watches one path. Make one with [New].
+type Watcher struct {
 	path      string
 	onChange  func(asked bool)
 	onError   func(error)
 	reload    chan struct{}
-	following chan struct{}
+	watching chan struct{}
 	notify    *fsnotify.Watcher // made by Run; nil: changes are not noticed
 	above     string            // folder that Run watches while the path's own folder is missing; empty: it exists
 }
 
-// New returns a follower of a file or folder, which need not exist yet. The goroutine of
-// [Follower.Run] calls onChange once at its beginning, and then whenever something may
-// have changed; asked is true if [Follower.Reload] requested the report. onError receives
+// New returns a watcher of a file or folder, which need not exist yet. The goroutine of
+// [Watcher.Run] calls onChange once at its beginning, and then whenever something may
+// have changed; asked is true if [Watcher.Reload] requested the report. onError receives
 // the errors that keep changes from being noticed.
-func New(path string, onChange func(asked bool), onError func(error)) *Follower {
-	return &Follower{path: path, onChange: onChange, onError: onError, reload: make(chan struct{}, 1), following: make(chan struct{})}
+func New(path string, onChange func(asked bool), onError func(error)) *Watcher {
+	return &Watcher{path: path, onChange: onChange, onError: onError, reload: make(chan struct{}, 1), watching: make(chan struct{})}
 }
 
-// Following returns a channel that is closed once Run notices every change.
-func (f *Follower) Following() <-chan struct{} { return f.following }
+// Watching returns a channel that is closed once Run notices every change.
+func (f *Watcher) Watching() <-chan struct{} { return f.watching }
 
 // Reload makes Run report a change now, and does not wait for it. It is safe for
 // concurrent use.
-func (f *Follower) Reload() {
+func (f *Watcher) Reload() {
 	select {
 	case f.reload <- struct{}{}:
 	default: // already requested
@@ -62,24 +62,24 @@ func (f *Follower) Reload() {
 // Run watches the path until ctx ends. Call it once. If the folder cannot be watched, for
 // example because the machine has no watches left, Run calls onError, and from then on
 // reports only on Reload.
-func (f *Follower) Run(ctx context.Context) {
+func (f *Watcher) Run(ctx context.Context) {
 	if err := f.watch(); err != nil {
 		f.onError(fmt.Errorf("%s cannot be watched; send SIGHUP when it has changed: %w", f.path, err))
 	} else {
 		defer f.notify.Close()
 	}
 	f.onChange(false)
-	close(f.following)
+	close(f.watching)
 	f.loop(ctx)
 }
 
 // watch starts the watcher.
-func (f *Follower) watch() (err error) {
+func (f *Watcher) watch() (err error) {
 	if f.notify, err = fsnotify.NewWatcher(); err != nil {
 		f.notify = nil
 		return err
 	}
-	if err = f.follow(); err != nil {
+	if err = f.watchFolders(); err != nil {
 		_ = f.notify.Close() // the first error is the useful one
 		f.notify = nil
 	}
@@ -88,7 +88,7 @@ func (f *Follower) watch() (err error) {
 
 // loop handles events until ctx ends: requests to reload, changes, and the end of a quiet
 // period.
-func (f *Follower) loop(ctx context.Context) {
+func (f *Watcher) loop(ctx context.Context) {
 	var quiet settling
 	var events <-chan fsnotify.Event
 	var failures <-chan error
@@ -114,7 +114,7 @@ func (f *Follower) loop(ctx context.Context) {
 	}
 }
 
-func (f *Follower) failed(err error) {
+func (f *Watcher) failed(err error) {
 	if err != nil && !errors.Is(err, fsnotify.ErrEventOverflow) {
 		f.onError(fmt.Errorf("watch %s: %w", f.path, err))
 	}
@@ -122,16 +122,16 @@ func (f *Follower) failed(err error) {
 
 // changed watches the current links before it reports, so that no change in between is
 // missed.
-func (f *Follower) changed(asked bool) {
+func (f *Watcher) changed(asked bool) {
 	if f.notify != nil {
-		f.followOn()
+		f.watchFoldersAgain()
 	}
 	f.onChange(asked)
 }
 
-// follow watches the folders in which a change may show. Adding a folder twice does
+// watchFolders watches the folders in which a change may show. Adding a folder twice does
 // nothing.
-func (f *Follower) follow() error {
+func (f *Watcher) watchFolders() error {
 	if target, err := filepath.EvalSymlinks(f.path); err == nil {
 		_ = f.notify.Add(folderOf(target)) // best effort: only the path's own folder is required
 	} else if folder, err := filepath.EvalSymlinks(awaitedFolder(f.path)); err == nil {
@@ -149,11 +149,11 @@ func (f *Follower) follow() error {
 	return nil
 }
 
-// followOn is follow for a path whose folder may be missing for now, for example while
+// watchFoldersAgain is watchFolders for a path whose folder may be missing for now, for example while
 // another replaces it. It watches the nearest existing parent until the folder exists
 // again. It reports no error: the reader of the path does.
-func (f *Follower) followOn() {
-	for f.follow() != nil {
+func (f *Watcher) watchFoldersAgain() {
+	for f.watchFolders() != nil {
 		above := nearestFolder(filepath.Dir(f.path))
 		if above == f.above || f.notify.Add(above) != nil {
 			return
@@ -165,12 +165,12 @@ func (f *Follower) followOn() {
 }
 
 // leaveAbove stops watching the parent folder.
-func (f *Follower) leaveAbove() {
+func (f *Watcher) leaveAbove() {
 	if f.above != "" {
 		_ = f.notify.Remove(f.above) // the parent may be gone too
 		f.above = ""
 	}
-	_ = f.follow() // the path itself may need that folder
+	_ = f.watchFolders() // the path itself may need that folder
 }
 
 // nearestFolder returns the folder, or its nearest parent that exists.

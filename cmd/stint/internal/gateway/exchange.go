@@ -14,7 +14,7 @@ type exchangeKey struct{}
 // exchange is one request and its response while they pass through the gateway.
 type exchange struct {
 	w    http.ResponseWriter
-	kept http.Header // header fields of the response before the upstream's answer
+	saved http.Header // header fields of the response before the upstream's answer
 	id   string
 	at   *upstream // the upstream that serves the request; nil before one is chosen
 	body *upload   // nil without a body
@@ -23,7 +23,7 @@ type exchange struct {
 // newExchange removes the header fields that others have written into the response, so
 // that informational responses neither carry nor overwrite them. putBack restores them.
 func newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{w: w, kept: w.Header().Clone(), id: requestID(r.Header)}
+	x := &exchange{w: w, saved: w.Header().Clone(), id: requestID(r.Header)}
 	clear(w.Header())
 	return x
 }
@@ -50,7 +50,7 @@ func (x *exchange) finish() {
 // modifyResponse runs when the final header of a response has arrived.
 func modifyResponse(res *http.Response) error {
 	x := exchangeOf(res.Request)
-	x.putBack(res.Header)
+	x.restore(res.Header)
 	x.answerEarly()
 	if len(res.Trailer) > 0 {
 		res.Header.Del("Content-Length") // HTTP/1.1 allows trailers only after a chunked body
@@ -58,10 +58,10 @@ func modifyResponse(res *http.Response) error {
 	return nil
 }
 
-// putBack restores the saved fields and removes conflicting fields from the upstream's
+// restore restores the saved fields and removes conflicting fields from the upstream's
 // header: rate limit fields and the request id appear only once.
-func (x *exchange) putBack(upstream http.Header) {
-	for name := range x.kept {
+func (x *exchange) restore(upstream http.Header) {
+	for name := range x.saved {
 		if isRateLimit(name) {
 			maps.DeleteFunc(upstream, func(name string, _ []string) bool { return isRateLimit(name) })
 			break
@@ -69,7 +69,7 @@ func (x *exchange) putBack(upstream http.Header) {
 	}
 	upstream.Del(requestIDHeader)
 	clear(x.w.Header())
-	maps.Copy(x.w.Header(), x.kept)
+	maps.Copy(x.w.Header(), x.saved)
 	x.w.Header().Set(requestIDHeader, x.id)
 }
 
@@ -95,14 +95,14 @@ func WithRequestID(next http.Handler) http.Handler {
 // requestID returns the id in the request if it is fit for logs, or a new id of 26
 // letters and digits.
 func requestID(h http.Header) string {
-	if ids := h[requestIDHeader]; len(ids) == 1 && saneID(ids[0]) {
+	if ids := h[requestIDHeader]; len(ids) == 1 && validID(ids[0]) {
 		return ids[0]
 	}
 	return rand.Text()
 }
 
-// saneID allows 1 to 128 visible ASCII characters.
-func saneID(id string) bool {
+// validID allows 1 to 128 visible ASCII characters.
+func validID(id string) bool {
 	if id == "" || len(id) > maxRequestID {
 		return false
 	}

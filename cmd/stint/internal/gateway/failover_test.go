@@ -116,8 +116,8 @@ func TestUpstreamsThatAreAllDownAreTriedOneByOne(t *testing.T) {
 	for range 2 {
 		statuses[handle(t, g, http.MethodPost, "body").Code]++
 	}
-	if statuses[http.StatusOK] == 0 || len(back.look) != 1 || back.health.usable(c.now()) {
-		t.Errorf("got %v; %d checks requested; want an answer of the upstream that is up again, and one check of it", statuses, len(back.look))
+	if statuses[http.StatusOK] == 0 || len(back.checkDue) != 1 || back.health.usable(c.now()) {
+		t.Errorf("got %v; %d checks requested; want an answer of the upstream that is up again, and one check of it", statuses, len(back.checkDue))
 	}
 	if dead.trials.Load()+back.trials.Load() != 0 {
 		t.Error("ended trials are still counted")

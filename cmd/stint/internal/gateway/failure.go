@@ -53,7 +53,7 @@ func Overloaded(w http.ResponseWriter, r *http.Request) {
 // fail answers a request that has no response from an upstream.
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	x := exchangeOf(r)
-	x.putBack(nil)
+	x.restore(nil)
 	f := g.failureOf(r, err)
 	g.logFailure(r, x, f, err)
 	f.write(w, x.id)

@@ -85,7 +85,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := newExchange(w, r)
 	defer x.finish()
 	if problem := refuse(r); problem != nil {
-		x.putBack(nil)
+		x.restore(nil)
 		problem.write(w, x.id)
 		return
 	}

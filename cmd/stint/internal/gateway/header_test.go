@@ -187,7 +187,7 @@ func TestRequestIDIsKeptIfSane(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := requestID(http.Header{"X-Request-Id": c.ids})
-			if c.kept != (len(c.ids) > 0 && got == c.ids[0]) || !saneID(got) {
+			if c.kept != (len(c.ids) > 0 && got == c.ids[0]) || !validID(got) {
 				t.Errorf("got %q", got)
 			}
 		})

@@ -147,7 +147,7 @@ func (g *Gateway) watch(ctx context.Context, u *upstream) {
 func (u *upstream) sleep(ctx context.Context, started time.Time, pause time.Duration) bool {
 	next := time.NewTimer(time.Until(started.Add(pause)))
 	defer next.Stop()
-	look := u.look
+	look := u.checkDue
 	for {
 		select {
 		case <-ctx.Done():

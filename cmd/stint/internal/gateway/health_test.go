@@ -129,13 +129,13 @@ func TestUpstreamThatComesUpIsFoundSoon(t *testing.T) {
 			t.Errorf("checked at %v, want %v", checks, want)
 		}
 		checks, broken = nil, nil
-		u.lookNow()
-		u.lookNow()
+		u.requestCheck()
+		u.requestCheck()
 		synctest.Wait()
 		if len(checks) != 1 || !u.health.usable(time.Now()) {
 			t.Errorf("checked at %v after a request that reached it", checks)
 		}
-		u.lookNow()
+		u.requestCheck()
 		synctest.Wait()
 		if len(checks) != 1 {
 			t.Errorf("checked at %v, twice within %v", checks, firstPause)

@@ -42,7 +42,7 @@ func dropHopByHop(h http.Header, reads func(name string) bool) (wrong string) {
 			case "Upgrade":
 				upgrades = true
 			default:
-				if saysWho(name) || reads(name) {
+				if identifiesClient(name) || reads(name) {
 					return name
 				}
 				delete(h, name)
@@ -73,9 +73,9 @@ func keepTrailers(h http.Header) {
 	}
 }
 
-// saysWho reports whether a field identifies the client, the target or the body length,
+// identifiesClient reports whether a field identifies the client, the target or the body length,
 // regardless of the rules.
-func saysWho(name string) bool {
+func identifiesClient(name string) bool {
 	switch name {
 	case "Authorization", "Cookie", "Host", "Content-Length", "X-Api-Key":
 		return true

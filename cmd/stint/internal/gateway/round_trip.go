@@ -22,7 +22,7 @@ func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
 	for {
 		u, failures := g.choose(g.now(), tried)
 		if u == nil {
-			return g.tryAnyhow(r, tried)
+			return g.tryDown(r, tried)
 		}
 		x.moveTo(u)
 		a := &attempt{}
@@ -41,10 +41,10 @@ func (g *Gateway) roundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// tryAnyhow sends the request to an upstream that is down. A failure changes nothing; a
+// tryDown sends the request to an upstream that is down. A failure changes nothing; a
 // connection ends the pause and triggers a health check.
-func (g *Gateway) tryAnyhow(r *http.Request, tried []*upstream) (*http.Response, error) {
-	u := g.chooseAnyhow(tried)
+func (g *Gateway) tryDown(r *http.Request, tried []*upstream) (*http.Response, error) {
+	u := g.chooseDown(tried)
 	if u == nil {
 		return nil, errAllDown
 	}
@@ -55,7 +55,7 @@ func (g *Gateway) tryAnyhow(r *http.Request, tried []*upstream) (*http.Response,
 	switch {
 	case err == nil || a.reached.Load():
 		g.reached(u)
-		u.lookNow()
+		u.requestCheck()
 	case a.dialFailed.Load() && r.Context().Err() == nil:
 		err = errAllDown
 	}

@@ -18,7 +18,7 @@ type upstream struct {
 	turn         atomic.Uint64 // turn at which it was chosen last
 	health       health
 	trials       atomic.Int64  // requests in flight that were sent although it is down
-	look         chan struct{} // requests an immediate check
+	checkDue         chan struct{} // requests an immediate check
 }
 
 // maxTrials bounds the requests that try an upstream that is down: an unanswered dial
@@ -30,7 +30,7 @@ func newUpstream(target *url.URL, o *Options) (*upstream, error) {
 		return nil, err
 	}
 	u := &upstream{target: &url.URL{Scheme: target.Scheme, Host: target.Host, Path: target.Path, RawPath: target.RawPath}}
-	u.look = make(chan struct{}, 1)
+	u.checkDue = make(chan struct{}, 1)
 	u.name = target.Scheme + "://" + target.Host
 	u.upstreamHost = o.Host == HostUpstream || o.Host == HostAuto && target.Scheme == "https"
 	if target.Scheme == "h2c" {
@@ -87,13 +87,13 @@ func (g *Gateway) leastBusy(now time.Time, tried []*upstream) (best *upstream) {
 	return best
 }
 
-// chooseAnyhow returns the upstream with the fewest requests in flight among those not
+// chooseDown returns the upstream with the fewest requests in flight among those not
 // yet tried, up or down. It returns nil if that upstream has maxTrials trials. The caller
 // ends the trial by subtracting it from trials.
 //
 // When every upstream is considered down, that information may be out of date. Trying one
 // costs a dial; waiting for the next check would cost all requests until then.
-func (g *Gateway) chooseAnyhow(tried []*upstream) (best *upstream) {
+func (g *Gateway) chooseDown(tried []*upstream) (best *upstream) {
 	for _, u := range g.upstreams {
 		if !slices.Contains(tried, u) && (best == nil || u.before(best)) {
 			best = u
@@ -110,10 +110,10 @@ func (g *Gateway) chooseAnyhow(tried []*upstream) (best *upstream) {
 	return best
 }
 
-// lookNow requests a check without waiting for it.
-func (u *upstream) lookNow() {
+// requestCheck requests a check without waiting for it.
+func (u *upstream) requestCheck() {
 	select {
-	case u.look <- struct{}{}:
+	case u.checkDue <- struct{}{}:
 	default: // a check is already requested
 	}
 }

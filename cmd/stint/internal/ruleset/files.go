@@ -19,7 +19,7 @@ import (
 type Files struct {
 	path    string
 	history history
-	watcher *filewatch.Follower
+	watcher *filewatch.Watcher
 	log     *slog.Logger
 
 	mu        sync.Mutex

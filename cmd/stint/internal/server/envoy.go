@@ -55,7 +55,7 @@ func (s *Server) envoyFollowing() <-chan struct{} {
 		close(never)
 		return never
 	}
-	return s.envoy.Following()
+	return s.envoy.Watching()
 }
 
 // shouldRateLimit decides a request from Envoy, over gRPC or JSON.

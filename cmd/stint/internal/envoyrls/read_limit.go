@@ -1,6 +1,7 @@
 package envoyrls
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -10,8 +11,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// limitDraft is a rate_limit as written in the file.
-type limitDraft struct {
+// rawLimit is a rate_limit as written in the file.
+type rawLimit struct {
 	numbers
 
 	at                             *yaml.Node
@@ -35,7 +36,7 @@ func (r *reader) limitNodes(to *[]*yaml.Node) field {
 }
 
 // limits parses the limits of a descriptor, and records mistakes.
-func (r *reader) limits(d *draft, path string) (made []*limit) {
+func (r *reader) limits(d *rawDescriptor, path string) (made []*limit) {
 	if len(d.limits) > maxLimits {
 		r.mistake(d.at, fmt.Sprintf("there are %d limits", len(d.limits)), fmt.Sprintf("a descriptor may have %d", maxLimits))
 		return nil
@@ -69,8 +70,8 @@ func (l *limit) label() string {
 
 // limit parses one limit of a descriptor. If it has a mistake, which is recorded, the
 // returned limit cannot count.
-func (r *reader) limit(d *draft, at *yaml.Node, path string) *limit {
-	l := &limitDraft{at: at}
+func (r *reader) limit(d *rawDescriptor, at *yaml.Node, path string) *limit {
+	l := &rawLimit{at: at}
 	before := len(r.mistakes)
 	r.mapping(at, "a rate_limit", r.limitFields(l))
 	made := &limit{path: path, name: l.name, unlimited: l.unlimited, shadow: d.shadow, quota: d.quota}
@@ -87,7 +88,7 @@ func (r *reader) limit(d *draft, at *yaml.Node, path string) *limit {
 	return made
 }
 
-func (r *reader) limitFields(l *limitDraft) map[string]field {
+func (r *reader) limitFields(l *rawLimit) map[string]field {
 	at := func(where **yaml.Node, read field) field {
 		return func(n *yaml.Node) { *where = n; read(n) }
 	}
@@ -104,7 +105,7 @@ func (r *reader) limitFields(l *limitDraft) map[string]field {
 }
 
 // replaces parses the names of the limits that this one replaces.
-func (r *reader) replaces(l *limitDraft) (names []string) {
+func (r *reader) replaces(l *rawLimit) (names []string) {
 	if l.replaces == nil {
 		return nil
 	}
@@ -131,7 +132,7 @@ func (r *reader) replaces(l *limitDraft) (names []string) {
 }
 
 // period parses the time that the limit counts over: a unit, or a window.
-func (r *reader) period(l *limitDraft) {
+func (r *reader) period(l *rawLimit) {
 	u, valid := parseUnit(l.unit)
 	switch {
 	case l.unlimited && (valid || l.windowAt != nil):
@@ -142,21 +143,13 @@ func (r *reader) period(l *limitDraft) {
 	case l.windowAt != nil:
 		r.window(l)
 	case !valid:
-		r.unknownUnit(l)
+		r.mistake(cmp.Or(l.unitAt, l.at), fmt.Sprintf("invalid rate limit unit '%s'", l.unit), "use second, minute, hour, day, week, month or year")
 	default:
 		l.numbers.window = lengthOf(u)
 	}
 }
 
-func (r *reader) unknownUnit(l *limitDraft) {
-	at := l.unitAt
-	if at == nil {
-		at = l.at
-	}
-	r.mistake(at, fmt.Sprintf("invalid rate limit unit '%s'", l.unit), "use second, minute, hour, day, week, month or year")
-}
-
-func (r *reader) window(l *limitDraft) {
+func (r *reader) window(l *rawLimit) {
 	window, err := time.ParseDuration(l.window)
 	if err != nil || window < time.Second || window%time.Second != 0 || window > stint.MaxWindow {
 		r.mistake(l.windowAt, fmt.Sprintf("%q is not a window", l.window), "write whole seconds, such as 30s, 5m or 1h30m, up to 9600h")
@@ -167,7 +160,7 @@ func (r *reader) window(l *limitDraft) {
 
 // algorithm parses how the limit counts. The default is a fixed window, as in Envoy's
 // service.
-func (r *reader) algorithm(l *limitDraft) {
+func (r *reader) algorithm(l *rawLimit) {
 	l.numbers.algorithm, l.numbers.burst = stint.FixedWindow, int64(l.burst)
 	if l.algorithm != "" {
 		a, err := stint.ParseAlgorithm(l.algorithm)
@@ -189,7 +182,7 @@ func (r *reader) algorithm(l *limitDraft) {
 	}
 }
 
-func (r *reader) compile(made *limit, l *limitDraft) {
+func (r *reader) compile(made *limit, l *rawLimit) {
 	if err := made.count(l.numbers); err != nil {
 		r.refused(l, err)
 		return
@@ -203,7 +196,7 @@ func (r *reader) compile(made *limit, l *limitDraft) {
 }
 
 // refused records an error of the limit at the field that caused it.
-func (r *reader) refused(l *limitDraft, err error) {
+func (r *reader) refused(l *rawLimit, err error) {
 	at := l.at
 	if wrong, ok := errors.AsType[*stint.LimitError](err); ok {
 		for field, node := range map[string]*yaml.Node{"capacity": l.burstAt, "window": l.windowAt, "limit": l.requestsAt} {

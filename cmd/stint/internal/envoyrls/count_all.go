@@ -39,11 +39,11 @@ func (a *asked) endless() stint.Claim {
 	return c
 }
 
-// look implements Options.StopWhenOver. It peeks at all limits before the take. If the
+// peek implements Options.StopWhenOver. It peeks at all limits before the take. If the
 // request would be over a limit, then only the limits that it exceeds count it;
 // negative costs are always refunded. As in Envoy's service, other requests may count
 // between the peek and the take. That admits none of them over its limit.
-func (p *plan) look(ctx context.Context, store stint.Store) error {
+func (p *plan) peek(ctx context.Context, store stint.Store) error {
 	for i := range p.claims {
 		p.claims[i].Cost, p.claims[i].Extra = 0, 0
 	}

@@ -51,8 +51,8 @@ func (r *reader) descriptors(n *yaml.Node, parent *node, path string, depth int)
 	}
 }
 
-// draft is a descriptor as written in the file.
-type draft struct {
+// rawDescriptor is a descriptor as written in the file.
+type rawDescriptor struct {
 	pair
 
 	limits                        []*yaml.Node
@@ -63,7 +63,7 @@ type draft struct {
 }
 
 func (r *reader) descriptor(n *yaml.Node, parent *node, path string, depth int) {
-	d := &draft{at: n}
+	d := &rawDescriptor{at: n}
 	before := len(r.mistakes)
 	var one, several []*yaml.Node
 	r.mapping(n, "a descriptor", map[string]field{
@@ -91,7 +91,7 @@ func (r *reader) descriptor(n *yaml.Node, parent *node, path string, depth int) 
 }
 
 // text returns the descriptor's name in Envoy's service.
-func (d *draft) text() string {
+func (d *rawDescriptor) text() string {
 	if d.value == "" {
 		return d.key
 	}
@@ -100,7 +100,7 @@ func (d *draft) text() string {
 
 // pattern returns the part that may contain asterisks: the value, or the key if there
 // is no value.
-func (d *draft) pattern() string {
+func (d *rawDescriptor) pattern() string {
 	if d.value == "" {
 		return d.key
 	}
@@ -108,11 +108,11 @@ func (d *draft) pattern() string {
 }
 
 // wild reports whether a descriptor matches several values or keys.
-func (d *draft) wild() bool { return strings.Contains(d.pattern(), "*") }
+func (d *rawDescriptor) wild() bool { return strings.Contains(d.pattern(), "*") }
 
 // checked reports whether a descriptor is valid, by itself and among its siblings. It
 // records a mistake if not.
-func (r *reader) checked(d *draft, parent *node, path string) bool {
+func (r *reader) checked(d *rawDescriptor, parent *node, path string) bool {
 	switch {
 	case d.key == "":
 		r.mistake(d.at, "descriptor has empty key", "give each descriptor a key: …")
@@ -127,7 +127,7 @@ func (r *reader) checked(d *draft, parent *node, path string) bool {
 }
 
 // add adds the node of a descriptor, and its nested descriptors.
-func (r *reader) add(d *draft, parent *node, path string, depth int) {
+func (r *reader) add(d *rawDescriptor, parent *node, path string, depth int) {
 	if d.metricAt != nil && (d.detailedMetric || d.valueToMetric) {
 		r.warn(d.metricAt, "has no effect: metrics never carry values that callers choose", "")
 	}
@@ -150,14 +150,14 @@ func (r *reader) describe(n *yaml.Node) *structpb.Struct {
 	if n == nil {
 		return nil
 	}
-	read, there := r.told[n]
+	read, there := r.metadata[n]
 	if !there {
 		if r.weigh(n, maxDepth); r.details <= maxNames {
 			read = r.decode(n)
 		} else {
 			r.mistake(n, fmt.Sprintf("the metadata of all descriptors is longer than %d bytes, or nested too deeply", maxNames), "shorten it, or split the file")
 		}
-		r.told[n] = read
+		r.metadata[n] = read
 	}
 	return read
 }
@@ -188,7 +188,7 @@ func (r *reader) decode(n *yaml.Node) *structpb.Struct {
 		_, err = protojson.Marshal(s) // fails for infinities
 	}
 	if err != nil {
-		r.mistake(n, "metadata cannot be told to Envoy: "+err.Error(), "use text, numbers, true, false, lists and mappings with text as keys")
+		r.mistake(n, "metadata cannot be sent to Envoy: "+err.Error(), "use text, numbers, true, false, lists and mappings with text as keys")
 		return nil
 	}
 	return s

@@ -17,7 +17,7 @@ func TestReloadsUnderLoadLoseNoLimit(t *testing.T) {
 	dir := t.TempDir()
 	steady, other := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")
 	write(t, steady, limited("steady", "1000000"))
-	f := followed(t, dir)
+	f := watched(t, dir)
 	var ended atomic.Bool
 	var askers sync.WaitGroup
 	for range 4 {
