@@ -18,7 +18,7 @@ import (
 // of each.
 type folder struct {
 	path  string
-	merge bool             // files may share a domain
+	merge bool                  // files may share a domain
 	files map[string]*fileState // by name
 	last  [sha256.Size]byte
 }

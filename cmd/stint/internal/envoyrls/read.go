@@ -17,13 +17,13 @@ import (
 
 // Bounds of a configuration file.
 const (
-	maxFile  = 8 << 20  // bytes
-	maxDepth = 64       // levels of nested descriptors
-	maxNodes = 200_000  // descriptors of one file, those of aliases included, and their further limits; names in replaces
-	maxMerge = 4        // nesting of <<, and mappings in the list of one <<
-	maxNames = 64 << 20 // bytes of the names of all its limits, and as many of its metadata
-	maxKeys  = 100      // keys of a mapping, duplicates included
-	maxProblems  = 100      // mistakes, and as many warnings, that are reported one by one
+	maxFile     = 8 << 20  // bytes
+	maxDepth    = 64       // levels of nested descriptors
+	maxNodes    = 200_000  // descriptors of one file, those of aliases included, and their further limits; names in replaces
+	maxMerge    = 4        // nesting of <<, and mappings in the list of one <<
+	maxNames    = 64 << 20 // bytes of the names of all its limits, and as many of its metadata
+	maxKeys     = 100      // keys of a mapping, duplicates included
+	maxProblems = 100      // mistakes, and as many warnings, that are reported one by one
 )
 
 // file is a parsed configuration file.
@@ -44,7 +44,7 @@ type reader struct {
 	details  int                             // bytes of metadata
 	replaced int                             // names in replaces
 	merging  int                             // current depth of <<
-	metadata     map[*yaml.Node]*structpb.Struct // metadata by node; aliases share it
+	metadata map[*yaml.Node]*structpb.Struct // metadata by node; aliases share it
 	mistakes rule.Problems
 	warnings rule.Problems
 }

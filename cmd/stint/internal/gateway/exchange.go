@@ -13,11 +13,11 @@ type exchangeKey struct{}
 
 // exchange is one request and its response while they pass through the gateway.
 type exchange struct {
-	w    http.ResponseWriter
+	w     http.ResponseWriter
 	saved http.Header // header fields of the response before the upstream's answer
-	id   string
-	at   *upstream // the upstream that serves the request; nil before one is chosen
-	body *upload   // nil without a body
+	id    string
+	at    *upstream // the upstream that serves the request; nil before one is chosen
+	body  *upload   // nil without a body
 }
 
 // newExchange removes the header fields that others have written into the response, so

@@ -18,7 +18,7 @@ type upstream struct {
 	turn         atomic.Uint64 // turn at which it was chosen last
 	health       health
 	trials       atomic.Int64  // requests in flight that were sent although it is down
-	checkDue         chan struct{} // requests an immediate check
+	checkDue     chan struct{} // requests an immediate check
 }
 
 // maxTrials bounds the requests that try an upstream that is down: an unanswered dial
