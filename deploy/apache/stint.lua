@@ -8,8 +8,8 @@ local fail = "open" -- passes requests while Stint cannot be reached or takes to
 local seconds = 0.5 -- how long each step of asking may take
 local most = 60000 -- bytes of a question: Stint reads 64 KiB of headers
 
--- Headers of the client that are not passed on: those in which a proxy
--- speaks of its client, and those of the connection and the body.
+-- Headers of the client that are not passed on: those with which a proxy
+-- describes its client, and those of the connection and the body.
 local never = {
     ["x-original-uri"] = true, ["x-original-method"] = true,
     ["x-forwarded-uri"] = true, ["x-forwarded-method"] = true,
@@ -57,12 +57,12 @@ local function drop()
     connection = nil
 end
 
--- The statuses with which a proxy before Stint says that Stint cannot be
--- reached or takes too long.
+-- The statuses with which a proxy in front of Stint reports that Stint cannot
+-- be reached or takes too long.
 local unreachable = { [502] = true, [503] = true, [504] = true }
 
--- read returns the status, the headers and the body of one answer, or nothing
--- when there is no complete one.
+-- read returns the status, the headers and the body of one answer, or nil if
+-- the answer is incomplete.
 local function read()
     local line = connection:receive("*l")
     local status = line and tonumber(line:match("^HTTP/%d%.%d (%d%d%d)"))
@@ -83,10 +83,10 @@ local function read()
     return status, headers, body
 end
 
--- exchange asks over the connection that is kept, or over a new one. Nothing
--- is asked twice: Stint would count it twice.
+-- exchange asks over the kept connection or a new one. It never repeats a
+-- request that was sent, because Stint would count it twice.
 local function exchange(text)
-    -- What is to be read before anything was asked is the end of a connection.
+    -- Anything readable before a request was sent is the end of the connection.
     if connection and socket.select({ connection }, nil, 0)[connection] then drop() end
     if not connection then
         local host, port = address:match("^(.*):(%d+)$")
@@ -102,10 +102,10 @@ local function exchange(text)
     return status, headers, body
 end
 
--- undecided ends or passes a request that Stint has not decided. status is nil
--- where nobody has answered. A request that is malformed or too large for
--- Stint is refused in either mode: else a client would escape its limit by
--- sending one.
+-- undecided refuses or passes a request that Stint has not decided. status is
+-- nil if there was no answer. A request that is malformed or too large for Stint
+-- is refused in either mode: otherwise a client could escape its limit by sending
+-- one.
 local function undecided(r, status)
     if fail == "open" and (not status or unreachable[status]) then return apache2.DECLINED end
     r.err_headers_out["Cache-Control"] = "no-store"
@@ -115,7 +115,7 @@ local function undecided(r, status)
 end
 
 function ask(r)
-    -- Asked once, not again for what Apache looks up on its own.
+    -- Ask once per request, not again for Apache's internal subrequests.
     if not r.is_initial_req then return apache2.DECLINED end
     local text = question(r)
     if #text > most then return undecided(r, 431) end

@@ -7,8 +7,8 @@
 -- "open", a request passes where Stint cannot be reached or takes too long. It
 -- needs HAProxy 2.6 or newer.
 
--- Headers of the client that are not passed on: those in which a proxy
--- speaks of its client, and those of the connection and the body.
+-- Headers of the client that are not passed on: those with which a proxy
+-- describes its client, and those of the connection and the body.
 local never = {
     ["x-original-uri"] = true, ["x-original-method"] = true,
     ["x-forwarded-uri"] = true, ["x-forwarded-method"] = true,
@@ -33,14 +33,14 @@ local told = {
     ["retry-after"] = false, ["cache-control"] = false, ["content-type"] = false,
 }
 
--- How many lines of headers are passed on. HAProxy's client for HTTP crashes
--- HAProxy when it gets more than tune.http.maxhdr, which is 101 unless set; its
--- own and those below need room. Do not set that to less.
+-- The maximum number of header lines that are passed on. HAProxy's HTTP client
+-- crashes HAProxy if it gets more lines than tune.http.maxhdr, 101 by default,
+-- including its own and those below. Do not set maxhdr lower.
 local most = 90
 
--- question is what Stint is told of the request, or nothing when there are too
--- many lines. HAProxy counts the lines of a header from 0, and its client takes
--- lists that begin at 1.
+-- question returns the headers to send to Stint, or nil if there are too many
+-- lines. HAProxy numbers the lines of a header from 0; its client expects lists
+-- that start at 1.
 local function question(txn)
     local headers, count = {}, 0
     for name, lines in pairs(txn.http:req_get_headers()) do
@@ -69,13 +69,13 @@ local function refuse(txn, status, answer)
     txn:done(reply)
 end
 
--- The statuses with which HAProxy, or another proxy before Stint, says that
--- Stint cannot be reached or takes too long. Clients cannot provoke them.
+-- The statuses with which HAProxy, or another proxy in front of Stint, reports
+-- that Stint cannot be reached or takes too long. Clients cannot cause them.
 local unreachable = { [502] = true, [503] = true, [504] = true }
 
--- undecided ends or passes a request that Stint has not decided. A request
--- that is malformed or too large for Stint is refused in either mode: else a
--- client would escape its limit by sending one.
+-- undecided refuses or passes a request that Stint has not decided. A request
+-- that is malformed or too large for Stint is refused in either mode: otherwise
+-- a client could escape its limit by sending one.
 local function undecided(txn, status, mode)
     if mode == "open" and (status == 0 or unreachable[status]) then return end
     local headers = { ["cache-control"] = { "no-store" } }
@@ -89,7 +89,7 @@ end
 local function ask(txn, url, mode)
     local headers = question(txn)
     if not headers then return undecided(txn, 431, mode) end
-    -- An error is HAProxy's: the question does not fit into its buffer.
+    -- The error comes from HAProxy: the headers do not fit into its buffer.
     local asked, answer = pcall(function()
         return core.httpclient():get({ url = url .. "/v1/auth", headers = headers })
     end)

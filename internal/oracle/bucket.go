@@ -78,8 +78,8 @@ func (b bucket) charge(t, cost int64) any {
 	return partsOf(x.Sub(x, b.l.units(cost)), b.l.q, t)
 }
 
-// giveBack returns max(0, q·10^6 − ⌈r·(t − at)⌉) micro-units to the bucket.
-func (b bucket) giveBack(t, cost, at int64) any {
+// refund returns max(0, q·10^6 − ⌈r·(t − at)⌉) micro-units to the bucket.
+func (b bucket) refund(t, cost, at int64) any {
 	refilled := b.l.flow(max(0, t-at)) // a charge dated in the future counts as one of now
 	refilled.Add(refilled, b.l.q).Sub(refilled, big.NewInt(1)).Div(refilled, b.l.q)
 	given := new(big.Int).Mul(big.NewInt(cost), big.NewInt(1_000_000))

@@ -80,8 +80,8 @@ func (c counter) charge(t, cost int64) any {
 	return after
 }
 
-// giveBack subtracts from the bucket of at while that has weight.
-func (c counter) giveBack(t, cost, at int64) any {
+// refund subtracts from the bucket of at while that has weight.
+func (c counter) refund(t, cost, at int64) any {
 	b := c.bucketOf(at)
 	if b < c.bucketOf(t)-c.l.buckets || b > c.bucketOf(t) || c.s.of[b] == 0 {
 		return nil

@@ -5,11 +5,11 @@ import "github.com/stintdev/stint"
 // group decides the claims of one group, and charges them if it is admitted
 // and may charge.
 func (m *Model) group(now int64, claims []stint.Claim, mayCharge bool) (out []stint.Decision, admitted bool) {
-	verdicts := make([]verdict, len(claims))
+	outcomes := make([]outcome, len(claims))
 	for i, c := range claims {
 		l := m.limit(c.Limit)
-		verdicts[i] = l.judge(now, c, m.lookup(m.identify(c)))
-		out = append(out, verdicts[i].alone)
+		outcomes[i] = l.decide(now, c, m.lookup(m.identify(c)))
+		out = append(out, outcomes[i].alone)
 	}
 	admitted = admits(claims, out)
 	if !admitted || !mayCharge {
@@ -19,9 +19,9 @@ func (m *Model) group(now int64, claims []stint.Claim, mayCharge bool) (out []st
 		if !out[i].Allowed {
 			continue // a denied alternative of a set that admits
 		}
-		out[i] = verdicts[i].charged
-		if verdicts[i].writes {
-			m.write(now, m.identify(c), m.limit(c.Limit), verdicts[i].after)
+		out[i] = outcomes[i].charged
+		if outcomes[i].writes {
+			m.write(now, m.identify(c), m.limit(c.Limit), outcomes[i].after)
 		}
 	}
 	return out, true

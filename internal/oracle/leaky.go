@@ -51,7 +51,7 @@ func (b leaky) charge(t, cost int64) any {
 	return partsOf(x.Add(x, b.l.units(cost)), b.l.q, t)
 }
 
-// giveBack changes nothing: the place in the queue has been handed out.
-func (b leaky) giveBack(int64, int64, int64) any { return nil }
+// refund changes nothing: the place in the queue has been handed out.
+func (b leaky) refund(int64, int64, int64) any { return nil }
 
 func (b leaky) delay(int64) func(int64) bool { return b.fresh }

@@ -41,8 +41,8 @@ func (g log) charge(t, cost int64) any {
 // a later refund of the newest entry does not make them count again.
 func (g log) live(t int64) entries { return slices.Clone(g.s[int64(len(g.s))-g.counted(t):]) }
 
-// giveBack removes entries with exactly the time at.
-func (g log) giveBack(t, cost, at int64) any {
+// refund removes entries with exactly the time at.
+func (g log) refund(t, cost, at int64) any {
 	live := g.live(t)
 	first, _ := slices.BinarySearch(live, at)
 	after := first

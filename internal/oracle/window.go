@@ -33,8 +33,8 @@ func (w window) fresh(t int64) bool { return w.count(t) == 0 }
 
 func (w window) charge(t, cost int64) any { return &period{w.startOf(t), w.count(t) + cost} }
 
-// giveBack refunds in the current window only.
-func (w window) giveBack(t, cost, at int64) any {
+// refund refunds in the current window only.
+func (w window) refund(t, cost, at int64) any {
 	if w.startOf(at) != w.startOf(t) || w.startOf(t) != w.s.start {
 		return nil
 	}

@@ -15,19 +15,19 @@ type reading interface {
 	remaining(t int64) int64                 // whole units that are allowed at t
 	fresh(t int64) bool                      // whether the state equals a fresh one at t
 	charge(t, cost int64) any                // returns the state after the charge
-	giveBack(t, cost, at int64) any          // returns the state after the refund; nil: unchanged
+	refund(t, cost, at int64) any          // returns the state after the refund; nil: unchanged
 	delay(t int64) (served func(int64) bool) // reports from when on a charge at t is served; nil: at once
 }
 
-// verdict is the decision of a claim: alone if the claim is not charged, charged
+// outcome is the decision of a claim: alone if the claim is not charged, charged
 // if it is. after is the state after the charge.
-type verdict struct {
+type outcome struct {
 	alone, charged stint.Decision
 	after          any
 	writes         bool
 }
 
-func (l *limit) judge(now int64, c stint.Claim, state any) verdict {
+func (l *limit) decide(now int64, c stint.Claim, state any) outcome {
 	before, most := l.read(state), l.greatestDelay(c)
 	alone := l.stands(now, before, most)
 	alone.Allowed = true
@@ -35,23 +35,23 @@ func (l *limit) judge(now int64, c stint.Claim, state any) verdict {
 	case c.Cost == stint.Forget:
 		fresh := l.stands(now, l.read(nil), most)
 		fresh.Allowed = true
-		return verdict{alone, fresh, nil, true}
+		return outcome{alone, fresh, nil, true}
 	case c.Cost < 0:
-		return l.judgeGiveBack(now, c, alone, state)
+		return l.decideRefund(now, c, alone, state)
 	case c.Cost > 0 && (!before.admits(alone.At, c.Cost) || !served(now, before, most)):
 		alone.Allowed = false
 		alone.RetryAfter = l.retry(now, before, c.Cost, most)
-		return verdict{alone: alone}
+		return outcome{alone: alone}
 	}
-	return l.judgeTake(now, c, alone, state)
+	return l.decideTake(now, c, alone, state)
 }
 
-func (l *limit) judgeTake(now int64, c stint.Claim, alone stint.Decision, state any) verdict {
+func (l *limit) decideTake(now int64, c stint.Claim, alone stint.Decision, state any) outcome {
 	before, most := l.read(state), l.greatestDelay(c)
 	// Extra units are granted without regard to the delay: they have no place
 	// of their own in a queue.
 	granted := min(c.Extra, before.remaining(alone.At)-c.Cost)
-	v := verdict{alone: alone, charged: alone}
+	v := outcome{alone: alone, charged: alone}
 	if c.Cost+granted > 0 {
 		v.writes = true
 		v.after = before.charge(alone.At, c.Cost+granted)
@@ -65,19 +65,19 @@ func (l *limit) judgeTake(now int64, c stint.Claim, alone stint.Decision, state 
 	return v
 }
 
-func (l *limit) judgeGiveBack(now int64, c stint.Claim, alone stint.Decision, state any) verdict {
+func (l *limit) decideRefund(now int64, c stint.Claim, alone stint.Decision, state any) outcome {
 	if state == nil {
-		return verdict{alone: alone, charged: alone}
+		return outcome{alone: alone, charged: alone}
 	}
 	at := c.At
 	if at == 0 {
 		at = alone.At
 	}
-	after := l.read(state).giveBack(alone.At, -c.Cost, at)
+	after := l.read(state).refund(alone.At, -c.Cost, at)
 	if after == nil {
-		return verdict{alone: alone, charged: alone}
+		return outcome{alone: alone, charged: alone}
 	}
-	v := verdict{alone: alone, charged: l.stands(now, l.read(after), l.greatestDelay(c)), after: after, writes: true}
+	v := outcome{alone: alone, charged: l.stands(now, l.read(after), l.greatestDelay(c)), after: after, writes: true}
 	v.charged.Allowed = true
 	v.charged.At = alone.At // even if the refund removed the newest entry of a log
 	return v
