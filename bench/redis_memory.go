@@ -54,7 +54,7 @@ func weigh(ctx context.Context, program string, pins pinning, n int, load func(*
 	if err != nil {
 		return 0, err
 	}
-	// Valkey frees memory after FLUSHALL has answered, unless told otherwise.
+	// Valkey frees memory after FLUSHALL has answered, unless asked to wait.
 	if err := s.admin.Do(ctx, "flushall", "sync").Err(); err != nil {
 		return 0, err
 	}

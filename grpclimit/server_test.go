@@ -112,14 +112,14 @@ func TestJitterIsTheSameEverywhere(t *testing.T) {
 	for range 50 {
 		d := newDenial(&httplimit.Answer{Decision: stint.Decision{RetryAfter: time.Minute}, Jitter: 0.5}, unaryMethod)
 		retry, _ := details(d.status().Err())
-		told := retry.GetRetryDelay().AsDuration()
-		if told != d.wait || told < time.Minute || told > 90*time.Second {
-			t.Fatalf("RetryInfo %v, pushback of %v; want the same, from 60 s to 90", told, d.wait)
+		delay := retry.GetRetryDelay().AsDuration()
+		if delay != d.wait || delay < time.Minute || delay > 90*time.Second {
+			t.Fatalf("RetryInfo %v, pushback of %v; want the same, from 60 s to 90", delay, d.wait)
 		}
-		seen[told] = true
+		seen[delay] = true
 	}
 	if len(seen) < 2 {
-		t.Error("all are told the same")
+		t.Error("all got the same delay")
 	}
 }
 

@@ -34,9 +34,9 @@ func limiter(s stint.Spec) *stint.Limiter {
 
 func TestDeniedExecutionsDoNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		told, ran := 0, 0
+		denials, ran := 0, 0
 		p := must(New(Options[int]{Limiter: limiter(stint.Spec{}), OnDenied: func(_ failsafe.ExecutionEvent[int], d stint.Decision) {
-			if told++; d.Limit != 2 {
+			if denials++; d.Limit != 2 {
 				t.Errorf("%+v", d)
 			}
 		}}))
@@ -50,8 +50,8 @@ func TestDeniedExecutionsDoNotRun(t *testing.T) {
 				t.Errorf("execution %d: %v", i, err)
 			}
 		}
-		if told != 1 || ran != 2 {
-			t.Errorf("OnDenied was called %d times, ran %d times", told, ran)
+		if denials != 1 || ran != 2 {
+			t.Errorf("OnDenied was called %d times, ran %d times", denials, ran)
 		}
 	})
 }

@@ -108,7 +108,7 @@ func TestForgetIdleForgetsNoneTooSoon(t *testing.T) {
 	}
 	m.ForgetIdle(start + 10_000_000)
 	if len(m.keys) != 0 {
-		t.Error("kept although idle, when told to forget")
+		t.Error("kept although idle, after ForgetIdle")
 	}
 }
 

@@ -33,10 +33,10 @@ func TestWhatIsNoFileIsNotRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := r.err().Error()
+	mistakes := r.err().Error()
 	for _, want := range []string{"pipe.yaml: is not a file", "endless.yaml: is not a file", "gone.yaml: no such file", "round.yaml: too many levels", "long.yaml: is 8388609 bytes long"} {
-		if !strings.Contains(told, want) {
-			t.Errorf("%s\nlacks %s", told, want)
+		if !strings.Contains(mistakes, want) {
+			t.Errorf("%s\nlacks %s", mistakes, want)
 		}
 	}
 	for _, want := range []string{"sub: is a folder, and what is in it is not read", "basic: is not read, because its name does not end in .yaml"} {

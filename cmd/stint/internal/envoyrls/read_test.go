@@ -83,12 +83,12 @@ descriptors:
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told []string
+	var texts []string
 	for _, w := range warnings {
-		told = append(told, w.Error())
+		texts = append(texts, w.Error())
 	}
-	if len(told) != 2 || !strings.Contains(told[0], "c.yaml:12:22: has no effect") || !strings.Contains(told[1], "shadow_mode means nothing in a rate_limit") {
-		t.Errorf("warnings: %q", told)
+	if len(texts) != 2 || !strings.Contains(texts[0], "c.yaml:12:22: has no effect") || !strings.Contains(texts[1], "shadow_mode means nothing in a rate_limit") {
+		t.Errorf("warnings: %q", texts)
 	}
 	var got []string
 	for _, l := range f.limits {
@@ -152,17 +152,17 @@ func TestOnlyPatternsAreShared(t *testing.T) {
 // its aliases name.
 func TestFilesThatGrowAreBounded(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
-	var names, told strings.Builder
+	var names, described strings.Builder
 	fmt.Fprintf(&names, "domain: d\ndescriptors:\n  - key: &k %s\n    value: \"0\"\n", long)
-	fmt.Fprintf(&told, "domain: d\ndescriptors:\n  - key: a\n    metadata: &m {x: %s}\n    rate_limit: {unit: day}\n", long)
+	fmt.Fprintf(&described, "domain: d\ndescriptors:\n  - key: a\n    metadata: &m {x: %s}\n    rate_limit: {unit: day}\n", long)
 	for i := range 10_000 {
 		fmt.Fprintf(&names, "  - {key: *k, value: \"%d\"}\n", i+1)
-		fmt.Fprintf(&told, "  - {key: a, value: \"%d\", metadata: *m, rate_limit: {unit: day}}\n", i)
+		fmt.Fprintf(&described, "  - {key: a, value: \"%d\", metadata: *m, rate_limit: {unit: day}}\n", i)
 	}
 	if _, _, err := parse("c.yaml", []byte(names.String())); err == nil || !strings.Contains(err.Error(), "the names of all descriptors are longer than") {
 		t.Errorf("%.200v", err)
 	}
-	f, warnings, err := parse("c.yaml", []byte(told.String()))
+	f, warnings, err := parse("c.yaml", []byte(described.String()))
 	if err != nil || len(f.limits) != 10_001 || f.limits[0].metadata != f.limits[10_000].metadata {
 		t.Errorf("%.200v: %d limits", err, len(f.limits))
 	}

@@ -70,7 +70,7 @@ func makesTablesAgain(t *testing.T, s *pgtest.Server) {
 		t.Fatal(err)
 	}
 	if _, err := source.History(t.Context(), 1); err == nil {
-		t.Error("nobody is told that the table is gone")
+		t.Error("the missing table is not reported")
 	}
 	if listed, err := source.History(t.Context(), 1); err != nil || len(listed) != 0 {
 		t.Errorf("%v, %v", listed, err)
@@ -86,15 +86,15 @@ func makesTablesAgain(t *testing.T, s *pgtest.Server) {
 // announces waits three times, each time far less than a poll interval.
 func announces(t *testing.T, s *pgtest.Server) {
 	one, other := open(t, s, "heard"), open(t, s, "heard")
-	told := watch(t, other)
-	<-told
+	changed := watch(t, other)
+	<-changed
 	awaitListening(t, s)
 	for n := range uint64(3) {
-		drain(told)
+		drain(changed)
 		if _, err := one.Publish(t.Context(), n, ruletest.Rules(n+1, fmt.Sprint("r", n))); err != nil {
 			t.Fatal(err)
 		}
-		<-told
+		<-changed
 	}
 }
 
@@ -125,11 +125,11 @@ func connect(t *testing.T, s *pgtest.Server) *pgx.Conn {
 
 func watch(t *testing.T, s ruleset.Source) chan struct{} {
 	t.Helper()
-	told, done := make(chan struct{}, 1000), make(chan struct{})
+	changed, done := make(chan struct{}, 1000), make(chan struct{})
 	ctx, end := context.WithCancel(t.Context())
-	go func() { defer close(done); s.Watch(ctx, func() { told <- struct{}{} }) }()
+	go func() { defer close(done); s.Watch(ctx, func() { changed <- struct{}{} }) }()
 	t.Cleanup(func() { end(); <-done })
-	return told
+	return changed
 }
 
 func drain(c chan struct{}) {
@@ -204,8 +204,8 @@ func passwordIsRotated(t *testing.T, s *pgtest.Server) {
 	if _, err := source.Publish(t.Context(), 0, ruletest.Rules(1, "one")); err != nil {
 		t.Fatal(err)
 	}
-	told := watch(t, source)
-	<-told
+	changed := watch(t, source)
+	<-changed
 	rotate(`ALTER ROLE rotating PASSWORD 'hidden2'`)
 	redistest.Await(t, func() error {
 		if _, err := source.History(t.Context(), 1); err == nil {

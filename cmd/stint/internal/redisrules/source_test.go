@@ -89,11 +89,11 @@ func TestOldVersionsLoseTheirFiles(t *testing.T) {
 
 func watch(t *testing.T, s ruleset.Source) chan struct{} {
 	t.Helper()
-	told, done := make(chan struct{}, 1000), make(chan struct{})
+	changed, done := make(chan struct{}, 1000), make(chan struct{})
 	ctx, end := context.WithCancel(t.Context())
-	go func() { defer close(done); s.Watch(ctx, func() { told <- struct{}{} }) }()
+	go func() { defer close(done); s.Watch(ctx, func() { changed <- struct{}{} }) }()
 	t.Cleanup(func() { end(); <-done })
-	return told
+	return changed
 }
 
 // A published version is announced. A user that may not announce can still
@@ -101,7 +101,7 @@ func watch(t *testing.T, s ruleset.Source) chan struct{} {
 func TestAnnouncements(t *testing.T) {
 	p := redistest.Server(t)
 	s := open(t, single(p.Addr(), ""))
-	told := watch(t, open(t, single(p.Addr(), "")))
+	changed := watch(t, open(t, single(p.Addr(), "")))
 	redistest.Await(t, func() error {
 		if n := p.Must("PUBLISH", "stint:rules", "0"); n != "1" {
 			return fmt.Errorf("%s hear", n)
@@ -109,13 +109,13 @@ func TestAnnouncements(t *testing.T) {
 		return nil
 	})
 	for n := range uint64(3) {
-		for len(told) > 0 {
-			<-told
+		for len(changed) > 0 {
+			<-changed
 		}
 		if _, err := s.Publish(t.Context(), n, ruletest.Rules(n+1, "r")); err != nil {
 			t.Fatal(err)
 		}
-		<-told
+		<-changed
 	}
 	p.Must("ACL", "SETUSER", "default", "resetchannels")
 	if _, err := s.Publish(t.Context(), 3, ruletest.Rules(4, "r")); err != nil {
@@ -139,14 +139,14 @@ func TestTheRightsOfTheDocumentsAreEnough(t *testing.T) {
 	o := single(p.Addr(), "")
 	o.Username, o.Password = "ann", "pw"
 	s := open(t, o)
-	told := watch(t, s)
+	changed := watch(t, s)
 	redistest.Await(t, func() error {
 		if n := p.Must("PUBLISH", "stint:rules", "0"); n != "1" {
 			return fmt.Errorf("%s hear", n)
 		}
 		return nil
 	})
-	<-told
+	<-changed
 	ruletest.Fleet(t, s)
 	if _, err := s.Publish(t.Context(), 0, ruletest.Rules(1, "r")); err != nil {
 		t.Error(err)
@@ -212,14 +212,14 @@ func TestAServerThatIsAway(t *testing.T) {
 	o.Password = "hunter2"
 	p.Kill()
 	s := open(t, o)
-	told := watch(t, s)
-	<-told
+	changed := watch(t, s)
+	<-changed
 	if _, err := s.History(t.Context(), 1); err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("without its server: %v", err)
 	}
 	p.Restart()
 	redistest.Await(t, func() error { _, err := s.History(t.Context(), 1); return err })
-	<-told // from the subscription or a poll
+	<-changed // from the subscription or a poll
 	p.Kill()
 	if _, err := s.History(t.Context(), 1); err == nil { // and not when the caller's patience is over: there is no bound to that here
 		t.Error("a server that is gone answers")
@@ -253,8 +253,8 @@ func rotate(t *testing.T, o redisstore.Options, servers []*redistest.Process) {
 		return "app", text, nil
 	}
 	s := open(t, o)
-	told := watch(t, s)
-	<-told
+	changed := watch(t, s)
+	<-changed
 	if _, err := s.Publish(t.Context(), 0, ruletest.Rules(1, "one")); err != nil {
 		t.Fatal(err)
 	}

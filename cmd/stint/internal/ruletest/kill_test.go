@@ -35,8 +35,8 @@ func writeFile(t *testing.T, path, text string) {
 // victims are the ways in which a process writes versions.
 var victims = []string{"file", "folder", "copy"}
 
-// keeperOf opens what a victim writes to.
-func keeperOf(kind, dir string, onSet func(*rule.Set, ruleset.Version)) *ruleset.Manager {
+// targetOf opens the source or folder that a victim writes to.
+func targetOf(kind, dir string, onSet func(*rule.Set, ruleset.Version)) *ruleset.Manager {
 	o := ruleset.Options{OnSet: onSet}
 	path := filepath.Join(dir, "rules")
 	switch kind {
@@ -64,7 +64,7 @@ func victimFiles(kind string, n int) []rule.File {
 // beVictim publishes versions until it is killed and prints the number of each
 // after it is published.
 func beVictim(kind, dir string) error {
-	k := keeperOf(kind, dir, func(*rule.Set, ruleset.Version) {})
+	k := targetOf(kind, dir, func(*rule.Set, ruleset.Version) {})
 	if err := k.Load(context.Background()); err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func killed(t *testing.T, kind, dir string) (last int) {
 func survivor(t *testing.T, kind, dir string) int {
 	t.Helper()
 	var set *rule.Set
-	k := keeperOf(kind, dir, func(s *rule.Set, _ ruleset.Version) { set = s })
+	k := targetOf(kind, dir, func(s *rule.Set, _ ruleset.Version) { set = s })
 	if err := k.Load(t.Context()); err != nil {
 		t.Fatalf("after the kill: %v", err)
 	}

@@ -69,7 +69,7 @@ func Repair(t *testing.T, most uint64, open func(t *testing.T) ruleset.Source, f
 	}
 }
 
-// manager returns the manager of a node that has looked at the source once.
+// manager returns the manager of a node that has polled the source once.
 func manager(t *testing.T, s ruleset.Source) *ruleset.Manager {
 	t.Helper()
 	k := ruleset.NewManager(ruleset.Options{Source: s, OnSet: func(*rule.Set, ruleset.Version) {}})

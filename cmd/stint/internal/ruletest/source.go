@@ -32,7 +32,7 @@ func Rules(number uint64, id string) ruleset.Version {
 func Source(t *testing.T, open func(t *testing.T) ruleset.Source) {
 	t.Run("keepsVersions", func(t *testing.T) { keepsVersions(t, open) })
 	t.Run("letsOneOfManyPublish", func(t *testing.T) { letsOnePublish(t, open) })
-	t.Run("tellsWhoWatches", func(t *testing.T) { tellsWhoWatches(t, open) })
+	t.Run("reportsChanges", func(t *testing.T) { reportsChanges(t, open) })
 }
 
 // Shared tests that every handle of the source sees the same versions.
@@ -152,21 +152,21 @@ func letsOnePublish(t *testing.T, open func(t *testing.T) ruleset.Source) {
 	}
 }
 
-func tellsWhoWatches(t *testing.T, open func(t *testing.T) ruleset.Source) {
+func reportsChanges(t *testing.T, open func(t *testing.T) ruleset.Source) {
 	s := open(t)
 	ctx, end := context.WithCancel(t.Context())
-	told, done := make(chan struct{}, 1), make(chan struct{})
+	changed, done := make(chan struct{}, 1), make(chan struct{})
 	go func() {
 		defer close(done)
 		s.Watch(ctx, func() {
 			select {
-			case told <- struct{}{}:
+			case changed <- struct{}{}:
 			default:
 			}
 		})
 	}()
 	select {
-	case <-told:
+	case <-changed:
 	case <-time.After(patience):
 		t.Fatal("the watch does not begin")
 	}
