@@ -15,7 +15,7 @@ type reading interface {
 	remaining(t int64) int64                 // whole units that are allowed at t
 	fresh(t int64) bool                      // whether the state equals a fresh one at t
 	charge(t, cost int64) any                // returns the state after the charge
-	refund(t, cost, at int64) any          // returns the state after the refund; nil: unchanged
+	refund(t, cost, at int64) any            // returns the state after the refund; nil: unchanged
 	delay(t int64) (served func(int64) bool) // reports from when on a charge at t is served; nil: at once
 }
 

@@ -30,13 +30,13 @@ const (
 
 // Watcher watches one path. Make one with [New].
 type Watcher struct {
-	path      string
-	onChange  func(asked bool)
-	onError   func(error)
-	reload    chan struct{}
+	path     string
+	onChange func(asked bool)
+	onError  func(error)
+	reload   chan struct{}
 	watching chan struct{}
-	notify    *fsnotify.Watcher // made by Run; nil: changes are not noticed
-	above     string            // folder that Run watches while the path's own folder is missing; empty: it exists
+	notify   *fsnotify.Watcher // made by Run; nil: changes are not noticed
+	above    string            // folder that Run watches while the path's own folder is missing; empty: it exists
 }
 
 // New returns a watcher of a file or folder, which need not exist yet. The goroutine of
