@@ -17,7 +17,7 @@ import (
 // has an answer in time, and in the end all is as before.
 func TestEveryClaimIsAnsweredWhateverHappens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpread()
+		store := newShardedFaulty()
 		g := mustNew(t, store, guard.Options{Nodes: 3})
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()

@@ -20,8 +20,8 @@ const (
 )
 
 // degrades reports whether the failure policy decides the claim.
-func (b class) degrades() bool {
-	return b == classRule || b == classAnswered || b == classFailure
+func (c class) degrades() bool {
+	return c == classRule || c == classAnswered || c == classFailure
 }
 
 // classify returns the class of a call's error. ctx is the caller's context, without

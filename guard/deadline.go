@@ -8,11 +8,11 @@ import (
 	"github.com/stintdev/stint/resilience/breaker"
 )
 
-// visit is the context of one call to the store: the caller's context with a deadline.
+// callContext is the context of one call to the store: the caller's, with a deadline.
 // It makes a timer only when the store calls Done or Deadline. A store that answers
 // from memory calls neither, and a timer costs more than such a call. The deadline
 // counts from the beginning of the call in either case.
-type visit struct {
+type callContext struct {
 	context.Context //nolint:containedctx // it is one
 
 	call   breaker.Call
@@ -41,44 +41,44 @@ type timed struct {
 }
 
 // timer returns the context of the standard library that keeps the deadline.
-func (v *visit) timer() *timed {
-	if t := v.timed.Load(); t != nil {
+func (c *callContext) timer() *timed {
+	if t := c.timed.Load(); t != nil {
 		return t
 	}
 	t := &timed{}
-	t.Context, t.cancel = context.WithTimeout(v.Context, v.within-v.call.Elapsed())
-	if !v.timed.CompareAndSwap(nil, t) {
+	t.Context, t.cancel = context.WithTimeout(c.Context, c.within-c.call.Elapsed())
+	if !c.timed.CompareAndSwap(nil, t) {
 		t.cancel()
 	}
-	return v.timed.Load()
+	return c.timed.Load()
 }
 
-// end releases what the visit holds.
-func (v *visit) end() {
-	if t := v.timed.Load(); t != nil {
+// end releases the timer, if there is one.
+func (c *callContext) end() {
+	if t := c.timed.Load(); t != nil {
 		t.cancel()
 	}
 }
 
 // Deadline is the caller's or the guard's, whichever is sooner.
-func (v *visit) Deadline() (time.Time, bool) { return v.timer().Deadline() }
+func (c *callContext) Deadline() (time.Time, bool) { return c.timer().Deadline() }
 
 // Done is closed at the deadline, or when the caller gives up.
-func (v *visit) Done() <-chan struct{} { return v.timer().Done() }
+func (c *callContext) Done() <-chan struct{} { return c.timer().Done() }
 
 // Err needs no timer as long as there is none.
-func (v *visit) Err() error {
-	if v.timed.Load() != nil || v.call.Elapsed() >= v.within {
-		return v.timer().Err()
+func (c *callContext) Err() error {
+	if c.timed.Load() != nil || c.call.Elapsed() >= c.within {
+		return c.timer().Err()
 	}
-	return v.Context.Err()
+	return c.Context.Err()
 }
 
 // Value finds the standard library's own context, once there is one, so that
 // contexts derived from this one hang on it directly.
-func (v *visit) Value(key any) any {
-	if t := v.timed.Load(); t != nil {
+func (c *callContext) Value(key any) any {
+	if t := c.timed.Load(); t != nil {
 		return t.Value(key)
 	}
-	return v.Context.Value(key)
+	return c.Context.Value(key)
 }

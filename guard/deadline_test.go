@@ -13,34 +13,34 @@ import (
 
 type keyType struct{}
 
-// visits begins a visit of 50 ms as a store sees it.
-func visits(t *testing.T, ctx context.Context) *visit { //nolint:revive // the context is what is tested
+// newCallContext begins a call of 50 ms as a store sees it.
+func newCallContext(t *testing.T, ctx context.Context) *callContext { //nolint:revive // the context is what is tested
 	t.Helper()
 	b, err := breaker.New(DefaultBreaker())
 	if err != nil {
 		t.Fatal(err)
 	}
 	call, _ := b.Begin()
-	v := &visit{Context: ctx, call: call, within: 50 * time.Millisecond}
+	v := &callContext{Context: ctx, call: call, within: 50 * time.Millisecond}
 	t.Cleanup(v.end)
 	return v
 }
 
 // However late the store asks, the deadline counts from the call.
 func TestDeadlineCountsFromTheCall(t *testing.T) {
-	for name, wait := range map[string]func(*visit){
-		"done":    func(v *visit) { <-v.Done() },
-		"derived": func(v *visit) { c, cancel := context.WithCancel(v); defer cancel(); <-c.Done() },
-		"polled": func(v *visit) {
+	for name, wait := range map[string]func(*callContext){
+		"done":    func(v *callContext) { <-v.Done() },
+		"derived": func(v *callContext) { c, cancel := context.WithCancel(v); defer cancel(); <-c.Done() },
+		"polled": func(v *callContext) {
 			for v.Err() == nil {
 				time.Sleep(time.Millisecond)
 			}
 		},
-		"read": func(v *visit) { at, _ := v.Deadline(); time.Sleep(time.Until(at)); synctest.Wait() },
+		"read": func(v *callContext) { at, _ := v.Deadline(); time.Sleep(time.Until(at)); synctest.Wait() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				v := visits(t, t.Context())
+				v := newCallContext(t, t.Context())
 				start := time.Now()
 				time.Sleep(20 * time.Millisecond)
 				wait(v)
@@ -59,7 +59,7 @@ func TestCallersContextHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, cancel := context.WithTimeout(context.WithValue(t.Context(), keyType{}, 7), time.Millisecond)
 		defer cancel()
-		v := visits(t, parent)
+		v := newCallContext(t, parent)
 		if v.Value(keyType{}) != 7 || v.Err() != nil {
 			t.Error(v.Value(keyType{}), v.Err())
 		}
@@ -80,7 +80,7 @@ func TestCallersContextHolds(t *testing.T) {
 func TestCallerThatGaveUpNeedsNoTimer(t *testing.T) {
 	parent, cancel := context.WithCancel(t.Context())
 	cancel()
-	v := visits(t, parent)
+	v := newCallContext(t, parent)
 	if !errors.Is(v.Err(), context.Canceled) || v.timed.Load() != nil {
 		t.Error(v.Err(), v.timed.Load())
 	}
@@ -102,7 +102,7 @@ func TestTimeThatIsOverIsTheCallers(t *testing.T) {
 		ctx := until{t.Context(), time.Now().Add(after)}
 		for _, err := range []error{&stint.Error{Code: stint.CodeTimeout, Kind: "timeout", Problem: "no answer"}, context.DeadlineExceeded} {
 			if got := classify(ctx, err); got != want {
-				t.Errorf("%v after the deadline, %v: blame %d, want %d", -after, err, got, want)
+				t.Errorf("%v after the deadline, %v: class %d, want %d", -after, err, got, want)
 			}
 		}
 	}

@@ -136,9 +136,9 @@ func (s *faulty) TakeGroups(ctx context.Context, groups []stint.Group, out []sti
 	return nil
 }
 
-// spread is a faulty store of several shards: what stands before the slash in
+// shardedFaulty is a faulty store of several shards: what stands before the slash in
 // a key names its own.
-type spread struct {
+type shardedFaulty struct {
 	*faulty
 
 	mu      sync.Mutex
@@ -147,26 +147,26 @@ type spread struct {
 	events  []string // "stop a", "start a"
 }
 
-func newSpread() *spread {
-	return &spread{faulty: newFaulty(), probes: map[string]int{}, stopped: map[string]bool{}}
+func newShardedFaulty() *shardedFaulty {
+	return &shardedFaulty{faulty: newFaulty(), probes: map[string]int{}, stopped: map[string]bool{}}
 }
 
-func (s *spread) ShardOf(c *stint.Claim) string {
+func (s *shardedFaulty) ShardOf(c *stint.Claim) string {
 	shard, _, _ := strings.Cut(c.Key, "/")
 	return shard
 }
 
-func (s *spread) Probe(ctx context.Context, shard string) error {
+func (s *shardedFaulty) Probe(ctx context.Context, shard string) error {
 	s.mu.Lock()
 	s.probes[shard]++
 	s.mu.Unlock()
 	return s.suffer(ctx, shard+"/")
 }
 
-func (s *spread) Stop(shard string)  { s.note("stop "+shard, shard, true) }
-func (s *spread) Start(shard string) { s.note("start "+shard, shard, false) }
+func (s *shardedFaulty) Stop(shard string)  { s.note("stop "+shard, shard, true) }
+func (s *shardedFaulty) Start(shard string) { s.note("start "+shard, shard, false) }
 
-func (s *spread) note(event, shard string, stopped bool) {
+func (s *shardedFaulty) note(event, shard string, stopped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events = append(s.events, event)
@@ -174,14 +174,14 @@ func (s *spread) note(event, shard string, stopped bool) {
 }
 
 // Take fails where the shard is stopped, as a store without connections does.
-func (s *spread) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+func (s *shardedFaulty) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
 	if s.isStopped(s.ShardOf(&c)) {
 		return stint.Decision{}, errUnavailable
 	}
 	return s.faulty.Take(ctx, c)
 }
 
-func (s *spread) isStopped(shard string) bool {
+func (s *shardedFaulty) isStopped(shard string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stopped[shard]

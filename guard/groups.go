@@ -118,7 +118,7 @@ func (r *round) send(ctx context.Context) {
 	if r.refused > 0 {
 		groups, out = r.part()
 	}
-	v := &visit{Context: ctx, call: r.firstCall(), within: r.guard.within(ctx)}
+	v := &callContext{Context: ctx, call: r.firstCall(), within: r.guard.within(ctx)}
 	err := r.guard.store.TakeGroups(v, groups, out)
 	r.guard.leave(v, err)
 	if r.refused > 0 {

@@ -64,8 +64,8 @@ func TestGroupsWithoutStore(t *testing.T) {
 					if got := answers(out); got != want {
 						t.Errorf("request %d: got %s, want %s", i, got, want)
 					}
-					if face, d := stint.Combine(group.Claims, out); !d.Allowed && d.RetryAfter <= 0 {
-						t.Errorf("request %d: denied by claim %d without a time to retry: %+v", i, face, d)
+					if binding, d := stint.Combine(group.Claims, out); !d.Allowed && d.RetryAfter <= 0 {
+						t.Errorf("request %d: denied by claim %d without a time to retry: %+v", i, binding, d)
 					}
 				}
 			})
@@ -124,7 +124,7 @@ func TestGroupsOfOneCallAreSplitByShard(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := newSpread()
+				store := newShardedFaulty()
 				g := mustNew(t, store, guard.Options{})
 				opened(t, g, store.faulty, on("a", fails(errUnavailable)), "a/0")
 				out := make([]stint.Decision, len(c.want))
@@ -146,7 +146,7 @@ func TestGroupsOfOneCallAreSplitByShard(t *testing.T) {
 // found to be at its first probe.
 func TestGroupsOfTwoShardsDoNotKeepTheGoodOneFromWorking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpread()
+		store := newShardedFaulty()
 		g := mustNew(t, store, guard.Options{})
 		store.befall(on("a", fails(errUnavailable)))
 		both := []stint.Group{{Claims: []stint.Claim{asks(t, "a/1", stint.FailOpen), asks(t, "b/1", stint.FailOpen)}}}
@@ -168,7 +168,7 @@ func TestGroupsOfTwoShardsDoNotKeepTheGoodOneFromWorking(t *testing.T) {
 // A dead shard in the same calls leaves the other its calls.
 func TestDeadShardOpensItsOwnBreakerAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpread()
+		store := newShardedFaulty()
 		g := mustNew(t, store, guard.Options{})
 		store.befall(on("a", freezes))
 		both := []stint.Group{{Claims: []stint.Claim{asks(t, "a/1", stint.FailOpen)}}, {Claims: []stint.Claim{asks(t, "b/1", stint.FailOpen)}}}
@@ -189,7 +189,7 @@ func TestDeadShardOpensItsOwnBreakerAlone(t *testing.T) {
 // one alone does.
 func TestSlowShardIsLeftAloneAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpread()
+		store := newShardedFaulty()
 		g := mustNew(t, store, guard.Options{})
 		store.befall(on("a", slows(12*time.Millisecond)))
 		both := []stint.Group{{Claims: []stint.Claim{asks(t, "a/1", stint.FailOpen)}}, {Claims: []stint.Claim{asks(t, "b/1", stint.FailOpen)}}}
@@ -209,7 +209,7 @@ func TestSlowShardIsLeftAloneAlone(t *testing.T) {
 
 // The errors of callers stay with their groups.
 func TestCallersErrorsStayWithTheirGroups(t *testing.T) {
-	store := newSpread()
+	store := newShardedFaulty()
 	g := mustNew(t, store, guard.Options{})
 	store.befall(on("a", fails(errCorrupt)))
 	groups := []stint.Group{

@@ -199,7 +199,7 @@ func TestResetForgetsWhatWasDecidedLocally(t *testing.T) {
 // Of two failing shards the first to be back leaves the other its state.
 func TestLocalStateStaysWhileAShardFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpread()
+		store := newShardedFaulty()
 		g := mustNew(t, store, guard.Options{})
 		opened(t, g, store.faulty, fails(errUnavailable), "a/1", "b/1")
 		c := claim(t, "b/2", stint.FailLocal)

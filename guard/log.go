@@ -8,8 +8,8 @@ import (
 	"github.com/stintdev/stint/resilience/breaker"
 )
 
-// tellFailing logs that the breaker of a shard has opened, and why.
-func (s *shards) tellFailing(ctx context.Context, sh *shard, why breaker.Reason) {
+// logFailing logs that the breaker of a shard has opened, and why.
+func (s *shards) logFailing(ctx context.Context, sh *shard, why breaker.Reason) {
 	attrs := []slog.Attr{slog.String("shard", sh.name), slog.String("why", why.String())}
 	if err := sh.failure.Load(); err != nil {
 		attrs = append(attrs, slog.String("error", (*err).Error()))
@@ -18,21 +18,21 @@ func (s *shards) tellFailing(ctx context.Context, sh *shard, why breaker.Reason)
 	if sh.server != nil {
 		text = "calls that wait for replicas fail: rules with replicas decide by on_store_failure, other rules go on"
 	}
-	s.tell(ctx, slog.LevelWarn, text, attrs...)
+	s.logChange(ctx, slog.LevelWarn, text, attrs...)
 }
 
-func (s *shards) tellRecovered(ctx context.Context, sh *shard, after time.Duration) {
+func (s *shards) logRecovered(ctx context.Context, sh *shard, after time.Duration) {
 	text := "the store answers again"
 	if sh.server != nil {
 		text = "calls that wait for replicas are made again"
 	}
-	s.tell(ctx, slog.LevelInfo, text, slog.String("shard", sh.name), slog.Duration("after", after))
+	s.logChange(ctx, slog.LevelInfo, text, slog.String("shard", sh.name), slog.Duration("after", after))
 }
 
-func (s *shards) tellForgotten(ctx context.Context, sh *shard) {
-	s.tell(ctx, slog.LevelInfo, "the store did not come back, and nobody asks for it any more", slog.String("shard", sh.name))
+func (s *shards) logForgotten(ctx context.Context, sh *shard) {
+	s.logChange(ctx, slog.LevelInfo, "the store did not come back, and nobody asks for it any more", slog.String("shard", sh.name))
 }
 
-func (s *shards) tell(ctx context.Context, level slog.Level, text string, attrs ...slog.Attr) {
+func (s *shards) logChange(ctx context.Context, level slog.Level, text string, attrs ...slog.Attr) {
 	s.guard.options.Logger.LogAttrs(ctx, level, text, attrs...)
 }

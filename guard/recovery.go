@@ -18,7 +18,7 @@ const forgotten = time.Minute
 func (s *shards) superviseRecovery(ctx context.Context, sh *shard, why breaker.Reason) {
 	since := time.Now()
 	s.stop(sh)
-	s.tellFailing(ctx, sh, why)
+	s.logFailing(ctx, sh, why)
 	wanted, refused := since, sh.refused.Load()
 	for pause(ctx, sh.breaker.RetryAfter()) {
 		if n := sh.refused.Load(); n != refused || s.sharded == nil || sh.server != nil {
@@ -26,13 +26,13 @@ func (s *shards) superviseRecovery(ctx context.Context, sh *shard, why breaker.R
 		}
 		switch {
 		case s.probe(ctx, sh):
-			s.tellRecovered(ctx, sh, time.Since(since))
+			s.logRecovered(ctx, sh, time.Since(since))
 			return
 		case sh.server != nil && s.forgot(sh.server):
 			return
 		case time.Since(wanted) >= forgotten:
 			s.forget(sh)
-			s.tellForgotten(ctx, sh)
+			s.logForgotten(ctx, sh)
 			return
 		}
 	}

@@ -231,7 +231,7 @@ func TestProcessStartsWithoutItsStore(t *testing.T) {
 
 func TestConnectionsAreClosedWhileTheStoreIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpread()
+		store := newShardedFaulty()
 		g := mustNew(t, store, guard.Options{})
 		opened(t, g, store.faulty, on("a", fails(errUnavailable)), "a/1")
 		synctest.Wait()
@@ -250,7 +250,7 @@ func TestConnectionsAreClosedWhileTheStoreIsLeftAlone(t *testing.T) {
 // A probe that takes too long is no recovery.
 func TestSlowProbeLeavesTheStoreAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpread()
+		store := newShardedFaulty()
 		g := mustNew(t, store, guard.Options{})
 		opened(t, g, store.faulty, on("a", fails(errUnavailable)), "a/1")
 		store.befall(slows(10 * time.Millisecond))
@@ -269,7 +269,7 @@ func TestSlowProbeLeavesTheStoreAlone(t *testing.T) {
 // A server that another has replaced is not probed for ever.
 func TestShardThatNobodyAsksForIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpread()
+		store := newShardedFaulty()
 		g := mustNew(t, store, guard.Options{})
 		opened(t, g, store.faulty, on("a", fails(errUnavailable)), "a/1")
 		for range 5 { // somebody still asks
@@ -307,11 +307,11 @@ func TestCloseEndsTheProbes(t *testing.T) {
 func TestChangesOfStateAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		var told []string
+		var changes []string
 		store := newFaulty()
 		g := mustNew(t, store, guard.Options{
 			Logger:   slog.New(slog.NewTextHandler(&log, nil)),
-			OnChange: func(_ string, c breaker.Change) { told = append(told, c.From.String()+" → "+c.To.String()) },
+			OnChange: func(_ string, c breaker.Change) { changes = append(changes, c.From.String()+" → "+c.To.String()) },
 		})
 		opened(t, g, store, fails(errUnavailable), "user:1")
 		for range 1000 {
@@ -325,8 +325,8 @@ func TestChangesOfStateAreToldOnce(t *testing.T) {
 		if len(lines) != 2 || !strings.Contains(lines[0], "no connection") || !strings.Contains(lines[1], "answers again") {
 			t.Errorf("logged:\n%s", log.String())
 		}
-		if want := []string{"closed → open", "open → half-open", "half-open → open", "open → half-open", "half-open → closed"}; !slices.Equal(told, want) {
-			t.Errorf("told %q", told)
+		if want := []string{"closed → open", "open → half-open", "half-open → open", "open → half-open", "half-open → closed"}; !slices.Equal(changes, want) {
+			t.Errorf("changes %q", changes)
 		}
 	})
 }

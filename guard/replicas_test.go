@@ -65,7 +65,7 @@ func TestSlowReplicasLeaveTheStoreToOthers(t *testing.T) {
 	for name, take := range ways {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := newSpread()
+				store := newShardedFaulty()
 				store.befall(onReplicas(t, slows(12*time.Millisecond)))
 				g := mustNew(t, store, guard.Options{})
 				for start := time.Now(); time.Since(start) < 10*time.Second; {
@@ -94,7 +94,7 @@ func TestFrozenReplicasLeaveTheStoreToOthers(t *testing.T) {
 				var log bytes.Buffer
 				var changing sync.Mutex
 				var changed []string // guarded by changing
-				store := newSpread()
+				store := newShardedFaulty()
 				g := mustNew(t, store, guard.Options{
 					Logger: slog.New(slog.NewTextHandler(&log, nil)),
 					OnChange: func(shard string, c breaker.Change) {
@@ -144,7 +144,7 @@ func TestFrozenReplicasLeaveTheStoreToOthers(t *testing.T) {
 // claim is asked again.
 func TestTooFewReplicasOpenNoBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpread()
+		store := newShardedFaulty()
 		store.befall(onReplicas(t, fails(errReplicas)))
 		g := mustNew(t, store, guard.Options{})
 		for range 1000 {
@@ -163,7 +163,7 @@ func TestServerThatFailsGetsNoCallsThatWaitForReplicas(t *testing.T) {
 	for name, take := range ways {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := newSpread()
+				store := newShardedFaulty()
 				g := mustNew(t, store, guard.Options{})
 				opened(t, g, store.faulty, freezes, "a/1")
 				calls := store.calls.Load()
@@ -190,7 +190,7 @@ func TestServerThatFailsGetsNoCallsThatWaitForReplicas(t *testing.T) {
 // freezes.
 func TestFrozenServerIsLeftAloneByCallsForReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpread()
+		store := newShardedFaulty()
 		store.befall(freezes)
 		g := mustNew(t, store, guard.Options{})
 		for range 1000 {
@@ -207,7 +207,7 @@ func TestFrozenServerIsLeftAloneByCallsForReplicas(t *testing.T) {
 // Peeks and give-backs do not wait: they are judged with all others.
 func TestWhatChargesNothingIsJudgedWithTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSpread()
+		store := newShardedFaulty()
 		store.befall(freezes)
 		g := mustNew(t, store, guard.Options{})
 		c := waiting(t)

@@ -23,8 +23,8 @@ type stallDetector struct {
 	watching atomic.Bool
 	since    atomic.Int64 // when the watch began; all times in nanoseconds from epoch
 	until    atomic.Int64 // when the watch ends, unless another call is slow
-	looked   atomic.Int64 // the last look
-	late     atomic.Int64 // the last look that came too late
+	checked  atomic.Int64 // the last check
+	lateAt   atomic.Int64 // the last check that was late
 }
 
 const (
@@ -33,37 +33,37 @@ const (
 	lateness   = time.Millisecond // above the usual lateness of a timer
 )
 
-func (w *stallDetector) init(m *background) { w.background, w.epoch = m, time.Now() }
+func (d *stallDetector) init(m *background) { d.background, d.epoch = m, time.Now() }
 
-func (w *stallDetector) now() int64 { return int64(time.Since(w.epoch)) }
+func (d *stallDetector) now() int64 { return int64(time.Since(d.epoch)) }
 
 // excuses reports whether a slow call that ends now may be slow because of this
 // process. It starts the watch if there is none.
-func (w *stallDetector) excuses(took time.Duration) bool {
-	now := w.now()
-	w.until.Store(now + int64(watchFor))
-	if w.watching.CompareAndSwap(false, true) {
-		w.since.Store(now)
-		w.looked.Store(now)
-		w.background.run(w.watch)
+func (d *stallDetector) excuses(took time.Duration) bool {
+	now := d.now()
+	d.until.Store(now + int64(watchFor))
+	if d.watching.CompareAndSwap(false, true) {
+		d.since.Store(now)
+		d.checked.Store(now)
+		d.background.run(d.watch)
 		return true
 	}
 	began := now - int64(took)
-	return w.since.Load() > began || w.late.Load() > began || tooLong(now-w.looked.Load())
+	return d.since.Load() > began || d.lateAt.Load() > began || tooLong(now-d.checked.Load())
 }
 
-// watch looks every watchEvery until no call has been slow for watchFor.
-func (w *stallDetector) watch(ctx context.Context) {
+// watch checks every watchEvery until no call has been slow for watchFor.
+func (d *stallDetector) watch(ctx context.Context) {
 	answer, end := echo()
 	defer end()
-	for w.looked.Load() < w.until.Load() {
+	for d.checked.Load() < d.until.Load() {
 		if !pause(ctx, watchEvery) {
 			return
 		}
 		answer()
-		w.look(w.now())
+		d.check(d.now())
 	}
-	w.watching.Store(false)
+	d.watching.Store(false)
 }
 
 // echo returns a function that waits for an immediate answer through a pipe, as a
@@ -83,12 +83,12 @@ func echo() (answer, end func()) {
 	return answer, func() { _, _ = in.Close(), out.Close() }
 }
 
-// look records a look, and whether it came too late after the last one.
-func (w *stallDetector) look(now int64) {
-	if tooLong(now - w.looked.Load()) {
-		w.late.Store(now)
+// check records a check, and whether it is too long after the last one.
+func (d *stallDetector) check(now int64) {
+	if tooLong(now - d.checked.Load()) {
+		d.lateAt.Store(now)
 	}
-	w.looked.Store(now)
+	d.checked.Store(now)
 }
 
 func tooLong(slept int64) bool { return slept > int64(watchEvery+lateness) }

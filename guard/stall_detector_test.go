@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// watched runs a test with a witness that watches already.
+// watched runs a test with a detector that is already watching.
 func watched(t *testing.T, test func(t *testing.T, w *stallDetector)) {
 	synctest.Test(t, func(t *testing.T) {
 		var m background
@@ -15,7 +15,7 @@ func watched(t *testing.T, test func(t *testing.T, w *stallDetector)) {
 		var w stallDetector
 		w.init(&m)
 		if !w.excuses(20 * time.Millisecond) {
-			t.Error("a call that nobody watched is held against the store")
+			t.Error("a call before the watch is held against the store")
 		}
 		time.Sleep(100 * time.Millisecond)
 		test(t, &w)
@@ -32,11 +32,11 @@ func TestSlowCallsOfAProcessInTimeAreTheStores(t *testing.T) {
 
 func TestSlowCallsOfALateProcessAreItsOwn(t *testing.T) {
 	watched(t, func(t *testing.T, w *stallDetector) {
-		w.look(w.looked.Load() + int64(watchEvery+lateness))
+		w.check(w.checked.Load() + int64(watchEvery+lateness))
 		if w.excuses(50 * time.Millisecond) {
 			t.Error("a slow call is excused by a timer that was late as they are")
 		}
-		w.look(w.looked.Load() + int64(watchEvery+lateness+1))
+		w.check(w.checked.Load() + int64(watchEvery+lateness+1))
 		time.Sleep(30 * time.Millisecond)
 		if !w.excuses(50 * time.Millisecond) {
 			t.Error("a call is held against the store although the process was late meanwhile")

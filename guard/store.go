@@ -151,7 +151,7 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 	if !ok {
 		return s.degradeClaim(c, outcome{shard: shard, err: errRefused})
 	}
-	v := &visit{Context: ctx, call: call, within: s.within(ctx)}
+	v := &callContext{Context: ctx, call: call, within: s.within(ctx)}
 	d, err := s.store.Take(v, c)
 	s.leave(v, err)
 	if err == nil {
@@ -161,16 +161,16 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 		}
 		return d, nil
 	}
-	blame := classify(ctx, err)
-	shard.report(call, blame, err)
-	if !blame.degrades() {
+	found := classify(ctx, err)
+	shard.report(call, found, err)
+	if !found.degrades() {
 		return stint.Decision{}, err
 	}
 	return s.degradeClaim(c, outcome{shard: shard, err: err})
 }
 
 // leave ends a call to the store and reports it to OnCall.
-func (s *Store) leave(v *visit, err error) {
+func (s *Store) leave(v *callContext, err error) {
 	v.end()
 	if s.options.OnCall != nil {
 		s.options.OnCall(v.call.Elapsed(), err)

@@ -21,7 +21,7 @@ type clock struct {
 // reading is both clocks, since the clock began.
 type reading struct{ monotonic, wall int64 }
 
-// slack is how far the two clocks may part before that is a gain.
+// slack is how far the two clocks may diverge before that is a gain.
 const slack = 5_000
 
 func (c *clock) read() reading {
@@ -29,18 +29,18 @@ func (c *clock) read() reading {
 	return reading{int64(t.Sub(c.began) / time.Microsecond), t.UnixMicro() - c.began.UnixMicro()}
 }
 
-// now reads the clocks again when they have parted: the thread may have been
+// now reads the clocks again when they have diverged: the thread may have been
 // interrupted between the two.
 func (c *clock) now() int64 {
 	r := c.read()
-	if c.parted(r) {
+	if c.diverged(r) {
 		r = c.read()
 		c.follow(r)
 	}
 	return r.monotonic + c.gained.Load()
 }
 
-func (c *clock) parted(r reading) bool {
+func (c *clock) diverged(r reading) bool {
 	gain := r.wall - r.monotonic - c.ahead.Load()
 	return gain > slack || gain < -slack
 }
@@ -49,7 +49,7 @@ func (c *clock) parted(r reading) bool {
 func (c *clock) follow(r reading) {
 	c.follows.Lock()
 	defer c.follows.Unlock()
-	if c.parted(r) {
+	if c.diverged(r) {
 		ahead := r.wall - r.monotonic
 		c.gained.Add(max(0, ahead-c.ahead.Load()))
 		c.ahead.Store(ahead)

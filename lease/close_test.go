@@ -49,7 +49,7 @@ func TestCloseWaitsForWhatIsInFlight(t *testing.T) {
 func TestAStoreThatHangsDoesNotHoldUpTheEnd(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(10_000))
-		s.warm(l, 100*time.Millisecond)
+		s.makeHot(l, 100*time.Millisecond)
 		s.far.become(hung{})
 		s.rest(50 * time.Millisecond) // what is held is to be renewed, or goes back
 		began := time.Now()
@@ -127,7 +127,7 @@ func TestAKeyIsNotForgottenWithWhatItHolds(t *testing.T) {
 		}
 		s.rest(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
 		for range 200 {
-			if d, err := node.Take(context.Background(), parted(l, 1)); err != nil || !d.Allowed {
+			if d, err := node.Take(context.Background(), partitionedClaim(l, 1)); err != nil || !d.Allowed {
 				t.Fatal(d, err)
 			}
 			s.rest(time.Millisecond)
@@ -150,7 +150,7 @@ func TestAKeyIsNotForgottenWhileItIsAskedAbout(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(10_000))
 		s.newMinute()
-		s.warm(l, 200*time.Millisecond)
+		s.makeHot(l, 200*time.Millisecond)
 		before := s.Stats()
 		s.far.way = 2 * time.Second
 		s.take(l, before.Held+1)
@@ -167,7 +167,7 @@ func TestAKeyIsNotForgottenWhileItIsAskedAbout(t *testing.T) {
 // What stands in for a store takes nothing back.
 func TestADegradedAnswerTakesNothingBack(t *testing.T) {
 	play(t, func(s *scene) {
-		s.warm(s.limit(perMinute(10_000)), 100*time.Millisecond)
+		s.makeHot(s.limit(perMinute(10_000)), 100*time.Millisecond)
 		before := s.Stats()
 		s.far.become(degraded{})
 		s.rest(time.Second)

@@ -13,12 +13,12 @@ import (
 // entry is the state of one hot key under one limit: its leases, its demand and the
 // store's last answer. The lock of its shard guards it.
 type entry struct {
-	claim       stint.Claim // what a renewal asks for, but for Extra
-	size        *size
-	demand      demand
-	grants      []grant // oldest first
-	last        answer
-	deniedUntil memory
+	claim  stint.Claim // what a renewal asks for, but for Extra
+	size   *size
+	demand demand
+	grants []grant // oldest first
+	last   answer
+	cached denial
 
 	asking chan struct{} // closed when the call in flight is answered; nil if there is none
 	queued bool          // waits for a renewal
@@ -44,8 +44,8 @@ type answer struct {
 	received int64
 }
 
-// memory is a remembered denial: one entry of the deny cache.
-type memory struct {
+// denial is the cached denial of a key: its entry in the deny cache.
+type denial struct {
 	cost  int64 // the least cost that is denied
 	until int64 // when the node asks the store again
 	retry int64 // when the store would allow the cost, by its answer
@@ -102,10 +102,10 @@ func (e *entry) allowed(g *grant, now int64) stint.Decision {
 	}
 }
 
-// remembers reports whether the deny cache denies a cost. A cost above the limit can
+// denies reports whether the deny cache denies a cost. A cost above the limit can
 // never be allowed; the store answers that.
-func (e *entry) remembers(cost, now int64) bool {
-	return now < e.deniedUntil.until && cost >= e.deniedUntil.cost && cost <= e.size.limit
+func (e *entry) denies(cost, now int64) bool {
+	return now < e.cached.until && cost >= e.cached.cost && cost <= e.size.limit
 }
 
 // denied returns the decision of a claim that the deny cache denies.
@@ -113,8 +113,8 @@ func (e *entry) denied(now int64) stint.Decision {
 	passed := now - e.last.received
 	since := time.Duration(passed) * time.Microsecond
 	return stint.Decision{
-		Limit: e.last.Limit, Remaining: min(e.last.Remaining, e.deniedUntil.cost-1), At: e.last.At + passed,
-		RetryAfter: time.Duration(max(e.deniedUntil.until, e.deniedUntil.retry)-now) * time.Microsecond,
+		Limit: e.last.Limit, Remaining: min(e.last.Remaining, e.cached.cost-1), At: e.last.At + passed,
+		RetryAfter: time.Duration(max(e.cached.until, e.cached.retry)-now) * time.Microsecond,
 		ResetAfter: max(0, e.last.ResetAfter-since), NextAfter: max(0, e.last.NextAfter-since),
 	}
 }
@@ -125,7 +125,7 @@ func (e *entry) decide(cost, now int64) (d stint.Decision, from *grant, ok bool)
 	if g := e.spend(cost, now); g != nil {
 		return e.allowed(g, now), g, true
 	}
-	if e.remembers(cost, now) {
+	if e.denies(cost, now) {
 		return e.denied(now), nil, true
 	}
 	return d, nil, false
@@ -142,16 +142,16 @@ func (e *entry) learn(d *stint.Decision, cost, extra, sent, received int64) {
 	}
 	switch {
 	case !d.Allowed:
-		e.remember(cost, d.RetryAfter, received)
+		e.cacheDenial(cost, d.RetryAfter, received)
 	case extra > d.Granted && d.Remaining == 0:
-		e.remember(1, d.NextAfter, received)
+		e.cacheDenial(1, d.NextAfter, received)
 	}
 }
 
-func (e *entry) remember(cost int64, retry time.Duration, received int64) {
+func (e *entry) cacheDenial(cost int64, retry time.Duration, received int64) {
 	if retry == stint.Never {
 		return
 	}
 	wait := retry.Microseconds()
-	e.deniedUntil = memory{cost: cost, retry: received + wait, until: received + e.size.remembered(wait)}
+	e.cached = denial{cost: cost, retry: received + wait, until: received + e.size.denialLife(wait)}
 }

@@ -108,7 +108,7 @@ func (r *round) want(claim int, single bool) {
 	sh.count.asked++
 	e := sh.find(c)
 	if e == nil {
-		e = s.warm(sh, hash, c, r.now)
+		e = s.track(sh, hash, c, r.now)
 	}
 	if e == nil {
 		return

@@ -355,7 +355,7 @@ func TestWhatABatchLeavesGoesBack(t *testing.T) {
 func TestAPanicLeavesNobodyWaiting(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(100_000))
-		s.warm(l, 50*time.Millisecond)
+		s.makeHot(l, 50*time.Millisecond)
 		held := s.Stats().Held
 		s.far.become(panicking{})
 		for range 3 {

@@ -76,7 +76,7 @@ type spent struct {
 	entry *entry
 	cost  int64
 	from  grant
-	told  *stint.Decision
+	out   *stint.Decision
 }
 
 func (s *Store) round(groups []stint.Group, out []stint.Decision) *round {
@@ -173,7 +173,7 @@ func (r *round) refund(from int) {
 			s.shard.count.stranded += uint64(s.cost)
 		}
 		s.shard.Unlock()
-		s.told.Remaining = min(s.told.Limit, s.told.Remaining+s.cost)
+		s.out.Remaining = min(s.out.Limit, s.out.Remaining+s.cost)
 	}
 	r.spent = r.spent[:from]
 }

@@ -52,7 +52,7 @@ func TestAClaimThatIsNotChargedShowsWhatStands(t *testing.T) {
 			s.takeGroup(leased(wide, 5), leased(small, 1))
 			s.rest(time.Millisecond)
 		}
-		s.warm(wide, 50*time.Millisecond)
+		s.makeHot(wide, 50*time.Millisecond)
 		s.take(small, 1)
 		stands := s.take(wide, 5).Remaining
 		before := s.Stats()
@@ -88,7 +88,7 @@ func TestOneRequestHeatsNothing(t *testing.T) {
 func TestAnswersAndErrorsKeepTheirPlaces(t *testing.T) {
 	play(t, func(s *scene) {
 		hot, cold, none := s.named("hot", 10_000), s.named("cold", 77), leased(stint.Limit{}, 1)
-		s.warm(hot, 100*time.Millisecond)
+		s.makeHot(hot, 100*time.Millisecond)
 		groups := []stint.Group{
 			group(leased(hot, 1)), group(leased(cold, 1)), group(none), group(leased(hot, 1)),
 			group(leased(hot, 1), leased(hot, 1)), {},
@@ -123,7 +123,7 @@ func wrong(errs []error) (is []bool) {
 func TestAStoreThatFailsFailsOnlyItsOwn(t *testing.T) {
 	play(t, func(s *scene) {
 		hot, cold := s.named("hot", 10_000), s.named("cold", 77)
-		s.warm(hot, 100*time.Millisecond)
+		s.makeHot(hot, 100*time.Millisecond)
 		log := s.limit(stint.Spec{Rule: "r", Name: "log", Algorithm: stint.SlidingWindowLog, Limit: 10, Window: time.Second})
 		s.take(log, 1)
 		s.take(log, 1)
@@ -189,7 +189,7 @@ func TestAShadowIsChargedWithItsGroup(t *testing.T) {
 func TestTheStoreDecidesWhatIsNotLeased(t *testing.T) {
 	play(t, func(s *scene) {
 		hot, gone := s.named("hot", 10_000), s.named("gone", 20)
-		s.warm(hot, 100*time.Millisecond)
+		s.makeHot(hot, 100*time.Millisecond)
 		s.exhaust(gone)
 		either, or := leased(gone, 1), leased(hot, 1)
 		either.Any, or.Any = 1, 1
@@ -227,7 +227,7 @@ func TestOptionsAreChecked(t *testing.T) {
 func TestAGroupOfPartsTellsItsLimits(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(stint.PerMinute(600))
-		if out := s.takeGroup(parted(l, 1), leased(s.named("other", 50), 1)); out[0].Limit != 600 || out[1].Limit != 50 {
+		if out := s.takeGroup(partitionedClaim(l, 1), leased(s.named("other", 50), 1)); out[0].Limit != 600 || out[1].Limit != 50 {
 			t.Errorf("%+v", out)
 		}
 	})
@@ -239,7 +239,7 @@ func TestABatchPeeksAndResets(t *testing.T) {
 	play(t, func(s *scene) {
 		s.newMinute()
 		hot := s.named("hot", 10_000)
-		s.warm(hot, 100*time.Millisecond)
+		s.makeHot(hot, 100*time.Millisecond)
 		held := s.Stats().Held
 		if got := s.takeGroup(leased(hot, 0))[0].Remaining; held == 0 || got != s.take(hot, 0).Remaining || got != 9_900 {
 			t.Errorf("%d remain while %d are held", got, held)

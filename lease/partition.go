@@ -32,16 +32,16 @@ type part struct {
 	life  int64 // L; 0: too small to be parted, every check asks the store
 }
 
-// parting is a store that is asked for the smaller limit in place of each
+// partitionedStore is a store that is asked for the smaller limit in place of each
 // partitioned one.
-type parting struct {
+type partitionedStore struct {
 	store stint.Store
 	parts *parts
 }
 
 // Take decides one claim.
-func (p parting) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
-	if !isParted(&c) {
+func (p partitionedStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	if !isPartitioned(&c) {
 		return p.store.Take(ctx, c)
 	}
 	whole := c.Limit
@@ -54,22 +54,22 @@ func (p parting) Take(ctx context.Context, c stint.Claim) (stint.Decision, error
 }
 
 // TakeGroups decides the groups.
-func (p parting) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+func (p partitionedStore) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	if loosest(groups, out) != stint.Partitioned {
 		return p.store.TakeGroups(ctx, groups, out)
 	}
 	err := p.store.TakeGroups(ctx, p.smaller(groups), out)
-	tellWhole(groups, out)
+	reportWhole(groups, out)
 	return err
 }
 
 // smaller are the groups with smaller limits.
-func (p parting) smaller(groups []stint.Group) []stint.Group {
+func (p partitionedStore) smaller(groups []stint.Group) []stint.Group {
 	all := make([]stint.Group, len(groups))
 	for i, g := range groups {
 		claims := slices.Clone(g.Claims)
 		for j := range claims {
-			if isParted(&claims[j]) {
+			if isPartitioned(&claims[j]) {
 				claims[j].Limit = p.parts.of(claims[j].Limit).limit
 			}
 		}
@@ -78,17 +78,17 @@ func (p parting) smaller(groups []stint.Group) []stint.Group {
 	return all
 }
 
-// isParted reports whether a claim is of a part. What is wrong with a claim is
+// isPartitioned reports whether a claim is of a part. What is wrong with a claim is
 // for the store to say.
-func isParted(c *stint.Claim) bool {
+func isPartitioned(c *stint.Claim) bool {
 	return c.Policy.Consistency == stint.Partitioned && c.Limit.Valid()
 }
 
-// tellWhole has decisions speak of the limits that were claimed.
-func tellWhole(groups []stint.Group, out []stint.Decision) {
+// reportWhole has decisions speak of the limits that were claimed.
+func reportWhole(groups []stint.Group, out []stint.Decision) {
 	for i := range groups {
 		for j := range groups[i].Claims {
-			if c := &groups[i].Claims[j]; isParted(c) && out[j].Limit > 0 {
+			if c := &groups[i].Claims[j]; isPartitioned(c) && out[j].Limit > 0 {
 				out[j].Limit = c.Limit.Max()
 			}
 		}

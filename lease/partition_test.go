@@ -8,7 +8,7 @@ import (
 	"github.com/stintdev/stint/lease"
 )
 
-func parted(l stint.Limit, cost int64) stint.Claim {
+func partitionedClaim(l stint.Limit, cost int64) stint.Claim {
 	c := leased(l, cost)
 	c.Policy.Consistency = stint.Partitioned
 	return c
@@ -16,7 +16,7 @@ func parted(l stint.Limit, cost int64) stint.Claim {
 
 func (s *scene) takePart(l stint.Limit, cost int64) stint.Decision {
 	s.t.Helper()
-	d, err := s.Take(s.t.Context(), parted(l, cost))
+	d, err := s.Take(s.t.Context(), partitionedClaim(l, cost))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestPartsAndABurstStayWithinTheLimit(t *testing.T) {
 		}
 		began, admitted := time.Now(), int64(0)
 		for denied := 0; denied < 2; {
-			d, err := other.Take(t.Context(), parted(l, 1))
+			d, err := other.Take(t.Context(), partitionedClaim(l, 1))
 			if err != nil {
 				t.Fatal(err)
 			}

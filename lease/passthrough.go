@@ -64,7 +64,7 @@ func (s *Store) forget(c *stint.Claim) {
 	defer sh.Unlock()
 	for _, e := range sh.all(c) {
 		if e != nil {
-			e.grants, e.deniedUntil = e.grants[:0], memory{}
+			e.grants, e.cached = e.grants[:0], denial{}
 		}
 	}
 }

@@ -14,11 +14,11 @@ import (
 // that are left when they end.
 
 const (
-	ticks  = 16  // ticks in one L; each renews the keys that run low
-	rounds = 8   // ticks in which every key is visited once
-	batch  = 128 // jobs in one call
-	lanes  = 4   // calls in flight at once
-	idleIn = 10  // lease times without a request after which a key is cold
+	ticks           = 16  // ticks in one L; each renews the keys that run low
+	rounds          = 8   // ticks in which every key is visited once
+	batch           = 128 // jobs in one call
+	concurrentCalls = 4   // calls in flight at once
+	idleIn          = 10  // lease times without a request after which a key is cold
 
 	callTime = time.Second // deadline of a background call
 )
@@ -122,7 +122,7 @@ type job struct {
 func (w *work) renew(sh *shard, e *entry, now int64) {
 	w.settle(sh, e, now)
 	c := e.claim
-	if now >= e.deniedUntil.until && e.begin(&c, now, false) {
+	if now >= e.cached.until && e.begin(&c, now, false) {
 		w.jobs = append(w.jobs, job{sh, e, c})
 	}
 }
@@ -141,7 +141,7 @@ func (w *work) patrol(sh *shard, now int64) {
 		case !busy && e.isLow(now):
 			w.renew(sh, e, now)
 		}
-		if idle > idleIn*e.size.recall && !busy && now >= e.deniedUntil.until && len(e.grants) == 0 {
+		if idle > idleIn*e.size.maxDenial && !busy && now >= e.cached.until && len(e.grants) == 0 {
 			sh.drop(e)
 		}
 	}
@@ -187,18 +187,18 @@ func (w *work) empty(sh *shard) {
 	sh.list = nil
 }
 
-// carry sends the jobs to the store in batches, with up to lanes calls at once.
+// carry sends the jobs to the store in batches, with up to concurrentCalls calls at once.
 func (s *Store) carry(w *work) {
 	if len(w.jobs) == 0 {
 		return
 	}
 	var all sync.WaitGroup
-	lane := make(chan struct{}, lanes)
+	slots := make(chan struct{}, concurrentCalls)
 	for jobs := w.jobs; len(jobs) > 0; {
 		part := jobs[:min(batch, len(jobs))]
 		jobs = jobs[len(part):]
-		lane <- struct{}{}
-		all.Go(func() { s.call(part); <-lane })
+		slots <- struct{}{}
+		all.Go(func() { s.call(part); <-slots })
 	}
 	all.Wait()
 }

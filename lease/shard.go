@@ -13,23 +13,23 @@ type shard struct {
 
 	entries map[name]*entry
 	list    []*entry // the same, to be walked in parts
-	rules   warming
-	callers warming // limits that callers bring: a flood of them cannot displace the rules' keys
+	rules   tracker
+	callers tracker // limits that callers bring: a flood of them cannot displace the rules' keys
 	count   counts
 	_       [64]byte // no line of it is another's
 }
 
-// warming records which keys of one kind of limit may become hot, and counts the hot
+// tracker records which keys of one kind of limit may become hot, and counts the hot
 // ones.
-type warming struct {
+type tracker struct {
 	marks     []mark // by the low bits of their hash
 	hot, most int
 }
 
-func newWarming(most int) warming { return warming{marks: make([]mark, ceilPower(2*most)), most: most} }
+func newTracker(most int) tracker { return tracker{marks: make([]mark, ceilPower(2*most)), most: most} }
 
-// warming returns what keys of a limit warm up in.
-func (sh *shard) warming(l stint.Limit) *warming {
+// tracker returns the tracker for keys under a limit.
+func (sh *shard) tracker(l stint.Limit) *tracker {
 	if l.FromCaller() {
 		return &sh.callers
 	}
@@ -61,7 +61,7 @@ func (s *Store) newShards(keys int) {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.entries = map[name]*entry{}
-		sh.rules, sh.callers = newWarming(max(1, keys/shards)), newWarming(max(1, keys/2/shards))
+		sh.rules, sh.callers = newTracker(max(1, keys/shards)), newTracker(max(1, keys/2/shards))
 	}
 }
 
@@ -82,10 +82,10 @@ func (s *Store) locate(c *stint.Claim) (*shard, uint64) {
 // find returns the entry of a claim that the shard looks after, or nil.
 func (sh *shard) find(c *stint.Claim) *entry { return sh.entries[nameOf(c)] }
 
-// warms records a request for a key under a limit, and reports whether the key was
+// seenAgain records a request for a key under a limit, and reports whether the key was
 // already requested in this lease time or the last one.
-func (w *warming) warms(hash uint64, now, time int64) bool {
-	m, when := &w.marks[hash/shards%uint64(len(w.marks))], uint32(now/time)
+func (t *tracker) seenAgain(hash uint64, now, time int64) bool {
+	m, when := &t.marks[hash/shards%uint64(len(t.marks))], uint32(now/time)
 	again := m.hash == uint32(hash>>32) && when-m.when <= 1
 	*m = mark{uint32(hash >> 32), when}
 	return again
@@ -97,14 +97,14 @@ func (sh *shard) add(c *stint.Claim, size *size, now int64) *entry {
 	e.claim.Cost = 0
 	sh.entries[nameOf(c)] = e
 	sh.list = append(sh.list, e)
-	sh.warming(c.Limit).hot++
+	sh.tracker(c.Limit).hot++
 	return e
 }
 
 // drop removes an entry.
 func (sh *shard) drop(e *entry) {
 	delete(sh.entries, nameOf(&e.claim))
-	sh.warming(e.claim.Limit).hot--
+	sh.tracker(e.claim.Limit).hot--
 	last := len(sh.list) - 1
 	sh.list[e.place] = sh.list[last]
 	sh.list[e.place].place = e.place

@@ -44,12 +44,12 @@ type machine struct {
 	dead bool
 }
 
-// fate is what a run may meet.
-type fate struct{ losses, crashes, restarts, jumps, changes, parted bool }
+// faults is what a run may meet.
+type faults struct{ losses, crashes, restarts, jumps, changes, partitioned bool }
 
 // isSteady reports whether the store keeps the laws by the clock of the trace,
 // so that the bound can be judged by the admissions alone.
-func (f fate) isSteady() bool { return !f.restarts && !f.jumps && !f.changes }
+func (f faults) isSteady() bool { return !f.restarts && !f.jumps && !f.changes }
 
 func TestNoRunPassesTheBound(t *testing.T) {
 	t.Parallel()
@@ -59,7 +59,7 @@ func TestNoRunPassesTheBound(t *testing.T) {
 	}
 	var admitted, local int64
 	for seed := range runs {
-		f := fate{losses: seed&1 > 0, crashes: seed&2 > 0, restarts: seed%7 == 0, jumps: seed%5 == 0, changes: seed%3 == 0, parted: seed%11 > 6}
+		f := faults{losses: seed&1 > 0, crashes: seed&2 > 0, restarts: seed%7 == 0, jumps: seed%5 == 0, changes: seed%3 == 0, partitioned: seed%11 > 6}
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, seed, f)
 			local += w.run(f)
@@ -78,7 +78,7 @@ func TestNoRunPassesTheBound(t *testing.T) {
 
 var algorithms = []stint.Algorithm{stint.TokenBucket, stint.GCRA, stint.FixedWindow, stint.SlidingWindowCounter, stint.SlidingWindowLog}
 
-func newWorld(t *testing.T, seed uint64, f fate) *world {
+func newWorld(t *testing.T, seed uint64, f faults) *world {
 	t.Helper()
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), people: rand.New(rand.NewPCG(seed, 2))}
 	for i := range w.limits {
@@ -96,15 +96,15 @@ func newWorld(t *testing.T, seed uint64, f fate) *world {
 			w.limits[i][j] = l
 		}
 		w.traces[i] = leasecheck.Trace{Limit: w.limits[i][0], Lease: lease.DefaultTime, Stretch: lease.DefaultTime}
-		if f.parted {
+		if f.partitioned {
 			w.traces[i].Lease, w.traces[i].Stretch = 3*time.Second, 0
 		}
 	}
 	w.mode = stint.Leased
-	if f.parted {
+	if f.partitioned {
 		w.mode = stint.Partitioned
 	}
-	w.surges = w.rng.IntN(3) == 0 || f.parted
+	w.surges = w.rng.IntN(3) == 0 || f.partitioned
 	if f.losses {
 		w.losses = 0.05
 	}
@@ -118,7 +118,7 @@ func (w *world) restart() {
 }
 
 // run is a second of traffic to some nodes, and the end of them.
-func (w *world) run(f fate) (local int64) {
+func (w *world) run(f faults) (local int64) {
 	nodes := make([]*machine, 1+w.people.IntN(4))
 	for i := range nodes {
 		nodes[i] = w.newMachine()
@@ -165,7 +165,7 @@ func (w *world) length() time.Duration {
 }
 
 // strike lets something happen, some times a run.
-func (w *world) strike(f fate, nodes []*machine, i int) {
+func (w *world) strike(f faults, nodes []*machine, i int) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	switch chance := w.rng.IntN(2000); {
@@ -194,7 +194,7 @@ func (w *world) newMachine() *machine {
 	return m
 }
 
-func (w *world) judge(seed uint64, f fate) {
+func (w *world) judge(seed uint64, f faults) {
 	for i := range w.traces {
 		tr := &w.traces[i]
 		if err := tr.Tokens(); err != nil {
@@ -298,9 +298,9 @@ func (w *world) index(c *stint.Claim) int {
 func charged(groups []stint.Group, out []stint.Decision) func(yield func(*stint.Claim, *stint.Decision) bool) {
 	return func(yield func(*stint.Claim, *stint.Decision) bool) {
 		for _, g := range groups {
-			_, face := stint.Combine(g.Claims, out[:len(g.Claims)])
+			_, binding := stint.Combine(g.Claims, out[:len(g.Claims)])
 			for i := range g.Claims {
-				if face.Allowed && !yield(&g.Claims[i], &out[i]) {
+				if binding.Allowed && !yield(&g.Claims[i], &out[i]) {
 					return
 				}
 			}

@@ -82,7 +82,7 @@ func (m *machine) record(asked int64, groups []stint.Group, out []stint.Decision
 	for i, g := range groups {
 		own := out[:len(g.Claims)]
 		out = out[len(g.Claims):]
-		if _, face := stint.Combine(g.Claims, own); errs[i] == nil && face.Allowed {
+		if _, binding := stint.Combine(g.Claims, own); errs[i] == nil && binding.Allowed {
 			for j, c := range g.Claims {
 				trace := &m.traces[m.index(&c)]
 				trace.Admissions = append(trace.Admissions, leasecheck.Admission{Asked: asked, When: now, Cost: c.Cost, At: own[j].At, Batch: len(groups) > 1})

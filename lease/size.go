@@ -8,12 +8,12 @@ import (
 
 // size is how much of a limit a node may hold, and for how long.
 type size struct {
-	life   int64 // how long a lease lasts, L
-	ahead  int64 // how far ahead a node takes tokens
-	tick   int64 // time between two renewals
-	floor  int64 // the least time for which a denial is remembered
-	recall int64 // the greatest time for which a denial is remembered
-	gather int64 // units that refill in a quarter of the lease time
+	life      int64 // how long a lease lasts, L
+	ahead     int64 // how far ahead a node takes tokens
+	tick      int64 // time between two renewals
+	minDenial int64 // the least time for which the deny cache keeps a denial
+	maxDenial int64 // the greatest time for which the deny cache keeps a denial
+	gather    int64 // units that refill in a quarter of the lease time
 
 	limit   int64
 	ends    bool // a lease ends with its window
@@ -34,18 +34,18 @@ const microUnits = 1_000_000
 // remembered for at most time.
 func newSize(l stint.Limit, life, time, tick int64) *size {
 	n := l.Numbers()
-	s := &size{life: life, ahead: min(life, max(time, life/partOfTime)), tick: tick, recall: time, limit: n.Max}
+	s := &size{life: life, ahead: min(life, max(time, life/partOfTime)), tick: tick, maxDenial: time, limit: n.Max}
 	quarter := float64(time / shareOfTime)
 	switch n.Algorithm {
 	case stint.TokenBucket, stint.GCRA, stint.LeakyBucket:
 		s.refills = true
-		s.floor = min(time, n.Fill) / shareOfTime
+		s.minDenial = min(time, n.Fill) / shareOfTime
 		s.gather = int64(float64(n.P) / float64(n.Q) / microUnits * quarter)
 	case stint.FixedWindow, stint.Quota:
-		s.ends = true // a full window denies until its known end, so there is no floor
+		s.ends = true // a full window denies until its known end, so it needs no minDenial
 		s.gather = int64(float64(n.Max) / float64(l.Window().Microseconds()) * quarter)
 	default:
-		s.floor = time / shareOfTime
+		s.minDenial = time / shareOfTime
 		s.gather = int64(float64(n.Max) / float64(n.Window) * quarter)
 	}
 	return s
@@ -59,14 +59,15 @@ func (s *size) lasts(d *stint.Decision) int64 {
 	return s.life
 }
 
-// remembered returns how long a denial with the given retry time is remembered. If the
-// retry time exceeds recall by less than floor, the next denial would be remembered
-// for floor, past the retry time. In that case remembered leaves exactly floor over.
-func (s *size) remembered(wait int64) int64 {
-	if wait > s.recall && wait < s.recall+s.floor {
-		return wait - s.floor
+// denialLife returns how long the deny cache keeps a denial with the given retry time.
+// If the retry time exceeds maxDenial by less than minDenial, the next denial would be
+// kept for minDenial, past the retry time. In that case denialLife leaves exactly
+// minDenial for it.
+func (s *size) denialLife(wait int64) int64 {
+	if wait > s.maxDenial && wait < s.maxDenial+s.minDenial {
+		return wait - s.minDenial
 	}
-	return min(max(wait, s.floor), s.recall)
+	return min(max(wait, s.minDenial), s.maxDenial)
 }
 
 // wants returns how many extra tokens to ask for beside those in hand. If the store has

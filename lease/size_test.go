@@ -41,7 +41,7 @@ func TestADenialIsRememberedFor(t *testing.T) {
 		{window, 1, 1},
 		{window, 1_000_000, 100_000},
 	} {
-		if got := sized(t, test.of).remembered(test.wait); got != test.want {
+		if got := sized(t, test.of).denialLife(test.wait); got != test.want {
 			t.Errorf("%+v: %d for a retry in %d; want %d", test.of, got, test.wait, test.want)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // Store is a [stint.Store] that leases from the one it wraps. Make one with
 // [New]. It is safe for use by many goroutines at once.
 type Store struct {
-	store  parting
+	store  partitionedStore
 	clock  clock
 	time   int64 // L
 	tick   int64
@@ -46,7 +46,7 @@ func New(store stint.Store, o Options) (*Store, error) {
 		closing: make(chan struct{}), ended: make(chan struct{}),
 	}
 	s.clock.began = time.Now()
-	s.store = parting{store, &s.parts}
+	s.store = partitionedStore{store, &s.parts}
 	s.newShards(o.MaxKeys)
 	go s.run()
 	return s, nil
@@ -167,7 +167,7 @@ func (s *Store) decide(sh *shard, e *entry, cost, now int64) (d stint.Decision, 
 	case !ok:
 	case d.Allowed:
 		sh.count.local++
-		if !e.queued && e.asking == nil && now >= e.deniedUntil.until && e.isLow(now) {
+		if !e.queued && e.asking == nil && now >= e.cached.until && e.isLow(now) {
 			e.queued = true
 			s.low.push(sh, e)
 		}
@@ -232,7 +232,7 @@ func (sh *shard) learn(e *entry, d stint.Decision, c *stint.Claim, sent, receive
 
 // takeCold decides a claim of a key that has no entry. It unlocks the shard.
 func (s *Store) takeCold(ctx context.Context, sh *shard, hash uint64, c *stint.Claim, now int64) (stint.Decision, error) {
-	if e := s.warm(sh, hash, c, now); e != nil {
+	if e := s.track(sh, hash, c, now); e != nil {
 		e.demand.add(c.Cost, now, e.size.ahead)
 		return s.ask(ctx, sh, e, c)
 	}
@@ -241,17 +241,17 @@ func (s *Store) takeCold(ctx context.Context, sh *shard, hash uint64, c *stint.C
 	return s.store.Take(ctx, *c)
 }
 
-// warm adds an entry for a key that is seen for the second time within two lease
+// track adds an entry for a key that is seen for the second time within two lease
 // times. It returns nil on the first, if there are too many keys, and if the limit is
 // too small for leases.
-func (s *Store) warm(sh *shard, hash uint64, c *stint.Claim, now int64) *entry {
+func (s *Store) track(sh *shard, hash uint64, c *stint.Claim, now int64) *entry {
 	hash ^= maphash.Comparable(s.seed, c.Limit)
-	w := sh.warming(c.Limit)
-	if !w.warms(hash, now, s.time) || w.hot >= w.most {
+	t := sh.tracker(c.Limit)
+	if !t.seenAgain(hash, now, s.time) || t.hot >= t.most {
 		return nil
 	}
 	limit, life := c.Limit, s.time
-	if isParted(c) {
+	if isPartitioned(c) {
 		part := s.parts.of(limit)
 		limit, life = part.limit, part.life
 	}

@@ -105,8 +105,8 @@ func leased(l stint.Limit, cost int64) stint.Claim {
 // rest lets virtual time pass.
 func (s *scene) rest(d time.Duration) { time.Sleep(d) }
 
-// warm asks every millisecond, and says how many were allowed.
-func (s *scene) warm(l stint.Limit, d time.Duration) (allowed int) {
+// makeHot asks every millisecond, and says how many were allowed.
+func (s *scene) makeHot(l stint.Limit, d time.Duration) (allowed int) {
 	s.t.Helper()
 	for range d / time.Millisecond {
 		if s.take(l, 1).Allowed {
@@ -133,9 +133,9 @@ func perMinute(n int64) stint.Spec {
 func TestAHotKeyIsDecidedWithoutCalls(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(10_000))
-		s.warm(l, 100*time.Millisecond)
+		s.makeHot(l, 100*time.Millisecond)
 		before, began := s.Stats(), time.Now()
-		s.warm(l, time.Second)
+		s.makeHot(l, time.Second)
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("checks waited %v", took-time.Second)
 		}
@@ -194,7 +194,7 @@ func TestWhatIsNotSpentGoesBack(t *testing.T) {
 			play(t, func(s *scene) {
 				l := s.limit(perMinute(10_000))
 				time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
-				s.warm(l, 200*time.Millisecond)
+				s.makeHot(l, 200*time.Millisecond)
 				if s.used(l) <= 200 {
 					t.Fatal("nothing was leased")
 				}
@@ -217,7 +217,7 @@ func TestALeaseEndsWithItsWindow(t *testing.T) {
 		l := s.limit(stint.Spec{Rule: "r", Algorithm: stint.FixedWindow, Limit: 1000, Window: time.Second})
 		end := time.Now().Truncate(time.Second).Add(2 * time.Second)
 		time.Sleep(time.Until(end.Add(-150 * time.Millisecond)))
-		s.warm(l, 149*time.Millisecond)
+		s.makeHot(l, 149*time.Millisecond)
 		time.Sleep(time.Until(end))
 		if d := s.take(l, 1); d.At < end.UnixMicro() {
 			t.Errorf("the first check of a window was spent from a lease of the last: %+v", d)
@@ -229,11 +229,11 @@ func TestADenialIsRemembered(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(100))
 		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
-		if allowed := s.warm(l, 300*time.Millisecond); allowed != 100 {
+		if allowed := s.makeHot(l, 300*time.Millisecond); allowed != 100 {
 			t.Errorf("%d admitted; want 100", allowed)
 		}
 		calls := s.far.calls
-		if allowed := s.warm(l, time.Second); allowed != 0 {
+		if allowed := s.makeHot(l, time.Second); allowed != 0 {
 			t.Errorf("%d more admitted", allowed)
 		}
 		if more := s.far.calls - calls; more > 11 {
@@ -257,7 +257,7 @@ func TestADenialIsRemembered(t *testing.T) {
 func TestAResetForgetsTheLease(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(100))
-		s.warm(l, 300*time.Millisecond)
+		s.makeHot(l, 300*time.Millisecond)
 		if _, err := s.Take(t.Context(), leased(l, stint.Forget)); err != nil {
 			t.Fatal(err)
 		}
