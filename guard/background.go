@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// background are goroutines that end with the guard.
+// background runs goroutines that end with the guard.
 type background struct {
-	ctx    context.Context //nolint:containedctx // it ends with the guard, and they with it
+	ctx    context.Context //nolint:containedctx // close cancels it, and every goroutine ends with it
 	cancel context.CancelFunc
 	mu     struct {
 		sync.Mutex
@@ -20,7 +20,7 @@ type background struct {
 
 func (m *background) init() { m.ctx, m.cancel = context.WithCancel(context.Background()) }
 
-// run starts one, unless the guard is closed.
+// run starts f in a goroutine, unless the guard is closed.
 func (m *background) run(f func(context.Context)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -29,6 +29,7 @@ func (m *background) run(f func(context.Context)) {
 	}
 }
 
+// close cancels the context of all goroutines and waits for their end.
 func (m *background) close() {
 	m.cancel()
 	m.mu.Lock()
@@ -37,7 +38,7 @@ func (m *background) close() {
 	m.mu.running.Wait()
 }
 
-// pause waits, and reports whether the guard is still open.
+// pause waits, and returns false as soon as ctx ends.
 func pause(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -9,21 +9,23 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// local is the state of the decisions made in memory while the store fails. It
-// survives a recovery until no local decision counts any more, and the next failure
-// continues from it. So a store that fails repeatedly does not grant the share anew
-// each time. Meanwhile the claims that the store admits are charged here too, because
-// an unused share would refill while the store is up.
+// local decides in memory while the store fails, each limit at this node's share of it.
+//
+// A store that fails and recovers repeatedly must not grant the share anew each time.
+// So the state survives a recovery until nothing charged to it counts any more, and the
+// next failure continues from it. Until then, claims that the store admits are charged
+// here too: otherwise the share would refill while the store is up. The price is one
+// decision in memory for each such claim.
 type local struct {
 	store   stint.Store
-	until   atomic.Int64 // when the last of what was decided here is forgotten, in µs
+	until   atomic.Int64 // the latest reset time of the decisions made here, in µs
 	shares  shares       // of limits of rules and programs
-	callers shares       // of limits that callers bring: ever new ones drop no others
+	callers shares       // of limits that callers bring: apart, so that new ones evict no rule's share
 }
 
-// shares are this node's parts of limits, found once.
+// shares caches this node's shares of limits.
 type shares struct {
-	known sync.Map // of portion to stint.Limit, zero where there is none
+	known sync.Map // of portion to stint.Limit; the zero limit: too slow to be divided
 	count atomic.Int64
 }
 
@@ -33,7 +35,7 @@ type portion struct {
 	nodes int
 }
 
-// maxShares bounds how many limits' shares are remembered, of each kind.
+// maxShares bounds each of the two caches of shares.
 const maxShares = 10_000
 
 // spare is an empty store, made in advance for the next failure. Making one takes as
@@ -44,7 +46,7 @@ type spare struct {
 	store stint.Store // nil: in use
 }
 
-// localNow returns the local state.
+// localNow returns the local state, and creates it at the beginning of a failure.
 func (s *Store) localNow() *local {
 	if l := s.local.Load(); l != nil {
 		return l
@@ -74,7 +76,7 @@ func (s *Store) keepLocal(ctx context.Context, l *local) {
 	}
 }
 
-// counts returns for how long what was decided locally counts.
+// counts returns the time until no local decision counts any more.
 func (s *Store) counts(l *local) time.Duration {
 	return time.Duration(l.until.Load()-s.options.Clock()) * time.Microsecond
 }
@@ -98,7 +100,7 @@ func (s *Store) dropLocal(l *local) bool {
 // dropped reports whether a local state is not the one in use.
 func (s *Store) dropped(l *local) bool { return s.local.Load() != l }
 
-// decided notes until when a local decision counts.
+// decided extends until to the reset time of a decision.
 func (l *local) decided(d *stint.Decision) {
 	until := d.At + d.ResetAfter.Microseconds()
 	for old := l.until.Load(); old < until && !l.until.CompareAndSwap(old, until); {
@@ -106,7 +108,8 @@ func (l *local) decided(d *stint.Decision) {
 	}
 }
 
-// share is this node's part of a limit, found once.
+// share returns this node's share of a limit, and false if the limit is too slow to be
+// divided.
 func (l *local) share(limit stint.Limit, nodes int) (stint.Limit, bool) {
 	if nodes <= 1 {
 		return limit, true
@@ -183,14 +186,15 @@ func (s *Store) takeLocal(c stint.Claim, sh *shard) (stint.Decision, error) {
 	return d, err
 }
 
-// standIns is room for the local claims of one group.
+// standIns holds the claims that are decided locally in place of one group's claims.
 type standIns struct {
 	group [1]stint.Group
-	of    []int // by claim of the group: which of these answers for it; below 0: none
+	of    []int // by claim of the original group: the index of its stand-in; below 0: it has none
 	out   []stint.Decision
 }
 
-// takeLocal decides the local claims of a group as one, and so the group.
+// takeLocal decides a group by its claims with FailLocal, which are decided as one group
+// in memory. If one of them has no share, the group is denied.
 func (r *round) takeLocal(claims []stint.Claim, out []stint.Decision, sh *shard) error {
 	l, in := r.guard.localNow(), &r.stand
 	if !in.gather(l, claims, r.guard.nodes()) {

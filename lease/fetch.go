@@ -18,12 +18,12 @@ type call struct {
 	sub       []stint.Group
 	claims    []stint.Claim
 	decisions []stint.Decision
-	from      []int // by group of sub: its place among all
-	places    []int // by decision: its place in out
+	from      []int // by group of sub: its index in round.groups
+	places    []int // by decision: its index in out
 	asks      []asked
-	singles   map[*entry]int // places in asks, for others to join that come next of their key
+	singles   map[*entry]int // the index in asks of the claim that later claims of the key may join
 	joined    []joined
-	errs      []error // by group of all; nil: there are none
+	errs      []error // by index in round.groups; nil: no errors
 }
 
 // asked is a claim of a key with an entry that goes to the store.
@@ -32,18 +32,18 @@ type asked struct {
 	entry *entry
 	group int   // in sub
 	claim int   // in claims
-	first bool  // others wait for the answer
-	used  int64 // of what was granted, by those that joined
+	first bool  // other checks of the key wait for the answer
+	used  int64 // granted tokens that joined claims have used
 }
 
 // joined is a group of one claim for which another claim asks as extra.
 type joined struct {
-	ask   int // in asks
-	group int // among all
-	place int // in out
+	ask   int // index in asks
+	group int // index in round.groups
+	place int // index in out
 }
 
-// emptied is the room of a call.
+// emptied returns an empty call that reuses the memory of k.
 func (k *call) emptied() call {
 	clear(k.sub)
 	clear(k.claims)
@@ -53,8 +53,8 @@ func (k *call) emptied() call {
 		asks: k.asks[:0], singles: k.singles, joined: k.joined[:0]}
 }
 
-// keep has the store decide the groups from first to before next, whose
-// decisions begin at a place.
+// keep adds groups first to next-1 to the store call. Their decisions begin at index
+// place of out.
 func (r *round) keep(first, next, place int) {
 	bundle := r.groups[first:next]
 	leased := allLeasable(bundle)
@@ -86,7 +86,7 @@ func allLeasable(bundle []stint.Group) bool {
 	return true
 }
 
-// put adds a group, whose decisions begin at a place, and returns the place
+// put adds a group whose decisions begin at index place of out, and returns the index
 // after them.
 func (r *round) put(group, place int) int {
 	g := &r.groups[group]
@@ -99,7 +99,7 @@ func (r *round) put(group, place int) int {
 	return place
 }
 
-// want adds to a claim of the last group what is wanted beside it.
+// want adds to a claim of the last group the extra tokens that its key wants.
 func (r *round) want(claim int, single bool) {
 	s, c := r.lease, &r.claims[claim]
 	sh, hash := s.locate(c)
@@ -117,13 +117,13 @@ func (r *round) want(claim int, single bool) {
 	if single && e.mayJoin(c) {
 		r.singles[e] = len(r.asks)
 	} else {
-		delete(r.singles, e) // what comes later is decided later
+		delete(r.singles, e) // later claims must not be decided before this one
 	}
 	r.asks = append(r.asks, asked{shard: sh, entry: e, group: len(r.sub) - 1, claim: claim, first: e.begin(c, r.now, true)})
 }
 
-// join has the claim of the same key that came last ask for a group of one
-// claim too, if it may.
+// join adds the single claim of a group, as extra, to the last claim of the same key. It
+// returns false if there is no such claim, or if one of the two must not be joined.
 func (r *round) join(group, place int) bool {
 	c := &r.groups[group].Claims[0]
 	sh, _ := r.lease.locate(c)
@@ -156,7 +156,8 @@ func (e *entry) mayJoin(c *stint.Claim) bool {
 // A claim may join if its cost is at most 1/shareOfJoined of the limit, or 1.
 const shareOfJoined = 64
 
-// send asks the store, keeps what came beside, and passes the answer on.
+// send asks the store, stores the extra tokens that it granted, and hands out the
+// decisions.
 func (r *round) send(ctx context.Context) error {
 	claims := r.claims
 	for i := range r.sub {
@@ -203,7 +204,8 @@ func (r *round) share() {
 	r.joined = rest
 }
 
-// learn keeps what the store said. A group without a decision says nothing.
+// learn stores the store's decisions in the entries of their keys. A group that failed
+// has no decision.
 func (r *round) learn(err error, sent int64) {
 	received := r.lease.now()
 	var late work
@@ -262,7 +264,7 @@ func (r *round) decideRest(j joined) (ok bool) {
 	return ok
 }
 
-// note notes the errors of the store's answer.
+// note assigns the errors of the store's answer to groups.
 func (r *round) note(err error) {
 	if err == nil {
 		return
@@ -275,7 +277,7 @@ func (r *round) note(err error) {
 	}
 }
 
-// errorOf is the error of one of the groups of a call.
+// errorOf returns the error of one group of a call.
 func errorOf(err error, group int) error {
 	if some, ok := errors.AsType[*stint.GroupsError](err); ok {
 		return some.Errs[group]

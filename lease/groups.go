@@ -67,10 +67,10 @@ type round struct {
 
 	spent []spent // of the group that is being decided
 
-	call // of the store, for the others
+	call // of the store, for the groups that cannot be decided locally
 }
 
-// spent is a claim that was allowed from what is in hand.
+// spent is a claim that was allowed from the tokens in hand.
 type spent struct {
 	shard *shard
 	entry *entry
@@ -92,18 +92,18 @@ func (s *Store) round(groups []stint.Group, out []stint.Decision) *round {
 // the memory of one huge call would stay forever.
 const mostRoom = 1 << 14
 
-// release keeps the room alone for the next call.
+// release returns a round to the pool, without references to the call's claims.
 func (s *Store) release(r *round) {
 	if cap(r.claims)+cap(r.joined) > mostRoom {
 		return
 	}
-	clear(r.spent[:cap(r.spent)]) // of every group
+	clear(r.spent[:cap(r.spent)]) // an earlier group may have used more of it
 	*r = round{lease: s, spent: r.spent[:0], call: r.emptied()}
 	s.rounds.Put(r)
 }
 
-// decide decides a group and those that observe it, or changes nothing and
-// reports false.
+// decide decides a group and the shadows that observe it. If one of them cannot be
+// decided locally, it changes nothing and returns false.
 func (r *round) decide(bundle []stint.Group, out []stint.Decision) bool {
 	r.spent = r.spent[:0]
 	admitted, kept := true, 0
@@ -128,7 +128,8 @@ func (r *round) decide(bundle []stint.Group, out []stint.Decision) bool {
 	return true
 }
 
-// decideGroup spends for every claim that can be allowed.
+// decideGroup spends tokens for every claim that can be allowed. The caller refunds them
+// if the group is denied.
 func (r *round) decideGroup(g *stint.Group, out []stint.Decision) (allowed, ok bool) {
 	if len(g.Claims) > 1 && g.Validate() != nil {
 		return false, false

@@ -11,12 +11,14 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// A partitioned limit is never passed: its leases come from a limit that leaves
-// room for what they may hold. A lease that lasts L stretches the bound of a
-// bucket to C + r·(t + L), so the bucket that the store keeps holds C − r·L; a
-// log of W becomes one of W + L. Windows and quotas need no room.
+// A partitioned limit is never exceeded, although nodes hold leases for seconds. Leases
+// alone would exceed it: with a lease time L, a bucket admits up to C + r·(t + L) in a
+// time t. So the store decides by a smaller limit, and what leases add brings the total
+// to the whole limit at most: a bucket of C becomes one of C − r·L, and a log of W
+// becomes one of W + L. A window or a quota needs no smaller limit, because its leases
+// end with it. The price is a smaller burst, by at most a quarter.
 //
-// The tokens that nodes hold are the parts of the limit. Parts follow demand, only
+// The tokens that nodes hold are their parts of the limit. Parts follow demand, only
 // unspent tokens move, and a part that is not renewed expires.
 
 // partTime is the longest lifetime of a part. A node takes tokens for 1/partOfTime of
@@ -29,11 +31,11 @@ const (
 // part is the limit that the store keeps for a partitioned one.
 type part struct {
 	limit stint.Limit
-	life  int64 // L; 0: too small to be parted, every check asks the store
+	life  int64 // L; 0: the limit is too small to be partitioned, so every check asks the store
 }
 
-// partitionedStore is a store that is asked for the smaller limit in place of each
-// partitioned one.
+// partitionedStore replaces each partitioned limit by its smaller limit on the way to the
+// store, and reports the whole limit in the decisions.
 type partitionedStore struct {
 	store stint.Store
 	parts *parts
@@ -63,7 +65,7 @@ func (p partitionedStore) TakeGroups(ctx context.Context, groups []stint.Group, 
 	return err
 }
 
-// smaller are the groups with smaller limits.
+// smaller returns the groups with the smaller limits.
 func (p partitionedStore) smaller(groups []stint.Group) []stint.Group {
 	all := make([]stint.Group, len(groups))
 	for i, g := range groups {
@@ -78,13 +80,13 @@ func (p partitionedStore) smaller(groups []stint.Group) []stint.Group {
 	return all
 }
 
-// isPartitioned reports whether a claim is of a part. What is wrong with a claim is
-// for the store to say.
+// isPartitioned reports whether a claim is partitioned. An invalid claim is not: the
+// store reports its error.
 func isPartitioned(c *stint.Claim) bool {
 	return c.Policy.Consistency == stint.Partitioned && c.Limit.Valid()
 }
 
-// reportWhole has decisions speak of the limits that were claimed.
+// reportWhole sets the whole limit in the decisions of partitioned claims.
 func reportWhole(groups []stint.Group, out []stint.Decision) {
 	for i := range groups {
 		for j := range groups[i].Claims {
@@ -96,18 +98,18 @@ func reportWhole(groups []stint.Group, out []stint.Decision) {
 	}
 }
 
-// parts are worked out once for each limit.
+// parts caches the parts of limits.
 type parts struct {
-	rules, callers known // apart: callers may make limits up
+	rules, callers known // apart: new limits of callers evict no rule's part
 }
 
-// known is parts that are worked out.
+// known caches parts by their limit.
 type known struct {
 	all   sync.Map // of stint.Limit to *part
 	count atomic.Int64
 }
 
-// maxParts bounds how many parts are known, of each kind of limit.
+// maxParts bounds each of the two caches of parts.
 const maxParts = 10_000
 
 func (p *parts) of(l stint.Limit) *part {
@@ -130,8 +132,8 @@ func (k *known) of(l stint.Limit) *part {
 	return made
 }
 
-// newPart gives a part as long a life as costs a quarter of the burst, or of
-// the window, at most.
+// newPart makes the part of a limit. Its life is as long as possible at the price of at
+// most a quarter of the burst or of the window.
 func newPart(l stint.Limit) *part {
 	n, spec := l.Numbers(), l.Spec()
 	whole := &part{limit: l}
