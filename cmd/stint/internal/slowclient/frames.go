@@ -1,4 +1,4 @@
-package server
+package slowclient
 
 import (
 	"encoding/binary"
