@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/server"
 	"github.com/stintdev/stint/guard"
 	"github.com/stintdev/stint/internal/secret"
@@ -81,11 +82,11 @@ func (f *serveFlags) openRedis(c *server.Config, log *slog.Logger) (closeStore f
 	}
 	return f.guardStore(c, &sharedStore{
 		Store: store, url: options, close: store.Close,
-		stats: func() server.SharedStats {
+		stats: func() metrics.SharedStats {
 			s := store.Stats()
-			return server.SharedStats{
+			return metrics.SharedStats{
 				Up: s.Up, NoScript: s.NoScript, ClockSkew: s.ClockSkew, Nodes: s.Nodes,
-				Callers: &server.CallerStats{Bytes: s.CallerBytes, Refused: s.CallersRefused},
+				Callers: &metrics.CallerStats{Bytes: s.CallerBytes, Refused: s.CallersRefused},
 			}
 		},
 		probe: func(ctx context.Context) error { return store.Probe(ctx, store.ShardOf(&stint.Claim{Key: "start"})) },
@@ -112,7 +113,7 @@ func (f *serveFlags) openRemote(c *server.Config, log *slog.Logger) (closeStore 
 	}
 	return f.guardStore(c, &sharedStore{
 		Store: store, url: options, close: store.Close,
-		stats: func() server.SharedStats { return server.SharedStats{Up: store.Up()} },
+		stats: func() metrics.SharedStats { return metrics.SharedStats{Up: store.Up()} },
 		probe: func(ctx context.Context) error {
 			limit, err := stint.ParseLimit("1/s")
 			if err == nil {
@@ -199,7 +200,7 @@ type sharedStore struct {
 	stint.Store
 
 	url   slog.LogValuer
-	stats func() server.SharedStats
+	stats func() metrics.SharedStats
 	probe func(context.Context) error // fails unless the store accepts checks
 	close func() error
 }
@@ -212,7 +213,7 @@ func (f *serveFlags) guardStore(c *server.Config, shared *sharedStore, log *slog
 	if circuit.SlowAfter = f.storeSlow; f.storeSlow == 0 {
 		circuit.SlowRatio = 0
 	}
-	calls := server.NewStoreCalls()
+	calls := metrics.NewStoreCalls()
 	guarded, err := guard.New(shared.Store, guard.Options{
 		Deadline: f.storeDeadline, Breaker: &circuit, Nodes: f.nodes, Logger: log, OnCall: calls.Observe,
 		Local: f.openLocal,
@@ -225,8 +226,8 @@ func (f *serveFlags) guardStore(c *server.Config, shared *sharedStore, log *slog
 		return nil, errors.Join(err, guarded.Close(), shared.close())
 	}
 	c.Store, c.StoreCalls = leasing, calls
-	c.Shared = func() server.SharedStats {
-		s, leases := sharedStats(shared.stats(), guarded.Stats()), server.LeaseStats(leasing.Stats())
+	c.Shared = func() metrics.SharedStats {
+		s, leases := sharedStats(shared.stats(), guarded.Stats()), metrics.LeaseStats(leasing.Stats())
 		s.Lease = &leases
 		return s
 	}
@@ -237,11 +238,11 @@ func (f *serveFlags) guardStore(c *server.Config, shared *sharedStore, log *slog
 // sharedStats combines the statistics of a store and its guard. The store is up
 // if all its servers are connected and no circuit is open; a circuit that is
 // open only because replicas fail does not count.
-func sharedStats(s server.SharedStats, guarded guard.Stats) server.SharedStats {
+func sharedStats(s metrics.SharedStats, guarded guard.Stats) metrics.SharedStats {
 	for _, shard := range guarded.Shards {
 		open := shard.State != breaker.Closed
 		s.Up = s.Up && (!open || shard.Replicas)
-		s.Breakers = append(s.Breakers, server.BreakerStats{Shard: shard.Name, Open: open, Opens: shard.Opened})
+		s.Breakers = append(s.Breakers, metrics.BreakerStats{Shard: shard.Name, Open: open, Opens: shard.Opened})
 	}
 	return s
 }

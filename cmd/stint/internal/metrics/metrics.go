@@ -1,3 +1,12 @@
+// Package metrics defines every metric family of the program, and counts into them.
+//
+// One [Metrics] belongs to one server. The surfaces report what they did in their own
+// terms (a decision, an outcome, a call to the store), and this package translates that
+// to names and labels. What already keeps counts of its own, such as a memory store or
+// a limiter of the load, is read once per scrape instead of being counted twice.
+//
+// No label has a value that callers choose, so callers cannot make the number of series
+// grow. Rule ids come from the rules in force, and the series of a rule end with it.
 package metrics
 
 import (
@@ -9,26 +18,29 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// surface is a way by which checks come in.
-type surface uint8
+// Surface is a way by which checks reach the server.
+type Surface uint8
 
+// The surfaces.
 const (
-	surfaceCheck surface = iota
-	surfaceTake
-	surfaceAuth
-	surfaceGateway
-	surfaceRESP
-	surfaceEnvoy
-	surfaceGRPC
-	surfaceCount
+	Check Surface = iota
+	Take
+	Auth
+	Gateway
+	RESP
+	Envoy
+	GRPC
+
+	surfaces
 )
 
-func (s surface) String() string {
-	return [surfaceCount]string{"check", "take", "auth", "gateway", "resp", "envoy", "grpc"}[s]
+// String returns the value of the label surface.
+func (s Surface) String() string {
+	return [surfaces]string{"check", "take", "auth", "gateway", "resp", "envoy", "grpc"}[s]
 }
 
-// durations are the buckets of both histograms, in seconds: a check in memory
-// takes a microsecond, one against a store far away a tenth of a second.
+// durations returns the buckets of both histograms, in seconds: a check in memory takes a
+// microsecond, one against a distant store a tenth of a second.
 func durations() []float64 {
 	return []float64{
 		250e-9, 500e-9, 1e-6, 2.5e-6, 5e-6, 10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6,
@@ -36,25 +48,30 @@ func durations() []float64 {
 	}
 }
 
-// metrics are what /metrics shows. No label has a value that callers choose.
-type metrics struct {
-	registry  *prometheus.Registry
+// Metrics are the metrics of one server. Make them with [New]. They are safe for
+// concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+	checks   [surfaces]prometheus.Observer
+
 	decisions *prometheus.CounterVec // by rule, decision
-	checks    [surfaceCount]prometheus.Observer
-	version   prometheus.Gauge
-	reloads   *prometheus.CounterVec // by result
+	// Decisions that no rule made.
+	unmatched, allowListed, denyListed, takeAllowed, takeDenied prometheus.Counter
 
-	refused prometheus.Counter // for want of a token, by the http listener
-
+	version      prometheus.Gauge
+	reloads      *prometheus.CounterVec // by result
 	sourceUp     prometheus.Gauge
 	pollFailures prometheus.Counter
 
-	// Decisions that no rule made.
-	unmatched, allowListed, denyListed, takeAllowed, takeDenied prometheus.Counter
+	tokensRefused prometheus.Counter // by the http listener
+
+	penalties *prometheus.CounterVec // by rule, penalty
+	punished  *prometheus.CounterVec // by rule
 }
 
-func newMetrics() *metrics {
-	m := &metrics{
+// New returns metrics without counts.
+func New() *Metrics {
+	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_decisions_total",
 			Help: "Decisions by rule; the rule is empty where the caller brought the limit, a list decided or no rule matched."}, []string{"rule", "decision"}),
@@ -62,62 +79,77 @@ func newMetrics() *metrics {
 			Help: "Version of the rule set in force, as its source numbers it; 0: the built-in rules."}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_rules_reloads_total",
 			Help: "Attempts to load changed rules, by result."}, []string{"result"}),
-		refused: prometheus.NewCounter(tokensRefused("http")),
 		sourceUp: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stint_rules_source_up",
-			Help: "1 while the source of the rules answers; 0 when three looks at it in a row have failed, one where it is a file."}),
+			Help: "1 while the source of the rules answers; 0 after three failed polls in a row, or one of a file."}),
 		pollFailures: prometheus.NewCounter(prometheus.CounterOpts{Name: "stint_rules_poll_failures_total",
-			Help: "Looks at the source of the rules that failed."}),
+			Help: "Failed polls of the source of the rules."}),
+		tokensRefused: prometheus.NewCounter(tokensRefused("http")),
+		penalties: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_penalties_total",
+			Help: "Penalties that this node has begun, by rule and kind."}, []string{"rule", "penalty"}),
+		punished: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_penalty_denials_total",
+			Help: "Requests denied because their caller was being punished, by rule."}, []string{"rule"}),
 	}
-	m.registry.MustRegister(m.decisions, m.version, m.reloads, m.refused, m.sourceUp, m.pollFailures, m.newChecks(),
+	m.registry.MustRegister(m.decisions, m.version, m.reloads, m.sourceUp, m.pollFailures, m.tokensRefused, m.penalties, m.punished, m.newChecks(),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.startAtZero()
 	return m
 }
 
-// watchStale shows whether the rules in force are a local copy that the source has
-// not confirmed.
-func (m *metrics) watchStale(stale func() bool) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_rules_stale",
-		Help: "1 while the rules in force are the local copy of an earlier run, and the source has not confirmed them."}, func() float64 {
-		if stale() {
-			return 1
-		}
-		return 0
-	}))
-}
-
-// tokensRefused is the count of the requests to a listener that brought no token
-// where one is asked for, or a wrong one.
-func tokensRefused(listener string) prometheus.CounterOpts {
-	return prometheus.CounterOpts{Name: "stint_tokens_refused_total", ConstLabels: prometheus.Labels{"listener": listener},
-		Help: "Requests without a token where one is asked for, or with a wrong one."}
-}
-
-func (m *metrics) newChecks() prometheus.Collector {
+func (m *Metrics) newChecks() prometheus.Collector {
 	checks := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "stint_check_duration_seconds",
 		Help: "Time from a request read to its decision made, by surface.", Buckets: durations()}, []string{"surface"})
-	for s := range surfaceCount {
+	for s := range surfaces {
 		m.checks[s] = checks.WithLabelValues(s.String())
 	}
 	return checks
 }
 
-// startAtZero makes the series that alerts ask for exist before the first
-// event, so that a rate over it is 0 and not nothing.
-func (m *metrics) startAtZero() {
+// startAtZero creates the series that alerts use before their first event, so that a rate
+// over them is 0 and not missing.
+func (m *Metrics) startAtZero() {
 	m.unmatched = m.decisions.WithLabelValues("", decisionAllow)
 	m.allowListed = m.decisions.WithLabelValues("", decisionAllowListed)
 	m.denyListed = m.decisions.WithLabelValues("", decisionDenyListed)
 	m.takeAllowed = m.unmatched
 	m.takeDenied = m.decisions.WithLabelValues("", decisionDeny)
-	m.reloads.WithLabelValues("ok")
-	m.reloads.WithLabelValues("error")
+	m.reloads.WithLabelValues(resultOK)
+	m.reloads.WithLabelValues(resultError)
 }
 
-func (m *metrics) observeCheck(s surface, started time.Time) {
-	m.checks[s].Observe(time.Since(started).Seconds())
-}
-
-func (m *metrics) handler() http.Handler {
+// Handler returns the handler of GET /metrics.
+func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
+
+// ObserveCheck records the duration of one check.
+func (m *Metrics) ObserveCheck(s Surface, took time.Duration) {
+	m.checks[s].Observe(took.Seconds())
+}
+
+// ObserveChecks records n checks that were decided together. Each took the time of all.
+func (m *Metrics) ObserveChecks(s Surface, took time.Duration, n int) {
+	for range n {
+		m.checks[s].Observe(took.Seconds())
+	}
+}
+
+// tokensRefused describes the counter of one listener's requests without a valid token.
+func tokensRefused(listener string) prometheus.CounterOpts {
+	return prometheus.CounterOpts{Name: "stint_tokens_refused_total", ConstLabels: prometheus.Labels{"listener": listener},
+		Help: "Requests that lack the required token, or have a wrong one."}
+}
+
+// TokenRefused counts a request to the http listener without a valid token.
+func (m *Metrics) TokenRefused() { m.tokensRefused.Inc() }
+
+// ReadAdminTokens shows the number of requests to the admin listener without a valid
+// token.
+func (m *Metrics) ReadAdminTokens(refused func() uint64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(tokensRefused("admin"), func() float64 { return float64(refused()) }))
+}
+
+// PenaltyBegan counts a penalty under a rule.
+func (m *Metrics) PenaltyBegan(rule, kind string) { m.penalties.WithLabelValues(rule, kind).Inc() }
+
+// PenaltyDenied counts a request denied because its caller is being punished.
+func (m *Metrics) PenaltyDenied(rule string) { m.punished.WithLabelValues(rule).Inc() }

@@ -7,7 +7,7 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// What the label decision of stint_decisions_total says.
+// Values of the label decision of stint_decisions_total.
 const (
 	decisionAllow       = "allow"
 	decisionDeny        = "deny"
@@ -19,20 +19,27 @@ const (
 	decisionErrorLocal  = "error_local"
 )
 
-// ruleCounters are the counters of one rule, looked up once when it loads.
-type ruleCounters struct{ allow, deny, shadowDeny prometheus.Counter }
+// Values of the label result of stint_rules_reloads_total.
+const (
+	resultOK    = "ok"
+	resultError = "error"
+)
 
-func (m *metrics) countersOf(id string) ruleCounters {
-	return ruleCounters{
+// RuleCounters are the counters of one rule, looked up once when the rule loads.
+type RuleCounters struct{ allow, deny, shadowDeny prometheus.Counter }
+
+// Rule returns the counters of the rule with the given id.
+func (m *Metrics) Rule(id string) RuleCounters {
+	return RuleCounters{
 		allow:      m.decisions.WithLabelValues(id, decisionAllow),
 		deny:       m.decisions.WithLabelValues(id, decisionDeny),
 		shadowDeny: m.decisions.WithLabelValues(id, decisionShadowDeny),
 	}
 }
 
-// forget removes the counters of a rule that is no more: names of rules may be
-// as many as somebody publishes.
-func (m *metrics) forget(id string) {
+// ForgetRule removes the counters of a rule that is no longer in force. Otherwise every
+// id that was ever published would keep its series.
+func (m *Metrics) ForgetRule(id string) {
 	for _, decision := range []string{
 		decisionAllow, decisionDeny, decisionShadowDeny, decisionErrorOpen, decisionErrorClosed, decisionErrorLocal,
 	} {
@@ -40,40 +47,35 @@ func (m *metrics) forget(id string) {
 	}
 }
 
-// count counts an outcome: once for every rule that charged the request, or
-// denied it, or would have denied it. A rule that would have allowed what
-// another denied charged nothing, so it counts nothing.
-func (v *version) count(o *rule.Outcome) {
+// CountOutcome counts an outcome once for every rule that charged the request, denied
+// it, or would have denied it in shadow mode. A rule that would have allowed a request
+// that another rule denied charged nothing, so it counts nothing. countersOf returns the
+// counters of a rule of the outcome.
+func (m *Metrics) CountOutcome(o *rule.Outcome, countersOf func(*rule.Rule) *RuleCounters) {
 	switch {
 	case o.List == rule.ListAllow:
-		v.metrics.allowListed.Inc()
+		m.allowListed.Inc()
 	case o.List == rule.ListDeny:
-		v.metrics.denyListed.Inc()
+		m.denyListed.Inc()
 	case len(o.Hits) == 0:
-		v.metrics.unmatched.Inc()
+		m.unmatched.Inc()
 	}
 	for hits := o.Hits; len(hits) > 0; {
-		n := sameRule(hits)
-		v.countRule(hits[:n], o.Allowed())
+		n := 1
+		for n < len(hits) && hits[n].Rule == hits[0].Rule { // the hits of a rule are adjacent
+			n++
+		}
+		m.countRule(hits[:n], countersOf(hits[0].Rule), o.Allowed())
 		hits = hits[n:]
 	}
 }
 
-// sameRule is how many of the first hits are of one rule: they stand together.
-func sameRule(hits []rule.Hit) int {
-	n := 1
-	for n < len(hits) && hits[n].Rule == hits[0].Rule {
-		n++
-	}
-	return n
-}
-
-func (v *version) countRule(hits []rule.Hit, allowed bool) {
+// countRule counts the hits of one rule.
+func (m *Metrics) countRule(hits []rule.Hit, counters *RuleCounters, allowed bool) {
 	r := hits[0].Rule
-	counters := &v.views[r].counters
 	switch {
 	case anyDegraded(hits) && (allowed || hits[0].Shadow || denies(r, hits)):
-		v.metrics.decisions.WithLabelValues(r.ID, failureDecision(r.Policy.OnFailure)).Inc()
+		m.decisions.WithLabelValues(r.ID, failureDecision(r.Policy.OnFailure)).Inc()
 	case anyDegraded(hits):
 	case hits[0].Shadow && denies(r, hits):
 		counters.shadowDeny.Inc()
@@ -93,7 +95,7 @@ func anyDegraded(hits []rule.Hit) bool {
 	return false
 }
 
-// denies reports whether the rule, asked alone, would deny.
+// denies reports whether the rule by itself would deny.
 func denies(r *rule.Rule, hits []rule.Hit) bool {
 	denied := 0
 	for i := range hits {
@@ -114,8 +116,8 @@ func failureDecision(f stint.OnFailure) string {
 	return decisionErrorOpen
 }
 
-// countTake counts a decision on limits that the caller brought.
-func (m *metrics) countTake(d *stint.Decision, onFailure stint.OnFailure) {
+// CountTake counts a decision on limits that the caller brought.
+func (m *Metrics) CountTake(d *stint.Decision, onFailure stint.OnFailure) {
 	switch {
 	case d.Degraded:
 		m.decisions.WithLabelValues("", failureDecision(onFailure)).Inc()
@@ -124,4 +126,49 @@ func (m *metrics) countTake(d *stint.Decision, onFailure stint.OnFailure) {
 	default:
 		m.takeDenied.Inc()
 	}
+}
+
+// CountTakes counts many such decisions, with the failure policy of claims that name none.
+func (m *Metrics) CountTakes(allowed, denied, degraded int) {
+	m.takeAllowed.Add(float64(allowed))
+	m.takeDenied.Add(float64(denied))
+	if degraded > 0 {
+		m.decisions.WithLabelValues("", failureDecision(stint.FailOpen)).Add(float64(degraded))
+	}
+}
+
+// RulesInForce shows the version of the rule set in force.
+func (m *Metrics) RulesInForce(version uint64) { m.version.Set(float64(version)) }
+
+// RulesReloaded counts an attempt to load changed rules.
+func (m *Metrics) RulesReloaded(ok bool) {
+	result := resultOK
+	if !ok {
+		result = resultError
+	}
+	m.reloads.WithLabelValues(result).Inc()
+}
+
+// RulesPolled counts a poll of the source of the rules that ended with err, and shows
+// whether the source counts as up.
+func (m *Metrics) RulesPolled(err error, up bool) {
+	if err != nil {
+		m.pollFailures.Inc()
+	}
+	m.sourceUp.Set(asFloat(up))
+}
+
+// ReadStale shows whether the rules in force are a local copy that the source has not
+// confirmed.
+func (m *Metrics) ReadStale(stale func() bool) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_rules_stale",
+		Help: "1 while the rules in force are the local copy of an earlier run, and the source has not confirmed them."},
+		func() float64 { return asFloat(stale()) }))
+}
+
+func asFloat(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }

@@ -33,109 +33,104 @@ type BreakerStats struct {
 	Opens uint64 // number of times it has opened
 }
 
-// showStore adds what the store itself knows.
-func (m *metrics) showStore(calls *StoreCalls, c *Config) {
-	shared := c.Shared
+// LeaseStats are the counts of a store that leases hot keys. Its fields are those of the
+// Stats of package lease.
+type LeaseStats struct {
+	Keys                        int
+	Held                        int64
+	Local, Denied               uint64
+	Asked, Renewed              uint64
+	Granted, Returned, Stranded uint64
+}
+
+// ReadStore shows the calls to the store, the state of a shared store and the counts of a
+// memory store. Either function may be nil. Without a shared store, the store counts as
+// up while its calls succeed.
+func (m *Metrics) ReadStore(calls *StoreCalls, shared func() SharedStats, memory func() stint.MemoryStats) {
+	callers := shared == nil // a shared store reports the limits of callers itself
 	if shared == nil {
 		shared = func() SharedStats { return SharedStats{Up: calls.up()} }
 	}
-	m.registry.MustRegister(calls.duration, calls.errors, sharedCollector(shared))
-	if c.Stats != nil {
-		m.showMemory(c.Stats, c.Shared == nil)
+	if memory != nil {
+		m.registry.MustRegister(collector(func(s *scrape) { s.memory(memory(), callers) }))
 	}
+	m.registry.MustRegister(calls.duration, calls.errors, collector(func(s *scrape) { s.shared(shared()) }))
 }
 
-// showMemory adds what a memory store holds; of callers only where no shared
-// store tells of them.
-func (m *metrics) showMemory(stats func() stint.MemoryStats, callers bool) {
-	m.registry.MustRegister(memoryCollector{stats, callers})
-}
+// collector reads a store once per scrape. The servers of a store come and go, so their
+// series are made anew each time.
+type collector func(*scrape)
 
-// memoryCollector asks the store once a scrape.
-type memoryCollector struct {
-	stats   func() stint.MemoryStats
-	callers bool
-}
-
-// Describe implements [prometheus.Collector]. It names nothing: such a
-// collector is not checked beforehand.
-func (memoryCollector) Describe(chan<- *prometheus.Desc) {}
+// Describe implements [prometheus.Collector]. It describes nothing: the registry does not
+// check such a collector in advance.
+func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].
-func (m memoryCollector) Collect(to chan<- prometheus.Metric) {
-	s := m.stats()
-	all := []memoryMetric{
-		{"stint_keys", "Keys of rules that the store holds.", prometheus.GaugeValue, float64(s.Keys)},
-		{"stint_evictions_total", "Keys of rules given up before their time because the store was full.", prometheus.CounterValue, float64(s.Evictions)},
-		{"stint_unstored_total", "Newcomers decided as fresh and not stored, because the store was full of exhausted keys.", prometheus.CounterValue, float64(s.Unstored)},
-	}
-	if m.callers {
-		all = append(all, callerMetrics(&s.Callers)...)
-	}
-	for _, one := range all {
-		to <- prometheus.MustNewConstMetric(prometheus.NewDesc(one.name, one.help, nil, nil), one.kind, one.value)
-	}
+func (c collector) Collect(to chan<- prometheus.Metric) { c(&scrape{to}) }
+
+// scrape receives the metrics of one scrape.
+type scrape struct{ to chan<- prometheus.Metric }
+
+func (s *scrape) gauge(name, help string, value float64) {
+	s.to <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, value)
 }
 
-type memoryMetric struct {
-	name, help string
-	kind       prometheus.ValueType
-	value      float64
+func (s *scrape) counter(name, help string, value uint64) {
+	s.to <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, nil), prometheus.CounterValue, float64(value))
 }
 
-func callerMetrics(s *stint.CallerStats) []memoryMetric {
-	return []memoryMetric{
-		{"stint_caller_keys", "Keys of limits that callers bring.", prometheus.GaugeValue, float64(s.Keys)},
-		{"stint_caller_limits", "Limits that callers brought and that a key is of.", prometheus.GaugeValue, float64(s.Limits)},
-		{"stint_caller_evictions_total", "Keys of limits that callers bring, given up before their time because their share was full.", prometheus.CounterValue, float64(s.Evictions)},
-		{"stint_caller_refused_total", "Newcomers of limits that callers bring, refused because their share was full of exhausted keys.", prometheus.CounterValue, float64(s.Refused)},
+// family returns a function that sends one series of a family with one label.
+func (s *scrape) family(kind prometheus.ValueType, name, help, label string) func(of string, value float64) {
+	desc := prometheus.NewDesc(name, help, []string{label}, nil)
+	return func(of string, value float64) { s.to <- prometheus.MustNewConstMetric(desc, kind, value, of) }
+}
+
+func (s *scrape) memory(stats stint.MemoryStats, callers bool) {
+	s.gauge("stint_keys", "Keys of rules that the store holds.", float64(stats.Keys))
+	s.counter("stint_evictions_total", "Keys of rules evicted before they expired, because the store was full.", stats.Evictions)
+	s.counter("stint_unstored_total", "New keys decided as fresh and not stored, because the store was full of exhausted keys.", stats.Unstored)
+	if !callers {
+		return
 	}
+	c := &stats.Callers
+	s.gauge("stint_caller_keys", "Keys of limits that callers bring.", float64(c.Keys))
+	s.gauge("stint_caller_limits", "Limits that callers bring and that at least one key uses.", float64(c.Limits))
+	s.counter("stint_caller_evictions_total", "Keys of limits that callers bring, evicted before they expired because their share was full.", c.Evictions)
+	s.counter("stint_caller_refused_total", "New keys of limits that callers bring, refused because their share was full of exhausted keys.", c.Refused)
 }
 
-// sharedCollector asks the store once a scrape. The servers of a store come
-// and go, so their series are made of those that there are.
-type sharedCollector func() SharedStats
-
-func sharedMetric(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(name, help, labels, nil)
-}
-
-// Describe implements [prometheus.Collector]. It names nothing: such a
-// collector is not checked beforehand.
-func (sharedCollector) Describe(chan<- *prometheus.Desc) {}
-
-// Collect implements [prometheus.Collector].
-func (s sharedCollector) Collect(to chan<- prometheus.Metric) {
-	stats := s()
-	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
-	to <- prometheus.MustNewConstMetric(sharedMetric("stint_store_up", "1 while the store answers."), gauge, asFloat(stats.Up))
-	to <- prometheus.MustNewConstMetric(sharedMetric("stint_noscript_total",
-		"Calls that found their script missing in the store."), counter, float64(stats.NoScript))
-	to <- prometheus.MustNewConstMetric(sharedMetric("stint_clock_skew_seconds",
-		"How far the store's clock is ahead of this process's."), gauge, stats.ClockSkew.Seconds())
+func (s *scrape) shared(stats SharedStats) {
+	s.gauge("stint_store_up", "1 while the store answers.", asFloat(stats.Up))
+	s.counter("stint_noscript_total", "Calls that found their script missing in the store.", stats.NoScript)
+	s.gauge("stint_clock_skew_seconds", "How far the store's clock is ahead of this process's.", stats.ClockSkew.Seconds())
 	if stats.Nodes > 0 {
-		to <- prometheus.MustNewConstMetric(sharedMetric("stint_store_nodes", "Nodes that share the store."), gauge, float64(stats.Nodes))
+		s.gauge("stint_store_nodes", "Nodes that share the store.", float64(stats.Nodes))
 	}
 	if c := stats.Callers; c != nil {
-		to <- prometheus.MustNewConstMetric(sharedMetric("stint_caller_bytes",
-			"Bytes that the states of callers' own limits take in the store, at most, of what this node wrote."), gauge, float64(c.Bytes))
-		to <- prometheus.MustNewConstMetric(sharedMetric("stint_caller_refused_total",
-			"Checks of callers' own limits that were refused because their budget in the store is used up."), counter, float64(c.Refused))
+		s.gauge("stint_caller_bytes", "Upper bound on the bytes in the store for limits that callers bring, of what this node wrote.", float64(c.Bytes))
+		s.counter("stint_caller_refused_total", "Checks of limits that callers bring, refused because their budget in the store is used up.", c.Refused)
 	}
-	open := sharedMetric("stint_store_breaker_open", "1 while a server of the store is not asked because it fails.", "shard")
-	opens := sharedMetric("stint_store_breaker_opens_total", "How often that began.", "shard")
+	open := s.family(prometheus.GaugeValue, "stint_store_breaker_open", "1 while the circuit breaker of a server of the store is open.", "shard")
+	opens := s.family(prometheus.CounterValue, "stint_store_breaker_opens_total", "How often that circuit breaker has opened.", "shard")
 	for _, b := range stats.Breakers {
-		to <- prometheus.MustNewConstMetric(open, gauge, asFloat(b.Open), b.Shard)
-		to <- prometheus.MustNewConstMetric(opens, counter, float64(b.Opens), b.Shard)
+		open(b.Shard, asFloat(b.Open))
+		opens(b.Shard, float64(b.Opens))
 	}
 	if stats.Lease != nil {
-		collectLeases(stats.Lease, to)
+		s.lease(stats.Lease)
 	}
 }
 
-func asFloat(yes bool) float64 {
-	if yes {
-		return 1
-	}
-	return 0
+func (s *scrape) lease(l *LeaseStats) {
+	s.gauge("stint_lease_keys", "Hot keys that are leased.", float64(l.Keys))
+	s.gauge("stint_lease_tokens_held", "Tokens charged and not yet spent: how much of the bound is in use.", float64(l.Held))
+	s.counter("stint_lease_asked_total", "Leasable checks that asked the store.", l.Asked)
+	s.counter("stint_lease_renewals_total", "Background calls to the store, each for many keys.", l.Renewed)
+	local := s.family(prometheus.CounterValue, "stint_lease_local_total", "Checks decided without asking the store.", "decision")
+	local("allow", float64(l.Local))
+	local("deny", float64(l.Denied))
+	tokens := s.family(prometheus.CounterValue, "stint_lease_tokens_total", "Tokens that leases were granted, refunded, or left neither spent nor refunded (stranded).", "what")
+	tokens("granted", float64(l.Granted))
+	tokens("returned", float64(l.Returned))
+	tokens("stranded", float64(l.Stranded))
 }

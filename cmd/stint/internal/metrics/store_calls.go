@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -24,7 +25,7 @@ func NewStoreCalls() *StoreCalls {
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "stint_store_duration_seconds",
 			Help: "Time of one call to the store.", Buckets: durations()}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stint_store_errors_total",
-			Help: "Calls to the store that brought no decision, by kind."}, []string{"kind"}),
+			Help: "Calls to the store that returned no decision, by kind."}, []string{"kind"}),
 	}
 	for _, code := range []stint.Code{stint.CodeInternal, stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled, stint.CodeExhausted} {
 		c.errors.WithLabelValues((&stint.Error{Code: code}).KindName())
@@ -48,6 +49,30 @@ func (c *StoreCalls) Observe(took time.Duration, err error) {
 }
 
 func (c *StoreCalls) up() bool { return !c.down.Load() }
+
+// Measure returns a store that observes each call to next.
+func (c *StoreCalls) Measure(next stint.Store) stint.Store { return &measured{next, c} }
+
+type measured struct {
+	next  stint.Store
+	calls *StoreCalls
+}
+
+// Take implements [stint.Store].
+func (m *measured) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
+	started := time.Now()
+	d, err := m.next.Take(ctx, c)
+	m.calls.Observe(time.Since(started), err)
+	return d, err
+}
+
+// TakeGroups implements [stint.Store].
+func (m *measured) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	started := time.Now()
+	err := m.next.TakeGroups(ctx, groups, out)
+	m.calls.Observe(time.Since(started), err)
+	return err
+}
 
 // eachError calls each for every store error that the caller did not cause.
 func eachError(err error, each func(*stint.Error)) {

@@ -11,7 +11,7 @@ import (
 // adminHandler returns the handler of the admin listener.
 func (s *Server) adminHandler() http.Handler {
 	t := &router{server: s, paths: s.healthRoutes()}
-	t.paths["/metrics"] = route{http.MethodGet, s.forRole(adminapi.Viewer, s.metrics.handler().ServeHTTP)}
+	t.paths["/metrics"] = route{http.MethodGet, s.forRole(adminapi.Viewer, s.metrics.Handler().ServeHTTP)}
 	t.folders = s.rulesAPI()
 	if s.config.Profiling {
 		t.folders = append(t.folders, folder{profilePath, s.forRole(adminapi.Admin, profile)})

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/stintdev/stint/cmd/stint/internal/adminapi"
 	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/rule"
@@ -25,7 +23,7 @@ func (v *version) keep(p rule.Plan, o *rule.Outcome) {
 // itself.
 func (s *Server) rulesAPI() (folders []folder) {
 	if s.adminTokens != nil {
-		s.metrics.registry.MustRegister(prometheus.NewCounterFunc(tokensRefused("admin"), func() float64 { return float64(s.adminTokens.Refused()) }))
+		s.metrics.ReadAdminTokens(func() uint64 { return s.adminTokens.Refused() })
 	}
 	api := adminapi.New(adminapi.Config{Rules: s.rules.manager, Store: s.store, Tokens: s.adminTokens, Logger: s.log,
 		Sample: s.rules.sample, MostDenied: s.config.MostDenied})

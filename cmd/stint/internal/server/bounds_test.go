@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
 )
 
 func TestPathsAndMethods(t *testing.T) {
@@ -75,7 +77,7 @@ func TestHugeBodyIsRefused(t *testing.T) {
 func TestHugeHeaderIsRefused(t *testing.T) {
 	upstream := echo(t)
 	s := run(t, Config{Gateway: "127.0.0.1:0", Upstreams: upstream})
-	for name, most := range map[string]int{"http": maxCheckHeaderBytes, "admin": maxHeaderBytes, "gateway": maxHeaderBytes} {
+	for name, most := range map[string]int{"http": slowclient.MaxHeaderBytes, "admin": maxHeaderBytes, "gateway": maxHeaderBytes} {
 		if got := s.get(name, "/healthz", "X-Huge", strings.Repeat("x", most+8<<10)); got.status != http.StatusRequestHeaderFieldsTooLarge {
 			t.Errorf("%s: status %d", name, got.status)
 		}
@@ -83,6 +85,25 @@ func TestHugeHeaderIsRefused(t *testing.T) {
 			t.Errorf("%s: status %d for a header within the bound", name, got.status)
 		}
 	}
+}
+
+// TestLargeHeadersTakeRoom has the check API bound the memory of large headers.
+func TestLargeHeadersTakeRoom(t *testing.T) {
+	s := run(t, Config{})
+	var room *slowclient.HeaderRoom
+	for _, l := range s.listeners {
+		if l.name == "http" {
+			room = l.service.(*httpListener).room
+		}
+	}
+	all := room.Left()
+	conn := dial(t, s.Addr("http"))
+	if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Large: "+strings.Repeat("x", 40<<10)); err != nil {
+		t.Fatal(err)
+	}
+	awaitTrue(t, "a large header takes room", func() bool { return room.Left() < all-30<<10 })
+	_ = conn.Close()
+	awaitTrue(t, "its end releases the room", func() bool { return room.Left() == all })
 }
 
 // TestSlowClientsAreCut sends part of a request and waits for the server to

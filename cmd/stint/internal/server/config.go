@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/internal/secret"
 	"github.com/stintdev/stint/resilience/adaptive"
@@ -27,10 +28,10 @@ type Config struct {
 	Stats func() stint.MemoryStats
 	// Shared returns the state of a store that nodes share. Nil means that Store is local
 	// to this node, and counts as up while its calls succeed.
-	Shared func() SharedStats
+	Shared func() metrics.SharedStats
 	// StoreCalls receives the measurements of store calls from a Store that also answers
 	// without calling the backend. Nil measures every call to Store.
-	StoreCalls *StoreCalls
+	StoreCalls *metrics.StoreCalls
 
 	// Rules is the path of a rule file, or of a folder of them, which is watched for
 	// changes. Empty serves [rule.Builtin].

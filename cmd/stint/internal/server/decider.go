@@ -5,26 +5,27 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/rule"
 )
 
 // view holds what the server needs for each rule, looked up once when the rule loads.
 type view struct {
-	counters ruleCounters
+	counters metrics.RuleCounters
 	dialect  httplimit.Dialect
 }
 
-func newView(r *rule.Rule, m *metrics) *view {
+func newView(r *rule.Rule, m *metrics.Metrics) *view {
 	// The error is ignored: the rule set refuses unknown dialects.
 	dialect, _ := httplimit.ParseDialect(r.Headers)
-	return &view{counters: m.countersOf(r.ID), dialect: dialect}
+	return &view{counters: m.Rule(r.ID), dialect: dialect}
 }
 
 // decider decides the requests of one surface by the rules.
 type decider struct {
 	server  *Server
-	surface surface
+	surface metrics.Surface
 }
 
 // Decide implements httplimit.Decider.
@@ -33,7 +34,7 @@ func (d *decider) Decide(ctx context.Context, r *httplimit.Request) (httplimit.A
 	o := d.server.outcomes.get()
 	defer d.server.outcomes.put(o)
 	v, err := d.server.rules.decideBy(ctx, r, 1, o)
-	d.server.metrics.observeCheck(d.surface, started)
+	d.server.metrics.ObserveCheck(d.surface, time.Since(started))
 	if err != nil {
 		return httplimit.Answer{}, err
 	}
@@ -56,6 +57,15 @@ func (v *version) answer(o *rule.Outcome) httplimit.Answer {
 		hits = hits[n:]
 	}
 	return a
+}
+
+// sameRule returns how many of the first hits are of one rule: they are adjacent.
+func sameRule(hits []rule.Hit) int {
+	n := 1
+	for n < len(hits) && hits[n].Rule == hits[0].Rule {
+		n++
+	}
+	return n
 }
 
 // appendPolicies appends the policies of one rule's limits.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	storeguard "github.com/stintdev/stint/guard"
 )
 
@@ -21,7 +22,7 @@ const failurePolicies = `rules:
 // guarded is a server whose store never answers.
 func guarded(t *testing.T, config Config) *running {
 	t.Helper()
-	config.StoreCalls = NewStoreCalls()
+	config.StoreCalls = metrics.NewStoreCalls()
 	store, err := storeguard.New(failing{code: stint.CodeUnavailable}, storeguard.Options{OnCall: config.StoreCalls.Observe})
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +173,7 @@ func TestReadyWithoutAStore(t *testing.T) {
 
 func TestReadyTellsWhatIsDown(t *testing.T) {
 	up := true
-	s := run(t, Config{Shared: func() SharedStats { return SharedStats{Up: up} }})
+	s := run(t, Config{Shared: func() metrics.SharedStats { return metrics.SharedStats{Up: up} }})
 	for _, c := range []struct{ path, want string }{
 		{"/readyz", "ok\n"},
 		{"/readyz?verbose", "ok\nrules: version 0\nrules source: up\nstore: up\n"},
@@ -188,8 +189,8 @@ func TestReadyTellsWhatIsDown(t *testing.T) {
 }
 
 func TestSharedStoreShowsItself(t *testing.T) {
-	shared := SharedStats{Up: true, NoScript: 3, Callers: &CallerStats{Bytes: 4096, Refused: 7}, Nodes: 2, ClockSkew: -1500 * 1000 * 1000, Breakers: []BreakerStats{{"10.0.0.5:6379", true, 2}, {"10.0.0.6:6379", false, 0}}}
-	s := run(t, Config{Shared: func() SharedStats { return shared }})
+	shared := metrics.SharedStats{Up: true, NoScript: 3, Callers: &metrics.CallerStats{Bytes: 4096, Refused: 7}, Nodes: 2, ClockSkew: -1500 * 1000 * 1000, Breakers: []metrics.BreakerStats{{Shard: "10.0.0.5:6379", Open: true, Opens: 2}, {Shard: "10.0.0.6:6379"}}}
+	s := run(t, Config{Shared: func() metrics.SharedStats { return shared }})
 	for _, series := range []string{
 		"stint_store_up 1", "stint_caller_bytes 4096", "stint_caller_refused_total 7", "stint_noscript_total 3", "stint_store_nodes 2", "stint_clock_skew_seconds -1.5",
 		`stint_store_breaker_open{shard="10.0.0.5:6379"} 1`, `stint_store_breaker_open{shard="10.0.0.6:6379"} 0`,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stintdev/stint/cmd/stint/internal/envoyrls"
 	"github.com/stintdev/stint/cmd/stint/internal/grpcapi"
+	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 )
 
 // EnvoyHeaders are the names of the headers that report the limit, the remaining
@@ -41,8 +42,8 @@ func (s *Server) readEnvoyConfig() (err error) {
 		Metadata: s.config.EnvoyMetadata,
 
 		StopWhenOver: s.config.EnvoyStop,
-		Counters:     s.metrics.envoyCounters,
-		Loaded:       s.metrics.showEnvoyFiles(),
+		Counters:     s.metrics.EnvoyLimit,
+		Loaded:       s.metrics.EnvoyFiles(),
 		Logger:       s.log,
 	})
 	return err
@@ -89,7 +90,7 @@ func (e *envoyServer) ShouldRateLimit(ctx context.Context, request *ratelimitpb.
 	}
 	started := time.Now()
 	response, err := e.server.shouldRateLimit(ctx, request)
-	e.server.metrics.observeCheck(surfaceEnvoy, started)
+	e.server.metrics.ObserveCheck(metrics.Envoy, time.Since(started))
 	return response, err
 }
 

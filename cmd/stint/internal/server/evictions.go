@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 )
 
 const (
@@ -31,7 +32,7 @@ func watchEvictions(ctx context.Context, stats func() stint.MemoryStats, log *sl
 
 // watchBudget logs when a shared store begins to refuse caller-supplied limits, until ctx
 // ends.
-func watchBudget(ctx context.Context, stats func() SharedStats, log *slog.Logger) {
+func watchBudget(ctx context.Context, stats func() metrics.SharedStats, log *slog.Logger) {
 	refused := losses{quiet: evictionQuiet}
 	poll(ctx, func() {
 		if c := stats().Callers; c != nil && refused.areNews(c.Refused) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 )
 
 func TestEvictionsAreNewsOnceAMinuteOfQuietIsOver(t *testing.T) {
@@ -72,8 +73,8 @@ func TestUsedUpBudgetOfASharedStoreIsToldOnce(t *testing.T) {
 		defer cancel()
 		var refused atomic.Uint64
 		logs := newLogBuffer()
-		go watchBudget(ctx, func() SharedStats {
-			return SharedStats{Callers: &CallerStats{Bytes: 7, Refused: refused.Load()}}
+		go watchBudget(ctx, func() metrics.SharedStats {
+			return metrics.SharedStats{Callers: &metrics.CallerStats{Bytes: 7, Refused: refused.Load()}}
 		}, slog.New(slog.NewTextHandler(logs, nil)))
 		for range 30 { // a flood
 			refused.Add(1000)

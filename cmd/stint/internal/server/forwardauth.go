@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/httplimit"
 )
 
@@ -34,7 +35,7 @@ func (s *Server) newAuth() *auth {
 		server:   s,
 		original: originals{clients: s.identity().Clients, log: s.log},
 		identity: s.identity(),
-		decider:  decider{s, surfaceAuth},
+		decider:  decider{s, metrics.Auth},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/rule"
 )
@@ -198,7 +199,7 @@ func TestEveryDialectOfRuleFilesIsKnown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := newView(set.Rules()[0], newMetrics()).dialect; got != d {
+		if got := newView(set.Rules()[0], metrics.New()).dialect; got != d {
 			t.Errorf("%v is understood as %v", d, got)
 		}
 	}

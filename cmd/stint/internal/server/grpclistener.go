@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/stintdev/stint/cmd/stint/internal/grpcapi"
+	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
 )
 
 // ratelimitService is the service name that Envoy's users pass to the health service.
@@ -49,11 +50,11 @@ const maxStreams = 1000
 
 // grpcOptions bound the resources that one client can use.
 func (s *Server) grpcOptions() []grpc.ServerOption {
-	unfinished := newUnfinished(s.config.BodyTimeout, s.config.IdleTimeout)
+	messages := slowclient.NewMessages(s.config.BodyTimeout, s.config.IdleTimeout)
 	options := []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(s.recoverUnary, unfinished.unary),
-		grpc.ChainStreamInterceptor(s.recoverStream, unfinished.stream),
-		grpc.InTapHandle(unfinished.begin),
+		grpc.ChainUnaryInterceptor(s.recoverUnary, messages.Unary),
+		grpc.ChainStreamInterceptor(s.recoverStream, messages.Stream),
+		grpc.InTapHandle(messages.Begin),
 		grpc.ForceServerCodecV2(newEnvoyCodec()),
 		grpc.MaxRecvMsgSize(maxBody),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
@@ -66,7 +67,9 @@ func (s *Server) grpcOptions() []grpc.ServerOption {
 			MaxConnectionAge: s.config.GRPCMaxAge, MaxConnectionAgeGrace: s.config.GRPCMaxAgeGrace,
 		}),
 	}
-	return append(options, grpc.Creds(&windowedCredentials{s.grpcCredentials(), s.config.StreamTimeout}))
+	return append(options, grpc.Creds(&slowclient.Windows{
+		TransportCredentials: s.grpcCredentials(), Timeout: s.config.StreamTimeout, MaxStreams: maxStreams,
+	}))
 }
 
 func (s *Server) grpcCredentials() credentials.TransportCredentials {
@@ -85,7 +88,7 @@ func (s *Server) loadGRPCCertificates() (*certificates, error) {
 }
 
 func (g *grpcListener) serve(l net.Listener) error {
-	if err := g.Serve(&readers{l, g.stream}); !errors.Is(err, grpc.ErrServerStopped) {
+	if err := g.Serve(&slowclient.Listener{Listener: l, Timeout: g.stream}); !errors.Is(err, grpc.ErrServerStopped) {
 		return err
 	}
 	return nil

@@ -1,6 +1,10 @@
 package server
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/stintdev/stint/cmd/stint/internal/metrics"
+)
 
 // httpHandler is what the http listener answers.
 func (s *Server) httpHandler() http.Handler {
@@ -16,7 +20,7 @@ func (s *Server) httpHandler() http.Handler {
 		t.paths[path] = route{http.MethodPost, s.notFromPages(token.wrap(handle))}
 	}
 	t.paths["/openapi.yaml"] = route{http.MethodGet, s.openapi}
-	t.paths["/json"] = route{http.MethodPost, s.notFromPages(token.wrap(s.api(s.metrics.checks[surfaceEnvoy], s.envoyJSON)))}
+	t.paths["/json"] = route{http.MethodPost, s.notFromPages(token.wrap(s.api(metrics.Envoy, s.envoyJSON)))}
 	// Forward auth carries the Origin and the Host of somebody else's request.
 	t.folders = []folder{{authPath, token.wrap(s.newAuth().ServeHTTP)}}
 	return t

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
 )
 
 // Bounds of every HTTP listener.
@@ -21,10 +23,10 @@ const (
 // httpListener serves HTTP/1.1 and HTTP/2, the latter also without TLS.
 type httpListener struct {
 	*http.Server
-	stream  time.Duration      // bounds each part of an answer that has no bound as a whole
-	cut     context.CancelFunc // ends the context of every request
-	room    *headerRoom        // nil: headers over maxHeaderBytes are refused
-	leaving atomic.Bool        // unready: every answer closes its connection
+	stream  time.Duration          // bounds each part of an answer that has no bound as a whole
+	cut     context.CancelFunc     // ends the context of every request
+	room    *slowclient.HeaderRoom // nil: headers over maxHeaderBytes are refused
+	leaving atomic.Bool            // unready: every answer closes its connection
 }
 
 // newHTTPListener returns a listener that allows a request the time read to arrive, and
@@ -33,7 +35,7 @@ type httpListener struct {
 func (s *Server) newHTTPListener(handler http.Handler, read, write time.Duration) *httpListener {
 	base, cut := context.WithCancel(context.Background())
 	if write == 0 {
-		handler = toReaders(s.config.StreamTimeout, handler)
+		handler = slowclient.Answers(s.config.StreamTimeout, handler)
 	}
 	h := &httpListener{stream: s.config.StreamTimeout, cut: cut}
 	h.Server = &http.Server{
@@ -56,6 +58,15 @@ func (s *Server) newHTTPListener(handler http.Handler, read, write time.Duration
 	return h
 }
 
+// newCheckListener returns the listener of the check API: newHTTPListener with larger
+// headers, whose memory is bounded over all connections.
+func (s *Server) newCheckListener(handler http.Handler, body time.Duration) *httpListener {
+	room := slowclient.NewHeaderRoom()
+	h := s.newHTTPListener(room.Wrap(handler), body, body+answerTime)
+	h.MaxHeaderBytes, h.room, h.ConnState = slowclient.MaxHeaderBytes, room, room.ConnState
+	return h
+}
+
 // closing asks clients to reconnect elsewhere once the listener is unready. Idle
 // connections stay open until the drain, because a request may be on its way on any of
 // them, and SetKeepAlivesEnabled would cut it off.
@@ -70,10 +81,10 @@ func (h *httpListener) closing(next http.Handler) http.Handler {
 
 func (h *httpListener) serve(l net.Listener) error {
 	if h.WriteTimeout == 0 {
-		l = &readers{l, h.stream}
+		l = &slowclient.Listener{Listener: l, Timeout: h.stream}
 	}
 	if h.room != nil {
-		l = &roomListener{l, h.room}
+		l = h.room.Listener(l)
 	}
 	var err error
 	if h.TLSConfig != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/grpcapi"
+	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -16,8 +17,8 @@ func (s *Server) newNative() *grpcapi.Service {
 		Token:        s.httpToken,
 		Private:      s.grpcTLS.asksClients() || loopback(s.config.GRPC),
 		WriteTimeout: s.config.HeaderTimeout,
-		Observe:      s.metrics.observeNative,
-		Taken:        func(face *stint.Decision, f stint.OnFailure) { s.metrics.countTake(face, f) },
+		Observe:      func(took time.Duration, n int) { s.metrics.ObserveChecks(metrics.GRPC, took, n) },
+		Taken:        func(face *stint.Decision, f stint.OnFailure) { s.metrics.CountTake(face, f) },
 		Failed:       func(err error) { s.log.Error("no decision", errorAttr(err)) },
 	})
 }
@@ -27,15 +28,6 @@ func (v *version) RuleSet() *rule.Set { return v.set }
 
 // Count implements native.RuleSet.
 func (v *version) Count(p rule.Plan, o *rule.Outcome) {
-	v.count(o)
+	v.countOutcome(o)
 	v.keep(p, o)
-}
-
-// observeNative counts checks that were decided together. Each of them took the
-// time of all.
-func (m *metrics) observeNative(took time.Duration, decisions int) {
-	seconds := took.Seconds()
-	for range decisions {
-		m.checks[surfaceGRPC].Observe(seconds)
-	}
 }

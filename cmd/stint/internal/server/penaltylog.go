@@ -6,27 +6,39 @@ import (
 	"time"
 
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
+	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/penalty"
 )
 
-// penaltyLog logs the start of penalties, at most one a second, with the number of
-// suppressed lines.
-type penaltyLog struct {
-	log    *slog.Logger
-	second atomic.Int64 // Unix time of the last line
-	untold atomic.Int64
+// penaltyObserver counts penalties and logs their start, at most once a second, with the
+// number of suppressed lines.
+type penaltyObserver struct {
+	metrics *metrics.Metrics
+	log     *slog.Logger
+
+	second     atomic.Int64 // Unix time of the last line
+	suppressed atomic.Int64
 }
 
-func (l *penaltyLog) began(p *penalty.Punishment, now time.Time) {
-	last := l.second.Load()
-	if now.Unix() == last || !l.second.CompareAndSwap(last, now.Unix()) {
-		l.untold.Add(1)
+// Began implements [penalty.Observer].
+func (o *penaltyObserver) Began(p *penalty.Punishment) {
+	o.metrics.PenaltyBegan(p.Rule, kindOf(p))
+	o.logBegan(p, time.Now())
+}
+
+// Denied implements [penalty.Observer].
+func (o *penaltyObserver) Denied(rule string) { o.metrics.PenaltyDenied(rule) }
+
+func (o *penaltyObserver) logBegan(p *penalty.Punishment, now time.Time) {
+	last := o.second.Load()
+	if now.Unix() == last || !o.second.CompareAndSwap(last, now.Unix()) {
+		o.suppressed.Add(1)
 		return
 	}
-	l.log.Info("penalty begins", "rule", p.Rule, "caller", impact.Shorten(p.Key), "kind", kindOf(p), "for", p.For, "suppressed", l.untold.Swap(0))
+	o.log.Info("penalty begins", "rule", p.Rule, "caller", impact.Shorten(p.Key), "kind", kindOf(p), "for", p.For, "suppressed", o.suppressed.Swap(0))
 }
 
-// kindOf is what logs and metrics call a punishment.
+// kindOf returns the name of a punishment in logs and metrics.
 func kindOf(p *penalty.Punishment) string {
 	if p.Ban {
 		return "ban"

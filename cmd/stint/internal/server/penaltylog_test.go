@@ -9,13 +9,13 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/penalty"
 )
 
-func TestOnePenaltyASecondIsTold(t *testing.T) {
+func TestOnePenaltyASecondIsLogged(t *testing.T) {
 	logs := newLogBuffer()
-	l := &penaltyLog{log: slog.New(slog.NewTextHandler(logs, nil))}
+	l := &penaltyObserver{log: slog.New(slog.NewTextHandler(logs, nil))}
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for i, key := range []string{"sk_live_123456789", "sk_live_2", "sk_live_3", "\x01203.0.113.9"} {
 		p := &penalty.Punishment{Rule: "api", Key: key, For: time.Hour, Ban: i > 0}
-		l.began(p, now.Add(time.Duration(i)*400*time.Millisecond))
+		l.logBegan(p, now.Add(time.Duration(i)*400*time.Millisecond))
 	}
 	text := logs.String()
 	for _, want := range []string{

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -62,7 +63,7 @@ func TestRulesThatCannotBeFollowedAreServedAndReloaded(t *testing.T) {
 	}
 	file := filepath.Join(folder, "rules.yaml")
 	writeFile(t, file, orders)
-	m := newMetrics()
+	m := metrics.New()
 	logs := newLogBuffer()
 	r, err := newRules(&Config{Rules: file, Logger: slog.New(slog.NewTextHandler(logs, nil))}, failing{}, nil, m)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"net"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/resp"
 )
 
@@ -19,7 +20,7 @@ func (s *Server) newRESPListener() *respListener {
 	return &respListener{resp.New(resp.Options{
 		Store: s.store, Token: s.httpToken, Logger: s.log,
 		CommandTimeout: s.config.HeaderTimeout, WriteTimeout: s.config.HeaderTimeout,
-		Observe: s.metrics.observeBatch, Failed: s.logRESPFailure,
+		Observe: s.observeRESP, Failed: s.logRESPFailure,
 	}), s.certs}
 }
 
@@ -45,16 +46,8 @@ func (s *Server) logRESPFailure(err *stint.Error) {
 	}
 }
 
-// observeBatch counts checks that were decided together. Each of them took the
-// time of all. Their policy is that of claims that name none.
-func (m *metrics) observeBatch(b resp.Batch) {
-	took := b.Took.Seconds()
-	for range b.Allowed + b.Denied + b.Degraded {
-		m.checks[surfaceRESP].Observe(took)
-	}
-	m.takeAllowed.Add(float64(b.Allowed))
-	m.takeDenied.Add(float64(b.Denied))
-	if b.Degraded > 0 {
-		m.decisions.WithLabelValues("", failureDecision(stint.FailOpen)).Add(float64(b.Degraded))
-	}
+// observeRESP records the checks of a batch and counts their decisions.
+func (s *Server) observeRESP(b resp.Batch) {
+	s.metrics.ObserveChecks(metrics.RESP, b.Took, b.Allowed+b.Denied+b.Degraded)
+	s.metrics.CountTakes(b.Allowed, b.Denied, b.Degraded)
 }

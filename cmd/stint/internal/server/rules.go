@@ -15,6 +15,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/impact"
+	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/penalty"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/rule"
@@ -23,7 +24,7 @@ import (
 // rules hold the rule set in force and the store that it decides by.
 type rules struct {
 	store   *penalty.Store
-	metrics *metrics
+	metrics *metrics.Metrics
 	log     *slog.Logger
 	manager *ruleset.Manager
 	builtin bool // there is no rule source
@@ -39,14 +40,14 @@ type version struct {
 	number  uint64
 	set     *rule.Set
 	views   map[*rule.Rule]*view
-	metrics *metrics
+	metrics *metrics.Metrics
 	sample  *impact.Sample  // nil if no sample is kept
 	headers map[string]bool // canonical names of the headers that the rules read
 }
 
 // newRules loads the first version of the rules.
-func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *metrics) (*rules, error) {
-	r := &rules{store: penalty.New(store, m.newPenalties(config.Logger)), metrics: m, log: config.Logger, pathEncoding: config.PathEncoding}
+func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *metrics.Metrics) (*rules, error) {
+	r := &rules{store: penalty.New(store, &penaltyObserver{metrics: m, log: config.Logger}), metrics: m, log: config.Logger, pathEncoding: config.PathEncoding}
 	if config.MostDenied > 0 {
 		r.sample = impact.New(nil)
 		r.sample.KeepPathEncoding = config.PathEncoding == PathKeep
@@ -62,7 +63,7 @@ func newRules(config *Config, store stint.Store, node func() ruleset.Node, m *me
 		r.log.Info("no --rules given: serving the built-in rules")
 	}
 	r.manager = ruleset.NewManager(o)
-	m.watchStale(r.manager.Stale)
+	m.ReadStale(r.manager.Stale)
 	if err := r.manager.Load(context.Background()); err != nil {
 		return nil, err
 	}
@@ -107,10 +108,10 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 	if old := r.current.Swap(v); old != nil {
 		r.forget(old.set, set)
 	}
-	r.metrics.version.Set(float64(from.Number))
+	r.metrics.RulesInForce(from.Number)
 	r.warn(set)
 	if r.loaded {
-		r.metrics.reloads.WithLabelValues("ok").Inc()
+		r.metrics.RulesReloaded(true)
 		r.log.Info("rules reloaded", "version", from.Number, "rules", len(set.Rules()), "author", from.Author)
 		return
 	}
@@ -130,6 +131,11 @@ func headersOf(set *rule.Set) map[string]bool {
 	return headers
 }
 
+// countOutcome counts an outcome of this version's rules.
+func (v *version) countOutcome(o *rule.Outcome) { v.metrics.CountOutcome(o, v.countersOf) }
+
+func (v *version) countersOf(r *rule.Rule) *metrics.RuleCounters { return &v.views[r].counters }
+
 // readsHeader reports whether the rules in force may read the header with this canonical
 // name.
 func (r *rules) readsHeader(name string) bool { return r.current.Load().headers[name] }
@@ -138,7 +144,7 @@ func (r *rules) readsHeader(name string) bool { return r.current.Load().headers[
 func (r *rules) forget(old, set *rule.Set) {
 	for _, one := range old.Rules() {
 		if set.Rule(one.ID) == nil {
-			r.metrics.forget(one.ID)
+			r.metrics.ForgetRule(one.ID)
 		}
 	}
 }
@@ -154,20 +160,13 @@ func (r *rules) warn(set *rule.Set) {
 
 // onError is called by the manager when it rejects a new version.
 func (r *rules) onError(err error) {
-	r.metrics.reloads.WithLabelValues("error").Inc()
+	r.metrics.RulesReloaded(false)
 	r.log.Error("rules rejected; the previous version stays in force", errorAttr(err))
 }
 
 // onLook is called by the manager after each poll of the source.
 func (r *rules) onLook(err error) {
-	if err != nil {
-		r.metrics.pollFailures.Inc()
-	}
-	up := 1.0
-	if r.manager != nil && !r.manager.Up() {
-		up = 0
-	}
-	r.metrics.sourceUp.Set(up)
+	r.metrics.RulesPolled(err, r.manager == nil || r.manager.Up())
 }
 
 // reload reads the rules again now.
@@ -207,7 +206,7 @@ func (r *rules) decideBy(ctx context.Context, a rule.Attributes, cost int64, o *
 	if err := v.set.DecideInto(ctx, r.store, a, cost, o); err != nil {
 		return v, err
 	}
-	v.count(o)
+	v.countOutcome(o)
 	v.sample.Add(v.set.Attributes(), a, cost, o)
 	return v, nil
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/adminapi"
 	"github.com/stintdev/stint/cmd/stint/internal/envoyrls"
 	"github.com/stintdev/stint/cmd/stint/internal/gateway"
+	"github.com/stintdev/stint/cmd/stint/internal/metrics"
+	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
 	"github.com/stintdev/stint/internal/secret"
 )
 
@@ -22,7 +24,7 @@ import (
 type Server struct {
 	config   Config
 	log      *slog.Logger
-	metrics  *metrics
+	metrics  *metrics.Metrics
 	store    stint.Store
 	rules    *rules
 	limits   *limitCache
@@ -50,7 +52,7 @@ func New(config Config) (*Server, error) {
 		return nil, err
 	}
 	config.Logger = boundLog(config.Logger)
-	s := &Server{config: config, log: config.Logger, metrics: newMetrics(), limits: newLimitCache(), nodeID: rand.Text()[:8], opened: make(chan struct{})}
+	s := &Server{config: config, log: config.Logger, metrics: metrics.New(), limits: newLimitCache(), nodeID: rand.Text()[:8], opened: make(chan struct{})}
 	s.store = s.measured()
 	var err error
 	if err = s.openSecrets(); err != nil {
@@ -65,14 +67,14 @@ func New(config Config) (*Server, error) {
 	return s, s.prepare()
 }
 
-// measured returns the store, wrapped in a meter unless StoreCalls already measures it.
+// measured returns the store, measured unless StoreCalls already measures it.
 func (s *Server) measured() stint.Store {
 	store, calls := s.config.Store, s.config.StoreCalls
 	if calls == nil {
-		calls = NewStoreCalls()
-		store = &meter{store, calls}
+		calls = metrics.NewStoreCalls()
+		store = calls.Measure(store)
 	}
-	s.metrics.showStore(calls, &s.config)
+	s.metrics.ReadStore(calls, s.config.Shared, s.config.Stats)
 	return store
 }
 
@@ -101,17 +103,26 @@ func (s *Server) prepare() error {
 }
 
 func (s *Server) listenGateway() error {
-	p := s.newCloser()
-	handler, err := s.gatewayHandler(p)
+	denials := s.newDenials()
+	handler, err := s.gatewayHandler(denials)
 	if err != nil {
 		return err
 	}
 	l := s.newHTTPListener(handler, 0, 0)
-	if p != nil {
-		l.ConnContext = p.connContext
+	if denials != nil {
+		l.ConnContext = denials.ConnContext
 	}
 	s.listen("gateway", s.config.Gateway, l)
 	return nil
+}
+
+// newDenials returns the bound on consecutive denials of the gateway, or nil if
+// CloseAfter is 0 or less.
+func (s *Server) newDenials() *slowclient.Denials {
+	if s.config.CloseAfter <= 0 {
+		return nil
+	}
+	return &slowclient.Denials{Max: s.config.CloseAfter, Trusted: s.config.TrustedProxies, Closed: s.metrics.ClosedConnections()}
 }
 
 func (s *Server) listen(name, address string, service service) {

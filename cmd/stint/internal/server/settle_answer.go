@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 )
 
 // answered is the result of one item of a batch, apart from its JSON.
@@ -46,7 +47,7 @@ func (b *batch) settleTake(out []byte, i *item) ([]byte, answered, error) {
 	claims, decisions := b.groups[i.groups.from].Claims, b.decisions[i.decisions.from:i.decisions.to]
 	_, face := stint.Combine(claims, decisions)
 	onFailure := claims[0].Policy.OnFailure
-	b.server.metrics.countTake(&face, onFailure)
+	b.server.metrics.CountTake(&face, onFailure)
 	return appendTaken(out, &face, claims, decisions), answered{face, closedClaim(&face, onFailure)}, nil
 }
 
@@ -56,9 +57,9 @@ func (b *batch) observe(took time.Duration) {
 		switch it := &b.items[i]; {
 		case it.err != nil:
 		case it.isCheck:
-			b.server.metrics.checks[surfaceCheck].Observe(took.Seconds())
+			b.server.metrics.ObserveCheck(metrics.Check, took)
 		default:
-			b.server.metrics.checks[surfaceTake].Observe(took.Seconds())
+			b.server.metrics.ObserveCheck(metrics.Take, took)
 		}
 	}
 }

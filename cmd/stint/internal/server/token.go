@@ -32,7 +32,7 @@ func (g *guard) wrap(next http.HandlerFunc) http.HandlerFunc {
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !g.take(r.Header) {
-			g.server.metrics.refused.Inc()
+			g.server.metrics.TokenRefused()
 			w.Header().Set("WWW-Authenticate", `Bearer realm="stint"`)
 			g.server.fail(w, r, &apiError{http.StatusUnauthorized, codeUnauthorized,
 				"the token is missing or wrong: send it as Authorization: Bearer TOKEN, or as " + tokenHeader})

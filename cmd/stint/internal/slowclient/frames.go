@@ -42,17 +42,17 @@ func (s *frames) scan(part []byte, found func(frame)) {
 		}
 		n := min(max(s.need, frameHeaderSize)-len(s.kept), len(part))
 		s.kept, part = append(s.kept, part[:n]...), part[n:]
-		s.tell(found)
+		s.report(found)
 	}
 }
 
-// tell processes the buffer once it holds a complete header or a complete frame.
-func (s *frames) tell(found func(frame)) {
+// report calls found once the buffer holds a complete header or a complete frame.
+func (s *frames) report(found func(frame)) {
 	if len(s.kept) < max(s.need, frameHeaderSize) {
 		return
 	}
 	f := headerOf(s.kept)
-	if s.need == 0 && f.speaksOfWindows() && f.size > 0 {
+	if s.need == 0 && f.changesWindows() && f.size > 0 {
 		s.need = frameHeaderSize + f.size
 		return
 	}
@@ -70,7 +70,7 @@ func headerOf(b []byte) frame {
 	}
 }
 
-func (f *frame) speaksOfWindows() bool {
+func (f *frame) changesWindows() bool {
 	return f.size <= maxFrame && (f.kind == http2.FrameSettings || f.kind == http2.FrameWindowUpdate)
 }
 
@@ -94,11 +94,11 @@ func (f *frame) increment() int64 {
 }
 
 // initialWindow returns the initial window size in a SETTINGS frame; the last one counts.
-func (f *frame) initialWindow() (size int64, said bool) {
+func (f *frame) initialWindow() (size int64, ok bool) {
 	for p := f.payload; len(p) >= 6; p = p[6:] {
 		if http2.SettingID(binary.BigEndian.Uint16(p)) == http2.SettingInitialWindowSize {
-			size, said = int64(binary.BigEndian.Uint32(p[2:])), true
+			size, ok = int64(binary.BigEndian.Uint32(p[2:])), true
 		}
 	}
-	return size, said
+	return size, ok
 }

@@ -13,11 +13,12 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Forward auth receives the headers of every client of a proxy, so the HTTP listener
-// accepts headers as large as the proxies of docs/forward-auth.md forward. Stint cannot
-// count a request that it refuses as too large.
 const (
-	maxCheckHeaderBytes = 64 << 10
+	// MaxHeaderBytes is the largest header that a [HeaderRoom] allows. Forward auth
+	// receives the headers of every client of a proxy, so it is as large as the proxies of
+	// docs/forward-auth.md forward. Stint cannot count a request that it refuses as too
+	// large.
+	MaxHeaderBytes = 64 << 10
 	// freeHeaderBytes is the header size that every connection may hold without a
 	// reservation, about the memory that the connection itself costs.
 	freeHeaderBytes = 8 << 10
@@ -30,24 +31,25 @@ const (
 
 var errNoHeaderRoom = errors.New("the large headers of other connections take all memory that is set aside for them")
 
-// newCheckListener returns the listener of the check API: newHTTPListener with larger
-// headers, whose memory is bounded over all connections.
-func (s *Server) newCheckListener(handler http.Handler, body time.Duration) *httpListener {
-	room := &headerRoom{}
-	room.left.Store(headerRoomBytes)
-	h := s.newHTTPListener(room.wrap(handler), body, body+answerTime)
-	h.MaxHeaderBytes, h.room, h.ConnState = maxCheckHeaderBytes, room, room.changed
-	return h
+// HeaderRoom is the memory budget for the large headers of all connections of a listener.
+// Without it, each of a million connections that send a header slowly could hold 64 KiB.
+// A connection that finds the budget used up is answered with 400; all others go on.
+// Header timeouts release the memory again. Make it with [NewHeaderRoom], and use its
+// Listener, ConnState and Wrap in one server whose MaxHeaderBytes is [MaxHeaderBytes].
+type HeaderRoom struct{ left atomic.Int64 }
+
+// NewHeaderRoom returns a budget of which nothing is used.
+func NewHeaderRoom() *HeaderRoom {
+	m := &HeaderRoom{}
+	m.left.Store(headerRoomBytes)
+	return m
 }
 
-// headerRoom is the memory budget for large headers. Without it, each of a million
-// connections that send a header slowly could hold 64 KiB. A connection that finds the
-// budget used up is answered with 400; all others go on. Header timeouts release the
-// memory again.
-type headerRoom struct{ left atomic.Int64 }
+// Left returns the bytes that are not reserved.
+func (m *HeaderRoom) Left() int64 { return m.left.Load() }
 
 // take reserves n bytes, and reports false if the budget has no room for them.
-func (m *headerRoom) take(n int64) bool {
+func (m *HeaderRoom) take(n int64) bool {
 	if m.left.Add(-n) >= 0 {
 		return true
 	}
@@ -55,11 +57,14 @@ func (m *headerRoom) take(n int64) bool {
 	return false
 }
 
-// roomListener charges the budget for the headers that its connections read.
+// Listener returns a listener that charges the budget for the headers that the
+// connections of l read.
+func (m *HeaderRoom) Listener(l net.Listener) net.Listener { return &roomListener{l, m} }
+
 type roomListener struct {
 	net.Listener
 
-	room *headerRoom
+	room *HeaderRoom
 }
 
 func (l *roomListener) Accept() (net.Conn, error) {
@@ -71,11 +76,11 @@ func (l *roomListener) Accept() (net.Conn, error) {
 }
 
 // roomConn holds a reservation while a request header arrives and is decided. It counts
-// only HTTP/1; wrap counts HTTP/2.
+// only HTTP/1; Wrap counts HTTP/2.
 type roomConn struct {
 	net.Conn
 
-	room *headerRoom
+	room *HeaderRoom
 	mu   struct {
 		sync.Mutex
 		decided bool  // the header has arrived and the body follows, or the connection is closed
@@ -103,7 +108,7 @@ func (c *roomConn) hold(part []byte) bool {
 		return true
 	}
 	c.mu.read += int64(len(part))
-	more := min(c.mu.read, maxCheckHeaderBytes) - freeHeaderBytes - c.mu.held
+	more := min(c.mu.read, MaxHeaderBytes) - freeHeaderBytes - c.mu.held
 	if more <= 0 {
 		return true
 	}
@@ -165,8 +170,8 @@ func (c *roomConn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// changed handles a state change of a connection; it implements [http.Server.ConnState].
-func (m *headerRoom) changed(conn net.Conn, state http.ConnState) {
+// ConnState is the hook [http.Server.ConnState]. It learns where a header begins and ends.
+func (m *HeaderRoom) ConnState(conn net.Conn, state http.ConnState) {
 	secure, _ := conn.(*tls.Conn)
 	if secure != nil {
 		conn = secure.NetConn()
@@ -185,9 +190,9 @@ func (m *headerRoom) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// wrap counts the headers of HTTP/2, whose connections carry many requests at once.
+// Wrap counts the headers of HTTP/2, whose connections carry many requests at once.
 // Headers of HTTP/1 are counted as they arrive.
-func (m *headerRoom) wrap(next http.Handler) http.Handler {
+func (m *HeaderRoom) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor > 1 {
 			if n := headerBytes(r) - freeHeaderBytes; n > 0 {

@@ -13,12 +13,12 @@ import (
 	"google.golang.org/grpc/tap"
 )
 
-// unfinished bounds how long a client may take to send a message. HTTP/2 considers a
+// Messages bounds how long a client may take to send a gRPC message. HTTP/2 considers a
 // client alive that answers pings, and grpc-go waits for the rest of a message until the
 // client's own deadline, if there is one. A timer per call would cost more than this
-// list, which is scanned every lookEvery while it is not empty. Its methods are safe for
-// concurrent use.
-type unfinished struct {
+// list, which is scanned every scanEvery while it is not empty. Its methods are safe for
+// concurrent use. Make it with [NewMessages].
+type Messages struct {
 	within time.Duration // bound for the single message of a call
 	idle   time.Duration // bound for each message of a client stream
 	began  time.Time
@@ -29,14 +29,16 @@ type unfinished struct {
 	armed bool
 }
 
-// lookEvery is the interval between scans of the list, which remove late calls and calls
+// scanEvery is the interval between scans of the list, which remove late calls and calls
 // that have ended otherwise.
-const lookEvery = 100 * time.Millisecond
+const scanEvery = 100 * time.Millisecond
 
-func newUnfinished(within, idle time.Duration) *unfinished {
-	u := &unfinished{within: within, idle: idle, began: time.Now()}
-	u.timer = time.AfterFunc(0, u.look)
-	return u
+// NewMessages bounds the single message of a call by within, and each message of a client
+// stream by idle. Use Begin, Unary and Stream of one Messages in one server.
+func NewMessages(within, idle time.Duration) *Messages {
+	m := &Messages{within: within, idle: idle, began: time.Now()}
+	m.timer = time.AfterFunc(0, m.scan)
+	return m
 }
 
 // awaitedCall is a call whose next message is awaited, or a stream.
@@ -44,7 +46,7 @@ type awaitedCall struct {
 	context.Context //nolint:containedctx // it is one itself
 
 	cancel context.CancelFunc
-	until  atomic.Int64 // deadline in nanoseconds since unfinished.began, or one of the constants below
+	until  atomic.Int64 // deadline in nanoseconds since Messages.began, or one of the constants below
 	place  int          // index in calls, or gone
 }
 
@@ -75,31 +77,31 @@ func (c *awaitedCall) Err() error {
 	return err
 }
 
-// begin registers a call when its headers have arrived. A call whose own deadline is
+// Begin is the [tap.ServerInHandle]: it registers a call when its headers have arrived. A call whose own deadline is
 // nearer needs no bound.
-func (u *unfinished) begin(ctx context.Context, _ *tap.Info) (context.Context, error) {
-	if own, ok := ctx.Deadline(); ok && time.Until(own) < u.within {
+func (m *Messages) Begin(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	if own, ok := ctx.Deadline(); ok && time.Until(own) < m.within {
 		return ctx, nil
 	}
 	c := &awaitedCall{}
 	c.Context, c.cancel = context.WithCancel(ctx)
-	u.await(c, u.within)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	c.place = len(u.calls)
-	u.calls = append(u.calls, c)
-	if !u.armed {
-		u.armed = true
-		u.timer.Reset(lookEvery)
+	m.await(c, m.within)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c.place = len(m.calls)
+	m.calls = append(m.calls, c)
+	if !m.armed {
+		m.armed = true
+		m.timer.Reset(scanEvery)
 	}
 	return c, nil
 }
 
 // await sets the deadline for the next message of a call. A call that was cut off stays
 // so.
-func (u *unfinished) await(c *awaitedCall, within time.Duration) {
+func (m *Messages) await(c *awaitedCall, within time.Duration) {
 	if until := c.until.Load(); until != late {
-		c.until.CompareAndSwap(until, int64(time.Since(u.began)+within))
+		c.until.CompareAndSwap(until, int64(time.Since(m.began)+within))
 	}
 }
 
@@ -113,27 +115,27 @@ func (c *awaitedCall) received() bool {
 // grpc-go reports the error.
 var errLate = status.Error(codes.DeadlineExceeded, "the message took too long to come")
 
-// unary runs after the single message of a call has arrived.
-func (u *unfinished) unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+// Unary is an interceptor. It runs after the single message of a call has arrived.
+func (m *Messages) Unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if c, ok := ctx.Value(awaitedKey{}).(*awaitedCall); ok {
 		if !c.received() {
 			return nil, errLate
 		}
-		u.forget(c)
+		m.forget(c)
 	}
 	return next(ctx, request)
 }
 
-// stream runs when a stream begins, before its first message.
-func (u *unfinished) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+// Stream is an interceptor. It runs when a stream begins, before its first message.
+func (m *Messages) Stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	if c, ok := stream.Context().Value(awaitedKey{}).(*awaitedCall); ok {
-		defer u.forget(c)
-		within := u.within
+		defer m.forget(c)
+		within := m.within
 		if info.IsClientStream {
-			within = u.idle
+			within = m.idle
 		}
-		u.await(c, within)
-		stream = &awaitedStream{stream, u, c, within}
+		m.await(c, within)
+		stream = &awaitedStream{stream, m, c, within}
 	}
 	return next(service, stream)
 }
@@ -142,14 +144,15 @@ func (u *unfinished) stream(service any, stream grpc.ServerStream, info *grpc.St
 type awaitedStream struct {
 	grpc.ServerStream
 
-	unfinished *unfinished
-	call       *awaitedCall
-	within     time.Duration
+	messages *Messages
+	call     *awaitedCall
+	within   time.Duration
 }
 
-func (s *awaitedStream) RecvMsg(m any) error {
-	s.unfinished.await(s.call, s.within)
-	err := s.ServerStream.RecvMsg(m)
+// RecvMsg implements [grpc.ServerStream].
+func (s *awaitedStream) RecvMsg(message any) error {
+	s.messages.await(s.call, s.within)
+	err := s.ServerStream.RecvMsg(message)
 	if !s.call.received() {
 		return errLate
 	}
@@ -157,37 +160,37 @@ func (s *awaitedStream) RecvMsg(m any) error {
 }
 
 // forget removes a call from the list, if it is still there.
-func (u *unfinished) forget(c *awaitedCall) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+func (m *Messages) forget(c *awaitedCall) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if c.place != gone {
-		u.removeLocked(c)
+		m.removeLocked(c)
 	}
 }
 
-func (u *unfinished) removeLocked(c *awaitedCall) {
-	last := len(u.calls) - 1
-	u.calls[c.place] = u.calls[last]
-	u.calls[c.place].place = c.place
-	u.calls[last] = nil
-	u.calls = u.calls[:last]
+func (m *Messages) removeLocked(c *awaitedCall) {
+	last := len(m.calls) - 1
+	m.calls[c.place] = m.calls[last]
+	m.calls[c.place].place = c.place
+	m.calls[last] = nil
+	m.calls = m.calls[:last]
 	c.place = gone
 }
 
-// look cuts off late calls, and removes them and the calls that have ended.
-func (u *unfinished) look() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	now := int64(time.Since(u.began))
-	for _, c := range slices.Backward(u.calls) { // backward, because removeLocked moves the last call into the freed place
+// scan cuts off late calls, and removes them and the calls that have ended.
+func (m *Messages) scan() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := int64(time.Since(m.began))
+	for _, c := range slices.Backward(m.calls) { // backward, because removeLocked moves the last call into the freed place
 		until := c.until.Load()
 		cut := until >= 0 && until <= now && c.until.CompareAndSwap(until, late)
 		if cut || c.Context.Err() != nil {
 			c.cancel()
-			u.removeLocked(c)
+			m.removeLocked(c)
 		}
 	}
-	if u.armed = len(u.calls) > 0; u.armed {
-		u.timer.Reset(lookEvery)
+	if m.armed = len(m.calls) > 0; m.armed {
+		m.timer.Reset(scanEvery)
 	}
 }

@@ -10,33 +10,27 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/stintdev/stint/cmd/stint/internal/gateway"
 )
 
-// A response or a forwarded body of any length cannot have a bound as a whole. Instead,
-// each part of it must make progress within a timeout; a client that neither reads nor
-// sends within it is cut off.
-
-// readers is a listener that closes a connection whose client does not read what is
-// written to it.
-type readers struct {
+// Listener closes a connection whose client does not read what is written to it. Each
+// write has at least Timeout to complete, and at most half as long again.
+type Listener struct {
 	net.Listener
 
-	timeout time.Duration
+	Timeout time.Duration
 }
 
-func (l *readers) Accept() (net.Conn, error) {
+// Accept implements [net.Listener].
+func (l *Listener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return &readerConn{Conn: conn, timeout: l.timeout}, nil
+	return &timedConn{Conn: conn, timeout: l.Timeout}, nil
 }
 
-// readerConn gives each write at least the timeout to complete, and at most half as long
-// again.
-type readerConn struct {
+// timedConn gives each write a deadline of its own.
+type timedConn struct {
 	net.Conn
 
 	timeout time.Duration
@@ -44,7 +38,7 @@ type readerConn struct {
 	setting sync.Mutex   // makes the deadline and until change together
 }
 
-func (c *readerConn) Write(p []byte) (int, error) {
+func (c *timedConn) Write(p []byte) (int, error) {
 	if now := time.Now(); c.until.Load() < now.Add(c.timeout).UnixNano() { // extends rarely: setting a deadline costs more than reading the time
 		if err := c.extend(now); err != nil {
 			return 0, err
@@ -58,7 +52,7 @@ func (c *readerConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (c *readerConn) extend(now time.Time) error {
+func (c *timedConn) extend(now time.Time) error {
 	c.setting.Lock()
 	defer c.setting.Unlock()
 	until := now.Add(c.timeout + c.timeout/2)
@@ -67,7 +61,7 @@ func (c *readerConn) extend(now time.Time) error {
 }
 
 // SetDeadline calls SetReadDeadline and SetWriteDeadline.
-func (c *readerConn) SetDeadline(t time.Time) error {
+func (c *timedConn) SetDeadline(t time.Time) error {
 	if err := c.SetReadDeadline(t); err != nil {
 		return err
 	}
@@ -77,7 +71,7 @@ func (c *readerConn) SetDeadline(t time.Time) error {
 // SetWriteDeadline replaces the connection's own deadline until the next write. A zero
 // time restores the connection's own deadline: no deadline at all would let a write that
 // is under way block forever.
-func (c *readerConn) SetWriteDeadline(t time.Time) error {
+func (c *timedConn) SetWriteDeadline(t time.Time) error {
 	if t.IsZero() {
 		return c.extend(time.Now())
 	}
@@ -88,22 +82,23 @@ func (c *readerConn) SetWriteDeadline(t time.Time) error {
 }
 
 // CloseWrite lets net/http shut down a connection in order.
-func (c *readerConn) CloseWrite() error {
+func (c *timedConn) CloseWrite() error {
 	if conn, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return conn.CloseWrite()
 	}
 	return errors.ErrUnsupported
 }
 
-// fromWriters cuts off a request whose body sends nothing for the timeout. gRPC streams
-// may be silent, so they are exempt. The body is replaced in a copy of the request:
-// net/http checks its own request to see whether the client waits for 100 Continue, and a
-// denied request must not make the server wait for the body.
-func fromWriters(timeout time.Duration, next http.Handler) http.Handler {
+// Bodies cuts off a request whose body makes no progress for the timeout: a read of the
+// body then returns late. gRPC streams may be silent, so they are exempt. The body is
+// replaced in a copy of the request: net/http checks its own request to see whether the
+// client waits for 100 Continue, and a denied request must not make the server wait for
+// the body.
+func Bodies(timeout time.Duration, late error, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		stream := r.ProtoMajor > 1 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 		if r.ContentLength != 0 && !stream {
-			body := &writerBody{r.Body, http.NewResponseController(w), timeout}
+			body := &timedBody{r.Body, http.NewResponseController(w), timeout, late}
 			if r.ProtoMajor == 1 {
 				body.bound() // bound unread bodies too: net/http reads them before it answers
 			}
@@ -114,25 +109,85 @@ func fromWriters(timeout time.Duration, next http.Handler) http.Handler {
 	})
 }
 
-// writerBody is a request body each part of which must arrive in time.
-type writerBody struct {
+// timedBody is a request body each part of which must arrive in time.
+type timedBody struct {
 	io.ReadCloser
 
 	control *http.ResponseController
 	timeout time.Duration
+	late    error
 }
 
 // bound sets the deadline of the next part. A connection without deadlines has no bound.
-func (b *writerBody) bound() { _ = b.control.SetReadDeadline(time.Now().Add(b.timeout)) }
+func (b *timedBody) bound() { _ = b.control.SetReadDeadline(time.Now().Add(b.timeout)) }
 
-func (b *writerBody) Read(p []byte) (int, error) {
+func (b *timedBody) Read(p []byte) (int, error) {
 	b.bound()
 	n, err := b.ReadCloser.Read(p)
 	switch {
 	case errors.Is(err, io.EOF):
 		_ = b.control.SetReadDeadline(time.Time{}) // the body has ended; the answer may take longer
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = gateway.ErrSlowClient
+		err = b.late
 	}
 	return n, err
 }
+
+// Answers cuts off a client that accepts no part of an answer for the timeout. Over
+// HTTP/2 the window of a single answer may be closed on a healthy connection, which
+// [Listener] does not detect; an answer over HTTP/1 needs no bound but that of its
+// connection.
+func Answers(timeout time.Duration, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor < 2 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		a := &timedAnswer{ResponseWriter: w, control: http.NewResponseController(w), timeout: timeout}
+		next.ServeHTTP(a, r)
+		if a.unflushed { // otherwise net/http would write it without a deadline
+			_ = a.FlushError()
+		}
+	})
+}
+
+// timedAnswer is an answer each part of which the client must accept in time. There is
+// no bound between parts.
+type timedAnswer struct {
+	http.ResponseWriter
+
+	control   *http.ResponseController
+	timeout   time.Duration
+	unflushed bool
+}
+
+// answerPart is the size of one HTTP/2 frame, small enough for a slow client to accept in
+// time.
+const answerPart = 16 << 10
+
+// Unwrap lets [http.ResponseController] find the underlying writer.
+func (a *timedAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+func (a *timedAnswer) Write(p []byte) (n int, err error) {
+	a.unflushed = true
+	defer a.end()
+	for {
+		a.begin()
+		part := p[n:min(n+answerPart, len(p))]
+		wrote, err := a.ResponseWriter.Write(part)
+		if n += wrote; err != nil || n == len(p) {
+			return n, err
+		}
+	}
+}
+
+// FlushError is called by [http.ResponseController].
+func (a *timedAnswer) FlushError() error {
+	a.unflushed = false
+	a.begin()
+	defer a.end()
+	return a.control.Flush()
+}
+
+func (a *timedAnswer) begin() { _ = a.control.SetWriteDeadline(time.Now().Add(a.timeout)) }
+func (a *timedAnswer) end()   { _ = a.control.SetWriteDeadline(time.Time{}) }

@@ -254,7 +254,7 @@ func http2Flood(t *testing.T) string {
 	const widest = 1<<31 - 1
 	return http2.ClientPreface + framed(func(f *http2.Framer) error {
 		_ = f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: widest}) // to a buffer
-		_ = f.WriteWindowUpdate(0, widest-firstWindow)
+		_ = f.WriteWindowUpdate(0, widest-(64<<10-1))
 		_ = f.WriteHeaders(http2.HeadersFrameParam{
 			StreamID: 1, BlockFragment: http2Headers(reflectionpb.ServerReflection_ServerReflectionInfo_FullMethodName), EndHeaders: true,
 		})

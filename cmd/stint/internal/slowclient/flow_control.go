@@ -9,27 +9,30 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// An HTTP/2 client limits by flow-control windows how much the server may write to it. A
-// client that keeps its windows closed but answers pings would make grpc-go hold the
-// answers to all of its calls for the life of the connection, because a call ends only
-// when its answer has been written. This file therefore tracks the windows by reading the
-// frames on the connection, and closes the connection of a client that lets too little be
-// written.
-
-// windowedCredentials wrap the connections of a listener in a windowedConn, inside their
-// encryption.
-type windowedCredentials struct {
+// Windows bounds how long a gRPC client may keep its flow-control windows closed. It wraps
+// connections inside their encryption, where the frames can be read.
+//
+// An HTTP/2 client limits by these windows how much the server may write to it. A client
+// that keeps them closed but answers pings would make grpc-go hold the answers to all of
+// its calls for the life of the connection, because a call ends only when its answer has
+// been written. So the connection tracks its windows in the frames that pass, and ends if
+// a window has been closed for Timeout and the client has accepted fewer than enough
+// bytes meanwhile. It tracks at most four times MaxStreams streams; the transport itself
+// refuses more than MaxStreams at once.
+type Windows struct {
 	credentials.TransportCredentials
 
-	timeout time.Duration
+	Timeout    time.Duration
+	MaxStreams int
 }
 
-func (c *windowedCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+// ServerHandshake implements [credentials.TransportCredentials].
+func (c *Windows) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := c.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
 		return nil, nil, err
 	}
-	return newWindowedConn(conn, c.timeout), info, nil
+	return newWindowedConn(conn, c.Timeout, 4*c.MaxStreams), info, nil
 }
 
 // windowedConn is the server side of an HTTP/2 connection. One goroutine may read while
@@ -37,7 +40,8 @@ func (c *windowedCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentia
 type windowedConn struct {
 	net.Conn
 
-	timeout time.Duration
+	timeout    time.Duration
+	maxStreams int // streams that are tracked
 
 	mu      sync.Mutex // guards all fields below
 	in, out frames
@@ -52,22 +56,21 @@ type windowedConn struct {
 type window struct {
 	left    int64 // bytes that may be written; for a stream, relative to initial
 	written int64
-	shut    time.Time // when a check first found it closed; zero if the last check found it open
+	closed  time.Time // when a check first found it closed; zero if the last check found it open
 	before  int64     // value of written at that time
 }
 
 const (
 	firstWindow = 64<<10 - 1 // RFC 9113, section 6.9.2
-	mostStreams = 4 * maxStreams
-	looks       = 4 // checks per timeout
+	checks      = 4          // per timeout
 	// enough is the minimum number of bytes that a client must accept per timeout. With
 	// less, the answer to a large batch would take hours.
 	enough = 16 << 10
 )
 
-func newWindowedConn(conn net.Conn, timeout time.Duration) *windowedConn {
+func newWindowedConn(conn net.Conn, timeout time.Duration, maxStreams int) *windowedConn {
 	return &windowedConn{
-		Conn: conn, timeout: timeout, in: frames{skip: len(http2.ClientPreface)},
+		Conn: conn, timeout: timeout, maxStreams: maxStreams, in: frames{skip: len(http2.ClientPreface)},
 		initial: firstWindow, whole: window{left: firstWindow}, streams: map[uint32]window{},
 	}
 }
@@ -76,7 +79,7 @@ func (c *windowedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.in.scan(p[:n], c.cameLocked)
+	c.in.scan(p[:n], c.receivedLocked)
 	return n, err
 }
 
@@ -84,7 +87,7 @@ func (c *windowedConn) Read(p []byte) (int, error) {
 // out.
 func (c *windowedConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
-	c.out.scan(p, c.goesLocked)
+	c.out.scan(p, c.sentLocked)
 	c.mu.Unlock()
 	return c.Conn.Write(p)
 }
@@ -96,7 +99,8 @@ func (c *windowedConn) Close() error {
 	return c.Conn.Close()
 }
 
-func (c *windowedConn) cameLocked(f frame) {
+// receivedLocked tracks a frame from the client.
+func (c *windowedConn) receivedLocked(f frame) {
 	switch f.kind {
 	case http2.FrameHeaders:
 		c.beginLocked(f.stream)
@@ -105,14 +109,15 @@ func (c *windowedConn) cameLocked(f frame) {
 	case http2.FrameWindowUpdate:
 		c.addLocked(f.stream, f.increment())
 	case http2.FrameSettings:
-		if size, said := f.initialWindow(); said {
+		if size, ok := f.initialWindow(); ok {
 			c.initial = size
-			c.lookSoonLocked()
+			c.checkSoonLocked()
 		}
 	}
 }
 
-func (c *windowedConn) goesLocked(f frame) {
+// sentLocked tracks a frame to the client.
+func (c *windowedConn) sentLocked(f frame) {
 	if f.kind == http2.FrameData {
 		c.addLocked(0, int64(-f.size))
 		c.addLocked(f.stream, int64(-f.size))
@@ -123,12 +128,12 @@ func (c *windowedConn) goesLocked(f frame) {
 }
 
 func (c *windowedConn) beginLocked(stream uint32) {
-	if _, known := c.streams[stream]; known || len(c.streams) >= mostStreams {
+	if _, known := c.streams[stream]; known || len(c.streams) >= c.maxStreams {
 		return
 	}
 	c.streams[stream] = window{}
 	if c.initial <= 0 || c.whole.left <= 0 {
-		c.lookSoonLocked()
+		c.checkSoonLocked()
 	}
 }
 
@@ -137,7 +142,7 @@ func (c *windowedConn) addLocked(stream uint32, n int64) {
 	if stream == 0 {
 		c.whole.add(n)
 		if c.whole.left <= 0 {
-			c.lookSoonLocked()
+			c.checkSoonLocked()
 		}
 		return
 	}
@@ -145,7 +150,7 @@ func (c *windowedConn) addLocked(stream uint32, n int64) {
 		w.add(n)
 		c.streams[stream] = w
 		if c.initial+w.left <= 0 {
-			c.lookSoonLocked()
+			c.checkSoonLocked()
 		}
 	}
 }
@@ -155,26 +160,27 @@ func (w *window) add(n int64) {
 	w.written += max(0, -n)
 }
 
-func (c *windowedConn) lookSoonLocked() {
+// checkSoonLocked schedules a check, unless one is scheduled.
+func (c *windowedConn) checkSoonLocked() {
 	switch {
 	case c.armed:
 		return
 	case c.timer == nil:
-		c.timer = time.AfterFunc(c.timeout/looks, c.look)
+		c.timer = time.AfterFunc(c.timeout/checks, c.check)
 	default:
-		c.timer.Reset(c.timeout / looks)
+		c.timer.Reset(c.timeout / checks)
 	}
 	c.armed = true
 }
 
-// look closes the connection if a window has been closed for too long. It schedules the
+// check closes the connection if a window has been closed for too long. It schedules the
 // next check while any window is closed.
-func (c *windowedConn) look() {
+func (c *windowedConn) check() {
 	c.mu.Lock()
 	c.armed = false
-	shut, tooLong := c.lookAtAllLocked(time.Now())
-	if shut && !tooLong {
-		c.lookSoonLocked()
+	closed, tooLong := c.checkAllLocked(time.Now())
+	if closed && !tooLong {
+		c.checkSoonLocked()
 	}
 	c.mu.Unlock()
 	if tooLong {
@@ -182,30 +188,30 @@ func (c *windowedConn) look() {
 	}
 }
 
-func (c *windowedConn) lookAtAllLocked(now time.Time) (shut, tooLong bool) {
+func (c *windowedConn) checkAllLocked(now time.Time) (closed, tooLong bool) {
 	if len(c.streams) == 0 { // nothing is left to write
-		c.whole.shut = time.Time{}
+		c.whole.closed = time.Time{}
 		return false, false
 	}
-	shut, tooLong = c.whole.look(0, now, c.timeout)
+	closed, tooLong = c.whole.check(0, now, c.timeout)
 	for stream, w := range c.streams {
-		is, long := w.look(c.initial, now, c.timeout)
-		shut, tooLong = shut || is, tooLong || long
+		is, long := w.check(c.initial, now, c.timeout)
+		closed, tooLong = closed || is, tooLong || long
 		c.streams[stream] = w
 	}
-	return shut, tooLong
+	return closed, tooLong
 }
 
-// look reports whether the window is closed, and whether it has been closed for the
+// check reports whether the window is closed, and whether it has been closed for the
 // timeout without the client accepting enough bytes. A slow client that accepts enough is
 // not cut off.
-func (w *window) look(initial int64, now time.Time, timeout time.Duration) (shut, tooLong bool) {
+func (w *window) check(initial int64, now time.Time, timeout time.Duration) (closed, tooLong bool) {
 	if initial+w.left > 0 {
-		w.shut = time.Time{}
+		w.closed = time.Time{}
 		return false, false
 	}
-	if w.shut.IsZero() || w.written-w.before >= enough {
-		w.shut, w.before = now, w.written
+	if w.closed.IsZero() || w.written-w.before >= enough {
+		w.closed, w.before = now, w.written
 	}
-	return true, now.Sub(w.shut) >= timeout
+	return true, now.Sub(w.closed) >= timeout
 }

@@ -1,64 +1,19 @@
-package server
+package slowclient
 
 import (
 	"bytes"
 	"io"
 	"net"
-	"path"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"pgregory.net/rapid"
 )
 
-// TestShutWindowsEndTheConnection has a client that answers pings, and lets
-// nothing be written of the answers to its calls.
-func TestShutWindowsEndTheConnection(t *testing.T) {
-	t.Parallel()
-	shut := http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}
-	for _, method := range []string{healthpb.Health_List_FullMethodName, healthpb.Health_Watch_FullMethodName} {
-		t.Run(path.Base(method), func(t *testing.T) {
-			t.Parallel()
-			s := run(t, Config{GRPC: "127.0.0.1:0", StreamTimeout: soon})
-			conn := dial(t, s.Addr("grpc"))
-			sent := http2.ClientPreface + framed(func(f *http2.Framer) error { return f.WriteSettings(shut) }) + http2CallOf(method)
-			if _, err := io.WriteString(conn, sent); err != nil {
-				t.Fatal(err)
-			}
-			if err := answerPings(conn); isTimeout(err) {
-				t.Error("the connection stays open")
-			}
-		})
-	}
-}
-
-func framed(write func(*http2.Framer) error) string {
-	var b bytes.Buffer
-	_ = write(http2.NewFramer(&b, nil)) // to a buffer
-	return b.String()
-}
-
-// answerPings does so until the connection ends.
-func answerPings(conn net.Conn) error {
-	framer := http2.NewFramer(conn, conn)
-	for {
-		frame, err := framer.ReadFrame()
-		if err != nil {
-			return err
-		}
-		if f, ok := frame.(*http2.PingFrame); ok && !f.IsAck() {
-			if err := framer.WritePing(true, f.Data); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// windowed is a connection whose client says and takes what a test lets it.
+// windowed is a connection with a client that a test controls.
 type windowed struct {
 	*windowedConn
 	t      *testing.T
@@ -68,7 +23,7 @@ type windowed struct {
 func newWindowed(t *testing.T) *windowed {
 	t.Helper()
 	server, client := net.Pipe()
-	w := &windowed{newWindowedConn(server, time.Minute), t, client}
+	w := &windowed{newWindowedConn(server, time.Minute, 4000), t, client}
 	go func() { _, _ = io.Copy(io.Discard, w) }()
 	go func() { _, _ = io.Copy(io.Discard, client) }()
 	t.Cleanup(func() { w.Close(); client.Close() })
@@ -84,7 +39,7 @@ func (w *windowed) says(what string) {
 
 func (w *windowed) calls(stream uint32) {
 	w.says(framed(func(f *http2.Framer) error {
-		return f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: http2Headers("/x"), EndHeaders: true})
+		return f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: []byte{0x88}, EndHeaders: true})
 	}))
 }
 
@@ -92,7 +47,7 @@ func (w *windowed) opens(stream, by uint32) {
 	w.says(framed(func(f *http2.Framer) error { return f.WriteWindowUpdate(stream, by) }))
 }
 
-// isAnswered writes so many bytes of an answer.
+// isAnswered writes size bytes of an answer.
 func (w *windowed) isAnswered(stream uint32, size int) {
 	for ; size > 0; size -= maxFrame {
 		_, _ = io.WriteString(w, framed(func(f *http2.Framer) error {
@@ -101,7 +56,8 @@ func (w *windowed) isAnswered(stream uint32, size int) {
 	}
 }
 
-// lasts looks for an hour after what happens every half minute.
+// lasts calls meanwhile every half minute for an hour, and checks whether the connection
+// is still open then.
 func (w *windowed) lasts(want bool, meanwhile func()) {
 	w.t.Helper()
 	for range 120 {
@@ -109,11 +65,17 @@ func (w *windowed) lasts(want bool, meanwhile func()) {
 		time.Sleep(30 * time.Second)
 	}
 	if _, err := w.Conn.Write([]byte("x")); (err == nil) != want {
-		w.t.Errorf("it is written to: %v; want %v", err, want)
+		w.t.Errorf("a write after an hour: %v; want success: %v", err, want)
 	}
 }
 
-func TestWhoLetsNothingBeWrittenIsCutOff(t *testing.T) {
+func framed(write func(*http2.Framer) error) string {
+	var b bytes.Buffer
+	_ = write(http2.NewFramer(&b, nil)) // to a buffer
+	return b.String()
+}
+
+func TestClosedWindowsEndTheConnection(t *testing.T) {
 	for name, c := range map[string]struct {
 		lasts     bool
 		before    func(*windowed)
@@ -162,7 +124,8 @@ func TestWhoLetsNothingBeWrittenIsCutOff(t *testing.T) {
 	}
 }
 
-// TestFramesAreFoundInWhateverParts compares them with those of the library.
+// TestFramesAreFoundInWhateverParts splits a stream of frames anywhere, and compares the
+// result with the frames that were written.
 func TestFramesAreFoundInWhateverParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b bytes.Buffer
@@ -171,7 +134,7 @@ func TestFramesAreFoundInWhateverParts(t *testing.T) {
 		add := func(kind http2.FrameType, flags http2.Flags, stream uint32, payload []byte) {
 			_ = w.WriteRawFrame(kind, flags, stream, payload) // to a buffer
 			f := frame{kind: kind, flags: flags, stream: stream, size: len(payload)}
-			if f.speaksOfWindows() {
+			if f.changesWindows() {
 				f.payload = payload
 			}
 			want = append(want, f)

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
 )
 
 // TestShutWindowsEndTheAnswer has a client that answers pings, and lets nothing
@@ -57,6 +59,9 @@ func TestShutWindowsEndTheAnswer(t *testing.T) {
 		})
 	}
 }
+
+// framePart is the size of the parts in which an answer is written.
+const framePart = 16 << 10
 
 // asking is a client of HTTP/2 that sees each frame.
 type asking struct {
@@ -123,13 +128,13 @@ func TestSlowReadersOfGreatPartsAreServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Protocols: new(http.Protocols), Handler: toReaders(time.Second, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := &http.Server{Protocols: new(http.Protocols), Handler: slowclient.Answers(time.Second, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(make([]byte, size))
 	}))}
 	server.Protocols.SetUnencryptedHTTP2(true)
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
-	if got := frameClient(t, l.Addr(), answerPart).get(1, 25*time.Millisecond); got != size {
+	if got := frameClient(t, l.Addr(), framePart).get(1, 25*time.Millisecond); got != size {
 		t.Errorf("%d bytes of %d", got, size)
 	}
 }
@@ -138,7 +143,7 @@ func TestSlowReadersOfGreatPartsAreServed(t *testing.T) {
 func TestAnswersThatEndedAreNotReset(t *testing.T) {
 	t.Parallel()
 	s := hurried(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") })
-	a := frameClient(t, s.Addr("gateway"), answerPart)
+	a := frameClient(t, s.Addr("gateway"), framePart)
 	for stream := range uint32(90) {
 		if size := a.get(2*stream+1, 0); size != 1 {
 			t.Fatal(size)
