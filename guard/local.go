@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/boundedcache"
 )
 
 // local decides in memory while the store fails, each limit at this node's share of it.
@@ -19,15 +20,12 @@ import (
 type local struct {
 	store   stint.Store
 	until   atomic.Int64 // the latest reset time of the decisions made here, in µs
-	shares  shares       // of limits of rules and programs
-	callers shares       // of limits that callers bring: apart, so that new ones evict no rule's share
+	shares  *shares      // of limits of rules and programs
+	callers *shares      // of limits that callers bring: apart, so that new ones evict no rule's share
 }
 
-// shares caches this node's shares of limits.
-type shares struct {
-	known sync.Map // of portion to stint.Limit; the zero limit: too slow to be divided
-	count atomic.Int64
-}
+// shares caches this node's shares of limits. The zero limit: too slow to be divided.
+type shares = boundedcache.Cache[portion, stint.Limit]
 
 // portion is a limit and the number of nodes that share it.
 type portion struct {
@@ -60,7 +58,11 @@ func (s *Store) localNow() *local {
 	if s.spare.store = nil; store == nil {
 		store = s.options.Local()
 	}
-	l := &local{store: store}
+	l := &local{
+		store:   store,
+		shares:  boundedcache.New[portion, stint.Limit](maxShares),
+		callers: boundedcache.New[portion, stint.Limit](maxShares),
+	}
 	s.local.Store(l)
 	s.shards.background.run(func(ctx context.Context) { s.keepLocal(ctx, l) })
 	return l
@@ -114,28 +116,17 @@ func (l *local) share(limit stint.Limit, nodes int) (stint.Limit, bool) {
 	if nodes <= 1 {
 		return limit, true
 	}
-	s := &l.shares
+	known := l.shares
 	if limit.FromCaller() {
-		s = &l.callers
+		known = l.callers
 	}
-	return s.of(portion{limit, nodes})
-}
-
-func (s *shares) of(p portion) (stint.Limit, bool) {
-	if known, ok := s.known.Load(p); ok {
-		share, _ := known.(stint.Limit)
-		return share, share.Valid()
+	p := portion{limit, nodes}
+	share, ok := known.Get(p)
+	if !ok {
+		share, _ = limit.Share(nodes) // an error comes with the zero limit
+		known.Put(p, share)
 	}
-	share, err := p.limit.Share(p.nodes)
-	if err != nil {
-		share = stint.Limit{}
-	}
-	if s.count.Add(1) > maxShares {
-		s.known.Clear()
-		s.count.Store(0)
-	}
-	s.known.Store(p, share)
-	return share, err == nil
+	return share, share.Valid()
 }
 
 // admitted charges the local state with what the store has admitted of a claim. It

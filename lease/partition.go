@@ -4,11 +4,10 @@ import (
 	"context"
 	"math/big"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/boundedcache"
 )
 
 // A partitioned limit is never exceeded, although nodes hold leases for seconds. Leases
@@ -100,35 +99,26 @@ func reportWhole(groups []stint.Group, out []stint.Decision) {
 
 // parts caches the parts of limits.
 type parts struct {
-	rules, callers known // apart: new limits of callers evict no rule's part
-}
-
-// known caches parts by their limit.
-type known struct {
-	all   sync.Map // of stint.Limit to *part
-	count atomic.Int64
+	rules, callers *boundedcache.Cache[stint.Limit, *part] // apart: new limits of callers evict no rule's part
 }
 
 // maxParts bounds each of the two caches of parts.
 const maxParts = 10_000
 
-func (p *parts) of(l stint.Limit) *part {
-	if l.FromCaller() {
-		return p.callers.of(l)
-	}
-	return p.rules.of(l)
+func newParts() parts {
+	return parts{boundedcache.New[stint.Limit, *part](maxParts), boundedcache.New[stint.Limit, *part](maxParts)}
 }
 
-func (k *known) of(l stint.Limit) *part {
-	if known, ok := k.all.Load(l); ok {
-		return known.(*part) //nolint:forcetypeassert // there is nothing else in it
+func (p *parts) of(l stint.Limit) *part {
+	known := p.rules
+	if l.FromCaller() {
+		known = p.callers
 	}
-	if k.count.Add(1) > maxParts {
-		k.all.Clear()
-		k.count.Store(1)
+	if made, ok := known.Get(l); ok {
+		return made
 	}
 	made := newPart(l)
-	k.all.Store(l, made)
+	known.Put(l, made)
 	return made
 }
 

@@ -43,7 +43,7 @@ func New(store stint.Store, o Options) (*Store, error) {
 	}
 	s := &Store{
 		time: o.Time.Microseconds(), tick: o.Time.Microseconds() / ticks,
-		closing: make(chan struct{}), ended: make(chan struct{}),
+		parts: newParts(), closing: make(chan struct{}), ended: make(chan struct{}),
 	}
 	s.clock.began = time.Now()
 	s.store = partitionedStore{store, &s.parts}

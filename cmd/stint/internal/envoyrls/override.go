@@ -1,7 +1,6 @@
 package envoyrls
 
 import (
-	"sync"
 	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -9,17 +8,11 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/boundedcache"
 )
 
 // maxOverrides bounds how many compiled overrides are cached.
 const maxOverrides = 1024
-
-// overrides caches compiled overrides. A caller with ever new ones pays only for
-// compiling them.
-type overrides struct {
-	mu  sync.RWMutex
-	all map[override][]*limit // slices of one limit; guarded by mu
-}
 
 // override is a limit that a request has for a descriptor, and its domain.
 type override struct {
@@ -28,6 +21,10 @@ type override struct {
 	window   time.Duration
 }
 
+// overrides caches compiled overrides, each as a slice of one limit. A caller with ever
+// new ones pays only for compiling them.
+type overrides = boundedcache.Cache[override, []*limit]
+
 // override returns the compiled limit of a descriptor's override.
 func (s *Service) override(domain string, asked *common.RateLimitDescriptor_RateLimitOverride) ([]*limit, error) {
 	window, err := windowOf(asked)
@@ -35,19 +32,15 @@ func (s *Service) override(domain string, asked *common.RateLimitDescriptor_Rate
 		return nil, err
 	}
 	o := override{domain, asked.GetRequestsPerUnit(), window}
-	c := &s.overrides
-	c.mu.RLock()
-	b := c.all[o]
-	c.mu.RUnlock()
-	if b != nil {
+	if b, ok := s.overrides.Get(o); ok {
 		return b, nil
 	}
 	l := &limit{path: domain, counters: s.options.Counters(domain)}
 	if err := l.count(numbers{requests: o.requests, window: window, algorithm: stint.FixedWindow, fromCaller: true}); err != nil {
 		return nil, status.Error(codes.InvalidArgument, "rate limit override: "+err.Error())
 	}
-	b = []*limit{l}
-	c.put(o, b)
+	b := []*limit{l}
+	s.overrides.Put(o, b)
 	return b, nil
 }
 
@@ -66,18 +59,4 @@ func windowOf(asked *common.RateLimitDescriptor_RateLimitOverride) (time.Duratio
 		return 0, status.Errorf(codes.InvalidArgument, "rate limit override: %d is not a number of units (use 1, or more that last up to 400 days)", times)
 	}
 	return length * time.Duration(times), nil
-}
-
-// put adds an override. A full cache first drops an arbitrary one; if it is in use,
-// the next request adds it again.
-func (c *overrides) put(o override, b []*limit) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.all) >= maxOverrides {
-		for other := range c.all {
-			delete(c.all, other)
-			break
-		}
-	}
-	c.all[o] = b
 }

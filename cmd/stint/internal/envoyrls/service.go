@@ -11,6 +11,7 @@ import (
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/cmd/stint/internal/filewatch"
+	"github.com/stintdev/stint/internal/boundedcache"
 )
 
 // Options configure a [Service].
@@ -58,7 +59,7 @@ type Service struct {
 	options   Options
 	folder    folder // used by New, then by Run's goroutine only
 	watcher   *filewatch.Watcher
-	overrides overrides
+	overrides *overrides
 	unmatched Counter   // requests that no limit applied to
 	plans     sync.Pool // of *plan
 	domains   atomic.Pointer[map[string]*file]
@@ -68,8 +69,7 @@ type Service struct {
 // directory cannot be read, or all its files have mistakes.
 func New(o Options) (*Service, error) {
 	o = o.setDefaults()
-	s := &Service{options: o, folder: folder{path: o.Dir, merge: o.Merge}, unmatched: o.Counters("").Allow}
-	s.overrides.all = map[override][]*limit{}
+	s := &Service{options: o, folder: folder{path: o.Dir, merge: o.Merge}, overrides: boundedcache.New[override, []*limit](maxOverrides), unmatched: o.Counters("").Allow}
 	s.watcher = filewatch.New(o.Dir, s.changed, func(err error) { o.Logger.Error("envoy-config: " + err.Error()) })
 	r, err := s.folder.read()
 	if err != nil {

@@ -3,15 +3,14 @@ package grpcapi
 import (
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
+	"github.com/stintdev/stint/internal/boundedcache"
 )
 
-// The bounds of a limitCache: the number of limits, and the length of each limit's
-// text.
+// Bounds of a limitCache: the number of limits, and the length of each limit's text.
 const (
 	maxCachedLimits = 4096
 	maxCachedText   = 512 // bytes
@@ -20,39 +19,23 @@ const (
 // limitCache caches the compiled limits of requests. To compile a limit takes
 // microseconds, and most callers send the same few.
 type limitCache struct {
-	mu     sync.RWMutex
-	bySpec map[stint.Spec]stint.Limit
+	*boundedcache.Cache[stint.Spec, stint.Limit]
 }
 
-func (c *limitCache) init() { c.bySpec = map[stint.Spec]stint.Limit{} }
+func newLimitCache() limitCache {
+	return limitCache{boundedcache.New[stint.Spec, stint.Limit](maxCachedLimits)}
+}
 
 // get returns the compiled limit of a spec, and caches it.
-func (c *limitCache) get(s *stint.Spec) (stint.Limit, error) {
-	c.mu.RLock()
-	limit, ok := c.bySpec[*s]
-	c.mu.RUnlock()
-	if ok {
+func (c limitCache) get(s *stint.Spec) (stint.Limit, error) {
+	if limit, ok := c.Get(*s); ok {
 		return limit, nil
 	}
 	limit, err := s.Compile()
 	if err == nil && len(s.RefillRate)+len(s.Anchor)+len(s.Period)+len(s.UTCOffset) <= maxCachedText {
-		c.put(s, limit)
+		c.Put(*s, limit)
 	}
 	return limit, err
-}
-
-// put adds a limit. A full cache first drops an arbitrary one; if it is in use, the
-// next request adds it again.
-func (c *limitCache) put(s *stint.Spec, limit stint.Limit) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.bySpec) >= maxCachedLimits {
-		for other := range c.bySpec {
-			delete(c.bySpec, other)
-			break
-		}
-	}
-	c.bySpec[*s] = limit
 }
 
 // limit compiles entry i of a message's limits. Limits of callers have a cache of
@@ -64,9 +47,9 @@ func (s *Service) limit(l *stintv1.Limit, i int) (stint.Limit, error) {
 		return stint.Limit{}, within(i, err)
 	}
 	spec.FromCaller = spec.FromCaller || s.isCallers(&spec)
-	limits := &s.limits
+	limits := s.limits
 	if spec.FromCaller {
-		limits = &s.callersLimits
+		limits = s.callersLimits
 	}
 	limit, err := limits.get(&spec)
 	if err != nil {

@@ -83,10 +83,7 @@ func New(o Options) *Service {
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}
-	s := &Service{options: o, drained: make(chan struct{})}
-	s.limits.init()
-	s.callersLimits.init()
-	return s
+	return &Service{options: o, limits: newLimitCache(), callersLimits: newLimitCache(), drained: make(chan struct{})}
 }
 
 // Register registers the service with a gRPC server.

@@ -144,7 +144,7 @@ func TestStoreThatIsLeftAloneIsNoNews(t *testing.T) {
 	_, err := r.Take(t.Context(), &stintv1.TakeRequest{Key: "k", Limits: []*stintv1.Limit{perMinute(5)}})
 	wantCode(t, "take", err, codes.Unavailable, "breaker_open")
 	if n := r.failed.Load(); n != 0 {
-		t.Errorf("the log was told %d times", n)
+		t.Errorf("%d log lines", n)
 	}
 }
 
@@ -165,15 +165,14 @@ func TestTimeThatIsOverIsNoNews(t *testing.T) {
 		r.failed.Store(0)
 		_, err := r.service.Take(until{t.Context(), time.Now().Add(after)}, &stintv1.TakeRequest{Key: "k", Limits: []*stintv1.Limit{perMinute(5)}})
 		if wantCode(t, "take", err, codes.DeadlineExceeded, "timeout"); r.failed.Load() != lines {
-			t.Errorf("%v after the deadline the log was told %d times", -after, r.failed.Load())
+			t.Errorf("%v after the deadline %d log lines", -after, r.failed.Load())
 		}
 	}
 }
 
 // Callers with ever new limits do not fill the memory.
-func TestLimitsThatAreKeptAreBounded(t *testing.T) {
-	var c limitCache
-	c.init()
+func TestCachedLimitsAreBounded(t *testing.T) {
+	c := newLimitCache()
 	get := func(s stint.Spec) {
 		t.Helper()
 		if _, err := c.get(&s); err != nil {
@@ -183,18 +182,18 @@ func TestLimitsThatAreKeptAreBounded(t *testing.T) {
 	for i := range int64(maxCachedLimits + 10) {
 		get(stint.PerMinute(1 + i))
 	}
-	if n := len(c.bySpec); n != maxCachedLimits {
-		t.Errorf("%d limits are kept", n)
+	if n := c.Len(); n != maxCachedLimits {
+		t.Errorf("%d limits are cached", n)
 	}
 	long := stint.Spec{Algorithm: stint.Quota, Limit: 1, Period: "30d", Anchor: "2026-01-31T00:00:00." + strings.Repeat("0", maxCachedText) + "Z"}
 	get(long)
-	if _, ok := c.bySpec[long]; ok {
-		t.Error("a limit with a long text is kept")
+	if _, ok := c.Get(long); ok {
+		t.Error("a limit with a long text is cached")
 	}
 }
 
 // FuzzMessages sends messages that no client would. Each gets an answer or a status
-// that blames the caller.
+// that says that the caller is wrong.
 func FuzzMessages(f *testing.F) {
 	set, err := rule.Parse(rule.File{Name: "rules.yaml", Data: []byte(someRules)})
 	if err != nil {

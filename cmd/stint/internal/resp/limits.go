@@ -3,10 +3,10 @@ package resp
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/boundedcache"
 )
 
 // maxCached bounds how many compiled limits are cached.
@@ -52,34 +52,18 @@ func (q quota) explain(err error) error {
 // microseconds, and most callers send the same few. A caller with ever new limits pays
 // only for compiling them.
 type limits struct {
-	mu      sync.RWMutex
-	byQuota map[quota]stint.Limit // guarded by mu
+	*boundedcache.Cache[quota, stint.Limit]
 }
 
-func (l *limits) get(q quota) (stint.Limit, error) {
-	l.mu.RLock()
-	limit, ok := l.byQuota[q]
-	l.mu.RUnlock()
-	if ok {
+func newLimits() limits { return limits{boundedcache.New[quota, stint.Limit](maxCached)} }
+
+func (l limits) get(q quota) (stint.Limit, error) {
+	if limit, ok := l.Get(q); ok {
 		return limit, nil
 	}
 	limit, err := q.compile()
 	if err == nil {
-		l.put(q, limit)
+		l.Put(q, limit)
 	}
 	return limit, err
-}
-
-// put adds a limit. A full cache first drops an arbitrary one; if it is in use, the
-// next command adds it again.
-func (l *limits) put(q quota, limit stint.Limit) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.byQuota) >= maxCached {
-		for other := range l.byQuota {
-			delete(l.byQuota, other)
-			break
-		}
-	}
-	l.byQuota[q] = limit
 }

@@ -86,7 +86,7 @@ type Server struct {
 // New returns a server. Call Serve to accept connections.
 func New(options Options) *Server {
 	s := &Server{options: options.setDefaults(), works: sync.Pool{New: newWork}}
-	s.limits.byQuota = map[quota]stint.Limit{}
+	s.limits = newLimits()
 	s.commands, s.byName = allCommands(), map[string]*command{}
 	for _, c := range s.commands {
 		s.byName[c.name] = c

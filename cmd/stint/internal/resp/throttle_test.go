@@ -117,10 +117,8 @@ func TestLimitsAreKeptBounded(t *testing.T) {
 		c.send(words(fmt.Sprintf("CL.THROTTLE k %d 1 1 0", burst)))
 		c.want(five(0, burst+1, burst+1, -1, 0))
 	}
-	s.limits.mu.RLock()
-	defer s.limits.mu.RUnlock()
-	if n := len(s.limits.byQuota); n != maxCached {
-		t.Errorf("%d limits are kept", n)
+	if n := s.limits.Len(); n != maxCached {
+		t.Errorf("%d limits are cached", n)
 	}
 }
 

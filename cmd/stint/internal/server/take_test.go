@@ -138,8 +138,8 @@ func TestLimitCacheStaysWithinItsBound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(c.byText) != maxCachedLimits {
-		t.Errorf("%d limits are kept, want %d", len(c.byText), maxCachedLimits)
+	if c.Len() != maxCachedLimits {
+		t.Errorf("%d limits are cached, want %d", c.Len(), maxCachedLimits)
 	}
 	one, _ := c.get([]byte(`"7/h"`))
 	two, err := c.get([]byte(`"7/h"`))
@@ -147,10 +147,10 @@ func TestLimitCacheStaysWithinItsBound(t *testing.T) {
 		t.Errorf("the second time the limit is compiled again: %v", err)
 	}
 	long := fmt.Appendf(nil, `{"limit":1,%s"window":"1s"}`, strings.Repeat(" ", maxCachedText))
-	if _, err := c.get(long); err != nil || len(c.byText) != maxCachedLimits {
-		t.Errorf("long text: %v, %d kept", err, len(c.byText))
+	if _, err := c.get(long); err != nil || c.Len() != maxCachedLimits {
+		t.Errorf("long text: %v, %d cached", err, c.Len())
 	}
-	if _, kept := c.byText[string(long)]; kept {
-		t.Error("long text is kept")
+	if _, ok := c.Get(string(long)); ok {
+		t.Error("long text is cached")
 	}
 }
