@@ -115,7 +115,7 @@ func TestImageRunsWithoutRootAndWithoutAShell(t *testing.T) {
 	}
 }
 
-// compose is what the tests look at of compose.yaml.
+// compose is the part of compose.yaml that the tests check.
 type compose struct {
 	Services map[string]struct {
 		Image   string

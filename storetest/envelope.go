@@ -30,7 +30,7 @@ func envelope(tb rapid.TB, b *bench) {
 			} else {
 				h.pass(c.Limit)
 			}
-			if !jumps && len(uses) > 0 && rapid.IntRange(0, 4).Draw(t, "give back") == 0 {
+			if !jumps && len(uses) > 0 && rapid.IntRange(0, 4).Draw(t, "refund") == 0 {
 				h.returnSome(c, &uses[rapid.IntRange(0, len(uses)-1).Draw(t, "of")])
 				continue
 			}
@@ -47,7 +47,7 @@ func (h *history) returnSome(c stint.Claim, u *use) {
 	if u.units == 0 || c.Limit.Algorithm() == stint.LeakyBucket {
 		return
 	}
-	back := rapid.Int64Range(1, u.units).Draw(h.drawn, "give back")
+	back := rapid.Int64Range(1, u.units).Draw(h.drawn, "refund")
 	c.Cost, c.At = -back, u.at
 	h.take(c)
 	u.units -= back

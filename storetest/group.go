@@ -55,8 +55,8 @@ func (h *history) checkCharged(g stint.Group, before, decisions []stint.Decision
 
 // admitted reports whether a group was admitted, given its decisions.
 func admitted(g stint.Group, decisions []stint.Decision) bool {
-	_, face := stint.Combine(g.Claims, decisions)
-	return face.Allowed
+	_, binding := stint.Combine(g.Claims, decisions)
+	return binding.Allowed
 }
 
 // shadowFollows is the last part of law 6: a shadow group is charged only if it

@@ -32,7 +32,7 @@ func truthfulRetry(tb rapid.TB, b *bench) {
 				}
 				continue
 			}
-			h.tellsTheTruth(c, last)
+			h.retryIsExact(c, last)
 		}
 	})
 }
@@ -64,7 +64,7 @@ func (h *history) delaysWithin(c stint.Claim, d stint.Decision) {
 	}
 }
 
-func (h *history) tellsTheTruth(c stint.Claim, denied stint.Decision) {
+func (h *history) retryIsExact(c stint.Claim, denied stint.Decision) {
 	h.Helper()
 	start := h.now()
 	if denied.RetryAfter == stint.Never || c.Cost > denied.Limit {
@@ -96,17 +96,17 @@ func truthfulRetryOfGroups(tb rapid.TB, b *bench) {
 		for range h.manySteps() {
 			h.pass(p.limit())
 			g := p.group()
-			_, face := stint.Combine(g.Claims, h.takeGroups(g))
-			if face.Allowed || face.RetryAfter == stint.Never || h.now()+face.RetryAfter.Microseconds() > lastTime {
+			_, binding := stint.Combine(g.Claims, h.takeGroups(g))
+			if binding.Allowed || binding.RetryAfter == stint.Never || h.now()+binding.RetryAfter.Microseconds() > lastTime {
 				continue
 			}
-			h.clock.Add(face.RetryAfter.Microseconds() - 1)
+			h.clock.Add(binding.RetryAfter.Microseconds() - 1)
 			if _, early := stint.Combine(g.Claims, h.takeGroups(g)); early.Allowed {
-				h.Fatalf("%s: denied for %v, admitted one microsecond before", groupsText([]stint.Group{g}), face.RetryAfter)
+				h.Fatalf("%s: denied for %v, admitted one microsecond before", groupsText([]stint.Group{g}), binding.RetryAfter)
 			}
 			h.clock.Add(1)
 			if _, due := stint.Combine(g.Claims, h.takeGroups(g)); !due.Allowed {
-				h.Fatalf("%s: denied for %v, and again after exactly that for %v", groupsText([]stint.Group{g}), face.RetryAfter, due.RetryAfter)
+				h.Fatalf("%s: denied for %v, and again after exactly that for %v", groupsText([]stint.Group{g}), binding.RetryAfter, due.RetryAfter)
 			}
 		}
 	})

@@ -85,7 +85,7 @@ func laws() []law {
 		{"6 all or none", allOrNone},
 		{"6 shadow follows", shadowFollows},
 		{"6 groups of many and of none", largeGroups},
-		{"7 give back", giveBack},
+		{"7 refund", refund},
 		{"8 same everywhere", sameEverywhere},
 		{"batch equals single takes", batchEqualsSingles},
 		{"forget drops the state", forgetDrops},

@@ -22,7 +22,7 @@ type table struct {
 type row struct {
 	when        time.Duration
 	cost, extra int64
-	taken       *time.Duration // of a give-back
+	taken       *time.Duration // of a refund
 	maxDelay    time.Duration
 	change      *stint.Spec
 	want        stint.Decision // without Limit

@@ -51,7 +51,7 @@ func leakyKeepsItsLevel() table {
 func leakyToldTheLongest() table {
 	const longest = (1<<53 - 1) * us
 	const week = 7 * day
-	return table{name: "leaky bucket told the longest wait", spec: stint.Spec{Algorithm: stint.LeakyBucket, Limit: 100_000, Window: week, Queue: 399_999_999}, rows: []row{
+	return table{name: "leaky bucket with the longest wait", spec: stint.Spec{Algorithm: stint.LeakyBucket, Limit: 100_000, Window: week, Queue: 399_999_999}, rows: []row{
 		take(0, 400_000_000, yes(0, 4000*week, 6_048*ms)),
 		change(stint.Spec{Algorithm: stint.LeakyBucket, Limit: 1, Window: week, Queue: 9}),
 		take(0, 1, no(0, longest, longest, longest)),

@@ -24,21 +24,21 @@ func wrongClaims(tb rapid.TB, b *bench) {
 		"negative extra":       {Key: key, Limit: limit, Cost: 1, Extra: -1},
 	} {
 		_, err := b.store.Take(context.Background(), c)
-		blames(tb, name, err)
+		wantInvalid(tb, name, err)
 		err = b.store.TakeGroups(context.Background(), []stint.Group{{Claims: []stint.Claim{c}}}, make([]stint.Decision, 1))
-		blames(tb, name+" in a group", err)
+		wantInvalid(tb, name+" in a group", err)
 	}
 	c := stint.Claim{Key: key, Limit: limit, Cost: 1}
 	err := b.store.TakeGroups(context.Background(), []stint.Group{{Claims: []stint.Claim{c, c}}}, make([]stint.Decision, 2))
-	blames(tb, "the same state twice in one group", err)
+	wantInvalid(tb, "the same state twice in one group", err)
 	err = b.store.TakeGroups(context.Background(), []stint.Group{{Claims: []stint.Claim{c}}}, nil)
-	blames(tb, "no room for the decisions", err)
+	wantInvalid(tb, "no room for the decisions", err)
 	if d := b.scripted(tb).peek(c); d.Remaining != 10 {
 		tb.Errorf("wrong claims were charged: %s", decisionText(d))
 	}
 }
 
-func blames(tb rapid.TB, name string, err error) {
+func wantInvalid(tb rapid.TB, name string, err error) {
 	tb.Helper()
 	var wrong *stint.Error
 	if !errors.As(err, &wrong) || wrong.Code != stint.CodeInvalid {
@@ -59,7 +59,7 @@ func oneWrongGroup(tb rapid.TB, b *bench) {
 	if !errors.As(err, &groups) || len(groups.Errs) != 3 || groups.Errs[0] != nil || groups.Errs[2] != nil {
 		tb.Fatalf("error is %v, want a *stint.GroupsError that names the second group alone", err)
 	}
-	blames(tb, "the second group", groups.Errs[1])
+	wantInvalid(tb, "the second group", groups.Errs[1])
 	if !out[0].Allowed || !out[3].Allowed || out[0].Remaining != 7 || out[3].Remaining != 4 {
 		tb.Errorf("groups beside a wrong one: %s and %s", decisionText(out[0]), decisionText(out[3]))
 	}

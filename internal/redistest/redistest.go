@@ -30,7 +30,7 @@ import (
 // machines that are busy with other tests.
 const patience = 30 * time.Second
 
-// longestPause is the most between two looks at a condition. Looking takes
+// longestPause bounds the time between two checks of a condition. A check takes
 // processors that the servers need.
 const longestPause = 50 * time.Millisecond
 

@@ -6,17 +6,17 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// giveBack is law 7. An immediate refund leaves the key as if the units had never
+// refund is law 7. An immediate refund leaves the key as if the units had never
 // been taken, and a later refund returns at most that much. A leaky bucket
 // ignores refunds. A refund to a key without a state changes nothing. No refund
 // lifts a key above its full allowance.
-func giveBack(tb rapid.TB, b *bench) {
+func refund(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
 		t := h.drawn
 		limit := drawLimit(t, "limit", everyAlgorithm...)
 		c := stint.Claim{Key: h.scope + "taker", Limit: limit}
 		other := stint.Claim{Key: h.scope + "other", Limit: limit}
-		h.giveBackNothing(c)
+		h.refundNothing(c)
 		last := h.peek(c)
 		for range h.manySteps() {
 			h.pass(limit)
@@ -31,10 +31,10 @@ func giveBack(tb rapid.TB, b *bench) {
 	})
 }
 
-func (h *history) giveBackNothing(c stint.Claim) {
+func (h *history) refundNothing(c stint.Claim) {
 	h.Helper()
 	fresh := h.peek(c)
-	c.Cost = -rapid.Int64Range(1, stint.MaxCost).Draw(h.drawn, "give back")
+	c.Cost = -rapid.Int64Range(1, stint.MaxCost).Draw(h.drawn, "refund")
 	if d := h.take(c); d != fresh {
 		h.Fatalf("%s without state: %s\nwant %s", claimText(c), decisionText(d), decisionText(fresh))
 	}
@@ -53,7 +53,7 @@ func (h *history) takeAndReturn(c, other stint.Claim, cost int64) {
 	c.Cost, c.At = -cost, taken.At
 	got, untouched := h.take(c), h.peek(other)
 	if !got.Allowed || got.RetryAfter != 0 || got.Delay != 0 || got.Granted != 0 {
-		h.Fatalf("%s: a give-back is always allowed, at once: %s", claimText(c), decisionText(got))
+		h.Fatalf("%s: a refund is always allowed, at once: %s", claimText(c), decisionText(got))
 	}
 	if got.Remaining > untouched.Remaining {
 		h.Fatalf("%s: %d remain, and %d had it never been taken", claimText(c), got.Remaining, untouched.Remaining)
