@@ -157,7 +157,7 @@ func TestStoreThatIsLeftAloneIsNotLoggedForEachRequest(t *testing.T) {
 			s.post("admin", "/v1/reset", `{"key":"k","limit":"1/h"}`)
 		}
 		bounded := s.log.Handler().(*boundedLog)
-		return strings.Count(s.logs.String(), "no decision") + int(bounded.kinds["no decision"].untold)
+		return strings.Count(s.logs.String(), "no decision") + int(bounded.kinds["no decision"].suppressed)
 	}
 	if before, after := lines(40), lines(20); before == 0 || after != before {
 		t.Errorf("%d lines before the breaker opened, %d then", before, after-before)

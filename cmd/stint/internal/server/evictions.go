@@ -20,10 +20,10 @@ func watchEvictions(ctx context.Context, stats func() stint.MemoryStats, log *sl
 	rules, callers := losses{quiet: evictionQuiet}, losses{quiet: evictionQuiet}
 	poll(ctx, func() {
 		now := stats()
-		if rules.areNews(now.Evictions + now.Unstored) {
+		if rules.grew(now.Evictions + now.Unstored) {
 			log.Warn("store full: keys are evicted (give a greater --max-keys, or shorter windows)", "keys", now.Keys, "evictions", now.Evictions, "unstored", now.Unstored)
 		}
-		if c := now.Callers; callers.areNews(c.Evictions + c.Refused) {
+		if c := now.Callers; callers.grew(c.Evictions + c.Refused) {
 			log.Warn("the share of limits that callers bring is full: their keys are evicted, new ones may be refused, and rules are not affected (give a greater --max-caller-keys, or a --http-token-file)",
 				"keys", c.Keys, "limits", c.Limits, "evictions", c.Evictions, "refused", c.Refused)
 		}
@@ -35,15 +35,15 @@ func watchEvictions(ctx context.Context, stats func() stint.MemoryStats, log *sl
 func watchBudget(ctx context.Context, stats func() metrics.SharedStats, log *slog.Logger) {
 	refused := losses{quiet: evictionQuiet}
 	poll(ctx, func() {
-		if c := stats().Callers; c != nil && refused.areNews(c.Refused) {
+		if c := stats().Callers; c != nil && refused.grew(c.Refused) {
 			log.Warn("the budget of limits that callers bring is used up: new keys of them are refused, and rules are not affected (give a greater --max-caller-bytes, or a --http-token-file)",
 				"bytes", c.Bytes, "refused", c.Refused)
 		}
 	})
 }
 
-// poll calls look every evictionPoll until ctx ends.
-func poll(ctx context.Context, look func()) {
+// poll calls check every evictionPoll until ctx ends.
+func poll(ctx context.Context, check func()) {
 	tick := time.NewTicker(evictionPoll)
 	defer tick.Stop()
 	for {
@@ -51,7 +51,7 @@ func poll(ctx context.Context, look func()) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			look()
+			check()
 		}
 	}
 }
@@ -59,15 +59,17 @@ func poll(ctx context.Context, look func()) {
 // losses decides when the growth of a counter is worth a log line.
 type losses struct {
 	last  uint64
-	quiet time.Duration
+	quiet time.Duration // since the counter last grew
 }
 
-func (l *losses) areNews(lost uint64) bool {
+// grew reports whether the counter has grown for the first time since evictionQuiet. It
+// is called every evictionPoll.
+func (l *losses) grew(lost uint64) bool {
 	l.quiet += evictionPoll
 	if lost == l.last {
 		return false
 	}
-	news := l.quiet > evictionQuiet
+	first := l.quiet > evictionQuiet
 	l.last, l.quiet = lost, 0
-	return news
+	return first
 }

@@ -88,7 +88,7 @@ func (s *Server) loadGRPCCertificates() (*certificates, error) {
 }
 
 func (g *grpcListener) serve(l net.Listener) error {
-	if err := g.Serve(&slowclient.Listener{Listener: l, Timeout: g.stream}); !errors.Is(err, grpc.ErrServerStopped) {
+	if err := g.Serve(slowclient.Connections(g.stream, l)); !errors.Is(err, grpc.ErrServerStopped) {
 		return err
 	}
 	return nil

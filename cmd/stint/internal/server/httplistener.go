@@ -81,7 +81,7 @@ func (h *httpListener) closing(next http.Handler) http.Handler {
 
 func (h *httpListener) serve(l net.Listener) error {
 	if h.WriteTimeout == 0 {
-		l = &slowclient.Listener{Listener: l, Timeout: h.stream}
+		l = slowclient.Connections(h.stream, l)
 	}
 	if h.room != nil {
 		l = h.room.Listener(l)

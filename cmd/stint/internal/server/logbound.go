@@ -37,13 +37,13 @@ func boundLog(log *slog.Logger) *slog.Logger {
 // Handle implements [slog.Handler].
 func (b *boundedLog) Handle(ctx context.Context, r slog.Record) error {
 	if budget := b.budgetOf(r.Message); budget != nil {
-		untold, ok := budget.take(r.Time)
+		suppressed, ok := budget.take(r.Time)
 		if !ok {
 			return nil
 		}
-		if untold > 0 {
+		if suppressed > 0 {
 			r = r.Clone()
-			r.AddAttrs(slog.Int64("suppressed", untold))
+			r.AddAttrs(slog.Int64("suppressed", suppressed))
 		}
 	}
 	return b.Handler.Handle(ctx, r)
@@ -70,25 +70,25 @@ func (b *boundedLog) WithGroup(name string) slog.Handler {
 
 // logBudget counts the lines of the current second and the suppressed lines.
 type logBudget struct {
-	mu     sync.Mutex
-	second int64 // Unix time
-	lines  int   // lines written in that second
-	untold int64 // lines suppressed since the last one written
+	mu         sync.Mutex
+	second     int64 // Unix time
+	lines      int   // lines written in that second
+	suppressed int64 // lines suppressed since the last one written
 }
 
 // take reports whether a line may be written, and how many were suppressed since the last
 // one.
-func (l *logBudget) take(now time.Time) (untold int64, ok bool) {
+func (l *logBudget) take(now time.Time) (suppressed int64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if second := now.Unix(); second != l.second {
 		l.second, l.lines = second, 0
 	}
 	if l.lines == linesPerSecond {
-		l.untold++
+		l.suppressed++
 		return 0, false
 	}
 	l.lines++
-	untold, l.untold = l.untold, 0
-	return untold, true
+	suppressed, l.suppressed = l.suppressed, 0
+	return suppressed, true
 }

@@ -14,7 +14,7 @@
 // large headers, [HeaderRoom]) or by a count (denials in a row, [Denials]).
 //
 //	a client that ...                               is cut off by
-//	does not read what is written                   [Listener]
+//	does not read what is written                   [Connections]
 //	does not read one answer of many on HTTP/2      [Answers]
 //	does not send the rest of a body                [Bodies]
 //	does not send the rest of a gRPC message        [Messages]

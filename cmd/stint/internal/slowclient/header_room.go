@@ -59,26 +59,14 @@ func (m *HeaderRoom) take(n int64) bool {
 
 // Listener returns a listener that charges the budget for the headers that the
 // connections of l read.
-func (m *HeaderRoom) Listener(l net.Listener) net.Listener { return &roomListener{l, m} }
-
-type roomListener struct {
-	net.Listener
-
-	room *HeaderRoom
-}
-
-func (l *roomListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &roomConn{Conn: conn, room: l.room}, nil
+func (m *HeaderRoom) Listener(l net.Listener) net.Listener {
+	return &listener{l, func(c conn) net.Conn { return &roomConn{conn: c, room: m} }}
 }
 
 // roomConn holds a reservation while a request header arrives and is decided. It counts
 // only HTTP/1; Wrap counts HTTP/2.
 type roomConn struct {
-	net.Conn
+	conn
 
 	room *HeaderRoom
 	mu   struct {
@@ -160,14 +148,6 @@ func (c *roomConn) Close() error {
 		_, _ = io.Copy(io.Discard, c.Conn)
 	}
 	return c.Conn.Close()
-}
-
-// CloseWrite lets net/http shut down a connection in order.
-func (c *roomConn) CloseWrite() error {
-	if conn, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return conn.CloseWrite()
-	}
-	return errors.ErrUnsupported
 }
 
 // ConnState is the hook [http.Server.ConnState]. It learns where a header begins and ends.

@@ -24,7 +24,7 @@ type Messages struct {
 	began  time.Time
 
 	mu    sync.Mutex
-	calls []*awaitedCall
+	calls []*awaitedCall // each knows its index, so that it can be removed at once
 	timer *time.Timer
 	armed bool
 }
@@ -77,8 +77,8 @@ func (c *awaitedCall) Err() error {
 	return err
 }
 
-// Begin is the [tap.ServerInHandle]: it registers a call when its headers have arrived. A call whose own deadline is
-// nearer needs no bound.
+// Begin is the [tap.ServerInHandle]. It registers a call when its headers have arrived. A
+// call whose own deadline is nearer needs no bound.
 func (m *Messages) Begin(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	if own, ok := ctx.Deadline(); ok && time.Until(own) < m.within {
 		return ctx, nil

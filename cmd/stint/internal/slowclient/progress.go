@@ -12,32 +12,48 @@ import (
 	"time"
 )
 
-// Listener closes a connection whose client does not read what is written to it. Each
-// write has at least Timeout to complete, and at most half as long again.
-type Listener struct {
+// listener wraps the connections that it accepts.
+type listener struct {
 	net.Listener
 
-	Timeout time.Duration
+	wrap func(conn) net.Conn
 }
 
 // Accept implements [net.Listener].
-func (l *Listener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return &timedConn{Conn: conn, timeout: l.Timeout}, nil
+	return l.wrap(conn{c}), nil
+}
+
+// conn passes on CloseWrite, by which net/http shuts down a connection in order.
+type conn struct{ net.Conn }
+
+func (c conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// Connections closes a connection of l whose client does not read what is written to it.
+// Each write has at least the timeout to complete, and at most half as long again.
+func Connections(timeout time.Duration, l net.Listener) net.Listener {
+	return &listener{l, func(c conn) net.Conn { return &timedConn{conn: c, timeout: timeout} }}
 }
 
 // timedConn gives each write a deadline of its own.
 type timedConn struct {
-	net.Conn
+	conn
 
 	timeout time.Duration
 	until   atomic.Int64 // the deadline, in nanoseconds since the Unix epoch; 0 if the caller has set its own
 	setting sync.Mutex   // makes the deadline and until change together
 }
 
+// Write implements [net.Conn].
 func (c *timedConn) Write(p []byte) (int, error) {
 	if now := time.Now(); c.until.Load() < now.Add(c.timeout).UnixNano() { // extends rarely: setting a deadline costs more than reading the time
 		if err := c.extend(now); err != nil {
@@ -81,14 +97,6 @@ func (c *timedConn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// CloseWrite lets net/http shut down a connection in order.
-func (c *timedConn) CloseWrite() error {
-	if conn, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return conn.CloseWrite()
-	}
-	return errors.ErrUnsupported
-}
-
 // Bodies cuts off a request whose body makes no progress for the timeout: a read of the
 // body then returns late. gRPC streams may be silent, so they are exempt. The body is
 // replaced in a copy of the request: net/http checks its own request to see whether the
@@ -121,6 +129,7 @@ type timedBody struct {
 // bound sets the deadline of the next part. A connection without deadlines has no bound.
 func (b *timedBody) bound() { _ = b.control.SetReadDeadline(time.Now().Add(b.timeout)) }
 
+// Read implements [io.Reader].
 func (b *timedBody) Read(p []byte) (int, error) {
 	b.bound()
 	n, err := b.ReadCloser.Read(p)
@@ -135,7 +144,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 
 // Answers cuts off a client that accepts no part of an answer for the timeout. Over
 // HTTP/2 the window of a single answer may be closed on a healthy connection, which
-// [Listener] does not detect; an answer over HTTP/1 needs no bound but that of its
+// [Connections] does not detect; an answer over HTTP/1 needs no bound but that of its
 // connection.
 func Answers(timeout time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -168,6 +177,7 @@ const answerPart = 16 << 10
 // Unwrap lets [http.ResponseController] find the underlying writer.
 func (a *timedAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
+// Write implements [http.ResponseWriter].
 func (a *timedAnswer) Write(p []byte) (n int, err error) {
 	a.unflushed = true
 	defer a.end()
