@@ -204,8 +204,8 @@ func TestFrozenServerIsLeftAloneByCallsForReplicas(t *testing.T) {
 	})
 }
 
-// Peeks and give-backs do not wait: they are judged with all others.
-func TestWhatChargesNothingIsJudgedWithTheOthers(t *testing.T) {
+// Peeks and refunds do not wait for replicas, so the main breaker of the server counts them.
+func TestClaimsThatChargeNothingShareTheMainBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newShardedFaulty()
 		store.befall(freezes)

@@ -206,7 +206,7 @@ func (s *scene) takeMany(node *lease.Store, l stint.Limit, keys int) {
 }
 
 // A flood of keys fills no more than its room; the others are the store's.
-func TestSoManyKeysAreLookedAfter(t *testing.T) {
+func TestLeasedKeysAreBounded(t *testing.T) {
 	play(t, func(s *scene) {
 		node, err := lease.New(s.far, lease.Options{MaxKeys: 64})
 		if err != nil {

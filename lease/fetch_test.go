@@ -327,7 +327,7 @@ func TestClaimsOfUnlikePoliciesDoNotJoin(t *testing.T) {
 }
 
 // What comes when the store is closed already goes back at once.
-func TestWhatABatchLeavesGoesBack(t *testing.T) {
+func TestUnspentTokensOfABatchAreRefunded(t *testing.T) {
 	play(t, func(s *scene) {
 		s.newMinute()
 		l := s.limit(perMinute(1000))

@@ -182,7 +182,7 @@ func TestOtherClaimsPass(t *testing.T) {
 
 // Tokens that nobody spends go back: by themselves once the key is idle, and
 // when the store is closed. A fixed window takes all of them.
-func TestWhatIsNotSpentGoesBack(t *testing.T) {
+func TestUnspentTokensAreRefunded(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		end  func(s *scene)

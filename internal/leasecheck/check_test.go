@@ -77,7 +77,7 @@ func many(n int, when int64) (all []int64) {
 	return all
 }
 
-func TestWhatIsOutsideTheWindowDoesNotCount(t *testing.T) {
+func TestAdmissionsOutsideTheWindowDoNotCount(t *testing.T) {
 	tr := trace(t, stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: 10, Window: time.Second})
 	admit(tr, 0, 10)
 	admit(tr, 900_000, 10)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestWhoWaitsForAShardGetsIt(t *testing.T) {
+func TestAWaiterGetsTheShard(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for _, processors := range []int{1, 2, 8} {
 		runtime.GOMAXPROCS(processors)

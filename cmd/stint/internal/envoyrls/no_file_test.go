@@ -12,7 +12,7 @@ import (
 
 // An entry of the directory that is not a regular file must neither block the reader
 // nor fill the memory.
-func TestWhatIsNoFileIsNotRead(t *testing.T) {
+func TestOnlyRegularFilesAreRead(t *testing.T) {
 	s := serve(t, messaging, func(o *Options) {
 		if err := os.Mkdir(filepath.Join(o.Dir, "sub"), 0o700); err != nil {
 			t.Fatal(err)

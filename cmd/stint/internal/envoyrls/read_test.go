@@ -120,7 +120,7 @@ func FuzzParse(f *testing.F) {
 }
 
 // A file that Envoy's service reads silently is read too, with warnings.
-func TestWhatEnvoysServiceOverlooksIsAWarning(t *testing.T) {
+func TestMistakesThatEnvoysServiceIgnoresAreWarnings(t *testing.T) {
 	for config, warning := range map[string]string{
 		"domain: d\n---\n":                                                "",
 		"---\ndomain: d\n---\ndomain: e\n":                                "c.yaml:3:1: there is a second document, which is not read",

@@ -74,7 +74,7 @@ func TestAClockThatIsPutBack(t *testing.T) {
 
 // A caller at ten times its limit is admitted at different moments in a replay,
 // but no less often.
-func TestWhoHammersAtALimitLosesNothingByTheSameRules(t *testing.T) {
+func TestACallerAtItsLimitLosesNothingByTheSameRules(t *testing.T) {
 	l := newLive(t, "rules: [{id: r, limit: 10, window: 1s, capacity: 1}]")
 	for i := range 7000 {
 		l.request("k")

@@ -86,7 +86,7 @@ func TestReplaySaysWhomAChangeWouldDeny(t *testing.T) {
 	}
 }
 
-func TestWhatWasDeniedIsNoHarm(t *testing.T) {
+func TestOriginalDenialsAreNoHarm(t *testing.T) {
 	l := newLive(t, "rules: [{id: r, limit: 10, window: 3600}]")
 	for range 300 {
 		l.request("k")
@@ -155,7 +155,7 @@ func TestHugeRequestsArePassedOver(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKeptAllocatesNothing(t *testing.T) {
+func TestSkippedRequestsAllocateNothing(t *testing.T) {
 	l := newLive(t, "rules: [{id: r, limit: 1000000/s}]")
 	a := rule.Map{"api_key": "k"}
 	o, err := l.set.Decide(context.Background(), l.store, a, 1)

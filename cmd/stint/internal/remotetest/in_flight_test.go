@@ -130,7 +130,7 @@ func TestConcurrentTakesTravelTogether(t *testing.T) {
 	}
 }
 
-func TestWhoLeavesTheQueueIsNotSent(t *testing.T) {
+func TestAbandonedCallsAreNotSent(t *testing.T) {
 	g := newGate(t)
 	s := open(t, remotestore.Options{Addr: g.addr, Timeout: patience})
 	claim := stint.Claim{Key: "k", Limit: mustLimit(t, "100/h"), Cost: 1}

@@ -175,9 +175,9 @@ func TestMessagesThatServersReadDifferentlyAreRefused(t *testing.T) {
 	}
 }
 
-// TestWhatIsForwardedIsWhatWasDecided has messages that are legal, and whose
+// TestTheForwardedRequestIsTheDecidedOne has messages that are legal, and whose
 // reading by the upstream must be that of the rules.
-func TestWhatIsForwardedIsWhatWasDecided(t *testing.T) {
+func TestTheForwardedRequestIsTheDecidedOne(t *testing.T) {
 	type seen struct {
 		target, host, body, trailer string
 		length                      int64
@@ -222,7 +222,7 @@ func TestWhatIsForwardedIsWhatWasDecided(t *testing.T) {
 
 // A second request behind the body of a first one that was refused is not read
 // as a request.
-func TestWhatFollowsARefusedMessageIsNotServed(t *testing.T) {
+func TestBytesAfterARefusedMessageAreNotServed(t *testing.T) {
 	var reached atomic.Int64
 	s := run(t, Config{Rules: rulesFile(t, "rules: []\n"), Gateway: "127.0.0.1:0",
 		Upstreams: upstreamOf(t, func(http.ResponseWriter, *http.Request) { reached.Add(1) })})

@@ -14,7 +14,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-func TestWhatRequestsProvokeIsLoggedAFewTimesASecond(t *testing.T) {
+func TestLogLinesOfRequestsAreBounded(t *testing.T) {
 	for _, message := range perRequest() {
 		synctest.Test(t, func(t *testing.T) {
 			logs := newLogBuffer()

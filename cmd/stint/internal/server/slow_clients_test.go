@@ -149,8 +149,8 @@ func TestWritersThatStopAreTold(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsToContinueIsDeniedAtOnce sends no body until it is told to.
-func TestWhoWaitsToContinueIsDeniedAtOnce(t *testing.T) {
+// TestAClientThatWaitsFor100ContinueIsDeniedAtOnce sends no body until it is told to.
+func TestAClientThatWaitsFor100ContinueIsDeniedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := run(t, Config{
 		Rules:   rulesFile(t, "rules:\n  - {id: none, deny_all: true}\n"),
