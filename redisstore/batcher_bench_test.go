@@ -10,17 +10,16 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// BenchmarkLane is what a check of a hot key costs this side of the wire, among
-// many callers: everything but the connection and the server.
-func BenchmarkLane(b *testing.B) {
-	s := &Store{}
-	var err error
-	if s.encoding, err = newEncoding(&s.options); err != nil {
+// BenchmarkBatcher measures a check of a hot key among many callers, without the
+// connection and the server.
+func BenchmarkBatcher(b *testing.B) {
+	e, err := newEncoding(&Options{})
+	if err != nil {
 		b.Fatal(err)
 	}
 	n := &node{}
-	n.batchers[0].Store(newBatcher(generous{}, s, 0))
-	s.topology = &topology{one: n}
+	n.batchers[0].Store(newBatcher(generous{}, e, 0))
+	s := &Store{encoding: e, topology: &topology{one: n}}
 	claim := stint.Claim{Key: "user:00000001", Limit: benchmarkLimit(b), Cost: 1}
 	const callers = 256
 	b.ReportAllocs()
@@ -38,16 +37,16 @@ func BenchmarkLane(b *testing.B) {
 	wg.Wait()
 }
 
-// generous is a server where no key has a state: it admits all of a line.
+// generous is a server where no key has a state. It admits all callers of a line.
 type generous struct{}
 
 func (generous) call(_ context.Context, calls []invocation, replies []reply) {
 	for range 2 {
-		runtime.Gosched() // others ask meanwhile
+		runtime.Gosched() // other callers queue meanwhile
 	}
 	callers := uint32(1)
 	if args := calls[0].args[0]; len(args) > 7+7+4+36 {
 		callers = binary.BigEndian.Uint32([]byte(args[len(args)-6:]))
 	}
-	replies[0].data = loneReply(1, callers, nil)
+	replies[0].data = singleReply(1, callers, nil)
 }

@@ -4,63 +4,69 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/coalesce"
 )
 
-// tower is a server that answers when it is told to, with an error.
-type tower struct {
-	leaving  sync.Mutex // two flights may leave at once; read when all wait
-	departed [][]string // the keys of each flight
-	release  chan struct{}
+// heldServer answers a batch with an error when the test says so.
+type heldServer struct {
+	mu      sync.Mutex
+	keys    [][]string // keys of each batch
+	answers chan struct{}
 }
 
-func (w *tower) call(_ context.Context, calls []invocation, replies []reply) {
+func (h *heldServer) call(_ context.Context, calls []invocation, replies []reply) {
 	var keys []string
 	for _, c := range calls {
 		keys = append(keys, c.keys...)
 	}
-	w.leaving.Lock()
-	w.departed = append(w.departed, keys)
-	w.leaving.Unlock()
-	<-w.release
-	failAll(replies, errTower)
+	h.mu.Lock()
+	h.keys = append(h.keys, keys)
+	h.mu.Unlock()
+	<-h.answers
+	failAll(replies, errHeld)
 }
 
-var errTower = errors.New("no server")
+var errHeld = errors.New("no server")
 
-// lounge is a lane whose flights end in a tower.
-type lounge struct {
+// heldBatcher is a batcher and its server.
+type heldBatcher struct {
 	*batcher
-	*tower
+	*heldServer
 
-	t *testing.T
+	t     *testing.T
+	calls pendingPool
 }
 
-func newLounge(t *testing.T) *lounge {
+func newHeldBatcher(t *testing.T) *heldBatcher {
 	t.Helper()
-	s := &Store{}
-	var err error
-	if s.encoding, err = newEncoding(&s.options); err != nil {
-		t.Fatal(err)
-	}
-	w := &tower{release: make(chan struct{})}
-	return &lounge{newBatcher(w, s, 0), w, t}
+	server := &heldServer{answers: make(chan struct{})}
+	return &heldBatcher{batcher: newBatcher(server, encodingOf(t, Options{}), 0), heldServer: server, t: t}
 }
 
-// take sends a check of a key and returns when it has left the lane or waits
-// in it, and where its end will be told.
-func (l *lounge) take(ctx context.Context, key string) chan error {
-	c := l.store.calls.get()
-	c.addOne(&stint.Claim{Key: key, Limit: tenASecond(), Cost: 1})
+// take sends a check of a key and returns when it is sent or queued. Its error follows
+// later.
+func (b *heldBatcher) take(ctx context.Context, key string) chan error {
+	return b.send(ctx, b.pending(key, 1))
+}
+
+func (b *heldBatcher) pending(key string, cost int64) *pending {
+	c := b.calls.get()
+	c.addOne(&stint.Claim{Key: key, Limit: tenASecond(), Cost: cost})
+	return c
+}
+
+func (b *heldBatcher) send(ctx context.Context, c *pending) chan error {
 	end := make(chan error, 1)
-	l.send(ctx, c, false)
+	b.Send(ctx, &c.Call, false)
 	go func() {
-		err := c.wait(ctx)
+		err := b.calls.await(ctx, c)
 		if err == nil {
 			err = c.errs[0]
 		}
@@ -70,23 +76,30 @@ func (l *lounge) take(ctx context.Context, key string) chan error {
 	return end
 }
 
-// departures checks how many keys each flight so far had.
-func (l *lounge) departures(want ...int) {
-	l.t.Helper()
-	synctest.Wait()
-	var got []int
-	for _, keys := range l.departed {
-		got = append(got, len(keys))
-	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		l.t.Fatalf("flights left with %v keys, want %v", got, want)
+// occupy fills all places in flight.
+func (b *heldBatcher) occupy() {
+	for i := range coalesce.MaxInFlight {
+		b.take(b.t.Context(), fmt.Sprint("first", i))
 	}
 }
 
-// clear answers all flights until none is left.
-func (l *lounge) clear() {
-	for l.mu.sent > 0 {
-		l.release <- struct{}{}
+// wantKeys checks how many keys each batch so far had.
+func (b *heldBatcher) wantKeys(want ...int) {
+	b.t.Helper()
+	synctest.Wait()
+	var got []int
+	for _, keys := range b.keys {
+		got = append(got, len(keys))
+	}
+	if !slices.Equal(got, want) {
+		b.t.Fatalf("batches of %v keys, want %v", got, want)
+	}
+}
+
+// answerAll answers batches until none is in flight.
+func (b *heldBatcher) answerAll() {
+	for b.InFlight() > 0 {
+		b.answers <- struct{}{}
 		synctest.Wait()
 	}
 }
@@ -99,127 +112,62 @@ func tenASecond() stint.Limit {
 	return l
 }
 
-func TestLoneCheckLeavesAtOnce(t *testing.T) {
+func TestEqualChecksShareALine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLounge(t)
-		end := l.take(t.Context(), "a")
-		l.departures(1)
-		l.clear()
-		if err := <-end; !errors.Is(err, errTower) {
-			t.Error(err)
-		}
-	})
-}
-
-func TestChecksThatWaitTravelTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLounge(t)
-		for i := range maxInFlight {
-			l.take(t.Context(), fmt.Sprint("first", i))
-		}
-		for i := range 10 {
-			l.take(t.Context(), fmt.Sprint("waits", i))
-		}
-		l.departures(1, 1)
-		l.release <- struct{}{}
-		l.departures(1, 1, 10)
-		l.clear()
-	})
-}
-
-func TestManyDistinctChecksAreParted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLounge(t)
-		l.take(t.Context(), "first")
-		l.announce(1) // all wait until it has landed
-		for i := range 2 * worthParting {
-			l.take(t.Context(), fmt.Sprint("waits", i))
-		}
-		l.announce(-1)
-		l.release <- struct{}{}
-		l.departures(1, worthParting, worthParting)
-		l.clear()
-	})
-}
-
-func TestCheckGoesWithTheFlightThatBoards(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLounge(t)
-		first := l.take(t.Context(), "a")
-		l.announce(1) // as a flight does that has landed and not left again
-		second := l.take(t.Context(), "b")
-		l.departures(1)
-		l.announce(-1)
-		l.clear()
-		l.departures(1, 1)
-		for _, end := range []chan error{first, second} {
-			if err := <-end; !errors.Is(err, errTower) {
-				t.Error(err)
-			}
-		}
-	})
-}
-
-func TestEqualChecksTravelAsOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLounge(t)
-		for i := range maxInFlight {
-			l.take(t.Context(), fmt.Sprint("first", i))
-		}
+		b := newHeldBatcher(t)
+		b.occupy()
 		var ends []chan error
 		for range 10 {
-			ends = append(ends, l.take(t.Context(), "hot"))
+			ends = append(ends, b.take(t.Context(), "hot"))
 		}
-		l.clear()
-		l.departures(1, 1, 1)
+		b.answerAll()
+		b.wantKeys(1, 1, 1)
 		for _, end := range ends {
-			if err := <-end; !errors.Is(err, errTower) {
+			if err := <-end; !errors.Is(err, errHeld) {
 				t.Error(err)
 			}
 		}
 	})
 }
 
-func TestFrozenServerHoldsTwoFlights(t *testing.T) {
+func TestFrozenServerHoldsTwoBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLounge(t)
+		b := newHeldBatcher(t)
 		for i := range 3 * maxLines {
-			l.take(t.Context(), fmt.Sprint(i))
+			b.take(t.Context(), fmt.Sprint(i))
 		}
-		l.departures(1, 1)
-		l.release <- struct{}{}
-		l.departures(1, 1, maxLines)
-		l.clear()
-		l.departures(1, 1, maxLines, maxLines, maxLines-2)
+		b.wantKeys(1, 1)
+		b.answers <- struct{}{}
+		b.wantKeys(1, 1, maxLines)
+		b.answerAll()
+		b.wantKeys(1, 1, maxLines, maxLines, maxLines-2)
 	})
 }
 
 func TestCheckThatLeavesTheQueueIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLounge(t)
-		for i := range maxInFlight {
-			l.take(t.Context(), fmt.Sprint("first", i))
-		}
+		b := newHeldBatcher(t)
+		b.occupy()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		before, leaves, after := l.take(t.Context(), "before"), l.take(ctx, "leaves"), l.take(t.Context(), "after")
+		before, leaves, after := b.take(t.Context(), "before"), b.take(ctx, "leaves"), b.take(t.Context(), "after")
 		var e *stint.Error
 		if err := <-leaves; !errors.As(err, &e) || e.Code != stint.CodeTimeout || !wasUnsent(err) {
 			t.Errorf("left with %v", err)
 		}
-		l.clear()
-		if got := fmt.Sprint(len(l.departed[2]), l.mu.waiting); got != "2 0" {
+		b.answerAll()
+		if got := fmt.Sprint(len(b.keys[2]), b.Queued()); got != "2 0" {
 			t.Errorf("keys sent, calls that wait: %s, want 2 0", got)
 		}
 		for _, end := range []chan error{before, after} {
-			if err := <-end; !errors.Is(err, errTower) {
+			if err := <-end; !errors.Is(err, errHeld) {
 				t.Error(err)
 			}
 		}
 	})
 }
 
-func TestCallerLeavesWhileItsCheckIsInTheAir(t *testing.T) {
+func TestCallerLeavesWhileItsCheckIsInFlight(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		code stint.Code
@@ -236,40 +184,37 @@ func TestCallerLeavesWhileItsCheckIsInTheAir(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLounge(t)
+				b := newHeldBatcher(t)
 				ctx, cancel := test.end(t.Context())
 				defer cancel()
-				end, stays := l.take(ctx, "a"), l.take(t.Context(), "b")
+				end, stays := b.take(ctx, "a"), b.take(t.Context(), "b")
 				var e *stint.Error
 				if err := <-end; !errors.As(err, &e) || e.Code != test.code {
 					t.Errorf("left with %v", err)
 				}
-				l.clear()
-				if err := <-stays; !errors.Is(err, errTower) {
+				b.answerAll()
+				if err := <-stays; !errors.Is(err, errHeld) {
 					t.Error(err)
 				}
-				l.departures(1, 1)
+				b.wantKeys(1, 1)
 			})
 		})
 	}
 }
 
-func TestWhatGivesBackIsSentWithoutItsCaller(t *testing.T) {
+func TestRefundIsSentWithoutItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLounge(t)
-		for i := range maxInFlight {
-			l.take(t.Context(), fmt.Sprint("first", i))
-		}
-		c := l.store.calls.get()
-		c.addOne(&stint.Claim{Key: "kept", Limit: tenASecond(), Cost: -1})
-		c.keep = true
-		l.send(t.Context(), c, false)
+		b := newHeldBatcher(t)
+		b.occupy()
+		c := b.pending("kept", -1)
+		c.Keep = true
 		ctx, cancel := context.WithCancel(t.Context())
+		end := b.send(ctx, c)
 		cancel()
-		if err := c.wait(ctx); err == nil {
-			t.Error("waited for what its caller gave up")
+		if err := <-end; err == nil {
+			t.Error("the caller waited although it gave up")
 		}
-		l.clear()
-		l.departures(1, 1, 1)
+		b.answerAll()
+		b.wantKeys(1, 1, 1)
 	})
 }

@@ -411,7 +411,7 @@ func TestNodesHaveAccountsOfTheirOwn(t *testing.T) {
 func TestUnknownOutcomesAreAssumed(t *testing.T) {
 	e := encodingOf(t, Options{CallerBytes: 1 << 20})
 	p := newPart(e)
-	c := (&callPool{}).get()
+	c := (&pendingPool{}).get()
 	claim := stint.Claim{Key: "k", Limit: brought(t, yearLog), Cost: 1}
 	c.addOne(&claim)
 	p.take(c, false)

@@ -41,7 +41,7 @@ type plan struct {
 	dry    bool    // decide without charging
 	keep   bool    // send even if ctx has ended
 
-	calls  []*call // to be sent, one for each slot and number of replicas
+	calls  []*pending // to be sent, one for each slot and number of replicas
 	unsent []sending
 	left   []error // by call: why the plan gave it up, or nil
 	leader leader
@@ -183,7 +183,7 @@ func (p *plan) callOf(slot uint16, replicas uint8) int {
 		}
 	}
 	c := p.store.calls.get()
-	c.slot, c.replicas, c.keep = slot, replicas, p.keep
+	c.slot, c.replicas, c.Keep = slot, replicas, p.keep
 	p.calls = append(p.calls, c)
 	return len(p.calls) - 1
 }
@@ -236,11 +236,12 @@ func (p *plan) sendCalls() {
 		}
 		return
 	}
+	lone := len(p.calls) == 1 && !p.keep && patient(p.ctx)
 	for _, c := range p.calls {
-		p.store.batcherOf(c.slot, c.replicas).send(p.ctx, c, len(p.calls) == 1)
+		p.store.batcherOf(c.slot, c.replicas).Send(p.ctx, &c.Call, lone && c.replicas == 0)
 	}
 	for _, c := range p.calls {
-		p.left = append(p.left, c.wait(p.ctx))
+		p.left = append(p.left, p.store.calls.await(p.ctx, c))
 	}
 }
 

@@ -2,9 +2,68 @@ package redisstore
 
 import (
 	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/coalesce"
 )
+
+// batcher combines many callers' calls to one server into few round trips.
+type batcher struct {
+	*coalesce.Batcher[pending, *inFlight]
+
+	sender   sender
+	encoding *encoding
+	replicas uint8
+	singles  sync.Pool // of *single
+}
+
+const (
+	// maxLines is the maximum of claims in one script call, unless a single call has
+	// more. A larger batch saves no time and delays other callers.
+	maxLines = 256
+	// splitFrom is the queue length from which the queue is split in two batches. It
+	// applies to equal calls too, although they share one line: the server is fast with
+	// that line, and the client would otherwise wait for it.
+	splitFrom = 16
+)
+
+// batchers are the batchers of one server, indexed by the number of replicas that
+// claims ask for. Claims that wait for replicas thus do not delay other claims. The
+// zero value is ready for use.
+type batchers [math.MaxUint8 + 1]atomic.Pointer[batcher]
+
+// of returns the batcher for a number of replicas, and makes it on first use.
+func (b *batchers) of(server sender, e *encoding, replicas uint8) *batcher {
+	if known := b[replicas].Load(); known != nil {
+		return known
+	}
+	b[replicas].CompareAndSwap(nil, newBatcher(server, e, replicas))
+	return b[replicas].Load()
+}
+
+func newBatcher(server sender, e *encoding, replicas uint8) *batcher {
+	b := &batcher{sender: server, encoding: e, replicas: replicas}
+	b.Batcher = coalesce.New(coalesce.Options{Full: maxLines, SplitFrom: splitFrom}, func() *inFlight { return &inFlight{batcher: b} })
+	return b
+}
+
+// patience bounds how long after its cancellation a call with a deadline may end.
+const patience = 100 * time.Millisecond
+
+// patient reports whether a caller may do the round trip in its own goroutine. The
+// connection observes a deadline but not a cancellation, so patient returns true
+// only if ctx cannot end or if its deadline is less than patience away.
+func patient(ctx context.Context) bool {
+	if ctx.Done() == nil {
+		return true
+	}
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) < patience
+}
 
 // sender sends script calls to one server. call returns when each of them has a
 // reply or an error, which includes a timeout.
@@ -13,21 +72,29 @@ type sender interface {
 }
 
 // inFlight is one batch: the calls that share a round trip, as one script call for
-// each slot and script. It is used by one goroutine at a time, and is reused.
+// each slot and script.
 type inFlight struct {
 	batcher     *batcher
-	encoding    *encoding
-	calls       []*call
+	claims      int     // counted by Fits
 	parts       []*part // the first used are in use; the others are kept for reuse
 	used        int
 	invocations []invocation
 	replies     []reply
 }
 
-// fly sends the calls, waits for the replies and stores the answers in the calls.
-func (f *inFlight) fly(ctx context.Context) {
-	for _, c := range f.calls {
-		f.part(c).take(c, len(f.calls) > 1)
+// Fits implements [coalesce.Batch].
+func (f *inFlight) Fits(c *pending) bool {
+	if f.claims > 0 && f.claims+len(c.claims) > maxLines {
+		return false
+	}
+	f.claims += len(c.claims)
+	return true
+}
+
+// Run implements [coalesce.Batch].
+func (f *inFlight) Run(ctx context.Context, calls []*coalesce.Call[pending]) {
+	for _, c := range calls {
+		f.part(c.Owner).take(c.Owner, len(calls) > 1)
 	}
 	for _, p := range f.parts[:f.used] {
 		i := p.batch.invocation()
@@ -45,14 +112,14 @@ func (f *inFlight) fly(ctx context.Context) {
 
 // part returns the part that a call belongs to. A linear search suffices: a batch
 // has either few slots or few calls.
-func (f *inFlight) part(c *call) *part {
+func (f *inFlight) part(c *pending) *part {
 	for _, p := range f.parts[:f.used] {
 		if p.slot == c.slot && p.slow == c.slow {
 			return p
 		}
 	}
 	if f.used == len(f.parts) {
-		f.parts = append(f.parts, newPart(f.encoding))
+		f.parts = append(f.parts, newPart(f.batcher.encoding))
 	}
 	p := f.parts[f.used]
 	p.slot, p.slow = c.slot, c.slow
@@ -60,15 +127,14 @@ func (f *inFlight) part(c *call) *part {
 	return p
 }
 
-// reset empties a batch for reuse.
-func (f *inFlight) reset() {
+// Reset implements [coalesce.Batch].
+func (f *inFlight) Reset() {
 	for _, p := range f.parts[:f.used] {
-		p.reset(f.encoding)
+		p.reset(f.batcher.encoding)
 	}
-	clear(f.calls)
 	clear(f.invocations)
 	clear(f.replies)
-	f.calls, f.used = f.calls[:0], 0
+	f.claims, f.used = 0, 0
 	f.invocations, f.replies = f.invocations[:0], f.replies[:0]
 }
 
@@ -91,7 +157,7 @@ type part struct {
 
 // entry is one call, or several equal plain calls that share one line.
 type entry struct {
-	first, last *call
+	first, last *pending
 	group       int // number in the batch of the call's first group
 }
 
@@ -106,7 +172,7 @@ func newPart(e *encoding) *part { return &part{batch: e.newBatch(), equal: map[s
 
 // take adds a call to the part. among says that the batch has other calls too, some
 // of which may be equal to c.
-func (p *part) take(c *call, among bool) {
+func (p *part) take(c *pending, among bool) {
 	p.claims += len(c.claims)
 	if !among || !c.plain() {
 		p.append(c)
@@ -130,7 +196,7 @@ func (p *part) take(c *call, among bool) {
 	e.last.same, e.last = c, c
 }
 
-func (p *part) append(c *call) {
+func (p *part) append(c *pending) {
 	e := entry{first: c, last: c}
 	for i := range c.groups {
 		if at := p.batch.add(&c.groups[i].Group, c.groups[i].dry); i == 0 {

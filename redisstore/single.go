@@ -23,63 +23,21 @@ type single struct {
 	replies  [1]reply
 }
 
-// takeSingle decides a claim in a round trip of its own if a batch may be sent now.
-// flew reports whether it did.
-func (l *batcher) takeSingle(ctx context.Context, c *stint.Claim) (d stint.Decision, flew bool, err error) {
-	o := l.sendSingle()
-	if o == nil {
-		return d, false, nil
+// takeSingle decides a claim in a round trip of its own. The caller has acquired a place
+// for it.
+func (b *batcher) takeSingle(ctx context.Context, c *stint.Claim) (stint.Decision, error) {
+	defer b.Release()
+	o, ok := b.singles.Get().(*single)
+	if !ok {
+		o = &single{encoding: b.encoding}
 	}
 	o.encode(c)
-	l.sender.call(ctx, o.calls[:], o.replies[:])
-	d, err = o.decode(c)
-	if o.replies[0].err != nil {
-		o = nil // the connection may still be writing it
+	b.sender.call(ctx, o.calls[:], o.replies[:])
+	d, err := o.decode(c)
+	if o.replies[0].err == nil { // otherwise the connection may still be writing it
+		b.singles.Put(o)
 	}
-	l.arrive(o)
-	return d, true, err
-}
-
-// sendSingle reserves one of the places in flight for a single. It returns nil if no
-// place is free, or if a batch is about to be sent that can carry the claim.
-func (l *batcher) sendSingle() *single {
-	if l.full.Load() {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.full.Load() {
-		return nil
-	}
-	l.countLocked(1, 0)
-	n := len(l.mu.singles)
-	if n == 0 {
-		return &single{encoding: l.store.encoding}
-	}
-	o := l.mu.singles[n-1]
-	l.mu.singles = l.mu.singles[:n-1]
-	return o
-}
-
-// arrive passes the place of a finished single to the queued calls, and frees the
-// place if no call is queued. It keeps o for reuse, unless o is nil.
-func (l *batcher) arrive(o *single) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if o != nil {
-		l.mu.singles = append(l.mu.singles, o)
-	}
-	if l.mu.first == nil {
-		l.countLocked(-1, 0)
-		return
-	}
-	f := l.batchLocked()
-	if l.queueLocked(f); len(f.calls) > 0 {
-		go l.fly(f)
-		return
-	}
-	l.countLocked(-1, 0)
-	l.mu.idle = append(l.mu.idle, f)
+	return d, err
 }
 
 // encode builds the script call of a claim. It reuses the last argument if the limit

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/coalesce"
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// lonely is a caller whose checks travel by themselves, and the only one of
-// their keys: it knows what must remain.
-type lonely struct {
+// soleCaller is the only caller of its store, so its checks are singles, and the only one
+// of its key, so it knows what must remain.
+type soleCaller struct {
 	*testing.T
 
 	store *Store
@@ -20,13 +21,13 @@ type lonely struct {
 	taken int64
 }
 
-func newLonely(t *testing.T, s *Store) *lonely {
+func newSoleCaller(t *testing.T, s *Store) *soleCaller {
 	t.Helper()
-	return &lonely{T: t, store: s, claim: stint.Claim{Key: "lonely", Limit: named(t, "slow", stint.TokenBucket, 1000), Cost: 1}}
+	return &soleCaller{T: t, store: s, claim: stint.Claim{Key: "sole", Limit: named(t, "slow", stint.TokenBucket, 1000), Cost: 1}}
 }
 
-// take has a check allowed, and counted once.
-func (l *lonely) take() {
+// take checks that a check is allowed and charged once.
+func (l *soleCaller) take() {
 	l.Helper()
 	d, err := l.store.Take(context.Background(), l.claim)
 	if l.taken++; err != nil || !d.Allowed || d.Remaining != 1000-l.taken {
@@ -34,9 +35,9 @@ func (l *lonely) take() {
 	}
 }
 
-func TestLoneCheckSendsAgainTheScriptThatWasLost(t *testing.T) {
+func TestSingleSendsALostScriptAgain(t *testing.T) {
 	server := redistest.Server(t)
-	l := newLonely(t, open(t, Options{Addrs: []string{server.Addr()}, Heartbeat: -1}))
+	l := newSoleCaller(t, open(t, Options{Addrs: []string{server.Addr()}, Heartbeat: -1}))
 	l.take()
 	before := l.store.Stats().NoScript
 	server.Must("SCRIPT", "FLUSH")
@@ -47,9 +48,9 @@ func TestLoneCheckSendsAgainTheScriptThatWasLost(t *testing.T) {
 	}
 }
 
-func TestLoneCheckFollowsItsSlot(t *testing.T) {
+func TestSingleFollowsItsSlot(t *testing.T) {
 	servers := redistest.Cluster(t, 2, 0)
-	l := newLonely(t, open(t, Options{Topology: Cluster, Addrs: servers.Addrs(), Heartbeat: -1}))
+	l := newSoleCaller(t, open(t, Options{Topology: Cluster, Addrs: servers.Addrs(), Heartbeat: -1}))
 	l.take()
 	slot := servers.Slot("{" + l.claim.Key + "}")
 	to := servers.Masters()[0]
@@ -65,11 +66,11 @@ func TestLoneCheckFollowsItsSlot(t *testing.T) {
 	l.take()
 }
 
-func TestLoneCheckIsNotSentToAStoppedServer(t *testing.T) {
-	l := newLonely(t, open(t, Options{Addrs: []string{redistest.Server(t).Addr()}, Heartbeat: -1}))
+func TestSingleIsNotSentToAStoppedServer(t *testing.T) {
+	l := newSoleCaller(t, open(t, Options{Addrs: []string{redistest.Server(t).Addr()}, Heartbeat: -1}))
 	l.take()
 	l.store.topology.nodeOf(0).stop()
-	for range 2 * maxInFlight {
+	for range 2 * coalesce.MaxInFlight {
 		_, err := l.store.Take(context.Background(), l.claim)
 		wantError(t, err, stint.CodeUnavailable, "stopped")
 	}
@@ -77,11 +78,11 @@ func TestLoneCheckIsNotSentToAStoppedServer(t *testing.T) {
 	l.take()
 }
 
-// A caller that gives up while its check is in the air is told so, or that its
-// time is over, and does not wait for the server.
-func TestLoneCheckEndsWithItsCaller(t *testing.T) {
+// A caller that gives up while its check is in flight gets CodeCanceled or CodeTimeout,
+// and does not wait for the server.
+func TestSingleEndsWithItsCaller(t *testing.T) {
 	server := redistest.Server(t)
-	l := newLonely(t, open(t, Options{Addrs: []string{server.Addr()}, Timeout: time.Minute, Heartbeat: -1}))
+	l := newSoleCaller(t, open(t, Options{Addrs: []string{server.Addr()}, Timeout: time.Minute, Heartbeat: -1}))
 	l.take()
 	server.Freeze()
 	ctx, cancel := context.WithTimeout(t.Context(), patience/2)

@@ -24,7 +24,7 @@ type Store struct {
 	options  Options
 	topology *topology
 	encoding *encoding
-	calls    callPool
+	calls    pendingPool
 	plans    sync.Pool
 }
 
@@ -87,17 +87,17 @@ func (s *Store) Take(ctx context.Context, claim stint.Claim) (d stint.Decision, 
 		return d, endedUnsent(ctx)
 	}
 	slot := s.slotOfClaim(&claim)
-	l := s.batcherOf(slot, replicasOfClaim(&claim))
-	if quickClaim(&claim) && l.replicas == 0 && patient(ctx) {
-		if d, flew, err := l.takeSingle(ctx, &claim); flew {
-			return d, err
-		}
+	replicas := replicasOfClaim(&claim)
+	own := replicas == 0 && patient(ctx)
+	b := s.batcherOf(slot, replicas)
+	if own && quickClaim(&claim) && b.TryAcquire() {
+		return b.takeSingle(ctx, &claim)
 	}
 	c := s.calls.get()
 	c.slot = slot
 	c.addOne(&claim)
-	l.send(ctx, c, true)
-	if err = c.wait(ctx); err != nil {
+	b.Send(ctx, &c.Call, own)
+	if err = s.calls.await(ctx, c); err != nil {
 		return d, err
 	}
 	if err = c.errs[0]; err == nil {
@@ -111,7 +111,7 @@ func (s *Store) Take(ctx context.Context, claim stint.Claim) (d stint.Decision, 
 // replicas.
 func (s *Store) batcherOf(slot uint16, replicas uint8) *batcher {
 	n := s.topology.nodeOf(slot)
-	return n.batchers.of(n, s, replicas)
+	return n.batchers.of(n, s.encoding, replicas)
 }
 
 // slotOfClaim returns the hash slot of a claim. Without a Cluster all claims are in

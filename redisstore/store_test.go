@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/coalesce"
 	"github.com/stintdev/stint/internal/redistest"
 	"github.com/stintdev/stint/storetest"
 )
@@ -147,13 +148,8 @@ func forget(s stint.Store, c stint.Claim) error {
 	return err
 }
 
-// aloft is how many flights of the only lane are in the air.
-func (s *Store) aloft() int {
-	l := s.topology.nodeOf(0).batchers[0].Load()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.mu.sent
-}
+// inFlight returns the number of batches in flight to the only server.
+func (s *Store) inFlight() int { return s.topology.nodeOf(0).batchers[0].Load().InFlight() }
 
 func await(t *testing.T, happened func() bool) {
 	t.Helper()
@@ -175,23 +171,23 @@ func TestHotKeyIsServedInOrder(t *testing.T) {
 	if _, err := s.Take(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	await(t, func() bool { return s.aloft() == 0 }) // nor is that flight about to take others
+	await(t, func() bool { return s.inFlight() == 0 }) // its goroutine does not yield for others either
 	server.Freeze()
-	for i := range maxInFlight { // what comes now waits
+	for i := range coalesce.MaxInFlight { // later calls are queued
 		c := stint.Claim{Key: fmt.Sprint(i), Limit: c.Limit, Cost: 1}
 		go func() { _, _ = s.Take(t.Context(), c) }()
 	}
-	await(t, func() bool { return s.aloft() == maxInFlight })
-	var calls []*call
+	await(t, func() bool { return s.inFlight() == coalesce.MaxInFlight })
+	var calls []*pending
 	for range 60 {
 		q := s.calls.get()
 		q.addOne(&c)
-		s.batcherOf(q.slot, q.replicas).send(t.Context(), q, false)
+		s.batcherOf(q.slot, q.replicas).Send(t.Context(), &q.Call, false)
 		calls = append(calls, q)
 	}
 	server.Thaw()
 	for i, q := range calls {
-		if err := q.wait(t.Context()); err != nil {
+		if err := s.calls.await(t.Context(), q); err != nil {
 			t.Fatal(err)
 		}
 		if d, want := q.out[0], int64(max(0, 38-i)); d.Remaining != want || d.Allowed != (i < 39) || q.errs[0] != nil {
@@ -216,7 +212,7 @@ func frozenServerChargesOnlyWhatWasSent(t *testing.T, l stint.Limit) {
 	if _, err := s.Take(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	await(t, func() bool { return s.aloft() == 0 })
+	await(t, func() bool { return s.inFlight() == 0 })
 	server.Freeze()
 	var unsent atomic.Int64
 	var wg sync.WaitGroup
@@ -237,7 +233,7 @@ func frozenServerChargesOnlyWhatWasSent(t *testing.T, l stint.Limit) {
 	server.Thaw()
 	c.Cost = 0
 	d, err := s.Take(t.Context(), c)
-	if charged := 1000 - d.Remaining; err != nil || charged > 1+maxInFlight || unsent.Load() != 100-maxInFlight {
+	if charged := 1000 - d.Remaining; err != nil || charged > 1+coalesce.MaxInFlight || unsent.Load() != 100-coalesce.MaxInFlight {
 		t.Errorf("%d checks were charged (%v); one before, and %d of 100 were never sent", charged, err, unsent.Load())
 	}
 }
@@ -254,9 +250,9 @@ func TestCloseEndsTheChecksThatWait(t *testing.T) {
 	for range 20 {
 		q := s.calls.get()
 		q.addOne(&c)
-		s.batcherOf(q.slot, q.replicas).send(t.Context(), q, false)
+		s.batcherOf(q.slot, q.replicas).Send(t.Context(), &q.Call, false)
 		wg.Go(func() {
-			if err := q.wait(t.Context()); err != nil || q.errs[0] == nil {
+			if err := s.calls.await(t.Context(), q); err != nil || q.errs[0] == nil {
 				t.Errorf("a check on a closed store ended with %v, %v", err, q.errs[0])
 			}
 		})
@@ -334,7 +330,7 @@ func frozenServerGetsNoMoreThanItsFlights(t *testing.T, l stint.Limit) {
 	if _, err := s.Take(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	await(t, func() bool { return s.aloft() == 0 })
+	await(t, func() bool { return s.inFlight() == 0 })
 	server.Freeze()
 	for range 10 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -348,7 +344,7 @@ func frozenServerGetsNoMoreThanItsFlights(t *testing.T, l stint.Limit) {
 		_, err := s.Take(t.Context(), stint.Claim{Key: "thawed", Limit: c.Limit})
 		return err == nil
 	})
-	if charged := 100 - remaining(t, s, c.Limit, c.Key); charged > 1+maxInFlight {
+	if charged := 100 - remaining(t, s, c.Limit, c.Key); charged > 1+coalesce.MaxInFlight {
 		t.Errorf("a frozen server was sent %d checks of 10", charged-1)
 	}
 }

@@ -5,37 +5,28 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/internal/coalesce"
 )
 
-// call is one caller's request to one batcher: groups of one slot, decided in order.
+// pending is one caller's request to one batcher: groups of one slot, decided in order.
 // It owns copies of the claims and space for the answers, because the batch may
 // still read and write them after the caller has given up.
-type call struct {
-	batcher  *batcher
+type pending struct {
+	coalesce.Call[pending]
+
 	slot     uint16
-	replicas uint8           // number of replicas that must confirm a charge
-	keep     bool            // sent even if its caller gives up
-	slow     bool            // needs take.lua; bucket.lua cannot decide it
-	charged  atomic.Bool     // the server has charged it and the wait for replicas is left
-	ctx      context.Context //nolint:containedctx // of the caller, for as long as it waits; nil: none that ends
-	groups   []asked         // at least one
-	claims   []stint.Claim   // of all groups
+	replicas uint8         // number of replicas that must confirm a charge
+	slow     bool          // needs take.lua; bucket.lua cannot decide it
+	charged  atomic.Bool   // the server has charged it and the wait for replicas is left
+	groups   []asked       // at least one
+	claims   []stint.Claim // of all groups
 
 	out  []stint.Decision // one per claim
 	errs []error          // one per group
 
-	done chan struct{} // receives one value when the call is answered; its capacity is 1
-	own  bool          // the caller does the round trip itself, so done is not used
-
-	// Guarded by the batcher's mu.
-	state      callState
-	alone      bool  // keep is set and the caller has given up
-	prev, next *call // in the queue
-
-	same *call // in a batch: the next call that shares the same line
+	same *pending // in a batch: the next pending call that shares the same line
 
 	one struct { // inline space for one claim, which suffices for most calls
 		group    [1]asked
@@ -73,31 +64,21 @@ func replicasOfClaim(c *stint.Claim) uint8 {
 	return 0
 }
 
-// callState is the progress of a call.
-type callState uint8
+// pendingPool keeps pending calls for reuse.
+type pendingPool struct{ pool sync.Pool }
 
-const (
-	queued    callState = iota // in the queue: not sent yet
-	dropped                    // removed from the queue: never sent
-	sent                       // sent, or about to be
-	abandoned                  // sent, and its caller has given up: the batch recycles it
-	landed                     // answered
-)
-
-// callPool keeps calls for reuse.
-type callPool struct{ pool sync.Pool }
-
-func (p *callPool) get() *call {
-	if c, ok := p.pool.Get().(*call); ok {
+func (p *pendingPool) get() *pending {
+	if c, ok := p.pool.Get().(*pending); ok {
 		return c
 	}
-	c := &call{done: make(chan struct{}, 1)}
+	c := &pending{}
+	c.Init(c)
 	c.groups, c.claims, c.out, c.errs = c.one.group[:0], c.one.claim[:0], c.one.decision[:0], c.one.err[:0]
 	return c
 }
 
 // put recycles a call. Neither a batcher nor a caller may hold it.
-func (p *callPool) put(c *call) {
+func (p *pendingPool) put(c *pending) {
 	if len(c.claims) == 1 && len(c.groups) == 1 { // clear is slow for one element
 		c.claims[0], c.groups[0], c.errs[0] = stint.Claim{}, asked{}, nil
 	} else {
@@ -105,17 +86,16 @@ func (p *callPool) put(c *call) {
 	}
 	c.groups, c.claims = c.groups[:0], c.claims[:0]
 	c.out, c.errs = c.out[:0], c.errs[:0]
-	c.ctx = nil
 	if c.replicas > 0 {
 		c.charged.Store(false)
 	}
-	c.state, c.replicas, c.keep, c.slow, c.alone, c.own, c.same = queued, 0, false, false, false, false, nil
+	c.replicas, c.Keep, c.slow, c.same = 0, false, false, nil
 	p.pool.Put(c)
 }
 
 // letGo clears a call of several claims or groups, so that the pool holds no
 // references to them.
-func (c *call) letGo() {
+func (c *pending) letGo() {
 	clear(c.claims)
 	clear(c.groups)
 	clear(c.errs)
@@ -124,7 +104,7 @@ func (c *call) letGo() {
 }
 
 // add appends copies of the claims of a group.
-func (c *call) add(a asked) {
+func (c *pending) add(a asked) {
 	from := len(c.claims)
 	c.claims = append(c.claims, a.Claims...)
 	a.Claims = c.claims[from:len(c.claims):len(c.claims)]
@@ -138,7 +118,7 @@ func (c *call) add(a asked) {
 }
 
 // addOne is add for a call of one group with one claim.
-func (c *call) addOne(claim *stint.Claim) {
+func (c *pending) addOne(claim *stint.Claim) {
 	c.claims, c.groups = c.claims[:1], c.groups[:1]
 	c.out, c.errs = c.out[:1], c.errs[:1]
 	c.claims[0], c.groups[0].Claims = *claim, c.claims
@@ -148,7 +128,7 @@ func (c *call) addOne(claim *stint.Claim) {
 
 // plain reports whether equal calls may share one line of the batch. For such a line
 // the script charges as many of the calls as fit, in order.
-func (c *call) plain() bool {
+func (c *pending) plain() bool {
 	if len(c.claims) != 1 || len(c.groups) != 1 || c.groups[0].dry || c.groups[0].Shadow {
 		return false
 	}
@@ -161,7 +141,7 @@ func (c *call) plain() bool {
 
 // lack sets err on the groups that asked for replicas and were charged. The caller
 // has found that too few replicas confirmed the charge.
-func (c *call) lack(err error) {
+func (c *pending) lack(err error) {
 	out := c.out
 	for i := range c.groups {
 		g := &c.groups[i]
@@ -172,51 +152,20 @@ func (c *call) lack(err error) {
 	}
 }
 
-// wait returns nil when the call is answered, or an error when ctx ends. With nil
-// the caller recycles the call; with an error it must not touch the call again.
-func (c *call) wait(ctx context.Context) error {
-	stop := ctx.Done()
-	switch {
-	case c.own:
+// await returns nil when the call is answered, or an error when ctx ends. With nil the
+// caller recycles the call; with an error it must not touch the call again.
+func (p *pendingPool) await(ctx context.Context, c *pending) error {
+	switch c.Wait(ctx) {
+	case coalesce.Answered:
 		return nil
-	case stop == nil:
-		<-c.done
-		return nil
-	}
-	select {
-	case <-c.done:
-		return nil
-	case <-stop:
-		return c.leave(ctx)
-	}
-}
-
-// waits reports whether the caller still waits at now. It returns false if the
-// caller's context has ended or its deadline has passed.
-func (c *call) waits(now time.Time) bool {
-	if c.ctx == nil {
-		return true
-	}
-	if deadline, ok := c.ctx.Deadline(); ok && !now.Before(deadline) {
-		return false // the context's own timer may be late
-	}
-	return c.ctx.Err() == nil
-}
-
-// leave ends the wait of a caller whose context has ended. It returns nil if the call
-// was answered in the meantime.
-func (c *call) leave(ctx context.Context) error {
-	switch state, charged := c.batcher.leave(c); {
-	case state == landed:
-		<-c.done
-		return nil
-	case state == dropped:
+	case coalesce.Withdrawn:
+		p.put(c)
 		return endedUnsent(ctx)
-	case charged:
-		return replicasLate(ctx)
-	default:
-		return ended(ctx, "the server has not answered in the caller's time: whether the check was charged is unknown")
 	}
+	if c.charged.Load() {
+		return replicasLate(ctx)
+	}
+	return ended(ctx, "the server has not answered in the caller's time: whether the check was charged is unknown")
 }
 
 func endedUnsent(ctx context.Context) *stint.Error {

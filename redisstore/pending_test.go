@@ -7,12 +7,12 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// TestCallThatIsPutBackIsAsNew uses a call for one claim, for what is beyond
-// the quick script, and for more than it has room for, and puts it back.
-func TestCallThatIsPutBackIsAsNew(t *testing.T) {
+// A recycled call is empty, after use for one claim, for a group that needs take.lua,
+// and for more groups than its inline space holds.
+func TestRecycledCallIsEmpty(t *testing.T) {
 	claim := stint.Claim{Key: "k", Limit: tenASecond(), Cost: 1, Policy: stint.Policy{Replicas: 1}}
 	groups := []stint.Group{{Claims: []stint.Claim{claim}, Shadow: true}, {Claims: []stint.Claim{claim, claim}}}
-	var pool callPool
+	var pool pendingPool
 	c := pool.get()
 	for _, use := range []func(){
 		func() { c.addOne(&claim) },
@@ -22,19 +22,20 @@ func TestCallThatIsPutBackIsAsNew(t *testing.T) {
 		func() { c.addOne(&claim) },
 	} {
 		use()
-		c.state, c.keep, c.alone, c.own, c.same, c.ctx = landed, true, true, true, c, t.Context()
+		c.Keep, c.same = true, c
+		c.charged.Store(c.replicas > 0)
 		for i := range c.errs {
-			c.errs[i] = errTower
+			c.errs[i] = errHeld
 		}
 		pool.put(c)
 		c.checkNew(t)
 	}
 }
 
-func (c *call) checkNew(t *testing.T) {
+func (c *pending) checkNew(t *testing.T) {
 	t.Helper()
-	if c.state != queued || c.replicas != 0 || c.keep || c.slow || c.alone || c.own || c.same != nil || c.ctx != nil {
-		t.Errorf("it is still %+v", c)
+	if c.replicas != 0 || c.Keep || c.slow || c.same != nil || c.charged.Load() {
+		t.Errorf("replicas %d, keep %v, slow %v, same %p, charged %v", c.replicas, c.Keep, c.slow, c.same, c.charged.Load())
 	}
 	if len(c.claims)+len(c.groups)+len(c.out)+len(c.errs) > 0 {
 		t.Error("it has claims")
