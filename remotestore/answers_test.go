@@ -7,6 +7,7 @@ import (
 
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
+	"github.com/stintdev/stint/internal/coalesce"
 )
 
 // A response that does not match the request is an error, not a decision.
@@ -27,14 +28,15 @@ func TestGarbledAnswersAreErrors(t *testing.T) {
 		"its failures are out of order":     {Decisions: &stintv1.Decisions{Limit: []int64{5}}, Failures: []*stintv1.Failure{{Index: 2}, {Index: 0}}},
 		"more groups than were asked for: ": {Failures: []*stintv1.Failure{{Index: 1 << 31}}},
 	} {
-		f := newInFlight(s)
+		f := s.newInFlight()
+		var calls []*coalesce.Call[pending]
 		for range 3 {
 			c := s.borrow()
 			c.addOne(stint.Claim{Key: "k", Limit: limit, Cost: 1})
-			f.calls = append(f.calls, c)
+			calls = append(calls, &c.Call)
 			f.columns.add(c)
 		}
-		err, text := f.assign(m), strings.TrimSuffix(says, ": ")
+		err, text := f.assign(calls, m), strings.TrimSuffix(says, ": ")
 		if coded := new(stint.Error); !errors.As(err, &coded) || coded.Code != stint.CodeInternal || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v: want an internal error that says %q", err, text)
 		}

@@ -36,7 +36,7 @@ type columns struct {
 }
 
 func newColumns(limits *limitMessages) columns {
-	return columns{limits: limits, places: map[stint.Limit]uint32{}}
+	return columns{limits: limits, places: map[stint.Limit]uint32{}, plain: true}
 }
 
 // reset empties the columns.
@@ -53,7 +53,7 @@ func (m *columns) reset() {
 }
 
 // add adds the claims and groups of a call.
-func (m *columns) add(c *call) {
+func (m *columns) add(c *pending) {
 	for i := range c.claims {
 		m.addClaim(&c.claims[i])
 	}

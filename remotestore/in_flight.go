@@ -6,40 +6,60 @@ import (
 	"google.golang.org/grpc/status"
 
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
+	"github.com/stintdev/stint/internal/coalesce"
 )
 
 // inFlight is one batch: a TakeBatch request with the calls of one caller or more.
 type inFlight struct {
 	store   *Store
-	calls   []*call
 	columns columns
+
+	claims, groups, bytes int // counted by Fits
 }
 
-func newInFlight(s *Store) *inFlight { return &inFlight{store: s, columns: newColumns(&s.limits)} }
+func (s *Store) newInFlight() *inFlight { return &inFlight{store: s, columns: newColumns(&s.limits)} }
 
-// fly sends the batch and stores the decisions and errors in its calls.
-func (f *inFlight) fly(ctx context.Context) {
-	f.columns.reset()
-	for _, c := range f.calls {
-		f.columns.add(c)
+// Fits implements [coalesce.Batch].
+func (f *inFlight) Fits(c *pending) bool {
+	claims, groups, bytes := f.claims+len(c.claims), f.groups+len(c.groups), f.bytes+c.bytes
+	if f.groups > 0 && (claims > maxClaims || groups > maxGroups || bytes > maxBytes) {
+		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, f.store.options.Timeout)
+	f.claims, f.groups, f.bytes = claims, groups, bytes
+	return true
+}
+
+// Run implements [coalesce.Batch].
+func (f *inFlight) Run(caller context.Context, calls []*coalesce.Call[pending]) {
+	for _, c := range calls {
+		f.columns.add(c.Owner)
+	}
+	ctx, cancel := context.WithTimeout(caller, f.store.options.Timeout)
 	defer cancel()
 	response, err := f.store.client.TakeBatch(ctx, f.columns.message())
 	f.store.note(status.Code(err))
 	if err == nil {
-		err = f.assign(response)
+		err = f.assign(calls, response)
 	} else {
 		err = f.store.fromStatus(err)
 	}
-	for _, c := range f.calls {
-		c.err = err
+	if err != nil && caller.Err() != nil {
+		err = endedSent(caller)
 	}
+	for _, c := range calls {
+		c.Owner.err = err
+	}
+}
+
+// Reset implements [coalesce.Batch].
+func (f *inFlight) Reset() {
+	f.columns.reset()
+	f.claims, f.groups, f.bytes = 0, 0, 0
 }
 
 // assign distributes the decisions and failures of a response to the calls. It returns
 // an error if the response does not match the request.
-func (f *inFlight) assign(m *stintv1.TakeBatchResponse) error {
+func (f *inFlight) assign(calls []*coalesce.Call[pending], m *stintv1.TakeBatchResponse) error {
 	if err := checkDecisions(m.GetDecisions(), len(f.columns.keys)); err != nil {
 		return err
 	}
@@ -47,7 +67,8 @@ func (f *inFlight) assign(m *stintv1.TakeBatchResponse) error {
 		return garbled("it decides nothing")
 	}
 	first, group, failures := 0, 0, m.GetFailures()
-	for _, c := range f.calls {
+	for _, call := range calls {
+		c := call.Owner
 		out := c.room()
 		readDecisions(out, m.GetDecisions(), first)
 		for ; len(failures) > 0 && int(failures[0].GetIndex()) < group+len(c.groups); failures = failures[1:] {

@@ -22,7 +22,7 @@ func (j *split) run(ctx context.Context) error {
 		c := j.store.borrow()
 		to := j.load(c, from)
 		n := countClaims(j.groups[from:to])
-		if err := j.store.batcherOf(c).carry(ctx, c); err != nil {
+		if err := j.store.send(ctx, c); err != nil {
 			return j.broken(from, err)
 		}
 		j.unload(c, from, j.out[at:at+n])
@@ -38,7 +38,7 @@ func (j *split) run(ctx context.Context) error {
 // load puts the groups that fit into a call, at least one, and returns the index of
 // the first that is left. An invalid group is replaced by a denied one, so that the
 // shadow groups after it are decided as if it had been denied.
-func (j *split) load(c *call, from int) (to int) {
+func (j *split) load(c *pending, from int) (to int) {
 	if j.groups[from].Shadow {
 		c.addOutcome(j.admitted)
 	}
@@ -57,7 +57,7 @@ func (j *split) load(c *call, from int) (to int) {
 }
 
 // unload copies the decisions of a call, whose groups begin at from, into out.
-func (j *split) unload(c *call, from int, out []stint.Decision) {
+func (j *split) unload(c *pending, from int, out []stint.Decision) {
 	decisions := c.out
 	for i := range c.groups {
 		g := &c.groups[i]

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
+	"github.com/stintdev/stint/internal/coalesce"
 )
 
 // Store is a [stint.Store] that keeps its states in a Stint server. Make one with
@@ -28,13 +29,16 @@ type Store struct {
 	options Options
 	conn    *grpc.ClientConn
 	client  stintv1.LimiterServiceClient
-	batcher batcher
-	waiting batcher // of calls that wait for replicas of the server's store: apart, so that they delay no others of the server's store, so that nobody else waits for those
+	batcher *batcher
+	waiting *batcher // of calls that wait for replicas of the server's store; separate, so that they delay no other calls
 	limits  limitMessages
-	calls   sync.Pool // of *call
+	calls   sync.Pool // of *pending
 	closed  atomic.Bool
 	refused atomic.Bool // the server refused the last call; see note
 }
+
+// batcher combines the calls of many goroutines into few round trips.
+type batcher = coalesce.Batcher[pending, *inFlight]
 
 // New returns a store and starts to connect in the background. It does not wait for
 // the server: until the server is reached, claims fail with CodeUnavailable. The error
@@ -49,7 +53,8 @@ func New(o Options) (*Store, error) {
 		return nil, &stint.Error{Code: stint.CodeInvalid, Kind: "options", Problem: "remotestore: Addr", Err: err}
 	}
 	s.conn, s.client = conn, stintv1.NewLimiterServiceClient(conn)
-	s.batcher.store, s.waiting.store = s, s
+	full := coalesce.Options{Full: maxClaims} // never split: a request costs far more than its claims
+	s.batcher, s.waiting = coalesce.New(full, s.newInFlight), coalesce.New(full, s.newInFlight)
 	conn.Connect()
 	return s, nil
 }
@@ -100,7 +105,7 @@ func (s *Store) Take(ctx context.Context, claim stint.Claim) (stint.Decision, er
 	}
 	c := s.borrow()
 	c.addOne(claim)
-	if err := s.batcherOf(c).carry(ctx, c); err != nil {
+	if err := s.send(ctx, c); err != nil {
 		return stint.Decision{}, err
 	}
 	d, err := c.out[0], c.errorOf(0)
@@ -125,21 +130,38 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 // Queued returns the number of calls that wait to be sent, those that wait for replicas
 // included. It may be called at any time.
 func (s *Store) Queued() int {
-	if s == nil {
+	if !s.made() {
 		return 0
 	}
-	return s.batcher.queued() + s.waiting.queued()
+	return s.batcher.Queued() + s.waiting.Queued()
+}
+
+// send sends a call, alone or in a batch, and returns when its decisions are in c.out.
+// The error is that of the whole call; errors of single groups are in c.errs. After an
+// error the call must not be reused, because a batch may still hold it.
+func (s *Store) send(ctx context.Context, c *pending) error {
+	if ctx.Err() != nil {
+		return endedUnsent(ctx)
+	}
+	s.batcherOf(c).Send(ctx, &c.Call, true)
+	switch c.Wait(ctx) {
+	case coalesce.Withdrawn:
+		return endedUnsent(ctx)
+	case coalesce.Abandoned:
+		return endedSent(ctx)
+	}
+	return c.err
 }
 
 // batcherOf returns the batcher for a call: waiting if one of its claims takes tokens
 // and waits for replicas, else batcher.
-func (s *Store) batcherOf(c *call) *batcher {
+func (s *Store) batcherOf(c *pending) *batcher {
 	for i := range c.claims {
 		if claim := &c.claims[i]; claim.Policy.Replicas > 0 && claim.Cost >= 0 && claim.Cost+claim.Extra > 0 {
-			return &s.waiting
+			return s.waiting
 		}
 	}
-	return &s.batcher
+	return s.batcher
 }
 
 func countClaims(groups []stint.Group) (n int) {
@@ -149,17 +171,20 @@ func countClaims(groups []stint.Group) (n int) {
 	return n
 }
 
-func (s *Store) borrow() *call {
-	if c, ok := s.calls.Get().(*call); ok {
+func (s *Store) borrow() *pending {
+	if c, ok := s.calls.Get().(*pending); ok {
 		return c
 	}
-	return &call{done: make(chan struct{}, 1)}
+	c := &pending{}
+	c.Init(c)
+	return c
 }
 
 // release puts a call back into the pool. No batch may hold it any more.
-func (s *Store) release(c *call) {
+func (s *Store) release(c *pending) {
 	clear(c.claims)
-	*c = call{claims: c.claims[:0], groups: c.groups[:0], out: c.out[:0], done: c.done}
+	c.claims, c.groups, c.out = c.claims[:0], c.groups[:0], c.out[:0]
+	c.bytes, c.errs, c.err = 0, nil, nil
 	if cap(c.claims) <= 2*maxClaims {
 		s.calls.Put(c)
 	}
