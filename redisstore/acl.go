@@ -11,14 +11,14 @@ import (
 	"github.com/redis/rueidis"
 )
 
-//go:embed rights.lua
+//go:embed acl.lua
 var rightsText string
 
-// rights records which missing permissions of a server's user have been logged. A
+// missingRights records which missing permissions of a server's user have been logged. A
 // missing permission that only some algorithms need fails only their checks, and the
 // server does not count as down, so a log line names the missing permission. The
 // zero value is ready for use and safe for concurrent use.
-type rights struct {
+type missingRights struct {
 	mu   sync.Mutex
 	told string    // the missing permissions that were found last
 	next time.Time // earliest time of the next look after a refused check
@@ -28,22 +28,22 @@ type rights struct {
 const rightsEvery = 10 * time.Second
 
 // due reports whether to look again, and sets the time of the next look if so.
-func (r *rights) due(now time.Time) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if now.Before(r.next) {
+func (m *missingRights) due(now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now.Before(m.next) {
 		return false
 	}
-	r.next = now.Add(rightsEvery)
+	m.next = now.Add(rightsEvery)
 	return true
 }
 
 // news stores what is missing, and reports whether that has changed and is not empty.
-func (r *rights) news(missing string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	changed := missing != r.told
-	r.told = missing
+func (m *missingRights) news(missing string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	changed := missing != m.told
+	m.told = missing
 	return changed && missing != ""
 }
 
@@ -54,11 +54,11 @@ func (d *dialer) askRights(b rueidis.Builder) rueidis.Completed {
 }
 
 // warnOfRights logs missing permissions. If the server does not answer, it logs nothing.
-func (d *dialer) warnOfRights(l *link, result rueidis.RedisResult, known *rights) {
+func (d *dialer) warnOfRights(c *conn, result rueidis.RedisResult, known *missingRights) {
 	missing, err := result.ToString()
 	if err == nil && known.news(missing) {
 		d.log.Warn("the user of the store may not call commands that checks need: those checks fail (grant them, or +@read +@write on the keys below the prefix)",
-			"server", l.addr, "user", cmp.Or(d.shown().username, "default"), "missing", missing)
+			"server", c.addr, "user", cmp.Or(d.shown().username, "default"), "missing", missing)
 	}
 }
 
@@ -69,17 +69,17 @@ func lacksRight(err error) bool {
 }
 
 // refusedRight checks the permissions in the background after a refused check.
-func (n *node) refusedRight(l *link) {
+func (n *node) refusedRight(c *conn) {
 	if !n.warned.rights.due(time.Now()) {
 		return
 	}
 	n.dialer.background(func() {
-		if !l.enter() {
+		if !c.enter() {
 			return
 		}
-		defer l.leave()
-		ctx, cancel := context.WithTimeout(l.ctx, n.dialer.opts.Timeout)
+		defer c.leave()
+		ctx, cancel := context.WithTimeout(c.ctx, n.dialer.opts.Timeout)
 		defer cancel()
-		n.dialer.warnOfRights(l, l.client.Do(ctx, n.dialer.askRights(l.client.B())), &n.warned.rights)
+		n.dialer.warnOfRights(c, c.client.Do(ctx, n.dialer.askRights(c.client.B())), &n.warned.rights)
 	})
 }

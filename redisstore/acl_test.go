@@ -82,16 +82,16 @@ func TestRightTakenLaterIsNamedOnce(t *testing.T) {
 }
 
 func TestRightsAreLookedAtNowAndThen(t *testing.T) {
-	var r rights
-	at := r.next.Add(rightsEvery)
-	if !r.due(at) || r.due(at.Add(rightsEvery-1)) || !r.due(at.Add(rightsEvery)) {
+	var m missingRights
+	at := m.next.Add(rightsEvery)
+	if !m.due(at) || m.due(at.Add(rightsEvery-1)) || !m.due(at.Add(rightsEvery)) {
 		t.Error("not every", rightsEvery)
 	}
 	for _, step := range []struct {
 		missing string
 		news    bool
 	}{{"", false}, {"del", true}, {"del", false}, {"", false}, {"del", true}, {"append del", true}} {
-		if got := r.news(step.missing); got != step.news {
+		if got := m.news(step.missing); got != step.news {
 			t.Errorf("missing %q is news: %v", step.missing, got)
 		}
 	}

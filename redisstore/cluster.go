@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/stintdev/stint"
 )
@@ -161,114 +164,85 @@ func (m *slotMap) keep(masters map[*node]bool) {
 	}
 }
 
-// route sends the calls of a node that has left the Cluster to the current owners of
-// their slots.
-func (m *slotMap) route(ctx context.Context, from *node, calls []invocation, replies []reply, hops int) {
-	var legs []redirect
-	for i := range calls {
-		legs = travel(legs, redirect{to: m.nodeOf(slotOf(calls[i].keys[0]))}, i)
-	}
-	for _, leg := range legs {
-		if leg.to == from {
-			leg.fail(replies, from.refusal())
-			continue
-		}
-		leg.run(ctx, calls, replies, hops+1)
-	}
-}
-
-// tooMany bounds how often a call follows redirections before its error is returned.
-const tooMany = 8
-
-// redirect sends again the calls that a server did not run, because their slot is at
-// another server or migrates.
-func (m *slotMap) redirect(ctx context.Context, at redirect, l *link, calls []invocation, replies []reply, hops int) {
-	var legs []redirect
-	for i := range replies {
-		r, ok := redirected(replies[i].err, l.addr)
-		switch {
-		case !ok:
-		case r.later:
-			legs = travel(legs, redirect{to: at.to, asking: at.asking, later: true}, i)
-		case hops < tooMany:
-			legs = travel(legs, redirect{to: m.told(r), asking: r.asking}, i)
-		}
-	}
-	for _, leg := range legs {
-		if !leg.later {
-			leg.run(ctx, calls, replies, hops+1)
-		} else if pause(ctx) {
-			leg.run(ctx, calls, replies, hops)
-		}
-	}
-}
-
-// told returns the node that a redirection names. MOVED changes the map; ASK concerns
-// only one call.
-func (m *slotMap) told(r redirection) *node {
-	n := m.nodeAt(r.addr)
-	if !r.asking {
-		m.owners[r.slot].Store(n)
-		m.stale.Store(true)
-	}
-	return n
-}
-
-// pause waits before another try on a migrating slot. It returns false if ctx ends
-// first.
-func pause(ctx context.Context) bool {
-	t := time.NewTimer(5 * time.Millisecond)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// redirect is a set of calls that are redirected together.
-type redirect struct {
-	to     *node
-	asking bool  // with ASKING, because the node is importing the slot
-	later  bool  // after a pause, because the slot's migration must proceed
-	calls  []int // indexes of the calls
-}
-
-// travel adds call i to the set with the same destination, or to a new set.
-func travel(legs []redirect, way redirect, i int) []redirect {
-	at := slices.IndexFunc(legs, func(l redirect) bool { return l.to == way.to && l.asking == way.asking && l.later == way.later })
-	if at < 0 {
-		at = len(legs)
-		legs = append(legs, way)
-	}
-	legs[at].calls = append(legs[at].calls, i)
-	return legs
-}
-
-func (l *redirect) run(ctx context.Context, calls []invocation, replies []reply, hops int) {
-	some, answers := make([]invocation, len(l.calls)), make([]reply, len(l.calls))
-	for i, at := range l.calls {
-		some[i] = calls[at]
-	}
-	if l.asking {
-		l.to.ask(ctx, some, answers, hops)
-	} else {
-		l.to.run(ctx, some, answers, hops)
-	}
-	for i, at := range l.calls {
-		replies[at] = answers[i]
-	}
-}
-
-func (l *redirect) fail(replies []reply, err error) {
-	for _, at := range l.calls {
-		replies[at] = reply{err: err}
-	}
-}
-
 // confused reports whether an error suggests that the Cluster's topology has changed.
 func confused(err error) bool {
 	var e *stint.Error
 	return errors.As(err, &e) && slices.Contains([]string{"connection", "timeout", "cluster_down", "readonly", "master_down"}, e.Kind)
+}
+
+// shard is a range of slots and the master that keeps it.
+type shard struct {
+	first, last int
+	addr        string
+}
+
+var errNoSlots = errors.New("the cluster has no slots yet")
+
+// shards asks a node who keeps which slots.
+func (n *node) shards(ctx context.Context) ([]shard, error) {
+	c, err := n.connected(ctx, !probing)
+	if err != nil {
+		return nil, err
+	}
+	defer c.leave()
+	ranges, err := c.client.Do(ctx, c.client.B().ClusterSlots().Build()).ToArray()
+	if err != nil {
+		return nil, err
+	}
+	var all []shard
+	for _, r := range ranges {
+		if s, ok := readShard(r, c.addr); ok {
+			all = append(all, s)
+		}
+	}
+	if len(all) == 0 {
+		return nil, errNoSlots
+	}
+	return all, nil
+}
+
+// readShard reads the first and last slot and the master of one range; the
+// replicas follow.
+func readShard(r rueidis.RedisMessage, from string) (shard, bool) {
+	parts, err := r.ToArray()
+	if err != nil || len(parts) < 3 {
+		return shard{}, false
+	}
+	first, err1 := parts[0].AsInt64()
+	last, err2 := parts[1].AsInt64()
+	master, err3 := parts[2].ToArray()
+	if err1 != nil || err2 != nil || err3 != nil || len(master) < 2 || first < 0 || last >= slots {
+		return shard{}, false
+	}
+	host, _ := master[0].ToString() // null: it does not know its own name
+	port, err := master[1].AsInt64()
+	return shard{first: int(first), last: int(last), addr: reachable(host, strconv.FormatInt(port, 10), from)}, err == nil
+}
+
+// slots is how many hash slots a Cluster has.
+const slots = 16384
+
+// slotOf returns the hash slot of a key: CRC16/XMODEM of what stands between
+// the first { and the next }, or of the whole key when nothing does.
+func slotOf(key string) uint16 {
+	if _, after, found := strings.Cut(key, "{"); found {
+		if tag, _, closed := strings.Cut(after, "}"); closed && tag != "" {
+			key = tag
+		}
+	}
+	return crc16(key) % slots
+}
+
+// crc16 goes through the bits four at a time, by a table of 16 remainders of
+// the polynomial x¹⁶ + x¹² + x⁵ + 1.
+func crc16(s string) (crc uint16) {
+	table := [16]uint16{
+		0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7,
+		0x8108, 0x9129, 0xa14a, 0xb16b, 0xc18c, 0xd1ad, 0xe1ce, 0xf1ef,
+	}
+	for i := range len(s) {
+		crc = crc<<4 ^ table[crc>>12^uint16(s[i]>>4)]
+		crc = crc<<4 ^ table[crc>>12^uint16(s[i]&15)]
+	}
+	return crc
 }

@@ -278,7 +278,20 @@ func TestNodeThatLeavesWhileItConnectsSendsItsCallsOn(t *testing.T) {
 		t.Error(replies[0])
 	}
 	<-connecting.done
-	if leaves.link.Load() != nil {
+	if leaves.conn.Load() != nil {
 		t.Error("a connection is kept to a server that has left")
+	}
+}
+
+func TestSlotsAreThoseOfTheSpecification(t *testing.T) {
+	for key, want := range map[string]uint16{
+		"123456789": 0x31c3, "": 0, "foo": 12182, "{foo}bar": 12182, "a{foo}b{bar}": 12182, "{}foo": slotOf("{}foo"), "foo{": slotOf("foo{"),
+	} {
+		if got := slotOf(key); got != want {
+			t.Errorf("%q: %d; want %d", key, got, want)
+		}
+	}
+	if slotOf("{}foo") == slotOf("") {
+		t.Error("an empty tag counts as a tag")
 	}
 }

@@ -9,47 +9,46 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// link is a client of one server and the connections of that client. It tracks the
-// connections to be able to cut them, because closing a client waits for its pending
-// calls.
-type link struct {
+// conn is the client of one server with its network connections. It tracks these to be
+// able to cut them, because closing a client waits for its pending calls.
+type conn struct {
 	addr   string
 	client rueidis.Client
 
 	use    sync.RWMutex // read-held by calls
 	closed bool         // guarded by use
 
-	ctx context.Context //nolint:containedctx // ends with the link, and what is being dialed with it
+	ctx context.Context //nolint:containedctx // ends with the conn, and ends its dialing
 	end context.CancelFunc
 	mu  struct {
 		sync.Mutex
 
-		cut   bool
-		conns map[*keptConn]struct{}
+		cut     bool
+		tracked map[*trackedConn]struct{}
 	}
 }
 
-func newLink(addr string) *link {
-	l := &link{addr: addr}
-	l.ctx, l.end = context.WithCancel(context.Background())
-	l.mu.conns = map[*keptConn]struct{}{}
-	return l
+func newConn(addr string) *conn {
+	c := &conn{addr: addr}
+	c.ctx, c.end = context.WithCancel(context.Background())
+	c.mu.tracked = map[*trackedConn]struct{}{}
+	return c
 }
 
-// enter keeps the link open until leave. It returns false if the link is closed or
+// enter keeps the conn open until leave. It returns false if the conn is closed or
 // about to be closed: a caller that entered then would wait for other calls to end.
-func (l *link) enter() bool {
-	if !l.use.TryRLock() {
+func (c *conn) enter() bool {
+	if !c.use.TryRLock() {
 		return false
 	}
-	if l.closed {
-		l.use.RUnlock()
+	if c.closed {
+		c.use.RUnlock()
 		return false
 	}
 	return true
 }
 
-func (l *link) leave() { l.use.RUnlock() }
+func (c *conn) leave() { c.use.RUnlock() }
 
 // notConnected wraps an error of connecting: nothing was sent.
 type notConnected struct{ err error }
@@ -59,64 +58,64 @@ func (e *notConnected) Unwrap() error { return e.err }
 
 var errCut = &notConnected{errors.New("the connection was closed from this side")}
 
-// keep adds a connection to those that are cut with the link.
-func (l *link) keep(c net.Conn) (net.Conn, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.mu.cut {
-		_ = c.Close() // nothing was sent on it
+// track adds a network connection to those that cut closes.
+func (c *conn) track(network net.Conn) (net.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.cut {
+		_ = network.Close() // nothing was sent on it
 		return nil, errCut
 	}
-	kept := &keptConn{Conn: c, link: l}
-	l.mu.conns[kept] = struct{}{}
-	return kept, nil
+	tracked := &trackedConn{Conn: network, owner: c}
+	c.mu.tracked[tracked] = struct{}{}
+	return tracked, nil
 }
 
-// keptConn is a connection that its link stops tracking on Close.
-type keptConn struct {
+// trackedConn is a network connection that its owner stops tracking on Close.
+type trackedConn struct {
 	net.Conn
 
-	link *link
+	owner *conn
 }
 
-func (c *keptConn) Close() error {
-	c.link.mu.Lock()
-	delete(c.link.mu.conns, c)
-	c.link.mu.Unlock()
+func (c *trackedConn) Close() error {
+	c.owner.mu.Lock()
+	delete(c.owner.mu.tracked, c)
+	c.owner.mu.Unlock()
 	return c.Conn.Close()
 }
 
-// cut closes the connections at once and drops what the kernel has not sent yet.
+// cut closes the network connections at once and drops what the kernel has not sent yet.
 // Calls that wait for replies fail.
-func (l *link) cut() {
-	l.end()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.mu.cut = true
-	for c := range l.mu.conns {
-		drop(c.Conn)
+func (c *conn) cut() {
+	c.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.cut = true
+	for tracked := range c.mu.tracked {
+		drop(tracked.Conn)
 	}
-	clear(l.mu.conns)
+	clear(c.mu.tracked)
 }
 
 func drop(c net.Conn) {
 	under := c
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
-		under = t.NetConn() // of TLS, whose own Close would wait for a lock or write a farewell
+		under = t.NetConn() // TLS's own Close would wait for a lock or write a close_notify
 	}
 	if tcp, ok := under.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // an error: it has ended already
+		_ = tcp.SetLinger(0) // it fails if the connection has ended already
 	}
 	_ = under.Close() // likewise
 }
 
 // close closes the client after the calls in flight have ended.
-func (l *link) close() {
-	l.use.Lock()
-	l.closed = true
-	l.use.Unlock()
-	if l.client != nil {
-		l.client.Close()
+func (c *conn) close() {
+	c.use.Lock()
+	c.closed = true
+	c.use.Unlock()
+	if c.client != nil {
+		c.client.Close()
 	}
-	l.cut()
+	c.cut()
 }

@@ -218,7 +218,7 @@ func TestCallersWithoutTimeDoNotBlameTheServer(t *testing.T) {
 		"refused, and the time is over": {caller, &notConnected{syscall.ECONNREFUSED}, stint.CodeUnavailable},
 	} {
 		replies := []reply{{err: c.err}}
-		n.settle(c.ctx, newLink("a:1"), replies)
+		n.settle(c.ctx, newConn("a:1"), replies)
 		t.Log(name)
 		wantError(t, replies[0].err, c.code, "connection")
 	}

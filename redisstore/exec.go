@@ -2,6 +2,9 @@ package redisstore
 
 import (
 	"context"
+	"crypto/sha1" //nolint:gosec // the server's own way to name scripts, not a protection
+	"encoding/hex"
+	"errors"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -9,42 +12,93 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// run sends the calls in one write, in order, and reads one reply each. Where
+// invocation is one call of a script. On a Cluster its keys are of one slot,
+// and it has at least one.
+type invocation struct {
+	script *script
+	keys   []string
+	args   []string
+	// replicas is how many replicas must have what the call charged before its
+	// reply counts; 0: none. The others of its flight wait with it.
+	replicas uint8
+	// charged, when it is not nil, is called once the server has charged
+	// something, before the wait for replicas.
+	charged func()
+}
+
+func (i *invocation) noteCharged() {
+	if i.charged != nil {
+		i.charged()
+	}
+}
+
+// reply is what came of an invocation: what the script returned, or the error
+// as an [*stint.Error], ready to be handed out. Of its codes CodeTimeout and
+// CodeCanceled mean that the script may have run, and CodeUnavailable that it
+// has not.
+//
+// When a call charged something and fewer replicas than asked for answered in
+// time there is data and no error: acked says how many did, and
+// [replicasMissing] is the error.
+type reply struct {
+	data  string
+	acked int
+	err   error
+}
+
+// mayHaveRun reports whether a script may have run although its call failed.
+func mayHaveRun(err error) bool {
+	var e *stint.Error
+	return !errors.As(err, &e) || e.Code == stint.CodeTimeout || e.Code == stint.CodeCanceled
+}
+
+// script is one Lua program, as the server knows it.
+type script struct {
+	text string
+	sha  string // what EVALSHA calls it by
+}
+
+func newScript(text string) *script {
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // see the import
+	return &script{text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// exec sends the calls in one write, in order, and reads one reply each. Where
 // the server has lost a script, and so has not run it, the call is sent once
 // more with the script's text. Errors are left as they came.
-func (l *link) run(ctx context.Context, d *dialer, calls []invocation, replies []reply) {
+func (c *conn) exec(ctx context.Context, d *dialer, calls []invocation, replies []reply) {
 	if len(calls) == 1 && calls[0].replicas == 0 {
-		l.runOne(ctx, d, &calls[0], &replies[0])
+		c.execOne(ctx, d, &calls[0], &replies[0])
 		return
 	}
-	l.send(ctx, d, calls, replies, evalsha)
+	c.send(ctx, d, calls, replies, evalsha)
 	again, at := missing(calls, replies)
 	if len(again) == 0 {
 		return
 	}
 	d.noScript.Add(int64(len(again)))
 	answers := make([]reply, len(again))
-	l.send(ctx, d, again, answers, eval)
+	c.send(ctx, d, again, answers, eval)
 	for i, a := range answers {
 		replies[at[i]] = a
 	}
 }
 
-// runOne is run for a batch of one call without replicas, the most common case.
-func (l *link) runOne(ctx context.Context, d *dialer, call *invocation, r *reply) {
-	r.data, r.err = textOf(l.client.Do(ctx, evalsha(l.client.B(), call)))
+// execOne is run for a batch of one call without replicas, the most common case.
+func (c *conn) execOne(ctx context.Context, d *dialer, call *invocation, r *reply) {
+	r.data, r.err = textOf(c.client.Do(ctx, evalsha(c.client.B(), call)))
 	if r.err != nil && lacksScript(r.err) {
 		d.noScript.Add(1)
-		r.data, r.err = textOf(l.client.Do(ctx, eval(l.client.B(), call)))
+		r.data, r.err = textOf(c.client.Do(ctx, eval(c.client.B(), call)))
 	}
 }
 
 // ask runs one call behind ASKING, which lets it use a slot that this server is still
 // importing.
-func (l *link) ask(ctx context.Context, d *dialer, call *invocation, r *reply) {
+func (c *conn) ask(ctx context.Context, d *dialer, call *invocation, r *reply) {
 	for _, build := range []builder{evalsha, eval} {
-		b := l.client.B()
-		results := l.client.DoMulti(ctx, b.Asking().Build(), build(b, call))
+		b := c.client.B()
+		results := c.client.DoMulti(ctx, b.Asking().Build(), build(b, call))
 		if r.data, r.err = textOf(results[1]); r.err == nil || !lacksScript(r.err) {
 			break
 		}
@@ -52,7 +106,7 @@ func (l *link) ask(ctx context.Context, d *dialer, call *invocation, r *reply) {
 	}
 	if call.replicas > 0 && charged(r) {
 		call.noteCharged()
-		r.acked = l.awaitReplicas(ctx, d, call, asking)
+		r.acked = c.awaitReplicas(ctx, d, call, asking)
 	}
 }
 
@@ -69,19 +123,19 @@ func eval(b rueidis.Builder, i *invocation) rueidis.Completed {
 
 // send sends the calls. If a call that asks for replicas charged something, send then
 // waits for the replicas.
-func (l *link) send(ctx context.Context, d *dialer, calls []invocation, replies []reply, build builder) {
+func (c *conn) send(ctx context.Context, d *dialer, calls []invocation, replies []reply, build builder) {
 	commands := make(rueidis.Commands, 0, len(calls))
 	for i := range calls {
-		commands = append(commands, build(l.client.B(), &calls[i]))
+		commands = append(commands, build(c.client.B(), &calls[i]))
 	}
-	for i, result := range l.client.DoMulti(ctx, commands...) {
+	for i, result := range c.client.DoMulti(ctx, commands...) {
 		replies[i].data, replies[i].err = textOf(result)
 	}
 	last := lastCharged(calls, replies)
 	if last < 0 {
 		return
 	}
-	acked := l.awaitReplicas(ctx, d, &calls[last], !asking)
+	acked := c.awaitReplicas(ctx, d, &calls[last], !asking)
 	for i := range replies {
 		replies[i].acked = acked
 	}
@@ -122,10 +176,10 @@ const asking = true
 // writes of its own connection, and the call may have used another one. Replicas
 // receive all writes in one order, so a dummy write just before the WAIT covers all
 // earlier writes.
-func (l *link) awaitReplicas(ctx context.Context, d *dialer, call *invocation, asking bool) int {
-	timer := l.nudge(ctx, d)
+func (c *conn) awaitReplicas(ctx context.Context, d *dialer, call *invocation, asking bool) int {
+	timer := c.nudge(ctx, d)
 	defer timer.Stop()
-	b, commands := l.client.B(), rueidis.Commands(nil)
+	b, commands := c.client.B(), rueidis.Commands(nil)
 	if asking {
 		commands = append(commands, b.Asking().Build())
 	}
@@ -133,7 +187,7 @@ func (l *link) awaitReplicas(ctx context.Context, d *dialer, call *invocation, a
 	commands = append(commands,
 		b.Psetex().Key(call.keys[0]+waitSuffix).Milliseconds(1).Value("").Build(),
 		b.Wait().Numreplicas(int64(call.replicas)).Timeout(ms).Build())
-	results := l.client.DoMulti(ctx, commands...)
+	results := c.client.DoMulti(ctx, commands...)
 	if results[len(results)-2].Error() != nil {
 		return 0
 	}
@@ -147,9 +201,9 @@ const waitSuffix = ":wait"
 
 // nudge sends the server a PING when the timeout of a WAIT is over. An idle server
 // checks for expired timeouts only ten times a second.
-func (l *link) nudge(ctx context.Context, d *dialer) *time.Timer {
+func (c *conn) nudge(ctx context.Context, d *dialer) *time.Timer {
 	return time.AfterFunc(d.opts.ReplicaTimeout+time.Millisecond, func() {
-		_ = l.client.Do(ctx, l.client.B().Ping().Build()).Error() // the reply does not matter
+		_ = c.client.Do(ctx, c.client.B().Ping().Build()).Error() // the reply does not matter
 	})
 }
 

@@ -97,7 +97,7 @@ func (h *heartbeat) count(a announced) {
 // leave withdraws the announcement, so that other nodes need not wait for its expiry.
 func (h *heartbeat) leave() {
 	n := h.topology.nodeOf(slotOf(h.key))
-	if !h.begun.Load() || n.link.Load() == nil {
+	if !h.begun.Load() || n.conn.Load() == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
@@ -138,9 +138,9 @@ func readAnnounced(data string) (announced, error) {
 func (n *node) reached(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, n.dialer.opts.Timeout)
 	defer cancel()
-	l, err := n.open(ctx)
+	c, err := n.open(ctx)
 	if err == nil {
-		l.leave()
+		c.leave()
 	}
 	return err == nil
 }

@@ -17,14 +17,14 @@ import (
 // logged once.
 type warned struct {
 	eviction, scripts, splitBrain, coverage, settings atomic.Bool
-	rights                                            rights
+	rights                                            missingRights
 }
 
 // inspect loads the scripts on a server that has been connected to, and looks
 // at its version, its memory policy, what it does without replicas, and the
 // user's rights. What the user may not ask is not held against the server.
-func (d *dialer) inspect(ctx context.Context, l *link, known *warned) error {
-	b := l.client.B()
+func (d *dialer) inspect(ctx context.Context, c *conn, known *warned) error {
+	b := c.client.B()
 	commands := rueidis.Commands{
 		b.Info().Section("server").Build(), b.Info().Section("memory").Build(), b.Info().Section("replication").Build(),
 		b.ConfigGet().Parameter("min-replicas-to-write").Build(), b.ConfigGet().Parameter("cluster-require-full-coverage").Build(),
@@ -33,7 +33,7 @@ func (d *dialer) inspect(ctx context.Context, l *link, known *warned) error {
 	for _, s := range d.scripts {
 		commands = append(commands, b.ScriptLoad().Script(s.text).Build())
 	}
-	results := l.client.DoMulti(ctx, append(commands, d.askRights(b))...)
+	results := c.client.DoMulti(ctx, append(commands, d.askRights(b))...)
 	last := len(results) - 1
 	server, err := answer(results[0])
 	if err != nil {
@@ -46,10 +46,10 @@ func (d *dialer) inspect(ctx context.Context, l *link, known *warned) error {
 	if err := versionFits(server); err != nil {
 		return err
 	}
-	d.warnOfEviction(l, memory, known)
-	d.warnOfSettings(l, server, results[2:asked], known)
-	d.warnOfRights(l, results[last], &known.rights)
-	return d.loaded(l, results[asked:last], known)
+	d.warnOfEviction(c, memory, known)
+	d.warnOfSettings(c, server, results[2:asked], known)
+	d.warnOfRights(c, results[last], &known.rights)
+	return d.loaded(c, results[asked:last], known)
 }
 
 // answer is a text that the server may refuse to tell: then it is empty.
@@ -69,7 +69,7 @@ func refused(err error) bool {
 		(strings.HasPrefix(e.Error(), "NOPERM") || strings.Contains(e.Error(), "unknown command"))
 }
 
-func (d *dialer) loaded(l *link, results []rueidis.RedisResult, known *warned) error {
+func (d *dialer) loaded(c *conn, results []rueidis.RedisResult, known *warned) error {
 	for _, r := range results {
 		err := r.Error()
 		switch {
@@ -77,7 +77,7 @@ func (d *dialer) loaded(l *link, results []rueidis.RedisResult, known *warned) e
 		case !refused(err):
 			return err
 		case !known.scripts.Swap(true):
-			d.log.Debug("scripts are sent with the first call, not before: SCRIPT LOAD is refused", "server", l.addr, "error", err)
+			d.log.Debug("scripts are sent with the first call, not before: SCRIPT LOAD is refused", "server", c.addr, "error", err)
 		}
 	}
 	return nil
@@ -106,37 +106,37 @@ func versionOf(server string) (major, minor int, ok bool) {
 
 // warnOfEviction warns of a server that evicts keys when its memory is full: an
 // evicted key gets a full allowance again.
-func (d *dialer) warnOfEviction(l *link, memory string, known *warned) {
+func (d *dialer) warnOfEviction(c *conn, memory string, known *warned) {
 	policy := field(memory, "maxmemory_policy")
 	if policy == "" || policy == "noeviction" || known.eviction.Swap(true) {
 		return
 	}
 	d.log.Warn("the server may evict keys, and who is evicted has a full allowance again (set maxmemory-policy noeviction)",
-		"server", l.addr, "maxmemory_policy", policy, "maxmemory", field(memory, "maxmemory_human"))
+		"server", c.addr, "maxmemory_policy", policy, "maxmemory", field(memory, "maxmemory_human"))
 }
 
 // warnOfSettings warns of two settings by which limits hold less than an
 // operator may think. The results are INFO's section on replication and both
 // settings. Managed services refuse CONFIG GET; the settings are then unknown.
-func (d *dialer) warnOfSettings(l *link, server string, results []rueidis.RedisResult, known *warned) {
+func (d *dialer) warnOfSettings(c *conn, server string, results []rueidis.RedisResult, known *warned) {
 	replication, _ := results[0].ToString() // without it the server counts as one without replicas
 	atLeast, err1 := setting(results[1])
 	coverage, err2 := setting(results[2])
 	if err := cmp.Or(err1, err2); err != nil && !known.settings.Swap(true) {
 		d.log.Debug("the server's settings are not known: CONFIG GET is refused (min-replicas-to-write should be 1 where there are replicas, cluster-require-full-coverage no)",
-			"server", l.addr, "error", err)
+			"server", c.addr, "error", err)
 	}
-	d.warnOfSplitBrain(l, server, field(replication, "connected_slaves"), atLeast, known)
+	d.warnOfSplitBrain(c, server, field(replication, "connected_slaves"), atLeast, known)
 	if d.opts.Topology == Cluster && coverage == "yes" && !known.coverage.Swap(true) {
 		d.log.Warn("when one master of the cluster fails without a replica, all the others refuse their keys, too (set cluster-require-full-coverage no)",
-			"server", l.addr, "cluster_require_full_coverage", coverage)
+			"server", c.addr, "cluster_require_full_coverage", coverage)
 	}
 }
 
 // warnOfSplitBrain warns of a master with replicas that grants while it is cut off
 // from them. Before version 7 the setting that forbids it does not apply to what
 // scripts write.
-func (d *dialer) warnOfSplitBrain(l *link, server, replicas, atLeast string, known *warned) {
+func (d *dialer) warnOfSplitBrain(c *conn, server, replicas, atLeast string, known *warned) {
 	if replicas == "" || replicas == "0" {
 		return
 	}
@@ -148,7 +148,7 @@ func (d *dialer) warnOfSplitBrain(l *link, server, replicas, atLeast string, kno
 	}
 	if (old || atLeast == "0") && !known.splitBrain.Swap(true) {
 		d.log.Warn("a master that is cut off from its replicas goes on granting beside its successor: limits then hold on each side, not together ("+mend+")",
-			"server", l.addr, "version", field(server, "redis_version"), "replicas", replicas, "min_replicas_to_write", atLeast)
+			"server", c.addr, "version", field(server, "redis_version"), "replicas", replicas, "min_replicas_to_write", atLeast)
 	}
 }
 

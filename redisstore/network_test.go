@@ -177,12 +177,12 @@ func closeDoesNotWaitForAFrozenServer(t *testing.T, l stint.Limit) {
 	}
 }
 
-// inUse reports whether a call is on the node's link.
+// inUse reports whether a call is on the node's conn.
 func inUse(n *node) bool {
-	l := n.link.Load()
-	if l == nil || !l.use.TryLock() {
-		return l != nil
+	c := n.conn.Load()
+	if c == nil || !c.use.TryLock() {
+		return c != nil
 	}
-	l.use.Unlock()
+	c.use.Unlock()
 	return false
 }

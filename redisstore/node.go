@@ -2,7 +2,9 @@ package redisstore
 
 import (
 	"context"
+	_ "embed"
 	"errors"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -23,12 +25,12 @@ type node struct {
 
 	stopped atomic.Bool
 	gone    atomic.Bool          // has left the Cluster
-	link    atomic.Pointer[link] // nil: not connected
+	conn    atomic.Pointer[conn] // nil: not connected
 	warned  warned
 	mu      struct {
 		sync.Mutex
 
-		dialing *dialing
+		dialing *attempt
 		closed  bool
 	}
 }
@@ -45,7 +47,7 @@ func (n *node) call(ctx context.Context, calls []invocation, replies []reply) {
 		ctx, cancel = context.WithTimeoutCause(ctx, n.dialer.opts.Timeout, errOverdue)
 		defer cancel()
 	}
-	n.run(ctx, calls, replies, 0)
+	n.exec(ctx, calls, replies, 0)
 }
 
 // errOverdue is the cause of a context that Options.Timeout ended, not the caller.
@@ -54,12 +56,12 @@ var errOverdue = &notConnected{context.DeadlineExceeded}
 // timed reports whether the connection's own timeout suffices for these calls. A
 // separate timer is a large part of the cost of a lone check, so call skips it then.
 func (n *node) timed(calls []invocation) bool {
-	return n.cluster == nil && n.link.Load() != nil && calls[0].replicas == 0
+	return n.cluster == nil && n.conn.Load() != nil && calls[0].replicas == 0
 }
 
-// run is call without the timeout. hops is how often the calls were redirected.
-func (n *node) run(ctx context.Context, calls []invocation, replies []reply, hops int) {
-	l, err := n.open(ctx)
+// exec is call without the timeout. hops is how often the calls were redirected.
+func (n *node) exec(ctx context.Context, calls []invocation, replies []reply, hops int) {
+	c, err := n.open(ctx)
 	switch {
 	case err == nil:
 	case n.gone.Load(): // perhaps while it connected; nothing was sent
@@ -69,34 +71,34 @@ func (n *node) run(ctx context.Context, calls []invocation, replies []reply, hop
 		failAll(replies, err)
 		return
 	}
-	defer l.leave()
-	l.run(ctx, n.dialer, calls, replies)
+	defer c.leave()
+	c.exec(ctx, n.dialer, calls, replies)
 	if n.cluster != nil {
-		n.cluster.redirect(ctx, redirect{to: n}, l, calls, replies, hops)
+		n.cluster.redirect(ctx, redirect{to: n}, c, calls, replies, hops)
 	}
-	n.settle(ctx, l, replies)
+	n.settle(ctx, c, replies)
 }
 
 // ask is run at the node that imports the slots of the calls, with ASKING.
 func (n *node) ask(ctx context.Context, calls []invocation, replies []reply, hops int) {
-	l, err := n.open(ctx)
+	c, err := n.open(ctx)
 	if err != nil {
 		failAll(replies, err)
 		return
 	}
-	defer l.leave()
+	defer c.leave()
 	for i := range calls {
-		l.ask(ctx, n.dialer, &calls[i], &replies[i])
+		c.ask(ctx, n.dialer, &calls[i], &replies[i])
 	}
-	n.cluster.redirect(ctx, redirect{to: n, asking: true}, l, calls, replies, hops)
-	n.settle(ctx, l, replies)
+	n.cluster.redirect(ctx, redirect{to: n, asking: true}, c, calls, replies, hops)
+	n.settle(ctx, c, replies)
 }
 
 // probing marks a connection attempt as a probe. Only probes reach a stopped node.
 const probing = true
 
-// open returns an entered link, or an error if the node is stopped.
-func (n *node) open(ctx context.Context) (*link, error) {
+// open returns an entered conn, or an error if the node is stopped.
+func (n *node) open(ctx context.Context) (*conn, error) {
 	if n.stopped.Load() {
 		return nil, n.refusal()
 	}
@@ -109,21 +111,21 @@ func failAll(replies []reply, err error) {
 	}
 }
 
-// settle replaces the errors of a call by their explanation, and drops a link that is
+// settle replaces the errors of a call by their explanation, and drops a conn that is
 // useless.
-func (n *node) settle(ctx context.Context, l *link, replies []reply) {
+func (n *node) settle(ctx context.Context, c *conn, replies []reply) {
 	for i := range replies {
 		err := replies[i].err
 		if err == nil {
 			continue
 		}
 		if useless(err) {
-			n.lose(l)
+			n.lose(c)
 		}
 		if lacksRight(err) {
-			n.refusedRight(l)
+			n.refusedRight(c)
 		}
-		replies[i].err = n.explain(ctx, err, l)
+		replies[i].err = n.explain(ctx, err, c)
 		if n.cluster != nil && confused(replies[i].err) {
 			n.cluster.stale.Store(true)
 		}
@@ -143,10 +145,10 @@ func useless(err error) bool {
 	return !timedOut(err) && !errors.Is(err, context.Canceled)
 }
 
-// lose forgets a link, so that the next call makes a new one.
-func (n *node) lose(l *link) {
-	if n.link.CompareAndSwap(l, nil) {
-		n.dialer.retire(l)
+// lose forgets a conn, so that the next call makes a new one.
+func (n *node) lose(c *conn) {
+	if n.conn.CompareAndSwap(c, nil) {
+		n.dialer.retire(c)
 	}
 }
 
@@ -175,16 +177,16 @@ func (n *node) leave() {
 	n.mu.closed = true
 	n.callOffLocked()
 	n.mu.Unlock()
-	if l := n.link.Swap(nil); l != nil {
-		n.dialer.retire(l)
+	if c := n.conn.Swap(nil); c != nil {
+		n.dialer.retire(c)
 	}
 }
 
 func (n *node) disconnect() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if l := n.link.Swap(nil); l != nil {
-		n.dialer.drop(l)
+	if c := n.conn.Swap(nil); c != nil {
+		n.dialer.drop(c)
 	}
 	n.callOffLocked()
 }
@@ -194,8 +196,8 @@ func (n *node) disconnect() {
 func (n *node) callOffLocked() {
 	d := n.mu.dialing
 	n.mu.dialing = nil
-	if d != nil && d.link != nil {
-		d.link.cut()
+	if d != nil && d.conn != nil {
+		d.conn.cut()
 	}
 }
 
@@ -213,4 +215,44 @@ func (n *node) place() string {
 		return n.name
 	}
 	return n.dialer.opts.String()
+}
+
+//go:embed probe.lua
+var probeText string
+
+var probeScript = newScript(probeText)
+
+// probe returns nil if the server runs a script that writes. It also works while the
+// node is stopped, and keeps the connection that it made.
+func (n *node) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, n.dialer.opts.Timeout)
+	defer cancel()
+	c, err := n.connected(ctx, probing)
+	if err != nil {
+		return err
+	}
+	defer c.leave()
+	replies := make([]reply, 1)
+	calls := []invocation{{script: probeScript, keys: []string{n.probeKey()}}}
+	c.exec(ctx, n.dialer, calls, replies)
+	n.settle(context.Background(), c, replies) // the timeout is the probe's own, not a caller's
+	return replies[0].err
+}
+
+// probeKey returns a key in a slot that the node owns. On a Cluster it tries numbered
+// names, and searches again after the slot has moved.
+func (n *node) probeKey() string {
+	prefix := n.dialer.opts.Prefix + ":probe"
+	if n.cluster == nil {
+		return prefix
+	}
+	for i := n.probed.Load(); i < 1<<18; i++ { // a node with one slot is found after some 16,000
+		key := prefix + strconv.FormatInt(i, 10)
+		if n.cluster.keeps(n, slotOf(key)) {
+			n.probed.Store(i)
+			return key
+		}
+	}
+	n.probed.Store(0)
+	return prefix
 }

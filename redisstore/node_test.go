@@ -132,14 +132,14 @@ func TestStoppedNodeSendsNothingUntilStarted(t *testing.T) {
 	if err := n.probe(t.Context()); err != nil {
 		t.Fatal("a probe of a stopped node:", err)
 	}
-	kept := n.link.Load()
+	kept := n.conn.Load()
 	_, err = count(t, top, "k")
 	wantError(t, err, stint.CodeUnavailable, "stopped")
 	n.start()
 	if got, err := count(t, top, "k"); err != nil || got != "2" {
 		t.Error(got, err)
 	}
-	if n.link.Load() != kept {
+	if n.conn.Load() != kept {
 		t.Error("the connection of the probe was not kept")
 	}
 }

@@ -32,15 +32,15 @@ func newWatched(ctx context.Context, d *dialer) *node {
 // follow drops the connection to a server that is not the master any more. A master
 // that was cut off from its sentinels would keep answering.
 func (n *node) follow(ctx context.Context, s *sentinels) {
-	l := n.link.Load()
-	if l == nil {
+	c := n.conn.Load()
+	if c == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.dialer.opts.Timeout)
 	defer cancel()
-	if addr, err := s.master(ctx); err == nil && addr != l.addr {
-		n.dialer.log.Info("the sentinels name another master", "master", addr, "before", l.addr)
-		n.lose(l)
+	if addr, err := s.master(ctx); err == nil && addr != c.addr {
+		n.dialer.log.Info("the sentinels name another master", "master", addr, "before", c.addr)
+		n.lose(c)
 	}
 }
 
@@ -74,14 +74,14 @@ func mostNamed(names []string) string {
 
 // ask asks one sentinel. Its errors are explained.
 func (s *sentinels) ask(ctx context.Context, addr string) (string, error) {
-	l := newLink(addr)
-	defer context.AfterFunc(ctx, l.cut)()
+	c := newConn(addr)
+	defer context.AfterFunc(ctx, c.cut)()
 	o := s.dialer.opts
-	option := s.dialer.clientOption(l, 0)
+	option := s.dialer.clientOption(c, 0)
 	option.Username, option.Password = o.SentinelLogin()
 	client, err := rueidis.NewClient(option)
-	l.client = client
-	defer l.close()
+	c.client = client
+	defer c.close()
 	if err != nil {
 		return "", s.dialer.explain(unsent(err), addr)
 	}

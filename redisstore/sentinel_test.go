@@ -19,7 +19,7 @@ func TestSentinelsNameTheMaster(t *testing.T) {
 	if _, err := count(t, top, "k"); err != nil {
 		t.Fatal(err)
 	}
-	if addr := top.nodeOf(0).link.Load().addr; addr != servers.Master().Addr() {
+	if addr := top.nodeOf(0).conn.Load().addr; addr != servers.Master().Addr() {
 		t.Errorf("calls go to %s; the master is %s", addr, servers.Master().Addr())
 	}
 }
@@ -41,7 +41,7 @@ func TestMasterThatDiesIsFollowed(t *testing.T) {
 		t.Errorf("served %v after the promotion; want at most 5 s", took)
 	}
 	top.nodeOf(0).start()
-	if _, err := count(t, top, "k"); err != nil || top.nodeOf(0).link.Load().addr != heir.Addr() {
+	if _, err := count(t, top, "k"); err != nil || top.nodeOf(0).conn.Load().addr != heir.Addr() {
 		t.Error(err)
 	}
 }
@@ -51,8 +51,8 @@ func TestMasterThatIsDemotedIsLeft(t *testing.T) {
 	stop := load(t, top, []string{"k"})
 	heir := servers.Failover()
 	eventually(t, "calls go to the new master", func() bool {
-		l := top.nodeOf(0).link.Load()
-		return l != nil && l.addr == heir.Addr()
+		c := top.nodeOf(0).conn.Load()
+		return c != nil && c.addr == heir.Addr()
 	})
 	if _, err := count(t, top, "after"); err != nil {
 		t.Error(err)

@@ -48,7 +48,7 @@ func (t *topology) connect(ctx context.Context) {
 // up reports whether there is a connection to every server.
 func (t *topology) up() bool {
 	for _, n := range t.all() {
-		if n.stopped.Load() || n.link.Load() == nil {
+		if n.stopped.Load() || n.conn.Load() == nil {
 			return false
 		}
 	}

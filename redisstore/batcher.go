@@ -94,7 +94,7 @@ func (f *inFlight) Fits(c *pending) bool {
 // Run implements [coalesce.Batch].
 func (f *inFlight) Run(ctx context.Context, calls []*coalesce.Call[pending]) {
 	for _, c := range calls {
-		f.part(c.Owner).take(c.Owner, len(calls) > 1)
+		f.partOf(c.Owner).take(c.Owner, len(calls) > 1)
 	}
 	for _, p := range f.parts[:f.used] {
 		i := p.batch.invocation()
@@ -110,9 +110,9 @@ func (f *inFlight) Run(ctx context.Context, calls []*coalesce.Call[pending]) {
 	}
 }
 
-// part returns the part that a call belongs to. A linear search suffices: a batch
+// partOf returns the part that a call belongs to. A linear search suffices: a batch
 // has either few slots or few calls.
-func (f *inFlight) part(c *pending) *part {
+func (f *inFlight) partOf(c *pending) *part {
 	for _, p := range f.parts[:f.used] {
 		if p.slot == c.slot && p.slow == c.slow {
 			return p
