@@ -16,16 +16,37 @@ const (
 	CodeExhausted               // a bound of the store was reached
 )
 
-// KindCallerBudget is the [Error.Kind] of a claim that was refused because the
-// budget for limits that callers bring is used up. Nothing was charged. All
-// other limits are decided normally.
-const KindCallerBudget = "caller_budget"
+// Kind is finer than [Code]: one word of a small set, such as "readonly". Its text is
+// stable, because metrics and the wire have it. A store may use kinds of its own.
+type Kind string
+
+// The kinds that a caller of any store can act on, as package guard does.
+const (
+	// KindCallerBudget is a claim that was refused because the budget for limits
+	// that callers bring is used up. Nothing was charged. All other limits are
+	// decided normally.
+	KindCallerBudget Kind = "caller_budget"
+	// KindCorrupt is a key whose value is not a state, and KindWrongType one whose
+	// value has another type. Only claims on that key fail.
+	KindCorrupt   Kind = "corrupt"
+	KindWrongType Kind = "wrongtype"
+	// KindReplicas is a charge that stands but was confirmed by too few replicas (see
+	// [Policy.Replicas]).
+	KindReplicas Kind = "replicas"
+	// KindTryAgain is a claim whose key is moving to another server. Nothing was
+	// charged.
+	KindTryAgain Kind = "try_again"
+	// KindScript is a store's program that failed on its server, and KindGarbled an
+	// answer that this program cannot read. Every claim fails on such a server.
+	KindScript  Kind = "script"
+	KindGarbled Kind = "garbled"
+)
 
 // Error is the only error type of a [Store]. It means that no decision could be
 // made.
 type Error struct {
 	Code    Code
-	Kind    string // finer than Code, for metrics: one of a small set of words, such as "readonly"; may be empty
+	Kind    Kind   // finer than Code; may be empty
 	Problem string // what is wrong
 	Mend    string // what to do about it; may be empty
 	Err     error  // the cause; may be nil
@@ -49,7 +70,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // KindName returns Kind, or the name of Code where Kind is empty.
 func (e *Error) KindName() string {
 	if e.Kind != "" {
-		return e.Kind
+		return string(e.Kind)
 	}
 	if int(e.Code) < len(codeNames) {
 		return codeNames[e.Code]

@@ -63,7 +63,7 @@ func classifyExhausted(e *stint.Error) class {
 // server; classAnswered would keep the breaker closed and the failure unnoticed.
 func classifyInternal(e *stint.Error) class {
 	switch e.Kind {
-	case "script", "garbled":
+	case stint.KindScript, stint.KindGarbled:
 		return classFailure
 	}
 	return classAnswered
@@ -89,9 +89,9 @@ func over(ctx context.Context) bool {
 // not open the breaker for all other keys.
 func classifyUnavailable(e *stint.Error) class {
 	switch e.Kind {
-	case "wrongtype", "corrupt":
+	case stint.KindWrongType, stint.KindCorrupt:
 		return classAnswered
-	case "replicas", "try_again":
+	case stint.KindReplicas, stint.KindTryAgain:
 		return classRule
 	}
 	return classFailure

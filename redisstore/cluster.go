@@ -167,7 +167,7 @@ func (m *slotMap) keep(masters map[*node]bool) {
 // confused reports whether an error suggests that the Cluster's topology has changed.
 func confused(err error) bool {
 	var e *stint.Error
-	return errors.As(err, &e) && slices.Contains([]string{"connection", "timeout", "cluster_down", "readonly", "master_down"}, e.Kind)
+	return errors.As(err, &e) && slices.Contains([]stint.Kind{"connection", "timeout", "cluster_down", "readonly", "master_down"}, e.Kind)
 }
 
 // shard is a range of slots and the master that keeps it.

@@ -209,11 +209,11 @@ func (b *batch) readStates(r *answers) error {
 // unreadable is the error of a key whose value is not a state.
 func unreadable(size int, c *stint.Claim) error {
 	e := &stint.Error{
-		Code: stint.CodeInternal, Kind: "corrupt", Problem: "state: the value of a key is no state of " + c.Limit.Name(),
+		Code: stint.CodeInternal, Kind: stint.KindCorrupt, Problem: "state: the value of a key is no state of " + c.Limit.Name(),
 		Mend: "let nobody else write under the prefix of the store's keys; reset the key",
 	}
 	if size == wrongType {
-		e.Kind, e.Problem = "wrongtype", "state: a key of "+c.Limit.Name()+" holds a value of another type"
+		e.Kind, e.Problem = stint.KindWrongType, "state: a key of "+c.Limit.Name()+" holds a value of another type"
 	}
 	return e
 }
@@ -224,7 +224,7 @@ func disagreement() error { return garbled("does not agree with the steps of thi
 // garbled is the error of a reply that is not the script's.
 func garbled(problem string) error {
 	return &stint.Error{
-		Code: stint.CodeInternal, Kind: "garbled", Problem: "the script's reply " + problem,
+		Code: stint.CodeInternal, Kind: stint.KindGarbled, Problem: "the script's reply " + problem,
 		Mend: "see that every node runs the same version of Stint, and that nothing between it and the server changes bytes",
 	}
 }

@@ -16,7 +16,10 @@ import (
 )
 
 // meaning is what an error of a server says to an operator.
-type meaning struct{ kind, problem, mend string }
+type meaning struct {
+	kind          stint.Kind
+	problem, mend string
+}
 
 // meanings are by the first word of the server's error. In all of them the
 // script has not run.
@@ -30,14 +33,14 @@ var meanings = map[string]meaning{
 	"NOPERM":      {"noperm", "does not permit the user what Stint needs", "grant +evalsha +eval +script|load +info +time +@read +@write on the keys below the prefix"},
 	"NOSCRIPT":    {"noscript", "lost a script twice in a row", "see who calls SCRIPT FLUSH"},
 	"CLUSTERDOWN": {"cluster_down", "says that the cluster is down", "bring back the masters of all slots, or set cluster-require-full-coverage no"},
-	"TRYAGAIN":    {"try_again", "is moving the slot's keys elsewhere", "wait until resharding is over"},
+	"TRYAGAIN":    {stint.KindTryAgain, "is moving the slot's keys elsewhere", "wait until resharding is over"},
 	"MOVED":       {"moved", "keeps other slots of its cluster", "use a redis-cluster:// URL; if it is one, check that all nodes see the same slots"},
 	"ASK":         {"moved", "sends the slot's keys elsewhere", "use a redis-cluster:// URL; if it is one, check the migration of the slot"},
 	"CROSSSLOT":   {"cross_slot", "belongs to a cluster", "use a redis-cluster:// URL"},
 	"MISCONF":     {"misconf", "refuses writes because it cannot save to disk", "see its log: the disk is full or not writable; or set stop-writes-on-bgsave-error no"},
 	"NOREPLICAS":  {"no_replicas", "refuses writes because it has too few replicas", "bring its replicas back, or lower min-replicas-to-write"},
 	"MASTERDOWN":  {"master_down", "is a replica without its master", "name the master, or bring it back"},
-	"WRONGTYPE":   {"wrongtype", "holds a value of another type under one of the keys", "see who else writes below the prefix, or choose another one"},
+	"WRONGTYPE":   {stint.KindWrongType, "holds a value of another type under one of the keys", "see who else writes below the prefix, or choose another one"},
 }
 
 // explain makes of what went wrong with a call the error that callers get. No
@@ -89,7 +92,7 @@ func answered(err error, addr string) error {
 func unforeseen(err error, addr string) error {
 	e := &stint.Error{Code: stint.CodeUnavailable, Kind: "server", Problem: "the server " + addr + " answered with an error", Err: err}
 	if strings.Contains(err.Error(), "user_script") {
-		e.Code, e.Kind, e.Problem = stint.CodeInternal, "script", "a script failed on the server "+addr
+		e.Code, e.Kind, e.Problem = stint.CodeInternal, stint.KindScript, "a script failed on the server "+addr
 	}
 	return e
 }
@@ -164,7 +167,7 @@ func turnedAway(err error) bool {
 // stands at the master and on those that have it, and is not taken back.
 func replicasMissing(have, want int) error {
 	return &stint.Error{
-		Code: stint.CodeUnavailable, Kind: "replicas",
+		Code: stint.CodeUnavailable, Kind: stint.KindReplicas,
 		Problem: fmt.Sprintf("%d of %d replicas have the charge; it stands", have, want),
 		Mend:    "bring the replicas back, or ask for fewer",
 	}
@@ -177,7 +180,7 @@ func replicasLate(ctx context.Context) error {
 		return ended(ctx, "the charge stands; how many replicas have it is unknown")
 	}
 	return &stint.Error{
-		Code: stint.CodeUnavailable, Kind: "replicas",
+		Code: stint.CodeUnavailable, Kind: stint.KindReplicas,
 		Problem: "the replicas have not confirmed the charge in the caller's time; it stands",
 		Mend:    "bring the replicas back, ask for fewer, or allow more time than replica_timeout",
 		Err:     ctx.Err(),

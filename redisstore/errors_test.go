@@ -99,7 +99,7 @@ func TestServerThatLoadsIsLoading(t *testing.T) {
 
 func TestPasswordIsAskedForAndNeverShown(t *testing.T) {
 	server := redistest.Server(t, "--requirepass", "right-secret")
-	for password, kind := range map[string]string{"": "noauth", "wrong-secret": "noauth", "right-secret": ""} {
+	for password, kind := range map[string]stint.Kind{"": "noauth", "wrong-secret": "noauth", "right-secret": ""} {
 		top := newTestTopology(t, Options{Addrs: []string{server.Addr()}, Password: password})
 		_, err := count(t, top, "k")
 		if kind == "" {
@@ -185,7 +185,7 @@ func TestErrorsOfTheNetworkSayWhetherTheCallMayHaveRun(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		code stint.Code
-		kind string
+		kind stint.Kind
 	}{
 		{&notConnected{refused}, stint.CodeUnavailable, "connection"},
 		{&notConnected{context.DeadlineExceeded}, stint.CodeUnavailable, "connection"},

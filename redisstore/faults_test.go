@@ -116,7 +116,7 @@ func (s *scripts) must(args ...string) string {
 
 // failsAlone decides groups, some of which need a spoiled key: in one call with
 // others, and by themselves.
-func (s *scripts) failsAlone(l stint.Limit, cost int64, kind string, spoil func(key string)) {
+func (s *scripts) failsAlone(l stint.Limit, cost int64, kind stint.Kind, spoil func(key string)) {
 	s.Helper()
 	s.must("FLUSHALL")
 	claims := func(keys ...string) (g stint.Group) {
@@ -164,7 +164,7 @@ func boolInt(yes bool) int64 {
 	return 0
 }
 
-func (s *scripts) checkFault(l stint.Limit, err error, bad bool, kind string) {
+func (s *scripts) checkFault(l stint.Limit, err error, bad bool, kind stint.Kind) {
 	s.Helper()
 	var known *stint.Error
 	switch {

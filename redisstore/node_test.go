@@ -36,7 +36,7 @@ func count(t *testing.T, top *topology, key string) (string, error) {
 
 // wantError fails the test unless err is the store's error of a code and kind,
 // with a mend.
-func wantError(t *testing.T, err error, code stint.Code, kind string) {
+func wantError(t *testing.T, err error, code stint.Code, kind stint.Kind) {
 	t.Helper()
 	var e *stint.Error
 	if !errors.As(err, &e) {

@@ -90,7 +90,7 @@ func TestChargeThatTooFewReplicasHaveStands(t *testing.T) {
 	for _, c := range []struct {
 		replicas  uint8
 		waits     time.Duration
-		kind      string
+		kind      stint.Kind
 		remaining int64 // by the answer to a peek
 	}{{2, ample, "", 9}, {3, 50 * time.Millisecond, "replicas", 8}, {0, ample, "", 7}} {
 		store := open(t, Options{Topology: Sentinel, Addrs: servers.Addrs(), Master: servers.Name, Timeout: ample, ReplicaTimeout: c.waits})

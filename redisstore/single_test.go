@@ -58,7 +58,8 @@ func TestSinglesHandTheirPlaceToQueuedChecks(t *testing.T) {
 func TestRepliesThatAreNotTheScriptsAreRefused(t *testing.T) {
 	good, denied := singleReply(1_000_000, 1, nil), singleReply(1_000_000, 0, nil)
 	for _, c := range []struct {
-		name, data, kind string
+		name, data string
+		kind       stint.Kind
 	}{
 		{"the script's", good, ""},
 		{"nothing", "", "garbled"},
@@ -92,7 +93,7 @@ func TestRepliesThatAreNotTheScriptsAreRefused(t *testing.T) {
 	}
 }
 
-func checkReply(t *testing.T, kind string, d stint.Decision, err error) {
+func checkReply(t *testing.T, kind stint.Kind, d stint.Decision, err error) {
 	t.Helper()
 	if kind != "" {
 		wantError(t, err, stint.CodeInternal, kind)

@@ -281,7 +281,7 @@ func onlyWhatIsChargedNeedsReplicas(t *testing.T, l stint.Limit) {
 		claim     stint.Claim
 		allowed   bool
 		remaining int64
-		kind      string
+		kind      stint.Kind
 	}{
 		{"a peek", peek, true, 1, ""},
 		{"a charge", c, false, 0, "replicas"},

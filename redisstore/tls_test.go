@@ -18,7 +18,7 @@ func TestTLS(t *testing.T) {
 	server, trusting := redistest.ServerTLS(t)
 	for name, c := range map[string]struct {
 		config *tls.Config
-		kind   string
+		kind   stint.Kind
 	}{
 		"trusted":           {trusting, ""},
 		"of nobody trusted": {&tls.Config{MinVersion: tls.VersionTLS12}, "tls"},

@@ -37,7 +37,7 @@ func ended(ctx context.Context, problem string) error {
 // fromStatus translates the status of a whole batch into a store's error.
 func (s *Store) fromStatus(err error) error {
 	st := status.Convert(err)
-	e := &stint.Error{Code: codeFrom(st.Code()), Kind: reasonOf(st), Problem: "the server at " + s.options.Addr + ": " + line(st.Message())}
+	e := &stint.Error{Code: codeFrom(st.Code()), Kind: stint.Kind(reasonOf(st)), Problem: "the server at " + s.options.Addr + ": " + line(st.Message())}
 	switch {
 	case s.closed.Load():
 		e.Code, e.Kind, e.Problem = stint.CodeUnavailable, "closed", "the store is closed"
@@ -57,7 +57,7 @@ func (s *Store) fromStatus(err error) error {
 
 // fromFailure translates the failure of one group.
 func fromFailure(f *stintv1.Failure) error {
-	return &stint.Error{Code: codeFrom(codes.Code(uint32(f.GetCode()))), Kind: f.GetKind(), Problem: line(f.GetMessage())}
+	return &stint.Error{Code: codeFrom(codes.Code(uint32(f.GetCode()))), Kind: stint.Kind(f.GetKind()), Problem: line(f.GetMessage())}
 }
 
 // line returns the first line of a server's message, cut to 300 characters. The server
@@ -94,5 +94,5 @@ func reasonOf(st *status.Status) string {
 
 // garbled is the error for an answer that does not match its request.
 func garbled(problem string) error {
-	return &stint.Error{Code: stint.CodeInternal, Kind: "garbled", Problem: "the server's answer: " + problem, Mend: "run the same version here and there"}
+	return &stint.Error{Code: stint.CodeInternal, Kind: stint.KindGarbled, Problem: "the server's answer: " + problem, Mend: "run the same version here and there"}
 }

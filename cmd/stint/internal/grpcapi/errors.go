@@ -46,11 +46,11 @@ func explain(err error) (code codes.Code, kind, message string) {
 	case !ok:
 		return codes.Internal, "", "no decision could be made"
 	case failed.Code == stint.CodeInvalid:
-		return codes.InvalidArgument, failed.Kind, failed.Error()
+		return codes.InvalidArgument, string(failed.Kind), failed.Error()
 	case failed.Kind == stint.KindCallerBudget:
-		return codes.ResourceExhausted, failed.Kind, failed.Error()
+		return codes.ResourceExhausted, string(failed.Kind), failed.Error()
 	}
-	return codeOf(failed.Code), failed.Kind, "no decision could be made: the store fails (" + failed.KindName() + ")"
+	return codeOf(failed.Code), string(failed.Kind), "no decision could be made: the store fails (" + failed.KindName() + ")"
 }
 
 func codeOf(c stint.Code) codes.Code {
