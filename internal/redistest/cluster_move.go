@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// BeginMove opens a slot's way to another master, as a reshard does: from now
-// on the owner answers ASK for keys that it no longer has.
+// BeginMove starts the migration of a slot to another master, as a reshard does. The owner
+// then answers ASK for keys that it no longer has.
 func (c *ClusterServers) BeginMove(slot int, to *Process) {
 	c.t.Helper()
 	from := c.Owner(slot)
@@ -14,8 +14,8 @@ func (c *ClusterServers) BeginMove(slot int, to *Process) {
 	from.Must("CLUSTER", "SETSLOT", strconv.Itoa(slot), "MIGRATING", c.ID(to))
 }
 
-// MoveKey carries one key of a slot that [ClusterServers.BeginMove] opened, and
-// reports whether there was one left.
+// MoveKey moves one key of a slot after [ClusterServers.BeginMove]. It returns false if no
+// key was left.
 func (c *ClusterServers) MoveKey(slot int, to *Process) bool {
 	c.t.Helper()
 	from := c.Owner(slot)
@@ -26,15 +26,14 @@ func (c *ClusterServers) MoveKey(slot int, to *Process) bool {
 	return key != ""
 }
 
-// MoveKeys carries every key of a slot that [ClusterServers.BeginMove] opened,
-// one after the other.
+// MoveKeys moves all keys of a slot after [ClusterServers.BeginMove], one by one.
 func (c *ClusterServers) MoveKeys(slot int, to *Process) {
 	c.t.Helper()
 	for c.MoveKey(slot, to) {
 	}
 }
 
-// EndMove makes the other master the owner of the slot, for every node.
+// EndMove makes the other master the owner of the slot and tells every node.
 func (c *ClusterServers) EndMove(slot int, to *Process) {
 	c.t.Helper()
 	from, id := c.Owner(slot), c.ID(to)
@@ -45,7 +44,7 @@ func (c *ClusterServers) EndMove(slot int, to *Process) {
 	}
 }
 
-// Move gives a slot with its keys to another master.
+// Move moves a slot with its keys to another master.
 func (c *ClusterServers) Move(slot int, to *Process) {
 	c.t.Helper()
 	if c.Owner(slot) == to {
@@ -56,7 +55,7 @@ func (c *ClusterServers) Move(slot int, to *Process) {
 	c.EndMove(slot, to)
 }
 
-// Replica returns a replica of a master that is in step with it.
+// Replica returns a replica of a master that has all its writes.
 func (c *ClusterServers) Replica(master *Process) *Process {
 	c.t.Helper()
 	var replica *Process
@@ -73,16 +72,16 @@ func (c *ClusterServers) Replica(master *Process) *Process {
 	return replica
 }
 
-// Failover has a replica take over from its master in good order, without a
-// loss, and waits until it has.
+// Failover makes a replica take over from its master without losing a write, and waits
+// until it has.
 func (c *ClusterServers) Failover(replica *Process) {
 	c.t.Helper()
 	replica.Must("CLUSTER", "FAILOVER")
 	c.awaitMaster(replica)
 }
 
-// AwaitTakeover waits until another node has the slots of a master that was
-// killed, frozen or cut off, and returns it.
+// AwaitTakeover waits until another node owns the slots of a master that was killed, frozen
+// or cut off, and returns that node.
 func (c *ClusterServers) AwaitTakeover(slot int, from *Process) *Process {
 	c.t.Helper()
 	var owner *Process

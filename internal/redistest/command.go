@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Do sends one command over a connection of its own and returns the reply as
-// text: the elements of an array one to a line, nil as nothing. It is for
-// setting up and looking, not for speed.
+// Do sends one command over a connection of its own and returns the reply as text: each
+// element of an array on a line, nil as an empty text. It serves to set up and inspect
+// servers; it is slow.
 func (p *Process) Do(args ...string) (string, error) { return p.converse(args) }
 
-// converse sends commands over one connection, each after the reply to the
-// one before, and returns the last reply.
+// converse sends commands over one connection, each after the previous reply, and returns
+// the last reply.
 func (p *Process) converse(commands ...[]string) (reply string, err error) {
 	conn, err := p.dial()
 	if err != nil {
@@ -48,7 +48,7 @@ func (p *Process) dial() (net.Conn, error) {
 	return secure.Dial("tcp", p.Addr())
 }
 
-// Must is Do for what cannot fail: an error fails the test.
+// Must is Do, but an error fails the test.
 func (p *Process) Must(args ...string) string {
 	p.t.Helper()
 	reply, err := p.Do(args...)
@@ -58,8 +58,8 @@ func (p *Process) Must(args ...string) string {
 	return reply
 }
 
-// Info returns one field of INFO, such as "role" or "used_memory"; empty when
-// the server does not say.
+// Info returns one field of INFO, such as "role" or "used_memory", or an empty text if
+// INFO does not have it.
 func (p *Process) Info(field string) (string, error) {
 	info, err := p.Do("INFO", "all")
 	if err != nil {
@@ -77,7 +77,7 @@ func infoField(info, field string) string {
 	return ""
 }
 
-// password is the one that the server was started with.
+// password returns the password that the server was started with.
 func (p *Process) password() string {
 	for i := range p.options[:max(0, len(p.options)-1)] {
 		if p.options[i] == "--requirepass" {
@@ -98,7 +98,7 @@ func exchange(w io.Writer, r *bufio.Reader, args []string) (string, error) {
 	return readReply(r)
 }
 
-// replyError is an error that the server answered.
+// replyError is an error reply.
 type replyError string
 
 func (e replyError) Error() string { return string(e) }
@@ -130,8 +130,7 @@ func readReply(r *bufio.Reader) (string, error) {
 	return readArray(r, n)
 }
 
-// readArray reads the elements of an array; an error among them is the error of
-// all.
+// readArray reads the elements of an array. It returns the first error reply among them.
 func readArray(r *bufio.Reader, n int) (string, error) {
 	elements := make([]string, n)
 	for i := range elements {

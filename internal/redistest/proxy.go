@@ -15,24 +15,24 @@ type Fault struct {
 	target   *net.TCPAddr
 	mu       struct {
 		sync.Mutex
-		weather
+		conditions
 		changed chan struct{} // closed at the next change
 		links   map[*link]struct{}
 	}
 }
 
-// weather is what a proxy does to what passes.
-type weather struct {
-	requests, replies passage
+// conditions say how a proxy treats each direction.
+type conditions struct {
+	requests, replies treatment
 	delay             time.Duration
 	refuse            bool
 }
 
-// passage is how the proxy treats the bytes of one direction when they are due.
-type passage uint8
+// treatment is how the proxy treats the bytes of one direction when they are due.
+type treatment uint8
 
 const (
-	deliver passage = iota
+	deliver treatment = iota
 	swallow
 	hold
 )
@@ -65,49 +65,49 @@ func Proxy(t testing.TB, target string) *Fault {
 func (f *Fault) Addr() string { return f.listener.Addr().String() }
 
 // Delay delays all bytes by a duration, in both directions.
-func (f *Fault) Delay(d time.Duration) { f.set(weather{delay: d}) }
+func (f *Fault) Delay(d time.Duration) { f.set(conditions{delay: d}) }
 
 // Partition drops everything in both directions. Connections stay open at both ends,
 // and neither bytes nor the end of a stream arrive. New connections are accepted and
 // then silent, like connections over a dead link or to a full backlog.
-func (f *Fault) Partition() { f.set(weather{requests: swallow, replies: swallow}) }
+func (f *Fault) Partition() { f.set(conditions{requests: swallow, replies: swallow}) }
 
 // Hold is a partition without loss. What is sent in the meantime arrives at
 // [Fault.Heal], like TCP retransmissions after a short partition.
-func (f *Fault) Hold() { f.set(weather{requests: hold, replies: hold}) }
+func (f *Fault) Hold() { f.set(conditions{requests: hold, replies: hold}) }
 
 // DropReplies delivers requests and drops their replies.
-func (f *Fault) DropReplies() { f.set(weather{replies: swallow}) }
+func (f *Fault) DropReplies() { f.set(conditions{replies: swallow}) }
 
 // Reset resets all connections, and each new one as soon as it is open.
 func (f *Fault) Reset() {
-	f.set(weather{refuse: true})
+	f.set(conditions{refuse: true})
 	f.Cut()
 }
 
 // Heal forwards everything again. It resets connections that lost bytes, because
 // their streams cannot continue.
 func (f *Fault) Heal() {
-	f.set(weather{})
+	f.set(conditions{})
 	f.cut(func(l *link) bool { return l.lost.Load() })
 }
 
 // Cut resets the existing connections. The current fault stays for new ones.
 func (f *Fault) Cut() { f.cut(func(*link) bool { return true }) }
 
-func (f *Fault) set(w weather) {
+func (f *Fault) set(w conditions) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.mu.weather = w
+	f.mu.conditions = w
 	close(f.mu.changed)
 	f.mu.changed = make(chan struct{})
 }
 
-// now returns what holds, and a channel that says when it no longer does.
-func (f *Fault) now() (weather, <-chan struct{}) {
+// now returns the conditions, and a channel that is closed when they change.
+func (f *Fault) now() (conditions, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.mu.weather, f.mu.changed
+	return f.mu.conditions, f.mu.changed
 }
 
 func (f *Fault) cut(which func(*link) bool) {

@@ -10,14 +10,14 @@ import (
 // link is one connection through a proxy.
 type link struct {
 	fault *Fault
-	lost  atomic.Bool   // bytes of it were swallowed
+	lost  atomic.Bool   // the proxy dropped bytes of it
 	once  sync.Once     // closes ended
 	ended chan struct{} // closed by reset
 
 	client, server *net.TCPConn // server is nil before the target is dialed
 }
 
-// reset ends both connections with a reset rather than an orderly end.
+// reset ends both connections by a TCP reset.
 func (l *link) reset() { l.once.Do(func() { close(l.ended) }) }
 
 func (l *link) serve() {
@@ -27,8 +27,8 @@ func (l *link) serve() {
 	}
 	defer abort(l.server)
 	var pumps sync.WaitGroup
-	pumps.Go(func() { l.pump(l.client, l.server, func(w weather) passage { return w.requests }) })
-	pumps.Go(func() { l.pump(l.server, l.client, func(w weather) passage { return w.replies }) })
+	pumps.Go(func() { l.pump(l.client, l.server, func(w conditions) treatment { return w.requests }) })
+	pumps.Go(func() { l.pump(l.server, l.client, func(w conditions) treatment { return w.replies }) })
 	finished := make(chan struct{})
 	go func() { pumps.Wait(); close(finished) }()
 	select {
@@ -40,7 +40,7 @@ func (l *link) serve() {
 	}
 }
 
-// connect dials the target once something can get there.
+// connect dials the target as soon as the proxy lets bytes through.
 func (l *link) connect() bool {
 	for {
 		w, changed := l.fault.now()
@@ -60,17 +60,17 @@ func (l *link) connect() bool {
 	}
 }
 
-// chunk is bytes on their way; none are the end of the stream.
+// chunk is bytes in transit; an empty one is the end of the stream.
 type chunk struct {
 	bytes []byte
 	due   time.Time
 }
 
-// inFlight is how many chunks of one direction may be on their way.
+// inFlight is the maximum of chunks in transit in one direction.
 const inFlight = 1024
 
-// pump carries one direction until its end has arrived or the link is reset.
-func (l *link) pump(from, to *net.TCPConn, which func(weather) passage) {
+// pump carries one direction until the end of the stream is delivered or the link is reset.
+func (l *link) pump(from, to *net.TCPConn, which func(conditions) treatment) {
 	chunks := make(chan chunk, inFlight)
 	go l.read(from, chunks)
 	for c := range chunks {
@@ -79,7 +79,7 @@ func (l *link) pump(from, to *net.TCPConn, which func(weather) passage) {
 			break
 		}
 	}
-	for range chunks { // until the reader has ended
+	for range chunks { // drains until the reader ends
 	}
 }
 
@@ -100,9 +100,9 @@ func (l *link) read(from *net.TCPConn, chunks chan<- chunk) {
 	}
 }
 
-// deliver does with one chunk what holds when it is due, and reports whether
-// the link can go on.
-func (l *link) deliver(c chunk, to *net.TCPConn, which func(weather) passage) bool {
+// deliver passes on or drops one chunk, by the faults in force when it is due. It returns
+// false if the link has ended.
+func (l *link) deliver(c chunk, to *net.TCPConn, which func(conditions) treatment) bool {
 	if !l.sleep(time.Until(c.due)) {
 		return false
 	}
@@ -131,7 +131,7 @@ func (l *link) write(c chunk, to *net.TCPConn) bool {
 	return err == nil
 }
 
-// sleep reports false when the link was reset first.
+// sleep returns false if the link was reset first.
 func (l *link) sleep(d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -146,14 +146,13 @@ func (l *link) sleep(d time.Duration) bool {
 	}
 }
 
-// sleepUntilReset is what a swallowed end of a stream leaves to do: neither
-// side learns of it.
+// sleepUntilReset hides the end of a stream: neither side learns of it.
 func (l *link) sleepUntilReset() bool {
 	<-l.ended
 	return false
 }
 
 func abort(conn *net.TCPConn) {
-	_ = conn.SetLinger(0) // an error: it is closed already
+	_ = conn.SetLinger(0) // it fails if the connection is closed already
 	_ = conn.Close()
 }

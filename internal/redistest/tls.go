@@ -15,9 +15,8 @@ import (
 	"time"
 )
 
-// ServerTLS is [Server] on a port that speaks TLS alone, and the
-// configuration of a client that trusts it. It skips the test when the server
-// was built without TLS.
+// ServerTLS is [Server] with TLS only. It also returns the configuration of a client that
+// trusts it. It skips the test if the server was built without TLS.
 func ServerTLS(t testing.TB, options ...string) (*Process, *tls.Config) {
 	t.Helper()
 	p := newProcess(t, Binary(t))
@@ -29,8 +28,8 @@ func ServerTLS(t testing.TB, options ...string) (*Process, *tls.Config) {
 	return p, p.tls.Clone()
 }
 
-// selfSigned writes a certificate of 127.0.0.1 and its key into a folder, and
-// returns their paths and the pool of it alone.
+// selfSigned writes a certificate of 127.0.0.1 and its key into a folder. It returns their
+// paths and a pool with only this certificate.
 func selfSigned(t testing.TB, dir string) (certificate, key string, trusted *x509.CertPool) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
