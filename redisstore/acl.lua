@@ -1,9 +1,9 @@
--- Tells which of the commands that the scripts here call this user may not
--- call, or this server does not have: their names, parted by spaces. Servers
--- look at that before anything else, so it does not matter that the rest may
--- fail: on a replica, or for a key of another server of a Cluster.
+-- Returns the commands of the scripts that this user may not call, or that this
+-- server does not have: their names, separated by spaces. A server checks the
+-- permission first, so later errors do not matter, such as those of a replica or
+-- of a key that another server of a Cluster owns.
 --
--- ARGV[1]  a key of nobody's
+-- ARGV[1]  a key that nothing else uses
 local key, lacks = ARGV[1], {}
 
 local function try(name, ...)
@@ -22,7 +22,7 @@ try('getrange', key, 0, 0)
 try('strlen', key)
 try('type', key)
 try('set', key, '', 'PX', 1000, 'NX')
-if try('psetex', key, 1000, '') then -- else the next would leave a key that stays
+if try('psetex', key, 1000, '') then -- otherwise SETRANGE would create a key without expiry
   try('setrange', key, 0, '')
 end
 try('pexpire', key, 1000)

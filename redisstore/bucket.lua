@@ -1,18 +1,18 @@
--- Decides claims on buckets (token_bucket, gcra) that each stand alone and ask
--- for no more than their cost: nearly every check. one.lua decides such a claim
--- that travels by itself, take.lua everything else.
+-- Decides claims on buckets (token_bucket, gcra) that are each a group of one and
+-- ask for no extra, as nearly every check does. one.lua decides such a claim in a
+-- call of its own, take.lua everything else.
 --
--- KEYS: one for each claim. ARGV[1] (big-endian):
+-- KEYS: the key of each claim. ARGV[1] (big-endian):
 --   clock i7 (-1: the server's), keep i7 (ms that a key outlives its state),
 --   limits I3; for each: kind B, capacity i7, p i7, q i7, fill i7, unused i7;
 --   then runs of claims under one limit, in the order of KEYS:
 --   limit I2, cost I4, times I4, claims I2.
--- times is how many callers ask the same: as many of them as fit are charged.
+-- times is the number of callers with this claim; as many as fit are charged.
 --
 -- It returns now i7, the number of callers allowed I4, for each key a byte with
--- the length of its state as it was (0: none, 254: a value of another type,
--- 255: no state of a bucket), and these states. From them the client takes the
--- same steps and knows every decision.
+-- the length of its state before the call (0: none, 254: a value of another type,
+-- 255: not a state of a bucket), and these states. The client repeats the steps on
+-- them and so computes every decision.
 local spread, read, write, call = unpack, struct.unpack, struct.pack, redis.call
 local text, args, keys = string.format, ARGV[1], KEYS
 local old = call('MGET', spread(keys))
@@ -21,11 +21,10 @@ if now < 0 then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
 end
--- Keys end at a millisecond: their end is rounded up, and counted from now
--- rounded down, and one more: since Redis 7.2 servers count from when the
--- script began.
--- They outlive their state by 15 s, so that a rate that is lowered meanwhile finds
--- what was used.
+-- Expiries are in whole milliseconds: the end is rounded up and now is rounded
+-- down. One more is added, because since Redis 7.2 servers count from the start of
+-- the script. Keys outlive their state by 15 s, so that a bucket whose rate is
+-- lowered keeps its usage.
 local start = (now - now % 1000) / 1000 - 1 - keep - 15000
 
 local sizes, allowed, first, numbers = {}, 0, 1, at + 1

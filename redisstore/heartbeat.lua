@@ -1,11 +1,11 @@
--- A node announces itself and learns how many do.
+-- Announces a node and counts the announced nodes.
 --
 -- KEYS[1]  sorted set: nodes by the time, in microseconds, at which they count as gone
 -- ARGV[1]  the node
--- ARGV[2]  how long it counts from now on, in microseconds; 0: it leaves
--- Returns the server's time in microseconds, the number of nodes, and 1 if this
--- one counted already, parted by spaces. (Numbers are written by %.0f: tostring
--- would round a time.)
+-- ARGV[2]  how long the announcement counts, in microseconds; 0 withdraws it
+-- Returns the server's time in microseconds, the number of nodes, and 1 if the node
+-- was announced before, separated by spaces. (%.0f writes a time exactly; tostring
+-- would round it.)
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local lasts = tonumber(ARGV[2])

@@ -1,12 +1,12 @@
--- Decides one claim on a bucket (token_bucket, gcra) that stands alone and asks
--- for no more than its cost, for one caller: what a check is that leaves at
--- once. It is bucket.lua without what many claims need: the server is slow with
--- what it has not just run, so a lone check waits for each line of a script.
+-- Decides one claim of one caller on a bucket (token_bucket, gcra) that is a group
+-- of one and asks for no extra. It is bucket.lua without the code for several
+-- claims: between two such calls the server's cache loses the script, so every
+-- line costs.
 --
--- KEYS: one. ARGV[1] (big-endian):
+-- KEYS: the key. ARGV[1] (big-endian):
 --   clock i7 (-1: the server's), keep i7 (ms that a key outlives its state),
 --   cost I4, kind B, capacity i7, p i7, q i7, fill i7, unused i7.
--- It returns what bucket.lua does.
+-- It returns the same as bucket.lua.
 local read, write, call = struct.unpack, struct.pack, redis.call
 local text, key, times = string.format, KEYS[1], 1
 local state = call('MGET', key)[1]

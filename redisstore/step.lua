@@ -1,12 +1,13 @@
--- The step of a bucket (token_bucket, gcra): that of bucket.go in package stint.
--- bucket.lua and one.lua have it where they name this file, because calling a
--- function costs as much as the arithmetic.
+-- The step of a bucket (token_bucket, gcra), a translation of bucket.go in package
+-- stint. It is inserted into bucket.lua and one.lua at the line that names it,
+-- because a function call would cost as much as the arithmetic.
 --
--- It reads key, its state (false: none), now, start, the limit's p, q, fill and
--- full, cost, need (cost in micro-units), times (how many callers ask for it:
--- as many of them as fit are charged) and wanted (need * times).
--- It leaves size, the length of the state as it was (0: none, 254: a value of
--- another type, 255: no state of a bucket, and state is ''), and fit.
+-- Input: key, its state (false: none), now, start, the limit's p, q, fill and full,
+-- cost, need (cost in micro-units), times (the number of callers; as many as fit
+-- are charged) and wanted (need * times).
+-- Output: size, the length of the state before the call (0: none, 254: a value of
+-- another type, 255: not a state of a bucket, and state is ''), and fit, the
+-- number of callers charged.
 local size, last, whole, frac = 0, now, full, 0
 if state then
   size = #state
@@ -64,7 +65,7 @@ elseif fit > 0 and cost > 0 then
     value = write('>I7I7I' .. bytes, last, whole, frac)
   end
   if state then
-    -- As a number ms would take longer.
+    -- A number in place of the text would take longer.
     call('PSETEX', key, text('%d', ms), value)
   elseif not call('SET', key, value, 'PX', text('%d', ms), 'NX') then
     size, fit = 254, 0

@@ -1,37 +1,39 @@
 -- Decides groups of claims of every algorithm. It is a translation of the
--- steps of package stint: each part names the file that it is of. Go divides
--- whole numbers; here every number is a double, so a product must stay below
--- 2^53, or be taken in parts that do.
+-- steps of package stint: each part names its Go file. Go divides whole
+-- numbers; in Lua every number is a double, so a product must stay below 2^53,
+-- or be computed in parts that do.
 --
 -- KEYS: the distinct keys, those of logs last. ARGV[1] (big-endian):
 --   clock i7 (-1: the server's), keep i7 (ms that a key outlives its state),
---   keys that are of no log I4, limits I3; for each limit: kind B (and 16 times the class of a caller's limit: how
---   long its states can live), max i7, and four numbers i7 by kind;
+--   number of keys without a log I4, limits I3; for each limit: kind B (plus 16
+--   times the lifetime class of a caller's limit), max i7, and four numbers i7
+--   by kind;
 --   then claims: key I4, limit I3, cost i7 (-2^53: forget), at i7, extra I4,
---   times I4, any B, flags B (1: the group ends here, 2: it is charged only if
---   the last group without this flag was admitted, 4: it is never charged, 8: on
---   any claim: the group is refused if it would make a state for that claim).
--- at is, on a leaky bucket, the greatest delay that the caller can use
--- (2^53 - 1: any), because a leaky bucket takes nothing back.
--- times is how many callers ask the same: as many of them as fit are charged.
+--   times I4, any B, flags B (1: last claim of its group; 2: the group is charged
+--   only if the last group without this flag was admitted; 4: the group is never
+--   charged; 8, on any claim: the group is refused if it would create a state for
+--   that claim).
+-- On a leaky bucket, at is the greatest delay that the caller can use (2^53 - 1:
+-- any), because a leaky bucket has no refunds.
+-- times is the number of callers with this claim; as many as fit are charged.
 --
--- It returns now i7, the number of callers charged I4 (without those who ask for
--- nothing but extra and get none of it), for each key a byte with the length of its
--- state as it was (0: none or a log, 254: a value of another type, 255: no state of
--- its kind), what log.go says for each claim on a log, a byte for each group with
--- the flag 8 (1: it was refused), what decode.go reads of each key of a caller's
--- limit, and the states.
+-- It returns now i7; the number of callers charged I4 (a caller that asks only for
+-- extra and gets none does not count); for each key a byte with the length of its
+-- state before the call (0: none or a log, 254: a value of another type, 255: not
+-- a state of its kind); the report of each claim on a log; for each group with the
+-- flag 8 a byte (1: refused); the written bytes of each key of a caller's limit;
+-- and the states. decode.go reads it.
 --
--- The value of a bucket of a caller ends with a byte that has the class of the
--- limit that wrote it: with another rate or capacity its state can live longer,
--- and is then new in the class of those that do.
+-- The value of a caller's bucket ends with a byte: the class of the limit that
+-- wrote it. Under another rate or capacity the state can live longer; it then
+-- counts as a new state in the class of the longer lifetime.
 local spread, read, write, call = unpack, struct.unpack, struct.pack, redis.call
 local sub, rep, floor, min, max = string.sub, string.rep, math.floor, math.min, math.max
 local UNIT, MOST, FORGET = 1000000, 9007199254740991, -9007199254740992
 local LEAKY, WINDOW, COUNTER, LOG = 2, 3, 5, 6 -- of the kinds; 1 is bucket
 
 local keys, args = KEYS, ARGV[1]
-local now, keep, narrow, limits, position = read('>i7i7I4I3', args)
+local now, keep, nonLogKeys, limits, position = read('>i7i7I4I3', args)
 if now < 0 then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
@@ -39,9 +41,8 @@ end
 
 -- step.go ---------------------------------------------------------------------
 
--- (a*b + plus)/c rounded down, and the rest, where b*c and plus are below 2^52:
--- a = k*c + d. A quotient past 2^53 is inexact, and so great that nobody asks
--- for more of it.
+-- (a*b + plus)/c rounded down, and the remainder, where b*c and plus are below
+-- 2^52: a = k*c + d. A quotient above 2^53 is inexact; no caller needs it exactly.
 local function mulDiv(a, b, plus, c)
   local d = a % c
   local x = d * b + plus
@@ -49,7 +50,7 @@ local function mulDiv(a, b, plus, c)
   return (a - d) / c * b + (x - rest) / c, rest
 end
 
--- (a*b + plus)/c rounded up, on the same terms; plus may be below 0.
+-- (a*b + plus)/c rounded up, under the same conditions; plus may be below 0.
 local function mulDivUp(a, b, plus, c)
   local d = a % c
   local x = d * b + plus
@@ -71,16 +72,17 @@ local function shareUp(a, b, c)
   return quotient
 end
 
--- Each algorithm is a function that returns its steps, because a call needs few
--- of them, and making a function takes time. s is the state of a key, l a limit.
---   decode(s, l, value)   reads a value; false when it is corrupt
---   look(s, l)            finds what the state is now, without changing it:
---                         returns how many units there is room for, and s.t is
---                         the step's own time
---   add(s, units)         charges; after look
---   give(s, l, units, at) gives back, and reports whether that changed the
---                         state; after look
---   encode(s, l)          returns the value, and when it is as good as none
+-- Each algorithm is a function that returns its steps: a call needs few of them,
+-- and creating functions takes time. s is the state of a key, l a limit.
+--   decode(s, l, value)     reads a value; returns false if it is corrupt
+--   look(s, l)              computes the state at now without changing it:
+--                           returns the room in units, and sets s.t, the
+--                           step's own time
+--   add(s, units)           charges; call it after look
+--   refund(s, l, units, at) refunds, and returns whether that changed the state;
+--                           call it after look
+--   encode(s, l)            returns the value, and the time from which it equals
+--                           a new state
 
 -- bucket.go -------------------------------------------------------------------
 
@@ -135,12 +137,12 @@ local function bucket()
     s.last, s.whole, s.frac = s.t, s.w - units * UNIT, s.f
   end
 
-  local function give(s, l, units, at)
+  local function refund(s, l, units, at)
     if not s.known then return false end
     if at == 0 then at = s.t end
     local full = l.max * UNIT
-    local gift = max(0, units * UNIT - mulDivUp(max(0, s.t - at), l.p, 0, l.q))
-    s.last, s.whole, s.frac = s.t, s.w + gift, s.f
+    local refunded = max(0, units * UNIT - mulDivUp(max(0, s.t - at), l.p, 0, l.q))
+    s.last, s.whole, s.frac = s.t, s.w + refunded, s.f
     if s.whole >= full then s.whole, s.frac = full, 0 end
     return true
   end
@@ -149,7 +151,7 @@ local function bucket()
     return encodeParts(s), s.last + mulDivUp(l.max * UNIT - s.whole, l.q, -s.frac, l.p)
   end
 
-  return {decode = decodeParts, look = look, add = add, give = give, encode = encode}
+  return {decode = decodeParts, look = look, add = add, refund = refund, encode = encode}
 end
 
 -- leaky.go --------------------------------------------------------------------
@@ -173,8 +175,9 @@ local function leaky()
     return floor((l.max * UNIT - s.w - min(s.f, 1)) / UNIT)
   end
 
-  -- How many requests of one cost drip out within most, one after the other;
-  -- after look. No level with room for a request takes longer than fill.
+  -- How many requests of this cost leave the bucket within most, one after the
+  -- other; call it after look. No level with room for a request takes longer
+  -- than fill.
   local function places(s, l, cost, most)
     local w, f = mulDiv(min(l.fill, max(0, most - (s.t - now))), l.p, 0, l.q)
     if s.f > f then w = w - 1 end
@@ -186,13 +189,13 @@ local function leaky()
     s.last, s.whole, s.frac = s.t, s.w + units * UNIT, s.f
   end
 
-  local function give() return false end
+  local function refund() return false end
 
   local function encode(s, l)
     return encodeParts(s), s.last + min(MOST, mulDivUp(s.whole, l.q, s.frac, l.p))
   end
 
-  return {decode = decodeParts, look = look, places = places, add = add, give = give, encode = encode}
+  return {decode = decodeParts, look = look, places = places, add = add, refund = refund, encode = encode}
 end
 
 -- fixed_window.go and quota.go ------------------------------------------------
@@ -258,7 +261,7 @@ local function window()
     s.start, s.count = s.from, s.n + units
   end
 
-  local function give(s, l, units, at)
+  local function refund(s, l, units, at)
     if at == 0 then at = s.t end
     if s.n == 0 or at < s.from or at >= s.to then return false end
     s.start, s.count = s.from, max(0, s.n - units)
@@ -274,7 +277,7 @@ local function window()
     return write('>i7I4', s.start, s.count), gone
   end
 
-  return {decode = decode, look = look, add = add, give = give, encode = encode}
+  return {decode = decode, look = look, add = add, refund = refund, encode = encode}
 end
 
 -- sliding_counter.go ----------------------------------------------------------
@@ -313,7 +316,7 @@ local function counter()
     s.ring[place] = s.ring[place] + units
   end
 
-  local function give(s, l, units, at)
+  local function refund(s, l, units, at)
     if at == 0 then at = s.t end
     local b = (at - at % l.width) / l.width
     if b <= s.current - s.size or b > s.current or count(s, b) == 0 then return false end
@@ -333,34 +336,35 @@ local function counter()
     return write('>I7' .. rep('I4', s.size), s.newest, spread(s.ring, 1, s.size)), gone
   end
 
-  return {decode = decode, look = look, add = add, give = give, encode = encode}
+  return {decode = decode, look = look, add = add, refund = refund, encode = encode}
 end
 
 -- sliding_log.go --------------------------------------------------------------
 
--- A log is often longer than what a decision reads of it, so its value stays on
--- the server but for the blocks of runs that are looked at, and a charge writes
--- its last run. As in state.go: the total before the first run I2, then runs of
--- a time I7 and the total up to it I2, totals modulo 2^16.
---   s.size    how many runs there are, of which the newest is kept here:
---   s.newest, s.total
---   s.before  the total before the first run
---   s.value   what the key is to become but for the newest run; false while the
---             runs on the server stand
---   s.live    the first run that counts at s.t, and s.gone the total before it
+-- A decision reads only a part of a long log, so the script fetches blocks of
+-- runs as it needs them, and a charge writes only the last run. The value, as in
+-- state.go: the total before the first run I2, then runs, each with a time I7 and
+-- the total up to it I2. Totals are modulo 2^16.
+--   s.size            number of runs
+--   s.newest, s.total time and total of the newest run
+--   s.before          the total before the first run
+--   s.value           the new value without the newest run; false while the runs
+--                     on the server are unchanged
+--   s.live            the first run that counts at s.t
+--   s.gone            the total before that run
 local RUN, BLOCK = 9, 64
 
 local function log()
-  -- The bytes of the value from one on, up to another; the first is 0.
+  -- The bytes of the value from index from to index to, counted from 0.
   local function bytes(s, from, to)
     if s.value then return sub(s.value, from + 1, to + 1) end
     return call('GETRANGE', s.key, from, to)
   end
 
-  -- Those of the runs from one on, up to another.
+  -- The bytes of the runs from number from to number to.
   local function runs(s, from, to) return bytes(s, RUN * from - 7, RUN * to + 1) end
 
-  -- The time and the total of run i, and something more.
+  -- The time and the total of run i, then the next position, which is not used.
   local function run(s, i)
     if i == s.size then return s.newest, s.total end
     local place = (i - 1) % BLOCK
@@ -373,13 +377,13 @@ local function log()
     return read('>I7I2', block, RUN * place + 3)
   end
 
-  -- The state of a key, nil when it holds no log. One that does not exist has
-  -- size 0.
+  -- The state of a key, or nil if its value is not a log. If the key does not
+  -- exist, its size is 0.
   local function open(key)
     local head = redis.pcall('GETRANGE', key, 0, 1 + RUN * BLOCK)
     if type(head) ~= 'string' then
       if string.find(head.err, 'WRONGTYPE', 1, true) then return nil end
-      call('GETRANGE', key, 0, 0) -- fails again, for the client to hear why
+      call('GETRANGE', key, 0, 0) -- fails again, so that the client gets the error
     end
     local bytes = #head
     local s = {
@@ -394,7 +398,7 @@ local function log()
     s.size = size + 1 -- so that run reads the newest
     local newest, total = run(s, size)
     s.size, s.newest, s.total = size, newest, total
-    -- That all runs are in order would take too long to see.
+    -- To check the order of all runs would take too long.
     local last, before = -1, s.before
     if size > 1 then last, before = run(s, size - 1) end
     local units = (total - before) % 65536
@@ -402,8 +406,8 @@ local function log()
     return s
   end
 
-  -- The first run, from one on, that is not before t. It is mostly near the
-  -- front, where the value has been read.
+  -- The first run from number from on that is not before t. It is mostly near the
+  -- front, whose block has been read.
   local function search(s, from, t)
     if from > s.size or (run(s, from)) >= t then return from end
     local low, high, step = from + 1, s.size + 1, 1
@@ -416,7 +420,7 @@ local function log()
     return low
   end
 
-  -- When the k-th unit that counts was admitted.
+  -- The time at which the k-th counting unit was admitted.
   local function timeOfUnit(s, k)
     local time, first = run(s, s.live)
     if (first - s.gone) % 65536 >= k then return time end
@@ -429,7 +433,7 @@ local function log()
     return (run(s, low))
   end
 
-  -- How many units count at t. What was found stays until a run is removed.
+  -- The number of units that count at t. The result is cached until a run is removed.
   local function count(s, l, t)
     if not s.known then return 0 end
     if s.found ~= t then
@@ -443,8 +447,8 @@ local function log()
     return (s.total - s.gone) % 65536
   end
 
-  -- Runs that no longer count stay in the value until they are as many as those
-  -- that do, so that a charge writes one run.
+  -- Runs that no longer count stay in the value until they outnumber the others,
+  -- so that most charges write only one run.
   local function look(s, l)
     s.t = now
     if s.known then s.t = max(now, s.newest) end
@@ -466,7 +470,7 @@ local function log()
     s.total = (s.total + units) % 65536
   end
 
-  -- Runs with so many fewer units before them.
+  -- The runs in text, with units subtracted from each total.
   local function lowered(text, units)
     local parts = {}
     for at = 1, #text, 100 * RUN do
@@ -479,9 +483,9 @@ local function log()
     return table.concat(parts)
   end
 
-  -- Removes the runs that no longer count too, because the newest time may be
-  -- less afterwards.
-  local function give(s, l, units, at)
+  -- Also removes the runs that no longer count: after the refund the newest time
+  -- may be earlier, and they could count again.
+  local function refund(s, l, units, at)
     if at == 0 then at = s.t end
     if not s.known or s.live > s.size then return false end
     local i = search(s, s.live, at)
@@ -511,8 +515,8 @@ local function log()
     return true
   end
 
-  -- Writes a log that is known. Runs that count no more are as many as the
-  -- others at most.
+  -- Writes the log of a key. If the runs that no longer count outnumber the others,
+  -- it drops them.
   local function save(s, key, ms)
     local newest = write('>I7I2', s.newest, s.total)
     local dead = s.live - 1
@@ -526,8 +530,8 @@ local function log()
     end
   end
 
-  -- What log.go says of a claim on a log, at its time t.
-  local function tell(s, l, t, allowed, granted, cost)
+  -- The report of a claim on a log at its time t; see logBytes in decode.go.
+  local function report(s, l, t, allowed, granted, cost)
     local counted = 0
     if s.known then counted = count(s, l, max(t, s.newest)) end
     local newest, next, retry = 0, 0, 0
@@ -539,7 +543,7 @@ local function log()
     return write('>BI7I4I4I7I7I7', allowed and 1 or 0, t, counted, granted, newest, next, retry)
   end
 
-  return {open = open, look = look, add = add, give = give, save = save, tell = tell}
+  return {open = open, look = look, add = add, refund = refund, save = save, report = report}
 end
 
 -- The limits ------------------------------------------------------------------
@@ -576,18 +580,18 @@ end
 -- The states of the keys ------------------------------------------------------
 
 local old, sizes, found, states, written, callers = {}, {}, {}, {}, {}, false
-for from = 1, narrow, 1000 do
-  for i, value in ipairs(call('MGET', spread(keys, from, min(narrow, from + 999)))) do
+for from = 1, nonLogKeys, 1000 do
+  for i, value in ipairs(call('MGET', spread(keys, from, min(nonLogKeys, from + 999)))) do
     old[from + i - 1] = value
   end
 end
 
--- All at once, here and for claims below: a table that grows is slow.
+-- All fields are set at once, as for claims below, because a growing table is slow.
 local function fresh(fault)
   return {known = false, fault = fault, dirty = false, class = 0, stored = false, t = 0, w = 0, f = 0, last = 0, whole = 0, frac = 0}
 end
 
--- The state of a key, read under the limit of the first claim on it.
+-- The state of a key, decoded under the limit of the first claim on it.
 local function stateOf(i, l)
   local s = states[i]
   if s then return s end
@@ -604,7 +608,7 @@ local function stateOf(i, l)
     if value then sound = l.steps.decode(s, l, value) end
   end
   if not sound then
-    s = fresh(true) -- without what was read
+    s = fresh(true) -- without the fields that decode set
     sizes[i], old[i] = '\255', true
     if l.kind == LOG and call('TYPE', keys[i]).ok ~= 'string' then sizes[i] = '\254' end
   elseif old[i] then
@@ -628,24 +632,24 @@ local function save(i, s, l)
   if s.known then
     if l.kind == LOG then gone = s.newest + l.window else value, gone = l.steps.encode(s, l) end
   end
-  -- Keys end at a millisecond: their end is rounded up, and counted from now
-  -- rounded down, and one more: since Redis 7.2 servers count from when the
-  -- script began.
+  -- Expiries are in whole milliseconds: the end is rounded up and now is rounded
+  -- down. One more is added, because since Redis 7.2 servers count from the start
+  -- of the script.
   local ms = (gone + -gone % 1000) / 1000 - (now - now % 1000) / 1000 + 1 + keep
-  local lingers = l.kind <= LEAKY
-  if lingers then ms = ms + 15000 end -- as in bucket.lua
-  if not s.known or gone <= now and keep == 0 and not lingers then
+  local outlives = l.kind <= LEAKY
+  if outlives then ms = ms + 15000 end -- as in bucket.lua
+  if not s.known or gone <= now and keep == 0 and not outlives then
     if old[i] then call('DEL', keys[i]) end
     return
   end
   local left, bytes = 0, 0
-  if s.stored == l.class then -- a key of a caller's limit, of the same class
+  if s.stored == l.class then -- a caller's key whose value has the same class
     left, bytes = max(0, call('PTTL', keys[i])), l.kind == LOG and call('STRLEN', keys[i]) or #old[i]
   end
   if l.kind == LOG then
     l.steps.save(s, keys[i], ms)
   else
-    if l.class > 0 and lingers then value = value .. string.char(l.class) end
+    if l.class > 0 and outlives then value = value .. string.char(l.class) end
     call('PSETEX', keys[i], ms, value)
   end
   if l.class > 0 then
@@ -655,14 +659,14 @@ end
 
 -- The groups ------------------------------------------------------------------
 
-local charged, logs, refusals, led = 0, {}, {}, true
+local charged, logs, refusals, leaderAdmitted = 0, {}, {}, true
 
--- Charges a claim of a group that was admitted, and returns what was granted.
+-- Charges a claim of an admitted group, and returns the extra units granted.
 local function charge(c, s, l)
   if c.cost == FORGET then
     s.known, s.fault, s.dirty, s.t = false, false, l, now
   elseif c.cost < 0 then
-    if l.steps.give(s, l, -c.cost, c.at) then s.dirty, s.class = l, l.class end
+    if l.steps.refund(s, l, -c.cost, c.at) then s.dirty, s.class = l, l.class end
   else
     local granted = min(c.extra, c.room - c.fit * c.cost)
     local units = c.fit * c.cost + granted
@@ -675,7 +679,7 @@ local function charge(c, s, l)
   return 0
 end
 
--- Whether the claims of a group admit it; of a set of alternatives, one does.
+-- Whether all claims of a group fit, or one of each set of alternatives.
 local function admits(claims)
   local sets
   for i = 1, #claims do
@@ -693,7 +697,7 @@ local function admits(claims)
   return true
 end
 
--- Looks at the claims of a group: how many callers of each fit.
+-- Computes for each claim of a group how many of its callers fit.
 local function lookAt(claims)
   for i = 1, #claims do
     local c = claims[i]
@@ -707,7 +711,8 @@ local function lookAt(claims)
   end
 end
 
--- What a key holds need not be a state to be forgotten.
+-- Whether the states of all claims are valid. A key can be forgotten whatever its
+-- value is.
 local function sound(claims)
   for i = 1, #claims do
     if claims[i].s.fault and claims[i].cost ~= FORGET then return false end
@@ -715,15 +720,15 @@ local function sound(claims)
   return true
 end
 
--- Decides the claims of a group; flags 2: following, 4: dry. One that is bounded
--- is refused if it makes a state for a claim that may make none, or has one live
--- as long as those of a class of limits that it is not of.
+-- Decides the claims of a group; flags 2: following, 4: dry. A bounded group is
+-- refused if a claim that may not create a state would create one, or would move
+-- its state to a class of longer lifetimes.
 local function decide(claims, flags, bounded)
   local readable, admitted, charging = sound(claims), false, false
   if readable then
     lookAt(claims)
     admitted = admits(claims)
-    charging = admitted and (flags == 0 or flags == 2 and led)
+    charging = admitted and (flags == 0 or flags == 2 and leaderAdmitted)
   end
   if bounded then
     local refused = false
@@ -745,10 +750,10 @@ local function decide(claims, flags, bounded)
       if granted > 0 or c.cost ~= 0 or c.extra == 0 then charged = charged + c.fit end
     end
     if c.l.kind == LOG then
-      logs[#logs + 1] = readable and c.l.steps.tell(c.s, c.l, c.s.t, c.fit > 0, granted, c.cost) or rep('\0', 37)
+      logs[#logs + 1] = readable and c.l.steps.report(c.s, c.l, c.s.t, c.fit > 0, granted, c.cost) or rep('\0', 37)
     end
   end
-  if flags == 0 then led = admitted end
+  if flags == 0 then leaderAdmitted = admitted end
 end
 
 local claims, n, anyBounded = {}, 0, false
@@ -772,8 +777,8 @@ for i, s in ipairs(states) do
   if s.dirty then save(i, s, s.dirty) end
 end
 local concat = table.concat
-local told = ''
+local reports = ''
 if callers then
-  for i = 1, #keys do told = told .. (written[i] or '') end
+  for i = 1, #keys do reports = reports .. (written[i] or '') end
 end
-return write('>i7I4', now, charged) .. concat(sizes) .. concat(logs) .. concat(refusals) .. told .. concat(found)
+return write('>i7I4', now, charged) .. concat(sizes) .. concat(logs) .. concat(refusals) .. reports .. concat(found)
