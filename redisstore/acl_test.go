@@ -12,7 +12,7 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// logText is a log that may be read while it is written.
+// logText is a log that is safe for concurrent use.
 type logText struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -30,7 +30,7 @@ func (l *logText) count(what string) int {
 	return strings.Count(l.text.String(), what)
 }
 
-// limiterOn makes a user with all rights but some, and a store of that user.
+// limiterOn makes a user that lacks some permissions, and a store of that user.
 func limiterOn(t *testing.T, server *redistest.Process, without ...string) (*Store, *logText) {
 	t.Helper()
 	server.Must(append([]string{"ACL", "SETUSER", "limiter", "on", ">pw", "~stint:*", "+@all"}, without...)...)
@@ -42,7 +42,7 @@ func limiterOn(t *testing.T, server *redistest.Process, without ...string) (*Sto
 	return store, &text
 }
 
-func TestMissingRightsAreNamedAtStart(t *testing.T) {
+func TestMissingPermissionsAreNamedAtStart(t *testing.T) {
 	server := redistest.Server(t)
 	_, text := limiterOn(t, server, "-setrange", "-zadd")
 	if text.count(`user=limiter missing="setrange zadd"`) != 1 {
@@ -51,16 +51,16 @@ func TestMissingRightsAreNamedAtStart(t *testing.T) {
 	server.Must("ACL", "SETUSER", "limiter", "+@all")
 	_, text = limiterOn(t, server)
 	if text.count("missing=") != 0 {
-		t.Errorf("with all rights the log says:\n%s", &text.text)
+		t.Errorf("with all permissions the log says:\n%s", &text.text)
 	}
 	if left := server.Must("EXISTS", "stint:rights"); left != "0" {
 		t.Error("a key is left")
 	}
 }
 
-// A right that is taken while the store is connected shows when a check is
-// refused, once.
-func TestRightTakenLaterIsNamedOnce(t *testing.T) {
+// A permission that is revoked while the store is connected is logged once, after a
+// check was refused.
+func TestRevokedPermissionIsNamedOnce(t *testing.T) {
 	server := redistest.Server(t)
 	store, text := limiterOn(t, server)
 	server.Must("ACL", "SETUSER", "limiter", "-setrange")
@@ -69,7 +69,7 @@ func TestRightTakenLaterIsNamedOnce(t *testing.T) {
 		_, err := store.Take(t.Context(), stint.Claim{Key: "k", Limit: limit, Cost: 1})
 		return err
 	}
-	if err := take(); err != nil { // the first run is set, not written behind others
+	if err := take(); err != nil { // the first charge sets the key and appends nothing
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -81,24 +81,23 @@ func TestRightTakenLaterIsNamedOnce(t *testing.T) {
 	}
 }
 
-func TestRightsAreLookedAtNowAndThen(t *testing.T) {
-	var m missingRights
-	at := m.next.Add(rightsEvery)
-	if !m.due(at) || m.due(at.Add(rightsEvery-1)) || !m.due(at.Add(rightsEvery)) {
-		t.Error("not every", rightsEvery)
+func TestPermissionsAreCheckedAtAnInterval(t *testing.T) {
+	var a aclState
+	at := a.next.Add(aclInterval)
+	if !a.due(at) || a.due(at.Add(aclInterval-1)) || !a.due(at.Add(aclInterval)) {
+		t.Error("not every", aclInterval)
 	}
 	for _, step := range []struct {
 		missing string
 		news    bool
 	}{{"", false}, {"del", true}, {"del", false}, {"", false}, {"del", true}, {"append del", true}} {
-		if got := m.news(step.missing); got != step.news {
+		if got := a.changed(step.missing); got != step.news {
 			t.Errorf("missing %q is news: %v", step.missing, got)
 		}
 	}
 }
 
-// connected opens a store and returns what its log says about a server that has
-// been connected to.
+// connected opens a store and returns its log after it has connected to a server.
 func connected(t *testing.T, o Options) (*Store, *logText) {
 	t.Helper()
 	text := &logText{}
@@ -110,9 +109,9 @@ func connected(t *testing.T, o Options) (*Store, *logText) {
 
 const splitBrain = "min_replicas_to_write=0"
 
-// A master with replicas that goes on without them is warned of once, however
-// often it is connected to.
-func TestMasterThatWritesWithoutReplicasIsWarnedOf(t *testing.T) {
+// The store warns once of a master with replicas that writes without them, however often
+// it connects.
+func TestWarnsOfMasterThatWritesWithoutReplicas(t *testing.T) {
 	servers := redistest.Sentinel(t)
 	o := Options{Topology: Sentinel, Addrs: servers.Addrs(), Master: servers.Name}
 	store, text := connected(t, o)
@@ -129,7 +128,7 @@ func TestMasterThatWritesWithoutReplicasIsWarnedOf(t *testing.T) {
 	servers.Master().Must("CONFIG", "SET", "min-replicas-to-write", "1")
 	warnings := 0
 	if _, major, _ := redistest.Version(t); major < 7 {
-		warnings = 1 // such a server does not apply it to scripts
+		warnings = 1 // such a server does not apply the setting to scripts
 	}
 	if _, text := connected(t, o); text.count("level=WARN") != warnings || text.count("does not apply that setting to scripts") != warnings {
 		t.Errorf("with min-replicas-to-write 1 the log says:\n%s", &text.text)
@@ -139,9 +138,9 @@ func TestMasterThatWritesWithoutReplicasIsWarnedOf(t *testing.T) {
 	}
 }
 
-// Where CONFIG is forbidden, as on managed services, nothing is warned of, and
-// checks are served.
-func TestServerThatKeepsItsSettingsToItselfIsServed(t *testing.T) {
+// Where CONFIG is forbidden, as on managed services, the store warns of nothing and
+// serves checks.
+func TestServerWithoutConfigIsServed(t *testing.T) {
 	for name, o := range map[string]struct {
 		server  []string
 		without []string
@@ -163,9 +162,9 @@ func TestServerThatKeepsItsSettingsToItselfIsServed(t *testing.T) {
 	}
 }
 
-// A cluster that stops altogether when one master fails is warned of: once for
+// The store warns of a cluster that stops altogether when one master fails: once for
 // each server, and only on a Cluster.
-func TestClusterThatStopsAltogetherIsWarnedOf(t *testing.T) {
+func TestWarnsOfClusterThatStopsAltogether(t *testing.T) {
 	servers := redistest.Cluster(t, 3, 0)
 	for _, p := range servers.Nodes {
 		p.Must("CONFIG", "SET", "cluster-require-full-coverage", "yes")

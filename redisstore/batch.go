@@ -145,13 +145,12 @@ func (b *batch) again(group int) {
 	b.lines[b.groups[group].first].times++
 }
 
-// keySet is the distinct keys of a batch, by number. The zero value is ready,
-// after reset.
+// keySet numbers the distinct keys of a batch. It must be reset before its first use.
 type keySet struct {
 	seed  maphash.Seed
 	text  []byte
-	ends  []int   // of each key in text
-	table []int32 // open addressing: a key's number plus 1, 0 for none
+	ends  []int   // the end of each key in text
+	table []int32 // open addressing: a key's number plus 1, or 0 for an empty place
 }
 
 func (k *keySet) reset() {
@@ -171,8 +170,8 @@ func (k *keySet) start(i int) int {
 
 func (k *keySet) key(i int) []byte { return k.text[k.start(i):k.ends[i]] }
 
-// add takes what was appended to text since the last key as another. It
-// returns its number, and whether it is new.
+// add adds the bytes that were appended to text since the last key as a key. It returns
+// the key's number, and whether the key is new.
 func (k *keySet) add() (number int, fresh bool) {
 	from := k.start(len(k.ends))
 	key := k.text[from:]
@@ -189,7 +188,7 @@ func (k *keySet) add() (number int, fresh bool) {
 	return len(k.ends) - 1, true
 }
 
-// find returns the place in the table that has the key, or that it belongs to.
+// find returns the place of a key in the table, or the empty place for it.
 func (k *keySet) find(key []byte) int {
 	mask := len(k.table) - 1
 	at := int(maphash.Bytes(k.seed, key)) & mask

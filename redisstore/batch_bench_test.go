@@ -8,8 +8,8 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// BenchmarkBatch is what a check costs this side of the wire: writing a call of
-// 32 keys and reading its reply. One b.N is one check.
+// BenchmarkBatch measures what a check costs the client: writing a call of 32 keys and
+// reading its reply. One b.N is one check.
 func BenchmarkBatch(b *testing.B) {
 	s := dialScripts(b, redistest.Server(b).Addr())
 	batch := encodingOf(b, Options{}).newBatch()

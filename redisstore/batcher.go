@@ -68,7 +68,7 @@ func patient(ctx context.Context) bool {
 // sender sends script calls to one server. call returns when each of them has a
 // reply or an error, which includes a timeout.
 type sender interface {
-	call(ctx context.Context, calls []invocation, replies []reply)
+	send(ctx context.Context, calls []invocation, replies []reply)
 }
 
 // inFlight is one batch: the calls that share a round trip, as one script call for
@@ -104,7 +104,7 @@ func (f *inFlight) Run(ctx context.Context, calls []*coalesce.Call[pending]) {
 		f.invocations = append(f.invocations, i)
 		f.replies = append(f.replies, reply{})
 	}
-	f.batcher.sender.call(ctx, f.invocations, f.replies)
+	f.batcher.sender.send(ctx, f.invocations, f.replies)
 	for i, p := range f.parts[:f.used] {
 		p.read(&f.replies[i], f.batcher.replicas)
 	}
@@ -228,7 +228,7 @@ func (p *part) read(r *reply, replicas uint8) {
 		}
 	}
 	if charged(r) && r.acked < int(replicas) {
-		p.lack(replicasMissing(r.acked, int(replicas)))
+		p.failUnconfirmed(replicasMissing(r.acked, int(replicas)))
 	}
 }
 
@@ -242,11 +242,11 @@ func (p *part) noteCharged() {
 	}
 }
 
-// lack sets err on the calls whose charge too few replicas have confirmed.
-func (p *part) lack(err error) {
+// failUnconfirmed sets err on the calls whose charge too few replicas have confirmed.
+func (p *part) failUnconfirmed(err error) {
 	for _, e := range p.entries {
 		for c := e.first; c != nil; c = c.same {
-			c.lack(err)
+			c.failUnconfirmed(err)
 		}
 	}
 }

@@ -23,7 +23,7 @@ type heldServer struct {
 	answers chan struct{}
 }
 
-func (h *heldServer) call(_ context.Context, calls []invocation, replies []reply) {
+func (h *heldServer) send(_ context.Context, calls []invocation, replies []reply) {
 	var keys []string
 	for _, c := range calls {
 		keys = append(keys, c.keys...)
@@ -229,7 +229,7 @@ func BenchmarkBatcher(b *testing.B) {
 		b.Fatal(err)
 	}
 	n := &node{}
-	n.batchers[0].Store(newBatcher(generous{}, e, 0))
+	n.batchers[0].Store(newBatcher(allowAll{}, e, 0))
 	s := &Store{encoding: e, topology: &topology{one: n}}
 	claim := stint.Claim{Key: "user:00000001", Limit: benchmarkLimit(b), Cost: 1}
 	const callers = 256
@@ -248,10 +248,10 @@ func BenchmarkBatcher(b *testing.B) {
 	wg.Wait()
 }
 
-// generous is a server where no key has a state. It admits all callers of a line.
-type generous struct{}
+// allowAll is a server where no key has a state. It admits all callers of a line.
+type allowAll struct{}
 
-func (generous) call(_ context.Context, calls []invocation, replies []reply) {
+func (allowAll) send(_ context.Context, calls []invocation, replies []reply) {
 	for range 2 {
 		runtime.Gosched() // other callers queue meanwhile
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// BenchmarkTake is checks of many keys, each its own, and of one key, by so
-// many callers at once, beside the same script called on one key at a time.
+// BenchmarkTake measures checks by many callers at once, of distinct keys and of one key.
+// For comparison it calls the same script for one key at a time.
 func BenchmarkTake(b *testing.B) {
 	server := redistest.Server(b)
 	store := open(b, Options{Addrs: []string{server.Addr()}})
@@ -37,7 +37,7 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// takeAlone has a client carry one check by itself.
+// takeAlone sends one check in a call of its own.
 func takeAlone(s *Store, client rueidis.Client, key string, limit stint.Limit) error {
 	batch := s.encoding.newBatch()
 	batch.add(&stint.Group{Claims: []stint.Claim{{Key: key, Limit: limit, Cost: 1}}}, false)
@@ -74,14 +74,14 @@ func benchmark(b *testing.B, server *redistest.Process, check func(key string) e
 	b.ReportMetric(float64(b.N)/(scriptCalls(b, server)-before), "checks/call")
 }
 
-// scriptCalls is how many a server has answered.
+// scriptCalls returns how many script calls a server has answered.
 func scriptCalls(b *testing.B, server *redistest.Process) (n float64) {
 	b.Helper()
 	stats, err := server.Info("cmdstat_evalsha")
 	if err != nil {
 		b.Fatal(err)
 	}
-	_, _ = fmt.Sscanf(stats, "calls=%f", &n) // none yet: 0
+	_, _ = fmt.Sscanf(stats, "calls=%f", &n) // 0 before the first call
 	return n
 }
 

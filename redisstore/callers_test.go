@@ -14,8 +14,7 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// simulated is keys on a server, as several nodes write them, and the nodes'
-// accounts.
+// simulated is a server's keys, which several nodes write, and the nodes' accounts.
 type simulated struct {
 	now      int64 // of the server, in milliseconds
 	keys     map[string]*simulatedKey
@@ -27,7 +26,7 @@ type simulatedKey struct {
 	bytes, expires int64
 }
 
-// write has a node write a key, whose answer takes its time, as take.lua would.
+// write writes a key on behalf of a node, as take.lua would, with a slow answer.
 func (s *simulated) write(node int, name string, class callerClass, bytes, life, out, back int64) {
 	a := s.accounts[node]
 	w := wrote{class: class, after: life, newBytes: bytes, sentAt: a.now()}
@@ -42,7 +41,7 @@ func (s *simulated) write(node int, name string, class callerClass, bytes, life,
 	a.note(&w)
 }
 
-// held is what the keys of a class take.
+// held returns the bytes of the keys of a class.
 func (s *simulated) held(class callerClass) (bytes int64) {
 	for name, k := range s.keys {
 		if k.expires <= s.now {
@@ -55,9 +54,8 @@ func (s *simulated) held(class callerClass) (bytes int64) {
 	return bytes
 }
 
-// Whatever is written, extended, shortened, grown and left to expire, by
-// whichever node, the accounts together are never below what the keys take, and
-// end at nothing when all has expired.
+// Nodes write, extend, shorten and grow keys at random. The sum of their accounts is never
+// below the bytes of the keys, and is 0 when all keys have expired.
 func TestAccountsAreAnUpperBound(t *testing.T) {
 	r := newRand(t)
 	for range 30 {
@@ -90,13 +88,13 @@ func (s *simulated) compare(t *testing.T, step int) {
 			said += a.level(class)
 		}
 		if held := s.held(class); said < held {
-			t.Fatalf("step %d, class %d: the accounts say %d bytes, and the keys take %d", step, class, said, held)
+			t.Fatalf("step %d, class %d: the accounts have %d bytes, the keys take %d", step, class, said, held)
 		}
 	}
 }
 
-// A key that is written again and again weighs once.
-func TestAKeyThatLivesOnWeighsOnce(t *testing.T) {
+// A key that is written repeatedly counts once.
+func TestKeyThatIsWrittenAgainCountsOnce(t *testing.T) {
 	s := &simulated{keys: map[string]*simulatedKey{}}
 	s.accounts = []*account{newAccount(1<<20, func() int64 { return s.now })}
 	for range 10_000 {
@@ -104,11 +102,11 @@ func TestAKeyThatLivesOnWeighsOnce(t *testing.T) {
 		s.now += 10
 	}
 	if said, held := s.accounts[0].bytes(), s.held(1); said > 2*held {
-		t.Errorf("the account says %d bytes of a key that takes %d", said, held)
+		t.Errorf("the account has %d bytes for a key that takes %d", said, held)
 	}
 }
 
-func TestLimitsAreOfTheClassOfTheirLongestLife(t *testing.T) {
+func TestClassIsThatOfTheLongestLifetime(t *testing.T) {
 	for _, c := range []struct {
 		spec stint.Spec
 		want callerClass
@@ -137,7 +135,7 @@ func TestLimitsAreOfTheClassOfTheirLongestLife(t *testing.T) {
 	}
 }
 
-// callersStore is a store with a small budget, on a server of its own.
+// callersStore is a store with a small budget and a server of its own.
 type callersStore struct {
 	*testing.T
 	*Store
@@ -160,7 +158,7 @@ func brought(t *testing.T, s stint.Spec) stint.Limit {
 // the attack: a state of 10,000 units for 400 days, under a fresh key each time.
 var yearLog = stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: 10_000, Window: stint.MaxWindow}
 
-// flood takes fresh keys until one is refused, and returns how many were not.
+// flood takes fresh keys until one is refused, and returns how many were decided.
 func (s *callersStore) flood(l stint.Limit, name string, cost int64, most int) (taken int) {
 	s.Helper()
 	const batch = 100
@@ -212,8 +210,8 @@ func (s *callersStore) refuses(key string, l stint.Limit, cost int64) {
 	}
 }
 
-// A flood of callers' states stops at the budget of their lifetime, and nothing
-// else is affected: rules, keys that exist, and states that live for less long.
+// A flood of callers' states stops at the budget of their lifetime class. Rules, existing
+// keys and states of shorter lifetimes are not affected.
 func TestCallersStopAtTheirBudget(t *testing.T) {
 	const budget = 4 << 20
 	s := newCallersStore(t, budget)
@@ -240,10 +238,10 @@ func TestCallersStopAtTheirBudget(t *testing.T) {
 	s.takes("middle", brought(t, stint.PerHour(5)), 1, 4)
 	s.takes("day", brought(t, stint.PerDay(5)), 1, 4)
 	if d, err := s.take("fresh", log, 10_001); err != nil || d.Allowed || d.RetryAfter != stint.Never {
-		t.Errorf("a claim that cannot be: %+v, %v; want it denied", d, err)
+		t.Errorf("a claim above its limit: %+v, %v; want it denied", d, err)
 	}
 	if d, err := s.take("fresh", log, -5); err != nil || !d.Allowed {
-		t.Errorf("a give-back to no key: %+v, %v", d, err)
+		t.Errorf("a refund to a key that does not exist: %+v, %v", d, err)
 	}
 	if stats := s.Stats(); stats.CallersRefused < 2 || stats.CallerBytes > budget {
 		t.Errorf("%+v", stats)
@@ -253,7 +251,7 @@ func TestCallersStopAtTheirBudget(t *testing.T) {
 	}
 }
 
-// What expires makes room, by the clock of the account.
+// Expired states make room, by the clock of the account.
 func TestShortStatesFreeTheirBudget(t *testing.T) {
 	s := newCallersStore(t, 1<<20)
 	var clock int64
@@ -278,9 +276,9 @@ func TestShortStatesFreeTheirBudget(t *testing.T) {
 	s.takes("x", year, 1, 9999)
 }
 
-// A bucket that gets numbers under which it lives long is a newcomer among those
-// that do, also when units are given back.
-func TestNumbersDoNotCarryAStateOverTheBudget(t *testing.T) {
+// A bucket whose rate or capacity changes so that it lives longer counts as a new state in
+// the class of the longer lifetime, also when the change comes with a refund.
+func TestChangedLimitDoesNotCarryAStateOverTheBudget(t *testing.T) {
 	s := newCallersStore(t, 1<<20)
 	quick := brought(t, stint.Spec{Name: "n", RefillRate: "1000", Capacity: 1000})
 	slow := brought(t, stint.Spec{Name: "n", RefillRate: "0.0001", Capacity: 1000})
@@ -296,8 +294,8 @@ func TestNumbersDoNotCarryAStateOverTheBudget(t *testing.T) {
 	}
 }
 
-// Logs that grow are part of the account; when they have used up what is left,
-// other states of their class go on.
+// The account counts growing logs. When they have used up their share, other existing
+// states of their class are still decided.
 func TestGrowingLogsStopAtTheBudget(t *testing.T) {
 	s := newCallersStore(t, 1<<20)
 	log, bucket := brought(t, yearLog), brought(t, stint.Spec{RefillRate: "0.0001", Capacity: 1000})
@@ -313,7 +311,7 @@ func TestGrowingLogsStopAtTheBudget(t *testing.T) {
 		admitted++
 	}
 	grew := usedMemory(t, s.server) - before
-	t.Logf("%d takes; Redis grew by %d bytes, and the account says %d", admitted, grew, s.Stats().CallerBytes)
+	t.Logf("%d takes; Redis grew by %d bytes, the account has %d", admitted, grew, s.Stats().CallerBytes)
 	if admitted < 3000 || admitted > 29_000 || grew > 1<<18 {
 		t.Errorf("%d takes were admitted, and Redis grew by %d bytes", admitted, grew)
 	}
@@ -322,7 +320,7 @@ func TestGrowingLogsStopAtTheBudget(t *testing.T) {
 	s.takes("log0", log, 0, 10_000-int64(admitted+2)/3)
 }
 
-// A group that would make a state is refused whole; one whose states exist is
+// A group that would create a state is refused as a whole. A group whose states exist is
 // decided.
 func TestGroupsOfCallersAreRefusedWhole(t *testing.T) {
 	s := newCallersStore(t, 1<<20)
@@ -343,15 +341,15 @@ func TestGroupsOfCallersAreRefusedWhole(t *testing.T) {
 	}
 	_, err = take(old, stint.Claim{Key: "new", Limit: rule, Cost: 1}, stint.Claim{Key: "new", Limit: log, Cost: 1})
 	if err == nil || !strings.Contains(err.Error(), "callers bring") {
-		t.Errorf("a group with a newcomer: %v", err)
+		t.Errorf("a group with a new state: %v", err)
 	}
 	s.takes("old", log, 0, 9998)
 	s.takes("new", rule, 0, 4)
 	s.takes("new", log, 0, 10_000)
 }
 
-// Callers of one fresh key at once are refused together, and none of the rules'
-// checks that travel with them.
+// Callers of one fresh key that share a batch are refused together. The rules' checks in
+// the same batch are decided.
 func TestHotKeysOfCallersAreRefusedTogether(t *testing.T) {
 	s := newCallersStore(t, 1<<20)
 	log, bucket := brought(t, yearLog), brought(t, stint.Spec{RefillRate: "0.0001", Capacity: 1000})
@@ -389,7 +387,7 @@ func TestHotKeysOfCallersAreRefusedTogether(t *testing.T) {
 	}
 }
 
-// Each node has an account of its own, and keys that the others made go on.
+// Each node has an account of its own, and decides keys that other nodes created.
 func TestNodesHaveAccountsOfTheirOwn(t *testing.T) {
 	a := newCallersStore(t, 1<<20)
 	b := &callersStore{T: t, server: a.server, Store: open(t, Options{Addrs: []string{a.server.Addr()}, CallerBytes: 1 << 20})}
@@ -407,7 +405,7 @@ func TestNodesHaveAccountsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A call whose outcome is unknown weighs as if it had made its states.
+// A call whose outcome is unknown counts as if it had created its states.
 func TestUnknownOutcomesAreAssumed(t *testing.T) {
 	e := encodingOf(t, Options{CallerBytes: 1 << 20})
 	p := newPart(e)
@@ -426,13 +424,13 @@ func TestUnknownOutcomesAreAssumed(t *testing.T) {
 	}
 }
 
-// Random writes through a real server agree with what the account says of them.
-func TestTheAccountFollowsTheServer(t *testing.T) {
+// After random writes, the account agrees with the memory of a real server.
+func TestAccountFollowsTheServer(t *testing.T) {
 	s := newCallersStore(t, 64<<20)
 	r := rand.New(rand.NewPCG(1, 2))
 	specs := []stint.Spec{stint.PerMinute(100), stint.PerDay(100), yearLog, {Algorithm: stint.FixedWindow, Limit: 100, Window: time.Hour},
 		{Algorithm: stint.SlidingWindowCounter, Limit: 100, Window: time.Hour, Buckets: 60}, {Algorithm: stint.LeakyBucket, Limit: 100, Window: time.Hour, Queue: 99}}
-	s.flood(brought(t, yearLog), "warm", 1, 100) // the server's buffers are there
+	s.flood(brought(t, yearLog), "warm", 1, 100) // so that the server has its buffers
 	before, counted := int64(usedMemory(t, s.server)), s.Stats().CallerBytes
 	for range 20_000 {
 		c := stint.Claim{Key: fmt.Sprint("user:", r.IntN(2000)), Limit: brought(t, specs[r.IntN(len(specs))]), Cost: r.Int64N(7) - 1}
@@ -441,14 +439,14 @@ func TestTheAccountFollowsTheServer(t *testing.T) {
 		}
 	}
 	grew, said := int64(usedMemory(t, s.server))-before, s.Stats().CallerBytes-counted
-	if t.Logf("Redis grew by %d bytes, and the account says %d", grew, said); said < grew || said > 3*grew {
-		t.Errorf("Redis grew by %d bytes, and the account says %d", grew, said)
+	if t.Logf("Redis grew by %d bytes, the account has %d", grew, said); said < grew || said > 3*grew {
+		t.Errorf("Redis grew by %d bytes, the account has %d", grew, said)
 	}
 }
 
-// On a Cluster the account is of all its servers. A group of several slots with a
-// newcomer that is refused gives back what the others have charged.
-func TestGroupsAcrossSlotsGiveBackWhatIsRefused(t *testing.T) {
+// On a Cluster the account covers all servers. If a group in several slots is refused
+// because it would create a state, its other charges are refunded.
+func TestRefusedGroupAcrossSlotsIsRefunded(t *testing.T) {
 	servers := redistest.Cluster(t, 3, 0)
 	s := &callersStore{T: t, Store: open(t, Options{Topology: Cluster, Addrs: servers.Addrs(), Timeout: 20 * time.Second, CallerBytes: 1 << 20})}
 	keys := keysOn(t, servers)
@@ -459,7 +457,7 @@ func TestGroupsAcrossSlotsGiveBackWhatIsRefused(t *testing.T) {
 	}
 	_, _, err := takeGroup(t.Context(), s, groupOf(window, keys[:2]...))
 	if err == nil || !strings.Contains(err.Error(), "callers bring") {
-		t.Errorf("a group with a newcomer: %v", err)
+		t.Errorf("a group with a new state: %v", err)
 	}
 	s.takes(keys[0], window, 1, 3)
 	s.takes(keys[1], window, 0, 5)

@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// clocks compares the clocks of the store and of this node from heartbeat to
-// heartbeat, and logs what an operator should know of them: once for each change.
+// clocks compares the clock of the store with that of this node at each heartbeat. It
+// logs a jump and a skew that change decisions, each change once.
 type clocks struct {
-	epoch time.Time // what the steady clock of readings counts from
+	epoch time.Time // start of the monotonic clock of readings
 
 	mu     sync.Mutex
 	last   reading // guarded by mu
-	known  bool    // guarded by mu: there is a last
-	skewed bool    // guarded by mu: and logged
+	known  bool    // guarded by mu: last is set
+	skewed bool    // guarded by mu: a skew was logged
 }
 
-// reading is the clocks at one moment, as far as a round trip lets them be
-// known.
+// reading is one measurement of the clocks, exact to half a round trip.
 type reading struct {
 	store  time.Duration // since the Unix epoch
-	steady time.Duration // this process's steady clock
+	steady time.Duration // this process's monotonic clock
 	skew   time.Duration // how far the store's clock is ahead of the node's
 	unsure time.Duration // half of the round trip
 }
 
 const (
-	// skewMatters is how far the clock of a node that decides by it may be off.
-	skewMatters = 100 * time.Millisecond
-	// jumpMatters is how far the store's clock may go back between heartbeats.
-	jumpMatters = 100 * time.Millisecond
+	// maxSkew is the skew from which a node that decides by its own clock warns.
+	maxSkew = 100 * time.Millisecond
+	// maxJump is the backward step of the store's clock, between heartbeats, from which
+	// it warns.
+	maxJump = 100 * time.Millisecond
 )
 
 func (c *clocks) compare(d *dialer, now reading) {
@@ -44,26 +44,27 @@ func (c *clocks) compare(d *dialer, now reading) {
 	c.last, c.known = now, true
 }
 
-// warnOfJump warns when the store's clock has gone back: it was set, or another
-// server is the master now.
+// warnOfJump warns if the store's clock went back: somebody set it, or another server
+// became the master.
 func (c *clocks) warnOfJump(d *dialer, now reading) {
 	back := (now.steady - c.last.steady) - (now.store - c.last.store)
-	if back-now.unsure-c.last.unsure < jumpMatters {
+	if back-now.unsure-c.last.unsure < maxJump {
 		return
 	}
-	d.log.Warn("the clock of the store went back: callers that it has counted wait longer by that time, once (keep the clocks of all servers in step)",
+	d.log.Warn("the store's clock went back: callers that were charged before wait longer by that time, once (keep the clocks of all servers in step)",
 		"back", back.Round(time.Millisecond))
 }
 
-// warnOfSkew warns of a node whose own clock decides and is not the store's.
+// warnOfSkew warns if this node decides by its own clock and that clock differs from the
+// store's.
 func (c *clocks) warnOfSkew(d *dialer, now reading) {
 	off := now.skew.Abs() - now.unsure
 	switch {
-	case !c.skewed && off >= skewMatters:
+	case !c.skewed && off >= maxSkew:
 		c.skewed = true
-		d.log.Warn("this node decides by its own clock, which is not in step with the store's: a node that is ahead gains what refills in that time, and starves the keys that it charges on every other node for as long (keep clocks in step, or let the store's clock decide)",
+		d.log.Warn("this node decides by its own clock, which differs from the store's: a node that is ahead grants early what refills in that time, and all other nodes deny the keys that it charged for as long (keep clocks in step, or let the store's clock decide)",
 			"node_ahead", -now.skew.Round(time.Millisecond))
-	case c.skewed && off < skewMatters/2:
+	case c.skewed && off < maxSkew/2:
 		c.skewed = false
 		d.log.Info("this node's clock is in step with the store's again", "node_ahead", -now.skew.Round(time.Millisecond))
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// watched is clocks and their log.
+// watched has clocks and their log.
 type watched struct {
 	clocks clocks
 	dialer *dialer
@@ -26,14 +26,14 @@ func newWatchedClocks(own bool) *watched {
 	return w
 }
 
-// beat is a heartbeat a second later, when the store's clock is so far ahead.
+// beat compares the clocks a second later, when the store's clock is ahead by skew.
 func (w *watched) beat(ahead, unsure time.Duration) {
 	w.steady += time.Second
 	w.clocks.compare(w.dialer, reading{store: 1e18 + w.steady + ahead, steady: w.steady, skew: ahead, unsure: unsure})
 }
 
-// A store's clock that goes back is told each time that it does.
-func TestStoreClockThatGoesBackIsTold(t *testing.T) {
+// Each backward jump of the store's clock is logged.
+func TestWarnsOfStoreClockThatGoesBack(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		ahead  []time.Duration
@@ -61,15 +61,15 @@ func TestStoreClockThatGoesBackIsTold(t *testing.T) {
 	}
 }
 
-// A node that decides by its own clock is told when that is off, and when it is
-// right again; others are not.
-func TestNodeClockThatIsOffIsTold(t *testing.T) {
+// A node that decides by its own clock logs when the clock is off, and when it is right
+// again. Other nodes do not.
+func TestWarnsOfNodeClockThatIsOff(t *testing.T) {
 	for _, off := range []time.Duration{150 * time.Millisecond, -150 * time.Millisecond, time.Hour, -time.Hour} {
 		w := newWatchedClocks(true)
 		for range 3 {
 			w.beat(off, 10*time.Millisecond)
 		}
-		if w.text.count("not in step") != 1 || w.text.count("node_ahead="+(-off).String()) != 1 {
+		if w.text.count("differs from the store's") != 1 || w.text.count("node_ahead="+(-off).String()) != 1 {
 			t.Errorf("off by %v:\n%s", off, &w.text.text)
 		}
 		w.beat(40*time.Millisecond, 0)
@@ -101,7 +101,7 @@ func TestNodeClockIsComparedWithTheStores(t *testing.T) {
 		})
 		eventually(t, "it has been measured", func() bool { return store.Stats().Nodes > 0 })
 		if ahead == 0 {
-			continue // a busy machine may be slow enough to seem off
+			continue // on a busy machine a slow round trip looks like a skew
 		}
 		eventually(t, "it is told", func() bool { return text.count("node_ahead=") == 1 })
 	}

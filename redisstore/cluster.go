@@ -31,10 +31,10 @@ type slotMap struct {
 }
 
 const (
-	// glance is how often the slot map is checked for staleness.
-	glance = 500 * time.Millisecond
-	// glances is the number of checks after which the map is refreshed anyway.
-	glances = 20
+	// mapInterval is how often the slot map is checked for staleness.
+	mapInterval = 500 * time.Millisecond
+	// mapChecks is the number of checks after which the map is refreshed anyway.
+	mapChecks = 20
 )
 
 // newSlotMap begins to learn the map in the background, until ctx ends.
@@ -47,8 +47,8 @@ func newSlotMap(ctx context.Context, d *dialer) *slotMap {
 	m.stale.Store(true)
 	d.background(func() { m.refresh(ctx) })
 	quiet := 0
-	d.every(ctx, glance, func() {
-		if quiet++; quiet >= glances || m.stale.Load() || m.anyStopped() {
+	d.every(ctx, mapInterval, func() {
+		if quiet++; quiet >= mapChecks || m.stale.Load() || m.anyStopped() {
 			quiet = 0
 			m.refresh(ctx)
 		}
@@ -104,7 +104,7 @@ func (m *slotMap) anyStopped() bool {
 // refresh learns the map from the first node that answers. It asks the known nodes
 // that are not stopped, and then the addresses of the options.
 func (m *slotMap) refresh(ctx context.Context) {
-	m.stale.Store(false) // before asking: what happens meanwhile may not be in the answer
+	m.stale.Store(false) // before asking: the answer may miss a later change
 	for _, n := range m.all() {
 		if !n.stopped.Load() && m.learn(ctx, n) {
 			return
@@ -123,11 +123,11 @@ func (m *slotMap) refresh(ctx context.Context) {
 
 // learn adopts the map of one node, and returns false if the node does not answer.
 func (m *slotMap) learn(ctx context.Context, n *node) bool {
-	ctx, cancel := context.WithTimeout(ctx, min(m.dialer.opts.Timeout, glance))
+	ctx, cancel := context.WithTimeout(ctx, min(m.dialer.opts.Timeout, mapInterval))
 	defer cancel()
 	shards, err := n.shards(ctx)
 	if err != nil {
-		m.dialer.log.Debug("the server does not tell the cluster's slots", "server", n.name, "error", m.dialer.explain(err, n.name))
+		m.dialer.log.Debug("the slot map of the cluster could not be read", "server", n.name, "error", m.dialer.explain(err, n.name))
 		return false
 	}
 	m.adopt(shards)
@@ -159,7 +159,7 @@ func (m *slotMap) keep(masters map[*node]bool) {
 		if !masters[n] {
 			delete(m.mu.nodes, addr)
 			n.leave()
-			m.dialer.log.Info("the server keeps no slots of the cluster any more", "server", addr)
+			m.dialer.log.Info("the server owns no slots of the cluster any more", "server", addr)
 		}
 	}
 }
@@ -170,7 +170,7 @@ func confused(err error) bool {
 	return errors.As(err, &e) && slices.Contains([]stint.Kind{"connection", "timeout", "cluster_down", "readonly", "master_down"}, e.Kind)
 }
 
-// shard is a range of slots and the master that keeps it.
+// shard is a range of slots and the master that owns it.
 type shard struct {
 	first, last int
 	addr        string
@@ -178,7 +178,7 @@ type shard struct {
 
 var errNoSlots = errors.New("the cluster has no slots yet")
 
-// shards asks a node who keeps which slots.
+// shards asks a node for the owners of the slots.
 func (n *node) shards(ctx context.Context) ([]shard, error) {
 	c, err := n.connected(ctx, !probing)
 	if err != nil {
@@ -201,8 +201,8 @@ func (n *node) shards(ctx context.Context) ([]shard, error) {
 	return all, nil
 }
 
-// readShard reads the first and last slot and the master of one range; the
-// replicas follow.
+// readShard reads one range of slots. Its replicas, which follow the master, are
+// ignored.
 func readShard(r rueidis.RedisMessage, from string) (shard, bool) {
 	parts, err := r.ToArray()
 	if err != nil || len(parts) < 3 {
@@ -214,16 +214,16 @@ func readShard(r rueidis.RedisMessage, from string) (shard, bool) {
 	if err1 != nil || err2 != nil || err3 != nil || len(master) < 2 || first < 0 || last >= slots {
 		return shard{}, false
 	}
-	host, _ := master[0].ToString() // null: it does not know its own name
+	host, _ := master[0].ToString() // null if the server does not know its own host
 	port, err := master[1].AsInt64()
 	return shard{first: int(first), last: int(last), addr: reachable(host, strconv.FormatInt(port, 10), from)}, err == nil
 }
 
-// slots is how many hash slots a Cluster has.
+// slots is the number of hash slots of a Cluster.
 const slots = 16384
 
-// slotOf returns the hash slot of a key: CRC16/XMODEM of what stands between
-// the first { and the next }, or of the whole key when nothing does.
+// slotOf returns the hash slot of a key: CRC16/XMODEM of the text between the first { and
+// the next }, or of the whole key if there is no such text.
 func slotOf(key string) uint16 {
 	if _, after, found := strings.Cut(key, "{"); found {
 		if tag, _, closed := strings.Cut(after, "}"); closed && tag != "" {
@@ -233,8 +233,8 @@ func slotOf(key string) uint16 {
 	return crc16(key) % slots
 }
 
-// crc16 goes through the bits four at a time, by a table of 16 remainders of
-// the polynomial x¹⁶ + x¹² + x⁵ + 1.
+// crc16 processes four bits at a time with a table of 16 remainders of the polynomial
+// x¹⁶ + x¹² + x⁵ + 1.
 func crc16(s string) (crc uint16) {
 	table := [16]uint16{
 		0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7,

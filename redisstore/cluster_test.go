@@ -21,7 +21,7 @@ func newTestCluster(t *testing.T, masters, replicas int) (*redistest.ClusterServ
 	return servers, top
 }
 
-// counted sums what the counting script left under a key, wherever it is.
+// counted returns the count of the counting script under a key, on whichever server it is.
 func counted(t *testing.T, servers *redistest.ClusterServers, key string) int {
 	t.Helper()
 	n, err := strconv.Atoi(servers.Owner(servers.Slot(key)).Must("GET", key))
@@ -55,7 +55,7 @@ func TestClusterCallsGoWhereTheSlotIs(t *testing.T) {
 func TestClusterIsServedBeforeItsMapIsKnown(t *testing.T) {
 	servers := redistest.Cluster(t, 3, 0)
 	top := newTestTopology(t, Options{Topology: Cluster, Addrs: servers.Addrs()[:1]})
-	for i := range 20 { // the first ones go to the given address, which sends them on
+	for i := range 20 { // the first calls go to the given address, which redirects them
 		if _, err := count(t, top, fmt.Sprint("k", i)); err != nil {
 			t.Fatal(err)
 		}
@@ -82,8 +82,8 @@ func TestEveryShardIsProbedOnItsOwn(t *testing.T) {
 	wantError(t, top.byName(frozen.Addr()).probe(within), stint.CodeTimeout, "connection")
 }
 
-// load runs the counting script on keys until stopped, and returns how many
-// calls were answered and how many may have run.
+// load runs the counting script on keys until it is stopped. It returns how many calls
+// were answered, and how many others may have run.
 func load(t *testing.T, top *topology, keys []string) (stop func() (answered, unknown []int64)) {
 	t.Helper()
 	var end atomic.Bool
@@ -135,7 +135,7 @@ func TestReshardingUnderLoadLosesAndRepeatsNoCall(t *testing.T) {
 	}
 }
 
-func TestSlotOnItsWayIsAskedForWhereItGoes(t *testing.T) {
+func TestMigratingSlotIsAskedForAtItsTarget(t *testing.T) {
 	servers, top := newTestCluster(t, 2, 0)
 	slot := servers.Slot("{s}")
 	from := servers.Owner(slot)
@@ -172,7 +172,7 @@ func TestSlotOnItsWayIsAskedForWhereItGoes(t *testing.T) {
 // refusedScript matches the counts of a server that has refused to run a script.
 var refusedScript = regexp.MustCompile(`cmdstat_eval(sha)?:.*rejected_calls=[1-9]`)
 
-func TestCallOfKeysOnBothSidesWaitsForTheMove(t *testing.T) {
+func TestCallWithKeysOnBothSidesWaitsForTheMigration(t *testing.T) {
 	servers, top := newTestCluster(t, 2, 0)
 	slot := servers.Slot("{s}")
 	from, to := servers.Owner(slot), servers.Masters()[0]
@@ -186,7 +186,7 @@ func TestCallOfKeysOnBothSidesWaitsForTheMove(t *testing.T) {
 	both := []invocation{{script: counting, keys: []string{"{s}1", "{s}2"}, args: []string{"1"}}}
 	replies := make([]reply, 1)
 	var answered sync.WaitGroup
-	answered.Go(func() { top.nodeOf(uint16(slot)).call(t.Context(), both, replies) })
+	answered.Go(func() { top.nodeOf(uint16(slot)).send(t.Context(), both, replies) })
 	eventually(t, "the server said TRYAGAIN", func() bool {
 		// Redis 6.2 does not list TRYAGAIN among the errors that it counts.
 		stats, err := from.Do("INFO", "commandstats")
@@ -214,7 +214,7 @@ func TestMasterThatDiesIsReplacedByItsReplica(t *testing.T) {
 	if err == nil {
 		t.Fatal("a dead master answered")
 	}
-	top.byName(dead.Addr()).stop() // as guard does: nobody asks it any more
+	top.byName(dead.Addr()).stop() // as guard does
 	heir := servers.AwaitTakeover(slot, dead)
 	eventually(t, "the map names the replica", func() bool { return top.nodeOf(uint16(slot)).name == heir.Addr() })
 	if _, err := count(t, top, "k"); err != nil {
@@ -223,7 +223,7 @@ func TestMasterThatDiesIsReplacedByItsReplica(t *testing.T) {
 	eventually(t, "the dead master is gone from the map", func() bool { return top.byName(dead.Addr()) == nil })
 }
 
-func TestFailoverInGoodOrderUnderLoad(t *testing.T) {
+func TestOrderlyFailoverUnderLoad(t *testing.T) {
 	servers, top := newTestCluster(t, 3, 3)
 	slot := servers.Slot("k")
 	old := servers.Owner(slot)
@@ -238,16 +238,16 @@ func TestFailoverInGoodOrderUnderLoad(t *testing.T) {
 	}
 }
 
-func TestNodeThatHasLeftSendsItsCallsOn(t *testing.T) {
+func TestNodeThatLeftTheClusterRedirectsItsCalls(t *testing.T) {
 	servers, top := newTestCluster(t, 2, 0)
 	eventually(t, "the map is known", func() bool { return len(top.all()) == 2 })
 	held, other := top.nodeOf(slotOf("k")), servers.Masters()[0].Addr()
 	if held.name == other {
 		other = servers.Masters()[1].Addr()
 	}
-	top.slots.adopt([]shard{{0, slots - 1, other}}) // as a node says that lags behind
+	top.slots.adopt([]shard{{0, slots - 1, other}}) // the map of a node that lags behind
 	replies := make([]reply, 1)
-	held.call(t.Context(), []invocation{{script: counting, keys: []string{"k"}, args: []string{"1"}}}, replies)
+	held.send(t.Context(), []invocation{{script: counting, keys: []string{"k"}, args: []string{"1"}}}, replies)
 	if replies[0].err != nil || replies[0].data != "1" {
 		t.Error(replies[0])
 	}
@@ -256,9 +256,9 @@ func TestNodeThatHasLeftSendsItsCallsOn(t *testing.T) {
 	}
 }
 
-// A check that waits for a connection to a server that leaves meanwhile is sent
-// where its slot is, and the connection, which nobody would close, is not kept.
-func TestNodeThatLeavesWhileItConnectsSendsItsCallsOn(t *testing.T) {
+// A server leaves the Cluster while a check waits for a connection to it. The check is
+// sent to the new owner of its slot, and the connection is closed.
+func TestNodeThatLeavesWhileItConnectsRedirectsItsCalls(t *testing.T) {
 	servers, top := newTestCluster(t, 2, 0)
 	eventually(t, "the map is known", func() bool { return len(top.all()) == 2 && top.up() })
 	owner := servers.Owner(servers.Slot("k"))
@@ -269,7 +269,7 @@ func TestNodeThatLeavesWhileItConnectsSendsItsCallsOn(t *testing.T) {
 	replies := make([]reply, 1)
 	var answered sync.WaitGroup
 	answered.Go(func() {
-		leaves.call(t.Context(), []invocation{{script: counting, keys: []string{"k"}, args: []string{"1"}}}, replies)
+		leaves.send(t.Context(), []invocation{{script: counting, keys: []string{"k"}, args: []string{"1"}}}, replies)
 	})
 	leaves.leave()
 	owner.Thaw()
@@ -283,7 +283,7 @@ func TestNodeThatLeavesWhileItConnectsSendsItsCallsOn(t *testing.T) {
 	}
 }
 
-func TestSlotsAreThoseOfTheSpecification(t *testing.T) {
+func TestSlotsFollowTheSpecification(t *testing.T) {
 	for key, want := range map[string]uint16{
 		"123456789": 0x31c3, "": 0, "foo": 12182, "{foo}bar": 12182, "a{foo}b{bar}": 12182, "{}foo": slotOf("{}foo"), "foo{": slotOf("foo{"),
 	} {

@@ -32,7 +32,7 @@ type crossSlot struct {
 }
 
 // crossSlot decides one group and reports whether it was admitted.
-func (p *plan) crossSlot(a asked, index, first int) bool {
+func (p *plan) crossSlot(a groupToSend, index, first int) bool {
 	p.flush()
 	s := p.store.newCrossSlot(a.Claims, p.out[first:first+len(a.Claims)])
 	if a.replicas == 0 {

@@ -55,15 +55,15 @@ func TestGroupsAcrossSlots(t *testing.T) {
 	servers := redistest.Cluster(t, 3, 0)
 	s := open(t, Options{Topology: Cluster, Addrs: servers.Addrs(), Timeout: 20 * time.Second})
 	keys := keysOn(t, servers)
-	t.Run("denied ones are given back", func(t *testing.T) { deniedIsGivenBack(t, s, keys) })
+	t.Run("a denied group is refunded", func(t *testing.T) { deniedIsRefunded(t, s, keys) })
 	t.Run("denials take nothing from a slow bucket", func(t *testing.T) { slowBucketKeepsAll(t, s, keys) })
 	t.Run("one alternative is enough", func(t *testing.T) { oneAlternativeIsEnough(t, s, keys) })
-	t.Run("what cannot be given back is asked about first", func(t *testing.T) { leakyIsAskedFirst(t, s, keys) })
-	t.Run("at rest they are whole", func(t *testing.T) { wholeAtRest(t, s, keys) })
+	t.Run("a claim without refund is first decided dry", func(t *testing.T) { leakyIsDecidedDryFirst(t, s, keys) })
+	t.Run("without calls in flight they are atomic", func(t *testing.T) { atomicAtRest(t, s, keys) })
 	t.Run("an unknown outcome keeps its charge", func(t *testing.T) { unknownKeepsItsCharge(t, s, servers, keys) })
 }
 
-func deniedIsGivenBack(t *testing.T, s *Store, keys []string) {
+func deniedIsRefunded(t *testing.T, s *Store, keys []string) {
 	limit := named(t, "denied", stint.FixedWindow, 5)
 	for range 5 {
 		if _, err := s.Take(t.Context(), stint.Claim{Key: keys[2], Limit: limit, Cost: 1}); err != nil {
@@ -126,7 +126,7 @@ func oneAlternativeIsEnough(t *testing.T, s *Store, keys []string) {
 	}
 }
 
-func leakyIsAskedFirst(t *testing.T, s *Store, keys []string) {
+func leakyIsDecidedDryFirst(t *testing.T, s *Store, keys []string) {
 	limit := named(t, "leaky", stint.LeakyBucket, 3)
 	for range 3 {
 		if _, err := s.Take(t.Context(), stint.Claim{Key: keys[1], Limit: limit, Cost: 1}); err != nil {
@@ -141,9 +141,9 @@ func leakyIsAskedFirst(t *testing.T, s *Store, keys []string) {
 	}
 }
 
-// wholeAtRest says that whatever happens meanwhile, no key is charged beyond
-// its limit, and in the end nobody is charged but for what was admitted.
-func wholeAtRest(t *testing.T, s *Store, keys []string) {
+// atomicAtRest takes pairs of keys concurrently. No key is charged beyond its limit,
+// and in the end exactly the admitted groups are charged.
+func atomicAtRest(t *testing.T, s *Store, keys []string) {
 	limit := named(t, "rest", stint.FixedWindow, 100)
 	var admitted atomic.Int64
 	var wg sync.WaitGroup
@@ -171,8 +171,8 @@ func wholeAtRest(t *testing.T, s *Store, keys []string) {
 	}
 }
 
-// A slow bucket may be full again only when time has ended.
-func TestWhatIsGivenBackIsOfATime(t *testing.T) {
+// A slow bucket may be full again only at the end of representable time.
+func TestRefundTimeIsBounded(t *testing.T) {
 	limit, err := stint.Spec{Algorithm: stint.GCRA, Limit: 1, Window: 24 * time.Hour, Capacity: 27_133}.Compile()
 	if err != nil {
 		t.Fatal(err)
@@ -184,9 +184,9 @@ func TestWhatIsGivenBackIsOfATime(t *testing.T) {
 	}
 }
 
-// Of an admitted group, a give-back and a denied alternative charged nothing,
-// whatever their cost.
-func TestWhatWasNotChargedIsNotGivenBack(t *testing.T) {
+// In an admitted group, refunds and denied alternatives charge nothing, whatever their
+// cost.
+func TestOnlyChargesAreRefunded(t *testing.T) {
 	slow, fast := named(t, "slow", stint.TokenBucket, 3), named(t, "fast", stint.FixedWindow, 1_000_000_000)
 	s := &crossSlot{
 		units: []stint.Group{{Claims: []stint.Claim{
@@ -216,16 +216,16 @@ func unknownKeepsItsCharge(t *testing.T, s *Store, servers *redistest.ClusterSer
 	if !errors.As(err, &e) || e.Code != stint.CodeTimeout {
 		t.Errorf("a group with a frozen server: %v", err)
 	}
-	for _, k := range keys[:2] { // the caller did not wait for what gives back
+	for _, k := range keys[:2] { // the caller did not wait for the refunds
 		for deadline := time.Now().Add(10 * time.Second); remaining(t, s, limit, k) != 10; {
 			if time.Now().After(deadline) {
-				t.Fatalf("%s was not given back", k)
+				t.Fatalf("%s was not refunded", k)
 			}
 		}
 	}
 	frozen.Thaw()
 	if c := remaining(t, s, limit, keys[2]); c != 9 {
-		t.Errorf("%d remain where the outcome was unknown, want 9", c)
+		t.Errorf("%d remain after an unknown outcome, want 9", c)
 	}
 }
 

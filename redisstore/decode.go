@@ -7,7 +7,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// Values in a reply that replace the length of a state.
+// Values in a reply that stand in place of the length of a state.
 const (
 	wrongType = 254 // the key holds a value of another type
 	corrupt   = 255 // its value is no state
@@ -67,14 +67,14 @@ func readHead(data []byte, least int) (now int64, allowed int, rest []byte, err 
 		return 0, 0, nil, garbled("is too short")
 	}
 	if now = readInt7(data); now < 0 || now > maxMicros {
-		return 0, 0, nil, garbled("tells no time")
+		return 0, 0, nil, garbled("has no valid time")
 	}
 	return now, int(binary.BigEndian.Uint32(data[7:])), data[answerHead:], nil
 }
 
 const answerHead = 7 + 4
 
-// countLogs is the number of claims on logs.
+// countLogs returns the number of claims on logs.
 func (b *batch) countLogs() (n int) {
 	for i := range b.lines {
 		if b.lines[i].limit.kind == logKind {
@@ -84,7 +84,7 @@ func (b *batch) countLogs() (n int) {
 	return n
 }
 
-// countBounded is the number of groups that may not create a state, as the script
+// countBounded returns the number of groups that may not create a state, as the script
 // counts groups.
 func (b *batch) countBounded() (n int) {
 	for i := range b.groups {
@@ -104,7 +104,7 @@ func (b *batch) parts(g *lineGroup) int {
 	return 1
 }
 
-// countCallers is the number of keys of callers' limits.
+// countCallers returns the number of keys of callers' limits.
 func (b *batch) countCallers() (n int) {
 	for i := range b.firstOn {
 		if b.lines[b.firstOn[i]].limit.class > 0 {
@@ -175,7 +175,7 @@ func (b *batch) answer(r answers, out []stint.Decision, errs []error) error {
 	return nil
 }
 
-// callers is how many decisions a group takes.
+// callers returns how many decisions a group takes.
 func (b *batch) callers(g *lineGroup) int {
 	if g.lines == 1 {
 		return b.lines[g.first].times
@@ -206,11 +206,11 @@ func (b *batch) readStates(r *answers) error {
 	return nil
 }
 
-// unreadable is the error of a key whose value is not a state.
+// unreadable returns the error of a key whose value is not a state.
 func unreadable(size int, c *stint.Claim) error {
 	e := &stint.Error{
-		Code: stint.CodeInternal, Kind: stint.KindCorrupt, Problem: "state: the value of a key is no state of " + c.Limit.Name(),
-		Mend: "let nobody else write under the prefix of the store's keys; reset the key",
+		Code: stint.CodeInternal, Kind: stint.KindCorrupt, Problem: "state: the value of a key is not a state of " + c.Limit.Name(),
+		Mend: "let no other program write below the prefix of the store's keys; reset the key",
 	}
 	if size == wrongType {
 		e.Kind, e.Problem = stint.KindWrongType, "state: a key of "+c.Limit.Name()+" holds a value of another type"
@@ -218,14 +218,14 @@ func unreadable(size int, c *stint.Claim) error {
 	return e
 }
 
-// disagreement is the error of a script whose steps differ from this program's.
-func disagreement() error { return garbled("does not agree with the steps of this program") }
+// disagreement returns the error of a script whose steps differ from this program's.
+func disagreement() error { return garbled("differs from the steps of this program") }
 
-// garbled is the error of a reply that is not the script's.
+// garbled returns the error of a reply that no script sends.
 func garbled(problem string) error {
 	return &stint.Error{
 		Code: stint.CodeInternal, Kind: stint.KindGarbled, Problem: "the script's reply " + problem,
-		Mend: "see that every node runs the same version of Stint, and that nothing between it and the server changes bytes",
+		Mend: "run the same version of Stint on every node, and check that no proxy changes bytes on the way to the server",
 	}
 }
 
@@ -234,17 +234,17 @@ func readInt7(data []byte) int64 {
 	return int64(uint64(high)<<32|uint64(low)<<8) >> 8
 }
 
-// The log of a key can be 90 kB long, so take.lua does not send it. It sends
-// what a decision needs of it, for each claim:
+// The log of a key can be 90 kB long, so take.lua does not send it. For each claim it
+// sends what the decision needs:
 //
 //	allowed B, at i7, counted I4, granted I4,
 //	newest i7, oldest to leave for one unit more i7, and for the cost i7
 //
-// the last three being times at which units were admitted, 0 for none.
+// The last three are times at which units were admitted, 0 for none.
 const logBytes = 1 + 7 + 4 + 4 + 3*7
 
-// tellLog is what package stint tells of a log.
-func (v *verifier) tellLog(l *line) (d stint.Decision) {
+// reportLog returns the decision of a claim on a log, as package stint computes it.
+func (v *verifier) reportLog(l *line) (d stint.Decision) {
 	data := v.nextLog()
 	n := l.limit.limit.Numbers()
 	window := n.Window - v.answers.now
@@ -272,7 +272,7 @@ func (v *verifier) nextLog() []byte {
 	return data
 }
 
-// skipLogs passes over what was sent for the lines of a group that failed.
+// skipLogs skips the entries of the lines of a group that failed.
 func (v *verifier) skipLogs(lines []line) {
 	for i := range lines {
 		for range lines[i].times {
@@ -283,7 +283,7 @@ func (v *verifier) skipLogs(lines []line) {
 	}
 }
 
-// maxMicros is the longest time told.
+// maxMicros is the longest time in a decision.
 const maxMicros = 1<<53 - 1
 
 func micros(us int64) time.Duration { return time.Duration(min(us, maxMicros)) * time.Microsecond }

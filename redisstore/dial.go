@@ -15,7 +15,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// dialer makes conns to servers, all in the same way.
+// dialer makes the connections to all servers of a store.
 type dialer struct {
 	opts    *Options
 	scripts []*script
@@ -23,7 +23,7 @@ type dialer struct {
 
 	noScript atomic.Int64 // calls that found their script missing
 	login    atomic.Pointer[login]
-	work     sync.WaitGroup // what runs in the background
+	work     sync.WaitGroup // background goroutines
 	mu       struct {
 		sync.Mutex
 
@@ -45,8 +45,8 @@ func (d *dialer) credentials(rueidis.AuthCredentialsContext) (rueidis.AuthCreden
 	return rueidis.AuthCredentials{Username: username, Password: password}, nil
 }
 
-// shown returns the login of the most recent connection.
-func (d *dialer) shown() login {
+// lastLogin returns the login of the most recent connection.
+func (d *dialer) lastLogin() login {
 	if l := d.login.Load(); l != nil {
 		return *l
 	}
@@ -105,7 +105,7 @@ func (d *dialer) clientOption(c *conn, db int) rueidis.ClientOption {
 		ConnWriteTimeout:    d.opts.Timeout,
 		ReadBufferEachConn:  buffer,
 		WriteBufferEachConn: buffer,
-		PipelineMultiplex:   -1,   // no more connections than that
+		PipelineMultiplex:   -1,   // at most one connection for pipelining
 		ForceSingleClient:   true, // which server a call goes to is decided here
 		DisableRetry:        true, // a call whose outcome is unknown is never repeated
 		DisableCache:        true,
@@ -121,16 +121,16 @@ func (d *dialer) clientOption(c *conn, db int) rueidis.ClientOption {
 	}
 }
 
-// dial makes one connection of a conn, for its client.
+// dial makes one network connection for the client of a conn.
 func (c *conn) dial(ctx context.Context, addr string, d *net.Dialer, secure *tls.Config) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
-	conn, err := connect(ctx, addr, d, secure)
+	network, err := connect(ctx, addr, d, secure)
 	if err != nil {
 		return nil, &notConnected{err}
 	}
-	return c.track(conn)
+	return c.track(network)
 }
 
 func connect(ctx context.Context, addr string, d *net.Dialer, secure *tls.Config) (net.Conn, error) {
@@ -212,16 +212,16 @@ func (n *node) connect(ctx context.Context, probe bool) (*conn, error) {
 // connection. If the caller's own deadline ended it, the error does not blame the
 // server.
 func (n *node) unconnected(ctx context.Context) error {
-	if errors.Is(context.Cause(ctx), errOverdue) {
-		return n.dialer.explain(errOverdue, n.place())
+	if errors.Is(context.Cause(ctx), errTimeout) {
+		return n.dialer.explain(errTimeout, n.place())
 	}
-	e := ended(ctx, "no connection to the server "+n.place()+" in the caller's time: nothing was charged")
-	e.Kind, e.Mend = "connection", "see whether the server and the network are well, or allow more time"
+	e := ended(ctx, "no connection to the server "+n.place()+" before the caller's time ended: nothing was charged")
+	e.Kind, e.Mend = "connection", "check the server and the network, or allow more time"
 	return e
 }
 
-// explain returns the error that a caller gets for a failed call. A conn reconnects by
-// itself, within the time of the call. A failed reconnection therefore does not mean
+// explain returns the error that a caller gets for a failed call. The client of a conn
+// reconnects by itself, within the time of the call. A failed reconnection therefore does not mean
 // that the server is down if the caller had little time.
 func (n *node) explain(ctx context.Context, err error, c *conn) error {
 	if _, never := errors.AsType[*notConnected](err); never && timedOut(err) && over(ctx) {
@@ -269,7 +269,7 @@ func (n *node) establish(d *attempt) {
 	defer cancel()
 	addr, err := n.resolve(ctx)
 	if err != nil {
-		n.made(d, nil, err)
+		n.attemptEnded(d, nil, err)
 		return
 	}
 	c := newConn(addr)
@@ -277,7 +277,7 @@ func (n *node) establish(d *attempt) {
 		d.err = n.refusal()
 		return
 	}
-	n.made(d, c, n.dialer.open(c, &n.warned))
+	n.attemptEnded(d, c, n.dialer.open(c, &n.warned))
 }
 
 // begin stores the conn of an attempt, so that stop can cut it. It returns false if
@@ -289,7 +289,7 @@ func (n *node) begin(d *attempt, c *conn) bool {
 	return n.mu.dialing == d
 }
 
-func (n *node) made(d *attempt, c *conn, err error) {
+func (n *node) attemptEnded(d *attempt, c *conn, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {

@@ -10,9 +10,9 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// TestBucketsAtTheirEdges sets states at and beside every edge of a bucket, of
-// any other limit's numbers too, and holds each script to the step in Go: the
-// decision, and what the server keeps.
+// TestBucketsAtTheirEdges sets states at and beside every edge of a bucket, also at the
+// edges of other limits. It compares each script with the step in Go: the decision, and
+// the state on the server.
 func TestBucketsAtTheirEdges(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
 	e := &edges{scripts: s, rand: newRand(t)}
@@ -24,8 +24,7 @@ func TestBucketsAtTheirEdges(t *testing.T) {
 	}
 }
 
-// edgeLimits are limits whose numbers are the greatest, the smallest, and
-// prime to each other.
+// edgeLimits are limits whose numbers are the greatest, the smallest, and coprime.
 func edgeLimits(t *testing.T) (limits []stint.Limit) {
 	t.Helper()
 	for _, s := range []stint.Spec{
@@ -45,7 +44,7 @@ func edgeLimits(t *testing.T) (limits []stint.Limit) {
 	return limits
 }
 
-// edges is a claim on a state, both drawn at edges.
+// edges draws a claim and a state, both at edges.
 type edges struct {
 	*scripts
 
@@ -55,8 +54,8 @@ type edges struct {
 	now    int64
 }
 
-// near draws one of some numbers, or one beside it, from 0 to what a double
-// holds.
+// near draws one of the numbers, or one beside it, between 0 and the greatest whole number
+// of a double.
 func (e *edges) near(numbers ...int64) int64 {
 	n := numbers[e.rand.IntN(len(numbers))]
 	return min(max(0, n+e.rand.Int64N(3)-1), maxMicros)
@@ -72,7 +71,7 @@ func (e *edges) check() {
 	frac := e.near(0, n.Q, n.Q/2, e.rand.Int64N(n.Q), 1<<8, 1<<16, 1<<24, maxMicros)
 	units := min(whole, full) / 1_000_000
 	cost := min(e.near(0, 1, units, n.Max, stint.MaxCost), stint.MaxCost)
-	if e.rand.IntN(3) == 0 { // what is left is at an edge of how it is written
+	if e.rand.IntN(3) == 0 { // the rest is at an edge of its encoding
 		last, cost = e.now, e.rand.Int64N(4)
 		whole, frac = e.near(1<<32)+1_000_000*cost, e.near(0, 1<<8, 1<<16)
 	}
@@ -81,7 +80,7 @@ func (e *edges) check() {
 	}
 }
 
-// appendBucket is the state of a bucket as package stint writes it.
+// appendBucket returns the state of a bucket as package stint encodes it.
 func appendBucket(last, whole, frac int64) []byte {
 	state := appendInt7(nil, last)
 	if whole < 1<<32 && frac < 1<<8 {
@@ -96,7 +95,7 @@ func appendBucket(last, whole, frac int64) []byte {
 	return append(state, digits...)
 }
 
-// decides has a claim decided by one.lua, bucket.lua or take.lua.
+// decides decides a claim by one.lua, bucket.lua or take.lua.
 func (e *edges) decides(way int, state []byte, c stint.Claim) {
 	e.Helper()
 	b := e.encode.newBatch()
@@ -120,7 +119,7 @@ func (e *edges) decides(way int, state []byte, c stint.Claim) {
 	}
 }
 
-// step is what the step in Go decides, and the state that it leaves.
+// step returns the decision of the step in Go, and the state that it leaves.
 func (e *edges) step(data []byte, c *stint.Claim) (stint.Decision, []byte) {
 	e.Helper()
 	state, err := c.Limit.DecodeState(data)

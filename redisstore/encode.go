@@ -10,10 +10,9 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// The scripts. bucket.lua decides what nearly every check is, one.lua such a
-// check that travels by itself, take.lua everything. They are translations of
-// the steps of package stint, and a fuzz test on a real server holds them to
-// those.
+// The scripts. bucket.lua decides batches of plain bucket claims, which most checks are,
+// one.lua decides a single one, and take.lua decides everything. They are translations of
+// the steps of package stint; a fuzz test on a real server compares them with those.
 var (
 	//go:embed one.lua
 	oneScript string
@@ -22,24 +21,24 @@ var (
 	//go:embed take.lua
 	takeScript string
 
-	// bucketStep is what one.lua and bucket.lua have in common.
+	// bucketStep is the part that one.lua and bucket.lua share.
 	//go:embed step.lua
 	bucketStep string
 )
 
-// withStep is a script with the step of a bucket where it names that.
+// withStep returns a script with bucketStep in place of the line that names it.
 func withStep(text string) *script {
 	return newScript(strings.Replace(text, "-- step.lua\n", bucketStep, 1))
 }
 
-// encoding is how claims become script calls, and replies decisions. It is
-// safe for use by many goroutines.
+// encoding turns claims into script calls, and replies into decisions. It is safe for
+// concurrent use.
 type encoding struct {
 	prefix string
-	clock  func() int64 // nil: the server's
+	clock  func() int64 // nil: the server's clock
 	keep   int64        // ms that a key lives longer than its state
 	limits limitCache
-	// callers is what the states of callers' limits take.
+	// callers counts the bytes of the states of callers' limits.
 	callers *account
 
 	one, bucket, take *script
@@ -63,7 +62,7 @@ func newEncoding(o *Options) (*encoding, error) {
 	}, nil
 }
 
-// milliseconds rounds up.
+// milliseconds returns d in milliseconds, rounded up.
 func milliseconds(d time.Duration) int64 {
 	ms := d.Milliseconds()
 	if d%time.Millisecond > 0 {
@@ -72,10 +71,10 @@ func milliseconds(d time.Duration) int64 {
 	return ms
 }
 
-// scripts are all that a server should know before the first call.
+// scripts returns the scripts that a new connection loads.
 func (e *encoding) scripts() []*script { return []*script{e.one, e.bucket, e.take} }
 
-// oneState reports whether two claims are on the state of one key.
+// oneState reports whether two claims use the same state.
 func (e *encoding) oneState(a, b *stint.Claim) bool {
 	return a.Key == b.Key && (a.Limit == b.Limit || e.limits.of(a.Limit).hash == e.limits.of(b.Limit).hash)
 }

@@ -15,36 +15,36 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// meaning is what an error of a server says to an operator.
+// meaning explains an error of a server to an operator.
 type meaning struct {
 	kind          stint.Kind
 	problem, mend string
 }
 
-// meanings are by the first word of the server's error. In all of them the
-// script has not run.
+// meanings has the known errors by their first word. With each of them the script has
+// not run.
 var meanings = map[string]meaning{
-	"READONLY":    {"readonly", "is a replica and takes no writes", "name the master, or let Stint find it: redis-sentinel:// or redis-cluster://"},
+	"READONLY":    {"readonly", "is a replica and accepts no writes", "name the master, or let Stint find it: redis-sentinel:// or redis-cluster://"},
 	"LOADING":     {"loading", "is still loading its data set", "wait until it is ready"},
-	"BUSY":        {"busy", "is busy with somebody's slow script", "end it with SCRIPT KILL, and keep slow scripts off this server"},
+	"BUSY":        {"busy", "is busy with a slow script of another client", "end it with SCRIPT KILL, and keep slow scripts off this server"},
 	"OOM":         {"oom", "has no memory left", "raise its maxmemory: with noeviction a full server refuses new keys"},
 	"NOAUTH":      {"noauth", "asks for a password", "set it in the store's URL or STINT_STORE_PASSWORD_FILE; a sentinel's own is sentinel_password"},
 	"WRONGPASS":   {"noauth", "does not accept the user name and password", "check the store's URL and STINT_STORE_PASSWORD_FILE"},
 	"NOPERM":      {"noperm", "does not permit the user what Stint needs", "grant +evalsha +eval +script|load +info +time +@read +@write on the keys below the prefix"},
-	"NOSCRIPT":    {"noscript", "lost a script twice in a row", "see who calls SCRIPT FLUSH"},
-	"CLUSTERDOWN": {"cluster_down", "says that the cluster is down", "bring back the masters of all slots, or set cluster-require-full-coverage no"},
-	"TRYAGAIN":    {stint.KindTryAgain, "is moving the slot's keys elsewhere", "wait until resharding is over"},
-	"MOVED":       {"moved", "keeps other slots of its cluster", "use a redis-cluster:// URL; if it is one, check that all nodes see the same slots"},
-	"ASK":         {"moved", "sends the slot's keys elsewhere", "use a redis-cluster:// URL; if it is one, check the migration of the slot"},
-	"CROSSSLOT":   {"cross_slot", "belongs to a cluster", "use a redis-cluster:// URL"},
+	"NOSCRIPT":    {"noscript", "lost a script twice in a row", "find the client that calls SCRIPT FLUSH"},
+	"CLUSTERDOWN": {"cluster_down", "says that the cluster is down", "start the masters of all slots, or set cluster-require-full-coverage no"},
+	"TRYAGAIN":    {stint.KindTryAgain, "is moving the slot's keys to another server", "wait until resharding is over"},
+	"MOVED":       {"moved", "does not own the slot", "use a redis-cluster:// URL; if it is one, check that all nodes see the same slots"},
+	"ASK":         {"moved", "has moved the slot's keys to another server", "use a redis-cluster:// URL; if it is one, check the migration of the slot"},
+	"CROSSSLOT":   {"cross_slot", "is part of a cluster", "use a redis-cluster:// URL"},
 	"MISCONF":     {"misconf", "refuses writes because it cannot save to disk", "see its log: the disk is full or not writable; or set stop-writes-on-bgsave-error no"},
-	"NOREPLICAS":  {"no_replicas", "refuses writes because it has too few replicas", "bring its replicas back, or lower min-replicas-to-write"},
-	"MASTERDOWN":  {"master_down", "is a replica without its master", "name the master, or bring it back"},
-	"WRONGTYPE":   {stint.KindWrongType, "holds a value of another type under one of the keys", "see who else writes below the prefix, or choose another one"},
+	"NOREPLICAS":  {"no_replicas", "refuses writes because it has too few replicas", "start its replicas, or lower min-replicas-to-write"},
+	"MASTERDOWN":  {"master_down", "is a replica without its master", "name the master, or start it"},
+	"WRONGTYPE":   {stint.KindWrongType, "holds a value of another type under one of the keys", "find the client that writes below the prefix, or choose another prefix"},
 }
 
-// explain makes of what went wrong with a call the error that callers get. No
-// password is in it.
+// explain turns the failure of a call into the error that callers get. It contains no
+// password.
 func (d *dialer) explain(err error, addr string) error {
 	var known *stint.Error
 	switch {
@@ -56,17 +56,17 @@ func (d *dialer) explain(err error, addr string) error {
 	if answer, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		return answered(d.redact(answer), addr)
 	}
-	return broken(d.redact(err), addr)
+	return unanswered(d.redact(err), addr)
 }
 
-// redact hides passwords and identities in errors that repeat what was sent:
-// servers that do not know a command do, up to some length.
+// redact hides passwords and identities in the text of an error. A server that does not
+// know a command repeats the beginning of its arguments.
 func (d *dialer) redact(err error) error {
 	text, _, repeats := strings.Cut(err.Error(), ", with args beginning with:")
 	if repeats {
 		err = errors.New(text)
 	}
-	for _, secret := range [...]string{d.opts.Password, d.shown().password, d.opts.SentinelPassword, d.opts.sentinel.Value()} {
+	for _, secret := range [...]string{d.opts.Password, d.lastLogin().password, d.opts.SentinelPassword, d.opts.sentinel.Value()} {
 		if secret != "" && strings.Contains(text, secret) {
 			text = strings.ReplaceAll(text, secret, "***")
 			err = errors.New(text)
@@ -75,11 +75,11 @@ func (d *dialer) redact(err error) error {
 	return err
 }
 
-// answered explains an error that the server answered.
+// answered explains an error reply of the server.
 func answered(err error, addr string) error {
 	m, ok := meanings[codeOf(err.Error())]
 	if !ok {
-		return unforeseen(err, addr)
+		return unknownAnswer(err, addr)
 	}
 	return &stint.Error{
 		Code: stint.CodeUnavailable, Kind: m.kind,
@@ -87,9 +87,9 @@ func answered(err error, addr string) error {
 	}
 }
 
-// unforeseen explains an error that has no meaning here. One of a script's own
-// is a bug.
-func unforeseen(err error, addr string) error {
+// unknownAnswer explains an error reply that meanings does not have. If a script raised
+// it, it is a bug.
+func unknownAnswer(err error, addr string) error {
 	e := &stint.Error{Code: stint.CodeUnavailable, Kind: "server", Problem: "the server " + addr + " answered with an error", Err: err}
 	if strings.Contains(err.Error(), "user_script") {
 		e.Code, e.Kind, e.Problem = stint.CodeInternal, stint.KindScript, "a script failed on the server "+addr
@@ -97,8 +97,8 @@ func unforeseen(err error, addr string) error {
 	return e
 }
 
-// codeOf returns the first word of a server's error. Before Redis 7 an error
-// inside a script comes wrapped in the script's own, behind a dash.
+// codeOf returns the first word of a server's error. Before Redis 7 the error of a
+// command inside a script is wrapped in the script's error, after ": -".
 func codeOf(text string) string {
 	word, _, _ := strings.Cut(text, " ")
 	if _, known := meanings[word]; known {
@@ -108,13 +108,13 @@ func codeOf(text string) string {
 		word, _, _ = strings.Cut(inner, " ")
 	}
 	if strings.Contains(text, "user executing the script can't") || strings.Contains(text, "ACL failure in script") {
-		return "NOPERM" // inside a script it goes without its word: before Redis 7.2, and since
+		return "NOPERM" // inside a script this error has no code word; the texts are those before and since Redis 7.2
 	}
 	return word
 }
 
-// broken explains a call that got no answer.
-func broken(err error, addr string) error {
+// unanswered explains a call without a reply.
+func unanswered(err error, addr string) error {
 	e := &stint.Error{Err: err, Problem: "no answer from the server " + addr + ": whether it was charged is unknown"}
 	var never *notConnected
 	switch {
@@ -130,16 +130,15 @@ func broken(err error, addr string) error {
 	return e
 }
 
-// notConnectedTo explains that there is no connection, so that nothing was
-// sent.
+// notConnectedTo explains a missing connection. Nothing was sent.
 func notConnectedTo(addr string, err error, e *stint.Error) {
 	e.Code, e.Kind = stint.CodeUnavailable, "connection"
-	e.Problem, e.Mend = "no connection to the server "+addr, "check that it runs, its address, and whether it speaks TLS"
+	e.Problem, e.Mend = "no connection to the server "+addr, "check that it runs, its address, and whether the port uses TLS"
 	switch {
-	case turnedAway(err):
-		e.Kind, e.Mend = "tls", "see its log; where it asks for a client certificate, give tls_cert and tls_key of an authority that it trusts"
-	case insecure(err):
-		e.Kind, e.Mend = "tls", "check its certificate, the authorities that are trusted here, and that it speaks TLS on this port"
+	case remoteAlert(err):
+		e.Kind, e.Mend = "tls", "see its log; if it requires a client certificate, give tls_cert and tls_key of an authority that it trusts"
+	case tlsFailed(err):
+		e.Kind, e.Mend = "tls", "check its certificate, the authorities that this client trusts, and that the port uses TLS"
 	}
 }
 
@@ -148,41 +147,41 @@ func timedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &n) && n.Timeout()
 }
 
-// insecure reports whether TLS is what failed.
-func insecure(err error) bool {
+// tlsFailed reports whether this side refused the TLS handshake.
+func tlsFailed(err error) bool {
 	var verify *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	var unknown x509.UnknownAuthorityError
 	return errors.As(err, &verify) || errors.As(err, &record) || errors.As(err, &unknown)
 }
 
-// turnedAway reports whether the other side ended TLS, and said so. With TLS 1.3
-// its word can be lost when it closes the connection.
-func turnedAway(err error) bool {
+// remoteAlert reports whether the server refused the TLS handshake by an alert. With TLS
+// 1.3 the alert can be lost when the server closes the connection.
+func remoteAlert(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "remote error"
 }
 
-// replicasMissing is the error of a charge that too few replicas have. It
-// stands at the master and on those that have it, and is not taken back.
+// replicasMissing returns the error of a charge that too few replicas have confirmed.
+// The charge stands at the master and is not refunded.
 func replicasMissing(have, want int) error {
 	return &stint.Error{
 		Code: stint.CodeUnavailable, Kind: stint.KindReplicas,
-		Problem: fmt.Sprintf("%d of %d replicas have the charge; it stands", have, want),
-		Mend:    "bring the replicas back, or ask for fewer",
+		Problem: fmt.Sprintf("%d of %d replicas have confirmed the charge; it stands", have, want),
+		Mend:    "start the missing replicas, or ask for fewer",
 	}
 }
 
-// replicasLate is the error of a caller whose time ended while its charge waited
+// replicasLate returns the error of a caller whose time ended while its charge waited
 // for replicas. The server had answered.
 func replicasLate(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return ended(ctx, "the charge stands; how many replicas have it is unknown")
+		return ended(ctx, "the charge stands; the number of replicas that have it is unknown")
 	}
 	return &stint.Error{
 		Code: stint.CodeUnavailable, Kind: stint.KindReplicas,
-		Problem: "the replicas have not confirmed the charge in the caller's time; it stands",
-		Mend:    "bring the replicas back, ask for fewer, or allow more time than replica_timeout",
+		Problem: "the caller's time ended before the replicas confirmed the charge; it stands",
+		Mend:    "start the missing replicas, ask for fewer, or allow more time than replica_timeout",
 		Err:     ctx.Err(),
 	}
 }

@@ -65,7 +65,7 @@ func TestServerWithoutItsReplicasRefusesWrites(t *testing.T) {
 	server.Must("CONFIG", "SET", "min-replicas-to-write", "1")
 	_, err := count(t, top, "k")
 	if redistest.IsRedis6(t) {
-		if err != nil { // it does not look at min-replicas-to-write where a script writes
+		if err != nil { // such a server does not apply min-replicas-to-write to scripts
 			t.Error(err)
 		}
 		return
@@ -74,8 +74,8 @@ func TestServerWithoutItsReplicasRefusesWrites(t *testing.T) {
 }
 
 func TestServerThatLoadsIsLoading(t *testing.T) {
-	// A server answers between two parts of what it loads. Redis 6 reads parts of
-	// 2 MB whatever it is told, so there it loads more.
+	// A server answers between two chunks of its data set. Redis 6 always reads chunks of
+	// 2 MB, so its data set is larger.
 	size, options := 1024, []string{"--enable-debug-command", "yes", "--rdbcompression", "no", "--loading-process-events-interval-bytes", "1024"}
 	if redistest.IsRedis6(t) {
 		size, options = 256<<10, options[2:4]
@@ -97,7 +97,7 @@ func TestServerThatLoadsIsLoading(t *testing.T) {
 	wantError(t, err, stint.CodeUnavailable, "loading")
 }
 
-func TestPasswordIsAskedForAndNeverShown(t *testing.T) {
+func TestWrongPasswordIsReportedAndNeverShown(t *testing.T) {
 	server := redistest.Server(t, "--requirepass", "right-secret")
 	for password, kind := range map[string]stint.Kind{"": "noauth", "wrong-secret": "noauth", "right-secret": ""} {
 		top := newTestTopology(t, Options{Addrs: []string{server.Addr()}, Password: password})
@@ -123,8 +123,8 @@ func TestErrorsThatRepeatThePasswordAreRedacted(t *testing.T) {
 	}
 }
 
-func TestErrorsRepeatNothingThatWasSent(t *testing.T) {
-	password := strings.Repeat("hush", 100) // longer than what servers repeat
+func TestErrorsDoNotRepeatArguments(t *testing.T) {
+	password := strings.Repeat("hush", 100) // longer than the part that servers repeat
 	server := redistest.Server(t, "--rename-command", "EVALSHA", "", "--rename-command", "HELLO", "", "--rename-command", "AUTH", "")
 	_, err := count(t, newTestTopology(t, Options{Addrs: []string{server.Addr()}}), "stint:{sk_live_1}")
 	wantError(t, err, stint.CodeUnavailable, "server")
@@ -146,7 +146,7 @@ func TestProbeNeedsWhatChecksNeed(t *testing.T) {
 	}
 }
 
-func TestUserNeedsOnlyWhatTheErrorSays(t *testing.T) {
+func TestUserNeedsOnlyThePermissionsOfTheError(t *testing.T) {
 	server := redistest.Server(t)
 	server.Must("ACL", "SETUSER", "limiter", "on", ">pw", "~stint:*", "-@all", "+evalsha", "+eval", "+@read", "+@write", "+time")
 	server.Must("ACL", "SETUSER", "reader", "on", ">pw", "~stint:*", "-@all", "+@read")
@@ -198,14 +198,14 @@ func TestErrorsOfTheNetworkSayWhetherTheCallMayHaveRun(t *testing.T) {
 	}
 }
 
-// A call that connects anew in the little time that its caller has says
-// nothing of the server. One that had the time does.
+// A caller with little time may not wait long enough for a new connection. Its error does
+// not blame the server; the error of a caller with enough time does.
 func TestCallersWithoutTimeDoNotBlameTheServer(t *testing.T) {
 	n := newNode("a:1", &dialer{opts: &Options{}}, nil)
 	late := &notConnected{&net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}}
 	caller, end := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer end()
-	ours, stop := context.WithTimeoutCause(t.Context(), -1, errOverdue)
+	ours, stop := context.WithTimeoutCause(t.Context(), -1, errTimeout)
 	defer stop()
 	for name, c := range map[string]struct {
 		ctx  context.Context //nolint:containedctx // a row of a table

@@ -9,8 +9,8 @@ import (
 	"github.com/stintdev/stint/redisstore"
 )
 
-// Programs that share a server count together. Here none listens, so the guard
-// answers: allowed, and degraded.
+// Programs that share a server share their counts. In this example no server listens, so
+// the guard answers: allowed, and degraded.
 func Example() {
 	if err := allowTogether(context.Background(), "localhost:1"); err != nil {
 		fmt.Println(err)

@@ -2,7 +2,7 @@ package redisstore
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // the server's own way to name scripts, not a protection
+	"crypto/sha1" //nolint:gosec // the server names scripts by it; it protects nothing
 	"encoding/hex"
 	"errors"
 	"time"
@@ -12,17 +12,17 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// invocation is one call of a script. On a Cluster its keys are of one slot,
-// and it has at least one.
+// invocation is one call of a script. On a Cluster it has at least one key, and all its
+// keys are in one slot.
 type invocation struct {
 	script *script
 	keys   []string
 	args   []string
-	// replicas is how many replicas must have what the call charged before its
-	// reply counts; 0: none. The others of its flight wait with it.
+	// replicas is how many replicas must confirm the charges of the call before its
+	// reply counts. The other calls of the batch wait with it.
 	replicas uint8
-	// charged, when it is not nil, is called once the server has charged
-	// something, before the wait for replicas.
+	// charged, if not nil, is called after the server has charged something and
+	// before the wait for replicas.
 	charged func()
 }
 
@@ -32,14 +32,12 @@ func (i *invocation) noteCharged() {
 	}
 }
 
-// reply is what came of an invocation: what the script returned, or the error
-// as an [*stint.Error], ready to be handed out. Of its codes CodeTimeout and
-// CodeCanceled mean that the script may have run, and CodeUnavailable that it
-// has not.
+// reply is the result of an invocation: the script's text, or an error. The error of a
+// batch is an [*stint.Error] for the callers. Its codes CodeTimeout and CodeCanceled mean
+// that the script may have run; CodeUnavailable means that it has not.
 //
-// When a call charged something and fewer replicas than asked for answered in
-// time there is data and no error: acked says how many did, and
-// [replicasMissing] is the error.
+// If too few replicas confirmed a charge in time, there is data and no error: acked has
+// their number.
 type reply struct {
 	data  string
 	acked int
@@ -52,10 +50,10 @@ func mayHaveRun(err error) bool {
 	return !errors.As(err, &e) || e.Code == stint.CodeTimeout || e.Code == stint.CodeCanceled
 }
 
-// script is one Lua program, as the server knows it.
+// script is a Lua program.
 type script struct {
 	text string
-	sha  string // what EVALSHA calls it by
+	sha  string // its name for EVALSHA
 }
 
 func newScript(text string) *script {
@@ -63,22 +61,22 @@ func newScript(text string) *script {
 	return &script{text: text, sha: hex.EncodeToString(sum[:])}
 }
 
-// exec sends the calls in one write, in order, and reads one reply each. Where
-// the server has lost a script, and so has not run it, the call is sent once
-// more with the script's text. Errors are left as they came.
+// exec sends the calls in one write, in order, and reads one reply each. If the server
+// has lost a script, it has not run it, and exec sends that call again with the script's
+// text. exec does not explain errors.
 func (c *conn) exec(ctx context.Context, d *dialer, calls []invocation, replies []reply) {
 	if len(calls) == 1 && calls[0].replicas == 0 {
 		c.execOne(ctx, d, &calls[0], &replies[0])
 		return
 	}
-	c.send(ctx, d, calls, replies, evalsha)
+	c.sendAll(ctx, d, calls, replies, evalsha)
 	again, at := missing(calls, replies)
 	if len(again) == 0 {
 		return
 	}
 	d.noScript.Add(int64(len(again)))
 	answers := make([]reply, len(again))
-	c.send(ctx, d, again, answers, eval)
+	c.sendAll(ctx, d, again, answers, eval)
 	for i, a := range answers {
 		replies[at[i]] = a
 	}
@@ -121,9 +119,9 @@ func eval(b rueidis.Builder, i *invocation) rueidis.Completed {
 	return b.Eval().Script(i.script.text).Numkeys(int64(len(i.keys))).Key(i.keys...).Arg(i.args...).Build()
 }
 
-// send sends the calls. If a call that asks for replicas charged something, send then
+// sendAll sends the calls. If a call that asks for replicas charged something, send then
 // waits for the replicas.
-func (c *conn) send(ctx context.Context, d *dialer, calls []invocation, replies []reply, build builder) {
+func (c *conn) sendAll(ctx context.Context, d *dialer, calls []invocation, replies []reply, build builder) {
 	commands := make(rueidis.Commands, 0, len(calls))
 	for i := range calls {
 		commands = append(commands, build(c.client.B(), &calls[i]))
@@ -183,7 +181,7 @@ func (c *conn) awaitReplicas(ctx context.Context, d *dialer, call *invocation, a
 	if asking {
 		commands = append(commands, b.Asking().Build())
 	}
-	ms := max(1, d.opts.ReplicaTimeout.Milliseconds()) // 0 would wait for ever
+	ms := max(1, d.opts.ReplicaTimeout.Milliseconds()) // 0 would wait forever
 	commands = append(commands,
 		b.Psetex().Key(call.keys[0]+waitSuffix).Milliseconds(1).Value("").Build(),
 		b.Wait().Numreplicas(int64(call.replicas)).Timeout(ms).Build())
@@ -191,7 +189,7 @@ func (c *conn) awaitReplicas(ctx context.Context, d *dialer, call *invocation, a
 	if results[len(results)-2].Error() != nil {
 		return 0
 	}
-	acked, _ := results[len(results)-1].AsInt64() // a WAIT that is refused has found no replica
+	acked, _ := results[len(results)-1].AsInt64() // 0 if the server refused WAIT
 	return int(acked)
 }
 
@@ -216,7 +214,7 @@ func textOf(r rueidis.RedisResult) (string, error) {
 	}
 	text, err := m.ToString()
 	if err != nil {
-		err = &stint.Error{Code: stint.CodeInternal, Kind: "reply", Problem: "a script returned something that is no text", Err: err}
+		err = &stint.Error{Code: stint.CodeInternal, Kind: "reply", Problem: "a script returned something other than text", Err: err}
 	}
 	return text, err
 }

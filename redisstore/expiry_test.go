@@ -12,11 +12,12 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// linger is how much longer than a bucket its key lives.
+// linger is how long the key of a bucket outlives its state.
 const linger = 15 * time.Second
 
-// A key ends when its state, left alone, is as good as new, or a little later:
-// by whole milliseconds, and as long as the script ran. That of a bucket lingers.
+// A key expires when its state would be as good as new, or a little later: the expiry is
+// in whole milliseconds, and the script takes time. The key of a bucket lives 15 s
+// longer.
 func TestKeysEndWithTheirState(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
 	for _, keep := range []time.Duration{0, time.Hour} {
@@ -55,14 +56,14 @@ func (s *scripts) endsAt(l stint.Limit, key string, reset time.Time) {
 	}
 }
 
-// What equals no state is not kept, and forgetting removes the key. A bucket
-// that was filled lingers, as one that has filled itself.
+// A state that equals a new one is not kept, and Forget removes the key. A full bucket is
+// kept for a while.
 func TestStatesAsGoodAsNewAreNotKept(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
 	for _, l := range everyKind(t) {
 		for _, back := range []int64{-4, stint.Forget} {
 			if back != stint.Forget && (l.Numbers().Fill > 0 || l.Algorithm() == stint.LeakyBucket) {
-				continue // it lingers; it takes nothing back
+				continue // it is kept for a while, and has no refunds
 			}
 			e := encodingOf(t, Options{})
 			b := e.newBatch()
@@ -78,14 +79,14 @@ func TestStatesAsGoodAsNewAreNotKept(t *testing.T) {
 	}
 }
 
-// What a bucket had, it keeps when it may have more, also when all of it was
-// given back.
-func TestARaisedCapacityFindsWhatWasGivenBack(t *testing.T) {
+// A bucket keeps its tokens when its capacity is raised, also if all of them were
+// refunded.
+func TestRaisedCapacityKeepsRefundedTokens(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
 	e := encodingOf(t, Options{})
 	var d stint.Decision
 	for _, c := range []struct{ capacity, cost int64 }{{3, 2}, {3, -2}, {10, 0}} {
-		b := e.newBatch() // a call of its own, so that what is kept decides
+		b := e.newBatch() // a call of its own, so that the stored state decides
 		l := limitOf(t, stint.Spec{Name: "l", RefillRate: "0.001", Capacity: c.capacity})
 		b.add(&stint.Group{Claims: []stint.Claim{{Key: "key", Limit: l, Cost: c.cost}}}, false)
 		out, errs := s.decide(b)
@@ -99,9 +100,9 @@ func TestARaisedCapacityFindsWhatWasGivenBack(t *testing.T) {
 	}
 }
 
-// A rate that is lowered finds what was used, also when the bucket would have
-// been full by the old one.
-func TestALoweredRateFindsWhatWasUsed(t *testing.T) {
+// A bucket whose rate is lowered keeps its usage, also if it would have been full at the
+// old rate.
+func TestLoweredRateKeepsTheUsage(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
 	e := encodingOf(t, Options{})
 	take := func(rate string, cost int64) stint.Decision {
@@ -123,7 +124,7 @@ func TestALoweredRateFindsWhatWasUsed(t *testing.T) {
 	}
 }
 
-func TestKeysCanBeKeptForEver(t *testing.T) {
+func TestKeysCanBeKeptForever(t *testing.T) {
 	s := open(t, Options{Addrs: []string{redistest.Server(t).Addr()}, KeepFor: math.MaxInt64})
 	for _, l := range everyKind(t) {
 		if d, err := s.Take(t.Context(), stint.Claim{Key: "k", Limit: l, Cost: 1}); err != nil || !d.Allowed {

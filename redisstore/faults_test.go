@@ -10,8 +10,8 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// everyKind are limits of every algorithm, quotas of both kinds and counters
-// of both sizes.
+// everyKind returns limits of every algorithm, with quotas of both kinds and counters of
+// both sizes.
 func everyKind(tb testing.TB) (limits []stint.Limit) {
 	tb.Helper()
 	for _, s := range []stint.Spec{
@@ -30,8 +30,8 @@ func everyKind(tb testing.TB) (limits []stint.Limit) {
 	return limits
 }
 
-// A value that is not ours fails the groups that need it, and no other, and
-// stays as it is.
+// A value that Stint did not write fails only the groups that need it, and stays as it
+// is.
 func TestForeignValuesFailTheirOwnGroupAlone(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
 	garbage := []string{"", "x", strings.Repeat("\xff", 11), strings.Repeat("\xff", 14), strings.Repeat("\x7f", 15), strings.Repeat("\xff", 21),
@@ -47,8 +47,8 @@ func TestForeignValuesFailTheirOwnGroupAlone(t *testing.T) {
 	}
 }
 
-// A value that is not ours is forgotten as a state is: the key is as new, also
-// for the groups that follow in the same call.
+// Forget removes a value that Stint did not write. The key is then new, also for later
+// groups of the same call.
 func TestForeignValuesAreForgotten(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
 	for _, l := range everyKind(t) {
@@ -59,8 +59,8 @@ func TestForeignValuesAreForgotten(t *testing.T) {
 	}
 }
 
-// forgets decides groups on a spoiled key: one that is only looked at, and
-// ones before, of and after its forgetting.
+// forgets decides groups on a spoiled key: a peek, and groups before, with and after a
+// Forget.
 func (s *scripts) forgets(l stint.Limit, spoil func(key string)) {
 	s.Helper()
 	s.must("FLUSHALL")
@@ -94,7 +94,7 @@ func (s *scripts) decideAll(e *encoding, dry bool, groups ...stint.Group) ([]sti
 	return s.decide(b)
 }
 
-func TestLogThatEndsBeforeItBeginsIsNone(t *testing.T) {
+func TestLogWithDescendingTimesIsCorrupt(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
 	l := limitOf(t, stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: 10, Window: time.Minute})
 	for _, cost := range []int64{0, 1, 11, -1} {
@@ -110,12 +110,12 @@ func (s *scripts) must(args ...string) string {
 	if err := reply.Error(); err != nil {
 		s.Fatalf("%q: %v", args, err)
 	}
-	text, _ := reply.ToString() // a number, where nobody looks at it
+	text, _ := reply.ToString() // a number if the test ignores it
 	return text
 }
 
-// failsAlone decides groups, some of which need a spoiled key: in one call with
-// others, and by themselves.
+// failsAlone decides groups, some of which need a spoiled key: together in one call, and
+// each in a call of its own.
 func (s *scripts) failsAlone(l stint.Limit, cost int64, kind stint.Kind, spoil func(key string)) {
 	s.Helper()
 	s.must("FLUSHALL")
@@ -175,7 +175,7 @@ func (s *scripts) checkFault(l stint.Limit, err error, bad bool, kind stint.Kind
 	}
 }
 
-// A reply that is not the script's is an error of every group, not a crash.
+// A reply that no script sends is an error of every group, not a crash.
 func TestGarbledRepliesAreErrors(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
 	r := newRand(t)
@@ -197,7 +197,7 @@ func TestGarbledRepliesAreErrors(t *testing.T) {
 		errs := make([]error, 2)
 		b.decode(reply[:len(reply)/2], make([]stint.Decision, 3), errs)
 		if errs[0] == nil || errs[1] == nil {
-			t.Errorf("%v: half a reply is taken", l)
+			t.Errorf("%v: half a reply is accepted", l)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// drawLimits draws a limit, and others over the same state.
+// drawLimits draws limits that share a state.
 func (w *fuzzWorld) drawLimits(name string) (row []stint.Limit) {
 	for len(row) == 0 {
 		spec := w.drawSpec(name)
@@ -57,7 +57,7 @@ func (w *fuzzWorld) drawSpec(name string) stint.Spec {
 	return s
 }
 
-// vary changes the numbers of a limit and leaves what its state means.
+// vary changes the numbers of a limit but not the meaning of its state.
 func (w *fuzzWorld) vary(s stint.Spec) stint.Spec {
 	switch {
 	case s.RefillRate != "":
@@ -93,7 +93,7 @@ func (w *fuzzWorld) near(n int64) int64 {
 	return 1 + w.rand.Int64N(2*n)
 }
 
-// units draws over all sizes, small ones most of all.
+// units draws a number of any size, small ones most often.
 func (w *fuzzWorld) units() int64 {
 	switch w.rand.IntN(4) {
 	case 0:

@@ -15,10 +15,10 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// TestScriptsDecideAsTheStepsDo holds the scripts to the steps of package
-// stint, bit by bit: batches of random groups on random limits, at times that
-// jump in both directions, while the limits change. Each decision must be that
-// of the memory store, and each value on the server the state of the Go steps.
+// TestScriptsDecideAsTheStepsDo compares the scripts with the steps of package stint, bit
+// by bit: batches of random groups on random limits, at times that jump in both
+// directions, while the limits change. Each decision must equal that of the memory store,
+// and each value on the server the state of the Go steps.
 func TestScriptsDecideAsTheStepsDo(t *testing.T) {
 	rounds := 150
 	if testing.Short() {
@@ -81,7 +81,7 @@ func (s *scripts) decide(b *batch) ([]stint.Decision, []error) {
 	return out, errs
 }
 
-// fuzzWorld is some keys and limits, on the server and in memory.
+// fuzzWorld has keys and limits, on the server and in memory.
 type fuzzWorld struct {
 	*scripts
 
@@ -90,8 +90,8 @@ type fuzzWorld struct {
 	encode  *encoding
 	memory  *stint.Memory
 	prefix  string
-	plain   bool            // only what one.lua and bucket.lua decide
-	limits  [][]stint.Limit // those of a row share their state
+	plain   bool            // only claims that one.lua and bucket.lua can decide
+	limits  [][]stint.Limit // the limits of a row share their state
 	history []stint.Decision
 }
 
@@ -100,7 +100,7 @@ func newFuzzWorld(t *testing.T, s *scripts, r *rand.Rand, prefix string) *fuzzWo
 	w := &fuzzWorld{scripts: s, rand: r, prefix: prefix, now: r.Int64N(5e15), plain: r.IntN(3) == 0}
 	clock := func() int64 { return w.now }
 	w.encode = encodingOf(t, Options{Prefix: prefix, Clock: clock, KeepFor: time.Hour})
-	if r.IntN(2) == 0 { // few logs here have as many runs as a block
+	if r.IntN(2) == 0 { // otherwise few logs would have as many runs as a block
 		w.encode.take = newScript(strings.Replace(takeScript, "RUN, BLOCK = 9, 64", "RUN, BLOCK = 9, 2", 1))
 	}
 	w.memory = stint.NewMemory(stint.MemoryOptions{Clock: clock, KeepAll: true})
@@ -110,14 +110,14 @@ func newFuzzWorld(t *testing.T, s *scripts, r *rand.Rand, prefix string) *fuzzWo
 	return w
 }
 
-// step passes some time and decides one batch.
+// step moves the clock and decides one batch.
 func (w *fuzzWorld) step() {
 	w.pass()
 	b := w.encode.newBatch()
 	var want []stint.Decision
 	repeats, calls := w.rand.IntN(4) == 0, 1+w.rand.IntN(5)
 	if w.rand.IntN(3) == 0 {
-		calls = 1 // what one.lua decides, if it asks once
+		calls = 1 // one.lua decides it, if it has one caller
 	}
 	for i := range calls {
 		switch {
@@ -154,7 +154,7 @@ func (w *fuzzWorld) report(b *batch, got, want []stint.Decision) {
 	}
 }
 
-// repeat adds a plain claim asked by several.
+// repeat adds a plain claim of several callers.
 func (w *fuzzWorld) repeat(b *batch, key string) (want []stint.Decision) {
 	c := stint.Claim{Key: key, Limit: w.limit(w.rand.IntN(len(w.limits))), Cost: w.cost(), At: 0}
 	c.Cost, c.MaxDelay = max(c.Cost, 0), w.maxDelay(c.Limit)
@@ -237,7 +237,7 @@ func (w *fuzzWorld) claim() stint.Claim {
 	return c
 }
 
-// maxDelay is mostly around the delays that a leaky bucket tells of.
+// maxDelay draws a bound that is mostly near a leaky bucket's delays.
 func (w *fuzzWorld) maxDelay(l stint.Limit) time.Duration {
 	if l.Algorithm() != stint.LeakyBucket {
 		return 0
@@ -258,7 +258,7 @@ func (w *fuzzWorld) maxDelay(l stint.Limit) time.Duration {
 	return 0
 }
 
-// takenAt is mostly when something was taken.
+// takenAt draws a time, mostly that of a charge.
 func (w *fuzzWorld) takenAt() int64 {
 	if len(w.history) > 0 && w.rand.IntN(4) > 0 {
 		d := w.history[w.rand.IntN(len(w.history))]
@@ -298,8 +298,8 @@ func (w *fuzzWorld) cost() int64 {
 	return 1 + w.rand.Int64N(max(1, most/3))
 }
 
-// pass moves the clock: mostly a little or to when something happens,
-// sometimes by windows, or back.
+// pass moves the clock: mostly a little or to the next event, sometimes by windows, or
+// back.
 func (w *fuzzWorld) pass() {
 	if len(w.history) > 0 && w.rand.IntN(2) == 0 {
 		d := w.history[w.rand.IntN(len(w.history))]
@@ -328,13 +328,12 @@ func (w *fuzzWorld) pass() {
 	w.now = max(0, w.now)
 }
 
-// compareStates compares what the server keeps with the states of the Go
-// steps.
+// compareStates compares the states on the server with those of the Go steps.
 func (w *fuzzWorld) compareStates(b *batch) {
 	for at, i := range b.order {
 		l := b.lines[b.firstOn[i]].limit
 		if l.kind == logKind {
-			continue // kept with runs that count no more; its decisions tell of each of them
+			continue // it keeps runs that no longer count; its decisions show each run that does
 		}
 		want := string(l.limit.AppendState(nil, &b.states[i]))
 		got, err := w.do("GET", b.names[at]).ToString()

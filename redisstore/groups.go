@@ -98,7 +98,7 @@ func (p *plan) run() {
 // take adds a group to the call of its slot. It first flushes the unsent calls if the
 // group depends on their answers. A group in several slots is decided at once.
 func (p *plan) take(index, first int) {
-	a := asked{Group: p.groups[index], dry: p.dry}
+	a := groupToSend{Group: p.groups[index], dry: p.dry}
 	if !p.dry {
 		a.replicas = replicasOf(&a.Group)
 	}
@@ -149,7 +149,7 @@ func (p *plan) lead(shadow bool, l leader) {
 // script applies the leader's result. Otherwise follow waits for the leader's answer
 // and turns the shadow group into a normal one, which is dry unless the leader was
 // admitted.
-func (p *plan) follow(a *asked, slot uint16, one bool) {
+func (p *plan) follow(a *groupToSend, slot uint16, one bool) {
 	if !p.leader.known && (!one || slot != p.leader.slot) {
 		p.flush()
 	}
@@ -159,7 +159,7 @@ func (p *plan) follow(a *asked, slot uint16, one bool) {
 }
 
 // add appends a group in one slot to the call of that slot.
-func (p *plan) add(a asked, at leader) {
+func (p *plan) add(a groupToSend, at leader) {
 	i := p.callOf(at.slot, at.replicas)
 	c := p.calls[i]
 	p.unsent = append(p.unsent, sending{index: at.index, first: at.first, claims: len(a.Claims), call: i, group: len(c.groups), fromOut: len(c.out)})

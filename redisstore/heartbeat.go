@@ -116,7 +116,7 @@ type announced struct {
 
 func (h *heartbeat) send(ctx context.Context, n *node, lasts string) (announced, error) {
 	replies := make([]reply, 1)
-	n.call(ctx, []invocation{{script: heartbeatScript, keys: []string{h.key}, args: []string{h.id, lasts}}}, replies)
+	n.send(ctx, []invocation{{script: heartbeatScript, keys: []string{h.key}, args: []string{h.id, lasts}}}, replies)
 	if err := replies[0].err; err != nil {
 		return announced{}, err
 	}

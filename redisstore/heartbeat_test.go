@@ -31,10 +31,10 @@ func TestNodesCountEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "one that closes is gone", counted(2, stores[1:]...))
-	stores[1].Stop("") // as if its machine had died
+	stores[1].Stop("") // as if its machine had failed
 	eventually(t, "one that falls silent is gone", counted(1, stores[2]))
 	if n := stores[1].NodeCount(); n != 2 {
-		t.Errorf("while the store cannot be reached a node counts %d; want what it last knew, 2", n)
+		t.Errorf("while the store cannot be reached a node counts %d; want the last count, 2", n)
 	}
 	stores[1].Start("")
 	eventually(t, "one that comes back counts again", counted(2, stores[1:]...))
@@ -43,10 +43,10 @@ func TestNodesCountEachOther(t *testing.T) {
 	}
 }
 
-// A store that lost its data knows only who has announced himself since.
-func TestStoreThatForgetsNodesIsNotBelievedAtOnce(t *testing.T) {
+// A store that lost its data knows only the nodes that have announced themselves since.
+func TestSmallerCountIsAdoptedLate(t *testing.T) {
 	server := redistest.Server(t)
-	o := Options{Addrs: []string{server.Addr()}, Heartbeat: time.Hour} // it beats when told
+	o := Options{Addrs: []string{server.Addr()}, Heartbeat: time.Hour} // the test beats by hand
 	one, two := open(t, o), open(t, o)
 	eventually(t, "both are announced", func() bool { return one.Stats().Nodes > 0 && two.Stats().Nodes > 0 })
 	one.topology.heartbeat.beat(t.Context())
@@ -70,7 +70,7 @@ func TestNodesOfAClusterCountEachOther(t *testing.T) {
 	eventually(t, "both count two", func() bool { return one.NodeCount() == 2 && two.NodeCount() == 2 })
 }
 
-func TestNodeIsCountedAtLeastItself(t *testing.T) {
+func TestNodeCountsAtLeastItself(t *testing.T) {
 	store := open(t, Options{Addrs: []string{"127.0.0.1:1"}})
 	if n := store.NodeCount(); n != 1 {
 		t.Error(n)
@@ -80,7 +80,7 @@ func TestNodeIsCountedAtLeastItself(t *testing.T) {
 	}
 }
 
-func TestNodesGoneLeaveNoKey(t *testing.T) {
+func TestClosedNodesLeaveNoKey(t *testing.T) {
 	server := redistest.Server(t)
 	store := open(t, Options{Addrs: []string{server.Addr()}, Heartbeat: testBeat})
 	eventually(t, "it is announced", func() bool { return server.Must("EXISTS", "stint:nodes") == "1" })
@@ -95,7 +95,7 @@ func TestNodesGoneLeaveNoKey(t *testing.T) {
 	}
 }
 
-func TestNoHeartbeatWhenNotWanted(t *testing.T) {
+func TestHeartbeatCanBeOff(t *testing.T) {
 	server := redistest.Server(t)
 	store := open(t, Options{Addrs: []string{server.Addr()}, Heartbeat: -1})
 	eventually(t, "it is connected", func() bool { return store.Stats().Up })
@@ -119,7 +119,7 @@ func TestClockSkewIsMeasured(t *testing.T) {
 	}
 }
 
-func TestServerThatMayEvictIsWarnedOf(t *testing.T) {
+func TestWarnsOfServerThatMayEvict(t *testing.T) {
 	for policy, warns := range map[string]bool{"allkeys-lru": true, "volatile-ttl": true, "noeviction": false} {
 		server := redistest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", policy)
 		var text bytes.Buffer

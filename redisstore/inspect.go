@@ -17,12 +17,12 @@ import (
 // logged once.
 type warned struct {
 	eviction, scripts, splitBrain, coverage, settings atomic.Bool
-	rights                                            missingRights
+	acl                                               aclState
 }
 
-// inspect loads the scripts on a server that has been connected to, and looks
-// at its version, its memory policy, what it does without replicas, and the
-// user's rights. What the user may not ask is not held against the server.
+// inspect loads the scripts on a newly connected server. It returns an error if the
+// server is too old, and warns about its memory policy, its settings and the user's
+// missing permissions. It ignores what the user may not read.
 func (d *dialer) inspect(ctx context.Context, c *conn, known *warned) error {
 	b := c.client.B()
 	commands := rueidis.Commands{
@@ -33,7 +33,7 @@ func (d *dialer) inspect(ctx context.Context, c *conn, known *warned) error {
 	for _, s := range d.scripts {
 		commands = append(commands, b.ScriptLoad().Script(s.text).Build())
 	}
-	results := c.client.DoMulti(ctx, append(commands, d.askRights(b))...)
+	results := c.client.DoMulti(ctx, append(commands, d.aclCommand(b))...)
 	last := len(results) - 1
 	server, err := answer(results[0])
 	if err != nil {
@@ -48,11 +48,12 @@ func (d *dialer) inspect(ctx context.Context, c *conn, known *warned) error {
 	}
 	d.warnOfEviction(c, memory, known)
 	d.warnOfSettings(c, server, results[2:asked], known)
-	d.warnOfRights(c, results[last], &known.rights)
+	d.warnOfACL(c, results[last], &known.acl)
 	return d.loaded(c, results[asked:last], known)
 }
 
-// answer is a text that the server may refuse to tell: then it is empty.
+// answer returns the text of a reply, or an empty text if the server refused the
+// command.
 func answer(r rueidis.RedisResult) (string, error) {
 	text, err := r.ToString()
 	if refused(err) {
@@ -61,8 +62,8 @@ func answer(r rueidis.RedisResult) (string, error) {
 	return text, err
 }
 
-// refused reports whether an error says that this user, or this server, has
-// no such command.
+// refused reports whether the user may not call a command, or the server does not have
+// it.
 func refused(err error) bool {
 	var e *rueidis.RedisError
 	return errors.As(err, &e) &&
@@ -77,7 +78,7 @@ func (d *dialer) loaded(c *conn, results []rueidis.RedisResult, known *warned) e
 		case !refused(err):
 			return err
 		case !known.scripts.Swap(true):
-			d.log.Debug("scripts are sent with the first call, not before: SCRIPT LOAD is refused", "server", c.addr, "error", err)
+			d.log.Debug("SCRIPT LOAD is refused: scripts are sent with their first call", "server", c.addr, "error", err)
 		}
 	}
 	return nil
@@ -98,7 +99,7 @@ func versionFits(server string) error {
 	}
 }
 
-// versionOf returns the version that a server tells; not ok when it tells none.
+// versionOf reads the version of a server from INFO.
 func versionOf(server string) (major, minor int, ok bool) {
 	n, _ := fmt.Sscanf(field(server, "redis_version"), "%d.%d", &major, &minor)
 	return major, minor, n == 2
@@ -111,24 +112,24 @@ func (d *dialer) warnOfEviction(c *conn, memory string, known *warned) {
 	if policy == "" || policy == "noeviction" || known.eviction.Swap(true) {
 		return
 	}
-	d.log.Warn("the server may evict keys, and who is evicted has a full allowance again (set maxmemory-policy noeviction)",
+	d.log.Warn("the server may evict keys, and an evicted key gets a full allowance again (set maxmemory-policy noeviction)",
 		"server", c.addr, "maxmemory_policy", policy, "maxmemory", field(memory, "maxmemory_human"))
 }
 
-// warnOfSettings warns of two settings by which limits hold less than an
-// operator may think. The results are INFO's section on replication and both
-// settings. Managed services refuse CONFIG GET; the settings are then unknown.
+// warnOfSettings warns of two settings that weaken limits or availability. The results
+// are INFO's section on replication and both settings. Managed services refuse CONFIG
+// GET; the settings are then unknown.
 func (d *dialer) warnOfSettings(c *conn, server string, results []rueidis.RedisResult, known *warned) {
 	replication, _ := results[0].ToString() // without it the server counts as one without replicas
 	atLeast, err1 := setting(results[1])
 	coverage, err2 := setting(results[2])
 	if err := cmp.Or(err1, err2); err != nil && !known.settings.Swap(true) {
-		d.log.Debug("the server's settings are not known: CONFIG GET is refused (min-replicas-to-write should be 1 where there are replicas, cluster-require-full-coverage no)",
+		d.log.Debug("CONFIG GET is refused, so the server's settings are unknown (min-replicas-to-write should be 1 where there are replicas, cluster-require-full-coverage no)",
 			"server", c.addr, "error", err)
 	}
 	d.warnOfSplitBrain(c, server, field(replication, "connected_slaves"), atLeast, known)
 	if d.opts.Topology == Cluster && coverage == "yes" && !known.coverage.Swap(true) {
-		d.log.Warn("when one master of the cluster fails without a replica, all the others refuse their keys, too (set cluster-require-full-coverage no)",
+		d.log.Warn("if one master of the cluster fails without a replica, all other masters refuse their keys too (set cluster-require-full-coverage no)",
 			"server", c.addr, "cluster_require_full_coverage", coverage)
 	}
 }
@@ -144,16 +145,16 @@ func (d *dialer) warnOfSplitBrain(c *conn, server, replicas, atLeast string, kno
 	major, _, ok := versionOf(server)
 	old := ok && major < 7
 	if old {
-		mend = "use Redis 7 or newer, or Valkey, with min-replicas-to-write 1; this version does not apply that setting to scripts, by which limits are counted"
+		mend = "use Redis 7 or newer, or Valkey, with min-replicas-to-write 1; this version does not apply that setting to scripts, which charge the limits"
 	}
 	if (old || atLeast == "0") && !known.splitBrain.Swap(true) {
-		d.log.Warn("a master that is cut off from its replicas goes on granting beside its successor: limits then hold on each side, not together ("+mend+")",
+		d.log.Warn("a master that is cut off from its replicas keeps granting beside its successor: each side then grants the whole limit ("+mend+")",
 			"server", c.addr, "version", field(server, "redis_version"), "replicas", replicas, "min_replicas_to_write", atLeast)
 	}
 }
 
-// setting is the value in the reply to a CONFIG GET; empty when the server has
-// no such setting.
+// setting returns the value in the reply to a CONFIG GET, or an empty text if the server
+// has no such setting.
 func setting(r rueidis.RedisResult) (string, error) {
 	pairs, err := r.AsStrMap()
 	for _, value := range pairs {
@@ -162,7 +163,7 @@ func setting(r rueidis.RedisResult) (string, error) {
 	return "", err
 }
 
-// field returns one field of INFO, empty when it is not there.
+// field returns one field of INFO, or an empty text.
 func field(info, name string) string {
 	for line := range strings.Lines(info) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {

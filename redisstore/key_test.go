@@ -35,8 +35,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// keyForm is all that a key can look like: no control character, space or
-// brace beside the two, and no byte that is not UTF-8.
+// keyForm matches every key: it has no control character, no space, no other brace than
+// its two, and only valid UTF-8.
 var keyForm = regexp.MustCompile(`^app:\{[^\x00-\x20\x7f-\x{9f}\x{fffd}{}]+\}[^\x00-\x20\x7f-\x{9f}\x{fffd}{}]*[A-Za-z0-9_-]{7}$`)
 
 func TestNoTwoIdentitiesShareAKey(t *testing.T) {
@@ -56,12 +56,12 @@ func TestNoTwoIdentitiesShareAKey(t *testing.T) {
 	}
 }
 
-// callersKeyForm is what the key of a caller's limit looks like, and no other.
+// callersKeyForm matches the keys of callers' limits and no other keys.
 var callersKeyForm = regexp.MustCompile(`^app:\{[^{}]+\}~(|:[^{}]*)[A-Za-z0-9_-]{22}$`)
 
-// Whatever names and identities a caller chooses, the key of its limit is that
-// of no other limit, and two identities never share a caller's key either.
-func TestNoCallersLimitSharesAKeyWithAnother(t *testing.T) {
+// Whatever names and identities a caller chooses, no other limit has the key of its limit,
+// and no two identities share a caller's key.
+func TestCallersKeysAreUnique(t *testing.T) {
 	e := encodingOf(t, Options{Prefix: "app"})
 	r := newRand(t)
 	long := shorthash.Long("", "a", "b")
@@ -86,7 +86,7 @@ func TestNoCallersLimitSharesAKeyWithAnother(t *testing.T) {
 	}
 }
 
-// The mark comes from the limit, whatever its rule and name are.
+// The limit determines the mark, whatever its rule and name are.
 func TestCallersLimitsAreMarkedInTheirKeys(t *testing.T) {
 	e := encodingOf(t, Options{Prefix: "app"})
 	r := newRand(t)
@@ -111,8 +111,8 @@ func TestCallersLimitsAreMarkedInTheirKeys(t *testing.T) {
 	}
 }
 
-// drawIdentity draws up to five parts from what could confuse: separators,
-// escapes, hashes and their beginnings, and what they are made of.
+// drawIdentity draws up to five parts from confusing texts: separators, escapes, hashes
+// and parts of them.
 func drawIdentity(r *rand.Rand) string {
 	pieces := []string{"a", "b", "%", "%25", "%7D", "}", "{", ":", "\x00", "%~", "%-", "-", "~", "\n", "\xff", "\xc3", "\xa9", "é", " ",
 		"0123_-x", "lTfF_fEgSC99WNJentWD9SwC", strings.Repeat("%", 22), strings.Repeat("x", 60), "\u0080", "stint:{a}"}
@@ -123,7 +123,7 @@ func drawIdentity(r *rand.Rand) string {
 	return s.String()
 }
 
-func TestAMegabyteMakesAShortKey(t *testing.T) {
+func TestLongIdentityHasAShortKey(t *testing.T) {
 	e := encodingOf(t, Options{})
 	for _, identity := range []string{strings.Repeat("\x01", 1<<20), strings.Repeat("{", 1<<20), strings.Repeat("é", 1<<19), "a\x00" + strings.Repeat("\xff", 1<<20)} {
 		if key := keyOf(e, identity); len(key) > 50 {
@@ -132,9 +132,9 @@ func TestAMegabyteMakesAShortKey(t *testing.T) {
 	}
 }
 
-// TestSlotIsOfTheFirstPart says that nothing but the first part of an identity
-// decides where its states are, and that they are where a server looks.
-func TestSlotIsOfTheFirstPart(t *testing.T) {
+// Only the first part of an identity determines the slot of its states, and the server
+// computes the same slot.
+func TestSlotDependsOnTheFirstPart(t *testing.T) {
 	e := encodingOf(t, Options{Prefix: "app"})
 	r := newRand(t)
 	for range 10_000 {
@@ -145,7 +145,7 @@ func TestSlotIsOfTheFirstPart(t *testing.T) {
 		}
 		other := stint.Claim{Key: stint.JoinKey(identity, drawIdentity(r))}
 		if e.slotOf(&c) != e.slotOf(&other) {
-			t.Fatalf("%q and %q are apart", identity, other.Key)
+			t.Fatalf("%q and %q have different slots", identity, other.Key)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestSlotIsOfTheFirstPart(t *testing.T) {
 func TestPrefixesThatWouldBreakKeysAreRefused(t *testing.T) {
 	for _, prefix := range []string{"a{b", "a}", "a b", "a\n", "\x00", "\xff", strings.Repeat("x", 65)} {
 		if _, err := newEncoding(&Options{Prefix: prefix}); err == nil {
-			t.Errorf("prefix %q is taken", prefix)
+			t.Errorf("prefix %q is accepted", prefix)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// luaFunctions is the source of functions of take.lua.
+// luaFunctions returns the source of functions of take.lua.
 func luaFunctions(t *testing.T, names ...string) string {
 	t.Helper()
 	source := "local floor, min, max, UNIT, MOST, WINDOW = math.floor, math.min, math.max, 1000000, 9007199254740991, 3\n"
@@ -27,7 +27,7 @@ func luaFunctions(t *testing.T, names ...string) string {
 	return source
 }
 
-// evalNumbers calls a script with numbers, and returns those that it does.
+// evalNumbers calls a script with numbers and returns its numbers.
 func (s *scripts) evalNumbers(script string, numbers []int64) (results []string) {
 	s.Helper()
 	args := []string{"EVAL", script, "0"}
@@ -70,8 +70,8 @@ func TestProductsPastADoubleAreExact(t *testing.T) {
 	}
 }
 
-// drawProducts draws a, b, c for shareUp, and a, b, plus, c for the others,
-// with what they give.
+// drawProducts draws a, b, c for shareUp, and a, b, plus, c for the other functions, with
+// their results.
 func drawProducts(r *rand.Rand) (numbers []int64, results []string) {
 	c := 1 + r.Int64N(1<<r.IntN(46))
 	b := 1 + r.Int64N(c)
@@ -101,8 +101,8 @@ func ceilDiv(a, b *big.Int) *big.Int {
 	return quotient
 }
 
-// Months are compared with the library's calendar, over 500 years either side
-// of the epoch.
+// TestMonthsAreThoseOfTheCalendar compares months with those of package time, from 500
+// years before the epoch to 500 years after it.
 func TestMonthsAreThoseOfTheCalendar(t *testing.T) {
 	s := dialScripts(t, redistest.Server(t).Addr())
 	script := luaFunctions(t, "dayNumber", "monthOf", "monthStart", "period") + `
@@ -131,8 +131,8 @@ func TestMonthsAreThoseOfTheCalendar(t *testing.T) {
 	}
 }
 
-// monthAround is the period of months that a time lies in, found by going
-// through the months around it.
+// monthAround returns the monthly period that contains a time. It tries the months around
+// it.
 func monthAround(at, offset, day, clock int64) (from, to int64) {
 	zone := time.FixedZone("", int(offset/1e6))
 	local := time.UnixMicro(at).In(zone)

@@ -9,9 +9,9 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// TestMemoryOfAKey is what token buckets of identities of 13 characters take on
-// a server. 125,000 tell what a million do: the server's tables double, and are
-// as full.
+// TestMemoryOfAKey measures the memory of token buckets of 13-character identities on a
+// server. 125,000 keys suffice for the result of a million: the server's tables double,
+// so they are equally full.
 func TestMemoryOfAKey(t *testing.T) {
 	const keys = 125_000
 	server := redistest.Server(t)
@@ -19,7 +19,7 @@ func TestMemoryOfAKey(t *testing.T) {
 	e := encodingOf(t, Options{})
 	l := limitOf(t, stint.Spec{RefillRate: "1.67", Capacity: 1000})
 	before := usedMemory(t, server)
-	for _, cost := range []int64{900, 1} { // the second leaves fractions
+	for _, cost := range []int64{900, 1} { // the second cost leaves fractions
 		for first := 0; first < keys; first += 500 {
 			b := e.newBatch()
 			for i := range 500 {

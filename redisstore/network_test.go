@@ -10,7 +10,7 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// ran is how often the counting script ran on a key.
+// ran returns how often the counting script ran on a key.
 func ran(t *testing.T, server *redistest.Process, key string) int {
 	t.Helper()
 	n, err := strconv.Atoi("0" + server.Must("GET", key))
@@ -20,7 +20,7 @@ func ran(t *testing.T, server *redistest.Process, key string) int {
 	return n
 }
 
-// A call whose reply is lost has run. Sent again it would be charged twice.
+// A call whose reply was lost has run. If it were sent again, it would be charged twice.
 func TestCallWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 	server := redistest.Server(t)
 	proxy := redistest.Proxy(t, server.Addr())
@@ -88,7 +88,7 @@ func TestRefusedConnectionsAreCertainNotToHaveCharged(t *testing.T) {
 	}
 }
 
-// A caller that does not wait for the connection says nothing of the server.
+// The error of a caller that does not wait for the connection does not blame the server.
 func TestCallerThatDoesNotWaitForTheConnectionGivesUp(t *testing.T) {
 	server := redistest.Server(t)
 	server.Freeze()
@@ -109,8 +109,8 @@ func TestCallerThatDoesNotWaitForTheConnectionGivesUp(t *testing.T) {
 	}
 }
 
-// What holds for a script holds for a check: one whose answer is lost is
-// charged once, and its caller is told that nobody knows.
+// A check whose answer is lost is charged once, and its error says that the outcome is
+// unknown.
 func TestCheckWhoseAnswerIsLostIsChargedOnce(t *testing.T) {
 	eachWay(t, 1000, checkWhoseAnswerIsLostIsChargedOnce)
 }
@@ -177,7 +177,7 @@ func closeDoesNotWaitForAFrozenServer(t *testing.T, l stint.Limit) {
 	}
 }
 
-// inUse reports whether a call is on the node's conn.
+// inUse reports whether a call uses the node's conn.
 func inUse(n *node) bool {
 	c := n.conn.Load()
 	if c == nil || !c.use.TryLock() {

@@ -39,23 +39,23 @@ func newNode(addr string, d *dialer, m *slotMap) *node {
 	return &node{name: addr, dialer: d, cluster: m, resolve: func(context.Context) (string, error) { return addr, nil }}
 }
 
-// call runs scripts in one round trip, in order, and stores one reply for each. It
+// send runs scripts in one round trip, in order, and stores one reply for each. It
 // takes at most Options.Timeout. A call that may have run is never repeated.
-func (n *node) call(ctx context.Context, calls []invocation, replies []reply) {
-	if !n.timed(calls) {
+func (n *node) send(ctx context.Context, calls []invocation, replies []reply) {
+	if !n.connTimes(calls) {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, n.dialer.opts.Timeout, errOverdue)
+		ctx, cancel = context.WithTimeoutCause(ctx, n.dialer.opts.Timeout, errTimeout)
 		defer cancel()
 	}
 	n.exec(ctx, calls, replies, 0)
 }
 
-// errOverdue is the cause of a context that Options.Timeout ended, not the caller.
-var errOverdue = &notConnected{context.DeadlineExceeded}
+// errTimeout is the cause of a context that Options.Timeout ended, not the caller.
+var errTimeout = &notConnected{context.DeadlineExceeded}
 
-// timed reports whether the connection's own timeout suffices for these calls. A
+// connTimes reports whether the connection's own timeout suffices for these calls. A
 // separate timer is a large part of the cost of a lone check, so call skips it then.
-func (n *node) timed(calls []invocation) bool {
+func (n *node) connTimes(calls []invocation) bool {
 	return n.cluster == nil && n.conn.Load() != nil && calls[0].replicas == 0
 }
 
@@ -122,8 +122,8 @@ func (n *node) settle(ctx context.Context, c *conn, replies []reply) {
 		if useless(err) {
 			n.lose(c)
 		}
-		if lacksRight(err) {
-			n.refusedRight(c)
+		if deniedByACL(err) {
+			n.recheckACL(c)
 		}
 		replies[i].err = n.explain(ctx, err, c)
 		if n.cluster != nil && confused(replies[i].err) {
@@ -205,7 +205,7 @@ func (n *node) callOffLocked() {
 func (n *node) refusal() error {
 	return &stint.Error{
 		Code: stint.CodeUnavailable, Kind: "stopped",
-		Problem: "nothing is sent to the server " + n.place() + ": it is held to be down, or the store is closed",
+		Problem: "nothing is sent to the server " + n.place() + ": it is marked as down, or the store is closed",
 	}
 }
 

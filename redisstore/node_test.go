@@ -11,8 +11,7 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// counting adds its argument to its key, so that the server knows how often it
-// ran.
+// counting adds its argument to its key, so that the server has the number of runs.
 var counting = newScript(`return tostring(redis.call('INCRBY', KEYS[1], ARGV[1]))`)
 
 func newTestTopology(t *testing.T, o Options) *topology {
@@ -30,7 +29,7 @@ func newTestTopology(t *testing.T, o Options) *topology {
 func count(t *testing.T, top *topology, key string) (string, error) {
 	t.Helper()
 	replies := make([]reply, 1)
-	top.nodeOf(slotOf(key)).call(t.Context(), []invocation{{script: counting, keys: []string{key}, args: []string{"1"}}}, replies)
+	top.nodeOf(slotOf(key)).send(t.Context(), []invocation{{script: counting, keys: []string{key}, args: []string{"1"}}}, replies)
 	return replies[0].data, replies[0].err
 }
 
@@ -73,12 +72,12 @@ func TestCallRunsAScriptOnce(t *testing.T) {
 	}
 }
 
-func TestManyCallsTravelTogetherInOrder(t *testing.T) {
+func TestCallsOfOneWriteRunInOrder(t *testing.T) {
 	server := redistest.Server(t)
 	top := newTestTopology(t, Options{Addrs: []string{server.Addr()}})
 	one := invocation{script: counting, keys: []string{"k"}, args: []string{"1"}}
 	replies := make([]reply, 3)
-	top.nodeOf(0).call(t.Context(), []invocation{one, one, one}, replies)
+	top.nodeOf(0).send(t.Context(), []invocation{one, one, one}, replies)
 	for i, want := range []string{"1", "2", "3"} {
 		if replies[i].data != want || replies[i].err != nil {
 			t.Error(i, replies[i])
@@ -125,7 +124,7 @@ func TestStoppedNodeSendsNothingUntilStarted(t *testing.T) {
 	n.stop()
 	eventually(t, "the server sees the connection closed", func() bool {
 		clients, err := server.Info("connected_clients")
-		return err == nil && clients == "1" // the one that asks
+		return err == nil && clients == "1" // the client of this test
 	})
 	_, err := count(t, top, "k")
 	wantError(t, err, stint.CodeUnavailable, "stopped")
@@ -144,7 +143,7 @@ func TestStoppedNodeSendsNothingUntilStarted(t *testing.T) {
 	}
 }
 
-func TestServerThatComesLaterIsFound(t *testing.T) {
+func TestServerThatStartsLaterIsFound(t *testing.T) {
 	server := redistest.Server(t)
 	server.Kill()
 	top := newTestTopology(t, Options{Addrs: []string{server.Addr()}})

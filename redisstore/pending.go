@@ -20,7 +20,7 @@ type pending struct {
 	replicas uint8         // number of replicas that must confirm a charge
 	slow     bool          // needs take.lua; bucket.lua cannot decide it
 	charged  atomic.Bool   // the server has charged it and the wait for replicas is left
-	groups   []asked       // at least one
+	groups   []groupToSend // at least one
 	claims   []stint.Claim // of all groups
 
 	out  []stint.Decision // one per claim
@@ -29,15 +29,15 @@ type pending struct {
 	same *pending // in a batch: the next pending call that shares the same line
 
 	one struct { // inline space for one claim, which suffices for most calls
-		group    [1]asked
+		group    [1]groupToSend
 		claim    [1]stint.Claim
 		decision [1]stint.Decision
 		err      [1]error
 	}
 }
 
-// asked is one group of a call.
-type asked struct {
+// groupToSend is one group of a call.
+type groupToSend struct {
 	stint.Group
 
 	dry      bool  // decide without charging
@@ -80,9 +80,9 @@ func (p *pendingPool) get() *pending {
 // put recycles a call. Neither a batcher nor a caller may hold it.
 func (p *pendingPool) put(c *pending) {
 	if len(c.claims) == 1 && len(c.groups) == 1 { // clear is slow for one element
-		c.claims[0], c.groups[0], c.errs[0] = stint.Claim{}, asked{}, nil
+		c.claims[0], c.groups[0], c.errs[0] = stint.Claim{}, groupToSend{}, nil
 	} else {
-		c.letGo()
+		c.clearAll()
 	}
 	c.groups, c.claims = c.groups[:0], c.claims[:0]
 	c.out, c.errs = c.out[:0], c.errs[:0]
@@ -93,9 +93,9 @@ func (p *pendingPool) put(c *pending) {
 	p.pool.Put(c)
 }
 
-// letGo clears a call of several claims or groups, so that the pool holds no
+// clearAll clears a call of several claims or groups, so that the pool holds no
 // references to them.
-func (c *pending) letGo() {
+func (c *pending) clearAll() {
 	clear(c.claims)
 	clear(c.groups)
 	clear(c.errs)
@@ -104,7 +104,7 @@ func (c *pending) letGo() {
 }
 
 // add appends copies of the claims of a group.
-func (c *pending) add(a asked) {
+func (c *pending) add(a groupToSend) {
 	from := len(c.claims)
 	c.claims = append(c.claims, a.Claims...)
 	a.Claims = c.claims[from:len(c.claims):len(c.claims)]
@@ -139,9 +139,9 @@ func (c *pending) plain() bool {
 	return claim.Cost > 0 && claim.Extra == 0
 }
 
-// lack sets err on the groups that asked for replicas and were charged. The caller
+// failUnconfirmed sets err on the groups that asked for replicas and were charged. The caller
 // has found that too few replicas confirmed the charge.
-func (c *pending) lack(err error) {
+func (c *pending) failUnconfirmed(err error) {
 	out := c.out
 	for i := range c.groups {
 		g := &c.groups[i]
@@ -165,18 +165,18 @@ func (p *pendingPool) await(ctx context.Context, c *pending) error {
 	if c.charged.Load() {
 		return replicasLate(ctx)
 	}
-	return ended(ctx, "the server has not answered in the caller's time: whether the check was charged is unknown")
+	return ended(ctx, "the caller's time ended before the server answered: whether the check was charged is unknown")
 }
 
 func endedUnsent(ctx context.Context) *stint.Error {
-	return ended(ctx, "the caller's time was over before the check was sent: nothing was charged")
+	return ended(ctx, "the caller's time ended before the check was sent: nothing was charged")
 }
 
 // ended returns the error of a check whose context ended before it was decided.
 func ended(ctx context.Context, problem string) *stint.Error {
 	err := ctx.Err()
 	if errors.Is(err, context.DeadlineExceeded) {
-		return &stint.Error{Code: stint.CodeTimeout, Kind: "timeout", Problem: problem, Mend: "see whether the server is overloaded, or allow more time", Err: err}
+		return &stint.Error{Code: stint.CodeTimeout, Kind: "timeout", Problem: problem, Mend: "check whether the server is overloaded, or allow more time", Err: err}
 	}
 	return &stint.Error{Code: stint.CodeCanceled, Kind: "canceled", Problem: problem, Err: err}
 }

@@ -16,9 +16,9 @@ func TestRecycledCallIsEmpty(t *testing.T) {
 	c := pool.get()
 	for _, use := range []func(){
 		func() { c.addOne(&claim) },
-		func() { c.add(asked{Group: groups[0], dry: true}) },
-		func() { c.add(asked{Group: groups[0], dry: true}); c.add(asked{Group: groups[1]}) },
-		func() { c.add(asked{Group: groups[0], dry: true}) },
+		func() { c.add(groupToSend{Group: groups[0], dry: true}) },
+		func() { c.add(groupToSend{Group: groups[0], dry: true}); c.add(groupToSend{Group: groups[1]}) },
+		func() { c.add(groupToSend{Group: groups[0], dry: true}) },
 		func() { c.addOne(&claim) },
 	} {
 		use()

@@ -91,7 +91,7 @@ func (m *slotMap) redirect(ctx context.Context, at redirect, c *conn, calls []in
 		case r.later:
 			all = addTo(all, redirect{to: at.to, asking: at.asking, later: true}, i)
 		case hops < tooMany:
-			all = addTo(all, redirect{to: m.told(r), asking: r.asking}, i)
+			all = addTo(all, redirect{to: m.ownerFrom(r), asking: r.asking}, i)
 		}
 	}
 	for _, r := range all {
@@ -103,9 +103,9 @@ func (m *slotMap) redirect(ctx context.Context, at redirect, c *conn, calls []in
 	}
 }
 
-// told returns the node that a redirection names. MOVED changes the map; ASK concerns
+// ownerFrom returns the node that a redirection names. MOVED changes the map; ASK concerns
 // only one call.
-func (m *slotMap) told(r redirection) *node {
+func (m *slotMap) ownerFrom(r redirection) *node {
 	n := m.nodeAt(r.addr)
 	if !r.asking {
 		m.owners[r.slot].Store(n)

@@ -12,11 +12,11 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// ample is longer than replicas take on the busiest machine.
+// ample is a timeout that suffices for replicas on a busy machine.
 const ample = 20 * time.Second
 
-// charging counts in its key, and replies as the scripts of checks do: how many
-// it has charged stands behind the time.
+// charging counts in its key. It replies as the scripts of checks do: the time, then the
+// number of charges.
 var charging = newScript(`return struct.pack('>i7I4', redis.call('TIME')[1], redis.call('INCR', KEYS[1]))`)
 
 func chargedOf(r reply) string {
@@ -33,7 +33,7 @@ func TestCallWaitsForReplicas(t *testing.T) {
 	calls := []invocation{{script: charging, keys: []string{"k"}, replicas: 2}}
 	replies := make([]reply, 1)
 	for range 20 {
-		top.nodeOf(0).call(t.Context(), calls, replies)
+		top.nodeOf(0).send(t.Context(), calls, replies)
 		if replies[0].err != nil || replies[0].acked != 2 {
 			t.Fatal(replies[0])
 		}
@@ -57,7 +57,7 @@ func TestReplicasThatDoNotAnswerAreNotCounted(t *testing.T) {
 	}
 	calls := []invocation{{script: charging, keys: []string{"k"}, replicas: 1}}
 	replies := make([]reply, 1)
-	top.nodeOf(0).call(t.Context(), calls, replies)
+	top.nodeOf(0).send(t.Context(), calls, replies)
 	if replies[0].err != nil || replies[0].acked != 0 || chargedOf(replies[0]) != "1" {
 		t.Error(replies[0])
 	}
@@ -66,7 +66,7 @@ func TestReplicasThatDoNotAnswerAreNotCounted(t *testing.T) {
 	}
 }
 
-func TestLostScriptIsSentAgainAndStillWaitedFor(t *testing.T) {
+func TestLostScriptIsSentAgainAndWaitsForReplicas(t *testing.T) {
 	servers := redistest.Sentinel(t)
 	master := servers.Master()
 	top := newTestTopology(t, Options{Addrs: []string{master.Addr()}, Timeout: ample, ReplicaTimeout: ample})
@@ -76,7 +76,7 @@ func TestLostScriptIsSentAgainAndStillWaitedFor(t *testing.T) {
 	master.Must("SCRIPT", "FLUSH")
 	one := invocation{script: charging, keys: []string{"k"}, replicas: 2}
 	replies := make([]reply, 2)
-	top.nodeOf(0).call(t.Context(), []invocation{one, one}, replies)
+	top.nodeOf(0).send(t.Context(), []invocation{one, one}, replies)
 	for i, want := range []string{"2", "3"} {
 		if r := replies[i]; r.err != nil || chargedOf(r) != want || r.acked != 2 {
 			t.Error(i, r)
@@ -84,7 +84,7 @@ func TestLostScriptIsSentAgainAndStillWaitedFor(t *testing.T) {
 	}
 }
 
-func TestChargeThatTooFewReplicasHaveStands(t *testing.T) {
+func TestUnconfirmedChargeStands(t *testing.T) {
 	servers := redistest.Sentinel(t)
 	claim := stint.Claim{Key: "k", Limit: perHour(t, 10), Cost: 1}
 	for _, c := range []struct {
@@ -108,8 +108,8 @@ func TestChargeThatTooFewReplicasHaveStands(t *testing.T) {
 	}
 }
 
-// frozenReplicas is a master whose replicas take nothing in, so that every WAIT
-// lasts for as long as it may.
+// frozenReplicas starts a master whose replicas confirm nothing, so that every WAIT lasts
+// until its timeout.
 func frozenReplicas(t *testing.T) *redistest.Process {
 	t.Helper()
 	servers := redistest.Sentinel(t)
@@ -123,7 +123,7 @@ func frozenReplicas(t *testing.T) *redistest.Process {
 	return master
 }
 
-// waits is how often a server was asked to wait for replicas.
+// waits returns how many WAIT commands a server got.
 func waits(t *testing.T, p *redistest.Process) string {
 	t.Helper()
 	for line := range strings.Lines(p.Must("INFO", "commandstats")) {
@@ -135,12 +135,12 @@ func waits(t *testing.T, p *redistest.Process) string {
 	return "0"
 }
 
-// What charges nothing does not wait for replicas: neither alone nor among
-// others, and neither does a shadow.
+// Only a charge waits for replicas, in a call of its own and in a batch. A shadow group
+// does not wait.
 func TestOnlyAChargeWaitsForReplicas(t *testing.T) {
 	master := frozenReplicas(t)
 	s := open(t, Options{Addrs: []string{master.Addr()}, ReplicaTimeout: time.Millisecond})
-	before := waits(t, master) // AwaitReplicas has waited, too
+	before := waits(t, master) // AwaitReplicas sent one too
 	replicas := stint.Policy{Replicas: 1}
 	one := stint.Claim{Key: "one", Limit: perHour(t, 1), Cost: 1, Policy: replicas}
 	plain := one
@@ -177,7 +177,7 @@ func TestOnlyAChargeWaitsForReplicas(t *testing.T) {
 		if after := waits(t, master); after != before {
 			t.Fatalf("%s waits for replicas", what)
 		}
-		if _, err := s.Take(t.Context(), plain); err != nil { // so that each begins with a key that denies
+		if _, err := s.Take(t.Context(), plain); err != nil { // so that each case begins with an exhausted key
 			t.Fatal(err)
 		}
 	}
@@ -186,8 +186,8 @@ func TestOnlyAChargeWaitsForReplicas(t *testing.T) {
 	}
 }
 
-// Groups of one call that do not ask for replicas are decided by the master
-// alone, whatever the others meet.
+// Groups of one call that do not ask for replicas succeed although other groups of the
+// call lack replicas.
 func TestGroupsWithoutReplicasDoNotFailWithOthers(t *testing.T) {
 	s := open(t, Options{Addrs: []string{frozenReplicas(t).Addr()}, ReplicaTimeout: time.Millisecond})
 	plain := stint.Claim{Key: "plain", Limit: perHour(t, 100), Cost: 1}
@@ -195,7 +195,7 @@ func TestGroupsWithoutReplicasDoNotFailWithOthers(t *testing.T) {
 	groups := []stint.Group{
 		{Claims: []stint.Claim{plain}},
 		{Claims: []stint.Claim{asks}},
-		{Claims: []stint.Claim{plain}, Shadow: true}, // it observes what is charged, though too few replicas have it
+		{Claims: []stint.Claim{plain}, Shadow: true}, // it observes a charge that too few replicas confirm
 		{Claims: []stint.Claim{plain}},
 		{Claims: []stint.Claim{plain, asks}},
 	}
@@ -237,9 +237,9 @@ func TestGroupsOnOneKeyAreDecidedInOrder(t *testing.T) {
 	}
 }
 
-// A caller whose time ends during the wait for replicas hears that it was these:
-// the master had answered.
-func TestTimeThatEndsInAWaitIsTheReplicas(t *testing.T) {
+// A caller whose time ends during the wait for replicas gets KindReplicas: the master had
+// answered.
+func TestErrorOfALateReplicaNamesTheReplicas(t *testing.T) {
 	master := frozenReplicas(t)
 	s := open(t, Options{Addrs: []string{master.Addr()}, Timeout: ample, ReplicaTimeout: ample})
 	c := stint.Claim{Key: "k", Limit: perHour(t, 100), Cost: 1}
@@ -254,7 +254,7 @@ func TestTimeThatEndsInAWaitIsTheReplicas(t *testing.T) {
 		_, err := s.Take(ctx, c)
 		ended <- err
 	}()
-	redistest.Await(t, func() error { // Valkey counts a WAIT as called only when it ends
+	redistest.Await(t, func() error { // Valkey counts a WAIT only when it ends
 		if !strings.Contains(master.Must("INFO", "clients"), "blocked_clients:1") {
 			return errors.New("nobody waits")
 		}
@@ -271,8 +271,8 @@ func TestTimeThatEndsInAWaitIsTheReplicas(t *testing.T) {
 	}
 }
 
-// On a Cluster each master waits for its own replicas, and the keys of other
-// groups of a call may live elsewhere.
+// On a Cluster each master waits for its own replicas. Other groups of a call may have
+// their keys on other masters.
 func TestChargesOfAClusterWaitForReplicas(t *testing.T) {
 	servers := redistest.Cluster(t, 3, 3)
 	s := open(t, Options{Topology: Cluster, Addrs: servers.Addrs()[:1], Timeout: ample, ReplicaTimeout: ample})

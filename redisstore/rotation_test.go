@@ -17,9 +17,9 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// rotate tries a store whose user gets another password, on all servers at once,
-// and whose connections are cut, as by an operator who wants to be sure. All of
-// that happens twice: at first the new password is not known here.
+// rotate changes the password of a store's user on all servers and cuts the store's
+// connections, as a careful operator would. It does so twice: at first the store does not
+// know the new password.
 func rotate(t *testing.T, o Options, servers []*redistest.Process) {
 	t.Helper()
 	set := func(password string) {
@@ -78,7 +78,7 @@ func TestPasswordsAreRotatedOnAClusterAndBehindSentinels(t *testing.T) {
 	rotate(t, Options{Topology: Sentinel, Addrs: s.Addrs(), Master: s.Name}, s.Servers)
 }
 
-// TestPasswordsOfSentinelsAreRotated has sentinels that ask for another one later.
+// TestPasswordsOfSentinelsAreRotated changes the password of the sentinels.
 func TestPasswordsOfSentinelsAreRotated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -118,12 +118,12 @@ func TestPasswordsOfSentinelsAreRotated(t *testing.T) {
 	}
 	for _, query := range []string{"?sentinel_password_file=" + file + ".none", "?sentinel_password=x&sentinel_password_file=" + file} {
 		if _, err := ParseURL("redis-sentinel://h/m" + query); err == nil {
-			t.Errorf("%s is taken", query)
+			t.Errorf("%s is accepted", query)
 		}
 	}
 }
 
-// TestNoErrorShowsARotatedPassword: servers repeat what they were sent.
+// An error hides the rotated password, although servers repeat arguments.
 func TestNoErrorShowsARotatedPassword(t *testing.T) {
 	o := Options{Addrs: []string{"h:1"}, Credentials: func() (string, string, error) { return "app", "hidden", nil }}
 	d := &dialer{opts: &o}
@@ -138,8 +138,8 @@ func TestNoErrorShowsARotatedPassword(t *testing.T) {
 	}
 }
 
-// TestAuthoritiesAreReadAgain: the server gets a certificate of another authority,
-// and the file that the URL names follows.
+// The server gets a certificate of another authority, and then the file that the URL names
+// gets that authority.
 func TestAuthoritiesAreReadAgain(t *testing.T) {
 	p, _ := redistest.ServerTLS(t)
 	other, _ := redistest.ServerTLS(t)

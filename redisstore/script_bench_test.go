@@ -14,10 +14,9 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// BenchmarkScript is what the scripts cost the server: calls of so many keys
-// with several on their way, prepared beforehand. One b.N is one check. The
-// server's own processor time says what one core of it can do, however busy
-// the machine is.
+// BenchmarkScript measures what the scripts cost the server. It sends prepared calls of
+// several keys, with several calls in flight. One b.N is one check. The server's own
+// processor time shows what one core can do, however busy the machine is.
 func BenchmarkScript(b *testing.B) {
 	shared := []stint.Limit{limitOf(b, stint.PerMinute(100)), limitOf(b, stint.PerSecond(1000))}
 	var own []stint.Limit
@@ -68,9 +67,9 @@ func benchmarkScript(b *testing.B, limits []stint.Limit, keys int, plain bool) {
 	b.ReportMetric(float64(calls*keys)/b.Elapsed().Seconds(), "checks/s")
 }
 
-// BenchmarkLogScript is what checks of one log cost the server, all of whose
-// units were admitted at times of their own: each is admitted when the oldest
-// unit has just left, or denied.
+// BenchmarkLogScript measures what checks of one log cost the server. All units of the log
+// were admitted at different times. Each check is admitted just after the oldest unit has
+// left the window, or denied.
 func BenchmarkLogScript(b *testing.B) {
 	for _, units := range []int64{10, 10_000} {
 		for _, denied := range []bool{false, true} {
@@ -113,13 +112,12 @@ func benchmarkLogScript(b *testing.B, units int64, denied bool) {
 	b.ReportMetric((serverTime(b, server)-before)*1e9/float64(b.N), "server-ns/check")
 }
 
-// requestsOf are calls of the script over 64,000 keys or so, as they go over
-// the wire.
+// requestsOf returns encoded calls of the script over about 64,000 keys.
 func requestsOf(e *encoding, limits []stint.Limit, keys int, plain bool) (requests [][]byte) {
 	for call := range 64_000 / keys {
 		batch := e.newBatch()
 		for i := range keys {
-			n := uint32(call*keys+i) * 2654435761 % 100_000_000 // no two alike, in no order
+			n := uint32(call*keys+i) * 2654435761 % 100_000_000 // all different, in no order
 			c := stint.Claim{Key: fmt.Sprintf("user:%08d", n), Limit: limits[i%len(limits)], Cost: 1}
 			batch.add(&stint.Group{Claims: []stint.Claim{c}}, false)
 		}
@@ -129,7 +127,7 @@ func requestsOf(e *encoding, limits []stint.Limit, keys int, plain bool) (reques
 	return requests
 }
 
-// wire is a call as it goes over the wire.
+// wire returns an encoded call.
 func wire(i invocation) []byte {
 	args := append([]string{"EVALSHA", i.script.sha, strconv.Itoa(len(i.keys))}, append(i.keys, i.args...)...)
 	var r bytes.Buffer
@@ -140,7 +138,7 @@ func wire(i invocation) []byte {
 	return r.Bytes()
 }
 
-// pipeline keeps 8 calls on their way.
+// pipeline keeps 8 calls in flight.
 func pipeline(b *testing.B, conn net.Conn, requests [][]byte, calls int) {
 	b.Helper()
 	room := make(chan struct{}, 8)
@@ -166,7 +164,7 @@ func pipeline(b *testing.B, conn net.Conn, requests [][]byte, calls int) {
 	}
 }
 
-// serverTime is the processor time of the server so far, in seconds.
+// serverTime returns the processor time of the server so far, in seconds.
 func serverTime(b *testing.B, server *redistest.Process) (seconds float64) {
 	b.Helper()
 	for _, field := range []string{"used_cpu_sys_main_thread", "used_cpu_user_main_thread"} {

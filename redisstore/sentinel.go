@@ -13,8 +13,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// watch is the interval at which the sentinels are asked for the master.
-const watch = time.Second
+// sentinelInterval is the interval at which the sentinels are asked for the master.
+const sentinelInterval = time.Second
 
 // sentinels asks the sentinels for the master. It connects to each sentinel for each
 // question: questions are rare, and a lasting connection would need supervision.
@@ -25,7 +25,7 @@ type sentinels struct{ dialer *dialer }
 func newWatched(ctx context.Context, d *dialer) *node {
 	s := &sentinels{d}
 	n := &node{dialer: d, resolve: s.master}
-	d.every(ctx, watch, func() { n.follow(ctx, s) })
+	d.every(ctx, sentinelInterval, func() { n.follow(ctx, s) })
 	return n
 }
 

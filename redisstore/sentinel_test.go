@@ -63,7 +63,7 @@ func TestMasterThatIsDemotedIsLeft(t *testing.T) {
 	}
 }
 
-func TestSilentSentinelIsPassedOver(t *testing.T) {
+func TestSilentSentinelIsSkipped(t *testing.T) {
 	servers := redistest.Sentinel(t)
 	dead := servers.Watchers[0]
 	dead.Freeze()
@@ -74,20 +74,20 @@ func TestSilentSentinelIsPassedOver(t *testing.T) {
 	}
 }
 
-func TestUnknownMasterIsSaid(t *testing.T) {
+func TestUnknownMasterIsReported(t *testing.T) {
 	servers := redistest.Sentinel(t)
 	top := newTestTopology(t, Options{Topology: Sentinel, Addrs: servers.Addrs(), Master: "nobody"})
 	_, err := count(t, top, "k")
 	wantError(t, err, stint.CodeUnavailable, "sentinel")
 }
 
-func TestSentinelsThatCannotBeReachedAreSaid(t *testing.T) {
+func TestUnreachableSentinelsAreReported(t *testing.T) {
 	top := newTestTopology(t, Options{Topology: Sentinel, Addrs: []string{"127.0.0.1:1"}, Master: "m"})
 	_, err := count(t, top, "k")
 	wantError(t, err, stint.CodeUnavailable, "connection")
 }
 
-func TestMostNamedMasterIsBelieved(t *testing.T) {
+func TestMostNamedMasterIsUsed(t *testing.T) {
 	for _, c := range []struct {
 		names []string
 		want  string

@@ -32,7 +32,7 @@ func (b *batcher) takeSingle(ctx context.Context, c *stint.Claim) (stint.Decisio
 		o = &single{encoding: b.encoding}
 	}
 	o.encode(c)
-	b.sender.call(ctx, o.calls[:], o.replies[:])
+	b.sender.send(ctx, o.calls[:], o.replies[:])
 	d, err := o.decode(c)
 	if o.replies[0].err == nil { // otherwise the connection may still be writing it
 		b.singles.Put(o)
@@ -67,7 +67,7 @@ func (o *single) decode(c *stint.Claim) (stint.Decision, error) {
 	case rest[0] >= wrongType:
 		return stint.Decision{}, unreadable(int(rest[0]), c)
 	case len(rest)-1 != int(rest[0]):
-		return stint.Decision{}, garbled("has not the length that it says")
+		return stint.Decision{}, garbled("does not have the length that it states")
 	}
 	state, err := c.Limit.DecodeState(rest[1:])
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stintdev/stint/internal/redistest"
 )
 
-// logOnServer is a log of one key, at times of the test's choosing.
+// logOnServer is a log of one key. The test sets the time.
 type logOnServer struct {
 	*scripts
 
@@ -46,7 +46,7 @@ func (l *logOnServer) bytes() int {
 	return int(n)
 }
 
-// What a log takes on the server is by its times, not by its units.
+// The size of a log on the server depends on its times, not on its units.
 func TestUnitsOfOneTimeAreOneRun(t *testing.T) {
 	l := newLogOnServer(t, 10_000, stint.MaxWindow)
 	for i, cost := range []int64{4000, 5999} {
@@ -63,9 +63,8 @@ func TestUnitsOfOneTimeAreOneRun(t *testing.T) {
 	}
 }
 
-// A log that slides is cleaned of what counts no more, and a long one decides
-// as a short one does: more admitted units than a total of 16 bits tells apart,
-// in more runs than a block has.
+// A log drops the runs that no longer count. A long log decides as a short one does: it has
+// more units than a 16-bit total can distinguish, in more runs than a block holds.
 func TestLongLogsSlide(t *testing.T) {
 	const units = 200
 	l := newLogOnServer(t, 10_000, units*time.Millisecond)
@@ -82,9 +81,9 @@ func TestLongLogsSlide(t *testing.T) {
 	}
 }
 
-// Values that are no logs fail their own claim, with what to do about it, and
-// can be reset: text, times without totals, runs that do not ascend.
-func TestValuesThatAreNoLogsAreToldApart(t *testing.T) {
+// A value that is not a log fails its own claim, with a mend, and can be reset: text, times
+// without totals, runs that do not ascend.
+func TestValuesThatAreNotLogsAreErrors(t *testing.T) {
 	l := newLogOnServer(t, 10, time.Hour)
 	if _, err := l.take(stint.Claim{Cost: 1}); err != nil {
 		t.Fatal(err)
@@ -112,8 +111,8 @@ func TestValuesThatAreNoLogsAreToldApart(t *testing.T) {
 	}
 }
 
-// Giving back from the middle of a log of many runs changes what stands behind.
-func TestGivingBackFromTheMiddle(t *testing.T) {
+// A refund in the middle of a log of many runs changes the totals of the later runs.
+func TestRefundInTheMiddle(t *testing.T) {
 	l := newLogOnServer(t, 1000, time.Hour)
 	memory := stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return l.now }})
 	r := newRand(t)

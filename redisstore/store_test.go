@@ -28,7 +28,7 @@ func open(t testing.TB, o Options) *Store {
 	return s
 }
 
-// suite runs the contract of a store, each law under a prefix of its own.
+// suite runs the contract of a store, with a prefix for each law.
 func suite(t *testing.T, o Options, runs, steps int) {
 	t.Helper()
 	storetest.Suite{Runs: runs, Steps: steps, Open: func(t *testing.T, clock func() int64) stint.Store {
@@ -43,15 +43,14 @@ func suite(t *testing.T, o Options, runs, steps int) {
 	}}.Run(t)
 }
 
-// holdsAcrossSlots reports whether a law holds for groups of several slots of a
-// Cluster. While others decide too they are whole only up to a round trip; and
-// what was taken and given back leaves the time of it, which shows when the
-// clock runs back.
+// holdsAcrossSlots reports whether a law holds for groups in several slots of a Cluster.
+// Under concurrent calls such a group is atomic only after a round trip. A charge and its
+// refund leave their time in the state, which shows when the clock runs back.
 func holdsAcrossSlots(law string) bool {
 	return !strings.HasSuffix(law, "concurrent_groups_are_whole") && !strings.HasSuffix(law, "same_everywhere")
 }
 
-// oneSlot has all keys share a slot.
+// oneSlot puts all keys in one slot.
 type oneSlot struct{ stint.Store }
 
 func (s oneSlot) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
@@ -133,8 +132,8 @@ func TestOneHotKeyAdmitsItsLimit(t *testing.T) {
 	}
 }
 
-// eachWay tests a limit whose checks travel by themselves where they can, as
-// far as their context lets them, and one whose never do.
+// eachWay tests a limit whose checks can be singles, if their context allows it, and a
+// limit whose checks cannot.
 func eachWay(t *testing.T, n int64, test func(*testing.T, stint.Limit)) {
 	t.Helper()
 	for _, a := range []stint.Algorithm{stint.TokenBucket, stint.FixedWindow} {
@@ -157,13 +156,13 @@ func await(t *testing.T, happened func() bool) {
 	defer tick.Stop()
 	for deadline := time.Now().Add(10 * time.Second); !happened(); <-tick.C {
 		if time.Now().After(deadline) {
-			t.Fatal("it has not happened")
+			t.Fatal("the condition did not become true")
 		}
 	}
 }
 
-// Equal checks that travel as one line are served in the order they came: what
-// remains falls by one from each to the next.
+// Equal checks that share a line are served in the order of their arrival: Remaining falls
+// by one from check to check.
 func TestHotKeyIsServedInOrder(t *testing.T) {
 	server := redistest.Server(t)
 	s := open(t, Options{Addrs: []string{server.Addr()}})
@@ -199,8 +198,8 @@ func TestHotKeyIsServedInOrder(t *testing.T) {
 // wasUnsent reports whether an error says that nothing was sent.
 func wasUnsent(err error) bool { return strings.Contains(err.Error(), "before the check was sent") }
 
-// A check that leaves the queue is not charged, and one whose caller leaves it
-// in the air is charged at most once.
+// A check that leaves the queue is not charged. A check whose caller leaves while it is in
+// flight is charged at most once.
 func TestFrozenServerChargesOnlyWhatWasSent(t *testing.T) {
 	eachWay(t, 1000, frozenServerChargesOnlyWhatWasSent)
 }
@@ -238,7 +237,7 @@ func frozenServerChargesOnlyWhatWasSent(t *testing.T, l stint.Limit) {
 	}
 }
 
-func TestCloseEndsTheChecksThatWait(t *testing.T) {
+func TestCloseEndsQueuedChecks(t *testing.T) {
 	server := redistest.Server(t)
 	s := open(t, Options{Addrs: []string{server.Addr()}, Timeout: time.Minute})
 	c := stint.Claim{Key: "a", Limit: perHour(t, 10), Cost: 1}
@@ -265,9 +264,9 @@ func TestCloseEndsTheChecksThatWait(t *testing.T) {
 	}
 }
 
-// A charge that too few replicas have is an error, and stands; what charges
+// A charge that too few replicas confirm is an error, and stands. A check that charges
 // nothing needs no replica.
-func TestOnlyWhatIsChargedNeedsReplicas(t *testing.T) {
+func TestOnlyChargesNeedReplicas(t *testing.T) {
 	eachWay(t, 1, onlyWhatIsChargedNeedsReplicas)
 }
 
@@ -296,7 +295,7 @@ func onlyWhatIsChargedNeedsReplicas(t *testing.T, l stint.Limit) {
 	}
 }
 
-// Groups of many claims travel in several flights, and are decided in order.
+// Groups of many claims are sent in several batches and decided in order.
 func TestManyGroupsAreDecidedInOrder(t *testing.T) {
 	s := open(t, Options{Addrs: []string{redistest.Server(t).Addr()}})
 	limit := perHour(t, 5*maxLines)
@@ -316,10 +315,10 @@ func TestManyGroupsAreDecidedInOrder(t *testing.T) {
 	}
 }
 
-// What was sent to a frozen server runs when it thaws; but a connection that
-// gave no answer in time is closed, and on a new one nothing is sent before the
-// server has greeted.
-func TestFrozenServerGetsNoMoreThanItsFlights(t *testing.T) {
+// Calls that were sent to a frozen server run when it thaws. A connection without an answer
+// in time is closed, and nothing is sent on a new one before the server has answered its
+// greeting.
+func TestFrozenServerGetsNoMoreThanTheBatchesInFlight(t *testing.T) {
 	eachWay(t, 100, frozenServerGetsNoMoreThanItsFlights)
 }
 
@@ -377,8 +376,8 @@ func callerThatGivesUpLeavesAFrozenServerAtOnce(t *testing.T, l stint.Limit) {
 	}
 }
 
-// Callers who ask the same of a leaky bucket at the same time, each with its own
-// greatest delay, are decided each by its own.
+// Concurrent callers of one leaky bucket with different greatest delays are decided each by
+// its own delay.
 func TestCallersTogetherKeepTheirGreatestDelays(t *testing.T) {
 	store := open(t, Options{Addrs: []string{redistest.Server(t).Addr()}, Timeout: ample})
 	limit := limitOf(t, stint.Spec{Algorithm: stint.LeakyBucket, Limit: 1, Window: time.Minute, Queue: 10_000})

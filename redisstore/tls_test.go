@@ -43,9 +43,9 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// Of TLS 1.2, because a refusal comes before the handshake ends there, and so
+// The test uses TLS 1.2, in which the refusal arrives before the end of the handshake and
 // is never lost.
-func TestServerThatAsksForACertificateSaysSo(t *testing.T) {
+func TestMissingClientCertificateIsReported(t *testing.T) {
 	server := httptest.NewUnstartedServer(nil)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12}
@@ -66,7 +66,7 @@ func TestPlainServerIsNoTLSServer(t *testing.T) {
 	server := redistest.Server(t)
 	top := newTestTopology(t, Options{Addrs: []string{server.Addr()}, Timeout: 200 * time.Millisecond, TLS: &tls.Config{MinVersion: tls.VersionTLS12}})
 	_, err := count(t, top, "k")
-	wantError(t, err, stint.CodeUnavailable, "connection") // it waits for the end of a line that never comes
+	wantError(t, err, stint.CodeUnavailable, "connection") // the server waits for the end of a line
 	if !strings.Contains(err.Error(), "TLS") {
 		t.Error("the error does not hint at TLS:", err)
 	}

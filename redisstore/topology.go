@@ -5,19 +5,19 @@ import (
 	"log/slog"
 )
 
-// topology is the servers of a store, and which of them keeps which key. It is
-// safe for use by many goroutines.
+// topology knows the servers of a store and which of them owns which key. It is safe for
+// concurrent use.
 type topology struct {
 	dialer *dialer
 	one    *node    // nil on a Cluster
-	slots  *slotMap // nil but on a Cluster
+	slots  *slotMap // nil outside a Cluster
 
 	heartbeat *heartbeat
-	end       context.CancelFunc // of what runs in the background
+	end       context.CancelFunc // ends the background goroutines
 }
 
-// newTopology connects to the servers in the background, and watches them. The
-// scripts are loaded on each of them when it is connected to.
+// newTopology connects to the servers in the background and watches them. Each new
+// connection loads the scripts on its server.
 func newTopology(o *Options, scripts ...*script) *topology {
 	d := &dialer{opts: o, scripts: append(scripts, probeScript, heartbeatScript), log: o.Logger}
 	if d.log == nil {
@@ -40,7 +40,7 @@ func (t *topology) connect(ctx context.Context) {
 		t.one = newWatched(ctx, d)
 	case Single:
 		t.one = newNode(d.opts.Addrs[0], d, nil)
-		t.one.name = "" // there is no other
+		t.one.name = "" // it is the only shard
 	}
 	t.one.dial(!probing) // so that the first check finds a connection
 }
@@ -55,9 +55,8 @@ func (t *topology) up() bool {
 	return true
 }
 
-// nodeOf returns the server that keeps a slot; never nil. On a Cluster that has
-// not been reached yet it is one of the given addresses, whose answer will say
-// where the slot is.
+// nodeOf returns the server that owns a slot. It is never nil: on a Cluster that has not
+// been reached yet, it is one of the given addresses, which will redirect the call.
 func (t *topology) nodeOf(slot uint16) *node {
 	if t.one != nil {
 		return t.one
@@ -65,7 +64,7 @@ func (t *topology) nodeOf(slot uint16) *node {
 	return t.slots.nodeOf(slot)
 }
 
-// all returns the servers that keep keys, as known now.
+// all returns the known servers that own keys.
 func (t *topology) all() []*node {
 	if t.one != nil {
 		return []*node{t.one}
@@ -73,8 +72,7 @@ func (t *topology) all() []*node {
 	return t.slots.all()
 }
 
-// byName returns the server of a shard's name, nil when there is none (any
-// more).
+// byName returns the server of a shard, or nil if there is no such shard (any more).
 func (t *topology) byName(shard string) *node {
 	if t.one != nil {
 		return t.one
@@ -82,13 +80,13 @@ func (t *topology) byName(shard string) *node {
 	return t.slots.byName(shard)
 }
 
-// close ends all connections and everything in the background, and waits for it.
+// close ends all connections and background goroutines, and waits for them.
 func (t *topology) close() {
 	t.end()
 	t.heartbeat.leave()
 	t.closeNodes()
 	t.dialer.close()
-	t.closeNodes() // those that the background found meanwhile
+	t.closeNodes() // nodes that a background goroutine added in the meantime
 }
 
 func (t *topology) closeNodes() {

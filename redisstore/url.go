@@ -17,27 +17,25 @@ import (
 	"github.com/stintdev/stint/internal/secret"
 )
 
-// ParseURL reads where a store is:
+// ParseURL reads the URL of a store:
 //
 //	redis://[user:password@]host[:6379][/db]
 //	redis-cluster://[user:password@]host[:6379],host[:6379]…
 //	redis-sentinel://[user:password@]host[:26379],host[:26379]…/master-name[/db]
 //
-// With rediss in place of redis the connections are encrypted. A password
-// alone is ":password@"; characters of a URL in it (@ : / ? # %) are written
-// as %40 and so on. The user is that of the servers; after a ? can stand,
-// joined by &:
+// The scheme rediss in place of redis encrypts the connections. Write a password without
+// a user as ":password@", and URL characters in it (@ : / ? # %) percent-encoded, such as
+// %40. User and password are those of the servers. The query may have these parameters:
 //
-//	sentinel_username, sentinel_password  of the sentinels, where they ask for it
-//	sentinel_password_file=FILE  the latter, read for each connection to a sentinel
+//	sentinel_username, sentinel_password  of the sentinels, if they require them
+//	sentinel_password_file=FILE  the password, read for each connection to a sentinel
 //	tls_ca=FILE            trust these authorities instead of the system's
 //	tls_cert, tls_key=FILE the certificate that this client shows
 //	tls_server_name=NAME   the name that certificates must be for
 //	tls_skip_verify=true   trust every certificate: for tests
 //	timeout=1s, replica_timeout=25ms
 //
-// Errors are an [*stint.Error] of CodeInvalid and never repeat what may be a
-// password.
+// Errors are an [*stint.Error] of CodeInvalid and never contain a password.
 func ParseURL(text string) (Options, error) {
 	var o Options
 	scheme, rest, found := strings.Cut(text, "://")
@@ -103,7 +101,7 @@ func (o *Options) readAddrs(list string) error {
 		port = "26379"
 	}
 	for i, addr := range strings.Split(list, ",") {
-		full, ok := completed(addr, port)
+		full, ok := withPort(addr, port)
 		if !ok {
 			return wrongURL(fmt.Sprintf("address %d is not host:port with a port from 1 to 65535", i+1),
 				"write / ? # and @ in a user or password as %2F %3F %23 %40")
@@ -116,8 +114,8 @@ func (o *Options) readAddrs(list string) error {
 	return nil
 }
 
-// completed returns an address with its port.
-func completed(addr, port string) (string, bool) {
+// withPort returns an address with its port.
+func withPort(addr, port string) (string, bool) {
 	host := addr
 	if h, p, err := net.SplitHostPort(addr); err == nil {
 		host, port = h, p
@@ -152,7 +150,7 @@ func (o *Options) readPath(path string) error {
 	return nil
 }
 
-// parameters are what may stand after the ?, and what reads them.
+// parameters has a reader for each parameter of the query.
 var parameters = map[string]func(o *Options, value string) error{
 	"sentinel_username":      func(o *Options, v string) error { o.SentinelUsername = v; return nil },
 	"sentinel_password":      func(o *Options, v string) error { o.SentinelPassword = v; return nil },
@@ -168,9 +166,9 @@ var parameters = map[string]func(o *Options, value string) error{
 }
 
 func (o *Options) readQuery(query string) error {
-	values, err := url.ParseQuery(strings.ReplaceAll(query, "+", "%2B")) // which in a form would be a space
+	values, err := url.ParseQuery(strings.ReplaceAll(query, "+", "%2B")) // a + stands for itself, not for a space
 	if err != nil {
-		return wrongURL("what follows the ? is not name=value&name=value", "")
+		return wrongURL("the query is not name=value&name=value", "")
 	}
 	names := make([]string, 0, len(values))
 	for name := range values {
@@ -197,7 +195,7 @@ func (o *Options) readQuery(query string) error {
 func (o *Options) readParameter(name, value string) error {
 	read, known := parameters[name]
 	if !known {
-		return wrongURL("an unknown parameter follows the ?", "known are replica_timeout, sentinel_password, sentinel_password_file, sentinel_username, timeout, tls_ca, tls_cert, tls_key, tls_server_name and tls_skip_verify")
+		return wrongURL("the query has an unknown parameter", "known are replica_timeout, sentinel_password, sentinel_password_file, sentinel_username, timeout, tls_ca, tls_cert, tls_key, tls_server_name and tls_skip_verify")
 	}
 	if o.TLS == nil && strings.HasPrefix(name, "tls_") {
 		return wrongURL(name+" without TLS", "begin it with rediss")
@@ -213,7 +211,7 @@ func (o *Options) readParameter(name, value string) error {
 
 func (o *Options) readSentinelPassword(file string) (err error) {
 	if o.SentinelPassword != "" {
-		return errors.New("stands beside sentinel_password (give one of them)")
+		return errors.New("is given together with sentinel_password (give one of them)")
 	}
 	o.sentinel, err = secret.OpenText("sentinel_password_file", "password", file)
 	return err

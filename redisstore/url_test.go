@@ -134,7 +134,7 @@ func TestAUserWithoutAPasswordIsNotShown(t *testing.T) {
 	}
 }
 
-func TestParametersOfURLsStandOnceAndInPairs(t *testing.T) {
+func TestParametersOfURLsAreUniqueAndInPairs(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://h?timeout=1s&timeout=2s": "timeout is given twice",
 		"rediss://h?tls_cert=a.pem":       "there is only one",
@@ -146,7 +146,7 @@ func TestParametersOfURLsStandOnceAndInPairs(t *testing.T) {
 	}
 }
 
-func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+func TestInvalidOptionsAreRefused(t *testing.T) {
 	addr := []string{"h:1"}
 	for name, o := range map[string]Options{
 		"no address":               {},

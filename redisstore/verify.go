@@ -23,10 +23,10 @@ func (v *verifier) group(g *lineGroup, out []stint.Decision) error {
 	case err != nil:
 		v.skipLogs(lines)
 	case len(lines) == 1:
-		v.alone(&lines[0], !charge, out)
+		v.single(&lines[0], !charge, out)
 		admitted = out[0].Allowed
 	default:
-		admitted = v.together(lines, charge, out)
+		admitted = v.several(lines, charge, out)
 	}
 	if g.flags&(dryGroup|following) == 0 {
 		v.admitted = admitted
@@ -53,8 +53,8 @@ func (v *verifier) wasRefused(parts int) bool {
 	return refused
 }
 
-// alone decides the callers of one line in order.
-func (v *verifier) alone(l *line, dry bool, out []stint.Decision) {
+// single decides the callers of one line in order.
+func (v *verifier) single(l *line, dry bool, out []stint.Decision) {
 	for i := range out {
 		v.step(l, dry, &out[i])
 		if out[i].Allowed && !dry {
@@ -63,8 +63,8 @@ func (v *verifier) alone(l *line, dry bool, out []stint.Decision) {
 	}
 }
 
-// together decides several lines, first without charging.
-func (v *verifier) together(lines []line, charge bool, out []stint.Decision) bool {
+// several decides several lines, first without charging.
+func (v *verifier) several(lines []line, charge bool, out []stint.Decision) bool {
 	claims := v.batch.claims[:0]
 	logs := v.answers.logs
 	for i := range lines {
@@ -106,7 +106,7 @@ func (v *verifier) step(l *line, dry bool, d *stint.Decision) {
 		v.batch.faults[l.key] = nil
 	}
 	if l.limit.kind == logKind {
-		*d = v.tellLog(l)
+		*d = v.reportLog(l)
 		return
 	}
 	*d = l.limit.limit.Step(&v.batch.states[l.key], v.answers.now, l.claim, dry)

@@ -7,8 +7,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// A store that New did not make answers with errors, as a nil one does, of which
-// a constructor's error was not looked at.
+// A store that New did not make returns errors and does not panic: a zero value, or the nil
+// that remains when New's error is ignored.
 func TestZeroValues(t *testing.T) {
 	limit, err := stint.ParseLimit("1/m")
 	if err != nil {
