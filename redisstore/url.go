@@ -2,12 +2,10 @@ package redisstore
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,8 +156,8 @@ var parameters = map[string]func(o *Options, value string) error{
 
 	"timeout":         func(o *Options, v string) error { return readDuration(&o.Timeout, v) },
 	"replica_timeout": func(o *Options, v string) error { return readDuration(&o.ReplicaTimeout, v) },
-	"tls_ca":          (*Options).readAuthorities,
-	"tls_cert":        nil, // with tls_key
+	"tls_ca":          nil, // readQuery opens the files together
+	"tls_cert":        nil,
 	"tls_key":         nil,
 	"tls_server_name": func(o *Options, v string) error { o.TLS.ServerName = v; return nil },
 	"tls_skip_verify": (*Options).readSkipVerify,
@@ -183,12 +181,10 @@ func (o *Options) readQuery(query string) error {
 			return wrongURL(name+" is given twice", "")
 		}
 	}
-	if err := o.readCertificate(values.Get("tls_cert"), values.Get("tls_key")); err != nil {
-		return err
+	if o.files, err = secret.OpenClientTLS(values.Get("tls_ca"), values.Get("tls_cert"), values.Get("tls_key")); err != nil {
+		return wrongURL(err.Error(), "name files in PEM form, a certificate together with its key")
 	}
-	if o.files, err = secret.OpenClientTLS("store URL", values.Get("tls_ca"), values.Get("tls_cert"), values.Get("tls_key")); err != nil {
-		return wrongURL(err.Error(), "")
-	}
+	o.TLS = o.files.Apply(o.TLS)
 	return nil
 }
 
@@ -228,32 +224,5 @@ func (o *Options) readSkipVerify(text string) (err error) {
 	if o.TLS.InsecureSkipVerify, err = strconv.ParseBool(text); err != nil { // asked for by its name
 		return errors.New("is neither true nor false")
 	}
-	return nil
-}
-
-func (o *Options) readAuthorities(file string) error {
-	pem, err := os.ReadFile(file) //nolint:gosec // the operator names the file
-	if err != nil {
-		return fmt.Errorf("cannot be read: %w", err)
-	}
-	o.TLS.RootCAs = x509.NewCertPool()
-	if !o.TLS.RootCAs.AppendCertsFromPEM(pem) {
-		return errors.New("names a file without a certificate in PEM form")
-	}
-	return nil
-}
-
-func (o *Options) readCertificate(cert, key string) error {
-	switch {
-	case cert == "" && key == "":
-		return nil
-	case cert == "" || key == "":
-		return wrongURL("of tls_cert and tls_key there is only one", "name a certificate and its key, both in PEM form")
-	}
-	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
-		return wrongURL("tls_cert and tls_key: "+err.Error(), "name a certificate and its key, both in PEM form")
-	}
-	o.TLS.Certificates = []tls.Certificate{pair}
 	return nil
 }

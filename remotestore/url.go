@@ -2,10 +2,8 @@ package remotestore
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"net"
 	"net/url"
-	"os"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -61,7 +59,7 @@ func (o *Options) readHost(u *url.URL) error {
 	case host == "":
 		return wrongURL("it names no host", "write it as stint://host:8081")
 	case u.Path != "" && u.Path != "/" || u.Fragment != "":
-		return wrongURL("nothing stands behind the host", "write it as stint://host:8081")
+		return wrongURL("nothing may follow the host", "write it as stint://host:8081")
 	case u.User.Username() != "":
 		return wrongURL("a server has no users", "write a token as :TOKEN@host")
 	}
@@ -76,67 +74,29 @@ func (o *Options) readHost(u *url.URL) error {
 func (o *Options) readQuery(query string) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return wrongURL("what stands behind ? cannot be read", "")
+		return wrongURL("the query cannot be read", "")
 	}
-	var ca, cert, key string
 	for name := range values {
-		value := values.Get(name)
 		switch name {
 		case "timeout":
-			if o.Timeout, err = time.ParseDuration(value); err != nil || o.Timeout <= 0 {
+			if o.Timeout, err = time.ParseDuration(values.Get(name)); err != nil || o.Timeout <= 0 {
 				return wrongURL("timeout is not a duration above 0", "write it as timeout=1s")
 			}
-			continue
 		case "tls_ca", "tls_cert", "tls_key", "tls_server_name":
-		default:
-			return wrongURL("what stands behind ? has a name that is not known", "use timeout, tls_ca, tls_cert, tls_key or tls_server_name")
-		}
-		if o.TLS == nil {
-			return wrongURL(name+" is for encrypted connections", "begin the URL with stints://")
-		}
-		switch name {
-		case "tls_ca":
-			if o.TLS.RootCAs, err = readAuthorities(value); err != nil {
-				return err
+			if o.TLS == nil {
+				return wrongURL(name+" is for encrypted connections", "begin the URL with stints://")
 			}
-			ca = value
-		case "tls_server_name":
-			o.TLS.ServerName = value
-		case "tls_cert":
-			cert = value
-		case "tls_key":
-			key = value
+		default:
+			return wrongURL("the query has an unknown parameter", "use timeout, tls_ca, tls_cert, tls_key or tls_server_name")
 		}
 	}
-	if err := o.readPair(cert, key); err != nil {
-		return err
-	}
-	if o.files, err = secret.OpenClientTLS("store URL", ca, cert, key); err != nil {
-		return wrongURL(err.Error(), "")
-	}
-	return nil
-}
-
-func (o *Options) readPair(cert, key string) error {
-	if cert == "" && key == "" {
+	if o.TLS == nil {
 		return nil
 	}
-	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
-		return &stint.Error{Code: stint.CodeInvalid, Kind: "url", Problem: "store URL: tls_cert and tls_key", Err: err, Mend: "name the PEM files of a certificate and its key"}
+	o.TLS.ServerName = values.Get("tls_server_name")
+	if o.files, err = secret.OpenClientTLS(values.Get("tls_ca"), values.Get("tls_cert"), values.Get("tls_key")); err != nil {
+		return wrongURL(err.Error(), "name files in PEM form, a certificate together with its key")
 	}
-	o.TLS.Certificates = []tls.Certificate{pair}
+	o.TLS = o.files.Apply(o.TLS)
 	return nil
-}
-
-func readAuthorities(path string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(path) //nolint:gosec // the operator names the file
-	if err != nil {
-		return nil, &stint.Error{Code: stint.CodeInvalid, Kind: "url", Problem: "store URL: tls_ca", Err: err}
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, wrongURL("tls_ca has no certificate", "name a PEM file")
-	}
-	return pool, nil
 }

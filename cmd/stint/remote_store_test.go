@@ -82,7 +82,7 @@ func TestWrongSettingsOfAStintServer(t *testing.T) {
 		want string
 	}{
 		{[]string{"--store", "stint://"}, "names no host"},
-		{[]string{"--store", "stint://h:1/5"}, "nothing stands behind the host"},
+		{[]string{"--store", "stint://h:1/5"}, "nothing may follow the host"},
 		{[]string{"--store", "stint://user:t@h"}, "a server has no users"},
 		{[]string{"--store", "stint://h?tls_ca=f"}, "begin the URL with stints://"},
 		{[]string{"--store", "stint://h?wait=1s"}, "use timeout, tls_ca"},

@@ -121,13 +121,13 @@ func (b *Batcher[P, B]) Send(ctx context.Context, c *Call[P], own bool) {
 	f.batch.Fits(c.Owner)
 	f.calls = append(f.calls, c)
 	if !own {
-		go b.run(f) //nolint:gosec // not in the caller's context: later batches have calls of others
+		go b.run(f) // not in the context of this caller: later batches have calls of others
 		return
 	}
 	c.own = true
 	f.run(ctx)
 	if b.next(f) {
-		go b.run(f) //nolint:gosec // see above
+		go b.run(f)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"strings"
 	"sync/atomic"
 )
 
@@ -21,22 +22,26 @@ type clientTLS struct {
 	certificates []tls.Certificate // empty: no client certificate
 }
 
-// OpenClientTLS reads the PEM files of authorities, and of a certificate and its key. An
-// empty ca, or an empty cert and key, omits that part; without both the result is nil.
-func OpenClientTLS(name, ca, cert, key string) (*ClientTLS, error) {
-	var paths []string
+// OpenClientTLS reads the PEM files of a URL's parameters tls_ca, tls_cert and tls_key.
+// An empty ca, or an empty cert and key, omits that part; without both the result is nil.
+// Errors name the parameter.
+func OpenClientTLS(ca, cert, key string) (*ClientTLS, error) {
+	var names, paths []string
 	if ca != "" {
-		paths = append(paths, ca)
+		names, paths = append(names, "tls_ca"), append(paths, ca)
 	}
-	if cert != "" {
-		paths = append(paths, cert, key)
+	if cert != "" || key != "" {
+		names, paths = append(names, "tls_cert and tls_key"), append(paths, cert, key)
 	}
-	if paths == nil {
+	switch {
+	case paths == nil:
 		return nil, nil //nolint:nilnil // there is nothing to read
+	case (cert == "") != (key == ""):
+		return nil, errors.New("of tls_cert and tls_key there is only one")
 	}
 	t := &ClientTLS{}
 	var err error
-	t.Files, err = Open(name, paths, func(contents [][]byte) error { return t.use(contents, ca != "") })
+	t.Files, err = Open(strings.Join(names, ", "), paths, func(contents [][]byte) error { return t.use(contents, ca != "") })
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +53,7 @@ func (t *ClientTLS) use(contents [][]byte, authorities bool) error {
 	if authorities {
 		read.authorities = x509.NewCertPool()
 		if !read.authorities.AppendCertsFromPEM(contents[0]) {
-			return errors.New("the file of authorities holds no PEM certificate")
+			return errors.New("the file of authorities has no PEM certificate")
 		}
 		contents = contents[1:]
 	}

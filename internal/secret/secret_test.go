@@ -158,7 +158,7 @@ func TestFilesThatBelongTogether(t *testing.T) {
 
 func TestNoFilesApplyNothing(t *testing.T) {
 	base := &tls.Config{MinVersion: tls.VersionTLS12}
-	none, err := OpenClientTLS("x", "", "", "")
+	none, err := OpenClientTLS("", "", "")
 	if err != nil || none.Apply(base) != base {
 		t.Errorf("%v, %v", none, err)
 	}

@@ -53,15 +53,15 @@ func TestWrongURLsSayWhatIsWrong(t *testing.T) {
 		"stint://:hid%zzden@h":          "it cannot be read",
 		"stint://h:port":                "it cannot be read",
 		"stint://me:hidden@h":           "a server has no users",
-		"stint://:hidden@h/3":           "nothing stands behind the host",
+		"stint://:hidden@h/3":           "nothing may follow the host",
 		"stint://h?timeout=soon":        "timeout is not a duration above 0",
 		"stint://h?timeout=-1s":         "timeout is not a duration above 0",
-		"stint://h?hidden=1":            "a name that is not known",
-		"stint://h?a=%zz":               "what stands behind ? cannot be read",
+		"stint://h?hidden=1":            "an unknown parameter",
+		"stint://h?a=%zz":               "the query cannot be read",
 		"stint://h?tls_cert=f":          "begin the URL with stints://",
 		"stints://h?tls_cert=/no/where": "tls_cert and tls_key",
 		"stints://h?tls_ca=/no/where":   "tls_ca: open /no/where",
-		"stints://h?tls_ca=/dev/null":   "tls_ca has no certificate",
+		"stints://h?tls_ca=/dev/null":   "tls_ca: the file of authorities has no PEM certificate",
 	} {
 		_, err := remotestore.ParseURL(text)
 		wantError(t, text, err, stint.CodeInvalid, says)
