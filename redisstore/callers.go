@@ -126,12 +126,6 @@ func sinceStart() func() int64 {
 	return func() int64 { return time.Since(start).Milliseconds() }
 }
 
-// newcomersFull and growthFull are the bytes from which a class refuses new states
-// and refuses charges on existing logs. The rest of the share is for states that
-// other nodes created and this node keeps alive.
-func (a *account) newcomersFull() int64 { return a.share / 4 * 3 }
-func (a *account) growthFull() int64    { return a.share / 8 * 7 }
-
 // level returns the bytes of a class now.
 func (a *account) level(class callerClass) int64 {
 	now := a.now()
@@ -150,29 +144,25 @@ func (a *account) bytes() (sum int64) {
 	return sum
 }
 
-// closed reports whether new states of a class are refused.
-func (a *account) closed(class callerClass) bool { return a.level(class) >= a.newcomersFull() }
+// closed reports whether new states of a class are refused. The last quarter of the share
+// is for existing states, including those that other nodes created and this node keeps
+// alive.
+func (a *account) closed(class callerClass) bool { return a.level(class) >= a.share/4*3 }
 
-// admit returns an error if the class has no room even for a charge on an existing
-// state.
-func (a *account) admit(l *compiled) error {
-	most := a.share
-	if l.kind == logKind {
-		most = a.growthFull()
-	}
-	if a.level(l.class) < most {
-		return nil
-	}
-	return a.refuse()
-}
-
-// admit checks a claim against the account. It returns nil for a claim that charges
-// nothing and for a limit that no caller brought.
+// admit returns an error for a charge on a caller's limit if its class has no room even for
+// a charge on an existing state. The last eighth of the share is not for logs, which grow.
 func (e *encoding) admit(c *stint.Claim) error {
 	if !c.Limit.FromCaller() || c.Cost+c.Extra <= 0 {
 		return nil
 	}
-	return e.callers.admit(e.limits.of(c.Limit))
+	l, most := e.limits.of(c.Limit), e.callers.share
+	if l.kind == logKind {
+		most = most / 8 * 7
+	}
+	if e.callers.level(l.class) < most {
+		return nil
+	}
+	return e.callers.refuse()
 }
 
 // admitAll returns the first error of admit.
@@ -190,7 +180,7 @@ func (a *account) refuse() error {
 	a.refused.Add(1)
 	return &stint.Error{
 		Code: stint.CodeExhausted, Kind: stint.KindCallerBudget,
-		Problem: "the limits that callers bring have used up the room that the store has for them",
+		Problem: "the limits that callers bring have used up the store's budget for them",
 		Mend:    "use fewer keys or shorter windows, count by rules, or raise --max-caller-bytes",
 	}
 }

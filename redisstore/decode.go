@@ -44,7 +44,7 @@ func (b *batch) open(data string) (r answers, err error) {
 	b.data = append(b.data[:0], data...)
 	logs, refusals, written := 0, 0, 0
 	if !b.plain {
-		logs, refusals, written = b.countLogs(), b.countBounded(), b.countCallers()
+		logs, refusals, written = b.count()
 	}
 	now, allowed, rest, err := readHead(b.data, len(b.order)+logs*logBytes+refusals+written*wroteBytes)
 	if err != nil {
@@ -74,25 +74,25 @@ func readHead(data []byte, least int) (now int64, allowed int, rest []byte, err 
 
 const answerHead = 7 + 4
 
-// countLogs returns the number of claims on logs.
-func (b *batch) countLogs() (n int) {
+// count returns the number of claims on logs, of groups that may not create a state (as
+// the script counts groups), and of keys of callers' limits.
+func (b *batch) count() (logs, bounded, callers int) {
 	for i := range b.lines {
 		if b.lines[i].limit.kind == logKind {
-			n += b.lines[i].times
+			logs += b.lines[i].times
 		}
 	}
-	return n
-}
-
-// countBounded returns the number of groups that may not create a state, as the script
-// counts groups.
-func (b *batch) countBounded() (n int) {
 	for i := range b.groups {
 		if g := &b.groups[i]; b.boundedGroup(g) {
-			n += b.parts(g)
+			bounded += b.parts(g)
 		}
 	}
-	return n
+	for i := range b.firstOn {
+		if b.lines[b.firstOn[i]].limit.class > 0 {
+			callers++
+		}
+	}
+	return logs, bounded, callers
 }
 
 // parts returns as how many groups the script gets a group. A line on a log becomes
@@ -102,16 +102,6 @@ func (b *batch) parts(g *lineGroup) int {
 		return l.times
 	}
 	return 1
-}
-
-// countCallers returns the number of keys of callers' limits.
-func (b *batch) countCallers() (n int) {
-	for i := range b.firstOn {
-		if b.lines[b.firstOn[i]].limit.class > 0 {
-			n++
-		}
-	}
-	return n
 }
 
 // wroteBytes is the length of the script's report on a key of a caller's limit: class

@@ -70,7 +70,13 @@ func (c *conn) exec(ctx context.Context, d *dialer, calls []invocation, replies 
 		return
 	}
 	c.sendAll(ctx, d, calls, replies, evalsha)
-	again, at := missing(calls, replies)
+	var again []invocation // calls whose script the server has lost
+	var at []int
+	for i := range replies {
+		if err := replies[i].err; err != nil && lacksScript(err) {
+			again, at = append(again, calls[i]), append(at, i)
+		}
+	}
 	if len(again) == 0 {
 		return
 	}
@@ -175,8 +181,12 @@ const asking = true
 // receive all writes in one order, so a dummy write just before the WAIT covers all
 // earlier writes.
 func (c *conn) awaitReplicas(ctx context.Context, d *dialer, call *invocation, asking bool) int {
-	timer := c.nudge(ctx, d)
-	defer timer.Stop()
+	// An idle server checks for the expired timeout of a WAIT only ten times a second,
+	// unless a command arrives.
+	nudge := time.AfterFunc(d.opts.ReplicaTimeout+time.Millisecond, func() {
+		_ = c.client.Do(ctx, c.client.B().Ping().Build()).Error() // the reply does not matter
+	})
+	defer nudge.Stop()
 	b, commands := c.client.B(), rueidis.Commands(nil)
 	if asking {
 		commands = append(commands, b.Asking().Build())
@@ -197,14 +207,6 @@ func (c *conn) awaitReplicas(ctx context.Context, d *dialer, call *invocation, a
 // last part of a claim's key is a hash, which has no colon.
 const waitSuffix = ":wait"
 
-// nudge sends the server a PING when the timeout of a WAIT is over. An idle server
-// checks for expired timeouts only ten times a second.
-func (c *conn) nudge(ctx context.Context, d *dialer) *time.Timer {
-	return time.AfterFunc(d.opts.ReplicaTimeout+time.Millisecond, func() {
-		_ = c.client.Do(ctx, c.client.B().Ping().Build()).Error() // the reply does not matter
-	})
-}
-
 // textOf returns the text that a script returned. Any other type of reply is a bug and
 // not a connection error.
 func textOf(r rueidis.RedisResult) (string, error) {
@@ -217,16 +219,6 @@ func textOf(r rueidis.RedisResult) (string, error) {
 		err = &stint.Error{Code: stint.CodeInternal, Kind: "reply", Problem: "a script returned something other than text", Err: err}
 	}
 	return text, err
-}
-
-// missing returns the calls whose script the server has lost, and their indexes.
-func missing(calls []invocation, replies []reply) (again []invocation, at []int) {
-	for i := range replies {
-		if err := replies[i].err; err != nil && lacksScript(err) {
-			again, at = append(again, calls[i]), append(at, i)
-		}
-	}
-	return again, at
 }
 
 func lacksScript(err error) bool {

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,16 +26,16 @@ const beatsMissed = 5
 type heartbeat struct {
 	topology *topology
 	id       string // of this node, random
-	key      string // one for all nodes; on a Cluster it lives on one of its servers
-	lasts    string // µs that an announcement counts
+	key      string // shared by all nodes; on a Cluster it is on one of the servers
+	lasts    string // µs for which an announcement counts
 	clock    func() int64
 
-	begun atomic.Bool  // it may have been announced
-	nodes atomic.Int64 // as last counted; 0: never
-	doubt atomic.Int64 // beats until a smaller count is believed
+	begun atomic.Bool  // the node may have been announced
+	nodes atomic.Int64 // the last count; 0: none yet
+	doubt atomic.Int64 // heartbeats until a smaller count is adopted
 	skew  atomic.Int64 // µs that the store's clock is ahead
 
-	clocks clocks // of the goroutine that beats
+	clocks clocks // used by the heartbeat's goroutine only
 }
 
 // newHeartbeat begins to beat, until ctx ends.
@@ -58,7 +59,7 @@ func newHeartbeat(ctx context.Context, t *topology) *heartbeat {
 // beat announces the node once. If that fails, the previous results stay.
 func (h *heartbeat) beat(ctx context.Context) {
 	n := h.topology.nodeOf(slotOf(h.key))
-	if !n.reached(ctx) { // connecting is no part of the round trip that is measured
+	if !n.reached(ctx) { // so that the measured round trip does not include connecting
 		return
 	}
 	h.begun.Store(true)
@@ -103,15 +104,15 @@ func (h *heartbeat) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := h.send(ctx, n, "0"); err != nil {
-		h.topology.dialer.log.Debug("the announcement is left to run out", "error", err)
+		h.topology.dialer.log.Debug("the announcement could not be withdrawn and will expire", "error", err)
 	}
 }
 
-// announced is what the store answers to a heartbeat.
+// announced is the store's answer to a heartbeat.
 type announced struct {
 	now   int64 // the store's clock, µs
-	nodes int64 // that count, with the one that asks
-	known bool  // it counted already
+	nodes int64 // announced nodes, including this one
+	known bool  // this node was announced before
 }
 
 func (h *heartbeat) send(ctx context.Context, n *node, lasts string) (announced, error) {
@@ -120,21 +121,16 @@ func (h *heartbeat) send(ctx context.Context, n *node, lasts string) (announced,
 	if err := replies[0].err; err != nil {
 		return announced{}, err
 	}
-	return readAnnounced(replies[0].data)
-}
-
-func readAnnounced(data string) (announced, error) {
 	var a announced
 	var known int
-	if _, err := fmt.Sscanf(data, "%d %d %d", &a.now, &a.nodes, &known); err != nil {
-		return announced{}, &stint.Error{Code: stint.CodeInternal, Kind: "reply", Problem: "the heartbeat's script returned " + strconv.Quote(data)}
+	if _, err := fmt.Sscanf(replies[0].data, "%d %d %d", &a.now, &a.nodes, &known); err != nil {
+		return announced{}, &stint.Error{Code: stint.CodeInternal, Kind: "reply", Problem: "the heartbeat's script returned " + strconv.Quote(replies[0].data)}
 	}
 	a.known = known == 1
 	return a, nil
 }
 
-// reached reports whether the node is connected, and connects it when it is
-// not.
+// reached reports whether the node is connected. It connects the node if necessary.
 func (n *node) reached(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, n.dialer.opts.Timeout)
 	defer cancel()
@@ -143,4 +139,69 @@ func (n *node) reached(ctx context.Context) bool {
 		c.leave()
 	}
 	return err == nil
+}
+
+// clocks compares the clock of the store with that of this node at each heartbeat. It
+// logs a jump and a skew that change decisions, each change once.
+type clocks struct {
+	epoch time.Time // start of the monotonic clock of readings
+
+	mu     sync.Mutex
+	last   reading // guarded by mu
+	known  bool    // guarded by mu: last is set
+	skewed bool    // guarded by mu: a skew was logged
+}
+
+// reading is one measurement of the clocks, exact to half a round trip.
+type reading struct {
+	store  time.Duration // since the Unix epoch
+	steady time.Duration // this process's monotonic clock
+	skew   time.Duration // how far the store's clock is ahead of the node's
+	unsure time.Duration // half of the round trip
+}
+
+const (
+	// maxSkew is the skew from which a node that decides by its own clock warns.
+	maxSkew = 100 * time.Millisecond
+	// maxJump is the backward step of the store's clock, between heartbeats, from which
+	// it warns.
+	maxJump = 100 * time.Millisecond
+)
+
+func (c *clocks) compare(d *dialer, now reading) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known {
+		c.warnOfJump(d, now)
+	}
+	if d.opts.Clock != nil {
+		c.warnOfSkew(d, now)
+	}
+	c.last, c.known = now, true
+}
+
+// warnOfJump warns if the store's clock went back: somebody set it, or another server
+// became the master.
+func (c *clocks) warnOfJump(d *dialer, now reading) {
+	back := (now.steady - c.last.steady) - (now.store - c.last.store)
+	if back-now.unsure-c.last.unsure < maxJump {
+		return
+	}
+	d.log.Warn("the store's clock went back: callers that were charged before wait longer by that time, once (keep the clocks of all servers in step)",
+		"back", back.Round(time.Millisecond))
+}
+
+// warnOfSkew warns if this node decides by its own clock and that clock differs from the
+// store's.
+func (c *clocks) warnOfSkew(d *dialer, now reading) {
+	off := now.skew.Abs() - now.unsure
+	switch {
+	case !c.skewed && off >= maxSkew:
+		c.skewed = true
+		d.log.Warn("this node decides by its own clock, which differs from the store's: a node that is ahead grants early what refills in that time, and all other nodes deny the keys that it charged for as long (keep clocks in step, or let the store's clock decide)",
+			"node_ahead", -now.skew.Round(time.Millisecond))
+	case c.skewed && off < maxSkew/2:
+		c.skewed = false
+		d.log.Info("this node's clock is in step with the store's again", "node_ahead", -now.skew.Round(time.Millisecond))
+	}
 }

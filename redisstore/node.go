@@ -42,7 +42,9 @@ func newNode(addr string, d *dialer, m *slotMap) *node {
 // send runs scripts in one round trip, in order, and stores one reply for each. It
 // takes at most Options.Timeout. A call that may have run is never repeated.
 func (n *node) send(ctx context.Context, calls []invocation, replies []reply) {
-	if !n.connTimes(calls) {
+	// The connection's own timeout suffices for one server and no wait for replicas. A
+	// separate timer is a large part of the cost of a lone check.
+	if n.cluster != nil || n.conn.Load() == nil || calls[0].replicas > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, n.dialer.opts.Timeout, errTimeout)
 		defer cancel()
@@ -52,12 +54,6 @@ func (n *node) send(ctx context.Context, calls []invocation, replies []reply) {
 
 // errTimeout is the cause of a context that Options.Timeout ended, not the caller.
 var errTimeout = &notConnected{context.DeadlineExceeded}
-
-// connTimes reports whether the connection's own timeout suffices for these calls. A
-// separate timer is a large part of the cost of a lone check, so call skips it then.
-func (n *node) connTimes(calls []invocation) bool {
-	return n.cluster == nil && n.conn.Load() != nil && calls[0].replicas == 0
-}
 
 // exec is call without the timeout. hops is how often the calls were redirected.
 func (n *node) exec(ctx context.Context, calls []invocation, replies []reply, hops int) {
@@ -155,7 +151,12 @@ func (n *node) lose(c *conn) {
 // stop closes the connections at once. Until start, nothing is sent and calls fail.
 func (n *node) stop() {
 	n.stopped.Store(true)
-	n.disconnect()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if c := n.conn.Swap(nil); c != nil {
+		n.dialer.drop(c)
+	}
+	n.callOffLocked()
 }
 
 // start lets calls through again.
@@ -180,15 +181,6 @@ func (n *node) leave() {
 	if c := n.conn.Swap(nil); c != nil {
 		n.dialer.retire(c)
 	}
-}
-
-func (n *node) disconnect() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if c := n.conn.Swap(nil); c != nil {
-		n.dialer.drop(c)
-	}
-	n.callOffLocked()
 }
 
 // callOffLocked aborts a connection attempt in progress, because nothing would close

@@ -170,10 +170,6 @@ func (o *Options) setDefaults() error {
 	case o.CallerBytes < 0:
 		return wrongOption("CallerBytes is below 0", "use 0 for the default")
 	}
-	return o.checkAddrs()
-}
-
-func (o *Options) checkAddrs() error {
 	for i, addr := range o.Addrs {
 		if _, _, err := net.SplitHostPort(addr); err != nil {
 			return wrongOption(fmt.Sprintf("Addrs[%d] is not host:port", i), "write it as host:6379")

@@ -2,9 +2,11 @@ package remotestore
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc/status"
 
+	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 	"github.com/stintdev/stint/internal/coalesce"
 )
@@ -84,4 +86,49 @@ func (f *inFlight) assign(calls []*coalesce.Call[pending], m *stintv1.TakeBatchR
 		return garbled("it names more groups than were asked for")
 	}
 	return nil
+}
+
+// checkDecisions returns an error if a column is not one of n decisions: empty, one
+// entry for all, or n entries.
+func checkDecisions(m *stintv1.Decisions, n int) error {
+	for _, entries := range [...]int{
+		len(m.GetAllowed()), len(m.GetLimit()), len(m.GetRemaining()), len(m.GetRetryAfterUs()), len(m.GetResetAfterUs()),
+		len(m.GetNextAfterUs()), len(m.GetDelayUs()), len(m.GetGranted()), len(m.GetAtUs()), len(m.GetNever()), len(m.GetDegraded()),
+	} {
+		if entries > 1 && entries != n {
+			return garbled("a column does not fit the claims")
+		}
+	}
+	return nil
+}
+
+// readDecisions reads len(out) decisions, from index first on.
+func readDecisions(out []stint.Decision, m *stintv1.Decisions, first int) {
+	for i := range out {
+		at := first + i
+		out[i] = stint.Decision{
+			Allowed: entry(m.GetAllowed(), at), Degraded: entry(m.GetDegraded(), at),
+			Limit: entry(m.GetLimit(), at), Remaining: entry(m.GetRemaining(), at),
+			RetryAfter: micros(entry(m.GetRetryAfterUs(), at)), ResetAfter: micros(entry(m.GetResetAfterUs(), at)),
+			NextAfter: micros(entry(m.GetNextAfterUs(), at)), Delay: micros(entry(m.GetDelayUs(), at)),
+			Granted: entry(m.GetGranted(), at), At: entry(m.GetAtUs(), at),
+		}
+		if entry(m.GetNever(), at) {
+			out[i].RetryAfter = stint.Never
+		}
+	}
+}
+
+func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
+
+// entry returns entry i of a column. An empty column is zero for all; a column of one
+// entry holds for all.
+func entry[V any](column []V, i int) (zero V) {
+	switch len(column) {
+	case 0:
+		return zero
+	case 1:
+		return column[0]
+	}
+	return column[i]
 }
