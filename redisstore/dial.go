@@ -126,19 +126,15 @@ func (c *conn) dial(ctx context.Context, addr string, d *net.Dialer, secure *tls
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
-	network, err := connect(ctx, addr, d, secure)
+	connect := d.DialContext
+	if secure != nil {
+		connect = (&tls.Dialer{NetDialer: d, Config: secure}).DialContext
+	}
+	network, err := connect(ctx, "tcp", addr)
 	if err != nil {
 		return nil, &notConnected{err}
 	}
 	return c.track(network)
-}
-
-func connect(ctx context.Context, addr string, d *net.Dialer, secure *tls.Config) (net.Conn, error) {
-	if secure == nil {
-		return d.DialContext(ctx, "tcp", addr)
-	}
-	t := &tls.Dialer{NetDialer: d, Config: secure}
-	return t.DialContext(ctx, "tcp", addr)
 }
 
 // retire closes a conn in the background, after its pending calls have ended.

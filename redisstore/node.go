@@ -49,18 +49,19 @@ func (n *node) send(ctx context.Context, calls []invocation, replies []reply) {
 		ctx, cancel = context.WithTimeoutCause(ctx, n.dialer.opts.Timeout, errTimeout)
 		defer cancel()
 	}
-	n.exec(ctx, calls, replies, 0)
+	n.exec(ctx, calls, replies, 0, !asking)
 }
 
 // errTimeout is the cause of a context that Options.Timeout ended, not the caller.
 var errTimeout = &notConnected{context.DeadlineExceeded}
 
-// exec is call without the timeout. hops is how often the calls were redirected.
-func (n *node) exec(ctx context.Context, calls []invocation, replies []reply, hops int) {
+// exec is send without the timeout. hops is how often the calls were redirected. asking
+// is set if this node is still importing the slots of the calls.
+func (n *node) exec(ctx context.Context, calls []invocation, replies []reply, hops int, asking bool) {
 	c, err := n.open(ctx)
 	switch {
 	case err == nil:
-	case n.gone.Load(): // perhaps while it connected; nothing was sent
+	case n.gone.Load() && !asking: // perhaps while it connected; nothing was sent
 		n.cluster.route(ctx, n, calls, replies, hops)
 		return
 	default:
@@ -68,25 +69,16 @@ func (n *node) exec(ctx context.Context, calls []invocation, replies []reply, ho
 		return
 	}
 	defer c.leave()
-	c.exec(ctx, n.dialer, calls, replies)
+	if asking {
+		for i := range calls {
+			c.ask(ctx, n.dialer, &calls[i], &replies[i])
+		}
+	} else {
+		c.exec(ctx, n.dialer, calls, replies)
+	}
 	if n.cluster != nil {
-		n.cluster.redirect(ctx, redirect{to: n}, c, calls, replies, hops)
+		n.cluster.redirect(ctx, redirect{to: n, asking: asking}, c, calls, replies, hops)
 	}
-	n.settle(ctx, c, replies)
-}
-
-// ask is run at the node that imports the slots of the calls, with ASKING.
-func (n *node) ask(ctx context.Context, calls []invocation, replies []reply, hops int) {
-	c, err := n.open(ctx)
-	if err != nil {
-		failAll(replies, err)
-		return
-	}
-	defer c.leave()
-	for i := range calls {
-		c.ask(ctx, n.dialer, &calls[i], &replies[i])
-	}
-	n.cluster.redirect(ctx, redirect{to: n, asking: true}, c, calls, replies, hops)
 	n.settle(ctx, c, replies)
 }
 

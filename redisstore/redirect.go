@@ -151,11 +151,7 @@ func (r *redirect) exec(ctx context.Context, calls []invocation, replies []reply
 	for i, at := range r.calls {
 		some[i] = calls[at]
 	}
-	if r.asking {
-		r.to.ask(ctx, some, answers, hops)
-	} else {
-		r.to.exec(ctx, some, answers, hops)
-	}
+	r.to.exec(ctx, some, answers, hops, r.asking)
 	for i, at := range r.calls {
 		replies[at] = answers[i]
 	}

@@ -1,6 +1,7 @@
 package remotestore
 
 import (
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -12,44 +13,32 @@ import (
 // columns writes claims as the columns of a TakeBatchRequest: one slice for each field
 // of a claim. It is reused from batch to batch.
 type columns struct {
-	limits *limitMessages
-	places map[stint.Limit]uint32 // index in request.Limits
-	last   stint.Limit            // the limit of the last lookup; most neighbors share one
-	at     uint32                 // the index of last
-
-	keys        []string
-	limit       []uint32
-	cost        []int64
-	extra, time []int64
-	maxDelay    []int64 // µs; 0: no bound; below 0: no delay
-	anyOf       []uint32
-	consistency []stintv1.Consistency
-	onFailure   []stintv1.OnStoreFailure
-	replicas    []uint32
-	localLimit  []uint32
-	localKeys   [][]byte
-	sizes       []uint32
-	shadow      []bool
-	plain       bool // every group has one claim
-	local       bool // some claim has a local limit
-	request     stintv1.TakeBatchRequest
+	limits  *limitMessages
+	places  map[stint.Limit]uint32 // index in request.Limits
+	last    stint.Limit            // the limit of the last lookup; most neighbors share one
+	at      uint32                 // the index of last
+	keys    []string
+	plain   bool // every group has one claim
+	local   bool // some claim has a local limit
+	request stintv1.TakeBatchRequest
 }
 
 func newColumns(limits *limitMessages) columns {
 	return columns{limits: limits, places: map[stint.Limit]uint32{}, plain: true}
 }
 
-// reset empties the columns.
+// reset empties the columns and keeps their memory.
 func (m *columns) reset() {
 	clear(m.places)
 	clear(m.keys)
-	clear(m.localKeys)
-	m.last, m.at, m.plain, m.local = stint.Limit{}, 0, true, false
-	m.keys, m.limit, m.cost, m.extra, m.time = m.keys[:0], m.limit[:0], m.cost[:0], m.extra[:0], m.time[:0]
-	m.maxDelay = m.maxDelay[:0]
-	m.anyOf, m.consistency, m.onFailure, m.replicas = m.anyOf[:0], m.consistency[:0], m.onFailure[:0], m.replicas[:0]
-	m.localLimit, m.localKeys, m.sizes, m.shadow = m.localLimit[:0], m.localKeys[:0], m.sizes[:0], m.shadow[:0]
-	m.request.Limits = m.request.GetLimits()[:0]
+	m.keys, m.last, m.at, m.plain, m.local = m.keys[:0], stint.Limit{}, 0, true, false
+	r := &m.request
+	clear(r.GetLocalKeys())
+	r.Limits, r.Limit, r.Cost, r.Extra = r.GetLimits()[:0], r.GetLimit()[:0], r.GetCost()[:0], r.GetExtra()[:0]
+	r.AtUs, r.MaxDelayUs, r.Any, r.Replicas = r.GetAtUs()[:0], r.GetMaxDelayUs()[:0], r.GetAny()[:0], r.GetReplicas()[:0]
+	r.Consistency, r.OnStoreFailure = r.GetConsistency()[:0], r.GetOnStoreFailure()[:0]
+	r.LocalLimit, r.LocalKeys = r.GetLocalLimit()[:0], r.GetLocalKeys()[:0]
+	r.GroupSizes, r.Shadow = r.GetGroupSizes()[:0], r.GetShadow()[:0]
 }
 
 // add adds the claims and groups of a call.
@@ -57,23 +46,30 @@ func (m *columns) add(c *pending) {
 	for i := range c.claims {
 		m.addClaim(&c.claims[i])
 	}
+	r := &m.request
 	for _, g := range c.groups {
-		m.sizes = append(m.sizes, uint32(g.claims))
-		m.shadow = append(m.shadow, g.shadow)
+		r.GroupSizes = append(r.GroupSizes, uint32(g.claims))
+		r.Shadow = append(r.Shadow, g.shadow)
 		m.plain = m.plain && g.claims == 1
 	}
 }
 
 func (m *columns) addClaim(c *stint.Claim) {
 	m.keys = append(m.keys, c.Key)
-	m.limit = append(m.limit, m.placeOf(c.Limit))
-	m.cost, m.extra, m.time = append(m.cost, c.Cost), append(m.extra, c.Extra), append(m.time, c.At)
-	m.maxDelay = append(m.maxDelay, maxDelayOf(c.MaxDelay))
-	m.anyOf = append(m.anyOf, uint32(c.Any))
-	m.consistency = append(m.consistency, consistencyOf(c.Policy.Consistency))
-	m.onFailure = append(m.onFailure, onFailureOf(c.Policy.OnFailure))
-	m.replicas = append(m.replicas, uint32(c.Policy.Replicas))
-	m.addLocal(c.Local)
+	r := &m.request
+	r.Limit = append(r.Limit, m.placeOf(c.Limit))
+	r.Cost, r.Extra, r.AtUs = append(r.Cost, c.Cost), append(r.Extra, c.Extra), append(r.AtUs, c.At)
+	r.MaxDelayUs = append(r.MaxDelayUs, maxDelayOf(c.MaxDelay)) // 0: no bound; below 0: no delay
+	r.Any = append(r.Any, uint32(c.Any))
+	r.Consistency = append(r.Consistency, consistencyOf(c.Policy.Consistency))
+	r.OnStoreFailure = append(r.OnStoreFailure, onFailureOf(c.Policy.OnFailure))
+	r.Replicas = append(r.Replicas, uint32(c.Policy.Replicas))
+	if l := c.Local; l != nil && l.Limit.Valid() {
+		m.local = true
+		r.LocalLimit, r.LocalKeys = append(r.LocalLimit, 1+m.placeOf(l.Limit)), append(r.LocalKeys, []byte(l.Key))
+	} else {
+		r.LocalLimit, r.LocalKeys = append(r.LocalLimit, 0), append(r.LocalKeys, nil)
+	}
 }
 
 // maxDelayOf returns the bound in whole microseconds. A bound between 0 and 1 µs
@@ -101,15 +97,6 @@ func onFailureOf(f stint.OnFailure) stintv1.OnStoreFailure {
 	return stintv1.OnStoreFailure(f) + 1
 }
 
-func (m *columns) addLocal(l *stint.Local) {
-	if l == nil || !l.Limit.Valid() {
-		m.localLimit, m.localKeys = append(m.localLimit, 0), append(m.localKeys, nil)
-		return
-	}
-	m.local = true
-	m.localLimit, m.localKeys = append(m.localLimit, 1+m.placeOf(l.Limit)), append(m.localKeys, []byte(l.Key))
-}
-
 // placeOf returns the index of a limit in the message, and adds the limit when it is
 // new.
 func (m *columns) placeOf(l stint.Limit) uint32 {
@@ -130,46 +117,38 @@ func (m *columns) placeOf(l stint.Limit) uint32 {
 func (m *columns) message() *stintv1.TakeBatchRequest {
 	r := &m.request
 	r.Keys, r.RawKeys = m.keysAsText()
-	r.Limit = collapsed(m.limit, 0)
-	r.Cost, r.Extra, r.AtUs = collapsed(m.cost, 1), collapsed(m.extra, 0), collapsed(m.time, 0)
-	r.MaxDelayUs = collapsed(m.maxDelay, 0)
-	r.Any, r.Replicas = collapsed(m.anyOf, 0), collapsed(m.replicas, 0)
-	r.Consistency, r.OnStoreFailure = collapsed(m.consistency, 0), collapsed(m.onFailure, 0)
-	r.LocalLimit, r.LocalKeys, r.GroupSizes = nil, nil, nil
-	if m.local {
-		r.LocalLimit, r.LocalKeys = m.localLimit, m.localKeys
+	r.Limit = collapsed(r.GetLimit(), 0)
+	r.Cost, r.Extra, r.AtUs = collapsed(r.GetCost(), 1), collapsed(r.GetExtra(), 0), collapsed(r.GetAtUs(), 0)
+	r.MaxDelayUs = collapsed(r.GetMaxDelayUs(), 0)
+	r.Any, r.Replicas = collapsed(r.GetAny(), 0), collapsed(r.GetReplicas(), 0)
+	r.Consistency, r.OnStoreFailure = collapsed(r.GetConsistency(), 0), collapsed(r.GetOnStoreFailure(), 0)
+	if !m.local {
+		r.LocalLimit, r.LocalKeys = r.GetLocalLimit()[:0], r.GetLocalKeys()[:0]
 	}
-	if !m.plain {
-		r.GroupSizes = m.sizes
+	if m.plain {
+		r.GroupSizes = r.GetGroupSizes()[:0]
 	}
-	r.Shadow = collapsed(m.shadow, false)
+	r.Shadow = collapsed(r.GetShadow(), false)
 	return r
 }
 
 // keysAsText returns the keys as strings, or all of them as bytes when one is not
 // valid UTF-8, which protobuf strings must be.
 func (m *columns) keysAsText() (keys []string, raw [][]byte) {
+	if !slices.ContainsFunc(m.keys, func(key string) bool { return !utf8.ValidString(key) }) {
+		return m.keys, nil
+	}
 	for _, key := range m.keys {
-		if !utf8.ValidString(key) {
-			return nil, m.rawKeys()
-		}
+		raw = append(raw, []byte(key))
 	}
-	return m.keys, nil
-}
-
-func (m *columns) rawKeys() [][]byte {
-	raw := make([][]byte, len(m.keys))
-	for i, key := range m.keys {
-		raw[i] = []byte(key)
-	}
-	return raw
+	return nil, raw
 }
 
 // collapsed returns the shortest form of a column. An empty column means the default
 // for all, and one entry means the same value for all.
 func collapsed[V comparable](column []V, otherwise V) []V {
 	if len(column) == 0 {
-		return nil
+		return column
 	}
 	first := column[0]
 	for _, v := range column {
@@ -178,7 +157,7 @@ func collapsed[V comparable](column []V, otherwise V) []V {
 		}
 	}
 	if first == otherwise {
-		return nil
+		return column[:0]
 	}
 	return column[:1]
 }
