@@ -88,7 +88,7 @@ func (c *conn) exec(ctx context.Context, d *dialer, calls []invocation, replies 
 	}
 }
 
-// execOne is run for a batch of one call without replicas, the most common case.
+// execOne is exec for a batch of one call without replicas, the most common case.
 func (c *conn) execOne(ctx context.Context, d *dialer, call *invocation, r *reply) {
 	r.data, r.err = textOf(c.client.Do(ctx, evalsha(c.client.B(), call)))
 	if r.err != nil && lacksScript(r.err) {
@@ -125,7 +125,7 @@ func eval(b rueidis.Builder, i *invocation) rueidis.Completed {
 	return b.Eval().Script(i.script.text).Numkeys(int64(len(i.keys))).Key(i.keys...).Arg(i.args...).Build()
 }
 
-// sendAll sends the calls. If a call that asks for replicas charged something, send then
+// sendAll sends the calls. If a call that asks for replicas charged something, it then
 // waits for the replicas.
 func (c *conn) sendAll(ctx context.Context, d *dialer, calls []invocation, replies []reply, build builder) {
 	commands := make(rueidis.Commands, 0, len(calls))
@@ -159,7 +159,7 @@ func lastCharged(calls []invocation, replies []reply) (last int) {
 }
 
 // charged reports whether a script's reply says that it charged a caller. Every
-// script for checks replies with that count behind the time.
+// script for checks replies with that count after the time.
 func charged(r *reply) bool {
 	if r.err != nil {
 		return false
@@ -168,12 +168,12 @@ func charged(r *reply) bool {
 	return err == nil && allowed > 0
 }
 
-// asking says that the server is still importing the slot of a call.
+// asking marks a call whose slot the server is still importing.
 const asking = true
 
-// awaitReplicas waits until as many replicas as a call asks for have everything that
-// the server has written so far. It returns how many replicas have it, and 0 if it
-// cannot find out in time.
+// awaitReplicas waits until the number of replicas that a call asks for have all writes of
+// the server so far. It returns how many replicas have them, or 0 if the server does not
+// say in time.
 //
 // The wait is a separate round trip, so that a call that charges nothing does not
 // wait and a slow replica does not look like a slow server. WAIT covers only the

@@ -87,8 +87,8 @@ func (d *dialer) loaded(c *conn, results []rueidis.RedisResult, known *warned) e
 	return nil
 }
 
-// versionFits returns an error for servers before 6.2. A server that does not tell
-// its version passes. Valkey reports in redis_version the version that it is
+// versionFits returns an error for servers before 6.2. A server that hides its version
+// passes. Valkey reports in redis_version the version that it is
 // compatible with.
 func versionFits(server string) error {
 	major, minor, ok := versionOf(server)
@@ -123,7 +123,7 @@ func (d *dialer) warnOfEviction(c *conn, memory string, known *warned) {
 // are INFO's section on replication and both settings. Managed services refuse CONFIG
 // GET; the settings are then unknown.
 func (d *dialer) warnOfSettings(c *conn, server string, results []rueidis.RedisResult, known *warned) {
-	replication, _ := results[0].ToString() // without it the server counts as one without replicas
+	replication, _ := results[0].ToString() // if it fails, the server counts as one without replicas
 	atLeast, err1 := setting(results[1])
 	coverage, err2 := setting(results[2])
 	if err := cmp.Or(err1, err2); err != nil && !known.settings.Swap(true) {
@@ -186,13 +186,15 @@ var aclText string
 type aclState struct {
 	mu      sync.Mutex
 	missing string    // the missing permissions that were found last
-	next    time.Time // earliest time of the next look after a refused check
+	next    time.Time // earliest time of the next check of the permissions
 }
 
-// aclInterval is the shortest interval between looks that refused checks cause.
+// aclInterval is the shortest interval between checks of the permissions after refused
+// calls.
 const aclInterval = 10 * time.Second
 
-// due reports whether to look again, and sets the time of the next look if so.
+// due reports whether to check the permissions again. If so, it sets the time of the next
+// check.
 func (a *aclState) due(now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -203,7 +205,8 @@ func (a *aclState) due(now time.Time) bool {
 	return true
 }
 
-// changed stores what is missing, and reports whether that has changed and is not empty.
+// changed stores the missing permissions. It reports whether they have changed and are not
+// empty.
 func (a *aclState) changed(missing string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -212,8 +215,8 @@ func (a *aclState) changed(missing string) bool {
 	return changed && missing != ""
 }
 
-// aclCommand is the command that finds out what the user may not do. It is sent
-// as text: there is no second call.
+// aclCommand returns the command that lists the user's missing permissions. It sends the
+// script's text, because it is called too seldom for EVALSHA.
 func (d *dialer) aclCommand(b rueidis.Builder) rueidis.Completed {
 	return b.Eval().Script(aclText).Numkeys(0).Arg(d.opts.Prefix + ":rights").Build()
 }
@@ -227,7 +230,7 @@ func (d *dialer) warnOfACL(c *conn, result rueidis.RedisResult, known *aclState)
 	}
 }
 
-// deniedByACL reports whether a server refused a call for lack of a right.
+// deniedByACL reports whether a server refused a call for a missing permission.
 func deniedByACL(err error) bool {
 	answer, ok := errors.AsType[*rueidis.RedisError](err)
 	return ok && codeOf(answer.Error()) == "NOPERM"

@@ -123,7 +123,7 @@ func (n *node) settle(ctx context.Context, c *conn, replies []reply) {
 // useless reports whether an error calls for a new connection: the old connection
 // broke, does not authenticate, or leads to a server that is not a master any more.
 func useless(err error) bool {
-	if _, ok := errors.AsType[*stint.Error](err); ok { // of another node, and settled there
+	if _, ok := errors.AsType[*stint.Error](err); ok { // another node has settled it
 		return false
 	}
 	if answer, ok := errors.AsType[*rueidis.RedisError](err); ok {
@@ -185,7 +185,7 @@ func (n *node) callOffLocked() {
 	}
 }
 
-// refusal is the error of a call to a node that is stopped or closed.
+// refusal returns the error of a call to a node that is stopped or closed.
 func (n *node) refusal() error {
 	return &stint.Error{
 		Code: stint.CodeUnavailable, Kind: "stopped",
@@ -230,7 +230,7 @@ func (n *node) probeKey() string {
 	if n.cluster == nil {
 		return prefix
 	}
-	for i := n.probed.Load(); i < 1<<18; i++ { // a node with one slot is found after some 16,000
+	for i := n.probed.Load(); i < 1<<18; i++ { // a node with one slot is found after about 16,000 names
 		key := prefix + strconv.FormatInt(i, 10)
 		if n.cluster.keeps(n, slotOf(key)) {
 			n.probed.Store(i)

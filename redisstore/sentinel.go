@@ -47,7 +47,7 @@ func (n *node) follow(ctx context.Context, s *sentinels) {
 // master returns the address that most of the answering sentinels name. In a tie the
 // sentinel that is first in Addrs decides.
 func (s *sentinels) master(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.dialer.opts.Timeout/2) // a silent one must not use up the time to connect
+	ctx, cancel := context.WithTimeout(ctx, s.dialer.opts.Timeout/2) // a silent sentinel must not use up the time to connect
 	defer cancel()
 	addrs := s.dialer.opts.Addrs
 	names, errs := make([]string, len(addrs)), make([]error, len(addrs))
@@ -59,7 +59,7 @@ func (s *sentinels) master(ctx context.Context) (string, error) {
 	if best := mostNamed(names); best != "" {
 		return best, nil
 	}
-	return "", cmp.Or(errs...) // of the first: the others seldom say more
+	return "", cmp.Or(errs...) // of the first sentinel; the other errors seldom differ
 }
 
 func mostNamed(names []string) string {
@@ -72,7 +72,7 @@ func mostNamed(names []string) string {
 	return slices.MaxFunc(append(names, ""), func(a, b string) int { return cmp.Compare(votes[a], votes[b]) })
 }
 
-// ask asks one sentinel. Its errors are explained.
+// ask asks one sentinel. It explains its errors.
 func (s *sentinels) ask(ctx context.Context, addr string) (string, error) {
 	c := newConn(addr)
 	defer context.AfterFunc(ctx, c.cut)()
