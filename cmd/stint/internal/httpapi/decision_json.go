@@ -1,0 +1,83 @@
+package httpapi
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
+)
+
+// Decisions are encoded by hand: the members and their order are a contract with callers,
+// and a batch has up to a thousand of them. No text needs escaping, because the names of
+// rules and limits consist of letters, digits and _.:-
+
+// appendNumbers appends the members that a decision and each of its lines share.
+func appendNumbers(b []byte, d *stint.Decision) []byte {
+	b = strconv.AppendBool(append(b, `"allowed":`...), d.Allowed)
+	b = strconv.AppendInt(append(b, `,"limit":`...), d.Limit, 10)
+	b = strconv.AppendInt(append(b, `,"remaining":`...), d.Remaining, 10)
+	never := d.RetryAfter == stint.Never
+	if !never {
+		b = strconv.AppendInt(append(b, `,"retry_after_ms":`...), milliseconds(d.RetryAfter), 10)
+	}
+	b = strconv.AppendInt(append(b, `,"reset_after_ms":`...), milliseconds(d.ResetAfter), 10)
+	b = strconv.AppendInt(append(b, `,"delay_ms":`...), milliseconds(d.Delay), 10)
+	b = strconv.AppendBool(append(b, `,"never":`...), never)
+	b = strconv.AppendBool(append(b, `,"degraded":`...), d.Degraded)
+	return strconv.AppendInt(append(b, `,"at_us":`...), d.At, 10)
+}
+
+// milliseconds rounds up, so that a caller who waits that long never returns too early.
+func milliseconds(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
+
+// appendOutcome appends the outcome of a check.
+func appendOutcome(b []byte, o *rule.Outcome) []byte {
+	if o.List != rule.ListNone || o.Face < 0 {
+		b = strconv.AppendBool(append(b, `{"allowed":`...), o.Allowed())
+		if o.List == rule.ListDeny {
+			b = append(b, `,"listed":true`...)
+		}
+	} else {
+		b = appendNumbers(append(b, '{'), &o.Decision)
+		b = appendName(b, `,"rule":"`, o.Hits[o.Face].Rule.ID)
+	}
+	b = append(b, `,"limits":[`...)
+	for i := range o.Hits {
+		h := &o.Hits[i]
+		b = appendLine(b, i, h.Rule.ID, h.Limit.Name(), &h.Decision)
+		if h.Shadow { // decided, but never denies
+			b = append(b, `,"shadow":true`...)
+		}
+		b = append(b, '}')
+	}
+	return append(b, ']', '}')
+}
+
+// appendTaken appends the answer to a take: the combined decision of its group, then one
+// line per claim.
+func appendTaken(b []byte, face *stint.Decision, claims []stint.Claim, decisions []stint.Decision) []byte {
+	b = appendNumbers(append(b, '{'), face)
+	b = append(b, `,"rule":"","limits":[`...)
+	for i := range claims {
+		b = append(appendLine(b, i, "", claims[i].Limit.Name(), &decisions[i]), '}')
+	}
+	return append(b, ']', '}')
+}
+
+// appendLine appends the decision of the i-th claim, without the closing brace.
+func appendLine(b []byte, i int, rule, name string, d *stint.Decision) []byte {
+	if i > 0 {
+		b = append(b, ',')
+	}
+	b = appendName(b, `{"rule":"`, rule)
+	b = appendName(b, `,"name":"`, name)
+	return appendNumbers(append(b, ','), d)
+}
+
+func appendName(b []byte, member, name string) []byte {
+	b = append(append(b, member...), name...)
+	return append(b, '"')
+}
