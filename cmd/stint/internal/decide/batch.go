@@ -2,128 +2,375 @@ package decide
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/rule"
 )
 
-// batch is the work of one API request: one check, one take, or many of both. One call to
-// the store decides all of its items in order. A batch is pooled and serves one request
-// at a time.
-type batch struct {
-	server  *Server
-	version *version // the rule set of the whole batch
-	texts   texts
+// Batch holds the checks and takes of one request. One call to the store decides them
+// together, each in its order as if it were alone.
+//
+// A surface adds items, calls Decide once, reads an Answer for each item, and calls End.
+// A batch keeps its memory after End, so surfaces pool batches. It must not be used by
+// several goroutines at once.
+type Batch struct {
+	decider *Decider
+	rules   Rules // nil until the first check
 
 	items     []item
-	asks      []*ask        // reused buffers, one per item
+	plans     []rule.Plan   // of all checks
+	invalid   []error       // of all invalid items
 	claims    []stint.Claim // of all takes
 	groups    []stint.Group
-	decisions []stint.Decision
-	outcome   rule.Outcome // reused for each check in turn
+	decisions []stint.Decision // of the last request until the store overwrites them
+	outcome   rule.Outcome     // reused for each check in turn
+	combined  stint.Decision   // reused for each answer in turn
+	answer    Answer           // reused for each answer in turn
 
-	err  error   // set if no group was decided
-	errs []error // by group; nil if no group failed
+	err     error   // of the whole call
+	errs    []error // by group; nil if no group failed
+	failure error   // the first error of an answer that should be logged
 }
 
-// item is one check or take of a batch.
+// item is one check or take. It has no pointers, so that End need not clear it.
 type item struct {
-	isCheck   bool
-	plan      rule.Plan // of a check
-	err       error     // why the item could not be read
+	kind      itemKind
+	at        int32 // index in plans or invalid
 	groups    span
 	decisions span
 }
 
+type itemKind uint8
+
+const (
+	takeItem itemKind = iota
+	checkItem
+	invalidItem
+)
+
 // span is an index range of a slice.
-type span struct{ from, to int }
+type span struct{ from, to int32 }
 
-// begin prepares the batch for a request.
-func (b *batch) begin() { b.version = b.server.rules.current.Load() }
+func spanOf(from, to int) span { return span{int32(from), int32(to)} }
 
-// end drops the data of a request but keeps the allocated slices.
-func (b *batch) end() {
-	for i := range b.items {
-		if b.items[i].isCheck {
-			b.items[i].plan.Release()
-		}
-		b.asks[i].reset()
-	}
-	clear(b.items)
-	clear(b.claims)
-	clear(b.groups)
-	clear(b.outcome.Hits)
-	b.items, b.claims, b.groups, b.decisions = b.items[:0], b.claims[:0], b.groups[:0], b.decisions[:0]
-	b.outcome = rule.Outcome{Hits: b.outcome.Hits[:0]}
-	b.version, b.err, b.errs = nil, nil, nil
-}
+func part[E any](s []E, p span) []E { return s[p.from:p.to:p.to] }
 
-// read parses one item, an object of the known members, and calls add to append its
-// claims. An invalid item stays in the batch with its error.
-func (b *batch) read(raw []byte, known members, add func(*batch, *ask) error) error {
-	n := len(b.items)
-	b.items = append(b.items, item{groups: span{len(b.groups), len(b.groups)}, decisions: span{len(b.decisions), len(b.decisions)}})
-	if n == len(b.asks) {
-		b.asks = append(b.asks, new(ask))
-	}
-	err := b.asks[n].read(raw, known, b.server.limits, &b.texts)
-	if err == nil {
-		err = add(b, b.asks[n])
-	}
-	b.items[n].err = err
-	return err
-}
+// NewBatch returns an empty batch.
+func (d *Decider) NewBatch() *Batch { return &Batch{decider: d} }
 
-// plan makes the last item a check. The plan keeps a reference to the attributes.
-func (b *batch) plan(a rule.Attributes, cost int64) error {
-	if err := b.server.rules.checkPath(a); err != nil {
+// Check adds a check of attributes by the rules in force. The attributes must not change
+// before End. After an error nothing has been added.
+func (b *Batch) Check(a rule.Attributes, cost int64) error {
+	if err := checkCost(cost, 0); err != nil {
 		return err
 	}
-	last := &b.items[len(b.items)-1]
-	last.isCheck, last.plan = true, b.version.set.Plan(a, cost)
-	b.groups = last.plan.AppendGroups(b.groups)
-	b.makeRoom(last)
+	if check := b.decider.options.CheckPath; check != nil {
+		if err := check(a); err != nil {
+			return err
+		}
+	}
+	if b.rules == nil {
+		b.rules = b.decider.options.Rules()
+	}
+	plan := b.rules.RuleSet().Plan(a, cost)
+	from, decided := len(b.groups), len(b.decisions)
+	b.groups = plan.AppendGroups(b.groups)
+	for i := from; i < len(b.groups); i++ {
+		n := len(b.groups[i].Claims)
+		b.decisions = slices.Grow(b.decisions, n)[:len(b.decisions)+n]
+	}
+	b.items = append(b.items, item{checkItem, int32(len(b.plans)), spanOf(from, len(b.groups)), spanOf(decided, len(b.decisions))})
+	b.plans = append(b.plans, plan)
 	return nil
 }
 
-// group makes the last item a take of the claims.
-func (b *batch) group(claims []stint.Claim) {
-	b.groups = append(b.groups, stint.Group{Claims: claims})
-	b.makeRoom(&b.items[len(b.items)-1])
-}
-
-// makeRoom assigns to an item the groups appended since it began, and reserves a decision
-// for each of their claims.
-func (b *batch) makeRoom(i *item) {
-	i.groups.to = len(b.groups)
-	for _, g := range b.groups[i.groups.from:] {
-		b.decisions = append(b.decisions, make([]stint.Decision, len(g.Claims))...)
-	}
-	i.decisions.to = len(b.decisions)
-}
-
-// decide decides all items in one store call. Every item records the same duration: the
-// time since started, when the body had been read.
-func (b *batch) decide(ctx context.Context, started time.Time) {
-	if len(b.groups) > 0 {
-		err := b.askStore(ctx)
-		if groups, ok := errors.AsType[*stint.GroupsError](err); ok && len(groups.Errs) == len(b.groups) {
-			b.errs = groups.Errs
-		} else {
-			b.err = err
-		}
-	}
-	b.observe(time.Since(started))
-}
-
-// askStore calls the store. A single claim goes through Take, which stores answer in
-// fewer steps and can batch with claims of other requests.
-func (b *batch) askStore(ctx context.Context) (err error) {
-	if first := &b.groups[0]; len(b.groups) == 1 && len(first.Claims) == 1 && !first.Shadow {
-		b.decisions[0], err = b.server.rules.store.Take(ctx, first.Claims[0])
+// Take adds a take. After an error nothing has been added.
+func (b *Batch) Take(t *Take) error {
+	if err := t.check(); err != nil {
 		return err
 	}
-	return b.server.rules.store.TakeGroups(ctx, b.groups, b.decisions)
+	cost, first, n := t.Cost, len(b.claims), len(t.Limits)
+	if t.Forget {
+		cost = stint.Forget
+	}
+	b.claims = slices.Grow(b.claims, n)[:first+n] // zero, because End clears claims
+	claims := b.claims[first : first+n : first+n]
+	for i := range claims {
+		c := &claims[i]
+		c.Key, c.Limit, c.Cost, c.Extra, c.At = t.Key, t.Limits[i], cost, t.Extra, t.At
+		c.Policy.OnFailure = t.OnFailure
+	}
+	decided := len(b.decisions)
+	b.decisions = slices.Grow(b.decisions, n)[:decided+n]
+	b.items = append(b.items, item{takeItem, 0, spanOf(len(b.groups), len(b.groups)+1), spanOf(decided, decided+n)})
+	b.groups = append(b.groups, stint.Group{Claims: claims})
+	return nil
+}
+
+// Refund adds a take that returns t.Cost units, at least 1.
+func (b *Batch) Refund(t *Take) error {
+	if err := checkCost(t.Cost, 1); err != nil {
+		return err
+	}
+	t.Cost = -t.Cost
+	return b.Take(t)
+}
+
+// Fail adds an item that is answered with err.
+func (b *Batch) Fail(err error) {
+	b.items = append(b.items, item{kind: invalidItem, at: int32(len(b.invalid))})
+	b.invalid = append(b.invalid, err)
+}
+
+// Len returns the number of items.
+func (b *Batch) Len() int { return len(b.items) }
+
+// maxLimits bounds the limits of one take.
+const maxLimits = 32
+
+// maxAt is the greatest time of a take, in microseconds.
+const maxAt = 1<<53 - 1
+
+// Take is a request to charge one key under limits that the caller sends.
+type Take struct {
+	Key       string
+	Limits    []stint.Limit
+	Cost      int64 // 0 peeks, below 0 refunds
+	Extra     int64 // further units to grant, as far as they are available
+	At        int64 // of a refund: the time of the refunded take; 0 means now
+	Forget    bool  // forget what the key has used; Cost is then unused
+	OnFailure stint.OnFailure
+}
+
+// CheckLimits returns an error unless a take may have n limits. Surfaces call it before
+// they compile the limits, which is the costly part of a take.
+func CheckLimits(n int) error {
+	if n < 1 || n > maxLimits {
+		return invalid("limits: has %d entries (give 1 to %d)", n, maxLimits)
+	}
+	return nil
+}
+
+// MarkCaller marks a limit as its caller's own. The store then keeps the states of the
+// limit apart from those of rules, within a budget that all callers share. A trusted
+// caller is another Stint server: its limits with a rule or a namespace are those of its
+// rules.
+func MarkCaller(s *stint.Spec, trusted bool) {
+	s.FromCaller = s.FromCaller || !trusted || s.Rule == "" && s.Namespace == ""
+}
+
+func (t *Take) check() error {
+	if err := CheckKey(t.Key); err != nil {
+		return err
+	}
+	if err := CheckLimits(len(t.Limits)); err != nil {
+		return err
+	}
+	if err := checkCost(t.Cost, -stint.MaxCost); err != nil {
+		return err
+	}
+	switch {
+	case t.At < 0 || t.At > maxAt:
+		return invalid("at_us: %d is not a time (give the at_us of the decision that is refunded)", t.At)
+	case t.At != 0 && t.Cost >= 0:
+		return invalid("at_us: belongs to a cost below 0, as the at_us of the decision that is refunded")
+	}
+	for i, l := range t.Limits {
+		for _, other := range t.Limits[:i] {
+			if l.Name() == other.Name() && l.Rule() == other.Rule() && l.Namespace() == other.Namespace() && l.FromCaller() == other.FromCaller() {
+				return invalid("limits: two are named %s, so they would count in one state (give each a name of its own)", l.Name())
+			}
+		}
+	}
+	return nil
+}
+
+func checkCost(cost, least int64) error {
+	if cost < least || cost > stint.MaxCost {
+		return invalid("cost: %d is out of range (use a whole number from %d to %d)", cost, least, stint.MaxCost)
+	}
+	return nil
+}
+
+// CheckKey is [stint.ValidateKey] with a fast path for printable ASCII.
+func CheckKey(key string) error {
+	if uint(len(key)-1) < stint.MaxKey && printable(key) {
+		return nil
+	}
+	return stint.ValidateKey(key)
+}
+
+func printable(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func invalid(format string, args ...any) error {
+	return &stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf(format, args...)}
+}
+
+// Decide decides all items by one call to the store, and reports it. The reported
+// duration begins at started.
+func (b *Batch) Decide(ctx context.Context, started time.Time) {
+	if len(b.groups) > 0 {
+		if err := b.call(ctx); err != nil {
+			b.errs, b.err = split(err, len(b.groups))
+		}
+	}
+	report := Report{Took: time.Since(started)}
+	for i := range b.items {
+		switch it := &b.items[i]; it.kind {
+		case checkItem:
+			report.Checks++
+		case takeItem:
+			report.Takes++
+			if b.takeError(it) == nil {
+				claims := b.groups[it.groups.from].Claims
+				report.count(combine(claims, part(b.decisions, it.decisions), &b.combined), claims)
+			}
+		}
+	}
+	b.decider.options.Observe(report)
+}
+
+// call calls the store. A single claim goes through Take, which stores answer in fewer
+// steps and can send together with claims of other requests.
+func (b *Batch) call(ctx context.Context) (err error) {
+	if first := &b.groups[0]; len(b.groups) == 1 && len(first.Claims) == 1 && !first.Shadow {
+		b.decisions[0], err = b.decider.options.Store.Take(ctx, first.Claims[0])
+		return err
+	}
+	return b.decider.options.Store.TakeGroups(ctx, b.groups, b.decisions)
+}
+
+// takeError returns why a take has no decision.
+func (b *Batch) takeError(it *item) error {
+	if b.errs != nil {
+		return b.errs[it.groups.from]
+	}
+	return b.err
+}
+
+// Answer is the answer to one item. It is valid until the next call of [Batch.Answer].
+type Answer struct {
+	// Decision is the combined decision. If a list decided, or no limit counted the
+	// request, it has no numbers.
+	Decision *stint.Decision
+	// Unavailable reports that the request was denied because the store failed.
+	Unavailable bool
+
+	Outcome *rule.Outcome // of a check; nil for a take
+
+	// The claims of a take and their decisions.
+	Claims    []stint.Claim
+	Decisions []stint.Decision
+}
+
+// Answer returns the answer to item i, or the error that prevented a decision. It must be
+// called once for each check, because it counts the outcome.
+func (b *Batch) Answer(i int) (a *Answer, err error) {
+	it := &b.items[i]
+	switch it.kind {
+	case invalidItem:
+		return nil, b.invalid[it.at]
+	case checkItem:
+		err = b.answerCheck(it)
+	case takeItem:
+		err = b.answerTake(it)
+	}
+	if err == nil {
+		return &b.answer, nil
+	}
+	if b.failure == nil && IsFailure(err) {
+		b.failure = err
+	}
+	return nil, err
+}
+
+// Failure returns the first error of the answers so far that should be logged, or nil.
+// When the store fails, all items fail alike, so one line for a batch is enough.
+func (b *Batch) Failure() error { return b.failure }
+
+func (b *Batch) answerTake(it *item) error {
+	if err := b.takeError(it); err != nil {
+		return err
+	}
+	a := &b.answer
+	a.Outcome, a.Claims, a.Decisions = nil, b.groups[it.groups.from].Claims, part(b.decisions, it.decisions)
+	a.Decision = combine(a.Claims, a.Decisions, &b.combined)
+	a.Unavailable = failsClosed(a.Decision, a.Claims[0].Policy.OnFailure)
+	return nil
+}
+
+func (b *Batch) answerCheck(it *item) error {
+	if b.err != nil && it.groups.from < it.groups.to {
+		return b.err
+	}
+	var errs []error
+	if b.errs != nil {
+		errs = part(b.errs, it.groups)
+	}
+	o := &b.outcome
+	plan := b.plans[it.at]
+	if err := plan.Settle(part(b.decisions, it.decisions), errs, o); err != nil {
+		return err
+	}
+	b.rules.Count(plan, o)
+	b.answer = Answer{Decision: &o.Decision, Unavailable: unavailable(o), Outcome: o}
+	if o.List != rule.ListNone || o.Face < 0 {
+		b.combined = stint.Decision{Allowed: o.Allowed()}
+		b.answer.Decision = &b.combined
+	}
+	return nil
+}
+
+// unavailable reports whether a request was denied because the store failed: at least
+// one of its enforced rules fails closed, whichever rule has the longest wait.
+func unavailable(o *rule.Outcome) bool {
+	if o.Face < 0 || o.Allowed() {
+		return false
+	}
+	for i := range o.Hits {
+		if h := &o.Hits[i]; !h.Shadow && failsClosed(&h.Decision, h.Rule.Policy.OnFailure) {
+			return true
+		}
+	}
+	return false
+}
+
+func failsClosed(d *stint.Decision, onFailure stint.OnFailure) bool {
+	return d.Degraded && !d.Allowed && onFailure == stint.FailClosed
+}
+
+// maxKept bounds the items, claims and groups whose memory a batch keeps after End.
+const maxKept = 4096
+
+// End drops the data of the request, which names callers, and makes the batch empty. The
+// answers and the plans are no longer valid.
+func (b *Batch) End() {
+	for _, plan := range b.plans {
+		plan.Release()
+	}
+	if max(cap(b.items), cap(b.claims), cap(b.groups)) > maxKept {
+		*b = Batch{decider: b.decider}
+		return
+	}
+	if b.rules != nil {
+		clear(b.plans)
+		clear(b.outcome.Hits)
+		b.rules, b.outcome = nil, rule.Outcome{Hits: b.outcome.Hits[:0]}
+	}
+	clear(b.invalid)
+	clear(b.claims)
+	clear(b.groups)
+	b.items, b.plans, b.invalid = b.items[:0], b.plans[:0], b.invalid[:0]
+	b.claims, b.groups, b.decisions = b.claims[:0], b.groups[:0], b.decisions[:0]
+	b.err, b.errs, b.failure = nil, nil, nil
 }

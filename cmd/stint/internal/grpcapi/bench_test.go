@@ -56,13 +56,13 @@ func callers(b *testing.B, r *running, checks int, call func(c grpc.ClientConnIn
 
 func benchServer(b *testing.B) *running {
 	b.Helper()
-	r := run(b, Options{Store: stint.NewMemory(stint.MemoryOptions{ProcessorClock: true}), Private: true})
+	r := runOver(b, stint.NewMemory(stint.MemoryOptions{ProcessorClock: true}), Options{Private: true})
 	return r
 }
 
 // BenchmarkUnary compares a call that does nothing with a check and a take.
 func BenchmarkUnary(b *testing.B) {
-	r := run(b, Options{Store: stint.NewMemory(stint.MemoryOptions{ProcessorClock: true})})
+	r := runOver(b, stint.NewMemory(stint.MemoryOptions{ProcessorClock: true}), Options{})
 	for _, c := range []struct {
 		name string
 		call func(c grpc.ClientConnInterface, i int) error

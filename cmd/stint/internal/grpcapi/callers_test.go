@@ -63,7 +63,7 @@ func TestCallersLimitsAreMarked(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := &marked{Store: stint.NewMemory(stint.MemoryOptions{})}
-			r := run(t, Options{Private: test.known, Store: store})
+			r := runOver(t, store, Options{Private: test.known})
 			limits, calls := []*stintv1.Limit{test.limit}, 0
 			check := func(what string, err error) {
 				t.Helper()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 )
 
 // domain is the ErrorInfo domain of Stint's reasons.
@@ -35,22 +36,20 @@ func statusOf(err error) *status.Status {
 	return s
 }
 
-// explain returns what a client may know of an error. The cause of a store failure may
-// name internal servers, so only the log gets it.
+// explain returns what a client may know of an error.
 func explain(err error) (code codes.Code, kind, message string) {
 	if s, ok := status.FromError(err); ok {
 		return s.Code(), "", s.Message()
 	}
 	failed, ok := errors.AsType[*stint.Error](err)
-	switch {
-	case !ok:
+	if !ok {
 		return codes.Internal, "", "no decision could be made"
-	case failed.Code == stint.CodeInvalid:
-		return codes.InvalidArgument, string(failed.Kind), failed.Error()
-	case failed.Kind == stint.KindCallerBudget:
-		return codes.ResourceExhausted, string(failed.Kind), failed.Error()
 	}
-	return codeOf(failed.Code), string(failed.Kind), "no decision could be made: the store fails (" + failed.KindName() + ")"
+	code = codeOf(failed.Code)
+	if failed.Kind == stint.KindCallerBudget {
+		code = codes.ResourceExhausted
+	}
+	return code, string(failed.Kind), decide.Explain(failed)
 }
 
 func codeOf(c stint.Code) codes.Code {
@@ -74,13 +73,9 @@ func failureOf(index int, err error) *stintv1.Failure {
 	return &stintv1.Failure{Index: uint32(index), Code: int32(code), Kind: kind, Message: message}
 }
 
-// callersMistake reports whether an error concerns its caller alone and is not logged.
-// An open circuit breaker counts as one: the guard logged it when it opened.
-func callersMistake(err error) bool {
-	failed, ok := errors.AsType[*stint.Error](err)
-	if !ok {
-		_, isStatus := status.FromError(err)
-		return isStatus
-	}
-	return failed.Code == stint.CodeInvalid || failed.Kind == "breaker_open" || failed.Kind == stint.KindCallerBudget
+// isFailure reports whether an error of one call should be logged. A status is a mistake
+// of the caller.
+func isFailure(err error) bool {
+	_, isStatus := status.FromError(err)
+	return !isStatus && decide.IsFailure(err)
 }

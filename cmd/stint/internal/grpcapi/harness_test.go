@@ -14,6 +14,7 @@ import (
 
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -42,14 +43,20 @@ type running struct {
 	addr    string
 	now     atomic.Int64
 	rules   fixed
-	taken   atomic.Int64
+	asked   atomic.Int64 // checks and takes
+	taken   atomic.Int64 // decisions on takes
 	failed  atomic.Int64
 	ended   chan error // the error with which each stream ends
 }
 
-// run starts a service with someRules. Unless o has a store, it is a memory store with
-// the clock r.now.
+// run starts a service with someRules over a memory store with the clock r.now.
 func run(t testing.TB, o Options) *running {
+	t.Helper()
+	return runOver(t, nil, o)
+}
+
+// runOver starts a service with someRules over a store; nil is the store of run.
+func runOver(t testing.TB, store stint.Store, o Options) *running {
 	t.Helper()
 	r := &running{ended: make(chan error, 1000)}
 	r.now.Store(start)
@@ -58,11 +65,13 @@ func run(t testing.TB, o Options) *running {
 		t.Fatal(err)
 	}
 	r.rules.set = set
-	if o.Store == nil {
-		o.Store = stint.NewMemory(stint.MemoryOptions{MaxKeys: 100_000, Clock: r.now.Load})
+	if store == nil {
+		store = stint.NewMemory(stint.MemoryOptions{MaxKeys: 100_000, Clock: r.now.Load})
 	}
-	o.Rules = func() RuleSet { return &r.rules }
-	o.Taken = func(*stint.Decision, stint.OnFailure) { r.taken.Add(1) }
+	o.Decider = deciderOver(store, &r.rules, func(d decide.Report) {
+		r.asked.Add(int64(d.Checks + d.Takes))
+		r.taken.Add(int64(d.Allowed + d.Denied))
+	})
 	o.Failed = func(error) { r.failed.Add(1) }
 	r.service, r.server = New(o), grpc.NewServer(grpc.StreamInterceptor(r.watch))
 	r.service.Register(r.server)
@@ -70,6 +79,10 @@ func run(t testing.TB, o Options) *running {
 	r.conn = dial(t, r.addr)
 	r.LimiterServiceClient = stintv1.NewLimiterServiceClient(r.conn)
 	return r
+}
+
+func deciderOver(store stint.Store, rules decide.Rules, observe func(decide.Report)) *decide.Decider {
+	return decide.New(decide.Options{Store: store, Rules: func() decide.Rules { return rules }, Observe: observe})
 }
 
 // watch records how a stream ends on the server, before the client knows.

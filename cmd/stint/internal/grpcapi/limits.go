@@ -7,6 +7,7 @@ import (
 
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/internal/boundedcache"
 )
 
@@ -46,7 +47,7 @@ func (s *Service) limit(l *stintv1.Limit, i int) (stint.Limit, error) {
 	if err != nil {
 		return stint.Limit{}, within(i, err)
 	}
-	spec.FromCaller = spec.FromCaller || s.isCallers(&spec)
+	decide.MarkCaller(&spec, s.trusted())
 	limits := s.limits
 	if spec.FromCaller {
 		limits = s.callersLimits
@@ -56,6 +57,14 @@ func (s *Service) limit(l *stintv1.Limit, i int) (stint.Limit, error) {
 		return stint.Limit{}, within(i, err)
 	}
 	return limit, s.checkScope(limit, place(i))
+}
+
+// checkScope returns an error if an untrusted caller names a rule or a namespace.
+func (s *Service) checkScope(limit stint.Limit, field string) error {
+	if s.trusted() || limit.Rule() == "" && limit.Namespace() == "" {
+		return nil
+	}
+	return refuse(field + ": to name a rule or a namespace")
 }
 
 func within(i int, err error) error { return badRequest("%s: %v", place(i), err) }

@@ -23,7 +23,7 @@ func hand(t *testing.T) (s *Service, store *waiting, stream *handed, ended chan 
 		t.Fatal(err)
 	}
 	store = newWaiting()
-	s = New(Options{Store: store, Rules: func() RuleSet { return &fixed{set: set} }})
+	s = New(Options{Decider: deciderOver(store, &fixed{set: set}, nil)})
 	ctx, cancel := context.WithCancel(t.Context())
 	stream = &handed{ctx: ctx, requests: make(chan *stintv1.StreamRequest, 100), asked: make(chan struct{}, 1000), answers: make(chan *stintv1.StreamResponse, 100)}
 	ended = make(chan error, 1)

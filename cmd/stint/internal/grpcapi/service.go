@@ -1,32 +1,41 @@
+// Package grpcapi serves stint.v1, Stint's own protocol over gRPC. It has checks,
+// which rules decide; takes, under limits that the caller sends; batches of either;
+// and a stream of both.
+//
+// [Service] answers from any [stint.Store] and any rule set. Each message becomes one
+// call of the store, so a batch costs one round trip to the store.
+//
+// The package bounds the claims and limits of a call, the unanswered requests of a
+// stream, and the time in which a client must read an answer. A denial is an answer.
+// An error is a status that says what is wrong, where, and how to fix it. Details of
+// internal failures go to the log and not to the client.
 package grpcapi
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 
-	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/internal/secret"
-	"github.com/stintdev/stint/rule"
 )
 
 // Bounds of a call.
 const (
-	maxLimits       = 32     // limits of one key
 	maxBatchLimits  = 1024   // limits of a batch
 	maxBatch        = 10_000 // claims or checks of a batch
 	maxAttributes   = 256    // attributes of a check
-	maxMessageSlots = 4096   // entries of columns that a pooled round keeps
+	maxMessageSlots = 4096   // entries of columns that a pooled batch keeps
 )
 
-// Options configure a [Service]. Store and Rules are required.
+// Options configure a [Service].
 type Options struct {
-	Store stint.Store
-	// Rules returns the rule set in force.
-	Rules func() RuleSet
+	// Decider makes the decisions; required.
+	Decider *decide.Decider
 	// Token is the bearer token that every call must send; nil requires none.
 	Token *secret.Text
 	// Private says that all callers are trusted although there is no Token: they have
@@ -37,22 +46,9 @@ type Options struct {
 	// answer. 0 means 5 s.
 	WriteTimeout time.Duration
 
-	// Observe, if not nil, receives how many checks and takes were decided together,
-	// and how long that took.
-	Observe func(took time.Duration, decisions int)
-	// Taken, if not nil, receives every decision under limits that the caller sent.
-	Taken func(face *stint.Decision, onFailure stint.OnFailure)
 	// Failed, if not nil, receives the error of each failed decision, except the
 	// caller's own mistakes and calls that the caller has given up.
 	Failed func(err error)
-}
-
-// RuleSet is a rule set in force.
-type RuleSet interface {
-	// RuleSet returns the rules.
-	RuleSet() *rule.Set
-	// Count receives every outcome, and the plan that it settled.
-	Count(p rule.Plan, o *rule.Outcome)
 }
 
 // Service implements the service of stint.v1. Make one with [New].
@@ -71,19 +67,14 @@ type Service struct {
 
 // New returns a service.
 func New(o Options) *Service {
-	if o.WriteTimeout == 0 {
-		o.WriteTimeout = 5 * time.Second
-	}
-	if o.Observe == nil {
-		o.Observe = func(time.Duration, int) {}
-	}
-	if o.Taken == nil {
-		o.Taken = func(*stint.Decision, stint.OnFailure) {}
-	}
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, 5*time.Second)
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}
-	return &Service{options: o, limits: newLimitCache(), callersLimits: newLimitCache(), drained: make(chan struct{})}
+	s := &Service{options: o, limits: newLimitCache(), callersLimits: newLimitCache(), drained: make(chan struct{})}
+	s.rounds.New = func() any { return &round{service: s, Batch: o.Decider.NewBatch()} }
+	s.batches.New = func() any { return new(batch) }
+	return s
 }
 
 // Register registers the service with a gRPC server.
@@ -94,13 +85,16 @@ func (s *Service) Drain() { s.drain.Do(func() { close(s.drained) }) }
 
 // failed returns the status of an error, and logs errors that are not the caller's.
 func (s *Service) failed(ctx context.Context, err error) error {
-	s.log(ctx, err)
+	if isFailure(err) {
+		s.log(ctx, err)
+	}
 	return statusOf(err).Err()
 }
 
-func (s *Service) log(ctx context.Context, err error) {
-	if err != nil && !callersMistake(err) && !over(ctx) {
-		s.options.Failed(err)
+// log logs a failure, unless it is nil or the caller has given up.
+func (s *Service) log(ctx context.Context, failure error) {
+	if failure != nil && !over(ctx) {
+		s.options.Failed(failure)
 	}
 }
 
@@ -109,14 +103,4 @@ func (s *Service) log(ctx context.Context, err error) {
 func over(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
-}
-
-// news selects one error of a call with many items for the log: the first that is not
-// a caller's mistake. When the store fails, all items fail alike.
-type news struct{ err error }
-
-func (n *news) hear(err error) {
-	if n.err == nil && !callersMistake(err) {
-		n.err = err
-	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 	"github.com/stintdev/stint/internal/secret"
-	"github.com/stintdev/stint/rule"
 )
 
 // wantCode checks the code of an error, and that its text contains a given part.
@@ -98,32 +97,6 @@ func TestBatchOfChecksDecidesAsChecks(t *testing.T) {
 		}
 		if d := decisionAt(got.GetDecisions(), i); !proto.Equal(d, want.GetDecision()) || by != want.GetRule() || at(got.GetListed(), i, false) != want.GetListed() {
 			t.Errorf("%d: %v of %q, alone %v", i, d, by, want)
-		}
-	}
-}
-
-// A denied check is reported as unavailable if an enforced rule fails closed and the
-// store failed.
-func TestWhatIsUnavailable(t *testing.T) {
-	hit := func(d stint.Decision, f stint.OnFailure, shadow bool) rule.Hit {
-		return rule.Hit{Rule: &rule.Rule{Policy: stint.Policy{OnFailure: f}}, Shadow: shadow, Decision: d}
-	}
-	passed, denied, failed := stint.Decision{Allowed: true}, stint.Decision{}, stint.Decision{Degraded: true}
-	for _, c := range []struct {
-		name string
-		face stint.Decision
-		hits []rule.Hit
-		want bool
-	}{
-		{"closed", failed, []rule.Hit{hit(failed, stint.FailClosed, false)}, true},
-		{"closed, and another waits longer", denied, []rule.Hit{hit(denied, stint.FailOpen, false), hit(failed, stint.FailClosed, false)}, true},
-		{"denied by the store", denied, []rule.Hit{hit(denied, stint.FailClosed, false)}, false},
-		{"denied locally", failed, []rule.Hit{hit(failed, stint.FailLocal, false)}, false},
-		{"closed in shadow", denied, []rule.Hit{hit(denied, stint.FailOpen, false), hit(failed, stint.FailClosed, true)}, false},
-		{"closed beside another that admits", passed, []rule.Hit{hit(passed, stint.FailOpen, false), hit(failed, stint.FailClosed, false)}, false},
-	} {
-		if got := unavailable(&rule.Outcome{Decision: c.face, Hits: c.hits}); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
 		}
 	}
 }
@@ -324,7 +297,7 @@ func TestTokenIsAskedOfEveryCall(t *testing.T) {
 
 func TestStoreFailuresAreToldByKind(t *testing.T) {
 	broken := &stint.Error{Code: stint.CodeUnavailable, Kind: "readonly", Problem: "10.1.2.3 is a replica"}
-	r := run(t, Options{Store: failing{broken}})
+	r := runOver(t, failing{broken}, Options{})
 	_, err := r.Take(t.Context(), &stintv1.TakeRequest{Key: "k", Limits: []*stintv1.Limit{perMinute(1)}})
 	wantCode(t, "take", err, codes.Unavailable, "no decision could be made: the store fails (readonly)")
 	if details := status.Convert(err).Details(); len(details) != 1 || !strings.Contains(fmt.Sprint(details[0]), "readonly") {

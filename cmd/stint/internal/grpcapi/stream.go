@@ -141,27 +141,29 @@ func (p *pipe) leave() error {
 			return err
 		}
 	}
-	return status.Error(codes.Unavailable, "the server is stopping: open another stream, and ask again for what has no answer")
+	return status.Error(codes.Unavailable, "the server is stopping: open another stream, and repeat the requests without an answer")
 }
 
 // round decides a request together with those queued after it.
 func (p *pipe) round(first waits) error {
-	r, size := p.service.borrowRound(), int64(0)
-	defer r.end()
+	r, size := p.service.rounds.Get().(*round), int64(0) //nolint:forcetypeassert // the pool holds nothing else
+	defer r.release()
 	for w := first; w.message != nil; w = p.next(r) {
 		r.addMessage(w.message)
 		size += w.size
 	}
 	defer p.room.Release(size)
 	ctx := p.stream.Context()
-	r.decide(ctx)
-	return p.send(r.answers(ctx))
+	r.Decide(ctx, time.Now())
+	response := r.streamResponse()
+	p.service.log(ctx, r.Failure())
+	return p.send(response)
 }
 
 // next returns the next queued request. It returns the zero value if there is none, or
 // the round is full.
 func (p *pipe) next(r *round) waits {
-	if len(r.items) >= maxWaiting {
+	if r.Len() >= maxWaiting {
 		return waits{}
 	}
 	select {
@@ -181,51 +183,39 @@ func (p *pipe) send(m *stintv1.StreamResponse) error {
 
 // addMessage adds the check or take of a stream's message.
 func (r *round) addMessage(m *stintv1.StreamRequest) {
+	r.ids = append(r.ids, m.GetId())
+	var err error
 	switch {
 	case m.GetCheck() != nil:
-		r.addCheckMessage(m.GetId(), m.GetCheck())
+		err = r.addCheck(m.GetCheck())
 	case m.GetTake() != nil:
-		t := takeOf(m.GetTake())
-		r.addTake(m.GetId(), &t)
+		var t take
+		if t, err = takeOf(m.GetTake()); err == nil {
+			err = r.addTake(&t)
+		}
 	default:
-		r.addWrong(m.GetId(), badRequest("request: is missing (give check or take)"))
+		err = badRequest("request: is missing (give check or take)")
 	}
-}
-
-// answers returns the answers to all items, in order.
-func (r *round) answers(ctx context.Context) *stintv1.StreamResponse {
-	answers := make([]*stintv1.Answer, len(r.items))
-	var log news
-	for i := range r.items {
-		it := &r.items[i]
-		answers[i] = &stintv1.Answer{Id: it.id}
-		var err error
-		if it.isCheck {
-			err = r.answerCheck(it, answers[i])
-		} else {
-			err = r.answerTake(it, answers[i])
-		}
-		if err != nil {
-			log.hear(err)
-			answers[i].Answer = &stintv1.Answer_Failure{Failure: failureOf(0, err)}
-		}
-	}
-	r.service.log(ctx, log.err)
-	return &stintv1.StreamResponse{Answers: answers}
-}
-
-func (r *round) answerCheck(it *item, a *stintv1.Answer) error {
-	response, err := r.checked(it)
-	a.Answer = &stintv1.Answer_Check{Check: response}
-	return err
-}
-
-func (r *round) answerTake(it *item, a *stintv1.Answer) error {
-	claims, decisions, err := r.take(it)
 	if err != nil {
-		return err
+		r.Fail(err)
 	}
-	face, limits := r.service.taken(claims, decisions)
-	a.Answer = &stintv1.Answer_Take{Take: &stintv1.TakeResponse{Decision: face, Limits: limits}}
-	return nil
+}
+
+// streamResponse returns the answers to all items, in order.
+func (r *round) streamResponse() *stintv1.StreamResponse {
+	answers := make([]*stintv1.Answer, r.Len())
+	for i := range answers {
+		answers[i] = &stintv1.Answer{Id: r.ids[i]}
+		a, err := r.Answer(i)
+		switch {
+		case err != nil:
+			answers[i].Answer = &stintv1.Answer_Failure{Failure: failureOf(0, err)}
+		case a.Outcome != nil:
+			answers[i].Answer = &stintv1.Answer_Check{Check: checkResponse(a)}
+		default:
+			combined, limits := takeDecisions(a)
+			answers[i].Answer = &stintv1.Answer_Take{Take: &stintv1.TakeResponse{Decision: combined, Limits: limits}}
+		}
+	}
+	return &stintv1.StreamResponse{Answers: answers}
 }

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,8 +40,7 @@ func receive(stream stintv1.LimiterService_StreamClient, n int) (answers []*stin
 }
 
 func TestStreamAnswersInOrder(t *testing.T) {
-	var observed atomic.Int64
-	r := run(t, Options{Observe: func(_ time.Duration, decisions int) { observed.Add(int64(decisions)) }})
+	r := run(t, Options{})
 	stream, err := r.Stream(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +65,7 @@ func TestStreamAnswersInOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := observed.Load(); got != n-n/4 {
+	if got := r.asked.Load(); got != n-n/4 {
 		t.Errorf("%d decisions were observed, and %d could be asked for", got, n-n/4)
 	}
 	for i, a := range answers {
@@ -140,7 +138,7 @@ func (h *handed) Send(m *stintv1.StreamResponse) error { h.answers <- m; return 
 // Requests that arrive while the store is busy become one call afterwards.
 func TestStreamDecidesTogetherWhatWaits(t *testing.T) {
 	store := newWaiting()
-	s := run(t, Options{Store: store}).service
+	s := runOver(t, store, Options{}).service
 	stream := &handed{ctx: t.Context(), requests: make(chan *stintv1.StreamRequest), asked: make(chan struct{}, 100), answers: make(chan *stintv1.StreamResponse, 100)}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Stream(stream) }()
@@ -243,7 +241,7 @@ type broken struct{ stint.Store }
 func (broken) Take(context.Context, stint.Claim) (stint.Decision, error) { panic("a bug") }
 
 func TestPanicEndsTheStreamAlone(t *testing.T) {
-	r := run(t, Options{Store: broken{}})
+	r := runOver(t, broken{}, Options{})
 	for n := range int64(2) { // the process still runs
 		stream, err := r.Stream(t.Context())
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/internal/secret"
 )
 
@@ -46,20 +45,4 @@ func (s *Service) trusted() bool { return s.options.Token != nil || s.options.Pr
 // refuse returns PermissionDenied, and names what only known callers may do.
 func refuse(what string) error {
 	return status.Error(codes.PermissionDenied, what+" is for callers who are known (start the server with --http-token-file or --client-ca, or let --grpc listen on 127.0.0.1)")
-}
-
-// isCallers reports whether a limit counts as the caller's own, whatever its
-// FromCaller says. All limits of untrusted callers do, and limits that name neither a
-// rule nor a namespace. A trusted caller's other limits are those of rules: it is
-// another Stint server.
-func (s *Service) isCallers(l *stint.Spec) bool {
-	return !s.trusted() || l.Rule == "" && l.Namespace == ""
-}
-
-// checkScope returns an error if an untrusted caller names a rule or a namespace.
-func (s *Service) checkScope(limit stint.Limit, field string) error {
-	if s.trusted() || limit.Rule() == "" && limit.Namespace() == "" {
-		return nil
-	}
-	return refuse(field + ": to name a rule or a namespace")
 }

@@ -34,23 +34,23 @@ func TestWrongTakesSayWhatIsWrong(t *testing.T) {
 		many[i] = perMinute(5)
 	}
 	for says, m := range map[string]*stintv1.TakeRequest{
-		"key: is empty":                                {Limits: limits},
-		"key: has the control character":               {Key: "a\x00b", Limits: limits},
-		"key: is 4097 bytes long":                      {Key: strings.Repeat("k", 4097), Limits: limits},
-		"limits: has 0 entries (give 1 to 32)":         {Key: "k"},
-		"limits: has 33 entries":                       {Key: "k", Limits: many},
-		"limits[1]: algorithm":                         {Key: "k", Limits: []*stintv1.Limit{perMinute(5), {Algorithm: "luck"}}},
-		"limits[0]: window_us: -1 is out of range":     {Key: "k", Limits: []*stintv1.Limit{{Limit: 1, WindowUs: -1}}},
-		"limits[0]: window_us: 9223372036854775807":    {Key: "k", Limits: []*stintv1.Limit{{Limit: 1, WindowUs: math.MaxInt64}}},
-		"limits[0]: limit":                             {Key: "k", Limits: []*stintv1.Limit{{Limit: -5, WindowUs: 1e6}}},
-		"limits[0]: buckets":                           {Key: "k", Limits: []*stintv1.Limit{{Algorithm: "sliding_window_counter", Limit: 1, WindowUs: 1e6, Buckets: math.MaxUint32}}},
-		"cost: 1000000001 is out of range":             {Key: "k", Limits: limits, Cost: proto.Int64(stint.MaxCost + 1)},
-		"cost: -9223372036854775808 is out of range":   {Key: "k", Limits: limits, Cost: proto.Int64(stint.Forget)},
-		"at_us: belongs to a cost below 0":             {Key: "k", Limits: limits, AtUs: 5},
-		"at: -5 is not a time":                         {Key: "k", Limits: limits, Cost: proto.Int64(-1), AtUs: -5},
-		"extra: -1 is out of range":                    {Key: "k", Limits: limits, Extra: -1},
-		"on_store_failure: 9 is not known":             {Key: "k", Limits: limits, OnStoreFailure: 9},
-		"claims 0 and 1 are of the same limit and key": {Key: "k", Limits: []*stintv1.Limit{perMinute(5), perMinute(6)}},
+		"key: is empty":                              {Limits: limits},
+		"key: has the control character":             {Key: "a\x00b", Limits: limits},
+		"key: is 4097 bytes long":                    {Key: strings.Repeat("k", 4097), Limits: limits},
+		"limits: has 0 entries (give 1 to 32)":       {Key: "k"},
+		"limits: has 33 entries":                     {Key: "k", Limits: many},
+		"limits[1]: algorithm":                       {Key: "k", Limits: []*stintv1.Limit{perMinute(5), {Algorithm: "luck"}}},
+		"limits[0]: window_us: -1 is out of range":   {Key: "k", Limits: []*stintv1.Limit{{Limit: 1, WindowUs: -1}}},
+		"limits[0]: window_us: 9223372036854775807":  {Key: "k", Limits: []*stintv1.Limit{{Limit: 1, WindowUs: math.MaxInt64}}},
+		"limits[0]: limit":                           {Key: "k", Limits: []*stintv1.Limit{{Limit: -5, WindowUs: 1e6}}},
+		"limits[0]: buckets":                         {Key: "k", Limits: []*stintv1.Limit{{Algorithm: "sliding_window_counter", Limit: 1, WindowUs: 1e6, Buckets: math.MaxUint32}}},
+		"cost: 1000000001 is out of range":           {Key: "k", Limits: limits, Cost: proto.Int64(stint.MaxCost + 1)},
+		"cost: -9223372036854775808 is out of range": {Key: "k", Limits: limits, Cost: proto.Int64(stint.Forget)},
+		"at_us: belongs to a cost below 0":           {Key: "k", Limits: limits, AtUs: 5},
+		"at_us: -5 is not a time":                    {Key: "k", Limits: limits, Cost: proto.Int64(-1), AtUs: -5},
+		"extra: -1 is out of range":                  {Key: "k", Limits: limits, Extra: -1},
+		"on_store_failure: 9 is not known":           {Key: "k", Limits: limits, OnStoreFailure: 9},
+		"limits: two are named token_bucket:1m":      {Key: "k", Limits: []*stintv1.Limit{perMinute(5), perMinute(6)}},
 	} {
 		_, err := r.Take(t.Context(), m)
 		wantCode(t, says, err, codes.InvalidArgument, says)
@@ -140,7 +140,7 @@ func TestWrongGroupsLeaveTheOthers(t *testing.T) {
 
 // An open circuit breaker is not logged for each call: it was logged when it opened.
 func TestStoreThatIsLeftAloneIsNoNews(t *testing.T) {
-	r := run(t, Options{Store: failing{&stint.Error{Code: stint.CodeUnavailable, Kind: "breaker_open"}}})
+	r := runOver(t, failing{&stint.Error{Code: stint.CodeUnavailable, Kind: "breaker_open"}}, Options{})
 	_, err := r.Take(t.Context(), &stintv1.TakeRequest{Key: "k", Limits: []*stintv1.Limit{perMinute(5)}})
 	wantCode(t, "take", err, codes.Unavailable, "breaker_open")
 	if n := r.failed.Load(); n != 0 {
@@ -160,7 +160,7 @@ func (u until) Deadline() (time.Time, bool) { return u.deadline, true }
 // A store with a timer of its own may end a call before the context does. A timeout
 // caused by the caller's short deadline is not logged.
 func TestTimeThatIsOverIsNoNews(t *testing.T) {
-	r := run(t, Options{Store: failing{&stint.Error{Code: stint.CodeTimeout, Kind: "timeout"}}})
+	r := runOver(t, failing{&stint.Error{Code: stint.CodeTimeout, Kind: "timeout"}}, Options{})
 	for after, lines := range map[time.Duration]int64{-time.Microsecond: 0, time.Hour: 1} {
 		r.failed.Store(0)
 		_, err := r.service.Take(until{t.Context(), time.Now().Add(after)}, &stintv1.TakeRequest{Key: "k", Limits: []*stintv1.Limit{perMinute(5)}})
@@ -199,8 +199,7 @@ func FuzzMessages(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	rules := &fixed{set: set}
-	s := New(Options{Private: true, Store: stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000}), Rules: func() RuleSet { return rules }})
+	s := New(Options{Private: true, Decider: deciderOver(stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000}), &fixed{set: set}, nil)})
 	for _, m := range []proto.Message{
 		&stintv1.TakeBatchRequest{Keys: []string{"a", "b"}, Limits: algorithms(), Limit: []uint32{1, 2}, GroupSizes: []uint32{0, 2}, Shadow: []bool{true}, LocalLimit: []uint32{1}},
 		&stintv1.CheckBatchRequest{Names: []string{"api_key", "path"}, Values: []string{"a", "/both"}},

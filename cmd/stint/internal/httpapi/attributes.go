@@ -1,6 +1,9 @@
 package httpapi
 
-import "github.com/stintdev/stint/rule"
+import (
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
+	"github.com/stintdev/stint/rule"
+)
 
 // attributes implements [rule.Attributes] for the attributes that a caller sends. It is
 // reused between requests to avoid allocations.
@@ -44,20 +47,20 @@ func (a *attributes) reset() {
 
 // read parses the members of a JSON object. The value of a number or a boolean is its
 // JSON text.
-func (a *attributes) read(raw []byte, t *texts) error {
+func (a *attributes) read(raw []byte, s *decide.Strings) error {
 	return eachMember(raw, func(name, raw []byte) error {
 		value, err := attributeText(raw)
 		if err != nil {
 			return within(shown(string(name)), err)
 		}
-		a.add(attributeName(name, t), t.keep(value))
+		a.add(attributeName(name, s), s.Keep(value))
 		return nil
 	})
 }
 
 // attributeName returns the canonical name of an attribute, as rules use it. The most
 // common names need no allocation.
-func attributeName(name []byte, t *texts) string {
+func attributeName(name []byte, s *decide.Strings) string {
 	switch string(name) {
 	case "api_key":
 		return "api_key"
@@ -70,7 +73,7 @@ func attributeName(name []byte, t *texts) string {
 	case "host":
 		return "host"
 	}
-	return rule.AttributeName(t.keep(name))
+	return rule.AttributeName(s.Keep(name))
 }
 
 func attributeText(raw []byte) ([]byte, error) {

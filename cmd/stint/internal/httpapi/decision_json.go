@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -33,7 +34,20 @@ func milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// appendOutcome appends the outcome of a check.
+// appendAnswer appends the answer to a check or a take: the combined decision, then one
+// line for each claim.
+func appendAnswer(b []byte, a *decide.Answer) []byte {
+	if a.Outcome != nil {
+		return appendOutcome(b, a.Outcome)
+	}
+	b = appendNumbers(append(b, '{'), a.Decision)
+	b = append(b, `,"rule":"","limits":[`...)
+	for i := range a.Claims {
+		b = append(appendLine(b, i, "", a.Claims[i].Limit.Name(), &a.Decisions[i]), '}')
+	}
+	return append(b, ']', '}')
+}
+
 func appendOutcome(b []byte, o *rule.Outcome) []byte {
 	if o.List != rule.ListNone || o.Face < 0 {
 		b = strconv.AppendBool(append(b, `{"allowed":`...), o.Allowed())
@@ -52,17 +66,6 @@ func appendOutcome(b []byte, o *rule.Outcome) []byte {
 			b = append(b, `,"shadow":true`...)
 		}
 		b = append(b, '}')
-	}
-	return append(b, ']', '}')
-}
-
-// appendTaken appends the answer to a take: the combined decision of its group, then one
-// line per claim.
-func appendTaken(b []byte, face *stint.Decision, claims []stint.Claim, decisions []stint.Decision) []byte {
-	b = appendNumbers(append(b, '{'), face)
-	b = append(b, `,"rule":"","limits":[`...)
-	for i := range claims {
-		b = append(appendLine(b, i, "", claims[i].Limit.Name(), &decisions[i]), '}')
 	}
 	return append(b, ']', '}')
 }

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 )
 
 // The codes of an error body. They are stable; messages are not.
@@ -31,11 +33,16 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.message }
 
+// loggedError is an answer whose cause has been logged already or needs no log.
+type loggedError struct{ *apiError }
+
+func (e loggedError) Unwrap() error { return e.apiError }
+
 func badRequest(format string, args ...any) error {
 	return &apiError{http.StatusBadRequest, codeInvalid, fmt.Sprintf(format, args...)}
 }
 
-// asAPIError is the only place that translates store errors to HTTP.
+// asAPIError is the only place that translates errors of decisions to HTTP.
 func asAPIError(err error) *apiError {
 	if api, ok := errors.AsType[*apiError](err); ok {
 		return api
@@ -43,55 +50,43 @@ func asAPIError(err error) *apiError {
 	if _, ok := errors.AsType[*stint.LimitError](err); ok {
 		return &apiError{http.StatusBadRequest, codeInvalid, err.Error()}
 	}
-	if failed, ok := errors.AsType[*stint.Error](err); ok {
-		return fromStore(failed)
+	failed, ok := errors.AsType[*stint.Error](err)
+	switch {
+	case !ok || failed.Code == stint.CodeInternal:
+		return &apiError{http.StatusInternalServerError, codeInternal, "no decision could be made"}
+	case failed.Code == stint.CodeInvalid:
+		return &apiError{http.StatusBadRequest, codeInvalid, decide.Explain(failed)}
+	case failed.Code == stint.CodeExhausted && failed.Kind == stint.KindCallerBudget:
+		return &apiError{http.StatusServiceUnavailable, codeExhausted, decide.Explain(failed)}
 	}
-	return &apiError{http.StatusInternalServerError, codeInternal, "no decision could be made"}
+	return &apiError{http.StatusServiceUnavailable, codeUnavailable, decide.Explain(failed)}
 }
 
-func fromStore(e *stint.Error) *apiError {
-	if overCallersBudget(e) {
-		return &apiError{http.StatusServiceUnavailable, codeExhausted, e.Error()}
-	}
-	switch e.Code {
-	case stint.CodeInvalid:
-		return &apiError{http.StatusBadRequest, codeInvalid, e.Error()}
-	case stint.CodeUnavailable, stint.CodeTimeout, stint.CodeCanceled, stint.CodeExhausted:
-		// The cause may name internal servers, so it goes only to the log.
-		return &apiError{http.StatusServiceUnavailable, codeUnavailable, "no decision could be made: the store fails (" + e.KindName() + ")"}
-	}
-	return &apiError{http.StatusInternalServerError, codeInternal, "no decision could be made"}
+// ErrorWriter answers requests with errors, and logs the errors that callers did not
+// cause.
+type ErrorWriter struct{ Logger *slog.Logger }
+
+// write answers with the error.
+func (e ErrorWriter) write(w http.ResponseWriter, r *http.Request, err error) {
+	e.Log(r, err)
+	api := asAPIError(err)
+	writeJSON(w, api.status, api.body())
 }
 
-// fail answers with the error.
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	s.logFailure(r, err)
-	e := asAPIError(err)
-	writeJSON(w, e.status, errorBody{errorDetail{e.code, e.message}})
+// Unauthorized answers that the token is missing or wrong.
+func (e ErrorWriter) Unauthorized(w http.ResponseWriter, r *http.Request, problem string) {
+	w.Header().Set("WWW-Authenticate", `Bearer realm="stint"`)
+	e.write(w, r, &apiError{http.StatusUnauthorized, codeUnauthorized,
+		problem + ": send it as Authorization: Bearer TOKEN, or as " + TokenHeader})
 }
 
-// overCallersBudget reports whether the error means that caller-supplied limits have used
-// up their budget in the store. The store itself and the rules are unaffected.
-func overCallersBudget(e *stint.Error) bool {
-	return e.Code == stint.CodeExhausted && e.Kind == stint.KindCallerBudget
-}
-
-// logFailure logs an error unless the caller caused it. It skips canceled requests, and
-// errors of an open circuit, which was logged when it opened. Callers over their budget
-// are only counted, because a flood of them would fill the log.
-func (s *Server) logFailure(r *http.Request, err error) {
-	if asAPIError(err).status >= http.StatusInternalServerError && r.Context().Err() == nil && !leftAlone(err) {
-		s.log.Error("no decision", errorAttr(err))
+// Log logs an error unless the caller caused it, gave up, or the error was logged or
+// counted where it arose.
+func (e ErrorWriter) Log(r *http.Request, err error) {
+	_, logged := errors.AsType[loggedError](err)
+	if !logged && asAPIError(err).status >= http.StatusInternalServerError && r.Context().Err() == nil && decide.IsFailure(err) {
+		e.Logger.Error("no decision", "error", fmt.Sprint(err))
 	}
-}
-
-// leftAlone reports whether an error was logged or counted where it arose.
-func leftAlone(err error) bool {
-	if _, ok := errors.AsType[told](err); ok {
-		return true
-	}
-	e, ok := errors.AsType[*stint.Error](err)
-	return ok && (e.Kind == "breaker_open" || overCallersBudget(e))
 }
 
 type errorBody struct {
@@ -102,6 +97,8 @@ type errorDetail struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
+
+func (e *apiError) body() errorBody { return errorBody{errorDetail{e.code, e.message}} }
 
 // writeJSON answers with the value as JSON. The value must be encodable.
 func writeJSON(w http.ResponseWriter, status int, value any) {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -30,18 +31,25 @@ import (
 type extAuthz struct {
 	authpb.UnimplementedAuthorizationServer
 
-	auth *auth
+	auth  *ForwardAuth
+	admit func(context.Context) error
+}
+
+// NewExtAuthz returns Envoy's authorization service over forward auth. admit returns an
+// error for a call without the required token.
+func NewExtAuthz(auth *ForwardAuth, admit func(context.Context) error) authpb.AuthorizationServer {
+	return &extAuthz{auth: auth, admit: admit}
 }
 
 // Check implements the service. A request that forward auth would answer with 400 or 503
 // is denied with that status, because Envoy lets a request pass after a failed call if
 // failure_mode_allow is set.
 func (e *extAuthz) Check(ctx context.Context, request *authpb.CheckRequest) (*authpb.CheckResponse, error) {
-	a := e.auth
-	if err := a.server.admitEnvoy(ctx); err != nil {
+	if err := e.admit(ctx); err != nil {
 		return nil, err
 	}
-	original, err := a.server.describedRequest(ctx, request.GetAttributes())
+	a := e.auth
+	original, err := describedRequest(ctx, request.GetAttributes(), &a.identity.Clients)
 	if err != nil {
 		return nil, err
 	}
@@ -61,19 +69,18 @@ func (e *extAuthz) Check(ctx context.Context, request *authpb.CheckRequest) (*au
 // speaks only for itself, so its own address counts. For a trusted peer the address is
 // the source that Envoy names, and X-Forwarded-For is read if that source is a trusted
 // proxy itself.
-func (s *Server) describedRequest(ctx context.Context, attributes *authpb.AttributeContext) (*http.Request, error) {
+func describedRequest(ctx context.Context, attributes *authpb.AttributeContext, clients *httplimit.Clients) (*http.Request, error) {
 	described := attributes.GetRequest().GetHttp()
 	if described == nil {
 		return nil, status.Error(codes.InvalidArgument, "attributes.request.http: is missing (only requests over HTTP can be decided)")
 	}
 	r := &http.Request{
-		Method: described.GetMethod(), Host: described.GetHost(), URL: parseTarget(orElse(described.GetPath(), "/")),
+		Method: described.GetMethod(), Host: described.GetHost(), URL: parseTarget(cmp.Or(described.GetPath(), "/")),
 		Proto: described.GetProtocol(), Header: describedHeader(described),
 	}
 	if p, ok := peer.FromContext(ctx); ok {
 		r.RemoteAddr = p.Addr.String()
 	}
-	clients := httplimit.Clients{Trusted: s.config.TrustedProxies}
 	if source := attributes.GetSource().GetAddress().GetSocketAddress(); source != nil && clients.TrustsPeer(r) {
 		r.RemoteAddr = net.JoinHostPort(source.GetAddress(), strconv.FormatUint(uint64(source.GetPortValue()), 10))
 	}

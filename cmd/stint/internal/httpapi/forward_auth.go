@@ -1,16 +1,22 @@
 package httpapi
 
 import (
+	"log/slog"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
-	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/httplimit"
 )
 
+// AuthPath is the path of forward auth. The path of the original request may follow it.
+const AuthPath = "/v1/auth"
+
 const (
-	authPath     = "/v1/auth"
 	statusHeader = "X-RateLimit-Status"
 	delayHeader  = "X-RateLimit-Delay-Ms"
 	bodyHeader   = "X-RateLimit-Body"
@@ -21,36 +27,38 @@ const (
 // a failure.
 const maxBodyHeader = 1 << 10
 
-// auth handles forward auth: a proxy asks whether it may forward a request, and gets
-// headers, and for a denial a body, that it can pass to the client.
-type auth struct {
-	server   *Server
-	original originals
+// ForwardAuth decides for proxies whether they may forward a request. The answer has
+// headers, and for a denial a body, that the proxy can pass to the client. Make it with
+// [NewForwardAuth].
+type ForwardAuth struct {
+	decider  httplimit.Decider
 	identity httplimit.Identity
-	decider  decider
+	errors   ErrorWriter
+	warned   sync.Once
 }
 
-func (s *Server) newAuth() *auth {
-	return &auth{
-		server:   s,
-		original: originals{clients: s.identity().Clients, log: s.log},
-		identity: s.identity(),
-		decider:  decider{s, metrics.Auth},
+// NewForwardAuth returns a ForwardAuth that believes the forwarding headers of the trusted
+// peers.
+func NewForwardAuth(decider httplimit.Decider, trusted []netip.Prefix, log *slog.Logger) *ForwardAuth {
+	return &ForwardAuth{
+		decider:  decider,
+		identity: httplimit.Identity{Clients: httplimit.Clients{Trusted: trusted}},
+		errors:   ErrorWriter{log},
 	}
 }
 
-// identity returns how the server identifies the clients of proxied requests.
-func (s *Server) identity() httplimit.Identity {
-	return httplimit.Identity{Clients: httplimit.Clients{Trusted: s.config.TrustedProxies}}
-}
-
-func (a *auth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *ForwardAuth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	statuses, err := statusesOf(r.URL)
 	if err != nil {
 		a.fail(w, r, err, statuses)
 		return
 	}
-	answer, err := a.decide(r)
+	original, err := a.original(r)
+	if err != nil {
+		a.fail(w, r, err, statuses)
+		return
+	}
+	answer, err := a.decider.Decide(r.Context(), httplimit.NewRequest(original, &a.identity))
 	if err != nil {
 		a.fail(w, r, err, statuses)
 		return
@@ -59,23 +67,65 @@ func (a *auth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // fail answers without a decision.
-func (a *auth) fail(w http.ResponseWriter, r *http.Request, err error, s statuses) {
-	a.server.logFailure(r, err)
+func (a *ForwardAuth) fail(w http.ResponseWriter, r *http.Request, err error, s statuses) {
+	a.errors.Log(r, err)
 	e := asAPIError(err)
 	w.Header().Set(statusHeader, strconv.Itoa(e.status))
-	writeJSON(w, s.of(e.status), errorBody{errorDetail{e.code, e.message}})
+	writeJSON(w, s.of(e.status), e.body())
 }
 
-// decide decides the original request that r describes.
-func (a *auth) decide(r *http.Request) (answer httplimit.Answer, err error) {
-	original, err := a.original.of(r)
-	if err != nil {
-		return answer, err
+// statuses are HTTP statuses that replace the true one for proxies that do not understand
+// it. Zero replaces nothing.
+type statuses struct {
+	deny   int // deny_status: replaces the status of every denial; nginx understands only 401 and 403
+	failed int // error_status: replaces 500 and above, which Envoy treats as a failure and may let the request pass
+}
+
+// statusesOf parses the parameters that the proxy's configuration put into the URL: the
+// query of /v1/auth, or the parameters in the same path segment, as in
+// /v1/auth;error_status=429/orders. If the path goes on after /v1/auth, the query belongs
+// to the original request and is under the client's control, so it is not read.
+func statusesOf(u *url.URL) (s statuses, err error) {
+	text := u.RawQuery
+	if u.Path != AuthPath {
+		parameters, ok := strings.CutPrefix(strings.TrimPrefix(u.Path, AuthPath), ";")
+		if !ok {
+			return s, nil
+		}
+		text, _, _ = strings.Cut(parameters, "/")
 	}
-	return a.decider.Decide(r.Context(), httplimit.NewRequest(original, &a.identity))
+	given := (&url.URL{RawQuery: text}).Query()
+	if s.deny, err = statusIn(given, "deny_status"); err != nil {
+		return s, err
+	}
+	s.failed, err = statusIn(given, "error_status")
+	return s, err
 }
 
-// write answers with the decision.
+// statusIn returns the status in the named parameter, or 0 if the parameter is absent.
+func statusIn(given url.Values, name string) (int, error) {
+	if !given.Has(name) {
+		return 0, nil
+	}
+	text := given.Get(name)
+	status, err := strconv.Atoi(text)
+	if err != nil || status < 400 || status > 499 {
+		return 0, badRequest("%s: %s is not a status from 400 to 499", name, shown(text))
+	}
+	return status, nil
+}
+
+// of returns the status to send in place of the given one.
+func (s statuses) of(status int) int {
+	if s.failed != 0 && status >= http.StatusInternalServerError {
+		return s.failed
+	}
+	return status
+}
+
+// write answers with the decision. A proxy that understands only a few statuses drops the
+// body of a denial and writes its own, so the body is then also a header, unless it is too
+// long.
 func (s statuses) write(w http.ResponseWriter, r *http.Request, answer *httplimit.Answer) {
 	status, now := answer.Status(), time.Now()
 	w.Header().Set(statusHeader, strconv.Itoa(status))
@@ -89,16 +139,9 @@ func (s statuses) write(w http.ResponseWriter, r *http.Request, answer *httplimi
 	}
 	if s.deny != 0 {
 		status = s.deny
-		setBody(w.Header(), r, answer, now)
+		if _, text := answer.DenialBody(r, now); len(text) <= maxBodyHeader {
+			w.Header().Set(bodyHeader, string(text))
+		}
 	}
 	answer.WriteDenialAs(w, r, now, s.of(status))
-}
-
-// setBody copies the body of a denial into a header: a proxy that understands only a few
-// statuses drops the body of this answer and writes its own. A body that is too long is
-// omitted.
-func setBody(h http.Header, r *http.Request, answer *httplimit.Answer, now time.Time) {
-	if _, text := answer.DenialBody(r, now); len(text) <= maxBodyHeader {
-		h.Set(bodyHeader, string(text))
-	}
 }

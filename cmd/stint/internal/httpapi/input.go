@@ -1,10 +1,16 @@
 package httpapi
 
 import (
+	"fmt"
 	"math/bits"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
+	"github.com/stintdev/stint/internal/boundedcache"
+	"github.com/stintdev/stint/rule"
 )
 
 // members is a set of the fields that a body, or an item of a batch, may contain.
@@ -20,14 +26,13 @@ const (
 	memberOnFailure
 )
 
-// The fields that each endpoint accepts.
+// The fields that the endpoints accept.
 const (
-	checkMembers    = memberAttributes | memberCost
-	limitMembers    = memberKey | memberLimit | memberLimits | memberOnFailure
-	takeMembers     = limitMembers | memberCost | memberAt
-	peekMembers     = memberAttributes | limitMembers
-	giveBackMembers = takeMembers
-	itemMembers     = memberAttributes | takeMembers
+	checkMembers = memberAttributes | memberCost
+	limitMembers = memberKey | memberLimit | memberLimits | memberOnFailure
+	takeMembers  = limitMembers | memberCost | memberAt
+	peekMembers  = memberAttributes | limitMembers
+	itemMembers  = memberAttributes | takeMembers
 )
 
 var memberNames = [...]string{"attributes", "key", "limit", "limits", "cost", "at_us", "on_store_failure"}
@@ -50,78 +55,169 @@ func (m members) names() (names []string) {
 	return names
 }
 
-// ask is one parsed request body or batch item. The fields are interpreted only after all
+// input is one parsed body or item of a batch. The fields are interpreted only after all
 // of them have been read, because their meaning depends on each other.
-type ask struct {
+type input struct {
 	given      members
-	attributes attributes
-	key        string
-	limits     []stint.Limit
-	onFailure  stint.OnFailure
-	cost, at   []byte // digits as in the body; nil if absent
+	attributes attributes  // of a check
+	take       decide.Take // without its cost and time until readTake
+	cost, at   []byte      // digits as in the body; nil if absent
 }
 
-// reset clears the ask but keeps its allocated slices.
-func (a *ask) reset() {
-	a.attributes.reset()
-	clear(a.limits)
-	*a = ask{attributes: a.attributes, limits: a.limits[:0]}
+// reset clears the input but keeps its allocated slices.
+func (in *input) reset() {
+	in.attributes.reset()
+	clear(in.take.Limits)
+	*in = input{attributes: in.attributes, take: decide.Take{Limits: in.take.Limits[:0]}}
 }
 
 // read parses a JSON object whose fields must be among the known members.
-func (a *ask) read(raw []byte, known members, limits *limitCache, t *texts) error {
+func (in *input) read(raw []byte, known members, k *work) error {
 	return eachMember(raw, func(name, raw []byte) error {
 		m := memberOf(name)
 		if m&known == 0 {
 			return unknownField(name, known.names())
 		}
-		a.given |= m
-		return a.member(m, raw, limits, t)
+		in.given |= m
+		return in.readMember(m, raw, k)
 	})
 }
 
-func (a *ask) member(m members, raw []byte, limits *limitCache, t *texts) (err error) {
+func (in *input) readMember(m members, raw []byte, k *work) error {
 	switch m {
 	case memberAttributes:
-		return within("attributes", a.attributes.read(raw, t))
+		return within("attributes", in.attributes.read(raw, &k.strings))
 	case memberKey:
-		var key []byte
-		key, err = jsonText(raw)
-		a.key = t.keep(key)
+		key, err := jsonText(raw)
+		in.take.Key = k.strings.Keep(key)
 		return within("key", err)
 	case memberLimit:
-		return a.limitField("limit", raw, limits)
+		return in.readLimit("limit", raw, k.api.limits)
 	case memberLimits:
-		return a.limitsField(raw, limits)
+		return in.readLimits(raw, k.api.limits)
 	case memberOnFailure:
-		return failureField(raw, &a.onFailure)
+		return within("on_store_failure", in.readOnFailure(raw))
 	case memberCost:
-		a.cost = raw
+		in.cost = raw
 	case memberAt:
-		a.at = raw
+		in.at = raw
 	}
 	return nil
 }
 
-// isCheck reports whether the ask is a check against the rules rather than a take of
-// limits that the caller brings.
-func (a *ask) isCheck() (bool, error) {
-	check, take := a.given&memberAttributes != 0, a.given&limitMembers != 0
+func (in *input) readLimit(field string, raw []byte, limits *limitCache) error {
+	limit, err := limits.get(raw)
+	if err != nil {
+		return within(field, err)
+	}
+	in.take.Limits = append(in.take.Limits, limit)
+	return nil
+}
+
+func (in *input) readLimits(raw []byte, limits *limitCache) error {
+	n := countElements(raw)
+	if n < 0 {
+		return badRequest("limits: must be a list of limits")
+	}
+	if err := decide.CheckLimits(n); err != nil {
+		return err
+	}
+	_, err := eachElement(raw, func(raw []byte) error {
+		return in.readLimit(fmt.Sprintf("limits[%d]", len(in.take.Limits)), raw, limits)
+	})
+	return err
+}
+
+// readOnFailure parses the policy for store failures, in the words that rules use.
+func (in *input) readOnFailure(raw []byte) error {
+	words := []string{"open", "closed", "local"}
+	word, err := jsonText(raw)
+	if err != nil {
+		return err
+	}
+	i := slices.Index(words, string(word))
+	if i < 0 {
+		return badRequest("%s is not known (use one of %s)", shown(string(word)), strings.Join(words, ", "))
+	}
+	in.take.OnFailure = stint.OnFailure(i)
+	return nil
+}
+
+// isCheck reports whether the input is a check of the rules rather than a take of limits
+// that the caller sends.
+func (in *input) isCheck() (bool, error) {
+	check, take := in.given&memberAttributes != 0, in.given&limitMembers != 0
 	switch {
 	case check && take:
-		return false, badRequest("attributes: ask the rules, and %s brings a limit: give one or the other", strings.Join((a.given&limitMembers).names(), ", "))
+		return false, badRequest("attributes: cannot stand beside %s: give attributes for the rules to decide, or a key and its limit", strings.Join((in.given&limitMembers).names(), ", "))
 	case !check && !take:
 		return false, badRequest("attributes: is missing, and so is key: give attributes for the rules to decide, or a key and its limit")
 	}
 	return check, nil
 }
 
-// costWithin parses the cost, which must be at least least. It returns 1 if none is
-// given.
-func (a *ask) costWithin(least int64) (cost int64, err error) {
-	if a.cost == nil {
+// readTake completes the take with its cost and time.
+func (in *input) readTake() (err error) {
+	if (in.given&memberLimit == 0) == (in.given&memberLimits == 0) {
+		return badRequest("limit: give either limit, or limits with a list of them")
+	}
+	if in.take.Cost, err = in.readCost(); err != nil || in.at == nil {
+		return err
+	}
+	if in.take.At, err = wholeNumber("at_us", in.at); err == nil && in.take.At == 0 { // which would mean now
+		err = badRequest("at_us: 0 is not a time")
+	}
+	return err
+}
+
+// readCost returns the cost, 1 if none is given.
+func (in *input) readCost() (int64, error) {
+	if in.cost == nil {
 		return 1, nil
 	}
-	err = wholeField("cost", &cost, least, stint.MaxCost)(a.cost)
-	return cost, err
+	return wholeNumber("cost", in.cost)
+}
+
+// wholeNumber parses an integer in decimal digits. It refuses fractions instead of
+// rounding them: a cost of 0.5 that became 0 would be free.
+func wholeNumber(field string, raw []byte) (int64, error) {
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil {
+		return 0, badRequest("%s: %.40s is not a whole number in range", field, raw)
+	}
+	return n, nil
+}
+
+// Bounds of a limitCache: the number of limits, and the length of a limit's text.
+const (
+	maxCachedLimits = 1024
+	maxCachedText   = 512 // bytes
+)
+
+// limitCache caches the compiled limits of callers by their JSON text. Compiling costs
+// microseconds, and most callers send the same few limits. A caller that keeps sending
+// new ones only pays for compiling them.
+type limitCache struct {
+	*boundedcache.Cache[string, stint.Limit]
+}
+
+func newLimitCache() *limitCache {
+	return &limitCache{boundedcache.New[string, stint.Limit](maxCachedLimits)}
+}
+
+// get returns the limit that the JSON text describes. It is safe for concurrent use.
+func (c *limitCache) get(text []byte) (stint.Limit, error) {
+	if limit, ok := boundedcache.GetText(c.Cache, text); ok {
+		return limit, nil
+	}
+	spec, err := rule.ParseSpec(text)
+	if err != nil {
+		return stint.Limit{}, err
+	}
+	decide.MarkCaller(&spec, false)
+	limit, err := spec.Compile()
+	if err == nil && len(text) <= maxCachedText {
+		c.Put(string(text), limit)
+	}
+	return limit, err
 }

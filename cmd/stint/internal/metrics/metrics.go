@@ -126,13 +126,6 @@ func (m *Metrics) ObserveCheck(s Surface, took time.Duration) {
 	m.checks[s].Observe(took.Seconds())
 }
 
-// ObserveChecks records n checks that were decided together. Each took the time of all.
-func (m *Metrics) ObserveChecks(s Surface, took time.Duration, n int) {
-	for range n {
-		m.checks[s].Observe(took.Seconds())
-	}
-}
-
 // tokensRefused describes the counter of one listener's requests without a valid token.
 func tokensRefused(listener string) prometheus.CounterOpts {
 	return prometheus.CounterOpts{Name: "stint_tokens_refused_total", ConstLabels: prometheus.Labels{"listener": listener},

@@ -29,8 +29,8 @@ const (
 type RuleCounters struct{ allow, deny, shadowDeny prometheus.Counter }
 
 // Rule returns the counters of the rule with the given id.
-func (m *Metrics) Rule(id string) RuleCounters {
-	return RuleCounters{
+func (m *Metrics) Rule(id string) *RuleCounters {
+	return &RuleCounters{
 		allow:      m.decisions.WithLabelValues(id, decisionAllow),
 		deny:       m.decisions.WithLabelValues(id, decisionDeny),
 		shadowDeny: m.decisions.WithLabelValues(id, decisionShadowDeny),
@@ -49,9 +49,9 @@ func (m *Metrics) ForgetRule(id string) {
 
 // CountOutcome counts an outcome once for every rule that charged the request, denied
 // it, or would have denied it in shadow mode. A rule that would have allowed a request
-// that another rule denied charged nothing, so it counts nothing. countersOf returns the
-// counters of a rule of the outcome.
-func (m *Metrics) CountOutcome(o *rule.Outcome, countersOf func(*rule.Rule) *RuleCounters) {
+// that another rule denied charged nothing, so it counts nothing. counters has the
+// counters of all rules of the outcome.
+func (m *Metrics) CountOutcome(o *rule.Outcome, counters map[*rule.Rule]*RuleCounters) {
 	switch {
 	case o.List == rule.ListAllow:
 		m.allowListed.Inc()
@@ -65,7 +65,7 @@ func (m *Metrics) CountOutcome(o *rule.Outcome, countersOf func(*rule.Rule) *Rul
 		for n < len(hits) && hits[n].Rule == hits[0].Rule { // the hits of a rule are adjacent
 			n++
 		}
-		m.countRule(hits[:n], countersOf(hits[0].Rule), o.Allowed())
+		m.countRule(hits[:n], counters[hits[0].Rule], o.Allowed())
 		hits = hits[n:]
 	}
 }
@@ -114,27 +114,6 @@ func failureDecision(f stint.OnFailure) string {
 		return decisionErrorLocal
 	}
 	return decisionErrorOpen
-}
-
-// CountTake counts a decision on limits that the caller brought.
-func (m *Metrics) CountTake(d *stint.Decision, onFailure stint.OnFailure) {
-	switch {
-	case d.Degraded:
-		m.decisions.WithLabelValues("", failureDecision(onFailure)).Inc()
-	case d.Allowed:
-		m.takeAllowed.Inc()
-	default:
-		m.takeDenied.Inc()
-	}
-}
-
-// CountTakes counts many such decisions, with the failure policy of claims that name none.
-func (m *Metrics) CountTakes(allowed, denied, degraded int) {
-	m.takeAllowed.Add(float64(allowed))
-	m.takeDenied.Add(float64(denied))
-	if degraded > 0 {
-		m.decisions.WithLabelValues("", failureDecision(stint.FailOpen)).Add(float64(degraded))
-	}
 }
 
 // RulesInForce shows the version of the rule set in force.

@@ -3,9 +3,34 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/cmd/stint/internal/envoyrls"
 	"github.com/stintdev/stint/resilience/adaptive"
 )
+
+// ObserveDecisions records one call to the store: the durations of its checks and takes,
+// each of which took the time of all, and the decisions on limits that callers sent.
+func (m *Metrics) ObserveDecisions(check, take Surface, r *decide.Report) {
+	seconds := r.Took.Seconds()
+	for range r.Checks {
+		m.checks[check].Observe(seconds)
+	}
+	for range r.Takes {
+		m.checks[take].Observe(seconds)
+	}
+	if r.Allowed > 0 {
+		m.takeAllowed.Add(float64(r.Allowed))
+	}
+	if r.Denied > 0 {
+		m.takeDenied.Add(float64(r.Denied))
+	}
+	for policy, n := range r.Degraded {
+		if n > 0 {
+			m.decisions.WithLabelValues("", failureDecision(stint.OnFailure(policy))).Add(float64(n))
+		}
+	}
+}
 
 // EnvoyLimit returns the counters of a limit in Envoy's files. Its label rule is its name
 // there, such as domain.key_value.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/cmd/stint/internal/grpcapi"
 )
 
@@ -76,7 +77,7 @@ func asCallers(t *testing.T, groups []stint.Group) []stint.Group {
 func TestClaimsArriveAsTheyWereSent(t *testing.T) {
 	store := &recorder{Store: stint.NewMemory(stint.MemoryOptions{MaxKeys: 1000})}
 	server := grpc.NewServer()
-	g := &gate{Service: grpcapi.New(grpcapi.Options{Store: store, Private: true}), server: server, answer: make(chan error)}
+	g := &gate{Service: grpcapi.New(grpcapi.Options{Decider: decide.New(decide.Options{Store: store}), Private: true}), server: server, answer: make(chan error)}
 	g.Register(server)
 	g.listen(t, "127.0.0.1:0")
 	s := open(t, remotestore.Options{Addr: g.addr, Timeout: patience})

@@ -19,6 +19,7 @@ import (
 
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/cmd/stint/internal/grpcapi"
 )
 
@@ -52,7 +53,7 @@ func newGateAt(t *testing.T, addr string) *gate {
 	t.Helper()
 	memory := stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000})
 	g := &gate{
-		Service: grpcapi.New(grpcapi.Options{Store: memory, Private: true}), server: grpc.NewServer(),
+		Service: grpcapi.New(grpcapi.Options{Decider: decide.New(decide.Options{Store: memory}), Private: true}), server: grpc.NewServer(),
 		came: make(chan *stintv1.TakeBatchRequest, 1000), answer: make(chan error, 1000),
 	}
 	stintv1.RegisterLimiterServiceServer(g.server, g)

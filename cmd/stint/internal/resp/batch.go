@@ -1,10 +1,10 @@
 package resp
 
 import (
-	"errors"
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 )
 
 // The bounds of the work of one connection.
@@ -14,7 +14,8 @@ const (
 )
 
 // work holds the claims, decisions and answers of a connection while it processes
-// commands. It is pooled, so that an idle connection holds none of it.
+// commands. It is pooled, so that an idle connection holds none of it. Each command is one
+// claim of a group of its own, so the groups are made once.
 type work struct {
 	claims    [maxBatch]stint.Claim
 	groups    [maxBatch]stint.Group // one claim each
@@ -41,12 +42,6 @@ func (s *Server) release(w *work) {
 	s.works.Put(w)
 }
 
-// Batch reports one call of the store.
-type Batch struct {
-	Took                      time.Duration // from reading the commands to the decisions
-	Allowed, Denied, Degraded int           // numbers of decisions; a degraded one counts only as Degraded
-}
-
 // throttle queues a CL.THROTTLE. The queue is decided when it is full, before any
 // other command, and when no further command has arrived.
 func (c *conn) throttle(args [][]byte) {
@@ -62,77 +57,34 @@ func (c *conn) throttle(args [][]byte) {
 	}
 }
 
-// decide decides the queued claims by one call of the store, and answers them.
+// decide decides the queued claims by one call of the store, and answers them. It reports
+// the first failure only: when the store fails, all claims fail alike.
 func (c *conn) decide() {
-	w := c.work
+	w, o := c.work, &c.server.options
 	n := w.n
 	if n == 0 {
 		return
 	}
 	w.n = 0
-	out := w.decisions[:n]
-	err := c.server.options.Store.TakeGroups(c.server.base, w.groups[:n], out)
-	if err == nil {
-		for i := range out {
-			w.out = appendDecision(w.out, &out[i])
+	errs, err := o.Decider.TakeGroups(c.server.base, w.started, w.groups[:n], w.decisions[:n])
+	var failure error
+	for i := range w.decisions[:n] {
+		if errs != nil {
+			err = errs[i]
 		}
-		c.count(out, 0)
-	} else {
-		c.answerEach(out, err)
-	}
-	c.flushIfLong()
-}
-
-// answerEach answers the claims of a call of the store that failed, for all claims or
-// for some.
-func (c *conn) answerEach(out []stint.Decision, err error) {
-	groups, some := errors.AsType[*stint.GroupsError](err)
-	failed, told := 0, false
-	for i := range out {
-		each := err
-		if some {
-			each = groups.Errs[i]
-		}
-		if each == nil {
-			c.work.out = appendDecision(c.work.out, &out[i])
+		if err == nil {
+			w.out = appendDecision(w.out, &w.decisions[i])
 			continue
 		}
-		out[failed], out[i] = out[i], out[failed]
-		failed++
-		c.fail(each)
-		told = told || c.tell(each)
-	}
-	c.count(out[failed:], failed)
-}
-
-// tell reports a store failure to Options.Failed, and returns whether it did.
-func (c *conn) tell(err error) bool {
-	failed := storeFailure(err)
-	if failed == nil || c.server.options.Failed == nil {
-		return false
-	}
-	c.server.options.Failed(failed)
-	return true
-}
-
-// count reports decisions to Options.Observe.
-func (c *conn) count(decisions []stint.Decision, failed int) {
-	observe := c.server.options.Observe
-	if observe == nil || len(decisions)+failed == 0 {
-		return
-	}
-	b := Batch{Took: time.Since(c.work.started)}
-	for i := range decisions {
-		switch d := &decisions[i]; {
-		case d.Degraded:
-			b.Degraded++
-		case d.Allowed:
-			b.Allowed++
-		default:
-			b.Denied++
+		c.fail(err)
+		if failure == nil && decide.IsFailure(err) {
+			failure = err
 		}
 	}
-	observe(b)
+	if failure != nil && o.Failed != nil {
+		o.Failed(failure)
+	}
+	c.flushIfLong()
 }
 
 // fail answers a command with an error.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 )
 
 // looped is a connection whose client repeats the same commands, without the cost of a
@@ -54,7 +55,7 @@ func serveLoop(s *Server, sent []byte, rounds int) {
 func BenchmarkCommands(b *testing.B) {
 	for _, n := range []int{1, 64} {
 		b.Run(fmt.Sprintf("pipeline=%d", n), func(b *testing.B) {
-			s := New(Options{Store: stint.NewMemory(stint.MemoryOptions{}), Observe: func(Batch) {}})
+			s := New(Options{Decider: decide.New(decide.Options{Store: stint.NewMemory(stint.MemoryOptions{})})})
 			b.ReportAllocs()
 			serveLoop(s, pipeline(n), max(1, b.N/n))
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "checks/s")
@@ -75,7 +76,7 @@ func benchmarkSocket(b *testing.B, n int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := New(Options{Store: stint.NewMemory(stint.MemoryOptions{}), Observe: func(Batch) {}})
+	s := New(Options{Decider: decide.New(decide.Options{Store: stint.NewMemory(stint.MemoryOptions{})})})
 	go func() { _ = s.Serve(l) }()
 	defer s.Stop()
 	conn, err := net.Dial("tcp", l.Addr().String())

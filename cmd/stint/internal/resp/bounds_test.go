@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/internal/secret"
 )
 
@@ -195,7 +196,7 @@ func TestConnectionsThatDropLeaveNothing(t *testing.T) {
 func TestDrainAnswersWhatWasSent(t *testing.T) {
 	gate := make(chan struct{})
 	entered := make(chan struct{})
-	s := run(t, Options{Store: gated{stint.NewMemory(stint.MemoryOptions{}), entered, gate}})
+	s := runOver(t, gated{stint.NewMemory(stint.MemoryOptions{}), entered, gate}, Options{})
 	idle, busy := s.dial(), s.dial()
 	idle.send(words("PING"))
 	idle.want("+PONG\r\n")
@@ -217,7 +218,7 @@ func TestDrainAnswersWhatWasSent(t *testing.T) {
 func TestDrainEndsWithItsContext(t *testing.T) {
 	gate := make(chan struct{})
 	entered := make(chan struct{})
-	s := run(t, Options{Store: gated{stint.NewMemory(stint.MemoryOptions{}), entered, gate}})
+	s := runOver(t, gated{stint.NewMemory(stint.MemoryOptions{}), entered, gate}, Options{})
 	c := s.dial()
 	c.send(words("CL.THROTTLE k 0 1 1"))
 	<-entered
@@ -242,7 +243,7 @@ func (g gated) TakeGroups(ctx context.Context, groups []stint.Group, out []stint
 }
 
 func TestPanicEndsItsOwnConnection(t *testing.T) {
-	s := run(t, Options{Store: panics{}})
+	s := runOver(t, panics{}, Options{})
 	c := s.dial()
 	c.send(words("CL.THROTTLE k 0 1 1"))
 	c.wantEnd("")
@@ -259,7 +260,7 @@ func TestCommandsAllocateNothing(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector drops what is pooled")
 	}
-	s := New(Options{Store: stint.NewMemory(stint.MemoryOptions{}), Observe: func(Batch) {}})
+	s := New(Options{Decider: decide.New(decide.Options{Store: stint.NewMemory(stint.MemoryOptions{})})})
 	for _, n := range []int{1, 64} {
 		sent := pipeline(n)
 		c := &conn{server: s, net: &looped{sent: sent, left: 1 << 40}, proto: 2, authorized: true}

@@ -19,7 +19,7 @@ type command struct {
 // allCommands returns the commands in the order of COMMAND's answer.
 func allCommands() []*command {
 	return []*command{
-		{throttleName, -1, false, true, "Decides whether a key may be used once more, and counts it.", (*conn).throttleAlone},
+		{throttleName, -1, false, true, "Decides whether a key may be used once more, and counts it.", nil}, // handle queues it
 		{"ping", -1, false, false, "Answers PONG, or the message.", (*conn).ping},
 		{"echo", 2, false, false, "Answers the message.", (*conn).echo},
 		{"auth", -2, true, false, "Authenticates the connection.", (*conn).auth},
@@ -91,9 +91,6 @@ func unknown(args [][]byte) string {
 
 func (c *conn) error(text string) { c.work.out = appendError(c.work.out, text) }
 func (c *conn) ok()               { c.work.out = append(c.work.out, "+OK\r\n"...) }
-
-// throttleAlone is never reached: handle queues the command.
-func (c *conn) throttleAlone(args [][]byte) { c.throttle(args) }
 
 func (c *conn) ping(args [][]byte) {
 	switch len(args) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 )
 
 // conn is one connection, served by one goroutine.
@@ -16,7 +17,7 @@ type conn struct {
 	id     int64
 	in     input
 	parser parser
-	keys   keys
+	keys   decide.Strings
 	work   *work // while commands are answered
 
 	proto      int // 2 or 3
@@ -119,4 +120,39 @@ func (c *conn) flush() {
 	if _, err := c.net.Write(out); err != nil {
 		c.quit = true
 	}
+}
+
+// The first and the largest size of an input's buffer.
+const (
+	firstRoom = 4 << 10
+	mostRoom  = maxCommand
+)
+
+// input buffers the data that was received and not yet parsed.
+type input struct {
+	buffer   []byte
+	from, to int
+}
+
+func (in *input) unread() []byte { return in.buffer[in.from:in.to] }
+
+func (in *input) took(n int) { in.from += n }
+
+func (in *input) filled(n int) { in.to += n }
+
+// room returns free space for the next read. It is never empty, because the parser
+// refuses a command before it fills mostRoom. The buffer doubles, up to mostRoom, when
+// the client has filled it.
+func (in *input) room() []byte {
+	filled := in.to == len(in.buffer)
+	if size := len(in.buffer); filled && size < mostRoom {
+		next := make([]byte, max(firstRoom, min(2*size, mostRoom)))
+		in.to, in.from = copy(next, in.unread()), 0
+		in.buffer = next
+		return in.buffer[in.to:]
+	}
+	if in.from > 0 {
+		in.to, in.from = copy(in.buffer, in.unread()), 0
+	}
+	return in.buffer[in.to:]
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 )
 
 // patience bounds every wait of the tests. A test that passes never waits this long.
@@ -38,14 +39,23 @@ type running struct {
 	clock *clock
 	addr  string
 	ended chan error
+
+	decided atomic.Int64 // decisions
 }
 
 func run(t *testing.T, options Options) *running {
 	t.Helper()
+	return runOver(t, nil, options)
+}
+
+// runOver runs a server over a store; nil is a memory store with the clock of the test.
+func runOver(t *testing.T, store stint.Store, options Options) *running {
+	t.Helper()
 	r := &running{t: t, clock: newClock(), ended: make(chan error, 1)}
-	if options.Store == nil {
-		options.Store = stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000, Clock: r.clock.read})
+	if store == nil {
+		store = stint.NewMemory(stint.MemoryOptions{MaxKeys: 10_000, Clock: r.clock.read})
 	}
+	options.Decider = decide.New(decide.Options{Store: store, Observe: func(d decide.Report) { r.decided.Add(int64(d.Allowed + d.Denied)) }})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

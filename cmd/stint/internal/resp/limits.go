@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/internal/boundedcache"
 )
 
@@ -29,10 +30,12 @@ func (q quota) compile() (stint.Limit, error) {
 			return stint.Limit{}, fmt.Errorf("%s: %d is out of range (use a whole number from %d to %d)", n.name, n.value, n.least, n.most)
 		}
 	}
-	limit, err := stint.Spec{
+	spec := stint.Spec{
 		Namespace: "resp", Rule: "cl.throttle", Name: "gcra", Algorithm: stint.GCRA,
-		Limit: q.count, Window: time.Duration(q.period) * time.Second, Capacity: q.burst + 1, FromCaller: true,
-	}.Compile()
+		Limit: q.count, Window: time.Duration(q.period) * time.Second, Capacity: q.burst + 1,
+	}
+	decide.MarkCaller(&spec, false)
+	limit, err := spec.Compile()
 	return limit, q.explain(err)
 }
 

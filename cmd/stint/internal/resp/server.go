@@ -1,6 +1,18 @@
+// Package resp serves rate limits over the Redis protocol. Every Redis client works as
+// a client of Stint, and a user of the module redis-cell changes only the address.
+//
+// [Server] answers CL.THROTTLE from any [stint.Store], and the commands that clients
+// send when they connect, in RESP2 and RESP3. Commands that arrive together are
+// decided by one call of the store and answered by one write, in order. A decision
+// does not allocate.
+//
+// The package bounds the number of connections, the length of a command, the idle time
+// of a connection, the time in which a command must arrive, and the time in which a
+// client must read answers. Malformed input ends at most its own connection.
 package resp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -9,22 +21,20 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/internal/secret"
 )
 
 // Options configure a [Server].
 type Options struct {
-	// Store decides; required.
-	Store stint.Store
+	// Decider makes the decisions; required.
+	Decider *decide.Decider
 	// Token, if not nil, is the password that AUTH and HELLO require. After a change
 	// of the token, authenticated connections stay authenticated, as in Redis.
 	Token *secret.Text
-	// Observe, if not nil, receives a report of every call of the store.
-	Observe func(Batch)
 	// Failed, if not nil, receives the error of a call of the store that made no
 	// decision, except mistakes of clients.
-	Failed func(*stint.Error)
+	Failed func(error)
 
 	// MaxConns bounds the number of open connections. Defaults to 10,000.
 	MaxConns int
@@ -44,17 +54,10 @@ type Options struct {
 }
 
 func (o Options) setDefaults() Options {
-	for _, d := range []struct {
-		field *time.Duration
-		value time.Duration
-	}{{&o.IdleTimeout, 10 * time.Minute}, {&o.CommandTimeout, 5 * time.Second}, {&o.WriteTimeout, 5 * time.Second}} {
-		if *d.field == 0 {
-			*d.field = d.value
-		}
-	}
-	if o.MaxConns == 0 {
-		o.MaxConns = 10_000
-	}
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, 10*time.Minute)
+	o.CommandTimeout = cmp.Or(o.CommandTimeout, 5*time.Second)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, 5*time.Second)
+	o.MaxConns = cmp.Or(o.MaxConns, 10_000)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -176,4 +179,57 @@ func (s *Server) remove(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.mu.conns, c)
+}
+
+// drainTime is how long the server reads on for commands that are already on their
+// way.
+const drainTime = 100 * time.Millisecond
+
+// Drain stops accepting connections, answers the commands that clients have sent, and
+// closes each connection when it is silent, at the latest after 100 ms plus the
+// current call of the store. If ctx ends first, Drain returns its error.
+func (s *Server) Drain(ctx context.Context) error {
+	until := time.Now().Add(drainTime)
+	s.drainEnd.Store(&until)
+	s.close()
+	for _, c := range s.all() {
+		_ = c.net.SetReadDeadline(until)
+	}
+	done := make(chan struct{})
+	go func() { s.serving.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Stop closes all connections at once.
+func (s *Server) Stop() {
+	s.close()
+	s.cut()
+	for _, c := range s.all() {
+		_ = c.net.Close()
+	}
+	s.serving.Wait()
+}
+
+// close stops accepting connections.
+func (s *Server) close() {
+	s.draining.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.listener != nil {
+		_ = s.mu.listener.Close()
+	}
+}
+
+func (s *Server) all() (conns []*conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.mu.conns {
+		conns = append(conns, c)
+	}
+	return conns
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 )
 
 // usage, badInteger and zeroRate are the errors of redis-cell, verbatim.
@@ -48,10 +49,10 @@ func (c *conn) readThrottle(args [][]byte, claim *stint.Claim) error {
 	if err != nil {
 		return err
 	}
-	if err := checkKey(args[1]); err != nil {
+	claim.Key, claim.Limit, claim.Cost = c.keys.Keep(args[1]), limit, numbers[3]
+	if err := decide.CheckKey(claim.Key); err != nil {
 		return err
 	}
-	claim.Key, claim.Limit, claim.Cost = c.keys.keep(args[1]), limit, numbers[3]
 	return checkQuantity(claim.Cost)
 }
 

@@ -131,20 +131,22 @@ func TestDegradedAnswerHasNothingRemaining(t *testing.T) {
 
 func TestFailingStoreIsAnError(t *testing.T) {
 	for name, c := range map[string]struct {
-		err  error
-		want string
+		err      error
+		want     string
+		failures int64
 	}{
-		"kind":    {&stint.Error{Code: stint.CodeUnavailable, Kind: "readonly", Problem: "10.0.0.1 is read-only"}, "-ERR no decision could be made: the store fails (readonly)\r\n"},
-		"budget":  {&stint.Error{Code: stint.CodeExhausted, Kind: stint.KindCallerBudget, Problem: "no room for new keys", Mend: "use fewer"}, "-ERR no room for new keys (use fewer)\r\n"},
-		"no kind": {&stint.Error{Code: stint.CodeTimeout, Problem: "10.0.0.1 is slow"}, "-ERR no decision could be made: the store fails (timeout)\r\n"},
+		"kind":    {&stint.Error{Code: stint.CodeUnavailable, Kind: "readonly", Problem: "10.0.0.1 is read-only"}, "-ERR no decision could be made: the store fails (readonly)\r\n", 2},
+		"budget":  {&stint.Error{Code: stint.CodeExhausted, Kind: stint.KindCallerBudget, Problem: "no room for new keys", Mend: "use fewer"}, "-ERR no room for new keys (use fewer)\r\n", 0},
+		"no kind": {&stint.Error{Code: stint.CodeTimeout, Problem: "10.0.0.1 is slow"}, "-ERR no decision could be made: the store fails (timeout)\r\n", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var batches, failures atomic.Int64
-			c1 := run(t, Options{Store: failing{c.err}, Failed: func(*stint.Error) { failures.Add(1) }, Observe: func(b Batch) { batches.Add(int64(b.Allowed + b.Denied + b.Degraded)) }}).dial()
+			var failures atomic.Int64
+			s := runOver(t, failing{c.err}, Options{Failed: func(error) { failures.Add(1) }})
+			c1 := s.dial()
 			c1.send(words("CL.THROTTLE a 1 1 1") + words("PING") + words("CL.THROTTLE b 1 1 1"))
 			c1.want(c.want + "+PONG\r\n" + c.want)
-			if batches.Load() != 0 || failures.Load() != 2 {
-				t.Errorf("%d decisions and %d failures were counted", batches.Load(), failures.Load())
+			if s.decided.Load() != 0 || failures.Load() != c.failures {
+				t.Errorf("%d decisions and %d failures were reported", s.decided.Load(), failures.Load())
 			}
 		})
 	}

@@ -1,8 +1,12 @@
 package resp
 
 import (
+	"errors"
 	"strconv"
 	"strings"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 )
 
 const lineEnd = "\r\n"
@@ -71,4 +75,20 @@ func (c *conn) appendNullArray(out []byte) []byte {
 		return c.appendNull(out)
 	}
 	return append(out, "*-1\r\n"...)
+}
+
+// replyError is the text of an error reply; it begins with the error code.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
+// errorText translates errors to RESP. No other function does.
+func errorText(err error) string {
+	if reply, ok := errors.AsType[replyError](err); ok {
+		return string(reply)
+	}
+	if failed, ok := errors.AsType[*stint.Error](err); ok {
+		return "ERR " + decide.Explain(failed)
+	}
+	return "ERR " + err.Error()
 }

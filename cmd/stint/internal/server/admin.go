@@ -1,20 +1,26 @@
 package server
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 
 	"github.com/stintdev/stint/cmd/stint/internal/adminapi"
+	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
+	"github.com/stintdev/stint/internal/secret"
+	"github.com/stintdev/stint/rule"
 )
 
 // adminHandler returns the handler of the admin listener.
 func (s *Server) adminHandler() http.Handler {
-	t := &router{server: s, paths: s.healthRoutes()}
-	t.paths["/metrics"] = route{http.MethodGet, s.forRole(adminapi.Viewer, s.metrics.Handler().ServeHTTP)}
-	t.folders = s.rulesAPI()
+	t := s.newRouter()
+	t.Paths["/metrics"] = httpapi.Route{Method: http.MethodGet, Handle: s.forRole(adminapi.Viewer, s.metrics.Handler().ServeHTTP)}
+	t.Folders = s.rulesAPI()
 	if s.config.Profiling {
-		t.folders = append(t.folders, folder{profilePath, s.forRole(adminapi.Admin, profile)})
+		t.Folders = append(t.Folders, httpapi.Folder{Prefix: profilePath, Handle: s.forRole(adminapi.Admin, profile)})
 	}
 	if s.adminTokens == nil {
 		return s.fromThisMachine(t)
@@ -28,7 +34,8 @@ func (s *Server) adminHandler() http.Handler {
 // Host identifies a page whose own name was pointed at this machine (DNS rebinding).
 func (s *Server) fromThisMachine(next http.Handler) http.Handler {
 	const refusal = "without --admin-token-file, pages of other sites are refused"
-	return s.loopbackHostOnly(s.ownPagesOnly(next.ServeHTTP, refusal), refusal)
+	errors := httpapi.ErrorWriter{Logger: s.log}
+	return errors.LoopbackHostOnly(errors.OwnPagesOnly(next.ServeHTTP, refusal), refusal)
 }
 
 const profilePath = "/debug/pprof"
@@ -54,4 +61,78 @@ func profile(w http.ResponseWriter, r *http.Request) {
 func commandName(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = io.WriteString(w, "stint") // the client may be gone
+}
+
+// rulesAPI returns the routes of the admin API for rules and keys. The API checks tokens
+// itself.
+func (s *Server) rulesAPI() (folders []httpapi.Folder) {
+	if s.adminTokens != nil {
+		s.metrics.ReadAdminTokens(func() uint64 { return s.adminTokens.Refused() })
+	}
+	api := adminapi.New(adminapi.Config{Rules: s.rules.manager, Store: s.store, Tokens: s.adminTokens, Logger: s.log,
+		Sample: s.rules.sample, MostDenied: s.config.MostDenied})
+	for _, path := range adminapi.Paths() {
+		folders = append(folders, httpapi.Folder{Prefix: path, Handle: api.ServeHTTP})
+	}
+	return folders
+}
+
+// forRole requires a token with at least the given role. Without configured tokens it
+// lets every request pass.
+func (s *Server) forRole(role adminapi.Role, next http.HandlerFunc) http.HandlerFunc {
+	if s.adminTokens == nil {
+		return next
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !s.adminTokens.Allow(r.Header, role) {
+			httpapi.ErrorWriter{Logger: s.log}.Unauthorized(w, r, "the token is missing or wrong, or not of role "+string(role))
+			return
+		}
+		next(w, r)
+	}
+}
+
+// openAdminTokens loads the tokens of the admin listener and returns the files that hold
+// them. Without any token the listener is open to everyone.
+func (s *Server) openAdminTokens() (*secret.Files, error) {
+	var flags, paths []string
+	if path := s.config.AdminTokenFile; path != "" {
+		flags, paths = append(flags, "admin-token-file"), append(paths, path)
+	}
+	if path := s.config.AdminTokens; path != "" {
+		flags, paths = append(flags, "admin-tokens-file"), append(paths, path)
+	}
+	if len(paths) > 0 {
+		return secret.Open(strings.Join(flags, ", "), paths, s.useAdminTokens)
+	}
+	if s.config.AdminToken != "" {
+		s.adminTokens = adminapi.NewTokens(s.config.AdminToken)
+	}
+	return nil, nil //nolint:nilnil // no file is named
+}
+
+// useAdminTokens parses the contents of the token files and puts the tokens in force.
+func (s *Server) useAdminTokens(contents [][]byte) (err error) {
+	admin := s.config.AdminToken
+	if path := s.config.AdminTokenFile; path != "" {
+		if admin, err = secret.ParseText("token", path, contents[0]); err != nil {
+			return err
+		}
+		contents = contents[1:]
+	}
+	tokens := adminapi.NewTokens(admin)
+	if path := s.config.AdminTokens; path != "" {
+		if len(bytes.TrimSpace(contents[0])) == 0 {
+			return fmt.Errorf("%s is empty (write the hashes of tokens into it, or a comment to have none)", path)
+		}
+		if tokens, err = adminapi.ParseTokens(rule.File{Name: path, Data: contents[0]}, admin); err != nil {
+			return err
+		}
+	}
+	if s.adminTokens == nil {
+		s.adminTokens = tokens
+	} else {
+		s.adminTokens.Replace(tokens)
+	}
+	return nil
 }

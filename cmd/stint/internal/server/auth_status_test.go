@@ -18,7 +18,7 @@ func TestClientsSetNoStatus(t *testing.T) {
 	} {
 		for _, prefix := range []string{"/v1/auth", "/v1/auth;error_status=429"} {
 			got := s.get("http", prefix+path, "X-API-Key", "k")
-			if got.status != http.StatusTooManyRequests || got.header.Get(bodyHeader) != "" {
+			if got.status != http.StatusTooManyRequests || got.header.Get("X-RateLimit-Body") != "" {
 				t.Errorf("%s%s: status %d, %v", prefix, path, got.status, got.header)
 			}
 			if got := s.get("http", "/v1/auth", "X-API-Key", "k", "X-Original-URI", path); got.status != http.StatusTooManyRequests {
@@ -39,7 +39,7 @@ func TestParametersAreNoPartOfThePath(t *testing.T) {
 	for i, path := range []string{"/v1/auth;deny_status=403/orders", "/v1/auth;deny_status=403&error_status=429/orders", "/v1/auth;/orders"} {
 		key := strconv.Itoa(i)
 		s.do("POST", "http", path, "", []string{"X-API-Key", key})
-		if got := s.do("POST", "http", path, "", []string{"X-API-Key", key}); got.header.Get(statusHeader) != "429" {
+		if got := s.do("POST", "http", path, "", []string{"X-API-Key", key}); got.header.Get("X-RateLimit-Status") != "429" {
 			t.Errorf("%s: %v", path, got.header)
 		}
 	}
@@ -66,7 +66,7 @@ func TestErrorStatusStandsForFailures(t *testing.T) {
 		if plain.status != http.StatusServiceUnavailable || changed.status != http.StatusTooManyRequests {
 			t.Errorf("%s: status %d, and %d", path, plain.status, changed.status)
 		}
-		if !strings.Contains(changed.body, want) || changed.header.Get(statusHeader) != "503" || changed.header.Get("Retry-After") == "" {
+		if !strings.Contains(changed.body, want) || changed.header.Get("X-RateLimit-Status") != "503" || changed.header.Get("Retry-After") == "" {
 			t.Errorf("%s: %v, %s", path, changed.header, changed.body)
 		}
 	}

@@ -97,7 +97,7 @@ func TestBadBatchesSayWhatIsWrong(t *testing.T) {
 		"items twice":     {`{"items":[],"items":[]}`, "is given twice"},
 		"no list":         {`{"items":{}}`, "items: must be a list"},
 		"null":            {`{"items":null}`, "items: must be a list"},
-		"more than bound": {batchOf(strings.Split(strings.Repeat(`{} `, maxItems)+`{}`, " ")...), "items: has 1001 items (give at most 1000)"},
+		"more than bound": {batchOf(strings.Split(strings.Repeat(`{} `, 1000)+`{}`, " ")...), "items: has 1001 items (give at most 1000)"},
 	} {
 		if got := s.post("http", "/v1/batch", c.body); got.status != http.StatusBadRequest || !strings.Contains(got.errorMessage(), c.want) {
 			t.Errorf("%s: status %d: %s\nwant 400 with %q", name, got.status, got.body, c.want)
@@ -118,7 +118,7 @@ func TestBadItemsSayWhatIsWrong(t *testing.T) {
 		`{"limit":"1/s"}`:        "key: is empty",
 		`{"attribute":{}}`:       "did you mean attributes?",
 		`{"attributes":{"a":1}}`: "",
-		`{"attributes":{},"key":"k","limit":"1/s"}`: "and key, limit brings a limit",
+		`{"attributes":{},"key":"k","limit":"1/s"}`: "attributes: cannot stand beside key, limit",
 		`{"attributes":{},"at_us":5}`:               "at_us: belongs to a key",
 	} {
 		got := answersOf(t, s.post("http", "/v1/batch", batchOf(item, `{"key":"k","limit":"999/s"}`)))

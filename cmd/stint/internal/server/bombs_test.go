@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 )
 
 // TestNestedBodiesAreRefused: what nests deeper than anything that is read, and
@@ -46,7 +48,7 @@ func TestWrongTokensAreShownNowhere(t *testing.T) {
 	config.HTTPToken, config.AdminToken, config.RESP = "right-token", "right-admin", "127.0.0.1:0"
 	s := run(t, config)
 	for path, body := range charging {
-		for _, header := range [][]string{{"Authorization", "Bearer wrong-token"}, {tokenHeader, "wrong-token"}, {"Authorization", "Bearer right-token"}} {
+		for _, header := range [][]string{{"Authorization", "Bearer wrong-token"}, {httpapi.TokenHeader, "wrong-token"}, {"Authorization", "Bearer right-token"}} {
 			s.do(http.MethodPost, "http", path, body, header)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
 )
 
@@ -63,7 +64,7 @@ func TestBodyIsReadAsJSONWhateverItsType(t *testing.T) {
 func TestHugeBodyIsRefused(t *testing.T) {
 	s := run(t, Config{})
 	atMost := `{"key":"k","limit":"9/s"}`
-	atMost += strings.Repeat(" ", maxBody-len(atMost))
+	atMost += strings.Repeat(" ", httpapi.MaxBody-len(atMost))
 	for path, listener := range map[string]string{"/v1/check": "http", "/v1/take": "http", "/v1/batch": "http", "/v1/reset": "admin"} {
 		if got := s.post(listener, path, atMost+" "); got.status != http.StatusRequestEntityTooLarge {
 			t.Errorf("%s: status %d for a byte too many", path, got.status)

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 )
 
 // charging are the endpoints of the HTTP listener that a page could misuse, each
@@ -81,11 +83,11 @@ func TestForwardAuthCarriesTheOriginOfOthers(t *testing.T) {
 func TestHostIsCheckedOnLoopbackAlone(t *testing.T) {
 	for name, c := range map[string]Config{"all interfaces": {HTTP: ":0"}, "a token": {HTTPToken: "s3cret"}} {
 		s := documented(t, c)
-		got := fromPage(t, s, "/v1/take", charging["/v1/take"], "stint.internal", tokenHeader, "s3cret")
+		got := fromPage(t, s, "/v1/take", charging["/v1/take"], "stint.internal", httpapi.TokenHeader, "s3cret")
 		if got.status != http.StatusOK {
 			t.Errorf("%s: status %d: %s", name, got.status, got.body)
 		}
-		got = fromPage(t, s, "/v1/take", charging["/v1/take"], "stint.internal", tokenHeader, "s3cret", "Origin", "https://evil.example")
+		got = fromPage(t, s, "/v1/take", charging["/v1/take"], "stint.internal", httpapi.TokenHeader, "s3cret", "Origin", "https://evil.example")
 		if got.status != http.StatusForbidden {
 			t.Errorf("%s, from another origin: status %d: %s", name, got.status, got.body)
 		}

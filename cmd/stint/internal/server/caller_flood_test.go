@@ -43,7 +43,7 @@ func takeAll(i int) string {
 
 func floodTake(_ *testing.T, s *running) (refused int) {
 	for i := range flooded {
-		if got := s.post("http", "/v1/take", takeAll(i)); strings.Contains(got.body, codeExhausted) {
+		if got := s.post("http", "/v1/take", takeAll(i)); strings.Contains(got.body, "CALLER_LIMITS_EXHAUSTED") {
 			refused++
 		}
 	}
@@ -55,7 +55,7 @@ func floodBatch(_ *testing.T, s *running) int {
 	for i := range items {
 		items[i] = takeAll(i)
 	}
-	return strings.Count(s.post("http", "/v1/batch", batchOf(items...)).body, codeExhausted)
+	return strings.Count(s.post("http", "/v1/batch", batchOf(items...)).body, "CALLER_LIMITS_EXHAUSTED")
 }
 
 func floodGRPC(t *testing.T, s *running) (refused int) {

@@ -98,10 +98,10 @@ func TestBadChecksSayWhatIsWrong(t *testing.T) {
 		"an attribute is null":     {`{"attributes":{"path":null}}`, `attributes: "path": must be a string`},
 		"an attribute twice":       {`{"attributes":{"path":"/","path":"/"}}`, `attributes: "path": is given twice`},
 		"misspelt attributes":      {`{"attribute":{}}`, "did you mean attributes?"},
-		"negative cost":            {`{"attributes":{},"cost":-1}`, "cost: -1 is not a whole number from 0"},
+		"negative cost":            {`{"attributes":{},"cost":-1}`, "cost: -1 is out of range (use a whole number from 0 to"},
 		"fractional cost":          {`{"attributes":{},"cost":0.5}`, "cost: 0.5 is not a whole number"},
 		"cost of 2^63":             {`{"attributes":{},"cost":9223372036854775808}`, "cost: 9223372036854775808 is not"},
-		"cost above all limits":    {`{"attributes":{},"cost":1000000001}`, "cost: 1000000001 is not"},
+		"cost above all limits":    {`{"attributes":{},"cost":1000000001}`, "cost: 1000000001 is out of range"},
 		"key as another would":     {`{"attributes":{},"key":"k"}`, `"key": is not a known field (use one of attributes, cost)`},
 		"key of 5000 bytes":        {`{"attributes":{"path":"/v1/","api_key":"` + strings.Repeat("k", 5000) + `"}}`, "api_key"},
 		"key with a control":       {`{"attributes":{"path":"/v1/","api_key":"a\nb"}}`, "api_key"},
@@ -180,7 +180,7 @@ func (o overBudget) TakeGroups(ctx context.Context, groups []stint.Group, _ []st
 func TestCallersOverTheirBudgetAreTold(t *testing.T) {
 	s := run(t, Config{Store: overBudget{}})
 	got := s.post("http", "/v1/take", `{"key":"k","limit":{"limit":5,"window":"1m"}}`)
-	if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, codeExhausted) || !strings.Contains(got.body, "use fewer") {
+	if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "CALLER_LIMITS_EXHAUSTED") || !strings.Contains(got.body, "use fewer") {
 		t.Errorf("status %d: %s", got.status, got.body)
 	}
 }
@@ -194,7 +194,7 @@ func TestClosedRuleAnswers503WithADecision(t *testing.T) {
 		t.Errorf("status %d: %s", got.status, got.body)
 	}
 	s.wantMetric(`stint_decisions_total{decision="error_closed",rule="a"} 1`, true)
-	if got := s.get("http", "/v1/auth/x", "X-API-Key", "k"); got.status != http.StatusServiceUnavailable || got.header.Get(statusHeader) != "503" {
+	if got := s.get("http", "/v1/auth/x", "X-API-Key", "k"); got.status != http.StatusServiceUnavailable || got.header.Get("X-RateLimit-Status") != "503" {
 		t.Errorf("forward auth: status %d, %v", got.status, got.header)
 	}
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,10 +9,10 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 	"github.com/stintdev/stint/internal/secret"
@@ -151,17 +152,11 @@ type Config struct {
 
 // setDefaults returns the configuration with defaults in place of zero values.
 func (c Config) setDefaults() Config {
-	for _, d := range []struct {
-		field *time.Duration
-		value time.Duration
-	}{
-		{&c.DrainTimeout, 9 * time.Second}, {&c.HeaderTimeout, 5 * time.Second}, {&c.BodyTimeout, 15 * time.Second},
-		{&c.IdleTimeout, 2 * time.Minute}, {&c.StreamTimeout, time.Minute},
-	} {
-		if *d.field == 0 {
-			*d.field = d.value
-		}
-	}
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 9*time.Second)
+	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, 5*time.Second)
+	c.BodyTimeout = cmp.Or(c.BodyTimeout, 15*time.Second)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, 2*time.Minute)
+	c.StreamTimeout = cmp.Or(c.StreamTimeout, time.Minute)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -179,12 +174,12 @@ func (c *Config) check() error {
 	}
 	switch {
 	case c.Gateway != "" && len(c.Upstreams) == 0:
-		return errors.New("gateway: has nowhere to pass requests on to (give --upstream URL)")
+		return errors.New("gateway: has no upstream to forward requests to (give --upstream URL)")
 	case c.EnvoyWithoutToken && c.HTTPToken == "" && c.HTTPTokenFile == "":
-		return errors.New("envoy-without-token: makes an exception of --http-token-file, which is not given (leave it out)")
+		return errors.New("envoy-without-token: is an exception to --http-token-file, which is not given (leave it out)")
 	case c.Gateway == "" && len(c.Upstreams) > 0:
 		return errors.New("upstream: is for the gateway, which is off (give --gateway ADDR)")
-	case c.Admin != "" && c.AdminToken == "" && c.AdminTokenFile == "" && c.AdminTokens == "" && !loopback(c.Admin):
+	case c.Admin != "" && c.AdminToken == "" && c.AdminTokenFile == "" && c.AdminTokens == "" && !httpapi.Loopback(c.Admin):
 		return fmt.Errorf("admin: %s can be reached from other machines (listen on 127.0.0.1, or give --admin-token-file or --admin-tokens-file)", c.Admin)
 	}
 	return nil
@@ -202,14 +197,4 @@ func checkAddress(flag, address string) error {
 		return fmt.Errorf("%s: %q is not an address (write host:port or :port, or off)", flag, address)
 	}
 	return nil
-}
-
-// loopback reports whether only this machine can reach the address.
-func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
 }

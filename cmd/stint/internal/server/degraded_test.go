@@ -145,7 +145,7 @@ func TestCallersLimitIsOpenUnlessTheySay(t *testing.T) {
 func TestForgettingNeedsTheStore(t *testing.T) {
 	s := guarded(t, Config{})
 	got := s.post("admin", "/v1/reset", `{"key":"k","limit":"1/h"}`)
-	if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, codeUnavailable) || strings.Contains(got.body, "10.0.0.5") {
+	if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "STORE_UNAVAILABLE") || strings.Contains(got.body, "10.0.0.5") {
 		t.Errorf("status %d, %s", got.status, got.body)
 	}
 }

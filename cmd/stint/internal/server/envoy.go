@@ -1,16 +1,12 @@
 package server
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"net/http"
 	"time"
 
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/stintdev/stint/cmd/stint/internal/envoyrls"
 	"github.com/stintdev/stint/cmd/stint/internal/grpcapi"
@@ -49,18 +45,20 @@ func (s *Server) readEnvoyConfig() (err error) {
 	return err
 }
 
-// envoyFollowing is closed once changes of Envoy's files are noticed.
+// envoyFollowing returns a channel that is closed once Envoy's files are watched.
 func (s *Server) envoyFollowing() <-chan struct{} {
 	if s.envoy == nil {
-		never := make(chan struct{}) // without files there is nothing to wait for
-		close(never)
-		return never
+		closed := make(chan struct{}) // without files there is nothing to wait for
+		close(closed)
+		return closed
 	}
 	return s.envoy.Watching()
 }
 
 // shouldRateLimit decides a request from Envoy, over gRPC or JSON.
 func (s *Server) shouldRateLimit(ctx context.Context, request *ratelimitpb.RateLimitRequest) (*ratelimitpb.RateLimitResponse, error) {
+	started := time.Now()
+	defer func() { s.metrics.ObserveCheck(metrics.Envoy, time.Since(started)) }()
 	if s.envoy == nil {
 		return nil, status.Error(codes.FailedPrecondition, "no rate limit configuration loaded (start stint serve with --envoy-config DIR)")
 	}
@@ -88,54 +86,5 @@ func (e *envoyServer) ShouldRateLimit(ctx context.Context, request *ratelimitpb.
 	if err := e.server.admitEnvoy(ctx); err != nil {
 		return nil, err
 	}
-	started := time.Now()
-	response, err := e.server.shouldRateLimit(ctx, request)
-	e.server.metrics.ObserveCheck(metrics.Envoy, time.Since(started))
-	return response, err
-}
-
-// envoyJSON handles POST /json: the service's request and response as JSON.
-func (s *Server) envoyJSON(r *http.Request, body []byte) (code int, answer any, err error) {
-	var request ratelimitpb.RateLimitRequest
-	if err := protojson.Unmarshal(body, &request); err != nil {
-		return 0, nil, badRequest("body: is not a rate limit request: %s", withNearest(plainSpaces(err.Error()), &request))
-	}
-	response, err := s.shouldRateLimit(r.Context(), &request)
-	if err != nil {
-		return 0, nil, fromStatus(err)
-	}
-	code = http.StatusOK
-	if response.GetOverallCode() == ratelimitpb.RateLimitResponse_OVER_LIMIT {
-		code = http.StatusTooManyRequests
-	}
-	written, err := protojson.Marshal(response)
-	if err != nil {
-		return 0, nil, err
-	}
-	return code, json.RawMessage(written), nil
-}
-
-// plainSpaces replaces the non-breaking spaces in protojson's errors. protojson varies
-// its spaces so that nobody relies on its texts.
-func plainSpaces(text string) string {
-	return string(bytes.ReplaceAll([]byte(text), []byte("\u00a0"), []byte(" ")))
-}
-
-// told is an answer whose cause has been logged already or needs no log.
-type told struct{ *apiError }
-
-func (t told) Unwrap() error { return t.apiError }
-
-// fromStatus translates a gRPC status to an HTTP answer. Envoy's service has already
-// logged the cause, unless the caller or the command line caused it.
-func fromStatus(err error) error {
-	s := status.Convert(err)
-	if s.Code() == codes.InvalidArgument {
-		return &apiError{http.StatusBadRequest, codeInvalid, s.Message()}
-	}
-	code := codeInternal
-	if s.Code() == codes.Unavailable || s.Code() == codes.DeadlineExceeded {
-		code = codeUnavailable
-	}
-	return told{&apiError{http.StatusInternalServerError, code, s.Message()}}
+	return e.server.shouldRateLimit(ctx, request)
 }

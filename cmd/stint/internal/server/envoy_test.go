@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 )
 
 const envoyFile = `
@@ -194,7 +195,7 @@ func TestHostileMessagesStopNothing(t *testing.T) {
 		"a cut length":      {0x0a, 0xff},
 		"text that is none": {0x0a, 0x02, 0xff, 0xfe},
 		"deep groups":       []byte(strings.Repeat("\x0b", 100_000)),
-		"too long":          make([]byte, maxBody+1),
+		"too long":          make([]byte, httpapi.MaxBody+1),
 		"empty":             nil,
 	} {
 		err := conn.Invoke(patient(t), "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", message, new([]byte), grpc.ForceCodecV2(rawCodec{}))

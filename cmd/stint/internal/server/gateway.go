@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/stintdev/stint/cmd/stint/internal/gateway"
+	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
 	"github.com/stintdev/stint/httplimit"
@@ -19,10 +20,10 @@ func (s *Server) gatewayHandler(denials *slowclient.Denials) (http.Handler, erro
 	}
 	s.gateway = g
 	m := httplimit.Middleware{
-		Decider:  denials.Decider(&decider{s, metrics.Gateway}),
-		Identity: s.identity(),
+		Decider:  denials.Decider(s.newRequestDecider(metrics.Gateway)),
+		Identity: httplimit.Identity{Clients: httplimit.Clients{Trusted: s.config.TrustedProxies}},
 		OnError: func(w http.ResponseWriter, r *http.Request, _ http.Handler, err error) {
-			s.logFailure(r, err)
+			httpapi.ErrorWriter{Logger: s.log}.Log(r, err)
 			httplimit.WriteError(w, r, err)
 		},
 	}

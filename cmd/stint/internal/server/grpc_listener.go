@@ -3,20 +3,26 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"runtime/debug"
 	"time"
 
 	authpb "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
 
 	"github.com/stintdev/stint/cmd/stint/internal/grpcapi"
+	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
+	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
 )
 
@@ -39,10 +45,20 @@ func (s *Server) newGRPCListener() *grpcListener {
 	}
 	g.native.Register(g.Server)
 	ratelimitpb.RegisterRateLimitServiceServer(g.Server, &envoyServer{server: s})
-	authpb.RegisterAuthorizationServer(g.Server, &extAuthz{auth: s.newAuth()})
+	authpb.RegisterAuthorizationServer(g.Server, httpapi.NewExtAuthz(s.newForwardAuth(), s.admitEnvoy))
 	healthpb.RegisterHealthServer(g.Server, g.health)
 	reflection.Register(g.Server)
 	return g
+}
+
+func (s *Server) newNative() *grpcapi.Service {
+	return grpcapi.New(grpcapi.Options{
+		Decider:      s.newDecider(metrics.GRPC, metrics.GRPC, nil),
+		Token:        s.httpToken,
+		Private:      s.grpcTLS.asksClients() || httpapi.Loopback(s.config.GRPC),
+		WriteTimeout: s.config.HeaderTimeout,
+		Failed:       s.logNoDecision,
+	})
 }
 
 // maxStreams bounds the concurrent calls of a connection.
@@ -56,7 +72,7 @@ func (s *Server) grpcOptions() []grpc.ServerOption {
 		grpc.ChainStreamInterceptor(s.recoverStream, messages.Stream),
 		grpc.InTapHandle(messages.Begin),
 		grpc.ForceServerCodecV2(newEnvoyCodec()),
-		grpc.MaxRecvMsgSize(maxBody),
+		grpc.MaxRecvMsgSize(httpapi.MaxBody),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(s.config.HeaderTimeout),
@@ -120,3 +136,29 @@ func (g *grpcListener) drain(ctx context.Context) error {
 }
 
 func (g *grpcListener) stop() { g.Stop() }
+
+// recoverUnary keeps a panic in one call from ending the process. grpc-go does not
+// recover panics.
+func (s *Server) recoverUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			answer, err = nil, s.panicked(info.FullMethod, p)
+		}
+	}()
+	return next(ctx, request)
+}
+
+// recoverStream is recoverUnary for streams.
+func (s *Server) recoverStream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = s.panicked(info.FullMethod, p)
+		}
+	}()
+	return next(service, stream)
+}
+
+func (s *Server) panicked(method string, p any) error {
+	s.log.Error("panic serving gRPC", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	return status.Error(codes.Internal, "no decision could be made")
+}

@@ -123,7 +123,7 @@ func (a answer) decoded(t *testing.T) map[string]any {
 
 // errorMessage is the message of an error body.
 func (a answer) errorMessage() string {
-	var body errorBody
+	var body struct{ Error struct{ Message string } }
 	_ = json.Unmarshal([]byte(a.body), &body)
 	return body.Error.Message
 }

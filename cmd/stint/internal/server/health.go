@@ -4,22 +4,25 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 )
 
-// healthRoutes are open to everyone: who asks for health has no token.
-func (s *Server) healthRoutes() map[string]route {
-	return map[string]route{
-		"/healthz":     {http.MethodGet, s.alive},
-		"/readyz":      {http.MethodGet, s.ready},
-		"/healthcheck": {http.MethodGet, s.ready},
+// healthRoutes returns the health endpoints. They are open to everyone, because load
+// balancers have no token.
+func (s *Server) healthRoutes() map[string]httpapi.Route {
+	return map[string]httpapi.Route{
+		"/healthz":     {Method: http.MethodGet, Handle: s.alive},
+		"/readyz":      {Method: http.MethodGet, Handle: s.ready},
+		"/healthcheck": {Method: http.MethodGet, Handle: s.ready},
 	}
 }
 
-// alive answers as long as the process can answer at all.
+// alive answers 200 as long as the process can answer.
 func (s *Server) alive(w http.ResponseWriter, _ *http.Request) { writeHealth(w, http.StatusOK, "ok") }
 
-// ready answers 503 before all listeners are open, and while draining. With
-// ?verbose it also says what the server lacks and does without.
+// ready answers 503 before all listeners are open, and while draining. With ?verbose it
+// adds the state of the rules and of the store.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	status, text := http.StatusOK, "ok"
 	if !s.isReady.Load() {
@@ -34,7 +37,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	writeHealth(w, status, text)
 }
 
-// health is what the readiness page says of the rules.
+// health returns the state of the rules, for ready.
 func (r *rules) health() string {
 	_, v := r.manager.Current()
 	text := fmt.Sprintf("rules: version %d", v.Number)

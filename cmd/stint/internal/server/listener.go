@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
+	"sync"
+	"time"
 )
 
 // service answers on one listener.
@@ -11,13 +14,13 @@ type service interface {
 	// serve accepts connections until the service is drained or stopped,
 	// and then returns nil.
 	serve(l net.Listener) error
-	// ready and unready tell clients whether to come.
+	// ready and unready tell clients whether to connect.
 	ready()
 	unready()
-	// drain stops accepting, waits for the requests in flight and returns
-	// an error when ctx ends first.
+	// drain stops accepting and waits for the requests in flight. It returns an error if
+	// ctx ends first.
 	drain(ctx context.Context) error
-	// stop cuts what is still open.
+	// stop closes all connections that are still open.
 	stop()
 }
 
@@ -34,7 +37,9 @@ func (s *Server) open(ctx context.Context) error {
 	for i, l := range s.listeners {
 		socket, err := new(net.ListenConfig).Listen(ctx, "tcp", l.address)
 		if err != nil {
-			closeAll(s.listeners[:i])
+			for _, opened := range s.listeners[:i] {
+				_ = opened.socket.Close() // nothing was accepted on it
+			}
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
 		l.socket = socket
@@ -43,15 +48,48 @@ func (s *Server) open(ctx context.Context) error {
 	return nil
 }
 
-func closeAll(listeners []*listener) {
-	for _, l := range listeners {
-		_ = l.socket.Close() // nothing was accepted on it
-	}
-}
-
 func (l *listener) serve() error {
 	if err := l.service.serve(l.socket); err != nil {
 		return fmt.Errorf("%s: %w", l.name, err)
 	}
 	return nil
+}
+
+// drain stops serving without breaking requests. It reports unready, goes on accepting
+// for DrainDelay so that load balancers notice first, and then closes the listeners in
+// groups. The gateway comes first, so that the health endpoints on http still answer
+// while its long requests end; admin with its metrics comes last.
+func (s *Server) drain() {
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTimeout)
+	defer cancel()
+	s.isReady.Store(false)
+	for _, l := range s.listeners {
+		l.service.unready()
+	}
+	s.log.Info("draining")
+	select {
+	case <-time.After(s.config.DrainDelay):
+	case <-ctx.Done():
+	}
+	s.drainOnly(ctx, "gateway")
+	s.drainOnly(ctx, "http", "grpc", "resp")
+	s.drainOnly(ctx, "admin")
+	s.log.Info("stopped")
+}
+
+// drainOnly drains the named listeners concurrently.
+func (s *Server) drainOnly(ctx context.Context, names ...string) {
+	var all sync.WaitGroup
+	for _, l := range s.listeners {
+		if !slices.Contains(names, l.name) {
+			continue
+		}
+		all.Go(func() {
+			if err := l.service.drain(ctx); err != nil {
+				s.log.Warn("requests cut", "name", l.name)
+			}
+			l.service.stop()
+		})
+	}
+	all.Wait()
 }

@@ -86,8 +86,8 @@ func TestRulesThatCannotBeFollowedAreServedAndReloaded(t *testing.T) {
 	writeFile(t, file, "rules: []\n")
 	r.reload()
 	logs.wait(t, "rules reloaded")
-	if got := r.current.Load(); got.number != 2 || len(got.set.Rules()) != 0 {
-		t.Errorf("version %d with %d rules", got.number, len(got.set.Rules()))
+	if set, v := r.manager.Current(); v.Number != 2 || len(r.current.Load().set.Rules()) != 0 {
+		t.Errorf("version %d with %d rules", v.Number, len(set.Rules()))
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 
-	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/resp"
 )
@@ -17,12 +17,22 @@ type respListener struct {
 }
 
 func (s *Server) newRESPListener() *respListener {
+	decider := decide.New(decide.Options{Store: s.store, Observe: func(r decide.Report) {
+		r.Takes = r.Allowed + r.Denied
+		for _, n := range r.Degraded {
+			r.Takes += n
+		}
+		s.metrics.ObserveDecisions(metrics.RESP, metrics.RESP, &r)
+	}})
 	return &respListener{resp.New(resp.Options{
-		Store: s.store, Token: s.httpToken, Logger: s.log,
+		Decider: decider, Token: s.httpToken, Logger: s.log,
 		CommandTimeout: s.config.HeaderTimeout, WriteTimeout: s.config.HeaderTimeout,
-		Observe: s.observeRESP, Failed: s.logRESPFailure,
+		Failed: s.logNoDecision,
 	}), s.certs}
 }
+
+// logNoDecision logs why a request got no decision.
+func (s *Server) logNoDecision(err error) { s.log.Error("no decision", errorAttr(err)) }
 
 func (r *respListener) serve(l net.Listener) error {
 	if r.certs != nil {
@@ -31,23 +41,10 @@ func (r *respListener) serve(l net.Listener) error {
 	return r.server.Serve(l)
 }
 
-// ready and unready do nothing: the protocol cannot say it.
+// ready and unready do nothing: the protocol cannot report readiness.
 func (r *respListener) ready()   {}
 func (r *respListener) unready() {}
 
 func (r *respListener) drain(ctx context.Context) error { return r.server.Drain(ctx) }
 
 func (r *respListener) stop() { r.server.Stop() }
-
-// logRESPFailure logs why there was no decision, as the HTTP surfaces do.
-func (s *Server) logRESPFailure(err *stint.Error) {
-	if !leftAlone(err) {
-		s.log.Error("no decision", errorAttr(err))
-	}
-}
-
-// observeRESP records the checks of a batch and counts their decisions.
-func (s *Server) observeRESP(b resp.Batch) {
-	s.metrics.ObserveChecks(metrics.RESP, b.Took, b.Allowed+b.Denied+b.Degraded)
-	s.metrics.CountTakes(b.Allowed, b.Denied, b.Degraded)
-}

@@ -18,6 +18,7 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/penalty"
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
+	"github.com/stintdev/stint/internal/urlpath"
 	"github.com/stintdev/stint/rule"
 )
 
@@ -35,14 +36,26 @@ type rules struct {
 	pathEncoding PathEncoding
 }
 
-// version is a rule set and the view of each of its rules.
+// version is a rule set with the counters of each of its rules. It implements
+// [decide.Rules].
 type version struct {
-	number  uint64
-	set     *rule.Set
-	views   map[*rule.Rule]*view
-	metrics *metrics.Metrics
-	sample  *impact.Sample  // nil if no sample is kept
-	headers map[string]bool // canonical names of the headers that the rules read
+	set      *rule.Set
+	counters map[*rule.Rule]*metrics.RuleCounters
+	metrics  *metrics.Metrics
+	sample   *impact.Sample  // nil if no sample is kept
+	headers  map[string]bool // canonical names of the headers that the rules read
+}
+
+// RuleSet implements [decide.Rules].
+func (v *version) RuleSet() *rule.Set { return v.set }
+
+// Count implements [decide.Rules]. It counts an outcome and adds it to the sample.
+func (v *version) Count(p rule.Plan, o *rule.Outcome) {
+	v.metrics.CountOutcome(o, v.counters)
+	if v.sample != nil {
+		a, cost := p.Request()
+		v.sample.Add(v.set.Attributes(), a, cost, o)
+	}
 }
 
 // newRules loads the first version of the rules.
@@ -99,10 +112,10 @@ func (r *rules) onSet(set *rule.Set, from ruleset.Version) {
 	if r.pathEncoding == PathKeep {
 		set = set.KeepPathEncoding()
 	}
-	v := &version{number: from.Number, set: set, views: make(map[*rule.Rule]*view, len(set.Rules())), metrics: r.metrics, sample: r.sample,
+	v := &version{set: set, counters: make(map[*rule.Rule]*metrics.RuleCounters, len(set.Rules())), metrics: r.metrics, sample: r.sample,
 		headers: headersOf(set)}
 	for _, one := range set.Rules() {
-		v.views[one] = newView(one, r.metrics)
+		v.counters[one] = r.metrics.Rule(one.ID)
 	}
 	r.store.Use(set)
 	if old := r.current.Swap(v); old != nil {
@@ -131,11 +144,6 @@ func headersOf(set *rule.Set) map[string]bool {
 	return headers
 }
 
-// countOutcome counts an outcome of this version's rules.
-func (v *version) countOutcome(o *rule.Outcome) { v.metrics.CountOutcome(o, v.countersOf) }
-
-func (v *version) countersOf(r *rule.Rule) *metrics.RuleCounters { return &v.views[r].counters }
-
 // readsHeader reports whether the rules in force may read the header with this canonical
 // name.
 func (r *rules) readsHeader(name string) bool { return r.current.Load().headers[name] }
@@ -151,7 +159,7 @@ func (r *rules) forget(old, set *rule.Set) {
 
 func (r *rules) warn(set *rule.Set) {
 	if len(set.Rules()) == 0 {
-		r.log.Warn("rules: there is none, so that nothing is limited")
+		r.log.Warn("rules: the set is empty, so nothing is limited")
 	}
 	for _, w := range set.Warnings() {
 		r.log.Warn("rules: " + w.Error())
@@ -177,7 +185,8 @@ func (r *rules) reload() {
 	r.manager.Reload()
 }
 
-// node returns how this server announces itself to the servers that share its rules.
+// node returns the identity under which this server announces itself to the servers that
+// share its rules.
 func (s *Server) node() ruleset.Node {
 	host, err := os.Hostname()
 	if err != nil {
@@ -196,17 +205,29 @@ func (s *Server) node() ruleset.Node {
 	return n
 }
 
-// decideBy decides a request by the rules in force and counts the outcome. It returns the
-// version that decided.
-func (r *rules) decideBy(ctx context.Context, a rule.Attributes, cost int64, o *rule.Outcome) (*version, error) {
-	v := r.current.Load()
-	if err := r.checkPath(a); err != nil {
-		return v, err
+// PathEncoding says how the servers behind Stint read encoded separators and path
+// parameters. The zero value is PathDecode.
+type PathEncoding uint8
+
+const (
+	// PathDecode matches paths decoded and without path parameters.
+	PathDecode PathEncoding = iota
+	// PathKeep treats encoded separators and parameters as part of a segment.
+	PathKeep
+	// PathReject refuses paths that servers read in different ways.
+	PathReject
+)
+
+// checkPath refuses, under PathReject, a request whose path servers read in different
+// ways. It does so whether or not a rule reads the path, since such a path could escape
+// any rule.
+func (r *rules) checkPath(a rule.Attributes) error {
+	if r.pathEncoding != PathReject {
+		return nil
 	}
-	if err := v.set.DecideInto(ctx, r.store, a, cost, o); err != nil {
-		return v, err
+	path, _ := a.Attribute("path")
+	if err := urlpath.Check(path); err != nil {
+		return &stint.Error{Code: stint.CodeInvalid, Problem: "path: " + err.Error(), Mend: "write the path plainly"}
 	}
-	v.countOutcome(o)
-	v.sample.Add(v.set.Attributes(), a, cost, o)
-	return v, nil
+	return nil
 }

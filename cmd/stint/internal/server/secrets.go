@@ -35,7 +35,7 @@ func (s *Server) openSecrets() (err error) {
 	return err
 }
 
-// keepSecret has files watched, and read again by Reload.
+// keepSecret adds files to those that are watched and that Reload reads again.
 func (s *Server) keepSecret(files *secret.Files) {
 	if files == nil {
 		return
@@ -44,8 +44,8 @@ func (s *Server) keepSecret(files *secret.Files) {
 	s.secrets = append(s.secrets, files)
 }
 
-// watchSecrets reads files with secrets again when they change, until ctx ends.
-// A file that cannot be watched is read again by Reload alone.
+// watchSecrets reads files with secrets again when they change, until ctx ends. Only Reload
+// reads a file again that cannot be watched.
 func (s *Server) watchSecrets(ctx context.Context) {
 	var watching sync.WaitGroup
 	for _, files := range s.secrets {

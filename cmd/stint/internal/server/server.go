@@ -1,3 +1,14 @@
+// Package server runs stint serve: its listeners with TLS, the wiring of the surfaces to
+// the store and the rules, reloads, and the drain.
+//
+// Use it from a command that has read its flags and chosen a store, or from a test that
+// needs a whole server in its own process. [New] refuses a wrong configuration before
+// anything is opened. [Server.Run] serves until its context ends and then drains.
+//
+// The package promises that one rule set decides a request from beginning to end, that
+// rules with a mistake never replace the last good ones, that no answer, log line or metric
+// repeats a token, a password or a caller's key, and that every listener bounds the time
+// and the bytes that one client can make it spend.
 package server
 
 import (
@@ -14,6 +25,7 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/adminapi"
 	"github.com/stintdev/stint/cmd/stint/internal/envoyrls"
 	"github.com/stintdev/stint/cmd/stint/internal/gateway"
+	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
 	"github.com/stintdev/stint/internal/secret"
@@ -22,18 +34,16 @@ import (
 // Server runs all listeners over one store and one rule set. Make it with [New] and run
 // it once.
 type Server struct {
-	config   Config
-	log      *slog.Logger
-	metrics  *metrics.Metrics
-	store    stint.Store
-	rules    *rules
-	limits   *limitCache
-	outcomes outcomePool
-	nodeID   string            // identifies this process among those that share its rules
-	certs    *certificates     // nil without TLS
-	grpcTLS  *certificates     // for gRPC; nil without TLS
-	gateway  *gateway.Gateway  // nil when off
-	envoy    *envoyrls.Service // nil without EnvoyConfig
+	config  Config
+	log     *slog.Logger
+	metrics *metrics.Metrics
+	store   stint.Store
+	rules   *rules
+	nodeID  string            // identifies this process among those that share its rules
+	certs   *certificates     // nil without TLS
+	grpcTLS *certificates     // for gRPC; nil without TLS
+	gateway *gateway.Gateway  // nil when off
+	envoy   *envoyrls.Service // nil without EnvoyConfig
 
 	httpToken   *secret.Text     // nil if no token is required
 	adminTokens *adminapi.Tokens // nil if admin requires no token
@@ -52,7 +62,7 @@ func New(config Config) (*Server, error) {
 		return nil, err
 	}
 	config.Logger = boundLog(config.Logger)
-	s := &Server{config: config, log: config.Logger, metrics: metrics.New(), limits: newLimitCache(), nodeID: rand.Text()[:8], opened: make(chan struct{})}
+	s := &Server{config: config, log: config.Logger, metrics: metrics.New(), nodeID: rand.Text()[:8], opened: make(chan struct{})}
 	s.store = s.measured()
 	var err error
 	if err = s.openSecrets(); err != nil {
@@ -162,7 +172,7 @@ func awaitAll(ctx context.Context, all ...<-chan struct{}) bool {
 	return true
 }
 
-// start runs everything that lives as long as the server.
+// start runs all tasks that live as long as the server.
 func (s *Server) start(beside context.Context, group *errgroup.Group) {
 	for _, l := range s.listeners {
 		group.Go(l.serve)
@@ -191,6 +201,27 @@ func (s *Server) becomeReady() {
 	}
 	close(s.opened)
 	s.log.Info("ready")
+}
+
+// warnOpen logs the listeners that anyone on the network can use without a token or a
+// client certificate.
+func (s *Server) warnOpen() {
+	if s.httpToken != nil {
+		return
+	}
+	var open []string
+	for _, l := range []struct {
+		name, address string
+		certificates  *certificates
+	}{{"http", s.config.HTTP, s.certs}, {"grpc", s.config.GRPC, s.grpcTLS}, {"resp", s.config.RESP, s.certs}} {
+		if l.address != "" && !httpapi.Loopback(l.address) && !l.certificates.asksClients() {
+			open = append(open, l.name)
+		}
+	}
+	if open != nil {
+		s.log.Warn("other machines can reach these listeners without a token, and charge any key through them "+
+			"(listen on 127.0.0.1 beside a sidecar, or give --http-token-file or --client-ca)", "listeners", open)
+	}
 }
 
 // Opened is closed when all listeners are open and the server is ready.

@@ -52,7 +52,7 @@ func askAuth(_ *testing.T, w *world, q question, d decided) (got, want string) {
 	if d.face.Delay > 0 {
 		delay = fmt.Sprint(up(d.face.Delay, time.Millisecond))
 	}
-	return saidByHeaders(a.status, a.header) + a.header.Get(delayHeader), inHeaders(d) + delay
+	return saidByHeaders(a.status, a.header) + a.header.Get("X-RateLimit-Delay-Ms"), inHeaders(d) + delay
 }
 
 func askGateway(_ *testing.T, w *world, q question, d decided) (got, want string) {

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 )
 
 func TestTokenIsAskedFor(t *testing.T) {
@@ -19,11 +21,11 @@ func TestTokenIsAskedFor(t *testing.T) {
 		"empty":                   {"POST", "http", "/v1/take", take, []string{"Authorization", "Bearer "}, 401},
 		"another scheme":          {"POST", "http", "/v1/take", take, []string{"Authorization", "Basic s3cret"}, 401},
 		"that of another":         {"POST", "http", "/v1/take", take, []string{"Authorization", "Bearer adm1n"}, 401},
-		"wrong beside right":      {"POST", "http", "/v1/take", take, []string{"Authorization", "Bearer s3cret", tokenHeader, "x"}, 401},
+		"wrong beside right":      {"POST", "http", "/v1/take", take, []string{"Authorization", "Bearer s3cret", httpapi.TokenHeader, "x"}, 401},
 		"check without":           {"POST", "http", "/v1/check", `{"attributes":{}}`, nil, 401},
 		"forward auth without":    {"GET", "http", "/v1/auth", "", nil, 401},
 		"right":                   {"POST", "http", "/v1/take", take, []string{"Authorization", "bearer s3cret"}, 200},
-		"right, in its own field": {"POST", "http", "/v1/take", take, []string{tokenHeader, "s3cret"}, 200},
+		"right, in its own field": {"POST", "http", "/v1/take", take, []string{httpapi.TokenHeader, "s3cret"}, 200},
 		"health is open":          {"GET", "http", "/healthz", "", nil, 200},
 		"readiness is open":       {"GET", "http", "/readyz", "", nil, 200},
 		"metrics without":         {"GET", "admin", "/metrics", "", nil, 401},
@@ -66,7 +68,7 @@ func TestServersTokenIsNobodysIdentity(t *testing.T) {
 			t.Errorf("the proxy's own token was counted: status %d", got.status)
 		}
 	}
-	client := []string{tokenHeader, "s3cret", "Authorization", "Bearer client"}
+	client := []string{httpapi.TokenHeader, "s3cret", "Authorization", "Bearer client"}
 	if got := s.get("http", "/v1/auth/x", client...); got.status != http.StatusOK {
 		t.Errorf("the first of the client: status %d", got.status)
 	}

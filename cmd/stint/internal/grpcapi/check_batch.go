@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"context"
+	"time"
 
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
@@ -13,16 +14,20 @@ func (s *Service) CheckBatch(ctx context.Context, m *stintv1.CheckBatchRequest) 
 	if err := s.admit(ctx); err != nil {
 		return nil, err
 	}
-	r := s.borrowRound()
-	defer r.end()
+	r := s.rounds.Get().(*round) //nolint:forcetypeassert // the pool holds nothing else
+	defer r.release()
 	if err := r.readRows(m); err != nil {
 		return nil, s.failed(ctx, err)
 	}
 	for i := range r.rows {
-		r.addCheck(uint64(i), &r.rows[i], at(m.GetCost(), i, 1))
+		if err := r.Check(&r.rows[i], at(m.GetCost(), i, 1)); err != nil {
+			r.Fail(err)
+		}
 	}
-	r.decide(ctx)
-	return r.checkedAll(ctx), nil
+	r.Decide(ctx, time.Now())
+	response := r.checkBatchResponse()
+	s.log(ctx, r.Failure())
+	return response, nil
 }
 
 // row is the attributes of one check of a batch.
@@ -73,37 +78,33 @@ func checkNames(names []string) error {
 	return nil
 }
 
-// verdict is what a batch response says of one check beside its decision.
-type verdict struct {
+// mark is what a batch response says of one check beside its decision.
+type mark struct {
 	rule                uint32
 	listed, unavailable bool
 }
 
-// checkedAll returns the response to a batch of checks.
-func (r *round) checkedAll(ctx context.Context) *stintv1.CheckBatchResponse {
+func (r *round) checkBatchResponse() *stintv1.CheckBatchResponse {
 	response := new(stintv1.CheckBatchResponse)
-	r.faces, r.verdicts = sized(r.faces, len(r.items)), sized(r.verdicts, len(r.items))
+	r.faces, r.marks = sized(r.faces, r.Len()), sized(r.marks, r.Len())
 	places := map[string]uint32{} // rule id → 1 + its index in response.Rules
-	var log news
-	for i := range r.items {
-		o, err := r.check(&r.items[i])
+	for i := range r.Len() {
+		a, err := r.Answer(i)
 		if err != nil {
-			log.hear(err)
 			response.Failures = append(response.Failures, failureOf(i, err))
-			r.faces[i], r.verdicts[i] = stint.Decision{}, verdict{}
+			r.faces[i], r.marks[i] = stint.Decision{}, mark{}
 			continue
 		}
-		r.faces[i] = *faceOf(o)
-		r.verdicts[i] = verdict{listed: o.List == rule.ListDeny, unavailable: unavailable(o)}
+		o := a.Outcome
+		r.faces[i], r.marks[i] = *a.Decision, mark{listed: o.List == rule.ListDeny, unavailable: a.Unavailable}
 		if o.Face >= 0 {
-			r.verdicts[i].rule = placeOf(o.Hits[o.Face].Rule.ID, places, &response.Rules)
+			r.marks[i].rule = placeOf(o.Hits[o.Face].Rule.ID, places, &response.Rules)
 		}
 	}
-	r.service.log(ctx, log.err)
 	response.Decisions = decisionColumns(r.faces)
-	response.Rule = column(r.verdicts, func(v *verdict) uint32 { return v.rule })
-	response.Listed = column(r.verdicts, func(v *verdict) bool { return v.listed })
-	response.Unavailable = column(r.verdicts, func(v *verdict) bool { return v.unavailable })
+	response.Rule = column(r.marks, func(v *mark) uint32 { return v.rule })
+	response.Listed = column(r.marks, func(v *mark) bool { return v.listed })
+	response.Unavailable = column(r.marks, func(v *mark) bool { return v.unavailable })
 	return response
 }
 

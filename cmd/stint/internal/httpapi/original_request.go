@@ -1,13 +1,11 @@
 package httpapi
 
 import (
-	"log/slog"
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 
-	"github.com/stintdev/stint/httplimit"
 	"github.com/stintdev/stint/internal/httpfield"
 )
 
@@ -21,41 +19,35 @@ var (
 
 const hostHeader = "X-Forwarded-Host"
 
-// originals finds the request that a proxy asks about. A peer that is not trusted speaks
-// only for itself: the original request is then the path after /v1/auth and the method.
-type originals struct {
-	clients httplimit.Clients
-	log     *slog.Logger
-	warned  sync.Once
-}
-
-// of returns the original request. A comma ends a line of its headers: Envoy and others
-// join the lines of a field before they ask, while the application gets them separately.
-func (o *originals) of(r *http.Request) (*http.Request, error) {
+// original returns the request that a proxy wants to forward. A peer that is not trusted
+// speaks only for itself: the original request is then the path after /v1/auth and the method. A
+// comma ends a line of its headers: Envoy and others join the lines of a field before they
+// call, while the application gets them separately.
+func (a *ForwardAuth) original(r *http.Request) (*http.Request, error) {
 	uri, method, host := ownTarget(r), r.Method, r.Host
-	if o.clients.TrustsPeer(r) {
+	if a.identity.Clients.TrustsPeer(r) {
 		var err error
-		if uri, err = spoken(r.Header, uriHeaders, uri); err != nil {
+		if uri, err = headerValue(r.Header, uriHeaders, uri); err != nil {
 			return nil, err
 		}
-		if method, err = spoken(r.Header, methodHeaders, ""); err != nil {
+		if method, err = headerValue(r.Header, methodHeaders, ""); err != nil {
 			return nil, err
 		}
-		method, host = orElse(method, r.Method), orElse(lastOf(r.Header[hostHeader]), host)
+		method, host = cmp.Or(method, r.Method), cmp.Or(lastOf(r.Header[hostHeader]), host)
 	} else {
-		o.warnOnce(r)
+		a.warnOnce(r)
 	}
 	original := *r
 	original.Header = httpfield.Separate(r.Header)
-	original.URL, original.Method, original.Host = parseTarget(orElse(uri, "/")), method, host
+	original.URL, original.Method, original.Host = parseTarget(cmp.Or(uri, "/")), method, host
 	return &original, nil
 }
 
 // ownTarget returns the path after /v1/auth with the query, or "" if there is none.
 func ownTarget(r *http.Request) string {
-	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), authPath)
+	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), AuthPath)
 	if !ok { // the prefix itself was written with escapes
-		rest = (&url.URL{Path: strings.TrimPrefix(r.URL.Path, authPath)}).EscapedPath()
+		rest = (&url.URL{Path: strings.TrimPrefix(r.URL.Path, AuthPath)}).EscapedPath()
 	}
 	rest = withoutParameters(rest)
 	if rest == "" || rest == "/" {
@@ -78,21 +70,21 @@ func withoutParameters(rest string) string {
 	return ""
 }
 
-// spoken returns the value of the headers, or otherwise if there is none. A proxy
+// headerValue returns the value of the headers, or otherwise if there is none. A proxy
 // forwards client headers that it does not write itself, and some proxies append a line
 // to a header that they write. Two different values are therefore refused: one comes from
 // the client, who could choose its own rule with it.
-func spoken(h http.Header, names [2]string, otherwise string) (string, error) {
-	said := otherwise
+func headerValue(h http.Header, names [2]string, otherwise string) (string, error) {
+	stated := otherwise
 	for _, name := range names {
 		for _, value := range h[name] {
-			if said != "" && value != "" && said != value {
+			if stated != "" && value != "" && stated != value {
 				return "", badRequest("%s contradicts what else names the original request (make the proxy remove the headers that it does not write)", name)
 			}
-			said = orElse(value, said)
+			stated = cmp.Or(value, stated)
 		}
 	}
-	return said, nil
+	return stated, nil
 }
 
 // parseTarget parses a forwarded target. A target that is not a URL is decided by its raw
@@ -108,11 +100,11 @@ func parseTarget(target string) *url.URL {
 }
 
 // warnOnce logs the likely mistake once: a proxy that is not in TrustedProxies.
-func (o *originals) warnOnce(r *http.Request) {
+func (a *ForwardAuth) warnOnce(r *http.Request) {
 	for _, name := range uriHeaders {
 		if r.Header.Get(name) != "" {
-			o.warned.Do(func() {
-				o.log.Warn("forward auth ignores what a peer says of its client: name it in --trusted-proxies if it is your proxy", "peer", r.RemoteAddr, "header", name)
+			a.warned.Do(func() {
+				a.errors.Logger.Warn("forward auth ignores what a peer says of its client: name it in --trusted-proxies if it is your proxy", "peer", r.RemoteAddr, "header", name)
 			})
 		}
 	}
@@ -125,11 +117,4 @@ func lastOf(lines []string) string {
 	}
 	line := lines[len(lines)-1]
 	return strings.TrimSpace(line[strings.LastIndexByte(line, ',')+1:])
-}
-
-func orElse(value, otherwise string) string {
-	if value == "" {
-		return otherwise
-	}
-	return value
 }

@@ -1,12 +1,83 @@
 package grpcapi
 
 import (
+	"context"
 	"math"
 	"time"
 
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
+
+// TakeBatch decides many claims, which the message has as columns, by one call of the
+// store.
+func (s *Service) TakeBatch(ctx context.Context, m *stintv1.TakeBatchRequest) (*stintv1.TakeBatchResponse, error) {
+	if err := s.admit(ctx); err != nil {
+		return nil, err
+	}
+	b := s.batches.Get().(*batch) //nolint:forcetypeassert // the pool holds nothing else
+	defer s.returnBatch(b)
+	if err := b.read(s, m); err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	errs, err := s.options.Decider.TakeGroups(ctx, time.Now(), b.groups, b.out)
+	if err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	response := &stintv1.TakeBatchResponse{Failures: b.failures(ctx, s, errs)}
+	response.Decisions = decisionColumns(b.out)
+	return response, nil
+}
+
+// batch holds the slices of one call. It is pooled.
+type batch struct {
+	limits []stint.Limit
+	claims []stint.Claim
+	groups []stint.Group
+	out    []stint.Decision
+}
+
+// returnBatch puts a batch back into the pool, unless it has grown large. It clears
+// what identifies callers.
+func (s *Service) returnBatch(b *batch) {
+	if cap(b.claims) > maxMessageSlots || cap(b.limits) > maxMessageSlots {
+		return
+	}
+	clear(b.limits)
+	clear(b.claims)
+	clear(b.groups)
+	s.batches.Put(b)
+}
+
+// sized returns a slice of n entries, in the memory of s if they fit. Old entries
+// remain: the caller must overwrite all of them.
+func sized[E any](s []E, n int) []E {
+	if cap(s) < n {
+		return make([]E, n)
+	}
+	return s[:n]
+}
+
+// failures returns the failures of the groups without a decision, and zeroes their
+// decisions. It logs the first one that is not a mistake of the caller: when the store
+// fails, all groups fail alike.
+func (b *batch) failures(ctx context.Context, s *Service, errs []error) (failures []*stintv1.Failure) {
+	var failure error
+	at := 0
+	for i, err := range errs {
+		n := len(b.groups[i].Claims)
+		if err != nil {
+			failures = append(failures, failureOf(i, err))
+			clear(b.out[at : at+n])
+			if failure == nil && isFailure(err) {
+				failure = err
+			}
+		}
+		at += n
+	}
+	s.log(ctx, failure)
+	return failures
+}
 
 // read builds the claims and groups from the columns of a message.
 func (b *batch) read(s *Service, m *stintv1.TakeBatchRequest) error {
@@ -128,16 +199,16 @@ func (b *batch) localAt(m *stintv1.TakeBatchRequest, i int) (*stint.Local, error
 	return &stint.Local{Key: string(at(m.GetLocalKeys(), i, nil)), Limit: b.limits[place-1]}, nil
 }
 
-// policyOf reads a policy. The message's enumerations have 0 for the default, and the
-// values from 1 on.
+// policyOf reads a policy.
 func policyOf(c stintv1.Consistency, f stintv1.OnStoreFailure, replicas uint32, i int) (p stint.Policy, err error) {
 	if c < 0 || c > stintv1.Consistency_CONSISTENCY_PARTITIONED {
 		return p, badRequest("consistency: entry %d is %d, which is not known", i, c)
 	}
-	if f < 0 || f > stintv1.OnStoreFailure_ON_STORE_FAILURE_LOCAL {
+	var ok bool
+	if p.OnFailure, ok = onFailure(f); !ok {
 		return p, badRequest("on_store_failure: entry %d is %d, which is not known", i, f)
 	}
-	p.Consistency, p.OnFailure = stint.Consistency(max(1, c)-1), stint.OnFailure(max(1, f)-1)
+	p.Consistency = stint.Consistency(max(1, c) - 1)
 	p.Replicas, err = small("replicas", replicas, i)
 	return p, err
 }

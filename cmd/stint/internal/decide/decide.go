@@ -1,0 +1,158 @@
+// Package decide turns the checks and takes of one request into one call to the store,
+// and the decisions of the store into answers.
+//
+// Every surface uses it: HTTP, forward auth, the gateway, gRPC and RESP. A surface
+// translates its messages into plain values, adds them to a [Batch], and writes the
+// answers in its own form. Bounds that hold whatever the surface is, and the mark that
+// keeps the limits of callers apart from those of rules, are applied here.
+//
+// The package promises that one rule set decides all checks of a batch, that an invalid
+// item fails only itself, and that every decision is reported once.
+package decide
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/rule"
+)
+
+// Options configure a [Decider].
+type Options struct {
+	// Store makes the decisions; required.
+	Store stint.Store
+	// Rules returns the rule set in force. It is required for checks.
+	Rules func() Rules
+	// CheckPath, if not nil, refuses checks whose path is ambiguous.
+	CheckPath func(rule.Attributes) error
+	// Observe, if not nil, receives one report of each call to the store.
+	Observe func(Report)
+}
+
+// Rules is a rule set in force.
+type Rules interface {
+	// RuleSet returns the rules.
+	RuleSet() *rule.Set
+	// Count receives every outcome, and the plan that it settled.
+	Count(p rule.Plan, o *rule.Outcome)
+}
+
+// Report says what one call to the store decided. The outcomes of checks go to
+// [Rules.Count] instead.
+type Report struct {
+	Took   time.Duration // from the start of the request to its decisions
+	Checks int           // valid checks
+	Takes  int           // valid takes
+
+	// Decisions on takes. A take whose group failed has none. A degraded decision counts
+	// only as degraded, under its failure policy.
+	Allowed, Denied int
+	Degraded        [stint.FailLocal + 1]int
+}
+
+// count adds the decision on the claims of a take.
+func (r *Report) count(d *stint.Decision, claims []stint.Claim) {
+	switch {
+	case d.Degraded:
+		r.Degraded[claims[0].Policy.OnFailure]++
+	case d.Allowed:
+		r.Allowed++
+	default:
+		r.Denied++
+	}
+}
+
+// Decider decides the requests of one surface.
+type Decider struct{ options Options }
+
+// New returns a decider.
+func New(o Options) *Decider {
+	if o.Observe == nil {
+		o.Observe = func(Report) {}
+	}
+	return &Decider{o}
+}
+
+// TakeGroups decides groups of claims that need no more checks, by one call to the store,
+// and reports the decisions of the enforced groups. Surfaces use it that have claims already
+// and too many for a [Batch] to be cheap: those of another Stint, and those of RESP's
+// pipelines. errs has the error of each group, or is nil if no group failed. If err is not
+// nil, nothing was decided. The reported duration begins at started.
+func (d *Decider) TakeGroups(ctx context.Context, started time.Time, groups []stint.Group, out []stint.Decision) (errs []error, err error) {
+	if err = d.options.Store.TakeGroups(ctx, groups, out); err != nil {
+		errs, err = split(err, len(groups))
+	}
+	report := Report{Took: time.Since(started), Takes: len(groups)}
+	var combined stint.Decision
+	for i := range groups {
+		g := &groups[i]
+		own := out[:len(g.Claims)]
+		out = out[len(g.Claims):]
+		if err == nil && (errs == nil || errs[i] == nil) && !g.Shadow && len(own) > 0 {
+			report.count(combine(g.Claims, own, &combined), g.Claims)
+		}
+	}
+	d.options.Observe(report)
+	return errs, err
+}
+
+// split separates the errors of single groups from an error of the whole call.
+func split(err error, groups int) ([]error, error) {
+	if partial, ok := errors.AsType[*stint.GroupsError](err); ok && len(partial.Errs) == groups {
+		return partial.Errs, nil
+	}
+	return nil, err
+}
+
+// combine returns the decision of a group, which it writes to room if there are several.
+func combine(claims []stint.Claim, decisions []stint.Decision, room *stint.Decision) *stint.Decision {
+	if len(claims) == 1 {
+		return &decisions[0]
+	}
+	_, *room = stint.Combine(claims, decisions)
+	return room
+}
+
+// IsFailure reports whether an error of a decision should be logged. A mistake of the
+// caller should not. Neither should the error of an open circuit, which was logged when
+// it opened, nor that of callers over their budget, which is counted: a flood of either
+// would fill the log.
+func IsFailure(err error) bool {
+	failed, ok := errors.AsType[*stint.Error](err)
+	return !ok || failed.Code != stint.CodeInvalid && failed.Kind != "breaker_open" && failed.Kind != stint.KindCallerBudget
+}
+
+// Explain returns what a caller may know of an error of the store. The cause may name
+// internal servers, so only the log gets it.
+func Explain(e *stint.Error) string {
+	if e.Code == stint.CodeInvalid || e.Kind == stint.KindCallerBudget {
+		return e.Error()
+	}
+	return "no decision could be made: the store fails (" + e.KindName() + ")"
+}
+
+// stringBlock is the size of a block of strings in bytes: one allocation for some
+// hundred keys. A store that keeps one key retains at most one block.
+const stringBlock = 4 << 10
+
+// Strings copies parsed bytes to strings, which stay valid while the buffer of the bytes
+// is reused. Many strings share one block of memory, which saves an allocation for each.
+// The zero value is ready for use.
+type Strings struct{ block strings.Builder }
+
+// Keep returns the text as a string. A block never grows, so earlier strings never move.
+func (s *Strings) Keep(text []byte) string {
+	if len(text) > stringBlock/4 {
+		return string(text)
+	}
+	if s.block.Cap()-s.block.Len() < len(text) {
+		s.block = strings.Builder{}
+		s.block.Grow(stringBlock)
+	}
+	from := s.block.Len()
+	s.block.Write(text)
+	return s.block.String()[from:]
+}

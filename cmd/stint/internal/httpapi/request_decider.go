@@ -1,0 +1,81 @@
+package httpapi
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stintdev/stint"
+	"github.com/stintdev/stint/cmd/stint/internal/decide"
+	"github.com/stintdev/stint/httplimit"
+	"github.com/stintdev/stint/rule"
+)
+
+// RequestDecider decides HTTP requests by the rules, for forward auth and the gateway.
+type RequestDecider struct{ batches sync.Pool }
+
+// NewRequestDecider returns a RequestDecider.
+func NewRequestDecider(d *decide.Decider) *RequestDecider {
+	return &RequestDecider{sync.Pool{New: func() any { return d.NewBatch() }}}
+}
+
+// Decide implements [httplimit.Decider].
+func (d *RequestDecider) Decide(ctx context.Context, r *httplimit.Request) (httplimit.Answer, error) {
+	started := time.Now()
+	b := d.batches.Get().(*decide.Batch) //nolint:forcetypeassert // the pool holds nothing else
+	defer d.batches.Put(b)
+	defer b.End()
+	if err := b.Check(r, 1); err != nil {
+		return httplimit.Answer{}, err
+	}
+	b.Decide(ctx, started)
+	a, err := b.Answer(0)
+	if err != nil {
+		return httplimit.Answer{}, err
+	}
+	return answerOf(a), nil
+}
+
+// answerOf returns the answer that response headers are made from. It keeps no reference
+// to the outcome.
+func answerOf(from *decide.Answer) httplimit.Answer {
+	o := from.Outcome
+	a := httplimit.Answer{Decision: o.Decision, Face: o.Face, Listed: o.List == rule.ListDeny, Unavailable: from.Unavailable}
+	if o.Face < 0 {
+		return a
+	}
+	binding := o.Hits[o.Face].Rule
+	a.Dialect, _ = httplimit.ParseDialect(binding.Headers) // the rule set refuses unknown dialects
+	a.Jitter = binding.RetryJitter
+	a.Policies = make([]httplimit.Policy, 0, len(o.Hits))
+	for hits := o.Hits; len(hits) > 0 && !hits[0].Shadow; {
+		n := 1 // hits of one rule are adjacent
+		for n < len(hits) && hits[n].Rule == hits[0].Rule {
+			n++
+		}
+		a.Policies = appendPolicies(a.Policies, hits[:n])
+		hits = hits[n:]
+	}
+	return a
+}
+
+// appendPolicies appends the policies of one rule's limits.
+func appendPolicies(policies []httplimit.Policy, hits []rule.Hit) []httplimit.Policy {
+	for i := range hits {
+		policies = append(policies, httplimit.Policy{
+			Name:     httplimit.PolicyName(hits[i].Limit, len(hits) == 1),
+			Limit:    decidingLimit(&hits[i]),
+			Exceeded: !hits[i].Decision.Allowed,
+		})
+	}
+	return policies
+}
+
+// decidingLimit returns the limit that decided a hit: for a degraded decision, the local
+// limit of its rule if it has one.
+func decidingLimit(h *rule.Hit) stint.Limit {
+	if h.Decision.Degraded && h.Rule.Local.Valid() {
+		return h.Rule.Local
+	}
+	return h.Limit
+}
