@@ -59,7 +59,8 @@ func (a *API) AddTo(t *Router) {
 		"/v1/check":    a.single(checkMembers, (*work).addCheck),
 		"/v1/take":     a.single(takeMembers, (*work).addTake),
 		"/v1/peek":     a.single(peekMembers, (*work).addPeek),
-		"/v1/giveback": a.single(takeMembers, (*work).addRefund),
+		"/v1/refund":   a.single(takeMembers, (*work).addRefund),
+		"/v1/giveback": a.single(takeMembers, (*work).addRefund), // the former name of /v1/refund
 		"/v1/batch":    a.endpoint((*work).readBatch, (*work).answerBatch),
 		"/json":        a.envoyJSON,
 	} {

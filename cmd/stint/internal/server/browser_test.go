@@ -14,6 +14,7 @@ var charging = map[string]string{
 	"/v1/check":    `{"attributes":{"api_key":"victim","path":"/"}}`,
 	"/v1/take":     `{"key":"victim","limit":"1/h"}`,
 	"/v1/peek":     `{"key":"victim","limit":"1/h"}`,
+	"/v1/refund":   `{"key":"victim","limit":"1/h"}`,
 	"/v1/giveback": `{"key":"victim","limit":"1/h"}`,
 	"/v1/batch":    `{"items":[{"key":"victim","limit":"1/h"}]}`,
 	"/json":        `{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"bob"}]}]}`,

@@ -107,7 +107,7 @@ func askByName(t *testing.T, w *world, q question, d decided) (got, want string)
 	case q.cost == 0:
 		path, cost = "/v1/peek", ""
 	case q.cost < 0:
-		path, cost = "/v1/giveback", fmt.Sprintf(`,"cost":%d`, -q.cost)
+		path, cost = "/v1/refund", fmt.Sprintf(`,"cost":%d`, -q.cost)
 	}
 	return saidByAPI(t, w.post("http", path, q.takeBody(cost)).body), inAPI(d)
 }
