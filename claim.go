@@ -87,15 +87,6 @@ const (
 	FailLocal                   // decided in memory, by this node's share
 )
 
-// Group is a list of claims that are decided together: all are charged or none.
-type Group struct {
-	Claims []Claim
-	// Shadow makes the group an observer of the nearest group before it in the
-	// call that is not Shadow. The group is decided, but charged only if that
-	// group was admitted, or if there is no such group.
-	Shadow bool
-}
-
 // isPlain reports whether a claim is valid and is a take or a peek without
 // Extra and At. It is the cheap check for nearly every claim.
 func (c *Claim) isPlain() bool {
@@ -109,17 +100,6 @@ func (c *Claim) Validate() error {
 		return nil
 	}
 	return c.check()
-}
-
-// Validate returns an error if a claim of the group is invalid, or if two of its
-// claims would charge the same state.
-func (g *Group) Validate() error {
-	for i := range g.Claims {
-		if err := g.Claims[i].Validate(); err != nil {
-			return err
-		}
-	}
-	return checkDistinct(g.Claims)
 }
 
 // check is Validate for claims that are not plain.

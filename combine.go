@@ -28,25 +28,24 @@ func Combine(claims []Claim, decisions []Decision) (index int, d Decision) {
 // bindingOf returns the index of the binding claim of a group; −1 for a group
 // without claims.
 func bindingOf(claims []Claim, decisions []Decision) int {
-	face := -1
+	binding := -1
 	for i := range claims {
-		f := i
+		at := i
 		if set := claims[i].Any; set > 0 {
 			if !firstOfSet(claims, i) {
 				continue
 			}
-			f = setFace(claims, decisions, set)
+			at = bindingOfSet(claims, decisions, set)
 		}
-		if face < 0 || decides(&decisions[f], &decisions[face]) {
-			face = f
+		if binding < 0 || binds(&decisions[at], &decisions[binding]) {
+			binding = at
 		}
 	}
-	return face
+	return binding
 }
 
-// decides reports whether a claim binds in place of the one that has bound so
-// far.
-func decides(d, sofar *Decision) bool {
+// binds reports whether a claim binds in place of the one that has bound so far.
+func binds(d, sofar *Decision) bool {
 	if d.Allowed != sofar.Allowed {
 		return !d.Allowed
 	}
@@ -56,6 +55,7 @@ func decides(d, sofar *Decision) bool {
 	return d.RetryAfter > sofar.RetryAfter
 }
 
+// firstOfSet reports whether claim i is the first of its set of alternatives.
 func firstOfSet(claims []Claim, i int) bool {
 	for _, c := range claims[:i] {
 		if c.Any == claims[i].Any {
@@ -65,21 +65,24 @@ func firstOfSet(claims []Claim, i int) bool {
 	return true
 }
 
-// setFace returns the index of the claim that represents a set of alternatives.
-func setFace(claims []Claim, decisions []Decision, set uint8) int {
-	face := -1
+// bindingOfSet returns the index of the claim that represents a set of
+// alternatives.
+func bindingOfSet(claims []Claim, decisions []Decision, set uint8) int {
+	binding := -1
 	for i := range claims {
 		if claims[i].Any != set {
 			continue
 		}
-		if face < 0 || speaksForSet(&decisions[i], &decisions[face]) {
-			face = i
+		if binding < 0 || representsSet(&decisions[i], &decisions[binding]) {
+			binding = i
 		}
 	}
-	return face
+	return binding
 }
 
-func speaksForSet(d, sofar *Decision) bool {
+// representsSet reports whether an alternative represents its set in place of
+// the one that has so far.
+func representsSet(d, sofar *Decision) bool {
 	if d.Allowed != sofar.Allowed {
 		return d.Allowed
 	}
@@ -100,20 +103,6 @@ func greatestDelay(decisions []Decision) (delay time.Duration) {
 
 // admitted reports whether the group may be charged.
 func admitted(claims []Claim, decisions []Decision) bool {
-	face := bindingOf(claims, decisions)
-	return face < 0 || decisions[face].Allowed
-}
-
-// sameState reports whether two claims of a group would charge one state: the
-// same key under limits of the same scope. The numbers of the limits do not
-// matter.
-func sameState(a, b *Claim) bool {
-	if a.Key != b.Key {
-		return false
-	}
-	if a.Limit == b.Limit {
-		return true
-	}
-	s, t := &a.Limit.n.spec, &b.Limit.n.spec
-	return s.Name == t.Name && s.Rule == t.Rule && s.Namespace == t.Namespace && s.FromCaller == t.FromCaller
+	binding := bindingOf(claims, decisions)
+	return binding < 0 || decisions[binding].Allowed
 }

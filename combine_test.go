@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestFaceOfAGroup(t *testing.T) {
+func TestBindingClaimOfAGroup(t *testing.T) {
 	yes := func(remaining int64) Decision { return Decision{Allowed: true, Remaining: remaining} }
 	no := func(retry time.Duration) Decision { return Decision{RetryAfter: retry} }
 	for name, c := range map[string]struct {
@@ -35,7 +35,7 @@ func TestFaceOfAGroup(t *testing.T) {
 			}
 			index, d := Combine(claims, c.decisions)
 			if index != c.index || d.Allowed != c.allowed {
-				t.Errorf("Face = claim %d, allowed %v; want claim %d, %v", index, d.Allowed, c.index, c.allowed)
+				t.Errorf("Combine = claim %d, allowed %v; want claim %d, %v", index, d.Allowed, c.index, c.allowed)
 			}
 		})
 	}
@@ -44,6 +44,6 @@ func TestFaceOfAGroup(t *testing.T) {
 func TestGroupDelayIsTheGreatestCharged(t *testing.T) {
 	decisions := []Decision{{Allowed: true, Remaining: 1}, {Allowed: true, Remaining: 9, Delay: 5}, {Allowed: true, Remaining: 9, Delay: 2}}
 	if index, d := Combine(make([]Claim, 3), decisions); index != 0 || d.Delay != 5 {
-		t.Errorf("Face = claim %d, delay %v; want claim 0 with a delay of 5ns", index, d.Delay)
+		t.Errorf("Combine = claim %d, delay %v; want claim 0 with a delay of 5ns", index, d.Delay)
 	}
 }

@@ -232,7 +232,8 @@ func TestMemoryBatchAllocatesNothing(t *testing.T) {
 		groups = append(groups, Group{Claims: []Claim{{Key: key, Limit: l, Cost: 1}}})
 		groups = append(groups, Group{Claims: []Claim{{Key: key, Limit: l, Cost: 1}, {Key: key, Limit: k, Cost: 1}}})
 	}
-	out := make([]Decision, countClaims(groups))
+	claims, _ := Sizes(groups)
+	out := make([]Decision, claims)
 	if n := testing.AllocsPerRun(100, func() {
 		if err := m.TakeGroups(context.Background(), groups, out); err != nil {
 			t.Fatal(err)

@@ -108,7 +108,7 @@ func (tr *traffic) crowd(call int) {
 // take uses Take for every other call that has a single claim.
 func (tr *traffic) take(groups []stint.Group, out []stint.Decision) {
 	var err error
-	if len(out) == 1 && !groups[0].Shadow && tr.rng.IntN(2) == 0 {
+	if len(out) == 1 && len(groups[0].Claims) == 1 && !groups[0].Dry && tr.rng.IntN(2) == 0 {
 		out[0], err = tr.store.Take(context.Background(), groups[0].Claims[0])
 	} else {
 		err = tr.store.TakeGroups(context.Background(), groups, out)
@@ -154,15 +154,24 @@ func (tr *traffic) magnitude(least, most int64) int64 {
 
 // groups draws the groups of one call and counts their claims.
 func (tr *traffic) groups() (groups []stint.Group, claims int) {
+	groups = append(groups, stint.Group{})
 	for range max(1, tr.rng.IntN(7)-4) {
-		g := stint.Group{Shadow: tr.rng.IntN(8) == 0}
+		var part []stint.Claim
 		for range max(1, tr.rng.IntN(8)-4) {
-			if c := tr.claim(len(g.Claims) == 0); distinct(g.Claims, c) {
-				g.Claims = append(g.Claims, c)
+			if c := tr.claim(len(part) == 0); distinct(part, c) {
+				part = append(part, c)
 			}
 		}
-		groups, claims = append(groups, g), claims+len(g.Claims)
+		if last := &groups[len(groups)-1]; tr.rng.IntN(8) == 0 {
+			last.Shadows = append(last.Shadows, part)
+		} else if last.Claims == nil && last.Shadows == nil {
+			last.Claims = part
+		} else {
+			groups = append(groups, stint.Group{Claims: part})
+		}
+		groups[len(groups)-1].Dry = tr.rng.IntN(20) == 0
 	}
+	claims, _ = stint.Sizes(groups)
 	return groups, claims
 }
 

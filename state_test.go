@@ -36,46 +36,45 @@ func (b *byteStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, er
 }
 
 func (b *byteStore) TakeGroups(_ context.Context, groups []stint.Group, out []stint.Decision) error {
-	claims := 0
-	for _, g := range groups {
-		claims += len(g.Claims)
-	}
-	if claims != len(out) {
-		return &stint.Error{Code: stint.CodeInvalid, Problem: "out: wrong length"}
+	if err := stint.CheckOut(groups, out); err != nil {
+		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	errs, failed, admitted, now := make([]error, len(groups)), false, true, b.clock()
+	_, parts := stint.Sizes(groups)
+	at, now, failed := 0, b.clock(), stint.GroupsError{}
 	for i := range groups {
 		g := &groups[i]
-		if errs[i] = g.Validate(); errs[i] != nil {
-			failed = true
-			clear(out[:len(g.Claims)])
-		} else if ok := b.take(g, now, admitted || !g.Shadow, out[:len(g.Claims)]); !g.Shadow {
-			admitted = ok
+		charge := !g.Dry
+		for part := range g.Parts() {
+			claims := g.Part(part)
+			err := stint.ValidateClaims(claims)
+			admitted := false
+			if failed.Set(at, parts, err); err != nil {
+				clear(out[:len(claims)])
+			} else {
+				admitted = b.take(claims, now, charge, out[:len(claims)])
+			}
+			if part == 0 {
+				charge = charge && admitted
+			}
+			out, at = out[len(claims):], at+1
 		}
-		if errs[i] != nil && !g.Shadow {
-			admitted = false
-		}
-		out = out[len(g.Claims):]
 	}
-	if failed {
-		return &stint.GroupsError{Errs: errs}
-	}
-	return nil
+	return failed.Err()
 }
 
-func (b *byteStore) take(g *stint.Group, now int64, charge bool, out []stint.Decision) bool {
-	for i := range g.Claims {
-		out[i] = b.step(&g.Claims[i], now, true)
+func (b *byteStore) take(claims []stint.Claim, now int64, charge bool, out []stint.Decision) bool {
+	for i := range claims {
+		out[i] = b.step(&claims[i], now, true)
 	}
-	_, face := stint.Combine(g.Claims, out)
-	for i := range g.Claims {
-		if face.Allowed && charge && out[i].Allowed {
-			out[i] = b.step(&g.Claims[i], now, false)
+	_, binding := stint.Combine(claims, out)
+	for i := range claims {
+		if binding.Allowed && charge && out[i].Allowed {
+			out[i] = b.step(&claims[i], now, false)
 		}
 	}
-	return face.Allowed
+	return binding.Allowed
 }
 
 func (b *byteStore) step(c *stint.Claim, now int64, dry bool) stint.Decision {

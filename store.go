@@ -14,31 +14,13 @@ type Store interface {
 	Take(ctx context.Context, c Claim) (Decision, error)
 
 	// TakeGroups decides the groups one after the other, each atomically,
-	// and writes one decision per claim into out, in order. The length of
-	// out must be the number of claims. [Combine] returns the answer of a
-	// group from its decisions.
+	// and writes one decision per claim into out: of each group first the
+	// claims of the group itself, then those of each of its shadows. The
+	// length of out must be the number of claims, as [Sizes] returns it.
+	// [Combine] returns the answer of a group from its decisions.
 	//
-	// A [*GroupsError] means that some groups have no decision; the decisions
-	// of the others are valid. Any other error means that no group was
-	// decided.
+	// A [*GroupsError] means that some groups or shadows have no decision;
+	// the decisions of the others are valid. Any other error means that
+	// nothing was decided.
 	TakeGroups(ctx context.Context, groups []Group, out []Decision) error
 }
-
-// GroupsError says which groups of one call have no decision, and why.
-type GroupsError struct {
-	// Errs has one entry per group of the call, nil for those decided.
-	Errs []error
-}
-
-// Error returns the first of the errors.
-func (e *GroupsError) Error() string {
-	for _, err := range e.Errs {
-		if err != nil {
-			return err.Error()
-		}
-	}
-	return "no group failed"
-}
-
-// Unwrap returns the errors of the groups that failed.
-func (e *GroupsError) Unwrap() []error { return e.Errs }

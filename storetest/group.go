@@ -16,30 +16,30 @@ func allOrNone(tb rapid.TB, b *bench) {
 		p := h.drawPool()
 		for range h.manySteps() {
 			h.pass(p.limit())
-			g := p.group()
-			before := h.peekAll(g)
-			decisions := h.takeGroups(g)
-			h.checkCharged(g, before, decisions, admitted(g, decisions))
+			claims := p.claims()
+			before := h.peekAll(claims)
+			decisions := h.takeGroups(stint.Group{Claims: claims})
+			h.checkCharged(claims, before, decisions, admitted(claims, decisions))
 		}
 	})
 }
 
-func (h *history) peekAll(g stint.Group) []stint.Decision {
+func (h *history) peekAll(claims []stint.Claim) []stint.Decision {
 	h.Helper()
 	var out []stint.Decision
-	for _, c := range g.Claims {
+	for _, c := range claims {
 		out = append(out, h.peek(c))
 	}
 	return out
 }
 
-// checkCharged checks the effect of a group on its keys.
-func (h *history) checkCharged(g stint.Group, before, decisions []stint.Decision, charged bool) {
+// checkCharged checks the effect of a part of a group on its keys.
+func (h *history) checkCharged(claims []stint.Claim, before, decisions []stint.Decision, charged bool) {
 	h.Helper()
-	after := h.peekAll(g)
-	for i, c := range g.Claims {
+	after := h.peekAll(claims)
+	for i, c := range claims {
 		if alone := before[i].Remaining >= c.Cost; decisions[i].Allowed != alone {
-			h.Fatalf("%s in %s: %d remained, decided %s", claimText(c), groupsText([]stint.Group{g}), before[i].Remaining, decisionText(decisions[i]))
+			h.Fatalf("%s in [%s]: %d remained, decided %s", claimText(c), claimsText(claims), before[i].Remaining, decisionText(decisions[i]))
 		}
 		want := before[i].Remaining
 		if charged && decisions[i].Allowed {
@@ -53,33 +53,81 @@ func (h *history) checkCharged(g stint.Group, before, decisions []stint.Decision
 	}
 }
 
-// admitted reports whether a group was admitted, given its decisions.
-func admitted(g stint.Group, decisions []stint.Decision) bool {
-	_, binding := stint.Combine(g.Claims, decisions)
+// admitted reports whether a part of a group was admitted, given its decisions.
+func admitted(claims []stint.Claim, decisions []stint.Decision) bool {
+	_, binding := stint.Combine(claims, decisions)
 	return binding.Allowed
 }
 
-// shadowFollows is the last part of law 6: a shadow group is charged only if it
-// and the enforced group before it are admitted.
-func shadowFollows(tb rapid.TB, b *bench) {
+// shadowsFollow is the last part of law 6: a shadow is charged only if it and the
+// group that it observes are admitted. A group without claims is admitted, and a
+// dry group charges nothing.
+func shadowsFollow(tb rapid.TB, b *bench) {
 	b.check(tb, func(h *history) {
-		p, observing := h.drawPool(), h.drawPool()
-		for i := range observing.keys {
-			observing.keys[i] += "/shadow"
-		}
 		for range h.manySteps() {
-			h.pass(p.limit())
-			enforced, shadow := p.group(), observing.group()
-			shadow.Shadow = true
-			before := h.peekAll(shadow)
-			enforcedBefore := h.peekAll(enforced)
-			out := h.takeGroups(enforced, shadow)
-			n := len(enforced.Claims)
-			both := admitted(enforced, out[:n]) && admitted(shadow, out[n:])
-			h.checkCharged(shadow, before, out[n:], both)
-			h.checkCharged(enforced, enforcedBefore, out[:n], admitted(enforced, out[:n]))
+			h.takeObserved(h.drawObserved())
 		}
 	})
+}
+
+// drawObserved draws a group with shadows. No two of its parts share a state.
+func (h *history) drawObserved() stint.Group {
+	p := h.drawPool()
+	h.pass(p.limit())
+	var g stint.Group
+	if rapid.IntRange(0, 4).Draw(h.drawn, "without claims") > 0 {
+		g.Claims = p.claims()
+	}
+	for i := range rapid.IntRange(1, 3).Draw(h.drawn, "shadows") {
+		for j := range p.keys {
+			p.keys[j] = fmt.Sprint(h.scope, "shadow ", i, j)
+		}
+		g.Shadows = append(g.Shadows, p.claims())
+	}
+	g.Dry = rapid.IntRange(0, 4).Draw(h.drawn, "dry") == 0
+	return g
+}
+
+// takeObserved takes a group and checks which of its parts were charged.
+func (h *history) takeObserved(g stint.Group) {
+	h.Helper()
+	var before [][]stint.Decision
+	for i := range g.Parts() {
+		before = append(before, h.peekAll(g.Part(i)))
+	}
+	out := h.takeGroups(g)
+	charged := !g.Dry && admitted(g.Claims, out[:len(g.Claims)])
+	for i := range g.Parts() {
+		claims := g.Part(i)
+		own := out[:len(claims)]
+		out = out[len(claims):]
+		h.checkCharged(claims, before[i], own, charged && admitted(claims, own))
+	}
+}
+
+// dryChargesNothing checks that a dry group is decided as it would be, and leaves
+// every key unchanged, those of its shadows too.
+func dryChargesNothing(tb rapid.TB, b *bench) {
+	h := b.scripted(tb)
+	for i, l := range limitsOf(10) {
+		c := stint.Claim{Key: fmt.Sprint(h.scope, i), Limit: l, Cost: 4}
+		seen := c
+		seen.Key += " shadow"
+		for _, cost := range []int64{4, 11, stint.Forget} {
+			c.Cost = cost
+			out := h.takeGroups(stint.Group{Claims: []stint.Claim{c}, Shadows: [][]stint.Claim{{seen}}, Dry: true})
+			if out[0].Allowed != (cost != 11) || out[0].Remaining != 10 || !out[1].Allowed || out[1].Remaining != 10 {
+				tb.Errorf("dry, %s: %s, and its shadow %s", claimText(c), decisionText(out[0]), decisionText(out[1]))
+			}
+		}
+		c.Cost = 4
+		h.takeGroups(stint.Group{Claims: []stint.Claim{c}})
+		c.Cost = stint.Forget
+		h.takeGroups(stint.Group{Claims: []stint.Claim{c}, Dry: true})
+		if own, shadow := h.peek(c), h.peek(seen); own.Remaining != 6 || shadow.Remaining != 10 {
+			tb.Errorf("after dry groups, %v: %s, and the shadow's key %s", l, decisionText(own), decisionText(shadow))
+		}
+	}
 }
 
 // batchEqualsSingles checks that groups of one claim in one call are decided like
@@ -111,7 +159,7 @@ func largeGroups(tb rapid.TB, b *bench) {
 	if out := h.takeGroups(); len(out) != 0 {
 		tb.Errorf("no groups: %v", out)
 	}
-	h.takeGroups(stint.Group{}, stint.Group{Shadow: true})
+	h.takeGroups(stint.Group{}, stint.Group{Shadows: [][]stint.Claim{nil}}, stint.Group{Dry: true})
 	var g stint.Group
 	for i := range 100 {
 		g.Claims = append(g.Claims, stint.Claim{Key: fmt.Sprint(h.scope, i), Limit: limitsOf(10)[i%7], Cost: 4})
@@ -120,7 +168,7 @@ func largeGroups(tb rapid.TB, b *bench) {
 	short := g.Claims[70]
 	short.Cost = 5
 	h.take(short)
-	out, after := h.takeGroups(g), h.peekAll(g)
+	out, after := h.takeGroups(g), h.peekAll(g.Claims)
 	for i, d := range out {
 		want := int64(6)
 		if i == 70 {

@@ -69,11 +69,8 @@ func (h *history) peek(c stint.Claim) stint.Decision {
 // takeGroups takes groups in one call.
 func (h *history) takeGroups(groups ...stint.Group) []stint.Decision {
 	h.Helper()
-	n := 0
-	for _, g := range groups {
-		n += len(g.Claims)
-	}
-	out := make([]stint.Decision, n)
+	claims, _ := stint.Sizes(groups)
+	out := make([]stint.Decision, claims)
 	if err := h.store.TakeGroups(context.Background(), groups, out); err != nil {
 		h.Fatalf("at %d: TakeGroups(%s): %v", h.now(), groupsText(groups), err)
 	}
@@ -169,16 +166,22 @@ func groupsText(groups []stint.Group) string {
 	var b strings.Builder
 	for _, g := range groups {
 		b.WriteString("[")
-		if g.Shadow {
-			b.WriteString("shadow: ")
+		if g.Dry {
+			b.WriteString("dry: ")
 		}
-		for i, c := range g.Claims {
-			if i > 0 {
-				b.WriteString("; ")
-			}
-			b.WriteString(claimText(c))
+		b.WriteString(claimsText(g.Claims))
+		for _, shadow := range g.Shadows {
+			b.WriteString(" | shadow: " + claimsText(shadow))
 		}
 		b.WriteString("]")
 	}
 	return b.String()
+}
+
+func claimsText(claims []stint.Claim) string {
+	var texts []string
+	for _, c := range claims {
+		texts = append(texts, claimText(c))
+	}
+	return strings.Join(texts, "; ")
 }

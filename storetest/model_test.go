@@ -39,46 +39,42 @@ func (s *modelStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, e
 func (s *modelStore) TakeGroups(_ context.Context, groups []stint.Group, out []stint.Decision) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var right []stint.Group
-	wrong := &stint.GroupsError{Errs: make([]error, len(groups))}
-	failed := false
-	for i, g := range groups {
-		if wrong.Errs[i] = validate(g); wrong.Errs[i] == nil {
-			right = append(right, g)
-		} else {
-			failed = true
-		}
-	}
-	if length(groups) != len(out) {
-		return &stint.Error{Code: stint.CodeInvalid, Problem: "out has the wrong length"}
+	if err := stint.CheckOut(groups, out); err != nil {
+		return err
 	}
 	if s.forgets {
 		s.model.ForgetIdle(s.clock())
 	}
-	decisions := s.model.TakeGroups(s.clock(), right)
-	for i, g := range groups {
-		if wrong.Errs[i] == nil {
-			copy(out, decisions[:len(g.Claims)])
-			decisions = decisions[len(g.Claims):]
-		}
-		out = out[len(g.Claims):]
-	}
-	if failed {
-		return wrong
-	}
-	return nil
-}
-
-func length(groups []stint.Group) (n int) {
+	at, failed := 0, stint.GroupsError{}
+	_, parts := stint.Sizes(groups)
 	for _, g := range groups {
-		n += len(g.Claims)
+		right := g.Clone()
+		for part := range g.Parts() {
+			err := validate(g.Part(part))
+			failed.Set(at+part, parts, err)
+			switch {
+			case err == nil:
+			case part == 0:
+				right.Claims, right.Dry = nil, true
+			default:
+				right.Shadows[part-1] = nil
+			}
+		}
+		decisions := s.model.TakeGroups(s.clock(), []stint.Group{right})
+		for part := range g.Parts() {
+			own := out[:len(g.Part(part))]
+			clear(own)
+			decisions = decisions[copy(own, decisions[:len(right.Part(part))]):]
+			out = out[len(own):]
+		}
+		at += g.Parts()
 	}
-	return n
+	return failed.Err()
 }
 
-func validate(g stint.Group) error {
+func validate(claims []stint.Claim) error {
 	seen := map[stint.Claim]bool{}
-	for _, c := range g.Claims {
+	for _, c := range claims {
 		forget := c.Cost == stint.Forget
 		if c.Key == "" || !c.Limit.Valid() || c.Extra < 0 || c.Cost > stint.MaxCost || c.Cost < -stint.MaxCost && !forget || seen[c] {
 			return &stint.Error{Code: stint.CodeInvalid, Problem: "wrong claim"}

@@ -76,7 +76,7 @@ func mutants() []mutant {
 		{"treats alternatives as needed", "6 all,8", asking(func(c *stint.Claim) { c.Any = 0 })},
 		{"charges denied requests", "1,5 only charges change a state,8", func(right stint.Store, _ func() int64) stint.Store { return &greedy{right} }},
 		{"takes groups claim by claim", "6 all or none,6 groups of many,8", func(right stint.Store, _ func() int64) stint.Store { return &partial{right, false} }},
-		{"charges shadows always", "6 shadow,8", func(right stint.Store, _ func() int64) stint.Store { return &shadowless{right} }},
+		{"charges shadows always", "6 shadows,8", func(right stint.Store, _ func() int64) stint.Store { return &shadowless{right} }},
 		{"lets time run back", "4,8,table token bucket refills", func(right stint.Store, clock func() int64) stint.Store {
 			return &slipping{Store: right, clock: clock, seen: map[string]int64{}}
 		}},
@@ -103,7 +103,9 @@ func mutants() []mutant {
 		{"reads, then writes", "concurrent takes", func(right stint.Store, _ func() int64) stint.Store { return &racy{right} }},
 		{"locks its claims one by one", "concurrent groups", func(right stint.Store, _ func() int64) stint.Store { return &partial{right, true} }},
 		{"decides a batch on one reading", "batch", func(right stint.Store, _ func() int64) stint.Store { return &stale{right} }},
-		{"fails a call for one wrong group", "one wrong", func(right stint.Store, _ func() int64) stint.Store { return &strict{right} }},
+		{"charges dry groups", "6 dry,6 shadows,8", func(right stint.Store, _ func() int64) stint.Store { return &wet{right} }},
+		{"fails a group for its shadow", "a wrong shadow", func(right stint.Store, _ func() int64) stint.Store { return &joint{right} }},
+		{"fails a call for one wrong group", "one wrong,a wrong shadow", func(right stint.Store, _ func() int64) stint.Store { return &strict{right} }},
 		{"takes any claim", "wrong claims", func(right stint.Store, _ func() int64) stint.Store { return &careless{right} }},
 	}
 }

@@ -30,23 +30,22 @@ func (h *history) drawPool() *pool {
 // limit draws the limit that sets the pace of the clock.
 func (p *pool) limit() stint.Limit { return rapid.SampledFrom(p.limits).Draw(p.h.drawn, "pace") }
 
-// group draws a group of claims with costs above zero on different states.
-func (p *pool) group() stint.Group {
-	var g stint.Group
+// claims draws claims with costs above zero on different states.
+func (p *pool) claims() (claims []stint.Claim) {
 	t, sets := p.h.drawn, rapid.Bool().Draw(p.h.drawn, "sets")
 	for i, key := range p.keys {
 		for j, limit := range p.limits {
-			if len(g.Claims) > 0 && rapid.Bool().Draw(t, "leave out") {
+			if len(claims) > 0 && rapid.Bool().Draw(t, "leave out") {
 				continue
 			}
 			c := stint.Claim{Key: key, Limit: limit, Cost: p.h.drawCost(p.lastOf(i, j))}
 			if sets {
 				c.Any = rapid.Uint8Range(0, 2).Draw(t, "any")
 			}
-			g.Claims = append(g.Claims, c)
+			claims = append(claims, c)
 		}
 	}
-	return g
+	return claims
 }
 
 func (p *pool) lastOf(key, limit int) stint.Decision {

@@ -95,18 +95,18 @@ func truthfulRetryOfGroups(tb rapid.TB, b *bench) {
 		p := h.drawPool()
 		for range h.manySteps() {
 			h.pass(p.limit())
-			g := p.group()
-			_, binding := stint.Combine(g.Claims, h.takeGroups(g))
-			if binding.Allowed || binding.RetryAfter == stint.Never || h.now()+binding.RetryAfter.Microseconds() > lastTime {
+			g := stint.Group{Claims: p.claims()}
+			_, answer := stint.Combine(g.Claims, h.takeGroups(g))
+			if answer.Allowed || answer.RetryAfter == stint.Never || h.now()+answer.RetryAfter.Microseconds() > lastTime {
 				continue
 			}
-			h.clock.Add(binding.RetryAfter.Microseconds() - 1)
+			h.clock.Add(answer.RetryAfter.Microseconds() - 1)
 			if _, early := stint.Combine(g.Claims, h.takeGroups(g)); early.Allowed {
-				h.Fatalf("%s: denied for %v, admitted one microsecond before", groupsText([]stint.Group{g}), binding.RetryAfter)
+				h.Fatalf("%s: denied for %v, admitted one microsecond before", groupsText([]stint.Group{g}), answer.RetryAfter)
 			}
 			h.clock.Add(1)
 			if _, due := stint.Combine(g.Claims, h.takeGroups(g)); !due.Allowed {
-				h.Fatalf("%s: denied for %v, and again after exactly that for %v", groupsText([]stint.Group{g}), binding.RetryAfter, due.RetryAfter)
+				h.Fatalf("%s: denied for %v, and again after exactly that for %v", groupsText([]stint.Group{g}), answer.RetryAfter, due.RetryAfter)
 			}
 		}
 	})

@@ -42,12 +42,20 @@ func (p *pool) mixed() []stint.Group {
 	t := p.h.drawn
 	var groups []stint.Group
 	for range max(1, rapid.IntRange(-3, 3).Draw(t, "groups")) {
-		g := p.group()
-		for i := range g.Claims {
-			p.vary(&g.Claims[i])
+		claims := p.claims()
+		for i := range claims {
+			p.vary(&claims[i])
 		}
-		g.Shadow = rapid.IntRange(0, 4).Draw(t, "shadow") == 0
-		groups = append(groups, g)
+		if rapid.IntRange(0, 4).Draw(t, "shadow") > 0 {
+			groups = append(groups, stint.Group{Claims: claims})
+			continue
+		}
+		if len(groups) == 0 {
+			groups = append(groups, stint.Group{})
+		}
+		last := &groups[len(groups)-1]
+		last.Shadows = append(last.Shadows, claims)
+		last.Dry = rapid.IntRange(0, 4).Draw(t, "dry") == 0
 	}
 	return groups
 }

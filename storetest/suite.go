@@ -83,7 +83,8 @@ func laws() []law {
 		{"5 only charges change a state", changingBackChangesNothing},
 		{"5 another shape is another limit", anotherShapeIsFresh},
 		{"6 all or none", allOrNone},
-		{"6 shadow follows", shadowFollows},
+		{"6 shadows follow", shadowsFollow},
+		{"6 dry groups charge nothing", dryChargesNothing},
 		{"6 groups of many and of none", largeGroups},
 		{"7 refund", refund},
 		{"8 same everywhere", sameEverywhere},
@@ -93,6 +94,7 @@ func laws() []law {
 		{"limits of callers are apart", callersLimitsAreApart},
 		{"wrong claims are refused", wrongClaims},
 		{"one wrong group leaves the others", oneWrongGroup},
+		{"a wrong shadow fails alone", wrongShadow},
 		{"concurrent takes admit the limit", concurrentTakes},
 		{"concurrent groups are whole", concurrentGroups},
 	}

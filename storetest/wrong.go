@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 
 	"pgregory.net/rapid"
@@ -65,5 +66,44 @@ func oneWrongGroup(tb rapid.TB, b *bench) {
 	}
 	if d := h.peek(c); d.Remaining != 4 {
 		tb.Errorf("after two takes of 3: %s", decisionText(d))
+	}
+}
+
+// wrongShadow checks that an invalid shadow leaves its group and the other
+// shadows charged, and that the shadows of an invalid group are decided and not
+// charged.
+func wrongShadow(tb rapid.TB, b *bench) {
+	h := b.scripted(tb)
+	claim := func(name string) stint.Claim {
+		return stint.Claim{Key: h.scope + name, Limit: limitsOf(10)[0], Cost: 3}
+	}
+	bad := []stint.Claim{claim("bad"), {Key: h.scope}}
+	groups := []stint.Group{
+		{Claims: []stint.Claim{claim("a")}, Shadows: [][]stint.Claim{bad, {claim("b")}}},
+		{Claims: bad, Shadows: [][]stint.Claim{{claim("c")}}},
+		{Shadows: [][]stint.Claim{bad, {claim("d")}}},
+	}
+	claims, parts := stint.Sizes(groups)
+	out := make([]stint.Decision, claims)
+	errs, whole := stint.PartErrors(b.store.TakeGroups(context.Background(), groups, out), parts)
+	if whole != nil || len(errs) != parts {
+		tb.Fatalf("errors are %v (%v), want one for each of %d parts", errs, whole, parts)
+	}
+	for i, err := range errs {
+		if i == 1 || i == 3 || i == 6 {
+			wantInvalid(tb, fmt.Sprint("part ", i), err)
+		} else if err != nil {
+			tb.Errorf("part %d: %v", i, err)
+		}
+	}
+	for at, remaining := range map[int]int64{0: 7, 3: 7, 6: 10, 9: 7} {
+		if d := out[at]; !d.Allowed || d.Remaining != remaining {
+			tb.Errorf("claim %d: %s, want %d remaining", at, decisionText(d), remaining)
+		}
+	}
+	for name, remaining := range map[string]int64{"a": 7, "b": 7, "c": 10, "d": 7, "bad": 10} {
+		if d := h.peek(claim(name)); d.Remaining != remaining {
+			tb.Errorf("%s: %s, want %d remaining", name, decisionText(d), remaining)
+		}
 	}
 }

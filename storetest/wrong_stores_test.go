@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"runtime"
 
 	"github.com/stintdev/stint"
@@ -25,26 +26,35 @@ func (s tampered) Take(ctx context.Context, c stint.Claim) (stint.Decision, erro
 
 func (s tampered) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	var asked []stint.Group
-	for _, g := range groups {
-		g.Claims = append([]stint.Claim(nil), g.Claims...)
-		for i := range g.Claims {
+	for i := range groups {
+		g := groups[i].Clone()
+		eachClaim(&g, func(c *stint.Claim) {
 			if s.claim != nil {
-				s.claim(&g.Claims[i])
+				s.claim(c)
 			}
-		}
+		})
 		asked = append(asked, g)
 	}
 	err := s.Store.TakeGroups(ctx, asked, out)
-	i := 0
-	for _, g := range groups {
-		for _, c := range g.Claims {
+	at := 0
+	for i := range groups {
+		eachClaim(&groups[i], func(c *stint.Claim) {
 			if s.decision != nil && err == nil {
-				s.decision(c, &out[i])
+				s.decision(*c, &out[at])
 			}
-			i++
-		}
+			at++
+		})
 	}
 	return err
+}
+
+func eachClaim(g *stint.Group, f func(*stint.Claim)) {
+	for part := range g.Parts() {
+		claims := g.Part(part)
+		for i := range claims {
+			f(&claims[i])
+		}
+	}
 }
 
 func answering(change func(c stint.Claim, d *stint.Decision)) func(stint.Store, func() int64) stint.Store {
@@ -120,10 +130,45 @@ type shadowless struct{ stint.Store }
 func (s *shadowless) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	var enforced []stint.Group
 	for _, g := range groups {
-		g.Shadow = false
-		enforced = append(enforced, g)
+		for i := range g.Parts() {
+			enforced = append(enforced, stint.Group{Claims: g.Part(i), Dry: g.Dry})
+		}
 	}
 	return s.Store.TakeGroups(ctx, enforced, out)
+}
+
+// wet ignores Dry.
+type wet struct{ stint.Store }
+
+func (s *wet) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	var charged []stint.Group
+	for _, g := range groups {
+		g.Dry = false
+		charged = append(charged, g)
+	}
+	return s.Store.TakeGroups(ctx, charged, out)
+}
+
+// joint fails the groups of a call that have a wrong shadow, and their shadows.
+type joint struct{ stint.Store }
+
+func (s *joint) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	_, parts := stint.Sizes(groups)
+	at, failed := 0, stint.GroupsError{}
+	for i := range groups {
+		var wrong error
+		for part := range groups[i].Parts() {
+			wrong = errors.Join(wrong, validate(groups[i].Part(part)))
+		}
+		for range groups[i].Parts() {
+			failed.Set(at, parts, wrong)
+			at++
+		}
+	}
+	if err := failed.Err(); err != nil {
+		return err
+	}
+	return s.Store.TakeGroups(ctx, groups, out)
 }
 
 // resetting charges what remains when the limit of a key is another one.
@@ -218,8 +263,10 @@ type strict struct{ stint.Store }
 
 func (s *strict) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	for _, g := range groups {
-		if err := validate(g); err != nil {
-			return err
+		for i := range g.Parts() {
+			if err := validate(g.Part(i)); err != nil {
+				return err
+			}
 		}
 	}
 	return s.Store.TakeGroups(ctx, groups, out)

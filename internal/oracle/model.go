@@ -47,13 +47,13 @@ func (m *Model) Take(now int64, c stint.Claim) stint.Decision {
 // TakeGroups decides the groups one after the other, all at now.
 func (m *Model) TakeGroups(now int64, groups []stint.Group) []stint.Decision {
 	var out []stint.Decision
-	enforced := true // whether the last group that is not Shadow was admitted
 	for _, g := range groups {
-		decisions, admitted := m.group(now, g.Claims, !g.Shadow || enforced)
-		if !g.Shadow {
-			enforced = admitted
-		}
+		decisions, admitted := m.group(now, g.Claims, !g.Dry)
 		out = append(out, decisions...)
+		for _, shadow := range g.Shadows {
+			decisions, _ = m.group(now, shadow, admitted && !g.Dry)
+			out = append(out, decisions...)
+		}
 	}
 	return out
 }
