@@ -51,16 +51,22 @@ func askAround(t *testing.T, ctx context.Context, g *guard.Store, seed uint64) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0))
 	for ; ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
-		groups := make([]stint.Group, 1+random.IntN(3))
-		out := []stint.Decision{}
-		for i := range groups {
-			groups[i].Shadow = i > 0 && random.IntN(2) == 0
+		var groups []stint.Group
+		for range 1 + random.IntN(3) {
+			var claims []stint.Claim
 			for j := range 1 + random.IntN(3) {
 				key := fmt.Sprintf("%c/%d/%d", "abc"[random.IntN(3)], j, random.IntN(5))
-				groups[i].Claims = append(groups[i].Claims, claim(t, key, stint.OnFailure(random.IntN(3))))
-				out = append(out, stint.Decision{})
+				claims = append(claims, claim(t, key, stint.OnFailure(random.IntN(3))))
+			}
+			if len(groups) > 0 && random.IntN(2) == 0 {
+				last := &groups[len(groups)-1]
+				last.Shadows = append(last.Shadows, claims)
+			} else {
+				groups = append(groups, stint.Group{Claims: claims, Dry: random.IntN(10) == 0})
 			}
 		}
+		claims, _ := stint.Sizes(groups)
+		out := make([]stint.Decision, claims)
 		start := time.Now()
 		if err := g.TakeGroups(context.WithoutCancel(ctx), groups, out); err != nil {
 			t.Error(err)

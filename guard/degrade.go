@@ -19,22 +19,23 @@ func (s *Store) degradeClaim(c stint.Claim, f outcome) (stint.Decision, error) {
 	return s.allowed(&c), nil
 }
 
-// degrade decides a group without the store. admitted is whether the group
-// that a shadow observes was.
-func (r *round) degrade(g *stint.Group, out []stint.Decision, admitted bool, f outcome) error {
-	if err := g.Validate(); err != nil {
+// degrade decides a part of a group without the store. charge is false for a shadow
+// whose group is denied, which is then allowed without a look at the local state. dry
+// decides locally as well, and charges nothing.
+func (r *round) degrade(f *outcome, out []stint.Decision, charge, dry bool) error {
+	if err := stint.ValidateClaims(f.claims); err != nil {
 		return err
 	}
-	policy, ok := policyOf(g.Claims)
+	policy, ok := policyOf(f.claims)
 	switch {
 	case !ok:
 		return f.err
 	case policy == stint.FailClosed:
-		r.guard.deny(g.Claims, out, f.shard)
-	case policy == stint.FailLocal && (admitted || !g.Shadow):
-		return r.takeLocal(g.Claims, out, f.shard)
+		r.guard.deny(f.claims, out, f.shard)
+	case policy == stint.FailLocal && (charge || dry):
+		return r.takeLocal(f.claims, out, f.shard, dry)
 	default:
-		r.guard.allow(g.Claims, out)
+		r.guard.allow(f.claims, out)
 	}
 	return nil
 }

@@ -16,10 +16,10 @@
 //     limit or under [stint.Claim.Local].
 //
 // A group is denied if any of its claims is closed. Otherwise its local claims
-// decide it. A group of open claims alone is allowed. A shadow group follows the
-// group that it observes: it is charged only if that group was admitted, and sent
-// to the store only if that group is. All these decisions are Degraded, and they
-// grant nothing extra.
+// decide it. A group of open claims alone is allowed. A shadow follows the group
+// that it observes: it is charged only if that group was admitted, and sent to the
+// store only if that group is. A dry group and its shadows are decided locally
+// without a charge. All these decisions are Degraded, and they grant nothing extra.
 //
 // A peek is answered like any other claim: it shows the answer that a check would
 // get. A refund (a cost below 0) is local under FailLocal, and an error under the

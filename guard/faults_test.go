@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -115,25 +116,45 @@ func (s *faulty) Take(ctx context.Context, c stint.Claim) (stint.Decision, error
 	return s.Store.Take(ctx, c)
 }
 
-// TakeGroups loses the groups of which a key suffers.
+// TakeGroups loses the parts of groups of which a key suffers.
 func (s *faulty) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	s.calls.Add(1)
-	errs, failed := make([]error, len(groups)), false
-	for i, g := range groups {
-		decisions := out[:len(g.Claims)]
-		out = out[len(g.Claims):]
-		for _, c := range g.Claims {
-			errs[i] = errors.Join(errs[i], s.suffer(ctx, c.Key))
+	_, parts := stint.Sizes(groups)
+	at, failed := 0, stint.GroupsError{}
+	for _, g := range groups {
+		kept, places, from := stint.Group{Dry: g.Dry}, []int{0}, at
+		for part := range g.Parts() {
+			var err error
+			for _, c := range g.Part(part) {
+				err = errors.Join(err, s.suffer(ctx, c.Key))
+			}
+			failed.Set(from+part, parts, err)
+			switch {
+			case part == 0 && err != nil:
+				kept.Dry = true
+			case part == 0:
+				kept.Claims = g.Claims
+			case err == nil:
+				kept.Shadows, places = append(kept.Shadows, g.Part(part)), append(places, part)
+			}
 		}
-		if errs[i] == nil {
-			errs[i] = s.Store.TakeGroups(ctx, groups[i:i+1], decisions)
+		claims, _ := stint.Sizes([]stint.Group{kept})
+		decisions := make([]stint.Decision, claims)
+		errs, whole := stint.PartErrors(s.Store.TakeGroups(ctx, []stint.Group{kept}, decisions), kept.Parts())
+		if whole != nil {
+			return whole
 		}
-		failed = failed || errs[i] != nil
+		for part := range g.Parts() {
+			if i := slices.Index(places, part); i >= 0 {
+				decisions = decisions[copy(out, decisions[:len(kept.Part(i))]):]
+				if errs != nil {
+					failed.Set(at, parts, errs[i])
+				}
+			}
+			out, at = out[len(g.Part(part)):], at+1
+		}
 	}
-	if failed {
-		return &stint.GroupsError{Errs: errs}
-	}
-	return nil
+	return failed.Err()
 }
 
 // shardedFaulty is a faulty store of several shards: what stands before the slash in

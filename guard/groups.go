@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/stintdev/stint"
 )
@@ -13,7 +12,7 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	if !s.made() {
 		return errNotMade
 	}
-	if err := checkRoom(groups, out); err != nil {
+	if err := stint.CheckOut(groups, out); err != nil {
 		return err
 	}
 	r := s.round(groups, out)
@@ -23,39 +22,30 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	return r.answer()
 }
 
-func checkRoom(groups []stint.Group, out []stint.Decision) error {
-	claims := 0
-	for i := range groups {
-		claims += len(groups[i].Claims)
-	}
-	if claims == len(out) {
-		return nil
-	}
-	return &stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf("out: has room for %d decisions, and there are %d claims", len(out), claims), Mend: "pass one for each claim"}
-}
-
 // round is one call of TakeGroups.
 type round struct {
 	guard  *Store
 	groups []stint.Group
 	out    []stint.Decision
 
-	outcomes []outcome // by group
+	outcomes []outcome // by part of the groups
 	calls    []shardCall
-	refused  int // groups that the store is not asked for
+	refused  int // parts that are not sent to the store
 
-	sub       []stint.Group // those that it is, when they are not all
+	sub       []stint.Group // the groups that are sent, if some parts are refused
 	decisions []stint.Decision
 	stand     standIns
 }
 
-// outcome is the result of a claim or a group in the store. err is the error of the
-// call or errRefused, and nil if the store decided.
+// outcome is the result of a claim, or of a part of a group, in the store. err is the
+// error of the call or errRefused, and nil if the store decided.
 type outcome struct {
-	shard *shard // one of the group's shards; nil if there is none
-	err   error
-	final bool // the caller gets err: no failure policy applies
-	waits bool // waits for replicas; a shadow has the value of the group it observes
+	claims []stint.Claim // of the part
+	wrong  bool          // a claim is invalid: the store refuses the part, and no shard is asked
+	shard  *shard        // one of the part's shards; nil if there is none
+	err    error
+	final  bool // the caller gets err: no failure policy applies
+	waits  bool // waits for replicas; a shadow has the value of the group it observes
 }
 
 // errRefused says why no call was made.
@@ -71,11 +61,15 @@ func (s *Store) round(groups []stint.Group, out []stint.Decision) *round {
 		r = &round{guard: s}
 	}
 	r.groups, r.out = groups, out
-	r.outcomes = append(r.outcomes, make([]outcome, len(groups))...)
+	for i := range groups {
+		for part := range groups[i].Parts() {
+			r.outcomes = append(r.outcomes, outcome{claims: groups[i].Part(part)})
+		}
+	}
 	return r
 }
 
-// release keeps the room alone for the next call.
+// release puts a round back into the pool, with its memory alone.
 func (s *Store) release(r *round) {
 	clear(r.sub)
 	clear(r.outcomes)
@@ -86,37 +80,46 @@ func (s *Store) release(r *round) {
 	s.rounds.Put(r)
 }
 
-// plan finds out which groups the store cannot be asked for. A shadow group
-// goes where the group goes that it observes.
+// plan finds out which parts cannot be sent to the store. The shadows of a group that
+// is not sent are not sent either.
 func (r *round) plan() {
-	var leader error
-	waits := false
+	rest := r.outcomes
 	for i := range r.groups {
-		g, f := &r.groups[i], &r.outcomes[i]
-		if !g.Shadow {
-			waits = groupWaits(g)
+		g, leader := &r.groups[i], &rest[0]
+		waits := !g.Dry && groupWaits(g.Claims)
+		for part := range g.Parts() {
+			f := &rest[part]
+			f.waits = waits // a shadow travels with its group
+			f.wrong = r.guard.shards.only == nil && anyWrong(f.claims)
+			r.beginCalls(f)
+			if f.err == nil {
+				f.err = leader.err
+			}
+			if f.err != nil {
+				r.refused++
+			}
 		}
-		f.waits = waits // a shadow travels with its leader
-		r.beginCalls(g, f)
-		if !g.Shadow {
-			leader = f.err
-		} else if f.err == nil {
-			f.err = leader
-		}
-		if f.err != nil {
-			r.refused++
-		}
+		rest = rest[g.Parts():]
 	}
 }
 
-// send asks the store for the groups that it can be asked for.
+func anyWrong(claims []stint.Claim) bool {
+	for i := range claims {
+		if claims[i].Validate() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// send sends the parts that are not refused to the store.
 func (r *round) send(ctx context.Context) {
-	if r.refused == len(r.groups) && r.refused > 0 {
+	if r.refused == len(r.outcomes) && r.refused > 0 {
 		return
 	}
 	groups, out := r.groups, r.out
 	if r.refused > 0 {
-		groups, out = r.part()
+		groups, out = r.unrefused()
 	}
 	v := &callContext{Context: ctx, call: r.firstCall(), within: r.guard.within(ctx)}
 	err := r.guard.store.TakeGroups(v, groups, out)
@@ -127,30 +130,41 @@ func (r *round) send(ctx context.Context) {
 	if err == nil && r.refused == 0 {
 		r.markHealthy()
 	} else {
-		r.assignErrors(ctx, err, len(groups))
+		r.assignErrors(ctx, err)
 	}
 	r.report()
 }
 
-// part is the groups that are sent, and room for their decisions.
-func (r *round) part() ([]stint.Group, []stint.Decision) {
-	claims := 0
+// unrefused returns the groups that are sent, and room for their decisions.
+func (r *round) unrefused() ([]stint.Group, []stint.Decision) {
+	rest := r.outcomes
 	for i := range r.groups {
-		if r.outcomes[i].err == nil {
-			r.sub = append(r.sub, r.groups[i])
-			claims += len(r.groups[i].Claims)
+		g := r.groups[i]
+		own := rest[:g.Parts()]
+		rest = rest[len(own):]
+		if own[0].err != nil {
+			continue // with its shadows
 		}
+		g.Shadows = nil
+		for j := range own[1:] {
+			if f := &own[1+j]; f.err == nil {
+				g.Shadows = append(g.Shadows, f.claims)
+			}
+		}
+		r.sub = append(r.sub, g)
 	}
+	claims, _ := stint.Sizes(r.sub)
 	r.decisions = append(r.decisions, make([]stint.Decision, claims)...)
 	return r.sub, r.decisions
 }
 
-// scatter writes the decisions of a part to where they belong.
+// scatter copies the decisions of the parts that were sent to their places in out.
 func (r *round) scatter() {
 	from, to := r.decisions, r.out
-	for i := range r.groups {
-		n := len(r.groups[i].Claims)
-		if r.outcomes[i].err == nil {
+	for i := range r.outcomes {
+		f := &r.outcomes[i]
+		n := len(f.claims)
+		if f.err == nil {
 			copy(to[:n], from)
 			from = from[n:]
 		}
@@ -158,43 +172,43 @@ func (r *round) scatter() {
 	}
 }
 
-// answer decides what the store did not, and returns what is left of errors.
+// answer decides the parts that the store did not decide, and returns the errors that
+// are left.
 func (r *round) answer() error {
-	var errs []error
-	admitted, out := true, r.out
+	var errs stint.GroupsError
+	at, out := 0, r.out
 	local := r.guard.local.Load()
 	for i := range r.groups {
-		g, f := &r.groups[i], r.outcomes[i]
-		decisions := out[:len(g.Claims)]
-		out = out[len(g.Claims):]
-		switch {
-		case f.err != nil && !f.final:
-			f.err = r.degrade(g, decisions, admitted, f)
-		case f.err == nil && local != nil && (admitted || !g.Shadow):
-			r.admitted(local, g, decisions)
-		}
-		if f.err != nil {
-			errs = append(errs, make([]error, len(r.groups)-len(errs))...)
-			errs[i] = f.err
-		}
-		if !g.Shadow {
-			admitted = f.err == nil && admits(g.Claims, decisions)
+		g := &r.groups[i]
+		charge := !g.Dry
+		for part := range g.Parts() {
+			f := &r.outcomes[at]
+			decisions := out[:len(f.claims)]
+			out = out[len(f.claims):]
+			switch {
+			case f.err != nil && !f.final:
+				f.err = r.degrade(f, decisions, charge, g.Dry)
+			case f.err == nil && local != nil && charge:
+				r.admitted(local, f.claims, decisions)
+			}
+			errs.Set(at, len(r.outcomes), f.err)
+			if part == 0 {
+				charge = charge && f.err == nil && admits(f.claims, decisions)
+			}
+			at++
 		}
 	}
-	if errs == nil {
-		return nil
-	}
-	return &stint.GroupsError{Errs: errs}
+	return errs.Err()
 }
 
-// admitted charges the local state with what the store has charged of a group.
-func (r *round) admitted(l *local, g *stint.Group, decisions []stint.Decision) {
-	if !admits(g.Claims, decisions) {
+// admitted charges the local state with what the store has charged for a part.
+func (r *round) admitted(l *local, claims []stint.Claim, decisions []stint.Decision) {
+	if !admits(claims, decisions) {
 		return
 	}
 	nodes := r.guard.nodes()
-	for i := range g.Claims {
-		l.admitted(&g.Claims[i], &decisions[i], nodes)
+	for i := range claims {
+		l.admitted(&claims[i], &decisions[i], nodes)
 	}
 }
 

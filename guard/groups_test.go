@@ -102,9 +102,14 @@ func TestGroupsOfOneCallAreSplitByShard(t *testing.T) {
 		}
 		return g
 	}
-	shadow := func(p stint.OnFailure, keys ...string) stint.Group {
-		g := group(p, keys...)
-		g.Shadow = true
+	observed := func(g stint.Group, shadows ...stint.Group) stint.Group {
+		for _, shadow := range shadows {
+			g.Shadows = append(g.Shadows, shadow.Claims)
+		}
+		return g
+	}
+	dry := func(g stint.Group) stint.Group {
+		g.Dry = true
 		return g
 	}
 	for _, c := range []struct {
@@ -116,10 +121,14 @@ func TestGroupsOfOneCallAreSplitByShard(t *testing.T) {
 		{"eachItsOwn", []stint.Group{group(open, "a/1"), group(open, "b/1")}, "Aa", map[string]int64{"b/1": 1}},
 		{"orderIsKept", []stint.Group{group(open, "b/1", "b/2"), group(closed, "a/1", "a/2"), group(open, "b/3")}, "aaDDa", map[string]int64{"b/1": 1, "b/2": 1, "b/3": 1}},
 		{"oneShardDownIsGroupDown", []stint.Group{group(open, "a/1", "b/1")}, "AA", map[string]int64{"b/1": 0}},
-		{"shadowFollowsItsGroup", []stint.Group{group(open, "a/1"), shadow(open, "b/1"), group(open, "b/2"), shadow(open, "b/3")}, "AAaa", map[string]int64{"b/1": 0, "b/2": 1, "b/3": 1}},
-		{"shadowDownAlone", []stint.Group{group(open, "b/1"), shadow(closed, "a/1")}, "aD", map[string]int64{"b/1": 1}},
-		{"localShadowOfAdmitted", []stint.Group{group(open, "b/1"), shadow(local, "a/1"), shadow(local, "a/1"), shadow(local, "a/1")}, "aAAD", map[string]int64{"b/1": 1}},
-		{"localShadowOfDenied", []stint.Group{group(closed, "a/1"), shadow(local, "a/2"), shadow(local, "a/2"), shadow(local, "a/2")}, "DAAA", nil},
+		{"shadowFollowsItsGroup", []stint.Group{observed(group(open, "a/1"), group(open, "b/1")), observed(group(open, "b/2"), group(open, "b/3"))}, "AAaa", map[string]int64{"b/1": 0, "b/2": 1, "b/3": 1}},
+		{"shadowDownAlone", []stint.Group{observed(group(open, "b/1"), group(closed, "a/1"))}, "aD", map[string]int64{"b/1": 1}},
+		{"shadowDownAmongOthers", []stint.Group{observed(group(open, "b/1"), group(open, "b/2"), group(closed, "a/1"), group(open, "b/3"))}, "aaDa", map[string]int64{"b/1": 1, "b/2": 1, "b/3": 1}},
+		{"shadowsAlone", []stint.Group{observed(stint.Group{}, group(closed, "a/1"), group(open, "b/1"))}, "Da", map[string]int64{"b/1": 1}},
+		{"localShadowOfAdmitted", []stint.Group{observed(group(open, "b/1"), group(local, "a/1"), group(local, "a/1"), group(local, "a/1"))}, "aAAD", map[string]int64{"b/1": 1}},
+		{"localShadowOfDenied", []stint.Group{observed(group(closed, "a/1"), group(local, "a/2"), group(local, "a/2"), group(local, "a/2"))}, "DAAA", nil},
+		{"localDry", []stint.Group{dry(group(local, "a/1")), dry(group(local, "a/1")), dry(group(local, "a/1")), group(local, "a/1"), group(local, "a/1"), dry(group(local, "a/1"))}, "AAAAAD", nil},
+		{"dry", []stint.Group{dry(observed(group(open, "b/1"), group(open, "b/2")))}, "aa", map[string]int64{"b/1": 0, "b/2": 0}},
 		{"emptyGroup", []stint.Group{{}, group(open, "b/1")}, "a", map[string]int64{"b/1": 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -177,16 +177,17 @@ func (s *Store) takeLocal(c stint.Claim, sh *shard) (stint.Decision, error) {
 	return d, err
 }
 
-// standIns holds the claims that are decided locally in place of one group's claims.
+// standIns holds the claims that are decided locally in place of one part's claims.
 type standIns struct {
 	group [1]stint.Group
-	of    []int // by claim of the original group: the index of its stand-in; below 0: it has none
+	of    []int // by claim of the part: the index of its stand-in; below 0: it has none
 	out   []stint.Decision
 }
 
-// takeLocal decides a group by its claims with FailLocal, which are decided as one group
-// in memory. If one of them has no share, the group is denied.
-func (r *round) takeLocal(claims []stint.Claim, out []stint.Decision, sh *shard) error {
+// takeLocal decides a part of a group by its claims with FailLocal, which are decided as
+// one group in memory. If one of them has no share, the part is denied. dry charges
+// nothing.
+func (r *round) takeLocal(claims []stint.Claim, out []stint.Decision, sh *shard, dry bool) error {
 	l, in := r.guard.localNow(), &r.stand
 	if !in.gather(l, claims, r.guard.nodes()) {
 		for i := range claims {
@@ -194,6 +195,7 @@ func (r *round) takeLocal(claims []stint.Claim, out []stint.Decision, sh *shard)
 		}
 		return nil
 	}
+	in.group[0].Dry = dry
 	if err := l.store.TakeGroups(context.Background(), in.group[:], in.out); err != nil {
 		return err
 	}
@@ -201,7 +203,7 @@ func (r *round) takeLocal(claims []stint.Claim, out []stint.Decision, sh *shard)
 		l.decided(&in.out[i])
 	}
 	if r.guard.dropped(l) {
-		return r.takeLocal(claims, out, sh)
+		return r.takeLocal(claims, out, sh, dry)
 	}
 	for i := range claims {
 		if in.of[i] < 0 {
@@ -215,7 +217,7 @@ func (r *round) takeLocal(claims []stint.Claim, out []stint.Decision, sh *shard)
 	return nil
 }
 
-// gather collects the local claims of a group. Claims that share a local key and limit
+// gather collects the local claims of a part. Claims that share a local key and limit
 // (a rule's own local limit replaces all of its limits) become one claim, with the
 // greatest cost and the smallest MaxDelay. It returns false if any claim has no local
 // limit.

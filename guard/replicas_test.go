@@ -54,7 +54,7 @@ var ways = map[string]func(g *guard.Store, c stint.Claim) (stint.Decision, error
 	},
 	"observed by a shadow": func(g *guard.Store, c stint.Claim) (stint.Decision, error) {
 		out := make([]stint.Decision, 2)
-		err := g.TakeGroups(context.Background(), []stint.Group{{Claims: []stint.Claim{c}}, {Claims: []stint.Claim{c}, Shadow: true}}, out)
+		err := g.TakeGroups(context.Background(), []stint.Group{{Claims: []stint.Claim{c}, Shadows: [][]stint.Claim{{c}}}}, out)
 		return out[0], err
 	},
 }

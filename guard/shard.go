@@ -176,11 +176,11 @@ func waitsForReplicas(c *stint.Claim) bool {
 	return c.Policy.Replicas > 0 && (c.Cost > 0 || c.Cost == 0 && c.Extra > 0)
 }
 
-// groupWaits reports whether a claim of the group waits for replicas. The caller
-// does not pass shadow groups: a shadow never delays the group that it observes.
-func groupWaits(g *stint.Group) bool {
-	for i := range g.Claims {
-		if waitsForReplicas(&g.Claims[i]) {
+// groupWaits reports whether a claim of a group waits for replicas. The caller does not
+// pass shadows: a shadow never delays the group that it observes.
+func groupWaits(claims []stint.Claim) bool {
+	for i := range claims {
+		if waitsForReplicas(&claims[i]) {
 			return true
 		}
 	}

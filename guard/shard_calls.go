@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"errors"
 
 	"github.com/stintdev/stint"
 	"github.com/stintdev/stint/resilience/breaker"
@@ -13,16 +12,18 @@ type shardCall struct {
 	shard *shard
 	call  breaker.Call
 	open  bool  // the breaker refuses
-	worst class // what the errors of its groups say of it; zero: nothing
-	err   error // the one that says it
+	worst class // the greatest class of the outcomes of its parts
+	err   error // the error of that class
 }
 
-// beginCalls asks the breakers of a group's shards, each once a round.
-func (r *round) beginCalls(g *stint.Group, f *outcome) {
-	for i := range g.Claims {
-		v := r.callOf(&g.Claims[i], f.waits)
+// beginCalls asks the breakers of the shards of a part, each once a round.
+func (r *round) beginCalls(f *outcome) {
+	if f.wrong {
+		return
+	}
+	for i := range f.claims {
+		v := r.callOf(&f.claims[i], f.waits)
 		switch {
-		case v == nil:
 		case v.open && f.err == nil:
 			f.shard, f.err = v.shard, errRefused
 		case f.shard == nil:
@@ -31,14 +32,10 @@ func (r *round) beginCalls(g *stint.Group, f *outcome) {
 	}
 }
 
-// callOf returns the shard of a claim, whose group may wait for replicas; nil
-// for one that is wrong, which the store refuses by itself.
+// callOf returns the call to the shard of a claim whose group may wait for replicas.
+// The claim is valid, unless the store has only one shard.
 func (r *round) callOf(c *stint.Claim, waits bool) *shardCall {
-	shards := &r.guard.shards
-	if shards.only == nil && c.Validate() != nil {
-		return nil
-	}
-	shard := shards.ofValid(c).judging(waits)
+	shard := r.guard.shards.ofValid(c).judging(waits)
 	for i := range r.calls {
 		if r.calls[i].shard == shard {
 			return &r.calls[i]
@@ -49,7 +46,8 @@ func (r *round) callOf(c *stint.Claim, waits bool) *shardCall {
 	return &r.calls[len(r.calls)-1]
 }
 
-// firstCall is any of the calls that breakers let through: they all began now.
+// firstCall returns one of the calls that the breakers let through. All of them began
+// at the same time.
 func (r *round) firstCall() breaker.Call {
 	for i := range r.calls {
 		if !r.calls[i].open {
@@ -59,44 +57,44 @@ func (r *round) firstCall() breaker.Call {
 	return breaker.Call{}
 }
 
-// markHealthy notes that all answered.
+// markHealthy records that every shard answered.
 func (r *round) markHealthy() {
 	for i := range r.calls {
 		r.calls[i].worst = classAnswered
 	}
 }
 
-// assignErrors gives each group that was sent its error, or none.
-func (r *round) assignErrors(ctx context.Context, err error, sent int) {
-	var partial *stint.GroupsError
-	if !errors.As(err, &partial) || len(partial.Errs) != sent {
-		partial = nil
-	}
+// assignErrors gives each part that was sent its error, if it has one.
+func (r *round) assignErrors(ctx context.Context, err error) {
+	errs, err := stint.PartErrors(err, len(r.outcomes)-r.refused)
 	n := 0
-	for i := range r.groups {
-		if r.outcomes[i].err != nil {
+	for i := range r.outcomes {
+		f := &r.outcomes[i]
+		if f.err != nil {
 			continue
 		}
-		if partial != nil {
-			err = partial.Errs[n]
+		if errs != nil {
+			err = errs[n]
 		}
-		r.assignError(ctx, i, err)
+		r.assignError(ctx, f, err)
 		n++
 	}
 }
 
-// assignError records the error of a group, or its success, for each of its shards. The
+// assignError records the error of a part, or its success, for each of its shards. The
 // failing shard is not known. A shard that works has successes beside such failures; a
 // shard that is down has none.
-func (r *round) assignError(ctx context.Context, group int, err error) {
+func (r *round) assignError(ctx context.Context, f *outcome, err error) {
 	b := classAnswered
 	if err != nil {
 		b = classify(ctx, err)
-		r.outcomes[group].err, r.outcomes[group].final = err, !b.degrades()
+		f.err, f.final = err, !b.degrades()
 	}
-	claims, waits := r.groups[group].Claims, r.outcomes[group].waits
-	for i := range claims {
-		if v := r.callOf(&claims[i], waits); v != nil && b >= v.worst {
+	if f.wrong {
+		return
+	}
+	for i := range f.claims {
+		if v := r.callOf(&f.claims[i], f.waits); b >= v.worst {
 			v.worst, v.err = b, err
 		}
 	}

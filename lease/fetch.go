@@ -10,27 +10,28 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// call is the store call of a round. Single claims of one key are joined: the first
-// asks for the others as extra, the store charges them in the same step, and the round
-// hands the granted tokens out. So a batch whose keys have no leases asks for each key
-// once, not for each check.
+// call is the store call of a round. Groups of one claim on one key are joined: the
+// first asks for the tokens of the others as extra, the store charges them in the same
+// step, and the round hands the granted tokens out. So a batch whose keys have no leases
+// asks for each key once, not for each check.
 type call struct {
-	sub       []stint.Group
-	claims    []stint.Claim
+	sub       []stint.Group // the groups that the store decides
+	claims    []stint.Claim // copies of the claims of sub
+	shadows   [][]stint.Claim
 	decisions []stint.Decision
-	from      []int // by group of sub: its index in round.groups
+	parts     []int // by part of sub: its number among the parts of all groups
 	places    []int // by decision: its index in out
 	asks      []asked
 	singles   map[*entry]int // the index in asks of the claim that later claims of the key may join
 	joined    []joined
-	errs      []error // by index in round.groups; nil: no errors
+	errs      stint.GroupsError
 }
 
-// asked is a claim of a key with an entry that goes to the store.
+// asked is a claim that goes to the store and whose key has an entry.
 type asked struct {
 	shard *shard
 	entry *entry
-	group int   // in sub
+	part  int   // its part of sub
 	claim int   // in claims
 	first bool  // other checks of the key wait for the answer
 	used  int64 // granted tokens that joined claims have used
@@ -40,6 +41,7 @@ type asked struct {
 type joined struct {
 	ask   int // index in asks
 	group int // index in round.groups
+	part  int // its number among the parts of all groups
 	place int // index in out
 }
 
@@ -47,26 +49,31 @@ type joined struct {
 func (k *call) emptied() call {
 	clear(k.sub)
 	clear(k.claims)
+	clear(k.shadows)
 	clear(k.asks)
 	clear(k.singles)
-	return call{sub: k.sub[:0], claims: k.claims[:0], decisions: k.decisions[:0], from: k.from[:0], places: k.places[:0],
-		asks: k.asks[:0], singles: k.singles, joined: k.joined[:0]}
+	return call{sub: k.sub[:0], claims: k.claims[:0], shadows: k.shadows[:0], decisions: k.decisions[:0],
+		parts: k.parts[:0], places: k.places[:0], asks: k.asks[:0], singles: k.singles, joined: k.joined[:0]}
 }
 
-// keep adds groups first to next-1 to the store call. Their decisions begin at index
-// place of out.
-func (r *round) keep(first, next, place int) {
-	bundle := r.groups[first:next]
-	leased := allLeasable(bundle)
-	single := leased && len(bundle) == 1 && len(bundle[0].Claims) == 1
-	if single && r.join(first, place) {
+// keep adds a group to the call. Its parts are numbered from part on, and its decisions
+// begin at index place of out. leased says that leases may decide it.
+func (r *round) keep(group, part, place int, leased bool) {
+	g := &r.groups[group]
+	single := leased && g.Parts() == 1 && len(g.Claims) == 1
+	if single && r.join(joined{group: group, part: part, place: place}) {
 		return
 	}
-	for i := range bundle {
-		claim := len(r.claims)
-		place = r.put(first+i, place)
-		for ; claim < len(r.claims); claim++ {
-			if leased {
+	r.sub = append(r.sub, *g) // send replaces the claims by the copies
+	for i := range g.Parts() {
+		r.parts = append(r.parts, part+i)
+		for _, c := range g.Part(i) {
+			if g.Dry && c.Cost == stint.Forget {
+				c.Cost = 0 // it forgets nothing here either
+			}
+			r.claims, r.places = append(r.claims, c), append(r.places, place)
+			place++
+			if claim := len(r.claims) - 1; leased {
 				r.want(claim, single)
 			} else {
 				r.pass(claim)
@@ -75,31 +82,7 @@ func (r *round) keep(first, next, place int) {
 	}
 }
 
-func allLeasable(bundle []stint.Group) bool {
-	for i := range bundle {
-		for j := range bundle[i].Claims {
-			if !leasable(&bundle[i].Claims[j]) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// put adds a group whose decisions begin at index place of out, and returns the index
-// after them.
-func (r *round) put(group, place int) int {
-	g := &r.groups[group]
-	r.claims = append(r.claims, g.Claims...)
-	for range g.Claims {
-		r.places = append(r.places, place)
-		place++
-	}
-	r.sub, r.from = append(r.sub, stint.Group{Shadow: g.Shadow}), append(r.from, group)
-	return place
-}
-
-// want adds to a claim of the last group the extra tokens that its key wants.
+// want adds to a claim of the last part of sub the extra tokens that its key wants.
 func (r *round) want(claim int, single bool) {
 	s, c := r.lease, &r.claims[claim]
 	sh, hash := s.locate(c)
@@ -119,13 +102,13 @@ func (r *round) want(claim int, single bool) {
 	} else {
 		delete(r.singles, e) // later claims must not be decided before this one
 	}
-	r.asks = append(r.asks, asked{shard: sh, entry: e, group: len(r.sub) - 1, claim: claim, first: e.begin(c, r.now, true)})
+	r.asks = append(r.asks, asked{shard: sh, entry: e, part: len(r.parts) - 1, claim: claim, first: e.begin(c, r.now, true)})
 }
 
 // join adds the single claim of a group, as extra, to the last claim of the same key. It
 // returns false if there is no such claim, or if one of the two must not be joined.
-func (r *round) join(group, place int) bool {
-	c := &r.groups[group].Claims[0]
+func (r *round) join(j joined) bool {
+	c := &r.groups[j.group].Claims[0]
 	sh, _ := r.lease.locate(c)
 	sh.Lock()
 	defer sh.Unlock()
@@ -139,16 +122,17 @@ func (r *round) join(group, place int) bool {
 		return false
 	}
 	a.Extra += c.Cost
-	r.joined = append(r.joined, joined{ask, group, place})
+	j.ask = ask
+	r.joined = append(r.joined, j)
 	sh.count.asked++
 	e.demand.add(c.Cost, r.now, e.size.ahead)
 	return true
 }
 
-// mayJoin reports whether a claim may be joined with others of its key. A great cost
-// may not: tokens too few for a joined claim stay with the node. A claim with FailLocal
-// may not: while the store fails such claims are counted one by one, and must not wait
-// for a second call.
+// mayJoin reports whether a claim may be joined with others of its key. A claim with a
+// great cost may not, because tokens that do not suffice for a joined claim stay with the
+// node. A claim with FailLocal may not, because such claims are counted one by one while
+// the store fails, and must not wait for a second call.
 func (e *entry) mayJoin(c *stint.Claim) bool {
 	return c.Cost <= max(1, e.size.limit/shareOfJoined) && c.Policy.OnFailure != stint.FailLocal
 }
@@ -159,11 +143,7 @@ const shareOfJoined = 64
 // send asks the store, stores the extra tokens that it granted, and hands out the
 // decisions.
 func (r *round) send(ctx context.Context) error {
-	claims := r.claims
-	for i := range r.sub {
-		n := len(r.groups[r.from[i]].Claims)
-		r.sub[i].Claims, claims = claims[:n:n], claims[n:]
-	}
+	r.useCopies()
 	r.decisions = append(r.decisions, make([]stint.Decision, len(r.claims))...)
 	defer r.answered() // also when the store panics
 	sent, begun := r.lease.now(), time.Now()
@@ -180,6 +160,24 @@ func (r *round) send(ctx context.Context) error {
 	return r.errorOfAll(err)
 }
 
+// useCopies replaces the claims of sub by their copies in claims.
+func (r *round) useCopies() {
+	rest := r.claims
+	next := func(n int) (claims []stint.Claim) {
+		claims, rest = rest[:n:n], rest[n:]
+		return claims
+	}
+	for i := range r.sub {
+		g := &r.sub[i]
+		g.Claims = next(len(g.Claims))
+		from := len(r.shadows)
+		for _, shadow := range g.Shadows {
+			r.shadows = append(r.shadows, next(len(shadow)))
+		}
+		g.Shadows = r.shadows[from:len(r.shadows):len(r.shadows)]
+	}
+}
+
 // share hands the granted tokens to the joined claims in their order. Claims for which
 // too few are left stay in joined.
 func (r *round) share() {
@@ -188,7 +186,7 @@ func (r *round) share() {
 		a, cost := &r.asks[j.ask], r.groups[j.group].Claims[0].Cost
 		d := &r.decisions[a.claim]
 		switch {
-		case d.Degraded, r.errs != nil && r.errs[j.group] != nil:
+		case d.Degraded, r.errs.Errs != nil && r.errs.Errs[j.part] != nil:
 			r.out[j.place] = *d
 		case d.Granted >= cost:
 			d.Granted -= cost
@@ -204,7 +202,7 @@ func (r *round) share() {
 	r.joined = rest
 }
 
-// learn stores the store's decisions in the entries of their keys. A group that failed
+// learn stores the store's decisions in the entries of their keys. A part that failed
 // has no decision.
 func (r *round) learn(err error, sent int64) {
 	received := r.lease.now()
@@ -252,7 +250,7 @@ func (r *round) takeRest(ctx context.Context) {
 	err := r.lease.store.TakeGroups(ctx, groups, out)
 	for i, j := range rest {
 		r.out[j.place] = out[i]
-		r.fail(j.group, errorOf(err, i))
+		r.fail(j.part, errorOf(err, i))
 	}
 }
 
@@ -264,45 +262,39 @@ func (r *round) decideRest(j joined) (ok bool) {
 	return ok
 }
 
-// note assigns the errors of the store's answer to groups.
+// note assigns the errors of the store's answer to the parts.
 func (r *round) note(err error) {
 	if err == nil {
 		return
 	}
-	for i, group := range r.from {
-		r.fail(group, errorOf(err, i))
+	for i, part := range r.parts {
+		r.fail(part, errorOf(err, i))
 	}
 	for _, j := range r.joined {
-		r.fail(j.group, errorOf(err, r.asks[j.ask].group))
+		r.fail(j.part, errorOf(err, r.asks[j.ask].part))
 	}
 }
 
-// errorOf returns the error of one group of a call.
-func errorOf(err error, group int) error {
+// errorOf returns the error of one part of a call.
+func errorOf(err error, part int) error {
 	if some, ok := errors.AsType[*stint.GroupsError](err); ok {
-		return some.Errs[group]
+		return some.Errs[part]
 	}
 	return err
 }
 
-func (r *round) fail(group int, err error) {
-	if err == nil {
-		return
+func (r *round) fail(part int, err error) {
+	if err != nil {
+		_, parts := stint.Sizes(r.groups)
+		r.errs.Set(part, parts, err)
 	}
-	if r.errs == nil {
-		r.errs = make([]error, len(r.groups))
-	}
-	r.errs[group] = err
 }
 
-// errorOfAll returns the store's error if no group was decided at all, and a
-// [stint.GroupsError] if only some groups have an error.
+// errorOfAll returns the store's error if nothing was decided at all, and a
+// [stint.GroupsError] if only some parts have an error.
 func (r *round) errorOfAll(err error) error {
-	if r.errs == nil {
-		return nil
-	}
-	if _, some := errors.AsType[*stint.GroupsError](err); !some && !slices.Contains(r.errs, nil) {
+	if _, some := errors.AsType[*stint.GroupsError](err); err != nil && !some && !slices.Contains(r.errs.Errs, nil) {
 		return err
 	}
-	return &stint.GroupsError{Errs: r.errs}
+	return r.errs.Err()
 }

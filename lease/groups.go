@@ -6,28 +6,29 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// TakeGroups decides a group locally if every claim of it is leased and can be answered
-// from this node's state. It decides all other groups in one call to the store. A shadow
-// group goes with the group that it observes.
+// TakeGroups decides a group and its shadows locally if every claim of them is leased
+// and can be answered from this node's state. It decides all other groups in one call
+// to the store.
 func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	if !s.made() {
 		return errNotMade
 	}
-	if loosest(groups, out) == stint.Strict {
+	if err := stint.CheckOut(groups, out); err != nil {
+		return err
+	}
+	if loosest(groups) == stint.Strict {
 		return s.store.TakeGroups(ctx, groups, out)
 	}
 	r := s.round(groups, out)
 	defer s.release(r)
-	for first, claim := 0, 0; first < len(groups); {
-		next := first + 1
-		for next < len(groups) && groups[next].Shadow {
-			next++
+	part, place := 0, 0
+	for i := range groups {
+		claims, parts := stint.Sizes(groups[i : i+1])
+		leased := groupLeasable(&groups[i])
+		if !leased || !r.decide(&groups[i], out[place:place+claims]) {
+			r.keep(i, part, place, leased)
 		}
-		claims := claimsOf(groups[first:next])
-		if !r.decide(groups[first:next], out[claim:claim+claims]) {
-			r.keep(first, next, claim)
-		}
-		first, claim = next, claim+claims
+		part, place = part+parts, place+claims
 	}
 	if len(r.sub) == 0 {
 		return nil
@@ -35,27 +36,39 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	return r.send(ctx)
 }
 
-// loosest returns the loosest consistency among the claims. It returns Strict if out has
-// the wrong length, so that the store reports the error.
-func loosest(groups []stint.Group, out []stint.Decision) (found stint.Consistency) {
-	if claimsOf(groups) != len(out) {
-		return stint.Strict
-	}
+// loosest returns the loosest consistency among the claims.
+func loosest(groups []stint.Group) (found stint.Consistency) {
 	for i := range groups {
-		for j := range groups[i].Claims {
-			if c := &groups[i].Claims[j]; c.Limit.Valid() {
-				found = max(found, c.Policy.Consistency)
+		for part := range groups[i].Parts() {
+			claims := groups[i].Part(part)
+			for j := range claims {
+				if c := &claims[j]; c.Limit.Valid() {
+					found = max(found, c.Policy.Consistency)
+				}
 			}
 		}
 	}
 	return found
 }
 
-func claimsOf(groups []stint.Group) (n int) {
-	for i := range groups {
-		n += len(groups[i].Claims)
+// groupLeasable reports whether leases may decide a group and its shadows. Groups with
+// an invalid part go to the store, which reports the error.
+func groupLeasable(g *stint.Group) bool {
+	if g.Dry {
+		return false
 	}
-	return n
+	for part := range g.Parts() {
+		claims := g.Part(part)
+		for i := range claims {
+			if !mayLease(&claims[i]) {
+				return false
+			}
+		}
+		if stint.ValidateClaims(claims) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // round is one call of TakeGroups.
@@ -89,7 +102,7 @@ func (s *Store) round(groups []stint.Group, out []stint.Decision) *round {
 }
 
 // mostRoom bounds the claims for which a pooled round keeps memory. Without the bound,
-// the memory of one huge call would stay forever.
+// the memory of one huge call would be kept forever.
 const mostRoom = 1 << 14
 
 // release returns a round to the pool, without references to the call's claims.
@@ -102,52 +115,44 @@ func (s *Store) release(r *round) {
 	s.rounds.Put(r)
 }
 
-// decide decides a group and the shadows that observe it. If one of them cannot be
-// decided locally, it changes nothing and returns false.
-func (r *round) decide(bundle []stint.Group, out []stint.Decision) bool {
+// decide decides a group and its shadows. If one of them cannot be decided locally, it
+// changes nothing and returns false.
+func (r *round) decide(g *stint.Group, out []stint.Decision) bool {
 	r.spent = r.spent[:0]
-	admitted, kept := true, 0
-	for i := range bundle {
-		g := &bundle[i]
-		decisions := out[:len(g.Claims)]
-		out = out[len(g.Claims):]
-		allowed, ok := r.decideGroup(g, decisions)
+	charge, kept := true, 0
+	for part := range g.Parts() {
+		claims := g.Part(part)
+		allowed, ok := r.decidePart(claims, out[:len(claims)])
 		if !ok {
 			r.uncount()
 			r.refund(0)
 			return false
 		}
-		if !g.Shadow {
-			admitted = allowed
+		if part == 0 {
+			charge = allowed
 		}
-		if !admitted || !allowed {
+		if !charge || !allowed {
 			r.refund(kept)
 		}
-		kept = len(r.spent)
+		kept, out = len(r.spent), out[len(claims):]
 	}
 	return true
 }
 
-// decideGroup spends tokens for every claim that can be allowed. The caller refunds them
-// if the group is denied.
-func (r *round) decideGroup(g *stint.Group, out []stint.Decision) (allowed, ok bool) {
-	if len(g.Claims) > 1 && g.Validate() != nil {
-		return false, false
-	}
+// decidePart spends tokens for every claim of a part that can be allowed. The caller
+// refunds them if the part is denied.
+func (r *round) decidePart(claims []stint.Claim, out []stint.Decision) (allowed, ok bool) {
 	allowed = true
-	for i := range g.Claims {
-		if !r.decideClaim(&g.Claims[i], &out[i]) {
+	for i := range claims {
+		if !r.decideClaim(&claims[i], &out[i]) {
 			return false, false
 		}
 		allowed = allowed && out[i].Allowed
 	}
-	return allowed, len(g.Claims) > 0
+	return allowed, true
 }
 
 func (r *round) decideClaim(c *stint.Claim, out *stint.Decision) bool {
-	if !leasable(c) {
-		return false
-	}
 	sh, _ := r.lease.locate(c)
 	sh.Lock()
 	defer sh.Unlock()

@@ -154,27 +154,30 @@ func TestAShadowIsChargedWithItsGroup(t *testing.T) {
 	play(t, func(s *scene) {
 		s.newMinute()
 		wide, gone, watched := s.named("wide", 10_000), s.named("gone", 20), s.named("watched", 10_000)
-		shadow := func(c stint.Claim) stint.Group { return stint.Group{Claims: []stint.Claim{c}, Shadow: true} }
+		observed := func(c stint.Claim, shadows ...stint.Claim) (g stint.Group) {
+			g.Claims = []stint.Claim{c}
+			for _, shadow := range shadows {
+				g.Shadows = append(g.Shadows, []stint.Claim{shadow})
+			}
+			return g
+		}
 		call := func(groups ...stint.Group) {
-			if err := s.TakeGroups(context.Background(), groups, make([]stint.Decision, len(groups))); err != nil {
+			claims, _ := stint.Sizes(groups)
+			if err := s.TakeGroups(context.Background(), groups, make([]stint.Decision, claims)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for range 100 {
-			call(group(leased(wide, 1)), shadow(leased(watched, 1)))
+			call(observed(leased(wide, 1), leased(watched, 1)))
 			s.rest(time.Millisecond)
 		}
 		s.exhaust(gone)
 		asked := s.Stats().Asked
-		call(group(leased(wide, 1)), shadow(leased(gone, 1)), shadow(leased(watched, 1))) // 101, and 101
-		call(group(leased(gone, 1)), shadow(leased(watched, 1)))                          // charges nothing
-		call(group(leased(gone, 1)), shadow(leased(gone, 1)), shadow(leased(watched, 1))) // nor this
-		call(shadow(leased(watched, 1)), group(leased(wide, 1)), shadow(leased(gone, 1))) // 102, and 102
-		both := shadow(leased(watched, 1))
-		both.Claims = append(both.Claims, leased(gone, 1))
-		if err := s.TakeGroups(context.Background(), []stint.Group{both}, make([]stint.Decision, 2)); err != nil { // nor this
-			t.Fatal(err)
-		}
+		call(observed(leased(wide, 1), leased(gone, 1), leased(watched, 1)))                                          // 101, and 101
+		call(observed(leased(gone, 1), leased(watched, 1)))                                                           // charges nothing
+		call(observed(leased(gone, 1), leased(gone, 1), leased(watched, 1)))                                          // nor this
+		call(stint.Group{Shadows: [][]stint.Claim{{leased(watched, 1)}}}, observed(leased(wide, 1), leased(gone, 1))) // 102, and 102
+		call(stint.Group{Shadows: [][]stint.Claim{{leased(watched, 1), leased(gone, 1)}}})                            // nor this
 		if more := s.Stats().Asked - asked; more > 0 {
 			t.Fatalf("the store was asked %d times: nothing is tested", more)
 		}

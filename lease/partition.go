@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"math/big"
-	"slices"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -56,7 +55,7 @@ func (p partitionedStore) Take(ctx context.Context, c stint.Claim) (stint.Decisi
 
 // TakeGroups decides the groups.
 func (p partitionedStore) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	if loosest(groups, out) != stint.Partitioned {
+	if loosest(groups) != stint.Partitioned {
 		return p.store.TakeGroups(ctx, groups, out)
 	}
 	err := p.store.TakeGroups(ctx, p.smaller(groups), out)
@@ -67,20 +66,22 @@ func (p partitionedStore) TakeGroups(ctx context.Context, groups []stint.Group, 
 // smaller returns the groups with the smaller limits.
 func (p partitionedStore) smaller(groups []stint.Group) []stint.Group {
 	all := make([]stint.Group, len(groups))
-	for i, g := range groups {
-		claims := slices.Clone(g.Claims)
-		for j := range claims {
-			if isPartitioned(&claims[j]) {
-				claims[j].Limit = p.parts.of(claims[j].Limit).limit
+	for i := range groups {
+		all[i] = groups[i].Clone()
+		for part := range all[i].Parts() {
+			claims := all[i].Part(part)
+			for j := range claims {
+				if c := &claims[j]; isPartitioned(c) {
+					c.Limit = p.parts.of(c.Limit).limit
+				}
 			}
 		}
-		all[i] = stint.Group{Claims: claims, Shadow: g.Shadow}
 	}
 	return all
 }
 
-// isPartitioned reports whether a claim is partitioned. An invalid claim is not: the
-// store reports its error.
+// isPartitioned reports whether a claim is partitioned. It returns false for a claim
+// without a limit, which the store refuses.
 func isPartitioned(c *stint.Claim) bool {
 	return c.Policy.Consistency == stint.Partitioned && c.Limit.Valid()
 }
@@ -88,12 +89,15 @@ func isPartitioned(c *stint.Claim) bool {
 // reportWhole sets the whole limit in the decisions of partitioned claims.
 func reportWhole(groups []stint.Group, out []stint.Decision) {
 	for i := range groups {
-		for j := range groups[i].Claims {
-			if c := &groups[i].Claims[j]; isPartitioned(c) && out[j].Limit > 0 {
-				out[j].Limit = c.Limit.Max()
+		for part := range groups[i].Parts() {
+			claims := groups[i].Part(part)
+			for j := range claims {
+				if c := &claims[j]; isPartitioned(c) && out[j].Limit > 0 {
+					out[j].Limit = c.Limit.Max()
+				}
 			}
+			out = out[len(claims):]
 		}
-		out = out[len(groups[i].Claims):]
 	}
 }
 

@@ -28,7 +28,8 @@ func (s *Store) passed(c *stint.Claim, d *stint.Decision) {
 	}
 }
 
-// pass is for a claim of the last group what [Store.pass] is for one alone.
+// pass prepares a claim of the call that no lease can answer, as [Store.pass] does for a
+// claim of its own.
 func (r *round) pass(claim int) {
 	c := &r.claims[claim]
 	if c.Cost == stint.Forget {
@@ -38,18 +39,18 @@ func (r *round) pass(claim int) {
 	sh.Lock()
 	defer sh.Unlock()
 	for _, e := range sh.all(c) {
-		delete(r.singles, e) // what comes later is decided later
+		delete(r.singles, e) // a later claim must be decided after this one
 	}
 }
 
-// passed is for all claims what [Store.passed] is for one.
+// passed completes the answers to all claims of the call.
 func (r *round) passed() {
 	for i := range r.claims {
 		r.lease.passed(&r.claims[i], &r.decisions[i])
 	}
 }
 
-// all are the entries of a claim's key, in every mode; nil where there is none.
+// all returns the entries of a claim's key, one for each mode, nil where there is none.
 func (sh *shard) all(c *stint.Claim) [2]*entry {
 	return [...]*entry{
 		sh.entries[name{c.Limit, c.Key, stint.Leased}],
@@ -57,7 +58,7 @@ func (sh *shard) all(c *stint.Claim) [2]*entry {
 	}
 }
 
-// forget drops what is held and known of a claim's key.
+// forget drops the tokens and the denials that this node holds for a claim's key.
 func (s *Store) forget(c *stint.Claim) {
 	sh, _ := s.locate(c)
 	sh.Lock()
@@ -69,7 +70,7 @@ func (s *Store) forget(c *stint.Claim) {
 	}
 }
 
-// held is what this node holds of a claim's key.
+// held returns how many tokens this node holds for a claim's key.
 func (s *Store) held(c *stint.Claim) (n int64) {
 	sh, _ := s.locate(c)
 	now := s.now()

@@ -70,7 +70,7 @@ func checkEmpty(t *testing.T, r *round) {
 			t.Error("it keeps what was asked for")
 		}
 	}
-	if r.errs != nil || len(r.singles) > 0 || r.groups != nil || r.out != nil {
+	if r.errs.Errs != nil || len(r.singles) > 0 || r.groups != nil || r.out != nil {
 		t.Errorf("it keeps %+v", r)
 	}
 }

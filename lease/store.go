@@ -81,11 +81,11 @@ var errNotMade = &stint.Error{Problem: "lease: the store is nil or a zero value"
 // of a [mark] is never recent.
 func (s *Store) now() int64 { return s.clock.now() + 2*s.time }
 
-// leasable reports whether a lease may decide a claim. Invalid claims go to the
-// store, which reports the error.
-func leasable(c *stint.Claim) bool {
+// mayLease reports whether a lease may decide a claim, provided that the claim is
+// valid. Invalid claims go to the store, which reports the error.
+func mayLease(c *stint.Claim) bool {
 	return c.Policy.Consistency != stint.Strict && c.Cost > 0 && c.Extra == 0 && c.Any == 0 &&
-		c.Validate() == nil && c.Limit.Algorithm() != stint.LeakyBucket
+		c.Limit.Valid() && c.Limit.Algorithm() != stint.LeakyBucket
 }
 
 // Take decides one claim. It needs no call to the store if the claim is leased and
@@ -98,7 +98,7 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 }
 
 func (s *Store) take(ctx context.Context, c *stint.Claim) (stint.Decision, error) {
-	if !leasable(c) {
+	if !mayLease(c) || c.Validate() != nil {
 		return s.pass(ctx, c)
 	}
 	sh, hash := s.locate(c)

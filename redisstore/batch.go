@@ -53,7 +53,7 @@ type groupFlags uint8
 
 const (
 	lastOfGroup groupFlags = 1 << iota // set on the last line of a group
-	following                          // charged only if the nearest earlier group without this flag was admitted
+	following                          // a shadow: charged only if the nearest earlier group without this flag and dryGroup was admitted
 	dryGroup                           // never charged
 	noNewState                         // set on a line: refuse the group if the line would create a state
 )
@@ -75,32 +75,22 @@ func (b *batch) reset() {
 	b.firstOn, b.plain = b.firstOn[:0], true
 }
 
-// add appends a valid group and returns its number. The caller must not change the
-// claims until the batch is reset. If dry is set, the group is decided but not
-// charged. A shadow group follows the nearest earlier group of the batch that is not
-// a shadow group.
-func (b *batch) add(g *stint.Group, dry bool) int {
-	group := lineGroup{first: len(b.lines), lines: len(g.Claims)}
-	switch {
-	case dry:
-		group.flags = dryGroup
-	case g.Shadow:
-		group.flags = following
-	}
-	b.plain = b.plain && plainBucket(g, dry)
-	for i := range g.Claims {
-		b.addLine(&g.Claims[i])
+// add appends valid claims as one group and returns the number of the group. The
+// caller must not change the claims until the batch is reset. flags are 0, following
+// or dryGroup.
+func (b *batch) add(claims []stint.Claim, flags groupFlags) int {
+	group := lineGroup{first: len(b.lines), lines: len(claims), flags: flags}
+	b.plain = b.plain && plainBucket(claims, flags)
+	for i := range claims {
+		b.addLine(&claims[i])
 	}
 	b.groups = append(b.groups, group)
 	return len(b.groups) - 1
 }
 
 // plainBucket reports whether bucket.lua and one.lua can decide a group.
-func plainBucket(g *stint.Group, dry bool) bool {
-	if len(g.Claims) != 1 || g.Shadow || dry {
-		return false
-	}
-	return quickClaim(&g.Claims[0])
+func plainBucket(claims []stint.Claim, flags groupFlags) bool {
+	return len(claims) == 1 && flags == 0 && quickClaim(&claims[0])
 }
 
 // quickClaim reports whether bucket.lua and one.lua can decide a group of this one

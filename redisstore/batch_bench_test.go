@@ -21,7 +21,7 @@ func BenchmarkBatch(b *testing.B) {
 	fill := func() invocation {
 		batch.reset()
 		for i := range groups {
-			batch.add(&groups[i], false)
+			batch.add(groups[i].Claims, 0)
 		}
 		return batch.invocation()
 	}

@@ -199,7 +199,7 @@ func (p *part) take(c *pending, among bool) {
 func (p *part) append(c *pending) {
 	e := entry{first: c, last: c}
 	for i := range c.groups {
-		if at := p.batch.add(&c.groups[i].Group, c.groups[i].dry); i == 0 {
+		if at := p.batch.add(c.groups[i].claims, c.groups[i].flags); i == 0 {
 			e.group = at
 		}
 	}

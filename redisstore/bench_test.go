@@ -40,7 +40,7 @@ func BenchmarkTake(b *testing.B) {
 // takeAlone sends one check in a call of its own.
 func takeAlone(s *Store, client rueidis.Client, key string, limit stint.Limit) error {
 	batch := s.encoding.newBatch()
-	batch.add(&stint.Group{Claims: []stint.Claim{{Key: key, Limit: limit, Cost: 1}}}, false)
+	batch.add([]stint.Claim{{Key: key, Limit: limit, Cost: 1}}, 0)
 	i := batch.invocation()
 	return client.Do(context.Background(), evalsha(client.B(), &i)).Error()
 }

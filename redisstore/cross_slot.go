@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"math/bits"
 
 	"github.com/stintdev/stint"
@@ -31,16 +30,16 @@ type crossSlot struct {
 	errs    []error // by unit; nil when all were decided
 }
 
-// crossSlot decides one group and reports whether it was admitted.
-func (p *plan) crossSlot(a groupToSend, index, first int) bool {
+// crossSlot decides one part of a group and reports whether it was admitted.
+func (p *plan) crossSlot(a groupToSend, at place) bool {
 	p.flush()
-	s := p.store.newCrossSlot(a.Claims, p.out[first:first+len(a.Claims)])
+	s := p.store.newCrossSlot(a.claims, p.out[at.first:at.first+len(a.claims)])
 	if a.replicas == 0 {
 		s.waitForNoReplica()
 	}
-	if err := s.decide(p.ctx, a.dry); err != nil {
+	if err := s.decide(p.ctx, a.flags == dryGroup); err != nil {
 		clear(s.answers)
-		p.fail(index, err)
+		p.fail(at, err)
 		return false
 	}
 	return s.admitted()
@@ -70,8 +69,8 @@ func (s *crossSlot) returnable() bool {
 }
 
 func (s *crossSlot) admitted() bool {
-	_, face := stint.Combine(s.claims, s.answers)
-	return face.Allowed
+	_, binding := stint.Combine(s.claims, s.answers)
+	return binding.Allowed
 }
 
 // newCrossSlot cuts a group into units. The claims in one slot form a unit. If a set
@@ -124,17 +123,16 @@ func scattered(claims []stint.Claim, slots []uint16, i int) bool {
 // take decides the units in parallel and, unless dry is set, charges those that are
 // admitted. It returns the first error of a unit.
 func (s *crossSlot) take(ctx context.Context, dry bool) error {
+	for i := range s.units {
+		s.units[i].Dry = dry
+	}
 	p := s.store.plan(ctx, s.units, s.out)
-	p.dry = dry
+	p.checked = true
 	p.run()
-	err := p.end()
-	s.errs = nil
-	if failed, ok := errors.AsType[*stint.GroupsError](err); ok {
-		s.errs = failed.Errs
-		for _, err := range s.errs {
-			if err != nil {
-				return err
-			}
+	s.errs, _ = stint.PartErrors(p.end(), len(s.units))
+	for _, err := range s.errs {
+		if err != nil {
+			return err
 		}
 	}
 	for i, at := range s.from {
@@ -168,7 +166,7 @@ func (s *crossSlot) charged() (groups []stint.Group, from []int) {
 		out := s.out[first : first+len(unit.Claims)]
 		places := s.from[first : first+len(unit.Claims)]
 		first += len(unit.Claims)
-		if _, face := stint.Combine(unit.Claims, out); !face.Allowed || s.errs != nil && s.errs[i] != nil {
+		if _, binding := stint.Combine(unit.Claims, out); !binding.Allowed || s.errs != nil && s.errs[i] != nil {
 			continue
 		}
 		for j, c := range unit.Claims {

@@ -101,9 +101,9 @@ func (e *edges) decides(way int, state []byte, c stint.Claim) {
 	b := e.encode.newBatch()
 	if way > 0 {
 		other := stint.Claim{Key: "other", Limit: c.Limit}
-		b.add(&stint.Group{Claims: []stint.Claim{other}}, way == 2)
+		b.add([]stint.Claim{other}, [...]groupFlags{1: 0, 2: dryGroup}[way])
 	}
-	b.add(&stint.Group{Claims: []stint.Claim{c}}, false)
+	b.add([]stint.Claim{c}, 0)
 	b.invocation()
 	key := b.names[len(b.names)-1]
 	b.names = b.names[:0]

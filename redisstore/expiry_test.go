@@ -25,7 +25,7 @@ func TestKeysEndWithTheirState(t *testing.T) {
 			e := encodingOf(t, Options{KeepFor: keep})
 			for _, cost := range []int64{1, 3, 6, -2, 0, 20, -1} {
 				b := e.newBatch()
-				b.add(&stint.Group{Claims: []stint.Claim{{Key: "key" + strconv.Itoa(i), Limit: l, Cost: cost}}}, false)
+				b.add([]stint.Claim{{Key: "key" + strconv.Itoa(i), Limit: l, Cost: cost}}, 0)
 				out, errs := s.decide(b)
 				if errs[0] != nil {
 					t.Fatal(errs[0])
@@ -67,8 +67,8 @@ func TestStatesAsGoodAsNewAreNotKept(t *testing.T) {
 			}
 			e := encodingOf(t, Options{})
 			b := e.newBatch()
-			b.add(&stint.Group{Claims: []stint.Claim{{Key: "key", Limit: l, Cost: 4}}}, false)
-			b.add(&stint.Group{Claims: []stint.Claim{{Key: "key", Limit: l, Cost: back}}}, false)
+			b.add([]stint.Claim{{Key: "key", Limit: l, Cost: 4}}, 0)
+			b.add([]stint.Claim{{Key: "key", Limit: l, Cost: back}}, 0)
 			if _, errs := s.decide(b); errs[0] != nil || errs[1] != nil {
 				t.Fatal(errs)
 			}
@@ -88,7 +88,7 @@ func TestRaisedCapacityKeepsRefundedTokens(t *testing.T) {
 	for _, c := range []struct{ capacity, cost int64 }{{3, 2}, {3, -2}, {10, 0}} {
 		b := e.newBatch() // a call of its own, so that the stored state decides
 		l := limitOf(t, stint.Spec{Name: "l", RefillRate: "0.001", Capacity: c.capacity})
-		b.add(&stint.Group{Claims: []stint.Claim{{Key: "key", Limit: l, Cost: c.cost}}}, false)
+		b.add([]stint.Claim{{Key: "key", Limit: l, Cost: c.cost}}, 0)
 		out, errs := s.decide(b)
 		if errs[0] != nil {
 			t.Fatal(errs[0])
@@ -107,7 +107,7 @@ func TestLoweredRateKeepsTheUsage(t *testing.T) {
 	e := encodingOf(t, Options{})
 	take := func(rate string, cost int64) stint.Decision {
 		b := e.newBatch()
-		b.add(&stint.Group{Claims: []stint.Claim{{Key: "key", Limit: limitOf(t, stint.Spec{RefillRate: rate, Capacity: 10}), Cost: cost}}}, false)
+		b.add([]stint.Claim{{Key: "key", Limit: limitOf(t, stint.Spec{RefillRate: rate, Capacity: 10}), Cost: cost}}, 0)
 		out, errs := s.decide(b)
 		if errs[0] != nil {
 			t.Fatal(errs[0])

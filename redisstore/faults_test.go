@@ -70,26 +70,26 @@ func (s *scripts) forgets(l stint.Limit, spoil func(key string)) {
 	claim := func(cost int64) stint.Claim { return stint.Claim{Key: "bad", Limit: l, Cost: cost} }
 	group := func(claims ...stint.Claim) stint.Group { return stint.Group{Claims: claims} }
 	forget := group(stint.Claim{Key: "good", Limit: l, Cost: 1}, claim(stint.Forget))
-	_, errs := s.decideAll(e, true, group(claim(stint.Forget)), group(claim(0)))
+	_, errs := s.decideAll(e, dryGroup, group(claim(stint.Forget)), group(claim(0)))
 	if errs[0] != nil || errs[1] == nil {
 		s.Fatalf("%v: to look at forgetting gives %v, and then %v", l, errs[0], errs[1])
 	}
-	out, errs := s.decideAll(e, false, group(claim(1)), forget, group(claim(1)))
+	out, errs := s.decideAll(e, 0, group(claim(1)), forget, group(claim(1)))
 	if errs[0] == nil || errs[1] != nil || errs[2] != nil || !out[3].Allowed || out[3].Remaining != 9 {
 		s.Errorf("%v: %v, and %+v after it is forgotten", l, errs, out[3])
 	}
 	s.must("DEL", spoiled)
 	spoil(spoiled)
-	if _, errs = s.decideAll(e, false, forget); errs[0] != nil || s.must("TYPE", spoiled) != "none" {
+	if _, errs = s.decideAll(e, 0, forget); errs[0] != nil || s.must("TYPE", spoiled) != "none" {
 		s.Errorf("%v: a key that was forgotten is there: %v", l, errs[0])
 	}
 }
 
-func (s *scripts) decideAll(e *encoding, dry bool, groups ...stint.Group) ([]stint.Decision, []error) {
+func (s *scripts) decideAll(e *encoding, flags groupFlags, groups ...stint.Group) ([]stint.Decision, []error) {
 	s.Helper()
 	b := e.newBatch()
 	for i := range groups {
-		b.add(&groups[i], dry)
+		b.add(groups[i].Claims, flags)
 	}
 	return s.decide(b)
 }
@@ -136,7 +136,7 @@ func (s *scripts) failsAlone(l stint.Limit, cost int64, kind stint.Kind, spoil f
 	} {
 		b := e.newBatch()
 		for i := range groups {
-			b.add(&groups[i], false)
+			b.add(groups[i].Claims, 0)
 		}
 		out, errs := s.decide(b)
 		next := 0
@@ -182,8 +182,8 @@ func TestGarbledRepliesAreErrors(t *testing.T) {
 	for _, l := range everyKind(t) {
 		e := encodingOf(t, Options{})
 		b := e.newBatch()
-		b.add(&stint.Group{Claims: []stint.Claim{{Key: "a", Limit: l, Cost: 1}}}, false)
-		b.add(&stint.Group{Claims: []stint.Claim{{Key: "b", Limit: l, Cost: 1}, {Key: "c", Limit: l, Cost: 1}}}, false)
+		b.add([]stint.Claim{{Key: "a", Limit: l, Cost: 1}}, 0)
+		b.add([]stint.Claim{{Key: "b", Limit: l, Cost: 1}, {Key: "c", Limit: l, Cost: 1}}, 0)
 		reply := s.run(b.invocation())
 		for range 300 {
 			wrong := []byte(reply)[:r.IntN(len(reply)+1)]

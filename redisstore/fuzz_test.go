@@ -158,7 +158,7 @@ func (w *fuzzWorld) report(b *batch, got, want []stint.Decision) {
 func (w *fuzzWorld) repeat(b *batch, key string) (want []stint.Decision) {
 	c := stint.Claim{Key: key, Limit: w.limit(w.rand.IntN(len(w.limits))), Cost: w.cost(), At: 0}
 	c.Cost, c.MaxDelay = max(c.Cost, 0), w.maxDelay(c.Limit)
-	group := b.add(&stint.Group{Claims: []stint.Claim{c}}, false)
+	group := b.add([]stint.Claim{c}, 0)
 	times := max(1, w.rand.IntN(8)-2)
 	for range times - 1 {
 		b.again(group)
@@ -175,30 +175,31 @@ func (w *fuzzWorld) repeat(b *batch, key string) (want []stint.Decision) {
 
 // groups adds the groups of one call.
 func (w *fuzzWorld) groups(b *batch) []stint.Decision {
-	groups := []stint.Group{w.group()}
+	groups := []stint.Group{{Claims: w.group()}}
 	for w.rand.IntN(3) == 0 {
-		g := w.group()
-		g.Shadow = w.rand.IntN(2) == 0
-		groups = append(groups, g)
+		claims, last := w.group(), &groups[len(groups)-1]
+		if w.rand.IntN(2) == 0 {
+			last.Shadows = append(last.Shadows, claims)
+		} else {
+			groups = append(groups, stint.Group{Claims: claims})
+		}
 	}
 	dry := w.rand.IntN(10) == 0
-	claims := 0
 	for i := range groups {
-		b.add(&groups[i], dry)
-		claims += len(groups[i].Claims)
+		g := &groups[i]
+		g.Dry = dry
+		for part := range g.Parts() {
+			flags := groupFlags(0)
+			switch {
+			case dry:
+				flags = dryGroup
+			case part > 0:
+				flags = following
+			}
+			b.add(g.Part(part), flags)
+		}
 	}
-	if !dry {
-		return w.remember(groups, claims)
-	}
-	// A leader that is denied keeps those that follow it from being charged.
-	leader := stint.Group{Claims: []stint.Claim{{Key: "nobody", Limit: limitOf(w, stint.PerDay(1)), Cost: 2}}}
-	for i := range groups {
-		groups[i].Shadow = true
-	}
-	return w.remember(append([]stint.Group{leader}, groups...), claims+1)[1:]
-}
-
-func (w *fuzzWorld) remember(groups []stint.Group, claims int) []stint.Decision {
+	claims, _ := stint.Sizes(groups)
 	out := make([]stint.Decision, claims)
 	if err := w.memory.TakeGroups(context.Background(), groups, out); err != nil {
 		w.Fatal(err)
@@ -206,14 +207,14 @@ func (w *fuzzWorld) remember(groups []stint.Group, claims int) []stint.Decision 
 	return out
 }
 
-func (w *fuzzWorld) group() (g stint.Group) {
+func (w *fuzzWorld) group() (claims []stint.Claim) {
 	for {
-		g = stint.Group{}
+		claims = claims[:0]
 		for range max(1, w.rand.IntN(6)-2) {
-			g.Claims = append(g.Claims, w.claim())
+			claims = append(claims, w.claim())
 		}
-		if g.Validate() == nil {
-			return g
+		if stint.ValidateClaims(claims) == nil {
+			return claims
 		}
 	}
 }

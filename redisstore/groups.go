@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/stintdev/stint"
@@ -16,12 +15,8 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	if !s.made() {
 		return errNotMade
 	}
-	claims := 0
-	for i := range groups {
-		claims += len(groups[i].Claims)
-	}
-	if claims != len(out) {
-		return &stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf("out: has room for %d decisions, and there are %d claims", len(out), claims), Mend: "pass one for each claim"}
+	if err := stint.CheckOut(groups, out); err != nil {
+		return err
 	}
 	clear(out)
 	p := s.plan(ctx, groups, out)
@@ -29,17 +24,17 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	return p.end()
 }
 
-// plan is one run over the groups of TakeGroups. It decides which groups are sent
-// together and which must wait for the answer to earlier groups. Groups in one slot
+// plan is one run over the groups of TakeGroups. It decides which parts of groups are
+// sent together and which must wait for the answer to earlier parts. Parts in one slot
 // form one call and are decided in order.
 type plan struct {
-	store  *Store
-	ctx    context.Context //nolint:containedctx // a plan lives as long as the call that it is of
-	groups []stint.Group
-	out    []stint.Decision
-	errs   []error // by group; nil while no group has failed
-	dry    bool    // decide without charging
-	keep   bool    // send even if ctx has ended
+	store   *Store
+	ctx     context.Context //nolint:containedctx // a plan lives as long as the call that it is of
+	groups  []stint.Group
+	out     []stint.Decision
+	errs    stint.GroupsError
+	checked bool // the claims are known to be valid
+	keep    bool // send even if ctx has ended
 
 	calls  []*pending // to be sent, one for each slot and number of replicas
 	unsent []sending
@@ -47,23 +42,31 @@ type plan struct {
 	leader leader
 }
 
-// sending locates a group of an unsent call, so that its answers can be copied from
-// the call to the plan.
-type sending struct {
-	index, first   int // index in the plan of the group and of its first claim
-	claims         int // number of claims
-	call           int // index of the call in the plan
-	group, fromOut int // index in the call of the group and of its first decision
+// place locates a part of a group in the plan.
+type place struct {
+	part  int // its number among the parts of all groups
+	first int // index of its first decision
 }
 
-// leader is the nearest earlier group that is not a shadow group. Shadow groups are
-// charged only if their leader was admitted.
+// sending locates a part of an unsent call, so that its answers can be copied from
+// the call to the plan.
+type sending struct {
+	place
+
+	claims         int // number of claims
+	call           int // index of the call in the plan
+	group, fromOut int // index in the call of the part and of its first decision
+}
+
+// leader is the group whose parts the plan takes. Its shadows are charged only if it
+// was admitted and is not dry.
 type leader struct {
-	index, first int
-	slot         uint16
-	replicas     uint8 // of its call
-	known        bool  // the leader was decided, or there is none
-	admitted     bool
+	at       place
+	claims   []stint.Claim
+	slot     uint16
+	replicas uint8 // of its call
+	pending  bool  // it is in an unsent call
+	charges  bool  // its shadows may be charged; they are unless it is pending
 }
 
 func (s *Store) plan(ctx context.Context, groups []stint.Group, out []stint.Decision) *plan {
@@ -72,97 +75,98 @@ func (s *Store) plan(ctx context.Context, groups []stint.Group, out []stint.Deci
 		p = &plan{store: s}
 	}
 	p.ctx, p.groups, p.out = ctx, groups, out
-	p.leader = leader{known: true, admitted: true}
 	return p
 }
 
-// end returns the errors of the groups and recycles the plan.
-func (p *plan) end() (err error) {
-	if p.errs != nil {
-		err = &stint.GroupsError{Errs: p.errs}
-	}
+// end returns the errors of the parts and recycles the plan.
+func (p *plan) end() error {
+	err := p.errs.Err()
 	*p = plan{store: p.store, calls: p.calls[:0], unsent: p.unsent[:0], left: p.left[:0]}
 	p.store.plans.Put(p)
 	return err
 }
 
 func (p *plan) run() {
-	first := 0
+	var at place
 	for i := range p.groups {
-		p.take(i, first)
-		first += len(p.groups[i].Claims)
+		g := &p.groups[i]
+		p.leader = leader{charges: !g.Dry}
+		for part := range g.Parts() {
+			claims := g.Part(part)
+			p.take(claims, at, part > 0)
+			at.part++
+			at.first += len(claims)
+		}
 	}
 	p.flush()
 }
 
-// take adds a group to the call of its slot. It first flushes the unsent calls if the
-// group depends on their answers. A group in several slots is decided at once.
-func (p *plan) take(index, first int) {
-	a := groupToSend{Group: p.groups[index], dry: p.dry}
-	if !p.dry {
-		a.replicas = replicasOf(&a.Group)
-	}
-	l := leader{index: index, first: first}
-	err := a.Validate()
-	if err == nil && !p.dry {
-		err = p.store.encoding.admitAll(a.Claims)
-	}
-	if err != nil || len(a.Claims) == 0 {
-		p.fail(index, err)
-		l.known, l.admitted = true, err == nil
-		p.lead(a.Shadow, l)
+// take adds a part of a group to the call of its slot. It first flushes the unsent
+// calls if the part depends on their answers. A part in several slots is decided at
+// once.
+//
+// A shadow shares the call of its group if it can, and the script applies the outcome
+// of the group. Otherwise take waits for the answer to the group, and adds the shadow
+// as a group of its own, which is dry unless the group was admitted.
+func (p *plan) take(claims []stint.Claim, at place, shadow bool) {
+	if err := p.check(claims); err != nil || len(claims) == 0 {
+		p.fail(at, err)
+		if !shadow {
+			p.leader.charges = p.leader.charges && err == nil
+		}
 		return
 	}
-	var one bool
-	l.slot, one = p.store.slotOf(a.Claims)
-	shadow := a.Shadow
-	if l.replicas = a.replicas; shadow && !p.leader.known {
-		l.replicas = p.leader.replicas // so that it can share the leader's call
-	}
-	if one && p.overtakes(&a.Group, l.slot, l.replicas) {
+	slot, one := p.store.slotOf(claims)
+	if l := &p.leader; l.pending && (!one || slot != l.slot || p.overtakes(claims, slot, l.replicas)) {
 		p.flush()
 	}
-	if shadow {
-		p.follow(&a, l.slot, one)
+	a := groupToSend{claims: claims}
+	if !shadow && p.leader.charges {
+		a.replicas = replicasOf(claims)
 	}
-	if !a.Shadow { // it does not share the leader's call
-		l.replicas = a.replicas
+	replicas := a.replicas
+	switch {
+	case p.leader.pending:
+		a.flags, replicas = following, p.leader.replicas
+	case !p.leader.charges:
+		a.flags = dryGroup
 	}
-	if one {
-		p.add(a, l)
-	} else {
-		l.known, l.admitted = true, p.crossSlot(a, index, first)
+	if one && p.overtakes(claims, slot, replicas) {
+		p.flush()
 	}
-	p.lead(shadow, l)
+	if !one {
+		admitted := p.crossSlot(a, at)
+		if !shadow {
+			p.leader.charges = p.leader.charges && admitted
+		}
+		return
+	}
+	p.add(a, at, slot, replicas)
+	if !shadow && p.leader.charges {
+		p.leader = leader{at: at, claims: claims, slot: slot, replicas: replicas, pending: true, charges: true}
+	}
 	if p.size() >= maxLines {
 		p.flush()
 	}
 }
 
-func (p *plan) lead(shadow bool, l leader) {
-	if !shadow {
-		p.leader = l
+// check returns the error of a part that cannot be sent.
+func (p *plan) check(claims []stint.Claim) error {
+	if p.checked {
+		return nil
 	}
+	err := stint.ValidateClaims(claims)
+	if err == nil && p.leader.charges {
+		err = p.store.encoding.admitAll(claims)
+	}
+	return err
 }
 
-// follow prepares a shadow group. If the group can share the leader's call, the
-// script applies the leader's result. Otherwise follow waits for the leader's answer
-// and turns the shadow group into a normal one, which is dry unless the leader was
-// admitted.
-func (p *plan) follow(a *groupToSend, slot uint16, one bool) {
-	if !p.leader.known && (!one || slot != p.leader.slot) {
-		p.flush()
-	}
-	if p.leader.known {
-		a.Shadow, a.dry = false, p.dry || !p.leader.admitted
-	}
-}
-
-// add appends a group in one slot to the call of that slot.
-func (p *plan) add(a groupToSend, at leader) {
-	i := p.callOf(at.slot, at.replicas)
+// add appends a part in one slot to the call of that slot.
+func (p *plan) add(a groupToSend, at place, slot uint16, replicas uint8) {
+	i := p.callOf(slot, replicas)
 	c := p.calls[i]
-	p.unsent = append(p.unsent, sending{index: at.index, first: at.first, claims: len(a.Claims), call: i, group: len(c.groups), fromOut: len(c.out)})
+	p.unsent = append(p.unsent, sending{place: at, claims: len(a.claims), call: i, group: len(c.groups), fromOut: len(c.out)})
 	c.add(a)
 }
 
@@ -188,16 +192,16 @@ func (p *plan) callOf(slot uint16, replicas uint8) int {
 	return len(p.calls) - 1
 }
 
-// overtakes reports whether a group could be decided before an earlier group that
-// uses the same state. That can happen if the earlier group is in another call of the
-// same slot.
-func (p *plan) overtakes(g *stint.Group, slot uint16, replicas uint8) bool {
+// overtakes reports whether claims could be decided before earlier ones that use the
+// same state. That can happen if the earlier claims are in another call of the same
+// slot.
+func (p *plan) overtakes(claims []stint.Claim, slot uint16, replicas uint8) bool {
 	for _, c := range p.calls {
 		if c.slot != slot || c.replicas == replicas {
 			continue
 		}
-		for i := range g.Claims {
-			if slices.ContainsFunc(c.claims, func(o stint.Claim) bool { return p.store.encoding.oneState(&o, &g.Claims[i]) }) {
+		for i := range claims {
+			if slices.ContainsFunc(c.claims, func(o stint.Claim) bool { return p.store.encoding.oneState(&o, &claims[i]) }) {
 				return true
 			}
 		}
@@ -221,8 +225,8 @@ func (p *plan) flush() {
 	}
 	clear(p.calls)
 	p.calls, p.unsent = p.calls[:0], p.unsent[:0]
-	if l := &p.leader; !l.known {
-		l.known, l.admitted = true, p.admitted(l.index, l.first)
+	if l := &p.leader; l.pending {
+		l.pending, l.charges = false, p.admitted(l)
 	}
 }
 
@@ -245,35 +249,31 @@ func (p *plan) sendCalls() {
 	}
 }
 
-// collect copies a group's decisions or error from its call to the plan.
+// collect copies a part's decisions or error from its call to the plan.
 func (p *plan) collect(s *sending) {
 	if err := p.left[s.call]; err != nil {
-		p.fail(s.index, err)
+		p.fail(s.place, err)
 		return
 	}
 	c := p.calls[s.call]
 	if err := c.errs[s.group]; err != nil {
-		p.fail(s.index, err)
+		p.fail(s.place, err)
 		return
 	}
 	copy(p.out[s.first:s.first+s.claims], c.out[s.fromOut:])
 }
 
-func (p *plan) admitted(index, first int) bool {
-	if p.errs != nil && p.errs[index] != nil {
+func (p *plan) admitted(l *leader) bool {
+	if p.errs.Errs != nil && p.errs.Errs[l.at.part] != nil {
 		return false
 	}
-	claims := p.groups[index].Claims
-	_, face := stint.Combine(claims, p.out[first:first+len(claims)])
-	return face.Allowed
+	_, binding := stint.Combine(l.claims, p.out[l.at.first:l.at.first+len(l.claims)])
+	return binding.Allowed
 }
 
-func (p *plan) fail(index int, err error) {
-	if err == nil {
-		return
+func (p *plan) fail(at place, err error) {
+	if err != nil {
+		_, parts := stint.Sizes(p.groups)
+		p.errs.Set(at.part, parts, err)
 	}
-	if p.errs == nil {
-		p.errs = make([]error, len(p.groups))
-	}
-	p.errs[index] = err
 }

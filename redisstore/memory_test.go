@@ -23,7 +23,7 @@ func TestMemoryOfAKey(t *testing.T) {
 		for first := 0; first < keys; first += 500 {
 			b := e.newBatch()
 			for i := range 500 {
-				b.add(&stint.Group{Claims: []stint.Claim{{Key: fmt.Sprintf("user:%08d", first+i), Limit: l, Cost: cost}}}, false)
+				b.add([]stint.Claim{{Key: fmt.Sprintf("user:%08d", first+i), Limit: l, Cost: cost}}, 0)
 			}
 			s.run(b.invocation())
 		}

@@ -36,23 +36,18 @@ type pending struct {
 	}
 }
 
-// groupToSend is one group of a call.
+// groupToSend is one part of a group in a call. Parts are groups to the script.
 type groupToSend struct {
-	stint.Group
-
-	dry      bool  // decide without charging
-	replicas uint8 // number of replicas that must confirm a charge
+	claims   []stint.Claim
+	flags    groupFlags
+	replicas uint8 // number of replicas that must confirm a charge; 0 for a shadow, which must not delay its group
 }
 
-// replicasOf returns how many replicas must confirm the charge of a group. It
-// returns 0 for a group that charges nothing, and for a shadow group, which must not
-// delay the group that it observes.
-func replicasOf(g *stint.Group) (n uint8) {
-	if g.Shadow {
-		return 0
-	}
-	for i := range g.Claims {
-		n = max(n, replicasOfClaim(&g.Claims[i]))
+// replicasOf returns how many replicas must confirm the charge of the claims. It
+// returns 0 if they charge nothing.
+func replicasOf(claims []stint.Claim) (n uint8) {
+	for i := range claims {
+		n = max(n, replicasOfClaim(&claims[i]))
 	}
 	return n
 }
@@ -106,13 +101,13 @@ func (c *pending) clearAll() {
 // add appends copies of the claims of a group.
 func (c *pending) add(a groupToSend) {
 	from := len(c.claims)
-	c.claims = append(c.claims, a.Claims...)
-	a.Claims = c.claims[from:len(c.claims):len(c.claims)]
+	c.claims = append(c.claims, a.claims...)
+	a.claims = c.claims[from:len(c.claims):len(c.claims)]
 	c.replicas = max(c.replicas, a.replicas)
-	c.slow = c.slow || !plainBucket(&a.Group, a.dry)
+	c.slow = c.slow || !plainBucket(a.claims, a.flags)
 	c.groups = append(c.groups, a)
 	c.errs = append(c.errs, nil)
-	for range a.Claims {
+	for range a.claims {
 		c.out = append(c.out, stint.Decision{})
 	}
 }
@@ -121,7 +116,7 @@ func (c *pending) add(a groupToSend) {
 func (c *pending) addOne(claim *stint.Claim) {
 	c.claims, c.groups = c.claims[:1], c.groups[:1]
 	c.out, c.errs = c.out[:1], c.errs[:1]
-	c.claims[0], c.groups[0].Claims = *claim, c.claims
+	c.claims[0], c.groups[0].claims = *claim, c.claims
 	c.replicas, c.slow = replicasOfClaim(claim), !quickClaim(claim)
 	c.groups[0].replicas = c.replicas
 }
@@ -129,7 +124,7 @@ func (c *pending) addOne(claim *stint.Claim) {
 // plain reports whether equal calls may share one line of the batch. For such a line
 // the script charges as many of the calls as fit, in order.
 func (c *pending) plain() bool {
-	if len(c.claims) != 1 || len(c.groups) != 1 || c.groups[0].dry || c.groups[0].Shadow {
+	if len(c.claims) != 1 || len(c.groups) != 1 || c.groups[0].flags != 0 {
 		return false
 	}
 	claim := &c.claims[0]
@@ -145,10 +140,10 @@ func (c *pending) failUnconfirmed(err error) {
 	out := c.out
 	for i := range c.groups {
 		g := &c.groups[i]
-		if _, face := stint.Combine(g.Claims, out[:len(g.Claims)]); c.errs[i] == nil && face.Allowed && g.replicas > 0 {
+		if _, binding := stint.Combine(g.claims, out[:len(g.claims)]); c.errs[i] == nil && binding.Allowed && g.replicas > 0 {
 			c.errs[i] = err
 		}
-		out = out[len(g.Claims):]
+		out = out[len(g.claims):]
 	}
 }
 

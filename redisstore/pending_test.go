@@ -11,14 +11,14 @@ import (
 // and for more groups than its inline space holds.
 func TestRecycledCallIsEmpty(t *testing.T) {
 	claim := stint.Claim{Key: "k", Limit: tenASecond(), Cost: 1, Policy: stint.Policy{Replicas: 1}}
-	groups := []stint.Group{{Claims: []stint.Claim{claim}, Shadow: true}, {Claims: []stint.Claim{claim, claim}}}
+	one, two := groupToSend{claims: []stint.Claim{claim}, flags: dryGroup}, groupToSend{claims: []stint.Claim{claim, claim}}
 	var pool pendingPool
 	c := pool.get()
 	for _, use := range []func(){
 		func() { c.addOne(&claim) },
-		func() { c.add(groupToSend{Group: groups[0], dry: true}) },
-		func() { c.add(groupToSend{Group: groups[0], dry: true}); c.add(groupToSend{Group: groups[1]}) },
-		func() { c.add(groupToSend{Group: groups[0], dry: true}) },
+		func() { c.add(one) },
+		func() { c.add(one); c.add(two) },
+		func() { c.add(one) },
 		func() { c.addOne(&claim) },
 	} {
 		use()
@@ -41,7 +41,7 @@ func (c *pending) checkNew(t *testing.T) {
 		t.Error("it has claims")
 	}
 	for _, g := range slices.Concat(c.groups[:cap(c.groups)], c.one.group[:]) {
-		if g.Claims != nil || g.Shadow || g.dry {
+		if g.claims != nil || g.flags != 0 {
 			t.Errorf("it keeps the group %+v", g)
 		}
 	}

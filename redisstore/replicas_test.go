@@ -162,16 +162,14 @@ func TestOnlyAChargeWaitsForReplicas(t *testing.T) {
 		"a cost that never fits":     {{Claims: []stint.Claim{never}}},
 		"a group that denies":        {{Claims: []stint.Claim{other, never}}},
 		"a denial among others":      {{Claims: []stint.Claim{other}}, {Claims: []stint.Claim{never}}},
-		"a shadow":                   {{Claims: []stint.Claim{other}}, {Claims: []stint.Claim{shadow}, Shadow: true}},
-		"a shadow without a leader":  {{Claims: []stint.Claim{shadow}, Shadow: true}},
+		"a shadow":                   {{Claims: []stint.Claim{other}, Shadows: [][]stint.Claim{{shadow}}}},
+		"a shadow alone":             {{Shadows: [][]stint.Claim{{shadow}}}},
+		"a dry group":                {{Claims: []stint.Claim{shadow}, Dry: true}},
 		"a give-back, and a reset":   {{Claims: []stint.Claim{back}}, {Claims: []stint.Claim{reset}}},
 		"a group that charges alone": {{Claims: []stint.Claim{other}}},
 	} {
-		n := 0
-		for _, g := range groups {
-			n += len(g.Claims)
-		}
-		if err := s.TakeGroups(t.Context(), groups, make([]stint.Decision, n)); err != nil {
+		claims, _ := stint.Sizes(groups)
+		if err := s.TakeGroups(t.Context(), groups, make([]stint.Decision, claims)); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 		if after := waits(t, master); after != before {
@@ -194,8 +192,7 @@ func TestGroupsWithoutReplicasDoNotFailWithOthers(t *testing.T) {
 	asks := stint.Claim{Key: "asks", Limit: perHour(t, 100), Cost: 1, Policy: stint.Policy{Replicas: 1}}
 	groups := []stint.Group{
 		{Claims: []stint.Claim{plain}},
-		{Claims: []stint.Claim{asks}},
-		{Claims: []stint.Claim{plain}, Shadow: true}, // it observes a charge that too few replicas confirm
+		{Claims: []stint.Claim{asks}, Shadows: [][]stint.Claim{{plain}}}, // the charge stands, though too few replicas have it
 		{Claims: []stint.Claim{plain}},
 		{Claims: []stint.Claim{plain, asks}},
 	}
@@ -224,9 +221,14 @@ func TestGroupsOnOneKeyAreDecidedInOrder(t *testing.T) {
 	var groups []stint.Group
 	for i := range 30 {
 		c := stint.Claim{Key: "k", Limit: perHour(t, 100), Cost: 1, Policy: stint.Policy{Replicas: uint8(i % 3)}}
-		groups = append(groups, stint.Group{Claims: []stint.Claim{c}, Shadow: i%5 == 4})
+		if i%5 == 4 {
+			last := &groups[len(groups)-1]
+			last.Shadows = append(last.Shadows, []stint.Claim{c})
+		} else {
+			groups = append(groups, stint.Group{Claims: []stint.Claim{c}})
+		}
 	}
-	out := make([]stint.Decision, len(groups))
+	out := make([]stint.Decision, 30)
 	if err := s.TakeGroups(t.Context(), groups, out); err != nil {
 		t.Fatal(err)
 	}

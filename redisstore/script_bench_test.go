@@ -94,7 +94,7 @@ func benchmarkLogScript(b *testing.B, units int64, denied bool) {
 		requests := make([][]byte, calls)
 		for i := range requests {
 			batch := e.newBatch()
-			batch.add(&stint.Group{Claims: []stint.Claim{{Key: "user:12345678", Limit: limit, Cost: 1}}}, false)
+			batch.add([]stint.Claim{{Key: "user:12345678", Limit: limit, Cost: 1}}, 0)
 			requests[i] = wire(batch.invocation())
 			now += apart
 		}
@@ -119,7 +119,7 @@ func requestsOf(e *encoding, limits []stint.Limit, keys int, plain bool) (reques
 		for i := range keys {
 			n := uint32(call*keys+i) * 2654435761 % 100_000_000 // all different, in no order
 			c := stint.Claim{Key: fmt.Sprintf("user:%08d", n), Limit: limits[i%len(limits)], Cost: 1}
-			batch.add(&stint.Group{Claims: []stint.Claim{c}}, false)
+			batch.add([]stint.Claim{c}, 0)
 		}
 		batch.plain = plain
 		requests = append(requests, wire(batch.invocation()))

@@ -84,7 +84,7 @@ func TestRepliesThatAreNotTheScriptsAreRefused(t *testing.T) {
 			checkReply(t, c.kind, d, err)
 
 			b := o.encoding.newBatch()
-			b.add(&stint.Group{Claims: []stint.Claim{claim}}, false)
+			b.add([]stint.Claim{claim}, 0)
 			b.invocation()
 			out, errs := make([]stint.Decision, len(b.lines)), make([]error, len(b.groups))
 			b.decode(c.data, out, errs)
@@ -119,7 +119,7 @@ func TestSingleEncodesAsABatchOfOne(t *testing.T) {
 			claim := stint.Claim{Key: "k", Limit: limits[now/2%3], Cost: 1 + now/3%2} // the limit and the cost change in turns
 			o.encode(&claim)
 			b := o.encoding.newBatch()
-			b.add(&stint.Group{Claims: []stint.Claim{claim}}, false)
+			b.add([]stint.Claim{claim}, 0)
 			want := b.invocation()
 			if got := o.calls[0]; got.script != want.script || got.keys[0] != want.keys[0] || got.args[0] != want.args[0] {
 				t.Fatalf("claim %d: %q %q; want %q %q", now, got.keys, got.args, want.keys, want.args)

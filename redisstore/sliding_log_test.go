@@ -31,7 +31,7 @@ func (l *logOnServer) take(c stint.Claim) (stint.Decision, error) {
 	l.Helper()
 	c.Key, c.Limit = "k", l.limit
 	b := l.encode.newBatch()
-	b.add(&stint.Group{Claims: []stint.Claim{c}}, false)
+	b.add([]stint.Claim{c}, 0)
 	out, errs := l.decide(b)
 	l.key = b.names[0]
 	return out[0], errs[0]

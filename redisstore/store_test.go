@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -54,15 +53,17 @@ func holdsAcrossSlots(law string) bool {
 type oneSlot struct{ stint.Store }
 
 func (s oneSlot) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	groups = slices.Clone(groups)
+	together := make([]stint.Group, len(groups))
 	for i := range groups {
-		groups[i].Claims = slices.Clone(groups[i].Claims)
-		for j := range groups[i].Claims {
-			c := &groups[i].Claims[j]
-			c.Key = stint.JoinKey("one", c.Key)
+		together[i] = groups[i].Clone()
+		for part := range together[i].Parts() {
+			claims := together[i].Part(part)
+			for j := range claims {
+				claims[j].Key = stint.JoinKey("one", claims[j].Key)
+			}
 		}
 	}
-	return s.Store.TakeGroups(ctx, groups, out)
+	return s.Store.TakeGroups(ctx, together, out)
 }
 
 func (s oneSlot) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
@@ -299,11 +300,16 @@ func onlyWhatIsChargedNeedsReplicas(t *testing.T, l stint.Limit) {
 func TestManyGroupsAreDecidedInOrder(t *testing.T) {
 	s := open(t, Options{Addrs: []string{redistest.Server(t).Addr()}})
 	limit := perHour(t, 5*maxLines)
-	groups := make([]stint.Group, 3*maxLines)
-	out := make([]stint.Decision, len(groups))
-	for i := range groups {
-		groups[i] = groupOf(limit, "many")
-		groups[i].Shadow = i%5 == 4
+	var groups []stint.Group
+	out := make([]stint.Decision, 3*maxLines)
+	for i := range out {
+		g := groupOf(limit, "many")
+		if i%5 == 4 {
+			last := &groups[len(groups)-1]
+			last.Shadows = append(last.Shadows, g.Claims)
+		} else {
+			groups = append(groups, g)
+		}
 	}
 	if err := s.TakeGroups(t.Context(), groups, out); err != nil {
 		t.Fatal(err)

@@ -31,11 +31,12 @@ type pending struct {
 	err  error   // of the whole call
 }
 
-// pendingGroup is one group of a pending call.
+// pendingGroup is one group as the protocol has it: a part of one of the caller's groups.
 type pendingGroup struct {
 	claims int
-	shadow bool
-	group  int // its index among the caller's groups; -1: addOutcome made it
+	shadow bool // charged only if the nearest group before it that is no shadow was admitted
+	part   int  // its number among the parts of the caller's groups; −1: addLeader made it
+	place  int  // index of its first decision among the caller's
 }
 
 // addOne adds a group of one claim.
@@ -45,24 +46,25 @@ func (c *pending) addOne(claim stint.Claim) {
 	c.bytes += sizeOfClaim(&claim)
 }
 
-// add adds a group, whose index among the caller's groups is group.
-func (c *pending) add(g *stint.Group, group int) {
-	c.claims = append(c.claims, g.Claims...)
-	c.groups = append(c.groups, pendingGroup{len(g.Claims), g.Shadow, group})
-	c.bytes += sizeOf(g)
+// add adds a part of a group.
+func (c *pending) add(claims []stint.Claim, g pendingGroup) {
+	g.claims = len(claims)
+	c.claims = append(c.claims, claims...)
+	c.groups = append(c.groups, g)
+	c.bytes += sizeOf(claims)
 }
 
-// addOutcome adds a group without effect whose outcome is known: an empty one is
-// admitted, and one whose cost exceeds its limit is denied. A shadow group depends on
-// the nearest group before it that is not a shadow. When that group is not part of
-// this call, the group added here stands in for it.
-func (c *pending) addOutcome(admitted bool) {
+// addLeader adds a group whose outcome is known and that charges nothing: an empty one
+// is admitted, and one whose cost exceeds its limit is denied. In the protocol a shadow
+// depends on the nearest group before it that is no shadow, and no group is dry. So this
+// group goes before the parts of a dry group, and before shadows whose own group is
+// invalid or in an earlier call.
+func (c *pending) addLeader(admitted bool) {
 	if admitted {
-		c.groups = append(c.groups, pendingGroup{group: -1})
-		return
+		c.add(nil, pendingGroup{part: -1})
+	} else {
+		c.add([]stint.Claim{{Key: "-", Limit: denied(), Cost: 2}}, pendingGroup{part: -1})
 	}
-	c.claims = append(c.claims, stint.Claim{Key: "-", Limit: denied(), Cost: 2})
-	c.groups = append(c.groups, pendingGroup{claims: 1, group: -1})
 }
 
 // denied returns a limit that denies every cost of 2.
@@ -71,9 +73,9 @@ func denied() stint.Limit {
 	return limit
 }
 
-// fits reports whether a group still fits.
-func (c *pending) fits(g *stint.Group) bool {
-	return len(c.claims)+len(g.Claims) <= maxClaims && len(c.groups) < maxGroups && c.bytes+sizeOf(g) <= maxBytes
+// fits reports whether the claims still fit.
+func (c *pending) fits(claims []stint.Claim) bool {
+	return len(c.claims)+len(claims) <= maxClaims && len(c.groups) < maxGroups && c.bytes+sizeOf(claims) <= maxBytes
 }
 
 // room returns c.out with one entry for each claim.

@@ -9,113 +9,131 @@ import (
 
 // split sends the groups of one TakeGroups, in as many calls as their size needs.
 type split struct {
-	store    *Store
-	groups   []stint.Group
-	out      []stint.Decision
-	errs     []error // by group; nil while there are no errors
-	admitted bool    // outcome of the nearest earlier group that is not Shadow
+	store  *Store
+	groups []stint.Group
+	out    []stint.Decision
+	errs   stint.GroupsError
+
+	next   cursor
+	leader int  // index in the call of the group that next is part of; −1: the call does not have it
+	charge bool // the shadows of that group may be charged; known before the next call
+}
+
+// cursor locates a part of a group.
+type cursor struct {
+	group int // index of the group
+	part  int // number of the part within the group
+	of    int // number of the part among the parts of all groups
+	place int // index of its first decision
 }
 
 func (j *split) run(ctx context.Context) error {
 	clear(j.out)
-	for from, at := 0, 0; from < len(j.groups); {
+	for j.next.group < len(j.groups) {
+		from := j.next.of
 		c := j.store.borrow()
-		to := j.load(c, from)
-		n := countClaims(j.groups[from:to])
-		if err := j.store.send(ctx, c); err != nil {
-			return j.broken(from, err)
-		}
-		j.unload(c, from, j.out[at:at+n])
-		j.store.release(c)
-		from, at = to, at+n
-	}
-	if j.errs == nil {
-		return nil
-	}
-	return &stint.GroupsError{Errs: j.errs}
-}
-
-// load puts the groups that fit into a call, at least one, and returns the index of
-// the first that is left. An invalid group is replaced by a denied one, so that the
-// shadow groups after it are decided as if it had been denied.
-func (j *split) load(c *pending, from int) (to int) {
-	if j.groups[from].Shadow {
-		c.addOutcome(j.admitted)
-	}
-	for to = from; to < len(j.groups) && (to == from || c.fits(&j.groups[to])); to++ {
-		g := &j.groups[to]
-		if err := check(g); err == nil {
-			c.add(g, to)
-		} else {
-			j.fail(to, err)
-			if !g.Shadow {
-				c.addOutcome(false)
+		if j.load(c); len(c.groups) > 0 {
+			if err := j.store.send(ctx, c); err != nil {
+				return j.broken(from, err)
 			}
+			j.unload(c)
 		}
+		j.store.release(c)
 	}
-	return to
+	return j.errs.Err()
 }
 
-// unload copies the decisions of a call, whose groups begin at from, into out.
-func (j *split) unload(c *pending, from int, out []stint.Decision) {
-	decisions := c.out
+// load puts the parts that fit into a call, at least one.
+func (j *split) load(c *pending) {
+	j.leader = -1
+	for ; j.next.group < len(j.groups); j.next.group, j.next.part = j.next.group+1, 0 {
+		g := &j.groups[j.next.group]
+		if j.next.part == 0 {
+			j.leader, j.charge = -1, !g.Dry
+		}
+		for j.next.part < g.Parts() {
+			claims := g.Part(j.next.part)
+			if len(c.groups) > 0 && !c.fits(claims) {
+				return
+			}
+			j.loadPart(c, claims, g.Dry || j.next.part > 0)
+			j.next.part, j.next.of, j.next.place = j.next.part+1, j.next.of+1, j.next.place+len(claims)
+		}
+	}
+}
+
+// loadPart adds one part of a group to a call, or records why it is invalid. shadow
+// says that the part is charged with the leader of the call, if at all.
+func (j *split) loadPart(c *pending, claims []stint.Claim, shadow bool) {
+	if err := check(claims); err != nil {
+		j.fail(j.next.of, err)
+		j.charge = j.charge && j.next.part > 0 // the shadows of an invalid group are not charged
+		return
+	}
+	if shadow && j.leader < 0 {
+		j.leader = len(c.groups)
+		c.addLeader(j.charge)
+	}
+	if !shadow {
+		j.leader = len(c.groups)
+	}
+	c.add(claims, pendingGroup{shadow: shadow, part: j.next.of, place: j.next.place})
+}
+
+// unload copies the decisions and errors of a call to their places. If the call ends
+// within a group, unload notes whether the shadows that are left may be charged.
+func (j *split) unload(c *pending) {
+	claims, decisions := c.claims, c.out
 	for i := range c.groups {
 		g := &c.groups[i]
 		own := decisions[:g.claims]
-		decisions = decisions[g.claims:]
-		if g.group < 0 {
-			j.admitted = g.claims == 0
-			continue
+		if g.part >= 0 {
+			copy(j.out[g.place:], own)
+			j.fail(g.part, c.errorOf(i))
+			if i == j.leader && j.next.part > 0 {
+				_, binding := stint.Combine(claims[:g.claims], own)
+				j.charge = c.errorOf(i) == nil && binding.Allowed
+			}
 		}
-		for ; from < g.group; from++ {
-			out = out[len(j.groups[from].Claims):]
-		}
-		copy(out, own)
-		err := c.errorOf(i)
-		if err != nil {
-			j.fail(g.group, err)
-		}
-		if !g.shadow {
-			_, face := stint.Combine(j.groups[g.group].Claims, own)
-			j.admitted = err == nil && face.Allowed
-		}
+		claims, decisions = claims[g.claims:], decisions[g.claims:]
 	}
 }
 
-func (j *split) fail(group int, err error) {
-	if j.errs == nil {
-		j.errs = make([]error, len(j.groups))
+func (j *split) fail(part int, err error) {
+	if err != nil {
+		_, parts := stint.Sizes(j.groups)
+		j.errs.Set(part, parts, err)
 	}
-	j.errs[group] = err
 }
 
-// broken ends the split when the call that begins with group from failed. The groups
-// before it keep their decisions; that group and all after it get the error.
+// broken ends the split when the call that begins with a part failed. The parts before
+// it keep their decisions; that part and all after it get the error.
 func (j *split) broken(from int, err error) error {
 	if from == 0 {
 		return err
 	}
-	for i := from; i < len(j.groups); i++ {
-		j.fail(i, err)
+	_, parts := stint.Sizes(j.groups)
+	for i := from; i < parts; i++ {
+		j.errs.Set(i, parts, err)
 	}
-	return &stint.GroupsError{Errs: j.errs}
+	return j.errs.Err()
 }
 
-// check returns an error if a group is invalid or too large for one call.
-func check(g *stint.Group) error {
-	if err := g.Validate(); err != nil {
+// check returns an error if the claims of a part are invalid or too large for one call.
+func check(claims []stint.Claim) error {
+	if err := stint.ValidateClaims(claims); err != nil {
 		return err
 	}
-	if n := len(g.Claims); n > maxClaims && (n > maxGroupClaims || sizeOf(g) > maxBytes || limitsOf(g) > maxLimits) || sizeOf(g) > maxBytes {
+	if n := len(claims); n > maxClaims && (n > maxGroupClaims || sizeOf(claims) > maxBytes || limitsOf(claims) > maxLimits) || sizeOf(claims) > maxBytes {
 		return &stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf("group: its %d claims do not fit into one call to the server", n), Mend: "make it smaller"}
 	}
 	return nil
 }
 
-// sizeOf estimates how many bytes a group takes in a call.
-func sizeOf(g *stint.Group) (n int) {
-	for i := range g.Claims {
-		n += sizeOfClaim(&g.Claims[i])
+// sizeOf estimates how many bytes the claims take in a call.
+func sizeOf(claims []stint.Claim) (n int) {
+	for i := range claims {
+		n += sizeOfClaim(&claims[i])
 	}
 	return n
 }
@@ -129,12 +147,12 @@ func sizeOfClaim(c *stint.Claim) int {
 	return n
 }
 
-// limitsOf returns how many different limits a group has.
-func limitsOf(g *stint.Group) int {
+// limitsOf returns how many different limits the claims have.
+func limitsOf(claims []stint.Claim) int {
 	limits := map[stint.Limit]bool{}
-	for i := range g.Claims {
-		limits[g.Claims[i].Limit] = true
-		if l := g.Claims[i].Local; l != nil {
+	for i := range claims {
+		limits[claims[i].Limit] = true
+		if l := claims[i].Local; l != nil {
 			limits[l.Limit] = true
 		}
 	}

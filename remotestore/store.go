@@ -13,7 +13,6 @@ package remotestore
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -131,10 +130,10 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	if !s.made() {
 		return errNotMade
 	}
-	if n := countClaims(groups); n != len(out) {
-		return &stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf("out: has room for %d decisions, and there are %d claims", len(out), n), Mend: "pass one for each claim"}
+	if err := stint.CheckOut(groups, out); err != nil {
+		return err
 	}
-	j := split{store: s, groups: groups, out: out, admitted: true}
+	j := split{store: s, groups: groups, out: out}
 	return j.run(ctx)
 }
 
@@ -173,13 +172,6 @@ func (s *Store) batcherOf(c *pending) *batcher {
 		}
 	}
 	return s.batcher
-}
-
-func countClaims(groups []stint.Group) (n int) {
-	for i := range groups {
-		n += len(groups[i].Claims)
-	}
-	return n
 }
 
 func (s *Store) borrow() *pending {

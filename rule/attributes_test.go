@@ -46,7 +46,7 @@ func TestAttributesAreReadOnceAndOnlyWhenNeeded(t *testing.T) {
 	}
 }
 
-// failing is a store that fails for some of its groups.
+// failing is a store that fails for some parts of its groups.
 type failing struct {
 	errs  []error
 	calls *int
@@ -62,7 +62,8 @@ func (f failing) TakeGroups(_ context.Context, groups []stint.Group, out []stint
 	for i := range out {
 		out[i] = stint.Decision{Allowed: true, Remaining: 1}
 	}
-	return &stint.GroupsError{Errs: f.errs[:len(groups)]}
+	_, parts := stint.Sizes(groups)
+	return &stint.GroupsError{Errs: f.errs[:parts]}
 }
 
 func TestAStoreThatFailsForAShadowRuleAloneIsNoError(t *testing.T) {

@@ -12,9 +12,10 @@ import (
 type claims struct {
 	enforced  []stint.Claim
 	shadow    []stint.Claim
-	hits      []Hit // hits of the enforced claims
-	shadows   []Hit // hits of the shadow claims, and of shadow rules that deny without the store
-	groups    []stint.Group
+	hits      []Hit           // hits of the enforced claims
+	shadows   []Hit           // hits of the shadow claims, and of shadow rules that deny without the store
+	lists     [][]stint.Claim // the claims of shadow, by rule
+	group     [1]stint.Group  // the enforced claims, observed by lists
 	decisions []stint.Decision
 	any       uint8 // number of alternative sets so far
 	denied    bool  // an enforced rule denies without the store
@@ -26,10 +27,10 @@ func (c *claims) reset() {
 	clear(c.shadow)
 	clear(c.hits)
 	clear(c.shadows)
-	clear(c.groups)
+	clear(c.lists)
 	*c = claims{
 		enforced: c.enforced[:0], shadow: c.shadow[:0], hits: c.hits[:0], shadows: c.shadows[:0],
-		groups: c.groups[:0], decisions: c.decisions[:0],
+		lists: c.lists[:0], decisions: c.decisions[:0],
 	}
 }
 
@@ -92,8 +93,8 @@ func (q *request) count(r *Rule, limits []stint.Limit, key string, cost int64) {
 }
 
 // alternatives returns the number of the rule's set of alternatives: limits of
-// which one that admits is enough. 0 means that all limits must admit. A shadow
-// rule is a group of its own, so its set is always 1.
+// which one that admits is enough. 0 means that all limits must admit. The limits of
+// a shadow rule are a shadow of their own, so their set is always 1.
 func (q *request) alternatives(r *Rule) (set uint8, ok bool) {
 	switch {
 	case !r.any:

@@ -2,16 +2,14 @@ package rule
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/stintdev/stint"
 )
 
 // Decide finds the rules that match the request and takes their claims from the
-// store. The enforced claims form one atomic group. The claims of each shadow
-// rule form a group of their own. cost applies where a rule does not configure
-// one; 0 peeks.
+// store. The enforced claims form one atomic group, and the claims of each shadow
+// rule observe it. cost applies where a rule does not configure one; 0 peeks.
 //
 // The error is a [*stint.Error]. Its code is CodeInvalid for an invalid cost or
 // attribute and CodeExhausted for too many sets of alternatives; otherwise it
@@ -145,45 +143,45 @@ func (q *request) askStore(ctx context.Context, store stint.Store) error {
 		q.decisions[0] = d
 		return err
 	}
-	q.makeGroups()
-	err := store.TakeGroups(ctx, q.groups, q.decisions)
-	if partial, ok := errors.AsType[*stint.GroupsError](err); ok && len(partial.Errs) == len(q.groups) {
-		return q.enforcedError(partial.Errs)
+	q.makeGroup()
+	err := store.TakeGroups(ctx, q.group[:], q.decisions)
+	if errs, whole := stint.PartErrors(err, q.group[0].Parts()); whole != nil {
+		return whole
+	} else if errs != nil {
+		return q.enforcedError(errs)
 	}
-	return err
+	return nil
 }
 
-// makeGroups puts the enforced claims into one group and the claims of each
-// shadow rule into a group of its own.
-func (q *request) makeGroups() {
-	q.groups = q.groups[:0]
-	if len(q.enforced) > 0 {
-		q.groups = append(q.groups, stint.Group{Claims: q.enforced})
-	}
+// makeGroup makes the enforced claims a group that the claims of each shadow rule
+// observe.
+func (q *request) makeGroup() {
+	q.lists = q.lists[:0]
 	for start := 0; start < len(q.shadow); {
 		end := start + 1
 		for end < len(q.shadow) && q.shadow[end].Limit.Rule() == q.shadow[start].Limit.Rule() {
 			end++
 		}
-		q.groups = append(q.groups, stint.Group{Claims: q.shadow[start:end], Shadow: true})
+		q.lists = append(q.lists, q.shadow[start:end])
 		start = end
 	}
+	q.group[0] = stint.Group{Claims: q.enforced, Shadows: q.lists}
 }
 
-// enforcedError returns the error of the enforced group, if any. Errors of
-// shadow groups are ignored: their decisions become allowed and degraded.
+// enforcedError returns the error of the enforced claims, if any. Errors of
+// shadows are ignored: their decisions become allowed and degraded.
 func (q *request) enforcedError(errs []error) error {
-	at := 0
-	for i, g := range q.groups {
-		if errs[i] != nil && !g.Shadow {
-			return errs[i]
-		}
-		if errs[i] != nil {
-			for j := range g.Claims {
-				q.decisions[at+j] = stint.Decision{Allowed: true, Degraded: true, At: q.time()}
+	if errs[0] != nil {
+		return errs[0]
+	}
+	shadows := q.decisions[len(q.enforced):]
+	for i, claims := range q.lists {
+		if errs[1+i] != nil {
+			for j := range claims {
+				shadows[j] = stint.Decision{Allowed: true, Degraded: true, At: q.time()}
 			}
 		}
-		at += len(g.Claims)
+		shadows = shadows[len(claims):]
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func (s *Set) Plan(a Attributes, cost int64) Plan {
 	q := s.borrow(a, cost)
 	q.plan()
 	if q.asks() {
-		q.makeGroups()
+		q.makeGroup()
 	}
 	return Plan{q}
 }
@@ -27,27 +27,20 @@ func (q *request) asks() bool {
 	return q.err == nil && q.list == ListNone && !q.denied && len(q.enforced)+len(q.shadow) > 0
 }
 
-// AppendGroups appends the groups of the plan to the groups of one call and
-// returns the result. It appends nothing when the outcome needs no store. The
-// groups are valid until the plan is released.
+// AppendGroups appends the group of the plan to the groups of one call and returns
+// the result. It appends nothing when the outcome needs no store. The group is valid
+// until the plan is released.
 func (p Plan) AppendGroups(groups []stint.Group) []stint.Group {
-	if p.request == nil {
+	if p.request == nil || !p.request.asks() {
 		return groups
 	}
-	own := p.request.groups
-	if len(groups) > 0 && len(own) > 0 && own[0].Shadow {
-		// A shadow group is charged only if the group before it is admitted. This plan
-		// has no enforced group, so its shadow groups would depend on another request.
-		// An empty group, which is always admitted, goes before them.
-		groups = append(groups, stint.Group{})
-	}
-	return append(groups, own...)
+	return append(groups, p.request.group[0])
 }
 
 // Settle writes the outcome of the request into o and overwrites its Hits.
-// decisions are the decisions of the claims that AppendGroups appended. errs
-// are the errors of their groups, nil when there are none. Settle returns the
-// same errors as [Set.Decide].
+// decisions are the decisions of the claims that AppendGroups appended. errs are
+// the errors of the parts of their group, nil when there are none. Settle returns
+// the same errors as [Set.Decide].
 func (p Plan) Settle(decisions []stint.Decision, errs []error, o *Outcome) error {
 	q := p.request
 	if q == nil {
@@ -57,8 +50,8 @@ func (p Plan) Settle(decisions []stint.Decision, errs []error, o *Outcome) error
 		return err
 	}
 	q.decisions = append(q.decisions[:0], decisions...)
-	if extra := len(errs) - len(q.groups); extra >= 0 {
-		if err := q.enforcedError(errs[extra:]); err != nil {
+	if len(errs) == q.group[0].Parts() {
+		if err := q.enforcedError(errs); err != nil {
 			return err
 		}
 	}

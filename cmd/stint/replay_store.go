@@ -113,8 +113,11 @@ func (r *stateRecorder) Take(ctx context.Context, c stint.Claim) (stint.Decision
 
 func (r *stateRecorder) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	for i := range groups {
-		for j := range groups[i].Claims {
-			r.record(&groups[i].Claims[j])
+		for part := range groups[i].Parts() {
+			claims := groups[i].Part(part)
+			for j := range claims {
+				r.record(&claims[j])
+			}
 		}
 	}
 	return r.Store.TakeGroups(ctx, groups, out)

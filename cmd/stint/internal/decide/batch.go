@@ -31,15 +31,16 @@ type Batch struct {
 	answer    Answer           // reused for each answer in turn
 
 	err     error   // of the whole call
-	errs    []error // by group; nil if no group failed
+	parts   int     // number of parts of the groups
+	errs    []error // by part of the groups; nil if none failed
 	failure error   // the first error of an answer that should be logged
 }
 
 // item is one check or take. It has no pointers, so that End need not clear it.
 type item struct {
 	kind      itemKind
-	at        int32 // index in plans or invalid
-	groups    span
+	at        int32 // index in groups, plans or invalid
+	parts     span  // of the groups
 	decisions span
 }
 
@@ -78,11 +79,10 @@ func (b *Batch) Check(a rule.Attributes, cost int64) error {
 	plan := b.rules.RuleSet().Plan(a, cost)
 	from, decided := len(b.groups), len(b.decisions)
 	b.groups = plan.AppendGroups(b.groups)
-	for i := from; i < len(b.groups); i++ {
-		n := len(b.groups[i].Claims)
-		b.decisions = slices.Grow(b.decisions, n)[:len(b.decisions)+n]
-	}
-	b.items = append(b.items, item{checkItem, int32(len(b.plans)), spanOf(from, len(b.groups)), spanOf(decided, len(b.decisions))})
+	claims, parts := stint.Sizes(b.groups[from:])
+	b.decisions = slices.Grow(b.decisions, claims)[:decided+claims]
+	b.items = append(b.items, item{checkItem, int32(len(b.plans)), spanOf(b.parts, b.parts+parts), spanOf(decided, decided+claims)})
+	b.parts += parts
 	b.plans = append(b.plans, plan)
 	return nil
 }
@@ -105,8 +105,9 @@ func (b *Batch) Take(t *Take) error {
 	}
 	decided := len(b.decisions)
 	b.decisions = slices.Grow(b.decisions, n)[:decided+n]
-	b.items = append(b.items, item{takeItem, 0, spanOf(len(b.groups), len(b.groups)+1), spanOf(decided, decided+n)})
+	b.items = append(b.items, item{takeItem, int32(len(b.groups)), spanOf(b.parts, b.parts+1), spanOf(decided, decided+n)})
 	b.groups = append(b.groups, stint.Group{Claims: claims})
+	b.parts++
 	return nil
 }
 
@@ -220,9 +221,7 @@ func invalid(format string, args ...any) error {
 // duration begins at started.
 func (b *Batch) Decide(ctx context.Context, started time.Time) {
 	if len(b.groups) > 0 {
-		if err := b.call(ctx); err != nil {
-			b.errs, b.err = split(err, len(b.groups))
-		}
+		b.errs, b.err = stint.PartErrors(b.call(ctx), b.parts)
 	}
 	report := Report{Took: time.Since(started)}
 	for i := range b.items {
@@ -232,7 +231,7 @@ func (b *Batch) Decide(ctx context.Context, started time.Time) {
 		case takeItem:
 			report.Takes++
 			if b.takeError(it) == nil {
-				claims := b.groups[it.groups.from].Claims
+				claims := b.groups[it.at].Claims
 				report.count(combine(claims, part(b.decisions, it.decisions), &b.combined), claims)
 			}
 		}
@@ -243,7 +242,7 @@ func (b *Batch) Decide(ctx context.Context, started time.Time) {
 // call calls the store. A single claim goes through Take, which stores answer in fewer
 // steps and can send together with claims of other requests.
 func (b *Batch) call(ctx context.Context) (err error) {
-	if first := &b.groups[0]; len(b.groups) == 1 && len(first.Claims) == 1 && !first.Shadow {
+	if first := &b.groups[0]; b.parts == 1 && len(first.Claims) == 1 {
 		b.decisions[0], err = b.decider.options.Store.Take(ctx, first.Claims[0])
 		return err
 	}
@@ -253,7 +252,7 @@ func (b *Batch) call(ctx context.Context) (err error) {
 // takeError returns why a take has no decision.
 func (b *Batch) takeError(it *item) error {
 	if b.errs != nil {
-		return b.errs[it.groups.from]
+		return b.errs[it.parts.from]
 	}
 	return b.err
 }
@@ -303,19 +302,19 @@ func (b *Batch) answerTake(it *item) error {
 		return err
 	}
 	a := &b.answer
-	a.Outcome, a.Claims, a.Decisions = nil, b.groups[it.groups.from].Claims, part(b.decisions, it.decisions)
+	a.Outcome, a.Claims, a.Decisions = nil, b.groups[it.at].Claims, part(b.decisions, it.decisions)
 	a.Decision = combine(a.Claims, a.Decisions, &b.combined)
 	a.Unavailable = failsClosed(a.Decision, a.Claims[0].Policy.OnFailure)
 	return nil
 }
 
 func (b *Batch) answerCheck(it *item) error {
-	if b.err != nil && it.groups.from < it.groups.to {
+	if b.err != nil && it.parts.from < it.parts.to {
 		return b.err
 	}
 	var errs []error
 	if b.errs != nil {
-		errs = part(b.errs, it.groups)
+		errs = part(b.errs, it.parts)
 	}
 	o := &b.outcome
 	plan := b.plans[it.at]
@@ -372,5 +371,5 @@ func (b *Batch) End() {
 	clear(b.groups)
 	b.items, b.plans, b.invalid = b.items[:0], b.plans[:0], b.invalid[:0]
 	b.claims, b.groups, b.decisions = b.claims[:0], b.groups[:0], b.decisions[:0]
-	b.err, b.errs, b.failure = nil, nil, nil
+	b.err, b.parts, b.errs, b.failure = nil, 0, nil, nil
 }

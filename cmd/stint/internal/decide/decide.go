@@ -79,32 +79,25 @@ func New(o Options) *Decider {
 // TakeGroups decides groups of claims that need no more checks, by one call to the store,
 // and reports the decisions of the enforced groups. Surfaces use it that have claims already
 // and too many for a [Batch] to be cheap: those of another Stint, and those of RESP's
-// pipelines. errs has the error of each group, or is nil if no group failed. If err is not
-// nil, nothing was decided. The reported duration begins at started.
+// pipelines. errs has the error of each part of the groups, or is nil if none failed. If err
+// is not nil, nothing was decided. The reported duration begins at started.
 func (d *Decider) TakeGroups(ctx context.Context, started time.Time, groups []stint.Group, out []stint.Decision) (errs []error, err error) {
-	if err = d.options.Store.TakeGroups(ctx, groups, out); err != nil {
-		errs, err = split(err, len(groups))
-	}
-	report := Report{Took: time.Since(started), Takes: len(groups)}
+	_, parts := stint.Sizes(groups)
+	errs, err = stint.PartErrors(d.options.Store.TakeGroups(ctx, groups, out), parts)
+	report := Report{Took: time.Since(started), Takes: parts}
 	var combined stint.Decision
+	part := 0
 	for i := range groups {
 		g := &groups[i]
 		own := out[:len(g.Claims)]
-		out = out[len(g.Claims):]
-		if err == nil && (errs == nil || errs[i] == nil) && !g.Shadow && len(own) > 0 {
+		if err == nil && (errs == nil || errs[part] == nil) && len(own) > 0 {
 			report.count(combine(g.Claims, own, &combined), g.Claims)
 		}
+		claims, parts := stint.Sizes(groups[i : i+1])
+		out, part = out[claims:], part+parts
 	}
 	d.options.Observe(report)
 	return errs, err
-}
-
-// split separates the errors of single groups from an error of the whole call.
-func split(err error, groups int) ([]error, error) {
-	if partial, ok := errors.AsType[*stint.GroupsError](err); ok && len(partial.Errs) == groups {
-		return partial.Errs, nil
-	}
-	return nil, err
 }
 
 // combine returns the decision of a group, which it writes to room if there are several.

@@ -171,27 +171,25 @@ func over(ctx context.Context) bool {
 // The claims of a failed group were not charged. The other descriptors of the group
 // are answered as if no limit applied to them.
 func (p *plan) denyOverBudget(err error) bool {
-	errs := p.errorsOfGroups(err)
+	_, parts := stint.Sizes(p.groups)
+	errs, whole := stint.PartErrors(err, parts)
+	if errs == nil {
+		errs = slices.Repeat([]error{whole}, parts)
+	}
 	if !slices.ContainsFunc(errs, isOverBudget) || slices.ContainsFunc(errs, func(err error) bool { return err != nil && !isOverBudget(err) }) {
 		return false
 	}
 	from := 0
 	for i := range p.groups {
-		to := from + len(p.groups[i].Claims)
-		if errs[i] != nil {
-			p.deny(from, to)
+		for part := range p.groups[i].Parts() {
+			to := from + len(p.groups[i].Part(part))
+			if errs[0] != nil {
+				p.deny(from, to)
+			}
+			from, errs = to, errs[1:]
 		}
-		from = to
 	}
 	return true
-}
-
-// errorsOfGroups returns one error for each group.
-func (p *plan) errorsOfGroups(err error) []error {
-	if groups, ok := errors.AsType[*stint.GroupsError](err); ok && len(groups.Errs) == len(p.groups) {
-		return groups.Errs
-	}
-	return slices.Repeat([]error{err}, len(p.groups))
 }
 
 func isOverBudget(err error) bool {

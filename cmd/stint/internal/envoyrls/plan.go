@@ -20,7 +20,7 @@ type asked struct {
 func (a *asked) applies() bool { return a.limit != nil && !a.limit.unlimited }
 
 // plan is a request as claims on a store. Enforced limits are one group, and the
-// observed limits of each descriptor are a shadow group. With Options.CountAll each
+// observed limits of each descriptor are a shadow of it. With Options.CountAll each
 // limit is a group of its own. A plan is used by one call at a time.
 type plan struct {
 	all, stop, quota bool // see Options
@@ -28,6 +28,7 @@ type plan struct {
 	asked            []asked
 	claims           []stint.Claim
 	groups           []stint.Group
+	shadows          [][]stint.Claim // of the group
 	decisions        []stint.Decision
 	places           map[state]int // index of each enforced claim; used only for many
 }
@@ -48,10 +49,11 @@ func (s *Service) release(p *plan) {
 	clear(p.asked)
 	clear(p.claims)
 	clear(p.groups)
+	clear(p.shadows)
 	if len(p.places) > 0 { // clearing costs time even if the map is empty
 		clear(p.places)
 	}
-	p.asked, p.claims, p.groups, p.decisions = p.asked[:0], p.claims[:0], p.groups[:0], p.decisions[:0]
+	p.asked, p.claims, p.groups, p.shadows, p.decisions = p.asked[:0], p.claims[:0], p.groups[:0], p.shadows[:0], p.decisions[:0]
 	s.plans.Put(p)
 }
 
@@ -94,11 +96,10 @@ func (p *plan) quotas() (n int) {
 	return n
 }
 
-// together groups the claims: one group of the limits that can deny, and a shadow
-// group for each descriptor whose limits cannot, which is charged only if the first
-// group is. Several descriptors in quota mode deny only if all of them are over, which
-// is known after they are counted. The first group then stays charged although the
-// request is denied.
+// together makes one group of the limits that can deny. The limits of each descriptor
+// that cannot deny observe it, and are charged only if the group is. Several descriptors
+// in quota mode deny only if all of them are over, which is known after they are
+// counted. The group then stays charged although the request is denied.
 func (p *plan) together() {
 	p.lone = p.quotas() == 1
 	for i := range p.asked {
@@ -116,10 +117,11 @@ func (p *plan) together() {
 	p.group(enforced)
 }
 
-// group makes the groups of the claims; the first enforced claims are one group.
+// group makes the first enforced claims a group, and the observed claims of each
+// descriptor a shadow of it.
 func (p *plan) group(enforced int) {
-	if enforced > 0 {
-		p.groups = append(p.groups, stint.Group{Claims: p.claims[:enforced:enforced]})
+	if len(p.claims) == 0 {
+		return
 	}
 	of := -1
 	for i := range p.asked {
@@ -128,12 +130,13 @@ func (p *plan) group(enforced int) {
 		case !a.applies() || !p.observes(a.limit):
 		case a.of != of:
 			of = a.of
-			p.groups = append(p.groups, stint.Group{Claims: p.claims[a.claim : a.claim+1], Shadow: true})
+			p.shadows = append(p.shadows, p.claims[a.claim:a.claim+1])
 		default:
-			last := &p.groups[len(p.groups)-1]
-			last.Claims = p.claims[a.claim-len(last.Claims) : a.claim+1]
+			last := &p.shadows[len(p.shadows)-1]
+			*last = p.claims[a.claim-len(*last) : a.claim+1]
 		}
 	}
+	p.groups = append(p.groups, stint.Group{Claims: p.claims[:enforced:enforced], Shadows: p.shadows})
 }
 
 // state identifies what a claim counts in. Claims of equal state share a counter.

@@ -35,6 +35,9 @@ type batch struct {
 	claims []stint.Claim
 	groups []stint.Group
 	out    []stint.Decision
+
+	shadows [][]stint.Claim // of all groups
+	unsent  int             // 1 if the first group is not in the message: see readGroups
 }
 
 // returnBatch puts a batch back into the pool, unless it has grown large. It clears
@@ -46,6 +49,7 @@ func (s *Service) returnBatch(b *batch) {
 	clear(b.limits)
 	clear(b.claims)
 	clear(b.groups)
+	clear(b.shadows)
 	s.batches.Put(b)
 }
 
@@ -58,22 +62,28 @@ func sized[E any](s []E, n int) []E {
 	return s[:n]
 }
 
-// failures returns the failures of the groups without a decision, and zeroes their
+// failures returns the failures of the parts without a decision, and zeroes their
 // decisions. It logs the first one that is not a mistake of the caller: when the store
-// fails, all groups fail alike.
+// fails, all groups fail alike. errs is by part, and nil if none failed.
 func (b *batch) failures(ctx context.Context, s *Service, errs []error) (failures []*stintv1.Failure) {
+	if errs == nil {
+		return nil
+	}
 	var failure error
-	at := 0
-	for i, err := range errs {
-		n := len(b.groups[i].Claims)
-		if err != nil {
-			failures = append(failures, failureOf(i, err))
-			clear(b.out[at : at+n])
-			if failure == nil && isFailure(err) {
-				failure = err
+	at, out := 0, b.out
+	for i := range b.groups {
+		for part := range b.groups[i].Parts() {
+			own := out[:len(b.groups[i].Part(part))]
+			out = out[len(own):]
+			if err := errs[at]; err != nil {
+				failures = append(failures, failureOf(at-b.unsent, err))
+				clear(own)
+				if failure == nil && isFailure(err) {
+					failure = err
+				}
 			}
+			at++
 		}
-		at += n
 	}
 	s.log(ctx, failure)
 	return failures
@@ -220,7 +230,9 @@ func small(column string, n uint32, i int) (uint8, error) {
 	return uint8(n), nil
 }
 
-// readGroups splits the claims into groups.
+// readGroups splits the claims into groups. In the message a shadow observes the nearest
+// group before it that is no shadow. Shadows before any group observe a group without
+// claims, which is admitted and which the message does not have.
 func (b *batch) readGroups(m *stintv1.TakeBatchRequest) error {
 	sizes := m.GetGroupSizes()
 	n := len(sizes)
@@ -233,9 +245,9 @@ func (b *batch) readGroups(m *stintv1.TakeBatchRequest) error {
 	if err := checkColumn("shadow", len(m.GetShadow()), n); err != nil {
 		return err
 	}
-	b.groups = sized(b.groups, n)
+	b.groups, b.shadows, b.unsent = b.groups[:0], b.shadows[:0], 0
 	rest := b.claims
-	for i := range b.groups {
+	for i := range n {
 		size := 1
 		if len(sizes) > 0 {
 			size = int(min(sizes[i], math.MaxInt32))
@@ -243,11 +255,25 @@ func (b *batch) readGroups(m *stintv1.TakeBatchRequest) error {
 		if size > len(rest) {
 			return badRequest("group_sizes: more than the %d claims", len(b.claims))
 		}
-		b.groups[i] = stint.Group{Claims: rest[:size:size], Shadow: at(m.GetShadow(), i, false)}
+		b.addPart(rest[:size:size], at(m.GetShadow(), i, false))
 		rest = rest[size:]
 	}
 	if len(rest) > 0 {
 		return badRequest("group_sizes: leaves %d of %d claims without a group", len(rest), len(b.claims))
 	}
 	return nil
+}
+
+// addPart adds claims as a group, or as a shadow of the last group.
+func (b *batch) addPart(claims []stint.Claim, shadow bool) {
+	if !shadow {
+		b.groups = append(b.groups, stint.Group{Claims: claims})
+		return
+	}
+	if len(b.groups) == 0 {
+		b.groups, b.unsent = append(b.groups, stint.Group{}), 1
+	}
+	last := &b.groups[len(b.groups)-1]
+	b.shadows = append(b.shadows, claims)
+	last.Shadows = b.shadows[len(b.shadows)-len(last.Shadows)-1:]
 }

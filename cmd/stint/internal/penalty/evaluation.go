@@ -3,6 +3,7 @@ package penalty
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/stintdev/stint"
@@ -40,7 +41,7 @@ func (c *caller) claim(l stint.Limit, cost int64) []stint.Claim {
 }
 
 // findCallers collects the callers of the call. The claims of one rule for one
-// key are adjacent in a group.
+// key are adjacent in a group. Claims that only observe punish nobody.
 func (t *evaluation) findCallers() {
 	at := 0
 	for g := range t.groups {
@@ -48,12 +49,13 @@ func (t *evaluation) findCallers() {
 		for i := 0; i < len(claims); {
 			n := together(claims[i:])
 			c := &claims[i]
-			if p := t.store.penaltyOf(c); p != nil && !t.groups[g].Shadow {
+			if p := t.store.penaltyOf(c); p != nil {
 				t.callers = append(t.callers, caller{penalty: p, rule: c.Limit.Rule(), key: c.Key, peeks: c.Cost == 0, group: g, first: at + i, claims: claims[i : i+n]})
 			}
 			i += n
 		}
-		at += len(claims)
+		all, _ := stint.Sizes(t.groups[g : g+1])
+		at += all
 	}
 }
 
@@ -93,105 +95,52 @@ func (t *evaluation) lookUp(ctx context.Context) error {
 		groups[i].Claims = t.callers[i].claim(t.callers[i].penalty.Gate, 0)
 	}
 	gates := make([]stint.Decision, len(groups))
-	err := t.store.inner.TakeGroups(ctx, groups, gates)
-	some, ok := errors.AsType[*stint.GroupsError](err)
-	if err != nil && !ok {
-		return err
+	errs, whole := stint.PartErrors(t.store.inner.TakeGroups(ctx, groups, gates), len(groups))
+	if whole != nil {
+		return whole
 	}
 	for i := range t.callers {
 		c := &t.callers[i]
 		c.left, c.blind = gates[i].ResetAfter, gates[i].Degraded
-		if ok && some.Errs[i] != nil {
+		if errs != nil && errs[i] != nil {
 			c.left, c.blind = 0, true
 		}
 	}
 	return nil
 }
 
-// decide takes the groups from the store.
-//
-// A group with a punished caller must be decided but not charged. It is
-// therefore sent as the shadow of an extra group that is never admitted. The
-// strikes of punished callers are certain, so they are sent in the same call.
+// decide takes the groups from the store. A group with a punished caller is dry: it
+// is decided and not charged. The strikes of punished callers are certain, so they
+// are sent in the same call.
 func (t *evaluation) decide(ctx context.Context) error {
-	punished := t.punishedGroups()
-	if punished == nil {
+	struck := t.filter((*caller).punished)
+	if len(struck) == 0 {
 		return t.store.inner.TakeGroups(ctx, t.groups, t.out)
 	}
-	asked := t.behindGroups(punished)
-	plain := len(t.out) + len(asked) - len(t.groups)
-	struck := t.filter((*caller).punished)
+	groups := slices.Clone(t.groups)
+	_, own := stint.Sizes(groups)
 	for _, c := range struck {
-		asked = append(asked, c.strikes()...)
+		groups[c.group].Dry = true
+		groups = append(groups, c.strikes()...)
 	}
-	answers := make([]stint.Decision, plain+strikeGroups*len(struck))
-	err := t.store.inner.TakeGroups(ctx, asked, answers)
-	some, ok := errors.AsType[*stint.GroupsError](err)
-	if err != nil && !ok {
-		return err
+	claims, parts := stint.Sizes(groups)
+	out := make([]stint.Decision, claims)
+	errs, whole := stint.PartErrors(t.store.inner.TakeGroups(ctx, groups, out), parts)
+	if whole != nil {
+		return whole
 	}
-	if err == nil {
-		shareOut(struck, answers[plain:])
+	copy(t.out, out)
+	if errs == nil {
+		shareOut(struck, out[len(t.out):])
+	} else if errs = errs[:own]; slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		return &stint.GroupsError{Errs: errs}
 	}
-	return t.without(punished, answers, some)
-}
-
-// behindGroups returns the groups to send: before each group with a punished
-// caller it inserts the group that is never admitted.
-func (t *evaluation) behindGroups(punished []*caller) (asked []stint.Group) {
-	for g, group := range t.groups {
-		if by := punished[g]; by != nil {
-			asked = append(asked, stint.Group{Claims: by.claim(by.penalty.Strikes, stint.MaxCost)})
-			group.Shadow = true
-		}
-		asked = append(asked, group)
-	}
-	return asked
+	return nil
 }
 
 // punished reports whether the claims of the caller are denied whatever its
 // limits allow.
 func (c *caller) punished() bool { return c.left > 0 && !c.peeks }
-
-// punishedGroups returns one punished caller for each group, nil for a group
-// without one. The whole list is nil when nobody is punished.
-func (t *evaluation) punishedGroups() (list []*caller) {
-	for i := range t.callers {
-		c := &t.callers[i]
-		if !c.punished() {
-			continue
-		}
-		if list == nil {
-			list = make([]*caller, len(t.groups))
-		}
-		list[c.group] = c
-	}
-	return list
-}
-
-// without copies the answers to t.out and leaves out those of the inserted
-// groups.
-func (t *evaluation) without(punished []*caller, answers []stint.Decision, some *stint.GroupsError) error {
-	var errs []error
-	at, from, asked := 0, 0, 0
-	for g := range t.groups {
-		if punished[g] != nil {
-			from, asked = from+1, asked+1
-		}
-		n := copy(t.out[at:at+len(t.groups[g].Claims)], answers[from:])
-		at, from = at+n, from+n
-		if some != nil {
-			errs = append(errs, some.Errs[asked])
-		}
-		asked++
-	}
-	for _, err := range errs {
-		if err != nil {
-			return &stint.GroupsError{Errs: errs}
-		}
-	}
-	return nil
-}
 
 // tell applies the punishments to the decisions, except to degraded ones, in
 // which the store had no part.

@@ -3,7 +3,6 @@ package remotetest
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,17 +33,23 @@ func (r *recorder) TakeGroups(ctx context.Context, groups []stint.Group, out []s
 // groupText returns every field of a group that a store sees.
 func groupText(g *stint.Group) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "shadow %v", g.Shadow)
-	for i := range g.Claims {
-		c := &g.Claims[i]
-		p := c.Policy
-		fmt.Fprintf(&b, "; %q %+v cost %d extra %d at %d any %d policy %d %d %d",
-			c.Key, c.Limit.Spec(), c.Cost, c.Extra, c.At, c.Any, p.Consistency, p.OnFailure, p.Replicas)
-		if c.Local != nil {
-			fmt.Fprintf(&b, " local %q %+v", c.Local.Key, c.Local.Limit.Spec())
+	for part := range g.Parts() {
+		fmt.Fprintf(&b, "; part %d", part)
+		for _, c := range g.Part(part) {
+			b.WriteString(claimText(&c))
 		}
 	}
 	return b.String()
+}
+
+func claimText(c *stint.Claim) string {
+	p := c.Policy
+	text := fmt.Sprintf("; %q %+v cost %d extra %d at %d any %d policy %d %d %d",
+		c.Key, c.Limit.Spec(), c.Cost, c.Extra, c.At, c.Any, p.Consistency, p.OnFailure, p.Replicas)
+	if c.Local != nil {
+		text += fmt.Sprintf(" local %q %+v", c.Local.Key, c.Local.Limit.Spec())
+	}
+	return text
 }
 
 // asCallers marks limits without a scope as the server does.
@@ -60,12 +65,15 @@ func asCallers(t *testing.T, groups []stint.Group) []stint.Group {
 		return marked
 	}
 	marked := make([]stint.Group, len(groups))
-	for i, g := range groups {
-		marked[i] = stint.Group{Shadow: g.Shadow, Claims: slices.Clone(g.Claims)}
-		for j := range marked[i].Claims {
-			c := &marked[i].Claims[j]
-			if c.Limit = mark(c.Limit); c.Local != nil {
-				c.Local = &stint.Local{Key: c.Local.Key, Limit: mark(c.Local.Limit)}
+	for i := range groups {
+		marked[i] = groups[i].Clone()
+		for part := range marked[i].Parts() {
+			claims := marked[i].Part(part)
+			for j := range claims {
+				c := &claims[j]
+				if c.Limit = mark(c.Limit); c.Local != nil {
+					c.Local = &stint.Local{Key: c.Local.Key, Limit: mark(c.Local.Limit)}
+				}
 			}
 		}
 	}
@@ -95,14 +103,13 @@ func TestClaimsArriveAsTheyWereSent(t *testing.T) {
 			{Key: "a", Limit: a, Cost: 2, Extra: 3, Any: 1, Policy: stint.Policy{Consistency: stint.Leased, OnFailure: stint.FailClosed, Replicas: 2}},
 			{Key: "a", Limit: scoped, Cost: 1, Any: 255, Policy: stint.Policy{Consistency: stint.Partitioned, OnFailure: stint.FailLocal, Replicas: 255},
 				Local: &stint.Local{Key: "l\xff", Limit: b}},
-		}},
-		{Shadow: true, Claims: []stint.Claim{{Key: "b", Limit: b}}},
+		}, Shadows: [][]stint.Claim{{{Key: "b", Limit: b}}, {{Key: "c", Limit: b}, {Key: "d", Limit: b}}}},
 		{Claims: []stint.Claim{{Key: "b\xff", Limit: a, Cost: -1, At: 1_700_000_000_000_000}}},
 		{Claims: []stint.Claim{{Key: "c", Limit: a, Cost: stint.Forget, Local: &stint.Local{Limit: scoped}}}},
 		{Claims: []stint.Claim{{Key: "d", Limit: scopedCallers, Cost: 1}}},
 		{},
 	}
-	if err := s.TakeGroups(t.Context(), groups, make([]stint.Decision, 6)); err != nil {
+	if err := s.TakeGroups(t.Context(), groups, make([]stint.Decision, 8)); err != nil {
 		t.Fatal(err)
 	}
 	wanted := asCallers(t, groups)

@@ -286,35 +286,47 @@ func TestManyCallersLoseNothing(t *testing.T) {
 	}
 }
 
-// Groups that do not fit into one call are still decided in order. A shadow group at
-// the beginning of a call observes the group before it.
-func TestGroupsOfSeveralCallsAreDecidedInOrder(t *testing.T) {
+// Shadows that do not fit into the call of their group are still decided in order, and
+// charged only if the group is.
+func TestShadowsOfSeveralCallsFollowTheirGroup(t *testing.T) {
 	s := remote(t, nil)
 	limit, narrow := counted(t, 10_000), mustLimit(t, "1/h")
-	for _, admitted := range []bool{true, false} {
-		key := fmt.Sprint("k", admitted)
-		first := stint.Claim{Key: key, Limit: narrow, Cost: 2}
-		if admitted {
-			first.Cost = 1
+	const shadows, wrong = 3 * maxClaims, 1000
+	for name, c := range map[string]struct {
+		claims  []stint.Claim
+		dry     bool
+		charged bool
+	}{
+		"admitted": {claims: []stint.Claim{{Limit: narrow, Cost: 1}}, charged: true},
+		"denied":   {claims: []stint.Claim{{Limit: narrow, Cost: 2}}},
+		"invalid":  {claims: []stint.Claim{{Cost: 1}}},
+		"dry":      {claims: []stint.Claim{{Limit: narrow, Cost: 1}}, dry: true},
+		"none":     {charged: true},
+	} {
+		g := stint.Group{Claims: c.claims, Dry: c.dry}
+		for i := range g.Claims {
+			g.Claims[i].Key = name
 		}
-		groups := []stint.Group{{Claims: []stint.Claim{first}}}
-		for range 3 * maxClaims {
-			groups = append(groups, stint.Group{Shadow: true, Claims: []stint.Claim{{Key: key, Limit: limit, Cost: 1}}})
+		for range shadows {
+			g.Shadows = append(g.Shadows, []stint.Claim{{Key: name, Limit: limit, Cost: 1}})
 		}
-		groups[1000].Claims = []stint.Claim{{}} // invalid
-		out := make([]stint.Decision, len(groups))
-		err := s.TakeGroups(t.Context(), groups, out)
-		var partial *stint.GroupsError
-		if !errors.As(err, &partial) || partial.Errs[1000] == nil || partial.Errs[999] != nil || partial.Errs[1001] != nil {
-			t.Fatal(err)
+		g.Shadows[wrong-1] = []stint.Claim{{}}
+		out := make([]stint.Decision, len(g.Claims)+shadows)
+		errs, whole := stint.PartErrors(s.TakeGroups(t.Context(), []stint.Group{g}, out), 1+shadows)
+		if whole != nil || errs == nil || errs[wrong] == nil || (errs[0] != nil) != (name == "invalid") {
+			t.Fatalf("%s: %v, %v", name, errs, whole)
+		}
+		errs[0], errs[wrong] = nil, nil
+		if err := errors.Join(errs...); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 		want := limit.Max()
-		if admitted {
-			want -= 3*maxClaims - 1
+		if c.charged {
+			want -= shadows - 1
 		}
-		d, err := s.Take(t.Context(), stint.Claim{Key: key, Limit: limit})
+		d, err := s.Take(t.Context(), stint.Claim{Key: name, Limit: limit})
 		if err != nil || d.Remaining != want {
-			t.Errorf("admitted %v: %d remain, want %d: %v", admitted, d.Remaining, want, err)
+			t.Errorf("%s: %d remain, want %d: %v", name, d.Remaining, want, err)
 		}
 	}
 }

@@ -150,11 +150,14 @@ func (s *rulesStore) TakeGroups(ctx context.Context, groups []stint.Group, out [
 	if !s.refund {
 		return s.Store.TakeGroups(ctx, groups, out)
 	}
-	refunds := slices.Clone(groups)
-	for i := range refunds {
-		refunds[i].Claims = slices.Clone(refunds[i].Claims)
-		for c := range refunds[i].Claims {
-			s.negate(&refunds[i].Claims[c])
+	refunds := make([]stint.Group, len(groups))
+	for i := range groups {
+		refunds[i] = groups[i].Clone()
+		for part := range refunds[i].Parts() {
+			claims := refunds[i].Part(part)
+			for c := range claims {
+				s.negate(&claims[c])
+			}
 		}
 	}
 	return s.Store.TakeGroups(ctx, refunds, out)
