@@ -98,7 +98,8 @@ type groupCall struct {
 }
 
 // run looks up the claims of groups[from:to] and decides them. The batch has their
-// decisions.
+// decisions. A shadow is charged only if the group that it observes is admitted and not
+// dry.
 func (g *groupCall) run(b *batch, from, to int) {
 	g.lookUp(b, from, to)
 	first := 0

@@ -6,21 +6,26 @@ import (
 	"github.com/stintdev/stint/internal/table"
 )
 
-// One claim takes this path through the store:
+// One claim takes this path through the store. Each file is entered once, from
+// here, and what a file does for the path stands together in it:
 //
-//   - isPlain (claim.go) checks the claim, cached (memory_limits.go) finds the
-//     short reference of its limit, and identify (key.go) hashes its key.
-//   - Touch (internal/table) prefetches the slot of the state, and the clock
-//     (internal/clock) is read while the memory answers.
-//   - The shard is locked and the slot is found (internal/table).
-//   - The step (step.go, and one file for each algorithm) decides and computes the
-//     next state, which is stored.
-//   - The shard is unlocked, and the times of the answer are computed.
+//   - claim.go: isPlain checks the claim.
+//   - memory_limits.go: cached finds the short reference of its limit.
+//   - key.go: identify hashes its key.
+//   - internal/table/table.go: Touch prefetches the slot of the state, and Shard
+//     finds the shard.
+//   - internal/clock/clock.go: Now reads the time while the memory answers.
+//   - internal/table/shard.go: the shard is locked (TryLock, Wait, Relock), and
+//     AtHome or Find finds the slot.
+//   - bucket.go, or the file of another algorithm: takePlain decides and computes
+//     the next state, which Take stores before it unlocks the shard. reportPlain
+//     then computes the times of the answer.
 //
-// take is that path for any claim. Take is the same path in one function for a
-// plain claim on a bucket that has a state, which nearly every check is. It keeps
-// its values in registers: to write them into structs and to read those again
-// takes longer than the arithmetic. A test compares both paths to the last bit.
+// take is that path for any claim; step.go chooses the algorithm there. Take is the
+// same path in one function for a plain claim on a bucket that has a state, which
+// nearly every check is. It keeps its values in registers: to write them into
+// structs and to read those again takes longer than the arithmetic. A test
+// compares both paths to the last bit.
 
 // Take decides one claim and charges it when allowed.
 func (m *Memory) Take(_ context.Context, c Claim) (d Decision, err error) {

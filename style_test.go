@@ -5,8 +5,10 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -56,6 +58,22 @@ func goFiles(t *testing.T) (files []*goFile) {
 		t.Fatal(len(files), err)
 	}
 	return files
+}
+
+// namedFile is a Go or Lua file in a comment, with or without its folder.
+var namedFile = regexp.MustCompile(`(?:^|[\s(])((?:[\w-]+/)*[a-z]\w*\.(?:go|lua))\b`)
+
+func TestFilesNamedInCommentsExist(t *testing.T) {
+	for _, f := range goFiles(t) {
+		for _, group := range f.tree.Comments {
+			for _, m := range namedFile.FindAllStringSubmatch(group.Text(), -1) {
+				_, beside := os.Stat(filepath.Join(filepath.Dir(f.path), m[1]))
+				if _, err := os.Stat(m[1]); err != nil && beside != nil {
+					t.Errorf("%s: a comment names %s, which exists neither beside it nor from the top", f.path, m[1])
+				}
+			}
+		}
+	}
 }
 
 func TestFilesHaveAtMost400Lines(t *testing.T) {

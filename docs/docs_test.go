@@ -1,8 +1,9 @@
-// Package docs tests that the documents hold: their rules load and their
-// links lead somewhere.
+// Package docs tests that the documents hold: their rules load, their links lead
+// somewhere, and the files and folders that they name exist.
 package docs
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,8 +14,10 @@ import (
 )
 
 var (
-	fence = regexp.MustCompile("(?s)```yaml\n(rules:.*?|tiers:.*?)```")
-	link  = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
+	fence      = regexp.MustCompile("(?s)```yaml\n(rules:.*?|tiers:.*?)```")
+	link       = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
+	code       = regexp.MustCompile("`([^`\n]+)`")
+	sourcePath = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)*/?$`)
 )
 
 func documents(t *testing.T) map[string]string {
@@ -51,8 +54,31 @@ func TestRulesInDocumentsLoad(t *testing.T) {
 	}
 }
 
+// repository returns every document of the repository, by its path from the top.
+func repository(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != ".." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules"):
+			return filepath.SkipDir
+		case d.IsDir() || filepath.Ext(path) != ".md":
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		found[path] = string(text)
+		return err
+	})
+	if err != nil || len(found) == 0 {
+		t.Fatal(len(found), err)
+	}
+	return found
+}
+
 func TestLinksLeadSomewhere(t *testing.T) {
-	for path, text := range documents(t) {
+	for path, text := range repository(t) {
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			if strings.Contains(m[1], "://") {
 				continue
@@ -60,6 +86,52 @@ func TestLinksLeadSomewhere(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(path), m[1])); err != nil {
 				t.Errorf("%s: %v", path, err)
 			}
+		}
+	}
+}
+
+// TestNamedFilesExist covers paths in code quotes, from the top of the repository: Go files,
+// and whatever begins with a folder of the repository. A reader who looks for a
+// file that has moved loses trust in the rest of the page.
+func TestNamedFilesExist(t *testing.T) {
+	seen := 0
+	for path, text := range repository(t) {
+		for _, m := range code.FindAllStringSubmatch(text, -1) {
+			if named := m[1]; namesSource(named) {
+				seen++
+				if _, err := os.Stat(filepath.Join("..", named)); err != nil {
+					t.Errorf("%s names %s, which does not exist (write the path from the top of the repository)", path, named)
+				}
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no document names a file")
+	}
+}
+
+// namesSource reports whether a text in code quotes names a file or a folder of the
+// repository.
+func namesSource(text string) bool {
+	if !sourcePath.MatchString(text) || text == "rule/limit" { // rule/limit is the name of a policy
+		return false
+	}
+	first, _, below := strings.Cut(text, "/")
+	if below {
+		top, err := os.Stat(filepath.Join("..", first))
+		return err == nil && top.IsDir()
+	}
+	return strings.HasSuffix(text, ".go")
+}
+
+func TestIndexListsEveryDecision(t *testing.T) {
+	index, err := os.ReadFile(filepath.Join("decisions", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range documents(t) {
+		if name := filepath.Base(path); filepath.Dir(path) == "decisions" && name != "README.md" && !strings.Contains(string(index), "("+name+")") {
+			t.Errorf("decisions/README.md does not list %s", name)
 		}
 	}
 }

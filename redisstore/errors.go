@@ -22,7 +22,9 @@ type meaning struct {
 }
 
 // meanings has the known errors by their first word. With each of them the script has
-// not run.
+// not run. The caller gets an error with CodeUnavailable. A guard counts it as a
+// failure of the server (guard/classify.go), except the kinds that concern one key or one
+// slot.
 var meanings = map[string]meaning{
 	"READONLY":    {"readonly", "is a replica and accepts no writes", "name the master, or let Stint find it: redis-sentinel:// or redis-cluster://"},
 	"LOADING":     {"loading", "is still loading its data set", "wait until it is ready"},

@@ -9,4 +9,9 @@
 // stays in force, even across a restart without the source. [Manager.Publish]
 // turns a change into a new version, unless another version was published in
 // between.
+//
+// [Manager.Run] (loop.go) is how a node learns of a new version. It checks the source
+// whenever the source's Watch method announces one: for files in files.go, for Redis in
+// cmd/stint/internal/redisrules/watch.go, for PostgreSQL in
+// cmd/stint/internal/pgrules/watch.go.
 package ruleset
