@@ -157,7 +157,8 @@ func (n *compiledLimit) gain(b bucket, e int64) bucket {
 }
 
 // refund returns −cost units to the bucket, less the amount that has refilled
-// since they were taken, so that no unit comes back twice.
+// since they were taken, so that no unit comes back twice. A refund is bounded by the
+// allowance: it never lifts the bucket above its capacity.
 func (n *compiledLimit) refund(b bucket, a *input, write bool) bucket {
 	if !write {
 		return b

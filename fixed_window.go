@@ -7,7 +7,8 @@ package stint
 // A quota is the same count in the periods of a calendar.
 
 // stepWindow is the step of a fixed window or a quota. Its state is {start of
-// the window or period, count}.
+// the window or period, count}. A refund is bounded by the allowance: it counts only
+// in the window in which the units were taken, and the count never falls below 0.
 func (n *compiledLimit) stepWindow(c packed, known bool, a *input, r *result) packed {
 	r.now = a.now
 	if known {

@@ -101,8 +101,9 @@ func (n *compiledLimit) room(s *counters, t int64) int64 {
 	return n.max - sum - mulDivUp(old, (current+1)*n.width-t, 0, n.width)
 }
 
-// refund removes units from bucket b while b has weight in the estimate. It
-// reports whether anything changed.
+// refund removes units from bucket b while b has weight in the estimate. A refund
+// is bounded by the allowance: the count never falls below 0. It reports whether
+// anything changed.
 func (s *counters) refund(b, current, units int64) bool {
 	size := int64(len(s.ring))
 	if b <= current-size || b > current || s.count(b) == 0 {

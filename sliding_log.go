@@ -99,8 +99,9 @@ func dropRuns(w []int64, first int) []int64 {
 
 // refundRun removes up to the given units that were admitted exactly at the time
 // at. It also drops the runs that no longer count: the newest time can become
-// smaller, and those runs would then count again. It reports whether anything
-// changed.
+// smaller, and those runs would then count again. A refund is bounded by the
+// allowance: it removes no more than was admitted at that time. It reports whether
+// anything changed.
 func refundRun(w []int64, first int, at, units int64) ([]int64, bool) {
 	run := max(first, findRun(w, at))
 	if run == len(w) || w[run] != at {

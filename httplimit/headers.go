@@ -77,13 +77,14 @@ func (f *fields) dialect(text []byte, a *Answer, now time.Time) []byte {
 	case IETF03:
 		return f.ietf03(text, a)
 	case XRateLimit:
-		return f.x(text, a, now)
+		return f.xRateLimit(text, a, now)
 	default:
-		return f.ietf(f.x(text, a, now), a)
+		return f.ietf(f.xRateLimit(text, a, now), a)
 	}
 }
 
-func (f *fields) x(text []byte, a *Answer, now time.Time) []byte {
+// xRateLimit appends X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset.
+func (f *fields) xRateLimit(text []byte, a *Answer, now time.Time) []byte {
 	text = f.integer(text, fieldXLimit, a.Decision.Limit)
 	text = f.integer(text, fieldXRemaining, a.Decision.Remaining)
 	return f.integer(text, fieldXReset, a.resetAt(now))

@@ -44,7 +44,9 @@ func (f *serveFlags) openStore(c *server.Config, log *slog.Logger) (closeStore f
 	return f.openRedis(c, log)
 }
 
-// memoryOptions configures the memory store that every check takes from.
+// memoryOptions configures the memory store that every check takes from. With --clock
+// auto, the clock of the store (internal/clock) decides whether the processor's counter
+// is safe to use.
 func (f *serveFlags) memoryOptions(log *slog.Logger) stint.MemoryOptions {
 	return stint.MemoryOptions{
 		MaxKeys: f.maxKeys, CallerKeys: f.maxCallerKeys, ProcessorClock: f.clock == clockAuto,

@@ -78,8 +78,10 @@ type Clock struct {
 // are exact up to it.
 const latest = 1<<53 - 1
 
-// Init starts the clock. It takes two milliseconds with the processor's counter,
-// to measure its rate.
+// Init starts the clock, and decides which counter it reads: with
+// Options.Processor (--clock auto of the server) the processor's, if
+// counterKeepsTime finds it safe and it can be measured. Measuring its rate takes
+// two milliseconds.
 func (c *Clock) Init(o Options) {
 	c.given, c.onFallback = o.Given, o.OnFallback
 	if c.given != nil {

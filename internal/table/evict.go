@@ -1,5 +1,10 @@
 package table
 
+// A full table evicts a state to make room for a new one: of some states near the
+// place of the new one, the state with the most allowance left, because dropping it
+// gives away the least. A state that is exhausted is never evicted: a flood of new
+// keys would otherwise free a caller that is being denied.
+
 // looked is how many states an eviction compares, from an identity's home on.
 // Empty slots do not count, because a few wide states can fill the weight of a
 // table and lie far apart.

@@ -254,6 +254,8 @@ func (b *Breaker) judge(r *run, failed, slow bool, now int64) {
 	}
 }
 
+// reasonLocked decides when the circuit opens: it returns the threshold of [Options]
+// that the calls of the window have reached, and 0 if they have reached none.
 func (b *Breaker) reasonLocked(r *run, failed, slow bool, now int64) Reason {
 	o := &b.options
 	if failed && o.ConsecutiveFailures > 0 && r.inARow.Load() >= int64(o.ConsecutiveFailures) {

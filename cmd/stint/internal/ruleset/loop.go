@@ -21,8 +21,9 @@ func (m *Manager) Reload() {
 	poke(m.wake)
 }
 
-// Run watches the source and installs new versions until ctx ends. Call it
-// once.
+// Run watches the source and installs new versions until ctx ends. The node
+// learns of a new version by [Source].Watch, which listens for announcements of
+// the source and polls. Call Run once.
 func (m *Manager) Run(ctx context.Context) {
 	var beside sync.WaitGroup
 	defer beside.Wait()
