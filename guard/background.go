@@ -18,24 +18,24 @@ type background struct {
 	}
 }
 
-func (m *background) init() { m.ctx, m.cancel = context.WithCancel(context.Background()) }
+func (b *background) init() { b.ctx, b.cancel = context.WithCancel(context.Background()) }
 
 // run starts f in a goroutine, unless the guard is closed.
-func (m *background) run(f func(context.Context)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.mu.closed {
-		m.mu.running.Go(func() { f(m.ctx) })
+func (b *background) run(f func(context.Context)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.mu.closed {
+		b.mu.running.Go(func() { f(b.ctx) })
 	}
 }
 
 // close cancels the context of all goroutines and waits for their end.
-func (m *background) close() {
-	m.cancel()
-	m.mu.Lock()
-	m.mu.closed = true
-	m.mu.Unlock()
-	m.mu.running.Wait()
+func (b *background) close() {
+	b.cancel()
+	b.mu.Lock()
+	b.mu.closed = true
+	b.mu.Unlock()
+	b.mu.running.Wait()
 }
 
 // pause waits, and returns false as soon as ctx ends.

@@ -3,18 +3,18 @@ package guard
 import "github.com/stintdev/stint"
 
 // degradeClaim decides a claim without the store.
-func (s *Store) degradeClaim(c stint.Claim, f outcome) (stint.Decision, error) {
+func (s *Store) degradeClaim(c stint.Claim, o outcome) (stint.Decision, error) {
 	if err := c.Validate(); err != nil {
 		return stint.Decision{}, err
 	}
-	if !replaceable(&c) {
-		return stint.Decision{}, f.err
+	if !canDegrade(&c) {
+		return stint.Decision{}, o.err
 	}
 	switch c.Policy.OnFailure {
 	case stint.FailClosed:
-		return s.denied(&c, f.shard), nil
+		return s.denied(&c, o.shard), nil
 	case stint.FailLocal:
-		return s.takeLocal(c, f.shard)
+		return s.takeLocal(c, o.shard)
 	}
 	return s.allowed(&c), nil
 }
@@ -22,27 +22,27 @@ func (s *Store) degradeClaim(c stint.Claim, f outcome) (stint.Decision, error) {
 // degrade decides a part of a group without the store. charge is false for a shadow
 // whose group is denied, which is then allowed without a look at the local state. dry
 // decides locally as well, and charges nothing.
-func (r *round) degrade(f *outcome, out []stint.Decision, charge, dry bool) error {
-	if err := stint.ValidateClaims(f.claims); err != nil {
+func (gc *groupCall) degrade(o *outcome, out []stint.Decision, charge, dry bool) error {
+	if err := stint.ValidateClaims(o.claims); err != nil {
 		return err
 	}
-	policy, ok := policyOf(f.claims)
+	policy, ok := policyOf(o.claims)
 	switch {
 	case !ok:
-		return f.err
+		return o.err
 	case policy == stint.FailClosed:
-		r.guard.deny(f.claims, out, f.shard)
+		gc.guard.deny(o.claims, out, o.shard)
 	case policy == stint.FailLocal && (charge || dry):
-		return r.takeLocal(f.claims, out, f.shard, dry)
+		return gc.takeLocal(o.claims, out, o.shard, dry)
 	default:
-		r.guard.allow(f.claims, out)
+		gc.guard.allow(o.claims, out)
 	}
 	return nil
 }
 
-// replaceable reports whether a failure policy can decide a claim. Only the store can
+// canDegrade reports whether a failure policy can decide a claim. Only the store can
 // reset. Only a state that holds the take can refund: the store, or the local state.
-func replaceable(c *stint.Claim) bool {
+func canDegrade(c *stint.Claim) bool {
 	return c.Cost >= 0 || c.Policy.OnFailure == stint.FailLocal && c.Cost != stint.Forget
 }
 
@@ -52,7 +52,7 @@ func replaceable(c *stint.Claim) bool {
 func policyOf(claims []stint.Claim) (policy stint.OnFailure, ok bool) {
 	for i := range claims {
 		c := &claims[i]
-		if !replaceable(c) {
+		if !canDegrade(c) {
 			return policy, false
 		}
 		if policy != stint.FailClosed && c.Policy.OnFailure != stint.FailOpen {

@@ -15,15 +15,15 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	if err := stint.CheckOut(groups, out); err != nil {
 		return err
 	}
-	r := s.round(groups, out)
-	defer s.release(r)
-	r.plan()
-	r.send(ctx)
-	return r.answer()
+	gc := s.newGroupCall(groups, out)
+	defer s.release(gc)
+	gc.plan()
+	gc.send(ctx)
+	return gc.answer()
 }
 
-// round is one call of TakeGroups.
-type round struct {
+// groupCall is one call of TakeGroups.
+type groupCall struct {
 	guard  *Store
 	groups []stint.Group
 	out    []stint.Decision
@@ -34,18 +34,18 @@ type round struct {
 
 	sub       []stint.Group // the groups that are sent, if some parts are refused
 	decisions []stint.Decision
-	stand     standIns
+	locals    localClaims
 }
 
 // outcome is the result of a claim, or of a part of a group, in the store. err is the
 // error of the call or errRefused, and nil if the store decided.
 type outcome struct {
-	claims []stint.Claim // of the part
-	wrong  bool          // a claim is invalid: the store refuses the part, and no shard is asked
-	shard  *shard        // one of the part's shards; nil if there is none
-	err    error
-	final  bool // the caller gets err: no failure policy applies
-	waits  bool // waits for replicas; a shadow has the value of the group it observes
+	claims  []stint.Claim // of the part
+	invalid bool          // a claim is invalid: the store refuses the part, and no shard is called
+	shard   *shard        // one of the part's shards; nil if there is none
+	err     error
+	final   bool // the caller gets err: no failure policy applies
+	waits   bool // waits for replicas; a shadow has the value of the group it observes
 }
 
 // errRefused says why no call was made.
@@ -55,55 +55,55 @@ var errRefused = &stint.Error{
 	Mend:    "try again later; the log says since when, and why",
 }
 
-func (s *Store) round(groups []stint.Group, out []stint.Decision) *round {
-	r, ok := s.rounds.Get().(*round)
+func (s *Store) newGroupCall(groups []stint.Group, out []stint.Decision) *groupCall {
+	gc, ok := s.groupCalls.Get().(*groupCall)
 	if !ok {
-		r = &round{guard: s}
+		gc = &groupCall{guard: s}
 	}
-	r.groups, r.out = groups, out
+	gc.groups, gc.out = groups, out
 	for i := range groups {
 		for part := range groups[i].Parts() {
-			r.outcomes = append(r.outcomes, outcome{claims: groups[i].Part(part)})
+			gc.outcomes = append(gc.outcomes, outcome{claims: groups[i].Part(part)})
 		}
 	}
-	return r
+	return gc
 }
 
-// release puts a round back into the pool, with its memory alone.
-func (s *Store) release(r *round) {
-	clear(r.sub)
-	clear(r.outcomes)
-	clear(r.calls)
-	clear(r.stand.group[0].Claims)
-	r.groups, r.out, r.refused = nil, nil, 0
-	r.outcomes, r.calls, r.sub, r.decisions = r.outcomes[:0], r.calls[:0], r.sub[:0], r.decisions[:0]
-	s.rounds.Put(r)
+// release returns a call to the pool. Only its memory is kept.
+func (s *Store) release(gc *groupCall) {
+	clear(gc.sub)
+	clear(gc.outcomes)
+	clear(gc.calls)
+	clear(gc.locals.group[0].Claims)
+	gc.groups, gc.out, gc.refused = nil, nil, 0
+	gc.outcomes, gc.calls, gc.sub, gc.decisions = gc.outcomes[:0], gc.calls[:0], gc.sub[:0], gc.decisions[:0]
+	s.groupCalls.Put(gc)
 }
 
 // plan finds out which parts cannot be sent to the store. The shadows of a group that
 // is not sent are not sent either.
-func (r *round) plan() {
-	rest := r.outcomes
-	for i := range r.groups {
-		g, leader := &r.groups[i], &rest[0]
+func (gc *groupCall) plan() {
+	rest := gc.outcomes
+	for i := range gc.groups {
+		g, leader := &gc.groups[i], &rest[0]
 		waits := !g.Dry && groupWaits(g.Claims)
 		for part := range g.Parts() {
-			f := &rest[part]
-			f.waits = waits // a shadow travels with its group
-			f.wrong = r.guard.shards.only == nil && anyWrong(f.claims)
-			r.beginCalls(f)
-			if f.err == nil {
-				f.err = leader.err
+			o := &rest[part]
+			o.waits = waits // a shadow is sent with its group
+			o.invalid = gc.guard.shards.only == nil && anyInvalid(o.claims)
+			gc.beginCalls(o)
+			if o.err == nil {
+				o.err = leader.err
 			}
-			if f.err != nil {
-				r.refused++
+			if o.err != nil {
+				gc.refused++
 			}
 		}
 		rest = rest[g.Parts():]
 	}
 }
 
-func anyWrong(claims []stint.Claim) bool {
+func anyInvalid(claims []stint.Claim) bool {
 	for i := range claims {
 		if claims[i].Validate() != nil {
 			return true
@@ -113,33 +113,33 @@ func anyWrong(claims []stint.Claim) bool {
 }
 
 // send sends the parts that are not refused to the store.
-func (r *round) send(ctx context.Context) {
-	if r.refused == len(r.outcomes) && r.refused > 0 {
+func (gc *groupCall) send(ctx context.Context) {
+	if gc.refused == len(gc.outcomes) && gc.refused > 0 {
 		return
 	}
-	groups, out := r.groups, r.out
-	if r.refused > 0 {
-		groups, out = r.unrefused()
+	groups, out := gc.groups, gc.out
+	if gc.refused > 0 {
+		groups, out = gc.sentGroups()
 	}
-	v := &callContext{Context: ctx, call: r.firstCall(), within: r.guard.within(ctx)}
-	err := r.guard.store.TakeGroups(v, groups, out)
-	r.guard.leave(v, err)
-	if r.refused > 0 {
-		r.scatter()
+	callCtx := &callContext{Context: ctx, call: gc.firstCall(), within: gc.guard.within(ctx)}
+	err := gc.guard.store.TakeGroups(callCtx, groups, out)
+	gc.guard.endCall(callCtx, err)
+	if gc.refused > 0 {
+		gc.scatter()
 	}
-	if err == nil && r.refused == 0 {
-		r.markHealthy()
+	if err == nil && gc.refused == 0 {
+		gc.markHealthy()
 	} else {
-		r.assignErrors(ctx, err)
+		gc.assignErrors(ctx, err)
 	}
-	r.report()
+	gc.report()
 }
 
-// unrefused returns the groups that are sent, and room for their decisions.
-func (r *round) unrefused() ([]stint.Group, []stint.Decision) {
-	rest := r.outcomes
-	for i := range r.groups {
-		g := r.groups[i]
+// sentGroups returns the groups that are sent, and room for their decisions.
+func (gc *groupCall) sentGroups() ([]stint.Group, []stint.Decision) {
+	rest := gc.outcomes
+	for i := range gc.groups {
+		g := gc.groups[i]
 		own := rest[:g.Parts()]
 		rest = rest[len(own):]
 		if own[0].err != nil {
@@ -147,24 +147,24 @@ func (r *round) unrefused() ([]stint.Group, []stint.Decision) {
 		}
 		g.Shadows = nil
 		for j := range own[1:] {
-			if f := &own[1+j]; f.err == nil {
-				g.Shadows = append(g.Shadows, f.claims)
+			if o := &own[1+j]; o.err == nil {
+				g.Shadows = append(g.Shadows, o.claims)
 			}
 		}
-		r.sub = append(r.sub, g)
+		gc.sub = append(gc.sub, g)
 	}
-	claims, _ := stint.Sizes(r.sub)
-	r.decisions = append(r.decisions, make([]stint.Decision, claims)...)
-	return r.sub, r.decisions
+	claims, _ := stint.Sizes(gc.sub)
+	gc.decisions = append(gc.decisions, make([]stint.Decision, claims)...)
+	return gc.sub, gc.decisions
 }
 
 // scatter copies the decisions of the parts that were sent to their places in out.
-func (r *round) scatter() {
-	from, to := r.decisions, r.out
-	for i := range r.outcomes {
-		f := &r.outcomes[i]
-		n := len(f.claims)
-		if f.err == nil {
+func (gc *groupCall) scatter() {
+	from, to := gc.decisions, gc.out
+	for i := range gc.outcomes {
+		o := &gc.outcomes[i]
+		n := len(o.claims)
+		if o.err == nil {
 			copy(to[:n], from)
 			from = from[n:]
 		}
@@ -174,26 +174,26 @@ func (r *round) scatter() {
 
 // answer decides the parts that the store did not decide, and returns the errors that
 // are left.
-func (r *round) answer() error {
+func (gc *groupCall) answer() error {
 	var errs stint.GroupsError
-	at, out := 0, r.out
-	local := r.guard.local.Load()
-	for i := range r.groups {
-		g := &r.groups[i]
+	at, out := 0, gc.out
+	local := gc.guard.local.Load()
+	for i := range gc.groups {
+		g := &gc.groups[i]
 		charge := !g.Dry
 		for part := range g.Parts() {
-			f := &r.outcomes[at]
-			decisions := out[:len(f.claims)]
-			out = out[len(f.claims):]
+			o := &gc.outcomes[at]
+			decisions := out[:len(o.claims)]
+			out = out[len(o.claims):]
 			switch {
-			case f.err != nil && !f.final:
-				f.err = r.degrade(f, decisions, charge, g.Dry)
-			case f.err == nil && local != nil && charge:
-				r.admitted(local, f.claims, decisions)
+			case o.err != nil && !o.final:
+				o.err = gc.degrade(o, decisions, charge, g.Dry)
+			case o.err == nil && local != nil && charge:
+				gc.chargeLocal(local, o.claims, decisions)
 			}
-			errs.Set(at, len(r.outcomes), f.err)
+			errs.Set(at, len(gc.outcomes), o.err)
 			if part == 0 {
-				charge = charge && f.err == nil && admits(f.claims, decisions)
+				charge = charge && o.err == nil && admits(o.claims, decisions)
 			}
 			at++
 		}
@@ -201,14 +201,14 @@ func (r *round) answer() error {
 	return errs.Err()
 }
 
-// admitted charges the local state with what the store has charged for a part.
-func (r *round) admitted(l *local, claims []stint.Claim, decisions []stint.Decision) {
+// chargeLocal charges the local state with what the store has charged for a part.
+func (gc *groupCall) chargeLocal(l *local, claims []stint.Claim, decisions []stint.Decision) {
 	if !admits(claims, decisions) {
 		return
 	}
-	nodes := r.guard.nodes()
+	nodes := gc.guard.nodes()
 	for i := range claims {
-		l.admitted(&claims[i], &decisions[i], nodes)
+		l.chargeAdmitted(&claims[i], &decisions[i], nodes)
 	}
 }
 

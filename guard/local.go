@@ -44,8 +44,8 @@ type spare struct {
 	store stint.Store // nil: in use
 }
 
-// localNow returns the local state, and creates it at the beginning of a failure.
-func (s *Store) localNow() *local {
+// openLocal returns the local state, and creates it at the beginning of a failure.
+func (s *Store) openLocal() *local {
 	if l := s.local.Load(); l != nil {
 		return l
 	}
@@ -64,22 +64,22 @@ func (s *Store) localNow() *local {
 		callers: boundedcache.New[portion, stint.Limit](maxShares),
 	}
 	s.local.Store(l)
-	s.shards.background.run(func(ctx context.Context) { s.keepLocal(ctx, l) })
+	s.shards.background.run(func(ctx context.Context) { s.expireLocal(ctx, l) })
 	return l
 }
 
-// keepLocal drops the local state once the store is up and nothing in it counts
+// expireLocal drops the local state once the store is up and nothing in it counts
 // any more.
-func (s *Store) keepLocal(ctx context.Context, l *local) {
+func (s *Store) expireLocal(ctx context.Context, l *local) {
 	for left := time.Duration(0); pause(ctx, min(max(left, time.Second), time.Hour)); {
-		if left = s.counts(l); left <= 0 && s.shards.up() && s.dropLocal(l) {
+		if left = s.untilReset(l); left <= 0 && s.shards.up() && s.dropLocal(l) {
 			return
 		}
 	}
 }
 
-// counts returns the time until no local decision counts any more.
-func (s *Store) counts(l *local) time.Duration {
+// untilReset returns the time until no local decision counts any more.
+func (s *Store) untilReset(l *local) time.Duration {
 	return time.Duration(l.until.Load()-s.options.Clock()) * time.Microsecond
 }
 
@@ -91,7 +91,7 @@ func (s *Store) dropLocal(l *local) bool {
 	s.spare.Lock()
 	defer s.spare.Unlock()
 	s.local.Store(nil)
-	if s.counts(l) > 0 {
+	if s.untilReset(l) > 0 {
 		s.local.Store(l)
 		return false
 	}
@@ -102,8 +102,8 @@ func (s *Store) dropLocal(l *local) bool {
 // dropped reports whether a local state is not the one in use.
 func (s *Store) dropped(l *local) bool { return s.local.Load() != l }
 
-// decided extends until to the reset time of a decision.
-func (l *local) decided(d *stint.Decision) {
+// extend extends until to the reset time of a decision.
+func (l *local) extend(d *stint.Decision) {
 	until := d.At + d.ResetAfter.Microseconds()
 	for old := l.until.Load(); old < until && !l.until.CompareAndSwap(old, until); {
 		old = l.until.Load()
@@ -129,13 +129,13 @@ func (l *local) share(limit stint.Limit, nodes int) (stint.Limit, bool) {
 	return share, share.Valid()
 }
 
-// admitted charges the local state with what the store has admitted of a claim. It
+// chargeAdmitted charges the local state with what the store has admitted of a claim. It
 // skips a claim with a local limit of its own, which the store's decisions do not use.
-func (l *local) admitted(c *stint.Claim, d *stint.Decision, nodes int) {
+func (l *local) chargeAdmitted(c *stint.Claim, d *stint.Decision, nodes int) {
 	if c.Policy.OnFailure != stint.FailLocal || c.Local != nil || !d.Allowed {
 		return
 	}
-	in, ok := l.standIn(c, nodes)
+	in, ok := l.localClaim(c, nodes)
 	if ok && c.Cost >= 0 { // the store may admit more at once than the share: then all of it is used
 		in.Cost, in.Extra, in.MaxDelay = 0, min(c.Cost+d.Granted, stint.MaxCost), 0
 	}
@@ -144,9 +144,9 @@ func (l *local) admitted(c *stint.Claim, d *stint.Decision, nodes int) {
 	}
 }
 
-// standIn returns the claim that is decided locally in place of c. It returns false if
+// localClaim returns the claim that is decided locally in place of c. It returns false if
 // the limit is too slow to be divided among the nodes.
-func (l *local) standIn(c *stint.Claim, nodes int) (in stint.Claim, ok bool) {
+func (l *local) localClaim(c *stint.Claim, nodes int) (in stint.Claim, ok bool) {
 	in = stint.Claim{Key: c.Key, Cost: c.Cost, At: c.At, MaxDelay: c.MaxDelay, Any: c.Any}
 	if c.Local == nil {
 		in.Limit, ok = l.share(c.Limit, nodes)
@@ -162,13 +162,13 @@ func (l *local) standIn(c *stint.Claim, nodes int) (in stint.Claim, ok bool) {
 // takeLocal decides one claim in memory. It denies a claim whose limit is too slow to
 // be divided among the nodes.
 func (s *Store) takeLocal(c stint.Claim, sh *shard) (stint.Decision, error) {
-	l := s.localNow()
-	in, ok := l.standIn(&c, s.nodes())
+	l := s.openLocal()
+	in, ok := l.localClaim(&c, s.nodes())
 	if !ok {
 		return s.denied(&c, sh), nil
 	}
 	d, err := l.store.Take(context.Background(), in)
-	l.decided(&d)
+	l.extend(&d)
 	if s.dropped(l) {
 		return s.takeLocal(c, sh)
 	}
@@ -177,21 +177,21 @@ func (s *Store) takeLocal(c stint.Claim, sh *shard) (stint.Decision, error) {
 	return d, err
 }
 
-// standIns holds the claims that are decided locally in place of one part's claims.
-type standIns struct {
+// localClaims holds the claims that are decided locally in place of one part's claims.
+type localClaims struct {
 	group [1]stint.Group
-	of    []int // by claim of the part: the index of its stand-in; below 0: it has none
+	of    []int // by claim of the part: the index of its local claim; below 0: it has none
 	out   []stint.Decision
 }
 
 // takeLocal decides a part of a group by its claims with FailLocal, which are decided as
 // one group in memory. If one of them has no share, the part is denied. dry charges
 // nothing.
-func (r *round) takeLocal(claims []stint.Claim, out []stint.Decision, sh *shard, dry bool) error {
-	l, in := r.guard.localNow(), &r.stand
-	if !in.gather(l, claims, r.guard.nodes()) {
+func (gc *groupCall) takeLocal(claims []stint.Claim, out []stint.Decision, sh *shard, dry bool) error {
+	l, in := gc.guard.openLocal(), &gc.locals
+	if !in.gather(l, claims, gc.guard.nodes()) {
 		for i := range claims {
-			out[i] = r.guard.denied(&claims[i], sh)
+			out[i] = gc.guard.denied(&claims[i], sh)
 		}
 		return nil
 	}
@@ -200,19 +200,19 @@ func (r *round) takeLocal(claims []stint.Claim, out []stint.Decision, sh *shard,
 		return err
 	}
 	for i := range in.out {
-		l.decided(&in.out[i])
+		l.extend(&in.out[i])
 	}
-	if r.guard.dropped(l) {
-		return r.takeLocal(claims, out, sh, dry)
+	if gc.guard.dropped(l) {
+		return gc.takeLocal(claims, out, sh, dry)
 	}
 	for i := range claims {
 		if in.of[i] < 0 {
-			out[i] = r.guard.unused(&claims[i])
+			out[i] = gc.guard.unused(&claims[i])
 			continue
 		}
 		out[i] = in.out[in.of[i]]
 		out[i].Degraded = true
-		r.guard.degraded.local.Add(1)
+		gc.guard.degraded.local.Add(1)
 	}
 	return nil
 }
@@ -221,8 +221,8 @@ func (r *round) takeLocal(claims []stint.Claim, out []stint.Decision, sh *shard,
 // (a rule's own local limit replaces all of its limits) become one claim, with the
 // greatest cost and the smallest MaxDelay. It returns false if any claim has no local
 // limit.
-func (in *standIns) gather(l *local, claims []stint.Claim, nodes int) (ok bool) {
-	stand := in.group[0].Claims[:0]
+func (in *localClaims) gather(l *local, claims []stint.Claim, nodes int) (ok bool) {
+	locals := in.group[0].Claims[:0]
 	in.of = in.of[:0]
 	for i := range claims {
 		c := &claims[i]
@@ -230,20 +230,20 @@ func (in *standIns) gather(l *local, claims []stint.Claim, nodes int) (ok bool) 
 			in.of = append(in.of, -1)
 			continue
 		}
-		one, ok := l.standIn(c, nodes)
+		one, ok := l.localClaim(c, nodes)
 		if !ok {
 			return false
 		}
-		at := indexOf(stand, &one)
-		if at == len(stand) {
-			stand = append(stand, one)
+		at := indexOf(locals, &one)
+		if at == len(locals) {
+			locals = append(locals, one)
 		}
-		stand[at].Cost = max(stand[at].Cost, one.Cost)
-		stand[at].MaxDelay = lesserDelay(stand[at].MaxDelay, one.MaxDelay)
+		locals[at].Cost = max(locals[at].Cost, one.Cost)
+		locals[at].MaxDelay = lesserDelay(locals[at].MaxDelay, one.MaxDelay)
 		in.of = append(in.of, at)
 	}
-	in.group[0].Claims = stand
-	in.out = append(in.out[:0], make([]stint.Decision, len(stand))...)
+	in.group[0].Claims = locals
+	in.out = append(in.out[:0], make([]stint.Decision, len(locals))...)
 	return true
 }
 

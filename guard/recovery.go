@@ -9,9 +9,9 @@ import (
 	"github.com/stintdev/stint/resilience/breaker"
 )
 
-// forgotten is the time without a refused check after which a failing shard is
+// forgetAfter is the time without a refused check after which a failing shard is
 // removed. Once another server has replaced it, no check names it.
-const forgotten = time.Minute
+const forgetAfter = time.Minute
 
 // superviseRecovery stops a shard whose breaker has opened, and probes it until the
 // breaker closes, the shard is forgotten, or the guard is closed. Only a server of a
@@ -29,9 +29,9 @@ func (s *shards) superviseRecovery(ctx context.Context, sh *shard, why breaker.R
 		case s.probe(ctx, sh):
 			s.logRecovered(ctx, sh, time.Since(since))
 			return
-		case sh.server != nil && s.forgot(sh.server):
+		case sh.server != nil && s.isForgotten(sh.server):
 			return
-		case time.Since(wanted) >= forgotten:
+		case time.Since(wanted) >= forgetAfter:
 			s.forget(sh)
 			s.logForgotten(ctx, sh)
 			return
@@ -41,16 +41,16 @@ func (s *shards) superviseRecovery(ctx context.Context, sh *shard, why breaker.R
 
 // probe sends two requests to the server, and reports whether the breaker is closed
 // afterwards. The first request has to connect, so it may take twice the deadline.
-// Only the second is judged like a check. The server is started before the breaker
-// closes, so that no check finds it stopped.
+// Only the second counts in the breaker, like a check. The server is started before the
+// breaker closes, so that no check finds it stopped.
 func (s *shards) probe(ctx context.Context, sh *shard) bool {
-	err := s.ask(ctx, sh, 2*s.guard.options.Deadline)
+	err := s.sendProbe(ctx, sh, 2*s.guard.options.Deadline)
 	call, ok := sh.breaker.BeginProbe()
 	if !ok {
 		return sh.breaker.State() == breaker.Closed
 	}
 	if err == nil {
-		err = s.ask(ctx, sh, s.guard.options.Deadline)
+		err = s.sendProbe(ctx, sh, s.guard.options.Deadline)
 	}
 	if err != nil {
 		sh.noteFailure(err)
@@ -65,13 +65,13 @@ func (s *shards) probe(ctx context.Context, sh *shard) bool {
 	return sh.breaker.State() == breaker.Closed
 }
 
-// ask sends one probe: the store's own if it is Sharded, and a peek otherwise, which
+// sendProbe sends one probe: the store's own if it is Sharded, and a peek otherwise, which
 // charges nothing.
-func (s *shards) ask(ctx context.Context, sh *shard, within time.Duration) error {
+func (s *shards) sendProbe(ctx context.Context, sh *shard, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	if s.sharded != nil {
-		return s.sharded.Probe(ctx, sh.place())
+		return s.sharded.Probe(ctx, sh.serverName())
 	}
 	limit, err := stint.ParseLimit("1/s")
 	if err == nil {

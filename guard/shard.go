@@ -28,7 +28,7 @@ type shard struct {
 	// not stop the calls that do not need them.
 	replicas *shard
 	server   *shard      // the server whose replicas this shard is; nil for a server
-	asked    atomic.Bool // whether a call has waited for these replicas
+	used     atomic.Bool // whether a call has waited for these replicas
 }
 
 // begin asks the breaker to let a call through. A call that waits for replicas
@@ -45,9 +45,10 @@ func (sh *shard) begin() (breaker.Call, bool) {
 	return call, ok
 }
 
-// refuse counts a refused call, and yields the processor on every patience-th one.
+// refuse counts a refused call, and yields the processor after every yieldEvery of
+// them.
 func (sh *shard) refuse() {
-	if sh.refused.Add(1)%patience == 0 {
+	if sh.refused.Add(1)%yieldEvery == 0 {
 		runtime.Gosched()
 	}
 }
@@ -58,8 +59,8 @@ func (sh *shard) up() bool {
 	return state == breaker.Closed || state == breaker.Disabled
 }
 
-// place returns the name by which the store knows the server.
-func (sh *shard) place() string {
+// serverName returns the name by which the store knows the server.
+func (sh *shard) serverName() string {
 	if sh.server != nil {
 		return sh.server.name
 	}
@@ -75,11 +76,11 @@ func (sh *shard) retryAfter() time.Duration {
 	return wait
 }
 
-// patience is how many refused calls pass between two yields of the processor. A
+// yieldEvery is how many refused calls pass between two yields of the processor. A
 // refused call waits for nothing, so callers that retry in a loop can occupy every
 // processor and delay the probe that would close the breaker: without the yield, 64
 // such callers delayed it by a second.
-const patience = 8
+const yieldEvery = 8
 
 // report reports the end of a call to the breaker. The classes that say nothing of
 // the server are not reported.
@@ -135,7 +136,7 @@ func (s *shards) init(g *Store) error {
 // invalid, which only a Sharded store needs to know before the call.
 func (s *shards) of(c stint.Claim) (*shard, error) {
 	if s.only != nil {
-		return s.only.judging(waitsForReplicas(&c)), nil
+		return s.only.target(waitsForReplicas(&c)), nil
 	}
 	p, _ := s.claims.Get().(*stint.Claim)
 	defer s.claims.Put(p)
@@ -143,7 +144,7 @@ func (s *shards) of(c stint.Claim) (*shard, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	return s.ofValid(p).judging(waitsForReplicas(p)), nil
+	return s.ofValid(p).target(waitsForReplicas(p)), nil
 }
 
 // ofValid returns the server of a claim that is known to be valid.
@@ -158,14 +159,14 @@ func (s *shards) ofValid(c *stint.Claim) *shard {
 	return s.add(name)
 }
 
-// judging returns the shard whose breaker judges a call to a server: the server's
+// target returns the shard whose breaker counts a call to a server: the server's
 // replicas if the call waits for them, and the server itself if it does not.
-func (sh *shard) judging(waits bool) *shard {
+func (sh *shard) target(waits bool) *shard {
 	if !waits {
 		return sh
 	}
-	if !sh.replicas.asked.Load() {
-		sh.replicas.asked.Store(true)
+	if !sh.replicas.used.Load() {
+		sh.replicas.used.Store(true)
 	}
 	return sh.replicas
 }
@@ -219,8 +220,8 @@ func (s *shards) forget(sh *shard) {
 	s.named.Store(&named)
 }
 
-// forgot reports whether [shards.forget] has removed a server.
-func (s *shards) forgot(sh *shard) bool { return (*s.named.Load())[sh.name] != sh }
+// isForgotten reports whether [shards.forget] has removed a server.
+func (s *shards) isForgotten(sh *shard) bool { return (*s.named.Load())[sh.name] != sh }
 
 // sorted returns the servers by name, each before its replicas.
 func (s *shards) sorted() []*shard {

@@ -7,7 +7,7 @@ import (
 	"github.com/stintdev/stint/resilience/breaker"
 )
 
-// shardCall is the call of a round to one shard.
+// shardCall is the call of TakeGroups to one shard.
 type shardCall struct {
 	shard *shard
 	call  breaker.Call
@@ -16,67 +16,68 @@ type shardCall struct {
 	err   error // the error of that class
 }
 
-// beginCalls asks the breakers of the shards of a part, each once a round.
-func (r *round) beginCalls(f *outcome) {
-	if f.wrong {
+// beginCalls asks the breakers of the shards of a part, each once for all groups of the
+// call.
+func (gc *groupCall) beginCalls(o *outcome) {
+	if o.invalid {
 		return
 	}
-	for i := range f.claims {
-		v := r.callOf(&f.claims[i], f.waits)
+	for i := range o.claims {
+		sc := gc.callOf(&o.claims[i], o.waits)
 		switch {
-		case v.open && f.err == nil:
-			f.shard, f.err = v.shard, errRefused
-		case f.shard == nil:
-			f.shard = v.shard
+		case sc.open && o.err == nil:
+			o.shard, o.err = sc.shard, errRefused
+		case o.shard == nil:
+			o.shard = sc.shard
 		}
 	}
 }
 
 // callOf returns the call to the shard of a claim whose group may wait for replicas.
 // The claim is valid, unless the store has only one shard.
-func (r *round) callOf(c *stint.Claim, waits bool) *shardCall {
-	shard := r.guard.shards.ofValid(c).judging(waits)
-	for i := range r.calls {
-		if r.calls[i].shard == shard {
-			return &r.calls[i]
+func (gc *groupCall) callOf(c *stint.Claim, waits bool) *shardCall {
+	shard := gc.guard.shards.ofValid(c).target(waits)
+	for i := range gc.calls {
+		if gc.calls[i].shard == shard {
+			return &gc.calls[i]
 		}
 	}
 	call, ok := shard.begin()
-	r.calls = append(r.calls, shardCall{shard: shard, call: call, open: !ok})
-	return &r.calls[len(r.calls)-1]
+	gc.calls = append(gc.calls, shardCall{shard: shard, call: call, open: !ok})
+	return &gc.calls[len(gc.calls)-1]
 }
 
 // firstCall returns one of the calls that the breakers let through. All of them began
 // at the same time.
-func (r *round) firstCall() breaker.Call {
-	for i := range r.calls {
-		if !r.calls[i].open {
-			return r.calls[i].call
+func (gc *groupCall) firstCall() breaker.Call {
+	for i := range gc.calls {
+		if !gc.calls[i].open {
+			return gc.calls[i].call
 		}
 	}
 	return breaker.Call{}
 }
 
 // markHealthy records that every shard answered.
-func (r *round) markHealthy() {
-	for i := range r.calls {
-		r.calls[i].worst = classAnswered
+func (gc *groupCall) markHealthy() {
+	for i := range gc.calls {
+		gc.calls[i].worst = classAnswered
 	}
 }
 
 // assignErrors gives each part that was sent its error, if it has one.
-func (r *round) assignErrors(ctx context.Context, err error) {
-	errs, err := stint.PartErrors(err, len(r.outcomes)-r.refused)
+func (gc *groupCall) assignErrors(ctx context.Context, err error) {
+	errs, err := stint.PartErrors(err, len(gc.outcomes)-gc.refused)
 	n := 0
-	for i := range r.outcomes {
-		f := &r.outcomes[i]
-		if f.err != nil {
+	for i := range gc.outcomes {
+		o := &gc.outcomes[i]
+		if o.err != nil {
 			continue
 		}
 		if errs != nil {
 			err = errs[n]
 		}
-		r.assignError(ctx, f, err)
+		gc.assignError(ctx, o, err)
 		n++
 	}
 }
@@ -84,30 +85,30 @@ func (r *round) assignErrors(ctx context.Context, err error) {
 // assignError records the error of a part, or its success, for each of its shards. The
 // failing shard is not known. A shard that works has successes beside such failures; a
 // shard that is down has none.
-func (r *round) assignError(ctx context.Context, f *outcome, err error) {
-	b := classAnswered
+func (gc *groupCall) assignError(ctx context.Context, o *outcome, err error) {
+	found := classAnswered
 	if err != nil {
-		b = classify(ctx, err)
-		f.err, f.final = err, !b.degrades()
+		found = classify(ctx, err)
+		o.err, o.final = err, !found.degrades()
 	}
-	if f.wrong {
+	if o.invalid {
 		return
 	}
-	for i := range f.claims {
-		if v := r.callOf(&f.claims[i], f.waits); b >= v.worst {
-			v.worst, v.err = b, err
+	for i := range o.claims {
+		if sc := gc.callOf(&o.claims[i], o.waits); found >= sc.worst {
+			sc.worst, sc.err = found, err
 		}
 	}
 }
 
 // report reports the calls to the breakers. It skips slow calls to several shards,
 // unless they failed: the duration says nothing of any one shard.
-func (r *round) report() {
-	for i := range r.calls {
-		v := &r.calls[i]
-		if v.open || len(r.calls) > 1 && v.worst != classFailure && v.call.Elapsed() >= r.guard.shards.breaker.SlowAfter {
+func (gc *groupCall) report() {
+	for i := range gc.calls {
+		sc := &gc.calls[i]
+		if sc.open || len(gc.calls) > 1 && sc.worst != classFailure && sc.call.Elapsed() >= gc.guard.shards.breaker.SlowAfter {
 			continue
 		}
-		v.shard.report(v.call, v.worst, v.err)
+		sc.shard.report(sc.call, sc.worst, sc.err)
 	}
 }

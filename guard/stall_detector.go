@@ -33,7 +33,7 @@ const (
 	lateness   = time.Millisecond // above the usual lateness of a timer
 )
 
-func (d *stallDetector) init(m *background) { d.background, d.epoch = m, time.Now() }
+func (d *stallDetector) init(b *background) { d.background, d.epoch = b, time.Now() }
 
 func (d *stallDetector) now() int64 { return int64(time.Since(d.epoch)) }
 

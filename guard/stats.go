@@ -41,7 +41,7 @@ func (s *Store) Stats() Stats {
 	stats := Stats{Open: s.degraded.open.Load(), Closed: s.degraded.closed.Load(), Local: s.degraded.local.Load()}
 	for _, sh := range s.shards.sorted() {
 		replicas := sh.server != nil
-		if replicas && !sh.asked.Load() {
+		if replicas && !sh.used.Load() {
 			continue
 		}
 		stats.Shards = append(stats.Shards, ShardStats{

@@ -17,10 +17,10 @@ import (
 // that store fails. Make one with [New]. It is safe for use by many goroutines at
 // once.
 type Store struct {
-	store   stint.Store
-	options Options
-	shards  shards
-	rounds  sync.Pool // of *round
+	store      stint.Store
+	options    Options
+	shards     shards
+	groupCalls sync.Pool // of *round
 
 	local    atomic.Pointer[local] // nil until a claim is decided locally
 	spare    spare
@@ -151,13 +151,13 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 	if !ok {
 		return s.degradeClaim(c, outcome{shard: shard, err: errRefused})
 	}
-	v := &callContext{Context: ctx, call: call, within: s.within(ctx)}
-	d, err := s.store.Take(v, c)
-	s.leave(v, err)
+	callCtx := &callContext{Context: ctx, call: call, within: s.within(ctx)}
+	d, err := s.store.Take(callCtx, c)
+	s.endCall(callCtx, err)
 	if err == nil {
 		call.Success()
 		if l := s.local.Load(); l != nil {
-			l.admitted(&c, &d, s.nodes())
+			l.chargeAdmitted(&c, &d, s.nodes())
 		}
 		return d, nil
 	}
@@ -169,11 +169,11 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 	return s.degradeClaim(c, outcome{shard: shard, err: err})
 }
 
-// leave ends a call to the store and reports it to OnCall.
-func (s *Store) leave(v *callContext, err error) {
-	v.end()
+// endCall ends a call to the store and reports it to OnCall.
+func (s *Store) endCall(callCtx *callContext, err error) {
+	callCtx.end()
 	if s.options.OnCall != nil {
-		s.options.OnCall(v.call.Elapsed(), err)
+		s.options.OnCall(callCtx.call.Elapsed(), err)
 	}
 }
 
