@@ -51,8 +51,8 @@ type outcome struct {
 // errRefused says why no call was made.
 var errRefused = &stint.Error{
 	Code: stint.CodeUnavailable, Kind: "breaker_open",
-	Problem: "the store failed and is left alone until it answers again",
-	Mend:    "try again later; the log says since when, and why",
+	Problem: "the store is unavailable and its circuit is open",
+	Mend:    "try again later; the log says since when the circuit is open, and why",
 }
 
 func (s *Store) newGroupCall(groups []stint.Group, out []stint.Decision) *groupCall {

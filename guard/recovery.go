@@ -116,23 +116,23 @@ func (s *shards) logFailing(ctx context.Context, sh *shard, why breaker.Reason) 
 	if err := sh.failure.Load(); err != nil {
 		attrs = append(attrs, slog.String("error", (*err).Error()))
 	}
-	text := "the store fails: it is left alone, and rules decide by on_store_failure"
+	text := "store unavailable, circuit open: rules decide by on_store_failure"
 	if sh.server != nil {
-		text = "calls that wait for replicas fail: rules with replicas decide by on_store_failure, other rules go on"
+		text = "replicas unavailable, circuit open: rules with replicas decide by on_store_failure, other rules use the store"
 	}
 	s.logChange(ctx, slog.LevelWarn, text, attrs...)
 }
 
 func (s *shards) logRecovered(ctx context.Context, sh *shard, after time.Duration) {
-	text := "the store answers again"
+	text := "store available again, circuit closed"
 	if sh.server != nil {
-		text = "calls that wait for replicas are made again"
+		text = "replicas available again, circuit closed"
 	}
 	s.logChange(ctx, slog.LevelInfo, text, slog.String("shard", sh.name), slog.Duration("after", after))
 }
 
 func (s *shards) logForgotten(ctx context.Context, sh *shard) {
-	s.logChange(ctx, slog.LevelInfo, "the store did not come back, and nobody asks for it any more", slog.String("shard", sh.name))
+	s.logChange(ctx, slog.LevelInfo, "store removed: it stayed unavailable, and no claim uses it any more", slog.String("shard", sh.name))
 }
 
 func (s *shards) logChange(ctx context.Context, level slog.Level, text string, attrs ...slog.Attr) {

@@ -322,7 +322,7 @@ func TestChangesOfStateAreToldOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if len(lines) != 2 || !strings.Contains(lines[0], "no connection") || !strings.Contains(lines[1], "answers again") {
+		if len(lines) != 2 || !strings.Contains(lines[0], "no connection") || !strings.Contains(lines[1], "available again") {
 			t.Errorf("logged:\n%s", log.String())
 		}
 		if want := []string{"closed → open", "open → half-open", "half-open → open", "open → half-open", "half-open → closed"}; !slices.Equal(changes, want) {

@@ -132,7 +132,7 @@ func TestFrozenReplicasLeaveTheStoreToOthers(t *testing.T) {
 				if err := g.Close(); err != nil { // nobody writes to the log any more
 					t.Fatal(err)
 				}
-				if !strings.Contains(log.String(), "wait for replicas fail") || strings.Contains(log.String(), "the store fails") {
+				if !strings.Contains(log.String(), "replicas unavailable") || strings.Contains(log.String(), "store unavailable") {
 					t.Errorf("log:\n%s", &log)
 				}
 			})
