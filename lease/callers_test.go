@@ -40,7 +40,7 @@ func TestCallersKeysTakeNoPlaceOfRules(t *testing.T) {
 	if callers != 64 {
 		t.Errorf("%d keys of callers are leased, want half of 128", callers)
 	}
-	for i := range shards {
+	for i := range shardCount {
 		key := ""
 		for n := 0; key == ""; n++ { // one in each shard
 			if sh, _ := s.locate(&stint.Claim{Key: fmt.Sprint("r", n)}); sh == &s.shards[i] {

@@ -15,14 +15,14 @@ type clock struct {
 	ahead  atomic.Int64 // of the monotonic clock: the wall clock, when last it was followed
 	gained atomic.Int64
 
-	follows sync.Mutex
+	adjusting sync.Mutex
 }
 
 // reading is both clocks, since the clock began.
 type reading struct{ monotonic, wall int64 }
 
-// slack is how far the two clocks may diverge before that is a gain.
-const slack = 5_000
+// maxDivergence is how far the two clocks may diverge before that is a gain.
+const maxDivergence = 5_000
 
 func (c *clock) read() reading {
 	t := time.Now()
@@ -35,20 +35,20 @@ func (c *clock) now() int64 {
 	r := c.read()
 	if c.diverged(r) {
 		r = c.read()
-		c.follow(r)
+		c.adjust(r)
 	}
 	return r.monotonic + c.gained.Load()
 }
 
 func (c *clock) diverged(r reading) bool {
 	gain := r.wall - r.monotonic - c.ahead.Load()
-	return gain > slack || gain < -slack
+	return gain > maxDivergence || gain < -maxDivergence
 }
 
-// follow adds what the wall clock has gained, and takes note of what it lost.
-func (c *clock) follow(r reading) {
-	c.follows.Lock()
-	defer c.follows.Unlock()
+// adjust adds what the wall clock has gained, and takes note of what it lost.
+func (c *clock) adjust(r reading) {
+	c.adjusting.Lock()
+	defer c.adjusting.Unlock()
 	if c.diverged(r) {
 		ahead := r.wall - r.monotonic
 		c.gained.Add(max(0, ahead-c.ahead.Load()))

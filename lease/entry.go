@@ -20,15 +20,15 @@ type entry struct {
 	last   answer
 	cached denial
 
-	asking chan struct{} // closed when the call in flight is answered; nil if there is none
-	queued bool          // waits for a renewal
-	place  int           // index in the shard's list, or gone
+	inFlight chan struct{} // closed when the call in flight is answered; nil if there is none
+	queued   bool          // waits for a renewal
+	place    int           // index in the shard's list, or removed
 }
 
-// gone is the place of an entry that was removed from its shard, or whose Store is
+// removed is the place of an entry that was removed from its shard, or whose Store is
 // closed. Such an entry asks for nothing more, because fetched tokens would be
 // stranded.
-const gone = -1
+const removed = -1
 
 // grant is what is left of one lease.
 type grant struct {
@@ -138,7 +138,7 @@ func (e *entry) learn(d *stint.Decision, cost, extra, sent, received int64) {
 	}
 	e.last = answer{*d, received}
 	if d.Granted > 0 {
-		e.add(grant{left: d.Granted, at: d.At, until: sent + e.size.lasts(d)})
+		e.add(grant{left: d.Granted, at: d.At, until: sent + e.size.leaseLife(d)})
 	}
 	switch {
 	case !d.Allowed:

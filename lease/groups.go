@@ -19,21 +19,21 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	if loosest(groups) == stint.Strict {
 		return s.store.TakeGroups(ctx, groups, out)
 	}
-	r := s.round(groups, out)
-	defer s.release(r)
+	gc := s.newGroupCall(groups, out)
+	defer s.release(gc)
 	part, place := 0, 0
 	for i := range groups {
 		claims, parts := stint.Sizes(groups[i : i+1])
 		leased := groupLeasable(&groups[i])
-		if !leased || !r.decide(&groups[i], out[place:place+claims]) {
-			r.keep(i, part, place, leased)
+		if !leased || !gc.decide(&groups[i], out[place:place+claims]) {
+			gc.addGroup(i, part, place, leased)
 		}
 		part, place = part+parts, place+claims
 	}
-	if len(r.sub) == 0 {
+	if len(gc.sub) == 0 {
 		return nil
 	}
-	return r.send(ctx)
+	return gc.send(ctx)
 }
 
 // loosest returns the loosest consistency among the claims.
@@ -71,8 +71,8 @@ func groupLeasable(g *stint.Group) bool {
 	return true
 }
 
-// round is one call of TakeGroups.
-type round struct {
+// groupCall is one call of TakeGroups.
+type groupCall struct {
 	lease  *Store
 	groups []stint.Group
 	out    []stint.Decision
@@ -80,7 +80,7 @@ type round struct {
 
 	spent []spent // of the group that is being decided
 
-	call // of the store, for the groups that cannot be decided locally
+	storeCall // of the store, for the groups that cannot be decided locally
 }
 
 // spent is a claim that was allowed from the tokens in hand.
@@ -92,59 +92,59 @@ type spent struct {
 	out   *stint.Decision
 }
 
-func (s *Store) round(groups []stint.Group, out []stint.Decision) *round {
-	r, ok := s.rounds.Get().(*round)
+func (s *Store) newGroupCall(groups []stint.Group, out []stint.Decision) *groupCall {
+	gc, ok := s.groupCalls.Get().(*groupCall)
 	if !ok {
-		r = &round{lease: s, call: call{singles: make(map[*entry]int)}}
+		gc = &groupCall{lease: s, storeCall: storeCall{singles: make(map[*entry]int)}}
 	}
-	r.groups, r.out, r.now = groups, out, s.now()
-	return r
+	gc.groups, gc.out, gc.now = groups, out, s.now()
+	return gc
 }
 
-// mostRoom bounds the claims for which a pooled round keeps memory. Without the bound,
+// maxKept bounds the claims for which a pooled groupCall keeps memory. Without the bound,
 // the memory of one huge call would be kept forever.
-const mostRoom = 1 << 14
+const maxKept = 1 << 14
 
-// release returns a round to the pool, without references to the call's claims.
-func (s *Store) release(r *round) {
-	if cap(r.claims)+cap(r.joined) > mostRoom {
+// release returns a groupCall to the pool, without references to its claims.
+func (s *Store) release(gc *groupCall) {
+	if cap(gc.claims)+cap(gc.joined) > maxKept {
 		return
 	}
-	clear(r.spent[:cap(r.spent)]) // an earlier group may have used more of it
-	*r = round{lease: s, spent: r.spent[:0], call: r.emptied()}
-	s.rounds.Put(r)
+	clear(gc.spent[:cap(gc.spent)]) // an earlier group may have used more of it
+	*gc = groupCall{lease: s, spent: gc.spent[:0], storeCall: gc.emptied()}
+	s.groupCalls.Put(gc)
 }
 
 // decide decides a group and its shadows. If one of them cannot be decided locally, it
 // changes nothing and returns false.
-func (r *round) decide(g *stint.Group, out []stint.Decision) bool {
-	r.spent = r.spent[:0]
+func (gc *groupCall) decide(g *stint.Group, out []stint.Decision) bool {
+	gc.spent = gc.spent[:0]
 	charge, kept := true, 0
 	for part := range g.Parts() {
 		claims := g.Part(part)
-		allowed, ok := r.decidePart(claims, out[:len(claims)])
+		allowed, ok := gc.decidePart(claims, out[:len(claims)])
 		if !ok {
-			r.uncount()
-			r.refund(0)
+			gc.uncount()
+			gc.refund(0)
 			return false
 		}
 		if part == 0 {
 			charge = allowed
 		}
 		if !charge || !allowed {
-			r.refund(kept)
+			gc.refund(kept)
 		}
-		kept, out = len(r.spent), out[len(claims):]
+		kept, out = len(gc.spent), out[len(claims):]
 	}
 	return true
 }
 
 // decidePart spends tokens for every claim of a part that can be allowed. The caller
 // refunds them if the part is denied.
-func (r *round) decidePart(claims []stint.Claim, out []stint.Decision) (allowed, ok bool) {
+func (gc *groupCall) decidePart(claims []stint.Claim, out []stint.Decision) (allowed, ok bool) {
 	allowed = true
 	for i := range claims {
-		if !r.decideClaim(&claims[i], &out[i]) {
+		if !gc.decideClaim(&claims[i], &out[i]) {
 			return false, false
 		}
 		allowed = allowed && out[i].Allowed
@@ -152,28 +152,28 @@ func (r *round) decidePart(claims []stint.Claim, out []stint.Decision) (allowed,
 	return allowed, true
 }
 
-func (r *round) decideClaim(c *stint.Claim, out *stint.Decision) bool {
-	sh, _ := r.lease.locate(c)
+func (gc *groupCall) decideClaim(c *stint.Claim, out *stint.Decision) bool {
+	sh, _ := gc.lease.locate(c)
 	sh.Lock()
 	defer sh.Unlock()
 	e := sh.find(c)
 	if e == nil {
 		return false
 	}
-	d, from, ok := r.lease.decide(sh, e, c.Cost, r.now)
+	d, from, ok := gc.lease.decide(sh, e, c.Cost, gc.now)
 	if !ok {
 		return false
 	}
-	e.demand.add(c.Cost, r.now, e.size.ahead)
+	e.demand.add(c.Cost, gc.now, e.size.ahead)
 	if *out = d; from != nil {
-		r.spent = append(r.spent, spent{sh, e, c.Cost, *from, out})
+		gc.spent = append(gc.spent, spent{sh, e, c.Cost, *from, out})
 	}
 	return true
 }
 
 // refund puts back the spent tokens from index from on.
-func (r *round) refund(from int) {
-	for _, s := range r.spent[from:] {
+func (gc *groupCall) refund(from int) {
+	for _, s := range gc.spent[from:] {
 		s.shard.Lock()
 		if s.shard.count.local--; !s.entry.refund(s.cost, s.from) {
 			s.shard.count.stranded += uint64(s.cost)
@@ -181,13 +181,13 @@ func (r *round) refund(from int) {
 		s.shard.Unlock()
 		s.out.Remaining = min(s.out.Limit, s.out.Remaining+s.cost)
 	}
-	r.spent = r.spent[:from]
+	gc.spent = gc.spent[:from]
 }
 
 // uncount undoes the demand update of the spent claims, because the call to the store
 // counts them again.
-func (r *round) uncount() {
-	for _, s := range r.spent {
+func (gc *groupCall) uncount() {
+	for _, s := range gc.spent {
 		s.shard.Lock()
 		s.entry.demand.undo(s.cost)
 		s.shard.Unlock()

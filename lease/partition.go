@@ -19,15 +19,15 @@ import (
 // The tokens that nodes hold are their parts of the limit. Parts follow demand, only
 // unspent tokens move, and a part that is not renewed expires.
 
-// partTime is the longest lifetime of a part. A node takes tokens for 1/partOfTime of
-// the lifetime ahead.
+// maxPartitionLife is the longest lifetime of a node's part. A node takes tokens for
+// 1/shareOfLife of the lifetime ahead.
 const (
-	partTime   = 3 * time.Second
-	partOfTime = 3
+	maxPartitionLife = 3 * time.Second
+	shareOfLife      = 3
 )
 
-// part is the limit that the store keeps for a partitioned one.
-type part struct {
+// partition is the smaller limit by which the store decides a partitioned one.
+type partition struct {
 	limit stint.Limit
 	life  int64 // L; 0: the limit is too small to be partitioned, so every check asks the store
 }
@@ -35,8 +35,8 @@ type part struct {
 // partitionedStore replaces each partitioned limit by its smaller limit on the way to the
 // store, and reports the whole limit in the decisions.
 type partitionedStore struct {
-	store stint.Store
-	parts *parts
+	store      stint.Store
+	partitions *partitions
 }
 
 // Take decides one claim.
@@ -45,7 +45,7 @@ func (p partitionedStore) Take(ctx context.Context, c stint.Claim) (stint.Decisi
 		return p.store.Take(ctx, c)
 	}
 	whole := c.Limit
-	c.Limit = p.parts.of(whole).limit
+	c.Limit = p.partitions.of(whole).limit
 	d, err := p.store.Take(ctx, c)
 	if err == nil {
 		d.Limit = whole.Max()
@@ -72,7 +72,7 @@ func (p partitionedStore) smaller(groups []stint.Group) []stint.Group {
 			claims := all[i].Part(part)
 			for j := range claims {
 				if c := &claims[j]; isPartitioned(c) {
-					c.Limit = p.parts.of(c.Limit).limit
+					c.Limit = p.partitions.of(c.Limit).limit
 				}
 			}
 		}
@@ -101,19 +101,19 @@ func reportWhole(groups []stint.Group, out []stint.Decision) {
 	}
 }
 
-// parts caches the parts of limits.
-type parts struct {
-	rules, callers *boundedcache.Cache[stint.Limit, *part] // apart: new limits of callers evict no rule's part
+// partitions caches the partitions of limits.
+type partitions struct {
+	rules, callers *boundedcache.Cache[stint.Limit, *partition] // apart: new limits of callers evict no rule's partition
 }
 
-// maxParts bounds each of the two caches of parts.
-const maxParts = 10_000
+// maxPartitions bounds each of the two caches.
+const maxPartitions = 10_000
 
-func newParts() parts {
-	return parts{boundedcache.New[stint.Limit, *part](maxParts), boundedcache.New[stint.Limit, *part](maxParts)}
+func newPartitions() partitions {
+	return partitions{boundedcache.New[stint.Limit, *partition](maxPartitions), boundedcache.New[stint.Limit, *partition](maxPartitions)}
 }
 
-func (p *parts) of(l stint.Limit) *part {
+func (p *partitions) of(l stint.Limit) *partition {
 	known := p.rules
 	if l.FromCaller() {
 		known = p.callers
@@ -121,44 +121,44 @@ func (p *parts) of(l stint.Limit) *part {
 	if made, ok := known.Get(l); ok {
 		return made
 	}
-	made := newPart(l)
+	made := newPartition(l)
 	known.Put(l, made)
 	return made
 }
 
-// newPart makes the part of a limit. Its life is as long as possible at the price of at
-// most a quarter of the burst or of the window.
-func newPart(l stint.Limit) *part {
+// newPartition makes the partition of a limit. Its life is as long as possible at the
+// price of at most a quarter of the burst or of the window.
+func newPartition(l stint.Limit) *partition {
 	n, spec := l.Numbers(), l.Spec()
-	whole := &part{limit: l}
+	whole := &partition{limit: l}
 	var life time.Duration
 	switch n.Algorithm {
 	case stint.LeakyBucket:
 		return whole
 	case stint.FixedWindow, stint.Quota:
-		return &part{l, partTime.Microseconds()}
+		return &partition{l, maxPartitionLife.Microseconds()}
 	case stint.TokenBucket, stint.GCRA:
 		kept, micros := keptBack(&n)
 		life = time.Duration(micros) * time.Microsecond
 		spec.Capacity -= kept
 	default:
-		life = min(partTime, l.Window()/4).Truncate(time.Millisecond)
+		life = min(maxPartitionLife, l.Window()/4).Truncate(time.Millisecond)
 		spec.Window += stretch(&n, life)
 	}
 	limit, err := spec.Compile()
 	if err != nil || life < 10*time.Millisecond {
 		return whole
 	}
-	return &part{limit, life.Microseconds()}
+	return &partition{limit, life.Microseconds()}
 }
 
 // keptBack returns how many units of a bucket are kept back, at most a quarter, and a
 // time in which no more than that number refills.
 func keptBack(n *stint.Numbers) (units, micros int64) {
-	units = min(refilled(n, partTime.Microseconds()), n.Max/4)
+	units = min(refilled(n, maxPartitionLife.Microseconds()), n.Max/4)
 	time := new(big.Int).Mul(big.NewInt(units*microUnits), big.NewInt(n.Q))
 	time.Div(time, big.NewInt(n.P))
-	if most := partTime.Microseconds(); !time.IsInt64() || time.Int64() > most {
+	if most := maxPartitionLife.Microseconds(); !time.IsInt64() || time.Int64() > most {
 		return units, most
 	}
 	return units, time.Int64()

@@ -9,8 +9,8 @@ import (
 
 // Limits that callers make up do not fill the memory.
 func TestPartsAreCachedBounded(t *testing.T) {
-	p := newParts()
-	for range maxParts + 100 {
+	p := newPartitions()
+	for range maxPartitions + 100 {
 		l, err := stint.PerMinute(600).Compile()
 		if err != nil {
 			t.Fatal(err)
@@ -19,7 +19,7 @@ func TestPartsAreCachedBounded(t *testing.T) {
 			t.Fatalf("%+v", made)
 		}
 	}
-	if n := p.rules.Len(); n != maxParts {
+	if n := p.rules.Len(); n != maxPartitions {
 		t.Errorf("%d parts are cached", n)
 	}
 }
@@ -56,7 +56,7 @@ func TestAPartLeavesRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := newPart(l)
+		p := newPartition(l)
 		if life := time.Duration(p.life) * time.Microsecond; p.limit.Max() != test.max || test.wide > 0 && p.limit.Window() != test.wide || life != test.life {
 			t.Errorf("%s: %s for %v; want %d in %v for %v", l, p.limit, life, test.max, test.wide, test.life)
 		}

@@ -6,20 +6,20 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// pass sends a claim that no lease can answer to the store. A peek includes the tokens
-// that this node holds. A reset drops them.
-func (s *Store) pass(ctx context.Context, c *stint.Claim) (stint.Decision, error) {
+// passthrough sends a claim that no lease can answer to the store. A peek includes the
+// tokens that this node holds. A reset drops them.
+func (s *Store) passthrough(ctx context.Context, c *stint.Claim) (stint.Decision, error) {
 	if c.Cost == stint.Forget {
 		s.forget(c)
 	}
 	d, err := s.store.Take(ctx, *c)
-	s.passed(c, &d)
+	s.finishPassthrough(c, &d)
 	return d, err
 }
 
-// passed adds the tokens that this node holds to a peek's answer. After a reset it drops
-// the tokens that arrived during the call.
-func (s *Store) passed(c *stint.Claim, d *stint.Decision) {
+// finishPassthrough adds the tokens that this node holds to a peek's answer. After a
+// reset it drops the tokens that arrived during the call.
+func (s *Store) finishPassthrough(c *stint.Claim, d *stint.Decision) {
 	switch {
 	case c.Cost == stint.Forget:
 		s.forget(c)
@@ -28,33 +28,33 @@ func (s *Store) passed(c *stint.Claim, d *stint.Decision) {
 	}
 }
 
-// pass prepares a claim of the call that no lease can answer, as [Store.pass] does for a
-// claim of its own.
-func (r *round) pass(claim int) {
-	c := &r.claims[claim]
+// addPassthrough prepares a claim of the store call that no lease can answer, as
+// [Store.passthrough] does for a claim of its own.
+func (gc *groupCall) addPassthrough(claim int) {
+	c := &gc.claims[claim]
 	if c.Cost == stint.Forget {
-		r.lease.forget(c)
+		gc.lease.forget(c)
 	}
-	sh, _ := r.lease.locate(c)
+	sh, _ := gc.lease.locate(c)
 	sh.Lock()
 	defer sh.Unlock()
-	for _, e := range sh.all(c) {
-		delete(r.singles, e) // a later claim must be decided after this one
+	for _, e := range sh.entriesOf(c) {
+		delete(gc.singles, e) // a later claim must be decided after this one
 	}
 }
 
-// passed completes the answers to all claims of the call.
-func (r *round) passed() {
-	for i := range r.claims {
-		r.lease.passed(&r.claims[i], &r.decisions[i])
+// finishPassthroughs completes the answers to all claims of the call.
+func (gc *groupCall) finishPassthroughs() {
+	for i := range gc.claims {
+		gc.lease.finishPassthrough(&gc.claims[i], &gc.decisions[i])
 	}
 }
 
-// all returns the entries of a claim's key, one for each mode, nil where there is none.
-func (sh *shard) all(c *stint.Claim) [2]*entry {
+// entriesOf returns the entries of a claim's key, one for each mode, nil where there is none.
+func (sh *shard) entriesOf(c *stint.Claim) [2]*entry {
 	return [...]*entry{
-		sh.entries[name{c.Limit, c.Key, stint.Leased}],
-		sh.entries[name{c.Limit, c.Key, stint.Partitioned}],
+		sh.entries[entryKey{c.Limit, c.Key, stint.Leased}],
+		sh.entries[entryKey{c.Limit, c.Key, stint.Partitioned}],
 	}
 }
 
@@ -63,7 +63,7 @@ func (s *Store) forget(c *stint.Claim) {
 	sh, _ := s.locate(c)
 	sh.Lock()
 	defer sh.Unlock()
-	for _, e := range sh.all(c) {
+	for _, e := range sh.entriesOf(c) {
 		if e != nil {
 			e.grants, e.cached = e.grants[:0], denial{}
 		}
@@ -76,7 +76,7 @@ func (s *Store) held(c *stint.Claim) (n int64) {
 	now := s.now()
 	sh.Lock()
 	defer sh.Unlock()
-	for _, e := range sh.all(c) {
+	for _, e := range sh.entriesOf(c) {
 		if e != nil {
 			n += e.inHand(now)
 		}

@@ -15,10 +15,10 @@ import (
 
 const (
 	ticks           = 16  // ticks in one L; each renews the keys that run low
-	rounds          = 8   // ticks in which every key is visited once
-	batch           = 128 // jobs in one call
+	sweepTicks      = 8   // ticks in which every key is swept once
+	jobsPerCall     = 128 // jobs in one call
 	concurrentCalls = 4   // calls in flight at once
-	idleIn          = 10  // lease times without a request after which a key is cold
+	coldAfter       = 10  // lease times without a request after which a key is cold
 
 	callTime = time.Second // deadline of a background call
 )
@@ -54,30 +54,30 @@ func (s *Store) run() {
 	defer close(s.ended)
 	ticker := time.NewTicker(time.Duration(s.tick) * time.Microsecond)
 	defer ticker.Stop()
-	for turn := 0; ; turn = (turn + 1) % rounds {
+	for turn := 0; ; turn = (turn + 1) % sweepTicks {
 		select {
 		case <-s.closing:
 			return
 		case <-ticker.C:
-			s.look(turn)
+			s.renewDue(turn)
 		}
 	}
 }
 
-// look renews the queued keys, and visits one part of all keys.
-func (s *Store) look(turn int) {
+// renewDue renews the queued keys, and sweeps some of the shards.
+func (s *Store) renewDue(turn int) {
 	var w work
 	now := s.now()
-	for _, q := range s.low.take() {
+	for _, q := range s.renewals.take() {
 		q.shard.Lock()
 		q.entry.queued = false
 		w.renew(q.shard, q.entry, now)
 		q.shard.Unlock()
 	}
-	for i := turn * shards / rounds; i < (turn+1)*shards/rounds; i++ {
-		w.patrol(&s.shards[i], now)
+	for i := turn * shardCount / sweepTicks; i < (turn+1)*shardCount/sweepTicks; i++ {
+		w.sweep(&s.shards[i], now)
 	}
-	s.carry(&w)
+	s.sendJobs(&w)
 }
 
 // Close waits for the calls in flight, and refunds all tokens held. It does not close
@@ -89,23 +89,23 @@ func (s *Store) Close() error {
 	s.close.Do(func() {
 		close(s.closing)
 		<-s.ended
-		var asking []<-chan struct{}
+		var inFlight []<-chan struct{}
 		for i := range s.shards {
-			asking = s.shards[i].leave(asking)
+			inFlight = s.shards[i].stop(inFlight)
 		}
-		for _, answered := range asking {
+		for _, answered := range inFlight {
 			<-answered
 		}
 		var w work
 		for i := range s.shards {
-			w.empty(&s.shards[i])
+			w.refundAll(&s.shards[i])
 		}
-		s.carry(&w)
+		s.sendJobs(&w)
 	})
 	return nil
 }
 
-// work collects the jobs of one look.
+// work collects the jobs of one tick.
 type work struct {
 	jobs []job
 }
@@ -120,35 +120,35 @@ type job struct {
 // renew adds a renewal of a key, whose shard is locked, and the refund of its grants
 // that have ended.
 func (w *work) renew(sh *shard, e *entry, now int64) {
-	w.settle(sh, e, now)
+	w.refundEnded(sh, e, now)
 	c := e.claim
 	if now >= e.cached.until && e.begin(&c, now, false) {
 		w.jobs = append(w.jobs, job{sh, e, c})
 	}
 }
 
-// patrol visits the keys of a shard. It refunds idle keys, renews keys that run low,
+// sweep visits the keys of a shard. It refunds idle keys, renews keys that run low,
 // and removes cold keys.
-func (w *work) patrol(sh *shard, now int64) {
+func (w *work) sweep(sh *shard, now int64) {
 	sh.Lock()
 	defer sh.Unlock()
-	for _, e := range slices.Backward(sh.list) { // drop moves only what was looked at
+	for _, e := range slices.Backward(sh.list) { // drop moves only entries that were swept
 		idle := now - e.demand.since
-		busy := e.asking != nil || e.queued
+		busy := e.inFlight != nil || e.queued
 		switch {
 		case idle > e.size.ahead:
-			w.settle(sh, e, math.MaxInt64)
+			w.refundEnded(sh, e, math.MaxInt64)
 		case !busy && e.isLow(now):
 			w.renew(sh, e, now)
 		}
-		if idle > idleIn*e.size.maxDenial && !busy && now >= e.cached.until && len(e.grants) == 0 {
+		if idle > coldAfter*e.size.maxDenial && !busy && now >= e.cached.until && len(e.grants) == 0 {
 			sh.drop(e)
 		}
 	}
 }
 
-// settle refunds the grants that have ended at the given time.
-func (w *work) settle(sh *shard, e *entry, then int64) {
+// refundEnded refunds the grants that have ended at the given time.
+func (w *work) refundEnded(sh *shard, e *entry, then int64) {
 	kept := e.grants[:0]
 	for _, g := range e.grants {
 		switch {
@@ -163,48 +163,48 @@ func (w *work) settle(sh *shard, e *entry, then int64) {
 	e.grants = kept
 }
 
-// leave stops all leasing in a shard, and appends its calls in flight.
-func (sh *shard) leave(asking []<-chan struct{}) []<-chan struct{} {
+// stop stops all leasing in a shard, and appends its calls in flight.
+func (sh *shard) stop(inFlight []<-chan struct{}) []<-chan struct{} {
 	sh.Lock()
 	defer sh.Unlock()
 	sh.rules.most, sh.callers.most = 0, 0
 	for _, e := range sh.list {
-		if e.place = gone; e.asking != nil {
-			asking = append(asking, e.asking)
+		if e.place = removed; e.inFlight != nil {
+			inFlight = append(inFlight, e.inFlight)
 		}
 	}
-	return asking
+	return inFlight
 }
 
-// empty refunds all tokens that a shard holds, and removes its entries.
-func (w *work) empty(sh *shard) {
+// refundAll refunds all tokens that a shard holds, and removes its entries.
+func (w *work) refundAll(sh *shard) {
 	sh.Lock()
 	defer sh.Unlock()
 	for _, e := range sh.list {
-		w.settle(sh, e, math.MaxInt64)
+		w.refundEnded(sh, e, math.MaxInt64)
 	}
 	clear(sh.entries)
 	sh.list = nil
 }
 
-// carry sends the jobs to the store in batches, with up to concurrentCalls calls at once.
-func (s *Store) carry(w *work) {
+// sendJobs sends the jobs to the store in batches, with up to concurrentCalls calls at once.
+func (s *Store) sendJobs(w *work) {
 	if len(w.jobs) == 0 {
 		return
 	}
 	var all sync.WaitGroup
 	slots := make(chan struct{}, concurrentCalls)
 	for jobs := w.jobs; len(jobs) > 0; {
-		part := jobs[:min(batch, len(jobs))]
+		part := jobs[:min(jobsPerCall, len(jobs))]
 		jobs = jobs[len(part):]
 		slots <- struct{}{}
-		all.Go(func() { s.call(part); <-slots })
+		all.Go(func() { s.sendBatch(part); <-slots })
 	}
 	all.Wait()
 }
 
-// call sends some jobs to the store, each as a group of its own.
-func (s *Store) call(jobs []job) {
+// sendBatch sends some jobs to the store, each as a group of its own.
+func (s *Store) sendBatch(jobs []job) {
 	groups, out := make([]stint.Group, len(jobs)), make([]stint.Decision, len(jobs))
 	claims := make([]stint.Claim, len(jobs))
 	for i := range jobs {

@@ -20,7 +20,7 @@ func TestRoomIsKeptEmptyAndSmall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := func(n int) *round {
+	call := func(n int) *groupCall {
 		groups, claims := make([]stint.Group, n), 0
 		for i := range groups {
 			c := stint.Claim{Key: fmt.Sprint(i % 7), Limit: limit, Cost: 1, Policy: stint.Policy{Consistency: stint.Leased}}
@@ -34,10 +34,10 @@ func TestRoomIsKeptEmptyAndSmall(t *testing.T) {
 		if err := s.TakeGroups(context.Background(), groups, make([]stint.Decision, claims)); err != nil {
 			t.Fatal(err)
 		}
-		r, _ := s.rounds.Get().(*round) // which may have none
+		r, _ := s.groupCalls.Get().(*groupCall) // which may have none
 		return r
 	}
-	if r := call(mostRoom); r != nil {
+	if r := call(maxKept); r != nil {
 		t.Fatal("the room of a huge call is kept")
 	}
 	for range 5 {
@@ -48,7 +48,7 @@ func TestRoomIsKeptEmptyAndSmall(t *testing.T) {
 	}
 }
 
-func checkEmpty(t *testing.T, r *round) {
+func checkEmpty(t *testing.T, r *groupCall) {
 	t.Helper()
 	for _, was := range r.spent[:cap(r.spent)] {
 		if was != (spent{}) {
@@ -66,7 +66,7 @@ func checkEmpty(t *testing.T, r *round) {
 		}
 	}
 	for _, a := range r.asks[:cap(r.asks)] {
-		if a != (asked{}) {
+		if a != (askedClaim{}) {
 			t.Error("it keeps what was asked for")
 		}
 	}

@@ -11,7 +11,7 @@ import (
 type shard struct {
 	sync.Mutex
 
-	entries map[name]*entry
+	entries map[entryKey]*entry
 	list    []*entry // the same, to be walked in parts
 	rules   tracker
 	callers tracker // limits that callers bring: a flood of them cannot displace the rules' keys
@@ -36,15 +36,15 @@ func (sh *shard) tracker(l stint.Limit) *tracker {
 	return &sh.rules
 }
 
-// name is the map key of an entry. It includes the mode, because leased and partitioned
+// entryKey is the map key of an entry. It includes the mode, because leased and partitioned
 // tokens have different lifetimes and come from different limits.
-type name struct {
+type entryKey struct {
 	limit stint.Limit
 	key   string
 	mode  stint.Consistency
 }
 
-func nameOf(c *stint.Claim) name { return name{c.Limit, c.Key, c.Policy.Consistency} }
+func keyOf(c *stint.Claim) entryKey { return entryKey{c.Limit, c.Key, c.Policy.Consistency} }
 
 // mark records a request for a key.
 type mark struct {
@@ -52,16 +52,16 @@ type mark struct {
 	when uint32 // in lease times
 }
 
-// shards is a power of two.
-const shards = 64
+// shardCount is a power of two.
+const shardCount = 64
 
 func (s *Store) newShards(keys int) {
 	s.seed = maphash.MakeSeed()
-	s.shards = make([]shard, shards)
+	s.shards = make([]shard, shardCount)
 	for i := range s.shards {
 		sh := &s.shards[i]
-		sh.entries = map[name]*entry{}
-		sh.rules, sh.callers = newTracker(max(1, keys/shards)), newTracker(max(1, keys/2/shards))
+		sh.entries = map[entryKey]*entry{}
+		sh.rules, sh.callers = newTracker(max(1, keys/shardCount)), newTracker(max(1, keys/2/shardCount))
 	}
 }
 
@@ -76,16 +76,16 @@ func ceilPower(n int) int {
 // locate returns the shard of a claim, and a hash of its key.
 func (s *Store) locate(c *stint.Claim) (*shard, uint64) {
 	hash := maphash.String(s.seed, c.Key)
-	return &s.shards[hash%shards], hash
+	return &s.shards[hash%shardCount], hash
 }
 
-// find returns the entry of a claim that the shard looks after, or nil.
-func (sh *shard) find(c *stint.Claim) *entry { return sh.entries[nameOf(c)] }
+// find returns the entry of a claim that the shard has, or nil.
+func (sh *shard) find(c *stint.Claim) *entry { return sh.entries[keyOf(c)] }
 
 // seenAgain records a request for a key under a limit, and reports whether the key was
 // already requested in this lease time or the last one.
 func (t *tracker) seenAgain(hash uint64, now, time int64) bool {
-	m, when := &t.marks[hash/shards%uint64(len(t.marks))], uint32(now/time)
+	m, when := &t.marks[hash/shardCount%uint64(len(t.marks))], uint32(now/time)
 	again := m.hash == uint32(hash>>32) && when-m.when <= 1
 	*m = mark{uint32(hash >> 32), when}
 	return again
@@ -95,7 +95,7 @@ func (t *tracker) seenAgain(hash uint64, now, time int64) bool {
 func (sh *shard) add(c *stint.Claim, size *size, now int64) *entry {
 	e := &entry{claim: *c, size: size, demand: demand{since: now}, place: len(sh.list)}
 	e.claim.Cost = 0
-	sh.entries[nameOf(c)] = e
+	sh.entries[keyOf(c)] = e
 	sh.list = append(sh.list, e)
 	sh.tracker(c.Limit).hot++
 	return e
@@ -103,12 +103,12 @@ func (sh *shard) add(c *stint.Claim, size *size, now int64) *entry {
 
 // drop removes an entry.
 func (sh *shard) drop(e *entry) {
-	delete(sh.entries, nameOf(&e.claim))
+	delete(sh.entries, keyOf(&e.claim))
 	sh.tracker(e.claim.Limit).hot--
 	last := len(sh.list) - 1
 	sh.list[e.place] = sh.list[last]
 	sh.list[e.place].place = e.place
 	sh.list[last] = nil
 	sh.list = sh.list[:last]
-	e.place = gone
+	e.place = removed
 }

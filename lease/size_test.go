@@ -52,11 +52,11 @@ func TestADenialIsRememberedFor(t *testing.T) {
 func TestALeaseShrinksWithWhatIsLeft(t *testing.T) {
 	window := stint.Spec{Algorithm: stint.FixedWindow, Limit: 1000, Window: time.Second}
 	for _, test := range []struct {
-		of   stint.Spec
-		pace float64
-		sure float64
-		left int64
-		want int64
+		of       stint.Spec
+		expected float64
+		smoothed float64
+		left     int64
+		want     int64
 	}{
 		{window, 9.5, 0, 1000, 10},
 		{window, 500, 500, 1000, 125},
@@ -67,8 +67,8 @@ func TestALeaseShrinksWithWhatIsLeft(t *testing.T) {
 		{stint.PerSecond(1000), 10, 4, 250, 2},
 		{stint.PerSecond(1000), 10, 10, 49, 0},
 	} {
-		if got := sized(t, test.of).spare(test.pace, test.sure, test.left); got != test.want {
-			t.Errorf("%+v: %d of %d at a pace of %v; want %d", test.of, got, test.left, test.pace, test.want)
+		if got := sized(t, test.of).affordable(test.expected, test.smoothed, test.left); got != test.want {
+			t.Errorf("%+v: %d of %d at a demand of %v; want %d", test.of, got, test.left, test.expected, test.want)
 		}
 	}
 }

@@ -15,20 +15,20 @@ import (
 // Store is a [stint.Store] that leases from the one it wraps. Make one with
 // [New]. It is safe for use by many goroutines at once.
 type Store struct {
-	store  partitionedStore
-	clock  clock
-	time   int64 // L
-	tick   int64
-	seed   maphash.Seed
-	shards []shard
-	parts  parts
-	rounds sync.Pool
+	store      partitionedStore
+	clock      clock
+	time       int64 // L
+	tick       int64
+	seed       maphash.Seed
+	shards     []shard
+	partitions partitions
+	groupCalls sync.Pool
 
-	low     queue
-	renewed atomic.Uint64
-	closing chan struct{}
-	ended   chan struct{}
-	close   sync.Once
+	renewals queue
+	renewed  atomic.Uint64
+	closing  chan struct{}
+	ended    chan struct{}
+	close    sync.Once
 }
 
 // New returns a Store that leases from the given store, which may be guarded. It
@@ -43,10 +43,10 @@ func New(store stint.Store, o Options) (*Store, error) {
 	}
 	s := &Store{
 		time: o.Time.Microseconds(), tick: o.Time.Microseconds() / ticks,
-		parts: newParts(), closing: make(chan struct{}), ended: make(chan struct{}),
+		partitions: newPartitions(), closing: make(chan struct{}), ended: make(chan struct{}),
 	}
 	s.clock.began = time.Now()
-	s.store = partitionedStore{store, &s.parts}
+	s.store = partitionedStore{store, &s.partitions}
 	s.newShards(o.MaxKeys)
 	go s.run()
 	return s, nil
@@ -99,7 +99,7 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 
 func (s *Store) take(ctx context.Context, c *stint.Claim) (stint.Decision, error) {
 	if !mayLease(c) || c.Validate() != nil {
-		return s.pass(ctx, c)
+		return s.passthrough(ctx, c)
 	}
 	sh, hash := s.locate(c)
 	now := s.now()
@@ -110,20 +110,20 @@ func (s *Store) take(ctx context.Context, c *stint.Claim) (stint.Decision, error
 	}
 	e.demand.add(c.Cost, now, e.size.ahead)
 	d, _, ok := s.decide(sh, e, c.Cost, now)
-	if ok || e.asking == nil {
-		return s.settle(ctx, sh, e, c, d, ok)
+	if ok || e.inFlight == nil {
+		return s.finish(ctx, sh, e, c, d, ok)
 	}
-	answered, begun := e.asking, time.Now()
+	answered, begun := e.inFlight, time.Now()
 	sh.Unlock()
-	await(ctx, answered, min(s.time/shareOfPatience, mostPatience))
+	await(ctx, answered, min(s.time/shareOfWait, maxWait))
 	ctx = began{ctx, begun}
 	sh.Lock()
 	d, _, ok = s.decide(sh, e, c.Cost, s.now())
-	return s.settle(ctx, sh, e, c, d, ok)
+	return s.finish(ctx, sh, e, c, d, ok)
 }
 
-// settle unlocks the shard, and asks the store if the claim is not decided.
-func (s *Store) settle(ctx context.Context, sh *shard, e *entry, c *stint.Claim, d stint.Decision, ok bool) (stint.Decision, error) {
+// finish unlocks the shard, and asks the store if the claim is not decided.
+func (s *Store) finish(ctx context.Context, sh *shard, e *entry, c *stint.Claim, d stint.Decision, ok bool) (stint.Decision, error) {
 	if !ok {
 		return s.ask(ctx, sh, e, c)
 	}
@@ -134,8 +134,8 @@ func (s *Store) settle(ctx context.Context, sh *shard, e *entry, c *stint.Claim,
 // A check waits for another check's call in flight for at most L/shareOfPatience, and
 // never longer than mostPatience microseconds. After that it makes its own call.
 const (
-	shareOfPatience = 20
-	mostPatience    = 5_000
+	shareOfWait = 20
+	maxWait     = 5_000
 )
 
 // began is the context of a call whose check began earlier. A store that bounds the
@@ -167,9 +167,9 @@ func (s *Store) decide(sh *shard, e *entry, cost, now int64) (d stint.Decision, 
 	case !ok:
 	case d.Allowed:
 		sh.count.local++
-		if !e.queued && e.asking == nil && now >= e.cached.until && e.isLow(now) {
+		if !e.queued && e.inFlight == nil && now >= e.cached.until && e.isLow(now) {
 			e.queued = true
-			s.low.push(sh, e)
+			s.renewals.push(sh, e)
 		}
 	default:
 		sh.count.denied++
@@ -184,7 +184,7 @@ func (s *Store) ask(ctx context.Context, sh *shard, e *entry, c *stint.Claim) (s
 	first := e.begin(c, sent, true)
 	sh.count.asked++
 	sh.Unlock()
-	defer sh.answered(e, first) // deferred, because other checks wait even if the store panics
+	defer sh.wake(e, first) // deferred, because other checks wait even if the store panics
 	d, err := s.store.Take(ctx, *c)
 	if err != nil {
 		return d, err
@@ -194,8 +194,8 @@ func (s *Store) ask(ctx context.Context, sh *shard, e *entry, c *stint.Claim) (s
 	return sh.learn(e, d, c, sent, s.now()), nil
 }
 
-// answered wakes the checks that wait for this call's answer, if it is the first.
-func (sh *shard) answered(e *entry, first bool) {
+// wake wakes the checks that wait for this call's answer, if it is the first.
+func (sh *shard) wake(e *entry, first bool) {
 	if first {
 		sh.Lock()
 		defer sh.Unlock()
@@ -206,19 +206,19 @@ func (sh *shard) answered(e *entry, first bool) {
 // begin adds the wanted extra tokens to a claim. It returns true if there are any;
 // other checks of the key then wait for the answer.
 func (e *entry) begin(c *stint.Claim, now int64, anyway bool) bool {
-	if e.asking != nil || e.place == gone {
+	if e.inFlight != nil || e.place == removed {
 		return false
 	}
 	if c.Extra = e.wants(now, anyway); c.Extra == 0 {
 		return false
 	}
-	e.asking = make(chan struct{})
+	e.inFlight = make(chan struct{})
 	return true
 }
 
 func (e *entry) end() {
-	close(e.asking)
-	e.asking = nil
+	close(e.inFlight)
+	e.inFlight = nil
 }
 
 // learn stores the extra tokens of a decision, and returns the decision without them.
@@ -252,7 +252,7 @@ func (s *Store) track(sh *shard, hash uint64, c *stint.Claim, now int64) *entry 
 	}
 	limit, life := c.Limit, s.time
 	if isPartitioned(c) {
-		part := s.parts.of(limit)
+		part := s.partitions.of(limit)
 		limit, life = part.limit, part.life
 	}
 	if life == 0 {
