@@ -41,6 +41,10 @@
 //   - The Store starts while the store that it guards is unreachable.
 //   - It logs changes of state, never single requests.
 //
+// The way through the package: store.go asks the breaker and calls the store, groups.go
+// does the same for groups, classify.go says what an error means, degrade.go and local.go
+// decide without the store, and recovery.go probes a failing server.
+//
 // When a frozen server thaws, it still runs the calls that its kernel holds.
 // These are at most the calls sent before the breaker opened: the calls of one
 // deadline, and those that callers repeated before enough calls had failed.

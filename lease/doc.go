@@ -34,6 +34,10 @@
 // denial is the end of that time, or the store's own retry time if that is later.
 // At of a leased decision is when its token was charged. A refund needs that time.
 //
+// The way through the package: store.go decides a claim, and groups.go groups, from the
+// tokens in entry.go; fetch.go is the call to the store, size.go the size of a lease, and
+// renewal.go the background goroutine.
+//
 // A node that crashes strands the tokens that it holds: at most one lease of each
 // key. Degraded decisions grant nothing. While the store fails, a node spends what
 // it holds for at most L, and then the failure policy decides.

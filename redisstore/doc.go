@@ -41,6 +41,10 @@
 //     slowest buckets have the longest-lived keys.
 //   - No error, log line or printed [Options] contains a password.
 //
+// The way through the package: store.go and groups.go take claims, topology.go finds the
+// server, batcher.go and exec.go send a batch of claims, encode.go and decode.go translate
+// them, verify.go computes the steps again, and errors.go explains what a server answers.
+//
 // The servers' user needs the commands EVALSHA, EVAL, TIME and those that read and
 // write keys below the prefix. With SCRIPT LOAD the scripts are loaded before the
 // first call. With INFO the store warns of a server that evicts keys, and with

@@ -6,6 +6,10 @@
 // the answers. The package promises that a body is bounded and read strictly, that an
 // error says what is wrong and how to mend it, and that no answer repeats a token or names
 // an internal server.
+//
+// A request goes down through router.go (path, token, origin), endpoint.go (body, then
+// decision, then answer), input.go and json_scan.go (members of the body), and back
+// through decision_json.go. docs/how-it-works.md has the whole walk, file by file.
 package httpapi
 
 import (
