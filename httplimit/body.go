@@ -222,8 +222,8 @@ func mediaRange(element string) (name string, quality float64) {
 }
 
 // WriteError answers a request that could not be decided. The status is 400 with the
-// reason if the request is at fault, 503 if the store failed or the time ran out, else
-// 500. The answers 503 and 500 do not contain the cause, because it may name internal
+// reason if the request is at fault, 503 if the store failed or the time ran out, and 500
+// for any other error. The answers 503 and 500 do not contain the cause, because it may name internal
 // hosts.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	body := refusal{status: http.StatusInternalServerError, code: codeInternal,

@@ -205,8 +205,8 @@ func (n *node) connect(ctx context.Context, probe bool) (*conn, error) {
 }
 
 // unconnected returns the error of a call whose time ended before there was a
-// connection. If the caller's own deadline ended it, the error does not blame the
-// server.
+// connection. If the caller's own deadline ended it, the code is CodeTimeout or
+// CodeCanceled: the server may be reachable.
 func (n *node) unconnected(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), errTimeout) {
 		return n.dialer.explain(errTimeout, n.place())
@@ -217,8 +217,8 @@ func (n *node) unconnected(ctx context.Context) error {
 }
 
 // explain returns the error that a caller gets for a failed call. The client of a conn
-// reconnects by itself, within the time of the call. A failed reconnection therefore does not mean
-// that the server is down if the caller had little time.
+// reconnects by itself, within the time of the call. If the caller had little time, a
+// failed reconnection therefore does not mean that the server is down.
 func (n *node) explain(ctx context.Context, err error, c *conn) error {
 	if _, never := errors.AsType[*notConnected](err); never && timedOut(err) && over(ctx) {
 		return n.unconnected(ctx)

@@ -198,9 +198,10 @@ func TestErrorsOfTheNetworkSayWhetherTheCallMayHaveRun(t *testing.T) {
 	}
 }
 
-// A caller with little time may not wait long enough for a new connection. Its error does
-// not blame the server; the error of a caller with enough time does.
-func TestCallersWithoutTimeDoNotBlameTheServer(t *testing.T) {
+// A caller with little time may not wait long enough for a new connection. Its error
+// has CodeTimeout; the error of a caller with enough time says that the server is
+// unavailable.
+func TestCallerWithoutTimeGetsATimeout(t *testing.T) {
 	n := newNode("a:1", &dialer{opts: &Options{}}, nil)
 	late := &notConnected{&net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}}
 	caller, end := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))

@@ -88,7 +88,8 @@ func TestRefusedConnectionsAreCertainNotToHaveCharged(t *testing.T) {
 	}
 }
 
-// The error of a caller that does not wait for the connection does not blame the server.
+// A caller that does not wait for the connection gets an error of its own time, and not
+// that the server is unavailable.
 func TestCallerThatDoesNotWaitForTheConnectionGivesUp(t *testing.T) {
 	server := redistest.Server(t)
 	server.Freeze()
