@@ -7,9 +7,10 @@ import (
 )
 
 // One claim takes this path through the store. Each file is entered once, from
-// here, and what a file does for the path stands together in it:
+// here, in this order:
 //
 //   - claim.go: isPlain checks the claim.
+//   - compiled_limit.go: isBucket selects the fast path.
 //   - memory_limits.go: cached finds the short reference of its limit.
 //   - key.go: identify hashes its key.
 //   - internal/table/table.go: Touch prefetches the slot of the state, and Shard
