@@ -6,8 +6,8 @@ import (
 	"github.com/stintdev/stint/internal/table"
 )
 
-// One claim takes this path through the store. Each file is entered once, from
-// here, in this order:
+// One claim takes this path through the store. A reader opens each file once, in
+// this order; calls from here into the same file are listed together:
 //
 //   - claim.go: isPlain checks the claim.
 //   - compiled_limit.go: isBucket selects the fast path.
