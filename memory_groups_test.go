@@ -244,7 +244,7 @@ func TestGroupsAreAtomicForOthers(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if _, face := Combine(g.Claims, out[:3]); face.Allowed {
+				if _, combined := Combine(g.Claims, out[:3]); combined.Allowed {
 					admitted.Add(1)
 				} else {
 					denied.Add(1)

@@ -25,7 +25,7 @@ type HTTP struct{ httplimit.Decider }
 // Decide implements [Decider].
 func (h HTTP) Decide(ctx context.Context, c *Call) (httplimit.Answer, error) {
 	if h.Decider == nil {
-		return httplimit.Answer{Face: -1}, &stint.Error{Problem: "no decider", Mend: "set Decider"}
+		return httplimit.Answer{Binding: -1}, &stint.Error{Problem: "no decider", Mend: "set Decider"}
 	}
 	return h.Decider.Decide(ctx, c.Request())
 }
@@ -84,7 +84,7 @@ func (c *Counter) Decide(ctx context.Context, call *Call) (httplimit.Answer, err
 	c.once.Do(c.prepare)
 	key, err := c.key(call)
 	if err != nil {
-		return httplimit.Answer{Face: -1}, err
+		return httplimit.Answer{Binding: -1}, err
 	}
 	return c.http.DecideKey(ctx, key, c.cost(call))
 }

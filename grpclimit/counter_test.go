@@ -129,7 +129,7 @@ type byPath struct{ seen *httplimit.Request }
 
 func (b *byPath) Decide(_ context.Context, r *httplimit.Request) (httplimit.Answer, error) {
 	b.seen = r
-	return httplimit.Answer{Listed: true, Face: -1}, nil
+	return httplimit.Answer{Listed: true, Binding: -1}, nil
 }
 
 func TestDecidersOfHTTPDecideCalls(t *testing.T) {

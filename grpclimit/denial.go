@@ -86,17 +86,17 @@ func retryInfo(wait time.Duration) []protoadapt.MessageV1 {
 
 func (d *denial) message() string {
 	a := d.answer
-	if a.Face < 0 || a.Face >= len(a.Policies) {
+	if a.Binding < 0 || a.Binding >= len(a.Policies) {
 		return "rate limit exceeded"
 	}
-	return exceeded(&a.Policies[a.Face])
+	return exceeded(&a.Policies[a.Binding])
 }
 
 func exceeded(p *httplimit.Policy) string {
 	return fmt.Sprintf("rate limit %s of %d per %v exceeded", p.Name, p.Limit.Max(), p.Limit.Window())
 }
 
-// violations returns the limits that are marked as exceeded, or the deciding one if
+// violations returns the limits that are marked as exceeded, or the binding one if
 // none is marked.
 func (d *denial) violations() (all []*errdetails.QuotaFailure_Violation) {
 	marked := false
@@ -104,7 +104,7 @@ func (d *denial) violations() (all []*errdetails.QuotaFailure_Violation) {
 		marked = marked || d.answer.Policies[i].Exceeded
 	}
 	for i := range d.answer.Policies {
-		if p := &d.answer.Policies[i]; p.Exceeded || !marked && i == d.answer.Face {
+		if p := &d.answer.Policies[i]; p.Exceeded || !marked && i == d.answer.Binding {
 			all = append(all, d.violation(p))
 		}
 	}

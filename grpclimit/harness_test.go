@@ -145,7 +145,7 @@ type answers struct {
 func (a answers) Decide(context.Context, *Call) (httplimit.Answer, error) { return a.answer, a.err }
 
 func pass() httplimit.Answer {
-	return httplimit.Answer{Decision: stint.Decision{Allowed: true}, Face: -1}
+	return httplimit.Answer{Decision: stint.Decision{Allowed: true}, Binding: -1}
 }
 
 // open opens a stream and reads its outcome.

@@ -115,7 +115,7 @@ func (s *Server) decide(c *Call, d Decider) (httplimit.Answer, error) {
 	answer, err := d.Decide(c.ctx, c)
 	switch {
 	case err != nil:
-		answer = httplimit.Answer{Face: -1}
+		answer = httplimit.Answer{Binding: -1}
 		if err := s.fail(c, err); err != nil {
 			return answer, err
 		}

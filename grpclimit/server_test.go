@@ -182,7 +182,7 @@ func TestJitterOfAnEndlessWait(t *testing.T) {
 }
 
 func TestListedClientsAreForbidden(t *testing.T) {
-	client := serve(t, &service{}, (&Server{Decider: answers{answer: httplimit.Answer{Listed: true, Face: -1}}}).Options())
+	client := serve(t, &service{}, (&Server{Decider: answers{answer: httplimit.Answer{Listed: true, Binding: -1}}}).Options())
 	var trailer metadata.MD
 	_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}, grpc.Trailer(&trailer))
 	if status.Code(err) != codes.PermissionDenied || first(trailer, pushbackField) != "-1" {
@@ -191,7 +191,7 @@ func TestListedClientsAreForbidden(t *testing.T) {
 }
 
 func TestClosedRuleIsUnavailableUntilTheNextProbe(t *testing.T) {
-	closed := httplimit.Answer{Unavailable: true, Decision: stint.Decision{Degraded: true, RetryAfter: 250 * time.Millisecond}, Face: -1}
+	closed := httplimit.Answer{Unavailable: true, Decision: stint.Decision{Degraded: true, RetryAfter: 250 * time.Millisecond}, Binding: -1}
 	client := serve(t, &service{}, (&Server{Decider: answers{answer: closed}}).Options())
 	var trailer metadata.MD
 	_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}, grpc.Trailer(&trailer))
@@ -203,7 +203,7 @@ func TestClosedRuleIsUnavailableUntilTheNextProbe(t *testing.T) {
 }
 
 func TestDegradedCallsPassAndSaySo(t *testing.T) {
-	client := serve(t, &service{}, (&Server{Decider: answers{answer: httplimit.Answer{Decision: stint.Decision{Allowed: true, Degraded: true}, Face: -1}}}).Options())
+	client := serve(t, &service{}, (&Server{Decider: answers{answer: httplimit.Answer{Decision: stint.Decision{Allowed: true, Degraded: true}, Binding: -1}}}).Options())
 	var header metadata.MD
 	_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}, grpc.Header(&header))
 	if err != nil || first(header, "x-ratelimit-policy") != "degraded" || first(header, "x-ratelimit-remaining") != "-1" {

@@ -15,7 +15,7 @@ type Policy struct {
 	// Limit is the limit itself; it must be valid.
 	Limit stint.Limit
 	// Exceeded marks a limit that denied the request. When none is marked,
-	// the deciding one counts as exceeded.
+	// the binding one counts as exceeded.
 	Exceeded bool
 }
 
@@ -36,12 +36,12 @@ func PolicyName(limit stint.Limit, alone bool) string {
 // one request and one goroutine.
 type Answer struct {
 	// Decision is the combined decision of all limits that applied. If no limit applied,
-	// it is Allowed and Face is −1.
+	// it is Allowed and Binding is −1.
 	Decision stint.Decision
 	// Policies is every limit that applied, in order.
 	Policies []Policy
-	// Face is the index of the deciding policy, or −1 if no limit applied.
-	Face int
+	// Binding is the index of the binding policy, or −1 if no limit applied.
+	Binding int
 	// Dialect chooses the header fields.
 	Dialect Dialect
 	// Jitter spreads the retries of clients that were denied at the same moment. A
@@ -74,18 +74,18 @@ func (a *Answer) Status() int {
 	return http.StatusTooManyRequests
 }
 
-// deciding returns the deciding policy, or nil if no limit applied.
-func (a *Answer) deciding() *Policy {
-	if a.Face < 0 || a.Face >= len(a.Policies) {
+// binding returns the binding policy, or nil if no limit applied.
+func (a *Answer) binding() *Policy {
+	if a.Binding < 0 || a.Binding >= len(a.Policies) {
 		return nil
 	}
-	return &a.Policies[a.Face]
+	return &a.Policies[a.Binding]
 }
 
 // quota returns how much an idle client may use at once under policy i. It is 0 for
-// the deciding policy if that denies everything.
+// the binding policy if that denies everything.
 func (a *Answer) quota(i int) int64 {
-	if d := &a.Decision; i == a.Face && d.Limit == 0 && d.RetryAfter == stint.Never {
+	if d := &a.Decision; i == a.Binding && d.Limit == 0 && d.RetryAfter == stint.Never {
 		return 0
 	}
 	return a.Policies[i].Limit.Max()

@@ -90,9 +90,9 @@ func (a *Answer) exceeded(now time.Time) refusal {
 		details: &details{RetryAfterSeconds: a.retrySeconds()}, problem: problemQuota,
 		title:    "Request cannot be satisfied as assigned quota has been exceeded",
 		violated: a.violated()}
-	if deciding := a.deciding(); deciding != nil {
+	if binding := a.binding(); binding != nil {
 		d, limit := body.details, a.Decision.Limit
-		d.Limit, d.WindowSeconds = &limit, seconds(deciding.Limit.Window())
+		d.Limit, d.WindowSeconds = &limit, seconds(binding.Limit.Window())
 		d.ResetAt = time.Unix(a.resetAt(now), 0).UTC().Format(time.RFC3339)
 		body.message = fmt.Sprintf("Rate limit of %d requests per %d seconds exceeded", limit, d.WindowSeconds)
 	}
@@ -106,8 +106,8 @@ func (a *Answer) violated() (names []string) {
 			names = append(names, a.Policies[i].Name)
 		}
 	}
-	if deciding := a.deciding(); deciding != nil && names == nil {
-		names = []string{deciding.Name}
+	if binding := a.binding(); binding != nil && names == nil {
+		names = []string{binding.Name}
 	}
 	return names
 }

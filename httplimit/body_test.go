@@ -33,11 +33,11 @@ func TestBodies(t *testing.T) {
 			`{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit of 0 requests per 60 seconds exceeded","details":{"limit":0,"window_seconds":60,"reset_at":"2021-12-20T12:01:01Z"}}}`},
 		"exceeded as a problem": {exceeded, "application/problem+json", 429, "application/problem+json",
 			`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"Rate limit of 100 requests per 60 seconds exceeded","code":"RATE_LIMIT_EXCEEDED","retry_after_seconds":36,"violated-policies":["orders"]}`},
-		"denied without a limit": {Answer{Face: -1}, "", 429, "application/json",
+		"denied without a limit": {Answer{Binding: -1}, "", 429, "application/json",
 			`{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit exceeded","details":{"retry_after_seconds":1}}}`},
-		"listed": {Answer{Listed: true, Face: -1}, "", 403, "application/json",
+		"listed": {Answer{Listed: true, Binding: -1}, "", 403, "application/json",
 			`{"error":{"code":"DENIED_BY_LIST","message":"Access is denied by a list"}}`},
-		"listed as a problem": {Answer{Listed: true, Face: -1}, "application/problem+json", 403, "application/problem+json",
+		"listed as a problem": {Answer{Listed: true, Binding: -1}, "application/problem+json", 403, "application/problem+json",
 			`{"type":"about:blank","title":"Forbidden","status":403,"detail":"Access is denied by a list","code":"DENIED_BY_LIST"}`},
 		"unavailable": {Answer{Unavailable: true, Decision: stint.Decision{RetryAfter: 1500 * time.Millisecond}}, "", 503, "application/json",
 			`{"error":{"code":"LIMITER_UNAVAILABLE","message":"The limit cannot be checked at the moment","details":{"retry_after_seconds":2}}}`},
@@ -55,7 +55,7 @@ func TestBodies(t *testing.T) {
 }
 
 func TestProblemNamesEveryViolatedPolicy(t *testing.T) {
-	a := Answer{Decision: denied(), Face: 2, Policies: []Policy{
+	a := Answer{Decision: denied(), Binding: 2, Policies: []Policy{
 		{Name: "a", Limit: orders(t).Limit, Exceeded: true}, {Name: "b", Limit: orders(t).Limit}, {Name: "c", Limit: orders(t).Limit, Exceeded: true}}}
 	var body struct {
 		Violated []string `json:"violated-policies"`
@@ -87,8 +87,8 @@ func TestAnotherStatusKeepsTheBody(t *testing.T) {
 func TestDenialBodyIsWhatIsWritten(t *testing.T) {
 	for _, a := range []Answer{
 		{Decision: denied(), Policies: []Policy{orders(t)}},
-		{Listed: true, Face: -1},
-		{Unavailable: true, Face: -1},
+		{Listed: true, Binding: -1},
+		{Unavailable: true, Binding: -1},
 	} {
 		for _, accept := range []string{"", "application/problem+json"} {
 			want := deny(&a, "GET", accept)

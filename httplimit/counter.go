@@ -86,7 +86,7 @@ func (c *Counter) prepare() {
 func (c *Counter) Decide(ctx context.Context, r *Request) (Answer, error) {
 	key, err := c.Key(r)
 	if err != nil {
-		return Answer{Face: -1}, err
+		return Answer{Binding: -1}, err
 	}
 	return c.DecideKey(ctx, key, c.cost(r))
 }
@@ -130,7 +130,7 @@ func (c *Counter) decideOne(ctx context.Context, key string, cost int64) (stint.
 // decideAll fills the answer from the decisions of several limits.
 func (c *Counter) decideAll(ctx context.Context, key string, cost int64, answer *Answer) (err error) {
 	decisions := make([]stint.Decision, len(c.policies))
-	answer.Face, answer.Decision, err = c.Limiter.AllowEach(ctx, key, cost, stint.MaxDelayOf(ctx), decisions)
+	answer.Binding, answer.Decision, err = c.Limiter.AllowEach(ctx, key, cost, stint.MaxDelayOf(ctx), decisions)
 	if err != nil || answer.Decision.Allowed {
 		return err
 	}

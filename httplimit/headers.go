@@ -25,7 +25,7 @@ func (a *Answer) SetHeaders(h http.Header, now time.Time) {
 	case a.degraded():
 		text = f.end(append(text, "-1"...), fieldXRemaining)
 		text = f.end(append(text, "degraded"...), fieldXPolicy)
-	case a.deciding() != nil:
+	case a.binding() != nil:
 		text = f.dialect(text, a, now)
 	}
 	if !a.Allowed() {
@@ -107,7 +107,7 @@ func (f *fields) ietf(text []byte, a *Answer) []byte {
 		text = appendParameter(text, ";q=", a.quota(i))
 		text = appendParameter(text, ";w=", seconds(p.Limit.Window()))
 	}
-	text = appendString(f.end(text, fieldPolicy), a.deciding().Name)
+	text = appendString(f.end(text, fieldPolicy), a.binding().Name)
 	text = appendParameter(text, ";r=", a.Decision.Remaining)
 	if next := a.nextSeconds(); next > 0 {
 		text = appendParameter(text, ";t=", next)

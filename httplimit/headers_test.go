@@ -92,7 +92,7 @@ func TestHeadersOfDecisions(t *testing.T) {
 		answer Answer
 		want   map[string]string
 	}{
-		"nothing applied": {Answer{Decision: stint.Decision{Allowed: true}, Face: -1}, map[string]string{}},
+		"nothing applied": {Answer{Decision: stint.Decision{Allowed: true}, Binding: -1}, map[string]string{}},
 		"a denial says when": {with(denied(), same), map[string]string{
 			"RateLimit-Policy": `"orders";q=100;w=60`, "RateLimit": `"orders";r=0;t=36`, "Retry-After": "36", "Cache-Control": "no-store"}},
 		"a denial says when in the dialect of none, too": {with(denied(), func(a *Answer) { a.Dialect = None }), map[string]string{
@@ -123,7 +123,7 @@ func TestHeadersOfDecisions(t *testing.T) {
 func TestEveryLimitIsInThePolicy(t *testing.T) {
 	second := compile(t, stint.Spec{Rule: "all-day", Name: "burst", Limit: 10, Window: 1500 * time.Millisecond})
 	day := compile(t, stint.Spec{Rule: "all-day", Algorithm: stint.Quota, Limit: 1000, Period: "day"})
-	a := Answer{Decision: allowed(), Face: 1, Dialect: IETF, Policies: []Policy{
+	a := Answer{Decision: allowed(), Binding: 1, Dialect: IETF, Policies: []Policy{
 		{Name: PolicyName(second, false), Limit: second}, {Name: PolicyName(day, false), Limit: day}}}
 	wantFields(t, &a, map[string]string{
 		"RateLimit-Policy": `"all-day/burst";q=10;w=2, "all-day/quota:day";q=1000;w=86400`,

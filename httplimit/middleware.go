@@ -72,7 +72,7 @@ func (m *Middleware) check() error {
 type unable struct{ err error }
 
 func (u unable) Decide(context.Context, *Request) (Answer, error) {
-	return Answer{Face: -1}, u.err
+	return Answer{Binding: -1}, u.err
 }
 
 func (m *Middleware) now() time.Time {

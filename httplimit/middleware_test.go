@@ -25,7 +25,7 @@ type answers struct {
 func (a answers) Decide(context.Context, *Request) (Answer, error) { return a.answer, a.err }
 
 // pass is an answer without any limit.
-func pass() Answer { return Answer{Decision: stint.Decision{Allowed: true}, Face: -1} }
+func pass() Answer { return Answer{Decision: stint.Decision{Allowed: true}, Binding: -1} }
 
 // fixed returns a limiter of two a minute whose clock is fixed at testNow.
 func fixed(t testing.TB, specs ...stint.Spec) *stint.Limiter {

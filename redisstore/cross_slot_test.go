@@ -38,8 +38,8 @@ func groupOf(limit stint.Limit, keys ...string) (g stint.Group) {
 func takeGroup(ctx context.Context, s stint.Store, g stint.Group) ([]stint.Decision, stint.Decision, error) {
 	out := make([]stint.Decision, len(g.Claims))
 	err := s.TakeGroups(ctx, []stint.Group{g}, out)
-	_, face := stint.Combine(g.Claims, out)
-	return out, face, err
+	_, combined := stint.Combine(g.Claims, out)
+	return out, combined, err
 }
 
 func remaining(t *testing.T, s stint.Store, limit stint.Limit, key string) int64 {
@@ -70,8 +70,8 @@ func deniedIsRefunded(t *testing.T, s *Store, keys []string) {
 			t.Fatal(err)
 		}
 	}
-	out, face, err := takeGroup(t.Context(), s, groupOf(limit, keys...))
-	if err != nil || face.Allowed || !out[0].Allowed || !out[1].Allowed || out[0].Remaining != 5 || out[0].ResetAfter != 0 {
+	out, combined, err := takeGroup(t.Context(), s, groupOf(limit, keys...))
+	if err != nil || combined.Allowed || !out[0].Allowed || !out[1].Allowed || out[0].Remaining != 5 || out[0].ResetAfter != 0 {
 		t.Errorf("decided %+v, %v", out, err)
 	}
 	if a, b := remaining(t, s, limit, keys[0]), remaining(t, s, limit, keys[1]); a != 5 || b != 5 {
@@ -88,8 +88,8 @@ func slowBucketKeepsAll(t *testing.T, s *Store, keys []string) {
 		}
 	}
 	for range 50 {
-		out, face, err := takeGroup(t.Context(), s, groupOf(limit, keys[:2]...))
-		if err != nil || face.Allowed || out[0].Remaining != 2 {
+		out, combined, err := takeGroup(t.Context(), s, groupOf(limit, keys[:2]...))
+		if err != nil || combined.Allowed || out[0].Remaining != 2 {
 			t.Fatalf("decided %+v, %v", out, err)
 		}
 	}
@@ -117,8 +117,8 @@ func oneAlternativeIsEnough(t *testing.T, s *Store, keys []string) {
 	if _, err := s.Take(t.Context(), stint.Claim{Key: keys[1], Limit: limit, Cost: 1}); err != nil {
 		t.Fatal(err)
 	}
-	out, face, err := takeGroup(t.Context(), s, g)
-	if err != nil || !face.Allowed || out[1].Allowed || !out[2].Allowed {
+	out, combined, err := takeGroup(t.Context(), s, g)
+	if err != nil || !combined.Allowed || out[1].Allowed || !out[2].Allowed {
 		t.Errorf("decided %+v, %v", out, err)
 	}
 	if a, c := remaining(t, s, limit, keys[0]), remaining(t, s, limit, keys[2]); a != 0 || c != 0 {
@@ -133,8 +133,8 @@ func leakyIsDecidedDryFirst(t *testing.T, s *Store, keys []string) {
 			t.Fatal(err)
 		}
 	}
-	if _, face, err := takeGroup(t.Context(), s, groupOf(limit, keys...)); err != nil || face.Allowed {
-		t.Error(face, err)
+	if _, combined, err := takeGroup(t.Context(), s, groupOf(limit, keys...)); err != nil || combined.Allowed {
+		t.Error(combined, err)
 	}
 	if a := remaining(t, s, limit, keys[0]); a != 3 {
 		t.Errorf("%d remain of 3 after a denial", a)
@@ -151,11 +151,11 @@ func atomicAtRest(t *testing.T, s *Store, keys []string) {
 		g := groupOf(limit, keys[i%3], keys[(i+1)%3])
 		wg.Go(func() {
 			for range 30 {
-				_, face, err := takeGroup(t.Context(), s, g)
+				_, combined, err := takeGroup(t.Context(), s, g)
 				if err != nil {
 					t.Error(err)
 				}
-				if face.Allowed {
+				if combined.Allowed {
 					admitted.Add(1)
 				}
 			}

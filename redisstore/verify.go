@@ -72,9 +72,9 @@ func (v *verifier) several(lines []line, charge bool, out []stint.Decision) bool
 		v.step(&lines[i], true, &out[i])
 	}
 	v.batch.claims = claims
-	_, face := stint.Combine(claims, out)
-	if !face.Allowed || !charge {
-		return face.Allowed
+	_, combined := stint.Combine(claims, out)
+	if !combined.Allowed || !charge {
+		return combined.Allowed
 	}
 	v.answers.logs = logs // the reply has one entry per claim, read by both passes
 	for i := range lines {

@@ -53,7 +53,7 @@ func (q *request) plan() {
 // answer initializes the outcome and reports whether the outcome is final
 // without the store.
 func (q *request) answer(o *Outcome) (done bool, err error) {
-	*o = Outcome{Decision: stint.Decision{Allowed: true}, Face: -1, Hits: o.Hits[:0], List: q.list}
+	*o = Outcome{Decision: stint.Decision{Allowed: true}, Binding: -1, Hits: o.Hits[:0], List: q.list}
 	if q.list == ListDeny {
 		o.Decision = stint.Decision{RetryAfter: stint.Never}
 	}
@@ -127,7 +127,7 @@ func (q *request) denyOutcome(o *Outcome) {
 			o.Hits = append(o.Hits, h)
 		}
 	}
-	o.Face, o.Decision = 0, q.hits[0].Decision
+	o.Binding, o.Decision = 0, q.hits[0].Decision
 }
 
 // askStore fills q.decisions: first the decisions of the enforced claims, then
@@ -200,7 +200,7 @@ func (q *request) decided(o *Outcome) {
 		next++
 	}
 	if n := len(q.enforced); n > 0 {
-		o.Face, o.Decision = stint.Combine(q.enforced, q.decisions[:n])
+		o.Binding, o.Decision = stint.Combine(q.enforced, q.decisions[:n])
 	}
 }
 
@@ -220,9 +220,9 @@ type Outcome struct {
 	// Decision is the combined decision of the enforced claims. It is allowed and
 	// has a zero Limit when no enforced claim applied.
 	Decision stint.Decision
-	// Face is the index in Hits of the binding claim. It is −1 when no enforced
+	// Binding is the index in Hits of the binding claim. It is −1 when no enforced
 	// claim applied.
-	Face int
+	Binding int
 	// Hits has one entry for each claim: first the claims of enforced rules, then
 	// those of shadow rules, each in file order.
 	Hits []Hit

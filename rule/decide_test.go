@@ -38,8 +38,8 @@ func summary(o *Outcome) string {
 	default:
 		b.WriteString("denied")
 	}
-	if o.Face >= 0 {
-		fmt.Fprintf(&b, " by %d", o.Face)
+	if o.Binding >= 0 {
+		fmt.Fprintf(&b, " by %d", o.Binding)
 	}
 	for _, h := range o.Hits {
 		fmt.Fprintf(&b, "; %s %s %q %s", h.Rule.ID, h.Limit.Name(), h.Key, verdictOf(h))

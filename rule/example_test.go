@@ -27,8 +27,8 @@ rules:
 		if err != nil {
 			log.Fatal(err)
 		}
-		face := outcome.Hits[outcome.Face]
-		fmt.Println(outcome.Allowed(), face.Rule.ID, face.Limit.Name(), face.Decision.Remaining)
+		binding := outcome.Hits[outcome.Binding]
+		fmt.Println(outcome.Allowed(), binding.Rule.ID, binding.Limit.Name(), binding.Decision.Remaining)
 	}
 	// Output:
 	// true orders token_bucket:1s 0

@@ -323,7 +323,7 @@ func (b *Batch) answerCheck(it *item) error {
 	}
 	b.rules.Count(plan, o)
 	b.answer = Answer{Decision: &o.Decision, Unavailable: unavailable(o), Outcome: o}
-	if o.List != rule.ListNone || o.Face < 0 {
+	if o.List != rule.ListNone || o.Binding < 0 {
 		b.combined = stint.Decision{Allowed: o.Allowed()}
 		b.answer.Decision = &b.combined
 	}
@@ -333,7 +333,7 @@ func (b *Batch) answerCheck(it *item) error {
 // unavailable reports whether a request was denied because the store failed: at least
 // one of its enforced rules fails closed, whichever rule has the longest wait.
 func unavailable(o *rule.Outcome) bool {
-	if o.Face < 0 || o.Allowed() {
+	if o.Binding < 0 || o.Allowed() {
 		return false
 	}
 	for i := range o.Hits {

@@ -210,10 +210,10 @@ func TestWhatIsUnavailable(t *testing.T) {
 	}
 	passed, denied, failed := stint.Decision{Allowed: true}, stint.Decision{}, stint.Decision{Degraded: true}
 	for _, c := range []struct {
-		name string
-		face stint.Decision
-		hits []rule.Hit
-		want bool
+		name     string
+		combined stint.Decision
+		hits     []rule.Hit
+		want     bool
 	}{
 		{"closed", failed, []rule.Hit{hit(failed, stint.FailClosed, false)}, true},
 		{"closed, and another waits longer", denied, []rule.Hit{hit(denied, stint.FailOpen, false), hit(failed, stint.FailClosed, false)}, true},
@@ -222,7 +222,7 @@ func TestWhatIsUnavailable(t *testing.T) {
 		{"closed in shadow", denied, []rule.Hit{hit(denied, stint.FailOpen, false), hit(failed, stint.FailClosed, true)}, false},
 		{"closed beside another that admits", passed, []rule.Hit{hit(passed, stint.FailOpen, false), hit(failed, stint.FailClosed, false)}, false},
 	} {
-		if got := unavailable(&rule.Outcome{Decision: c.face, Hits: c.hits}); got != c.want {
+		if got := unavailable(&rule.Outcome{Decision: c.combined, Hits: c.hits}); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}

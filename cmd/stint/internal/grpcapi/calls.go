@@ -19,9 +19,9 @@ type round struct {
 	ids     []uint64      // of the items of a stream
 	limits  []stint.Limit // of the take that is added
 
-	rows  []row // of a batch of checks, with its results below
-	faces []stint.Decision
-	marks []mark
+	rows      []row // of a batch of checks, with its results below
+	decisions []stint.Decision
+	marks     []mark
 }
 
 // release clears the data of callers and puts the round back into the pool, unless it has
@@ -75,8 +75,8 @@ func checkResponse(a *decide.Answer) *stintv1.CheckResponse {
 		Decision: decision(a.Decision), Listed: o.List == rule.ListDeny, Unavailable: a.Unavailable,
 		Limits: make([]*stintv1.LimitDecision, len(o.Hits)),
 	}
-	if o.Face >= 0 {
-		response.Rule = o.Hits[o.Face].Rule.ID
+	if o.Binding >= 0 {
+		response.Rule = o.Hits[o.Binding].Rule.ID
 	}
 	for i := range o.Hits {
 		h := &o.Hits[i]

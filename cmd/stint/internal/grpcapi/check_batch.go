@@ -86,22 +86,22 @@ type mark struct {
 
 func (r *round) checkBatchResponse() *stintv1.CheckBatchResponse {
 	response := new(stintv1.CheckBatchResponse)
-	r.faces, r.marks = sized(r.faces, r.Len()), sized(r.marks, r.Len())
+	r.decisions, r.marks = sized(r.decisions, r.Len()), sized(r.marks, r.Len())
 	places := map[string]uint32{} // rule id → 1 + its index in response.Rules
 	for i := range r.Len() {
 		a, err := r.Answer(i)
 		if err != nil {
 			response.Failures = append(response.Failures, failureOf(i, err))
-			r.faces[i], r.marks[i] = stint.Decision{}, mark{}
+			r.decisions[i], r.marks[i] = stint.Decision{}, mark{}
 			continue
 		}
 		o := a.Outcome
-		r.faces[i], r.marks[i] = *a.Decision, mark{listed: o.List == rule.ListDeny, unavailable: a.Unavailable}
-		if o.Face >= 0 {
-			r.marks[i].rule = placeOf(o.Hits[o.Face].Rule.ID, places, &response.Rules)
+		r.decisions[i], r.marks[i] = *a.Decision, mark{listed: o.List == rule.ListDeny, unavailable: a.Unavailable}
+		if o.Binding >= 0 {
+			r.marks[i].rule = placeOf(o.Hits[o.Binding].Rule.ID, places, &response.Rules)
 		}
 	}
-	response.Decisions = decisionColumns(r.faces)
+	response.Decisions = decisionColumns(r.decisions)
 	response.Rule = column(r.marks, func(v *mark) uint32 { return v.rule })
 	response.Listed = column(r.marks, func(v *mark) bool { return v.listed })
 	response.Unavailable = column(r.marks, func(v *mark) bool { return v.unavailable })

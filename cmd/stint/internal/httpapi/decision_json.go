@@ -49,14 +49,14 @@ func appendAnswer(b []byte, a *decide.Answer) []byte {
 }
 
 func appendOutcome(b []byte, o *rule.Outcome) []byte {
-	if o.List != rule.ListNone || o.Face < 0 {
+	if o.List != rule.ListNone || o.Binding < 0 {
 		b = strconv.AppendBool(append(b, `{"allowed":`...), o.Allowed())
 		if o.List == rule.ListDeny {
 			b = append(b, `,"listed":true`...)
 		}
 	} else {
 		b = appendNumbers(append(b, '{'), &o.Decision)
-		b = appendName(b, `,"rule":"`, o.Hits[o.Face].Rule.ID)
+		b = appendName(b, `,"rule":"`, o.Hits[o.Binding].Rule.ID)
 	}
 	b = append(b, `,"limits":[`...)
 	for i := range o.Hits {

@@ -40,11 +40,11 @@ func (d *RequestDecider) Decide(ctx context.Context, r *httplimit.Request) (http
 // to the outcome.
 func answerOf(from *decide.Answer) httplimit.Answer {
 	o := from.Outcome
-	a := httplimit.Answer{Decision: o.Decision, Face: o.Face, Listed: o.List == rule.ListDeny, Unavailable: from.Unavailable}
-	if o.Face < 0 {
+	a := httplimit.Answer{Decision: o.Decision, Binding: o.Binding, Listed: o.List == rule.ListDeny, Unavailable: from.Unavailable}
+	if o.Binding < 0 {
 		return a
 	}
-	binding := o.Hits[o.Face].Rule
+	binding := o.Hits[o.Binding].Rule
 	a.Dialect, _ = httplimit.ParseDialect(binding.Headers) // the rule set refuses unknown dialects
 	a.Jitter = binding.RetryJitter
 	a.Policies = make([]httplimit.Policy, 0, len(o.Hits))

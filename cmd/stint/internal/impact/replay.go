@@ -118,11 +118,11 @@ func (r *replay) gain(e *event) {
 // caller then loses nothing. A caller that keeps sending at its limit is
 // admitted at different moments in every replay.
 func (r *replay) exchanged(e *event) bool {
-	if r.outcome.Face < 0 || r.outcome.Decision.RetryAfter == stint.Never {
+	if r.outcome.Binding < 0 || r.outcome.Decision.RetryAfter == stint.Never {
 		return false
 	}
-	face := &r.outcome.Hits[r.outcome.Face]
-	place := spent{face.Rule, face.Key}
+	binding := &r.outcome.Hits[r.outcome.Binding]
+	place := spent{binding.Rule, binding.Key}
 	if r.gained[place] < e.cost {
 		return false
 	}
@@ -134,9 +134,9 @@ func (r *replay) exchanged(e *event) bool {
 func (r *replay) denied(e *event) {
 	r.result.Denied++
 	who := Count{}
-	if r.outcome.Face >= 0 {
-		face := &r.outcome.Hits[r.outcome.Face]
-		who.Rule, who.Key = face.Rule.ID, rule.KeyText(face.Key)
+	if r.outcome.Binding >= 0 {
+		binding := &r.outcome.Hits[r.outcome.Binding]
+		who.Rule, who.Key = binding.Rule.ID, rule.KeyText(binding.Key)
 	} else if key, ok := e.Attribute("api_key"); ok {
 		who.Key = key
 	} else {

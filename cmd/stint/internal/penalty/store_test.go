@@ -205,7 +205,7 @@ func TestPunishmentIsOfOneKeyAndChargesNothing(t *testing.T) {
 	w.denied("k", 3)
 	w.pass(5 * time.Second) // the limit itself would admit now
 	o := w.ask("k")
-	if o.Allowed() || o.Hits[o.Face].Rule.ID != "api" || o.Decision.RetryAfter != 5*time.Second || o.Decision.Remaining != 0 {
+	if o.Allowed() || o.Hits[o.Binding].Rule.ID != "api" || o.Decision.RetryAfter != 5*time.Second || o.Decision.Remaining != 0 {
 		t.Errorf("%+v", o.Decision)
 	}
 	if all := o.Hits[1].Decision; !all.Allowed || all.Remaining != 99 {

@@ -82,10 +82,10 @@ func (d *rulesDecider) report(out *result) {
 
 // binding returns the hit of the binding claim, or nil.
 func (d *rulesDecider) binding() *rule.Hit {
-	if d.outcome.Face < 0 {
+	if d.outcome.Binding < 0 {
 		return nil
 	}
-	return &d.outcome.Hits[d.outcome.Face]
+	return &d.outcome.Hits[d.outcome.Binding]
 }
 
 // show masks the parts of a key that are credentials of the current event.

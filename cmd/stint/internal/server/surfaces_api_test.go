@@ -31,10 +31,10 @@ func (n *numbers) String() string {
 	return fmt.Sprintf("%v %d/%d retry %s %v reset %d delay %d at %d %v", n.Allowed, n.Remaining, n.Limit, retry, n.Never, n.ResetAfterMS, n.DelayMS, n.AtUS, n.Degraded)
 }
 
-// inAPI is what the API says of decisions: the face, then each.
+// inAPI is what the API says of decisions: the combined one, then each.
 func inAPI(d decided) string {
 	said := make([]string, 0, 4)
-	for _, one := range append([]stint.Decision{d.face}, d.lines()...) {
+	for _, one := range append([]stint.Decision{d.combined}, d.lines()...) {
 		n := numbers{Allowed: one.Allowed, Limit: one.Limit, Remaining: one.Remaining, Never: one.RetryAfter == stint.Never, AtUS: one.At}
 		n.ResetAfterMS, n.DelayMS = up(one.ResetAfter, time.Millisecond), up(one.Delay, time.Millisecond)
 		if retry := up(one.RetryAfter, time.Millisecond); !n.Never {
@@ -48,7 +48,7 @@ func inAPI(d decided) string {
 // lines is the decision of each limit.
 func (d decided) lines() []stint.Decision {
 	if d.each == nil {
-		return []stint.Decision{d.face}
+		return []stint.Decision{d.combined}
 	}
 	return d.each
 }

@@ -27,19 +27,19 @@ func saidByHeaders(status int, h http.Header) string {
 
 // inHeaders is what the standard dialect says of a decision.
 func inHeaders(d decided) string {
-	status, retry, t := http.StatusOK, "", d.face.NextAfter
-	if !d.face.Allowed {
-		status, t = http.StatusTooManyRequests, d.face.RetryAfter
+	status, retry, t := http.StatusOK, "", d.combined.NextAfter
+	if !d.combined.Allowed {
+		status, t = http.StatusTooManyRequests, d.combined.RetryAfter
 		if t != stint.Never {
 			retry = fmt.Sprint(max(1, up(t, time.Second)))
 		}
 	}
-	rate := fmt.Sprintf("r=%d", d.face.Remaining)
+	rate := fmt.Sprintf("r=%d", d.combined.Remaining)
 	if t > 0 && t != stint.Never {
 		rate += fmt.Sprintf(";t=%d", up(t, time.Second))
 	}
-	reset := up(time.Duration(d.face.At)*time.Microsecond+d.face.ResetAfter, time.Second)
-	return fmt.Sprintf("%d; %d; %d; %d; %s; %s", status, d.face.Limit, d.face.Remaining, reset, rate, retry)
+	reset := up(time.Duration(d.combined.At)*time.Microsecond+d.combined.ResetAfter, time.Second)
+	return fmt.Sprintf("%d; %d; %d; %d; %s; %s", status, d.combined.Limit, d.combined.Remaining, reset, rate, retry)
 }
 
 func (q *question) header() []string {
@@ -49,8 +49,8 @@ func (q *question) header() []string {
 func askAuth(_ *testing.T, w *world, q question, d decided) (got, want string) {
 	a := w.get("http", fmt.Sprintf("/v1/auth/header/%d", q.index), q.header()...)
 	delay := ""
-	if d.face.Delay > 0 {
-		delay = fmt.Sprint(up(d.face.Delay, time.Millisecond))
+	if d.combined.Delay > 0 {
+		delay = fmt.Sprint(up(d.combined.Delay, time.Millisecond))
 	}
 	return saidByHeaders(a.status, a.header) + a.header.Get("X-RateLimit-Delay-Ms"), inHeaders(d) + delay
 }

@@ -34,9 +34,9 @@ func inNative(all ...stint.Decision) string {
 	return saidNatively(messages...)
 }
 
-// faceAndLines is a face and, where there are several limits, each.
-func faceAndLines(face *stintv1.Decision, lines []*stintv1.LimitDecision) string {
-	all := []*stintv1.Decision{face}
+// combinedAndLines writes the combined decision and those of each limit, if there are several.
+func combinedAndLines(combined *stintv1.Decision, lines []*stintv1.LimitDecision) string {
+	all := []*stintv1.Decision{combined}
 	for _, l := range lines {
 		all = append(all, l.GetDecision())
 	}
@@ -72,7 +72,7 @@ func askNativeCheck(t *testing.T, w *world, q question, d decided) (got, want st
 	if err != nil {
 		t.Fatal(err)
 	}
-	return faceAndLines(r.GetDecision(), r.GetLimits()), inNative(append([]stint.Decision{d.face}, d.lines()...)...)
+	return combinedAndLines(r.GetDecision(), r.GetLimits()), inNative(append([]stint.Decision{d.combined}, d.lines()...)...)
 }
 
 func askNativeTake(t *testing.T, w *world, q question, d decided) (got, want string) {
@@ -80,26 +80,26 @@ func askNativeTake(t *testing.T, w *world, q question, d decided) (got, want str
 	if err != nil {
 		t.Fatal(err)
 	}
-	return faceAndLines(r.GetDecision(), r.GetLimits()), inNative(append([]stint.Decision{d.face}, d.each...)...)
+	return combinedAndLines(r.GetDecision(), r.GetLimits()), inNative(append([]stint.Decision{d.combined}, d.each...)...)
 }
 
 func askNativeByName(t *testing.T, w *world, q question, d decided) (got, want string) {
 	m := q.nativeTake(t)
-	want = inNative(append([]stint.Decision{d.face}, d.each...)...)
+	want = inNative(append([]stint.Decision{d.combined}, d.each...)...)
 	switch {
 	case q.cost == 0:
 		r, err := w.native.Peek(patient(t), &stintv1.PeekRequest{Key: m.GetKey(), Limits: m.GetLimits()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return faceAndLines(r.GetDecision(), r.GetLimits()), want
+		return combinedAndLines(r.GetDecision(), r.GetLimits()), want
 	case q.cost < 0:
 		units := -q.cost
 		r, err := w.native.GiveBack(patient(t), &stintv1.GiveBackRequest{Key: m.GetKey(), Limits: m.GetLimits(), Cost: &units, AtUs: q.at})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return faceAndLines(r.GetDecision(), r.GetLimits()), want
+		return combinedAndLines(r.GetDecision(), r.GetLimits()), want
 	}
 	return askNativeTake(t, w, q, d)
 }
@@ -132,7 +132,7 @@ func askNativeChecks(t *testing.T, w *world, q question, d decided) (got, want s
 	if err != nil {
 		t.Fatal(err)
 	}
-	return saidNatively(ofColumns(r.GetDecisions(), 1)), inNative(d.face)
+	return saidNatively(ofColumns(r.GetDecisions(), 1)), inNative(d.combined)
 }
 
 func askNativeTakes(t *testing.T, w *world, q question, d decided) (got, want string) {
@@ -169,12 +169,12 @@ func inStream(t *testing.T, w *world, r *stintv1.StreamRequest) *stintv1.Answer 
 
 func askCheckInStream(t *testing.T, w *world, q question, d decided) (got, want string) {
 	r := inStream(t, w, &stintv1.StreamRequest{Request: &stintv1.StreamRequest_Check{Check: q.nativeCheck()}}).GetCheck()
-	return faceAndLines(r.GetDecision(), r.GetLimits()), inNative(append([]stint.Decision{d.face}, d.lines()...)...)
+	return combinedAndLines(r.GetDecision(), r.GetLimits()), inNative(append([]stint.Decision{d.combined}, d.lines()...)...)
 }
 
 func askTakeInStream(t *testing.T, w *world, q question, d decided) (got, want string) {
 	r := inStream(t, w, &stintv1.StreamRequest{Request: &stintv1.StreamRequest_Take{Take: q.nativeTake(t)}}).GetTake()
-	return faceAndLines(r.GetDecision(), r.GetLimits()), inNative(append([]stint.Decision{d.face}, d.each...)...)
+	return combinedAndLines(r.GetDecision(), r.GetLimits()), inNative(append([]stint.Decision{d.combined}, d.each...)...)
 }
 
 func askRemote(t *testing.T, w *world, q question, d decided) (got, want string) {
@@ -186,6 +186,6 @@ func askRemote(t *testing.T, w *world, q question, d decided) (got, want string)
 	if err := w.remote.TakeGroups(patient(t), []stint.Group{group}, out); err != nil {
 		t.Fatal(err)
 	}
-	_, face := stint.Combine(group.Claims, out)
-	return fmt.Sprintf("%+v %+v", face, out), fmt.Sprintf("%+v %+v", d.face, d.lines())
+	_, combined := stint.Combine(group.Claims, out)
+	return fmt.Sprintf("%+v %+v", combined, out), fmt.Sprintf("%+v %+v", d.combined, d.lines())
 }

@@ -30,22 +30,22 @@ func saidByEnvoy(r *ratelimitpb.RateLimitResponse) string {
 // inEnvoyAnswer is what the service says: the time until there is more, whole
 // seconds; of a fixed window alone, always its end.
 func inEnvoyAnswer(q question, d decided) string {
-	code, wait := ratelimitpb.RateLimitResponse_OK, d.face.ResetAfter
-	if !d.face.Allowed {
+	code, wait := ratelimitpb.RateLimitResponse_OK, d.combined.ResetAfter
+	if !d.combined.Allowed {
 		code = ratelimitpb.RateLimitResponse_OVER_LIMIT
-		if d.face.RetryAfter != stint.Never {
-			wait = d.face.RetryAfter
+		if d.combined.RetryAfter != stint.Never {
+			wait = d.combined.RetryAfter
 		}
 	}
 	if window := time.Minute.Microseconds(); q.fixed(d) {
-		wait = time.Duration(window-d.face.At%window) * time.Microsecond
+		wait = time.Duration(window-d.combined.At%window) * time.Microsecond
 	}
-	return fmt.Sprintf("%v %v %d in %v", code, code, d.face.Remaining, time.Duration(max(1, up(wait, time.Second)))*time.Second)
+	return fmt.Sprintf("%v %v %d in %v", code, code, d.combined.Remaining, time.Duration(max(1, up(wait, time.Second)))*time.Second)
 }
 
 // fixed reports whether a fixed window decides.
 func (q *question) fixed(d decided) bool {
-	return q.shape.name == "fixed window" || d.each != nil && d.face == d.each[1] && d.face != d.each[0]
+	return q.shape.name == "fixed window" || d.each != nil && d.combined == d.each[1] && d.combined != d.each[0]
 }
 
 func askEnvoy(t *testing.T, w *world, q question, d decided) (got, want string) {
@@ -67,7 +67,7 @@ func askEnvoyJSON(t *testing.T, w *world, q question, d decided) (got, want stri
 		t.Fatal(err)
 	}
 	status := http.StatusOK
-	if !d.face.Allowed {
+	if !d.combined.Allowed {
 		status = http.StatusTooManyRequests
 	}
 	return fmt.Sprint(a.status, saidByEnvoy(&r)), fmt.Sprint(status, inEnvoyAnswer(q, d))
@@ -76,13 +76,13 @@ func askEnvoyJSON(t *testing.T, w *world, q question, d decided) (got, want stri
 func askRedis(t *testing.T, w *world, q question, d decided) (got, want string) {
 	line := fmt.Sprintf("CL.THROTTLE %s %s %d", strings.ReplaceAll(q.key+q.shape.name, " ", "-"), q.shape.throttle, q.cost)
 	limited, retry := 0, int64(-1)
-	if !d.face.Allowed {
+	if !d.combined.Allowed {
 		limited = 1
-		if d.face.RetryAfter != stint.Never {
-			retry = likeCell(d.face.RetryAfter)
+		if d.combined.RetryAfter != stint.Never {
+			retry = likeCell(d.combined.RetryAfter)
 		}
 	}
-	want = fmt.Sprintf("[*5 :%d :%d :%d :%d :%d]", limited, d.face.Limit, d.face.Remaining, retry, likeCell(d.face.ResetAfter))
+	want = fmt.Sprintf("[*5 :%d :%d :%d :%d :%d]", limited, d.combined.Limit, d.combined.Remaining, retry, likeCell(d.combined.ResetAfter))
 	return fmt.Sprint(askRESP(t, w.resp, line, 6)), want
 }
 

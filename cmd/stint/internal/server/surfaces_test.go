@@ -84,8 +84,8 @@ type question struct {
 
 // decided is what the library said of a question.
 type decided struct {
-	face stint.Decision
-	each []stint.Decision // of several limits; nil where they are not known
+	combined stint.Decision
+	each     []stint.Decision // of several limits; nil where they are not known
 }
 
 // asker is a surface: a way to ask. It says what it was told, and what it should have
@@ -156,17 +156,17 @@ func (r *reference) decide(t *testing.T, m moment) (d decided, ok bool) {
 		return d, false
 	case m.back:
 		if err = r.taken.Cancel(t.Context()); err == nil {
-			d.face, err = r.limiter.Peek(t.Context(), r.key)
+			d.combined, err = r.limiter.Peek(t.Context(), r.key)
 		}
 		r.taken = stint.Reservation{}
 	case len(r.shape.limits) > 1:
 		d.each = make([]stint.Decision, len(r.shape.limits))
-		_, d.face, err = r.limiter.AllowEach(t.Context(), r.key, m.cost, 0, d.each)
+		_, d.combined, err = r.limiter.AllowEach(t.Context(), r.key, m.cost, 0, d.each)
 	case m.cost == 0:
-		d.face, err = r.limiter.Peek(t.Context(), r.key)
+		d.combined, err = r.limiter.Peek(t.Context(), r.key)
 	default:
 		r.taken, err = r.limiter.Reserve(t.Context(), r.key, m.cost)
-		r.cost, d.face = m.cost, r.taken.Decision
+		r.cost, d.combined = m.cost, r.taken.Decision
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func TestGroupIsChargedWholeOrNot(t *testing.T) {
 		t.Errorf("the second is denied by the hour and charges the second nothing: %v", got)
 	}
 	if got["retry_after_ms"] != 3_600_000.0 || lines[1].(map[string]any)["name"] != "token_bucket:1h" {
-		t.Errorf("the face is the claim that denies: %v", got)
+		t.Errorf("the denying claim is not the binding one: %v", got)
 	}
 }
 
