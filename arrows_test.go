@@ -60,7 +60,7 @@ var arrows = map[string]struct {
 	"rule":                           {[]string{".", "internal/suggest", "internal/shorthash", "internal/urlpath", "internal/jsonpos"}, "rules are decided for every surface alike, so they know none"},
 	"cmd/stint/internal/ruleedit":    {[]string{".", "rule", "internal/jsonpos"}, "it edits the text of rules and decides nothing"},
 	"httplimit":                      {[]string{".", "internal/httpfield", "internal/suggest", "internal/urlpath"}, "a program that limits by a limiter of its own needs no rule files"},
-	"grpclimit":                      {[]string{".", "httplimit"}, "a call is a request over HTTP/2, so who is asking and what is told is known there; rules it needs none"},
+	"grpclimit":                      {[]string{".", "httplimit"}, "a call is a request over HTTP/2, so it shares the identities and the answers; it needs no rules"},
 	"cmd/stint/internal/replay":      {[]string{".", "rule"}, "it decides as the rules do, without a server"},
 	"cmd/stint/internal/filewatch":   {nil, "it reports that a file may have changed, and does not read it"},
 	"cmd/stint/internal/envoyrls":    {[]string{".", "internal/boundedcache", "rule", "cmd/stint/internal/filewatch", "internal/suggest"}, "it decides as Envoy asks over a store that is handed to it; of rules it has only the way to say what is wrong in a file"},

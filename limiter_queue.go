@@ -222,21 +222,21 @@ func (q *waitQueue) wake(remaining int64, tries int) {
 		}
 		remaining -= w.cost
 		tries--
-		w.tell(askNow)
+		w.send(askNow)
 	}
 }
 
-// tell sends the next action to the waiter, if it stands by.
-func (w *waiter) tell(a action) {
+// send sends the next action to the waiter, if it stands by.
+func (w *waiter) send(a action) {
 	if w.standing {
 		w.standing = false
 		w.next <- a // never blocks: one action is sent for each time the waiter stands by
 	}
 }
 
-// standBy blocks until the waiter is told its next action or its end comes, and
-// returns that action. told is false when ctx ends first.
-func (g *waiting) standBy(ctx context.Context, w *waiter) (next action, told bool) {
+// standBy blocks until the waiter receives its next action or its end comes, and
+// returns that action. ok is false when ctx ends first.
+func (g *waiting) standBy(ctx context.Context, w *waiter) (next action, ok bool) {
 	var end <-chan time.Time
 	if deadline, ok := ctx.Deadline(); !w.end.IsZero() && (!ok || w.end.Before(deadline)) {
 		timer := time.NewTimer(time.Until(w.end))
@@ -262,7 +262,7 @@ func (q *waitQueue) dropLate(l *Limiter) {
 		after := w.after
 		if w.standing && q.tooLate(l, w, costs+w.cost) {
 			q.remove(w)
-			w.tell(giveUp)
+			w.send(giveUp)
 		} else {
 			costs += w.cost
 		}

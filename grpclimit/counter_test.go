@@ -26,7 +26,7 @@ func incoming(from string, sent ...string) *Call {
 	return &Call{Method: unaryMethod, ctx: peer.NewContext(ctx, &peer.Peer{Addr: addr}), identity: &httplimit.Identity{}}
 }
 
-func TestWhoseUseIsCounted(t *testing.T) {
+func TestCounterCountsByIdentity(t *testing.T) {
 	for name, c := range map[string]struct {
 		counter *Counter
 		call    *Call

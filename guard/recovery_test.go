@@ -177,7 +177,7 @@ func TestClosedClaimsSayWhenTheNextProbeIs(t *testing.T) {
 }
 
 // A store that a thousand wait for meets one probe, then all of them.
-func TestNobodyRushesARecoveringStore(t *testing.T) {
+func TestARecoveringStoreIsNotOverloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()
 		g := mustNew(t, store, guard.Options{})

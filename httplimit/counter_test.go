@@ -10,7 +10,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-func TestWhoseUseIsCounted(t *testing.T) {
+func TestCounterCountsByIdentity(t *testing.T) {
 	for name, c := range map[string]struct {
 		counter *Counter
 		peer    string

@@ -217,7 +217,7 @@ func TestLeasedKeysAreBounded(t *testing.T) {
 			s.takeMany(node, l, 200)
 		}
 		if got := node.Stats(); got.Keys == 0 || got.Keys > 64 {
-			t.Errorf("%d keys are looked after; want at most 64", got.Keys)
+			t.Errorf("%d keys are tracked; want at most 64", got.Keys)
 		}
 		if err := node.Close(); err != nil {
 			t.Error(err)

@@ -60,8 +60,8 @@ func TestABatchAsksForAKeyOnce(t *testing.T) {
 	})
 }
 
-// What a batch is told is what the store would have said to its claims, one
-// after the other.
+// A batch gets the decisions that the store would have made on its claims, one after
+// the other.
 func TestABatchIsDecidedAsByTheStore(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -266,7 +266,7 @@ func TestABatchIsCountedByTheNode(t *testing.T) {
 		for i := range groups {
 			groups[i].Claims[0].Policy.OnFailure = stint.FailLocal
 		}
-		for turn := range 2 { // the second time it has the key looked after
+		for turn := range 2 { // the node tracks the key from the second turn on
 			s.far.become(alone{stint.NewMemory(stint.MemoryOptions{})})
 			if err := s.TakeGroups(context.Background(), groups, out); err != nil {
 				t.Fatal(err)

@@ -78,7 +78,7 @@ func TestOneRequestHeatsNothing(t *testing.T) {
 		}
 		s.takeGroup(leased(wide, 1), leased(second, 1))
 		if got := s.Stats(); got.Keys != 2 {
-			t.Errorf("%+v; want both limits looked after", got)
+			t.Errorf("%+v; want both limits tracked", got)
 		}
 	})
 }

@@ -89,10 +89,10 @@ func TestPermissionsAreCheckedAtAnInterval(t *testing.T) {
 	}
 	for _, step := range []struct {
 		missing string
-		news    bool
+		changed bool
 	}{{"", false}, {"del", true}, {"del", false}, {"", false}, {"del", true}, {"append del", true}} {
-		if got := a.changed(step.missing); got != step.news {
-			t.Errorf("missing %q is news: %v", step.missing, got)
+		if got := a.changed(step.missing); got != step.changed {
+			t.Errorf("missing %q: changed is %v", step.missing, got)
 		}
 	}
 }

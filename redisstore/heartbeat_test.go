@@ -235,6 +235,6 @@ func TestNodeClockIsComparedWithTheStores(t *testing.T) {
 		if ahead == 0 {
 			continue // on a busy machine a slow round trip looks like a skew
 		}
-		eventually(t, "it is told", func() bool { return text.count("node_ahead=") == 1 })
+		eventually(t, "the skew is logged", func() bool { return text.count("node_ahead=") == 1 })
 	}
 }

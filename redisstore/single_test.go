@@ -70,10 +70,10 @@ func TestRepliesThatAreNotTheScriptsAreRefused(t *testing.T) {
 		{"denied by the script alone", denied, "garbled"},
 		{"allowed twice", singleReply(1_000_000, 2, nil), "garbled"},
 		{"denied and allowed twice", singleReply(1_000_000, 2, appendBucket(1_000_000, 0, 0)), "garbled"},
-		{"a state longer than told", good + "x", "garbled"},
+		{"a state longer than its announced length", good + "x", "garbled"},
 		{"a state of no bucket", singleReply(1_000_000, 0, []byte("nothing")), "corrupt"},
-		{"told to be corrupt", denied[:answerHead] + "\xff", "corrupt"},
-		{"told to be of another type", denied[:answerHead] + "\xfe", "wrongtype"},
+		{"reported as corrupt", denied[:answerHead] + "\xff", "corrupt"},
+		{"reported as of another type", denied[:answerHead] + "\xfe", "wrongtype"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			claim := stint.Claim{Key: "k", Limit: tenASecond(), Cost: 1}

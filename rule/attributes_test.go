@@ -112,7 +112,7 @@ func TestPolicyTravelsWithTheClaims(t *testing.T) {
 	}
 	q := s.borrow(Map{"api_key": "a"}, 1)
 	defer s.release(q)
-	q.ask()
+	q.collectClaims()
 	if got := q.enforced[0].Policy; got != s.Rules()[0].Policy {
 		t.Errorf("the claim has %+v", got)
 	}

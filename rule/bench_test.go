@@ -63,7 +63,7 @@ func BenchmarkMatchAmong10000Rules(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				q := s.borrow(a, 1)
-				q.ask()
+				q.collectClaims()
 				s.release(q)
 			}
 		})

@@ -171,12 +171,12 @@ func (c *compiler) compileLocal(d *rawRule, r *Rule) {
 // standIn returns the local limit that replaces the rule's limits while the
 // store fails, or nil when the rule has none. All claims of a rule share one
 // *stint.Local, by which stores know to count it once.
-func (q *request) standIn(r *Rule, key string) (*stint.Local, verdict) {
+func (q *request) standIn(r *Rule, key string) (*stint.Local, keyStatus) {
 	if !r.Local.Valid() {
 		return nil, counted
 	}
 	if len(r.LocalBy) > 0 {
-		var v verdict
+		var v keyStatus
 		if key, v = q.key(&r.local); v != counted {
 			return nil, v
 		}

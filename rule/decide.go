@@ -34,7 +34,7 @@ func (s *Set) DecideInto(ctx context.Context, store stint.Store, a Attributes, c
 	if done, err := q.answer(o); done || err != nil {
 		return err
 	}
-	if err := q.askStore(ctx, store); err != nil {
+	if err := q.takeClaims(ctx, store); err != nil {
 		return err
 	}
 	q.decided(o)
@@ -47,7 +47,7 @@ func (q *request) plan() {
 		q.err = &stint.Error{Code: stint.CodeInvalid, Problem: fmt.Sprintf("cost: %d is out of range", q.cost), Mend: rangeMend(0, stint.MaxCost)}
 		return
 	}
-	q.list = q.ask()
+	q.list = q.collectClaims()
 }
 
 // answer initializes the outcome and reports whether the outcome is final
@@ -68,9 +68,9 @@ func (q *request) answer(o *Outcome) (done bool, err error) {
 	return len(q.enforced)+len(q.shadow) == 0, nil
 }
 
-// ask checks the lists and collects the claims of the rules that match. It
+// collectClaims checks the lists and collects the claims of the rules that match. It
 // returns the list that decides the request, if any.
-func (q *request) ask() List {
+func (q *request) collectClaims() List {
 	s := q.set
 	if q.listed(&s.lists.deny) {
 		return ListDeny
@@ -130,9 +130,9 @@ func (q *request) denyOutcome(o *Outcome) {
 	o.Binding, o.Decision = 0, q.hits[0].Decision
 }
 
-// askStore fills q.decisions: first the decisions of the enforced claims, then
+// takeClaims fills q.decisions: first the decisions of the enforced claims, then
 // those of the shadow claims.
-func (q *request) askStore(ctx context.Context, store stint.Store) error {
+func (q *request) takeClaims(ctx context.Context, store stint.Store) error {
 	if store == nil {
 		return &stint.Error{Problem: "the store is nil", Mend: "pass the store that counts"}
 	}

@@ -141,7 +141,7 @@ func TestDecide(t *testing.T) {
 			{a, 1, `allowed; s token_bucket:1m "a" 0/1 shadow; t token_bucket:1m "a" 8/9 shadow`},
 			{a, 1, `allowed; s token_bucket:1m "a" 0/1 denied shadow; t token_bucket:1m "a" 7/9 shadow`},
 		}},
-		{"a rule that is off is not looked at", `rules: [{id: r, limit: 1/m, mode: off}]`, []step{{a, 1, "allowed"}}},
+		{"a rule that is off does not apply", `rules: [{id: r, limit: 1/m, mode: off}]`, []step{{a, 1, "allowed"}}},
 		{"deny_all denies what matches, and asks no store",
 			`rules: [{id: no, match: {path: /old}, deny_all: true}, {id: r, limit: 2/m}]`, []step{
 				{Map{"api_key": "a", "path": "/old/"}, 1, `denied by 0; no deny_all "a" 0/0 never`},
@@ -265,7 +265,7 @@ func TestOverridesNameKeysThatWereBrought(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeIsInvalid(t *testing.T) {
+func TestInvalidRequestsAreRefused(t *testing.T) {
 	rules := `rules: [{id: r, limit: 10/s, by: [user, ip], cost: tokens}]`
 	for _, c := range []struct {
 		fact       string

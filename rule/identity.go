@@ -28,13 +28,13 @@ const (
 	markShared = "\x02shared"
 )
 
-// verdict is the result of building an identity.
-type verdict uint8
+// keyStatus is the result of building an identity.
+type keyStatus uint8
 
 const (
-	counted verdict = iota
-	skipped         // the rule does not apply, or the request is invalid: see request.err
-	denied          // the request is denied and not counted
+	counted keyStatus = iota
+	skipped           // the rule does not apply, or the request is invalid: see request.err
+	denied            // the request is denied and not counted
 )
 
 // identity is the list of attributes that a rule counts by.
@@ -45,7 +45,7 @@ type identity struct {
 
 // key returns the key of the request. A single part is used as it is; several
 // parts are joined.
-func (q *request) key(id *identity) (string, verdict) {
+func (q *request) key(id *identity) (string, keyStatus) {
 	if len(id.by) == 1 {
 		return q.part(id.by[0], id.missing)
 	}
@@ -68,7 +68,7 @@ func (q *request) key(id *identity) (string, verdict) {
 }
 
 // part returns one part of a key, or the substitute for a missing attribute.
-func (q *request) part(s slot, missing missing) (string, verdict) {
+func (q *request) part(s slot, missing missing) (string, keyStatus) {
 	text, ok := q.get(s)
 	switch {
 	case ok:

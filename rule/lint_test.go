@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestWhatHasNoEffectIsWarnedAbout(t *testing.T) {
+func TestLintWarnsOfRulesWithoutEffect(t *testing.T) {
 	for text, want := range map[string]string{
 		"rules: [{id: a, limit: 1/s, match: {path: /a, path_prefix: /b}}]":                            "rule a matches nothing: its path does not begin with its path_prefix",
 		"rules: [{id: a, limit: 1/s, match: {path: /a, endpoint_regex: '^/b'}}]":                      "rule a matches nothing: its endpoint_regex does not match its path",

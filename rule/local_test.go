@@ -12,7 +12,7 @@ func claimsOf(t *testing.T, text string, a Map) []stint.Claim {
 	t.Helper()
 	s := mustParse(t, text)
 	q := s.borrow(a, 1)
-	q.ask()
+	q.collectClaims()
 	if q.err != nil {
 		t.Fatal(q.err)
 	}

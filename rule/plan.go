@@ -16,14 +16,14 @@ type Plan struct{ request *request }
 func (s *Set) Plan(a Attributes, cost int64) Plan {
 	q := s.borrow(a, cost)
 	q.plan()
-	if q.asks() {
+	if q.needsStore() {
 		q.makeGroup()
 	}
 	return Plan{q}
 }
 
-// asks reports whether the request needs the store.
-func (q *request) asks() bool {
+// needsStore reports whether the request needs the store.
+func (q *request) needsStore() bool {
 	return q.err == nil && q.list == ListNone && !q.denied && len(q.enforced)+len(q.shadow) > 0
 }
 
@@ -31,7 +31,7 @@ func (q *request) asks() bool {
 // the result. It appends nothing when the outcome needs no store. The group is valid
 // until the plan is released.
 func (p Plan) AppendGroups(groups []stint.Group) []stint.Group {
-	if p.request == nil || !p.request.asks() {
+	if p.request == nil || !p.request.needsStore() {
 		return groups
 	}
 	return append(groups, p.request.group[0])

@@ -53,7 +53,7 @@ type request struct {
 // attribute is one attribute value. It is read at most once.
 type attribute struct {
 	text    string
-	asked   bool
+	fetched bool
 	present bool
 	err     error // set when the value cannot be read
 }
@@ -63,8 +63,8 @@ type attribute struct {
 // soon as any rule needs it.
 func (q *request) get(s slot) (text string, ok bool) {
 	v := &q.values[s]
-	if !v.asked {
-		v.asked = true
+	if !v.fetched {
+		v.fetched = true
 		q.read(s, v)
 	}
 	if v.err != nil {

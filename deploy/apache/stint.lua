@@ -21,7 +21,7 @@ local never = {
 }
 
 -- Headers of an answer that are for the client.
-local told = {
+local client_headers = {
     ["x-ratelimit-limit"] = "X-RateLimit-Limit",
     ["x-ratelimit-remaining"] = "X-RateLimit-Remaining",
     ["x-ratelimit-reset"] = "X-RateLimit-Reset",
@@ -121,7 +121,7 @@ function ask(r)
     if #text > most then return undecided(r, 431) end
     local status, headers, body = exchange(text)
     if not status or not headers["x-ratelimit-status"] then return undecided(r, status) end
-    for name, spelling in pairs(told) do
+    for name, spelling in pairs(client_headers) do
         if headers[name] then r.err_headers_out[spelling] = headers[name] end
     end
     if status == 200 then return apache2.DECLINED end

@@ -20,7 +20,7 @@ local never = {
 }
 
 -- Headers of an answer that are for the client, and their variables.
-local told = {
+local client_headers = {
     ["x-ratelimit-limit"] = "txn.stint_x_limit",
     ["x-ratelimit-remaining"] = "txn.stint_x_remaining",
     ["x-ratelimit-reset"] = "txn.stint_x_reset",
@@ -62,7 +62,7 @@ end
 
 local function refuse(txn, status, answer)
     local reply = txn:reply({ status = status })
-    for name in pairs(told) do
+    for name in pairs(client_headers) do
         for _, value in pairs(answer.headers[name] or {}) do reply:add_header(name, value) end
     end
     reply:set_body(answer.body or "")
@@ -100,7 +100,7 @@ local function ask(txn, url, mode)
     elseif status ~= 200 then
         refuse(txn, status, answer)
     else
-        for name, variable in pairs(told) do
+        for name, variable in pairs(client_headers) do
             local lines = said[name]
             if variable and lines then txn:set_var(variable, lines[0] or lines[1]) end
         end

@@ -5,10 +5,10 @@ package table
 // gives away the least. A state that is exhausted is never evicted: a flood of new
 // keys would otherwise free a caller that is being denied.
 
-// looked is how many states an eviction compares, from an identity's home on.
+// evictionCandidates is how many states an eviction compares, from an identity's home on.
 // Empty slots do not count, because a few wide states can fill the weight of a
 // table and lie far apart.
-const looked = 16
+const evictionCandidates = 16
 
 // tidy rebuilds the shard when it needs room for a new key and can still grow,
 // and when its sweep for idle states is due.
@@ -52,16 +52,16 @@ func (s *Shard) Fit(id ID, now int64) bool {
 }
 
 // evict drops the state with the most allowance left among those near an
-// identity's home, but not its own. When the shard holds fewer than looked
-// states, and all of them are exhausted, it tries other shards too. It reports
-// false when no state may be evicted.
+// identity's home, but not its own. When the shard holds fewer than
+// evictionCandidates states, and all of them are exhausted, it tries other shards too.
+// It reports false when no state may be evicted.
 func (s *Shard) evict(id ID, now int64) bool {
-	victim, judged := s.victim(s.home(id.Hash), looked, &id, now)
+	victim, judged := s.victim(s.home(id.Hash), evictionCandidates, &id, now)
 	if victim >= 0 {
 		s.evictAt(victim, now)
 		return true
 	}
-	return judged < looked && s.evictElsewhere(looked-judged, now)
+	return judged < evictionCandidates && s.evictElsewhere(evictionCandidates-judged, now)
 }
 
 // otherShards is how many other shards are tried for a state to evict. A table

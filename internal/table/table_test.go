@@ -116,7 +116,7 @@ func TestFullTableGivesUpTheStateWithTheMostLeft(t *testing.T) {
 	var ids []ID
 	for left := range uint64(10) {
 		id := randomID(r)
-		id.Hash = left << 32 // in the first slots, where all are looked at
+		id.Hash = left << 32 // in the first slots, where all are candidates
 		ids = append(ids, id)
 		table.insert(id, State{Lo: left}, 0)
 	}

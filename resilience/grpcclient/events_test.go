@@ -75,7 +75,7 @@ func TestTheLimiterIsAskedForTheTarget(t *testing.T) {
 
 // By default, a call is repeatable if it has a key that is not empty; the option gets the
 // method.
-func TestWhatIsRepeatable(t *testing.T) {
+func TestRepeatableNeedsAnIdempotencyKey(t *testing.T) {
 	if repeatable(metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", ""), "") {
 		t.Error("a call with an empty key is repeatable")
 	}
@@ -102,7 +102,7 @@ func TestOptionsOfCallsAreNotWrittenTo(t *testing.T) {
 	}
 }
 
-func TestWhatCountsAsFailure(t *testing.T) {
+func TestFailureCodes(t *testing.T) {
 	var failures []codes.Code
 	for c := codes.OK; c <= codes.Unauthenticated; c++ {
 		if Outcome(c) == breaker.Failure {

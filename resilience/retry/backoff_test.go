@@ -75,7 +75,7 @@ var (
 	backoff = Backoff{Base: 100 * time.Millisecond, Cap: time.Second}
 )
 
-func TestNoneIsTheStep(t *testing.T) {
+func TestJitterNoneIsTheStep(t *testing.T) {
 	b := backoff
 	b.Jitter = None
 	for n, step := range steps {

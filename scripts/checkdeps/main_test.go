@@ -53,7 +53,7 @@ func tree(t *testing.T, requires, nested string) (root string) {
 	root = t.TempDir()
 	write(t, filepath.Join(root, "go.mod"), "module example.com/own\n\ngo 1.26\n\nrequire (\n"+requires+"\n)\n")
 	write(t, filepath.Join(root, "sub", "go.mod"), "module example.com/own/sub\n\ngo 1.26\n\nreplace example.com/own => ../\n\nrequire (\nexample.com/own v0.0.0\n"+nested+"\n)\n")
-	write(t, filepath.Join(root, "testdata", "go.mod"), "not looked at")
+	write(t, filepath.Join(root, "testdata", "go.mod"), "not read")
 	return root
 }
 
@@ -131,7 +131,7 @@ func TestNoNetworkIsAClearError(t *testing.T) {
 func TestEveryModuleIsCheckedForVulnerabilities(t *testing.T) {
 	proxy(t, nil)
 	root, program := tree(t, "", ""), filepath.Join(t.TempDir(), "govulncheck")
-	script := "#!/bin/sh\necho \"looked in $(basename \"$PWD\") with $*\"\ncase $PWD in */sub) exit 3;; esac\n"
+	script := "#!/bin/sh\necho \"scanned $(basename \"$PWD\") with $*\"\ncase $PWD in */sub) exit 3;; esac\n"
 	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -142,8 +142,8 @@ func TestEveryModuleIsCheckedForVulnerabilities(t *testing.T) {
 	for status = range map[int]bool{http.StatusOK: true, http.StatusForbidden: false} {
 		var out strings.Builder
 		err := check(t.Context(), root, program, &out)
-		found := err != nil && strings.Contains(err.Error(), "sub/go.mod: govulncheck, see above: exit status 3") && strings.Count(out.String(), "looked in") == 2
-		skipped := err == nil && strings.Contains(out.String(), "SKIPPED") && strings.Contains(out.String(), "403") && !strings.Contains(out.String(), "looked in")
+		found := err != nil && strings.Contains(err.Error(), "sub/go.mod: govulncheck, see above: exit status 3") && strings.Count(out.String(), "scanned") == 2
+		skipped := err == nil && strings.Contains(out.String(), "SKIPPED") && strings.Contains(out.String(), "403") && !strings.Contains(out.String(), "scanned")
 		if reached := status == http.StatusOK; found != reached || skipped == reached {
 			t.Errorf("%d: %v\n%s", status, err, &out)
 		}

@@ -60,7 +60,7 @@ type API struct {
 	// The bodies of viewers' requests, of other roles' read requests and of changes
 	// have separate bounds. Viewers then cannot keep operators waiting, and reads
 	// cannot keep changes waiting.
-	viewed, looked, changed *bodies
+	viewerBodies, readBodies, changeBodies *bodies
 }
 
 // New returns an API.
@@ -69,7 +69,7 @@ func New(c Config) *API {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	a := &API{Config: c, mux: http.NewServeMux(), now: time.Now, changing: newTurn(), reading: newTurn()}
-	a.viewed, a.looked, a.changed = newBodies(), newBodies(), newBodies()
+	a.viewerBodies, a.readBodies, a.changeBodies = newBodies(), newBodies(), newBodies()
 	a.audit.log = c.Logger.With("log", "audit")
 	for _, e := range a.endpoints() {
 		a.mux.Handle(e.pattern, a.handler(e))
@@ -176,11 +176,11 @@ func (a *API) handler(e endpoint) http.Handler {
 func (a *API) bodiesOf(role, needs Role) *bodies {
 	switch {
 	case role == Viewer:
-		return a.viewed
+		return a.viewerBodies
 	case needs == Viewer:
-		return a.looked
+		return a.readBodies
 	}
-	return a.changed
+	return a.changeBodies
 }
 
 // fail answers an error, and logs it unless the caller caused it.

@@ -69,9 +69,9 @@ func (c *crowd) answered(status int) int64 {
 	return count.(*atomic.Int64).Load()
 }
 
-// TestLargeBodiesAreReadInTurn: however many send one, no more is held than one
-// of the largest, and who waits too long is told so. Small bodies, and changes,
-// wait for none of them.
+// TestLargeBodiesAreReadInTurn: however many clients send large bodies, the memory for
+// them is bounded by one of the largest size, and a client that waits too long gets an
+// error. Small bodies and changes do not wait.
 func TestLargeBodiesAreReadInTurn(t *testing.T) {
 	const large = 31 << 20
 	for _, declared := range []bool{true, false} {
@@ -89,7 +89,7 @@ func TestLargeBodiesAreReadInTurn(t *testing.T) {
 				time.Sleep(bodyWait)
 				synctest.Wait()
 				if got := c.answered(http.StatusServiceUnavailable); got != 11 {
-					t.Errorf("%d have been told that they waited too long", got)
+					t.Errorf("%d were refused because they waited too long", got)
 				}
 				close(c.end)
 				c.done.Wait()

@@ -46,7 +46,7 @@ func TestADryRunPublishesNothing(t *testing.T) {
 	f.want(400, "PUT", "/rules/orders?dry_run=perhaps", `{"limit":"1/s"}`)
 }
 
-func TestWhatIsNotThereIsSaid(t *testing.T) {
+func TestUnknownResourcesAreAnswered404(t *testing.T) {
 	f := newFixture(t, shop)
 	for _, q := range [][2]string{
 		{"GET", "/rules/none"}, {"DELETE", "/rules/none"}, {"GET", "/rules/tier/none"}, {"DELETE", "/rules/tier/none"},

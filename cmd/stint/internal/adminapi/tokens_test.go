@@ -79,7 +79,7 @@ func TestNoFileOfTokensLetsInWhoBringsNone(t *testing.T) {
 	}
 }
 
-func TestNobodyMayAnythingWithoutTokens(t *testing.T) {
+func TestEveryRequestIsRefusedWithoutTokens(t *testing.T) {
 	f := newFixture(t, shop)
 	var err error
 	if f.Tokens, err = ParseTokens(rule.File{Name: "tokens"}, ""); err != nil {
@@ -114,8 +114,8 @@ func TestTheAuditLogSaysWhoDidWhatAndWhy(t *testing.T) {
 	f.want(400, "GET", "/audit?n=0", "")
 }
 
-// The level of the log is for news, and changes are on record whatever it is.
-func TestAQuietLogTellsOfChanges(t *testing.T) {
+// The level of the log does not apply to the audit records of changes.
+func TestAQuietLogHasAuditRecords(t *testing.T) {
 	f := newFixture(t, shop)
 	var quiet bytes.Buffer
 	f.API = New(Config{Rules: f.keeper, Store: f.store, Logger: slog.New(slog.NewTextHandler(&quiet, &slog.HandlerOptions{Level: slog.LevelError}))})

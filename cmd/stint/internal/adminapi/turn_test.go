@@ -12,8 +12,8 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/ruleset"
 )
 
-// Unconditional changes of different rules at once are all made, and nobody on
-// the same node is told to try again.
+// Concurrent unconditional changes of different rules on one node all succeed without
+// a retry by the client.
 func TestNothingIsLostBetweenOperators(t *testing.T) {
 	f := newFixture(t, shop)
 	const writers = 40
@@ -34,7 +34,7 @@ func TestNothingIsLostBetweenOperators(t *testing.T) {
 	}
 }
 
-// contended is rules that somebody else publishes, again and again just before.
+// contended is a source in which another change always comes first.
 type contended struct {
 	Rules
 
@@ -48,8 +48,8 @@ func (c *contended) Publish(ctx context.Context, change ruleset.Change) (ruleset
 	return c.Rules.Publish(ctx, change)
 }
 
-// A change without If-Match is unconditional, however busy others are; one that
-// never comes to an end is told so, and once on record.
+// A change without If-Match succeeds although other changes interfere. A change that
+// never succeeds is refused, and recorded once.
 func TestAnUnconditionalChangeComesThrough(t *testing.T) {
 	f := newFixture(t, shop)
 	f.Rules = &contended{f.keeper, 30}

@@ -204,7 +204,7 @@ func TestStringsStayWhileTheirBufferIsReused(t *testing.T) {
 
 // A denied check is reported as unavailable if an enforced rule fails closed and the
 // store failed.
-func TestWhatIsUnavailable(t *testing.T) {
+func TestUnavailableNeedsAnEnforcedRuleThatFailsClosed(t *testing.T) {
 	hit := func(d stint.Decision, f stint.OnFailure, shadow bool) rule.Hit {
 		return rule.Hit{Rule: &rule.Rule{Policy: stint.Policy{OnFailure: f}}, Shadow: shadow, Decision: d}
 	}

@@ -16,10 +16,10 @@ import (
 
 // separate makes a group of each limit.
 func (p *plan) separate() {
-	for i := range p.asked {
-		if a := &p.asked[i]; a.applies() {
-			a.claim = len(p.claims)
-			p.claims = append(p.claims, a.endless())
+	for i := range p.matches {
+		if m := &p.matches[i]; m.applies() {
+			m.claim = len(p.claims)
+			p.claims = append(p.claims, m.endless())
 		}
 	}
 	for i := range p.claims {
@@ -28,13 +28,13 @@ func (p *plan) separate() {
 }
 
 // endless returns the claim that counts a limit whatever the outcome.
-func (a *asked) endless() stint.Claim {
-	if !a.limit.all.Valid() {
-		return a.make()
+func (m *match) endless() stint.Claim {
+	if !m.limit.all.Valid() {
+		return m.make()
 	}
-	c := a.claimOf(a.limit.all, a.cost)
-	if a.cost > 1 { // near the end of the counter, charges what still fits
-		c.Cost, c.Extra = 1, a.cost-1
+	c := m.claimOf(m.limit.all, m.cost)
+	if m.cost > 1 { // near the end of the counter, charges what still fits
+		c.Cost, c.Extra = 1, m.cost-1
 	}
 	return c
 }
@@ -51,34 +51,34 @@ func (p *plan) peek(ctx context.Context, store stint.Store) error {
 		return err
 	}
 	over := false
-	for i := range p.asked {
-		over = over || p.asked[i].applies() && p.over(&p.asked[i])
+	for i := range p.matches {
+		over = over || p.matches[i].applies() && p.over(&p.matches[i])
 	}
-	for i := range p.asked {
-		if a := &p.asked[i]; a.applies() && (!over || a.cost < 0 || p.over(a)) {
-			p.claims[a.claim] = a.endless()
+	for i := range p.matches {
+		if m := &p.matches[i]; m.applies() && (!over || m.cost < 0 || p.over(m)) {
+			p.claims[m.claim] = m.endless()
 		}
 	}
 	return nil
 }
 
 // over reports whether a peek shows less than the cost. It is false for a refund.
-func (p *plan) over(a *asked) bool {
-	d := &p.decisions[a.claim]
-	if a.cost < 0 {
+func (p *plan) over(m *match) bool {
+	d := &p.decisions[m.claim]
+	if m.cost < 0 {
 		return false
 	}
-	if a.limit.all.Valid() {
-		return a.limit.left(d) < a.cost
+	if m.limit.all.Valid() {
+		return m.limit.left(d) < m.cost
 	}
-	return d.Remaining < a.cost
+	return d.Remaining < m.cost
 }
 
 // judge sets the decisions of all counted limits.
 func (p *plan) judge() {
-	for i := range p.asked {
-		if a := &p.asked[i]; a.applies() && a.limit.all.Valid() {
-			a.limit.judge(&p.decisions[a.claim], a.cost)
+	for i := range p.matches {
+		if m := &p.matches[i]; m.applies() && m.limit.all.Valid() {
+			m.limit.judge(&p.decisions[m.claim], m.cost)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func check(request *pb.RateLimitRequest) error {
 // fill makes the plan of a request. An unknown domain has no limits.
 func (s *Service) fill(p *plan, domain *file, request *pb.RateLimitRequest) error {
 	for i, d := range request.GetDescriptors() {
-		if err := s.ask(p, i, domain, request, d); err != nil {
+		if err := s.match(p, i, domain, request, d); err != nil {
 			return err
 		}
 	}
@@ -94,8 +94,8 @@ func (s *Service) fill(p *plan, domain *file, request *pb.RateLimitRequest) erro
 	return nil
 }
 
-// ask adds one entry to the plan for each limit of a descriptor.
-func (s *Service) ask(p *plan, i int, domain *file, request *pb.RateLimitRequest, d *common.RateLimitDescriptor) error {
+// match adds the matches of a descriptor to the plan, or one match without a limit.
+func (s *Service) match(p *plan, i int, domain *file, request *pb.RateLimitRequest, d *common.RateLimitDescriptor) error {
 	var f found
 	switch brought := d.GetLimit(); {
 	case domain == nil:
@@ -108,15 +108,15 @@ func (s *Service) ask(p *plan, i int, domain *file, request *pb.RateLimitRequest
 		}
 	}
 	if len(f.limits) == 0 {
-		p.asked = append(p.asked, asked{of: i})
+		p.matches = append(p.matches, match{of: i})
 		return nil
 	}
-	a := asked{of: i, cost: hits(request, d)}
+	m := match{of: i, cost: hits(request, d)}
 	if !f.limits[0].unlimited { // an unlimited limit is the only one and needs no key
-		a.key = key(domain.domain, d.GetEntries(), f.shared)
+		m.key = key(domain.domain, d.GetEntries(), f.shared)
 	}
-	for _, a.limit = range f.limits {
-		p.asked = append(p.asked, a)
+	for _, m.limit = range f.limits {
+		p.matches = append(p.matches, m)
 	}
 	return nil
 }
@@ -200,9 +200,9 @@ func isOverBudget(err error) bool {
 // deny denies the overrides among undecided claims, and drops the other limits.
 func (p *plan) deny(from, to int) {
 	clear(p.decisions[from:to])
-	for i := range p.asked {
-		if a := &p.asked[i]; a.applies() && a.claim >= from && a.claim < to && !a.limit.counted.FromCaller() {
-			a.limit = nil
+	for i := range p.matches {
+		if m := &p.matches[i]; m.applies() && m.claim >= from && m.claim < to && !m.limit.counted.FromCaller() {
+			m.limit = nil
 		}
 	}
 }

@@ -10,17 +10,17 @@ import (
 )
 
 // metadata returns the dynamic metadata of a response: the configured metadata of
-// descriptors that were allowed and, if asked, a description of the request. It is nil
+// descriptors that were allowed and, if described is set, a description of the request. It is nil
 // if there is neither.
-func (p *plan) metadata(request *pb.RateLimitRequest, asked bool) *structpb.Struct {
+func (p *plan) metadata(request *pb.RateLimitRequest, described bool) *structpb.Struct {
 	var fields map[string]*structpb.Value
-	for i := range p.asked {
-		a := &p.asked[i]
-		if a.applies() && p.decisions[a.claim].Allowed && a.limit.metadata != nil && p.descriptorAllowed(i) {
-			fields = joined(fields, a.limit.metadata.GetFields())
+	for i := range p.matches {
+		m := &p.matches[i]
+		if m.applies() && p.decisions[m.claim].Allowed && m.limit.metadata != nil && p.descriptorAllowed(i) {
+			fields = joined(fields, m.limit.metadata.GetFields())
 		}
 	}
-	if asked {
+	if described {
 		fields = joined(fields, describeRequest(request))
 	}
 	if fields == nil {
@@ -31,12 +31,12 @@ func (p *plan) metadata(request *pb.RateLimitRequest, asked bool) *structpb.Stru
 
 // descriptorAllowed reports whether all limits of entry i's descriptor allowed the request.
 func (p *plan) descriptorAllowed(i int) bool {
-	of := p.asked[i].of
-	for i > 0 && p.asked[i-1].of == of {
+	of := p.matches[i].of
+	for i > 0 && p.matches[i-1].of == of {
 		i--
 	}
-	for ; i < len(p.asked) && p.asked[i].of == of; i++ {
-		if a := &p.asked[i]; a.applies() && !p.decisions[a.claim].Allowed {
+	for ; i < len(p.matches) && p.matches[i].of == of; i++ {
+		if m := &p.matches[i]; m.applies() && !p.decisions[m.claim].Allowed {
 			return false
 		}
 	}

@@ -26,12 +26,12 @@ type override struct {
 type overrides = boundedcache.Cache[override, []*limit]
 
 // override returns the compiled limit of a descriptor's override.
-func (s *Service) override(domain string, asked *common.RateLimitDescriptor_RateLimitOverride) ([]*limit, error) {
-	window, err := windowOf(asked)
+func (s *Service) override(domain string, requested *common.RateLimitDescriptor_RateLimitOverride) ([]*limit, error) {
+	window, err := windowOf(requested)
 	if err != nil {
 		return nil, err
 	}
-	o := override{domain, asked.GetRequestsPerUnit(), window}
+	o := override{domain, requested.GetRequestsPerUnit(), window}
 	if b, ok := s.overrides.Get(o); ok {
 		return b, nil
 	}
@@ -46,14 +46,14 @@ func (s *Service) override(domain string, asked *common.RateLimitDescriptor_Rate
 
 // windowOf returns the window of an override. Its unit enumeration has the same values
 // as that of a response.
-func windowOf(asked *common.RateLimitDescriptor_RateLimitOverride) (time.Duration, error) {
-	length := lengthOf(unit(asked.GetUnit()))
+func windowOf(requested *common.RateLimitDescriptor_RateLimitOverride) (time.Duration, error) {
+	length := lengthOf(unit(requested.GetUnit()))
 	if length == 0 {
-		return 0, status.Errorf(codes.InvalidArgument, "rate limit override: %d is not a unit of time (use SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR)", asked.GetUnit())
+		return 0, status.Errorf(codes.InvalidArgument, "rate limit override: %d is not a unit of time (use SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR)", requested.GetUnit())
 	}
 	times := int64(1)
-	if asked.GetUnitMultiplier() != nil {
-		times = int64(asked.GetUnitMultiplier().GetValue())
+	if requested.GetUnitMultiplier() != nil {
+		times = int64(requested.GetUnitMultiplier().GetValue())
 	}
 	if times < 1 || times > int64(stint.MaxWindow/length) {
 		return 0, status.Errorf(codes.InvalidArgument, "rate limit override: %d is not a number of units (use 1, or more that last up to 400 days)", times)

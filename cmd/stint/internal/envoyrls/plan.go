@@ -7,8 +7,9 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// asked is one limit of one descriptor of a request.
-type asked struct {
+// match is one descriptor of a request together with one limit that it matches. A
+// descriptor that several limits apply to has several matches.
+type match struct {
 	of    int    // index of the descriptor
 	limit *limit // nil: no limit applies
 	key   string
@@ -17,7 +18,7 @@ type asked struct {
 }
 
 // applies reports whether the limit is counted.
-func (a *asked) applies() bool { return a.limit != nil && !a.limit.unlimited }
+func (m *match) applies() bool { return m.limit != nil && !m.limit.unlimited }
 
 // plan is a request as claims on a store. Enforced limits are one group, and the
 // observed limits of each descriptor are a shadow of it. With Options.CountAll each
@@ -25,7 +26,7 @@ func (a *asked) applies() bool { return a.limit != nil && !a.limit.unlimited }
 type plan struct {
 	all, stop, quota bool // see Options
 	lone             bool // exactly one descriptor is in quota mode; it is then enforced like any other
-	asked            []asked
+	matches          []match
 	claims           []stint.Claim
 	groups           []stint.Group
 	shadows          [][]stint.Claim // of the group
@@ -46,14 +47,14 @@ func (s *Service) borrow() *plan {
 
 // release clears the plan, which identifies callers, and puts it back into the pool.
 func (s *Service) release(p *plan) {
-	clear(p.asked)
+	clear(p.matches)
 	clear(p.claims)
 	clear(p.groups)
 	clear(p.shadows)
 	if len(p.places) > 0 { // clearing costs time even if the map is empty
 		clear(p.places)
 	}
-	p.asked, p.claims, p.groups, p.shadows, p.decisions = p.asked[:0], p.claims[:0], p.groups[:0], p.shadows[:0], p.decisions[:0]
+	p.matches, p.claims, p.groups, p.shadows, p.decisions = p.matches[:0], p.claims[:0], p.groups[:0], p.shadows[:0], p.decisions[:0]
 	s.plans.Put(p)
 }
 
@@ -61,8 +62,8 @@ func (s *Service) release(p *plan) {
 // one is itself replaced.
 func (p *plan) replace() {
 	var replaced map[string]bool
-	for i := range p.asked {
-		if l := p.asked[i].limit; l != nil && len(l.replaces) > 0 {
+	for i := range p.matches {
+		if l := p.matches[i].limit; l != nil && len(l.replaces) > 0 {
 			if replaced == nil {
 				replaced = make(map[string]bool, len(l.replaces))
 			}
@@ -71,9 +72,9 @@ func (p *plan) replace() {
 			}
 		}
 	}
-	for i := range p.asked {
-		if a := &p.asked[i]; a.applies() && replaced[a.limit.name] {
-			a.limit = nil
+	for i := range p.matches {
+		if m := &p.matches[i]; m.applies() && replaced[m.limit.name] {
+			m.limit = nil
 		}
 	}
 }
@@ -87,9 +88,9 @@ func (p *plan) observes(l *limit) bool { return l.shadow || p.inQuota(l) && !p.l
 // quotas returns how many descriptors are in quota mode.
 func (p *plan) quotas() (n int) {
 	of := -1
-	for i := range p.asked {
-		if a := &p.asked[i]; a.applies() && a.of != of && p.inQuota(a.limit) {
-			of = a.of
+	for i := range p.matches {
+		if m := &p.matches[i]; m.applies() && m.of != of && p.inQuota(m.limit) {
+			of = m.of
 			n++
 		}
 	}
@@ -102,16 +103,16 @@ func (p *plan) quotas() (n int) {
 // counted. The group then stays charged although the request is denied.
 func (p *plan) together() {
 	p.lone = p.quotas() == 1
-	for i := range p.asked {
-		if a := &p.asked[i]; a.applies() && !p.observes(a.limit) {
-			a.claim = p.claim(a)
+	for i := range p.matches {
+		if m := &p.matches[i]; m.applies() && !p.observes(m.limit) {
+			m.claim = p.claim(m)
 		}
 	}
 	enforced := len(p.claims)
-	for i := range p.asked {
-		if a := &p.asked[i]; a.applies() && p.observes(a.limit) {
-			a.claim = len(p.claims)
-			p.claims = append(p.claims, a.make())
+	for i := range p.matches {
+		if m := &p.matches[i]; m.applies() && p.observes(m.limit) {
+			m.claim = len(p.claims)
+			p.claims = append(p.claims, m.make())
 		}
 	}
 	p.group(enforced)
@@ -124,16 +125,16 @@ func (p *plan) group(enforced int) {
 		return
 	}
 	of := -1
-	for i := range p.asked {
-		a := &p.asked[i]
+	for i := range p.matches {
+		m := &p.matches[i]
 		switch {
-		case !a.applies() || !p.observes(a.limit):
-		case a.of != of:
-			of = a.of
-			p.shadows = append(p.shadows, p.claims[a.claim:a.claim+1])
+		case !m.applies() || !p.observes(m.limit):
+		case m.of != of:
+			of = m.of
+			p.shadows = append(p.shadows, p.claims[m.claim:m.claim+1])
 		default:
 			last := &p.shadows[len(p.shadows)-1]
-			*last = p.claims[a.claim-len(*last) : a.claim+1]
+			*last = p.claims[m.claim-len(*last) : m.claim+1]
 		}
 	}
 	p.groups = append(p.groups, stint.Group{Claims: p.claims[:enforced:enforced], Shadows: p.shadows})
@@ -148,9 +149,9 @@ const fewClaims = 8
 
 // claim adds a claim and returns its index. Two claims of one state become one, for
 // the sum of their costs under the smaller limit.
-func (p *plan) claim(a *asked) int {
-	c := a.make()
-	if i := p.place(a); i < len(p.claims) {
+func (p *plan) claim(m *match) int {
+	c := m.make()
+	if i := p.place(m); i < len(p.claims) {
 		same := &p.claims[i]
 		same.Cost = max(-stint.MaxCost, min(stint.MaxCost, same.Cost+c.Cost))
 		if c.Limit.Max() < same.Limit.Max() {
@@ -164,23 +165,23 @@ func (p *plan) claim(a *asked) int {
 
 // place returns the index of the claim of the same state, or that of the next claim if
 // there is none.
-func (p *plan) place(a *asked) int {
-	if len(p.asked) > fewClaims {
+func (p *plan) place(m *match) int {
+	if len(p.matches) > fewClaims {
 		if p.places == nil {
 			p.places = map[state]int{}
 		}
-		s := state{a.key, a.limit.kind}
+		s := state{m.key, m.limit.kind}
 		if _, known := p.places[s]; !known {
 			p.places[s] = len(p.claims)
 		}
 		return p.places[s]
 	}
-	for i := range p.asked {
-		b := &p.asked[i]
-		if b == a {
+	for i := range p.matches {
+		b := &p.matches[i]
+		if b == m {
 			break
 		}
-		if b.applies() && !p.observes(b.limit) && b.key == a.key && b.limit.kind == a.limit.kind {
+		if b.applies() && !p.observes(b.limit) && b.key == m.key && b.limit.kind == m.limit.kind {
 			return b.claim
 		}
 	}
@@ -189,19 +190,19 @@ func (p *plan) place(a *asked) int {
 
 // make returns the claim of a limit. It fails closed, so that a store failure becomes
 // an error to Envoy, whose failure_mode_deny decides whether the request passes.
-func (a *asked) make() stint.Claim {
-	cost := a.cost
-	if a.limit.banned && cost > 0 {
+func (m *match) make() stint.Claim {
+	cost := m.cost
+	if m.limit.banned && cost > 0 {
 		cost = max(2, cost) // the limit allows one
 	}
-	return a.claimOf(a.limit.counted, cost)
+	return m.claimOf(m.limit.counted, cost)
 }
 
-func (a *asked) claimOf(l stint.Limit, cost int64) stint.Claim {
-	return stint.Claim{Key: a.key, Limit: l, Cost: cost, Policy: stint.Policy{OnFailure: stint.FailClosed}}
+func (m *match) claimOf(l stint.Limit, cost int64) stint.Claim {
+	return stint.Claim{Key: m.key, Limit: l, Cost: cost, Policy: stint.Policy{OnFailure: stint.FailClosed}}
 }
 
-// decide asks the store.
+// decide takes the claims from the store.
 func (p *plan) decide(ctx context.Context, store stint.Store) error {
 	if len(p.groups) == 0 {
 		return nil
@@ -227,10 +228,10 @@ func (p *plan) degraded() bool {
 // countFailed reports whether some decision was denied because the store failed, and
 // counts these in Counters.Failed.
 func (p *plan) countFailed() (failed bool) {
-	for i := range p.asked {
-		a := &p.asked[i]
-		if a.applies() && p.decisions[a.claim].Degraded && !p.decisions[a.claim].Allowed {
-			a.limit.counters.Failed.Inc()
+	for i := range p.matches {
+		m := &p.matches[i]
+		if m.applies() && p.decisions[m.claim].Degraded && !p.decisions[m.claim].Allowed {
+			m.limit.counters.Failed.Inc()
 			failed = true
 		}
 	}

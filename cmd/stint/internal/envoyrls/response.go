@@ -46,18 +46,18 @@ func room(n int) (*pb.RateLimitResponse, []statusRoom) {
 // response returns the response to a decided plan. The status of a descriptor is that
 // of its nearest limit.
 func (p *plan) response() *pb.RateLimitResponse {
-	r, all := room(p.asked[len(p.asked)-1].of + 1)
+	r, all := room(p.matches[len(p.matches)-1].of + 1)
 	if r.OverallCode = ok; p.denied() {
 		r.OverallCode = overLimit
 	}
-	for i := 0; i < len(p.asked); {
-		of, deciding := p.asked[i].of, &p.asked[i]
-		for i++; i < len(p.asked) && p.asked[i].of == of; i++ {
-			if p.nearer(&p.asked[i], deciding) {
-				deciding = &p.asked[i]
+	for i := 0; i < len(p.matches); {
+		of, binding := p.matches[i].of, &p.matches[i]
+		for i++; i < len(p.matches) && p.matches[i].of == of; i++ {
+			if p.nearer(&p.matches[i], binding) {
+				binding = &p.matches[i]
 			}
 		}
-		p.setStatus(&all[of], deciding)
+		p.setStatus(&all[of], binding)
 		r.Statuses[of] = &all[of].status
 	}
 	return r
@@ -67,51 +67,51 @@ func (p *plan) response() *pb.RateLimitResponse {
 // or if there are descriptors in quota mode and all of them are over.
 func (p *plan) denied() bool {
 	quotas, over, of := p.quotas(), 0, -1
-	for i := range p.asked {
-		a := &p.asked[i]
+	for i := range p.matches {
+		m := &p.matches[i]
 		switch {
-		case !a.applies() || a.limit.shadow || p.decisions[a.claim].Allowed:
-		case !p.inQuota(a.limit):
+		case !m.applies() || m.limit.shadow || p.decisions[m.claim].Allowed:
+		case !p.inQuota(m.limit):
 			return true
-		case a.of != of:
-			of = a.of
+		case m.of != of:
+			of = m.of
 			over++
 		}
 	}
 	return over > 0 && over == quotas
 }
 
-// nearer reports whether limit a, rather than the earlier limit b of the same
+// nearer reports whether match m, rather than the earlier match b of the same
 // descriptor, decides the status. A denial decides before an allowance, a longer wait
 // before a shorter one, and less remaining before more.
-func (p *plan) nearer(a, b *asked) bool {
-	if !a.applies() || !b.applies() { // one that another limit replaces
-		return a.applies()
+func (p *plan) nearer(m, b *match) bool {
+	if !m.applies() || !b.applies() { // one that another limit replaces
+		return m.applies()
 	}
-	x, y := &p.decisions[a.claim], &p.decisions[b.claim]
+	x, y := &p.decisions[m.claim], &p.decisions[b.claim]
 	switch {
 	case x.Allowed != y.Allowed:
 		return !x.Allowed
 	case x.Allowed:
-		return a.limit.remaining(x) < b.limit.remaining(y)
+		return m.limit.remaining(x) < b.limit.remaining(y)
 	}
 	return x.RetryAfter > y.RetryAfter
 }
 
-// setStatus sets the status of a descriptor, from its deciding limit.
-func (p *plan) setStatus(s *statusRoom, a *asked) {
+// setStatus sets the status of a descriptor, from its binding limit.
+func (p *plan) setStatus(s *statusRoom, m *match) {
 	s.status.Code = ok
 	switch {
-	case a.limit == nil:
+	case m.limit == nil:
 		return
-	case a.limit.unlimited:
+	case m.limit.unlimited:
 		s.status.LimitRemaining = math.MaxUint32
 		return
 	}
-	d := &p.decisions[a.claim]
-	s.reset.Seconds = int64(a.limit.reset(d) / time.Second)
-	s.status.CurrentLimit, s.status.LimitRemaining, s.status.DurationUntilReset = a.limit.info, a.limit.remaining(d), &s.reset
-	if !d.Allowed && !a.limit.shadow {
+	d := &p.decisions[m.claim]
+	s.reset.Seconds = int64(m.limit.reset(d) / time.Second)
+	s.status.CurrentLimit, s.status.LimitRemaining, s.status.DurationUntilReset = m.limit.info, m.limit.remaining(d), &s.reset
+	if !d.Allowed && !m.limit.shadow {
 		s.status.Code = overLimit
 	}
 }
@@ -141,34 +141,34 @@ func (l *limit) reset(d *stint.Decision) time.Duration {
 // headers returns the headers of the limit that decides: the last one that denies, as
 // in Envoy's service, else the one with the least remaining.
 func (n *HeaderNames) headers(statuses []*descriptorStatus) []*core.HeaderValue {
-	var deciding *descriptorStatus
+	var binding *descriptorStatus
 	for _, s := range statuses {
 		switch {
 		case s.GetCurrentLimit() == nil:
 		case s.GetCode() == overLimit,
-			deciding == nil,
-			deciding.GetCode() != overLimit && s.GetLimitRemaining() < deciding.GetLimitRemaining():
-			deciding = s
+			binding == nil,
+			binding.GetCode() != overLimit && s.GetLimitRemaining() < binding.GetLimitRemaining():
+			binding = s
 		}
 	}
-	if deciding == nil {
+	if binding == nil {
 		return nil
 	}
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	return []*core.HeaderValue{
-		{Key: n.Limit, Value: number(int64(deciding.GetCurrentLimit().GetRequestsPerUnit()))},
-		{Key: n.Remaining, Value: number(int64(deciding.GetLimitRemaining()))},
-		{Key: n.Reset, Value: number(deciding.GetDurationUntilReset().GetSeconds())},
+		{Key: n.Limit, Value: number(int64(binding.GetCurrentLimit().GetRequestsPerUnit()))},
+		{Key: n.Remaining, Value: number(int64(binding.GetLimitRemaining()))},
+		{Key: n.Reset, Value: number(binding.GetDurationUntilReset().GetSeconds())},
 	}
 }
 
 // count updates the counters of each limit, and reports whether any limit applied.
 func (p *plan) count() bool {
 	denied := p.denied()
-	for i := range p.asked {
-		if a := &p.asked[i]; a.applies() {
-			observed := a.limit.shadow || p.inQuota(a.limit) && !denied
-			a.limit.counters.tally(p.decisions[a.claim].Allowed, observed, p.all || !denied)
+	for i := range p.matches {
+		if m := &p.matches[i]; m.applies() {
+			observed := m.limit.shadow || p.inQuota(m.limit) && !denied
+			m.limit.counters.tally(p.decisions[m.claim].Allowed, observed, p.all || !denied)
 		}
 	}
 	return len(p.decisions) > 0

@@ -105,14 +105,14 @@ func (s *Service) Watching() <-chan struct{} { return s.watcher.Watching() }
 // Reload asks Run to read the configuration again. It does not wait.
 func (s *Service) Reload() { s.watcher.Reload() }
 
-// changed loads the configuration. The watcher calls it; asked is true after Reload.
-func (s *Service) changed(asked bool) {
+// changed loads the configuration. The watcher calls it; forced is true after Reload.
+func (s *Service) changed(forced bool) {
 	r, err := s.folder.read()
 	switch {
 	case err != nil:
 		s.options.Loaded(1)
 		s.options.Logger.Error("envoy-config rejected; the previous configuration stays in force", slog.String("error", err.Error()))
-	case r.changed || asked:
+	case r.changed || forced:
 		s.install(r)
 	}
 }

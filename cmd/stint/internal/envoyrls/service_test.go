@@ -365,7 +365,7 @@ descriptors:
 	s.want(request("d", "file=f2,op=put"), "OK | OK 2/MINUTE left 1 reset 40")
 }
 
-func TestNobodyCountsWithASharedPatternByItsText(t *testing.T) {
+func TestAnOverrideOfASharedPatternHasACounterOfItsOwn(t *testing.T) {
 	s := serve(t, "domain: d\ndescriptors:\n  - {key: file, value: \"f*\", share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 5}}\n")
 	brings := request("d", "file=f*")
 	brings.Descriptors[0].Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 3, Unit: typepb.RateLimitUnit_MINUTE}

@@ -219,7 +219,7 @@ func TestPeekGiveBackAndReset(t *testing.T) {
 	remaining(5)
 }
 
-func TestWhoIsNotKnownSpeaksForNoRule(t *testing.T) {
+func TestUnknownCallersMayNotNameRules(t *testing.T) {
 	r := run(t, Options{})
 	ruled := []*stintv1.Limit{{Rule: "orders", Limit: 3, WindowUs: 60e6}}
 	spaced := []*stintv1.Limit{perMinute(3), {Namespace: "resp", Limit: 3, WindowUs: 60e6}}
@@ -308,9 +308,9 @@ func TestStoreFailuresAreToldByKind(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	if strings.Contains(fmt.Sprint(got, err), "10.1.2.3") {
-		t.Error("a server of the inside is named")
+		t.Error("the answer names an internal server")
 	}
 	if n := r.failed.Load(); n != 2 {
-		t.Errorf("the log was told %d times of two calls", n)
+		t.Errorf("%d failures of two calls were reported", n)
 	}
 }

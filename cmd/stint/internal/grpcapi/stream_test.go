@@ -254,7 +254,7 @@ func TestPanicEndsTheStreamAlone(t *testing.T) {
 			t.Errorf("the stream ends with %v", err)
 		}
 		if got := r.failed.Load(); got != n+1 {
-			t.Errorf("the log was told %d times", got)
+			t.Errorf("%d failures were reported, want %d", got, n+1)
 		}
 	}
 }

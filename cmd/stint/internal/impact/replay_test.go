@@ -96,8 +96,8 @@ func TestACallerAtItsLimitLosesNothingByTheSameRules(t *testing.T) {
 	}
 }
 
-// A caller that waits exactly as long as it was told is not denied because of
-// the time that sampling took.
+// A caller that waits exactly for its retry time is not denied because of the time
+// that sampling took.
 func TestRequestsAreTriedAtTheTimeAtWhichTheyWereDecided(t *testing.T) {
 	l := newLive(t, "rules: [{id: r, limit: 10, window: 1s, capacity: 1}]")
 	decided := l.time

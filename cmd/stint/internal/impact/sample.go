@@ -145,8 +145,8 @@ func (s *Sample) keep(names []string, a rule.Attributes, cost int64, hash uint64
 }
 
 // decided returns the time of the decision by the store's clock. With another
-// clock, a caller that waits exactly as long as it was told would sometimes
-// arrive too early in the replay. A store time more than a second from this
+// clock, a caller that waits exactly for its retry time would sometimes arrive
+// too early in the replay. A store time more than a second from this
 // machine's clock is ignored.
 func decided(o *rule.Outcome, now int64) int64 {
 	if at := o.Decision.At; at > now-second && at < now+second {

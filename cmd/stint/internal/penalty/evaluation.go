@@ -42,19 +42,19 @@ func (c *caller) claim(l stint.Limit, cost int64) []stint.Claim {
 
 // findCallers collects the callers of the call. The claims of one rule for one
 // key are adjacent in a group. Claims that only observe punish nobody.
-func (t *evaluation) findCallers() {
+func (e *evaluation) findCallers() {
 	at := 0
-	for g := range t.groups {
-		claims := t.groups[g].Claims
+	for g := range e.groups {
+		claims := e.groups[g].Claims
 		for i := 0; i < len(claims); {
 			n := together(claims[i:])
 			c := &claims[i]
-			if p := t.store.penaltyOf(c); p != nil {
-				t.callers = append(t.callers, caller{penalty: p, rule: c.Limit.Rule(), key: c.Key, peeks: c.Cost == 0, group: g, first: at + i, claims: claims[i : i+n]})
+			if p := e.store.penaltyOf(c); p != nil {
+				e.callers = append(e.callers, caller{penalty: p, rule: c.Limit.Rule(), key: c.Key, peeks: c.Cost == 0, group: g, first: at + i, claims: claims[i : i+n]})
 			}
 			i += n
 		}
-		all, _ := stint.Sizes(t.groups[g : g+1])
+		all, _ := stint.Sizes(e.groups[g : g+1])
 		at += all
 	}
 }
@@ -71,36 +71,36 @@ func together(claims []stint.Claim) int {
 }
 
 // apply decides the groups after lookUp has found the punished callers.
-func (t *evaluation) apply(ctx context.Context) error {
-	err := t.decide(ctx)
+func (e *evaluation) apply(ctx context.Context) error {
+	err := e.decide(ctx)
 	if err == nil {
-		t.strike(ctx)
+		e.strike(ctx)
 	} else if _, some := errors.AsType[*stint.GroupsError](err); !some {
 		return err
 	}
-	t.tell()
+	e.applyPunishments()
 	return err
 }
 
 // lookUp reads the remaining punishment of each caller. It changes nothing.
-func (t *evaluation) lookUp(ctx context.Context) error {
-	if len(t.callers) == 1 {
-		c := &t.callers[0]
-		d, err := t.store.inner.Take(ctx, c.claim(c.penalty.Gate, 0)[0])
+func (e *evaluation) lookUp(ctx context.Context) error {
+	if len(e.callers) == 1 {
+		c := &e.callers[0]
+		d, err := e.store.inner.Take(ctx, c.claim(c.penalty.Gate, 0)[0])
 		c.left, c.blind = d.ResetAfter, d.Degraded
 		return err
 	}
-	groups := make([]stint.Group, len(t.callers))
-	for i := range t.callers {
-		groups[i].Claims = t.callers[i].claim(t.callers[i].penalty.Gate, 0)
+	groups := make([]stint.Group, len(e.callers))
+	for i := range e.callers {
+		groups[i].Claims = e.callers[i].claim(e.callers[i].penalty.Gate, 0)
 	}
 	gates := make([]stint.Decision, len(groups))
-	errs, whole := stint.PartErrors(t.store.inner.TakeGroups(ctx, groups, gates), len(groups))
+	errs, whole := stint.PartErrors(e.store.inner.TakeGroups(ctx, groups, gates), len(groups))
 	if whole != nil {
 		return whole
 	}
-	for i := range t.callers {
-		c := &t.callers[i]
+	for i := range e.callers {
+		c := &e.callers[i]
 		c.left, c.blind = gates[i].ResetAfter, gates[i].Degraded
 		if errs != nil && errs[i] != nil {
 			c.left, c.blind = 0, true
@@ -112,12 +112,12 @@ func (t *evaluation) lookUp(ctx context.Context) error {
 // decide takes the groups from the store. A group with a punished caller is dry: it
 // is decided and not charged. The strikes of punished callers are certain, so they
 // are sent in the same call.
-func (t *evaluation) decide(ctx context.Context) error {
-	struck := t.filter((*caller).punished)
+func (e *evaluation) decide(ctx context.Context) error {
+	struck := e.filter((*caller).punished)
 	if len(struck) == 0 {
-		return t.store.inner.TakeGroups(ctx, t.groups, t.out)
+		return e.store.inner.TakeGroups(ctx, e.groups, e.out)
 	}
-	groups := slices.Clone(t.groups)
+	groups := slices.Clone(e.groups)
 	_, own := stint.Sizes(groups)
 	for _, c := range struck {
 		groups[c.group].Dry = true
@@ -125,13 +125,13 @@ func (t *evaluation) decide(ctx context.Context) error {
 	}
 	claims, parts := stint.Sizes(groups)
 	out := make([]stint.Decision, claims)
-	errs, whole := stint.PartErrors(t.store.inner.TakeGroups(ctx, groups, out), parts)
+	errs, whole := stint.PartErrors(e.store.inner.TakeGroups(ctx, groups, out), parts)
 	if whole != nil {
 		return whole
 	}
-	copy(t.out, out)
+	copy(e.out, out)
 	if errs == nil {
-		shareOut(struck, out[len(t.out):])
+		shareOut(struck, out[len(e.out):])
 	} else if errs = errs[:own]; slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
 		return &stint.GroupsError{Errs: errs}
 	}
@@ -142,28 +142,28 @@ func (t *evaluation) decide(ctx context.Context) error {
 // limits allow.
 func (c *caller) punished() bool { return c.left > 0 && !c.peeks }
 
-// tell applies the punishments to the decisions, except to degraded ones, in
+// applyPunishments applies the punishments to the decisions, except to degraded ones, in
 // which the store had no part.
-func (t *evaluation) tell() {
-	for i := range t.callers {
-		c := &t.callers[i]
+func (e *evaluation) applyPunishments() {
+	for i := range e.callers {
+		c := &e.callers[i]
 		if c.left <= 0 {
 			continue
 		}
 		if !c.peeks {
-			t.store.observer.Denied(c.rule)
+			e.store.observer.Denied(c.rule)
 		}
 		for j := range c.claims {
-			if d := &t.out[c.first+j]; !d.Degraded {
-				c.tell(d)
+			if d := &e.out[c.first+j]; !d.Degraded {
+				c.applyTo(d)
 			}
 		}
 	}
 }
 
-// tell applies a punishment to one decision. A peek stays allowed and sees that
+// applyTo applies a punishment to one decision. A peek stays allowed and sees that
 // nothing remains.
-func (c *caller) tell(d *stint.Decision) {
+func (c *caller) applyTo(d *stint.Decision) {
 	d.Remaining, d.Delay, d.Granted = 0, 0, 0
 	d.ResetAfter, d.NextAfter = max(d.ResetAfter, c.left), max(d.NextAfter, c.left)
 	if !c.peeks {

@@ -90,14 +90,14 @@ func (s *Store) Take(ctx context.Context, c stint.Claim) (stint.Decision, error)
 	}
 	gate, err := s.inner.Take(ctx, stint.Claim{Key: c.Key, Limit: p.Gate})
 	if err == nil && gate.ResetAfter > 0 {
-		return s.punished(ctx, c, gate.ResetAfter)
+		return s.takePunished(ctx, c, gate.ResetAfter)
 	}
 	blind := err != nil || gate.Degraded
 	d, err := s.inner.Take(ctx, c) // reports an error of the store itself
 	if err != nil || d.Allowed || blind {
 		return d, err
 	}
-	return s.struck(ctx, c, d), nil
+	return s.recordStrike(ctx, c, d), nil
 }
 
 // penaltyOf returns the penalty that applies to the claim, or nil.
@@ -109,29 +109,29 @@ func (s *Store) penaltyOf(c *stint.Claim) *rule.Penalty {
 	return now.byLimit[c.Limit]
 }
 
-// punished decides a claim of a caller whose punishment has the given time
+// takePunished decides a claim of a caller whose punishment has the given time
 // left.
-func (s *Store) punished(ctx context.Context, c stint.Claim, left time.Duration) (stint.Decision, error) {
-	t := evaluation{store: s, groups: []stint.Group{{Claims: []stint.Claim{c}}}, out: make([]stint.Decision, 1)}
-	t.findCallers()
-	for i := range t.callers { // empty if the rules have just changed
-		t.callers[i].left = left
+func (s *Store) takePunished(ctx context.Context, c stint.Claim, left time.Duration) (stint.Decision, error) {
+	e := evaluation{store: s, groups: []stint.Group{{Claims: []stint.Claim{c}}}, out: make([]stint.Decision, 1)}
+	e.findCallers()
+	for i := range e.callers { // empty if the rules have just changed
+		e.callers[i].left = left
 	}
-	err := t.apply(ctx)
+	err := e.apply(ctx)
 	if groups, ok := errors.AsType[*stint.GroupsError](err); ok {
 		err = groups.Errs[0]
 	}
-	return t.out[0], err
+	return e.out[0], err
 }
 
-// struck records the strike for a claim that its limit has denied, and returns
+// recordStrike records the strike for a claim that its limit has denied, and returns
 // the decision.
-func (s *Store) struck(ctx context.Context, c stint.Claim, d stint.Decision) stint.Decision {
-	t := evaluation{store: s, groups: []stint.Group{{Claims: []stint.Claim{c}}}, out: []stint.Decision{d}}
-	t.findCallers()
-	t.strike(ctx)
-	t.tell()
-	return t.out[0]
+func (s *Store) recordStrike(ctx context.Context, c stint.Claim, d stint.Decision) stint.Decision {
+	e := evaluation{store: s, groups: []stint.Group{{Claims: []stint.Claim{c}}}, out: []stint.Decision{d}}
+	e.findCallers()
+	e.strike(ctx)
+	e.applyPunishments()
+	return e.out[0]
 }
 
 // TakeGroups decides groups.
@@ -139,19 +139,19 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 	for i := range groups {
 		for j := range groups[i].Claims {
 			if s.penaltyOf(&groups[i].Claims[j]) != nil {
-				return s.punishing(ctx, groups, out)
+				return s.takeWithPenalties(ctx, groups, out)
 			}
 		}
 	}
 	return s.inner.TakeGroups(ctx, groups, out)
 }
 
-// punishing decides groups of which at least one may be punished.
-func (s *Store) punishing(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	t := evaluation{store: s, groups: groups, out: out}
-	t.findCallers()
-	if len(t.callers) == 0 || t.lookUp(ctx) != nil {
+// takeWithPenalties decides groups of which at least one may be punished.
+func (s *Store) takeWithPenalties(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
+	e := evaluation{store: s, groups: groups, out: out}
+	e.findCallers()
+	if len(e.callers) == 0 || e.lookUp(ctx) != nil {
 		return s.inner.TakeGroups(ctx, groups, out) // reports an error of the store itself
 	}
-	return t.apply(ctx)
+	return e.apply(ctx)
 }

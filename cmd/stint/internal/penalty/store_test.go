@@ -166,7 +166,7 @@ func TestCooldownsGrowAndEndInABan(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsAsToldIsNeverPunished(t *testing.T) {
+func TestACallerThatWaitsForItsRetryTimeIsNeverPunished(t *testing.T) {
 	w := newWorld(t, tenASecond)
 	for range 1000 {
 		for o := w.ask("k"); !o.Allowed(); o = w.ask("k") {
@@ -178,7 +178,7 @@ func TestWhoWaitsAsToldIsNeverPunished(t *testing.T) {
 	}
 }
 
-func TestWhatWasLongAgoIsForgotten(t *testing.T) {
+func TestOldStrikesAreForgotten(t *testing.T) {
 	w := newWorld(t, tenASecond)
 	w.allowed("k")
 	w.denied("k", 3)
@@ -300,7 +300,7 @@ func TestAChangeOfRulesLetsNoPunishedCallerThrough(t *testing.T) {
 	w.allowed("k")
 }
 
-func TestNobodyIsPunishedWhileTheStoreDoesNotSay(t *testing.T) {
+func TestAnUnavailableStorePunishesNoCaller(t *testing.T) {
 	w := newWorld(t, tenASecond)
 	w.allowed("k")
 	w.inner.fail.Store(true)

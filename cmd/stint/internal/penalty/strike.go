@@ -19,29 +19,29 @@ const settling = time.Second
 // strike records a strike for each denied caller and punishes the callers that
 // have no strike left. It ignores the cancellation of ctx, because a caller
 // that hung up was denied all the same.
-func (t *evaluation) strike(ctx context.Context) {
+func (e *evaluation) strike(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
-	struck := t.filter(func(c *caller) bool { return !c.blind && c.strike == nil && t.hit(c) })
+	struck := e.filter(func(c *caller) bool { return !c.blind && c.strike == nil && e.hit(c) })
 	var groups []stint.Group
 	for _, c := range struck {
 		groups = append(groups, c.strikes()...)
 	}
 	if len(groups) > 0 {
 		out := make([]stint.Decision, len(groups))
-		if t.store.inner.TakeGroups(ctx, groups, out) != nil {
+		if e.store.inner.TakeGroups(ctx, groups, out) != nil {
 			return // the store reports its own errors; the decision stands
 		}
 		shareOut(struck, out)
 	}
-	for _, c := range t.filter(func(c *caller) bool { return c.strike != nil }) {
-		t.actOn(ctx, c)
+	for _, c := range e.filter(func(c *caller) bool { return c.strike != nil }) {
+		e.actOn(ctx, c)
 	}
 }
 
 // filter returns the callers that match the predicate.
-func (t *evaluation) filter(match func(*caller) bool) (list []*caller) {
-	for i := range t.callers {
-		if c := &t.callers[i]; match(c) {
+func (e *evaluation) filter(match func(*caller) bool) (list []*caller) {
+	for i := range e.callers {
+		if c := &e.callers[i]; match(c) {
 			list = append(list, c)
 		}
 	}
@@ -68,7 +68,7 @@ func shareOut(struck []*caller, out []stint.Decision) {
 // hit reports whether the caller was denied by its punishment or by a limit
 // that would have admitted it later. A set of alternatives counts as denied if
 // every limit of it denied.
-func (t *evaluation) hit(c *caller) bool {
+func (e *evaluation) hit(c *caller) bool {
 	switch {
 	case c.peeks:
 		return false
@@ -77,7 +77,7 @@ func (t *evaluation) hit(c *caller) bool {
 	}
 	admitted := false
 	for j := range c.claims {
-		d := &t.out[c.first+j]
+		d := &e.out[c.first+j]
 		switch {
 		case d.Degraded || d.RetryAfter == stint.Never:
 			return false
@@ -92,7 +92,7 @@ func (t *evaluation) hit(c *caller) bool {
 
 // actOn acts on the result of a strike. Between two punishments exactly one
 // strike of a caller is the last one: full strikes reject all others.
-func (t *evaluation) actOn(ctx context.Context, c *caller) {
+func (e *evaluation) actOn(ctx context.Context, c *caller) {
 	strike, left, levels := &c.strike[0], c.strike[1].ResetAfter, &c.strike[2]
 	if slices.ContainsFunc(c.strike, func(d stint.Decision) bool { return d.Degraded }) {
 		return
@@ -102,10 +102,10 @@ func (t *evaluation) actOn(ctx context.Context, c *caller) {
 	switch {
 	case strike.Allowed && strike.Remaining > 0:
 	case strike.Allowed && !began:
-		t.punish(ctx, c, left)
+		e.punish(ctx, c, left)
 	case strike.Allowed || since(c.penalty.Strikes, strike) > settling:
 		// If this fails, the strikes stay full, and the next denial tries again.
-		_, _ = t.store.inner.Take(ctx, c.claim(c.penalty.Strikes, stint.Forget)[0])
+		_, _ = e.store.inner.Take(ctx, c.claim(c.penalty.Strikes, stint.Forget)[0])
 	}
 }
 
@@ -114,9 +114,9 @@ func since(log stint.Limit, d *stint.Decision) time.Duration { return log.Window
 
 // punish begins the caller's next punishment. left is the remaining time of the
 // current one.
-func (t *evaluation) punish(ctx context.Context, c *caller, left time.Duration) {
+func (e *evaluation) punish(ctx context.Context, c *caller, left time.Duration) {
 	p := c.penalty
-	up, err := t.store.inner.Take(ctx, c.claim(p.Levels, 1)[0])
+	up, err := e.store.inner.Take(ctx, c.claim(p.Levels, 1)[0])
 	if err != nil || up.Degraded {
 		return
 	}
@@ -131,9 +131,9 @@ func (t *evaluation) punish(ctx context.Context, c *caller, left time.Duration) 
 		groups = append(groups, stint.Group{Claims: c.claim(p.Levels, stint.Forget)}, stint.Group{Claims: c.claim(p.Levels, p.Levels.Max())})
 	}
 	out := make([]stint.Decision, len(groups))
-	err = t.store.inner.TakeGroups(ctx, groups, out)
+	err = e.store.inner.TakeGroups(ctx, groups, out)
 	if gate := &out[0]; err == nil && units > 0 && gate.Allowed && !gate.Degraded {
 		c.left = gate.ResetAfter
-		t.store.observer.Began(&Punishment{Rule: c.rule, Key: c.key, For: c.left, Ban: ban})
+		e.store.observer.Began(&Punishment{Rule: c.rule, Key: c.key, For: c.left, Ban: ban})
 	}
 }

@@ -33,7 +33,7 @@ func TestADenialFromBeforeAPunishmentDoesNotEarnTheNext(t *testing.T) {
 	w.allowed("k")
 	w.inBetween("token_bucket:1h", above0, func() { w.denied("k", 1) })
 	if got := w.denied("k", 1); got != 2*time.Hour || w.cooldowns.Load() != 1 {
-		t.Errorf("told to wait %v after %d cool-downs, want 2h after 1", got, w.cooldowns.Load())
+		t.Errorf("wait %v after %d cool-downs, want 2h after 1", got, w.cooldowns.Load())
 	}
 }
 
@@ -151,7 +151,7 @@ func TestBansOutlastAFloodOfOtherCallers(t *testing.T) {
 	}
 }
 
-func TestWhoIsPunishedAgainAndAgainDoesNotBeginAnew(t *testing.T) {
+func TestRepeatedPunishmentsKeepTheirLevel(t *testing.T) {
 	for _, c := range []struct {
 		rules string
 		worst time.Duration
@@ -178,7 +178,7 @@ func TestWhoIsPunishedAgainAndAgainDoesNotBeginAnew(t *testing.T) {
 	}
 }
 
-func TestWhatIsForgottenBeginsAnewAfterTheWorst(t *testing.T) {
+func TestAForgottenCallerGetsTheFirstPunishment(t *testing.T) {
 	w := newWorld(t, tenASecond)
 	w.allowed("k")
 	for range 6 {
@@ -192,7 +192,7 @@ func TestWhatIsForgottenBeginsAnewAfterTheWorst(t *testing.T) {
 	}
 }
 
-func TestWhoHangsUpIsPunishedToo(t *testing.T) {
+func TestACallerThatHangsUpIsPunished(t *testing.T) {
 	w := newWorld(t, oneStrike)
 	w.allowed("k")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -253,7 +253,7 @@ func TestPeeksSeeAPunishmentAndEarnNone(t *testing.T) {
 	}
 }
 
-func TestWhoHammersCostsFewCalls(t *testing.T) {
+func TestAPersistentCallerCostsFewCalls(t *testing.T) {
 	w := newWorld(t, tenASecond)
 	for _, c := range []struct {
 		when  string

@@ -151,7 +151,7 @@ func TestFlightsAreBounded(t *testing.T) {
 	for n := crowd; n > 0; {
 		keys := len((<-g.came).GetKeys())
 		if n -= keys; keys > maxClaims {
-			t.Errorf("a flight has %d claims", keys)
+			t.Errorf("a batch has %d claims", keys)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func bomb(n int) rule.File {
 	return file("bomb.yaml", text.String())
 }
 
-func TestWhatParsesMayStillBeTooMuchToWriteOut(t *testing.T) {
+func TestAFileThatParsesMayBeTooLargeToWrite(t *testing.T) {
 	if _, err := rule.Parse(bomb(12)); err != nil {
 		t.Fatalf("the test itself: %v", err)
 	}

@@ -169,7 +169,7 @@ func TestAnEditInBetweenIsAConflict(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeWrittenSaysSo(t *testing.T) {
+func TestAFailedWriteIsReported(t *testing.T) {
 	folder := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(folder, "..1"), 0o700))
 	write(t, filepath.Join(folder, "..1", "rules.yaml"), rules("one"))
@@ -251,7 +251,7 @@ func TestAFolderThatIsHalfWrittenIsReadWhole(t *testing.T) {
 
 // The next reader settles the pending version of a killed process, once it is
 // too old for a running process to do so.
-func TestWhatAKilledProcessLeftIsPutInPlace(t *testing.T) {
+func TestAnInterruptedPublishIsFinished(t *testing.T) {
 	folder := t.TempDir()
 	pending := filepath.Join(folder, pendingName)
 	next := []rule.File{{Name: "b.yaml", Data: []byte(rules("b"))}}

@@ -42,7 +42,7 @@ func TestAVersionThatCannotBePutInPlaceIsPublished(t *testing.T) {
 // A process that starts right after the crash of another finds a pending
 // version that is too young to settle. It returns to it later, so that an edit
 // an hour later takes effect.
-func TestWhatAKilledProcessLeftIsPutInPlaceSoon(t *testing.T) {
+func TestAnInterruptedPublishIsFinishedSoon(t *testing.T) {
 	dir := t.TempDir()
 	next := []rule.File{{Name: "a.yaml", Data: []byte(rules("b"))}}
 	data, err := Encode(Version{Hash: HashOf(next), Files: next})

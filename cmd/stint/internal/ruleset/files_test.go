@@ -202,7 +202,7 @@ func TestAFolderIsOneSet(t *testing.T) {
 
 // The file beside the rules wakes the watcher. The next set shows that nothing
 // was installed for it.
-func TestWhatDoesNotChangeTheRulesIsNoNewSet(t *testing.T) {
+func TestAnUnchangedFileMakesNoNewSet(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "rules.yaml")
 	write(t, path, rules("one"))
@@ -246,7 +246,7 @@ func TestAnotherFolderInPlaceHandsOverTheNewSet(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeWatchedIsReadWhenAsked(t *testing.T) {
+func TestAnUnwatchableFileIsReadOnReload(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "later")
 	f := begin(t, filepath.Join(folder, "rules.yaml"))
 	f.wantError("no such file")

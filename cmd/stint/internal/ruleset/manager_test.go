@@ -254,22 +254,22 @@ func TestMistakesAreNotPublished(t *testing.T) {
 	}
 }
 
-// A remote source counts as down after three failed looks and as up after one
+// A remote source counts as down after three failed checks and as up after one
 // success.
-func TestASourceIsDownAfterThreeFailedLooks(t *testing.T) {
+func TestASourceIsDownAfterThreeFailedChecks(t *testing.T) {
 	e := newElsewhere()
-	looked := make(chan error, 100)
-	f := newFollowed(t, Options{Source: e, OnCheck: func(err error) { looked <- err }})
+	checked := make(chan error, 100)
+	f := newFollowed(t, Options{Source: e, OnCheck: func(err error) { checked <- err }})
 	must(t, f.Load(t.Context()))
-	must(t, <-looked)
+	must(t, <-checked)
 	f.run()
 	<-f.Following()
-	must(t, <-looked)
+	must(t, <-checked)
 	e.fail(errors.New("away"))
 	for n := 1; n <= 4; n++ {
 		e.changed()
-		if err := <-looked; err == nil {
-			t.Fatal("a look succeeded")
+		if err := <-checked; err == nil {
+			t.Fatal("a check of the source succeeded")
 		}
 		if f.Up() != (n < 3) {
 			t.Errorf("after %d failures up is %v", n, f.Up())
@@ -277,7 +277,7 @@ func TestASourceIsDownAfterThreeFailedLooks(t *testing.T) {
 	}
 	e.fail(nil)
 	e.changed()
-	if err := <-looked; err != nil || !f.Up() {
+	if err := <-checked; err != nil || !f.Up() {
 		t.Errorf("%v, up %v", err, f.Up())
 	}
 	f.wantBoth("default ip-backstop", "away") // once
@@ -406,15 +406,15 @@ func TestALocalCopyIsStaleUntilTheSourceConfirmsIt(t *testing.T) {
 			}
 
 			e.fail(errors.New("the source is away"))
-			looked := make(chan error, 10)
-			f := newFollowed(t, Options{Source: e, CopyDir: dir, OnCheck: func(err error) { looked <- err }})
+			checked := make(chan error, 10)
+			f := newFollowed(t, Options{Source: e, CopyDir: dir, OnCheck: func(err error) { checked <- err }})
 			must(t, f.Load(t.Context()))
 			f.wantBoth("seven", "the source is away")
 			f.run()
 			<-f.Following()
 			for range 2 {
-				if err := <-looked; err == nil {
-					t.Error("a look succeeded")
+				if err := <-checked; err == nil {
+					t.Error("a check of the source succeeded")
 				}
 			}
 			if nodes, err := f.Nodes(t.Context()); !f.Stale() || err != nil || len(nodes) != 1 || !nodes[0].Stale {
@@ -425,13 +425,13 @@ func TestALocalCopyIsStaleUntilTheSourceConfirmsIt(t *testing.T) {
 				e.put(t, 8, rules("eight"))
 			}
 			e.changed()
-			must(t, <-looked)
+			must(t, <-checked)
 			if publish {
 				f.wantSet("eight")
 			}
 			<-e.watching
 			e.changed()
-			must(t, <-looked) // the look before it has ended
+			must(t, <-checked) // the check before it has ended
 			if f.Stale() || f.self().Stale {
 				t.Error("stale though the source answers")
 			}

@@ -42,7 +42,7 @@ func TestNestedBodiesAreRefused(t *testing.T) {
 	}
 }
 
-// TestWrongTokensAreShownNowhere: whoever mistypes one has almost told it.
+// TestWrongTokensAreShownNowhere: a mistyped token is almost the right one.
 func TestWrongTokensAreShownNowhere(t *testing.T) {
 	config := withFile(t)
 	config.HTTPToken, config.AdminToken, config.RESP = "right-token", "right-admin", "127.0.0.1:0"

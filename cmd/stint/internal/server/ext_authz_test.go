@@ -86,17 +86,17 @@ func TestExtAuthzTellsWhatForwardAuthTells(t *testing.T) {
 				t.Errorf("bodies %q and %q", over.GetDeniedResponse().GetBody(), web.body)
 			}
 		}
-		told := map[string]string{}
+		sent := map[string]string{}
 		for _, o := range options {
-			told[o.GetHeader().GetKey()] = o.GetHeader().GetValue()
+			sent[o.GetHeader().GetKey()] = o.GetHeader().GetValue()
 		}
 		for _, name := range []string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "Ratelimit-Policy", "Ratelimit", "Retry-After", "Cache-Control", "Content-Type"} {
-			if told[name] != web.header.Get(name) {
-				t.Errorf("%s: %q and %q", name, told[name], web.header.Get(name))
+			if sent[name] != web.header.Get(name) {
+				t.Errorf("%s: %q and %q", name, sent[name], web.header.Get(name))
 			}
 		}
-		if told["X-Ratelimit-Status"] != "" {
-			t.Error("the client is told what is for proxies")
+		if sent["X-Ratelimit-Status"] != "" {
+			t.Error("the client gets a field that is for proxies")
 		}
 	}
 }

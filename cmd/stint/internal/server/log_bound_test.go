@@ -29,13 +29,13 @@ func TestLogLinesOfRequestsAreBounded(t *testing.T) {
 				log.Error("reloaded")
 			}
 			if n := strings.Count(logs.String(), "reloaded"); n != 20 {
-				t.Errorf("%d lines of what no request provokes", n)
+				t.Errorf("%d lines, want all of a message that requests cannot provoke", n)
 			}
 			time.Sleep(time.Second) // of the bubble's clock
 			log.Error(message)
 			log.Error(message)
 			if n := strings.Count(logs.String(), "suppressed=990\n"); n != 1 || strings.Count(logs.String(), "suppressed") != 1 {
-				t.Errorf("%s: not told how many were left out:\n%s", message, logs)
+				t.Errorf("%s: the number of suppressed lines is missing:\n%s", message, logs)
 			}
 		})
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/stintdev/stint/resilience/adaptive"
 )
 
-// A request over the limit is told so at once, as every answer of the gateway
-// is, and the next one passes when there is room again.
+// The gateway refuses a request over the limit at once, and admits the next one when
+// there is room again.
 func TestGatewaySheds(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	s := run(t, Config{

@@ -149,7 +149,7 @@ func TestWritersThatStopAreTold(t *testing.T) {
 	}
 }
 
-// TestAClientThatWaitsFor100ContinueIsDeniedAtOnce sends no body until it is told to.
+// TestAClientThatWaitsFor100ContinueIsDeniedAtOnce sends no body before the answer 100.
 func TestAClientThatWaitsFor100ContinueIsDeniedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := run(t, Config{

@@ -69,7 +69,7 @@ func statusOfACall(t *testing.T, conn net.Conn) codes.Code {
 	}
 }
 
-// scanEvery is how often calls without progress are looked for.
+// scanEvery is the interval between searches for calls without progress.
 const scanEvery = 100 * time.Millisecond
 
 // TestAStreamMayBeSilentForAWhile asks a second time long after the first, and

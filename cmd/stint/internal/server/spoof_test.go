@@ -35,9 +35,9 @@ var spoofs = [][]string{
 	{"Via", "1.1 203.0.113.%d"},
 }
 
-// TestNobodyIsWhoTheySay asks each surface that counts by address from one
-// address: without a trusted proxy, and with one that is another machine.
-func TestNobodyIsWhoTheySay(t *testing.T) {
+// TestAddressesInHeadersAreNotBelieved sends requests to each surface that counts by
+// address, all from one address: without a trusted proxy, and with one that is another machine.
+func TestAddressesInHeadersAreNotBelieved(t *testing.T) {
 	elsewhere := []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
 	for name, trusted := range map[string][]netip.Prefix{"no proxy": nil, "another proxy": elsewhere} {
 		s := run(t, Config{
@@ -109,11 +109,11 @@ func TestOneHostIsCountedAndSent(t *testing.T) {
 				continue
 			}
 			heard, _, _ := strings.Cut(strings.ToLower(answer.Header.Get("X-Heard-Host")), ":")
-			told := answer.Header.Get("X-RateLimit-Limit") != ""
-			if answer.StatusCode != http.StatusOK || told != (strings.TrimSuffix(heard, ".") == "shop.example") {
-				t.Errorf("%s with %q: status %d, the upstream heard %q, counted is %v", target, lines, answer.StatusCode, heard, told)
+			limited := answer.Header.Get("X-RateLimit-Limit") != ""
+			if answer.StatusCode != http.StatusOK || limited != (strings.TrimSuffix(heard, ".") == "shop.example") {
+				t.Errorf("%s with %q: status %d, the upstream heard %q, counted is %v", target, lines, answer.StatusCode, heard, limited)
 			}
-			if told {
+			if limited {
 				counted++
 			}
 		}

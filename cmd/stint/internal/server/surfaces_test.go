@@ -88,8 +88,8 @@ type decided struct {
 	each     []stint.Decision // of several limits; nil where they are not known
 }
 
-// asker is a surface: a way to ask. It says what it was told, and what it should have
-// been: the decision, as far as this surface can tell of it.
+// asker is a surface. Its ask returns the answer that it got and the answer that it wants:
+// the decision, as far as this surface shows it.
 type asker struct {
 	name string
 	can  func(s *shape) bool
