@@ -54,7 +54,7 @@ var arrows = map[string]struct {
 
 	"redisstore":                     {[]string{".", "internal/coalesce", "internal/shorthash", "internal/secret"}, "it takes claims to servers; what their failure means is decided around it"},
 	"lease":                          {[]string{".", "internal/boundedcache", "internal/wrapped"}, "it leases from any store, so it knows none"},
-	"remotestore":                    {[]string{".", "api/…", "internal/coalesce", "internal/secret"}, "it takes claims to a server; what its failure means is decided around it"},
+	"remotestore":                    {[]string{".", "api/…", "internal/boundedcache", "internal/coalesce", "internal/secret"}, "it takes claims to a server; what its failure means is decided around it"},
 	"guard":                          {[]string{".", "internal/boundedcache", "internal/wrapped", "lease", "resilience/breaker"}, "it guards any store, so it knows none but that which leases, to refuse it"},
 	"internal/jsonpos":               {nil, "it parses JSON"},
 	"rule":                           {[]string{".", "internal/suggest", "internal/shorthash", "internal/urlpath", "internal/jsonpos"}, "rules are decided for every surface alike, so they know none"},

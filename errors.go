@@ -40,6 +40,9 @@ const (
 	// answer that this program cannot read. Every claim fails on such a server.
 	KindScript  Kind = "script"
 	KindGarbled Kind = "garbled"
+	// KindBreakerOpen is a claim that was refused because the store has failed and its
+	// circuit breaker is open. The store got no call. See package guard.
+	KindBreakerOpen Kind = "breaker_open"
 )
 
 // Error is the only error type of a [Store]. It means that no decision could be

@@ -181,7 +181,7 @@ func (n *compiledLimit) decodeState(s *State, data []byte) error {
 		ok = s.bucket.decode(data)
 	}
 	if !ok {
-		return &Error{Code: CodeInternal, Kind: "corrupt", Problem: fmt.Sprintf("state: %d bytes are not those of a %s", len(data), n.alg),
+		return &Error{Code: CodeInternal, Kind: KindCorrupt, Problem: fmt.Sprintf("state: %d bytes are not those of a %s", len(data), n.alg),
 			Mend: "make sure that nothing else writes under the prefix of the store's keys, and reset the key"}
 	}
 	return nil

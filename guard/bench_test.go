@@ -16,7 +16,7 @@ func (perShard) ShardOf(*stint.Claim) string         { return "a" }
 func (perShard) Probe(context.Context, string) error { return nil }
 
 // BenchmarkTake is a check in a memory store: alone, guarded, guarded as one
-// of several shards, and guarded while it is left alone.
+// of several shards, and guarded while its circuit is open.
 func BenchmarkTake(b *testing.B) {
 	memory := stint.NewMemory(stint.MemoryOptions{ProcessorClock: true})
 	broken := &faulty{Store: memory}

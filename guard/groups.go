@@ -50,7 +50,7 @@ type outcome struct {
 
 // errRefused says why no call was made.
 var errRefused = &stint.Error{
-	Code: stint.CodeUnavailable, Kind: "breaker_open",
+	Code: stint.CodeUnavailable, Kind: stint.KindBreakerOpen,
 	Problem: "the store is unavailable and its circuit is open",
 	Mend:    "try again later; the log says since when the circuit is open, and why",
 }

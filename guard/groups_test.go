@@ -93,7 +93,7 @@ func TestLocalGroupsAreAllOrNone(t *testing.T) {
 	})
 }
 
-// The groups of one call go where their shards are: a is left alone, b serves.
+// The groups of one call go where their shards are: the circuit of a is open, b serves.
 func TestGroupsOfOneCallAreSplitByShard(t *testing.T) {
 	const open, closed, local = stint.FailOpen, stint.FailClosed, stint.FailLocal
 	group := func(p stint.OnFailure, keys ...string) (g stint.Group) {

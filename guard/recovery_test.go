@@ -304,7 +304,7 @@ func TestCloseEndsTheProbes(t *testing.T) {
 	})
 }
 
-func TestChangesOfStateAreToldOnce(t *testing.T) {
+func TestChangesOfStateAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		var changes []string

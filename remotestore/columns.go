@@ -2,18 +2,18 @@ package remotestore
 
 import (
 	"slices"
-	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/stintdev/stint"
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
+	"github.com/stintdev/stint/internal/boundedcache"
 )
 
 // columns writes claims as the columns of a TakeBatchRequest: one slice for each field
 // of a claim. It is reused from batch to batch.
 type columns struct {
-	limits  *limitMessages
+	limits  limitMessages
 	places  map[stint.Limit]uint32 // index in request.Limits
 	last    stint.Limit            // the limit of the last lookup; most neighbors share one
 	at      uint32                 // the index of last
@@ -23,7 +23,7 @@ type columns struct {
 	request stintv1.TakeBatchRequest
 }
 
-func newColumns(limits *limitMessages) columns {
+func newColumns(limits limitMessages) columns {
 	return columns{limits: limits, places: map[stint.Limit]uint32{}, plain: true}
 }
 
@@ -165,24 +165,21 @@ func collapsed[V comparable](column []V, otherwise V) []V {
 // maxLimitMessages bounds how many limits are cached.
 const maxLimitMessages = 4096
 
-// limitMessages caches limits as messages. Its zero value is ready for use.
+// limitMessages caches limits as messages.
 type limitMessages struct {
-	mu  sync.Mutex
-	all map[stint.Limit]*stintv1.Limit
+	*boundedcache.Cache[stint.Limit, *stintv1.Limit]
 }
 
-// of returns the message of a limit, which must not be changed. A full cache is
-// emptied, which drops the limits that are no longer used.
-func (m *limitMessages) of(l stint.Limit) *stintv1.Limit {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	message := m.all[l]
-	if message == nil {
-		if m.all == nil || len(m.all) >= maxLimitMessages {
-			m.all = map[stint.Limit]*stintv1.Limit{}
-		}
+func newLimitMessages() limitMessages {
+	return limitMessages{boundedcache.New[stint.Limit, *stintv1.Limit](maxLimitMessages)}
+}
+
+// of returns the message of a limit, which must not be changed.
+func (m limitMessages) of(l stint.Limit) *stintv1.Limit {
+	message, ok := m.Get(l)
+	if !ok {
 		message = limitMessage(l.Spec())
-		m.all[l] = message
+		m.Put(l, message)
 	}
 	return message
 }

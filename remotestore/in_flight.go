@@ -19,7 +19,7 @@ type inFlight struct {
 	claims, groups, bytes int // counted by Fits
 }
 
-func (s *Store) newInFlight() *inFlight { return &inFlight{store: s, columns: newColumns(&s.limits)} }
+func (s *Store) newInFlight() *inFlight { return &inFlight{store: s, columns: newColumns(s.limits)} }
 
 // Fits implements [coalesce.Batch].
 func (f *inFlight) Fits(c *pending) bool {

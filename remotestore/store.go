@@ -54,7 +54,7 @@ type batcher = coalesce.Batcher[pending, *inFlight]
 // the server: until the server is reached, claims fail with CodeUnavailable. The error
 // reports invalid options.
 func New(o Options) (*Store, error) {
-	s := &Store{options: o}
+	s := &Store{options: o, limits: newLimitMessages()}
 	if err := s.options.setDefaults(); err != nil {
 		return nil, err
 	}

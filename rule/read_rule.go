@@ -33,7 +33,7 @@ var ruleFields = withLists(withNumbers(fields[rawRule]{
 	},
 	"combine": func(r *reader, n *yaml.Node, d *rawRule) { d.any = r.choice(n, "combine", "all", "any") == 1 },
 	"mode": func(r *reader, n *yaml.Node, d *rawRule) {
-		d.mode = Mode(r.choice(n, "mode", "enforce", "shadow", "off"))
+		d.mode = Mode(r.choice(n, "mode", modeNames...))
 	},
 	"consistency": func(r *reader, n *yaml.Node, d *rawRule) {
 		d.consistency, d.consistencyAt = r.choice(n, "consistency", "strict", "leased", "partitioned"), r.at(n)

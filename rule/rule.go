@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/stintdev/stint"
@@ -15,6 +16,17 @@ const (
 	Shadow              // decide and count, but never deny
 	Off                 // ignore the rule
 )
+
+// modeNames are the names of the modes in rule files, by mode.
+var modeNames = []string{"enforce", "shadow", "off"}
+
+// String returns the name of the mode in rule files.
+func (m Mode) String() string {
+	if int(m) < len(modeNames) {
+		return modeNames[m]
+	}
+	return fmt.Sprintf("Mode(%d)", m)
+}
 
 // Rule is one rule of a [Set]. It is immutable.
 type Rule struct {

@@ -94,7 +94,7 @@ func printRules(out io.Writer, path string, set *rule.Set) error {
 	for _, r := range set.Rules() {
 		for _, e := range r.Effective(set) {
 			row := func(limit any, rate string) {
-				t.row(r.ID, modeText(r), cell(e.Tier), cell(masked(e.Override)), limit, rate)
+				t.row(r.ID, r.Mode, cell(e.Tier), cell(masked(e.Override)), limit, rate)
 			}
 			if len(e.Limits) == 0 {
 				row("not counted", "-")
@@ -109,16 +109,6 @@ func printRules(out io.Writer, path string, set *rule.Set) error {
 		}
 	}
 	return t.Flush()
-}
-
-func modeText(r *rule.Rule) string {
-	switch r.Mode {
-	case rule.Shadow:
-		return "shadow"
-	case rule.Off:
-		return "off"
-	}
-	return "enforce"
 }
 
 // masked shortens a key, because this output ends up in build logs. Patterns,
@@ -214,7 +204,7 @@ func problemsJSON(list rule.Problems) []problemJSON {
 }
 
 func effectiveOf(r *rule.Rule, e rule.Effective) effectiveJSON {
-	out := effectiveJSON{Rule: r.ID, Mode: modeText(r), Tier: e.Tier, Override: masked(e.Override), DenyAll: r.DenyAll(), Limits: []string{}, Rates: []string{}}
+	out := effectiveJSON{Rule: r.ID, Mode: r.Mode.String(), Tier: e.Tier, Override: masked(e.Override), DenyAll: r.DenyAll(), Limits: []string{}, Rates: []string{}}
 	if out.DenyAll {
 		return out
 	}

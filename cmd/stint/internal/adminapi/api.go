@@ -192,7 +192,7 @@ func (a *API) fail(q *request, err error) {
 	store, isStore := errors.AsType[*stint.Error](err)
 	switch {
 	case e.Status < http.StatusInternalServerError || e.Code == codeBusy || q.Context().Err() != nil:
-	case isStore && store.Kind == "breaker_open": // logged when the circuit opened
+	case isStore && store.Kind == stint.KindBreakerOpen: // logged when the circuit opened
 	case isStore:
 		a.Logger.Error("no decision", "endpoint", q.Pattern, "error", err)
 	default:

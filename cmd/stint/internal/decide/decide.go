@@ -115,7 +115,7 @@ func combine(claims []stint.Claim, decisions []stint.Decision, room *stint.Decis
 // would fill the log.
 func IsFailure(err error) bool {
 	failed, ok := errors.AsType[*stint.Error](err)
-	return !ok || failed.Code != stint.CodeInvalid && failed.Kind != "breaker_open" && failed.Kind != stint.KindCallerBudget
+	return !ok || failed.Code != stint.CodeInvalid && failed.Kind != stint.KindBreakerOpen && failed.Kind != stint.KindCallerBudget
 }
 
 // Explain returns what a caller may know of an error of the store. The cause may name

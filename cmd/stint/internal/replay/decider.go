@@ -56,7 +56,7 @@ type limitDecider struct {
 
 func newLimitDecider(store stint.Store, limit stint.Limit, by string, keys *keyTally) *limitDecider {
 	d := &limitDecider{store: store, limit: limit, keys: keys, show: maskKey}
-	d.counts = RuleCount{Rule: limit.Rule(), Mode: "enforce"}
+	d.counts = RuleCount{Rule: limit.Rule(), Mode: rule.Enforce.String()}
 	if !secretAttribute(by) {
 		d.show = func(key string) string { return key }
 	}

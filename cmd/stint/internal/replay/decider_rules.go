@@ -37,12 +37,8 @@ func newRulesDecider(store stint.Store, set *rule.Set, format Format, keys *keyT
 		if r.Mode == rule.Off {
 			continue
 		}
-		mode := "enforce"
-		if r.Mode == rule.Shadow {
-			mode = "shadow"
-		}
 		d.numbers[r] = len(d.counts)
-		d.counts = append(d.counts, RuleCount{Rule: r.ID, Mode: mode})
+		d.counts = append(d.counts, RuleCount{Rule: r.ID, Mode: r.Mode.String()})
 	}
 	return d
 }
