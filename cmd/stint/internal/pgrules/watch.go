@@ -2,7 +2,6 @@ package pgrules
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -43,7 +42,7 @@ func (s *Source) listen(ctx context.Context, changed func()) error {
 // Announce publishes the state of a node and removes the nodes that have been
 // silent for too long.
 func (s *Source) Announce(ctx context.Context, n ruleset.Node) error {
-	said, err := json.Marshal(n)
+	text, err := ruleset.EncodeNode(n)
 	if err == nil {
 		err = s.prepare(ctx)
 	}
@@ -51,7 +50,7 @@ func (s *Source) Announce(ctx context.Context, n ruleset.Node) error {
 		return err
 	}
 	if _, err = s.pool.Exec(ctx, `INSERT INTO `+s.nodes+` (id, node, seen) VALUES ($1, $2, now())
-		ON CONFLICT (id) DO UPDATE SET node = excluded.node, seen = excluded.seen`, n.ID, string(said)); err != nil {
+		ON CONFLICT (id) DO UPDATE SET node = excluded.node, seen = excluded.seen`, n.ID, text); err != nil {
 		return s.explain(err)
 	}
 	_, err = s.pool.Exec(ctx, `DELETE FROM `+s.nodes+` WHERE seen < now() - make_interval(secs => $1)`, ruleset.ForgetAfter.Seconds())
@@ -59,20 +58,17 @@ func (s *Source) Announce(ctx context.Context, n ruleset.Node) error {
 }
 
 // Nodes lists the nodes that have announced themselves.
-func (s *Source) Nodes(ctx context.Context) (nodes []ruleset.Node, err error) {
+func (s *Source) Nodes(ctx context.Context) ([]ruleset.Node, error) {
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
-	rows, err := s.pool.Query(ctx, `SELECT node FROM `+s.nodes+` WHERE seen >= now() - make_interval(secs => $1) ORDER BY id`, ruleset.ForgetAfter.Seconds())
+	rows, err := s.pool.Query(ctx, `SELECT node FROM `+s.nodes+` WHERE seen >= now() - make_interval(secs => $1)`, ruleset.ForgetAfter.Seconds())
 	if err != nil {
 		return nil, s.explain(err)
 	}
-	said, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	for _, text := range said {
-		var n ruleset.Node
-		if json.Unmarshal([]byte(text), &n) == nil { // a later version of Stint may use another format
-			nodes = append(nodes, n)
-		}
+	texts, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, s.explain(err)
 	}
-	return nodes, s.explain(err)
+	return ruleset.DecodeNodes(texts), nil
 }

@@ -3,11 +3,8 @@ package redisrules
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"net"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -71,7 +68,7 @@ func (s *Source) listen(ctx context.Context, changed func()) error {
 
 // Announce publishes the state of a node.
 func (s *Source) Announce(ctx context.Context, n ruleset.Node) error {
-	said, err := json.Marshal(n)
+	text, err := ruleset.EncodeNode(n)
 	if err != nil {
 		return err
 	}
@@ -80,7 +77,7 @@ func (s *Source) Announce(ctx context.Context, n ruleset.Node) error {
 		return err
 	}
 	lasts := strconv.FormatInt(ruleset.ForgetAfter.Milliseconds(), 10)
-	err = s.announce.Exec(ctx, c, []string{s.key("nodes"), s.key("seen")}, []string{n.ID, string(said), lasts}).Error()
+	err = s.announce.Exec(ctx, c, []string{s.key("nodes"), s.key("seen")}, []string{n.ID, text, lasts}).Error()
 	if err != nil && !rueidis.IsRedisNil(err) {
 		return s.explain(err)
 	}
@@ -93,17 +90,9 @@ func (s *Source) Nodes(ctx context.Context) ([]ruleset.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	said, err := c.Do(ctx, c.B().Hvals().Key(s.key("nodes")).Build()).AsStrSlice()
+	texts, err := c.Do(ctx, c.B().Hvals().Key(s.key("nodes")).Build()).AsStrSlice()
 	if err != nil {
 		return nil, s.explain(err)
 	}
-	nodes := make([]ruleset.Node, 0, len(said))
-	for _, text := range said {
-		var n ruleset.Node
-		if json.Unmarshal([]byte(text), &n) == nil { // a later version of Stint may use another format
-			nodes = append(nodes, n)
-		}
-	}
-	slices.SortFunc(nodes, func(a, b ruleset.Node) int { return strings.Compare(a.ID, b.ID) })
-	return nodes, nil
+	return ruleset.DecodeNodes(texts), nil
 }

@@ -2,10 +2,13 @@ package ruleset
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -74,6 +77,26 @@ type Node struct {
 	Hash    string    `json:"hash"`            // of that version
 	Since   time.Time `json:"since"`           // time since which it runs the version
 	Stale   bool      `json:"stale,omitempty"` // see [Manager.Stale]
+}
+
+// EncodeNode returns the stored form of a node.
+func EncodeNode(n Node) (string, error) {
+	text, err := json.Marshal(n)
+	return string(text), err
+}
+
+// DecodeNodes parses results of [EncodeNode] and orders the nodes by id. It skips texts
+// that it cannot parse: a later version of Stint may use another format.
+func DecodeNodes(texts []string) []Node {
+	nodes := make([]Node, 0, len(texts))
+	for _, text := range texts {
+		var n Node
+		if json.Unmarshal([]byte(text), &n) == nil {
+			nodes = append(nodes, n)
+		}
+	}
+	slices.SortFunc(nodes, func(a, b Node) int { return strings.Compare(a.ID, b.ID) })
+	return nodes
 }
 
 // ErrNone means that no such version exists or that its files are no longer
