@@ -166,7 +166,7 @@ func TestTheImpactIsShownAndRefused(t *testing.T) {
 		t.Errorf("%v", v)
 	}
 	same := a.file("same.yaml", "rules:\n  - {id: a, limit: 1, window: 1m}\n")
-	refused := a.run(exitFailed, []string{"impact: denies 119 of the 120", "at most 5.0 % is let through", "--yes"}, "rules", "apply", same)
+	refused := a.run(exitFailed, []string{"impact: denies 119 of the 120", "the limit is 5.0 %", "--yes"}, "rules", "apply", same)
 	if strings.Contains(refused.errors, "sk_live_somebody") {
 		t.Errorf("a key is shown whole:\n%s", refused.errors)
 	}
@@ -287,10 +287,10 @@ func TestRolesLimitCommands(t *testing.T) {
 	a.env = []string{server, "STINT_TOKEN=v"}
 	a.run(exitDone, nil, "rules", "history")
 	a.run(exitDone, nil, "rules", "diff", rules)
-	a.run(exitFailed, []string{"403", "vera is viewer, and this needs operator"}, "key", "ban", "k_123456")
+	a.run(exitFailed, []string{"403", "vera has the role viewer, and the request needs operator"}, "key", "ban", "k_123456")
 	a.env = []string{server, "STINT_TOKEN=o"}
 	a.run(exitDone, nil, "key", "ban", "k_123456")
-	a.run(exitFailed, []string{"403", "olga is operator, and this needs admin"}, "rules", "apply", rules)
+	a.run(exitFailed, []string{"403", "olga has the role operator, and the request needs admin"}, "rules", "apply", rules)
 	a.env = []string{server, "STINT_TOKEN=wrong"}
 	a.run(exitDone, []string{"version 2"}, "rules", "apply", "--yes", "--token-file", writeFile(t, filepath.Join(a.folder, "token"), "a\n"), rules)
 	a.env = []string{server, "STINT_TOKEN=a"}

@@ -20,7 +20,7 @@ type apiError struct {
 	Code     string    `json:"code"`
 	Message  string    `json:"message"`
 	Problems []problem `json:"problems,omitempty"` // mistakes in rules
-	Diff     *diff     `json:"diff,omitempty"`     // the change by somebody else
+	Diff     *diff     `json:"diff,omitempty"`     // what changed since the version in If-Match
 	Version  uint64    `json:"version,omitempty"`  // the version in force
 	// Impact is the effect of a refused change.
 	Impact *impact.Result `json:"impact,omitempty"`
@@ -109,9 +109,9 @@ func fromSource(err error) *apiError {
 	case errors.Is(err, ruleset.ErrDamaged):
 		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "the versions in the source are damaged (publish the rules as a whole set; if that fails too, run stint rules repair --source URL FILE)"}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "the source of the rules did not answer in time; the history tells whether a change was published"}
+		return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "the source of the rules did not answer in time, so a change may have been published or not (check the history, then try again)"}
 	}
-	return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "the source of the rules fails; the history tells whether a change was published"}
+	return &apiError{Status: http.StatusServiceUnavailable, Code: codeSource, Message: "the source of the rules fails, so a change may have been published or not (check the history; the log of the node has the cause)"}
 }
 
 // plainText is an answer in another format than JSON.

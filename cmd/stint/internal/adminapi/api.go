@@ -138,7 +138,7 @@ func (a *API) unknown(w http.ResponseWriter, r *http.Request, handler http.Handl
 		writeError(w, &apiError{Status: http.StatusMethodNotAllowed, Code: "METHOD_NOT_ALLOWED", Message: "use " + allow})
 		return
 	}
-	writeError(w, &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Message: "there is nothing here; see /openapi.yaml"})
+	writeError(w, &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Message: "no such endpoint (see /openapi.yaml)"})
 }
 
 // statusOnly is a ResponseWriter that keeps only the headers.
@@ -187,7 +187,7 @@ func (a *API) bodiesOf(role, needs Role) *bodies {
 func (a *API) fail(q *request, err error) {
 	e := asError(err)
 	if e.Code == codeSource && !isChange(q.Request) && !errors.Is(err, ruleset.ErrDamaged) {
-		e.Message = "the source of the rules does not answer or fails"
+		e.Message = "the source of the rules does not answer or fails (try again; the log of the node has the cause)"
 	}
 	store, isStore := errors.AsType[*stint.Error](err)
 	switch {

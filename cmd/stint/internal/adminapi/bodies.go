@@ -43,7 +43,7 @@ func (b *bodies) reserve(ctx context.Context, r *http.Request, most int64) (rele
 	defer cancel()
 	if b.held.Acquire(ctx, size) != nil {
 		return nil, &apiError{Status: http.StatusServiceUnavailable, Code: codeBusy,
-			Message: "body: waited too long for the bodies of other requests (try again)"}
+			Message: "body: was not read, because the server is reading the large bodies of other requests (try again)"}
 	}
 	return func() { b.held.Release(size) }, nil
 }

@@ -78,7 +78,7 @@ func (a *API) change(r *request, e edit) (any, error) {
 		case <-time.After(rand.N(maxPause)):
 		}
 	}
-	err = &apiError{Status: http.StatusConflict, Code: "CONFLICT", Message: "other publishes came first every time (try again)"}
+	err = &apiError{Status: http.StatusConflict, Code: "CONFLICT", Message: "the change was not made: another version was published before it at every attempt (try again)"}
 	a.audited(r, e.what, &o, nil, err)
 	return nil, err
 }
@@ -102,7 +102,7 @@ func (a *API) attempt(r *request, e *edit, o *options) (*outcome, error) {
 	changed := d.Changed || base.Number == 0 || base.Number != newest.Number || base.Hash != newest.Hash
 	out := &outcome{Version: base.Number, Hash: base.Hash, Changed: changed, DryRun: o.dryRun, Warnings: problemsOf(set.Warnings()), Diff: d}
 	if !changed {
-		return out, tell(r, e, was)
+		return out, sendTag(r, e, was)
 	}
 	if out.Impact, err = a.impact(r, e, o, set); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (a *API) attempt(r *request, e *edit, o *options) (*outcome, error) {
 		return nil, err
 	}
 	out.Version, out.Hash, d.To = published.Number, published.Hash, published.Number
-	return out, tell(r, e, is)
+	return out, sendTag(r, e, is)
 }
 
 // impact replays the requests of the last minutes under a set, and refuses a set
@@ -131,12 +131,12 @@ func (a *API) impact(r *request, e *edit, o *options, set *rule.Set) (*impact.Re
 		return result, err
 	}
 	return nil, &apiError{Status: http.StatusConflict, Code: "IMPACT", Impact: result, Message: fmt.Sprintf(
-		"these rules would have denied %.1f %% of what was allowed in the last minutes, and at most %.1f %% is let through (look at impact, or say ?force=true)",
+		"the change was not made: these rules would have denied %.1f %% of the requests that were allowed in the last minutes, and the limit is %.1f %% (check the field impact, or send ?force=true)",
 		100*result.Share, 100*a.MostDenied)}
 }
 
-// tell sets the entity tag of the edited part.
-func tell(r *request, e *edit, is *contents) error {
+// sendTag sets the entity tag of the edited part in the answer.
+func sendTag(r *request, e *edit, is *contents) error {
 	tag, err := e.tag(is)
 	if tag != "" {
 		r.w.Header().Set("ETag", tag)
@@ -157,14 +157,14 @@ func (a *API) precondition(r *request, e *edit, o *options, base ruleset.Version
 	case among(o.none, tag):
 		r.w.Header().Set("ETag", tag)
 		return &apiError{Status: http.StatusPreconditionFailed, Code: "PRECONDITION_FAILED", Version: base.Number,
-			Message: "it is in the rules already: read it, and change it with If-Match"}
+			Message: "the change was not made: If-None-Match is given and the object exists already (read it, and send its ETag in If-Match)"}
 	case o.matches(tag):
 		return nil
 	}
 	failed := &apiError{Status: http.StatusPreconditionFailed, Code: "PRECONDITION_FAILED", Version: base.Number,
-		Message: "somebody else has changed it since you read it: look at diff, read it again and make your change on that"}
+		Message: "the change was not made: the object has changed since the version in If-Match (check the field diff, read the object again and change its new version)"}
 	if tag == "" {
-		failed.Message = "it is not in the rules"
+		failed.Message = "the change was not made: If-Match is given and the rules have no such object (send the request without If-Match to create it)"
 	} else {
 		r.w.Header().Set("ETag", tag)
 	}

@@ -35,7 +35,7 @@ func decode(data []byte, known fields) error {
 		return badRequest("body: is not JSON")
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return badRequest("body: something follows the object")
+		return badRequest("body: has text after the JSON object (send one object)")
 	}
 	return nil
 }

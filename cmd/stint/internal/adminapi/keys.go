@@ -75,7 +75,7 @@ func (a *API) reset(r *request) (any, error) {
 func (a *API) grant(r *request) (any, error) {
 	k, err := readKey(r, fields{})
 	if err == nil && k.units == 0 {
-		err = badRequest("units: is missing (say how many to refund)")
+		err = badRequest("units: is missing (give the number of units to refund)")
 	}
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func grantable(list []claim) error {
 	for _, c := range list {
 		switch c.Limit.Algorithm() {
 		case stint.SlidingWindowLog, stint.LeakyBucket, stint.SlidingWindowCounter:
-			return badRequest("%s of rule %q cannot be granted units: its algorithm counts units by their times (name another rule, reset the key, or give it a temporary override)", c.Limit.Name(), c.rule)
+			return badRequest("%s of rule %q cannot be granted units: its algorithm stores the time of each unit (name another rule, reset the key, or give it a temporary override)", c.Limit.Name(), c.rule)
 		}
 	}
 	return nil
@@ -200,9 +200,9 @@ func (k *keyRequest) check() error {
 	case !k.limit.Valid() && k.rule == "":
 		return badRequest(`limit: is missing (or give "rule", or "rule":"*" for every rule that counts this key)`)
 	case k.limit.Valid() && (k.rule != "" || k.attributes != nil):
-		return badRequest("limit: is for keys of /v1/take (give either limit or rule)")
+		return badRequest("limit: excludes rule and attributes, because it names a key of /v1/take (give either limit or rule)")
 	case k.attributes != nil && k.key != "":
-		return badRequest("attributes: name the caller, as key does (give one of them)")
+		return badRequest("attributes: exclude key, because both name the caller (give one of them)")
 	case k.attributes == nil:
 		return stint.ValidateKey(k.key)
 	}
@@ -238,7 +238,7 @@ func (a *API) claims(k *keyRequest) (list []claim, err error) {
 		return k.ofRule(set, one)
 	}
 	for _, one := range set.Rules() {
-		if one.Mode == rule.Off || !k.tells(set.By(one)) {
+		if one.Mode == rule.Off || !k.identifies(set.By(one)) {
 			continue
 		}
 		found, err := k.ofRule(set, one)
@@ -246,18 +246,18 @@ func (a *API) claims(k *keyRequest) (list []claim, err error) {
 			return nil, err
 		}
 		if list = append(list, found...); len(list) > mostStates {
-			return nil, badRequest("rule: over %d limits count this key (name one)", mostStates)
+			return nil, badRequest("rule: more than %d limits count this key (name one rule)", mostStates)
 		}
 	}
 	if len(list) == 0 {
-		return nil, badRequest("rule: no rule counts by this key alone (give attributes)")
+		return nil, badRequest("rule: no rule counts by an API key alone (give attributes in place of key)")
 	}
 	return list, nil
 }
 
-// tells reports whether the request names every attribute of an identity. A key
+// identifies reports whether the request names every attribute of an identity. A key
 // alone is an API key.
-func (k *keyRequest) tells(by []string) bool {
+func (k *keyRequest) identifies(by []string) bool {
 	for _, name := range by {
 		if k.attributes[name] == "" && (k.attributes != nil || name != "api_key") {
 			return false
@@ -271,7 +271,7 @@ func (k *keyRequest) ofRule(set *rule.Set, one *rule.Rule) (list []claim, err er
 	if by := set.By(one); attributes == nil && len(by) == 1 {
 		attributes = rule.Map{by[0]: k.key}
 	} else if attributes == nil {
-		return nil, badRequest(`key: rule %s counts by %s: give "attributes" with each of them`, one.ID, strings.Join(by, ", "))
+		return nil, badRequest(`key: rule %s counts by %s (give "attributes" with each of them)`, one.ID, strings.Join(by, ", "))
 	}
 	claims, err := set.RuleClaims(one, attributes, 0)
 	on := set.RuleList(one, attributes)

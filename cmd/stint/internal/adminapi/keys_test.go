@@ -82,7 +82,7 @@ func TestBadKeyRequestsSayWhatIsWrong(t *testing.T) {
 		`{"key":"k","keys":"k","units":1}`:                    "did you mean key?",
 		`{"key":"k","key":"k"}`:                               "is given twice",
 		`[]`:                                                  "a JSON object is expected",
-		`{"key":"k"}{}`:                                       "something follows",
+		`{"key":"k"}{}`:                                       "has text after the JSON object",
 		`{"key":`:                                             "is not JSON",
 		`{"attributes":{"ip":"x"},"rule":"logins","units":1}`: "is not an address",
 	} {

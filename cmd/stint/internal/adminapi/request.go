@@ -55,9 +55,9 @@ func (r *request) bodyUpTo(most int64) (data []byte, err error) {
 	case errors.As(err, &beyond):
 		return nil, tooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, &apiError{Status: http.StatusRequestTimeout, Code: "INVALID_REQUEST", Message: "body: did not arrive in time"}
+		return nil, &apiError{Status: http.StatusRequestTimeout, Code: "INVALID_REQUEST", Message: "body: did not arrive in time (try again)"}
 	case err != nil:
-		return nil, badRequest("body: broke off before its end")
+		return nil, badRequest("body: ends before its declared length (send it again)")
 	case !utf8.Valid(data):
 		return nil, badRequest("body: is not valid UTF-8")
 	}
@@ -89,7 +89,7 @@ func (r *request) options() (o options, err error) {
 		return o, err
 	}
 	if o.force && !r.who.role.allows(Admin) {
-		return o, &apiError{Status: http.StatusForbidden, Code: "FORBIDDEN", Message: fmt.Sprintf("force: %s is %s, and this needs %s", r.who.name, r.who.role, Admin)}
+		return o, &apiError{Status: http.StatusForbidden, Code: "FORBIDDEN", Message: fmt.Sprintf("force: %s has the role %s, and force needs %s (send a token of that role)", r.who.name, r.who.role, Admin)}
 	}
 	if o.comment, err = r.comment(); err != nil {
 		return o, err
@@ -116,7 +116,7 @@ func (r *request) comment() (string, error) {
 func checkWhy(name, why string) error {
 	control := func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }
 	if len(why) > maxWhy || !utf8.ValidString(why) || strings.ContainsFunc(why, control) {
-		return badRequest("%s: is longer than %d bytes or not plain text", name, maxWhy)
+		return badRequest("%s: is longer than %d bytes or has control characters", name, maxWhy)
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func ParseTokens(file rule.File, admin string) (*Tokens, error) {
 		one, problem := parseToken(strings.Fields(text), list)
 		if problem != "" {
 			wrong = append(wrong, rule.Problem{File: file.Name, Line: n, Column: 1, What: problem,
-				Mend: "write NAME viewer|operator|admin SHA256, where the last is what printf %s TOKEN | sha256sum prints"})
+				Mend: "write NAME viewer|operator|admin SHA256, where SHA256 is the output of: printf %s TOKEN | sha256sum"})
 			continue
 		}
 		list = append(list, one)
@@ -94,15 +94,15 @@ func ParseTokens(file rule.File, admin string) (*Tokens, error) {
 // unset shell variable, because that hash would admit requests with an empty token.
 func parseToken(words []string, others []token) (t token, problem string) {
 	if len(words) != 3 {
-		return t, fmt.Sprintf("has %d words", len(words))
+		return t, fmt.Sprintf("the line has %d words, want 3", len(words))
 	}
 	sum, err := hex.DecodeString(words[2])
 	taken := slices.ContainsFunc(others, func(o token) bool { return o.name == words[0] })
 	switch {
 	case len(words[0]) > 64:
-		return t, "a name is longer than 64 bytes"
+		return t, "the name is longer than 64 bytes"
 	case taken:
-		return t, fmt.Sprintf("the name %q is taken", words[0])
+		return t, fmt.Sprintf("the name %q is in use already", words[0])
 	case !slices.Contains(roles(), Role(words[1])):
 		return t, fmt.Sprintf("%.20q is not a role", words[1])
 	case err != nil || len(sum) != sha256.Size:
@@ -156,14 +156,14 @@ func (a *API) who(r *http.Request, needed Role) (identity, error) {
 	found, ok := a.Tokens.find(bearer(r.Header))
 	if !ok {
 		return identity{}, &apiError{Status: http.StatusUnauthorized, Code: "UNAUTHORIZED",
-			Message: "the token is missing or wrong: send it as Authorization: Bearer TOKEN"}
+			Message: "the token is missing or wrong (send it as Authorization: Bearer TOKEN)"}
 	}
 	if !found.role.allows(needed) {
 		if isChange(r) {
 			a.audit.add(a.entry(&request{Request: r, who: identity{found.name, found.role}}, r.Method+" refused: needs "+string(needed), ""))
 		}
 		return identity{}, &apiError{Status: http.StatusForbidden, Code: "FORBIDDEN",
-			Message: fmt.Sprintf("%s is %s, and this needs %s", found.name, found.role, needed)}
+			Message: fmt.Sprintf("the request was refused: %s has the role %s, and the request needs %s (send a token of that role)", found.name, found.role, needed)}
 	}
 	return identity{found.name, found.role}, nil
 }

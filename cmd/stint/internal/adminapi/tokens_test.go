@@ -60,7 +60,7 @@ func TestRolesMayWhatTheyMay(t *testing.T) {
 func TestMistakesInTokensAreListed(t *testing.T) {
 	_, err := ParseTokens(rule.File{Name: "tokens", Data: []byte("a b\nx viewer 12\ny king " + hash("k") + "\nz viewer " + hash("z") + "\nz admin " + hash("z") + "\nadmin viewer " + hash("q") + "\n")}, "root")
 	for _, want := range []string{
-		"tokens:1:1: has 2 words", "tokens:2:1: the hash of x is not a SHA-256", `tokens:3:1: "king" is not a role`, `tokens:5:1: the name "z" is taken`, `tokens:6:1: the name "admin" is taken`,
+		"tokens:1:1: the line has 2 words, want 3", "tokens:2:1: the hash of x is not a SHA-256", `tokens:3:1: "king" is not a role`, `tokens:5:1: the name "z" is in use already`, `tokens:6:1: the name "admin" is in use already`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

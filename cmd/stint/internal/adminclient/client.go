@@ -76,7 +76,7 @@ func (c *Client) Do(ctx context.Context, q Request) (Answer, error) {
 	var sent atomic.Bool
 	a, err := c.do(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}), &q)
 	if _, refused := errors.AsType[*Error](err); err != nil && !refused && q.Change && sent.Load() {
-		err = fmt.Errorf("%w; it is not known whether the change took effect (check with stint rules history or stint key peek)", err)
+		err = fmt.Errorf("%w; the change may have taken effect or not (check with stint rules history or stint key peek)", err)
 	}
 	return a, err
 }
@@ -95,7 +95,7 @@ func (c *Client) do(ctx context.Context, q *Request) (Answer, error) {
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	switch {
 	case err != nil:
-		return Answer{}, fmt.Errorf("the answer is incomplete: %w", err)
+		return Answer{}, fmt.Errorf("the answer of the server is incomplete: %w", err)
 	case response.StatusCode != http.StatusOK:
 		return Answer{}, refusal(response, body)
 	}
@@ -175,7 +175,7 @@ type Error struct {
 	Code     string        `json:"code"`
 	Message  string        `json:"message"`
 	Problems rule.Problems `json:"problems"` // in rules; the file "body" is what was sent
-	// Diff is what somebody else has changed in the meantime.
+	// Diff is what changed since the version in If-Match.
 	Diff *Diff `json:"diff"`
 	// Impact is what the change would deny among the requests of the last minutes.
 	Impact *impact.Result `json:"impact"`
@@ -183,8 +183,8 @@ type Error struct {
 
 // The codes that callers distinguish.
 const (
-	CodeImpact       = "IMPACT"              // too much would be denied
-	CodePrecondition = "PRECONDITION_FAILED" // somebody else changed it first
+	CodeImpact       = "IMPACT"              // the change would deny too many requests
+	CodePrecondition = "PRECONDITION_FAILED" // the object has changed in the meantime
 )
 
 func (e *Error) Error() string {

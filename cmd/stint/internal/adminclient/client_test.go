@@ -84,12 +84,12 @@ func TestWhetherAChangeWasDoneIsNotGuessed(t *testing.T) {
 	}{
 		"gone":        {asking(t, gone), true, true},
 		"a proxy":     {asking(t, proxy), true, true},
-		"a look":      {asking(t, gone), false, false},
+		"a read":      {asking(t, gone), false, false},
 		"refused":     {asking(t, refusing), true, false},
 		"not reached": {nobody, true, false},
 	} {
 		_, err := one.client.Do(t.Context(), Request{Method: "PUT", Path: "/rules", Change: one.change})
-		if err == nil || strings.Contains(err.Error(), "not known") != one.unknown {
+		if err == nil || strings.Contains(err.Error(), "taken effect or not") != one.unknown {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -170,7 +170,7 @@ func TestAdminTokensAreReadAgain(t *testing.T) {
 	if status("/rules", "o") != 200 {
 		t.Error("a mistake has locked everyone out")
 	}
-	if _, err := New(Config{Store: failing{}, AdminTokens: file}); err == nil || !strings.Contains(err.Error(), ":1:1: has 2 words") {
+	if _, err := New(Config{Store: failing{}, AdminTokens: file}); err == nil || !strings.Contains(err.Error(), ":1:1: the line has 2 words") {
 		t.Error(err)
 	}
 }
