@@ -53,7 +53,7 @@ func (s *Server) newGRPCListener() *grpcListener {
 
 func (s *Server) newNative() *grpcapi.Service {
 	return grpcapi.New(grpcapi.Options{
-		Decider:      s.newDecider(metrics.GRPC, metrics.GRPC, nil),
+		Decider:      s.newDecider(metrics.GRPC, metrics.GRPC),
 		Token:        s.httpToken,
 		Private:      s.grpcTLS.asksClients() || httpapi.Loopback(s.config.GRPC),
 		WriteTimeout: s.config.HeaderTimeout,

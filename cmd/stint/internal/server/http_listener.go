@@ -15,7 +15,6 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 	"github.com/stintdev/stint/cmd/stint/internal/metrics"
 	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
-	"github.com/stintdev/stint/rule"
 )
 
 // Bounds of every HTTP listener.
@@ -134,7 +133,7 @@ func (l serverLog) Write(p []byte) (int, error) {
 func (s *Server) httpHandler() http.Handler {
 	t := s.newRouter()
 	httpapi.New(httpapi.Options{
-		Decider: s.newDecider(metrics.Check, metrics.Take, s.rules.checkPath),
+		Decider: s.newDecider(metrics.Check, metrics.Take),
 		Auth:    s.newForwardAuth(),
 		Envoy:   s.shouldRateLimit,
 		Token:   s.httpToken, Refused: s.metrics.TokenRefused,
@@ -154,16 +153,16 @@ func (s *Server) newForwardAuth() *httpapi.ForwardAuth {
 }
 
 func (s *Server) newRequestDecider(of metrics.Surface) *httpapi.RequestDecider {
-	return httpapi.NewRequestDecider(s.newDecider(of, of, s.rules.checkPath))
+	return httpapi.NewRequestDecider(s.newDecider(of, of))
 }
 
 // newDecider returns a decider by the rules in force, whose checks and takes are measured
 // as those of the given surfaces.
-func (s *Server) newDecider(check, take metrics.Surface, checkPath func(rule.Attributes) error) *decide.Decider {
+func (s *Server) newDecider(check, take metrics.Surface) *decide.Decider {
 	return decide.New(decide.Options{
 		Store:     s.rules.store,
 		Rules:     func() decide.Rules { return s.rules.current.Load() },
-		CheckPath: checkPath,
+		CheckPath: s.rules.checkPath,
 		Observe:   func(r decide.Report) { s.metrics.ObserveDecisions(check, take, &r) },
 	})
 }

@@ -7,8 +7,14 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
 // rawGet sends a request target as it stands, which http.Client would not.
@@ -70,18 +76,21 @@ func TestPathEncodingOnEverySurface(t *testing.T) {
 		for encoding, status := range want {
 			t.Run(fmt.Sprintf("%s %d", spelling, encoding), func(t *testing.T) {
 				reached := make(chan string, 1)
-				s := run(t, Config{Rules: rulesFile(t, login), Gateway: "127.0.0.1:0", PathEncoding: encoding,
+				s := run(t, Config{Rules: rulesFile(t, login), Gateway: "127.0.0.1:0", GRPC: "127.0.0.1:0", PathEncoding: encoding,
 					TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 					Upstreams:      upstreamOf(t, func(_ http.ResponseWriter, r *http.Request) { reached <- r.RequestURI })})
 				checked := s.post("http", "/v1/check", fmt.Sprintf(`{"attributes":{"ip":"10.0.0.1","path":%q}}`, spelling))
 				if checked.status == http.StatusOK && checked.decoded(t)["allowed"] == false {
 					checked.status = matches
 				}
+				native := stintv1.NewLimiterServiceClient(dialGRPC(t, s))
 				for surface, got := range map[string]answer{
 					"gateway":            s.rawGet("gateway", spelling),
 					"auth, by its path":  s.rawGet("http", "/v1/auth"+spelling),
 					"auth, by its field": s.rawGet("http", "/v1/auth", "X-Original-URI", spelling),
 					"check":              checked,
+					"gRPC check":         nativeCheck(t, native, spelling),
+					"gRPC batch":         nativeCheckBatch(t, native, spelling),
 				} {
 					if got.status != status {
 						t.Errorf("%s: %d %s, want %d", surface, got.status, got.body, status)
@@ -95,4 +104,39 @@ func TestPathEncodingOnEverySurface(t *testing.T) {
 			})
 		}
 	}
+}
+
+// nativeCheck returns the answer of gRPC's Check for a path, with the status that
+// /v1/auth has for it.
+func nativeCheck(t *testing.T, client stintv1.LimiterServiceClient, path string) answer {
+	t.Helper()
+	got, err := client.Check(t.Context(), &stintv1.CheckRequest{Attributes: map[string]string{"ip": "10.0.0.1", "path": path}})
+	switch {
+	case status.Code(err) == codes.InvalidArgument:
+		return answer{status: http.StatusBadRequest, body: err.Error()}
+	case err != nil:
+		t.Fatal(err)
+	case !got.GetDecision().GetAllowed():
+		return answer{status: http.StatusTooManyRequests}
+	}
+	return answer{status: http.StatusOK}
+}
+
+// nativeCheckBatch is nativeCheck by a batch of one.
+func nativeCheckBatch(t *testing.T, client stintv1.LimiterServiceClient, path string) answer {
+	t.Helper()
+	got, err := client.CheckBatch(t.Context(), &stintv1.CheckBatchRequest{Names: []string{"ip", "path"}, Values: []string{"10.0.0.1", path}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range got.GetFailures() {
+		if f.GetCode() == int32(codes.InvalidArgument) {
+			return answer{status: http.StatusBadRequest, body: f.GetMessage()}
+		}
+		t.Fatal(f)
+	}
+	if !slices.Equal(got.GetDecisions().GetAllowed(), []bool{true}) {
+		return answer{status: http.StatusTooManyRequests}
+	}
+	return answer{status: http.StatusOK}
 }
