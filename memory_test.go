@@ -246,7 +246,7 @@ func TestMemoryBatchAllocatesNothing(t *testing.T) {
 // Shares of one limit have the same spec and different numbers. A store that
 // decides by one share and then by another keeps the state, and uses the right
 // numbers for each.
-func TestSharesOfALimitAreToldApart(t *testing.T) {
+func TestSharesOfALimitKeepTheirNumbers(t *testing.T) {
 	now := int64(1e15)
 	m := NewMemory(MemoryOptions{Clock: func() int64 { return now }})
 	t.Cleanup(func() { _ = m.Close() })

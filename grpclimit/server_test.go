@@ -124,7 +124,7 @@ func TestJitterIsTheSameEverywhere(t *testing.T) {
 }
 
 // A grpc-go client with a retry policy of its own obeys the pushback.
-func TestClientsRetryWhenTheyAreTold(t *testing.T) {
+func TestClientsRetryAfterTheAnnouncedTime(t *testing.T) {
 	const policy = `{"methodConfig":[{"name":[{}],"retryPolicy":{"maxAttempts":3,"initialBackoff":"600s","maxBackoff":"600s",
 		"backoffMultiplier":1,"retryableStatusCodes":["RESOURCE_EXHAUSTED","UNAVAILABLE"]}}]}`
 	const window = 20 * time.Millisecond

@@ -267,12 +267,12 @@ func TestSlowProbeLeavesTheStoreAlone(t *testing.T) {
 }
 
 // A server that another has replaced is not probed for ever.
-func TestShardThatNobodyAsksForIsForgotten(t *testing.T) {
+func TestUnusedShardIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newShardedFaulty()
 		g := mustNew(t, store, guard.Options{})
 		opened(t, g, store.faulty, on("a", fails(errUnavailable)), "a/1")
-		for range 5 { // somebody still asks
+		for range 5 { // the shard is still in use
 			time.Sleep(50 * time.Second)
 			_, _ = g.Take(t.Context(), claim(t, "a/1", stint.FailOpen))
 		}

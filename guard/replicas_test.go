@@ -85,8 +85,8 @@ func TestSlowReplicasLeaveTheStoreToOthers(t *testing.T) {
 	}
 }
 
-// Replicas that do not answer at all are left alone by themselves, until the
-// server can be probed again. The connections, which others use, stay open.
+// Replicas that do not answer open a circuit of their own, until the server can be
+// probed again. The connections, which others use, stay open.
 func TestFrozenReplicasLeaveTheStoreToOthers(t *testing.T) {
 	for name, take := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -186,9 +186,8 @@ func TestServerThatFailsGetsNoCallsThatWaitForReplicas(t *testing.T) {
 	}
 }
 
-// A server that nobody asks but for replicas is left alone all the same when it
-// freezes.
-func TestFrozenServerIsLeftAloneByCallsForReplicas(t *testing.T) {
+// A frozen server opens its circuit even if all calls to it wait for replicas.
+func TestFrozenServerOpensTheCircuitOfCallsForReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newShardedFaulty()
 		store.befall(freezes)

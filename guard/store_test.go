@@ -122,7 +122,7 @@ func TestCallersOwnDeadlineHolds(t *testing.T) {
 }
 
 // A caller who gives up after ten milliseconds has seen that the store is slow.
-func TestCallersWhoWaitedLongTellThatTheStoreIsSlow(t *testing.T) {
+func TestLongWaitsCountAsASlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()
 		store.befall(freezes)

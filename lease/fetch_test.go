@@ -351,8 +351,8 @@ func TestUnspentTokensOfABatchAreRefunded(t *testing.T) {
 	})
 }
 
-// A store that panics leaves nobody waiting.
-func TestAPanicLeavesNobodyWaiting(t *testing.T) {
+// A store that panics ends the waits of all callers.
+func TestAPanicEndsAllWaits(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(100_000))
 		s.makeHot(l, 50*time.Millisecond)

@@ -126,7 +126,7 @@ func TestAFactorOfManyDigitsCostsLittle(t *testing.T) {
 	}
 }
 
-func TestShadowRulesPunishNobody(t *testing.T) {
+func TestShadowRulesPunishNoCaller(t *testing.T) {
 	set, err := Parse(File{"rules.yaml", []byte("rules:\n  - {id: a, mode: shadow, limit: 1, window: 1, penalty: {}}\n")})
 	if err != nil || len(set.Warnings()) != 1 || len(set.Penalties()) != 0 {
 		t.Errorf("%v %v", err, set)

@@ -32,7 +32,7 @@ func (t *Table) shardsOpen() (n int) {
 	return n
 }
 
-func TestGrowingTablePartsItsShardsAndLosesNobody(t *testing.T) {
+func TestGrowingTableSplitsItsShardsAndLosesNoState(t *testing.T) {
 	fourth := 200_000
 	if testing.Short() {
 		fourth = 40_000

@@ -231,7 +231,7 @@ func TestWideStatesWeighAsMuchAsTheyTake(t *testing.T) {
 
 // A state that is found far from its home moves home. The state that it displaces
 // is still found, also after states between them have been deleted.
-func TestFoundStatesComeHomeAndLoseNobody(t *testing.T) {
+func TestFoundStatesMoveHomeAndLoseNoState(t *testing.T) {
 	table := New(Options{Bound: 2000, Judge: shares{}})
 	r := rand.New(rand.NewPCG(3, 4))
 	ids := make([]ID, 1500)
@@ -291,7 +291,7 @@ type usersOf struct {
 func (u usersOf) Dropped(ref uint32) { u.dropped[ref]++ }
 
 // Dropped is called exactly once for each state, whatever drops it.
-func TestEveryStateThatGoesIsTold(t *testing.T) {
+func TestEveryEvictedStateIsReported(t *testing.T) {
 	judge := usersOf{dropped: map[uint32]int{}}
 	table := New(Options{Bound: 2000, Judge: judge})
 	r := rand.New(rand.NewPCG(13, 14))

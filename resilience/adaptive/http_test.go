@@ -144,7 +144,7 @@ func TestRefusalRoundsUp(t *testing.T) {
 	}
 }
 
-func TestShedRequestsAreToldWhenToComeBack(t *testing.T) {
+func TestShedRequestsHaveARetryTime(t *testing.T) {
 	gate := newTally()
 	gate.Enter()
 	handler := Middleware{Gate: gate}.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the request was admitted") }))
@@ -279,7 +279,7 @@ func TestCallerMaySayWhatIsLoad(t *testing.T) {
 }
 
 // A caller that gives up over a real connection tells nothing about the load.
-func TestTransportIgnoresWhoGaveUp(t *testing.T) {
+func TestTransportIgnoresCanceledCalls(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { leave(); <-r.Context().Done() }))
 	defer server.Close()

@@ -48,7 +48,7 @@ func TestThrottleLetsAllThroughWhileAllIsWell(t *testing.T) {
 }
 
 // A caller that gives up tells nothing about the server.
-func TestThrottleForgetsWhoGaveUp(t *testing.T) {
+func TestThrottleForgetsCanceledCalls(t *testing.T) {
 	th := must(NewThrottle(ThrottleOptions{}))
 	for range 10 {
 		call, _ := th.Enter()

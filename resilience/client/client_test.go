@@ -75,7 +75,7 @@ func (l *log) kinds() (all string) {
 	return all
 }
 
-func TestNothingInTheWayUnlessTold(t *testing.T) {
+func TestZeroOptionsAddNoPart(t *testing.T) {
 	rt := must(New(Options{Base: answers(503)}))
 	resp, err := get(t, rt)
 	if err != nil || resp.StatusCode != 503 {
@@ -289,7 +289,7 @@ func TestWaitingHoldsNoPlace(t *testing.T) {
 	})
 }
 
-func TestBreakerDoesNotCountWhoGaveUp(t *testing.T) {
+func TestBreakerDoesNotCountCanceledCalls(t *testing.T) {
 	b := must(breaker.New(breaker.Options{}))
 	ctx, cancel := context.WithCancel(t.Context())
 	rt := must(New(Options{Chain: Chain{Breaker: b}, Base: trip(func(*http.Request) (*http.Response, error) { cancel(); return nil, context.Canceled })}))

@@ -123,7 +123,7 @@ func TestBaseThatAnswersNothing(t *testing.T) {
 
 // A response whose body the caller does not close holds its place until the context ends,
 // unless its body is empty.
-func TestPlacesOfBodiesThatNobodyCloses(t *testing.T) {
+func TestUnclosedBodiesReleaseTheirPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		places := must(bulkhead.New(bulkhead.Options{Limit: 3}))
 		send := func(status int, body io.ReadCloser) {

@@ -299,7 +299,7 @@ func TestBrokenConnectionsAreRetried(t *testing.T) {
 }
 
 // Observe is called for a failure that is not retried, but not for a success.
-func TestFailuresThatAreNotRepeatedAreTold(t *testing.T) {
+func TestFailuresThatAreNotRepeatedAreObserved(t *testing.T) {
 	for status, want := range map[int]int{503: 1, 200: 0, 404: 0} {
 		var steps []Step
 		tr := &Transport{

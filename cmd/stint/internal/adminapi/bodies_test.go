@@ -109,9 +109,9 @@ func TestLargeBodiesAreReadInTurn(t *testing.T) {
 	}
 }
 
-// TestViewersKeepNobodyElseWaiting, however many large bodies they begin and never
+// TestViewersDelayNoOtherRole, however many large bodies they begin and never
 // end.
-func TestViewersKeepNobodyElseWaiting(t *testing.T) {
+func TestViewersDelayNoOtherRole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, shop)
 		var err error

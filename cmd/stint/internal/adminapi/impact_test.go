@@ -57,7 +57,7 @@ func TestASetThatDeniesTooMuchIsRefusedUnlessForced(t *testing.T) {
 	}
 }
 
-func TestOneRuleIsChangedAndItsImpactTold(t *testing.T) {
+func TestAChangeOfOneRuleShowsItsImpact(t *testing.T) {
 	f := newFixture(t, wide)
 	f.traffic(10, 50)
 	f.want(409, "PUT", "/rules/orders?impact=refuse", `{"limit":10,"window":60}`)

@@ -60,7 +60,7 @@ func TestKeysArePeekedGrantedAndReset(t *testing.T) {
 	}
 }
 
-func TestRulesThatAreOffCountNobody(t *testing.T) {
+func TestRulesThatAreOffDoNotCount(t *testing.T) {
 	f := newFixture(t, shop+"  - {id: resting, limit: 1/s, mode: off}\n")
 	got := f.want(200, "POST", "/v1/peek", `{"key":"k","rule":"*"}`)
 	if !strings.Contains(got.body, `"rule":"orders"`) || strings.Contains(got.body, "resting") {
@@ -139,7 +139,7 @@ func TestHeadersAreNamedInAnyCase(t *testing.T) {
 	}
 }
 
-func TestAPeekSaysWhoIsListed(t *testing.T) {
+func TestAPeekShowsTheListOfAKey(t *testing.T) {
 	f := newFixture(t, `
 allow: ["sk_ours_*", "10.0.0.0/8"]
 deny: ["sk_ours_7"]

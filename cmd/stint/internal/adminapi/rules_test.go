@@ -64,7 +64,7 @@ func TestUnknownResourcesAreAnswered404(t *testing.T) {
 	}
 }
 
-func TestMistakesAreTold(t *testing.T) {
+func TestMistakesAreListed(t *testing.T) {
 	f := newFixture(t, shop)
 	got := f.want(400, "PUT", "/rules/orders", "{\n \"limmit\": 3\n}")
 	if !strings.Contains(got.body, `"problems":[{"file":"body","line":2,"column":2,"what":"a rule has no key \"limmit\"","mend":"did you mean limit?"}`) {

@@ -16,7 +16,7 @@ func hash(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func TestRolesMayWhatTheyMay(t *testing.T) {
+func TestRolesHaveTheirPermissions(t *testing.T) {
 	f := newFixture(t, shop)
 	var err error
 	f.Tokens, err = ParseTokens(rule.File{Name: "tokens", Data: []byte("# who\nvera viewer " + hash("v") + "\n\nolga operator " + hash("o") + " # night shift\nadam admin " + hash("a") + "\n")}, "root")
@@ -68,7 +68,7 @@ func TestMistakesInTokensAreListed(t *testing.T) {
 	}
 }
 
-func TestNoFileOfTokensLetsInWhoBringsNone(t *testing.T) {
+func TestNoFileOfTokensAdmitsAnEmptyToken(t *testing.T) {
 	for file, want := range map[string]string{
 		"eve admin " + hash(""): "tokens:1:1: the hash of eve is the hash of an empty token",
 		"vera viewer " + hash("v") + "\n#" + strings.Repeat("x", 1<<17) + "\nadam admin " + hash("a"): "tokens: cannot be read",
@@ -89,7 +89,7 @@ func TestEveryRequestIsRefusedWithoutTokens(t *testing.T) {
 	f.want(401, "GET", "/rules", "", "Authorization", "Bearer ")
 }
 
-func TestTheAuditLogSaysWhoDidWhatAndWhy(t *testing.T) {
+func TestTheAuditLogHasAuthorChangeAndReason(t *testing.T) {
 	f := newFixture(t, shop)
 	f.want(200, "PUT", "/rules/orders", `{"limit":"1/s"}`, "X-Stint-Author", "eve", "X-Stint-Comment", "too many")
 	f.want(400, "PUT", "/rules/orders", `{"limmit":"1/s"}`)

@@ -34,7 +34,7 @@ func (g *guarded) TakeGroups(ctx context.Context, groups []stint.Group, out []st
 
 // StopWhenOver makes two calls. If the first fails, the second is not made: its claims
 // would depend on unknown counts.
-func TestAStoreThatFailsDuringEitherCallIsToldOf(t *testing.T) {
+func TestAStoreFailureDuringEitherCallIsReported(t *testing.T) {
 	for failing := range 3 {
 		store := &guarded{failing: failing}
 		s := serve(t, messaging, func(o *Options) {
@@ -69,7 +69,7 @@ type until struct {
 func (u until) Deadline() (time.Time, bool) { return u.deadline, true }
 
 // Envoy waits 20 ms by default. A slower store must not log a line for each request.
-func TestTheLogIsForWhatTheCallerWaitedFor(t *testing.T) {
+func TestFailuresAreLoggedForWaitingCallersOnly(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, c := range map[string]struct {

@@ -93,7 +93,7 @@ func TestManyDescriptorsOfOneCounter(t *testing.T) {
 	s.want(request("messaging", "to_number=1"), "OK | OK 1500/MINUTE left 499 reset 40")
 }
 
-func TestHeadersTellOfWhatDenies(t *testing.T) {
+func TestHeadersAreThoseOfTheDenyingLimit(t *testing.T) {
 	s := serve(t, messaging, func(o *Options) { o.Headers = &HeaderNames{"L", "R", "S"} })
 	r := request("messaging", "to_number=1", "message_type=marketing,to_number=1", "to_number=2")
 	r.HitsAddend = 2

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestMistakesAreToldWithTheirPlace(t *testing.T) {
+func TestMistakesHaveTheirPlace(t *testing.T) {
 	for name, c := range map[string]struct{ config, want string }{
 		"no domain":          {"descriptors: []", "c.yaml:1:1: config file cannot have empty domain"},
 		"empty":              {"", "c.yaml: is empty"},

@@ -220,7 +220,7 @@ func TestALimitThatTheRequestBrings(t *testing.T) {
 	}
 }
 
-func TestWrongRequestsAreToldSo(t *testing.T) {
+func TestWrongRequestsGetAnError(t *testing.T) {
 	s := serve(t, messaging)
 	s.wantRefused(request("", "a=b"))
 	s.wantRefused(request("messaging"))

@@ -160,7 +160,7 @@ func TestLimitersHeadersWinOverTheUpstreams(t *testing.T) {
 	}
 }
 
-func TestUpstreamsLimitIsToldWhenTheGatewayHasNone(t *testing.T) {
+func TestLimitHeadersOfTheUpstreamPassWithoutAGatewayLimit(t *testing.T) {
 	g := behind(t, http1, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-RateLimit-Limit", "999")
 	}), Options{})
@@ -270,7 +270,7 @@ func TestRequestWithoutHostForwardsNone(t *testing.T) {
 	}
 }
 
-func TestAnnouncedTrailerOfNoValidNameHarmsNobody(t *testing.T) {
+func TestAnnouncedTrailerOfNoValidNameIsHarmless(t *testing.T) {
 	g := behind(t, http1, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Options{})
 	s := serve(t, http1, g)
 	got := raw(t, s.Listener.Addr().String(), "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: a b\r\n\r\n0\r\n\r\n")

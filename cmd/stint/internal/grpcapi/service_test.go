@@ -295,7 +295,7 @@ func TestTokenIsAskedOfEveryCall(t *testing.T) {
 	}
 }
 
-func TestStoreFailuresAreToldByKind(t *testing.T) {
+func TestStoreFailuresHaveTheirKind(t *testing.T) {
 	broken := &stint.Error{Code: stint.CodeUnavailable, Kind: "readonly", Problem: "10.1.2.3 is a replica"}
 	r := runOver(t, failing{broken}, Options{})
 	_, err := r.Take(t.Context(), &stintv1.TakeRequest{Key: "k", Limits: []*stintv1.Limit{perMinute(1)}})

@@ -205,7 +205,7 @@ func TestACallerThatHangsUpIsPunished(t *testing.T) {
 	}
 }
 
-func TestAStoreThatFailsInTheMiddlePunishesNobody(t *testing.T) {
+func TestAStoreThatFailsInTheMiddlePunishesNoCaller(t *testing.T) {
 	w := newWorld(t, oneStrike)
 	w.allowed("k")
 	w.denied("k", 1)
@@ -302,7 +302,7 @@ func TestCostsThatNeverFitAreNoStrikes(t *testing.T) {
 	}
 }
 
-func TestOnlyWhoTookTheLastStrikePunishes(t *testing.T) {
+func TestOnlyTheLastStrikePunishes(t *testing.T) {
 	w := newWorld(t, tenASecond)
 	w.allowed("k")
 	strikes := stint.Claim{Key: "k", Limit: w.set.Rules()[0].Penalty.Strikes, Cost: 3} // another node has recorded them and is about to punish

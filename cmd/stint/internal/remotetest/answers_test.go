@@ -15,7 +15,7 @@ import (
 )
 
 // Any program may answer at the address. Its message becomes one line of an error.
-func TestOtherServersAreToldInOneLine(t *testing.T) {
+func TestErrorsOfOtherServersAreOneLine(t *testing.T) {
 	web := httptest.NewUnstartedServer(http.NotFoundHandler())
 	web.Config.Protocols = new(http.Protocols)
 	web.Config.Protocols.SetUnencryptedHTTP2(true)

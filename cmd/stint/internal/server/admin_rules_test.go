@@ -105,7 +105,7 @@ func TestTheWholeSetIsReplaced(t *testing.T) {
 	}
 }
 
-func TestRulesAreChangedByWhoHasTheToken(t *testing.T) {
+func TestChangesOfRulesNeedTheToken(t *testing.T) {
 	s := run(t, Config{AdminToken: "secret"})
 	if got := s.put("/rules/default", `{"limit":7,"window":60}`); got.status != http.StatusUnauthorized {
 		t.Errorf("status %d: %s", got.status, got.body)

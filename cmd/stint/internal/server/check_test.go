@@ -175,9 +175,9 @@ func (o overBudget) TakeGroups(ctx context.Context, groups []stint.Group, _ []st
 	return &stint.GroupsError{Errs: errs}
 }
 
-// A caller whose own limits are over their budget hears so, and what to do; a
-// flood of them is not logged.
-func TestCallersOverTheirBudgetAreTold(t *testing.T) {
+// A caller whose own limits are over their budget gets an error that says what to do. A
+// flood of these errors is not logged.
+func TestCallersOverTheirBudgetGetAnError(t *testing.T) {
 	s := run(t, Config{Store: overBudget{}})
 	got := s.post("http", "/v1/take", `{"key":"k","limit":{"limit":5,"window":"1m"}}`)
 	if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "CALLER_LIMITS_EXHAUSTED") || !strings.Contains(got.body, "use fewer") {

@@ -69,7 +69,7 @@ func TestEachRuleDecidesWhileTheStoreFails(t *testing.T) {
 	}
 }
 
-func TestDegradedHeadersTellNothingElse(t *testing.T) {
+func TestDegradedAnswersHaveNoOtherHeaders(t *testing.T) {
 	for surface, prefix := range map[string]string{"http": "/v1/auth", "gateway": ""} {
 		t.Run(surface, func(t *testing.T) {
 			s := guarded(t, Config{Gateway: "127.0.0.1:0", Upstreams: echo(t)})
@@ -171,7 +171,7 @@ func TestReadyWithoutAStore(t *testing.T) {
 	}
 }
 
-func TestReadyTellsWhatIsDown(t *testing.T) {
+func TestReadyNamesThePartsThatAreDown(t *testing.T) {
 	up := true
 	s := run(t, Config{Shared: func() metrics.SharedStats { return metrics.SharedStats{Up: up} }})
 	for _, c := range []struct{ path, want string }{

@@ -96,7 +96,7 @@ func TestEnvoyOverJSON(t *testing.T) {
 	}
 }
 
-func TestEnvoyWithoutConfigurationIsToldSo(t *testing.T) {
+func TestEnvoyWithoutConfigurationGetsAnError(t *testing.T) {
 	t.Parallel()
 	s := run(t, Config{GRPC: "127.0.0.1:0"})
 	_, err := ratelimitpb.NewRateLimitServiceClient(dialGRPC(t, s)).ShouldRateLimit(patient(t), ofUser("x", 1))
@@ -161,7 +161,7 @@ func (b brokenStore) TakeGroups(context.Context, []stint.Group, []stint.Decision
 }
 
 // Whether requests pass then is for Envoy to say, by its failure_mode_deny.
-func TestEnvoyIsToldWhenTheStoreFails(t *testing.T) {
+func TestEnvoyGetsAnErrorWhileTheStoreFails(t *testing.T) {
 	t.Parallel()
 	for panics, want := range map[bool]codes.Code{false: codes.Unavailable, true: codes.Internal} {
 		_, client := runEnvoy(t, Config{Store: brokenStore{panics: panics}})

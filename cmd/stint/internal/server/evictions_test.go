@@ -44,7 +44,7 @@ func TestEvictionsAreNewsOnceAMinuteOfQuietIsOver(t *testing.T) {
 	})
 }
 
-func TestFullShareOfCallersIsToldApart(t *testing.T) {
+func TestFullShareOfCallersIsLoggedApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -67,7 +67,7 @@ func TestFullShareOfCallersIsToldApart(t *testing.T) {
 	})
 }
 
-func TestUsedUpBudgetOfASharedStoreIsToldOnce(t *testing.T) {
+func TestUsedUpBudgetOfASharedStoreIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

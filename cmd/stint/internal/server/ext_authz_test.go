@@ -69,7 +69,7 @@ func TestExtAuthzDecidesAsForwardAuthDoes(t *testing.T) {
 	}
 }
 
-func TestExtAuthzTellsWhatForwardAuthTells(t *testing.T) {
+func TestExtAuthzAnswersAsForwardAuth(t *testing.T) {
 	t.Parallel()
 	s := run(t, Config{GRPC: "127.0.0.1:0", Rules: rulesFile(t, extAuthzRules), TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	client := authpb.NewAuthorizationClient(dialGRPC(t, s))

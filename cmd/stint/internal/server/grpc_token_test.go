@@ -114,7 +114,7 @@ func TestHealthAndReflectionAskForNoToken(t *testing.T) {
 	}
 }
 
-func TestEnvoyAloneGoesWithoutATokenWhereToldSo(t *testing.T) {
+func TestEnvoyWithoutTokenExemptsEnvoyAlone(t *testing.T) {
 	config := withFile(t)
 	config.HTTPToken, config.EnvoyWithoutToken = "s3cret", true
 	s := run(t, config)

@@ -28,9 +28,9 @@ func headerBlock(t *testing.T, fields [][2]string) []byte {
 
 func newDecoder() *hpack.Decoder { return hpack.NewDecoder(4096, nil) }
 
-// TestHTTP2FloodsHarmNobodyElse floods the gateway by frames that cost a client
+// TestHTTP2FloodsHarmNoOtherClient floods the gateway by frames that cost a client
 // little. What a flood may hold is bounded, and other clients are served.
-func TestHTTP2FloodsHarmNobodyElse(t *testing.T) {
+func TestHTTP2FloodsHarmNoOtherClient(t *testing.T) {
 	t.Parallel()
 	const many = 20_000
 	get := headerBlock(t, [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "x"}, {":path", "/held"}})

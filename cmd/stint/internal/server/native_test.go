@@ -119,7 +119,7 @@ func TestNativeAsksForTheToken(t *testing.T) {
 }
 
 // A listener that others can reach, without a token, lets nobody speak for rules.
-func TestNativeOnAnOpenListenerLetsNobodySpeakForRules(t *testing.T) {
+func TestNativeOnAnOpenListenerRefusesNamesOfRules(t *testing.T) {
 	t.Parallel()
 	s := run(t, Config{GRPC: ":0"})
 	client := stintv1.NewLimiterServiceClient(dialGRPC(t, s))
@@ -132,9 +132,9 @@ func TestNativeOnAnOpenListenerLetsNobodySpeakForRules(t *testing.T) {
 	}
 }
 
-// Those are known who showed a certificate on the listener itself, whatever
-// other listeners ask for.
-func TestNativeKnowsWhoShowedACertificate(t *testing.T) {
+// Only a client certificate of the listener itself identifies a caller, whatever other
+// listeners require.
+func TestNativeTrustsAClientCertificate(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t, "authority")
 	open := a.files()
@@ -190,7 +190,7 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	}
 }
 
-func TestNativeSaysWhoDecidedWhileTheStoreFails(t *testing.T) {
+func TestNativeMarksDecisionsMadeWhileTheStoreFails(t *testing.T) {
 	s := guarded(t, Config{GRPC: "127.0.0.1:0"})
 	client := stintv1.NewLimiterServiceClient(dialGRPC(t, s))
 	for path, want := range map[string]struct{ allowed, unavailable bool }{"/open": {true, false}, "/closed": {false, true}, "/local": {true, false}} {

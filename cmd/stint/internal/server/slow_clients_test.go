@@ -124,8 +124,7 @@ func TestWritersThatWriteNothingAreCut(t *testing.T) {
 	}
 }
 
-// TestWritersThatStopAreTold has clients of both versions of HTTP.
-func TestWritersThatStopAreTold(t *testing.T) {
+func TestWritersThatStopGetAnError(t *testing.T) {
 	t.Parallel()
 	s := hurried(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	newer := new(http.Protocols)

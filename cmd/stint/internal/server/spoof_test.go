@@ -61,9 +61,9 @@ func TestAddressesInHeadersAreNotBelieved(t *testing.T) {
 	}
 }
 
-// TestMetadataNamesNobody has a caller of Envoy's service say in the metadata
-// of its call what a proxy would say in a header: descriptors alone count.
-func TestMetadataNamesNobody(t *testing.T) {
+// TestMetadataIsNoIdentity: a caller of Envoy's service puts fields of proxies into the
+// metadata of its call. Only descriptors count.
+func TestMetadataIsNoIdentity(t *testing.T) {
 	_, client := runEnvoy(t, Config{TrustedProxies: thisMachine})
 	for i := range 5 {
 		ctx := metadata.AppendToOutgoingContext(patient(t), "x-forwarded-for", fmt.Sprintf("203.0.113.%d", i), "x-api-key", fmt.Sprint(i), "forwarded", fmt.Sprintf("for=203.0.113.%d", i))
@@ -174,9 +174,9 @@ func TestClientsCannotChooseTheirAddress(t *testing.T) {
 	}
 }
 
-// TestTrickyKeysAreNobodyElses has keys that look like parts of other keys, of
+// TestTrickyKeysAreDistinct has keys that look like parts of other keys, of
 // the store's, or of what stands in for a missing one.
-func TestTrickyKeysAreNobodyElses(t *testing.T) {
+func TestTrickyKeysAreDistinct(t *testing.T) {
 	const rules = "rules:\n  - {id: keys, by: [api_key], limit: 1, window: 3600}\n" +
 		"  - {id: pairs, by: [api_key, \"header:X-Tenant\"], limit: 1, window: 3600}\n"
 	s := run(t, Config{Rules: rulesFile(t, rules), Gateway: "127.0.0.1:0", Upstreams: echo(t)})
