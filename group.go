@@ -162,13 +162,15 @@ func (e *GroupsError) Error() string {
 // Unwrap returns the errors of the parts that failed.
 func (e *GroupsError) Unwrap() []error { return e.Errs }
 
-// Set records the error of one of the parts of a call. It ignores nil, so that a
-// call without errors allocates nothing.
-func (e *GroupsError) Set(part, parts int, err error) {
+// Set records the error of one part of the groups of a call. It ignores nil, so
+// that a call without errors allocates nothing. Only the first error of a call
+// takes time in proportion to the groups.
+func (e *GroupsError) Set(part int, groups []Group, err error) {
 	if err == nil {
 		return
 	}
 	if e.Errs == nil {
+		_, parts := Sizes(groups)
 		e.Errs = make([]error, parts)
 	}
 	e.Errs[part] = err

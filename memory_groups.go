@@ -122,8 +122,7 @@ func (g *groupCall) run(b *batch, from, to int) {
 }
 
 func (g *groupCall) fail(err error, out []Decision) {
-	_, parts := Sizes(g.groups)
-	g.failed.Set(g.part, parts, err)
+	g.failed.Set(g.part, g.groups, err)
 	clear(out)
 }
 

@@ -468,3 +468,25 @@ func plain(keys []string, l Limit) (claims []Claim) {
 	}
 	return claims
 }
+
+// A caller that sends many invalid groups costs about what it costs with valid ones.
+func TestManyFailedGroupsCostLinearTime(t *testing.T) {
+	m, limit := NewMemory(MemoryOptions{}), mustCompile(t, PerHour(5))
+	least := func(key string) time.Duration {
+		groups := make([]Group, 40_000)
+		for i := range groups {
+			groups[i].Claims = []Claim{{Key: key, Limit: limit, Cost: 1}}
+		}
+		out, took := make([]Decision, len(groups)), time.Hour
+		for range 3 {
+			began := time.Now()
+			_ = m.TakeGroups(t.Context(), groups, out)
+			took = min(took, time.Since(began))
+		}
+		return took
+	}
+	valid, failed := least("k"), least("")
+	if failed > 10*valid {
+		t.Errorf("%v for failed groups, %v for valid ones", failed, valid)
+	}
+}

@@ -41,7 +41,6 @@ func (b *byteStore) TakeGroups(_ context.Context, groups []stint.Group, out []st
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	_, parts := stint.Sizes(groups)
 	at, now, failed := 0, b.clock(), stint.GroupsError{}
 	for i := range groups {
 		g := &groups[i]
@@ -50,7 +49,7 @@ func (b *byteStore) TakeGroups(_ context.Context, groups []stint.Group, out []st
 			claims := g.Part(part)
 			err := stint.ValidateClaims(claims)
 			admitted := false
-			if failed.Set(at, parts, err); err != nil {
+			if failed.Set(at, groups, err); err != nil {
 				clear(out[:len(claims)])
 			} else {
 				admitted = b.take(claims, now, charge, out[:len(claims)])

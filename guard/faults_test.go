@@ -119,7 +119,6 @@ func (s *faulty) Take(ctx context.Context, c stint.Claim) (stint.Decision, error
 // TakeGroups loses the parts of groups of which a key suffers.
 func (s *faulty) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	s.calls.Add(1)
-	_, parts := stint.Sizes(groups)
 	at, failed := 0, stint.GroupsError{}
 	for _, g := range groups {
 		kept, places, from := stint.Group{Dry: g.Dry}, []int{0}, at
@@ -128,7 +127,7 @@ func (s *faulty) TakeGroups(ctx context.Context, groups []stint.Group, out []sti
 			for _, c := range g.Part(part) {
 				err = errors.Join(err, s.suffer(ctx, c.Key))
 			}
-			failed.Set(from+part, parts, err)
+			failed.Set(from+part, groups, err)
 			switch {
 			case part == 0 && err != nil:
 				kept.Dry = true
@@ -148,7 +147,7 @@ func (s *faulty) TakeGroups(ctx context.Context, groups []stint.Group, out []sti
 			if i := slices.Index(places, part); i >= 0 {
 				decisions = decisions[copy(out, decisions[:len(kept.Part(i))]):]
 				if errs != nil {
-					failed.Set(at, parts, errs[i])
+					failed.Set(at, groups, errs[i])
 				}
 			}
 			out, at = out[len(g.Part(part)):], at+1

@@ -191,7 +191,7 @@ func (gc *groupCall) answer() error {
 			case o.err == nil && local != nil && charge:
 				gc.chargeLocal(local, o.claims, decisions)
 			}
-			errs.Set(at, len(gc.outcomes), o.err)
+			errs.Set(at, gc.groups, o.err)
 			if part == 0 {
 				charge = charge && o.err == nil && admits(o.claims, decisions)
 			}

@@ -250,7 +250,7 @@ func (gc *groupCall) takeRest(ctx context.Context) {
 	err := gc.lease.store.TakeGroups(ctx, groups, out)
 	for i, j := range rest {
 		gc.out[j.place] = out[i]
-		gc.fail(j.part, errorOf(err, i))
+		gc.errs.Set(j.part, gc.groups, errorOf(err, i))
 	}
 }
 
@@ -268,10 +268,10 @@ func (gc *groupCall) noteErrors(err error) {
 		return
 	}
 	for i, part := range gc.parts {
-		gc.fail(part, errorOf(err, i))
+		gc.errs.Set(part, gc.groups, errorOf(err, i))
 	}
 	for _, j := range gc.joined {
-		gc.fail(j.part, errorOf(err, gc.asks[j.ask].part))
+		gc.errs.Set(j.part, gc.groups, errorOf(err, gc.asks[j.ask].part))
 	}
 }
 
@@ -281,13 +281,6 @@ func errorOf(err error, part int) error {
 		return some.Errs[part]
 	}
 	return err
-}
-
-func (gc *groupCall) fail(part int, err error) {
-	if err != nil {
-		_, parts := stint.Sizes(gc.groups)
-		gc.errs.Set(part, parts, err)
-	}
 }
 
 // errorOfAll returns the store's error if nothing was decided at all, and a

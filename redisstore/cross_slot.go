@@ -39,7 +39,7 @@ func (p *plan) crossSlot(a groupToSend, at place) bool {
 	}
 	if err := s.decide(p.ctx, a.flags == dryGroup); err != nil {
 		clear(s.answers)
-		p.fail(at, err)
+		p.errs.Set(at.part, p.groups, err)
 		return false
 	}
 	return s.admitted()

@@ -110,7 +110,7 @@ func (p *plan) run() {
 // as a group of its own, which is dry unless the group was admitted.
 func (p *plan) take(claims []stint.Claim, at place, shadow bool) {
 	if err := p.check(claims); err != nil || len(claims) == 0 {
-		p.fail(at, err)
+		p.errs.Set(at.part, p.groups, err)
 		if !shadow {
 			p.leader.charges = p.leader.charges && err == nil
 		}
@@ -252,12 +252,12 @@ func (p *plan) sendCalls() {
 // collect copies a part's decisions or error from its call to the plan.
 func (p *plan) collect(s *sending) {
 	if err := p.left[s.call]; err != nil {
-		p.fail(s.place, err)
+		p.errs.Set(s.part, p.groups, err)
 		return
 	}
 	c := p.calls[s.call]
 	if err := c.errs[s.group]; err != nil {
-		p.fail(s.place, err)
+		p.errs.Set(s.part, p.groups, err)
 		return
 	}
 	copy(p.out[s.first:s.first+s.claims], c.out[s.fromOut:])
@@ -269,11 +269,4 @@ func (p *plan) admitted(l *leader) bool {
 	}
 	_, binding := stint.Combine(l.claims, p.out[l.at.first:l.at.first+len(l.claims)])
 	return binding.Allowed
-}
-
-func (p *plan) fail(at place, err error) {
-	if err != nil {
-		_, parts := stint.Sizes(p.groups)
-		p.errs.Set(at.part, parts, err)
-	}
 }

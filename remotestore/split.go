@@ -66,7 +66,7 @@ func (j *split) load(c *pending) {
 // says that the part is charged with the leader of the call, if at all.
 func (j *split) loadPart(c *pending, claims []stint.Claim, shadow bool) {
 	if err := check(claims); err != nil {
-		j.fail(j.next.of, err)
+		j.errs.Set(j.next.of, j.groups, err)
 		j.charge = j.charge && j.next.part > 0 // the shadows of an invalid group are not charged
 		return
 	}
@@ -89,20 +89,13 @@ func (j *split) unload(c *pending) {
 		own := decisions[:g.claims]
 		if g.part >= 0 {
 			copy(j.out[g.place:], own)
-			j.fail(g.part, c.errorOf(i))
+			j.errs.Set(g.part, j.groups, c.errorOf(i))
 			if i == j.leader && j.next.part > 0 {
 				_, binding := stint.Combine(claims[:g.claims], own)
 				j.charge = c.errorOf(i) == nil && binding.Allowed
 			}
 		}
 		claims, decisions = claims[g.claims:], decisions[g.claims:]
-	}
-}
-
-func (j *split) fail(part int, err error) {
-	if err != nil {
-		_, parts := stint.Sizes(j.groups)
-		j.errs.Set(part, parts, err)
 	}
 }
 
@@ -114,7 +107,7 @@ func (j *split) broken(from int, err error) error {
 	}
 	_, parts := stint.Sizes(j.groups)
 	for i := from; i < parts; i++ {
-		j.errs.Set(i, parts, err)
+		j.errs.Set(i, j.groups, err)
 	}
 	return j.errs.Err()
 }

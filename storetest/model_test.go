@@ -46,12 +46,11 @@ func (s *modelStore) TakeGroups(_ context.Context, groups []stint.Group, out []s
 		s.model.ForgetIdle(s.clock())
 	}
 	at, failed := 0, stint.GroupsError{}
-	_, parts := stint.Sizes(groups)
 	for _, g := range groups {
 		right := g.Clone()
 		for part := range g.Parts() {
 			err := validate(g.Part(part))
-			failed.Set(at+part, parts, err)
+			failed.Set(at+part, groups, err)
 			switch {
 			case err == nil:
 			case part == 0:

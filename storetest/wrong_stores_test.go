@@ -153,7 +153,6 @@ func (s *wet) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.
 type joint struct{ stint.Store }
 
 func (s *joint) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
-	_, parts := stint.Sizes(groups)
 	at, failed := 0, stint.GroupsError{}
 	for i := range groups {
 		var wrong error
@@ -161,7 +160,7 @@ func (s *joint) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 			wrong = errors.Join(wrong, validate(groups[i].Part(part)))
 		}
 		for range groups[i].Parts() {
-			failed.Set(at, parts, wrong)
+			failed.Set(at, groups, wrong)
 			at++
 		}
 	}
