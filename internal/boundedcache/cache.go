@@ -41,11 +41,12 @@ func GetText[V any](c *Cache[string, V], k []byte) (V, bool) {
 	return v, ok
 }
 
-// Put caches a value.
+// Put caches a value. A key that is cached already evicts no entry: many callers may miss
+// one key at the same time, and each of them puts it.
 func (c *Cache[K, V]) Put(k K, v V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.all) >= c.bound {
+	if _, cached := c.all[k]; !cached && len(c.all) >= c.bound {
 		for other := range c.all {
 			delete(c.all, other)
 			break

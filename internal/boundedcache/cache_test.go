@@ -23,6 +23,19 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
+func TestPutOfACachedKeyEvictsNothing(t *testing.T) {
+	c := New[int, int](10)
+	for i := range 10 {
+		c.Put(i, i)
+	}
+	for range 100 {
+		c.Put(7, 70)
+	}
+	if v, _ := c.Get(7); v != 70 || c.Len() != 10 {
+		t.Errorf("%d, %d entries are left of 10", v, c.Len())
+	}
+}
+
 func TestCacheIsSafeForConcurrentUse(t *testing.T) {
 	c := New[int, int](4)
 	var all sync.WaitGroup
