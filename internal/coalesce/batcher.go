@@ -125,7 +125,21 @@ func (b *Batcher[P, B]) Send(ctx context.Context, c *Call[P], own bool) {
 		return
 	}
 	c.own = true
+	b.runOwn(ctx, f)
+}
+
+// runOwn sends f, which has the lone call of this caller, and hands its place to the
+// queued calls. If [Batch.Run] panics, f is lost and its place is not: a caller may
+// recover, as net/http does, and the batcher must not run out of places then.
+func (b *Batcher[P, B]) runOwn(ctx context.Context, f *inFlight[P, B]) {
+	ran := false
+	defer func() {
+		if !ran {
+			b.Release()
+		}
+	}()
 	f.run(ctx)
+	ran = true
 	if b.next(f) {
 		go b.run(f)
 	}

@@ -50,6 +50,9 @@ func (b *batch) Fits(r *request) bool {
 func (b *batch) Run(_ context.Context, calls []*Call[request]) {
 	var names []string
 	for _, c := range calls {
+		if c.Owner.name == "panics" {
+			panic("a bug")
+		}
 		names = append(names, c.Owner.name)
 	}
 	b.server.mu.Lock()
@@ -156,6 +159,30 @@ func TestCallerRunsItsLoneCall(t *testing.T) {
 			if r.Wait(t.Context()) != Answered || f.InFlight() != 0 {
 				t.Error("not answered, or a place is taken")
 			}
+		}
+	})
+}
+
+// A caller recovers from panics of its own call, as net/http does, and goes on.
+func TestPanicOfAnOwnCallFreesItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		close(f.answers)
+		for range MaxInFlight + 1 {
+			bug := &request{name: "panics", size: 1}
+			bug.Init(bug)
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("no panic")
+					}
+				}()
+				f.Send(t.Context(), &bug.Call, true)
+			}()
+		}
+		f.want(Answered, f.send(t.Context(), "a"))
+		if f.InFlight() != 0 {
+			t.Errorf("%d places are taken", f.InFlight())
 		}
 	})
 }
