@@ -43,8 +43,8 @@ type batch struct {
 // returnBatch puts a batch back into the pool, unless it has grown large. It clears
 // what identifies callers.
 func (s *Service) returnBatch(b *batch) {
-	if cap(b.claims) > maxMessageSlots || cap(b.limits) > maxMessageSlots {
-		return
+	if max(cap(b.claims), cap(b.limits), cap(b.groups), cap(b.shadows)) > maxMessageSlots {
+		return // groups and shadows can be many without claims
 	}
 	clear(b.limits)
 	clear(b.claims)
@@ -76,7 +76,9 @@ func (b *batch) failures(ctx context.Context, s *Service, errs []error) (failure
 			own := out[:len(b.groups[i].Part(part))]
 			out = out[len(own):]
 			if err := errs[at]; err != nil {
-				failures = append(failures, failureOf(at-b.unsent, err))
+				if at >= b.unsent {
+					failures = append(failures, failureOf(at-b.unsent, err))
+				}
 				clear(own)
 				if failure == nil && isFailure(err) {
 					failure = err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -239,4 +240,32 @@ func fuzzed[M any, A any, P interface {
 	}
 	_, err := call(context.Background(), m)
 	return err
+}
+
+// allFail fails every part of a call by itself.
+type allFail struct{ stint.Store }
+
+func (allFail) TakeGroups(_ context.Context, groups []stint.Group, _ []stint.Decision) error {
+	_, parts := stint.Sizes(groups)
+	return &stint.GroupsError{Errs: slices.Repeat([]error{&stint.Error{Code: stint.CodeUnavailable}}, parts)}
+}
+
+// The group that shadows at the beginning of a message observe is not in the message, so
+// no failure names it.
+func TestFailuresNameOnlyGroupsOfTheMessage(t *testing.T) {
+	r := runOver(t, allFail{}, Options{})
+	got, err := r.TakeBatch(t.Context(), &stintv1.TakeBatchRequest{
+		Keys: []string{"a", "b", "c"}, Limits: []*stintv1.Limit{perMinute(5)}, Shadow: []bool{true, false, true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range got.GetFailures() {
+		if f.GetIndex() != uint32(i) {
+			t.Errorf("failure %d is of group %d", i, f.GetIndex())
+		}
+	}
+	if n := len(got.GetFailures()); n != 3 {
+		t.Errorf("%d failures, want 3", n)
+	}
 }
