@@ -185,7 +185,7 @@ func (n *compiledLimit) reportTokens(d *Decision, whole, frac, gap int64) {
 		return
 	}
 	missing, next := n.full-whole, (d.Remaining+1)*microUnits-whole
-	if n.fitsWord { // twice as fast
+	if n.fitsWord { // a 64-bit division is twice as fast
 		d.ResetAfter = micros(gap + n.shortWait(missing, frac))
 		d.NextAfter = micros(gap + n.shortWait(next, frac))
 		return

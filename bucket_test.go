@@ -21,7 +21,7 @@ func buckets() map[bool][]*compiledLimit {
 		for _, capacity := range []int64{1, 2, 10, 1000, 99_991, 1_000_000_000} {
 			l, err := Spec{RefillRate: rate, Capacity: capacity}.Compile()
 			if err != nil {
-				continue // it takes too long to fill
+				continue // this bucket takes too long to fill
 			}
 			isShort[l.n.fitsWord] = append(isShort[l.n.fitsWord], l.n)
 		}

@@ -82,8 +82,8 @@ type OnFailure uint8
 
 // The failure policies.
 const (
-	FailOpen   OnFailure = iota // allowed
-	FailClosed                  // denied
+	FailOpen   OnFailure = iota // the check is allowed
+	FailClosed                  // the check is denied
 	FailLocal                   // decided in memory, by this node's share
 )
 

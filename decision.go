@@ -19,14 +19,13 @@ type Decision struct {
 	// Remaining is how many more requests of cost 1, with the same
 	// [Claim.MaxDelay], would be allowed right now, rounded down.
 	Remaining int64
-	// RetryAfter is 0 when allowed. After a denial it is the least wait after
-	// which this same request would be allowed if nothing else came, or
-	// [Never].
+	// RetryAfter is 0 when allowed. After a denial it is the least wait after which this same
+	// request would be allowed if no other request arrived, or [Never].
 	RetryAfter time.Duration
 	// ResetAfter is how long until the key, left idle, is as if never used.
 	ResetAfter time.Duration
-	// NextAfter is how long until Remaining grows by one, if nothing else
-	// comes; 0 when Remaining is at its maximum.
+	// NextAfter is how long until Remaining grows by one, if no other request arrives; 0 when
+	// Remaining is at its maximum.
 	NextAfter time.Duration
 	// Delay is how long the caller must wait before it acts on the
 	// permission. Only a leaky bucket delays.
@@ -36,5 +35,5 @@ type Decision struct {
 	// At is when the claim was decided, in microseconds since the Unix
 	// epoch, by the clock of the store. A refund passes it as [Claim.At].
 	At int64
-	_  int64 // pads to a multiple of 16 bytes: otherwise copies use overlapping moves, which cost a twelfth of a check
+	_  int64 // pads to a multiple of 16 bytes: without it copies use overlapping moves, which cost a twelfth of a check
 }

@@ -50,7 +50,7 @@ const (
 type Error struct {
 	Code    Code
 	Kind    Kind   // finer than Code; may be empty
-	Problem string // what is wrong
+	Problem string // the problem, as a sentence without a full stop
 	Mend    string // what to do about it; may be empty
 	Err     error  // the cause; may be nil
 }

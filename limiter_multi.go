@@ -15,7 +15,7 @@ type taker interface {
 type together struct {
 	store  Store
 	limits []Limit
-	calls  sync.Pool // *joined
+	calls  sync.Pool // a pool of *joined
 }
 
 // Take returns the decision of the group, as [Combine] returns it.

@@ -114,7 +114,7 @@ func TestBigCostIsNotStarved(t *testing.T) {
 			stop, cancel := context.WithCancel(t.Context())
 			for range 5 {
 				q.wg.Go(func() {
-					for q.limiter.Wait(stop, "k") == nil { //nolint:revive // it takes what it gets
+					for q.limiter.Wait(stop, "k") == nil { //nolint:revive // takes every unit that it is granted
 					}
 				})
 			}

@@ -132,7 +132,7 @@ func full(t *testing.T, s Spec) (m *Memory, l Limit, refused [2]string) {
 		if n < len(refused) {
 			t.Fatalf("%v: nothing was refused", l)
 		}
-		// The newest key may have been stored near it, in its place.
+		// The key "using" must still have its state: a newer key nearby may have evicted it.
 		if mustTake(t, m, Claim{Key: "using", Limit: l}).Remaining == 9 {
 			return m, l, refused
 		}

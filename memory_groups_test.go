@@ -302,7 +302,7 @@ func (m *Memory) takeDryFirst(group *Group, out []Decision) {
 // twins are stores that differ only in how they decide a group of several
 // claims.
 type twins struct {
-	triplets   // for its clock and its claims
+	triplets   // for the clock and the claims of triplets
 	short, dry *Memory
 }
 
@@ -404,13 +404,13 @@ func mustPeek(t rapid.TB, m *Memory, c Claim) Decision {
 	return d
 }
 
-// A search for the state of one claim can move the state of another claim of the
-// group, if both belong to one cache line of a full shard.
+// A search for the state of one claim can move the state of another claim of the group, if both
+// are in one cache line of a full shard.
 func TestGroupChargesStatesThatItsOwnSearchMoves(t *testing.T) {
 	l := mustCompile(t, Spec{Limit: 1_000_000, Window: time.Hour})
 	w := newTwins(MemoryOptions{MaxKeys: 1000})
 	keys := crowd(w.short, l, 600)
-	for from := 0; from < len(keys); from += 50 { // each anew, once; then by others of it
+	for from := 0; from < len(keys); from += 50 { // each key is new once, and then used by other claims of its part
 		w.take(t, plain(keys[from:from+50], l))
 	}
 	for stride := 1; stride < 60; stride++ {

@@ -161,9 +161,8 @@ func (g *registry) size() int {
 	return len(g.byNumbers)
 }
 
-// find returns the limit at the place of a reference. It is the limit of that
-// reference while a state uses it, which the caller ensures by holding the lock
-// of that state's shard. It may be another limit, or nil, otherwise.
+// find returns the limit at the place of a reference. The caller must hold the lock of a shard
+// with a state that uses the reference. Without that, the result may be another limit, or nil.
 func (g *registry) find(ref uint32) *registered { return g.places.Load().at(ref).Load() }
 
 // at returns the limit of a reference that a state uses.

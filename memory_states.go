@@ -11,8 +11,8 @@ import (
 type states struct {
 	table  *table.Table
 	limits registry
-	// refuses makes the table refuse a charge that finds no room. Otherwise the
-	// charge is decided as fresh and not stored.
+	// refuses makes the table refuse a charge that finds no room. If false, such a charge is
+	// decided as fresh and not stored.
 	refuses bool
 }
 

@@ -51,7 +51,7 @@ func (w *triplets) take(t rapid.TB, c Claim) {
 type kept struct {
 	ref   uint32
 	state table.State
-	times string // of a log
+	times string // the times of a log
 }
 
 func (m *Memory) kept(key string, l Limit) (k kept) {

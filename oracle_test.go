@@ -50,7 +50,7 @@ type traffic struct {
 	model       *oracle.Model
 	limits      []stint.Limit
 	focus, left int             // the index of the limit of most claims, and for how many calls more
-	last        stint.Decision  // under that limit
+	last        stint.Decision  // the last decision under that limit
 	moments     [6]int64        // times at which something changes under that limit
 	taken       [64]stint.Claim // charges that can be refunded
 }
@@ -86,7 +86,7 @@ func (tr *traffic) run(calls int) {
 				tr.t.Fatalf("call %d at %d, claim %d of %+v:\ngot  %+v\nwant %+v", call, tr.now, i, groups, got[i], want)
 			}
 		}
-		tr.note(got[0]) // of the focus, mostly
+		tr.note(got[0]) // most groups are of the focus
 	}
 }
 
@@ -105,7 +105,7 @@ func (tr *traffic) crowd(call int) {
 	}
 }
 
-// take uses Take for every other call that has a single claim.
+// take decides by TakeGroups, and by Take for every other call of a single claim.
 func (tr *traffic) take(groups []stint.Group, out []stint.Decision) {
 	var err error
 	if len(out) == 1 && len(groups[0].Claims) == 1 && !groups[0].Dry && tr.rng.IntN(2) == 0 {

@@ -16,8 +16,8 @@ type refunding struct {
 	stint.Store
 
 	mu      sync.Mutex
-	errs    []error // of the next refunds
-	refunds int     // that came to the store
+	errs    []error // errors of the next refunds
+	refunds int     // number of refunds that reached the store
 }
 
 func (s *refunding) Take(ctx context.Context, c stint.Claim) (stint.Decision, error) {
@@ -44,7 +44,7 @@ func reserved(t *testing.T, errs ...error) (*stint.Limiter, *refunding, stint.Re
 	if err != nil || !r.Decision.Allowed {
 		t.Fatal(r.Decision, err)
 	}
-	if d, err := limiter.AllowN(t.Context(), "k", 6); err != nil || !d.Allowed { // in use by others
+	if d, err := limiter.AllowN(t.Context(), "k", 6); err != nil || !d.Allowed { // units that other callers use
 		t.Fatal(d, err)
 	}
 	return limiter, store, r

@@ -158,6 +158,6 @@ func (n *compiledLimit) roomAt(s *counters, t, cost int64) int64 {
 			share, _ := mulDiv(spare, n.width, 0, old)
 			return max(t, start+n.width-share)
 		}
-		sum -= s.count(current + i - size + 1) // it becomes the old bucket
+		sum -= s.count(current + i - size + 1) // the bucket becomes the oldest, which counts in part
 	}
 }

@@ -10,10 +10,10 @@ import (
 
 // Bounds of a [Spec]. Within them no step can overflow.
 const (
-	MaxLimit    = 1_000_000_000        // units
-	MinWindow   = time.Millisecond     // also for a period given as a length
-	MaxWindow   = 400 * 24 * time.Hour // also for a period given as a length
-	MaxBuckets  = 60                   // of a sliding window counter
+	MaxLimit    = 1_000_000_000        // greatest limit, in units
+	MinWindow   = time.Millisecond     // also of a period given as a length
+	MaxWindow   = 400 * 24 * time.Hour // also of a period given as a length
+	MaxBuckets  = 60                   // buckets of a sliding window counter
 	MaxLogLimit = 10_000               // units of a sliding window log
 	MaxRate     = 100_000_000          // units a second
 	minRateDays = 400                  // the least rate is one unit in this many days

@@ -15,7 +15,7 @@ type State struct {
 	known  bool
 	bucket bucket  // token bucket, GCRA, leaky bucket
 	packed packed  // fixed window, quota, counter of one bucket
-	wide   []int64 // log (runs), counter of many buckets
+	wide   []int64 // sliding log (its runs), sliding counter of several buckets
 }
 
 // Step is the pure function (state, limit, now, claim) → (state, decision).

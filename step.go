@@ -21,8 +21,8 @@ type input struct {
 	dry                  bool
 }
 
-// asInput writes the claim into the input of a step, whose dry is set already. A
-// refund has no Extra, and a dry Forget is a peek.
+// asInput writes the claim into the input of a step, whose field dry is already set. A refund
+// has no Extra, and a dry Forget is a peek.
 func (c *Claim) asInput(a *input, now int64) {
 	a.now, a.cost, a.extra, a.at, a.maxDelay = now, c.Cost, c.Extra, c.At, c.MaxDelay
 	if c.Cost < 0 {

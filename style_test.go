@@ -127,7 +127,7 @@ func TestPackagesHaveOneCommentAndAName(t *testing.T) {
 
 func TestTestsWaitForWhatTheyWaitFor(t *testing.T) {
 	for _, f := range goFiles(t) {
-		if !f.test() || f.imports("testing/synctest") { // there, sleeping takes no time
+		if !f.test() || f.imports("testing/synctest") { // under synctest, sleeping takes no real time
 			continue
 		}
 		for _, at := range calls(f, "time", "Sleep") {
@@ -163,8 +163,8 @@ func calls(f *goFile, pkg, name string) (at []token.Position) {
 
 // Only programs choose their store. Libraries receive one.
 func TestStoresArePickedAtTheEdge(t *testing.T) {
-	// Replay and impact run on the clock of the traffic that they decide again, so their
-	// stores are their own. Guard promises to decide from memory while the store fails.
+	// Replay and impact decide recorded traffic by its own times, so they make their own stores.
+	// Guard decides from a memory store while the shared store fails.
 	edges := []string{"examples/", "bench/", "docs/", "guard/", "cmd/stint/internal/replay/", "cmd/stint/internal/impact/"}
 	for _, f := range goFiles(t) {
 		if f.test() || path.Dir(f.path) == "cmd/stint" || slices.ContainsFunc(edges, func(e string) bool { return strings.HasPrefix(f.path, e) }) {

@@ -9,7 +9,7 @@ import (
 // answer before it asks again.
 type calling struct {
 	callers int
-	hot     bool // all callers use one key; otherwise each has its own keys
+	hot     bool // all callers use one key; false: each caller has separate keys
 }
 
 // mostCallers is the greatest number of concurrent callers.

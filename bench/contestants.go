@@ -66,7 +66,7 @@ func (c contestant) checkLimits() error {
 	return checkTake(c.name, t)
 }
 
-// checked returns the allowance of checkLimits.
+// checked returns the allowance under which checkLimits tests a limiter.
 func checked() allowance { return allowance{100, time.Hour} }
 
 func checkTake(name string, t take) error {

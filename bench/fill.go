@@ -101,7 +101,7 @@ func (l latencies) quantiles() (middle, p9999, slowest time.Duration) {
 	return time.Duration(l[len(l)/2]), time.Duration(l[len(l)-1-len(l)/10_000]), time.Duration(l[len(l)-1])
 }
 
-// fill measures every contestant in its own process, so that the memory of one does not
+// fill measures every contestant in a separate process, so that the memory of one does not
 // affect the next.
 func fill(ctx context.Context, o options, out io.Writer, b *bars) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)

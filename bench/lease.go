@@ -116,7 +116,7 @@ func (s *redisServer) leasers() (nodes []stint.Store, leave func(), err error) {
 	return nodes, leave, nil
 }
 
-// leaseSeen is what the callers of all nodes measured.
+// leaseSeen holds the measurements of the callers of all nodes.
 type leaseSeen struct {
 	checks, admitted int64
 	took             time.Duration

@@ -1,9 +1,9 @@
--- A token bucket with exact arithmetic, one key a call: what a program has
--- that calls a script and does nothing else about its speed.
+-- A token bucket with exact arithmetic, one key per call. It stands for a program that calls a
+-- plain script and does not optimize further.
 --
--- KEYS[1]: a bucket. ARGV: capacity in micro-units, refill rate p/q (a reduced
--- fraction of micro-units a microsecond), microseconds from empty to full,
--- cost in micro-units. The answer is the state, and a plus if admitted.
+-- KEYS[1]: a bucket. ARGV: capacity in micro-units, refill rate p/q (a reduced fraction of
+-- micro-units a microsecond), microseconds from empty to full, cost in micro-units. The answer
+-- is the state, and a plus if admitted.
 local capacity, p, q = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local full, cost = tonumber(ARGV[4]), tonumber(ARGV[5])
 local time = redis.call('TIME')

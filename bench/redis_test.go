@@ -188,11 +188,11 @@ func TestPartsOfASliceHaveOneTail(t *testing.T) {
 		denied := func(string) bool { time.Sleep(takes); return false }
 		seen := newAnswers(1, 2)
 		r := calling{callers: 1}.runner("any", denied, []string{"a"}, seen)
-		for part, ms := range []int{9, 1, 3, 3, 1} { // the first does not count
+		for part, ms := range []int{9, 1, 3, 3, 1} { // the first part is a warm-up and does not count
 			takes = time.Duration(ms) * time.Millisecond
 			r.block(0)
 			r.after(part > 0)
-			time.Sleep(time.Second) // of others, between two parts
+			time.Sleep(time.Second) // time of other contestants, between two parts
 		}
 		if !slices.Equal(seen.P50, []float64{1e6, 1e6}) || !slices.Equal(seen.P99, []float64{3e6, 3e6}) {
 			t.Errorf("half of the calls within %v ns, 99 %% within %v; want 1 and 3 ms in each of 2 slices", seen.P50, seen.P99)

@@ -27,8 +27,8 @@ func newGoLimiter(a allowance) (take, error) {
 	}, nil
 }
 
-// rateShards is the number of maps that share the keys, so many that two CPUs seldom
-// contend for a lock.
+// rateShards is the number of maps that share the keys: enough that two CPUs seldom contend for
+// a lock.
 const rateShards = 256
 
 // rateMap is what programs build around x/time/rate to limit each key.

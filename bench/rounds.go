@@ -28,8 +28,8 @@ type timings map[string][]float64
 
 // race says how long the runners race, and on what.
 type race struct {
-	rounds  int           // that count; one more runs first
-	slice   time.Duration // of one runner in one round
+	rounds  int           // number of rounds that count; one more runs first
+	slice   time.Duration // time of one runner in one round
 	cpus    int
 	callers int // goroutines that run blocks at once
 	clock   clock

@@ -24,8 +24,8 @@ func workloads() []workload {
 	}
 }
 
-// blockCalls is the number of calls between two reads of the clock: few enough to end a
-// slice in time, so many that the reads do not matter.
+// blockCalls is the number of calls between two reads of the clock: few enough to end a slice in
+// time, and enough that the cost of the reads is negligible.
 const blockCalls = 1024
 
 // run measures every contestant on a workload with a number of CPUs.

@@ -6,8 +6,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// bound is the maximum number of keys in a store: the default and a quarter, for the part
-// with that many keys.
+// bound is the maximum number of keys in a store. It is a quarter above the default, because one
+// part of the benchmark holds that many keys.
 const bound = stint.DefaultMaxKeys * 5 / 4
 
 func newStint(a allowance) (take, error) {

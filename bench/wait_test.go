@@ -90,7 +90,7 @@ func bigCost(t *testing.T, wait waitN) (took time.Duration) {
 		var wg sync.WaitGroup
 		for range 20 {
 			wg.Go(func() {
-				for wait(ctx, 1) == nil { //nolint:revive // it takes what it gets
+				for wait(ctx, 1) == nil { //nolint:revive // takes every unit that it is granted
 				}
 			})
 		}

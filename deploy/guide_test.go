@@ -13,7 +13,7 @@ var (
 	excerpt = regexp.MustCompile("(?s)```(?:nginx|haproxy|caddyfile|apache|yaml)\n(.*?)```")
 )
 
-// What the guide shows of a file stands in that file.
+// Every excerpt in the guide is also in the file that it comes from.
 func TestGuideShowsTheFiles(t *testing.T) {
 	shown := 0
 	for _, part := range section.Split(read(t, "../docs/forward-auth.md"), -1) {

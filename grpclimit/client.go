@@ -105,7 +105,7 @@ func (s *pacedStream) RecvMsg(m any) error {
 	return err
 }
 
-// admit returns nil once the call may be sent, else the status that refuses it.
+// admit returns nil once the call may be sent, or the status that refuses it.
 func (c *Client) admit(ctx context.Context, target, method string, message any) error {
 	cost := c.cost(ctx, method, message)
 	if cost == 0 {

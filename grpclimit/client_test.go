@@ -118,7 +118,7 @@ func TestTheEndOfAStreamEndsTheWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	sent := make(chan error, 1)
-	go func() { sent <- stream.Send(&pb.StreamingOutputCallRequest{}) }() // it may pass after half a minute
+	go func() { sent <- stream.Send(&pb.StreamingOutputCallRequest{}) }() // the message may be sent after half a minute
 	if _, err := stream.Recv(); status.Code(err) != codes.ResourceExhausted {
 		t.Fatal(err)
 	}

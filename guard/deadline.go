@@ -13,7 +13,7 @@ import (
 // from memory calls neither, and a timer costs more than such a call. The deadline
 // counts from the beginning of the call in either case.
 type callContext struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // callContext is itself a context
 
 	call   breaker.Call
 	within time.Duration
@@ -35,7 +35,7 @@ func (s *Store) within(ctx context.Context) time.Duration {
 
 // timed is a context that was made because the store asked.
 type timed struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // the context that it wraps
 
 	cancel context.CancelFunc
 }

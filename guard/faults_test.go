@@ -88,9 +88,9 @@ func ended(ctx context.Context) error {
 type faulty struct {
 	stint.Store
 
-	fault atomic.Pointer[fault] // nil: none
+	fault atomic.Pointer[fault] // nil: no fault
 	calls atomic.Int64          // that came, whatever became of them; of these
-	peeks atomic.Int64          // those that charge nothing
+	peeks atomic.Int64          // calls that charge nothing
 }
 
 func newFaulty() *faulty { return &faulty{Store: stint.NewMemory(stint.MemoryOptions{})} }

@@ -15,7 +15,7 @@ import (
 // load than its limit admits.
 type flapping struct {
 	away, back time.Duration
-	nodes      func(cycle int) int64 // nil: one
+	nodes      func(cycle int) int64 // nil: one node
 	groups     bool
 	local      *stint.Local
 	keys       int

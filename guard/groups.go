@@ -40,7 +40,7 @@ type groupCall struct {
 // outcome is the result of a claim, or of a part of a group, in the store. err is the
 // error of the call or errRefused, and nil if the store decided.
 type outcome struct {
-	claims  []stint.Claim // of the part
+	claims  []stint.Claim // the claims of the part
 	invalid bool          // a claim is invalid: the store refuses the part, and no shard is called
 	shard   *shard        // one of the part's shards; nil if there is none
 	err     error

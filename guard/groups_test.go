@@ -116,7 +116,7 @@ func TestGroupsOfOneCallAreSplitByShard(t *testing.T) {
 		name    string
 		groups  []stint.Group
 		want    string
-		charged map[string]int64 // in the store
+		charged map[string]int64 // units that the store has charged
 	}{
 		{"eachItsOwn", []stint.Group{group(open, "a/1"), group(open, "b/1")}, "Aa", map[string]int64{"b/1": 1}},
 		{"orderIsKept", []stint.Group{group(open, "b/1", "b/2"), group(closed, "a/1", "a/2"), group(open, "b/3")}, "aaDDa", map[string]int64{"b/1": 1, "b/2": 1, "b/3": 1}},

@@ -226,7 +226,7 @@ func TestLimitThatCannotBeDividedIsClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := stint.Claim{Key: "user:1", Limit: slow, Cost: 1, Policy: stint.Policy{OnFailure: stint.FailLocal}}
-		for range 2 { // found, and remembered
+		for range 2 { // the first call finds the share, the second remembers it
 			if d, err := g.Take(t.Context(), c); err != nil || d.Allowed || !d.Degraded || d.RetryAfter <= 0 {
 				t.Errorf("got %+v, %v", d, err)
 			}
@@ -267,7 +267,8 @@ func TestLocalHeedsTheGreatestDelay(t *testing.T) {
 		claim := func(limit stint.Limit, local *stint.Local, most time.Duration) stint.Claim {
 			return stint.Claim{Key: "k", Limit: limit, Cost: 5, MaxDelay: most, Local: local, Policy: stint.Policy{OnFailure: stint.FailLocal}}
 		}
-		// The wait for the frozen store is over when they are decided.
+		// The breaker opens during the first check, so the later checks do not wait for the frozen
+		// store.
 		first, err := g.Take(t.Context(), claim(limit, nil, 0))
 		if err != nil || !first.Allowed {
 			t.Fatal(first, err)

@@ -59,7 +59,7 @@ func (s *shards) probe(ctx context.Context, sh *shard) bool {
 	}
 	s.start(sh)
 	call.Success()
-	if sh.breaker.State() == breaker.Open { // it was too slow
+	if sh.breaker.State() == breaker.Open { // a slow probe keeps the breaker open
 		s.stop(sh)
 	}
 	return sh.breaker.State() == breaker.Closed

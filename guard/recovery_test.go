@@ -81,7 +81,7 @@ func TestSlowStoreIsLeftAlone(t *testing.T) {
 					}
 					for i := range 50 {
 						store.heal()
-						if i == 0 { // 2 in 100
+						if i == 0 { // every fiftieth call
 							store.befall(slows(c.slow))
 						}
 						_, _ = g.Take(t.Context(), claim(t, "user:1", stint.FailOpen))
@@ -101,7 +101,7 @@ func TestProbesComeMoreAndMoreSlowly(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		fault fault
-		takes time.Duration // a probe
+		takes time.Duration // duration of a probe
 	}{
 		{"refused", fails(errUnavailable), 0},
 		{"frozen", freezes, 2 * guard.DefaultDeadline}, // time to connect
@@ -291,7 +291,7 @@ func TestCloseEndsTheProbes(t *testing.T) {
 		store := newFaulty()
 		g := mustNew(t, store, guard.Options{})
 		opened(t, g, store, freezes, "user:1")
-		time.Sleep(30 * time.Millisecond) // one is in flight
+		time.Sleep(30 * time.Millisecond) // one call is in flight
 		_ = g.Close()
 		peeks := store.peeks.Load()
 		time.Sleep(time.Minute)

@@ -106,7 +106,7 @@ type shards struct {
 	sharded Sharded // nil if the store is not Sharded
 	only    *shard  // the one shard of a store that is not Sharded; nil otherwise
 	breaker breaker.Options
-	claims  sync.Pool // of *stint.Claim
+	claims  sync.Pool // a pool of *stint.Claim
 
 	named      atomic.Pointer[map[string]*shard] // copied and replaced under adding
 	adding     sync.Mutex

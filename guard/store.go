@@ -20,7 +20,7 @@ type Store struct {
 	store      stint.Store
 	options    Options
 	shards     shards
-	groupCalls sync.Pool // of *round
+	groupCalls sync.Pool // a pool of *groupCall
 
 	local    atomic.Pointer[local] // nil until a claim is decided locally
 	spare    spare

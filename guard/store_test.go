@@ -165,7 +165,7 @@ func TestOnlyFailuresOfTheStoreOpen(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		err      error
-		degraded bool // else the error is the caller's
+		degraded bool // false: the error is the caller's
 		opens    bool
 	}{
 		{"unavailable", errUnavailable, true, true},

@@ -35,9 +35,9 @@ type Counter struct {
 	Jitter float64
 
 	once     sync.Once
-	policies []Policy // of the limiter's limits
+	policies []Policy // the policies of the limiter's limits
 	delays   bool     // one of them is a leaky bucket
-	wrongBy  error    // what is wrong with By
+	wrongBy  error    // the error of By
 	claims   bool     // By has a claim of a token
 }
 

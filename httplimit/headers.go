@@ -59,7 +59,7 @@ var fieldNames = [...]string{
 	"Retry-After", "Cache-Control",
 }
 
-const maxFields = 7 // of one answer
+const maxFields = 7 // fields of one answer
 
 // fields collects header values. All values are parts of one text, which costs one
 // string and one slice for all fields. The methods append to the text and return it,

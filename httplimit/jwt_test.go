@@ -134,8 +134,8 @@ func TestTamperedTokenIsNone(t *testing.T) {
 	}
 }
 
-// TestAKeyInTheTokenVerifiesNothing checks that a key inside a token is ignored.
-// Otherwise a forger could send the key that verifies the token.
+// TestAKeyInTheTokenVerifiesNothing checks that a key inside a token is ignored. A forger could
+// send the key that verifies the token.
 func TestAKeyInTheTokenVerifiesNothing(t *testing.T) {
 	i := newIssuer(t)
 	public, private, err := ed25519.GenerateKey(rand.Reader)

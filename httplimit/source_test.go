@@ -70,8 +70,8 @@ func TestAPIKey(t *testing.T) {
 	}
 }
 
-// A value that servers read differently is refused: otherwise a client could show each
-// server another key.
+// A value that servers read differently is refused, because a client could show each server
+// another key.
 func TestAPIKeyThatServersReadDifferentlyIsRefused(t *testing.T) {
 	custom := []string{"query:key", "cookie:session", "bearer"}
 	for name, c := range map[string]struct {

@@ -19,7 +19,7 @@ func mustLimit(t *testing.T, l *stint.Limiter, opts ...Option) func(http.Handler
 	return limited
 }
 
-// An unknown attribute name is an error. Otherwise all requests would silently be
+// An unknown attribute name is an error. If it were ignored, all requests would silently be
 // counted by address.
 func TestUnknownAttributesAreRefused(t *testing.T) {
 	for name, want := range map[string]string{

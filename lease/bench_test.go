@@ -9,8 +9,8 @@ import (
 	"github.com/stintdev/stint/lease"
 )
 
-// BenchmarkTake is a check of a leased hot key, beside the memory store that
-// the leases come from.
+// BenchmarkTake measures a check of a leased hot key, and for comparison the memory store that
+// grants the leases.
 func BenchmarkTake(b *testing.B) {
 	memory := stint.NewMemory(stint.MemoryOptions{})
 	for _, keys := range []int{1, 10_000} {

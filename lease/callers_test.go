@@ -9,10 +9,10 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// Whoever makes limits and keys up, and asks for them as for hot ones, takes no
-// lease from those of rules.
+// A caller that invents limits and keys, and uses them so often that they are hot, takes no
+// lease from the keys of rules.
 func TestCallersKeysTakeNoPlaceOfRules(t *testing.T) {
-	s, err := New(stint.NewMemory(stint.MemoryOptions{}), Options{MaxKeys: 128, Time: 10 * time.Second}) // so long that none cools off
+	s, err := New(stint.NewMemory(stint.MemoryOptions{}), Options{MaxKeys: 128, Time: 10 * time.Second}) // the lease time is so long that no key cools off
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func (c *clock) diverged(r reading) bool {
 	return gain > maxDivergence || gain < -maxDivergence
 }
 
-// adjust adds what the wall clock has gained, and takes note of what it lost.
+// adjust adds the gain of the wall clock, and records its loss.
 func (c *clock) adjust(r reading) {
 	c.adjusting.Lock()
 	defer c.adjusting.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/stintdev/stint/lease"
 )
 
-// The answer to a check arrives after the store has begun to close: what it
-// brings beside goes back too.
+// The answer to a check arrives after the store has begun to close. The extra tokens of that
+// answer are refunded too.
 func TestCloseWaitsForWhatIsInFlight(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(10_000))
@@ -22,7 +22,7 @@ func TestCloseWaitsForWhatIsInFlight(t *testing.T) {
 		var asking sync.WaitGroup
 		asking.Go(func() { s.take(l, 1) })
 		s.rest(s.far.way / 2)
-		asking.Go(func() { s.take(l, 100) }) // waits for that, and then asks too
+		asking.Go(func() { s.take(l, 100) }) // waits for the call in flight, and then asks the store too
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
@@ -45,13 +45,13 @@ func TestCloseWaitsForWhatIsInFlight(t *testing.T) {
 	})
 }
 
-// A store that never answers holds up neither the background nor the end.
+// A store that never answers blocks neither the background calls nor Close.
 func TestAStoreThatHangsDoesNotHoldUpTheEnd(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(10_000))
 		s.makeHot(l, 100*time.Millisecond)
 		s.far.become(hung{})
-		s.rest(50 * time.Millisecond) // what is held is to be renewed, or goes back
+		s.rest(50 * time.Millisecond) // held tokens must be renewed or refunded
 		began := time.Now()
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -65,7 +65,7 @@ func TestAStoreThatHangsDoesNotHoldUpTheEnd(t *testing.T) {
 	})
 }
 
-// hung is a store that answers when its caller has gone.
+// hung is a store that answers only after its caller has given up.
 type hung struct{}
 
 func (hung) Take(ctx context.Context, _ stint.Claim) (stint.Decision, error) {
@@ -78,8 +78,8 @@ func (hung) TakeGroups(ctx context.Context, _ []stint.Group, _ []stint.Decision)
 	return ctx.Err()
 }
 
-// A check waits for another's call no longer than 5 ms, however long leases are,
-// and not at all for a caller that has gone.
+// A check waits at most 5 ms for another check's call, however long leases are. It does not wait
+// at all once its caller has gone.
 func TestAChecksPatience(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(100_000))
@@ -116,8 +116,8 @@ func TestAChecksPatience(t *testing.T) {
 	})
 }
 
-// A part lasts longer than a key is remembered under short lease times: it goes
-// back first.
+// With short lease times a part lasts longer than an idle key is kept. The part is refunded
+// before the key is forgotten.
 func TestAKeyIsNotForgottenWithWhatItHolds(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(10_000))
@@ -145,7 +145,7 @@ func TestAKeyIsNotForgottenWithWhatItHolds(t *testing.T) {
 	})
 }
 
-// Nor is one that is asked about, however long that takes.
+// A key is not forgotten while a call for it is in flight, however long the call takes.
 func TestAKeyIsNotForgottenWhileItIsAskedAbout(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(10_000))
@@ -164,7 +164,7 @@ func TestAKeyIsNotForgottenWhileItIsAskedAbout(t *testing.T) {
 	})
 }
 
-// What stands in for a store takes nothing back.
+// Tokens are not refunded to the substitute that answers while the store fails.
 func TestADegradedAnswerTakesNothingBack(t *testing.T) {
 	play(t, func(s *scene) {
 		s.makeHot(s.limit(perMinute(10_000)), 100*time.Millisecond)
@@ -177,7 +177,7 @@ func TestADegradedAnswerTakesNothingBack(t *testing.T) {
 	})
 }
 
-// What many keys ask for goes in calls of a bounded size.
+// A renewal of many keys is sent in several calls of a bounded size.
 func TestACallIsOfSoManyKeys(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(10_000))
@@ -193,7 +193,7 @@ func TestACallIsOfSoManyKeys(t *testing.T) {
 	})
 }
 
-// takeMany asks for so many keys at once.
+// takeMany takes from the given number of keys at once.
 func (s *scene) takeMany(node *lease.Store, l stint.Limit, keys int) {
 	s.t.Helper()
 	var asking sync.WaitGroup
@@ -205,7 +205,7 @@ func (s *scene) takeMany(node *lease.Store, l stint.Limit, keys int) {
 	asking.Wait()
 }
 
-// A flood of keys fills no more than its room; the others are the store's.
+// A flood of keys fills only the room of leased keys. The store decides all other keys.
 func TestLeasedKeysAreBounded(t *testing.T) {
 	play(t, func(s *scene) {
 		node, err := lease.New(s.far, lease.Options{MaxKeys: 64})

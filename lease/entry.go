@@ -13,7 +13,7 @@ import (
 // entry is the state of one hot key under one limit: its leases, its demand and the
 // store's last answer. The lock of its shard guards it.
 type entry struct {
-	claim  stint.Claim // what a renewal asks for, but for Extra
+	claim  stint.Claim // the claim of a renewal, without Extra
 	size   *size
 	demand demand
 	grants []grant // oldest first
@@ -30,7 +30,7 @@ type entry struct {
 // stranded.
 const removed = -1
 
-// grant is what is left of one lease.
+// grant is the remainder of one lease.
 type grant struct {
 	left  int64
 	at    int64 // when the store charged it, by the store's clock

@@ -69,7 +69,7 @@ func (gc *groupCall) addGroup(group, part, place int, leased bool) {
 		gc.parts = append(gc.parts, part+i)
 		for _, c := range g.Part(i) {
 			if g.Dry && c.Cost == stint.Forget {
-				c.Cost = 0 // it forgets nothing here either
+				c.Cost = 0 // a claim that is sent again must not forget the key
 			}
 			gc.claims, gc.places = append(gc.claims, c), append(gc.places, place)
 			place++

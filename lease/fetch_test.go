@@ -13,7 +13,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// atMost is of how many claims a call was since it was asked before.
+// atMost returns the greatest number of claims in a store call since it was last called.
 func (f *far) atMost() int {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -22,7 +22,7 @@ func (f *far) atMost() int {
 	return most
 }
 
-// singles are groups of one claim each, by key and cost.
+// singles returns groups of one claim each, by key and cost.
 func singles(l stint.Limit, keys, costs []int64) []stint.Group {
 	groups := make([]stint.Group, len(keys))
 	for i := range groups {
@@ -33,7 +33,7 @@ func singles(l stint.Limit, keys, costs []int64) []stint.Group {
 	return groups
 }
 
-// A batch of few keys asks for each key once, be there leases or not.
+// A batch asks the store once for each key, whether or not the keys have leases.
 func TestABatchAsksForAKeyOnce(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(100_000))
@@ -52,10 +52,10 @@ func TestABatchAsksForAKeyOnce(t *testing.T) {
 					t.Fatalf("turn %d, claim %d: %+v; want that %d remain", turn, i, d, want)
 				}
 			}
-			if got, most := s.far.atMost(), []int{20, 10, 10}[turn]; got > most { // the first of a key is no reason to look after it
+			if got, most := s.far.atMost(), []int{20, 10, 10}[turn]; got > most { // the first check of a key does not make it hot
 				t.Errorf("turn %d: the store was asked for %d claims; want at most %d", turn, got, most)
 			}
-			s.rest(time.Second) // what is held goes back
+			s.rest(time.Second) // held tokens are refunded
 		}
 	})
 }
@@ -76,7 +76,7 @@ func TestABatchIsDecidedAsByTheStore(t *testing.T) {
 	}
 	for run := range 100 {
 		play(t, func(s *scene) {
-			s.far.way = 0 // so that both decide at one time, with which a minute begins
+			s.far.way = 0 // so that both stores decide at one time, the beginning of a minute
 			l := s.limit(specs[run%len(specs)])
 			keys, costs := make([]int64, 30), make([]int64, 30)
 			for i := range keys {
@@ -93,7 +93,8 @@ func TestABatchIsDecidedAsByTheStore(t *testing.T) {
 	}
 }
 
-// Those for whom nothing is left are denied by what the node has just learned.
+// When the tokens of an answer are used up, the rest of the batch is denied by the state that
+// the answer reported.
 func TestABatchOverItsLimitAsksOnce(t *testing.T) {
 	play(t, func(s *scene) {
 		groups, out := singles(s.limit(perMinute(10)), make([]int64, 50), slices.Repeat([]int64{1}, 50)), make([]stint.Decision, 50)
@@ -106,8 +107,8 @@ func TestABatchOverItsLimitAsksOnce(t *testing.T) {
 	})
 }
 
-// besideTheStore asks the scene for groups of one claim each, and a store beside
-// it, when in both some are used.
+// besideTheStore sends the same groups of one claim each to the scene and to a plain store, in
+// which some units are already used.
 func (s *scene) besideTheStore(used, groups []stint.Group) (got, want []stint.Decision) {
 	s.t.Helper()
 	model := stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return time.Now().UnixMicro() }})
@@ -124,13 +125,13 @@ func (s *scene) besideTheStore(used, groups []stint.Group) (got, want []stint.De
 	return got, want
 }
 
-// A claim joins none that came before something else of its key, which the
-// store has to decide between them.
+// A claim does not join an earlier claim of its key if another item of that key stands between
+// them, because the store must decide them in order.
 func TestABatchKeepsItsOrder(t *testing.T) {
 	for _, test := range []struct {
 		between string
 		costs   []int64
-		with    int // the claim that has another limit beside it; 0: none
+		with    int // index of the claim that has another limit beside it; 0: none
 	}{
 		{"what gives back", []int64{1, 1, 1, -3, 1, 1, 1, 1}, 0},
 		{"a reset", []int64{1, 1, 1, stint.Forget, 1, 1, 1}, 0},
@@ -155,7 +156,7 @@ func TestABatchKeepsItsOrder(t *testing.T) {
 	}
 }
 
-// One that asks for much more than there is costs nobody else what is left.
+// A claim that asks for more than remains does not use up the rest for other claims.
 func TestADeniedClaimOfABatchTakesNothing(t *testing.T) {
 	play(t, func(s *scene) {
 		s.newMinute()
@@ -174,7 +175,7 @@ func TestADeniedClaimOfABatchTakesNothing(t *testing.T) {
 	})
 }
 
-// Those that joined fare as the one that asked for them.
+// Claims that joined get the same error as the claim that asked the store for them.
 func TestABatchFaresAlike(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(100_000))
@@ -216,7 +217,7 @@ func TestABatchFaresAlike(t *testing.T) {
 	})
 }
 
-// The error of a key is that of its own claims.
+// An error of one key fails only the claims of that key.
 func TestABatchFailsByKey(t *testing.T) {
 	play(t, func(s *scene) {
 		keys, costs := []int64{0, 1, 0, 1, 2, 0, 1, 1, 2, 0}, []int64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
@@ -242,7 +243,7 @@ func TestABatchFailsByKey(t *testing.T) {
 	})
 }
 
-// corrupt is a store that cannot read what it keeps of key 1.
+// corrupt is a store that cannot read its state of key 1.
 type corrupt struct{ stint.Store }
 
 func (c corrupt) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
@@ -258,7 +259,7 @@ func (c corrupt) TakeGroups(ctx context.Context, groups []stint.Group, out []sti
 	return some
 }
 
-// Those that a node decides by itself while the store fails count one by one.
+// While the store fails, the node decides and counts each claim of a batch separately.
 func TestABatchIsCountedByTheNode(t *testing.T) {
 	play(t, func(s *scene) {
 		s.newMinute()
@@ -284,20 +285,20 @@ func TestABatchIsCountedByTheNode(t *testing.T) {
 	})
 }
 
-// alone is what decides on a node while the store fails.
+// alone is the store with which a node decides while the shared store fails.
 type alone struct{ stint.Store }
 
 func (a alone) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	for i := range groups {
 		c := groups[i].Claims[0]
 		c.Extra = 0
-		out[i], _ = a.Take(ctx, c) // which never fails
+		out[i], _ = a.Take(ctx, c) // the store of the test never fails
 		out[i].Degraded = true
 	}
 	return nil
 }
 
-// No claim asks for more than a claim may.
+// No claim to the store exceeds the greatest cost.
 func TestNotAllClaimsJoin(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(stint.MaxCost))
@@ -320,13 +321,13 @@ func TestClaimsOfUnlikePoliciesDoNotJoin(t *testing.T) {
 		if err := s.TakeGroups(context.Background(), groups, out); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.far.atMost(); got != 7 { // the second makes the key hot, and two join it; three join the next
+		if got := s.far.atMost(); got != 7 { // the second check makes the key hot, and two join its call; three join the next
 			t.Errorf("%d claims", got)
 		}
 	})
 }
 
-// What comes when the store is closed already goes back at once.
+// Tokens that arrive after the store has closed are refunded at once.
 func TestUnspentTokensOfABatchAreRefunded(t *testing.T) {
 	play(t, func(s *scene) {
 		s.newMinute()

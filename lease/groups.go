@@ -110,7 +110,7 @@ func (s *Store) release(gc *groupCall) {
 	if cap(gc.claims)+cap(gc.joined) > maxKept {
 		return
 	}
-	clear(gc.spent[:cap(gc.spent)]) // an earlier group may have used more of it
+	clear(gc.spent[:cap(gc.spent)]) // an earlier group may have used more slots
 	*gc = groupCall{lease: s, spent: gc.spent[:0], storeCall: gc.emptied()}
 	s.groupCalls.Put(gc)
 }

@@ -13,7 +13,7 @@ import (
 
 func group(claims ...stint.Claim) stint.Group { return stint.Group{Claims: claims} }
 
-// named is a limit of so many a minute, under a name of its own.
+// named returns a limit of n a minute with the given name.
 func (s *scene) named(name string, n int64) stint.Limit {
 	s.t.Helper()
 	spec := perMinute(n)
@@ -24,7 +24,7 @@ func (s *scene) named(name string, n int64) stint.Limit {
 // newMinute rests until one begins.
 func (s *scene) newMinute() { s.rest(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute))) }
 
-// exhaust uses a limit up, so that the node remembers it.
+// exhaust uses a limit up, so that it is in the node's deny cache.
 func (s *scene) exhaust(l stint.Limit) {
 	s.t.Helper()
 	for s.take(l, 1).Allowed {
@@ -42,8 +42,8 @@ func (s *scene) takeGroup(claims ...stint.Claim) []stint.Decision {
 	return out
 }
 
-// A claim that is not charged because another one denies shows what remains
-// as it stands, as from every store.
+// A claim that is not charged because another claim denies reports its remaining units
+// unchanged, as every store does.
 func TestAClaimThatIsNotChargedShowsWhatStands(t *testing.T) {
 	play(t, func(s *scene) {
 		s.newMinute()
@@ -68,7 +68,7 @@ func TestAClaimThatIsNotChargedShowsWhatStands(t *testing.T) {
 	})
 }
 
-// Two limits of one request are not two requests.
+// A request under two limits adds to the demand once per key.
 func TestOneRequestHeatsNothing(t *testing.T) {
 	play(t, func(s *scene) {
 		wide, second := s.named("wide", 10_000), s.named("other", 10_000)
@@ -83,8 +83,8 @@ func TestOneRequestHeatsNothing(t *testing.T) {
 	})
 }
 
-// Some groups are decided here, some by the store, and some are wrong: each
-// answer and each error stands where its group stands.
+// Of the groups of one call, the node decides some, the store decides some, and some are
+// invalid. Each answer and each error is at the index of its group.
 func TestAnswersAndErrorsKeepTheirPlaces(t *testing.T) {
 	play(t, func(s *scene) {
 		hot, cold, none := s.named("hot", 10_000), s.named("cold", 77), leased(stint.Limit{}, 1)
@@ -119,7 +119,7 @@ func wrong(errs []error) (is []bool) {
 	return is
 }
 
-// The store fails: what was decided without it stands.
+// When the store fails, decisions made without the store stand.
 func TestAStoreThatFailsFailsOnlyItsOwn(t *testing.T) {
 	play(t, func(s *scene) {
 		hot, cold := s.named("hot", 10_000), s.named("cold", 77)
@@ -147,9 +147,8 @@ func TestAStoreThatFailsFailsOnlyItsOwn(t *testing.T) {
 	})
 }
 
-// A shadow group is charged when it allows and the group that it observes was
-// admitted; neither when it is decided here nor by the store does it weigh on
-// that one.
+// A shadow is charged when it allows and the group that it observes was admitted. It never
+// affects that group, whether the node or the store decides it.
 func TestAShadowIsChargedWithItsGroup(t *testing.T) {
 	play(t, func(s *scene) {
 		s.newMinute()
@@ -175,9 +174,9 @@ func TestAShadowIsChargedWithItsGroup(t *testing.T) {
 		asked := s.Stats().Asked
 		call(observed(leased(wide, 1), leased(gone, 1), leased(watched, 1)))                                          // 101, and 101
 		call(observed(leased(gone, 1), leased(watched, 1)))                                                           // charges nothing
-		call(observed(leased(gone, 1), leased(gone, 1), leased(watched, 1)))                                          // nor this
+		call(observed(leased(gone, 1), leased(gone, 1), leased(watched, 1)))                                          // also charges nothing
 		call(stint.Group{Shadows: [][]stint.Claim{{leased(watched, 1)}}}, observed(leased(wide, 1), leased(gone, 1))) // 102, and 102
-		call(stint.Group{Shadows: [][]stint.Claim{{leased(watched, 1), leased(gone, 1)}}})                            // nor this
+		call(stint.Group{Shadows: [][]stint.Claim{{leased(watched, 1), leased(gone, 1)}}})                            // also charges nothing
 		if more := s.Stats().Asked - asked; more > 0 {
 			t.Fatalf("the store was asked %d times: nothing is tested", more)
 		}
@@ -188,7 +187,7 @@ func TestAShadowIsChargedWithItsGroup(t *testing.T) {
 	})
 }
 
-// What no lease can answer is the store's, be its key hot or not.
+// Claims that no lease can answer go to the store, whether or not their key is hot.
 func TestTheStoreDecidesWhatIsNotLeased(t *testing.T) {
 	play(t, func(s *scene) {
 		hot, gone := s.named("hot", 10_000), s.named("gone", 20)
@@ -226,7 +225,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// A group of parts tells the limits that were claimed, as one part does.
+// A group of parts reports the limits of its claims, as a single part does.
 func TestAGroupOfPartsTellsItsLimits(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(stint.PerMinute(600))
@@ -236,8 +235,8 @@ func TestAGroupOfPartsTellsItsLimits(t *testing.T) {
 	})
 }
 
-// A peek in a batch sees what this node holds, and a reset drops it, as when
-// they are alone.
+// A peek in a batch sees the tokens that this node holds, and a reset drops them, as in single
+// calls.
 func TestABatchPeeksAndResets(t *testing.T) {
 	play(t, func(s *scene) {
 		s.newMinute()

@@ -13,8 +13,8 @@ import (
 	"github.com/stintdev/stint/lease"
 )
 
-// crew is some nodes that share one key, and a perfect limiter that is asked
-// the same at the same times.
+// crew is several nodes that share one key, and a perfect limiter that gets the same requests at
+// the same times.
 type crew struct {
 	nodes   []*lease.Store
 	far     *far
@@ -26,8 +26,8 @@ type crew struct {
 	asked, admitted, perfectly, falsely int
 }
 
-// Few requests that many nodes share out, limits of a few units, and loads
-// near a limit: it must not cost admissions to lease, and few calls.
+// Leases must cost no admissions, and few store calls, in the hard cases: few requests over many
+// nodes, limits of a few units, and loads near the limit.
 func TestNodesThatShareAKey(t *testing.T) {
 	per := stint.PerSecond
 	for _, test := range []struct {
@@ -35,9 +35,9 @@ func TestNodesThatShareAKey(t *testing.T) {
 		nodes   int
 		of      stint.Spec
 		load    float64
-		false   float64 // share of checks, at most
-		goodput float64 // at least
-		calls   float64 // a second, at most
+		false   float64 // greatest share of wrong denials
+		goodput float64 // least goodput
+		calls   float64 // greatest number of store calls a second
 	}{
 		{stint.Leased, 20, per(100), 0.95, 0.001, 0.999, 105},
 		{stint.Leased, 20, per(100), 1.5, 0.1, 0.97, 165},
@@ -90,8 +90,8 @@ func newCrew(t *testing.T, nodes int, mode stint.Consistency, of stint.Spec) *cr
 	return c
 }
 
-// work has the nodes asked so much of what the limit allows, at random times,
-// and returns how often they called the store a second.
+// work sends the nodes the given share of the limit at random times, and returns the number of
+// store calls a second.
 func (c *crew) work(load float64, d time.Duration) (calls float64) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	rate, _ := c.limit.Rate().Float64()

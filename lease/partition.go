@@ -178,6 +178,6 @@ func stretch(n *stint.Numbers, life time.Duration) time.Duration {
 	if n.Algorithm == stint.SlidingWindowLog || n.Buckets == 1 {
 		return life
 	}
-	longer := life/time.Duration(n.Buckets-1) + time.Millisecond // of each bucket
+	longer := life/time.Duration(n.Buckets-1) + time.Millisecond // one bucket longer
 	return time.Duration(n.Buckets) * longer.Truncate(time.Millisecond)
 }

@@ -24,9 +24,8 @@ func TestPartsAreCachedBounded(t *testing.T) {
 	}
 }
 
-// What the store keeps of a bucket leaves room for what refills while a part
-// lasts, and is three quarters of the burst at least; a longer window is longer
-// by that time at least.
+// The part of a bucket that the store keeps leaves room for the units that refill while a part
+// lasts, and is at least three quarters of the burst. A window is longer by at least that time.
 func TestAPartLeavesRoom(t *testing.T) {
 	sec, log, counter := time.Second, stint.SlidingWindowLog, stint.SlidingWindowCounter
 	for _, test := range []struct {

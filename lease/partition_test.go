@@ -23,8 +23,8 @@ func (s *scene) takePart(l stint.Limit, cost int64) stint.Decision {
 	return d
 }
 
-// A part of a bucket of 600 a minute lasts 3 s, in which 30 refill: so many are
-// kept back from its burst.
+// A part of a bucket of 600 a minute lasts 3 s, in which 30 units refill. The part holds back 30
+// units of its burst.
 func TestAPartedBucketKeepsBackWhatItsPartsRefill(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(stint.PerMinute(600))
@@ -45,8 +45,7 @@ func TestAPartedBucketKeepsBackWhatItsPartsRefill(t *testing.T) {
 	})
 }
 
-// A limit of which a quarter is less than a unit is not parted, and loses
-// nothing of its burst.
+// A limit whose quarter is less than a unit is not partitioned, and keeps its whole burst.
 func TestASmallLimitIsStrict(t *testing.T) {
 	play(t, func(s *scene) {
 		for _, n := range []int64{1, 2, 3} {
@@ -66,7 +65,7 @@ func TestASmallLimitIsStrict(t *testing.T) {
 	})
 }
 
-// One call for a key in a second is enough.
+// A key needs only one store call a second.
 func TestAPartIsRenewedOnceASecond(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(1_000_000))
@@ -86,9 +85,9 @@ func TestAPartIsRenewedOnceASecond(t *testing.T) {
 	})
 }
 
-// One node holds tokens while the bucket fills up again. Then others take all
-// that there is, and it spends what it holds: together no more than a full
-// bucket and what refilled meanwhile.
+// One node holds tokens while the bucket fills up again. Other nodes then take the whole bucket,
+// and the first node spends its tokens. Together they get no more than a full bucket and the
+// units that refilled meanwhile.
 func TestPartsAndABurstStayWithinTheLimit(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(stint.PerSecond(1000))
@@ -129,8 +128,8 @@ func TestPartsAndABurstStayWithinTheLimit(t *testing.T) {
 	})
 }
 
-// One limit under two modes: no lease lasts for as long as a part, and no part
-// comes from the whole limit.
+// A limit is used under two modes. Tokens of a part are not spent as those of a lease, and a
+// part is not taken from the whole limit.
 func TestTheModesShareNothing(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(stint.PerMinute(100_000))

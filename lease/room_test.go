@@ -8,8 +8,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// The room of a huge call is not kept, and that of any other points to nothing
-// of it.
+// The buffers of a huge call are not kept. Buffers that are kept point to no claim.
 func TestRoomIsKeptEmptyAndSmall(t *testing.T) {
 	s, err := New(stint.NewMemory(stint.MemoryOptions{}), Options{})
 	if err != nil {
@@ -34,7 +33,7 @@ func TestRoomIsKeptEmptyAndSmall(t *testing.T) {
 		if err := s.TakeGroups(context.Background(), groups, make([]stint.Decision, claims)); err != nil {
 			t.Fatal(err)
 		}
-		r, _ := s.groupCalls.Get().(*groupCall) // which may have none
+		r, _ := s.groupCalls.Get().(*groupCall) // the pool may be empty
 		return r
 	}
 	if r := call(maxKept); r != nil {

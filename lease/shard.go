@@ -12,11 +12,11 @@ type shard struct {
 	sync.Mutex
 
 	entries map[entryKey]*entry
-	list    []*entry // the same, to be walked in parts
+	list    []*entry // all entries, in a list that can be walked in parts
 	rules   tracker
 	callers tracker // limits that callers bring: a flood of them cannot displace the rules' keys
 	count   counts
-	_       [64]byte // no line of it is another's
+	_       [64]byte // pads to a cache line of its own
 }
 
 // tracker records which keys of one kind of limit may become hot, and counts the hot
@@ -49,7 +49,7 @@ func keyOf(c *stint.Claim) entryKey { return entryKey{c.Limit, c.Key, c.Policy.C
 // mark records a request for a key.
 type mark struct {
 	hash uint32
-	when uint32 // in lease times
+	when uint32 // in units of the lease time
 }
 
 // shardCount is a power of two.

@@ -14,8 +14,8 @@ type shape int
 
 const (
 	one   shape = iota
-	both        // limits, in one group
-	batch       // of checks of their own
+	both        // several limits in one group
+	batch       // several checks in one batch
 )
 
 // shapes is how often each is met.

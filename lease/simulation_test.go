@@ -14,25 +14,25 @@ import (
 	"github.com/stintdev/stint/lease"
 )
 
-// A world is some nodes, a store and what is between them, in virtual time. All
-// that happens in it by chance comes from one seed.
+// world is some nodes, a store and the network between them, in virtual time. All chance in it
+// comes from one seed.
 type world struct {
 	t      *testing.T
-	rng    *rand.Rand // of what happens on the way; under the mutex
-	people *rand.Rand // of who asks when
+	rng    *rand.Rand // random source of the network; guarded by mutex
+	people *rand.Rand // random source of the callers and their times
 	mode   stint.Consistency
-	limits [2][2]stint.Limit // before and after the change of rules
+	limits [2][2]stint.Limit // the limits before and after the change of rules
 
 	mutex   sync.Mutex
 	truth   stint.Store
-	offset  time.Duration // of the store's clock
-	changed bool          // the rules
+	offset  time.Duration // offset of the store's clock
+	changed bool          // the rules have changed
 	traces  [2]leasecheck.Trace
 	lost    [2]int64 // tokens in answers that never arrived
-	crashed [2]int64 // nodes that crashed, by the greatest charge there was
+	crashed [2]int64 // for each number of nodes, the greatest charge that crashed nodes held
 	graves  []*machine
 	surges  bool
-	losses  float64 // of calls and of answers
+	losses  float64 // share of calls and answers that are lost
 	delay   time.Duration
 }
 
@@ -44,7 +44,7 @@ type machine struct {
 	dead bool
 }
 
-// faults is what a run may meet.
+// faults are the faults that can happen in a run.
 type faults struct{ losses, crashes, restarts, jumps, changes, partitioned bool }
 
 // isSteady reports whether the store keeps the laws by the clock of the trace,
@@ -117,7 +117,7 @@ func (w *world) restart() {
 	w.truth = stint.NewMemory(stint.MemoryOptions{MaxKeys: 100_000, Clock: func() int64 { return time.Now().Add(w.offset).UnixMicro() }})
 }
 
-// run is a second of traffic to some nodes, and the end of them.
+// run simulates a second of traffic to some nodes, and then stops them.
 func (w *world) run(f faults) (local int64) {
 	nodes := make([]*machine, 1+w.people.IntN(4))
 	for i := range nodes {
@@ -134,7 +134,7 @@ func (w *world) run(f faults) (local int64) {
 		w.surge(nodes, &pending)
 	}
 	pending.Wait()
-	for _, n := range slices.Concat(nodes, w.graves) { // the dead reach nobody
+	for _, n := range slices.Concat(nodes, w.graves) { // dead nodes are connected to nobody
 		local += int64(n.Stats().Local)
 		if err := n.Close(); err != nil {
 			w.t.Error(err)
@@ -143,8 +143,8 @@ func (w *world) run(f faults) (local int64) {
 	return local
 }
 
-// surge is a pause and then a crowd, some times in some runs: what was held in
-// the pause is spent together with what refilled.
+// surge is a pause and then a crowd. Some runs have several. Tokens held during the pause are
+// spent together with the units that refilled in it.
 func (w *world) surge(nodes []*machine, pending *sync.WaitGroup) {
 	if !w.surges || w.people.IntN(300) > 0 {
 		return
@@ -156,7 +156,7 @@ func (w *world) surge(nodes []*machine, pending *sync.WaitGroup) {
 	}
 }
 
-// length is long enough for what is held to end some times.
+// length is long enough that leases end several times.
 func (w *world) length() time.Duration {
 	if w.mode == stint.Partitioned {
 		return 4 * time.Second
@@ -164,7 +164,7 @@ func (w *world) length() time.Duration {
 	return time.Second
 }
 
-// strike lets something happen, some times a run.
+// strike causes a fault several times in a run.
 func (w *world) strike(f faults, nodes []*machine, i int) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -210,8 +210,8 @@ func (w *world) judge(seed uint64, f faults) {
 	w.judgeStranded(seed)
 }
 
-// judgeStranded checks that every token of a node that lived was spent or given
-// back, and that one that crashed held no more than the leases of one time.
+// judgeStranded checks that every token of a surviving node was spent or refunded, and that a
+// crashed node held no more than the leases of one lease time.
 func (w *world) judgeStranded(seed uint64) {
 	for i := range w.traces {
 		tr, most := &w.traces[i], int64(0)
@@ -225,7 +225,7 @@ func (w *world) judgeStranded(seed uint64) {
 	}
 }
 
-// link is the way from a node to the store.
+// link is the connection of a node to the store.
 type link struct{ *machine }
 
 func (m *machine) link() stint.Store { return link{m} }
@@ -255,7 +255,8 @@ func (l link) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.
 
 var errLost = &stint.Error{Code: stint.CodeTimeout, Problem: "lost"}
 
-// dice is the way there, and what will happen on the way back.
+// dice draws the fate of a call: whether the request reaches the store, and whether the answer
+// arrives. It waits for the time of the request.
 func (l link) dice() (reaches, answers bool) {
 	l.mutex.Lock()
 	wait := time.Duration(l.rng.Int64N(int64(l.delay)))
@@ -267,7 +268,7 @@ func (l link) dice() (reaches, answers bool) {
 	return reaches && !l.dead, answers
 }
 
-// charge is what happens in the store.
+// charge decides the groups at the store, and records the charges and refunds.
 func (l link) charge(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -294,7 +295,7 @@ func (w *world) index(c *stint.Claim) int {
 	return 1
 }
 
-// charged are the claims of the groups that were admitted.
+// charged iterates over the claims of the groups that were admitted.
 func charged(groups []stint.Group, out []stint.Decision) func(yield func(*stint.Claim, *stint.Decision) bool) {
 	return func(yield func(*stint.Claim, *stint.Decision) bool) {
 		for _, g := range groups {
@@ -320,7 +321,7 @@ func (l link) arrive(answers bool) bool {
 	return answers && !l.dead
 }
 
-// drop notes what does not go back because the call does not arrive.
+// drop records the refunds that do not happen because the call does not arrive.
 func (l link) drop(groups []stint.Group) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -333,8 +334,8 @@ func (l link) drop(groups []stint.Group) {
 	}
 }
 
-// lose notes what an answer that does not arrive would have brought. What was
-// to go back has gone.
+// lose records the tokens of an answer that does not arrive. Refunds of the call have taken
+// effect.
 func (l link) lose(groups []stint.Group, out []stint.Decision) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

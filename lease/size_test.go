@@ -19,8 +19,9 @@ func sized(t *testing.T, s stint.Spec) *size {
 	return newSize(l, time, time, time/ticks)
 }
 
-// The least of a denial's memory is a quarter of L or of the time to full, the
-// most is L, and what is left for the next time is nothing or the least.
+// A denial is remembered for a quarter of L or of the time to full, whichever is less, and for L
+// at most. The rest of the demand that is kept for the next lease time is either zero or at
+// least the minimum.
 func TestADenialIsRememberedFor(t *testing.T) {
 	window := stint.Spec{Algorithm: stint.FixedWindow, Limit: 10, Window: time.Second}
 	log := stint.Spec{Algorithm: stint.SlidingWindowLog, Limit: 10, Window: time.Second}
@@ -47,8 +48,8 @@ func TestADenialIsRememberedFor(t *testing.T) {
 	}
 }
 
-// A lease is what is asked for, but an eighth of what is left at most; of a
-// bucket that is less than half full it is less, in proportion.
+// A lease is as large as demanded, but at most an eighth of the remaining units. For a bucket
+// that is less than half full it is reduced in proportion.
 func TestALeaseShrinksWithWhatIsLeft(t *testing.T) {
 	window := stint.Spec{Algorithm: stint.FixedWindow, Limit: 1000, Window: time.Second}
 	for _, test := range []struct {
@@ -73,8 +74,8 @@ func TestALeaseShrinksWithWhatIsLeft(t *testing.T) {
 	}
 }
 
-// Where the store's time stood still, grants of one time end at several: what
-// is refunded ends when it would have.
+// When the store's clock stands still, grants of one time have several ends. A refund is
+// returned to the grant with its end.
 func TestARefundGoesToItsOwnGrant(t *testing.T) {
 	e := entry{grants: []grant{{left: 1, at: 5, until: 10}, {left: 1, at: 5, until: 20}}}
 	if !e.refund(3, grant{at: 5, until: 20}) || e.grants[0].left != 1 || e.grants[1].left != 4 {
@@ -85,7 +86,7 @@ func TestARefundGoesToItsOwnGrant(t *testing.T) {
 	}
 }
 
-// A claim that is decided by the store with its group is counted once.
+// A claim that the store decides together with its group is counted once.
 func TestAGroupIsCountedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(stint.NewMemory(stint.MemoryOptions{}), Options{})
@@ -115,7 +116,7 @@ func TestAGroupIsCountedOnce(t *testing.T) {
 		sh.Lock()
 		used := sh.find(&hot).demand.used
 		sh.Unlock()
-		if used != 5 || held < 5 { // so much since the last quarter of L began
+		if used != 5 || held < 5 { // the demand since the last quarter of L began
 			t.Errorf("%d are counted; %d were held", used, held)
 		}
 	})

@@ -17,7 +17,7 @@ import (
 type Store struct {
 	store      partitionedStore
 	clock      clock
-	time       int64 // L
+	time       int64 // the lease time L
 	tick       int64
 	seed       maphash.Seed
 	shards     []shard
@@ -141,7 +141,7 @@ const (
 // began is the context of a call whose check began earlier. A store that bounds the
 // time of a check, such as a guard, reads that time from Begun.
 type began struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // callContext is itself a context
 
 	at time.Time
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stintdev/stint/storetest"
 )
 
-// far is a store at the other end of a network: each way takes its time.
+// far is a store at the other end of a network: requests and answers take time.
 type far struct {
 	stint.Store
 
@@ -23,7 +23,7 @@ type far struct {
 	most  int // claims of one call
 }
 
-// note counts a call, and returns the store that it is for.
+// note counts a call, and returns the store that decides it.
 func (f *far) note(claims int) stint.Store {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -32,7 +32,7 @@ func (f *far) note(claims int) stint.Store {
 	return f.Store
 }
 
-// become puts another store at the other end.
+// become replaces the store at the other end.
 func (f *far) become(s stint.Store) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -105,7 +105,7 @@ func leased(l stint.Limit, cost int64) stint.Claim {
 // rest lets virtual time pass.
 func (s *scene) rest(d time.Duration) { time.Sleep(d) }
 
-// makeHot asks every millisecond, and says how many were allowed.
+// makeHot makes a check every millisecond, and returns how many were allowed.
 func (s *scene) makeHot(l stint.Limit, d time.Duration) (allowed int) {
 	s.t.Helper()
 	for range d / time.Millisecond {
@@ -180,8 +180,8 @@ func TestOtherClaimsPass(t *testing.T) {
 	})
 }
 
-// Tokens that nobody spends go back: by themselves once the key is idle, and
-// when the store is closed. A fixed window takes all of them.
+// Tokens that nobody spends are refunded once the key is idle, and when the store is closed. A
+// fixed window accepts all of them.
 func TestUnspentTokensAreRefunded(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -210,8 +210,8 @@ func TestUnspentTokensAreRefunded(t *testing.T) {
 	}
 }
 
-// The window ends in the middle of a lease: its tokens are void, and what is
-// admitted from then on is of the next window.
+// The window ends in the middle of a lease. The tokens of the lease are then void, and later
+// admissions count in the next window.
 func TestALeaseEndsWithItsWindow(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(stint.Spec{Rule: "r", Algorithm: stint.FixedWindow, Limit: 1000, Window: time.Second})
@@ -267,8 +267,8 @@ func TestAResetForgetsTheLease(t *testing.T) {
 	})
 }
 
-// The node holds enough of one limit and nothing of the other, which is
-// exhausted: nothing may be spent of the first.
+// The node holds enough tokens of one limit, and none of the other, which is exhausted. It must
+// not spend a token of the first.
 func TestAGroupIsDecidedWhole(t *testing.T) {
 	play(t, func(s *scene) {
 		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
@@ -302,7 +302,7 @@ func TestAGroupIsDecidedWhole(t *testing.T) {
 	})
 }
 
-// A denial of much is no denial of little.
+// The deny cache of a large cost does not deny a small cost.
 func TestLittleIsNotDeniedForMuch(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(100))
@@ -319,7 +319,7 @@ func TestLittleIsNotDeniedForMuch(t *testing.T) {
 	})
 }
 
-// Whatever lease a check is decided from, its window ends when it ends.
+// A decision reports the end of its window, whichever lease decided it.
 func TestADecisionTellsTheEndOfItsWindow(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(100_000))
@@ -337,8 +337,8 @@ func TestADecisionTellsTheEndOfItsWindow(t *testing.T) {
 	})
 }
 
-// While the store fails, what answers in its place grants nothing extra, and
-// says nothing of the key.
+// While the store fails, its substitute grants nothing extra, and its answers do not change the
+// state of the key.
 func TestADegradedAnswerIsNotLearnt(t *testing.T) {
 	play(t, func(s *scene) {
 		l := s.limit(perMinute(100))
@@ -376,7 +376,7 @@ func (degraded) TakeGroups(_ context.Context, _ []stint.Group, out []stint.Decis
 	return nil
 }
 
-// Without leases it is the store that it wraps.
+// Without leases the Store behaves like the store that it wraps.
 func TestStrictClaimsKeepTheLaws(t *testing.T) {
 	storetest.Suite{Runs: 10, Open: func(t *testing.T, clock func() int64) stint.Store {
 		s, err := lease.New(stint.NewMemory(stint.MemoryOptions{Clock: clock}), lease.Options{})

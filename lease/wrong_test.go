@@ -11,7 +11,7 @@ import (
 	"github.com/stintdev/stint/redisstore"
 )
 
-// counting wraps a store and shows which.
+// counting wraps a store, and Unwrap returns that store.
 type counting struct{ stint.Store }
 
 func (c counting) Unwrap() stint.Store { return c.Store }

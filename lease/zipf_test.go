@@ -16,13 +16,12 @@ import (
 	"github.com/stintdev/stint/lease"
 )
 
-// A city is a million callers of unequal zeal, each with a limit to match, who
-// ask three nodes; and a single perfect limiter that is asked the same at the
-// same times.
+// city is a million callers of unequal demand, each with a proportional limit. They ask three
+// nodes, and one perfect limiter at the same times.
 type city struct {
 	nodes   [3]*lease.Store
 	perfect *stint.Memory
-	limits  []stint.Limit // by caller
+	limits  []stint.Limit // the limit of each caller
 	perNode int           // checks a second
 	zipf    *rand.Zipf
 	rng     *rand.Rand
@@ -37,7 +36,7 @@ const (
 	callers = 1_000_000
 	zeal    = 1.1 // the exponent of Zipf's law
 	crowd   = 20 * time.Microsecond
-	half    = 500 * time.Millisecond // of a run: to get going, and to be measured
+	half    = 500 * time.Millisecond // length of a run: to warm up, and to be measured
 )
 
 func TestAMillionUnequalCallers(t *testing.T) {
@@ -47,9 +46,9 @@ func TestAMillionUnequalCallers(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		load    float64
-		burst   time.Duration // a second's worth and so on; over the limit it must end before the half
+		burst   time.Duration // the burst lasts a second and more; over the limit it must end before the first half
 		perNode int
-		without float64 // a round trip, at least, in percent
+		without float64 // least round trip, in percent of the greatest
 	}{
 		{0.6, time.Second, 1_700_000, 80},
 		{1.5, time.Second / 5, 500_000, 0},
@@ -78,8 +77,7 @@ func newCity(t *testing.T, perNode int, load float64, burst time.Duration) *judg
 	return &judged{c, t}
 }
 
-// limitsFor parts a rate among the callers, give or take a tenth, each by its
-// zeal.
+// limitsFor divides a rate among the callers in proportion to their demand, within a tenth.
 func limitsFor(t *testing.T, all float64, burst time.Duration) []stint.Limit {
 	t.Helper()
 	sum := 0.0
@@ -104,7 +102,7 @@ func limitsFor(t *testing.T, all float64, burst time.Duration) []stint.Limit {
 	return limits
 }
 
-// live lets time pass, and callers ask.
+// live lets time pass while callers make requests.
 func (c *city) live(d time.Duration) {
 	together := 3 * c.perNode * int(crowd) / int(time.Second)
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(crowd) {

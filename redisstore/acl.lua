@@ -22,7 +22,7 @@ try('getrange', key, 0, 0)
 try('strlen', key)
 try('type', key)
 try('set', key, '', 'PX', 1000, 'NX')
-if try('psetex', key, 1000, '') then -- otherwise SETRANGE would create a key without expiry
+if try('psetex', key, 1000, '') then -- if PSETEX failed, SETRANGE would create a key without expiry
   try('setrange', key, 0, '')
 end
 try('pexpire', key, 1000)

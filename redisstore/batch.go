@@ -29,15 +29,15 @@ type batch struct {
 
 	claims []stint.Claim // buffer for the claims of one group
 	data   []byte        // the reply
-	states []stint.State // by key
-	faults []error       // by key
+	states []stint.State // the state of each key
+	faults []error       // the error of each key
 }
 
 // line is one claim as the script gets it, on behalf of one or more callers.
 type line struct {
 	claim *stint.Claim
 	limit *compiled
-	key   int // number of the key
+	key   int // index of the key
 	index int // index of the limit in the batch
 	times int // number of callers with this claim
 }

@@ -18,7 +18,7 @@ type batcher struct {
 	sender   sender
 	encoding *encoding
 	replicas uint8
-	singles  sync.Pool // of *single
+	singles  sync.Pool // a pool of *single
 }
 
 const (
@@ -75,7 +75,7 @@ type sender interface {
 // each slot and script.
 type inFlight struct {
 	batcher     *batcher
-	claims      int     // counted by Fits
+	claims      int     // the size that Fits has counted
 	parts       []*part // the first used are in use; the others are kept for reuse
 	used        int
 	invocations []invocation
@@ -142,7 +142,7 @@ func (f *inFlight) Reset() {
 // need take.lua are separate, so that they do not slow down the others.
 type part struct {
 	slot    uint16
-	slow    bool // needs take.lua
+	slow    bool // the batch needs take.lua
 	failed  bool
 	batch   *batch
 	entries []entry

@@ -103,7 +103,7 @@ type account struct {
 // classAccount is the account of one class. Bytes that expire at a step count until
 // that step begins.
 type classAccount struct {
-	width int64 // of a step, in milliseconds
+	width int64 // length of a step, in milliseconds
 	at    int64 // the current step
 	bytes int64
 	ends  [steps]int64 // bytes that expire, by step modulo steps

@@ -16,7 +16,7 @@ import (
 
 // simulated is a server's keys, which several nodes write, and the nodes' accounts.
 type simulated struct {
-	now      int64 // of the server, in milliseconds
+	now      int64 // time of the server, in milliseconds
 	keys     map[string]*simulatedKey
 	accounts []*account
 }

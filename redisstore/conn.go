@@ -18,7 +18,7 @@ type conn struct {
 	use    sync.RWMutex // read-held by calls
 	closed bool         // guarded by use
 
-	ctx context.Context //nolint:containedctx // ends with the conn, and ends its dialing
+	ctx context.Context //nolint:containedctx // ends with the conn, and cancels its dialing
 	end context.CancelFunc
 	mu  struct {
 		sync.Mutex
@@ -104,9 +104,9 @@ func drop(c net.Conn) {
 		under = t.NetConn() // TLS's own Close would wait for a lock or write a close_notify
 	}
 	if tcp, ok := under.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // it fails if the connection has ended already
+		_ = tcp.SetLinger(0) // fails if the connection has ended already
 	}
-	_ = under.Close() // likewise
+	_ = under.Close() // fails if the connection has ended already
 }
 
 // close closes the client after the calls in flight have ended.

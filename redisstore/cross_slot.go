@@ -190,7 +190,7 @@ func (s *crossSlot) charged() (groups []stint.Group, from []int) {
 // too early rather than too late. For other algorithms At is the time of the charge.
 func refilledFrom(c *stint.Claim, charged *stint.Decision) int64 {
 	n := c.Limit.Numbers()
-	if n.P == 0 { // no bucket
+	if n.P == 0 { // not a bucket
 		return charged.At
 	}
 	full := charged.ResetAfter.Microseconds() - 1 - refillTime(n, c.Cost+charged.Granted)

@@ -10,7 +10,7 @@ import (
 // Values in a reply that stand in place of the length of a state.
 const (
 	wrongType = 254 // the key holds a value of another type
-	corrupt   = 255 // its value is no state
+	corrupt   = 255 // the value is not a state
 )
 
 // decode repeats the steps of the script on the states that the script found, and
@@ -74,8 +74,8 @@ func readHead(data []byte, least int) (now int64, allowed int, rest []byte, err 
 
 const answerHead = 7 + 4
 
-// count returns the number of claims on logs, of groups that may not create a state (as
-// the script counts groups), and of keys of callers' limits.
+// count returns three numbers of the batch: claims on logs; groups that may not create a state,
+// as the script counts them; and keys of limits that callers brought.
 func (b *batch) count() (logs, bounded, callers int) {
 	for i := range b.lines {
 		if b.lines[i].limit.kind == logKind {

@@ -71,7 +71,7 @@ func (e *edges) check() {
 	frac := e.near(0, n.Q, n.Q/2, e.rand.Int64N(n.Q), 1<<8, 1<<16, 1<<24, maxMicros)
 	units := min(whole, full) / 1_000_000
 	cost := min(e.near(0, 1, units, n.Max, stint.MaxCost), stint.MaxCost)
-	if e.rand.IntN(3) == 0 { // the rest is at an edge of its encoding
+	if e.rand.IntN(3) == 0 { // a third of the values is at an edge of the encoding
 		last, cost = e.now, e.rand.Int64N(4)
 		whole, frac = e.near(1<<32)+1_000_000*cost, e.near(0, 1<<8, 1<<16)
 	}

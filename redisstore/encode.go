@@ -258,7 +258,7 @@ func (l *line) append(to []byte, place, times int, flags groupFlags) []byte {
 		at = c.GreatestDelay()
 	}
 	if c.Cost < 0 {
-		extra = 0 // a refund asks for nothing
+		extra = 0 // a refund ignores Extra
 	}
 	to = appendInt7(to, int64(place)<<24|int64(l.index))
 	to = appendInt7(to, max(c.Cost, forgetCost))

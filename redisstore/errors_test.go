@@ -85,7 +85,7 @@ func TestServerThatLoadsIsLoading(t *testing.T) {
 		server.Must("SET", "filler"+strconv.Itoa(i), strings.Repeat("x", size))
 	}
 	top := newTestTopology(t, Options{Addrs: []string{server.Addr()}})
-	server.Must("CONFIG", "SET", "key-load-delay", "10000") // µs
+	server.Must("CONFIG", "SET", "key-load-delay", "10000") // microseconds
 	var reload sync.WaitGroup
 	reload.Go(func() { _, _ = server.Do("DEBUG", "RELOAD") })
 	defer reload.Wait()

@@ -53,7 +53,7 @@ func mayHaveRun(err error) bool {
 // script is a Lua program.
 type script struct {
 	text string
-	sha  string // its name for EVALSHA
+	sha  string // the script's name for EVALSHA
 }
 
 func newScript(text string) *script {

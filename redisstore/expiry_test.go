@@ -44,7 +44,7 @@ func TestKeysEndWithTheirState(t *testing.T) {
 func (s *scripts) endsAt(l stint.Limit, key string, reset time.Time) {
 	s.Helper()
 	text, err := s.do("PEXPIRETIME", key).AsInt64()
-	if err != nil { // before 7.0
+	if err != nil { // servers before 7.0 do not know the command
 		left, err := s.do("PTTL", key).AsInt64()
 		if err != nil {
 			s.Fatal(err)
@@ -63,7 +63,7 @@ func TestStatesAsGoodAsNewAreNotKept(t *testing.T) {
 	for _, l := range everyKind(t) {
 		for _, back := range []int64{-4, stint.Forget} {
 			if back != stint.Forget && (l.Numbers().Fill > 0 || l.Algorithm() == stint.LeakyBucket) {
-				continue // it is kept for a while, and has no refunds
+				continue // a leaky bucket is kept for a while, and has no refunds
 			}
 			e := encodingOf(t, Options{})
 			b := e.newBatch()
@@ -86,7 +86,7 @@ func TestRaisedCapacityKeepsRefundedTokens(t *testing.T) {
 	e := encodingOf(t, Options{})
 	var d stint.Decision
 	for _, c := range []struct{ capacity, cost int64 }{{3, 2}, {3, -2}, {10, 0}} {
-		b := e.newBatch() // a call of its own, so that the stored state decides
+		b := e.newBatch() // a single call, so that the stored state decides
 		l := limitOf(t, stint.Spec{Name: "l", RefillRate: "0.001", Capacity: c.capacity})
 		b.add([]stint.Claim{{Key: "key", Limit: l, Cost: c.cost}}, 0)
 		out, errs := s.decide(b)

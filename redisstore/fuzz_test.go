@@ -100,7 +100,7 @@ func newFuzzWorld(t *testing.T, s *scripts, r *rand.Rand, prefix string) *fuzzWo
 	w := &fuzzWorld{scripts: s, rand: r, prefix: prefix, now: r.Int64N(5e15), plain: r.IntN(3) == 0}
 	clock := func() int64 { return w.now }
 	w.encode = encodingOf(t, Options{Prefix: prefix, Clock: clock, KeepFor: time.Hour})
-	if r.IntN(2) == 0 { // otherwise few logs would have as many runs as a block
+	if r.IntN(2) == 0 { // without this, few logs would have enough runs to fill a block
 		w.encode.take = newScript(strings.Replace(takeScript, "RUN, BLOCK = 9, 64", "RUN, BLOCK = 9, 2", 1))
 	}
 	w.memory = stint.NewMemory(stint.MemoryOptions{Clock: clock, KeepAll: true})
@@ -334,7 +334,7 @@ func (w *fuzzWorld) compareStates(b *batch) {
 	for at, i := range b.order {
 		l := b.lines[b.firstOn[i]].limit
 		if l.kind == logKind {
-			continue // it keeps runs that no longer count; its decisions show each run that does
+			continue // the script keeps runs that no longer count; the decisions show each run that counts
 		}
 		want := string(l.limit.AppendState(nil, &b.states[i]))
 		got, err := w.do("GET", b.names[at]).ToString()
@@ -342,7 +342,7 @@ func (w *fuzzWorld) compareStates(b *batch) {
 			w.Fatal(err)
 		}
 		if l.class > 0 && l.kind <= leakyKind && got != "" {
-			got = got[:len(got)-1] // the class
+			got = got[:len(got)-1] // without the byte of the class
 		}
 		if got != want {
 			w.Errorf("%v: the server keeps % x, and the steps % x", l.limit, got, want)

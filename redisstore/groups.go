@@ -29,7 +29,7 @@ func (s *Store) TakeGroups(ctx context.Context, groups []stint.Group, out []stin
 // form one call and are decided in order.
 type plan struct {
 	store   *Store
-	ctx     context.Context //nolint:containedctx // a plan lives as long as the call that it is of
+	ctx     context.Context //nolint:containedctx // a plan lives as long as its call
 	groups  []stint.Group
 	out     []stint.Decision
 	errs    stint.GroupsError
@@ -64,8 +64,8 @@ type leader struct {
 	at       place
 	claims   []stint.Claim
 	slot     uint16
-	replicas uint8 // of its call
-	pending  bool  // it is in an unsent call
+	replicas uint8 // number of replicas of its call
+	pending  bool  // the part is in an unsent call
 	charges  bool  // its shadows may be charged; they are unless it is pending
 }
 

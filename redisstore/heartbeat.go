@@ -25,7 +25,7 @@ const beatsMissed = 5
 // nodes, and compares the node's clock with the store's.
 type heartbeat struct {
 	topology *topology
-	id       string // of this node, random
+	id       string // id of this node, random
 	key      string // shared by all nodes; on a Cluster it is on one of the servers
 	lasts    string // µs for which an announcement counts
 	clock    func() int64

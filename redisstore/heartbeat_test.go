@@ -124,7 +124,7 @@ func TestWarnsOfServerThatMayEvict(t *testing.T) {
 		server := redistest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", policy)
 		var text bytes.Buffer
 		store := open(t, Options{Addrs: []string{server.Addr()}, Logger: slog.New(slog.NewTextHandler(&text, nil))})
-		for range 2 { // once, however often it connects
+		for range 2 { // one warning, however often the store connects
 			if err := store.Probe(t.Context(), ""); err != nil {
 				t.Fatal(err)
 			}

@@ -14,8 +14,8 @@ type compiled struct {
 	limit stint.Limit
 	kind  kind
 	mark  string // in a key: callerMark, or nothing
-	hash  string // its part of a key
-	shape string // shapeBytes: what the scripts must not mix up
+	hash  string // the limit's hash in a key
+	shape string // shapeBytes: the scripts must not use one key for two shapes
 	args  string // its numbers, as the scripts read them
 	class callerClass
 }
@@ -32,8 +32,8 @@ const (
 	logKind      kind = 6
 )
 
-// kinds is what a class of callers' limits is multiplied by in the byte that has
-// both.
+// kinds is the factor of the class of a caller's limit, in the byte that encodes both class and
+// kind.
 const kinds = 16
 
 func compile(l stint.Limit, keep int64) *compiled {
@@ -111,7 +111,7 @@ const maxCached = 4096
 
 func (k *limitCache) of(l stint.Limit) *compiled {
 	if c, ok := k.byLimit.Load(l); ok {
-		return c.(*compiled) //nolint:forcetypeassert // nothing else is in it
+		return c.(*compiled) //nolint:forcetypeassert // byText holds nothing else
 	}
 	return k.add(l)
 }
@@ -123,7 +123,7 @@ func (k *limitCache) add(l stint.Limit) *compiled {
 	c := compile(l, k.keep)
 	known, _ := k.byText.LoadOrStore(c.mark+c.hash+c.args, c)
 	k.byLimit.Store(l, known)
-	return known.(*compiled) //nolint:forcetypeassert // nothing else is in it
+	return known.(*compiled) //nolint:forcetypeassert // byText holds nothing else
 }
 
 // clear empties the cache. Compiled limits in use stay valid.

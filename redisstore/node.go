@@ -16,7 +16,7 @@ import (
 // node is one server, or the master that the sentinels name. It connects on first
 // use, and again after it lost the connection. It is safe for concurrent use.
 type node struct {
-	name     string // of its shard: the address in a Cluster, empty otherwise
+	name     string // name of its shard: the address in a Cluster, empty for a single server
 	dialer   *dialer
 	resolve  func(context.Context) (addr string, err error)
 	cluster  *slotMap     // nil outside a Cluster
@@ -24,7 +24,7 @@ type node struct {
 	batchers batchers
 
 	stopped atomic.Bool
-	gone    atomic.Bool          // has left the Cluster
+	gone    atomic.Bool          // the node has left the Cluster
 	conn    atomic.Pointer[conn] // nil: not connected
 	warned  warned
 	mu      struct {

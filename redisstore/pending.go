@@ -21,10 +21,10 @@ type pending struct {
 	slow     bool          // needs take.lua; bucket.lua cannot decide it
 	charged  atomic.Bool   // the server has charged it and the wait for replicas is left
 	groups   []groupToSend // at least one
-	claims   []stint.Claim // of all groups
+	claims   []stint.Claim // the claims of all groups
 
-	out  []stint.Decision // one per claim
-	errs []error          // one per group
+	out  []stint.Decision // the decision of each claim
+	errs []error          // the error of each group
 
 	same *pending // in a batch: the next pending call that shares the same line
 

@@ -34,7 +34,7 @@ func (b *batcher) takeSingle(ctx context.Context, c *stint.Claim) (stint.Decisio
 	o.encode(c)
 	b.sender.send(ctx, o.calls[:], o.replies[:])
 	d, err := o.decode(c)
-	if o.replies[0].err == nil { // otherwise the connection may still be writing it
+	if o.replies[0].err == nil { // after an error the connection may still be writing it
 		b.singles.Put(o)
 	}
 	return d, err

@@ -10,7 +10,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// takeSingle sends a check in a round trip of its own. Its error follows later.
+// takeSingle sends a check in a separate round trip. The channel receives its error.
 func (b *heldBatcher) takeSingle(key string) chan error {
 	end := make(chan error, 1)
 	go func() {

@@ -30,7 +30,7 @@
 local spread, read, write, call = unpack, struct.unpack, struct.pack, redis.call
 local sub, rep, floor, min, max = string.sub, string.rep, math.floor, math.min, math.max
 local UNIT, MOST, FORGET = 1000000, 9007199254740991, -9007199254740992
-local LEAKY, WINDOW, COUNTER, LOG = 2, 3, 5, 6 -- of the kinds; 1 is bucket
+local LEAKY, WINDOW, COUNTER, LOG = 2, 3, 5, 6 -- numbers of the kinds; 1 is bucket
 
 local keys, args = KEYS, ARGV[1]
 local now, keep, nonLogKeys, limits, position = read('>i7i7I4I3', args)
@@ -406,8 +406,8 @@ local function log()
     return s
   end
 
-  -- The first run from number from on that is not before t. It is mostly near the
-  -- front, whose block has been read.
+  -- Finds the first run from number from on that is not before t. It is mostly near the front,
+  -- whose block has been read.
   local function search(s, from, t)
     if from > s.size or (run(s, from)) >= t then return from end
     local low, high, step = from + 1, s.size + 1, 1

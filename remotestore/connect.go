@@ -42,7 +42,7 @@ func connect(s *Store) (*grpc.ClientConn, error) {
 // freshTLS is TLS that reads the files named in the URL again before each handshake,
 // so that rotated certificates need no restart.
 type freshTLS struct {
-	credentials.TransportCredentials // for everything but handshakes
+	credentials.TransportCredentials // used for all but handshakes
 
 	options *Options
 }
@@ -63,7 +63,7 @@ func (f *freshTLS) Clone() credentials.TransportCredentials {
 // token adds the store's bearer token to each call.
 type token struct {
 	store *Store
-	fixed map[string]string // of Options.Token
+	fixed map[string]string // the metadata of Options.Token
 }
 
 func bearer(token string) map[string]string {

@@ -16,7 +16,7 @@ type inFlight struct {
 	store   *Store
 	columns columns
 
-	claims, groups, bytes int // counted by Fits
+	claims, groups, bytes int // the sizes that Fits has counted
 }
 
 func (s *Store) newInFlight() *inFlight { return &inFlight{store: s, columns: newColumns(s.limits)} }
@@ -121,8 +121,8 @@ func readDecisions(out []stint.Decision, m *stintv1.Decisions, first int) {
 
 func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
 
-// entry returns entry i of a column. An empty column is zero for all; a column of one
-// entry holds for all.
+// entry returns entry i of a column. In an empty column every item is zero; in a column of one
+// entry every item has that value.
 func entry[V any](column []V, i int) (zero V) {
 	switch len(column) {
 	case 0:

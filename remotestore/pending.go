@@ -28,7 +28,7 @@ type pending struct {
 
 	out  []stint.Decision
 	errs []error // by group; nil without errors
-	err  error   // of the whole call
+	err  error   // the error of the whole call
 }
 
 // pendingGroup is one group as the protocol has it: a part of one of the caller's groups.
@@ -69,7 +69,7 @@ func (c *pending) addLeader(admitted bool) {
 
 // denied returns a limit that denies every cost of 2.
 func denied() stint.Limit {
-	limit, _ := stint.PerSecond(1).Compile() // it is valid
+	limit, _ := stint.PerSecond(1).Compile() // this limit is valid
 	return limit
 }
 

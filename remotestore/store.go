@@ -42,7 +42,7 @@ type Store struct {
 	batcher *batcher
 	waiting *batcher // of calls that wait for replicas of the server's store; separate, so that they delay no other calls
 	limits  limitMessages
-	calls   sync.Pool // of *pending
+	calls   sync.Pool // a pool of *pending
 	closed  atomic.Bool
 	refused atomic.Bool // the server refused the last call; see note
 }
@@ -163,8 +163,8 @@ func (s *Store) send(ctx context.Context, c *pending) error {
 	return c.err
 }
 
-// batcherOf returns the batcher for a call: waiting if one of its claims takes tokens
-// and waits for replicas, else batcher.
+// batcherOf returns the batcher for a call: the field waiting if one of its claims takes tokens
+// and waits for replicas, and the field batcher if not.
 func (s *Store) batcherOf(c *pending) *batcher {
 	for i := range c.claims {
 		if claim := &c.claims[i]; claim.Policy.Replicas > 0 && claim.Cost >= 0 && claim.Cost+claim.Extra > 0 {

@@ -14,10 +14,10 @@ type claims struct {
 	shadow    []stint.Claim
 	hits      []Hit           // hits of the enforced claims
 	shadows   []Hit           // hits of the shadow claims, and of shadow rules that deny without the store
-	lists     [][]stint.Claim // the claims of shadow, by rule
+	lists     [][]stint.Claim // the claims of each shadow rule
 	group     [1]stint.Group  // the enforced claims, observed by lists
 	decisions []stint.Decision
-	any       uint8 // number of alternative sets so far
+	any       uint8 // number of sets of alternatives so far
 	denied    bool  // an enforced rule denies without the store
 }
 

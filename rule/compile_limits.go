@@ -18,10 +18,10 @@ type plannedLimit struct {
 	must bool // a rate is required
 }
 
-// variants holds the limits of a rule or of one of its overrides, by tier. If
-// the limits do not depend on the request's tier, there is one entry. Otherwise
-// entry 0 is for requests without a tier, and one entry follows for each
-// declared tier. An empty entry means that the rule does not apply.
+// variants holds the limits of a rule or of one of its overrides, by tier. If the limits do not
+// depend on the request's tier, there is one entry. If they do, entry 0 is for requests without
+// a tier, and one entry follows for each declared tier. An empty entry means that the rule does
+// not apply.
 type variants [][]stint.Limit
 
 func (c *compiler) compileLimits(d *rawRule, r *Rule) {
@@ -175,7 +175,7 @@ func (c *compiler) compileMistake(p *plannedLimit, m *level, err error) {
 	switch wrong, _ := errors.AsType[*stint.LimitError](err); {
 	case wrong == nil:
 	case wrong.Field == "rule":
-		return // the id, already recorded
+		return // the problem of the id is already recorded
 	case wrong.Field == "name" && p.name.text != "":
 		at = p.name.at
 	}

@@ -135,7 +135,7 @@ func (c *compiler) compileRegex(t located) *regexp.Regexp {
 // Bounds on the size of expressions, in instructions of the regexp machine. A
 // match executes at most that many instructions for each byte of a path.
 const (
-	maxRegexSize   = 5_000     // one expression
+	maxRegexSize   = 5_000     // instructions of one expression
 	maxRegexesSize = 1_000_000 // all expressions of a set; repeated expressions count once
 )
 

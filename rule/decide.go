@@ -211,7 +211,7 @@ type List uint8
 const (
 	ListNone  List = iota
 	ListAllow      // admitted without being counted
-	ListDeny       // denied without being counted: HTTP's 403
+	ListDeny       // denied without being counted: HTTP status 403
 )
 
 // Outcome is the answer of a rule set to a request.

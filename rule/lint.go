@@ -122,7 +122,7 @@ func (s *selector) covers(pattern *glob) bool {
 		return true
 	}
 	return slices.ContainsFunc(s.prefixes.collect(pattern.prefix(), nil), func(i int32) bool {
-		g := &s.globs[i] // its prefix begins the pattern
+		g := &s.globs[i] // the prefix of the glob is a prefix of the pattern
 		return stays(s.values[i]) && (g.text == pattern.text || len(g.segments) == 2 && g.segments[1] == "" && g.prefix() == g.segments[0])
 	})
 }

@@ -201,8 +201,8 @@ func mendZero(text string, err error) error {
 	return err
 }
 
-// whole parses the integer of a field. It returns otherwise for an absent one and
-// after a mistake.
+// whole parses the integer of a field. It returns the value otherwise if the field is absent or
+// has a mistake.
 func (f *findings) whole(field string, t located, otherwise, least, most int64) int64 {
 	if t.text == "" {
 		return otherwise

@@ -56,7 +56,7 @@ type Rule struct {
 	identity     identity
 	local        identity // identity for Local; a request without these attributes counts by its address
 	cost         cost
-	any          bool // one of the limits that admits is enough
+	any          bool // alternatives: it suffices that one of the limits admits
 	denyAll      bool
 	lists        lists
 	perTier      bool // limits depend on the request's tier

@@ -8,7 +8,7 @@ import "strings"
 type trie struct {
 	label    string // the text on the edge from the parent
 	values   []int32
-	children []*trie // their labels begin with distinct bytes
+	children []*trie // the labels of two children begin with distinct bytes
 }
 
 // add stores a value under a text.

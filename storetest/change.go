@@ -108,7 +108,7 @@ func changingBackChangesNothing(tb rapid.TB, b *bench) {
 			other := c
 			other.Limit = drawChange(h.drawn, c.Limit)
 			if other.Cost = h.peek(other).Remaining + 1; other.Cost <= stint.MaxCost {
-				h.take(other) // one more than remains: denied
+				h.take(other) // one more than the remaining units: denied
 			}
 		}
 		if after := h.peek(c); after != before {

@@ -14,7 +14,7 @@ import (
 // modelStore is the exact model as a store. The suite must pass it.
 type modelStore struct {
 	clock   func() int64
-	forgets bool // whatever it may, at once
+	forgets bool // the store may lose any state at any time
 	mu      sync.Mutex
 	model   *oracle.Model
 }

@@ -132,7 +132,7 @@ func (b *bench) check(tb rapid.TB, property func(h *history)) {
 	tb.Helper()
 	done, broken, running := 0, false, false
 	rapid.Check(tb, func(t *rapid.T) {
-		broken = broken || running // after a failure, b.runs no longer applies: rapid shrinks the history
+		broken = broken || running // after a failure rapid shrinks the history, and b.runs does not bound those runs
 		if !broken && b.runs > 0 && done >= b.runs {
 			return
 		}

@@ -22,11 +22,11 @@ type table struct {
 type row struct {
 	when        time.Duration
 	cost, extra int64
-	taken       *time.Duration // of a refund
+	taken       *time.Duration // when the refunded units were taken
 	maxDelay    time.Duration
 	change      *stint.Spec
-	want        stint.Decision // without Limit
-	asOf        time.Duration  // what At is, since start
+	want        stint.Decision // the decision, without Limit
+	asOf        time.Duration  // the time of At, since start
 }
 
 func tables() []table {

@@ -125,7 +125,7 @@ func bucketTakesBack() table {
 		back(1*sec, 5, 0, yes(5, 2500*ms, 500*ms)), // 2 refilled, and 5 − 2 given
 		back(1*sec, 1, 0, yes(5, 2500*ms, 500*ms)), // refilled since
 		backNow(1*sec, 1, yes(6, 2*sec, 500*ms)),
-		back(1*sec, 1, 2*sec, yes(7, 1500*ms, 500*ms)), // later than now is now
+		back(1*sec, 1, 2*sec, yes(7, 1500*ms, 500*ms)), // a time in the future counts as now
 		take(1*sec, 7, yes(0, 5*sec, 500*ms)),
 		back(500*ms, 2, 1*sec, yes(2, 4500*ms, 1*sec)).at(1 * sec),
 		backNow(1*sec, 100, yes(10, 0, 0)),

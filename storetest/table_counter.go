@@ -42,7 +42,7 @@ func counterTakesBack() table {
 		back(16*sec, 3, 9*sec, yes(6, 14*sec, 1_142_858*us)), // 7 · 0.4 + 1
 		back(20*sec, 3, 9*sec, yes(9, 10*sec, 10*sec)),       // without weight by now
 		take(17*sec, 0, yes(6, 13*sec, 142_858*us)),          // 7 · 0.3 + 1: it took nothing
-		back(20*sec, 3, 21*sec, yes(9, 10*sec, 10*sec)),      // of a bucket yet to come
+		back(20*sec, 3, 21*sec, yes(9, 10*sec, 10*sec)),      // of a bucket in the future
 		back(20*sec, 9, 15*sec, yes(10, 0, 0)),
 	}}
 }

@@ -26,8 +26,8 @@ func leakyOfTenASecond() table {
 		take(100*ms, 1, delayed(200*ms, 0, 300*ms, 100*ms)),
 		take(100*ms, 0, delayed(300*ms, 0, 300*ms, 100*ms)),
 		take(50*ms, 1, no(0, 150*ms, 350*ms, 150*ms)).at(100 * ms),
-		back(200*ms, 1, 100*ms, yes(1, 200*ms, 100*ms)), // its place has been handed out
-		take(150*ms, 1, no(0, 50*ms, 250*ms, 50*ms)),    // and giving it back moved nothing
+		back(200*ms, 1, 100*ms, yes(1, 200*ms, 100*ms)), // the place of the taken unit has been handed out
+		take(150*ms, 1, no(0, 50*ms, 250*ms, 50*ms)),    // the refund moved nothing
 		take(200*ms, 1, delayed(200*ms, 0, 300*ms, 100*ms)),
 	}}
 }
@@ -71,7 +71,7 @@ func leakyBoundsTheDelay() table {
 		take(0, 1, no(0, 300*ms, 300*ms, 300*ms)).within(999 * time.Nanosecond),
 		take(0, 0, delayed(300*ms, 0, 300*ms, 150*ms)).within(150 * ms), // a peek is always allowed
 		take(0, 6, no(0, stint.Never, 300*ms, 150*ms)).within(150 * ms),
-		take(0, 5, no(1, 300*ms, 300*ms, 100*ms)).within(300 * ms), // for lack of room
+		take(0, 5, no(1, 300*ms, 300*ms, 100*ms)).within(300 * ms), // denied for lack of room
 		take(150*ms-us, 1, no(0, us, 150*ms+us, us)).within(150 * ms),
 		take(150*ms, 1, delayed(150*ms, 0, 250*ms, 100*ms)).within(150 * ms),
 		take(100*ms, 1, no(0, 150*ms, 300*ms, 150*ms)).at(150 * ms).within(150 * ms), // the delay counts the gap
@@ -92,7 +92,7 @@ func leakyOfMaxWait() table {
 		take(0, 1, yes(2, 100*ms, 50*ms)),
 		take(0, 2, delayed(100*ms, 0, 300*ms, 50*ms)),
 		take(0, 1, no(0, 50*ms, 300*ms, 50*ms)),
-		take(0, 1, no(0, 200*ms, 300*ms, 200*ms)).within(100 * ms), // the lesser holds
+		take(0, 1, no(0, 200*ms, 300*ms, 200*ms)).within(100 * ms), // the lesser of the two delays holds
 		take(0, 1, no(0, 50*ms, 300*ms, 50*ms)).within(sec),
 		take(50*ms-us, 1, no(0, us, 250*ms+us, us)),
 		change(long),

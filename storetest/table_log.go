@@ -17,7 +17,7 @@ func logOfThree() table {
 		take(4*sec, 3, no(0, 10*sec, 10*sec, 6*sec)),
 		take(4*sec, 4, no(0, stint.Never, 10*sec, 6*sec)),
 		take(9_999_999*us, 1, no(0, us, 4_000_001*us, us)),
-		take(10*sec, 0, yes(2, 4*sec, 4*sec)), // the tenth second is excluded
+		take(10*sec, 0, yes(2, 4*sec, 4*sec)), // the log excludes a unit when it is ten seconds old
 		take(10*sec, 2, yes(0, 10*sec, 4*sec)),
 		take(8*sec, 1, no(0, 6*sec, 12*sec, 6*sec)).at(10 * sec),
 		take(13_999_999*us, 1, no(0, us, 6_000_001*us, us)),
@@ -47,12 +47,12 @@ func logTakesBack() table {
 		take(0, 1, yes(2, 10*sec, 10*sec)),
 		take(4*sec, 2, yes(0, 10*sec, 6*sec)),
 		back(5*sec, 1, 3_999_999*us, yes(0, 9*sec, 5*sec)), // exactly at, or nothing
-		back(5*sec, 1, 6*sec, yes(0, 9*sec, 5*sec)),        // of a time yet to come
+		back(5*sec, 1, 6*sec, yes(0, 9*sec, 5*sec)),        // at a time in the future
 		backNow(5*sec, 1, yes(0, 9*sec, 5*sec)),
 		back(5*sec, 1, 4*sec, yes(1, 9*sec, 5*sec)),
 		back(5*sec, 7, 4*sec, yes(2, 5*sec, 5*sec)),
 		take(5*sec, 1, yes(1, 10*sec, 5*sec)),
-		back(10*sec, 1, 0, yes(2, 5*sec, 5*sec)), // gone by itself
+		back(10*sec, 1, 0, yes(2, 5*sec, 5*sec)), // the unit has left the window
 		back(10*sec, 1, 5*sec, yes(3, 0, 0)),
 	}}
 }

@@ -10,7 +10,7 @@ import (
 // shortly before the first period ends.
 type seam struct {
 	name, start, period, anchor, offset string
-	left, next                          time.Duration // the rest of the first period, and the length of the second
+	left, next                          time.Duration // length of the rest of the first period, and of the second
 }
 
 var seams = []seam{
@@ -63,7 +63,7 @@ func (s seam) table() table {
 			take(n, 3, no(2, stint.Never, 0, 0)),
 			take(n, 2, yes(0, s.next, s.next)),
 			take(0, 1, no(0, end, end, end)).at(n),
-			back(n, 1, 0, yes(0, s.next, s.next)), // of the period before
+			back(n, 1, 0, yes(0, s.next, s.next)), // of the previous period
 			back(n, 1, n, yes(1, s.next, s.next)),
 			take(end-us, 1, yes(0, us, us)),
 			take(end-us, 1, no(0, us, us, us)),

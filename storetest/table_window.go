@@ -49,12 +49,12 @@ func windowTakesBack() table {
 	return table{name: "fixed window takes back", spec: tenSeconds(3), rows: []row{
 		backNow(0, 1, yes(3, 0, 0)),
 		take(9*sec, 3, yes(0, 1*sec, 1*sec)),
-		back(10*sec, 3, 9*sec, yes(3, 0, 0)), // of another window
+		back(10*sec, 3, 9*sec, yes(3, 0, 0)), // of an earlier window
 		take(10*sec, 3, yes(0, 10*sec, 10*sec)),
 		back(12*sec, 1, 9_999_999*us, yes(0, 8*sec, 8*sec)),
 		back(12*sec, 1, 10*sec, yes(1, 8*sec, 8*sec)),
 		backNow(12*sec, 1, yes(2, 8*sec, 8*sec)),
-		back(12*sec, 1, 20*sec, yes(2, 8*sec, 8*sec)), // of a window yet to come
+		back(12*sec, 1, 20*sec, yes(2, 8*sec, 8*sec)), // of a window in the future
 		back(12*sec, 1, 19_999_999*us, yes(3, 0, 0)),
 		take(12*sec, 1, yes(2, 8*sec, 8*sec)),
 		back(12*sec, 100, 11*sec, yes(3, 0, 0)),

@@ -12,8 +12,8 @@ type panel struct {
 	title, note string
 	back, front []int // a value a second
 	top         int   // of the scale
-	level       int   // a dashed line; 0: none
-	from, to    int   // marked seconds
+	level       int   // the value of a dashed line; 0: no line
+	from, to    int   // the first and last marked second
 }
 
 const (

@@ -28,7 +28,7 @@ type Behavior struct {
 	Jitter     retry.Jitter
 	Budget     bool       // each client has its own, a tenth of its requests
 	Breaker    bool       // each client has its own, which opens after three consecutive failures
-	RetryAfter RetryAfter // what the failing server sends
+	RetryAfter RetryAfter // the Retry-After of the failing server
 	Respected  bool       // whether clients respect it
 }
 
@@ -43,10 +43,10 @@ const (
 
 // Incident holds what the server received.
 type Incident struct {
-	Requests int // that began while it failed
-	Attempts int // sent to it while it failed
+	Requests int // requests that began while the server failed
+	Attempts int // attempts sent to the server while it failed
 	Answered int // requests that succeeded in the end
-	All      int // requests
+	All      int // all requests of the run
 	tenths   [900]int
 }
 

@@ -79,7 +79,7 @@ func (c clock) Sleep(ctx context.Context, d time.Duration) error {
 
 // life is the context of a call: it holds the call's task and the end of its time.
 type life struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // a Task is a context
 
 	task *Task
 	end  time.Duration

@@ -137,9 +137,9 @@ type rush struct {
 	callers []adaptive.Gate
 	refuses bool
 
-	idle   int // workers
+	idle   int // workers without a request
 	queue  []func()
-	worked time.Duration // by all workers
+	worked time.Duration // total work of all workers
 	asked  time.Duration // value of worked at the last call of load
 	askedT time.Duration
 }

@@ -30,8 +30,8 @@ func (a *administered) file(name, text string) string {
 	return writeFile(a.t, filepath.Join(a.folder, name), text)
 }
 
-// run runs a command and checks its exit status, and that the output contains
-// texts: standard output if the status is 0, else standard error.
+// run runs a command, and checks its exit status and that the output contains the texts:
+// standard output if the status is 0, standard error for any other status.
 func (a *administered) run(status int, want []string, args ...string) result {
 	a.t.Helper()
 	got := command(a.t, a.env, args...)

@@ -42,8 +42,8 @@ func (f *clientFlags) define(flags *pflag.FlagSet) {
 	flags.StringVar(&f.tlsKey, "tls-key", "", "PEM `FILE` of the client certificate's key")
 }
 
-// token returns the token of the file or else of the environment. It is empty
-// if neither has one.
+// token returns the token of the file, or the token of the environment if there is no file. It
+// is empty if neither is set.
 func (f *clientFlags) token() (string, error) {
 	text, err := openSecret("token-file", "token", f.tokenFile)
 	if err != nil {
@@ -287,8 +287,8 @@ func serverURL(name, text, example string) (*url.URL, error) {
 	return u, nil
 }
 
-// ask sends a request and prints the answer: as JSON with --json, and else by
-// calling table after the answer is decoded into the given object.
+// ask sends a request and prints the answer. With --json it prints JSON; without, it decodes the
+// answer into the given object and calls table.
 func (f *adminFlags) ask(ctx context.Context, q adminclient.Request, into adminclient.Object, table func(io.Writer) error) error {
 	a, err := f.client.Into(ctx, q, into)
 	if err != nil {

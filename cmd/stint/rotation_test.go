@@ -68,7 +68,7 @@ func TestPasswordsOfRedisAreRotatedWhileServing(t *testing.T) {
 		})
 	}
 
-	rewrite(t, store, "\n") // the connections stay open
+	rewrite(t, store, "\n") // open connections are kept
 	await(t, "the mistake is logged", func() (bool, string) {
 		log := strings.Join(p.logged(), "\n")
 		return strings.Contains(log, "secret file rejected") && strings.Contains(log, store), log

@@ -90,8 +90,8 @@ func (f *serveFlags) openStateDir(log *slog.Logger) string {
 	return ""
 }
 
-// defaultStateDir returns the folder in which the system keeps the state of a
-// service, or else of a program that a user runs.
+// defaultStateDir returns the folder in which the system keeps the state of a service, or the
+// state of the user's programs if Stint is not run as a service.
 func defaultStateDir(environment func(string) string, home func() (string, error)) string {
 	if dir, _, _ := strings.Cut(environment("STATE_DIRECTORY"), ":"); dir != "" { // systemd's StateDirectory=
 		return dir

@@ -252,8 +252,8 @@ func sharedStats(s metrics.SharedStats, guarded guard.Stats) metrics.SharedStats
 // probeTime bounds the wait at start for the cause of a store that is not ready.
 const probeTime = 250 * time.Millisecond
 
-// warnUnready logs at start why a store cannot serve checks. Otherwise the log
-// would say nothing until checks had failed.
+// warnUnready logs at start why a store cannot serve checks. Without it the log would say
+// nothing until checks had failed.
 func warnUnready(store *sharedStore, log *slog.Logger) {
 	up := awaitStore(func() bool { return store.stats().Up })
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)

@@ -79,7 +79,7 @@ func TestTermDrainsWhileRequestsEnd(t *testing.T) {
 	if status, _ := get(t, p, "/healthz"); status != http.StatusOK {
 		t.Errorf("/healthz answers %d while draining", status)
 	}
-	slow.send(body[10:] + "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") // the last one of this connection
+	slow.send(body[10:] + "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") // the last request of this connection
 	if got := slow.readAll(); !strings.HasPrefix(got, "HTTP/1.1 200") || !strings.Contains(got, `"allowed":true`) || !strings.Contains(got, "Connection: close") {
 		t.Errorf("the request in flight and the one after it got %q", got)
 	}

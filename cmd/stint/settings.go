@@ -22,8 +22,8 @@ import (
 // default are absent.
 type origins map[string]string
 
-// applySettings sets the flags that the command line does not set: from the
-// environment, or else from the file that --config names.
+// applySettings sets the flags that the command line does not set. A variable of the environment
+// takes precedence over the file that --config names.
 func applySettings(flags *pflag.FlagSet, environment func(string) (string, bool)) (origins, error) {
 	from := origins{}
 	flags.Visit(func(f *pflag.Flag) { from[f.Name] = "" })
@@ -127,8 +127,8 @@ func (o origins) locate(err error) error {
 
 // setting is one entry of a settings file.
 type setting struct {
-	name     string // of the flag
-	value    string // as on a command line
+	name     string // name of the flag
+	value    string // the value as on a command line
 	position string // file:line:column
 }
 

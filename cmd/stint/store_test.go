@@ -182,7 +182,7 @@ func TestNodesDivideTheLocalLimit(t *testing.T) {
 		s.awaitMetric("stint_store_nodes 3\n")
 	}
 	redis.Kill()
-	for i, want := range []int{1, 1, 3} { // of a limit of 3
+	for i, want := range []int{1, 1, 3} { // remaining units of a limit of 3
 		admitted := 0
 		for range 5 {
 			if _, answer := check(t, servers[i], "/local", "k"); isAllowed(answer) {

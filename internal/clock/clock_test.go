@@ -31,7 +31,7 @@ func TestAnchorFollowsTheWallClock(t *testing.T) {
 		name      string
 		wall      time.Duration // how far the wall clock is ahead
 		later     time.Duration // after the comparison
-		wantAhead time.Duration // of what it would have been
+		wantAhead time.Duration // expected share of the lead that was corrected
 	}{
 		{"agrees at once", 0, 0, 0},
 		{"agrees later", 0, time.Minute, 0},
@@ -81,8 +81,8 @@ func (s *system) now() int64 { return s.clock.at(uint64(s.steady)) }
 // gap returns how far the clock is ahead of the wall clock.
 func (s *system) gap() time.Duration { return time.Duration(s.now()*1000 - s.wall) }
 
-// However far and however often the wall clock is set back, a minute of the clock
-// is a minute. Otherwise a RetryAfter returned before would be wrong.
+// However far and however often the wall clock is set back, a minute of the clock is a minute,
+// so that a RetryAfter that was returned before stays right.
 func TestClockPassesTrulyWhenTheWallClockIsSetBack(t *testing.T) {
 	for _, back := range []time.Duration{2 * time.Millisecond, 100 * time.Millisecond, time.Second, time.Hour, 100 * 24 * time.Hour} {
 		s := newSystem()

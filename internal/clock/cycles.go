@@ -104,9 +104,9 @@ func (k *cycleCheck) check(r reading, rate uint64) (measured uint64, reason stri
 	return rateOf(r.at.Sub(k.first.at), r.count-k.first.count, rate), ""
 }
 
-// rateOf returns the rate of a counter in microseconds per count, in units of
-// 2^-64, from its counts during the elapsed time. It returns otherwise for a
-// counter slower than one count per microsecond.
+// rateOf returns the rate of a counter in microseconds per count, in units of 2^-64, from its
+// counts during the elapsed time. It returns the value otherwise for a counter slower than one
+// count per microsecond.
 func rateOf(elapsed time.Duration, counts, otherwise uint64) uint64 {
 	high, low := bits.Mul64(uint64(elapsed), perNanosecond)
 	if high >= counts {

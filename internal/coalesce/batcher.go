@@ -188,8 +188,7 @@ func (b *Batcher[P, B]) Queued() int {
 	return b.queue.len
 }
 
-// run sends f, which has its calls, and then batches of queued calls until the queue is
-// empty.
+// run sends f, which already has its calls, and then further batches until the queue is empty.
 func (b *Batcher[P, B]) run(f *inFlight[P, B]) {
 	for more := true; more; more = b.next(f) {
 		f.run(context.Background())
@@ -197,7 +196,7 @@ func (b *Batcher[P, B]) run(f *inFlight[P, B]) {
 	}
 }
 
-// run sends the calls and wakes their callers in the order in which they came.
+// run sends f, which already has its calls, and then further batches until the queue is empty.
 func (f *inFlight[P, B]) run(ctx context.Context) {
 	f.batch.Run(ctx, f.calls)
 	for _, c := range f.calls {

@@ -227,7 +227,7 @@ func TestLongQueueIsSplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		f.send(t.Context(), "first")
-		f.count(0, 1) // all queue until it is answered
+		f.count(0, 1) // all calls queue until the batch in flight is answered
 		for i := range 2 * splitFrom {
 			f.send(t.Context(), fmt.Sprint("queued", i))
 		}

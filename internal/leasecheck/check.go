@@ -35,7 +35,7 @@ type Charge struct {
 
 // Return is a refund by a node.
 type Return struct {
-	At   int64 // of its charge
+	At   int64 // the store's time of the charge
 	Cost int64
 }
 
@@ -45,7 +45,7 @@ type Trace struct {
 	Lease      time.Duration // how long a token may be held
 	Stretch    time.Duration // added to the time of the bound: Lease, or 0 if the limit is partitioned
 	Admissions []Admission
-	Charges    []Charge // of all calls of all nodes
+	Charges    []Charge // the charges of all calls of all nodes
 	Returns    []Return
 }
 

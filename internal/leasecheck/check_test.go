@@ -105,7 +105,7 @@ func TestTokensAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		tr.Admissions[2].When += 100_001
-		if tr.Admissions[2].Batch = true; tr.Tokens() != nil { // it waited for other answers
+		if tr.Admissions[2].Batch = true; tr.Tokens() != nil { // this admission waited for other answers
 			t.Error(tr.Tokens())
 		}
 		if test.spoil(tr); tr.Tokens() == nil {

@@ -15,7 +15,7 @@ type calendar struct {
 	length int64     // in µs, for a period given as a length
 	anchor time.Time // in the zone of the calendar
 
-	anchored bool // the spec has an anchor; otherwise anchor is 1 January 2001
+	anchored bool // the spec has an anchor; false: anchor is 1 January 2001
 }
 
 func newCalendar(s stint.Spec) calendar {

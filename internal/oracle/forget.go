@@ -20,7 +20,7 @@ const mostChoices = 1 << 10
 func (m *Model) Follow(now int64, groups []stint.Group, got []stint.Decision) (want []stint.Decision, ok bool) {
 	m.see(now)
 	before := maps.Clone(m.keys)
-	most := 0 // the most choices of any way; a way that forgets a state early meets fewer
+	most := 0 // the greatest number of choices in any way so far; a way that forgets a state early has fewer
 	for way := range mostChoices {
 		m.keys = maps.Clone(before)
 		answer, choices := m.takeForgetting(now, groups, way)

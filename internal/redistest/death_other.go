@@ -4,5 +4,5 @@ package redistest
 
 import "syscall"
 
-// diesWithParent is what Linux alone can do.
+// diesWithParent does nothing: only Linux can kill a process when its parent dies.
 func diesWithParent() *syscall.SysProcAttr { return nil }

@@ -162,7 +162,7 @@ func (p *Process) run() error {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // killed is how they end
+			_ = cmd.Wait() // the processes end by being killed
 		}
 		close(exited)
 	}()

@@ -55,7 +55,7 @@ func Proxy(t testing.TB, target string) *Fault {
 	done.Go(func() { f.accept(&done) })
 	t.Cleanup(func() {
 		_ = listener.Close()
-		f.Reset() // also whoever waits for a change
+		f.Reset() // also ends the wait for the next change
 		done.Wait()
 	})
 	return f
@@ -72,8 +72,8 @@ func (f *Fault) Delay(d time.Duration) { f.set(conditions{delay: d}) }
 // then silent, like connections over a dead link or to a full backlog.
 func (f *Fault) Partition() { f.set(conditions{requests: swallow, replies: swallow}) }
 
-// Hold is a partition without loss. What is sent in the meantime arrives at
-// [Fault.Heal], like TCP retransmissions after a short partition.
+// Hold is a partition without loss. Bytes sent in the meantime arrive at [Fault.Heal], like TCP
+// retransmissions after a short partition.
 func (f *Fault) Hold() { f.set(conditions{requests: hold, replies: hold}) }
 
 // DropReplies delivers requests and drops their replies.

@@ -10,7 +10,7 @@ import (
 // link is one connection through a proxy.
 type link struct {
 	fault *Fault
-	lost  atomic.Bool   // the proxy dropped bytes of it
+	lost  atomic.Bool   // the proxy dropped bytes of this connection
 	once  sync.Once     // closes ended
 	ended chan struct{} // closed by reset
 
@@ -146,13 +146,13 @@ func (l *link) sleep(d time.Duration) bool {
 	}
 }
 
-// sleepUntilReset hides the end of a stream: neither side learns of it.
+// sleepUntilReset hides the end of a stream from both sides.
 func (l *link) sleepUntilReset() bool {
 	<-l.ended
 	return false
 }
 
 func abort(conn *net.TCPConn) {
-	_ = conn.SetLinger(0) // it fails if the connection is closed already
+	_ = conn.SetLinger(0) // fails if the connection is closed already
 	_ = conn.Close()
 }

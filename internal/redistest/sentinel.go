@@ -14,7 +14,7 @@ import (
 // SentinelServers is a master with two replicas, under three Sentinels of
 // which two must agree.
 type SentinelServers struct {
-	Name     string     // what the Sentinels call the master
+	Name     string     // the name of the master at the Sentinels
 	Servers  []*Process // the first is the master at first
 	Watchers []*Process // the Sentinels
 	t        testing.TB
@@ -42,10 +42,10 @@ func Sentinel(t testing.TB, options ...string) *SentinelServers {
 	return s
 }
 
-// slowDown lengthens the publish period of the Sentinels once they know each other. A
-// Sentinel that sees a promoted replica reverts the promotion if it hears nothing of
-// it from the others for four periods. The promoting Sentinel needs a second to see
-// its success, because servers drop their connections at a promotion.
+// slowDown lengthens the publish period of the Sentinels once they know each other. A Sentinel
+// that sees a promoted replica reverts the promotion if the other Sentinels do not announce it
+// for four periods. The promoting Sentinel needs a second to see its success, because servers
+// drop their connections at a promotion.
 func (s *SentinelServers) slowDown() {
 	for _, p := range s.Watchers {
 		_, _ = p.Do("SENTINEL", "DEBUG", "PUBLISH-PERIOD", "500")

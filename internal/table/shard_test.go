@@ -26,7 +26,7 @@ func TestAWaiterGetsTheShard(t *testing.T) {
 						s.Lock()
 					}
 					if holds++; turn%10 == 0 {
-						runtime.Gosched() // others find it locked for long
+						runtime.Gosched() // makes other goroutines find the shard locked
 					}
 					s.Unlock()
 				}

@@ -30,8 +30,8 @@ type Judge interface {
 	// Left returns how much of a state's allowance is left. An eviction
 	// chooses the state with the most, and never one with 0.
 	Left(ref uint32, state State, wide []int64, now int64) int64
-	// Dropped is called for every state that is dropped, for whatever reason:
-	// one state less uses the reference.
+	// Dropped is called for every state that is dropped, for any reason. The reference then has
+	// one state less.
 	Dropped(ref uint32)
 }
 
@@ -60,7 +60,7 @@ type Table struct {
 	spread   atomic.Bool     // the states no longer fit into processor caches, and memory is mapped
 	resident atomic.Uint32   // shards whose early windows have been made resident
 
-	held      atomic.Int64 // weight
+	held      atomic.Int64 // total weight of the states
 	evictions atomic.Uint64
 	unstored  atomic.Uint64
 	full      atomic.Bool
@@ -73,7 +73,7 @@ const (
 	maxShards    = 1 << 16
 	keepShards   = 1 << 12 // number of shards with KeepAll
 	keepSlots    = 1 << 18 // slots of each window with KeepAll; larger shards use the Go heap
-	spreadFrom   = 1 << 13 // weight from which spread is set
+	spreadFrom   = 1 << 13 // weight from which states spread over many shards
 	lateBit      = 1 << 31 // in a size: the shard uses its late window
 )
 

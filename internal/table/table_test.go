@@ -342,7 +342,7 @@ func TestEveryEvictedStateIsReported(t *testing.T) {
 func TestEmptyShardEvictsElsewhere(t *testing.T) {
 	const whole, bound = 200_000, 8 // states in over 64 shards
 	table := New(Options{Bound: whole, Judge: shares{}})
-	table.Charge(whole - bound) // what is beside the states leaves little room
+	table.Charge(whole - bound) // the memory beside the states leaves little room
 	fill(t, table, bound, 15)
 	r := rand.New(rand.NewPCG(16, 17))
 	for i := range 1000 {

@@ -17,8 +17,8 @@ type Options struct {
 	// to a *Gradient.
 	Algorithm Algorithm
 
-	// Initial is the first limit. Defaults to 20, or to Full for a *CPU, brought between
-	// Min and Max.
+	// Initial is the first limit. Defaults to 20, or to Full for a *CPU. It is raised to Min or
+	// lowered to Max if it is outside of them.
 	Initial int
 
 	// Min and Max bound the limit. They default to 1 and 1000. Max defaults to more where

@@ -186,7 +186,7 @@ func TestAIMD(t *testing.T) {
 		name string
 		a    AIMD
 		w    Window
-		want float64 // after 20
+		want float64 // limit after 20 windows
 	}{
 		{"growsInUse", AIMD{}, Window{Calls: 10, InFlight: 10}, 21},
 		{"staysUnused", AIMD{}, Window{Calls: 10, InFlight: 9}, 20},
@@ -217,7 +217,7 @@ func TestGradient(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		w    Window
-		want float64 // after 100
+		want float64 // limit after 100 windows
 	}{
 		{"growsByTheQueue", Window{Calls: 10, Latency: 50 * time.Millisecond, InFlight: 100}, 101},
 		{"toleratesHalfAsMuchAgain", Window{Calls: 10, Latency: 75 * time.Millisecond, InFlight: 100}, 101},

@@ -26,7 +26,7 @@ func TestCPUScales(t *testing.T) {
 		load  float64
 		err   error
 		limit float64
-		scale int64 // of 100
+		scale int64 // scale of the load
 	}{
 		{0, 0.5, nil, 40, 100},
 		{time.Second - 1, 1, nil, 40, 100}, // the load is not read again yet

@@ -21,9 +21,9 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	Served  Outcome = iota // it was answered, successfully or not
+	Served  Outcome = iota // the call was answered, successfully or not
 	Dropped                // overload: it was refused further on, or was too late
-	Ignored                // unknown: its caller gave up
+	Ignored                // the result is unknown, because the caller gave up
 )
 
 // Call is a call that a [Gate] admitted. Report its outcome once by Answer and its end

@@ -57,8 +57,8 @@ type Gradient struct {
 }
 
 const (
-	fullWindows = 100  // full windows between two probes, at least
-	probeCost   = 20   // full windows between probes for each window that the last probe took, if that is more
+	fullWindows = 100  // least number of full windows between two probes
+	probeCost   = 20   // a probe of n windows is followed by at least n times as many full windows
 	fallen      = 0.25 // share of the highest limit since the last probe at which a new probe starts
 )
 

@@ -30,8 +30,8 @@ func (t *tally) answer(_ Call, o Outcome) { t.outcomes = append(t.outcomes, o) }
 
 func newTally() *tally { return &tally{Concurrency: must(New(Options{Initial: 1, Max: 1}))} }
 
-// What responses over real connections report about the load, and that their places are
-// freed.
+// TestMiddleware checks the load that responses over real connections report, and that their
+// places are released.
 func TestMiddleware(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -11,8 +11,8 @@ import (
 type Middleware struct {
 	Gate Gate
 
-	// Refused answers requests that are shed. Defaults to 503 with a body that says so
-	// and a Retry-After of one second.
+	// Refused answers requests that are shed. The default answers 503 with a short text and a
+	// Retry-After of one second.
 	Refused http.Handler
 }
 

@@ -6,20 +6,20 @@ type probe struct {
 	running bool
 	took    int     // windows so far
 	limit   float64 // when the probe began
-	latency float64 // at that limit
+	latency float64 // latency at that limit
 	lowest  float64 // limit at which calls still queued
 
 	last     float64 // latency at the limit before; 0 at first
 	settling int     // calls still to be answered that began before the last change of the limit
-	windows  int     // measured at this limit
+	windows  int     // number of windows measured at this limit
 	refused  int     // windows at this limit whose calls were all dropped
-	calls    int     // measured at this limit
-	sum      float64 // of their latencies
+	calls    int     // number of calls measured at this limit
+	sum      float64 // sum of their latencies
 	baseline float64 // the result; 0 if there is none
 }
 
 const (
-	probeWindows = 3   // windows measured at each limit, at least
+	probeWindows = 3   // least number of windows measured at each limit
 	probeCalls   = 50  // calls measured at each limit, at least: their mean is good to 15 % if latency is exponentially distributed
 	probeRefused = 10  // windows with only dropped calls that end the probe
 	queueing     = 0.7 // share to which latency must fall to show queueing; halving the limit halves latency if all calls queued

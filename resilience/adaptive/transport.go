@@ -37,7 +37,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, fmt.Errorf("%s: %w", req.URL.Host, ErrShed)
 	}
-	how := Ignored // if it panics
+	how := Ignored // the outcome if Base panics
 	defer func() { call.End(how) }()
 	resp, err := t.base().RoundTrip(req)
 	how = t.outcome(req.Context(), resp, err)

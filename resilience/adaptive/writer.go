@@ -110,7 +110,7 @@ func outcome(ctx context.Context, status int) Outcome {
 func isStream(h http.Header) bool {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	return err == nil && (media == "text/event-stream" || media == "multipart/x-mixed-replace" ||
-		strings.HasPrefix(media, "application/grpc")) // -web and +proto, too
+		strings.HasPrefix(media, "application/grpc")) // also grpc-web and grpc+proto
 }
 
 // watch returns the request with a body that records when it was last read.
@@ -146,10 +146,10 @@ func (b *body) last() time.Duration {
 	return time.Duration(b.read.Load())
 }
 
-// Ignore makes the gates that admitted this request learn nothing from its response: the
-// outcome is [Ignored]. Use it for a long poll, whose latency is not load, or for an
-// error that is not about load. Call it before the response begins. Without a
-// [Middleware] around the handler it does nothing.
+// Ignore makes the gates that admitted this request ignore its response: the outcome is
+// [Ignored]. Use it for a long poll, whose latency is not load, or for an error that is not
+// caused by load. Call it before the response begins. Without a [Middleware] around the handler
+// it does nothing.
 func Ignore(w http.ResponseWriter) {
 	for {
 		if gated, ok := w.(*writer); ok {

@@ -15,7 +15,7 @@ type Breaker struct {
 	slow    int64 // nanoseconds; 0: no call is slow
 	base    time.Time
 
-	word   atomic.Uint64 // of type word; written under mu
+	word   atomic.Uint64 // holds a word; written under mu
 	until  atomic.Int64  // when an open breaker lets a probe through, in time of now; written under mu
 	window window
 

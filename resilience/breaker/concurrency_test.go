@@ -90,7 +90,7 @@ func TestCrowdLeavesTheWindow(t *testing.T) {
 		t.Errorf("%+v after the first tenth has left", c)
 	}
 	call, _ := b.Begin()
-	call.Failure() // reads the clock, however crowded the part is
+	call.Failure() // Failure reads the clock, however crowded the part is
 	now = 15 * time.Second
 	if c := b.Counts(); c != (Counts{Calls: 1, Failures: 1}) {
 		t.Errorf("%+v after the crowd has left", c)

@@ -156,7 +156,7 @@ func TestNoSecondSlowCallEscapesACrowd(t *testing.T) {
 	})
 }
 
-// The estimated beginning of a call is not long before its real beginning, because then
+// The estimated beginning of a call must not be long before its real beginning. If it were,
 // every call would be timed.
 func TestCallsOfACrowdBeginWhereTheLastEnded(t *testing.T) {
 	eachCrowd(t, func(t *testing.T, c *crowded) {

@@ -15,7 +15,7 @@ type model struct {
 	since   time.Duration
 	until   time.Duration
 	openFor time.Duration
-	probes  int // that succeeded
+	probes  int // probes that succeeded
 	opened  bool
 }
 

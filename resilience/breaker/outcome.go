@@ -10,9 +10,9 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	Success Outcome = iota // it answered correctly; it may still have been slow
-	Failure                // it failed
-	Ignored                // unknown: the caller gave up
+	Success Outcome = iota // the dependency answered correctly; it may still have been slow
+	Failure                // the call failed
+	Ignored                // the result is unknown, because the caller gave up
 )
 
 // Classify is the default of [Options]. Every error is a failure, except

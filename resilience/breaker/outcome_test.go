@@ -30,7 +30,7 @@ func TestIgnoredOutcomes(t *testing.T) {
 		t.Error("an ignored call ended a run of consecutive failures")
 	}
 	clock.pass(time.Second)
-	for range 3 { // each probe frees its place
+	for range 3 { // each probe releases its place
 		if err := do(canceled); !errors.Is(err, context.Canceled) || b.State() != HalfOpen {
 			t.Fatalf("%v, %v", err, b.State())
 		}

@@ -88,7 +88,7 @@ func TestProbesThatTakeLongCount(t *testing.T) {
 		call.Failure()
 		clock.pass(time.Second)
 		var calls []Call
-		for i := range 4 * c.probes { // the same number each second; none has ended
+		for i := range 4 * c.probes { // each second admits the same number of probes, and none has ended
 			if i > 0 && i%c.probes == 0 {
 				clock.pass(time.Second)
 			}
@@ -110,7 +110,7 @@ func TestProbesThatTakeLongCount(t *testing.T) {
 func TestProbesApartKeepsCallsFromProbing(t *testing.T) {
 	var clock clock
 	b := mustNew(t, Options{ConsecutiveFailures: 1, OpenFor: time.Second, ProbesApart: true, Clock: clock.read})
-	call, ok := b.BeginProbe() // in a closed breaker it is an ordinary call
+	call, ok := b.BeginProbe() // in a closed breaker a probe is an ordinary call
 	if !ok {
 		t.Fatal("refused")
 	}

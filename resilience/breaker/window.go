@@ -83,9 +83,9 @@ func (w *window) beginLocked(r *run, now int64) {
 
 // Counts are the results of the calls in the window.
 type Counts struct {
-	Calls    int // all of them
+	Calls    int // all calls
 	Failures int
-	Slow     int // those that took at least SlowAfter, failed or not
+	Slow     int // calls that took at least SlowAfter, failed or not
 }
 
 // countsLocked sums the parts that are still in the window.
@@ -159,7 +159,7 @@ func (p *part) add(failed, slow bool) uint64 {
 // swaps a result into a place subtracts the previous result from the sums.
 type ring struct {
 	ended    atomic.Uint64   // calls since the ring was made
-	places   []atomic.Uint32 // failedBit and slowBit of one call
+	places   []atomic.Uint32 // for each call, failedBit and slowBit
 	failures atomic.Int64
 	slow     atomic.Int64
 }

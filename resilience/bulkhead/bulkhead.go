@@ -58,8 +58,8 @@ type Usage struct {
 
 	Admitted int64 // calls that got a place
 	Full     int64 // refused: no place was free, and the queue was full
-	Waited   int64 // refused: MaxWait was over
-	GaveUp   int64 // the caller's context had ended
+	Waited   int64 // callers refused because MaxWait was over
+	GaveUp   int64 // callers whose context had ended
 }
 
 // New returns a bulkhead with all its places free. The error lists every invalid option.
@@ -243,7 +243,7 @@ func (b *Bulkhead) refusal(why error, waited time.Duration) *RefusedError {
 
 // The reasons of a [*RefusedError]; [errors.Is] finds them in it.
 var (
-	ErrFull   = errors.New("bulkhead is full")                      // and so is its queue
+	ErrFull   = errors.New("bulkhead is full")                      // the queue is full too
 	ErrWaited = errors.New("bulkhead was full for too long")        // MaxWait is over
 	ErrNames  = errors.New("bulkhead set has no room for the name") // all its names are in use
 )

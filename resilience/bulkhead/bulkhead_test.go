@@ -193,7 +193,7 @@ func TestGrantedTooLateGoesOn(t *testing.T) {
 
 // ending is a context that reports its end only later to those that wait for it.
 type ending struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // endedContext is itself a context
 
 	ended atomic.Bool
 }

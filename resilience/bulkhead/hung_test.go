@@ -62,7 +62,7 @@ func (p *process) p99OfHealthy(t *testing.T) (p99 time.Duration) {
 			}()
 		}
 		time.Sleep(3 * time.Hour)
-		synctest.Wait() // all have ended
+		synctest.Wait() // all calls have ended
 		all := slices.Concat(took[:]...)
 		slices.Sort(all)
 		p99 = all[len(all)*99/100]

@@ -14,7 +14,7 @@ type call struct {
 	options *Options
 	below   http.RoundTripper
 
-	attempt int            // from 1
+	attempt int            // number of the attempt, from 1
 	before  error          // the error of the attempt before; nil before the first
 	pass    *Pass          // of the last attempt that was let through
 	resp    *http.Response // the last response

@@ -43,7 +43,7 @@ func (p *Chain) Enter(ctx context.Context, key string) (*Pass, error) {
 	pass := &Pass{}
 	entered := false
 	defer func() {
-		if !entered { // refused, or a part panics
+		if !entered { // the attempt was refused, or a part panics
 			pass.Leave()
 		}
 	}()

@@ -87,5 +87,5 @@ func TestIdleConnectionsCanBeClosed(t *testing.T) {
 	if !base.closed {
 		t.Error("idle connections are left open")
 	}
-	must(New(Options{Base: answers(200)})).CloseIdleConnections() // this Base does not support it
+	must(New(Options{Base: answers(200)})).CloseIdleConnections() // this Base cannot close idle connections
 }

@@ -29,7 +29,7 @@ func (p Part) String() string {
 // RefusedError reports that a part refused an attempt, so that it was not sent.
 // [errors.As] finds the part's own error in it.
 type RefusedError struct {
-	Name string // the dependency
+	Name string // name of the dependency
 	Part Part
 	Err  error // the part's own error
 

@@ -20,13 +20,13 @@ type Observer interface {
 // Event is one event of a call.
 type Event struct {
 	Kind    Kind
-	Name    string // the dependency
+	Name    string // name of the dependency
 	Attempt int    // counts from 1; of Ended: the number of attempts
 
 	Took   time.Duration // of Sent and Ended, until the header of the response
 	Result string        // of Sent and Ended: "1xx" to "5xx" (429 is "429") or "UNAVAILABLE", "error", "timeout", "canceled", "refused"
-	Part   Part          // of Refused
-	Step   retry.Step    // of Decided
+	Part   Part          // the part that refused, for Refused
+	Step   retry.Step    // the step that was decided, for Decided
 	Err    error         // of all but Decided; nil if there was a response
 }
 

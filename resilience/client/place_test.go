@@ -112,10 +112,11 @@ func panics(f func()) (did bool) {
 	return false
 }
 
-// A Base that violates its contract causes an error of its own.
+// A Base that breaks its contract by returning neither a response nor an error causes a specific
+// error.
 func TestBaseThatAnswersNothing(t *testing.T) {
 	places := must(bulkhead.New(bulkhead.Options{Limit: 1}))
-	rt := must(New(Options{Chain: Chain{Bulkhead: places}, Base: trip(func(*http.Request) (*http.Response, error) { return nil, nil })})) //nolint:nilnil // that is the point
+	rt := must(New(Options{Chain: Chain{Bulkhead: places}, Base: trip(func(*http.Request) (*http.Response, error) { return nil, nil })})) //nolint:nilnil // returning nothing is the point of the test
 	if _, err := get(t, rt); err == nil || places.Usage().InUse != 0 {
 		t.Errorf("%v, %+v", err, places.Usage())
 	}

@@ -32,7 +32,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	req, cancel := t.bound(req)
 	returned := false
 	defer func() {
-		if !returned { // something panics
+		if !returned { // a part, Base or Classify panics
 			c.abandon()
 			if cancel != nil {
 				cancel()

@@ -15,11 +15,11 @@ import (
 // Metrics is a [prometheus.Collector] and a client.Observer. Make one with [New]; the
 // zero value is ready to use. It is safe for concurrent use.
 type Metrics struct {
-	calls     *prometheus.CounterVec   // by dependency, result
-	durations *prometheus.HistogramVec // of calls, by dependency
-	attempts  *prometheus.CounterVec   // by dependency, result
-	refused   *prometheus.CounterVec   // by dependency, part
-	decisions *prometheus.CounterVec   // by dependency, decision
+	calls     *prometheus.CounterVec   // labels: dependency, result
+	durations *prometheus.HistogramVec // durations of calls; label: dependency
+	attempts  *prometheus.CounterVec   // labels: dependency, result
+	refused   *prometheus.CounterVec   // labels: dependency, part
+	decisions *prometheus.CounterVec   // labels: dependency, decision
 	gauges    gauges
 	once      sync.Once // makes the vectors and the descriptions of the gauges
 

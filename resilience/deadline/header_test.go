@@ -114,9 +114,9 @@ func TestGRPCFormatsFitTheirUnits(t *testing.T) {
 	}
 }
 
-// Whatever a client sends, the time left is never below 0. The time that is passed on is
-// never more, and at most a millisecond less, or by what eight digits of grpc-timeout
-// cannot express.
+// FuzzLeft checks that the time left is never below 0, for any header. The time that is passed
+// on is never more than the time received. It is at most a millisecond less, or less by the
+// rounding that the eight digits of grpc-timeout require.
 func FuzzLeft(f *testing.F) {
 	for _, v := range []string{"", "850", "-1", "0", "99999999999999999999", "1e9", "0x10", "٣", " 5 ", "5m", "99999999H", "-5S", "\x00"} {
 		f.Add(v, v, v)

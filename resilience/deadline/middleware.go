@@ -71,7 +71,7 @@ const grace = 20 * time.Millisecond
 func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request, left time.Duration) {
 	ctx, cancel := context.WithTimeout(r.Context(), left)
 	defer cancel()
-	end, _ := ctx.Deadline() // an outer one may be earlier
+	end, _ := ctx.Deadline() // the deadline of an outer context may be earlier
 	conn := http.NewResponseController(w)
 	bound(conn, r, end)
 	answer := &writer{ResponseWriter: w}

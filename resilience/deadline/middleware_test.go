@@ -17,7 +17,7 @@ func TestMiddlewareGivesTime(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		m     Middleware
-		value string // of the header; "": none
+		value string // value of the header; "": no header
 		want  time.Duration
 	}{
 		{"asAsked", Middleware{}, "850", 850 * time.Millisecond},
@@ -275,7 +275,7 @@ func TestTransportTellsWhatIsLeft(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		tr      Transport
-		timeout time.Duration // of the context; 0: none
+		timeout time.Duration // timeout of the context; 0: none
 		want    string        // "": no header is sent; "refused": nothing is sent
 	}{
 		{"theContextsTime", Transport{}, 850 * ms, "850"},

@@ -62,8 +62,8 @@ func (t Timeouts) Client(transport http.RoundTripper) *http.Client {
 }
 
 // Transport returns a transport with these timeouts. Its other settings are those of
-// http.DefaultTransport. An HTTP/2 connection that has been silent for the time of
-// Request must answer a ping within the time of Connect; otherwise it is closed.
+// http.DefaultTransport. An HTTP/2 connection that has been silent for the time of Request is
+// pinged, and closed if it does not answer within the time of Connect.
 func (t Timeouts) Transport() *http.Transport {
 	t = t.client()
 	dialer := &net.Dialer{Timeout: t.Connect, KeepAlive: 30 * time.Second}

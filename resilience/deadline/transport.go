@@ -97,7 +97,7 @@ func refuse(req *http.Request, cancel context.CancelFunc, left time.Duration) er
 // RefusedError reports that a request was not sent because no time was left. It is a
 // timeout to net/http, and a [context.DeadlineExceeded] to [errors.Is].
 type RefusedError struct {
-	Left time.Duration // less than a millisecond
+	Left time.Duration // the time left, less than a millisecond
 }
 
 // Error returns how much time was left.

@@ -48,7 +48,7 @@ type stream struct {
 func (s *stream) open(streamer func() (grpc.ClientStream, error)) (err error) {
 	returned := false
 	defer func() {
-		if !returned { // it panics
+		if !returned { // the handler of an event panics
 			s.pass.Failure()
 			s.pass.Leave()
 		}

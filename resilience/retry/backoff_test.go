@@ -18,10 +18,9 @@ func chance(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(a, b))
 }
 
-// uniform checks many draws for what must hold if they are independent and uniform
-// between 0 and 1: their range, their mean, their distribution (Kolmogorov and Smirnov),
-// and that no draw predicts the next. Correct draws miss each bound less than once in ten
-// thousand million runs.
+// uniform checks many draws for the properties of independent draws uniform between 0 and 1:
+// their range, their mean, their distribution (Kolmogorov and Smirnov), and that no draw
+// predicts the next. Correct draws miss each bound less than once in ten thousand million runs.
 func uniform(t *testing.T, draws []float64) {
 	t.Helper()
 	n := float64(len(draws))
@@ -122,7 +121,7 @@ func TestDecorrelatedIsUniformToThreeTimesTheLast(t *testing.T) {
 	var x []float64
 	for len(x) < draws {
 		last := time.Duration(0)
-		for n := range 8 { // they grow for ever
+		for n := range 8 { // the waits grow without bound
 			wait := b.Wait(n, last, random.Int64N)
 			x = append(x, float64(wait-b.Base)/float64(3*max(last, b.Base)-b.Base))
 			last = wait

@@ -46,10 +46,10 @@ func TestAttempts(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		o       Options
-		timeout time.Duration // of the context; 0: none
+		timeout time.Duration // timeout of the context; 0: none
 		errs    []error       // of the attempts; the last again and again
 		want    []time.Duration
-		stop    Stop // of the last
+		stop    Stop // reason of the last step
 	}{
 		{"successIsNotRepeated", Options{}, 0, []error{nil}, []time.Duration{0}, Continue},
 		{"successEndsIt", Options{}, 0, []error{errDown, nil}, []time.Duration{0, 100 * ms}, Continue},

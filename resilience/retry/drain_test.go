@@ -106,7 +106,7 @@ func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 type ofContext struct {
 	io.Reader
 
-	ctx    context.Context //nolint:containedctx // as that of a request
+	ctx    context.Context //nolint:containedctx // a request has a context too
 	closed chan struct{}
 	once   atomic.Bool
 }

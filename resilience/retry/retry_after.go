@@ -66,11 +66,11 @@ func ParsePushback(value string) (wait time.Duration, retry bool) {
 
 const pushbackHeader = "Grpc-Retry-Pushback-Ms"
 
-// RequestedWait returns the least wait that a response asks for. It reads
-// grpc-retry-pushback-ms, else the longest of the valid Retry-After fields, else RateLimit
-// if the status is 429 or 503. retry is false if the server forbids the retry. A
-// Retry-After that is a date is compared with the response's own Date field if there is
-// one, so that the clocks of client and server need not agree.
+// RequestedWait returns the least wait that a response asks for. It reads the first of these
+// that is present: grpc-retry-pushback-ms; the longest of the valid Retry-After fields;
+// RateLimit, if the status is 429 or 503. retry is false if the server forbids the retry. A
+// Retry-After that is a date is compared with the response's own Date field if there is one, so
+// that the clocks of client and server need not agree.
 func RequestedWait(resp *http.Response, now time.Time) (wait time.Duration, retry bool) {
 	h := resp.Header
 	if values := h[pushbackHeader]; len(values) > 0 {

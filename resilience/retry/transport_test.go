@@ -318,7 +318,7 @@ func TestFailuresThatAreNotRepeatedAreObserved(t *testing.T) {
 // the mistake.
 func TestNoAnswerAndNoErrorIsPassedOn(t *testing.T) {
 	n := 0
-	tr := &Transport{Policy: quick(t, Options{}), Base: trip(func(*http.Request) (*http.Response, error) { n++; return nil, nil })} //nolint:nilnil // as none should
+	tr := &Transport{Policy: quick(t, Options{}), Base: trip(func(*http.Request) (*http.Response, error) { n++; return nil, nil })} //nolint:nilnil // Base breaks its contract here
 	if resp, err := tr.RoundTrip(request(t.Context(), t, "GET", nil)); resp != nil || err != nil || n != 1 {
 		t.Errorf("%v, %v after %d attempts", resp, err, n)
 	}

@@ -22,9 +22,9 @@ import (
 
 // Bounds of a run. A part that takes longer fails.
 const (
-	releasesTime        = 3 * time.Minute // of all modules
+	releasesTime        = 3 * time.Minute // time for the releases of all modules
 	vulnerabilitiesTime = 10 * time.Minute
-	databaseTime        = 15 * time.Second // for the database to answer
+	databaseTime        = 15 * time.Second // time for the answer of the database
 )
 
 func main() {

@@ -36,7 +36,7 @@ func checkVulnerabilities(ctx context.Context, modules []string, govulncheck str
 	defer cancel()
 	var found []error
 	for _, folder := range modules {
-		command := exec.CommandContext(ctx, program, "-test", "-db", database, "./...") //nolint:gosec // what its caller names
+		command := exec.CommandContext(ctx, program, "-test", "-db", database, "./...") //nolint:gosec // the caller chooses the program and the database
 		command.Dir, command.Stdout, command.Stderr, command.WaitDelay = folder, out, out, time.Second
 		fmt.Fprintf(out, "%s:\n", filepath.Join(folder, "go.mod"))
 		if err := command.Run(); err != nil {
@@ -54,11 +54,11 @@ func reach(ctx context.Context, database string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, databaseTime)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(database, "/")+"/index/db.json", http.NoBody) //nolint:gosec // the database that its caller names
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(database, "/")+"/index/db.json", http.NoBody) //nolint:gosec // the caller chooses the database
 	if err != nil {
 		return fmt.Errorf("GOVULNDB: %w", err)
 	}
-	answer, err := http.DefaultClient.Do(request) //nolint:gosec // as above
+	answer, err := http.DefaultClient.Do(request) //nolint:gosec // the caller chooses the database
 	if err != nil {
 		return err
 	}

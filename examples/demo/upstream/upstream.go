@@ -51,7 +51,7 @@ func events(w http.ResponseWriter, r *http.Request, interval time.Duration) {
 	w.Header().Set("Cache-Control", "no-store")
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
-	most, _ := strconv.Atoi(r.URL.Query().Get("n")) // 0: unlimited
+	most, _ := strconv.Atoi(r.URL.Query().Get("n")) // 0: no limit
 	for n := 1; send(w, n); n++ {
 		if n == most {
 			return

@@ -4,8 +4,7 @@ package check
 
 import "fmt"
 
-// Unless returns nil if right is true, and otherwise an error with the text of the
-// format.
+// Unless returns nil if right is true, and an error with the text of the format if not.
 func Unless(right bool, format string, args ...any) error {
 	if right {
 		return nil

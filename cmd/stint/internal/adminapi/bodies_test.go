@@ -15,8 +15,8 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// slowBody is a body of spaces that ends when it is let go. It counts what is
-// read of it.
+// slowBody is a body of spaces that does not end before the test releases it. It counts the
+// bytes that were read.
 type slowBody struct {
 	left int64
 	read *atomic.Int64
@@ -38,11 +38,11 @@ var spaces = strings.Repeat(" ", 1<<20)
 
 // crowd is requests that all have a large body.
 type crowd struct {
-	token    string // that all of them bring
+	token    string // token of every request
 	read     atomic.Int64
 	end      chan struct{}
 	done     sync.WaitGroup
-	statuses sync.Map // to how many
+	statuses sync.Map // number of responses by status
 }
 
 func (c *crowd) send(f *fixture, n int, method, path string, length int64, declared bool) {
@@ -133,7 +133,8 @@ func TestViewersDelayNoOtherRole(t *testing.T) {
 	})
 }
 
-// TestABodyThatIsTooLargeTakesNoRoom also where it says so itself.
+// TestABodyThatIsTooLargeTakesNoRoom: neither if its size is in its header, nor if only reading
+// shows it.
 func TestABodyThatIsTooLargeTakesNoRoom(t *testing.T) {
 	f := newFixture(t, shop)
 	c := &crowd{end: make(chan struct{})}

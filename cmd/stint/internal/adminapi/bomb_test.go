@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What parses cheaply and writes out to a great many values is served, and
-// can be replaced; what would write it out is refused.
+// A rule file that is cheap to parse but expands to very many values is served, and can be
+// replaced. A request that would write the expanded values is refused.
 func TestABombDoesNotGoOff(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("rules:\n- id: a\n  limit: 1/s\n  version: '1'\n  <<:\n")

@@ -101,7 +101,7 @@ func (f *fixture) do(method, path, body string, header ...string) reply {
 	return reply{w.Code, w.Header(), w.Body.String()}
 }
 
-// want makes a request that is to be answered by the status.
+// want makes a request and checks the status of its answer.
 func (f *fixture) want(status int, method, path, body string, header ...string) reply {
 	f.t.Helper()
 	got := f.do(method, path, body, header...)
@@ -111,7 +111,7 @@ func (f *fixture) want(status int, method, path, body string, header ...string) 
 	return got
 }
 
-// text is the rules as they are.
+// text returns the rules in force.
 func (f *fixture) text() string {
 	f.t.Helper()
 	return f.want(200, "GET", "/rules", "", "Accept", "text/yaml").body

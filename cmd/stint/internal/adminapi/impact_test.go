@@ -10,7 +10,7 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// traffic is requests of some callers, all of them allowed.
+// traffic sends requests of some callers; all are allowed.
 func (f *fixture) traffic(callers, each int) {
 	f.t.Helper()
 	f.Sample, f.MostDenied = impact.New(func() time.Time { return f.time }), 0.05
@@ -51,7 +51,7 @@ func TestASetThatDeniesTooMuchIsRefusedUnlessForced(t *testing.T) {
 		t.Error(got.body)
 	}
 	f.want(200, "PUT", "/rules?force=true", wide)
-	f.want(200, "PUT", "/rules?impact=off", typo) // which is to force it
+	f.want(200, "PUT", "/rules?impact=off", typo) // impact=off forces the change
 	if got := f.want(200, "GET", "/audit?n=1", ""); !strings.Contains(got.body, `"forced":true`) {
 		t.Error(got.body)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// take uses up what a request with these attributes may.
+// take uses up the limits of a request with these attributes.
 func (f *fixture) decide(a rule.Map, cost int64) rule.Outcome {
 	f.t.Helper()
 	set, _ := f.keeper.Current()
@@ -199,7 +199,7 @@ func TestABanEndsByItself(t *testing.T) {
 	}
 }
 
-// decide2 decides for a key at a time.
+// decide2 makes one check for each key in turn.
 func (f *fixture) decide2(at time.Time, key string) rule.Outcome {
 	f.t.Helper()
 	set, _ := f.keeper.Current()

@@ -10,8 +10,8 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// A node that has not yet heard of a version makes its change on that, not on
-// what it runs.
+// A node that has not yet learned of a version bases its change on that version, and not on the
+// one that it runs.
 func TestANodeThatLagsLosesNothing(t *testing.T) {
 	f := newFixture(t, shop)
 	tag := f.want(200, "GET", "/rules/logins", "").header.Get("ETag")
@@ -41,8 +41,8 @@ func TestANodeThatLagsLosesNothing(t *testing.T) {
 	}
 }
 
-// A source that has lost what runs has everything again once somebody changes
-// anything, or publishes what runs.
+// A source that has lost the version in force gets it back with the next change, or when it is
+// published again.
 func TestAChangeBringsBackWhatTheSourceHasLost(t *testing.T) {
 	f := newFixture(t, shop)
 	lose := func() {
@@ -64,7 +64,7 @@ func TestAChangeBringsBackWhatTheSourceHasLost(t *testing.T) {
 	if got := f.want(200, "PUT", "/rules", text); got.at(t, "changed") != false {
 		t.Error(got.body)
 	}
-	lose() // and somebody published another version of the same number
+	lose() // another writer published a different version of the same number
 	files := []rule.File{{Name: "other.yaml", Data: []byte("rules: []")}}
 	if _, err := f.keeper.Source.Publish(t.Context(), 0, ruleset.Version{Number: 3, Files: files, Hash: ruleset.HashOf(files)}); err != nil {
 		t.Fatal(err)
@@ -83,8 +83,8 @@ func (*ahead) Nodes(context.Context) ([]ruleset.Node, error) {
 	return []ruleset.Node{{ID: "old", Address: "host:8080", Version: 9}}, nil
 }
 
-// One rule is not put where the others are not known; a whole set is, and counts
-// everywhere.
+// A single rule cannot be changed where the other rules are unknown. A whole set can be
+// published, and takes effect everywhere.
 func TestANodeThatNeverHadTheRulesLosesNothing(t *testing.T) {
 	f := newFixture(t, "")
 	f.keeper = ruleset.NewManager(ruleset.Options{Source: &ahead{}, OnSet: func(*rule.Set, ruleset.Version) {}})

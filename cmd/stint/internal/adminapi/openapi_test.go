@@ -50,15 +50,15 @@ func TestTheDocumentIsValidServedAndComplete(t *testing.T) {
 	}
 }
 
-// asDocumented holds an exchange of any test to the document: of what was
-// accepted the request too.
+// asDocumented checks an exchange of any test against the document. It checks the request too,
+// if the server accepted it.
 func asDocumented(f *fixture, method, path, body string, header []string, w *httptest.ResponseRecorder) {
 	f.t.Helper()
 	bare, _, _ := strings.Cut(path, "?")
 	request := httptest.NewRequestWithContext(f.t.Context(), method, path, strings.NewReader(body))
 	_, pattern := f.mux.Handler(request)
 	if pattern == "" {
-		return // there is no such endpoint, and so no document of it
+		return // there is no such endpoint, and so the document has none
 	}
 	d := document(f.t)
 	route := strings.ReplaceAll(pattern[strings.IndexByte(pattern, ' ')+1:], "...", "")

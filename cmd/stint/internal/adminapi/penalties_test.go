@@ -80,7 +80,7 @@ func TestUnbanEndsPenaltiesOfAKeyThatIsOnNoList(t *testing.T) {
 func TestUnbanEndsTheBanAndThePenalties(t *testing.T) {
 	f := newFixture(t, punishing)
 	from := rule.Map{"ip": "203.0.113.9", "path": "/login"}
-	for range 3 { // counts at both rules by its address
+	for range 3 { // both rules count this request by its address
 		f.ask(from)
 	}
 	f.want(200, "POST", "/v1/ban", `{"key":"203.0.113.9"}`)

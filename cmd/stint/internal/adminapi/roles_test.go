@@ -9,8 +9,8 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// TestEveryEndpointHasItsRole tries every endpoint by every role: one that is added
-// with another role than its method has elsewhere is to be thought about here.
+// TestEveryEndpointHasItsRole tries every endpoint with every role. An endpoint whose role
+// differs from that of its method elsewhere must be listed here.
 func TestEveryEndpointHasItsRole(t *testing.T) {
 	f := newFixture(t, shop)
 	var err error

@@ -14,7 +14,7 @@ func TestASetIsReadAsItIsWritten(t *testing.T) {
 	if read.at(t, "version") != 1.0 || len(read.at(t, "hash").(string)) != 64 || read.at(t, "time") == nil {
 		t.Error(read.body)
 	}
-	// What was read can be written back, and changes nothing.
+	// The answer of GET can be sent back by PUT, and changes nothing.
 	back := f.want(200, "PUT", "/rules", read.body, "If-Match", read.header.Get("ETag"))
 	if back.at(t, "changed") != false || back.at(t, "version") != 1.0 {
 		t.Error(back.body)
@@ -101,7 +101,7 @@ func TestTheOtherOnesChangeIsShown(t *testing.T) {
 	f.want(200, "PUT", "/rules/orders", `{"limit":"1/s"}`, "If-Match", "*")
 }
 
-// A tag that got lost on its way does not overwrite.
+// A change whose tag was lost on the way does not overwrite another change.
 func TestAnEmptyTagMatchesNothing(t *testing.T) {
 	f := newFixture(t, shop)
 	f.want(412, "PUT", "/rules/orders", `{"limit":"1/s"}`, "If-Match", "")

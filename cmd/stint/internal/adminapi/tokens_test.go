@@ -26,7 +26,7 @@ func TestRolesHaveTheirPermissions(t *testing.T) {
 	ok := func(status int) bool { return status != 401 && status != 403 }
 	for _, test := range []struct {
 		method, path   string
-		viewer, others bool // others: operators
+		viewer, others bool // viewer: a token of a viewer is set; others: tokens of operators are set
 	}{
 		{"GET", "/rules", true, true}, {"POST", "/v1/peek", true, true}, {"GET", "/audit", true, true}, {"POST", "/rules/validate", true, true},
 		{"PUT", "/rules/orders", false, true}, {"POST", "/v1/ban", false, true}, {"POST", "/v1/reset", false, true},
@@ -125,7 +125,7 @@ func TestAQuietLogHasAuditRecords(t *testing.T) {
 	}
 }
 
-// The reason of an entry is why the version was made, unless somebody says more.
+// The reason of an entry is the reason of its version, unless the request gives another.
 func TestTheReasonOfABanIsOnRecord(t *testing.T) {
 	f := newFixture(t, shop)
 	for comment, want := range map[string]string{"": "tried passwords", "ticket 7": "ticket 7"} {
@@ -141,8 +141,8 @@ func TestTheReasonOfABanIsOnRecord(t *testing.T) {
 	f.want(400, "POST", "/v1/ban", `{"key":"k","reason":"`+strings.Repeat("x", maxWhy+1)+`"}`)
 }
 
-// What callers choose neither fills the memory by way of the record, nor writes
-// on the terminal of who reads it.
+// Names that callers choose can neither fill the memory through the audit log, nor control the
+// terminal of its reader.
 func TestTheAuditLogIsBoundedAndPlain(t *testing.T) {
 	f := newFixture(t, shop)
 	long := strings.Repeat("é", 20_000)

@@ -61,8 +61,8 @@ func TestAnUnconditionalChangeComesThrough(t *testing.T) {
 	}
 }
 
-// However many ask for what is read anew from the text of the rules, one at a
-// time is answered; who gives up is not.
+// Requests that parse the text of the rules are answered one at a time, however many there are.
+// A request whose client has left is not answered.
 func TestRulesAreReadByOneAtATime(t *testing.T) {
 	f := newFixture(t, shop)
 	gone, cancel := context.WithCancel(t.Context())

@@ -49,7 +49,7 @@ type Client struct {
 // Request is one API request.
 type Request struct {
 	Method string
-	Path   string // escaped
+	Path   string // percent-encoded
 	Query  url.Values
 	// IfMatch is the expected tag of the object to change; empty matches any.
 	IfMatch string
@@ -65,7 +65,7 @@ type Request struct {
 // Answer is the answer to a request.
 type Answer struct {
 	Body []byte
-	Tag  string // of what was read or changed; may be empty
+	Tag  string // entity tag of the state that was read or changed; may be empty
 }
 
 // Do sends the request. The error is an [*Error] if the server refuses; any other error

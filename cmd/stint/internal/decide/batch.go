@@ -21,16 +21,16 @@ type Batch struct {
 	rules   Rules // nil until the first check
 
 	items     []item
-	plans     []rule.Plan   // of all checks
-	invalid   []error       // of all invalid items
-	claims    []stint.Claim // of all takes
+	plans     []rule.Plan   // the plans of all checks
+	invalid   []error       // the errors of all invalid items
+	claims    []stint.Claim // the claims of all takes
 	groups    []stint.Group
 	decisions []stint.Decision // of the last request until the store overwrites them
 	outcome   rule.Outcome     // reused for each check in turn
 	combined  stint.Decision   // reused for each answer in turn
 	answer    Answer           // reused for each answer in turn
 
-	err     error   // of the whole call
+	err     error   // the error of the whole call
 	parts   int     // number of parts of the groups
 	errs    []error // by part of the groups; nil if none failed
 	failure error   // the first error of an answer that should be logged

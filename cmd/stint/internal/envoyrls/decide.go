@@ -18,7 +18,7 @@ import (
 // Bounds of one request.
 const (
 	maxDescriptors = 1000
-	maxEntries     = 100 // of a descriptor
+	maxEntries     = 100 // entries of one descriptor
 )
 
 // ShouldRateLimit implements Envoy's rate limit service.
@@ -121,8 +121,8 @@ func (s *Service) match(p *plan, i int, domain *file, request *pb.RateLimitReque
 	return nil
 }
 
-// hits returns the cost of a descriptor: its own hits_addend, else that of the
-// request, where 0 means 1.
+// hits returns the cost of a descriptor: its own hits_addend, or that of the request if it has
+// none. 0 means 1.
 func hits(request *pb.RateLimitRequest, d *common.RateLimitDescriptor) int64 {
 	n := uint64(max(1, request.GetHitsAddend()))
 	if own := d.GetHitsAddend(); own != nil {

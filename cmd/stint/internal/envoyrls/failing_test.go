@@ -61,7 +61,7 @@ func (slow) TakeGroups(context.Context, []stint.Group, []stint.Decision) error {
 
 // until is a context whose deadline is set but whose own timer never fires.
 type until struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // lateContext is itself a context
 
 	deadline time.Time
 }

@@ -19,7 +19,7 @@ import (
 type folder struct {
 	path  string
 	merge bool                  // files may share a domain
-	files map[string]*fileState // by name
+	files map[string]*fileState // the files, by name
 	last  [sha256.Size]byte
 }
 

@@ -50,7 +50,7 @@ func valuePart(value, pattern string) string {
 	return part(value)
 }
 
-// part returns text as a part of a key, unchanged if it is valid there, else hashed.
+// part returns text as a part of a key: unchanged if it is valid in a key, and hashed if not.
 func part(text string) string {
 	if len(text) > maxPart || text == "" || text[0] == hashMark || !plain(text) && stint.ValidateKey(text) != nil {
 		return hashed(text)

@@ -23,10 +23,10 @@ type limit struct {
 	metadata  *structpb.Struct // sent to Envoy while the limit allows; may be nil
 
 	counted  stint.Limit
-	kind     string // the same for limits that share the state of a key
+	kind     string // equal for limits that share the state of a key
 	window   time.Duration
 	banned   bool        // limit 0: counted allows 1, so claims ask for 2
-	all      stint.Limit // for CountAll: a fixed window that counts past every limit; else not valid
+	all      stint.Limit // for CountAll: a fixed window that counts past every limit; zero for other algorithms
 	info     *limitInfo  // shared by all answers, never changed
 	counters Counters
 }

@@ -69,7 +69,7 @@ func TestCountingAllCountsEachOfSeveralLimits(t *testing.T) {
 		s.want(user, want)
 	}
 	s.clock.add(time.Second)
-	s.want(user, "OVER_LIMIT | OVER_LIMIT 3/MINUTE left 0 reset 39") // the denied request counted
+	s.want(user, "OVER_LIMIT | OVER_LIMIT 3/MINUTE left 0 reset 39") // the denied request was counted too
 }
 
 func TestEachOfSeveralLimitsIsCountedByItsName(t *testing.T) {
@@ -83,7 +83,8 @@ func TestEachOfSeveralLimitsIsCountedByItsName(t *testing.T) {
 	}
 }
 
-// A thousand descriptors of one counter are charged as their sum, as two are.
+// A thousand descriptors of one counter are charged as their sum, like two descriptors of one
+// counter.
 func TestManyDescriptorsOfOneCounter(t *testing.T) {
 	s := serve(t, strings.ReplaceAll(messaging, "_unit: 2", "_unit: 1500"))
 	r := request("messaging", strings.Split(strings.TrimSuffix(strings.Repeat("to_number=1 ", maxDescriptors), " "), " ")...)

@@ -21,8 +21,8 @@ type override struct {
 	window   time.Duration
 }
 
-// overrides caches compiled overrides, each as a slice of one limit. A caller with ever
-// new ones pays only for compiling them.
+// overrides caches compiled overrides, each as a slice of one limit. A caller that keeps sending
+// new overrides pays only for compiling them.
 type overrides = boundedcache.Cache[override, []*limit]
 
 // override returns the compiled limit of a descriptor's override.

@@ -163,7 +163,7 @@ func (p *plan) claim(m *match) int {
 	return len(p.claims) - 1
 }
 
-// place returns the index of the claim of the same state, or that of the next claim if
+// place returns the index of the claim with the same state as a, or the index for a new claim if
 // there is none.
 func (p *plan) place(m *match) int {
 	if len(p.matches) > fewClaims {

@@ -138,8 +138,8 @@ func (l *limit) reset(d *stint.Decision) time.Duration {
 	return max(time.Second, (wait + time.Second - 1).Truncate(time.Second))
 }
 
-// headers returns the headers of the limit that decides: the last one that denies, as
-// in Envoy's service, else the one with the least remaining.
+// headers returns the headers of the deciding limit: the last one that denies, as in Envoy's
+// service, or, if no limit denies, the one with the least remaining.
 func (n *HeaderNames) headers(statuses []*descriptorStatus) []*core.HeaderValue {
 	var binding *descriptorStatus
 	for _, s := range statuses {

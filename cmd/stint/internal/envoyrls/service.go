@@ -61,7 +61,7 @@ type Service struct {
 	watcher   *filewatch.Watcher
 	overrides *overrides
 	unmatched Counter   // requests that no limit applied to
-	plans     sync.Pool // of *plan
+	plans     sync.Pool // a pool of *plan
 	domains   atomic.Pointer[map[string]*file]
 }
 
@@ -122,7 +122,7 @@ func (s *Service) changed(forced bool) {
 func (s *Service) install(r *reading) {
 	for _, f := range r.domains {
 		for _, l := range f.limits {
-			if l.counters.Allow == nil { // else the limit is in force already
+			if l.counters.Allow == nil { // an unchanged limit is in force already
 				l.counters = s.options.Counters(l.path)
 			}
 		}

@@ -32,8 +32,8 @@ func (w *wildcard) matches(key, value string) bool {
 	return w.key == key && glob(w.value, value)
 }
 
-// child returns the node for an entry of a request: the node of the exact key and
-// value, else the first matching wildcard, else the node of the key alone.
+// child returns the node for an entry of a request: the node of the exact key and value, or the
+// first matching wildcard, or the node of the key alone, in this order.
 func (n *node) child(key, value string) *node {
 	if value != "" {
 		if found := n.children[pair{key, value}]; found != nil {

@@ -55,7 +55,7 @@ func checkShares(t *testing.T, samples []sample, open []span) {
 type charges struct {
 	answered int64 // admitted by the store
 	unknown  int64 // without an answer: the store may have charged them
-	counted  int64 // by the store
+	counted  int64 // charges that the store has counted
 }
 
 // chargesOf counts the results of a claim with a large limit. Checks that began while

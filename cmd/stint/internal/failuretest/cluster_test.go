@@ -19,7 +19,7 @@ func spread(t *testing.T, c *redistest.ClusterServers, limit stint.Limit) (claim
 	for i := range workers {
 		key := fmt.Sprintf("key%d", i)
 		claims = append(claims, stint.Claim{Key: key, Limit: limit, Cost: 1})
-		slots = append(slots, c.Slot(key)) // of the first part of the key, which is in braces
+		slots = append(slots, c.Slot(key)) // the slot of the first part of the key, which is in braces
 	}
 	return claims, slots
 }

@@ -20,9 +20,9 @@ import (
 
 const (
 	processes = 8
-	tries     = 50_000 // of all processes together
+	tries     = 50_000 // checks of all processes together
 	hot       = 20_000 // tokens of the limit
-	callers   = 32     // in each process
+	callers   = 32     // callers in each process
 )
 
 // The environment variables of one of several processes.

@@ -158,7 +158,7 @@ func (s *tracedStore) Take(ctx context.Context, c stint.Claim) (stint.Decision, 
 
 func (s *tracedStore) TakeGroups(ctx context.Context, groups []stint.Group, out []stint.Decision) error {
 	err := s.Store.TakeGroups(ctx, groups, out)
-	for i := range groups { // each has one claim
+	for i := range groups { // each group has one claim
 		if err == nil {
 			s.note(&groups[i].Claims[0], &out[i])
 		}

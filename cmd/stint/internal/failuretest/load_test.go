@@ -48,7 +48,7 @@ type load struct {
 
 	stopping chan struct{}
 	workers  sync.WaitGroup
-	samples  [][]sample // by worker
+	samples  [][]sample // the samples of each worker
 	stalls   stalls
 }
 

@@ -52,8 +52,8 @@ func TestRuleThatWaitsForReplicasLeavesTheStoreToOthers(t *testing.T) {
 // beside counts the results of the checks that wait for a replica.
 type beside struct {
 	answered, degraded int
-	counted            int64         // by the store
-	took               time.Duration // median
+	counted            int64         // charges that the store has counted
+	took               time.Duration // median latency of a check
 }
 
 // checkBeside runs a load for longer than a breaker's window. It fails the test if a

@@ -42,13 +42,13 @@ func TestSplitNetworkGrantsOnceWhereReplicasAreRequired(t *testing.T) {
 // split counts the results of one key in a split network.
 type split struct {
 	claim    stint.Claim
-	admitted atomic.Int64 // by both nodes
+	admitted atomic.Int64 // checks that either node admitted
 	late     atomic.Int64 // by the side of the old master, after the promotion
 	took     time.Duration
 }
 
 const (
-	splitRate = 50 // a second
+	splitRate = 50 // checks a second
 	splitTime = 8 * time.Second
 )
 

@@ -5,7 +5,7 @@ import "time"
 // thread is the usage of a thread since its start.
 type thread struct {
 	id    int           // 0: unknown
-	ran   time.Duration // on a processor
+	ran   time.Duration // time on a processor
 	waits int64         // number of waits
 }
 

@@ -135,7 +135,7 @@ func (f *Watcher) watchFolders() error {
 	if target, err := filepath.EvalSymlinks(f.path); err == nil {
 		_ = f.notify.Add(folderOf(target)) // best effort: only the path's own folder is required
 	} else if folder, err := filepath.EvalSymlinks(awaitedFolder(f.path)); err == nil {
-		_ = f.notify.Add(folder) // likewise
+		_ = f.notify.Add(folder) // a failure counts as a removed folder, as above
 	}
 	for _, folder := range linkFolders(f.path) {
 		_ = f.notify.Add(folder) // likewise

@@ -63,12 +63,12 @@ func (x *exchange) watch(r *http.Request) {
 	}
 }
 
-// answerEarly lets a response begin while the body still arrives. Otherwise an HTTP/1.1
-// server discards up to 256 KiB of the body before it writes the header, and the upstream
-// would miss that part.
+// answerEarly lets a response begin while the body still arrives. Without this, an HTTP/1.1
+// server discards up to 256 KiB of the body before it writes the header, and the upstream misses
+// that part.
 //
-// The connection is not reused: the server of net/http panics on its next request if a
-// body that is read beside its response ends after the handler.
+// The connection is not reused: the server of net/http panics on its next request if a body that
+// is read beside its response ends after the handler.
 func (x *exchange) answerEarly() {
 	if x.body == nil || x.body.ended.Load() {
 		return

@@ -40,7 +40,7 @@ func (f *failure) write(w http.ResponseWriter, id string) {
 	}
 	w.WriteHeader(f.status)
 	body := map[string]any{"code": f.code, "message": f.message, "details": details}
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": body}) //nolint:errchkjson // all of it encodes; the client may be gone
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": body}) //nolint:errchkjson // every value can be encoded; the client may be gone
 }
 
 // Overloaded answers that a request was not forwarded because of overload. It is an

@@ -16,8 +16,8 @@ const (
 	forwardedProto = "X-Forwarded-Proto"
 )
 
-// setForwarded describes the client to the upstream. The request's own forwarding fields
-// are continued if its peer is trusted, and otherwise dropped in every spelling.
+// setForwarded describes the client to the upstream. It continues the request's own forwarding
+// fields if the peer is trusted, and drops them in every spelling if not.
 func (g *Gateway) setForwarded(in *http.Request, out http.Header) {
 	maps.DeleteFunc(out, func(name string, _ []string) bool { return isForwarded(name) })
 	peer := peerOf(in)

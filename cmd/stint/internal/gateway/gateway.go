@@ -71,7 +71,7 @@ func (g *Gateway) newProxy() *httputil.ReverseProxy {
 		Rewrite:        g.rewrite,
 		Transport:      roundTripper(g.roundTrip),
 		FlushInterval:  -1,                                                             // forward every write at once
-		ErrorLog:       slog.NewLogLogger(g.options.Logger.Handler(), slog.LevelDebug), // about truncated responses
+		ErrorLog:       slog.NewLogLogger(g.options.Logger.Handler(), slog.LevelDebug), // logs truncated responses
 		BufferPool:     &buffers{},
 		ModifyResponse: modifyResponse,
 		ErrorHandler:   g.fail,

@@ -18,8 +18,8 @@ func (w *windows) Next(limit float64, seen adaptive.Window) float64 {
 	return limit
 }
 
-// The answers of the gateway itself do not count as load, however fast they are, except
-// for the timeout of an upstream.
+// Answers that the gateway writes itself do not count as load, however fast they are. The answer
+// to a timeout of an upstream does count.
 func TestOnlyUpstreamsSayHowBusyTheyAre(t *testing.T) {
 	answering := func(status int) *url.URL {
 		return urlOf(t, serve(t, "http", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })).URL)
@@ -32,8 +32,8 @@ func TestOnlyUpstreamsSayHowBusyTheyAre(t *testing.T) {
 		name         string
 		upstream     *url.URL
 		method, path string
-		want         int // the status
-		calls        int // that counted
+		want         int // status of the response
+		calls        int // calls that counted as load
 		dropped      int
 	}{
 		{"answers", answering(200), http.MethodGet, "/", 200, 1, 0},

@@ -10,7 +10,7 @@ import (
 
 const (
 	streamed  = 32 << 20 // bytes
-	heapBound = 10 << 20 // bytes, less than a third of what passes through
+	heapBound = 10 << 20 // bytes, less than a third of the body
 )
 
 // watched passes n bytes through and records the greatest growth of the heap since the

@@ -27,8 +27,8 @@ func setTrace(in, out http.Header) {
 	}
 }
 
-// newTraceparent begins a trace. It is marked as sampled, because an upstream that
-// follows its caller's decision would otherwise record nothing.
+// newTraceparent begins a trace. It is marked as sampled, because an upstream that follows its
+// caller's decision would record nothing without the mark.
 func newTraceparent() string {
 	var id [24]byte
 	_, _ = rand.Read(id[:]) // never fails

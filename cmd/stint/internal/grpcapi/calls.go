@@ -16,8 +16,8 @@ type round struct {
 	*decide.Batch
 
 	service *Service
-	ids     []uint64      // of the items of a stream
-	limits  []stint.Limit // of the take that is added
+	ids     []uint64      // the ids of the items of a stream
+	limits  []stint.Limit // the limits of the take that is being added
 
 	rows      []row // of a batch of checks, with its results below
 	decisions []stint.Decision
@@ -179,8 +179,7 @@ func (s *Service) Reset(ctx context.Context, m *stintv1.ResetRequest) (*stintv1.
 	return new(stintv1.ResetResponse), nil
 }
 
-// takeOne decides one take in a round of its own. wrong, if not nil, is what is wrong with
-// its message.
+// takeOne decides one take in a round of its own. wrong is the error of its message, or nil.
 func (s *Service) takeOne(ctx context.Context, t *take, wrong error) (*stintv1.Decision, []*stintv1.LimitDecision, error) {
 	if err := s.admit(ctx); err != nil {
 		return nil, nil, err

@@ -87,8 +87,8 @@ func column[E any, V comparable](from []E, get func(*E) V) []V {
 	return values
 }
 
-// at returns entry i of a column. An empty column is otherwise for all; a column of
-// one entry holds for all.
+// at returns entry i of a column. An empty column has the value otherwise for every item; a
+// column of one entry has that value for every item.
 func at[V any](column []V, i int, otherwise V) V {
 	switch len(column) {
 	case 0:

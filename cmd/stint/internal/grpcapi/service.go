@@ -57,8 +57,8 @@ type Service struct {
 
 	options Options
 	limits  limitCache // limits of other servers' rules
-	rounds  sync.Pool  // of *round
-	batches sync.Pool  // of *batch
+	rounds  sync.Pool  // a pool of *round
+	batches sync.Pool  // a pool of *batch
 	drained chan struct{}
 	drain   sync.Once
 

@@ -37,7 +37,7 @@ func (s *Service) Stream(stream stintv1.LimiterService_StreamServer) error {
 		ended:   make(chan error, 3),
 	}
 	p.slow = time.AfterFunc(s.options.WriteTimeout, p.cutOff)
-	p.slow.Stop() // it runs only while an answer is written
+	p.slow.Stop() // the timer runs only while an answer is written
 	go p.guard(p.read)
 	go p.guard(p.answer)
 	return <-p.ended // returning ends the stream's context, and with it read and answer

@@ -36,7 +36,7 @@ type batch struct {
 	groups []stint.Group
 	out    []stint.Decision
 
-	shadows [][]stint.Claim // of all groups
+	shadows [][]stint.Claim // the shadows of all groups
 	unsent  int             // 1 if the first group is not in the message: see readGroups
 }
 

@@ -37,9 +37,8 @@ func bearer(authorization string) string {
 	return strings.TrimSpace(token)
 }
 
-// trusted reports whether callers may name rules in their limits and forget keys: they
-// send a token, or Private is set. An untrusted caller could otherwise empty the keys
-// of rules.
+// trusted reports whether callers may name rules in their limits and forget keys. They may if
+// they send a token or Private is set. An untrusted caller could empty the keys of rules.
 func (s *Service) trusted() bool { return s.options.Token != nil || s.options.Private }
 
 // refuse returns PermissionDenied, and names what only known callers may do.

@@ -151,7 +151,7 @@ func TestStoreThatIsLeftAloneIsNoNews(t *testing.T) {
 
 // until is a context whose deadline is set but whose own timer never fires.
 type until struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // lateContext is itself a context
 
 	deadline time.Time
 }

@@ -46,7 +46,7 @@ type API struct {
 	options Options
 	errors  ErrorWriter
 	limits  *limitCache
-	works   sync.Pool // of *work
+	works   sync.Pool // a pool of *work
 }
 
 // New returns an API.
@@ -71,7 +71,8 @@ func (a *API) AddTo(t *Router) {
 		t.Paths[path] = Route{http.MethodPost, a.notFromPages(token.wrap(handle))}
 	}
 	t.Paths["/openapi.yaml"] = Route{http.MethodGet, openAPI}
-	// Forward auth carries the Origin and the Host of somebody else's request.
+	// A request for forward auth carries the Origin and the Host of the request that the proxy
+	// asks about, so browser checks do not apply.
 	t.Folders = append(t.Folders, Folder{AuthPath, token.wrap(a.options.Auth.ServeHTTP)})
 }
 

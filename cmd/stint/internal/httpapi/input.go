@@ -59,7 +59,7 @@ func (m members) names() (names []string) {
 // of them have been read, because their meaning depends on each other.
 type input struct {
 	given      members
-	attributes attributes  // of a check
+	attributes attributes  // the attributes of a check
 	take       decide.Take // without its cost and time until readTake
 	cost, at   []byte      // digits as in the body; nil if absent
 }
@@ -164,7 +164,7 @@ func (in *input) readTake() (err error) {
 	if in.take.Cost, err = in.readCost(); err != nil || in.at == nil {
 		return err
 	}
-	if in.take.At, err = wholeNumber("at_us", in.at); err == nil && in.take.At == 0 { // which would mean now
+	if in.take.At, err = wholeNumber("at_us", in.at); err == nil && in.take.At == 0 { // 0 would mean now
 		err = badRequest("at_us: 0 is not a time")
 	}
 	return err

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzScan compares what eachMember finds in an object with what encoding/json
+// FuzzScan compares the members that eachMember finds in an object with those that encoding/json
 // finds.
 func FuzzScan(f *testing.F) {
 	for _, seed := range []string{

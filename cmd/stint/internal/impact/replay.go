@@ -22,7 +22,7 @@ type Result struct {
 	Requests int       `json:"requests"`          // sampled requests that were replayed
 	Allowed  int       `json:"allowed"`           // of these, allowed originally
 	Denied   int       `json:"denied"`            // of the allowed ones, denied by these rules
-	Share    float64   `json:"share"`             // denied of allowed
+	Share    float64   `json:"share"`             // Denied as a share of Allowed
 	Rules    []Count   `json:"rules,omitempty"`   // the rules that deny them, the most denials first
 	Keys     []Count   `json:"keys,omitempty"`    // the denied keys, shortened, the most denials first
 	Callers  int       `json:"callers,omitempty"` // number of denied callers

@@ -54,19 +54,19 @@ type Metrics struct {
 	registry *prometheus.Registry
 	checks   [surfaces]prometheus.Observer
 
-	decisions *prometheus.CounterVec // by rule, decision
+	decisions *prometheus.CounterVec // labels: rule, decision
 	// Decisions that no rule made.
 	unmatched, allowListed, denyListed, takeAllowed, takeDenied prometheus.Counter
 
 	version      prometheus.Gauge
-	reloads      *prometheus.CounterVec // by result
+	reloads      *prometheus.CounterVec // label: result
 	sourceUp     prometheus.Gauge
 	pollFailures prometheus.Counter
 
-	tokensRefused prometheus.Counter // by the http listener
+	tokensRefused prometheus.Counter // requests that the http listener refused
 
-	penalties *prometheus.CounterVec // by rule, penalty
-	punished  *prometheus.CounterVec // by rule
+	penalties *prometheus.CounterVec // labels: rule, penalty
+	punished  *prometheus.CounterVec // label: rule
 }
 
 // New returns metrics without counts.

@@ -37,8 +37,8 @@ func (m *Metrics) Rule(id string) *RuleCounters {
 	}
 }
 
-// ForgetRule removes the counters of a rule that is no longer in force. Otherwise every
-// id that was ever published would keep its series.
+// ForgetRule removes the counters of a rule that is no longer in force, so that the ids of old
+// rules do not keep their series.
 func (m *Metrics) ForgetRule(id string) {
 	for _, decision := range []string{
 		decisionAllow, decisionDeny, decisionShadowDeny, decisionErrorOpen, decisionErrorClosed, decisionErrorLocal,

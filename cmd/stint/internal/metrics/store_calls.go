@@ -15,7 +15,7 @@ import (
 // [NewStoreCalls].
 type StoreCalls struct {
 	duration prometheus.Histogram
-	errors   *prometheus.CounterVec // by kind
+	errors   *prometheus.CounterVec // label: kind
 	down     atomic.Bool            // the last call found the store failing
 }
 

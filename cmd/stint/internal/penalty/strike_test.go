@@ -305,7 +305,7 @@ func TestCostsThatNeverFitAreNoStrikes(t *testing.T) {
 func TestOnlyTheLastStrikePunishes(t *testing.T) {
 	w := newWorld(t, tenASecond)
 	w.allowed("k")
-	strikes := stint.Claim{Key: "k", Limit: w.set.Rules()[0].Penalty.Strikes, Cost: 3} // another node has recorded them and is about to punish
+	strikes := stint.Claim{Key: "k", Limit: w.set.Rules()[0].Penalty.Strikes, Cost: 3} // as if another node had recorded the strikes and were about to punish
 	if _, err := w.inner.Take(t.Context(), strikes); err != nil {
 		t.Fatal(err)
 	}

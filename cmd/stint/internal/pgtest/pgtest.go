@@ -29,7 +29,7 @@ const patience = 60 * time.Second
 type Server struct {
 	t      testing.TB
 	bin    string
-	dir    string // of all files
+	dir    string // the folder of all files of the server
 	port   int
 	cmd    *exec.Cmd
 	exited chan struct{}

@@ -21,7 +21,7 @@ import (
 type application struct {
 	*httptest.Server
 
-	reached atomic.Int64  // requests
+	reached atomic.Int64  // requests that reached the application
 	next    chan struct{} // a receive: the client has an event
 }
 

@@ -27,7 +27,7 @@ type site struct {
 	stintAddr   string
 	application *application
 	clients     int
-	http2       bool // of clients from now on
+	http2       bool // clients from now on use HTTP/2
 }
 
 func newSite(t *testing.T, p *proxy, how mode, more ...string) *site {
@@ -234,7 +234,7 @@ func uncounted(t *testing.T, s *site) {
 	}
 }
 
-// ways in which clients claim to be somebody else.
+// ways lists the headers in which a client can claim another address.
 var ways = []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "X-Client-IP", "True-Client-IP"}
 
 func spoofedAddress(t *testing.T, s *site) {

@@ -80,7 +80,7 @@ func TestNoRequestByHTTP2EscapesItsLimit(t *testing.T) {
 		if !p.http2 {
 			continue
 		}
-		if p.pinned == "envoy" { // otherwise each malformed request takes a second
+		if p.pinned == "envoy" { // without this, each malformed request takes a second
 			p.own = append(slices.Clone(p.own), "stat_prefix: web\n", "stat_prefix: web\n                delayed_close_timeout: 0.01s\n")
 		}
 		t.Run(p.name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func encoded(t *testing.T, f fields) string {
 	}
 	text.WriteString(http2.ClientPreface)
 	framer := http2.NewFramer(&text, nil)
-	_ = framer.WriteSettings() // into memory
+	_ = framer.WriteSettings() // the frame is written into memory
 	first := block.Next(16 << 10)
 	_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: first, EndStream: true, EndHeaders: block.Len() == 0})
 	for block.Len() > 0 {

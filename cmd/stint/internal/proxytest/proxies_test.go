@@ -242,7 +242,7 @@ type set struct {
 	proxy   *proxy
 	program string
 	folder  string
-	addr    string // of the proxy
+	addr    string // address of the proxy
 	fill    *strings.Replacer
 }
 

@@ -1,20 +1,20 @@
--- A version of the rules becomes the newest, if the newest is still the one
--- that it follows.
+-- Publishes a version of the rules, if the newest version is still the one that it follows.
 --
--- KEYS[1]  stream: versions without their files, whose ids are their numbers
--- KEYS[2]  hash: from the number of a version to all of it
--- ARGV[1]  the number that the newest must have, 0 for none
--- ARGV[2]  the number of the version
--- ARGV[3]  the version without its files
--- ARGV[4]  all of it
--- ARGV[5]  how many versions stay whole
--- ARGV[6]  how many versions stay at all
--- ARGV[7]  the channel on which it is announced
--- ARGV[8]  the highest id that counts: what is above was written by somebody else
--- Returns the newest version without its files, which is another than ARGV[3]
--- when somebody was faster; empty when there is none. Returns "above" and a number
--- when that of the version was given out before, to one that somebody has
--- deleted. Numbers are compared as text: they may pass 2^53.
+-- KEYS[1]  stream: versions without their files; the id of an entry is the number of its version
+-- KEYS[2]  hash: from the number of a version to the whole version
+-- ARGV[1]  the number that the newest version must have, 0 for none
+-- ARGV[2]  the number of this version
+-- ARGV[3]  this version without its files
+-- ARGV[4]  this version, whole
+-- ARGV[5]  number of versions that keep their files
+-- ARGV[6]  number of versions to keep
+-- ARGV[7]  the channel on which the version is announced
+-- ARGV[8]  the highest id that counts: Stint did not write entries above it
+--
+-- Returns the newest version without its files, or an empty string if there is none. It differs
+-- from ARGV[3] if another writer was faster. Returns "above" and a number if ARGV[2] was given
+-- out before, to a version that has been deleted. Numbers are compared as text, because they can
+-- exceed 2^53.
 local newest, number = '', '0'
 local top = redis.call('XREVRANGE', KEYS[1], ARGV[8], '-', 'COUNT', 1)
 if top[1] then
@@ -45,6 +45,6 @@ for _, field in ipairs(redis.call('HKEYS', KEYS[2])) do
     redis.call('HDEL', KEYS[2], field)
   end
 end
--- Who may not announce still publishes: the others poll.
+-- A user without permission to announce still publishes: the nodes poll.
 redis.pcall('PUBLISH', ARGV[7], ARGV[2])
 return ARGV[3]

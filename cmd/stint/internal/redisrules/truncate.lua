@@ -1,11 +1,10 @@
--- Every version above a number is forgotten. The stream is written anew, because
--- it never gives out an id below its last one, also when that entry is gone. A key
--- that somebody has made another type is deleted.
+-- Forgets every version above a number. The stream is rewritten, because it never gives out an
+-- id below its last one, even if that entry is gone. A key that has another type is deleted.
 --
--- KEYS[1]  stream: versions without their files, whose ids are their numbers
--- KEYS[2]  hash: from the number of a version to all of it
--- KEYS[3]  hash: what nodes said
--- KEYS[4]  sorted set: when nodes are forgotten
+-- KEYS[1]  stream: versions without their files; the id of an entry is the number of its version
+-- KEYS[2]  hash: from the number of a version to the whole version
+-- KEYS[3]  hash: the announcements of the nodes
+-- KEYS[4]  sorted set: when each node is forgotten
 -- ARGV[1]  the number
 local entries = redis.pcall('XRANGE', KEYS[1], '-', ARGV[1])
 redis.call('DEL', KEYS[1])

@@ -179,7 +179,7 @@ type Format uint8
 // The formats. Combined adds a referer and a user agent to Common. The reader
 // accepts these fields in either format, so the two are read alike.
 const (
-	Auto Format = iota // JSONL for a line that begins with {, else Combined
+	Auto Format = iota // JSONL if the line begins with {, Combined if not
 	Combined
 	Common
 	JSONL

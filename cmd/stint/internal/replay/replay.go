@@ -48,7 +48,7 @@ type Options struct {
 
 // Progress is the progress of a replay.
 type Progress struct {
-	Events int64 // read
+	Events int64 // events that were read
 	Bytes  int64 // bytes read from all inputs, before decompression
 }
 

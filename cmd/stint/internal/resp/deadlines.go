@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// deadlines are the deadlines of one connection, as they were last set. To set a
-// deadline costs as much as a decision, so it is not set anew with every command, but
-// only when the old one differs too much from the right one.
+// deadlines are the deadlines of one connection, as they were last set. Setting a deadline costs
+// as much as a decision, so a command sets one only when the old deadline differs too much from
+// the right one.
 type deadlines struct {
 	now         time.Time // when the last data was processed
 	read, write time.Time

@@ -45,7 +45,7 @@ func TestNPMRedis(t *testing.T) {
 	}
 }
 
-// npmAnswers is what client.mjs prints.
+// npmAnswers is the expected output of client.mjs.
 func npmAnswers() map[string]any {
 	order := make([]any, 100)
 	for i := range order {

@@ -70,7 +70,7 @@ type Server struct {
 	limits   limits
 	commands []*command
 	byName   map[string]*command
-	works    sync.Pool // of *work
+	works    sync.Pool // a pool of *work
 	lastID   atomic.Int64
 
 	base     context.Context //nolint:containedctx // of every call of the store; canceled by Stop

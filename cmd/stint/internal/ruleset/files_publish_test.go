@@ -153,7 +153,7 @@ func (f *followed) drain(ids string) {
 	}
 }
 
-// Somebody edits the file while somebody else publishes to it.
+// One writer edits the file while another publishes to it.
 func TestAnEditInBetweenIsAConflict(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, path, rules("one"))

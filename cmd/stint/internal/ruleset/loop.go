@@ -103,9 +103,9 @@ func (m *Manager) repaired(ctx context.Context, newest, now Version) (Version, b
 	return v, err == nil && v.Repaired && v.Hash == HashOf(v.Files)
 }
 
-// newest returns the newest version that the source lists, or number 0 when
-// there is none. It records the check as successful only if that version need
-// not be fetched; otherwise fetch records it.
+// newest returns the newest version that the source lists, or number 0 when there is none. It
+// records the check as successful only if that version need not be fetched. If it must be
+// fetched, fetch records the success.
 func (m *Manager) newest(ctx context.Context) (v Version, err error) {
 	listed, err := m.Source.History(ctx, 1)
 	if len(listed) > 0 {

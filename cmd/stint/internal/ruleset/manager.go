@@ -31,7 +31,7 @@ type Options struct {
 	// OnCheck receives the result of each check of the source: nil when the source
 	// answered.
 	OnCheck func(error)
-	// Logger receives everything else. Nil disables logging.
+	// Logger receives all other messages. Nil disables logging.
 	Logger *slog.Logger
 }
 

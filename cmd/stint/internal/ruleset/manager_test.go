@@ -317,8 +317,8 @@ func TestOldVersionsInMemoryAndOnDiskLoseTheirFiles(t *testing.T) {
 	}
 }
 
-// A change of one rule starts from the rules in force if the source has an
-// older or unusable version. Otherwise it would drop all other rules.
+// A change of one rule starts from the rules in force if the source has an older or unusable
+// version. Starting from that version would drop all other rules.
 func TestAChangeIsMadeOnWhatIsInForceWhereTheSourceHasLess(t *testing.T) {
 	e := newElsewhere()
 	f := start(t, e)
@@ -378,8 +378,8 @@ func TestAPartIsNotChangedBehindTheOthers(t *testing.T) {
 	}
 }
 
-// Otherwise that node would reject what is published after a backup was
-// restored.
+// A new version gets a number above that of every version that a node runs. After a backup is
+// restored, a node with a higher number would reject it.
 func TestAVersionIsNumberedAboveWhatAnyNodeRuns(t *testing.T) {
 	k := NewManager(Options{Source: &fleet{}, OnSet: func(*rule.Set, Version) {}})
 	v, err := k.Publish(t.Context(), Change{Files: []rule.File{{Name: "a.yaml", Data: []byte(rules("one"))}}})

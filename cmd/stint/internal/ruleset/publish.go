@@ -137,9 +137,8 @@ func (m *Manager) announced(ctx context.Context) []Node {
 	return nodes
 }
 
-// furthest returns the node that announces the highest version number. It
-// ignores numbers far ahead of known: otherwise anyone who can write an
-// announcement could use up all numbers.
+// furthest returns the node that announces the highest version number. It ignores numbers far
+// ahead of known, so that a client that can write announcements cannot use up all numbers.
 func furthest(nodes []Node, known uint64) (first Node) {
 	for _, n := range nodes {
 		if n.Version > first.Version && (n.Version <= known || n.Version-known <= farAhead) {

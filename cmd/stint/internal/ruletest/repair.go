@@ -9,12 +9,13 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// Repair tests a source that other programs can write to. A version that Stint
-// did not number must not replace the rules of nodes. At worst it blocks
-// publishing until a repair, which must forget it. open returns a new handle of
-// the same, at first empty, source. forge writes a version around the source,
-// following after, with any number up to most, the highest that the source can
-// hold.
+// Repair tests a source that other programs can write to. A version that Stint did not number
+// must not replace the rules of nodes. At worst it blocks publishing until a repair, which must
+// forget it.
+//
+// open returns a new handle of one source, which is empty at first. forge writes a version to
+// the source as another program would: numbered next, above the version after. most is the
+// highest number that the source can hold.
 func Repair(t *testing.T, most uint64, open func(t *testing.T) ruleset.Source, forge func(t *testing.T, number, after uint64, text string)) {
 	t.Helper()
 	for name, forged := range map[string]struct {
@@ -63,7 +64,7 @@ func Repair(t *testing.T, most uint64, open func(t *testing.T) ruleset.Source, f
 			if err != nil || next.Number != 4 {
 				t.Fatalf("%+v, %v", next, err)
 			}
-			wantRunning(t, "after another change", running, 4) // it never saw version 3
+			wantRunning(t, "after another change", running, 4) // this node never saw version 3
 			wantRunning(t, "after another change", late, 4)
 		})
 	}

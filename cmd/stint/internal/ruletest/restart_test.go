@@ -43,7 +43,7 @@ func TestANodeStartsWithoutItsSource(t *testing.T) {
 
 	n = startNode(t, state, "--rules", address)
 	runs(t, n, 1)
-	n.awaitHealth("rules: version 1, published ", "STALE", "rules source: down") // after three looks
+	n.awaitHealth("rules: version 1, published ", "STALE", "rules source: down") // after three polls
 	fresh := startNode(t, t.TempDir(), "--rules", address)
 	if d, err := fresh.check(); err != nil || d.Rule != "default" {
 		t.Errorf("without a copy: %+v, %v", d, err)

@@ -18,7 +18,7 @@ rules:
     by: [api_key]
 `
 
-// limitOf is the limit that a key meets.
+// limitOf returns the limit that applies to a key.
 func (r *running) limitOf(key string) any {
 	r.t.Helper()
 	return r.post("http", "/v1/check", `{"attributes":{"api_key":"`+key+`","path":"/"},"cost":0}`).decoded(r.t)["limit"]
@@ -118,7 +118,7 @@ func TestChangesOfRulesNeedTheToken(t *testing.T) {
 	}
 }
 
-// Every surface of the check API feeds what changes are tried on.
+// Every surface of the check API adds its requests to the sample on which changes are tried.
 func TestASetIsTriedOnTheTrafficOfThisServer(t *testing.T) {
 	const wide = "rules: [{id: r, by: [api_key], limit: 1000, window: 60}]\n"
 	s := run(t, Config{Rules: rulesFile(t, wide), MostDenied: 0.05})

@@ -50,7 +50,7 @@ blacklist: ["foe"]
 	for _, line := range []string{
 		`stint_decisions_total{decision="allow",rule="few"} 1`,
 		`stint_decisions_total{decision="deny",rule="few"} 1`,
-		`stint_decisions_total{decision="allow",rule="all"} 2`, // not the one that few denied
+		`stint_decisions_total{decision="allow",rule="all"} 2`, // without the rule that denied only a few
 		`stint_decisions_total{decision="deny",rule="all"} 0`,
 		`stint_decisions_total{decision="whitelist",rule=""} 1`,
 		`stint_decisions_total{decision="blacklist",rule=""} 1`,
@@ -83,8 +83,8 @@ func TestShadowDenialsAreCounted(t *testing.T) {
 	s.wantMetric(`stint_decisions_total{decision="allow",rule="looks"} 1`, true)
 }
 
-// TestShadowRulesCountOnlyWhatTheyCharge keeps the share that a shadow rule
-// would deny true: what an enforced rule denied never came to it.
+// TestShadowRulesCountOnlyWhatTheyCharge: a request that an enforced rule denied does not count
+// under a shadow rule. The share that the shadow rule would deny is therefore right.
 func TestShadowRulesCountOnlyWhatTheyCharge(t *testing.T) {
 	s := run(t, Config{Rules: rulesFile(t, "rules:\n  - {id: on, by: [api_key], limit: 2, window: 60}\n  - {id: looks, by: [api_key], limit: 9, window: 60, mode: shadow}\n")})
 	for range 5 {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestClientsSetNoStatus asks as a proxy does that puts its client's path, with
-// the query, behind /v1/auth: what the client says in it changes nothing.
+// TestClientsSetNoStatus asks like a proxy that appends its client's path and query to /v1/auth.
+// A status in the client's query changes nothing.
 func TestClientsSetNoStatus(t *testing.T) {
 	s := run(t, Config{Rules: rulesFile(t, "rules:\n  - {id: every, by: [api_key], limit: 1, window: 60}\n"), TrustedProxies: thisMachine})
 	s.get("http", "/v1/auth", "X-API-Key", "k")
@@ -56,8 +56,8 @@ func TestParametersAreNoPartOfThePath(t *testing.T) {
 	}
 }
 
-// TestErrorStatusStandsForFailures asks as deploy/envoy does: Envoy takes 500
-// and above for a failure, and lets the request pass.
+// TestErrorStatusStandsForFailures asks like deploy/envoy: Envoy treats a status of 500 and
+// above as a failure, and lets the request pass.
 func TestErrorStatusStandsForFailures(t *testing.T) {
 	s := guarded(t, Config{})
 	for path, want := range map[string]string{"/closed": "LIMITER_UNAVAILABLE", "/both": "LIMITER_UNAVAILABLE"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// batchRules has a rule that counts and one that watches.
+// batchRules has an enforced rule and a shadow rule.
 const batchRules = `
 rules:
   - {id: orders, match: {path_prefix: /orders}, by: [api_key], limit: 2, window: 60, algorithm: fixed_window}
@@ -20,7 +20,7 @@ rules:
 blacklist: ["sk_revoked_*"]
 `
 
-// batchItems are bodies of /v1/check and /v1/take, right ones and wrong ones.
+// batchItems are bodies of /v1/check and /v1/take, valid and invalid.
 func batchItems() []string {
 	return []string{
 		`{"attributes":{"api_key":"a","path":"/orders"}}`,
@@ -47,7 +47,7 @@ func batchItems() []string {
 
 func batchOf(items ...string) string { return `{"items":[` + strings.Join(items, ",") + `]}` }
 
-// answersOf are the answers of a batch, each as its text.
+// answersOf returns the text of each answer of a batch.
 func answersOf(t *testing.T, a answer) []string {
 	t.Helper()
 	var body struct{ Answers []json.RawMessage }
@@ -61,8 +61,8 @@ func answersOf(t *testing.T, a answer) []string {
 	return all
 }
 
-// TestBatchAnswersAsItsItemsAlone asks one server by a batch and another one
-// item after the other.
+// TestBatchAnswersAsItsItemsAlone sends a batch to one server, and the same items one after the
+// other to another.
 func TestBatchAnswersAsItsItemsAlone(t *testing.T) {
 	together, alone := run(t, Config{Rules: rulesFile(t, batchRules)}), run(t, Config{Rules: rulesFile(t, batchRules)})
 	for range 2 {
@@ -161,8 +161,8 @@ func TestBatchIsOneCallOfTheStore(t *testing.T) {
 	}
 }
 
-// TestBatchWhileTheStoreFails has items that are closed, open, and that cannot
-// be answered.
+// TestBatchWhileTheStoreFails has items that fail closed, items that fail open, and items that
+// cannot be answered.
 func TestBatchWhileTheStoreFails(t *testing.T) {
 	s := guarded(t, Config{})
 	got := answersOf(t, s.post("http", "/v1/batch", batchOf(

@@ -11,8 +11,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// BenchmarkCheck is what a request costs behind net/http: reading it, the
-// rules, the store, the metrics, and writing the decision.
+// BenchmarkCheck measures a request behind net/http: reading it, the rules, the store, the
+// metrics, and writing the decision.
 func BenchmarkCheck(b *testing.B) {
 	for name, c := range map[string]struct{ path, body string }{
 		"check": {"/v1/check", `{"attributes":{"api_key":"k","method":"GET","path":"/v1/orders","ip":"203.0.113.1"}}`},
@@ -31,7 +31,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// BenchmarkBatch is what one item of a batch of 100 costs, behind net/http.
+// BenchmarkBatch measures one item of a batch of 100, behind net/http.
 func BenchmarkBatch(b *testing.B) {
 	for name, item := range map[string]string{
 		"check": `{"attributes":{"api_key":"user:%d","method":"GET","path":"/v1/orders","ip":"203.0.113.1"}}`,
@@ -81,8 +81,7 @@ func (d *discarded) Header() http.Header         { return d.header }
 func (d *discarded) WriteHeader(status int)      { d.status = status }
 func (d *discarded) Write(p []byte) (int, error) { return len(p), nil }
 
-// TestBatchAllocatesLittle holds an item of a batch to less than one
-// allocation.
+// TestBatchAllocatesLittle checks that an item of a batch costs less than one allocation.
 func TestBatchAllocatesLittle(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector drops what is pooled")

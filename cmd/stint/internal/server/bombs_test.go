@@ -8,8 +8,8 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 )
 
-// TestNestedBodiesAreRefused: what nests deeper than anything that is read, and
-// what repeats a field or a number as long as a body may be.
+// TestNestedBodiesAreRefused sends bodies that nest deeper than any valid one, or that repeat a
+// field or a number up to the maximum length.
 func TestNestedBodiesAreRefused(t *testing.T) {
 	s := documented(t, Config{})
 	const deep = 500_000

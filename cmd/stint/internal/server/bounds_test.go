@@ -88,7 +88,7 @@ func TestHugeHeaderIsRefused(t *testing.T) {
 	}
 }
 
-// TestLargeHeadersTakeRoom has the check API bound the memory of large headers.
+// TestLargeHeadersTakeRoom checks that the check API bounds the memory of large headers.
 func TestLargeHeadersTakeRoom(t *testing.T) {
 	s := run(t, Config{})
 	var room *slowclient.HeaderRoom
@@ -139,7 +139,7 @@ func TestSlowClientsAreCut(t *testing.T) {
 // than any timeout of the API.
 func TestGatewayStreamsBeyondTheBoundsOfTheAPI(t *testing.T) {
 	s := run(t, Config{Gateway: "127.0.0.1:0", Upstreams: echo(t), HeaderTimeout: 50 * time.Millisecond, BodyTimeout: 50 * time.Millisecond})
-	probe := dial(t, s.Addr("http")) // is cut when the timeouts of the API are over
+	probe := dial(t, s.Addr("http")) // a stream that ends with the timeouts of the API is cut off
 	conn := dial(t, s.Addr("gateway"))
 	if _, err := io.WriteString(conn, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nConnection: close\r\n\r\nab"); err != nil {
 		t.Fatal(err)

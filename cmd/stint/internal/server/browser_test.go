@@ -69,8 +69,8 @@ func TestPagesOfOtherSitesCannotCharge(t *testing.T) {
 	}
 }
 
-// TestForwardAuthCarriesTheOriginOfOthers: what a proxy asks about has the Origin
-// and the Host of its client's request.
+// TestForwardAuthCarriesTheOriginOfOthers: a request for forward auth has the Origin and the
+// Host of the proxied request, so it is not refused as a cross-origin request.
 func TestForwardAuthCarriesTheOriginOfOthers(t *testing.T) {
 	s := documented(t, Config{})
 	got := fromPage(t, s, "/v1/auth/x", "", "shop.example", "Origin", "https://other.example", "Sec-Fetch-Site", "cross-site")
@@ -79,8 +79,8 @@ func TestForwardAuthCarriesTheOriginOfOthers(t *testing.T) {
 	}
 }
 
-// TestHostIsCheckedOnLoopbackAlone: operators name the servers that others reach,
-// and a token is more than a page has.
+// TestHostIsCheckedOnLoopbackAlone: the Host is checked only on a loopback listener without a
+// token. On other listeners operators choose the names, and a page does not know the token.
 func TestHostIsCheckedOnLoopbackAlone(t *testing.T) {
 	for name, c := range map[string]Config{"all interfaces": {HTTP: ":0"}, "a token": {HTTPToken: "s3cret"}} {
 		s := documented(t, c)

@@ -19,7 +19,7 @@ import (
 	"github.com/stintdev/stint/redisstore"
 )
 
-// What one flood sends: exhausted keys that stay for 400 days, more than there
+// flooded is the number of keys of one flood: exhausted, kept for 400 days, and more than there
 // is room for.
 const flooded = 1000
 
@@ -113,8 +113,8 @@ rules:
   - {id: known, by: api_key, limit: 3/h}
 `
 
-// Whatever callers bring, by whichever surface: keys that rules have counted keep
-// their counts, and new keys of rules are counted.
+// A flood of callers' limits through any surface does not affect rules: counted keys keep their
+// counts, and new keys are counted.
 func TestFloodThroughASurfaceLeavesRulesAlone(t *testing.T) {
 	address := redistest.Server(t).Addr()
 	for name, flood := range floods() {

@@ -116,7 +116,7 @@ func TestBadChecksSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-// failing is a store that is down, or says what degraded stores say.
+// failing is a store that is down, or that answers with degraded decisions.
 type failing struct {
 	code     stint.Code
 	degraded *stint.Decision

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// reading is rules that ask for headers in every way in which rules can.
+// reading is a rule set that reads headers in every way that rules can.
 const reading = `rules:
   - {id: keys, by: [api_key], limit: 1, window: 3600}
   - {id: tenants, by: ["header:X-Tenant"], match: {path: /tenant}, limit: 1, window: 3600}
@@ -136,7 +136,7 @@ func TestConnectionIsIllegalInHTTP2(t *testing.T) {
 	}
 }
 
-// The proxy's own words must not be erased by a Connection that it passes on.
+// The fields that the proxy writes must not be removed by a Connection field that it passes on.
 func TestForwardAuthIgnoresConnection(t *testing.T) {
 	s := run(t, Config{Rules: rulesFile(t, reading), TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	for i, want := range []int{200, 429} {
@@ -188,8 +188,8 @@ func TestIdentitiesAreReadAlike(t *testing.T) {
 	}
 }
 
-// http2Status reads until a response begins; "reset" when its stream, and
-// "closed" when the connection ends first.
+// http2Status reads until a response begins. It returns "reset" if its stream ends first, and
+// "closed" if the connection ends first.
 func http2Status(t *testing.T, conn io.ReadWriter) string {
 	t.Helper()
 	framer := http2.NewFramer(conn, bufio.NewReader(conn))

@@ -94,8 +94,8 @@ func TestDegradedDenialTellsOfTheLimitOfItsOwn(t *testing.T) {
 	}
 }
 
-// wantDegraded checks the status and the headers of an answer that was found
-// without the store.
+// wantDegraded checks the status and the headers of an answer that was decided without the
+// store.
 func wantDegraded(t *testing.T, got answer, status int) {
 	t.Helper()
 	if got.status != status || got.header.Get("X-RateLimit-Remaining") != "-1" || got.header.Get("X-RateLimit-Policy") != "degraded" {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// brokenOff is what clients have sent when they leave, by listener.
+// brokenOff has, by listener, the bytes that clients have sent when they leave.
 func brokenOff() map[string][]string {
 	body := "POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Length: 40\r\n\r\n"
 	call := http2Call()
@@ -28,9 +28,8 @@ func brokenOff() map[string][]string {
 	}
 }
 
-// TestConnectionsThatDropLeaveNothing opens ten thousand connections to the
-// four listeners, lets them break off in the middle of a request, and looks
-// for what they left: goroutines, and memory.
+// TestConnectionsThatDropLeaveNothing opens ten thousand connections to the four listeners and
+// closes them in the middle of a request. Afterwards no goroutine and no memory of them is left.
 func TestConnectionsThatDropLeaveNothing(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	t.Cleanup(upstream.Close)
@@ -43,12 +42,12 @@ func TestConnectionsThatDropLeaveNothing(t *testing.T) {
 	if testing.Short() || raceDetector {
 		each = 250
 	}
-	before := runtime.NumGoroutine() + 20 // some begin a little later; a leak has hundreds
+	before := runtime.NumGoroutine() + 20 // some goroutines begin a little later; a leak has hundreds
 	settle := func() {
-		upstream.CloseClientConnections() // those that the gateway keeps for its next requests are no leak
+		upstream.CloseClientConnections() // idle connections that the gateway keeps for its next requests are no leak
 		s.await(t, before)
 	}
-	s.drop(100) // what is made once, and pools
+	s.drop(100) // creates the state that is made once, and fills the pools
 	settle()
 	heap := s.heap()
 	s.drop(each)
@@ -66,7 +65,7 @@ func TestConnectionsThatDropLeaveNothing(t *testing.T) {
 	}
 }
 
-// drop opens so many connections to each listener, some at a time.
+// drop opens the given number of connections to each listener, some at a time.
 func (r *running) drop(each int) {
 	r.t.Helper()
 	var all sync.WaitGroup
@@ -80,7 +79,7 @@ func (r *running) drop(each int) {
 	all.Wait()
 }
 
-// dropOne breaks off, in order or as a client does that was killed.
+// dropOne closes a connection, in order or by a reset, as for a client that was killed.
 func (r *running) dropOne(to net.Addr, sent string, inOrder bool) {
 	conn, err := net.Dial("tcp", to.String())
 	if err != nil {
@@ -88,13 +87,13 @@ func (r *running) dropOne(to net.Addr, sent string, inOrder bool) {
 		return
 	}
 	defer conn.Close()
-	_, _ = io.WriteString(conn, sent) // the server may have cut it
+	_, _ = io.WriteString(conn, sent) // the server may have closed the connection
 	if !inOrder {
-		_ = conn.(*net.TCPConn).SetLinger(0) // and its port is free at once
+		_ = conn.(*net.TCPConn).SetLinger(0) // resets, so that the port is free at once
 	}
 }
 
-// await waits until no more goroutines run than did.
+// await waits until the number of goroutines is back to its value before the test.
 func (r *running) await(t *testing.T, before int) {
 	t.Helper()
 	end := time.After(patience)
@@ -108,7 +107,7 @@ func (r *running) await(t *testing.T, before int) {
 	}
 }
 
-// heap is how many bytes are in use, the log of the test aside.
+// heap returns the bytes in use, without the log of the test.
 func (r *running) heap() int64 {
 	r.logs.mu.Lock()
 	r.logs.text = bytes.Buffer{}

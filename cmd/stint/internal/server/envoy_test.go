@@ -174,7 +174,7 @@ func TestEnvoyGetsAnErrorWhileTheStoreFails(t *testing.T) {
 	}
 }
 
-// rawCodec sends bytes as they are, whatever they are.
+// rawCodec sends bytes unchanged.
 type rawCodec struct{}
 
 func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {

@@ -30,7 +30,7 @@ const extAuthzRules = `rules:
   - {id: by-agent, match: {path: /agent}, by: ["header:user-agent"], limit: 1, window: 1h}
 `
 
-// code is the HTTP status that the client would get; 200 when it may pass.
+// code returns the HTTP status that the client would get; 200 if the request may pass.
 func code(r *authpb.CheckResponse) int {
 	if denied := r.GetDeniedResponse(); denied != nil {
 		return int(denied.GetStatus().GetCode())

@@ -66,7 +66,7 @@ func TestDenyStatusStandsForEveryDenial(t *testing.T) {
 	}
 }
 
-// A proxy that drops the body of another status finds the true one in a header.
+// A proxy that drops the body finds the true status in a header.
 func TestDenyStatusBringsTheTrueBody(t *testing.T) {
 	s := run(t, Config{Rules: rulesFile(t, byPath)})
 	s.do("POST", "http", "/v1/auth/orders", "", []string{"X-API-Key", "k"})
@@ -187,8 +187,8 @@ func TestHeadersFollowTheDialectOfTheRule(t *testing.T) {
 	}
 }
 
-// Envoy joins the lines of a field by commas before it asks, and sends them apart
-// to the application: a decoy beside a key must not make another key.
+// Envoy joins the lines of a field by commas for the check, and sends them separately to the
+// application. A second line beside a key must not make another key.
 func TestForwardAuthRefusesJoinedLines(t *testing.T) {
 	t.Parallel()
 	s := run(t, Config{Rules: rulesFile(t, `rules:

@@ -10,8 +10,8 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// FuzzBodies sends anything to the endpoints that read bodies: each answer is
-// a decision or a mistake of the caller, in JSON.
+// FuzzBodies sends random bodies to the endpoints that read bodies. Each answer is a decision or
+// an error of the caller, in JSON.
 func FuzzBodies(f *testing.F) {
 	for _, seed := range []string{
 		`{"key":"k","limit":"1/s"}`, `{"key":"k","limits":["1/s",{"limit":5,"window":"1h"}],"cost":-1,"at_us":1}`,

@@ -110,8 +110,8 @@ func TestDrainLetsRequestsEnd(t *testing.T) {
 	}
 }
 
-// TestDrainCutsWhatDoesNotEnd holds an upgraded connection, which nobody
-// counts as a request, and a request that never ends.
+// TestDrainCutsWhatDoesNotEnd keeps open an upgraded connection, which is not counted as a
+// request, and a request that never ends.
 func TestDrainCutsWhatDoesNotEnd(t *testing.T) {
 	upstream := upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/upgrade" {
@@ -131,7 +131,7 @@ func TestDrainCutsWhatDoesNotEnd(t *testing.T) {
 		if _, err := io.WriteString(conn, request); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := bufio.NewReader(conn).ReadString('\n'); err != nil { // its status line
+		if _, err := bufio.NewReader(conn).ReadString('\n'); err != nil { // reads the status line
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
@@ -170,8 +170,8 @@ func TestDrainDelayKeepsAccepting(t *testing.T) {
 	}
 }
 
-// A load balancer may have a request on its way on a connection that is idle
-// here: it is answered, and is the last one of it.
+// While the server drains, a load balancer may have sent a request on a connection that is idle
+// here. The request is answered, and is the last one of its connection.
 func TestDrainDelayAnswersOnOpenConnections(t *testing.T) {
 	t.Parallel()
 	s := run(t, Config{Gateway: "127.0.0.1:0", Upstreams: echo(t), DrainDelay: time.Hour, DrainTimeout: 2 * time.Second})
@@ -179,7 +179,7 @@ func TestDrainDelayAnswersOnOpenConnections(t *testing.T) {
 		conn := dial(t, s.Addr(name))
 		answers := bufio.NewReader(conn)
 		ask := func() *http.Response {
-			_, _ = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") // the answer will tell
+			_, _ = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") // the answer shows a failure
 			response, err := http.ReadResponse(answers, nil)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -232,7 +232,7 @@ func TestGatewayAsksAnUpstreamThatIsBackAtOnce(t *testing.T) {
 	_ = l.Close()
 	s := run(t, Config{Rules: rulesFile(t, "rules:\n  - {id: a, by: [api_key], limit: 3, window: 3600}\n"), Gateway: "127.0.0.1:0", Upstreams: upstreams})
 	s.logs.wait(t, "upstream is not healthy")
-	for _, remaining := range []string{"2", "1"} { // the charge of what could not be sent stands
+	for _, remaining := range []string{"2", "1"} { // the charge of a request that could not be sent stands
 		got := s.get("gateway", "/", "X-API-Key", "k")
 		if got.status != http.StatusServiceUnavailable || got.header.Get("X-RateLimit-Remaining") != remaining || got.header.Get("Retry-After") == "" {
 			t.Fatalf("while it is down: %d %v", got.status, got.header)

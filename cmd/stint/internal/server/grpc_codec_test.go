@@ -46,7 +46,7 @@ func message(number protowire.Number, content ...[]byte) (m []byte) {
 
 func text(number protowire.Number, s string) []byte { return message(number, []byte(s)) }
 
-// A byte that is no UTF-8 must not make an error of a check, which Envoy lets pass.
+// A byte that is not UTF-8 must not fail a check, because Envoy lets a failed check pass.
 func TestEnvoyIsAnsweredWhereATextIsNoUTF8(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -76,7 +76,7 @@ func TestEnvoyIsAnsweredWhereATextIsNoUTF8(t *testing.T) {
 		}
 	}
 	nested := []byte("\xff")
-	for range 2000 { // in the metadata, whose values may hold values
+	for range 2000 { // in the metadata, whose values can be nested
 		nested = message(5, message(1, text(1, "a\xff"), message(2, nested)))
 	}
 	for name, wrong := range map[string][]byte{"cut": text(1, "shop\xff")[:3], "nested": message(1, message(11, message(1, text(1, "x"), message(2, nested))))} {

@@ -16,7 +16,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// heldStore answers when it is let go.
+// heldStore answers once the test releases it.
 type heldStore struct {
 	stint.Store
 

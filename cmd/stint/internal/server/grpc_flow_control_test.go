@@ -11,8 +11,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// TestShutWindowsEndTheConnection has a client that answers pings, and lets
-// nothing be written of the answers to its calls.
+// TestShutWindowsEndTheConnection has a client that answers pings but never opens a window for
+// answers.
 func TestShutWindowsEndTheConnection(t *testing.T) {
 	t.Parallel()
 	shut := http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}
@@ -34,11 +34,11 @@ func TestShutWindowsEndTheConnection(t *testing.T) {
 
 func framed(write func(*http2.Framer) error) string {
 	var b bytes.Buffer
-	_ = write(http2.NewFramer(&b, nil)) // to a buffer
+	_ = write(http2.NewFramer(&b, nil)) // the frame is written to a buffer
 	return b.String()
 }
 
-// answerPings does so until the connection ends.
+// answerPings answers pings until the connection ends.
 func answerPings(conn net.Conn) error {
 	framer := http2.NewFramer(conn, conn)
 	for {

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// begun is what a client has sent in the middle of a call: its headers, and a
-// message of which a part is missing.
+// begun has the bytes of a client in the middle of a call: the headers, and an incomplete
+// message.
 func begun(t *testing.T) []byte {
 	t.Helper()
 	var sent, block bytes.Buffer
@@ -56,7 +56,7 @@ func TestGRPCConnectionsThatDropLeaveNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = conn.Write(whole[:i%(len(whole)+1)])
-		_ = conn.(*net.TCPConn).SetLinger(0) // as of a client that was killed; and its port is free at once
+		_ = conn.(*net.TCPConn).SetLinger(0) // a reset, as of a client that was killed; the port is free at once
 		conn.Close()
 	}
 	if _, err := client.ShouldRateLimit(patient(t), ofUser("ann", 1)); err != nil {
@@ -86,7 +86,7 @@ func TestGRPCClientsThatPingTooOftenAreSentAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 10 {
-		_ = framer.WritePing(false, [8]byte{}) // it may be gone before the last
+		_ = framer.WritePing(false, [8]byte{}) // the connection may end before the last ping
 	}
 	for {
 		frame, err := framer.ReadFrame()

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// calls are all calls of the gRPC listener that decide, by their full names, as
-// the listener itself lists them: one that is added later is tried too.
+// calls lists the full names of all gRPC calls that decide, as the listener reports them, so a
+// call that is added later is tested too.
 func calls(t *testing.T, s *running) map[string]func(context.Context) error {
 	t.Helper()
 	conn := dialGRPC(t, s)
@@ -94,7 +94,8 @@ func TestEveryCallThatDecidesAsksForTheToken(t *testing.T) {
 	}
 }
 
-// TestHealthAndReflectionAskForNoToken: they decide nothing, and probes have none.
+// TestHealthAndReflectionAskForNoToken: neither decides anything, and health probes have no
+// token.
 func TestHealthAndReflectionAskForNoToken(t *testing.T) {
 	config := withFile(t)
 	config.HTTPToken = "s3cret"
@@ -132,7 +133,7 @@ func TestEnvoyWithoutTokenExemptsEnvoyAlone(t *testing.T) {
 	}
 }
 
-// TestCommandLineIsNotShownByProfiles: a URL on it may have a password in it.
+// TestCommandLineIsNotShownByProfiles: the command line may have a URL with a password.
 func TestCommandLineIsNotShownByProfiles(t *testing.T) {
 	s := run(t, Config{Profiling: true})
 	got := s.get("admin", "/debug/pprof/cmdline")

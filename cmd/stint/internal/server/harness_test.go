@@ -26,7 +26,7 @@ const patience = time.Minute
 // start is the time at which the stores of the tests begin: a whole minute.
 const start = int64(1_700_000_040_000_000)
 
-// clock is a store's time, which only the test moves.
+// clock is the time of a store; only the test advances it.
 type clock struct{ micros atomic.Int64 }
 
 func newClock() *clock {
@@ -45,7 +45,7 @@ type running struct {
 	clock  *clock
 	logs   *logBuffer
 	stop   context.CancelFunc
-	result chan error // what Run returned
+	result chan error // the result of Run
 }
 
 // run starts a server on free ports of this machine, with the check API and
@@ -192,8 +192,8 @@ func rulesFile(t *testing.T, text string) string {
 	return path
 }
 
-// writeFile replaces a file in one step, as editors do: who follows it must
-// not meet it half written.
+// writeFile replaces a file in one step, as editors do, so that a server that watches the file
+// never reads half of it.
 func writeFile(t *testing.T, path, text string) {
 	t.Helper()
 	next := path + ".next"
@@ -208,7 +208,7 @@ func writeFile(t *testing.T, path, text string) {
 // logBuffer keeps log lines and lets tests wait for one.
 type logBuffer struct {
 	mu   sync.Mutex
-	more *sync.Cond // on mu
+	more *sync.Cond // a condition on mu
 	text bytes.Buffer
 }
 

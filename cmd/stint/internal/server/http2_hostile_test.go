@@ -36,7 +36,7 @@ func TestHTTP2FloodsHarmNoOtherClient(t *testing.T) {
 	get := headerBlock(t, [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "x"}, {":path", "/held"}})
 	for name, c := range map[string]struct {
 		send func(f *http2.Framer, i uint32) error
-		ends bool // the connection
+		ends bool // the server ends the connection
 	}{
 		"rapid reset": {func(f *http2.Framer, i uint32) error {
 			return errors.Join(f.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*i + 1, BlockFragment: get, EndHeaders: true, EndStream: true}),
@@ -78,7 +78,7 @@ func TestHTTP2FloodsHarmNoOtherClient(t *testing.T) {
 			for i := uint32(0); i < many && err == nil; i++ {
 				err = c.send(framer, i)
 			}
-			if err == nil && c.ends { // what was written fitted into the buffers of the sockets
+			if err == nil && c.ends { // all bytes fitted into the buffers of the sockets
 				_, err = io.Copy(io.Discard, conn)
 			}
 			if c.ends && isTimeout(err) {
@@ -96,12 +96,12 @@ func TestHTTP2FloodsHarmNoOtherClient(t *testing.T) {
 
 func headerBlockOf(name, value string) []byte {
 	var block bytes.Buffer
-	_ = hpack.NewEncoder(&block).WriteField(hpack.HeaderField{Name: name, Value: value, Sensitive: true}) // to a buffer
+	_ = hpack.NewEncoder(&block).WriteField(hpack.HeaderField{Name: name, Value: value, Sensitive: true}) // the field is written to a buffer
 	return block.Bytes()
 }
 
-// A header that is small on the wire and large in memory: one entry of the
-// table, named thousands of times.
+// A header that is small on the wire and large in memory: thousands of references to one entry
+// of the table.
 func TestHPACKBombIsRefused(t *testing.T) {
 	s := run(t, Config{Rules: rulesFile(t, "rules: []\n"), Gateway: "127.0.0.1:0", Upstreams: echo(t)})
 	fields := [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "x"}, {":path", "/"}}
@@ -124,8 +124,8 @@ func TestHPACKBombIsRefused(t *testing.T) {
 	}
 }
 
-// TestMessagesThatServersReadDifferentlyAreRefused sends what has smuggled
-// requests past other proxies.
+// TestMessagesThatServersReadDifferentlyAreRefused sends messages that have smuggled requests
+// past other proxies.
 func TestMessagesThatServersReadDifferentlyAreRefused(t *testing.T) {
 	const chunked = "Transfer-Encoding: chunked\r\n"
 	var reached atomic.Int64
@@ -175,8 +175,8 @@ func TestMessagesThatServersReadDifferentlyAreRefused(t *testing.T) {
 	}
 }
 
-// TestTheForwardedRequestIsTheDecidedOne has messages that are legal, and whose
-// reading by the upstream must be that of the rules.
+// TestTheForwardedRequestIsTheDecidedOne sends legal messages that the upstream must read in the
+// same way as the rules.
 func TestTheForwardedRequestIsTheDecidedOne(t *testing.T) {
 	type seen struct {
 		target, host, body, trailer string
@@ -220,8 +220,7 @@ func TestTheForwardedRequestIsTheDecidedOne(t *testing.T) {
 	}
 }
 
-// A second request behind the body of a first one that was refused is not read
-// as a request.
+// A second request behind the body of a refused request is not read as a request.
 func TestBytesAfterARefusedMessageAreNotServed(t *testing.T) {
 	var reached atomic.Int64
 	s := run(t, Config{Rules: rulesFile(t, "rules: []\n"), Gateway: "127.0.0.1:0",
@@ -232,7 +231,7 @@ func TestBytesAfterARefusedMessageAreNotServed(t *testing.T) {
 		"GET / HTTP/1.1\r\nHost: x\r\nX-A : b\r\n\r\n",
 	} {
 		conn := dial(t, s.Addr("gateway"))
-		_, _ = io.WriteString(conn, first+"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n") // it may be closed before
+		_, _ = io.WriteString(conn, first+"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n") // the server may close the connection before
 		_, err := io.Copy(io.Discard, conn)
 		var reset *net.OpError
 		if err != nil && !errors.As(err, &reset) || isTimeout(err) {

@@ -27,7 +27,7 @@ func jsonNumbers(body map[string]any) string {
 	return fmt.Sprint(body["allowed"], whole("limit"), whole("remaining"), whole("retry_after_ms"), whole("reset_after_ms"), whole("delay_ms"), body["never"], whole("at_us"))
 }
 
-// TestNativeDecidesAsHTTP asks both surfaces the same, side by side in time.
+// TestNativeDecidesAsHTTP sends the same requests to both surfaces.
 func TestNativeDecidesAsHTTP(t *testing.T) {
 	t.Parallel()
 	s := run(t, Config{GRPC: "127.0.0.1:0"})
@@ -94,7 +94,7 @@ func TestNativeChecksByTheRulesAndIsCounted(t *testing.T) {
 	metrics := s.get("admin", "/metrics").body
 	for _, line := range []string{
 		`stint_check_duration_seconds_count{surface="grpc"} 6`,
-		`stint_decisions_total{decision="allow",rule="orders"} 4`, // two of them peeks
+		`stint_decisions_total{decision="allow",rule="orders"} 4`, // two of the four are peeks
 		`stint_decisions_total{decision="deny",rule="orders"} 1`,
 		`stint_decisions_total{decision="allow",rule=""} 2`,
 		`stint_decisions_total{decision="deny",rule=""} 1`,

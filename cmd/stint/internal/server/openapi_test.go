@@ -20,7 +20,7 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/httpapi"
 )
 
-// document is the OpenAPI document, and what of it the tests have seen.
+// document is the OpenAPI document, and the parts of it that the tests have seen.
 type document struct {
 	*openapi3.T
 
@@ -60,7 +60,7 @@ func TestOpenAPIDocumentHasEveryRoute(t *testing.T) {
 		routed[path] = r.Method
 	}
 	for _, f := range router.Folders {
-		routed[f.Prefix] = http.MethodGet // and any other
+		routed[f.Prefix] = http.MethodGet // any other method is refused
 	}
 	for path, item := range readDocument(t).Paths.Map() {
 		for method := range item.Operations() {
@@ -77,7 +77,7 @@ type exchange struct {
 	path, body string
 	header     []string
 	want       int
-	wrong      bool // the document refuses the body, too
+	wrong      bool // the document refuses this body, too
 }
 
 const (
@@ -153,9 +153,8 @@ func badExchanges() []exchange {
 	return all
 }
 
-// TestExchangesAreAsDocumented makes each kind of exchange, and holds requests
-// and responses to the document. What the document says and no exchange shows
-// is an error.
+// TestExchangesAreAsDocumented makes each kind of exchange, and checks requests and responses
+// against the document. A documented response that no exchange shows is an error.
 func TestExchangesAreAsDocumented(t *testing.T) {
 	d := readDocument(t)
 	d.exchange(t, documented(t, Config{}), append(goodExchanges(), badExchanges()...))
@@ -182,7 +181,7 @@ func TestExchangesAreAsDocumented(t *testing.T) {
 	}
 }
 
-// everywhere asks every endpoint that can be answered so.
+// everywhere sends a request to every endpoint that can give this answer.
 func everywhere(status int) (all []exchange) {
 	for path, body := range map[string]string{
 		"/v1/check": goodCheck, "/v1/take": goodTake, "/v1/peek": `{"key":"k","limit":"1/s"}`, "/v1/refund": `{"key":"k","limit":"1/s"}`, "/v1/giveback": `{"key":"k","limit":"1/s"}`,
@@ -231,7 +230,7 @@ func (d *document) exchange(t *testing.T, s *running, all []exchange) {
 	}
 }
 
-// judge holds an exchange to the document.
+// judge checks an exchange against the document.
 func (d *document) judge(t *testing.T, s *running, method string, e exchange, header []string, got answer) {
 	t.Helper()
 	path, _, _ := strings.Cut(e.path, "?")
@@ -271,7 +270,7 @@ func (d *document) see(op *openapi3.Operation, path string, status int) {
 	d.seen[path+" "+key] = true
 }
 
-// unready asks while a server drains.
+// unready sends requests while a server drains.
 func (d *document) unready(t *testing.T) {
 	t.Helper()
 	s := run(t, Config{DrainDelay: patience, DrainTimeout: 100 * time.Millisecond})

@@ -17,7 +17,7 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// rawGet sends a request target as it stands, which http.Client would not.
+// rawGet sends a request target unchanged, which http.Client would not do.
 func (r *running) rawGet(name, target string, header ...string) answer {
 	r.t.Helper()
 	var lines strings.Builder
@@ -48,7 +48,7 @@ func sendRaw(t *testing.T, addr net.Addr, message string) answer {
 	return answer{response.StatusCode, response.Header, string(body)}
 }
 
-// login is a rule for one path alone, which every request is denied by.
+// login is a rule for one path; it denies every request.
 const login = "rules:\n  - {id: login, match: {path: /api/login}, by: [ip], deny_all: true, limit: 1/s}\n"
 
 func TestPathEncodingOnEverySurface(t *testing.T) {

@@ -14,7 +14,7 @@ rules:
   - {id: api, match: {path_prefix: /}, limit: 1, window: 1s, penalty: {after: 20, cool_down: 1h, max: 1h}}
 `
 
-// Every surface that rules decide punishes, and says until when.
+// Every surface that decides by rules applies penalties, and reports when they end.
 func TestPenaltiesHoldOnEverySurface(t *testing.T) {
 	s := run(t, Config{Rules: rulesFile(t, punishing), Gateway: "127.0.0.1:0", GRPC: "127.0.0.1:0", Upstreams: echo(t)})
 	body := `{"attributes":{"api_key":"k","path":"/"}}`

@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// recordedRules counts what the recorded requests ask about, by address.
+// recordedRules counts the proxied requests by address.
 const recordedRules = `
 rules:
   - {id: orders, match: {path: /orders, methods: [POST], host: shop.example}, by: [ip], limit: 1, window: 60}
 `
 
-// ask sends a request as it stands, byte by byte, and returns the answer.
+// ask sends the bytes of a request unchanged, and returns the answer.
 func (r *running) ask(request string) answer {
 	r.t.Helper()
 	conn, err := net.Dial("tcp", r.Addr("http").String())
@@ -46,10 +46,10 @@ func (r *running) ask(request string) answer {
 	return answer{status: response.StatusCode, header: response.Header, body: string(body)}
 }
 
-// TestRecordedRequests asks as Traefik's forwardAuth, Envoy's ext_authz and
-// Caddy's forward_auth do, from testdata. In each the client is 203.0.113.9.
+// TestRecordedRequests replays, from testdata, the requests of Traefik's forwardAuth, Envoy's
+// ext_authz and Caddy's forward_auth. The client of each is 203.0.113.9.
 func TestRecordedRequests(t *testing.T) {
-	trusted := append(slices.Clone(thisMachine), netip.MustParsePrefix("172.18.0.4/32")) // what Envoy adds of itself
+	trusted := append(slices.Clone(thisMachine), netip.MustParsePrefix("172.18.0.4/32")) // the address that Envoy adds itself
 	for _, name := range []string{"traefik", "envoy", "envoy-spoofed", "caddy"} {
 		t.Run(name, func(t *testing.T) {
 			s := run(t, Config{Rules: rulesFile(t, recordedRules), TrustedProxies: trusted})
@@ -78,8 +78,8 @@ func wantDenial(t *testing.T, got answer) {
 	}
 }
 
-// A client of Traefik that sends what Traefik passes on is refused: without
-// deploy/traefik's middleware it gets 400, and chooses no rule.
+// A client of Traefik can send the fields that Traefik passes on. Without the middleware of
+// deploy/traefik such a request gets 400, and its fields choose no rule.
 func TestRecordedSpoofingIsRefused(t *testing.T) {
 	s := run(t, Config{Rules: rulesFile(t, recordedRules), TrustedProxies: thisMachine})
 	spoofed := recorded(t, "traefik-spoofed")
@@ -91,7 +91,7 @@ func TestRecordedSpoofingIsRefused(t *testing.T) {
 	wantDenial(t, s.ask(strings.Replace(honest, "for=198.51.100.1", "for=198.51.100.2", 1)))
 }
 
-// Who is not trusted speaks for itself alone, whatever it has recorded.
+// A peer that is not trusted speaks only for itself, whatever its recorded request contains.
 func TestRecordedRequestsOfAnybody(t *testing.T) {
 	s := run(t, Config{Rules: rulesFile(t, recordedRules)})
 	request := recorded(t, "envoy")

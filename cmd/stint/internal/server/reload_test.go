@@ -91,7 +91,7 @@ func TestRulesThatCannotBeFollowedAreServedAndReloaded(t *testing.T) {
 	}
 }
 
-// The file goes away and comes back: the metrics that alerts ask for say so.
+// The file is removed and comes back. The metrics of the alerts show both.
 func TestMetricsTellOfASourceThatFails(t *testing.T) {
 	file := rulesFile(t, orders)
 	s := run(t, Config{Rules: file})
@@ -136,7 +136,7 @@ func TestWrongRulesAreRefusedAtOnce(t *testing.T) {
 	}
 }
 
-// A file is empty for a moment while it is written; and by a slip for longer.
+// A file may be empty for a moment while it is written, or by mistake for longer.
 func TestAnEmptiedFileKeepsTheRules(t *testing.T) {
 	file := rulesFile(t, orders)
 	s := run(t, Config{Rules: file})

@@ -28,7 +28,7 @@ func askRESP(t *testing.T, conn net.Conn, line string, lines int) []string {
 	return answer
 }
 
-// TestRESPDecidesAsTake asks both surfaces the same, side by side in time.
+// TestRESPDecidesAsTake sends the same requests to both surfaces.
 func TestRESPDecidesAsTake(t *testing.T) {
 	s := run(t, Config{RESP: "127.0.0.1:0"})
 	conn := dial(t, s.Addr("resp"))
@@ -52,7 +52,7 @@ func TestRESPDecidesAsTake(t *testing.T) {
 	}
 }
 
-// seconds is milliseconds of JSON, rounded up.
+// seconds rounds milliseconds in JSON up to seconds.
 func seconds(ms any) int64 { return (int64(ms.(float64)) + 999) / 1000 }
 
 func TestRESPIsCountedAndNamed(t *testing.T) {

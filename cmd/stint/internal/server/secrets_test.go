@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// awaitTrue waits for what a watched file is about to change.
+// awaitTrue waits until a change of a watched file takes effect.
 func awaitTrue(t *testing.T, what string, happened func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -28,8 +28,8 @@ func awaitTrue(t *testing.T, what string, happened func() bool) {
 	}
 }
 
-// TestTokensAreReadAgainWhenTheirFilesChange tries every surface that asks for
-// one. Nobody sends a signal.
+// TestTokensAreReadAgainWhenTheirFilesChange tries every surface that requires a token. No
+// signal is sent.
 func TestTokensAreReadAgainWhenTheirFilesChange(t *testing.T) {
 	folder := t.TempDir()
 	token, admin := filepath.Join(folder, "token"), filepath.Join(folder, "admin")
@@ -93,8 +93,8 @@ func readFile(t *testing.T, path string) string {
 	return string(data)
 }
 
-// TestCertificatesAreReadAgainWhenTheirFilesChange, the authorities of clients
-// too. Connections that are open stay so.
+// TestCertificatesAreReadAgainWhenTheirFilesChange: so are the certificate authorities of
+// clients. Open connections stay open.
 func TestCertificatesAreReadAgainWhenTheirFilesChange(t *testing.T) {
 	ours, others := newAuthority(t, "ours"), newAuthority(t, "others")
 	files, friend, stranger := ours.files(), ours.files(), others.files()
@@ -126,8 +126,8 @@ func TestCertificatesAreReadAgainWhenTheirFilesChange(t *testing.T) {
 	}
 }
 
-// TestAListOfTokensThatIsEmptiedStaysInForce: an editor that begins to write locks
-// nobody out. To have no tokens, the list says so by a comment.
+// TestAListOfTokensThatIsEmptiedStaysInForce: an editor that empties the file before it writes
+// locks nobody out. A file with only a comment removes all tokens.
 func TestAListOfTokensThatIsEmptiedStaysInForce(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "tokens")
 	sum := sha256.Sum256([]byte("v1ewer"))
@@ -143,8 +143,8 @@ func TestAListOfTokensThatIsEmptiedStaysInForce(t *testing.T) {
 	awaitTrue(t, "nobody may", func() bool { return status() == http.StatusUnauthorized })
 }
 
-// TestARemovedAuthorityEndsItsSessions: a client that resumes one shows no
-// certificate.
+// TestARemovedAuthorityEndsItsSessions: a client that resumes a session shows no certificate
+// again.
 func TestARemovedAuthorityEndsItsSessions(t *testing.T) {
 	ours, others := newAuthority(t, "ours"), newAuthority(t, "others")
 	files, friend := ours.files(), ours.files()

@@ -42,7 +42,7 @@ type Server struct {
 	nodeID  string            // identifies this process among those that share its rules
 	certs   *certificates     // nil without TLS
 	grpcTLS *certificates     // for gRPC; nil without TLS
-	gateway *gateway.Gateway  // nil when off
+	gateway *gateway.Gateway  // nil without upstreams
 	envoy   *envoyrls.Service // nil without EnvoyConfig
 
 	httpToken   *secret.Text     // nil if no token is required

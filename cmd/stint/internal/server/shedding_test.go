@@ -50,7 +50,7 @@ func TestGatewayWithoutLimitHasNoMetricsOfOne(t *testing.T) {
 	s.wantMetric("stint_gateway_limit", false)
 }
 
-// Events pass as they are written, and hold no place.
+// Server-sent events pass as they are written, and hold no place.
 func TestGatewayThatShedsStreams(t *testing.T) {
 	more := make(chan struct{})
 	s := run(t, Config{

@@ -15,8 +15,8 @@ import (
 	"github.com/stintdev/stint/cmd/stint/internal/slowclient"
 )
 
-// TestShutWindowsEndTheAnswer has a client that answers pings, and lets nothing
-// be written of the answers to its requests.
+// TestShutWindowsEndTheAnswer has a client that answers pings but never opens a window for
+// answers.
 func TestShutWindowsEndTheAnswer(t *testing.T) {
 	t.Parallel()
 	shut := http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}
@@ -63,7 +63,7 @@ func TestShutWindowsEndTheAnswer(t *testing.T) {
 // framePart is the size of the parts in which an answer is written.
 const framePart = 16 << 10
 
-// asking is a client of HTTP/2 that sees each frame.
+// asking is a client of HTTP/2 that returns each frame to the test.
 type asking struct {
 	*http2.Framer
 	t *testing.T
@@ -88,7 +88,7 @@ func (a *asking) must(err error) {
 	}
 }
 
-// get asks on a stream, and takes each part of the answer after a pause.
+// get sends a request on a stream, and reads each part of the answer after a pause.
 func (a *asking) get(stream uint32, pause time.Duration) (size int) {
 	a.t.Helper()
 	a.must(a.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: http2Get("/"), EndHeaders: true, EndStream: true}))
@@ -108,7 +108,7 @@ func (a *asking) get(stream uint32, pause time.Duration) (size int) {
 	}
 }
 
-// next is a frame that resets no stream.
+// next returns the next frame that is not a reset of a stream.
 func (a *asking) next() http2.Frame {
 	a.t.Helper()
 	f, err := a.ReadFrame()
@@ -119,8 +119,8 @@ func (a *asking) next() http2.Frame {
 	return f
 }
 
-// TestSlowReadersOfGreatPartsAreServed has a handler write more at once than its
-// client takes in the time that it has for a part.
+// TestSlowReadersOfGreatPartsAreServed has a handler that writes more at once than its client
+// reads within the timeout of one part.
 func TestSlowReadersOfGreatPartsAreServed(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
@@ -139,7 +139,7 @@ func TestSlowReadersOfGreatPartsAreServed(t *testing.T) {
 	}
 }
 
-// TestAnswersThatEndedAreNotReset waits for longer than a part may take.
+// TestAnswersThatEndedAreNotReset waits for longer than the timeout of one part of an answer.
 func TestAnswersThatEndedAreNotReset(t *testing.T) {
 	t.Parallel()
 	s := hurried(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") })
@@ -163,13 +163,13 @@ func http2Get(path string) []byte {
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
 	for _, field := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "localhost"}, {":path", path}} {
-		_ = e.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}) // to a buffer
+		_ = e.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}) // the field is written to a buffer
 	}
 	return block.Bytes()
 }
 
-// TestSilentAnswersGoOn has an upstream that says something now and then, over
-// a longer time than a client may take nothing.
+// TestSilentAnswersGoOn has an upstream that writes rarely, for longer than the time that a
+// client may take to accept a part.
 func TestSilentAnswersGoOn(t *testing.T) {
 	t.Parallel()
 	const parts = 3

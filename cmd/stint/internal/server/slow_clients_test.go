@@ -21,7 +21,7 @@ import (
 // soon is the timeout of the listeners in these tests.
 const soon = 50 * time.Millisecond
 
-// hurried is a server on all listeners that waits for no client.
+// hurried is a server with short timeouts on all listeners.
 func hurried(t *testing.T, endless http.HandlerFunc) *running {
 	t.Helper()
 	return run(t, Config{
@@ -30,8 +30,8 @@ func hurried(t *testing.T, endless http.HandlerFunc) *running {
 	})
 }
 
-// TestReadersThatReadNothingAreCut asks for more than the sockets hold and
-// reads nothing of it.
+// TestReadersThatReadNothingAreCut requests more data than the sockets hold and reads none of
+// it.
 func TestReadersThatReadNothingAreCut(t *testing.T) {
 	t.Parallel()
 	part := bytes.Repeat([]byte("x"), 32<<10)
@@ -49,7 +49,7 @@ func TestReadersThatReadNothingAreCut(t *testing.T) {
 		"http":    "GET /openapi.yaml HTTP/1.1\r\nHost: x\r\n\r\n",
 		"admin":   "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"resp":    strings.Repeat("COMMAND DOCS\r\n", 100),
-		"grpc":    strings.Repeat(http2Settings(), 1000), // each is answered
+		"grpc":    strings.Repeat(http2Settings(), 1000), // each request is answered
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,7 +58,7 @@ func TestReadersThatReadNothingAreCut(t *testing.T) {
 				t.Fatal(err)
 			}
 			if name == "grpc" {
-				_, _ = io.WriteString(conn, http2Flood(t)) // it is cut when this fails, too
+				_, _ = io.WriteString(conn, http2Flood(t)) // a failed write means that the server has closed the connection
 			}
 			writeUntilCut(t, conn, ask)
 			if name != "gateway" {
@@ -73,7 +73,7 @@ func TestReadersThatReadNothingAreCut(t *testing.T) {
 	}
 }
 
-// writeUntilCut asks again and again, until the server has had enough.
+// writeUntilCut sends requests until the server closes the connection.
 func writeUntilCut(t *testing.T, conn net.Conn, ask string) {
 	t.Helper()
 	for {
@@ -86,8 +86,8 @@ func writeUntilCut(t *testing.T, conn net.Conn, ask string) {
 	}
 }
 
-// TestWritersThatWriteNothingAreCut sends a part of what is expected, and
-// reads until the server closes.
+// TestWritersThatWriteNothingAreCut sends a part of a request, and reads until the server
+// closes.
 func TestWritersThatWriteNothingAreCut(t *testing.T) {
 	t.Parallel()
 	s := hurried(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
@@ -210,14 +210,14 @@ func TestSteadyClientsAreServed(t *testing.T) {
 	}
 }
 
-// http2Settings is a frame of settings that changes none.
+// http2Settings is a SETTINGS frame that changes no setting.
 func http2Settings() string {
 	var b bytes.Buffer
-	_ = http2.NewFramer(&b, nil).WriteSettings() // to a buffer
+	_ = http2.NewFramer(&b, nil).WriteSettings() // the frame is written to a buffer
 	return b.String()
 }
 
-// http2Preface is what a client of HTTP/2 begins with.
+// http2Preface is the beginning of every HTTP/2 connection.
 func http2Preface() string { return http2.ClientPreface + http2Settings() }
 
 // http2Call is the frames of one call of Envoy's service.
@@ -225,7 +225,7 @@ func http2Call() string {
 	return http2CallOf(ratelimitpb.RateLimitService_ShouldRateLimit_FullMethodName)
 }
 
-// http2CallOf is those of a call with the same message, the last bytes of them.
+// http2CallOf returns the frames of a call with the same message, followed by the given bytes.
 func http2CallOf(method string) string {
 	message, err := proto.Marshal(ofUser("ann", 1))
 	if err != nil {
@@ -234,7 +234,7 @@ func http2CallOf(method string) string {
 	data := append([]byte{0, 0, 0, byte(len(message) >> 8), byte(len(message))}, message...)
 	var b bytes.Buffer
 	f := http2.NewFramer(&b, nil)
-	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: http2Headers(method), EndHeaders: true}) // to a buffer
+	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: http2Headers(method), EndHeaders: true}) // the frame is written to a buffer
 	_ = f.WriteData(1, true, data)
 	return b.String()
 }
@@ -252,7 +252,7 @@ func http2Flood(t *testing.T) string {
 	message = append([]byte{0, 0, 0, 0, byte(len(message))}, message...)
 	const widest = 1<<31 - 1
 	return http2.ClientPreface + framed(func(f *http2.Framer) error {
-		_ = f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: widest}) // to a buffer
+		_ = f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: widest}) // the frame is written to a buffer
 		_ = f.WriteWindowUpdate(0, widest-(64<<10-1))
 		_ = f.WriteHeaders(http2.HeadersFrameParam{
 			StreamID: 1, BlockFragment: http2Headers(reflectionpb.ServerReflection_ServerReflectionInfo_FullMethodName), EndHeaders: true,
@@ -272,7 +272,7 @@ func http2Headers(method string) []byte {
 		{":method", "POST"}, {":scheme", "http"}, {":authority", "x"}, {":path", method},
 		{"content-type", "application/grpc"}, {"te", "trailers"},
 	} {
-		_ = e.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}) // to a buffer
+		_ = e.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}) // the field is written to a buffer
 	}
 	return block.Bytes()
 }

@@ -18,8 +18,8 @@ import (
 	stintv1 "github.com/stintdev/stint/api/stint/v1"
 )
 
-// TestAHalfMessageOfALivelyClientEndsItsCall stops in the middle of a message,
-// and goes on answering pings.
+// TestAHalfMessageOfALivelyClientEndsItsCall sends half of a message, and then only answers
+// pings.
 func TestAHalfMessageOfALivelyClientEndsItsCall(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{
@@ -53,7 +53,7 @@ func statusOfACall(t *testing.T, conn net.Conn) codes.Code {
 		switch f := frame.(type) {
 		case *http2.PingFrame:
 			if !f.IsAck() {
-				_ = framer.WritePing(true, f.Data) // a read fails when this does
+				_ = framer.WritePing(true, f.Data) // if this write fails, the next read fails too
 			}
 		case *http2.MetaHeadersFrame:
 			for _, field := range f.Fields {
@@ -72,8 +72,7 @@ func statusOfACall(t *testing.T, conn net.Conn) codes.Code {
 // scanEvery is the interval between searches for calls without progress.
 const scanEvery = 100 * time.Millisecond
 
-// TestAStreamMayBeSilentForAWhile asks a second time long after the first, and
-// no third time.
+// TestAStreamMayBeSilentForAWhile sends a second request long after the first, and no third.
 func TestAStreamMayBeSilentForAWhile(t *testing.T) {
 	t.Parallel()
 	s := run(t, Config{GRPC: "127.0.0.1:0", BodyTimeout: 4 * scanEvery, IdleTimeout: 20 * scanEvery})
@@ -95,8 +94,8 @@ func TestAStreamMayBeSilentForAWhile(t *testing.T) {
 	}
 }
 
-// TestAWatchedStreamIsAwaitedForItsRequestAlone watches health for longer than
-// a message may take.
+// TestAWatchedStreamIsAwaitedForItsRequestAlone watches health for longer than a client may take
+// to send a message.
 func TestAWatchedStreamIsAwaitedForItsRequestAlone(t *testing.T) {
 	t.Parallel()
 	s := run(t, Config{GRPC: "127.0.0.1:0", BodyTimeout: 2 * scanEvery, IdleTimeout: 2 * scanEvery})

@@ -13,8 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// spoofs are the ways in which clients say that they are somebody else; %d is
-// another address each time.
+// spoofs are the ways in which clients claim another address; %d makes each address unique.
 var spoofs = [][]string{
 	{"X-Forwarded-For", "203.0.113.%d"},
 	{"X-Forwarded-For", "203.0.113.%d, 127.0.0.1"},
@@ -78,9 +77,8 @@ func TestMetadataIsNoIdentity(t *testing.T) {
 	}
 }
 
-// TestOneHostIsCountedAndSent has clients name two hosts, or one in odd ways. A
-// rule by host counts the host that the upstream sees, or the request is
-// refused.
+// TestOneHostIsCountedAndSent has clients that name two hosts, or one in an unusual form. A rule
+// by host counts the host that the upstream sees, or the request is refused.
 func TestOneHostIsCountedAndSent(t *testing.T) {
 	s := run(t, Config{
 		Rules:   rulesFile(t, "rules:\n  - {id: shop, match: {host: shop.example}, by: [ip], limit: 1000, window: 3600}\n"),

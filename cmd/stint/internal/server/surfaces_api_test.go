@@ -10,7 +10,7 @@ import (
 	"github.com/stintdev/stint"
 )
 
-// numbers is what a decision of the API tells.
+// numbers is a decision in the form of the API.
 type numbers struct {
 	Allowed      bool   `json:"allowed"`
 	Limit        int64  `json:"limit"`
@@ -120,7 +120,7 @@ func askPeekOfRules(t *testing.T, w *world, q question, d decided) (got, want st
 	return saidByAPI(t, w.post("http", "/v1/peek", body).body), inAPI(d)
 }
 
-// inBatch asks among neighbours of which one is wrong.
+// inBatch asks in a batch with other items, one of which is invalid.
 func inBatch(t *testing.T, w *world, item string) string {
 	t.Helper()
 	other := `{"key":"other","limit":"9/s"}`

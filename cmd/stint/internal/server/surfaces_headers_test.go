@@ -25,7 +25,7 @@ func saidByHeaders(status int, h http.Header) string {
 	return strings.Join(said, "; ")
 }
 
-// inHeaders is what the standard dialect says of a decision.
+// inHeaders is a decision in the standard dialect of headers.
 func inHeaders(d decided) string {
 	status, retry, t := http.StatusOK, "", d.combined.NextAfter
 	if !d.combined.Allowed {

@@ -104,7 +104,7 @@ func askNativeByName(t *testing.T, w *world, q question, d decided) (got, want s
 	return askNativeTake(t, w, q, d)
 }
 
-// ofColumns is the decision in a row.
+// ofColumns returns the decision of one row.
 func ofColumns(m *stintv1.Decisions, row int) *stintv1.Decision {
 	number := func(column []int64) int64 {
 		switch len(column) {

@@ -27,8 +27,8 @@ func saidByEnvoy(r *ratelimitpb.RateLimitResponse) string {
 	return fmt.Sprintf("%v %v %d in %v", r.GetOverallCode(), one.GetCode(), one.GetLimitRemaining(), one.GetDurationUntilReset().AsDuration())
 }
 
-// inEnvoyAnswer is what the service says: the time until there is more, whole
-// seconds; of a fixed window alone, always its end.
+// inEnvoyAnswer is a decision in the form of Envoy's service: the time until more remains, in
+// whole seconds. For a single fixed window it is always the end of the window.
 func inEnvoyAnswer(q question, d decided) string {
 	code, wait := ratelimitpb.RateLimitResponse_OK, d.combined.ResetAfter
 	if !d.combined.Allowed {

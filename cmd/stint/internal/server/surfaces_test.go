@@ -11,12 +11,12 @@ import (
 	"github.com/stintdev/stint/rule"
 )
 
-// shape is what is asked for: one limit, or a group of them, as each surface
-// writes it. A surface that cannot say it has no text.
+// shape is one limit, or a group of limits, in the form of each surface. The text is empty for a
+// surface that cannot express it.
 type shape struct {
 	name     string
-	limits   []string // LIMITs of the API, and of rules
-	envoy    string   // what stands behind rate_limit
+	limits   []string // limits in the text form of the API and of rules
+	envoy    string   // the configuration below rate_limit
 	throttle string   // max_burst, count and period of CL.THROTTLE
 }
 
@@ -39,7 +39,7 @@ func shapes() []shape {
 	}
 }
 
-// compiled is the limits as the library has them.
+// compiled is the limits as handles of the library.
 func (s *shape) compiled(t *testing.T) []stint.Limit {
 	t.Helper()
 	var limits []stint.Limit
@@ -53,15 +53,15 @@ func (s *shape) compiled(t *testing.T) []stint.Limit {
 	return limits
 }
 
-// givesBack reports whether the library can be asked to give back, and say
-// how things stand then, as a peek does.
+// givesBack reports whether the library can refund under the limits and then report their state
+// as a peek does.
 func (s *shape) givesBack() bool { return len(s.limits) == 1 && s.name != "leaky bucket" }
 
-// moment is one claim: so much later than the one before it, of that cost.
+// moment is one claim of the given cost, at a time after the previous claim.
 type moment struct {
 	after time.Duration
 	cost  int64
-	back  bool // gives back the take before it, if that was admitted
+	back  bool // refunds the previous take, if it was admitted
 }
 
 func moments() []moment {
@@ -73,16 +73,16 @@ func moments() []moment {
 	}
 }
 
-// question is one claim as a surface is asked it.
+// question is one claim in the form that each surface is asked.
 type question struct {
 	shape *shape
-	index int // of the shape
+	index int // index of the shape
 	key   string
 	cost  int64
-	at    int64 // of the take that is given back; 0 for none
+	at    int64 // time of the take that is refunded; 0 for none
 }
 
-// decided is what the library said of a question.
+// decided is the library's decision on a question.
 type decided struct {
 	combined stint.Decision
 	each     []stint.Decision // of several limits; nil where they are not known
@@ -93,13 +93,13 @@ type decided struct {
 type asker struct {
 	name string
 	can  func(s *shape) bool
-	back bool // gives back
-	late bool // also what was taken before now
+	back bool // this surface can refund
+	late bool // this surface can refund units that were taken before now
 	ask  func(t *testing.T, w *world, q question, d decided) (got, want string)
 }
 
-// TestEverySurfaceDecidesAlike asks the same claims by every surface, beside
-// the library over a store of its own and by the same clock.
+// TestEverySurfaceDecidesAlike sends the same claims to every surface, and compares the answers
+// with those of the library over another store with the same clock.
 func TestEverySurfaceDecidesAlike(t *testing.T) {
 	w := newWorld(t)
 	all := shapes()
@@ -119,7 +119,7 @@ func TestEverySurfaceDecidesAlike(t *testing.T) {
 	}
 }
 
-// compare asks the library and the surface.
+// compare asks the library and the surface, and compares their answers.
 func (w *world) compare(t *testing.T, s asker, r *reference, index, n int, m moment) {
 	t.Helper()
 	q := question{shape: r.shape, index: index, key: r.key, cost: m.cost}
@@ -138,16 +138,16 @@ func (w *world) compare(t *testing.T, s asker, r *reference, index, n int, m mom
 	}
 }
 
-// reference is the library, asked for one key.
+// reference is the library, used for one key.
 type reference struct {
 	limiter *stint.Limiter
 	shape   *shape
 	key     string
-	taken   stint.Reservation // the last take
-	cost    int64             // of it
+	taken   stint.Reservation // the last take that can be refunded
+	cost    int64             // the cost of the last take
 }
 
-// decide reports false for a give-back of nothing.
+// decide reports false for a refund when nothing was taken.
 func (r *reference) decide(t *testing.T, m moment) (d decided, ok bool) {
 	t.Helper()
 	var err error
@@ -174,8 +174,8 @@ func (r *reference) decide(t *testing.T, m moment) (d decided, ok bool) {
 	return d, true
 }
 
-// rulesOfShapes has one rule a shape, below its own path. What a request uses
-// is what its header says, else what its caller says.
+// rulesOfShapes has one rule for each shape, each below a path of its own. The key of a request
+// is its header, or its address if it has no header.
 func rulesOfShapes() string {
 	var b strings.Builder
 	b.WriteString("rules:\n")

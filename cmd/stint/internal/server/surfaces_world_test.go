@@ -14,18 +14,18 @@ import (
 	"github.com/stintdev/stint/remotestore"
 )
 
-// world is one server on all its listeners, and who asks it.
+// world is one server on all its listeners, and the clients of its surfaces.
 type world struct {
 	*running
 
-	alone    *stint.Memory // of the library
-	own      *stint.Memory // of the middleware
+	alone    *stint.Memory // the store of the library
+	own      *stint.Memory // the store of the middleware
 	resp     net.Conn
 	envoy    ratelimitpb.RateLimitServiceClient
 	native   stintv1.LimiterServiceClient
 	stream   stintv1.LimiterService_StreamClient
 	remote   *remotestore.Store
-	handlers []http.Handler // behind the middleware, one a shape
+	handlers []http.Handler // behind the middleware, one for each shape
 }
 
 func newWorld(t *testing.T) *world {

@@ -89,8 +89,8 @@ func (c *certificates) use(contents [][]byte) error {
 	return nil
 }
 
-// protocols returns the ALPN protocols in order of preference. HTTP/1.0 is listed because
-// a client that offers nothing else would be refused otherwise.
+// protocols returns the ALPN protocols in order of preference. HTTP/1.0 is listed because a
+// client that offers only HTTP/1.0 would be refused without it.
 func protocols() []string { return []string{"h2", "http/1.1", "http/1.0"} }
 
 // config returns the configuration of one listener, which looks up the certificates in

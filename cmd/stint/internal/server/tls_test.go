@@ -60,7 +60,7 @@ func (a *authority) sign(template, parent *x509.Certificate, key *ecdsa.PrivateK
 	return cert
 }
 
-// issue writes a certificate for this machine, and its key, into files.
+// issue writes a certificate for this machine and its key into two files.
 func (a *authority) issue(serial int64, files TLSFiles) {
 	a.t.Helper()
 	key := newKey(a.t)
@@ -107,7 +107,7 @@ func shake(addr net.Addr, config *tls.Config) (tls.ConnectionState, error) {
 	if _, err := conn.Write([]byte("GET /healthz HTTP/1.0\r\n\r\n")); err != nil {
 		return tls.ConnectionState{}, err
 	}
-	// With TLS 1.3 a client learns only here that its certificate is refused.
+	// With TLS 1.3 a client learns only from the first read that its certificate is refused.
 	_, err = conn.Read(make([]byte, 1))
 	return conn.ConnectionState(), err
 }

@@ -33,7 +33,7 @@ func newWindowed(t *testing.T) *windowed {
 }
 
 func (w *windowed) says(what string) {
-	_, _ = io.WriteString(w.client, what) // fails once it is cut off
+	_, _ = io.WriteString(w.client, what) // fails once the server has closed the connection
 	synctest.Wait()
 }
 
@@ -71,7 +71,7 @@ func (w *windowed) lasts(want bool, meanwhile func()) {
 
 func framed(write func(*http2.Framer) error) string {
 	var b bytes.Buffer
-	_ = write(http2.NewFramer(&b, nil)) // to a buffer
+	_ = write(http2.NewFramer(&b, nil)) // the frame is written to a buffer
 	return b.String()
 }
 
@@ -132,7 +132,7 @@ func TestFramesAreFoundInWhateverParts(t *testing.T) {
 		w := http2.NewFramer(&b, nil)
 		var want []frame
 		add := func(kind http2.FrameType, flags http2.Flags, stream uint32, payload []byte) {
-			_ = w.WriteRawFrame(kind, flags, stream, payload) // to a buffer
+			_ = w.WriteRawFrame(kind, flags, stream, payload) // the frame is written to a buffer
 			f := frame{kind: kind, flags: flags, stream: stream, size: len(payload)}
 			if f.changesWindows() {
 				f.payload = payload

@@ -72,11 +72,11 @@ type roomConn struct {
 	mu   struct {
 		sync.Mutex
 		decided bool  // the header has arrived and the body follows, or the connection is closed
-		http2   bool  // it speaks HTTP/2
+		http2   bool  // the client speaks HTTP/2
 		preface int   // bytes of the HTTP/2 preface that have matched; -1 after a mismatch
 		read    int64 // bytes of the header so far
 		held    int64 // reserved bytes
-		refused bool  // the budget had no room
+		refused bool  // the header was refused because the budget was used up
 	}
 }
 

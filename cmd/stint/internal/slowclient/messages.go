@@ -29,8 +29,8 @@ type Messages struct {
 	armed bool
 }
 
-// scanEvery is the interval between scans of the list, which remove late calls and calls
-// that have ended otherwise.
+// scanEvery is the interval between scans of the list. A scan removes late calls and calls that
+// have ended.
 const scanEvery = 100 * time.Millisecond
 
 // NewMessages bounds the single message of a call by within, and each message of a client
@@ -43,7 +43,7 @@ func NewMessages(within, idle time.Duration) *Messages {
 
 // awaitedCall is a call whose next message is awaited, or a stream.
 type awaitedCall struct {
-	context.Context //nolint:containedctx // it is one itself
+	context.Context //nolint:containedctx // messageContext is itself a context
 
 	cancel context.CancelFunc
 	until  atomic.Int64 // deadline in nanoseconds since Messages.began, or one of the constants below

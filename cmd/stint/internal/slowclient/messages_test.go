@@ -27,7 +27,7 @@ func (e *endlessStream) RecvMsg(any) error        { e.asks(); return nil }
 func TestAMessageThatCameTooLateIsNotHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMessages(time.Second, time.Minute)
-		ctx, _ := m.Begin(t.Context(), nil) // which never fails
+		ctx, _ := m.Begin(t.Context(), nil) // Begin never fails
 		slow := func() { <-ctx.Done() }
 		stream := &endlessStream{ctx: ctx, asks: func() {}}
 		err := m.Stream(nil, stream, &grpc.StreamServerInfo{IsClientStream: true}, func(_ any, s grpc.ServerStream) error {
@@ -49,7 +49,7 @@ func TestAMessageThatCameTooLateIsNotHandedOver(t *testing.T) {
 func TestCallsAreAwaitedForAWhile(t *testing.T) {
 	const within = time.Second
 	begin := func(m *Messages, ctx context.Context) context.Context {
-		ctx, _ = m.Begin(ctx, nil) // which never fails
+		ctx, _ = m.Begin(ctx, nil) // Begin never fails
 		return ctx
 	}
 	receive := func(m *Messages, ctx context.Context) error {

@@ -154,7 +154,7 @@ func Answers(timeout time.Duration, next http.Handler) http.Handler {
 		}
 		a := &timedAnswer{ResponseWriter: w, control: http.NewResponseController(w), timeout: timeout}
 		next.ServeHTTP(a, r)
-		if a.unflushed { // otherwise net/http would write it without a deadline
+		if a.unflushed { // net/http would write the rest without a deadline
 			_ = a.FlushError()
 		}
 	})
