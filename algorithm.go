@@ -25,10 +25,7 @@ var algorithmNames = [...]string{
 
 // String returns the name that rule files use, such as "token_bucket".
 func (a Algorithm) String() string {
-	if int(a) < len(algorithmNames) {
-		return algorithmNames[a]
-	}
-	return fmt.Sprintf("algorithm(%d)", uint8(a))
+	return nameOf("algorithm", algorithmNames[:], a)
 }
 
 // Algorithms returns the name of every algorithm, in order of their values.

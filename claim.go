@@ -53,7 +53,8 @@ type Claim struct {
 	Policy Policy
 }
 
-// Policy is the consistency of a claim and what happens when its store fails.
+// Policy is the consistency of a claim and what happens when its store fails. Every
+// value is valid whose fields are constants of this package.
 // The memory store ignores it; stores that wrap other stores follow it.
 type Policy struct {
 	Consistency Consistency
@@ -77,6 +78,11 @@ const (
 	Partitioned                    // decided from the node's own part of the limit
 )
 
+var consistencyNames = [...]string{"strict", "leased", "partitioned"}
+
+// String returns the name that rule files use, such as "leased".
+func (c Consistency) String() string { return nameOf("consistency", consistencyNames[:], c) }
+
 // OnFailure is how a claim is decided while its store fails.
 type OnFailure uint8
 
@@ -86,6 +92,11 @@ const (
 	FailClosed                  // the check is denied
 	FailLocal                   // decided in memory, by this node's share
 )
+
+var failureNames = [...]string{"open", "closed", "local"}
+
+// String returns the name that rule files use, such as "closed".
+func (f OnFailure) String() string { return nameOf("failure policy", failureNames[:], f) }
 
 // isPlain reports whether a claim is valid and is a take or a peek without
 // Extra and At. It is the cheap check for nearly every claim.
@@ -102,11 +113,13 @@ func (c *Claim) Validate() error {
 	return c.check()
 }
 
+var errZeroLimit = invalid("limit: is the zero Limit", "compile a Spec, or use ParseLimit")
+
 // check is Validate for claims that are not plain.
 func (c *Claim) check() error {
 	switch {
 	case c.Limit.n == nil:
-		return invalid("limit: is the zero Limit", "compile a Spec, or use ParseLimit")
+		return errZeroLimit
 	case c.Key == "":
 		return invalid("key: is empty", "name whose use is counted, such as user:42")
 	case len(c.Key) > MaxKey:

@@ -14,6 +14,11 @@ const Never = time.Duration(math.MaxInt64)
 type Decision struct {
 	Allowed  bool
 	Degraded bool // decided without the store
+	// Unavailable says that the claim was denied because the store failed and
+	// its policy is [FailClosed]. The key may not be over its limit: answer 503
+	// rather than 429. RetryAfter is then when the store is tried next. A
+	// decision that is Unavailable is Degraded too.
+	Unavailable bool
 	// Limit is the largest cost that an idle key could be allowed at once.
 	Limit int64
 	// Remaining is how many more requests of cost 1, with the same

@@ -1,9 +1,16 @@
 package stint
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Code is the kind of failure that kept a store from deciding. Each surface
 // (HTTP, gRPC, RESP) translates it in one place, at its own edge.
+//
+// A Code is an error, so that programs can compare with it:
+// errors.Is(err, stint.CodeUnavailable). [CodeOf] returns the code of an error
+// for a switch.
 type Code uint8
 
 // The codes. A denial is not an error: it is a [Decision].
@@ -70,18 +77,55 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Is reports whether the target is the Code of the error.
+func (e *Error) Is(target error) bool { return is(e.Code, target) }
+
+func is(code Code, target error) bool {
+	c, ok := target.(Code) //nolint:errorlint // errors.Is unwraps the error, and not its target
+	return ok && c == code
+}
+
 // KindName returns Kind, or the name of Code where Kind is empty.
 func (e *Error) KindName() string {
-	if e.Kind != "" {
+	switch {
+	case e.Kind != "":
 		return string(e.Kind)
-	}
-	if int(e.Code) < len(codeNames) {
+	case int(e.Code) < len(codeNames):
 		return codeNames[e.Code]
 	}
 	return codeNames[CodeInternal]
 }
 
+// CodeOf returns the Code of an error: that of the first [*Error] in its chain,
+// CodeInvalid for a [*LimitError], and CodeInternal for every other error. A nil
+// error has no code; CodeOf returns CodeInternal for it too.
+func CodeOf(err error) Code {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	if _, ok := errors.AsType[*LimitError](err); ok {
+		return CodeInvalid
+	}
+	code, _ := errors.AsType[Code](err)
+	return code
+}
+
+// String returns the name of the code, such as "unavailable".
+func (c Code) String() string { return nameOf("code", codeNames[:], c) }
+
+// Error returns the name of the code.
+func (c Code) Error() string { return c.String() }
+
 var codeNames = [...]string{"internal", "invalid", "unavailable", "timeout", "canceled", "exhausted"}
+
+// nameOf returns the name of a value of a type, such as "code(9)" for a value
+// without one.
+func nameOf[V ~uint8](kind string, names []string, v V) string {
+	if int(v) < len(names) {
+		return names[v]
+	}
+	return fmt.Sprintf("%s(%d)", kind, uint8(v))
+}
 
 // LimitError says which field of a [Spec] is wrong and how to mend it.
 type LimitError struct {
@@ -97,6 +141,10 @@ func (e *LimitError) Error() string {
 	}
 	return fmt.Sprintf("%s: %s (%s)", e.Field, e.Problem, e.Mend)
 }
+
+// Is reports whether the target is CodeInvalid, which is the code of every
+// mistake in a limit.
+func (e *LimitError) Is(target error) bool { return is(CodeInvalid, target) }
 
 func invalid(problem, mend string) error {
 	return &Error{Code: CodeInvalid, Problem: problem, Mend: mend}

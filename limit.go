@@ -9,7 +9,8 @@ import (
 
 // Limit is what is allowed: a comparable handle to the compiled numbers of a
 // validated [Spec]. Copy it freely; it is safe for use by many goroutines. The
-// zero Limit is invalid, and every store refuses it.
+// zero Limit is invalid: every store refuses it, and its methods return zero
+// values.
 //
 // Compile a Limit once and keep it: compiling costs microseconds, using it
 // costs nothing. Two Limits are equal when they are copies of one compiled
@@ -20,35 +21,48 @@ type Limit struct{ n *compiledLimit }
 func (l Limit) Valid() bool { return l.n != nil }
 
 // Spec returns the spec with every default set.
-func (l Limit) Spec() Spec { return l.n.spec }
+func (l Limit) Spec() Spec { return *l.spec() }
+
+// spec returns the spec of a limit, which must not be changed.
+func (l Limit) spec() *Spec { return &l.numbers().spec }
+
+// numbers returns the compiled numbers of a limit, which must not be changed.
+func (l Limit) numbers() *compiledLimit {
+	if l.n == nil {
+		return &noNumbers
+	}
+	return l.n
+}
+
+var noNumbers compiledLimit // of the zero Limit
 
 // Namespace returns the first part of the scope, beside Rule and Name; it may
 // be empty.
-func (l Limit) Namespace() string { return l.n.spec.Namespace }
+func (l Limit) Namespace() string { return l.spec().Namespace }
 
 // Rule returns the rule that the limit belongs to; it may be empty.
-func (l Limit) Rule() string { return l.n.spec.Rule }
+func (l Limit) Rule() string { return l.spec().Rule }
 
 // Name returns the name of the limit, unique in its rule.
-func (l Limit) Name() string { return l.n.spec.Name }
+func (l Limit) Name() string { return l.spec().Name }
 
 // FromCaller reports whether a caller of a server brought the limit. See
 // [Spec.FromCaller].
-func (l Limit) FromCaller() bool { return l.n.spec.FromCaller }
+func (l Limit) FromCaller() bool { return l.spec().FromCaller }
 
 // Algorithm returns how the limit counts.
-func (l Limit) Algorithm() Algorithm { return l.n.spec.Algorithm }
+func (l Limit) Algorithm() Algorithm { return l.spec().Algorithm }
 
 // Max returns the largest cost that an idle key could be allowed at once. It
 // is the value of [Decision.Limit].
-func (l Limit) Max() int64 { return l.n.max }
+func (l Limit) Max() int64 { return l.numbers().max }
 
 // Window returns the window of the limit. For a bucket with a rate and no
 // window it is capacity/rate, rounded up to a second. For a quota it is the
 // length of the longest period: 24 h for a day, 7 days for a week, 31 days for
 // a month.
 func (l Limit) Window() time.Duration {
-	n := l.n
+	n := l.numbers()
 	switch {
 	case n.alg == Quota:
 		return n.calendar.longest()
@@ -62,7 +76,7 @@ func (l Limit) Window() time.Duration {
 // Rate returns the rate of a bucket in units a second, as the reduced
 // fraction that the steps use. It is nil for algorithms without a rate.
 func (l Limit) Rate() *big.Rat {
-	if l.n.p == 0 {
+	if l.numbers().p == 0 {
 		return nil
 	}
 	return big.NewRat(l.n.p, l.n.q)
@@ -70,7 +84,7 @@ func (l Limit) Rate() *big.Rat {
 
 // Rounded reports whether the rate of the Spec did not fit the arithmetic.
 // [Limit.Rate] is then the greatest fraction below it that fits.
-func (l Limit) Rounded() bool { return l.n.rounded }
+func (l Limit) Rounded() bool { return l.numbers().rounded }
 
 // String returns the limit in one line, such as
 // "token_bucket:1m 100 per 1m, capacity 100".
@@ -137,7 +151,7 @@ type Numbers struct {
 
 // Numbers returns the compiled numbers of the limit.
 func (l Limit) Numbers() Numbers {
-	n := l.n
+	n := l.numbers()
 	out := Numbers{
 		Algorithm: n.alg, Max: n.max, Full: n.full, P: n.p, Q: n.q, Fill: n.fill, MaxWait: n.maxWait,
 		Length: n.calendar.length, Origin: n.calendar.origin,
@@ -152,13 +166,21 @@ func (l Limit) Numbers() Numbers {
 // Shape identifies the meaning of a state: the algorithm, the window, the number
 // of buckets and the calendar. Limits of one scope and one shape share a state,
 // even when their other numbers differ. A limit of another shape starts fresh.
-func (l Limit) Shape() string { return l.n.shape() }
+func (l Limit) Shape() string {
+	if !l.Valid() {
+		return ""
+	}
+	return l.n.shape()
+}
 
 // Share returns the part of a limit that one of the given number of nodes may
 // hand out by itself: max(1, ⌈limit/nodes⌉), refilled by the rate divided by
 // nodes exactly. A number below 1 counts as 1. It is an error if the divided
 // rate is out of range.
 func (l Limit) Share(nodes int) (Limit, error) {
+	if !l.Valid() {
+		return l, errZeroLimit
+	}
 	if nodes <= 1 {
 		return l, nil
 	}

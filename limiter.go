@@ -4,7 +4,6 @@ import (
 	"context"
 	"reflect"
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -12,16 +11,17 @@ import (
 // more limits, which the store decides as one atomic group. It is safe for use
 // by many goroutines at once, and costs microseconds to make. Make one with
 // [NewLimiter]: a nil or zero Limiter answers every request with an error.
+// [Join] combines limiters whose requests have different keys.
 type Limiter struct {
-	taker taker // takes a claim on limit: the store itself for one limit, &all for more
+	taker taker // takes a claim on limit: the store itself for one limit without a policy
 	limit Limit // the only limit; the zero Limit when there are several
 	all   together
 
 	name    string
-	shapes  bool         // one of the limits is a leaky bucket, which delays
-	most    int64        // the greatest cost that every limit can allow
-	took    atomic.Int64 // recent latency of the store in ns; measured only for calls with a bound on the wait
-	waiting waiting
+	shapes  bool     // one of the limits is a leaky bucket, which delays
+	most    int64    // the greatest cost that every limit can allow
+	clock   Clock    // nil: the system's clock
+	waiting *waiting // shared with the copies that differ only in their policy
 }
 
 // limiterNamespace is the first part of the scope of every limiter's limits.
@@ -51,23 +51,105 @@ func NewLimiter(store Store, name string, limits ...Limit) (*Limiter, error) {
 	if err := validateName("name", name); err != nil {
 		return nil, err
 	}
-	l := &Limiter{name: name, most: MaxCost, all: together{store: store}}
+	l := &Limiter{name: name, most: MaxCost, all: together{store: store}, waiting: &waiting{}}
 	for _, limit := range limits {
 		own, err := limit.ownedBy(name)
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(l.all.limits, func(o Limit) bool { return o.Name() == own.Name() }) {
+		if slices.ContainsFunc(l.all.claims, func(c Claim) bool { return c.Limit.Name() == own.Name() }) {
 			return nil, invalid("limits: two are named "+own.Name(), "give one of them a Spec.Name of its own")
 		}
-		l.all.limits = append(l.all.limits, own)
+		l.all.add(Claim{Limit: own}, 0)
 		l.shapes, l.most = l.shapes || own.n.alg == LeakyBucket, min(l.most, own.Max())
 	}
-	l.taker = &l.all
-	if len(limits) == 1 {
-		l.taker, l.limit = store, l.all.limits[0]
-	}
+	l.setTaker()
 	return l, nil
+}
+
+// setTaker chooses the shortest way to the store.
+func (l *Limiter) setTaker() {
+	if len(l.all.claims) > 1 {
+		l.taker = &l.all
+		return
+	}
+	only := &l.all.claims[0]
+	l.taker, l.limit = l.all.store, only.Limit
+	if only.Policy != (Policy{}) || only.Local != nil {
+		l.taker = &withPolicy{l.all.store, only.Policy, only.Local}
+	}
+}
+
+// withPolicy takes claims on one limit under a policy.
+type withPolicy struct {
+	store  Store
+	policy Policy
+	local  *Local
+}
+
+func (w *withPolicy) Take(ctx context.Context, c Claim) (Decision, error) {
+	c.Policy, c.Local = w.policy, w.local
+	return w.store.Take(ctx, c)
+}
+
+// With returns a limiter whose requests have the policy: how a distributed
+// store decides them, and what happens when the store fails. Stores that
+// distribute or guard follow it (packages lease, guard, redisstore and
+// remotestore); the memory store ignores it.
+//
+// The copy shares the name, the state and the queues of the limiter. A program
+// can therefore have two policies for one limit, such as [FailClosed] for
+// writes and [FailOpen] for reads. With of a nil or zero Limiter returns it
+// unchanged, so that [NewLimiter]'s error need be looked at only once.
+func (l *Limiter) With(p Policy) *Limiter {
+	if !l.made() {
+		return l
+	}
+	return l.with(p, nil)
+}
+
+// WithLocal is With for [FailLocal] with numbers of its own: while the store
+// fails, each node decides under this limit, in place of its share of the
+// limiter's limits. It keeps the rest of the limiter's policy. The limit must
+// not have a scope of its own.
+func (l *Limiter) WithLocal(limit Limit) (*Limiter, error) {
+	if !l.made() {
+		return nil, errNotMade
+	}
+	own, err := limit.ownedBy(l.name)
+	if err != nil {
+		return nil, err
+	}
+	p := l.all.claims[0].Policy
+	p.OnFailure = FailLocal
+	return l.with(p, &Local{Limit: own}), nil
+}
+
+// WithClock returns a limiter that reads the time and sleeps by the clock: it
+// measures all waits by it. It is for tests and simulations. The store has a
+// clock of its own, such as [MemoryOptions.Clock], which must show the same
+// time. Nil is the system's clock, which testing/synctest replaces.
+//
+// The copy shares the name and the state of the limiter, and has queues of its
+// own.
+func (l *Limiter) WithClock(c Clock) *Limiter {
+	if !l.made() {
+		return l
+	}
+	copied := l.with(l.all.claims[0].Policy, l.all.claims[0].Local)
+	copied.clock, copied.waiting = c, &waiting{}
+	return copied
+}
+
+// with returns a copy of the limiter that differs in the policy of its claims.
+func (l *Limiter) with(p Policy, local *Local) *Limiter {
+	c := &Limiter{name: l.name, shapes: l.shapes, most: l.most, clock: l.clock, waiting: l.waiting}
+	c.all.store = l.all.store
+	for _, claim := range l.all.claims {
+		c.all.add(Claim{Limit: claim.Limit, Policy: p, Local: local}, 0)
+	}
+	c.setTaker()
+	return c
 }
 
 // missing reports whether store is nil or an interface that holds a nil
@@ -80,7 +162,7 @@ func missing(store Store) bool {
 // ownedBy returns the limit compiled into the scope of the named limiter.
 func (l Limit) ownedBy(limiter string) (Limit, error) {
 	if !l.Valid() {
-		return l, invalid("limit: is the zero Limit", "compile a Spec, or use ParseLimit")
+		return l, errZeroLimit
 	}
 	s := l.Spec()
 	if s.Namespace != "" || s.Rule != "" || s.FromCaller {
@@ -126,6 +208,14 @@ func (l *Limiter) take(ctx context.Context, c Claim) (Decision, error) {
 	return l.taker.Take(ctx, c)
 }
 
+// takeKeys is take for a Limiter, whose keys are nil, or a JointLimiter.
+func (l *Limiter) takeKeys(ctx context.Context, c Claim, keys []string) (Decision, error) {
+	if keys == nil {
+		return l.take(ctx, c)
+	}
+	return l.all.takeKeys(ctx, &c, keys)
+}
+
 // AllowN decides whether key may use n units now, and charges them if so. It
 // does not wait: a denial says how long to wait in [Decision.RetryAfter]. n is
 // at least 0; AllowN with 0 is [Limiter.Peek]. With several limits, the
@@ -150,19 +240,23 @@ func refuseNegative() error {
 // maxDelay has the meaning of [Claim.MaxDelay], but counts from this call: the
 // limiter subtracts the recent latency of the store.
 func (l *Limiter) AllowEach(ctx context.Context, key string, n int64, maxDelay time.Duration, out []Decision) (binding int, d Decision, err error) {
-	if n < 0 {
-		return -1, Decision{}, refuseNegative()
-	}
 	if !l.made() {
 		return -1, Decision{}, errNotMade
 	}
-	c := Claim{Key: key, Cost: n}
+	return l.allowEach(ctx, Claim{Key: key, Cost: n}, nil, maxDelay, out)
+}
+
+// allowEach is AllowEach for a Limiter, whose keys are nil, or a JointLimiter.
+func (l *Limiter) allowEach(ctx context.Context, c Claim, keys []string, maxDelay time.Duration, out []Decision) (binding int, d Decision, err error) {
+	if c.Cost < 0 {
+		return -1, Decision{}, refuseNegative()
+	}
 	if maxDelay == 0 || !l.shapes {
-		return l.all.takeEach(ctx, &c, out)
+		return l.all.takeEach(ctx, &c, keys, out)
 	}
 	c.MaxDelay = l.usable(maxDelay)
-	defer l.noteTime(time.Now())
-	return l.all.takeEach(ctx, &c, out)
+	defer l.noteTime(l.now())
+	return l.all.takeEach(ctx, &c, keys, out)
 }
 
 // Limits returns a copy of the limits that every request is counted under, in
@@ -171,7 +265,7 @@ func (l *Limiter) Limits() []Limit {
 	if l == nil {
 		return nil
 	}
-	return slices.Clone(l.all.limits)
+	return l.all.limits()
 }
 
 // Peek returns what key has left, and charges nothing.
@@ -185,8 +279,9 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 	return err
 }
 
-// MaxDelayOf returns the [Claim.MaxDelay] that the deadline of ctx allows: zero
-// without a deadline, below zero when the deadline has passed.
+// MaxDelayOf returns the [Claim.MaxDelay] that the deadline of ctx allows, by the
+// system's clock: zero without a deadline, below zero when the deadline has
+// passed.
 func MaxDelayOf(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -210,13 +305,13 @@ func atMost(d time.Duration) time.Duration {
 // Without this margin, a limiter under load would hand out places that end
 // after the caller's deadline.
 func (l *Limiter) usable(d time.Duration) time.Duration {
-	return atMost(d - time.Duration(l.took.Load()))
+	return atMost(d - time.Duration(l.waiting.took.Load()))
 }
 
 // noteTime records the latency of a call that began at start. A longer latency
 // replaces the recorded one at once; a shorter one lowers it by an eighth of
 // the difference. Concurrent calls may overwrite each other's measurements.
 func (l *Limiter) noteTime(start time.Time) {
-	took, now := l.took.Load(), int64(time.Since(start))
-	l.took.Store(max(now, took-(took-now)/8))
+	took, now := l.waiting.took.Load(), int64(l.now().Sub(start))
+	l.waiting.took.Store(max(now, took-(took-now)/8))
 }

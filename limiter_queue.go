@@ -3,10 +3,12 @@ package stint
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// waiting holds the queues of a limiter: one for each key with waiters.
+// waiting holds the queues of a limiter and of its copies with other policies: one
+// for each key with waiters.
 //
 // The problem: callers that wait for one key must be served in order, and only
 // few of them should poll the store. The approach: a queue is a linked list of
@@ -15,6 +17,8 @@ import (
 // have left. A queue needs no goroutine of its own, and is removed together
 // with its last waiter.
 type waiting struct {
+	took atomic.Int64 // recent latency of the store in ns; measured only for calls with a bound on the wait
+
 	mu     sync.Mutex
 	queues map[string]*waitQueue // nil when nobody waits
 }
@@ -35,8 +39,9 @@ type waitQueue struct {
 // waiter is one call that waits.
 type waiter struct {
 	key  string
+	keys []string // of a joint request; nil: key is the only one
 	cost int64
-	end  time.Time // deadline for being served; zero: none
+	end  time.Time // deadline for being served, by the limiter's clock; zero: none
 
 	denial Decision    // the latest, with the whole wait as its RetryAfter
 	next   chan action // the next action, sent to a waiter that stands by
@@ -127,7 +132,7 @@ func (g *waiting) deny(l *Limiter, w *waiter, d Decision, wait time.Duration, la
 		return standBy
 	}
 	q.denial = d
-	q.from = time.Now().Add(wait - l.flow(l.awaited(w.cost)))
+	q.from = l.now().Add(wait - l.flow(l.awaited(w.cost)))
 	if q.checked.IsZero() || q.from.Before(q.checked) {
 		q.checked = q.from
 	}
@@ -156,11 +161,11 @@ func (g *waiting) serve(l *Limiter, w *waiter, remaining int64, took time.Durati
 }
 
 // expire removes a waiter whose end came while it stood by.
-func (g *waiting) expire(w *waiter) {
+func (g *waiting) expire(l *Limiter, w *waiter) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if q := w.queue; q != nil {
-		w.denial = q.deniedFor(max(time.Until(q.from), time.Microsecond))
+		w.denial = q.deniedFor(max(q.from.Sub(l.now()), time.Microsecond))
 		g.removeLocked(w, 0, 1)
 	}
 }
@@ -236,18 +241,18 @@ func (w *waiter) send(a action) {
 
 // standBy blocks until the waiter receives its next action or its end comes, and
 // returns that action. ok is false when ctx ends first.
-func (g *waiting) standBy(ctx context.Context, w *waiter) (next action, ok bool) {
-	var end <-chan time.Time
-	if deadline, ok := ctx.Deadline(); !w.end.IsZero() && (!ok || w.end.Before(deadline)) {
-		timer := time.NewTimer(time.Until(w.end))
-		defer timer.Stop()
-		end = timer.C
+func (g *waiting) standBy(ctx context.Context, l *Limiter, w *waiter) (next action, ok bool) {
+	var end <-chan struct{}
+	if deadline, ok := ctx.Deadline(); !w.end.IsZero() && (l.clock != nil || !ok || w.end.Before(deadline)) {
+		var stop func()
+		end, stop = l.alarm(ctx, w.end)
+		defer stop()
 	}
 	select {
 	case next = <-w.next:
 		return next, true
 	case <-end:
-		g.expire(w)
+		g.expire(l, w)
 		return giveUp, true
 	case <-ctx.Done():
 		return giveUp, false
@@ -281,7 +286,7 @@ func (q *waitQueue) tooLate(l *Limiter, w *waiter, costs int64) bool {
 	if !at.After(w.end) {
 		return false
 	}
-	w.denial = q.deniedFor(max(time.Until(at), time.Microsecond))
+	w.denial = q.deniedFor(max(at.Sub(l.now()), time.Microsecond))
 	return true
 }
 

@@ -13,7 +13,13 @@ func (l *Limiter) Wait(ctx context.Context, key string) error { return l.WaitN(c
 // (CodeInvalid), when it would pass the deadline of ctx (CodeTimeout, with the
 // kind "wait"), and when ctx ends (CodeCanceled).
 //
-// The callers that wait for one key of one Limiter form one queue. The queue is
+// The deadline of ctx is measured by the system's clock. Under another clock
+// ([Limiter.WithClock]), the time left until the deadline when WaitN is called
+// is how long WaitN may wait by that clock. An end of ctx ends the wait under
+// every clock.
+//
+// The callers that wait for one key of one Limiter form one queue, together with
+// the callers of its copies from [Limiter.With]. The queue is
 // first in, first out, whatever the costs. Under a single token bucket, GCRA or
 // leaky bucket, WaitN also fails at once when the costs ahead in the queue make
 // the wait too long. A leaky bucket has a second queue of its own: a caller
@@ -28,8 +34,16 @@ func (l *Limiter) Wait(ctx context.Context, key string) error { return l.WaitN(c
 // therefore lost. A capacity that is one unit greater keeps the full rate, and
 // so does a leaky bucket.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
-	end, _ := ctx.Deadline()
-	d, err := l.turn(ctx, key, n, end)
+	return l.wait(ctx, &waiter{key: key, cost: n})
+}
+
+// wait is WaitN for a Limiter or a JointLimiter.
+func (l *Limiter) wait(ctx context.Context, w *waiter) error {
+	if !l.made() {
+		return errNotMade
+	}
+	w.end = l.deadline(ctx)
+	d, err := l.turn(ctx, w)
 	switch {
 	case err != nil:
 		return err
@@ -54,65 +68,60 @@ func (l *Limiter) WaitWithin(ctx context.Context, key string, n int64, maxWait t
 	if n < 1 {
 		return Decision{}, refuseNothing()
 	}
-	if maxWait <= 0 {
+	if maxWait <= 0 || !l.made() {
 		return l.take(ctx, Claim{Key: key, Cost: n, MaxDelay: -1})
 	}
-	end := time.Now().Add(maxWait)
-	deadline, ok := ctx.Deadline()
-	sooner := ok && deadline.Before(end)
+	end, deadline := l.now().Add(maxWait), l.deadline(ctx)
+	sooner := !deadline.IsZero() && deadline.Before(end)
 	if sooner {
 		end = deadline
 	}
-	d, err := l.turn(ctx, key, n, end)
+	d, err := l.turn(ctx, &waiter{key: key, cost: n, end: end})
 	if err == nil && !d.Allowed && sooner && d.RetryAfter <= maxWait && d.RetryAfter != Never {
 		err = passesDeadline(&d)
 	}
 	return d, err
 }
 
-// turn queues for the key and returns the decision that allows it, after its
-// delay. It returns a denial when the units cannot be had before end. The zero
-// end means no deadline.
-func (l *Limiter) turn(ctx context.Context, key string, n int64, end time.Time) (Decision, error) {
-	if n < 1 {
+// turn queues for the key of the waiter and returns the decision that allows it,
+// after its delay. It returns a denial when the units cannot be had before the
+// waiter's end.
+func (l *Limiter) turn(ctx context.Context, w *waiter) (Decision, error) {
+	if w.cost < 1 {
 		return Decision{}, refuseNothing()
-	}
-	if !l.made() {
-		return Decision{}, errNotMade
 	}
 	if ctx.Err() != nil {
 		return Decision{}, gaveUp(ctx, "waiting")
 	}
-	w := waiter{key: key, cost: n, end: end}
-	for next := l.waiting.arrive(l, &w); ; {
-		due, came := time.Now(), true
+	for next := l.waiting.arrive(l, w); ; {
+		due, came := l.now(), true
 		switch next {
 		case giveUp:
 			return w.denial, nil
 		case standBy:
-			next, came = l.waiting.standBy(ctx, &w)
+			next, came = l.waiting.standBy(ctx, l, w)
 			if came {
 				continue
 			}
 		case askLater:
 			due = due.Add(max(w.denial.RetryAfter, leastPause))
-			came = sleepUntil(ctx, due)
+			came = l.sleepUntil(ctx, due)
 		}
 		if !came {
-			l.waiting.leave(&w)
+			l.waiting.leave(w)
 			return Decision{}, gaveUp(ctx, "waiting")
 		}
-		asked := time.Now()
-		d, wait, late, err := l.try(ctx, &w, due)
+		asked := l.now()
+		d, wait, late, err := l.try(ctx, w, due)
 		switch {
 		case err != nil:
-			l.waiting.leave(&w)
+			l.waiting.leave(w)
 			return d, err
 		case d.Allowed:
-			l.waiting.serve(l, &w, d.Remaining, time.Since(asked))
-			return l.serveDelay(ctx, &w, d)
+			l.waiting.serve(l, w, d.Remaining, l.now().Sub(asked))
+			return l.serveDelay(ctx, w, d)
 		}
-		next = l.waiting.deny(l, &w, d, wait, late)
+		next = l.waiting.deny(l, w, d, wait, late)
 	}
 }
 
@@ -124,9 +133,9 @@ const leastPause = time.Microsecond
 // is how long the request would wait until it is served, and late reports
 // whether that is after the waiter's end.
 func (l *Limiter) try(ctx context.Context, w *waiter, due time.Time) (d Decision, wait time.Duration, late bool, err error) {
-	c, left := Claim{Key: w.key, Limit: l.limit, Cost: w.cost}, Never
+	c, left := Claim{Key: w.key, Cost: w.cost}, Never
 	if !w.end.IsZero() {
-		left = l.usable(time.Until(w.end))
+		left = l.usable(w.end.Sub(l.now()))
 		c.MaxDelay = left
 		defer l.noteTime(due)
 	}
@@ -134,14 +143,14 @@ func (l *Limiter) try(ctx context.Context, w *waiter, due time.Time) (d Decision
 		ctx = context.WithoutCancel(ctx) // the attempt was due before ctx ended
 	}
 	if !l.shapes {
-		d, err = l.taker.Take(ctx, c)
+		d, err = l.takeKeys(ctx, c, w.keys)
 		return d, d.RetryAfter, d.RetryAfter == Never || d.RetryAfter > left, err
 	}
-	each := make([]Decision, len(l.all.limits))
-	_, d, err = l.all.takeEach(ctx, &c, each)
+	each := make([]Decision, len(l.all.claims))
+	_, d, err = l.all.takeEach(ctx, &c, w.keys, each)
 	wait = d.RetryAfter
-	for i, limit := range l.all.limits {
-		if limit.n.alg == LeakyBucket {
+	for i := range l.all.claims {
+		if l.all.claims[i].Limit.n.alg == LeakyBucket {
 			wait = max(wait, each[i].ResetAfter) // a later place in the queue is served no sooner
 		}
 	}
@@ -155,13 +164,13 @@ func (l *Limiter) serveDelay(ctx context.Context, w *waiter, d Decision) (Decisi
 	if d.Delay == 0 {
 		return d, nil
 	}
-	due := time.Now().Add(d.Delay)
+	due := l.now().Add(d.Delay)
 	late := !w.end.IsZero() && due.After(w.end) // the store took longer than its recent latency
-	if !late && sleepUntil(ctx, due) {
+	if !late && l.sleepUntil(ctx, due) {
 		return d, nil
 	}
 	if !d.Degraded {
-		if _, err := l.taker.Take(context.WithoutCancel(ctx), l.refundClaim(w.key, w.cost, &d)); err != nil {
+		if _, err := l.takeKeys(context.WithoutCancel(ctx), refundClaim(w.key, w.cost, &d), w.keys); err != nil {
 			return Decision{}, err
 		}
 	}
@@ -169,17 +178,4 @@ func (l *Limiter) serveDelay(ctx context.Context, w *waiter, d Decision) (Decisi
 		return Decision{}, gaveUp(ctx, "waiting")
 	}
 	return Decision{Limit: d.Limit, RetryAfter: d.Delay, At: d.At}, nil
-}
-
-// sleepUntil sleeps until due or until ctx ends. It reports whether due has
-// been reached, which is true when both happen at once.
-func sleepUntil(ctx context.Context, due time.Time) bool {
-	timer := time.NewTimer(time.Until(due))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return !time.Now().Before(due)
-	}
 }

@@ -3,6 +3,7 @@ package stint
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // Reservation stands for units that were charged for later use. All copies of
@@ -19,6 +20,7 @@ type Reservation struct {
 type refund struct {
 	limiter *Limiter
 	claim   Claim
+	keys    []string      // of a joint request; nil: the claim has the only key
 	turn    chan struct{} // a lock that a context can interrupt: holds a token while free
 	sent    bool          // guarded by turn; the store may have received the refund
 }
@@ -30,9 +32,14 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (Reservation
 		return Reservation{}, refuseNothing()
 	}
 	d, err := l.take(ctx, Claim{Key: key, Cost: n})
+	return l.reserved(d, err, key, nil, n)
+}
+
+// reserved returns the reservation of n units that were decided as given.
+func (l *Limiter) reserved(d Decision, err error, key string, keys []string, n int64) (Reservation, error) {
 	r := Reservation{Decision: d}
 	if err == nil && d.Allowed && !d.Degraded {
-		r.refund = &refund{limiter: l, claim: l.refundClaim(key, n, &d), turn: make(chan struct{}, 1)}
+		r.refund = &refund{limiter: l, claim: refundClaim(key, n, &d), keys: slices.Clone(keys), turn: make(chan struct{}, 1)}
 		r.refund.turn <- struct{}{}
 	}
 	return r, err
@@ -41,8 +48,8 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (Reservation
 func refuseNothing() error { return invalid("cost: is below 1", "reserve at least one unit") }
 
 // refundClaim returns the claim that refunds n units of an allowed decision.
-func (l *Limiter) refundClaim(key string, n int64, d *Decision) Claim {
-	return Claim{Key: key, Limit: l.limit, Cost: -n, At: d.At}
+func refundClaim(key string, n int64, d *Decision) Claim {
+	return Claim{Key: key, Cost: -n, At: d.At}
 }
 
 // Cancel refunds the units that have not refilled since they were taken. It
@@ -57,7 +64,7 @@ func (l *Limiter) refundClaim(key string, n int64, d *Decision) Claim {
 // calls do nothing, because a second refund could return units that others
 // already use.
 func (r *Reservation) Cancel(ctx context.Context) error {
-	if r.refund == nil {
+	if r == nil || r.refund == nil {
 		return nil
 	}
 	return r.refund.give(ctx)
@@ -79,7 +86,7 @@ func (r *refund) give(ctx context.Context) error {
 		return gaveUp(ctx, "before the refund was sent")
 	}
 	r.sent = true // before the call, so that it also holds if the store panics
-	_, err := r.limiter.taker.Take(ctx, r.claim)
+	_, err := r.limiter.takeKeys(ctx, r.claim, r.keys)
 	r.sent = !neverSent(err)
 	return err
 }

@@ -127,6 +127,17 @@ func ParseLimit(text string) (Limit, error) {
 	return s.Compile()
 }
 
+// MustParseLimit is [ParseLimit] for limits that are constants of the program,
+// such as package variables: it panics if the text is not a limit. Use
+// ParseLimit for text from outside.
+func MustParseLimit(text string) Limit {
+	l, err := ParseLimit(text)
+	if err != nil {
+		panic("stint: MustParseLimit(" + strconv.Quote(text) + "): " + err.Error())
+	}
+	return l
+}
+
 func outOfRange(field string, got any, least, most int64) error {
 	return &LimitError{Field: field, Problem: fmt.Sprintf("%v is out of range", got),
 		Mend: fmt.Sprintf("use a whole number from %d to %d", least, most)}

@@ -77,7 +77,7 @@ func (s *Store) unused(c *stint.Claim) stint.Decision {
 // denied returns the decision of a closed claim.
 func (s *Store) denied(c *stint.Claim, sh *shard) stint.Decision {
 	s.degraded.closed.Add(1)
-	return stint.Decision{Degraded: true, Limit: c.Limit.Max(), RetryAfter: s.retryAfter(sh), At: s.options.Clock()}
+	return stint.Decision{Degraded: true, Unavailable: true, Limit: c.Limit.Max(), RetryAfter: s.retryAfter(sh), At: s.options.Clock()}
 }
 
 func (s *Store) allow(claims []stint.Claim, out []stint.Decision) {

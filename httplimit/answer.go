@@ -52,6 +52,7 @@ type Answer struct {
 	Listed bool
 	// Unavailable says that the request was denied because the store is unavailable,
 	// whatever Decision says: 503, with Decision.RetryAfter as the time to try again.
+	// A Decision that is Unavailable says the same.
 	Unavailable bool
 
 	retry int64 // in seconds, with jitter; computed once, so that header and body agree
@@ -66,7 +67,7 @@ func (a *Answer) Status() int {
 	switch {
 	case a.Listed:
 		return http.StatusForbidden
-	case a.Unavailable:
+	case a.unavailable():
 		return http.StatusServiceUnavailable
 	case a.Decision.Allowed:
 		return http.StatusOK
@@ -93,6 +94,8 @@ func (a *Answer) quota(i int) int64 {
 
 // degraded reports whether the answer was made without the store.
 func (a *Answer) degraded() bool { return a.Decision.Degraded || a.Unavailable }
+
+func (a *Answer) unavailable() bool { return a.Unavailable || a.Decision.Unavailable }
 
 // retrySeconds returns the Retry-After of a denial: the wait rounded up, plus jitter,
 // at least 1. It is 0 when the request was not denied or no wait helps.

@@ -77,7 +77,7 @@ func (a *Answer) refusal(now time.Time) refusal {
 	switch {
 	case a.Listed:
 		return refusal{code: codeListed, message: "Access is denied by a list", problem: problemNone}
-	case a.Unavailable:
+	case a.unavailable():
 		return refusal{code: codeUnavailable, message: "The limit cannot be checked at the moment",
 			details: &details{RetryAfterSeconds: a.retrySeconds()}, problem: problemCapacity,
 			title: "Request cannot be satisfied due to temporary server capacity constraints"}
