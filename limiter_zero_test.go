@@ -29,6 +29,12 @@ func TestLimiterThatWasNotMade(t *testing.T) {
 				t.Errorf("%s, %s: %v", name, method, err)
 			}
 		}
+		if l.With(stint.Policy{Replicas: 1}) != l || l.WithClock(nil) != l {
+			t.Errorf("%s: a copy differs", name)
+		}
+		if local, err := l.WithLocal(stint.MustParseLimit("1/s")); local != nil || err == nil {
+			t.Errorf("%s: with a local limit: %v, %v", name, local, err)
+		}
 		if l.Name() != "" || l.Limits() != nil {
 			t.Errorf("%s: it has a name or limits", name)
 		}
@@ -50,4 +56,31 @@ func TestMemoryThatWasNotMade(t *testing.T) {
 			t.Errorf("%s: %v, %+v", name, err, m.Stats())
 		}
 	}
+}
+
+func TestZeroLimitHasZeroValues(t *testing.T) {
+	var l stint.Limit
+	if l.Valid() || l.Name() != "" || l.Rule() != "" || l.Namespace() != "" || l.FromCaller() || l.Algorithm() != 0 || l.Max() != 0 ||
+		l.Window() != 0 || l.Rate() != nil || l.Rounded() || l.Shape() != "" || l.Spec() != (stint.Spec{}) || l.Numbers() != (stint.Numbers{}) {
+		t.Errorf("%v has values", l)
+	}
+	if _, err := l.Share(1); !errors.Is(err, stint.CodeInvalid) {
+		t.Error(err)
+	}
+	var r *stint.Reservation
+	if err := r.Cancel(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMustParseLimitPanics(t *testing.T) {
+	if stint.MustParseLimit("5/s").Max() != 5 {
+		t.Error("not the limit")
+	}
+	defer func() {
+		if text, ok := recover().(string); !ok || text != `stint: MustParseLimit("5/x"): limit: "5/x" is not a limit (write it as number/unit with the unit s, m, h or d, such as 100/m)` {
+			t.Error(text)
+		}
+	}()
+	stint.MustParseLimit("5/x")
 }

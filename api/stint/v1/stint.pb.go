@@ -335,7 +335,10 @@ type Decision struct {
 	// The cost is above the limit, so no wait is long enough.
 	Never bool `protobuf:"varint,10,opt,name=never,proto3" json:"never,omitempty"`
 	// Decided without the store.
-	Degraded      bool `protobuf:"varint,11,opt,name=degraded,proto3" json:"degraded,omitempty"`
+	Degraded bool `protobuf:"varint,11,opt,name=degraded,proto3" json:"degraded,omitempty"`
+	// Denied because the store failed and the claim fails closed; degraded is set
+	// too, and retry_after_us is the time until the store is tried next.
+	Unavailable   bool `protobuf:"varint,12,opt,name=unavailable,proto3" json:"unavailable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -443,6 +446,13 @@ func (x *Decision) GetNever() bool {
 func (x *Decision) GetDegraded() bool {
 	if x != nil {
 		return x.Degraded
+	}
+	return false
+}
+
+func (x *Decision) GetUnavailable() bool {
+	if x != nil {
+		return x.Unavailable
 	}
 	return false
 }
@@ -1212,6 +1222,7 @@ type Decisions struct {
 	AtUs          []int64                `protobuf:"varint,9,rep,packed,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
 	Never         []bool                 `protobuf:"varint,10,rep,packed,name=never,proto3" json:"never,omitempty"`
 	Degraded      []bool                 `protobuf:"varint,11,rep,packed,name=degraded,proto3" json:"degraded,omitempty"`
+	Unavailable   []bool                 `protobuf:"varint,12,rep,packed,name=unavailable,proto3" json:"unavailable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1319,6 +1330,13 @@ func (x *Decisions) GetNever() []bool {
 func (x *Decisions) GetDegraded() []bool {
 	if x != nil {
 		return x.Degraded
+	}
+	return nil
+}
+
+func (x *Decisions) GetUnavailable() []bool {
+	if x != nil {
+		return x.Unavailable
 	}
 	return nil
 }
@@ -1991,7 +2009,7 @@ const file_stint_v1_stint_proto_rawDesc = "" +
 	"utc_offset\x18\r \x01(\tR\tutcOffset\x12\x1e\n" +
 	"\vmax_wait_us\x18\x0e \x01(\x03R\tmaxWaitUs\x12\x1f\n" +
 	"\vfrom_caller\x18\x0f \x01(\bR\n" +
-	"fromCaller\"\xc4\x02\n" +
+	"fromCaller\"\xe6\x02\n" +
 	"\bDecision\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12\x1c\n" +
@@ -2004,7 +2022,8 @@ const file_stint_v1_stint_proto_rawDesc = "" +
 	"\x05at_us\x18\t \x01(\x03R\x04atUs\x12\x14\n" +
 	"\x05never\x18\n" +
 	" \x01(\bR\x05never\x12\x1a\n" +
-	"\bdegraded\x18\v \x01(\bR\bdegraded\"\x7f\n" +
+	"\bdegraded\x18\v \x01(\bR\bdegraded\x12 \n" +
+	"\vunavailable\x18\f \x01(\bR\vunavailable\"\x7f\n" +
 	"\rLimitDecision\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -2071,7 +2090,7 @@ const file_stint_v1_stint_proto_rawDesc = "" +
 	"maxDelayUs\"u\n" +
 	"\x11TakeBatchResponse\x121\n" +
 	"\tdecisions\x18\x01 \x01(\v2\x13.stint.v1.DecisionsR\tdecisions\x12-\n" +
-	"\bfailures\x18\x02 \x03(\v2\x11.stint.v1.FailureR\bfailures\"\xc5\x02\n" +
+	"\bfailures\x18\x02 \x03(\v2\x11.stint.v1.FailureR\bfailures\"\xe7\x02\n" +
 	"\tDecisions\x12\x18\n" +
 	"\aallowed\x18\x01 \x03(\bR\aallowed\x12\x14\n" +
 	"\x05limit\x18\x02 \x03(\x03R\x05limit\x12\x1c\n" +
@@ -2084,7 +2103,8 @@ const file_stint_v1_stint_proto_rawDesc = "" +
 	"\x05at_us\x18\t \x03(\x03R\x04atUs\x12\x14\n" +
 	"\x05never\x18\n" +
 	" \x03(\bR\x05never\x12\x1a\n" +
-	"\bdegraded\x18\v \x03(\bR\bdegraded\"a\n" +
+	"\bdegraded\x18\v \x03(\bR\bdegraded\x12 \n" +
+	"\vunavailable\x18\f \x03(\bR\vunavailable\"a\n" +
 	"\aFailure\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x12\n" +

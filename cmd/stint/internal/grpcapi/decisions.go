@@ -13,7 +13,7 @@ func decision(d *stint.Decision) *stintv1.Decision {
 		Allowed: d.Allowed, Limit: d.Limit, Remaining: d.Remaining,
 		RetryAfterUs: retry(d), ResetAfterUs: micros(d.ResetAfter),
 		NextAfterUs: micros(d.NextAfter), DelayUs: micros(d.Delay),
-		Granted: d.Granted, AtUs: d.At, Never: d.RetryAfter == stint.Never, Degraded: d.Degraded,
+		Granted: d.Granted, AtUs: d.At, Never: d.RetryAfter == stint.Never, Degraded: d.Degraded, Unavailable: d.Unavailable,
 	}
 }
 
@@ -49,6 +49,7 @@ var truthColumns = [...]struct {
 	{func(d *stint.Decision) bool { return d.Allowed }, func(m *stintv1.Decisions, c []bool) { m.Allowed = c }},
 	{func(d *stint.Decision) bool { return d.RetryAfter == stint.Never }, func(m *stintv1.Decisions, c []bool) { m.Never = c }},
 	{func(d *stint.Decision) bool { return d.Degraded }, func(m *stintv1.Decisions, c []bool) { m.Degraded = c }},
+	{func(d *stint.Decision) bool { return d.Unavailable }, func(m *stintv1.Decisions, c []bool) { m.Unavailable = c }},
 }
 
 // decisionColumns converts many decisions to one message.

@@ -107,7 +107,7 @@ func decisionAt(m *stintv1.Decisions, i int) *stintv1.Decision {
 		Allowed: at(m.GetAllowed(), i, false), Limit: at(m.GetLimit(), i, 0), Remaining: at(m.GetRemaining(), i, 0),
 		RetryAfterUs: at(m.GetRetryAfterUs(), i, 0), ResetAfterUs: at(m.GetResetAfterUs(), i, 0), NextAfterUs: at(m.GetNextAfterUs(), i, 0),
 		DelayUs: at(m.GetDelayUs(), i, 0), Granted: at(m.GetGranted(), i, 0), AtUs: at(m.GetAtUs(), i, 0),
-		Never: at(m.GetNever(), i, false), Degraded: at(m.GetDegraded(), i, false),
+		Never: at(m.GetNever(), i, false), Degraded: at(m.GetDegraded(), i, false), Unavailable: at(m.GetUnavailable(), i, false),
 	}
 }
 
