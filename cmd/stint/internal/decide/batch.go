@@ -304,7 +304,7 @@ func (b *Batch) answerTake(it *item) error {
 	a := &b.answer
 	a.Outcome, a.Claims, a.Decisions = nil, b.groups[it.at].Claims, part(b.decisions, it.decisions)
 	a.Decision = combine(a.Claims, a.Decisions, &b.combined)
-	a.Unavailable = failsClosed(a.Decision, a.Claims[0].Policy.OnFailure)
+	a.Unavailable = a.Decision.Unavailable
 	return nil
 }
 
@@ -337,15 +337,11 @@ func unavailable(o *rule.Outcome) bool {
 		return false
 	}
 	for i := range o.Hits {
-		if h := &o.Hits[i]; !h.Shadow && failsClosed(&h.Decision, h.Rule.Policy.OnFailure) {
+		if h := &o.Hits[i]; !h.Shadow && h.Decision.Unavailable {
 			return true
 		}
 	}
 	return false
-}
-
-func failsClosed(d *stint.Decision, onFailure stint.OnFailure) bool {
-	return d.Degraded && !d.Allowed && onFailure == stint.FailClosed
 }
 
 // maxKept bounds the items, claims and groups whose memory a batch keeps after End.

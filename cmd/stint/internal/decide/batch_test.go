@@ -208,7 +208,8 @@ func TestUnavailableNeedsAnEnforcedRuleThatFailsClosed(t *testing.T) {
 	hit := func(d stint.Decision, f stint.OnFailure, shadow bool) rule.Hit {
 		return rule.Hit{Rule: &rule.Rule{Policy: stint.Policy{OnFailure: f}}, Shadow: shadow, Decision: d}
 	}
-	passed, denied, failed := stint.Decision{Allowed: true}, stint.Decision{}, stint.Decision{Degraded: true}
+	passed, denied, failed := stint.Decision{Allowed: true}, stint.Decision{}, stint.Decision{Degraded: true, Unavailable: true}
+	locally := stint.Decision{Degraded: true}
 	for _, c := range []struct {
 		name     string
 		combined stint.Decision
@@ -218,7 +219,7 @@ func TestUnavailableNeedsAnEnforcedRuleThatFailsClosed(t *testing.T) {
 		{"closed", failed, []rule.Hit{hit(failed, stint.FailClosed, false)}, true},
 		{"closed, and another waits longer", denied, []rule.Hit{hit(denied, stint.FailOpen, false), hit(failed, stint.FailClosed, false)}, true},
 		{"denied by the store", denied, []rule.Hit{hit(denied, stint.FailClosed, false)}, false},
-		{"denied locally", failed, []rule.Hit{hit(failed, stint.FailLocal, false)}, false},
+		{"denied locally", locally, []rule.Hit{hit(locally, stint.FailLocal, false)}, false},
 		{"closed in shadow", denied, []rule.Hit{hit(denied, stint.FailOpen, false), hit(failed, stint.FailClosed, true)}, false},
 		{"closed beside another that admits", passed, []rule.Hit{hit(passed, stint.FailOpen, false), hit(failed, stint.FailClosed, false)}, false},
 	} {

@@ -187,7 +187,7 @@ func TestCallersOverTheirBudgetGetAnError(t *testing.T) {
 
 func TestClosedRuleAnswers503WithADecision(t *testing.T) {
 	const closedRule = "rules:\n  - {id: a, by: [api_key], limit: 1, window: 60, on_store_failure: closed}\n"
-	store := failing{degraded: &stint.Decision{Degraded: true, Limit: 1, RetryAfter: time.Second}}
+	store := failing{degraded: &stint.Decision{Degraded: true, Unavailable: true, Limit: 1, RetryAfter: time.Second}}
 	s := run(t, Config{Rules: rulesFile(t, closedRule), Store: store})
 	got := s.post("http", "/v1/check", `{"attributes":{"api_key":"k"}}`)
 	if decoded := got.decoded(t); got.status != http.StatusServiceUnavailable || decoded["degraded"] != true || decoded["allowed"] != false {

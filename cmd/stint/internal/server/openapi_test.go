@@ -162,7 +162,7 @@ func TestExchangesAreAsDocumented(t *testing.T) {
 	d.exchange(t, documented(t, Config{Store: failing{code: stint.CodeInternal}}), append(everywhere(http.StatusInternalServerError),
 		exchange{path: "/v1/batch", body: batchOf(goodTake, goodCheck, `{"key":"k"}`), want: 200, wrong: true}))
 	d.exchange(t, documented(t, Config{Store: failing{code: stint.CodeUnavailable}}), everywhere(http.StatusServiceUnavailable))
-	shut := failing{degraded: &stint.Decision{Degraded: true, Limit: 1, RetryAfter: time.Second}}
+	shut := failing{degraded: &stint.Decision{Degraded: true, Unavailable: true, Limit: 1, RetryAfter: time.Second}}
 	d.exchange(t, documented(t, Config{Store: shut}), []exchange{
 		{path: "/v1/check", body: `{"attributes":{"api_key":"a","path":"/shut"}}`, want: 503},
 		{path: "/v1/take", body: `{"key":"k","limit":"1/s","on_store_failure":"closed"}`, want: 503},
