@@ -2,6 +2,7 @@ package stint_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,6 +30,227 @@ func Example() {
 	d, err := limiter.Allow(context.Background(), "user:42")
 	fmt.Println(d.Allowed, d.Remaining, err)
 	// Output: true 99 <nil>
+}
+
+// Limiters of one store share no counts unless they have the same name.
+func ExampleNewLimiter() {
+	store := stint.NewMemory(stint.MemoryOptions{})
+	login, err := stint.NewLimiter(store, "login", stint.MustParseLimit("5/m"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	search, err := stint.NewLimiter(store, "search", stint.MustParseLimit("100/m"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, limiter := range []*stint.Limiter{login, login, search} {
+		d, err := limiter.Allow(context.Background(), "user:42")
+		fmt.Println(limiter.Name(), d.Remaining, err)
+	}
+	// Output:
+	// login 4 <nil>
+	// login 3 <nil>
+	// search 99 <nil>
+}
+
+// A request counts for its user and for the user's tenant: both are charged, or
+// neither.
+func ExampleJoin() {
+	store := stint.NewMemory(at(noon))
+	user, _ := stint.NewLimiter(store, "user", stint.MustParseLimit("10/s"))
+	tenant, _ := stint.NewLimiter(store, "tenant", stint.MustParseLimit("15/s"))
+	both, err := stint.Join(user, tenant)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, name := range []string{"ann", "bob"} {
+		d, err := both.AllowN(context.Background(), 9, name, "acme")
+		fmt.Println(name, d.Allowed, d.Limit, d.RetryAfter, err)
+	}
+	// Output:
+	// ann true 10 0s <nil>
+	// bob false 15 200ms <nil>
+}
+
+// While the store fails, logins are denied and searches are allowed. Package guard
+// makes any store follow these policies.
+func ExampleLimiter_With() {
+	store := stint.NewMemory(stint.MemoryOptions{}) // or a guarded store that processes share
+	login, err := stint.NewLimiter(store, "login", stint.MustParseLimit("5/m"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	login = login.With(stint.Policy{OnFailure: stint.FailClosed})
+
+	d, err := login.Allow(context.Background(), "user:42")
+	switch {
+	case err != nil:
+		fmt.Println(err)
+	case d.Unavailable:
+		fmt.Println("503: try again in", d.RetryAfter)
+	case !d.Allowed:
+		fmt.Println("429: try again in", d.RetryAfter)
+	default:
+		fmt.Println("welcome")
+	}
+	// Output: welcome
+}
+
+// Five logins a minute in all; two on each node while the store fails.
+func ExampleLimiter_WithLocal() {
+	store := stint.NewMemory(stint.MemoryOptions{}) // or a guarded store that processes share
+	login, err := stint.NewLimiter(store, "login", stint.MustParseLimit("5/m"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	login, err = login.WithLocal(stint.MustParseLimit("2/m"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := login.Allow(context.Background(), "user:42")
+	fmt.Println(d.Allowed, d.Limit, err)
+	// Output: true 5 <nil>
+}
+
+// fakeClock is a clock for tests: whoever sleeps lets the time pass at once.
+type fakeClock struct{ now time.Time }
+
+func (c *fakeClock) Now() time.Time { return c.now }
+
+func (c *fakeClock) Sleep(ctx context.Context, d time.Duration) error {
+	c.now = c.now.Add(d)
+	return ctx.Err()
+}
+
+// A test of code that waits needs no time with a clock of its own. The store and the
+// limiter read the same clock. (Under testing/synctest neither needs one.)
+func ExampleLimiter_WithClock() {
+	clock := &fakeClock{now: noon}
+	store := stint.NewMemory(stint.MemoryOptions{Clock: func() int64 { return clock.now.UnixMicro() }})
+	limiter, err := stint.NewLimiter(store, "mail", stint.MustParseLimit("2/h"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limiter = limiter.WithClock(clock)
+
+	for range 4 {
+		err := limiter.Wait(context.Background(), "newsletter")
+		fmt.Println(clock.now.Format(time.TimeOnly), err)
+	}
+	// Output:
+	// 12:00:00 <nil>
+	// 12:00:00 <nil>
+	// 12:30:00 <nil>
+	// 13:00:00 <nil>
+}
+
+// A memory store for tests has a clock of its own. One for a program needs no
+// options.
+func ExampleNewMemory() {
+	clock := &fakeClock{now: noon}
+	store := stint.NewMemory(stint.MemoryOptions{MaxKeys: 100_000, Clock: func() int64 { return clock.now.UnixMicro() }})
+	claim := stint.Claim{Key: "user:42", Limit: stint.MustParseLimit("1/m"), Cost: 1}
+	for range 3 {
+		d, err := store.Take(context.Background(), claim)
+		fmt.Println(d.Allowed, d.RetryAfter, err)
+		clock.now = clock.now.Add(30 * time.Second)
+	}
+	// Output:
+	// true 0s <nil>
+	// false 30s <nil>
+	// true 0s <nil>
+}
+
+func ExampleParseLimit() {
+	limit, err := stint.ParseLimit("100/m")
+	fmt.Println(limit, err)
+	_, err = stint.ParseLimit("100 per minute")
+	fmt.Println(err)
+	// Output:
+	// token_bucket:1m 100 per 1m, capacity 100 <nil>
+	// limit: "100 per minute" is not a limit (write it as number/unit with the unit s, m, h or d, such as 100/m)
+}
+
+// A limit that is a constant of the program is a package variable.
+var perUser = stint.MustParseLimit("10/s")
+
+func ExampleMustParseLimit() {
+	fmt.Println(perUser)
+	// Output: token_bucket:1s 10 per 1s, capacity 10
+}
+
+// ParseSpec reads the short form, and the program sets the other numbers.
+func ExampleParseSpec() {
+	spec, err := stint.ParseSpec("100/m")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	spec.Capacity = 20
+	limit, err := spec.Compile()
+	fmt.Println(limit, err)
+	// Output: token_bucket:1m 100 per 1m, capacity 20 <nil>
+}
+
+// PerSecond, PerMinute, PerHour and PerDay are token buckets whose capacity is the
+// limit.
+func ExamplePerMinute() {
+	limit, err := stint.PerMinute(100).Compile()
+	fmt.Println(limit, err)
+	// Output: token_bucket:1m 100 per 1m, capacity 100 <nil>
+}
+
+func ExampleSpec_Compile() {
+	for _, spec := range []stint.Spec{
+		{Limit: 100, Window: time.Minute, Capacity: 20},
+		{Algorithm: stint.SlidingWindowLog, Limit: 100, Window: time.Minute},
+		{Algorithm: stint.LeakyBucket, Limit: 10, Window: time.Second, Queue: 50},
+		{Algorithm: stint.Quota, Limit: 10_000, Period: "month"},
+		{Algorithm: stint.Quota, Limit: 10_000, Window: time.Hour},
+	} {
+		limit, err := spec.Compile()
+		fmt.Println(limit, err)
+	}
+	// Output:
+	// token_bucket:1m 100 per 1m, capacity 20 <nil>
+	// sliding_window_log:1m 100 per 1m <nil>
+	// leaky_bucket:1s 10 per 1s, queue 50 <nil>
+	// quota:month 10000 per month <nil>
+	// invalid limit window: is not a parameter of quota (remove it; quota takes limit, period, anchor and utc_offset)
+}
+
+func ExampleParseAlgorithm() {
+	algorithm, err := stint.ParseAlgorithm("gcra")
+	fmt.Println(algorithm, algorithm == stint.GCRA, err)
+	// Output: gcra true <nil>
+}
+
+// Two lists of parts never give the same key.
+func ExampleJoinKey() {
+	key := stint.JoinKey("acme", "user:42")
+	fmt.Printf("%q %q\n", key, stint.KeyParts(key))
+	// Output: "acme\x00user:42" ["acme" "user:42"]
+}
+
+func ExampleCodeOf() {
+	limiter, err := stint.NewLimiter(stint.NewMemory(stint.MemoryOptions{}), "login", stint.MustParseLimit("5/m"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = limiter.Allow(context.Background(), "")
+	fmt.Println(stint.CodeOf(err), errors.Is(err, stint.CodeInvalid))
+	fmt.Println(err)
+	// Output:
+	// invalid true
+	// key: is empty (name whose use is counted, such as user:42)
 }
 
 func ExampleLimiter_AllowN() {

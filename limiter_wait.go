@@ -11,7 +11,9 @@ func (l *Limiter) Wait(ctx context.Context, key string) error { return l.WaitN(c
 // WaitN blocks until key is allowed n units, and then for the delay of a leaky
 // bucket. It fails at once and charges nothing when the wait would never end
 // (CodeInvalid), when it would pass the deadline of ctx (CodeTimeout, with the
-// kind "wait"), and when ctx ends (CodeCanceled).
+// kind "wait"), and when ctx ends (CodeCanceled). While the store fails and the
+// policy is [FailClosed], WaitN tries again when the store may be back, or fails
+// with CodeUnavailable if that is after the deadline.
 //
 // The deadline of ctx is measured by the system's clock. Under another clock
 // ([Limiter.WithClock]), the time left until the deadline when WaitN is called
@@ -56,6 +58,9 @@ func (l *Limiter) wait(ctx context.Context, w *waiter) error {
 }
 
 func passesDeadline(d *Decision) error {
+	if d.Unavailable {
+		return &Error{Code: CodeUnavailable, Problem: "the store failed, and its next attempt in " + d.RetryAfter.String() + " would pass the deadline", Err: context.DeadlineExceeded}
+	}
 	return &Error{Code: CodeTimeout, Kind: "wait", Problem: "the wait of " + d.RetryAfter.String() + " would pass the deadline", Err: context.DeadlineExceeded}
 }
 

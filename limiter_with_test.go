@@ -187,3 +187,23 @@ func TestStandingByEndsByTheClock(t *testing.T) {
 		}
 	})
 }
+
+// closed is a store that is down, and tried again in a second.
+type closed struct{ stint.Store }
+
+func (closed) Take(context.Context, stint.Claim) (stint.Decision, error) {
+	return stint.Decision{Degraded: true, Unavailable: true, Limit: 1, RetryAfter: time.Second}, nil
+}
+
+// A wait for a store that fails closed is no wait for a limit.
+func TestWaitForAFailedStore(t *testing.T) {
+	limiter := limiterOver(t, closed{stint.NewMemory(stint.MemoryOptions{})}, mustLimit(t, stint.PerSecond(1)))
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if err := limiter.Wait(ctx, "k"); !errors.Is(err, stint.CodeUnavailable) || !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		t.Errorf("%v; want unavailable, at once", err)
+	}
+	if d, err := limiter.WaitWithin(t.Context(), "k", 1, time.Millisecond); err != nil || !d.Unavailable || d.RetryAfter != time.Second {
+		t.Errorf("%+v, %v", d, err)
+	}
+}

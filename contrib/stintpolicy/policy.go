@@ -79,7 +79,10 @@ type DeniedError struct{ Decision stint.Decision }
 
 // Error returns the limit and the time to wait.
 func (e *DeniedError) Error() string {
-	if e.Decision.RetryAfter == stint.Never {
+	switch d := &e.Decision; {
+	case d.Unavailable:
+		return fmt.Sprintf("the rate limit cannot be checked, because its store failed (try again in %v)", d.RetryAfter)
+	case d.RetryAfter == stint.Never:
 		return fmt.Sprintf("rate limit of %d can never be enough for this cost", e.Decision.Limit)
 	}
 	return fmt.Sprintf("rate limit of %d exceeded (try again in %v)", e.Decision.Limit, e.Decision.RetryAfter)
