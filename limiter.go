@@ -100,7 +100,7 @@ func (w *withPolicy) Take(ctx context.Context, c Claim) (Decision, error) {
 // The copy shares the name, the state and the queues of the limiter. A program
 // can therefore have two policies for one limit, such as [FailClosed] for
 // writes and [FailOpen] for reads. With of a nil or zero Limiter returns it
-// unchanged, so that [NewLimiter]'s error need be looked at only once.
+// unchanged.
 func (l *Limiter) With(p Policy) *Limiter {
 	if !l.made() {
 		return l
@@ -110,8 +110,8 @@ func (l *Limiter) With(p Policy) *Limiter {
 
 // WithLocal is With for [FailLocal] with numbers of its own: while the store
 // fails, each node decides under this limit, in place of its share of the
-// limiter's limits. It keeps the rest of the limiter's policy. The limit must
-// not have a scope of its own.
+// limiter's limits. It keeps the rest of the limiter's policy; a later With
+// replaces all of it. The limit must not have a scope of its own.
 func (l *Limiter) WithLocal(limit Limit) (*Limiter, error) {
 	if !l.made() {
 		return nil, errNotMade

@@ -77,7 +77,7 @@ func (p *Policy[R]) ResultAgnostic() {}
 // again.
 type DeniedError struct{ Decision stint.Decision }
 
-// Error returns the limit and the time to wait.
+// Error returns the limit and the time to wait, or says that the store failed.
 func (e *DeniedError) Error() string {
 	switch d := &e.Decision; {
 	case d.Unavailable:

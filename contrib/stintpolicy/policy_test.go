@@ -270,3 +270,15 @@ func TestZeroValues(t *testing.T) {
 		t.Errorf("no limiter: %v", err)
 	}
 }
+
+func TestDenialsSayWhetherTheStoreFailed(t *testing.T) {
+	for want, d := range map[string]stint.Decision{
+		"rate limit of 2 exceeded (try again in 1s)":                                   {Limit: 2, RetryAfter: time.Second},
+		"rate limit of 2 can never be enough for this cost":                            {Limit: 2, RetryAfter: stint.Never},
+		"the rate limit cannot be checked, because its store failed (try again in 1s)": {Limit: 2, RetryAfter: time.Second, Degraded: true, Unavailable: true},
+	} {
+		if got := (&DeniedError{d}).Error(); got != want {
+			t.Errorf("%q; want %q", got, want)
+		}
+	}
+}
