@@ -86,7 +86,7 @@ func played(t *testing.T, workers, initial int, end time.Duration, steps []step)
 		service: func(now time.Duration) time.Duration { return time.Duration(max(1, at(now).slow) * float64(service)) },
 		end:     end,
 	}
-	o, err := s.guarded(Seed, func(now func() time.Duration, _ adaptive.Load) (adaptive.Gate, error) {
+	o, err := s.guarded(Seed, func(now func() time.Time, _ adaptive.Load) (adaptive.Gate, error) {
 		return adaptive.New(adaptive.Options{Initial: initial, Clock: now})
 	})
 	if err != nil {

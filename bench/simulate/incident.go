@@ -121,12 +121,12 @@ func (p *play) transport(source rand.Source) (http.RoundTripper, error) {
 	}
 	o := client.Options{
 		Chain:    client.Chain{Breaker: b},
-		Retry:    &retry.Options{Attempts: 20, Jitter: p.behavior.Jitter, Source: source, Clock: clock{&p.loop}},
+		Retry:    &retry.Options{Attempts: 20, Jitter: p.behavior.Jitter, Source: source, Clock: p.loop.Clock, Sleep: sleep},
 		Classify: p.classify,
 		Base:     p,
 	}
 	if p.behavior.Budget {
-		if o.Retry.Budget, err = retrybudget.New(retrybudget.Options{PerSecond: retrybudget.NoShare, Clock: p.loop.Now}); err != nil {
+		if o.Retry.Budget, err = retrybudget.New(retrybudget.Options{PerSecond: retrybudget.NoShare, Clock: p.loop.Clock}); err != nil {
 			return nil, err
 		}
 	}
@@ -137,7 +137,7 @@ func (p *play) breaker() (*breaker.Breaker, error) {
 	if !p.behavior.Breaker {
 		return nil, nil //nolint:nilnil // a client without one
 	}
-	return breaker.New(breaker.Options{ConsecutiveFailures: 3, Growth: 2, MaxOpenFor: 5 * time.Second, Clock: p.loop.Now})
+	return breaker.New(breaker.Options{ConsecutiveFailures: 3, Growth: 2, MaxOpenFor: 5 * time.Second, Clock: p.loop.Clock})
 }
 
 func (p *play) classify(resp *http.Response, err error, now time.Time) retry.Classification {

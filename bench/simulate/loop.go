@@ -67,12 +67,11 @@ func (t *Task) Park(park func(wake func())) {
 // virtual time has passed by the system's clock.
 func epoch() time.Time { return time.Date(2200, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
-// clock gives a retry.Policy the loop's time.
-type clock struct{ loop *Loop }
+// Clock returns the virtual time as a time.Time.
+func (l *Loop) Clock() time.Time { return epoch().Add(l.now) }
 
-func (c clock) Now() time.Time { return epoch().Add(c.loop.now) }
-
-func (c clock) Sleep(ctx context.Context, d time.Duration) error {
+// sleep makes the task of a call wait.
+func sleep(ctx context.Context, d time.Duration) error {
 	taskOf(ctx).Sleep(d)
 	return ctx.Err()
 }

@@ -59,14 +59,14 @@ func p99(seconds [][]time.Duration) time.Duration {
 // Guarded plays the overload of a server behind a gate. gate gets the clock, and a
 // function that returns how busy the server has been since its last call. Requests that
 // the gate sheds cost the server nothing. A nil gate admits every request.
-func Guarded(seed uint64, gate func(now func() time.Duration, busy adaptive.Load) (adaptive.Gate, error)) (*Overload, error) {
+func Guarded(seed uint64, gate func(now func() time.Time, busy adaptive.Load) (adaptive.Gate, error)) (*Overload, error) {
 	return theRush().guarded(seed, gate)
 }
 
-func (s scenario) guarded(seed uint64, gate func(now func() time.Duration, busy adaptive.Load) (adaptive.Gate, error)) (*Overload, error) {
+func (s scenario) guarded(seed uint64, gate func(now func() time.Time, busy adaptive.Load) (adaptive.Gate, error)) (*Overload, error) {
 	r := s.start(seed)
 	if gate != nil {
-		g, err := gate(r.loop.Now, r.load)
+		g, err := gate(r.loop.Clock, r.load)
 		if err != nil {
 			return nil, err
 		}
@@ -80,14 +80,14 @@ func (s scenario) guarded(seed uint64, gate func(now func() time.Duration, busy 
 
 // Throttled plays the overload of a server that refuses requests when its queue is full,
 // at a fifth of the cost of an answer. Each of its callers has a gate.
-func Throttled(seed uint64, gate func(now func() time.Duration, random func() float64) (adaptive.Gate, error)) (*Overload, error) {
+func Throttled(seed uint64, gate func(now func() time.Time, random func() float64) (adaptive.Gate, error)) (*Overload, error) {
 	r := theRush().start(seed)
 	r.refuses = true
 	for range callers {
 		if gate == nil {
 			break
 		}
-		g, err := gate(r.loop.Now, r.random.Float64)
+		g, err := gate(r.loop.Clock, r.random.Float64)
 		if err != nil {
 			return nil, err
 		}

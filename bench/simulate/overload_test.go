@@ -38,12 +38,12 @@ func TestLimitsAreFound(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		most int // of the limit
-		new  func(func() time.Duration, adaptive.Load) (adaptive.Algorithm, error)
+		new  func(func() time.Time, adaptive.Load) (adaptive.Algorithm, error)
 	}{
-		{"AIMD", 250, func(func() time.Duration, adaptive.Load) (adaptive.Algorithm, error) {
+		{"AIMD", 250, func(func() time.Time, adaptive.Load) (adaptive.Algorithm, error) {
 			return &adaptive.AIMD{Timeout: worth / 2}, nil
 		}},
-		{"gradient", 200, func(func() time.Duration, adaptive.Load) (adaptive.Algorithm, error) {
+		{"gradient", 200, func(func() time.Time, adaptive.Load) (adaptive.Algorithm, error) {
 			return &adaptive.Gradient{}, nil
 		}},
 	} {

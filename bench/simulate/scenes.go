@@ -59,21 +59,21 @@ type Shedding struct {
 func Guards() []Shedding {
 	return []Shedding{
 		{"no limit", func(seed uint64) (*Overload, error) { return Guarded(seed, nil) }},
-		{"AIMD", guarded(0, func(func() time.Duration, adaptive.Load) (adaptive.Algorithm, error) {
+		{"AIMD", guarded(0, func(func() time.Time, adaptive.Load) (adaptive.Algorithm, error) {
 			return &adaptive.AIMD{Timeout: worth / 2}, nil
 		})},
-		{"gradient", guarded(0, func(func() time.Duration, adaptive.Load) (adaptive.Algorithm, error) {
+		{"gradient", guarded(0, func(func() time.Time, adaptive.Load) (adaptive.Algorithm, error) {
 			return &adaptive.Gradient{}, nil
 		})},
-		{"600, scaled by CPU", guarded(600, func(now func() time.Duration, busy adaptive.Load) (adaptive.Algorithm, error) {
+		{"600, scaled by CPU", guarded(600, func(now func() time.Time, busy adaptive.Load) (adaptive.Algorithm, error) {
 			return adaptive.NewCPU(adaptive.CPUOptions{Full: 600, Load: busy, Clock: now})
 		})},
 	}
 }
 
-func guarded(initial int, algorithm func(func() time.Duration, adaptive.Load) (adaptive.Algorithm, error)) func(uint64) (*Overload, error) {
+func guarded(initial int, algorithm func(func() time.Time, adaptive.Load) (adaptive.Algorithm, error)) func(uint64) (*Overload, error) {
 	return func(seed uint64) (*Overload, error) {
-		return Guarded(seed, func(now func() time.Duration, busy adaptive.Load) (adaptive.Gate, error) {
+		return Guarded(seed, func(now func() time.Time, busy adaptive.Load) (adaptive.Gate, error) {
 			a, err := algorithm(now, busy)
 			if err != nil {
 				return nil, err
@@ -95,7 +95,7 @@ func Throttles() []Shedding {
 // throttled counts over 10 s, so that it has an effect within a rush of 30 s.
 func throttled(k float64) func(uint64) (*Overload, error) {
 	return func(seed uint64) (*Overload, error) {
-		return Throttled(seed, func(now func() time.Duration, random func() float64) (adaptive.Gate, error) {
+		return Throttled(seed, func(now func() time.Time, random func() float64) (adaptive.Gate, error) {
 			return adaptive.NewThrottle(adaptive.ThrottleOptions{K: k, Window: 10 * time.Second, Clock: now, Random: random})
 		})
 	}

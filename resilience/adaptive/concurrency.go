@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint/resilience/internal/check"
+	"github.com/stintdev/stint/resilience/internal/monotonic"
 )
 
 // Options configures a [Concurrency]. The zero value is a [Gradient] that starts at 20
@@ -29,9 +30,8 @@ type Options struct {
 	// until it has at least ten calls, but at most ten times Window. Defaults to 100 ms.
 	Window time.Duration
 
-	// Clock returns the time since a fixed moment. It must never go back. Defaults to the
-	// monotonic clock.
-	Clock func() time.Duration
+	// Clock returns the time and must never go back. Defaults to time.Now.
+	Clock func() time.Time
 }
 
 // Algorithm computes the limit of calls in flight. A Concurrency calls it from one
@@ -60,6 +60,7 @@ const calls = 10
 // value behaves like New(Options{}).
 type Concurrency struct {
 	options Options
+	clock   monotonic.Clock
 
 	mu     sync.Mutex
 	limit  float64 // guarded by mu, as all below
@@ -81,7 +82,7 @@ func New(o Options) (*Concurrency, error) {
 }
 
 func (c *Concurrency) startLocked(o Options) {
-	c.options, c.limit, c.since = o, o.bounded(float64(o.Initial)), o.Clock()
+	c.options, c.clock, c.limit = o, monotonic.New(o.Clock), o.bounded(float64(o.Initial))
 }
 
 // startZeroLocked starts a gate that New did not make.
@@ -105,14 +106,6 @@ func (o *Options) setDefaults() {
 	o.Max = cmp.Or(o.Max, max(o.Min, initial, 1000))
 	o.Initial = cmp.Or(o.Initial, min(max(initial, o.Min), o.Max))
 	o.Window = cmp.Or(o.Window, 100*time.Millisecond)
-	if o.Clock == nil {
-		o.Clock = monotonic()
-	}
-}
-
-func monotonic() func() time.Duration {
-	base := time.Now()
-	return func() time.Duration { return time.Since(base) }
 }
 
 func (o *Options) check() error {
@@ -152,7 +145,7 @@ func (c *Concurrency) Enter() (Call, bool) {
 	c.usage.InFlight++
 	c.usage.Admitted++
 	c.window.InFlight = max(c.window.InFlight, c.usage.InFlight)
-	return Call{gate: c, start: c.options.Clock()}, true
+	return Call{gate: c, start: c.clock.Now()}, true
 }
 
 func (c *Concurrency) answer(call Call, o Outcome) {
@@ -161,7 +154,7 @@ func (c *Concurrency) answer(call Call, o Outcome) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.options.Clock()
+	now := c.clock.Now()
 	c.window.Calls++
 	if o == Dropped {
 		c.window.Dropped++
@@ -196,7 +189,7 @@ func (c *Concurrency) leave() {
 	c.usage.InFlight--
 }
 
-func (c *Concurrency) now() time.Duration { return c.options.Clock() }
+func (c *Concurrency) now() time.Duration { return c.clock.Now() }
 
 // Usage is the current use of a [Concurrency] and its counts since it was made.
 type Usage struct {

@@ -39,7 +39,7 @@ func TestLimitBoundsCallsInFlight(t *testing.T) {
 // The algorithm is called once per window, with all calls that were answered in it.
 func TestWindows(t *testing.T) {
 	now, seen := time.Duration(0), []Window(nil)
-	c := must(New(Options{Clock: func() time.Duration { return now }, Algorithm: by(func(limit float64, w Window) float64 {
+	c := must(New(Options{Clock: func() time.Time { return time.Unix(0, int64(now)) }, Algorithm: by(func(limit float64, w Window) float64 {
 		seen = append(seen, w)
 		return limit
 	})}))
@@ -65,7 +65,7 @@ func TestWindows(t *testing.T) {
 // still in flight when the window before it ends.
 func TestWindowsKnowWhatIsInFlight(t *testing.T) {
 	now, seen := time.Duration(0), []Window(nil)
-	c := must(New(Options{Window: time.Second, Clock: func() time.Duration { return now }, Algorithm: by(func(limit float64, w Window) float64 {
+	c := must(New(Options{Window: time.Second, Clock: func() time.Time { return time.Unix(0, int64(now)) }, Algorithm: by(func(limit float64, w Window) float64 {
 		seen = append(seen, w)
 		return limit
 	})}))
@@ -97,7 +97,7 @@ func TestWindowsKnowWhatIsInFlight(t *testing.T) {
 
 func TestClockThatRunsBackIsNoLatency(t *testing.T) {
 	now, latency := time.Hour, time.Duration(-1)
-	c := must(New(Options{Window: 1, Clock: func() time.Duration { return now }, Algorithm: by(func(limit float64, w Window) float64 {
+	c := must(New(Options{Window: 1, Clock: func() time.Time { return time.Unix(0, int64(now)) }, Algorithm: by(func(limit float64, w Window) float64 {
 		latency = w.Latency
 		return limit
 	})}))
@@ -120,7 +120,7 @@ func TestLimitBeginsBetweenItsBounds(t *testing.T) {
 func TestLimitStaysInBounds(t *testing.T) {
 	for says, want := range map[float64]int{math.Inf(1): 50, math.Inf(-1): 3, 1e300: 50, -1: 3, 10.9: 10} {
 		now := time.Duration(0)
-		c := must(New(Options{Min: 3, Max: 50, Clock: func() time.Duration { return now }, Algorithm: by(func(float64, Window) float64 { return says })}))
+		c := must(New(Options{Min: 3, Max: 50, Clock: func() time.Time { return time.Unix(0, int64(now)) }, Algorithm: by(func(float64, Window) float64 { return says })}))
 		call, _ := c.Enter()
 		now = time.Hour
 		call.End(Served)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint/resilience/internal/check"
+	"github.com/stintdev/stint/resilience/internal/monotonic"
 )
 
 // Linear returns the share of a limit that is left at a load; both are from 0 to 1. The
@@ -42,9 +43,8 @@ type CPUOptions struct {
 	// Every is how long a load is used before it is read again. Defaults to 1 s.
 	Every time.Duration
 
-	// Clock returns the time since a fixed moment. It must never go back. Defaults to the
-	// monotonic clock.
-	Clock func() time.Duration
+	// Clock returns the time and must never go back. Defaults to time.Now.
+	Clock func() time.Time
 }
 
 // Load returns how busy something has been since the last call, from 0 to 1. An error
@@ -55,13 +55,10 @@ type Load func() (float64, error)
 // be read.
 func NewCPU(o CPUOptions) (*CPU, error) {
 	o.Every = cmp.Or(o.Every, time.Second)
-	if o.Clock == nil {
-		o.Clock = monotonic()
-	}
 	if o.Load == nil {
 		o.Load = MachineCPU(nil)
 	}
-	s := &sampler{load: o.Load, every: o.Every, clock: o.Clock}
+	s := &sampler{load: o.Load, every: o.Every, clock: monotonic.New(o.Clock)}
 	err := errors.Join(
 		check.Unless(o.Full >= 0, "adaptive: Full: is %d, which is below 0", o.Full),
 		check.Unless(o.Every > 0, "adaptive: Every: is %v; use a time above 0", o.Every),
@@ -104,7 +101,7 @@ func (c *CPU) Load() float64 {
 type sampler struct {
 	load  Load
 	every time.Duration
-	clock func() time.Duration
+	clock monotonic.Clock
 
 	mu   sync.Mutex
 	last float64       // guarded by mu, as all below
@@ -118,14 +115,14 @@ func (s *sampler) begin() error {
 	if err != nil {
 		return fmt.Errorf("adaptive: the load cannot be read (use another Load): %w", err)
 	}
-	s.last, s.read = load, s.clock()
+	s.last, s.read = load, s.clock.Now()
 	return nil
 }
 
 func (s *sampler) now() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := s.clock(); now-s.read >= s.every {
+	if now := s.clock.Now(); now-s.read >= s.every {
 		s.read = now
 		if load, err := s.load(); err == nil {
 			s.last = load

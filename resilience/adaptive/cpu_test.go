@@ -20,7 +20,7 @@ func TestLinear(t *testing.T) {
 
 func TestCPUScales(t *testing.T) {
 	now, load, broken := time.Duration(0), 0.0, error(nil)
-	c := must(NewCPU(CPUOptions{Full: 40, Clock: func() time.Duration { return now }, Load: func() (float64, error) { return load, broken }}))
+	c := must(NewCPU(CPUOptions{Full: 40, Clock: func() time.Time { return time.Unix(0, int64(now)) }, Load: func() (float64, error) { return load, broken }}))
 	for _, step := range []struct {
 		at    time.Duration
 		load  float64
@@ -66,7 +66,7 @@ func TestCPUScalesTheGreatestNumbers(t *testing.T) {
 // With the greatest Every, the load is read once.
 func TestLoadThatIsReadOnce(t *testing.T) {
 	now, read := time.Hour, 0
-	c := must(NewCPU(CPUOptions{Every: math.MaxInt64, Clock: func() time.Duration { return now }, Load: func() (float64, error) { read++; return 0, nil }}))
+	c := must(NewCPU(CPUOptions{Every: math.MaxInt64, Clock: func() time.Time { return time.Unix(0, int64(now)) }, Load: func() (float64, error) { read++; return 0, nil }}))
 	now += time.Hour
 	if c.Load(); read != 1 {
 		t.Errorf("read %d times", read)
@@ -126,7 +126,7 @@ func TestCgroupCPU(t *testing.T) {
 	g := group{fstest.MapFS{}}
 	g.write("cpu.stat", "usage_usec 500\nuser_usec 1\n")
 	g.write("cpu.max", "50000 100000\n")
-	load := CgroupCPU(g, func() time.Duration { return now })
+	load := CgroupCPU(g, func() time.Time { return time.Unix(0, int64(now)) })
 	if got, err := load(); err != nil || got != 0 {
 		t.Errorf("at first: %v, %v", got, err)
 	}
@@ -156,7 +156,7 @@ func TestCgroupCPUOfVersionOne(t *testing.T) {
 	g.write("cpuacct/cpuacct.usage", "500000\n")
 	g.write("cpu/cpu.cfs_quota_us", "50000\n")
 	g.write("cpu/cpu.cfs_period_us", "100000\n")
-	load := CgroupCPU(g, func() time.Duration { return now })
+	load := CgroupCPU(g, func() time.Time { return time.Unix(0, int64(now)) })
 	_, _ = load()
 	now += time.Second
 	g.write("cpuacct/cpuacct.usage", "375500000\n")

@@ -81,7 +81,7 @@ func TestIgnoreWithoutAGate(t *testing.T) {
 // A client that sends its body slowly does not count as load.
 func TestSlowUploadsAreNoLatency(t *testing.T) {
 	now, latency := time.Duration(0), time.Duration(0)
-	gate := must(New(Options{Window: 1, Clock: func() time.Duration { return now }, Algorithm: by(func(limit float64, w Window) float64 {
+	gate := must(New(Options{Window: 1, Clock: func() time.Time { return time.Unix(0, int64(now)) }, Algorithm: by(func(limit float64, w Window) float64 {
 		latency = w.Latency
 		return limit
 	})}))
@@ -105,7 +105,7 @@ func TestLatencyEndsWithTheFirstByte(t *testing.T) {
 		"flushes": func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() },
 	} {
 		now, latency := time.Hour, time.Duration(0)
-		gate := must(New(Options{Window: 1, Clock: func() time.Duration { now++; return now }, Algorithm: by(func(limit float64, w Window) float64 {
+		gate := must(New(Options{Window: 1, Clock: func() time.Time { now++; return time.Unix(0, int64(now)) }, Algorithm: by(func(limit float64, w Window) float64 {
 			latency = w.Latency
 			return limit
 		})}))

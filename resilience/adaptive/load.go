@@ -9,20 +9,20 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stintdev/stint/resilience/internal/monotonic"
 )
 
 // CgroupCPU returns the load of this control group, relative to its quota or, without a
 // quota, to all CPUs that the program may use. It reads the files of cgroup version 2 or,
 // if those are missing, of version 1. root is the folder of these files; nil means
 // /sys/fs/cgroup, which in a container is the container's own group. clock returns the
-// time since a fixed moment; nil means the monotonic clock.
-func CgroupCPU(root fs.FS, clock func() time.Duration) Load {
+// time; nil means time.Now.
+func CgroupCPU(root fs.FS, clock func() time.Time) Load {
 	if root == nil {
 		root = os.DirFS("/sys/fs/cgroup")
 	}
-	if clock == nil {
-		clock = monotonic()
-	}
+	since := monotonic.New(clock)
 	var used, at float64
 	began := false
 	return func() (float64, error) {
@@ -30,7 +30,7 @@ func CgroupCPU(root fs.FS, clock func() time.Duration) Load {
 		if err != nil {
 			return 0, err
 		}
-		moment := float64(clock()) / float64(time.Microsecond)
+		moment := float64(since.Now()) / float64(time.Microsecond)
 		load := share(now-used, (moment-at)*cpus(root))
 		if !began {
 			load = 0 // the average since the group was made is not the current load

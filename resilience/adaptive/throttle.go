@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint/resilience/internal/check"
+	"github.com/stintdev/stint/resilience/internal/monotonic"
 	"github.com/stintdev/stint/resilience/internal/tenths"
 )
 
@@ -27,9 +28,8 @@ type ThrottleOptions struct {
 	// Defaults to rand.Float64 of math/rand/v2.
 	Random func() float64
 
-	// Clock returns the time since a fixed moment. It must never go back. Defaults to the
-	// monotonic clock.
-	Clock func() time.Duration
+	// Clock returns the time and must never go back. Defaults to time.Now.
+	Clock func() time.Time
 }
 
 // Throttle is a [Gate] for the clients of a server that refuses requests under overload.
@@ -48,7 +48,8 @@ type ThrottleOptions struct {
 // behaves like one with zero ThrottleOptions.
 type Throttle struct {
 	options ThrottleOptions
-	once    sync.Once // sets the defaults of a zero throttle
+	clock   monotonic.Clock
+	once    sync.Once // starts a zero throttle
 
 	mu     sync.Mutex
 	window tenths.Window // guarded by mu
@@ -71,7 +72,14 @@ func NewThrottle(o ThrottleOptions) (*Throttle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Throttle{options: o}, nil
+	t := &Throttle{options: o}
+	t.once.Do(t.start)
+	return t, nil
+}
+
+func (t *Throttle) start() {
+	t.options.setDefaults()
+	t.clock = monotonic.New(t.options.Clock)
 }
 
 func (o *ThrottleOptions) setDefaults() {
@@ -80,14 +88,11 @@ func (o *ThrottleOptions) setDefaults() {
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
-	if o.Clock == nil {
-		o.Clock = monotonic()
-	}
 }
 
 // Enter admits a request, or counts it as shed.
 func (t *Throttle) Enter() (Call, bool) {
-	t.once.Do(t.options.setDefaults)
+	t.once.Do(t.start)
 	random := t.options.Random()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,11 +120,11 @@ func (t *Throttle) answer(_ Call, o Outcome) {
 
 func (t *Throttle) leave() {}
 
-func (t *Throttle) now() time.Duration { return t.options.Clock() }
+func (t *Throttle) now() time.Duration { return t.clock.Now() }
 
 // Probability returns the current probability that a request is not sent.
 func (t *Throttle) Probability() float64 {
-	t.once.Do(t.options.setDefaults)
+	t.once.Do(t.start)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.advanceLocked()
@@ -133,5 +138,5 @@ func (t *Throttle) probabilityLocked() float64 {
 
 // advanceLocked moves the window to the current time.
 func (t *Throttle) advanceLocked() {
-	t.window.Advance(int64(max(0, t.options.Clock()) / (t.options.Window / tenths.Parts)))
+	t.window.Advance(int64(t.clock.Now() / (t.options.Window / tenths.Parts)))
 }

@@ -12,7 +12,7 @@ import (
 // The throttle computes the formula of the book exactly.
 func TestThrottleIsTheFormula(t *testing.T) {
 	now, random := time.Duration(0), 1.0 // with this number every request is sent
-	th := must(NewThrottle(ThrottleOptions{Clock: func() time.Duration { return now }, Random: func() float64 { return random }}))
+	th := must(NewThrottle(ThrottleOptions{Clock: func() time.Time { return time.Unix(0, int64(now)) }, Random: func() float64 { return random }}))
 	for i := range 100 {
 		call, ok := th.Enter()
 		if !ok {
@@ -63,7 +63,7 @@ func TestThrottleForgetsCanceledCalls(t *testing.T) {
 // pause, are all sent to a healthy server.
 func TestManyAtOnceAreNoRefusals(t *testing.T) {
 	now := time.Duration(0)
-	th := must(NewThrottle(ThrottleOptions{Clock: func() time.Duration { return now }, Random: func() float64 { return 0 }}))
+	th := must(NewThrottle(ThrottleOptions{Clock: func() time.Time { return time.Unix(0, int64(now)) }, Random: func() float64 { return 0 }}))
 	for _, when := range []string{"at the start", "after a pause"} {
 		var sent []Call
 		for i := range 100 {
@@ -84,7 +84,7 @@ func TestManyAtOnceAreNoRefusals(t *testing.T) {
 // that goes back, which changes nothing.
 func TestThrottleByAnyClock(t *testing.T) {
 	now := -time.Hour
-	th := must(NewThrottle(ThrottleOptions{Window: tenths.Parts, Clock: func() time.Duration { return now }, Random: func() float64 { return 1 }}))
+	th := must(NewThrottle(ThrottleOptions{Window: tenths.Parts, Clock: func() time.Time { return time.Unix(0, int64(now)) }, Random: func() float64 { return 1 }}))
 	for _, now = range []time.Duration{-time.Hour, math.MaxInt64, 0, -1} {
 		call, _ := th.Enter()
 		call.End(Dropped)

@@ -10,11 +10,11 @@ import (
 // closed returns the breakers that are measured in one run, so that the ratios of their
 // costs are meaningful even on a busy machine.
 func closed(b *testing.B, measure func(b *testing.B, breaker *Breaker)) {
-	clock, stop := CoarseClock(time.Millisecond)
-	defer stop()
+	clock := NewCoarseClock(time.Millisecond)
+	defer clock.Stop()
 	slow := Options{FailureRatio: 0.5, SlowRatio: 0.01, SlowAfter: time.Second} // a busy machine is late by less
 	coarse, calls := slow, slow
-	coarse.Clock, calls.WindowCalls = clock, 1000
+	coarse.CoarseClock, calls.WindowCalls = clock, 1000
 	for _, c := range []struct {
 		name  string
 		o     Options

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stintdev/stint/resilience/internal/monotonic"
 )
 
 // Breaker lets calls through or refuses them. Make one with [New]; the zero value behaves
@@ -13,7 +15,7 @@ import (
 type Breaker struct {
 	options Options
 	slow    int64 // nanoseconds; 0: no call is slow
-	base    time.Time
+	clock   monotonic.Clock
 
 	word   atomic.Uint64 // holds a word; written under mu
 	until  atomic.Int64  // when an open breaker lets a probe through, in time of now; written under mu
@@ -41,9 +43,14 @@ func New(o Options) (*Breaker, error) {
 // startLocked sets the options of a new breaker and closes it. From then on its word is
 // not 0.
 func (b *Breaker) startLocked(o Options) {
-	b.options, b.slow, b.base = o, int64(o.SlowAfter), time.Now()
+	b.options, b.slow = o, int64(o.SlowAfter)
 	b.window.width, b.window.calls = int64(o.Window)/parts, o.WindowCalls
-	b.since = b.now()
+	if o.CoarseClock != nil {
+		b.clock = monotonic.Of(o.CoarseClock.elapsed)
+		b.since = b.now()
+	} else {
+		b.clock = monotonic.New(o.Clock) // it begins at 0
+	}
 	closed := word(0).next(Closed)
 	b.window.renewLocked(closed, b.since)
 	b.word.Store(uint64(closed))
@@ -67,10 +74,7 @@ func (b *Breaker) started() word {
 
 // now returns the time since a fixed moment, in nanoseconds.
 func (b *Breaker) now() int64 {
-	if b.options.Clock == nil {
-		return int64(time.Since(b.base))
-	}
-	return max(0, int64(b.options.Clock()))
+	return int64(b.clock.Now())
 }
 
 func (b *Breaker) load() word { return word(b.word.Load()) }

@@ -24,8 +24,9 @@ func mustNew(tb testing.TB, o Options) *Breaker {
 // clock is a clock that a test sets.
 type clock struct{ now atomic.Int64 }
 
-func (c *clock) read() time.Duration  { return time.Duration(c.now.Load()) }
-func (c *clock) pass(d time.Duration) { c.now.Add(int64(d)) }
+func (c *clock) read() time.Time        { return time.Unix(0, c.now.Load()) }
+func (c *clock) elapsed() time.Duration { return time.Duration(c.now.Load()) }
+func (c *clock) pass(d time.Duration)   { c.now.Add(int64(d)) }
 
 // step is one call and the state after it. The call begins after a pause and, if it is
 // let through, takes a while and ends.

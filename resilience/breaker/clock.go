@@ -6,32 +6,33 @@ import (
 	"time"
 )
 
-// CoarseClock returns a clock for [Options] that any number of breakers may share, and a
-// function that stops it. A read costs about 1 ns instead of the 20 to 30 ns of the
-// system's clock; a call through a breaker with SlowAfter reads it twice.
+// CoarseClock is a clock that any number of breakers may share. A read costs about 1 ns
+// instead of the 20 to 30 ns of the system's clock; a call through a breaker with
+// SlowAfter reads it twice. Make one with [NewCoarseClock]. It is safe for concurrent
+// use.
 //
 // The clock advances only at each tick. A measured duration is therefore off by up to a
-// tick, or by more when a busy machine delays the tick. Choose a hundredth of the
+// tick, or by more when a busy machine delays the tick.
+type CoarseClock struct {
+	base    time.Time
+	now     atomic.Int64 // nanoseconds from base to the last tick; below 0 once stopped
+	stopped chan struct{}
+	once    sync.Once // closes stopped
+}
+
+// NewCoarseClock returns a clock that advances at each tick. Choose a hundredth of the
 // shortest SlowAfter, but not much less than 1 ms, because a goroutine wakes at each
-// tick. A tick of 0 or less means 1 ms. A stopped clock returns the system's time; stop
-// may be called more than once.
-func CoarseClock(tick time.Duration) (clock func() time.Duration, stop func()) {
+// tick. A tick of 0 or less means 1 ms. The caller must stop the clock.
+func NewCoarseClock(tick time.Duration) *CoarseClock {
 	if tick <= 0 {
 		tick = time.Millisecond
 	}
-	c := &coarseClock{base: time.Now(), stopped: make(chan struct{})}
-	ticker := time.NewTicker(tick)
-	go c.run(ticker)
-	return c.read, sync.OnceFunc(func() { close(c.stopped) })
+	c := &CoarseClock{base: time.Now(), stopped: make(chan struct{})}
+	go c.run(time.NewTicker(tick))
+	return c
 }
 
-type coarseClock struct {
-	base    time.Time
-	now     atomic.Int64 // as of the last tick; below 0 once stopped
-	stopped chan struct{}
-}
-
-func (c *coarseClock) run(ticker *time.Ticker) {
+func (c *CoarseClock) run(ticker *time.Ticker) {
 	defer c.now.Store(-1)
 	defer ticker.Stop()
 	for {
@@ -44,7 +45,16 @@ func (c *coarseClock) run(ticker *time.Ticker) {
 	}
 }
 
-func (c *coarseClock) read() time.Duration {
+// Stop ends the goroutine of the clock. A stopped clock returns the system's time. Only
+// the first call has an effect.
+func (c *CoarseClock) Stop() { c.once.Do(func() { close(c.stopped) }) }
+
+// Now returns the time of the last tick. It is a Clock for the options of any other
+// package.
+func (c *CoarseClock) Now() time.Time { return c.base.Add(c.elapsed()) }
+
+// elapsed returns the time since the clock was made.
+func (c *CoarseClock) elapsed() time.Duration {
 	if now := c.now.Load(); now >= 0 {
 		return time.Duration(now)
 	}

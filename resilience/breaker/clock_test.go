@@ -8,24 +8,24 @@ import (
 
 func TestCoarseClockStandsBetweenTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		clock, stop := CoarseClock(10 * time.Millisecond)
+		began := time.Now()
+		clock := NewCoarseClock(10 * time.Millisecond)
 		for range 100 {
 			time.Sleep(3 * time.Millisecond)
 			synctest.Wait()
-			now := clock()
-			exact := time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // when the bubble's time began
+			now, exact := clock.Now().Sub(began), time.Since(began)
 			if now%(10*time.Millisecond) != 0 || exact-now < 0 || exact-now >= 10*time.Millisecond {
 				t.Fatalf("%v at %v", now, exact)
 			}
 		}
-		stop()
-		stop()
+		clock.Stop()
+		clock.Stop()
 		synctest.Wait()
-		if now := clock(); now != 300*time.Millisecond {
+		if now := clock.Now().Sub(began); now != 300*time.Millisecond {
 			t.Errorf("the stopped clock returns %v", now)
 		}
 		time.Sleep(time.Millisecond)
-		if now := clock(); now != 301*time.Millisecond {
+		if now := clock.Now().Sub(began); now != 301*time.Millisecond {
 			t.Errorf("the stopped clock returns %v", now)
 		}
 	})
@@ -33,9 +33,9 @@ func TestCoarseClockStandsBetweenTicks(t *testing.T) {
 
 func TestBreakerByACoarseClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		clock, stop := CoarseClock(0)
-		defer stop()
-		b := mustNew(t, Options{SlowRatio: 0.5, SlowAfter: 100 * time.Millisecond, WindowCalls: 4, SlowMinimumCalls: 2, OpenFor: time.Second, Clock: clock})
+		clock := NewCoarseClock(0)
+		defer clock.Stop()
+		b := mustNew(t, Options{SlowRatio: 0.5, SlowAfter: 100 * time.Millisecond, WindowCalls: 4, SlowMinimumCalls: 2, OpenFor: time.Second, CoarseClock: clock})
 		for _, takes := range []time.Duration{98 * time.Millisecond, 98 * time.Millisecond, 102 * time.Millisecond, 102 * time.Millisecond} {
 			call, ok := b.Begin()
 			if !ok {

@@ -68,7 +68,7 @@ func TestConcurrentResultsCountOnce(t *testing.T) {
 func TestCrowdLeavesTheWindow(t *testing.T) {
 	var looks int
 	var now time.Duration
-	b := mustNew(t, Options{Window: 10 * time.Second, Clock: func() time.Duration { looks++; return now }})
+	b := mustNew(t, Options{Window: 10 * time.Second, Clock: func() time.Time { looks++; return time.Unix(0, int64(now)) }})
 	succeed := func(n int) {
 		for range n {
 			call, _ := b.Begin()

@@ -19,9 +19,10 @@ type crowded struct {
 func newCrowd(t *testing.T, o Options) *crowded {
 	t.Helper()
 	c := &crowded{now: time.Hour}
-	o.Clock = func() time.Duration { c.looks++; return c.now }
+	o.Clock = func() time.Time { c.looks++; return time.Unix(0, int64(c.now)) }
 	o.SlowRatio, o.SlowAfter, o.SlowMinimumCalls, o.Window = 0.5, 10*time.Millisecond, 2, 10*time.Second
 	c.Breaker = mustNew(t, o)
+	c.now += time.Hour
 	c.call(crowd, 0)
 	return c
 }
@@ -127,7 +128,7 @@ func TestNoSecondSlowCallEscapesACrowd(t *testing.T) {
 		}
 		want, exactUntil := Counts{}, time.Duration(0)
 		call := func(takes time.Duration, failed bool) {
-			began := clock.read()
+			began := clock.elapsed()
 			call, _ := b.Begin()
 			clock.pass(takes)
 			call.end(failed)
@@ -137,7 +138,7 @@ func TestNoSecondSlowCallEscapesACrowd(t *testing.T) {
 			case escaped && began < exactUntil:
 				t.Fatalf("a slow call of %v was not counted at %v", takes, began)
 			case escaped:
-				exactUntil = clock.read() + window
+				exactUntil = clock.elapsed() + window
 			default:
 				want.Slow += one(takes >= slowAfter)
 			}

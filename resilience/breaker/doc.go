@@ -20,6 +20,6 @@
 //
 // A breaker has no goroutine and no timer; it reads the clock when a method is called.
 // Most of its cost is that read: at most one per call, or two where SlowAfter is set.
-// Under high load with no slow calls it reads less often. [CoarseClock] is a cheaper
-// clock.
+// Under high load with no slow calls it reads less often. A [CoarseClock] is
+// cheaper to read.
 package breaker

@@ -60,14 +60,14 @@ func ExampleBreaker_Begin() {
 
 // Breakers with SlowAfter read the clock twice per call. A coarse clock, which all of
 // them share, costs next to nothing.
-func ExampleCoarseClock() {
-	clock, stop := breaker.CoarseClock(time.Millisecond)
-	defer stop()
+func ExampleNewCoarseClock() {
+	clock := breaker.NewCoarseClock(time.Millisecond)
+	defer clock.Stop()
 	b, err := breaker.New(breaker.Options{
 		WindowCalls: 100, // the window is the last hundred calls, over any time
 		SlowRatio:   0.5,
 		SlowAfter:   200 * time.Millisecond,
-		Clock:       clock,
+		CoarseClock: clock,
 	})
 	if err != nil {
 		fmt.Println(err)

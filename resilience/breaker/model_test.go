@@ -115,11 +115,11 @@ func TestBreakerIsItsModel(t *testing.T) {
 		m := &model{o: b.options}
 		for range rapid.IntRange(1, 200).Draw(t, "calls") {
 			clock.pass(drawTime(t, "pause"))
-			if got, want := b.Counts(), m.counts(clock.read()); got != want {
+			if got, want := b.Counts(), m.counts(clock.elapsed()); got != want {
 				t.Fatalf("after a pause %+v, want %+v", got, want)
 			}
 			call, ok := b.Begin()
-			if want := m.begin(clock.read()); ok != want {
+			if want := m.begin(clock.elapsed()); ok != want {
 				t.Fatalf("let through: %v, want %v", ok, want)
 			}
 			if !ok {
@@ -127,11 +127,11 @@ func TestBreakerIsItsModel(t *testing.T) {
 			}
 			took := drawTime(t, "takes")
 			clock.pass(took)
-			r := result{at: clock.read(), failed: rapid.Bool().Draw(t, "fails"), slow: o.SlowAfter > 0 && took >= o.SlowAfter}
+			r := result{at: clock.elapsed(), failed: rapid.Bool().Draw(t, "fails"), slow: o.SlowAfter > 0 && took >= o.SlowAfter}
 			call.end(r.failed)
 			m.end(r)
-			if b.State() != m.state || b.Counts() != m.counts(clock.read()) {
-				t.Fatalf("%v with %+v, want %v with %+v", b.State(), b.Counts(), m.state, m.counts(clock.read()))
+			if b.State() != m.state || b.Counts() != m.counts(clock.elapsed()) {
+				t.Fatalf("%v with %+v, want %v with %+v", b.State(), b.Counts(), m.state, m.counts(clock.elapsed()))
 			}
 		}
 	})

@@ -97,9 +97,11 @@ type Options struct {
 	// return quickly, and State is the only method of the breaker that it may call.
 	OnChange func(Change)
 
-	// Clock returns the time since a fixed moment. It must never go back. Defaults to the
-	// monotonic clock.
-	Clock func() time.Duration
+	// Clock returns the time and must never go back. Defaults to time.Now.
+	Clock func() time.Time
+
+	// CoarseClock takes the place of Clock: it is cheaper to read. Nil: none.
+	CoarseClock *CoarseClock
 }
 
 const maxWindowCalls = 1_000_000
@@ -140,6 +142,8 @@ func (o *Options) check() error {
 		check.Unless(o.Window >= parts, "breaker: Window: is %v; use at least %v", o.Window, time.Duration(parts)),
 		check.Unless(o.Growth >= 1 && o.Growth < math.Inf(1), "breaker: Growth: is %v; use a number of at least 1", o.Growth),
 		check.Unless(o.OpenFor > 0, "breaker: OpenFor: is %v; use a time above 0", o.OpenFor),
+		check.Unless(o.CoarseClock == nil || o.Clock == nil, "breaker: CoarseClock: is set beside Clock; use one of them"),
+		check.Unless(o.CoarseClock == nil || o.CoarseClock.stopped != nil, "breaker: CoarseClock: is a zero value; make it with NewCoarseClock"),
 		check.Unless(o.MaxOpenFor >= o.OpenFor, "breaker: MaxOpenFor: %v is less than OpenFor, %v", o.MaxOpenFor, o.OpenFor),
 	)
 }

@@ -69,7 +69,7 @@ func TestProbesAreReplacedAfterTheirOwnTime(t *testing.T) {
 	}{{time.Second, true}, {time.Second - 1, true}, {1, false}, {time.Second - 2, false}, {1, true}, {0, true}, {0, false}} {
 		clock.pass(step.after)
 		if _, ok := b.Begin(); ok != step.want {
-			t.Errorf("at %v: let through %v, want %v", clock.read(), ok, step.want)
+			t.Errorf("at %v: let through %v, want %v", clock.elapsed(), ok, step.want)
 		}
 	}
 }

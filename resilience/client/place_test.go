@@ -99,7 +99,7 @@ func TestPanicsLoseNothing(t *testing.T) {
 // halfOpen returns a breaker that lets its one probe through.
 func halfOpen() *breaker.Breaker {
 	var now time.Duration
-	b := must(breaker.New(breaker.Options{ConsecutiveFailures: 1, OpenFor: time.Hour, Clock: func() time.Duration { return now }}))
+	b := must(breaker.New(breaker.Options{ConsecutiveFailures: 1, OpenFor: time.Hour, Clock: func() time.Time { return time.Unix(0, int64(now)) }}))
 	c, _ := b.Begin()
 	c.Failure()
 	now += time.Hour

@@ -141,7 +141,7 @@ func TestPartsShowAsTheyAre(t *testing.T) {
 	parts := client.Chain{
 		Name:     "orders",
 		Bulkhead: must(bulkhead.New(bulkhead.Options{Limit: 1, Queue: 1})),
-		Breaker:  must(breaker.New(breaker.Options{ConsecutiveFailures: 1, OpenFor: time.Second, Clock: func() time.Duration { return now }})),
+		Breaker:  must(breaker.New(breaker.Options{ConsecutiveFailures: 1, OpenFor: time.Second, Clock: func() time.Time { return time.Unix(0, int64(now)) }})),
 	}
 	m := New()
 	m.Watch(parts, nil)

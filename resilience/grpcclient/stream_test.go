@@ -124,7 +124,7 @@ func TestPanicsLoseNothing(t *testing.T) {
 // A panic in Outcome frees the probe.
 func TestPanicOfOutcomeLosesNothing(t *testing.T) {
 	var now time.Duration
-	b := must(breaker.New(breaker.Options{ConsecutiveFailures: 1, OpenFor: time.Hour, Clock: func() time.Duration { return now }}))
+	b := must(breaker.New(breaker.Options{ConsecutiveFailures: 1, OpenFor: time.Hour, Clock: func() time.Time { return time.Unix(0, int64(now)) }}))
 	rpc, _ := dial(t, Options{Chain: client.Chain{Breaker: b}, Outcome: func(codes.Code) breaker.Outcome { panic("outcome") }}, ok)
 	c, _ := b.Begin()
 	c.Failure()

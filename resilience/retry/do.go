@@ -39,7 +39,7 @@ func (p *Policy) begin(ctx context.Context) *run {
 	if b := p.options.Budget; b != nil {
 		b.Request()
 	}
-	return &run{policy: p, ctx: ctx, start: p.options.Clock.Now()}
+	return &run{policy: p, ctx: ctx, start: p.options.Clock()}
 }
 
 // again waits for the next attempt, and reports whether to make it.
@@ -109,7 +109,7 @@ const retryAfterSpread = 3
 // tooLate reports whether an attempt after this wait would begin with no time
 // left.
 func (r *run) tooLate(wait time.Duration) bool {
-	now := r.policy.options.Clock.Now()
+	now := r.policy.options.Clock()
 	if total := r.policy.options.TotalTime; total > 0 && sum(now.Sub(r.start), wait) > total {
 		return true
 	}
@@ -121,7 +121,7 @@ func (r *run) tooLate(wait time.Duration) bool {
 // context again because a timer may be late. If the context ended, the retry is returned
 // to the budget.
 func (r *run) sleep(wait time.Duration) bool {
-	err := r.policy.options.Clock.Sleep(r.ctx, wait)
+	err := r.policy.options.Sleep(r.ctx, wait)
 	if err != nil || r.ctx.Err() != nil {
 		r.refund()
 		return false

@@ -126,12 +126,13 @@ func TestContextThatEndsWithTheWait(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		budget := &purse{left: 2}
-		p := mustNew(t, Options{Budget: budget, Clock: during{instant{now: noon}, func(context.Context) error {
+		clock := during{instant{now: noon}, func(context.Context) error {
 			if ends {
 				cancel()
 			}
 			return nil
-		}}})
+		}}
+		p := mustNew(t, Options{Budget: budget, Clock: clock.Now, Sleep: clock.Sleep})
 		calls := 0
 		if err := p.Do(ctx, func(context.Context) error { calls++; return errDown }); !errors.Is(err, errDown) {
 			t.Error(err)
@@ -164,7 +165,7 @@ func TestWaitsAreAtLeastTheRetryAfter(t *testing.T) {
 		clock := &instant{now: time.Unix(0, 0)}
 		p, err := New(Options{
 			Attempts: 5, Base: time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "base")), Cap: time.Hour, MaxRetryAfter: time.Hour,
-			Jitter: jitter, Clock: clock, Source: rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0),
+			Jitter: jitter, Clock: clock.Now, Sleep: clock.Sleep, Source: rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -201,7 +202,7 @@ func (c *instant) Sleep(_ context.Context, d time.Duration) error {
 func TestSameSeedSameWaits(t *testing.T) {
 	waits := func() []time.Duration {
 		clock := &instant{}
-		p := mustNew(t, Options{Attempts: 6, Jitter: Decorrelated, Clock: clock, Source: rand.NewPCG(1, 2)})
+		p := mustNew(t, Options{Attempts: 6, Jitter: Decorrelated, Clock: clock.Now, Sleep: clock.Sleep, Source: rand.NewPCG(1, 2)})
 		_ = p.Do(t.Context(), func(context.Context) error { return errDown })
 		return clock.slept
 	}
@@ -213,7 +214,7 @@ func TestSameSeedSameWaits(t *testing.T) {
 func TestStepsTellWhatHappened(t *testing.T) {
 	clock := &instant{now: time.Unix(0, 0)}
 	var steps []Step
-	p := mustNew(t, Options{Jitter: None, Clock: clock, Observe: func(s Step) { steps = append(steps, s) }})
+	p := mustNew(t, Options{Jitter: None, Clock: clock.Now, Sleep: clock.Sleep, Observe: func(s Step) { steps = append(steps, s) }})
 	_ = p.Do(t.Context(), func(context.Context) error { return After(errDown, time.Second) })
 	want := []string{
 		"attempt 1: retry in 1.1s, asked for 1s", "attempt 2: retry in 1.2s, asked for 1s", "attempt 3: attempts used up in 0s, asked for 0s",
@@ -232,8 +233,9 @@ func TestStepsTellWhatHappened(t *testing.T) {
 func TestRetryAfterIsSpread(t *testing.T) {
 	const asked, waits = 10 * time.Second, 2000
 	var least, most time.Duration = math.MaxInt64, 0
+	clock := &instant{now: noon}
 	p := mustNew(t, Options{
-		Attempts: waits, Base: time.Nanosecond, Cap: time.Nanosecond, Clock: &instant{now: noon}, Source: rand.NewPCG(1, 2),
+		Attempts: waits, Base: time.Nanosecond, Cap: time.Nanosecond, Clock: clock.Now, Sleep: clock.Sleep, Source: rand.NewPCG(1, 2),
 		Observe: func(s Step) {
 			if s.Stop == Continue {
 				least, most = min(least, s.Wait), max(most, s.Wait)
@@ -251,7 +253,7 @@ func TestNegativeRetryAfterCountsAsZero(t *testing.T) {
 	clock := &instant{now: noon}
 	var steps []Step
 	p := mustNew(t, Options{
-		Attempts: 2, Jitter: None, Clock: clock,
+		Attempts: 2, Jitter: None, Clock: clock.Now, Sleep: clock.Sleep,
 		Classify: func(error) Classification { return Classification{Retry: true, After: math.MinInt64} },
 		Observe:  func(s Step) { steps = append(steps, s) },
 	})

@@ -37,7 +37,8 @@ func TestConnectionIsFreeDuringTheWait(t *testing.T) {
 		}
 		return resp.Body.Close()
 	}
-	tr := &Transport{Base: base, Policy: mustNew(t, Options{Clock: during{instant{now: noon}, between}})}
+	clock := during{instant{now: noon}, between}
+	tr := &Transport{Base: base, Policy: mustNew(t, Options{Clock: clock.Now, Sleep: clock.Sleep})}
 	req := request(t.Context(), t, "GET", nil)
 	req.URL.Host = server.Listener.Addr().String()
 	resp, err := tr.RoundTrip(req)
@@ -78,8 +79,8 @@ func TestAnswerOutlivesItsContext(t *testing.T) {
 			defer cancel()
 			closed := make(chan struct{})
 			body := &ofContext{Reader: c.body, ctx: ctx, closed: closed}
-			gaveUp := func(ctx context.Context) error { cancel(); return ctx.Err() }
-			tr := &Transport{Policy: mustNew(t, Options{Clock: during{instant{now: noon}, gaveUp}}), Base: trip(func(*http.Request) (*http.Response, error) {
+			clock := during{instant{now: noon}, func(ctx context.Context) error { cancel(); return ctx.Err() }}
+			tr := &Transport{Policy: mustNew(t, Options{Clock: clock.Now, Sleep: clock.Sleep}), Base: trip(func(*http.Request) (*http.Response, error) {
 				resp := answer(503)
 				resp.Body = body
 				return resp, nil

@@ -52,8 +52,13 @@ type Options struct {
 	// seeded by the system.
 	Source rand.Source
 
-	// Clock reads the time and sleeps. Defaults to the system's clock.
-	Clock Clock
+	// Clock returns the time, which is compared with the deadlines of contexts. Defaults
+	// to time.Now.
+	Clock func() time.Time
+
+	// Sleep waits for d, or until the context ends and then returns an error. Set it
+	// together with a Clock that is not the system's. Defaults to a wait by a timer.
+	Sleep func(ctx context.Context, d time.Duration) error
 }
 
 // Budget grants retries; *retrybudget.Budget implements it. It must be safe for
@@ -62,14 +67,6 @@ type Budget interface {
 	Request()    // counts a first attempt
 	Retry() bool // takes a retry, and reports whether there was one
 	Return()     // returns a granted retry that was not sent
-}
-
-// Clock reads the time and sleeps. Its times are compared with the deadlines of contexts.
-// It must be safe for concurrent use.
-type Clock interface {
-	Now() time.Time
-	// Sleep waits for d, or until the context ends and then returns an error.
-	Sleep(ctx context.Context, d time.Duration) error
 }
 
 // Policy decides about retries. Make one with [New] and use it for many calls; the zero
@@ -110,7 +107,12 @@ func (o *Options) setDefaults() {
 	o.Base = cmp.Or(o.Base, 100*time.Millisecond)
 	o.Cap = cmp.Or(o.Cap, max(o.Base, 10*time.Second))
 	o.MaxRetryAfter = cmp.Or(o.MaxRetryAfter, time.Minute)
-	o.Clock = cmp.Or[Clock](o.Clock, systemClock{})
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Sleep == nil {
+		o.Sleep = sleep
+	}
 	if o.Classify == nil {
 		o.Classify = Classify
 	}
@@ -137,11 +139,7 @@ func (p *Policy) random(n int64) int64 {
 	return p.rng.Int64N(n)
 }
 
-type systemClock struct{}
-
-func (systemClock) Now() time.Time { return time.Now() }
-
-func (systemClock) Sleep(ctx context.Context, d time.Duration) error {
+func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

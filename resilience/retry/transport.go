@@ -42,7 +42,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if resp == nil && err == nil { // net/http reports this error of Base
 			return nil, nil //nolint:nilnil // as Base did
 		}
-		v, step := t.classify(req, resp, err, p.options.Clock.Now()), Step{Err: err}
+		v, step := t.classify(req, resp, err, p.options.Clock()), Step{Err: err}
 		if resp != nil {
 			step.Status = resp.StatusCode
 		}
@@ -59,7 +59,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // Everything that can refuse the retry is checked before the wait.
 func (r *run) resend(req *http.Request, resp *http.Response, v Classification, s Step) *http.Request {
 	clock := r.policy.options.Clock
-	began := clock.Now()
+	began := clock()
 	wait, ok := r.decide(v, s)
 	if !ok {
 		return nil
@@ -70,7 +70,7 @@ func (r *run) resend(req *http.Request, resp *http.Response, v Classification, s
 		return nil
 	}
 	drain(resp)
-	if !r.sleep(max(0, wait-clock.Now().Sub(began))) {
+	if !r.sleep(max(0, wait-clock().Sub(began))) {
 		closeBody(next)
 		return nil
 	}

@@ -44,7 +44,8 @@ func request(ctx context.Context, tb testing.TB, method string, body io.Reader) 
 // quick returns a policy that does not really sleep.
 func quick(tb testing.TB, o Options) *Policy {
 	tb.Helper()
-	o.Clock = &instant{now: noon}
+	clock := &instant{now: noon}
+	o.Clock, o.Sleep = clock.Now, clock.Sleep
 	return mustNew(tb, o)
 }
 
@@ -175,7 +176,7 @@ func TestBodyThatCannotBeRewoundIsSentOnce(t *testing.T) {
 	budget := &purse{left: 1}
 	req.GetBody = func() (io.ReadCloser, error) { return nil, errDown }
 	clock := &instant{now: noon}
-	tr := &Transport{Policy: mustNew(t, Options{Budget: budget, Clock: clock}), Base: trip(func(*http.Request) (*http.Response, error) { return answer(503), nil })}
+	tr := &Transport{Policy: mustNew(t, Options{Budget: budget, Clock: clock.Now, Sleep: clock.Sleep}), Base: trip(func(*http.Request) (*http.Response, error) { return answer(503), nil })}
 	resp, err := tr.RoundTrip(req)
 	if err != nil || text(resp) != "an answer" || budget.left != 1 || len(clock.slept) != 0 {
 		t.Errorf("%v, %v, %+v after %v", resp, err, budget, clock.slept)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stintdev/stint/resilience/internal/check"
+	"github.com/stintdev/stint/resilience/internal/monotonic"
 	"github.com/stintdev/stint/resilience/internal/tenths"
 )
 
@@ -27,9 +28,8 @@ type Options struct {
 	// tenth. Defaults to 10 s; at least 10 ns.
 	Window time.Duration
 
-	// Clock returns the time since a fixed moment. It must never go back. Defaults to the
-	// monotonic clock.
-	Clock func() time.Duration
+	// Clock returns the time and must never go back. Defaults to time.Now.
+	Clock func() time.Time
 }
 
 // NoShare turns off Share or PerSecond.
@@ -41,7 +41,7 @@ type Budget struct {
 	share float64
 	least float64 // retries in a window without any request
 	width time.Duration
-	clock func() time.Duration
+	clock monotonic.Clock
 
 	mu     sync.Mutex
 	window tenths.Window // guarded by mu
@@ -68,17 +68,13 @@ func (b *Budget) start(o Options) {
 	b.share = max(0, o.Share)
 	b.least = max(0, o.PerSecond) * o.Window.Seconds()
 	b.width = o.Window / tenths.Parts
-	b.clock = o.Clock
+	b.clock = monotonic.New(o.Clock)
 }
 
 func (o *Options) setDefaults() {
 	o.Share = cmp.Or(o.Share, 0.1)
 	o.PerSecond = cmp.Or(o.PerSecond, 1)
 	o.Window = cmp.Or(o.Window, 10*time.Second)
-	if o.Clock == nil {
-		base := time.Now()
-		o.Clock = func() time.Duration { return time.Since(base) }
-	}
 }
 
 func (o *Options) check() error {
@@ -144,10 +140,10 @@ func (b *Budget) leftLocked() float64 {
 
 // advanceLocked moves the window to the current time.
 func (b *Budget) advanceLocked() {
-	if b.clock == nil {
+	if !b.clock.Made() {
 		var o Options
 		o.setDefaults()
 		b.start(o)
 	}
-	b.window.Advance(int64(b.clock() / b.width))
+	b.window.Advance(int64(b.clock.Now() / b.width))
 }

@@ -26,8 +26,9 @@ func mustNew(tb testing.TB, o Options) *Budget {
 // clock is a clock that a test sets.
 type clock struct{ now atomic.Int64 }
 
-func (c *clock) read() time.Duration  { return time.Duration(c.now.Load()) }
-func (c *clock) pass(d time.Duration) { c.now.Add(int64(d)) }
+func (c *clock) read() time.Time        { return time.Unix(0, c.now.Load()) }
+func (c *clock) elapsed() time.Duration { return time.Duration(c.now.Load()) }
+func (c *clock) pass(d time.Duration)   { c.now.Add(int64(d)) }
 
 // granted returns how many retries are granted until the budget refuses one.
 func granted(b *Budget) (n int) {
@@ -170,7 +171,7 @@ func TestBudgetIsItsModel(t *testing.T) {
 		var requests, retries []time.Duration
 		within := func(all []time.Duration) (n int) {
 			for _, at := range all {
-				if clock.read()/(time.Second/tenths.Parts)-at/(time.Second/tenths.Parts) < tenths.Parts {
+				if clock.elapsed()/(time.Second/tenths.Parts)-at/(time.Second/tenths.Parts) < tenths.Parts {
 					n++
 				}
 			}
@@ -180,14 +181,14 @@ func TestBudgetIsItsModel(t *testing.T) {
 			clock.pass(rapid.SampledFrom([]time.Duration{0, 0, 0, 1, time.Millisecond, 99 * time.Millisecond, 350 * time.Millisecond, time.Second, time.Hour}).Draw(t, "pause"))
 			if rapid.Bool().Draw(t, "request") {
 				b.Request()
-				requests = append(requests, clock.read())
+				requests = append(requests, clock.elapsed())
 				continue
 			}
 			want := 100*(within(retries)+1) <= share*within(requests)+100*least
 			if got := b.Retry(); got != want {
 				t.Fatalf("granted %v, want %v", got, want)
 			} else if got {
-				retries = append(retries, clock.read())
+				retries = append(retries, clock.elapsed())
 			}
 		}
 	})
@@ -208,12 +209,12 @@ func TestRetriesOverAnyTime(t *testing.T) {
 			clock.pass(rapid.SampledFrom([]time.Duration{0, 1, 99_999_999, 100 * time.Millisecond, 801 * time.Millisecond, 900_000_001, window}).Draw(t, "pause"))
 			for range rapid.IntRange(0, 6).Draw(t, "requests") {
 				b.Request()
-				requests = append(requests, clock.read())
+				requests = append(requests, clock.elapsed())
 			}
 			for range granted(b) {
-				retries = append(retries, clock.read())
+				retries = append(retries, clock.elapsed())
 			}
-			now := clock.read()
+			now := clock.elapsed()
 			for i, from := range retries {
 				earned := slices.IndexFunc(requests, func(at time.Duration) bool { return at > from-window })
 				if earned < 0 {

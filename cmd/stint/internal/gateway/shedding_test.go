@@ -46,8 +46,8 @@ func TestOnlyUpstreamsSayHowBusyTheyAre(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var seen windows
-			var now time.Duration
-			gate, err := adaptive.New(adaptive.Options{Algorithm: &seen, Window: 1, Clock: func() time.Duration { now += time.Second; return now }})
+			now := time.Unix(0, 0)
+			gate, err := adaptive.New(adaptive.Options{Algorithm: &seen, Window: 1, Clock: func() time.Time { now = now.Add(time.Second); return now }})
 			if err != nil {
 				t.Fatal(err)
 			}
